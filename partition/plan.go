@@ -1,0 +1,57 @@
+package partition
+
+import "slices"
+
+// Plan says which partitions each worker should own, in ascending order. A
+// worker without a share may be missing or have an empty list.
+type Plan map[WorkerID][]ID
+
+// Desired returns the partitions that the worker should own, in ascending order;
+// empty when it has no share. The caller may change the result.
+func (p Plan) Desired(worker WorkerID) []ID {
+	return append([]ID{}, p[worker]...)
+}
+
+// Owners returns the plan the other way round.
+func (p Plan) Owners() map[ID]WorkerID {
+	owners := make(map[ID]WorkerID)
+	for worker, ids := range p {
+		for _, id := range ids {
+			owners[id] = worker
+		}
+	}
+	return owners
+}
+
+// Moves counts the partitions of the plan that go to another worker than the
+// one that owns them now; a partition that nobody owns is no move.
+func (p Plan) Moves(owners map[ID]WorkerID) int {
+	moves := 0
+	for worker, ids := range p {
+		for _, id := range ids {
+			if now, held := owners[id]; held && now != worker {
+				moves++
+			}
+		}
+	}
+	return moves
+}
+
+// Diff returns what the worker has to take and to give up to go from the
+// partitions it owns to the plan, both ascending.
+func (p Plan) Diff(worker WorkerID, owned []ID) (take, give []ID) {
+	desired := p[worker]
+	for _, id := range desired {
+		if !slices.Contains(owned, id) {
+			take = append(take, id)
+		}
+	}
+	for _, id := range owned {
+		if !slices.Contains(desired, id) {
+			give = append(give, id)
+		}
+	}
+	slices.Sort(take)
+	slices.Sort(give)
+	return take, give
+}
