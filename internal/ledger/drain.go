@@ -1,0 +1,51 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// ErrNoLedger is returned by Wait when the checker has no ledger: it cannot
+// know when it has everything.
+var ErrNoLedger = errors.New("the checker has no ledger to be drained against")
+
+// Drained is closed once the producers called Finish and every event they
+// declared committed was received. Events of unknown outcome are not waited
+// for. Without a ledger it is never closed.
+func (c *Checker) Drained() <-chan struct{} { return c.drained }
+
+// Wait returns nil when the checker is drained, an error that counts what is
+// missing when the context ends first, and ErrNoLedger without a ledger.
+func (c *Checker) Wait(ctx context.Context) error {
+	if c.config.Ledger == nil {
+		return ErrNoLedger
+	}
+	select {
+	case <-c.drained:
+		return nil
+	default:
+	}
+	select {
+	case <-c.drained:
+		return nil
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.config.Ledger
+	state := "the producers have not finished"
+	if l.finished {
+		state = "the producers have finished"
+	}
+	return fmt.Errorf("wait for %d of %d committed events (%s): %w",
+		c.outstanding, l.committed, state, context.Cause(ctx))
+}
+
+func (c *Checker) signalDrainedLocked() {
+	if c.drainedClosed || c.outstanding != 0 || c.config.Ledger == nil || !c.config.Ledger.finished {
+		return
+	}
+	c.drainedClosed = true
+	close(c.drained)
+}

@@ -1,0 +1,76 @@
+package ledger
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/postrider/postrider/partition"
+)
+
+// Kind says which promise a fault breaks.
+type Kind string
+
+// The kinds of faults.
+const (
+	KindLost               Kind = "lost"
+	KindPhantom            Kind = "phantom"
+	KindDuplicate          Kind = "duplicate"
+	KindReorderedStream    Kind = "reordered_stream"
+	KindReorderedPartition Kind = "reordered_partition"
+	KindVersionGap         Kind = "version_gap"
+	KindAltered            Kind = "altered"
+	KindEpoch              Kind = "epoch"
+	KindLedger             Kind = "ledger"
+)
+
+// Fault is one broken promise, with the message that broke it.
+type Fault struct {
+	Kind           Kind         `json:"kind"`
+	Text           string       `json:"text"`
+	EventID        uuid.UUID    `json:"event_id"`
+	Stream         string       `json:"stream"`
+	Version        int64        `json:"version"`
+	Sequence       int64        `json:"sequence"`
+	Partition      partition.ID `json:"partition"`
+	Generation     int32        `json:"generation,omitempty"`
+	StreamSequence uint64       `json:"stream_sequence,omitempty"`
+}
+
+// String is the fault in one line.
+func (f Fault) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: event %s (stream %s version %d, sequence %d, partition %d",
+		f.Kind, f.EventID, quoted(f.Stream), f.Version, f.Sequence, f.Partition)
+	if f.Generation != 0 {
+		fmt.Fprintf(&b, ", generation %d", f.Generation)
+	}
+	if f.StreamSequence != 0 {
+		fmt.Fprintf(&b, ", stored at %d", f.StreamSequence)
+	}
+	b.WriteString("): ")
+	b.WriteString(f.Text)
+	return b.String()
+}
+
+// faultList counts faults and keeps the first few of every kind.
+type faultList struct {
+	keep   int
+	counts map[Kind]int
+	first  []Fault
+}
+
+const defaultFaultsKept = 10
+
+func newFaultList(keep int) faultList {
+	return faultList{keep: keep, counts: make(map[Kind]int)}
+}
+
+func (l *faultList) add(f Fault) {
+	l.counts[f.Kind]++
+	if l.counts[f.Kind] <= l.keep {
+		f.Stream = strings.Clone(f.Stream)
+		l.first = append(l.first, f)
+	}
+}

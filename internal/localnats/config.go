@@ -1,0 +1,60 @@
+package localnats
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+)
+
+// ErrInvalidConfig is wrapped by every error of Config.Validate.
+var ErrInvalidConfig = errors.New("localnats: invalid configuration")
+
+const (
+	highestPort = 65535
+	// largestPayload is the most that a NATS server accepts (MAX_PAYLOAD_MAX_SIZE of nats-server).
+	largestPayload = 64 << 20
+)
+
+// Config describes the servers. The zero value is valid.
+type Config struct {
+	// Nodes is the number of servers, 1 or 3. Defaults to 1.
+	Nodes int
+	// StoreDir is the folder of the streams; each node has one below it. Defaults to a temporary
+	// folder that Stop removes.
+	StoreDir string
+	// Port is the client port, 1 to 65535, and only for one node. Defaults to a free port per node.
+	Port int
+	// MaxPayload is the largest message in bytes, headers included, up to 64 MiB. Defaults to the server's 1 MiB.
+	MaxPayload int
+	// SyncAlways forces every acknowledged write to disk, as `sync_interval: always` does. Defaults to false:
+	// the server forces writes to disk every two minutes.
+	SyncAlways bool
+	// Logger receives the servers' own messages: notices at debug level, warnings and errors as such.
+	// Defaults to a logger that discards.
+	Logger *slog.Logger
+}
+
+// Validate reports the first field that cannot be used.
+func (c Config) Validate() error {
+	switch {
+	case c.Nodes != 0 && c.Nodes != 1 && c.Nodes != 3:
+		return fmt.Errorf("%w: Nodes is %d, must be 1 or 3", ErrInvalidConfig, c.Nodes)
+	case c.Port < 0 || c.Port > highestPort:
+		return fmt.Errorf("%w: Port is %d, must be 0 to %d", ErrInvalidConfig, c.Port, highestPort)
+	case c.Port != 0 && c.Nodes == 3:
+		return fmt.Errorf("%w: Port is for one node, Nodes is 3", ErrInvalidConfig)
+	case c.MaxPayload < 0 || c.MaxPayload > largestPayload:
+		return fmt.Errorf("%w: MaxPayload is %d bytes, must be 0 to %d", ErrInvalidConfig, c.MaxPayload, largestPayload)
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.Nodes == 0 {
+		c.Nodes = 1
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}

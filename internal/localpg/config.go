@@ -1,0 +1,95 @@
+package localpg
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// ErrInvalidConfig is wrapped by every error of Config.Validate.
+var ErrInvalidConfig = errors.New("localpg: invalid configuration")
+
+// Config describes one private server. The zero value is valid.
+type Config struct {
+	// DataDir is the PostgreSQL data directory: empty or absent (it is then created), or made by this
+	// package earlier. Defaults to a temporary directory that Stop removes.
+	DataDir string
+	// BinDir is the folder that holds initdb and postgres. Defaults to the first pair found in PATH,
+	// else the newest in the folders where distributions put them.
+	BinDir string
+	// Settings are server parameters ("shared_buffers": "1GB"), applied at every start. They override
+	// the defaults of DefaultSettings and, for a temporary DataDir, of TemporarySettings.
+	// Address, port and log destination belong to this package and are refused.
+	Settings map[string]string
+	// Logger receives life-cycle messages, and at debug level what the server prints.
+	// Defaults to a logger that discards.
+	Logger *slog.Logger
+}
+
+// DefaultSettings are the server parameters of every private server. Prepared transactions are allowed because
+// producers may use them and the delivery watermark has to be tested against them.
+func DefaultSettings() map[string]string {
+	return map[string]string{
+		"max_connections":           "300",
+		"max_prepared_transactions": "32",
+		"timezone":                  "UTC",
+		"log_timezone":              "UTC",
+	}
+}
+
+// TemporarySettings are added for a temporary data directory: it need not survive the loss of the
+// machine, so nothing is forced to disk. A crash of the server itself still loses nothing, because the
+// operating system keeps the pages.
+func TemporarySettings() map[string]string {
+	return map[string]string{
+		"fsync":            "off",
+		"full_page_writes": "off",
+	}
+}
+
+// reservedSettings are the parameters whose change would break what this package promises.
+func reservedSettings() []string {
+	return []string{
+		"data_directory", "hba_file", "listen_addresses", "log_destination", "logging_collector",
+		"port", "unix_socket_directories",
+	}
+}
+
+// Validate reports the first field that cannot be used.
+func (c Config) Validate() error {
+	for _, name := range slices.Sorted(maps.Keys(c.Settings)) {
+		switch {
+		case name == "" || strings.ContainsAny(name, "= \t\n\x00"):
+			return fmt.Errorf("%w: Settings: %q is not a parameter name", ErrInvalidConfig, name)
+		case strings.ContainsRune(c.Settings[name], 0):
+			return fmt.Errorf("%w: Settings: the value of %s holds a zero byte", ErrInvalidConfig, name)
+		case slices.Contains(reservedSettings(), strings.ToLower(name)):
+			return fmt.Errorf("%w: Settings: %s is set by the package itself", ErrInvalidConfig, name)
+		}
+	}
+	return nil
+}
+
+// arguments returns the command line of the server for its data directory and port.
+func (c Config) arguments(dataDir string, port int) []string {
+	settings := DefaultSettings()
+	if c.DataDir == "" {
+		maps.Copy(settings, TemporarySettings())
+	}
+	maps.Copy(settings, c.Settings)
+	maps.Copy(settings, map[string]string{
+		"listen_addresses":        listenAddress,
+		"port":                    fmt.Sprint(port),
+		"unix_socket_directories": "",
+		"log_destination":         "stderr",
+		"logging_collector":       "off",
+	})
+	args := []string{"-D", dataDir}
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		args = append(args, "-c", name+"="+settings[name])
+	}
+	return args
+}

@@ -1,0 +1,38 @@
+package loopback_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"testing"
+
+	"github.com/postrider/postrider/internal/loopback"
+)
+
+func TestFreePortCanBeListenedOn(t *testing.T) {
+	t.Parallel()
+	port, err := loopback.FreePort(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if port < 20000 || port > 31999 {
+		t.Errorf("port %d is outside 20000 to 31999", port)
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(loopback.Host, strconv.Itoa(port)))
+	if err != nil {
+		t.Fatalf("listen on the port given: %v", err)
+	}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFreePortHonoursTheContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := loopback.FreePort(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context.Canceled", err)
+	}
+}

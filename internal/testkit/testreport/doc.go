@@ -1,0 +1,20 @@
+// Command testreport turns the events of `go test -json` into a report for people.
+//
+//	go test -json ./... | go run ./internal/testkit/testreport [-totals FILE]
+//
+// # Model
+//
+// One line per package as it ends, the output of what failed in full, why tests were skipped, and at last the plain
+// line "N passed, N failed, N skipped". Subtests count like tests. With -totals the three numbers are also added to
+// those in FILE, so that several runs can be summed up; -totals FILE -sum prints the sum alone.
+//
+// # Invariants
+//
+//   - Nothing that failed is left out of the count: a package that does not build, panics, leaks or ends without a
+//     failing test counts as one failure, and so does a test that began and never ended.
+//   - The exit status is 0 only if something was reported and nothing failed.
+//
+// # Failure handling
+//
+// Lines that are no events, such as messages of the go command, are passed through.
+package main
