@@ -1,0 +1,50 @@
+package outbox
+
+import (
+	"fmt"
+
+	"github.com/postrider/postrider/internal/sqlfile"
+)
+
+// DefaultMaxPayloadBytes is the limit that a migrated database starts with, 64 MiB.
+const DefaultMaxPayloadBytes = 64 << 20
+
+// Config says how a Producer appends.
+type Config struct {
+	// Schema holds the outbox tables. Defaults to "public".
+	Schema string
+	// Partitioner returns the routing key of an event that has no PartitionKey.
+	// Events with the same key are ordered with each other. An empty answer means
+	// the stream id. Defaults to the stream id.
+	Partitioner func(Event) string
+	// Policy decides which events are published; the others are stored as
+	// audit-only. Defaults to publishing all that are not AuditOnly.
+	Policy func(Event) bool
+	// MaxPayloadBytes is the largest payload, 1 byte or more. The database has a
+	// limit of its own, outbox_settings.max_payload_bytes; so does the broker.
+	// Defaults to 64 MiB.
+	MaxPayloadBytes int
+}
+
+// Validate refuses a wrong value with ErrConfig and names its field.
+func (c Config) Validate() error {
+	if c.Schema != "" {
+		if err := sqlfile.CheckSchema(c.Schema); err != nil {
+			return fmt.Errorf("%w: Schema: %w", ErrConfig, err)
+		}
+	}
+	if c.MaxPayloadBytes < 0 {
+		return fmt.Errorf("%w: MaxPayloadBytes must be at least 1, got %d", ErrConfig, c.MaxPayloadBytes)
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.Schema == "" {
+		c.Schema = "public"
+	}
+	if c.MaxPayloadBytes == 0 {
+		c.MaxPayloadBytes = DefaultMaxPayloadBytes
+	}
+	return c
+}

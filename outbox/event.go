@@ -1,0 +1,95 @@
+package outbox
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/postrider/postrider/partition"
+)
+
+// DefaultTopic is the topic of an event that names none.
+const DefaultTopic = "default"
+
+// Event is what a producer appends. Texts are UTF-8, at most 1024 bytes, without
+// control characters.
+type Event struct {
+	// ID identifies the event everywhere, also at the consumer. Defaults to a new
+	// UUIDv7. An ID that exists is refused with ErrDuplicateEvent.
+	ID uuid.UUID
+	// StreamID names the stream: the aggregate, order or document. Required.
+	StreamID string
+	// Type says what happened, for example "order.paid". Required.
+	Type string
+	// Topic is the part of the subject before the type. Defaults to "default".
+	Topic string
+	// TenantID is stored and can be part of the subject. Optional.
+	TenantID string
+	// DedupeKey is unique per topic: when it is taken, nothing is written and the
+	// first event is returned. Optional.
+	DedupeKey string
+	// PartitionKey replaces the stream id as what decides the partition, so that
+	// several streams are ordered with each other. Defaults to what
+	// Config.Partitioner says, else the stream id.
+	PartitionKey string
+	// Payload is the body of the message. nil is stored as an empty body.
+	Payload []byte
+	// Metadata travels as message headers.
+	Metadata Metadata
+	// ExpectedVersion is the version that the stream must have now. Defaults to
+	// AnyVersion.
+	ExpectedVersion Version
+	// OccurredAt is when it happened. Defaults to the database's time.
+	OccurredAt time.Time
+	// AvailableAt keeps the event from being published before that time; later
+	// events of its stream do not overtake it. Defaults to at once.
+	AvailableAt time.Time
+	// AuditOnly stores the event without publishing it.
+	AuditOnly bool
+}
+
+// Metadata says where an event comes from.
+type Metadata struct {
+	// TraceParent and TraceState are the W3C trace context
+	// (https://www.w3.org/TR/trace-context/).
+	TraceParent, TraceState string
+	// CorrelationID names the whole conversation, CausationID what led to this event.
+	CorrelationID, CausationID string
+	// Headers are sent as they are: at most 32 KiB, names of 1..128 token
+	// characters (RFC 9110 §5.6.2) that do not begin with Nats- or Outbox-, values
+	// without line breaks.
+	Headers map[string]string
+}
+
+// Version is an expectation about the version of a stream. The zero value is
+// AnyVersion.
+type Version struct {
+	number int64
+	exact  bool
+}
+
+// AnyVersion accepts whatever version the stream has, and waits for other
+// writers of the stream.
+var AnyVersion = Version{}
+
+// ExactVersion demands that the stream has this version before the event; 0
+// demands a new stream. A negative number is refused with ErrInvalidEvent.
+func ExactVersion(n int64) Version { return Version{number: n, exact: true} }
+
+// Exact returns the version that is demanded, and whether one is.
+func (v Version) Exact() (number int64, ok bool) { return v.number, v.exact }
+
+// Appended is what became of an event.
+type Appended struct {
+	// Sequence is the global sequence, of the first event when Duplicate is set.
+	Sequence int64
+	// EventID is the event's ID.
+	EventID uuid.UUID
+	// StreamVersion is the event's version in its stream, 1 for the first.
+	StreamVersion int64
+	// Partition is where the event is queued; without meaning unless Enqueued.
+	Partition partition.ID
+	// Duplicate: the dedupe key was taken and nothing was written.
+	Duplicate bool
+	// Enqueued: a pointer row was written.
+	Enqueued bool
+}

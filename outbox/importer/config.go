@@ -1,0 +1,98 @@
+package importer
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/postrider/postrider/internal/sqlfile"
+	"github.com/postrider/postrider/outbox"
+)
+
+// Config says where events go and how fast.
+type Config struct {
+	// Pool is the database. Required. One of its connections is in use while
+	// an import runs.
+	Pool *pgxpool.Pool
+	// Producer appends the events. Required.
+	Producer *outbox.Producer
+	// Schema holds the outbox; the same as the producer's. Defaults to "public".
+	Schema string
+	// Topic of all events. Defaults to "default".
+	Topic string
+	// Rate limits the import to this many events a second, on average over
+	// about a tenth of a second; from 0.001 up. Defaults to 0: no limit.
+	Rate float64
+	// ChunkEvents is about how many events are looked up at once and share one
+	// wait for the disk; a transaction is never cut. From 1 to 100,000.
+	// Defaults to 1000.
+	ChunkEvents int
+	// OnCommitted, if set, hears of every transaction after its commit, in
+	// order, before the next one begins.
+	OnCommitted func(Transaction)
+	// Progress, if set, is called after every chunk and at the end.
+	Progress func(Progress)
+}
+
+// Transaction is one committed transaction of the file.
+type Transaction struct {
+	Number int64 // "tx" in the file
+	// Events were appended; those that existed before are left out. Appended
+	// has the same length and order.
+	Events   []outbox.Event
+	Appended []outbox.Appended
+	// CommittedAt is when the commit returned, by this process's clock.
+	CommittedAt time.Time
+}
+
+// Progress is how far an import has come.
+type Progress struct {
+	Name         string
+	Lines        int
+	Events       int // committed by this run
+	Skipped      int // existed before this run
+	Transactions int // committed by this run
+	// BytesRead of BytesTotal, compressed where the file is; BytesTotal is 0
+	// where the reader is not a file.
+	BytesRead, BytesTotal int64
+	Elapsed               time.Duration
+	EventsPerSecond       float64
+}
+
+// Result is where an import ended, also where it failed.
+type Result Progress
+
+// WithDefaults fills the fields that were left zero.
+func (c Config) WithDefaults() Config {
+	if c.Schema == "" {
+		c.Schema = "public"
+	}
+	if c.Topic == "" {
+		c.Topic = "default"
+	}
+	if c.ChunkEvents == 0 {
+		c.ChunkEvents = 1000
+	}
+	return c
+}
+
+// Validate refuses values outside their ranges, by name.
+func (c Config) Validate() error {
+	const rateMin, chunkMax = 0.001, 100_000
+	switch {
+	case c.Pool == nil:
+		return fmt.Errorf("%w: Pool is required", ErrConfig)
+	case c.Producer == nil:
+		return fmt.Errorf("%w: Producer is required", ErrConfig)
+	case c.Rate != 0 && (c.Rate < rateMin || math.IsInf(c.Rate, 0) || math.IsNaN(c.Rate)):
+		return fmt.Errorf("%w: Rate must be 0 (no limit) or at least %v events a second, got %v", ErrConfig, rateMin, c.Rate)
+	case c.ChunkEvents < 1 || c.ChunkEvents > chunkMax:
+		return fmt.Errorf("%w: ChunkEvents must lie between 1 and %d, got %d", ErrConfig, chunkMax, c.ChunkEvents)
+	}
+	if err := sqlfile.CheckSchema(c.Schema); err != nil {
+		return fmt.Errorf("%w: Schema: %w", ErrConfig, err)
+	}
+	return nil
+}

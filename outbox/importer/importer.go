@@ -1,0 +1,169 @@
+package importer
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/postrider/postrider/internal/sqlfile"
+)
+
+//go:embed sql/*.sql
+var sqlFiles embed.FS
+
+// Importer loads files. It is safe for concurrent use: runs share nothing but
+// the pool. Two runs that write to the same streams at the same time may make
+// each other fail with ErrVersion.
+type Importer struct {
+	config     Config
+	statements statements
+}
+
+type statements struct {
+	present, relaxCommits, durableCommit, restoreCommits string
+}
+
+// New returns an importer, or an error that wraps ErrConfig.
+func New(config Config) (*Importer, error) {
+	config = config.WithDefaults()
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	set, err := sqlfile.Load(sqlFiles, "sql", config.Schema)
+	if err != nil {
+		return nil, err
+	}
+	texts, err := set.Need("present", "relax_commits", "durable_commit", "restore_commits")
+	if err != nil {
+		return nil, err
+	}
+	return &Importer{config: config, statements: statements{texts[0], texts[1], texts[2], texts[3]}}, nil
+}
+
+// Run imports one file; name stands for it in errors and progress. It returns
+// how far it came also when it fails: with a LineError where a line is to
+// blame, with the cause of ctx where that ended it, and with ErrUnknownOutcome
+// where a COMMIT was cut off.
+func (i *Importer) Run(ctx context.Context, r io.Reader, name string) (Result, error) {
+	run := &run{Importer: i, name: name, started: time.Now()}
+	run.pace = pace{rate: i.config.Rate}
+	err := run.all(ctx, r)
+	result := run.progress()
+	if i.config.Progress != nil {
+		i.config.Progress(result)
+	}
+	if err != nil {
+		err = fmt.Errorf("import: %w (%d transactions with %d events were committed, %d events existed before)",
+			err, result.Transactions, result.Events, result.Skipped)
+	}
+	return Result(result), err
+}
+
+// run is one pass over one file.
+type run struct {
+	*Importer
+	name    string
+	started time.Time
+	source  *source
+	conn    *pgxpool.Conn
+	pace    pace
+
+	events, skipped, transactions int
+}
+
+func (r *run) all(ctx context.Context, from io.Reader) error {
+	source, err := newSource(from)
+	r.source = source
+	if err != nil {
+		return r.at(1, err)
+	}
+	if r.conn, err = r.config.Pool.Acquire(ctx); err != nil {
+		return fmt.Errorf("acquire a connection: %w", err)
+	}
+	defer r.release(ctx)
+	if _, err := r.conn.Exec(ctx, r.statements.relaxCommits); err != nil {
+		return fmt.Errorf("relax commits: %w", err)
+	}
+	reader := &reader{source: source}
+	for {
+		chunk, readErr := reader.chunk(r.pace.chunk(r.config.ChunkEvents))
+		if err := r.write(ctx, chunk); err != nil {
+			return err
+		}
+		switch {
+		case errors.Is(readErr, io.EOF):
+			return nil
+		case readErr != nil:
+			return r.at(source.line, readErr)
+		}
+		if r.config.Progress != nil {
+			r.config.Progress(r.progress())
+		}
+	}
+}
+
+// release gives the connection back as it was, or closes it.
+func (r *run) release(ctx context.Context) {
+	const grace = 5 * time.Second
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	if _, err := r.conn.Exec(ctx, r.statements.restoreCommits); err != nil {
+		_ = r.conn.Conn().Close(ctx) // the pool discards a closed connection
+	}
+	r.conn.Release()
+}
+
+func (r *run) at(line int, err error) error {
+	return &LineError{File: r.name, Line: line, Err: err}
+}
+
+func (r *run) progress() Progress {
+	p := Progress{
+		Name: r.name, Events: r.events, Skipped: r.skipped, Transactions: r.transactions,
+		Elapsed: time.Since(r.started),
+	}
+	if r.source != nil {
+		p.Lines, p.BytesRead, p.BytesTotal = r.source.line, r.source.raw.n, r.source.total
+	}
+	if seconds := p.Elapsed.Seconds(); seconds > 0 {
+		p.EventsPerSecond = float64(p.Events) / seconds
+	}
+	return p
+}
+
+type place struct {
+	stream  string
+	version int64
+}
+
+// present returns which events of the chunk exist already.
+func (r *run) present(ctx context.Context, chunk []transaction) (map[place]bool, error) {
+	var streams []string
+	var versions []int64
+	for _, t := range chunk {
+		for _, row := range t.rows {
+			streams = append(streams, row.stream)
+			versions = append(versions, row.version)
+		}
+	}
+	rows, err := r.conn.Query(ctx, r.statements.present, streams, versions)
+	if err != nil {
+		return nil, fmt.Errorf("look up existing events: %w", err)
+	}
+	found := make(map[place]bool)
+	var at place
+	_, err = pgx.ForEachRow(rows, []any{&at.stream, &at.version}, func() error {
+		found[at] = true
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look up existing events: %w", err)
+	}
+	return found, nil
+}

@@ -1,0 +1,1 @@
+RESET synchronous_commit

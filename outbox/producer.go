@@ -1,0 +1,104 @@
+package outbox
+
+import (
+	"context"
+	"embed"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/postrider/postrider/internal/sqlfile"
+	"github.com/postrider/postrider/partition"
+)
+
+//go:embed sql/*.sql
+var sqlFiles embed.FS
+
+// Producer appends events. It holds no connection and is safe for concurrent use.
+type Producer struct {
+	cfg    Config
+	append string
+}
+
+// New returns a producer, or ErrConfig.
+func New(cfg Config) (*Producer, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	set, err := sqlfile.Load(sqlFiles, "sql", cfg.Schema)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	texts, err := set.Need("append_batch")
+	if err != nil {
+		return nil, err
+	}
+	return &Producer{cfg: cfg, append: texts[0]}, nil
+}
+
+// AppendTx appends the events, all or none, in one round trip, as part of tx. It
+// returns one Appended per event, in their order. Several events of one stream
+// get consecutive versions; ExpectedVersion is compared with the version right
+// before its event.
+//
+// Errors: ErrInvalidEvent and ErrPayloadTooLarge before anything was sent;
+// ErrVersionConflict, ErrDuplicateEvent and anything else from the database, after
+// which tx can only be rolled back. No events, no round trip.
+func (p *Producer) AppendTx(ctx context.Context, tx pgx.Tx, events ...Event) ([]Appended, error) {
+	if len(events) == 0 {
+		return nil, nil
+	}
+	columns, err := p.columns(events)
+	if err != nil {
+		return nil, fmt.Errorf("append: %w", err)
+	}
+	rows, err := tx.Query(ctx, p.append, columns.arguments()...)
+	if err != nil {
+		return nil, fmt.Errorf("append: %w", classify(err))
+	}
+	return collect(rows, len(events))
+}
+
+// QueueAppend queues AppendTx as one statement of a batch, so that BEGIN, append
+// and COMMIT of many transactions can travel in one round trip. It refuses
+// invalid events at once and queues nothing then. done is called while the
+// batch's results are read; an error that the database or done gives ends the
+// reading and comes out of the batch.
+func (p *Producer) QueueAppend(batch *pgx.Batch, done func([]Appended) error, events ...Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	columns, err := p.columns(events)
+	if err != nil {
+		return fmt.Errorf("append: %w", err)
+	}
+	batch.Queue(p.append, columns.arguments()...).Query(func(rows pgx.Rows) error {
+		appended, err := collect(rows, len(events))
+		if err != nil {
+			return err
+		}
+		return done(appended)
+	})
+	return nil
+}
+
+func collect(rows pgx.Rows, events int) ([]Appended, error) {
+	appended := make([]Appended, 0, events)
+	var a Appended
+	var placed *int16
+	_, err := pgx.ForEachRow(rows, []any{&a.Sequence, &a.EventID, &a.StreamVersion, &placed, &a.Duplicate, &a.Enqueued}, func() error {
+		a.Partition = 0
+		if placed != nil {
+			a.Partition = partition.ID(*placed)
+		}
+		appended = append(appended, a)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("append: %w", classify(err))
+	}
+	if len(appended) != events {
+		return nil, fmt.Errorf("append: the database answered for %d of %d events", len(appended), events)
+	}
+	return appended, nil
+}

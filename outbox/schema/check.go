@@ -1,0 +1,117 @@
+package schema
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/postrider/postrider/partition"
+)
+
+const hint = "run `postrider migrate up`"
+
+// Querier is a pgx connection, pool or transaction.
+type Querier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// Info describes a migrated schema.
+type Info struct {
+	// Version is the last applied migration.
+	Version int64
+	// Partitions is the stored partition count.
+	Partitions partition.Count
+	// MaxPayloadBytes is the largest payload that the append functions accept.
+	MaxPayloadBytes int64
+}
+
+// Check reports what is migrated. It returns ErrNotMigrated, ErrOutdated,
+// ErrNewer, or ErrPartitionMismatch when Config.Partitions is set and differs.
+// It needs SELECT on outbox_schema_version and outbox_settings.
+func (m *Migrator) Check(ctx context.Context, db Querier) (Info, error) {
+	version, err := m.version(ctx, db)
+	if err != nil {
+		return Info{}, fmt.Errorf("check schema %s: %w", m.quoted(), err)
+	}
+	latest, err := latestVersion()
+	if err != nil {
+		return Info{}, err
+	}
+	info := Info{Version: version}
+	switch {
+	case version == 0:
+		return info, fmt.Errorf("%w: schema %s has no outbox tables; %s", ErrNotMigrated, m.quoted(), hint)
+	case version > latest:
+		return info, fmt.Errorf("%w: schema %s is at version %d, this binary knows %d; upgrade postrider",
+			ErrNewer, m.quoted(), version, latest)
+	}
+	err = db.QueryRow(ctx, `SELECT partition_count, max_payload_bytes FROM `+m.quoted()+`.outbox_settings`).
+		Scan(&info.Partitions, &info.MaxPayloadBytes)
+	if err != nil {
+		return info, fmt.Errorf("check schema %s: read settings: %w", m.quoted(), err)
+	}
+	if m.cfg.Partitions != 0 && partition.Count(m.cfg.Partitions) != info.Partitions {
+		return info, fmt.Errorf("%w: schema %s has %d partitions, %d were asked for; leave the count out, or change it with `postrider partitions resize`",
+			ErrPartitionMismatch, m.quoted(), info.Partitions, m.cfg.Partitions)
+	}
+	if version < latest {
+		return info, fmt.Errorf("%w: schema %s is at version %d, this binary needs %d; %s",
+			ErrOutdated, m.quoted(), version, latest, hint)
+	}
+	return info, nil
+}
+
+func (m *Migrator) version(ctx context.Context, db Querier) (int64, error) {
+	var version int64
+	err := db.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM `+m.quoted()+`.`+versionTable+` WHERE is_applied`).Scan(&version)
+	var answer *pgconn.PgError
+	if errors.As(err, &answer) && (answer.Code == "42P01" || answer.Code == "3F000") { // no such table, no such schema
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read version: %w", err)
+	}
+	return version, nil
+}
+
+// files lists the embedded migrations, oldest first.
+func files() ([]Migration, error) {
+	names, err := fs.Glob(embedded, "migrations/*.sql")
+	if err != nil {
+		return nil, fmt.Errorf("list embedded migrations: %w", err)
+	}
+	steps := make([]Migration, 0, len(names))
+	for _, name := range names {
+		name = path.Base(name)
+		number, _, _ := strings.Cut(name, "_")
+		version, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("number of migration %s: %w", name, err)
+		}
+		steps = append(steps, Migration{Version: version, Name: name})
+	}
+	return steps, nil
+}
+
+func latestVersion() (int64, error) {
+	steps, err := files()
+	if err != nil || len(steps) == 0 {
+		return 0, err
+	}
+	return steps[len(steps)-1].Version, nil
+}
+
+func pgxConn(driver any) (*pgx.Conn, error) {
+	conn, ok := driver.(*stdlib.Conn)
+	if !ok {
+		return nil, fmt.Errorf("unexpected driver %T", driver)
+	}
+	return conn.Conn(), nil
+}

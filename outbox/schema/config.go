@@ -1,0 +1,62 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/postrider/postrider/internal/sqlfile"
+	"github.com/postrider/postrider/partition"
+)
+
+// The values of an empty Config.
+const (
+	DefaultSchema                     = "public"
+	DefaultPartitions partition.Count = 64
+)
+
+// ErrConfig is returned for a Config that breaks a rule; the text names the field.
+var ErrConfig = errors.New("schema config")
+
+// Config says what to migrate.
+type Config struct {
+	// DatabaseURL is a connection string in any form that pgx understands; its
+	// role must be allowed to create tables. Needed by Up, Down and Status.
+	DatabaseURL string
+	// Schema is the PostgreSQL schema, created when missing. Must match
+	// ^[A-Za-z_][A-Za-z0-9_]{0,62}$; case counts. Defaults to "public".
+	Schema string
+	// Partitions is the partition count, 1..32767, fixed by the first Up. 0 means
+	// 64 for a new schema and whatever is stored for an existing one; any other
+	// value must equal what is stored.
+	Partitions int
+	// Force lets Down remove rows that are not published yet.
+	Force bool
+	// Logger receives one line per applied migration. Defaults to discarding.
+	Logger *slog.Logger
+}
+
+// Validate refuses a wrong value and names its field.
+func (c Config) Validate() error {
+	if c.Schema != "" {
+		if err := sqlfile.CheckSchema(c.Schema); err != nil {
+			return fmt.Errorf("%w: Schema: %w", ErrConfig, err)
+		}
+	}
+	if c.Partitions != 0 {
+		if err := partition.Count(c.Partitions).Validate(); err != nil {
+			return fmt.Errorf("%w: Partitions: %w", ErrConfig, err)
+		}
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.Schema == "" {
+		c.Schema = DefaultSchema
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}

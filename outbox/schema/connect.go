@@ -1,0 +1,92 @@
+package schema
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"hash/fnv"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// open returns a handle whose every connection resolves unqualified names in the
+// schema and nowhere else. goose names its version table without a schema.
+func (m *Migrator) open() (*sql.DB, error) {
+	if m.cfg.DatabaseURL == "" {
+		return nil, fmt.Errorf("%w: DatabaseURL must be set", ErrConfig)
+	}
+	cfg, err := pgx.ParseConfig(m.cfg.DatabaseURL)
+	if err != nil {
+		return nil, fmt.Errorf("%w: DatabaseURL: %w", ErrConfig, err)
+	}
+	return stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+		var number int
+		var version string
+		err := conn.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_version')`).
+			Scan(&number, &version)
+		if err != nil {
+			return fmt.Errorf("read server version: %w", err)
+		}
+		if err := checkServerVersion(number, version); err != nil {
+			return err
+		}
+		// The version table's times have no zone.
+		_, err = conn.Exec(ctx, `SELECT set_config('search_path', $1, false), set_config('TimeZone', 'UTC', false)`, m.quoted())
+		if err != nil {
+			return fmt.Errorf("set search_path: %w", err)
+		}
+		return nil
+	})), nil
+}
+
+func checkServerVersion(number int, version string) error {
+	if number < 140000 {
+		return fmt.Errorf("%w: the server is %s", ErrServerVersion, version)
+	}
+	return nil
+}
+
+func (m *Migrator) quoted() string { return pgx.Identifier{m.cfg.Schema}.Sanitize() }
+
+// locker makes concurrent migrations of one schema wait for each other. Unlike
+// goose's own session locker it waits in the database instead of polling, so
+// that a second process continues the moment the first is done.
+type locker struct{ key int64 }
+
+func newLocker(schema string) locker {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte("postrider migrate " + schema)) // a hash never fails
+	return locker{key: int64(h.Sum64())}
+}
+
+// SessionLock implements lock.SessionLocker.
+func (l locker) SessionLock(ctx context.Context, conn *sql.Conn) error {
+	if _, err := conn.ExecContext(ctx, `SELECT pg_advisory_lock($1)`, l.key); err != nil {
+		return fmt.Errorf("take migration lock: %w", err)
+	}
+	return nil
+}
+
+// SessionUnlock implements lock.SessionLocker.
+func (l locker) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
+	if _, err := conn.ExecContext(ctx, `SELECT pg_advisory_unlock($1)`, l.key); err != nil {
+		return fmt.Errorf("release migration lock: %w", err)
+	}
+	return nil
+}
+
+// locked runs do on one connection under the migration lock.
+func (m *Migrator) locked(ctx context.Context, db *sql.DB, do func(conn *sql.Conn) error) (err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if err := m.lock.SessionLock(ctx, conn); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.lock.SessionUnlock(context.WithoutCancel(ctx), conn)) }()
+	return do(conn)
+}

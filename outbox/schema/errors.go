@@ -1,0 +1,21 @@
+package schema
+
+import "errors"
+
+// Errors to branch on. They come wrapped in a text that says what to do.
+var (
+	// ErrNotMigrated: the schema has no outbox tables.
+	ErrNotMigrated = errors.New("outbox schema is not migrated")
+	// ErrOutdated: the tables are older than this binary needs.
+	ErrOutdated = errors.New("outbox schema is outdated")
+	// ErrNewer: the tables were migrated by a newer binary.
+	ErrNewer = errors.New("outbox schema is newer than this binary")
+	// ErrPartitionMismatch: another partition count is stored than was asked for.
+	ErrPartitionMismatch = errors.New("partition count does not match the stored one")
+	// ErrServerVersion: PostgreSQL is older than 14.
+	ErrServerVersion = errors.New("PostgreSQL 14 or newer is required")
+	// ErrUnpublished: Down would remove rows that were never published.
+	ErrUnpublished = errors.New("unpublished rows exist")
+	// ErrDirection: Print knows only Up and Down.
+	ErrDirection = errors.New(`direction must be "up" or "down"`)
+)

@@ -1,0 +1,203 @@
+package schema
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/postrider/postrider/partition"
+	"github.com/pressly/goose/v3"
+)
+
+const versionTable = "outbox_schema_version"
+
+// Migrator migrates one schema. It holds no connection between calls and may be
+// used from several goroutines.
+type Migrator struct {
+	cfg  Config
+	lock locker
+}
+
+// Migration is one step and whether it is applied.
+type Migration struct {
+	Version   int64     `json:"version"`
+	Name      string    `json:"name"`
+	Applied   bool      `json:"applied"`
+	AppliedAt time.Time `json:"applied_at,omitzero"`
+}
+
+// New checks the configuration; it does not connect.
+func New(cfg Config) (*Migrator, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	return &Migrator{cfg: cfg, lock: newLocker(cfg.Schema)}, nil
+}
+
+// Up creates the schema where it is missing and applies every migration that is
+// not applied yet. It returns ErrPartitionMismatch, and changes nothing, when
+// Config.Partitions is set and differs from what is stored; ErrNewer when a newer
+// binary migrated the schema; ErrServerVersion for PostgreSQL before 14.
+func (m *Migrator) Up(ctx context.Context) (err error) {
+	db, err := m.open()
+	if err != nil {
+		return fmt.Errorf("migrate up: %w", err)
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	// The first lock covers what must be looked at before goose writes; goose takes
+	// the same lock again. Another process may have migrated in between, with
+	// another count: hence the second look.
+	if err := m.locked(ctx, db, func(conn *sql.Conn) error { return m.prepare(ctx, conn) }); err != nil {
+		return fmt.Errorf("migrate up: %w", err)
+	}
+	provider, err := m.provider(db)
+	if err != nil {
+		return fmt.Errorf("migrate up: %w", err)
+	}
+	results, err := provider.Up(ctx)
+	if err != nil {
+		return fmt.Errorf("migrate up: %w", err)
+	}
+	for _, r := range results {
+		m.cfg.Logger.InfoContext(ctx, "migration applied", "schema", m.cfg.Schema, "version", r.Source.Version, "took", r.Duration)
+	}
+	if err := m.locked(ctx, db, func(conn *sql.Conn) error { return m.checkStored(ctx, conn) }); err != nil {
+		return fmt.Errorf("migrate up: %w", err)
+	}
+	return nil
+}
+
+func (m *Migrator) prepare(ctx context.Context, conn *sql.Conn) error {
+	var exists bool
+	err := conn.QueryRowContext(ctx, `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)`, m.cfg.Schema).Scan(&exists)
+	if err != nil {
+		return fmt.Errorf("look for schema %s: %w", m.quoted(), err)
+	}
+	if !exists {
+		if _, err := conn.ExecContext(ctx, `CREATE SCHEMA `+m.quoted()); err != nil {
+			return fmt.Errorf("create schema %s: %w", m.quoted(), err)
+		}
+		return nil
+	}
+	return m.checkStored(ctx, conn)
+}
+
+// checkStored compares a schema that is migrated, wholly or in part, with the
+// configuration.
+func (m *Migrator) checkStored(ctx context.Context, conn *sql.Conn) error {
+	return conn.Raw(func(driver any) error {
+		raw, err := pgxConn(driver)
+		if err != nil {
+			return err
+		}
+		_, err = m.Check(ctx, raw)
+		if errors.Is(err, ErrNotMigrated) || errors.Is(err, ErrOutdated) {
+			return nil
+		}
+		return err
+	})
+}
+
+func (m *Migrator) provider(db *sql.DB) (*goose.Provider, error) {
+	count := DefaultPartitions
+	if m.cfg.Partitions != 0 {
+		count = partition.Count(m.cfg.Partitions)
+	}
+	files, err := newSource(m.cfg.Schema, count)
+	if err != nil {
+		return nil, err
+	}
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, files,
+		goose.WithTableName(versionTable),
+		goose.WithSessionLocker(m.lock),
+		goose.WithDisableGlobalRegistry(true),
+		goose.WithSlog(m.cfg.Logger))
+	if err != nil {
+		return nil, fmt.Errorf("load migrations: %w", err)
+	}
+	return provider, nil
+}
+
+// Down removes everything that Up made except the schema itself: the functions,
+// the tables and with them every event. It returns ErrUnpublished while rows
+// wait to be published, unless Config.Force is set. On a schema that is not
+// migrated it does nothing.
+func (m *Migrator) Down(ctx context.Context) (err error) {
+	db, err := m.open()
+	if err != nil {
+		return fmt.Errorf("migrate down: %w", err)
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	var migrated bool
+	err = m.locked(ctx, db, func(conn *sql.Conn) (err error) {
+		migrated, err = m.mayRemove(ctx, conn)
+		return err
+	})
+	if err != nil || !migrated {
+		return wrap("migrate down", err)
+	}
+	provider, err := m.provider(db)
+	if err != nil {
+		return fmt.Errorf("migrate down: %w", err)
+	}
+	results, err := provider.DownTo(ctx, 0)
+	if err != nil {
+		return fmt.Errorf("migrate down: %w", err)
+	}
+	for _, r := range results {
+		m.cfg.Logger.InfoContext(ctx, "migration removed", "schema", m.cfg.Schema, "version", r.Source.Version)
+	}
+	return wrap("migrate down", m.locked(ctx, db, func(conn *sql.Conn) error { return m.dropVersions(ctx, conn) }))
+}
+
+// mayRemove reports whether there is something to remove.
+func (m *Migrator) mayRemove(ctx context.Context, conn *sql.Conn) (bool, error) {
+	var versions, pointers sql.NullString
+	err := conn.QueryRowContext(ctx, `SELECT to_regclass($1)::text, to_regclass($2)::text`,
+		pgx.Identifier{m.cfg.Schema, versionTable}.Sanitize(), pgx.Identifier{m.cfg.Schema, "outbox"}.Sanitize()).
+		Scan(&versions, &pointers)
+	if err != nil {
+		return false, fmt.Errorf("look for tables: %w", err)
+	}
+	if !versions.Valid || !pointers.Valid || m.cfg.Force {
+		return versions.Valid, nil
+	}
+	var waiting bool
+	err = conn.QueryRowContext(ctx, `SELECT EXISTS (SELECT FROM `+m.quoted()+`.outbox)`).Scan(&waiting)
+	if err != nil {
+		return false, fmt.Errorf("look for unpublished rows: %w", err)
+	}
+	if waiting {
+		return false, fmt.Errorf("%w in schema %s: publish, skip or discard them, or force the removal", ErrUnpublished, m.quoted())
+	}
+	return true, nil
+}
+
+// dropVersions removes the version table, unless somebody migrated up again
+// since the last migration was removed.
+func (m *Migrator) dropVersions(ctx context.Context, conn *sql.Conn) error {
+	table := m.quoted() + "." + versionTable
+	var version int64
+	err := conn.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM `+table).Scan(&version)
+	if err != nil {
+		return fmt.Errorf("read version: %w", err)
+	}
+	if version > 0 {
+		return nil
+	}
+	if _, err := conn.ExecContext(ctx, `DROP TABLE `+table); err != nil {
+		return fmt.Errorf("drop version table: %w", err)
+	}
+	return nil
+}
+
+func wrap(operation string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", operation, err)
+}

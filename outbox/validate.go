@@ -1,0 +1,110 @@
+package outbox
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The limits of the SQL functions, migrations/00003_append_checks.sql.
+const (
+	maxText       = 1024
+	maxHeaderName = 128
+	maxHeaders    = 32 << 10
+)
+
+const textRule = "must be 1 to 1024 bytes of UTF-8 without control characters"
+
+// validate checks one event with its topic and routing key filled in.
+func (p *Producer) validate(index int, e *Event, key string) error {
+	refuse := func(field, reason string) error {
+		return &InvalidEventError{Index: index, Field: field, Reason: reason}
+	}
+	for _, f := range []struct {
+		name, value string
+		required    bool
+	}{
+		{"StreamID", e.StreamID, true},
+		{"Type", e.Type, true},
+		{"Topic", e.Topic, true},
+		{"PartitionKey", key, true},
+		{"TenantID", e.TenantID, false},
+		{"DedupeKey", e.DedupeKey, false},
+		{"Metadata.TraceParent", e.Metadata.TraceParent, false},
+		{"Metadata.TraceState", e.Metadata.TraceState, false},
+		{"Metadata.CorrelationID", e.Metadata.CorrelationID, false},
+		{"Metadata.CausationID", e.Metadata.CausationID, false},
+	} {
+		if (f.required || f.value != "") && !plainText(f.value) {
+			return refuse(f.name, textRule)
+		}
+	}
+	if reason := headerProblem(e.Metadata.Headers); reason != "" {
+		return refuse("Metadata.Headers", reason)
+	}
+	if n, exact := e.ExpectedVersion.Exact(); exact && (n < 0 || n == math.MaxInt64) {
+		return refuse("ExpectedVersion", "must be 0 or more and leave room for the next version")
+	}
+	if len(e.Payload) > p.cfg.MaxPayloadBytes {
+		return fmt.Errorf("%w: event %d has %d bytes, the limit is %d", ErrPayloadTooLarge, index, len(e.Payload), p.cfg.MaxPayloadBytes)
+	}
+	return nil
+}
+
+func plainText(s string) bool {
+	return s != "" && len(s) <= maxText && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+// headerProblem returns which rule the headers break. Names and values come from
+// the caller and may be secret, so it quotes names only, and only valid ones.
+func headerProblem(headers map[string]string) string {
+	size := 0
+	for name, value := range headers {
+		size += len(name) + len(value)
+		lower := strings.ToLower(name)
+		switch {
+		case name == "" || len(name) > maxHeaderName || strings.ContainsFunc(name, notToken):
+			return "must have names of 1 to 128 token characters"
+		case strings.HasPrefix(lower, "nats-") || strings.HasPrefix(lower, "outbox-"):
+			return fmt.Sprintf("must not begin with Nats- or Outbox-, as %q does", name)
+		case !utf8.ValidString(value) || strings.ContainsFunc(value, notHeaderValue):
+			return fmt.Sprintf("must not contain line breaks or control characters, as %q does", name)
+		}
+	}
+	if size > maxHeaders {
+		return "must not exceed 32 KiB"
+	}
+	return ""
+}
+
+func notToken(r rune) bool {
+	switch {
+	case r >= '0' && r <= '9', r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z':
+		return false
+	}
+	return !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+}
+
+func notHeaderValue(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+
+// metadataJSON returns the stored form, nil for none. A field that is empty is
+// left out.
+func metadataJSON(m Metadata) ([]byte, error) {
+	if m.TraceParent == "" && m.TraceState == "" && m.CorrelationID == "" && m.CausationID == "" && len(m.Headers) == 0 {
+		return nil, nil
+	}
+	text, err := json.Marshal(struct {
+		TraceParent   string            `json:"traceparent,omitempty"`
+		TraceState    string            `json:"tracestate,omitempty"`
+		CorrelationID string            `json:"correlation_id,omitempty"`
+		CausationID   string            `json:"causation_id,omitempty"`
+		Headers       map[string]string `json:"headers,omitempty"`
+	}(m))
+	if err != nil {
+		return nil, fmt.Errorf("encode metadata: %w", err)
+	}
+	return text, nil
+}
