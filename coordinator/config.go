@@ -1,0 +1,66 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/postrider/postrider/partition"
+)
+
+// Config says how a coordinator plans.
+type Config struct {
+	// Strategy is how partitions are shared. Defaults to partition.Modulo.
+	Strategy partition.Strategy
+	// Interval is the longest time between two reconciliations; at least
+	// 50 ms. Defaults to 1 s.
+	Interval time.Duration
+	// Quiet is the least time between two reconciliations, so that many
+	// doorbells cost one. Defaults to 20 ms.
+	Quiet time.Duration
+	// DrainTimeout bounds how long work in flight may hold up a release.
+	// Defaults to 5 s.
+	DrainTimeout time.Duration
+	// Logger defaults to slog.Default.
+	Logger *slog.Logger
+}
+
+// WithDefaults fills the fields that were left zero.
+func (c Config) WithDefaults() Config {
+	if c.Strategy == "" {
+		c.Strategy = partition.Modulo
+	}
+	if c.Interval == 0 {
+		c.Interval = time.Second
+	}
+	if c.Quiet == 0 {
+		c.Quiet = 20 * time.Millisecond
+	}
+	if c.DrainTimeout == 0 {
+		c.DrainTimeout = 5 * time.Second
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}
+
+// ErrConfig is wrapped by every complaint of Validate.
+var ErrConfig = errors.New("coordinator configuration")
+
+// Validate refuses values outside their ranges, by name.
+func (c Config) Validate() error {
+	if _, err := partition.ParseStrategy(string(c.Strategy)); err != nil {
+		return fmt.Errorf("%w: Strategy: %w", ErrConfig, err)
+	}
+	switch {
+	case c.Interval < 50*time.Millisecond:
+		return fmt.Errorf("%w: Interval must be at least 50ms, got %s", ErrConfig, c.Interval)
+	case c.Quiet < 0 || c.Quiet > c.Interval:
+		return fmt.Errorf("%w: Quiet must lie between 0 and Interval (%s), got %s", ErrConfig, c.Interval, c.Quiet)
+	case c.DrainTimeout <= 0:
+		return fmt.Errorf("%w: DrainTimeout must be above 0, got %s", ErrConfig, c.DrainTimeout)
+	}
+	return nil
+}

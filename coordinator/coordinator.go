@@ -1,0 +1,192 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/postrider/postrider/heartbeat"
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/partition"
+)
+
+// Deliver works on the leases of the set until the context ends. When it returns
+// before that, the coordinator gives everything back and stops with its error.
+type Deliver func(ctx context.Context, held *lease.Set) error
+
+// Bell tells the other workers that leases or members changed, and hears them.
+// Losing a ring costs at most one Interval.
+type Bell interface {
+	Ring()
+	Rung() <-chan struct{}
+}
+
+// State is what the coordinator last saw and did.
+type State struct {
+	// Members are the workers that took part in the last plan.
+	Members int
+	// Desired and Owned are this worker's partitions.
+	Desired []partition.ID
+	Owned   []partition.ID
+	// Acquired, Released and Lost count leases since the start.
+	Acquired, Released, Lost int64
+}
+
+// Coordinator keeps one worker's leases in line with the plan.
+type Coordinator struct {
+	cfg     Config
+	beater  *heartbeat.Beater
+	keeper  *lease.Keeper
+	bell    Bell
+	deliver Deliver
+	log     *slog.Logger
+
+	state    atomic.Pointer[State]
+	acquired atomic.Int64
+	released atomic.Int64
+	lost     atomic.Int64
+	handing  sync.WaitGroup
+	planned  chan struct{} // closed by the first reconciliation
+}
+
+// New returns a coordinator; nothing runs yet.
+func New(cfg Config, beater *heartbeat.Beater, keeper *lease.Keeper, bell Bell, deliver Deliver) (*Coordinator, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	c := &Coordinator{
+		cfg: cfg, beater: beater, keeper: keeper, bell: bell, deliver: deliver,
+		log: cfg.Logger.With("worker", beater.ID().String()), planned: make(chan struct{}),
+	}
+	c.state.Store(&State{})
+	return c, nil
+}
+
+// State returns the last plan and counts.
+func (c *Coordinator) State() State {
+	s := *c.state.Load()
+	for _, l := range c.keeper.Set().Held() {
+		s.Owned = append(s.Owned, l.Partition)
+	}
+	s.Acquired, s.Released, s.Lost = c.acquired.Load(), c.released.Load(), c.lost.Load()
+	return s
+}
+
+// Planned is closed when the first plan has been carried out.
+func (c *Coordinator) Planned() <-chan struct{} { return c.planned }
+
+// Run joins the cluster and keeps the plan until the context ends; then it
+// drains, releases and leaves. It returns nil after an orderly stop.
+func (c *Coordinator) Run(ctx context.Context) error {
+	if err := c.beater.Register(ctx); err != nil {
+		return fmt.Errorf("join the cluster: %w", err)
+	}
+	// Work outlives ctx: it ends when its leases have been given back.
+	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWork()
+	var running sync.WaitGroup
+	delivered := make(chan error, 1)
+	running.Go(func() { delivered <- c.deliver(work, c.keeper.Set()) })
+	running.Go(func() { _ = c.beater.Run(work) })
+	running.Go(func() { _ = c.keeper.Run(work) })
+	c.bell.Ring()
+
+	err, ended := c.loop(ctx, delivered)
+	c.stop(work)
+	stopWork()
+	running.Wait()
+	if !ended {
+		err = <-delivered
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("delivery: %w", err)
+	}
+	return nil
+}
+
+// loop reconciles until the context or the delivery function ends.
+func (c *Coordinator) loop(ctx context.Context, delivered <-chan error) (err error, ended bool) { //nolint:revive // the error is delivery's, not the loop's
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var last time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, false
+		case err := <-delivered:
+			return err, true
+		case <-c.bell.Rung():
+			// A ring moves the next reconciliation forward, not below Quiet.
+			timer.Reset(max(0, c.cfg.Quiet-time.Since(last)))
+			continue
+		case <-timer.C:
+		}
+		last = time.Now()
+		next, err := c.reconcile(ctx)
+		if err != nil && ctx.Err() == nil {
+			c.log.Warn("reconciliation failed", "error", err)
+		}
+		if err == nil {
+			c.markPlanned()
+		}
+		timer.Reset(next)
+	}
+}
+
+func (c *Coordinator) markPlanned() {
+	select {
+	case <-c.planned:
+	default:
+		close(c.planned)
+	}
+}
+
+// stop gives everything back in good order, within DrainTimeout and a bit.
+func (c *Coordinator) stop(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 2*c.cfg.DrainTimeout)
+	defer cancel()
+	if err := c.beater.Drain(ctx); err != nil {
+		c.log.Warn("could not announce draining", "error", err)
+	}
+	c.handOver(ctx, c.keeper.Set().Held())
+	c.handing.Wait()
+	if err := c.beater.Leave(ctx); err != nil {
+		c.log.Warn("could not leave the cluster; the row goes stale instead", "error", err)
+	}
+	c.bell.Ring()
+}
+
+// handOver drains the leases, releases them together and rings.
+func (c *Coordinator) handOver(ctx context.Context, leases []*lease.Lease) {
+	if len(leases) == 0 {
+		return
+	}
+	start := time.Now()
+	for _, l := range leases {
+		l.Drain() // all at once: none takes new work while another is waited for
+	}
+	timeout := time.NewTimer(c.cfg.DrainTimeout)
+	defer timeout.Stop()
+	for _, l := range leases {
+		select {
+		case <-l.Drain():
+			continue
+		case <-timeout.C:
+		}
+		c.log.Warn("work in flight did not end in time; it is left to the next owner",
+			"partition", l.Partition, "drain_timeout", c.cfg.DrainTimeout)
+		break
+	}
+	if err := c.keeper.Release(ctx, leases); err != nil {
+		c.log.Warn("release failed; the leases are left to their TTL", "error", err, "partitions", len(leases))
+		return
+	}
+	c.released.Add(int64(len(leases)))
+	c.bell.Ring()
+	c.log.Info("handed over partitions", "partitions", len(leases), "took", time.Since(start))
+}

@@ -1,0 +1,135 @@
+package heartbeat
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/postrider/postrider/partition"
+)
+
+// Beater keeps one worker's row alive.
+type Beater struct {
+	cfg   Config
+	store *Store
+	log   *slog.Logger
+
+	// writing is held over a statement: no beat that is under way can put the
+	// row back after Leave deleted it.
+	writing sync.Mutex
+	left    bool
+
+	mu     sync.Mutex
+	self   Worker
+	failed int
+}
+
+// NewBeater names a new worker. The store should stand on a connection of its
+// own.
+func NewBeater(store *Store, cfg Config) (*Beater, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, fmt.Errorf("name the worker: %w", err)
+	}
+	if cfg.Hostname == "" {
+		if cfg.Hostname, err = os.Hostname(); err != nil {
+			return nil, fmt.Errorf("name the worker's host: %w", err)
+		}
+	}
+	if cfg.PID == 0 {
+		cfg.PID = os.Getpid()
+	}
+	self := Worker{ID: id, Hostname: cfg.Hostname, PID: cfg.PID, Version: cfg.Version, State: Active}
+	return &Beater{cfg: cfg, store: store, self: self, log: cfg.Logger.With("worker", id.String())}, nil
+}
+
+// ID names the worker for its lifetime.
+func (b *Beater) ID() partition.WorkerID { return b.self.ID }
+
+// Register writes the first beat.
+func (b *Beater) Register(ctx context.Context) error { return b.beat(ctx) }
+
+// Run beats until the context ends, and purges stale rows now and then. It
+// does not leave: the coordinator does that when everything is released.
+func (b *Beater) Run(ctx context.Context) error {
+	timer := time.NewTimer(b.cfg.Interval)
+	defer timer.Stop()
+	var purged time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		}
+		timer.Reset(b.tick(ctx))
+		if time.Since(purged) > b.cfg.PurgeAfter/2 {
+			purged = time.Now()
+			if n, err := b.store.Purge(ctx, b.cfg.PurgeAfter); err != nil {
+				b.log.Warn("purge of stale workers failed", "error", err)
+			} else if n > 0 {
+				b.log.Info("purged stale workers", "count", n)
+			}
+		}
+	}
+}
+
+// tick beats once and returns how long to wait until the next beat.
+func (b *Beater) tick(ctx context.Context) time.Duration {
+	beatCtx, cancel := context.WithTimeout(ctx, b.cfg.Interval)
+	defer cancel()
+	err := b.beat(beatCtx)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err == nil {
+		if b.failed > 0 {
+			b.log.Info("heartbeat recovered", "failed_beats", b.failed)
+		}
+		b.failed = 0
+		return b.cfg.Interval
+	}
+	if ctx.Err() == nil {
+		b.failed++
+		b.log.Warn("heartbeat failed", "error", err, "failed_beats", b.failed)
+	}
+	return b.cfg.Interval / 4
+}
+
+func (b *Beater) beat(ctx context.Context) error {
+	b.writing.Lock()
+	defer b.writing.Unlock()
+	if b.left {
+		return nil
+	}
+	b.mu.Lock()
+	self := b.self
+	b.mu.Unlock()
+	return b.store.Beat(ctx, self, b.cfg.TTL)
+}
+
+// Drain tells the others, at once, to plan without this worker.
+func (b *Beater) Drain(ctx context.Context) error {
+	b.mu.Lock()
+	b.self.State = Draining
+	b.mu.Unlock()
+	return b.beat(ctx)
+}
+
+// Leave deletes the worker's row; later beats write nothing.
+func (b *Beater) Leave(ctx context.Context) error {
+	b.writing.Lock()
+	defer b.writing.Unlock()
+	b.left = true
+	return b.store.Leave(ctx, Worker{ID: b.ID()})
+}
+
+// Snapshot reads all workers.
+func (b *Beater) Snapshot(ctx context.Context) (Snapshot, error) { return b.store.Snapshot(ctx) }

@@ -1,0 +1,64 @@
+package heartbeat
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Config describes a worker and how it beats.
+type Config struct {
+	// Hostname and PID tell people where the worker runs; they identify
+	// nothing. Default to the operating system's.
+	Hostname string
+	PID      int
+	// Version of the program. Defaults to "unknown".
+	Version string
+	// TTL is how long one beat counts, by the database's clock; at least
+	// 500 ms. Defaults to 10 s.
+	TTL time.Duration
+	// Interval between beats; at most TTL/2, so that one lost beat costs
+	// nothing. Defaults to TTL/3.
+	Interval time.Duration
+	// PurgeAfter is how long a stale row stays visible. Defaults to 10 min.
+	PurgeAfter time.Duration
+	// Logger defaults to slog.Default.
+	Logger *slog.Logger
+}
+
+// WithDefaults fills the fields that were left zero.
+func (c Config) WithDefaults() Config {
+	if c.Version == "" {
+		c.Version = "unknown"
+	}
+	if c.TTL == 0 {
+		c.TTL = 10 * time.Second
+	}
+	if c.Interval == 0 {
+		c.Interval = c.TTL / 3
+	}
+	if c.PurgeAfter == 0 {
+		c.PurgeAfter = 10 * time.Minute
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}
+
+// ErrConfig is wrapped by every complaint of Validate.
+var ErrConfig = errors.New("heartbeat configuration")
+
+// Validate refuses values outside their ranges, by name.
+func (c Config) Validate() error {
+	switch {
+	case c.TTL < 500*time.Millisecond:
+		return fmt.Errorf("%w: TTL must be at least 500ms, got %s", ErrConfig, c.TTL)
+	case c.Interval <= 0 || c.Interval > c.TTL/2:
+		return fmt.Errorf("%w: Interval must be above 0 and at most TTL/2 (%s), got %s", ErrConfig, c.TTL/2, c.Interval)
+	case c.PurgeAfter < 0:
+		return fmt.Errorf("%w: PurgeAfter must not be negative, got %s", ErrConfig, c.PurgeAfter)
+	}
+	return nil
+}

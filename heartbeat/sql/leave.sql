@@ -1,0 +1,1 @@
+DELETE FROM {schema}.outbox_workers WHERE worker_id = $1

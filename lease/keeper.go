@@ -1,0 +1,127 @@
+package lease
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/postrider/postrider/partition"
+)
+
+// Keeper takes, renews and gives back the leases of one worker.
+type Keeper struct {
+	cfg   Config
+	store *Store
+	owner partition.WorkerID
+	set   *Set
+	log   *slog.Logger
+}
+
+// NewKeeper returns a keeper for the worker of that id.
+func NewKeeper(store *Store, owner partition.WorkerID, cfg Config) (*Keeper, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return &Keeper{cfg: cfg, store: store, owner: owner, set: newSet(), log: cfg.Logger.With("worker", owner.String())}, nil
+}
+
+// Set is what the worker holds; the same set for the keeper's lifetime.
+func (k *Keeper) Set() *Set { return k.set }
+
+// Owner is the worker's id.
+func (k *Keeper) Owner() partition.WorkerID { return k.owner }
+
+// Snapshot reads all partitions.
+func (k *Keeper) Snapshot(ctx context.Context) (Snapshot, error) { return k.store.Snapshot(ctx) }
+
+// Acquire takes those of the partitions that are free in the database and have
+// no unfinished work here, adds them to the set and returns them.
+func (k *Keeper) Acquire(ctx context.Context, ids []partition.ID) ([]*Lease, error) {
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id partition.ID) bool { return !k.set.free(id) })
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	start := time.Now()
+	leases, err := k.store.Acquire(ctx, k.owner, k.cfg.TTL, ids)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range leases {
+		l.trust(start.Add(k.cfg.TTL - k.cfg.Margin))
+	}
+	k.set.add(leases)
+	return leases, nil
+}
+
+// AcquireSolo takes every partition for a worker without leasing.
+func (k *Keeper) AcquireSolo(ctx context.Context) ([]*Lease, error) {
+	leases, err := k.store.AcquireSolo(ctx)
+	if err != nil {
+		return nil, err
+	}
+	k.set.add(leases)
+	return leases, nil
+}
+
+// Run renews the leases of the set until the context ends.
+func (k *Keeper) Run(ctx context.Context) error {
+	timer := time.NewTimer(k.cfg.RenewEvery)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		}
+		wait := k.cfg.RenewEvery
+		if err := k.renew(ctx); err != nil && ctx.Err() == nil {
+			k.log.Warn("renewal of leases failed", "error", err)
+			wait = k.cfg.RenewEvery / 4
+		}
+		timer.Reset(wait)
+	}
+}
+
+// renew extends everything held, and ends what turns out to be another's.
+func (k *Keeper) renew(ctx context.Context) error {
+	leases := slices.DeleteFunc(k.set.Held(), (*Lease).Solo)
+	if len(leases) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, k.cfg.TTL-k.cfg.Margin)
+	defer cancel()
+	start := time.Now()
+	renewed, err := k.store.Renew(ctx, k.owner, k.cfg.TTL, leases)
+	if err != nil {
+		return err
+	}
+	for _, l := range leases {
+		if slices.Contains(renewed, l.Partition) {
+			l.trust(start.Add(k.cfg.TTL - k.cfg.Margin))
+		} else if l.ctx.Err() == nil {
+			k.log.Warn("lease was taken by another worker", "partition", l.Partition, "epoch", l.Epoch)
+			l.Lost()
+		}
+	}
+	return nil
+}
+
+// Release gives back leases that have been drained: it ends them here first and
+// then frees their rows. A failed release leaves the rows to their TTL.
+func (k *Keeper) Release(ctx context.Context, leases []*Lease) error {
+	var mine []*Lease
+	for _, l := range leases {
+		ended := l.ctx.Err() != nil
+		l.end(ErrReleased)
+		if !ended && !l.Solo() {
+			mine = append(mine, l)
+		}
+	}
+	if len(mine) == 0 {
+		return nil
+	}
+	_, err := k.store.Release(ctx, k.owner, mine)
+	return err
+}

@@ -1,0 +1,7 @@
+-- Raises the epoch of every partition and leaves the owner empty.
+UPDATE {schema}.outbox_partitions AS p
+   SET lease_owner = NULL,
+       lease_until = NULL,
+       lease_epoch = p.lease_epoch + 1,
+       updated_at  = clock_timestamp()
+RETURNING p.partition_key, p.lease_epoch, p.delivered

@@ -1,0 +1,189 @@
+package lease
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/sqlfile"
+	"github.com/postrider/postrider/partition"
+)
+
+//go:embed sql/*.sql
+var statements embed.FS
+
+// DB is what a store needs of a pgx connection or pool.
+type DB interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// Row is a row of outbox_partitions.
+type Row struct {
+	Partition partition.ID
+	// Owner is uuid.Nil when nobody holds the lease.
+	Owner partition.WorkerID
+	// Until is when the lease ends by the database's clock; zero without owner.
+	Until time.Time
+	// Left is the time until then; zero or negative when the lease ran out.
+	Left      time.Duration
+	Epoch     int64
+	Delivered int64
+	PausedAt  *time.Time
+}
+
+// Held tells whether the lease had an owner and had not run out.
+func (r Row) Held() bool { return r.Owner != uuid.Nil && r.Left > 0 }
+
+// Snapshot is the table at one instant of the database's clock.
+type Snapshot struct {
+	At   time.Time
+	Rows []Row
+}
+
+// Owners returns the owners of the leases that had not run out.
+func (s Snapshot) Owners() map[partition.ID]partition.WorkerID {
+	owners := make(map[partition.ID]partition.WorkerID, len(s.Rows))
+	for _, r := range s.Rows {
+		if r.Held() {
+			owners[r.Partition] = r.Owner
+		}
+	}
+	return owners
+}
+
+// Store reads and writes outbox_partitions.
+type Store struct {
+	db                                                       DB
+	acquire, acquireSolo, elsewhere, renew, release, snapsql string
+	syncAdd, syncPrune                                       string
+}
+
+// NewStore returns a store on the tables of that schema. It fails when the
+// schema is not a plain identifier.
+func NewStore(db DB, schema string) (*Store, error) {
+	set, err := sqlfile.Load(statements, "sql", schema)
+	if err != nil {
+		return nil, fmt.Errorf("lease store: %w", err)
+	}
+	t, err := set.Need("acquire", "acquire_solo", "leased_elsewhere", "renew", "release", "snapshot", "sync_add", "sync_prune")
+	if err != nil {
+		return nil, fmt.Errorf("lease store: %w", err)
+	}
+	return &Store{
+		db: db, acquire: t[0], acquireSolo: t[1], elsewhere: t[2],
+		renew: t[3], release: t[4], snapsql: t[5], syncAdd: t[6], syncPrune: t[7],
+	}, nil
+}
+
+// Acquire takes those of the partitions that are free, each under a new epoch.
+func (s *Store) Acquire(ctx context.Context, owner partition.WorkerID, ttl time.Duration, ids []partition.ID) ([]*Lease, error) {
+	rows, err := s.db.Query(ctx, s.acquire, owner, ttl, ids)
+	if err != nil {
+		return nil, fmt.Errorf("acquire leases: %w", err)
+	}
+	return collectLeases(rows, owner)
+}
+
+// ErrLeasedElsewhere is returned to a worker without leasing that is started
+// beside leased ones.
+var ErrLeasedElsewhere = errors.New("other workers are running with leases")
+
+// AcquireSolo takes every partition for a worker without leasing. It returns
+// ErrLeasedElsewhere when members are alive or leases are held.
+func (s *Store) AcquireSolo(ctx context.Context) ([]*Lease, error) {
+	var workers, leases int
+	if err := s.db.QueryRow(ctx, s.elsewhere).Scan(&workers, &leases); err != nil {
+		return nil, fmt.Errorf("look for leased workers: %w", err)
+	}
+	if workers > 0 || leases > 0 {
+		return nil, fmt.Errorf("%w: %d live workers, %d held leases; stop them or run with leasing", ErrLeasedElsewhere, workers, leases)
+	}
+	rows, err := s.db.Query(ctx, s.acquireSolo)
+	if err != nil {
+		return nil, fmt.Errorf("acquire all partitions: %w", err)
+	}
+	return collectLeases(rows, uuid.Nil)
+}
+
+func collectLeases(rows pgx.Rows, owner partition.WorkerID) ([]*Lease, error) {
+	leases, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Lease, error) {
+		var id partition.ID
+		var epoch, delivered int64
+		err := row.Scan(&id, &epoch, &delivered)
+		return newLease(id, owner, epoch, delivered), err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("acquire leases: %w", err)
+	}
+	return leases, nil
+}
+
+// Renew extends the leases by ttl from now and returns the partitions whose
+// rows still carried owner and epoch.
+func (s *Store) Renew(ctx context.Context, owner partition.WorkerID, ttl time.Duration, leases []*Lease) ([]partition.ID, error) {
+	ids, epochs := keys(leases)
+	rows, err := s.db.Query(ctx, s.renew, owner, ttl, ids, epochs)
+	if err != nil {
+		return nil, fmt.Errorf("renew leases: %w", err)
+	}
+	return collectIDs(rows, "renew leases")
+}
+
+// Release frees the rows that still carry owner and epoch and returns their
+// partitions.
+func (s *Store) Release(ctx context.Context, owner partition.WorkerID, leases []*Lease) ([]partition.ID, error) {
+	ids, epochs := keys(leases)
+	rows, err := s.db.Query(ctx, s.release, owner, ids, epochs)
+	if err != nil {
+		return nil, fmt.Errorf("release leases: %w", err)
+	}
+	return collectIDs(rows, "release leases")
+}
+
+func keys(leases []*Lease) (ids []partition.ID, epochs []int64) {
+	for _, l := range leases {
+		ids = append(ids, l.Partition)
+		epochs = append(epochs, l.Epoch)
+	}
+	return ids, epochs
+}
+
+func collectIDs(rows pgx.Rows, operation string) ([]partition.ID, error) {
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[partition.ID])
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", operation, err)
+	}
+	return ids, nil
+}
+
+// Snapshot reads all partitions, sorted.
+func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
+	rows, err := s.db.Query(ctx, s.snapsql)
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("snapshot of partitions: %w", err)
+	}
+	var snap Snapshot
+	snap.Rows, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Row, error) {
+		var (
+			r     Row
+			owner *uuid.UUID
+			until *time.Time
+			left  *time.Duration
+		)
+		err := row.Scan(&r.Partition, &owner, &until, &left, &r.Epoch, &r.Delivered, &r.PausedAt, &snap.At)
+		if owner != nil && until != nil && left != nil {
+			r.Owner, r.Until, r.Left = *owner, *until, *left
+		}
+		return r, err
+	})
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("snapshot of partitions: %w", err)
+	}
+	return snap, nil
+}

@@ -1,0 +1,49 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/partition"
+)
+
+// Beginner starts transactions; a pgx connection or pool.
+type Beginner interface {
+	Begin(ctx context.Context) (pgx.Tx, error)
+}
+
+// Sync makes outbox_partitions hold a row for each of count partitions. With
+// prune, rows above them that are free and empty are removed. With dryRun it
+// only counts.
+func (s *Store) Sync(ctx context.Context, count partition.Count, prune, dryRun bool) (added, removed int64, err error) {
+	db, ok := s.db.(Beginner)
+	if !ok {
+		return 0, 0, errors.New("sync partitions: the store's connection cannot begin transactions")
+	}
+	tx, err := db.Begin(ctx)
+	if err != nil {
+		return 0, 0, fmt.Errorf("sync partitions: %w", err)
+	}
+	defer tx.Rollback(ctx) //nolint:errcheck // after a commit it does nothing
+	tag, err := tx.Exec(ctx, s.syncAdd, int(count))
+	if err != nil {
+		return 0, 0, fmt.Errorf("sync partitions: %w", err)
+	}
+	added = tag.RowsAffected()
+	if prune {
+		if tag, err = tx.Exec(ctx, s.syncPrune, int(count)); err != nil {
+			return 0, 0, fmt.Errorf("sync partitions: %w", err)
+		}
+		removed = tag.RowsAffected()
+	}
+	if dryRun {
+		return added, removed, nil
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return 0, 0, fmt.Errorf("sync partitions: %w", err)
+	}
+	return added, removed, nil
+}
