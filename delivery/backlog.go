@@ -1,0 +1,86 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/partition"
+)
+
+// PartitionBacklog is what one partition's part of the outbox holds.
+type PartitionBacklog struct {
+	Partition partition.ID
+	// Pending rows can be published now; Failed ones wait for their next
+	// attempt, Blocked ones for an earlier row of their stream, Dead ones for a
+	// person, Scheduled ones for their time.
+	Pending, Failed, Blocked, Dead, Scheduled int64
+	// OldestPending is how long the oldest pending row has waited; 0 without one.
+	OldestPending time.Duration
+}
+
+// Backlog is the outbox at one instant of the database's clock.
+type Backlog struct {
+	At         time.Time
+	Partitions []PartitionBacklog
+}
+
+// Total adds the partitions up; OldestPending is the largest.
+func (b Backlog) Total() PartitionBacklog {
+	var t PartitionBacklog
+	for _, p := range b.Partitions {
+		t.Pending += p.Pending
+		t.Failed += p.Failed
+		t.Blocked += p.Blocked
+		t.Dead += p.Dead
+		t.Scheduled += p.Scheduled
+		t.OldestPending = max(t.OldestPending, p.OldestPending)
+	}
+	return t
+}
+
+// Backlog counts the outbox. It reads every row's index entry, so callers that
+// show it often keep it for a while.
+func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
+	rows, err := s.db.Query(ctx, s.backlog)
+	if err != nil {
+		return Backlog{}, fmt.Errorf("backlog: %w", err)
+	}
+	var b Backlog
+	b.Partitions, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (PartitionBacklog, error) {
+		var p PartitionBacklog
+		err := row.Scan(&p.Partition, &p.Pending, &p.Failed, &p.Blocked, &p.Dead, &p.Scheduled, &p.OldestPending, &b.At)
+		p.OldestPending = max(p.OldestPending, 0)
+		return p, err
+	})
+	if err != nil {
+		return Backlog{}, fmt.Errorf("backlog: %w", err)
+	}
+	return b, nil
+}
+
+// Minute is what happened in one minute, over all workers.
+type Minute struct {
+	At                                 time.Time
+	Published, Failed, Retried, Skipped int64
+}
+
+// Throughput returns the last minutes, oldest first and the running one last,
+// with zeros where nothing happened. It reads only the minute buckets.
+func (s *Store) Throughput(ctx context.Context, minutes int) ([]Minute, error) {
+	rows, err := s.db.Query(ctx, s.throughput, minutes)
+	if err != nil {
+		return nil, fmt.Errorf("throughput: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Minute, error) {
+		var m Minute
+		err := row.Scan(&m.At, &m.Published, &m.Failed, &m.Retried, &m.Skipped)
+		return m, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("throughput: %w", err)
+	}
+	return list, nil
+}

@@ -1,0 +1,223 @@
+package delivery_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/internal/testkit/natstest"
+	"github.com/postrider/postrider/internal/testkit/pgtest"
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/partition"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+const patience = time.Minute
+
+// bundle is an outbox with a broker, a worker's leases and a relay between them.
+type bundle struct {
+	pool   *pgxpool.Pool
+	server *natstest.Server
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	bell   *natspub.Bell
+	store  *delivery.Store
+	leases *lease.Store
+	keeper *lease.Keeper
+	count  int
+}
+
+func setup(t *testing.T, partitions int) *bundle {
+	t.Helper()
+	b := &bundle{count: partitions}
+	b.pool = pgtest.Pool(t, pgtest.Migrated(t, partitions))
+	b.server = natstest.Start(t, 1)
+	b.server.Stream(t, 1)
+	b.nc = b.connect(t)
+	var err error
+	if b.js, err = jetstream.New(b.nc); err != nil {
+		t.Fatal(err)
+	}
+	if b.bell, err = natspub.NewBell(b.nc, "outbox.bell.test"); err != nil {
+		t.Fatal(err)
+	}
+	if b.store, err = delivery.NewStore(t.Context(), b.pool, "public", delivery.Relation{}); err != nil {
+		t.Fatal(err)
+	}
+	if b.leases, err = lease.NewStore(b.pool, "public"); err != nil {
+		t.Fatal(err)
+	}
+	b.keeper = b.newKeeper(t)
+	return b
+}
+
+func (b *bundle) connect(t *testing.T) *nats.Conn {
+	t.Helper()
+	nc, err := natspub.Connect(b.server.URL(), "test", testLogger(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+func (b *bundle) newKeeper(t *testing.T) *lease.Keeper {
+	t.Helper()
+	k, err := lease.NewKeeper(b.leases, uuid.Must(uuid.NewV7()), lease.Config{TTL: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// acquireAll takes every partition for the keeper.
+func (b *bundle) acquireAll(t *testing.T, k *lease.Keeper) {
+	t.Helper()
+	ids := make([]partition.ID, b.count)
+	for i := range ids {
+		ids[i] = partition.ID(i)
+	}
+	if leases, err := k.Acquire(t.Context(), ids); err != nil || len(leases) != b.count {
+		t.Fatalf("acquired %d of %d partitions: %v", len(leases), b.count, err)
+	}
+}
+
+func (b *bundle) relay(t *testing.T, cfg delivery.Config) *delivery.Relay {
+	t.Helper()
+	publisher, err := natspub.NewDedupe(b.nc, natspub.DedupeConfig{AckTimeout: 2 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = publisher.Close() })
+	cfg.Logger = testLogger(t)
+	r, err := delivery.NewRelay(cfg, b.store, publisher, b.bell)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// start runs the relay on the keeper's leases until the test ends or stop is
+// called.
+func (b *bundle) start(t *testing.T, r *delivery.Relay) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := r.Run(ctx, b.keeper.Set()); err != nil {
+			t.Errorf("the relay ended: %v", err)
+		}
+	})
+	stop = func() { cancel(); running.Wait() }
+	t.Cleanup(stop)
+	return stop
+}
+
+// drain delivers everything that can be delivered now.
+func (b *bundle) drain(t *testing.T, r *delivery.Relay) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := r.RunOnce(ctx, b.keeper.Set()); err != nil {
+		t.Fatal(err)
+	}
+	if ctx.Err() != nil {
+		t.Fatal("the relay did not come to an end")
+	}
+}
+
+// append adds an event by SQL and returns its sequence.
+func (b *bundle) append(t *testing.T, stream, payload string, more ...string) int64 {
+	t.Helper()
+	args := ""
+	for _, m := range more {
+		args += ", " + m
+	}
+	var sequence int64
+	err := b.pool.QueryRow(t.Context(), `SELECT outbox_append($1, 'thing.done', $2::jsonb`+args+`)`, stream, payload).Scan(&sequence)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sequence
+}
+
+// stored reads the whole stream.
+func (b *bundle) stored(t *testing.T) []*jetstream.RawStreamMsg {
+	t.Helper()
+	s, err := b.js.Stream(t.Context(), natspub.DefaultStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := s.CachedInfo().State
+	var messages []*jetstream.RawStreamMsg
+	for seq := max(state.FirstSeq, 1); seq <= state.LastSeq; seq++ {
+		m, err := s.GetMsg(t.Context(), seq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		messages = append(messages, m)
+	}
+	return messages
+}
+
+// sequencesOf returns the sequences of one stream key, in stored order.
+func sequencesOf(messages []*jetstream.RawStreamMsg, stream string) []string {
+	var list []string
+	for _, m := range messages {
+		if m.Header.Get(natspub.HeaderStream) == stream {
+			list = append(list, m.Header.Get(natspub.HeaderSequence))
+		}
+	}
+	return list
+}
+
+// state is one row of the view.
+type state struct {
+	State          string
+	Attempts       int
+	StreamSequence *int64
+	LastError      *string
+}
+
+func (b *bundle) state(t *testing.T, sequence int64) state {
+	t.Helper()
+	var s state
+	err := b.pool.QueryRow(t.Context(),
+		`SELECT state, attempts, stream_sequence, last_error FROM outbox_messages WHERE global_sequence = $1`, sequence).
+		Scan(&s.State, &s.Attempts, &s.StreamSequence, &s.LastError)
+	if err != nil {
+		t.Fatalf("state of %d: %v", sequence, err)
+	}
+	return s
+}
+
+// until asks the database again and again until the count is as wanted.
+func (b *bundle) until(t *testing.T, sql string, want int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	got := -1
+	for got != want {
+		if err := b.pool.QueryRow(ctx, sql).Scan(&got); err != nil {
+			t.Fatalf("waited in vain for %d from %s, last was %d: %v", want, sql, got, err)
+		}
+	}
+}
+
+func texts(numbers ...int64) []string {
+	list := make([]string, len(numbers))
+	for i, n := range numbers {
+		list[i] = fmt.Sprint(n)
+	}
+	return list
+}

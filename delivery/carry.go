@@ -1,0 +1,217 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// carried is a batch on its way to the mark, with what it takes of the window.
+type carried struct {
+	Result
+	messages int
+	bytes    int64
+}
+
+// carry rehydrates what one claim found and publishes it, every partition on
+// its own.
+func (r *Relay) carry(ctx context.Context, found claim) {
+	reserved := r.reserve()
+	events, cutAt, err := r.events(ctx, found, reserved)
+	if err != nil && ctx.Err() == nil {
+		r.away(err)
+	}
+	var publishing sync.WaitGroup
+	for _, b := range found.batches {
+		c := carried{messages: len(b.Messages)}
+		if err != nil {
+			r.refund(&reserved, 0)
+			r.settled(b, c.messages, 0)
+			continue
+		}
+		b, c.bytes = attach(b, events, cutAt)
+		r.refund(&reserved, c.bytes)
+		publishing.Go(func() {
+			c.Result = r.publish(b)
+			r.finished <- c
+		})
+	}
+	r.unreserve(reserved)
+	publishing.Wait()
+}
+
+// reserve takes a part of the window's bytes for one rehydration.
+func (r *Relay) reserve() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	part := min(max(r.bytes, 1), r.cfg.WindowBytes/4)
+	r.bytes -= part
+	return part
+}
+
+// refund moves what a batch really holds out of the reservation.
+func (r *Relay) refund(reserved *int64, used int64) { *reserved -= used }
+
+// unreserve gives back what is left of a reservation; a single payload larger
+// than it leaves the window in debt until its batch is settled.
+func (r *Relay) unreserve(left int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.bytes += left
+}
+
+// events returns the events of everything that can be published now.
+func (r *Relay) events(ctx context.Context, found claim, maxBytes int64) (map[int64]*Event, int64, error) {
+	var wanted []int64
+	var known []*Event
+	for _, b := range found.batches {
+		for _, m := range b.Messages {
+			if m.Blocked || m.NotDue {
+				continue
+			}
+			if m.Attempts > 0 {
+				if e, ok := r.cache.Get(m.Sequence); ok {
+					known = append(known, e)
+					continue
+				}
+			}
+			wanted = append(wanted, m.Sequence)
+		}
+	}
+	if len(wanted) == 0 && len(known) == 0 {
+		return nil, 0, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
+	defer cancel()
+	events, cutAt, err := r.store.Rehydrate(ctx, wanted, found.readUpTo, r.cfg.MaxPayload, maxBytes)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, e := range known {
+		events[e.Sequence] = e
+	}
+	return events, cutAt, nil
+}
+
+// attach gives the messages their events, and cuts the batch where the
+// rehydration ran out of room.
+func attach(b Batch, events map[int64]*Event, cutAt int64) (Batch, int64) {
+	var bytes int64
+	for i := range b.Messages {
+		m := &b.Messages[i]
+		if cutAt != 0 && m.Sequence >= cutAt {
+			b.Messages, b.More = b.Messages[:i], true
+			break
+		}
+		if m.Event = events[m.Sequence]; m.Event != nil {
+			bytes += int64(len(m.Event.Payload))
+		}
+	}
+	return b, bytes
+}
+
+// publish gives every message of the batch its outcome. What need not be
+// published is decided here; the rest is the publisher's.
+func (r *Relay) publish(b Batch) Result {
+	outcomes := make([]Outcome, len(b.Messages))
+	var send Batch
+	var index []int
+	held := map[string]bool{} // streams that go no further in this batch
+	for i, m := range b.Messages {
+		o := r.triage(m)
+		if held[m.Stream] {
+			o = &Outcome{Kind: Behind}
+		}
+		if o == nil {
+			send.Messages = append(send.Messages, m)
+			index = append(index, i)
+			continue
+		}
+		outcomes[i] = *o
+		if o.Kind != Skipped {
+			held[m.Stream] = true
+		}
+	}
+	if len(index) > 0 {
+		send.Lease = b.Lease
+		for i, o := range r.publisher.Publish(b.Lease.Context(), send) {
+			outcomes[index[i]] = o
+		}
+	}
+	r.observe(b, outcomes)
+	return Result{Batch: b, Outcomes: outcomes}
+}
+
+// triage returns the outcome of a message that need not be sent; nil: send it.
+func (r *Relay) triage(m Message) *Outcome {
+	switch {
+	case m.Blocked:
+		return &Outcome{Kind: Behind}
+	case m.NotDue:
+		return &Outcome{Kind: Scheduled}
+	case m.Event == nil:
+		return &Outcome{Kind: Retry, Err: fmt.Errorf("%w: sequence %d", ErrEventMissing, m.Sequence)}
+	case m.Event.AuditOnly:
+		return &Outcome{Kind: Skipped}
+	case m.Event.Payload == nil && m.Event.Size > r.cfg.MaxPayload:
+		return &Outcome{Kind: Permanent, Err: fmt.Errorf("%w: %d bytes, the relay reads at most %d", ErrPayloadTooLarge, m.Event.Size, r.cfg.MaxPayload)}
+	default:
+		return nil
+	}
+}
+
+// cacheLimit is the largest payload kept for a retry, in bytes.
+const cacheLimit = 64 << 10
+
+// observe counts the outcomes, keeps the events of failed messages for their
+// next attempt, and reacts to what no message caused.
+func (r *Relay) observe(b Batch, outcomes []Outcome) {
+	now := time.Now()
+	published := 0
+	for i, o := range outcomes {
+		m := b.Messages[i]
+		switch o.Kind {
+		case Published:
+			published++
+			if o.Duplicate {
+				r.stats.duplicates.Add(1)
+			}
+			if m.Attempts > 0 {
+				r.cache.Remove(m.Sequence)
+			}
+			r.stats.latency.Observe(now.Sub(m.Event.RecordedAt).Seconds())
+		case Retry:
+			r.stats.failure(o.Err)
+			if m.Event != nil && len(m.Event.Payload) <= cacheLimit {
+				r.cache.Add(m.Sequence, m.Event)
+			}
+		case Permanent:
+			r.stats.failure(o.Err)
+		case Unresolved:
+			r.unresolved(o.Err)
+		case Skipped, Behind, Scheduled:
+		}
+	}
+	if published > 0 {
+		r.back()
+	}
+}
+
+// unresolved reacts to a failure that no message caused.
+func (r *Relay) unresolved(err error) {
+	switch {
+	case err == nil: // behind another message that is unresolved itself
+	case errors.Is(err, ErrConfiguration):
+		r.stats.failure(err)
+		select {
+		case r.fatal <- err:
+		default:
+		}
+	case errors.Is(err, ErrOutage), errors.Is(err, ErrUnknown):
+		r.away(err)
+	default:
+		r.stats.failure(err)
+	}
+}

@@ -1,0 +1,102 @@
+package delivery
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Config says how a relay works.
+type Config struct {
+	// BatchSize is the most messages of one partition in one batch; 1 to
+	// 10,000. Defaults to 500.
+	BatchSize int
+	// Window is the most messages between claim and mark over all partitions;
+	// at least BatchSize. Defaults to 4096.
+	Window int
+	// WindowBytes is about the most payload bytes in memory; at least 1 MiB.
+	// Defaults to 64 MiB.
+	WindowBytes int64
+	// MaxPayload is the largest payload that is read at all, in bytes; larger
+	// ones fail permanently. Defaults to 64 MiB; the broker's own limit is
+	// usually lower and gives the error.
+	MaxPayload int64
+	// PollInterval is how often the outbox is looked at when no doorbell rings;
+	// 1 ms to 1 min. Defaults to 50 ms.
+	PollInterval time.Duration
+	// StatementTimeout bounds each round trip to the database. Defaults to 30 s.
+	StatementTimeout time.Duration
+	// Retry says when failed messages are tried again.
+	Retry RetryPolicy
+	// CacheSize is how many rehydrated events of failed rows are kept for their
+	// next attempt. Defaults to 1024; large payloads are never kept.
+	CacheSize int
+	// Random draws from [0, 1) for jitter. Defaults to math/rand/v2.
+	Random func() float64
+	// Registerer receives the metrics. Defaults to none.
+	Registerer prometheus.Registerer
+	// Logger defaults to slog.Default.
+	Logger *slog.Logger
+}
+
+// WithDefaults fills the fields that were left zero.
+func (c Config) WithDefaults() Config {
+	if c.BatchSize == 0 {
+		c.BatchSize = 500
+	}
+	if c.Window == 0 {
+		c.Window = max(4096, c.BatchSize)
+	}
+	if c.WindowBytes == 0 {
+		c.WindowBytes = 64 << 20
+	}
+	if c.MaxPayload == 0 {
+		c.MaxPayload = 64 << 20
+	}
+	if c.PollInterval == 0 {
+		c.PollInterval = 50 * time.Millisecond
+	}
+	if c.StatementTimeout == 0 {
+		c.StatementTimeout = 30 * time.Second
+	}
+	if c.Retry == (RetryPolicy{}) {
+		c.Retry = DefaultRetryPolicy()
+	}
+	if c.CacheSize == 0 {
+		c.CacheSize = 1024
+	}
+	if c.Random == nil {
+		c.Random = defaultRandom
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}
+
+// ErrConfig is wrapped by every complaint of Validate.
+var ErrConfig = errors.New("delivery configuration")
+
+// Validate refuses values outside their ranges, by name.
+func (c Config) Validate() error {
+	switch {
+	case c.BatchSize < 1 || c.BatchSize > 10_000:
+		return fmt.Errorf("%w: BatchSize must lie between 1 and 10000, got %d", ErrConfig, c.BatchSize)
+	case c.Window < c.BatchSize:
+		return fmt.Errorf("%w: Window must be at least BatchSize (%d), got %d", ErrConfig, c.BatchSize, c.Window)
+	case c.WindowBytes < 1<<20:
+		return fmt.Errorf("%w: WindowBytes must be at least 1 MiB, got %d", ErrConfig, c.WindowBytes)
+	case c.MaxPayload < 1:
+		return fmt.Errorf("%w: MaxPayload must be above 0, got %d", ErrConfig, c.MaxPayload)
+	case c.PollInterval < time.Millisecond || c.PollInterval > time.Minute:
+		return fmt.Errorf("%w: PollInterval must lie between 1ms and 1m, got %s", ErrConfig, c.PollInterval)
+	case c.StatementTimeout <= 0:
+		return fmt.Errorf("%w: StatementTimeout must be above 0, got %s", ErrConfig, c.StatementTimeout)
+	case c.CacheSize < 1:
+		return fmt.Errorf("%w: CacheSize must be above 0, got %d", ErrConfig, c.CacheSize)
+	}
+	return c.Retry.Validate()
+}

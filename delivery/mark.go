@@ -1,0 +1,189 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/partition"
+)
+
+// marks is the rows of one mark statement.
+type marks struct {
+	partitions []partition.ID
+	sequences  []int64
+	stream     []*int64
+	attempts   []int32
+	generation []int32
+}
+
+// parks is the rows of a park statement.
+type parks struct {
+	partitions []partition.ID
+	sequences  []int64
+	counted    []int32
+	delay      []time.Duration
+	dead       []bool
+	blocked    []bool
+	reason     []*string
+}
+
+// leaseKeys is the rows that a statement compares and sets.
+type leaseKeys struct {
+	partitions []partition.ID
+	epochs     []int64
+	delivered  []int64
+}
+
+// settlement is everything one transaction writes for several partitions.
+type settlement struct {
+	owner          *uuid.UUID
+	all            leaseKeys
+	ready, parked  marks
+	park           parks
+	promoted       []partition.ID
+	promotedStream []string
+}
+
+// Mark settles the results in one transaction: published and skipped rows are
+// deleted and recorded, the others parked or left as they are. It returns the
+// partitions that were fenced, because their lease rows carry another owner or
+// epoch; nothing of theirs was changed.
+//
+// The commit is asynchronous: losing it means to publish again under the same
+// message ids, which the broker drops.
+func (s *Store) Mark(ctx context.Context, results []Result, retry RetryPolicy, random func() float64) (fenced []partition.ID, err error) {
+	st := settle(results, retry, random)
+	if len(st.all.partitions) == 0 {
+		return nil, nil
+	}
+	held := map[partition.ID]bool{}
+	note := func(rows pgx.Rows) error {
+		var id partition.ID
+		_, err := pgx.ForEachRow(rows, []any{&id}, func() error { held[id] = true; return nil })
+		return err
+	}
+	batch := &pgx.Batch{}
+	batch.Queue(`SELECT set_config('synchronous_commit', 'off', true)`)
+	mark := func(sql string, m marks) {
+		batch.Queue(sql, st.owner, st.all.partitions, st.all.epochs, st.all.delivered,
+			m.partitions, m.sequences, m.stream, m.attempts, m.generation).Query(note)
+	}
+	if len(st.parked.partitions) == 0 || len(st.ready.partitions) > 0 {
+		mark(s.markReady, st.ready)
+	}
+	if len(st.parked.partitions) > 0 {
+		mark(s.markParked, st.parked)
+	}
+	if p := st.park; len(p.partitions) > 0 {
+		batch.Queue(s.park, st.owner, st.all.partitions, st.all.epochs,
+			p.partitions, p.sequences, p.counted, p.delay, p.dead, p.blocked, p.reason).Query(note)
+	}
+	if len(st.promoted) > 0 {
+		batch.Queue(s.promote, st.owner, st.all.partitions, st.all.epochs, st.promoted, st.promotedStream)
+	}
+	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, fmt.Errorf("mark: %w", err)
+	}
+	for _, id := range st.all.partitions {
+		if !held[id] {
+			fenced = append(fenced, id)
+		}
+	}
+	return fenced, nil
+}
+
+// settle sorts the outcomes into the statements' parameters.
+func settle(results []Result, retry RetryPolicy, random func() float64) settlement {
+	var st settlement
+	for _, r := range results {
+		l := r.Batch.Lease
+		if !l.Solo() {
+			st.owner = &l.Owner
+		}
+		var delivered int64
+		for i, o := range r.Outcomes {
+			m := r.Batch.Messages[i]
+			switch o.Kind {
+			case Published, Skipped:
+				delivered = max(delivered, m.Sequence)
+				st.finish(m, o)
+			case Retry, Permanent, Behind, Scheduled:
+				st.shelve(m, o, retry, random)
+			case Unresolved:
+			}
+		}
+		st.all.partitions = append(st.all.partitions, l.Partition)
+		st.all.epochs = append(st.all.epochs, l.Epoch)
+		st.all.delivered = append(st.all.delivered, delivered)
+	}
+	return st
+}
+
+func (st *settlement) finish(m Message, o Outcome) {
+	into := &st.ready
+	if m.Parked {
+		into = &st.parked
+		st.promoted = append(st.promoted, m.Partition)
+		st.promotedStream = append(st.promotedStream, m.Stream)
+	}
+	into.partitions = append(into.partitions, m.Partition)
+	into.sequences = append(into.sequences, m.Sequence)
+	into.attempts = append(into.attempts, int32(m.Attempts)) //nolint:gosec // bounded by the retry policy
+	into.generation = append(into.generation, int32(m.Generation)) //nolint:gosec // read from an int column
+	if o.Kind == Skipped {
+		into.stream = append(into.stream, nil)
+		return
+	}
+	sequence := int64(o.StreamSequence) //nolint:gosec // a stream's sequence never reaches 2^63
+	into.stream = append(into.stream, &sequence)
+}
+
+func (st *settlement) shelve(m Message, o Outcome, retry RetryPolicy, random func() float64) {
+	if m.Parked && o.Kind == Behind {
+		return // it lies there already
+	}
+	p := &st.park
+	var (
+		counted int32
+		dead    bool
+		delay   time.Duration
+		reason  *string
+	)
+	if o.Kind == Retry || o.Kind == Permanent {
+		counted = 1
+		delay = retry.Delay(m.Attempts+1, random)
+		dead = o.Kind == Permanent || retry.Dead(m.Attempts+1)
+		text := reasonOf(o.Err)
+		reason = &text
+	}
+	p.partitions = append(p.partitions, m.Partition)
+	p.sequences = append(p.sequences, m.Sequence)
+	p.counted = append(p.counted, counted)
+	p.delay = append(p.delay, delay)
+	p.dead = append(p.dead, dead)
+	p.blocked = append(p.blocked, o.Kind == Behind)
+	p.reason = append(p.reason, reason)
+}
+
+// reasonLimit bounds last_error, in bytes: errors may quote data.
+const reasonLimit = 1000
+
+func reasonOf(err error) string {
+	if err == nil {
+		return "unknown failure"
+	}
+	text := []rune(err.Error())
+	for len(string(text)) > reasonLimit {
+		text = text[:len(text)-max(1, (len(string(text))-reasonLimit)/4)]
+	}
+	for i, r := range text {
+		if r == 0 { // PostgreSQL's text holds everything but this
+			text[i] = ' '
+		}
+	}
+	return string(text)
+}

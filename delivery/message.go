@@ -1,0 +1,99 @@
+package delivery
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/partition"
+)
+
+// Pointer is a row of the outbox as a claim reads it.
+type Pointer struct {
+	Partition  partition.ID
+	Sequence   int64
+	Generation int
+	// Attempts counts the failed deliveries so far.
+	Attempts int
+	Stream   string
+	Topic    string
+	// Parked tells that the row lies in outbox_parked; Blocked that an earlier
+	// row of its stream does, so that it must not be published now.
+	Parked  bool
+	Blocked bool
+	// NotDue tells that the row's time has not come.
+	NotDue bool
+}
+
+// Event is what a pointer points to, as the events relation holds it.
+type Event struct {
+	Sequence      int64
+	ID            uuid.UUID
+	StreamVersion int64
+	Type          string
+	Payload       []byte
+	// Size is the payload's length; Payload is nil when Size was above the
+	// limit of the rehydration.
+	Size        int64
+	TraceParent string
+	TraceState  string
+	// Headers are the producer's own, as the metadata holds them.
+	Headers    map[string]string
+	TenantID   string
+	AuditOnly  bool
+	RecordedAt time.Time
+}
+
+// Message is a claimed pointer with its event; Event is nil when there is none.
+type Message struct {
+	Pointer
+	Event *Event
+}
+
+// Batch is the work of one partition under one lease, ascending by sequence.
+type Batch struct {
+	Lease    *lease.Lease
+	Messages []Message
+	// More tells that the claim was cut by its limit.
+	More bool
+}
+
+// Kind is what became of a message.
+type Kind uint8
+
+// The kinds of outcomes.
+const (
+	// Unresolved messages stay as they are: the broker was away, the
+	// acknowledgement is unknown, or the lease ended. No attempt is counted.
+	Unresolved Kind = iota
+	// Published messages were acknowledged by the stream.
+	Published
+	// Skipped events are audit-only: nothing is published, the row is done.
+	Skipped
+	// Retry messages failed by their own fault; an attempt is counted.
+	Retry
+	// Permanent messages failed by their own fault and cannot succeed.
+	Permanent
+	// Behind messages wait for an earlier message of their stream.
+	Behind
+	// Scheduled messages wait for their time.
+	Scheduled
+)
+
+// Outcome is what became of one message.
+type Outcome struct {
+	Kind Kind
+	// StreamSequence is where the message lies in the stream, when Published.
+	StreamSequence uint64
+	// Duplicate tells that the stream already held the message.
+	Duplicate bool
+	// Err says why, for Retry, Permanent and Unresolved.
+	Err error
+}
+
+// Result is a batch with the outcome of each of its messages.
+type Result struct {
+	Batch    Batch
+	Outcomes []Outcome
+}

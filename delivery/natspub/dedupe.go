@@ -1,0 +1,221 @@
+package natspub
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/postrider/postrider/delivery"
+)
+
+// DedupeConfig says how a publisher in dedupe mode works.
+type DedupeConfig struct {
+	// Stream is the JetStream stream that must acknowledge. Defaults to EVENTS.
+	Stream string
+	// Subject is the template of subjects. Defaults to DefaultSubject.
+	Subject Subject
+	// Headers says which headers messages carry beyond the usual ones.
+	Headers Headers
+	// AckTimeout is how long an acknowledgement may take; at least 10 ms. After
+	// it the outcome is unknown. Defaults to 5 s.
+	AckTimeout time.Duration
+	// MaxMessageSize is the stream's own limit for headers and body, in bytes;
+	// 0 or below means none. The server's max_payload always applies.
+	MaxMessageSize int
+}
+
+// Dedupe publishes with message ids: pipelined over streams, one message in
+// flight for each. It implements delivery.Publisher.
+type Dedupe struct {
+	cfg     DedupeConfig
+	nc      *nats.Conn
+	answers *answers
+	status  chan nats.Status
+}
+
+// NewDedupe returns a publisher on a connection made by Connect. Close ends it.
+func NewDedupe(nc *nats.Conn, cfg DedupeConfig) (*Dedupe, error) {
+	if cfg.Stream == "" {
+		cfg.Stream = DefaultStream
+	}
+	if cfg.AckTimeout == 0 {
+		cfg.AckTimeout = 5 * time.Second
+	}
+	if cfg.AckTimeout < 10*time.Millisecond {
+		return nil, fmt.Errorf("%w: AckTimeout must be at least 10ms, got %s", ErrConfig, cfg.AckTimeout)
+	}
+	if cfg.Subject.text == "" {
+		subject, err := ParseSubject(DefaultSubject)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Subject = subject
+	}
+	if err := cfg.Headers.Validate(); err != nil {
+		return nil, err
+	}
+	if nc.Opts.ReconnectBufSize >= 0 {
+		return nil, fmt.Errorf("%w: the connection must not buffer while it reconnects: ReconnectBufSize(-1)", ErrConfig)
+	}
+	a, err := newAnswers(nc)
+	if err != nil {
+		return nil, err
+	}
+	return &Dedupe{cfg: cfg, nc: nc, answers: a}, nil
+}
+
+// Close ends the subscription to acknowledgements.
+func (d *Dedupe) Close() error { return d.answers.close() }
+
+// Publish implements delivery.Publisher.
+func (d *Dedupe) Publish(ctx context.Context, b delivery.Batch) []delivery.Outcome {
+	run := pipeline{
+		Dedupe: d, batch: b,
+		outcomes: make([]delivery.Outcome, len(b.Messages)),
+		next:     followers(b.Messages),
+		replies:  make(map[int]string, len(b.Messages)),
+		answered: make(chan answer, len(b.Messages)),
+	}
+	disconnected := d.nc.StatusChanged(nats.RECONNECTING, nats.CLOSED, nats.DISCONNECTED)
+	defer d.nc.RemoveStatusListener(disconnected)
+	run.drive(ctx, disconnected)
+	for _, reply := range run.replies {
+		d.answers.forget(reply)
+	}
+	return run.outcomes
+}
+
+// followers gives for each message the index of the next one of its stream; 0
+// for the last of a stream, as the first message follows nothing.
+func followers(messages []delivery.Message) []int {
+	next := make([]int, len(messages))
+	last := make(map[string]int, len(messages))
+	for i, m := range messages {
+		if before, ok := last[m.Stream]; ok {
+			next[before] = i
+		}
+		last[m.Stream] = i
+	}
+	return next
+}
+
+// pipeline is one Publish under way.
+type pipeline struct {
+	*Dedupe
+	batch    delivery.Batch
+	outcomes []delivery.Outcome
+	next     []int
+	replies  map[int]string // in flight
+	answered chan answer
+}
+
+// drive sends the first message of every stream, and the next of a stream when
+// one was acknowledged, until nothing is in flight.
+func (p *pipeline) drive(ctx context.Context, disconnected <-chan nats.Status) {
+	follows := make([]bool, len(p.batch.Messages))
+	for _, n := range p.next {
+		follows[n] = follows[n] || n > 0
+	}
+	for i := range p.batch.Messages {
+		if !follows[i] {
+			p.send(i)
+		}
+	}
+	timeout := time.NewTimer(p.cfg.AckTimeout)
+	defer timeout.Stop()
+	for len(p.replies) > 0 {
+		select {
+		case ans := <-p.answered:
+			delete(p.replies, ans.index)
+			p.take(ans)
+			timeout.Reset(p.cfg.AckTimeout)
+		case <-ctx.Done():
+			p.abandon(context.Cause(ctx))
+		case <-disconnected:
+			p.abandon(nats.ErrDisconnected)
+		case <-timeout.C:
+			p.abandon(fmt.Errorf("no acknowledgement within %s", p.cfg.AckTimeout))
+		}
+	}
+}
+
+// send publishes message i, or gives it its outcome when it cannot be sent.
+func (p *pipeline) send(i int) {
+	m := p.batch.Messages[i]
+	msg := &nats.Msg{
+		Subject: p.cfg.Subject.Of(m),
+		Header:  p.cfg.Headers.build(m, p.batch.Lease.Epoch),
+		Data:    m.Event.Payload,
+	}
+	if err := p.tooLarge(msg); err != nil {
+		p.settle(i, delivery.Outcome{Kind: delivery.Permanent, Err: err})
+		return
+	}
+	if !p.batch.Lease.Valid() {
+		p.settle(i, delivery.Outcome{Err: context.Cause(p.batch.Lease.Context())})
+		return
+	}
+	msg.Reply = p.answers.expect(i, p.answered)
+	if err := p.nc.PublishMsg(msg); err != nil {
+		p.answers.forget(msg.Reply)
+		p.settle(i, classify(err))
+		return
+	}
+	p.replies[i] = msg.Reply
+}
+
+// tooLarge compares a message with the limits of server and stream, so that it
+// fails by itself and not with its neighbours.
+func (p *pipeline) tooLarge(msg *nats.Msg) error {
+	size := int64(headerSize(msg.Header) + len(msg.Data))
+	if limit := p.nc.MaxPayload(); limit > 0 && size > limit {
+		return fmt.Errorf("%w: message of %d bytes, the server's max_payload is %d", delivery.ErrPayloadTooLarge, size, limit)
+	}
+	if limit := int64(p.cfg.MaxMessageSize); limit > 0 && size > limit {
+		return fmt.Errorf("%w: message of %d bytes, max_msg_size of stream %s is %d", delivery.ErrPayloadTooLarge, size, p.cfg.Stream, limit)
+	}
+	return nil
+}
+
+// take handles an answer.
+func (p *pipeline) take(ans answer) {
+	switch {
+	case ans.err != nil:
+		p.settle(ans.index, classify(ans.err))
+	case ans.stream != p.cfg.Stream:
+		p.settle(ans.index, delivery.Outcome{Err: fmt.Errorf("%w: subject %s is acknowledged by stream %q, not by %q (--stream)",
+			delivery.ErrConfiguration, p.cfg.Subject.Of(p.batch.Messages[ans.index]), ans.stream, p.cfg.Stream)})
+	default:
+		p.settle(ans.index, delivery.Outcome{Kind: delivery.Published, StreamSequence: ans.sequence, Duplicate: ans.duplicate})
+	}
+}
+
+// settle gives message i its outcome and its stream the consequence: the next
+// message is sent, waits behind a failed one, or is unresolved like it.
+func (p *pipeline) settle(i int, o delivery.Outcome) {
+	p.outcomes[i] = o
+	if o.Kind == delivery.Published {
+		if n := p.next[i]; n > 0 {
+			p.send(n)
+		}
+		return
+	}
+	after := delivery.Outcome{Kind: delivery.Behind}
+	if o.Kind == delivery.Unresolved {
+		after = delivery.Outcome{Kind: delivery.Unresolved}
+	}
+	for n := p.next[i]; n > 0; n = p.next[n] {
+		p.outcomes[n] = after
+	}
+}
+
+// abandon gives up on everything in flight: its outcome is unknown.
+func (p *pipeline) abandon(cause error) {
+	for i, reply := range p.replies {
+		p.answers.forget(reply)
+		delete(p.replies, i)
+		p.settle(i, delivery.Outcome{Kind: delivery.Unresolved, Err: fmt.Errorf("%w: %w", delivery.ErrUnknown, cause)})
+	}
+}

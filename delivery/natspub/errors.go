@@ -1,0 +1,65 @@
+package natspub
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/postrider/postrider/delivery"
+)
+
+// APIError is an answer of the JetStream API that says no.
+type APIError struct {
+	Code        int    `json:"code"`
+	ErrCode     int    `json:"err_code"`
+	Description string `json:"description"`
+}
+
+// Error names the server's code, so that people can look it up.
+func (e *APIError) Error() string {
+	return fmt.Sprintf("%s (JetStream error %d)", e.Description, e.ErrCode)
+}
+
+// Codes of the JetStream API, as the server's errors.json names them.
+const (
+	codeMessageTooLarge     = 10054 // JSStreamMessageExceedsMaximumErr
+	codeStreamNotFound      = 10059
+	codeStreamNotMatch      = 10060 // expected stream does not match
+	codeHeaderTooLarge      = 10097
+	codeRollupRefused       = 10111
+	codeBadExpectedSequence = 10071
+	codeMalformedSubject    = 10208
+)
+
+// classify turns a failed publish into an outcome.
+func classify(err error) delivery.Outcome {
+	var api *APIError
+	switch {
+	case errors.As(err, &api):
+		return classifyAPI(api)
+	case errors.Is(err, nats.ErrMaxPayload), errors.Is(err, nats.ErrBadSubject),
+		errors.Is(err, nats.ErrBadHeaderMsg), errors.Is(err, nats.ErrInvalidMsg):
+		return delivery.Outcome{Kind: delivery.Permanent, Err: err}
+	case errors.Is(err, nats.ErrPermissionViolation), errors.Is(err, nats.ErrAuthorization),
+		errors.Is(err, nats.ErrHeadersNotSupported):
+		return delivery.Outcome{Kind: delivery.Unresolved, Err: fmt.Errorf("%w: %w", delivery.ErrConfiguration, err)}
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded),
+		errors.Is(err, nats.ErrConnectionReconnecting), errors.Is(err, nats.ErrConnectionClosed),
+		errors.Is(err, nats.ErrConnectionDraining), errors.Is(err, nats.ErrDisconnected):
+		return delivery.Outcome{Kind: delivery.Unresolved, Err: fmt.Errorf("%w: %w", delivery.ErrOutage, err)}
+	default:
+		return delivery.Outcome{Kind: delivery.Unresolved, Err: fmt.Errorf("%w: %w", delivery.ErrUnknown, err)}
+	}
+}
+
+func classifyAPI(api *APIError) delivery.Outcome {
+	switch api.ErrCode {
+	case codeMessageTooLarge, codeHeaderTooLarge, codeMalformedSubject:
+		return delivery.Outcome{Kind: delivery.Permanent, Err: api}
+	case codeStreamNotFound, codeStreamNotMatch, codeRollupRefused, codeBadExpectedSequence:
+		return delivery.Outcome{Kind: delivery.Unresolved, Err: fmt.Errorf("%w: %w", delivery.ErrConfiguration, api)}
+	default: // full, no leader, overloaded, and whatever a newer server says
+		return delivery.Outcome{Kind: delivery.Unresolved, Err: fmt.Errorf("%w: %w", delivery.ErrOutage, api)}
+	}
+}

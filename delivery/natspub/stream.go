@@ -1,0 +1,191 @@
+package natspub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Defaults of the stream.
+const (
+	DefaultStream = "EVENTS"
+	// FenceSubjects hold the control messages of the partitions; a consumer
+	// that filters the events' subjects never sees them.
+	FenceSubjects = "outbox.fence.>"
+)
+
+// StreamConfig says which stream is published to, and how it is created when
+// that is asked for.
+type StreamConfig struct {
+	// Name of the stream. Defaults to EVENTS.
+	Name string
+	// Subject is the template whose subjects the stream must capture.
+	Subject Subject
+	// Create makes the stream when it is missing; an existing one is never
+	// changed.
+	Create bool
+	// Replicas is 1, 3 or 5. Defaults to 1.
+	Replicas int
+	// Memory keeps the stream in memory instead of in files.
+	Memory bool
+	// Duplicates is the window in which a message id is stored once; at least
+	// 1 s. Defaults to 2 min.
+	Duplicates time.Duration
+	// Timeout bounds each call of the JetStream API. Defaults to 5 s.
+	Timeout time.Duration
+	// Logger defaults to slog.Default.
+	Logger *slog.Logger
+}
+
+// Errors of EnsureStream.
+var (
+	ErrJetStreamOff  = errors.New("JetStream is not enabled")
+	ErrStreamMissing = errors.New("stream does not exist")
+	ErrStreamUnfit   = errors.New("stream does not fit")
+)
+
+func (c StreamConfig) withDefaults() StreamConfig {
+	if c.Name == "" {
+		c.Name = DefaultStream
+	}
+	if c.Replicas == 0 {
+		c.Replicas = 1
+	}
+	if c.Duplicates == 0 {
+		c.Duplicates = 2 * time.Minute
+	}
+	if c.Timeout == 0 {
+		c.Timeout = 5 * time.Second
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}
+
+// EnsureStream checks the stream, or creates it when Create is set, and returns
+// what the server says of it. Errors say what to do.
+func EnsureStream(ctx context.Context, nc *nats.Conn, cfg StreamConfig) (*jetstream.StreamInfo, error) {
+	cfg = cfg.withDefaults()
+	if cfg.Duplicates < time.Second {
+		return nil, fmt.Errorf("%w: duplicate window must be at least 1s, got %s", ErrConfig, cfg.Duplicates)
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, fmt.Errorf("JetStream client: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
+	defer cancel()
+	stream, err := js.Stream(ctx, cfg.Name)
+	switch {
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount),
+		errors.Is(err, nats.ErrNoResponders):
+		return nil, fmt.Errorf("%w on %s: start nats-server with -js, or allow it for this account", ErrJetStreamOff, Redact(nc.ConnectedUrl()))
+	case errors.Is(err, jetstream.ErrStreamNotFound) && cfg.Create:
+		stream, err = js.CreateStream(ctx, cfg.stream(nc))
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another worker was faster
+			stream, err = js.Stream(ctx, cfg.Name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("create stream %s: %w", cfg.Name, err)
+		}
+		cfg.Logger.Info("created stream", "stream", cfg.Name, "replicas", cfg.Replicas)
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return nil, fmt.Errorf("%w: %s; create it with subjects %s and %s, or start once with --create-stream",
+			ErrStreamMissing, cfg.Name, cfg.capture(), FenceSubjects)
+	case err != nil:
+		return nil, fmt.Errorf("look up stream %s: %w", cfg.Name, err)
+	}
+	info := stream.CachedInfo()
+	return info, cfg.check(info)
+}
+
+// capture is the widest subject that lies under the template's fixed beginning.
+func (c StreamConfig) capture() string {
+	fixed, _, _ := strings.Cut(c.Subject.String(), ".{")
+	if fixed == c.Subject.String() {
+		return fixed
+	}
+	return fixed + ".>"
+}
+
+func (c StreamConfig) stream(nc *nats.Conn) jetstream.StreamConfig {
+	storage := jetstream.FileStorage
+	if c.Memory {
+		storage = jetstream.MemoryStorage
+	}
+	return jetstream.StreamConfig{
+		Name:               c.Name,
+		Description:        "Events of an outbox, published by Postrider.",
+		Subjects:           []string{c.capture(), FenceSubjects},
+		Storage:            storage,
+		Replicas:           c.Replicas,
+		Retention:          jetstream.LimitsPolicy,
+		Discard:            jetstream.DiscardNew,
+		Duplicates:         c.Duplicates,
+		AllowAtomicPublish: versionAtLeast(nc.ConnectedServerVersion(), 2, 12),
+	}
+}
+
+// check refuses a stream that cannot take the messages.
+func (c StreamConfig) check(info *jetstream.StreamInfo) error {
+	filter := c.Subject.Filter()
+	captured := false
+	for _, s := range info.Config.Subjects {
+		captured = captured || covers(s, filter)
+	}
+	switch {
+	case !captured:
+		return fmt.Errorf("%w: %s has subjects %v, which do not capture %s; add %s to it or change --subject",
+			ErrStreamUnfit, c.Name, info.Config.Subjects, filter, c.capture())
+	case info.Config.Mirror != nil:
+		return fmt.Errorf("%w: %s is a mirror; publish to its origin", ErrStreamUnfit, c.Name)
+	case info.Config.Sealed:
+		return fmt.Errorf("%w: %s is sealed", ErrStreamUnfit, c.Name)
+	case info.Config.NoAck:
+		return fmt.Errorf("%w: %s has acknowledgements turned off (no_ack); turn them on", ErrStreamUnfit, c.Name)
+	}
+	if info.Config.Discard == jetstream.DiscardOld && (info.Config.MaxMsgs > 0 || info.Config.MaxBytes > 0) {
+		c.Logger.Warn("the stream drops its oldest messages when it is full, read or not; discard: new would refuse instead",
+			"stream", c.Name)
+	}
+	return nil
+}
+
+// covers tells whether every subject that matches filter matches subject too.
+func covers(subject, filter string) bool {
+	s, f := strings.Split(subject, "."), strings.Split(filter, ".")
+	for i, token := range s {
+		switch {
+		case token == ">":
+			return len(f) > i
+		case i >= len(f):
+			return false
+		case token == "*":
+			if f[i] == ">" {
+				return false
+			}
+		case token != f[i]:
+			return false
+		}
+	}
+	return len(s) == len(f)
+}
+
+// versionAtLeast compares a server's version such as "2.15.2" or "2.12.0-beta".
+func versionAtLeast(version string, major, minor int) bool {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 2 {
+		return false
+	}
+	a, errA := strconv.Atoi(parts[0])
+	b, errB := strconv.Atoi(parts[1])
+	return errA == nil && errB == nil && (a > major || a == major && b >= minor)
+}

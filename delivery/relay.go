@@ -1,0 +1,205 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/partition"
+)
+
+func defaultRandom() float64 { return rand.Float64() } //nolint:gosec // jitter, not a secret
+
+// Doorbell tells that something may be waiting in the outbox. A lost ring costs
+// at most one PollInterval.
+type Doorbell interface {
+	Rung() <-chan struct{}
+}
+
+// Relay delivers the partitions of a set of leases.
+type Relay struct {
+	cfg       Config
+	store     *Store
+	publisher Publisher
+	bell      Doorbell
+	log       *slog.Logger
+	stats     stats
+	cache     *lru.Cache[int64, *Event]
+
+	finished chan carried  // published batches on their way to the mark
+	freed    chan struct{} // something became claimable
+	fatal    chan error
+
+	mu    sync.Mutex
+	busy  map[partition.ID]bool // from claim to mark
+	again map[partition.ID]bool // had more than fitted into the batch
+	room  int                   // messages that still fit into the window
+	bytes int64                 // payload bytes that still fit
+	pause pause
+}
+
+// NewRelay returns a relay; Run starts it.
+func NewRelay(cfg Config, store *Store, publisher Publisher, bell Doorbell) (*Relay, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cache, err := lru.New[int64, *Event](cfg.CacheSize)
+	if err != nil {
+		return nil, fmt.Errorf("%w: CacheSize: %w", ErrConfig, err)
+	}
+	r := &Relay{
+		cfg: cfg, store: store, publisher: publisher, bell: bell, log: cfg.Logger, cache: cache,
+		finished: make(chan carried, 64), freed: make(chan struct{}, 1), fatal: make(chan error, 1),
+		busy: map[partition.ID]bool{}, again: map[partition.ID]bool{},
+		room: cfg.Window, bytes: cfg.WindowBytes,
+	}
+	r.stats.init(cfg.Registerer)
+	return r, nil
+}
+
+// Run delivers what the set holds until the context ends, and then finishes
+// what is in flight. It returns an error that wraps ErrConfiguration when the
+// broker refuses for a reason that only a person can change.
+func (r *Relay) Run(ctx context.Context, held *lease.Set) error {
+	return r.run(ctx, held, false)
+}
+
+// RunOnce delivers until a look at every held partition finds nothing that can
+// be published now.
+func (r *Relay) RunOnce(ctx context.Context, held *lease.Set) error {
+	return r.run(ctx, held, true)
+}
+
+func (r *Relay) run(ctx context.Context, held *lease.Set, once bool) error {
+	var publishing, marking sync.WaitGroup
+	marking.Go(r.markLoop)
+	err := r.claimLoop(ctx, held, once, &publishing)
+	publishing.Wait()
+	close(r.finished)
+	marking.Wait()
+	return err
+}
+
+// claimLoop claims for every partition that has nothing in flight, whenever
+// there is a reason to look.
+func (r *Relay) claimLoop(ctx context.Context, held *lease.Set, once bool, publishing *sync.WaitGroup) error {
+	poll := time.NewTimer(0)
+	defer poll.Stop()
+	for turn := 0; ; turn++ {
+		leases := r.enter(held.Held(), turn)
+		found, err := r.round(ctx, leases, publishing)
+		if err != nil && ctx.Err() == nil {
+			r.away(err)
+		}
+		if once && err == nil && found == 0 && len(leases) == held.Len() {
+			return nil
+		}
+		poll.Reset(r.cfg.PollInterval)
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-r.fatal:
+			return err
+		case <-poll.C:
+		case <-r.freed:
+		case <-held.Changed():
+		case <-r.bell.Rung():
+			r.lookAgain()
+		}
+		if err := r.sitOut(ctx); err != nil {
+			return nil //nolint:nilerr // the context ended: an orderly stop
+		}
+	}
+}
+
+// lookAgain makes the partitions that are busy be claimed once more when they
+// are settled: the ring may have been for them.
+func (r *Relay) lookAgain() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id := range r.busy {
+		r.again[id] = true
+	}
+}
+
+// enter begins work on the leases that have nothing in flight, as many as the
+// window has room for. Each turn starts at another lease, so that none starves.
+func (r *Relay) enter(leases []*lease.Lease, turn int) []*lease.Lease {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.room < r.cfg.BatchSize || r.bytes <= 0 {
+		return nil
+	}
+	var entered []*lease.Lease
+	for i := range leases {
+		l := leases[(i+turn)%len(leases)]
+		if !r.busy[l.Partition] && l.Enter() {
+			r.busy[l.Partition] = true
+			entered = append(entered, l)
+		}
+	}
+	return entered
+}
+
+// round claims once and sends what it finds on its way. It returns the number
+// of messages.
+func (r *Relay) round(ctx context.Context, leases []*lease.Lease, publishing *sync.WaitGroup) (int, error) {
+	if len(leases) == 0 {
+		return 0, nil
+	}
+	r.mu.Lock()
+	room := r.room
+	r.mu.Unlock()
+	claimCtx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
+	defer cancel()
+	found, err := r.store.Claim(claimCtx, leases, r.cfg.BatchSize, room)
+	claimed := map[partition.ID]bool{}
+	total := 0
+	if err == nil {
+		for _, b := range found.batches {
+			claimed[b.Lease.Partition] = true
+			total += len(b.Messages)
+		}
+	}
+	r.mu.Lock()
+	r.room -= total
+	for _, l := range leases {
+		if !claimed[l.Partition] {
+			delete(r.busy, l.Partition)
+			l.Leave()
+		}
+	}
+	r.mu.Unlock()
+	if total > 0 {
+		r.stats.claimed.Add(int64(total))
+		publishing.Go(func() { r.carry(ctx, found) })
+	}
+	return total, err
+}
+
+// settled ends a batch: its partition may be claimed again.
+func (r *Relay) settled(b Batch, messages int, bytes int64) {
+	id := b.Lease.Partition
+	r.mu.Lock()
+	again := r.again[id] || b.More
+	delete(r.again, id)
+	delete(r.busy, id)
+	full := r.room < r.cfg.BatchSize || r.bytes <= 0
+	r.room += messages
+	r.bytes += bytes
+	r.mu.Unlock()
+	b.Lease.Leave()
+	if again || full {
+		select {
+		case r.freed <- struct{}{}:
+		default:
+		}
+	}
+}

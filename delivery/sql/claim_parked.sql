@@ -1,0 +1,24 @@
+-- Streams with parked rows whose first row is due again: the stream's parked
+-- rows from its first one on. The caller cuts each stream at the first row that
+-- is not due or dead.
+SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id, p.topic,
+       p.blocked,
+       p.dead_at IS NULL AND p.available_at <= clock_timestamp() AS due
+  FROM unnest($1::smallint[]) AS mine (partition_key)
+ CROSS JOIN LATERAL (
+         SELECT DISTINCT h.stream_id
+           FROM (SELECT i.stream_id
+                   FROM {schema}.outbox_parked AS i
+                  WHERE i.partition_key = mine.partition_key
+                    AND NOT i.blocked AND i.dead_at IS NULL
+                    AND i.available_at <= clock_timestamp()
+                  ORDER BY i.available_at
+                  LIMIT $2) AS h) AS head
+ CROSS JOIN LATERAL (
+         SELECT r.*
+           FROM {schema}.outbox_parked AS r
+          WHERE r.partition_key = mine.partition_key
+            AND r.stream_id = head.stream_id
+          ORDER BY r.global_sequence
+          LIMIT $2) AS p
+ LIMIT $3

@@ -1,0 +1,60 @@
+-- One statement for the finished rows of many partitions. The compare-and-set
+-- on the lease rows comes first and holds them; what follows joins its result,
+-- so that a partition whose lease went elsewhere keeps its rows.
+WITH mine AS (
+       SELECT m.partition_key, m.epoch, m.delivered
+         FROM unnest($2::smallint[], $3::bigint[], $4::bigint[]) AS m (partition_key, epoch, delivered)),
+     locked AS (
+       SELECT f.partition_key, mine.epoch, mine.delivered
+         FROM mine JOIN {schema}.outbox_partitions AS f USING (partition_key)
+        WHERE f.lease_owner IS NOT DISTINCT FROM $1 AND f.lease_epoch = mine.epoch
+        ORDER BY f.partition_key
+          FOR NO KEY UPDATE OF f),
+     held AS (
+       UPDATE {schema}.outbox_partitions AS p
+          SET delivered  = greatest(p.delivered, locked.delivered),
+              updated_at = clock_timestamp()
+         FROM locked
+        WHERE p.partition_key = locked.partition_key
+          AND p.lease_owner IS NOT DISTINCT FROM $1 AND p.lease_epoch = locked.epoch
+    RETURNING p.partition_key, p.lease_epoch),
+     done AS (
+       SELECT held.partition_key, held.lease_epoch, d.sequence, d.stream_sequence, d.attempts, d.generation
+         FROM unnest($5::smallint[], $6::bigint[], $7::bigint[], $8::int[], $9::int[])
+                AS d (partition_key, sequence, stream_sequence, attempts, generation)
+         JOIN held USING (partition_key)),
+     gone AS (
+       DELETE FROM {schema}.{rows} AS o
+        USING done
+        WHERE o.partition_key = done.partition_key AND o.global_sequence = done.sequence
+    RETURNING done.partition_key, done.lease_epoch, done.sequence, done.stream_sequence, done.attempts, done.generation),
+     history AS (
+       INSERT INTO {schema}.outbox_deliveries
+              (partition_key, lease_epoch, first_sequence, last_sequence, sequences,
+               first_stream_sequence, last_stream_sequence, stream_sequences,
+               skipped, attempts, generations, published_at, message_count)
+       SELECT partition_key, lease_epoch, min(sequence), max(sequence),
+              CASE WHEN max(sequence) - min(sequence) + 1 > count(*)
+                   THEN array_agg(sequence ORDER BY sequence) END,
+              min(stream_sequence), max(stream_sequence),
+              CASE WHEN max(stream_sequence) - min(stream_sequence) + 1 > count(*) OR count(*) > count(stream_sequence)
+                     OR array_agg(stream_sequence ORDER BY sequence) IS DISTINCT FROM array_agg(stream_sequence ORDER BY stream_sequence)
+                   THEN array_agg(stream_sequence ORDER BY sequence) END,
+              array_agg(sequence ORDER BY sequence) FILTER (WHERE stream_sequence IS NULL),
+              jsonb_object_agg(sequence, attempts) FILTER (WHERE attempts > 0),
+              jsonb_object_agg(sequence, generation) FILTER (WHERE generation > 0),
+              clock_timestamp(), count(stream_sequence)
+         FROM gone
+        GROUP BY partition_key, lease_epoch),
+     counted AS (
+       INSERT INTO {schema}.outbox_throughput AS t (minute, partition_key, published, retried, skipped)
+       SELECT date_trunc('minute', clock_timestamp()), partition_key, count(stream_sequence),
+              count(stream_sequence) FILTER (WHERE attempts > 0),
+              count(*) FILTER (WHERE stream_sequence IS NULL)
+         FROM gone
+        GROUP BY partition_key
+       ON CONFLICT (minute, partition_key) DO UPDATE
+          SET published = t.published + EXCLUDED.published,
+              retried   = t.retried   + EXCLUDED.retried,
+              skipped   = t.skipped   + EXCLUDED.skipped)
+SELECT partition_key FROM held

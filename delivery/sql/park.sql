@@ -1,0 +1,40 @@
+-- Takes rows that cannot be published now out of the hot path. A failed row
+-- waits for its next attempt, a dead one for a person, a blocked one for the
+-- rows before it in its stream.
+WITH locked AS (
+       SELECT f.partition_key, mine.epoch
+         FROM unnest($2::smallint[], $3::bigint[]) AS mine (partition_key, epoch)
+         JOIN {schema}.outbox_partitions AS f USING (partition_key)
+        WHERE f.lease_owner IS NOT DISTINCT FROM $1 AND f.lease_epoch = mine.epoch
+        ORDER BY f.partition_key
+          FOR NO KEY UPDATE OF f),
+     held AS (
+       UPDATE {schema}.outbox_partitions AS p
+          SET updated_at = clock_timestamp()
+         FROM locked
+        WHERE p.partition_key = locked.partition_key
+          AND p.lease_owner IS NOT DISTINCT FROM $1 AND p.lease_epoch = locked.epoch
+    RETURNING p.partition_key),
+     failed AS (
+       SELECT held.partition_key, d.sequence, d.counted, d.delay, d.dead, d.blocked, d.reason
+         FROM unnest($4::smallint[], $5::bigint[], $6::int[], $7::interval[], $8::boolean[], $9::boolean[], $10::text[])
+                AS d (partition_key, sequence, counted, delay, dead, blocked, reason)
+         JOIN held USING (partition_key)),
+     moved AS (
+       UPDATE {schema}.outbox AS o
+          SET parked       = true,
+              blocked      = failed.blocked,
+              attempts     = o.attempts + failed.counted,
+              available_at = CASE WHEN failed.counted > 0 THEN clock_timestamp() + failed.delay ELSE o.available_at END,
+              dead_at      = CASE WHEN failed.dead THEN clock_timestamp() ELSE o.dead_at END,
+              last_error   = coalesce(failed.reason, o.last_error)
+         FROM failed
+        WHERE o.partition_key = failed.partition_key AND o.global_sequence = failed.sequence),
+     counted AS (
+       INSERT INTO {schema}.outbox_throughput AS t (minute, partition_key, failed)
+       SELECT date_trunc('minute', clock_timestamp()), partition_key, sum(counted)
+         FROM failed
+        GROUP BY partition_key
+       HAVING sum(counted) > 0
+       ON CONFLICT (minute, partition_key) DO UPDATE SET failed = t.failed + EXCLUDED.failed)
+SELECT partition_key FROM held

@@ -1,0 +1,128 @@
+package delivery
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// errorsKept is how many of the last errors Stats returns.
+const errorsKept = 5
+
+// Stats counts what a relay did since its start.
+type Stats struct {
+	Claimed, Published, Skipped, Failed, Retried, Dead int64
+	// Duplicates were published again and dropped by the broker.
+	Duplicates int64
+	// Fenced messages were refused because their lease had gone elsewhere.
+	Fenced   int64
+	InFlight int
+	// PausedFor is what is left of a pause after an outage.
+	PausedFor time.Duration
+	// Errors are the last ones, newest first.
+	Errors []Failure
+}
+
+// Failure is an error and when it happened last.
+type Failure struct {
+	At    time.Time
+	Text  string
+	Count int
+}
+
+type stats struct {
+	claimed, published, skipped, failed, retried, dead, duplicates, fenced atomic.Int64
+	latency                                                                prometheus.Histogram
+
+	mu     sync.Mutex
+	errors []Failure
+}
+
+func (s *stats) init(reg prometheus.Registerer) {
+	factory := promauto.With(reg)
+	s.latency = factory.NewHistogram(prometheus.HistogramOpts{
+		Name:    "outbox_publish_latency_seconds",
+		Help:    "Time from recording an event to its acknowledgement by the stream.",
+		Buckets: prometheus.ExponentialBuckets(0.0005, 2, 20),
+	})
+	for name, c := range map[string]struct {
+		help  string
+		value *atomic.Int64
+	}{
+		"outbox_claimed_total":    {"Messages read from the outbox.", &s.claimed},
+		"outbox_published_total":  {"Messages acknowledged by the stream and marked.", &s.published},
+		"outbox_skipped_total":    {"Audit-only events that were done without publishing.", &s.skipped},
+		"outbox_failed_total":     {"Failed attempts that a message caused.", &s.failed},
+		"outbox_retried_total":    {"Messages published after at least one failed attempt.", &s.retried},
+		"outbox_died_total":       {"Messages that became dead.", &s.dead},
+		"outbox_duplicates_total": {"Messages published again that the stream already held and dropped.", &s.duplicates},
+		"outbox_fenced_total":     {"Messages whose writes were refused because the lease had gone to another worker.", &s.fenced},
+	} {
+		factory.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: c.help},
+			func() float64 { return float64(c.value.Load()) })
+	}
+}
+
+// failure remembers an error for people to see.
+func (s *stats) failure(err error) {
+	if err == nil {
+		return
+	}
+	text := reasonOf(err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, f := range s.errors {
+		if f.Text == text {
+			copy(s.errors[1:i+1], s.errors[:i])
+			s.errors[0] = Failure{At: time.Now(), Text: text, Count: f.Count + 1}
+			return
+		}
+	}
+	s.errors = append([]Failure{{At: time.Now(), Text: text, Count: 1}}, s.errors...)
+	s.errors = s.errors[:min(len(s.errors), errorsKept)]
+}
+
+// settled counts a result that was marked.
+func (s *stats) settled(res Result, retry RetryPolicy) {
+	for i, o := range res.Outcomes {
+		switch o.Kind {
+		case Published:
+			s.published.Add(1)
+			if res.Batch.Messages[i].Attempts > 0 {
+				s.retried.Add(1)
+			}
+		case Skipped:
+			s.skipped.Add(1)
+		case Retry:
+			s.failed.Add(1)
+			if retry.Dead(res.Batch.Messages[i].Attempts + 1) {
+				s.dead.Add(1)
+			}
+		case Permanent:
+			s.failed.Add(1)
+			s.dead.Add(1)
+		case Unresolved, Behind, Scheduled:
+		}
+	}
+}
+
+// Stats returns the counts so far.
+func (r *Relay) Stats() Stats {
+	s := &r.stats
+	st := Stats{
+		Claimed: s.claimed.Load(), Published: s.published.Load(), Skipped: s.skipped.Load(),
+		Failed: s.failed.Load(), Retried: s.retried.Load(), Dead: s.dead.Load(),
+		Duplicates: s.duplicates.Load(), Fenced: s.fenced.Load(),
+	}
+	s.mu.Lock()
+	st.Errors = append(st.Errors, s.errors...)
+	s.mu.Unlock()
+	r.mu.Lock()
+	st.InFlight = r.cfg.Window - r.room
+	st.PausedFor = max(0, time.Until(r.pause.until))
+	r.mu.Unlock()
+	return st
+}

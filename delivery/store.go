@@ -1,0 +1,125 @@
+package delivery
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/sqlfile"
+)
+
+//go:embed sql/*.sql
+var statements embed.FS
+
+// DB is what a store needs of a pgx pool.
+type DB interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+// Store reads the outbox and the events relation, and writes the outbox under
+// leases.
+type Store struct {
+	db DB
+
+	claimReady, claimParked, flush, rehydrate   string
+	markReady, markParked, park, promote        string
+	backlog, throughput                         string
+}
+
+// Relation names the table or view that holds the events.
+type Relation struct {
+	// Schema may be empty: then the outbox's schema.
+	Schema string
+	Name   string
+}
+
+// ErrEventsRelation is returned when the events relation is missing or lacks a
+// column.
+var ErrEventsRelation = errors.New("events relation")
+
+var relationName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$`)
+
+// ParseRelation reads "name" or "schema.name"; quotes and other characters are
+// refused.
+func ParseRelation(text string) (Relation, error) {
+	if !relationName.MatchString(text) {
+		return Relation{}, fmt.Errorf("%w: name must be a plain identifier or schema.identifier, got %q", ErrEventsRelation, text)
+	}
+	if schema, name, found := strings.Cut(text, "."); found {
+		return Relation{Schema: schema, Name: name}, nil
+	}
+	return Relation{Name: text}, nil
+}
+
+// NewStore returns a store on the tables of that schema and looks at the events
+// relation's columns.
+func NewStore(ctx context.Context, db DB, schema string, events Relation) (*Store, error) {
+	set, err := sqlfile.Load(statements, "sql", schema)
+	if err != nil {
+		return nil, fmt.Errorf("delivery store: %w", err)
+	}
+	t, err := set.Need("claim_ready", "claim_parked", "flush", "rehydrate", "mark", "park", "promote",
+		"backlog", "throughput", "events_columns")
+	if err != nil {
+		return nil, fmt.Errorf("delivery store: %w", err)
+	}
+	if events.Schema == "" {
+		events.Schema = schema
+	}
+	if events.Name == "" {
+		events.Name = "events"
+	}
+	columns, err := eventsColumns(ctx, db, t[9], events)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{
+		db: db, claimReady: t[0], claimParked: t[1], flush: t[2],
+		rehydrate:  columns.Replace(t[3]),
+		markReady:  strings.ReplaceAll(t[4], "{rows}", "outbox_ready"),
+		markParked: strings.ReplaceAll(t[4], "{rows}", "outbox_parked"),
+		park:       t[5], promote: t[6], backlog: t[7], throughput: t[8],
+	}, nil
+}
+
+// eventsColumns checks the relation and returns what the rehydration puts into
+// its statement.
+func eventsColumns(ctx context.Context, db DB, sql string, events Relation) (*strings.Replacer, error) {
+	quoted := pgx.Identifier{events.Schema, events.Name}.Sanitize()
+	rows, err := db.Query(ctx, sql, quoted)
+	if err != nil {
+		return nil, fmt.Errorf("%w %s: %w", ErrEventsRelation, quoted, err)
+	}
+	types := map[string]string{}
+	var name, kind string
+	if _, err := pgx.ForEachRow(rows, []any{&name, &kind}, func() error {
+		types[name] = kind
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("%w %s: %w", ErrEventsRelation, quoted, err)
+	}
+	if len(types) == 0 {
+		return nil, fmt.Errorf("%w %s does not exist; run `postrider migrate up` or set --events-relation", ErrEventsRelation, quoted)
+	}
+	for _, column := range []string{"sequence", "event_id", "stream_version", "event_type", "payload", "metadata", "tenant_id", "recorded_at"} {
+		if types[column] == "" {
+			return nil, fmt.Errorf("%w %s has no column %s", ErrEventsRelation, quoted, column)
+		}
+	}
+	payload := "e.payload"
+	if types["payload"] != "bytea" {
+		payload = "convert_to(e.payload::text, 'UTF8')"
+	}
+	auditOnly := "false"
+	if types["audit_only"] == "boolean" {
+		auditOnly = "e.audit_only"
+	}
+	return strings.NewReplacer("{events}", quoted, "{payload}", payload, "{audit_only}", auditOnly), nil
+}
