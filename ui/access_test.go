@@ -1,0 +1,220 @@
+package ui_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/postrider/postrider/ui"
+)
+
+func serveHandler(t *testing.T, handler http.Handler) *httptest.Server {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return server
+}
+
+func TestHostAllowListOnLoopback(t *testing.T) {
+	t.Parallel()
+	server := serve(t, ui.Options{AllowedHosts: []string{"Outbox.Example.org"}})
+	for name, want := range map[string]int{
+		"localhost":                     200,
+		"LOCALHOST:8080":                200,
+		"127.0.0.1":                     200,
+		"127.0.0.1:99":                  200,
+		"[::1]":                         200,
+		"[::1]:8080":                    200,
+		"outbox.example.org":            200,
+		"outbox.example.org:443":        200,
+		"evil.example.org":              421,
+		"127.0.0.1.evil.example.org":    421,
+		"localhost.evil.example.org":    421,
+		"127.0.0.2":                     421,
+		"sub.outbox.example.org":        421,
+		"outbox.example.org.evil.org:1": 421,
+	} {
+		wantStatus(t, call(t, server, http.MethodGet, "/api/v1/summary", host(name)), want)
+		// Probes come by whatever address the orchestrator knows.
+		wantStatus(t, call(t, server, http.MethodGet, "/healthz", host(name)), 200)
+	}
+}
+
+func TestWithoutAuthenticationOnlyLoopbackIsServed(t *testing.T) {
+	t.Parallel()
+	handler, err := ui.NewHandler(ui.Options{Source: always(cluster(4))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, address := range map[string]any{
+		"unknown":        nil,
+		"of an Ethernet": &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3), Port: 80},
+		"of a socket":    &net.UnixAddr{Name: "/run/monitor.sock", Net: "unix"},
+	} {
+		ctx := context.WithValue(t.Context(), http.LocalAddrContextKey, address)
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/summary", nil))
+		if recorder.Code != http.StatusForbidden || !strings.Contains(recorder.Body.String(), "--http-auth") {
+			t.Errorf("local address %s: status %d, body %s; want 403 naming --http-auth", name, recorder.Code, recorder.Body)
+		}
+	}
+	wantStatus(t, call(t, serveHandler(t, handler), http.MethodGet, "/api/v1/summary"), http.StatusOK)
+}
+
+func TestAuthentication(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	server := serve(t, ui.Options{
+		Auth: ui.Auth{
+			Users: []ui.User{
+				{Name: "ann", Password: "open:sesame", Access: ui.AccessOperate},
+				{Name: "bob", Password: "looking", Access: ui.AccessReadOnly},
+			},
+			Tokens: []ui.Token{{Value: "t0ken", Access: ui.AccessReadOnly}},
+		},
+		Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	basic := func(name, password string) func(*http.Request) {
+		return func(r *http.Request) { r.SetBasicAuth(name, password) }
+	}
+	nothing := func(*http.Request) {}
+	for _, test := range []struct {
+		name         string
+		credentials  func(*http.Request)
+		read, action int
+	}{
+		{"none", nothing, 401, 401},
+		{"operator", basic("ann", "open:sesame"), 200, 405},
+		{"reader", basic("bob", "looking"), 200, 403},
+		{"token", header("Authorization", "Bearer t0ken"), 200, 403},
+		{"scheme in lower case", header("Authorization", "bearer t0ken"), 200, 403},
+		{"wrong password", basic("ann", "open"), 401, 401},
+		{"another's password", basic("ann", "looking"), 401, 401},
+		{"empty", basic("", ""), 401, 401},
+		{"wrong token", header("Authorization", "Bearer t0ke"), 401, 401},
+		{"empty token", header("Authorization", "Bearer "), 401, 401},
+		{"password as token", header("Authorization", "Bearer open:sesame"), 401, 401},
+	} {
+		for _, path := range []string{"/", "/api/v1/summary", "/static/monitor.css"} {
+			got := call(t, server, http.MethodGet, path, test.credentials)
+			if got.StatusCode != test.read {
+				t.Errorf("%s: GET %s answers %d, want %d", test.name, path, got.StatusCode, test.read)
+			}
+			if got.StatusCode == http.StatusUnauthorized && len(got.Header.Values("WWW-Authenticate")) != 2 {
+				t.Errorf("%s: challenges %q, want two", test.name, got.Header.Values("WWW-Authenticate"))
+			}
+		}
+		if got := call(t, server, http.MethodPost, "/api/v1/summary", test.credentials); got.StatusCode != test.action {
+			t.Errorf("%s: POST answers %d, want %d", test.name, got.StatusCode, test.action)
+		}
+	}
+	wantStatus(t, call(t, server, http.MethodGet, "/healthz"), http.StatusOK)
+	wantStatus(t, call(t, server, http.MethodGet, "/readyz"), http.StatusOK)
+	wantStatus(t, call(t, server, http.MethodGet, "/api/v1/summary?token=t0ken"), http.StatusUnauthorized)
+	server.Close()
+	for _, secret := range []string{"sesame", "looking", "t0ken"} {
+		if strings.Contains(log.String(), secret) {
+			t.Errorf("the log holds %q:\n%s", secret, log.String())
+		}
+	}
+}
+
+func TestAuthorizeHook(t *testing.T) {
+	t.Parallel()
+	levels := map[string]ui.Access{"none": ui.AccessNone, "look": ui.AccessReadOnly, "act": ui.AccessOperate, "odd": 77}
+	hook := func(r *http.Request) ui.Access { return levels[r.Header.Get("Role")] }
+	server := serve(t, ui.Options{Auth: ui.Auth{Authorize: hook}})
+	capped := serve(t, ui.Options{Auth: ui.Auth{Authorize: hook}, ReadOnly: true})
+
+	for _, test := range []struct {
+		role                       string
+		read, action, cappedAction int
+	}{{"none", 403, 403, 403}, {"look", 200, 403, 403}, {"act", 200, 405, 403}, {"odd", 403, 403, 403}} {
+		role := header("Role", test.role)
+		wantStatus(t, call(t, server, http.MethodGet, "/", role), test.read)
+		wantStatus(t, call(t, server, http.MethodPost, "/api/v1/summary", role), test.action)
+		wantStatus(t, call(t, capped, http.MethodGet, "/", role), test.read)
+		wantStatus(t, call(t, capped, http.MethodPost, "/api/v1/summary", role), test.cappedAction)
+	}
+	wantContains(t, call(t, capped, http.MethodGet, "/", header("Role", "act")), "read only")
+}
+
+func TestCrossOriginRequestsAreRefused(t *testing.T) {
+	t.Parallel()
+	server := serve(t, ui.Options{TrustedOrigins: []string{"https://ops.example.org"}})
+	for _, test := range []struct {
+		name   string
+		edit   []func(*http.Request)
+		status int
+	}{
+		{"no browser", nil, 405},
+		{"same origin", []func(*http.Request){header("Sec-Fetch-Site", "same-origin")}, 405},
+		{"cross site", []func(*http.Request){header("Sec-Fetch-Site", "cross-site")}, 403},
+		{"same site only", []func(*http.Request){header("Sec-Fetch-Site", "same-site")}, 403},
+		{"foreign origin", []func(*http.Request){header("Origin", "https://evil.example.org")}, 403},
+		{"trusted origin", []func(*http.Request){header("Origin", "https://ops.example.org"), header("Sec-Fetch-Site", "cross-site")}, 405},
+	} {
+		if got := call(t, server, http.MethodPost, "/api/v1/summary", test.edit...); got.StatusCode != test.status {
+			t.Errorf("%s: status %d, want %d", test.name, got.StatusCode, test.status)
+		}
+	}
+	wantStatus(t, call(t, server, http.MethodGet, "/", header("Sec-Fetch-Site", "cross-site")), http.StatusOK)
+}
+
+func TestReadUsers(t *testing.T) {
+	t.Parallel()
+	write := func(content string, mode os.FileMode) string {
+		path := filepath.Join(t.TempDir(), "users")
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	users, err := ui.ReadUsers(write("# people\n\nann:open:sesame\r\nbob:b \n", 0o644), ui.AccessOperate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(users) != 2 || users[0].Password != "open:sesame" || users[1].Password != "b " {
+		t.Errorf("read %+v", users)
+	}
+	for name, path := range map[string]string{
+		"writable by others": write("ann:x\n", 0o666),
+		"no credentials":     write("# none\n", 0o600),
+		"missing":            filepath.Join(t.TempDir(), "none"),
+	} {
+		if _, err := ui.ReadUsers(path, ui.AccessOperate); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	_, err = ui.ReadUsers(write("ann:x\nhunter2\n", 0o600), ui.AccessOperate)
+	if err == nil || !strings.Contains(err.Error(), "line 2") || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("error %v; want line 2 named and nothing quoted", err)
+	}
+}
+
+func TestOptionsAreRefusedByName(t *testing.T) {
+	t.Parallel()
+	for field, options := range map[string]ui.Options{
+		"Options.Source":         {},
+		"Options.BasePath":       {Source: always(ui.Snapshot{}), BasePath: "ops/"},
+		"Options.AllowedHosts":   {Source: always(ui.Snapshot{}), AllowedHosts: []string{"*.example.org"}},
+		"Options.TrustedOrigins": {Source: always(ui.Snapshot{}), TrustedOrigins: []string{"example.org"}},
+		"Options.MaxStreams":     {Source: always(ui.Snapshot{}), MaxStreams: -1},
+		"Auth.Users[0].Access":   {Source: always(ui.Snapshot{}), Auth: ui.Auth{Users: []ui.User{{Name: "a", Password: "b"}}}},
+		"Auth.Tokens[0].Value":   {Source: always(ui.Snapshot{}), Auth: ui.Auth{Tokens: []ui.Token{{Access: ui.AccessOperate}}}},
+	} {
+		if _, err := ui.NewHandler(options); err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("error %v; want one that names %s", err, field)
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+)
+
+// ErrNoSnapshot is returned while the source has never answered.
+var ErrNoSnapshot = errors.New("no snapshot has been read yet")
+
+// CacheConfig tunes a Cache.
+type CacheConfig struct {
+	// Interval is the least time between two reads of the source, failed ones
+	// included. At least 100 ms. Defaults to 1 s.
+	Interval time.Duration
+	// Timeout bounds one read. Defaults to 5 s.
+	Timeout time.Duration
+	// StaleAfter is the age past which a snapshot no longer speaks for the
+	// present. At least Interval. Defaults to 15 s.
+	StaleAfter time.Duration
+	// Logger receives the causes of failed reads. Defaults to discarding.
+	Logger *slog.Logger
+}
+
+const (
+	defaultInterval   = time.Second
+	leastInterval     = 100 * time.Millisecond
+	defaultTimeout    = 5 * time.Second
+	defaultStaleAfter = 15 * time.Second
+)
+
+func (c CacheConfig) withDefaults() CacheConfig {
+	if c.Interval == 0 {
+		c.Interval = defaultInterval
+	}
+	if c.Timeout == 0 {
+		c.Timeout = defaultTimeout
+	}
+	if c.StaleAfter == 0 {
+		c.StaleAfter = defaultStaleAfter
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Validate names the first field whose value is refused.
+func (c CacheConfig) Validate() error {
+	c = c.withDefaults()
+	switch {
+	case c.Interval < leastInterval:
+		return fmt.Errorf("ui: CacheConfig.Interval %v is below %v", c.Interval, leastInterval)
+	case c.Timeout < 0:
+		return fmt.Errorf("ui: CacheConfig.Timeout %v is negative", c.Timeout)
+	case c.StaleAfter < c.Interval:
+		return fmt.Errorf("ui: CacheConfig.StaleAfter %v is below the interval %v", c.StaleAfter, c.Interval)
+	}
+	return nil
+}
+
+// Cache reads a source at most once an interval and shares the snapshot among
+// all who ask. Concurrent callers wait for one read. It is safe for concurrent
+// use, starts no goroutine that outlives a read, and is itself a Source.
+type Cache struct {
+	source Source
+	config CacheConfig
+	flight singleflight.Group
+
+	mu       sync.Mutex
+	last     Snapshot
+	readAt   time.Time // start of the read that gave last; zero before the first
+	triedAt  time.Time // start of the latest read
+	lastFail error     // of the latest read
+}
+
+// NewCache stands a cache before the source.
+func NewCache(source Source, config CacheConfig) (*Cache, error) {
+	if source == nil {
+		return nil, errors.New("ui: NewCache: the source is nil")
+	}
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	return &Cache{source: source, config: config.withDefaults()}, nil
+}
+
+// Observation is a snapshot together with what is known about its freshness.
+type Observation struct {
+	Snapshot
+	// Age is the time since the snapshot's read began, on this process's
+	// monotonic clock.
+	Age time.Duration
+	// Stale says that Age has passed CacheConfig.StaleAfter.
+	Stale bool
+	// Err is the failure of the latest read, nil when it succeeded.
+	Err error
+}
+
+// Observe returns the current snapshot, or the last one there was when the
+// source fails. Its error wraps ErrNoSnapshot when there was none, and is the
+// context's when that ended first.
+func (c *Cache) Observe(ctx context.Context) (Observation, error) {
+	return c.observe(ctx, c.config.Interval)
+}
+
+// Snapshot implements Source. Unlike Observe it fails on a stale snapshot.
+func (c *Cache) Snapshot(ctx context.Context) (Snapshot, error) {
+	seen, err := c.Observe(ctx)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	if seen.Stale {
+		return Snapshot{}, fmt.Errorf("ui: the snapshot is %v old: %w", seen.Age.Round(time.Second), seen.Err)
+	}
+	return seen.Snapshot, nil
+}
+
+// observe reads the source when the latest read is at least maxAge old.
+func (c *Cache) observe(ctx context.Context, maxAge time.Duration) (Observation, error) {
+	if c.due(maxAge) {
+		done := c.flight.DoChan("snapshot", func() (any, error) {
+			// Whoever asked first may leave; the others still want the answer.
+			if c.due(maxAge) {
+				c.read(context.WithoutCancel(ctx))
+			}
+			return nil, nil
+		})
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return Observation{}, fmt.Errorf("ui: wait for a snapshot: %w", ctx.Err())
+		}
+	}
+	return c.current()
+}
+
+func (c *Cache) due(maxAge time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.triedAt.IsZero() || time.Since(c.triedAt) >= maxAge
+}
+
+func (c *Cache) read(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
+	defer cancel()
+	began := time.Now()
+	snapshot, err := c.source.Snapshot(ctx)
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	failedBefore := c.lastFail != nil
+	c.triedAt, c.lastFail = began, err
+	if err != nil {
+		if !failedBefore {
+			c.config.Logger.WarnContext(ctx, "monitor cannot read its snapshot", logError, scrub(err.Error()))
+		}
+		return
+	}
+	if failedBefore {
+		c.config.Logger.InfoContext(ctx, "monitor reads its snapshot again")
+	}
+	c.last, c.readAt = snapshot, began
+}
+
+func (c *Cache) current() (Observation, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.readAt.IsZero() {
+		if c.lastFail == nil {
+			return Observation{}, ErrNoSnapshot
+		}
+		return Observation{}, fmt.Errorf("%w: %w", ErrNoSnapshot, c.lastFail)
+	}
+	age := time.Since(c.readAt)
+	return Observation{Snapshot: c.last, Age: age, Stale: age > c.config.StaleAfter, Err: c.lastFail}, nil
+}

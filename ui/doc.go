@@ -1,0 +1,61 @@
+// Package ui is the monitor: an [http.Handler] with the first page, the JSON
+// API, the event stream, the health checks and the metrics endpoint, and a
+// [Server] with safe defaults around it. The handler mounts in a program's own
+// server just as well.
+//
+// # Model
+//
+//	Source ── at most one read a second ──▶ Cache ──▶ pages, JSON, SSE, metrics
+//
+// A [Source] reads the whole state as one [Snapshot]; [NewSource] composes it
+// from the packages that own the tables. A [Cache] stands before it and lets
+// through one read a second, however many tabs, scrapes and scripts ask. Every
+// answer carries the age of the snapshot it was made from. Nothing on a
+// request's path counts rows.
+//
+// Requests pass, from the outside in: security headers, body limit, cross-origin
+// protection, base path, and then for everything but the health checks the
+// host allow-list and authentication.
+//
+//	/                    the page
+//	/healthz             200 while the process serves
+//	/readyz              200, or 503 and a reason
+//	/metrics             Prometheus
+//	/api/v1/summary      the totals
+//	/api/v1/workers      one entry a worker
+//	/api/v1/partitions   one entry a partition
+//	/api/v1/throughput   sixty one-minute buckets
+//	/api/v1/events       server-sent events: one summary a second
+//
+// Numbers in JSON are written exactly. A reader that keeps numbers as IEEE
+// doubles, as JavaScript does, reads them exactly up to 2^53; sequences and
+// counts stay below that for longer than anything here will run.
+//
+// # Invariants
+//
+//   - Without authentication only connections to a loopback address are
+//     served, and only under a loopback host name or one that was configured
+//     (a foreign name on a loopback address is DNS rebinding). [Server] already
+//     refuses to listen elsewhere; [Handler] checks again for each connection,
+//     since it can't know whose server it was mounted in.
+//   - A request that is not GET or HEAD needs [AccessOperate] and the same
+//     origin. GET changes nothing.
+//   - Liveness asks nobody: a database that is down must not have processes
+//     killed. Readiness asks Options.Ready.
+//   - Credentials are compared in constant time and never logged, and query
+//     strings, which may hold what a user typed, are not logged either.
+//   - Times are the database's. The process's own clock measures nothing but
+//     the age of the snapshot.
+//
+// # Failure handling
+//
+// When the source fails, answers are made from the last snapshot and say how
+// old it is. Past StaleAfter the JSON API answers 503 and the collector stops
+// reporting gauges, so that no alert rests on old numbers, while the page goes
+// on showing the last state under a warning. A failed read is not repeated
+// before a second has passed. Clients are told in general words that the
+// database did not answer; the cause goes to the log, without credentials.
+//
+// Open event streams keep http.Server.Shutdown waiting. [Server] ends them by
+// itself; elsewhere register [Handler.CloseStreams] with RegisterOnShutdown.
+package ui

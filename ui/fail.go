@@ -1,0 +1,90 @@
+package ui
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/postrider/postrider/web"
+)
+
+// problem is the body of every failed API request.
+type problem struct {
+	Error problemDetail `json:"error"`
+}
+
+type problemDetail struct {
+	// Code is stable and meant for programs, Message for people.
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// fail answers with a status that explains itself.
+func (h *Handler) fail(w http.ResponseWriter, r *http.Request, status int) {
+	switch status {
+	case http.StatusNotFound:
+		h.failWith(w, r, status, "not_found", "There is nothing at this address.")
+	case http.StatusMethodNotAllowed:
+		h.failWith(w, r, status, "method_not_allowed", "This address takes other methods; see the Allow header.")
+	case http.StatusUnauthorized:
+		h.failWith(w, r, status, "unauthorized", "Log in to see the monitor.")
+	case http.StatusForbidden:
+		h.failWith(w, r, status, "forbidden", "You may not see this.")
+	default:
+		h.failWith(w, r, status, "internal", "The monitor failed. Its log tells more.")
+	}
+}
+
+// failWith answers under /api in JSON and elsewhere with a page.
+func (h *Handler) failWith(w http.ResponseWriter, r *http.Request, status int, code, message string) {
+	if r.URL.Path == "/api" || strings.HasPrefix(r.URL.Path, "/api/") {
+		writeJSON(w, status, problem{Error: problemDetail{Code: code, Message: message}})
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	err := h.renderer.Failure(w, web.Failure{
+		Shell:   h.shell(r, http.StatusText(status), true),
+		Status:  status,
+		Heading: http.StatusText(status),
+		Detail:  message,
+	})
+	if err != nil {
+		h.options.Logger.DebugContext(r.Context(), "monitor cannot send its failure page", logError, err)
+	}
+}
+
+// shell fills what all pages share. A page that tells a stranger to log in
+// shows neither version nor environment.
+func (h *Handler) shell(r *http.Request, title string, anonymous bool) web.Shell {
+	shell := web.Shell{Title: title, Root: relativeRoot(r.URL.Path)}
+	if !anonymous {
+		shell.Environment = h.options.Environment
+		shell.Version = h.options.Version
+		shell.ReadOnly = h.access(r) < AccessOperate
+	}
+	return shell
+}
+
+// relativeRoot leads from a path back to the monitor's root.
+func relativeRoot(path string) string {
+	depth := strings.Count(path, "/") - 1
+	if depth <= 0 {
+		return "./"
+	}
+	return strings.Repeat("../", depth)
+}
+
+// writeJSON sends a body that was encoded before the status is decided.
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		// Only a programming error gets here: all bodies are plain structs.
+		http.Error(w, `{"error":{"code":"internal","message":"encoding failed"}}`, http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	// The connection may be gone; nobody is left to be told.
+	_, _ = w.Write(append(encoded, '\n'))
+}

@@ -1,0 +1,287 @@
+package ui
+
+import (
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/klauspost/compress/gzhttp"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/postrider/postrider/web"
+)
+
+// Handler is the monitor. It is safe for concurrent use.
+type Handler struct {
+	options  Options
+	cache    *Cache
+	auth     *authenticator
+	hosts    map[string]bool
+	renderer *web.Renderer
+	hub      *hub
+	chain    http.Handler
+}
+
+// NewHandler builds the monitor. Mount it at the root of a host name, below a
+// path with [http.StripPrefix], or below Options.BasePath without it:
+//
+//	mux.Handle("/admin/outbox/", http.StripPrefix("/admin/outbox", handler))
+//
+// An address without the closing slash would break the page's relative links;
+// http.ServeMux redirects it by itself.
+func NewHandler(options Options) (*Handler, error) {
+	if err := options.Validate(); err != nil {
+		return nil, err
+	}
+	options = options.withDefaults()
+
+	cache, shared := options.Source.(*Cache)
+	if !shared {
+		var err error
+		if cache, err = NewCache(options.Source, CacheConfig{Logger: options.Logger}); err != nil {
+			return nil, err
+		}
+	}
+	renderer, err := web.NewRenderer()
+	if err != nil {
+		return nil, fmt.Errorf("ui: %w", err)
+	}
+	static, err := web.Static()
+	if err != nil {
+		return nil, fmt.Errorf("ui: %w", err)
+	}
+	h := &Handler{
+		options:  options,
+		cache:    cache,
+		auth:     newAuthenticator(options.Auth),
+		hosts:    hostSet(options.AllowedHosts),
+		renderer: renderer,
+		hub:      newHub(cache, options.MaxStreams),
+	}
+	routes, err := h.routes(static)
+	if err != nil {
+		return nil, err
+	}
+	if h.chain, err = h.protect(routes); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.chain.ServeHTTP(w, r) }
+
+// CloseStreams ends the open event streams and refuses new ones. Register it
+// with http.Server.RegisterOnShutdown; Shutdown would otherwise wait for them.
+func (h *Handler) CloseStreams() { h.hub.close() }
+
+func (h *Handler) routes(static fs.FS) (http.Handler, error) {
+	compress, err := gzhttp.NewWrapper()
+	if err != nil {
+		return nil, fmt.Errorf("ui: compression: %w", err)
+	}
+	assets, err := newAssets(static)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	guarded := func(pattern string, handle http.HandlerFunc) {
+		mux.Handle(pattern, h.guard(handle))
+	}
+	compressed := func(pattern string, handle http.HandlerFunc) {
+		mux.Handle(pattern, h.guard(compress(handle)))
+	}
+	mux.HandleFunc("GET /healthz", h.live)
+	mux.HandleFunc("GET /readyz", h.ready)
+	compressed("GET /{$}", h.page)
+	compressed("GET /static/{file}", func(w http.ResponseWriter, r *http.Request) {
+		if !assets.serve(w, r, r.PathValue("file")) {
+			h.fail(w, r, http.StatusNotFound)
+		}
+	})
+	compressed("GET /api/v1/summary", h.summary)
+	compressed("GET /api/v1/workers", h.workers)
+	compressed("GET /api/v1/partitions", h.partitions)
+	compressed("GET /api/v1/throughput", h.throughput)
+	guarded("GET /api/v1/events", h.events)
+	if h.options.Gatherer != nil {
+		metrics := promhttp.HandlerFor(h.options.Gatherer, promhttp.HandlerOpts{
+			ErrorHandling:     promhttp.ContinueOnError,
+			ErrorLog:          promLog{h.options.Logger},
+			EnableOpenMetrics: true,
+		})
+		guarded("GET /metrics", metrics.ServeHTTP)
+	}
+	guarded("/", h.unknown(mux))
+	return mux, nil
+}
+
+// unknown answers what no route takes: 405 where another method would have been
+// right, and 404 otherwise.
+func (h *Handler) unknown(mux *http.ServeMux) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			probe := r.Clone(r.Context())
+			probe.Method = http.MethodGet
+			if _, pattern := mux.Handler(probe); pattern != "/" {
+				w.Header().Set("Allow", "GET, HEAD")
+				h.fail(w, r, http.StatusMethodNotAllowed)
+				return
+			}
+		}
+		h.fail(w, r, http.StatusNotFound)
+	}
+}
+
+// protect wraps the routes in what holds for every request, outermost last.
+func (h *Handler) protect(routes http.Handler) (http.Handler, error) {
+	origins := http.NewCrossOriginProtection()
+	for _, origin := range h.options.TrustedOrigins {
+		if err := origins.AddTrustedOrigin(origin); err != nil {
+			return nil, fmt.Errorf("ui: Options.TrustedOrigins: %w", err)
+		}
+	}
+	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.failWith(w, r, http.StatusForbidden, "cross_origin", "The request came from another site.")
+	}))
+	chain := origins.Handler(routes)
+	chain = http.MaxBytesHandler(chain, h.options.MaxBodyBytes)
+	chain = h.mount(chain)
+	chain = h.logged(chain)
+	return securityHeaders(chain), nil
+}
+
+// mount removes the base path where a proxy kept it and refuses unclean paths,
+// for which http.ServeMux would redirect to an address without the base path.
+func (h *Handler) mount(next http.Handler) http.Handler {
+	base := h.options.BasePath
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if base != "" && r.URL.Path == base {
+			// Relative, since the address the browser sees is not known here.
+			w.Header().Set("Location", path.Base(base)+"/")
+			w.WriteHeader(http.StatusPermanentRedirect)
+			return
+		}
+		if base != "" && strings.HasPrefix(r.URL.Path, base+"/") {
+			http.StripPrefix(base, h.clean(next)).ServeHTTP(w, r)
+			return
+		}
+		h.clean(next).ServeHTTP(w, r)
+	})
+}
+
+func (h *Handler) clean(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p := r.URL.Path; !strings.HasPrefix(p, "/") || (path.Clean(p) != p && path.Clean(p)+"/" != p) {
+			h.fail(w, r, http.StatusNotFound)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// guard checks the host name and the visitor's access. The health checks are
+// outside of it: probes come by address and without credentials.
+func (h *Handler) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !hostAllowed(r, h.hosts) {
+			h.failWith(w, r, http.StatusMisdirectedRequest, "host_not_allowed",
+				"This host name is not allowed. Add it to the monitor's allowed hosts (--http-host).")
+			return
+		}
+		switch access := h.access(r); {
+		case access == AccessNone:
+			h.refuse(w, r)
+		case access == AccessReadOnly && r.Method != http.MethodGet && r.Method != http.MethodHead:
+			h.failWith(w, r, http.StatusForbidden, "read_only", "Actions are not allowed here: access is read-only.")
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// access returns what the request may do, the read-only switch applied.
+func (h *Handler) access(r *http.Request) Access {
+	access := h.auth.access(r)
+	if access < AccessNone || access > AccessOperate {
+		return AccessNone
+	}
+	if h.options.ReadOnly {
+		access = min(access, AccessReadOnly)
+	}
+	return access
+}
+
+func (h *Handler) refuse(w http.ResponseWriter, r *http.Request) {
+	if !h.auth.enabled() {
+		h.failWith(w, r, http.StatusForbidden, "authentication_not_configured",
+			"Without authentication the monitor answers on loopback addresses only. Set --http-auth (POSTRIDER_HTTP_AUTH), or Options.Auth where it is embedded.")
+		return
+	}
+	challenges := h.auth.challenges()
+	if len(challenges) == 0 {
+		h.fail(w, r, http.StatusForbidden)
+		return
+	}
+	w.Header()["Www-Authenticate"] = challenges
+	h.fail(w, r, http.StatusUnauthorized)
+}
+
+func securityHeaders(next http.Handler) http.Handler {
+	const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+		"frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("Content-Security-Policy", policy)
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("Referrer-Policy", "no-referrer")
+		header.Set("Cross-Origin-Opener-Policy", "same-origin")
+		header.Set("Cross-Origin-Resource-Policy", "same-origin")
+		header.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// logged writes one record a request: at debug level, or as a warning when the
+// server itself failed. Health probes leave no record.
+func (h *Handler) logged(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The path is taken now, since mounting shortens it.
+		requestPath := r.URL.Path
+		recorder := &statusRecorder{ResponseWriter: w, status: http.StatusOK}
+		next.ServeHTTP(recorder, r)
+		if strings.HasSuffix(requestPath, "/healthz") || strings.HasSuffix(requestPath, "/readyz") {
+			return
+		}
+		level := slog.LevelDebug
+		if recorder.status >= http.StatusInternalServerError {
+			level = slog.LevelWarn
+		}
+		h.options.Logger.LogAttrs(r.Context(), level, "monitor request",
+			slog.String(logMethod, r.Method), slog.String(logPath, requestPath),
+			slog.Int(logStatus, recorder.status), slog.String(logRemote, r.RemoteAddr))
+	})
+}
+
+type statusRecorder struct {
+	http.ResponseWriter
+	status int
+}
+
+func (s *statusRecorder) WriteHeader(status int) {
+	s.status = status
+	s.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController flush and set deadlines.
+func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+
+// promLog carries promhttp's complaints into the structured log.
+type promLog struct{ logger *slog.Logger }
+
+func (p promLog) Println(v ...any) {
+	p.logger.Warn("metrics endpoint", logError, scrub(strings.TrimSpace(fmt.Sprintln(v...))))
+}

@@ -1,0 +1,31 @@
+package ui
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+const readyTimeout = 5 * time.Second
+
+type health struct {
+	Status string `json:"status"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// live says that the process serves requests, and asks nothing else: were a
+// lost database to fail it, an orchestrator would kill the very processes that
+// are waiting to resume.
+func (h *Handler) live(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, health{Status: "live"})
+}
+
+func (h *Handler) ready(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+	defer cancel()
+	if err := h.options.Ready(ctx); err != nil {
+		writeJSON(w, http.StatusServiceUnavailable, health{Status: "unavailable", Reason: scrub(err.Error())})
+		return
+	}
+	writeJSON(w, http.StatusOK, health{Status: "ready"})
+}

@@ -1,0 +1,71 @@
+package ui
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Collector reports the cluster's state as gauges, from the cache that the page
+// uses. Every replica reports the same numbers, so aggregate with max, not sum.
+// No label grows with workers, partitions or streams.
+type Collector struct {
+	cache *Cache
+
+	pending, oldest, failed, dead, blocked, workers, partitions, age *prometheus.Desc
+}
+
+// NewCollector returns a collector to be registered by the caller.
+func NewCollector(cache *Cache) *Collector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
+	return &Collector{
+		cache:   cache,
+		pending: desc("outbox_pending", "Events that may be published now and are not yet."),
+		oldest:  desc("outbox_oldest_pending_age_seconds", "Age of the oldest pending event; 0 when none is pending."),
+		failed:  desc("outbox_failed", "Events whose last attempt failed and that will be tried again."),
+		dead:    desc("outbox_dead", "Events given up; they need an operator."),
+		blocked: desc("outbox_blocked", "Events that wait behind a failed or dead one."),
+		workers: desc("outbox_workers", "Registered workers by state.", "state"),
+		partitions: desc("outbox_partitions",
+			"Partitions by state; owned and unowned add up to all, paused ones are counted once more.", "state"),
+		age: desc("outbox_snapshot_age_seconds", "Age of the snapshot behind the outbox gauges."),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *Collector) Describe(out chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{c.pending, c.oldest, c.failed, c.dead, c.blocked, c.workers, c.partitions, c.age} {
+		out <- desc
+	}
+}
+
+// Collect implements prometheus.Collector. Without a snapshot that speaks for
+// the present it reports its age alone, or nothing: a missing series can be
+// alerted on, an old number can't.
+func (c *Collector) Collect(out chan<- prometheus.Metric) {
+	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	}
+	seen, err := c.cache.Observe(context.Background())
+	if err != nil {
+		return
+	}
+	gauge(c.age, seen.Age.Seconds())
+	if seen.Stale {
+		return
+	}
+	sum := seen.Summary()
+	gauge(c.pending, float64(sum.Pending))
+	gauge(c.oldest, sum.OldestPending.Seconds())
+	gauge(c.failed, float64(sum.Failed))
+	gauge(c.dead, float64(sum.Dead))
+	gauge(c.blocked, float64(sum.Blocked))
+	gauge(c.workers, float64(sum.ActiveWorkers), string(WorkerActive))
+	gauge(c.workers, float64(sum.DrainingWorkers), string(WorkerDraining))
+	gauge(c.workers, float64(sum.StaleWorkers), string(WorkerStale))
+	gauge(c.partitions, float64(sum.OwnedPartitions), "owned")
+	gauge(c.partitions, float64(sum.UnownedPartitions), "unowned")
+	gauge(c.partitions, float64(sum.PausedPartitions), "paused")
+}

@@ -1,0 +1,165 @@
+package ui
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/postrider/postrider/web"
+)
+
+// page serves the first page. While the source fails it shows the last state
+// under a warning, because that is what the person on call needs to see.
+func (h *Handler) page(w http.ResponseWriter, r *http.Request) {
+	seen, err := h.cache.Observe(r.Context())
+	if err != nil {
+		w.Header().Set("Retry-After", "1")
+		h.failWith(w, r, http.StatusServiceUnavailable, "snapshot_unavailable",
+			"The database has not answered yet. The log of this process tells why.")
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	page := h.monitorPage(seen)
+	page.Shell = h.shell(r, "Monitor", false)
+	page.AsTable = r.URL.Query().Get("partitions") == "table"
+	if err := h.renderer.Monitor(w, page); err != nil {
+		h.options.Logger.WarnContext(r.Context(), "monitor cannot send its page", logError, err)
+	}
+}
+
+func (h *Handler) monitorPage(seen Observation) web.Monitor {
+	sum := seen.Summary()
+	page := web.Monitor{
+		At:        seen.At,
+		Age:       seen.Age,
+		CountsAge: seen.CountsAge(),
+		Trouble:   trouble(seen),
+		Tiles:     tiles(sum),
+		Unowned:   sum.UnownedPartitions,
+	}
+	minutes := make([]web.Minute, 0, len(seen.Minutes))
+	for _, m := range seen.Minutes {
+		minutes = append(minutes, web.Minute{At: m.At, Published: m.Published, Failed: m.Failed, Retried: m.Retried, Skipped: m.Skipped})
+	}
+	page.Chart = web.NewChart(minutes)
+
+	hues, hosts := ownerHues(seen.Snapshot), map[uuid.UUID]string{}
+	for _, w := range seen.Workers {
+		hosts[w.ID] = w.Hostname
+		page.Workers = append(page.Workers, workerRow(w, seen.At, hues[w.ID.String()]))
+	}
+	for _, p := range seen.Partitions {
+		page.Partitions = append(page.Partitions, partitionCell(p, hues[p.Owner.String()], hosts[p.Owner]))
+	}
+	return page
+}
+
+// ownerHues includes owners whose worker row is already gone.
+func ownerHues(s Snapshot) map[string]int {
+	var ids []string
+	for _, w := range s.Workers {
+		ids = append(ids, w.ID.String())
+	}
+	for _, p := range s.Partitions {
+		if p.Owned() {
+			ids = append(ids, p.Owner.String())
+		}
+	}
+	return web.OwnerHues(ids)
+}
+
+func workerRow(w Worker, at time.Time, hue int) web.Worker {
+	row := web.Worker{
+		ID: w.ID.String(), Short: shortID(w.ID), Hostname: w.Hostname, PID: w.PID, Version: w.Version,
+		State: string(w.State), Started: w.StartedAt, Uptime: max(0, at.Sub(w.StartedAt)),
+		Left: w.HeartbeatLeft, Owned: w.Owned, Desired: w.Desired, Hue: hue,
+	}
+	if w.HeartbeatAge != nil {
+		row.Age, row.HasAge = *w.HeartbeatAge, true
+	}
+	return row
+}
+
+func partitionCell(p Partition, hue int, host string) web.Partition {
+	cell := web.Partition{
+		Number: p.Number, Owned: p.Owned(), Epoch: p.Epoch, Left: p.LeaseLeft, Delivered: p.Delivered,
+		Pending: p.Pending, Failed: p.Failed, Blocked: p.Blocked, Dead: p.Dead, Scheduled: p.Scheduled,
+		OldestPending: p.OldestPending,
+	}
+	if cell.Owned {
+		cell.Owner, cell.Short, cell.Host, cell.Hue = p.Owner.String(), shortID(p.Owner), host, hue
+	}
+	if p.PausedAt != nil {
+		cell.Paused, cell.PausedAt = true, *p.PausedAt
+	}
+	return cell
+}
+
+// shortID is the id's tail: version 7 ids of one start-up share their head.
+func shortID(id uuid.UUID) string {
+	const digits = 6
+	text := id.String()
+	return text[len(text)-digits:]
+}
+
+// Ages of the oldest pending row that the page paints.
+const (
+	pendingAgeWarns = 30 * time.Second
+	pendingAgeAlarm = 5 * time.Minute
+)
+
+func tiles(sum Summary) []web.Tile {
+	oldest := web.Tile{Key: "oldest", Label: "Oldest pending", Value: "none", Note: "nothing waits"}
+	if sum.Pending > 0 {
+		oldest.Value, oldest.Note = web.Duration(sum.OldestPending), "since it was appended"
+		switch {
+		case sum.OldestPending >= pendingAgeAlarm:
+			oldest.Tone = "bad"
+		case sum.OldestPending >= pendingAgeWarns:
+			oldest.Tone = "warn"
+		}
+	}
+	pending := web.Tile{Key: "pending", Label: "Pending", Value: web.Count(sum.Pending), Note: "not yet published"}
+	if sum.Scheduled > 0 {
+		pending.Note = web.Count(sum.Scheduled) + " more scheduled"
+	}
+	return []web.Tile{
+		pending,
+		oldest,
+		{Key: "rate", Label: "Published per second", Value: web.Rate(sum.PublishedPerSecond), Note: "last two minutes"},
+		{Key: "published", Label: "Published, last 60 min", Value: web.Count(sum.PublishedLastHour), Note: "acknowledged by NATS"},
+		alarmTile("failed", "Failed", sum.Failed, "warn", "will be retried"),
+		alarmTile("blocked", "Blocked", sum.Blocked, "warn", "behind another event"),
+		alarmTile("dead", "Dead", sum.Dead, "bad", "need a person"),
+		ownersTile(sum),
+	}
+}
+
+func alarmTile(key, label string, count int64, tone, note string) web.Tile {
+	tile := web.Tile{Key: key, Label: label, Value: web.Count(count), Note: "none"}
+	if count > 0 {
+		tile.Tone, tile.Note = tone, note
+	}
+	return tile
+}
+
+func ownersTile(sum Summary) web.Tile {
+	total := sum.OwnedPartitions + sum.UnownedPartitions
+	tile := web.Tile{
+		Key: "owned", Label: "Partitions owned",
+		Value: fmt.Sprintf("%d / %d", sum.OwnedPartitions, total),
+		Note:  fmt.Sprintf("by %d active workers", sum.ActiveWorkers),
+	}
+	if sum.ActiveWorkers == 1 {
+		tile.Note = "by 1 active worker"
+	}
+	if sum.UnownedPartitions > 0 {
+		tile.Tone = "bad"
+	}
+	if sum.PausedPartitions > 0 {
+		tile.Note += fmt.Sprintf(", %d paused", sum.PausedPartitions)
+	}
+	return tile
+}

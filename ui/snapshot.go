@@ -1,0 +1,170 @@
+package ui
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Source reads the state that the monitor shows.
+type Source interface {
+	// Snapshot reads everything once. It must honour the context's deadline.
+	Snapshot(ctx context.Context) (Snapshot, error)
+}
+
+// Snapshot is the cluster at one moment.
+type Snapshot struct {
+	// At is the moment by the database clock.
+	At time.Time
+	// CountedAt is the moment of the partitions' counts, by the same clock. A
+	// source may count a large backlog less often than it reads the rest; zero
+	// says that the counts are as recent as At.
+	CountedAt time.Time
+	// Workers are sorted by id, stale ones included.
+	Workers []Worker
+	// Partitions are sorted by number.
+	Partitions []Partition
+	// Minutes are consecutive one-minute buckets, oldest first, zero where
+	// nothing happened. The last one is still filling.
+	Minutes []Minute
+}
+
+// WorkerState says what a worker is doing.
+type WorkerState string
+
+// The states of a worker.
+const (
+	// WorkerActive beats and takes partitions.
+	WorkerActive WorkerState = "active"
+	// WorkerDraining beats, finishes its work and takes nothing new.
+	WorkerDraining WorkerState = "draining"
+	// WorkerStale has missed its heartbeat.
+	WorkerStale WorkerState = "stale"
+)
+
+// Worker is one process that delivers.
+type Worker struct {
+	ID       uuid.UUID
+	Hostname string
+	PID      int
+	Version  string
+	State    WorkerState
+	// StartedAt and HeartbeatUntil are database times.
+	StartedAt, HeartbeatUntil time.Time
+	// HeartbeatLeft is the time until the heartbeat runs out by the database
+	// clock; negative once it has.
+	HeartbeatLeft time.Duration
+	// HeartbeatAge is the time since the last heartbeat, or nil when the
+	// lifetime of a heartbeat is not known to the source.
+	HeartbeatAge *time.Duration
+	// Owned is the number of live leases the worker holds; Desired the number
+	// the assignment wants it to hold.
+	Owned, Desired int
+}
+
+// Partition is one share of the outbox: its lease and its backlog.
+type Partition struct {
+	Number int
+	// Owner holds the lease, or held it last when LeaseLeft is not positive.
+	// It is uuid.Nil when the lease is free.
+	Owner uuid.UUID
+	// LeaseUntil is a database time; LeaseLeft is counted by its clock.
+	LeaseUntil time.Time
+	LeaseLeft  time.Duration
+	Epoch      int64
+	// Delivered is the highest global sequence the partition has recorded.
+	Delivered int64
+	// PausedAt is nil unless an operator paused the partition.
+	PausedAt *time.Time
+	// Pending counts rows that may be delivered now; Failed those waiting for
+	// another attempt; Blocked those behind a failed or dead row; Dead those
+	// given up; Scheduled those whose time has not come.
+	Pending, Failed, Blocked, Dead, Scheduled int64
+	// OldestPending is the age of the oldest pending row; 0 without one.
+	OldestPending time.Duration
+}
+
+// Owned tells whether somebody holds a lease that has not run out.
+func (p Partition) Owned() bool { return p.Owner != uuid.Nil && p.LeaseLeft > 0 }
+
+// Minute is one bucket of the throughput history.
+type Minute struct {
+	// At is the bucket's first instant.
+	At time.Time
+	// Published and Skipped count events, Failed attempts. Retried counts those
+	// of the published that took more than one attempt.
+	Published, Failed, Retried, Skipped int64
+}
+
+// Summary is a snapshot's totals.
+type Summary struct {
+	Pending, Failed, Blocked, Dead, Scheduled int64
+	// OldestPending is the age of the oldest pending row over all partitions.
+	OldestPending time.Duration
+	// PublishedLastHour counts what the snapshot's minutes hold.
+	PublishedLastHour int64
+	// PublishedPerSecond is the mean over the last full minute and the one
+	// still filling.
+	PublishedPerSecond float64
+	// ActiveWorkers, DrainingWorkers and StaleWorkers count workers.
+	ActiveWorkers, DrainingWorkers, StaleWorkers int
+	// OwnedPartitions and UnownedPartitions add up to all partitions;
+	// PausedPartitions may be either.
+	OwnedPartitions, UnownedPartitions, PausedPartitions int
+}
+
+// Summary adds the snapshot up.
+func (s Snapshot) Summary() Summary {
+	var sum Summary
+	for _, p := range s.Partitions {
+		sum.Pending += p.Pending
+		sum.Failed += p.Failed
+		sum.Blocked += p.Blocked
+		sum.Dead += p.Dead
+		sum.Scheduled += p.Scheduled
+		sum.OldestPending = max(sum.OldestPending, p.OldestPending)
+		if p.Owned() {
+			sum.OwnedPartitions++
+		} else {
+			sum.UnownedPartitions++
+		}
+		if p.PausedAt != nil {
+			sum.PausedPartitions++
+		}
+	}
+	for _, w := range s.Workers {
+		switch w.State {
+		case WorkerActive:
+			sum.ActiveWorkers++
+		case WorkerDraining:
+			sum.DrainingWorkers++
+		case WorkerStale:
+			sum.StaleWorkers++
+		}
+	}
+	for _, m := range s.Minutes {
+		sum.PublishedLastHour += m.Published
+	}
+	sum.PublishedPerSecond = recentRate(s.At, s.Minutes)
+	return sum
+}
+
+// CountsAge is how much older the counts are than the rest of the snapshot.
+func (s Snapshot) CountsAge() time.Duration {
+	if s.CountedAt.IsZero() {
+		return 0
+	}
+	return max(0, s.At.Sub(s.CountedAt))
+}
+
+// recentRate avoids the saw-tooth that the filling minute alone would draw.
+func recentRate(at time.Time, minutes []Minute) float64 {
+	const full = time.Minute
+	if len(minutes) < 2 {
+		return 0
+	}
+	filling, before := minutes[len(minutes)-1], minutes[len(minutes)-2]
+	elapsed := min(max(at.Sub(filling.At), 0), full)
+	return float64(filling.Published+before.Published) / (full + elapsed).Seconds()
+}

@@ -1,0 +1,186 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/heartbeat"
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/partition"
+)
+
+// chartMinutes is the length of the throughput history.
+const chartMinutes = 60
+
+// defaultBacklogShare lets counting take five percent of the time.
+const defaultBacklogShare = 0.05
+
+// SourceConfig names the stores that a Source is composed of.
+type SourceConfig struct {
+	// Workers, Leases and Deliveries are read, never written. Required.
+	Workers    *heartbeat.Store
+	Leases     *lease.Store
+	Deliveries *delivery.Store
+	// Strategy is the assignment the workers use; it tells how many partitions
+	// each of them should own. Required.
+	Strategy partition.Strategy
+	// HeartbeatTTL is the lifetime the workers give a heartbeat, from which its
+	// age follows. Defaults to unknown, and then no age is shown.
+	HeartbeatTTL time.Duration
+	// BacklogShare is the largest share of the time that may pass in counting
+	// the backlog, above 0 and up to 1: a count that takes 200 ms is repeated
+	// after 4 s at 0.05. Defaults to 0.05.
+	BacklogShare float64
+}
+
+// Validate names the first field whose value is refused.
+func (c SourceConfig) Validate() error {
+	switch {
+	case c.Workers == nil:
+		return errors.New("ui: SourceConfig.Workers is nil")
+	case c.Leases == nil:
+		return errors.New("ui: SourceConfig.Leases is nil")
+	case c.Deliveries == nil:
+		return errors.New("ui: SourceConfig.Deliveries is nil")
+	case c.HeartbeatTTL < 0:
+		return fmt.Errorf("ui: SourceConfig.HeartbeatTTL %v is negative", c.HeartbeatTTL)
+	case c.BacklogShare < 0 || c.BacklogShare > 1:
+		return fmt.Errorf("ui: SourceConfig.BacklogShare %v is not within 0 and 1", c.BacklogShare)
+	}
+	if _, err := partition.ParseStrategy(string(c.Strategy)); err != nil {
+		return fmt.Errorf("ui: SourceConfig.Strategy: %w", err)
+	}
+	return nil
+}
+
+// storeSource reads the stores. Membership and leases are small and read each
+// time; the backlog's cost grows with the backlog, so it is counted less often
+// the longer that takes.
+type storeSource struct {
+	config SourceConfig
+
+	mu      sync.Mutex
+	backlog delivery.Backlog
+	nextDue time.Time
+}
+
+// NewSource composes the read sides of the packages that own the tables.
+func NewSource(config SourceConfig) (Source, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	if config.BacklogShare == 0 {
+		config.BacklogShare = defaultBacklogShare
+	}
+	return &storeSource{config: config}, nil
+}
+
+// Snapshot implements Source.
+func (s *storeSource) Snapshot(ctx context.Context) (Snapshot, error) {
+	workers, err := s.config.Workers.Snapshot(ctx)
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("ui: %w", err)
+	}
+	leases, err := s.config.Leases.Snapshot(ctx)
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("ui: %w", err)
+	}
+	minutes, err := s.config.Deliveries.Throughput(ctx, chartMinutes)
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("ui: %w", err)
+	}
+	backlog, err := s.count(ctx)
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("ui: %w", err)
+	}
+	return compose(workers, leases, backlog, minutes, s.config.Strategy, s.config.HeartbeatTTL), nil
+}
+
+func (s *storeSource) count(ctx context.Context) (delivery.Backlog, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	began := time.Now()
+	if began.Before(s.nextDue) {
+		return s.backlog, nil
+	}
+	backlog, err := s.config.Deliveries.Backlog(ctx)
+	if err != nil {
+		return delivery.Backlog{}, err
+	}
+	took := time.Since(began)
+	s.backlog = backlog
+	s.nextDue = began.Add(time.Duration(float64(took) / s.config.BacklogShare))
+	return backlog, nil
+}
+
+// compose joins what the stores returned. It is a function of its arguments.
+func compose(workers heartbeat.Snapshot, leases lease.Snapshot, backlog delivery.Backlog, minutes []delivery.Minute,
+	strategy partition.Strategy, heartbeatTTL time.Duration,
+) Snapshot {
+	at := latest(workers.At, leases.At, backlog.At)
+	snapshot := Snapshot{At: at, CountedAt: backlog.At}
+
+	owners := leases.Owners()
+	plan := partition.Assign(strategy, partition.Snapshot{
+		Workers: workers.Members(), Count: partition.Count(len(leases.Rows)), Owners: owners,
+	})
+	owned := map[uuid.UUID]int{}
+	for _, owner := range owners {
+		owned[owner]++
+	}
+	for _, w := range workers.Workers {
+		worker := Worker{
+			ID: w.ID, Hostname: w.Hostname, PID: w.PID, Version: w.Version, State: workerState(w),
+			StartedAt: w.StartedAt, HeartbeatUntil: w.HeartbeatUntil, HeartbeatLeft: w.Left,
+			Owned: owned[w.ID], Desired: len(plan[w.ID]),
+		}
+		if heartbeatTTL > 0 {
+			age := max(0, heartbeatTTL-w.Left)
+			worker.HeartbeatAge = &age
+		}
+		snapshot.Workers = append(snapshot.Workers, worker)
+	}
+
+	counts := make(map[partition.ID]delivery.PartitionBacklog, len(backlog.Partitions))
+	for _, b := range backlog.Partitions {
+		counts[b.Partition] = b
+	}
+	for _, row := range leases.Rows {
+		count := counts[row.Partition]
+		snapshot.Partitions = append(snapshot.Partitions, Partition{
+			Number: int(row.Partition), Owner: row.Owner, LeaseUntil: row.Until, LeaseLeft: row.Left,
+			Epoch: row.Epoch, Delivered: row.Delivered, PausedAt: row.PausedAt,
+			Pending: count.Pending, Failed: count.Failed, Blocked: count.Blocked, Dead: count.Dead,
+			Scheduled: count.Scheduled, OldestPending: count.OldestPending,
+		})
+	}
+	for _, m := range minutes {
+		snapshot.Minutes = append(snapshot.Minutes, Minute{
+			At: m.At, Published: m.Published, Failed: m.Failed, Retried: m.Retried, Skipped: m.Skipped,
+		})
+	}
+	return snapshot
+}
+
+func workerState(w heartbeat.Worker) WorkerState {
+	switch {
+	case !w.Live():
+		return WorkerStale
+	case w.State == heartbeat.Draining:
+		return WorkerDraining
+	default:
+		return WorkerActive
+	}
+}
+
+// latest passes over stores that had no row to read a time from.
+func latest(times ...time.Time) time.Time {
+	return slices.MaxFunc(times, time.Time.Compare)
+}

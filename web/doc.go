@@ -1,0 +1,33 @@
+// Package web holds the monitor's face: its html/template pages, style sheet
+// and ES modules, embedded in the binary.
+//
+// # Model
+//
+// A page is a Go struct ([Monitor], [Failure]) and a template of the same
+// name. Package ui fills the struct from a snapshot; this package turns it into
+// HTML. It knows no database, no HTTP route and no other package of this
+// module, so that the look can change without touching the server, and a
+// template can be tested with a literal.
+//
+// One renderer exists, on the server. The script in static/monitor.js never
+// builds markup from data: it fetches the page it is on and patches the
+// difference into the document. A page therefore reads the same with and
+// without JavaScript.
+//
+// # Invariants
+//
+//   - Nothing inline. The strict content security policy that ui sends forbids
+//     inline script and style, so templates use neither, and colours reach an
+//     element by class name or SVG geometry.
+//   - Every address is relative (see Shell.Root), so that any base path works, behind
+//     proxies that strip it and proxies that keep it.
+//   - Text from events, workers and users is escaped by html/template. No
+//     template uses a type that bypasses escaping.
+//   - Numbers are exact: grouped by thousands, never rounded to "1.2k".
+//   - Colour never carries a meaning alone; a word stands beside it.
+//
+// # Failure handling
+//
+// A page is rendered into memory before the first byte is sent. A template
+// that fails therefore yields an error to the caller and never half a page.
+package web

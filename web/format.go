@@ -1,0 +1,87 @@
+package web
+
+import (
+	"fmt"
+	"html/template"
+	"math"
+	"time"
+
+	"github.com/dustin/go-humanize"
+)
+
+const (
+	hoursPerDay    = 24
+	minutesPerHour = 60
+	secondsPerMin  = 60
+)
+
+func formatFuncs() template.FuncMap {
+	return template.FuncMap{
+		"count":    Count,
+		"duration": Duration,
+		"clock":    clock,
+		"minute":   minute,
+		"stamp":    stamp,
+		"iso":      iso,
+		"plural":   plural,
+	}
+}
+
+// Count writes n exactly, grouped by thousands: 1,234,567.
+func Count(n int64) string { return humanize.Comma(n) }
+
+// Rate writes a number per second with as many digits as say something.
+func Rate(perSecond float64) string {
+	switch {
+	case perSecond == 0:
+		return "0"
+	case perSecond < 10:
+		return fmt.Sprintf("%.2f", perSecond)
+	case perSecond < 100:
+		return fmt.Sprintf("%.1f", perSecond)
+	default:
+		return humanize.Comma(int64(math.Round(perSecond)))
+	}
+}
+
+// Duration writes d in at most two units: 0.4 s, 12 s, 3 min 5 s, 2 h 10 min,
+// 4 d 3 h.
+func Duration(d time.Duration) string {
+	if d < 0 {
+		return "−" + Duration(-d)
+	}
+	seconds := int64(d / time.Second)
+	switch {
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", seconds)
+	case d < time.Hour:
+		return twoUnits(seconds/secondsPerMin, "min", seconds%secondsPerMin, "s")
+	case d < hoursPerDay*time.Hour:
+		minutes := seconds / secondsPerMin
+		return twoUnits(minutes/minutesPerHour, "h", minutes%minutesPerHour, "min")
+	default:
+		hours := seconds / (secondsPerMin * minutesPerHour)
+		return twoUnits(hours/hoursPerDay, "d", hours%hoursPerDay, "h")
+	}
+}
+
+func twoUnits(large int64, largeUnit string, small int64, smallUnit string) string {
+	if small == 0 {
+		return fmt.Sprintf("%s %s", Count(large), largeUnit)
+	}
+	return fmt.Sprintf("%s %s %d %s", Count(large), largeUnit, small, smallUnit)
+}
+
+func clock(t time.Time) string  { return t.UTC().Format("15:04:05") }
+func minute(t time.Time) string { return t.UTC().Format("15:04") }
+func stamp(t time.Time) string  { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }
+func iso(t time.Time) string    { return t.UTC().Format(time.RFC3339Nano) }
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return fmt.Sprintf("%d %s", n, one)
+	}
+	return Count(int64(n)) + " " + many
+}

@@ -1,0 +1,120 @@
+package web
+
+import "time"
+
+// Shell is what every page shows around its content.
+type Shell struct {
+	// Title names the page in the browser's tab.
+	Title string
+	// Root leads from the page to the monitor's root, as a relative address
+	// that ends in a slash: "./" for the root itself, "../" one level down.
+	Root string
+	// Environment is shown as a banner, for instance "production". Empty
+	// hides it.
+	Environment string
+	// Version is the version of the process that serves the page.
+	Version string
+	// ReadOnly says that this visitor may look and not act.
+	ReadOnly bool
+}
+
+// Failure is the page shown in place of one that cannot be.
+type Failure struct {
+	Shell
+	// Status is the HTTP status code.
+	Status int
+	// Heading is one short phrase; Detail says what to do.
+	Heading, Detail string
+}
+
+// Monitor is the first page.
+type Monitor struct {
+	Shell
+	// At is the moment of the snapshot by the database clock.
+	At time.Time
+	// Age is how long ago the snapshot was taken.
+	Age time.Duration
+	// CountsAge is how much older than At the counts are.
+	CountsAge time.Duration
+	// Trouble, when set, says why the numbers are old.
+	Trouble string
+	// Tiles is the summary, in reading order.
+	Tiles []Tile
+	// Chart is the throughput of the last hour.
+	Chart Chart
+	// Workers are sorted by id.
+	Workers []Worker
+	// Partitions are sorted by number.
+	Partitions []Partition
+	// Unowned counts the partitions that no live lease covers.
+	Unowned int
+	// AsTable shows the partitions as a table in place of the grid.
+	AsTable bool
+}
+
+// OldCounts says whether the counts are old enough to be worth a word.
+func (m Monitor) OldCounts() bool {
+	const worthAWord = 3 * time.Second
+	return m.CountsAge >= worthAWord
+}
+
+// Tile is one number of the summary.
+type Tile struct {
+	// Key is the tile's stable id in the document.
+	Key string
+	// Label, Value and Note are shown as they are.
+	Label, Value, Note string
+	// Tone colours the tile: "", "good", "warn" or "bad".
+	Tone string
+}
+
+// Worker is one row of the workers table.
+type Worker struct {
+	// ID is the full id; Short its tail, since ids of one start-up share
+	// their head.
+	ID, Short string
+	Hostname  string
+	PID       int
+	Version   string
+	// State is "active", "draining" or "stale".
+	State   string
+	Started time.Time
+	// Uptime is counted by the database clock.
+	Uptime time.Duration
+	// Left is the heartbeat's remaining life; negative when it ran out.
+	Left time.Duration
+	// Age is the time since the last heartbeat; meaningful when HasAge.
+	Age    time.Duration
+	HasAge bool
+	// Owned and Desired count partitions.
+	Owned, Desired int
+	// Hue numbers the owner's colour, 0 to Hues-1.
+	Hue int
+}
+
+// Partition is one cell of the grid.
+type Partition struct {
+	Number int
+	// Owner is the full id of the lease's holder, Short its tail, and Host
+	// its host name where the worker is still known. Empty when unowned.
+	Owner, Short, Host string
+	// Owned says that a lease is held and has not run out.
+	Owned bool
+	// Hue numbers the owner's colour.
+	Hue   int
+	Epoch int64
+	// Left is the lease's remaining life; negative when it ran out.
+	Left      time.Duration
+	Delivered int64
+	Paused    bool
+	PausedAt  time.Time
+	// Pending, Failed, Blocked, Dead and Scheduled count rows.
+	Pending, Failed, Blocked, Dead, Scheduled int64
+	// OldestPending is the age of the oldest row that waits.
+	OldestPending time.Duration
+}
+
+// Troubled says whether the cell deserves the eye's attention.
+func (p Partition) Troubled() bool {
+	return !p.Owned || p.Dead > 0 || p.Blocked > 0
+}
