@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/postrider/postrider/delivery/natspub"
+)
+
+// natsFlags say where the broker is and how to log in.
+type natsFlags struct {
+	NatsURL   string `help:"NATS URLs, separated by commas." default:"nats://127.0.0.1:4222" placeholder:"URL" env:"POSTRIDER_NATS_URL,NATS_URL"`
+	NatsCreds string `help:"File with NATS credentials (JWT and key)." placeholder:"FILE" type:"existingfile"`
+	NatsCA    string `help:"File with the certificates that sign the NATS servers'." placeholder:"FILE" type:"existingfile"`
+}
+
+func (f natsFlags) connect(name string, log *slog.Logger) (*nats.Conn, error) {
+	var options []nats.Option
+	if f.NatsCreds != "" {
+		options = append(options, nats.UserCredentials(f.NatsCreds))
+	}
+	if f.NatsCA != "" {
+		options = append(options, nats.RootCAs(f.NatsCA))
+	}
+	return natspub.Connect(f.NatsURL, name, log, options...)
+}
+
+// streamFlags say which stream is published to.
+type streamFlags struct {
+	Stream  string `help:"JetStream stream that holds the events." default:"EVENTS"`
+	Subject string `help:"Template of the subjects; fields {topic} {type} {partition} {stream} {tenant}." default:"events.{topic}.{type}"`
+}
+
+// createFlags say how a missing stream is made.
+type createFlags struct {
+	CreateStream    bool   `help:"Create the stream when it is missing."`
+	StreamReplicas  int    `help:"Replicas of a created stream: 1, 3 or 5." default:"1"`
+	StreamStorage   string `help:"Storage of a created stream: ${enum}." enum:"file,memory" default:"file"`
+	StreamDuplicate string `name:"stream-duplicate-window" help:"Window of a created stream in which a message id is stored once." default:"2m"`
+}
+
+func (f createFlags) validate() error {
+	if r := f.StreamReplicas; r != 1 && r != 3 && r != 5 {
+		return fmt.Errorf("%w: --stream-replicas must be 1, 3 or 5, got %d", errRefused, r)
+	}
+	if _, err := positiveDuration("--stream-duplicate-window", f.StreamDuplicate); err != nil {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,358 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/internal/ledger"
+	"github.com/postrider/postrider/internal/localnats"
+	"github.com/postrider/postrider/internal/localpg"
+)
+
+type devCmd struct {
+	DatabaseURL string `help:"PostgreSQL to use instead of a private one." placeholder:"URL" env:"POSTRIDER_DATABASE_URL,DATABASE_URL"`
+	NatsURL     string `help:"NATS to use instead of an in-process one." placeholder:"URL" env:"POSTRIDER_NATS_URL,NATS_URL"`
+	Schema      string `help:"Schema of the outbox's tables." default:"public"`
+	workerFlags
+	httpFlags
+	Workers         int      `help:"Number of workers in this process: 1 to 64." default:"3"`
+	Partitions      int      `help:"Number of partitions: 1 to 32767." default:"64"`
+	Import          []string `help:"File of JSON lines to import; repeatable." placeholder:"FILE"`
+	Rate            float64  `help:"Generate that many events a second instead. Without files the default is 100." default:"0"`
+	DataDir         string   `help:"Directory that keeps database and stream; without it they are temporary." placeholder:"DIR"`
+	NatsNodes       int      `help:"Nodes of the in-process NATS: 1 or 3." enum:"1,3" default:"1"`
+	ExitWhenDrained bool     `help:"End when every event was received, with status 0 only if nothing was lost, reordered or doubled."`
+	JSON            bool     `help:"Print one JSON object at the end, and nothing else to standard output." name:"json"`
+}
+
+// Help shows examples below the flags.
+func (c *devCmd) Help() string {
+	return `Needs nothing but PostgreSQL's server binaries. As root it runs them as user postgres or nobody.
+
+Examples:
+  postrider dev                                             generated events, monitor stays up
+  postrider dev --import events.jsonl.gz                    real events
+  postrider dev --import events.jsonl.gz --exit-when-drained --json`
+}
+
+func (c *devCmd) validate() error {
+	if err := c.workerFlags.validate(); err != nil {
+		return err
+	}
+	switch {
+	case c.Workers < 1 || c.Workers > 64:
+		return fmt.Errorf("%w: --workers must lie between 1 and 64, got %d", errRefused, c.Workers)
+	case c.Partitions < 1 || c.Partitions > 32767:
+		return fmt.Errorf("%w: --partitions must lie between 1 and 32767, got %d", errRefused, c.Partitions)
+	case c.Rate < 0:
+		return fmt.Errorf("%w: --rate must not be negative, got %g", errRefused, c.Rate)
+	case c.Rate > 0 && len(c.Import) > 0:
+		return fmt.Errorf("%w: --rate generates events and --import reads them; give one of the two", errRefused)
+	case c.ExitWhenDrained && len(c.Import) == 0:
+		return fmt.Errorf("%w: --exit-when-drained needs --import: generated events do not end", errRefused)
+	}
+	for _, name := range c.Import {
+		if _, err := os.Stat(name); err != nil {
+			return fmt.Errorf("%w: --import: %w", errRefused, err)
+		}
+	}
+	return nil
+}
+
+// devReport is the object that --json ends with.
+type devReport struct {
+	Committed       int     `json:"committed"`
+	Received        int     `json:"received"`
+	Lost            int     `json:"lost"`
+	Reordered       int     `json:"reordered"`
+	Duplicates      int     `json:"duplicates"`
+	EventsPerSecond float64 `json:"events_per_second"`
+	LatencyP50      float64 `json:"latency_p50_ms"`
+	LatencyP99      float64 `json:"latency_p99_ms"`
+	Workers         int     `json:"workers"`
+	Partitions      int     `json:"partitions"`
+}
+
+func (r devReport) ok() bool {
+	return r.Received == r.Committed && r.Lost == 0 && r.Reordered == 0 && r.Duplicates == 0
+}
+
+// dev is a running development cluster.
+type dev struct {
+	cmd     *devCmd
+	session *session
+	log     *slog.Logger
+
+	databaseURL, natsURL string
+	stops                []func() // in the order of starting
+	pool                 *pgxpool.Pool
+	nc                   *nats.Conn
+	ledger               *ledger.Ledger
+	checker              *ledger.Checker
+	monitor              string
+	partitions           int
+}
+
+// Run brings everything up, feeds it, checks it, and takes it down again.
+func (c *devCmd) Run(s *session) error {
+	if err := c.validate(); err != nil {
+		return err
+	}
+	d := &dev{cmd: c, session: s, log: s.logger(), ledger: ledger.New()}
+	defer d.stop()
+	if err := d.start(s.ctx); err != nil {
+		return err
+	}
+	return d.work(s.ctx)
+}
+
+func (d *dev) say(format string, args ...any) {
+	out := d.session.stdout
+	if d.cmd.JSON {
+		out = d.session.stderr
+	}
+	fmt.Fprintf(out, format+"\n", args...)
+}
+
+// stop takes down what start brought up, the last first.
+func (d *dev) stop() {
+	for i := len(d.stops) - 1; i >= 0; i-- {
+		d.stops[i]()
+	}
+}
+
+func (d *dev) start(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{d.startPostgres, d.startNATS, d.prepare, d.startWorkers} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *dev) startPostgres(ctx context.Context) error {
+	if d.databaseURL = d.cmd.DatabaseURL; d.databaseURL != "" {
+		return nil
+	}
+	cfg := localpg.Config{Logger: d.log}
+	if d.cmd.DataDir != "" {
+		cfg.DataDir = filepath.Join(d.cmd.DataDir, "postgres")
+	}
+	started := time.Now()
+	server, err := localpg.Start(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	d.stops = append(d.stops, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		if err := server.Stop(ctx); err != nil {
+			d.log.Warn("PostgreSQL did not stop in good order", "error", err)
+		}
+	})
+	d.databaseURL = server.URL()
+	d.say("PostgreSQL   private, up in %s", time.Since(started).Round(time.Millisecond))
+	return nil
+}
+
+func (d *dev) startNATS(ctx context.Context) error {
+	if d.natsURL = d.cmd.NatsURL; d.natsURL != "" {
+		return nil
+	}
+	cfg := localnats.Config{Nodes: d.cmd.NatsNodes, Logger: d.log}
+	if d.cmd.DataDir != "" {
+		cfg.StoreDir = filepath.Join(d.cmd.DataDir, "nats")
+	}
+	cluster, err := localnats.Start(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	d.stops = append(d.stops, func() {
+		if err := cluster.Stop(); err != nil {
+			d.log.Warn("NATS did not stop in good order", "error", err)
+		}
+	})
+	d.natsURL = cluster.URL()
+	d.say("NATS         in process, %d node(s) at %s", d.cmd.NatsNodes, d.natsURL)
+	return nil
+}
+
+// prepare migrates and connects.
+func (d *dev) prepare(ctx context.Context) error {
+	f := databaseFlags{DatabaseURL: d.databaseURL, Schema: d.cmd.Schema}
+	m, err := migrator(f, d.cmd.Partitions, d.session, false)
+	if err != nil {
+		return err
+	}
+	if err := m.Up(ctx); err != nil {
+		return err
+	}
+	if d.pool, err = f.pool(ctx, "postrider dev", 4); err != nil {
+		return err
+	}
+	d.stops = append(d.stops, d.pool.Close)
+	info, err := m.Check(ctx, d.pool)
+	if err != nil {
+		return err
+	}
+	d.partitions = int(info.Partitions)
+	if d.nc, err = (natsFlags{NatsURL: d.natsURL}).connect("postrider dev", d.log); err != nil {
+		return err
+	}
+	d.stops = append(d.stops, d.nc.Close)
+	d.checker, err = ledger.NewChecker(ledger.Config{
+		Ledger: d.ledger, Ordering: ledger.Ordering(d.cmd.Ordering), AllowForeign: true,
+	})
+	return err
+}
+
+// startWorkers starts the workers one after the other; the first one makes the
+// stream and carries the monitor.
+func (d *dev) startWorkers(ctx context.Context) error {
+	for i := range d.cmd.Workers {
+		cfg := workerConfig{
+			database: databaseFlags{DatabaseURL: d.databaseURL, Schema: d.cmd.Schema},
+			nats:     natsFlags{NatsURL: d.natsURL}, worker: d.cmd.workerFlags, http: d.cmd.httpFlags,
+			create: createFlags{CreateStream: true, StreamReplicas: d.cmd.NatsNodes, StreamStorage: "file", StreamDuplicate: "2m"},
+			log:    d.log.With("n", i+1),
+		}
+		if i > 0 {
+			cfg.http.HTTPAddr = "off"
+		}
+		var w worker
+		app := newWorker(ctx, cfg, &w)
+		if err := app.Err(); err != nil {
+			return rootCause(err)
+		}
+		start, cancel := context.WithTimeout(ctx, app.StartTimeout())
+		err := app.Start(start)
+		cancel()
+		if err != nil {
+			return rootCause(err)
+		}
+		d.stops = append(d.stops, func() {
+			stop, cancel := context.WithTimeout(context.Background(), app.StopTimeout())
+			defer cancel()
+			if err := app.Stop(stop); err != nil {
+				d.log.Warn("worker did not stop in good order", "error", err)
+			}
+		})
+		if w.Monitor != nil {
+			d.monitor = w.Monitor.URL()
+		}
+	}
+	d.say("Workers      %d in this process, %d partitions", d.cmd.Workers, d.partitions)
+	if d.monitor != "" {
+		d.say("Monitor      %s", d.monitor)
+	}
+	return nil
+}
+
+// work subscribes, produces, and reports.
+func (d *dev) work(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel(nil)
+	ready := make(chan struct{})
+	filter, err := eventsFilter(d.cmd.Subject)
+	if err != nil {
+		return err
+	}
+	running.Go(func() {
+		sub := subscription{stream: d.cmd.Stream, filter: filter, from: jetstream.DeliverNewPolicy}
+		if err := subscribe(ctx, d.nc, sub, func() { close(ready) }, d.receive); err != nil {
+			cancel(err)
+		}
+	})
+	select {
+	case <-ready:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if err := d.produce(ctx); err != nil {
+		return errors.Join(err, d.report())
+	}
+	d.ledger.Finish()
+	err = d.drained(ctx)
+	if report := d.report(); report != nil || d.cmd.ExitWhenDrained {
+		return errors.Join(err, report)
+	}
+	if err == nil {
+		d.say("Everything was received. The monitor stays up; Ctrl-C ends.")
+		<-ctx.Done()
+	}
+	return nil
+}
+
+func (d *dev) receive(msg jetstream.Msg) error {
+	meta, err := msg.Metadata()
+	if err != nil {
+		return fmt.Errorf("message without metadata: %w", err)
+	}
+	m, err := ledger.ParseMessage(msg.Headers(), msg.Data(), meta.Sequence.Stream)
+	if err != nil {
+		return fmt.Errorf("stream sequence %d: %w", meta.Sequence.Stream, err)
+	}
+	for _, fault := range d.checker.Receive(m) {
+		d.log.Error("the checker found a fault", "fault", fault.String())
+	}
+	return nil
+}
+
+// drained waits until everything was received, and says how far it is.
+func (d *dev) drained(ctx context.Context) error {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-d.checker.Drained():
+			return nil
+		case <-ctx.Done():
+			if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+				return cause
+			}
+			return nil
+		case <-ticker.C:
+			r := d.checker.Report()
+			d.say("received %d of %d", r.Received, r.Committed)
+		}
+	}
+}
+
+// report prints what the checker found; its error is silent, as the report
+// says it all.
+func (d *dev) report() error {
+	r := d.checker.Report()
+	body := devReport{
+		Committed: r.Committed, Received: r.Received, Lost: r.Lost, Reordered: r.Reordered, Duplicates: r.Duplicates,
+		EventsPerSecond: r.EventsPerSecond, LatencyP50: r.LatencyP50, LatencyP99: r.LatencyP99,
+		Workers: d.cmd.Workers, Partitions: d.partitions,
+	}
+	if d.cmd.JSON {
+		if err := writeJSON(d.session.stdout, body); err != nil {
+			return err
+		}
+	} else {
+		d.say("\ncommitted %d, received %d, lost %d, reordered %d, duplicates %d\n%.0f events/s, latency from commit to subscriber p50 %.1f ms, p99 %.1f ms",
+			body.Committed, body.Received, body.Lost, body.Reordered, body.Duplicates, body.EventsPerSecond, body.LatencyP50, body.LatencyP99)
+	}
+	if !body.ok() || !r.OK() {
+		for _, f := range r.Faults {
+			fmt.Fprintln(d.session.stderr, f)
+		}
+		return errSilent
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/nats-io/nats.go"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
+)
+
+type doctorCmd struct {
+	databaseFlags
+	natsFlags
+	streamFlags
+	EventsRelation string `help:"Table or view that holds the events." default:"events"`
+	JSON           bool   `help:"Print a JSON array." name:"json"`
+}
+
+// finding is what one check found.
+type finding struct {
+	Check  string `json:"check"`
+	Level  string `json:"level"` // ok, warning or error
+	Detail string `json:"detail"`
+}
+
+// The levels of a finding.
+const (
+	levelOK      = "ok"
+	levelWarning = "warning"
+	levelError   = "error"
+)
+
+// Run checks everything that it can reach and fails when something is wrong.
+func (c *doctorCmd) Run(s *session) error {
+	if err := c.databaseFlags.validate(); err != nil {
+		return err
+	}
+	subject, err := natspub.ParseSubject(c.Subject)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errRefused, err)
+	}
+	relation, err := delivery.ParseRelation(c.EventsRelation)
+	if err != nil {
+		return fmt.Errorf("%w: --events-relation: %w", errRefused, err)
+	}
+	findings := slices.Concat(c.checkDatabase(s.ctx, relation), c.checkBroker(s, subject))
+	if c.JSON {
+		err = writeJSON(s.stdout, findings)
+	} else {
+		var rows []table.Row
+		for _, f := range findings {
+			rows = append(rows, table.Row{f.Level, f.Check, f.Detail})
+		}
+		writeTable(s.stdout, table.Row{"", "check", "finding"}, rows)
+	}
+	if slices.ContainsFunc(findings, func(f finding) bool { return f.Level == levelError }) {
+		return errors.Join(err, errSilent)
+	}
+	return err
+}
+
+func (c *doctorCmd) checkDatabase(ctx context.Context, relation delivery.Relation) []finding {
+	pool, err := c.pool(ctx, "postrider doctor", 1)
+	if err != nil {
+		return []finding{{"database", levelError, redact(err.Error())}}
+	}
+	defer pool.Close()
+	findings := []finding{{"database", levelOK, "reachable"}}
+	add := func(check string, err error, detail string) bool {
+		f := finding{check, levelOK, detail}
+		if err != nil {
+			f.Level, f.Detail = levelError, redact(err.Error())
+		}
+		findings = append(findings, f)
+		return err == nil
+	}
+	version, err := serverVersion(ctx, pool)
+	add("PostgreSQL version", err, version)
+	add("primary", checkPrimary(ctx, pool), "the server is a primary")
+	info, err := checkSchema(ctx, pool, c.Schema, 0)
+	if !add("schema", err, fmt.Sprintf("version %d, %d partitions", info.Version, info.Partitions)) {
+		return findings
+	}
+	_, err = delivery.NewStore(ctx, pool, c.Schema, relation)
+	add("events relation", err, "has the columns that are needed")
+	rows, err := missingPartitions(ctx, pool, c.Schema, int(info.Partitions))
+	add("partition rows", err, rows)
+	add("sequence", checkSequence(ctx, pool, c.Schema), "cache 1, increment 1, no cycle")
+	findings = append(findings, commitFinding(ctx, pool))
+	return findings
+}
+
+func serverVersion(ctx context.Context, pool *pgxpool.Pool) (string, error) {
+	var number int
+	var text string
+	err := pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_version')`).Scan(&number, &text)
+	if err == nil && number < 140000 {
+		err = fmt.Errorf("PostgreSQL %s is too old; 14 or newer is needed", text)
+	}
+	return text, err
+}
+
+func checkPrimary(ctx context.Context, pool *pgxpool.Pool) error {
+	var standby bool
+	if err := pool.QueryRow(ctx, `SELECT pg_is_in_recovery()`).Scan(&standby); err != nil {
+		return err
+	}
+	if standby {
+		return errors.New("the server is a standby; rows become visible there in another order, connect to the primary (target_session_attrs=read-write)")
+	}
+	return nil
+}
+
+func missingPartitions(ctx context.Context, pool *pgxpool.Pool, schema string, count int) (string, error) {
+	var rows int
+	err := pool.QueryRow(ctx, `SELECT count(*) FROM `+pgx.Identifier{schema, "outbox_partitions"}.Sanitize()).Scan(&rows)
+	if err == nil && rows != count {
+		err = fmt.Errorf("outbox_partitions holds %d rows, %d are configured; run `postrider partitions sync`", rows, count)
+	}
+	return fmt.Sprintf("%d", rows), err
+}
+
+func checkSequence(ctx context.Context, pool *pgxpool.Pool, schema string) error {
+	var cache, increment int64
+	var cycle bool
+	err := pool.QueryRow(ctx, `SELECT seqcache, seqincrement, seqcycle FROM pg_sequence
+		WHERE seqrelid = pg_get_serial_sequence($1, 'sequence')::regclass`,
+		pgx.Identifier{schema, "events"}.Sanitize()).Scan(&cache, &increment, &cycle)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return errors.New("events.sequence is not an identity column")
+	}
+	if err == nil && (cache != 1 || increment != 1 || cycle) {
+		err = fmt.Errorf("cache %d, increment %d, cycle %t: sequences would not ascend; ALTER SEQUENCE … CACHE 1 INCREMENT 1 NO CYCLE", cache, increment, cycle)
+	}
+	return err
+}
+
+func commitFinding(ctx context.Context, pool *pgxpool.Pool) finding {
+	var fsync, commit string
+	err := pool.QueryRow(ctx, `SELECT current_setting('fsync'), current_setting('synchronous_commit')`).Scan(&fsync, &commit)
+	switch {
+	case err != nil:
+		return finding{"durability", levelError, redact(err.Error())}
+	case fsync != "on":
+		return finding{"durability", levelWarning, "fsync is off: a crash of the machine can lose published events and use their sequences again"}
+	default:
+		return finding{"durability", levelOK, "fsync on, synchronous_commit " + commit}
+	}
+}
+
+func (c *doctorCmd) checkBroker(s *session, subject natspub.Subject) []finding {
+	log := s.logger()
+	nc, err := natspub.Connect(c.NatsURL, "postrider doctor", log, nats.MaxReconnects(0))
+	if err != nil {
+		return []finding{{"broker", levelError, redact(err.Error())}}
+	}
+	defer nc.Close()
+	findings := []finding{{"broker", levelOK, "nats-server " + nc.ConnectedServerVersion() + " at " + natspub.Redact(nc.ConnectedUrl())}}
+	info, err := natspub.EnsureStream(s.ctx, nc, natspub.StreamConfig{Name: c.Stream, Subject: subject, Logger: log})
+	if err != nil {
+		return append(findings, finding{"stream", levelError, redact(err.Error())})
+	}
+	return append(findings, finding{"stream", levelOK, fmt.Sprintf("%s with %d replicas, %d messages, duplicate window %s, max_payload %d",
+		info.Config.Name, info.Config.Replicas, info.State.Msgs, info.Config.Duplicates, nc.MaxPayload())})
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// Exit statuses.
+const (
+	exitOK      = 0
+	exitFailed  = 1
+	exitRefused = 2
+)
+
+// cli is the command line.
+type cli struct {
+	Config    kong.ConfigFlag `help:"File with settings (YAML), named as the flags without the dashes." placeholder:"FILE" env:"POSTRIDER_CONFIG"`
+	LogLevel  string          `help:"Least level that is logged: ${enum}." enum:"debug,info,warn,error" default:"info"`
+	LogFormat string          `help:"Format of the log: ${enum}." enum:"text,json" default:"text"`
+
+	Dev        devCmd        `cmd:"" help:"Run everything on this machine: PostgreSQL, NATS, workers, monitor, events, checker."`
+	Run        runCmd        `cmd:"" help:"Run one worker of the cluster."`
+	Migrate    migrateCmd    `cmd:"" help:"Create, remove or look at the tables."`
+	Doctor     doctorCmd     `cmd:"" help:"Check that database and broker are fit, and say what to do."`
+	Status     statusCmd     `cmd:"" help:"Show backlog, workers and partitions in one summary."`
+	Workers    workersCmd    `cmd:"" help:"List the workers."`
+	Partitions partitionsCmd `cmd:"" help:"List partitions and their leases, or make their rows complete."`
+	Import     importCmd     `cmd:"" help:"Append events from files of JSON lines."`
+	Tail       tailCmd       `cmd:"" help:"Subscribe to the events, print or count them, and check their order."`
+	ConfigCmd  configCmd     `cmd:"" name:"config" help:"Show the settings."`
+	Version    versionCmd    `cmd:"" help:"Show the version."`
+}
+
+// session is what every command runs in.
+type session struct {
+	ctx    context.Context //nolint:containedctx // the process's context, handed to kong's Run methods
+	stdout io.Writer
+	stderr io.Writer
+	cli    *cli
+	kong   *kong.Kong
+}
+
+// errRefused marks that the configuration, not the work, was wrong.
+var errRefused = errors.New("refused")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is main without the process: tests call it.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
+	var c cli
+	parser, err := kong.New(&c,
+		kong.Name("postrider"),
+		kong.Description("Carries events from a PostgreSQL outbox to NATS JetStream, in order, losing none."),
+		kong.DefaultEnvars("POSTRIDER"),
+		kong.Configuration(loadFile),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(code int) { panic(exit(code)) }),
+		kong.UsageOnError(),
+	)
+	if err != nil {
+		fmt.Fprintln(stderr, "postrider: "+err.Error())
+		return exitFailed
+	}
+	defer func() { // --help ends the parser in its middle
+		if e, ok := recover().(exit); ok {
+			code = int(e)
+		}
+	}()
+	command, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintf(stderr, "postrider: %s\nRun `postrider %s--help` for the flags.\n", err, commandPath(args))
+		return exitRefused
+	}
+	err = command.Run(&session{ctx: ctx, stdout: stdout, stderr: stderr, cli: &c, kong: parser})
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errSilent):
+		return exitFailed
+	}
+	fmt.Fprintln(stderr, "postrider: "+redact(err.Error()))
+	if errors.Is(err, errRefused) {
+		return exitRefused
+	}
+	return exitFailed
+}
+
+// exit carries an exit status out of the parser.
+type exit int
+
+// errSilent is returned when everything has been said already.
+var errSilent = errors.New("failed")
+
+// commandPath is the beginning of the arguments that names a command.
+func commandPath(args []string) string {
+	path := ""
+	for _, a := range args {
+		if a == "" || a[0] == '-' {
+			break
+		}
+		path += a + " "
+	}
+	return path
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/postrider/postrider/outbox/schema"
+)
+
+type migrateCmd struct {
+	Up     migrateUpCmd     `cmd:"" help:"Create the tables, or bring them up to date."`
+	Down   migrateDownCmd   `cmd:"" help:"Remove the tables and everything in them."`
+	Status migrateStatusCmd `cmd:"" help:"Show which migrations are applied."`
+	Print  migratePrintCmd  `cmd:"" help:"Print the SQL, for psql or another migration tool."`
+}
+
+type migrateUpCmd struct {
+	databaseFlags
+	Partitions int  `help:"Number of partitions, fixed now: 1 to 32767. 0: 64 in a new schema, what is stored in an existing one." default:"0"`
+	JSON       bool `help:"Print one JSON object." name:"json"`
+}
+
+func migrator(f databaseFlags, partitions int, s *session, force bool) (*schema.Migrator, error) {
+	if err := f.validate(); err != nil {
+		return nil, err
+	}
+	m, err := schema.New(schema.Config{
+		DatabaseURL: f.DatabaseURL, Schema: f.Schema, Partitions: partitions, Force: force, Logger: s.logger(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errRefused, err)
+	}
+	return m, nil
+}
+
+// Run migrates up.
+func (c *migrateUpCmd) Run(s *session) error {
+	m, err := migrator(c.databaseFlags, c.Partitions, s, false)
+	if err != nil {
+		return err
+	}
+	if err := m.Up(s.ctx); err != nil {
+		return err
+	}
+	info, err := schemaInfo(s.ctx, c.databaseFlags)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(s.stdout, map[string]any{"schema": c.Schema, "version": info.Version, "partitions": info.Partitions})
+	}
+	_, err = fmt.Fprintf(s.stdout, "schema %s is at version %d with %d partitions\n", c.Schema, info.Version, info.Partitions)
+	return err
+}
+
+func schemaInfo(ctx context.Context, f databaseFlags) (schema.Info, error) {
+	pool, err := f.pool(ctx, "postrider migrate", 1)
+	if err != nil {
+		return schema.Info{}, err
+	}
+	defer pool.Close()
+	return checkSchema(ctx, pool, f.Schema, 0)
+}
+
+type migrateDownCmd struct {
+	databaseFlags
+	Force bool `help:"Remove events that were not published, too."`
+}
+
+// Run migrates down.
+func (c *migrateDownCmd) Run(s *session) error {
+	m, err := migrator(c.databaseFlags, 0, s, c.Force)
+	if err != nil {
+		return err
+	}
+	if err := m.Down(s.ctx); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.stdout, "schema %s holds no outbox any more\n", c.Schema)
+	return err
+}
+
+type migrateStatusCmd struct {
+	databaseFlags
+	JSON bool `help:"Print a JSON array." name:"json"`
+}
+
+// Run shows the migrations.
+func (c *migrateStatusCmd) Run(s *session) error {
+	m, err := migrator(c.databaseFlags, 0, s, false)
+	if err != nil {
+		return err
+	}
+	list, err := m.Status(s.ctx)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(s.stdout, list)
+	}
+	var rows []table.Row
+	for _, one := range list {
+		applied := "pending"
+		if !one.AppliedAt.IsZero() {
+			applied = one.AppliedAt.Format(time.RFC3339)
+		}
+		rows = append(rows, table.Row{one.Version, one.Name, applied})
+	}
+	writeTable(s.stdout, table.Row{"version", "migration", "applied"}, rows)
+	return nil
+}
+
+type migratePrintCmd struct {
+	Direction  string `arg:"" optional:"" help:"${enum}." enum:"up,down" default:"up"`
+	Schema     string `help:"Schema of the outbox's tables." default:"public"`
+	Partitions int    `help:"Number of partitions." default:"64"`
+}
+
+// Run prints the SQL.
+func (c *migratePrintCmd) Run(s *session) error {
+	m, err := schema.New(schema.Config{Schema: c.Schema, Partitions: c.Partitions})
+	if err != nil {
+		return fmt.Errorf("%w: %w", errRefused, err)
+	}
+	return m.Print(s.stdout, schema.Direction(c.Direction))
+}

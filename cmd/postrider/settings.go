@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/postrider/postrider/coordinator"
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/heartbeat"
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/partition"
+)
+
+// positiveDuration reads a duration above zero, by the name of its flag.
+func positiveDuration(flag, text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("%w: %s must be a duration above 0 such as 10s, got %q", errRefused, flag, text)
+	}
+	return d, nil
+}
+
+// workerFlags are the settings of a worker; `run` and `dev` share them.
+type workerFlags struct {
+	streamFlags
+	Ordering       string        `help:"What is kept in order: ${enum}." enum:"stream" default:"stream"`
+	PublishMode    string        `help:"How messages are published: ${enum}." enum:"dedupe" default:"dedupe"`
+	Assignment     string        `help:"How partitions are shared: ${enum}." enum:"modulo,sticky" default:"modulo"`
+	LeaseTTL       time.Duration `help:"How long a lease lasts without renewal." default:"10s"`
+	HeartbeatTTL   time.Duration `help:"How long a heartbeat counts." default:"10s"`
+	BatchSize      int           `help:"Most messages of one partition in one batch." default:"500"`
+	InFlight       int           `help:"Most messages between claim and mark." default:"4096"`
+	Interval       time.Duration `help:"How often the outbox is looked at when no doorbell rings." default:"50ms"`
+	AckTimeout     time.Duration `help:"How long an acknowledgement may take." default:"5s"`
+	DrainTimeout   time.Duration `help:"How long work in flight may hold up a handover." default:"5s"`
+	MaxAttempts    int           `help:"Failures after which a message is dead; 0: never." default:"8"`
+	RetryBase      time.Duration `help:"Wait after the first failure." default:"1s"`
+	RetryFactor    float64       `help:"Growth of the wait with each failure." default:"2"`
+	RetryMax       time.Duration `help:"Longest wait between attempts." default:"5m"`
+	RetryJitter    string        `help:"How waits are spread: ${enum}." enum:"equal,none" default:"equal"`
+	Headers        string        `help:"Headers of a message: ${enum}." enum:"standard,full" default:"standard"`
+	ForwardHeader  []string      `help:"Producer's header that is passed on; repeatable." placeholder:"NAME"`
+	EventsRelation string        `help:"Table or view that holds the events, as name or schema.name." default:"events"`
+}
+
+func (f workerFlags) heartbeat() heartbeat.Config {
+	return heartbeat.Config{TTL: f.HeartbeatTTL}.WithDefaults()
+}
+
+func (f workerFlags) lease() lease.Config {
+	return lease.Config{TTL: f.LeaseTTL}.WithDefaults()
+}
+
+func (f workerFlags) coordinator() coordinator.Config {
+	return coordinator.Config{
+		Strategy: partition.Strategy(f.Assignment), DrainTimeout: f.DrainTimeout,
+		Interval: min(time.Second, f.LeaseTTL/4),
+	}.WithDefaults()
+}
+
+func (f workerFlags) relay() delivery.Config {
+	return delivery.Config{
+		BatchSize: f.BatchSize, Window: f.InFlight, PollInterval: f.Interval,
+		Retry: delivery.RetryPolicy{
+			Base: f.RetryBase, Factor: f.RetryFactor, Max: f.RetryMax,
+			Jitter: delivery.Jitter(f.RetryJitter), MaxAttempts: f.MaxAttempts,
+		},
+	}.WithDefaults()
+}
+
+func (f workerFlags) headers() natspub.Headers {
+	return natspub.Headers{Full: f.Headers == "full", Forward: f.ForwardHeader}
+}
+
+// validate refuses by the flag's name what the packages would refuse by the
+// field's.
+func (f workerFlags) validate() error {
+	if _, err := natspub.ParseSubject(f.Subject); err != nil {
+		return fmt.Errorf("%w: %w", errRefused, err)
+	}
+	if _, err := delivery.ParseRelation(f.EventsRelation); err != nil {
+		return fmt.Errorf("%w: --events-relation: %w", errRefused, err)
+	}
+	for _, c := range []struct {
+		flags string
+		err   error
+	}{
+		{"--heartbeat-ttl", f.heartbeat().Validate()},
+		{"--lease-ttl", f.lease().Validate()},
+		{"--assignment, --drain-timeout", f.coordinator().Validate()},
+		{"--batch-size, --in-flight, --interval, --retry-*, --max-attempts", f.relay().Validate()},
+		{"--forward-header", f.headers().Validate()},
+	} {
+		if c.err != nil {
+			return fmt.Errorf("%w: %s: %w", errRefused, c.flags, c.err)
+		}
+	}
+	switch {
+	case f.BatchSize == 0:
+		return fmt.Errorf("%w: --batch-size must lie between 1 and 10000, got 0", errRefused)
+	case f.InFlight == 0:
+		return fmt.Errorf("%w: --in-flight must be at least --batch-size, got 0", errRefused)
+	case f.AckTimeout < 10*time.Millisecond:
+		return fmt.Errorf("%w: --ack-timeout must be at least 10ms, got %s", errRefused, f.AckTimeout)
+	}
+	for name, d := range map[string]time.Duration{
+		"--lease-ttl": f.LeaseTTL, "--heartbeat-ttl": f.HeartbeatTTL, "--interval": f.Interval, "--drain-timeout": f.DrainTimeout,
+	} {
+		if d <= 0 {
+			return fmt.Errorf("%w: %s must be above 0, got %s", errRefused, name, d)
+		}
+	}
+	return nil
+}

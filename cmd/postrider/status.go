@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/heartbeat"
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/outbox/schema"
+	"github.com/postrider/postrider/partition"
+	"github.com/postrider/postrider/ui"
+)
+
+// lookFlags are the flags of the commands that only look.
+type lookFlags struct {
+	databaseFlags
+	Assignment string `help:"How the workers share partitions: ${enum}." enum:"modulo,sticky" default:"modulo"`
+	JSON       bool   `help:"Print JSON." name:"json"`
+}
+
+// look reads the cluster's state once.
+func (f lookFlags) look(ctx context.Context) (ui.Snapshot, schema.Info, error) {
+	if err := f.validate(); err != nil {
+		return ui.Snapshot{}, schema.Info{}, err
+	}
+	pool, err := f.pool(ctx, "postrider status", 2)
+	if err != nil {
+		return ui.Snapshot{}, schema.Info{}, err
+	}
+	defer pool.Close()
+	info, err := checkSchema(ctx, pool, f.Schema, 0)
+	if err != nil {
+		return ui.Snapshot{}, info, err
+	}
+	source, err := readSource(ctx, pool, f.Schema, partition.Strategy(f.Assignment))
+	if err != nil {
+		return ui.Snapshot{}, info, err
+	}
+	snapshot, err := source.Snapshot(ctx)
+	return snapshot, info, err
+}
+
+func readSource(ctx context.Context, pool *pgxpool.Pool, name string, strategy partition.Strategy) (ui.Source, error) {
+	workers, err := heartbeat.NewStore(pool, name)
+	if err != nil {
+		return nil, err
+	}
+	leases, err := lease.NewStore(pool, name)
+	if err != nil {
+		return nil, err
+	}
+	deliveries, err := delivery.NewStore(ctx, pool, name, delivery.Relation{})
+	if err != nil {
+		return nil, err
+	}
+	return ui.NewSource(ui.SourceConfig{Workers: workers, Leases: leases, Deliveries: deliveries, Strategy: strategy})
+}
+
+type statusCmd struct{ lookFlags }
+
+// statusBody is the JSON form of a status.
+type statusBody struct {
+	At                 time.Time `json:"at"`
+	Schema             string    `json:"schema"`
+	Version            int64     `json:"schema_version"`
+	Pending            int64     `json:"pending"`
+	Failed             int64     `json:"failed"`
+	Blocked            int64     `json:"blocked"`
+	Dead               int64     `json:"dead"`
+	Scheduled          int64     `json:"scheduled"`
+	OldestPending      float64   `json:"oldest_pending_seconds"`
+	PublishedLastHour  int64     `json:"published_last_hour"`
+	PublishedPerSecond float64   `json:"published_per_second"`
+	Workers            int       `json:"workers"`
+	Draining           int       `json:"workers_draining"`
+	Stale              int       `json:"workers_stale"`
+	Partitions         int       `json:"partitions"`
+	Owned              int       `json:"partitions_owned"`
+}
+
+// Run prints the summary.
+func (c *statusCmd) Run(s *session) error {
+	snapshot, info, err := c.look(s.ctx)
+	if err != nil {
+		return err
+	}
+	sum := snapshot.Summary()
+	if c.JSON {
+		return writeJSON(s.stdout, statusBody{
+			At: snapshot.At, Schema: c.Schema, Version: info.Version,
+			Pending: sum.Pending, Failed: sum.Failed, Blocked: sum.Blocked, Dead: sum.Dead, Scheduled: sum.Scheduled,
+			OldestPending: sum.OldestPending.Seconds(), PublishedLastHour: sum.PublishedLastHour,
+			PublishedPerSecond: sum.PublishedPerSecond, Workers: sum.ActiveWorkers, Draining: sum.DrainingWorkers,
+			Stale: sum.StaleWorkers, Partitions: len(snapshot.Partitions), Owned: sum.OwnedPartitions,
+		})
+	}
+	writeTable(s.stdout, table.Row{"outbox", c.Schema}, []table.Row{
+		{"pending", humanize.Comma(sum.Pending)},
+		{"oldest pending", sum.OldestPending.Round(time.Millisecond)},
+		{"failed, will retry", humanize.Comma(sum.Failed)},
+		{"blocked", humanize.Comma(sum.Blocked)},
+		{"dead", humanize.Comma(sum.Dead)},
+		{"scheduled", humanize.Comma(sum.Scheduled)},
+		{"published, last hour", humanize.Comma(sum.PublishedLastHour)},
+		{"published/s", fmt.Sprintf("%.1f", sum.PublishedPerSecond)},
+		{"workers", fmt.Sprintf("%d active, %d draining, %d stale", sum.ActiveWorkers, sum.DrainingWorkers, sum.StaleWorkers)},
+		{"partitions", fmt.Sprintf("%d of %d owned", sum.OwnedPartitions, len(snapshot.Partitions))},
+	})
+	if sum.UnownedPartitions > 0 && sum.ActiveWorkers == 0 {
+		fmt.Fprintln(s.stdout, "no worker is running: start one with `postrider run`")
+	}
+	return nil
+}
+
+type workersCmd struct{ lookFlags }
+
+type workerBody struct {
+	ID        uuid.UUID `json:"worker_id"`
+	Hostname  string    `json:"hostname"`
+	PID       int       `json:"pid"`
+	Version   string    `json:"version"`
+	State     string    `json:"state"`
+	StartedAt time.Time `json:"started_at"`
+	Until     time.Time `json:"heartbeat_until"`
+	Left      float64   `json:"heartbeat_left_seconds"`
+	Owned     int       `json:"owned_partitions"`
+	Desired   int       `json:"desired_partitions"`
+}
+
+// Run lists the workers.
+func (c *workersCmd) Run(s *session) error {
+	snapshot, _, err := c.look(s.ctx)
+	if err != nil {
+		return err
+	}
+	bodies := []workerBody{}
+	var rows []table.Row
+	for _, w := range snapshot.Workers {
+		bodies = append(bodies, workerBody{
+			ID: w.ID, Hostname: w.Hostname, PID: w.PID, Version: w.Version, State: string(w.State),
+			StartedAt: w.StartedAt, Until: w.HeartbeatUntil, Left: w.HeartbeatLeft.Seconds(), Owned: w.Owned, Desired: w.Desired,
+		})
+		rows = append(rows, table.Row{
+			w.ID, w.Hostname, w.PID, w.Version, w.State, w.HeartbeatLeft.Round(100 * time.Millisecond), w.Owned, w.Desired,
+		})
+	}
+	if c.JSON {
+		return writeJSON(s.stdout, bodies)
+	}
+	writeTable(s.stdout, table.Row{"worker", "host", "pid", "version", "state", "ttl left", "owned", "desired"}, rows)
+	return nil
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"go.uber.org/dig"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/partition"
+)
+
+// levelErrorsOnly leaves standard error to what ends the program.
+const levelErrorsOnly = slog.LevelError
+
+// rootCause takes the wiring's frames off a constructor's error.
+func rootCause(err error) error { return dig.RootCause(err) }
+
+// tick is what a worker did in one second, as one JSON line.
+type tick struct {
+	At         time.Time `json:"ts"`
+	Worker     string    `json:"worker"`
+	Claimed    int64     `json:"claimed"`
+	Published  int64     `json:"published"`
+	Skipped    int64     `json:"skipped"`
+	Failed     int64     `json:"failed"`
+	Retried    int64     `json:"retried"`
+	Dead       int64     `json:"dead"`
+	Duplicates int64     `json:"duplicates"`
+	Fenced     int64     `json:"fenced"`
+	InFlight   int       `json:"in_flight"`
+	PerSecond  float64   `json:"published_per_second"`
+	DurationMS int64     `json:"duration_ms"`
+	BackoffMS  int64     `json:"backoff_ms"`
+	Members    int       `json:"active_workers"`
+	Desired    []int     `json:"desired_partitions"`
+	Owned      []int     `json:"owned_partitions"`
+	Acquired   int64     `json:"leased_count"`
+	Released   int64     `json:"released_count"`
+	Lost       int64     `json:"lost_count"`
+	LastError  string    `json:"last_error,omitempty"`
+}
+
+// watch shows a worker once a second until the context ends, and once more then.
+func watch(ctx context.Context, w *worker, how view, window time.Duration, out io.Writer) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	recent := rates{window: window}
+	before, at := w.Relay.Stats(), time.Now()
+	recent.add(at, before.Published)
+	for last := false; !last; {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			last = true
+		}
+		now, stats := time.Now(), w.Relay.Stats()
+		recent.add(now, stats.Published)
+		switch how {
+		case viewJSON:
+			_ = writeJSON(out, w.tick(now, now.Sub(at), before, stats))
+		case viewTerminal:
+			fmt.Fprint(out, "\x1b[H\x1b[2J"+w.screen(stats, recent.perSecond()))
+		case viewNone:
+		}
+		before, at = stats, now
+	}
+}
+
+func (w *worker) tick(now time.Time, took time.Duration, before, s delivery.Stats) tick {
+	state := w.Coordinator.State()
+	t := tick{
+		At: now.UTC(), Worker: w.Beater.ID().String(),
+		Claimed: s.Claimed - before.Claimed, Published: s.Published - before.Published,
+		Skipped: s.Skipped - before.Skipped, Failed: s.Failed - before.Failed,
+		Retried: s.Retried - before.Retried, Dead: s.Dead - before.Dead,
+		Duplicates: s.Duplicates - before.Duplicates, Fenced: s.Fenced - before.Fenced,
+		InFlight: s.InFlight, DurationMS: took.Milliseconds(), BackoffMS: s.PausedFor.Milliseconds(),
+		Members: state.Members, Desired: numbers(state.Desired), Owned: numbers(state.Owned),
+		Acquired: state.Acquired, Released: state.Released, Lost: state.Lost,
+	}
+	if took > 0 {
+		t.PerSecond = float64(t.Published) / took.Seconds()
+	}
+	if len(s.Errors) > 0 && now.Sub(s.Errors[0].At) < took {
+		t.LastError = redact(s.Errors[0].Text)
+	}
+	return t
+}
+
+func numbers(ids []partition.ID) []int {
+	list := make([]int, len(ids))
+	for i, id := range ids {
+		list[i] = int(id)
+	}
+	return list
+}
+
+// screen is the terminal's picture of a worker.
+func (w *worker) screen(s delivery.Stats, perSecond float64) string {
+	state := w.Coordinator.State()
+	var b strings.Builder
+	section := func(title string, rows ...table.Row) {
+		t := table.NewWriter()
+		t.SetStyle(table.StyleLight)
+		t.SetTitle(title)
+		t.AppendRows(rows)
+		b.WriteString(t.Render() + "\n")
+	}
+	monitor := "off"
+	if w.Monitor != nil {
+		monitor = w.Monitor.URL()
+	}
+	section("Worker "+w.Beater.ID().String(),
+		table.Row{"workers", state.Members}, table.Row{"monitor", monitor},
+		table.Row{"in flight", s.InFlight}, table.Row{"paused for", s.PausedFor.Round(time.Millisecond)})
+	section("Throughput",
+		table.Row{"published", s.Published, fmt.Sprintf("%.0f/s", perSecond)},
+		table.Row{"failed", s.Failed, ""}, table.Row{"retried", s.Retried, ""},
+		table.Row{"dead", s.Dead, ""}, table.Row{"skipped", s.Skipped, ""})
+	section("Partitions",
+		table.Row{"desired", len(state.Desired), ranges(state.Desired)},
+		table.Row{"owned", len(state.Owned), ranges(state.Owned)},
+		table.Row{"leased, released, lost", fmt.Sprintf("%d, %d, %d", state.Acquired, state.Released, state.Lost), ""})
+	var errs []table.Row
+	for _, f := range s.Errors {
+		errs = append(errs, table.Row{f.At.Format(time.TimeOnly), f.Count, clip(redact(f.Text), 100)})
+	}
+	if len(errs) > 0 {
+		section("Last errors", errs...)
+	}
+	return b.String()
+}
+
+func clip(text string, most int) string {
+	runes := []rune(text)
+	if len(runes) <= most {
+		return text
+	}
+	return string(runes[:most-1]) + "…"
+}
+
+// ranges writes ascending numbers as 0-3 7 9, and steps as 0,3,…,63.
+func ranges(ids []partition.ID) string {
+	if len(ids) > 3 {
+		step := ids[1] - ids[0]
+		even := true
+		for i := 1; i < len(ids); i++ {
+			even = even && ids[i]-ids[i-1] == step
+		}
+		if even && step > 1 {
+			return fmt.Sprintf("%d,%d,…,%d", ids[0], ids[1], ids[len(ids)-1])
+		}
+	}
+	var parts []string
+	for i := 0; i < len(ids); {
+		j := i
+		for j+1 < len(ids) && ids[j+1] == ids[j]+1 {
+			j++
+		}
+		if i == j {
+			parts = append(parts, fmt.Sprint(ids[i]))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", ids[i], ids[j]))
+		}
+		i = j + 1
+	}
+	return clip(strings.Join(parts, " "), 120)
+}
+
+// rates is a count over the last window.
+type rates struct {
+	window time.Duration
+	times  []time.Time
+	counts []int64
+}
+
+func (r *rates) add(at time.Time, count int64) {
+	r.times, r.counts = append(r.times, at), append(r.counts, count)
+	for len(r.times) > 2 && at.Sub(r.times[1]) >= r.window {
+		r.times, r.counts = r.times[1:], r.counts[1:]
+	}
+}
+
+func (r *rates) perSecond() float64 {
+	n := len(r.times) - 1
+	if n < 1 {
+		return 0
+	}
+	span := r.times[n].Sub(r.times[0]).Seconds()
+	if span <= 0 {
+		return 0
+	}
+	return float64(r.counts[n]-r.counts[0]) / span
+}

@@ -1,0 +1,350 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.uber.org/fx"
+	"go.uber.org/fx/fxevent"
+
+	"github.com/postrider/postrider/coordinator"
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/heartbeat"
+	"github.com/postrider/postrider/internal/buildinfo"
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/outbox"
+	"github.com/postrider/postrider/outbox/schema"
+	"github.com/postrider/postrider/partition"
+	"github.com/postrider/postrider/ui"
+)
+
+// workerConfig is everything that one worker needs.
+type workerConfig struct {
+	database   databaseFlags
+	nats       natsFlags
+	worker     workerFlags
+	create     createFlags
+	http       httpFlags
+	partitions int // 0: whatever the database says
+	noLeasing  bool
+	once       bool
+	log        *slog.Logger
+}
+
+// worker is a wired worker, for those who watch it.
+type worker struct {
+	fx.In
+
+	Coordinator *coordinator.Coordinator
+	Beater      *heartbeat.Beater
+	Keeper      *lease.Keeper
+	Relay       *delivery.Relay
+	Registry    *prometheus.Registry
+	Source      ui.Source
+	Failure     *failure
+	Info        schema.Info
+	Monitor     *ui.Server `optional:"true"`
+}
+
+// failure keeps the error with which a component ended the app, and tells when
+// work that ends by itself has ended.
+type failure struct {
+	err  error
+	done chan struct{}
+}
+
+// stopTimeout bounds an orderly stop; it lies above the drain's own bound.
+func (c workerConfig) stopTimeout() time.Duration { return 2*c.worker.DrainTimeout + 5*time.Second }
+
+// newWorker wires a worker. The app's Start joins the cluster, its Stop drains,
+// releases and leaves.
+func newWorker(ctx context.Context, cfg workerConfig, w *worker) *fx.App {
+	options := []fx.Option{
+		fx.Supply(cfg, fx.Annotate(ctx, fx.As(new(context.Context)))),
+		fx.Provide(
+			newPools, newConnection, newStores, newBells, newBeater, newKeeper, newRelay, newCoordinator,
+			newSource, newRegistry, newSchemaInfo,
+			func() *failure { return &failure{done: make(chan struct{})} },
+		),
+		fx.Invoke(startWork),
+		fx.StartTimeout(time.Minute),
+		fx.StopTimeout(cfg.stopTimeout()),
+		fx.WithLogger(func() fxevent.Logger {
+			l := &fxevent.SlogLogger{Logger: cfg.log}
+			l.UseLogLevel(slog.LevelDebug)
+			return l
+		}),
+	}
+	if cfg.http.HTTPAddr != "off" {
+		options = append(options, fx.Provide(newMonitorServer), fx.Invoke(startMonitor))
+	}
+	return fx.New(append(options, fx.Invoke(func(in worker) { *w = in }))...)
+}
+
+// pools keep the kinds of work apart: heartbeats, leases and delivery cannot
+// starve each other.
+type pools struct {
+	heartbeat, control, data *pgxpool.Pool
+}
+
+func newPools(lc fx.Lifecycle, ctx context.Context, cfg workerConfig) (*pools, error) {
+	var p pools
+	for _, one := range []struct {
+		pool **pgxpool.Pool
+		name string
+		size int32
+	}{{&p.heartbeat, "heartbeat", 1}, {&p.control, "control", 3}, {&p.data, "delivery", 8}} {
+		pool, err := cfg.database.pool(ctx, "postrider "+one.name, one.size)
+		if err != nil {
+			return nil, err
+		}
+		*one.pool = pool
+		lc.Append(fx.StopHook(pool.Close))
+	}
+	return &p, nil
+}
+
+// newSchemaInfo makes sure that the tables are there and fit before anything
+// else is made.
+func newSchemaInfo(ctx context.Context, cfg workerConfig, p *pools) (schema.Info, error) {
+	return checkSchema(ctx, p.control, cfg.database.Schema, cfg.partitions)
+}
+
+func checkSchema(ctx context.Context, pool *pgxpool.Pool, name string, partitions int) (schema.Info, error) {
+	m, err := schema.New(schema.Config{Schema: name, Partitions: partitions})
+	if err != nil {
+		return schema.Info{}, fmt.Errorf("%w: %w", errRefused, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	return m.Check(ctx, pool)
+}
+
+func newConnection(lc fx.Lifecycle, cfg workerConfig) (*nats.Conn, error) {
+	nc, err := cfg.nats.connect("postrider", cfg.log)
+	if err != nil {
+		return nil, err
+	}
+	lc.Append(fx.StopHook(nc.Close))
+	return nc, nil
+}
+
+type stores struct {
+	fx.Out
+
+	Workers    *heartbeat.Store
+	Leases     *lease.Store
+	Deliveries *delivery.Store
+}
+
+func newStores(ctx context.Context, cfg workerConfig, p *pools, _ schema.Info) (stores, error) {
+	name := cfg.database.Schema
+	workers, err := heartbeat.NewStore(p.heartbeat, name)
+	if err != nil {
+		return stores{}, err
+	}
+	leases, err := lease.NewStore(p.control, name)
+	if err != nil {
+		return stores{}, err
+	}
+	relation, err := delivery.ParseRelation(cfg.worker.EventsRelation)
+	if err != nil {
+		return stores{}, err
+	}
+	deliveries, err := delivery.NewStore(ctx, p.data, name, relation)
+	return stores{Workers: workers, Leases: leases, Deliveries: deliveries}, err
+}
+
+// bells are the doorbells of the schema: one for work, one for the cluster.
+type bells struct {
+	work, cluster *natspub.Bell
+}
+
+func newBells(lc fx.Lifecycle, cfg workerConfig, nc *nats.Conn) (*bells, error) {
+	var b bells
+	subject := outbox.BellSubject(cfg.database.Schema)
+	for _, one := range []struct {
+		bell    **natspub.Bell
+		subject string
+	}{{&b.work, subject}, {&b.cluster, subject + ".cluster"}} {
+		bell, err := natspub.NewBell(nc, one.subject)
+		if err != nil {
+			return nil, err
+		}
+		*one.bell = bell
+		lc.Append(fx.StopHook(func() { _ = bell.Close() }))
+	}
+	return &b, nil
+}
+
+func newBeater(cfg workerConfig, store *heartbeat.Store) (*heartbeat.Beater, error) {
+	c := cfg.worker.heartbeat()
+	c.Version, c.Logger = buildinfo.Version(), cfg.log
+	return heartbeat.NewBeater(store, c)
+}
+
+func newKeeper(cfg workerConfig, store *lease.Store, beater *heartbeat.Beater) (*lease.Keeper, error) {
+	c := cfg.worker.lease()
+	c.Logger = cfg.log
+	return lease.NewKeeper(store, beater.ID(), c)
+}
+
+func newRelay(lc fx.Lifecycle, ctx context.Context, cfg workerConfig, store *delivery.Store, nc *nats.Conn, b *bells, registry *prometheus.Registry) (*delivery.Relay, error) {
+	subject, err := natspub.ParseSubject(cfg.worker.Subject)
+	if err != nil {
+		return nil, err
+	}
+	duplicates, err := time.ParseDuration(cfg.create.StreamDuplicate)
+	if err != nil {
+		return nil, fmt.Errorf("%w: --stream-duplicate-window: %w", errRefused, err)
+	}
+	info, err := natspub.EnsureStream(ctx, nc, natspub.StreamConfig{
+		Name: cfg.worker.Stream, Subject: subject, Create: cfg.create.CreateStream,
+		Replicas: cfg.create.StreamReplicas, Memory: cfg.create.StreamStorage == "memory",
+		Duplicates: duplicates, Logger: cfg.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	publisher, err := natspub.NewDedupe(nc, natspub.DedupeConfig{
+		Stream: cfg.worker.Stream, Subject: subject, Headers: cfg.worker.headers(),
+		AckTimeout: cfg.worker.AckTimeout, MaxMessageSize: int(info.Config.MaxMsgSize),
+	})
+	if err != nil {
+		return nil, err
+	}
+	lc.Append(fx.StopHook(func() { _ = publisher.Close() }))
+	c := cfg.worker.relay()
+	c.Registerer, c.Logger = registry, cfg.log
+	return delivery.NewRelay(c, store, publisher, b.work)
+}
+
+func newCoordinator(cfg workerConfig, beater *heartbeat.Beater, keeper *lease.Keeper, relay *delivery.Relay, b *bells) (*coordinator.Coordinator, error) {
+	c := cfg.worker.coordinator()
+	c.Logger = cfg.log
+	var made *coordinator.Coordinator
+	deliver := relay.Run
+	if cfg.once {
+		deliver = func(ctx context.Context, held *lease.Set) error {
+			select {
+			case <-made.Planned():
+			case <-ctx.Done():
+			}
+			return relay.RunOnce(ctx, held)
+		}
+	}
+	made, err := coordinator.New(c, beater, keeper, b.cluster, deliver)
+	return made, err
+}
+
+func newSource(cfg workerConfig, p *pools, deliveries *delivery.Store) (ui.Source, error) {
+	workers, err := heartbeat.NewStore(p.control, cfg.database.Schema)
+	if err != nil {
+		return nil, err
+	}
+	leases, err := lease.NewStore(p.control, cfg.database.Schema)
+	if err != nil {
+		return nil, err
+	}
+	return ui.NewSource(ui.SourceConfig{
+		Workers: workers, Leases: leases, Deliveries: deliveries,
+		Strategy: partition.Strategy(cfg.worker.Assignment), HeartbeatTTL: cfg.worker.HeartbeatTTL,
+	})
+}
+
+func newRegistry() *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return registry
+}
+
+func newMonitorServer(ctx context.Context, cfg workerConfig, source ui.Source, registry *prometheus.Registry, p *pools, nc *nats.Conn) (*ui.Server, error) {
+	return cfg.http.newMonitor(ctx, source, registry, func(ctx context.Context) error {
+		if !nc.IsConnected() {
+			return errors.New("not connected to NATS")
+		}
+		return p.control.Ping(ctx)
+	}, cfg.log)
+}
+
+func startMonitor(lc fx.Lifecycle, sd fx.Shutdowner, server *ui.Server, f *failure) {
+	supervise(lc, sd, f, "monitor", server.Run)
+}
+
+// startWork runs the coordinator, or delivery alone without leasing.
+func startWork(lc fx.Lifecycle, sd fx.Shutdowner, cfg workerConfig, c *coordinator.Coordinator, keeper *lease.Keeper, relay *delivery.Relay, f *failure) {
+	switch {
+	case cfg.noLeasing:
+		supervise(lc, sd, f, "relay", func(ctx context.Context) error { return runSolo(ctx, cfg, keeper, relay) })
+	default:
+		supervise(lc, sd, f, "coordinator", c.Run)
+	}
+}
+
+// errFenced ends a worker without leasing when another worker took over.
+var errFenced = errors.New("another worker took the partitions over; a worker with --no-leasing must run alone")
+
+// runSolo delivers every partition without coordination.
+func runSolo(ctx context.Context, cfg workerConfig, keeper *lease.Keeper, relay *delivery.Relay) error {
+	leases, err := keeper.AcquireSolo(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	for _, l := range leases {
+		stop := context.AfterFunc(l.Context(), func() { cancel(errFenced) })
+		defer stop()
+	}
+	work := relay.Run
+	if cfg.once {
+		work = relay.RunOnce
+	}
+	if err := work(ctx, keeper.Set()); err != nil {
+		return err
+	}
+	if errors.Is(context.Cause(ctx), errFenced) {
+		return errFenced
+	}
+	return nil
+}
+
+// supervise runs a component from the app's start to its stop. When it ends
+// before, the app is shut down and the error kept.
+func supervise(lc fx.Lifecycle, sd fx.Shutdowner, f *failure, name string, run func(context.Context) error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	lc.Append(fx.Hook{
+		OnStart: func(context.Context) error {
+			go func() {
+				defer close(ended)
+				err := run(ctx)
+				if ctx.Err() != nil && err == nil {
+					return
+				}
+				if err != nil {
+					f.err = errors.Join(f.err, fmt.Errorf("%s: %w", name, err))
+				}
+				_ = sd.Shutdown()
+			}()
+			return nil
+		},
+		OnStop: func(stop context.Context) error {
+			cancel()
+			select {
+			case <-ended:
+				return nil
+			case <-stop.Done():
+				return fmt.Errorf("%s did not stop in time: %w", name, stop.Err())
+			}
+		},
+	})
+}
