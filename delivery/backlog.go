@@ -63,7 +63,7 @@ func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
 
 // Minute is what happened in one minute, over all workers.
 type Minute struct {
-	At                                 time.Time
+	At                                  time.Time
 	Published, Failed, Retried, Skipped int64
 }
 

@@ -132,7 +132,7 @@ func (st *settlement) finish(m Message, o Outcome) {
 	}
 	into.partitions = append(into.partitions, m.Partition)
 	into.sequences = append(into.sequences, m.Sequence)
-	into.attempts = append(into.attempts, int32(m.Attempts)) //nolint:gosec // bounded by the retry policy
+	into.attempts = append(into.attempts, int32(m.Attempts))       //nolint:gosec // bounded by the retry policy
 	into.generation = append(into.generation, int32(m.Generation)) //nolint:gosec // read from an int column
 	if o.Kind == Skipped {
 		into.stream = append(into.stream, nil)

@@ -54,8 +54,8 @@ func (s *Store) Rehydrate(ctx context.Context, sequences []int64, readUpTo strin
 
 func scanEvent(rows pgx.Rows) (*Event, error) {
 	var (
-		e                             Event
-		size                          *int64
+		e                               Event
+		size                            *int64
 		traceParent, traceState, tenant *string
 	)
 	err := rows.Scan(&e.Sequence, &e.ID, &e.StreamVersion, &e.Type, &size, &e.Payload,

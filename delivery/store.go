@@ -28,9 +28,9 @@ type DB interface {
 type Store struct {
 	db DB
 
-	claimReady, claimParked, flush, rehydrate   string
-	markReady, markParked, park, promote        string
-	backlog, throughput                         string
+	claimReady, claimParked, flush, rehydrate string
+	markReady, markParked, park, promote      string
+	backlog, throughput                       string
 }
 
 // Relation names the table or view that holds the events.
