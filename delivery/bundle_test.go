@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-const patience = time.Minute
+const patience = 20 * time.Second
 
 // bundle is an outbox with a broker, a worker's leases and a relay between them.
 type bundle struct {

@@ -1,6 +1,7 @@
 package delivery_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -137,8 +138,10 @@ func TestAnOutageCostsNoAttempts(t *testing.T) {
 		t.Fatal(err)
 	}
 	during := b.append(t, "s", `2`)
-	for r.Stats().PausedFor == 0 { // the relay has noticed
-		if t.Context().Err() != nil {
+	patient, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for r.Stats().PausedFor == 0 { // until the relay has noticed
+		if patient.Err() != nil {
 			t.Fatal("the relay noticed no outage")
 		}
 	}

@@ -165,3 +165,10 @@ func (l *Lease) settleLocked() {
 
 // Solo tells whether the lease belongs to a worker without leasing.
 func (l *Lease) Solo() bool { return l.Owner == uuid.Nil }
+
+// Untimed returns a lease that no time ends, for tests and for deliveries whose
+// exclusiveness is granted elsewhere. Its writes succeed only where the lease
+// row carries that owner and epoch.
+func Untimed(id partition.ID, owner partition.WorkerID, epoch int64) *Lease {
+	return newLease(id, owner, epoch, 0)
+}

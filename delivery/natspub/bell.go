@@ -1,6 +1,7 @@
 package natspub
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/nats-io/nats.go"
@@ -38,6 +39,15 @@ func (b *Bell) Ring() { _ = b.nc.Publish(b.subject, nil) }
 
 // Rung receives after rings.
 func (b *Bell) Rung() <-chan struct{} { return b.rung }
+
+// Flush returns when the server knows of the subscription: rings from then on
+// are heard.
+func (b *Bell) Flush(ctx context.Context) error {
+	if err := b.nc.FlushWithContext(ctx); err != nil {
+		return fmt.Errorf("listen to doorbell %s: %w", b.subject, err)
+	}
+	return nil
+}
 
 // Close stops listening.
 func (b *Bell) Close() error { return b.sub.Unsubscribe() }

@@ -1,0 +1,103 @@
+package natspub_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/internal/testkit/natstest"
+	"github.com/postrider/postrider/lease/leasetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func logger(t *testing.T) *slog.Logger { return slog.New(slog.NewTextHandler(t.Output(), nil)) }
+
+// bundle is a server with the stream and a connection to it.
+type bundle struct {
+	server *natstest.Server
+	nc     *nats.Conn
+	stream jetstream.Stream
+}
+
+func setup(t *testing.T, nodes int, changes ...func(*jetstream.StreamConfig)) bundle {
+	t.Helper()
+	server := natstest.Start(t, nodes)
+	stream := server.Stream(t, nodes, changes...)
+	return bundle{server: server, nc: connect(t, server), stream: stream}
+}
+
+func connect(t *testing.T, server *natstest.Server) *nats.Conn {
+	t.Helper()
+	nc, err := natspub.Connect(server.URL(), t.Name(), logger(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+func (b bundle) publisher(t *testing.T, cfg natspub.DedupeConfig) *natspub.Dedupe {
+	t.Helper()
+	p, err := natspub.NewDedupe(b.nc, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+// message is an event of a stream key with a body.
+func message(sequence int64, stream string, body string) delivery.Message {
+	return delivery.Message{
+		Pointer: delivery.Pointer{Partition: 3, Sequence: sequence, Stream: stream, Topic: "shop"},
+		Event: &delivery.Event{
+			Sequence: sequence, ID: uuid.Must(uuid.NewV7()), StreamVersion: sequence, Type: "order.paid",
+			Payload: []byte(body), Size: int64(len(body)),
+		},
+	}
+}
+
+func batch(messages ...delivery.Message) delivery.Batch {
+	return delivery.Batch{Lease: leasetest.Held(3, 7), Messages: messages}
+}
+
+func publish(t *testing.T, p *natspub.Dedupe, b delivery.Batch) []delivery.Outcome {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(b.Lease.Context(), time.Minute)
+	defer cancel()
+	return p.Publish(ctx, b)
+}
+
+func kinds(outcomes []delivery.Outcome) []delivery.Kind {
+	list := make([]delivery.Kind, len(outcomes))
+	for i, o := range outcomes {
+		list[i] = o.Kind
+	}
+	return list
+}
+
+func (b bundle) messages(t *testing.T) []*jetstream.RawStreamMsg {
+	t.Helper()
+	info, err := b.stream.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []*jetstream.RawStreamMsg
+	for seq := uint64(1); seq <= info.State.LastSeq; seq++ {
+		m, err := b.stream.GetMsg(t.Context(), seq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, m)
+	}
+	return list
+}

@@ -1,0 +1,110 @@
+package natspub_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/internal/testkit/natstest"
+)
+
+func defaultSubject(t *testing.T) natspub.Subject {
+	t.Helper()
+	s, err := natspub.ParseSubject(natspub.DefaultSubject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestTheStreamIsCreatedOnlyWhenAsked(t *testing.T) {
+	t.Parallel()
+	server := natstest.Start(t, 1)
+	nc := connect(t, server)
+	cfg := natspub.StreamConfig{Subject: defaultSubject(t), Logger: logger(t)}
+	if _, err := natspub.EnsureStream(t.Context(), nc, cfg); !errors.Is(err, natspub.ErrStreamMissing) || !strings.Contains(err.Error(), "--create-stream") {
+		t.Fatalf("a missing stream: %v", err)
+	}
+	cfg.Create = true
+	var all sync.WaitGroup
+	for range 4 { // workers that start together
+		all.Go(func() {
+			info, err := natspub.EnsureStream(t.Context(), nc, cfg)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if c := info.Config; !c.AllowAtomicPublish || c.Discard != jetstream.DiscardNew ||
+				strings.Join(c.Subjects, " ") != "events.> outbox.fence.>" {
+				t.Errorf("created as %+v", c)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestUnfitStreamsAreRefused(t *testing.T) {
+	t.Parallel()
+	server := natstest.Start(t, 1)
+	nc := connect(t, server)
+	for name, c := range map[string]struct {
+		change func(*jetstream.StreamConfig)
+		says   string
+	}{
+		"SUBJECTS": {func(c *jetstream.StreamConfig) { c.Subjects = []string{"other.>"} }, "do not capture events.*.*"},
+		"NARROW":   {func(c *jetstream.StreamConfig) { c.Subjects = []string{"narrow.one.*"} }, "do not capture"},
+		"NOACK": {func(c *jetstream.StreamConfig) {
+			c.Subjects = []string{"events.>"}
+			c.NoAck = true
+			c.AllowAtomicPublish = false
+		}, "no_ack"},
+	} {
+		server.Stream(t, 1, func(s *jetstream.StreamConfig) { c.change(s); s.Name = name })
+		_, err := natspub.EnsureStream(t.Context(), nc, natspub.StreamConfig{Name: name, Subject: defaultSubject(t), Logger: logger(t)})
+		if !errors.Is(err, natspub.ErrStreamUnfit) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestURLsAreRedacted(t *testing.T) {
+	t.Parallel()
+	got := natspub.Redact("nats://me:secret@a:4222,tls://token@b,c:4222")
+	if got != "nats://***@a:4222,tls://***@b,c:4222" {
+		t.Errorf("redacted to %s", got)
+	}
+}
+
+func TestABellIsHeardByAll(t *testing.T) {
+	t.Parallel()
+	server := natstest.Start(t, 1)
+	var bells []*natspub.Bell
+	for range 3 {
+		b, err := natspub.NewBell(connect(t, server), "outbox.bell.test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		bells = append(bells, b)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, b := range bells {
+		if err := b.Flush(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bells[0].Ring()
+	for _, b := range bells {
+		select {
+		case <-b.Rung():
+		case <-ctx.Done():
+			t.Fatal("a bell was not heard")
+		}
+	}
+}

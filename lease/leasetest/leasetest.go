@@ -1,0 +1,13 @@
+package leasetest
+
+import (
+	"github.com/google/uuid"
+
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/partition"
+)
+
+// Held returns a lease of that partition and epoch, held by nobody known.
+func Held(id partition.ID, epoch int64) *lease.Lease {
+	return lease.Untimed(id, uuid.Must(uuid.NewV7()), epoch)
+}
