@@ -23,7 +23,7 @@ var mayImport = map[string][]string{
 	"coordinator":        {"partition", "heartbeat", "lease"},
 	"delivery":           {"partition", "lease", "outbox", "internal/sqlfile"},
 	"delivery/natspub":   {"delivery"},
-	"outbox":             {"partition"},
+	"outbox":             {"partition", "internal/sqlfile"},
 	"outbox/schema":      {"partition", "internal/sqlfile"},
 	"outbox/importer":    {"outbox", "partition", "internal/sqlfile"},
 	"inbox":              {},
