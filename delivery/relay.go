@@ -79,7 +79,7 @@ func (r *Relay) RunOnce(ctx context.Context, held *lease.Set) error {
 
 func (r *Relay) run(ctx context.Context, held *lease.Set, once bool) error {
 	var publishing, marking sync.WaitGroup
-	marking.Go(r.markLoop)
+	marking.Go(func() { r.markLoop(ctx) })
 	err := r.claimLoop(ctx, held, once, &publishing)
 	publishing.Wait()
 	close(r.finished)

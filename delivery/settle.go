@@ -7,7 +7,7 @@ import (
 )
 
 // markLoop settles published batches, as many in one statement as are waiting.
-func (r *Relay) markLoop() {
+func (r *Relay) markLoop(ctx context.Context) {
 	for c := range r.finished {
 		group := []carried{c}
 		for total := c.messages; total < r.cfg.Window; {
@@ -22,14 +22,14 @@ func (r *Relay) markLoop() {
 			group = append(group, next)
 			total += next.messages
 		}
-		r.settle(group)
+		r.settle(ctx, group)
 	}
 }
 
 // settle marks the batches and gives their room back. A mark that fails is
-// repeated while its leases are trusted: until then nobody else can have
-// published the rows again.
-func (r *Relay) settle(group []carried) {
+// repeated while its leases are trusted and the relay runs: until then nobody
+// else can have published the rows again.
+func (r *Relay) settle(ctx context.Context, group []carried) {
 	var results []Result
 	for _, c := range group {
 		if slices.ContainsFunc(c.Outcomes, func(o Outcome) bool { return o.Kind != Unresolved }) {
@@ -37,15 +37,21 @@ func (r *Relay) settle(group []carried) {
 		}
 	}
 	for failures := 0; len(results) > 0; failures++ {
-		ctx, cancel := context.WithTimeout(context.Background(), r.cfg.StatementTimeout)
-		err := r.tryMark(ctx, results)
+		// What was published is marked even when the relay is told to stop.
+		markCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.StatementTimeout)
+		err := r.tryMark(markCtx, results)
 		cancel()
 		if err == nil {
 			break
 		}
 		r.away(err)
 		timer := time.NewTimer(outageWait(failures + 1))
-		<-timer.C
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			results = nil
+		}
 		results = slices.DeleteFunc(results, func(res Result) bool { return !res.Batch.Lease.Valid() })
 	}
 	for _, c := range group {

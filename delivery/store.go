@@ -28,6 +28,8 @@ type DB interface {
 type Store struct {
 	db DB
 
+	retainDeliveries, retainDedupe, retainThroughput string
+
 	claimReady, claimParked, flush, rehydrate string
 	markReady, markParked, park, promote      string
 	backlog, throughput                       string
@@ -66,7 +68,8 @@ func NewStore(ctx context.Context, db DB, schema string, events Relation) (*Stor
 		return nil, fmt.Errorf("delivery store: %w", err)
 	}
 	t, err := set.Need("claim_ready", "claim_parked", "flush", "rehydrate", "mark", "park", "promote",
-		"backlog", "throughput", "events_columns")
+		"backlog", "throughput", "events_columns",
+		"retain_deliveries", "retain_dedupe", "retain_throughput")
 	if err != nil {
 		return nil, fmt.Errorf("delivery store: %w", err)
 	}
@@ -86,6 +89,7 @@ func NewStore(ctx context.Context, db DB, schema string, events Relation) (*Stor
 		markReady:  strings.ReplaceAll(t[4], "{rows}", "outbox_ready"),
 		markParked: strings.ReplaceAll(t[4], "{rows}", "outbox_parked"),
 		park:       t[5], promote: t[6], backlog: t[7], throughput: t[8],
+		retainDeliveries: t[10], retainDedupe: t[11], retainThroughput: t[12],
 	}, nil
 }
 

@@ -66,6 +66,10 @@ func (c *runCmd) Run(s *session) error {
 	}
 	return runWorker(s.ctx, cfg, func(ctx context.Context, w *worker) {
 		watch(ctx, w, screen, c.Window, s.stdout)
+		if c.Once && !c.JSON && !c.Silent {
+			done := w.Relay.Stats()
+			fmt.Fprintf(s.stdout, "published %d, skipped %d, failed %d\n", done.Published, done.Skipped, done.Failed)
+		}
 	})
 }
 

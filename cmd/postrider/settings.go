@@ -41,6 +41,7 @@ type workerFlags struct {
 	RetryJitter    string        `help:"How waits are spread: ${enum}." enum:"equal,none" default:"equal"`
 	Headers        string        `help:"Headers of a message: ${enum}." enum:"standard,full" default:"standard"`
 	ForwardHeader  []string      `help:"Producer's header that is passed on; repeatable." placeholder:"NAME"`
+	Retention      time.Duration `help:"How long the history of deliveries and dedupe keys are kept; 0: for ever." default:"168h"`
 	EventsRelation string        `help:"Table or view that holds the events, as name or schema.name." default:"events"`
 }
 
@@ -69,6 +70,10 @@ func (f workerFlags) relay() delivery.Config {
 	}.WithDefaults()
 }
 
+func (f workerFlags) retention() delivery.RetentionConfig {
+	return delivery.RetentionConfig{History: f.Retention}
+}
+
 func (f workerFlags) headers() natspub.Headers {
 	return natspub.Headers{Full: f.Headers == "full", Forward: f.ForwardHeader}
 }
@@ -90,6 +95,7 @@ func (f workerFlags) validate() error {
 		{"--lease-ttl", f.lease().Validate()},
 		{"--assignment, --drain-timeout", f.coordinator().Validate()},
 		{"--batch-size, --in-flight, --interval, --retry-*, --max-attempts", f.relay().Validate()},
+		{"--retention", f.retention().Validate()},
 		{"--forward-header", f.headers().Validate()},
 	} {
 		if c.err != nil {

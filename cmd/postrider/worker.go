@@ -74,7 +74,7 @@ func newWorker(ctx context.Context, cfg workerConfig, w *worker) *fx.App {
 			newSource, newRegistry, newSchemaInfo,
 			func() *failure { return &failure{done: make(chan struct{})} },
 		),
-		fx.Invoke(startWork),
+		fx.Invoke(startWork, startSweeper),
 		fx.StartTimeout(time.Minute),
 		fx.StopTimeout(cfg.stopTimeout()),
 		fx.WithLogger(func() fxevent.Logger {
@@ -287,6 +287,17 @@ func startWork(lc fx.Lifecycle, sd fx.Shutdowner, cfg workerConfig, c *coordinat
 	default:
 		supervise(lc, sd, f, "coordinator", c.Run)
 	}
+}
+
+func startSweeper(lc fx.Lifecycle, sd fx.Shutdowner, cfg workerConfig, p *pools, store *delivery.Store, f *failure) error {
+	c := cfg.worker.retention()
+	c.Logger = cfg.log
+	sweeper, err := delivery.NewSweeper(store, p.control, c)
+	if err != nil {
+		return err
+	}
+	supervise(lc, sd, f, "sweeper", sweeper.Run)
+	return nil
 }
 
 // errFenced ends a worker without leasing when another worker took over.

@@ -1,0 +1,119 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// RetentionConfig says how long what is over is kept.
+type RetentionConfig struct {
+	// History is how long deliveries and dedupe keys are kept; 0 keeps them for
+	// ever. Defaults to 0 here and to 7 days in the command.
+	History time.Duration
+	// Throughput is how long minute buckets are kept. Defaults to 48 h.
+	Throughput time.Duration
+	// Every is the time between two sweeps. Defaults to 10 min.
+	Every time.Duration
+	// Chunk is the most rows that one statement deletes. Defaults to 1000.
+	Chunk int
+	// Random draws from [0, 1) to spread the workers' sweeps. Defaults to
+	// math/rand/v2.
+	Random func() float64
+	// Logger defaults to slog.Default.
+	Logger *slog.Logger
+}
+
+// Validate refuses values outside their ranges, by name.
+func (c RetentionConfig) Validate() error {
+	switch {
+	case c.History < 0:
+		return fmt.Errorf("%w: RetentionConfig.History must not be negative, got %s", ErrConfig, c.History)
+	case c.Throughput < 0 || c.Every < 0 || c.Chunk < 0:
+		return fmt.Errorf("%w: RetentionConfig.Throughput, Every and Chunk must not be negative", ErrConfig)
+	}
+	return nil
+}
+
+// Execer is a pgx connection or pool.
+type Execer interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+// Sweeper deletes what is over. Every worker runs one; rows that another
+// sweeper holds are left to it, so that none waits. Pending, failed, blocked
+// and dead rows are never touched.
+type Sweeper struct {
+	cfg   RetentionConfig
+	db    Execer
+	store *Store
+}
+
+// NewSweeper returns a sweeper on the store's tables.
+func NewSweeper(store *Store, db Execer, cfg RetentionConfig) (*Sweeper, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Throughput == 0 {
+		cfg.Throughput = 48 * time.Hour
+	}
+	if cfg.Every == 0 {
+		cfg.Every = 10 * time.Minute
+	}
+	if cfg.Chunk == 0 {
+		cfg.Chunk = 1000
+	}
+	if cfg.Random == nil {
+		cfg.Random = defaultRandom
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	return &Sweeper{cfg: cfg, db: db, store: store}, nil
+}
+
+// Run sweeps until the context ends. A failed sweep is logged and repeated in
+// its turn.
+func (s *Sweeper) Run(ctx context.Context) error {
+	for {
+		wait := time.Duration((0.5 + s.cfg.Random()) * float64(s.cfg.Every))
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+		if deleted, err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
+			s.cfg.Logger.Warn("sweep failed", "error", err)
+		} else if deleted > 0 {
+			s.cfg.Logger.Info("swept what is past its retention", "rows", deleted)
+		}
+	}
+}
+
+// Sweep deletes everything past its retention once, in chunks, and returns the
+// number of rows.
+func (s *Sweeper) Sweep(ctx context.Context) (deleted int64, err error) {
+	for _, one := range []struct {
+		sql  string
+		keep time.Duration
+	}{
+		{s.store.retainDeliveries, s.cfg.History}, {s.store.retainDedupe, s.cfg.History}, {s.store.retainThroughput, s.cfg.Throughput},
+	} {
+		for one.keep > 0 {
+			tag, err := s.db.Exec(ctx, one.sql, one.keep, s.cfg.Chunk)
+			if err != nil {
+				return deleted, fmt.Errorf("sweep: %w", err)
+			}
+			deleted += tag.RowsAffected()
+			if tag.RowsAffected() < int64(s.cfg.Chunk) {
+				break
+			}
+		}
+	}
+	return deleted, nil
+}
