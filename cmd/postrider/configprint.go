@@ -27,6 +27,7 @@ type setting struct {
 
 // Run shows the settings as `run` would see them.
 func (c *configPrintCmd) Run(s *session) error {
+	asJSON := c.JSON // parsing again resets every flag
 	args := []string{"run"}
 	if s.cli.Config != "" {
 		args = append([]string{"--config", string(s.cli.Config)}, args...)
@@ -46,7 +47,7 @@ func (c *configPrintCmd) Run(s *session) error {
 			Value: shown(f.Name, f.Target.Interface()), Source: source(f, s.cli.Config), Env: strings.Join(f.Envs, ","),
 		}
 	}
-	if c.JSON {
+	if asJSON {
 		return writeJSON(s.stdout, settings)
 	}
 	slices.Sort(names)

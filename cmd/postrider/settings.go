@@ -28,7 +28,7 @@ type workerFlags struct {
 	PublishMode    string        `help:"How messages are published: ${enum}." enum:"dedupe" default:"dedupe"`
 	Assignment     string        `help:"How partitions are shared: ${enum}." enum:"modulo,sticky" default:"modulo"`
 	LeaseTTL       time.Duration `help:"How long a lease lasts without renewal." default:"10s"`
-	HeartbeatTTL   time.Duration `help:"How long a heartbeat counts." default:"10s"`
+	HeartbeatTTL   time.Duration `help:"How long a heartbeat counts; 0: as long as a lease." default:"0s"`
 	BatchSize      int           `help:"Most messages of one partition in one batch." default:"500"`
 	InFlight       int           `help:"Most messages between claim and mark." default:"4096"`
 	Interval       time.Duration `help:"How often the outbox is looked at when no doorbell rings." default:"50ms"`
@@ -46,7 +46,11 @@ type workerFlags struct {
 }
 
 func (f workerFlags) heartbeat() heartbeat.Config {
-	return heartbeat.Config{TTL: f.HeartbeatTTL}.WithDefaults()
+	ttl := f.HeartbeatTTL
+	if ttl == 0 {
+		ttl = f.LeaseTTL // so that a dead worker's partitions are planned anew when its leases run out
+	}
+	return heartbeat.Config{TTL: ttl}.WithDefaults()
 }
 
 func (f workerFlags) lease() lease.Config {
@@ -111,7 +115,7 @@ func (f workerFlags) validate() error {
 		return fmt.Errorf("%w: --ack-timeout must be at least 10ms, got %s", errRefused, f.AckTimeout)
 	}
 	for name, d := range map[string]time.Duration{
-		"--lease-ttl": f.LeaseTTL, "--heartbeat-ttl": f.HeartbeatTTL, "--interval": f.Interval, "--drain-timeout": f.DrainTimeout,
+		"--lease-ttl": f.LeaseTTL, "--interval": f.Interval, "--drain-timeout": f.DrainTimeout,
 	} {
 		if d <= 0 {
 			return fmt.Errorf("%w: %s must be above 0, got %s", errRefused, name, d)

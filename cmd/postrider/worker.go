@@ -80,6 +80,7 @@ func newWorker(ctx context.Context, cfg workerConfig, w *worker) *fx.App {
 		fx.WithLogger(func() fxevent.Logger {
 			l := &fxevent.SlogLogger{Logger: cfg.log}
 			l.UseLogLevel(slog.LevelDebug)
+			l.UseErrorLevel(slog.LevelDebug) // the command reports the error itself
 			return l
 		}),
 	}
@@ -256,7 +257,7 @@ func newSource(cfg workerConfig, p *pools, deliveries *delivery.Store) (ui.Sourc
 	}
 	return ui.NewSource(ui.SourceConfig{
 		Workers: workers, Leases: leases, Deliveries: deliveries,
-		Strategy: partition.Strategy(cfg.worker.Assignment), HeartbeatTTL: cfg.worker.HeartbeatTTL,
+		Strategy: partition.Strategy(cfg.worker.Assignment), HeartbeatTTL: cfg.worker.heartbeat().TTL,
 	})
 }
 
