@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -85,8 +86,8 @@ func (c *Coordinator) take(ctx context.Context, desired []partition.ID) error {
 		return err
 	}
 	for _, l := range taken {
-		context.AfterFunc(l.Context(), func() {
-			if context.Cause(l.Context()) == lease.ErrLost {
+		context.AfterFunc(l.Context(), func() { //nolint:contextcheck // a lease's end is its own
+			if errors.Is(context.Cause(l.Context()), lease.ErrLost) {
 				c.lost.Add(1)
 				c.log.Warn("lost a lease", "partition", l.Partition, "epoch", l.Epoch)
 			}

@@ -17,14 +17,14 @@ type carried struct {
 
 // carry rehydrates what one claim found and publishes it, every partition on
 // its own.
-func (r *Relay) carry(ctx context.Context, found claim) {
+func (r *Relay) carry(ctx context.Context, found Claim) {
 	reserved := r.reserve()
 	events, cutAt, err := r.events(ctx, found, reserved)
 	if err != nil && ctx.Err() == nil {
 		r.away(err)
 	}
 	var publishing sync.WaitGroup
-	for _, b := range found.batches {
+	for _, b := range found.Batches {
 		c := carried{messages: len(b.Messages)}
 		if err != nil {
 			r.refund(&reserved, 0)
@@ -33,7 +33,7 @@ func (r *Relay) carry(ctx context.Context, found claim) {
 		}
 		b, c.bytes = attach(b, events, cutAt)
 		r.refund(&reserved, c.bytes)
-		publishing.Go(func() {
+		publishing.Go(func() { //nolint:contextcheck // a batch lives as long as its lease, not as long as the claim
 			c.Result = r.publish(b)
 			r.finished <- c
 		})
@@ -63,10 +63,10 @@ func (r *Relay) unreserve(left int64) {
 }
 
 // events returns the events of everything that can be published now.
-func (r *Relay) events(ctx context.Context, found claim, maxBytes int64) (map[int64]*Event, int64, error) {
+func (r *Relay) events(ctx context.Context, found Claim, maxBytes int64) (map[int64]*Event, int64, error) {
 	var wanted []int64
 	var known []*Event
-	for _, b := range found.batches {
+	for _, b := range found.Batches {
 		for _, m := range b.Messages {
 			if m.Blocked || m.NotDue {
 				continue
@@ -85,7 +85,7 @@ func (r *Relay) events(ctx context.Context, found claim, maxBytes int64) (map[in
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
 	defer cancel()
-	events, cutAt, err := r.store.Rehydrate(ctx, wanted, found.readUpTo, r.cfg.MaxPayload, maxBytes)
+	events, cutAt, err := r.store.Rehydrate(ctx, wanted, found.ReadUpTo, r.cfg.MaxPayload, maxBytes)
 	if err != nil {
 		return nil, 0, err
 	}

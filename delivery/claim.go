@@ -12,11 +12,11 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// claim is what one round trip found.
-type claim struct {
-	batches []Batch
-	// readUpTo is a position of the write-ahead log behind everything read.
-	readUpTo string
+// Claim is what one round trip found.
+type Claim struct {
+	Batches []Batch
+	// ReadUpTo is a position of the write-ahead log behind everything read.
+	ReadUpTo string
 }
 
 const insertPosition = `SELECT pg_current_wal_insert_lsn()::text`
@@ -27,41 +27,41 @@ const insertPosition = `SELECT pg_current_wal_insert_lsn()::text`
 //
 // Parked rows are read before ready ones: a row that shows in the earlier
 // snapshot has its predecessors in the later one.
-func (s *Store) Claim(ctx context.Context, leases []*lease.Lease, perPartition, total int) (claim, error) {
+func (s *Store) Claim(ctx context.Context, leases []*lease.Lease, perPartition, total int) (Claim, error) {
 	ids := make([]partition.ID, len(leases))
 	byID := make(map[partition.ID]*lease.Lease, len(leases))
 	for i, l := range leases {
 		ids[i], byID[l.Partition] = l.Partition, l
 	}
-	var parked, ready []claimed
-	var c claim
+	var parked, ready []row
+	var c Claim
 	batch := &pgx.Batch{}
 	batch.Queue(s.claimParked, ids, perPartition, total).Query(collectClaimed(&parked, true))
 	batch.Queue(s.claimReady, ids, perPartition, total).Query(collectClaimed(&ready, false))
-	batch.Queue(insertPosition).QueryRow(func(row pgx.Row) error { return row.Scan(&c.readUpTo) })
+	batch.Queue(insertPosition).QueryRow(func(row pgx.Row) error { return row.Scan(&c.ReadUpTo) })
 	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
-		return claim{}, fmt.Errorf("claim: %w", err)
+		return Claim{}, fmt.Errorf("claim: %w", err)
 	}
 	for id, rows := range join(dueOnly(parked), ready, perPartition, len(ready) >= total) {
 		b := Batch{Lease: byID[id], More: len(rows) >= perPartition || len(ready) >= total || len(parked) >= total}
 		for _, r := range rows {
 			b.Messages = append(b.Messages, Message{Pointer: r.Pointer})
 		}
-		c.batches = append(c.batches, b)
+		c.Batches = append(c.Batches, b)
 	}
-	slices.SortFunc(c.batches, func(a, b Batch) int { return cmp.Compare(a.Lease.Partition, b.Lease.Partition) })
+	slices.SortFunc(c.Batches, func(a, b Batch) int { return cmp.Compare(a.Lease.Partition, b.Lease.Partition) })
 	return c, nil
 }
 
-type claimed struct {
+type row struct {
 	Pointer
 	due bool
 }
 
-func collectClaimed(into *[]claimed, parked bool) func(pgx.Rows) error {
+func collectClaimed(into *[]row, parked bool) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		for rows.Next() {
-			c := claimed{Pointer: Pointer{Parked: parked}}
+			c := row{Pointer: Pointer{Parked: parked}}
 			if err := rows.Scan(&c.Partition, &c.Sequence, &c.Generation, &c.Attempts, &c.Stream, &c.Topic, &c.Blocked, &c.due); err != nil {
 				return err
 			}
@@ -80,25 +80,25 @@ type streamKey struct {
 // dueOnly cuts each stream's parked rows, which come in order, at the first one
 // that is not due or dead. What remains is blocked by nothing: the stream's
 // first parked row leads it.
-func dueOnly(parked []claimed) []claimed {
+func dueOnly(parked []row) []row {
 	slices.SortFunc(parked, bySequence)
 	cut := map[streamKey]bool{}
-	return slices.DeleteFunc(parked, func(c claimed) bool {
+	return slices.DeleteFunc(parked, func(c row) bool {
 		key := streamKey{c.Partition, c.Stream}
 		cut[key] = cut[key] || !c.due
 		return cut[key]
 	})
 }
 
-func bySequence(a, b claimed) int {
+func bySequence(a, b row) int {
 	return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Sequence, b.Sequence))
 }
 
 // join merges the two claims into one ascending list a partition. When the
 // ready rows of a partition may have been cut, a parked row behind the last of
 // them waits: a ready row before it could be missing here.
-func join(parked, ready []claimed, perPartition int, cut bool) map[partition.ID][]claimed {
-	rows := map[partition.ID][]claimed{}
+func join(parked, ready []row, perPartition int, cut bool) map[partition.ID][]row {
+	rows := map[partition.ID][]row{}
 	for _, c := range ready {
 		rows[c.Partition] = append(rows[c.Partition], c)
 	}

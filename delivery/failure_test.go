@@ -2,6 +2,7 @@ package delivery_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -65,7 +66,7 @@ func (b *bundle) exec(t *testing.T, sql string, args ...any) {
 	t.Helper()
 	// The simple protocol lets DDL take its value as a literal.
 	if strings.HasPrefix(sql, "CREATE") {
-		sql = strings.ReplaceAll(sql, "$1", texts(args[0].(int64))[0])
+		sql = strings.ReplaceAll(sql, "$1", fmt.Sprint(args[0]))
 		args = nil
 	}
 	if _, err := b.pool.Exec(t.Context(), sql, args...); err != nil {

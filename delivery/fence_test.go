@@ -42,7 +42,7 @@ func TestAStaleOwnersMarksAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer publisher.Close() //nolint:errcheck // the connection ends with the test
+	defer publisher.Close()
 	g := gate{publisher, make(chan struct{}), make(chan struct{})}
 	r, err := delivery.NewRelay(delivery.Config{Logger: testLogger(t)}, b.store, g, b.bell)
 	if err != nil {

@@ -163,7 +163,7 @@ func (r *Relay) round(ctx context.Context, leases []*lease.Lease, publishing *sy
 	claimed := map[partition.ID]bool{}
 	total := 0
 	if err == nil {
-		for _, b := range found.batches {
+		for _, b := range found.Batches {
 			claimed[b.Lease.Partition] = true
 			total += len(b.Messages)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
 	"github.com/postrider/postrider/internal/sqlfile"
 	"github.com/postrider/postrider/partition"
 )

@@ -16,7 +16,7 @@ const (
 	maxHeaders    = 32 << 10
 )
 
-const textRule = "must be 1 to 1024 bytes of UTF-8 without control characters"
+const textRule = "must be 1 to 1024 bytes of UTF-8 without control characters and without spaces at its ends"
 
 // validate checks one event with its topic and routing key filled in.
 func (p *Producer) validate(index int, e *Event, key string) error {
@@ -55,7 +55,8 @@ func (p *Producer) validate(index int, e *Event, key string) error {
 }
 
 func plainText(s string) bool {
-	return s != "" && len(s) <= maxText && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+	return s != "" && len(s) <= maxText && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl) &&
+		strings.Trim(s, " ") == s
 }
 
 // headerProblem returns which rule the headers break. Names and values come from

@@ -153,7 +153,7 @@ func (d *dev) startPostgres(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.stops = append(d.stops, func() {
+	d.stops = append(d.stops, func() { //nolint:contextcheck // it runs when the context has ended
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		if err := server.Stop(ctx); err != nil {
@@ -243,7 +243,7 @@ func (d *dev) startWorkers(ctx context.Context) error {
 		if err != nil {
 			return rootCause(err)
 		}
-		d.stops = append(d.stops, func() {
+		d.stops = append(d.stops, func() { //nolint:contextcheck // it runs when the context has ended
 			stop, cancel := context.WithTimeout(context.Background(), app.StopTimeout())
 			defer cancel()
 			if err := app.Stop(stop); err != nil {

@@ -96,7 +96,7 @@ type pools struct {
 	heartbeat, control, data *pgxpool.Pool
 }
 
-func newPools(lc fx.Lifecycle, ctx context.Context, cfg workerConfig) (*pools, error) {
+func newPools(ctx context.Context, lc fx.Lifecycle, cfg workerConfig) (*pools, error) {
 	var p pools
 	for _, one := range []struct {
 		pool **pgxpool.Pool
@@ -198,7 +198,7 @@ func newKeeper(cfg workerConfig, store *lease.Store, beater *heartbeat.Beater) (
 	return lease.NewKeeper(store, beater.ID(), c)
 }
 
-func newRelay(lc fx.Lifecycle, ctx context.Context, cfg workerConfig, store *delivery.Store, nc *nats.Conn, b *bells, registry *prometheus.Registry) (*delivery.Relay, error) {
+func newRelay(ctx context.Context, lc fx.Lifecycle, cfg workerConfig, store *delivery.Store, nc *nats.Conn, b *bells, registry *prometheus.Registry) (*delivery.Relay, error) {
 	subject, err := natspub.ParseSubject(cfg.worker.Subject)
 	if err != nil {
 		return nil, err
@@ -313,7 +313,7 @@ func runSolo(ctx context.Context, cfg workerConfig, keeper *lease.Keeper, relay 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	for _, l := range leases {
-		stop := context.AfterFunc(l.Context(), func() { cancel(errFenced) })
+		stop := context.AfterFunc(l.Context(), func() { cancel(errFenced) }) //nolint:contextcheck // a lease's end is its own
 		defer stop()
 	}
 	work := relay.Run

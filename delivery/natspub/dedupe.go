@@ -32,7 +32,6 @@ type Dedupe struct {
 	cfg     DedupeConfig
 	nc      *nats.Conn
 	answers *answers
-	status  chan nats.Status
 }
 
 // NewDedupe returns a publisher on a connection made by Connect. Close ends it.
@@ -120,7 +119,7 @@ func (p *pipeline) drive(ctx context.Context, disconnected <-chan nats.Status) {
 	}
 	for i := range p.batch.Messages {
 		if !follows[i] {
-			p.send(i)
+			p.send(i) //nolint:contextcheck // the lease that it looks at has a context of its own
 		}
 	}
 	timeout := time.NewTimer(p.cfg.AckTimeout)

@@ -18,7 +18,7 @@ func (r *run) blame(m *missing, err error) error {
 		at = invalid.Index
 		err = fmt.Errorf("%w: %w", ErrInput, err)
 	case errors.As(err, &conflict):
-		_ = m.find(conflict.Stream, conflict.Expected+1)
+		at = m.find(conflict.Stream, conflict.Expected+1)
 		err = fmt.Errorf("%w: a file must begin a stream at version 1 or continue it: %w", ErrVersion, err)
 	case errors.Is(err, outbox.ErrVersionConflict):
 		err = fmt.Errorf("%w: another writer was faster: %w", ErrVersion, err)

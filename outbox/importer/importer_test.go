@@ -135,7 +135,7 @@ func TestImportOfRealEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer opened.Close()
+	t.Cleanup(func() { _ = opened.Close() })
 	result, err := i.Run(t.Context(), opened, history)
 	if err != nil {
 		t.Fatal(err)

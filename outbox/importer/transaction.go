@@ -124,8 +124,12 @@ func parse(text []byte) (number int64, r row, err error) {
 		name    string
 		present bool
 	}{
-		{"tx", l.Tx != nil}, {"stream", l.Stream != nil}, {"version", l.Version != nil},
-		{"type", l.Type != nil}, {"occurred_at", l.OccurredAt != nil}, {"payload", l.Payload != nil},
+		{"tx", l.Tx != nil},
+		{"stream", l.Stream != nil},
+		{"version", l.Version != nil},
+		{"type", l.Type != nil},
+		{"occurred_at", l.OccurredAt != nil},
+		{"payload", l.Payload != nil},
 	} {
 		if !field.present {
 			return 0, row{}, inputError("field %q is missing", field.name)

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
+
 	"github.com/postrider/postrider/partition"
 )
 
@@ -58,7 +59,7 @@ func (m *Migrator) Check(ctx context.Context, db Querier) (Info, error) {
 		return info, fmt.Errorf("check schema %s: read settings: %w", m.quoted(), err)
 	}
 	if m.cfg.Partitions != 0 && partition.Count(m.cfg.Partitions) != info.Partitions {
-		return info, fmt.Errorf("%w: schema %s has %d partitions, %d were asked for; leave the count out, or change it with `postrider partitions resize`",
+		return info, fmt.Errorf("%w: schema %s has %d partitions, %d were asked for; leave the count out, or give the stored one",
 			ErrPartitionMismatch, m.quoted(), info.Partitions, m.cfg.Partitions)
 	}
 	if version < latest {

@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/postrider/postrider/partition"
 	"github.com/pressly/goose/v3"
+
+	"github.com/postrider/postrider/partition"
 )
 
 const versionTable = "outbox_schema_version"

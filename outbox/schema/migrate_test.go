@@ -9,9 +9,10 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/outbox/schema"
-	"golang.org/x/sync/errgroup"
 )
 
 func migrator(t *testing.T, cfg schema.Config) *schema.Migrator {
@@ -310,8 +311,14 @@ func TestPrintRunsInPsql(t *testing.T) {
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []schema.Config{
-		{Schema: "a.b"}, {Schema: `a"b`}, {Schema: "1a"}, {Schema: "ä"}, {Schema: strings.Repeat("x", 64)},
-		{Schema: "a; DROP SCHEMA public"}, {Partitions: -1}, {Partitions: 32768},
+		{Schema: "a.b"},
+		{Schema: `a"b`},
+		{Schema: "1a"},
+		{Schema: "ä"},
+		{Schema: strings.Repeat("x", 64)},
+		{Schema: "a; DROP SCHEMA public"},
+		{Partitions: -1},
+		{Partitions: 32768},
 	} {
 		if _, err := schema.New(bad); !errors.Is(err, schema.ErrConfig) {
 			t.Errorf("New(%+v): %v", bad, err)

@@ -2,12 +2,13 @@
 -- The Go package outbox refuses the same things earlier, with the same limits.
 
 -- +goose Up
--- A name or key: 1..1024 bytes without control characters. NULL for NULL. A
+-- A name or key: 1..1024 bytes without control characters, and without spaces at
+-- its ends, which a message header would lose. NULL for NULL. A
 -- SQL function of one expression is put in line (not when it is declared STRICT
 -- and holds an OR), a plpgsql function would cost a call each time.
 CREATE FUNCTION {schema}.outbox_bad_text(value text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
-$function$SELECT octet_length(value) NOT BETWEEN 1 AND 1024 OR value COLLATE "C" ~ E'[\\u0001-\\u001f\\u007f-\\u009f]'$function$;
+$function$SELECT octet_length(value) NOT BETWEEN 1 AND 1024 OR value COLLATE "C" ~ E'^ | $|[\\u0001-\\u001f\\u007f-\\u009f]'$function$;
 
 -- Metadata becomes message headers, so nothing in it may end a header line or
 -- claim a name that the relay or the broker gives a meaning to.
@@ -26,7 +27,7 @@ BEGIN
     FOREACH field IN ARRAY '{traceparent,tracestate,correlation_id,causation_id}'::text[] LOOP
         value := metadata -> field;
         IF value IS NOT NULL AND (jsonb_typeof(value) <> 'string' OR {schema}.outbox_bad_text(value #>> '{}')) THEN
-            RETURN format('metadata %I must be a string of 1 to 1024 bytes without control characters', field);
+            RETURN format('metadata %I must be a string of 1 to 1024 bytes without control characters or spaces at its ends', field);
         END IF;
     END LOOP;
     IF headers IS NULL THEN
@@ -59,17 +60,17 @@ CREATE FUNCTION {schema}.outbox_event_problem(stream_id text, event_type text, t
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $function$
 SELECT CASE
     WHEN stream_id IS NULL OR {schema}.outbox_bad_text(stream_id)
-        THEN 'stream_id must be 1 to 1024 bytes without control characters'
+        THEN 'stream_id must be 1 to 1024 bytes without control characters or spaces at its ends'
     WHEN event_type IS NULL OR {schema}.outbox_bad_text(event_type)
-        THEN 'event_type must be 1 to 1024 bytes without control characters'
+        THEN 'event_type must be 1 to 1024 bytes without control characters or spaces at its ends'
     WHEN topic IS NULL OR {schema}.outbox_bad_text(topic)
-        THEN 'topic must be 1 to 1024 bytes without control characters'
+        THEN 'topic must be 1 to 1024 bytes without control characters or spaces at its ends'
     WHEN {schema}.outbox_bad_text(partition_key)
-        THEN 'partition_key must be 1 to 1024 bytes without control characters'
+        THEN 'partition_key must be 1 to 1024 bytes without control characters or spaces at its ends'
     WHEN {schema}.outbox_bad_text(dedupe_key)
-        THEN 'dedupe_key must be 1 to 1024 bytes without control characters'
+        THEN 'dedupe_key must be 1 to 1024 bytes without control characters or spaces at its ends'
     WHEN {schema}.outbox_bad_text(tenant_id)
-        THEN 'tenant_id must be 1 to 1024 bytes without control characters'
+        THEN 'tenant_id must be 1 to 1024 bytes without control characters or spaces at its ends'
     WHEN expected_version < 0
         THEN 'expected_version must not be negative'
     WHEN payload_size IS NULL

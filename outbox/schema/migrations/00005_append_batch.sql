@@ -1,7 +1,7 @@
 -- Appending many events with one statement per table. Arrays go in, one row per
 -- event comes out, in the order of the input; partition_key is NULL where no pointer
--- row was written. An array may be NULL or shorter
--- than stream_ids where its values may be NULL.
+-- row was written. An array may be NULL or shorter than stream_ids where its values
+-- may be NULL.
 --
 -- routing_hashes are the 64 bits of outbox_xxhash64(routing key) as the caller
 -- computed them; where NULL they are computed here. Several events of one stream
