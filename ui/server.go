@@ -62,8 +62,10 @@ func (c ServerConfig) withDefaults() ServerConfig {
 		field *time.Duration
 		value time.Duration
 	}{
-		{&c.ReadHeaderTimeout, defaultReadHeaderTimeout}, {&c.ReadTimeout, defaultReadTimeout},
-		{&c.WriteTimeout, defaultWriteTimeout}, {&c.IdleTimeout, defaultIdleTimeout},
+		{&c.ReadHeaderTimeout, defaultReadHeaderTimeout},
+		{&c.ReadTimeout, defaultReadTimeout},
+		{&c.WriteTimeout, defaultWriteTimeout},
+		{&c.IdleTimeout, defaultIdleTimeout},
 		{&c.ShutdownTimeout, defaultShutdownTimeout},
 	} {
 		if *d.field == 0 {

@@ -51,7 +51,7 @@
 // message below that horizon counts as a duplicate when its stream has gone
 // past it. A duplicate's bytes can be compared only while its first copy is
 // in the cache. Two events that claim one sequence look like a duplicate that
-// was altered. With a ledger all of this is exact, at about 110 bytes an event.
+// was altered. With a ledger all of this is exact, at about 150 bytes an event.
 //
 // # Failures
 //

@@ -70,25 +70,31 @@ func (c *Cluster) launch(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, n := range c.nodes {
-		if err := waitUntil(ctx, n.options.ServerName+" is ready", n.ready); err != nil {
-			return err
-		}
-	}
-	return waitUntil(ctx, "the meta leader knows every node", c.hasCompleteLeader)
+	return waitUntil(ctx, "every node is ready", c.readyLocked)
 }
 
-// hasCompleteLeader says whether one node leads JetStream and counts all of the others as peers.
-func (c *Cluster) hasCompleteLeader() (bool, error) {
+// readyLocked says whether every node is ready and has a leader, all in one look: each can come and go while
+// the first election lasts.
+func (c *Cluster) readyLocked() (bool, error) {
+	for _, n := range c.nodes {
+		if ok, err := n.ready(); !ok || err != nil {
+			return false, err
+		}
+	}
+	return c.hasLeaderLocked(), nil
+}
+
+// hasLeaderLocked says whether one node leads JetStream and counts all of the others as peers, stopped ones included.
+func (c *Cluster) hasLeaderLocked() bool {
 	if len(c.nodes) == 1 {
-		return true, nil
+		return true
 	}
 	for _, n := range c.nodes {
 		if n.server != nil && n.server.JetStreamIsLeader() {
-			return len(n.server.JetStreamClusterPeers()) == len(c.nodes), nil
+			return len(n.server.JetStreamClusterPeers()) == len(c.nodes)
 		}
 	}
-	return false, nil
+	return false
 }
 
 // URL lists the client addresses of all nodes, separated by commas, stopped ones included.
@@ -147,7 +153,8 @@ func (c *Cluster) RestartNode(ctx context.Context, i int) error {
 		if n.server == nil {
 			return false, fmt.Errorf("localnats: restart %s: %w", n.options.ServerName, ErrStopped)
 		}
-		return n.ready()
+		ok, err := n.ready()
+		return ok && c.hasLeaderLocked(), err
 	})
 }
 

@@ -3,14 +3,19 @@ package localpg_test
 import (
 	"bufio"
 	"context"
+	"log/slog"
 	"net"
 	"net/url"
 	"os"
 	osexec "os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/postrider/postrider/internal/localpg"
 )
 
 func TestServerDiesWithItsParent(t *testing.T) {
@@ -95,4 +100,45 @@ func waitForRefusal(ctx context.Context, t *testing.T, address string) {
 		case <-ticker.C:
 		}
 	}
+}
+
+func TestUnplannedEndIsReported(t *testing.T) {
+	t.Parallel()
+	records := make(recordChannel, 10)
+	server := start(t, localpg.Config{Logger: slog.New(slog.NewTextHandler(records, nil))})
+	ended := server.Done()
+	content, err := os.ReadFile(filepath.Join(server.DataDir(), "postmaster.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.Fields(string(content))[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGQUIT); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	ctx := deadline(t)
+	for {
+		select {
+		case record := <-records:
+			if strings.Contains(record, "ended by itself") {
+				if !strings.Contains(record, "immediate shutdown") {
+					t.Errorf("the record does not quote the server: %s", record)
+				}
+				return
+			}
+		case <-ctx.Done():
+			t.Fatal("nothing was reported")
+		}
+	}
+}
+
+// recordChannel passes log records on.
+type recordChannel chan string
+
+func (r recordChannel) Write(record []byte) (int, error) {
+	r <- string(record)
+	return len(record), nil
 }

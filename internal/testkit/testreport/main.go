@@ -9,17 +9,24 @@ import (
 
 func main() {
 	totals := flag.String("totals", "", "add the counts to those in this `file`")
+	least := flag.Int("least", 0, "fail if fewer than this `number` of tests passed")
 	sum := flag.Bool("sum", false, "print the counts in the file of -totals and end")
 	flag.Parse()
-	if err := run(os.Stdin, os.Stdout, *totals, *sum); err != nil {
+	if err := run(os.Stdin, os.Stdout, options{totals: *totals, sum: *sum, least: *least}); err != nil {
 		fmt.Fprintln(os.Stderr, "testreport:", err)
 		os.Exit(1)
 	}
 }
 
-func run(in io.Reader, out io.Writer, totals string, sum bool) error {
-	if sum {
-		counts, err := readTotals(totals)
+type options struct {
+	totals string
+	sum    bool
+	least  int
+}
+
+func run(in io.Reader, out io.Writer, o options) error {
+	if o.sum {
+		counts, err := readTotals(o.totals)
 		if err != nil {
 			return err
 		}
@@ -31,8 +38,8 @@ func run(in io.Reader, out io.Writer, totals string, sum bool) error {
 		return err
 	}
 	counts := report.finish()
-	if totals != "" {
-		if err := addTotals(totals, counts); err != nil {
+	if o.totals != "" {
+		if err := addTotals(o.totals, counts); err != nil {
 			return err
 		}
 	}
@@ -41,6 +48,9 @@ func run(in io.Reader, out io.Writer, totals string, sum bool) error {
 	}
 	if counts.failed > 0 {
 		return errFailed
+	}
+	if counts.passed < o.least {
+		return fmt.Errorf("%w: %d, expected at least %d", errTooFew, counts.passed, o.least)
 	}
 	return nil
 }

@@ -77,7 +77,10 @@ func (r *report) take(e event) {
 	case "run", "start":
 		r.running[name] = true
 	case "output":
-		r.output[name] = append(r.output[name], e.Output)
+		// How tests took turns says nothing about why one failed.
+		if !strings.HasPrefix(e.Output, "=== ") {
+			r.output[name] = append(r.output[name], e.Output)
+		}
 	case "pass", "fail", "skip":
 		delete(r.running, name)
 		if e.Test == "" {

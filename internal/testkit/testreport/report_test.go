@@ -7,13 +7,16 @@ import (
 	"testing"
 )
 
-func TestReport(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		events string
-		want   []string
-		err    error
-	}{
+// reportCase is a stream of events and what becomes of it.
+type reportCase struct {
+	events string
+	least  int
+	want   []string
+	err    error
+}
+
+func reportCases() map[string]reportCase {
+	return map[string]reportCase{
 		"all kinds": {
 			events: `{"Action":"start","Package":"p"}
 {"Action":"run","Package":"p","Test":"TestA"}
@@ -62,16 +65,27 @@ func TestReport(t *testing.T) {
 			want:   []string{"never ended: p TestA", "0 passed, 1 failed, 0 skipped\n"},
 			err:    errFailed,
 		},
+		"all skipped": {
+			events: `{"Action":"skip","Package":"p","Test":"TestA"}`,
+			least:  1,
+			want:   []string{"skipped 1: no reason given\n", "0 passed, 0 failed, 1 skipped\n"},
+			err:    errTooFew,
+		},
 		"nothing at all": {
 			events: "go: cannot find main module",
 			want:   []string{"cannot find main module", "0 passed, 0 failed, 0 skipped\n"},
 			err:    errNothing,
 		},
-	} {
+	}
+}
+
+func TestReport(t *testing.T) {
+	t.Parallel()
+	for name, test := range reportCases() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out strings.Builder
-			if err := run(strings.NewReader(test.events), &out, "", false); !errors.Is(err, test.err) {
+			if err := run(strings.NewReader(test.events), &out, options{least: test.least}); !errors.Is(err, test.err) {
 				t.Errorf("error %v, want %v", err, test.err)
 			}
 			for _, want := range test.want {
@@ -92,13 +106,13 @@ func TestTotalsAddUp(t *testing.T) {
 	const passing = `{"Action":"pass","Package":"p","Test":"TestA"}`
 	const failing = `{"Action":"fail","Package":"p","Test":"TestA"}`
 	for _, events := range []string{passing, failing, passing} {
-		err := run(strings.NewReader(events), &strings.Builder{}, path, false)
+		err := run(strings.NewReader(events), &strings.Builder{}, options{totals: path})
 		if err != nil && !errors.Is(err, errFailed) {
 			t.Fatal(err)
 		}
 	}
 	var out strings.Builder
-	if err := run(nil, &out, path, true); err != nil {
+	if err := run(nil, &out, options{totals: path, sum: true}); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := out.String(), "2 passed, 1 failed, 0 skipped\n"; got != want {

@@ -10,6 +10,7 @@ import (
 var (
 	errFailed  = errors.New("there are failures")
 	errNothing = errors.New("no test was reported")
+	errTooFew  = errors.New("too few tests passed")
 )
 
 // tally is how many tests ended in which way.

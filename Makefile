@@ -1,0 +1,111 @@
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Event file of `make demo`.
+DATA ?= testdata/repo-history-12k.jsonl.gz
+# Packages that the test targets run.
+PACKAGES ?= ./...
+# File that the numbers of passed, failed and skipped tests are added to.
+TOTALS ?=
+
+GOLANGCI_VERSION := v2.15.0
+GOLANGCI := bin/tools/golangci-lint-$(GOLANGCI_VERSION)
+GOVULNCHECK_VERSION := v1.8.0
+
+# -p 2: every package may start servers of its own.
+TEST := go test -json -count=1 -shuffle=on -p 2
+REPORT := go run ./internal/testkit/testreport $(if $(TOTALS),-totals $(TOTALS))
+# Packages that use the real PostgreSQL and NATS of the test kit.
+INTEGRATION = $$(go list -tags containers -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}' $(PACKAGES) | awk '/testkit\/(pgtest|natstest)/ { print $$1 }')
+
+.PHONY: help
+help: ## Show this help
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z\/-]+:.*## / { printf "%-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build ./bin/postrider, without cgo
+	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/postrider
+
+.PHONY: test
+test: postgres ## Run all tests that are not slow (PACKAGES=./lease/... for some)
+	CGO_ENABLED=0 $(TEST) -timeout 10m $(PACKAGES) | $(REPORT)
+
+.PHONY: test/race
+test/race: postgres gcc ## Run the same tests with the race detector
+	CGO_ENABLED=1 $(TEST) -race -timeout 20m $(PACKAGES) | $(REPORT)
+
+.PHONY: test/slow
+test/slow: postgres ## Run the packages that have slow tests, with those
+	@packages=$$(grep -rl --include='*_test.go' 'slow\.Test(' . | xargs -r -n 1 dirname | sort -u || true); \
+	if [ -z "$$packages" ]; then echo "no slow tests"; exit 0; fi; \
+	POSTRIDER_SLOW=1 CGO_ENABLED=0 $(TEST) -timeout 40m $$packages | $(REPORT)
+
+.PHONY: test/containers
+test/containers: postgres ## Run the integration tests on containers (needs a Docker engine)
+	@if docker version >/dev/null 2>&1; then deploy/testimages/build.sh; \
+	elif [ "$${POSTRIDER_REQUIRE_CONTAINERS:-}" = 1 ]; then echo "no Docker engine answers" >&2; exit 1; fi; \
+	POSTRIDER_TEST_BACKEND=containers TESTCONTAINERS_RYUK_DISABLED=true CGO_ENABLED=0 \
+	$(TEST) -tags containers -timeout 20m $(INTEGRATION) | $(REPORT) -least 1
+
+.PHONY: test/browser
+test/browser: postgres ## Run the monitor's tests in a real browser (needs Chromium)
+	CI_BROWSER=1 CGO_ENABLED=0 $(TEST) -timeout 20m -run Browser ./ui/... | $(REPORT) -least 1
+
+.PHONY: lint
+lint: $(GOLANGCI) ## Run golangci-lint at the pinned version
+	$(GOLANGCI) run --build-tags containers ./...
+	$(GOLANGCI) fmt --diff ./...
+
+.PHONY: fmt
+fmt: $(GOLANGCI) ## Format the Go code as lint wants it
+	$(GOLANGCI) fmt ./...
+
+.PHONY: house
+house: ## Check the house rules that no linter knows
+	.ci/house
+	go test -count=1 ./internal/house
+
+.PHONY: gofmt
+gofmt: ## Fail if a file is not formatted
+	@files=$$(gofmt -l .); \
+	if [ -n "$$files" ]; then echo "not formatted:"; echo "$$files"; exit 1; fi
+
+.PHONY: vet
+vet: ## Run go vet with and without the containers tag
+	go vet ./...
+	go vet -tags containers ./...
+
+.PHONY: verify
+verify: gofmt vet house lint ## Run every check that is not a test
+
+.PHONY: vulnerabilities
+vulnerabilities: ## Look for known vulnerabilities that are reachable from our code
+	go run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION) ./...
+
+.PHONY: demo
+demo: postgres build ## Import DATA and watch it being delivered (HEADLESS=1 ends when all of it is)
+	./bin/postrider dev --import $(DATA) $(if $(HEADLESS),--exit-when-drained)
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf bin
+
+# What the targets above need.
+
+.PHONY: postgres
+postgres:
+	@.ci/postgres
+
+.PHONY: gcc
+gcc:
+	@command -v "$$(go env CC)" >/dev/null || .ci/apt gcc libc6-dev
+
+$(GOLANGCI):
+	@mkdir -p bin/tools
+	@if [ "$$($$(go env GOPATH)/bin/golangci-lint version --short 2>/dev/null)" = "$(GOLANGCI_VERSION:v%=%)" ]; then \
+		cp "$$(go env GOPATH)/bin/golangci-lint" $@; \
+	else \
+		GOFLAGS= GOBIN=$(CURDIR)/bin/tools go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION); \
+		mv bin/tools/golangci-lint $@; \
+	fi
