@@ -18,7 +18,7 @@ const (
 // events streams one "snapshot" event a second, whose data is the body of
 // /api/v1/summary.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
-	s, err := h.hub.subscribe()
+	s, err := h.hub.subscribe() //nolint:contextcheck // the reader serves all subscribers and outlives each
 	if err != nil {
 		w.Header().Set("Retry-After", "30")
 		h.failWith(w, r, http.StatusServiceUnavailable, "streams_unavailable", "No event stream is to be had: "+err.Error()+".")

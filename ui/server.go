@@ -224,6 +224,8 @@ func (s *Server) Run(ctx context.Context) error {
 	if err != nil {
 		err = errors.Join(fmt.Errorf("ui: requests still ran after %v: %w", s.config.ShutdownTimeout, err), s.server.Close())
 	}
-	<-served
+	if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
+		err = errors.Join(err, ended)
+	}
 	return err
 }

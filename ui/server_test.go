@@ -76,7 +76,8 @@ func TestStreamsShareOneRead(t *testing.T) {
 
 	for range 4 {
 		for _, lines := range readers {
-			if body := nextSnapshot(t, lines); body["partitions"].(map[string]any)["total"] != 16.0 {
+			body := nextSnapshot(t, lines)
+			if partitions, ok := body["partitions"].(map[string]any); !ok || partitions["total"] != 16.0 {
 				t.Errorf("event %v", body)
 			}
 		}

@@ -35,9 +35,9 @@ func OwnerHues(ids []string) map[string]int {
 // pickHue returns the preferred hue if it stands clear of those taken, and
 // otherwise the one furthest from them.
 func pickHue(preferred int, taken []int) int {
-	const clear = 2
+	const apart = 2
 	best, bestDistance := preferred, hueDistance(preferred, taken)
-	if bestDistance >= clear {
+	if bestDistance >= apart {
 		return best
 	}
 	for step := 1; step < Hues; step++ {
