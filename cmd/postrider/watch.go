@@ -116,8 +116,8 @@ func (w *worker) screen(s delivery.Stats, perSecond float64) string {
 	if w.Monitor != nil {
 		monitor = w.Monitor.URL()
 	}
-	section("Worker "+w.Beater.ID().String(),
-		table.Row{"workers", state.Members}, table.Row{"monitor", monitor},
+	section("Worker",
+		table.Row{"id", w.Beater.ID()}, table.Row{"workers", state.Members}, table.Row{"monitor", monitor},
 		table.Row{"in flight", s.InFlight}, table.Row{"paused for", s.PausedFor.Round(time.Millisecond)})
 	section("Throughput",
 		table.Row{"published", s.Published, fmt.Sprintf("%.0f/s", perSecond)},
