@@ -69,9 +69,10 @@ func (p RetryPolicy) Dead(attempts int) bool {
 	return p.MaxAttempts > 0 && attempts >= p.MaxAttempts
 }
 
-// outageWait grows from 50 ms to 5 s with each round in which nothing could be
-// published, and is spread by equal jitter.
+// outageWait grows from 50 ms to 2 s with each round in which nothing could be
+// published, and is spread by equal jitter: after an outage of any length
+// delivery goes on within 2 s.
 func outageWait(rounds int) time.Duration {
-	p := RetryPolicy{Base: 50 * time.Millisecond, Factor: 2, Max: 5 * time.Second, Jitter: JitterEqual}
+	p := RetryPolicy{Base: 50 * time.Millisecond, Factor: 2, Max: 2 * time.Second, Jitter: JitterEqual}
 	return p.Delay(rounds, rand.Float64)
 }
