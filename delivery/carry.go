@@ -153,6 +153,8 @@ func (r *Relay) triage(m Message) *Outcome {
 		return &Outcome{Kind: Scheduled}
 	case m.Event == nil:
 		return &Outcome{Kind: Retry, Err: fmt.Errorf("%w: sequence %d", ErrEventMissing, m.Sequence)}
+	case m.Event.Unreadable != nil:
+		return &Outcome{Kind: Retry, Err: fmt.Errorf("%w: sequence %d", m.Event.Unreadable, m.Sequence)}
 	case m.Event.AuditOnly:
 		return &Outcome{Kind: Skipped}
 	case m.Event.Payload == nil && m.Event.Size > r.cfg.MaxPayload:
@@ -184,7 +186,7 @@ func (r *Relay) observe(b Batch, outcomes []Outcome) {
 			r.stats.latency.Observe(now.Sub(m.Event.RecordedAt).Seconds())
 		case Retry:
 			r.stats.failure(o.Err)
-			if m.Event != nil && len(m.Event.Payload) <= cacheLimit {
+			if m.Event != nil && m.Event.Unreadable == nil && len(m.Event.Payload) <= cacheLimit {
 				r.cache.Add(m.Sequence, m.Event)
 			}
 		case Permanent:

@@ -36,15 +36,24 @@ func (s *Store) Claim(ctx context.Context, leases []*lease.Lease, perPartition, 
 	var parked, ready []row
 	var c Claim
 	batch := &pgx.Batch{}
+	batch.Queue(planning)
 	batch.Queue(s.claimParked, ids, perPartition, total).Query(collectClaimed(&parked, true))
 	batch.Queue(s.claimReady, ids, perPartition, total).Query(collectClaimed(&ready, false))
 	batch.Queue(insertPosition).QueryRow(func(row pgx.Row) error { return row.Scan(&c.ReadUpTo) })
 	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
 		return Claim{}, fmt.Errorf("claim: %w", err)
 	}
-	for id, rows := range join(dueOnly(parked), ready, perPartition, len(ready) >= total) {
-		b := Batch{Lease: byID[id], More: len(rows) >= perPartition || len(ready) >= total || len(parked) >= total}
-		for _, r := range rows {
+	room := total
+	joined := join(dueOnly(parked), ready, perPartition, len(ready) >= total)
+	for _, id := range ids { // the first leases first
+		rows := joined[id]
+		take := min(len(rows), perPartition, room)
+		if take == 0 {
+			continue
+		}
+		room -= take
+		b := Batch{Lease: byID[id], More: take < len(rows) || take >= perPartition || len(ready) >= total || len(parked) >= total}
+		for _, r := range rows[:take] {
 			b.Messages = append(b.Messages, Message{Pointer: r.Pointer})
 		}
 		c.Batches = append(c.Batches, b)

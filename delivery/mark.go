@@ -24,6 +24,7 @@ type marks struct {
 type parks struct {
 	partitions []partition.ID
 	sequences  []int64
+	attempts   []int32
 	counted    []int32
 	delay      []time.Duration
 	dead       []bool
@@ -67,7 +68,7 @@ func (s *Store) Mark(ctx context.Context, results []Result, retry RetryPolicy, r
 		return err
 	}
 	batch := &pgx.Batch{}
-	batch.Queue(`SELECT set_config('synchronous_commit', 'off', true)`)
+	batch.Queue(`SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '2s', true)`)
 	mark := func(sql string, m marks) {
 		batch.Queue(sql, st.owner, st.all.partitions, st.all.epochs, st.all.delivered,
 			m.partitions, m.sequences, m.stream, m.attempts, m.generation).Query(note)
@@ -80,7 +81,7 @@ func (s *Store) Mark(ctx context.Context, results []Result, retry RetryPolicy, r
 	}
 	if p := st.park; len(p.partitions) > 0 {
 		batch.Queue(s.park, st.owner, st.all.partitions, st.all.epochs,
-			p.partitions, p.sequences, p.counted, p.delay, p.dead, p.blocked, p.reason).Query(note)
+			p.partitions, p.sequences, p.attempts, p.counted, p.delay, p.dead, p.blocked, p.reason).Query(note)
 	}
 	if len(st.promoted) > 0 {
 		batch.Queue(s.promote, st.owner, st.all.partitions, st.all.epochs, st.promoted, st.promotedStream)
@@ -162,6 +163,7 @@ func (st *settlement) shelve(m Message, o Outcome, retry RetryPolicy, random fun
 	}
 	p.partitions = append(p.partitions, m.Partition)
 	p.sequences = append(p.sequences, m.Sequence)
+	p.attempts = append(p.attempts, int32(m.Attempts)) //nolint:gosec // read from an int column
 	p.counted = append(p.counted, counted)
 	p.delay = append(p.delay, delay)
 	p.dead = append(p.dead, dead)

@@ -43,6 +43,8 @@ type Event struct {
 	TenantID   string
 	AuditOnly  bool
 	RecordedAt time.Time
+	// Unreadable says why the event cannot be published, when its row is unfit.
+	Unreadable error
 }
 
 // Message is a claimed pointer with its event; Event is nil when there is none.

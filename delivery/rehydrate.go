@@ -2,10 +2,12 @@ package delivery
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // ErrEventMissing is the failure of a pointer whose event cannot be found. It
@@ -15,29 +17,34 @@ var ErrEventMissing = errors.New("event not found")
 // ErrPayloadTooLarge is the failure of an event whose payload exceeds a limit.
 var ErrPayloadTooLarge = errors.New("payload too large")
 
-// Rehydrate reads the events of those sequences, ascending, in one query, and
-// stops keeping payloads when they exceed maxBytes together: the events from
-// there on are left out and cutAt is the first of their sequences (0: none).
+// ErrEventUnreadable is the failure of an event whose row lacks a value or holds
+// one that cannot be published.
+var ErrEventUnreadable = errors.New("event cannot be read")
+
+// planning keeps plans that were made while the tables were small from scanning
+// them whole when they have grown: an empty outbox is the normal state.
+const planning = `SELECT set_config('enable_seqscan', 'off', true), set_config('max_parallel_workers_per_gather', '0', true)`
+
+// Rehydrate reads the events of those sequences, ascending, in one query, as far
+// as their payloads fit into maxBytes together; one always does. The first that
+// does not fit is cutAt (0: all fit), and the events from there on are left out.
 // Payloads above maxPayload are not read; their events carry only a Size.
 //
 // In the same round trip everything up to readUpTo, a position of the
 // write-ahead log, is made durable.
 func (s *Store) Rehydrate(ctx context.Context, sequences []int64, readUpTo string, maxPayload, maxBytes int64) (events map[int64]*Event, cutAt int64, err error) {
 	events = make(map[int64]*Event, len(sequences))
-	var held int64
 	batch := &pgx.Batch{}
 	batch.Queue(s.flush, readUpTo)
 	if len(sequences) > 0 {
-		batch.Queue(s.rehydrate, sequences, maxPayload).Query(func(rows pgx.Rows) error {
+		batch.Queue(planning)
+		batch.Queue(s.rehydrate, sequences, maxPayload, maxBytes).Query(func(rows pgx.Rows) error {
 			for rows.Next() {
-				if cutAt != 0 {
-					continue // the rest is read off the wire, and dropped
-				}
-				e, err := scanEvent(rows)
+				e, fits, err := scanEvent(rows)
 				if err != nil {
 					return err
 				}
-				if held += int64(len(e.Payload)); held > maxBytes && len(events) > 0 {
+				if !fits {
 					cutAt = e.Sequence
 					continue
 				}
@@ -52,27 +59,61 @@ func (s *Store) Rehydrate(ctx context.Context, sequences []int64, readUpTo strin
 	return events, cutAt, nil
 }
 
-func scanEvent(rows pgx.Rows) (*Event, error) {
+// scanEvent takes what the row holds: a value that is missing or unfit is the
+// event's own failure, not the batch's.
+func scanEvent(rows pgx.Rows) (e *Event, fits bool, err error) {
+	e = &Event{}
 	var (
-		e                               Event
-		size                            *int64
-		traceParent, traceState, tenant *string
+		id                                    pgtype.UUID
+		version, size                         *int64
+		kind, traceParent, traceState, tenant *string
+		headers                               []byte
+		recorded                              pgtype.Timestamptz
 	)
-	err := rows.Scan(&e.Sequence, &e.ID, &e.StreamVersion, &e.Type, &size, &e.Payload,
-		&traceParent, &traceState, &e.Headers, &tenant, &e.AuditOnly, &e.RecordedAt)
+	err = rows.Scan(&e.Sequence, &id, &version, &kind, &size, &fits, &e.Payload,
+		&traceParent, &traceState, &headers, &tenant, &e.AuditOnly, &recorded)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
+	e.ID, e.RecordedAt, e.Headers = id.Bytes, recorded.Time, stringsOf(headers)
 	for _, f := range []struct {
 		from *string
 		to   *string
-	}{{traceParent, &e.TraceParent}, {traceState, &e.TraceState}, {tenant, &e.TenantID}} {
+	}{{kind, &e.Type}, {traceParent, &e.TraceParent}, {traceState, &e.TraceState}, {tenant, &e.TenantID}} {
 		if f.from != nil {
 			*f.to = *f.from
 		}
 	}
-	if size != nil {
-		e.Size = *size
+	switch {
+	case !id.Valid:
+		e.Unreadable = fmt.Errorf("%w: event_id is NULL", ErrEventUnreadable)
+	case version == nil:
+		e.Unreadable = fmt.Errorf("%w: stream_version is NULL", ErrEventUnreadable)
+	case kind == nil:
+		e.Unreadable = fmt.Errorf("%w: event_type is NULL", ErrEventUnreadable)
+	case size == nil:
+		e.Unreadable = fmt.Errorf("%w: payload is NULL", ErrEventUnreadable)
+	default:
+		e.StreamVersion, e.Size = *version, *size
 	}
-	return &e, nil
+	return e, fits, nil
+}
+
+// stringsOf takes the members of a JSON object that are strings; others cannot
+// be headers.
+func stringsOf(object []byte) map[string]string {
+	if len(object) == 0 {
+		return nil
+	}
+	var members map[string]any
+	if json.Unmarshal(object, &members) != nil {
+		return nil
+	}
+	headers := make(map[string]string, len(members))
+	for name, value := range members {
+		if text, ok := value.(string); ok {
+			headers[name] = text
+		}
+	}
+	return headers
 }

@@ -18,8 +18,9 @@ type DedupeConfig struct {
 	Subject Subject
 	// Headers says which headers messages carry beyond the usual ones.
 	Headers Headers
-	// AckTimeout is how long an acknowledgement may take; at least 10 ms. After
-	// it the outcome is unknown. Defaults to 5 s.
+	// AckTimeout is how long the broker may be silent while acknowledgements are
+	// awaited; at least 10 ms. After it their outcomes are unknown. Defaults to
+	// 5 s.
 	AckTimeout time.Duration
 	// MaxMessageSize is the stream's own limit for headers and body, in bytes;
 	// 0 or below means none. The server's max_payload always applies.
@@ -152,8 +153,9 @@ func (p *pipeline) send(i int) {
 		p.settle(i, delivery.Outcome{Kind: delivery.Permanent, Err: err})
 		return
 	}
-	if !p.batch.Lease.Valid() {
-		p.settle(i, delivery.Outcome{Err: context.Cause(p.batch.Lease.Context())})
+	// A handover does not wait for what is not sent yet: that is the heir's.
+	if !p.batch.Lease.Valid() || p.batch.Lease.Draining() {
+		p.settle(i, delivery.Outcome{Kind: delivery.Unresolved})
 		return
 	}
 	msg.Reply = p.answers.expect(i, p.answered)

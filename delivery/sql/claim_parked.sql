@@ -12,6 +12,12 @@ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id
                   WHERE i.partition_key = mine.partition_key
                     AND NOT i.blocked AND i.dead_at IS NULL
                     AND i.available_at <= clock_timestamp()
+                    -- A scheduled row behind another one leads nothing, and must not
+                    -- use up the limit.
+                    AND NOT EXISTS (SELECT FROM {schema}.outbox_parked AS e
+                                     WHERE e.partition_key = i.partition_key
+                                       AND e.stream_id = i.stream_id
+                                       AND e.global_sequence < i.global_sequence)
                   ORDER BY i.available_at
                   LIMIT $2) AS h) AS head
  CROSS JOIN LATERAL (

@@ -16,9 +16,9 @@ WITH locked AS (
           AND p.lease_owner IS NOT DISTINCT FROM $1 AND p.lease_epoch = locked.epoch
     RETURNING p.partition_key),
      failed AS (
-       SELECT held.partition_key, d.sequence, d.counted, d.delay, d.dead, d.blocked, d.reason
-         FROM unnest($4::smallint[], $5::bigint[], $6::int[], $7::interval[], $8::boolean[], $9::boolean[], $10::text[])
-                AS d (partition_key, sequence, counted, delay, dead, blocked, reason)
+       SELECT held.partition_key, d.sequence, d.attempts, d.counted, d.delay, d.dead, d.blocked, d.reason
+         FROM unnest($4::smallint[], $5::bigint[], $6::int[], $7::int[], $8::interval[], $9::boolean[], $10::boolean[], $11::text[])
+                AS d (partition_key, sequence, attempts, counted, delay, dead, blocked, reason)
          JOIN held USING (partition_key)),
      moved AS (
        UPDATE {schema}.outbox AS o
@@ -29,11 +29,13 @@ WITH locked AS (
               dead_at      = CASE WHEN failed.dead THEN clock_timestamp() ELSE o.dead_at END,
               last_error   = coalesce(failed.reason, o.last_error)
          FROM failed
-        WHERE o.partition_key = failed.partition_key AND o.global_sequence = failed.sequence),
+        WHERE o.partition_key = failed.partition_key AND o.global_sequence = failed.sequence
+          AND o.attempts = failed.attempts
+    RETURNING failed.partition_key, failed.counted),
      counted AS (
        INSERT INTO {schema}.outbox_throughput AS t (minute, partition_key, failed)
        SELECT date_trunc('minute', clock_timestamp()), partition_key, sum(counted)
-         FROM failed
+         FROM moved
         GROUP BY partition_key
        HAVING sum(counted) > 0
        ON CONFLICT (minute, partition_key) DO UPDATE SET failed = t.failed + EXCLUDED.failed)
