@@ -150,43 +150,68 @@ func (c *Coordinator) markPlanned() {
 func (c *Coordinator) stop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*c.cfg.DrainTimeout)
 	defer cancel()
+	held := c.keeper.Set().Held()
+	for _, l := range held {
+		l.Drain() // first of all: announcing it may have to wait for a connection
+	}
 	if err := c.beater.Drain(ctx); err != nil {
 		c.log.Warn("could not announce draining", "error", err)
 	}
-	c.handOver(ctx, c.keeper.Set().Held())
+	c.handOver(ctx, held)
 	c.handing.Wait()
+	if err := c.keeper.Disown(ctx); err != nil {
+		c.log.Warn("could not make sure that no lease is left; it runs out by itself", "error", err)
+	}
 	if err := c.beater.Leave(ctx); err != nil {
 		c.log.Warn("could not leave the cluster; the row goes stale instead", "error", err)
 	}
 	c.bell.Ring()
 }
 
-// handOver drains the leases, releases them together and rings.
+// handOver drains the leases and releases each as soon as nothing is inside,
+// those that are idle together in one statement, and rings for each group.
 func (c *Coordinator) handOver(ctx context.Context, leases []*lease.Lease) {
 	if len(leases) == 0 {
 		return
 	}
 	start := time.Now()
+	idle := make(chan *lease.Lease, len(leases))
+	drain, cut := context.WithTimeout(ctx, c.cfg.DrainTimeout)
+	defer cut()
 	for _, l := range leases {
-		l.Drain() // all at once: none takes new work while another is waited for
+		drained := l.Drain()
+		go func() {
+			select {
+			case <-drained:
+			case <-drain.Done():
+				c.log.Warn("work in flight did not end in time; it is left to the next owner",
+					"partition", l.Partition, "drain_timeout", c.cfg.DrainTimeout)
+			}
+			idle <- l
+		}()
 	}
-	timeout := time.NewTimer(c.cfg.DrainTimeout)
-	defer timeout.Stop()
-	for _, l := range leases {
-		select {
-		case <-l.Drain():
-			continue
-		case <-timeout.C:
+	for left := len(leases); left > 0; {
+		group := []*lease.Lease{<-idle}
+		for more := true; more && len(group) < left; {
+			select {
+			case l := <-idle:
+				group = append(group, l)
+			case <-time.After(c.cfg.Quiet / 10): // the others are not about to
+				more = false
+			}
 		}
-		c.log.Warn("work in flight did not end in time; it is left to the next owner",
-			"partition", l.Partition, "drain_timeout", c.cfg.DrainTimeout)
-		break
+		left -= len(group)
+		c.release(ctx, group)
 	}
+	c.log.Info("handed over partitions", "partitions", len(leases), "took", time.Since(start))
+}
+
+// release frees drained leases and rings.
+func (c *Coordinator) release(ctx context.Context, leases []*lease.Lease) {
 	if err := c.keeper.Release(ctx, leases); err != nil {
 		c.log.Warn("release failed; the leases are left to their TTL", "error", err, "partitions", len(leases))
 		return
 	}
 	c.released.Add(int64(len(leases)))
 	c.bell.Ring()
-	c.log.Info("handed over partitions", "partitions", len(leases), "took", time.Since(start))
 }

@@ -66,8 +66,11 @@ func (c *Coordinator) giveUp(ctx context.Context, desired []partition.ID) {
 		return
 	}
 	c.log.Info("giving up partitions", "partitions", len(surplus))
-	work := context.WithoutCancel(ctx)
-	c.handing.Go(func() { c.handOver(work, surplus) })
+	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*c.cfg.DrainTimeout)
+	c.handing.Go(func() {
+		defer cancel()
+		c.handOver(work, surplus)
+	})
 }
 
 // take acquires what the plan gives to this worker, where it is free.
@@ -81,7 +84,11 @@ func (c *Coordinator) take(ctx context.Context, desired []partition.ID) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	taken, err := c.keeper.Acquire(ctx, missing)
+	// Not under ctx: an acquisition that is cut while the database carries it out
+	// would leave leases that nobody here knows of.
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.DrainTimeout)
+	defer cancel()
+	taken, err := c.keeper.Acquire(whole, missing)
 	if err != nil {
 		return err
 	}

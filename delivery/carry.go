@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -172,6 +173,7 @@ const cacheLimit = 64 << 10
 func (r *Relay) observe(b Batch, outcomes []Outcome) {
 	now := time.Now()
 	published := 0
+	var unresolved error
 	for i, o := range outcomes {
 		m := b.Messages[i]
 		switch o.Kind {
@@ -192,28 +194,27 @@ func (r *Relay) observe(b Batch, outcomes []Outcome) {
 		case Permanent:
 			r.stats.failure(o.Err)
 		case Unresolved:
-			r.unresolved(o.Err)
+			unresolved = cmp.Or(unresolved, o.Err)
 		case Skipped, Behind, Scheduled:
 		}
 	}
 	if published > 0 {
-		r.back()
+		r.flows(b.Lease.Partition)
 	}
+	r.unresolved(b, unresolved)
 }
 
 // unresolved reacts to a failure that no message caused.
-func (r *Relay) unresolved(err error) {
+func (r *Relay) unresolved(b Batch, err error) {
 	switch {
-	case err == nil: // behind another message that is unresolved itself
+	case err == nil: // nothing failed, or the lease ended
 	case errors.Is(err, ErrConfiguration):
 		r.stats.failure(err)
 		select {
 		case r.fatal <- err:
 		default:
 		}
-	case errors.Is(err, ErrOutage), errors.Is(err, ErrUnknown):
-		r.away(err)
 	default:
-		r.stats.failure(err)
+		r.unpublished(b.Lease.Partition, err)
 	}
 }

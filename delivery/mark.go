@@ -147,6 +147,10 @@ func (st *settlement) shelve(m Message, o Outcome, retry RetryPolicy, random fun
 	if m.Parked && o.Kind == Behind {
 		return // it lies there already
 	}
+	if o.Kind == Behind { // what it waits for may have gone meanwhile
+		st.promoted = append(st.promoted, m.Partition)
+		st.promotedStream = append(st.promotedStream, m.Stream)
+	}
 	p := &st.park
 	var (
 		counted int32

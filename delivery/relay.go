@@ -42,6 +42,10 @@ type Relay struct {
 	room  int                   // messages that still fit into the window
 	bytes int64                 // payload bytes that still fit
 	pause pause
+	// waiting are the partitions that pause alone; flowed is when anything was
+	// published last.
+	waiting map[partition.ID]*pause
+	flowed  time.Time
 }
 
 // NewRelay returns a relay; Run starts it.
@@ -57,7 +61,7 @@ func NewRelay(cfg Config, store *Store, publisher Publisher, bell Doorbell) (*Re
 	r := &Relay{
 		cfg: cfg, store: store, publisher: publisher, bell: bell, log: cfg.Logger, cache: cache,
 		finished: make(chan carried, 64), freed: make(chan struct{}, 1), fatal: make(chan error, 1),
-		busy: map[partition.ID]bool{}, again: map[partition.ID]bool{},
+		busy: map[partition.ID]bool{}, again: map[partition.ID]bool{}, waiting: map[partition.ID]*pause{},
 		room: cfg.Window, bytes: cfg.WindowBytes,
 	}
 	r.stats.init(cfg.Registerer)
@@ -140,6 +144,9 @@ func (r *Relay) enter(leases []*lease.Lease, turn int) []*lease.Lease {
 	var entered []*lease.Lease
 	for i := range leases {
 		l := leases[(i+turn)%len(leases)]
+		if p := r.waiting[l.Partition]; p != nil && !p.over() {
+			continue
+		}
 		if !r.busy[l.Partition] && l.Enter() {
 			r.busy[l.Partition] = true
 			entered = append(entered, l)

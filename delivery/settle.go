@@ -3,11 +3,14 @@ package delivery
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 )
 
 // markLoop settles published batches, as many in one statement as are waiting.
 func (r *Relay) markLoop(ctx context.Context) {
+	var marking sync.WaitGroup
+	defer marking.Wait()
 	for c := range r.finished {
 		group := []carried{c}
 		for total := c.messages; total < r.cfg.Window; {
@@ -22,45 +25,61 @@ func (r *Relay) markLoop(ctx context.Context) {
 			group = append(group, next)
 			total += next.messages
 		}
-		r.settle(ctx, group)
+		r.settle(ctx, group, &marking)
 	}
 }
 
-// settle marks the batches and gives their room back. A mark that fails is
-// repeated while its leases are trusted and the relay runs: until then nobody
-// else can have published the rows again.
-func (r *Relay) settle(ctx context.Context, group []carried) {
+// settle marks the batches together. When that fails, each is settled for
+// itself, so that one partition's trouble holds up no other.
+func (r *Relay) settle(ctx context.Context, group []carried, marking *sync.WaitGroup) {
 	var results []Result
 	for _, c := range group {
 		if slices.ContainsFunc(c.Outcomes, func(o Outcome) bool { return o.Kind != Unresolved }) {
 			results = append(results, c.Result)
 		}
 	}
-	for failures := 0; len(results) > 0; failures++ {
-		// What was published is marked even when the relay is told to stop.
-		markCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.StatementTimeout)
-		err := r.tryMark(markCtx, results)
-		cancel()
-		if err == nil {
-			break
+	if len(results) > 0 {
+		if err := r.tryMark(ctx, results); err != nil {
+			r.stats.failure(err)
+			r.log.Warn("mark failed; each partition is marked for itself", "error", err, "partitions", len(results))
+			for _, c := range group {
+				marking.Go(func() { r.settleAlone(ctx, c) })
+			}
+			return
 		}
-		r.away(err)
-		timer := time.NewTimer(outageWait(failures + 1))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			results = nil
-		}
-		results = slices.DeleteFunc(results, func(res Result) bool { return !res.Batch.Lease.Valid() })
 	}
 	for _, c := range group {
 		r.settled(c.Batch, c.messages, c.bytes)
 	}
 }
 
+// settleAlone marks one batch, again and again while its lease is trusted and
+// the relay runs: until then nobody else can have published the rows again.
+func (r *Relay) settleAlone(ctx context.Context, c carried) {
+	defer r.settled(c.Batch, c.messages, c.bytes)
+	for failures := 1; c.Batch.Lease.Valid(); failures++ {
+		err := r.tryMark(ctx, []Result{c.Result})
+		if err == nil {
+			return
+		}
+		r.stats.failure(err)
+		r.log.Warn("mark failed; trying again while the lease is ours",
+			"error", err, "partition", c.Batch.Lease.Partition, "failures", failures)
+		timer := time.NewTimer(outageWait(failures))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
 // tryMark marks once and ends the leases that turned out to be fenced.
 func (r *Relay) tryMark(ctx context.Context, results []Result) error {
+	// What was published is marked even when the relay is told to stop.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.StatementTimeout)
+	defer cancel()
 	fenced, err := r.store.Mark(ctx, results, r.cfg.Retry, r.cfg.Random)
 	if err != nil {
 		return err

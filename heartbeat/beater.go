@@ -73,7 +73,10 @@ func (b *Beater) Run(ctx context.Context) error {
 		timer.Reset(b.tick(ctx))
 		if time.Since(purged) > b.cfg.PurgeAfter/2 {
 			purged = time.Now()
-			if n, err := b.store.Purge(ctx, b.cfg.PurgeAfter); err != nil {
+			purge, cancel := context.WithTimeout(ctx, b.cfg.Interval)
+			n, err := b.store.Purge(purge, b.cfg.PurgeAfter)
+			cancel()
+			if err != nil {
 				b.log.Warn("purge of stale workers failed", "error", err)
 			} else if n > 0 {
 				b.log.Info("purged stale workers", "count", n)

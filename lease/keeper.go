@@ -90,22 +90,37 @@ func (k *Keeper) renew(ctx context.Context) error {
 	if len(leases) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, k.cfg.TTL-k.cfg.Margin)
+	// A renewal that hangs must leave time for another one.
+	ctx, cancel := context.WithTimeout(ctx, min(k.cfg.RenewEvery, (k.cfg.TTL-k.cfg.Margin)/2))
 	defer cancel()
 	start := time.Now()
-	renewed, err := k.store.Renew(ctx, k.owner, k.cfg.TTL, leases)
+	renewed, locked, err := k.store.Renew(ctx, k.owner, k.cfg.TTL, k.cfg.RenewEvery/4, leases)
 	if err != nil {
 		return err
 	}
 	for _, l := range leases {
-		if slices.Contains(renewed, l.Partition) {
+		switch {
+		case slices.Contains(renewed, l.Partition):
 			l.trust(start.Add(k.cfg.TTL - k.cfg.Margin))
-		} else if l.ctx.Err() == nil {
+		case slices.Contains(locked, l.Partition):
+			k.log.Warn("somebody holds the partition's row locked; its lease cannot be renewed", "partition", l.Partition)
+		case l.ctx.Err() == nil:
 			k.log.Warn("lease was taken by another worker", "partition", l.Partition, "epoch", l.Epoch)
 			l.Lost()
 		}
 	}
 	return nil
+}
+
+// Disown frees every row that still carries the worker's name. It is for the end
+// of a worker that holds nothing any more: the answer to an acquisition may have
+// been lost.
+func (k *Keeper) Disown(ctx context.Context) error {
+	ids, err := k.store.Disown(ctx, k.owner)
+	if len(ids) > 0 {
+		k.log.Info("freed leases whose acquisition had no answer", "partitions", len(ids))
+	}
+	return err
 }
 
 // Release gives back leases that have been drained: it ends them here first and

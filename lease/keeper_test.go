@@ -110,6 +110,54 @@ func TestLocalTrustEndsBeforeTheDatabasesLease(t *testing.T) {
 	}
 }
 
+// A row that somebody holds locked costs the lease of that row, and no other.
+func TestALockedRowCostsOnlyItsOwnLease(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 2)
+	k := b.keeper(t, lease.Config{TTL: 2 * time.Second})
+	held := b.acquire(t, k, 0, 1)
+	tx, err := b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background())
+	if _, err := tx.Exec(t.Context(), `UPDATE outbox_partitions SET paused_at = now() WHERE partition_key = 0`); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = k.Run(ctx) })
+	waitFor(t, "the end of the locked row's lease", held[0].Context().Done())
+	if !held[1].Valid() {
+		t.Error("the other lease ended, too")
+	}
+	cancel()
+	running.Wait()
+}
+
+// The answer to an acquisition may be lost; what it took is freed at the end.
+func TestDisownFreesWhatNobodyKnowsOf(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 3)
+	k := b.keeper(t, lease.Config{})
+	if _, err := b.store.Acquire(t.Context(), k.Owner(), time.Minute, []partition.ID{0, 2}); err != nil {
+		t.Fatal(err)
+	}
+	other := b.acquire(t, b.keeper(t, lease.Config{}), 1)
+	if err := k.Disown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	snapshot, err := b.store.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range snapshot.Rows {
+		if r.Held() != (r.Partition == 1) || r.Partition == 1 && r.Owner != other[0].Owner {
+			t.Errorf("partition %d has owner %s", r.Partition, r.Owner)
+		}
+	}
+}
+
 // While work of an older lease is inside, the partition is not taken again.
 func TestUnfinishedWorkBlocksAnotherAcquisition(t *testing.T) {
 	t.Parallel()

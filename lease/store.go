@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/postrider/postrider/internal/sqlfile"
 	"github.com/postrider/postrider/partition"
@@ -21,6 +22,7 @@ var statements embed.FS
 type DB interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
 // Row is a row of outbox_partitions.
@@ -61,7 +63,7 @@ func (s Snapshot) Owners() map[partition.ID]partition.WorkerID {
 type Store struct {
 	db                                                       DB
 	acquire, acquireSolo, elsewhere, renew, release, snapsql string
-	syncAdd, syncPrune                                       string
+	syncAdd, syncPrune, disown, renewFree                    string
 }
 
 // NewStore returns a store on the tables of that schema. It fails when the
@@ -71,13 +73,13 @@ func NewStore(db DB, schema string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lease store: %w", err)
 	}
-	t, err := set.Need("acquire", "acquire_solo", "leased_elsewhere", "renew", "release", "snapshot", "sync_add", "sync_prune")
+	t, err := set.Need("acquire", "acquire_solo", "leased_elsewhere", "renew", "release", "snapshot", "sync_add", "sync_prune", "disown", "renew_free")
 	if err != nil {
 		return nil, fmt.Errorf("lease store: %w", err)
 	}
 	return &Store{
 		db: db, acquire: t[0], acquireSolo: t[1], elsewhere: t[2],
-		renew: t[3], release: t[4], snapsql: t[5], syncAdd: t[6], syncPrune: t[7],
+		renew: t[3], release: t[4], snapsql: t[5], syncAdd: t[6], syncPrune: t[7], disown: t[8], renewFree: t[9],
 	}, nil
 }
 
@@ -124,15 +126,52 @@ func collectLeases(rows pgx.Rows, owner partition.WorkerID) ([]*Lease, error) {
 	return leases, nil
 }
 
-// Renew extends the leases by ttl from now and returns the partitions whose
-// rows still carried owner and epoch.
-func (s *Store) Renew(ctx context.Context, owner partition.WorkerID, ttl time.Duration, leases []*Lease) ([]partition.ID, error) {
+// Renew extends the leases by ttl from now. It returns the partitions that were
+// renewed, and those that could not be, because somebody else holds their rows
+// locked for longer than patience, but still carried owner and epoch. A
+// partition in neither was lost.
+func (s *Store) Renew(ctx context.Context, owner partition.WorkerID, ttl, patience time.Duration, leases []*Lease) (renewed, locked []partition.ID, err error) {
 	ids, epochs := keys(leases)
-	rows, err := s.db.Query(ctx, s.renew, owner, ttl, ids, epochs)
-	if err != nil {
-		return nil, fmt.Errorf("renew leases: %w", err)
+	batch := &pgx.Batch{}
+	batch.Queue(`SELECT set_config('lock_timeout', $1, true)`, fmt.Sprintf("%dms", max(1, patience.Milliseconds())))
+	batch.Queue(s.renew, owner, ttl, ids, epochs).Query(func(rows pgx.Rows) error {
+		renewed, err = pgx.CollectRows(rows, pgx.RowTo[partition.ID])
+		return err
+	})
+	err = s.db.SendBatch(ctx, batch).Close()
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && refused.Code == pgerrLockNotAvailable {
+		return s.renewAround(ctx, owner, ttl, ids, epochs)
 	}
-	return collectIDs(rows, "renew leases")
+	if err != nil {
+		return nil, nil, fmt.Errorf("renew leases: %w", err)
+	}
+	return renewed, nil, nil
+}
+
+// pgerrLockNotAvailable is the SQLSTATE of a lock_timeout that ran out.
+const pgerrLockNotAvailable = "55P03"
+
+// renewAround renews what nobody holds locked.
+func (s *Store) renewAround(ctx context.Context, owner partition.WorkerID, ttl time.Duration, ids []partition.ID, epochs []int64) (renewed, locked []partition.ID, err error) {
+	rows, err := s.db.Query(ctx, s.renewFree, owner, ttl, ids, epochs)
+	if err != nil {
+		return nil, nil, fmt.Errorf("renew leases around locked rows: %w", err)
+	}
+	var id partition.ID
+	var done bool
+	_, err = pgx.ForEachRow(rows, []any{&id, &done}, func() error {
+		if done {
+			renewed = append(renewed, id)
+		} else {
+			locked = append(locked, id)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("renew leases around locked rows: %w", err)
+	}
+	return renewed, locked, nil
 }
 
 // Release frees the rows that still carry owner and epoch and returns their
@@ -144,6 +183,16 @@ func (s *Store) Release(ctx context.Context, owner partition.WorkerID, leases []
 		return nil, fmt.Errorf("release leases: %w", err)
 	}
 	return collectIDs(rows, "release leases")
+}
+
+// Disown frees every row of the owner, whatever its epoch, and returns their
+// partitions.
+func (s *Store) Disown(ctx context.Context, owner partition.WorkerID) ([]partition.ID, error) {
+	rows, err := s.db.Query(ctx, s.disown, owner)
+	if err != nil {
+		return nil, fmt.Errorf("disown leases: %w", err)
+	}
+	return collectIDs(rows, "disown leases")
 }
 
 func keys(leases []*Lease) (ids []partition.ID, epochs []int64) {

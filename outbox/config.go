@@ -14,7 +14,7 @@ type Config struct {
 	// Schema holds the outbox tables. Defaults to "public".
 	Schema string
 	// Partitioner returns the routing key of an event that has no PartitionKey.
-	// Events with the same key are ordered with each other. An empty answer means
+	// Events with the same key share a partition. An empty answer means
 	// the stream id. Defaults to the stream id.
 	Partitioner func(Event) string
 	// Policy decides which events are published; the others are stored as

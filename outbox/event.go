@@ -29,7 +29,7 @@ type Event struct {
 	// first event is returned. Optional.
 	DedupeKey string
 	// PartitionKey replaces the stream id as what decides the partition, so that
-	// several streams are ordered with each other. Defaults to what
+	// several streams share one; order between streams takes ordering partition. Defaults to what
 	// Config.Partitioner says, else the stream id.
 	PartitionKey string
 	// Payload is the body of the message. nil is stored as an empty body.

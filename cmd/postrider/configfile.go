@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -15,11 +16,16 @@ type file map[string]any
 
 // loadFile reads YAML, of which JSON is a part.
 func loadFile(r io.Reader) (kong.Resolver, error) {
-	settings := file{}
+	settings := map[string]any{} // the decoder gives nested maps the type of the outer one
 	if err := yaml.NewDecoder(r).Decode(&settings); err != nil && err != io.EOF { //nolint:errorlint // the decoder returns it bare
 		return nil, fmt.Errorf("configuration file: %w", err)
 	}
-	return settings, nil
+	for name, value := range settings {
+		if _, nested := value.(map[string]any); nested {
+			return nil, fmt.Errorf("configuration file: %s: a plain value or a list was expected", name)
+		}
+	}
+	return file(settings), nil
 }
 
 // Validate refuses settings that no command knows.
@@ -45,6 +51,11 @@ func collectFlags(node *kong.Node, names *[]string) {
 
 // Resolve gives kong the setting of a flag.
 func (f file) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	for _, variable := range flag.Envs {
+		if _, set := os.LookupEnv(variable); set {
+			return nil, nil //nolint:nilnil // the environment wins over the file
+		}
+	}
 	switch v := f[flag.Name].(type) {
 	case nil:
 		return nil, nil //nolint:nilnil // kong's way to say "not set here"
@@ -54,8 +65,6 @@ func (f file) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, erro
 			parts[i] = fmt.Sprint(p)
 		}
 		return strings.Join(parts, ","), nil
-	case map[string]any:
-		return nil, fmt.Errorf("configuration file: %s: a plain value or a list was expected", flag.Name)
 	default:
 		return fmt.Sprint(v), nil
 	}

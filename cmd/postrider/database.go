@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/internal/sqlfile"
@@ -16,6 +18,10 @@ import (
 type databaseFlags struct {
 	DatabaseURL string `help:"PostgreSQL URL or DSN; without it the PG* variables count." placeholder:"URL" env:"POSTRIDER_DATABASE_URL,DATABASE_URL"`
 	Schema      string `help:"Schema of the outbox's tables." default:"public"`
+
+	// deadPeer is about how long the server keeps a session whose client went
+	// dark; 0 leaves it to the operating systems.
+	deadPeer time.Duration
 }
 
 func (f databaseFlags) validate() error {
@@ -51,6 +57,9 @@ func (f databaseFlags) pool(ctx context.Context, name string, maxConns int32) (*
 	if cfg.ConnConfig.ConnectTimeout == 0 {
 		cfg.ConnConfig.ConnectTimeout = connectTimeout
 	}
+	if f.deadPeer > 0 {
+		cfg.AfterConnect = f.keepAlive
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connect to PostgreSQL (--database-url): %s", redact(err.Error()))
@@ -62,4 +71,15 @@ func (f databaseFlags) pool(ctx context.Context, name string, maxConns int32) (*
 		return nil, fmt.Errorf("connect to PostgreSQL at %s:%d (--database-url): %s", cfg.ConnConfig.Host, cfg.ConnConfig.Port, redact(err.Error()))
 	}
 	return pool, nil
+}
+
+// keepAlive makes the server look after its client: three probes, so that a
+// session without one ends after about deadPeer. Connections without TCP ignore
+// it. It is set by a statement, since poolers refuse it as a startup parameter.
+func (f databaseFlags) keepAlive(ctx context.Context, conn *pgx.Conn) error {
+	step := strconv.Itoa(int(max(1, (f.deadPeer/4).Round(time.Second)/time.Second)))
+	_, err := conn.Exec(ctx, `SELECT set_config('tcp_keepalives_idle', $1, false), set_config('tcp_keepalives_interval', $1, false),
+		set_config('tcp_keepalives_count', '3', false), set_config('tcp_user_timeout', $2, false)`,
+		step, strconv.FormatInt(f.deadPeer.Milliseconds(), 10))
+	return err
 }

@@ -46,8 +46,10 @@ Examples:
 }
 
 func (c *devCmd) validate() error {
-	if err := c.workerFlags.validate(); err != nil {
-		return err
+	for _, err := range []error{c.workerFlags.validate(), c.httpFlags.validate()} {
+		if err != nil {
+			return err
+		}
 	}
 	switch {
 	case c.Workers < 1 || c.Workers > 64:
@@ -101,6 +103,7 @@ type dev struct {
 	checker              *ledger.Checker
 	monitor              string
 	partitions           int
+	broken               chan error // a worker ended by itself
 }
 
 // Run brings everything up, feeds it, checks it, and takes it down again.
@@ -108,7 +111,7 @@ func (c *devCmd) Run(s *session) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	d := &dev{cmd: c, session: s, log: s.logger(), ledger: ledger.New()}
+	d := &dev{cmd: c, session: s, log: s.logger(), ledger: ledger.New(), broken: make(chan error, c.Workers)}
 	defer d.stop()
 	if err := d.start(s.ctx); err != nil {
 		return err
@@ -146,6 +149,10 @@ func (d *dev) startPostgres(ctx context.Context) error {
 	}
 	cfg := localpg.Config{Logger: d.log}
 	if d.cmd.DataDir != "" {
+		// The server's user must be able to enter it.
+		if err := os.MkdirAll(d.cmd.DataDir, 0o755); err != nil { //nolint:gosec // what lies inside is closed
+			return fmt.Errorf("--data-dir: %w", err)
+		}
 		cfg.DataDir = filepath.Join(d.cmd.DataDir, "postgres")
 	}
 	started := time.Now()
@@ -161,7 +168,7 @@ func (d *dev) startPostgres(ctx context.Context) error {
 		}
 	})
 	d.databaseURL = server.URL()
-	d.say("PostgreSQL   private, up in %s", time.Since(started).Round(time.Millisecond))
+	d.say("PostgreSQL   private, up in %s: psql '%s'", time.Since(started).Round(time.Millisecond), d.databaseURL)
 	return nil
 }
 
@@ -195,7 +202,7 @@ func (d *dev) prepare(ctx context.Context) error {
 		return err
 	}
 	if err := m.Up(ctx); err != nil {
-		return err
+		return named(err)
 	}
 	if d.pool, err = f.pool(ctx, "postrider dev", 4); err != nil {
 		return err
@@ -253,6 +260,13 @@ func (d *dev) startWorkers(ctx context.Context) error {
 		if w.Monitor != nil {
 			d.monitor = w.Monitor.URL()
 		}
+		go func() {
+			select {
+			case <-app.Wait():
+				d.broken <- errors.Join(errors.New("a worker ended"), w.Failure.get())
+			case <-ctx.Done():
+			}
+		}()
 	}
 	d.say("Workers      %d in this process, %d partitions", d.cmd.Workers, d.partitions)
 	if d.monitor != "" {
@@ -268,6 +282,13 @@ func (d *dev) work(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel(nil)
+	running.Go(func() {
+		select {
+		case err := <-d.broken:
+			cancel(err)
+		case <-ctx.Done():
+		}
+	})
 	ready := make(chan struct{})
 	filter, err := eventsFilter(d.cmd.Subject)
 	if err != nil {

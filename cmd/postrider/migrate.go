@@ -43,7 +43,7 @@ func (c *migrateUpCmd) Run(s *session) error {
 		return err
 	}
 	if err := m.Up(s.ctx); err != nil {
-		return err
+		return named(err)
 	}
 	info, err := schemaInfo(s.ctx, c.databaseFlags)
 	if err != nil {
@@ -67,7 +67,8 @@ func schemaInfo(ctx context.Context, f databaseFlags) (schema.Info, error) {
 
 type migrateDownCmd struct {
 	databaseFlags
-	Force bool `help:"Remove events that were not published, too."`
+	Yes   bool `help:"Confirm that all events may be removed." env:"-"`
+	Force bool `help:"Remove events that were not published, too." env:"-"`
 }
 
 // Run migrates down.
@@ -76,8 +77,11 @@ func (c *migrateDownCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
+	if !c.Yes {
+		return fmt.Errorf("%w: this removes every event in schema %s, published ones too; say --yes if that is meant", errRefused, c.Schema)
+	}
 	if err := m.Down(s.ctx); err != nil {
-		return err
+		return named(err)
 	}
 	_, err = fmt.Fprintf(s.stdout, "schema %s holds no outbox any more\n", c.Schema)
 	return err
@@ -96,7 +100,7 @@ func (c *migrateStatusCmd) Run(s *session) error {
 	}
 	list, err := m.Status(s.ctx)
 	if err != nil {
-		return err
+		return named(err)
 	}
 	if c.JSON {
 		return writeJSON(s.stdout, list)

@@ -52,6 +52,24 @@ func (f httpFlags) auth() (ui.Auth, error) {
 	return auth, nil
 }
 
+// validate refuses what can be known to be wrong before anything is started.
+func (f httpFlags) validate() error {
+	auth, err := f.auth()
+	if err != nil || f.HTTPAddr == "off" {
+		return err
+	}
+	config := ui.ServerConfig{Addr: f.HTTPAddr, Options: ui.Options{
+		Source: unread{}, Auth: auth, BasePath: f.HTTPBasePath, AllowedHosts: f.HTTPHost,
+	}}
+	if err := config.Validate(); err != nil {
+		return fmt.Errorf("%w: --http-*: %w", errRefused, err)
+	}
+	return nil
+}
+
+// unread stands for a source that is not there yet.
+type unread struct{ ui.Source }
+
 // newMonitor listens already when it returns.
 func (f httpFlags) newMonitor(ctx context.Context, source ui.Source, registry *prometheus.Registry, ready func(context.Context) error, log *slog.Logger) (*ui.Server, error) {
 	auth, err := f.auth()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -33,7 +34,7 @@ func (c *runCmd) Help() string {
 }
 
 func (c *runCmd) validate() error {
-	for _, err := range []error{c.databaseFlags.validate(), c.workerFlags.validate(), c.createFlags.validate()} {
+	for _, err := range []error{c.databaseFlags.validate(), c.workerFlags.validate(), c.createFlags.validate(), c.httpFlags.validate()} {
 		if err != nil {
 			return err
 		}
@@ -104,10 +105,7 @@ func runWorker(ctx context.Context, cfg workerConfig, watch func(context.Context
 	err = app.Stop(stop)
 	stopWatching()
 	<-watched
-	if w.Failure.err != nil {
-		return w.Failure.err
-	}
-	return err
+	return errors.Join(w.Failure.get(), err)
 }
 
 // view is how `run` shows what it does.

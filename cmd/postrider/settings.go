@@ -65,13 +65,20 @@ func (f workerFlags) coordinator() coordinator.Config {
 }
 
 func (f workerFlags) relay() delivery.Config {
-	return delivery.Config{
-		BatchSize: f.BatchSize, Window: f.InFlight, PollInterval: f.Interval,
-		Retry: delivery.RetryPolicy{
-			Base: f.RetryBase, Factor: f.RetryFactor, Max: f.RetryMax,
-			Jitter: delivery.Jitter(f.RetryJitter), MaxAttempts: f.MaxAttempts,
-		},
-	}.WithDefaults()
+	c := f.relayWithoutRetry()
+	c.Retry = f.retry()
+	return c
+}
+
+func (f workerFlags) relayWithoutRetry() delivery.Config {
+	return delivery.Config{BatchSize: f.BatchSize, Window: f.InFlight, PollInterval: f.Interval}.WithDefaults()
+}
+
+func (f workerFlags) retry() delivery.RetryPolicy {
+	return delivery.RetryPolicy{
+		Base: f.RetryBase, Factor: f.RetryFactor, Max: f.RetryMax,
+		Jitter: delivery.Jitter(f.RetryJitter), MaxAttempts: f.MaxAttempts,
+	}
 }
 
 func (f workerFlags) retention() delivery.RetentionConfig {
@@ -95,10 +102,11 @@ func (f workerFlags) validate() error {
 		flags string
 		err   error
 	}{
-		{"--heartbeat-ttl", f.heartbeat().Validate()},
 		{"--lease-ttl", f.lease().Validate()},
+		{"--heartbeat-ttl", f.heartbeat().Validate()},
 		{"--assignment, --drain-timeout", f.coordinator().Validate()},
-		{"--batch-size, --in-flight, --interval, --retry-*, --max-attempts", f.relay().Validate()},
+		{"--batch-size, --in-flight, --interval", f.relayWithoutRetry().Validate()},
+		{"--max-attempts, --retry-base, --retry-factor, --retry-max", f.retry().Validate()},
 		{"--retention", f.retention().Validate()},
 		{"--forward-header", f.headers().Validate()},
 	} {
@@ -111,6 +119,9 @@ func (f workerFlags) validate() error {
 		return fmt.Errorf("%w: --batch-size must lie between 1 and 10000, got 0", errRefused)
 	case f.InFlight == 0:
 		return fmt.Errorf("%w: --in-flight must be at least --batch-size, got 0", errRefused)
+	case f.HeartbeatTTL > f.LeaseTTL:
+		return fmt.Errorf("%w: --heartbeat-ttl must be at most --lease-ttl (%s), got %s: a dead worker would hold its share for longer than its leases",
+			errRefused, f.LeaseTTL, f.HeartbeatTTL)
 	case f.AckTimeout < 10*time.Millisecond:
 		return fmt.Errorf("%w: --ack-timeout must be at least 10ms, got %s", errRefused, f.AckTimeout)
 	}

@@ -74,7 +74,11 @@ func makeConsumer(ctx context.Context, js jetstream.JetStream, sub subscription)
 			FilterSubjects: []string{sub.filter}, DeliverPolicy: sub.from,
 		})
 	}
-	return js.CreateOrUpdateConsumer(ctx, sub.stream, jetstream.ConsumerConfig{
+	consumer, err := js.Consumer(ctx, sub.stream, sub.durable)
+	if !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return consumer, err // it goes on where it stopped
+	}
+	return js.CreateConsumer(ctx, sub.stream, jetstream.ConsumerConfig{
 		Durable: sub.durable, FilterSubject: sub.filter, DeliverPolicy: sub.from,
 		AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 5000,
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -54,11 +55,22 @@ type worker struct {
 	Monitor     *ui.Server `optional:"true"`
 }
 
-// failure keeps the error with which a component ended the app, and tells when
-// work that ends by itself has ended.
+// failure keeps the errors with which components ended the app.
 type failure struct {
-	err  error
-	done chan struct{}
+	mu  sync.Mutex
+	err error
+}
+
+func (f *failure) add(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = errors.Join(f.err, err)
+}
+
+func (f *failure) get() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
 }
 
 // stopTimeout bounds an orderly stop; it lies above the drain's own bound.
@@ -72,7 +84,7 @@ func newWorker(ctx context.Context, cfg workerConfig, w *worker) *fx.App {
 		fx.Provide(
 			newPools, newConnection, newStores, newBells, newBeater, newKeeper, newRelay, newCoordinator,
 			newSource, newRegistry, newSchemaInfo,
-			func() *failure { return &failure{done: make(chan struct{})} },
+			func() *failure { return &failure{} },
 		),
 		fx.Invoke(startWork, startSweeper),
 		fx.StartTimeout(time.Minute),
@@ -98,6 +110,9 @@ type pools struct {
 
 func newPools(ctx context.Context, lc fx.Lifecycle, cfg workerConfig) (*pools, error) {
 	var p pools
+	// Whatever holds a lease row's lock on a connection that went dark must let go
+	// of it in about the time of a lease.
+	cfg.database.deadPeer = cfg.worker.LeaseTTL
 	for _, one := range []struct {
 		pool **pgxpool.Pool
 		name string
@@ -126,7 +141,21 @@ func checkSchema(ctx context.Context, pool *pgxpool.Pool, name string, partition
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	return m.Check(ctx, pool)
+	info, err := m.Check(ctx, pool)
+	return info, named(err)
+}
+
+// named adds to an error of the schema which setting it is about.
+func named(err error) error {
+	switch {
+	case errors.Is(err, schema.ErrPartitionMismatch):
+		return fmt.Errorf("%w: --partitions: %w", errRefused, err)
+	case err == nil, errors.Is(err, schema.ErrNotMigrated), errors.Is(err, schema.ErrOutdated),
+		errors.Is(err, schema.ErrNewer), errors.Is(err, schema.ErrUnpublished):
+		return err
+	default:
+		return fmt.Errorf("database (--database-url): %w", err)
+	}
 }
 
 func newConnection(lc fx.Lifecycle, cfg workerConfig) (*nats.Conn, error) {
@@ -293,7 +322,7 @@ func startWork(lc fx.Lifecycle, sd fx.Shutdowner, cfg workerConfig, c *coordinat
 func startSweeper(lc fx.Lifecycle, sd fx.Shutdowner, cfg workerConfig, p *pools, store *delivery.Store, f *failure) error {
 	c := cfg.worker.retention()
 	c.Logger = cfg.log
-	sweeper, err := delivery.NewSweeper(store, p.control, c)
+	sweeper, err := delivery.NewSweeper(store, p.data, c)
 	if err != nil {
 		return err
 	}
@@ -312,6 +341,12 @@ func runSolo(ctx context.Context, cfg workerConfig, keeper *lease.Keeper, relay 
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	stopDraining := context.AfterFunc(ctx, func() { // a stop waits for what is in flight, not for whole batches
+		for _, l := range leases {
+			l.Drain()
+		}
+	})
+	defer stopDraining()
 	for _, l := range leases {
 		stop := context.AfterFunc(l.Context(), func() { cancel(errFenced) }) //nolint:contextcheck // a lease's end is its own
 		defer stop()
@@ -343,7 +378,7 @@ func supervise(lc fx.Lifecycle, sd fx.Shutdowner, f *failure, name string, run f
 					return
 				}
 				if err != nil {
-					f.err = errors.Join(f.err, fmt.Errorf("%s: %w", name, err))
+					f.add(fmt.Errorf("%s: %w", name, err))
 				}
 				_ = sd.Shutdown()
 			}()

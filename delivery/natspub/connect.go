@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	neturl "net/url"
 	"strings"
 	"time"
 
@@ -40,6 +41,10 @@ func Connect(url, name string, log *slog.Logger, more ...nats.Option) (*nats.Con
 	}, more...)
 	nc, err := nats.Connect(url, options...)
 	if err != nil {
+		var parse *neturl.Error
+		if errors.As(err, &parse) { // it quotes the URL with its password
+			err = parse.Err
+		}
 		return nil, fmt.Errorf("connect to NATS at %s (--nats-url): %w", Redact(url), err)
 	}
 	return nc, nil

@@ -13,9 +13,10 @@ import (
 	"syscall"
 )
 
-// prepareChild makes the program run as the given account and end when this process ends.
+// prepareChild makes the program run as the given account and end when this process ends. It gets a process
+// group of its own: a Ctrl-C is for this process, which stops the server in good order.
 func prepareChild(cmd *exec.Cmd, as *account) error {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT, Setpgid: true}
 	if as != nil {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: as.uid, Gid: as.gid}
 	}

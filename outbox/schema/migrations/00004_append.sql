@@ -139,7 +139,7 @@ $function$;
 COMMENT ON FUNCTION {schema}.outbox_append IS
 'Appends one event to its stream, queues it for publication, and returns its sequence.
 expected_version: the version the stream must have now, 0 for a new stream; NULL accepts any and queues behind other writers of the stream.
-topic, partition_key (default stream_id): where it is published and what it is ordered with.
+topic, partition_key (default stream_id): where it is published, and what decides its partition.
 dedupe_key: unique per topic; when it is taken, nothing is written and the first event''s sequence is returned.
 publish => false: recorded, never published. available_at: not published before that time.';
 

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/heartbeat"
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/partition"
+	"github.com/postrider/postrider/ui"
+)
+
+const (
+	address = "127.0.0.1:8081"
+	mount   = "/admin/outbox"
+	schema  = "public"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "embedded:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	password := rand.Text()
+	monitor, err := newMonitor(ctx, pool, password)
+	if err != nil {
+		return err
+	}
+
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, "This is the program's own page. The outbox is at "+mount+"/.")
+	})
+	mux.Handle(mount+"/", login(password, http.StripPrefix(mount, monitor)))
+
+	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	// Open event streams would keep Shutdown waiting.
+	server.RegisterOnShutdown(monitor.CloseStreams)
+	ended := make(chan error, 1)
+	go func() { ended <- server.ListenAndServe() }()
+	fmt.Printf("http://%s%s/ as admin with password %s\n", address, mount, password)
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := server.Shutdown(stop); err != nil {
+		return err
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// newMonitor composes the monitor from the stores of the packages that own the
+// tables. They only read here.
+func newMonitor(ctx context.Context, pool *pgxpool.Pool, password string) (*ui.Handler, error) {
+	workers, err := heartbeat.NewStore(pool, schema)
+	if err != nil {
+		return nil, err
+	}
+	leases, err := lease.NewStore(pool, schema)
+	if err != nil {
+		return nil, err
+	}
+	deliveries, err := delivery.NewStore(ctx, pool, schema, delivery.Relation{})
+	if err != nil {
+		return nil, err
+	}
+	source, err := ui.NewSource(ui.SourceConfig{
+		Workers: workers, Leases: leases, Deliveries: deliveries, Strategy: partition.Modulo,
+	})
+	if err != nil {
+		return nil, err
+	}
+	// Page, API and metrics share one cache: the database is read once a second
+	// at most, however many ask.
+	cache, err := ui.NewCache(source, ui.CacheConfig{})
+	if err != nil {
+		return nil, err
+	}
+	registry := prometheus.NewRegistry()
+	if err := registry.Register(ui.NewCollector(cache)); err != nil {
+		return nil, err
+	}
+	return ui.NewHandler(ui.Options{
+		Source:      cache,
+		Environment: "example",
+		Gatherer:    registry,
+		Ready:       pool.Ping,
+		Auth: ui.Auth{Authorize: func(r *http.Request) ui.Access {
+			if isAdmin(r, password) {
+				return ui.AccessReadOnly
+			}
+			return ui.AccessNone
+		}},
+	})
+}
+
+// login stands for the program's own way to know its users. Health checks pass:
+// whatever probes them has no password.
+func login(password string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case mount + "/healthz", mount + "/readyz":
+		default:
+			if !isAdmin(r, password) {
+				w.Header().Set("WWW-Authenticate", `Basic realm="example"`)
+				http.Error(w, "log in first", http.StatusUnauthorized)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func isAdmin(r *http.Request, password string) bool {
+	name, given, ok := r.BasicAuth()
+	return ok && name == "admin" && subtle.ConstantTimeCompare([]byte(given), []byte(password)) == 1
+}

@@ -1,0 +1,14 @@
+// Command subscriber reads the events with an ordered consumer of JetStream, from
+// the oldest on, and prints what the headers say.
+//
+//	NATS_URL=nats://127.0.0.1:4222 go run ./examples/subscriber
+//
+// An ordered consumer is ephemeral, delivers in the stream's order and restarts
+// itself where it stopped when it misses a message. It acknowledges nothing, so
+// the program keeps its own position: a service would store the stream sequence
+// together with what it did, and begin after it.
+//
+// The program also shows what a consumer has to do itself in publish mode dedupe:
+// drop a message whose version it has passed, since a crash of a worker may store
+// an event twice once the duplicate window is over.
+package main

@@ -1,0 +1,71 @@
+package clustertest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/postrider/postrider/internal/testkit/pgtest"
+)
+
+// RaceVariable set to 1 builds the program with the race detector.
+const RaceVariable = "POSTRIDER_TEST_RACE"
+
+const program = "github.com/postrider/postrider/cmd/postrider"
+
+// binary is the program, built by the first test that asks. Like pgtest's server it is shared by the test binary.
+type binary struct {
+	once   sync.Once
+	folder string
+	path   string
+	err    error
+}
+
+var built binary
+
+// Main runs the tests of a package as pgtest.Main does, and removes the program that they built. It does not return.
+func Main(m *testing.M, options ...goleak.Option) {
+	options = append(options, goleak.Cleanup(func(code int) {
+		if built.folder != "" {
+			if err := os.RemoveAll(built.folder); err != nil {
+				fmt.Fprintln(os.Stderr, "clustertest: remove the program:", err)
+				code = max(code, 1)
+			}
+		}
+		os.Exit(code)
+	}))
+	pgtest.Main(m, options...)
+}
+
+// Binary is the path of the program.
+func Binary(t testing.TB) string {
+	t.Helper()
+	built.once.Do(func() { built.folder, built.path, built.err = build() })
+	if built.err != nil {
+		t.Fatal(built.err)
+	}
+	return built.path
+}
+
+func build() (folder, path string, err error) {
+	if folder, err = os.MkdirTemp("", "postrider-program-"); err != nil {
+		return "", "", fmt.Errorf("clustertest: %w", err)
+	}
+	path = filepath.Join(folder, "postrider")
+	args := []string{"build", "-o", path}
+	if os.Getenv(RaceVariable) == "1" {
+		args = append(args, "-race")
+	}
+	// Not bound to a test: its lifetime is that of the test binary.
+	output, err := exec.Command("go", append(args, program)...).CombinedOutput()
+	if err != nil {
+		return folder, "", errors.Join(fmt.Errorf("clustertest: build the program: %w\n%s", err, output))
+	}
+	return folder, path, nil
+}

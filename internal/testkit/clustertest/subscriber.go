@@ -1,0 +1,150 @@
+package clustertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/internal/ledger"
+	"github.com/postrider/postrider/internal/testkit/natstest"
+)
+
+const eventsFilter = "events.>"
+
+// Subscriber gives every event of the stream to a checker.
+type Subscriber struct {
+	Checker *ledger.Checker
+
+	js       jetstream.JetStream
+	observer func(ledger.Message)
+	running  sync.WaitGroup
+	last     atomic.Uint64 // stream sequence
+
+	mu  sync.Mutex
+	err error
+}
+
+// Subscribe reads the stream from its beginning until the test ends. observer, which may be nil, sees every message.
+func (c *Cluster) Subscribe(t testing.TB, observer func(ledger.Message)) *Subscriber {
+	t.Helper()
+	checker, err := ledger.NewChecker(ledger.Config{
+		Ledger: c.Ledger, Ordering: ledger.ByStream, ContiguousVersions: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Subscriber{Checker: checker, js: c.NATS.JetStream(t), observer: observer}
+	ctx, cancel := context.WithCancel(t.Context())
+	s.running.Go(func() { s.follow(ctx) })
+	t.Cleanup(func() { cancel(); s.running.Wait() })
+	c.mu.Lock()
+	c.subscriber = s
+	c.mu.Unlock()
+	return s
+}
+
+// follow reads, and begins again behind the last message when the broker was away.
+func (s *Subscriber) follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		var fatal fatalError
+		if err := s.read(ctx); errors.As(err, &fatal) {
+			s.mu.Lock()
+			s.err = fatal
+			s.mu.Unlock()
+			return
+		}
+	}
+}
+
+// fatalError is one that reading again does not cure.
+type fatalError struct{ error }
+
+func (s *Subscriber) read(ctx context.Context) error {
+	config := jetstream.OrderedConsumerConfig{FilterSubjects: []string{eventsFilter}}
+	if at := s.last.Load(); at > 0 {
+		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, at+1
+	}
+	attempt, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	consumer, err := s.js.OrderedConsumer(attempt, natstest.StreamName, config)
+	if err != nil {
+		return err
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(1000))
+	if err != nil {
+		return err
+	}
+	defer messages.Stop()
+	defer context.AfterFunc(ctx, messages.Stop)()
+	for {
+		message, err := messages.Next()
+		if err != nil {
+			return err
+		}
+		if err := s.receive(message); err != nil {
+			return fatalError{err}
+		}
+	}
+}
+
+func (s *Subscriber) receive(message jetstream.Msg) error {
+	meta, err := message.Metadata()
+	if err != nil {
+		return fmt.Errorf("message without metadata: %w", err)
+	}
+	m, err := ledger.ParseMessage(message.Headers(), message.Data(), meta.Sequence.Stream)
+	if err != nil {
+		return fmt.Errorf("stream sequence %d: %w", meta.Sequence.Stream, err)
+	}
+	s.Checker.Receive(m)
+	if s.observer != nil {
+		s.observer(m)
+	}
+	s.last.Store(meta.Sequence.Stream)
+	return nil
+}
+
+// failure is what ended the subscription.
+func (s *Subscriber) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// Received is how many different events came.
+func (s *Subscriber) Received() int { return s.Checker.Report().Received }
+
+// WaitReceived waits until that many more events are received than now.
+func (s *Subscriber) WaitReceived(t testing.TB, more int) {
+	t.Helper()
+	goal := s.Received() + more
+	Until(t, fmt.Sprintf("%d events are received", goal), func(context.Context) (bool, error) {
+		return s.Received() >= goal, s.failure()
+	}, func() string { return fmt.Sprintf("%d are", s.Received()) })
+}
+
+// waitEnd waits until everything that the stream holds now was received.
+func (s *Subscriber) waitEnd(t testing.TB) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	message, err := s.js.Stream(ctx, natstest.StreamName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := message.GetLastMsgForSubject(ctx, eventsFilter)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	Until(t, "the subscriber is at the stream's end", func(context.Context) (bool, error) {
+		return s.last.Load() >= stored.Sequence, s.failure()
+	}, func() string { return fmt.Sprintf("it is at %d of %d", s.last.Load(), stored.Sequence) })
+}

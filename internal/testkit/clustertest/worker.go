@@ -1,0 +1,102 @@
+package clustertest
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+)
+
+// Worker is one `postrider run --json`.
+type Worker struct {
+	*Process
+	// ID is the worker's in outbox_workers.
+	ID uuid.UUID
+}
+
+// Tick is a line of `run --json`, as far as tests read it.
+type Tick struct {
+	Worker     uuid.UUID `json:"worker"`
+	Published  int64     `json:"published"`
+	Failed     int64     `json:"failed"`
+	Dead       int64     `json:"dead"`
+	Duplicates int64     `json:"duplicates"`
+	Fenced     int64     `json:"fenced"`
+	BackoffMS  int64     `json:"backoff_ms"`
+	Members    int       `json:"active_workers"`
+	Desired    []int     `json:"desired_partitions"`
+	Owned      []int     `json:"owned_partitions"`
+	Lost       int64     `json:"lost_count"`
+	LastError  string    `json:"last_error"`
+}
+
+// Ticks are all lines so far.
+func (w *Worker) Ticks(t testing.TB) []Tick {
+	t.Helper()
+	var ticks []Tick
+	lines := strings.Split(w.stdout.text(), "\n")
+	for _, line := range lines[:len(lines)-1] { // the last one is incomplete, or empty
+		var tick Tick
+		if err := json.Unmarshal([]byte(line), &tick); err != nil {
+			t.Fatalf("%s wrote a line that is no JSON object: %q: %v", w.name, line, err)
+		}
+		ticks = append(ticks, tick)
+	}
+	return ticks
+}
+
+// Sum adds up the ticks' counts.
+func (w *Worker) Sum(t testing.TB) Tick {
+	t.Helper()
+	var sum Tick
+	for _, tick := range w.Ticks(t) {
+		sum.Published += tick.Published
+		sum.Failed += tick.Failed
+		sum.Dead += tick.Dead
+		sum.Duplicates += tick.Duplicates
+		sum.Fenced += tick.Fenced
+		sum.Lost = tick.Lost // counted since the start already
+	}
+	return sum
+}
+
+// WaitTick waits for a line from now on that is as wanted.
+func (w *Worker) WaitTick(t testing.TB, what string, wanted func(Tick) bool) Tick {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	offset := len(w.stdout.text())
+	for {
+		text, changed := w.stdout.next(offset)
+		for {
+			line, rest, complete := strings.Cut(text, "\n")
+			if !complete {
+				break
+			}
+			var tick Tick
+			if json.Unmarshal([]byte(line), &tick) == nil && wanted(tick) {
+				return tick
+			}
+			offset, text = offset+len(line)+1, rest
+		}
+		select {
+		case <-changed:
+		case <-w.ended:
+			t.Fatalf("%s ended before %s", w.name, what)
+		case <-ctx.Done():
+			t.Fatalf("%s: wait until %s: %v", w.name, what, context.Cause(ctx))
+		}
+	}
+}
+
+var monitorURL = regexp.MustCompile(`url=(http://\S+)`)
+
+// Monitor is the address of the worker's monitor without a slash at its end; it needs --http-addr.
+func (w *Worker) Monitor(t testing.TB) string {
+	t.Helper()
+	w.WaitLog(t, "msg=monitor")
+	return strings.TrimSuffix(monitorURL.FindStringSubmatch(w.Stderr())[1], "/")
+}
