@@ -16,7 +16,7 @@ type file map[string]any
 
 // loadFile reads YAML, of which JSON is a part.
 func loadFile(r io.Reader) (kong.Resolver, error) {
-	settings := map[string]any{} // the decoder gives nested maps the type of the outer one
+	settings := map[string]any{}                                                  // the decoder gives nested maps the type of the outer one
 	if err := yaml.NewDecoder(r).Decode(&settings); err != nil && err != io.EOF { //nolint:errorlint // the decoder returns it bare
 		return nil, fmt.Errorf("configuration file: %w", err)
 	}

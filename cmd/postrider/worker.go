@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -76,11 +77,21 @@ func (f *failure) get() error {
 // stopTimeout bounds an orderly stop; it lies above the drain's own bound.
 func (c workerConfig) stopTimeout() time.Duration { return 2*c.worker.DrainTimeout + 5*time.Second }
 
+// undo takes back what constructors opened when a later one fails: the hooks of
+// an app that never started are not run.
+type undo struct{ steps []func() }
+
+func (u *undo) add(lc fx.Lifecycle, step func()) {
+	u.steps = append(u.steps, step)
+	lc.Append(fx.StopHook(step))
+}
+
 // newWorker wires a worker. The app's Start joins the cluster, its Stop drains,
 // releases and leaves.
 func newWorker(ctx context.Context, cfg workerConfig, w *worker) *fx.App {
+	var opened undo
 	options := []fx.Option{
-		fx.Supply(cfg, fx.Annotate(ctx, fx.As(new(context.Context)))),
+		fx.Supply(cfg, &opened, fx.Annotate(ctx, fx.As(new(context.Context)))),
 		fx.Provide(
 			newPools, newConnection, newStores, newBells, newBeater, newKeeper, newRelay, newCoordinator,
 			newSource, newRegistry, newSchemaInfo,
@@ -99,7 +110,13 @@ func newWorker(ctx context.Context, cfg workerConfig, w *worker) *fx.App {
 	if cfg.http.HTTPAddr != "off" {
 		options = append(options, fx.Provide(newMonitorServer), fx.Invoke(startMonitor))
 	}
-	return fx.New(append(options, fx.Invoke(func(in worker) { *w = in }))...)
+	app := fx.New(append(options, fx.Invoke(func(in worker) { *w = in }))...)
+	if app.Err() != nil {
+		for _, step := range slices.Backward(opened.steps) {
+			step()
+		}
+	}
+	return app
 }
 
 // pools keep the kinds of work apart: heartbeats, leases and delivery cannot
@@ -108,7 +125,7 @@ type pools struct {
 	heartbeat, control, data *pgxpool.Pool
 }
 
-func newPools(ctx context.Context, lc fx.Lifecycle, cfg workerConfig) (*pools, error) {
+func newPools(ctx context.Context, lc fx.Lifecycle, opened *undo, cfg workerConfig) (*pools, error) {
 	var p pools
 	// Whatever holds a lease row's lock on a connection that went dark must let go
 	// of it in about the time of a lease.
@@ -123,7 +140,7 @@ func newPools(ctx context.Context, lc fx.Lifecycle, cfg workerConfig) (*pools, e
 			return nil, err
 		}
 		*one.pool = pool
-		lc.Append(fx.StopHook(pool.Close))
+		opened.add(lc, pool.Close)
 	}
 	return &p, nil
 }
@@ -158,12 +175,12 @@ func named(err error) error {
 	}
 }
 
-func newConnection(lc fx.Lifecycle, cfg workerConfig) (*nats.Conn, error) {
+func newConnection(lc fx.Lifecycle, opened *undo, cfg workerConfig) (*nats.Conn, error) {
 	nc, err := cfg.nats.connect("postrider", cfg.log)
 	if err != nil {
 		return nil, err
 	}
-	lc.Append(fx.StopHook(nc.Close))
+	opened.add(lc, nc.Close)
 	return nc, nil
 }
 

@@ -120,7 +120,7 @@ func (p *pipeline) drive(ctx context.Context, disconnected <-chan nats.Status) {
 	}
 	for i := range p.batch.Messages {
 		if !follows[i] {
-			p.send(i) //nolint:contextcheck // the lease that it looks at has a context of its own
+			p.send(i)
 		}
 	}
 	timeout := time.NewTimer(p.cfg.AckTimeout)
