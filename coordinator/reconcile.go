@@ -108,10 +108,15 @@ func (c *Coordinator) take(ctx context.Context, desired []partition.ID) error {
 }
 
 // wait is the time until the next reconciliation: Interval, or sooner when a
-// lease that this worker is to have runs out before that.
+// lease that this worker is to have runs out before that. While a partition is
+// free it is a tenth: workers whose snapshots differed may each have left it to
+// another.
 func (c *Coordinator) wait(desired []partition.ID, leases lease.Snapshot) time.Duration {
 	wait := c.cfg.Interval
 	for _, r := range leases.Rows {
+		if !r.Held() && c.keeper.Set().Get(r.Partition) == nil {
+			wait = min(wait, c.cfg.Interval/10)
+		}
 		if slices.Contains(desired, r.Partition) && c.keeper.Set().Get(r.Partition) == nil && r.Held() {
 			wait = min(wait, r.Left+5*time.Millisecond)
 		}
