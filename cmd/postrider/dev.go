@@ -239,16 +239,9 @@ func (d *dev) startWorkers(ctx context.Context) error {
 		if i > 0 {
 			cfg.http.HTTPAddr = "off"
 		}
-		var w worker
-		app := newWorker(ctx, cfg, &w)
-		if err := app.Err(); err != nil {
-			return rootCause(err)
-		}
-		start, cancel := context.WithTimeout(ctx, app.StartTimeout())
-		err := app.Start(start)
-		cancel()
+		app, w, err := startWorker(ctx, cfg)
 		if err != nil {
-			return rootCause(err)
+			return err
 		}
 		d.stops = append(d.stops, func() { //nolint:contextcheck // it runs when the context has ended
 			stop, cancel := context.WithTimeout(context.Background(), app.StopTimeout())

@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"go.uber.org/fx"
 	"golang.org/x/term"
 )
 
@@ -74,18 +75,26 @@ func (c *runCmd) Run(s *session) error {
 	})
 }
 
-// runWorker starts a worker, watches it, and stops it in good order.
-func runWorker(ctx context.Context, cfg workerConfig, watch func(context.Context, *worker)) error {
+// startWorker wires a worker and joins the cluster.
+func startWorker(ctx context.Context, cfg workerConfig) (*fx.App, *worker, error) {
 	var w worker
 	app := newWorker(ctx, cfg, &w)
 	if err := app.Err(); err != nil {
-		return rootCause(err)
+		return nil, nil, rootCause(err)
 	}
 	start, cancel := context.WithTimeout(ctx, app.StartTimeout())
-	err := app.Start(start)
-	cancel()
+	defer cancel()
+	if err := app.Start(start); err != nil {
+		return nil, nil, rootCause(err)
+	}
+	return app, &w, nil
+}
+
+// runWorker starts a worker, watches it, and stops it in good order.
+func runWorker(ctx context.Context, cfg workerConfig, watch func(context.Context, *worker)) error {
+	app, w, err := startWorker(ctx, cfg)
 	if err != nil {
-		return rootCause(err)
+		return err
 	}
 	if w.Monitor != nil {
 		cfg.log.Info("monitor", "url", w.Monitor.URL())
@@ -94,7 +103,7 @@ func runWorker(ctx context.Context, cfg workerConfig, watch func(context.Context
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		watch(watching, &w)
+		watch(watching, w)
 	}()
 	select {
 	case <-ctx.Done():
