@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/postrider/postrider/partition"
 )
 
@@ -22,6 +24,8 @@ type Config struct {
 	// DrainTimeout bounds how long work in flight may hold up a release.
 	// Defaults to 5 s.
 	DrainTimeout time.Duration
+	// Registerer receives the metrics. Defaults to none.
+	Registerer prometheus.Registerer
 	// Logger defaults to slog.Default.
 	Logger *slog.Logger
 }

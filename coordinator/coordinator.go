@@ -64,6 +64,7 @@ func New(cfg Config, beater *heartbeat.Beater, keeper *lease.Keeper, bell Bell, 
 		log: cfg.Logger.With("worker", beater.ID().String()), planned: make(chan struct{}),
 	}
 	c.state.Store(&State{})
+	c.register(cfg.Registerer)
 	return c, nil
 }
 
@@ -208,10 +209,11 @@ func (c *Coordinator) handOver(ctx context.Context, leases []*lease.Lease) {
 
 // release frees drained leases and rings.
 func (c *Coordinator) release(ctx context.Context, leases []*lease.Lease) {
-	if err := c.keeper.Release(ctx, leases); err != nil {
+	freed, err := c.keeper.Release(ctx, leases)
+	if err != nil {
 		c.log.Warn("release failed; the leases are left to their TTL", "error", err, "partitions", len(leases))
 		return
 	}
-	c.released.Add(int64(len(leases)))
+	c.released.Add(int64(freed))
 	c.bell.Ring()
 }

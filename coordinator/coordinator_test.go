@@ -5,12 +5,15 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/postrider/postrider/coordinator"
 	"github.com/postrider/postrider/heartbeat"
@@ -201,6 +204,38 @@ func (c *cluster) workers(t *testing.T) (n int, err error) {
 	t.Helper()
 	err = c.pool.QueryRow(t.Context(), `SELECT count(*) FROM outbox_workers`).Scan(&n)
 	return n, err
+}
+
+func TestMetricsFollowTheLeases(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	c := setup(t, 4, coordinator.Config{Registerer: registry})
+	a := c.join(t, nil)
+	c.shares(t, map[uuid.UUID]int{a.id: 4})
+	c.cfg.Registerer = nil
+	b := c.join(t, nil)
+	c.shares(t, map[uuid.UUID]int{a.id: 2, b.id: 2})
+	if err := a.stop(); err != nil {
+		t.Fatal(err)
+	}
+	want := `
+# HELP outbox_lease_acquired_total Leases that this worker took.
+# TYPE outbox_lease_acquired_total counter
+outbox_lease_acquired_total 4
+# HELP outbox_lease_lost_total Leases of this worker that ended because they could not be trusted any more.
+# TYPE outbox_lease_lost_total counter
+outbox_lease_lost_total 0
+# HELP outbox_lease_owned Leases that this worker holds.
+# TYPE outbox_lease_owned gauge
+outbox_lease_owned 0
+# HELP outbox_lease_released_total Leases that this worker gave back in good order.
+# TYPE outbox_lease_released_total counter
+outbox_lease_released_total 4
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "outbox_lease_acquired_total", "outbox_lease_lost_total",
+		"outbox_lease_owned", "outbox_lease_released_total"); err != nil {
+		t.Error(err)
+	}
 }
 
 // A partition is not released while work is inside: the heir waits for it.

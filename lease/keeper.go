@@ -124,8 +124,9 @@ func (k *Keeper) Disown(ctx context.Context) error {
 }
 
 // Release gives back leases that have been drained: it ends them here first and
-// then frees their rows. A failed release leaves the rows to their TTL.
-func (k *Keeper) Release(ctx context.Context, leases []*Lease) error {
+// then frees their rows, and tells how many those were. A failed release leaves
+// the rows to their TTL.
+func (k *Keeper) Release(ctx context.Context, leases []*Lease) (freed int, err error) {
 	var mine []*Lease
 	for _, l := range leases {
 		ended := l.ctx.Err() != nil
@@ -135,8 +136,8 @@ func (k *Keeper) Release(ctx context.Context, leases []*Lease) error {
 		}
 	}
 	if len(mine) == 0 {
-		return nil
+		return 0, nil
 	}
-	_, err := k.store.Release(ctx, k.owner, mine)
-	return err
+	ids, err := k.store.Release(ctx, k.owner, mine)
+	return len(ids), err
 }

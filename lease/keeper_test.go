@@ -189,8 +189,8 @@ func TestReleaseWaitsForNothingAndFreesAtOnce(t *testing.T) {
 	for _, l := range held {
 		waitFor(t, "the drain", l.Drain())
 	}
-	if err := first.Release(t.Context(), held); err != nil {
-		t.Fatal(err)
+	if freed, err := first.Release(t.Context(), held); err != nil || freed != 2 {
+		t.Fatalf("%d freed: %v", freed, err)
 	}
 	if cause := context.Cause(held[0].Context()); !errors.Is(cause, lease.ErrReleased) {
 		t.Errorf("ended with %v, want %v", cause, lease.ErrReleased)
@@ -208,8 +208,8 @@ func TestStaleReleaseChangesNothing(t *testing.T) {
 	stale := b.acquire(t, old, 0)
 	b.expire(t)
 	fresh := b.acquire(t, b.keeper(t, lease.Config{}), 0)
-	if err := old.Release(t.Context(), stale); err != nil {
-		t.Fatal(err)
+	if freed, err := old.Release(t.Context(), stale); err != nil || freed != 0 {
+		t.Fatalf("%d freed: %v", freed, err)
 	}
 	snapshot, err := b.store.Snapshot(t.Context())
 	if err != nil {

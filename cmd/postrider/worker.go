@@ -274,9 +274,9 @@ func newRelay(ctx context.Context, lc fx.Lifecycle, cfg workerConfig, store *del
 	return delivery.NewRelay(c, store, publisher, b.work)
 }
 
-func newCoordinator(cfg workerConfig, beater *heartbeat.Beater, keeper *lease.Keeper, relay *delivery.Relay, b *bells) (*coordinator.Coordinator, error) {
+func newCoordinator(cfg workerConfig, beater *heartbeat.Beater, keeper *lease.Keeper, relay *delivery.Relay, b *bells, registry *prometheus.Registry) (*coordinator.Coordinator, error) {
 	c := cfg.worker.coordinator()
-	c.Logger = cfg.log
+	c.Registerer, c.Logger = registry, cfg.log
 	var made *coordinator.Coordinator
 	deliver := relay.Run
 	if cfg.once {
