@@ -255,8 +255,10 @@ func (d *dev) startWorkers(ctx context.Context) error {
 		}
 		go func() {
 			select {
-			case <-app.Wait():
-				d.broken <- errors.Join(errors.New("a worker ended"), w.Failure.get())
+			case <-app.Wait(): // a signal, which is the session's matter, or a failure
+				if err := w.Failure.get(); err != nil {
+					d.broken <- fmt.Errorf("a worker ended: %w", err)
+				}
 			case <-ctx.Done():
 			}
 		}()
@@ -268,9 +270,10 @@ func (d *dev) startWorkers(ctx context.Context) error {
 	return nil
 }
 
-// work subscribes, produces, and reports.
-func (d *dev) work(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
+// work subscribes, produces, and reports. When it is interrupted, producing ends
+// and what was committed is still received.
+func (d *dev) work(interrupt context.Context) error {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(interrupt))
 	defer cancel(nil)
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -282,6 +285,9 @@ func (d *dev) work(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	})
+	producing, stopProducing := context.WithCancel(ctx)
+	defer context.AfterFunc(interrupt, stopProducing)()
+	defer stopProducing()
 	ready := make(chan struct{})
 	filter, err := eventsFilter(d.cmd.Subject)
 	if err != nil {
@@ -298,19 +304,21 @@ func (d *dev) work(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if err := d.produce(ctx); err != nil {
+	if err := d.produce(producing); err != nil {
 		return errors.Join(err, d.report())
 	}
 	d.ledger.Finish()
-	err = d.drained(ctx)
-	if report := d.report(); report != nil || d.cmd.ExitWhenDrained {
-		return errors.Join(err, report)
+	err = d.drained(ctx, interrupt)
+	if report := errors.Join(err, d.report()); report != nil || d.cmd.ExitWhenDrained || interrupt.Err() != nil {
+		return report
 	}
-	if err == nil {
-		d.say("Everything was received. The monitor stays up; Ctrl-C ends.")
-		<-ctx.Done()
+	d.say("Everything was received. The monitor stays up; Ctrl-C ends.")
+	select {
+	case <-interrupt.Done():
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	return nil
 }
 
 func (d *dev) receive(msg jetstream.Msg) error {
@@ -328,19 +336,26 @@ func (d *dev) receive(msg jetstream.Msg) error {
 	return nil
 }
 
-// drained waits until everything was received, and says how far it is.
-func (d *dev) drained(ctx context.Context) error {
+// drainGrace is how long an interrupted run waits for what is under way.
+const drainGrace = 15 * time.Second
+
+// drained waits until everything was received, and says how far it is. After an
+// interruption it waits for drainGrace.
+func (d *dev) drained(ctx, interrupt context.Context) error {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
+	interrupted := interrupt.Done()
+	var late <-chan time.Time
 	for {
 		select {
 		case <-d.checker.Drained():
 			return nil
 		case <-ctx.Done():
-			if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
-				return cause
-			}
-			return nil
+			return context.Cause(ctx)
+		case <-interrupted:
+			interrupted, late = nil, time.After(drainGrace)
+		case <-late:
+			return fmt.Errorf("interrupted: not everything was received within %s", drainGrace)
 		case <-ticker.C:
 			r := d.checker.Report()
 			d.say("received %d of %d", r.Received, r.Committed)
