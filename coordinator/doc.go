@@ -17,7 +17,10 @@
 //   - A partition is released only after everything in flight under its lease
 //     has been settled, so that a planned handover causes neither a duplicate
 //     nor a pause longer than the work in flight.
+//   - Each partition is released as soon as it is idle, together with those that
+//     are idle then; none waits for a slower one.
 //   - The heir's doorbell is rung after the release, never before.
+//   - An acquisition is not cut by a stop: what the database grants is known here.
 //   - A worker that is not a member by the database's clock acquires nothing; it
 //     keeps what it holds.
 //   - Stopping drains everything, releases it, deletes the worker's row and only

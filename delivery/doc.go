@@ -39,10 +39,15 @@
 // # Failures
 //
 // The publisher gives each message one Outcome (see Kind). An outage pauses
-// claiming with growing waits; a configuration error stops the relay with an
-// error that names the setting. A mark whose outcome is unknown is resolved by
-// claiming again: rows that are still there are published again under the same
-// message id, which the broker drops within its window.
+// claiming with growing waits; while other partitions flow, only the partition
+// that failed pauses. A configuration error stops the relay with an error that
+// names the setting. An event whose row is unfit fails by itself.
+//
+// A mark that fails for several partitions together is made for each alone, and
+// repeated while the lease is trusted; repeating it counts nothing twice. When
+// it stays without answer, rows that are still there are claimed again and
+// published under the same message id, which the broker drops within its window.
+// A drain waits for what was sent: the rest of a batch is left to the heir.
 //
 // Another ordering or another way to publish is another claim statement and
 // another Publisher: Relay knows neither sequences' order nor acknowledgements.
