@@ -29,13 +29,13 @@
 //
 // # Failures
 //
-// A renewal that fails changes nothing; trust runs out by itself. A row that
-// somebody else holds locked is passed over, and only its lease runs out. The
-// answer to an acquisition may be lost: a worker that ends frees every row that
-// still carries its name (Disown). A renewal
-// that finds another epoch in the row ends the lease at once. A release that
-// fails leaves the row to its TTL. A writer whose compare-and-set finds no row
-// was fenced: it must drop what it did and end the lease with Lost.
+// A renewal that fails changes nothing; trust runs out by itself. A renewal that
+// finds another epoch in the row ends the lease at once. A row that somebody else
+// holds locked is passed over, and only its lease runs out. A release that fails
+// leaves the row to its TTL. The answer to an acquisition may be lost: a worker
+// that ends frees every row that still carries its name (Disown). A writer whose
+// compare-and-set finds no row was fenced: it must drop what it did and end the
+// lease with Lost.
 //
 // # Without leasing
 //
