@@ -24,63 +24,60 @@ func (c *Coordinator) reconcile(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return c.cfg.Interval / 4, err
 	}
-	plan := c.plan(workers, leases)
-	if plan == nil {
+	plan, member := c.plan(workers, leases)
+	if !member {
 		c.log.Warn("not a member by the database's clock; waiting for the next heartbeat")
 		return c.cfg.Interval / 4, nil
 	}
-	c.giveUp(ctx, plan)
-	if err := c.take(ctx, plan); err != nil {
+	var owned []partition.ID
+	for _, l := range c.keeper.Set().Held() {
+		owned = append(owned, l.Partition)
+	}
+	missing, surplus := plan.Diff(c.beater.ID(), owned)
+	c.giveUp(ctx, surplus)
+	if err := c.take(ctx, missing); err != nil {
 		return c.cfg.Interval / 4, err
 	}
-	return c.wait(plan, leases), nil
+	return c.wait(plan.Desired(c.beater.ID()), leases), nil
 }
 
-// plan returns this worker's partitions; nil means that it is no member.
-func (c *Coordinator) plan(workers heartbeat.Snapshot, leases lease.Snapshot) []partition.ID {
+// plan shares the partitions among the members; false means that this worker is
+// none of them.
+func (c *Coordinator) plan(workers heartbeat.Snapshot, leases lease.Snapshot) (partition.Plan, bool) {
 	members := workers.Members()
 	if !slices.Contains(members, c.beater.ID()) {
-		return nil
+		return nil, false
 	}
 	plan := partition.Assign(c.cfg.Strategy, partition.Snapshot{
 		Workers: members, Count: partition.Count(len(leases.Rows)), Owners: leases.Owners(),
 	})
-	desired := slices.Clone(plan[c.beater.ID()])
-	if desired == nil {
-		desired = []partition.ID{}
-	}
-	c.state.Store(&State{Members: len(members), Desired: desired})
-	return desired
+	c.state.Store(&State{Members: len(members), Desired: plan.Desired(c.beater.ID())})
+	return plan, true
 }
 
-// giveUp hands over, in the background, what the plan gives to others.
-func (c *Coordinator) giveUp(ctx context.Context, desired []partition.ID) {
-	var surplus []*lease.Lease
-	for _, l := range c.keeper.Set().Held() {
-		if !slices.Contains(desired, l.Partition) && !l.Draining() {
+// giveUp hands over, in the background, what the plan gives to others and is not
+// being handed over already.
+func (c *Coordinator) giveUp(ctx context.Context, surplus []partition.ID) {
+	var leaving []*lease.Lease
+	for _, id := range surplus {
+		if l := c.keeper.Set().Get(id); l != nil && !l.Draining() {
 			l.Drain()
-			surplus = append(surplus, l)
+			leaving = append(leaving, l)
 		}
 	}
-	if len(surplus) == 0 {
+	if len(leaving) == 0 {
 		return
 	}
-	c.log.Info("giving up partitions", "partitions", len(surplus))
+	c.log.Info("giving up partitions", "partitions", len(leaving))
 	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*c.cfg.DrainTimeout)
 	c.handing.Go(func() {
 		defer cancel()
-		c.handOver(work, surplus)
+		c.handOver(work, leaving)
 	})
 }
 
 // take acquires what the plan gives to this worker, where it is free.
-func (c *Coordinator) take(ctx context.Context, desired []partition.ID) error {
-	var missing []partition.ID
-	for _, id := range desired {
-		if c.keeper.Set().Get(id) == nil {
-			missing = append(missing, id)
-		}
-	}
+func (c *Coordinator) take(ctx context.Context, missing []partition.ID) error {
 	if len(missing) == 0 {
 		return nil
 	}
@@ -102,7 +99,7 @@ func (c *Coordinator) take(ctx context.Context, desired []partition.ID) error {
 	}
 	if len(taken) > 0 {
 		c.acquired.Add(int64(len(taken)))
-		c.log.Info("acquired partitions", "partitions", len(taken), "desired", len(desired))
+		c.log.Info("acquired partitions", "partitions", len(taken), "missing", len(missing))
 	}
 	return nil
 }

@@ -27,20 +27,6 @@ type Backlog struct {
 	Partitions []PartitionBacklog
 }
 
-// Total adds the partitions up; OldestPending is the largest.
-func (b Backlog) Total() PartitionBacklog {
-	var t PartitionBacklog
-	for _, p := range b.Partitions {
-		t.Pending += p.Pending
-		t.Failed += p.Failed
-		t.Blocked += p.Blocked
-		t.Dead += p.Dead
-		t.Scheduled += p.Scheduled
-		t.OldestPending = max(t.OldestPending, p.OldestPending)
-	}
-	return t
-}
-
 // Backlog counts the outbox. It reads every row's index entry, so callers that
 // show it often keep it for a while.
 func (s *Store) Backlog(ctx context.Context) (Backlog, error) {

@@ -88,17 +88,6 @@ func (l *Lease) Valid() bool {
 	return true
 }
 
-// Remaining is how long the lease is still trusted without a renewal; ok is
-// false when there is no such limit.
-func (l *Lease) Remaining() (left time.Duration, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.trusted.IsZero() {
-		return 0, false
-	}
-	return time.Until(l.trusted), true
-}
-
 // Enter begins a piece of work under the lease. It refuses when the lease has
 // ended or is being drained. Every successful Enter needs one Leave.
 func (l *Lease) Enter() bool {
