@@ -32,6 +32,8 @@ type State struct {
 	// Desired and Owned are this worker's partitions.
 	Desired []partition.ID
 	Owned   []partition.ID
+	// Frozen tells that nobody may hold a partition now.
+	Frozen bool
 	// Acquired, Released and Lost count leases since the start.
 	Acquired, Released, Lost int64
 }
@@ -77,6 +79,9 @@ func (c *Coordinator) State() State {
 	s.Acquired, s.Released, s.Lost = c.acquired.Load(), c.released.Load(), c.lost.Load()
 	return s
 }
+
+// Members is the number of workers that took part in the last plan.
+func (c *Coordinator) Members() int { return c.state.Load().Members }
 
 // Planned is closed when the first plan has been carried out.
 func (c *Coordinator) Planned() <-chan struct{} { return c.planned }

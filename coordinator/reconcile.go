@@ -48,6 +48,10 @@ func (c *Coordinator) plan(workers heartbeat.Snapshot, leases lease.Snapshot) (p
 	if !slices.Contains(members, c.beater.ID()) {
 		return nil, false
 	}
+	if leases.Frozen { // somebody changes what partitions are
+		c.state.Store(&State{Members: len(members), Frozen: true})
+		return nil, true
+	}
 	plan := partition.Assign(c.cfg.Strategy, partition.Snapshot{
 		Workers: members, Count: partition.Count(len(leases.Rows)), Owners: leases.Owners(),
 	})

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/postrider/postrider/partition"
 )
 
 // carried is a batch on its way to the mark, with what it takes of the window.
@@ -27,7 +29,7 @@ func (r *Relay) carry(ctx context.Context, found Claim) {
 	var publishing sync.WaitGroup
 	for _, b := range found.Batches {
 		c := carried{messages: len(b.Messages)}
-		if err != nil {
+		if err != nil || !r.suspected(ctx, b) {
 			r.refund(&reserved, 0)
 			r.settled(b, c.messages, 0)
 			continue
@@ -113,11 +115,27 @@ func attach(b Batch, events map[int64]*Event, cutAt int64) (Batch, int64) {
 	return b, bytes
 }
 
+// suspected notes durably what a partition that is carried one by one is about to
+// do; true: go on.
+func (r *Relay) suspected(ctx context.Context, b Batch) bool {
+	if !r.careful(b.Lease) || len(b.Messages) == 0 {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
+	defer cancel()
+	err := r.store.Suspect(ctx, b.Lease, b.Messages[0].Sequence)
+	if err != nil && ctx.Err() == nil {
+		r.unpublished(b.Lease.Partition, err)
+	}
+	return err == nil
+}
+
 // publish gives every message of the batch its outcome. What need not be
 // published is decided here; the rest is the publisher's.
 func (r *Relay) publish(b Batch) Result {
+	b.Order, b.Policy = r.cfg.Ordering, r.cfg.Failure
 	outcomes := make([]Outcome, len(b.Messages))
-	var send Batch
+	send := Batch{Lease: b.Lease, Order: b.Order, Policy: b.Policy}
 	var index []int
 	held := map[string]bool{} // streams that go no further in this batch
 	for i, m := range b.Messages {
@@ -131,18 +149,28 @@ func (r *Relay) publish(b Batch) Result {
 			continue
 		}
 		outcomes[i] = *o
-		if o.Kind != Skipped {
+		if o.Kind != Skipped && !b.Policy.passes() {
 			held[m.Stream] = true
+		}
+		if (o.Kind == Retry || o.Kind == Permanent) && b.Policy.halts() {
+			break // the rest of the partition waits
 		}
 	}
 	if len(index) > 0 {
-		send.Lease = b.Lease
 		for i, o := range r.publisher.Publish(b.Lease.Context(), send) {
 			outcomes[index[i]] = o
 		}
 	}
 	r.observe(b, outcomes)
-	return Result{Batch: b, Outcomes: outcomes}
+	b.More = b.More || leftOver(outcomes)
+	return Result{Batch: b, Outcomes: outcomes, Careful: r.careful(b.Lease)}
+}
+
+// leftOver tells whether the publisher took a part of the batch and left the rest
+// for no fault of anybody.
+func leftOver(outcomes []Outcome) bool {
+	last := len(outcomes) - 1
+	return last > 0 && outcomes[0].Kind != Unresolved && outcomes[last].Kind == Unresolved && outcomes[last].Err == nil
 }
 
 // triage returns the outcome of a message that need not be sent; nil: send it.
@@ -201,11 +229,20 @@ func (r *Relay) observe(b Batch, outcomes []Outcome) {
 	if published > 0 {
 		r.flows(b.Lease.Partition)
 	}
-	r.unresolved(b, unresolved)
+	if errors.Is(unresolved, ErrUnknown) || errors.Is(unresolved, ErrFenced) {
+		r.forget(b.Lease.Partition)
+	}
+	if errors.Is(unresolved, ErrFenced) {
+		r.stats.refused.Add(1)
+		r.log.Warn("fenced by the stream: the partition has a newer owner", "partition", b.Lease.Partition, "epoch", b.Lease.Epoch, "error", unresolved)
+		b.Lease.Lost()
+		return
+	}
+	r.unresolved(b.Lease.Partition, unresolved)
 }
 
 // unresolved reacts to a failure that no message caused.
-func (r *Relay) unresolved(b Batch, err error) {
+func (r *Relay) unresolved(id partition.ID, err error) {
 	switch {
 	case err == nil: // nothing failed, or the lease ended
 	case errors.Is(err, ErrConfiguration):
@@ -215,6 +252,6 @@ func (r *Relay) unresolved(b Batch, err error) {
 		default:
 		}
 	default:
-		r.unpublished(b.Lease.Partition, err)
+		r.unpublished(id, err)
 	}
 }

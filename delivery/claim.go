@@ -4,12 +4,36 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
+)
+
+// Ask says what to claim of one partition.
+type Ask struct {
+	Lease *lease.Lease
+	// After is the partition's cursor: ready rows up to it are not looked at.
+	After int64
+	// Most is the most rows.
+	Most int
+}
+
+// Limits bound a claim over all partitions.
+type Limits struct {
+	// Total is the most rows.
+	Total int
+	// UpTo is the highest sequence that may be claimed: the watermark.
+	UpTo int64
+}
+
+// unbounded claims whatever is visible, and nowhere is before every sequence.
+const (
+	unbounded int64 = math.MaxInt64
+	nowhere   int64 = math.MinInt64
 )
 
 // Claim is what one round trip found.
@@ -19,47 +43,59 @@ type Claim struct {
 	ReadUpTo string
 }
 
-const insertPosition = `SELECT pg_current_wal_insert_lsn()::text`
-
-// Claim reads the next undelivered rows of the leases' partitions: at most
-// perPartition of each and at most total, the first leases first. It writes
-// nothing; the lease is what keeps others away.
+// Claim reads the next undelivered rows of the partitions asked for, the first
+// ones first. It writes nothing; the lease is what keeps others away.
 //
 // Parked rows are read before ready ones: a row that shows in the earlier
 // snapshot has its predecessors in the later one.
-func (s *Store) Claim(ctx context.Context, leases []*lease.Lease, perPartition, total int) (Claim, error) {
-	ids := make([]partition.ID, len(leases))
-	byID := make(map[partition.ID]*lease.Lease, len(leases))
-	for i, l := range leases {
-		ids[i], byID[l.Partition] = l.Partition, l
+func (s *Store) Claim(ctx context.Context, asks []Ask, limits Limits, policy FailurePolicy) (Claim, error) {
+	ids, after, most := make([]partition.ID, len(asks)), make([]int64, len(asks)), make([]int32, len(asks))
+	for i, a := range asks {
+		ids[i], after[i], most[i] = a.Lease.Partition, a.After, int32(a.Most) //nolint:gosec // at most 10,000
 	}
 	var parked, ready []row
 	var c Claim
+	var era int
 	batch := &pgx.Batch{}
 	batch.Queue(planning)
-	batch.Queue(s.claimParked, ids, perPartition, total).Query(collectClaimed(&parked, true))
-	batch.Queue(s.claimReady, ids, perPartition, total).Query(collectClaimed(&ready, false))
-	batch.Queue(insertPosition).QueryRow(func(row pgx.Row) error { return row.Scan(&c.ReadUpTo) })
+	if policy.passes() {
+		batch.Queue(s.claimDue, ids, most, limits.Total).Query(collectClaimed(&parked, true))
+	} else {
+		batch.Queue(s.claimParked, ids, most, limits.Total, policy.skipsDead()).Query(collectClaimed(&parked, true))
+	}
+	batch.Queue(s.claimReady, ids, after, most, limits.Total, limits.UpTo,
+		policy.halts(), policy.passes(), policy.skipsDead()).Query(collectClaimed(&ready, false))
+	batch.Queue(s.position).QueryRow(func(row pgx.Row) error { return row.Scan(&c.ReadUpTo, &era) })
 	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
 		return Claim{}, fmt.Errorf("claim: %w", err)
 	}
-	room := total
-	joined := join(dueOnly(parked), ready, perPartition, len(ready) >= total)
-	for _, id := range ids { // the first leases first
-		rows := joined[id]
-		take := min(len(rows), perPartition, room)
+	if !policy.passes() {
+		parked = dueOnly(parked)
+	}
+	c.Batches = share(asks, join(asks, parked, ready, len(ready) >= limits.Total), limits.Total, era,
+		len(ready) >= limits.Total || len(parked) >= limits.Total)
+	return c, nil
+}
+
+// share makes the batches, the first ones asked for first, sorted by partition.
+func share(asks []Ask, rows map[partition.ID][]row, room, era int, cut bool) []Batch {
+	var batches []Batch
+	for _, a := range asks {
+		found := rows[a.Lease.Partition]
+		take := min(len(found), a.Most, room)
 		if take == 0 {
 			continue
 		}
 		room -= take
-		b := Batch{Lease: byID[id], More: take < len(rows) || take >= perPartition || len(ready) >= total || len(parked) >= total}
-		for _, r := range rows[:take] {
+		b := Batch{Lease: a.Lease, More: take < len(found) || take >= a.Most || cut}
+		for _, r := range found[:take] {
+			r.Era = era
 			b.Messages = append(b.Messages, Message{Pointer: r.Pointer})
 		}
-		c.Batches = append(c.Batches, b)
+		batches = append(batches, b)
 	}
-	slices.SortFunc(c.Batches, func(a, b Batch) int { return cmp.Compare(a.Lease.Partition, b.Lease.Partition) })
-	return c, nil
+	slices.SortFunc(batches, func(a, b Batch) int { return cmp.Compare(a.Lease.Partition, b.Lease.Partition) })
+	return batches
 }
 
 type row struct {
@@ -106,14 +142,18 @@ func bySequence(a, b row) int {
 // join merges the two claims into one ascending list a partition. When the
 // ready rows of a partition may have been cut, a parked row behind the last of
 // them waits: a ready row before it could be missing here.
-func join(parked, ready []row, perPartition int, cut bool) map[partition.ID][]row {
+func join(asks []Ask, parked, ready []row, cut bool) map[partition.ID][]row {
+	most := make(map[partition.ID]int, len(asks))
+	for _, a := range asks {
+		most[a.Lease.Partition] = a.Most
+	}
 	rows := map[partition.ID][]row{}
 	for _, c := range ready {
 		rows[c.Partition] = append(rows[c.Partition], c)
 	}
 	last := map[partition.ID]int64{}
 	for id, list := range rows {
-		if cut || len(list) >= perPartition {
+		if cut || len(list) >= most[id] {
 			for _, c := range list {
 				last[id] = max(last[id], c.Sequence)
 			}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/postrider/postrider/lease/leasetest"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -45,7 +46,8 @@ func TestJoin(t *testing.T) {
 		"a partition reached its limit":   {2, false, map[partition.ID][]int64{0: {5, 7, 9}, 1: {3}}},
 		"the claim reached its own limit": {10, true, map[partition.ID][]int64{0: {5, 7, 9}}},
 	} {
-		got := join(slices.Clone(parked), slices.Clone(ready), c.perPartition, c.cut)
+		asks := []Ask{{Lease: leasetest.Held(0, 1), Most: c.perPartition}, {Lease: leasetest.Held(1, 1), Most: c.perPartition}}
+		got := join(asks, slices.Clone(parked), slices.Clone(ready), c.cut)
 		for id := range partition.ID(2) {
 			if !slices.Equal(sequences(got[id]), c.want[id]) {
 				t.Errorf("%s: partition %d gets %v, want %v", name, id, sequences(got[id]), c.want[id])

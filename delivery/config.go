@@ -29,8 +29,24 @@ type Config struct {
 	PollInterval time.Duration
 	// StatementTimeout bounds each round trip to the database. Defaults to 30 s.
 	StatementTimeout time.Duration
-	// Retry says when failed messages are tried again.
-	Retry RetryPolicy
+	// Retry says when failed messages are tried again, Failure what waits for
+	// them meanwhile.
+	Retry   RetryPolicy
+	Failure FailurePolicy
+	// Ordering is what first publications keep in order. Defaults to
+	// OrderPartition, which rests on CheckStrict.
+	Ordering Ordering
+	// Lost says what is done about acknowledged messages that the stream does not
+	// hold any more. Defaults to LostRepublish.
+	Lost Lost
+	// ExtentInterval is how often the stream is asked whether it still holds what
+	// it acknowledged; at least 100 ms. Defaults to 10 s. A new owner asks in any
+	// case.
+	ExtentInterval time.Duration
+	// SweepInterval is how often a partition is claimed from its beginning instead
+	// of its cursor, for rows that should not be there; at least 100 ms. Defaults
+	// to 30 s.
+	SweepInterval time.Duration
 	// CacheSize is how many rehydrated events of failed rows are kept for their
 	// next attempt. Defaults to 1024; large payloads are never kept.
 	CacheSize int
@@ -65,6 +81,19 @@ func (c Config) WithDefaults() Config {
 	if c.Retry == (RetryPolicy{}) {
 		c.Retry = DefaultRetryPolicy()
 	}
+	c.Failure = c.Failure.withDefaults()
+	if c.Ordering == "" {
+		c.Ordering = OrderPartition
+	}
+	if c.Lost == "" {
+		c.Lost = LostRepublish
+	}
+	if c.ExtentInterval == 0 {
+		c.ExtentInterval = 10 * time.Second
+	}
+	if c.SweepInterval == 0 {
+		c.SweepInterval = 30 * time.Second
+	}
 	if c.CacheSize == 0 {
 		c.CacheSize = 1024
 	}
@@ -89,6 +118,14 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: Window must be at least BatchSize (%d), got %d", ErrConfig, c.BatchSize, c.Window)
 	case c.WindowBytes < 1<<20:
 		return fmt.Errorf("%w: WindowBytes must be at least 1 MiB, got %d", ErrConfig, c.WindowBytes)
+	case c.Ordering != OrderPartition && c.Ordering != OrderStream:
+		return fmt.Errorf("%w: Ordering must be partition or stream, got %q", ErrConfig, c.Ordering)
+	case c.Lost != LostRepublish && c.Lost != LostReport:
+		return fmt.Errorf("%w: Lost must be republish or report, got %q", ErrConfig, c.Lost)
+	case c.ExtentInterval < 100*time.Millisecond:
+		return fmt.Errorf("%w: ExtentInterval must be at least 100ms, got %s", ErrConfig, c.ExtentInterval)
+	case c.SweepInterval < 100*time.Millisecond:
+		return fmt.Errorf("%w: SweepInterval must be at least 100ms, got %s", ErrConfig, c.SweepInterval)
 	case c.MaxPayload < 1:
 		return fmt.Errorf("%w: MaxPayload must be above 0, got %d", ErrConfig, c.MaxPayload)
 	case c.PollInterval < time.Millisecond || c.PollInterval > time.Minute:

@@ -44,7 +44,7 @@ func TestAStaleOwnersMarksAreRefused(t *testing.T) {
 	}
 	defer publisher.Close()
 	g := gate{publisher, make(chan struct{}), make(chan struct{})}
-	r, err := delivery.NewRelay(delivery.Config{Logger: testLogger(t)}, b.store, g, b.bell)
+	r, err := delivery.NewRelay(delivery.Config{Ordering: delivery.OrderStream, Logger: testLogger(t)}, b.store, g, b.bell)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestALateCommitIsNotSkipped(t *testing.T) {
 		t.Fatalf("the late one has sequence %d, not below %d", late, early)
 	}
 	b.acquireAll(t, b.keeper)
-	b.start(t, b.relay(t, delivery.Config{}))
+	b.start(t, b.relay(t, delivery.Config{Ordering: delivery.OrderStream}))
 	b.until(t, `SELECT count(*) FROM outbox_messages WHERE state = 'published'`, 1)
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)

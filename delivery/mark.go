@@ -16,7 +16,6 @@ type marks struct {
 	partitions []partition.ID
 	sequences  []int64
 	stream     []*int64
-	attempts   []int32
 	generation []int32
 }
 
@@ -37,6 +36,9 @@ type leaseKeys struct {
 	partitions []partition.ID
 	epochs     []int64
 	delivered  []int64
+	fence      []int64
+	stream     []int64
+	careful    []bool
 }
 
 // settlement is everything one transaction writes for several partitions.
@@ -47,6 +49,7 @@ type settlement struct {
 	park           parks
 	promoted       []partition.ID
 	promotedStream []string
+	skipDead       bool
 }
 
 // Mark settles the results in one transaction: published and skipped rows are
@@ -70,8 +73,8 @@ func (s *Store) Mark(ctx context.Context, results []Result, retry RetryPolicy, r
 	batch := &pgx.Batch{}
 	batch.Queue(`SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '2s', true)`)
 	mark := func(sql string, m marks) {
-		batch.Queue(sql, st.owner, st.all.partitions, st.all.epochs, st.all.delivered,
-			m.partitions, m.sequences, m.stream, m.attempts, m.generation).Query(note)
+		batch.Queue(sql, st.owner, st.all.partitions, st.all.epochs, st.all.delivered, st.all.fence, st.all.stream, st.all.careful,
+			m.partitions, m.sequences, m.stream, m.generation).Query(note)
 	}
 	if len(st.parked.partitions) == 0 || len(st.ready.partitions) > 0 {
 		mark(s.markReady, st.ready)
@@ -84,7 +87,7 @@ func (s *Store) Mark(ctx context.Context, results []Result, retry RetryPolicy, r
 			p.partitions, p.sequences, p.attempts, p.counted, p.delay, p.dead, p.blocked, p.reason).Query(note)
 	}
 	if len(st.promoted) > 0 {
-		batch.Queue(s.promote, st.owner, st.all.partitions, st.all.epochs, st.promoted, st.promotedStream)
+		batch.Queue(s.promote, st.owner, st.all.partitions, st.all.epochs, st.promoted, st.promotedStream, st.skipDead)
 	}
 	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, fmt.Errorf("mark: %w", err)
@@ -105,12 +108,15 @@ func settle(results []Result, retry RetryPolicy, random func() float64) settleme
 		if !l.Solo() {
 			st.owner = &l.Owner
 		}
-		var delivered int64
+		st.skipDead = st.skipDead || r.Batch.Policy.skipsDead()
+		var delivered, fence, stream int64
 		for i, o := range r.Outcomes {
 			m := r.Batch.Messages[i]
 			switch o.Kind {
 			case Published, Skipped:
 				delivered = max(delivered, m.Sequence)
+				fence = max(fence, int64(o.FenceSequence))    //nolint:gosec // a stream's sequence never reaches 2^63
+				stream = max(stream, int64(o.StreamSequence)) //nolint:gosec // a stream's sequence never reaches 2^63
 				st.finish(m, o)
 			case Retry, Permanent, Behind, Scheduled:
 				st.shelve(m, o, retry, random)
@@ -120,6 +126,9 @@ func settle(results []Result, retry RetryPolicy, random func() float64) settleme
 		st.all.partitions = append(st.all.partitions, l.Partition)
 		st.all.epochs = append(st.all.epochs, l.Epoch)
 		st.all.delivered = append(st.all.delivered, delivered)
+		st.all.fence = append(st.all.fence, fence)
+		st.all.stream = append(st.all.stream, stream)
+		st.all.careful = append(st.all.careful, r.Careful)
 	}
 	return st
 }
@@ -133,7 +142,6 @@ func (st *settlement) finish(m Message, o Outcome) {
 	}
 	into.partitions = append(into.partitions, m.Partition)
 	into.sequences = append(into.sequences, m.Sequence)
-	into.attempts = append(into.attempts, int32(m.Attempts))       //nolint:gosec // bounded by the retry policy
 	into.generation = append(into.generation, int32(m.Generation)) //nolint:gosec // read from an int column
 	if o.Kind == Skipped {
 		into.stream = append(into.stream, nil)
@@ -147,7 +155,7 @@ func (st *settlement) shelve(m Message, o Outcome, retry RetryPolicy, random fun
 	if m.Parked && o.Kind == Behind {
 		return // it lies there already
 	}
-	if o.Kind == Behind { // what it waits for may have gone meanwhile
+	if o.Kind == Behind || o.Kind == Permanent { // what it waits for may have gone; or what waits may pass a dead one
 		st.promoted = append(st.promoted, m.Partition)
 		st.promotedStream = append(st.promotedStream, m.Stream)
 	}

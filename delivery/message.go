@@ -14,6 +14,9 @@ type Pointer struct {
 	Partition  partition.ID
 	Sequence   int64
 	Generation int
+	// Era is added to the generation that consumers see: it rises when the
+	// database turns out to have forgotten what was published.
+	Era int
 	// Attempts counts the failed deliveries so far.
 	Attempts int
 	Stream   string
@@ -59,6 +62,10 @@ type Batch struct {
 	Messages []Message
 	// More tells that the claim was cut by its limit.
 	More bool
+	// Order is what must be published in order.
+	Order Ordering
+	// Policy says what a failed message holds up.
+	Policy FailurePolicy
 }
 
 // Kind is what became of a message.
@@ -88,6 +95,9 @@ type Outcome struct {
 	Kind Kind
 	// StreamSequence is where the message lies in the stream, when Published.
 	StreamSequence uint64
+	// FenceSequence is where the control message lies that closes the message's
+	// batch, when Published in fenced mode.
+	FenceSequence uint64
 	// Duplicate tells that the stream already held the message.
 	Duplicate bool
 	// Err says why, for Retry, Permanent and Unresolved.
@@ -98,4 +108,7 @@ type Outcome struct {
 type Result struct {
 	Batch    Batch
 	Outcomes []Outcome
+	// Careful tells that the messages of the partition are carried one by one:
+	// settling them does not yet prove that the crashes before are over.
+	Careful bool
 }

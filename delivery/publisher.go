@@ -2,21 +2,68 @@ package delivery
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+
+	"github.com/google/uuid"
+
+	"github.com/postrider/postrider/lease"
 )
 
 // Publisher publishes the messages of one partition.
 //
-// Publish returns one outcome for each message of the batch, in order. It must
-// not publish a message before every earlier message of its stream has been
-// acknowledged or was published before, and it must stop when ctx ends: what
-// has no definite answer by then is Unresolved. It is called for many
-// partitions at once, but for one partition never twice at a time.
+// It is called for many partitions at once, but for one partition never twice
+// at a time.
 type Publisher interface {
+	// Take makes the publisher ready to publish the partition under that lease:
+	// once for each lease before anything is published, and again after an
+	// outcome that wraps ErrUnknown. When it returns, nothing that was sent for
+	// the partition before can be stored any more, as far as the publisher's mode
+	// promises that.
+	Take(ctx context.Context, l *lease.Lease) (Standing, error)
+
+	// Publish returns one outcome for each message of the batch, in order. It
+	// must keep the batch's Order, must not let a message pass a failed one that
+	// the batch's Policy lets it wait for, and must stop when ctx ends: what has
+	// no definite answer by then is Unresolved.
 	Publish(ctx context.Context, b Batch) []Outcome
+
+	// Extent returns the positions of the stream's first and last message; both
+	// are 0 for an empty stream that never held any.
+	Extent(ctx context.Context) (first, last uint64, err error)
 }
 
-// Sentinels that a publisher wraps into the Err of Unresolved outcomes.
+// Standing is what a publisher found when it took a partition.
+type Standing struct {
+	// Kept: up to this position the stream holds whatever was ever acknowledged
+	// for the partition. In fenced mode it is where the last control message was
+	// found, to compare with the last one known; in other modes the stream's end,
+	// to compare with the last event known.
+	Kept uint64
+	// Fence is the position of the partition's new control message, 0 in a mode
+	// that has none.
+	Fence uint64
+	// Delivered are the messages of the last batch that the stream holds. Their
+	// marks may be missing.
+	Delivered []Delivered
+}
+
+// Delivered is a message that the stream holds.
+type Delivered struct {
+	Sequence   int64
+	Generation int
+	// Identity is what IdentityOf returns for the event's UUID: a sequence alone
+	// may be used again after a failover of the database.
+	Identity       uint64
+	StreamSequence uint64
+}
+
+// IdentityOf shortens an event's UUID to its last 8 bytes, the random ones of
+// versions 4 and 7.
+func IdentityOf(id uuid.UUID) uint64 { return binary.BigEndian.Uint64(id[8:]) }
+
+// Sentinels that a publisher wraps into the Err of Unresolved outcomes and into
+// what Take returns.
 var (
 	// ErrOutage means that the broker cannot take messages now.
 	ErrOutage = errors.New("broker unavailable")
@@ -25,4 +72,6 @@ var (
 	// ErrConfiguration means that nothing will succeed before a person changes
 	// a setting; the relay stops.
 	ErrConfiguration = errors.New("broker configuration")
+	// ErrFenced means that the stream knows a newer owner of the partition.
+	ErrFenced = errors.New("fenced by a newer owner")
 )

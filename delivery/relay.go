@@ -34,14 +34,16 @@ type Relay struct {
 
 	finished chan carried  // published batches on their way to the mark
 	freed    chan struct{} // something became claimable
+	takes    chan struct{} // holds one entry for each partition that is being taken
 	fatal    chan error
 
-	mu    sync.Mutex
-	busy  map[partition.ID]bool // from claim to mark
-	again map[partition.ID]bool // had more than fitted into the batch
-	room  int                   // messages that still fit into the window
-	bytes int64                 // payload bytes that still fit
-	pause pause
+	mu      sync.Mutex
+	tenures map[partition.ID]*tenure
+	busy    map[partition.ID]bool // from claim to mark
+	again   map[partition.ID]bool // had more than fitted into the batch
+	room    int                   // messages that still fit into the window
+	bytes   int64                 // payload bytes that still fit
+	pause   pause
 	// waiting are the partitions that pause alone; flowed is when anything was
 	// published last.
 	waiting map[partition.ID]*pause
@@ -61,6 +63,7 @@ func NewRelay(cfg Config, store *Store, publisher Publisher, bell Doorbell) (*Re
 	r := &Relay{
 		cfg: cfg, store: store, publisher: publisher, bell: bell, log: cfg.Logger, cache: cache,
 		finished: make(chan carried, 64), freed: make(chan struct{}, 1), fatal: make(chan error, 1),
+		takes: make(chan struct{}, taking), tenures: map[partition.ID]*tenure{},
 		busy: map[partition.ID]bool{}, again: map[partition.ID]bool{}, waiting: map[partition.ID]*pause{},
 		room: cfg.Window, bytes: cfg.WindowBytes,
 	}
@@ -76,7 +79,8 @@ func (r *Relay) Run(ctx context.Context, held *lease.Set) error {
 }
 
 // RunOnce delivers until a look at every held partition finds nothing that can
-// be published now.
+// be published now. It waits a second for transactions that hold the watermark
+// back.
 func (r *Relay) RunOnce(ctx context.Context, held *lease.Set) error {
 	return r.run(ctx, held, true)
 }
@@ -96,22 +100,28 @@ func (r *Relay) run(ctx context.Context, held *lease.Set, once bool) error {
 func (r *Relay) claimLoop(ctx context.Context, held *lease.Set, once bool, publishing *sync.WaitGroup) error {
 	poll := time.NewTimer(0)
 	defer poll.Stop()
+	extent := time.NewTicker(r.cfg.ExtentInterval)
+	defer extent.Stop()
+	wait := patience{least: watermarkPoll, most: r.cfg.PollInterval}
 	for turn := 0; ; turn++ {
-		leases := r.enter(held.Held(), turn)
-		found, err := r.round(ctx, leases, publishing)
+		asks := r.enter(ctx, held.Held(), turn, publishing)
+		found, err := r.round(ctx, asks, publishing)
 		if err != nil && ctx.Err() == nil {
 			r.away(err)
 		}
-		if once && err == nil && found == 0 && len(leases) == held.Len() {
+		next := wait.next(r.stats.watermark.Load())
+		if once && err == nil && found == 0 && len(asks) == held.Len() && !wait.moving() {
 			return nil
 		}
-		poll.Reset(r.cfg.PollInterval)
+		poll.Reset(next)
 		select {
 		case <-ctx.Done():
 			return nil
 		case err := <-r.fatal:
 			return err
 		case <-poll.C:
+		case <-extent.C:
+			r.checkExtent(ctx)
 		case <-r.freed:
 		case <-held.Changed():
 		case <-r.bell.Rung():
@@ -135,52 +145,58 @@ func (r *Relay) lookAgain() {
 
 // enter begins work on the leases that have nothing in flight, as many as the
 // window has room for. Each turn starts at another lease, so that none starves.
-func (r *Relay) enter(leases []*lease.Lease, turn int) []*lease.Lease {
+// Partitions that are new here are taken first, in the background.
+func (r *Relay) enter(ctx context.Context, leases []*lease.Lease, turn int, publishing *sync.WaitGroup) []Ask {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.room < r.cfg.BatchSize || r.bytes <= 0 {
 		return nil
 	}
-	var entered []*lease.Lease
+	var asks []Ask
 	for i := range leases {
 		l := leases[(i+turn)%len(leases)]
 		if p := r.waiting[l.Partition]; p != nil && !p.over() {
 			continue
 		}
-		if !r.busy[l.Partition] && l.Enter() {
-			r.busy[l.Partition] = true
-			entered = append(entered, l)
+		if r.busy[l.Partition] || !l.Enter() {
+			continue
+		}
+		r.busy[l.Partition] = true
+		if t := r.tenureOfLocked(l); t.taken {
+			asks = append(asks, r.askLocked(t))
+		} else {
+			publishing.Go(func() { r.take(ctx, l) })
 		}
 	}
-	return entered
+	return asks
 }
 
 // round claims once and sends what it finds on its way. It returns the number
 // of messages.
-func (r *Relay) round(ctx context.Context, leases []*lease.Lease, publishing *sync.WaitGroup) (int, error) {
-	if len(leases) == 0 {
+func (r *Relay) round(ctx context.Context, asks []Ask, publishing *sync.WaitGroup) (int, error) {
+	if len(asks) == 0 {
 		return 0, nil
 	}
-	r.mu.Lock()
-	room := r.room
-	r.mu.Unlock()
-	claimCtx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
-	defer cancel()
-	found, err := r.store.Claim(claimCtx, leases, r.cfg.BatchSize, room)
-	claimed := map[partition.ID]bool{}
+	found, err := r.claim(ctx, asks)
+	claimed := map[partition.ID]*Batch{}
 	total := 0
-	if err == nil {
-		for _, b := range found.Batches {
-			claimed[b.Lease.Partition] = true
-			total += len(b.Messages)
-		}
+	for i, b := range found.Batches {
+		claimed[b.Lease.Partition] = &found.Batches[i]
+		total += len(b.Messages)
 	}
 	r.mu.Lock()
 	r.room -= total
-	for _, l := range leases {
-		if !claimed[l.Partition] {
-			delete(r.busy, l.Partition)
-			l.Leave()
+	for _, a := range asks {
+		t, b := r.tenureOfLocked(a.Lease), claimed[a.Lease.Partition]
+		if b == nil {
+			if err == nil {
+				t.careful, b = 0, &Batch{} // nothing is left that could crash anybody
+			}
+			delete(r.busy, a.Lease.Partition)
+			a.Lease.Leave()
+		}
+		if a.After == nowhere && b != nil {
+			r.sweptLocked(t, b)
 		}
 	}
 	r.mu.Unlock()
@@ -189,6 +205,24 @@ func (r *Relay) round(ctx context.Context, leases []*lease.Lease, publishing *sy
 		publishing.Go(func() { r.carry(ctx, found) })
 	}
 	return total, err
+}
+
+// claim reads what may be published now.
+func (r *Relay) claim(ctx context.Context, asks []Ask) (Claim, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
+	defer cancel()
+	r.mu.Lock()
+	limits := Limits{Total: r.room, UpTo: unbounded}
+	r.mu.Unlock()
+	if r.cfg.Ordering == OrderPartition {
+		w, err := r.store.Advance(ctx)
+		if err != nil {
+			return Claim{}, err
+		}
+		r.stats.watermark.Store(&w)
+		limits.UpTo = w.Safe
+	}
+	return r.store.Claim(ctx, asks, limits, r.cfg.Failure)
 }
 
 // settled ends a batch: its partition may be claimed again.
@@ -204,9 +238,14 @@ func (r *Relay) settled(b Batch, messages int, bytes int64) {
 	r.mu.Unlock()
 	b.Lease.Leave()
 	if again || full {
-		select {
-		case r.freed <- struct{}{}:
-		default:
-		}
+		r.wake()
+	}
+}
+
+// wake has the outbox looked at again.
+func (r *Relay) wake() {
+	select {
+	case r.freed <- struct{}{}:
+	default:
 	}
 }

@@ -93,6 +93,7 @@ func (r *Relay) tryMark(ctx context.Context, results []Result) error {
 			continue
 		}
 		r.stats.settled(res, r.cfg.Retry)
+		r.progress(res)
 	}
 	return nil
 }

@@ -17,9 +17,15 @@ type Stats struct {
 	Claimed, Published, Skipped, Failed, Retried, Dead int64
 	// Duplicates were published again and dropped by the broker.
 	Duplicates int64
-	// Fenced messages were refused because their lease had gone elsewhere.
-	Fenced   int64
-	InFlight int
+	// Fenced messages were refused by the database because their lease had gone
+	// elsewhere; Refused batches by the broker, because it knew a newer owner.
+	Fenced, Refused int64
+	// Late rows turned up below the cursor; Losses and Regressions count what the
+	// stream or the database had forgotten.
+	Late, Losses, Regressions int64
+	// Watermark is where it stood at the last claim; zero without one.
+	Watermark Watermark
+	InFlight  int
 	// PausedFor is what is left of a pause after an outage.
 	PausedFor time.Duration
 	// Errors are the last ones, newest first.
@@ -35,6 +41,8 @@ type Failure struct {
 
 type stats struct {
 	claimed, published, skipped, failed, retried, dead, duplicates, fenced atomic.Int64
+	refused, late, losses, regressions                                     atomic.Int64
+	watermark                                                              atomic.Pointer[Watermark]
 	latency                                                                prometheus.Histogram
 
 	mu     sync.Mutex
@@ -52,14 +60,18 @@ func (s *stats) init(reg prometheus.Registerer) {
 		help  string
 		value *atomic.Int64
 	}{
-		"outbox_claimed_total":    {"Messages read from the outbox.", &s.claimed},
-		"outbox_published_total":  {"Messages acknowledged by the stream and marked.", &s.published},
-		"outbox_skipped_total":    {"Audit-only events that were done without publishing.", &s.skipped},
-		"outbox_failed_total":     {"Failed attempts that a message caused.", &s.failed},
-		"outbox_retried_total":    {"Messages published after at least one failed attempt.", &s.retried},
-		"outbox_died_total":       {"Messages that became dead.", &s.dead},
-		"outbox_duplicates_total": {"Messages published again that the stream already held and dropped.", &s.duplicates},
-		"outbox_fenced_total":     {"Messages whose writes were refused because the lease had gone to another worker.", &s.fenced},
+		"outbox_claimed_total":              {"Messages read from the outbox.", &s.claimed},
+		"outbox_published_total":            {"Messages acknowledged by the stream and marked.", &s.published},
+		"outbox_skipped_total":              {"Audit-only events that were done without publishing.", &s.skipped},
+		"outbox_failed_total":               {"Failed attempts that a message caused.", &s.failed},
+		"outbox_retried_total":              {"Messages published after at least one failed attempt.", &s.retried},
+		"outbox_died_total":                 {"Messages that became dead.", &s.dead},
+		"outbox_duplicates_total":           {"Messages published again that the stream already held and dropped.", &s.duplicates},
+		"outbox_fenced_total":               {"Messages whose writes the database refused because the lease had gone to another worker.", &s.fenced},
+		"outbox_fence_refused_total":        {"Batches and takeovers that the stream refused because it knew a newer owner.", &s.refused},
+		"outbox_late_rows_total":            {"Rows that turned up below their partition's cursor.", &s.late},
+		"outbox_stream_losses_total":        {"Times that a partition's acknowledged messages were missing from the stream.", &s.losses},
+		"outbox_database_regressions_total": {"Times that the database had forgotten published events.", &s.regressions},
 	} {
 		factory.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: c.help},
 			func() float64 { return float64(c.value.Load()) })
@@ -115,7 +127,11 @@ func (r *Relay) Stats() Stats {
 	st := Stats{
 		Claimed: s.claimed.Load(), Published: s.published.Load(), Skipped: s.skipped.Load(),
 		Failed: s.failed.Load(), Retried: s.retried.Load(), Dead: s.dead.Load(),
-		Duplicates: s.duplicates.Load(), Fenced: s.fenced.Load(),
+		Duplicates: s.duplicates.Load(), Fenced: s.fenced.Load(), Refused: s.refused.Load(),
+		Late: s.late.Load(), Losses: s.losses.Load(), Regressions: s.regressions.Load(),
+	}
+	if w := s.watermark.Load(); w != nil {
+		st.Watermark = *w
 	}
 	s.mu.Lock()
 	st.Errors = append(st.Errors, s.errors...)

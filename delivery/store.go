@@ -28,11 +28,17 @@ type DB interface {
 type Store struct {
 	db DB
 
+	events string // the relation, quoted
+
 	retainDeliveries, retainDedupe, retainThroughput string
 
-	claimReady, claimParked, flush, rehydrate string
-	markReady, markParked, park, promote      string
-	backlog, throughput                       string
+	claimReady, claimParked, claimDue, position string
+	flush, rehydrate                            string
+	markReady, markParked, park, promote        string
+	advance, watermark                          string
+	undelivered, unblock, suspect               string
+	heal, regress                               string
+	backlog, throughput                         string
 }
 
 // Relation names the table or view that holds the events.
@@ -67,36 +73,39 @@ func NewStore(ctx context.Context, db DB, schema string, events Relation) (*Stor
 	if err != nil {
 		return nil, fmt.Errorf("delivery store: %w", err)
 	}
-	t, err := set.Need("claim_ready", "claim_parked", "flush", "rehydrate", "mark", "park", "promote",
-		"backlog", "throughput", "events_columns",
-		"retain_deliveries", "retain_dedupe", "retain_throughput")
-	if err != nil {
-		return nil, fmt.Errorf("delivery store: %w", err)
+	s := &Store{db: db, events: events.within(schema)}
+	var mark, columns string
+	for _, one := range []struct {
+		into *string
+		name string
+	}{
+		{&s.claimReady, "claim_ready"}, {&s.claimParked, "claim_parked"}, {&s.claimDue, "claim_due"}, {&s.position, "position"},
+		{&s.flush, "flush"}, {&s.rehydrate, "rehydrate"}, {&mark, "mark"}, {&s.park, "park"}, {&s.promote, "promote"},
+		{&s.advance, "advance"}, {&s.watermark, "watermark"},
+		{&s.undelivered, "undelivered"}, {&s.unblock, "unblock"}, {&s.suspect, "suspect"},
+		{&s.heal, "heal"}, {&s.regress, "regress"},
+		{&s.backlog, "backlog"}, {&s.throughput, "throughput"}, {&columns, "events_columns"},
+		{&s.retainDeliveries, "retain_deliveries"}, {&s.retainDedupe, "retain_dedupe"}, {&s.retainThroughput, "retain_throughput"},
+	} {
+		text, err := set.Need(one.name)
+		if err != nil {
+			return nil, fmt.Errorf("delivery store: %w", err)
+		}
+		*one.into = strings.ReplaceAll(text[0], "{events}", s.events)
 	}
-	if events.Schema == "" {
-		events.Schema = schema
-	}
-	if events.Name == "" {
-		events.Name = "events"
-	}
-	columns, err := eventsColumns(ctx, db, t[9], events)
+	replace, err := eventsColumns(ctx, db, columns, s.events)
 	if err != nil {
 		return nil, err
 	}
-	return &Store{
-		db: db, claimReady: t[0], claimParked: t[1], flush: t[2],
-		rehydrate:  columns.Replace(t[3]),
-		markReady:  strings.ReplaceAll(t[4], "{rows}", "outbox_ready"),
-		markParked: strings.ReplaceAll(t[4], "{rows}", "outbox_parked"),
-		park:       t[5], promote: t[6], backlog: t[7], throughput: t[8],
-		retainDeliveries: t[10], retainDedupe: t[11], retainThroughput: t[12],
-	}, nil
+	s.rehydrate = replace.Replace(s.rehydrate)
+	s.markReady = strings.ReplaceAll(mark, "{rows}", "outbox_ready")
+	s.markParked = strings.ReplaceAll(mark, "{rows}", "outbox_parked")
+	return s, nil
 }
 
 // eventsColumns checks the relation and returns what the rehydration puts into
 // its statement.
-func eventsColumns(ctx context.Context, db DB, sql string, events Relation) (*strings.Replacer, error) {
-	quoted := pgx.Identifier{events.Schema, events.Name}.Sanitize()
+func eventsColumns(ctx context.Context, db DB, sql, quoted string) (*strings.Replacer, error) {
 	rows, err := db.Query(ctx, sql, quoted)
 	if err != nil {
 		return nil, fmt.Errorf("%w %s: %w", ErrEventsRelation, quoted, err)
@@ -125,5 +134,5 @@ func eventsColumns(ctx context.Context, db DB, sql string, events Relation) (*st
 	if types["audit_only"] == "boolean" {
 		auditOnly = "e.audit_only"
 	}
-	return strings.NewReplacer("{events}", quoted, "{payload}", payload, "{audit_only}", auditOnly), nil
+	return strings.NewReplacer("{payload}", payload, "{audit_only}", auditOnly), nil
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
 )
@@ -46,6 +48,9 @@ func TestAConfigurationErrorStopsTheRelay(t *testing.T) {
 	b := setup(t, 1)
 	b.append(t, "s", `1`)
 	b.acquireAll(t, b.keeper)
+	if _, err := b.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ELSEWHERE", Subjects: []string{"elsewhere"}}); err != nil {
+		t.Fatal(err)
+	}
 	publisher, err := natspub.NewDedupe(b.nc, natspub.DedupeConfig{Stream: "ELSEWHERE"})
 	if err != nil {
 		t.Fatal(err)

@@ -105,7 +105,7 @@ func (k *Keeper) renew(ctx context.Context) error {
 		case slices.Contains(locked, l.Partition):
 			k.log.Warn("somebody holds the partition's row locked; its lease cannot be renewed", "partition", l.Partition)
 		case l.ctx.Err() == nil:
-			k.log.Warn("lease was taken by another worker", "partition", l.Partition, "epoch", l.Epoch)
+			k.log.Warn("lease was taken by another worker, or the database failed over", "partition", l.Partition, "epoch", l.Epoch)
 			l.Lost()
 		}
 	}

@@ -27,8 +27,8 @@ type Lease struct {
 	Partition partition.ID
 	Owner     partition.WorkerID
 	Epoch     int64
-	// Delivered is the progress that the row held when it was acquired.
-	Delivered int64
+	// Progress is what the row held when it was acquired.
+	Progress Progress
 
 	ctx    context.Context //nolint:containedctx // a held lease is a context: that is this type's purpose
 	cancel context.CancelCauseFunc
@@ -41,10 +41,26 @@ type Lease struct {
 	idle     chan struct{} // closed when draining or ended, and nothing is inside
 }
 
-func newLease(id partition.ID, owner partition.WorkerID, epoch, delivered int64) *Lease {
+// Progress is how far a partition's earlier owners came.
+type Progress struct {
+	// Delivered is the highest global sequence that was settled.
+	Delivered int64
+	// FenceSequence and StreamSequence are the highest positions in the stream
+	// that were recorded, of control messages and of events.
+	FenceSequence, StreamSequence uint64
+	// Crashes counts the owners in a row whose lease ran out before they settled
+	// anything; Suspect is the row that the last of them worked on, if it worked
+	// on one alone; else 0.
+	Crashes int
+	Suspect int64
+	// Timeline is the database's; a promoted standby has another one.
+	Timeline string
+}
+
+func newLease(id partition.ID, owner partition.WorkerID, epoch int64, progress Progress) *Lease {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	return &Lease{
-		Partition: id, Owner: owner, Epoch: epoch, Delivered: delivered,
+		Partition: id, Owner: owner, Epoch: epoch, Progress: progress,
 		ctx: ctx, cancel: cancel, idle: make(chan struct{}),
 	}
 }
@@ -159,5 +175,5 @@ func (l *Lease) Solo() bool { return l.Owner == uuid.Nil }
 // exclusiveness is granted elsewhere. Its writes succeed only where the lease
 // row carries that owner and epoch.
 func Untimed(id partition.ID, owner partition.WorkerID, epoch int64) *Lease {
-	return newLease(id, owner, epoch, 0)
+	return newLease(id, owner, epoch, Progress{})
 }

@@ -37,6 +37,9 @@ type Row struct {
 	Epoch     int64
 	Delivered int64
 	PausedAt  *time.Time
+	// Crashes counts owners in a row whose lease ran out before they settled
+	// anything.
+	Crashes int
 }
 
 // Held tells whether the lease had an owner and had not run out.
@@ -46,6 +49,8 @@ func (r Row) Held() bool { return r.Owner != uuid.Nil && r.Left > 0 }
 type Snapshot struct {
 	At   time.Time
 	Rows []Row
+	// Frozen tells that nobody may hold a lease now.
+	Frozen bool
 }
 
 // Owners returns the owners of the leases that had not run out.
@@ -115,10 +120,17 @@ func (s *Store) AcquireSolo(ctx context.Context) ([]*Lease, error) {
 
 func collectLeases(rows pgx.Rows, owner partition.WorkerID) ([]*Lease, error) {
 	leases, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Lease, error) {
-		var id partition.ID
-		var epoch, delivered int64
-		err := row.Scan(&id, &epoch, &delivered)
-		return newLease(id, owner, epoch, delivered), err
+		var (
+			id      partition.ID
+			epoch   int64
+			p       Progress
+			suspect *int64
+		)
+		err := row.Scan(&id, &epoch, &p.Delivered, &p.FenceSequence, &p.StreamSequence, &p.Crashes, &suspect, &p.Timeline)
+		if suspect != nil {
+			p.Suspect = *suspect
+		}
+		return newLease(id, owner, epoch, p), err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("acquire leases: %w", err)
@@ -129,13 +141,27 @@ func collectLeases(rows pgx.Rows, owner partition.WorkerID) ([]*Lease, error) {
 // Renew extends the leases by ttl from now. It returns the partitions that were
 // renewed, and those that could not be, because somebody else holds their rows
 // locked for longer than patience, but still carried owner and epoch. A
-// partition in neither was lost.
+// partition in neither was lost, or is held in a database that is no longer the
+// one it was acquired from.
 func (s *Store) Renew(ctx context.Context, owner partition.WorkerID, ttl, patience time.Duration, leases []*Lease) (renewed, locked []partition.ID, err error) {
 	ids, epochs := keys(leases)
+	// After a failover a row may well carry owner and epoch still; but what was
+	// read and settled since it was acquired may be forgotten.
+	acquired := make(map[partition.ID]string, len(leases))
+	for _, l := range leases {
+		acquired[l.Partition] = l.Progress.Timeline
+	}
 	batch := &pgx.Batch{}
 	batch.Queue(`SELECT set_config('lock_timeout', $1, true)`, fmt.Sprintf("%dms", max(1, patience.Milliseconds())))
 	batch.Queue(s.renew, owner, ttl, ids, epochs).Query(func(rows pgx.Rows) error {
-		renewed, err = pgx.CollectRows(rows, pgx.RowTo[partition.ID])
+		var id partition.ID
+		var timeline string
+		_, err := pgx.ForEachRow(rows, []any{&id, &timeline}, func() error {
+			if acquired[id] == timeline {
+				renewed = append(renewed, id)
+			}
+			return nil
+		})
 		return err
 	})
 	err = s.db.SendBatch(ctx, batch).Close()
@@ -225,7 +251,7 @@ func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
 			until *time.Time
 			left  *time.Duration
 		)
-		err := row.Scan(&r.Partition, &owner, &until, &left, &r.Epoch, &r.Delivered, &r.PausedAt, &snap.At)
+		err := row.Scan(&r.Partition, &owner, &until, &left, &r.Epoch, &r.Delivered, &r.PausedAt, &r.Crashes, &snap.At, &snap.Frozen)
 		if owner != nil && until != nil && left != nil {
 			r.Owner, r.Until, r.Left = *owner, *until, *left
 		}

@@ -24,8 +24,8 @@ func positiveDuration(flag, text string) (time.Duration, error) {
 // workerFlags are the settings of a worker; `run` and `dev` share them.
 type workerFlags struct {
 	streamFlags
-	Ordering       string        `help:"What is kept in order: ${enum}." enum:"stream" default:"stream"`
-	PublishMode    string        `help:"How messages are published: ${enum}." enum:"dedupe" default:"dedupe"`
+	Ordering       string        `help:"What is kept in order: ${enum}." enum:"partition,stream" default:"partition"`
+	PublishMode    string        `help:"How messages are published: ${enum}; auto is fenced where server and stream allow it." enum:"auto,fenced,dedupe" default:"auto"`
 	Assignment     string        `help:"How partitions are shared: ${enum}." enum:"modulo,sticky" default:"modulo"`
 	LeaseTTL       time.Duration `help:"How long a lease lasts without renewal." default:"10s"`
 	HeartbeatTTL   time.Duration `help:"How long a heartbeat counts; 0: as long as a lease." default:"0s"`
@@ -39,6 +39,9 @@ type workerFlags struct {
 	RetryFactor    float64       `help:"Growth of the wait with each failure." default:"2"`
 	RetryMax       time.Duration `help:"Longest wait between attempts." default:"5m"`
 	RetryJitter    string        `help:"How waits are spread: ${enum}." enum:"equal,none" default:"equal"`
+	Block          string        `help:"What waits behind a failed message: ${enum}." enum:"stream,partition,none" default:"stream"`
+	OnDead         string        `help:"What happens behind a dead message: ${enum}." enum:"block,skip" default:"block"`
+	LostMessages   string        `help:"What is done about acknowledged messages that the stream lost: ${enum}." enum:"republish,report" default:"republish"`
 	Headers        string        `help:"Headers of a message: ${enum}." enum:"standard,full" default:"standard"`
 	ForwardHeader  []string      `help:"Producer's header that is passed on; repeatable." placeholder:"NAME"`
 	Retention      time.Duration `help:"How long the history of deliveries and dedupe keys are kept; 0: for ever." default:"168h"`
@@ -67,6 +70,8 @@ func (f workerFlags) coordinator() coordinator.Config {
 func (f workerFlags) relay() delivery.Config {
 	c := f.relayWithoutRetry()
 	c.Retry = f.retry()
+	c.Ordering, c.Lost = delivery.Ordering(f.Ordering), delivery.Lost(f.LostMessages)
+	c.Failure = delivery.FailurePolicy{Block: delivery.Block(f.Block), OnDead: delivery.OnDead(f.OnDead)}
 	return c
 }
 

@@ -93,9 +93,10 @@ func newWorker(ctx context.Context, cfg workerConfig, w *worker) *fx.App {
 	options := []fx.Option{
 		fx.Supply(cfg, &opened, fx.Annotate(ctx, fx.As(new(context.Context)))),
 		fx.Provide(
-			newPools, newConnection, newStores, newBells, newBeater, newKeeper, newRelay, newCoordinator,
+			newPools, newConnection, newStores, newBells, newBeater, newKeeper, newPublisher, newRelay, newCoordinator,
 			newSource, newRegistry, newSchemaInfo,
 			func() *failure { return &failure{} },
+			func() *cluster { return &cluster{} },
 		),
 		fx.Invoke(startWork, startSweeper),
 		fx.StartTimeout(time.Minute),
@@ -244,37 +245,7 @@ func newKeeper(cfg workerConfig, store *lease.Store, beater *heartbeat.Beater) (
 	return lease.NewKeeper(store, beater.ID(), c)
 }
 
-func newRelay(ctx context.Context, lc fx.Lifecycle, cfg workerConfig, store *delivery.Store, nc *nats.Conn, b *bells, registry *prometheus.Registry) (*delivery.Relay, error) {
-	subject, err := natspub.ParseSubject(cfg.worker.Subject)
-	if err != nil {
-		return nil, err
-	}
-	duplicates, err := time.ParseDuration(cfg.create.StreamDuplicate)
-	if err != nil {
-		return nil, fmt.Errorf("%w: --stream-duplicate-window: %w", errRefused, err)
-	}
-	info, err := natspub.EnsureStream(ctx, nc, natspub.StreamConfig{
-		Name: cfg.worker.Stream, Subject: subject, Create: cfg.create.CreateStream,
-		Replicas: cfg.create.StreamReplicas, Memory: cfg.create.StreamStorage == "memory",
-		Duplicates: duplicates, Logger: cfg.log,
-	})
-	if err != nil {
-		return nil, err
-	}
-	publisher, err := natspub.NewDedupe(nc, natspub.DedupeConfig{
-		Stream: cfg.worker.Stream, Subject: subject, Headers: cfg.worker.headers(),
-		AckTimeout: cfg.worker.AckTimeout, MaxMessageSize: int(info.Config.MaxMsgSize),
-	})
-	if err != nil {
-		return nil, err
-	}
-	lc.Append(fx.StopHook(func() { _ = publisher.Close() }))
-	c := cfg.worker.relay()
-	c.Registerer, c.Logger = registry, cfg.log
-	return delivery.NewRelay(c, store, publisher, b.work)
-}
-
-func newCoordinator(cfg workerConfig, beater *heartbeat.Beater, keeper *lease.Keeper, relay *delivery.Relay, b *bells, registry *prometheus.Registry) (*coordinator.Coordinator, error) {
+func newCoordinator(cfg workerConfig, beater *heartbeat.Beater, keeper *lease.Keeper, relay *delivery.Relay, b *bells, members *cluster, registry *prometheus.Registry) (*coordinator.Coordinator, error) {
 	c := cfg.worker.coordinator()
 	c.Registerer, c.Logger = registry, cfg.log
 	var made *coordinator.Coordinator
@@ -289,6 +260,7 @@ func newCoordinator(cfg workerConfig, beater *heartbeat.Beater, keeper *lease.Ke
 		}
 	}
 	made, err := coordinator.New(c, beater, keeper, b.cluster, deliver)
+	members.coordinator.Store(made)
 	return made, err
 }
 

@@ -3,11 +3,13 @@ package natspub
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/lease"
 )
 
 // DedupeConfig says how a publisher in dedupe mode works.
@@ -69,12 +71,28 @@ func NewDedupe(nc *nats.Conn, cfg DedupeConfig) (*Dedupe, error) {
 // Close ends the subscription to acknowledgements.
 func (d *Dedupe) Close() error { return d.answers.close() }
 
+// Take implements delivery.Publisher. Nothing keeps late messages of an earlier
+// owner out of the stream in this mode; their ids keep them from being stored
+// twice, for as long as the stream's duplicate window.
+func (d *Dedupe) Take(ctx context.Context, _ *lease.Lease) (delivery.Standing, error) {
+	_, last, err := d.Extent(ctx)
+	return delivery.Standing{Kept: last}, err
+}
+
+// Extent implements delivery.Publisher.
+func (d *Dedupe) Extent(ctx context.Context) (first, last uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.AckTimeout)
+	defer cancel()
+	return api{d.nc, d.cfg.Stream}.extent(ctx)
+}
+
 // Publish implements delivery.Publisher.
 func (d *Dedupe) Publish(ctx context.Context, b delivery.Batch) []delivery.Outcome {
 	run := pipeline{
 		Dedupe: d, batch: b,
 		outcomes: make([]delivery.Outcome, len(b.Messages)),
-		next:     followers(b.Messages),
+		next:     followers(b.Messages, b.Order),
+		held:     map[string]bool{},
 		replies:  make(map[int]string, len(b.Messages)),
 		answered: make(chan answer, len(b.Messages)),
 	}
@@ -87,16 +105,21 @@ func (d *Dedupe) Publish(ctx context.Context, b delivery.Batch) []delivery.Outco
 	return run.outcomes
 }
 
-// followers gives for each message the index of the next one of its stream; 0
-// for the last of a stream, as the first message follows nothing.
-func followers(messages []delivery.Message) []int {
+// followers gives for each message the index of the one that is sent when it is
+// settled: the next one of its stream, or of the whole partition where that is
+// kept in order; 0 for the last, as the first message follows nothing.
+func followers(messages []delivery.Message, order delivery.Ordering) []int {
 	next := make([]int, len(messages))
 	last := make(map[string]int, len(messages))
 	for i, m := range messages {
-		if before, ok := last[m.Stream]; ok {
+		chain := m.Stream
+		if order != delivery.OrderStream {
+			chain = ""
+		}
+		if before, ok := last[chain]; ok {
 			next[before] = i
 		}
-		last[m.Stream] = i
+		last[chain] = i
 	}
 	return next
 }
@@ -107,7 +130,9 @@ type pipeline struct {
 	batch    delivery.Batch
 	outcomes []delivery.Outcome
 	next     []int
-	replies  map[int]string // in flight
+	held     map[string]bool // streams behind a failed message
+	halted   bool            // nothing more may be sent
+	replies  map[int]string  // in flight
 	answered chan answer
 }
 
@@ -144,17 +169,19 @@ func (p *pipeline) drive(ctx context.Context, disconnected <-chan nats.Status) {
 // send publishes message i, or gives it its outcome when it cannot be sent.
 func (p *pipeline) send(i int) {
 	m := p.batch.Messages[i]
-	msg := &nats.Msg{
-		Subject: p.cfg.Subject.Of(m),
-		Header:  p.cfg.Headers.build(m, p.batch.Lease.Epoch),
-		Data:    m.Event.Payload,
+	if p.held[m.Stream] {
+		p.settle(i, delivery.Outcome{Kind: delivery.Behind})
+		return
 	}
-	if err := p.tooLarge(msg); err != nil {
+	msg := &nats.Msg{Subject: p.cfg.Subject.Of(m), Header: p.cfg.Headers.build(m), Data: m.Event.Payload}
+	msg.Header[HeaderEpoch] = []string{strconv.FormatInt(p.batch.Lease.Epoch, 10)}
+	msg.Header[nats.MsgIdHdr] = []string{messageID(m)}
+	if err := checkSize(headerSize(msg.Header)+len(msg.Data), p.nc.MaxPayload(), p.cfg.MaxMessageSize, p.cfg.Stream); err != nil {
 		p.settle(i, delivery.Outcome{Kind: delivery.Permanent, Err: err})
 		return
 	}
 	// A handover does not wait for what is not sent yet: that is the heir's.
-	if !p.batch.Lease.Valid() || p.batch.Lease.Draining() {
+	if p.halted || !p.batch.Lease.Valid() || p.batch.Lease.Draining() {
 		p.settle(i, delivery.Outcome{Kind: delivery.Unresolved})
 		return
 	}
@@ -167,15 +194,14 @@ func (p *pipeline) send(i int) {
 	p.replies[i] = msg.Reply
 }
 
-// tooLarge compares a message with the limits of server and stream, so that it
+// checkSize compares a message with the limits of server and stream, so that it
 // fails by itself and not with its neighbours.
-func (p *pipeline) tooLarge(msg *nats.Msg) error {
-	size := int64(headerSize(msg.Header) + len(msg.Data))
-	if limit := p.nc.MaxPayload(); limit > 0 && size > limit {
-		return fmt.Errorf("%w: message of %d bytes, the server's max_payload is %d", delivery.ErrPayloadTooLarge, size, limit)
-	}
-	if limit := int64(p.cfg.MaxMessageSize); limit > 0 && size > limit {
-		return fmt.Errorf("%w: message of %d bytes, max_msg_size of stream %s is %d", delivery.ErrPayloadTooLarge, size, p.cfg.Stream, limit)
+func checkSize(size int, server int64, stream int, name string) error {
+	switch {
+	case server > 0 && int64(size) > server:
+		return fmt.Errorf("%w: message of %d bytes, the server's max_payload is %d", delivery.ErrPayloadTooLarge, size, server)
+	case stream > 0 && size > stream:
+		return fmt.Errorf("%w: message of %d bytes, max_msg_size of stream %s is %d", delivery.ErrPayloadTooLarge, size, name, stream)
 	}
 	return nil
 }
@@ -193,22 +219,21 @@ func (p *pipeline) take(ans answer) {
 	}
 }
 
-// settle gives message i its outcome and its stream the consequence: the next
-// message is sent, waits behind a failed one, or is unresolved like it.
+// settle gives message i its outcome and what follows it the consequence: the next
+// message is sent, or waits behind a failed one of its stream, or is unresolved
+// like it.
 func (p *pipeline) settle(i int, o delivery.Outcome) {
 	p.outcomes[i] = o
-	if o.Kind == delivery.Published {
-		if n := p.next[i]; n > 0 {
-			p.send(n)
-		}
-		return
+	switch o.Kind {
+	case delivery.Unresolved:
+		return // and so are those that follow it, which were not sent
+	case delivery.Retry, delivery.Permanent:
+		p.held[p.batch.Messages[i].Stream] = p.batch.Policy.Block != delivery.BlockNone
+		p.halted = p.halted || p.batch.Policy.Block == delivery.BlockPartition
+	case delivery.Published, delivery.Skipped, delivery.Behind, delivery.Scheduled:
 	}
-	after := delivery.Outcome{Kind: delivery.Behind}
-	if o.Kind == delivery.Unresolved {
-		after = delivery.Outcome{Kind: delivery.Unresolved}
-	}
-	for n := p.next[i]; n > 0; n = p.next[n] {
-		p.outcomes[n] = after
+	if n := p.next[i]; n > 0 {
+		p.send(n)
 	}
 }
 

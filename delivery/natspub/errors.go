@@ -63,3 +63,27 @@ func classifyAPI(api *APIError) delivery.Outcome {
 		return delivery.Outcome{Kind: delivery.Unresolved, Err: fmt.Errorf("%w: %w", delivery.ErrOutage, api)}
 	}
 }
+
+// Codes of atomic batches, as nats-server 2.12 to 2.15 answer them.
+const (
+	codeBatchNotEnabled    = 10174
+	codeBatchIncomplete    = 10176
+	codeBatchInflight      = 10164 // a write on the control subject is in flight
+	codeBatchTooMany       = 10210
+	codeStreamFull         = 10077
+	codePersistAsync       = 10052
+	codeBatchTooLarge      = 10199
+	codeBatchIDInvalid     = 10179
+	codeExpectedPerSubject = 10193
+	codeDuplicateInBatch   = 10201
+)
+
+// isConfiguration tells whether only a person can make such an answer go away.
+func isConfiguration(err error) bool {
+	switch refusal(err) {
+	case codeBatchNotEnabled, codePersistAsync, codeRollupRefused, codeStreamNotMatch,
+		codeBatchTooLarge, codeBatchIDInvalid, codeExpectedPerSubject, codeDuplicateInBatch:
+		return true
+	}
+	return false
+}

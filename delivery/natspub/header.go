@@ -70,8 +70,8 @@ func messageID(m delivery.Message) string {
 	return m.Event.ID.String() + ":" + strconv.Itoa(m.Generation)
 }
 
-// build makes the headers of a message in dedupe mode.
-func (h Headers) build(m delivery.Message, epoch int64) nats.Header {
+// build makes the headers of a message.
+func (h Headers) build(m delivery.Message) nats.Header {
 	e := m.Event
 	header := nats.Header{
 		HeaderEventID:       {e.ID.String()},
@@ -80,11 +80,9 @@ func (h Headers) build(m delivery.Message, epoch int64) nats.Header {
 		HeaderStream:        {headerValue(m.Stream)},
 		HeaderStreamVersion: {strconv.FormatInt(e.StreamVersion, 10)},
 		HeaderType:          {headerValue(e.Type)},
-		HeaderEpoch:         {strconv.FormatInt(epoch, 10)},
-		nats.MsgIdHdr:       {messageID(m)},
 	}
-	if m.Generation > 0 {
-		header[HeaderGeneration] = []string{strconv.Itoa(m.Generation)}
+	if seen := m.Generation + m.Era; seen > 0 {
+		header[HeaderGeneration] = []string{strconv.Itoa(seen)}
 	}
 	if e.TraceParent != "" {
 		header["traceparent"] = []string{headerValue(e.TraceParent)}

@@ -1,10 +1,11 @@
 -- Streams with parked rows whose first row is due again: the stream's parked
 -- rows from its first one on. The caller cuts each stream at the first row that
--- is not due or dead.
+-- is not due or dead. With $4 dead rows are passed over.
 SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id, p.topic,
        p.blocked,
        p.dead_at IS NULL AND p.available_at <= clock_timestamp() AS due
-  FROM unnest($1::smallint[]) AS mine (partition_key)
+  FROM unnest($1::smallint[], $2::int[]) AS mine (partition_key, most)
+  JOIN {schema}.outbox_partitions AS l ON l.partition_key = mine.partition_key AND l.paused_at IS NULL
  CROSS JOIN LATERAL (
          SELECT DISTINCT h.stream_id
            FROM (SELECT i.stream_id
@@ -17,14 +18,16 @@ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id
                     AND NOT EXISTS (SELECT FROM {schema}.outbox_parked AS e
                                      WHERE e.partition_key = i.partition_key
                                        AND e.stream_id = i.stream_id
-                                       AND e.global_sequence < i.global_sequence)
+                                       AND e.global_sequence < i.global_sequence
+                                       AND NOT ($4::boolean AND e.dead_at IS NOT NULL))
                   ORDER BY i.available_at
-                  LIMIT $2) AS h) AS head
+                  LIMIT mine.most) AS h) AS head
  CROSS JOIN LATERAL (
          SELECT r.*
            FROM {schema}.outbox_parked AS r
           WHERE r.partition_key = mine.partition_key
             AND r.stream_id = head.stream_id
+            AND NOT ($4::boolean AND r.dead_at IS NOT NULL)
           ORDER BY r.global_sequence
-          LIMIT $2) AS p
+          LIMIT mine.most) AS p
  LIMIT $3

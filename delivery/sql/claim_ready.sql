@@ -1,19 +1,31 @@
--- The first undelivered rows of each partition, whatever became visible when.
+-- The first undelivered rows of each partition above its cursor and up to $5.
 -- A row behind a parked row of its stream is returned as blocked; while nothing
--- is parked that question costs one look at an empty index.
+-- is parked that question costs one look at an empty index. With $6 a failed row
+-- blocks its whole partition, with $7 nothing is ever blocked, and with $8 dead
+-- rows block nothing.
 SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id, o.topic,
        (SELECT EXISTS (SELECT FROM {schema}.outbox_parked AS any_parked
                         WHERE any_parked.partition_key = ANY ($1::smallint[])))
+       AND NOT $7::boolean
        AND EXISTS (SELECT FROM {schema}.outbox_parked AS p
                     WHERE p.partition_key = o.partition_key
                       AND p.stream_id = o.stream_id
-                      AND p.global_sequence < o.global_sequence) AS blocked,
+                      AND p.global_sequence < o.global_sequence
+                      AND NOT ($8::boolean AND p.dead_at IS NOT NULL)) AS blocked,
        o.available_at <= clock_timestamp() AS due
-  FROM unnest($1::smallint[]) AS mine (partition_key)
+  FROM unnest($1::smallint[], $2::bigint[], $3::int[]) AS mine (partition_key, after, most)
+  JOIN {schema}.outbox_partitions AS l ON l.partition_key = mine.partition_key AND l.paused_at IS NULL
  CROSS JOIN LATERAL (
          SELECT r.partition_key, r.global_sequence, r.generation, r.attempts, r.stream_id, r.topic, r.available_at
            FROM {schema}.outbox_ready AS r
           WHERE r.partition_key = mine.partition_key
+            AND r.global_sequence > mine.after
+            AND r.global_sequence <= $5
           ORDER BY r.global_sequence
-          LIMIT $2) AS o
- LIMIT $3
+          LIMIT mine.most) AS o
+ WHERE NOT ($6::boolean
+            AND EXISTS (SELECT FROM {schema}.outbox_parked AS f
+                         WHERE f.partition_key = mine.partition_key
+                           AND (f.attempts > 0 OR f.dead_at IS NOT NULL)
+                           AND NOT ($8::boolean AND f.dead_at IS NOT NULL)))
+ LIMIT $4

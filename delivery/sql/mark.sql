@@ -1,33 +1,40 @@
 -- One statement for the finished rows of many partitions. The compare-and-set
 -- on the lease rows comes first and holds them; what follows joins its result,
--- so that a partition whose lease went elsewhere keeps its rows.
+-- so that a partition whose lease went elsewhere keeps its rows. A row whose
+-- generation was raised meanwhile is another message and stays.
 WITH mine AS (
-       SELECT m.partition_key, m.epoch, m.delivered
-         FROM unnest($2::smallint[], $3::bigint[], $4::bigint[]) AS m (partition_key, epoch, delivered)),
+       SELECT m.partition_key, m.epoch, m.delivered, m.fence, m.stream, m.careful
+         FROM unnest($2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::boolean[])
+                AS m (partition_key, epoch, delivered, fence, stream, careful)),
      locked AS (
-       SELECT f.partition_key, mine.epoch, mine.delivered
+       SELECT mine.*
          FROM mine JOIN {schema}.outbox_partitions AS f USING (partition_key)
         WHERE f.lease_owner IS NOT DISTINCT FROM $1 AND f.lease_epoch = mine.epoch
         ORDER BY f.partition_key
           FOR NO KEY UPDATE OF f),
      held AS (
        UPDATE {schema}.outbox_partitions AS p
-          SET delivered  = greatest(p.delivered, locked.delivered),
-              updated_at = clock_timestamp()
+          SET delivered       = greatest(p.delivered, locked.delivered),
+              fence_sequence  = greatest(p.fence_sequence, locked.fence),
+              stream_sequence = greatest(p.stream_sequence, locked.stream),
+              crashes         = CASE WHEN locked.careful THEN p.crashes ELSE 0 END,
+              suspect         = NULL,
+              updated_at      = clock_timestamp()
          FROM locked
         WHERE p.partition_key = locked.partition_key
           AND p.lease_owner IS NOT DISTINCT FROM $1 AND p.lease_epoch = locked.epoch
     RETURNING p.partition_key, p.lease_epoch),
      done AS (
-       SELECT held.partition_key, held.lease_epoch, d.sequence, d.stream_sequence, d.attempts, d.generation
-         FROM unnest($5::smallint[], $6::bigint[], $7::bigint[], $8::int[], $9::int[])
-                AS d (partition_key, sequence, stream_sequence, attempts, generation)
+       SELECT held.partition_key, held.lease_epoch, d.sequence, d.stream_sequence, d.generation
+         FROM unnest($8::smallint[], $9::bigint[], $10::bigint[], $11::int[])
+                AS d (partition_key, sequence, stream_sequence, generation)
          JOIN held USING (partition_key)),
      gone AS (
        DELETE FROM {schema}.{rows} AS o
         USING done
         WHERE o.partition_key = done.partition_key AND o.global_sequence = done.sequence
-    RETURNING done.partition_key, done.lease_epoch, done.sequence, done.stream_sequence, done.attempts, done.generation),
+          AND o.generation = done.generation
+    RETURNING done.partition_key, done.lease_epoch, done.sequence, done.stream_sequence, o.attempts, done.generation),
      history AS (
        INSERT INTO {schema}.outbox_deliveries
               (partition_key, lease_epoch, first_sequence, last_sequence, sequences,

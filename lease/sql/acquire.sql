@@ -1,16 +1,20 @@
 -- Takes the free ones among the partitions asked for. A row that still names
 -- this worker is free too: the process has given that lease up before it asks.
 -- SKIP LOCKED: a row that somebody else is taking now will be theirs.
+-- A predecessor that let its lease run out may have crashed over its work.
 UPDATE {schema}.outbox_partitions AS p
    SET lease_owner = $1,
        lease_epoch = p.lease_epoch + 1,
        lease_until = clock_timestamp() + $2::interval,
+       crashes     = p.crashes + (p.lease_owner IS NOT NULL AND p.lease_owner <> $1)::int,
        updated_at  = clock_timestamp()
  WHERE p.partition_key IN (
          SELECT f.partition_key
            FROM {schema}.outbox_partitions AS f
           WHERE f.partition_key = ANY ($3::smallint[])
             AND (f.lease_owner IS NULL OR f.lease_owner = $1 OR f.lease_until < clock_timestamp())
+            AND NOT EXISTS (SELECT FROM {schema}.outbox_settings AS s WHERE s.frozen_at IS NOT NULL)
           ORDER BY f.partition_key
-            FOR NO KEY UPDATE SKIP LOCKED)
-RETURNING p.partition_key, p.lease_epoch, p.delivered
+            FOR NO KEY UPDATE OF f SKIP LOCKED)
+RETURNING p.partition_key, p.lease_epoch, p.delivered, p.fence_sequence, p.stream_sequence, p.crashes, p.suspect,
+          left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)

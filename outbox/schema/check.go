@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -31,6 +32,8 @@ type Info struct {
 	Partitions partition.Count
 	// MaxPayloadBytes is the largest payload that the append functions accept.
 	MaxPayloadBytes int64
+	// OutboxID tells this outbox from others that publish to the same stream.
+	OutboxID uuid.UUID
 }
 
 // Check reports what is migrated. It returns ErrNotMigrated, ErrOutdated,
@@ -65,6 +68,9 @@ func (m *Migrator) Check(ctx context.Context, db Querier) (Info, error) {
 	if version < latest {
 		return info, fmt.Errorf("%w: schema %s is at version %d, this binary needs %d; %s",
 			ErrOutdated, m.quoted(), version, latest, hint)
+	}
+	if err := db.QueryRow(ctx, `SELECT outbox_id FROM `+m.quoted()+`.outbox_settings`).Scan(&info.OutboxID); err != nil {
+		return info, fmt.Errorf("check schema %s: read settings: %w", m.quoted(), err)
 	}
 	return info, nil
 }

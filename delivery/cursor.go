@@ -1,0 +1,95 @@
+package delivery
+
+import (
+	"time"
+
+	"github.com/postrider/postrider/lease"
+)
+
+// askLocked says what to claim of a partition now.
+func (r *Relay) askLocked(t *tenure) Ask {
+	ask := Ask{Lease: t.lease, After: nowhere, Most: r.cfg.BatchSize}
+	if t.careful > 0 {
+		ask.Most = 1
+	}
+	// Without a watermark rows may turn up anywhere, so there is no cursor. With
+	// one, a row below the cursor would be somebody's mistake; the sweep finds it.
+	if r.cfg.Ordering == OrderPartition && time.Since(t.swept) < r.cfg.SweepInterval {
+		ask.After = t.after
+	}
+	return ask
+}
+
+// sweptLocked notes that a claim looked at the whole partition, and reports what
+// it found below the cursor.
+func (r *Relay) sweptLocked(t *tenure, b *Batch) {
+	t.swept = time.Now()
+	late := 0
+	for _, m := range b.Messages {
+		if !m.Parked && m.Sequence <= t.after {
+			late++
+		}
+	}
+	if late > 0 {
+		r.stats.late.Add(int64(late))
+		r.log.Warn("rows turned up below the cursor; they are delivered out of order: were they inserted by hand, or was a sequence drawn before its INSERT?",
+			"partition", t.lease.Partition, "cursor", t.after, "rows", late)
+	}
+}
+
+// progress moves the cursor behind what was settled without a gap, and notes how
+// far the stream is.
+func (r *Relay) progress(res Result) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.tenureOfLocked(res.Batch.Lease)
+	unbroken := true
+	for i, o := range res.Outcomes {
+		m := res.Batch.Messages[i]
+		unbroken = unbroken && o.Kind != Unresolved
+		if unbroken && !m.Parked {
+			t.after = max(t.after, m.Sequence)
+		}
+		t.stream, t.fence = max(t.stream, o.StreamSequence), max(t.fence, o.FenceSequence)
+	}
+	if t.careful > 0 {
+		t.careful -= len(res.Outcomes)
+	}
+}
+
+// careful tells whether the partition's messages are carried one by one.
+func (r *Relay) careful(l *lease.Lease) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.tenureOfLocked(l).careful > 0
+}
+
+// watermarkPoll is how soon the watermark is looked at again while it waits for a
+// transaction that is about to end.
+const watermarkPoll = 5 * time.Millisecond
+
+// patience is how long to wait for the next look: the usual interval, or less
+// while the watermark is behind and moves.
+type patience struct {
+	least, most time.Duration
+	wait        time.Duration
+	seen        int64
+	since       time.Time // when the watermark was behind and had moved last
+}
+
+func (p *patience) next(w *Watermark) time.Duration {
+	if w == nil || w.Lag() == 0 {
+		p.wait = 0
+		return p.most
+	}
+	if p.wait == 0 || w.Safe != p.seen {
+		p.wait, p.since = p.least, time.Now()
+	} else {
+		p.wait = min(2*p.wait, p.most)
+	}
+	p.seen = w.Safe
+	return min(p.wait, p.most)
+}
+
+// moving tells whether the watermark is behind and may still move soon.
+func (p *patience) moving() bool { return p.wait > 0 && time.Since(p.since) < time.Second }

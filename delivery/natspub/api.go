@@ -1,0 +1,97 @@
+package natspub
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/postrider/postrider/delivery"
+)
+
+// api asks the leader of one stream. The library's own read of a last message is
+// not used: where a stream allows direct gets it may be answered by a follower
+// that lags behind.
+type api struct {
+	nc     *nats.Conn
+	stream string
+}
+
+// codeNoMessage is the answer when nothing is stored on a subject.
+const codeNoMessage = 10037
+
+// last returns the last message on a literal subject; sequence 0: there is none.
+func (a api) last(ctx context.Context, subject string) (body []byte, sequence uint64, err error) {
+	var reply struct {
+		Error   *APIError `json:"error"`
+		Message struct {
+			Sequence uint64 `json:"seq"`
+			Data     string `json:"data"`
+		} `json:"message"`
+	}
+	err = a.request(ctx, "STREAM.MSG.GET", map[string]string{"last_by_subj": subject}, &reply)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case reply.Error != nil && reply.Error.ErrCode == codeNoMessage:
+		return nil, 0, nil
+	case reply.Error != nil:
+		return nil, 0, a.refused(reply.Error)
+	}
+	body, err = base64.StdEncoding.DecodeString(reply.Message.Data)
+	if err != nil {
+		return nil, 0, fmt.Errorf("%w: malformed answer to STREAM.MSG.GET: %w", delivery.ErrOutage, err)
+	}
+	return body, reply.Message.Sequence, nil
+}
+
+// extent returns the positions of the stream's first and last message.
+func (a api) extent(ctx context.Context) (first, last uint64, err error) {
+	var reply struct {
+		Error *APIError `json:"error"`
+		State struct {
+			First uint64 `json:"first_seq"`
+			Last  uint64 `json:"last_seq"`
+		} `json:"state"`
+	}
+	if err := a.request(ctx, "STREAM.INFO", map[string]any{}, &reply); err != nil {
+		return 0, 0, err
+	}
+	if reply.Error != nil {
+		return 0, 0, a.refused(reply.Error)
+	}
+	return reply.State.First, reply.State.Last, nil
+}
+
+func (a api) request(ctx context.Context, operation string, body, reply any) error {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("%s: %w", operation, err)
+	}
+	msg, err := a.nc.RequestWithContext(ctx, "$JS.API."+operation+"."+a.stream, data)
+	if err != nil {
+		return fmt.Errorf("%w: %s of stream %s: %w", delivery.ErrOutage, operation, a.stream, err)
+	}
+	if err := json.Unmarshal(msg.Data, reply); err != nil {
+		return fmt.Errorf("%w: malformed answer to %s: %w", delivery.ErrOutage, operation, err)
+	}
+	return nil
+}
+
+// refused classes what the API says no to. A stream that is missing now was there
+// at the start: it may come back, so it is an outage.
+func (a api) refused(e *APIError) error {
+	return fmt.Errorf("%w: stream %s: %w", delivery.ErrOutage, a.stream, e)
+}
+
+// refusal returns the JetStream code of an error, 0 for other errors.
+func refusal(err error) int {
+	var e *APIError
+	if errors.As(err, &e) {
+		return e.ErrCode
+	}
+	return 0
+}

@@ -1,0 +1,270 @@
+package natspub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nuid"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/partition"
+)
+
+// Limits of one atomic batch and of all that are in flight. The server admits
+// 1,000 messages a batch and 50 open batches a stream, abandoned ones included
+// for 10 s.
+const (
+	MaxBatchEvents    = 990
+	MaxBatchBytes     = 4 << 20
+	MaxBatchesTotal   = 32
+	defaultInFlight   = 8
+	retryLeast        = 5 * time.Millisecond
+	retryMost         = 250 * time.Millisecond
+	takeAttempts      = 8
+	incompleteToSplit = 3
+)
+
+// FencedConfig says how a publisher in fenced mode works.
+type FencedConfig struct {
+	// Stream is the JetStream stream that must acknowledge. Defaults to EVENTS.
+	Stream string
+	// Subject is the template of the events' subjects. Defaults to DefaultSubject.
+	Subject Subject
+	// Headers says which headers messages carry beyond the usual ones.
+	Headers Headers
+	// Outbox keeps the control subjects of several outboxes on one stream apart.
+	Outbox uuid.UUID
+	// AckTimeout is how long the answer to a batch is awaited; at least 10 ms.
+	// After it the batch is sent again under the same expectation. Defaults to 5 s.
+	AckTimeout time.Duration
+	// MaxMessageSize is the stream's own limit for headers and body, in bytes;
+	// 0 or below means none. The server's max_payload always applies.
+	MaxMessageSize int
+	// InFlight returns how many batches this process may have in flight now; all
+	// replicas together must stay within MaxBatchesTotal. Defaults to 8.
+	InFlight func() int
+	// NeverExpire marks control messages so that a stream with max_age keeps them.
+	NeverExpire bool
+}
+
+// Fenced publishes atomic batches that the stream refuses to anybody but the
+// partition's last owner. It implements delivery.Publisher.
+type Fenced struct {
+	cfg     FencedConfig
+	nc      *nats.Conn
+	api     api
+	answers *answers
+	slots   *slots
+	prefix  string // of attempts, unique for this process
+	sent    atomic.Uint64
+
+	mu        sync.Mutex
+	standings map[partition.ID]*standing
+}
+
+// standing is what this process knows of a partition that it took. Only the
+// partition's own Take and Publish, which never overlap, use it.
+type standing struct {
+	epoch int64
+	last  uint64 // the expectation: where the last control message lies
+	batch uint64
+}
+
+// NewFenced returns a publisher on a connection made by Connect. Close ends it.
+func NewFenced(nc *nats.Conn, cfg FencedConfig) (*Fenced, error) {
+	if cfg.Stream == "" {
+		cfg.Stream = DefaultStream
+	}
+	if cfg.AckTimeout == 0 {
+		cfg.AckTimeout = 5 * time.Second
+	}
+	if cfg.AckTimeout < 10*time.Millisecond {
+		return nil, fmt.Errorf("%w: AckTimeout must be at least 10ms, got %s", ErrConfig, cfg.AckTimeout)
+	}
+	if cfg.Subject.text == "" {
+		subject, err := ParseSubject(DefaultSubject)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Subject = subject
+	}
+	if cfg.InFlight == nil {
+		cfg.InFlight = func() int { return defaultInFlight }
+	}
+	if err := cfg.Headers.Validate(); err != nil {
+		return nil, err
+	}
+	if nc.Opts.ReconnectBufSize >= 0 {
+		return nil, fmt.Errorf("%w: the connection must not buffer while it reconnects: ReconnectBufSize(-1)", ErrConfig)
+	}
+	a, err := newAnswers(nc)
+	if err != nil {
+		return nil, err
+	}
+	return &Fenced{
+		cfg: cfg, nc: nc, api: api{nc, cfg.Stream}, answers: a, slots: newSlots(cfg.InFlight),
+		prefix: nuid.Next()[14:], standings: map[partition.ID]*standing{},
+	}, nil
+}
+
+// Close ends the subscription to acknowledgements.
+func (f *Fenced) Close() error { return f.answers.close() }
+
+// FenceSubject is a partition's control subject. The outbox's id is in it, so
+// that several outboxes can share a stream.
+func FenceSubject(outbox uuid.UUID, id partition.ID) string {
+	return fmt.Sprintf("outbox.fence.%x.%d", outbox[:6], id)
+}
+
+// attempt returns a name that no other message has.
+func (f *Fenced) attempt() string { return f.prefix + strconv.FormatUint(f.sent.Add(1), 36) }
+
+// Extent implements delivery.Publisher.
+func (f *Fenced) Extent(ctx context.Context) (first, last uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, f.cfg.AckTimeout)
+	defer cancel()
+	return f.api.extent(ctx)
+}
+
+// Take implements delivery.Publisher: it reads the partition's last record and
+// writes a copy of it under the lease's epoch, on condition that it is still the
+// last. When that write was acknowledged, no batch of an earlier owner, and no
+// earlier batch of this one, can be stored any more; reading alone proves nothing.
+func (f *Fenced) Take(ctx context.Context, l *lease.Lease) (delivery.Standing, error) {
+	f.mu.Lock()
+	delete(f.standings, l.Partition)
+	f.mu.Unlock()
+	t := takeover{Fenced: f, lease: l, subject: FenceSubject(f.cfg.Outbox, l.Partition), attempt: f.attempt()}
+	var err error
+	for n := 1; n <= takeAttempts; n++ {
+		var done bool
+		if done, err = t.once(ctx); done || err != nil && !errors.Is(err, delivery.ErrOutage) {
+			break
+		}
+		if !pauseFor(ctx, n) {
+			return delivery.Standing{}, fmt.Errorf("%w: %w", delivery.ErrOutage, context.Cause(ctx))
+		}
+	}
+	if err != nil {
+		return delivery.Standing{}, fmt.Errorf("take partition %d: %w", l.Partition, err)
+	}
+	f.mu.Lock()
+	f.standings[l.Partition] = &standing{epoch: l.Epoch, last: t.fence}
+	f.mu.Unlock()
+	return delivery.Standing{Kept: t.kept, Fence: t.fence, Delivered: t.record.delivered(t.kept)}, nil
+}
+
+// takeover is one Take under way.
+type takeover struct {
+	*Fenced
+	lease   *lease.Lease
+	subject string
+	attempt string
+
+	record record // the last one before the takeover
+	kept   uint64 // and its position
+	fence  uint64 // of our own record
+}
+
+// once reads and writes once. Errors other than outages end the takeover.
+func (t *takeover) once(ctx context.Context) (done bool, err error) {
+	ask, cancel := context.WithTimeout(ctx, t.cfg.AckTimeout)
+	defer cancel()
+	body, at, err := t.api.last(ask, t.subject)
+	if err != nil {
+		return false, err
+	}
+	var found record
+	if at > 0 {
+		if found, err = parseRecord(body); err != nil {
+			return false, fmt.Errorf("%w: message %d on %s: %w", delivery.ErrConfiguration, at, t.subject, err)
+		}
+	}
+	switch {
+	case found.Attempt == t.attempt: // an earlier write of ours was stored after all
+		t.fence = at
+		return true, nil
+	case found.Epoch > t.lease.Epoch, found.Epoch == t.lease.Epoch && at > 0 && found.Owner != t.lease.Owner:
+		return false, fmt.Errorf("%w: epoch %d, ours is %d", delivery.ErrFenced, found.Epoch, t.lease.Epoch)
+	}
+	t.record, t.kept = found, at
+	fence := record{
+		Kind: kindFence, Epoch: t.lease.Epoch, Owner: t.lease.Owner, Batch: found.Batch, Attempt: t.attempt,
+		Parts: found.located(at),
+	}
+	ans := t.exchange(ctx, t.control(t.subject, fence, at))
+	switch {
+	case ans.err == nil && ans.stream != t.cfg.Stream:
+		return false, t.foreign(t.subject, ans.stream)
+	case ans.err == nil:
+		t.fence = ans.sequence
+		return true, nil
+	case refusal(ans.err) == codeBadExpectedSequence: // what was read is outdated
+		return false, fmt.Errorf("%w: %w", delivery.ErrOutage, ans.err)
+	case isConfiguration(ans.err):
+		return false, fmt.Errorf("%w: control subject %s: %w", delivery.ErrConfiguration, t.subject, ans.err)
+	default:
+		return false, fmt.Errorf("%w: control subject %s: %w", delivery.ErrOutage, t.subject, ans.err)
+	}
+}
+
+// control is a control message that is stored only behind the one at that
+// position.
+func (f *Fenced) control(subject string, r record, expected uint64) *nats.Msg {
+	header := nats.Header{nats.ExpectedLastSubjSeqHdr: {strconv.FormatUint(expected, 10)}}
+	if f.cfg.NeverExpire {
+		header[nats.MsgTTLHdr] = []string{"never"}
+	}
+	return &nats.Msg{Subject: subject, Header: header, Data: r.encode()}
+}
+
+// exchange sends a message and waits for its answer.
+func (f *Fenced) exchange(ctx context.Context, messages ...*nats.Msg) answer {
+	answered := make(chan answer, 1)
+	closing := messages[len(messages)-1]
+	closing.Reply = f.answers.expect(0, answered)
+	defer f.answers.forget(closing.Reply)
+	disconnected := f.nc.StatusChanged(nats.RECONNECTING, nats.CLOSED, nats.DISCONNECTED)
+	defer f.nc.RemoveStatusListener(disconnected)
+	for _, m := range messages {
+		if err := f.nc.PublishMsg(m); err != nil {
+			return answer{err: err}
+		}
+	}
+	timeout := time.NewTimer(f.cfg.AckTimeout)
+	defer timeout.Stop()
+	select {
+	case ans := <-answered:
+		return ans
+	case <-disconnected:
+		return answer{err: nats.ErrDisconnected}
+	case <-timeout.C:
+		return answer{err: fmt.Errorf("%w within %s", nats.ErrTimeout, f.cfg.AckTimeout)}
+	case <-ctx.Done():
+		return answer{err: context.Cause(ctx)}
+	}
+}
+
+func (f *Fenced) foreign(subject, stream string) error {
+	return fmt.Errorf("%w: subject %s is acknowledged by stream %q, not by %q (--stream)", delivery.ErrConfiguration, subject, stream, f.cfg.Stream)
+}
+
+// pauseFor waits longer with each attempt; false means that ctx ended.
+func pauseFor(ctx context.Context, attempts int) bool {
+	timer := time.NewTimer(min(retryLeast<<min(attempts-1, 10), retryMost))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

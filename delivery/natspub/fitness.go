@@ -1,0 +1,49 @@
+package natspub
+
+import (
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// CanFence tells whether server and stream take atomic batches; if not, why says
+// what is missing.
+func CanFence(nc *nats.Conn, info *jetstream.StreamInfo) (can bool, why string) {
+	switch {
+	case !versionAtLeast(nc.ConnectedServerVersion(), 2, 12):
+		return false, fmt.Sprintf("nats-server %s is older than 2.12", nc.ConnectedServerVersion())
+	case !info.Config.AllowAtomicPublish:
+		return false, fmt.Sprintf("stream %s does not allow atomic batches (allow_atomic)", info.Config.Name)
+	}
+	return true, ""
+}
+
+// CheckFence refuses settings under which a stale owner could publish, or a
+// partition's last control message could vanish.
+func CheckFence(s jetstream.StreamConfig) error {
+	refuse := func(setting, why, cure string) error {
+		return fmt.Errorf("%w for --publish-mode fenced: %s has %s, %s; %s, or run with --publish-mode dedupe", ErrStreamUnfit, s.Name, setting, why, cure)
+	}
+	captured := false
+	for _, subject := range s.Subjects {
+		captured = captured || covers(subject, FenceSubjects)
+	}
+	switch {
+	case !captured:
+		return refuse(fmt.Sprintf("subjects %v", s.Subjects), "which do not capture the control messages", "add "+FenceSubjects)
+	case !s.AllowAtomicPublish:
+		return refuse("allow_atomic off", "so that it refuses batches", "turn it on")
+	case s.Retention != jetstream.LimitsPolicy:
+		return refuse("retention "+s.Retention.String(), "under which expectations are not checked against what nobody consumes", "use retention limits")
+	case s.PersistMode == jetstream.AsyncPersistMode:
+		return refuse("persist_mode async", "which excludes atomic batches", "use the default")
+	case s.Discard == jetstream.DiscardOld && (s.MaxMsgs > 0 || s.MaxBytes > 0):
+		return refuse("discard old with a limit", "which drops control messages of idle partitions", "use discard new")
+	case s.MaxAge > 0 && !s.AllowMsgTTL:
+		return refuse(fmt.Sprintf("max_age %s", s.MaxAge), "which drops control messages of idle partitions", "allow message TTLs (allow_msg_ttl), so that they can be kept")
+	case s.SubjectTransform != nil:
+		return refuse("a subject transform", "which may move control messages elsewhere", "remove it")
+	}
+	return nil
+}

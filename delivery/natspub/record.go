@@ -1,0 +1,132 @@
+package natspub
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/postrider/postrider/delivery"
+)
+
+// The kinds of records on a partition's control subject.
+const (
+	kindWatermark = "watermark" // closes a batch
+	kindFence     = "fence"     // written by a new owner before its first batch
+)
+
+// recordVersion is raised when a record cannot be read by older releases.
+const recordVersion = 1
+
+// record is the body of a control message. The last one of a partition says who
+// owns it and what its last batch put into the stream.
+type record struct {
+	Version int       `json:"v"`
+	Kind    string    `json:"kind"`
+	Epoch   int64     `json:"epoch"`
+	Owner   uuid.UUID `json:"owner"`
+	// Batch counts the owner's batches under this epoch; a fence carries over the
+	// number of the record that it replaces.
+	Batch uint64 `json:"batch"`
+	// Attempt is unique for each message that was sent.
+	Attempt string `json:"attempt"`
+	Events  int    `json:"events"`
+	Parts   []part `json:"parts,omitempty"`
+}
+
+// part is a run of messages that lie one behind the other in the stream.
+type part struct {
+	// First is the position of the first one; 0: the run ends directly before the
+	// record that names it.
+	First uint64 `json:"first,omitempty"`
+	// Sequences are the first global sequence and the differences from one to the
+	// next.
+	Sequences []int64 `json:"sequences"`
+	// Generations is nil when all are 0.
+	Generations []int `json:"generations,omitempty"`
+	// Identities are 8 bytes for each event; see delivery.IdentityOf.
+	Identities []byte `json:"identities"`
+}
+
+// partOf describes messages that are about to be stored one behind the other.
+func partOf(messages []delivery.Message) part {
+	p := part{Sequences: make([]int64, len(messages)), Identities: make([]byte, 0, 8*len(messages))}
+	before := int64(0)
+	for i, m := range messages {
+		p.Sequences[i], before = m.Sequence-before, m.Sequence
+		p.Identities = binary.BigEndian.AppendUint64(p.Identities, delivery.IdentityOf(m.Event.ID))
+		if m.Generation > 0 && p.Generations == nil {
+			p.Generations = make([]int, len(messages))
+		}
+		if p.Generations != nil {
+			p.Generations[i] = m.Generation
+		}
+	}
+	return p
+}
+
+// delivered lists what the record says the stream holds; the record itself lies
+// at that position.
+func (r record) delivered(at uint64) []delivery.Delivered {
+	var list []delivery.Delivered
+	for _, p := range r.located(at) {
+		sequence := int64(0)
+		for i, step := range p.Sequences {
+			sequence += step
+			d := delivery.Delivered{
+				Sequence: sequence, Identity: binary.BigEndian.Uint64(p.Identities[8*i:]), StreamSequence: p.First + uint64(i),
+			}
+			if p.Generations != nil {
+				d.Generation = p.Generations[i]
+			}
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// located are the parts with their positions, as a copy of the record that lies
+// elsewhere needs them.
+func (r record) located(at uint64) []part {
+	parts := make([]part, len(r.Parts))
+	for i, p := range r.Parts {
+		if p.First == 0 {
+			p.First = at - uint64(len(p.Sequences))
+		}
+		parts[i] = p
+	}
+	return parts
+}
+
+// errRecord is returned for a control message that this program did not write.
+var errRecord = errors.New("unreadable control record")
+
+func parseRecord(body []byte) (record, error) {
+	var r record
+	if err := json.Unmarshal(body, &r); err != nil {
+		return record{}, fmt.Errorf("%w: %w", errRecord, err)
+	}
+	if r.Version != recordVersion {
+		return record{}, fmt.Errorf("%w: version %d, this release reads %d", errRecord, r.Version, recordVersion)
+	}
+	for _, p := range r.Parts {
+		if len(p.Identities) != 8*len(p.Sequences) || p.Generations != nil && len(p.Generations) != len(p.Sequences) {
+			return record{}, fmt.Errorf("%w: its lists differ in length", errRecord)
+		}
+	}
+	return r, nil
+}
+
+func (r record) encode() []byte {
+	r.Version, r.Events = recordVersion, 0
+	for _, p := range r.Parts {
+		r.Events += len(p.Sequences)
+	}
+	body, err := json.Marshal(r)
+	if err != nil {
+		panic("control record: " + err.Error()) // of plain numbers and text
+	}
+	return body
+}

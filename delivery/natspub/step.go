@@ -1,0 +1,320 @@
+package natspub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/postrider/postrider/delivery"
+)
+
+// Publish implements delivery.Publisher: one atomic batch, or several when parts
+// of it are refused. What does not fit into one batch is left for the next call.
+func (f *Fenced) Publish(ctx context.Context, b delivery.Batch) []delivery.Outcome {
+	run := &fencedRun{
+		Fenced: f, batch: b, subject: FenceSubject(f.cfg.Outbox, b.Lease.Partition),
+		messages: make([]*nats.Msg, len(b.Messages)), outcomes: make([]delivery.Outcome, len(b.Messages)),
+		held: map[string]bool{},
+	}
+	f.mu.Lock()
+	run.standing = f.standings[b.Lease.Partition]
+	f.mu.Unlock()
+	if run.standing == nil || run.standing.epoch != b.Lease.Epoch {
+		run.fail(fmt.Errorf("%w: partition %d was not taken", delivery.ErrUnknown, b.Lease.Partition))
+		return run.outcomes
+	}
+	if send := run.prepare(); len(send) > 0 {
+		run.step(ctx, send)
+	}
+	return run.outcomes
+}
+
+// fencedRun is one Publish under way.
+type fencedRun struct {
+	*Fenced
+	batch    delivery.Batch
+	subject  string
+	standing *standing
+	messages []*nats.Msg
+	outcomes []delivery.Outcome
+	held     map[string]bool // streams behind a failed message
+	parts    []part          // what earlier batches of this run have stored
+	halted   bool            // nothing more may be sent
+}
+
+// prepare builds the messages that go into the first batch and fails those that
+// can never be stored. It returns their indices.
+func (r *fencedRun) prepare() []int {
+	var send []int
+	size := 0
+	for i, m := range r.batch.Messages {
+		if r.waits(i) {
+			continue
+		}
+		msg := &nats.Msg{Subject: r.cfg.Subject.Of(m), Header: r.cfg.Headers.build(m), Data: m.Event.Payload}
+		bytes := headerSize(msg.Header) + len(msg.Data)
+		if err := checkSize(bytes+batchHeaderSize, r.nc.MaxPayload(), r.cfg.MaxMessageSize, r.cfg.Stream); err != nil {
+			r.refuse(i, delivery.Outcome{Kind: delivery.Permanent, Err: err})
+			continue
+		}
+		if len(send) == MaxBatchEvents || len(send) > 0 && size+bytes > MaxBatchBytes {
+			break
+		}
+		r.messages[i] = msg
+		send = append(send, i)
+		size += bytes
+	}
+	return send
+}
+
+// batchHeaderSize is about what the headers of a batch add to a message, in bytes.
+const batchHeaderSize = 80
+
+// waits tells whether a message may not be sent, and gives it its outcome.
+func (r *fencedRun) waits(i int) bool {
+	if r.halted {
+		return true // unresolved, for no fault of anybody
+	}
+	if r.held[r.batch.Messages[i].Stream] {
+		r.outcomes[i] = delivery.Outcome{Kind: delivery.Behind}
+		return true
+	}
+	return false
+}
+
+// refuse gives a message that failed by its own fault its outcome, and those that
+// must not pass it theirs.
+func (r *fencedRun) refuse(i int, o delivery.Outcome) {
+	r.outcomes[i] = o
+	r.held[r.batch.Messages[i].Stream] = r.batch.Policy.Block != delivery.BlockNone
+	r.halted = r.halted || r.batch.Policy.Block == delivery.BlockPartition
+}
+
+// fail ends the run: what has no outcome stays unresolved, for that reason.
+func (r *fencedRun) fail(err error) {
+	r.halted = true
+	for i := range r.outcomes {
+		if r.outcomes[i].Kind == delivery.Unresolved {
+			r.outcomes[i].Err = err
+		}
+	}
+}
+
+// verdict is what became of one batch.
+type verdict uint8
+
+const (
+	stored  verdict = iota
+	refused         // for what is in it: nothing of it was stored
+	given           // up: the run has failed
+)
+
+// step stores the messages of those indices as one batch. When the stream keeps
+// refusing it for what is in it, the batch is halved until the message is found
+// that it refuses.
+func (r *fencedRun) step(ctx context.Context, indices []int) {
+	indices = r.sendable(indices)
+	if len(indices) == 0 || r.halted {
+		return
+	}
+	v, err := r.store(ctx, indices)
+	switch {
+	case v == stored || v == given:
+	case len(indices) > 1:
+		half := len(indices) / 2
+		r.step(ctx, indices[:half])
+		r.step(ctx, indices[half:])
+	default:
+		r.refuse(indices[0], delivery.Outcome{Kind: kindOf(err), Err: fmt.Errorf("refused by stream %s: %w", r.cfg.Stream, err)})
+	}
+}
+
+// sendable leaves out what must wait for a message that failed meanwhile.
+func (r *fencedRun) sendable(indices []int) []int {
+	var list []int
+	for _, i := range indices {
+		if !r.waits(i) {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// kindOf says whether a message that a stream refuses can be stored later.
+func kindOf(err error) delivery.Kind {
+	return orRetry(classify(err).Kind)
+}
+
+// store sends one batch until it has a definite answer. Every attempt expects the
+// same last record, so at most one of them can be stored.
+func (r *fencedRun) store(ctx context.Context, indices []int) (verdict, error) {
+	if !r.slots.enter(ctx) {
+		r.fail(nil)
+		return given, nil
+	}
+	defer r.slots.leave()
+	var (
+		unknown  bool // an attempt may still be stored
+		doubtful = suspicion{run: r, indices: indices}
+		deadline = time.Now().Add(2 * r.cfg.AckTimeout)
+		err      error
+	)
+	r.standing.batch++
+	for n := 1; ; n++ {
+		// A handover does not wait for what was never sent: that is the heir's.
+		if !r.batch.Lease.Valid() || r.batch.Lease.Draining() || n > 1 && time.Now().After(deadline) || ctx.Err() != nil {
+			r.give(unknown, err)
+			return given, nil
+		}
+		denied := r.nc.LastError()
+		ans := r.send(ctx, indices)
+		if ans.err == nil {
+			return r.accept(indices, ans), nil
+		}
+		err = ans.err
+		code := refusal(err)
+		switch {
+		case code == codeBadExpectedSequence:
+			return r.resolve(ctx, indices), nil
+		case isConfiguration(err):
+			r.fail(fmt.Errorf("%w: %w", delivery.ErrConfiguration, err))
+			return given, nil
+		case r.denied(denied) != nil:
+			r.fail(fmt.Errorf("%w: %w: %w", delivery.ErrUnknown, delivery.ErrOutage, r.denied(denied)))
+			return given, nil
+		case code == codeMessageTooLarge || code == codeHeaderTooLarge || code == codeMalformedSubject:
+			return refused, err
+		case code == codeStreamFull:
+			if unknown || !perSubject(err) {
+				r.give(unknown, err)
+				return given, nil
+			}
+			return refused, err
+		case code == codeBatchIncomplete && doubtful.confirmed(ctx):
+			return refused, err
+		case code == 0:
+			unknown = true
+		}
+		if !r.nc.IsConnected() {
+			r.give(true, err)
+			return given, nil
+		}
+		pauseFor(ctx, n)
+	}
+}
+
+// perSubject tells whether a stream is full for one subject only.
+func perSubject(err error) bool {
+	var e *APIError
+	return errors.As(err, &e) && e.Description == "maximum messages per subject exceeded"
+}
+
+// give up: a later Take finds out what became of attempts without an answer.
+func (r *fencedRun) give(unknown bool, err error) {
+	switch {
+	case err == nil:
+		r.fail(nil)
+	case unknown || refusal(err) == 0:
+		r.fail(fmt.Errorf("%w: %w: %w", delivery.ErrUnknown, delivery.ErrOutage, err))
+	default:
+		r.fail(fmt.Errorf("%w: %w", delivery.ErrOutage, err))
+	}
+}
+
+// denied returns a refusal of permission that came since the last error was
+// looked at.
+func (r *fencedRun) denied(before error) error {
+	//nolint:errorlint // identity is meant: each refusal is an error of its own
+	if e := r.nc.LastError(); e != before && errors.Is(e, nats.ErrPermissionViolation) {
+		return e
+	}
+	return nil
+}
+
+// send sends the batch once, under an id of its own.
+func (r *fencedRun) send(ctx context.Context, indices []int) answer {
+	id := r.attempt()
+	messages := make([]*nats.Msg, 0, len(indices)+1)
+	events := make([]delivery.Message, 0, len(indices))
+	for n, i := range indices {
+		msg := r.messages[i]
+		msg.Header[headerBatchID] = []string{id}
+		msg.Header[headerBatchSequence] = []string{strconv.Itoa(n + 1)}
+		messages = append(messages, msg)
+		events = append(events, r.batch.Messages[i])
+	}
+	closing := r.control(r.subject, record{
+		Kind: kindWatermark, Epoch: r.batch.Lease.Epoch, Owner: r.batch.Lease.Owner, Batch: r.standing.batch, Attempt: id,
+		Parts: append(r.parts[:len(r.parts):len(r.parts)], partOf(events)),
+	}, r.standing.last)
+	closing.Header[headerBatchID] = []string{id}
+	closing.Header[headerBatchSequence] = []string{strconv.Itoa(len(indices) + 1)}
+	closing.Header[headerBatchCommit] = []string{"1"}
+	return r.exchange(ctx, append(messages, closing)...)
+}
+
+// The headers of an atomic batch.
+const (
+	headerBatchID       = "Nats-Batch-Id"
+	headerBatchSequence = "Nats-Batch-Sequence"
+	headerBatchCommit   = "Nats-Batch-Commit"
+)
+
+// accept takes a positive answer: the batch lies before its closing record.
+func (r *fencedRun) accept(indices []int, ans answer) verdict {
+	if ans.stream != r.cfg.Stream {
+		r.fail(r.foreign(r.subject, ans.stream))
+		return given
+	}
+	r.standing.last = ans.sequence
+	first := ans.sequence - uint64(len(indices))
+	events := make([]delivery.Message, 0, len(indices))
+	for n, i := range indices {
+		r.outcomes[i] = delivery.Outcome{
+			Kind: delivery.Published, StreamSequence: first + uint64(n), FenceSequence: ans.sequence, //nolint:gosec // an index
+		}
+		events = append(events, r.batch.Messages[i])
+	}
+	p := partOf(events)
+	p.First = first
+	r.parts = append(r.parts, p)
+	return stored
+}
+
+// resolve finds out why the expectation is wrong: an earlier attempt was stored,
+// or the partition has a newer owner, or the stream lost records.
+func (r *fencedRun) resolve(ctx context.Context, indices []int) verdict {
+	for n := 1; ; n++ {
+		ask, cancel := context.WithTimeout(ctx, r.cfg.AckTimeout)
+		body, at, err := r.api.last(ask, r.subject)
+		cancel()
+		var found record
+		if err == nil && at > 0 {
+			if found, err = parseRecord(body); err != nil {
+				r.fail(fmt.Errorf("%w: message %d on %s: %w", delivery.ErrConfiguration, at, r.subject, err))
+				return given
+			}
+		}
+		own := found.Epoch == r.batch.Lease.Epoch && found.Owner == r.batch.Lease.Owner
+		switch {
+		case err != nil || at == r.standing.last: // no answer, or one of an old leader
+		case own && found.Kind == kindWatermark && found.Batch == r.standing.batch:
+			return r.accept(indices, answer{sequence: at, stream: r.cfg.Stream})
+		case found.Epoch > r.batch.Lease.Epoch:
+			r.fail(fmt.Errorf("%w: epoch %d, ours is %d", delivery.ErrFenced, found.Epoch, r.batch.Lease.Epoch))
+			return given
+		default: // an earlier batch of this run, or records are missing: take it anew
+			r.fail(fmt.Errorf("%w: the last control record of the partition is not the one expected", delivery.ErrUnknown))
+			return given
+		}
+		if n >= takeAttempts || !pauseFor(ctx, n) {
+			r.fail(fmt.Errorf("%w: %w: the control record cannot be read: %w", delivery.ErrUnknown, delivery.ErrOutage,
+				errors.Join(err, context.Cause(ctx))))
+			return given
+		}
+	}
+}

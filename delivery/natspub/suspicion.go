@@ -1,0 +1,53 @@
+package natspub
+
+import (
+	"context"
+
+	"github.com/postrider/postrider/delivery"
+)
+
+// suspicion tells a batch that the stream refuses for what is in it from one that
+// was torn by an election or a broken connection: the server answers both as
+// incomplete.
+type suspicion struct {
+	run        *fencedRun
+	indices    []int
+	incomplete int
+	reconnects uint64
+}
+
+// confirmed notes one more such answer. Several in a row over one connection are
+// enough to halve a batch, which harms nothing. A single message is accused only
+// when the stream stores a control message of the partition each time between.
+func (s *suspicion) confirmed(ctx context.Context) bool {
+	if now := s.run.nc.Stats().Reconnects; now != s.reconnects {
+		s.incomplete, s.reconnects = 0, now
+	}
+	s.incomplete++
+	if len(s.indices) == 1 && !s.run.storesControl(ctx) {
+		s.incomplete = 0
+	}
+	return s.incomplete >= incompleteToSplit
+}
+
+// storesControl writes the partition's record again, under the same expectation
+// as any batch.
+func (r *fencedRun) storesControl(ctx context.Context) bool {
+	ans := r.exchange(ctx, r.control(r.subject, record{
+		Kind: kindFence, Epoch: r.batch.Lease.Epoch, Owner: r.batch.Lease.Owner, Batch: r.standing.batch, Attempt: r.attempt(),
+		Parts: r.parts,
+	}, r.standing.last))
+	if ans.err != nil {
+		return false
+	}
+	r.standing.last = ans.sequence
+	return true
+}
+
+// orRetry is the kind of a single message that was refused again and again.
+func orRetry(k delivery.Kind) delivery.Kind {
+	if k == delivery.Permanent {
+		return k
+	}
+	return delivery.Retry
+}

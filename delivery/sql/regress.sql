@@ -1,0 +1,18 @@
+-- The database has forgotten what was published: from now on every message
+-- carries a higher generation, and the log of operators' actions says why. Once
+-- for each timeline.
+WITH noted AS (
+       SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) AS timeline),
+     raised AS (
+       UPDATE {schema}.outbox_settings AS s
+          SET generation = s.generation + 1
+         FROM noted
+        WHERE NOT EXISTS (SELECT FROM {schema}.outbox_audit AS a
+                           WHERE a.action = 'database.regressed' AND a.target ->> 'timeline' = noted.timeline)
+    RETURNING s.generation),
+     audited AS (
+       INSERT INTO {schema}.outbox_audit (actor, action, target, reason, details)
+       SELECT 'postrider', 'database.regressed', jsonb_build_object('timeline', noted.timeline), $1,
+              jsonb_build_object('generation', raised.generation, 'partition', $2::int)
+         FROM noted, raised)
+SELECT coalesce((SELECT generation FROM raised), 0)

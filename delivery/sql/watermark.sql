@@ -1,0 +1,23 @@
+-- Where the watermark stands, and which transactions hold it back. Without
+-- pg_read_all_stats only the process ids of other roles' sessions are known.
+SELECT w.safe_sequence,
+       (SELECT coalesce(max(e.sequence), 0) FROM {events} AS e),
+       coalesce(clock_timestamp() - w.candidate_at, interval '0'),
+       h.pid, h.application_name, h.state, coalesce(clock_timestamp() - coalesce(h.xact_start, h.prepared_at), interval '0'), h.gid
+  FROM {schema}.outbox_watermark AS w
+  LEFT JOIN LATERAL (
+         SELECT DISTINCT l.pid, a.application_name, a.state, a.xact_start, p.gid, p.prepared AS prepared_at
+           FROM pg_locks AS l
+           LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
+           LEFT JOIN pg_prepared_xacts AS p ON l.pid IS NULL AND l.virtualtransaction = '-1/' || p.transaction
+          WHERE w.candidate IS NOT NULL
+            AND l.locktype = 'relation' AND l.granted AND l.mode = 'RowExclusiveLock'
+            AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+            AND l.relation IN (WITH RECURSIVE leaves (relid) AS (
+                                      SELECT $1::text::regclass::oid
+                                       UNION ALL
+                                      SELECT i.inhrelid FROM pg_inherits AS i JOIN leaves ON i.inhparent = leaves.relid)
+                               SELECT relid FROM leaves)
+            AND (l.pid IS NULL OR l.virtualtransaction = ANY (w.holders))) AS h ON true
+ WHERE w.id
+ ORDER BY h.xact_start NULLS LAST, h.pid

@@ -1,0 +1,114 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/partition"
+)
+
+// recorded is what the database says of a sequence that the stream names.
+type recorded struct {
+	Pointer
+	Event uuid.NullUUID
+	// Waiting tells that the sequence is in the outbox.
+	Waiting bool
+}
+
+// recordedAs looks the sequences up in events and outbox. highest is the highest
+// sequence of all events.
+func (s *Store) recordedAs(ctx context.Context, id partition.ID, sequences []int64) (found []recorded, highest int64, err error) {
+	rows, err := s.db.Query(ctx, s.undelivered, id, sequences)
+	if err != nil {
+		return nil, 0, fmt.Errorf("look up what the stream holds: %w", err)
+	}
+	found, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (recorded, error) {
+		r := recorded{Pointer: Pointer{Partition: id}}
+		var event pgtype.UUID
+		err := row.Scan(&r.Sequence, &event, &r.Waiting, &r.Generation, &r.Attempts, &r.Stream, &r.Topic, &r.Parked, &highest)
+		r.Event = uuid.NullUUID{UUID: event.Bytes, Valid: event.Valid}
+		return r, err
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("look up what the stream holds: %w", err)
+	}
+	return found, highest, nil
+}
+
+// owner is the lease's owner as the statements compare it.
+func owner(l *lease.Lease) *uuid.UUID {
+	if l.Solo() {
+		return nil
+	}
+	return &l.Owner
+}
+
+// errLeaseGone is returned by statements that found another owner or epoch.
+var errLeaseGone = errors.New("the lease went to another worker")
+
+// Unblock frees the parked rows that the policy of this relay blocks by nothing.
+func (s *Store) Unblock(ctx context.Context, l *lease.Lease, policy FailurePolicy) error {
+	rows, err := s.db.Query(ctx, s.unblock, owner(l), l.Epoch, policy.skipsDead(), policy.passes(), l.Partition)
+	if err == nil {
+		rows.Close()
+		err = rows.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("unblock parked rows: %w", err)
+	}
+	return nil
+}
+
+// Suspect notes, durably, the one row that is about to be worked on.
+func (s *Store) Suspect(ctx context.Context, l *lease.Lease, sequence int64) error {
+	rows, err := s.db.Query(ctx, s.suspect, owner(l), l.Epoch, l.Partition, sequence)
+	if err == nil {
+		rows.Close()
+		err = rows.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("note what is worked on: %w", err)
+	}
+	if rows.CommandTag().RowsAffected() == 0 {
+		return errLeaseGone
+	}
+	return nil
+}
+
+// Healed is what became of messages that the stream lost.
+type Healed struct {
+	// Lost messages had been acknowledged; Queued ones of them are to be
+	// published again, the others' events are not there any more.
+	Lost, Queued int
+}
+
+// Heal queues again what was recorded as published above that position of the
+// stream.
+func (s *Store) Heal(ctx context.Context, l *lease.Lease, kept uint64) (Healed, error) {
+	var h Healed
+	var held int
+	err := s.db.QueryRow(ctx, s.heal, owner(l), l.Epoch, l.Partition, int64(kept)).Scan(&held, &h.Lost, &h.Queued) //nolint:gosec // a stream's sequence never reaches 2^63
+	if err == nil && held == 0 {
+		err = errLeaseGone
+	}
+	if err != nil {
+		return Healed{}, fmt.Errorf("queue lost messages again: %w", err)
+	}
+	return h, nil
+}
+
+// Regress notes that the database has forgotten what was published, once for
+// each of its timelines, and raises the generation of all messages to come. It
+// returns the new one, or 0 when it was raised already.
+func (s *Store) Regress(ctx context.Context, id partition.ID, reason string) (generation int, err error) {
+	if err := s.db.QueryRow(ctx, s.regress, reason, id).Scan(&generation); err != nil {
+		return 0, fmt.Errorf("raise the generation: %w", err)
+	}
+	return generation, nil
+}

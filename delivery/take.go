@@ -1,0 +1,253 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/partition"
+)
+
+// tenure is what the relay knows of a partition under one lease. The relay's
+// mutex guards it.
+type tenure struct {
+	lease *lease.Lease
+	taken bool
+	// after is the cursor: no ready row up to it is undelivered, as far as claims
+	// and marks under this lease have shown.
+	after int64
+	swept time.Time // when a claim last ignored the cursor
+	// stream and fence are the last known positions in the stream.
+	stream, fence uint64
+	// careful is how many messages are still carried one by one.
+	careful int
+}
+
+// taking bounds how many partitions are taken at once.
+const taking = 16
+
+// crashesToCare is after how many crashes in a row a partition's messages are
+// carried one by one, and crashesToDie how many a single message may cause.
+const (
+	crashesToCare = 2
+	crashesToDie  = 3
+)
+
+// tenureOf returns what is known under the lease; nothing of an older one.
+func (r *Relay) tenureOfLocked(l *lease.Lease) *tenure {
+	t := r.tenures[l.Partition]
+	if t == nil || t.lease != l {
+		t = &tenure{lease: l, after: nowhere, stream: l.Progress.StreamSequence, fence: l.Progress.FenceSequence}
+		if l.Progress.Crashes >= crashesToCare {
+			t.careful = r.cfg.BatchSize
+		}
+		r.tenures[l.Partition] = t
+	}
+	return t
+}
+
+// forget makes the partition be taken again before its next claim.
+func (r *Relay) forget(id partition.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t := r.tenures[id]; t != nil {
+		t.taken, t.after = false, nowhere
+	}
+}
+
+// take prepares a partition that was entered, and leaves it.
+func (r *Relay) take(ctx context.Context, l *lease.Lease) {
+	defer r.leaveUnclaimed(l)
+	select {
+	case r.takes <- struct{}{}:
+		defer func() { <-r.takes }()
+	case <-ctx.Done():
+		return
+	}
+	err := r.takeUp(ctx, l)
+	switch {
+	case err == nil:
+		r.flows(l.Partition)
+	case l.Context().Err() != nil || ctx.Err() != nil:
+	case errors.Is(err, ErrFenced), errors.Is(err, errLeaseGone):
+		r.stats.refused.Add(1)
+		r.log.Warn("the partition has a newer owner", "partition", l.Partition, "epoch", l.Epoch, "error", err)
+		l.Lost()
+	default:
+		r.unresolved(l.Partition, err)
+	}
+}
+
+// leaveUnclaimed ends a visit that claimed nothing, and has the partition looked
+// at again.
+func (r *Relay) leaveUnclaimed(l *lease.Lease) {
+	r.mu.Lock()
+	delete(r.busy, l.Partition)
+	r.mu.Unlock()
+	l.Leave()
+	r.wake()
+}
+
+// takeUp takes the partition from the publisher and settles what earlier owners
+// left open: marks of what the stream holds already, messages that the stream
+// lost, a message that crashed its worker.
+func (r *Relay) takeUp(ctx context.Context, l *lease.Lease) error {
+	standing, err := r.publisher.Take(l.Context(), l)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
+	defer cancel()
+	if err := r.settleLost(ctx, l, standing); err != nil {
+		return err
+	}
+	if err := r.settleDelivered(ctx, l, standing); err != nil {
+		return err
+	}
+	if err := r.settleSuspect(ctx, l); err != nil {
+		return err
+	}
+	if err := r.store.Unblock(ctx, l, r.cfg.Failure); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	t := r.tenureOfLocked(l)
+	t.taken, t.fence = true, standing.Fence
+	r.mu.Unlock()
+	return nil
+}
+
+// settleDelivered marks what the stream holds and the database does not know as
+// published. An event that is not the one the stream names is left alone: then
+// the database has forgotten events and uses their sequences again.
+func (r *Relay) settleDelivered(ctx context.Context, l *lease.Lease, standing Standing) error {
+	if len(standing.Delivered) == 0 {
+		return nil
+	}
+	sequences := make([]int64, len(standing.Delivered))
+	delivered := make(map[int64]Delivered, len(standing.Delivered))
+	for i, d := range standing.Delivered {
+		sequences[i], delivered[d.Sequence] = d.Sequence, d
+	}
+	found, highest, err := r.store.recordedAs(ctx, l.Partition, sequences)
+	if err != nil {
+		return err
+	}
+	res := Result{Batch: Batch{Lease: l, Policy: r.cfg.Failure}}
+	forgotten := 0
+	for _, f := range found {
+		d := delivered[f.Sequence]
+		switch {
+		case f.Event.Valid && IdentityOf(f.Event.UUID) != d.Identity, !f.Event.Valid && f.Sequence > highest:
+			forgotten++
+		case f.Waiting && f.Generation == d.Generation:
+			res.Batch.Messages = append(res.Batch.Messages, Message{Pointer: f.Pointer})
+			res.Outcomes = append(res.Outcomes, Outcome{Kind: Published, StreamSequence: d.StreamSequence, FenceSequence: standing.Fence})
+		}
+	}
+	if forgotten > 0 {
+		if err := r.regressed(ctx, l, forgotten, len(found)); err != nil {
+			return err
+		}
+	}
+	if len(res.Outcomes) == 0 {
+		return nil
+	}
+	r.log.Info("the stream holds messages of an earlier owner that were not marked", "partition", l.Partition, "messages", len(res.Outcomes))
+	return r.tryMark(ctx, []Result{res})
+}
+
+// regressed reports that the database lost commits, as after a failover to a
+// standby that lagged behind.
+func (r *Relay) regressed(ctx context.Context, l *lease.Lease, forgotten, named int) error {
+	reason := fmt.Sprintf("of %d events that the stream holds for partition %d, the database has forgotten %d", named, l.Partition, forgotten)
+	generation, err := r.store.Regress(ctx, l.Partition, reason)
+	if err != nil {
+		return err
+	}
+	r.stats.regressions.Add(1)
+	r.log.Error("THE DATABASE HAS FORGOTTEN PUBLISHED EVENTS: a failover or a restore lost commits; sequences are being used again under a new generation",
+		"partition", l.Partition, "forgotten", forgotten, "named", named, "generation", generation)
+	r.stats.failure(errors.New(reason))
+	return nil
+}
+
+// settleLost queues again what the stream had acknowledged and does not hold.
+func (r *Relay) settleLost(ctx context.Context, l *lease.Lease, standing Standing) error {
+	r.mu.Lock()
+	t := r.tenureOfLocked(l)
+	known := t.stream
+	if standing.Fence > 0 { // other modes may have published since
+		known = t.fence
+	}
+	r.mu.Unlock()
+	if standing.Kept >= known {
+		return nil
+	}
+	r.stats.losses.Add(1)
+	r.log.Error("THE STREAM HAS LOST ACKNOWLEDGED MESSAGES: it was restored from an older copy, purged or made anew",
+		"partition", l.Partition, "acknowledged_up_to", known, "kept_up_to", standing.Kept, "lost_messages", r.cfg.Lost)
+	r.stats.failure(fmt.Errorf("the stream lost acknowledged messages of partition %d above %d (known up to %d)", l.Partition, standing.Kept, known))
+	if r.cfg.Lost == LostRepublish {
+		healed, err := r.store.Heal(ctx, l, standing.Kept)
+		if err != nil {
+			return err
+		}
+		r.log.Warn("lost messages are queued again", "partition", l.Partition, "lost", healed.Lost, "queued", healed.Queued)
+	}
+	r.mu.Lock()
+	t.stream, t.after = standing.Kept, nowhere
+	r.mu.Unlock()
+	return nil
+}
+
+// settleSuspect counts a crash as the failure of the message that the crashed
+// owner worked on alone.
+func (r *Relay) settleSuspect(ctx context.Context, l *lease.Lease) error {
+	suspect := l.Progress.Suspect
+	if suspect == 0 || l.Progress.Crashes < crashesToCare {
+		return nil
+	}
+	found, _, err := r.store.recordedAs(ctx, l.Partition, []int64{suspect})
+	if err != nil {
+		return err
+	}
+	for _, f := range found {
+		if !f.Waiting {
+			continue
+		}
+		kind := Retry
+		if f.Attempts+1 >= crashesToDie {
+			kind = Permanent
+		}
+		r.log.Error("a worker ended while it carried this message", "partition", l.Partition, "sequence", suspect, "failures", f.Attempts+1)
+		return r.tryMark(ctx, []Result{{
+			Batch:    Batch{Lease: l, Policy: r.cfg.Failure, Messages: []Message{{Pointer: f.Pointer}}},
+			Outcomes: []Outcome{{Kind: kind, Err: ErrWorkerEnded}},
+			Careful:  true,
+		}})
+	}
+	return nil
+}
+
+// ErrWorkerEnded is the failure of a message whose worker ended while it was
+// carrying it, and nothing else.
+var ErrWorkerEnded = errors.New("the worker ended while it carried this message")
+
+// checkExtent has the partitions taken again whose last known positions the
+// stream does not hold any more.
+func (r *Relay) checkExtent(ctx context.Context) {
+	first, last, err := r.publisher.Extent(ctx)
+	if err != nil {
+		return // an outage shows elsewhere
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range r.tenures {
+		if t.taken && (t.stream > last || t.fence > 0 && (t.fence < first || t.fence > last)) {
+			t.taken = false
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Watermark is how far the order of sequences is decided.
+type Watermark struct {
+	// Safe is the watermark: every sequence up to it is visible or will never be.
+	Safe int64
+	// Highest is the highest visible sequence.
+	Highest int64
+}
+
+// Lag is the distance in sequences, 0 when nothing waits.
+func (w Watermark) Lag() int64 { return max(0, w.Highest-w.Safe) }
+
+// Advance moves the watermark as far as is proven now; it never waits for a
+// transaction. What it returns may be relied on by statements sent afterwards,
+// not by the ones before.
+//
+// The commit is asynchronous: a watermark that is lost in a crash is lost with
+// everything after it in the log, and is proven again.
+func (s *Store) Advance(ctx context.Context) (w Watermark, err error) {
+	batch := &pgx.Batch{}
+	batch.Queue(planning)
+	batch.Queue(`SELECT set_config('synchronous_commit', 'off', true)`)
+	batch.Queue(s.advance, s.events).QueryRow(func(row pgx.Row) error { return row.Scan(&w.Safe, &w.Highest) })
+	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
+		return Watermark{}, fmt.Errorf("advance the watermark: %w", err)
+	}
+	return w, nil
+}
+
+// Holder is a transaction that holds the watermark back: it has locked the
+// events table for writing and has not ended.
+type Holder struct {
+	// PID is the server process, 0 for a prepared transaction; then GID names it.
+	PID int
+	GID string
+	// Application and State are empty, and Age is 0, when the role may not see
+	// other roles' sessions (pg_read_all_stats).
+	Application, State string
+	Age                time.Duration
+}
+
+// String names the holder for people.
+func (h Holder) String() string {
+	switch {
+	case h.PID == 0:
+		return fmt.Sprintf("prepared transaction %q (%s old)", h.GID, h.Age.Round(time.Millisecond))
+	case h.Application == "" && h.State == "":
+		return fmt.Sprintf("pid %d", h.PID)
+	default:
+		return fmt.Sprintf("pid %d (%s, %s, transaction %s old)", h.PID, h.Application, h.State, h.Age.Round(time.Millisecond))
+	}
+}
+
+// Stall is the watermark with what it waits for.
+type Stall struct {
+	Watermark
+	// Waiting is how long the oldest position that is waited for has waited; 0
+	// when nothing is.
+	Waiting time.Duration
+	// Holders are the transactions waited for, the oldest first.
+	Holders []Holder
+}
+
+// Watermark reads where the watermark stands and what holds it back.
+func (s *Store) Watermark(ctx context.Context) (Stall, error) {
+	rows, err := s.db.Query(ctx, s.watermark, s.events)
+	if err != nil {
+		return Stall{}, fmt.Errorf("watermark: %w", err)
+	}
+	var (
+		st               Stall
+		pid              *int
+		application, gid *string
+		state            *string
+		age              time.Duration
+	)
+	_, err = pgx.ForEachRow(rows, []any{&st.Safe, &st.Highest, &st.Waiting, &pid, &application, &state, &age, &gid}, func() error {
+		if pid != nil || gid != nil {
+			st.Holders = append(st.Holders, Holder{
+				PID: valueOf(pid), GID: valueOf(gid), Application: valueOf(application), State: valueOf(state), Age: max(0, age),
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		return Stall{}, fmt.Errorf("watermark: %w", err)
+	}
+	st.Waiting = max(0, st.Waiting)
+	return st, nil
+}
+
+func valueOf[T any](p *T) (value T) {
+	if p != nil {
+		value = *p
+	}
+	return value
+}
