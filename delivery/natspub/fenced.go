@@ -66,6 +66,8 @@ type Fenced struct {
 	prefix  string // of attempts, unique for this process
 	sent    atomic.Uint64
 
+	combiner *combiner
+
 	mu        sync.Mutex
 	standings map[partition.ID]*standing
 }
@@ -109,10 +111,12 @@ func NewFenced(nc *nats.Conn, cfg FencedConfig) (*Fenced, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Fenced{
+	f := &Fenced{
 		cfg: cfg, nc: nc, api: api{nc, cfg.Stream}, answers: a, slots: newSlots(cfg.InFlight),
 		prefix: nuid.Next()[14:], standings: map[partition.ID]*standing{},
-	}, nil
+	}
+	f.combiner = &combiner{f: f}
+	return f, nil
 }
 
 // Close ends the subscription to acknowledgements.

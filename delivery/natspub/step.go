@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -152,11 +151,6 @@ func kindOf(err error) delivery.Kind {
 // store sends one batch until it has a definite answer. Every attempt expects the
 // same last record, so at most one of them can be stored.
 func (r *fencedRun) store(ctx context.Context, indices []int) (verdict, error) {
-	if !r.slots.enter(ctx) {
-		r.fail(nil)
-		return given, nil
-	}
-	defer r.slots.leave()
 	var (
 		unknown  bool // an attempt may still be stored
 		doubtful = suspicion{run: r, indices: indices}
@@ -171,13 +165,18 @@ func (r *fencedRun) store(ctx context.Context, indices []int) (verdict, error) {
 			return given, nil
 		}
 		denied := r.nc.LastError()
-		ans := r.send(ctx, indices)
+		ans := r.send(ctx, indices, n)
 		if ans.err == nil {
-			return r.accept(indices, ans), nil
+			return r.accept(indices, ans.answer), nil
 		}
 		err = ans.err
 		code := refusal(err)
 		switch {
+		case errors.Is(err, errNotSent):
+			continue
+		case !ans.alone:
+			unknown = unknown || code == 0
+			continue
 		case code == codeBadExpectedSequence:
 			return r.resolve(ctx, indices), nil
 		case isConfiguration(err):
@@ -235,26 +234,35 @@ func (r *fencedRun) denied(before error) error {
 	return nil
 }
 
-// send sends the batch once, under an id of its own.
-func (r *fencedRun) send(ctx context.Context, indices []int) answer {
-	id := r.attempt()
-	messages := make([]*nats.Msg, 0, len(indices)+1)
-	events := make([]delivery.Message, 0, len(indices))
-	for n, i := range indices {
-		msg := r.messages[i]
-		msg.Header[headerBatchID] = []string{id}
-		msg.Header[headerBatchSequence] = []string{strconv.Itoa(n + 1)}
-		messages = append(messages, msg)
-		events = append(events, r.batch.Messages[i])
+// send sends the batch once, under an id of its own: the first time together with
+// what other partitions are about to send, then by itself.
+func (r *fencedRun) send(ctx context.Context, indices []int, attempt int) shared {
+	if attempt == 1 {
+		s := &share{run: r, indices: indices}
+		for _, i := range indices {
+			s.bytes += len(r.messages[i].Data)
+		}
+		return r.combiner.send(ctx, s)
 	}
-	closing := r.control(r.subject, record{
+	if !r.slots.enter(ctx) {
+		return shared{answer: answer{err: errNotSent}, alone: true}
+	}
+	defer r.slots.leave()
+	messages := r.assemble(make([]*nats.Msg, 0, len(indices)+1), indices, r.attempt())
+	messages[len(messages)-1].Header[headerBatchCommit] = []string{"1"}
+	return shared{answer: r.exchange(ctx, messages...), alone: true}
+}
+
+// closing is the record that closes a batch of those messages.
+func (r *fencedRun) closing(indices []int, id string) *nats.Msg {
+	events := make([]delivery.Message, len(indices))
+	for n, i := range indices {
+		events[n] = r.batch.Messages[i]
+	}
+	return r.control(r.subject, record{
 		Kind: kindWatermark, Epoch: r.batch.Lease.Epoch, Owner: r.batch.Lease.Owner, Batch: r.standing.batch, Attempt: id,
 		Parts: append(r.parts[:len(r.parts):len(r.parts)], partOf(events)),
 	}, r.standing.last)
-	closing.Header[headerBatchID] = []string{id}
-	closing.Header[headerBatchSequence] = []string{strconv.Itoa(len(indices) + 1)}
-	closing.Header[headerBatchCommit] = []string{"1"}
-	return r.exchange(ctx, append(messages, closing)...)
 }
 
 // The headers of an atomic batch.

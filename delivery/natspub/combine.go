@@ -1,0 +1,142 @@
+package natspub
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+)
+
+// combiner puts the batches of several partitions into one atomic batch. Each
+// keeps its own closing record with its own expectation, so each is fenced as if
+// it were alone; together they share what a batch costs the server, which is more
+// than its messages do. While flights are in the air, the next ones gather.
+type combiner struct {
+	f *Fenced
+
+	mu     sync.Mutex
+	queue  []*share
+	flying int
+}
+
+// share is one partition's part of a flight.
+type share struct {
+	run      *fencedRun
+	indices  []int
+	bytes    int
+	answered chan shared // receives once; never blocks
+}
+
+// shared is the answer to a share. Of several shares in a refused batch each has
+// to ask again by itself, since the answer may concern another.
+type shared struct {
+	answer
+	alone bool
+}
+
+// flights is how many combined batches may be in flight: one is stored while the
+// next is sent. More only makes them smaller.
+const flights = 2
+
+// batchMessages is the server's limit of messages in a batch, control messages
+// included.
+const batchMessages = 1000
+
+var errNotSent = errors.New("not sent")
+
+// send hands a share over and waits for its answer.
+func (c *combiner) send(ctx context.Context, s *share) shared {
+	s.answered = make(chan shared, 1)
+	c.mu.Lock()
+	c.queue = append(c.queue, s)
+	c.mu.Unlock()
+	c.dispatch()
+	select {
+	case ans := <-s.answered:
+		return ans
+	case <-ctx.Done():
+		return shared{answer: answer{err: context.Cause(ctx)}, alone: true}
+	}
+}
+
+// dispatch starts flights while there is room and something waits.
+func (c *combiner) dispatch() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.flying < flights && len(c.queue) > 0 {
+		messages, bytes, n := 0, 0, 0
+		for _, s := range c.queue {
+			if n > 0 && (messages+len(s.indices)+1 > batchMessages || bytes+s.bytes > MaxBatchBytes) {
+				break
+			}
+			messages, bytes, n = messages+len(s.indices)+1, bytes+s.bytes, n+1
+		}
+		aboard := c.queue[:n:n]
+		c.queue = c.queue[n:]
+		c.flying++
+		go func() {
+			c.fly(aboard)
+			c.mu.Lock()
+			c.flying--
+			c.mu.Unlock()
+			c.dispatch()
+		}()
+	}
+}
+
+// fly sends one batch and gives every share its answer.
+func (c *combiner) fly(aboard []*share) {
+	// A share's own context ends its waiting; the flight ends by its time-out.
+	ctx, cancel := context.WithTimeout(context.Background(), 2*c.f.cfg.AckTimeout)
+	defer cancel()
+	if !c.f.slots.enter(ctx) {
+		answerAll(aboard, answer{err: errNotSent}, nil)
+		return
+	}
+	defer c.f.slots.leave()
+	id := c.f.attempt()
+	var messages []*nats.Msg
+	var ends []int // of each share: the number of messages up to its record
+	sent := aboard[:0]
+	for _, s := range aboard {
+		if !s.run.batch.Lease.Valid() {
+			answerAll([]*share{s}, answer{err: errNotSent}, nil)
+			continue
+		}
+		messages = s.run.assemble(messages, s.indices, id)
+		ends = append(ends, len(messages))
+		sent = append(sent, s)
+	}
+	if len(sent) == 0 {
+		return
+	}
+	messages[len(messages)-1].Header[headerBatchCommit] = []string{"1"}
+	answerAll(sent, c.f.exchange(ctx, messages...), ends)
+}
+
+// answerAll tells each share what became of it, and where its record lies.
+func answerAll(shares []*share, ans answer, ends []int) {
+	for i, s := range shares {
+		own := shared{answer: ans, alone: len(shares) == 1}
+		if ans.err == nil {
+			own.sequence -= uint64(ends[len(ends)-1] - ends[i]) //nolint:gosec // not negative: ends ascend
+		}
+		s.answered <- own
+	}
+}
+
+// assemble appends the messages of those indices and the record that closes them.
+func (r *fencedRun) assemble(messages []*nats.Msg, indices []int, id string) []*nats.Msg {
+	number := func(msg *nats.Msg) {
+		msg.Header[headerBatchID] = []string{id}
+		msg.Header[headerBatchSequence] = []string{strconv.Itoa(len(messages) + 1)}
+		messages = append(messages, msg)
+	}
+	for _, i := range indices {
+		number(r.messages[i])
+	}
+	number(r.closing(indices, id))
+	return messages
+}

@@ -1,0 +1,246 @@
+package natspub_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/internal/testkit/faultproxy"
+	"github.com/postrider/postrider/internal/testkit/natstest"
+	"github.com/postrider/postrider/lease/leasetest"
+)
+
+// behind returns a publisher whose connection runs through a proxy.
+func (b bundle) behind(t *testing.T, cfg natspub.FencedConfig) (*faultproxy.NATS, worker) {
+	t.Helper()
+	node, _, _ := strings.Cut(b.server.URL(), ",")
+	proxy := faultproxy.StartNATS(t, node)
+	nc, err := natspub.Connect(proxy.URL(), t.Name(), logger(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return proxy, worker{b.fenced(t, nc, cfg), leasetest.Held(3, 7)}
+}
+
+func isFence(m faultproxy.Message) bool { return strings.HasPrefix(m.Subject, "outbox.fence.") }
+
+// An acknowledgement that is lost is asked for again under the same expectation:
+// the batch is stored once, and its position is known.
+func TestALostAcknowledgementStoresNothingTwice(t *testing.T) {
+	t.Parallel()
+	onEachTopology(t, func(t *testing.T, b bundle) {
+		epoch := int64(0)
+		for name, lose := range map[string]func(p *faultproxy.NATS){
+			"answer dropped": func(p *faultproxy.NATS) {
+				drop := p.DropMessages(faultproxy.PubAck)
+				go func() { // until the resent batch is answered
+					trigger := p.CutAfterPub(isFence)
+					<-trigger.Fired()
+					drop.Stop()
+				}()
+			},
+			"cut at the answer":     func(p *faultproxy.NATS) { p.CutAtAck(faultproxy.PubAck) },
+			"cut behind the record": func(p *faultproxy.NATS) { p.CutAfterPub(isFence) },
+		} {
+			epoch++
+			proxy, w := b.behind(t, natspub.FencedConfig{AckTimeout: 300 * time.Millisecond})
+			w.lease = leasetest.Held(3, epoch)
+			w.take(t)
+			before := len(b.events(t))
+			lose(proxy)
+			first := int64(1000 + before)
+			outcomes := w.publish(t, message(first, "s", name), message(first+1, "s", name))
+			for outcomes[0].Kind != delivery.Published { // the publisher gives up while it is disconnected
+				if !errors.Is(outcomes[0].Err, delivery.ErrUnknown) {
+					t.Fatalf("%s: %+v", name, outcomes[0])
+				}
+				standing, err := w.Take(t.Context(), w.lease)
+				if err != nil {
+					if !errors.Is(err, delivery.ErrOutage) {
+						t.Fatal(err)
+					}
+					continue
+				}
+				if slices.ContainsFunc(standing.Delivered, func(d delivery.Delivered) bool { return d.Sequence == first }) {
+					break // stored already, as the takeover says
+				}
+				outcomes = w.publish(t, message(first, "s", name), message(first+1, "s", name))
+			}
+			if got := len(b.events(t)) - before; got != 2 {
+				t.Errorf("%s: %d messages are stored, want 2", name, got)
+			}
+		}
+	})
+}
+
+// Bytes of a stopped owner that arrive after the takeover are refused.
+func TestLateBytesAreRefusedAfterATakeover(t *testing.T) {
+	t.Parallel()
+	onEachTopology(t, func(t *testing.T, b bundle) {
+		proxy, old := b.behind(t, natspub.FencedConfig{AckTimeout: 200 * time.Millisecond})
+		old.take(t)
+		proxy.Hold(faultproxy.ClientToServer)
+		if o := old.publish(t, message(1, "s", "late")); o[0].Kind != delivery.Unresolved {
+			t.Fatalf("published through a held link: %+v", o[0])
+		}
+		heir := worker{b.fenced(t, b.nc, natspub.FencedConfig{}), leasetest.Held(3, 8)}
+		if s := heir.take(t); len(s.Delivered) != 0 {
+			t.Fatalf("the standing is %+v", s)
+		}
+		heir.publish(t, message(1, "s", "fresh"))
+		proxy.Release()
+		// The old connection's own request comes behind its late bytes.
+		if _, err := old.Take(t.Context(), old.lease); !errors.Is(err, delivery.ErrFenced) {
+			t.Fatalf("the old owner's takeover: %v", err)
+		}
+		if got := b.events(t); !slices.Equal(got, []string{"1"}) {
+			t.Errorf("stored %v, want 1 once", got)
+		}
+	})
+}
+
+// A message that the stream refuses for what it is, is found in its batch by
+// halving; its stream waits and the others pass, by policy.
+func TestARefusedBatchIsHalved(t *testing.T) {
+	t.Parallel()
+	for policy, want := range map[delivery.Block]string{
+		delivery.BlockStream: "0 bad 1 2 bad+1 3", delivery.BlockNone: "0 bad 1 2 bad+1 3", delivery.BlockPartition: "0 bad",
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, 1)
+			w := b.worker(t, 0, 1, natspub.FencedConfig{})
+			w.take(t)
+			// The stream stops capturing one topic: its messages vanish on the way.
+			config := b.stream.CachedInfo().Config
+			config.Subjects = []string{"events.shop.>", "outbox.fence.>"}
+			js, err := jetstream.New(b.nc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := js.UpdateStream(t.Context(), config); err != nil {
+				t.Fatal(err)
+			}
+			var messages []delivery.Message
+			for i := range 100 {
+				messages = append(messages, message(int64(i+1), "s", "x"))
+			}
+			messages[40].Stream, messages[40].Topic = "bad", "elsewhere"
+			messages[60].Stream = "bad"
+			outcomes := w.Publish(t.Context(), delivery.Batch{
+				Lease: w.lease, Messages: messages, Policy: delivery.FailurePolicy{Block: policy},
+			})
+			for i, o := range outcomes {
+				expected := delivery.Published
+				switch {
+				case i == 40:
+					expected = delivery.Retry
+				case i > 40 && policy == delivery.BlockPartition:
+					expected = delivery.Unresolved
+				case i == 60 && policy == delivery.BlockStream:
+					expected = delivery.Behind
+				}
+				if o.Kind != expected {
+					t.Errorf("message %d: %+v, want kind %d (%s)", i, o, expected, want)
+				}
+			}
+			// A takeover lists everything that this run stored, in all its batches.
+			published := 0
+			for _, o := range outcomes {
+				if o.Kind == delivery.Published {
+					published++
+				}
+			}
+			if s := w.take(t); len(s.Delivered) != published {
+				t.Errorf("the record lists %d messages, %d were published", len(s.Delivered), published)
+			}
+		})
+	}
+}
+
+// When permission is taken away nothing is accused: the partition waits.
+func TestARefusedPermissionIsNobodysFault(t *testing.T) {
+	t.Parallel()
+	options := &server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true}
+	user := &server.User{Username: "relay", Password: "relay"}
+	options.Users = []*server.User{user, {Username: "admin", Password: "admin"}}
+	s, err := server.NewServer(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	defer s.WaitForShutdown()
+	defer s.Shutdown()
+	connect := func(user string) *nats.Conn {
+		nc, err := natspub.Connect("nats://"+user+":"+user+"@"+s.Addr().String(), user, logger(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		return nc
+	}
+	js, err := jetstream.New(connect("admin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), natstest.StreamConfig(1)); err != nil {
+		t.Fatal(err)
+	}
+	w := worker{bundle{}.fenced(t, connect("relay"), natspub.FencedConfig{AckTimeout: time.Second}), leasetest.Held(0, 1)}
+	w.take(t)
+	reload := func(permissions *server.Permissions) {
+		changed := options.Clone()
+		changed.Users = []*server.User{{Username: "relay", Password: "relay", Permissions: permissions}, options.Users[1]}
+		if err := s.ReloadOptions(changed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reload(&server.Permissions{Publish: &server.SubjectPermission{Deny: []string{"events.>"}}})
+	for i, o := range w.publish(t, message(1, "a", "x"), message(2, "b", "x")) {
+		if o.Kind != delivery.Unresolved || !errors.Is(o.Err, delivery.ErrOutage) || !errors.Is(o.Err, nats.ErrPermissionViolation) {
+			t.Errorf("message %d: %+v", i, o)
+		}
+	}
+	reload(nil)
+	outcome := delivery.Outcome{}
+	for ctx := t.Context(); outcome.Kind != delivery.Published && ctx.Err() == nil; {
+		if _, err := w.Take(ctx, w.lease); err == nil {
+			outcome = w.publish(t, message(1, "a", "x"))[0]
+		}
+	}
+}
+
+// A record that vanished is noticed: the publisher asks to take the partition anew.
+func TestAVanishedRecordIsNoticed(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	w := b.worker(t, 0, 1, natspub.FencedConfig{})
+	w.take(t)
+	w.publish(t, message(1, "s", "x"))
+	if err := b.stream.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o := w.publish(t, message(2, "s", "x"))
+	if o[0].Kind != delivery.Unresolved || !errors.Is(o[0].Err, delivery.ErrUnknown) {
+		t.Fatalf("outcome %+v", o[0])
+	}
+	if s := w.take(t); s.Kept != 0 || len(s.Delivered) != 0 {
+		t.Errorf("the standing is %+v", s)
+	}
+	if o := w.publish(t, message(2, "s", "x")); o[0].Kind != delivery.Published {
+		t.Errorf("outcome %+v", o[0])
+	}
+	first, last, err := w.Extent(t.Context())
+	if err != nil || first <= 3 || last != first+2 {
+		t.Errorf("the stream reaches from %d to %d: %v", first, last, err)
+	}
+}

@@ -1,0 +1,260 @@
+package natspub_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/lease/leasetest"
+	"github.com/postrider/postrider/partition"
+)
+
+// worker is one process's publisher with its lease on a partition.
+type worker struct {
+	*natspub.Fenced
+	lease *lease.Lease
+}
+
+func (b bundle) worker(t *testing.T, id partition.ID, epoch int64, cfg natspub.FencedConfig) worker {
+	t.Helper()
+	return worker{b.fenced(t, b.nc, cfg), leasetest.Held(id, epoch)}
+}
+
+func (b bundle) fenced(t *testing.T, nc *nats.Conn, cfg natspub.FencedConfig) *natspub.Fenced {
+	t.Helper()
+	if cfg.AckTimeout == 0 {
+		cfg.AckTimeout = 2 * time.Second
+	}
+	p, err := natspub.NewFenced(nc, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+func (w worker) take(t *testing.T) delivery.Standing {
+	t.Helper()
+	s, err := w.Take(t.Context(), w.lease)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (w worker) publish(t *testing.T, messages ...delivery.Message) []delivery.Outcome {
+	t.Helper()
+	for i := range messages {
+		messages[i].Partition = w.lease.Partition
+	}
+	return w.Publish(t.Context(), delivery.Batch{Lease: w.lease, Messages: messages, Order: delivery.OrderPartition})
+}
+
+// events are the stored messages without the control messages.
+func (b bundle) events(t *testing.T) (sequences []string) {
+	t.Helper()
+	for _, m := range b.messages(t) {
+		if !strings.HasPrefix(m.Subject, "outbox.fence.") {
+			sequences = append(sequences, m.Header.Get(natspub.HeaderSequence))
+		}
+	}
+	return sequences
+}
+
+func onEachTopology(t *testing.T, test func(t *testing.T, b bundle)) {
+	t.Helper()
+	for _, nodes := range []int{1, 3} {
+		t.Run(fmt.Sprintf("R%d", nodes), func(t *testing.T) {
+			t.Parallel()
+			test(t, setup(t, nodes))
+		})
+	}
+}
+
+func TestABatchIsStoredWithItsRecord(t *testing.T) {
+	t.Parallel()
+	onEachTopology(t, func(t *testing.T, b bundle) {
+		w := b.worker(t, 3, 7, natspub.FencedConfig{})
+		if s := w.take(t); s.Kept != 0 || s.Fence != 1 || len(s.Delivered) != 0 {
+			t.Fatalf("an empty stream gives the standing %+v", s)
+		}
+		for round := range 3 {
+			first := int64(10*round + 1)
+			outcomes := w.publish(t, message(first, "a", "1"), message(first+1, "b", "2"), message(first+4, "a", "3"))
+			for i, o := range outcomes {
+				at := uint64(2 + 4*round + i)
+				if o.Kind != delivery.Published || o.StreamSequence != at || o.FenceSequence != uint64(5+4*round) {
+					t.Fatalf("round %d, message %d: %+v, want position %d", round, i, o, at)
+				}
+			}
+		}
+		if got, want := b.events(t), []string{"1", "2", "5", "11", "12", "15", "21", "22", "25"}; !slices.Equal(got, want) {
+			t.Errorf("stored %v, want %v", got, want)
+		}
+		stored := b.messages(t)[1]
+		if stored.Header.Get("Nats-Msg-Id") != "" || stored.Header.Get("Outbox-Epoch") != "" || stored.Header.Get("Outbox-Event-Id") == "" {
+			t.Errorf("headers %v", stored.Header)
+		}
+	})
+}
+
+// A new owner learns what the last batch was; the old one is refused from then on.
+func TestATakeoverFencesTheOldOwner(t *testing.T) {
+	t.Parallel()
+	onEachTopology(t, func(t *testing.T, b bundle) {
+		old := b.worker(t, 3, 7, natspub.FencedConfig{})
+		old.take(t)
+		again := message(4, "b", "x")
+		again.Generation = 2
+		first := message(2, "a", "x")
+		old.publish(t, message(1, "a", "before"))
+		old.publish(t, first, again)
+
+		heir := worker{b.fenced(t, b.nc, natspub.FencedConfig{}), leasetest.Held(3, 8)}
+		s := heir.take(t)
+		want := []delivery.Delivered{
+			{Sequence: 2, Identity: delivery.IdentityOf(first.Event.ID), StreamSequence: 4},
+			{Sequence: 4, Identity: delivery.IdentityOf(again.Event.ID), Generation: 2, StreamSequence: 5},
+		}
+		if s.Kept != 6 || s.Fence != 7 || !slices.Equal(s.Delivered, want) {
+			t.Fatalf("the standing is %+v, want %+v kept up to 6, fence 7", s, want)
+		}
+		if s := heir.take(t); s.Kept != 7 || !slices.Equal(s.Delivered, want) {
+			t.Fatalf("taken again, the standing is %+v", s)
+		}
+		for _, o := range old.publish(t, message(9, "a", "stale")) {
+			if o.Kind != delivery.Unresolved || !errors.Is(o.Err, delivery.ErrFenced) {
+				t.Errorf("the old owner's message: %+v", o)
+			}
+		}
+		if _, err := old.Take(t.Context(), old.lease); !errors.Is(err, delivery.ErrFenced) {
+			t.Errorf("the old owner takes the partition back: %v", err)
+		}
+		heir.publish(t, message(9, "a", "fresh"))
+		if got, want := b.events(t), []string{"1", "2", "4", "9"}; !slices.Equal(got, want) {
+			t.Errorf("stored %v, want %v", got, want)
+		}
+	})
+}
+
+// Several partitions share batches; one that was taken over is refused alone.
+func TestAStalePartitionHarmsNoOther(t *testing.T) {
+	t.Parallel()
+	onEachTopology(t, func(t *testing.T, b bundle) {
+		p := b.fenced(t, b.nc, natspub.FencedConfig{})
+		const partitions = 12
+		leases := make([]*lease.Lease, partitions)
+		for i := range leases {
+			leases[i] = leasetest.Held(partition.ID(i), 1)
+			(worker{p, leases[i]}).take(t)
+		}
+		(worker{b.fenced(t, connect(t, b.server), natspub.FencedConfig{}), leasetest.Held(5, 2)}).take(t)
+		var publishing sync.WaitGroup
+		results := make([][]delivery.Outcome, partitions)
+		for i, l := range leases {
+			publishing.Go(func() {
+				for n := range 20 {
+					o := (worker{p, l}).publish(t, message(int64(100*i+n), "s", "x"))
+					results[i] = append(results[i], o...)
+					if o[0].Kind != delivery.Published {
+						return
+					}
+				}
+			})
+		}
+		publishing.Wait()
+		for i, outcomes := range results {
+			last := outcomes[len(outcomes)-1]
+			if i == 5 && (!errors.Is(last.Err, delivery.ErrFenced) || len(outcomes) != 1) {
+				t.Errorf("the stale partition ends with %+v after %d", last, len(outcomes))
+			}
+			if i != 5 && (len(outcomes) != 20 || last.Kind != delivery.Published) {
+				t.Errorf("partition %d ends with %+v after %d", i, last, len(outcomes))
+			}
+		}
+		stored := b.messages(t)
+		for i, outcomes := range results { // every position is the message's own
+			for n, o := range outcomes {
+				if o.Kind != delivery.Published {
+					continue
+				}
+				if got := stored[o.StreamSequence-1].Header.Get(natspub.HeaderSequence); got != fmt.Sprint(100*i+n) {
+					t.Fatalf("partition %d: position %d holds %s, want %d", i, o.StreamSequence, got, 100*i+n)
+				}
+			}
+		}
+	})
+}
+
+func TestMessagesThatCannotBeStoredFailAlone(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	w := b.worker(t, 0, 1, natspub.FencedConfig{MaxMessageSize: 2000})
+	w.take(t)
+	outcomes := w.publish(t, message(1, "a", "1"), message(2, "b", strings.Repeat("x", 2000)), message(3, "b", "3"), message(4, "c", "4"))
+	want := []delivery.Kind{delivery.Published, delivery.Permanent, delivery.Behind, delivery.Published}
+	if got := kinds(outcomes); !slices.Equal(got, want) {
+		t.Errorf("kinds %v, want %v", got, want)
+	}
+	if !errors.Is(outcomes[1].Err, delivery.ErrPayloadTooLarge) {
+		t.Errorf("it failed with %v", outcomes[1].Err)
+	}
+}
+
+// Settings that disable or eat the fence are refused, naming setting and way out.
+func TestStreamsThatCannotBeFencedAreRefused(t *testing.T) {
+	t.Parallel()
+	fit := jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>", "outbox.fence.>"}, AllowAtomicPublish: true, Discard: jetstream.DiscardNew}
+	if err := natspub.CheckFence(fit); err != nil {
+		t.Error(err)
+	}
+	for setting, change := range map[string]func(*jetstream.StreamConfig){
+		"retention Interest": func(c *jetstream.StreamConfig) { c.Retention = jetstream.InterestPolicy },
+		"discard old":        func(c *jetstream.StreamConfig) { c.Discard, c.MaxBytes = jetstream.DiscardOld, 1<<30 },
+		"max_age":            func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour },
+		"persist_mode":       func(c *jetstream.StreamConfig) { c.PersistMode = jetstream.AsyncPersistMode },
+		"allow_atomic":       func(c *jetstream.StreamConfig) { c.AllowAtomicPublish = false },
+		"subjects":           func(c *jetstream.StreamConfig) { c.Subjects = c.Subjects[:1] },
+		"subject transform":  func(c *jetstream.StreamConfig) { c.SubjectTransform = &jetstream.SubjectTransformConfig{} },
+		"for each subject":   func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject, c.DiscardNewPerSubject = 1, true },
+	} {
+		c := fit
+		change(&c)
+		err := natspub.CheckFence(c)
+		if !errors.Is(err, natspub.ErrStreamUnfit) || !strings.Contains(err.Error(), setting) || !strings.Contains(err.Error(), "--publish-mode dedupe") {
+			t.Errorf("%s: %v", setting, err)
+		}
+	}
+	kept := fit
+	kept.MaxAge, kept.AllowMsgTTL = time.Hour, true
+	if err := natspub.CheckFence(kept); err != nil {
+		t.Errorf("max_age with message TTLs: %v", err)
+	}
+}
+
+// Two outboxes on one stream have partitions of the same number and do not fence
+// each other.
+func TestOutboxesOnOneStreamAreApart(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	one := b.worker(t, 0, 9, natspub.FencedConfig{Outbox: uuid.New()})
+	two := b.worker(t, 0, 2, natspub.FencedConfig{Outbox: uuid.New()})
+	one.take(t)
+	two.take(t)
+	for _, w := range []worker{one, two} {
+		if o := w.publish(t, message(1, "s", "x")); o[0].Kind != delivery.Published {
+			t.Errorf("outcome %+v", o[0])
+		}
+	}
+}
