@@ -20,6 +20,7 @@ type doctorCmd struct {
 	natsFlags
 	streamFlags
 	EventsRelation string `help:"Table or view that holds the events." default:"events"`
+	Ordering       string `help:"What the workers keep in order: ${enum}." enum:"partition,stream" default:"partition"`
 	JSON           bool   `help:"Print a JSON array." name:"json"`
 }
 
@@ -89,12 +90,13 @@ func (c *doctorCmd) checkDatabase(ctx context.Context, relation delivery.Relatio
 		return findings
 	}
 	_, err = delivery.NewStore(ctx, pool, c.Schema, relation)
-	add("events relation", err, "has the columns that are needed")
+	readable := add("events relation", err, "has the columns that are needed")
 	rows, err := missingPartitions(ctx, pool, c.Schema, int(info.Partitions))
 	add("partition rows", err, rows)
-	add("sequence", checkSequence(ctx, pool, c.Schema), "cache 1, increment 1, no cycle")
-	findings = append(findings, commitFinding(ctx, pool))
-	return findings
+	if readable && c.Ordering == string(delivery.OrderPartition) {
+		findings = append(findings, strictFindings(ctx, pool, c.Schema, relation)...)
+	}
+	return append(findings, commitFinding(ctx, pool))
 }
 
 func serverVersion(ctx context.Context, pool *pgxpool.Pool) (string, error) {
@@ -113,7 +115,8 @@ func checkPrimary(ctx context.Context, pool *pgxpool.Pool) error {
 		return err
 	}
 	if standby {
-		return errors.New("the server is a standby; rows become visible there in another order, connect to the primary (target_session_attrs=read-write)")
+		return errors.New("the server is a standby; rows become visible there in another order, " +
+			"connect to the primary (target_session_attrs=read-write)")
 	}
 	return nil
 }
@@ -127,19 +130,26 @@ func missingPartitions(ctx context.Context, pool *pgxpool.Pool, schema string, c
 	return fmt.Sprintf("%d", rows), err
 }
 
-func checkSequence(ctx context.Context, pool *pgxpool.Pool, schema string) error {
-	var cache, increment int64
-	var cycle bool
-	err := pool.QueryRow(ctx, `SELECT seqcache, seqincrement, seqcycle FROM pg_sequence
-		WHERE seqrelid = pg_get_serial_sequence($1, 'sequence')::regclass`,
-		pgx.Identifier{schema, "events"}.Sanitize()).Scan(&cache, &increment, &cycle)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return errors.New("events.sequence is not an identity column")
+// strictFindings are about what --ordering partition rests on.
+func strictFindings(ctx context.Context, pool *pgxpool.Pool, schema string, relation delivery.Relation) []finding {
+	const check = "strict order"
+	violations, err := delivery.CheckStrict(ctx, pool, schema, relation)
+	if err != nil {
+		return []finding{{check, levelError, redact(err.Error())}}
 	}
-	if err == nil && (cache != 1 || increment != 1 || cycle) {
-		err = fmt.Errorf("cache %d, increment %d, cycle %t: sequences would not ascend; ALTER SEQUENCE … CACHE 1 INCREMENT 1 NO CYCLE", cache, increment, cycle)
+	findings := make([]finding, 0, len(violations)+1)
+	holds := true
+	for _, v := range violations {
+		level := levelWarning
+		if !v.Warning {
+			level, holds = levelError, false
+		}
+		findings = append(findings, finding{check + ": " + v.Precondition, level, v.Detail + "; to mend it: " + v.Cure})
 	}
-	return err
+	if holds {
+		findings = slices.Insert(findings, 0, finding{check, levelOK, "its preconditions hold"})
+	}
+	return findings
 }
 
 func commitFinding(ctx context.Context, pool *pgxpool.Pool) finding {
