@@ -25,6 +25,9 @@ func (r *Relay) askLocked(t *tenure) Ask {
 func (r *Relay) sweptLocked(t *tenure, b *Batch) {
 	t.swept = time.Now()
 	late := 0
+	if b == nil {
+		return
+	}
 	for _, m := range b.Messages {
 		if !m.Parked && m.Sequence <= t.after {
 			late++

@@ -188,14 +188,17 @@ func (r *Relay) round(ctx context.Context, asks []Ask, publishing *sync.WaitGrou
 	r.room -= total
 	for _, a := range asks {
 		t, b := r.tenureOfLocked(a.Lease), claimed[a.Lease.Partition]
-		if b == nil {
-			if err == nil {
-				t.careful, b = 0, &Batch{} // nothing is left that could crash anybody
-			}
+		switch {
+		case b != nil:
+		case err == nil && t.careful > 0: // nothing is left that could crash anybody
+			t.careful = 0
+			publishing.Go(func() { r.calm(ctx, a.Lease) })
+			continue
+		default:
 			delete(r.busy, a.Lease.Partition)
 			a.Lease.Leave()
 		}
-		if a.After == nowhere && b != nil {
+		if a.After == nowhere && err == nil {
 			r.sweptLocked(t, b)
 		}
 	}

@@ -232,6 +232,14 @@ func (r *Relay) settleSuspect(ctx context.Context, l *lease.Lease) error {
 	return nil
 }
 
+// calm forgets the crashes of a partition that has nothing left to crash over.
+func (r *Relay) calm(ctx context.Context, l *lease.Lease) {
+	defer r.leaveUnclaimed(l)
+	if err := r.tryMark(ctx, []Result{{Batch: Batch{Lease: l}}}); err != nil {
+		r.stats.failure(err) // it is tried again by the next owner
+	}
+}
+
 // ErrWorkerEnded is the failure of a message whose worker ended while it was
 // carrying it, and nothing else.
 var ErrWorkerEnded = errors.New("the worker ended while it carried this message")

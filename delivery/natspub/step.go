@@ -17,7 +17,7 @@ func (f *Fenced) Publish(ctx context.Context, b delivery.Batch) []delivery.Outco
 	run := &fencedRun{
 		Fenced: f, batch: b, subject: FenceSubject(f.cfg.Outbox, b.Lease.Partition),
 		messages: make([]*nats.Msg, len(b.Messages)), outcomes: make([]delivery.Outcome, len(b.Messages)),
-		held: map[string]bool{},
+		held: map[string]bool{}, end: len(b.Messages),
 	}
 	f.mu.Lock()
 	run.standing = f.standings[b.Lease.Partition]
@@ -42,7 +42,7 @@ type fencedRun struct {
 	outcomes []delivery.Outcome
 	held     map[string]bool // streams behind a failed message
 	parts    []part          // what earlier batches of this run have stored
-	halted   bool            // nothing more may be sent
+	end      int             // from here on nothing may be sent
 }
 
 // prepare builds the messages that go into the first batch and fails those that
@@ -75,8 +75,8 @@ const batchHeaderSize = 80
 
 // waits tells whether a message may not be sent, and gives it its outcome.
 func (r *fencedRun) waits(i int) bool {
-	if r.halted {
-		return true // unresolved, for no fault of anybody
+	if i >= r.end {
+		return true // unresolved, for no fault of its own
 	}
 	if r.held[r.batch.Messages[i].Stream] {
 		r.outcomes[i] = delivery.Outcome{Kind: delivery.Behind}
@@ -90,12 +90,14 @@ func (r *fencedRun) waits(i int) bool {
 func (r *fencedRun) refuse(i int, o delivery.Outcome) {
 	r.outcomes[i] = o
 	r.held[r.batch.Messages[i].Stream] = r.batch.Policy.Block != delivery.BlockNone
-	r.halted = r.halted || r.batch.Policy.Block == delivery.BlockPartition
+	if r.batch.Policy.Block == delivery.BlockPartition {
+		r.end = min(r.end, i)
+	}
 }
 
 // fail ends the run: what has no outcome stays unresolved, for that reason.
 func (r *fencedRun) fail(err error) {
-	r.halted = true
+	r.end = 0
 	for i := range r.outcomes {
 		if r.outcomes[i].Kind == delivery.Unresolved {
 			r.outcomes[i].Err = err
@@ -117,7 +119,7 @@ const (
 // that it refuses.
 func (r *fencedRun) step(ctx context.Context, indices []int) {
 	indices = r.sendable(indices)
-	if len(indices) == 0 || r.halted {
+	if len(indices) == 0 {
 		return
 	}
 	v, err := r.store(ctx, indices)

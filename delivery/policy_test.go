@@ -1,0 +1,167 @@
+package delivery_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
+)
+
+// What waits behind a message that fails, and behind one that is dead, is the
+// policy's choice, in both publish modes.
+func TestPoliciesDecideWhatWaits(t *testing.T) {
+	t.Parallel()
+	modes := map[string]func(*bundle, *testing.T, delivery.Config) *delivery.Relay{
+		"fenced": (*bundle).fencedRelay, "dedupe": (*bundle).relay,
+	}
+	for name, c := range map[string]struct {
+		policy delivery.FailurePolicy
+		dead   bool
+		want   []string // streams of the published, in the order of their sequences
+	}{
+		"stream, failed":              {delivery.FailurePolicy{Block: delivery.BlockStream}, false, []string{"a", "b", "c"}},
+		"stream, dead":                {delivery.FailurePolicy{Block: delivery.BlockStream}, true, []string{"a", "b", "c"}},
+		"stream, dead are skipped":    {delivery.FailurePolicy{OnDead: delivery.DeadSkip}, true, []string{"a", "b", "poison", "c", "poison"}},
+		"none, failed":                {delivery.FailurePolicy{Block: delivery.BlockNone}, false, []string{"a", "b", "poison", "c", "poison"}},
+		"partition, failed":           {delivery.FailurePolicy{Block: delivery.BlockPartition}, false, []string{"a"}},
+		"partition, dead are skipped": {delivery.FailurePolicy{Block: delivery.BlockPartition, OnDead: delivery.DeadSkip}, true, []string{"a", "b", "poison", "c", "poison"}},
+		"partition, dead":             {delivery.FailurePolicy{Block: delivery.BlockPartition}, true, []string{"a"}},
+	} {
+		for mode, relay := range modes {
+			t.Run(name+", "+mode, func(t *testing.T) {
+				t.Parallel()
+				b := setup(t, 1)
+				b.append(t, "a", `1`)
+				poison := b.append(t, "poison", `1`)
+				for _, stream := range []string{"b", "poison", "c", "poison"} {
+					b.append(t, stream, `1`)
+				}
+				retry := delivery.RetryPolicy{Base: time.Hour, Factor: 1, Max: time.Hour, Jitter: delivery.JitterNone}
+				if c.dead {
+					b.exec(t, `UPDATE events SET payload = convert_to(repeat('x', 2000000), 'UTF8') WHERE sequence = $1`, poison)
+				} else {
+					hide(t, b, poison)
+				}
+				b.acquireAll(t, b.keeper)
+				b.drain(t, relay(b, t, delivery.Config{Failure: c.policy, Retry: retry}))
+				var got []string
+				for _, m := range b.stored(t) {
+					if stream := m.Header.Get(natspub.HeaderStream); stream != "" {
+						got = append(got, stream)
+					}
+				}
+				want := slices.Clone(c.want)
+				if c.policy.OnDead == delivery.DeadSkip { // parked ones come later
+					slices.Sort(got)
+					slices.Sort(want)
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("published %v, want %v", got, want)
+				}
+				state := "failed"
+				if c.dead {
+					state = "dead"
+				}
+				if s := b.state(t, poison); s.State != state {
+					t.Errorf("the poison: %+v", s)
+				}
+			})
+		}
+	}
+}
+
+// A new owner with another policy frees what the old one's policy blocked.
+func TestAnotherPolicyFreesWhatWasBlocked(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	poison := b.append(t, "s", `"`+strings.Repeat("x", 2<<20)+`"`)
+	var want []string
+	for range 3 {
+		want = append(want, texts(b.append(t, "s", `1`))...)
+	}
+	b.acquireAll(t, b.keeper)
+	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	b.until(t, `SELECT count(*) FROM outbox WHERE blocked`, 3)
+	b.succeed(t)
+	b.drain(t, b.fencedRelay(t, delivery.Config{Failure: delivery.FailurePolicy{OnDead: delivery.DeadSkip}}))
+	if got := sequencesOf(b.stored(t), "s"); !slices.Equal(got, want) {
+		t.Errorf("stored %v, want %v", got, want)
+	}
+	if s := b.state(t, poison); s.State != "dead" {
+		t.Errorf("the poison: %+v", s)
+	}
+}
+
+// A paused partition is left alone, whoever owns it, until it is resumed.
+func TestAPausedPartitionWaits(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 2)
+	b.exec(t, `UPDATE outbox_partitions SET paused_at = clock_timestamp() WHERE partition_key = 0`)
+	for i := range 20 {
+		b.append(t, fmt.Sprintf("s-%d", i), `1`)
+	}
+	b.acquireAll(t, b.keeper)
+	b.start(t, b.fencedRelay(t, delivery.Config{PollInterval: 5 * time.Millisecond}))
+	b.until(t, `SELECT count(*) FROM outbox WHERE partition_key = 1`, 0)
+	b.until(t, `SELECT (count(*) > 0)::int FROM outbox WHERE partition_key = 0`, 1)
+	b.exec(t, `UPDATE outbox_partitions SET paused_at = NULL`)
+	b.until(t, `SELECT count(*) FROM outbox`, 0)
+}
+
+// A row that somebody put below the cursor is found by the sweep and reported.
+func TestARowBelowTheCursorIsFound(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	low := b.append(t, "low", `1`)
+	b.exec(t, `DELETE FROM outbox`)
+	b.append(t, "high", `1`)
+	b.acquireAll(t, b.keeper)
+	r := b.fencedRelay(t, delivery.Config{PollInterval: 5 * time.Millisecond, SweepInterval: 100 * time.Millisecond})
+	b.start(t, r)
+	b.until(t, `SELECT count(*) FROM outbox`, 0)
+	b.exec(t, `INSERT INTO outbox (global_sequence, partition_key, stream_id) VALUES ($1, 0, 'low')`, low)
+	b.until(t, `SELECT count(*) FROM outbox`, 0)
+	if s := r.Stats(); s.Late != 1 {
+		t.Errorf("stats %+v, want 1 late row", s)
+	}
+}
+
+// A message that ends its worker again and again is carried alone, blamed, and
+// dead at last; the others flow.
+func TestAMessageThatEndsItsWorkersDies(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.append(t, "fine", `1`)
+	killer := b.append(t, "killer", `1`)
+	b.append(t, "fine", `2`)
+	published := 0
+	for crashes := 1; ; crashes++ {
+		if crashes > 10 {
+			t.Fatal("the message does not die")
+		}
+		b.succeed(t)
+		r, err := delivery.NewRelay(delivery.Config{
+			Logger: testLogger(t), Retry: delivery.RetryPolicy{Base: 1, Factor: 1, Max: 1, Jitter: delivery.JitterNone},
+		}, b.store, killedBy{b.fencedPublisher(t), killer}, b.bell)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.drain(t, r)
+		published += int(r.Stats().Published)
+		if b.state(t, killer).State == "dead" {
+			t.Logf("dead after %d crashes", crashes-1)
+			break
+		}
+	}
+	if s := b.state(t, killer); s.Attempts != 3 || !strings.Contains(*s.LastError, "the worker ended") {
+		t.Errorf("the killer: %+v", s)
+	}
+	if got := sequencesOf(b.stored(t), "fine"); len(got) != 2 {
+		t.Errorf("the others: %v", got)
+	}
+	b.until(t, `SELECT crashes FROM outbox_partitions`, 0)
+}

@@ -1,0 +1,223 @@
+package delivery_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
+)
+
+// dying publishes and then behaves as a process that ended before its mark.
+type dying struct{ delivery.Publisher }
+
+func (d dying) Publish(ctx context.Context, b delivery.Batch) []delivery.Outcome {
+	d.Publisher.Publish(ctx, b)
+	b.Lease.Lost()
+	return make([]delivery.Outcome, len(b.Messages))
+}
+
+// expireAll ends every lease as if its owner had crashed, and gives everything to
+// a new keeper.
+func (b *bundle) succeed(t *testing.T) {
+	t.Helper()
+	b.exec(t, `UPDATE outbox_partitions SET lease_until = clock_timestamp() - interval '1 s'`)
+	b.keeper = b.newKeeper(t)
+	b.acquireAll(t, b.keeper)
+}
+
+func (b *bundle) fencedPublisher(t *testing.T) *natspub.Fenced {
+	t.Helper()
+	publisher, err := natspub.NewFenced(b.nc, natspub.FencedConfig{AckTimeout: 2 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = publisher.Close() })
+	return publisher
+}
+
+// What an owner published and did not mark is marked by its heir, not published
+// again.
+func TestAnHeirMarksWhatTheStreamHolds(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 2)
+	var want []string
+	for i := range 40 {
+		want = append(want, texts(b.append(t, "s", fmt.Sprint(i)))...)
+	}
+	b.acquireAll(t, b.keeper)
+	r, err := delivery.NewRelay(delivery.Config{BatchSize: 15, Logger: testLogger(t)}, b.store, dying{b.fencedPublisher(t)}, b.bell)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.drain(t, r)
+	b.until(t, `SELECT count(*) FROM outbox`, 40)
+	for range 3 { // each publishes one batch and dies
+		b.succeed(t)
+		r, err := delivery.NewRelay(delivery.Config{BatchSize: 15, Logger: testLogger(t)}, b.store, dying{b.fencedPublisher(t)}, b.bell)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.drain(t, r)
+	}
+	b.succeed(t)
+	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	b.until(t, `SELECT count(*) FROM outbox`, 0)
+	messages := b.stored(t)
+	if got := sequencesOf(messages, "s"); !slices.Equal(got, want) {
+		t.Errorf("stored %v, want %v", got, want)
+	}
+	b.until(t, `SELECT count(*) FROM outbox_messages WHERE state = 'published' AND attempts = 0`, 40)
+	for _, m := range messages { // the history knows each position
+		if m.Header.Get(natspub.HeaderSequence) == "" {
+			continue
+		}
+		b.until(t, fmt.Sprintf(`SELECT stream_sequence FROM outbox_messages WHERE global_sequence = %s`, m.Header.Get(natspub.HeaderSequence)), int(m.Sequence))
+	}
+}
+
+// Acknowledged messages that the stream lost are published again from the history,
+// once, in order, and the loss is counted; by policy it is only counted.
+func TestLostMessagesAreHealed(t *testing.T) {
+	t.Parallel()
+	purge := func(t *testing.T, b *bundle) {
+		stream, err := b.js.Stream(t.Context(), natspub.DefaultStream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.Purge(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remake := func(t *testing.T, b *bundle) {
+		if err := b.js.DeleteStream(t.Context(), natspub.DefaultStream); err != nil {
+			t.Fatal(err)
+		}
+		b.server.Stream(t, 1)
+	}
+	for name, c := range map[string]struct {
+		lose    func(*testing.T, *bundle)
+		relay   func(*bundle, *testing.T, delivery.Config) *delivery.Relay
+		policy  delivery.Lost
+		running bool // the relay notices by itself; else its heir does
+		want    int
+	}{
+		"purged, seen by the heir":             {purge, (*bundle).fencedRelay, "", false, 30},
+		"made anew, seen by the heir":          {remake, (*bundle).fencedRelay, "", false, 30},
+		"made anew, seen by the idle owner":    {remake, (*bundle).fencedRelay, "", true, 30},
+		"purged, seen by the idle owner":       {purge, (*bundle).fencedRelay, "", true, 30},
+		"made anew, in dedupe mode":            {remake, (*bundle).relay, "", true, 30},
+		"made anew, with the policy to report": {remake, (*bundle).fencedRelay, delivery.LostReport, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, 3)
+			var want []string
+			for i := range 30 {
+				sequence := b.append(t, fmt.Sprintf("s-%d", i%5), `1`)
+				if i%5 == 2 {
+					want = append(want, texts(sequence)...)
+				}
+			}
+			cfg := delivery.Config{Lost: c.policy, ExtentInterval: 100 * time.Millisecond, PollInterval: 5 * time.Millisecond}
+			b.acquireAll(t, b.keeper)
+			r := c.relay(b, t, cfg)
+			stop := b.start(t, r)
+			b.until(t, `SELECT count(*) FROM outbox_messages WHERE state = 'published'`, 30)
+			if !c.running {
+				stop()
+			}
+			c.lose(t, b)
+			if !c.running {
+				b.succeed(t)
+				r = c.relay(b, t, cfg)
+				b.drain(t, r)
+			}
+			if c.want > 0 {
+				b.until(t, `SELECT (count(*) > 0)::int FROM outbox_deliveries WHERE lost_after IS NOT NULL`, 1)
+				b.until(t, `SELECT count(*) FROM outbox_messages WHERE state = 'published'`, 30)
+			}
+			if r.Stats().Losses == 0 {
+				t.Error("the loss was not counted")
+			}
+			got := 0
+			b.eachEvent(t, func(jetstream.Msg) { got++ })
+			if got != c.want {
+				t.Errorf("the stream holds %d events, want %d", got, c.want)
+			}
+			if got := sequencesOf(b.stored(t), "s-2"); c.want > 0 && !slices.Equal(got, want) {
+				t.Errorf("stored %v, want %v", got, want)
+			}
+			if c.want == 0 {
+				return
+			}
+			// Healed means healed: the next owner sees no loss.
+			b.succeed(t)
+			again := c.relay(b, t, cfg)
+			b.drain(t, again)
+			if s := again.Stats(); s.Losses != 0 || s.Published != 0 {
+				t.Errorf("the next owner sees %+v", s)
+			}
+		})
+	}
+}
+
+// A database that forgot published events and uses their sequences again: the new
+// events are published, under a new generation, and it is written down.
+func TestAForgetfulDatabaseIsNotConfused(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	for i := range 5 {
+		b.append(t, "before", fmt.Sprint(i))
+	}
+	b.acquireAll(t, b.keeper)
+	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	// A standby that never saw them is promoted, and other events come.
+	b.exec(t, `TRUNCATE events, outbox, outbox_deliveries RESTART IDENTITY`)
+	b.exec(t, `UPDATE outbox_watermark SET safe_sequence = 0`)
+	for i := range 7 {
+		if sequence := b.append(t, "after", fmt.Sprint(i)); sequence != int64(i+1) {
+			t.Fatalf("the sequence is %d", sequence)
+		}
+	}
+	b.succeed(t)
+	r := b.fencedRelay(t, delivery.Config{})
+	b.drain(t, r)
+	b.until(t, `SELECT count(*) FROM outbox`, 0)
+	messages := b.stored(t)
+	if got, want := sequencesOf(messages, "after"), texts(1, 2, 3, 4, 5, 6, 7); !slices.Equal(got, want) {
+		t.Errorf("stored %v, want %v", got, want)
+	}
+	for _, m := range messages {
+		if m.Header.Get(natspub.HeaderStream) == "after" && m.Header.Get(natspub.HeaderGeneration) != "1" {
+			t.Errorf("generation %q", m.Header.Get(natspub.HeaderGeneration))
+		}
+	}
+	if s := r.Stats(); s.Regressions != 1 {
+		t.Errorf("stats %+v", s)
+	}
+	b.until(t, `SELECT count(*) FROM outbox_audit WHERE action = 'database.regressed'`, 1)
+	b.until(t, `SELECT generation FROM outbox_settings`, 1)
+}
+
+// killedBy ends its worker when it is to publish one message: nothing is published
+// and nothing is marked.
+type killedBy struct {
+	delivery.Publisher
+	sequence int64
+}
+
+func (k killedBy) Publish(ctx context.Context, b delivery.Batch) []delivery.Outcome {
+	for _, m := range b.Messages {
+		if m.Sequence == k.sequence {
+			b.Lease.Lost()
+			return make([]delivery.Outcome, len(b.Messages))
+		}
+	}
+	return k.Publisher.Publish(ctx, b)
+}
