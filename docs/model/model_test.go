@@ -1,0 +1,156 @@
+package model
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/postrider/postrider/internal/testkit/slow"
+)
+
+// explore visits the states of Postrider's own protocol and expects no counterexample.
+func explore(t *testing.T, c Config) Result {
+	t.Helper()
+	started := time.Now()
+	r, err := Explore(c, Protocol{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	t.Logf("%+v: %s states, %s steps, depth %d, %s with everything done; %v, %s taken from the system", c,
+		humanize.Comma(int64(r.States)), humanize.Comma(int64(r.Steps)), r.Depth, humanize.Comma(int64(r.Finished)),
+		time.Since(started).Round(time.Millisecond), humanize.IBytes(memory.Sys))
+	for _, b := range r.Broken {
+		t.Errorf("broken: %s\n%s", b.Invariant.Name, b.Trace)
+	}
+	if r.Truncated {
+		t.Error("the exploration left steps out")
+	}
+	if r.Finished == 0 {
+		t.Error("no state in which every event is published and marked: the model shows nothing")
+	}
+	return r
+}
+
+func TestTheProtocolKeepsItsPromises(t *testing.T) {
+	t.Parallel()
+	r := explore(t, Config{Workers: 3, Events: 3, Claim: 2, Epochs: 3, Takes: 1, StaleReads: true, DatabaseCrashes: true})
+	figuresAreInReadme(t, r)
+}
+
+// figuresAreInReadme expects the numbers of states and steps in a row of README.md.
+func figuresAreInReadme(t *testing.T, r Result) {
+	t.Helper()
+	if row := "| " + humanize.Comma(int64(r.States)) + " | " + humanize.Comma(int64(r.Steps)) + " |"; !strings.Contains(readme(t), row) {
+		t.Errorf("README.md does not have the figures %s", row)
+	}
+}
+
+func TestTheWorkCanAlwaysBeFinished(t *testing.T) {
+	t.Parallel()
+	r := explore(t, Config{Workers: 2, Events: 3, Claim: 2, Epochs: 2, Takes: 2, StaleReads: true, DatabaseCrashes: true, Progress: true})
+	figuresAreInReadme(t, r)
+	for _, h := range []Happening{
+		{"the lease runs out", ""},
+		{"renews its lease", ""},
+		{"gives its lease back", ""},
+		{"crashes or gives up", ""},
+		{"the database crashes", ""},
+		{"reads stale", ""},
+		{"reads", "a higher epoch: stops"},
+		{"reads", "its own fence: stands"},
+		{"reads", "its own batch: committed"},
+		{"reads", "a higher epoch: fenced, stops"},
+		{"sends", "stored"},
+		{"sends", "refused"},
+		{"sends", "no answer, though stored"},
+		{"sends", "no answer, the bytes are held up"},
+		{"late bytes arrive:", "stored"},
+		{"late bytes arrive:", "refused"},
+		{"late bytes arrive:", "done"},
+		{"sends", "the lease is lost: stops"},
+		{"goes on with the claim", ""},
+		{"takes the partition anew", ""},
+		{"claims", "the last record lists some"},
+	} {
+		if r.Happened[h] == 0 {
+			t.Errorf("never happened: %s; %s", h.Did, h.Then)
+		}
+	}
+}
+
+func TestFurtherBounds(t *testing.T) { //nolint:paralleltest // one after the other, for the memory
+	slow.Test(t)
+	for _, c := range []Config{
+		{Workers: 3, Events: 3, Claim: 2, Epochs: 3, Takes: 1, StaleReads: true, DatabaseCrashes: true, Progress: true},
+		{Workers: 2, Events: 3, Claim: 2, Epochs: 3, Takes: 2, StaleReads: true, DatabaseCrashes: true},
+		{Workers: 3, Events: 4, Claim: 2, Epochs: 3, Takes: 1, StaleReads: true, DatabaseCrashes: true},
+		{Workers: 3, Events: 3, Claim: 2, Epochs: 4, Takes: 1, StaleReads: true, DatabaseCrashes: true},
+	} {
+		figuresAreInReadme(t, explore(t, c))
+	}
+}
+
+func TestStatesThatCountAsOneBehaveAlike(t *testing.T) {
+	t.Parallel()
+	behaveAlike(t, Config{Workers: 2, Events: 1, Claim: 1, Epochs: 2, Takes: 1, StaleReads: true, DatabaseCrashes: true}, Protocol{})
+	behaveAlike(t, Config{Workers: 2, Events: 1, Claim: 1, Epochs: 2, Takes: 1, DatabaseCrashes: true}, Protocol{MarkWithoutEpoch: true})
+}
+
+func TestMoreStatesThatCountAsOneBehaveAlike(t *testing.T) { //nolint:paralleltest // alone, for the memory
+	slow.Test(t)
+	behaveAlike(t, Config{Workers: 2, Events: 2, Claim: 2, Epochs: 2, Takes: 1, StaleReads: true, DatabaseCrashes: true}, Protocol{})
+}
+
+// behaveAlike explores without taking states for the same. They must fall into as many classes as there are states when
+// they are: if states that count as one differed in what can follow, one of the numbers would be lower.
+func behaveAlike(t *testing.T, c Config, p Protocol) {
+	t.Helper()
+	reduced := newExplorer(c, p)
+	want := reduced.run()
+	exact := newExplorer(c, p)
+	exact.canon.exact = true
+	reduction := newCanon(p)
+	start := c.initial()
+	classes := map[fingerprint]bool{reduction.of(&start): true}
+	exact.emit = func(s State, note Note) {
+		classes[reduction.of(&s)] = true
+		exact.discover(s, note)
+	}
+	got := exact.run()
+	t.Logf("%d states in %d classes", got.States, len(classes))
+	if got.Truncated || want.Truncated || len(classes) != want.States || len(got.Broken) != len(want.Broken) {
+		t.Errorf("%d classes and %d invariants broken, truncated: %v; with the reduction %d states, %d and %v",
+			len(classes), len(got.Broken), got.Truncated, want.States, len(want.Broken), want.Truncated)
+	}
+}
+
+func TestBoundsAreChecked(t *testing.T) {
+	t.Parallel()
+	for field, c := range map[string]Config{
+		"Workers": {Workers: 4, Events: 1, Claim: 1, Epochs: 1, Takes: 1},
+		"Events":  {Workers: 1, Events: 0, Claim: 1, Epochs: 1, Takes: 1},
+		"Claim":   {Workers: 1, Events: 1, Claim: 8, Epochs: 1, Takes: 1},
+		"Takes":   {Workers: 1, Events: 1, Claim: 1, Epochs: 1},
+		"Epochs":  {Workers: 1, Events: 1, Claim: 1, Epochs: 6, Takes: 1},
+	} {
+		if _, err := Explore(c, Protocol{}); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), field) {
+			t.Errorf("%+v: error %v, want one that names %s", c, err, field)
+		}
+	}
+}
+
+func readme(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

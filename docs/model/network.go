@@ -1,0 +1,109 @@
+package model
+
+// reaction says what the sender of a write makes of the answer, or of there being none.
+type reaction struct {
+	stored  func(me *Worker, sequence uint8)
+	refused func(me *Worker)
+	unknown func(me *Worker)
+}
+
+// send emits what can become of a write to the stream: it arrives and is answered; it arrives and the answer is lost; the
+// network holds it, and the sender gives up waiting. What the network never lets go has never arrived.
+func (x *system) send(s *State, w uint8, r Request, then reaction) {
+	n := *s
+	answer, sequence := n.Stream.write(r)
+	unknown := n
+	note := Note{Who: owner(w), Did: "sends", Record: r.Record, Expect: r.Expect, Blind: blind(r), Sequence: sequence}
+	switch answer {
+	case Outside:
+		x.truncated = true
+		return
+	case Refused:
+		then.refused(&n.Workers[w])
+		note.Then = "refused"
+	case Stored:
+		then.stored(&n.Workers[w], sequence)
+		note.Then = "stored"
+	}
+	x.emit(n, note)
+	note.Then = "no answer, though " + note.Then
+	then.unknown(&unknown.Workers[w])
+	x.emit(unknown, note)
+
+	held := *s
+	then.unknown(&held.Workers[w])
+	x.hold(held, w, r)
+}
+
+// hold emits the state in which the network keeps the request.
+func (x *system) hold(n State, w uint8, r Request) {
+	if !n.hold(r) {
+		x.truncated = true
+		return
+	}
+	x.emit(n, Note{Who: owner(w), Did: "sends", Record: r.Record, Expect: r.Expect, Blind: blind(r), Then: "no answer, the bytes are held up"})
+}
+
+// deliver emits the late arrival of each request that the network holds. Nobody waits for its answer.
+func (x *system) deliver(s *State) {
+	for place := 0; place < maxLate && s.Late[place] != (Request{}); place++ {
+		n := *s
+		r := n.release(place)
+		note := Note{Did: "late bytes arrive:", Record: r.Record, Expect: r.Expect, Blind: blind(r), Then: "refused"}
+		if r.Record.Kind == Mark {
+			if n.Database.mark(r.Record, x.Protocol) {
+				note.Then = "done"
+			}
+			x.emit(n, note)
+			continue
+		}
+		answer, sequence := n.Stream.write(r)
+		if answer == Outside {
+			x.truncated = true
+			continue
+		}
+		if answer == Stored {
+			note.Then, note.Sequence = "stored", sequence
+		}
+		x.emit(n, note)
+	}
+}
+
+// read calls see with everything that a read of the last record may return: the last one or, from a server that does
+// not know better, any earlier one, including none.
+func (x *system) read(s *State, see func(rec Message, sequence uint8, did string)) {
+	rec, sequence := s.Stream.last()
+	see(rec, sequence, "reads")
+	for x.StaleReads && sequence > 0 {
+		rec, sequence = s.Stream.lastUpTo(sequence - 1)
+		see(rec, sequence, "reads stale")
+	}
+}
+
+// time: the lease runs out.
+func (x *system) time(s *State) {
+	if s.Database.Owner == 0 || s.Database.Expired {
+		return
+	}
+	n := *s
+	n.Database.Expired = true
+	x.emit(n, Note{Did: "the lease runs out"})
+}
+
+// crash of the database: marks that were not flushed are gone, and so is every session. A worker between claim and flush
+// has lost the claim's session, and claims again.
+func (x *system) crash(s *State) {
+	if !x.DatabaseCrashes {
+		return
+	}
+	n := *s
+	n.Database.crash()
+	for w := range n.Workers {
+		if me := &n.Workers[w]; me.At == FlushClaim && !x.FlushElsewhere {
+			me.At, me.Claimed = ClaimRows, 0
+		}
+	}
+	x.emit(n, Note{Did: "the database crashes"})
+}
+
+func blind(r Request) bool { return r.Blind || r.Record.Kind == Mark }

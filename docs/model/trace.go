@@ -1,0 +1,141 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Note says what happened in a step.
+type Note struct {
+	Who      uint8 // worker 1, 2, …; 0: nobody
+	Did      string
+	Record   Message // what was read, written, claimed or marked
+	Expect   uint8   // for a write that is not Blind: the sequence that the last record must have
+	Blind    bool
+	Sequence uint8 // of the record that was read or stored
+	Then     string
+}
+
+// Step is a note and the state after it.
+type Step struct {
+	Note
+	State State
+}
+
+// Trace is a way from the initial state.
+type Trace []Step
+
+// trace finds the way to a numbered state again. Successors are computed anew, so that every worker keeps its name; the
+// visited states only say which way to go.
+func (x *explorer) trace(number uint32) Trace {
+	var path []uint32
+	for n := number; n != 0; n = x.parents[n] {
+		path = append(path, n)
+	}
+	slices.Reverse(path)
+	defer func(emit func(State, Note)) { x.emit = emit }(x.emit)
+	s := x.initial()
+	var t Trace
+	for _, wanted := range path {
+		found := false
+		var step Step
+		x.emit = func(n State, note Note) {
+			if known, seen := x.visited[x.canon.of(&n)]; !found && seen && known == wanted {
+				found, step = true, Step{note, n}
+			}
+		}
+		x.successors(&s)
+		if !found {
+			panic("model: two states with the same canonical form have different successors")
+		}
+		t = append(t, step)
+		s = step.State
+	}
+	return t
+}
+
+// String returns the numbered steps, then the stream and the rows at their end.
+func (t Trace) String() string {
+	var b strings.Builder
+	for i, step := range t {
+		fmt.Fprintf(&b, "%3d  %s\n", i+1, step)
+	}
+	if len(t) > 0 {
+		end := t[len(t)-1].State
+		fmt.Fprintf(&b, "     stream: %v\n     rows left in the outbox: %v\n", end.Stream, end.Database.Rows)
+	}
+	return b.String()
+}
+
+// String returns one line: who, under which epoch, did what.
+func (s Step) String() string {
+	var b strings.Builder
+	if s.Who != 0 {
+		fmt.Fprintf(&b, "w%d", s.Who)
+		if epoch := s.State.Workers[s.Who-1].Epoch; epoch != 0 {
+			fmt.Fprintf(&b, "/e%d", epoch)
+		}
+		b.WriteByte(' ')
+	}
+	b.WriteString(s.Did)
+	if s.Record.Kind != None || strings.HasPrefix(s.Did, "reads") {
+		fmt.Fprintf(&b, " %v", s.Record)
+	}
+	if s.Record.Kind == Fence || s.Record.Kind == Watermark {
+		switch {
+		case strings.HasPrefix(s.Did, "reads"):
+			fmt.Fprintf(&b, " at %d", s.Sequence)
+		case s.Blind:
+			b.WriteString(" expecting nothing")
+		default:
+			fmt.Fprintf(&b, " expecting %d", s.Expect)
+		}
+	}
+	if s.Then != "" {
+		fmt.Fprintf(&b, "; %s", s.Then)
+	}
+	if s.Sequence != 0 && !strings.HasPrefix(s.Did, "reads") {
+		fmt.Fprintf(&b, " (at %d)", s.Sequence)
+	}
+	return b.String()
+}
+
+// String returns all messages with their sequences.
+func (s Stream) String() string {
+	var parts []string
+	for i, m := range s.messages() {
+		parts = append(parts, fmt.Sprintf("%d:%v", i+1, m))
+	}
+	if parts == nil {
+		return "empty"
+	}
+	return strings.Join(parts, "  ")
+}
+
+// String returns the kind and what the message says.
+func (m Message) String() string {
+	switch m.Kind {
+	case Event:
+		return m.Events.String()
+	case Mark:
+		return fmt.Sprintf("mark[e%d w%d rows %v]", m.Epoch, m.Owner, m.Events)
+	case Watermark:
+		return fmt.Sprintf("watermark[e%d w%d b%d lists %v]", m.Epoch, m.Owner, m.Batch, m.Events)
+	case Fence:
+		return fmt.Sprintf("fence[e%d w%d lists %v]", m.Epoch, m.Owner, m.Events)
+	case None:
+	}
+	return "no record"
+}
+
+// String returns the events in braces.
+func (s Set) String() string {
+	var parts []string
+	for n := range maxEvents + 1 {
+		if s&(1<<n) != 0 {
+			parts = append(parts, fmt.Sprint(n+1))
+		}
+	}
+	return "{" + strings.Join(parts, ",") + "}"
+}
