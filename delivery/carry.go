@@ -23,6 +23,7 @@ type carried struct {
 func (r *Relay) carry(ctx context.Context, found Claim) {
 	reserved := r.reserve()
 	events, cutAt, err := r.events(ctx, found, reserved)
+	found.Close()
 	if err != nil && ctx.Err() == nil {
 		r.away(err)
 	}
@@ -88,7 +89,7 @@ func (r *Relay) events(ctx context.Context, found Claim, maxBytes int64) (map[in
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
 	defer cancel()
-	events, cutAt, err := r.store.Rehydrate(ctx, wanted, found.ReadUpTo, r.cfg.MaxPayload, maxBytes)
+	events, cutAt, err := r.store.Rehydrate(ctx, found, wanted, r.cfg.MaxPayload, maxBytes)
 	if err != nil {
 		return nil, 0, err
 	}

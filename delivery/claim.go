@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
@@ -39,12 +41,25 @@ const (
 // Claim is what one round trip found.
 type Claim struct {
 	Batches []Batch
-	// ReadUpTo is a position of the write-ahead log behind everything read.
-	ReadUpTo string
+	// readUpTo is a position of the write-ahead log behind everything read, and
+	// session is where it was read. After a crash of the server positions say
+	// nothing about what an earlier session saw.
+	readUpTo string
+	session  *pgxpool.Conn
+	since    time.Time // when the session began, by the database's clock
+}
+
+// Close gives the session back.
+func (c *Claim) Close() {
+	if c.session != nil {
+		c.session.Release()
+		c.session = nil
+	}
 }
 
 // Claim reads the next undelivered rows of the partitions asked for, the first
-// ones first. It writes nothing; the lease is what keeps others away.
+// ones first. It writes nothing; the lease is what keeps others away. A claim
+// that was made without error must be closed.
 //
 // Parked rows are read before ready ones: a row that shows in the earlier
 // snapshot has its predecessors in the later one.
@@ -65,10 +80,16 @@ func (s *Store) Claim(ctx context.Context, asks []Ask, limits Limits, policy Fai
 	}
 	batch.Queue(s.claimReady, ids, after, most, limits.Total, limits.UpTo,
 		policy.halts(), policy.passes(), policy.skipsDead()).Query(collectClaimed(&ready, false))
-	batch.Queue(s.position).QueryRow(func(row pgx.Row) error { return row.Scan(&c.ReadUpTo, &era) })
-	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
+	batch.Queue(s.position).QueryRow(func(row pgx.Row) error { return row.Scan(&c.readUpTo, &era, &c.since) })
+	session, err := s.db.Acquire(ctx)
+	if err != nil {
 		return Claim{}, fmt.Errorf("claim: %w", err)
 	}
+	if err := session.SendBatch(ctx, batch).Close(); err != nil {
+		session.Release()
+		return Claim{}, fmt.Errorf("claim: %w", err)
+	}
+	c.session = session
 	if !policy.passes() {
 		parked = dueOnly(parked)
 	}

@@ -41,8 +41,8 @@ func (r *Relay) sweptLocked(t *tenure, b *Batch) {
 }
 
 // progress moves the cursor behind what was settled without a gap, and notes how
-// far the stream is.
-func (r *Relay) progress(res Result) {
+// far the stream is and when that was marked.
+func (r *Relay) progress(res Result, marked time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t := r.tenureOfLocked(res.Batch.Lease)
@@ -54,10 +54,28 @@ func (r *Relay) progress(res Result) {
 			t.after = max(t.after, m.Sequence)
 		}
 		t.stream, t.fence = max(t.stream, o.StreamSequence), max(t.fence, o.FenceSequence)
+		if o.Kind == Published {
+			t.marked = marked
+		}
 	}
 	if t.careful > 0 {
 		t.careful -= len(res.Outcomes)
 	}
+}
+
+// outlived tells whether a batch was claimed in a session that is younger than the
+// partition's last mark. Then the server may have crashed between and taken the
+// mark back, and the partition is taken anew.
+func (r *Relay) outlived(b Batch, session time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.tenureOfLocked(b.Lease)
+	if session.Before(t.marked) || t.marked.IsZero() {
+		return false
+	}
+	r.log.Info("a partition is taken anew, as its last mark was made before this database session began", "partition", b.Lease.Partition)
+	t.taken, t.after, t.marked = false, nowhere, time.Time{}
+	return true
 }
 
 // careful tells whether the partition's messages are carried one by one.

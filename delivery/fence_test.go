@@ -105,7 +105,7 @@ func TestMarkComparesOwnerAndEpoch(t *testing.T) {
 			Outcomes: []delivery.Outcome{kind},
 		})
 	}
-	fenced, err := b.store.Mark(t.Context(), results, delivery.DefaultRetryPolicy(), func() float64 { return 0 })
+	fenced, _, err := b.store.Mark(t.Context(), results, delivery.DefaultRetryPolicy(), func() float64 { return 0 })
 	if err != nil || !slices.Equal(fenced, []partition.ID{1}) {
 		t.Fatalf("fenced %v, %v; want partition 1", fenced, err)
 	}
@@ -113,7 +113,7 @@ func TestMarkComparesOwnerAndEpoch(t *testing.T) {
 	b.until(t, `SELECT count(*) FROM outbox WHERE partition_key = 1 AND NOT parked`, 1)
 	b.until(t, `SELECT attempts FROM outbox WHERE partition_key = 2 AND parked`, 1)
 	// Marking again changes nothing: the history is made of rows really deleted.
-	if _, err := b.store.Mark(t.Context(), results[:1], delivery.DefaultRetryPolicy(), func() float64 { return 0 }); err != nil {
+	if _, _, err := b.store.Mark(t.Context(), results[:1], delivery.DefaultRetryPolicy(), func() float64 { return 0 }); err != nil {
 		t.Fatal(err)
 	}
 	b.until(t, `SELECT sum(message_count) FROM outbox_deliveries`, 1)
@@ -175,7 +175,14 @@ func TestReadRowsAreFlushedBeforePublishing(t *testing.T) {
 	if err := conn.QueryRow(t.Context(), `SELECT pg_current_wal_insert_lsn()::text`).Scan(&position); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := b.store.Rehydrate(t.Context(), []int64{sequence}, position, 1<<20, 1<<20); err != nil {
+	b.acquireAll(t, b.keeper)
+	found, err := b.store.Claim(t.Context(), []delivery.Ask{{Lease: b.keeper.Set().Held()[0], Most: 1}},
+		delivery.Limits{Total: 1, UpTo: sequence}, delivery.FailurePolicy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer found.Close()
+	if _, _, err := b.store.Rehydrate(t.Context(), found, []int64{sequence}, 1<<20, 1<<20); err != nil {
 		t.Fatal(err)
 	}
 	var flushed bool

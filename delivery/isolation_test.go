@@ -66,7 +66,7 @@ func TestARepeatedParkCountsOnce(t *testing.T) {
 		Outcomes: []delivery.Outcome{{Kind: delivery.Retry, Err: errors.New("broken")}},
 	}
 	for range 2 {
-		fenced, err := b.store.Mark(t.Context(), []delivery.Result{result}, delivery.DefaultRetryPolicy(), func() float64 { return 0 })
+		fenced, _, err := b.store.Mark(t.Context(), []delivery.Result{result}, delivery.DefaultRetryPolicy(), func() float64 { return 0 })
 		if err != nil || len(fenced) > 0 {
 			t.Fatalf("fenced %v, %v", fenced, err)
 		}

@@ -55,19 +55,21 @@ type settlement struct {
 // Mark settles the results in one transaction: published and skipped rows are
 // deleted and recorded, the others parked or left as they are. It returns the
 // partitions that were fenced, because their lease rows carry another owner or
-// epoch; nothing of theirs was changed.
+// epoch; nothing of theirs was changed; and the database's time of the mark.
 //
-// The commit is asynchronous: losing it means to publish again under the same
-// message ids, which the broker drops.
-func (s *Store) Mark(ctx context.Context, results []Result, retry RetryPolicy, random func() float64) (fenced []partition.ID, err error) {
+// The commit is asynchronous. When a crash of the server takes it back, every
+// session ends with it, and the partition is taken anew before anything else is
+// published: the stream's record then says what is stored.
+func (s *Store) Mark(ctx context.Context, results []Result, retry RetryPolicy, random func() float64) (fenced []partition.ID, marked time.Time, err error) {
 	st := settle(results, retry, random)
 	if len(st.all.partitions) == 0 {
-		return nil, nil
+		return nil, time.Time{}, nil
 	}
 	held := map[partition.ID]bool{}
+	var at time.Time
 	note := func(rows pgx.Rows) error {
 		var id partition.ID
-		_, err := pgx.ForEachRow(rows, []any{&id}, func() error { held[id] = true; return nil })
+		_, err := pgx.ForEachRow(rows, []any{&id, &at}, func() error { held[id] = true; return nil })
 		return err
 	}
 	batch := &pgx.Batch{}
@@ -90,14 +92,14 @@ func (s *Store) Mark(ctx context.Context, results []Result, retry RetryPolicy, r
 		batch.Queue(s.promote, st.owner, st.all.partitions, st.all.epochs, st.promoted, st.promotedStream, st.skipDead)
 	}
 	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
-		return nil, fmt.Errorf("mark: %w", err)
+		return nil, time.Time{}, fmt.Errorf("mark: %w", err)
 	}
 	for _, id := range st.all.partitions {
 		if !held[id] {
 			fenced = append(fenced, id)
 		}
 	}
-	return fenced, nil
+	return fenced, at, nil
 }
 
 // settle sorts the outcomes into the statements' parameters.

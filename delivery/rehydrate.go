@@ -30,12 +30,13 @@ const planning = `SELECT set_config('enable_seqscan', 'off', true), set_config('
 // does not fit is cutAt (0: all fit), and the events from there on are left out.
 // Payloads above maxPayload are not read; their events carry only a Size.
 //
-// In the same round trip everything up to readUpTo, a position of the
-// write-ahead log, is made durable.
-func (s *Store) Rehydrate(ctx context.Context, sequences []int64, readUpTo string, maxPayload, maxBytes int64) (events map[int64]*Event, cutAt int64, err error) {
+// In the same round trip everything that the claim read is made durable. That is
+// certain only in the claim's own session: a server that crashed meanwhile may have
+// lost what the claim saw and have reached its position again.
+func (s *Store) Rehydrate(ctx context.Context, found Claim, sequences []int64, maxPayload, maxBytes int64) (events map[int64]*Event, cutAt int64, err error) {
 	events = make(map[int64]*Event, len(sequences))
 	batch := &pgx.Batch{}
-	batch.Queue(s.flush, readUpTo)
+	batch.Queue(s.flush, found.readUpTo)
 	if len(sequences) > 0 {
 		batch.Queue(planning)
 		batch.Queue(s.rehydrate, sequences, maxPayload, maxBytes).Query(func(rows pgx.Rows) error {
@@ -53,7 +54,7 @@ func (s *Store) Rehydrate(ctx context.Context, sequences []int64, readUpTo strin
 			return rows.Err()
 		})
 	}
-	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
+	if err := found.session.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, 0, fmt.Errorf("rehydrate: %w", err)
 	}
 	return events, cutAt, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -178,6 +179,7 @@ func (r *Relay) round(ctx context.Context, asks []Ask, publishing *sync.WaitGrou
 		return 0, nil
 	}
 	found, err := r.claim(ctx, asks)
+	found.Batches = slices.DeleteFunc(found.Batches, func(b Batch) bool { return r.outlived(b, found.since) })
 	claimed := map[partition.ID]*Batch{}
 	total := 0
 	for i, b := range found.Batches {
@@ -203,11 +205,13 @@ func (r *Relay) round(ctx context.Context, asks []Ask, publishing *sync.WaitGrou
 		}
 	}
 	r.mu.Unlock()
-	if total > 0 {
-		r.stats.claimed.Add(int64(total))
-		publishing.Go(func() { r.carry(ctx, found) })
+	if total == 0 {
+		found.Close()
+		return 0, err
 	}
-	return total, err
+	r.stats.claimed.Add(int64(total))
+	publishing.Go(func() { r.carry(ctx, found) })
+	return total, nil
 }
 
 // claim reads what may be published now.
@@ -224,6 +228,17 @@ func (r *Relay) claim(ctx context.Context, asks []Ask) (Claim, error) {
 		}
 		r.stats.watermark.Store(&w)
 		limits.UpTo = w.Safe
+	}
+	if r.cfg.Failure.passes() || r.cfg.Failure.skipsDead() {
+		// What operators requeue is blocked as by default.
+		for _, a := range asks {
+			if a.After != nowhere || r.cfg.Ordering != OrderPartition {
+				continue
+			}
+			if err := r.store.Unblock(ctx, a.Lease, r.cfg.Failure); err != nil {
+				return Claim{}, err
+			}
+		}
 	}
 	return r.store.Claim(ctx, asks, limits, r.cfg.Failure)
 }

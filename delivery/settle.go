@@ -80,7 +80,7 @@ func (r *Relay) tryMark(ctx context.Context, results []Result) error {
 	// What was published is marked even when the relay is told to stop.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.StatementTimeout)
 	defer cancel()
-	fenced, err := r.store.Mark(ctx, results, r.cfg.Retry, r.cfg.Random)
+	fenced, marked, err := r.store.Mark(ctx, results, r.cfg.Retry, r.cfg.Random)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (r *Relay) tryMark(ctx context.Context, results []Result) error {
 			continue
 		}
 		r.stats.settled(res, r.cfg.Retry)
-		r.progress(res)
+		r.progress(res, marked)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/internal/sqlfile"
 )
@@ -16,7 +17,13 @@ import (
 //go:embed sql/*.sql
 var statements embed.FS
 
-// DB is what a store needs of a pgx pool.
+// Pool is a pgx pool.
+type Pool interface {
+	DB
+	Acquire(ctx context.Context) (*pgxpool.Conn, error)
+}
+
+// DB is a pgx connection or pool.
 type DB interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
@@ -26,7 +33,7 @@ type DB interface {
 // Store reads the outbox and the events relation, and writes the outbox under
 // leases.
 type Store struct {
-	db DB
+	db Pool
 
 	events string // the relation, quoted
 
@@ -68,7 +75,7 @@ func ParseRelation(text string) (Relation, error) {
 
 // NewStore returns a store on the tables of that schema and looks at the events
 // relation's columns.
-func NewStore(ctx context.Context, db DB, schema string, events Relation) (*Store, error) {
+func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*Store, error) {
 	set, err := sqlfile.Load(statements, "sql", schema)
 	if err != nil {
 		return nil, fmt.Errorf("delivery store: %w", err)

@@ -21,6 +21,8 @@ type tenure struct {
 	swept time.Time // when a claim last ignored the cursor
 	// stream and fence are the last known positions in the stream.
 	stream, fence uint64
+	// marked is the database's time of the last mark of anything published.
+	marked time.Time
 	// careful is how many messages are still carried one by one.
 	careful int
 }
@@ -258,4 +260,22 @@ func (r *Relay) checkExtent(ctx context.Context) {
 			t.taken = false
 		}
 	}
+}
+
+// Take prepares the partitions as a new owner does, without delivering anything:
+// when it returns, nothing that an earlier owner sent for them is under way any
+// more, as far as the publish mode promises, and what the stream holds is marked.
+func (r *Relay) Take(ctx context.Context, leases []*lease.Lease) error {
+	for _, l := range leases {
+		for attempt := 1; ; attempt++ {
+			err := r.takeUp(ctx, l)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, ErrOutage) || attempt > 5 {
+				return fmt.Errorf("partition %d: %w", l.Partition, err)
+			}
+		}
+	}
+	return nil
 }

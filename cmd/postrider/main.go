@@ -32,6 +32,8 @@ type cli struct {
 	Status     statusCmd     `cmd:"" help:"Show backlog, workers and partitions in one summary."`
 	Workers    workersCmd    `cmd:"" help:"List the workers."`
 	Partitions partitionsCmd `cmd:"" help:"List partitions and their leases, or make their rows complete."`
+	Messages   messagesCmd   `cmd:"" help:"List messages, or show one with its history and what waits behind it."`
+	Dead       deadCmd       `cmd:"" help:"List dead messages, requeue, skip or discard them."`
 	Import     importCmd     `cmd:"" help:"Append events from files of JSON lines."`
 	Tail       tailCmd       `cmd:"" help:"Subscribe to the events, print or count them, and check their order."`
 	ConfigCmd  configCmd     `cmd:"" name:"config" help:"Show the settings."`

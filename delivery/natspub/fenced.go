@@ -146,7 +146,7 @@ func (f *Fenced) Take(ctx context.Context, l *lease.Lease) (delivery.Standing, e
 	f.mu.Lock()
 	delete(f.standings, l.Partition)
 	f.mu.Unlock()
-	t := takeover{Fenced: f, lease: l, subject: FenceSubject(f.cfg.Outbox, l.Partition), attempt: f.attempt()}
+	t := takeover{Fenced: f, lease: l, subject: FenceSubject(f.cfg.Outbox, l.Partition), written: map[string]uint64{}}
 	var err error
 	for n := 1; n <= takeAttempts; n++ {
 		var done bool
@@ -163,7 +163,7 @@ func (f *Fenced) Take(ctx context.Context, l *lease.Lease) (delivery.Standing, e
 	f.mu.Lock()
 	f.standings[l.Partition] = &standing{epoch: l.Epoch, last: t.fence}
 	f.mu.Unlock()
-	return delivery.Standing{Kept: t.kept, Fence: t.fence, Delivered: t.record.delivered(t.kept)}, nil
+	return delivery.Standing{Kept: t.kept, Fence: t.fence, Delivered: t.delivered}, nil
 }
 
 // takeover is one Take under way.
@@ -171,11 +171,11 @@ type takeover struct {
 	*Fenced
 	lease   *lease.Lease
 	subject string
-	attempt string
+	written map[string]uint64 // attempts without an answer, and what they expected
 
-	record record // the last one before the takeover
-	kept   uint64 // and its position
-	fence  uint64 // of our own record
+	kept      uint64 // position of the last record before the takeover
+	delivered []delivery.Delivered
+	fence     uint64 // position of our own record
 }
 
 // once reads and writes once. Errors other than outages end the takeover.
@@ -192,24 +192,25 @@ func (t *takeover) once(ctx context.Context) (done bool, err error) {
 			return false, fmt.Errorf("%w: message %d on %s: %w", delivery.ErrConfiguration, at, t.subject, err)
 		}
 	}
+	expected, ours := t.written[found.Attempt]
 	switch {
-	case found.Attempt == t.attempt: // an earlier write of ours was stored after all
-		t.fence = at
+	case ours: // an earlier write of this takeover was stored after all; what it copied counts
+		t.kept, t.fence, t.delivered = expected, at, found.delivered(at)
 		return true, nil
 	case found.Epoch > t.lease.Epoch, found.Epoch == t.lease.Epoch && at > 0 && found.Owner != t.lease.Owner:
 		return false, fmt.Errorf("%w: epoch %d, ours is %d", delivery.ErrFenced, found.Epoch, t.lease.Epoch)
 	}
-	t.record, t.kept = found, at
 	fence := record{
-		Kind: kindFence, Epoch: t.lease.Epoch, Owner: t.lease.Owner, Batch: found.Batch, Attempt: t.attempt,
+		Kind: kindFence, Epoch: t.lease.Epoch, Owner: t.lease.Owner, Batch: found.Batch, Attempt: t.Fenced.attempt(),
 		Parts: found.located(at),
 	}
+	t.written[fence.Attempt] = at
 	ans := t.exchange(ctx, t.control(t.subject, fence, at))
 	switch {
 	case ans.err == nil && ans.stream != t.cfg.Stream:
 		return false, t.foreign(t.subject, ans.stream)
 	case ans.err == nil:
-		t.fence = ans.sequence
+		t.kept, t.fence, t.delivered = at, ans.sequence, found.delivered(at)
 		return true, nil
 	case refusal(ans.err) == codeBadExpectedSequence: // what was read is outdated
 		return false, fmt.Errorf("%w: %w", delivery.ErrOutage, ans.err)

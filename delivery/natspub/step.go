@@ -311,7 +311,7 @@ func (r *fencedRun) resolve(ctx context.Context, indices []int) verdict {
 		}
 		own := found.Epoch == r.batch.Lease.Epoch && found.Owner == r.batch.Lease.Owner
 		switch {
-		case err != nil || at == r.standing.last: // no answer, or one of an old leader
+		case err != nil || at <= r.standing.last: // no answer, or one of an old leader
 		case own && found.Kind == kindWatermark && found.Batch == r.standing.batch:
 			return r.accept(indices, answer{sequence: at, stream: r.cfg.Stream})
 		case found.Epoch > r.batch.Lease.Epoch:

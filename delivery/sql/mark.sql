@@ -64,4 +64,4 @@ WITH mine AS (
           SET published = t.published + EXCLUDED.published,
               retried   = t.retried   + EXCLUDED.retried,
               skipped   = t.skipped   + EXCLUDED.skipped)
-SELECT partition_key FROM held
+SELECT partition_key, clock_timestamp() FROM held

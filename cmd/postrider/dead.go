@@ -1,0 +1,333 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/google/uuid"
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/postrider/postrider/delivery/admin"
+)
+
+type deadCmd struct {
+	List    deadListCmd    `cmd:"" help:"List the messages that wait for a person."`
+	Requeue deadRequeueCmd `cmd:"" help:"Deliver dead messages anew, in the order of their streams."`
+	Skip    deadSkipCmd    `cmd:"" help:"Settle dead messages without publishing them, and let their streams go on."`
+	Discard deadDiscardCmd `cmd:"" help:"As skip, for messages that shall never be published."`
+}
+
+// filterFlags choose messages. They have no variables: what is left out of a
+// command must not come from elsewhere.
+type filterFlags struct {
+	Partition     []int   `help:"Only messages of that partition; repeatable." placeholder:"N" env:"-"`
+	Stream        *string `help:"Only messages of that stream." placeholder:"ID" env:"-"`
+	Topic         *string `help:"Only messages of that topic." placeholder:"NAME" env:"-"`
+	Type          *string `help:"Only messages whose event has that type." placeholder:"NAME" env:"-"`
+	ErrorContains *string `help:"Only messages whose last error contains that text." placeholder:"TEXT" env:"-"`
+	ID            *string `help:"Only the message of that event." placeholder:"UUID" env:"-"`
+	Since         *string `help:"Only events recorded since then: 2026-01-02T03:04:05Z, or 10m: ten minutes ago." placeholder:"WHEN" env:"-"`
+	Until         *string `help:"Only events recorded before then." placeholder:"WHEN" env:"-"`
+}
+
+func (f filterFlags) filter() (admin.Filter, error) {
+	var a admin.Filter
+	var err error
+	if a.Partitions, err = partitionIDs("--partition", f.Partition); err != nil {
+		return a, err
+	}
+	for _, one := range []struct {
+		flag string
+		from *string
+		into *string
+	}{
+		{"--stream", f.Stream, &a.Stream},
+		{"--topic", f.Topic, &a.Topic},
+		{"--type", f.Type, &a.Type},
+		{"--error-contains", f.ErrorContains, &a.ErrorContains},
+	} {
+		if one.from == nil {
+			continue
+		}
+		if *one.from == "" { // a shell's empty variable must not choose everything
+			return a, fmt.Errorf("%w: %s must not be empty", errRefused, one.flag)
+		}
+		*one.into = *one.from
+	}
+	if f.ID != nil {
+		if a.EventID, err = uuid.Parse(*f.ID); err != nil || a.EventID == uuid.Nil {
+			return a, fmt.Errorf("%w: --id must be an event's UUID, got %q", errRefused, *f.ID)
+		}
+	}
+	if a.Since, err = moment("--since", f.Since); err != nil {
+		return a, err
+	}
+	a.Until, err = moment("--until", f.Until)
+	return a, err
+}
+
+// moment reads a time, or a duration before now.
+func moment(flag string, text *string) (time.Time, error) {
+	if text == nil {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(*text); err == nil && d >= 0 {
+		return time.Now().Add(-d), nil
+	}
+	at, err := time.Parse(time.RFC3339, *text)
+	if err != nil || at.IsZero() {
+		return time.Time{}, fmt.Errorf("%w: %s must be a time as 2026-01-02T03:04:05Z or a duration before now as 10m, got %q",
+			errRefused, flag, *text)
+	}
+	return at, nil
+}
+
+// listFlags are those of the commands that list messages.
+type listFlags struct {
+	adminFlags
+	filterFlags
+	Limit       int   `help:"Most messages." default:"100" env:"-"`
+	After       int64 `help:"Begin behind this sequence: the last one of the page before." placeholder:"SEQUENCE" env:"-"`
+	NewestFirst bool  `help:"Begin with the highest sequence." env:"-"`
+}
+
+// list prints a page of messages, as JSON or by what is given.
+func (f *listFlags) list(s *session, states []admin.State, show func([]admin.Message)) error {
+	filter, err := f.filter()
+	if err != nil {
+		return err
+	}
+	filter.States = states
+	if f.Limit < 1 || f.After < 0 {
+		return fmt.Errorf("%w: --limit must be at least 1 and --after at least 0, got %d and %d", errRefused, f.Limit, f.After)
+	}
+	op, done, err := f.operator(s)
+	if err != nil {
+		return err
+	}
+	defer done()
+	bodies, messages := []messageBody{}, []admin.Message{}
+	next := f.After
+	for first := true; len(messages) < f.Limit && (first || next != 0); first = false {
+		l, err := op.List(s.ctx, filter, admin.Page{
+			After: next, Limit: min(f.Limit-len(messages), admin.MaxLimit), Descending: f.NewestFirst,
+		})
+		if err != nil {
+			return inputRefused(err)
+		}
+		messages = append(messages, l.Messages...)
+		next = l.Next
+	}
+	if f.JSON {
+		for _, m := range messages {
+			bodies = append(bodies, newMessageBody(m))
+		}
+		return writeJSON(s.stdout, bodies)
+	}
+	show(messages)
+	if next != 0 {
+		fmt.Fprintf(s.stderr, "there may be more: --after %d\n", next)
+	}
+	return nil
+}
+
+type deadListCmd struct{ listFlags }
+
+// Run lists dead messages.
+func (c *deadListCmd) Run(s *session) error {
+	return c.list(s, []admin.State{admin.Dead}, func(messages []admin.Message) {
+		var rows []table.Row
+		for _, m := range messages {
+			since := "–"
+			if m.DeadAt != nil {
+				since = m.DeadAt.Format(time.RFC3339)
+			}
+			rows = append(rows, table.Row{
+				m.Sequence, m.Partition, printable(clip(m.Stream, 40)), printable(clip(m.Type, 40)), m.Attempts, since,
+				printable(clip(m.LastError, 100)),
+			})
+		}
+		writeTable(s.stdout, table.Row{"sequence", "partition", "stream", "type", "attempts", "dead since", "last error"}, rows)
+	})
+}
+
+// mendFlags are those of the commands that end a message's wait.
+type mendFlags struct {
+	adminFlags
+	filterFlags
+	actorFlags
+	Sequences []int64 `arg:"" optional:"" name:"sequence" help:"Sequences of messages."`
+	All       bool    `help:"Every message of that state." env:"-"`
+	DryRun    bool    `help:"Count, and do nothing." env:"-"`
+	Yes       bool    `help:"Confirm that more than one message is meant." env:"-"`
+}
+
+type deadRequeueCmd struct {
+	mendFlags
+	State string `help:"Which messages: ${enum}. Failed ones are tried now instead of later." enum:"dead,failed" default:"dead" env:"-"`
+}
+
+const mendHelp = `
+Without a selection (sequences, filters or --all) nothing is done. More than one message takes --yes.
+
+Examples:
+  postrider dead %[1]s 4711 --reason 'payload was repaired'
+  postrider dead %[1]s --topic shop --error-contains max_payload --dry-run
+  postrider dead %[1]s --all --yes --reason 'limit was raised'`
+
+// Help explains below the flags.
+func (c *deadRequeueCmd) Help() string {
+	return "A requeued message begins anew, without attempts and under a new message id. What waits behind it follows\n" +
+		"in order; a message behind an earlier dead one of its stream waits for that one.\n" + fmt.Sprintf(mendHelp, "requeue")
+}
+
+// Run requeues.
+func (c *deadRequeueCmd) Run(s *session) error {
+	return c.mend(s, admin.State(c.State), mending{(*admin.Operator).Requeue, "requeue", "requeued"})
+}
+
+type deadSkipCmd struct{ mendFlags }
+
+// Help explains below the flags.
+func (c *deadSkipCmd) Help() string {
+	return "The event stays in the events table; consumers see a gap in its stream. --reason is required.\n" + fmt.Sprintf(mendHelp, "skip")
+}
+
+// Run skips.
+func (c *deadSkipCmd) Run(s *session) error {
+	return c.mend(s, admin.Dead, mending{(*admin.Operator).Skip, "skip", "skipped"})
+}
+
+type deadDiscardCmd struct{ mendFlags }
+
+// Help explains below the flags.
+func (c *deadDiscardCmd) Help() string {
+	return "The event stays in the events table; consumers see a gap in its stream. --reason is required.\n" + fmt.Sprintf(mendHelp, "discard")
+}
+
+// Run discards.
+func (c *deadDiscardCmd) Run(s *session) error {
+	return c.mend(s, admin.Dead, mending{(*admin.Operator).Discard, "discard", "discarded"})
+}
+
+// mending is one of the ways to end a message's wait.
+type mending struct {
+	do        func(*admin.Operator, context.Context, admin.Command) (admin.Result, error)
+	verb, did string
+}
+
+type mendBody struct {
+	Action  string      `json:"action"`
+	State   admin.State `json:"state"`
+	Count   int64       `json:"count"`
+	Waiting int64       `json:"waiting"`
+	Gone    int64       `json:"gone"`
+	DryRun  bool        `json:"dry_run"`
+}
+
+func (f *mendFlags) mend(s *session, state admin.State, m mending) error {
+	filter, err := f.filter()
+	if err != nil {
+		return err
+	}
+	c := admin.Command{
+		Selection: admin.Selection{State: state, Sequences: f.Sequences, Filter: filter, All: f.All},
+		Actor:     f.actor(), Reason: f.Reason, DryRun: true,
+	}
+	if err := f.selects(c.Selection); err != nil {
+		return err
+	}
+	op, done, err := f.operator(s)
+	if err != nil {
+		return err
+	}
+	defer done()
+	r, err := m.do(op, s.ctx, c) // also what a real run shall confirm
+	if err != nil {
+		return inputRefused(err)
+	}
+	total := r.Count
+	if !f.DryRun && total > 0 {
+		if total > 1 && !f.Yes {
+			return fmt.Errorf("%w: this would %s %s; say --yes if that is meant", errRefused, m.verb, counted(total, "message"))
+		}
+		progress := f.progress(s.stderr, total)
+		c.DryRun, c.Progress = false, progress.show
+		r, err = m.do(op, s.ctx, c)
+		progress.end()
+		if err != nil && r.Count > 0 {
+			err = fmt.Errorf("after %s of %s were %s: %w", humanize.Comma(r.Count), counted(total, "message"), m.did, err)
+		}
+		if err != nil {
+			return inputRefused(err)
+		}
+	}
+	if f.JSON {
+		return writeJSON(s.stdout, mendBody{Action: m.verb, State: state, Count: r.Count, Waiting: r.Waiting, Gone: r.Gone, DryRun: f.DryRun})
+	}
+	if f.DryRun {
+		_, err = fmt.Fprintf(s.stdout, "would %s %s\n", m.verb, counted(r.Count, "message"))
+		return err
+	}
+	text := fmt.Sprintf("%s %s", m.did, counted(r.Count, "message"))
+	if r.Waiting > 0 {
+		text += fmt.Sprintf("; %s wait behind an earlier dead message", humanize.Comma(r.Waiting))
+	}
+	if r.Gone > 0 {
+		text += fmt.Sprintf("; %s were no longer %s", humanize.Comma(r.Gone), state)
+	}
+	_, err = fmt.Fprintln(s.stdout, text)
+	return err
+}
+
+// selects refuses, in the command line's words, to work without a selection.
+func (f *mendFlags) selects(s admin.Selection) error {
+	if len(s.Sequences) == 0 && !s.All && s.Filter.Empty() {
+		return fmt.Errorf("%w: nothing is selected: give sequences, filters (--partition, --stream, --topic, --type, --error-contains, "+
+			"--id, --since, --until) or --all", errRefused)
+	}
+	return nil
+}
+
+// counted writes a number with its noun.
+func counted[N int | int64](n N, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return humanize.Comma(int64(n)) + " " + noun
+}
+
+// mendProgress shows how far a large selection is.
+type mendProgress struct {
+	out      io.Writer
+	total    int64
+	terminal bool
+	open     bool
+}
+
+func (f *mendFlags) progress(out io.Writer, total int64) *mendProgress {
+	return &mendProgress{out: out, total: total, terminal: isTerminal(out)}
+}
+
+func (p *mendProgress) show(r admin.Result) {
+	if r.Count+r.Gone >= p.total && !p.open { // the result says it
+		return
+	}
+	text := fmt.Sprintf("%s of %s", humanize.Comma(r.Count+r.Gone), counted(p.total, "message"))
+	if p.terminal {
+		fmt.Fprint(p.out, "\r\x1b[K"+text)
+		p.open = true
+		return
+	}
+	fmt.Fprintln(p.out, text)
+}
+
+func (p *mendProgress) end() {
+	if p.open {
+		fmt.Fprintln(p.out)
+		p.open = false
+	}
+}

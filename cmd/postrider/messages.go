@@ -1,0 +1,306 @@
+package main
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/postrider/postrider/delivery/admin"
+)
+
+type messagesCmd struct {
+	List messagesListCmd `cmd:"" help:"List messages by state, partition, stream, topic, type or time."`
+	Show messagesShowCmd `cmd:"" help:"Show everything about one message."`
+}
+
+type messagesListCmd struct {
+	listFlags
+	State []string `help:"Only messages in that state: pending, failed, blocked, dead, published, skipped or discarded; repeatable." env:"-"`
+}
+
+// Run lists messages.
+func (c *messagesListCmd) Run(s *session) error {
+	states := make([]admin.State, len(c.State))
+	for i, name := range c.State {
+		var err error
+		if states[i], err = admin.ParseState(name); err != nil {
+			return inputRefused(err)
+		}
+	}
+	return c.list(s, states, func(messages []admin.Message) {
+		var rows []table.Row
+		for _, m := range messages {
+			settled := "–"
+			if m.PublishedAt != nil {
+				settled = m.PublishedAt.Format(time.RFC3339)
+			}
+			place := "–"
+			if m.StreamSequence != nil {
+				place = strconv.FormatInt(*m.StreamSequence, 10)
+			}
+			rows = append(rows, table.Row{
+				m.Sequence, m.Partition, printable(clip(m.Stream, 40)), printable(clip(m.Type, 40)), m.State, m.Attempts, settled, place,
+				printable(clip(m.LastError, 60)),
+			})
+		}
+		writeTable(s.stdout, table.Row{
+			"sequence", "partition", "stream", "type", "state", "attempts", "settled", "stream sequence", "last error",
+		}, rows)
+	})
+}
+
+// messageBody is the JSON form of a message in a list.
+type messageBody struct {
+	Sequence       int64       `json:"global_sequence"`
+	Partition      int         `json:"partition_key"`
+	Stream         string      `json:"stream_id"`
+	Topic          string      `json:"topic"`
+	State          admin.State `json:"state"`
+	Attempts       int         `json:"attempts"`
+	Generation     int         `json:"generation"`
+	AvailableAt    *time.Time  `json:"available_at"`
+	DeadAt         *time.Time  `json:"dead_at"`
+	PublishedAt    *time.Time  `json:"published_at"`
+	StreamSequence *int64      `json:"stream_sequence"`
+	LastError      *string     `json:"last_error"`
+	EventID        *uuid.UUID  `json:"event_id"`
+	Type           *string     `json:"event_type"`
+	StreamVersion  *int64      `json:"stream_version"`
+	RecordedAt     *time.Time  `json:"recorded_at"`
+}
+
+func newMessageBody(m admin.Message) messageBody {
+	return messageBody{
+		Sequence: m.Sequence, Partition: int(m.Partition), Stream: m.Stream, Topic: m.Topic, State: m.State,
+		Attempts: m.Attempts, Generation: m.Generation, AvailableAt: m.AvailableAt, DeadAt: m.DeadAt, PublishedAt: m.PublishedAt,
+		StreamSequence: m.StreamSequence, LastError: orNone(m.LastError), EventID: orNone(m.EventID), Type: orNone(m.Type),
+		StreamVersion: orNone(m.StreamVersion), RecordedAt: orNone(m.RecordedAt),
+	}
+}
+
+// orNone makes JSON's null of what is not there.
+func orNone[T comparable](value T) *T {
+	var zero T
+	if value == zero {
+		return nil
+	}
+	return &value
+}
+
+type messagesShowCmd struct {
+	adminFlags
+	Message string `arg:"" name:"message" help:"The message's sequence, or the event's id."`
+	Payload bool   `help:"Print the payload, too: as text when it is UTF-8, else as base64." env:"-"`
+}
+
+type detailBody struct {
+	messageBody
+	TenantID   *string         `json:"tenant_id"`
+	OccurredAt *time.Time      `json:"occurred_at"`
+	AuditOnly  bool            `json:"audit_only"`
+	Metadata   json.RawMessage `json:"metadata"`
+	Deliveries []deliveryBody  `json:"deliveries"`
+	BlockedBy  *neighbourBody  `json:"blocked_by"`
+	Behind     int64           `json:"behind"`
+	Next       []neighbourBody `json:"next_behind"`
+	Payload    *string         `json:"payload,omitempty"`
+	Base64     *string         `json:"payload_base64,omitempty"`
+}
+
+type deliveryBody struct {
+	State          admin.State `json:"state"`
+	PublishedAt    time.Time   `json:"published_at"`
+	StreamSequence *int64      `json:"stream_sequence"`
+	Partition      int         `json:"partition_key"`
+	Epoch          int64       `json:"lease_epoch"`
+	Attempts       int         `json:"attempts"`
+	Generation     int         `json:"generation"`
+	Lost           bool        `json:"lost"`
+}
+
+type neighbourBody struct {
+	Sequence int64       `json:"global_sequence"`
+	State    admin.State `json:"state"`
+}
+
+// Run shows one message.
+func (c *messagesShowCmd) Run(s *session) error {
+	sequence, id, err := parseMessage(c.Message)
+	if err != nil {
+		return err
+	}
+	op, done, err := c.operator(s)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if id != uuid.Nil {
+		if sequence, err = op.Find(s.ctx, id); err != nil {
+			return inputRefused(err)
+		}
+	}
+	d, err := op.Show(s.ctx, sequence)
+	if err != nil {
+		return inputRefused(err)
+	}
+	var payload []byte
+	if c.Payload && d.Event != nil {
+		if payload, err = op.Payload(s.ctx, sequence); err != nil {
+			return inputRefused(err)
+		}
+	}
+	body := newDetailBody(d)
+	if c.Payload && d.Event != nil {
+		text := string(payload)
+		if body.Payload = &text; !utf8.Valid(payload) {
+			text = base64.StdEncoding.EncodeToString(payload)
+			body.Payload, body.Base64 = nil, &text
+		}
+	}
+	if c.JSON {
+		return writeJSON(s.stdout, body)
+	}
+	writeDetail(s.stdout, d, body)
+	return nil
+}
+
+func parseMessage(text string) (int64, uuid.UUID, error) {
+	if sequence, err := strconv.ParseInt(text, 10, 64); err == nil && sequence > 0 {
+		return sequence, uuid.Nil, nil
+	}
+	if id, err := uuid.Parse(text); err == nil && id != uuid.Nil {
+		return 0, id, nil
+	}
+	return 0, uuid.Nil, fmt.Errorf("%w: a sequence above 0 or an event id (UUID) was expected, got %q", errRefused, text)
+}
+
+func newDetailBody(d admin.Detail) detailBody {
+	b := detailBody{messageBody: newMessageBody(d.Message), Behind: d.Behind, Deliveries: []deliveryBody{}, Next: []neighbourBody{}}
+	if d.Event != nil {
+		b.TenantID, b.OccurredAt, b.AuditOnly, b.Metadata = orNone(d.Event.TenantID), d.Event.OccurredAt, d.Event.AuditOnly, d.Event.Metadata
+	}
+	for _, one := range d.Deliveries {
+		b.Deliveries = append(b.Deliveries, deliveryBody{
+			State: one.State, PublishedAt: one.PublishedAt, StreamSequence: one.StreamSequence, Partition: int(one.Partition),
+			Epoch: one.Epoch, Attempts: one.Attempts, Generation: one.Generation, Lost: one.Lost,
+		})
+	}
+	for _, n := range d.Next {
+		b.Next = append(b.Next, neighbourBody(n))
+	}
+	if d.BlockedBy != nil {
+		by := neighbourBody(*d.BlockedBy)
+		b.BlockedBy = &by
+	}
+	return b
+}
+
+// writeDetail prints a message for people.
+func writeDetail(out io.Writer, d admin.Detail, b detailBody) {
+	rows := []table.Row{
+		{"state", d.State},
+		{"partition", d.Partition},
+		{"stream", printable(d.Stream)},
+		{"topic", printable(d.Topic)},
+		{"attempts", d.Attempts},
+		{"generation", d.Generation},
+	}
+	add := func(name string, value any) { rows = append(rows, table.Row{name, value}) }
+	addTime := func(name string, t *time.Time) {
+		if t != nil {
+			add(name, t.Format(time.RFC3339Nano))
+		}
+	}
+	addTime("available", d.AvailableAt)
+	addTime("dead since", d.DeadAt)
+	if d.LastError != "" {
+		add("last error", printable(d.LastError))
+	}
+	if d.Event == nil {
+		add("event", "not found in the events relation")
+	} else {
+		add("event id", d.EventID)
+		add("type", printable(d.Type))
+		add("stream version", d.StreamVersion)
+		addTime("occurred", d.Event.OccurredAt)
+		addTime("recorded", &d.RecordedAt)
+		if d.Event.TenantID != "" {
+			add("tenant", printable(d.Event.TenantID))
+		}
+		if d.Event.Metadata != nil {
+			add("metadata", printable(string(d.Event.Metadata)))
+		}
+	}
+	if d.BlockedBy != nil {
+		add("waits behind", fmt.Sprintf("%d (%s)", d.BlockedBy.Sequence, d.BlockedBy.State))
+	}
+	if d.State.Queued() {
+		add("wait behind it", waiting(d))
+	}
+	writeTable(out, table.Row{"message", d.Sequence}, rows)
+	if len(d.Deliveries) > 0 {
+		fmt.Fprintln(out)
+		writeTable(out, table.Row{"deliveries", "at", "stream sequence", "partition", "epoch", "attempts", "generation"}, deliveryRows(d))
+	}
+	switch {
+	case b.Payload != nil:
+		fmt.Fprintln(out, "\npayload:\n"+printable(*b.Payload))
+	case b.Base64 != nil:
+		fmt.Fprintln(out, "\npayload (base64):\n"+*b.Base64)
+	}
+}
+
+func waiting(d admin.Detail) string {
+	if d.Behind == 0 {
+		return "none"
+	}
+	first := make([]string, 0, len(d.Next))
+	for _, n := range d.Next {
+		first = append(first, fmt.Sprintf("%d (%s)", n.Sequence, n.State))
+	}
+	text := strings.Join(first, ", ")
+	if int(d.Behind) > len(first) {
+		text += ", …"
+	}
+	return fmt.Sprintf("%d: %s", d.Behind, text)
+}
+
+func deliveryRows(d admin.Detail) []table.Row {
+	var rows []table.Row
+	for _, one := range d.Deliveries {
+		state, place := string(one.State), "–"
+		if one.Lost {
+			state += ", lost"
+		}
+		if one.StreamSequence != nil {
+			place = strconv.FormatInt(*one.StreamSequence, 10)
+		}
+		rows = append(rows, table.Row{
+			state, one.PublishedAt.Format(time.RFC3339Nano), place, one.Partition, one.Epoch, one.Attempts, one.Generation,
+		})
+	}
+	return rows
+}
+
+// printable keeps data from steering the terminal: control characters but tabs
+// and line feeds are shown as escapes.
+func printable(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

@@ -1,0 +1,59 @@
+package admin
+
+import (
+	"errors"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Names of inputs, as an InputError gives them.
+const (
+	FieldState     = "state"
+	FieldPartition = "partition"
+	FieldStream    = "stream"
+	FieldTopic     = "topic"
+	FieldType      = "type"
+	FieldError     = "error_contains"
+	FieldUntil     = "until"
+	FieldAfter     = "after"
+	FieldLimit     = "limit"
+	FieldSequence  = "sequence"
+	FieldEventID   = "event_id"
+	FieldSelection = "selection"
+	FieldReason    = "reason"
+	FieldActor     = "actor"
+)
+
+// What an InputError may wrap.
+var (
+	// ErrNotFound: there is no such message or partition.
+	ErrNotFound = errors.New("not found")
+	// ErrWrongState: the message is not in the state that the operation is for.
+	ErrWrongState = errors.New("wrong state")
+)
+
+// InputError is a complaint about one input. Nothing was changed.
+type InputError struct {
+	// Field is one of the Field constants.
+	Field string
+	// Problem says what is wrong, to be put after the field's name.
+	Problem string
+	// Err is ErrNotFound, ErrWrongState or nil.
+	Err error
+}
+
+func (e *InputError) Error() string { return e.Field + ": " + e.Problem }
+
+// Unwrap returns Err.
+func (e *InputError) Unwrap() error { return e.Err }
+
+// ErrBusy is returned when a partition's row stayed locked by somebody else.
+var ErrBusy = errors.New("a partition's row is locked by another session")
+
+// pgerrLockNotAvailable is the SQLSTATE of a lock_timeout that ran out.
+const pgerrLockNotAvailable = "55P03"
+
+func isLockTimeout(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == pgerrLockNotAvailable
+}

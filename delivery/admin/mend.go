@@ -1,0 +1,216 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/partition"
+)
+
+// Command is what an operator wants of a selection of messages.
+type Command struct {
+	Selection Selection
+	// Actor is who wants it; at most 200 bytes. Required.
+	Actor string
+	// Reason is why, for the audit; at most 2000 bytes. Required for Skip and
+	// Discard.
+	Reason string
+	// DryRun counts and changes nothing.
+	DryRun bool
+	// Progress is told after each chunk. nil: nobody.
+	Progress func(Result)
+}
+
+// Result is what came of a command, so far when an error came with it.
+type Result struct {
+	// Count is how many messages were changed, or would be in a dry run.
+	Count int64
+	// Waiting is how many requeued messages still wait behind an earlier dead
+	// message of their stream. Not known in a dry run.
+	Waiting int64
+	// Gone is how many were selected, but changed by somebody else before their
+	// turn.
+	Gone int64
+}
+
+// operation is one of the three ways to end a message's wait.
+type operation struct {
+	name   string
+	states []State // for which it is meant
+	reason bool    // required
+	sql    string
+	extra  func(State) any // third parameter of sql
+}
+
+// Requeue has messages delivered anew, in the order of their streams: no
+// attempts, due at once, of the next generation.
+func (o *Operator) Requeue(ctx context.Context, c Command) (Result, error) {
+	return o.run(ctx, c, operation{
+		name: "requeue", states: []State{Dead, Failed}, sql: o.requeue, extra: func(s State) any { return s },
+	})
+}
+
+// Skip settles dead messages without publishing them and lets their streams go
+// on. The events stay.
+func (o *Operator) Skip(ctx context.Context, c Command) (Result, error) {
+	return o.run(ctx, c, operation{
+		name: "skip", states: []State{Dead}, reason: true, sql: o.settle, extra: func(State) any { return false },
+	})
+}
+
+// Discard is Skip for messages that shall never be published; they are shown as
+// discarded.
+func (o *Operator) Discard(ctx context.Context, c Command) (Result, error) {
+	return o.run(ctx, c, operation{
+		name: "discard", states: []State{Dead}, reason: true, sql: o.settle, extra: func(State) any { return true },
+	})
+}
+
+// chunk is how many messages one transaction changes.
+const chunk = 500
+
+func (o *Operator) run(ctx context.Context, c Command, op operation) (Result, error) {
+	var r Result
+	c.Selection = c.Selection.withDefaults()
+	if err := c.validate(op); err != nil {
+		return r, err
+	}
+	at, err := o.begin(ctx, c.Selection)
+	if err != nil {
+		return r, fmt.Errorf("%s: %w", op.name, err)
+	}
+	if c.DryRun {
+		r.Count, err = o.count(ctx, at)
+	} else {
+		err = o.chunks(ctx, c, op, at, &r)
+	}
+	if err != nil {
+		return r, fmt.Errorf("%s: %w", op.name, err)
+	}
+	return r, nil
+}
+
+func (c Command) validate(op operation) error {
+	if err := c.Selection.validate(); err != nil {
+		return err
+	}
+	fits := false
+	var names []string
+	for _, s := range op.states {
+		fits = fits || s == c.Selection.State
+		names = append(names, string(s))
+	}
+	if !fits {
+		return &InputError{Field: FieldState, Problem: fmt.Sprintf("%s is for messages that are %s, not %q",
+			op.name, strings.Join(names, " or "), c.Selection.State)}
+	}
+	return checkWords(c.Actor, c.Reason, op.reason)
+}
+
+// Limits of texts for the audit, in bytes.
+const (
+	actorLimit  = 200
+	reasonLimit = 2000
+)
+
+// checkWords refuses an actor or a reason that says nothing or too much.
+func checkWords(actor, reason string, reasonRequired bool) error {
+	for _, w := range []struct {
+		field, text string
+		limit       int
+		required    bool
+	}{
+		{FieldActor, actor, actorLimit, true},
+		{FieldReason, reason, reasonLimit, reasonRequired},
+	} {
+		if w.required && strings.TrimSpace(w.text) == "" {
+			return &InputError{Field: w.field, Problem: "is required; it is written to the audit"}
+		}
+		if len(w.text) > w.limit {
+			return &InputError{Field: w.field, Problem: fmt.Sprintf("must have at most %d bytes, got %d", w.limit, len(w.text))}
+		}
+		if err := checkText(w.field, w.text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chunks works a selection off, one transaction after the other.
+func (o *Operator) chunks(ctx context.Context, c Command, op operation, at *cursor, r *Result) error {
+	for {
+		var selected []key
+		var done []changed
+		var waiting int64
+		err := o.write(ctx, func(tx pgx.Tx) (err error) {
+			if selected, err = o.next(ctx, tx, at, chunk); err != nil || len(selected) == 0 {
+				return err
+			}
+			done, waiting, err = o.change(ctx, tx, c, op, selected)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if len(selected) == 0 {
+			return nil
+		}
+		at.after = selected[len(selected)-1]
+		r.Count += int64(len(done))
+		r.Gone += int64(len(selected) - len(done))
+		r.Waiting += waiting
+		if c.Progress != nil {
+			c.Progress(*r)
+		}
+		if len(selected) < chunk {
+			return nil
+		}
+	}
+}
+
+// changed is what a changed row was before.
+type changed struct {
+	Partition  partition.ID `json:"partition_key"`
+	Sequence   int64        `json:"global_sequence"`
+	Stream     string       `json:"stream_id"`
+	Attempts   int          `json:"attempts"`
+	Generation int          `json:"generation"`
+	LastError  string       `json:"last_error,omitempty"`
+}
+
+// change changes the selected rows as far as they are still what they were.
+func (o *Operator) change(
+	ctx context.Context, tx pgx.Tx, c Command, op operation, selected []key,
+) (done []changed, waiting int64, err error) {
+	ids, sequences := make([]partition.ID, len(selected)), make([]int64, len(selected))
+	for i, k := range selected {
+		ids[i], sequences[i] = k.Partition, k.Sequence
+	}
+	if _, err := tx.Exec(ctx, o.lock, ids); err != nil {
+		return nil, 0, fmt.Errorf("lock partitions: %w", err)
+	}
+	rows, err := tx.Query(ctx, op.sql, ids, sequences, op.extra(c.Selection.State))
+	if err != nil {
+		return nil, 0, err
+	}
+	if done, err = pgx.CollectRows(rows, pgx.RowToStructByPos[changed]); err != nil || len(done) == 0 {
+		return nil, 0, err
+	}
+	ids, sequences = ids[:0], sequences[:0]
+	streams := make([]string, 0, len(done))
+	for _, d := range done {
+		ids, sequences, streams = append(ids, d.Partition), append(sequences, d.Sequence), append(streams, d.Stream)
+	}
+	if _, err := tx.Exec(ctx, o.promote, ids, streams); err != nil {
+		return nil, 0, fmt.Errorf("promote: %w", err)
+	}
+	if op.name == "requeue" {
+		if err := tx.QueryRow(ctx, o.waiting, ids, sequences, streams).Scan(&waiting); err != nil {
+			return nil, 0, err
+		}
+	}
+	return done, waiting, o.auditMessages(ctx, tx, c, op, done, waiting)
+}

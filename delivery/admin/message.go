@@ -1,0 +1,85 @@
+package admin
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/postrider/postrider/partition"
+)
+
+// Message is one message as a list shows it.
+type Message struct {
+	Sequence      int64
+	Partition     partition.ID
+	Stream, Topic string
+	State         State
+	// Attempts counts failures, since the last requeue if there was one.
+	Attempts int
+	// Generation counts requeues and replays.
+	Generation int
+	// AvailableAt is when it may be published, or tried again; nil for settled
+	// messages and for those that wait for ever.
+	AvailableAt *time.Time
+	// DeadAt is set for dead messages alone.
+	DeadAt *time.Time
+	// PublishedAt is when it was settled; nil before.
+	PublishedAt *time.Time
+	// StreamSequence is its place in the stream; nil unless published.
+	StreamSequence *int64
+	// LastError is empty for settled messages.
+	LastError string
+	// The following are zero when the events relation lacks the event.
+	EventID       uuid.UUID
+	Type          string
+	StreamVersion int64
+	RecordedAt    time.Time
+}
+
+// Detail is everything that is known about one message.
+type Detail struct {
+	Message
+	// Event is nil when the events relation lacks it.
+	Event *Event
+	// Deliveries is what the history holds, the oldest first. A message has more
+	// than one after a replay.
+	Deliveries []Delivery
+	// BlockedBy leads the stream while this message waits behind it.
+	BlockedBy *Neighbour
+	// Behind counts the messages of the stream that wait behind this one, and
+	// Next are the first of them.
+	Behind int64
+	Next   []Neighbour
+}
+
+// Event is what the producer wrote, without its payload.
+type Event struct {
+	TenantID string
+	// OccurredAt is nil when the relation has no such column.
+	OccurredAt *time.Time
+	AuditOnly  bool
+	// Metadata is the JSON object that was stored: trace context, correlation and
+	// causation id, headers. nil: none.
+	Metadata json.RawMessage
+}
+
+// Delivery is one time that a message was settled.
+type Delivery struct {
+	// State is Published, Skipped or Discarded.
+	State          State
+	Partition      partition.ID
+	Epoch          int64
+	PublishedAt    time.Time
+	StreamSequence *int64
+	Attempts       int
+	Generation     int
+	// Lost: the stream lost it after acknowledging, and it was queued again.
+	Lost bool
+}
+
+// Neighbour is another message of the same stream.
+type Neighbour struct {
+	Sequence int64
+	State    State
+}

@@ -1,0 +1,95 @@
+package admin_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/internal/testkit/pgtest"
+)
+
+// grants are the rights of an operator, as docs/dead-letters.md lists them: what
+// `migrate print` gives monitor and operator, and what comes on top of it.
+const grants = `
+GRANT SELECT ON outbox_messages, outbox, outbox_deliveries, outbox_partitions,
+      outbox_workers, outbox_throughput, outbox_audit, outbox_settings, outbox_schema_version TO {role};
+GRANT UPDATE, DELETE ON outbox TO {role};
+GRANT INSERT ON outbox_deliveries, outbox_audit TO {role};
+GRANT INSERT, UPDATE ON outbox_throughput TO {role};
+GRANT UPDATE (paused_at, updated_at) ON outbox_partitions TO {role};
+GRANT SELECT (sequence, event_id, stream_id, stream_version, event_type, topic, tenant_id,
+              metadata, audit_only, occurred_at, recorded_at) ON events TO {role};`
+
+// An operator needs no more than these rights; the payload is one more.
+func TestAnOperatorsRights(t *testing.T) {
+	t.Parallel()
+	address := pgtest.Migrated(t, 2)
+	owner := &bundle{pool: pgtest.Pool(t, address)}
+	role := pgx.Identifier{"operator_" + strings.ReplaceAll(uuid.NewString(), "-", "")}.Sanitize()
+	owner.exec(t, `CREATE ROLE `+role)
+	t.Cleanup(func() { cleanUp(t, address, role) })
+	owner.exec(t, strings.ReplaceAll(grants, "{role}", role))
+
+	config, err := pgxpool.ParseConfig(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, `SET ROLE `+role)
+		return err
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	op, err := admin.New(t.Context(), pool, "public", delivery.Relation{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two, three, published := owner.append(t, "a"), owner.append(t, "b"), owner.append(t, "c"), owner.append(t, "d")
+	owner.kill(t, "e", one, two, three)
+	owner.publish(t, published)
+	for what, do := range map[string]func() error{
+		"list": func() error {
+			_, err := op.List(t.Context(), admin.Filter{Type: "thing.done"}, admin.Page{})
+			return err
+		},
+		"show":    func() error { _, err := op.Show(t.Context(), published); return err },
+		"requeue": func() error { _, err := op.Requeue(t.Context(), command(one)); return err },
+		"skip":    func() error { _, err := op.Skip(t.Context(), command(two)); return err },
+		"discard": func() error { _, err := op.Discard(t.Context(), command(three)); return err },
+		"pause": func() error {
+			_, err := op.Pause(t.Context(), admin.PauseCommand{All: true, Actor: "a"})
+			return err
+		},
+	} {
+		if err := do(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := op.Payload(t.Context(), one); err == nil {
+		t.Error("the payload was read without the right to it")
+	}
+}
+
+func cleanUp(t *testing.T, address, role string) {
+	t.Helper()
+	conn, err := pgx.Connect(context.Background(), address)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer conn.Close(context.Background())
+	for _, sql := range []string{`DROP OWNED BY ` + role, `DROP ROLE ` + role} {
+		if _, err := conn.Exec(context.Background(), sql); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// neighbours is how many of the messages behind one are named.
+const neighbours = 5
+
+// Find returns the sequence of an event; an unknown one is ErrNotFound.
+func (o *Operator) Find(ctx context.Context, id uuid.UUID) (int64, error) {
+	var sequence int64
+	err := o.read(ctx, func(tx pgx.Tx) error {
+		found, err := notFound(tx.QueryRow(ctx, o.find, id).Scan(&sequence))
+		if err == nil && !found {
+			return &InputError{Field: FieldEventID, Problem: fmt.Sprintf("there is no event %s", id), Err: ErrNotFound}
+		}
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("find event: %w", err)
+	}
+	return sequence, nil
+}
+
+// Show returns everything about one message but its payload. One that neither
+// the events relation nor the outbox knows is ErrNotFound.
+func (o *Operator) Show(ctx context.Context, sequence int64) (Detail, error) {
+	var d Detail
+	err := o.read(ctx, func(tx pgx.Tx) error {
+		known, err := o.look(ctx, tx, sequence, &d)
+		if err != nil {
+			return err
+		}
+		if !known {
+			return &InputError{Field: FieldSequence, Problem: fmt.Sprintf("there is no message %d", sequence), Err: ErrNotFound}
+		}
+		if !d.State.Queued() {
+			return nil
+		}
+		return o.surroundings(ctx, tx, &d)
+	})
+	if err != nil {
+		return Detail{}, fmt.Errorf("show message: %w", err)
+	}
+	return d, nil
+}
+
+// Payload returns the body of a message. It takes the right to read that column,
+// which looking otherwise does without.
+func (o *Operator) Payload(ctx context.Context, sequence int64) ([]byte, error) {
+	var payload []byte
+	err := o.read(ctx, func(tx pgx.Tx) error {
+		found, err := notFound(tx.QueryRow(ctx, o.payload, sequence).Scan(&payload))
+		if err == nil && !found {
+			return &InputError{Field: FieldSequence, Problem: fmt.Sprintf("there is no event %d", sequence), Err: ErrNotFound}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read payload: %w", err)
+	}
+	return payload, nil
+}
+
+// look reads the event, its row in the outbox and its history.
+func (o *Operator) look(ctx context.Context, tx pgx.Tx, sequence int64, d *Detail) (known bool, err error) {
+	d.Sequence = sequence
+	hasEvent, err := o.lookEvent(ctx, tx, d)
+	if err != nil {
+		return false, err
+	}
+	in, err := keys(ctx, tx, o.queueKeys)
+	if err != nil {
+		return false, err
+	}
+	queued, err := notFound(tx.QueryRow(ctx, o.pointer, in, sequence).Scan(&d.Partition, &d.Stream, &d.Topic, &d.State,
+		&d.Attempts, &d.Generation, &d.AvailableAt, &d.DeadAt, &d.LastError))
+	if err != nil {
+		return false, err
+	}
+	past, err := o.history(ctx, tx)
+	if err != nil {
+		return false, err
+	}
+	since := d.RecordedAt
+	if !hasEvent {
+		since = time.Unix(0, 0)
+	}
+	deliveries, err := o.delivered(ctx, tx, past.partitions, sequence, sequence, since, []int64{sequence})
+	if err != nil {
+		return false, err
+	}
+	d.Deliveries = deliveries[sequence]
+	if !queued && !d.settle(d.Deliveries) {
+		d.State = Unknown
+		if hasEvent && d.Event.AuditOnly {
+			d.State = AuditOnly
+		}
+	}
+	return hasEvent || queued || len(d.Deliveries) > 0, nil
+}
+
+func (o *Operator) lookEvent(ctx context.Context, tx pgx.Tx, d *Detail) (bool, error) {
+	var e Event
+	var id *uuid.UUID
+	found, err := notFound(tx.QueryRow(ctx, o.event, d.Sequence).Scan(&d.Stream, &d.Topic, &id, &d.Type, &d.StreamVersion, &d.RecordedAt,
+		&e.TenantID, &e.OccurredAt, &e.AuditOnly, &e.Metadata))
+	if found {
+		d.Event = &e
+		d.EventID = *cmp.Or(id, &uuid.Nil)
+	}
+	return found, err
+}
+
+// surroundings reads what waits behind the message, and for what it waits.
+func (o *Operator) surroundings(ctx context.Context, tx pgx.Tx, d *Detail) error {
+	var n Neighbour
+	waits, err := notFound(tx.QueryRow(ctx, o.before, d.Partition, d.Stream, d.Sequence).Scan(&n.Sequence, &n.State))
+	if err != nil {
+		return err
+	}
+	if waits {
+		first := n
+		d.BlockedBy = &first
+	}
+	rows, err := tx.Query(ctx, o.behind, d.Partition, d.Stream, d.Sequence, neighbours)
+	if err != nil {
+		return err
+	}
+	_, err = pgx.ForEachRow(rows, []any{&d.Behind, &n.Sequence, &n.State}, func() error {
+		d.Next = append(d.Next, n)
+		return nil
+	})
+	return err
+}
+
+// stateOf says what became of a message that is not as it was expected, in
+// words for a complaint.
+func (o *Operator) stateOf(ctx context.Context, tx pgx.Tx, sequence int64) (string, error) {
+	var d Detail
+	known, err := o.look(ctx, tx, sequence, &d)
+	switch {
+	case err != nil:
+		return "", err
+	case !known:
+		return "does not exist", nil
+	case d.State == Unknown:
+		return "is not in the outbox (published long ago, or never queued)", nil
+	default:
+		return "is " + string(d.State), nil
+	}
+}

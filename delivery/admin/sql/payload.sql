@@ -1,0 +1,1 @@
+SELECT {payload} FROM {events} AS e WHERE e.sequence = $1
