@@ -66,7 +66,8 @@ func (s Snapshot) Owners() map[partition.ID]partition.WorkerID {
 
 // Store reads and writes outbox_partitions.
 type Store struct {
-	db                                                       DB
+	db DB
+
 	acquire, acquireSolo, elsewhere, renew, release, snapsql string
 	syncAdd, syncPrune, disown, renewFree                    string
 }
@@ -88,9 +89,19 @@ func NewStore(db DB, schema string) (*Store, error) {
 	}, nil
 }
 
-// Acquire takes those of the partitions that are free, each under a new epoch.
+// Acquire takes those of the partitions that are free, each under a new epoch;
+// none while the outbox is frozen.
 func (s *Store) Acquire(ctx context.Context, owner partition.WorkerID, ttl time.Duration, ids []partition.ID) ([]*Lease, error) {
-	rows, err := s.db.Query(ctx, s.acquire, owner, ttl, ids)
+	return s.take(ctx, owner, ttl, ids, false)
+}
+
+// AcquireFrozen is Acquire for whoever froze the outbox.
+func (s *Store) AcquireFrozen(ctx context.Context, owner partition.WorkerID, ttl time.Duration, ids []partition.ID) ([]*Lease, error) {
+	return s.take(ctx, owner, ttl, ids, true)
+}
+
+func (s *Store) take(ctx context.Context, owner partition.WorkerID, ttl time.Duration, ids []partition.ID, frozen bool) ([]*Lease, error) {
+	rows, err := s.db.Query(ctx, s.acquire, owner, ttl, ids, frozen)
 	if err != nil {
 		return nil, fmt.Errorf("acquire leases: %w", err)
 	}

@@ -51,6 +51,9 @@ func collectFlags(node *kong.Node, names *[]string) {
 
 // Resolve gives kong the setting of a flag.
 func (f file) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	if len(flag.Envs) == 0 { // it belongs to the command line alone
+		return nil, nil //nolint:nilnil // kong's way to say "not set here"
+	}
 	for _, variable := range flag.Envs {
 		if _, set := os.LookupEnv(variable); set {
 			return nil, nil //nolint:nilnil // the environment wins over the file

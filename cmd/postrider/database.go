@@ -53,6 +53,9 @@ func (f databaseFlags) pool(ctx context.Context, name string, maxConns int32) (*
 		return nil, fmt.Errorf("%w: --database-url cannot be read: %s", errRefused, redact(err.Error()))
 	}
 	cfg.MaxConns = maxConns
+	if f.deadPeer > 0 { // a worker's sessions live as long as the worker
+		cfg.MinConns = maxConns
+	}
 	cfg.ConnConfig.RuntimeParams["application_name"] = name
 	if cfg.ConnConfig.ConnectTimeout == 0 {
 		cfg.ConnConfig.ConnectTimeout = connectTimeout

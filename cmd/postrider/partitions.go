@@ -11,8 +11,11 @@ import (
 )
 
 type partitionsCmd struct {
-	List partitionsListCmd `cmd:"" help:"List partitions with lease and backlog."`
-	Sync partitionsSyncCmd `cmd:"" help:"Add the rows of outbox_partitions that are missing."`
+	List   partitionsListCmd   `cmd:"" help:"List partitions with lease and backlog."`
+	Sync   partitionsSyncCmd   `cmd:"" help:"Add the rows of outbox_partitions that are missing."`
+	Pause  partitionsPauseCmd  `cmd:"" help:"Deliver nothing of partitions until they are resumed."`
+	Resume partitionsResumeCmd `cmd:"" help:"End the pause of partitions."`
+	Resize partitionsResizeCmd `cmd:"" help:"Change the number of partitions while producers and workers run."`
 }
 
 type partitionsListCmd struct{ lookFlags }

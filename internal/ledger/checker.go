@@ -41,6 +41,10 @@ type Config struct {
 	// are passed over and requeued later. Without a Ledger this is always
 	// permitted. Defaults to false.
 	AllowLateRequeue bool
+	// AllowMoved permits an event to come from another partition than it was
+	// committed to, as when the number of partitions changes between. Defaults
+	// to false.
+	AllowMoved bool
 	// FaultsKept is how many faults of each kind are kept with their text;
 	// from 1 to 100,000. All are counted. Defaults to 10.
 	FaultsKept int
@@ -211,6 +215,9 @@ func (c *Checker) receiveWithLedgerLocked(m *Message) {
 	index := int(n)
 	r := &l.records[index]
 	said := Entry{m.EventID, m.Stream, m.StreamVersion, m.Sequence, m.Partition, m.BodyHash}
+	if c.config.AllowMoved && r.sequence != 0 {
+		said.Partition = r.partition
+	}
 	if difference := l.differenceLocked(&said, r); difference != "" {
 		c.faultLocked(KindAltered, m, "not what was committed or received first: %s", difference)
 	} else {

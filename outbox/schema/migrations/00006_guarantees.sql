@@ -5,7 +5,14 @@
 --   GRANT SELECT, UPDATE ON {schema}.outbox_watermark TO app_relay;
 --   GRANT UPDATE (generation) ON {schema}.outbox_settings TO app_relay;
 --   GRANT SELECT ON {schema}.outbox_watermark TO app_monitor, app_operator;
---   GRANT UPDATE (partition_count, frozen_at) ON {schema}.outbox_settings TO app_operator;
+--   GRANT SELECT ON {schema}.outbox_schema_version TO app_monitor, app_operator;
+--   -- who requeues, skips and discards; the payload only where it may be shown
+--   GRANT SELECT, INSERT, UPDATE ON {schema}.outbox_throughput TO app_operator;
+--   GRANT SELECT (sequence, event_id, stream_id, stream_version, event_type, topic, metadata,
+--                 tenant_id, routing_key, audit_only, occurred_at, recorded_at) ON {schema}.events TO app_operator;
+--   -- who changes the number of partitions
+--   GRANT UPDATE (partition_count, generation, frozen_at) ON {schema}.outbox_settings TO app_operator;
+--   GRANT UPDATE, INSERT, DELETE ON {schema}.outbox_partitions TO app_operator;
 --   -- names the transaction that holds the watermark back
 --   GRANT pg_read_all_stats TO app_relay, app_monitor;
 
@@ -30,7 +37,7 @@ ALTER TABLE {schema}.outbox_settings
     ADD COLUMN frozen_at  timestamptz;
 COMMENT ON COLUMN {schema}.outbox_settings.outbox_id  IS 'Keeps the control subjects of several outboxes on one stream apart.';
 COMMENT ON COLUMN {schema}.outbox_settings.generation IS 'Raised when the database turned out to have forgotten what was published; added to every message''s generation.';
-COMMENT ON COLUMN {schema}.outbox_settings.frozen_at  IS 'While set, workers give back all leases and take none.';
+COMMENT ON COLUMN {schema}.outbox_settings.frozen_at  IS 'For a minute from then workers give back all leases and take none; whoever froze the outbox keeps setting it.';
 
 ALTER TABLE {schema}.outbox_partitions
     ADD COLUMN suspect bigint,
