@@ -3,13 +3,14 @@
 //
 // # Model
 //
-//	outbox_ready ─claim─▶ pointers ─rehydrate─▶ messages ─publish─▶ outcomes ─mark─▶ deleted, or parked
-//	                 (one query for      (one query for        (per partition,   (one statement for
-//	                  all partitions)     all pointers)         many at once)     many partitions)
+//	 take ─▶ outbox_ready ─claim─▶ pointers ─rehydrate─▶ messages ─publish─▶ outcomes ─mark─▶ deleted, or parked
+//	(once a lease)       (one query for      (one query for        (per partition,   (one statement for
+//	                      all partitions)     all pointers)         many at once)     many partitions)
 //
-// A Relay claims batches for every held partition that has none in flight,
-// within a window that bounds messages and bytes. A partition is busy from its
-// claim to its mark, so that it has at most one batch under way.
+// A Relay takes every partition that is new to it, and claims batches for every
+// held partition that has none in flight, within a window that bounds messages
+// and bytes. A partition is busy from its claim to its mark, so that it has at
+// most one batch under way.
 //
 // A row of the outbox is work not yet published. Published rows are deleted by
 // key. Rows that cannot be published now are parked, out of the hot path: the
@@ -17,20 +18,42 @@
 // scheduled ones until they are due, and the rows of their streams behind them,
 // marked blocked.
 //
+// # Order
+//
+// Sequences become visible out of order. With ordering partition nothing is
+// claimed above the watermark (Store.Advance): the position up to which every
+// sequence is visible or will never be, proven by the locks of the transactions
+// that could still write. It rests on what CheckStrict checks. Since nothing
+// appears below it, a partition's progress is a cursor, kept in memory for as long
+// as the lease; a sweep looks below it now and then.
+//
+// With ordering stream there is no watermark and no cursor: claims take undelivered
+// rows. Within one stream writers are serial, so a snapshot that shows a row shows
+// the rows before it.
+//
 // # Invariants
 //
-//   - ordering stream: rows of one stream are published in the order of their
-//     sequences, however many workers there are. Claims take undelivered rows,
-//     never "everything above a cursor", because sequences become visible out
-//     of order; within one stream writers are serial, so a snapshot that shows
-//     a row shows the rows before it.
+//   - Rows of one stream are published in the order of their sequences, however
+//     many workers there are; with ordering partition those of a partition are, but
+//     for rows that were parked. A FailurePolicy may let rows pass failed ones.
 //   - A row is not published while an earlier row of its stream is parked. The
 //     check stands in the claim statement itself.
-//   - Between reading and publishing everything read is made durable: a row of
-//     an asynchronous commit could vanish and its sequence be used again.
+//   - Between reading and publishing everything read is made durable, in the
+//     session that read it: a row of an asynchronous commit could vanish and its
+//     sequence be used again, and a mark could come back.
 //   - Every write is a compare-and-set on the lease's owner and epoch, in the
 //     same transaction and first in it. A worker that lost its lease changes
 //     nothing, and counts what was refused.
+//   - Before the first claim of a lease, and after any outcome that stays unknown,
+//     the partition is taken: the publisher makes sure that nothing sent before can
+//     still be stored, and what the stream holds already is marked. So nothing is
+//     published twice where the publisher can tell (see natspub).
+//   - A mark is asynchronous. Should a crash of the server take it back, every
+//     session dies with it: a claim in a session younger than the partition's last
+//     mark is dropped and the partition taken anew.
+//   - An event is known by its UUID. A sequence that the stream names and the
+//     database gives to another event means that the database has forgotten
+//     commits; then the generation of all messages to come rises.
 //   - Only failures caused by a message count as attempts. While the broker or
 //     the database is away, rows stay as they are.
 //   - A batch holds at most Window messages and about WindowBytes bytes; what
@@ -41,14 +64,14 @@
 // The publisher gives each message one Outcome (see Kind). An outage pauses
 // claiming with growing waits; while other partitions flow, only the partition
 // that failed pauses. A configuration error stops the relay with an error that
-// names the setting. An event whose row is unfit fails by itself.
+// names the setting. An event whose row is unfit fails by itself. A message whose
+// worker ends over it is found by carrying one at a time, after two crashes in a
+// row, and is dead after three more.
 //
 // A mark that fails for several partitions together is made for each alone, and
-// repeated while the lease is trusted; repeating it counts nothing twice. When
-// it stays without answer, rows that are still there are claimed again and
-// published under the same message id, which the broker drops within its window.
-// A drain waits for what was sent: the rest of a batch is left to the heir.
+// repeated while the lease is trusted; repeating it counts nothing twice. A drain
+// waits for what was sent: the rest of a batch is left to the heir.
 //
-// Another ordering or another way to publish is another claim statement and
-// another Publisher: Relay knows neither sequences' order nor acknowledgements.
+// Messages that the stream acknowledged and lost are noticed by a new owner, and by
+// an idle one within ExtentInterval, and queued again from the history.
 package delivery

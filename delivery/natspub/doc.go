@@ -7,16 +7,34 @@
 // publisher pipelines: it sends many messages without waiting, and matches the
 // acknowledgements to them by the reply subject, over one subscription.
 //
-// In dedupe mode every message carries Nats-Msg-Id, the event's UUID, with
-// ":generation" behind it when the generation is above 0. Sending it again
+// Fenced publishes atomic batches. Each partition's part of a batch is closed by a
+// control message, its record, on the partition's own subject under outbox.fence:
+//
+//	event … event, record{epoch, owner, batch, events} expecting the last record at S
+//
+// The stream stores the batch only if the partition's last record still lies at S,
+// and acknowledges the position that is the next S. Parts of several partitions share
+// a batch, since a batch costs the server more than what it holds. A new owner reads
+// the last record and writes a copy of it under its own epoch, on the same condition
+// (Take); when that is acknowledged, nothing that was sent before can be stored, and
+// the record says what is. The protocol is modelled in docs/model.
+//
+// Dedupe is for older servers. Every message carries Nats-Msg-Id, the event's UUID,
+// with ":generation" behind it when the generation is above 0. Sending it again
 // within the stream's duplicate window stores nothing.
 //
 // # Invariants
 //
-//   - Of one stream key at most one message is in flight: the next is sent when
-//     the one before was acknowledged. A pipeline that goes on after a failure
-//     would store later messages of a stream before the failed one, as it was
-//     measured when a three-node stream changes its leader.
+//   - Fenced: all attempts to store a part expect the same record, so at most one
+//     is stored. A lost answer is asked for by sending again; reading proves
+//     nothing but who won.
+//   - Fenced: a record lists every message whose mark may not be durable, by
+//     sequence, generation and identity.
+//   - Dedupe: of one stream key, or of a partition that is kept in order, at most
+//     one message is in flight: the next is sent when the one before was
+//     acknowledged. A pipeline that goes on after a failure would store later
+//     messages before the failed one, as it was measured when a three-node stream
+//     changes its leader.
 //   - The client never resends by itself and never buffers while it is
 //     disconnected: a publish that failed here must not appear later.
 //   - Every token that a subject takes from data is encoded: letters, digits,
@@ -27,9 +45,12 @@
 // # Failures
 //
 // Answers are classed by their JetStream code. Unknown (no answer in time, or
-// the connection broke): published again later under the same id. Outage (no
-// responders, stream full or without leader): the relay pauses, no attempt is
-// counted. Caused by the message (too large, refused header): an attempt is
-// counted, and those that cannot heal are permanent. Configuration (stream
-// missing or another one on the subject): the relay stops and says so.
+// the connection broke): Fenced sends again under the same expectation until it
+// knows, or has the partition taken anew; Dedupe publishes again later under the
+// same id. Outage (no responders, stream full or without leader, permission taken
+// away): the relay pauses, no attempt is counted. Caused by the message (too large,
+// refused header; a batch that is refused again and again is halved until the
+// message is found): an attempt is counted, and those that cannot heal are
+// permanent. Configuration (another stream on the subject, batches not allowed): the
+// relay stops and says so.
 package natspub
