@@ -71,8 +71,13 @@ func newPublisher(ctx context.Context, lc fx.Lifecycle, cfg workerConfig, nc *na
 		}
 		return publisher, err
 	}
+	flights := 1
+	if stream.Config.Replicas > 1 {
+		flights = 3
+	}
 	publisher, err := natspub.NewFenced(nc, natspub.FencedConfig{
-		Stream: cfg.worker.Stream, Subject: subject, Headers: cfg.worker.headers(), Outbox: info.OutboxID,
+		Flights: flights,
+		Stream:  cfg.worker.Stream, Subject: subject, Headers: cfg.worker.headers(), Outbox: info.OutboxID,
 		AckTimeout: cfg.worker.AckTimeout, MaxMessageSize: int(stream.Config.MaxMsgSize),
 		InFlight: members.batches, NeverExpire: stream.Config.MaxAge > 0,
 	})

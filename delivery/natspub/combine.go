@@ -36,10 +36,6 @@ type shared struct {
 	alone bool
 }
 
-// flights is how many combined batches may be in flight: one is stored while the
-// next is sent. More only makes them smaller.
-const flights = 2
-
 // batchMessages is the server's limit of messages in a batch, control messages
 // included.
 const batchMessages = 1000
@@ -65,7 +61,7 @@ func (c *combiner) send(ctx context.Context, s *share) shared {
 func (c *combiner) dispatch() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.flying < flights && len(c.queue) > 0 {
+	for c.flying < c.f.cfg.Flights && len(c.queue) > 0 {
 		messages, bytes, n := 0, 0, 0
 		for _, s := range c.queue {
 			if n > 0 && (messages+len(s.indices)+1 > batchMessages || bytes+s.bytes > MaxBatchBytes) {

@@ -51,6 +51,11 @@ type FencedConfig struct {
 	// InFlight returns how many batches this process may have in flight now; all
 	// replicas together must stay within MaxBatchesTotal. Defaults to 8.
 	InFlight func() int
+	// Flights is how many batches with parts of several partitions are in flight at
+	// once; while they are, the next parts gather. A stream of one server stores
+	// batches one behind the other, so more than 1, the default, only makes them
+	// smaller; a replicated stream takes 3.
+	Flights int
 	// NeverExpire marks control messages so that a stream with max_age keeps them.
 	NeverExpire bool
 }
@@ -97,6 +102,9 @@ func NewFenced(nc *nats.Conn, cfg FencedConfig) (*Fenced, error) {
 			return nil, err
 		}
 		cfg.Subject = subject
+	}
+	if cfg.Flights == 0 {
+		cfg.Flights = 1
 	}
 	if cfg.InFlight == nil {
 		cfg.InFlight = func() int { return defaultInFlight }
