@@ -53,8 +53,9 @@ type Progress struct {
 	// on one alone; else 0.
 	Crashes int
 	Suspect int64
-	// Timeline is the database's; a promoted standby has another one.
-	Timeline string
+	// Database is the system identifier and timeline of the database; a promoted
+	// standby has another timeline, a restored dump another identifier.
+	Database string
 }
 
 func newLease(id partition.ID, owner partition.WorkerID, epoch int64, progress Progress) *Lease {

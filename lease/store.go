@@ -137,7 +137,7 @@ func collectLeases(rows pgx.Rows, owner partition.WorkerID) ([]*Lease, error) {
 			p       Progress
 			suspect *int64
 		)
-		err := row.Scan(&id, &epoch, &p.Delivered, &p.FenceSequence, &p.StreamSequence, &p.Crashes, &suspect, &p.Timeline)
+		err := row.Scan(&id, &epoch, &p.Delivered, &p.FenceSequence, &p.StreamSequence, &p.Crashes, &suspect, &p.Database)
 		if suspect != nil {
 			p.Suspect = *suspect
 		}
@@ -160,15 +160,15 @@ func (s *Store) Renew(ctx context.Context, owner partition.WorkerID, ttl, patien
 	// read and settled since it was acquired may be forgotten.
 	acquired := make(map[partition.ID]string, len(leases))
 	for _, l := range leases {
-		acquired[l.Partition] = l.Progress.Timeline
+		acquired[l.Partition] = l.Progress.Database
 	}
 	batch := &pgx.Batch{}
 	batch.Queue(`SELECT set_config('lock_timeout', $1, true)`, fmt.Sprintf("%dms", max(1, patience.Milliseconds())))
 	batch.Queue(s.renew, owner, ttl, ids, epochs).Query(func(rows pgx.Rows) error {
 		var id partition.ID
-		var timeline string
-		_, err := pgx.ForEachRow(rows, []any{&id, &timeline}, func() error {
-			if acquired[id] == timeline {
+		var database string
+		_, err := pgx.ForEachRow(rows, []any{&id, &database}, func() error {
+			if acquired[id] == database {
 				renewed = append(renewed, id)
 			}
 			return nil

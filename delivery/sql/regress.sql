@@ -1,18 +1,19 @@
 -- The database has forgotten what was published: from now on every message
 -- carries a higher generation, and the log of operators' actions says why. Once
--- for each timeline.
+-- for each database and timeline.
 WITH noted AS (
-       SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) AS timeline),
+       SELECT format('%s/%s', c.system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)) AS identity
+         FROM pg_control_system() AS c),
      raised AS (
        UPDATE {schema}.outbox_settings AS s
           SET generation = s.generation + 1
          FROM noted
         WHERE NOT EXISTS (SELECT FROM {schema}.outbox_audit AS a
-                           WHERE a.action = 'database.regressed' AND a.target ->> 'timeline' = noted.timeline)
+                           WHERE a.action = 'database.regressed' AND a.target ->> 'identity' = noted.identity)
     RETURNING s.generation),
      audited AS (
        INSERT INTO {schema}.outbox_audit (actor, action, target, reason, details)
-       SELECT 'postrider', 'database.regressed', jsonb_build_object('timeline', noted.timeline), $1,
+       SELECT 'postrider', 'database.regressed', jsonb_build_object('identity', noted.identity), $1,
               jsonb_build_object('generation', raised.generation, 'partition', $2::int)
          FROM noted, raised)
 SELECT coalesce((SELECT generation FROM raised), 0)

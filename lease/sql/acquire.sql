@@ -19,4 +19,4 @@ UPDATE {schema}.outbox_partitions AS p
           ORDER BY f.partition_key
             FOR NO KEY UPDATE OF f SKIP LOCKED)
 RETURNING p.partition_key, p.lease_epoch, p.delivered, p.fence_sequence, p.stream_sequence, p.crashes, p.suspect,
-          left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
+          (SELECT format('%s/%s', c.system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)) FROM pg_control_system() AS c)

@@ -10,4 +10,5 @@ UPDATE {schema}.outbox_partitions AS p
          ORDER BY f.partition_key
            FOR NO KEY UPDATE OF f) AS held
  WHERE p.partition_key = held.partition_key
-RETURNING p.partition_key, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
+RETURNING p.partition_key,
+          (SELECT format('%s/%s', c.system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)) FROM pg_control_system() AS c)

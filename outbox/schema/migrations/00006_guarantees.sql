@@ -4,6 +4,7 @@
 --
 --   GRANT SELECT, UPDATE ON {schema}.outbox_watermark TO app_relay;
 --   GRANT UPDATE (generation) ON {schema}.outbox_settings TO app_relay;
+--   GRANT SELECT ON {schema}.outbox_audit TO app_relay;
 --   GRANT SELECT ON {schema}.outbox_watermark TO app_monitor, app_operator;
 --   GRANT SELECT ON {schema}.outbox_schema_version TO app_monitor, app_operator;
 --   -- who requeues, skips and discards; the payload only where it may be shown

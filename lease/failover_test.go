@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -16,11 +17,11 @@ func TestAFailoverOfTheDatabaseEndsLeases(t *testing.T) {
 	b := setup(t, 2)
 	k := b.keeper(t, lease.Config{TTL: 3 * time.Second})
 	leases := b.acquire(t, k, 0, 1)
-	now := leases[1].Progress.Timeline
-	if len(now) != 8 {
-		t.Fatalf("the timeline is %q", now)
+	identifier, timeline, _ := strings.Cut(leases[1].Progress.Database, "/")
+	if len(identifier) < 10 || len(timeline) != 8 {
+		t.Fatalf("the database is %q", leases[1].Progress.Database)
 	}
-	leases[0].Progress.Timeline = "00000000" // as if acquired before a promotion
+	leases[0].Progress.Database = identifier + "/00000000" // as if acquired before a promotion
 	renewed, locked, err := b.store.Renew(t.Context(), k.Owner(), 3*time.Second, time.Second, leases)
 	if err != nil || len(locked) != 0 || len(renewed) != 1 || renewed[0] != 1 {
 		t.Fatalf("renewed %v, locked %v, %v; want only partition 1", renewed, locked, err)
