@@ -42,8 +42,8 @@ type Holder struct {
 	// PID is the server process, 0 for a prepared transaction; then GID names it.
 	PID int
 	GID string
-	// Application and State are empty, and Age is 0, when the role may not see
-	// other roles' sessions (pg_read_all_stats).
+	// State is empty and Age is 0 when the role may not see other roles' sessions
+	// (pg_read_all_stats).
 	Application, State string
 	Age                time.Duration
 }
@@ -53,8 +53,10 @@ func (h Holder) String() string {
 	switch {
 	case h.PID == 0:
 		return fmt.Sprintf("prepared transaction %q (%s old)", h.GID, h.Age.Round(time.Millisecond))
-	case h.Application == "" && h.State == "":
+	case h.State == "" && h.Application == "":
 		return fmt.Sprintf("pid %d", h.PID)
+	case h.State == "":
+		return fmt.Sprintf("pid %d (%s)", h.PID, h.Application)
 	default:
 		return fmt.Sprintf("pid %d (%s, %s, transaction %s old)", h.PID, h.Application, h.State, h.Age.Round(time.Millisecond))
 	}

@@ -33,6 +33,7 @@ type summaryBody struct {
 	PublishedPerSecond      float64        `json:"published_per_second"`
 	Workers                 workerTotals   `json:"workers"`
 	Partitions              partitionTotal `json:"partitions"`
+	Watermark               Watermark      `json:"watermark"`
 }
 
 type workerTotals struct {
@@ -87,6 +88,8 @@ type partitionBody struct {
 	Blocked                 int64      `json:"blocked"`
 	Dead                    int64      `json:"dead"`
 	Scheduled               int64      `json:"scheduled"`
+	// Why says for people what keeps events waiting; empty when nothing does.
+	Why []string `json:"why"`
 }
 
 type throughputBody struct {
@@ -172,6 +175,7 @@ func (h *Handler) newSummaryBody(seen Observation) summaryBody {
 			Total: len(seen.Partitions), Owned: sum.OwnedPartitions,
 			Unowned: sum.UnownedPartitions, Paused: sum.PausedPartitions,
 		},
+		Watermark: seen.Watermark,
 	}
 }
 
@@ -199,6 +203,7 @@ func newPartitionsBody(seen Observation) partitionsBody {
 			Partition: p.Number, LeaseEpoch: p.Epoch, Delivered: p.Delivered, PausedAt: utc(p.PausedAt),
 			Pending: p.Pending, OldestPendingAgeSeconds: seconds(p.OldestPending),
 			Failed: p.Failed, Blocked: p.Blocked, Dead: p.Dead, Scheduled: p.Scheduled,
+			Why: append([]string{}, seen.Why(p)...),
 		}
 		if p.Owned() {
 			owner := p.Owner

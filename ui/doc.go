@@ -44,6 +44,8 @@
 //     killed. Readiness asks Options.Ready.
 //   - Credentials are compared in constant time and never logged, and query
 //     strings, which may hold what a user typed, are not logged either.
+//   - A transaction is blamed only while it is open and events wait for it: see
+//     Snapshot.Stalled. The watermark stands still, too, where no worker uses it.
 //   - Times are the database's. The process's own clock measures nothing but
 //     the age of the snapshot.
 //
@@ -53,8 +55,9 @@
 // old it is. Past StaleAfter the JSON API answers 503 and the collector stops
 // reporting gauges, so that no alert rests on old numbers, while the page goes
 // on showing the last state under a warning. A failed read is not repeated
-// before a second has passed. Clients are told in general words that the
-// database did not answer; the cause goes to the log, without credentials.
+// before a second has passed. A watermark that cannot be read is shown as
+// unknown beside the rest. Clients are told in general words that the database
+// did not answer; the cause goes to the log, without credentials.
 //
 // Open event streams keep http.Server.Shutdown waiting. [Server] ends them by
 // itself; elsewhere register [Handler.CloseStreams] with RegisterOnShutdown.

@@ -12,7 +12,9 @@ import (
 type Collector struct {
 	cache *Cache
 
-	pending, oldest, failed, dead, blocked, workers, partitions, age *prometheus.Desc
+	pending, oldest, failed, dead, blocked, workers, partitions, paused, age *prometheus.Desc
+
+	lagEvents, lagTime, holders *prometheus.Desc
 }
 
 // NewCollector returns a collector to be registered by the caller.
@@ -30,13 +32,20 @@ func NewCollector(cache *Cache) *Collector {
 		workers: desc("outbox_workers", "Registered workers by state.", "state"),
 		partitions: desc("outbox_partitions",
 			"Partitions by state; owned and unowned add up to all, paused ones are counted once more.", "state"),
-		age: desc("outbox_snapshot_age_seconds", "Age of the snapshot behind the outbox gauges."),
+		paused: desc("outbox_paused_partitions", "Partitions that an operator paused."),
+		age:    desc("outbox_snapshot_age_seconds", "Age of the snapshot behind the outbox gauges."),
+		lagEvents: desc("outbox_watermark_lag_events",
+			"Sequences between the safe watermark and the highest visible one; missing while no worker uses the watermark."),
+		lagTime: desc("outbox_watermark_lag_seconds", "How long open transactions have held the safe watermark back; 0 without one."),
+		holders: desc("outbox_watermark_holders", "Open transactions that hold the safe watermark back; `postrider status` names them."),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{c.pending, c.oldest, c.failed, c.dead, c.blocked, c.workers, c.partitions, c.age} {
+	for _, desc := range []*prometheus.Desc{
+		c.pending, c.oldest, c.failed, c.dead, c.blocked, c.workers, c.partitions, c.paused, c.age, c.lagEvents, c.lagTime, c.holders,
+	} {
 		out <- desc
 	}
 }
@@ -68,4 +77,15 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	gauge(c.partitions, float64(sum.OwnedPartitions), "owned")
 	gauge(c.partitions, float64(sum.UnownedPartitions), "unowned")
 	gauge(c.partitions, float64(sum.PausedPartitions), "paused")
+	gauge(c.paused, float64(sum.PausedPartitions))
+	watermark := seen.Watermark
+	state := watermark.State()
+	if state == WatermarkUnknown {
+		return
+	}
+	gauge(c.lagTime, watermark.Waiting.Seconds())
+	gauge(c.holders, float64(len(watermark.Holders)))
+	if state != WatermarkUnused {
+		gauge(c.lagEvents, float64(watermark.Lag()))
+	}
 }

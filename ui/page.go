@@ -36,8 +36,11 @@ func (h *Handler) monitorPage(seen Observation) web.Monitor {
 		Age:       seen.Age,
 		CountsAge: seen.CountsAge(),
 		Trouble:   trouble(seen),
-		Tiles:     tiles(sum),
+		Tiles:     tiles(sum, seen.Watermark, seen.Stalled()),
 		Unowned:   sum.UnownedPartitions,
+	}
+	if w := seen.Watermark; seen.Stalled() {
+		page.Stall = &web.Stall{Count: len(w.Holders), Names: w.HolderNames(), Waiting: w.Waiting, Rollbacks: w.Rollbacks()}
 	}
 	minutes := make([]web.Minute, 0, len(seen.Minutes))
 	for _, m := range seen.Minutes {
@@ -51,7 +54,7 @@ func (h *Handler) monitorPage(seen Observation) web.Monitor {
 		page.Workers = append(page.Workers, workerRow(w, seen.At, hues[w.ID.String()]))
 	}
 	for _, p := range seen.Partitions {
-		page.Partitions = append(page.Partitions, partitionCell(p, hues[p.Owner.String()], hosts[p.Owner]))
+		page.Partitions = append(page.Partitions, partitionCell(seen.Snapshot, p, hues[p.Owner.String()], hosts[p.Owner]))
 	}
 	return page
 }
@@ -82,11 +85,11 @@ func workerRow(w Worker, at time.Time, hue int) web.Worker {
 	return row
 }
 
-func partitionCell(p Partition, hue int, host string) web.Partition {
+func partitionCell(s Snapshot, p Partition, hue int, host string) web.Partition {
 	cell := web.Partition{
 		Number: p.Number, Owned: p.Owned(), Epoch: p.Epoch, Left: p.LeaseLeft, Delivered: p.Delivered,
 		Pending: p.Pending, Failed: p.Failed, Blocked: p.Blocked, Dead: p.Dead, Scheduled: p.Scheduled,
-		OldestPending: p.OldestPending,
+		OldestPending: p.OldestPending, Why: s.Why(p), Stalled: s.waitsForOrder(p),
 	}
 	if cell.Owned {
 		cell.Owner, cell.Short, cell.Host, cell.Hue = p.Owner.String(), shortID(p.Owner), host, hue
@@ -110,7 +113,7 @@ const (
 	pendingAgeAlarm = 5 * time.Minute
 )
 
-func tiles(sum Summary) []web.Tile {
+func tiles(sum Summary, watermark Watermark, stalled bool) []web.Tile {
 	oldest := web.Tile{Key: "oldest", Label: "Oldest pending", Value: "none", Note: "nothing waits"}
 	if sum.Pending > 0 {
 		oldest.Value, oldest.Note = web.Duration(sum.OldestPending), "since it was appended"
@@ -134,7 +137,34 @@ func tiles(sum Summary) []web.Tile {
 		alarmTile("blocked", "Blocked", sum.Blocked, "warn", "behind another event"),
 		alarmTile("dead", "Dead", sum.Dead, "bad", "need a person"),
 		ownersTile(sum),
+		watermarkTile(watermark, stalled),
 	}
+}
+
+func watermarkTile(w Watermark, stalled bool) web.Tile {
+	tile := web.Tile{Key: "watermark", Label: "Watermark lag", Value: web.Count(w.Lag()), Note: "held by nothing"}
+	switch w.State() {
+	case WatermarkCurrent:
+		tile.Note = "order is decided up to " + web.Count(w.Safe)
+	case WatermarkHeld:
+		by := fmt.Sprintf("%d transactions", len(w.Holders))
+		if len(w.Holders) == 1 {
+			by = "a transaction"
+		}
+		tile.Note = "held for " + web.Duration(w.Waiting) + " by " + by
+	case WatermarkUnused:
+		tile.Value, tile.Note = "not in use", "ordering stream"
+	case WatermarkUnknown:
+		tile.Value, tile.Note = "unknown", "postrider status tells why"
+	case WatermarkBehind:
+	}
+	switch {
+	case stalled && w.Waiting >= pendingAgeAlarm:
+		tile.Tone = "bad"
+	case stalled:
+		tile.Tone = "warn"
+	}
+	return tile
 }
 
 func alarmTile(key, label string, count int64, tone, note string) web.Tile {

@@ -28,6 +28,10 @@ type Snapshot struct {
 	// Minutes are consecutive one-minute buckets, oldest first, zero where
 	// nothing happened. The last one is still filling.
 	Minutes []Minute
+	// Watermark is how far the order of sequences is decided.
+	Watermark Watermark
+	// Frozen says that nobody may hold a lease now, as the partitions change.
+	Frozen bool
 }
 
 // WorkerState says what a worker is doing.

@@ -36,7 +36,7 @@ type SourceConfig struct {
 	HeartbeatTTL time.Duration
 	// BacklogShare is the largest share of the time that may pass in counting
 	// the backlog, above 0 and up to 1: a count that takes 200 ms is repeated
-	// after 4 s at 0.05. Defaults to 0.05.
+	// after 4 s at 0.05. The watermark is read by the same rule. Defaults to 0.05.
 	BacklogShare float64
 }
 
@@ -60,15 +60,43 @@ func (c SourceConfig) Validate() error {
 	return nil
 }
 
-// storeSource reads the stores. Membership and leases are small and read each
-// time; the backlog's cost grows with the backlog, so it is counted less often
-// the longer that takes.
-type storeSource struct {
-	config SourceConfig
+// watermarkTimeout bounds the reading of the watermark. It asks the events
+// relation for its highest sequence, which a view may take long to answer.
+const watermarkTimeout = 2 * time.Second
 
+// storeSource reads the stores. Membership and leases are small and read each
+// time. The backlog's cost grows with the backlog and the watermark's may hang on
+// the events relation, so these are read less often the longer it takes.
+type storeSource struct {
+	config    SourceConfig
+	backlog   paced[delivery.Backlog]
+	watermark paced[Watermark]
+}
+
+// paced repeats a read less often the longer it takes.
+type paced[T any] struct {
 	mu      sync.Mutex
-	backlog delivery.Backlog
+	last    T
 	nextDue time.Time
+}
+
+// get reads, unless more than that share of the time would pass in reading; then
+// it returns what the last read gave. A read that fails is repeated.
+func (p *paced[T]) get(share float64, read func() (T, error)) (T, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	began := time.Now()
+	if began.Before(p.nextDue) {
+		return p.last, nil
+	}
+	value, err := read()
+	if err != nil {
+		return value, err
+	}
+	took := time.Since(began)
+	p.last = value
+	p.nextDue = began.Add(time.Duration(float64(took) / share))
+	return value, nil
 }
 
 // NewSource composes the read sides of the packages that own the tables.
@@ -96,28 +124,53 @@ func (s *storeSource) Snapshot(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("ui: %w", err)
 	}
-	backlog, err := s.count(ctx)
+	backlog, err := s.backlog.get(s.config.BacklogShare, func() (delivery.Backlog, error) { return s.config.Deliveries.Backlog(ctx) })
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("ui: %w", err)
 	}
-	return compose(workers, leases, backlog, minutes, s.config.Strategy, s.config.HeartbeatTTL), nil
+	watermark, err := s.watermark.get(s.config.BacklogShare, func() (Watermark, error) { return s.readWatermark(ctx, leases) })
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("ui: %w", err)
+	}
+	snapshot := compose(workers, leases, backlog, minutes, s.config.Strategy, s.config.HeartbeatTTL)
+	snapshot.Watermark = watermark
+	return snapshot, nil
 }
 
-func (s *storeSource) count(ctx context.Context) (delivery.Backlog, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	began := time.Now()
-	if began.Before(s.nextDue) {
-		return s.backlog, nil
+// readWatermark comes after the leases: then a partition that has delivered more
+// than the watermark allows was not delivered in the order of partitions. Without
+// an answer the rest of the snapshot is still worth showing.
+func (s *storeSource) readWatermark(ctx context.Context, leases lease.Snapshot) (Watermark, error) {
+	limited, cancel := context.WithTimeout(ctx, watermarkTimeout)
+	defer cancel()
+	stall, err := s.config.Deliveries.Watermark(limited)
+	switch {
+	case ctx.Err() != nil:
+		return Watermark{}, err
+	case err != nil:
+		return Watermark{Err: err}, nil
 	}
-	backlog, err := s.config.Deliveries.Backlog(ctx)
-	if err != nil {
-		return delivery.Backlog{}, err
+	return newWatermark(stall, leases), nil
+}
+
+// newWatermark lets time count only while somebody is waited for: a worker notes
+// what it waits for, and when all workers are gone nobody takes the note back.
+func newWatermark(stall delivery.Stall, leases lease.Snapshot) Watermark {
+	w := Watermark{Safe: stall.Safe, Highest: stall.Highest}
+	for _, row := range leases.Rows {
+		w.Unused = w.Unused || row.Delivered > stall.Safe
 	}
-	took := time.Since(began)
-	s.backlog = backlog
-	s.nextDue = began.Add(time.Duration(float64(took) / s.config.BacklogShare))
-	return backlog, nil
+	for _, h := range stall.Holders {
+		holder := Holder{PID: h.PID, GID: h.GID, Application: h.Application, State: h.State}
+		if h.State != "" || h.PID == 0 {
+			holder.Age = &h.Age
+		}
+		w.Holders = append(w.Holders, holder)
+	}
+	if len(w.Holders) > 0 {
+		w.Waiting = stall.Waiting
+	}
+	return w
 }
 
 // compose joins what the stores returned. It is a function of its arguments.
@@ -125,7 +178,7 @@ func compose(workers heartbeat.Snapshot, leases lease.Snapshot, backlog delivery
 	strategy partition.Strategy, heartbeatTTL time.Duration,
 ) Snapshot {
 	at := latest(workers.At, leases.At, backlog.At)
-	snapshot := Snapshot{At: at, CountedAt: backlog.At}
+	snapshot := Snapshot{At: at, CountedAt: backlog.At, Frozen: leases.Frozen}
 
 	owners := leases.Owners()
 	plan := partition.Assign(strategy, partition.Snapshot{

@@ -38,6 +38,8 @@ type Monitor struct {
 	CountsAge time.Duration
 	// Trouble, when set, says why the numbers are old.
 	Trouble string
+	// Stall, when set, says that the order waits for open transactions.
+	Stall *Stall
 	// Tiles is the summary, in reading order.
 	Tiles []Tile
 	// Chart is the throughput of the last hour.
@@ -56,6 +58,17 @@ type Monitor struct {
 func (m Monitor) OldCounts() bool {
 	const worthAWord = 3 * time.Second
 	return m.CountsAge >= worthAWord
+}
+
+// Stall is the notice that events wait because of open transactions.
+type Stall struct {
+	// Count counts the transactions; Names describes them.
+	Count int
+	Names string
+	// Waiting is how long they have been waited for.
+	Waiting time.Duration
+	// Rollbacks is the SQL that ends them.
+	Rollbacks []string
 }
 
 // Tile is one number of the summary.
@@ -112,9 +125,12 @@ type Partition struct {
 	Pending, Failed, Blocked, Dead, Scheduled int64
 	// OldestPending is the age of the oldest row that waits.
 	OldestPending time.Duration
+	// Why says what keeps rows waiting; Stalled that open transactions do.
+	Why     []string
+	Stalled bool
 }
 
 // Troubled says whether the cell deserves the eye's attention.
 func (p Partition) Troubled() bool {
-	return !p.Owned || p.Dead > 0 || p.Blocked > 0
+	return !p.Owned || p.Stalled || p.Dead > 0 || p.Blocked > 0
 }

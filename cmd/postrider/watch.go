@@ -33,6 +33,8 @@ type tick struct {
 	Dead       int64     `json:"dead"`
 	Duplicates int64     `json:"duplicates"`
 	Fenced     int64     `json:"fenced"`
+	Refused    int64     `json:"refused"`
+	Lag        int64     `json:"watermark_lag"`
 	InFlight   int       `json:"in_flight"`
 	PerSecond  float64   `json:"published_per_second"`
 	DurationMS int64     `json:"duration_ms"`
@@ -80,6 +82,7 @@ func (w *worker) tick(now time.Time, took time.Duration, before, s delivery.Stat
 		Skipped: s.Skipped - before.Skipped, Failed: s.Failed - before.Failed,
 		Retried: s.Retried - before.Retried, Dead: s.Dead - before.Dead,
 		Duplicates: s.Duplicates - before.Duplicates, Fenced: s.Fenced - before.Fenced,
+		Refused: s.Refused - before.Refused, Lag: s.Watermark.Lag(),
 		InFlight: s.InFlight, DurationMS: took.Milliseconds(), BackoffMS: s.PausedFor.Milliseconds(),
 		Members: state.Members, Desired: numbers(state.Desired), Owned: numbers(state.Owned),
 		Acquired: state.Acquired, Released: state.Released, Lost: state.Lost,
@@ -118,7 +121,8 @@ func (w *worker) screen(s delivery.Stats, perSecond float64) string {
 	}
 	section("Worker",
 		table.Row{"id", w.Beater.ID()}, table.Row{"workers", state.Members}, table.Row{"monitor", monitor},
-		table.Row{"in flight", s.InFlight}, table.Row{"paused for", s.PausedFor.Round(time.Millisecond)})
+		table.Row{"in flight", s.InFlight}, table.Row{"paused for", s.PausedFor.Round(time.Millisecond)},
+		table.Row{"watermark lag", lag(s.Watermark)})
 	section("Throughput",
 		table.Row{"published", s.Published, fmt.Sprintf("%.0f/s", perSecond)},
 		table.Row{"failed", s.Failed, ""}, table.Row{"retried", s.Retried, ""},
@@ -135,6 +139,14 @@ func (w *worker) screen(s delivery.Stats, perSecond float64) string {
 		section("Last errors", errs...)
 	}
 	return b.String()
+}
+
+// lag is empty before the first claim, and where only streams are kept in order.
+func lag(w delivery.Watermark) string {
+	if w == (delivery.Watermark{}) {
+		return "–"
+	}
+	return fmt.Sprintf("%d sequences", w.Lag())
 }
 
 func clip(text string, most int) string {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -39,6 +40,17 @@ func TestRatesForgetWhatIsOlderThanTheWindow(t *testing.T) {
 	}
 	if len(r.times) > 7 {
 		t.Errorf("%d samples are kept for a window of 5", len(r.times))
+	}
+}
+
+func TestLagOfTheWatermark(t *testing.T) {
+	t.Parallel()
+	for want, w := range map[string]delivery.Watermark{
+		"–": {}, "0 sequences": {Safe: 7, Highest: 7}, "3 sequences": {Safe: 7, Highest: 10},
+	} {
+		if got := lag(w); got != want {
+			t.Errorf("%+v is shown as %q, want %q", w, got, want)
+		}
 	}
 }
 

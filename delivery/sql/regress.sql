@@ -1,15 +1,15 @@
 -- The database has forgotten what was published: from now on every message
 -- carries a higher generation, and the log of operators' actions says why. Once
--- for each database and timeline.
+-- for each database and timeline; the settings' row decides who comes first.
 WITH noted AS (
        SELECT format('%s/%s', c.system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)) AS identity
          FROM pg_control_system() AS c),
      raised AS (
        UPDATE {schema}.outbox_settings AS s
-          SET generation = s.generation + 1
+          SET generation = s.generation + 1,
+              regressed  = noted.identity
          FROM noted
-        WHERE NOT EXISTS (SELECT FROM {schema}.outbox_audit AS a
-                           WHERE a.action = 'database.regressed' AND a.target ->> 'identity' = noted.identity)
+        WHERE s.regressed IS DISTINCT FROM noted.identity
     RETURNING s.generation),
      audited AS (
        INSERT INTO {schema}.outbox_audit (actor, action, target, reason, details)

@@ -9,7 +9,11 @@ SELECT w.safe_sequence,
          SELECT DISTINCT l.pid, a.application_name, a.state, a.xact_start, p.gid, p.prepared AS prepared_at
            FROM pg_locks AS l
            LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
-           LEFT JOIN pg_prepared_xacts AS p ON l.pid IS NULL AND l.virtualtransaction = '-1/' || p.transaction
+           -- A prepared transaction keeps the virtual id of its session, and its own
+           -- id is known by the lock that it holds on that.
+           LEFT JOIN pg_locks AS x ON l.pid IS NULL AND x.pid IS NULL AND x.locktype = 'transactionid' AND x.granted
+                                  AND x.virtualtransaction = l.virtualtransaction
+           LEFT JOIN pg_prepared_xacts AS p ON p.transaction = x.transactionid
           WHERE w.candidate IS NOT NULL
             AND l.locktype = 'relation' AND l.granted AND l.mode = 'RowExclusiveLock'
             AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
@@ -20,4 +24,4 @@ SELECT w.safe_sequence,
                                SELECT relid FROM leaves)
             AND (l.pid IS NULL OR l.virtualtransaction = ANY (w.holders))) AS h ON true
  WHERE w.id
- ORDER BY h.xact_start NULLS LAST, h.pid
+ ORDER BY coalesce(h.xact_start, h.prepared_at) NULLS LAST, h.pid

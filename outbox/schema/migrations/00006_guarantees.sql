@@ -3,8 +3,7 @@
 -- Roles, beyond 00001:
 --
 --   GRANT SELECT, UPDATE ON {schema}.outbox_watermark TO app_relay;
---   GRANT UPDATE (generation) ON {schema}.outbox_settings TO app_relay;
---   GRANT SELECT ON {schema}.outbox_audit TO app_relay;
+--   GRANT UPDATE (generation, regressed) ON {schema}.outbox_settings TO app_relay;
 --   GRANT SELECT ON {schema}.outbox_watermark TO app_monitor, app_operator;
 --   GRANT SELECT ON {schema}.outbox_schema_version TO app_monitor, app_operator;
 --   -- who requeues, skips and discards; the payload only where it may be shown
@@ -35,7 +34,9 @@ INSERT INTO {schema}.outbox_watermark DEFAULT VALUES;
 ALTER TABLE {schema}.outbox_settings
     ADD COLUMN outbox_id  uuid NOT NULL DEFAULT gen_random_uuid(),
     ADD COLUMN generation int  NOT NULL DEFAULT 0,
-    ADD COLUMN frozen_at  timestamptz;
+    ADD COLUMN frozen_at  timestamptz,
+    ADD COLUMN regressed  text;
+COMMENT ON COLUMN {schema}.outbox_settings.regressed  IS 'System identifier and timeline for which generation was raised.';
 COMMENT ON COLUMN {schema}.outbox_settings.outbox_id  IS 'Keeps the control subjects of several outboxes on one stream apart.';
 COMMENT ON COLUMN {schema}.outbox_settings.generation IS 'Raised when the database turned out to have forgotten what was published; added to every message''s generation.';
 COMMENT ON COLUMN {schema}.outbox_settings.frozen_at  IS 'For a minute from then workers give back all leases and take none; whoever froze the outbox keeps setting it.';
@@ -176,5 +177,5 @@ SELECT m.global_sequence,
 COMMENT ON VIEW {schema}.outbox_messages IS 'States: pending, failed (will retry), blocked (behind another row), dead, published, skipped.';
 ALTER TABLE {schema}.outbox_deliveries DROP COLUMN lost_after, DROP COLUMN discarded;
 ALTER TABLE {schema}.outbox_partitions DROP COLUMN suspect, DROP COLUMN crashes;
-ALTER TABLE {schema}.outbox_settings DROP COLUMN outbox_id, DROP COLUMN generation, DROP COLUMN frozen_at;
+ALTER TABLE {schema}.outbox_settings DROP COLUMN outbox_id, DROP COLUMN generation, DROP COLUMN frozen_at, DROP COLUMN regressed;
 DROP TABLE {schema}.outbox_watermark;

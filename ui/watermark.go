@@ -1,0 +1,192 @@
+package ui
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/postrider/postrider/web"
+)
+
+// Watermark is how far the order of sequences is decided, and what it waits for.
+// It moves only while some worker keeps the order of partitions.
+type Watermark struct {
+	// Safe is the watermark: every sequence up to it is visible or will never be.
+	Safe int64
+	// Highest is the highest visible sequence.
+	Highest int64
+	// Waiting is how long transactions that are still open have held the watermark
+	// back; 0 without Holders.
+	Waiting time.Duration
+	// Holders are those transactions, the oldest first.
+	Holders []Holder
+	// Unused says that a worker has delivered beyond the watermark, as those do
+	// that keep the order of streams alone.
+	Unused bool
+	// Err says why the watermark could not be read; then nothing else is known.
+	Err error
+}
+
+// Holder is a transaction that holds the watermark back: it may still bring an
+// event with a lower sequence than some that are visible.
+type Holder struct {
+	// PID is the server process, 0 for a prepared transaction; then GID names it.
+	PID int
+	GID string
+	// Application is what the session calls itself. State is empty and Age nil when
+	// the reader may not see other roles' sessions (pg_read_all_stats).
+	Application, State string
+	// Age is the time since the transaction began or was prepared.
+	Age *time.Duration
+}
+
+// String names the transaction for people.
+func (h Holder) String() string {
+	name, about := fmt.Sprintf("pid %d", h.PID), make([]string, 0, 3)
+	if h.PID == 0 {
+		name = fmt.Sprintf("prepared transaction %q", h.GID)
+	}
+	for _, text := range []string{h.Application, h.State} {
+		if text != "" {
+			about = append(about, text)
+		}
+	}
+	if h.Age != nil {
+		about = append(about, web.Duration(*h.Age)+" old")
+	}
+	if len(about) == 0 {
+		return name
+	}
+	return name + " (" + strings.Join(about, ", ") + ")"
+}
+
+// Rollback is the SQL that ends the transaction and takes back what it wrote.
+func (h Holder) Rollback() string {
+	if h.PID == 0 {
+		return "ROLLBACK PREPARED '" + strings.ReplaceAll(h.GID, "'", "''") + "'"
+	}
+	return fmt.Sprintf("SELECT pg_terminate_backend(%d)", h.PID)
+}
+
+// WatermarkState says what the watermark is doing.
+type WatermarkState string
+
+// The states of the watermark.
+const (
+	// WatermarkCurrent has reached the highest visible sequence.
+	WatermarkCurrent WatermarkState = "current"
+	// WatermarkHeld waits for transactions that are still open.
+	WatermarkHeld WatermarkState = "held"
+	// WatermarkBehind is held by nothing: the next look of a worker moves it.
+	WatermarkBehind WatermarkState = "behind"
+	// WatermarkUnused lags because no worker waits for it.
+	WatermarkUnused WatermarkState = "unused"
+	// WatermarkUnknown could not be read.
+	WatermarkUnknown WatermarkState = "unknown"
+)
+
+// Lag is the distance in sequences, 0 when nothing waits.
+func (w Watermark) Lag() int64 { return max(0, w.Highest-w.Safe) }
+
+// State names what the watermark is doing. An open transaction counts for more
+// than a delivery beyond the watermark: while workers change from one ordering to
+// the other there are both.
+func (w Watermark) State() WatermarkState {
+	switch {
+	case w.Err != nil:
+		return WatermarkUnknown
+	case len(w.Holders) > 0:
+		return WatermarkHeld
+	case w.Lag() == 0:
+		return WatermarkCurrent
+	case w.Unused:
+		return WatermarkUnused
+	default:
+		return WatermarkBehind
+	}
+}
+
+// holdersShown is how many transactions are named to people; programs get all.
+const holdersShown = 5
+
+// HolderNames names the transactions for people, the oldest first; of many only
+// some.
+func (w Watermark) HolderNames() string {
+	var names []string
+	for _, h := range w.Holders[:min(len(w.Holders), holdersShown)] {
+		names = append(names, h.String())
+	}
+	if more := len(w.Holders) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+// Rollbacks is the SQL that ends the transactions that HolderNames names.
+func (w Watermark) Rollbacks() []string {
+	var statements []string
+	for _, h := range w.Holders[:min(len(w.Holders), holdersShown)] {
+		statements = append(statements, h.Rollback())
+	}
+	return statements
+}
+
+// String is one line for people.
+func (w Watermark) String() string {
+	switch w.State() {
+	case WatermarkUnknown:
+		return "unknown: " + scrub(w.Err.Error())
+	case WatermarkHeld:
+		return fmt.Sprintf("%s, %s behind, held for %s by %s", web.Count(w.Safe), web.Count(w.Lag()), web.Duration(w.Waiting), w.HolderNames())
+	case WatermarkCurrent:
+		return web.Count(w.Safe) + ", current"
+	case WatermarkUnused:
+		return "not in use: workers run with --ordering stream"
+	default:
+		return fmt.Sprintf("%s, %s behind, held by nothing", web.Count(w.Safe), web.Count(w.Lag()))
+	}
+}
+
+type watermarkBody struct {
+	State          WatermarkState `json:"state"`
+	Safe           int64          `json:"safe_sequence"`
+	Highest        int64          `json:"highest_sequence"`
+	Lag            int64          `json:"lag"`
+	WaitingSeconds float64        `json:"waiting_seconds"`
+	Holders        []holderBody   `json:"holders"`
+}
+
+// holderBody has null where something is not known or does not apply.
+type holderBody struct {
+	PID         *int     `json:"pid"`
+	GID         *string  `json:"gid"`
+	Application *string  `json:"application_name"`
+	State       *string  `json:"state"`
+	AgeSeconds  *float64 `json:"age_seconds"`
+}
+
+// MarshalJSON writes the form of the API. The error is left out, as it may name
+// hosts and users.
+func (w Watermark) MarshalJSON() ([]byte, error) {
+	body := watermarkBody{
+		State: w.State(), Safe: w.Safe, Highest: w.Highest, Lag: w.Lag(), WaitingSeconds: seconds(w.Waiting), Holders: []holderBody{},
+	}
+	for _, h := range w.Holders {
+		holder := holderBody{PID: known(h.PID), GID: known(h.GID), Application: known(h.Application), State: known(h.State)}
+		if h.Age != nil {
+			age := seconds(*h.Age)
+			holder.AgeSeconds = &age
+		}
+		body.Holders = append(body.Holders, holder)
+	}
+	return json.Marshal(body)
+}
+
+func known[T comparable](value T) *T {
+	var zero T
+	if value == zero {
+		return nil
+	}
+	return &value
+}
