@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -28,9 +29,17 @@ type Publisher interface {
 	// no definite answer by then is Unresolved.
 	Publish(ctx context.Context, b Batch) []Outcome
 
-	// Extent returns the positions of the stream's first and last message; both
-	// are 0 for an empty stream that never held any.
-	Extent(ctx context.Context) (first, last uint64, err error)
+	// Extent returns what the stream holds now.
+	Extent(ctx context.Context) (Extent, error)
+}
+
+// Extent is where a stream begins and ends.
+type Extent struct {
+	// First and Last are positions; both are 0 for a stream that never held
+	// anything.
+	First, Last uint64
+	// Created is when the stream was made.
+	Created time.Time
 }
 
 // Standing is what a publisher found when it took a partition.

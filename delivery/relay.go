@@ -49,6 +49,7 @@ type Relay struct {
 	// published last.
 	waiting map[partition.ID]*pause
 	flowed  time.Time
+	created time.Time // the stream, when it was looked at last
 }
 
 // NewRelay returns a relay; Run starts it.
@@ -103,6 +104,7 @@ func (r *Relay) claimLoop(ctx context.Context, held *lease.Set, once bool, publi
 	defer poll.Stop()
 	extent := time.NewTicker(r.cfg.ExtentInterval)
 	defer extent.Stop()
+	r.checkExtent(ctx)
 	wait := patience{least: watermarkPoll, most: r.cfg.PollInterval}
 	for turn := 0; ; turn++ {
 		asks := r.enter(ctx, held.Held(), turn, publishing)

@@ -21,6 +21,8 @@ type tenure struct {
 	swept time.Time // when a claim last ignored the cursor
 	// stream and fence are the last known positions in the stream.
 	stream, fence uint64
+	// remade tells that the stream is another one than when the partition was taken.
+	remade bool
 	// marked is the database's time of the last mark of anything published.
 	marked time.Time
 	// careful is how many messages are still carried one by one.
@@ -181,13 +183,18 @@ func (r *Relay) settleLost(ctx context.Context, l *lease.Lease, standing Standin
 	r.mu.Lock()
 	t := r.tenureOfLocked(l)
 	known := t.stream
-	if standing.Fence > 0 { // other modes may have published since
+	switch {
+	case standing.Fence > 0: // other modes may have published since
 		known = t.fence
+	case t.remade:
+		standing.Kept = 0
 	}
-	r.mu.Unlock()
 	if standing.Kept >= known {
+		t.remade = false
+		r.mu.Unlock()
 		return nil
 	}
+	r.mu.Unlock()
 	r.stats.losses.Add(1)
 	r.log.Error("THE STREAM HAS LOST ACKNOWLEDGED MESSAGES: it was restored from an older copy, purged or made anew",
 		"partition", l.Partition, "acknowledged_up_to", known, "kept_up_to", standing.Kept, "lost_messages", r.cfg.Lost)
@@ -200,7 +207,7 @@ func (r *Relay) settleLost(ctx context.Context, l *lease.Lease, standing Standin
 		r.log.Warn("lost messages are queued again", "partition", l.Partition, "lost", healed.Lost, "queued", healed.Queued)
 	}
 	r.mu.Lock()
-	t.stream, t.after = standing.Kept, nowhere
+	t.stream, t.after, t.remade = standing.Kept, nowhere, false
 	r.mu.Unlock()
 	return nil
 }
@@ -249,14 +256,17 @@ var ErrWorkerEnded = errors.New("the worker ended while it carried this message"
 // checkExtent has the partitions taken again whose last known positions the
 // stream does not hold any more.
 func (r *Relay) checkExtent(ctx context.Context) {
-	first, last, err := r.publisher.Extent(ctx)
+	now, err := r.publisher.Extent(ctx)
 	if err != nil {
 		return // an outage shows elsewhere
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	remade := !r.created.IsZero() && !now.Created.Equal(r.created)
+	r.created = now.Created
 	for _, t := range r.tenures {
-		if t.taken && (t.stream > last || t.fence > 0 && (t.fence < first || t.fence > last)) {
+		t.remade = t.remade || remade
+		if remade || t.stream > now.Last || t.fence > 0 && (t.fence < now.First || t.fence > now.Last) {
 			t.taken = false
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -48,22 +49,23 @@ func (a api) last(ctx context.Context, subject string) (body []byte, sequence ui
 	return body, reply.Message.Sequence, nil
 }
 
-// extent returns the positions of the stream's first and last message.
-func (a api) extent(ctx context.Context) (first, last uint64, err error) {
+// extent returns where the stream begins and ends, and since when it exists.
+func (a api) extent(ctx context.Context) (delivery.Extent, error) {
 	var reply struct {
-		Error *APIError `json:"error"`
-		State struct {
+		Error   *APIError `json:"error"`
+		Created time.Time `json:"created"`
+		State   struct {
 			First uint64 `json:"first_seq"`
 			Last  uint64 `json:"last_seq"`
 		} `json:"state"`
 	}
 	if err := a.request(ctx, "STREAM.INFO", map[string]any{}, &reply); err != nil {
-		return 0, 0, err
+		return delivery.Extent{}, err
 	}
 	if reply.Error != nil {
-		return 0, 0, a.refused(reply.Error)
+		return delivery.Extent{}, a.refused(reply.Error)
 	}
-	return reply.State.First, reply.State.Last, nil
+	return delivery.Extent{First: reply.State.First, Last: reply.State.Last, Created: reply.Created}, nil
 }
 
 func (a api) request(ctx context.Context, operation string, body, reply any) error {

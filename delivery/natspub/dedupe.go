@@ -75,12 +75,12 @@ func (d *Dedupe) Close() error { return d.answers.close() }
 // owner out of the stream in this mode; their ids keep them from being stored
 // twice, for as long as the stream's duplicate window.
 func (d *Dedupe) Take(ctx context.Context, _ *lease.Lease) (delivery.Standing, error) {
-	_, last, err := d.Extent(ctx)
-	return delivery.Standing{Kept: last}, err
+	extent, err := d.Extent(ctx)
+	return delivery.Standing{Kept: extent.Last}, err
 }
 
 // Extent implements delivery.Publisher.
-func (d *Dedupe) Extent(ctx context.Context) (first, last uint64, err error) {
+func (d *Dedupe) Extent(ctx context.Context) (delivery.Extent, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.AckTimeout)
 	defer cancel()
 	return api{d.nc, d.cfg.Stream}.extent(ctx)

@@ -140,7 +140,7 @@ func FenceSubject(outbox uuid.UUID, id partition.ID) string {
 func (f *Fenced) attempt() string { return f.prefix + strconv.FormatUint(f.sent.Add(1), 36) }
 
 // Extent implements delivery.Publisher.
-func (f *Fenced) Extent(ctx context.Context) (first, last uint64, err error) {
+func (f *Fenced) Extent(ctx context.Context) (delivery.Extent, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.AckTimeout)
 	defer cancel()
 	return f.api.extent(ctx)

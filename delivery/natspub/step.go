@@ -1,6 +1,7 @@
 package natspub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -295,6 +296,8 @@ func (r *fencedRun) accept(indices []int, ans answer) verdict {
 	return stored
 }
 
+var errOldRecord = errors.New("the record before the one expected")
+
 // resolve finds out why the expectation is wrong: an earlier attempt was stored,
 // or the partition has a newer owner, or the stream lost records.
 func (r *fencedRun) resolve(ctx context.Context, indices []int) verdict {
@@ -311,7 +314,7 @@ func (r *fencedRun) resolve(ctx context.Context, indices []int) verdict {
 		}
 		own := found.Epoch == r.batch.Lease.Epoch && found.Owner == r.batch.Lease.Owner
 		switch {
-		case err != nil || at <= r.standing.last: // no answer, or one of an old leader
+		case err != nil || at > 0 && at <= r.standing.last: // no answer, or one of an old leader
 		case own && found.Kind == kindWatermark && found.Batch == r.standing.batch:
 			return r.accept(indices, answer{sequence: at, stream: r.cfg.Stream})
 		case found.Epoch > r.batch.Lease.Epoch:
@@ -322,8 +325,8 @@ func (r *fencedRun) resolve(ctx context.Context, indices []int) verdict {
 			return given
 		}
 		if n >= takeAttempts || !pauseFor(ctx, n) {
-			r.fail(fmt.Errorf("%w: %w: the control record cannot be read: %w", delivery.ErrUnknown, delivery.ErrOutage,
-				errors.Join(err, context.Cause(ctx))))
+			r.fail(fmt.Errorf("%w: %w: the stream gives an old control record, or none: %w", delivery.ErrUnknown, delivery.ErrOutage,
+				cmp.Or(err, context.Cause(ctx), errOldRecord)))
 			return given
 		}
 	}
