@@ -65,8 +65,8 @@
 // claiming with growing waits; while other partitions flow, only the partition
 // that failed pauses. A configuration error stops the relay with an error that
 // names the setting. An event whose row is unfit fails by itself. A message whose
-// worker ends over it is found by carrying one at a time, after two crashes in a
-// row, and is dead after three more.
+// worker ends over it is found by carrying one at a time, after three crashes in a
+// row, and is dead when three more owners in a row ended over it.
 //
 // A mark that fails for several partitions together is made for each alone, and
 // repeated while the lease is trusted; repeating it counts nothing twice. A drain

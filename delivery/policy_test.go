@@ -157,7 +157,7 @@ func TestAMessageThatEndsItsWorkersDies(t *testing.T) {
 			break
 		}
 	}
-	if s := b.state(t, killer); s.Attempts != 3 || !strings.Contains(*s.LastError, "the worker ended") {
+	if s := b.state(t, killer); s.Attempts != 1 || !strings.Contains(*s.LastError, "workers ended") {
 		t.Errorf("the killer: %+v", s)
 	}
 	if got := sequencesOf(b.stored(t), "fine"); len(got) != 2 {

@@ -33,9 +33,11 @@ type tenure struct {
 const taking = 16
 
 // crashesToCare is after how many crashes in a row a partition's messages are
-// carried one by one, and crashesToDie how many a single message may cause.
+// carried one by one, and crashesToDie how many in a row a single message may
+// cause. Workers that are killed at random hardly ever die over the same message
+// again and again.
 const (
-	crashesToCare = 2
+	crashesToCare = 3
 	crashesToDie  = 3
 )
 
@@ -212,11 +214,11 @@ func (r *Relay) settleLost(ctx context.Context, l *lease.Lease, standing Standin
 	return nil
 }
 
-// settleSuspect counts a crash as the failure of the message that the crashed
-// owner worked on alone.
+// settleSuspect gives up the message over which the last owners crashed, one after
+// the other, while they worked on nothing else of the partition.
 func (r *Relay) settleSuspect(ctx context.Context, l *lease.Lease) error {
 	suspect := l.Progress.Suspect
-	if suspect == 0 || l.Progress.Crashes < crashesToCare {
+	if suspect == 0 || l.Progress.Suspected < crashesToDie {
 		return nil
 	}
 	found, _, err := r.store.recordedAs(ctx, l.Partition, []int64{suspect})
@@ -227,14 +229,11 @@ func (r *Relay) settleSuspect(ctx context.Context, l *lease.Lease) error {
 		if !f.Waiting {
 			continue
 		}
-		kind := Retry
-		if f.Attempts+1 >= crashesToDie {
-			kind = Permanent
-		}
-		r.log.Error("a worker ended while it carried this message", "partition", l.Partition, "sequence", suspect, "failures", f.Attempts+1)
+		r.log.Error("workers ended one after the other while they carried this message: it is dead",
+			"partition", l.Partition, "sequence", suspect, "workers", l.Progress.Suspected)
 		return r.tryMark(ctx, []Result{{
 			Batch:    Batch{Lease: l, Policy: r.cfg.Failure, Messages: []Message{{Pointer: f.Pointer}}},
-			Outcomes: []Outcome{{Kind: kind, Err: ErrWorkerEnded}},
+			Outcomes: []Outcome{{Kind: Permanent, Err: ErrWorkerEnded}},
 			Careful:  true,
 		}})
 	}
@@ -249,9 +248,9 @@ func (r *Relay) calm(ctx context.Context, l *lease.Lease) {
 	}
 }
 
-// ErrWorkerEnded is the failure of a message whose worker ended while it was
-// carrying it, and nothing else.
-var ErrWorkerEnded = errors.New("the worker ended while it carried this message")
+// ErrWorkerEnded is the failure of a message over which workers ended, one after
+// the other.
+var ErrWorkerEnded = errors.New("workers ended one after the other while they carried this message")
 
 // checkExtent has the partitions taken again whose last known positions the
 // stream does not hold any more.

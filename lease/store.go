@@ -137,7 +137,7 @@ func collectLeases(rows pgx.Rows, owner partition.WorkerID) ([]*Lease, error) {
 			p       Progress
 			suspect *int64
 		)
-		err := row.Scan(&id, &epoch, &p.Delivered, &p.FenceSequence, &p.StreamSequence, &p.Crashes, &suspect, &p.Database)
+		err := row.Scan(&id, &epoch, &p.Delivered, &p.FenceSequence, &p.StreamSequence, &p.Crashes, &suspect, &p.Suspected, &p.Database)
 		if suspect != nil {
 			p.Suspect = *suspect
 		}

@@ -19,6 +19,7 @@ WITH mine AS (
               stream_sequence = greatest(p.stream_sequence, locked.stream),
               crashes         = CASE WHEN locked.careful THEN p.crashes ELSE 0 END,
               suspect         = NULL,
+              suspected       = 0,
               updated_at      = clock_timestamp()
          FROM locked
         WHERE p.partition_key = locked.partition_key

@@ -42,10 +42,12 @@ COMMENT ON COLUMN {schema}.outbox_settings.generation IS 'Raised when the databa
 COMMENT ON COLUMN {schema}.outbox_settings.frozen_at  IS 'For a minute from then workers give back all leases and take none; whoever froze the outbox keeps setting it.';
 
 ALTER TABLE {schema}.outbox_partitions
-    ADD COLUMN suspect bigint,
-    ADD COLUMN crashes int NOT NULL DEFAULT 0;
-COMMENT ON COLUMN {schema}.outbox_partitions.crashes IS 'Owners in a row whose lease ran out before they settled anything.';
-COMMENT ON COLUMN {schema}.outbox_partitions.suspect IS 'The one row that a careful owner is working on; counted as its failure when that owner crashes too.';
+    ADD COLUMN suspect   bigint,
+    ADD COLUMN suspected int NOT NULL DEFAULT 0,
+    ADD COLUMN crashes   int NOT NULL DEFAULT 0;
+COMMENT ON COLUMN {schema}.outbox_partitions.crashes   IS 'Owners in a row whose lease ran out before they settled anything.';
+COMMENT ON COLUMN {schema}.outbox_partitions.suspect   IS 'The one row that a careful owner is working on.';
+COMMENT ON COLUMN {schema}.outbox_partitions.suspected IS 'Owners in a row whose lease ran out while they were working on it.';
 
 ALTER TABLE {schema}.outbox_deliveries
     ADD COLUMN lost_after bigint,
@@ -176,6 +178,6 @@ SELECT m.global_sequence,
   LEFT JOIN {schema}.events AS e ON e.sequence = m.global_sequence;
 COMMENT ON VIEW {schema}.outbox_messages IS 'States: pending, failed (will retry), blocked (behind another row), dead, published, skipped.';
 ALTER TABLE {schema}.outbox_deliveries DROP COLUMN lost_after, DROP COLUMN discarded;
-ALTER TABLE {schema}.outbox_partitions DROP COLUMN suspect, DROP COLUMN crashes;
+ALTER TABLE {schema}.outbox_partitions DROP COLUMN suspect, DROP COLUMN suspected, DROP COLUMN crashes;
 ALTER TABLE {schema}.outbox_settings DROP COLUMN outbox_id, DROP COLUMN generation, DROP COLUMN frozen_at, DROP COLUMN regressed;
 DROP TABLE {schema}.outbox_watermark;
