@@ -164,7 +164,7 @@ func (r *Relay) publish(b Batch) Result {
 	}
 	r.observe(b, outcomes)
 	b.More = b.More || leftOver(outcomes)
-	return Result{Batch: b, Outcomes: outcomes, Careful: r.careful(b.Lease)}
+	return Result{Batch: b, Outcomes: outcomes}
 }
 
 // leftOver tells whether the publisher took a part of the batch and left the rest

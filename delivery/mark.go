@@ -38,7 +38,6 @@ type leaseKeys struct {
 	delivered  []int64
 	fence      []int64
 	stream     []int64
-	careful    []bool
 }
 
 // settlement is everything one transaction writes for several partitions.
@@ -75,7 +74,7 @@ func (s *Store) Mark(ctx context.Context, results []Result, retry RetryPolicy, r
 	batch := &pgx.Batch{}
 	batch.Queue(`SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '2s', true)`)
 	mark := func(sql string, m marks) {
-		batch.Queue(sql, st.owner, st.all.partitions, st.all.epochs, st.all.delivered, st.all.fence, st.all.stream, st.all.careful,
+		batch.Queue(sql, st.owner, st.all.partitions, st.all.epochs, st.all.delivered, st.all.fence, st.all.stream,
 			m.partitions, m.sequences, m.stream, m.generation).Query(note)
 	}
 	if len(st.parked.partitions) == 0 || len(st.ready.partitions) > 0 {
@@ -130,7 +129,6 @@ func settle(results []Result, retry RetryPolicy, random func() float64) settleme
 		st.all.delivered = append(st.all.delivered, delivered)
 		st.all.fence = append(st.all.fence, fence)
 		st.all.stream = append(st.all.stream, stream)
-		st.all.careful = append(st.all.careful, r.Careful)
 	}
 	return st
 }

@@ -108,7 +108,4 @@ type Outcome struct {
 type Result struct {
 	Batch    Batch
 	Outcomes []Outcome
-	// Careful tells that the messages of the partition are carried one by one:
-	// settling them does not yet prove that the crashes before are over.
-	Careful bool
 }

@@ -32,9 +32,9 @@ type tenure struct {
 // taking bounds how many partitions are taken at once.
 const taking = 16
 
-// crashesToCare is after how many crashes in a row a partition's messages are
-// carried one by one, and crashesToDie how many in a row a single message may
-// cause. Workers that are killed at random hardly ever die over the same message
+// crashesToCare is after how many owners in a row that settled nothing a
+// partition's messages are carried one by one, and crashesToDie how many owners in
+// a row may end over a single message. Workers that are killed at random hardly ever die over the same message
 // again and again.
 const (
 	crashesToCare = 3
@@ -46,8 +46,11 @@ func (r *Relay) tenureOfLocked(l *lease.Lease) *tenure {
 	t := r.tenures[l.Partition]
 	if t == nil || t.lease != l {
 		t = &tenure{lease: l, after: nowhere, stream: l.Progress.StreamSequence, fence: l.Progress.FenceSequence}
-		if l.Progress.Crashes >= crashesToCare {
-			t.careful = r.cfg.BatchSize
+		switch {
+		case l.Progress.Crashes >= crashesToCare:
+			t.careful = r.cfg.BatchSize // it may be any of the last batch
+		case l.Progress.Suspected > 0:
+			t.careful = 1
 		}
 		r.tenures[l.Partition] = t
 	}
@@ -234,7 +237,6 @@ func (r *Relay) settleSuspect(ctx context.Context, l *lease.Lease) error {
 		return r.tryMark(ctx, []Result{{
 			Batch:    Batch{Lease: l, Policy: r.cfg.Failure, Messages: []Message{{Pointer: f.Pointer}}},
 			Outcomes: []Outcome{{Kind: Permanent, Err: ErrWorkerEnded}},
-			Careful:  true,
 		}})
 	}
 	return nil

@@ -3,9 +3,9 @@
 -- so that a partition whose lease went elsewhere keeps its rows. A row whose
 -- generation was raised meanwhile is another message and stays.
 WITH mine AS (
-       SELECT m.partition_key, m.epoch, m.delivered, m.fence, m.stream, m.careful
-         FROM unnest($2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::boolean[])
-                AS m (partition_key, epoch, delivered, fence, stream, careful)),
+       SELECT m.partition_key, m.epoch, m.delivered, m.fence, m.stream
+         FROM unnest($2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
+                AS m (partition_key, epoch, delivered, fence, stream)),
      locked AS (
        SELECT mine.*
          FROM mine JOIN {schema}.outbox_partitions AS f USING (partition_key)
@@ -17,7 +17,7 @@ WITH mine AS (
           SET delivered       = greatest(p.delivered, locked.delivered),
               fence_sequence  = greatest(p.fence_sequence, locked.fence),
               stream_sequence = greatest(p.stream_sequence, locked.stream),
-              crashes         = CASE WHEN locked.careful THEN p.crashes ELSE 0 END,
+              crashes         = 0,
               suspect         = NULL,
               suspected       = 0,
               updated_at      = clock_timestamp()
@@ -27,7 +27,7 @@ WITH mine AS (
     RETURNING p.partition_key, p.lease_epoch),
      done AS (
        SELECT held.partition_key, held.lease_epoch, d.sequence, d.stream_sequence, d.generation
-         FROM unnest($8::smallint[], $9::bigint[], $10::bigint[], $11::int[])
+         FROM unnest($7::smallint[], $8::bigint[], $9::bigint[], $10::int[])
                 AS d (partition_key, sequence, stream_sequence, generation)
          JOIN held USING (partition_key)),
      gone AS (

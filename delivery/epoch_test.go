@@ -1,0 +1,98 @@
+package delivery_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/partition"
+)
+
+// write is something that a worker does to the database under its lease.
+type write struct {
+	name string
+	do   func(l *lease.Lease) error
+}
+
+// leaseWrites are all of them, each with something to change in the rows of
+// TestEveryWriteComparesOwnerAndEpoch.
+func (b *bundle) leaseWrites(t *testing.T, ready, healed int64) []write {
+	mark := func(p delivery.Pointer, o delivery.Outcome) func(*lease.Lease) error {
+		return func(l *lease.Lease) error {
+			p.Partition = l.Partition
+			_, _, err := b.store.Mark(t.Context(), []delivery.Result{{
+				Batch:    delivery.Batch{Lease: l, Messages: []delivery.Message{{Pointer: p}}},
+				Outcomes: []delivery.Outcome{o},
+			}}, delivery.DefaultRetryPolicy(), func() float64 { return 0 })
+			return err
+		}
+	}
+	published := delivery.Outcome{Kind: delivery.Published, StreamSequence: 20}
+	return []write{
+		{"suspect", func(l *lease.Lease) error { return b.store.Suspect(t.Context(), l, ready) }},
+		{"heal", func(l *lease.Lease) error { _, err := b.store.Heal(t.Context(), l, 3); return err }},
+		{"unblock", func(l *lease.Lease) error { return b.store.Unblock(t.Context(), l, delivery.FailurePolicy{}) }},
+		{"promote", mark(delivery.Pointer{Sequence: healed + 1000, Stream: "waits", Parked: true}, published)},
+		{"park", mark(delivery.Pointer{Sequence: ready, Stream: "s"}, delivery.Outcome{Kind: delivery.Retry, Err: errors.New("broken")})},
+		{"mark", mark(delivery.Pointer{Sequence: ready, Stream: "s", Parked: true}, published)},
+	}
+}
+
+// Whatever a worker writes under a lease that is not the row's any more changes
+// nothing: not when the partition has another owner, and not when its own process
+// took it once more.
+func TestEveryWriteComparesOwnerAndEpoch(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	ready, healed := b.append(t, "s", `1`), b.append(t, "lost", `1`)
+	b.exec(t, `DELETE FROM outbox WHERE stream_id = 'lost'`)
+	b.exec(t, `INSERT INTO outbox_deliveries (partition_key, lease_epoch, first_sequence, last_sequence,
+		first_stream_sequence, last_stream_sequence, published_at, message_count)
+		VALUES (0, 1, $1, $1, 9, 9, clock_timestamp(), 1)`, healed)
+	block := func() {
+		b.exec(t, `DELETE FROM outbox WHERE stream_id = 'waits'`)
+		b.exec(t, `INSERT INTO outbox (global_sequence, partition_key, stream_id, parked, blocked) VALUES ($1, 0, 'waits', true, true)`, healed+1)
+	}
+	block()
+	b.exec(t, `UPDATE outbox_partitions SET fence_sequence = 9, stream_sequence = 9`)
+	b.acquireAll(t, b.keeper)
+	l := b.keeper.Set().Get(partition.ID(0))
+	for change, sql := range map[string]string{
+		"the epoch": `UPDATE outbox_partitions SET lease_epoch = lease_epoch + 1`,
+		"the owner": `UPDATE outbox_partitions SET lease_owner = gen_random_uuid()`,
+	} {
+		b.exec(t, sql)
+		before := b.everything(t)
+		for _, w := range b.leaseWrites(t, ready, healed) {
+			err := w.do(l) // some say so, some do not
+			if after := b.everything(t); after != before {
+				t.Errorf("%s changed, and %s is written all the same (%v):\n%s\n%s", change, w.name, err, before, after)
+			}
+		}
+		b.exec(t, `UPDATE outbox_partitions SET lease_owner = $1`, l.Owner)
+		b.exec(t, `UPDATE outbox_partitions SET lease_epoch = $1`, l.Epoch)
+	}
+	for _, w := range b.leaseWrites(t, ready, healed) { // under the lease each has something to change
+		if w.name == "promote" {
+			block()
+		}
+		before := b.everything(t)
+		if err := w.do(l); err != nil || b.everything(t) == before {
+			t.Errorf("%s changes nothing under the lease: %v", w.name, err)
+		}
+	}
+}
+
+// everything is the contents of the tables that workers write, but for times.
+func (b *bundle) everything(t *testing.T) (text string) {
+	t.Helper()
+	err := b.pool.QueryRow(t.Context(), `
+		SELECT concat((SELECT json_agg(to_jsonb(o) - '{available_at,dead_at}'::text[] ORDER BY global_sequence) FROM outbox AS o), E'\n',
+		              (SELECT json_agg(to_jsonb(p) - '{updated_at,lease_until}'::text[]) FROM outbox_partitions AS p), E'\n',
+		              (SELECT json_agg(to_jsonb(d) - 'published_at' ORDER BY id) FROM outbox_deliveries AS d))`).Scan(&text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}

@@ -1,0 +1,45 @@
+package natspub_test
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/internal/testkit/faultproxy"
+	"github.com/postrider/postrider/lease/leasetest"
+)
+
+// The old owner publishes between the heir's read and the heir's write: the heir
+// must notice, and learn of that batch, too.
+func TestATakeoverKnowsWhatIsStoredBehindItsRead(t *testing.T) {
+	t.Parallel()
+	onEachTopology(t, func(t *testing.T, b bundle) {
+		old := b.worker(t, 3, 7, natspub.FencedConfig{})
+		old.take(t)
+		old.publish(t, message(1, "s", "x"))
+		proxy, heir := b.behind(t, natspub.FencedConfig{})
+		heir.lease = leasetest.Held(3, 8)
+		var reads atomic.Int32
+		between := message(2, "s", "x")
+		proxy.DropMessages(func(m faultproxy.Message) bool { // none is dropped, but all are seen
+			if strings.HasPrefix(m.Subject, "_INBOX.") && bytes.Contains(m.Payload, []byte("stream_msg_get_response")) && reads.Add(1) == 1 {
+				if o := old.publish(t, between); o[0].Kind != delivery.Published {
+					t.Errorf("the old owner's message: %+v", o[0])
+				}
+			}
+			return false
+		})
+		s := heir.take(t)
+		want := []delivery.Delivered{{Sequence: 2, Identity: delivery.IdentityOf(between.Event.ID), StreamSequence: 4}}
+		if s.Kept != 5 || s.Fence != 6 || !slices.Equal(s.Delivered, want) {
+			t.Errorf("the standing is %+v, want %+v kept up to 5, fence 6", s, want)
+		}
+		if reads.Load() < 2 {
+			t.Error("the heir did not read again")
+		}
+	})
+}
