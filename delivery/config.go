@@ -120,6 +120,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: WindowBytes must be at least 1 MiB, got %d", ErrConfig, c.WindowBytes)
 	case c.Ordering != OrderPartition && c.Ordering != OrderStream:
 		return fmt.Errorf("%w: Ordering must be partition or stream, got %q", ErrConfig, c.Ordering)
+	case c.Failure.Validate() != nil:
+		return c.Failure.Validate()
 	case c.Lost != LostRepublish && c.Lost != LostReport:
 		return fmt.Errorf("%w: Lost must be republish or report, got %q", ErrConfig, c.Lost)
 	case c.ExtentInterval < 100*time.Millisecond:

@@ -25,7 +25,7 @@ func (r *Relay) askLocked(t *tenure) Ask {
 func (r *Relay) sweptLocked(t *tenure, b *Batch) {
 	t.swept = time.Now()
 	late := 0
-	if b == nil {
+	if b == nil || r.cfg.Ordering != OrderPartition {
 		return
 	}
 	for _, m := range b.Messages {
@@ -53,7 +53,7 @@ func (r *Relay) progress(res Result, marked time.Time) {
 		if unbroken && !m.Parked {
 			t.after = max(t.after, m.Sequence)
 		}
-		t.stream, t.fence = max(t.stream, o.StreamSequence), max(t.fence, o.FenceSequence)
+		t.stream, t.fence, t.control = max(t.stream, o.StreamSequence), max(t.fence, o.FenceSequence), max(t.control, o.FenceSequence)
 		if o.Kind == Published {
 			t.marked = marked
 		}

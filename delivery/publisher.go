@@ -45,7 +45,7 @@ type Extent struct {
 // Standing is what a publisher found when it took a partition.
 type Standing struct {
 	// Kept: up to this position the stream holds whatever was ever acknowledged
-	// for the partition. In fenced mode it is where the last control message was
+	// for the partition. In fenced mode it is where the record of the last batch was
 	// found, to compare with the last one known; in other modes the stream's end,
 	// to compare with the last event known.
 	Kept uint64

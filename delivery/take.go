@@ -19,8 +19,9 @@ type tenure struct {
 	// and marks under this lease have shown.
 	after int64
 	swept time.Time // when a claim last ignored the cursor
-	// stream and fence are the last known positions in the stream.
-	stream, fence uint64
+	// stream and fence are where the last known event and the record of the last
+	// known batch lie in the stream; control is the last control message of all.
+	stream, fence, control uint64
 	// remade tells that the stream is another one than when the partition was taken.
 	remade bool
 	// marked is the database's time of the last mark of anything published.
@@ -123,7 +124,7 @@ func (r *Relay) takeUp(ctx context.Context, l *lease.Lease) error {
 	}
 	r.mu.Lock()
 	t := r.tenureOfLocked(l)
-	t.taken, t.fence = true, standing.Fence
+	t.taken, t.control = true, standing.Fence
 	r.mu.Unlock()
 	return nil
 }
@@ -153,7 +154,7 @@ func (r *Relay) settleDelivered(ctx context.Context, l *lease.Lease, standing St
 			forgotten++
 		case f.Waiting && f.Generation == d.Generation:
 			res.Batch.Messages = append(res.Batch.Messages, Message{Pointer: f.Pointer})
-			res.Outcomes = append(res.Outcomes, Outcome{Kind: Published, StreamSequence: d.StreamSequence, FenceSequence: standing.Fence})
+			res.Outcomes = append(res.Outcomes, Outcome{Kind: Published, StreamSequence: d.StreamSequence, FenceSequence: standing.Kept})
 		}
 	}
 	if forgotten > 0 {
@@ -212,7 +213,7 @@ func (r *Relay) settleLost(ctx context.Context, l *lease.Lease, standing Standin
 		r.log.Warn("lost messages are queued again", "partition", l.Partition, "lost", healed.Lost, "queued", healed.Queued)
 	}
 	r.mu.Lock()
-	t.stream, t.after, t.remade = standing.Kept, nowhere, false
+	t.stream, t.fence, t.after, t.remade = standing.Kept, standing.Kept, nowhere, false
 	r.mu.Unlock()
 	return nil
 }
@@ -267,7 +268,7 @@ func (r *Relay) checkExtent(ctx context.Context) {
 	r.created = now.Created
 	for _, t := range r.tenures {
 		t.remade = t.remade || remade
-		if remade || t.stream > now.Last || t.fence > 0 && (t.fence < now.First || t.fence > now.Last) {
+		if remade || t.stream > now.Last || t.control > 0 && (t.control < now.First || t.control > now.Last) {
 			t.taken = false
 		}
 	}

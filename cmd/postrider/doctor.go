@@ -177,6 +177,13 @@ func (c *doctorCmd) checkBroker(s *session, subject natspub.Subject) []finding {
 	if err != nil {
 		return append(findings, finding{"stream", levelError, redact(err.Error())})
 	}
-	return append(findings, finding{"stream", levelOK, fmt.Sprintf("%s with %d replicas, %d messages, duplicate window %s, max_payload %d",
+	findings = append(findings, finding{"stream", levelOK, fmt.Sprintf("%s with %d replicas, %d messages, duplicate window %s, max_payload %d",
 		info.Config.Name, info.Config.Replicas, info.State.Msgs, info.Config.Duplicates, nc.MaxPayload())})
+	fence := finding{"fence", levelOK, "the stream takes fenced batches"}
+	if can, why := natspub.CanFence(nc, info); !can {
+		fence.Level, fence.Detail = levelWarning, why+"; workers publish in mode dedupe"
+	} else if err := natspub.CheckFence(info.Config); err != nil {
+		fence.Level, fence.Detail = levelError, redact(err.Error())
+	}
+	return append(findings, fence)
 }

@@ -26,6 +26,8 @@ type partitionsResizeCmd struct {
 	natsFlags
 	streamFlags
 	actorFlags
+	EventsRelation string `help:"Table or view that holds the events, as name or schema.name." default:"events"`
+
 	Count   int           `arg:"" help:"Number of partitions from now on, 1 to 32767."`
 	Timeout time.Duration `help:"How long to wait for the workers to give back their partitions." default:"1m"`
 	DryRun  bool          `help:"Say what would be done, and do nothing."`
@@ -134,7 +136,11 @@ func (r *resizing) run(ctx context.Context) (moved int, err error) {
 
 // relay makes what takes partitions over; it delivers nothing.
 func (r *resizing) relay(ctx context.Context, nc *nats.Conn) (relay *delivery.Relay, done func(), err error) {
-	store, err := delivery.NewStore(ctx, r.pool, r.cmd.Schema, delivery.Relation{})
+	relation, err := delivery.ParseRelation(r.cmd.EventsRelation)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: --events-relation: %w", errRefused, err)
+	}
+	store, err := delivery.NewStore(ctx, r.pool, r.cmd.Schema, relation)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -150,7 +156,7 @@ func (r *resizing) relay(ctx context.Context, nc *nats.Conn) (relay *delivery.Re
 		delivery.Publisher
 		Close() error
 	}
-	if can, _ := natspub.CanFence(nc, stream); can {
+	if can, _ := natspub.CanFence(nc, stream); can && natspub.CheckFence(stream.Config) == nil {
 		publisher, err = natspub.NewFenced(nc, natspub.FencedConfig{Stream: r.cmd.Stream, Subject: subject, Outbox: r.info.OutboxID, NeverExpire: stream.Config.MaxAge > 0})
 	} else {
 		publisher, err = natspub.NewDedupe(nc, natspub.DedupeConfig{Stream: r.cmd.Stream, Subject: subject})

@@ -82,6 +82,7 @@ type Fenced struct {
 type standing struct {
 	epoch int64
 	last  uint64 // the expectation: where the last control message lies
+	kept  uint64 // where the last watermark lies
 	batch uint64
 }
 
@@ -154,7 +155,7 @@ func (f *Fenced) Take(ctx context.Context, l *lease.Lease) (delivery.Standing, e
 	f.mu.Lock()
 	delete(f.standings, l.Partition)
 	f.mu.Unlock()
-	t := takeover{Fenced: f, lease: l, subject: FenceSubject(f.cfg.Outbox, l.Partition), written: map[string]uint64{}}
+	t := takeover{Fenced: f, lease: l, subject: FenceSubject(f.cfg.Outbox, l.Partition), written: map[string]bool{}}
 	var err error
 	for n := 1; n <= takeAttempts; n++ {
 		var done bool
@@ -169,7 +170,7 @@ func (f *Fenced) Take(ctx context.Context, l *lease.Lease) (delivery.Standing, e
 		return delivery.Standing{}, fmt.Errorf("take partition %d: %w", l.Partition, err)
 	}
 	f.mu.Lock()
-	f.standings[l.Partition] = &standing{epoch: l.Epoch, last: t.fence}
+	f.standings[l.Partition] = &standing{epoch: l.Epoch, last: t.fence, kept: t.kept}
 	f.mu.Unlock()
 	return delivery.Standing{Kept: t.kept, Fence: t.fence, Delivered: t.delivered}, nil
 }
@@ -179,9 +180,9 @@ type takeover struct {
 	*Fenced
 	lease   *lease.Lease
 	subject string
-	written map[string]uint64 // attempts without an answer, and what they expected
+	written map[string]bool // attempts without an answer
 
-	kept      uint64 // position of the last record before the takeover
+	kept      uint64 // position of the last watermark
 	delivered []delivery.Delivered
 	fence     uint64 // position of our own record
 }
@@ -200,25 +201,28 @@ func (t *takeover) once(ctx context.Context) (done bool, err error) {
 			return false, fmt.Errorf("%w: message %d on %s: %w", delivery.ErrConfiguration, at, t.subject, err)
 		}
 	}
-	expected, ours := t.written[found.Attempt]
+	kept := at
+	if found.Kind == kindFence {
+		kept = found.Kept
+	}
 	switch {
-	case ours: // an earlier write of this takeover was stored after all; what it copied counts
-		t.kept, t.fence, t.delivered = expected, at, found.delivered(at)
+	case t.written[found.Attempt]: // an earlier write of this takeover was stored after all; what it copied counts
+		t.kept, t.fence, t.delivered = kept, at, found.delivered(at)
 		return true, nil
 	case found.Epoch > t.lease.Epoch, found.Epoch == t.lease.Epoch && at > 0 && found.Owner != t.lease.Owner:
 		return false, fmt.Errorf("%w: epoch %d, ours is %d", delivery.ErrFenced, found.Epoch, t.lease.Epoch)
 	}
 	fence := record{
-		Kind: kindFence, Epoch: t.lease.Epoch, Owner: t.lease.Owner, Batch: found.Batch, Attempt: t.Fenced.attempt(),
-		Parts: found.located(at),
+		Kind: kindFence, Epoch: t.lease.Epoch, Owner: t.lease.Owner, Batch: found.Batch, Attempt: t.attempt(),
+		Kept: kept, Parts: found.located(at),
 	}
-	t.written[fence.Attempt] = at
+	t.written[fence.Attempt] = true
 	ans := t.exchange(ctx, t.control(t.subject, fence, at))
 	switch {
 	case ans.err == nil && ans.stream != t.cfg.Stream:
 		return false, t.foreign(t.subject, ans.stream)
 	case ans.err == nil:
-		t.kept, t.fence, t.delivered = at, ans.sequence, found.delivered(at)
+		t.kept, t.fence, t.delivered = kept, ans.sequence, found.delivered(at)
 		return true, nil
 	case refusal(ans.err) == codeBadExpectedSequence: // what was read is outdated
 		return false, fmt.Errorf("%w: %w", delivery.ErrOutage, ans.err)

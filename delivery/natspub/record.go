@@ -32,8 +32,12 @@ type record struct {
 	Batch uint64 `json:"batch"`
 	// Attempt is unique for each message that was sent.
 	Attempt string `json:"attempt"`
-	Events  int    `json:"events"`
-	Parts   []part `json:"parts,omitempty"`
+	// Kept, in a fence, is where the last watermark was found. A fence on a fence
+	// carries it over: until the owner has published, what it found may not be
+	// settled.
+	Kept   uint64 `json:"kept,omitempty"`
+	Events int    `json:"events"`
+	Parts  []part `json:"parts,omitempty"`
 }
 
 // part is a run of messages that lie one behind the other in the stream.

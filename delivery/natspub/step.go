@@ -281,7 +281,7 @@ func (r *fencedRun) accept(indices []int, ans answer) verdict {
 		r.fail(r.foreign(r.subject, ans.stream))
 		return given
 	}
-	r.standing.last = ans.sequence
+	r.standing.last, r.standing.kept = ans.sequence, ans.sequence
 	first := ans.sequence - uint64(len(indices))
 	events := make([]delivery.Message, 0, len(indices))
 	for n, i := range indices {

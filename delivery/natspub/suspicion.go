@@ -35,7 +35,7 @@ func (s *suspicion) confirmed(ctx context.Context) bool {
 func (r *fencedRun) storesControl(ctx context.Context) bool {
 	ans := r.exchange(ctx, r.control(r.subject, record{
 		Kind: kindFence, Epoch: r.batch.Lease.Epoch, Owner: r.batch.Lease.Owner, Batch: r.standing.batch, Attempt: r.attempt(),
-		Parts: r.parts,
+		Kept: r.standing.kept, Parts: r.parts,
 	}, r.standing.last))
 	if ans.err != nil {
 		return false

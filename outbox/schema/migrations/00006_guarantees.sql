@@ -4,14 +4,16 @@
 --
 --   GRANT SELECT, UPDATE ON {schema}.outbox_watermark TO app_relay;
 --   GRANT UPDATE (generation, regressed) ON {schema}.outbox_settings TO app_relay;
---   GRANT SELECT ON {schema}.outbox_watermark TO app_monitor, app_operator;
+--   GRANT SELECT ON {schema}.outbox_watermark, {schema}.outbox_ready, {schema}.outbox_parked TO app_monitor, app_operator;
+--   GRANT SELECT (sequence) ON {schema}.events TO app_monitor;
 --   GRANT SELECT ON {schema}.outbox_schema_version TO app_monitor, app_operator;
 --   -- who requeues, skips and discards; the payload only where it may be shown
 --   GRANT SELECT, INSERT, UPDATE ON {schema}.outbox_throughput TO app_operator;
 --   GRANT SELECT (sequence, event_id, stream_id, stream_version, event_type, topic, metadata,
 --                 tenant_id, routing_key, audit_only, occurred_at, recorded_at) ON {schema}.events TO app_operator;
 --   -- who changes the number of partitions
---   GRANT UPDATE (partition_count, generation, frozen_at) ON {schema}.outbox_settings TO app_operator;
+--   GRANT UPDATE ON {schema}.outbox_deliveries TO app_operator;
+--   GRANT UPDATE (partition_count, generation, regressed, frozen_at) ON {schema}.outbox_settings TO app_operator;
 --   GRANT UPDATE, INSERT, DELETE ON {schema}.outbox_partitions TO app_operator;
 --   -- names the transaction that holds the watermark back
 --   GRANT pg_read_all_stats TO app_relay, app_monitor;
