@@ -33,6 +33,7 @@ var mayImport = map[string][]string{
 	"cmd":                {"*"},
 	"docs/model":         {},
 	"internal/buildinfo": {},
+	"internal/faults":    {},
 	"internal/house":     {},
 	"internal/ledger":    {"partition"},
 	"internal/localnats": {"internal/loopback"},
@@ -43,7 +44,7 @@ var mayImport = map[string][]string{
 }
 
 // testsAlone are the packages that no production code may import.
-var testsAlone = []string{"internal/testkit", "internal/house"}
+var testsAlone = []string{"internal/testkit", "internal/house", "internal/faults"}
 
 // owners are third-party packages with the only packages of ours that may
 // import them outside tests.

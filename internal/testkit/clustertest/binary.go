@@ -30,7 +30,14 @@ type binary struct {
 var built binary
 
 // Main runs the tests of a package as pgtest.Main does, and removes the program that they built. It does not return.
+// A child of StartBrokers is a NATS server instead.
 func Main(m *testing.M, options ...goleak.Option) {
+	if config := os.Getenv(brokerVariable); config != "" { // see Brokers
+		if err := serveBroker(config); err != nil {
+			fmt.Fprintln(os.Stderr, "clustertest: broker:", err)
+		}
+		os.Exit(1) // nobody asks it to end
+	}
 	options = append(options, goleak.Cleanup(func(code int) {
 		if built.folder != "" {
 			if err := os.RemoveAll(built.folder); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/internal/ledger"
+	"github.com/postrider/postrider/internal/testkit/faultproxy"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 )
@@ -36,6 +37,11 @@ type Config struct {
 	Replicas int
 	// NoStream leaves the stream to the workers, which then need --create-stream.
 	NoStream bool
+	// Proxied puts a proxy between the workers and the database, and one between them and each node of the broker.
+	// Producers, the subscriber and the test itself stay in front of them.
+	Proxied bool
+	// Resized says that the number of partitions will change.
+	Resized bool
 }
 
 // Cluster is a database, a broker, and the workers between them.
@@ -45,8 +51,12 @@ type Cluster struct {
 	Pool        *pgxpool.Pool
 	Ledger      *ledger.Ledger
 	Partitions  int
+	// Database and Brokers are the proxies of a proxied cluster, else nil.
+	Database *faultproxy.Postgres
+	Brokers  []*faultproxy.NATS
 
 	flags      []string
+	resized    bool
 	mu         sync.Mutex
 	started    int
 	loads      []*Producer
@@ -68,19 +78,58 @@ func New(t testing.TB, config Config) *Cluster {
 	if !config.NoStream {
 		config.NATS.Stream(t, max(config.Replicas, 1))
 	}
-	return &Cluster{
+	c := &Cluster{
 		DatabaseURL: config.DatabaseURL, NATS: config.NATS, Pool: pgtest.Pool(t, config.DatabaseURL),
-		Ledger: ledger.New(), Partitions: config.Partitions, flags: config.Flags,
+		Ledger: ledger.New(), Partitions: config.Partitions, flags: config.Flags, resized: config.Resized,
 	}
+	if config.Proxied {
+		c.Database = faultproxy.StartPostgres(t, config.DatabaseURL)
+		for node := range strings.SplitSeq(config.NATS.URL(), ",") {
+			c.Brokers = append(c.Brokers, faultproxy.StartNATS(t, node))
+		}
+	}
+	return c
 }
 
-// Environment tells a program where database and broker are.
+// Environment tells a program where database and broker are, past the proxies.
 func (c *Cluster) Environment() []string {
 	return []string{"DATABASE_URL=" + c.DatabaseURL, "NATS_URL=" + c.NATS.URL()}
 }
 
+// proxied tells a program where the proxies are; without proxies it is Environment.
+func (c *Cluster) proxied() []string {
+	if c.Database == nil {
+		return c.Environment()
+	}
+	urls := make([]string, len(c.Brokers))
+	for i, b := range c.Brokers {
+		urls[i] = b.URL()
+	}
+	return []string{"DATABASE_URL=" + c.Database.URL(), "NATS_URL=" + strings.Join(urls, ",")}
+}
+
+// setting is the value that the cluster's flags give a setting such as --ordering, "" when they do not name it.
+func (c *Cluster) setting(name string) (value string) {
+	for i, flag := range c.flags {
+		given, text, whole := strings.Cut(flag, "=")
+		switch {
+		case given != name:
+		case whole:
+			value = text
+		case i+1 < len(c.flags):
+			value = c.flags[i+1]
+		}
+	}
+	return value
+}
+
 // Run launches `postrider run` with the cluster's flags and these, and waits for nothing.
 func (c *Cluster) Run(t testing.TB, flags ...string) *Process {
+	t.Helper()
+	return c.run(t, c.proxied(), flags)
+}
+
+func (c *Cluster) run(t testing.TB, environment, flags []string) *Process {
 	t.Helper()
 	c.mu.Lock()
 	c.started++
@@ -90,15 +139,26 @@ func (c *Cluster) Run(t testing.TB, flags ...string) *Process {
 	if !slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--http-addr") }) {
 		args = append(args, "--http-addr=off")
 	}
-	return Launch(t, name, c.Environment(), args...)
+	return Launch(t, name, environment, args...)
 }
 
 // Start starts n workers at once and returns them when they are members, in the order of their ids.
 func (c *Cluster) Start(t testing.TB, n int, flags ...string) []*Worker {
 	t.Helper()
+	return c.start(t, n, c.proxied(), flags)
+}
+
+// StartDirect is Start past the proxies.
+func (c *Cluster) StartDirect(t testing.TB, n int, flags ...string) []*Worker {
+	t.Helper()
+	return c.start(t, n, c.Environment(), flags)
+}
+
+func (c *Cluster) start(t testing.TB, n int, environment, flags []string) []*Worker {
+	t.Helper()
 	workers := make([]*Worker, n)
 	for i := range workers {
-		w := &Worker{Process: c.Run(t, append([]string{"--json"}, flags...)...)}
+		w := &Worker{Process: c.run(t, environment, append([]string{"--json"}, flags...))}
 		workers[i] = w
 		t.Cleanup(func() { // before the process is killed
 			select {

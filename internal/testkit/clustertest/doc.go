@@ -17,6 +17,14 @@
 //	…
 //	c.Verify(t)
 //
+// For faults on the links a Proxied cluster has its workers behind proxies (see faultproxy); for faults of the broker
+// StartBrokers runs the nodes as processes of their own, which can be killed: children of the test binary that Main
+// turns into NATS servers.
+//
+// Two judges look at the stream. The subscriber's checker follows it while it grows and compares with what producers
+// declared. Contents reads it once more at the end, events and control messages in stored order, and knows the rules of
+// fenced publishing: whole batches, each closed by the control message that lists it, epochs that never descend.
+//
 // # Invariants
 //
 //   - Nothing waits for time: every wait is for a condition of a process, the database or the stream, and ends with

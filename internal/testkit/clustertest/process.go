@@ -38,6 +38,12 @@ func Launch(t testing.TB, name string, environment []string, args ...string) *Pr
 	t.Helper()
 	cmd := exec.Command(Binary(t), args...)
 	cmd.Env = append(outerEnvironment(), environment...)
+	return begin(t, name, cmd)
+}
+
+// begin starts a program.
+func begin(t testing.TB, name string, cmd *exec.Cmd) *Process {
+	t.Helper()
 	cmd.SysProcAttr = bound()
 	p := &Process{name: name, cmd: cmd, ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = &p.stdout, &p.stderr

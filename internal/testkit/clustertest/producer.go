@@ -30,6 +30,8 @@ type Load struct {
 	Every time.Duration
 	// Outages says that the database will go away: failing to connect is then no failure of the test.
 	Outages bool
+	// Asynchronous commits return before they are durable: a crash of the database forgets some of them.
+	Asynchronous bool
 }
 
 func (l Load) withDefaults() Load {
@@ -75,6 +77,9 @@ func (c *Cluster) Produce(t testing.TB, load Load) *Producer {
 		t.Fatal(err)
 	}
 	config.MaxConns = int32(load.Writers) //nolint:gosec // a handful
+	if load.Asynchronous {
+		config.ConnConfig.RuntimeParams["synchronous_commit"] = "off"
+	}
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)

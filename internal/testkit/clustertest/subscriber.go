@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -24,6 +25,7 @@ type Subscriber struct {
 	observer func(ledger.Message)
 	running  sync.WaitGroup
 	last     atomic.Uint64 // stream sequence
+	messages atomic.Int64
 
 	mu  sync.Mutex
 	err error
@@ -32,8 +34,12 @@ type Subscriber struct {
 // Subscribe reads the stream from its beginning until the test ends. observer, which may be nil, sees every message.
 func (c *Cluster) Subscribe(t testing.TB, observer func(ledger.Message)) *Subscriber {
 	t.Helper()
+	ordering := ledger.ByPartition
+	if c.setting("--ordering") == string(ledger.ByStream) {
+		ordering = ledger.ByStream
+	}
 	checker, err := ledger.NewChecker(ledger.Config{
-		Ledger: c.Ledger, Ordering: ledger.ByStream, ContiguousVersions: true,
+		Ledger: c.Ledger, Ordering: ordering, ContiguousVersions: true, AllowMoved: c.resized,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -58,24 +64,37 @@ func (s *Subscriber) follow(ctx context.Context) {
 			s.mu.Unlock()
 			return
 		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(readAgain):
+		}
 	}
 }
+
+const (
+	// readAgain is the wait after a reading that broke off.
+	readAgain = 50 * time.Millisecond
+	// readPatience bounds the making of a consumer: a cluster without leader gives no answer.
+	readPatience = 2 * time.Second
+	// readHeartbeat is how often the server says that nothing is new; two that fail to come break the reading off.
+	readHeartbeat = time.Second
+)
 
 // fatalError is one that reading again does not cure.
 type fatalError struct{ error }
 
 func (s *Subscriber) read(ctx context.Context) error {
-	config := jetstream.OrderedConsumerConfig{FilterSubjects: []string{eventsFilter}}
+	config := jetstream.OrderedConsumerConfig{FilterSubjects: []string{eventsFilter}, MaxResetAttempts: 1}
 	if at := s.last.Load(); at > 0 {
 		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, at+1
 	}
-	attempt, cancel := context.WithTimeout(ctx, Patience)
+	attempt, cancel := context.WithTimeout(ctx, readPatience)
 	defer cancel()
 	consumer, err := s.js.OrderedConsumer(attempt, natstest.StreamName, config)
 	if err != nil {
 		return err
 	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(1000))
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(1000), jetstream.PullHeartbeat(readHeartbeat))
 	if err != nil {
 		return err
 	}
@@ -105,6 +124,7 @@ func (s *Subscriber) receive(message jetstream.Msg) error {
 	if s.observer != nil {
 		s.observer(m)
 	}
+	s.messages.Add(1)
 	s.last.Store(meta.Sequence.Stream)
 	return nil
 }
@@ -119,13 +139,16 @@ func (s *Subscriber) failure() error {
 // Received is how many different events came.
 func (s *Subscriber) Received() int { return s.Checker.Report().Received }
 
-// WaitReceived waits until that many more events are received than now.
+// Messages is how many messages came. It costs less than Received.
+func (s *Subscriber) Messages() int { return int(s.messages.Load()) }
+
+// WaitReceived waits until that many more messages are received than now.
 func (s *Subscriber) WaitReceived(t testing.TB, more int) {
 	t.Helper()
-	goal := s.Received() + more
-	Until(t, fmt.Sprintf("%d events are received", goal), func(context.Context) (bool, error) {
-		return s.Received() >= goal, s.failure()
-	}, func() string { return fmt.Sprintf("%d are", s.Received()) })
+	goal := s.Messages() + more
+	Until(t, fmt.Sprintf("%d messages are received", goal), func(context.Context) (bool, error) {
+		return s.Messages() >= goal, s.failure()
+	}, func() string { return fmt.Sprintf("%d are", s.Messages()) })
 }
 
 // waitEnd waits until everything that the stream holds now was received.

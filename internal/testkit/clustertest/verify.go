@@ -2,6 +2,7 @@ package clustertest
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/postrider/postrider/internal/ledger"
@@ -14,18 +15,33 @@ SELECT count(*) FROM (
     FROM outbox_deliveries) AS d
  WHERE lease_epoch < highest`
 
-// Verify ends the load, waits until everything was delivered, and judges: nothing lost, reordered, doubled,
-// altered or attempted twice, and tables that say the same as the subscriber.
-func (c *Cluster) Verify(t testing.TB) ledger.Report {
+// Allowance is a trace that a scenario leaves on purpose.
+type Allowance string
+
+// Failures permits attempts that were counted: some messages were unfit, for a while.
+const Failures Allowance = "failures"
+
+// Drain ends the load and waits until everything was delivered.
+func (c *Cluster) Drain(t testing.TB) {
 	t.Helper()
 	c.mu.Lock()
-	loads, s := c.loads, c.subscriber
+	loads := c.loads
 	c.mu.Unlock()
 	for _, p := range loads {
 		p.Stop(t)
 	}
 	c.Ledger.Finish()
 	c.WaitDrained(t)
+}
+
+// Verify drains the cluster and judges: nothing lost, reordered, doubled, altered or attempted twice, and tables that
+// say the same as the subscriber and the stream. Allowances leave out what the scenario broke itself.
+func (c *Cluster) Verify(t testing.TB, allowed ...Allowance) ledger.Report {
+	t.Helper()
+	c.Drain(t)
+	c.mu.Lock()
+	s := c.subscriber
+	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	if err := s.Checker.Wait(ctx); err != nil {
@@ -34,26 +50,59 @@ func (c *Cluster) Verify(t testing.TB) ledger.Report {
 	s.waitEnd(t)
 	report := s.Checker.Report()
 	t.Log(report)
-	if !report.OK() || report.Duplicates != 0 {
+	if !report.OK() || c.Fenced() && report.Duplicates != 0 {
 		t.Error("the ledger's checker found faults")
 	}
 	if report.Received == 0 {
 		t.Error("nothing was produced: the test proves nothing")
 	}
-	for _, check := range []struct {
+	c.verifyTables(t, report.Received, slices.Contains(allowed, Failures))
+	c.verifyStream(t, report.Received)
+	return report
+}
+
+// Fenced tells whether the cluster's workers publish in fenced mode.
+func (c *Cluster) Fenced() bool { return c.setting("--publish-mode") != "dedupe" }
+
+// verifyTables compares the tables with what was received.
+func (c *Cluster) verifyTables(t testing.TB, received int, failures bool) {
+	t.Helper()
+	checks := []struct {
 		what, sql string
 		want      int
 	}{
-		{"events in the table", `SELECT count(*) FROM events`, report.Received},
-		{"events in the published history", `SELECT coalesce(sum(message_count), 0) FROM outbox_deliveries`, report.Received},
-		{"published events in outbox_messages", `SELECT count(*) FROM outbox_messages WHERE state = 'published'`, report.Received},
-		{"batches with counted attempts", `SELECT count(*) FROM outbox_deliveries WHERE attempts IS NOT NULL`, 0},
+		{"events in the table", `SELECT count(*) FROM events`, received},
+		{"events in the published history", `SELECT coalesce(sum(message_count), 0) FROM outbox_deliveries`, received},
+		{"published events in outbox_messages", `SELECT count(*) FROM outbox_messages WHERE state = 'published'`, received},
 		{"batches under an older epoch than one before", epochsDescending, 0},
+		{"batches with counted attempts", `SELECT count(*) FROM outbox_deliveries WHERE attempts IS NOT NULL`, 0},
 		{"failures in the throughput", `SELECT coalesce(sum(failed), 0) FROM outbox_throughput`, 0},
-	} {
+	}
+	if failures {
+		checks = checks[:len(checks)-2]
+	}
+	for _, check := range checks {
 		if n := c.Count(t, check.sql); n != check.want {
 			t.Errorf("%s: %d, want %d", check.what, n, check.want)
 		}
 	}
-	return report
+}
+
+// verifyStream goes through the stream once more, by itself.
+func (c *Cluster) verifyStream(t testing.TB, received int) {
+	t.Helper()
+	contents := c.Contents(t)
+	t.Log(contents)
+	for _, fault := range contents.Faults {
+		t.Error(fault)
+	}
+	if contents.faults > len(contents.Faults) {
+		t.Errorf("and %d more faults of the stream", contents.faults-len(contents.Faults))
+	}
+	if len(contents.Copies) != received {
+		t.Errorf("the stream holds %d events, %d were received", len(contents.Copies), received)
+	}
+	if c.Fenced() && contents.Watermarks == 0 {
+		t.Error("the stream holds no watermark: nothing was published in fenced mode")
+	}
 }

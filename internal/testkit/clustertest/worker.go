@@ -25,6 +25,7 @@ type Tick struct {
 	Dead       int64     `json:"dead"`
 	Duplicates int64     `json:"duplicates"`
 	Fenced     int64     `json:"fenced"`
+	Refused    int64     `json:"refused"`
 	BackoffMS  int64     `json:"backoff_ms"`
 	Members    int       `json:"active_workers"`
 	Desired    []int     `json:"desired_partitions"`
@@ -58,6 +59,7 @@ func (w *Worker) Sum(t testing.TB) Tick {
 		sum.Dead += tick.Dead
 		sum.Duplicates += tick.Duplicates
 		sum.Fenced += tick.Fenced
+		sum.Refused += tick.Refused
 		sum.Lost = tick.Lost // counted since the start already
 	}
 	return sum

@@ -1,0 +1,26 @@
+// Package faults holds the fault suite: whole clusters, with real processes on every side, while something breaks.
+//
+// # Model
+//
+// Each test builds a cluster (see clustertest), puts it under load, injects the faults of one kind, and lets the
+// cluster's own Verify judge: every committed event is in the stream once, in the order of its partition, in whole
+// batches under ascending epochs, and the tables say the same. Faults come from signals to workers, from
+// killed brokers and databases, from proxies on the links, and from what operators and producers do.
+//
+//	make test                                the short form of every kind that takes some seconds
+//	make test/slow                           all of them, on one broker and on three, and a short soak
+//	make soak DURATION=10m SEED=1            random faults of all kinds, by turns
+//
+// POSTRIDER_FAULT_DURATION (a Go duration) sets how long random kills go on in the slow tests.
+//
+// # Invariants
+//
+//   - What is random is drawn from a seed that the test prints, so that the same faults come again. What the processes
+//     make of them is up to the machine.
+//   - A fault lasts as long as it must; everything else waits for conditions.
+//   - A scenario proves that its fault struck: a proxy counts it, a process is gone, a refusal is counted.
+//
+// # Failure handling
+//
+// A violation is told with the event and the place in the stream where it lies. The logs of all processes follow.
+package faults

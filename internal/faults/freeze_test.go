@@ -1,0 +1,61 @@
+package faults_test
+
+import (
+	"context"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/postrider/postrider/internal/testkit/clustertest"
+	"github.com/postrider/postrider/internal/testkit/slow"
+)
+
+// Workers are stopped at random instants for twice the TTL and wake up as zombies: whatever they had in hand is refused.
+func TestFrozenOwners(t *testing.T) { //nolint:paralleltest // clusters run one at a time
+	t.Run("short", func(t *testing.T) { frozenOwners(t, 1, 1) })
+	for name, nodes := range topologies() { //nolint:paralleltest // clusters run one at a time
+		t.Run(name, func(t *testing.T) {
+			slow.Test(t)
+			frozenOwners(t, nodes, 6)
+		})
+	}
+}
+
+func frozenOwners(t *testing.T, nodes, rounds int) {
+	t.Helper()
+	random := seeded(t, 2)
+	brokers := clustertest.StartBrokers(t, clustertest.BrokerConfig{Nodes: nodes})
+	s := begin(t, setting{
+		Config: clustertest.Config{NATS: brokers.Server, Replicas: nodes, Flags: shortTTL()},
+		// So busy that a worker is never found idle.
+		Load: clustertest.Load{Writers: 6, Every: time.Millisecond},
+	})
+	done := 0
+	for ; done < rounds || s.counts(t).Fenced == 0 && done < 4*rounds; done++ { // what is in hand is a matter of chance
+		last(t.Context(), between(random, 200*time.Millisecond, time.Second))
+		i := random.IntN(len(s.workers))
+		s.freeze(t, i, 2*ttl)
+		s.subscriber.WaitReceived(t, 500)
+	}
+	s.WaitShared(t, s.workers...)
+	s.Verify(t)
+	s.report(t, done)
+	if s.counts(t).Fenced == 0 {
+		t.Error("the database refused nothing: no worker was stopped in its work")
+	}
+}
+
+// freeze stops worker i for that long, and lets the others take over meanwhile.
+func (s *stage) freeze(t *testing.T, i int, d time.Duration) {
+	t.Helper()
+	frozen := s.workers[i]
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	frozen.Signal(t, syscall.SIGSTOP)
+	defer frozen.Signal(t, syscall.SIGCONT)
+	if d > ttl+ttl/2 {
+		s.WaitHeld(t, slices.Delete(slices.Clone(s.workers), i, i+1)...)
+	}
+	<-ctx.Done()
+}

@@ -1,0 +1,148 @@
+package faults_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/postrider/postrider/internal/ledger"
+	"github.com/postrider/postrider/internal/localpg"
+	"github.com/postrider/postrider/internal/testkit/clustertest"
+	"github.com/postrider/postrider/internal/testkit/slow"
+)
+
+// The variables of a soak, as `make soak` sets them.
+const (
+	soakDuration = "POSTRIDER_SOAK_DURATION" // a Go duration; makes the test run
+	soakSeed     = "POSTRIDER_SOAK_SEED"     // a whole number
+	soakMode     = "POSTRIDER_SOAK_MODE"     // fenced or dedupe
+	soakNodes    = "POSTRIDER_SOAK_NODES"    // 1 or 3
+)
+
+// soakPlan is what a soak is asked to do.
+type soakPlan struct {
+	duration time.Duration
+	seed     uint64
+	mode     string
+	nodes    int
+}
+
+// planSoak reads the variables; without a duration it is the short form of the slow tests.
+func planSoak(t *testing.T) soakPlan {
+	t.Helper()
+	p := soakPlan{duration: time.Minute, seed: 1, mode: "fenced", nodes: 3}
+	if text := os.Getenv(soakDuration); text == "" {
+		slow.Test(t)
+	} else if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		p.duration = d
+	} else {
+		t.Fatalf("%s must be a duration above 0 such as 10m, got %q", soakDuration, text)
+	}
+	if text := os.Getenv(soakSeed); text != "" {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("%s must be a whole number, got %q", soakSeed, text)
+		}
+		p.seed = seed
+	}
+	if text := os.Getenv(soakMode); text != "" {
+		if text != "fenced" && text != "dedupe" {
+			t.Fatalf("%s must be fenced or dedupe, got %q", soakMode, text)
+		}
+		p.mode = text
+	}
+	if text := os.Getenv(soakNodes); text != "" {
+		if text != "1" && text != "3" {
+			t.Fatalf("%s must be 1 or 3, got %q", soakNodes, text)
+		}
+		p.nodes, _ = strconv.Atoi(text)
+	}
+	return p
+}
+
+// soak is a stage that everything happens to.
+type soak struct {
+	*stage
+	plan     soakPlan
+	random   *rand.Rand
+	brokers  *clustertest.Brokers
+	database *localpg.Server
+	counts   map[string]int
+	start    time.Time
+}
+
+// Random faults of all kinds, for as long as is asked for.
+func TestSoak(t *testing.T) { //nolint:paralleltest // clusters run one at a time
+	plan := planSoak(t)
+	s := &soak{plan: plan, random: seeded(t, plan.seed), counts: map[string]int{}}
+	s.brokers = clustertest.StartBrokers(t, clustertest.BrokerConfig{Nodes: plan.nodes})
+	var url string
+	s.database, url = ownDatabase(t, localpg.Config{})
+	s.stage = begin(t, setting{
+		Config: clustertest.Config{
+			NATS: s.brokers.Server, Replicas: plan.nodes, DatabaseURL: url, Proxied: true,
+			Flags: shortTTL("--ack-timeout=1s", "--publish-mode="+plan.mode),
+		},
+		Load: clustertest.Load{Outages: true},
+	})
+	s.start = time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), plan.duration)
+	defer cancel()
+	for last(ctx, between(s.random, 0, time.Second)) {
+		s.inject(t)
+	}
+	s.subscriber.WaitReceived(t, 300)
+	s.WaitShared(t, s.workers...)
+	report := s.Verify(t)
+	s.conclude(t, report)
+}
+
+// inject has one fault happen, and wants delivery to go on after it.
+func (s *soak) inject(t *testing.T) {
+	t.Helper()
+	list := s.faults()
+	total := 0
+	for _, f := range list {
+		total += f.weight
+	}
+	n := s.random.IntN(total)
+	for _, f := range list {
+		if n -= f.weight; n < 0 {
+			s.note(t, f.name)
+			f.strike(t)
+			break
+		}
+	}
+	s.subscriber.WaitReceived(t, 50)
+}
+
+// note counts a fault and says when it happened.
+func (s *soak) note(t *testing.T, name string) {
+	t.Helper()
+	s.counts[name]++
+	t.Logf("%7.2fs %s", time.Since(s.start).Seconds(), name)
+}
+
+// conclude prints what happened.
+func (s *soak) conclude(t *testing.T, r ledger.Report) {
+	t.Helper()
+	total := 0
+	var kinds []string
+	for _, name := range slices.Sorted(maps.Keys(s.counts)) {
+		total += s.counts[name]
+		kinds = append(kinds, fmt.Sprintf("%s %d", name, s.counts[name]))
+	}
+	violations := r.Lost + r.Reordered + r.Duplicates + r.Phantoms + r.Altered + r.VersionGaps + r.EpochFaults + r.LedgerFaults
+	t.Logf("soak: seed %d, mode %s, brokers %d, %s", s.plan.seed, s.plan.mode, s.plan.nodes, s.plan.duration)
+	t.Logf("soak: %d faults: %s", total, strings.Join(kinds, ", "))
+	t.Logf("soak: events committed %d, received %d, of unknown outcome and received %d", r.Committed, r.Received, r.UnknownReceived)
+	t.Logf("soak: violations %d (lost %d, reordered %d, duplicates %d), other failures: %v", violations, r.Lost, r.Reordered, r.Duplicates, t.Failed())
+	s.report(t, total)
+}

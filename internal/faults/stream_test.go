@@ -1,0 +1,159 @@
+package faults_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/internal/testkit/clustertest"
+	"github.com/postrider/postrider/internal/testkit/natstest"
+	"github.com/postrider/postrider/outbox"
+)
+
+// A stream that was deleted and made anew, or purged, has lost what it acknowledged: all of it is published again, also
+// for partitions in which nothing happens any more.
+func TestStreamIsEmptied(t *testing.T) { //nolint:paralleltest // clusters run one at a time
+	for name, empty := range map[string]func(*testing.T, jetstream.JetStream){ //nolint:paralleltest // clusters run one at a time
+		"purged": func(t *testing.T, js jetstream.JetStream) {
+			t.Helper()
+			stream, err := js.Stream(t.Context(), natstest.StreamName)
+			if err == nil {
+				err = stream.Purge(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		},
+		"made anew at once": func(t *testing.T, js jetstream.JetStream) { t.Helper(); makeAnew(t, js, 0) },
+		"made anew later":   func(t *testing.T, js jetstream.JetStream) { t.Helper(); makeAnew(t, js, ttl) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := clustertest.New(t, clustertest.Config{Flags: shortTTL()})
+			quiet(t, c, 200) // before the load, so that these lie at the stream's beginning
+			s := under(t, c, setting{})
+			s.subscriber.WaitReceived(t, 1000)
+			empty(t, s.NATS.JetStream(t))
+			s.load.WaitCommitted(t, 1000)
+			s.Drain(t)
+			s.waitHealed(t)
+			s.wantStreamAsTable(t)
+			s.wantNothingFailed(t)
+			s.wantWorking(t)
+			s.report(t, 1)
+		})
+	}
+}
+
+func makeAnew(t *testing.T, js jetstream.JetStream, gone time.Duration) {
+	t.Helper()
+	if err := js.DeleteStream(t.Context(), natstest.StreamName); err != nil {
+		t.Fatal(err)
+	}
+	last(t.Context(), gone)
+	if _, err := js.CreateStream(t.Context(), natstest.StreamConfig(1)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// quiet publishes events of streams that never get another, so that every partition has some.
+func quiet(t *testing.T, c *clustertest.Cluster, streams int) {
+	t.Helper()
+	producer, err := outbox.New(outbox.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = pgx.BeginFunc(t.Context(), c.Pool, func(tx pgx.Tx) error {
+		events := make([]outbox.Event, streams)
+		for i := range events {
+			events[i] = outbox.Event{StreamID: fmt.Sprintf("quiet-%d", i), Type: "quiet", Payload: []byte(`{}`)}
+		}
+		_, err := producer.AppendTx(t.Context(), tx, events...)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// waitHealed waits until the stream holds as many events as the table.
+func (s *stage) waitHealed(t *testing.T) {
+	t.Helper()
+	js := s.NATS.JetStream(t)
+	events := s.Count(t, `SELECT count(*) FROM events`)
+	held := uint64(0)
+	clustertest.Until(t, "every event is in the stream again", func(ctx context.Context) (bool, error) {
+		stream, err := js.Stream(ctx, natstest.StreamName)
+		if err != nil {
+			return false, err
+		}
+		info, err := stream.Info(ctx, jetstream.WithSubjectFilter("events.>"))
+		if err != nil {
+			return false, err
+		}
+		held = 0
+		for _, n := range info.State.Subjects {
+			held += n
+		}
+		return held >= uint64(events), nil //nolint:gosec // a count
+	}, func() string { return fmt.Sprintf("it holds %d of %d", held, events) })
+}
+
+// wantWorking wants a status that shows all workers active and all partitions owned.
+func (s *stage) wantWorking(t *testing.T) {
+	t.Helper()
+	status := clustertest.Launch(t, "status", s.Environment(), "status", "--json")
+	if status.Exit(t) != 0 {
+		t.Fatalf("status: %s", status.Stderr())
+	}
+	var body struct {
+		Workers, Pending, Failed, Blocked, Dead int
+		Owned                                   int `json:"partitions_owned"`
+	}
+	if err := json.Unmarshal([]byte(status.Stdout()), &body); err != nil {
+		t.Fatalf("status: %v: %s", err, status.Stdout())
+	}
+	if body.Workers != len(s.workers) || body.Owned != s.Partitions || body.Pending+body.Failed+body.Blocked+body.Dead != 0 {
+		t.Errorf("status: %s", strings.TrimSpace(status.Stdout()))
+	}
+}
+
+// A full stream refuses new messages: delivery waits for room, and nobody is blamed.
+func TestStreamIsFull(t *testing.T) { //nolint:paralleltest // clusters run one at a time
+	for _, nodes := range []int{1, 3} { //nolint:paralleltest // clusters run one at a time
+		t.Run(fmt.Sprintf("R%d", nodes), func(t *testing.T) { fullStream(t, nodes) })
+	}
+}
+
+func fullStream(t *testing.T, nodes int) {
+	t.Helper()
+	brokers := clustertest.StartBrokers(t, clustertest.BrokerConfig{Nodes: nodes})
+	stream := brokers.Server.Stream(t, nodes, func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 })
+	c := clustertest.New(t, clustertest.Config{NATS: brokers.Server, NoStream: true, Flags: shortTTL()})
+	s := under(t, c, setting{})
+	for _, w := range s.workers {
+		w.WaitLog(t, "maximum bytes exceeded")
+	}
+	s.load.WaitCommitted(t, 2000)
+	s.wantUntouched(t)
+	received := s.subscriber.Messages()
+	last(t.Context(), ttl)
+	if more := s.subscriber.Messages() - received; more > 100 {
+		t.Errorf("%d events were published into a full stream", more)
+	}
+	config := stream.CachedInfo().Config
+	config.MaxBytes = -1
+	if _, err := s.NATS.JetStream(t).UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	s.subscriber.WaitReceived(t, 2000)
+	s.wantUntouched(t)
+	s.Verify(t)
+	s.wantNothingFailed(t)
+	s.report(t, 1)
+}

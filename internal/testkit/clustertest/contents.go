@@ -1,0 +1,181 @@
+package clustertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/internal/ledger"
+	"github.com/postrider/postrider/internal/testkit/natstest"
+)
+
+const fenceSubjects = "outbox.fence."
+
+// faultsKept is how many faults of a stream are told with their text.
+const faultsKept = 20
+
+// Contents is what a stream holds.
+type Contents struct {
+	// Copies counts the messages of each event.
+	Copies map[uuid.UUID]int
+	// Messages counts those of events, Watermarks and Fences the control messages.
+	Messages, Watermarks, Fences int
+	// Owners counts the different owners and epochs that the control messages name.
+	Owners int
+	// Faults are contradictions to fenced publishing, the first ones with their text.
+	Faults []string
+	faults int
+}
+
+// Duplicates counts the messages beyond the first of each event.
+func (s *Contents) Duplicates() int { return s.Messages - len(s.Copies) }
+
+// String is one line.
+func (s *Contents) String() string {
+	return fmt.Sprintf("stream: %d messages of %d events, %d watermarks, %d fences, %d tenures, %d faults",
+		s.Messages, len(s.Copies), s.Watermarks, s.Fences, s.Owners, s.faults)
+}
+
+func (s *Contents) fault(format string, args ...any) {
+	if s.faults++; s.faults <= faultsKept {
+		s.Faults = append(s.Faults, fmt.Sprintf(format, args...))
+	}
+}
+
+// Contents reads the stream from its beginning to where it ends now, in stored order. What was published in fenced mode
+// must lie there as whole batches: messages of one partition, directly followed by the one control message that
+// names just these; and within a partition the epochs of control messages must never descend.
+func (c *Cluster) Contents(t testing.TB) *Contents {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), contentsPatience)
+	defer cancel()
+	r := reader{contents: &Contents{Copies: map[uuid.UUID]int{}}, tenures: map[string]record{}}
+	if err := r.read(ctx, c.NATS.JetStream(t)); err != nil {
+		t.Fatalf("read the stream: %v", err)
+	}
+	return r.contents
+}
+
+// contentsPatience bounds the reading of a whole stream.
+const contentsPatience = 5 * Patience
+
+// reader goes through a stream.
+type reader struct {
+	contents *Contents
+	pending  []ledger.Message  // not yet closed by a control message
+	tenures  map[string]record // the last control message by its subject
+}
+
+func (r *reader) read(ctx context.Context, js jetstream.JetStream) error {
+	stream, err := js.Stream(ctx, natstest.StreamName)
+	if err != nil {
+		return err
+	}
+	end := stream.CachedInfo().State.LastSeq
+	if stream.CachedInfo().State.Msgs == 0 {
+		return nil
+	}
+	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{})
+	if err != nil {
+		return err
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(1000))
+	if err != nil {
+		return err
+	}
+	defer messages.Stop()
+	for {
+		message, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return err
+		}
+		meta, err := message.Metadata()
+		if err != nil {
+			return err
+		}
+		if err := r.receive(message, meta.Sequence.Stream); err != nil {
+			return fmt.Errorf("stream sequence %d: %w", meta.Sequence.Stream, err)
+		}
+		if meta.Sequence.Stream >= end {
+			break
+		}
+	}
+	if len(r.pending) > 0 {
+		r.contents.fault("the last %d messages are closed by no control message", len(r.pending))
+	}
+	return nil
+}
+
+func (r *reader) receive(message jetstream.Msg, at uint64) error {
+	if subject := message.Subject(); strings.HasPrefix(subject, fenceSubjects) {
+		found, err := parseRecord(subject, message.Data())
+		if err != nil {
+			return err
+		}
+		r.control(found, at)
+		return nil
+	}
+	m, err := ledger.ParseMessage(message.Headers(), message.Data(), at)
+	if err != nil {
+		return err
+	}
+	r.contents.Messages++
+	r.contents.Copies[m.EventID]++
+	if n := r.contents.Copies[m.EventID]; n > 1 && m.Generation == 0 {
+		r.contents.fault("event %s (sequence %d, partition %d) lies at %d as copy %d", m.EventID, m.Sequence, m.Partition, at, n)
+	}
+	if m.MessageID == "" { // else it was published in mode dedupe
+		r.pending = append(r.pending, m)
+	}
+	return nil
+}
+
+// control judges a control message: its tenure against the one before, its list against the messages before it.
+func (r *reader) control(found record, at uint64) {
+	before, known := r.tenures[found.subject]
+	r.tenures[found.subject] = found
+	switch {
+	case known && found.Epoch < before.Epoch:
+		r.contents.fault("%s: epoch %d at %d comes after epoch %d", found.subject, found.Epoch, at, before.Epoch)
+	case known && found.Epoch == before.Epoch && found.Owner != before.Owner:
+		r.contents.fault("%s: epoch %d at %d is of %s, and of %s before", found.subject, found.Epoch, at, found.Owner, before.Owner)
+	case !known || found.Epoch > before.Epoch:
+		r.contents.Owners++
+		if found.Kind != kindFence {
+			r.contents.fault("%s: epoch %d begins at %d without a fence", found.subject, found.Epoch, at)
+		}
+	}
+	batch := r.pending
+	r.pending = nil
+	if found.Kind == kindFence {
+		r.contents.Fences++
+		if len(batch) > 0 {
+			r.contents.fault("%s: the fence at %d follows %d messages that nothing closes", found.subject, at, len(batch))
+		}
+		return
+	}
+	r.contents.Watermarks++
+	listed, err := found.closes()
+	if err != nil {
+		r.contents.fault("%s: the watermark at %d: %v", found.subject, at, err)
+		return
+	}
+	if len(listed) != len(batch) {
+		r.contents.fault("%s: the watermark at %d lists %d messages and follows %d", found.subject, at, len(listed), len(batch))
+		return
+	}
+	for i, m := range batch {
+		if m.Sequence != listed[i] || m.Partition != found.partition {
+			r.contents.fault("%s: the watermark at %d lists sequence %d, but sequence %d of partition %d lies there",
+				found.subject, at, listed[i], m.Sequence, m.Partition)
+			return
+		}
+	}
+}
+
+var errRecord = errors.New("control message cannot be read")

@@ -1,0 +1,82 @@
+package clustertest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/postrider/postrider/partition"
+)
+
+// The kinds of control messages.
+const (
+	kindWatermark = "watermark"
+	kindFence     = "fence"
+)
+
+// record is a control message as it lies in the stream. It is read here anew, and not by the relay's own code, so that
+// a mistake there shows.
+type record struct {
+	Kind  string    `json:"kind"`
+	Epoch int64     `json:"epoch"`
+	Owner uuid.UUID `json:"owner"`
+	Parts []struct {
+		First     uint64  `json:"first"`
+		Sequences []int64 `json:"sequences"`
+	} `json:"parts"`
+	Events int `json:"events"`
+
+	subject   string
+	partition partition.ID
+}
+
+func parseRecord(subject string, body []byte) (record, error) {
+	r := record{subject: subject}
+	if err := json.Unmarshal(body, &r); err != nil {
+		return r, fmt.Errorf("%w: %w", errRecord, err)
+	}
+	if r.Kind != kindWatermark && r.Kind != kindFence {
+		return r, fmt.Errorf("%w: its kind is %q", errRecord, r.Kind)
+	}
+	id, err := strconv.ParseInt(subject[strings.LastIndexByte(subject, '.')+1:], 10, 16)
+	if err != nil {
+		return r, fmt.Errorf("%w: subject %s ends in no partition", errRecord, subject)
+	}
+	r.partition = partition.ID(id)
+	total := 0
+	for _, p := range r.Parts {
+		total += len(p.Sequences)
+	}
+	if total != r.Events {
+		return r, fmt.Errorf("%w: it counts %d events and lists %d", errRecord, r.Events, total)
+	}
+	return r, nil
+}
+
+// closes returns the sequences of the batch that a watermark closes: those of its last part, whose position is left
+// open because it lies directly before.
+func (r record) closes() ([]int64, error) {
+	if len(r.Parts) == 0 {
+		return nil, errors.New("it lists nothing")
+	}
+	for _, p := range r.Parts[:len(r.Parts)-1] {
+		if p.First == 0 {
+			return nil, errors.New("a part other than the last has no position")
+		}
+	}
+	last := r.Parts[len(r.Parts)-1]
+	if last.First != 0 {
+		return nil, fmt.Errorf("its last part lies at %d and not directly before it", last.First)
+	}
+	sequences := make([]int64, len(last.Sequences))
+	at := int64(0)
+	for i, step := range last.Sequences {
+		at += step
+		sequences[i] = at
+	}
+	return sequences, nil
+}
