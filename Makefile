@@ -6,6 +6,11 @@ SHELL := /bin/bash
 DATA ?= testdata/repo-history-12k.jsonl.gz
 # Packages that the test targets run.
 PACKAGES ?= ./...
+# Of `make soak`: how long, the seed of the faults, fenced or dedupe, 1 or 3 brokers.
+DURATION ?= 10m
+SEED ?= 1
+MODE ?= fenced
+NODES ?= 3
 # File that the numbers of passed, failed and skipped tests are added to.
 TOTALS ?=
 
@@ -40,6 +45,11 @@ test/slow: postgres ## Run the packages that have slow tests, with those
 	@packages=$$(grep -rl --include='*_test.go' 'slow\.Test(' . | xargs -r -n 1 dirname | sort -u || true); \
 	if [ -z "$$packages" ]; then echo "no slow tests"; exit 0; fi; \
 	POSTRIDER_SLOW=1 CGO_ENABLED=0 $(TEST) -timeout 40m $$packages | $(REPORT)
+
+.PHONY: soak
+soak: postgres ## Random faults for DURATION=10m from SEED=1 (MODE=fenced|dedupe NODES=1|3)
+	POSTRIDER_SOAK_DURATION=$(DURATION) POSTRIDER_SOAK_SEED=$(SEED) POSTRIDER_SOAK_MODE=$(MODE) POSTRIDER_SOAK_NODES=$(NODES) \
+	CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestSoak$$' ./internal/faults
 
 .PHONY: test/containers
 test/containers: postgres ## Run the integration tests on containers (needs a Docker engine)

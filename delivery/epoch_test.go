@@ -18,6 +18,7 @@ type write struct {
 // leaseWrites are all of them, each with something to change in the rows of
 // TestEveryWriteComparesOwnerAndEpoch.
 func (b *bundle) leaseWrites(t *testing.T, ready, healed int64) []write {
+	t.Helper()
 	mark := func(p delivery.Pointer, o delivery.Outcome) func(*lease.Lease) error {
 		return func(l *lease.Lease) error {
 			p.Partition = l.Partition

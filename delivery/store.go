@@ -86,13 +86,28 @@ func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*St
 		into *string
 		name string
 	}{
-		{&s.claimReady, "claim_ready"}, {&s.claimParked, "claim_parked"}, {&s.claimDue, "claim_due"}, {&s.position, "position"},
-		{&s.flush, "flush"}, {&s.rehydrate, "rehydrate"}, {&mark, "mark"}, {&s.park, "park"}, {&s.promote, "promote"},
-		{&s.advance, "advance"}, {&s.watermark, "watermark"},
-		{&s.undelivered, "undelivered"}, {&s.unblock, "unblock"}, {&s.suspect, "suspect"},
-		{&s.heal, "heal"}, {&s.regress, "regress"},
-		{&s.backlog, "backlog"}, {&s.throughput, "throughput"}, {&columns, "events_columns"},
-		{&s.retainDeliveries, "retain_deliveries"}, {&s.retainDedupe, "retain_dedupe"}, {&s.retainThroughput, "retain_throughput"},
+		{&s.claimReady, "claim_ready"},
+		{&s.claimParked, "claim_parked"},
+		{&s.claimDue, "claim_due"},
+		{&s.position, "position"},
+		{&s.flush, "flush"},
+		{&s.rehydrate, "rehydrate"},
+		{&mark, "mark"},
+		{&s.park, "park"},
+		{&s.promote, "promote"},
+		{&s.advance, "advance"},
+		{&s.watermark, "watermark"},
+		{&s.undelivered, "undelivered"},
+		{&s.unblock, "unblock"},
+		{&s.suspect, "suspect"},
+		{&s.heal, "heal"},
+		{&s.regress, "regress"},
+		{&s.backlog, "backlog"},
+		{&s.throughput, "throughput"},
+		{&columns, "events_columns"},
+		{&s.retainDeliveries, "retain_deliveries"},
+		{&s.retainDedupe, "retain_dedupe"},
+		{&s.retainThroughput, "retain_throughput"},
 	} {
 		text, err := set.Need(one.name)
 		if err != nil {

@@ -104,7 +104,7 @@ func (r *Relay) leaveUnclaimed(l *lease.Lease) {
 // left open: marks of what the stream holds already, messages that the stream
 // lost, a message that crashed its worker.
 func (r *Relay) takeUp(ctx context.Context, l *lease.Lease) error {
-	standing, err := r.publisher.Take(l.Context(), l)
+	standing, err := r.publisher.Take(l.Context(), l) //nolint:contextcheck // a takeover lives as long as its lease
 	if err != nil {
 		return err
 	}

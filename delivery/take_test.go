@@ -225,7 +225,7 @@ func TestMarksThatCameBackArePublishedOnce(t *testing.T) {
 			if err := tx.Commit(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			tx.Conn().Close(t.Context()) //nolint:errcheck // it dies in the crash, too
+			tx.Conn().Close(t.Context())
 			b.pool.Reset()
 			b.until(t, `SELECT count(*) FROM outbox`, 0)
 			if got := len(sequencesOf(b.stored(t), "s")); got != 11 {

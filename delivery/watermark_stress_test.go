@@ -34,7 +34,7 @@ func TestStrictOrderUnderStress(t *testing.T) {
 // The promise's own measure: 25,000 rows and more, three seeds.
 func TestStrictOrderUnderLongStress(t *testing.T) { //nolint:paralleltest // one at a time
 	slow.Test(t)
-	for seed := range uint64(3) {
+	for seed := range uint64(3) { //nolint:paralleltest // one at a time
 		t.Run(fmt.Sprintf("seed %d", seed+1), func(t *testing.T) {
 			underStress(t, stress{writers: 8, rows: 27_000, seed: seed + 1})
 		})
@@ -202,6 +202,7 @@ type writer struct {
 // transaction writes one to five events and ends somehow; it returns how many are
 // committed.
 func (w *writer) transaction(t *testing.T) int {
+	t.Helper()
 	ctx := t.Context()
 	conn, err := w.pool.Acquire(ctx)
 	if err != nil {
@@ -251,6 +252,7 @@ func (w *writer) transaction(t *testing.T) int {
 // append adds one event, at times under a dedupe key that others want too, at
 // times within a savepoint that is rolled back.
 func (w *writer) append(t *testing.T, tx pgx.Tx) int {
+	t.Helper()
 	stream := fmt.Sprintf("w%d-%d", w.n, w.random.IntN(20))
 	statement := fmt.Sprintf(`SELECT outbox_append('%s', 'thing.done', '{}')`, stream)
 	if w.random.Float64() < 0.05 {
@@ -267,6 +269,7 @@ func (w *writer) append(t *testing.T, tx pgx.Tx) int {
 }
 
 func (w *writer) exec(t *testing.T, tx pgx.Tx, statement string) {
+	t.Helper()
 	if _, err := tx.Exec(t.Context(), statement); err != nil {
 		t.Errorf("writer %d: %s: %v", w.n, statement, err)
 	}

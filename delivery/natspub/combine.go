@@ -48,7 +48,7 @@ func (c *combiner) send(ctx context.Context, s *share) shared {
 	c.mu.Lock()
 	c.queue = append(c.queue, s)
 	c.mu.Unlock()
-	c.dispatch()
+	c.dispatch() //nolint:contextcheck // a flight carries several shares and outlives each one's context
 	select {
 	case ans := <-s.answered:
 		return ans

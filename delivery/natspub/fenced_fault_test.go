@@ -38,6 +38,7 @@ func isFence(m faultproxy.Message) bool { return strings.HasPrefix(m.Subject, "o
 func TestALostAcknowledgementStoresNothingTwice(t *testing.T) {
 	t.Parallel()
 	onEachTopology(t, func(t *testing.T, b bundle) {
+		t.Helper()
 		epoch := int64(0)
 		for name, lose := range map[string]func(p *faultproxy.NATS){
 			"answer dropped": func(p *faultproxy.NATS) {
@@ -86,6 +87,7 @@ func TestALostAcknowledgementStoresNothingTwice(t *testing.T) {
 func TestLateBytesAreRefusedAfterATakeover(t *testing.T) {
 	t.Parallel()
 	onEachTopology(t, func(t *testing.T, b bundle) {
+		t.Helper()
 		proxy, old := b.behind(t, natspub.FencedConfig{AckTimeout: 200 * time.Millisecond})
 		old.take(t)
 		proxy.Hold(faultproxy.ClientToServer)

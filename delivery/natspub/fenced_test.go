@@ -85,6 +85,7 @@ func onEachTopology(t *testing.T, test func(t *testing.T, b bundle)) {
 func TestABatchIsStoredWithItsRecord(t *testing.T) {
 	t.Parallel()
 	onEachTopology(t, func(t *testing.T, b bundle) {
+		t.Helper()
 		w := b.worker(t, 3, 7, natspub.FencedConfig{})
 		if s := w.take(t); s.Kept != 0 || s.Fence != 1 || len(s.Delivered) != 0 {
 			t.Fatalf("an empty stream gives the standing %+v", s)
@@ -113,6 +114,7 @@ func TestABatchIsStoredWithItsRecord(t *testing.T) {
 func TestATakeoverFencesTheOldOwner(t *testing.T) {
 	t.Parallel()
 	onEachTopology(t, func(t *testing.T, b bundle) {
+		t.Helper()
 		old := b.worker(t, 3, 7, natspub.FencedConfig{})
 		old.take(t)
 		again := message(4, "b", "x")
@@ -152,6 +154,7 @@ func TestATakeoverFencesTheOldOwner(t *testing.T) {
 func TestAStalePartitionHarmsNoOther(t *testing.T) {
 	t.Parallel()
 	onEachTopology(t, func(t *testing.T, b bundle) {
+		t.Helper()
 		p := b.fenced(t, b.nc, natspub.FencedConfig{})
 		const partitions = 12
 		leases := make([]*lease.Lease, partitions)

@@ -18,6 +18,7 @@ import (
 func TestATakeoverKnowsWhatIsStoredBehindItsRead(t *testing.T) {
 	t.Parallel()
 	onEachTopology(t, func(t *testing.T, b bundle) {
+		t.Helper()
 		old := b.worker(t, 3, 7, natspub.FencedConfig{})
 		old.take(t)
 		old.publish(t, message(1, "s", "x"))
