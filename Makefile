@@ -20,9 +20,15 @@ GOVULNCHECK_VERSION := v1.8.0
 
 # -p 2: every package may start servers of its own.
 TEST := go test -json -count=1 -shuffle=on -p 2
+# The fault suite fills the machine by itself: it comes after the others. $(call run,FLAGS,PACKAGES)
+define run
+others=$$(go list $(2) | grep -v '/internal/faults$$' || true); faults=$$(go list $(2) | grep '/internal/faults$$' || true); \
+	{ status=0; if [ -n "$$others" ]; then $(TEST) $(1) $$others || status=1; fi; \
+	if [ -n "$$faults" ]; then $(TEST) $(1) $$faults || status=1; fi; exit $$status; } | $(REPORT)
+endef
 REPORT := go run ./internal/testkit/testreport $(if $(TOTALS),-totals $(TOTALS))
 # Packages that use the real PostgreSQL and NATS of the test kit.
-INTEGRATION = $$(go list -tags containers -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}' $(PACKAGES) | awk '/testkit\/(pgtest|natstest)/ { print $$1 }')
+INTEGRATION = $$(go list -tags containers -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}' $(PACKAGES) | awk '/testkit\/(pgtest|natstest)/ && !/internal\/faults / { print $$1 }')
 
 .PHONY: help
 help: ## Show this help
@@ -34,17 +40,17 @@ build: ## Build ./bin/postrider, without cgo
 
 .PHONY: test
 test: postgres ## Run all tests that are not slow (PACKAGES=./lease/... for some)
-	CGO_ENABLED=0 $(TEST) -timeout 10m $(PACKAGES) | $(REPORT)
+	@export CGO_ENABLED=0; $(call run,-timeout 15m,$(PACKAGES))
 
 .PHONY: test/race
 test/race: postgres gcc ## Run the same tests with the race detector
-	CGO_ENABLED=1 $(TEST) -race -timeout 20m $(PACKAGES) | $(REPORT)
+	@export CGO_ENABLED=1; $(call run,-race -timeout 25m,$(PACKAGES))
 
 .PHONY: test/slow
 test/slow: postgres ## Run the packages that have slow tests, with those
 	@packages=$$(grep -rl --include='*_test.go' 'slow\.Test(' . | xargs -r -n 1 dirname | sort -u || true); \
 	if [ -z "$$packages" ]; then echo "no slow tests"; exit 0; fi; \
-	POSTRIDER_SLOW=1 CGO_ENABLED=0 $(TEST) -timeout 40m $$packages | $(REPORT)
+	export POSTRIDER_SLOW=1 CGO_ENABLED=0; $(call run,-timeout 40m,$$packages)
 
 .PHONY: soak
 soak: postgres ## Random faults for DURATION=10m from SEED=1 (MODE=fenced|dedupe NODES=1|3)
