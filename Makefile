@@ -20,12 +20,8 @@ GOVULNCHECK_VERSION := v1.8.0
 
 # -p 2: every package may start servers of its own.
 TEST := go test -json -count=1 -shuffle=on -p 2
-# The fault suite fills the machine by itself: it comes after the others. $(call run,FLAGS,PACKAGES)
-define run
-others=$$(go list $(2) | grep -v '/internal/faults$$' || true); faults=$$(go list $(2) | grep '/internal/faults$$' || true); \
-	{ status=0; if [ -n "$$others" ]; then $(TEST) $(1) $$others || status=1; fi; \
-	if [ -n "$$faults" ]; then $(TEST) $(1) $$faults || status=1; fi; exit $$status; } | $(REPORT)
-endef
+# The packages without the fault suite, which takes minutes and the whole machine.
+OTHERS = $$(go list $(PACKAGES) | grep -v '/internal/faults$$')
 REPORT := go run ./internal/testkit/testreport $(if $(TOTALS),-totals $(TOTALS))
 # Packages that use the real PostgreSQL and NATS of the test kit.
 INTEGRATION = $$(go list -tags containers -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}' $(PACKAGES) | awk '/testkit\/(pgtest|natstest)/ && !/internal\/faults / { print $$1 }')
@@ -39,18 +35,22 @@ build: ## Build ./bin/postrider, without cgo
 	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/postrider
 
 .PHONY: test
-test: postgres ## Run all tests that are not slow (PACKAGES=./lease/... for some)
-	@export CGO_ENABLED=0; $(call run,-timeout 15m,$(PACKAGES))
+test: postgres ## Run all tests that are not slow, without the fault suite (PACKAGES=./lease/... for some)
+	CGO_ENABLED=0 $(TEST) -timeout 15m $(OTHERS) | $(REPORT)
 
 .PHONY: test/race
 test/race: postgres gcc ## Run the same tests with the race detector
-	@export CGO_ENABLED=1; $(call run,-race -timeout 25m,$(PACKAGES))
+	CGO_ENABLED=1 $(TEST) -race -timeout 25m $(OTHERS) | $(REPORT)
 
 .PHONY: test/slow
 test/slow: postgres ## Run the packages that have slow tests, with those
-	@packages=$$(grep -rl --include='*_test.go' 'slow\.Test(' . | xargs -r -n 1 dirname | sort -u || true); \
+	@packages=$$(grep -rl --include='*_test.go' 'slow\.Test(' . | xargs -r -n 1 dirname | grep -v internal/faults | sort -u || true); \
 	if [ -z "$$packages" ]; then echo "no slow tests"; exit 0; fi; \
-	export POSTRIDER_SLOW=1 CGO_ENABLED=0; $(call run,-timeout 40m,$$packages)
+	POSTRIDER_SLOW=1 CGO_ENABLED=0 $(TEST) -timeout 40m $$packages | $(REPORT)
+
+.PHONY: test/faults
+test/faults: postgres ## Run the fault suite in its short form (SLOW=1: on one broker and on three, and longer)
+	$(if $(SLOW),POSTRIDER_SLOW=1) CGO_ENABLED=0 $(TEST) -timeout 60m ./internal/faults | $(REPORT)
 
 .PHONY: soak
 soak: postgres ## Random faults for DURATION=10m from SEED=1 (MODE=fenced|dedupe NODES=1|3)
@@ -67,6 +67,10 @@ test/containers: postgres ## Run the integration tests on containers (needs a Do
 .PHONY: test/browser
 test/browser: postgres ## Run the monitor's tests in a real browser (needs Chromium)
 	CI_BROWSER=1 CGO_ENABLED=0 $(TEST) -timeout 20m -run Browser ./ui/... | $(REPORT) -least 1
+
+.PHONY: mutants
+mutants: postgres ## Break the product in known ways: some test must notice each (RUN=regexp for some)
+	CGO_ENABLED=0 go run ./internal/testkit/mutants $(if $(RUN),-run '$(RUN)')
 
 .PHONY: lint
 lint: $(GOLANGCI) ## Run golangci-lint at the pinned version

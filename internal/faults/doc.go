@@ -7,8 +7,8 @@
 // batches under ascending epochs, and the tables say the same. Faults come from signals to workers, from
 // killed brokers and databases, from proxies on the links, and from what operators and producers do.
 //
-//	make test                                the short form of every kind that takes some seconds
-//	make test/slow                           all of them, on one broker and on three, and a short soak
+//	make test/faults                         the short form of every kind
+//	make test/faults SLOW=1                  all of them, on one broker and on three, and a short soak
 //	make soak DURATION=10m SEED=1            random faults of all kinds, by turns
 //
 // POSTRIDER_FAULT_DURATION (a Go duration) sets how long random kills go on in the slow tests.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/internal/testkit/clustertest"
+	"github.com/postrider/postrider/internal/testkit/faultproxy"
 	"github.com/postrider/postrider/internal/testkit/slow"
 )
 
@@ -17,7 +18,7 @@ func TestFrozenOwners(t *testing.T) { //nolint:paralleltest // clusters run one 
 	for name, nodes := range topologies() { //nolint:paralleltest // clusters run one at a time
 		t.Run(name, func(t *testing.T) {
 			slow.Test(t)
-			frozenOwners(t, nodes, 6)
+			frozenOwners(t, nodes, 8)
 		})
 	}
 }
@@ -27,20 +28,28 @@ func frozenOwners(t *testing.T, nodes, rounds int) {
 	random := seeded(t, 2)
 	brokers := clustertest.StartBrokers(t, clustertest.BrokerConfig{Nodes: nodes})
 	s := begin(t, setting{
-		Config: clustertest.Config{NATS: brokers.Server, Replicas: nodes, Flags: shortTTL()},
+		Config: clustertest.Config{NATS: brokers.Server, Replicas: nodes, Flags: shortTTL(), Proxied: true},
 		// So busy that a worker is never found idle.
 		Load: clustertest.Load{Writers: 6, Every: time.Millisecond},
 	})
-	done := 0
-	for ; done < rounds || s.counts(t).Fenced == 0 && done < 4*rounds; done++ { // what is in hand is a matter of chance
+	s.passProxies(t)
+	for n := range rounds {
 		last(t.Context(), between(random, 200*time.Millisecond, time.Second))
-		i := random.IntN(len(s.workers))
-		s.freeze(t, i, 2*ttl)
+		if n%2 == 1 {
+			s.freeze(t, random.IntN(len(s.workers)), 2*ttl)
+			s.subscriber.WaitReceived(t, 500)
+			continue
+		}
+		// The other time with statements on their way to the database that arrive when others have taken over.
+		s.Database.HoldPresent(faultproxy.ClientToServer)
+		last(t.Context(), between(random, 100*time.Millisecond, 500*time.Millisecond))
+		s.freeze(t, 0, 2*ttl)
+		s.Database.Release()
 		s.subscriber.WaitReceived(t, 500)
 	}
 	s.WaitShared(t, s.workers...)
 	s.Verify(t)
-	s.report(t, done)
+	s.report(t, rounds)
 	if s.counts(t).Fenced == 0 {
 		t.Error("the database refused nothing: no worker was stopped in its work")
 	}

@@ -145,13 +145,7 @@ func TestBlackholes(t *testing.T) { //nolint:paralleltest // clusters run one at
 func blackholes(t *testing.T, nodes int) {
 	t.Helper()
 	s := linked(t, nodes)
-	// The first worker stays behind the proxies; the others go past them.
-	for _, w := range s.workers[1:] {
-		w.Signal(t, syscall.SIGTERM)
-		w.Exit(t)
-	}
-	s.gone, s.workers = s.workers[1:], append(s.workers[:1], s.StartDirect(t, 2)...)
-	s.WaitShared(t, s.workers...)
+	s.passProxies(t)
 	faults := 0
 	for _, direction := range []faultproxy.Direction{faultproxy.ClientToServer, faultproxy.ServerToClient, faultproxy.Both} {
 		s.Database.Blackhole(direction, true)
@@ -171,6 +165,17 @@ func blackholes(t *testing.T, nodes int) {
 	s.Verify(t)
 	s.wantNothingFailed(t)
 	s.report(t, faults)
+}
+
+// passProxies leaves the first worker behind the proxies and has two others go past them.
+func (s *stage) passProxies(t *testing.T) {
+	t.Helper()
+	for _, w := range s.workers[1:] {
+		w.Signal(t, syscall.SIGTERM)
+		w.Exit(t)
+	}
+	s.gone, s.workers = slices.Clone(s.workers[1:]), append(s.workers[:1:1], s.StartDirect(t, 2)...)
+	s.WaitShared(t, s.workers...)
 }
 
 // Links are slow, narrow, or cut at random.

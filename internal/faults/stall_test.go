@@ -13,6 +13,7 @@ import (
 
 	"github.com/postrider/postrider/internal/ledger"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
+	"github.com/postrider/postrider/internal/testkit/slow"
 	"github.com/postrider/postrider/outbox"
 )
 
@@ -51,6 +52,9 @@ func TestOpenTransactionHoldsOrderBack(t *testing.T) { //nolint:paralleltest // 
 		"prepared, then rollback": {prepare: "PREPARE TRANSACTION '%s'", end: "ROLLBACK PREPARED '%s'"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if !e.commits {
+				slow.Test(t)
+			}
 			seen := &highest{}
 			s := begin(t, setting{Config: clustertest.Config{Flags: shortTTL()}, Observe: seen.note})
 			if e.prepare != "" && s.Count(t, `SELECT current_setting('max_prepared_transactions')::int`) == 0 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/postrider/postrider/internal/testkit/clustertest"
 	"github.com/postrider/postrider/internal/testkit/natstest"
+	"github.com/postrider/postrider/internal/testkit/slow"
 	"github.com/postrider/postrider/outbox"
 )
 
@@ -34,6 +35,9 @@ func TestStreamIsEmptied(t *testing.T) { //nolint:paralleltest // clusters run o
 		"made anew later":   func(t *testing.T, js jetstream.JetStream) { t.Helper(); makeAnew(t, js, ttl) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "made anew at once" {
+				slow.Test(t)
+			}
 			c := clustertest.New(t, clustertest.Config{Flags: shortTTL()})
 			quiet(t, c, 200) // before the load, so that these lie at the stream's beginning
 			s := under(t, c, setting{})
@@ -125,8 +129,13 @@ func (s *stage) wantWorking(t *testing.T) {
 
 // A full stream refuses new messages: delivery waits for room, and nobody is blamed.
 func TestStreamIsFull(t *testing.T) { //nolint:paralleltest // clusters run one at a time
-	for _, nodes := range []int{1, 3} { //nolint:paralleltest // clusters run one at a time
-		t.Run(fmt.Sprintf("R%d", nodes), func(t *testing.T) { fullStream(t, nodes) })
+	for name, nodes := range topologies() { //nolint:paralleltest // clusters run one at a time
+		t.Run(name, func(t *testing.T) {
+			if nodes > 1 {
+				slow.Test(t)
+			}
+			fullStream(t, nodes)
+		})
 	}
 }
 
