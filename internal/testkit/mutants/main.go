@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+)
+
+func main() {
+	only := flag.String("run", "", "try only the mutants whose names match this `regexp`")
+	asJSON := flag.Bool("json", false, "print JSON")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, *only, *asJSON)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, only string, asJSON bool) (err error) {
+	selected, err := choose(catalogue(), only)
+	if err != nil {
+		return err
+	}
+	lab, err := newLab(ctx, ".", os.Stderr)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := lab.close(); err == nil {
+			err = e
+		}
+	}()
+	results, err := lab.tryAll(ctx, selected)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		err = printJSON(os.Stdout, results)
+	} else {
+		err = printTable(os.Stdout, results)
+	}
+	if err != nil {
+		return err
+	}
+	return survivors(results)
+}
+
+// choose returns the mutants whose names match.
+func choose(all []mutant, only string) ([]mutant, error) {
+	pattern, err := regexp.Compile(only)
+	if err != nil {
+		return nil, fmt.Errorf("-run: %w", err)
+	}
+	var selected []mutant
+	for _, m := range all {
+		if pattern.MatchString(m.name) {
+			selected = append(selected, m)
+		}
+	}
+	if len(selected) == 0 {
+		return nil, fmt.Errorf("-run: no mutant has a name that matches %q", only)
+	}
+	return selected, nil
+}

@@ -1,0 +1,75 @@
+package main
+
+const advance = "delivery/sql/advance.sql"
+
+// stress is enough rows for each of these to lose some, every time.
+var stress = command{pkg: "delivery", run: "^TestStrictOrderUnderStress$", env: "POSTRIDER_STRESS_ROWS=4000"}
+
+// missing is what the stress says when rows were passed over: they wait below the cursor for ever.
+const missing = `waited in vain for 0 from SELECT count\(\*\) FROM outbox|rows turned up below the cursor|[1-9][0-9]* lost|[1-9][0-9]* out of order`
+
+// snapshotProof makes the watermark rely on snapshots: what was the highest when the candidate was noted is taken for
+// decided once no transaction below that bound runs any more.
+func snapshotProof(name, breaks, bound string) mutant {
+	return mutant{
+		name: name, breaks: breaks, test: stress, says: missing,
+		edits: []edit{
+			{
+				advance,
+				"SELECT coalesce(array_agg(DISTINCT l.virtualtransaction), '{}') AS holders,",
+				"SELECT ARRAY[" + bound + "::text] AS holders,",
+			},
+			{
+				advance,
+				"coalesce(bool_or(l.pid IS NULL), false) AS prepared",
+				"coalesce(bool_or(false), false) AS prepared",
+			},
+			{
+				advance,
+				"ARRAY(SELECT unnest(s.holders) INTERSECT SELECT unnest(w.holders)) AS still",
+				"ARRAY(SELECT b FROM unnest(s.holders) AS b WHERE pg_snapshot_xmin(pg_current_snapshot()) < b::xid8) AS still",
+			},
+		},
+	}
+}
+
+// watermark is the ways to skip what commits late.
+func watermark() []mutant {
+	return []mutant{
+		{
+			name: "naive-cursor", breaks: "P1: the highest visible sequence is taken for safe", test: stress, says: missing,
+			edits: []edit{{advance, "WHEN p.writers = '{}'  ", "WHEN true              "}},
+		},
+		snapshotProof("snapshot-xmax", "P1: safe when xmin has reached the candidate's xmax", "pg_snapshot_xmax(pg_current_snapshot())"),
+		snapshotProof("snapshot-own-xid", "P1: safe when xmin has passed the reader's own xid", "pg_current_xact_id()"),
+		{
+			name: "rows-before-check", breaks: "P1: rows are read with the look for writers, not after it",
+			test: command{pkg: "delivery", run: "^TestACommitBetweenTwoStepsIsNotPassedOver$"}, says: `stored .*, want `,
+			edits: []edit{
+				{
+					"delivery/relay.go",
+					"\tif r.cfg.Ordering == OrderPartition {\n\t\tw, err := r.store.Advance(ctx)\n",
+					"\tfound, err := r.store.Claim(ctx, asks, limits, r.cfg.Failure)\n\tif err != nil {\n\t\treturn Claim{}, err\n\t}\n" +
+						"\tif r.cfg.Ordering == OrderPartition {\n\t\tw, err := r.store.Advance(ctx)\n",
+				},
+				{
+					"delivery/relay.go",
+					"\t\tlimits.UpTo = w.Safe\n",
+					"\t\tfor i := range found.Batches {\n\t\t\tb := &found.Batches[i]\n" +
+						"\t\t\tb.Messages = slices.DeleteFunc(b.Messages, func(m Message) bool { return m.Sequence > w.Safe })\n\t\t}\n" +
+						"\t\tfound.Batches = slices.DeleteFunc(found.Batches, func(b Batch) bool { return len(b.Messages) == 0 })\n",
+				},
+				{"delivery/relay.go", "\treturn r.store.Claim(ctx, asks, limits, r.cfg.Failure)\n", "\treturn found, nil\n"},
+			},
+		},
+		{
+			name: "prepared-ignored", breaks: "P1: prepared transactions are no writers", test: stress, says: missing,
+			edits: []edit{{advance, "AND l.pid IS DISTINCT FROM pg_backend_pid()", "AND l.pid <> pg_backend_pid()"}},
+		},
+		{
+			name: "cursor-by-stream", breaks: "P1: ordering stream claims above a cursor",
+			test: command{pkg: "delivery", run: "^TestALateCommitIsNotSkipped$"}, says: `waited in vain for 2 from .*'published'`,
+			edits: []edit{{"delivery/cursor.go", "if r.cfg.Ordering == OrderPartition && time.Since(", "if time.Since("}},
+		},
+	}
+}
