@@ -19,7 +19,7 @@ func failure() []mutant {
 		},
 		{
 			name: "ready-passes-parked", breaks: "P2: new rows pass parked ones of their stream",
-			test: command{pkg: "delivery", run: "^TestAMissingEventHoldsUpOnlyItsStream$"}, says: "waited in vain for [0-9] from .*blocked",
+			test: command{pkg: "delivery", run: "^TestNewEventsWaitBehindParkedOnes$"}, says: "event [0-9]+: .*want blocked",
 			edits: []edit{{"delivery/sql/claim_ready.sql", "AND p.global_sequence < o.global_sequence", "AND false"}},
 		},
 		{
@@ -29,7 +29,7 @@ func failure() []mutant {
 		},
 		{
 			name: "parked-out-of-turn", breaks: "P2: a stream's parked rows pass one that is not due",
-			test: command{pkg: "delivery", run: "^TestAScheduledEventWaitsAndKeepsItsStreamsOrder$"}, says: "event [0-9]+: |waited in vain|stored .*, want ",
+			test: command{pkg: "delivery", run: "^TestParkedRowsStopAtTheFirstThatCannotGo$"}, says: "stored .*, want only",
 			edits: []edit{{"delivery/claim.go", "cut[key] = cut[key] || !c.due", "cut[key] = !c.due"}},
 		},
 		{
