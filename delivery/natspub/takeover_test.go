@@ -2,10 +2,12 @@ package natspub_test
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
@@ -41,6 +43,34 @@ func TestATakeoverKnowsWhatIsStoredBehindItsRead(t *testing.T) {
 		}
 		if reads.Load() < 2 {
 			t.Error("the heir did not read again")
+		}
+	})
+}
+
+// A batch that was under way during the takeover is refused when it arrives. The
+// heir's next batch comes behind it: only then nothing can be stored any more.
+func TestABatchThatArrivesAfterTheTakeoverIsRefused(t *testing.T) {
+	t.Parallel()
+	onEachTopology(t, func(t *testing.T, b bundle) {
+		proxy, old := b.behind(t, natspub.FencedConfig{AckTimeout: 200 * time.Millisecond})
+		old.take(t)
+		proxy.Hold(faultproxy.ClientToServer)
+		if o := old.publish(t, message(1, "s", "late")); o[0].Kind != delivery.Unresolved {
+			t.Fatalf("published through a held link: %+v", o[0])
+		}
+		heir := worker{b.fenced(t, b.nc, natspub.FencedConfig{}), leasetest.Held(3, 8)}
+		heir.take(t)
+		heir.publish(t, message(1, "s", "fresh"))
+		proxy.Release()
+		// The old connection's own request comes behind its late bytes.
+		if _, err := old.Take(t.Context(), old.lease); !errors.Is(err, delivery.ErrFenced) {
+			t.Errorf("the old owner's takeover: %v", err)
+		}
+		if o := heir.publish(t, message(2, "s", "fresh")); o[0].Kind != delivery.Published {
+			t.Errorf("the heir's next message: %+v", o[0])
+		}
+		if got := b.events(t); !slices.Equal(got, []string{"1", "2"}) {
+			t.Errorf("stored %v, want each once", got)
 		}
 	})
 }

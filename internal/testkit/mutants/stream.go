@@ -10,7 +10,7 @@ const (
 	step   = "delivery/natspub/step.go"
 
 	takeover  = "TestATakeoverFencesTheOldOwner"
-	lateBytes = "TestLateBytesAreRefusedAfterATakeover"
+	lateBytes = "TestABatchThatArrivesAfterTheTakeoverIsRefused"
 )
 
 // stream is the ways to store what must not be stored, or to forget what is.
@@ -20,7 +20,7 @@ func stream() []mutant {
 	return []mutant{
 		{
 			name: "no-expectation", breaks: "P3, P4: batches expect nothing of the partition's last record",
-			test: fenceTest(lateBytes), says: "stored .*, want 1 once",
+			test: fenceTest(lateBytes), says: "stored .*, want each once",
 			edits: []edit{
 				{step, "\treturn r.control(r.subject, record{\n\t\tKind: kindWatermark", "\tm := r.control(r.subject, record{\n\t\tKind: kindWatermark"},
 				{step, closing, "\t}, r.standing.last)\n\tm.Header.Del(nats.ExpectedLastSubjSeqHdr)\n\treturn m\n}\n\n// The headers of an atomic batch."},
