@@ -22,7 +22,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-const patience = 20 * time.Second
+// patience is how long nothing may happen before a test gives up.
+const patience = 30 * time.Second
 
 // bundle is an outbox with a broker, a worker's leases and a relay between them.
 type bundle struct {
@@ -73,7 +74,7 @@ func (b *bundle) connect(t *testing.T) *nats.Conn {
 
 func (b *bundle) newKeeper(t *testing.T) *lease.Keeper {
 	t.Helper()
-	k, err := lease.NewKeeper(b.leases, uuid.Must(uuid.NewV7()), lease.Config{TTL: time.Minute})
+	k, err := lease.NewKeeper(b.leases, uuid.Must(uuid.NewV7()), lease.Config{TTL: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,16 +202,24 @@ func (b *bundle) state(t *testing.T, sequence int64) state {
 	return s
 }
 
-// until asks the database again and again until the count is as wanted.
+// until asks the database again and again until the count is as wanted. It gives
+// up when the count stands still.
 func (b *bundle) until(t *testing.T, sql string, want int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	got := -1
-	for got != want {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	standstill := time.AfterFunc(patience, func() { cancel(context.DeadlineExceeded) })
+	defer standstill.Stop()
+	last := -1
+	for last != want {
+		var got int
 		if err := b.pool.QueryRow(ctx, sql).Scan(&got); err != nil {
-			t.Fatalf("waited in vain for %d from %s, last was %d: %v", want, sql, got, err)
+			t.Fatalf("waited in vain for %d from %s, last was %d: %v", want, sql, last, err)
 		}
+		if got != last {
+			standstill.Reset(patience)
+		}
+		last = got
 	}
 }
 

@@ -41,8 +41,12 @@ func (w worker) claim(t *testing.T, messages int) delivery.Batch {
 	asks := []delivery.Ask{{Lease: w.lease, After: math.MinInt64, Most: 100}}
 	c, err := w.store.Claim(t.Context(), asks, delivery.Limits{Total: 100, UpTo: math.MaxInt64},
 		delivery.FailurePolicy{Block: delivery.BlockStream, OnDead: delivery.DeadBlock})
-	if err != nil || len(c.Batches) != 1 || len(c.Batches[0].Messages) != messages {
-		t.Fatalf("claimed %+v: %v", c.Batches, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if len(c.Batches) != 1 || len(c.Batches[0].Messages) != messages {
+		t.Fatalf("claimed %+v", c.Batches)
 	}
 	return c.Batches[0]
 }
