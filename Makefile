@@ -69,8 +69,8 @@ test/browser: postgres ## Run the monitor's tests in a real browser (needs Chrom
 	CI_BROWSER=1 CGO_ENABLED=0 $(TEST) -timeout 20m -run Browser ./ui/... | $(REPORT) -least 1
 
 .PHONY: mutants
-mutants: postgres ## Break the product in known ways: some test must notice each (RUN=regexp for some)
-	CGO_ENABLED=0 go run ./internal/testkit/mutants $(if $(RUN),-run '$(RUN)')
+mutants: postgres ## Break the product in known ways: some test must notice each (RUN=regexp for some, STRESS=rows for the watermark's)
+	CGO_ENABLED=0 go run ./internal/testkit/mutants $(if $(RUN),-run '$(RUN)') $(if $(STRESS),-stress $(STRESS))
 
 .PHONY: lint
 lint: $(GOLANGCI) ## Run golangci-lint at the pinned version

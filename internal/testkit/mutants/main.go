@@ -12,10 +12,11 @@ import (
 
 func main() {
 	only := flag.String("run", "", "try only the mutants whose names match this `regexp`")
+	rows := flag.Int("stress", 0, "try the watermark's mutants alone, under the stress of this many `rows` (25000 or more)")
 	asJSON := flag.Bool("json", false, "print JSON")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *only, *asJSON)
+	err := run(ctx, *only, *rows, *asJSON)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
@@ -23,8 +24,12 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, only string, asJSON bool) (err error) {
-	selected, err := choose(catalogue(), only)
+func run(ctx context.Context, only string, rows int, asJSON bool) (err error) {
+	all := catalogue()
+	if rows > 0 {
+		all = underStress(rows)
+	}
+	selected, err := choose(all, only)
 	if err != nil {
 		return err
 	}

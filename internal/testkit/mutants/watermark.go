@@ -1,5 +1,7 @@
 package main
 
+import "fmt"
+
 const advance = "delivery/sql/advance.sql"
 
 // stress is enough rows for each of these to lose some, every time.
@@ -9,10 +11,12 @@ var stress = command{pkg: "delivery", run: "^TestStrictOrderUnderStress$", env: 
 const missing = `waited in vain for 0 from SELECT count\(\*\) FROM outbox|rows turned up below the cursor|[1-9][0-9]* lost|[1-9][0-9]* out of order`
 
 // snapshotProof makes the watermark rely on snapshots: what was the highest when the candidate was noted is taken for
-// decided once no transaction below that bound runs any more.
-func snapshotProof(name, breaks, bound string) mutant {
+// decided once no transaction below that bound runs any more. Unlisted names the writer that it overlooks.
+func snapshotProof(name, breaks, bound, unlisted string) mutant {
 	return mutant{
-		name: name, breaks: breaks, test: stress, says: missing,
+		name: name, breaks: breaks,
+		test: command{pkg: "delivery", run: "^TestTheWatermarkStaysBelowAWriterThatNoSnapshotLists$/^" + unlisted + "$"},
+		says: "the watermark is at [0-9]+ while a writer",
 		edits: []edit{
 			{
 				advance,
@@ -33,6 +37,19 @@ func snapshotProof(name, breaks, bound string) mutant {
 	}
 }
 
+// underStress is the mutants of the watermark's own proof, each before the stress of so many rows.
+func underStress(rows int) []mutant {
+	var all []mutant
+	for _, m := range watermark() {
+		if m.edits[0].file == advance {
+			m.test, m.says = stress, missing
+			m.test.env = fmt.Sprintf("POSTRIDER_STRESS_ROWS=%d", rows)
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
 // watermark is the ways to skip what commits late.
 func watermark() []mutant {
 	return []mutant{
@@ -40,8 +57,10 @@ func watermark() []mutant {
 			name: "naive-cursor", breaks: "P1: the highest visible sequence is taken for safe", test: stress, says: missing,
 			edits: []edit{{advance, "WHEN p.writers = '{}'  ", "WHEN true              "}},
 		},
-		snapshotProof("snapshot-xmax", "P1: safe when xmin has reached the candidate's xmax", "pg_snapshot_xmax(pg_current_snapshot())"),
-		snapshotProof("snapshot-own-xid", "P1: safe when xmin has passed the reader's own xid", "pg_current_xact_id()"),
+		snapshotProof("snapshot-xmax", "P1: safe when xmin has reached the candidate's xmax", "pg_snapshot_xmax(pg_current_snapshot())",
+			"above_the_snapshot"),
+		snapshotProof("snapshot-own-xid", "P1: safe when xmin has passed the reader's own xid", "pg_current_xact_id()",
+			"without_a_transaction_id"),
 		{
 			name: "rows-before-check", breaks: "P1: rows are read with the look for writers, not after it",
 			test: command{pkg: "delivery", run: "^TestACommitBetweenTwoStepsIsNotPassedOver$"}, says: `stored .*, want `,

@@ -1,0 +1,105 @@
+package delivery_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Snapshots do not tell who has drawn a sequence, locks do. In each case a writer
+// holds the lower sequence, a higher one is committed, and no snapshot lists that
+// writer: a rule that relies on snapshots would pass it over.
+func TestTheWatermarkStaysBelowAWriterThatNoSnapshotLists(t *testing.T) { //nolint:paralleltest // counts transactions
+	// A snapshot ends at the last transaction that has completed: one that began
+	// later runs above it.
+	t.Run("above the snapshot", func(t *testing.T) { //nolint:paralleltest // the same
+		b := setup(t, 1)
+		for range 3 {
+			early, late := b.begin(t), b.begin(t)
+			for _, tx := range []pgx.Tx{early, late} {
+				if _, err := tx.Exec(t.Context(), `SELECT pg_current_xact_id()`); err != nil {
+					t.Fatal(err)
+				}
+			}
+			low := appendIn(t, late, "s-late")
+			high := appendIn(t, early, "s-early")
+			if err := early.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			b.wantHeldBelow(t, low)
+			if err := late.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			b.wantSafe(t, high)
+		}
+	})
+	// The sequence is drawn before a trigger runs, the transaction's id is taken
+	// after it.
+	t.Run("without a transaction id", func(t *testing.T) { //nolint:paralleltest // the same
+		b := setup(t, 1)
+		b.exec(t, `CREATE FUNCTION wait_insert() RETURNS trigger LANGUAGE plpgsql AS $$
+			BEGIN IF NEW.stream_id = 's-late' THEN PERFORM pg_advisory_xact_lock(7); END IF; RETURN NEW; END $$`)
+		b.exec(t, `CREATE TRIGGER wait BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION wait_insert()`)
+		for range 3 {
+			gate := b.begin(t)
+			if _, err := gate.Exec(t.Context(), `SELECT pg_advisory_xact_lock(7)`); err != nil {
+				t.Fatal(err)
+			}
+			drawn := make(chan int64, 1)
+			go func() { drawn <- b.append(t, "s-late", `1`) }()
+			b.until(t, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+				AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`, 1)
+			high := b.append(t, "s-early", `2`)
+			b.wantHeldBelow(t, high)
+			if err := gate.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if low := <-drawn; low >= high {
+				t.Fatalf("the writer that waited drew %d, the other one %d", low, high)
+			}
+			b.wantSafe(t, high)
+		}
+	})
+}
+
+func (b *bundle) begin(t *testing.T) pgx.Tx {
+	t.Helper()
+	tx, err := b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
+	return tx
+}
+
+// wantHeldBelow tries several times to move the watermark: it must stay below the
+// sequence.
+func (b *bundle) wantHeldBelow(t *testing.T, sequence int64) {
+	t.Helper()
+	for range 4 {
+		w, err := b.store.Advance(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.Safe >= sequence {
+			t.Fatalf("the watermark is at %d while a writer at or below %d is under way", w.Safe, sequence)
+		}
+	}
+}
+
+// wantSafe moves the watermark, which nobody holds any more.
+func (b *bundle) wantSafe(t *testing.T, sequence int64) {
+	t.Helper()
+	var safe int64
+	for range 2 {
+		w, err := b.store.Advance(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		safe = w.Safe
+	}
+	if safe != sequence {
+		t.Errorf("the watermark is at %d, want %d", safe, sequence)
+	}
+}
