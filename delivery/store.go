@@ -45,7 +45,7 @@ type Store struct {
 	advance, watermark                          string
 	undelivered, unblock, suspect               string
 	heal, regress                               string
-	backlog, throughput                         string
+	backlog, horizon, throughput                string
 }
 
 // Relation names the table or view that holds the events.
@@ -103,6 +103,7 @@ func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*St
 		{&s.heal, "heal"},
 		{&s.regress, "regress"},
 		{&s.backlog, "backlog"},
+		{&s.horizon, "horizon"},
 		{&s.throughput, "throughput"},
 		{&columns, "events_columns"},
 		{&s.retainDeliveries, "retain_deliveries"},

@@ -37,7 +37,9 @@ type cli struct {
 	Import     importCmd     `cmd:"" help:"Append events from files of JSON lines."`
 	Tail       tailCmd       `cmd:"" help:"Subscribe to the events, print or count them, and check their order."`
 	ConfigCmd  configCmd     `cmd:"" name:"config" help:"Show the settings."`
-	Version    versionCmd    `cmd:"" help:"Show the version."`
+
+	Healthcheck healthcheckCmd `cmd:"" help:"Ask a worker's monitor whether it lives; for containers."`
+	Version     versionCmd     `cmd:"" help:"Show the version."`
 }
 
 // session is what every command runs in.

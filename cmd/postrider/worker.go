@@ -98,7 +98,7 @@ func newWorker(ctx context.Context, cfg workerConfig, w *worker) *fx.App {
 			func() *failure { return &failure{} },
 			func() *cluster { return &cluster{} },
 		),
-		fx.Invoke(startWork, startSweeper),
+		fx.Invoke(startWork, startSweeper, registerProbes),
 		fx.StartTimeout(time.Minute),
 		fx.StopTimeout(cfg.stopTimeout()),
 		fx.WithLogger(func() fxevent.Logger {

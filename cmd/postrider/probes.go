@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/internal/buildinfo"
+)
+
+const (
+	// horizonInterval is how long a reading is good for: what it warns of takes
+	// minutes, and each worker is asked by each scraper.
+	horizonInterval = 15 * time.Second
+	horizonTimeout  = 2 * time.Second
+)
+
+// registerProbes exposes what a worker knows of the servers that it works with.
+func registerProbes(registry *prometheus.Registry, nc *nats.Conn, store *delivery.Store) error {
+	for _, c := range []prometheus.Collector{
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "outbox_broker_connected", Help: "1 while this worker is connected to NATS, else 0.",
+		}, func() float64 {
+			if nc.IsConnected() {
+				return 1
+			}
+			return 0
+		}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "outbox_build_info", Help: "Always 1; the label is the worker's version.",
+			ConstLabels: prometheus.Labels{"version": buildinfo.Version()},
+		}, func() float64 { return 1 }),
+		newHorizonCollector(store.Horizon),
+	} {
+		if err := registry.Register(c); err != nil {
+			return fmt.Errorf("metrics: %w", err)
+		}
+	}
+	return nil
+}
+
+// horizonCollector reports what holds vacuum back. Where that cannot be read it
+// reports nothing: a missing series can be alerted on, an old number can't.
+type horizonCollector struct {
+	read              func(context.Context) (delivery.Horizon, error)
+	age, transactions *prometheus.Desc
+
+	mu     sync.Mutex
+	readAt time.Time
+	last   delivery.Horizon
+	err    error
+}
+
+func newHorizonCollector(read func(context.Context) (delivery.Horizon, error)) *horizonCollector {
+	return &horizonCollector{
+		read: read,
+		age: prometheus.NewDesc("outbox_held_xmin_seconds",
+			"Age of the oldest open transaction of the database, which keeps vacuum from removing dead rows.", nil, nil),
+		transactions: prometheus.NewDesc("outbox_held_xmin_transactions",
+			"How many transactions ago the oldest one began that sessions, standbys or replication slots must still see.", nil, nil),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *horizonCollector) Describe(out chan<- *prometheus.Desc) {
+	out <- c.age
+	out <- c.transactions
+}
+
+// Collect implements prometheus.Collector.
+func (c *horizonCollector) Collect(out chan<- prometheus.Metric) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.readAt.IsZero() || time.Since(c.readAt) >= horizonInterval {
+		ctx, cancel := context.WithTimeout(context.Background(), horizonTimeout)
+		defer cancel()
+		c.last, c.err = c.read(ctx)
+		c.readAt = time.Now()
+	}
+	if c.err != nil {
+		return
+	}
+	out <- prometheus.MustNewConstMetric(c.age, prometheus.GaugeValue, c.last.Age.Seconds())
+	out <- prometheus.MustNewConstMetric(c.transactions, prometheus.GaugeValue, float64(c.last.Transactions))
+}

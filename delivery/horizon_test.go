@@ -1,0 +1,88 @@
+package delivery_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/internal/testkit/pgtest"
+)
+
+// An open snapshot moves the horizon back, and its end lets it go on.
+func TestHorizonSeesAnOpenSnapshot(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t, pgtest.Migrated(t, 2))
+	store, err := delivery.NewStore(t.Context(), pool, "public", delivery.Relation{Name: "events"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.WithoutCancel(t.Context())) //nolint:errcheck // ended below
+	if _, err := tx.Exec(t.Context(), `SELECT 1`); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // transactions that the snapshot does not see
+		if _, err := pool.Exec(t.Context(), `SELECT pg_current_xact_id()`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held, err := store.Horizon(t.Context())
+	if err != nil || held.Transactions < 3 || held.Age <= 0 {
+		t.Errorf("with an open snapshot: %+v, %v", held, err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	free, err := store.Horizon(t.Context())
+	if err != nil || free.Age >= held.Age {
+		t.Errorf("after its end: %+v, %v; before %+v", free, err, held)
+	}
+}
+
+func TestHorizonIsHiddenFromARoleThatMayNotKnow(t *testing.T) {
+	t.Parallel()
+	address := pgtest.Migrated(t, 2)
+	owner := pgtest.Pool(t, address)
+	role := pgx.Identifier{"blind_" + strings.ReplaceAll(uuid.NewString(), "-", "")}.Sanitize()
+	for _, sql := range []string{`CREATE ROLE ` + role, `GRANT SELECT ON events TO ` + role} {
+		if _, err := owner.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config, err := pgxpool.ParseConfig(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, `SET ROLE `+role)
+		return err
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		pool.Close()
+		for _, sql := range []string{`DROP OWNED BY ` + role, `DROP ROLE ` + role} {
+			if _, err := owner.Exec(context.Background(), sql); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	store, err := delivery.NewStore(t.Context(), pool, "public", delivery.Relation{Name: "events"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h, err := store.Horizon(t.Context()); !errors.Is(err, delivery.ErrHorizonHidden) {
+		t.Errorf("%+v, %v", h, err)
+	}
+}
