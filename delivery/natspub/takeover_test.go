@@ -52,6 +52,7 @@ func TestATakeoverKnowsWhatIsStoredBehindItsRead(t *testing.T) {
 func TestABatchThatArrivesAfterTheTakeoverIsRefused(t *testing.T) {
 	t.Parallel()
 	onEachTopology(t, func(t *testing.T, b bundle) {
+		t.Helper()
 		proxy, old := b.behind(t, natspub.FencedConfig{AckTimeout: 200 * time.Millisecond})
 		old.take(t)
 		proxy.Hold(faultproxy.ClientToServer)

@@ -3,6 +3,7 @@ package clustertest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"regexp"
 	"strings"
 	"testing"
@@ -49,9 +50,12 @@ func (w *Worker) Ticks(t testing.TB) []Tick {
 	return ticks
 }
 
-// Sum adds up the ticks' counts.
+// Sum adds up the ticks' counts up to now: of a worker that runs it waits for the next line.
 func (w *Worker) Sum(t testing.TB) Tick {
 	t.Helper()
+	if _, err := w.nextTick(t, func(Tick) bool { return true }); err != nil && !errors.Is(err, errEnded) {
+		t.Fatalf("%s: wait for its next line: %v", w.name, err)
+	}
 	var sum Tick
 	for _, tick := range w.Ticks(t) {
 		sum.Published += tick.Published
@@ -68,6 +72,18 @@ func (w *Worker) Sum(t testing.TB) Tick {
 // WaitTick waits for a line from now on that is as wanted.
 func (w *Worker) WaitTick(t testing.TB, what string, wanted func(Tick) bool) Tick {
 	t.Helper()
+	tick, err := w.nextTick(t, wanted)
+	if err != nil {
+		t.Fatalf("%s: wait until %s: %v", w.name, what, err)
+	}
+	return tick
+}
+
+var errEnded = errors.New("the process has ended")
+
+// nextTick waits for a line from now on that is as wanted, or for the worker's end.
+func (w *Worker) nextTick(t testing.TB, wanted func(Tick) bool) (Tick, error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	offset := len(w.stdout.text())
@@ -80,16 +96,16 @@ func (w *Worker) WaitTick(t testing.TB, what string, wanted func(Tick) bool) Tic
 			}
 			var tick Tick
 			if json.Unmarshal([]byte(line), &tick) == nil && wanted(tick) {
-				return tick
+				return tick, nil
 			}
 			offset, text = offset+len(line)+1, rest
 		}
 		select {
 		case <-changed:
 		case <-w.ended:
-			t.Fatalf("%s ended before %s", w.name, what)
+			return Tick{}, errEnded
 		case <-ctx.Done():
-			t.Fatalf("%s: wait until %s: %v", w.name, what, context.Cause(ctx))
+			return Tick{}, context.Cause(ctx)
 		}
 	}
 }
