@@ -17,6 +17,13 @@ TOTALS ?=
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := bin/tools/golangci-lint-$(GOLANGCI_VERSION)
 GOVULNCHECK_VERSION := v1.8.0
+HELM_VERSION := v3.22.0
+HELM := bin/tools/helm-$(HELM_VERSION)
+# Its version is in deploy/tools/go.mod.
+PROMTOOL := bin/tools/promtool
+# What `make image` makes, and the version that its program gives itself.
+IMAGE ?= postrider:devel
+VERSION ?= devel
 
 # -p 2: every package may start servers of its own.
 TEST := go test -json -count=1 -shuffle=on -p 2
@@ -68,6 +75,12 @@ test/containers: postgres ## Run the integration tests on containers (needs a Do
 test/browser: postgres ## Run the monitor's tests in a real browser (needs Chromium)
 	CI_BROWSER=1 CGO_ENABLED=0 $(TEST) -timeout 20m -run Browser ./ui/... | $(REPORT) -least 1
 
+.PHONY: test/deploy
+test/deploy: postgres $(HELM) $(PROMTOOL) ## Check what deploys Postrider: Compose file, Helm chart, unit, roles, alert rules, dashboard
+	@command -v docker-compose >/dev/null || docker compose version >/dev/null 2>&1 || .ci/apt docker-compose
+	POSTRIDER_HELM=$(CURDIR)/$(HELM) POSTRIDER_PROMTOOL=$(CURDIR)/$(PROMTOOL) POSTRIDER_REQUIRE_TOOLS=1 CGO_ENABLED=0 \
+	$(TEST) -timeout 10m ./internal/deployment | $(REPORT) -least 1
+
 .PHONY: mutants
 mutants: postgres ## Break the product in known ways: some test must notice each (RUN=regexp for some, STRESS=rows for the watermark's)
 	CGO_ENABLED=0 go run ./internal/testkit/mutants $(if $(RUN),-run '$(RUN)') $(if $(STRESS),-stress $(STRESS))
@@ -107,6 +120,12 @@ vulnerabilities: ## Look for known vulnerabilities that are reachable from our c
 demo: postgres build ## Import DATA and watch it being delivered (HEADLESS=1 ends when all of it is)
 	./bin/postrider dev --import $(DATA) $(if $(HEADLESS),--exit-when-drained)
 
+.PHONY: image
+image: ## Build the container image IMAGE=postrider:devel around a program built here (VERSION=v1.2.3)
+	VERSION=$(VERSION) deploy/docker/prebuilt.sh
+	docker build --quiet --target prebuilt --file deploy/docker/Dockerfile --tag $(IMAGE) --build-arg VERSION=$(VERSION) \
+		--build-arg REVISION=$$(git rev-parse HEAD 2>/dev/null || echo unknown) .
+
 .PHONY: clean
 clean: ## Remove what was built
 	rm -rf bin
@@ -129,3 +148,14 @@ $(GOLANGCI):
 		GOFLAGS= GOBIN=$(CURDIR)/bin/tools go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION); \
 		mv bin/tools/golangci-lint $@; \
 	fi
+
+$(HELM):
+	@mkdir -p bin/tools
+	GOFLAGS= GOBIN=$(CURDIR)/bin/tools CGO_ENABLED=0 go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
+	@mv bin/tools/helm $@
+
+# promtool cannot be installed by version: its go.mod replaces modules. Its service discoveries are left out.
+$(PROMTOOL): deploy/tools/go.mod deploy/tools/go.sum
+	@mkdir -p bin/tools
+	GOFLAGS= GOWORK=off CGO_ENABLED=0 go -C deploy/tools build -trimpath -tags remove_all_sd -o $(CURDIR)/$@ \
+		github.com/prometheus/prometheus/cmd/promtool
