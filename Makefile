@@ -75,9 +75,12 @@ test/containers: postgres ## Run the integration tests on containers (needs a Do
 test/browser: postgres ## Run the monitor's tests in a real browser (needs Chromium)
 	CI_BROWSER=1 CGO_ENABLED=0 $(TEST) -timeout 20m -run Browser ./ui/... | $(REPORT) -least 1
 
+# Packages that hold tests alone of what is in deploy/. Tests that need a tool which is missing are skipped elsewhere.
 .PHONY: test/deploy
 test/deploy: postgres $(HELM) $(PROMTOOL) ## Check what deploys Postrider: Compose file, Helm chart, unit, roles, alert rules, dashboard
 	@command -v docker-compose >/dev/null || docker compose version >/dev/null 2>&1 || .ci/apt docker-compose
+	@command -v pgbouncer >/dev/null || test -x /usr/sbin/pgbouncer || .ci/apt pgbouncer
+	@command -v systemd-analyze >/dev/null || .ci/apt systemd
 	POSTRIDER_HELM=$(CURDIR)/$(HELM) POSTRIDER_PROMTOOL=$(CURDIR)/$(PROMTOOL) POSTRIDER_REQUIRE_TOOLS=1 CGO_ENABLED=0 \
 	$(TEST) -timeout 10m ./internal/deployment | $(REPORT) -least 1
 
@@ -154,8 +157,8 @@ $(HELM):
 	GOFLAGS= GOBIN=$(CURDIR)/bin/tools CGO_ENABLED=0 go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
 	@mv bin/tools/helm $@
 
-# promtool cannot be installed by version: its go.mod replaces modules. Its service discoveries are left out.
+# promtool cannot be installed by version: its go.mod replaces modules. Of its service discoveries DNS alone is left in.
 $(PROMTOOL): deploy/tools/go.mod deploy/tools/go.sum
 	@mkdir -p bin/tools
-	GOFLAGS= GOWORK=off CGO_ENABLED=0 go -C deploy/tools build -trimpath -tags remove_all_sd -o $(CURDIR)/$@ \
+	GOFLAGS= GOWORK=off CGO_ENABLED=0 go -C deploy/tools build -trimpath -tags remove_all_sd,enable_dns_sd -o $(CURDIR)/$@ \
 		github.com/prometheus/prometheus/cmd/promtool

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Builds the two images that the containers backend of the integration tests runs, without a registry:
+# Builds the images that the integration tests run on containers, without a registry:
 #   postrider-test/postgres   the PostgreSQL server that is installed on this machine, with the libraries it needs
 #   postrider-test/nats       nats-server at the version in go.mod, built statically
-# Needs: a Docker engine, Go, tar, ldd, the PostgreSQL server binaries. Needs no root of its own.
+#   postrider-test/postrider  the released image, around a program that is built here
+# Needs: a Docker engine, Go, make, tar, ldd, the PostgreSQL server binaries. Needs no root of its own.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -95,6 +96,12 @@ build_nats() {
     "USER $uid" 'ENTRYPOINT ["/usr/bin/nats-server"]' 'CMD ["-js", "-sd", "/data"]'
 }
 
+build_postrider() {
+  (cd "$repository" && make --silent image IMAGE=postrider-test/postrider:latest VERSION=test >/dev/null)
+  echo "built postrider-test/postrider:latest"
+}
+
 docker version >/dev/null 2>&1 || fail "no Docker engine answers"
 build_postgres
 build_nats
+build_postrider

@@ -1,0 +1,77 @@
+{{- define "postrider.environment" -}}
+- name: POSTRIDER_DATABASE_URL
+  valueFrom: {secretKeyRef: {name: {{ .Values.database.existingSecret }}, key: {{ .Values.database.key }}}}
+- {name: POSTRIDER_SCHEMA, value: {{ .Values.database.schema | quote }}}
+{{- if .Values.nats.existingSecret }}
+- name: POSTRIDER_NATS_URL
+  valueFrom: {secretKeyRef: {name: {{ .Values.nats.existingSecret }}, key: {{ .Values.nats.key }}}}
+{{- else }}
+- {name: POSTRIDER_NATS_URL, value: {{ .Values.nats.url | quote }}}
+{{- end }}
+{{- if .Values.nats.credsSecret }}
+- {name: POSTRIDER_NATS_CREDS, value: /run/postrider/nats.creds}
+{{- end }}
+{{- if .Values.nats.caSecret }}
+- {name: POSTRIDER_NATS_CA, value: /run/postrider/nats-ca.crt}
+{{- end }}
+- {name: POSTRIDER_DRAIN_TIMEOUT, value: {{ printf "%ds" (int .Values.drainTimeoutSeconds) | quote }}}
+{{- with .Values.monitor }}
+{{- if .enabled }}
+- {name: POSTRIDER_HTTP_ADDR, value: ":8080"}
+{{- if .usersKey }}
+- {name: POSTRIDER_HTTP_AUTH_FILE, value: /run/postrider/users}
+{{- end }}
+{{- if .tokenKey }}
+- name: POSTRIDER_HTTP_TOKEN
+  valueFrom: {secretKeyRef: {name: {{ .existingSecret }}, key: {{ .tokenKey }}}}
+{{- end }}
+{{- if .hosts }}
+# Prometheus comes by the pod's address.
+- name: POD_IP
+  valueFrom: {fieldRef: {fieldPath: status.podIP}}
+- {name: POSTRIDER_HTTP_HOST, value: {{ printf "%s,$(POD_IP)" (join "," .hosts) | quote }}}
+{{- end }}
+{{- with .basePath }}
+- {name: POSTRIDER_HTTP_BASE_PATH, value: {{ . | quote }}}
+{{- end }}
+{{- else }}
+- {name: POSTRIDER_HTTP_ADDR, value: "127.0.0.1:8080"}
+{{- end }}
+{{- if .readOnly }}
+- {name: POSTRIDER_HTTP_READ_ONLY, value: "true"}
+{{- end }}
+{{- with .environment }}
+- {name: POSTRIDER_HTTP_ENVIRONMENT, value: {{ . | quote }}}
+{{- end }}
+{{- end }}
+{{- range $name, $value := .Values.settings }}
+- {name: {{ printf "POSTRIDER_%s" ($name | upper | replace "-" "_") }}, value: {{ include "postrider.setting" $value | quote }}}
+{{- end }}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* A setting as the environment has it. Large whole numbers must not become 1e+06. */}}
+{{- define "postrider.setting" -}}
+{{- if kindIs "slice" . }}{{ join "," . }}
+{{- else if and (kindIs "float64" .) (eq (floor .) .) }}{{ int64 . }}
+{{- else }}{{ . }}{{ end }}
+{{- end }}
+
+{{- define "postrider.files" -}}
+{{- $files := list }}
+{{- if and .Values.monitor.enabled .Values.monitor.usersKey }}
+{{- $files = append $files (dict "name" .Values.monitor.existingSecret "key" .Values.monitor.usersKey "path" "users") }}
+{{- end }}
+{{- if .Values.nats.credsSecret }}
+{{- $files = append $files (dict "name" .Values.nats.credsSecret "key" .Values.nats.credsKey "path" "nats.creds") }}
+{{- end }}
+{{- if .Values.nats.caSecret }}
+{{- $files = append $files (dict "name" .Values.nats.caSecret "key" .Values.nats.caKey "path" "nats-ca.crt") }}
+{{- end }}
+{{- if not $files }}[]{{ end }}
+{{- range $files }}
+- secret: {name: {{ .name }}, items: [{key: {{ .key | quote }}, path: {{ .path }}}]}
+{{- end }}
+{{- end }}

@@ -1,0 +1,99 @@
+-- Roles with the least rights that do their work. Run it in the outbox's database before the first `postrider migrate up`,
+-- which makes the roles, and again after every one, which gives them their rights on the tables:
+--
+--   psql -v ON_ERROR_STOP=1 -f roles.sql
+--   psql -v ON_ERROR_STOP=1 -c "SET postrider.schema = 'shop'" -f roles.sql      tables in another schema than public
+--
+-- The first time it wants a superuser, or a role with CREATEROLE that owns the database; later the migrator will do.
+-- Repeating it is harmless: what these roles hold on the outbox's tables is taken away and given anew.
+--
+--   postrider_migrator   owns the tables: postrider migrate, partitions resize, partitions sync
+--   postrider_producer   appends events through the functions, and can neither read nor write a table
+--   postrider_worker     postrider run; reads events and never writes them
+--   postrider_monitor    postrider status, workers, partitions list: reads everything but the events
+--   postrider_operator   postrider messages, dead, partitions pause and resume; reads no payload
+--
+-- None of them can log in. Either let them, ALTER ROLE postrider_worker LOGIN PASSWORD '…', or grant them to logins of
+-- your own, GRANT postrider_worker TO shop_relay. Who migrates must be postrider_migrator itself, so that one role owns
+-- all tables: ALTER ROLE shop_deploy SET role = 'postrider_migrator' does that for a login of yours.
+--
+-- Where the outbox's monitor, which is part of each worker, shall show messages and act on them, the worker's login
+-- needs postrider_operator besides postrider_worker.
+
+DO $$
+DECLARE
+    target constant text := coalesce(nullif(current_setting('postrider.schema', true), ''), 'public');
+    name text;
+BEGIN
+    FOREACH name IN ARRAY ARRAY['migrator', 'producer', 'worker', 'monitor', 'operator'] LOOP
+        name := 'postrider_' || name;
+        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) THEN
+            EXECUTE format('CREATE ROLE %I NOLOGIN', name);
+        END IF;
+    END LOOP;
+    IF to_regnamespace(quote_ident(target)) IS NULL THEN
+        EXECUTE format('CREATE SCHEMA %I', target);
+    END IF;
+    EXECUTE format('GRANT USAGE, CREATE ON SCHEMA %I TO postrider_migrator', target);
+    EXECUTE format('GRANT USAGE ON SCHEMA %I TO postrider_producer, postrider_worker, postrider_monitor, postrider_operator', target);
+    -- Names the transaction that holds back the order or vacuum. Everything else works without it.
+    BEGIN
+        GRANT pg_read_all_stats TO postrider_worker, postrider_monitor, postrider_operator;
+    EXCEPTION WHEN insufficient_privilege THEN
+        IF NOT pg_has_role('postrider_worker', 'pg_read_all_stats', 'USAGE') THEN
+            RAISE WARNING 'pg_read_all_stats was not granted: stalls will show process ids only, and outbox_held_xmin_* nothing';
+        END IF;
+    END;
+END $$;
+
+DO $$
+DECLARE
+    target constant text := coalesce(nullif(current_setting('postrider.schema', true), ''), 'public');
+    read_tables constant text := 'outbox, outbox_ready, outbox_parked, outbox_messages, outbox_deliveries, outbox_partitions, '
+        'outbox_workers, outbox_throughput, outbox_audit, outbox_settings, outbox_watermark, outbox_schema_version';
+    path constant text := current_setting('search_path');
+    one record;
+    statement text;
+BEGIN
+    IF to_regclass(format('%I.outbox_settings', target)) IS NULL THEN
+        RAISE NOTICE 'schema % holds no outbox yet: run this again after `postrider migrate up`', target;
+        RETURN;
+    END IF;
+    PERFORM set_config('search_path', format('%I, pg_temp', target), true);
+
+    FOR one IN SELECT c.oid::regclass AS name FROM pg_class AS c
+                WHERE c.relnamespace = to_regnamespace(quote_ident(target)) AND c.relkind IN ('r', 'p', 'v')
+                  AND (c.relname = 'events' OR c.relname LIKE 'outbox\_%' OR c.relname = 'outbox') LOOP
+        EXECUTE format('REVOKE ALL ON %s FROM postrider_producer, postrider_worker, postrider_monitor, postrider_operator', one.name);
+    END LOOP;
+
+    FOREACH statement IN ARRAY ARRAY[
+        'GRANT EXECUTE ON FUNCTION outbox_append, outbox_append_bytes, outbox_append_batch TO postrider_producer',
+
+        'GRANT SELECT ON events, outbox_settings, outbox_schema_version TO postrider_worker',
+        'GRANT UPDATE (generation, regressed) ON outbox_settings TO postrider_worker',
+        'GRANT SELECT, INSERT, UPDATE, DELETE ON outbox, outbox_ready, outbox_parked, outbox_deliveries,
+               outbox_workers, outbox_throughput TO postrider_worker',
+        'GRANT SELECT, UPDATE ON outbox_partitions, outbox_watermark TO postrider_worker',
+        'GRANT SELECT, DELETE ON outbox_dedupe_keys TO postrider_worker',
+        'GRANT INSERT ON outbox_audit TO postrider_worker',
+
+        'GRANT SELECT ON ' || read_tables || ' TO postrider_monitor, postrider_operator',
+        'GRANT SELECT (sequence) ON events TO postrider_monitor',
+
+        'GRANT SELECT (sequence, event_id, stream_id, stream_version, event_type, topic, tenant_id,
+               metadata, audit_only, occurred_at, recorded_at) ON events TO postrider_operator',
+        'GRANT UPDATE, DELETE ON outbox TO postrider_operator',
+        'GRANT INSERT ON outbox_deliveries, outbox_audit TO postrider_operator',
+        'GRANT INSERT, UPDATE ON outbox_throughput TO postrider_operator',
+        'GRANT UPDATE (paused_at, updated_at) ON outbox_partitions TO postrider_operator'
+    ] LOOP
+        EXECUTE statement;
+    END LOOP;
+
+    -- Of later migrations.
+    IF EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'outbox_workers'::regclass AND attname = 'drain_requested_at') THEN
+        GRANT UPDATE (drain_requested_at) ON outbox_workers TO postrider_operator;
+    END IF;
+    PERFORM set_config('search_path', path, true);
+END $$;

@@ -1,0 +1,209 @@
+package deployment_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const composeFolder = "deploy/compose"
+
+type compose struct {
+	Services map[string]composeService
+	Secrets  map[string]struct{ File string }
+	Volumes  map[string]any
+}
+
+type composeService struct {
+	Image       string
+	Build       struct{ Context, Dockerfile, Target string }
+	Entrypoint  []string
+	Command     []string
+	Environment map[string]string
+	Secrets     []string
+	Volumes     []string
+	Ports       []string
+	ReadOnly    bool     `yaml:"read_only"`
+	CapDrop     []string `yaml:"cap_drop"`
+	SecurityOpt []string `yaml:"security_opt"`
+	GracePeriod string   `yaml:"stop_grace_period"`
+	Restart     string
+	Healthcheck map[string]any
+	DependsOn   yaml.Node `yaml:"depends_on"`
+}
+
+func readCompose(t *testing.T) compose {
+	t.Helper()
+	var c compose
+	if err := yaml.Unmarshal([]byte(read(t, composeFolder+"/compose.yaml")), &c); err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Services) < 9 {
+		t.Fatalf("the Compose file has %d services", len(c.Services))
+	}
+	return c
+}
+
+// Everything that Compose is told to set is a setting of the program, workers can be of any number, and each keeps its budget.
+func TestComposeRunsTheProgram(t *testing.T) { //nolint:paralleltest // processes run one at a time
+	variables, _ := settings(t)
+	c := readCompose(t)
+	for _, name := range []string{"worker", "migrate"} {
+		s := c.Services[name]
+		for variable := range s.Environment {
+			if !variables[variable] && variable != "PGPASSFILE" {
+				t.Errorf("%s: the program does not know %s", name, variable)
+			}
+		}
+		if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Equal(s.SecurityOpt, []string{"no-new-privileges:true"}) {
+			t.Errorf("%s is not confined", name)
+		}
+		if strings.Contains(s.Environment["POSTRIDER_DATABASE_URL"], ":secret") || s.Environment["PGPASSFILE"] == "" {
+			t.Errorf("%s: the password of the database is no secret", name)
+		}
+		dockerfile := filepath.Join(composeFolder, s.Build.Context, s.Build.Dockerfile)
+		if text := read(t, dockerfile); !strings.Contains(text, " AS "+s.Build.Target+"\n") {
+			t.Errorf("%s: %s has no stage %s", name, dockerfile, s.Build.Target)
+		}
+		// `--help` ends the parser once it has understood the command.
+		mustPostrider(t, nil, append(s.Command, "--help")...)
+	}
+	worker := c.Services["worker"]
+	grace, err := time.ParseDuration(worker.GracePeriod)
+	if err != nil {
+		t.Fatalf("stop_grace_period of the worker: %v", err)
+	}
+	checkBudget(t, "compose.yaml", worker.Environment["POSTRIDER_DRAIN_TIMEOUT"], 0, int(grace.Seconds()))
+	if !slices.Equal(worker.Ports, []string{"127.0.0.1::8080"}) {
+		t.Errorf("ports of the worker: %v; a fixed one admits a single worker", worker.Ports)
+	}
+	if worker.Environment["POSTRIDER_HTTP_AUTH_FILE"] != "/run/secrets/monitor_users" || !slices.Contains(worker.Secrets, "monitor_users") {
+		t.Error("the monitor's credentials are no secret")
+	}
+}
+
+// Every file that is mounted is there, every secret is made by secrets.sh, and nothing is open beyond this machine.
+func TestComposeIsComplete(t *testing.T) {
+	t.Parallel()
+	c := readCompose(t)
+	folder := filepath.Join(t.TempDir(), "secrets")
+	for range 2 { // what is there is kept
+		if _, stderr, err := execute(t, filepath.Join(root, composeFolder), "./secrets.sh", folder); err != nil {
+			t.Fatalf("secrets.sh: %v\n%s", err, stderr)
+		}
+	}
+	for name, s := range c.Secrets {
+		info, err := os.Stat(filepath.Join(folder, filepath.Base(s.File)))
+		if err != nil || info.Size() < 40 || info.Mode().Perm() != 0o644 {
+			t.Errorf("secrets.sh does not make %s: %v", name, err)
+		}
+	}
+	for name, s := range c.Services {
+		for _, secret := range s.Secrets {
+			if c.Secrets[secret].File == "" {
+				t.Errorf("%s: there is no secret %s", name, secret)
+			}
+		}
+		for _, volume := range s.Volumes {
+			source, _, _ := strings.Cut(volume, ":")
+			if _, named := c.Volumes[source]; named {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(root, composeFolder, source)); err != nil {
+				t.Errorf("%s mounts %s: %v", name, source, err)
+			}
+		}
+		for _, port := range s.Ports {
+			if !strings.HasPrefix(port, "127.0.0.1:") {
+				t.Errorf("%s is open to other machines at %s", name, port)
+			}
+		}
+	}
+	password, err := os.ReadFile(filepath.Join(folder, "prometheus_password"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	users, err := os.ReadFile(filepath.Join(folder, "monitor_users"))
+	if err != nil || !strings.Contains(string(users), "\nprometheus:"+string(password)+"\n") {
+		t.Errorf("Prometheus has another password than the monitor knows: %v", err)
+	}
+}
+
+// Prometheus finds every worker, loads the alerts and shows its credentials; Grafana has the dashboard and its data source.
+func TestComposeObserves(t *testing.T) {
+	t.Parallel()
+	c := readCompose(t)
+	var prometheus struct {
+		Global        map[string]string
+		RuleFiles     []string `yaml:"rule_files"`
+		ScrapeConfigs []struct {
+			JobName   string `yaml:"job_name"`
+			BasicAuth struct {
+				Username     string
+				PasswordFile string `yaml:"password_file"`
+			} `yaml:"basic_auth"`
+			DNS []struct {
+				Names    []string
+				Type     string
+				Port     int
+				Interval string `yaml:"refresh_interval"`
+			} `yaml:"dns_sd_configs"`
+		} `yaml:"scrape_configs"`
+	}
+	readYAML(t, composeFolder+"/prometheus.yaml", &prometheus)
+	if !mounts(c.Services["prometheus"], prometheus.RuleFiles[0], "alerts.yaml") {
+		t.Errorf("Prometheus loads %v, which is not mounted", prometheus.RuleFiles)
+	}
+	scrape := prometheus.ScrapeConfigs[0]
+	if !reflect.DeepEqual(scrape.DNS[0].Names, []string{"worker"}) || scrape.DNS[0].Port != 8080 || scrape.DNS[0].Type != "A" {
+		t.Errorf("Prometheus looks for workers at %+v", scrape.DNS)
+	}
+	if scrape.BasicAuth.Username != "prometheus" || scrape.BasicAuth.PasswordFile != "/run/secrets/prometheus_password" {
+		t.Errorf("Prometheus logs in with %+v", scrape.BasicAuth)
+	}
+	dashboards := regexp.MustCompile(`path: (\S+?)}`).FindStringSubmatch(read(t, composeFolder+"/grafana/dashboards.yaml"))
+	if dashboards == nil || !mounts(c.Services["grafana"], dashboards[1]+"/dashboard.json", "dashboard.json") {
+		t.Errorf("Grafana looks for dashboards in %v", dashboards)
+	}
+	if !strings.Contains(read(t, composeFolder+"/grafana/datasources.yaml"), "http://prometheus:9090") {
+		t.Error("Grafana does not know Prometheus")
+	}
+	promtool := tool(t, "promtool", "POSTRIDER_PROMTOOL")
+	stdout, stderr, err := execute(t, filepath.Join(root, composeFolder), promtool, "check", "config", "--syntax-only", "prometheus.yaml")
+	if err != nil {
+		t.Errorf("promtool: %v\n%s%s", err, stdout, stderr)
+	}
+}
+
+// mounts tells whether a file of the repository with this name is at that place in the container.
+func mounts(s composeService, place, name string) bool {
+	return slices.ContainsFunc(s.Volumes, func(volume string) bool {
+		parts := strings.Split(volume, ":")
+		return len(parts) > 1 && parts[1] == place && filepath.Base(parts[0]) == name
+	})
+}
+
+// Compose itself understands the file: the plugin where it is, else the program of before, which Debian has.
+func TestComposeUnderstandsTheFile(t *testing.T) {
+	t.Parallel()
+	command := []string{"docker", "compose"}
+	if exec.CommandContext(t.Context(), "docker", "compose", "version").Run() != nil {
+		command = []string{tool(t, "docker-compose", "POSTRIDER_COMPOSE")}
+	}
+	stdout, stderr, err := execute(t, filepath.Join(root, composeFolder), command[0], append(command[1:], "--file=compose.yaml", "config")...)
+	if err != nil {
+		t.Fatalf("%v config: %v\n%s", command, err, stderr)
+	}
+	var c struct{ Services map[string]any }
+	if err := yaml.Unmarshal([]byte(stdout), &c); err != nil || len(c.Services) != len(readCompose(t).Services) {
+		t.Errorf("it understands %d services: %v", len(c.Services), err)
+	}
+}

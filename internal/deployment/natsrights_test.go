@@ -1,0 +1,195 @@
+package deployment_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/internal/testkit/clustertest"
+	"github.com/postrider/postrider/internal/testkit/natstest"
+	"github.com/postrider/postrider/outbox"
+)
+
+const permissions = "deploy/nats/permissions.conf"
+
+// restricted is a NATS server with the users of permissions.conf, the stream, and its durable consumer.
+type restricted struct {
+	url string
+	js  jetstream.JetStream // of the admin
+}
+
+func newRestricted(t *testing.T, change func(*server.Permissions)) restricted {
+	t.Helper()
+	for _, name := range []string{"RELAY", "PRODUCER", "READER", "ADMIN"} {
+		t.Setenv(name+"_PASSWORD", "secret")
+	}
+	options, err := server.ProcessConfigFile(filepath.Join(root, permissions))
+	if err != nil {
+		t.Fatal(err)
+	}
+	options.Host, options.Port, options.NoSigs, options.NoLog = "127.0.0.1", server.RANDOM_PORT, true, true
+	options.JetStream, options.StoreDir = true, t.TempDir()
+	for _, u := range options.Users {
+		if u.Username == "relay" && change != nil {
+			change(u.Permissions)
+		}
+	}
+	s, err := server.NewServer(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(10 * time.Second) {
+		t.Fatal("the NATS server does not start")
+	}
+	r := restricted{url: s.ClientURL()}
+	if r.js, err = jetstream.New(r.connect(t, "admin")); err != nil {
+		t.Fatal(err)
+	}
+	stream, err := r.js.CreateStream(t.Context(), natstest.StreamConfig(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "reader", FilterSubject: "events.>"}); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r restricted) as(user string) string {
+	return strings.Replace(r.url, "nats://", "nats://"+user+":secret@", 1)
+}
+
+func (r restricted) connect(t *testing.T, user string) *nats.Conn {
+	t.Helper()
+	nc, err := nats.Connect(r.as(user), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		t.Errorf("%s: %v", user, err)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// The rights suffice in both modes: workers take over from each other, ring, publish; a producer rings; a consumer reads.
+func TestRightsInNATSSuffice(t *testing.T) { //nolint:paralleltest // clusters run one at a time
+	for mode, change := range map[string]func(*server.Permissions){ //nolint:paralleltest // one at a time
+		"fenced": nil,
+		"dedupe": func(p *server.Permissions) { without(p, "outbox.fence.>"); without(p, "$JS.API.STREAM.MSG.GET.EVENTS") },
+	} {
+		t.Run(mode, func(t *testing.T) {
+			r := newRestricted(t, change)
+			c := clustertest.New(t, clustertest.Config{Partitions: 4, NATS: natstest.Attach(r.as("admin")), NoStream: true})
+			environment := []string{"DATABASE_URL=" + c.DatabaseURL, "NATS_URL=" + r.as("relay"), "POSTRIDER_PUBLISH_MODE=" + mode}
+			first := clustertest.Launch(t, "first", environment, "run", "--http-addr=127.0.0.1:0")
+			c.Backlog(t, 50)
+			c.WaitDrained(t)
+			second := clustertest.Launch(t, "second", environment, "run", "--http-addr=127.0.0.1:0")
+			second.WaitLog(t, "msg=monitor")
+			first.Signal(t, syscall.SIGTERM)
+			if status := first.Exit(t); status != 0 {
+				t.Errorf("the first worker ended with %d", status)
+			}
+			c.Backlog(t, 50)
+			producer := r.connect(t, "producer")
+			if err := producer.Publish(outbox.BellSubject("public"), nil); err != nil {
+				t.Error(err)
+			}
+			if err := producer.FlushTimeout(clustertest.Patience); err != nil {
+				t.Error(err)
+			}
+			c.WaitDrained(t)
+			if n := r.read(t, 100); n != 100 {
+				t.Errorf("the consumer received %d messages, want 100", n)
+			}
+			for _, p := range []*clustertest.Process{first, second} {
+				if strings.Contains(p.Stderr(), "Permissions Violation") || strings.Contains(p.Stderr(), "level=ERROR") {
+					t.Errorf("a right is missing: %s", p.Stderr())
+				}
+			}
+		})
+	}
+}
+
+// read receives and acknowledges messages as the user reader.
+func (r restricted) read(t *testing.T, want int) int {
+	t.Helper()
+	js, err := jetstream.New(r.connect(t, "reader"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	consumer, err := js.Consumer(t.Context(), natstest.StreamName, "reader")
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages, err := consumer.Fetch(want, jetstream.FetchMaxWait(10*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	received := 0
+	for m := range messages.Messages() {
+		if err := m.DoubleAck(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		received++
+	}
+	return received
+}
+
+func without(p *server.Permissions, subject string) {
+	for _, part := range []*server.SubjectPermission{p.Publish, p.Subscribe} {
+		part.Allow = slices.DeleteFunc(part.Allow, func(s string) bool { return s == subject })
+	}
+}
+
+// Each right is needed: without it a worker in mode fenced is refused something.
+func TestEachRightInNATSIsNeeded(t *testing.T) { //nolint:paralleltest // clusters run one at a time
+	for _, c := range []struct{ name, subject string }{ //nolint:paralleltest // one at a time
+		{"events", "events.>"},
+		{"fence", "outbox.fence.>"},
+		{"bell", "outbox.bell.>"},
+		{"info", "$JS.API.STREAM.INFO.EVENTS"},
+		{"get", "$JS.API.STREAM.MSG.GET.EVENTS"},
+		{"inbox", "_INBOX.>"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRestricted(t, func(p *server.Permissions) { without(p, c.subject) })
+			cluster := clustertest.New(t, clustertest.Config{Partitions: 4, NATS: natstest.Attach(r.as("admin")), NoStream: true})
+			cluster.Backlog(t, 5)
+			worker := clustertest.Launch(t, "worker", []string{"DATABASE_URL=" + cluster.DatabaseURL, "NATS_URL=" + r.as("relay")},
+				"run", "--http-addr=off", "--ack-timeout=500ms")
+			clustertest.Until(t, "a right is missed", func(context.Context) (bool, error) {
+				return strings.Contains(strings.ToLower(worker.Stderr()), "permissions violation"), nil
+			}, worker.Stderr)
+		})
+	}
+}
+
+// The documents list the same subjects.
+func TestDocumentedRightsInNATS(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(root, permissions))
+	if err != nil {
+		t.Fatal(err)
+	}
+	section := read(t, "docs/configuration.md")
+	section = section[strings.Index(section, "## Rights in NATS"):strings.Index(section, "## Rights in PostgreSQL")]
+	relay, _, _ := strings.Cut(string(text), "user: producer")
+	for _, quoted := range regexp.MustCompile(`"([^"]+)"`).FindAllStringSubmatch(relay, -1) {
+		if !strings.Contains(section, quoted[1]) {
+			t.Errorf("docs/configuration.md does not list %s", quoted[1])
+		}
+	}
+}

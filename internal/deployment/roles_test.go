@@ -1,0 +1,279 @@
+package deployment_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/postrider/postrider/internal/localpg"
+	"github.com/postrider/postrider/internal/testkit/clustertest"
+	"github.com/postrider/postrider/internal/testkit/natstest"
+	"github.com/postrider/postrider/internal/testkit/pgtest"
+)
+
+// roles are a server whose only roles, besides its superuser, are those of deploy/sql/roles.sql.
+type roles struct{ superuser, schema string }
+
+func newRoles(t *testing.T, schema string) roles {
+	t.Helper()
+	r := roles{superuser: pgtest.Server(t, localpg.Config{}).URL(), schema: schema}
+	r.script(t)
+	for _, name := range []string{"migrator", "producer", "worker", "monitor", "operator"} {
+		mustStatement(t, r.superuser, fmt.Sprintf(`ALTER ROLE postrider_%s LOGIN PASSWORD 'secret'`, name))
+	}
+	mustPostrider(t, r.environment(t, "migrator"), "migrate", "up", "--partitions=4")
+	r.script(t)
+	r.script(t) // repeating it changes nothing
+	return r
+}
+
+func (r roles) script(t *testing.T) {
+	t.Helper()
+	mustStatement(t, r.superuser, fmt.Sprintf("SET postrider.schema = '%s';", r.schema)+read(t, "deploy/sql/roles.sql"))
+}
+
+// url is the database as this role sees it.
+func (r roles) url(t *testing.T, role string) string {
+	t.Helper()
+	address, err := url.Parse(r.superuser)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address.User = url.UserPassword("postrider_"+role, "secret")
+	return address.String()
+}
+
+func (r roles) environment(t *testing.T, role string) []string {
+	t.Helper()
+	return []string{"DATABASE_URL=" + r.url(t, role), "POSTRIDER_SCHEMA=" + r.schema}
+}
+
+// Each role does its work with the real program.
+func TestRolesSuffice(t *testing.T) { //nolint:paralleltest // clusters run one at a time
+	for _, schema := range []string{"public", "Shop"} { //nolint:paralleltest // one at a time
+		t.Run(schema, func(t *testing.T) { rolesSuffice(t, newRoles(t, schema)) })
+	}
+}
+
+func rolesSuffice(t *testing.T, r roles) {
+	t.Helper()
+	broker := natstest.Start(t, 1)
+	broker.Stream(t, 1)
+	with := func(role string) []string { return append(r.environment(t, role), "NATS_URL="+broker.URL()) }
+	appendEvent := func(stream, payload string) {
+		t.Helper()
+		const sql = `SELECT %q.outbox_append('%s', 'thing.done', to_jsonb(%s), dedupe_key => gen_random_uuid()::text)`
+		mustStatement(t, r.url(t, "producer"), fmt.Sprintf(sql, r.schema, stream, payload))
+	}
+	worker := clustertest.Launch(t, "worker", with("worker"), "run", "--http-addr=127.0.0.1:0")
+	worker.WaitLog(t, "msg=monitor")
+	appendEvent("flows", `'small'::text`)
+	const tooLarge = `repeat('x', 2000000)`
+	for _, stream := range []string{"requeue", "skip", "discard"} {
+		appendEvent(stream, tooLarge)
+		appendEvent(stream, `'behind'::text`)
+	}
+	count := func(want, sql string) {
+		t.Helper()
+		pool := pgtest.Pool(t, r.superuser)
+		clustertest.Until(t, sql+" gives "+want, func(ctx context.Context) (bool, error) {
+			var got string
+			err := pool.QueryRow(ctx, strings.ReplaceAll(sql, "{schema}", `"`+r.schema+`"`)).Scan(&got)
+			return got == want, err
+		}, worker.Stderr)
+	}
+	count("3", `SELECT count(*)::text FROM {schema}.outbox_messages WHERE state = 'dead'`)
+	count("1", `SELECT count(*)::text FROM {schema}.outbox_messages WHERE state = 'published'`)
+	if text := metricsOf(t, worker); !strings.Contains(text, "outbox_held_xmin_transactions ") {
+		t.Error("the worker does not see what holds vacuum back")
+	}
+
+	for _, command := range [][]string{{"status"}, {"workers"}, {"partitions", "list"}} {
+		mustPostrider(t, r.environment(t, "monitor"), command...)
+	}
+	if text := mustPostrider(t, r.environment(t, "monitor"), "status", "--json"); strings.Contains(text, `"unknown"`) {
+		t.Errorf("the monitor lacks a right: %s", text)
+	}
+	for _, way := range []string{"requeue", "skip", "discard"} {
+		mustPostrider(t, r.environment(t, "operator"), "dead", way, "--stream="+way, "--reason=test", "--yes")
+	}
+	for _, command := range [][]string{
+		{"messages", "list"},
+		{"messages", "show", "1"},
+		{"dead", "list"},
+		{"status"},
+		{"partitions", "pause", "0", "--reason=test"},
+		{"partitions", "resume", "0", "--reason=test"},
+	} {
+		mustPostrider(t, r.environment(t, "operator"), command...)
+	}
+	count("1", `SELECT count(*)::text FROM {schema}.outbox_messages WHERE state = 'dead'`) // requeued, and dead again
+	mustPostrider(t, with("worker"), "doctor")
+	for _, command := range [][]string{
+		{"migrate", "status"}, {"migrate", "up"}, {"partitions", "sync"}, {"partitions", "resize", "8", "--reason=test"},
+	} {
+		mustPostrider(t, with("migrator"), command...)
+	}
+	appendEvent("after", `'small'::text`)
+	count("4", `SELECT count(*)::text FROM {schema}.outbox_messages WHERE state = 'published'`)
+	worker.Signal(t, syscall.SIGTERM)
+	if status := worker.Exit(t); status != 0 {
+		t.Errorf("the worker ended with %d", status)
+	}
+	for _, complaint := range []string{"permission denied", "level=ERROR"} {
+		if strings.Contains(worker.Stderr(), complaint) {
+			t.Errorf("the worker complains: %s", worker.Stderr())
+		}
+	}
+}
+
+// metricsOf scrapes a worker that listens on loopback.
+func metricsOf(t *testing.T, p *clustertest.Process) string {
+	t.Helper()
+	w := clustertest.Worker{Process: p}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.Monitor(t)+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("metrics: %s, %v", response.Status, err)
+	}
+	return string(text)
+}
+
+// Who may do what to a table is written down here a second time, by hand.
+var held = map[string]map[string]string{
+	"producer": {},
+	"monitor": {
+		"events": "SELECT(sequence)",
+		"outbox": "SELECT", "outbox_ready": "SELECT", "outbox_parked": "SELECT", "outbox_messages": "SELECT",
+		"outbox_deliveries": "SELECT", "outbox_partitions": "SELECT", "outbox_workers": "SELECT", "outbox_throughput": "SELECT",
+		"outbox_audit": "SELECT", "outbox_settings": "SELECT", "outbox_watermark": "SELECT", "outbox_schema_version": "SELECT",
+	},
+	"operator": {
+		"events": "SELECT(audit_only) SELECT(event_id) SELECT(event_type) SELECT(metadata) SELECT(occurred_at) SELECT(recorded_at) " +
+			"SELECT(sequence) SELECT(stream_id) SELECT(stream_version) SELECT(tenant_id) SELECT(topic)",
+		"outbox": "DELETE SELECT UPDATE", "outbox_ready": "SELECT", "outbox_parked": "SELECT", "outbox_messages": "SELECT",
+		"outbox_deliveries": "INSERT SELECT", "outbox_partitions": "SELECT UPDATE(paused_at) UPDATE(updated_at)",
+		"outbox_workers": "SELECT", "outbox_throughput": "INSERT SELECT UPDATE", "outbox_audit": "INSERT SELECT",
+		"outbox_settings": "SELECT", "outbox_watermark": "SELECT", "outbox_schema_version": "SELECT",
+	},
+	"worker": {
+		"events": "SELECT", "outbox_settings": "SELECT UPDATE(generation) UPDATE(regressed)", "outbox_schema_version": "SELECT",
+		"outbox": "DELETE INSERT SELECT UPDATE", "outbox_ready": "DELETE INSERT SELECT UPDATE",
+		"outbox_parked": "DELETE INSERT SELECT UPDATE", "outbox_deliveries": "DELETE INSERT SELECT UPDATE",
+		"outbox_workers": "DELETE INSERT SELECT UPDATE", "outbox_throughput": "DELETE INSERT SELECT UPDATE",
+		"outbox_partitions": "SELECT UPDATE", "outbox_watermark": "SELECT UPDATE",
+		"outbox_dedupe_keys": "DELETE SELECT", "outbox_audit": "INSERT",
+	},
+}
+
+// rightsHeld lists every right of a role on tables, views, sequences and columns of the schema, whoever it comes through.
+const rightsHeld = `
+SELECT c.relname, string_agg(r.right, ' ' ORDER BY r.right COLLATE "C")
+  FROM pg_class AS c,
+       LATERAL (
+         SELECT p AS right FROM unnest(ARRAY['SELECT','INSERT','UPDATE','DELETE','TRUNCATE','REFERENCES','TRIGGER']) AS p
+          WHERE c.relkind IN ('r','p','v') AND has_table_privilege($1, c.oid, p)
+          UNION ALL
+         SELECT p FROM unnest(ARRAY['USAGE','SELECT','UPDATE']) AS p
+          WHERE c.relkind = 'S' AND has_sequence_privilege($1, c.oid, p)
+          UNION ALL
+         SELECT p || '(' || a.attname || ')' FROM pg_attribute AS a, unnest(ARRAY['SELECT','INSERT','UPDATE','REFERENCES']) AS p
+          WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r','p','v')
+            AND has_column_privilege($1, c.oid, a.attnum, p) AND NOT has_table_privilege($1, c.oid, p)) AS r
+ WHERE c.relnamespace = 'public'::regnamespace
+ GROUP BY 1`
+
+func TestRolesHoldNothingElse(t *testing.T) {
+	t.Parallel()
+	r := newRoles(t, "public")
+	pool := pgtest.Pool(t, r.superuser)
+	for role, want := range held {
+		rows, err := pool.Query(t.Context(), rightsHeld, "postrider_"+role)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for rows.Next() {
+			var relation, rights string
+			if err := rows.Scan(&relation, &rights); err != nil {
+				t.Fatal(err)
+			}
+			got[relation] = rights
+		}
+		if err := rows.Err(); err != nil {
+			t.Fatal(err)
+		}
+		for relation := range union(got, want) {
+			if got[relation] != want[relation] {
+				t.Errorf("postrider_%s holds %q on %s, want %q", role, got[relation], relation, want[relation])
+			}
+		}
+	}
+	refused := map[string][]string{
+		"producer": {
+			`SELECT * FROM events`, `SELECT nextval('events_sequence_seq')`, `CREATE TABLE mine ()`,
+			`INSERT INTO outbox (global_sequence, partition_key, stream_id) VALUES (1, 1, 'a')`,
+		},
+		"worker": {
+			`INSERT INTO events (stream_id) VALUES ('a')`, `UPDATE outbox_settings SET partition_count = 1`,
+			`SELECT outbox_append('a', 'b', '1')`, `SELECT * FROM outbox_audit`,
+		},
+		"monitor": {`SELECT payload FROM events`, `UPDATE outbox_partitions SET paused_at = now()`, `SELECT outbox_append('a', 'b', '1')`},
+		"operator": {
+			`SELECT payload FROM events`, `DELETE FROM outbox_audit`, `UPDATE outbox_partitions SET lease_owner = NULL`,
+			`SELECT outbox_append('a', 'b', '1')`,
+		},
+		"migrator": {`CREATE ROLE more`, `CREATE DATABASE more`, `SELECT pg_read_file('PG_VERSION')`},
+	}
+	for role, statements := range refused {
+		for _, sql := range statements {
+			var answer *pgconn.PgError
+			if err := statement(t, r.url(t, role), sql); !errors.As(err, &answer) || answer.Code != "42501" {
+				t.Errorf("postrider_%s: %s: %v, want permission denied", role, sql, err)
+			}
+		}
+	}
+}
+
+func union[V any](a, b map[string]V) map[string]bool {
+	all := map[string]bool{}
+	for _, m := range []map[string]V{a, b} {
+		for k := range m {
+			all[k] = true
+		}
+	}
+	return all
+}
+
+// The grants that docs/configuration.md lists are those of the script.
+func TestDocumentedGrantsAreTheScripts(t *testing.T) {
+	t.Parallel()
+	script := strings.Join(strings.Fields(read(t, "deploy/sql/roles.sql")), " ")
+	for _, line := range strings.Split(strings.Join(strings.Fields(read(t, "docs/configuration.md")), " "), "; ") {
+		_, grant, found := strings.Cut(line, "GRANT ")
+		if !found || !strings.Contains(grant, " TO app_relay") || strings.Contains(grant, "SCHEMA") || strings.Contains(grant, "pg_read") {
+			continue
+		}
+		want := "GRANT " + strings.ReplaceAll(strings.TrimSuffix(grant, ";"), "app_relay", "postrider_worker")
+		if !strings.Contains(script, want) {
+			t.Errorf("roles.sql lacks %q of docs/configuration.md", want)
+		}
+	}
+}
