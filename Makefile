@@ -27,11 +27,12 @@ VERSION ?= devel
 
 # -p 2: every package may start servers of its own.
 TEST := go test -json -count=1 -shuffle=on -p 2
-# The packages without the fault suite, which takes minutes and the whole machine.
-OTHERS = $$(go list $(PACKAGES) | grep -v '/internal/faults$$')
+# The packages without the fault suite, which takes minutes and the whole machine, and without the tests of deploy/, which
+# want tools.
+OTHERS = $$(go list $(PACKAGES) | grep -Ev '/internal/(faults|deployment)$$')
 REPORT := go run ./internal/testkit/testreport $(if $(TOTALS),-totals $(TOTALS))
 # Packages that use the real PostgreSQL and NATS of the test kit.
-INTEGRATION = $$(go list -tags containers -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}' $(PACKAGES) | awk '/testkit\/(pgtest|natstest)/ && !/internal\/faults / { print $$1 }')
+INTEGRATION = $$(go list -tags containers -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}' $(PACKAGES) | awk '/testkit\/(pgtest|natstest)/ && !/internal\/(faults|deployment) / { print $$1 }')
 
 .PHONY: help
 help: ## Show this help
@@ -42,7 +43,7 @@ build: ## Build ./bin/postrider, without cgo
 	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/postrider
 
 .PHONY: test
-test: postgres ## Run all tests that are not slow, without the fault suite (PACKAGES=./lease/... for some)
+test: postgres ## Run all tests that are not slow, without the fault suite and test/deploy (PACKAGES=./lease/... for some)
 	CGO_ENABLED=0 $(TEST) -timeout 15m $(OTHERS) | $(REPORT)
 
 .PHONY: test/race
@@ -75,7 +76,6 @@ test/containers: postgres ## Run the integration tests on containers (needs a Do
 test/browser: postgres ## Run the monitor's tests in a real browser (needs Chromium)
 	CI_BROWSER=1 CGO_ENABLED=0 $(TEST) -timeout 20m -run Browser ./ui/... | $(REPORT) -least 1
 
-# Packages that hold tests alone of what is in deploy/. Tests that need a tool which is missing are skipped elsewhere.
 .PHONY: test/deploy
 test/deploy: postgres $(HELM) $(PROMTOOL) ## Check what deploys Postrider: Compose file, Helm chart, unit, roles, alert rules, dashboard
 	@command -v docker-compose >/dev/null || docker compose version >/dev/null 2>&1 || .ci/apt docker-compose

@@ -1,6 +1,7 @@
 package deployment_test
 
 import (
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,10 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/postrider/postrider/internal/localpg"
+	"github.com/postrider/postrider/internal/testkit/natstest"
+	"github.com/postrider/postrider/internal/testkit/pgtest"
 )
 
 const composeFolder = "deploy/compose"
@@ -206,4 +211,71 @@ func TestComposeUnderstandsTheFile(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(stdout), &c); err != nil || len(c.Services) != len(readCompose(t).Services) {
 		t.Errorf("it understands %d services: %v", len(c.Services), err)
 	}
+}
+
+// The jobs of the Compose file do their work on a real server: roles before the tables, rights after them, and the
+// passwords that the program finds in its file.
+func TestComposeMakesRolesAndTables(t *testing.T) { //nolint:paralleltest // processes run one at a time
+	psql := tool(t, "psql", "POSTRIDER_PSQL")
+	address, err := url.Parse(pgtest.Server(t, localpg.Config{}).URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	password, _ := address.User.Password()
+	folder := t.TempDir()
+	if _, stderr, err := execute(t, filepath.Join(root, composeFolder), "./secrets.sh", folder); err != nil {
+		t.Fatalf("secrets.sh: %v\n%s", err, stderr)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "postgres_password"), []byte(password), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	script := strings.NewReplacer("/run/secrets", folder, "/roles.sql", filepath.Join(here(t), "deploy/sql/roles.sql"), "psql -v", psql+" -v").
+		Replace(read(t, composeFolder+"/roles.sh"))
+	roles := func() {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "bash", "-c", script)
+		cmd.Env = append(os.Environ(), "PGHOST="+address.Hostname(), "PGPORT="+address.Port(), "PGUSER=postgres", "PGDATABASE=postgres")
+		if output, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("roles.sh: %v\n%s", err, output)
+		}
+	}
+	settings := func(service string) []string {
+		t.Helper()
+		env := readCompose(t).Services[service].Environment
+		passwords := filepath.Join(folder, filepath.Base(env["PGPASSFILE"]))
+		text, err := os.ReadFile(passwords)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The server of the test has another address and another name of the database.
+		line := strings.Replace(string(text), "postgres:5432:app:", address.Hostname()+":"+address.Port()+":postgres:", 1)
+		if err := os.WriteFile(passwords+".test", []byte(line), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		database := strings.Replace(env["POSTRIDER_DATABASE_URL"], "postgres:5432/app", address.Host+"/postgres", 1)
+		return []string{"POSTRIDER_DATABASE_URL=" + database, "PGPASSFILE=" + passwords + ".test"}
+	}
+	roles()
+	mustPostrider(t, settings("migrate"), "migrate", "up")
+	roles()
+	broker := natstest.Start(t, 1)
+	worker := append(settings("worker"), "POSTRIDER_NATS_URL="+broker.URL(), "POSTRIDER_CREATE_STREAM=true")
+	mustPostrider(t, worker, "run", "--once", "--http-addr=off")
+	mustPostrider(t, worker, "messages", "list")
+	mustPostrider(t, worker, "doctor")
+	for _, s := range [][]string{settings("migrate"), settings("worker")} {
+		if _, stderr, status := postrider(t, append(s, "PGPASSFILE=/dev/null"), "status"); status == 0 {
+			t.Errorf("without its password it is let in: %s", stderr)
+		}
+	}
+}
+
+// here is the repository's folder, absolute.
+func here(t *testing.T) string {
+	t.Helper()
+	folder, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folder
 }

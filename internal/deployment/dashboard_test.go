@@ -2,6 +2,7 @@ package deployment_test
 
 import (
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -54,6 +55,12 @@ func TestDashboardPanels(t *testing.T) {
 	}
 	if want := []string{"datasource", "cluster", "namespace", "job", "instance"}; !slices.Equal(variables, want) {
 		t.Errorf("the dashboard has the variables %v, want %v", variables, want)
+	}
+	sources := regexp.MustCompile(`"type": "prometheus",\s*"uid": "([^"]*)"`)
+	for _, source := range sources.FindAllStringSubmatch(read(t, "deploy/grafana/dashboard.json"), -1) {
+		if source[1] != "${datasource}" {
+			t.Errorf("the dashboard is tied to the data source %s", source[1])
+		}
 	}
 	ids := map[int]bool{}
 	var expressions []string

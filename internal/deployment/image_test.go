@@ -2,7 +2,6 @@ package deployment_test
 
 import (
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -65,12 +64,8 @@ func TestImageContextHoldsTheSources(t *testing.T) {
 	if err != nil {
 		t.Fatalf("go list: %v\n%s", err, stderr)
 	}
-	here, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, folder := range strings.Fields(stdout) {
-		top, _, _ := strings.Cut(strings.TrimPrefix(folder, here+string(os.PathSeparator)), string(os.PathSeparator))
+		top, _, _ := strings.Cut(strings.TrimPrefix(folder, here(t)+string(os.PathSeparator)), string(os.PathSeparator))
 		if !slices.Contains(ignore, "!"+top) {
 			t.Errorf(".dockerignore keeps out %s, which the program is built from", top)
 		}
