@@ -66,6 +66,8 @@ type workerBody struct {
 	HeartbeatAgeSeconds  *float64    `json:"heartbeat_age_seconds"`
 	Owned                int         `json:"owned"`
 	Desired              int         `json:"desired"`
+	// DrainRequestedAt is null unless an operator asked the worker to drain.
+	DrainRequestedAt *time.Time `json:"drain_requested_at"`
 }
 
 type partitionsBody struct {
@@ -186,6 +188,7 @@ func newWorkersBody(seen Observation) workersBody {
 			ID: w.ID, Hostname: w.Hostname, PID: w.PID, Version: w.Version, State: w.State,
 			StartedAt: w.StartedAt.UTC(), HeartbeatUntil: w.HeartbeatUntil.UTC(),
 			HeartbeatLeftSeconds: seconds(w.HeartbeatLeft), Owned: w.Owned, Desired: w.Desired,
+			DrainRequestedAt: utc(w.DrainRequestedAt),
 		}
 		if w.HeartbeatAge != nil {
 			age := seconds(*w.HeartbeatAge)

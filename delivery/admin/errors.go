@@ -22,6 +22,7 @@ const (
 	FieldSelection = "selection"
 	FieldReason    = "reason"
 	FieldActor     = "actor"
+	FieldWorker    = "worker"
 )
 
 // What an InputError may wrap.
@@ -38,6 +39,8 @@ type InputError struct {
 	Field string
 	// Problem says what is wrong, to be put after the field's name.
 	Problem string
+	// Sequences are the messages that were refused, where it was about them.
+	Sequences []int64
 	// Err is ErrNotFound, ErrWrongState or nil.
 	Err error
 }
