@@ -80,13 +80,13 @@ func messageQuery(r *http.Request, now time.Time) (admin.Filter, admin.Page, err
 			return f, p, refused("id", "must be an event's UUID")
 		}
 	}
-	if f.Sequence, err = number(values, "sequence", 1); err != nil {
+	if f.Sequence, err = numberIn(values, "sequence", 1); err != nil {
 		return f, p, err
 	}
-	if f.Since, err = moment(values, "since", now); err != nil {
+	if f.Since, err = momentIn(values, "since", now); err != nil {
 		return f, p, err
 	}
-	if f.Until, err = moment(values, "until", now); err != nil {
+	if f.Until, err = momentIn(values, "until", now); err != nil {
 		return f, p, err
 	}
 	switch values.Get("newest_first") {
@@ -102,10 +102,10 @@ func messageQuery(r *http.Request, now time.Time) (admin.Filter, admin.Page, err
 
 // paging reads after and limit.
 func paging(values url.Values) (after int64, limit int, err error) {
-	if after, err = number(values, "after", 1); err != nil {
+	if after, err = numberIn(values, "after", 1); err != nil {
 		return 0, 0, err
 	}
-	most, err := number(values, "limit", 1)
+	most, err := numberIn(values, "limit", 1)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -120,8 +120,8 @@ func paging(values url.Values) (after int64, limit int, err error) {
 
 const defaultListed = 100
 
-// number reads a whole number of at least least; 0 where there is none.
-func number(values url.Values, name string, least int64) (int64, error) {
+// numberIn reads a whole number of at least least; 0 where there is none.
+func numberIn(values url.Values, name string, least int64) (int64, error) {
 	text := values.Get(name)
 	if text == "" {
 		return 0, nil
@@ -133,8 +133,8 @@ func number(values url.Values, name string, least int64) (int64, error) {
 	return n, nil
 }
 
-// moment reads a time, or a duration before now.
-func moment(values url.Values, name string, now time.Time) (time.Time, error) {
+// momentIn reads a time, or a duration before now.
+func momentIn(values url.Values, name string, now time.Time) (time.Time, error) {
 	text := values.Get(name)
 	if text == "" {
 		return time.Time{}, nil
