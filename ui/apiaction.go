@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -186,7 +187,7 @@ func (h *Handler) readCommand(w http.ResponseWriter, r *http.Request, body any) 
 func unreadable(err error) error {
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) {
-		return refused(kind.Field, "must not be a JSON %s", kind.Value)
+		return refused(cmp.Or(kind.Field, "body"), "must not be a JSON %s", kind.Value)
 	}
 	const unknown = "json: unknown field "
 	if name, found := strings.CutPrefix(err.Error(), unknown); found {
