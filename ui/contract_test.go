@@ -63,8 +63,7 @@ func readContract() (*contract, error) {
 	if err := yaml.Unmarshal(text, &parsed); err != nil {
 		return nil, err
 	}
-	components, _ := parsed["components"].(document)
-	schemas, _ := components["schemas"].(document)
+	schemas := object(object(parsed["components"])["schemas"])
 	for name, schema := range schemas {
 		strict(schema, slices.Contains(mixins, name))
 	}
@@ -88,7 +87,7 @@ func readContract() (*contract, error) {
 // strict has a schema refuse fields that it does not name: clients must bear new
 // ones, but none may be there without being documented.
 func strict(node any, mixin bool) {
-	schema, _ := node.(document)
+	schema := object(node)
 	properties, has := schema["properties"].(document)
 	if _, closed := schema["additionalProperties"]; !mixin && !closed && (has || schema["allOf"] != nil) {
 		schema["unevaluatedProperties"] = false
@@ -102,10 +101,9 @@ func strict(node any, mixin bool) {
 }
 
 func (c *contract) readOperations(parsed document) error {
-	paths, _ := parsed["paths"].(document)
-	for path, item := range paths {
-		for method, value := range item.(document) {
-			o := value.(document)
+	for path, item := range object(parsed["paths"]) {
+		for method, value := range object(item) {
+			o := object(value)
 			op := operation{
 				method: strings.ToUpper(method), path: "/api/v1" + path, pointer: "/paths/" + escaped(path) + "/" + method,
 				id: fmt.Sprint(o["operationId"]), tag: fmt.Sprint(list(o["tags"])[0]), parameters: map[string]string{}, body: o["requestBody"] != nil, responses: map[string]response{},
@@ -114,12 +112,11 @@ func (c *contract) readOperations(parsed document) error {
 				_, p := resolve(parsed, "", p)
 				op.parameters[fmt.Sprint(p["name"])] = fmt.Sprint(p["in"])
 			}
-			for status, r := range o["responses"].(document) {
+			for status, r := range object(o["responses"]) {
 				pointer, r := resolve(parsed, op.pointer+"/responses/"+status, r)
 				one := response{pointer: pointer, kinds: map[string]bool{}}
-				content, _ := r["content"].(document)
-				for kind, media := range content {
-					one.kinds[kind] = media.(document)["schema"] != nil
+				for kind, media := range object(r["content"]) {
+					one.kinds[kind] = object(media)["schema"] != nil
 				}
 				op.responses[status] = one
 			}
@@ -133,6 +130,11 @@ func (c *contract) readOperations(parsed document) error {
 	return nil
 }
 
+func object(value any) document {
+	o, _ := value.(document)
+	return o
+}
+
 func list(value any) []any {
 	l, _ := value.([]any)
 	return l
@@ -140,7 +142,7 @@ func list(value any) []any {
 
 // resolve follows a reference into the document.
 func resolve(parsed document, pointer string, value any) (string, document) {
-	node, _ := value.(document)
+	node := object(value)
 	reference, ok := node["$ref"].(string)
 	if !ok {
 		return pointer, node
@@ -148,9 +150,9 @@ func resolve(parsed document, pointer string, value any) (string, document) {
 	reference = strings.TrimPrefix(reference, "#")
 	var at any = parsed
 	for _, name := range strings.Split(reference, "/")[1:] {
-		at = at.(document)[name]
+		at = object(at)[name]
 	}
-	return reference, at.(document)
+	return reference, object(at)
 }
 
 func escaped(name string) string {

@@ -208,5 +208,3 @@ func wantProblem(t *testing.T, got answer, status int, code, field string) probl
 	}
 	return p
 }
-
-func message(sequence int64) string { return fmt.Sprintf("/messages/%d", sequence) }
