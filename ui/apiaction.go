@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -175,6 +176,9 @@ func (h *Handler) readCommand(w http.ResponseWriter, r *http.Request, body any) 
 	switch {
 	case errors.As(err, &tooLarge):
 		h.failWith(w, r, http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("The body is larger than %d bytes.", tooLarge.Limit))
+		return false
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		h.failWith(w, r, http.StatusRequestTimeout, "slow_body", "The body did not arrive in time.")
 		return false
 	case err != nil:
 		h.failBy(w, r, unreadable(err), 0)
