@@ -49,8 +49,8 @@
 //   - Liveness asks nobody: a database that is down must not have processes
 //     killed. Readiness asks Options.Ready.
 //   - Credentials are compared in constant time, at most twenty wrong ones at once
-//     from one address, and never logged, and query
-//     strings, which may hold what a user typed, are not logged either.
+//     from one address, and never logged. Query strings, which may hold what a
+//     user typed, are not logged either.
 //   - A transaction is blamed only while it is open and events wait for it: see
 //     Snapshot.Stalled. The watermark stands still, too, where no worker uses it.
 //   - Times are the database's. The process's own clock measures nothing but
