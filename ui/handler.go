@@ -97,6 +97,7 @@ func (h *Handler) routes(static fs.FS) (http.Handler, error) {
 	mux.HandleFunc("GET /healthz", h.live)
 	mux.HandleFunc("GET /readyz", h.ready)
 	compressed("GET /{$}", h.page)
+	h.pageRoutes(compressed, guarded)
 	compressed("GET /static/{file}", func(w http.ResponseWriter, r *http.Request) {
 		if !assets.serve(w, r, r.PathValue("file")) {
 			h.fail(w, r, http.StatusNotFound)

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/postrider/postrider/delivery/admin"
 )
 
 // Keys of log records.
@@ -22,6 +24,11 @@ const (
 	logStatus = "status"
 	logRemote = "remote"
 	logAddr   = "addr"
+	logActor  = "actor"
+	logAction = "action"
+	logCount  = "count"
+
+	logSequence = "sequence"
 )
 
 // Options configures a Handler.
@@ -35,6 +42,12 @@ type Options struct {
 	Auth Auth
 	// ReadOnly caps everyone's access at AccessReadOnly. Defaults to false.
 	ReadOnly bool
+	// Operator looks at messages and mends them. Without one the monitor shows
+	// neither messages nor the audit and offers no action. Defaults to none.
+	Operator *admin.Operator
+	// ShowPayload lets those with AccessOperate see the payloads of messages.
+	// Defaults to hiding them.
+	ShowPayload bool
 	// BasePath is the path under which a proxy that keeps it publishes the
 	// monitor, for instance "/ops/outbox". Requests without it are served too,
 	// so a proxy that strips it needs nothing. Defaults to "".

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -20,13 +21,11 @@ func (h *Handler) page(w http.ResponseWriter, r *http.Request) {
 			"The database has not answered yet. The log of this process tells why.")
 		return
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	page := h.monitorPage(seen)
-	page.Shell = h.shell(r, "Monitor", false)
+	page.Shell = h.shellOf(r, "Overview", sectionMonitor)
+	page.Every = 1
 	page.AsTable = r.URL.Query().Get("partitions") == "table"
-	if err := h.renderer.Monitor(w, page); err != nil {
-		h.options.Logger.WarnContext(r.Context(), "monitor cannot send its page", logError, err)
-	}
+	h.send(w, r, http.StatusOK, func(w io.Writer) error { return h.renderer.Monitor(w, page) })
 }
 
 func (h *Handler) monitorPage(seen Observation) web.Monitor {

@@ -24,6 +24,15 @@ func formatFuncs() template.FuncMap {
 		"stamp":    stamp,
 		"iso":      iso,
 		"plural":   plural,
+		"plural64": func(n int64, one, many string) string { return plural(int(n), one, many) },
+		"count64":  func(n int) string { return Count(int64(n)) },
+		"len64":    func(list []Neighbour) int64 { return int64(len(list)) },
+		"plain":    Plain,
+		"cutShort": func(text string) string { return cut(cutShort, text) },
+		"cutLong":  func(text string) string { return cut(cutLong, text) },
+		"visible":  func(text string) []Segment { return Visible(text, false) },
+
+		"visibleBlock": func(text string) []Segment { return Visible(text, true) },
 	}
 }
 

@@ -16,6 +16,25 @@ type Shell struct {
 	Version string
 	// ReadOnly says that this visitor may look and not act.
 	ReadOnly bool
+	// Section is the entry of the navigation that the page belongs to:
+	// "monitor", "messages" or "audit". Empty hides the navigation.
+	Section string
+	// Operable says that messages and the audit can be looked at.
+	Operable bool
+	// MayAct says that this visitor may act, and that something can.
+	MayAct bool
+	// Every is how many seconds lie between two updates of the page; 0: it stays
+	// as it is.
+	Every int
+	// Flash tells what the last action did.
+	Flash *Flash
+}
+
+// Flash is a notice above the page.
+type Flash struct {
+	Text string
+	// Tone is "good", "warn" or "bad".
+	Tone string
 }
 
 // Failure is the page shown in place of one that cannot be.

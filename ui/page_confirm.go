@@ -1,0 +1,306 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/web"
+)
+
+// Names of the parameters of actions on messages.
+const (
+	paramSelected = "selected" // the verb, for the messages that are named
+	paramAll      = "all"      // the verb, for all that the filter chooses
+	paramReason   = "reason"
+	paramFrom     = "from"
+	fromMessage   = "message"
+)
+
+// verb is one of the three ways to end a message's wait.
+type verb struct {
+	name   string
+	run    func(*admin.Operator, context.Context, admin.Command) (admin.Result, error)
+	reason bool
+}
+
+var verbs = []verb{
+	{name: "requeue", run: (*admin.Operator).Requeue},
+	{name: "skip", run: (*admin.Operator).Skip, reason: true},
+	{name: "discard", run: (*admin.Operator).Discard, reason: true},
+}
+
+// order is what a form asks for: a verb, and the messages in one or two
+// selections, since those that are dead and those that failed are two.
+type order struct {
+	verb
+	all        bool
+	filter     messageFilter
+	selections []admin.Selection
+	// fields carry the order through the confirmation.
+	fields []web.Field
+	from   string
+}
+
+func readOrder(q url.Values) (order, error) {
+	var o order
+	name := q.Get(paramSelected)
+	if o.all = q.Get(paramAll) != ""; o.all {
+		name = q.Get(paramAll)
+	}
+	i := slices.IndexFunc(verbs, func(v verb) bool { return v.name == name })
+	if i < 0 {
+		return o, &admin.InputError{Field: "action", Problem: fmt.Sprintf("must be requeue, skip or discard, got %q", name)}
+	}
+	o.verb = verbs[i]
+	var err error
+	if o.filter, err = readFilter(q); err != nil {
+		return o, err
+	}
+	o.fields = append(o.filter.fields(), web.Field{Name: paramSelected, Value: name})
+	if o.all {
+		o.fields[len(o.fields)-1].Name = paramAll
+		return o, o.selectAll()
+	}
+	if o.from = q.Get(paramFrom); o.from == fromMessage {
+		o.fields = append(o.fields, web.Field{Name: paramFrom, Value: fromMessage})
+	}
+	return o, o.selectNamed(q)
+}
+
+func (o *order) selectAll() error {
+	state := o.filter.oneState()
+	if state == "" {
+		return &admin.InputError{Field: admin.FieldState, Problem: "to act on all that match, the filter must name one state, dead or failed"}
+	}
+	s := admin.Selection{State: state, Filter: o.filter.Filter}
+	s.Filter.States = nil
+	switch {
+	case s.Filter.Sequence != 0:
+		s = admin.Selection{State: state, Sequences: []int64{s.Filter.Sequence}}
+	case s.Filter.Empty():
+		s.All = true
+	}
+	o.selections = []admin.Selection{s}
+	return nil
+}
+
+func (o *order) selectNamed(q url.Values) error {
+	for _, state := range []admin.State{admin.Dead, admin.Failed} {
+		s := admin.Selection{State: state}
+		for _, text := range q[string(state)] {
+			n, err := readSequence(text)
+			if err != nil {
+				return err
+			}
+			s.Sequences = append(s.Sequences, n)
+			o.fields = append(o.fields, web.Field{Name: string(state), Value: number(n)})
+		}
+		if len(s.Sequences) > 0 {
+			o.selections = append(o.selections, s)
+		}
+	}
+	if len(o.selections) == 0 {
+		return &admin.InputError{Field: admin.FieldSelection, Problem: "no message is selected; only dead and failed ones can be"}
+	}
+	return nil
+}
+
+// back is the address to return to, relative to the root, without what was done.
+func (o order) back() string {
+	if o.from == fromMessage && len(o.selections) == 1 && len(o.selections[0].Sequences) == 1 {
+		return "messages/" + number(o.selections[0].Sequences[0])
+	}
+	return o.filter.query()
+}
+
+// count does the order as a dry run.
+func (h *Handler) count(ctx context.Context, o order) ([]int64, error) {
+	counts := make([]int64, len(o.selections))
+	for i, s := range o.selections {
+		reason := ""
+		if o.reason {
+			reason = "dry run" // it is written nowhere
+		}
+		result, err := o.run(h.options.Operator, ctx, admin.Command{Selection: s, Actor: "monitor", Reason: reason, DryRun: true})
+		if err != nil {
+			return nil, err
+		}
+		counts[i] = result.Count
+	}
+	return counts, nil
+}
+
+// pageConfirm asks before messages are changed: how many there are, and why.
+func (h *Handler) pageConfirm(w http.ResponseWriter, r *http.Request) {
+	if h.access(r) < AccessOperate {
+		h.failWith(w, r, http.StatusForbidden, "read_only", "Actions are not allowed here: access is read-only.")
+		return
+	}
+	o, err := readOrder(r.URL.Query())
+	if err != nil {
+		h.failPage(w, r, err)
+		return
+	}
+	h.ask(w, r, o, http.StatusOK, "", "")
+}
+
+// ask shows the question, and why it is asked again if it is.
+func (h *Handler) ask(w http.ResponseWriter, r *http.Request, o order, status int, reason, problem string) {
+	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
+	defer cancel()
+	counts, err := h.count(ctx, o)
+	refusal, refused := inputProblem(err)
+	if err != nil && !refused {
+		h.failPage(w, r, err)
+		return
+	}
+	page := web.Confirm{
+		Shell: h.shellOf(r, "Confirm", sectionMessages), Verb: o.name, Scope: o.scope(), Fields: slices.Clone(o.fields),
+		Reason: reason, Required: o.reason, Problem: problem, Back: o.back(),
+	}
+	if refused {
+		status, page.Problem = http.StatusConflict, refusal
+	}
+	for i, n := range counts {
+		page.Count += n
+		page.Parts = append(page.Parts, web.Count(n)+" "+string(o.selections[i].State))
+	}
+	if !o.all {
+		for _, s := range o.selections {
+			page.Sequences = append(page.Sequences, s.Sequences...)
+		}
+		if more := len(page.Sequences) - sequencesNamed; more > 0 {
+			page.Sequences, page.More = page.Sequences[:sequencesNamed], more
+		}
+	}
+	page.Fields = append(page.Fields, web.Field{Name: paramCount, Value: number(page.Count)})
+	h.send(w, r, status, func(w io.Writer) error { return h.renderer.Confirm(w, page) })
+}
+
+// sequencesNamed is how many messages are named to people.
+const sequencesNamed = 20
+
+func (o order) scope() string {
+	if !o.all {
+		return "Selected one by one"
+	}
+	var parts []string
+	for _, f := range o.fields {
+		if f.Name != paramAll && f.Name != paramState {
+			parts = append(parts, f.Name+" "+web.Plain(f.Value))
+		}
+	}
+	if len(parts) == 0 {
+		return "Every message in that state, in all partitions"
+	}
+	return "All that match " + strings.Join(parts, ", ")
+}
+
+// postMessages does what was confirmed and leads back to the list, where the
+// address tells what was done. It goes on for as long as the browser waits; when
+// that leaves, what was done so far stays done and is in the audit.
+func (h *Handler) postMessages(w http.ResponseWriter, r *http.Request) {
+	q, err := h.form(w, r)
+	if err != nil {
+		h.failWith(w, r, http.StatusBadRequest, "bad_form", "The form could not be read.")
+		return
+	}
+	o, err := readOrder(q)
+	if err != nil {
+		h.failPage(w, r, err)
+		return
+	}
+	reason := q.Get(paramReason)
+	if problem := h.unconfirmed(r.Context(), o, q); problem != "" {
+		h.ask(w, r, o, http.StatusConflict, reason, problem)
+		return
+	}
+	var total admin.Result
+	for _, s := range o.selections {
+		result, err := o.run(h.options.Operator, r.Context(), admin.Command{Selection: s, Actor: h.actor(r), Reason: reason})
+		total.Count, total.Waiting, total.Gone = total.Count+result.Count, total.Waiting+result.Waiting, total.Gone+result.Gone
+		if err == nil {
+			continue
+		}
+		problem, status := h.actionProblem(r, err)
+		if total.Count > 0 {
+			problem += " Before that, " + web.Count(total.Count) + " were changed; doing it again takes the rest."
+		}
+		h.ask(w, r, o, status, reason, problem)
+		return
+	}
+	h.options.Logger.InfoContext(r.Context(), "monitor changed messages",
+		logAction, o.name, logActor, h.actor(r), logCount, total.Count)
+	done := url.Values{paramDone: {o.name}, paramCount: {number(total.Count)}}
+	if total.Waiting > 0 {
+		done.Set(paramWaiting, number(total.Waiting))
+	}
+	if total.Gone > 0 {
+		done.Set(paramGone, number(total.Gone))
+	}
+	h.seeOther(w, r, o.back(), done)
+}
+
+// unconfirmed says why an order for all that match has to be confirmed again:
+// there are more by now than the person saw.
+func (h *Handler) unconfirmed(ctx context.Context, o order, q url.Values) string {
+	if !o.all {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
+	defer cancel()
+	counts, err := h.count(ctx, o)
+	if err != nil {
+		return "" // doing it meets the same error and tells
+	}
+	var now int64
+	for _, n := range counts {
+		now += n
+	}
+	if was := flashNumber(q, paramCount); now > was {
+		return fmt.Sprintf("There are more than were confirmed: %s instead of %s.", web.Count(now), web.Count(was))
+	}
+	return ""
+}
+
+// form reads a posted form. Acting may take longer than an answer usually may.
+func (h *Handler) form(w http.ResponseWriter, r *http.Request) (url.Values, error) {
+	if err := http.NewResponseController(w).SetWriteDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return nil, err
+	}
+	if err := r.ParseForm(); err != nil {
+		return nil, err
+	}
+	return r.PostForm, nil
+}
+
+// actionProblem says in words why an action failed.
+func (h *Handler) actionProblem(r *http.Request, err error) (string, int) {
+	if problem, refused := inputProblem(err); refused {
+		return problem, http.StatusConflict
+	}
+	if errors.Is(err, admin.ErrBusy) {
+		return "Somebody else holds a lock on a partition. Try again.", http.StatusConflict
+	}
+	h.options.Logger.WarnContext(r.Context(), "monitor cannot act", logActor, h.actor(r), logError, scrub(err.Error()))
+	return "The database did not do it. The log of this process tells why.", http.StatusServiceUnavailable
+}
+
+// seeOther leads to a page relative to the root, and tells there what was done.
+// The address is relative, since the one that the browser sees is not known here.
+func (h *Handler) seeOther(w http.ResponseWriter, r *http.Request, to string, done url.Values) {
+	separator := "?"
+	if strings.Contains(to, "?") {
+		separator = "&"
+	}
+	w.Header().Set("Location", relativeRoot(r.URL.Path)+to+separator+done.Encode())
+	w.WriteHeader(http.StatusSeeOther)
+}
