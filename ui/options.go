@@ -18,16 +18,16 @@ import (
 
 // Keys of log records.
 const (
-	logError  = "error"
-	logMethod = "method"
-	logPath   = "path"
-	logStatus = "status"
-	logRemote = "remote"
-	logAddr   = "addr"
-	logActor  = "actor"
-	logAction = "action"
-	logCount  = "count"
-
+	logError    = "error"
+	logMethod   = "method"
+	logPath     = "path"
+	logStatus   = "status"
+	logRemote   = "remote"
+	logAddr     = "addr"
+	logActor    = "actor"
+	logAction   = "action"
+	logCount    = "count"
+	logDryRun   = "dry_run"
 	logSequence = "sequence"
 )
 
@@ -40,14 +40,16 @@ type Options struct {
 	// Auth says who may look and who may act. Defaults to nobody but
 	// connections to a loopback address.
 	Auth Auth
+	// Operator looks at single messages and acts on them; its role needs an
+	// operator's rights. Without one these routes answer 501 and the pages show no
+	// actions.
+	Operator *admin.Operator
+	// ShowPayload lets those with AccessOperate see payloads and metadata (the
+	// producers' headers, trace context), also where ReadOnly keeps them from
+	// acting. Defaults to false: nobody sees them.
+	ShowPayload bool
 	// ReadOnly caps everyone's access at AccessReadOnly. Defaults to false.
 	ReadOnly bool
-	// Operator looks at messages and mends them. Without one the monitor shows
-	// neither messages nor the audit and offers no action. Defaults to none.
-	Operator *admin.Operator
-	// ShowPayload lets those with AccessOperate see the payloads of messages.
-	// Defaults to hiding them.
-	ShowPayload bool
 	// BasePath is the path under which a proxy that keeps it publishes the
 	// monitor, for instance "/ops/outbox". Requests without it are served too,
 	// so a proxy that strips it needs nothing. Defaults to "".
@@ -71,8 +73,8 @@ type Options struct {
 	Ready func(ctx context.Context) error
 	// Version is the version of this process. Defaults to "unknown".
 	Version string
-	// Logger receives one record a failed request, and at debug level one a
-	// request. Defaults to discarding.
+	// Logger receives one record an action, one a failed request, and at debug
+	// level one a request. Defaults to discarding.
 	Logger *slog.Logger
 	// MaxStreams caps the open event streams; further ones get 503 and the page
 	// falls back to polling. Defaults to 64.

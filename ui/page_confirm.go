@@ -204,10 +204,10 @@ func (o order) scope() string {
 	return "All that match " + strings.Join(parts, ", ")
 }
 
-// postMessages does what was confirmed and leads back to the list, where the
+// formMessages does what was confirmed and leads back to the list, where the
 // address tells what was done. It goes on for as long as the browser waits; when
 // that leaves, what was done so far stays done and is in the audit.
-func (h *Handler) postMessages(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) formMessages(w http.ResponseWriter, r *http.Request) {
 	q, err := h.form(w, r)
 	if err != nil {
 		h.failWith(w, r, http.StatusBadRequest, "bad_form", "The form could not be read.")
@@ -225,7 +225,7 @@ func (h *Handler) postMessages(w http.ResponseWriter, r *http.Request) {
 	}
 	var total admin.Result
 	for _, s := range o.selections {
-		result, err := o.run(h.options.Operator, r.Context(), admin.Command{Selection: s, Actor: h.actor(r), Reason: reason})
+		result, err := o.run(h.options.Operator, r.Context(), admin.Command{Selection: s, Actor: identity(r).Name, Reason: reason})
 		total.Count, total.Waiting, total.Gone = total.Count+result.Count, total.Waiting+result.Waiting, total.Gone+result.Gone
 		if err == nil {
 			continue
@@ -238,7 +238,7 @@ func (h *Handler) postMessages(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.options.Logger.InfoContext(r.Context(), "monitor changed messages",
-		logAction, o.name, logActor, h.actor(r), logCount, total.Count)
+		logAction, o.name, logActor, identity(r).Name, logCount, total.Count)
 	done := url.Values{paramDone: {o.name}, paramCount: {number(total.Count)}}
 	if total.Waiting > 0 {
 		done.Set(paramWaiting, number(total.Waiting))
@@ -290,7 +290,7 @@ func (h *Handler) actionProblem(r *http.Request, err error) (string, int) {
 	if errors.Is(err, admin.ErrBusy) {
 		return "Somebody else holds a lock on a partition. Try again.", http.StatusConflict
 	}
-	h.options.Logger.WarnContext(r.Context(), "monitor cannot act", logActor, h.actor(r), logError, scrub(err.Error()))
+	h.options.Logger.WarnContext(r.Context(), "monitor cannot act", logActor, identity(r).Name, logError, scrub(err.Error()))
 	return "The database did not do it. The log of this process tells why.", http.StatusServiceUnavailable
 }
 

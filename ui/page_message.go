@@ -45,7 +45,7 @@ func (h *Handler) pageMessage(w http.ResponseWriter, r *http.Request) {
 			h.failPage(w, r, err)
 			return
 		}
-		h.options.Logger.InfoContext(r.Context(), "monitor shows a payload", logSequence, sequence, logActor, h.actor(r))
+		h.options.Logger.InfoContext(r.Context(), "monitor shows a payload", logSequence, sequence, logActor, identity(r).Name)
 		page.Payload, page.Every = showPayload(body), 0
 	}
 	h.send(w, r, http.StatusOK, func(w io.Writer) error { return h.renderer.Message(w, page) })

@@ -25,7 +25,7 @@ func (h *Handler) pageRoutes(page, form func(pattern string, handle http.Handler
 	} {
 		page(pattern, h.operated(handle))
 	}
-	form("POST /actions/messages", h.operated(h.postMessages))
+	form("POST /actions/messages", h.operated(h.formMessages))
 }
 
 // operated says so where no operator was given.
