@@ -2,7 +2,6 @@ package ui
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,23 +23,16 @@ const (
 	fromMessage   = "message"
 )
 
-// verb is one of the three ways to end a message's wait.
-type verb struct {
-	name   string
-	run    func(*admin.Operator, context.Context, admin.Command) (admin.Result, error)
-	reason bool
-}
+// actionsOnMessages are the ways to end a message's wait.
+var actionsOnMessages = []messageAction{requeueMessages, skipMessages, discardMessages}
 
-var verbs = []verb{
-	{name: "requeue", run: (*admin.Operator).Requeue},
-	{name: "skip", run: (*admin.Operator).Skip, reason: true},
-	{name: "discard", run: (*admin.Operator).Discard, reason: true},
-}
+// needsReason tells whether the audit wants to know why.
+func (a messageAction) needsReason() bool { return a.name != requeueMessages.name }
 
-// order is what a form asks for: a verb, and the messages in one or two
+// order is what a form asks for: an action, and the messages in one or two
 // selections, since those that are dead and those that failed are two.
 type order struct {
-	verb
+	messageAction
 	all        bool
 	filter     messageFilter
 	selections []admin.Selection
@@ -55,13 +47,13 @@ func readOrder(q url.Values) (order, error) {
 	if o.all = q.Get(paramAll) != ""; o.all {
 		name = q.Get(paramAll)
 	}
-	i := slices.IndexFunc(verbs, func(v verb) bool { return v.name == name })
+	i := slices.IndexFunc(actionsOnMessages, func(a messageAction) bool { return a.name == name })
 	if i < 0 {
-		return o, &admin.InputError{Field: "action", Problem: fmt.Sprintf("must be requeue, skip or discard, got %q", name)}
+		return o, refused("action", "must be requeue, skip or discard, got %q", name)
 	}
-	o.verb = verbs[i]
+	o.messageAction = actionsOnMessages[i]
 	var err error
-	if o.filter, err = readFilter(q); err != nil {
+	if o.filter, err = readFilter(q, time.Now()); err != nil {
 		return o, err
 	}
 	o.fields = append(o.filter.fields(), web.Field{Name: paramSelected, Value: name})
@@ -78,7 +70,7 @@ func readOrder(q url.Values) (order, error) {
 func (o *order) selectAll() error {
 	state := o.filter.oneState()
 	if state == "" {
-		return &admin.InputError{Field: admin.FieldState, Problem: "to act on all that match, the filter must name one state, dead or failed"}
+		return refused(admin.FieldState, "to act on all that match, the filter must name one state, dead or failed")
 	}
 	s := admin.Selection{State: state, Filter: o.filter.Filter}
 	s.Filter.States = nil
@@ -108,7 +100,7 @@ func (o *order) selectNamed(q url.Values) error {
 		}
 	}
 	if len(o.selections) == 0 {
-		return &admin.InputError{Field: admin.FieldSelection, Problem: "no message is selected; only dead and failed ones can be"}
+		return refused(admin.FieldSelection, "no message is selected; only dead and failed ones can be")
 	}
 	return nil
 }
@@ -122,14 +114,13 @@ func (o order) back() string {
 }
 
 // count does the order as a dry run.
-func (h *Handler) count(ctx context.Context, o order) ([]int64, error) {
+func (h *Handler) count(ctx context.Context, who Identity, o order) ([]int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
 	counts := make([]int64, len(o.selections))
 	for i, s := range o.selections {
-		reason := ""
-		if o.reason {
-			reason = "dry run" // it is written nowhere
-		}
-		result, err := o.run(h.options.Operator, ctx, admin.Command{Selection: s, Actor: "monitor", Reason: reason, DryRun: true})
+		// The reason is written nowhere.
+		result, err := h.actOnMessages(ctx, who, o.messageAction, admin.Command{Selection: s, Reason: "dry run", DryRun: true})
 		if err != nil {
 			return nil, err
 		}
@@ -140,8 +131,8 @@ func (h *Handler) count(ctx context.Context, o order) ([]int64, error) {
 
 // pageConfirm asks before messages are changed: how many there are, and why.
 func (h *Handler) pageConfirm(w http.ResponseWriter, r *http.Request) {
-	if h.access(r) < AccessOperate {
-		h.failWith(w, r, http.StatusForbidden, "read_only", "Actions are not allowed here: access is read-only.")
+	if err := h.mayAct(identity(r)); err != nil {
+		h.failPage(w, r, err)
 		return
 	}
 	o, err := readOrder(r.URL.Query())
@@ -154,20 +145,18 @@ func (h *Handler) pageConfirm(w http.ResponseWriter, r *http.Request) {
 
 // ask shows the question, and why it is asked again if it is.
 func (h *Handler) ask(w http.ResponseWriter, r *http.Request, o order, status int, reason, problem string) {
-	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
-	defer cancel()
-	counts, err := h.count(ctx, o)
-	refusal, refused := inputProblem(err)
-	if err != nil && !refused {
-		h.failPage(w, r, err)
-		return
-	}
+	counts, err := h.count(r.Context(), identity(r), o)
 	page := web.Confirm{
 		Shell: h.shellOf(r, "Confirm", sectionMessages), Verb: o.name, Scope: o.scope(), Fields: slices.Clone(o.fields),
-		Reason: reason, Required: o.reason, Problem: problem, Back: o.back(),
+		Reason: reason, Required: o.needsReason(), Problem: problem, Back: o.back(),
 	}
-	if refused {
-		status, page.Problem = http.StatusConflict, refusal
+	if err != nil {
+		c := h.complain(r.Context(), err)
+		if c.status >= http.StatusInternalServerError {
+			h.failWith(w, r, c.status, c.Code, c.Message)
+			return
+		}
+		status, page.Problem = c.status, c.Message
 	}
 	for i, n := range counts {
 		page.Count += n
@@ -208,9 +197,8 @@ func (o order) scope() string {
 // address tells what was done. It goes on for as long as the browser waits; when
 // that leaves, what was done so far stays done and is in the audit.
 func (h *Handler) formMessages(w http.ResponseWriter, r *http.Request) {
-	q, err := h.form(w, r)
-	if err != nil {
-		h.failWith(w, r, http.StatusBadRequest, "bad_form", "The form could not be read.")
+	q, ok := h.form(w, r)
+	if !ok {
 		return
 	}
 	o, err := readOrder(q)
@@ -219,26 +207,24 @@ func (h *Handler) formMessages(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	reason := q.Get(paramReason)
-	if problem := h.unconfirmed(r.Context(), o, q); problem != "" {
+	if problem := h.unconfirmed(r.Context(), identity(r), o, q); problem != "" {
 		h.ask(w, r, o, http.StatusConflict, reason, problem)
 		return
 	}
 	var total admin.Result
 	for _, s := range o.selections {
-		result, err := o.run(h.options.Operator, r.Context(), admin.Command{Selection: s, Actor: identity(r).Name, Reason: reason})
+		result, err := h.actOnMessages(r.Context(), identity(r), o.messageAction, admin.Command{Selection: s, Reason: reason})
 		total.Count, total.Waiting, total.Gone = total.Count+result.Count, total.Waiting+result.Waiting, total.Gone+result.Gone
 		if err == nil {
 			continue
 		}
-		problem, status := h.actionProblem(r, err)
+		c := h.complain(r.Context(), err)
 		if total.Count > 0 {
-			problem += " Before that, " + web.Count(total.Count) + " were changed; doing it again takes the rest."
+			c.Message += " Before that, " + web.Count(total.Count) + " were changed; doing it again takes the rest."
 		}
-		h.ask(w, r, o, status, reason, problem)
+		h.ask(w, r, o, c.status, reason, c.Message)
 		return
 	}
-	h.options.Logger.InfoContext(r.Context(), "monitor changed messages",
-		logAction, o.name, logActor, identity(r).Name, logCount, total.Count)
 	done := url.Values{paramDone: {o.name}, paramCount: {number(total.Count)}}
 	if total.Waiting > 0 {
 		done.Set(paramWaiting, number(total.Waiting))
@@ -251,13 +237,11 @@ func (h *Handler) formMessages(w http.ResponseWriter, r *http.Request) {
 
 // unconfirmed says why an order for all that match has to be confirmed again:
 // there are more by now than the person saw.
-func (h *Handler) unconfirmed(ctx context.Context, o order, q url.Values) string {
+func (h *Handler) unconfirmed(ctx context.Context, who Identity, o order, q url.Values) string {
 	if !o.all {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
-	defer cancel()
-	counts, err := h.count(ctx, o)
+	counts, err := h.count(ctx, who, o)
 	if err != nil {
 		return "" // doing it meets the same error and tells
 	}
@@ -269,38 +253,4 @@ func (h *Handler) unconfirmed(ctx context.Context, o order, q url.Values) string
 		return fmt.Sprintf("There are more than were confirmed: %s instead of %s.", web.Count(now), web.Count(was))
 	}
 	return ""
-}
-
-// form reads a posted form. Acting may take longer than an answer usually may.
-func (h *Handler) form(w http.ResponseWriter, r *http.Request) (url.Values, error) {
-	if err := http.NewResponseController(w).SetWriteDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return nil, err
-	}
-	if err := r.ParseForm(); err != nil {
-		return nil, err
-	}
-	return r.PostForm, nil
-}
-
-// actionProblem says in words why an action failed.
-func (h *Handler) actionProblem(r *http.Request, err error) (string, int) {
-	if problem, refused := inputProblem(err); refused {
-		return problem, http.StatusConflict
-	}
-	if errors.Is(err, admin.ErrBusy) {
-		return "Somebody else holds a lock on a partition. Try again.", http.StatusConflict
-	}
-	h.options.Logger.WarnContext(r.Context(), "monitor cannot act", logActor, identity(r).Name, logError, scrub(err.Error()))
-	return "The database did not do it. The log of this process tells why.", http.StatusServiceUnavailable
-}
-
-// seeOther leads to a page relative to the root, and tells there what was done.
-// The address is relative, since the one that the browser sees is not known here.
-func (h *Handler) seeOther(w http.ResponseWriter, r *http.Request, to string, done url.Values) {
-	separator := "?"
-	if strings.Contains(to, "?") {
-		separator = "&"
-	}
-	w.Header().Set("Location", relativeRoot(r.URL.Path)+to+separator+done.Encode())
-	w.WriteHeader(http.StatusSeeOther)
 }

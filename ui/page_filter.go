@@ -1,17 +1,15 @@
 package ui
 
 import (
-	"errors"
-	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/postrider/postrider/delivery/admin"
-	"github.com/postrider/postrider/partition"
 	"github.com/postrider/postrider/web"
 )
 
@@ -25,14 +23,16 @@ const (
 	paramType      = "type"
 	paramID        = "id"
 	paramSequence  = "sequence"
-	paramError     = "error"
+	paramError     = "error_contains"
+	paramSince     = "since"
+	paramUntil     = "until"
 	paramBefore    = "before"
 	paramAfter     = "after"
 )
 
 // filterParams are those that belong to the filter and not to the page in it.
 var filterParams = []string{
-	paramState, paramPartition, paramStream, paramTopic, paramType, paramID, paramSequence, paramError,
+	paramState, paramPartition, paramStream, paramTopic, paramType, paramID, paramSequence, paramError, paramSince, paramUntil,
 }
 
 // messageFilter is a filter as it was asked for.
@@ -43,7 +43,7 @@ type messageFilter struct {
 }
 
 // readFilter reads the parameters. Empty ones ask for nothing, as forms send them.
-func readFilter(q url.Values) (messageFilter, error) {
+func readFilter(q url.Values, now time.Time) (messageFilter, error) {
 	f := messageFilter{given: url.Values{}}
 	for _, name := range filterParams {
 		for _, value := range q[name] {
@@ -60,22 +60,28 @@ func readFilter(q url.Values) (messageFilter, error) {
 		f.States = append(f.States, state)
 	}
 	for _, text := range f.given[paramPartition] {
-		n, err := strconv.ParseInt(text, 10, 16)
+		id, err := partitionNumber(text)
 		if err != nil {
-			return f, notNumber(admin.FieldPartition, text)
+			return f, err
 		}
-		f.Partitions = append(f.Partitions, partition.ID(n))
+		f.Partitions = append(f.Partitions, id)
 	}
 	var err error
 	if text := f.given.Get(paramID); text != "" {
 		if f.EventID, err = uuid.Parse(text); err != nil || f.EventID == uuid.Nil {
-			return f, &admin.InputError{Field: admin.FieldEventID, Problem: fmt.Sprintf("must be a UUID, got %q", text)}
+			return f, refused(admin.FieldEventID, "must be a UUID, got %q", text)
 		}
 	}
 	if text := f.given.Get(paramSequence); text != "" {
 		if f.Sequence, err = readSequence(text); err != nil {
 			return f, err
 		}
+	}
+	if f.Since, err = momentIn(f.given, paramSince, now); err != nil {
+		return f, err
+	}
+	if f.Until, err = momentIn(f.given, paramUntil, now); err != nil {
+		return f, err
 	}
 	f.Stream, f.Topic, f.Type = f.given.Get(paramStream), f.given.Get(paramTopic), f.given.Get(paramType)
 	f.ErrorContains = f.given.Get(paramError)
@@ -86,13 +92,9 @@ func readFilter(q url.Values) (messageFilter, error) {
 func readSequence(text string) (int64, error) {
 	n, err := strconv.ParseInt(strings.ReplaceAll(text, ",", ""), 10, 64)
 	if err != nil || n < 1 {
-		return 0, notNumber(admin.FieldSequence, text)
+		return 0, refused(admin.FieldSequence, "must be a whole number above 0, got %q", text)
 	}
 	return n, nil
-}
-
-func notNumber(field, text string) error {
-	return &admin.InputError{Field: field, Problem: fmt.Sprintf("must be a number that exists, got %q", text)}
 }
 
 // oneState is the state that everything the filter chooses is in and that can be
@@ -138,6 +140,7 @@ func (f messageFilter) form(seen *Observation) web.Filter {
 	form := web.Filter{
 		Partition: strings.Join(f.given[paramPartition], " "), Stream: f.given.Get(paramStream), Topic: f.given.Get(paramTopic),
 		Type: f.given.Get(paramType), ID: f.given.Get(paramID), Sequence: f.given.Get(paramSequence), Error: f.given.Get(paramError),
+		Since: f.given.Get(paramSince), Until: f.given.Get(paramUntil),
 		Active: len(f.given) > 0,
 	}
 	counts := map[admin.State]int64{}
@@ -156,14 +159,4 @@ func (f messageFilter) form(seen *Observation) web.Filter {
 		})
 	}
 	return form
-}
-
-// inputProblem is what a refused input is told to the person who gave it; false
-// when the error is of another kind.
-func inputProblem(err error) (string, bool) {
-	var refused *admin.InputError
-	if errors.As(err, &refused) {
-		return refused.Error(), true
-	}
-	return "", false
 }

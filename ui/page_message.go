@@ -22,30 +22,26 @@ import (
 
 // pageMessage serves one message.
 func (h *Handler) pageMessage(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
-	defer cancel()
-	sequence, err := readSequence(r.PathValue("sequence"))
-	if err != nil {
-		h.fail(w, r, http.StatusNotFound)
-		return
-	}
-	detail, err := h.options.Operator.Show(ctx, sequence)
+	detail, err := h.showMessage(r)
 	if err != nil {
 		h.failPage(w, r, err)
 		return
 	}
-	now, _ := h.now(ctx)
+	now, _ := h.now(r.Context())
+	who := identity(r)
 	page := messagePage(detail, now)
-	page.Shell = h.shellOf(r, "Message "+number(sequence), sectionMessages)
+	page.Shell = h.shellOf(r, "Message "+number(detail.Sequence), sectionMessages)
 	page.Every = listEvery
-	page.MayPayload = h.options.ShowPayload && h.access(r) >= AccessOperate && detail.Event != nil
+	if open := h.mayReadPayload(who); open && detail.Event != nil {
+		page.MayPayload, page.Metadata = true, metadata(detail.Event.Metadata)
+	}
 	if page.MayPayload && r.URL.Query().Get("payload") == "show" {
-		body, err := h.options.Operator.Payload(ctx, sequence)
+		body, err := look(h, r, func(ctx context.Context, op *admin.Operator) ([]byte, error) { return op.Payload(ctx, detail.Sequence) })
 		if err != nil {
 			h.failPage(w, r, err)
 			return
 		}
-		h.options.Logger.InfoContext(r.Context(), "monitor shows a payload", logSequence, sequence, logActor, identity(r).Name)
+		h.options.Logger.InfoContext(r.Context(), "monitor shows a payload", logSequence, detail.Sequence, logActor, who.Name)
 		page.Payload, page.Every = showPayload(body), 0
 	}
 	h.send(w, r, http.StatusOK, func(w io.Writer) error { return h.renderer.Message(w, page) })
@@ -62,7 +58,6 @@ func messagePage(d admin.Detail, now time.Time) web.Message {
 	}
 	if e := d.Event; e != nil {
 		page.Tenant, page.AuditOnly, page.Occurred = e.TenantID, e.AuditOnly, moment(e.OccurredAt, now)
-		page.Metadata = metadata(e.Metadata)
 	}
 	if !page.AuditOnly {
 		page.Published = publishedHeaders(d)

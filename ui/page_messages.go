@@ -14,8 +14,6 @@ import (
 )
 
 const (
-	// pageTimeout bounds what one page asks of the database.
-	pageTimeout = 10 * time.Second
 	// pageRows is how many rows a list shows.
 	pageRows = 50
 	// listEvery is how many seconds lie between two updates of a list.
@@ -51,10 +49,8 @@ func readListPage(q url.Values) (listPage, error) {
 // pageMessages serves the list. A filter that cannot be used is shown with its
 // complaint, so that it can be mended.
 func (h *Handler) pageMessages(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
-	defer cancel()
-	now, seen := h.now(ctx)
-	filter, err := readFilter(r.URL.Query())
+	now, seen := h.now(r.Context())
+	filter, err := readFilter(r.URL.Query(), now)
 	page := web.Messages{Shell: h.shellOf(r, "Messages", sectionMessages), Filter: filter.form(seen), Carried: filter.fields()}
 	var at listPage
 	if err == nil {
@@ -62,18 +58,22 @@ func (h *Handler) pageMessages(w http.ResponseWriter, r *http.Request) {
 	}
 	if err == nil {
 		var listing admin.Listing
-		if listing, err = h.options.Operator.List(ctx, filter.Filter, at.Page); err == nil {
+		listing, err = look(h, r, func(ctx context.Context, op *admin.Operator) (admin.Listing, error) {
+			return op.List(ctx, filter.Filter, at.Page)
+		})
+		if err == nil {
 			fillMessages(&page, filter, at, listing, now)
 		}
 	}
 	status := http.StatusOK
-	if err != nil {
-		problem, refused := inputProblem(err)
-		if !refused {
-			h.failPage(w, r, err)
-			return
-		}
-		page.Problem, status = problem, http.StatusBadRequest
+	var input *admin.InputError
+	switch {
+	case errors.As(err, &input):
+		c := h.complain(r.Context(), err)
+		page.Problem, status = c.Message, c.status
+	case err != nil:
+		h.failPage(w, r, err)
+		return
 	}
 	h.send(w, r, status, func(w io.Writer) error { return h.renderer.Messages(w, page) })
 }
@@ -153,22 +153,4 @@ func (h *Handler) now(ctx context.Context) (time.Time, *Observation) {
 		return time.Now(), nil
 	}
 	return seen.At.Add(seen.Age), &seen
-}
-
-// failPage answers for a page that could not be made.
-func (h *Handler) failPage(w http.ResponseWriter, r *http.Request, err error) {
-	problem, refused := inputProblem(err)
-	switch {
-	case errors.Is(err, admin.ErrNotFound):
-		h.failWith(w, r, http.StatusNotFound, "not_found", problem)
-	case refused:
-		h.failWith(w, r, http.StatusBadRequest, "bad_input", problem)
-	case errors.Is(err, context.DeadlineExceeded):
-		h.failWith(w, r, http.StatusServiceUnavailable, "timeout", "The database did not answer in time. A narrower filter may help.")
-	default:
-		if r.Context().Err() == nil {
-			h.options.Logger.WarnContext(r.Context(), "monitor cannot read a page", logPath, r.URL.Path, logError, scrub(err.Error()))
-		}
-		h.failWith(w, r, http.StatusServiceUnavailable, "unavailable", "The database did not answer. The log of this process tells why.")
-	}
 }

@@ -51,7 +51,9 @@ func TestMessagesAreFiltered(t *testing.T) {
 		"?state=dead&state=failed":             {dead, failed},
 		"?state=published":                     {published},
 		"?stream=d+%26+%3Ce%3E":                {blocked, dead},
-		"?error=timeout":                       {failed},
+		"?error_contains=timeout":                       {failed},
+		"?since=5m&stream=a":                    {waiting},
+		"?until=5m":                            {},
 		"?topic=default&type=nothing":          {},
 		"?id=" + id:                            {dead},
 		fmt.Sprintf("?sequence=%d", published): {published},
@@ -71,8 +73,9 @@ func TestMessagesAreFiltered(t *testing.T) {
 		"?id=x":         "must be a UUID",
 		"?sequence=-1":  "sequence",
 		"?before=x":     "sequence",
+		"?since=soon":   "must be a time",
 		"?stream=%00":   "zero bytes",
-		"?error=%ff%fe": "UTF-8",
+		"?error_contains=%ff%fe": "UTF-8",
 	} {
 		page := call(t, server, http.MethodGet, "/messages"+query)
 		wantStatus(t, page, http.StatusBadRequest)
@@ -127,11 +130,14 @@ func TestMessageTellsItsStory(t *testing.T) {
 	b.block(t, second, third)
 	server := b.serve(t, ui.Options{})
 
-	page := call(t, server, http.MethodGet, fmt.Sprintf("/messages/%d", dead))
+	hidden := call(t, server, http.MethodGet, fmt.Sprintf("/messages/%d", dead))
+	wantContains(t, hidden, "Metadata is hidden")
+	wantLacks(t, hidden, "traceparent", "00-abc", "Show the payload")
+	page := call(t, b.serve(t, ui.Options{ShowPayload: true}), http.MethodGet, fmt.Sprintf("/messages/%d", dead))
 	wantStatus(t, page, http.StatusOK)
 	wantContains(t, page, "waits for a person", "2 messages wait behind it", fmt.Sprintf(`href="../messages/%d"`, second),
 		"first line\nsecond ", `<span class="escape">U&#43;202E</span>line`, `<span class="escape">U&#43;001B</span>[31m`,
-		"traceparent", "00-abc", "extra.X-&lt;i&gt;", `a<span class="escape">U&#43;202E</span>b`, "Outbox-Event-Id", "Requeue…", "Discard…", "Hidden.")
+		"traceparent", "00-abc", "extra.X-&lt;i&gt;", `a<span class="escape">U&#43;202E</span>b`, "Outbox-Event-Id", "Requeue…", "Discard…", "Show the payload")
 	wantLacks(t, page, "secret", "\u202e", "\x1b")
 	wantContains(t, call(t, server, http.MethodGet, fmt.Sprintf("/messages/%d", third)), "waits behind", "and goes on by itself")
 
@@ -139,7 +145,9 @@ func TestMessageTellsItsStory(t *testing.T) {
 	settled := b.one(t, `SELECT last_sequence FROM outbox_deliveries`)
 	wantContains(t, call(t, server, http.MethodGet, fmt.Sprintf("/messages/%d", settled)), "It is in the stream.", "Deliveries, the oldest first")
 	wantStatus(t, call(t, server, http.MethodGet, "/messages/999999"), http.StatusNotFound)
-	wantStatus(t, call(t, server, http.MethodGet, "/messages/nonsense"), http.StatusNotFound)
+	wantStatus(t, call(t, server, http.MethodGet, "/messages/nonsense"), http.StatusBadRequest)
+	id := b.text(t, `SELECT event_id::text FROM events WHERE sequence = $1`, settled)
+	wantContains(t, call(t, server, http.MethodGet, "/messages/"+id), fmt.Sprintf("Message %d", settled))
 }
 
 func TestPayloadIsShownToThoseWhoMay(t *testing.T) {
@@ -150,7 +158,9 @@ func TestPayloadIsShownToThoseWhoMay(t *testing.T) {
 	path := fmt.Sprintf("/messages/%d?payload=show", sequence)
 
 	wantLacks(t, call(t, b.serve(t, ui.Options{}), http.MethodGet, path), "secret")
-	wantLacks(t, call(t, b.serve(t, ui.Options{ShowPayload: true, ReadOnly: true}), http.MethodGet, path), "secret")
+	readers := ui.Auth{Users: []ui.User{{Name: "ann", Password: "long enough", Access: ui.AccessReadOnly}}}
+	wantLacks(t, call(t, b.serve(t, ui.Options{ShowPayload: true, Auth: readers}), http.MethodGet, path,
+		func(r *http.Request) { r.SetBasicAuth("ann", "long enough") }), "secret")
 	server := b.serve(t, ui.Options{ShowPayload: true})
 	wantLacks(t, call(t, server, http.MethodGet, fmt.Sprintf("/messages/%d", sequence)), "secret")
 	page := call(t, server, http.MethodGet, path)
@@ -181,14 +191,17 @@ func TestMessagesAreMendedByForms(t *testing.T) {
 	}
 	wantContains(t, call(t, server, http.MethodGet, "/messages?state=dead&state=failed&done=requeue&n=2"), `id="flash" role="status">2 messages were requeued.`)
 
-	for name, form := range map[string]url.Values{
-		"reason": {"selected": {"skip"}, "dead": {fmt.Sprint(second)}, "reason": {" "}},
-		"state":  {"selected": {"skip"}, "failed": {fmt.Sprint(second)}, "reason": {"x"}},
-		"not":    {"selected": {"discard"}, "dead": {fmt.Sprint(first)}, "reason": {"x"}},
+	for name, refusal := range map[string]struct {
+		status int
+		form   url.Values
+	}{
+		"reason": {http.StatusBadRequest, url.Values{"selected": {"skip"}, "dead": {fmt.Sprint(second)}, "reason": {" "}}},
+		"state":  {http.StatusBadRequest, url.Values{"selected": {"skip"}, "failed": {fmt.Sprint(second)}, "reason": {"x"}}},
+		"not":    {http.StatusConflict, url.Values{"selected": {"discard"}, "dead": {fmt.Sprint(first)}, "reason": {"x"}}},
 	} {
-		refused := post(t, server, "/actions/messages", form)
-		wantStatus(t, refused, http.StatusConflict)
-		wantContains(t, refused, "Nothing was done.", name)
+		again := post(t, server, "/actions/messages", refusal.form)
+		wantStatus(t, again, refusal.status)
+		wantContains(t, again, "Nothing was done.", name)
 	}
 	// More are dead by now than were confirmed.
 	again := post(t, server, "/actions/messages", url.Values{"all": {"discard"}, "state": {"dead"}, "reason": {"give up"}, "n": {"1"}})
@@ -235,8 +248,8 @@ func TestWithoutOperatorThereAreNoMessages(t *testing.T) {
 	t.Parallel()
 	server := serve(t, ui.Options{})
 	wantLacks(t, call(t, server, http.MethodGet, "/"), `href="./messages"`)
-	wantStatus(t, call(t, server, http.MethodGet, "/messages"), http.StatusNotFound)
-	wantStatus(t, post(t, server, "/actions/messages", url.Values{}), http.StatusNotFound)
+	wantStatus(t, call(t, server, http.MethodGet, "/messages"), http.StatusNotImplemented)
+	wantStatus(t, post(t, server, "/actions/messages", url.Values{}), http.StatusNotImplemented)
 }
 
 func TestNobodyPutsWordsOnThePage(t *testing.T) {

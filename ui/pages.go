@@ -19,9 +19,9 @@ const (
 // monitor without an operator has neither.
 func (h *Handler) pageRoutes(page, form func(pattern string, handle http.HandlerFunc)) {
 	for pattern, handle := range map[string]http.HandlerFunc{
-		"GET /messages":            h.pageMessages,
-		"GET /messages/confirm":    h.pageConfirm,
-		"GET /messages/{sequence}": h.pageMessage,
+		"GET /messages":           h.pageMessages,
+		"GET /messages/confirm":   h.pageConfirm,
+		"GET /messages/{message}": h.pageMessage,
 	} {
 		page(pattern, h.operated(handle))
 	}
@@ -33,10 +33,7 @@ func (h *Handler) operated(next http.HandlerFunc) http.HandlerFunc {
 	if h.options.Operator != nil {
 		return next
 	}
-	return func(w http.ResponseWriter, r *http.Request) {
-		h.failWith(w, r, http.StatusNotFound, "no_operator",
-			"This monitor shows workers and partitions alone: it was set up without access to messages (Options.Operator).")
-	}
+	return func(w http.ResponseWriter, r *http.Request) { h.failPage(w, r, errNoOperator) }
 }
 
 // shellOf is the shell of a page in a section.
