@@ -19,13 +19,14 @@ import (
 
 // Handler is the monitor. It is safe for concurrent use.
 type Handler struct {
-	options  Options
-	cache    *Cache
-	auth     *authenticator
-	hosts    map[string]bool
-	renderer *web.Renderer
-	hub      *hub
-	chain    http.Handler
+	options   Options
+	cache     *Cache
+	auth      *authenticator
+	hosts     map[string]bool
+	renderer  *web.Renderer
+	hub       *hub
+	readiness readiness
+	chain     http.Handler
 }
 
 // NewHandler builds the monitor. Mount it at the root of a host name, below a

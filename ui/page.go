@@ -16,16 +16,27 @@ import (
 func (h *Handler) page(w http.ResponseWriter, r *http.Request) {
 	seen, err := h.cache.Observe(r.Context())
 	if err != nil {
-		w.Header().Set("Retry-After", "1")
-		h.failWith(w, r, http.StatusServiceUnavailable, "snapshot_unavailable",
-			"The database has not answered yet. The log of this process tells why.")
+		h.failUnread(w, r)
 		return
 	}
 	page := h.monitorPage(seen)
 	page.Shell = h.shellOf(r, "Overview", sectionMonitor)
-	page.Every = 1
+	page.Every, page.Reload = 1, reloadEvery
+	page.NotReady = h.notReady(r.Context())
+	for i := range page.Workers {
+		page.Workers[i].Drainable = page.Workers[i].Drainable && page.MayAct
+	}
 	page.AsTable = r.URL.Query().Get("partitions") == "table"
 	h.send(w, r, http.StatusOK, func(w io.Writer) error { return h.renderer.Monitor(w, page) })
+}
+
+// reloadEvery is how many seconds lie between two updates without script.
+const reloadEvery = 10
+
+func (h *Handler) failUnread(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Retry-After", "1")
+	h.failWith(w, r, http.StatusServiceUnavailable, "snapshot_unavailable",
+		"The database has not answered yet. The log of this process tells why.")
 }
 
 func (h *Handler) monitorPage(seen Observation) web.Monitor {
@@ -37,6 +48,7 @@ func (h *Handler) monitorPage(seen Observation) web.Monitor {
 		Trouble:   trouble(seen),
 		Tiles:     tiles(sum, seen.Watermark, seen.Stalled()),
 		Unowned:   sum.UnownedPartitions,
+		Obstacles: obstaclesShown(seen.Snapshot, h.options.Operator != nil),
 	}
 	if w := seen.Watermark; seen.Stalled() {
 		page.Stall = &web.Stall{Count: len(w.Holders), Names: w.HolderNames(), Waiting: w.Waiting, Rollbacks: w.Rollbacks()}
@@ -47,16 +59,25 @@ func (h *Handler) monitorPage(seen Observation) web.Monitor {
 	}
 	page.Chart = web.NewChart(minutes)
 
+	if seen.Latency != nil {
+		latency := web.Latency(*seen.Latency)
+		page.Latency = &latency
+	}
+	entries, since := h.cache.Rebalances(0, rebalancesListed, -1)
 	hues, hosts := ownerHues(seen.Snapshot), map[uuid.UUID]string{}
 	for _, w := range seen.Workers {
 		hosts[w.ID] = w.Hostname
 		page.Workers = append(page.Workers, workerRow(w, seen.At, hues[w.ID.String()]))
 	}
+	page.Rebalances, page.RebalancesSince = rebalancesShown(entries, hues, seen.At), web.Moment{At: since, Now: seen.At}
 	for _, p := range seen.Partitions {
 		page.Partitions = append(page.Partitions, partitionCell(seen.Snapshot, p, hues[p.Owner.String()], hosts[p.Owner]))
 	}
 	return page
 }
+
+// rebalancesListed is how many changes of ownership the first page lists.
+const rebalancesListed = 12
 
 // ownerHues includes owners whose worker row is already gone.
 func ownerHues(s Snapshot) map[string]int {
@@ -78,6 +99,8 @@ func workerRow(w Worker, at time.Time, hue int) web.Worker {
 		State: string(w.State), Started: w.StartedAt, Uptime: max(0, at.Sub(w.StartedAt)),
 		Left: w.HeartbeatLeft, Owned: w.Owned, Desired: w.Desired, Hue: hue,
 	}
+	row.DrainAsked = moment(w.DrainRequestedAt, at)
+	row.Drainable = w.State == WorkerActive && w.DrainRequestedAt == nil
 	if w.HeartbeatAge != nil {
 		row.Age, row.HasAge = *w.HeartbeatAge, true
 	}
@@ -87,7 +110,7 @@ func workerRow(w Worker, at time.Time, hue int) web.Worker {
 func partitionCell(s Snapshot, p Partition, hue int, host string) web.Partition {
 	cell := web.Partition{
 		Number: p.Number, Owned: p.Owned(), Epoch: p.Epoch, Left: p.LeaseLeft, Delivered: p.Delivered,
-		Pending: p.Pending, Failed: p.Failed, Blocked: p.Blocked, Dead: p.Dead, Scheduled: p.Scheduled,
+		Pending: p.Pending, Failed: p.Failed, Blocked: p.Blocked, Dead: p.Dead, Scheduled: p.Scheduled, BlockedStreams: p.BlockedStreams,
 		OldestPending: p.OldestPending, Why: s.Why(p), Stalled: s.waitsForOrder(p),
 	}
 	if cell.Owned {
@@ -133,7 +156,7 @@ func tiles(sum Summary, watermark Watermark, stalled bool) []web.Tile {
 		{Key: "rate", Label: "Published per second", Value: web.Rate(sum.PublishedPerSecond), Note: "last two minutes"},
 		{Key: "published", Label: "Published, last 60 min", Value: web.Count(sum.PublishedLastHour), Note: "acknowledged by NATS"},
 		alarmTile("failed", "Failed", sum.Failed, "warn", "will be retried"),
-		alarmTile("blocked", "Blocked", sum.Blocked, "warn", "behind another event"),
+		blockedTile(sum),
 		alarmTile("dead", "Dead", sum.Dead, "bad", "need a person"),
 		ownersTile(sum),
 		watermarkTile(watermark, stalled),
@@ -170,6 +193,14 @@ func alarmTile(key, label string, count int64, tone, note string) web.Tile {
 	tile := web.Tile{Key: key, Label: label, Value: web.Count(count), Note: "none"}
 	if count > 0 {
 		tile.Tone, tile.Note = tone, note
+	}
+	return tile
+}
+
+func blockedTile(sum Summary) web.Tile {
+	tile := alarmTile("blocked", "Blocked streams", sum.BlockedStreams, "warn", web.Count(sum.Blocked)+" events wait in them")
+	if sum.Blocked == 1 {
+		tile.Note = "1 event waits in it"
 	}
 	return tile
 }

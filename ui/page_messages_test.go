@@ -51,8 +51,8 @@ func TestMessagesAreFiltered(t *testing.T) {
 		"?state=dead&state=failed":             {dead, failed},
 		"?state=published":                     {published},
 		"?stream=d+%26+%3Ce%3E":                {blocked, dead},
-		"?error_contains=timeout":                       {failed},
-		"?since=5m&stream=a":                    {waiting},
+		"?error_contains=timeout":              {failed},
+		"?since=5m&stream=a":                   {waiting},
 		"?until=5m":                            {},
 		"?topic=default&type=nothing":          {},
 		"?id=" + id:                            {dead},
@@ -68,13 +68,13 @@ func TestMessagesAreFiltered(t *testing.T) {
 		`name="stream" value="d &amp; &lt;e&gt;"`)
 	wantLacks(t, page, "<b>no</b>", "<e>")
 	for query, complaint := range map[string]string{
-		"?state=lost":   "unknown state",
-		"?partition=x":  "partition",
-		"?id=x":         "must be a UUID",
-		"?sequence=-1":  "sequence",
-		"?before=x":     "sequence",
-		"?since=soon":   "must be a time",
-		"?stream=%00":   "zero bytes",
+		"?state=lost":            "unknown state",
+		"?partition=x":           "partition",
+		"?id=x":                  "must be a UUID",
+		"?sequence=-1":           "sequence",
+		"?before=x":              "sequence",
+		"?since=soon":            "must be a time",
+		"?stream=%00":            "zero bytes",
 		"?error_contains=%ff%fe": "UTF-8",
 	} {
 		page := call(t, server, http.MethodGet, "/messages"+query)

@@ -16,16 +16,25 @@ const (
 )
 
 // pageRoutes registers the pages behind the first one and the forms on them. A
-// monitor without an operator has neither.
+// monitor without an operator has the partitions' alone.
 func (h *Handler) pageRoutes(page, form func(pattern string, handle http.HandlerFunc)) {
 	for pattern, handle := range map[string]http.HandlerFunc{
-		"GET /messages":           h.pageMessages,
-		"GET /messages/confirm":   h.pageConfirm,
-		"GET /messages/{message}": h.pageMessage,
+		"GET /messages":               h.pageMessages,
+		"GET /messages/confirm":       h.pageConfirm,
+		"GET /messages/{message}":     h.pageMessage,
+		"GET /audit":                  h.pageAudit,
+		"GET /workers/{worker}/drain": h.pageDrain,
 	} {
 		page(pattern, h.operated(handle))
 	}
-	form("POST /actions/messages", h.operated(h.formMessages))
+	page("GET /partitions/{partition}", h.pageStory)
+	for pattern, handle := range map[string]http.HandlerFunc{
+		"POST /actions/messages":   h.formMessages,
+		"POST /actions/partitions": h.formPartitions,
+		"POST /actions/workers":    h.formWorkers,
+	} {
+		form(pattern, h.operated(handle))
+	}
 }
 
 // operated says so where no operator was given.

@@ -19,6 +19,8 @@ func formatFuncs() template.FuncMap {
 	return template.FuncMap{
 		"count":    Count,
 		"duration": Duration,
+		"latency":  latency,
+		"dict":     dict,
 		"clock":    clock,
 		"minute":   minute,
 		"stamp":    stamp,
@@ -74,6 +76,27 @@ func Duration(d time.Duration) string {
 		hours := seconds / (secondsPerMin * minutesPerHour)
 		return twoUnits(hours/hoursPerDay, "d", hours%hoursPerDay, "h")
 	}
+}
+
+// latency writes d in milliseconds while that is short.
+func latency(d time.Duration) string {
+	if d < 10*time.Second {
+		return Count(d.Milliseconds()) + " ms"
+	}
+	return Duration(d)
+}
+
+// dict gives a template several values: name, value, name, value.
+func dict(pairs ...any) (map[string]any, error) {
+	m := map[string]any{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		name, ok := pairs[i].(string)
+		if !ok {
+			return nil, fmt.Errorf("dict: %v is no name", pairs[i])
+		}
+		m[name] = pairs[i+1]
+	}
+	return m, nil
 }
 
 func twoUnits(large int64, largeUnit string, small int64, smallUnit string) string {

@@ -26,6 +26,9 @@ type Shell struct {
 	// Every is how many seconds lie between two updates of the page; 0: it stays
 	// as it is.
 	Every int
+	// Reload is how many seconds lie between two updates where no script runs; 0
+	// where a form would lose what was typed.
+	Reload int
 	// Flash tells what the last action did.
 	Flash *Flash
 }
@@ -57,12 +60,22 @@ type Monitor struct {
 	CountsAge time.Duration
 	// Trouble, when set, says why the numbers are old.
 	Trouble string
+	// Obstacles is what keeps events waiting, by its kind.
+	Obstacles []Obstacle
+	// NotReady is why the process that serves the page is not ready; empty: it is.
+	NotReady string
 	// Stall, when set, says that the order waits for open transactions.
 	Stall *Stall
 	// Tiles is the summary, in reading order.
 	Tiles []Tile
 	// Chart is the throughput of the last hour.
 	Chart Chart
+	// Latency is how long events took lately; nil: not known.
+	Latency *Latency
+	// Rebalances are the last changes of ownership, the newest first, as the
+	// process saw them since RebalancesSince.
+	Rebalances      []Rebalance
+	RebalancesSince Moment
 	// Workers are sorted by id.
 	Workers []Worker
 	// Partitions are sorted by number.
@@ -122,6 +135,10 @@ type Worker struct {
 	Owned, Desired int
 	// Hue numbers the owner's colour, 0 to Hues-1.
 	Hue int
+	// DrainAsked is when an operator asked it to drain; zero: nobody did.
+	DrainAsked Moment
+	// Drainable says that it can be asked.
+	Drainable bool
 }
 
 // Partition is one cell of the grid.
@@ -142,6 +159,8 @@ type Partition struct {
 	PausedAt  time.Time
 	// Pending, Failed, Blocked, Dead and Scheduled count rows.
 	Pending, Failed, Blocked, Dead, Scheduled int64
+	// BlockedStreams is the number of streams that the blocked rows belong to.
+	BlockedStreams int64
 	// OldestPending is the age of the oldest row that waits.
 	OldestPending time.Duration
 	// Why says what keeps rows waiting; Stalled that open transactions do.

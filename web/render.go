@@ -59,6 +59,15 @@ func (r *Renderer) Message(w io.Writer, page Message) error { return r.render(w,
 // Confirm writes the question before messages are changed.
 func (r *Renderer) Confirm(w io.Writer, page Confirm) error { return r.render(w, "confirm", page) }
 
+// Story writes the page of one partition.
+func (r *Renderer) Story(w io.Writer, page Story) error { return r.render(w, "story", page) }
+
+// Drain writes the question before a worker is drained.
+func (r *Renderer) Drain(w io.Writer, page Drain) error { return r.render(w, "drain", page) }
+
+// Audit writes a page of the audit.
+func (r *Renderer) Audit(w io.Writer, page Audit) error { return r.render(w, "audit", page) }
+
 func (r *Renderer) render(w io.Writer, name string, data any) error {
 	var page bytes.Buffer
 	if err := r.templates.ExecuteTemplate(&page, name, data); err != nil {
