@@ -158,6 +158,8 @@ func (h *Handler) complain(ctx context.Context, err error) complaint {
 			c.status, c.Code = http.StatusNotFound, "not_found"
 		case errors.Is(err, admin.ErrWrongState):
 			c.status, c.Code = http.StatusConflict, "wrong_state"
+		case errors.Is(err, admin.ErrCountChanged):
+			c.status, c.Code = http.StatusConflict, "count_changed"
 		}
 		return c
 	case errors.Is(err, admin.ErrBusy):

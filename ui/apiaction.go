@@ -24,7 +24,9 @@ type messagesCommand struct {
 	Filter    *filterCommand `json:"filter"`
 	All       bool           `json:"all"`
 	DryRun    bool           `json:"dry_run"`
-	Reason    string         `json:"reason"`
+	// Expected refuses the action when another number of messages matches.
+	Expected *int64 `json:"expected_count"`
+	Reason   string `json:"reason"`
 }
 
 // filterCommand holds pointers, since an empty text must not choose everything.
@@ -91,7 +93,7 @@ func (h *Handler) postMessages(action messageAction) http.HandlerFunc {
 		// The server's timeout is for looks; not every server lets it be moved.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(actTimeout + lookTimeout))
 		result, err := h.actOnMessages(r.Context(), identity(r), action,
-			admin.Command{Selection: selection, DryRun: body.DryRun, Reason: body.Reason})
+			admin.Command{Selection: selection, DryRun: body.DryRun, Expected: body.Expected, Reason: body.Reason})
 		if err != nil {
 			h.failBy(w, r, err, result.Count)
 			return

@@ -23,6 +23,7 @@ const (
 	FieldReason    = "reason"
 	FieldActor     = "actor"
 	FieldWorker    = "worker"
+	FieldExpected  = "expected_count"
 )
 
 // What an InputError may wrap.
@@ -31,6 +32,8 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrWrongState: the message is not in the state that the operation is for.
 	ErrWrongState = errors.New("wrong state")
+	// ErrCountChanged: another number of messages matches than was expected.
+	ErrCountChanged = errors.New("count changed")
 )
 
 // InputError is a complaint about one input. Nothing was changed.
@@ -41,7 +44,7 @@ type InputError struct {
 	Problem string
 	// Sequences are the messages that were refused, where it was about them.
 	Sequences []int64
-	// Err is ErrNotFound, ErrWrongState or nil.
+	// Err is ErrNotFound, ErrWrongState, ErrCountChanged or nil.
 	Err error
 }
 

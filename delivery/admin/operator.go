@@ -35,7 +35,7 @@ type Operator struct {
 	requeue, settle, promote, waiting, audit          string
 	partitions, pause                                 string
 	auditPage, mayReadAudit, actions                  string
-	heads, batches, worker, drain                     string
+	heads, batches, worker, drain, rights             string
 }
 
 // directed is a statement that pages upwards or downwards.
@@ -78,7 +78,7 @@ func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*
 	t, err := set.Need("queue_keys", "history_keys", "queued_between", "deliveries", "queued", "events", "skipped",
 		"find", "event", "payload", "pointer", "behind", "before", "states", "selected", "lock",
 		"requeue", "settle", "promote", "waiting", "audit", "partitions", "pause", "columns",
-		"audit_page", "actions", "heads", "partition_deliveries", "worker", "drain", "may_read_audit")
+		"audit_page", "actions", "heads", "partition_deliveries", "worker", "drain", "may_read_audit", "rights")
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)
 	}
@@ -107,7 +107,7 @@ func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*
 	o.requeue, o.settle, o.promote, o.waiting, o.audit = t[16], t[17], t[18], t[19], t[20]
 	o.partitions, o.pause = t[21], t[22]
 	o.auditPage, o.actions, o.heads, o.batches, o.worker, o.drain = t[24], t[25], troubleRow.Replace(t[26]), t[27], t[28], t[29]
-	o.mayReadAudit = t[30]
+	o.mayReadAudit, o.rights = t[30], t[31]
 	return o, nil
 }
 
