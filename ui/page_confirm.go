@@ -2,7 +2,6 @@ package ui
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -207,13 +206,15 @@ func (h *Handler) formMessages(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	reason := q.Get(paramReason)
-	if problem := h.unconfirmed(r.Context(), identity(r), o, q); problem != "" {
-		h.ask(w, r, o, http.StatusConflict, reason, problem)
-		return
+	var expected *int64
+	if o.all { // of those that were named, each is looked at
+		confirmed := flashNumber(q, paramCount)
+		expected = &confirmed
 	}
 	var total admin.Result
 	for _, s := range o.selections {
-		result, err := h.actOnMessages(r.Context(), identity(r), o.messageAction, admin.Command{Selection: s, Reason: reason})
+		result, err := h.actOnMessages(r.Context(), identity(r), o.messageAction,
+			admin.Command{Selection: s, Reason: reason, Expected: expected})
 		total.Count, total.Waiting, total.Gone = total.Count+result.Count, total.Waiting+result.Waiting, total.Gone+result.Gone
 		if err == nil {
 			continue
@@ -233,24 +234,4 @@ func (h *Handler) formMessages(w http.ResponseWriter, r *http.Request) {
 		done.Set(paramGone, number(total.Gone))
 	}
 	h.seeOther(w, r, o.back(), done)
-}
-
-// unconfirmed says why an order for all that match has to be confirmed again:
-// there are more by now than the person saw.
-func (h *Handler) unconfirmed(ctx context.Context, who Identity, o order, q url.Values) string {
-	if !o.all {
-		return ""
-	}
-	counts, err := h.count(ctx, who, o)
-	if err != nil {
-		return "" // doing it meets the same error and tells
-	}
-	var now int64
-	for _, n := range counts {
-		now += n
-	}
-	if was := flashNumber(q, paramCount); now > was {
-		return fmt.Sprintf("There are more than were confirmed: %s instead of %s.", web.Count(now), web.Count(was))
-	}
-	return ""
 }

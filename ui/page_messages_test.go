@@ -206,7 +206,7 @@ func TestMessagesAreMendedByForms(t *testing.T) {
 	// More are dead by now than were confirmed.
 	again := post(t, server, "/actions/messages", url.Values{"all": {"discard"}, "state": {"dead"}, "reason": {"give up"}, "n": {"1"}})
 	wantStatus(t, again, http.StatusConflict)
-	wantContains(t, again, "2 instead of 1", `name="n" value="2"`, ">give up</textarea>")
+	wantContains(t, again, "2 match, not 1", `name="n" value="2"`, ">give up</textarea>")
 	all := post(t, server, "/actions/messages", url.Values{"all": {"discard"}, "state": {"dead"}, "stream": {"b"}, "reason": {"give up"}, "n": {"1"}})
 	wantStatus(t, all, http.StatusSeeOther)
 	if to := all.Header.Get("Location"); to != "../messages?state=dead&stream=b&done=discard&n=1" {
