@@ -52,6 +52,9 @@ func newGallery(t *testing.T) *gallery {
 	for n := range 40 {
 		g.published = g.append(t, fmt.Sprintf("order-%d", n%9))
 	}
+	// Longer than the longest test.
+	g.exec(t, `UPDATE outbox_partitions SET lease_until = lease_until + interval '10 minutes'`)
+	g.exec(t, `UPDATE outbox_workers SET heartbeat_until = heartbeat_until + interval '10 minutes'`)
 	g.exec(t, `UPDATE events SET recorded_at = clock_timestamp() - interval '40 ms'`)
 	var done []int64
 	for n := int64(1); n <= g.published; n++ {

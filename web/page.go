@@ -92,6 +92,12 @@ func (m Monitor) OldCounts() bool {
 	return m.CountsAge >= worthAWord
 }
 
+// Many says that the cells of the grid have to be small.
+func (m Monitor) Many() bool {
+	const many = 256
+	return len(m.Partitions) > many
+}
+
 // Stall is the notice that events wait because of open transactions.
 type Stall struct {
 	// Count counts the transactions; Names describes them.
