@@ -116,19 +116,18 @@ func (h *Handler) logAction(ctx context.Context, who Identity, action string, dr
 	attributes := []slog.Attr{
 		slog.String(logActor, who.Name), slog.String(logAction, action), slog.Bool(logDryRun, dry), slog.Int64(logCount, count),
 	}
-	level, message := slog.LevelInfo, "monitor action"
-	if err != nil {
-		message = "monitor action failed"
-		var input *admin.InputError
-		if errors.As(err, &input) {
-			// The problem may quote what was sent.
-			attributes = append(attributes, slog.String(logError, "refused: "+input.Field))
-		} else {
-			level = slog.LevelWarn
-			attributes = append(attributes, slog.String(logError, scrub(err.Error())))
-		}
+	if err == nil {
+		h.options.Logger.LogAttrs(ctx, slog.LevelInfo, "monitor action", attributes...)
+		return
 	}
-	h.options.Logger.LogAttrs(ctx, level, message, attributes...)
+	level := slog.LevelWarn
+	cause := slog.String(logError, scrub(err.Error()))
+	var input *admin.InputError
+	if errors.As(err, &input) {
+		// The problem may quote what was sent.
+		level, cause = slog.LevelInfo, slog.String(logError, "refused: "+input.Field)
+	}
+	h.options.Logger.LogAttrs(ctx, level, "monitor action failed", append(attributes, cause)...)
 }
 
 // complaint is what a client is told about an error.

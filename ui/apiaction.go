@@ -1,12 +1,14 @@
 package ui
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -175,6 +177,9 @@ func (h *Handler) readCommand(w http.ResponseWriter, r *http.Request, body any) 
 	case errors.As(err, &tooLarge):
 		h.failWith(w, r, http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("The body is larger than %d bytes.", tooLarge.Limit))
 		return false
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		h.failWith(w, r, http.StatusRequestTimeout, "slow_body", "The body did not arrive in time.")
+		return false
 	case err != nil:
 		h.failBy(w, r, unreadable(err), 0)
 		return false
@@ -186,7 +191,7 @@ func (h *Handler) readCommand(w http.ResponseWriter, r *http.Request, body any) 
 func unreadable(err error) error {
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) {
-		return refused(kind.Field, "must not be a JSON %s", kind.Value)
+		return refused(cmp.Or(kind.Field, "body"), "must not be a JSON %s", kind.Value)
 	}
 	const unknown = "json: unknown field "
 	if name, found := strings.CutPrefix(err.Error(), unknown); found {

@@ -39,6 +39,9 @@ func parameters(r *http.Request, known, repeatable []string) (url.Values, error)
 	}
 	for name, list := range values {
 		if !slices.Contains(known, name) {
+			if len(known) == 0 {
+				return nil, refused(name, "there is no such parameter; this address takes none")
+			}
 			return nil, refused(name, "there is no such parameter; there are %s", strings.Join(known, ", "))
 		}
 		list = slices.DeleteFunc(list, func(v string) bool { return v == "" })

@@ -12,6 +12,9 @@ type route struct {
 	handle       http.HandlerFunc
 	// plain answers are not compressed.
 	plain bool
+	// reads says that the handler reads the query string. Elsewhere it must be
+	// empty: a POST with ?dry_run=true would act.
+	reads bool
 }
 
 func (r route) pattern() string { return r.method + " " + r.path }
@@ -23,25 +26,41 @@ var openAPI []byte
 
 func (h *Handler) apiRoutes() []route {
 	const get, post = http.MethodGet, http.MethodPost
-	return []route{
-		{get, "/api/v1/openapi.yaml", serveOpenAPI, false},
-		{get, "/api/v1/summary", h.summary, false},
-		{get, "/api/v1/workers", h.workers, false},
-		{post, "/api/v1/workers/{worker}/drain", h.postDrain, false},
-		{get, "/api/v1/partitions", h.partitions, false},
-		{get, "/api/v1/partitions/{partition}", h.partition, false},
-		{post, "/api/v1/partitions/pause", h.postPartitions(pausePartitions), false},
-		{post, "/api/v1/partitions/resume", h.postPartitions(resumePartitions), false},
-		{get, "/api/v1/messages", h.messages, false},
-		{get, "/api/v1/messages/{message}", h.message, false},
-		{get, "/api/v1/messages/{message}/payload", h.payload, true},
-		{post, "/api/v1/messages/requeue", h.postMessages(requeueMessages), false},
-		{post, "/api/v1/messages/skip", h.postMessages(skipMessages), false},
-		{post, "/api/v1/messages/discard", h.postMessages(discardMessages), false},
-		{get, "/api/v1/throughput", h.throughput, false},
-		{get, "/api/v1/rebalances", h.rebalances, false},
-		{get, "/api/v1/audit", h.audit, false},
-		{get, "/api/v1/events", h.events, true},
+	routes := []route{
+		{get, "/api/v1/openapi.yaml", serveOpenAPI, false, false},
+		{get, "/api/v1/summary", h.summary, false, false},
+		{get, "/api/v1/workers", h.workers, false, false},
+		{post, "/api/v1/workers/{worker}/drain", h.postDrain, false, false},
+		{get, "/api/v1/partitions", h.partitions, false, false},
+		{get, "/api/v1/partitions/{partition}", h.partition, false, false},
+		{post, "/api/v1/partitions/pause", h.postPartitions(pausePartitions), false, false},
+		{post, "/api/v1/partitions/resume", h.postPartitions(resumePartitions), false, false},
+		{get, "/api/v1/messages", h.messages, false, true},
+		{get, "/api/v1/messages/{message}", h.message, false, false},
+		{get, "/api/v1/messages/{message}/payload", h.payload, true, false},
+		{post, "/api/v1/messages/requeue", h.postMessages(requeueMessages), false, false},
+		{post, "/api/v1/messages/skip", h.postMessages(skipMessages), false, false},
+		{post, "/api/v1/messages/discard", h.postMessages(discardMessages), false, false},
+		{get, "/api/v1/throughput", h.throughput, false, false},
+		{get, "/api/v1/rebalances", h.rebalances, false, true},
+		{get, "/api/v1/audit", h.audit, false, true},
+		{get, "/api/v1/events", h.events, true, false},
+	}
+	for i, one := range routes {
+		if !one.reads {
+			routes[i].handle = h.withoutParameters(one.handle)
+		}
+	}
+	return routes
+}
+
+func (h *Handler) withoutParameters(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if _, err := parameters(r, nil, nil); err != nil {
+			h.failBy(w, r, err, 0)
+			return
+		}
+		next(w, r)
 	}
 }
 

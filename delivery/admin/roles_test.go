@@ -93,9 +93,9 @@ func TestAnOperatorsRights(t *testing.T) {
 	if _, err := op.Resume(t.Context(), admin.PauseCommand{All: true, Actor: "a"}); err == nil {
 		t.Error("resumed without the right to it")
 	}
-	events := `SELECT (sequence, event_id, stream_id, stream_version, event_type, tenant_id, metadata, recorded_at) ON "public"."events"`
+	events := `SELECT (sequence, stream_version, occurred_at, recorded_at, event_id, audit_only, stream_id, event_type, topic, tenant_id, metadata) ON "public"."events"`
 	wantMissing(t, op, admin.Missing{
-		Look: []string{events}, Act: []string{`UPDATE (paused_at, updated_at) ON "public".outbox_partitions`},
+		Look: []string{events}, Act: []string{`UPDATE (updated_at, paused_at) ON "public".outbox_partitions`},
 		Audit: []string{`SELECT ON "public".outbox_audit`}, Payload: []string{`SELECT (payload) ON "public"."events"`},
 	})
 }

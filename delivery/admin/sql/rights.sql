@@ -1,23 +1,27 @@
--- What an operator needs, and whether this role has it. {events} may be a view.
-SELECT w.purpose, w.privilege || coalesce(' (' || w.columns || ')', '') || ' ON ' || w.relation
-  FROM (VALUES
-         ('look', 'SELECT', NULL, '{schema}.outbox'),
-         ('look', 'SELECT', NULL, '{schema}.outbox_deliveries'),
-         ('look', 'SELECT', NULL, '{schema}.outbox_partitions'),
-         ('look', 'SELECT', NULL, '{schema}.outbox_workers'),
-         ('look', 'SELECT', 'sequence, event_id, stream_id, stream_version, event_type, tenant_id, metadata, recorded_at', '{events}'),
-         ('act', 'UPDATE', NULL, '{schema}.outbox'),
-         ('act', 'DELETE', NULL, '{schema}.outbox'),
-         ('act', 'INSERT', NULL, '{schema}.outbox_deliveries'),
-         ('act', 'INSERT', NULL, '{schema}.outbox_audit'),
-         ('act', 'SELECT', NULL, '{schema}.outbox_throughput'),
-         ('act', 'INSERT', NULL, '{schema}.outbox_throughput'),
-         ('act', 'UPDATE', NULL, '{schema}.outbox_throughput'),
-         ('act', 'UPDATE', 'paused_at, updated_at', '{schema}.outbox_partitions'),
-         ('act', 'UPDATE', 'drain_requested_at', '{schema}.outbox_workers'),
-         ('audit', 'SELECT', NULL, '{schema}.outbox_audit'),
-         ('payload', 'SELECT', 'payload', '{events}')
-       ) AS w (purpose, privilege, columns, relation)
- WHERE NOT CASE WHEN w.columns IS NULL THEN has_table_privilege(w.relation, w.privilege)
-                ELSE (SELECT bool_and(has_column_privilege(w.relation, c, w.privilege))
-                        FROM unnest(string_to_array(w.columns, ', ')) AS c) END
+-- What an operator needs and this role does not have. {events} may be a view,
+-- and lack some of the columns.
+WITH needed (purpose, privilege, relation, columns) AS (
+       VALUES
+         ('look', 'SELECT', '{schema}.outbox', NULL),
+         ('look', 'SELECT', '{schema}.outbox_deliveries', NULL),
+         ('look', 'SELECT', '{schema}.outbox_partitions', NULL),
+         ('look', 'SELECT', '{schema}.outbox_workers', NULL),
+         ('look', 'SELECT', '{events}', '{sequence,event_id,stream_id,stream_version,event_type,topic,tenant_id,metadata,audit_only,occurred_at,recorded_at}'::name[]),
+         ('act', 'UPDATE', '{schema}.outbox', NULL),
+         ('act', 'DELETE', '{schema}.outbox', NULL),
+         ('act', 'INSERT', '{schema}.outbox_deliveries', NULL),
+         ('act', 'INSERT', '{schema}.outbox_audit', NULL),
+         ('act', 'SELECT', '{schema}.outbox_throughput', NULL),
+         ('act', 'INSERT', '{schema}.outbox_throughput', NULL),
+         ('act', 'UPDATE', '{schema}.outbox_throughput', NULL),
+         ('act', 'UPDATE', '{schema}.outbox_partitions', '{paused_at,updated_at}'),
+         ('act', 'UPDATE', '{schema}.outbox_workers', '{drain_requested_at}'),
+         ('audit', 'SELECT', '{schema}.outbox_audit', NULL),
+         ('payload', 'SELECT', '{events}', ARRAY['payload']))
+SELECT n.purpose, n.privilege || coalesce(' (' || there.names || ')', '') || ' ON ' || n.relation
+  FROM needed AS n,
+       LATERAL (SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) AS names,
+                       bool_and(has_column_privilege(a.attrelid, a.attnum, n.privilege)) AS held
+                  FROM pg_attribute AS a
+                 WHERE a.attrelid = n.relation::regclass AND a.attname = ANY (n.columns) AND NOT a.attisdropped) AS there
+ WHERE NOT CASE WHEN n.columns IS NULL THEN has_table_privilege(n.relation, n.privilege) ELSE there.held END
