@@ -39,7 +39,7 @@ type gallery struct {
 func newGallery(t *testing.T) *gallery {
 	t.Helper()
 	const partitions = 16
-	g := &gallery{outboxBundle: newOutbox(t, partitions), partitions: partitions, owner: uuid.UUID{0: 1, 15: 0xa1}}
+	g := &gallery{outboxBundle: newPages(t, partitions), partitions: partitions, owner: uuid.UUID{0: 1, 15: 0xa1}}
 	share := map[uuid.UUID][]partition.ID{}
 	others := []uuid.UUID{g.owner, {0: 2, 15: 0xb2}, {0: 3, 15: 0xc3}}
 	for p := range partition.ID(partitions - 1) { // the last one has no owner
@@ -206,7 +206,7 @@ func TestBrowserTakesPictures(t *testing.T) {
 			open(t, ctx, 1440, many.URL, fmt.Sprintf("#p-%d", n-1))
 			screenshot(t, ctx, fmt.Sprintf("overview-%d-%s.png", n, scheme))
 		}
-		empty := newOutbox(t, 1).serve(t, ui.Options{})
+		empty := newPages(t, 1).serve(t, ui.Options{})
 		open(t, ctx, 1440, empty.URL, "#p-0")
 		screenshot(t, ctx, "overview-empty-"+scheme+".png")
 		must(t, chromedp.Do(ctx, chromedp.Click("#help"), chromedp.WaitVisible("#keys")))

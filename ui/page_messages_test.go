@@ -35,7 +35,7 @@ func wantRows(t *testing.T, page answer, want ...int64) {
 
 func TestMessagesAreFiltered(t *testing.T) {
 	t.Parallel()
-	b := newOutbox(t, 4)
+	b := newPages(t, 4)
 	waiting, published := b.append(t, "a"), b.append(t, "b")
 	failed, dead, blocked := b.append(t, "c"), b.append(t, "d & <e>"), b.append(t, "d & <e>")
 	b.publish(t, published)
@@ -85,7 +85,7 @@ func TestMessagesAreFiltered(t *testing.T) {
 
 func TestMessagesArePaged(t *testing.T) {
 	t.Parallel()
-	b := newOutbox(t, 4)
+	b := newPages(t, 4)
 	var all []int64
 	for n := range 120 {
 		all = append(all, b.append(t, fmt.Sprintf("s-%d", n%7)))
@@ -122,7 +122,7 @@ func TestMessagesArePaged(t *testing.T) {
 
 func TestMessageTellsItsStory(t *testing.T) {
 	t.Parallel()
-	b := newOutbox(t, 4)
+	b := newPages(t, 4)
 	dead := b.one(t, `SELECT outbox_append('s', 'thing.done', '{"secret": 42}',
 		metadata => '{"traceparent": "00-abc", "extra": {"X-<i>": "a\u202eb", "Y": 7}}')`)
 	second, third := b.append(t, "s"), b.append(t, "s")
@@ -152,7 +152,7 @@ func TestMessageTellsItsStory(t *testing.T) {
 
 func TestPayloadIsShownToThoseWhoMay(t *testing.T) {
 	t.Parallel()
-	b := newOutbox(t, 1)
+	b := newPages(t, 1)
 	sequence := b.one(t, `SELECT outbox_append('s', 'thing.done', '{"secret": 42, "html": "<script>"}')`)
 	raw := b.one(t, `SELECT outbox_append_bytes('s', 'thing.done', '\x00ff01'::bytea)`)
 	path := fmt.Sprintf("/messages/%d?payload=show", sequence)
@@ -170,7 +170,7 @@ func TestPayloadIsShownToThoseWhoMay(t *testing.T) {
 
 func TestMessagesAreMendedByForms(t *testing.T) {
 	t.Parallel()
-	b := newOutbox(t, 2)
+	b := newPages(t, 2)
 	first, second, third, fourth := b.append(t, "a"), b.append(t, "b"), b.append(t, "c"), b.append(t, "d")
 	b.kill(t, "no", first, second, third)
 	b.fail(t, "later", fourth)
@@ -225,7 +225,7 @@ func TestMessagesAreMendedByForms(t *testing.T) {
 
 func TestReadOnlyNeitherOffersNorTakesActions(t *testing.T) {
 	t.Parallel()
-	b := newOutbox(t, 1)
+	b := newPages(t, 1)
 	dead := b.append(t, "a")
 	b.kill(t, "no", dead)
 	server := b.serve(t, ui.Options{ReadOnly: true})
@@ -254,7 +254,7 @@ func TestWithoutOperatorThereAreNoMessages(t *testing.T) {
 
 func TestNobodyPutsWordsOnThePage(t *testing.T) {
 	t.Parallel()
-	b := newOutbox(t, 1)
+	b := newPages(t, 1)
 	server := b.serve(t, ui.Options{})
 	wantLacks(t, call(t, server, http.MethodGet, "/messages?done=call+me&n=1"), `id="flash"`, "call me")
 	wantContains(t, call(t, server, http.MethodGet, "/messages?done=skip&n=-4&waiting=x"), "0 messages were skipped.")

@@ -25,9 +25,15 @@ type outboxBundle struct {
 	place  int64 // in the stream
 }
 
-func newOutbox(t *testing.T, partitions int) *outboxBundle {
+func newPages(t *testing.T, partitions int) *outboxBundle {
 	t.Helper()
-	b := &outboxBundle{pool: pgtest.Pool(t, pgtest.Migrated(t, partitions))}
+	return onOutbox(t, pgtest.Pool(t, pgtest.Migrated(t, partitions)))
+}
+
+// onOutbox is a monitor on an outbox that others may work on.
+func onOutbox(t *testing.T, pool *pgxpool.Pool) *outboxBundle {
+	t.Helper()
+	b := &outboxBundle{pool: pool}
 	var err error
 	if b.op, err = admin.New(t.Context(), b.pool, "public", delivery.Relation{}); err != nil {
 		t.Fatal(err)

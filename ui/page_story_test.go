@@ -35,7 +35,7 @@ func (b *outboxBundle) join(t *testing.T, id uuid.UUID, host string, partitions 
 
 func TestPartitionTellsItsStory(t *testing.T) {
 	t.Parallel()
-	b := newOutbox(t, 2)
+	b := newPages(t, 2)
 	b.join(t, uuid.UUID{15: 7}, "<i>host</i>", 0, 1)
 	b.publish(t, b.append(t, "s & <t>"))
 	dead := b.append(t, "s & <t>")
@@ -67,7 +67,7 @@ func TestPartitionTellsItsStory(t *testing.T) {
 
 func TestPartitionIsPausedByForm(t *testing.T) {
 	t.Parallel()
-	b := newOutbox(t, 2)
+	b := newPages(t, 2)
 	b.append(t, "s")
 	n := b.one(t, `SELECT partition_key FROM outbox`)
 	server := b.serve(t, ui.Options{})
@@ -103,7 +103,7 @@ func TestPartitionIsPausedByForm(t *testing.T) {
 
 func TestWorkerIsDrainedByForm(t *testing.T) {
 	t.Parallel()
-	b := newOutbox(t, 2)
+	b := newPages(t, 2)
 	first, second := uuid.UUID{15: 1}, uuid.UUID{15: 2}
 	b.join(t, first, "one", 0, 1)
 	server := b.serve(t, ui.Options{})
@@ -137,7 +137,7 @@ func TestWorkerIsDrainedByForm(t *testing.T) {
 
 func TestAuditIsPaged(t *testing.T) {
 	t.Parallel()
-	b := newOutbox(t, 1)
+	b := newPages(t, 1)
 	server := b.serve(t, ui.Options{})
 	wantContains(t, call(t, server, http.MethodGet, "/audit"), "Nobody has done anything yet.")
 	b.exec(t, `INSERT INTO outbox_audit (actor, action, target, reason, details)
