@@ -3,8 +3,7 @@ package ui_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -180,7 +179,7 @@ func TestBrowserWorksBehindProxies(t *testing.T) {
 		}
 		target, err := url.Parse(g.serve(t, options).URL)
 		must(t, err)
-		var proxy http.Handler = &httputil.ReverseProxy{FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(r *httputil.ProxyRequest) {
+		var proxy http.Handler = &httputil.ReverseProxy{FlushInterval: -1, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
 			r.Out.Host = r.In.Host
 		}}

@@ -26,6 +26,7 @@ type live struct {
 	cluster *clustertest.Cluster
 	workers []*clustertest.Worker
 	server  *httptest.Server
+	tab     func() context.Context // of the browser
 
 	mu      sync.Mutex
 	arrived map[int64]int32 // generations by sequence
@@ -33,10 +34,10 @@ type live struct {
 
 const livePartitions = 12
 
-func newLive(t *testing.T) *live {
+func newLive(t *testing.T, tab func() context.Context) *live {
 	t.Helper()
 	c := clustertest.New(t, clustertest.Config{Partitions: livePartitions, Flags: []string{"--lease-ttl=5s", "--heartbeat-ttl=5s"}})
-	l := &live{cluster: c, outboxBundle: onOutbox(t, c.Pool), arrived: map[int64]int32{}}
+	l := &live{cluster: c, outboxBundle: onOutbox(t, c.Pool), tab: tab, arrived: map[int64]int32{}}
 	l.workers = c.Start(t, 3)
 	c.WaitShared(t, l.workers...)
 	c.Subscribe(t, func(m ledger.Message) {
@@ -90,10 +91,10 @@ func TestBrowserDrivesALiveCluster(t *testing.T) {
 	t.Parallel()
 	ctx := browser(t)
 	faults := complaints(t, ctx)
-	l := newLive(t)
+	l := newLive(t, func() context.Context { return ctx })
 	for _, part := range []struct {
 		name string
-		run  func(*live, *testing.T, context.Context)
+		run  func(*live, *testing.T)
 	}{
 		{"requeues a dead letter, which arrives", (*live).requeue},
 		{"skips and discards", (*live).settle},
@@ -101,7 +102,7 @@ func TestBrowserDrivesALiveCluster(t *testing.T) {
 		{"drains a worker", (*live).drain},
 		{"shows a change of owner within two seconds", (*live).move},
 	} {
-		if !t.Run(part.name, func(t *testing.T) { part.run(l, t, ctx) }) { //nolint:paralleltest // one browser
+		if !t.Run(part.name, func(t *testing.T) { part.run(l, t) }) {
 			break
 		}
 	}
@@ -110,7 +111,9 @@ func TestBrowserDrivesALiveCluster(t *testing.T) {
 	}
 }
 
-func (l *live) requeue(t *testing.T, ctx context.Context) {
+func (l *live) requeue(t *testing.T) {
+	t.Helper()
+	ctx := l.tab()
 	dead := l.poison(t, "order-1", 1)[0]
 	behind := l.append(t, "order-1")
 	l.waitState(t, "blocked", behind)
@@ -129,7 +132,9 @@ func (l *live) requeue(t *testing.T, ctx context.Context) {
 	}
 }
 
-func (l *live) settle(t *testing.T, ctx context.Context) {
+func (l *live) settle(t *testing.T) {
+	t.Helper()
+	ctx := l.tab()
 	dead := l.poison(t, "invoice", 7)
 	// One, from its own page.
 	for verb, sequence := range map[string]int64{"skip": dead[0], "discard": dead[1]} {
@@ -158,7 +163,9 @@ func (l *live) settle(t *testing.T, ctx context.Context) {
 	l.waitState(t, "skipped", dead[4:]...)
 }
 
-func (l *live) pause(t *testing.T, ctx context.Context) {
+func (l *live) pause(t *testing.T) {
+	t.Helper()
+	ctx := l.tab()
 	sequence := l.append(t, "customer-7")
 	l.waitArrived(t, 0, sequence)
 	n := l.one(t, `SELECT partition_key FROM outbox_messages WHERE global_sequence = $1`, sequence)
@@ -177,7 +184,9 @@ func (l *live) pause(t *testing.T, ctx context.Context) {
 	}
 }
 
-func (l *live) drain(t *testing.T, ctx context.Context) {
+func (l *live) drain(t *testing.T) {
+	t.Helper()
+	ctx := l.tab()
 	drained := l.workers[0]
 	l.workers = l.workers[1:]
 	open(t, ctx, 1440, l.server.URL+"/", fmt.Sprintf("[id='w-%s']", drained.ID))
@@ -191,7 +200,9 @@ func (l *live) drain(t *testing.T, ctx context.Context) {
 	}
 }
 
-func (l *live) move(t *testing.T, ctx context.Context) {
+func (l *live) move(t *testing.T) {
+	t.Helper()
+	ctx := l.tab()
 	leaving, staying := l.workers[0], l.workers[1]
 	owners, err := l.cluster.Owners(t.Context())
 	must(t, err)

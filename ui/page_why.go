@@ -139,10 +139,10 @@ func ranges(numbers []int) string {
 		if len(parts) == rangesNamed {
 			return strings.Join(parts, ", ") + fmt.Sprintf(" and %d more", len(numbers)-i)
 		}
-		switch {
-		case end == i:
+		switch end {
+		case i:
 			parts = append(parts, fmt.Sprint(numbers[i]))
-		case end == i+1:
+		case i + 1:
 			parts = append(parts, fmt.Sprint(numbers[i]), fmt.Sprint(numbers[end]))
 		default:
 			parts = append(parts, fmt.Sprintf("%d–%d", numbers[i], numbers[end]))
