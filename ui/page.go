@@ -46,7 +46,7 @@ func (h *Handler) monitorPage(seen Observation) web.Monitor {
 		Age:       seen.Age,
 		CountsAge: seen.CountsAge(),
 		Trouble:   trouble(seen),
-		Tiles:     tiles(sum, seen.Watermark, seen.Stalled()),
+		Tiles:     tiles(seen.Snapshot),
 		Unowned:   sum.UnownedPartitions,
 		Obstacles: obstaclesShown(seen.Snapshot, h.options.Operator != nil),
 	}
@@ -59,10 +59,6 @@ func (h *Handler) monitorPage(seen Observation) web.Monitor {
 	}
 	page.Chart = web.NewChart(minutes)
 
-	if seen.Latency != nil {
-		latency := web.Latency(*seen.Latency)
-		page.Latency = &latency
-	}
 	entries, since := h.cache.Rebalances(0, rebalancesListed, -1)
 	hues, hosts := ownerHues(seen.Snapshot), map[uuid.UUID]string{}
 	for _, w := range seen.Workers {
@@ -135,7 +131,8 @@ const (
 	pendingAgeAlarm = 5 * time.Minute
 )
 
-func tiles(sum Summary, watermark Watermark, stalled bool) []web.Tile {
+func tiles(s Snapshot) []web.Tile {
+	sum := s.Summary()
 	oldest := web.Tile{Key: "oldest", Label: "Oldest pending", Value: "none", Note: "nothing waits"}
 	if sum.Pending > 0 {
 		oldest.Value, oldest.Note = web.Duration(sum.OldestPending), "since it was appended"
@@ -154,13 +151,26 @@ func tiles(sum Summary, watermark Watermark, stalled bool) []web.Tile {
 		pending,
 		oldest,
 		{Key: "rate", Label: "Published per second", Value: web.Rate(sum.PublishedPerSecond), Note: "last two minutes"},
+		latencyTile(s.Latency),
 		{Key: "published", Label: "Published, last 60 min", Value: web.Count(sum.PublishedLastHour), Note: "acknowledged by NATS"},
 		alarmTile("failed", "Failed", sum.Failed, "warn", "will be retried"),
 		blockedTile(sum),
 		alarmTile("dead", "Dead", sum.Dead, "bad", "need a person"),
 		ownersTile(sum),
-		watermarkTile(watermark, stalled),
+		watermarkTile(s.Watermark, s.Stalled()),
 	}
+}
+
+func latencyTile(l *Latency) web.Tile {
+	tile := web.Tile{Key: "latency", Label: "Latency p50 / p99", Value: "none", Note: "nothing published for five minutes"}
+	switch {
+	case l == nil:
+		tile.Value, tile.Note = "unknown", "the time of recording cannot be read"
+	case l.Samples > 0:
+		tile.Value = web.Latency(l.P50) + " / " + web.Latency(l.P99)
+		tile.Note = "from append to marked, last five minutes"
+	}
+	return tile
 }
 
 func watermarkTile(w Watermark, stalled bool) web.Tile {

@@ -57,7 +57,7 @@ func TestPartitionTellsItsStory(t *testing.T) {
 
 	overview := call(t, server, http.MethodGet, "/")
 	wantContains(t, overview, `id="o-dead"`, `id="o-blocked"`, "1 event of 1 stream waits behind", fmt.Sprintf(`href="./partitions/%d" data-row`, n),
-		`href="./messages?state=dead"`, "Blocked streams", "1 event waits in it", "latency p50")
+		`href="./messages?state=dead"`, "Blocked streams", "1 event waits in it", `id="tile-latency"`, "from append to marked")
 	bare := serve(t, ui.Options{Source: b.source})
 	page = call(t, bare, http.MethodGet, fmt.Sprintf("/partitions/%d", n))
 	wantStatus(t, page, http.StatusOK)

@@ -19,7 +19,6 @@ func formatFuncs() template.FuncMap {
 	return template.FuncMap{
 		"count":    Count,
 		"duration": Duration,
-		"latency":  latency,
 		"dict":     dict,
 		"clock":    clock,
 		"minute":   minute,
@@ -78,8 +77,8 @@ func Duration(d time.Duration) string {
 	}
 }
 
-// latency writes d in milliseconds while that is short.
-func latency(d time.Duration) string {
+// Latency writes d in milliseconds while that is short.
+func Latency(d time.Duration) string {
 	if d < 10*time.Second {
 		return Count(d.Milliseconds()) + " ms"
 	}

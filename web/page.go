@@ -70,8 +70,6 @@ type Monitor struct {
 	Tiles []Tile
 	// Chart is the throughput of the last hour.
 	Chart Chart
-	// Latency is how long events took lately; nil: not known.
-	Latency *Latency
 	// Rebalances are the last changes of ownership, the newest first, as the
 	// process saw them since RebalancesSince.
 	Rebalances      []Rebalance

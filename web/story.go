@@ -19,12 +19,6 @@ type Obstacle struct {
 	Link, LinkText string
 }
 
-// Latency is how long events took lately.
-type Latency struct {
-	Samples  int64
-	P50, P99 time.Duration
-}
-
 // Rebalance is a change of ownership.
 type Rebalance struct {
 	ID int64
