@@ -1,4 +1,4 @@
-// Package ui is the monitor: an [http.Handler] with the first page, the JSON
+// Package ui is the monitor: an [http.Handler] with its pages, the JSON
 // API, the event stream, the health checks and the metrics endpoint, and a
 // [Server] with safe defaults around it. The handler mounts in a program's own
 // server just as well.
