@@ -147,9 +147,22 @@ func (a Auth) validateProxy() error {
 func ParseUser(text string, access Access) (User, error) {
 	name, password, found := strings.Cut(text, ":")
 	if !found || name == "" || password == "" {
-		return User{}, errors.New("ui: credentials must read name:password")
+		return User{}, errors.New("ui: credentials must read name:password or name:token")
 	}
 	return User{Name: name, Password: password, Access: access}, nil
+}
+
+// ReadTokens reads a file of "name:token" lines, by the rules of ReadUsers.
+func ReadTokens(path string, access Access) ([]Token, error) {
+	users, err := ReadUsers(path, access)
+	if err != nil {
+		return nil, err
+	}
+	tokens := make([]Token, len(users))
+	for i, u := range users {
+		tokens[i] = Token{Name: u.Name, Value: u.Password, Access: access}
+	}
+	return tokens, nil
 }
 
 // ReadUsers reads a file of "name:password" lines; blank lines and lines that

@@ -8,6 +8,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/ui"
 )
 
 type workersCmd struct {
@@ -47,7 +48,7 @@ func (c *workersListCmd) Run(s *session) error {
 			DrainRequestedAt: w.DrainRequestedAt,
 		})
 		rows = append(rows, table.Row{
-			w.ID, w.Hostname, w.PID, w.Version, w.State, w.HeartbeatLeft.Round(100 * time.Millisecond), w.Owned, w.Desired,
+			w.ID, w.Hostname, w.PID, w.Version, stateShown(w), w.HeartbeatLeft.Round(100 * time.Millisecond), w.Owned, w.Desired,
 		})
 	}
 	if c.JSON {
@@ -55,6 +56,14 @@ func (c *workersListCmd) Run(s *session) error {
 	}
 	writeTable(s.stdout, table.Row{"worker", "host", "pid", "version", "state", "ttl left", "owned", "desired"}, rows)
 	return nil
+}
+
+// stateShown tells of a drain from the moment it was asked for.
+func stateShown(w ui.Worker) string {
+	if w.DrainRequestedAt != nil && w.State == ui.WorkerActive {
+		return "active, asked to drain"
+	}
+	return string(w.State)
 }
 
 type workersDrainCmd struct {
