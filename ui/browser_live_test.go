@@ -87,8 +87,7 @@ func (l *live) waitState(t *testing.T, state string, sequences ...int64) {
 
 // One cluster for all of it: what one part leaves behind does not disturb the
 // next.
-func TestBrowserDrivesALiveCluster(t *testing.T) {
-	t.Parallel()
+func TestBrowserDrivesALiveCluster(t *testing.T) { //nolint:paralleltest // it measures how long something takes
 	ctx := browser(t)
 	faults := complaints(t, ctx)
 	l := newLive(t, func() context.Context { return ctx })
