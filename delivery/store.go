@@ -45,7 +45,7 @@ type Store struct {
 	advance, watermark                          string
 	undelivered, unblock, suspect               string
 	heal, regress                               string
-	backlog, throughput                         string
+	backlog, throughput, latency                string
 }
 
 // Relation names the table or view that holds the events.
@@ -104,6 +104,7 @@ func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*St
 		{&s.regress, "regress"},
 		{&s.backlog, "backlog"},
 		{&s.throughput, "throughput"},
+		{&s.latency, "latency"},
 		{&columns, "events_columns"},
 		{&s.retainDeliveries, "retain_deliveries"},
 		{&s.retainDedupe, "retain_dedupe"},

@@ -21,19 +21,23 @@ type freshness struct {
 
 type summaryBody struct {
 	freshness
-	Environment             string         `json:"environment,omitempty"`
-	Version                 string         `json:"version"`
-	Pending                 int64          `json:"pending"`
-	OldestPendingAgeSeconds float64        `json:"oldest_pending_age_seconds"`
-	Failed                  int64          `json:"failed"`
-	Blocked                 int64          `json:"blocked"`
-	Dead                    int64          `json:"dead"`
-	Scheduled               int64          `json:"scheduled"`
-	PublishedLastHour       int64          `json:"published_last_hour"`
-	PublishedPerSecond      float64        `json:"published_per_second"`
-	Workers                 workerTotals   `json:"workers"`
-	Partitions              partitionTotal `json:"partitions"`
-	Watermark               Watermark      `json:"watermark"`
+	Environment             string  `json:"environment,omitempty"`
+	Version                 string  `json:"version"`
+	Pending                 int64   `json:"pending"`
+	OldestPendingAgeSeconds float64 `json:"oldest_pending_age_seconds"`
+	Failed                  int64   `json:"failed"`
+	Blocked                 int64   `json:"blocked"`
+	BlockedStreams          int64   `json:"blocked_streams"`
+	Dead                    int64   `json:"dead"`
+	Scheduled               int64   `json:"scheduled"`
+	PublishedLastHour       int64   `json:"published_last_hour"`
+	PublishedPerSecond      float64 `json:"published_per_second"`
+	// The latencies are null where nothing was measured.
+	LatencyP50Seconds *float64       `json:"latency_p50_seconds"`
+	LatencyP99Seconds *float64       `json:"latency_p99_seconds"`
+	Workers           workerTotals   `json:"workers"`
+	Partitions        partitionTotal `json:"partitions"`
+	Watermark         Watermark      `json:"watermark"`
 }
 
 type workerTotals struct {
@@ -167,6 +171,11 @@ func newFreshness(seen Observation) freshness {
 
 func (h *Handler) newSummaryBody(seen Observation) summaryBody {
 	sum := seen.Summary()
+	var p50, p99 *float64
+	if l := seen.Latency; l != nil && l.Samples > 0 {
+		half, most := seconds(l.P50), seconds(l.P99)
+		p50, p99 = &half, &most
+	}
 	return summaryBody{
 		freshness:               newFreshness(seen),
 		Environment:             h.options.Environment,
@@ -175,10 +184,13 @@ func (h *Handler) newSummaryBody(seen Observation) summaryBody {
 		OldestPendingAgeSeconds: seconds(sum.OldestPending),
 		Failed:                  sum.Failed,
 		Blocked:                 sum.Blocked,
+		BlockedStreams:          sum.BlockedStreams,
 		Dead:                    sum.Dead,
 		Scheduled:               sum.Scheduled,
 		PublishedLastHour:       sum.PublishedLastHour,
 		PublishedPerSecond:      sum.PublishedPerSecond,
+		LatencyP50Seconds:       p50,
+		LatencyP99Seconds:       p99,
 		Workers:                 workerTotals{Active: sum.ActiveWorkers, Draining: sum.DrainingWorkers, Stale: sum.StaleWorkers},
 		Partitions: partitionTotal{
 			Total: len(seen.Partitions), Owned: sum.OwnedPartitions,

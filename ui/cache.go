@@ -143,6 +143,13 @@ func (c *Cache) observe(ctx context.Context, maxAge time.Duration) (Observation,
 	return c.current()
 }
 
+// outdate has the next look read the source: somebody changed what it shows.
+func (c *Cache) outdate() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.triedAt = time.Time{}
+}
+
 func (c *Cache) due(maxAge time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

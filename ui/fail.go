@@ -68,6 +68,8 @@ func (h *Handler) shell(r *http.Request, title string, anonymous bool) web.Shell
 		shell.Environment = h.options.Environment
 		shell.Version = h.options.Version
 		shell.ReadOnly = h.access(r) < AccessOperate
+		shell.Operable = h.options.Operator != nil
+		shell.MayAct = shell.Operable && !shell.ReadOnly
 	}
 	return shell
 }

@@ -19,13 +19,14 @@ import (
 
 // Handler is the monitor. It is safe for concurrent use.
 type Handler struct {
-	options  Options
-	cache    *Cache
-	auth     *authenticator
-	hosts    map[string]bool
-	renderer *web.Renderer
-	hub      *hub
-	chain    http.Handler
+	options   Options
+	cache     *Cache
+	auth      *authenticator
+	hosts     map[string]bool
+	renderer  *web.Renderer
+	hub       *hub
+	readiness readiness
+	chain     http.Handler
 }
 
 // NewHandler builds the monitor. Mount it at the root of a host name, below a
@@ -100,6 +101,7 @@ func (h *Handler) routes(static fs.FS) (http.Handler, error) {
 	mux.HandleFunc("GET /healthz", h.live)
 	mux.HandleFunc("GET /readyz", h.ready)
 	compressed("GET /{$}", h.page)
+	h.pageRoutes(compressed, guarded)
 	compressed("GET /static/{file}", func(w http.ResponseWriter, r *http.Request) {
 		if !assets.serve(w, r, r.PathValue("file")) {
 			h.fail(w, r, http.StatusNotFound)

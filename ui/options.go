@@ -18,16 +18,17 @@ import (
 
 // Keys of log records.
 const (
-	logError  = "error"
-	logMethod = "method"
-	logPath   = "path"
-	logStatus = "status"
-	logRemote = "remote"
-	logAddr   = "addr"
-	logActor  = "actor"
-	logAction = "action"
-	logCount  = "count"
-	logDryRun = "dry_run"
+	logError    = "error"
+	logMethod   = "method"
+	logPath     = "path"
+	logStatus   = "status"
+	logRemote   = "remote"
+	logAddr     = "addr"
+	logActor    = "actor"
+	logAction   = "action"
+	logCount    = "count"
+	logDryRun   = "dry_run"
+	logSequence = "sequence"
 )
 
 // Options configures a Handler.

@@ -6,6 +6,10 @@
 --   -- a worker whose monitor shows the audit
 --   GRANT SELECT ON {schema}.outbox_audit TO app_relay;
 
+-- The monitor shows how long events take if it may read when they were recorded:
+--
+--   GRANT SELECT (sequence, recorded_at) ON {schema}.events TO app_monitor;
+
 -- +goose Up
 -- The worker itself answers the request: it turns draining and gives its
 -- partitions back. Programs that do not know the column are not disturbed.
