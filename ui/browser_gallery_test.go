@@ -175,8 +175,8 @@ func TestBrowserAccessibilityCheckerFinds(t *testing.T) {
 		`document.querySelector('.scroll').removeAttribute('tabindex'), document.querySelector('.scroll').style.width = '300px'`:      "keyboard",
 	} {
 		must(t, chromedp.Do(ctx, chromedp.Reload(), chromedp.WaitVisible("#selection")))
-		evaluate[bool](t, ctx, "("+script+", true)")
-		if found := evaluate[[]string](t, ctx, accessibility); !strings.Contains(strings.Join(found, "\n"), want) {
+		// In one step: an update of the page mends some of it.
+		if found := evaluate[[]string](t, ctx, "("+script+", true);\n"+accessibility); !strings.Contains(strings.Join(found, "\n"), want) {
 			t.Errorf("after %s it found %q, not %q", script, found, want)
 		}
 	}
