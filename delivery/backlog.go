@@ -17,6 +17,8 @@ type PartitionBacklog struct {
 	// attempt, Blocked ones for an earlier row of their stream, Dead ones for a
 	// person, Scheduled ones for their time.
 	Pending, Failed, Blocked, Dead, Scheduled int64
+	// BlockedStreams is the number of streams that the blocked rows belong to.
+	BlockedStreams int64
 	// OldestPending is how long the oldest pending row has waited; 0 without one.
 	OldestPending time.Duration
 }
@@ -37,7 +39,7 @@ func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
 	var b Backlog
 	b.Partitions, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (PartitionBacklog, error) {
 		var p PartitionBacklog
-		err := row.Scan(&p.Partition, &p.Pending, &p.Failed, &p.Blocked, &p.Dead, &p.Scheduled, &p.OldestPending, &b.At)
+		err := row.Scan(&p.Partition, &p.Pending, &p.Failed, &p.Blocked, &p.Dead, &p.Scheduled, &p.BlockedStreams, &p.OldestPending, &b.At)
 		p.OldestPending = max(p.OldestPending, 0)
 		return p, err
 	})

@@ -45,7 +45,7 @@ type Store struct {
 	advance, watermark                          string
 	undelivered, unblock, suspect               string
 	heal, regress                               string
-	backlog, horizon, throughput                string
+	backlog, horizon, throughput, latency       string
 }
 
 // Relation names the table or view that holds the events.
@@ -105,6 +105,7 @@ func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*St
 		{&s.backlog, "backlog"},
 		{&s.horizon, "horizon"},
 		{&s.throughput, "throughput"},
+		{&s.latency, "latency"},
 		{&columns, "events_columns"},
 		{&s.retainDeliveries, "retain_deliveries"},
 		{&s.retainDedupe, "retain_dedupe"},

@@ -143,7 +143,7 @@ func TestAuthorizeHook(t *testing.T) {
 		wantStatus(t, call(t, capped, http.MethodGet, "/", role), test.read)
 		wantStatus(t, call(t, capped, http.MethodPost, "/api/v1/summary", role), test.cappedAction)
 	}
-	wantContains(t, call(t, capped, http.MethodGet, "/", header("Role", "act")), "read only")
+	wantContains(t, call(t, capped, http.MethodGet, "/", header("Role", "act")), `id="read-only"`)
 }
 
 func TestCrossOriginRequestsAreRefused(t *testing.T) {

@@ -21,19 +21,23 @@ type freshness struct {
 
 type summaryBody struct {
 	freshness
-	Environment             string         `json:"environment,omitempty"`
-	Version                 string         `json:"version"`
-	Pending                 int64          `json:"pending"`
-	OldestPendingAgeSeconds float64        `json:"oldest_pending_age_seconds"`
-	Failed                  int64          `json:"failed"`
-	Blocked                 int64          `json:"blocked"`
-	Dead                    int64          `json:"dead"`
-	Scheduled               int64          `json:"scheduled"`
-	PublishedLastHour       int64          `json:"published_last_hour"`
-	PublishedPerSecond      float64        `json:"published_per_second"`
-	Workers                 workerTotals   `json:"workers"`
-	Partitions              partitionTotal `json:"partitions"`
-	Watermark               Watermark      `json:"watermark"`
+	Environment             string  `json:"environment,omitempty"`
+	Version                 string  `json:"version"`
+	Pending                 int64   `json:"pending"`
+	OldestPendingAgeSeconds float64 `json:"oldest_pending_age_seconds"`
+	Failed                  int64   `json:"failed"`
+	Blocked                 int64   `json:"blocked"`
+	BlockedStreams          int64   `json:"blocked_streams"`
+	Dead                    int64   `json:"dead"`
+	Scheduled               int64   `json:"scheduled"`
+	PublishedLastHour       int64   `json:"published_last_hour"`
+	PublishedPerSecond      float64 `json:"published_per_second"`
+	// The latencies are null where nothing was measured.
+	LatencyP50Seconds *float64       `json:"latency_p50_seconds"`
+	LatencyP99Seconds *float64       `json:"latency_p99_seconds"`
+	Workers           workerTotals   `json:"workers"`
+	Partitions        partitionTotal `json:"partitions"`
+	Watermark         Watermark      `json:"watermark"`
 }
 
 type workerTotals struct {
@@ -66,6 +70,8 @@ type workerBody struct {
 	HeartbeatAgeSeconds  *float64    `json:"heartbeat_age_seconds"`
 	Owned                int         `json:"owned"`
 	Desired              int         `json:"desired"`
+	// DrainRequestedAt is null unless an operator asked the worker to drain.
+	DrainRequestedAt *time.Time `json:"drain_requested_at"`
 }
 
 type partitionsBody struct {
@@ -124,6 +130,13 @@ func (h *Handler) throughput(w http.ResponseWriter, r *http.Request) {
 // answer sends a body made from a snapshot that speaks for the present, and 503
 // when there is none.
 func (h *Handler) answer(w http.ResponseWriter, r *http.Request, body func(Observation) any) {
+	if seen, ok := h.present(w, r); ok {
+		writeJSON(w, http.StatusOK, body(seen))
+	}
+}
+
+// present returns a snapshot that speaks for the present, or answers 503.
+func (h *Handler) present(w http.ResponseWriter, r *http.Request) (Observation, bool) {
 	seen, err := h.cache.Observe(r.Context())
 	if err != nil || seen.Stale {
 		message := "The database has not answered yet."
@@ -132,9 +145,9 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, body func(Obser
 		}
 		w.Header().Set("Retry-After", "1")
 		h.failWith(w, r, http.StatusServiceUnavailable, "snapshot_unavailable", message)
-		return
+		return seen, false
 	}
-	writeJSON(w, http.StatusOK, body(seen))
+	return seen, true
 }
 
 // trouble says in general words why a snapshot is old; empty while it is not.
@@ -158,6 +171,11 @@ func newFreshness(seen Observation) freshness {
 
 func (h *Handler) newSummaryBody(seen Observation) summaryBody {
 	sum := seen.Summary()
+	var p50, p99 *float64
+	if l := seen.Latency; l != nil && l.Samples > 0 {
+		half, most := seconds(l.P50), seconds(l.P99)
+		p50, p99 = &half, &most
+	}
 	return summaryBody{
 		freshness:               newFreshness(seen),
 		Environment:             h.options.Environment,
@@ -166,10 +184,13 @@ func (h *Handler) newSummaryBody(seen Observation) summaryBody {
 		OldestPendingAgeSeconds: seconds(sum.OldestPending),
 		Failed:                  sum.Failed,
 		Blocked:                 sum.Blocked,
+		BlockedStreams:          sum.BlockedStreams,
 		Dead:                    sum.Dead,
 		Scheduled:               sum.Scheduled,
 		PublishedLastHour:       sum.PublishedLastHour,
 		PublishedPerSecond:      sum.PublishedPerSecond,
+		LatencyP50Seconds:       p50,
+		LatencyP99Seconds:       p99,
 		Workers:                 workerTotals{Active: sum.ActiveWorkers, Draining: sum.DrainingWorkers, Stale: sum.StaleWorkers},
 		Partitions: partitionTotal{
 			Total: len(seen.Partitions), Owned: sum.OwnedPartitions,
@@ -186,6 +207,7 @@ func newWorkersBody(seen Observation) workersBody {
 			ID: w.ID, Hostname: w.Hostname, PID: w.PID, Version: w.Version, State: w.State,
 			StartedAt: w.StartedAt.UTC(), HeartbeatUntil: w.HeartbeatUntil.UTC(),
 			HeartbeatLeftSeconds: seconds(w.HeartbeatLeft), Owned: w.Owned, Desired: w.Desired,
+			DrainRequestedAt: utc(w.DrainRequestedAt),
 		}
 		if w.HeartbeatAge != nil {
 			age := seconds(*w.HeartbeatAge)
@@ -199,19 +221,23 @@ func newWorkersBody(seen Observation) workersBody {
 func newPartitionsBody(seen Observation) partitionsBody {
 	body := partitionsBody{freshness: newFreshness(seen), Partitions: []partitionBody{}}
 	for _, p := range seen.Partitions {
-		partition := partitionBody{
-			Partition: p.Number, LeaseEpoch: p.Epoch, Delivered: p.Delivered, PausedAt: utc(p.PausedAt),
-			Pending: p.Pending, OldestPendingAgeSeconds: seconds(p.OldestPending),
-			Failed: p.Failed, Blocked: p.Blocked, Dead: p.Dead, Scheduled: p.Scheduled,
-			Why: append([]string{}, seen.Why(p)...),
-		}
-		if p.Owned() {
-			owner := p.Owner
-			partition.Owner = &owner
-			partition.LeaseUntil = utc(&p.LeaseUntil)
-			partition.LeaseLeftSeconds = seconds(p.LeaseLeft)
-		}
-		body.Partitions = append(body.Partitions, partition)
+		body.Partitions = append(body.Partitions, newPartitionBody(seen.Snapshot, p))
+	}
+	return body
+}
+
+func newPartitionBody(s Snapshot, p Partition) partitionBody {
+	body := partitionBody{
+		Partition: p.Number, LeaseEpoch: p.Epoch, Delivered: p.Delivered, PausedAt: utc(p.PausedAt),
+		Pending: p.Pending, OldestPendingAgeSeconds: seconds(p.OldestPending),
+		Failed: p.Failed, Blocked: p.Blocked, Dead: p.Dead, Scheduled: p.Scheduled,
+		Why: append([]string{}, s.Why(p)...),
+	}
+	if p.Owned() {
+		owner := p.Owner
+		body.Owner = &owner
+		body.LeaseUntil = utc(&p.LeaseUntil)
+		body.LeaseLeftSeconds = seconds(p.LeaseLeft)
 	}
 	return body
 }

@@ -49,8 +49,10 @@ func browser(t *testing.T) context.Context {
 	t.Cleanup(stop)
 	tab, closeTab := chromedp.NewContext(allocator)
 	t.Cleanup(closeTab)
-	limited, cancel := context.WithTimeout(tab, 90*time.Second)
+	limited, cancel := context.WithTimeout(tab, 4*time.Minute)
 	t.Cleanup(cancel)
+	// A page without a window has no focus otherwise.
+	command(t, limited, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	return limited
 }
 

@@ -73,6 +73,8 @@ type Cache struct {
 	config CacheConfig
 	flight singleflight.Group
 
+	rebalances rebalanceLog
+
 	mu       sync.Mutex
 	last     Snapshot
 	readAt   time.Time // start of the read that gave last; zero before the first
@@ -141,6 +143,13 @@ func (c *Cache) observe(ctx context.Context, maxAge time.Duration) (Observation,
 	return c.current()
 }
 
+// outdate has the next look read the source: somebody changed what it shows.
+func (c *Cache) outdate() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.triedAt = time.Time{}
+}
+
 func (c *Cache) due(maxAge time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,6 +175,7 @@ func (c *Cache) read(ctx context.Context) {
 	if failedBefore {
 		c.config.Logger.InfoContext(ctx, "monitor reads its snapshot again")
 	}
+	c.rebalances.observe(c.last, snapshot)
 	c.last, c.readAt = snapshot, began
 }
 

@@ -3,8 +3,8 @@ package ui_test
 import (
 	"testing"
 
-	"github.com/postrider/postrider/internal/testkit/pgtest"
+	"github.com/postrider/postrider/internal/testkit/clustertest"
 )
 
 // Main also fails the run when a goroutine is left.
-func TestMain(m *testing.M) { pgtest.Main(m) }
+func TestMain(m *testing.M) { clustertest.Main(m) }

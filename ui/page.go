@@ -2,6 +2,7 @@ package ui
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -15,18 +16,27 @@ import (
 func (h *Handler) page(w http.ResponseWriter, r *http.Request) {
 	seen, err := h.cache.Observe(r.Context())
 	if err != nil {
-		w.Header().Set("Retry-After", "1")
-		h.failWith(w, r, http.StatusServiceUnavailable, "snapshot_unavailable",
-			"The database has not answered yet. The log of this process tells why.")
+		h.failUnread(w, r)
 		return
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	page := h.monitorPage(seen)
-	page.Shell = h.shell(r, "Monitor", false)
-	page.AsTable = r.URL.Query().Get("partitions") == "table"
-	if err := h.renderer.Monitor(w, page); err != nil {
-		h.options.Logger.WarnContext(r.Context(), "monitor cannot send its page", logError, err)
+	page.Shell = h.shellOf(r, "Overview", sectionMonitor)
+	page.Every, page.Reload = 1, reloadEvery
+	page.NotReady = h.notReady(r.Context())
+	for i := range page.Workers {
+		page.Workers[i].Drainable = page.Workers[i].Drainable && page.MayAct
 	}
+	page.AsTable = r.URL.Query().Get("partitions") == "table"
+	h.send(w, r, http.StatusOK, func(w io.Writer) error { return h.renderer.Monitor(w, page) })
+}
+
+// reloadEvery is how many seconds lie between two updates without script.
+const reloadEvery = 10
+
+func (h *Handler) failUnread(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Retry-After", "1")
+	h.failWith(w, r, http.StatusServiceUnavailable, "snapshot_unavailable",
+		"The database has not answered yet. The log of this process tells why.")
 }
 
 func (h *Handler) monitorPage(seen Observation) web.Monitor {
@@ -36,8 +46,9 @@ func (h *Handler) monitorPage(seen Observation) web.Monitor {
 		Age:       seen.Age,
 		CountsAge: seen.CountsAge(),
 		Trouble:   trouble(seen),
-		Tiles:     tiles(sum, seen.Watermark, seen.Stalled()),
+		Tiles:     tiles(seen.Snapshot),
 		Unowned:   sum.UnownedPartitions,
+		Obstacles: obstaclesShown(seen.Snapshot, h.options.Operator != nil),
 	}
 	if w := seen.Watermark; seen.Stalled() {
 		page.Stall = &web.Stall{Count: len(w.Holders), Names: w.HolderNames(), Waiting: w.Waiting, Rollbacks: w.Rollbacks()}
@@ -48,16 +59,21 @@ func (h *Handler) monitorPage(seen Observation) web.Monitor {
 	}
 	page.Chart = web.NewChart(minutes)
 
+	entries, since := h.cache.Rebalances(0, rebalancesListed, -1)
 	hues, hosts := ownerHues(seen.Snapshot), map[uuid.UUID]string{}
 	for _, w := range seen.Workers {
 		hosts[w.ID] = w.Hostname
 		page.Workers = append(page.Workers, workerRow(w, seen.At, hues[w.ID.String()]))
 	}
+	page.Rebalances, page.RebalancesSince = rebalancesShown(entries, hues, seen.At), web.Moment{At: since, Now: seen.At}
 	for _, p := range seen.Partitions {
 		page.Partitions = append(page.Partitions, partitionCell(seen.Snapshot, p, hues[p.Owner.String()], hosts[p.Owner]))
 	}
 	return page
 }
+
+// rebalancesListed is how many changes of ownership the first page lists.
+const rebalancesListed = 12
 
 // ownerHues includes owners whose worker row is already gone.
 func ownerHues(s Snapshot) map[string]int {
@@ -79,6 +95,8 @@ func workerRow(w Worker, at time.Time, hue int) web.Worker {
 		State: string(w.State), Started: w.StartedAt, Uptime: max(0, at.Sub(w.StartedAt)),
 		Left: w.HeartbeatLeft, Owned: w.Owned, Desired: w.Desired, Hue: hue,
 	}
+	row.DrainAsked = moment(w.DrainRequestedAt, at)
+	row.Drainable = w.State == WorkerActive && w.DrainRequestedAt == nil
 	if w.HeartbeatAge != nil {
 		row.Age, row.HasAge = *w.HeartbeatAge, true
 	}
@@ -88,7 +106,7 @@ func workerRow(w Worker, at time.Time, hue int) web.Worker {
 func partitionCell(s Snapshot, p Partition, hue int, host string) web.Partition {
 	cell := web.Partition{
 		Number: p.Number, Owned: p.Owned(), Epoch: p.Epoch, Left: p.LeaseLeft, Delivered: p.Delivered,
-		Pending: p.Pending, Failed: p.Failed, Blocked: p.Blocked, Dead: p.Dead, Scheduled: p.Scheduled,
+		Pending: p.Pending, Failed: p.Failed, Blocked: p.Blocked, Dead: p.Dead, Scheduled: p.Scheduled, BlockedStreams: p.BlockedStreams,
 		OldestPending: p.OldestPending, Why: s.Why(p), Stalled: s.waitsForOrder(p),
 	}
 	if cell.Owned {
@@ -113,7 +131,8 @@ const (
 	pendingAgeAlarm = 5 * time.Minute
 )
 
-func tiles(sum Summary, watermark Watermark, stalled bool) []web.Tile {
+func tiles(s Snapshot) []web.Tile {
+	sum := s.Summary()
 	oldest := web.Tile{Key: "oldest", Label: "Oldest pending", Value: "none", Note: "nothing waits"}
 	if sum.Pending > 0 {
 		oldest.Value, oldest.Note = web.Duration(sum.OldestPending), "since it was appended"
@@ -132,13 +151,26 @@ func tiles(sum Summary, watermark Watermark, stalled bool) []web.Tile {
 		pending,
 		oldest,
 		{Key: "rate", Label: "Published per second", Value: web.Rate(sum.PublishedPerSecond), Note: "last two minutes"},
+		latencyTile(s.Latency),
 		{Key: "published", Label: "Published, last 60 min", Value: web.Count(sum.PublishedLastHour), Note: "acknowledged by NATS"},
 		alarmTile("failed", "Failed", sum.Failed, "warn", "will be retried"),
-		alarmTile("blocked", "Blocked", sum.Blocked, "warn", "behind another event"),
+		blockedTile(sum),
 		alarmTile("dead", "Dead", sum.Dead, "bad", "need a person"),
 		ownersTile(sum),
-		watermarkTile(watermark, stalled),
+		watermarkTile(s.Watermark, s.Stalled()),
 	}
+}
+
+func latencyTile(l *Latency) web.Tile {
+	tile := web.Tile{Key: "latency", Label: "Latency p50 / p99", Value: "none", Note: "nothing published for five minutes"}
+	switch {
+	case l == nil:
+		tile.Value, tile.Note = "unknown", "the time of recording cannot be read"
+	case l.Samples > 0:
+		tile.Value = web.Latency(l.P50) + " / " + web.Latency(l.P99)
+		tile.Note = "from append to marked, last five minutes"
+	}
+	return tile
 }
 
 func watermarkTile(w Watermark, stalled bool) web.Tile {
@@ -171,6 +203,14 @@ func alarmTile(key, label string, count int64, tone, note string) web.Tile {
 	tile := web.Tile{Key: key, Label: label, Value: web.Count(count), Note: "none"}
 	if count > 0 {
 		tile.Tone, tile.Note = tone, note
+	}
+	return tile
+}
+
+func blockedTile(sum Summary) web.Tile {
+	tile := alarmTile("blocked", "Blocked streams", sum.BlockedStreams, "warn", web.Count(sum.Blocked)+" events wait in them")
+	if sum.Blocked == 1 {
+		tile.Note = "1 event waits in it"
 	}
 	return tile
 }

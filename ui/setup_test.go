@@ -84,9 +84,9 @@ func testPartition(at time.Time, n int, workers []ui.Worker) ui.Partition {
 	}
 	switch n % 16 {
 	case 6:
-		p.Failed, p.Blocked = 1, 17
+		p.Failed, p.Blocked, p.BlockedStreams = 1, 17, 1
 	case 9:
-		p.Dead, p.Blocked = 2, 1204
+		p.Dead, p.Blocked, p.BlockedStreams = 2, 1204, 2
 	case 12:
 		paused := at.Add(-time.Hour)
 		p.PausedAt = &paused
@@ -122,7 +122,7 @@ type answer struct {
 // call sends one request without following redirects.
 func call(t *testing.T, server *httptest.Server, method, path string, edit ...func(*http.Request)) answer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, server.URL+path, nil)
 	if err != nil {

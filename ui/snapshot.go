@@ -30,6 +30,8 @@ type Snapshot struct {
 	Minutes []Minute
 	// Watermark is how far the order of sequences is decided.
 	Watermark Watermark
+	// Latency is how long events took lately; nil where it is not known.
+	Latency *Latency
 	// Frozen says that nobody may hold a lease now, as the partitions change.
 	Frozen bool
 }
@@ -56,6 +58,9 @@ type Worker struct {
 	State    WorkerState
 	// StartedAt and HeartbeatUntil are database times.
 	StartedAt, HeartbeatUntil time.Time
+	// DrainRequestedAt is when an operator asked the worker to drain; nil: nobody
+	// did.
+	DrainRequestedAt *time.Time
 	// HeartbeatLeft is the time until the heartbeat runs out by the database
 	// clock; negative once it has.
 	HeartbeatLeft time.Duration
@@ -85,6 +90,8 @@ type Partition struct {
 	// another attempt; Blocked those behind a failed or dead row; Dead those
 	// given up; Scheduled those whose time has not come.
 	Pending, Failed, Blocked, Dead, Scheduled int64
+	// BlockedStreams is the number of streams that the blocked rows belong to.
+	BlockedStreams int64
 	// OldestPending is the age of the oldest pending row; 0 without one.
 	OldestPending time.Duration
 }
@@ -101,9 +108,20 @@ type Minute struct {
 	Published, Failed, Retried, Skipped int64
 }
 
+// Latency is how long events took in the last five minutes from being recorded
+// to being known as published, by the database clock.
+type Latency struct {
+	// Samples is the number of events measured; with 0 the rest says nothing.
+	Samples int64
+	// P50 and P99 are percentiles over the samples.
+	P50, P99 time.Duration
+}
+
 // Summary is a snapshot's totals.
 type Summary struct {
 	Pending, Failed, Blocked, Dead, Scheduled int64
+	// BlockedStreams counts the streams of which something is blocked.
+	BlockedStreams int64
 	// OldestPending is the age of the oldest pending row over all partitions.
 	OldestPending time.Duration
 	// PublishedLastHour counts what the snapshot's minutes hold.
@@ -127,6 +145,7 @@ func (s Snapshot) Summary() Summary {
 		sum.Blocked += p.Blocked
 		sum.Dead += p.Dead
 		sum.Scheduled += p.Scheduled
+		sum.BlockedStreams += p.BlockedStreams
 		sum.OldestPending = max(sum.OldestPending, p.OldestPending)
 		if p.Owned() {
 			sum.OwnedPartitions++

@@ -60,6 +60,9 @@ func (c SourceConfig) Validate() error {
 	return nil
 }
 
+// latencyTimeout bounds the reading of the latency.
+const latencyTimeout = 2 * time.Second
+
 // watermarkTimeout bounds the reading of the watermark. It asks the events
 // relation for its highest sequence, which a view may take long to answer.
 const watermarkTimeout = 2 * time.Second
@@ -71,6 +74,7 @@ type storeSource struct {
 	config    SourceConfig
 	backlog   paced[delivery.Backlog]
 	watermark paced[Watermark]
+	latency   paced[*Latency]
 }
 
 // paced repeats a read less often the longer it takes.
@@ -132,8 +136,12 @@ func (s *storeSource) Snapshot(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("ui: %w", err)
 	}
+	latency, err := s.latency.get(s.config.BacklogShare, func() (*Latency, error) { return s.readLatency(ctx) })
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("ui: %w", err)
+	}
 	snapshot := compose(workers, leases, backlog, minutes, s.config.Strategy, s.config.HeartbeatTTL)
-	snapshot.Watermark = watermark
+	snapshot.Watermark, snapshot.Latency = watermark, latency
 	return snapshot, nil
 }
 
@@ -151,6 +159,22 @@ func (s *storeSource) readWatermark(ctx context.Context, leases lease.Snapshot) 
 		return Watermark{Err: err}, nil
 	}
 	return newWatermark(stall, leases), nil
+}
+
+// readLatency gives nil where the events relation has no recorded_at, or the role
+// may not read it: the rest of the snapshot is still worth showing.
+func (s *storeSource) readLatency(ctx context.Context) (*Latency, error) {
+	limited, cancel := context.WithTimeout(ctx, latencyTimeout)
+	defer cancel()
+	l, err := s.config.Deliveries.Latency(limited)
+	switch {
+	case ctx.Err() != nil:
+		return nil, err
+	case err != nil:
+		return nil, nil //nolint:nilnil,nilerr // unknown is an answer
+	}
+	latency := Latency(l)
+	return &latency, nil
 }
 
 // newWatermark lets time count only while somebody is waited for: a worker notes
@@ -192,7 +216,8 @@ func compose(workers heartbeat.Snapshot, leases lease.Snapshot, backlog delivery
 		worker := Worker{
 			ID: w.ID, Hostname: w.Hostname, PID: w.PID, Version: w.Version, State: workerState(w),
 			StartedAt: w.StartedAt, HeartbeatUntil: w.HeartbeatUntil, HeartbeatLeft: w.Left,
-			Owned: owned[w.ID], Desired: len(plan[w.ID]),
+			DrainRequestedAt: w.DrainRequestedAt,
+			Owned:            owned[w.ID], Desired: len(plan[w.ID]),
 		}
 		if heartbeatTTL > 0 {
 			age := max(0, heartbeatTTL-w.Left)
@@ -211,7 +236,7 @@ func compose(workers heartbeat.Snapshot, leases lease.Snapshot, backlog delivery
 			Number: int(row.Partition), Owner: row.Owner, LeaseUntil: row.Until, LeaseLeft: row.Left,
 			Epoch: row.Epoch, Delivered: row.Delivered, PausedAt: row.PausedAt,
 			Pending: count.Pending, Failed: count.Failed, Blocked: count.Blocked, Dead: count.Dead,
-			Scheduled: count.Scheduled, OldestPending: count.OldestPending,
+			Scheduled: count.Scheduled, BlockedStreams: count.BlockedStreams, OldestPending: count.OldestPending,
 		})
 	}
 	for _, m := range minutes {

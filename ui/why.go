@@ -30,35 +30,119 @@ func (s Snapshot) waitsForOrder(p Partition) bool {
 		p.PausedAt == nil && p.Pending > 0 && p.OldestPending > worthAWord
 }
 
-// Why lists what keeps events of the partition waiting, for people; empty when
-// nothing waits or nothing is known to be in its way. An outage of the broker is
-// known to the workers alone.
-func (s Snapshot) Why(p Partition) []string {
+// cause is one kind of thing that keeps events waiting.
+type cause int
+
+// The causes, in the order in which a person should look at them.
+const (
+	causePaused cause = iota
+	causeResizing
+	causeNoOwner
+	causeTransaction
+	causeSilence
+	causeDead
+	causeFailed
+	causeBlocked
+	causes
+)
+
+// hindrance is a cause in one partition.
+type hindrance struct {
+	cause
+	// events is how many it keeps waiting, as far as that is counted.
+	events int64
+	// text says it for people.
+	text string
+}
+
+// silenceCounts is how old the oldest pending event is before silence is one.
+const silenceCounts = 30 * time.Second
+
+// silent tells whether nothing was delivered or tried for a minute or more.
+func (s Snapshot) silent() bool {
+	if len(s.Minutes) < 2 {
+		return false
+	}
+	for _, m := range s.Minutes[len(s.Minutes)-2:] {
+		if m.Published+m.Failed+m.Skipped > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// hindrances lists what keeps events of the partition waiting; none when nothing
+// waits or nothing is known to be in its way.
+func (s Snapshot) hindrances(p Partition) []hindrance {
 	if p.Pending+p.Failed+p.Blocked+p.Dead == 0 {
 		return nil
 	}
-	var why []string
+	var list []hindrance
+	add := func(c cause, events int64, format string, args ...any) {
+		list = append(list, hindrance{c, events, fmt.Sprintf(format, args...)})
+	}
 	if p.PausedAt != nil {
-		why = append(why, "paused since "+p.PausedAt.UTC().Format(time.DateTime)+" UTC")
+		add(causePaused, p.Pending, "paused since %s UTC", p.PausedAt.UTC().Format(time.DateTime))
 	}
 	switch {
 	case p.Owned():
 	case s.Frozen:
-		why = append(why, "no owner: the partitions are being resized")
+		add(causeResizing, p.Pending, "no owner: the partitions are being resized")
 	default:
-		why = append(why, "no owner")
+		add(causeNoOwner, p.Pending, "no owner")
 	}
 	if s.waitsForOrder(p) {
-		why = append(why, "order waits for "+s.Watermark.HolderNames())
+		add(causeTransaction, p.Pending, "order waits for %s", s.Watermark.HolderNames())
+	}
+	if len(list) == 0 && p.OldestPending > silenceCounts && s.silent() {
+		add(causeSilence, p.Pending, "its owner delivers nothing: the broker may be away")
 	}
 	if p.Dead > 0 {
-		why = append(why, fmt.Sprintf("%s dead, until a person acts", web.Count(p.Dead)))
+		add(causeDead, p.Dead, "%s dead, until a person acts", web.Count(p.Dead))
 	}
 	if p.Failed > 0 {
-		why = append(why, fmt.Sprintf("%s failed, to be tried again", web.Count(p.Failed)))
+		add(causeFailed, p.Failed, "%s failed, to be tried again", web.Count(p.Failed))
 	}
 	if p.Blocked > 0 {
-		why = append(why, fmt.Sprintf("%s blocked behind an earlier event of their stream", web.Count(p.Blocked)))
+		add(causeBlocked, p.Blocked, "%s blocked behind an earlier event of their stream", web.Count(p.Blocked))
+	}
+	return list
+}
+
+// Why lists what keeps events of the partition waiting, for people; empty when
+// nothing waits or nothing is known to be in its way. An outage of the broker is
+// known to the workers alone: here it shows as silence.
+func (s Snapshot) Why(p Partition) []string {
+	var why []string
+	for _, one := range s.hindrances(p) {
+		why = append(why, one.text)
 	}
 	return why
+}
+
+// obstacle is a cause over all partitions.
+type obstacle struct {
+	cause
+	partitions []int
+	events     int64
+}
+
+// obstacles lists the causes of what waits, over all partitions.
+func (s Snapshot) obstacles() []obstacle {
+	var all [causes]obstacle
+	for _, p := range s.Partitions {
+		for _, one := range s.hindrances(p) {
+			o := &all[one.cause]
+			o.cause = one.cause
+			o.partitions = append(o.partitions, p.Number)
+			o.events += one.events
+		}
+	}
+	var list []obstacle
+	for _, o := range all {
+		if len(o.partitions) > 0 {
+			list = append(list, o)
+		}
+	}
+	return list
 }

@@ -19,11 +19,21 @@ func formatFuncs() template.FuncMap {
 	return template.FuncMap{
 		"count":    Count,
 		"duration": Duration,
+		"dict":     dict,
 		"clock":    clock,
 		"minute":   minute,
 		"stamp":    stamp,
 		"iso":      iso,
 		"plural":   plural,
+		"plural64": func(n int64, one, many string) string { return plural(int(n), one, many) },
+		"count64":  func(n int) string { return Count(int64(n)) },
+		"len64":    func(list []Neighbour) int64 { return int64(len(list)) },
+		"plain":    Plain,
+		"cutShort": func(text string) string { return cut(cutShort, text) },
+		"cutLong":  func(text string) string { return cut(cutLong, text) },
+		"visible":  func(text string) []Segment { return Visible(text, false) },
+
+		"visibleBlock": func(text string) []Segment { return Visible(text, true) },
 	}
 }
 
@@ -65,6 +75,27 @@ func Duration(d time.Duration) string {
 		hours := seconds / (secondsPerMin * minutesPerHour)
 		return twoUnits(hours/hoursPerDay, "d", hours%hoursPerDay, "h")
 	}
+}
+
+// Latency writes d in milliseconds while that is short.
+func Latency(d time.Duration) string {
+	if d < 10*time.Second {
+		return Count(d.Milliseconds()) + " ms"
+	}
+	return Duration(d)
+}
+
+// dict gives a template several values: name, value, name, value.
+func dict(pairs ...any) (map[string]any, error) {
+	m := map[string]any{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		name, ok := pairs[i].(string)
+		if !ok {
+			return nil, fmt.Errorf("dict: %v is no name", pairs[i])
+		}
+		m[name] = pairs[i+1]
+	}
+	return m, nil
 }
 
 func twoUnits(large int64, largeUnit string, small int64, smallUnit string) string {

@@ -16,6 +16,28 @@ type Shell struct {
 	Version string
 	// ReadOnly says that this visitor may look and not act.
 	ReadOnly bool
+	// Section is the entry of the navigation that the page belongs to:
+	// "monitor", "messages" or "audit". Empty hides the navigation.
+	Section string
+	// Operable says that messages and the audit can be looked at.
+	Operable bool
+	// MayAct says that this visitor may act, and that something can.
+	MayAct bool
+	// Every is how many seconds lie between two updates of the page; 0: it stays
+	// as it is.
+	Every int
+	// Reload is how many seconds lie between two updates where no script runs; 0
+	// where a form would lose what was typed.
+	Reload int
+	// Flash tells what the last action did.
+	Flash *Flash
+}
+
+// Flash is a notice above the page.
+type Flash struct {
+	Text string
+	// Tone is "good", "warn" or "bad".
+	Tone string
 }
 
 // Failure is the page shown in place of one that cannot be.
@@ -38,12 +60,20 @@ type Monitor struct {
 	CountsAge time.Duration
 	// Trouble, when set, says why the numbers are old.
 	Trouble string
+	// Obstacles is what keeps events waiting, by its kind.
+	Obstacles []Obstacle
+	// NotReady is why the process that serves the page is not ready; empty: it is.
+	NotReady string
 	// Stall, when set, says that the order waits for open transactions.
 	Stall *Stall
 	// Tiles is the summary, in reading order.
 	Tiles []Tile
 	// Chart is the throughput of the last hour.
 	Chart Chart
+	// Rebalances are the last changes of ownership, the newest first, as the
+	// process saw them since RebalancesSince.
+	Rebalances      []Rebalance
+	RebalancesSince Moment
 	// Workers are sorted by id.
 	Workers []Worker
 	// Partitions are sorted by number.
@@ -58,6 +88,12 @@ type Monitor struct {
 func (m Monitor) OldCounts() bool {
 	const worthAWord = 3 * time.Second
 	return m.CountsAge >= worthAWord
+}
+
+// Many says that the cells of the grid have to be small.
+func (m Monitor) Many() bool {
+	const many = 256
+	return len(m.Partitions) > many
 }
 
 // Stall is the notice that events wait because of open transactions.
@@ -103,6 +139,10 @@ type Worker struct {
 	Owned, Desired int
 	// Hue numbers the owner's colour, 0 to Hues-1.
 	Hue int
+	// DrainAsked is when an operator asked it to drain; zero: nobody did.
+	DrainAsked Moment
+	// Drainable says that it can be asked.
+	Drainable bool
 }
 
 // Partition is one cell of the grid.
@@ -123,6 +163,8 @@ type Partition struct {
 	PausedAt  time.Time
 	// Pending, Failed, Blocked, Dead and Scheduled count rows.
 	Pending, Failed, Blocked, Dead, Scheduled int64
+	// BlockedStreams is the number of streams that the blocked rows belong to.
+	BlockedStreams int64
 	// OldestPending is the age of the oldest row that waits.
 	OldestPending time.Duration
 	// Why says what keeps rows waiting; Stalled that open transactions do.

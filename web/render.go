@@ -50,6 +50,24 @@ func (r *Renderer) Failure(w io.Writer, page Failure) error {
 	return r.render(w, "failure", page)
 }
 
+// Messages writes the list of messages.
+func (r *Renderer) Messages(w io.Writer, page Messages) error { return r.render(w, "messages", page) }
+
+// Message writes the page of one message.
+func (r *Renderer) Message(w io.Writer, page Message) error { return r.render(w, "message", page) }
+
+// Confirm writes the question before messages are changed.
+func (r *Renderer) Confirm(w io.Writer, page Confirm) error { return r.render(w, "confirm", page) }
+
+// Story writes the page of one partition.
+func (r *Renderer) Story(w io.Writer, page Story) error { return r.render(w, "story", page) }
+
+// Drain writes the question before a worker is drained.
+func (r *Renderer) Drain(w io.Writer, page Drain) error { return r.render(w, "drain", page) }
+
+// Audit writes a page of the audit.
+func (r *Renderer) Audit(w io.Writer, page Audit) error { return r.render(w, "audit", page) }
+
 func (r *Renderer) render(w io.Writer, name string, data any) error {
 	var page bytes.Buffer
 	if err := r.templates.ExecuteTemplate(&page, name, data); err != nil {

@@ -1,6 +1,7 @@
 SELECT l.partition_key,
        coalesce(ready.pending, 0) + coalesce(parked.pending, 0),
        coalesce(parked.failed, 0), coalesce(parked.blocked, 0), coalesce(parked.dead, 0), coalesce(parked.scheduled, 0),
+       coalesce(parked.streams, 0),
        coalesce(s.at - least(first.available_at, parked.oldest), interval '0'),
        s.at
   FROM {schema}.outbox_partitions AS l
@@ -18,6 +19,7 @@ SELECT l.partition_key,
                     count(*) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts = 0 AND available_at <= clock_timestamp()) AS pending,
                     count(*) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts > 0)  AS failed,
                     count(*) FILTER (WHERE dead_at IS NULL AND blocked)                       AS blocked,
+                    count(DISTINCT stream_id) FILTER (WHERE dead_at IS NULL AND blocked)      AS streams,
                     count(*) FILTER (WHERE dead_at IS NOT NULL)                               AS dead,
                     count(*) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts = 0 AND available_at > clock_timestamp()) AS scheduled,
                     min(available_at) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts = 0 AND available_at <= clock_timestamp()) AS oldest

@@ -9,6 +9,6 @@ psql -v ON_ERROR_STOP=1 --quiet --file /roles.sql
 psql -v ON_ERROR_STOP=1 --quiet -v migrator="$(password migrator)" -v worker="$(password worker)" <<'SQL'
 ALTER ROLE postrider_migrator LOGIN PASSWORD :'migrator';
 ALTER ROLE postrider_worker LOGIN PASSWORD :'worker';
--- The monitors of the workers may show messages and act on them.
-GRANT postrider_operator TO postrider_worker;
+-- The monitors of the workers show the audit, too.
+GRANT postrider_monitor TO postrider_worker;
 SQL

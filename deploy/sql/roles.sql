@@ -10,15 +10,16 @@
 --   postrider_migrator   owns the tables: postrider migrate, partitions resize, partitions sync
 --   postrider_producer   appends events through the functions, and can neither read nor write a table
 --   postrider_worker     postrider run; reads events and never writes them
---   postrider_monitor    postrider status, workers, partitions list: reads everything but the events
---   postrider_operator   postrider messages, dead, partitions pause and resume; reads no payload
+--   postrider_monitor    postrider status, workers, partitions list: of the events it reads when they were recorded
+--   postrider_operator   postrider messages, dead, workers drain, partitions pause and resume; reads no payload
 --
 -- None of them can log in. Either let them, ALTER ROLE postrider_worker LOGIN PASSWORD '…', or grant them to logins of
 -- your own, GRANT postrider_worker TO shop_relay. Who migrates must be postrider_migrator itself, so that one role owns
 -- all tables: ALTER ROLE shop_deploy SET role = 'postrider_migrator' does that for a login of yours.
 --
--- Where the outbox's monitor, which is part of each worker, shall show messages and act on them, the worker's login
--- needs postrider_operator besides postrider_worker.
+-- The monitor of a worker works with the worker's own rights, which suffice to show messages and to act on them; who may do
+-- so is up to its settings (--http-read-only, credentials that may only look). Of the audit it shows nothing, unless the
+-- worker's login holds postrider_monitor, too.
 
 DO $$
 DECLARE
@@ -79,21 +80,18 @@ BEGIN
         'GRANT INSERT ON outbox_audit TO postrider_worker',
 
         'GRANT SELECT ON ' || read_tables || ' TO postrider_monitor, postrider_operator',
-        'GRANT SELECT (sequence) ON events TO postrider_monitor',
+        'GRANT SELECT (sequence, recorded_at) ON events TO postrider_monitor',
 
         'GRANT SELECT (sequence, event_id, stream_id, stream_version, event_type, topic, tenant_id,
                metadata, audit_only, occurred_at, recorded_at) ON events TO postrider_operator',
         'GRANT UPDATE, DELETE ON outbox TO postrider_operator',
         'GRANT INSERT ON outbox_deliveries, outbox_audit TO postrider_operator',
         'GRANT INSERT, UPDATE ON outbox_throughput TO postrider_operator',
-        'GRANT UPDATE (paused_at, updated_at) ON outbox_partitions TO postrider_operator'
+        'GRANT UPDATE (paused_at, updated_at) ON outbox_partitions TO postrider_operator',
+        'GRANT UPDATE (drain_requested_at) ON outbox_workers TO postrider_operator'
     ] LOOP
         EXECUTE statement;
     END LOOP;
 
-    -- Of later migrations.
-    IF EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'outbox_workers'::regclass AND attname = 'drain_requested_at') THEN
-        GRANT UPDATE (drain_requested_at) ON outbox_workers TO postrider_operator;
-    END IF;
     PERFORM set_config('search_path', path, true);
 END $$;

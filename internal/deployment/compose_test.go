@@ -136,8 +136,8 @@ func TestComposeIsComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	users, err := os.ReadFile(filepath.Join(folder, "monitor_users"))
-	if err != nil || !strings.Contains(string(users), "\nprometheus:"+string(password)+"\n") {
+	users, err := os.ReadFile(filepath.Join(folder, "monitor_viewers"))
+	if err != nil || string(users) != "prometheus:"+string(password)+"\n" {
 		t.Errorf("Prometheus has another password than the monitor knows: %v", err)
 	}
 }

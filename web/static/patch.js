@@ -2,6 +2,8 @@
 // touching only what differs. Children with an id are matched by id, so that a
 // row keeps its element when rows come and go; others are matched in order.
 export function patch(from, to) {
+  // What a script writes into an element of its own is not the server's.
+  if (from.dataset?.kept !== undefined) return;
   patchAttributes(from, to);
   patchChildren(from, to);
 }

@@ -18,12 +18,11 @@
 {{- with .Values.monitor }}
 {{- if .enabled }}
 - {name: POSTRIDER_HTTP_ADDR, value: ":8080"}
-{{- if .usersKey }}
-- {name: POSTRIDER_HTTP_AUTH_FILE, value: /run/postrider/users}
+{{- range include "postrider.credentials" $ | fromYamlArray }}
+- {name: POSTRIDER_HTTP_{{ .setting }}, value: /run/postrider/{{ .path }}}
 {{- end }}
-{{- if .tokenKey }}
-- name: POSTRIDER_HTTP_TOKEN
-  valueFrom: {secretKeyRef: {name: {{ .existingSecret }}, key: {{ .tokenKey }}}}
+{{- if .showPayload }}
+- {name: POSTRIDER_HTTP_SHOW_PAYLOAD, value: "true"}
 {{- end }}
 {{- if .hosts }}
 # Prometheus comes by the pod's address.
@@ -61,8 +60,10 @@
 
 {{- define "postrider.files" -}}
 {{- $files := list }}
-{{- if and .Values.monitor.enabled .Values.monitor.usersKey }}
-{{- $files = append $files (dict "name" .Values.monitor.existingSecret "key" .Values.monitor.usersKey "path" "users") }}
+{{- if .Values.monitor.enabled }}
+{{- range include "postrider.credentials" . | fromYamlArray }}
+{{- $files = append $files (dict "name" $.Values.monitor.existingSecret "key" .key "path" .path) }}
+{{- end }}
 {{- end }}
 {{- if .Values.nats.credsSecret }}
 {{- $files = append $files (dict "name" .Values.nats.credsSecret "key" .Values.nats.credsKey "path" "nats.creds") }}

@@ -1,0 +1,101 @@
+package ui
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/web"
+)
+
+// auditNamed is how many messages or partitions of an action are named, and
+// recordShown how many bytes of its record are shown.
+const (
+	auditNamed  = 8
+	recordShown = 4 << 10
+)
+
+// pageAudit serves a page of the audit, the newest entries first.
+func (h *Handler) pageAudit(w http.ResponseWriter, r *http.Request) {
+	after, err := numberIn(r.URL.Query(), admin.FieldAfter, 1)
+	if err != nil {
+		h.failPage(w, r, err)
+		return
+	}
+	found, err := look(h, r, func(ctx context.Context, op *admin.Operator) (admin.AuditPage, error) {
+		return op.Audit(ctx, after, pageRows+1)
+	})
+	if err != nil {
+		h.failPage(w, r, err)
+		return
+	}
+	now, _ := h.now(r.Context())
+	page := web.Audit{Shell: h.shellOf(r, "Audit", sectionAudit)}
+	if after == 0 {
+		page.Every = listEvery
+	} else {
+		page.Newest = "audit"
+	}
+	// One more than is shown tells whether there is a next page.
+	if len(found.Entries) > pageRows {
+		found.Entries = found.Entries[:pageRows]
+		page.Older = "audit?after=" + number(found.Entries[pageRows-1].ID)
+	}
+	for _, e := range found.Entries {
+		page.Rows = append(page.Rows, auditRow(e, now))
+	}
+	h.send(w, r, http.StatusOK, func(w io.Writer) error { return h.renderer.Audit(w, page) })
+}
+
+// auditRow reads what the known actions record. Whatever else an entry holds is
+// in its record.
+func auditRow(e admin.AuditEntry, now time.Time) web.AuditRow {
+	row := web.AuditRow{ID: e.ID, At: web.Moment{At: e.At, Now: now}, Actor: e.Actor, Action: e.Action, Reason: e.Reason}
+	var target struct {
+		Sequences  []int64 `json:"sequences"`
+		Partitions []int   `json:"partitions"`
+		Worker     string  `json:"worker_id"`
+	}
+	var details struct {
+		Count int64 `json:"count"`
+	}
+	// An entry of another shape names nothing.
+	_ = json.Unmarshal(e.Target, &target)
+	_ = json.Unmarshal(e.Details, &details)
+	row.Worker, row.Count = target.Worker, details.Count
+	if len(target.Sequences) > 0 {
+		row.Sequences = target.Sequences[:min(len(target.Sequences), auditNamed)]
+		row.More = len(target.Sequences) - len(row.Sequences)
+	} else {
+		row.Partitions = target.Partitions[:min(len(target.Partitions), auditNamed)]
+		row.More = len(target.Partitions) - len(row.Partitions)
+	}
+	row.Record, row.Cut = auditRecord(e)
+	return row
+}
+
+func auditRecord(e admin.AuditEntry) (text string, cut bool) {
+	var b bytes.Buffer
+	for _, part := range []struct {
+		name string
+		json json.RawMessage
+	}{{"target", e.Target}, {"details", e.Details}} {
+		if len(part.json) == 0 {
+			continue
+		}
+		b.WriteString(part.name + " ")
+		if json.Indent(&b, part.json, "", "  ") != nil {
+			b.Write(part.json)
+		}
+		b.WriteByte('\n')
+	}
+	if b.Len() <= recordShown {
+		return b.String(), false
+	}
+	return strings.ToValidUTF8(b.String()[:recordShown], ""), true
+}

@@ -1,0 +1,237 @@
+package ui
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/web"
+)
+
+// Names of the parameters of actions on messages.
+const (
+	paramSelected = "selected" // the verb, for the messages that are named
+	paramAll      = "all"      // the verb, for all that the filter chooses
+	paramReason   = "reason"
+	paramFrom     = "from"
+	fromMessage   = "message"
+)
+
+// actionsOnMessages are the ways to end a message's wait.
+var actionsOnMessages = []messageAction{requeueMessages, skipMessages, discardMessages}
+
+// needsReason tells whether the audit wants to know why.
+func (a messageAction) needsReason() bool { return a.name != requeueMessages.name }
+
+// order is what a form asks for: an action, and the messages in one or two
+// selections, since those that are dead and those that failed are two.
+type order struct {
+	messageAction
+	all        bool
+	filter     messageFilter
+	selections []admin.Selection
+	// fields carry the order through the confirmation.
+	fields []web.Field
+	from   string
+}
+
+func readOrder(q url.Values) (order, error) {
+	var o order
+	name := q.Get(paramSelected)
+	if o.all = q.Get(paramAll) != ""; o.all {
+		name = q.Get(paramAll)
+	}
+	i := slices.IndexFunc(actionsOnMessages, func(a messageAction) bool { return a.name == name })
+	if i < 0 {
+		return o, refused("action", "must be requeue, skip or discard, got %q", name)
+	}
+	o.messageAction = actionsOnMessages[i]
+	var err error
+	if o.filter, err = readFilter(q, time.Now()); err != nil {
+		return o, err
+	}
+	o.fields = append(o.filter.fields(), web.Field{Name: paramSelected, Value: name})
+	if o.all {
+		o.fields[len(o.fields)-1].Name = paramAll
+		return o, o.selectAll()
+	}
+	if o.from = q.Get(paramFrom); o.from == fromMessage {
+		o.fields = append(o.fields, web.Field{Name: paramFrom, Value: fromMessage})
+	}
+	return o, o.selectNamed(q)
+}
+
+func (o *order) selectAll() error {
+	state := o.filter.oneState()
+	if state == "" {
+		return refused(admin.FieldState, "to act on all that match, the filter must name one state, dead or failed")
+	}
+	s := admin.Selection{State: state, Filter: o.filter.Filter}
+	s.Filter.States = nil
+	switch {
+	case s.Filter.Sequence != 0:
+		s = admin.Selection{State: state, Sequences: []int64{s.Filter.Sequence}}
+	case s.Filter.Empty():
+		s.All = true
+	}
+	o.selections = []admin.Selection{s}
+	return nil
+}
+
+func (o *order) selectNamed(q url.Values) error {
+	for _, state := range []admin.State{admin.Dead, admin.Failed} {
+		s := admin.Selection{State: state}
+		for _, text := range q[string(state)] {
+			n, err := readSequence(text)
+			if err != nil {
+				return err
+			}
+			s.Sequences = append(s.Sequences, n)
+			o.fields = append(o.fields, web.Field{Name: string(state), Value: number(n)})
+		}
+		if len(s.Sequences) > 0 {
+			o.selections = append(o.selections, s)
+		}
+	}
+	if len(o.selections) == 0 {
+		return refused(admin.FieldSelection, "no message is selected; only dead and failed ones can be")
+	}
+	return nil
+}
+
+// back is the address to return to, relative to the root, without what was done.
+func (o order) back() string {
+	if o.from == fromMessage && len(o.selections) == 1 && len(o.selections[0].Sequences) == 1 {
+		return "messages/" + number(o.selections[0].Sequences[0])
+	}
+	return o.filter.query()
+}
+
+// count does the order as a dry run.
+func (h *Handler) count(ctx context.Context, who Identity, o order) ([]int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	counts := make([]int64, len(o.selections))
+	for i, s := range o.selections {
+		// The reason is written nowhere.
+		result, err := h.actOnMessages(ctx, who, o.messageAction, admin.Command{Selection: s, Reason: "dry run", DryRun: true})
+		if err != nil {
+			return nil, err
+		}
+		counts[i] = result.Count
+	}
+	return counts, nil
+}
+
+// pageConfirm asks before messages are changed: how many there are, and why.
+func (h *Handler) pageConfirm(w http.ResponseWriter, r *http.Request) {
+	if err := h.mayAct(identity(r)); err != nil {
+		h.failPage(w, r, err)
+		return
+	}
+	o, err := readOrder(r.URL.Query())
+	if err != nil {
+		h.failPage(w, r, err)
+		return
+	}
+	h.ask(w, r, o, http.StatusOK, "", "")
+}
+
+// ask shows the question, and why it is asked again if it is.
+func (h *Handler) ask(w http.ResponseWriter, r *http.Request, o order, status int, reason, problem string) {
+	counts, err := h.count(r.Context(), identity(r), o)
+	page := web.Confirm{
+		Shell: h.shellOf(r, "Confirm", sectionMessages), Verb: o.name, Scope: o.scope(), Fields: slices.Clone(o.fields),
+		Reason: reason, Required: o.needsReason(), Problem: problem, Back: o.back(),
+	}
+	if err != nil {
+		c := h.complain(r.Context(), err)
+		if c.status >= http.StatusInternalServerError {
+			h.failWith(w, r, c.status, c.Code, c.Message)
+			return
+		}
+		status, page.Problem = c.status, c.Message
+	}
+	for i, n := range counts {
+		page.Count += n
+		page.Parts = append(page.Parts, web.Count(n)+" "+string(o.selections[i].State))
+	}
+	if !o.all {
+		for _, s := range o.selections {
+			page.Sequences = append(page.Sequences, s.Sequences...)
+		}
+		if more := len(page.Sequences) - sequencesNamed; more > 0 {
+			page.Sequences, page.More = page.Sequences[:sequencesNamed], more
+		}
+	}
+	page.Fields = append(page.Fields, web.Field{Name: paramCount, Value: number(page.Count)})
+	h.send(w, r, status, func(w io.Writer) error { return h.renderer.Confirm(w, page) })
+}
+
+// sequencesNamed is how many messages are named to people.
+const sequencesNamed = 20
+
+func (o order) scope() string {
+	if !o.all {
+		return "Selected one by one"
+	}
+	var parts []string
+	for _, f := range o.fields {
+		if f.Name != paramAll && f.Name != paramState {
+			parts = append(parts, f.Name+" "+web.Plain(f.Value))
+		}
+	}
+	if len(parts) == 0 {
+		return "Every message in that state, in all partitions"
+	}
+	return "All that match " + strings.Join(parts, ", ")
+}
+
+// formMessages does what was confirmed and leads back to the list, where the
+// address tells what was done. It goes on for as long as the browser waits; when
+// that leaves, what was done so far stays done and is in the audit.
+func (h *Handler) formMessages(w http.ResponseWriter, r *http.Request) {
+	q, ok := h.form(w, r)
+	if !ok {
+		return
+	}
+	o, err := readOrder(q)
+	if err != nil {
+		h.failPage(w, r, err)
+		return
+	}
+	reason := q.Get(paramReason)
+	var expected *int64
+	if o.all { // of those that were named, each is looked at
+		confirmed := flashNumber(q, paramCount)
+		expected = &confirmed
+	}
+	var total admin.Result
+	for _, s := range o.selections {
+		result, err := h.actOnMessages(r.Context(), identity(r), o.messageAction,
+			admin.Command{Selection: s, Reason: reason, Expected: expected})
+		total.Count, total.Waiting, total.Gone = total.Count+result.Count, total.Waiting+result.Waiting, total.Gone+result.Gone
+		if err == nil {
+			continue
+		}
+		c := h.complain(r.Context(), err)
+		if total.Count > 0 {
+			c.Message += " Before that, " + web.Count(total.Count) + " were changed; doing it again takes the rest."
+		}
+		h.ask(w, r, o, c.status, reason, c.Message)
+		return
+	}
+	done := url.Values{paramDone: {o.name}, paramCount: {number(total.Count)}}
+	if total.Waiting > 0 {
+		done.Set(paramWaiting, number(total.Waiting))
+	}
+	if total.Gone > 0 {
+		done.Set(paramGone, number(total.Gone))
+	}
+	h.seeOther(w, r, o.back(), done)
+}

@@ -1,0 +1,86 @@
+package ui
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/google/uuid"
+
+	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/web"
+)
+
+// pageDrain asks before a worker is drained.
+func (h *Handler) pageDrain(w http.ResponseWriter, r *http.Request) {
+	if err := h.mayAct(identity(r)); err != nil {
+		h.failPage(w, r, err)
+		return
+	}
+	id, err := workerNamed(r.PathValue(paramWorker))
+	if err != nil {
+		h.failPage(w, r, err)
+		return
+	}
+	h.askDrain(w, r, id, http.StatusOK, "", "")
+}
+
+func workerNamed(text string) (uuid.UUID, error) {
+	id, err := uuid.Parse(text)
+	if err != nil || id == uuid.Nil {
+		return uuid.Nil, refused(admin.FieldWorker, "must be a worker's UUID, got %q", text)
+	}
+	return id, nil
+}
+
+func (h *Handler) askDrain(w http.ResponseWriter, r *http.Request, id uuid.UUID, status int, reason, problem string) {
+	// What is asked for may have become impossible meanwhile.
+	result, err := h.drainWorker(r.Context(), identity(r), admin.DrainCommand{Worker: id, DryRun: true})
+	page := web.Drain{Shell: h.shellOf(r, "Drain a worker", sectionMonitor), Others: result.Others, Reason: reason, Problem: problem}
+	page.ID, page.Short = id.String(), shortID(id)
+	if err != nil {
+		c := h.complain(r.Context(), err)
+		if c.status >= http.StatusInternalServerError {
+			h.failWith(w, r, c.status, c.Code, c.Message)
+			return
+		}
+		status, page.Problem, page.Gone = c.status, c.Message, true
+	}
+	if err == nil && !result.Requested {
+		page.Problem, page.Gone = "It had been asked to drain before, or drains already.", true
+	}
+	if seen, err := h.cache.Observe(r.Context()); err == nil {
+		hues := ownerHues(seen.Snapshot)
+		for _, worker := range seen.Workers {
+			if worker.ID == id {
+				page.Worker = workerRow(worker, seen.At, hues[id.String()])
+			}
+		}
+	}
+	h.send(w, r, status, func(w io.Writer) error { return h.renderer.Drain(w, page) })
+}
+
+// formWorkers drains a worker.
+func (h *Handler) formWorkers(w http.ResponseWriter, r *http.Request) {
+	q, ok := h.form(w, r)
+	if !ok {
+		return
+	}
+	id, err := workerNamed(q.Get(paramWorker))
+	if err != nil {
+		h.failPage(w, r, err)
+		return
+	}
+	reason := q.Get(paramReason)
+	result, err := h.drainWorker(r.Context(), identity(r), admin.DrainCommand{Worker: id, Reason: reason})
+	if err != nil {
+		h.unless(w, r, err, func(c complaint) { h.askDrain(w, r, id, c.status, reason, c.Message) })
+		return
+	}
+	done := "drain"
+	if !result.Requested {
+		done = "drained"
+	}
+	h.cache.outdate()
+	h.seeOther(w, r, "", url.Values{paramDone: {done}})
+}

@@ -1,0 +1,162 @@
+package ui
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/web"
+)
+
+// Names of the parameters by which lists of messages are filtered, in addresses
+// and forms alike.
+const (
+	paramState     = "state"
+	paramPartition = "partition"
+	paramStream    = "stream"
+	paramTopic     = "topic"
+	paramType      = "type"
+	paramID        = "id"
+	paramSequence  = "sequence"
+	paramError     = "error_contains"
+	paramSince     = "since"
+	paramUntil     = "until"
+	paramBefore    = "before"
+	paramAfter     = "after"
+)
+
+// filterParams are those that belong to the filter and not to the page in it.
+var filterParams = []string{
+	paramState, paramPartition, paramStream, paramTopic, paramType, paramID, paramSequence, paramError, paramSince, paramUntil,
+}
+
+// messageFilter is a filter as it was asked for.
+type messageFilter struct {
+	admin.Filter
+	// given are the parameters that were not empty.
+	given url.Values
+}
+
+// readFilter reads the parameters. Empty ones ask for nothing, as forms send them.
+func readFilter(q url.Values, now time.Time) (messageFilter, error) {
+	f := messageFilter{given: url.Values{}}
+	for _, name := range filterParams {
+		for _, value := range q[name] {
+			if value = strings.TrimSpace(value); value != "" {
+				f.given.Add(name, value)
+			}
+		}
+	}
+	for _, name := range f.given[paramState] {
+		state, err := admin.ParseState(name)
+		if err != nil {
+			return f, err
+		}
+		f.States = append(f.States, state)
+	}
+	for _, text := range f.given[paramPartition] {
+		id, err := partitionNumber(text)
+		if err != nil {
+			return f, err
+		}
+		f.Partitions = append(f.Partitions, id)
+	}
+	var err error
+	if text := f.given.Get(paramID); text != "" {
+		if f.EventID, err = uuid.Parse(text); err != nil || f.EventID == uuid.Nil {
+			return f, refused(admin.FieldEventID, "must be a UUID, got %q", text)
+		}
+	}
+	if text := f.given.Get(paramSequence); text != "" {
+		if f.Sequence, err = readSequence(text); err != nil {
+			return f, err
+		}
+	}
+	if f.Since, err = momentIn(f.given, paramSince, now); err != nil {
+		return f, err
+	}
+	if f.Until, err = momentIn(f.given, paramUntil, now); err != nil {
+		return f, err
+	}
+	f.Stream, f.Topic, f.Type = f.given.Get(paramStream), f.given.Get(paramTopic), f.given.Get(paramType)
+	f.ErrorContains = f.given.Get(paramError)
+	return f, nil
+}
+
+// readSequence takes the grouping that the pages write, too: 1,234.
+func readSequence(text string) (int64, error) {
+	n, err := strconv.ParseInt(strings.ReplaceAll(text, ",", ""), 10, 64)
+	if err != nil || n < 1 {
+		return 0, refused(admin.FieldSequence, "must be a whole number above 0, got %q", text)
+	}
+	return n, nil
+}
+
+// oneState is the state that everything the filter chooses is in and that can be
+// acted on as a whole; empty: none.
+func (f messageFilter) oneState() admin.State {
+	if len(f.States) == 1 && (f.States[0] == admin.Dead || f.States[0] == admin.Failed) {
+		return f.States[0]
+	}
+	return ""
+}
+
+// query is the address of the list under this filter, relative to the root.
+func (f messageFilter) query(changes ...string) string {
+	q := url.Values{}
+	for name, values := range f.given {
+		q[name] = slices.Clone(values)
+	}
+	for i := 0; i+1 < len(changes); i += 2 {
+		q.Del(changes[i])
+		if changes[i+1] != "" {
+			q.Set(changes[i], changes[i+1])
+		}
+	}
+	if len(q) == 0 {
+		return "messages"
+	}
+	return "messages?" + q.Encode()
+}
+
+// fields are the filter as a form carries it along.
+func (f messageFilter) fields() []web.Field {
+	var list []web.Field
+	for _, name := range filterParams {
+		for _, value := range f.given[name] {
+			list = append(list, web.Field{Name: name, Value: value})
+		}
+	}
+	return list
+}
+
+// form is the filter as the page shows it, with the states' counts.
+func (f messageFilter) form(seen *Observation) web.Filter {
+	form := web.Filter{
+		Partition: strings.Join(f.given[paramPartition], " "), Stream: f.given.Get(paramStream), Topic: f.given.Get(paramTopic),
+		Type: f.given.Get(paramType), ID: f.given.Get(paramID), Sequence: f.given.Get(paramSequence), Error: f.given.Get(paramError),
+		Since: f.given.Get(paramSince), Until: f.given.Get(paramUntil),
+		Active: len(f.given) > 0,
+	}
+	counts := map[admin.State]int64{}
+	if seen != nil {
+		sum := seen.Summary()
+		counts = map[admin.State]int64{
+			admin.Pending: sum.Pending + sum.Scheduled, admin.Failed: sum.Failed, admin.Blocked: sum.Blocked, admin.Dead: sum.Dead,
+		}
+	}
+	form.States = append(form.States, web.StateChoice{Chosen: len(f.given[paramState]) == 0, Query: f.query(paramState, "")})
+	for _, state := range admin.States() {
+		count, known := counts[state]
+		form.States = append(form.States, web.StateChoice{
+			State: string(state), Chosen: slices.Contains(f.given[paramState], string(state)),
+			Known: known, Count: count, Query: f.query(paramState, string(state)),
+		})
+	}
+	return form
+}

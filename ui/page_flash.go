@@ -1,0 +1,62 @@
+package ui
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+
+	"github.com/postrider/postrider/web"
+)
+
+// What an action leaves in the address of the page that follows it: a fixed word
+// and numbers, so that nobody can put words of their own on the page.
+const (
+	paramDone    = "done"
+	paramCount   = "n"
+	paramWaiting = "waiting"
+	paramGone    = "gone"
+)
+
+// flash tells what the last action did; nil when there was none.
+func flash(q url.Values) *web.Flash {
+	n := flashNumber(q, paramCount)
+	messages := web.Count(n) + " messages were "
+	if n == 1 {
+		messages = "1 message was "
+	}
+	var text string
+	switch q.Get(paramDone) {
+	case "requeue":
+		text = messages + "requeued."
+	case "skip":
+		text = messages + "skipped."
+	case "discard":
+		text = messages + "discarded."
+	case "pause":
+		text = fmt.Sprintf("Partition %d is paused.", n)
+	case "resume":
+		text = fmt.Sprintf("Partition %d is resumed.", n)
+	case "drain":
+		text = "The worker was asked to drain: it gives its partitions to the others and takes no new ones."
+	case "drained":
+		text = "The worker had been asked to drain before."
+	default:
+		return nil
+	}
+	tone := "good"
+	if w := flashNumber(q, paramWaiting); w > 0 {
+		text, tone = text+fmt.Sprintf(" %s wait behind an earlier dead message of their stream.", web.Count(w)), "warn"
+	}
+	if g := flashNumber(q, paramGone); g > 0 {
+		text, tone = text+fmt.Sprintf(" %s had been changed by somebody else before.", web.Count(g)), "warn"
+	}
+	return &web.Flash{Text: text, Tone: tone}
+}
+
+func flashNumber(q url.Values, name string) int64 {
+	n, err := strconv.ParseInt(q.Get(name), 10, 64)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,199 @@
+package ui
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/web"
+)
+
+// pageMessage serves one message.
+func (h *Handler) pageMessage(w http.ResponseWriter, r *http.Request) {
+	detail, err := h.showMessage(r)
+	if err != nil {
+		h.failPage(w, r, err)
+		return
+	}
+	now, _ := h.now(r.Context())
+	who := identity(r)
+	page := messagePage(detail, now)
+	page.Shell = h.shellOf(r, "Message "+number(detail.Sequence), sectionMessages)
+	page.Every = listEvery
+	if open := h.mayReadPayload(who); open && detail.Event != nil {
+		page.MayPayload, page.Metadata = true, metadata(detail.Event.Metadata)
+	}
+	if page.MayPayload && r.URL.Query().Get("payload") == "show" {
+		body, err := look(h, r, func(ctx context.Context, op *admin.Operator) ([]byte, error) { return op.Payload(ctx, detail.Sequence) })
+		if err != nil {
+			h.failPage(w, r, err)
+			return
+		}
+		h.options.Logger.InfoContext(r.Context(), "monitor shows a payload", logSequence, detail.Sequence, logActor, who.Name)
+		page.Payload, page.Every = showPayload(body), 0
+	}
+	h.send(w, r, http.StatusOK, func(w io.Writer) error { return h.renderer.Message(w, page) })
+}
+
+func messagePage(d admin.Detail, now time.Time) web.Message {
+	page := web.Message{
+		MessageRow: messageRow(d.Message, now), StreamVersion: d.StreamVersion, Generation: d.Generation,
+		Dead: moment(d.DeadAt, now), Known: d.Event != nil, Behind: d.Behind, BehindCapped: d.Behind >= admin.MaxBehind, Explain: explain(d),
+		StreamQuery: "messages?" + url.Values{paramStream: {d.Stream}}.Encode(),
+	}
+	if d.EventID != uuid.Nil {
+		page.EventID = d.EventID.String()
+	}
+	if e := d.Event; e != nil {
+		page.Tenant, page.AuditOnly, page.Occurred = e.TenantID, e.AuditOnly, moment(e.OccurredAt, now)
+	}
+	if !page.AuditOnly {
+		page.Published = publishedHeaders(d)
+	}
+	for _, one := range d.Deliveries {
+		row := web.Delivery{
+			State: string(one.State), At: web.Moment{At: one.PublishedAt, Now: now}, Partition: int(one.Partition), Epoch: one.Epoch,
+			Attempts: one.Attempts, Generation: one.Generation, Lost: one.Lost,
+		}
+		if one.StreamSequence != nil {
+			row.StreamSequence = *one.StreamSequence
+		}
+		page.Deliveries = append(page.Deliveries, row)
+	}
+	if d.BlockedBy != nil {
+		page.BlockedBy = &web.Neighbour{Sequence: d.BlockedBy.Sequence, State: string(d.BlockedBy.State)}
+	}
+	for _, n := range d.Next {
+		page.Followers = append(page.Followers, web.Neighbour{Sequence: n.Sequence, State: string(n.State)})
+	}
+	for _, a := range d.Actions {
+		page.Actions = append(page.Actions, web.Action{
+			At: web.Moment{At: a.At, Now: now}, Actor: a.Actor, Action: a.Action, Reason: a.Reason,
+			Attempts: a.Attempts, Generation: a.Generation, Error: a.LastError,
+		})
+	}
+	return page
+}
+
+// explain says in a sentence what the state means for this message.
+func explain(d admin.Detail) string {
+	switch d.State {
+	case admin.Pending:
+		if d.BlockedBy != nil {
+			return "It is to be published after the earlier messages of its stream."
+		}
+		return "It is to be published as soon as its time has come and its partition's owner reaches it."
+	case admin.Failed:
+		return "The last attempt failed. It will be tried again by itself when it is due."
+	case admin.Blocked:
+		return "It waits for an earlier message of its stream, and goes on by itself once that is settled."
+	case admin.Dead:
+		return "It was given up after its last attempt and waits for a person: requeue it once the cause is mended, or skip or discard it."
+	case admin.Published:
+		return "It is in the stream."
+	case admin.Skipped:
+		return "It was settled without being published."
+	case admin.Discarded:
+		return "An operator gave it up. It was not published."
+	case admin.AuditOnly:
+		return "This event was never meant to be published."
+	default:
+		return "It is neither in the outbox nor in its history: it was published before the history begins, or never queued."
+	}
+}
+
+// metadata lists what the producer stored, objects in it by their members'
+// paths.
+func metadata(stored json.RawMessage) []web.Header {
+	var object map[string]json.RawMessage
+	if len(stored) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(stored, &object); err != nil {
+		return []web.Header{{Name: "metadata", Value: string(stored)}}
+	}
+	var list []web.Header
+	for name, value := range object {
+		var inner map[string]json.RawMessage
+		if err := json.Unmarshal(value, &inner); err == nil && inner != nil && len(inner) > 0 {
+			for key, one := range inner {
+				list = append(list, web.Header{Name: name + "." + key, Value: plainJSON(one)})
+			}
+			continue
+		}
+		list = append(list, web.Header{Name: name, Value: plainJSON(value)})
+	}
+	slices.SortFunc(list, func(a, b web.Header) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// plainJSON is a string's text, and everything else as it stands.
+func plainJSON(value json.RawMessage) string {
+	var text string
+	if err := json.Unmarshal(value, &text); err == nil && bytes.HasPrefix(value, []byte{'"'}) {
+		return text
+	}
+	return string(value)
+}
+
+// publishedHeaders are those that every message carries, whatever the
+// configuration of the workers.
+func publishedHeaders(d admin.Detail) []web.Header {
+	list := []web.Header{
+		{Name: "Outbox-Event-Id", Value: d.EventID.String()},
+		{Name: "Outbox-Sequence", Value: number(d.Sequence)},
+		{Name: "Outbox-Partition", Value: strconv.Itoa(int(d.Partition))},
+		{Name: "Outbox-Stream", Value: d.Stream},
+		{Name: "Outbox-Stream-Version", Value: number(d.StreamVersion)},
+		{Name: "Outbox-Type", Value: d.Type},
+	}
+	if d.Generation > 0 {
+		list = append(list, web.Header{Name: "Outbox-Generation", Value: strconv.Itoa(d.Generation)})
+	}
+	return list
+}
+
+// How much of a payload is shown, in bytes.
+const (
+	textShown  = 64 << 10
+	bytesShown = 4 << 10
+)
+
+func showPayload(body []byte) *web.Payload {
+	p := &web.Payload{Kind: "text", Size: int64(len(body))}
+	if !utf8.Valid(body) {
+		p.Kind, p.Cut = "bytes", len(body) > bytesShown
+		p.Text = hex.Dump(body[:min(len(body), bytesShown)])
+		return p
+	}
+	var indented bytes.Buffer
+	if len(body) <= textShown && json.Indent(&indented, body, "", "  ") == nil {
+		p.Kind, p.Text = "JSON, indented", indented.String()
+		return p
+	}
+	if json.Valid(body) {
+		p.Kind = "JSON"
+	}
+	if p.Text, p.Cut = string(body), len(body) > textShown; p.Cut {
+		end := textShown
+		for !utf8.RuneStart(body[end]) {
+			end--
+		}
+		p.Text = string(body[:end])
+	}
+	return p
+}
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }

@@ -1,0 +1,156 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/web"
+)
+
+const (
+	// pageRows is how many rows a list shows.
+	pageRows = 50
+	// listEvery is how many seconds lie between two updates of a list.
+	listEvery = 5
+)
+
+// listPage is where in a list a page lies.
+type listPage struct {
+	admin.Page
+	// upwards pages were read from old to new, behind a message.
+	upwards bool
+	first   bool
+}
+
+func readListPage(q url.Values) (listPage, error) {
+	p := listPage{Page: admin.Page{Limit: pageRows + 1, Descending: true}, first: true}
+	for _, name := range []string{paramBefore, paramAfter} {
+		text := q.Get(name)
+		if text == "" {
+			continue
+		}
+		n, err := readSequence(text)
+		if err != nil {
+			return p, err
+		}
+		p.After, p.first = n, false
+		p.upwards = name == paramAfter
+		p.Descending = !p.upwards
+	}
+	return p, nil
+}
+
+// pageMessages serves the list. A filter that cannot be used is shown with its
+// complaint, so that it can be mended.
+func (h *Handler) pageMessages(w http.ResponseWriter, r *http.Request) {
+	now, seen := h.now(r.Context())
+	filter, err := readFilter(r.URL.Query(), now)
+	page := web.Messages{Shell: h.shellOf(r, "Messages", sectionMessages), Filter: filter.form(seen), Carried: filter.fields()}
+	var at listPage
+	if err == nil {
+		at, err = readListPage(r.URL.Query())
+	}
+	if err == nil {
+		var listing admin.Listing
+		listing, err = look(h, r, func(ctx context.Context, op *admin.Operator) (admin.Listing, error) {
+			return op.List(ctx, filter.Filter, at.Page)
+		})
+		if err == nil {
+			fillMessages(&page, filter, at, listing, now)
+		}
+	}
+	status := http.StatusOK
+	var input *admin.InputError
+	switch {
+	case errors.As(err, &input):
+		c := h.complain(r.Context(), err)
+		page.Problem, status = c.Message, c.status
+	case err != nil:
+		h.failPage(w, r, err)
+		return
+	}
+	h.send(w, r, status, func(w io.Writer) error { return h.renderer.Messages(w, page) })
+}
+
+func fillMessages(page *web.Messages, f messageFilter, at listPage, listing admin.Listing, now time.Time) {
+	// One more row than is shown was asked for, to know whether there are more.
+	full := len(listing.Messages) > pageRows
+	if full {
+		listing.Messages = listing.Messages[:pageRows]
+		listing.Next = listing.Messages[pageRows-1].Sequence
+	}
+	if at.upwards {
+		slices.Reverse(listing.Messages)
+	}
+	for _, m := range listing.Messages {
+		page.Rows = append(page.Rows, messageRow(m, now))
+	}
+	page.First, page.AllState, page.Looked = at.first, string(f.oneState()), listing.Next != 0 && !full
+	if at.first {
+		page.Every = listEvery
+	}
+	if len(page.Rows) == 0 {
+		page.Missing = f.Sequence
+	}
+	page.Newer, page.Older = neighbours(f, at, listing)
+}
+
+// neighbours are the addresses of the pages beside one. A page without rows has
+// neighbours, too, as looking stops early.
+func neighbours(f messageFilter, at listPage, listing admin.Listing) (newer, older string) {
+	highest, lowest := at.After-1, at.After+1
+	if n := len(listing.Messages); n > 0 {
+		highest, lowest = listing.Messages[0].Sequence, listing.Messages[n-1].Sequence
+	}
+	if at.upwards {
+		if listing.Next != 0 {
+			newer = f.query(paramAfter, number(listing.Next))
+		}
+		return newer, f.query(paramBefore, number(lowest))
+	}
+	if !at.first {
+		newer = f.query(paramAfter, number(max(1, highest)))
+	}
+	if listing.Next != 0 {
+		older = f.query(paramBefore, number(listing.Next))
+	}
+	return newer, older
+}
+
+func messageRow(m admin.Message, now time.Time) web.MessageRow {
+	row := web.MessageRow{
+		Sequence: m.Sequence, State: string(m.State), Partition: int(m.Partition), Stream: m.Stream, Topic: m.Topic, Type: m.Type,
+		Attempts: m.Attempts, At: web.Moment{At: m.RecordedAt, Now: now}, Error: m.LastError,
+		Next: moment(m.AvailableAt, now), Settled: moment(m.PublishedAt, now),
+	}
+	if m.StreamSequence != nil {
+		row.StreamSequence = *m.StreamSequence
+	}
+	if m.State == admin.Pending && !row.Next.Zero() && row.Next.At.Before(now) {
+		row.Next = web.Moment{} // it is due
+	}
+	return row
+}
+
+func moment(at *time.Time, now time.Time) web.Moment {
+	if at == nil {
+		return web.Moment{}
+	}
+	return web.Moment{At: *at, Now: now}
+}
+
+// now is the present by the database's clock, as far as the last snapshot tells,
+// and that snapshot; nil without one.
+func (h *Handler) now(ctx context.Context) (time.Time, *Observation) {
+	seen, err := h.cache.Observe(ctx)
+	if err != nil {
+		return time.Now(), nil
+	}
+	return seen.At.Add(seen.Age), &seen
+}

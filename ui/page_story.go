@@ -1,0 +1,153 @@
+package ui
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/partition"
+	"github.com/postrider/postrider/web"
+)
+
+// Names of the parameters of actions on partitions and workers.
+const (
+	paramAction = "action"
+	paramWorker = "worker"
+)
+
+// pageStory serves one partition's story.
+func (h *Handler) pageStory(w http.ResponseWriter, r *http.Request) {
+	id, err := partitionNumber(r.PathValue("partition"))
+	if err != nil {
+		h.failPage(w, r, err)
+		return
+	}
+	h.tellStory(w, r, id, http.StatusOK, "", "")
+}
+
+// tellStory shows the page, and why nothing was done if something was asked.
+func (h *Handler) tellStory(w http.ResponseWriter, r *http.Request, id partition.ID, status int, reason, problem string) {
+	seen, err := h.cache.Observe(r.Context())
+	if err != nil {
+		h.failUnread(w, r)
+		return
+	}
+	page, found := h.storyPage(seen, int(id))
+	if !found {
+		h.failPage(w, r, &admin.InputError{Field: admin.FieldPartition, Problem: "there is no such partition", Err: admin.ErrNotFound})
+		return
+	}
+	page.Shell = h.shellOf(r, "Partition "+number(int64(id)), sectionMonitor)
+	page.Reason, page.Problem = reason, problem
+	if problem == "" {
+		page.Every = 1
+	}
+	if h.options.Operator != nil {
+		story, err := look(h, r, func(ctx context.Context, op *admin.Operator) (admin.PartitionStory, error) {
+			return op.Partition(ctx, id, storyLength)
+		})
+		if err != nil {
+			h.failPage(w, r, err)
+			return
+		}
+		fillStory(&page, story, seen.At.Add(seen.Age))
+	}
+	h.send(w, r, status, func(w io.Writer) error { return h.renderer.Story(w, page) })
+}
+
+func (h *Handler) storyPage(seen Observation, n int) (web.Story, bool) {
+	hues := ownerHues(seen.Snapshot)
+	for i, p := range seen.Partitions {
+		if p.Number != n {
+			continue
+		}
+		host := ""
+		for _, worker := range seen.Workers {
+			if worker.ID == p.Owner {
+				host = worker.Hostname
+			}
+		}
+		page := web.Story{
+			Partition: partitionCell(seen.Snapshot, p, hues[p.Owner.String()], host), At: seen.At, Age: seen.Age, Trouble: trouble(seen),
+			PausedSince: moment(p.PausedAt, seen.At), Watermark: seen.Watermark.String(), Previous: -1, Next: -1,
+		}
+		if page.Owned {
+			page.Until = web.Moment{At: p.LeaseUntil, Now: seen.At}
+		}
+		if i > 0 {
+			page.Previous = seen.Partitions[i-1].Number
+		}
+		if i+1 < len(seen.Partitions) {
+			page.Next = seen.Partitions[i+1].Number
+		}
+		entries, since := h.cache.Rebalances(0, storyLength, n)
+		page.Rebalances, page.RebalancesSince = rebalancesShown(entries, hues, seen.At), web.Moment{At: since, Now: seen.At}
+		return page, true
+	}
+	return web.Story{}, false
+}
+
+func fillStory(page *web.Story, story admin.PartitionStory, now time.Time) {
+	page.Told = true
+	for _, one := range story.Heads {
+		page.Heads = append(page.Heads, web.Head{
+			Sequence: one.Sequence, Stream: one.Stream, State: string(one.State), Attempts: one.Attempts, Next: moment(one.AvailableAt, now),
+			Dead: moment(one.DeadAt, now), Behind: one.Behind, Capped: one.Behind >= admin.MaxBehind, Error: one.LastError,
+		})
+	}
+	for _, b := range story.Batches {
+		row := web.Batch{
+			First: b.First, Last: b.Last, Epoch: b.Epoch, At: web.Moment{At: b.PublishedAt, Now: now}, Published: b.Published, Skipped: b.Skipped,
+		}
+		if b.FirstInStream != nil && b.LastInStream != nil {
+			row.FirstInStream, row.LastInStream = *b.FirstInStream, *b.LastInStream
+		}
+		page.Batches = append(page.Batches, row)
+	}
+}
+
+// formPartitions pauses or resumes one partition.
+func (h *Handler) formPartitions(w http.ResponseWriter, r *http.Request) {
+	q, ok := h.form(w, r)
+	if !ok {
+		return
+	}
+	id, err := partitionNumber(q.Get(paramPartition))
+	if err != nil {
+		h.failPage(w, r, err)
+		return
+	}
+	var action partitionAction
+	switch q.Get(paramAction) {
+	case pausePartitions.name:
+		action = pausePartitions
+	case resumePartitions.name:
+		action = resumePartitions
+	default:
+		h.failPage(w, r, refused("action", "must be pause or resume, got %q", q.Get(paramAction)))
+		return
+	}
+	reason := q.Get(paramReason)
+	_, err = h.actOnPartitions(r.Context(), identity(r), action, admin.PauseCommand{Partitions: []partition.ID{id}, Reason: reason})
+	if err != nil {
+		h.unless(w, r, err, func(c complaint) { h.tellStory(w, r, id, c.status, reason, c.Message) })
+		return
+	}
+	text := number(int64(id))
+	h.cache.outdate()
+	h.seeOther(w, r, "partitions/"+text, url.Values{paramDone: {action.name}, paramCount: {text}})
+}
+
+// unless answers with a page of its own where nobody can mend what went wrong by
+// sending the form again, and else asks again.
+func (h *Handler) unless(w http.ResponseWriter, r *http.Request, err error, again func(complaint)) {
+	c := h.complain(r.Context(), err)
+	if c.status == http.StatusNotFound || c.status == http.StatusForbidden || c.status >= http.StatusInternalServerError {
+		h.failWith(w, r, c.status, c.Code, c.Message)
+		return
+	}
+	again(c)
+}
