@@ -82,7 +82,8 @@ func begin(t testing.TB, name string, cmd *exec.Cmd) *Process {
 func outerEnvironment() []string {
 	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
-		return strings.HasPrefix(name, "POSTRIDER_") || strings.HasPrefix(name, "PG") || name == "DATABASE_URL" || name == "NATS_URL"
+		return strings.HasPrefix(name, "POSTRIDER_") || strings.HasPrefix(name, "PG") || strings.HasPrefix(name, "OTEL_") ||
+			name == "DATABASE_URL" || name == "NATS_URL"
 	})
 }
 
