@@ -36,7 +36,13 @@ type Process struct {
 // killed when the test ends, and its output is printed if the test failed.
 func Launch(t testing.TB, name string, environment []string, args ...string) *Process {
 	t.Helper()
-	cmd := exec.Command(Binary(t), args...)
+	return LaunchBinary(t, name, Binary(t), environment, args...)
+}
+
+// LaunchBinary is Launch of another build of the program.
+func LaunchBinary(t testing.TB, name, binary string, environment []string, args ...string) *Process {
+	t.Helper()
+	cmd := exec.Command(binary, args...)
 	cmd.Env = append(outerEnvironment(), environment...)
 	return begin(t, name, cmd)
 }
