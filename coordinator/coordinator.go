@@ -35,6 +35,8 @@ type State struct {
 	Owned   []partition.ID
 	// Frozen tells that nobody may hold a partition now.
 	Frozen bool
+	// Draining tells that an operator asked the worker to give everything back.
+	Draining bool
 	// Acquired, Released and Lost count leases since the start.
 	Acquired, Released, Lost int64
 }

@@ -23,6 +23,9 @@
 //   - An acquisition is not cut by a stop: what the database grants is known here.
 //   - A worker that is not a member by the database's clock acquires nothing; it
 //     keeps what it holds.
+//   - A worker that an operator asked to drain gives everything back and takes
+//     nothing more until its process is started again; the heirs wait for the
+//     work in flight as in any planned handover.
 //   - Stopping drains everything, releases it, deletes the worker's row and only
 //     then ends the delivery function's context.
 //

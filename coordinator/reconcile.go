@@ -20,6 +20,9 @@ func (c *Coordinator) reconcile(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return c.cfg.Interval / 4, err
 	}
+	if self, known := workers.Find(c.beater.ID()); c.beater.Draining() || known && self.DrainRequestedAt != nil {
+		return c.cfg.Interval, c.drain(ctx)
+	}
 	leases, err := c.keeper.Snapshot(ctx)
 	if err != nil {
 		return c.cfg.Interval / 4, err
@@ -39,6 +42,25 @@ func (c *Coordinator) reconcile(ctx context.Context) (time.Duration, error) {
 		return c.cfg.Interval / 4, err
 	}
 	return c.wait(plan.Desired(c.beater.ID()), leases), nil
+}
+
+// drain answers an operator's request: the others plan without this worker from
+// now on, and it gives back what it holds. It takes nothing any more, but stays
+// in the cluster until it is stopped.
+func (c *Coordinator) drain(ctx context.Context) error {
+	if !c.beater.Draining() {
+		c.log.Info("draining, as an operator asked; start the worker again to have it take part")
+		if err := c.beater.Drain(ctx); err != nil {
+			c.log.Warn("could not announce draining; the next heartbeat will", "error", err)
+		}
+	}
+	c.state.Store(&State{Members: c.Members(), Draining: true})
+	var held []partition.ID
+	for _, l := range c.keeper.Set().Held() {
+		held = append(held, l.Partition)
+	}
+	c.giveUp(ctx, held)
+	return nil
 }
 
 // plan shares the partitions among the members; false means that this worker is

@@ -17,12 +17,14 @@ type marks struct {
 	sequences  []int64
 	stream     []*int64
 	generation []int32
+	streams    []string
 }
 
 // parks is the rows of a park statement.
 type parks struct {
 	partitions []partition.ID
 	sequences  []int64
+	streams    []string
 	attempts   []int32
 	counted    []int32
 	delay      []time.Duration
@@ -73,9 +75,10 @@ func (s *Store) Mark(ctx context.Context, results []Result, retry RetryPolicy, r
 	}
 	batch := &pgx.Batch{}
 	batch.Queue(`SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '2s', true)`)
+	batch.Queue(planning)
 	mark := func(sql string, m marks) {
 		batch.Queue(sql, st.owner, st.all.partitions, st.all.epochs, st.all.delivered, st.all.fence, st.all.stream,
-			m.partitions, m.sequences, m.stream, m.generation).Query(note)
+			m.partitions, m.sequences, m.stream, m.generation, m.streams).Query(note)
 	}
 	if len(st.parked.partitions) == 0 || len(st.ready.partitions) > 0 {
 		mark(s.markReady, st.ready)
@@ -85,7 +88,7 @@ func (s *Store) Mark(ctx context.Context, results []Result, retry RetryPolicy, r
 	}
 	if p := st.park; len(p.partitions) > 0 {
 		batch.Queue(s.park, st.owner, st.all.partitions, st.all.epochs,
-			p.partitions, p.sequences, p.attempts, p.counted, p.delay, p.dead, p.blocked, p.reason).Query(note)
+			p.partitions, p.sequences, p.streams, p.attempts, p.counted, p.delay, p.dead, p.blocked, p.reason).Query(note)
 	}
 	if len(st.promoted) > 0 {
 		batch.Queue(s.promote, st.owner, st.all.partitions, st.all.epochs, st.promoted, st.promotedStream, st.skipDead)
@@ -142,6 +145,7 @@ func (st *settlement) finish(m Message, o Outcome) {
 	}
 	into.partitions = append(into.partitions, m.Partition)
 	into.sequences = append(into.sequences, m.Sequence)
+	into.streams = append(into.streams, m.Stream)
 	into.generation = append(into.generation, int32(m.Generation)) //nolint:gosec // read from an int column
 	if o.Kind == Skipped {
 		into.stream = append(into.stream, nil)
@@ -175,6 +179,7 @@ func (st *settlement) shelve(m Message, o Outcome, retry RetryPolicy, random fun
 	}
 	p.partitions = append(p.partitions, m.Partition)
 	p.sequences = append(p.sequences, m.Sequence)
+	p.streams = append(p.streams, m.Stream)
 	p.attempts = append(p.attempts, int32(m.Attempts)) //nolint:gosec // read from an int column
 	p.counted = append(p.counted, counted)
 	p.delay = append(p.delay, delay)

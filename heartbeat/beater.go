@@ -118,12 +118,20 @@ func (b *Beater) beat(ctx context.Context) error {
 	return b.store.Beat(ctx, self, b.cfg.TTL)
 }
 
-// Drain tells the others, at once, to plan without this worker.
+// Drain tells the others, at once, to plan without this worker. There is no way
+// back: later beats say the same.
 func (b *Beater) Drain(ctx context.Context) error {
 	b.mu.Lock()
 	b.self.State = Draining
 	b.mu.Unlock()
 	return b.beat(ctx)
+}
+
+// Draining tells whether Drain was called.
+func (b *Beater) Draining() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.self.State == Draining
 }
 
 // Leave deletes the worker's row; later beats write nothing.

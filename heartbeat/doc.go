@@ -8,7 +8,9 @@
 // clock_timestamp() + TTL, by the database's clock. A worker counts as a
 // member while its row says active and heartbeat_until lies in the future.
 // A worker that shuts down first turns draining, so that the others plan
-// without it while it finishes, and finally deletes its row.
+// without it while it finishes, and finally deletes its row. An operator can
+// ask a worker to drain by setting drain_requested_at; the worker answers by
+// turning draining, and stays so until its process ends.
 //
 // # Invariants
 //

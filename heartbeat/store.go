@@ -79,7 +79,7 @@ func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
 	snap.Workers, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Worker, error) {
 		var w Worker
 		err := row.Scan(&w.ID, &w.Hostname, &w.PID, &w.Version, &w.State,
-			&w.StartedAt, &w.HeartbeatUntil, &w.Left, &snap.At)
+			&w.StartedAt, &w.HeartbeatUntil, &w.Left, &w.DrainRequestedAt, &snap.At)
 		return w, err
 	})
 	if err != nil {

@@ -31,6 +31,9 @@ type Worker struct {
 	// Left is the time until the heartbeat expires by the database's clock;
 	// it is negative for a stale worker.
 	Left time.Duration
+	// DrainRequestedAt is when an operator asked the worker to give its
+	// partitions back; nil: nobody did.
+	DrainRequestedAt *time.Time
 }
 
 // Live tells whether the heartbeat had not expired when the row was read.

@@ -1,12 +1,11 @@
 package ui
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 )
@@ -48,37 +47,61 @@ type User struct {
 // Token is a bearer token.
 type Token struct {
 	Value string
+	// Name stands in the audit for whoever bears the token. Defaults to "token 1"
+	// for the first token, and so on.
+	Name string
 	// Access is what the bearer may do. It must not be AccessNone.
 	Access Access
 }
 
 // Auth says who may look and who may act. The zero value authenticates nobody:
-// then only connections to a loopback address are served, with AccessOperate.
+// then only connections to a loopback address are served, with AccessOperate,
+// and the audit names them "local".
 type Auth struct {
 	// Users may log in with HTTP basic authentication.
 	Users []User
 	// Tokens may be sent as "Authorization: Bearer …".
 	Tokens []Token
-	// Authorize decides instead of Users and Tokens, for instance by the
-	// session of the program that embeds the monitor. It excludes both.
+	// ProxyHeader is the header in which a proxy passes on the name of the user
+	// whom it authenticated, for instance "X-Forwarded-User". It needs
+	// TrustedProxies. The proxy must set it on every request, replacing what the
+	// client sent: a request with two of them, or from another address, is refused
+	// with 403. A request without it may use Users and Tokens. Defaults to none.
+	ProxyHeader string
+	// TrustedProxies are the addresses from which ProxyHeader is believed.
+	TrustedProxies []netip.Prefix
+	// ProxyAccess is what those may do whom the proxy names. It must be given with
+	// ProxyHeader.
+	ProxyAccess Access
+	// Authorize decides instead of all of these, for instance by the session of
+	// the program that embeds the monitor: AccessNone, AccessReadOnly or
+	// AccessOperate.
 	Authorize func(*http.Request) Access
+	// Identify names, for the audit, the user whom Authorize let in: at most 200
+	// bytes. Defaults to "embedded".
+	Identify func(*http.Request) string
 }
 
 // Enabled tells whether requests have to authenticate.
 func (a Auth) Enabled() bool {
-	return a.Authorize != nil || len(a.Users) > 0 || len(a.Tokens) > 0
+	return a.Authorize != nil || len(a.Users) > 0 || len(a.Tokens) > 0 || a.ProxyHeader != ""
 }
 
 // Validate names the first field whose value is refused. It never quotes a
 // password or token.
 func (a Auth) Validate() error {
-	if a.Authorize != nil && (len(a.Users) > 0 || len(a.Tokens) > 0) {
-		return errors.New("ui: Auth.Authorize excludes Auth.Users and Auth.Tokens")
+	if a.Authorize != nil && (len(a.Users) > 0 || len(a.Tokens) > 0 || a.ProxyHeader != "") {
+		return errors.New("ui: Auth.Authorize excludes Auth.Users, Auth.Tokens and Auth.ProxyHeader")
+	}
+	if a.Identify != nil && a.Authorize == nil {
+		return errors.New("ui: Auth.Identify is given without Auth.Authorize")
 	}
 	for i, u := range a.Users {
 		switch {
 		case u.Name == "" || strings.Contains(u.Name, ":"):
 			return fmt.Errorf("ui: Auth.Users[%d].Name is empty or holds a colon", i)
+		case !usableName(u.Name):
+			return fmt.Errorf("ui: Auth.Users[%d].Name holds control characters or more than %d bytes", i, longestName)
 		case u.Password == "":
 			return fmt.Errorf("ui: Auth.Users[%d].Password is empty", i)
 		case u.Access != AccessReadOnly && u.Access != AccessOperate:
@@ -89,8 +112,31 @@ func (a Auth) Validate() error {
 		switch {
 		case t.Value == "" || strings.ContainsAny(t.Value, " \t\r\n"):
 			return fmt.Errorf("ui: Auth.Tokens[%d].Value is empty or holds white space", i)
+		case t.Name != "" && !usableName(t.Name):
+			return fmt.Errorf("ui: Auth.Tokens[%d].Name holds control characters or more than %d bytes", i, longestName)
 		case t.Access != AccessReadOnly && t.Access != AccessOperate:
 			return fmt.Errorf("ui: Auth.Tokens[%d].Access is %v; want read-only or operate", i, t.Access)
+		}
+	}
+	return a.validateProxy()
+}
+
+func (a Auth) validateProxy() error {
+	switch {
+	case a.ProxyHeader == "" && (len(a.TrustedProxies) > 0 || a.ProxyAccess != AccessNone):
+		return errors.New("ui: Auth.TrustedProxies and Auth.ProxyAccess need Auth.ProxyHeader")
+	case a.ProxyHeader == "":
+		return nil
+	case !headerName(a.ProxyHeader):
+		return fmt.Errorf("ui: Auth.ProxyHeader %q is not the name of a header that may carry a user's name", a.ProxyHeader)
+	case len(a.TrustedProxies) == 0:
+		return errors.New("ui: Auth.ProxyHeader needs Auth.TrustedProxies: anybody could send the header")
+	case a.ProxyAccess != AccessReadOnly && a.ProxyAccess != AccessOperate:
+		return fmt.Errorf("ui: Auth.ProxyAccess is %v; want read-only or operate", a.ProxyAccess)
+	}
+	for i, p := range a.TrustedProxies {
+		if !p.IsValid() {
+			return fmt.Errorf("ui: Auth.TrustedProxies[%d] is not a range of addresses", i)
 		}
 	}
 	return nil
@@ -101,9 +147,22 @@ func (a Auth) Validate() error {
 func ParseUser(text string, access Access) (User, error) {
 	name, password, found := strings.Cut(text, ":")
 	if !found || name == "" || password == "" {
-		return User{}, errors.New("ui: credentials must read name:password")
+		return User{}, errors.New("ui: credentials must read name:password or name:token")
 	}
 	return User{Name: name, Password: password, Access: access}, nil
+}
+
+// ReadTokens reads a file of "name:token" lines, by the rules of ReadUsers.
+func ReadTokens(path string, access Access) ([]Token, error) {
+	users, err := ReadUsers(path, access)
+	if err != nil {
+		return nil, err
+	}
+	tokens := make([]Token, len(users))
+	for i, u := range users {
+		tokens[i] = Token{Name: u.Name, Value: u.Password, Access: access}
+	}
+	return tokens, nil
 }
 
 // ReadUsers reads a file of "name:password" lines; blank lines and lines that
@@ -139,80 +198,6 @@ func ReadUsers(path string, access Access) ([]User, error) {
 		return nil, fmt.Errorf("ui: credentials file %s holds no credentials", path)
 	}
 	return users, nil
-}
-
-// authenticator holds digests, since comparing them takes the same time
-// whatever the length of what was sent.
-type authenticator struct {
-	authorize func(*http.Request) Access
-	users     []credential
-	tokens    []credential
-}
-
-type credential struct {
-	digest [sha256.Size]byte
-	access Access
-}
-
-func newAuthenticator(a Auth) *authenticator {
-	auth := &authenticator{authorize: a.Authorize}
-	for _, u := range a.Users {
-		auth.users = append(auth.users, credential{digest: sha256.Sum256([]byte(u.Name + ":" + u.Password)), access: u.Access})
-	}
-	for _, t := range a.Tokens {
-		auth.tokens = append(auth.tokens, credential{digest: sha256.Sum256([]byte(t.Value)), access: t.Access})
-	}
-	return auth
-}
-
-func (a *authenticator) enabled() bool {
-	return a.authorize != nil || len(a.users) > 0 || len(a.tokens) > 0
-}
-
-// challenges lists the WWW-Authenticate values that tell a client how to log
-// in; none when a hook decides.
-func (a *authenticator) challenges() []string {
-	var schemes []string
-	if len(a.users) > 0 {
-		schemes = append(schemes, `Basic realm="Postrider monitor", charset="UTF-8"`)
-	}
-	if len(a.tokens) > 0 {
-		schemes = append(schemes, `Bearer realm="Postrider monitor"`)
-	}
-	return schemes
-}
-
-func (a *authenticator) access(r *http.Request) Access {
-	if a.authorize != nil {
-		return a.authorize(r)
-	}
-	if !a.enabled() {
-		if onLoopback(r) {
-			return AccessOperate
-		}
-		return AccessNone
-	}
-	if name, password, ok := r.BasicAuth(); ok {
-		return match(a.users, name+":"+password)
-	}
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if strings.EqualFold(scheme, "Bearer") {
-		return match(a.tokens, strings.TrimSpace(token))
-	}
-	return AccessNone
-}
-
-// match looks at every credential, so that its time tells nothing about which
-// one came close.
-func match(known []credential, sent string) Access {
-	digest := sha256.Sum256([]byte(sent))
-	access := AccessNone
-	for _, c := range known {
-		if subtle.ConstantTimeCompare(c.digest[:], digest[:]) == 1 {
-			access = max(access, c.access)
-		}
-	}
-	return access
 }
 
 // onLoopback tells whether the connection arrived at a loopback address. It is

@@ -66,6 +66,8 @@ type workerBody struct {
 	HeartbeatAgeSeconds  *float64    `json:"heartbeat_age_seconds"`
 	Owned                int         `json:"owned"`
 	Desired              int         `json:"desired"`
+	// DrainRequestedAt is null unless an operator asked the worker to drain.
+	DrainRequestedAt *time.Time `json:"drain_requested_at"`
 }
 
 type partitionsBody struct {
@@ -124,6 +126,13 @@ func (h *Handler) throughput(w http.ResponseWriter, r *http.Request) {
 // answer sends a body made from a snapshot that speaks for the present, and 503
 // when there is none.
 func (h *Handler) answer(w http.ResponseWriter, r *http.Request, body func(Observation) any) {
+	if seen, ok := h.present(w, r); ok {
+		writeJSON(w, http.StatusOK, body(seen))
+	}
+}
+
+// present returns a snapshot that speaks for the present, or answers 503.
+func (h *Handler) present(w http.ResponseWriter, r *http.Request) (Observation, bool) {
 	seen, err := h.cache.Observe(r.Context())
 	if err != nil || seen.Stale {
 		message := "The database has not answered yet."
@@ -132,9 +141,9 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, body func(Obser
 		}
 		w.Header().Set("Retry-After", "1")
 		h.failWith(w, r, http.StatusServiceUnavailable, "snapshot_unavailable", message)
-		return
+		return seen, false
 	}
-	writeJSON(w, http.StatusOK, body(seen))
+	return seen, true
 }
 
 // trouble says in general words why a snapshot is old; empty while it is not.
@@ -186,6 +195,7 @@ func newWorkersBody(seen Observation) workersBody {
 			ID: w.ID, Hostname: w.Hostname, PID: w.PID, Version: w.Version, State: w.State,
 			StartedAt: w.StartedAt.UTC(), HeartbeatUntil: w.HeartbeatUntil.UTC(),
 			HeartbeatLeftSeconds: seconds(w.HeartbeatLeft), Owned: w.Owned, Desired: w.Desired,
+			DrainRequestedAt: utc(w.DrainRequestedAt),
 		}
 		if w.HeartbeatAge != nil {
 			age := seconds(*w.HeartbeatAge)
@@ -199,19 +209,23 @@ func newWorkersBody(seen Observation) workersBody {
 func newPartitionsBody(seen Observation) partitionsBody {
 	body := partitionsBody{freshness: newFreshness(seen), Partitions: []partitionBody{}}
 	for _, p := range seen.Partitions {
-		partition := partitionBody{
-			Partition: p.Number, LeaseEpoch: p.Epoch, Delivered: p.Delivered, PausedAt: utc(p.PausedAt),
-			Pending: p.Pending, OldestPendingAgeSeconds: seconds(p.OldestPending),
-			Failed: p.Failed, Blocked: p.Blocked, Dead: p.Dead, Scheduled: p.Scheduled,
-			Why: append([]string{}, seen.Why(p)...),
-		}
-		if p.Owned() {
-			owner := p.Owner
-			partition.Owner = &owner
-			partition.LeaseUntil = utc(&p.LeaseUntil)
-			partition.LeaseLeftSeconds = seconds(p.LeaseLeft)
-		}
-		body.Partitions = append(body.Partitions, partition)
+		body.Partitions = append(body.Partitions, newPartitionBody(seen.Snapshot, p))
+	}
+	return body
+}
+
+func newPartitionBody(s Snapshot, p Partition) partitionBody {
+	body := partitionBody{
+		Partition: p.Number, LeaseEpoch: p.Epoch, Delivered: p.Delivered, PausedAt: utc(p.PausedAt),
+		Pending: p.Pending, OldestPendingAgeSeconds: seconds(p.OldestPending),
+		Failed: p.Failed, Blocked: p.Blocked, Dead: p.Dead, Scheduled: p.Scheduled,
+		Why: append([]string{}, s.Why(p)...),
+	}
+	if p.Owned() {
+		owner := p.Owner
+		body.Owner = &owner
+		body.LeaseUntil = utc(&p.LeaseUntil)
+		body.LeaseLeftSeconds = seconds(p.LeaseLeft)
 	}
 	return body
 }

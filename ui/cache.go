@@ -73,6 +73,8 @@ type Cache struct {
 	config CacheConfig
 	flight singleflight.Group
 
+	rebalances rebalanceLog
+
 	mu       sync.Mutex
 	last     Snapshot
 	readAt   time.Time // start of the read that gave last; zero before the first
@@ -166,6 +168,7 @@ func (c *Cache) read(ctx context.Context) {
 	if failedBefore {
 		c.config.Logger.InfoContext(ctx, "monitor reads its snapshot again")
 	}
+	c.rebalances.observe(c.last, snapshot)
 	c.last, c.readAt = snapshot, began
 }
 

@@ -21,11 +21,12 @@
 //	/healthz             200 while the process serves
 //	/readyz              200, or 503 and a reason
 //	/metrics             Prometheus
-//	/api/v1/summary      the totals
-//	/api/v1/workers      one entry a worker
-//	/api/v1/partitions   one entry a partition
-//	/api/v1/throughput   sixty one-minute buckets
-//	/api/v1/events       server-sent events: one summary a second
+//	/api/v1/             the JSON API; see apiRoutes and openapi.yaml
+//
+// What is about single messages, and every action, goes past the cache to
+// Options.Operator, with a deadline of its own; without one these routes answer
+// 501. The API refuses unknown parameters and fields, takes commands as
+// application/json alone, and is compared with openapi.yaml by the tests.
 //
 // Numbers in JSON are written exactly. A reader that keeps numbers as IEEE
 // doubles, as JavaScript does, reads them exactly up to 2^53; sequences and
@@ -40,10 +41,16 @@
 //     since it can't know whose server it was mounted in.
 //   - A request that is not GET or HEAD needs [AccessOperate] and the same
 //     origin. GET changes nothing.
+//   - An action is audited under the name that the request's credentials belong
+//     to, that a trusted proxy gave, or that the embedding program gave. Nothing in
+//     the request chooses it.
+//   - Payloads and metadata leave the process only with Options.ShowPayload, and
+//     only for [AccessOperate]. Reasons, filters and payloads are never logged.
 //   - Liveness asks nobody: a database that is down must not have processes
 //     killed. Readiness asks Options.Ready.
-//   - Credentials are compared in constant time and never logged, and query
-//     strings, which may hold what a user typed, are not logged either.
+//   - Credentials are compared in constant time, at most twenty wrong ones at once
+//     from one address, and never logged. Query strings, which may hold what a
+//     user typed, are not logged either.
 //   - A transaction is blamed only while it is open and events wait for it: see
 //     Snapshot.Stalled. The watermark stands still, too, where no worker uses it.
 //   - Times are the database's. The process's own clock measures nothing but

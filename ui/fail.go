@@ -17,6 +17,12 @@ type problemDetail struct {
 	// Code is stable and meant for programs, Message for people.
 	Code    string `json:"code"`
 	Message string `json:"message"`
+	// Field names the input that was refused.
+	Field string `json:"field,omitempty"`
+	// Sequences are the messages that were refused.
+	Sequences []int64 `json:"sequences,omitempty"`
+	// Count is how many messages a command had changed before it failed.
+	Count int64 `json:"count,omitempty"`
 }
 
 // fail answers with a status that explains itself.

@@ -6,7 +6,10 @@ import (
 	"log/slog"
 	"net/http"
 	"path"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -56,7 +59,7 @@ func NewHandler(options Options) (*Handler, error) {
 	h := &Handler{
 		options:  options,
 		cache:    cache,
-		auth:     newAuthenticator(options.Auth),
+		auth:     newAuthenticator(options.Auth, options.Logger),
 		hosts:    hostSet(options.AllowedHosts),
 		renderer: renderer,
 		hub:      newHub(cache, options.MaxStreams),
@@ -102,11 +105,13 @@ func (h *Handler) routes(static fs.FS) (http.Handler, error) {
 			h.fail(w, r, http.StatusNotFound)
 		}
 	})
-	compressed("GET /api/v1/summary", h.summary)
-	compressed("GET /api/v1/workers", h.workers)
-	compressed("GET /api/v1/partitions", h.partitions)
-	compressed("GET /api/v1/throughput", h.throughput)
-	guarded("GET /api/v1/events", h.events)
+	for _, one := range h.apiRoutes() {
+		if one.plain {
+			guarded(one.pattern(), one.handle)
+			continue
+		}
+		compressed(one.pattern(), one.handle)
+	}
 	if h.options.Gatherer != nil {
 		metrics := promhttp.HandlerFor(h.options.Gatherer, promhttp.HandlerOpts{
 			ErrorHandling:     promhttp.ContinueOnError,
@@ -123,14 +128,19 @@ func (h *Handler) routes(static fs.FS) (http.Handler, error) {
 // right, and 404 otherwise.
 func (h *Handler) unknown(mux *http.ServeMux) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		var allowed []string
+		for method, names := range map[string]string{http.MethodGet: "GET, HEAD", http.MethodPost: "POST"} {
 			probe := r.Clone(r.Context())
-			probe.Method = http.MethodGet
+			probe.Method = method
 			if _, pattern := mux.Handler(probe); pattern != "/" {
-				w.Header().Set("Allow", "GET, HEAD")
-				h.fail(w, r, http.StatusMethodNotAllowed)
-				return
+				allowed = append(allowed, names)
 			}
+		}
+		if len(allowed) > 0 {
+			slices.Sort(allowed)
+			w.Header().Set("Allow", strings.Join(allowed, ", "))
+			h.fail(w, r, http.StatusMethodNotAllowed)
+			return
 		}
 		h.fail(w, r, http.StatusNotFound)
 	}
@@ -192,10 +202,11 @@ func (h *Handler) guard(next http.Handler) http.Handler {
 				"This host name is not allowed. Add it to the monitor's allowed hosts (--http-host).")
 			return
 		}
-		switch access := h.access(r); {
-		case access == AccessNone:
-			h.refuse(w, r)
-		case access == AccessReadOnly && r.Method != http.MethodGet && r.Method != http.MethodHead:
+		judged := h.auth.judge(r)
+		switch r := withIdentity(r, judged.Identity); {
+		case judged.Access == AccessNone:
+			h.refuse(w, r, judged)
+		case h.access(r) == AccessReadOnly && r.Method != http.MethodGet && r.Method != http.MethodHead:
 			h.failWith(w, r, http.StatusForbidden, "read_only", "Actions are not allowed here: access is read-only.")
 		default:
 			next.ServeHTTP(w, r)
@@ -203,19 +214,28 @@ func (h *Handler) guard(next http.Handler) http.Handler {
 	})
 }
 
-// access returns what the request may do, the read-only switch applied.
+// access returns what a request that passed the guard may do, the read-only
+// switch applied.
 func (h *Handler) access(r *http.Request) Access {
-	access := h.auth.access(r)
-	if access < AccessNone || access > AccessOperate {
-		return AccessNone
-	}
+	access := identity(r).Access
 	if h.options.ReadOnly {
 		access = min(access, AccessReadOnly)
 	}
 	return access
 }
 
-func (h *Handler) refuse(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, judged verdict) {
+	switch judged.refusal {
+	case untrustedProxy:
+		h.failWith(w, r, http.StatusForbidden, "proxy_not_trusted",
+			"The header with the user's name did not come from a trusted proxy (--http-proxy-from), or was not one plain name.")
+		return
+	case tooManyAttempts:
+		w.Header().Set("Retry-After", strconv.Itoa(int(judged.retry/time.Second)+1))
+		h.failWith(w, r, http.StatusTooManyRequests, "too_many_attempts", "Too many wrong passwords or tokens came from this address. Wait a little.")
+		return
+	case notRefused:
+	}
 	if !h.auth.enabled() {
 		h.failWith(w, r, http.StatusForbidden, "authentication_not_configured",
 			"Without authentication the monitor answers on loopback addresses only. Set --http-auth (POSTRIDER_HTTP_AUTH), or Options.Auth where it is embedded.")

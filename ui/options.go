@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/postrider/postrider/delivery/admin"
 )
 
 // Keys of log records.
@@ -22,6 +24,10 @@ const (
 	logStatus = "status"
 	logRemote = "remote"
 	logAddr   = "addr"
+	logActor  = "actor"
+	logAction = "action"
+	logCount  = "count"
+	logDryRun = "dry_run"
 )
 
 // Options configures a Handler.
@@ -33,6 +39,14 @@ type Options struct {
 	// Auth says who may look and who may act. Defaults to nobody but
 	// connections to a loopback address.
 	Auth Auth
+	// Operator looks at single messages and acts on them; its role needs an
+	// operator's rights. Without one these routes answer 501 and the pages show no
+	// actions.
+	Operator *admin.Operator
+	// ShowPayload lets those with AccessOperate see payloads and metadata (the
+	// producers' headers, trace context), also where ReadOnly keeps them from
+	// acting. Defaults to false: nobody sees them.
+	ShowPayload bool
 	// ReadOnly caps everyone's access at AccessReadOnly. Defaults to false.
 	ReadOnly bool
 	// BasePath is the path under which a proxy that keeps it publishes the
@@ -58,8 +72,8 @@ type Options struct {
 	Ready func(ctx context.Context) error
 	// Version is the version of this process. Defaults to "unknown".
 	Version string
-	// Logger receives one record a failed request, and at debug level one a
-	// request. Defaults to discarding.
+	// Logger receives one record an action, one a failed request, and at debug
+	// level one a request. Defaults to discarding.
 	Logger *slog.Logger
 	// MaxStreams caps the open event streams; further ones get 503 and the page
 	// falls back to polling. Defaults to 64.

@@ -122,7 +122,7 @@ type answer struct {
 // call sends one request without following redirects.
 func call(t *testing.T, server *httptest.Server, method, path string, edit ...func(*http.Request)) answer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, server.URL+path, nil)
 	if err != nil {

@@ -56,6 +56,9 @@ type Worker struct {
 	State    WorkerState
 	// StartedAt and HeartbeatUntil are database times.
 	StartedAt, HeartbeatUntil time.Time
+	// DrainRequestedAt is when an operator asked the worker to drain; nil: nobody
+	// did.
+	DrainRequestedAt *time.Time
 	// HeartbeatLeft is the time until the heartbeat runs out by the database
 	// clock; negative once it has.
 	HeartbeatLeft time.Duration

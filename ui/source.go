@@ -168,7 +168,8 @@ func compose(workers heartbeat.Snapshot, leases lease.Snapshot, backlog delivery
 		worker := Worker{
 			ID: w.ID, Hostname: w.Hostname, PID: w.PID, Version: w.Version, State: workerState(w),
 			StartedAt: w.StartedAt, HeartbeatUntil: w.HeartbeatUntil, HeartbeatLeft: w.Left,
-			Owned: owned[w.ID], Desired: len(plan[w.ID]),
+			DrainRequestedAt: w.DrainRequestedAt,
+			Owned:            owned[w.ID], Desired: len(plan[w.ID]),
 		}
 		if heartbeatTTL > 0 {
 			age := max(0, heartbeatTTL-w.Left)

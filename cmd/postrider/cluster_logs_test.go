@@ -61,8 +61,8 @@ func secretEvents(t *testing.T, c *clustertest.Cluster) {
 	}
 }
 
-// ask sends requests with secrets to the monitor, known and unknown ones.
-func ask(t *testing.T, monitor string) {
+// askSecretly sends requests with secrets to the monitor, known and unknown ones.
+func askSecretly(t *testing.T, monitor string) {
 	t.Helper()
 	for _, path := range []string{"/api/v1/summary?token=" + planted, "/nowhere?password=" + planted, "/metrics"} {
 		for _, user := range []string{"admin", "mallory"} {
@@ -92,7 +92,7 @@ func TestTheLogKeepsSecrets(t *testing.T) { //nolint:paralleltest // clusters ru
 			secretEvents(t, c)
 			c.WaitCount(t, 1, `SELECT count(*) FROM outbox WHERE dead_at IS NOT NULL`)
 			w.WaitLog(t, "traces cannot be exported")
-			ask(t, w.Monitor(t))
+			askSecretly(t, w.Monitor(t))
 			broker := c.NATS.Cluster(t)
 			if err := broker.StopNode(0); err != nil {
 				t.Fatal(err)

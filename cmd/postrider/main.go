@@ -31,7 +31,7 @@ type cli struct {
 	Migrate    migrateCmd    `cmd:"" help:"Create, remove or look at the tables."`
 	Doctor     doctorCmd     `cmd:"" help:"Check that database and broker are fit, and say what to do."`
 	Status     statusCmd     `cmd:"" help:"Show backlog, workers and partitions in one summary."`
-	Workers    workersCmd    `cmd:"" help:"List the workers."`
+	Workers    workersCmd    `cmd:"" help:"List the workers, or have one drained."`
 	Partitions partitionsCmd `cmd:"" help:"List partitions and their leases, or make their rows complete."`
 	Messages   messagesCmd   `cmd:"" help:"List messages, or show one with its history and what waits behind it."`
 	Dead       deadCmd       `cmd:"" help:"List dead messages, requeue, skip or discard them."`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,9 +23,17 @@ const defaultHTTPAddr = "127.0.0.1:8080"
 type httpFlags struct {
 	HTTPAddr        string   `name:"http-addr" help:"Address of monitor, API, health and metrics; 'off' for none. Default 127.0.0.1:8080, or a free port where that is taken." placeholder:"HOST:PORT"`
 	HTTPAuth        string   `name:"http-auth" help:"name:password that may look and act; better given by POSTRIDER_HTTP_AUTH." placeholder:"NAME:PASSWORD"`
-	HTTPAuthFile    string   `name:"http-auth-file" help:"File with name:password lines." placeholder:"FILE" type:"existingfile"`
+	HTTPAuthFile    string   `name:"http-auth-file" help:"File with name:password lines of those who may look and act." placeholder:"FILE" type:"existingfile"`
+	HTTPViewFile    string   `name:"http-view-auth-file" help:"File with name:password lines of those who may only look." placeholder:"FILE" type:"existingfile"`
 	HTTPToken       string   `name:"http-token" help:"Bearer token that may look and act; better given by POSTRIDER_HTTP_TOKEN." placeholder:"TOKEN"`
+	HTTPTokenName   string   `name:"http-token-name" help:"Name of its bearer in the audit." default:"token"`
+	HTTPTokenFile   string   `name:"http-token-file" help:"File with name:token lines; they may look and act." placeholder:"FILE" type:"existingfile"`
+	HTTPViewTokens  string   `name:"http-view-token-file" help:"File with name:token lines; they may only look." placeholder:"FILE" type:"existingfile"`
+	HTTPProxyHeader string   `name:"http-proxy-header" help:"Header in which a trusted proxy names the user whom it let in." placeholder:"NAME"`
+	HTTPProxyFrom   []string `name:"http-proxy-from" help:"Address or range from which that header is believed; repeatable." placeholder:"CIDR"`
+	HTTPProxyAccess string   `name:"http-proxy-access" help:"What those may do whom the proxy names: ${enum}." enum:"read-only,operate" default:"operate"`
 	HTTPReadOnly    bool     `name:"http-read-only" help:"Refuse all actions."`
+	HTTPShowPayload bool     `name:"http-show-payload" help:"Show payloads and metadata to those who may act."`
 	HTTPBasePath    string   `name:"http-base-path" help:"Path under which a proxy publishes the monitor." placeholder:"/PATH"`
 	HTTPHost        []string `name:"http-host" help:"Further host name under which the monitor may be addressed; repeatable." placeholder:"NAME"`
 	HTTPEnvironment string   `name:"http-environment" help:"Name of the environment, shown as a banner." placeholder:"NAME"`
@@ -39,17 +48,63 @@ func (f httpFlags) auth() (ui.Auth, error) {
 		}
 		auth.Users = append(auth.Users, user)
 	}
-	if f.HTTPAuthFile != "" {
-		users, err := ui.ReadUsers(f.HTTPAuthFile, ui.AccessOperate)
-		if err != nil {
-			return ui.Auth{}, fmt.Errorf("%w: --http-auth-file: %w", errRefused, err)
-		}
-		auth.Users = append(auth.Users, users...)
-	}
 	if f.HTTPToken != "" {
-		auth.Tokens = append(auth.Tokens, ui.Token{Value: f.HTTPToken, Access: ui.AccessOperate})
+		auth.Tokens = append(auth.Tokens, ui.Token{Value: f.HTTPToken, Name: f.HTTPTokenName, Access: ui.AccessOperate})
 	}
-	return auth, nil
+	for _, one := range []struct {
+		flag, path string
+		access     ui.Access
+		tokens     bool
+	}{
+		{"--http-auth-file", f.HTTPAuthFile, ui.AccessOperate, false},
+		{"--http-view-auth-file", f.HTTPViewFile, ui.AccessReadOnly, false},
+		{"--http-token-file", f.HTTPTokenFile, ui.AccessOperate, true},
+		{"--http-view-token-file", f.HTTPViewTokens, ui.AccessReadOnly, true},
+	} {
+		if one.path == "" {
+			continue
+		}
+		var users []ui.User
+		var tokens []ui.Token
+		var err error
+		if one.tokens {
+			tokens, err = ui.ReadTokens(one.path, one.access)
+		} else {
+			users, err = ui.ReadUsers(one.path, one.access)
+		}
+		if err != nil {
+			return ui.Auth{}, fmt.Errorf("%w: %s: %w", errRefused, one.flag, err)
+		}
+		auth.Users, auth.Tokens = append(auth.Users, users...), append(auth.Tokens, tokens...)
+	}
+	return auth, f.proxy(&auth)
+}
+
+// proxy reads who is trusted to say who somebody is.
+func (f httpFlags) proxy(auth *ui.Auth) error {
+	switch {
+	case f.HTTPProxyHeader == "" && len(f.HTTPProxyFrom) > 0:
+		return fmt.Errorf("%w: --http-proxy-from needs --http-proxy-header", errRefused)
+	case f.HTTPProxyHeader == "":
+		return nil
+	case len(f.HTTPProxyFrom) == 0:
+		return fmt.Errorf("%w: --http-proxy-header needs --http-proxy-from: anybody could send the header", errRefused)
+	}
+	auth.ProxyHeader, auth.ProxyAccess = f.HTTPProxyHeader, ui.AccessOperate
+	if f.HTTPProxyAccess == ui.AccessReadOnly.String() {
+		auth.ProxyAccess = ui.AccessReadOnly
+	}
+	for _, text := range f.HTTPProxyFrom {
+		prefix, err := netip.ParsePrefix(text)
+		if address, single := netip.ParseAddr(text); single == nil {
+			prefix, err = netip.PrefixFrom(address, address.BitLen()), nil
+		}
+		if err != nil || prefix.Addr().Zone() != "" || prefix.Addr().Is4In6() {
+			return fmt.Errorf("%w: --http-proxy-from must be an address or a range such as 10.0.0.0/8, got %q", errRefused, text)
+		}
+		auth.TrustedProxies = append(auth.TrustedProxies, prefix.Masked())
+	}
+	return nil
 }
 
 // validate refuses what can be known to be wrong before anything is started.
@@ -71,7 +126,9 @@ func (f httpFlags) validate() error {
 type unread struct{ ui.Source }
 
 // newMonitor listens already when it returns.
-func (f httpFlags) newMonitor(ctx context.Context, source ui.Source, registry *prometheus.Registry, ready func(context.Context) error, log *slog.Logger) (*ui.Server, error) {
+func (f httpFlags) newMonitor(
+	ctx context.Context, source ui.Source, operations operations, registry *prometheus.Registry, ready func(context.Context) error, log *slog.Logger,
+) (*ui.Server, error) {
 	auth, err := f.auth()
 	if err != nil {
 		return nil, err
@@ -84,7 +141,8 @@ func (f httpFlags) newMonitor(ctx context.Context, source ui.Source, registry *p
 		return nil, fmt.Errorf("monitor metrics: %w", err)
 	}
 	config := ui.ServerConfig{Addr: f.HTTPAddr, Options: ui.Options{
-		Source: cache, Auth: auth, ReadOnly: f.HTTPReadOnly, BasePath: f.HTTPBasePath,
+		Source: cache, Auth: auth, Operator: operations.operator, ShowPayload: f.HTTPShowPayload,
+		ReadOnly: f.HTTPReadOnly || operations.lookOnly, BasePath: f.HTTPBasePath,
 		AllowedHosts: f.HTTPHost, Environment: f.HTTPEnvironment,
 		Gatherer: registry, Ready: ready, Version: buildinfo.Version(), Logger: log,
 	}}

@@ -65,7 +65,7 @@ var inputNames = map[string]string{
 	admin.FieldState: "--state", admin.FieldPartition: "partition", admin.FieldStream: "--stream", admin.FieldTopic: "--topic",
 	admin.FieldType: "--type", admin.FieldError: "--error-contains", admin.FieldUntil: "--until", admin.FieldAfter: "--after",
 	admin.FieldLimit: "--limit", admin.FieldSequence: "SEQUENCE", admin.FieldEventID: "--id", admin.FieldReason: "--reason",
-	admin.FieldActor: "--actor",
+	admin.FieldActor: "--actor", admin.FieldWorker: "WORKER",
 }
 
 // inputRefused names the flag where the package names its input.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -148,44 +147,5 @@ func (c *statusCmd) Run(s *session) error {
 	if sum.UnownedPartitions > 0 && sum.ActiveWorkers == 0 {
 		fmt.Fprintln(s.stdout, "no worker is running: start one with `postrider run`")
 	}
-	return nil
-}
-
-type workersCmd struct{ lookFlags }
-
-type workerBody struct {
-	ID        uuid.UUID `json:"worker_id"`
-	Hostname  string    `json:"hostname"`
-	PID       int       `json:"pid"`
-	Version   string    `json:"version"`
-	State     string    `json:"state"`
-	StartedAt time.Time `json:"started_at"`
-	Until     time.Time `json:"heartbeat_until"`
-	Left      float64   `json:"heartbeat_left_seconds"`
-	Owned     int       `json:"owned_partitions"`
-	Desired   int       `json:"desired_partitions"`
-}
-
-// Run lists the workers.
-func (c *workersCmd) Run(s *session) error {
-	snapshot, _, err := c.look(s.ctx)
-	if err != nil {
-		return err
-	}
-	bodies := []workerBody{}
-	var rows []table.Row
-	for _, w := range snapshot.Workers {
-		bodies = append(bodies, workerBody{
-			ID: w.ID, Hostname: w.Hostname, PID: w.PID, Version: w.Version, State: string(w.State),
-			StartedAt: w.StartedAt, Until: w.HeartbeatUntil, Left: w.HeartbeatLeft.Seconds(), Owned: w.Owned, Desired: w.Desired,
-		})
-		rows = append(rows, table.Row{
-			w.ID, w.Hostname, w.PID, w.Version, w.State, w.HeartbeatLeft.Round(100 * time.Millisecond), w.Owned, w.Desired,
-		})
-	}
-	if c.JSON {
-		return writeJSON(s.stdout, bodies)
-	}
-	writeTable(s.stdout, table.Row{"worker", "host", "pid", "version", "state", "ttl left", "owned", "desired"}, rows)
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -23,16 +24,26 @@ type subscription struct {
 // errConsumer is returned when the consumer cannot be made.
 var errConsumer = errors.New("cannot subscribe")
 
+// errStandsStill is returned when the stream holds messages that the consumer does not deliver.
+var errStandsStill = errors.New("the consumer stands still")
+
+// quietTime is how long nothing may come before the stream is asked whether it
+// holds more. After a change of leaders a client may have no request left with
+// the server and hear its heartbeats all the same (nats-io/nats.go#2063).
+const quietTime = 5 * time.Second
+
 // subscribe hands the messages to receive, in order, until the context ends.
 // ready is called when the consumer is there. An ephemeral subscription is an
 // ordered consumer, which restarts itself where it stopped; a durable one
-// acknowledges what receive returned from.
+// acknowledges what receive returned from. A consumer that stands still is left
+// for a new one behind the last message.
 func subscribe(ctx context.Context, nc *nats.Conn, sub subscription, ready func(), receive func(jetstream.Msg) error) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errConsumer, err)
 	}
-	consumer, err := makeConsumer(ctx, js, sub)
+	r := reader{js: js, subscription: sub, receive: receive, quiet: quietTime}
+	consumer, err := r.consumer(ctx)
 	if err != nil {
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			return fmt.Errorf("%w: stream %s does not exist (--stream)", errConsumer, sub.stream)
@@ -40,27 +51,77 @@ func subscribe(ctx context.Context, nc *nats.Conn, sub subscription, ready func(
 		return fmt.Errorf("%w to stream %s: %w", errConsumer, sub.stream, err)
 	}
 	ready()
+	for {
+		if err := r.read(ctx, consumer); !errors.Is(err, errStandsStill) {
+			return err
+		}
+		if consumer = r.another(ctx); consumer == nil {
+			return nil
+		}
+	}
+}
+
+// reader reads a stream with one consumer after the other.
+type reader struct {
+	subscription
+
+	js      jetstream.JetStream
+	receive func(jetstream.Msg) error
+	// last is the stream sequence of what was received last, or of the stream's
+	// end when the first consumer was made for what is new.
+	last uint64
+	// quiet is how long nothing may come before the stream is asked.
+	quiet time.Duration
+}
+
+// another makes a consumer behind the last message, as soon as the stream can be
+// reached; nil when the context ends before.
+func (r *reader) another(ctx context.Context) jetstream.Consumer {
+	for ctx.Err() == nil {
+		if consumer, err := r.consumer(ctx); err == nil {
+			return consumer
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(r.quiet):
+		}
+	}
+	return nil
+}
+
+// read receives until the context ends, a message cannot be taken, or the consumer stands still.
+func (r *reader) read(ctx context.Context, consumer jetstream.Consumer) error {
 	messages, err := consumer.Messages(jetstream.PullMaxMessages(2000))
 	if err != nil {
-		return fmt.Errorf("%w to stream %s: %w", errConsumer, sub.stream, err)
+		return fmt.Errorf("%w to stream %s: %w", errConsumer, r.stream, err)
 	}
 	stop := context.AfterFunc(ctx, messages.Stop)
 	defer stop()
 	defer messages.Stop()
 	for {
-		msg, err := messages.Next()
+		msg, err := messages.Next(jetstream.NextMaxWait(r.quiet))
 		switch {
 		case errors.Is(err, jetstream.ErrMsgIteratorClosed), ctx.Err() != nil:
 			return nil
+		case errors.Is(err, nats.ErrTimeout):
+			if r.behind(ctx) {
+				return errStandsStill
+			}
+			continue
 		case errors.Is(err, jetstream.ErrNoHeartbeat):
 			continue // the broker is away; the iterator asks again
 		case err != nil:
-			return fmt.Errorf("receive from stream %s: %w", sub.stream, err)
+			return fmt.Errorf("receive from stream %s: %w", r.stream, err)
 		}
-		if err := receive(msg); err != nil {
+		meta, err := msg.Metadata()
+		if err != nil {
+			return fmt.Errorf("receive from stream %s: %w", r.stream, err)
+		}
+		if err := r.receive(msg); err != nil {
 			return err
 		}
-		if sub.durable != "" {
+		r.last = meta.Sequence.Stream
+		if r.durable != "" {
 			if err := msg.Ack(); err != nil {
 				return fmt.Errorf("acknowledge: %w", err)
 			}
@@ -68,20 +129,49 @@ func subscribe(ctx context.Context, nc *nats.Conn, sub subscription, ready func(
 	}
 }
 
-func makeConsumer(ctx context.Context, js jetstream.JetStream, sub subscription) (jetstream.Consumer, error) {
-	if sub.durable == "" {
-		return js.OrderedConsumer(ctx, sub.stream, jetstream.OrderedConsumerConfig{
-			FilterSubjects: []string{sub.filter}, DeliverPolicy: sub.from,
-		})
+// behind tells whether the stream holds messages that were not received.
+func (r *reader) behind(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, quietTime)
+	defer cancel()
+	if r.durable != "" {
+		consumer, err := r.js.Consumer(ctx, r.stream, r.durable)
+		return err == nil && consumer.CachedInfo().NumPending > 0
 	}
-	consumer, err := js.Consumer(ctx, sub.stream, sub.durable)
+	stream, err := r.js.Stream(ctx, r.stream)
+	if err != nil {
+		return false // it is away: the iterator asks again
+	}
+	end, err := stream.GetLastMsgForSubject(ctx, r.filter)
+	return err == nil && end.Sequence > r.last
+}
+
+func (r *reader) consumer(ctx context.Context) (jetstream.Consumer, error) {
+	if r.durable == "" {
+		return r.ordered(ctx)
+	}
+	consumer, err := r.js.Consumer(ctx, r.stream, r.durable)
 	if !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return consumer, err // it goes on where it stopped
 	}
-	return js.CreateConsumer(ctx, sub.stream, jetstream.ConsumerConfig{
-		Durable: sub.durable, FilterSubject: sub.filter, DeliverPolicy: sub.from,
+	return r.js.CreateConsumer(ctx, r.stream, jetstream.ConsumerConfig{
+		Durable: r.durable, FilterSubject: r.filter, DeliverPolicy: r.from,
 		AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 5000,
 	})
+}
+
+func (r *reader) ordered(ctx context.Context) (jetstream.Consumer, error) {
+	config := jetstream.OrderedConsumerConfig{FilterSubjects: []string{r.filter}, DeliverPolicy: r.from}
+	if r.last == 0 && r.from == jetstream.DeliverNewPolicy {
+		stream, err := r.js.Stream(ctx, r.stream)
+		if err != nil {
+			return nil, err
+		}
+		r.last = stream.CachedInfo().State.LastSeq
+	}
+	if r.last > 0 {
+		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, r.last+1
+	}
+	return r.js.OrderedConsumer(ctx, r.stream, config)
 }
 
 // eventsFilter is the subject filter that fits a template.

@@ -110,7 +110,7 @@ func newWorker(ctx context.Context, cfg workerConfig, w *worker) *fx.App {
 		}),
 	}
 	if cfg.http.HTTPAddr != "off" {
-		options = append(options, fx.Provide(newMonitorServer), fx.Invoke(startMonitor))
+		options = append(options, fx.Provide(newOperations, newMonitorServer), fx.Invoke(startMonitor))
 	}
 	app := fx.New(append(options, fx.Invoke(func(in worker) { *w = in }))...)
 	if app.Err() != nil {
@@ -289,8 +289,10 @@ func newRegistry() *prometheus.Registry {
 	return registry
 }
 
-func newMonitorServer(ctx context.Context, cfg workerConfig, source ui.Source, registry *prometheus.Registry, p *pools, nc *nats.Conn) (*ui.Server, error) {
-	return cfg.http.newMonitor(ctx, source, registry, func(ctx context.Context) error {
+func newMonitorServer(
+	ctx context.Context, cfg workerConfig, source ui.Source, o operations, registry *prometheus.Registry, p *pools, nc *nats.Conn,
+) (*ui.Server, error) {
+	return cfg.http.newMonitor(ctx, source, o, registry, func(ctx context.Context) error {
 		if !nc.IsConnected() {
 			return errors.New("not connected to NATS")
 		}

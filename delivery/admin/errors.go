@@ -22,6 +22,8 @@ const (
 	FieldSelection = "selection"
 	FieldReason    = "reason"
 	FieldActor     = "actor"
+	FieldWorker    = "worker"
+	FieldExpected  = "expected_count"
 )
 
 // What an InputError may wrap.
@@ -30,6 +32,8 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrWrongState: the message is not in the state that the operation is for.
 	ErrWrongState = errors.New("wrong state")
+	// ErrCountChanged: another number of messages matches than was expected.
+	ErrCountChanged = errors.New("count changed")
 )
 
 // InputError is a complaint about one input. Nothing was changed.
@@ -38,7 +42,9 @@ type InputError struct {
 	Field string
 	// Problem says what is wrong, to be put after the field's name.
 	Problem string
-	// Err is ErrNotFound, ErrWrongState or nil.
+	// Sequences are the messages that were refused, where it was about them.
+	Sequences []int64
+	// Err is ErrNotFound, ErrWrongState, ErrCountChanged or nil.
 	Err error
 }
 

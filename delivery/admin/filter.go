@@ -21,7 +21,10 @@ type Filter struct {
 	Partitions []partition.ID
 	// Stream, Topic and Type are compared exactly.
 	Stream, Topic, Type string
-	EventID             uuid.UUID
+	// Sequence and EventID name one message. Sequence is for lists alone; a
+	// Selection has Sequences.
+	Sequence int64
+	EventID  uuid.UUID
 	// ErrorContains is a part of the last error, upper and lower case as it
 	// stands there. Settled messages have no last error.
 	ErrorContains string
@@ -32,7 +35,7 @@ type Filter struct {
 
 // Empty tells whether the filter chooses everything, whatever its States.
 func (f Filter) Empty() bool {
-	return len(f.Partitions) == 0 && f.Stream == "" && f.Topic == "" && f.Type == "" && f.EventID == uuid.Nil &&
+	return len(f.Partitions) == 0 && f.Sequence == 0 && f.Stream == "" && f.Topic == "" && f.Type == "" && f.EventID == uuid.Nil &&
 		f.ErrorContains == "" && f.Since.IsZero() && f.Until.IsZero()
 }
 
@@ -54,6 +57,9 @@ func (f Filter) validate() error {
 		if p < 0 {
 			return &InputError{Field: FieldPartition, Problem: fmt.Sprintf("must not be negative, got %d", p)}
 		}
+	}
+	if f.Sequence < 0 {
+		return &InputError{Field: FieldSequence, Problem: fmt.Sprintf("must be at least 1, got %d", f.Sequence)}
 	}
 	for field, text := range map[string]string{
 		FieldStream: f.Stream, FieldTopic: f.Topic, FieldType: f.Type, FieldError: f.ErrorContains,

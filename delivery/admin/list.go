@@ -40,7 +40,7 @@ func (o *Operator) List(ctx context.Context, f Filter, p Page) (Listing, error) 
 	f, p = f.withDefaults(), p.withDefaults()
 	var queued, settled part
 	err := o.read(ctx, func(tx pgx.Tx) error {
-		only, err := o.sequencesOf(ctx, tx, f.EventID)
+		only, err := o.sequencesOf(ctx, tx, f)
 		if err != nil || only != nil && len(only) == 0 {
 			return err
 		}
@@ -60,15 +60,18 @@ func (o *Operator) List(ctx context.Context, f Filter, p Page) (Listing, error) 
 	return merge(p, queued, settled), nil
 }
 
-// sequencesOf returns the one sequence of an event, nil when none was named and
-// an empty list when there is no such event.
-func (o *Operator) sequencesOf(ctx context.Context, tx pgx.Tx, id uuid.UUID) ([]int64, error) {
-	if id == uuid.Nil {
-		return nil, nil
+// sequencesOf returns the one sequence that a filter names, nil when it names
+// none and an empty list when there is none.
+func (o *Operator) sequencesOf(ctx context.Context, tx pgx.Tx, f Filter) ([]int64, error) {
+	if f.EventID == uuid.Nil {
+		if f.Sequence == 0 {
+			return nil, nil
+		}
+		return []int64{f.Sequence}, nil
 	}
 	var sequence int64
-	found, err := notFound(tx.QueryRow(ctx, o.find, id).Scan(&sequence))
-	if err != nil || !found {
+	found, err := notFound(tx.QueryRow(ctx, o.find, f.EventID).Scan(&sequence))
+	if err != nil || !found || f.Sequence != 0 && f.Sequence != sequence {
 		return []int64{}, err
 	}
 	return []int64{sequence}, nil
@@ -103,8 +106,11 @@ func (o *Operator) listQueued(ctx context.Context, tx pgx.Tx, f Filter, p Page, 
 			return part{}, err
 		}
 	}
-	states := f.queueStates()
-	rows, err := tx.Query(ctx, o.queued.of(p.Descending), in, p.After, p.Limit, states, !slices.Contains(states, Pending),
+	states, statement := f.queueStates(), o.queued
+	if !slices.Contains(states, Pending) && !slices.Contains(states, Blocked) {
+		statement = o.troubled
+	}
+	rows, err := tx.Query(ctx, statement.of(p.Descending), in, p.After, p.Limit, states, !slices.Contains(states, Pending),
 		orNull(f.Stream), orNull(f.Topic), only, orNull(f.ErrorContains), orNull(f.Type), timeOrNull(f.Since), timeOrNull(f.Until))
 	if err != nil {
 		return part{}, err

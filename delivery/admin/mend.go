@@ -20,6 +20,10 @@ type Command struct {
 	Reason string
 	// DryRun counts and changes nothing.
 	DryRun bool
+	// Expected is how many messages the operator was told of. When another number
+	// matches nothing is changed and the error is ErrCountChanged. nil: whatever it
+	// is.
+	Expected *int64
 	// Progress is told after each chunk. nil: nobody.
 	Progress func(Result)
 }
@@ -82,6 +86,9 @@ func (o *Operator) run(ctx context.Context, c Command, op operation) (Result, er
 	if err != nil {
 		return r, fmt.Errorf("%s: %w", op.name, err)
 	}
+	if err := o.checkCount(ctx, c, at); err != nil {
+		return r, fmt.Errorf("%s: %w", op.name, err)
+	}
 	if c.DryRun {
 		r.Count, err = o.count(ctx, at)
 	} else {
@@ -93,9 +100,29 @@ func (o *Operator) run(ctx context.Context, c Command, op operation) (Result, er
 	return r, nil
 }
 
+// checkCount counts before anything is changed. Messages that die from now on are
+// not of the selection; some of it may still go before their turn.
+func (o *Operator) checkCount(ctx context.Context, c Command, at *cursor) error {
+	if c.Expected == nil {
+		return nil
+	}
+	from := *at
+	n, err := o.count(ctx, &from)
+	if err != nil || n == *c.Expected {
+		return err
+	}
+	return &InputError{
+		Field: FieldExpected, Err: ErrCountChanged,
+		Problem: fmt.Sprintf("%d match, not %d; nothing was changed", n, *c.Expected),
+	}
+}
+
 func (c Command) validate(op operation) error {
 	if err := c.Selection.validate(); err != nil {
 		return err
+	}
+	if c.Expected != nil && *c.Expected < 0 {
+		return &InputError{Field: FieldExpected, Problem: fmt.Sprintf("must not be negative, got %d", *c.Expected)}
 	}
 	fits := false
 	var names []string

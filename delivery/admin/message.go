@@ -47,11 +47,18 @@ type Detail struct {
 	Deliveries []Delivery
 	// BlockedBy leads the stream while this message waits behind it.
 	BlockedBy *Neighbour
-	// Behind counts the messages of the stream that wait behind this one, and
-	// Next are the first of them.
+	// Behind counts the messages of the stream that wait behind this one, up to
+	// MaxBehind, and Next are the first of them.
 	Behind int64
 	Next   []Neighbour
+	// Actions is what operators did to the message, the newest first, as far as
+	// the audit goes and this role may read it. Of errors the outbox keeps the last
+	// one alone; each action keeps the one there was before it.
+	Actions []MessageAction
 }
+
+// MaxBehind is how far messages that wait are counted.
+const MaxBehind = 10_000
 
 // Event is what the producer wrote, without its payload.
 type Event struct {
@@ -76,6 +83,20 @@ type Delivery struct {
 	Generation     int
 	// Lost: the stream lost it after acknowledging, and it was queued again.
 	Lost bool
+}
+
+// MessageAction is what an operator did to a message.
+type MessageAction struct {
+	// ID, At, Actor, Action and Reason are those of the AuditEntry.
+	ID     int64
+	At     time.Time
+	Actor  string
+	Action string
+	Reason string
+	// Attempts, Generation and LastError are the message's before the action.
+	Attempts   int
+	Generation int
+	LastError  string
 }
 
 // Neighbour is another message of the same stream.

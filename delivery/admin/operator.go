@@ -29,11 +29,13 @@ type Operator struct {
 	db DB
 
 	queueKeys, historyKeys, queuedBetween, deliveries string
-	queued, events, skipped                           directed
+	queued, troubled, events, skipped                 directed
 	find, event, payload, pointer, behind, before     string
 	states, selected, lock                            string
 	requeue, settle, promote, waiting, audit          string
 	partitions, pause                                 string
+	auditPage, mayReadAudit, actions                  string
+	heads, batches, worker, drain, rights             string
 }
 
 // directed is a statement that pages upwards or downwards.
@@ -57,6 +59,15 @@ func newDirected(text string) directed {
 const queueState = `CASE WHEN o.dead_at IS NOT NULL THEN 'dead' WHEN o.blocked THEN 'blocked'
             WHEN o.attempts > 0 THEN 'failed' ELSE 'pending' END`
 
+// trouble holds for failed and dead rows, in the words of the index that knows
+// them.
+const trouble = ` AND o.parked AND (o.dead_at IS NOT NULL OR NOT o.blocked AND o.attempts > 0)`
+
+var (
+	anyRow     = strings.NewReplacer("{trouble}", "")
+	troubleRow = strings.NewReplacer("{trouble}", trouble)
+)
+
 // New returns an operator on the tables of that schema and looks at the events
 // relation's columns: a missing relation or column is delivery.ErrEventsRelation.
 func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*Operator, error) {
@@ -66,7 +77,8 @@ func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*
 	}
 	t, err := set.Need("queue_keys", "history_keys", "queued_between", "deliveries", "queued", "events", "skipped",
 		"find", "event", "payload", "pointer", "behind", "before", "states", "selected", "lock",
-		"requeue", "settle", "promote", "waiting", "audit", "partitions", "pause", "columns")
+		"requeue", "settle", "promote", "waiting", "audit", "partitions", "pause", "columns",
+		"audit_page", "actions", "heads", "partition_deliveries", "worker", "drain", "may_read_audit", "rights")
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)
 	}
@@ -88,11 +100,14 @@ func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*
 		t[i] = columns.Replace(t[i])
 	}
 	o.queueKeys, o.historyKeys, o.queuedBetween, o.deliveries = t[0], t[1], t[2], t[3]
-	o.queued, o.events, o.skipped = newDirected(t[4]), newDirected(t[5]), newDirected(t[6])
+	o.queued, o.troubled = newDirected(anyRow.Replace(t[4])), newDirected(troubleRow.Replace(t[4]))
+	o.events, o.skipped = newDirected(t[5]), newDirected(t[6])
 	o.find, o.event, o.payload, o.pointer, o.behind, o.before = t[7], t[8], t[9], t[10], t[11], t[12]
-	o.states, o.selected, o.lock = t[13], t[14], t[15]
+	o.states, o.selected, o.lock = t[13], troubleRow.Replace(t[14]), t[15]
 	o.requeue, o.settle, o.promote, o.waiting, o.audit = t[16], t[17], t[18], t[19], t[20]
 	o.partitions, o.pause = t[21], t[22]
+	o.auditPage, o.actions, o.heads, o.batches, o.worker, o.drain = t[24], t[25], troubleRow.Replace(t[26]), t[27], t[28], t[29]
+	o.mayReadAudit, o.rights = t[30], t[31]
 	return o, nil
 }
 

@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -23,6 +24,7 @@ GRANT UPDATE, DELETE ON outbox TO {role};
 GRANT INSERT ON outbox_deliveries, outbox_audit TO {role};
 GRANT INSERT, UPDATE ON outbox_throughput TO {role};
 GRANT UPDATE (paused_at, updated_at) ON outbox_partitions TO {role};
+GRANT UPDATE (drain_requested_at) ON outbox_workers TO {role};
 GRANT SELECT (sequence, event_id, stream_id, stream_version, event_type, topic, tenant_id,
               metadata, audit_only, occurred_at, recorded_at) ON events TO {role};`
 
@@ -56,6 +58,9 @@ func TestAnOperatorsRights(t *testing.T) {
 	one, two, three, published := owner.append(t, "a"), owner.append(t, "b"), owner.append(t, "c"), owner.append(t, "d")
 	owner.kill(t, "e", one, two, three)
 	owner.publish(t, published)
+	worker := uuid.UUID{15: 1}
+	owner.member(t, worker, "1 min")
+	wantMissing(t, op, admin.Missing{Payload: []string{`SELECT (payload) ON "public"."events"`}})
 	for what, do := range map[string]func() error{
 		"list": func() error {
 			_, err := op.List(t.Context(), admin.Filter{Type: "thing.done"}, admin.Page{})
@@ -69,6 +74,12 @@ func TestAnOperatorsRights(t *testing.T) {
 			_, err := op.Pause(t.Context(), admin.PauseCommand{All: true, Actor: "a"})
 			return err
 		},
+		"drain": func() error {
+			_, err := op.Drain(t.Context(), admin.DrainCommand{Worker: worker, Actor: "a"})
+			return err
+		},
+		"audit":     func() error { _, err := op.Audit(t.Context(), 0, 0); return err },
+		"partition": func() error { _, err := op.Partition(t.Context(), 0, 0); return err },
 	} {
 		if err := do(); err != nil {
 			t.Errorf("%s: %v", what, err)
@@ -76,6 +87,24 @@ func TestAnOperatorsRights(t *testing.T) {
 	}
 	if _, err := op.Payload(t.Context(), one); err == nil {
 		t.Error("the payload was read without the right to it")
+	}
+	owner.exec(t, `REVOKE UPDATE (paused_at) ON outbox_partitions FROM `+role+`; REVOKE SELECT ON outbox_audit FROM `+role+`;
+		REVOKE SELECT (metadata) ON events FROM `+role)
+	if _, err := op.Resume(t.Context(), admin.PauseCommand{All: true, Actor: "a"}); err == nil {
+		t.Error("resumed without the right to it")
+	}
+	events := `SELECT (sequence, stream_version, occurred_at, recorded_at, event_id, audit_only, stream_id, event_type, topic, tenant_id, metadata) ON "public"."events"`
+	wantMissing(t, op, admin.Missing{
+		Look: []string{events}, Act: []string{`UPDATE (updated_at, paused_at) ON "public".outbox_partitions`},
+		Audit: []string{`SELECT ON "public".outbox_audit`}, Payload: []string{`SELECT (payload) ON "public"."events"`},
+	})
+}
+
+func wantMissing(t *testing.T, op *admin.Operator, want admin.Missing) {
+	t.Helper()
+	got, err := op.MissingRights(t.Context())
+	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("missing rights %v, %v; want %v", got, err, want)
 	}
 }
 

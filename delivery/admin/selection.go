@@ -50,6 +50,8 @@ func (s Selection) validate() error {
 		return &InputError{Field: FieldSelection, Problem: "nothing is selected: give sequences, a filter, or all"}
 	case given > 1:
 		return &InputError{Field: FieldSelection, Problem: "sequences, filters and all exclude each other"}
+	case s.Filter.Sequence != 0:
+		return &InputError{Field: FieldSequence, Problem: "a selection names sequences outside of its filter"}
 	case len(s.Filter.States) > 0:
 		return &InputError{Field: FieldState, Problem: "a selection has one state, and none in its filter"}
 	case len(s.Sequences) > 0 && s.Sequences[0] < 1:
@@ -82,7 +84,7 @@ func (o *Operator) begin(ctx context.Context, s Selection) (*cursor, error) {
 			return err
 		}
 		if s.Filter.EventID != uuid.Nil {
-			only, err := o.sequencesOf(ctx, tx, s.Filter.EventID)
+			only, err := o.sequencesOf(ctx, tx, s.Filter)
 			if err != nil {
 				return err
 			}
@@ -144,12 +146,13 @@ func (o *Operator) checkSequences(ctx context.Context, tx pgx.Tx, s Selection) e
 		return err
 	}
 	var complaints []string
-	unfit, kind := 0, ErrNotFound
+	var refused []int64
+	kind := ErrNotFound
 	for _, sequence := range s.Sequences {
 		if fit[sequence] {
 			continue
 		}
-		if unfit++; unfit > shown {
+		if refused = append(refused, sequence); len(refused) > shown {
 			continue
 		}
 		text, err := o.stateOf(ctx, tx, sequence)
@@ -161,14 +164,17 @@ func (o *Operator) checkSequences(ctx context.Context, tx pgx.Tx, s Selection) e
 		}
 		complaints = append(complaints, fmt.Sprintf("%d %s", sequence, text))
 	}
-	if unfit == 0 {
+	if len(refused) == 0 {
 		return nil
 	}
 	text := strings.Join(complaints, ", ")
-	if more := unfit - len(complaints); more > 0 {
+	if more := len(refused) - len(complaints); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return &InputError{Field: FieldSequence, Problem: fmt.Sprintf("%s, not %s; nothing was changed", text, s.State), Err: kind}
+	return &InputError{
+		Field: FieldSequence, Err: kind, Sequences: refused,
+		Problem: fmt.Sprintf("%s, not %s; nothing was changed", text, s.State),
+	}
 }
 
 // next returns the next rows of the selection.

@@ -57,6 +57,8 @@ func TestCommandsThatAreRefused(t *testing.T) {
 		"nothing selected":     {by(admin.Selection{}), admin.FieldSelection, nil, "nothing is selected"},
 		"two ways":             {by(admin.Selection{Sequences: []int64{dead}, All: true}), admin.FieldSelection, nil, "exclude"},
 		"filter and all":       {by(admin.Selection{Filter: admin.Filter{Stream: "s"}, All: true}), admin.FieldSelection, nil, "exclude"},
+		"negative count":       {admin.Command{Selection: every, Actor: "a", Expected: new(int64(-1))}, admin.FieldExpected, nil, "negative"},
+		"another count":        {admin.Command{Selection: every, Expected: new(int64(2))}, admin.FieldExpected, admin.ErrCountChanged, "1 match, not 2"},
 		"no actor":             {admin.Command{Selection: every, Reason: "r"}, admin.FieldActor, nil, "required"},
 		"no reason":            {admin.Command{Selection: every, Actor: "a", Reason: " "}, admin.FieldReason, nil, "required"},
 		"long reason":          {admin.Command{Selection: every, Actor: "a", Reason: long}, admin.FieldReason, nil, "2000 bytes, got 2001"},

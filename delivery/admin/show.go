@@ -41,10 +41,13 @@ func (o *Operator) Show(ctx context.Context, sequence int64) (Detail, error) {
 		if !known {
 			return &InputError{Field: FieldSequence, Problem: fmt.Sprintf("there is no message %d", sequence), Err: ErrNotFound}
 		}
-		if !d.State.Queued() {
-			return nil
+		if d.State.Queued() {
+			if err := o.surroundings(ctx, tx, &d); err != nil {
+				return err
+			}
 		}
-		return o.surroundings(ctx, tx, &d)
+		d.Actions, err = o.actionsOn(ctx, tx, sequence)
+		return err
 	})
 	if err != nil {
 		return Detail{}, fmt.Errorf("show message: %w", err)
@@ -130,7 +133,7 @@ func (o *Operator) surroundings(ctx context.Context, tx pgx.Tx, d *Detail) error
 		first := n
 		d.BlockedBy = &first
 	}
-	rows, err := tx.Query(ctx, o.behind, d.Partition, d.Stream, d.Sequence, neighbours)
+	rows, err := tx.Query(ctx, o.behind, d.Partition, d.Stream, d.Sequence, neighbours, MaxBehind)
 	if err != nil {
 		return err
 	}

@@ -14,12 +14,13 @@ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id
                     AND NOT i.blocked AND i.dead_at IS NULL
                     AND i.available_at <= clock_timestamp()
                     -- A scheduled row behind another one leads nothing, and must not
-                    -- use up the limit.
-                    AND NOT EXISTS (SELECT FROM {schema}.outbox_parked AS e
+                    -- use up the limit. (As a join this could become a scan of the
+                    -- partition for each row.)
+                    AND EXISTS (SELECT FROM {schema}.outbox_parked AS e
                                      WHERE e.partition_key = i.partition_key
                                        AND e.stream_id = i.stream_id
                                        AND e.global_sequence < i.global_sequence
-                                       AND NOT ($4::boolean AND e.dead_at IS NOT NULL))
+                                       AND NOT ($4::boolean AND e.dead_at IS NOT NULL)) IS NOT TRUE
                   ORDER BY i.available_at
                   LIMIT mine.most) AS h) AS head
  CROSS JOIN LATERAL (

@@ -2,6 +2,11 @@
 -- on the lease rows comes first and holds them; what follows joins its result,
 -- so that a partition whose lease went elsewhere keeps its rows. A row whose
 -- generation was raised meanwhile is another message and stays.
+--
+-- PostgreSQL takes a table that a vacuum found empty for empty until the next
+-- vacuum, whatever has come since, and then any scan of it for cheap. Therefore
+-- the keys come complete and from one materialized set, and the first one is
+-- compared by = ANY (ARRAY[...]): only the index can answer that, key by key.
 WITH mine AS (
        SELECT m.partition_key, m.epoch, m.delivered, m.fence, m.stream
          FROM unnest($2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
@@ -25,16 +30,16 @@ WITH mine AS (
         WHERE p.partition_key = locked.partition_key
           AND p.lease_owner IS NOT DISTINCT FROM $1 AND p.lease_epoch = locked.epoch
     RETURNING p.partition_key, p.lease_epoch),
-     done AS (
-       SELECT held.partition_key, held.lease_epoch, d.sequence, d.stream_sequence, d.generation
-         FROM unnest($7::smallint[], $8::bigint[], $9::bigint[], $10::int[])
-                AS d (partition_key, sequence, stream_sequence, generation)
+     done AS MATERIALIZED (
+       SELECT held.partition_key, held.lease_epoch, d.sequence, d.stream_sequence, d.generation, d.stream_id
+         FROM unnest($7::smallint[], $8::bigint[], $9::bigint[], $10::int[], $11::text[])
+                AS d (partition_key, sequence, stream_sequence, generation, stream_id)
          JOIN held USING (partition_key)),
      gone AS (
        DELETE FROM {schema}.{rows} AS o
         USING done
-        WHERE o.partition_key = done.partition_key AND o.global_sequence = done.sequence
-          AND o.generation = done.generation
+        WHERE o.partition_key = ANY (ARRAY[done.partition_key]) AND o.global_sequence = done.sequence
+          AND o.stream_id = done.stream_id AND o.generation = done.generation
     RETURNING done.partition_key, done.lease_epoch, done.sequence, done.stream_sequence, o.attempts, done.generation),
      history AS (
        INSERT INTO {schema}.outbox_deliveries

@@ -15,10 +15,10 @@ WITH locked AS (
         WHERE p.partition_key = locked.partition_key
           AND p.lease_owner IS NOT DISTINCT FROM $1 AND p.lease_epoch = locked.epoch
     RETURNING p.partition_key),
-     failed AS (
-       SELECT held.partition_key, d.sequence, d.attempts, d.counted, d.delay, d.dead, d.blocked, d.reason
-         FROM unnest($4::smallint[], $5::bigint[], $6::int[], $7::int[], $8::interval[], $9::boolean[], $10::boolean[], $11::text[])
-                AS d (partition_key, sequence, attempts, counted, delay, dead, blocked, reason)
+     failed AS MATERIALIZED (
+       SELECT held.partition_key, d.sequence, d.stream_id, d.attempts, d.counted, d.delay, d.dead, d.blocked, d.reason
+         FROM unnest($4::smallint[], $5::bigint[], $6::text[], $7::int[], $8::int[], $9::interval[], $10::boolean[], $11::boolean[], $12::text[])
+                AS d (partition_key, sequence, stream_id, attempts, counted, delay, dead, blocked, reason)
          JOIN held USING (partition_key)),
      moved AS (
        UPDATE {schema}.outbox AS o
@@ -29,8 +29,8 @@ WITH locked AS (
               dead_at      = CASE WHEN failed.dead THEN clock_timestamp() ELSE o.dead_at END,
               last_error   = coalesce(failed.reason, o.last_error)
          FROM failed
-        WHERE o.partition_key = failed.partition_key AND o.global_sequence = failed.sequence
-          AND o.attempts = failed.attempts
+        WHERE o.partition_key = ANY (ARRAY[failed.partition_key]) AND o.global_sequence = failed.sequence
+          AND o.stream_id = failed.stream_id AND o.attempts = failed.attempts
     RETURNING failed.partition_key, failed.counted),
      counted AS (
        INSERT INTO {schema}.outbox_throughput AS t (minute, partition_key, failed)

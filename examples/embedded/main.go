@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/admin"
 	"github.com/postrider/postrider/heartbeat"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
@@ -43,8 +44,8 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer pool.Close()
-	password := rand.Text()
-	monitor, err := newMonitor(ctx, pool, password)
+	people := users{"admin": {rand.Text(), ui.AccessOperate}, "guest": {rand.Text(), ui.AccessReadOnly}}
+	monitor, err := newMonitor(ctx, pool, people)
 	if err != nil {
 		return err
 	}
@@ -53,14 +54,16 @@ func run(ctx context.Context) error {
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, "This is the program's own page. The outbox is at "+mount+"/.")
 	})
-	mux.Handle(mount+"/", login(password, http.StripPrefix(mount, monitor)))
+	mux.Handle(mount+"/", login(people, http.StripPrefix(mount, monitor)))
 
 	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	// Open event streams would keep Shutdown waiting.
 	server.RegisterOnShutdown(monitor.CloseStreams)
 	ended := make(chan error, 1)
 	go func() { ended <- server.ListenAndServe() }()
-	fmt.Printf("http://%s%s/ as admin with password %s\n", address, mount, password)
+	for name, u := range people {
+		fmt.Printf("http://%s%s/ as %s with password %s\n", address, mount, name, u.password)
+	}
 	select {
 	case err := <-ended:
 		return err
@@ -78,8 +81,8 @@ func run(ctx context.Context) error {
 }
 
 // newMonitor composes the monitor from the stores of the packages that own the
-// tables. They only read here.
-func newMonitor(ctx context.Context, pool *pgxpool.Pool, password string) (*ui.Handler, error) {
+// tables, which only read here, and an operator, which acts.
+func newMonitor(ctx context.Context, pool *pgxpool.Pool, people users) (*ui.Handler, error) {
 	workers, err := heartbeat.NewStore(pool, schema)
 	if err != nil {
 		return nil, err
@@ -108,28 +111,51 @@ func newMonitor(ctx context.Context, pool *pgxpool.Pool, password string) (*ui.H
 	if err := registry.Register(ui.NewCollector(cache)); err != nil {
 		return nil, err
 	}
+	operator, err := admin.New(ctx, pool, schema, delivery.Relation{})
+	if err != nil {
+		return nil, err
+	}
 	return ui.NewHandler(ui.Options{
 		Source:      cache,
+		Operator:    operator,
+		ShowPayload: true, // to those who may act
 		Environment: "example",
 		Gatherer:    registry,
 		Ready:       pool.Ping,
-		Auth: ui.Auth{Authorize: func(r *http.Request) ui.Access {
-			if isAdmin(r, password) {
-				return ui.AccessReadOnly
-			}
-			return ui.AccessNone
-		}},
+		Auth: ui.Auth{
+			Authorize: people.access,
+			Identify: func(r *http.Request) string {
+				name, _, _ := r.BasicAuth() // Authorize let it in
+				return name
+			},
+		},
 	})
+}
+
+// users stand for the program's own, by name.
+type users map[string]struct {
+	password string
+	access   ui.Access
+}
+
+// access is what whoever sent the request may do.
+func (u users) access(r *http.Request) ui.Access {
+	name, given, _ := r.BasicAuth()
+	known, ok := u[name]
+	if !ok || subtle.ConstantTimeCompare([]byte(given), []byte(known.password)) != 1 {
+		return ui.AccessNone
+	}
+	return known.access
 }
 
 // login stands for the program's own way to know its users. Health checks pass:
 // whatever probes them has no password.
-func login(password string, next http.Handler) http.Handler {
+func login(people users, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case mount + "/healthz", mount + "/readyz":
 		default:
-			if !isAdmin(r, password) {
+			if people.access(r) == ui.AccessNone {
 				w.Header().Set("WWW-Authenticate", `Basic realm="example"`)
 				http.Error(w, "log in first", http.StatusUnauthorized)
 				return
@@ -137,9 +163,4 @@ func login(password string, next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-func isAdmin(r *http.Request, password string) bool {
-	name, given, ok := r.BasicAuth()
-	return ok && name == "admin" && subtle.ConstantTimeCompare([]byte(given), []byte(password)) == 1
 }

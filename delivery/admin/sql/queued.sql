@@ -10,7 +10,7 @@ SELECT m.global_sequence, m.partition_key, m.stream_id, m.topic, m.state, m.atte
           WHERE o.partition_key = k.partition_key
             AND o.global_sequence {after} $2
             AND {state} = ANY ($4::text[])
-            AND ($5::boolean IS NOT TRUE OR o.parked)
+            AND ($5::boolean IS NOT TRUE OR o.parked){trouble}
             AND ($6::text IS NULL OR o.stream_id = $6)
             AND ($7::text IS NULL OR o.topic = $7)
             AND ($8::bigint[] IS NULL OR o.global_sequence = ANY ($8))

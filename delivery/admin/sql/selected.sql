@@ -2,7 +2,7 @@
 -- already. They are looked at again when their partitions are locked.
 SELECT o.partition_key, o.global_sequence
   FROM {schema}.outbox AS o
- WHERE o.parked
+ WHERE o.parked{trouble}
    AND (o.partition_key, o.global_sequence) > ($1::smallint, $2::bigint)
    AND {state} = $3
    AND (o.dead_at IS NULL OR o.dead_at <= $4)

@@ -78,6 +78,9 @@ const (
 	readPatience = 2 * time.Second
 	// readHeartbeat is how often the server says that nothing is new; two that fail to come break the reading off.
 	readHeartbeat = time.Second
+	// readQuiet is how long nothing may come before a new consumer is made: after a change of leaders the client may
+	// have no request left with the server and hear its heartbeats all the same (nats-io/nats.go#2063).
+	readQuiet = 5 * time.Second
 )
 
 // fatalError is one that reading again does not cure.
@@ -101,7 +104,7 @@ func (s *Subscriber) read(ctx context.Context) error {
 	defer messages.Stop()
 	defer context.AfterFunc(ctx, messages.Stop)()
 	for {
-		message, err := messages.Next()
+		message, err := messages.Next(jetstream.NextMaxWait(readQuiet))
 		if err != nil {
 			return err
 		}

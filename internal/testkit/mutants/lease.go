@@ -31,7 +31,7 @@ func database() []mutant {
 		withoutEpoch("park", stale, "the epoch changed, and park is written",
 			edit{park, ownerRow, "WHERE f.lease_owner IS NOT DISTINCT FROM $1"}, edit{park, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM $1"}),
 		withoutEpoch("promote", stale, "the epoch changed, and promote is written",
-			edit{"delivery/sql/promote.sql", "AND l.lease_epoch = mine.epoch", "AND mine.epoch IS NOT NULL"}),
+			edit{"delivery/sql/promote.sql", "AND l.lease_epoch = held.epoch", "AND held.epoch IS NOT NULL"}),
 		withoutEpoch("suspect", stale, "the epoch changed, and suspect is written",
 			edit{"delivery/sql/suspect.sql", "AND lease_epoch = $2", "AND $2::bigint IS NOT NULL"}),
 		withoutEpoch("heal", stale, "the epoch changed, and heal is written",

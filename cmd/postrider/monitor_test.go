@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/testkit/clustertest"
+)
+
+func TestWrongMonitorSettingsAreRefused(t *testing.T) {
+	t.Parallel()
+	open := filepath.Join(t.TempDir(), "open")
+	empty := filepath.Join(t.TempDir(), "empty")
+	for path, mode := range map[string]os.FileMode{open: 0o666, empty: 0o600} {
+		if err := os.WriteFile(path, []byte("# "+planted+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	on := func(args ...string) []string {
+		return append([]string{"run", "--database-url=postgres://u:" + planted + "@" + nobody + "/x", "--http-addr=127.0.0.1:0"}, args...)
+	}
+	for name, c := range map[string]complaint{
+		"header without proxies":   {on("--http-proxy-header=X-User"), exitRefused, []string{"--http-proxy-header", "--http-proxy-from"}},
+		"proxies without header":   {on("--http-proxy-from=10.0.0.0/8"), exitRefused, []string{"--http-proxy-from", "--http-proxy-header"}},
+		"range that is none":       {on("--http-proxy-header=X-User", "--http-proxy-from=10.0.0.0/40"), exitRefused, []string{"--http-proxy-from", "10.0.0.0/40"}},
+		"proxy by name":            {on("--http-proxy-header=X-User", "--http-proxy-from=proxy"), exitRefused, []string{"--http-proxy-from", `"proxy"`}},
+		"header of another use":    {on("--http-proxy-header=Authorization", "--http-proxy-from=::1"), exitRefused, []string{"ProxyHeader", "Authorization"}},
+		"access that is none":      {on("--http-proxy-access=all"), exitRefused, []string{"--http-proxy-access", "operate"}},
+		"token with a space":       {on("--http-token=a b"), exitRefused, []string{"--http-", "Tokens[0]"}},
+		"name of a token":          {on("--http-token="+planted, "--http-token-name=a\tb"), exitRefused, []string{"Tokens[0].Name"}},
+		"file that others write":   {on("--http-token-file=" + open), exitRefused, []string{"--http-token-file", "chmod"}},
+		"file of nobody":           {on("--http-view-auth-file=" + empty), exitRefused, []string{"--http-view-auth-file", "no credentials"}},
+		"file that is not there":   {on("--http-view-token-file=nothing"), exitRefused, []string{"--http-view-token-file"}},
+		"open bind, header alone":  {[]string{"run", "--database-url=postgres://" + nobody + "/x", "--http-addr=:0", "--http-show-payload"}, exitRefused, []string{"--http-addr", "--http-auth"}},
+		"base path without slash":  {on("--http-base-path=ops"), exitRefused, []string{"--http-", "BasePath"}},
+		"host with a port":         {on("--http-host=a:80"), exitRefused, []string{"--http-", "AllowedHosts"}},
+		"payloads for a non-value": {on("--http-show-payload=perhaps"), exitRefused, []string{"--http-show-payload"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.check(t)
+		})
+	}
+}
+
+// A worker's monitor acts as soon as its role has the rights; the settings say
+// who may, and under which name.
+func TestTheMonitorActsInTheNameOfItsUsers(t *testing.T) { //nolint:paralleltest // clusters run one at a time
+	folder := t.TempDir()
+	file := func(name, content string) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	c := clustertest.New(t, clustertest.Config{Partitions: 4})
+	w := c.Start(t, 1, "--http-addr=127.0.0.1:0", "--http-show-payload", "--http-auth-file="+file("a", "ann:"+planted+"-1\n"),
+		"--http-view-auth-file="+file("b", "bob:"+planted+"-2\n"), "--http-token-file="+file("c", "robot:"+planted+"-3\n"),
+		"--http-view-token-file="+file("d", "scraper:"+planted+"-4\n"), "--http-token="+planted+"-5", "--http-token-name=deployer",
+		"--http-proxy-header=X-User", "--http-proxy-from=127.0.0.0/8", "--http-proxy-access=read-only")[0]
+	sequence := appendEvent(t, c, "s", tooLarge)
+	c.WaitCount(t, 1, `SELECT count(*) FROM outbox_messages WHERE state = 'dead'`)
+	basic := func(name, secret string) func(*http.Request) {
+		return func(r *http.Request) { r.SetBasicAuth(name, planted+secret) }
+	}
+	bearer := func(secret string) func(*http.Request) {
+		return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+planted+secret) }
+	}
+	type who struct {
+		name string
+		as   func(*http.Request)
+	}
+	pause := func(as func(*http.Request)) int {
+		t.Helper()
+		status, _ := ask(t, w, http.MethodPost, "/api/v1/partitions/pause", `{"partitions": [3]}`, as)
+		ask(t, w, http.MethodPost, "/api/v1/partitions/resume", `{"partitions": [3]}`, as)
+		return status
+	}
+	for _, one := range []who{{"ann", basic("ann", "-1")}, {"robot", bearer("-3")}, {"deployer", bearer("-5")}} {
+		if status := pause(one.as); status != http.StatusOK {
+			t.Errorf("%s may not pause: %d", one.name, status)
+		}
+		if n := c.Count(t, `SELECT count(*) FROM outbox_audit WHERE actor = $1`, one.name); n != 2 {
+			t.Errorf("the audit names %s %d times, want 2", one.name, n)
+		}
+		if status, body := ask(t, w, http.MethodGet, fmt.Sprintf("/api/v1/messages/%d/payload", sequence), "", one.as); status != http.StatusOK || len(body) < tooLarge {
+			t.Errorf("%s sees %d bytes of the payload: %d", one.name, len(body), status)
+		}
+	}
+	for _, one := range []who{{"bob", basic("bob", "-2")}, {"scraper", bearer("-4")}, {"zoe", func(r *http.Request) { r.Header.Set("X-User", "zoe") }}} {
+		status, _ := ask(t, w, http.MethodGet, "/api/v1/messages", "", one.as)
+		hidden, _ := ask(t, w, http.MethodGet, fmt.Sprintf("/api/v1/messages/%d/payload", sequence), "", one.as)
+		if acts := pause(one.as); status != http.StatusOK || hidden != http.StatusForbidden || acts != http.StatusForbidden {
+			t.Errorf("%s: list %d, payload %d, pause %d", one.name, status, hidden, acts)
+		}
+	}
+	if status, _ := ask(t, w, http.MethodGet, "/api/v1/messages", ""); status != http.StatusUnauthorized {
+		t.Errorf("a stranger's list: %d", status)
+	}
+	status, body := ask(t, w, http.MethodPost, "/api/v1/messages/discard", fmt.Sprintf(`{"sequences": [%d], "reason": %q}`, sequence, planted), basic("ann", "-1"))
+	if status != http.StatusOK {
+		t.Errorf("the message is not discarded: %d, %s", status, body)
+	}
+	c.WaitDrained(t)
+	wantNoSecret(t, w.Stderr())
+}
+
+// What a relay's role lacks is named in the log and missing from the monitor;
+// the worker delivers all the same.
+func TestTheMonitorDoesWhatItsRoleMay(t *testing.T) { //nolint:paralleltest // clusters run one at a time
+	for name, test := range map[string]struct { //nolint:paralleltest // clusters run one at a time
+		grant               string
+		list, pause, audits int
+		says                string
+	}{
+		"relay":                 {"", http.StatusOK, http.StatusOK, http.StatusServiceUnavailable, "SELECT ON"},
+		"relay with the audit":  {`GRANT SELECT ON outbox_audit TO {role}`, http.StatusOK, http.StatusOK, http.StatusOK, ""},
+		"relay without actions": {`REVOKE INSERT ON outbox_audit FROM {role}`, http.StatusOK, http.StatusForbidden, http.StatusServiceUnavailable, "takes no actions"},
+		"relay of a bare view": {`CREATE VIEW bare AS SELECT sequence, event_id, stream_id, stream_version, event_type, payload, metadata, tenant_id, recorded_at FROM events;
+			GRANT SELECT ON bare TO {role}`, http.StatusOK, http.StatusOK, http.StatusServiceUnavailable, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := clustertest.New(t, clustertest.Config{Partitions: 4})
+			flags := []string{"--http-addr=127.0.0.1:0", "--ordering=stream", "--database-url=" + relayRole(t, c, test.grant)}
+			if strings.Contains(test.grant, "bare") {
+				flags = append(flags, "--events-relation=bare")
+			}
+			w := c.Start(t, 1, flags...)[0]
+			list, body := ask(t, w, http.MethodGet, "/api/v1/messages", "")
+			pause, _ := ask(t, w, http.MethodPost, "/api/v1/partitions/pause", `{"partitions": [3]}`)
+			ask(t, w, http.MethodPost, "/api/v1/partitions/resume", `{"partitions": [3]}`)
+			audits, _ := ask(t, w, http.MethodGet, "/api/v1/audit", "")
+			if list != test.list || pause != test.pause || audits != test.audits {
+				t.Errorf("list %d, pause %d, audit %d; want %+v: %s", list, pause, audits, test, body)
+			}
+			if !strings.Contains(w.Stderr(), test.says) {
+				t.Errorf("the log does not say %q", test.says)
+			}
+			appendEvent(t, c, "s", 1)
+			c.WaitDrained(t)
+		})
+	}
+}
+
+// relayGrants are those of a relay in docs/configuration.md.
+const relayGrants = `
+GRANT USAGE ON SCHEMA public TO {role};
+GRANT SELECT ON events, outbox_schema_version, outbox_settings TO {role};
+GRANT UPDATE (generation, regressed) ON outbox_settings TO {role};
+GRANT SELECT, INSERT, UPDATE, DELETE ON outbox, outbox_ready, outbox_parked, outbox_deliveries,
+      outbox_workers, outbox_throughput TO {role};
+GRANT SELECT, UPDATE ON outbox_partitions, outbox_watermark TO {role};
+GRANT SELECT, DELETE ON outbox_dedupe_keys TO {role};
+GRANT INSERT ON outbox_audit TO {role};
+`
+
+// relayRole makes a role with a relay's rights, and changes them; it returns the
+// address for it.
+func relayRole(t *testing.T, c *clustertest.Cluster, change string) string {
+	t.Helper()
+	role := "relay_" + strings.ToLower(rand.Text())
+	exec := func(ctx context.Context, sql string) {
+		t.Helper()
+		conn, err := pgx.Connect(ctx, c.DatabaseURL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(ctx)
+		if _, err := conn.Exec(ctx, strings.ReplaceAll(sql, "{role}", role)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(t.Context(), `CREATE ROLE {role} LOGIN PASSWORD 'relay';`+relayGrants+change)
+	t.Cleanup(func() { exec(context.Background(), `DROP OWNED BY {role} CASCADE; DROP ROLE {role}`) })
+	address, err := url.Parse(c.DatabaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address.User = url.UserPassword(role, "relay")
+	return address.String()
+}
+
+// The settings of run name where each comes from, and no secret.
+func TestMonitorSettingsAreShown(t *testing.T) {
+	t.Setenv("POSTRIDER_HTTP_PROXY_HEADER", "X-User")
+	t.Setenv("POSTRIDER_HTTP_PROXY_FROM", "10.0.0.0/8,::1")
+	t.Setenv("POSTRIDER_HTTP_TOKEN", planted)
+	t.Setenv("POSTRIDER_HTTP_SHOW_PAYLOAD", "true")
+	code, stdout, stderr := call(t, "config", "print", "--json")
+	var settings map[string]struct {
+		Value  any
+		Source string
+	}
+	if err := json.Unmarshal([]byte(stdout), &settings); code != exitOK || err != nil {
+		t.Fatalf("%d, %v: %s%s", code, err, stdout, stderr)
+	}
+	for name, want := range map[string]string{
+		"http-proxy-header": "X-User environment", "http-proxy-from": "[10.0.0.0/8 ::1] environment", "http-token": "*** environment",
+		"http-show-payload": "true environment", "http-token-name": "token default", "http-proxy-access": "operate default",
+	} {
+		if got := fmt.Sprint(settings[name].Value, " ", settings[name].Source); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+	wantNoSecret(t, stdout+stderr)
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/internal/testkit/natstest"
+)
+
+// The consumer that hears nothing stands for one that the server has forgotten.
+func TestAConsumerThatStandsStillIsLeft(t *testing.T) {
+	t.Parallel()
+	js := natstest.Start(t, 1).JetStream(t)
+	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>", "other.>"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish := func(subject string) {
+		t.Helper()
+		if _, err := js.Publish(t.Context(), subject, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish("events.a")
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var got []string
+	r := reader{
+		js: js, subscription: subscription{stream: "EVENTS", filter: "events.>", from: jetstream.DeliverAllPolicy}, quiet: 50 * time.Millisecond,
+		receive: func(m jetstream.Msg) error {
+			if got = append(got, m.Subject()); len(got) == 2 {
+				stop()
+			}
+			return nil
+		},
+	}
+	deaf, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{FilterSubjects: []string{"other.>"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.read(ctx, deaf); !errors.Is(err, errStandsStill) {
+		t.Fatalf("a consumer that delivers nothing of a stream with messages: %v, want %v", err, errStandsStill)
+	}
+	publish("events.b")
+	if err := r.read(ctx, r.another(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 2 || got[0] != "events.a" || got[1] != "events.b" {
+		t.Errorf("received %q", got)
+	}
+}

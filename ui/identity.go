@@ -1,0 +1,198 @@
+package ui
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Identity is who sent a request, and what they may do.
+type Identity struct {
+	// Name stands in the audit: the user's, the token's, the one that a trusted
+	// proxy or the embedding program gave, or "local" for a loopback connection
+	// without authentication. It never comes from the request itself.
+	Name   string
+	Access Access
+}
+
+// Names of those who have none.
+const (
+	localName    = "local"
+	embeddedName = "embedded"
+)
+
+// longestName is as much as the audit takes, in bytes.
+const longestName = 200
+
+func usableName(name string) bool {
+	return len(name) <= longestName && utf8.ValidString(name) && strings.TrimSpace(name) != "" && !strings.ContainsFunc(name, unicode.IsControl)
+}
+
+// headerName refuses what is no header's name, and headers that mean something
+// else.
+func headerName(name string) bool {
+	switch strings.ToLower(name) {
+	case "authorization", "cookie", "host", "origin", "content-type", "content-length", "user-agent", "accept", "referer", "connection":
+		return false
+	}
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	})
+}
+
+// refusal is why a request is turned away before its credentials count.
+type refusal int
+
+const (
+	notRefused refusal = iota
+	// untrustedProxy sent an identity header from elsewhere, or a bad one.
+	untrustedProxy
+	// tooManyAttempts came from that address.
+	tooManyAttempts
+)
+
+// verdict is what an authenticator makes of a request.
+type verdict struct {
+	Identity
+	refusal refusal
+	// retry is when a refused address may try again.
+	retry time.Duration
+}
+
+// authenticator holds digests, since comparing them takes the same time
+// whatever the length of what was sent.
+type authenticator struct {
+	auth     Auth
+	users    []credential
+	tokens   []credential
+	attempts *attempts
+}
+
+type credential struct {
+	digest [sha256.Size]byte
+	Identity
+}
+
+func newAuthenticator(a Auth, log *slog.Logger) *authenticator {
+	auth := &authenticator{auth: a, attempts: newAttempts(log)}
+	for _, u := range a.Users {
+		auth.users = append(auth.users, credential{sha256.Sum256([]byte(u.Name + ":" + u.Password)), Identity{u.Name, u.Access}})
+	}
+	for i, t := range a.Tokens {
+		name := cmp.Or(t.Name, fmt.Sprintf("token %d", i+1))
+		auth.tokens = append(auth.tokens, credential{sha256.Sum256([]byte(t.Value)), Identity{name, t.Access}})
+	}
+	return auth
+}
+
+func (a *authenticator) enabled() bool { return a.auth.Enabled() }
+
+// challenges lists the WWW-Authenticate values that tell a client how to log
+// in; none when somebody else decides.
+func (a *authenticator) challenges() []string {
+	var schemes []string
+	if len(a.users) > 0 {
+		schemes = append(schemes, `Basic realm="Postrider monitor", charset="UTF-8"`)
+	}
+	if len(a.tokens) > 0 {
+		schemes = append(schemes, `Bearer realm="Postrider monitor"`)
+	}
+	return schemes
+}
+
+// judge says who sent the request.
+func (a *authenticator) judge(r *http.Request) verdict {
+	switch {
+	case a.auth.Authorize != nil:
+		return verdict{Identity: a.embedded(r)}
+	case !a.enabled() && onLoopback(r):
+		return verdict{Identity: Identity{localName, AccessOperate}}
+	case !a.enabled():
+		return verdict{}
+	}
+	if a.auth.ProxyHeader != "" {
+		if names := r.Header.Values(a.auth.ProxyHeader); len(names) > 0 {
+			return a.proxied(r, names)
+		}
+	}
+	known, sent := a.users, ""
+	if name, password, ok := r.BasicAuth(); ok {
+		sent = name + ":" + password
+	} else if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
+		known, sent = a.tokens, strings.TrimSpace(token)
+	}
+	if sent == "" {
+		return verdict{}
+	}
+	var who Identity
+	retry := a.attempts.try(peer(r), func() bool {
+		who = match(known, sent)
+		return who.Access > AccessNone
+	})
+	if retry > 0 {
+		return verdict{refusal: tooManyAttempts, retry: retry}
+	}
+	return verdict{Identity: who}
+}
+
+func (a *authenticator) embedded(r *http.Request) Identity {
+	who := Identity{Name: embeddedName, Access: a.auth.Authorize(r)}
+	if who.Access < AccessNone || who.Access > AccessOperate {
+		return Identity{}
+	}
+	if a.auth.Identify != nil && who.Access > AccessNone {
+		who.Name = cmp.Or(a.auth.Identify(r), embeddedName)
+	}
+	return who
+}
+
+// proxied believes the header of a trusted proxy. Two headers, or one with a
+// comma, may be the client's own before the proxy's.
+func (a *authenticator) proxied(r *http.Request, names []string) verdict {
+	address, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || len(names) != 1 || !usableName(names[0]) || strings.Contains(names[0], ",") {
+		return verdict{refusal: untrustedProxy}
+	}
+	from := address.Addr().Unmap().WithZone("")
+	for _, p := range a.auth.TrustedProxies {
+		if p.Contains(from) {
+			return verdict{Identity: Identity{strings.TrimSpace(names[0]), a.auth.ProxyAccess}}
+		}
+	}
+	return verdict{refusal: untrustedProxy}
+}
+
+// match looks at every credential, so that its time tells nothing about which
+// one came close.
+func match(known []credential, sent string) Identity {
+	digest := sha256.Sum256([]byte(sent))
+	var who Identity
+	for _, c := range known {
+		if subtle.ConstantTimeCompare(c.digest[:], digest[:]) == 1 && c.Access > who.Access {
+			who = c.Identity
+		}
+	}
+	return who
+}
+
+type identityKey struct{}
+
+func withIdentity(r *http.Request, who Identity) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), identityKey{}, who))
+}
+
+// identity returns who sent a request that the guard let through; nobody
+// otherwise.
+func identity(r *http.Request) Identity {
+	who, _ := r.Context().Value(identityKey{}).(Identity)
+	return who
+}
