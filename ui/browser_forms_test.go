@@ -82,7 +82,7 @@ func TestBrowserKeepsFilters(t *testing.T) {
 	open(t, ctx, 1440, server.URL+"/messages?state=dead", "#selection")
 	must(t, chromedp.Do(ctx,
 		chromedp.SendKeys(`[name=stream]`, "upload-1"), chromedp.SendKeys(`[name=error_contains]`, "max_payload"), chromedp.Click(".filter button"),
-		chromedp.WaitVisible(`a.plain[href$="messages"]`), chromedp.Reload(), chromedp.WaitVisible(`a.plain[href$="messages"]`)))
+		chromedp.WaitVisible(`.filter [name=stream][value=upload-1]`), chromedp.Reload(), chromedp.WaitVisible(`.filter [name=stream][value=upload-1]`)))
 	got := evaluate[[]string](t, ctx, `[document.querySelector('[name=stream]').value, document.querySelector('[name=error_contains]').value,
 		document.querySelector('.chips [aria-current]').textContent.trim().split(' ')[0], String(document.querySelectorAll('tbody tr').length)]`)
 	if fmt.Sprint(got) != "[upload-1 max_payload dead 1]" {
