@@ -27,7 +27,7 @@ var mayImport = map[string][]string{
 	"outbox":              {"partition", "internal/sqlfile"},
 	"outbox/schema":       {"partition", "internal/sqlfile"},
 	"outbox/importer":     {"outbox", "partition", "internal/sqlfile"},
-	"inbox":               {},
+	"inbox":               {"internal/sqlfile"},
 	"ui":                  {"partition", "heartbeat", "lease", "coordinator", "delivery", "outbox", "web"},
 	"web":                 {},
 	"cmd":                 {"*"},
@@ -54,12 +54,12 @@ var owners = map[string][]string{
 	"go.uber.org/fx":                 {"cmd"},
 	"go.uber.org/dig":                {"cmd"},
 	"github.com/alecthomas/kong":     {"cmd"},
-	"github.com/nats-io/nats.go":     {"delivery/natspub", "cmd", "internal/ledger", "internal/testkit"},
+	"github.com/nats-io/nats.go":     {"delivery/natspub", "inbox", "cmd", "internal/ledger", "internal/testkit"},
 	"github.com/nats-io/nats-server": {"internal/localnats", "internal/testkit"},
 	"github.com/pressly/goose":       {"outbox/schema"},
-	"github.com/jackc/pgx":           {"heartbeat", "lease", "delivery", "outbox", "cmd", "internal"},
+	"github.com/jackc/pgx":           {"heartbeat", "lease", "delivery", "outbox", "inbox", "cmd", "internal"},
 	"github.com/testcontainers":      {"internal/testkit"},
-	"testing":                        {"internal/testkit"},
+	"testing":                        {"internal/testkit", "inbox/inboxtest"},
 }
 
 type listed struct {
