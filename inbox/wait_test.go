@@ -20,16 +20,14 @@ func waitFor(t testing.TB, pool *pgxpool.Pool, sql string, args ...any) {
 	for {
 		var done bool
 		if err := pool.QueryRow(ctx, sql, args...).Scan(&done); err != nil {
-			t.Errorf("waiting for %s: %v", sql, err)
-			return
+			t.Fatalf("waiting for %s: %v", sql, err)
 		}
 		if done {
 			return
 		}
 		select {
 		case <-ctx.Done():
-			t.Errorf("%s did not become true", sql)
-			return
+			t.Fatalf("%s did not become true", sql)
 		case <-ticker.C:
 		}
 	}
