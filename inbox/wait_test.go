@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-const patience = 30 * time.Second
+const patience = 60 * time.Second
 
 // waitFor waits until a query gives true.
 func waitFor(t testing.TB, pool *pgxpool.Pool, sql string, args ...any) {
