@@ -1,0 +1,132 @@
+package inbox
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/postrider/postrider/internal/sqlfile"
+)
+
+// Order says what decides whether a message is too late.
+type Order int
+
+const (
+	// OrderVersions refuses a message whose version is not above the last of its stream. For workers that run with
+	// --block stream or partition and --on-dead block, the defaults.
+	OrderVersions Order = iota
+	// OrderIDs lets a late message run when its version is not recorded: for --block none and --on-dead skip. What is
+	// past the retention is not known any more and would run again.
+	OrderIDs
+)
+
+// JitterKind says how delays are spread.
+type JitterKind string
+
+// The kinds of jitter.
+const (
+	JitterEqual JitterKind = "equal" // between half of the delay and the whole
+	JitterNone  JitterKind = "none"
+)
+
+// Config says how an Inbox works.
+type Config struct {
+	// Name is the consumer's name: what it has seen is kept under it. 1 to 128 bytes. Needed.
+	Name string
+	// Schema holds the inbox tables. Defaults to "public".
+	Schema string
+	// Order defaults to OrderVersions.
+	Order Order
+	// BackoffBase, BackoffFactor and BackoffMax: the delay after failure n is min(base·factor^(n-1), max). Default to
+	// 1 s, 2 and 5 min. The factor is 1 to 100.
+	BackoffBase   time.Duration
+	BackoffFactor float64
+	BackoffMax    time.Duration
+	// Jitter defaults to JitterEqual.
+	Jitter JitterKind
+	// MaxAttempts is how often a handler may fail before its message is dead. Defaults to 8; NoLimit: never dead.
+	MaxAttempts int
+	// HandlerTimeout bounds one call of the handler: its context ends then, and so does its session in the database.
+	// At least 100 ms; defaults to 30 s.
+	HandlerTimeout time.Duration
+	// Retention is how long results of messages are kept. Order does not need them. At least 1 min; defaults to 7 days.
+	Retention time.Duration
+	// Seed makes the jitter repeatable; 0 takes a random one.
+	Seed uint64
+	// Logger defaults to discarding.
+	Logger *slog.Logger
+	// Registerer exposes the metrics. Defaults to not exposing them.
+	Registerer prometheus.Registerer
+}
+
+// NoLimit as MaxAttempts: a message is tried for ever.
+const NoLimit = -1
+
+const maxName = 128
+
+// Validate refuses a wrong value with ErrConfig and names its field.
+func (c Config) Validate() error {
+	switch {
+	case c.Name == "" || len(c.Name) > maxName:
+		return fmt.Errorf("%w: Name must have 1 to %d bytes, got %d", ErrConfig, maxName, len(c.Name))
+	case c.Order != OrderVersions && c.Order != OrderIDs:
+		return fmt.Errorf("%w: Order must be OrderVersions or OrderIDs, got %d", ErrConfig, c.Order)
+	case c.BackoffBase < 0 || c.BackoffMax < 0:
+		return fmt.Errorf("%w: BackoffBase and BackoffMax must not be negative", ErrConfig)
+	case c.BackoffFactor != 0 && (c.BackoffFactor < 1 || c.BackoffFactor > 100):
+		return fmt.Errorf("%w: BackoffFactor must be 1 to 100, got %g", ErrConfig, c.BackoffFactor)
+	case c.withDefaults().BackoffMax < c.withDefaults().BackoffBase:
+		return fmt.Errorf("%w: BackoffMax must not be below BackoffBase", ErrConfig)
+	case c.Jitter != "" && c.Jitter != JitterEqual && c.Jitter != JitterNone:
+		return fmt.Errorf("%w: Jitter must be %q or %q, got %q", ErrConfig, JitterEqual, JitterNone, c.Jitter)
+	case c.MaxAttempts < NoLimit:
+		return fmt.Errorf("%w: MaxAttempts must be at least 1, 0 for the default or NoLimit, got %d", ErrConfig, c.MaxAttempts)
+	case c.HandlerTimeout != 0 && c.HandlerTimeout < 100*time.Millisecond:
+		return fmt.Errorf("%w: HandlerTimeout must be at least 100ms, got %s", ErrConfig, c.HandlerTimeout)
+	case c.Retention != 0 && c.Retention < time.Minute:
+		return fmt.Errorf("%w: Retention must be at least 1m, got %s", ErrConfig, c.Retention)
+	}
+	if c.Schema != "" {
+		if err := sqlfile.CheckSchema(c.Schema); err != nil {
+			return fmt.Errorf("%w: Schema: %w", ErrConfig, err)
+		}
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.Schema == "" {
+		c.Schema = DefaultSchema
+	}
+	if c.BackoffBase == 0 {
+		c.BackoffBase = time.Second
+	}
+	if c.BackoffFactor == 0 {
+		c.BackoffFactor = 2
+	}
+	if c.BackoffMax == 0 {
+		c.BackoffMax = 5 * time.Minute
+	}
+	if c.Jitter == "" {
+		c.Jitter = JitterEqual
+	}
+	if c.MaxAttempts == 0 {
+		c.MaxAttempts = 8
+	}
+	if c.HandlerTimeout == 0 {
+		c.HandlerTimeout = 30 * time.Second
+	}
+	if c.Retention == 0 {
+		c.Retention = 7 * 24 * time.Hour
+	}
+	if c.Seed == 0 {
+		c.Seed = rand.Uint64()
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}

@@ -1,0 +1,95 @@
+package inbox
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Errors to branch on.
+var (
+	// ErrConfig: a Config breaks a rule; the text names the field.
+	ErrConfig = errors.New("inbox config")
+	// ErrMalformed: a message lacks a header or one cannot be read; the text names it. Coming again does not mend it.
+	ErrMalformed = errors.New("malformed message")
+	// ErrFenced: the reader's lane belongs to another reader now. Nothing was done.
+	ErrFenced = errors.New("the lane has another reader")
+	// ErrNotMigrated: the schema holds no inbox tables, or older ones than this program needs.
+	ErrNotMigrated = errors.New("inbox tables are missing or too old")
+	// ErrNewer: a newer program migrated the schema.
+	ErrNewer = errors.New("inbox tables are newer than this program")
+	// ErrStream: the JetStream stream is missing or unfit; the text says why.
+	ErrStream = errors.New("stream is unfit for an inbox")
+	// ErrNotFound: no parked message has that id.
+	ErrNotFound = errors.New("no such parked message")
+)
+
+// Final marks a handler's error as final: no retry can help. The message is dead at once. Final(nil) is nil.
+func Final(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &finalError{err}
+}
+
+// IsFinal tells whether an error was marked by Final.
+func IsFinal(err error) bool {
+	var f *finalError
+	return errors.As(err, &f)
+}
+
+type finalError struct{ cause error }
+
+// Error implements error.
+func (e *finalError) Error() string { return e.cause.Error() }
+
+// Unwrap gives the marked error.
+func (e *finalError) Unwrap() error { return e.cause }
+
+// MalformedError names what is wrong with a message. It is an ErrMalformed.
+type MalformedError struct {
+	// Subject and Sequence say which message of the stream it is; empty and 0 where unknown.
+	Subject  string
+	Sequence uint64
+	// Header is the header's name.
+	Header string
+	// Reason says what the rule is.
+	Reason string
+}
+
+// Error implements error.
+func (e *MalformedError) Error() string {
+	return fmt.Sprintf("%s: header %s %s (subject %q, stream sequence %d)", ErrMalformed, e.Header, e.Reason, e.Subject, e.Sequence)
+}
+
+// Unwrap makes errors.Is(err, ErrMalformed) true.
+func (e *MalformedError) Unwrap() error { return ErrMalformed }
+
+// errConflict is why a message whose place another event has is dead.
+var errConflict = errors.New("another event has this stream and version: the producer's database forgot published events")
+
+// maxReason bounds what is stored of an error, in bytes.
+const maxReason = 4096
+
+// reason is an error's text as PostgreSQL stores it: valid, without NUL, and not endless.
+func reason(err error) *string {
+	if err == nil {
+		return nil
+	}
+	text := strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\x00", ""), "\uFFFD")
+	if len(text) > maxReason {
+		text = strings.ToValidUTF8(text[:maxReason], "") + " …"
+	}
+	return &text
+}
+
+// missingTables says what to do when the tables are not there.
+func missingTables(err error) error {
+	var answer *pgconn.PgError
+	if errors.As(err, &answer) && (answer.Code == "42P01" || answer.Code == "3F000") {
+		return fmt.Errorf("%w: call inbox.Migrate or run `postrider inbox migrate`: %w", ErrNotMigrated, err)
+	}
+	return err
+}

@@ -1,0 +1,104 @@
+package inbox
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/postrider/postrider/internal/sqlfile"
+)
+
+//go:embed sql/*.sql
+var statements embed.FS
+
+// DB is what an inbox needs of a pgx pool.
+type DB interface {
+	Begin(ctx context.Context) (pgx.Tx, error)
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// Handler applies a message inside the inbox's transaction and returns what a repeat of it is answered with; nil is
+// fine. It must make every effect through tx, and neither commit nor roll back. An error undoes all it did. It may run
+// more than once before its transaction is committed, so that effects outside of tx can happen more than once.
+type Handler func(ctx context.Context, tx pgx.Tx, m Message) (result []byte, err error)
+
+// Inbox processes the messages of one consumer. It may be used from several goroutines and processes.
+type Inbox struct {
+	db      DB
+	cfg     Config
+	sql     sqlfile.Set
+	metrics *metrics
+
+	mu     sync.Mutex
+	random *rand.Rand
+}
+
+// New checks the configuration; it does not connect.
+func New(db DB, cfg Config) (*Inbox, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	set, err := sqlfile.Load(statements, "sql", cfg.Schema)
+	if err != nil {
+		return nil, fmt.Errorf("inbox: %w", err)
+	}
+	return &Inbox{
+		db: db, cfg: cfg, sql: set, metrics: newMetrics(cfg.Registerer, cfg.Name),
+		random: rand.New(rand.NewPCG(cfg.Seed, cfg.Seed)),
+	}, nil
+}
+
+// Name is the consumer's name.
+func (i *Inbox) Name() string { return i.cfg.Name }
+
+// delay is the wait after so many failures.
+func (i *Inbox) delay(attempts int) time.Duration {
+	d := float64(i.cfg.BackoffBase) * math.Pow(i.cfg.BackoffFactor, float64(max(attempts, 1)-1))
+	d = min(d, float64(i.cfg.BackoffMax))
+	if i.cfg.Jitter == JitterEqual {
+		i.mu.Lock()
+		d = d/2 + i.random.Float64()*d/2
+		i.mu.Unlock()
+	}
+	return time.Duration(d)
+}
+
+// fate is what becomes of a message after this failure: Failed with the time until the next try, or Dead.
+func (i *Inbox) fate(attempts int, cause error) (Status, time.Duration) {
+	if IsFinal(cause) || i.cfg.MaxAttempts != NoLimit && attempts >= i.cfg.MaxAttempts {
+		return Dead, 0
+	}
+	return Failed, i.delay(attempts)
+}
+
+// begin opens a transaction; the function that ends it, unless it is committed, is safe to call twice.
+func (i *Inbox) begin(ctx context.Context) (pgx.Tx, func(), error) {
+	tx, err := i.db.Begin(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("inbox: begin: %w", err)
+	}
+	return tx, func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+		defer cancel()
+		_ = tx.Rollback(ctx) // after a commit there is nothing to roll back; a broken session is rolled back by the server
+	}, nil
+}
+
+const rollbackTimeout = 5 * time.Second
+
+// idleLimit is how long a session of the inbox may be idle in a transaction, in the form that PostgreSQL reads.
+func (i *Inbox) idleLimit() string {
+	return fmt.Sprintf("%dms", (i.cfg.HandlerTimeout + idleMargin).Milliseconds())
+}
+
+const idleMargin = time.Second

@@ -1,0 +1,152 @@
+package inbox
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// The headers that a message of Postrider carries.
+const (
+	HeaderEventID       = "Outbox-Event-Id"
+	HeaderSequence      = "Outbox-Sequence"
+	HeaderPartition     = "Outbox-Partition"
+	HeaderStream        = "Outbox-Stream"
+	HeaderStreamVersion = "Outbox-Stream-Version"
+	HeaderType          = "Outbox-Type"
+	HeaderGeneration    = "Outbox-Generation"
+	HeaderEpoch         = "Outbox-Epoch"
+	HeaderRecordedAt    = "Outbox-Recorded-At"
+	HeaderTraceParent   = "traceparent"
+	HeaderTraceState    = "tracestate"
+)
+
+// Message is an event as it came out of the stream.
+type Message struct {
+	// EventID is the event's identity.
+	EventID uuid.UUID
+	// Stream is the key within which order holds, Version the event's place in it, 1 or more.
+	Stream  string
+	Version int64
+	Type    string
+	// Sequence is the event's sequence in the producer's database, Partition its partition there.
+	Sequence  int64
+	Partition int
+	// Generation is above 0 for what was requeued or replayed, and for everything after a resize.
+	Generation int
+	// Epoch is that of the lease under which the message was published; 0 where the message has none.
+	Epoch int64
+	// RecordedAt is when the event was recorded; zero unless the workers run with --headers full.
+	RecordedAt time.Time
+	// TraceParent and TraceState are the W3C trace context; empty where the producer stored none.
+	TraceParent string
+	TraceState  string
+	// Subject and StreamSequence say where the message lies in JetStream; empty and 0 for one that was built by hand.
+	Subject        string
+	StreamSequence uint64
+	// Header holds all headers; Payload is the body, byte for byte.
+	Header  nats.Header
+	Payload []byte
+}
+
+// ParseMessage reads a message of JetStream. It returns a *MalformedError, and never panics, for one that Postrider
+// cannot have published.
+func ParseMessage(msg jetstream.Msg) (Message, error) {
+	var sequence uint64
+	if meta, err := msg.Metadata(); err == nil {
+		sequence = meta.Sequence.Stream
+	}
+	return Parse(msg.Subject(), sequence, msg.Headers(), msg.Data())
+}
+
+// Parse reads headers and body. sequence is the message's place in the JetStream stream, 0 where unknown.
+func Parse(subject string, sequence uint64, header nats.Header, payload []byte) (Message, error) {
+	p := parser{header: header}
+	m := Message{
+		Subject: subject, StreamSequence: sequence, Header: header, Payload: payload,
+		Stream:      p.text(HeaderStream),
+		Type:        p.text(HeaderType),
+		Version:     p.number(HeaderStreamVersion, 1, 64, true),
+		Sequence:    p.number(HeaderSequence, 1, 64, true),
+		Partition:   int(p.number(HeaderPartition, 0, 16, true)),
+		Generation:  int(p.number(HeaderGeneration, 0, 32, false)),
+		Epoch:       p.number(HeaderEpoch, 0, 64, false),
+		TraceParent: header.Get(HeaderTraceParent),
+		TraceState:  header.Get(HeaderTraceState),
+	}
+	var err error
+	if m.EventID, err = uuid.Parse(header.Get(HeaderEventID)); err != nil {
+		p.refuse(HeaderEventID, "must be a UUID")
+	}
+	if at := header.Get(HeaderRecordedAt); at != "" {
+		if m.RecordedAt, err = time.Parse(time.RFC3339Nano, at); err != nil {
+			p.refuse(HeaderRecordedAt, "must be a time as in RFC 3339")
+		}
+	}
+	if p.first != nil {
+		p.first.Subject, p.first.Sequence = subject, sequence
+		return Message{}, p.first
+	}
+	return m, nil
+}
+
+// parser keeps the first thing that is wrong.
+type parser struct {
+	header nats.Header
+	first  *MalformedError
+}
+
+func (p *parser) refuse(name, reason string) {
+	if p.first == nil {
+		p.first = &MalformedError{Header: name, Reason: reason}
+	}
+}
+
+func (p *parser) text(name string) string {
+	values := p.header.Values(name)
+	if len(values) != 1 || values[0] == "" {
+		p.refuse(name, "must be there once and not be empty")
+		return ""
+	}
+	return values[0]
+}
+
+func (p *parser) number(name string, least int64, bits int, needed bool) int64 {
+	text := p.header.Get(name)
+	if text == "" && !needed {
+		return 0
+	}
+	n, err := strconv.ParseInt(text, 10, bits)
+	if err != nil || n < least {
+		p.refuse(name, fmt.Sprintf("must be a whole number of at least %d in %d bits", least, bits))
+		return 0
+	}
+	return n
+}
+
+// check refuses a message that was built by hand and lacks what identifies it.
+func (m Message) check() error {
+	refuse := func(name, reason string) error {
+		return &MalformedError{Subject: m.Subject, Sequence: m.StreamSequence, Header: name, Reason: reason}
+	}
+	switch {
+	case m.EventID == uuid.Nil:
+		return refuse(HeaderEventID, "must not be zero")
+	case m.Stream == "" || len(m.Stream) > maxKey:
+		return refuse(HeaderStream, fmt.Sprintf("must have 1 to %d bytes", maxKey))
+	case strings.ContainsRune(m.Stream, 0) || !utf8.ValidString(m.Stream):
+		return refuse(HeaderStream, "must be text without NUL bytes")
+	case m.Version < 1:
+		return refuse(HeaderStreamVersion, "must be at least 1")
+	}
+	return nil
+}
+
+// maxKey is the longest name of a stream or sender, in bytes; PostgreSQL's indexes bear little more.
+const maxKey = 2000
