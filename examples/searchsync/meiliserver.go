@@ -65,7 +65,9 @@ var refusing = []string{
 }
 
 // Is makes such an error an errRefused.
-func (e *meiliError) Is(target error) bool { return target == errRefused && slices.Contains(refusing, e.Code) }
+func (e *meiliError) Is(target error) bool {
+	return target == errRefused && slices.Contains(refusing, e.Code)
+}
 
 // task is what the server works on. Requests that change something are answered with one before anything has happened.
 type task struct {
