@@ -2,6 +2,8 @@ package inbox
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -9,32 +11,180 @@ import (
 
 // ConsumerConfig says how a Consumer reads.
 type ConsumerConfig struct {
-	// Stream is the JetStream stream. Defaults to "EVENTS".
+	// Stream is the JetStream stream, with retention by limits. Defaults to "EVENTS".
 	Stream string
 	// Filter is the subject filter. Defaults to "events.>".
 	Filter string
-	// Lanes is into how many lanes the streams are spread, 1 to 1024; fixed by the consumer's first start. 0 means 16
-	// then, and what is stored later.
+	// Lanes is into how many lanes the messages are spread, 1 to 1024, and so the most readers that share the work; fixed
+	// by the consumer's first start. 0 means 16 then, and what is stored later.
 	Lanes int
-	// LaneKey names the lane's key of a message. What has one key stays in order. Defaults to the stream.
+	// LaneKey names what stays together: messages of one key are dealt with in the stream's order, one after the other, by
+	// one reader. The same in all processes, and for one event always the same. Defaults to the event's stream.
 	LaneKey func(Message) string
+	// FromNew lets a consumer that is new begin at the stream's end. Defaults to its beginning.
+	FromNew bool
 	// BatchSize is the most messages in one transaction, 1 to 10,000. Defaults to 100.
 	BatchSize int
+	// Workers is how many lanes have a transaction at once in this process, 1 to 1024, each with a connection of the pool.
+	// Retries have one more. Defaults to 4.
+	Workers int
 	// LeaseTTL is how long a lane stays with a reader that gives no sign of life, 1 s to 10 min. Defaults to 10 s.
 	LeaseTTL time.Duration
+	// Interval is how often a reader gives signs of life, looks for others and for due retries, 10 ms to a third of
+	// LeaseTTL. Defaults to a tenth of LeaseTTL, at most 1 s.
+	Interval time.Duration
+	// QuietTime is how long nothing may come before JetStream is asked whether it holds more, 100 ms to 10 min.
+	// Defaults to 5 s.
+	QuietTime time.Duration
+	// DrainTimeout bounds the transactions in flight when Run is asked to end, 0 to 10 min. Defaults to 10 s.
+	DrainTimeout time.Duration
+}
+
+const (
+	defaultLanes = 16
+	maxLanes     = 1024
+)
+
+// Validate refuses a wrong value with ErrConfig and names its field.
+func (c ConsumerConfig) Validate() error {
+	c = c.withDefaults()
+	between := func(name string, d, low, high time.Duration) error {
+		if d < low || d > high {
+			return fmt.Errorf("%w: %s must be %s to %s, got %s", ErrConfig, name, low, high, d)
+		}
+		return nil
+	}
+	count := func(name string, n, low, high int) error {
+		if n < low || n > high {
+			return fmt.Errorf("%w: %s must be %d to %d, got %d", ErrConfig, name, low, high, n)
+		}
+		return nil
+	}
+	return errors.Join(
+		count("Lanes", c.Lanes, 0, maxLanes),
+		count("BatchSize", c.BatchSize, 1, 10_000),
+		count("Workers", c.Workers, 1, maxLanes),
+		between("LeaseTTL", c.LeaseTTL, time.Second, 10*time.Minute),
+		between("Interval", c.Interval, 10*time.Millisecond, c.LeaseTTL/3),
+		between("QuietTime", c.QuietTime, 100*time.Millisecond, 10*time.Minute),
+		between("DrainTimeout", c.DrainTimeout, 0, 10*time.Minute),
+	)
+}
+
+func (c ConsumerConfig) withDefaults() ConsumerConfig {
+	if c.Stream == "" {
+		c.Stream = "EVENTS"
+	}
+	if c.Filter == "" {
+		c.Filter = "events.>"
+	}
+	if c.LaneKey == nil {
+		c.LaneKey = func(m Message) string { return m.Stream }
+	}
+	if c.BatchSize == 0 {
+		c.BatchSize = 100
+	}
+	if c.Workers == 0 {
+		c.Workers = 4
+	}
+	if c.LeaseTTL == 0 {
+		c.LeaseTTL = 10 * time.Second
+	}
+	if c.Interval == 0 {
+		c.Interval = min(c.LeaseTTL/10, time.Second)
+	}
+	if c.QuietTime == 0 {
+		c.QuietTime = 5 * time.Second
+	}
+	if c.DrainTimeout == 0 {
+		c.DrainTimeout = 10 * time.Second
+	}
+	return c
 }
 
 // Consumer reads a JetStream stream into an inbox, together with the other processes that run one under its name.
-type Consumer struct{ cfg ConsumerConfig }
+type Consumer struct {
+	box    *Inbox
+	js     jetstream.JetStream
+	handle Handler
+	cfg    ConsumerConfig
+}
 
 // NewConsumer checks the configuration; it does not connect.
 func NewConsumer(box *Inbox, js jetstream.JetStream, handle Handler, cfg ConsumerConfig) (*Consumer, error) {
-	_, _, _ = box, js, handle
-	return &Consumer{cfg: cfg}, nil
+	if box == nil || js == nil || handle == nil {
+		return nil, fmt.Errorf("%w: inbox, JetStream and handler are needed", ErrConfig)
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return &Consumer{box: box, js: js, handle: handle, cfg: cfg.withDefaults()}, nil
 }
 
-// Run reads until the context ends, finishes what is in flight, gives its lanes back and returns nil.
+// Run reads until the context ends, lets the transactions in flight end, gives its lanes to the other readers and
+// returns nil. It returns an error only at the start: ErrStream for a stream that is missing or unfit, ErrConfig for
+// lanes other than those stored, ErrNotMigrated, and what the database answers. Later it waits for whatever is away.
 func (c *Consumer) Run(ctx context.Context) error {
-	<-ctx.Done()
-	return nil
+	r, err := newReader(ctx, c)
+	if err != nil {
+		return err
+	}
+	return r.run(ctx)
+}
+
+// prepare looks at the stream and makes the consumer's rows complete. It returns the number of lanes.
+func (c *Consumer) prepare(ctx context.Context) (lanes int, err error) {
+	stream, err := c.js.Stream(ctx, c.cfg.Stream)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %s: %w", ErrStream, c.cfg.Stream, err)
+	}
+	info := stream.CachedInfo()
+	if info.Config.Retention != jetstream.LimitsPolicy {
+		return 0, fmt.Errorf("%w: %s has retention %s: other readers' messages would be deleted; it must be limits",
+			ErrStream, c.cfg.Stream, info.Config.Retention)
+	}
+	tx, end, err := c.box.begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer end()
+	lanes = c.cfg.Lanes
+	if lanes == 0 {
+		lanes = defaultLanes
+	}
+	name, created := c.box.cfg.Name, info.Created.UTC().Truncate(time.Microsecond)
+	if _, err := tx.Exec(ctx, c.box.sql["consumer_add"], name, lanes, c.cfg.Stream, created); err != nil {
+		return 0, fmt.Errorf("inbox: prepare consumer %s: %w", name, missingTables(err))
+	}
+	var stored int
+	var from string
+	var since time.Time
+	if err := tx.QueryRow(ctx, c.box.sql["consumer_get"], name).Scan(&stored, &from, &since); err != nil {
+		return 0, fmt.Errorf("inbox: prepare consumer %s: %w", name, err)
+	}
+	switch {
+	case c.cfg.Lanes != 0 && stored != c.cfg.Lanes:
+		return 0, fmt.Errorf("%w: Lanes is %d, but consumer %s began with %d", ErrConfig, c.cfg.Lanes, name, stored)
+	case from != c.cfg.Stream:
+		return 0, fmt.Errorf("%w: Stream is %s, but consumer %s reads %s", ErrConfig, c.cfg.Stream, name, from)
+	case !since.Equal(created):
+		c.box.cfg.Logger.WarnContext(ctx, "the stream was made anew: reading it from its beginning", "consumer", name, "stream", from)
+		if _, err := tx.Exec(ctx, c.box.sql["consumer_restart"], name, created); err != nil {
+			return 0, fmt.Errorf("inbox: restart consumer %s: %w", name, err)
+		}
+		if _, err := tx.Exec(ctx, c.box.sql["lane_restart"], name); err != nil {
+			return 0, fmt.Errorf("inbox: restart consumer %s: %w", name, err)
+		}
+	}
+	var position int64
+	if c.cfg.FromNew {
+		position = int64(info.State.LastSeq)
+	}
+	if _, err := tx.Exec(ctx, c.box.sql["lane_add"], name, stored, position); err != nil {
+		return 0, fmt.Errorf("inbox: prepare consumer %s: %w", name, err)
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return 0, fmt.Errorf("inbox: commit: %w", err)
+	}
+	return stored, nil
 }

@@ -3,6 +3,9 @@ package inbox
 import (
 	"errors"
 	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Errors to branch on.
@@ -63,3 +66,30 @@ func (e *MalformedError) Error() string {
 
 // Unwrap makes errors.Is(err, ErrMalformed) true.
 func (e *MalformedError) Unwrap() error { return ErrMalformed }
+
+// errConflict is why a message whose place another event has is dead.
+var errConflict = errors.New("another event has this stream and version: the producer's database forgot published events")
+
+// maxReason bounds what is stored of an error, in bytes.
+const maxReason = 4096
+
+// reason is an error's text as PostgreSQL stores it: valid, without NUL, and not endless.
+func reason(err error) *string {
+	if err == nil {
+		return nil
+	}
+	text := strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\x00", ""), "\uFFFD")
+	if len(text) > maxReason {
+		text = strings.ToValidUTF8(text[:maxReason], "") + " …"
+	}
+	return &text
+}
+
+// missingTables says what to do when the tables are not there.
+func missingTables(err error) error {
+	var answer *pgconn.PgError
+	if errors.As(err, &answer) && (answer.Code == "42P01" || answer.Code == "3F000") {
+		return fmt.Errorf("%w: call inbox.Migrate or run `postrider inbox migrate`: %w", ErrNotMigrated, err)
+	}
+	return err
+}

@@ -2,11 +2,21 @@ package inbox
 
 import (
 	"context"
+	"embed"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/postrider/postrider/internal/sqlfile"
 )
+
+//go:embed sql/*.sql
+var statements embed.FS
 
 // DB is what an inbox needs of a pgx pool.
 type DB interface {
@@ -22,105 +32,73 @@ type DB interface {
 type Handler func(ctx context.Context, tx pgx.Tx, m Message) (result []byte, err error)
 
 // Inbox processes the messages of one consumer. It may be used from several goroutines and processes.
-type Inbox struct{ cfg Config }
+type Inbox struct {
+	db      DB
+	cfg     Config
+	sql     sqlfile.Set
+	metrics *metrics
+
+	mu     sync.Mutex
+	random *rand.Rand
+}
 
 // New checks the configuration; it does not connect.
 func New(db DB, cfg Config) (*Inbox, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	_ = db
-	return &Inbox{cfg: cfg.withDefaults()}, nil
+	cfg = cfg.withDefaults()
+	set, err := sqlfile.Load(statements, "sql", cfg.Schema)
+	if err != nil {
+		return nil, fmt.Errorf("inbox: %w", err)
+	}
+	return &Inbox{
+		db: db, cfg: cfg, sql: set, metrics: newMetrics(cfg.Registerer, cfg.Name),
+		random: rand.New(rand.NewPCG(cfg.Seed, cfg.Seed)),
+	}, nil
 }
 
-// Process deals with one message in one transaction.
-func (i *Inbox) Process(ctx context.Context, m Message, handle Handler) (Outcome, error) {
-	_, _, _ = ctx, m, handle
-	return Outcome{}, nil
+// Name is the consumer's name.
+func (i *Inbox) Name() string { return i.cfg.Name }
+
+// delay is the wait after so many failures.
+func (i *Inbox) delay(attempts int) time.Duration {
+	d := float64(i.cfg.BackoffBase) * math.Pow(i.cfg.BackoffFactor, float64(max(attempts, 1)-1))
+	d = min(d, float64(i.cfg.BackoffMax))
+	if i.cfg.Jitter == JitterEqual {
+		i.mu.Lock()
+		d = d/2 + i.random.Float64()*d/2
+		i.mu.Unlock()
+	}
+	return time.Duration(d)
 }
 
-// ProcessBatch deals with many messages in as few transactions as possible.
-func (i *Inbox) ProcessBatch(ctx context.Context, messages []Message, handle Handler) ([]Outcome, error) {
-	_, _, _ = ctx, messages, handle
-	return nil, nil
+// fate is what becomes of a message after this failure: Failed with the time until the next try, or Dead.
+func (i *Inbox) fate(attempts int, cause error) (Status, time.Duration) {
+	if IsFinal(cause) || i.cfg.MaxAttempts != NoLimit && attempts >= i.cfg.MaxAttempts {
+		return Dead, 0
+	}
+	return Failed, i.delay(attempts)
 }
 
-// RetryDue runs the handler for parked messages whose time has come and for those that waited behind them, up to limit
-// messages, and returns how many are dealt with.
-func (i *Inbox) RetryDue(ctx context.Context, limit int, handle Handler) (int, error) {
-	_, _, _ = ctx, limit, handle
-	return 0, nil
+// begin opens a transaction; the function that ends it, unless it is committed, is safe to call twice.
+func (i *Inbox) begin(ctx context.Context) (pgx.Tx, func(), error) {
+	tx, err := i.db.Begin(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("inbox: begin: %w", err)
+	}
+	return tx, func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+		defer cancel()
+		_ = tx.Rollback(ctx) // after a commit there is nothing to roll back; a broken session is rolled back by the server
+	}, nil
 }
 
-// Call names a request of a sender, whose ids ascend strictly.
-type Call struct {
-	// Sender is who sent it, 1 to 1024 bytes.
-	Sender string
-	// Generation rises when a sender begins its ids anew; 0 otherwise.
-	Generation int
-	// ID is above that of the sender's last call, 1 or more.
-	ID int64
+const rollbackTimeout = 5 * time.Second
+
+// idleLimit is how long a session of the inbox may be idle in a transaction, in the form that PostgreSQL reads.
+func (i *Inbox) idleLimit() string {
+	return fmt.Sprintf("%dms", (i.cfg.HandlerTimeout + idleMargin).Milliseconds())
 }
 
-// CallHandler carries out a call inside the inbox's transaction, as a Handler does.
-type CallHandler func(ctx context.Context, tx pgx.Tx) (result []byte, err error)
-
-// Call carries out a call once: the id above the sender's last runs, the last one's repeat returns the stored result,
-// an older one is refused (Outdated). A Final error is stored like a result (Dead, Err) and returned to repeats; any
-// other is returned as the error and leaves everything as it was.
-func (i *Inbox) Call(ctx context.Context, call Call, handle CallHandler) (Outcome, error) {
-	_, _, _ = ctx, call, handle
-	return Outcome{}, nil
-}
-
-// Parked is a message that waits in the inbox's table.
-type Parked struct {
-	Message
-
-	// ID is the place in the order of arrival.
-	ID int64
-	// State is Failed, Waiting or Dead.
-	State    Status
-	Attempts int
-	Reason   string
-}
-
-// ParkedQuery selects parked messages; an empty one selects all dead ones.
-type ParkedQuery struct {
-	// State is Failed, Waiting or Dead; 0 means Dead.
-	State Status
-	// Stream restricts to one stream; "" to none.
-	Stream string
-	// After is the ID behind which to begin; Limit is 1 to 10,000, 0 means 100.
-	After int64
-	Limit int
-}
-
-// Parked lists parked messages in the order of their arrival.
-func (i *Inbox) Parked(ctx context.Context, q ParkedQuery) ([]Parked, error) {
-	_, _ = ctx, q
-	return nil, nil
-}
-
-// Dead lists all dead messages up to limit.
-func (i *Inbox) Dead(ctx context.Context, limit int) ([]Parked, error) {
-	return i.Parked(ctx, ParkedQuery{State: Dead, Limit: limit})
-}
-
-// Requeue makes dead messages due again with no attempts counted; without ids all of them. It returns how many.
-func (i *Inbox) Requeue(ctx context.Context, events ...uuid.UUID) (int, error) {
-	_, _ = ctx, events
-	return 0, nil
-}
-
-// Skip gives a dead message up: it counts as seen, with the note for its reason, and its stream goes on.
-func (i *Inbox) Skip(ctx context.Context, event uuid.UUID, note string) error {
-	_, _, _ = ctx, event, note
-	return nil
-}
-
-// Purge deletes records past the retention in chunks and returns how many.
-func (i *Inbox) Purge(ctx context.Context) (int64, error) {
-	_ = ctx
-	return 0, nil
-}
+const idleMargin = time.Second

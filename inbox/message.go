@@ -3,7 +3,9 @@ package inbox
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
@@ -127,3 +129,24 @@ func (p *parser) number(name string, least int64, bits int, needed bool) int64 {
 	}
 	return n
 }
+
+// check refuses a message that was built by hand and lacks what identifies it.
+func (m Message) check() error {
+	refuse := func(name, reason string) error {
+		return &MalformedError{Subject: m.Subject, Sequence: m.StreamSequence, Header: name, Reason: reason}
+	}
+	switch {
+	case m.EventID == uuid.Nil:
+		return refuse(HeaderEventID, "must not be zero")
+	case m.Stream == "" || len(m.Stream) > maxKey:
+		return refuse(HeaderStream, fmt.Sprintf("must have 1 to %d bytes", maxKey))
+	case strings.ContainsRune(m.Stream, 0) || !utf8.ValidString(m.Stream):
+		return refuse(HeaderStream, "must be text without NUL bytes")
+	case m.Version < 1:
+		return refuse(HeaderStreamVersion, "must be at least 1")
+	}
+	return nil
+}
+
+// maxKey is the longest name of a stream or sender, in bytes; PostgreSQL's indexes bear little more.
+const maxKey = 2000

@@ -1,13 +1,143 @@
 package inbox
 
-import "context"
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/postrider/postrider/internal/sqlfile"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
 
 // DefaultSchema is the schema of an empty Config.
 const DefaultSchema = "public"
 
-// Migrate creates the inbox tables in the schema, or brings them up to date. Any number of processes may call it at
-// once. The database may be another than the outbox's.
+// Migrate creates the inbox tables in the schema, or brings them up to date; it may be called at every start, and by any
+// number of processes at once. The database may be another than the outbox's. Everything happens in one transaction. It
+// returns ErrNewer when a newer program migrated the schema.
 func Migrate(ctx context.Context, db DB, schema string) error {
-	_, _, _ = ctx, db, schema
+	if schema == "" {
+		schema = DefaultSchema
+	}
+	if err := sqlfile.CheckSchema(schema); err != nil {
+		return fmt.Errorf("inbox: migrate: %w", err)
+	}
+	list, err := loadMigrations()
+	if err != nil {
+		return fmt.Errorf("inbox: migrate: %w", err)
+	}
+	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { return migrate(ctx, tx, schema, list) })
+	if err != nil {
+		return fmt.Errorf("inbox: migrate schema %s: %w", schema, err)
+	}
 	return nil
+}
+
+// Version returns the version of the inbox tables in the schema, and the one that this program needs. It returns
+// ErrNotMigrated where there are none.
+func Version(ctx context.Context, db DB, schema string) (stored, needed int, err error) {
+	if schema == "" {
+		schema = DefaultSchema
+	}
+	if err := sqlfile.CheckSchema(schema); err != nil {
+		return 0, 0, fmt.Errorf("inbox: %w", err)
+	}
+	list, err := loadMigrations()
+	if err != nil {
+		return 0, 0, err
+	}
+	quoted := pgx.Identifier{schema}.Sanitize()
+	err = db.QueryRow(ctx, `SELECT coalesce(max(version), 0) FROM `+quoted+`.inbox_schema_version`).Scan(&stored)
+	if err != nil {
+		return 0, len(list), fmt.Errorf("inbox: read the version of schema %s: %w", schema, missingTables(err))
+	}
+	return stored, len(list), nil
+}
+
+// loadMigrations returns the texts in order; the first is version 1.
+func loadMigrations() ([]string, error) {
+	names, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil {
+		return nil, err
+	}
+	texts := make([]string, len(names))
+	for n, name := range names {
+		number, _, _ := strings.Cut(path.Base(name), "_")
+		if version, err := strconv.Atoi(number); err != nil || version != n+1 {
+			return nil, fmt.Errorf("migration %s does not follow number %d", name, n)
+		}
+		text, err := migrations.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		texts[n] = string(text)
+	}
+	return texts, nil
+}
+
+func migrate(ctx context.Context, tx pgx.Tx, schema string, list []string) error {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte("postrider inbox migrate " + schema)) // a hash never fails
+	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(h.Sum64())); err != nil {
+		return fmt.Errorf("take the lock: %w", err)
+	}
+	quoted := pgx.Identifier{schema}.Sanitize()
+	var exists bool
+	if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)`, schema).Scan(&exists); err != nil {
+		return err
+	}
+	if !exists {
+		if _, err := tx.Exec(ctx, `CREATE SCHEMA `+quoted); err != nil {
+			return err
+		}
+	}
+	var missing bool
+	table := quoted + ".inbox_schema_version"
+	if err := tx.QueryRow(ctx, `SELECT to_regclass($1) IS NULL`, table).Scan(&missing); err != nil {
+		return err
+	}
+	if missing {
+		_, err := tx.Exec(ctx, `CREATE TABLE `+table+` (
+			version integer NOT NULL PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT clock_timestamp())`)
+		if err != nil {
+			return err
+		}
+	}
+	var stored int
+	if err := tx.QueryRow(ctx, `SELECT coalesce(max(version), 0) FROM `+quoted+`.inbox_schema_version`).Scan(&stored); err != nil {
+		return err
+	}
+	if stored > len(list) {
+		return fmt.Errorf("%w: version %d, this program knows %d", ErrNewer, stored, len(list))
+	}
+	for version := stored + 1; version <= len(list); version++ {
+		text := strings.ReplaceAll(list[version-1], "{schema}", quoted)
+		if _, err := tx.Exec(ctx, text, pgx.QueryExecModeSimpleProtocol); err != nil {
+			return fmt.Errorf("version %d: %w", version, shown(err))
+		}
+		if _, err := tx.Exec(ctx, `INSERT INTO `+quoted+`.inbox_schema_version (version) VALUES ($1)`, version); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shown adds what PostgreSQL says beside its message.
+func shown(err error) error {
+	var answer *pgconn.PgError
+	if errors.As(err, &answer) && answer.Detail != "" {
+		return fmt.Errorf("%w (%s)", err, answer.Detail)
+	}
+	return err
 }

@@ -1,0 +1,169 @@
+package inbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// item is a message on its way to a lane.
+type item struct {
+	m        Message
+	sequence uint64
+	// bad is why the message could not be read; raw is that message.
+	bad error
+	raw jetstream.Msg
+}
+
+// lane is a lane that this reader has, or had until a moment ago.
+type lane struct {
+	number int
+	epoch  int64
+	items  chan item
+	// stop asks the worker to end after its transaction; done is closed when it has.
+	stop, done chan struct{}
+
+	// Under the reader's mutex:
+
+	// ready: the pass that is under way began before what the lane needs.
+	ready bool
+	// leaving: nothing is handed to the lane any more.
+	leaving bool
+	// enqueued is the last sequence that was handed to the lane or that has nothing for it; settled the last one dealt with.
+	enqueued, settled uint64
+	// pending counts what was handed over and is not dealt with.
+	pending int
+}
+
+func newLane(number int, epoch int64, position uint64, room int) *lane {
+	return &lane{
+		number: number, epoch: epoch, enqueued: position, settled: position,
+		items: make(chan item, room), stop: make(chan struct{}), done: make(chan struct{}),
+	}
+}
+
+// work deals with a lane's messages until it is asked to stop or the lane has another reader.
+func (r *reader) work(ctx context.Context, l *lane) {
+	defer close(l.done)
+	for {
+		items := l.next(ctx, r.cfg.BatchSize)
+		if len(items) == 0 {
+			return
+		}
+		select {
+		case r.slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		err := r.deal(ctx, l, items)
+		<-r.slots
+		if err != nil {
+			if errors.Is(err, ErrFenced) {
+				r.box.metrics.fenced.Inc()
+				r.log.WarnContext(ctx, "lane has another reader", "lane", l.number, "epoch", l.epoch)
+			}
+			r.quit(l)
+			return
+		}
+		r.mu.Lock()
+		l.pending -= len(items)
+		l.settled = max(l.settled, items[len(items)-1].sequence)
+		r.mu.Unlock()
+	}
+}
+
+// next waits for a message and takes those that are there, up to limit; nil when the lane is to stop.
+func (l *lane) next(ctx context.Context, limit int) []item {
+	select {
+	case <-l.stop:
+		return nil
+	default:
+	}
+	var items []item
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-l.stop:
+		return nil
+	case first := <-l.items:
+		items = append(items, first)
+	}
+	for len(items) < limit {
+		select {
+		case more := <-l.items:
+			items = append(items, more)
+		default:
+			return items
+		}
+	}
+	return items
+}
+
+// deal brings items into the database, however long that is away. It returns ErrFenced, or the context's cause.
+func (r *reader) deal(ctx context.Context, l *lane, items []item) error {
+	var messages []Message
+	for _, it := range items {
+		if it.bad == nil {
+			messages = append(messages, it.m)
+			continue
+		}
+		keep := func() error { return r.keepMalformed(ctx, it) }
+		if err := r.insist(ctx, l, keep); err != nil {
+			return err
+		}
+	}
+	return r.insist(ctx, l, func() error {
+		b := batch{box: r.box, handle: r.handle, fence: &fence{lane: l.number, owner: r.id, epoch: l.epoch, ttl: r.cfg.LeaseTTL}}
+		began := time.Now()
+		err := b.run(ctx, messages)
+		r.box.metrics.transaction.Observe(time.Since(began).Seconds())
+		messages = messages[len(b.outcomes):]
+		return err
+	})
+}
+
+// The pauses between tries while the database is away.
+const (
+	firstPause = 50 * time.Millisecond
+	lastPause  = 2 * time.Second
+)
+
+// insist repeats do while the database is away. A lane that is to stop is not waited for.
+func (r *reader) insist(ctx context.Context, l *lane, do func() error) error {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := do()
+		if err == nil || errors.Is(err, ErrFenced) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		r.log.WarnContext(ctx, "messages are not dealt with; trying again", "lane", l.number, "error", err)
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-l.stop:
+			return err
+		case <-time.After(pause):
+		}
+	}
+}
+
+// keepMalformed stores a message that cannot be read.
+func (r *reader) keepMalformed(ctx context.Context, it item) error {
+	envelope, err := json.Marshal(it.raw.Headers())
+	if err != nil {
+		envelope = []byte("{}")
+	}
+	_, err = r.box.db.Exec(ctx, r.box.sql["malformed_add"], r.box.cfg.Name, int64(it.sequence), it.raw.Subject(), reason(it.bad), envelope, notNil(it.raw.Data()))
+	if err != nil {
+		return fmt.Errorf("inbox: keep a malformed message: %w", err)
+	}
+	r.box.metrics.malformed.Inc()
+	r.log.ErrorContext(ctx, "malformed message", "subject", it.raw.Subject(), "stream_sequence", it.sequence, "error", it.bad)
+	return nil
+}

@@ -1,0 +1,255 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// member gives signs of life and takes and gives lanes, until the context ends. Lanes work under the second context.
+func (r *reader) member(ctx, work context.Context) {
+	failed := false
+	r.every(ctx, r.cfg.Interval, func() {
+		limited, cancel := context.WithTimeout(ctx, r.cfg.LeaseTTL)
+		defer cancel()
+		err := r.reconcile(limited, work)
+		if err != nil && ctx.Err() == nil && !failed {
+			r.log.WarnContext(ctx, "no sign of life could be given; trying again", "error", err)
+		}
+		failed = err != nil
+	})
+}
+
+// reconcile is one sign of life. Every reader may have an equal share of the lanes; it gives back what is above its
+// share and takes what is free below it. The row of a lane alone grants it.
+func (r *reader) reconcile(ctx, work context.Context) error {
+	share, err := r.share(ctx)
+	if err != nil {
+		return err
+	}
+	name := r.box.cfg.Name
+	if _, err := r.box.db.Exec(ctx, r.box.sql["lane_renew"], name, r.id, r.cfg.LeaseTTL); err != nil {
+		return fmt.Errorf("renew lanes: %w", err)
+	}
+	if err := r.dropLost(ctx); err != nil {
+		return err
+	}
+	if err := r.advanceIdle(ctx); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	var held, all []int
+	for n, l := range r.lanes {
+		all = append(all, n)
+		if !l.leaving {
+			held = append(held, n)
+		}
+	}
+	slices.Sort(held)
+	for len(held) > share {
+		r.releaseLocked(work, r.lanes[held[len(held)-1]])
+		held = held[:len(held)-1]
+	}
+	r.mu.Unlock()
+	r.box.metrics.lanes.Set(float64(len(held)))
+	if len(held) >= share {
+		return nil
+	}
+	return r.acquire(ctx, work, share-len(held), all)
+}
+
+// share is how many lanes this reader may have now.
+func (r *reader) share(ctx context.Context) (int, error) {
+	name := r.box.cfg.Name
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	if _, err := r.box.db.Exec(ctx, r.box.sql["reader_beat"], name, r.id, host, os.Getpid(), r.cfg.LeaseTTL); err != nil {
+		return 0, fmt.Errorf("give a sign of life: %w", err)
+	}
+	rows, err := r.box.db.Query(ctx, r.box.sql["reader_list"], name)
+	if err != nil {
+		return 0, fmt.Errorf("list readers: %w", err)
+	}
+	readers, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return 0, fmt.Errorf("list readers: %w", err)
+	}
+	r.box.metrics.readers.Set(float64(len(readers)))
+	return share(r.count, len(readers), slices.Index(readers, r.id)), nil
+}
+
+// share deals lanes out equally: the first readers have one more when it does not come out even. A reader that is not
+// among them gets none.
+func share(lanes, readers, rank int) int {
+	if rank < 0 {
+		return 0
+	}
+	n := lanes / readers
+	if rank < lanes%readers {
+		n++
+	}
+	return n
+}
+
+// dropLost ends lanes whose rows name another owner or epoch.
+func (r *reader) dropLost(ctx context.Context) error {
+	r.mu.Lock()
+	var mine []*lane
+	for _, l := range r.lanes {
+		if !l.leaving {
+			mine = append(mine, l)
+		}
+	}
+	r.mu.Unlock()
+	rows, err := r.box.db.Query(ctx, r.box.sql["lane_mine"], r.box.cfg.Name, r.id)
+	if err != nil {
+		return fmt.Errorf("list lanes: %w", err)
+	}
+	epochs := map[int]int64{}
+	var number int
+	var epoch int64
+	if _, err := pgx.ForEachRow(rows, []any{&number, &epoch}, func() error { epochs[number] = epoch; return nil }); err != nil {
+		return fmt.Errorf("list lanes: %w", err)
+	}
+	for _, l := range mine {
+		if epochs[l.number] != l.epoch {
+			r.log.WarnContext(ctx, "lane lost", "lane", l.number, "epoch", l.epoch)
+			r.quit(l)
+		}
+	}
+	return nil
+}
+
+// acquire takes up to n free lanes and starts their workers.
+func (r *reader) acquire(ctx, work context.Context, n int, known []int) error {
+	if known == nil {
+		known = []int{}
+	}
+	rows, err := r.box.db.Query(ctx, r.box.sql["lane_acquire"], r.box.cfg.Name, r.id, r.cfg.LeaseTTL, n, known)
+	if err != nil {
+		return fmt.Errorf("take lanes: %w", err)
+	}
+	var taken []*lane
+	var number int
+	var epoch, position int64
+	_, err = pgx.ForEachRow(rows, []any{&number, &epoch, &position}, func() error {
+		taken = append(taken, newLane(number, epoch, uint64(position), 4*r.cfg.BatchSize))
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("take lanes: %w", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rewind := false
+	for _, l := range taken {
+		// A pass that has not come past the lane's position yet will bring everything behind it.
+		l.ready = r.endPass != nil && r.read <= l.settled
+		rewind = rewind || !l.ready
+		r.lanes[l.number] = l
+		r.background.Go(func() { r.work(work, l) })
+		r.log.InfoContext(ctx, "lane taken", "lane", l.number, "epoch", l.epoch, "position", l.settled)
+	}
+	if rewind {
+		r.passLocked()
+	}
+	return nil
+}
+
+// positionLocked is up to where a lane is dealt with, while the pass has come to read.
+func (l *lane) positionLocked(read uint64) uint64 {
+	if l.pending == 0 && l.ready && !l.leaving {
+		return max(l.settled, l.enqueued, read)
+	}
+	return l.settled
+}
+
+// advanceIdle stores how far lanes with nothing in hand are.
+func (r *reader) advanceIdle(ctx context.Context) error {
+	var numbers []int
+	var epochs, positions []int64
+	r.mu.Lock()
+	for _, l := range r.lanes {
+		if at := l.positionLocked(r.read); !l.leaving && at > l.settled {
+			numbers, epochs, positions = append(numbers, l.number), append(epochs, l.epoch), append(positions, int64(at))
+		}
+	}
+	r.mu.Unlock()
+	if len(numbers) == 0 {
+		return nil
+	}
+	_, err := r.box.db.Exec(ctx, r.box.sql["lane_idle"], r.box.cfg.Name, r.id, numbers, epochs, positions)
+	if err != nil {
+		return fmt.Errorf("store positions: %w", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for k, n := range numbers {
+		if l := r.lanes[n]; l != nil && l.epoch == epochs[k] {
+			l.settled = max(l.settled, uint64(positions[k]))
+		}
+	}
+	return nil
+}
+
+// releaseLocked lets a lane finish its transaction and gives it back. What it has not begun the next reader reads again.
+func (r *reader) releaseLocked(work context.Context, l *lane) {
+	if l.leaving {
+		return
+	}
+	position := l.positionLocked(r.read)
+	l.leaving = true
+	close(l.stop)
+	r.background.Go(func() {
+		<-l.done
+		r.mu.Lock()
+		position = max(position, l.settled)
+		r.mu.Unlock()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(work), releaseTimeout)
+		defer cancel()
+		_, err := r.box.db.Exec(ctx, r.box.sql["lane_release"], r.box.cfg.Name, l.number, r.id, l.epoch, int64(position))
+		if err != nil {
+			r.log.WarnContext(ctx, "lane could not be given back and runs out", "lane", l.number, "error", err)
+		} else {
+			r.log.InfoContext(ctx, "lane given back", "lane", l.number, "epoch", l.epoch, "position", position)
+		}
+		r.mu.Lock()
+		delete(r.lanes, l.number)
+		r.mu.Unlock()
+	})
+}
+
+const releaseTimeout = 5 * time.Second
+
+// quit ends a lane that is not this reader's any more.
+func (r *reader) quit(l *lane) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l.leaving {
+		return
+	}
+	l.leaving = true
+	close(l.stop)
+	r.background.Go(func() {
+		<-l.done
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.lanes, l.number)
+	})
+}
+
+// leave takes the reader's name off the list.
+func (r *reader) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	if _, err := r.box.db.Exec(ctx, r.box.sql["reader_leave"], r.box.cfg.Name, r.id); err != nil {
+		r.log.WarnContext(ctx, "reader could not sign off", "error", err)
+	}
+}

@@ -1,0 +1,202 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Parked is a message that waits in the inbox's table.
+type Parked struct {
+	Message
+
+	// ID is the place in the order of arrival.
+	ID int64
+	// State is Failed, Waiting or Dead.
+	State    Status
+	Attempts int
+	// DueAt is when it is tried again; zero for what is dead or waits behind another.
+	DueAt    time.Time
+	ParkedAt time.Time
+	Reason   string
+}
+
+// ParkedQuery selects parked messages; an empty one selects the first 100 dead ones.
+type ParkedQuery struct {
+	// State is Failed, Waiting or Dead; 0 means Dead.
+	State Status
+	// Stream restricts to one stream; "" to none.
+	Stream string
+	// After is the ID behind which to begin; Limit is 1 to 10,000, 0 means 100.
+	After int64
+	Limit int
+}
+
+const (
+	defaultList = 100
+	maxList     = 10_000
+)
+
+// ErrQuery: a ParkedQuery breaks a rule; the text names the field.
+var ErrQuery = errors.New("invalid query")
+
+// Parked lists parked messages in the order of their arrival.
+func (i *Inbox) Parked(ctx context.Context, q ParkedQuery) ([]Parked, error) {
+	if q.State == 0 {
+		q.State = Dead
+	}
+	if q.Limit == 0 {
+		q.Limit = defaultList
+	}
+	switch {
+	case q.State != Dead && q.State != Failed && q.State != Waiting:
+		return nil, fmt.Errorf("%w: State must be Failed, Waiting or Dead, got %s", ErrQuery, q.State)
+	case q.Limit < 1 || q.Limit > maxList:
+		return nil, fmt.Errorf("%w: Limit must be 1 to %d, got %d", ErrQuery, maxList, q.Limit)
+	}
+	rows, err := i.db.Query(ctx, i.sql["parked_list"], i.cfg.Name, q.State.String(), q.After, q.Stream, q.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("inbox: list parked messages: %w", missingTables(err))
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Parked, error) {
+		p := Parked{State: q.State}
+		var state, subject string
+		var sequence int64
+		var envelope, payload []byte
+		var due *time.Time
+		err := row.Scan(&p.ID, &state, &p.Attempts, &due, &p.ParkedAt, &p.Reason, &subject, &sequence, &envelope, &payload)
+		if err != nil {
+			return Parked{}, err
+		}
+		if due != nil {
+			p.DueAt = *due
+		}
+		p.Message, err = decodeEnvelope(envelope, subject, sequence, payload)
+		return p, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("inbox: list parked messages: %w", missingTables(err))
+	}
+	return list, nil
+}
+
+// Dead lists dead messages, at most limit.
+func (i *Inbox) Dead(ctx context.Context, limit int) ([]Parked, error) {
+	return i.Parked(ctx, ParkedQuery{State: Dead, Limit: limit})
+}
+
+// Requeue makes dead messages due again with no attempts counted; without ids all of them. It returns how many.
+func (i *Inbox) Requeue(ctx context.Context, events ...uuid.UUID) (int, error) {
+	tag, err := i.db.Exec(ctx, i.sql["requeue"], i.cfg.Name, events)
+	if err != nil {
+		return 0, fmt.Errorf("inbox: requeue: %w", missingTables(err))
+	}
+	i.cfg.Logger.InfoContext(ctx, "dead messages requeued", "consumer", i.cfg.Name, "count", tag.RowsAffected())
+	return int(tag.RowsAffected()), nil
+}
+
+// Skip gives a dead message up: it counts as dealt with, with the note for its reason, a repeat of it does not run, and
+// its stream goes on. It returns ErrNotFound when no dead message has that id.
+func (i *Inbox) Skip(ctx context.Context, event uuid.UUID, note string) error {
+	tx, end, err := i.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	var key int64
+	switch err := tx.QueryRow(ctx, i.sql["dead_stream"], i.cfg.Name, event).Scan(&key); {
+	case errors.Is(err, pgx.ErrNoRows):
+		return fmt.Errorf("inbox: skip %s: %w", event, ErrNotFound)
+	case err != nil:
+		return fmt.Errorf("inbox: skip %s: %w", event, missingTables(err))
+	}
+	t := newTransaction(i, tx)
+	name, err := t.lockStream(ctx, key)
+	if err != nil {
+		return err
+	}
+	var id, sequence int64
+	var subject string
+	var envelope, payload []byte
+	err = tx.QueryRow(ctx, i.sql["dead_take"], key, event).Scan(&id, &subject, &sequence, &envelope, &payload)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("inbox: skip %s: %w", event, ErrNotFound)
+	}
+	if err != nil {
+		return fmt.Errorf("inbox: skip %s: %w", event, err)
+	}
+	m, err := decodeEnvelope(envelope, subject, sequence, payload)
+	if err != nil {
+		return err
+	}
+	t.streams[name].move(m)
+	if err := t.settle(ctx); err != nil {
+		return err
+	}
+	b := &pgx.Batch{}
+	b.Queue(i.sql["record_skip"], key, m.Version, m.EventID, m.Generation, note)
+	b.Queue(i.sql["parked_promote"], key, id)
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("inbox: skip %s: %w", event, err)
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return fmt.Errorf("inbox: commit: %w", err)
+	}
+	i.cfg.Logger.InfoContext(ctx, "dead message skipped", "consumer", i.cfg.Name, "stream", m.Stream, "version", m.Version, "event_id", event, "note", note)
+	return nil
+}
+
+// Forget drops what is known of a stream, so that its events run when they come again: for a rebuild, and to accept the
+// events of a database that forgot published ones. Parked messages stay. It returns ErrNotFound for an unknown stream.
+func (i *Inbox) Forget(ctx context.Context, name string) error {
+	tx, end, err := i.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	t := newTransaction(i, tx)
+	rows, err := tx.Query(ctx, i.sql["stream_lock"], i.cfg.Name, []string{name})
+	if err == nil {
+		err = t.readStreams(rows)
+	}
+	if err != nil {
+		return fmt.Errorf("inbox: forget %q: %w", name, missingTables(err))
+	}
+	s, ok := t.streams[name]
+	if !ok {
+		return fmt.Errorf("inbox: forget %q: no such stream: %w", name, ErrNotFound)
+	}
+	b := &pgx.Batch{}
+	b.Queue(i.sql["forget_records"], s.key)
+	b.Queue(i.sql["forget_stream"], s.key)
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("inbox: forget %q: %w", name, err)
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return fmt.Errorf("inbox: commit: %w", err)
+	}
+	return nil
+}
+
+// purgeChunk is how many records one statement deletes.
+const purgeChunk = 5000
+
+// Purge deletes records past the retention in chunks, each its own transaction, and returns how many. What a stream's
+// last event was stays known for ever.
+func (i *Inbox) Purge(ctx context.Context) (total int64, err error) {
+	for {
+		tag, err := i.db.Exec(ctx, i.sql["purge"], i.cfg.Name, i.cfg.Retention, purgeChunk)
+		if err != nil {
+			return total, fmt.Errorf("inbox: purge: %w", missingTables(err))
+		}
+		total += tag.RowsAffected()
+		i.metrics.purged.Add(float64(tag.RowsAffected()))
+		if tag.RowsAffected() < purgeChunk {
+			return total, nil
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Process deals with one message in one transaction: see the table in the package's documentation. When the handler
+// fails, the message is parked and the Outcome says so: the error is then nil and the message may be acknowledged.
+// An error means that nothing is recorded and the message must come again: the database is away, the context has
+// ended, or the message is malformed (ErrMalformed).
+func (i *Inbox) Process(ctx context.Context, m Message, handle Handler) (Outcome, error) {
+	outcomes, err := i.ProcessBatch(ctx, []Message{m}, handle)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return outcomes[0], nil
+}
+
+// ProcessBatch deals with messages in their order, all in one transaction as long as no handler fails. When one does,
+// those before it are one transaction, it is parked in another, and those behind it go on in a third. The outcomes are
+// in the order of the messages. After an error those before the outcomes' end are dealt with, the others are not.
+func (i *Inbox) ProcessBatch(ctx context.Context, messages []Message, handle Handler) ([]Outcome, error) {
+	for _, m := range messages {
+		if err := m.check(); err != nil {
+			return nil, err
+		}
+	}
+	b := batch{box: i, handle: handle}
+	err := b.run(ctx, messages)
+	return b.outcomes, err
+}
+
+// fence is a reader's right to a lane, compared in each of its transactions.
+type fence struct {
+	lane  int
+	owner uuid.UUID
+	epoch int64
+	ttl   time.Duration
+}
+
+// batch is a run of messages on their way through one or more transactions.
+type batch struct {
+	box    *Inbox
+	handle Handler
+	// fence is nil outside of a Consumer.
+	fence    *fence
+	outcomes []Outcome
+}
+
+// handlerError says whose handler failed; index -1: it cannot be told.
+type handlerError struct {
+	index int
+	cause error
+}
+
+// Error implements error.
+func (e *handlerError) Error() string { return e.cause.Error() }
+
+// Unwrap gives the handler's error.
+func (e *handlerError) Unwrap() error { return e.cause }
+
+// run deals with the messages in as few transactions as possible.
+func (b *batch) run(ctx context.Context, messages []Message) error {
+	for len(messages) > 0 {
+		outcomes, err := b.attempt(ctx, messages)
+		if err == nil {
+			b.done(ctx, messages, outcomes)
+			return nil
+		}
+		var failed *handlerError
+		switch {
+		case !errors.As(err, &failed):
+			return err
+		case failed.index < 0 && len(messages) > 1: // find out which it was
+			for n := range messages {
+				if err := b.run(ctx, messages[n:n+1]); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		at := max(failed.index, 0)
+		if err := b.run(ctx, messages[:at]); err != nil {
+			return err
+		}
+		outcome, err := b.park(ctx, messages[at], failed.cause)
+		if err != nil {
+			return err
+		}
+		b.done(ctx, messages[at:at+1], []Outcome{outcome})
+		messages = messages[at+1:]
+	}
+	return nil
+}
+
+// attempt is one transaction for all of them. A *handlerError says that it was rolled back because a handler failed.
+func (b *batch) attempt(ctx context.Context, messages []Message) ([]Outcome, error) {
+	tx, end, err := b.box.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	t := newTransaction(b.box, tx)
+	if err := t.look(ctx, b.fence, messages); err != nil {
+		return nil, err
+	}
+	outcomes := make([]Outcome, len(messages))
+	for n, m := range messages {
+		d := decide(b.box.cfg.Order, t.known(m), m)
+		outcomes[n], err = t.carryOut(ctx, d, m, b.handle)
+		if err != nil {
+			var failed *handlerError
+			if errors.As(err, &failed) {
+				failed.index = n
+			}
+			return nil, err
+		}
+	}
+	if err := t.settle(ctx); err != nil {
+		return nil, b.box.blame(err)
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return nil, b.box.blame(fmt.Errorf("inbox: commit: %w", err))
+	}
+	return outcomes, nil
+}
+
+// park is the transaction that stores a message whose handler failed. Meanwhile somebody else may have dealt with it.
+func (b *batch) park(ctx context.Context, m Message, cause error) (Outcome, error) {
+	tx, end, err := b.box.begin(ctx)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer end()
+	t := newTransaction(b.box, tx)
+	if err := t.look(ctx, b.fence, []Message{m}); err != nil {
+		return Outcome{}, err
+	}
+	d := decide(b.box.cfg.Order, t.known(m), m)
+	var outcome Outcome
+	if d.verdict == runIt {
+		status, delay := b.box.fate(1, cause)
+		outcome = Outcome{
+			Status: status, Findings: d.findings, Missing: d.missing, Last: t.streams[m.Stream].version,
+			Err: cause, Attempts: 1, RetryAt: retryAt(status, delay),
+		}
+		err = t.park(ctx, m, outcome, delay)
+	} else {
+		outcome, err = t.carryOut(ctx, d, m, nil)
+	}
+	if err != nil {
+		return Outcome{}, err
+	}
+	if err := t.settle(ctx); err != nil {
+		return Outcome{}, err
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return Outcome{}, fmt.Errorf("inbox: commit: %w", err)
+	}
+	return outcome, nil
+}
+
+func retryAt(status Status, delay time.Duration) time.Time {
+	if status == Dead {
+		return time.Time{}
+	}
+	return time.Now().Add(delay)
+}
+
+// done keeps the outcomes and tells of them.
+func (b *batch) done(ctx context.Context, messages []Message, outcomes []Outcome) {
+	b.outcomes = append(b.outcomes, outcomes...)
+	for n, o := range outcomes {
+		b.box.report(ctx, messages[n], o)
+	}
+}

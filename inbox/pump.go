@@ -1,0 +1,222 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// errStandsStill: JetStream holds messages that it does not deliver.
+var errStandsStill = errors.New("the consumer stands still")
+
+// pump reads the stream once for all lanes of this reader, in passes: another one begins when a lane is taken that
+// needs what the pass has gone past, and after every failure.
+func (r *reader) pump(ctx context.Context) {
+	pause := firstPause
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.fresh:
+		}
+		began := time.Now()
+		err := r.pass(ctx)
+		if err == nil || ctx.Err() != nil {
+			continue // another pass was asked for, or there is nothing to read for
+		}
+		if errors.Is(err, errStandsStill) {
+			r.box.metrics.standing.Inc()
+		}
+		if time.Since(began) > r.cfg.QuietTime {
+			pause = firstPause
+		}
+		r.log.WarnContext(ctx, "reading is interrupted; beginning again", "error", err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, lastPause)
+		r.wantPass()
+	}
+}
+
+// passLocked ends the pass that is under way and has another begun.
+func (r *reader) passLocked() {
+	if r.endPass != nil {
+		r.endPass()
+	}
+	r.wantPass()
+}
+
+func (r *reader) wantPass() {
+	select {
+	case r.fresh <- struct{}{}:
+	default:
+	}
+}
+
+// pass reads from the least position that a lane needs until its context ends. It returns nil when nothing is wrong.
+func (r *reader) pass(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	from, some := r.beginPass(cancel)
+	defer r.closePass()
+	if !some {
+		return nil
+	}
+	consumer, err := r.subscribe(ctx, from)
+	if err != nil {
+		return err
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(max(500, 2*r.cfg.BatchSize)))
+	if err != nil {
+		return fmt.Errorf("read stream %s: %w", r.cfg.Stream, err)
+	}
+	stop := context.AfterFunc(ctx, messages.Stop)
+	defer stop()
+	defer messages.Stop()
+	for {
+		msg, err := messages.Next(jetstream.NextMaxWait(r.cfg.QuietTime))
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, nats.ErrTimeout):
+			if r.behind(ctx) {
+				return errStandsStill
+			}
+			continue
+		case errors.Is(err, jetstream.ErrNoHeartbeat):
+			continue // the broker is away; the iterator asks again
+		case err != nil:
+			return fmt.Errorf("read stream %s: %w", r.cfg.Stream, err)
+		}
+		if !r.hand(ctx, msg) {
+			return nil
+		}
+	}
+}
+
+// beginPass finds out where to begin; some is false when no lane needs anything.
+func (r *reader) beginPass(cancel context.CancelFunc) (from uint64, some bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, l := range r.lanes {
+		if l.leaving {
+			continue
+		}
+		if l.ready { // the last pass had nothing more for it
+			l.enqueued = max(l.enqueued, r.read)
+		}
+		if !some || l.enqueued < from {
+			from, some = l.enqueued, true
+		}
+	}
+	if !some {
+		return 0, false
+	}
+	for _, l := range r.lanes {
+		l.ready = true
+	}
+	if from < r.read {
+		r.box.metrics.rewinds.Inc()
+	}
+	r.read, r.endPass = from, cancel
+	return from, true
+}
+
+func (r *reader) closePass() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.endPass = nil
+}
+
+// subscribe makes an ordered consumer behind a position. A stream that was made anew begins anew.
+func (r *reader) subscribe(ctx context.Context, from uint64) (jetstream.Consumer, error) {
+	count, err := r.prepare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if count != r.count {
+		return nil, fmt.Errorf("%w: consumer %s has %d lanes now, not %d", ErrConfig, r.box.cfg.Name, count, r.count)
+	}
+	stream, err := r.js.Stream(ctx, r.cfg.Stream)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrStream, r.cfg.Stream, err)
+	}
+	r.mu.Lock()
+	r.created = stream.CachedInfo().Created
+	r.mu.Unlock()
+	if first := stream.CachedInfo().State.FirstSeq; from > 0 && first > from+1 {
+		r.log.ErrorContext(ctx, "the stream has removed what was not read", "from", from+1, "to", first-1)
+	}
+	config := jetstream.OrderedConsumerConfig{
+		FilterSubjects: []string{r.cfg.Filter}, DeliverPolicy: jetstream.DeliverAllPolicy, InactiveThreshold: time.Minute,
+	}
+	if from > 0 {
+		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, from+1
+	}
+	consumer, err := r.js.OrderedConsumer(ctx, r.cfg.Stream, config)
+	if err != nil {
+		return nil, fmt.Errorf("read stream %s: %w", r.cfg.Stream, err)
+	}
+	return consumer, nil
+}
+
+// behind tells whether the stream holds messages that were not read.
+func (r *reader) behind(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.QuietTime)
+	defer cancel()
+	stream, err := r.js.Stream(ctx, r.cfg.Stream)
+	if err != nil {
+		return false // it is away: the iterator asks again
+	}
+	end, err := stream.GetLastMsgForSubject(ctx, r.cfg.Filter)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return err == nil && end.Sequence > r.read || !r.created.Equal(stream.CachedInfo().Created)
+}
+
+// hand gives a message to its lane, and waits while that has no room. It returns false when the pass is to end.
+func (r *reader) hand(ctx context.Context, msg jetstream.Msg) bool {
+	meta, err := msg.Metadata()
+	if err != nil {
+		return true // no message of the stream
+	}
+	it := item{sequence: meta.Sequence.Stream}
+	number := 0
+	if it.m, it.bad = Parse(msg.Subject(), it.sequence, msg.Headers(), msg.Data()); it.bad == nil {
+		it.bad = it.m.check()
+	}
+	if it.bad != nil {
+		it.raw = msg
+	} else {
+		number = int(xxhash.Sum64String(r.cfg.LaneKey(it.m)) % uint64(r.count))
+	}
+	r.mu.Lock()
+	if ctx.Err() != nil || len(r.lanes) == 0 {
+		r.endPass = nil // a lane that is taken from now on needs another pass
+		r.mu.Unlock()
+		return false
+	}
+	r.read = it.sequence
+	l := r.lanes[number]
+	if l == nil || l.leaving || !l.ready || it.sequence <= l.enqueued {
+		r.mu.Unlock()
+		return true
+	}
+	l.enqueued = it.sequence
+	l.pending++
+	r.mu.Unlock()
+	select {
+	case l.items <- it:
+	case <-l.stop: // the next reader reads it again
+	case <-l.done:
+	}
+	return true
+}

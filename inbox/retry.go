@@ -1,0 +1,179 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// RetryDue runs the handler for parked messages whose time has come and for those that waited behind them, each in a
+// transaction of its own, up to limit messages; it returns how many it tried. It may run anywhere and in several
+// processes at once: whoever tries a message holds the lock of its stream.
+func (i *Inbox) RetryDue(ctx context.Context, limit int, handle Handler) (tried int, err error) {
+	for tried < limit {
+		found, err := i.retry(ctx, handle)
+		if err != nil || !found {
+			return tried, err
+		}
+		tried++
+	}
+	return tried, nil
+}
+
+// head is the first parked message of a stream.
+type head struct {
+	id       int64
+	state    string
+	attempts int
+	due      bool
+	reason   string
+	m        Message
+}
+
+// retry tries one message; found is false when none is due.
+func (i *Inbox) retry(ctx context.Context, handle Handler) (found bool, err error) {
+	tx, end, err := i.begin(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer end()
+	var key int64
+	err = tx.QueryRow(ctx, i.sql["due_stream"], i.cfg.Name).Scan(&key)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("inbox: find a due message: %w", missingTables(err))
+	}
+	t := newTransaction(i, tx)
+	h, d, err := t.lookAtHead(ctx, key)
+	if err != nil || h == nil || !h.due {
+		return false, err // somebody else was faster
+	}
+	o, err := t.retryHead(ctx, key, h, d, handle)
+	var failed *handlerError
+	switch {
+	case errors.As(err, &failed):
+		end()
+		return true, i.retryFailed(ctx, key, h, failed.cause)
+	case err != nil:
+		return false, err
+	}
+	if err := tx.Commit(ctx); err != nil {
+		if err = i.blame(fmt.Errorf("inbox: commit: %w", err)); errors.As(err, &failed) {
+			return true, i.retryFailed(ctx, key, h, failed.cause)
+		}
+		return false, err
+	}
+	i.report(ctx, h.m, o)
+	return true, nil
+}
+
+// lockStream locks a stream by its key and returns its name.
+func (t *transaction) lockStream(ctx context.Context, key int64) (string, error) {
+	b := &pgx.Batch{}
+	b.Queue(`SELECT set_config('idle_in_transaction_session_timeout', $1, true)`, t.box.idleLimit())
+	b.Queue(t.box.sql["stream_by_key"], key).Query(t.readStreams)
+	if err := t.tx.SendBatch(ctx, b).Close(); err != nil {
+		return "", fmt.Errorf("inbox: lock a stream: %w", err)
+	}
+	for name := range t.streams {
+		return name, nil
+	}
+	return "", fmt.Errorf("inbox: stream %d is gone", key)
+}
+
+// lookAtHead locks the stream and reads its first parked message, and what the table says about it; nil without any.
+func (t *transaction) lookAtHead(ctx context.Context, key int64) (*head, decision, error) {
+	name, err := t.lockStream(ctx, key)
+	if err != nil {
+		return nil, decision{}, err
+	}
+	var h head
+	var subject string
+	var sequence int64
+	var envelope, payload []byte
+	err = t.tx.QueryRow(ctx, t.box.sql["parked_head"], key).
+		Scan(&h.id, &h.state, &h.attempts, &h.due, &h.reason, &subject, &sequence, &envelope, &payload)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, decision{}, nil
+	}
+	if err != nil {
+		return nil, decision{}, fmt.Errorf("inbox: read a parked message: %w", err)
+	}
+	if h.m, err = decodeEnvelope(envelope, subject, sequence, payload); err != nil {
+		return nil, decision{}, err
+	}
+	rows, err := t.tx.Query(ctx, t.box.sql["record_find"], t.box.cfg.Name, []string{name}, []int64{h.m.Version})
+	if err == nil {
+		err = t.readRecords(rows)
+	}
+	if err != nil {
+		return nil, decision{}, fmt.Errorf("inbox: look a message up: %w", err)
+	}
+	k := t.known(h.m)
+	k.parked, k.stream.blocked = false, false // it is its turn
+	return &h, decide(t.box.cfg.Order, k, h.m), nil
+}
+
+// retryHead deals with the first parked message of a stream; the caller commits.
+func (t *transaction) retryHead(ctx context.Context, key int64, h *head, d decision, handle Handler) (Outcome, error) {
+	if d.verdict == buryIt {
+		o := Outcome{Status: Dead, Findings: d.findings, Err: errConflict, Attempts: h.attempts}
+		return o, t.setHead(ctx, h, o, 0)
+	}
+	o, err := t.carryOut(ctx, d, h.m, handle)
+	if err != nil {
+		return Outcome{}, err
+	}
+	o.Attempts = h.attempts
+	if err := t.settle(ctx); err != nil {
+		return Outcome{}, t.box.blame(err)
+	}
+	b := &pgx.Batch{}
+	b.Queue(t.box.sql["parked_remove"], h.id)
+	b.Queue(t.box.sql["parked_promote"], key, h.id)
+	if err := t.tx.SendBatch(ctx, b).Close(); err != nil {
+		return Outcome{}, t.box.blame(fmt.Errorf("inbox: unpark a message: %w", err))
+	}
+	return o, nil
+}
+
+func (t *transaction) setHead(ctx context.Context, h *head, o Outcome, delay time.Duration) error {
+	var due *time.Duration
+	if o.Status == Failed {
+		due = &delay
+	}
+	_, err := t.tx.Exec(ctx, t.box.sql["parked_fail"], h.id, o.Status.String(), o.Attempts, due, reason(o.Err))
+	if err != nil {
+		return fmt.Errorf("inbox: note a failure: %w", err)
+	}
+	return nil
+}
+
+// retryFailed counts the failure, unless somebody dealt with the message meanwhile.
+func (i *Inbox) retryFailed(ctx context.Context, key int64, tried *head, cause error) error {
+	tx, end, err := i.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	t := newTransaction(i, tx)
+	h, d, err := t.lookAtHead(ctx, key)
+	if err != nil || h == nil || h.id != tried.id || h.attempts != tried.attempts {
+		return err
+	}
+	status, delay := i.fate(h.attempts+1, cause)
+	o := Outcome{Status: status, Findings: d.findings, Err: cause, Attempts: h.attempts + 1, RetryAt: retryAt(status, delay)}
+	if err := t.setHead(ctx, h, o, delay); err != nil {
+		return err
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return fmt.Errorf("inbox: commit: %w", err)
+	}
+	i.report(ctx, h.m, o)
+	return nil
+}

@@ -1,0 +1,1 @@
+DELETE FROM {schema}.inbox_records WHERE stream_key = $1

@@ -1,0 +1,2 @@
+UPDATE {schema}.inbox_lanes SET owner = NULL, lease_until = NULL, position = greatest(position, $5)
+ WHERE consumer = $1 AND lane = $2 AND owner = $3 AND epoch = $4

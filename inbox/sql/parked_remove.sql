@@ -1,0 +1,1 @@
+DELETE FROM {schema}.inbox_parked WHERE parked_id = $1
