@@ -32,9 +32,9 @@ func callbacksTable() []outcomeTest {
 			name: "callback fails, then succeeds", spoil: first(held(executed, release)), state: "settled", arrives: 100, asks: 1, exact: true,
 			during: func(t *testing.T, b *bank, id int64) {
 				t.Helper()
-				<-executed
+				await(t, executed)
 				mend := b.breakCallbacks(t, id)
-				release <- struct{}{}
+				let(t, release)
 				b.world.waitCall(t, id, "callback_errors > 0")
 				mend()
 			},
@@ -44,10 +44,10 @@ func callbacksTable() []outcomeTest {
 			state: "settled", arrives: 107, asks: 2, exact: true,
 			during: func(t *testing.T, b *bank, id int64) {
 				t.Helper()
-				<-executed
+				await(t, executed)
 				mend := b.breakCallbacks(t, id)
 				next := b.transfer(t, "alice", 7)
-				release <- struct{}{}
+				let(t, release)
 				b.world.waitCall(t, id, "dead_at IS NOT NULL AND callback_errors = 3 AND outcome = 'done'")
 				b.world.waitState(t, next, "settled") // nothing waits for the dead one
 				mend()
@@ -61,9 +61,9 @@ func callbacksTable() []outcomeTest {
 			state: "settled", arrives: 100, asks: 1, exact: true,
 			during: func(t *testing.T, b *bank, id int64) {
 				t.Helper()
-				<-executed
+				await(t, executed)
 				mend := b.breakCallbacks(t, id)
-				release <- struct{}{}
+				let(t, release)
 				b.world.waitCall(t, id, "callback_errors > 0")
 				b.world.call(t)
 				mend()

@@ -110,7 +110,7 @@ func (c *caller) keep(ctx context.Context, r result, failed *callbackError) erro
 // requeue gives dead callbacks of one call, or of all when id is 0, another round of attempts, and returns how many.
 func requeue(ctx context.Context, pool *pgxpool.Pool, id int64) (int64, error) {
 	done, err := pool.Exec(ctx, `UPDATE remote_calls SET dead_at = NULL, callback_errors = 0, callback_at = clock_timestamp()
-		WHERE dead_at IS NOT NULL AND $1 IN (0, call_id)`, id)
+		WHERE dead_at IS NOT NULL AND ($1::bigint = 0 OR call_id = $1)`, id)
 	return done.RowsAffected(), err
 }
 

@@ -40,7 +40,7 @@ func crashesTable() []outcomeTest {
 			state: "settled", arrives: 100, asks: 2,
 			during: func(t *testing.T, b *bank, _ int64) {
 				t.Helper()
-				<-executed
+				await(t, executed)
 				b.restart(t) // the answer at the gate never reaches the caller, which gives up after its timeout
 			},
 		},
@@ -49,7 +49,7 @@ func crashesTable() []outcomeTest {
 			state: "settled", arrives: 100, asks: 2, exact: true,
 			during: func(t *testing.T, b *bank, _ int64) {
 				t.Helper()
-				<-executed
+				await(t, executed)
 				b.world.call(t)
 			},
 		},
@@ -58,9 +58,9 @@ func crashesTable() []outcomeTest {
 			state: "settled", arrives: 100, asks: 2, exact: true,
 			during: func(t *testing.T, b *bank, id int64) {
 				t.Helper()
-				<-executed
+				await(t, executed)
 				unlock := b.world.lock(t, `SELECT FROM remote_calls WHERE call_id = $1 FOR UPDATE`, id)
-				release <- struct{}{}
+				let(t, release)
 				b.world.waitBlocked(t, "DELETE FROM remote_calls")
 				b.world.call(t)
 				unlock()
@@ -84,22 +84,22 @@ func crashesTable() []outcomeTest {
 			name: "cancelled while under way", spoil: first(held(executed, release)), state: "settled", arrives: 100, asks: 1, exact: true,
 			during: func(t *testing.T, b *bank, id int64) {
 				t.Helper()
-				<-executed
+				await(t, executed)
 				if err := cancelTransfer(t.Context(), b.world.pool, id); !errors.Is(err, errTooLate) {
 					t.Errorf("cancelling gives %v, want %v", err, errTooLate)
 				}
-				release <- struct{}{}
+				let(t, release)
 			},
 		},
 		{
 			name: "row deleted by hand while under way", spoil: first(held(executed, release)), state: "settled", arrives: 100, asks: 1, exact: true,
 			during: func(t *testing.T, b *bank, id int64) {
 				t.Helper()
-				<-executed
+				await(t, executed)
 				if _, err := b.world.pool.Exec(t.Context(), `DELETE FROM remote_calls WHERE call_id = $1`, id); err != nil {
 					t.Fatal(err)
 				}
-				release <- struct{}{}
+				let(t, release)
 				clustertest.Until(t, "the answer came", func(context.Context) (bool, error) {
 					return strings.Contains(b.world.caller.text(), fmt.Sprintf("the call was gone when its answer came\" call_id=%d", id)), nil
 				}, b.world.caller.text)

@@ -23,7 +23,7 @@ func TestASlowTargetDelaysNobody(t *testing.T) {
 	slow.gate.to(slow.gate.backend, first(held(executed, release)))
 	head := slow.transfer(t, "alice", 1)
 	behind := slow.transfer(t, "alice", 2)
-	<-executed
+	await(t, executed)
 	for i := range 20 {
 		w.waitState(t, quick.transfer(t, "alice", int64(i+1)), "settled")
 	}
@@ -36,7 +36,7 @@ func TestASlowTargetDelaysNobody(t *testing.T) {
 	if err := cancelTransfer(t.Context(), w.pool, behind); err != nil {
 		t.Errorf("cancel the call behind: %v", err)
 	}
-	release <- struct{}{}
+	let(t, release)
 	w.waitState(t, head, "settled")
 	w.waitState(t, behind, "cancelled")
 	w.checkMoney(t, slow, quick)
@@ -50,9 +50,9 @@ func TestCallbacksMayBePassed(t *testing.T) {
 	executed, release := make(chan struct{}), make(chan struct{})
 	b.gate.to(b.gate.backend, first(held(executed, release)))
 	id := b.transfer(t, "alice", 1)
-	<-executed
+	await(t, executed)
 	mend := b.breakCallbacks(t, id)
-	release <- struct{}{}
+	let(t, release)
 	w.waitState(t, b.transfer(t, "alice", 2), "settled")
 	w.waitCall(t, id, "callback_errors > 0 AND outcome = 'done' AND dead_at IS NULL")
 	mend()
@@ -68,9 +68,9 @@ func TestCallsWaitForCallbacks(t *testing.T) {
 	executed, release := make(chan struct{}), make(chan struct{})
 	b.gate.to(b.gate.backend, first(held(executed, release)))
 	id := b.transfer(t, "alice", 1)
-	<-executed
+	await(t, executed)
 	mend := b.breakCallbacks(t, id)
-	release <- struct{}{}
+	let(t, release)
 	next := b.transfer(t, "alice", 2)
 	w.waitCall(t, next, "arrived_at IS NOT NULL")
 	w.waitCall(t, id, "callback_errors > 5")

@@ -12,7 +12,7 @@ import (
 )
 
 // patience bounds every wait that is not itself measured.
-const patience = time.Minute
+const patience = 20 * time.Second
 
 // process is the program, running.
 type process struct {
@@ -84,4 +84,24 @@ func launch(t *testing.T, environment []string, wait bool, args ...string) (p *p
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill() // it may be gone
 	<-p.ended
+}
+
+// await waits until somebody says so.
+func await(t *testing.T, said <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-said:
+	case <-time.After(patience):
+		t.Fatal("what should happen did not")
+	}
+}
+
+// let says so to who waits for it.
+func let(t *testing.T, say chan<- struct{}) {
+	t.Helper()
+	select {
+	case say <- struct{}{}:
+	case <-time.After(patience):
+		t.Fatal("nobody waits")
+	}
 }

@@ -17,6 +17,7 @@ import (
 
 // world is a sender's database with the relay, and its caller as a process.
 type world struct {
+	t       *testing.T // the caller lives as long as the world, whichever test restarted it
 	cluster *clustertest.Cluster
 	pool    *pgxpool.Pool
 	sender  *sender
@@ -26,7 +27,7 @@ type world struct {
 
 func newWorld(t *testing.T, workers int, flags ...string) *world {
 	t.Helper()
-	w := &world{cluster: clustertest.New(t, clustertest.Config{Partitions: 4}), flags: flags}
+	w := &world{t: t, cluster: clustertest.New(t, clustertest.Config{Partitions: 4}), flags: flags}
 	w.pool = w.cluster.Pool
 	for _, err := range []error{prepareSender(t.Context(), w.pool), openAccounts(t.Context(), w.pool, 1_000_000, "home")} {
 		if err != nil {
@@ -48,7 +49,7 @@ func (w *world) call(t *testing.T) {
 	if w.caller != nil {
 		w.caller.kill()
 	}
-	w.caller, _ = launch(t, w.cluster.Environment(), false, append([]string{"caller"}, w.flags...)...)
+	w.caller, _ = launch(w.t, w.cluster.Environment(), false, append([]string{"caller"}, w.flags...)...)
 }
 
 // bank is a target behind a gate: a process with a schema of its own.

@@ -63,7 +63,7 @@ func (s *syncer) consume(ctx context.Context, nc *nats.Conn, box *inbox.Inbox) e
 		return err
 	}
 	// A batch holds its documents' locks until its commit, so it is small.
-	consumer, err := inbox.NewConsumer(box, js, s.handle, inbox.ConsumerConfig{Filter: documentFilter, BatchSize: 10, LeaseTTL: 5 * time.Second})
+	consumer, err := inbox.NewConsumer(box, js, s.handle, inbox.ConsumerConfig{Filter: documentFilter, BatchSize: 10, Workers: 8, LeaseTTL: 5 * time.Second})
 	if err != nil {
 		return err
 	}
