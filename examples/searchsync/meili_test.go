@@ -25,8 +25,10 @@ func once(fault meilitest.Fault, fits func(*http.Request) bool) func(*http.Reque
 	}
 }
 
-func writes(r *http.Request) bool { return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/documents") }
-func asks(r *http.Request) bool   { return strings.HasPrefix(r.URL.Path, "/tasks/") }
+func writes(r *http.Request) bool {
+	return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/documents")
+}
+func asks(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/tasks/") }
 
 // What can go wrong with one write: whether it is said, and whether it can be tried again.
 func TestMeiliFaults(t *testing.T) {
@@ -43,6 +45,7 @@ func TestMeiliFaults(t *testing.T) {
 		{"connection broken before", meilitest.Fault{Break: true}, writes, true},
 		{"connection broken after", meilitest.Fault{BreakAfter: true}, writes, true},
 		{"task failed", meilitest.Fault{FailTask: true}, writes, true},
+		{"silence", meilitest.Fault{Silent: true}, writes, true},
 		{"slow task", meilitest.Fault{SlowTask: 50 * time.Millisecond}, writes, false},
 		{"task cannot be asked for once", meilitest.Fault{Status: 500}, asks, false},
 		{"task question broken", meilitest.Fault{Break: true}, asks, false},
@@ -50,6 +53,7 @@ func TestMeiliFaults(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			in, fixture := meiliTest(t)
+			in.(*meiliIndex).server.timeout = time.Second //nolint:errcheck // it is one
 			fixture.SetFault(once(test.fault, test.fits))
 			d := document{ID: "x", Version: 1, Title: "found"}
 			err := in.put(t.Context(), d)

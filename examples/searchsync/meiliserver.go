@@ -21,13 +21,15 @@ type meiliServer struct {
 	url    string
 	key    string
 	client *http.Client
+	// timeout of one request.
+	timeout time.Duration
 
 	mu    sync.Mutex
 	after time.Time // a server that says 429 is left alone until then, by all
 }
 
 const (
-	meiliTimeout     = 5 * time.Second  // of one request
+	meiliTimeout     = 5 * time.Second
 	meiliTaskTimeout = 20 * time.Second // of a task, from its acceptance
 	meiliLongestRest = 10 * time.Second // that a Retry-After is taken for
 	meiliAnswer      = 64 << 20         // bytes
@@ -39,7 +41,8 @@ func newMeiliServer(address, key string) (*meiliServer, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("--meili-url must be an http or https address, got %q", address)
 	}
-	return &meiliServer{url: strings.TrimSuffix(address, "/"), key: key, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}}}, nil
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}}
+	return &meiliServer{url: strings.TrimSuffix(address, "/"), key: key, client: client, timeout: meiliTimeout}, nil
 }
 
 // meiliError is what the server says of a request or a task that failed.
@@ -122,7 +125,7 @@ func (s *meiliServer) do(ctx context.Context, method, path string, body, result 
 	if err := s.rest(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, meiliTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	var content io.Reader
 	if body != nil {
