@@ -45,9 +45,9 @@ type readerSettings struct {
 // and a hash over the versions in the order in which they were applied.
 func tally(ctx context.Context, tx pgx.Tx, m inbox.Message) ([]byte, error) {
 	_, err := tx.Exec(ctx, `
-		INSERT INTO tally AS t (stream, events, total, chain) VALUES ($1, 1, $2, encode(sha256(convert_to('/' || $3::text, 'UTF8')), 'hex'))
+		INSERT INTO tally AS t (stream, events, total, chain) VALUES ($1, 1, $2, encode(sha256(convert_to('/' || $3::bigint::text, 'UTF8')), 'hex'))
 		ON CONFLICT (stream) DO UPDATE SET events = t.events + 1, total = t.total + EXCLUDED.total,
-		       chain = encode(sha256(convert_to(t.chain || '/' || $3::text, 'UTF8')), 'hex')`, m.Stream, m.Sequence, m.Version)
+		       chain = encode(sha256(convert_to(t.chain || '/' || $3::bigint::text, 'UTF8')), 'hex')`, m.Stream, m.Sequence, m.Version)
 	return nil, err
 }
 
@@ -240,6 +240,7 @@ func cluster(t *testing.T, events, streams, kills int) {
 	f := &fleet{t: t, settings: readerSettings{
 		Database: url, NATS: server.URL(), Lanes: 8, Batch: 50, TTL: time.Second, FailOneIn: 2000,
 	}}
+	t.Cleanup(func() { f.explain(pool) })
 	random := rand.New(rand.NewPCG(7, 7))
 	began := time.Now()
 	done := func(share float64) {
@@ -284,6 +285,20 @@ func cluster(t *testing.T, events, streams, kills int) {
 	}
 	t.Logf("%d events of %d streams in %s (%.0f/s), %d faults, %d times a lane changed hands",
 		events, len(w.streams), took.Round(time.Millisecond), float64(events)/took.Seconds(), rounds, epochs)
+}
+
+// explain says where the lanes are, if the test failed.
+func (f *fleet) explain(pool *pgxpool.Pool) {
+	if !f.t.Failed() {
+		return
+	}
+	var state string
+	err := pool.QueryRow(context.Background(), `SELECT concat_ws(E'\n',
+		(SELECT string_agg(l::text, E'\n') FROM inbox_lanes AS l), (SELECT string_agg(r::text, E'\n') FROM inbox_readers AS r),
+		'effects: ' || (SELECT sum(events) FROM tally), 'parked: ' || (SELECT count(*) FROM inbox_parked),
+		(SELECT string_agg(concat_ws(' ', pid, state, wait_event, clock_timestamp() - xact_start, left(query, 90)), E'\n') FROM pg_stat_activity
+		  WHERE datname = current_database()))`).Scan(&state)
+	f.t.Logf("lanes, readers, effects: %v\n%s", err, state)
 }
 
 // pause stops a reader past its lease and lets it go on.

@@ -33,7 +33,8 @@ type lane struct {
 	ready bool
 	// leaving: nothing is handed to the lane any more.
 	leaving bool
-	// enqueued is the last sequence that was handed to the lane or that has nothing for it; settled the last one dealt with.
+	// enqueued is the last sequence that was handed to the lane or that has nothing for it; settled the
+	// position in the database.
 	enqueued, settled uint64
 	// pending counts what was handed over and is not dealt with.
 	pending int
@@ -71,7 +72,11 @@ func (r *reader) work(ctx context.Context, l *lane) {
 		}
 		r.mu.Lock()
 		l.pending -= len(items)
-		l.settled = max(l.settled, items[len(items)-1].sequence)
+		for _, it := range items {
+			if it.bad == nil { // the transaction stored this position
+				l.settled = max(l.settled, it.sequence)
+			}
+		}
 		r.mu.Unlock()
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-const patience = 30 * time.Second
+const patience = 60 * time.Second
 
 // waitFor waits until a query gives true.
 func waitFor(t testing.TB, pool *pgxpool.Pool, sql string, args ...any) {
@@ -20,16 +20,14 @@ func waitFor(t testing.TB, pool *pgxpool.Pool, sql string, args ...any) {
 	for {
 		var done bool
 		if err := pool.QueryRow(ctx, sql, args...).Scan(&done); err != nil {
-			t.Errorf("waiting for %s: %v", sql, err)
-			return
+			t.Fatalf("waiting for %s: %v", sql, err)
 		}
 		if done {
 			return
 		}
 		select {
 		case <-ctx.Done():
-			t.Errorf("%s did not become true", sql)
-			return
+			t.Fatalf("%s did not become true", sql)
 		case <-ticker.C:
 		}
 	}

@@ -20,6 +20,7 @@ type migrateCmd struct {
 type migrateUpCmd struct {
 	databaseFlags
 	Partitions int  `help:"Number of partitions, fixed now: 1 to 32767. 0: 64 in a new schema, what is stored in an existing one." default:"0"`
+	Inbox      bool `help:"Create the tables of consumers' inboxes, too."`
 	JSON       bool `help:"Print one JSON object." name:"json"`
 }
 
@@ -49,8 +50,14 @@ func (c *migrateUpCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
+	answer := map[string]any{"schema": c.Schema, "version": info.Version, "partitions": info.Partitions}
+	if c.Inbox {
+		if answer["inbox_version"], err = migrateInbox(s.ctx, c.databaseFlags); err != nil {
+			return err
+		}
+	}
 	if c.JSON {
-		return writeJSON(s.stdout, map[string]any{"schema": c.Schema, "version": info.Version, "partitions": info.Partitions})
+		return writeJSON(s.stdout, answer)
 	}
 	_, err = fmt.Fprintf(s.stdout, "schema %s is at version %d with %d partitions\n", c.Schema, info.Version, info.Partitions)
 	return err

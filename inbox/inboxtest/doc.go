@@ -1,0 +1,25 @@
+// Package inboxtest tests handlers of package inbox on a real database.
+//
+// # Model
+//
+// A Kit delivers messages to a handler the way the world does: once, again, late, with a session that ends between the
+// effect and the commit, with an acknowledgement that is lost. Verify plays a list of messages in each of these ways and
+// compares what the handler leaves behind with what it leaves when nothing goes wrong.
+//
+//	func TestBalances(t *testing.T) {
+//		inboxtest.Verify(t, inboxtest.Subject{
+//			Pool: pool, Handler: handle, Messages: messages,
+//			Reset: func(ctx context.Context) error { _, err := pool.Exec(ctx, `TRUNCATE balances`); return err },
+//			State: func(ctx context.Context) (string, error) { … },
+//		})
+//	}
+//
+// # Invariants
+//
+// Each Kit is a consumer of its own, in the schema "inboxtest", which it creates; tests may share a database. Nothing
+// of the handler's tables is touched but by the handler and by Reset.
+//
+// # Failure handling
+//
+// What a handler gets wrong fails the test and names the message. A database that cannot be used ends the test.
+package inboxtest
