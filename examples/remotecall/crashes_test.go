@@ -66,6 +66,13 @@ func crashesTable() []outcomeTest {
 				unlock()
 			},
 		},
+	}
+}
+
+// cancelsTable has calls that are taken back.
+func cancelsTable() []outcomeTest {
+	executed, release := make(chan struct{}), make(chan struct{})
+	return []outcomeTest{
 		{
 			name: "cancelled before it was sent", state: "cancelled", asks: 0, exact: true,
 			before: func(t *testing.T, b *bank) {

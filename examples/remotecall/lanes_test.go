@@ -158,9 +158,9 @@ func TestStorm(t *testing.T) { //nolint:paralleltest // fills the machine
 		}
 		b.transfer(t, account, int64(max(i, 1)))
 		switch {
-		case i%24 == 11:
+		case i%40 == 11:
 			w.call(t)
-		case i%24 == 23:
+		case i%40 == 31:
 			b.restart(t)
 		}
 		if i%6 == 0 {

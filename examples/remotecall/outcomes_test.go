@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -24,7 +25,7 @@ type outcomeTest struct {
 
 func TestOutcomes(t *testing.T) { //nolint:paralleltest // its processes fill the machine
 	w := newWorld(t, 1, "--timeout=2s", "--first-backoff=10ms", "--longest-backoff=100ms", "--callback-attempts=3")
-	tests := append(append(answersTable(), crashesTable()...), callbacksTable()...)
+	tests := slices.Concat(answersTable(), crashesTable(), cancelsTable(), callbacksTable())
 	var banks []*bank
 	for _, test := range tests { //nolint:paralleltest // they share the caller, which some of them kill
 		t.Run(test.name, func(t *testing.T) {

@@ -24,8 +24,8 @@ const (
 	callFilter = "events." + callTopic + ".>"
 )
 
-// errTooLate: the call was sent already, or is finished; it cannot be taken back.
-var errTooLate = errors.New("too late to cancel")
+// errTooLate: the call was sent already, is finished, or never was; it cannot be taken back.
+var errTooLate = errors.New("too late to cancel: it was sent, is finished, or never was")
 
 // call is what a transaction asks of another system.
 type call struct {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -17,10 +18,11 @@ import (
 // bleveIndex is an index in a folder. Its file "current" names the folder inside that is in use.
 type bleveIndex struct {
 	dir string
+	id  string // given when it was made; a rebuild keeps it
 
-	mu   sync.RWMutex // held for writing while live changes
-	live bleve.Index
-	name string
+	mu     sync.RWMutex // held for writing while live changes
+	live   bleve.Index
+	folder string
 }
 
 // bleveDocument is what Bleve stores: its fields decide what is searched.
@@ -33,6 +35,7 @@ type bleveDocument struct {
 
 const (
 	currentFile = "current"
+	idFile      = "id"
 	bleveWait   = "2s" // for the lock of a folder that another process has open
 	blevePage   = 1000
 )
@@ -48,8 +51,12 @@ func openBleve(dir string) (*bleveIndex, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	b := &bleveIndex{dir: dir, name: strings.TrimSpace(string(name))}
-	b.live, err = bleve.OpenUsing(filepath.Join(dir, b.name), map[string]any{"bolt_timeout": bleveWait})
+	id, err := os.ReadFile(filepath.Join(dir, idFile))
+	if err != nil {
+		return nil, err
+	}
+	b := &bleveIndex{dir: dir, id: strings.TrimSpace(string(id)), folder: strings.TrimSpace(string(name))}
+	b.live, err = bleve.OpenUsing(filepath.Join(dir, b.folder), map[string]any{"bolt_timeout": bleveWait})
 	if err != nil {
 		return nil, fmt.Errorf("open the index in %s (is another process using it?): %w", dir, err)
 	}
@@ -60,7 +67,7 @@ func openBleve(dir string) (*bleveIndex, error) {
 func (b *bleveIndex) sweep() error {
 	folders, err := filepath.Glob(filepath.Join(b.dir, "index-*"))
 	for _, folder := range folders {
-		if filepath.Base(folder) != b.name {
+		if filepath.Base(folder) != b.folder {
 			err = errors.Join(err, os.RemoveAll(folder))
 		}
 	}
@@ -68,21 +75,25 @@ func (b *bleveIndex) sweep() error {
 }
 
 func firstBleve(dir string) (*bleveIndex, error) {
-	fresh, name, err := newBleve(dir)
+	fresh, folder, err := newBleve(dir)
 	if err != nil {
 		return nil, err
 	}
-	return &bleveIndex{dir: dir, live: fresh, name: name}, point(dir, name)
+	b := &bleveIndex{dir: dir, id: strings.ToLower(rand.Text()), live: fresh, folder: folder}
+	if err := write(dir, idFile, b.id); err != nil {
+		return nil, errors.Join(err, fresh.Close())
+	}
+	return b, write(dir, currentFile, folder)
 }
 
-// point makes a folder the current one.
-func point(dir, name string) error {
-	file := filepath.Join(dir, currentFile)
-	f, err := os.CreateTemp(dir, currentFile)
+// write puts a file of one line in the place of another in one step.
+func write(dir, name, line string) error {
+	file := filepath.Join(dir, name)
+	f, err := os.CreateTemp(dir, name)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(name + "\n")
+	_, err = f.WriteString(line + "\n")
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
@@ -205,12 +216,14 @@ func bleveEntry(hit *search.DocumentMatch) entry {
 }
 
 func (b *bleveIndex) rebuild(context.Context) (rebuilding, error) {
-	fresh, name, err := newBleve(b.dir)
+	fresh, folder, err := newBleve(b.dir)
 	if err != nil {
 		return nil, err
 	}
-	return &bleveRebuild{bleveIndex: bleveIndex{dir: b.dir, live: fresh, name: name}, old: b}, nil
+	return &bleveRebuild{bleveIndex: bleveIndex{dir: b.dir, id: b.id, live: fresh, folder: folder}, old: b}, nil
 }
+
+func (b *bleveIndex) name() string { return "bleve-" + b.id }
 
 func (b *bleveIndex) close() error {
 	b.mu.Lock()
@@ -229,14 +242,14 @@ type bleveRebuild struct {
 func (r *bleveRebuild) swap(context.Context) error {
 	r.old.mu.Lock()
 	defer r.old.mu.Unlock()
-	if err := point(r.dir, r.name); err != nil {
+	if err := write(r.dir, currentFile, r.folder); err != nil {
 		return err
 	}
 	former := r.old.live
-	r.old.live, r.old.name = r.live, r.name
+	r.old.live, r.old.folder = r.live, r.folder
 	return errors.Join(former.Close(), r.old.sweep())
 }
 
 func (r *bleveRebuild) discard(context.Context) error {
-	return errors.Join(r.live.Close(), os.RemoveAll(filepath.Join(r.dir, r.name)))
+	return errors.Join(r.live.Close(), os.RemoveAll(filepath.Join(r.dir, r.folder)))
 }

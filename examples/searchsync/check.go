@@ -40,7 +40,7 @@ func (s *syncer) check(ctx context.Context, in index, settle time.Duration) (rep
 	if err != nil {
 		return report{}, fmt.Errorf("read the index: %w", err)
 	}
-	r := report{Entries: len(held)}
+	r := report{Entries: len(held), Missing: []string{}, Stale: []string{}, Extra: []string{}}
 	suspects := map[string]bool{}
 	err = s.store.each(ctx, 1000, func(documents []document) error {
 		r.Documents += len(documents)
@@ -58,21 +58,41 @@ func (s *syncer) check(ctx context.Context, in index, settle time.Duration) (rep
 	for id := range held {
 		suspects[id] = true
 	}
-	return s.confirm(ctx, in, r, suspects, settle)
+	if len(suspects) == 0 {
+		return r, nil
+	}
+	if err := s.confirm(ctx, in, &r, suspects, settle); err != nil {
+		return report{}, err
+	}
+	err = s.recount(ctx, in, &r)
+	return r, err
+}
+
+// recount counts again what may have settled meanwhile.
+func (s *syncer) recount(ctx context.Context, in index, r *report) error {
+	r.Entries = 0
+	err := in.each(ctx, func(entries []entry) error {
+		r.Entries += len(entries)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return s.store.pool.QueryRow(ctx, `SELECT count(*) FROM documents WHERE deleted_at IS NULL`).Scan(&r.Documents)
 }
 
 // settleStep is the time between two looks at what differs.
 const settleStep = 100 * time.Millisecond
 
 // confirm looks at suspects until none is left or the time is over, and puts those that still differ into the report.
-func (s *syncer) confirm(ctx context.Context, in index, r report, suspects map[string]bool, settle time.Duration) (report, error) {
+func (s *syncer) confirm(ctx context.Context, in index, r *report, suspects map[string]bool, settle time.Duration) error {
 	for end := time.Now().Add(settle); ; {
 		missing, stale, extra := []string{}, []string{}, []string{}
 		for _, id := range slices.Sorted(maps.Keys(suspects)) {
 			d, exists, e, held, err := s.compare(ctx, in, id)
 			switch {
 			case err != nil:
-				return report{}, fmt.Errorf("look at %q again: %w", id, err)
+				return fmt.Errorf("look at %q again: %w", id, err)
 			case exists && !held:
 				missing = append(missing, id)
 			case exists && e != d.entry():
@@ -85,10 +105,10 @@ func (s *syncer) confirm(ctx context.Context, in index, r report, suspects map[s
 		}
 		if len(suspects) == 0 || time.Now().After(end) {
 			r.Missing, r.Stale, r.Extra = missing, stale, extra
-			return r, nil
+			return nil
 		}
 		if !pause(ctx, settleStep) {
-			return report{}, ctx.Err()
+			return ctx.Err()
 		}
 	}
 }

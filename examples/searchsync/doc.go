@@ -18,7 +18,7 @@
 // A, then B, then A again are three versions and end as A. A deleted document keeps its row, so that its version does not
 // begin again. Check, repair and reindex read the same rows under the same lock.
 //
-// Package inbox decides which events are due: once each, in the order of each document, with backoff and dead letters per
+// Every index has an inbox of its own. Package inbox decides which events are due: once each, in the order of each document, with backoff and dead letters per
 // document, spread over any number of processes. The other way, a position stored with the index, would fit an embedded
 // index that takes all or nothing; but one document that the index refuses would hold up all others, or need the same
 // tables. What the inbox cannot do is to make the index part of its transaction. It need not: an event that comes again

@@ -19,6 +19,8 @@ type index interface {
 	search(ctx context.Context, query string, limit int) ([]document, error)
 	// rebuild begins an empty index beside this one.
 	rebuild(ctx context.Context) (rebuilding, error)
+	// name tells this index from others: what the inbox has seen is kept for it alone.
+	name() string
 	close() error
 }
 

@@ -234,7 +234,7 @@ func runServer(ctx context.Context, s settings, _ []string, stdout io.Writer, lo
 	if err != nil {
 		return err
 	}
-	box, err := inbox.New(pool, inboxConfig(log, s.backoff))
+	box, err := inbox.New(pool, inboxConfig(in, log, s.backoff))
 	if err != nil {
 		return errors.Join(err, in.close())
 	}

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -116,6 +118,11 @@ func (m *meiliIndex) rebuild(ctx context.Context) (rebuilding, error) {
 		return nil, err
 	}
 	return fresh, fresh.prepare(ctx)
+}
+
+func (m *meiliIndex) name() string {
+	sum := sha256.Sum256([]byte(m.server.url + " " + m.uid))
+	return "meilisearch-" + hex.EncodeToString(sum[:8])
 }
 
 func (m *meiliIndex) close() error {

@@ -62,7 +62,7 @@ func (s *syncer) consuming(t *testing.T, c *clustertest.Cluster) {
 	if err := inbox.Migrate(t.Context(), s.store.pool, inbox.DefaultSchema); err != nil {
 		t.Fatal(err)
 	}
-	box, err := inbox.New(s.store.pool, inboxConfig(s.log, 20*time.Millisecond))
+	box, err := inbox.New(s.store.pool, inboxConfig(s.index, s.log, 20*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,9 +49,11 @@ func (s *syncer) handle(ctx context.Context, tx pgx.Tx, m inbox.Message) ([]byte
 
 // inboxConfig says how failures of the index are dealt with. It is tried for ever: an index that is away is no fault of
 // the document's, and what it refuses for good is dead at once.
-func inboxConfig(log *slog.Logger, backoff time.Duration) inbox.Config {
+//
+// Every index has an inbox of its own: two that shared one would share the events.
+func inboxConfig(in index, log *slog.Logger, backoff time.Duration) inbox.Config {
 	return inbox.Config{
-		Name: "searchsync", Logger: log, MaxAttempts: inbox.NoLimit, HandlerTimeout: 30 * time.Second,
+		Name: "searchsync/" + in.name(), Logger: log, MaxAttempts: inbox.NoLimit, HandlerTimeout: 30 * time.Second,
 		BackoffBase: backoff, BackoffMax: max(time.Minute, backoff),
 	}
 }
