@@ -2,10 +2,70 @@
 //
 // # Model
 //
+//	err := inbox.Migrate(ctx, pool, "public")
 //	box, err := inbox.New(pool, inbox.Config{Name: "billing"})
 //	consumer, err := inbox.NewConsumer(box, js, handle, inbox.ConsumerConfig{})
 //	err = consumer.Run(ctx)
 //
-// In one transaction the inbox looks the message up, runs the handler and records both, so that an effect is there
-// exactly when its record is. What a handler does outside of that transaction is not covered.
+// One transaction locks the row of the message's stream, looks the message up, runs the handler and records both, so that
+// an effect is there exactly when its record is. What a handler does outside of that transaction is not covered. Process
+// and ProcessBatch do it for messages from anywhere, Consumer for a JetStream stream, Call for requests whose senders
+// number them.
+//
+// # What decides
+//
+// Order is promised per stream, by version: the relay publishes a stream's versions ascending (policies block=none and
+// on_dead=skip excepted). Nothing else decides. Sequences of a partition may step back within a generation (parked and
+// scheduled rows come later), a requeued message has a higher generation than its successors, a resize moves streams
+// between partitions: all of that is normal, and what is odd about it is reported in Outcome.Findings, never refused.
+//
+// "last" is the highest version of the stream that was dealt with, "record" what is kept under (stream, version).
+//
+//	row  record           version        stream            what happens              findings
+//	1    the same event   any            any               Repeat, stored result     LowerEpoch
+//	2    purged           last, its id   any               Repeat, no result         LowerEpoch
+//	3    none             any            holds it parked   Waiting, nothing stored   as below
+//	4    another event    any            any               Dead: a conflict          Conflict
+//	     purged           last           any               the same                  Conflict
+//	5    none             below last     any               Outdated: refused         Reversal
+//	6    none             any other      blocked           Waiting: parked           as below
+//	7    none             last + 1       free              Applied                   none
+//	8    none             above          free              Applied                   Gap, Missing counts
+//	9    none             below last     free              with OrderIDs: Applied    Reversal
+//
+// In rows 5 to 9 come besides, against the stream's last message: Reversal for a lower sequence of the same generation,
+// LowerGeneration, LowerEpoch for the same partition and generation. With OrderIDs, rows 6 and 9 take the place of row 5.
+// A test goes through every row.
+//
+// A gap is not an error: audit-only events have versions, and operators skip and discard. A conflict means that the
+// producer's database forgot published events and uses their versions again: a person decides (Skip, or Forget and
+// Requeue).
+//
+// # Failures of handlers
+//
+// An error undoes the handler's effects. Final errors are dead at once, others are tried again after
+// min(base·factor^(n-1), max) and are dead after MaxAttempts. The message is parked with its payload, and so is every
+// later one of its stream, in version order; other streams go on. Parked messages need JetStream no more. Whoever
+// retries holds the lock of the stream, so that retries run in any process. An outage of the database, a deadlock, a
+// session that ends or a context that ends counts no attempt: Process returns an error, and a Consumer tries again.
+// A handler that panics, takes longer than HandlerTimeout, ends the transaction or passes over an error of the database
+// has failed. A handler that ends its process is not told from any other crash: its message comes again.
+//
+// # Readers
+//
+// A Consumer's messages are spread over lanes by a hash of the stream. A lane has one reader: its row names owner and
+// epoch, every transaction begins with a compare-and-set on both and stores the position in JetStream, so that effect,
+// record, position and right to the lane cannot come apart. A reader that was suspended past its lease changes nothing.
+// Each reader reads the stream once with an ordered consumer behind the least position of its lanes; nothing is
+// acknowledged. Readers have equal shares of the lanes; one that comes or goes takes over at the others' next sign of
+// life, one that dies after LeaseTTL.
+//
+// # Invariants
+//
+//   - A handler's effect is committed once for each event, and each stream's effects in version order.
+//   - Every message is recorded, parked, refused or stored as malformed before its position is passed.
+//   - Safety rests on row locks and the lane's epoch; time only gives liveness.
+//   - Locks are taken in one order: lane, then streams by name.
+//   - The last event of a stream is known for ever; other records until the retention, and rows 5 and 4 keep them from
+//     running again. With OrderIDs a message past the retention would run again.
 package inbox
