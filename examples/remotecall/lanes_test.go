@@ -157,10 +157,10 @@ func TestStorm(t *testing.T) { //nolint:paralleltest // fills the machine
 			want[b.name] += int64(max(i, 1))
 		}
 		b.transfer(t, account, int64(max(i, 1)))
-		switch {
-		case i%40 == 11:
+		switch i % 40 {
+		case 11:
 			w.call(t)
-		case i%40 == 31:
+		case 31:
 			b.restart(t)
 		}
 		if i%6 == 0 {

@@ -57,6 +57,14 @@ func connect() (*nats.Conn, error) {
 	return nats.Connect(url, nats.Name("remotecall example"), nats.MaxReconnects(-1))
 }
 
+// closed takes the error of a server that was asked to end for none.
+func closed(err error) error {
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
 // runReceiver is the command receiver.
 func runReceiver(ctx context.Context, p program) error {
 	schema := p.flags.String("schema", "north", "schema of this bank's tables; created if missing")
@@ -110,7 +118,5 @@ func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), procedureTimeout)
 	defer cancel()
-	err := server.Shutdown(ctx)
-	<-ended
-	return err
+	return errors.Join(server.Shutdown(ctx), closed(<-ended))
 }

@@ -97,7 +97,7 @@ func (s *meiliServer) run(ctx context.Context, method, path string, body any) er
 func (s *meiliServer) wait(ctx context.Context, uid int64) error {
 	ctx, cancel := context.WithTimeout(ctx, meiliTaskTimeout)
 	defer cancel()
-	for step := 5 * time.Millisecond; ; step = min(2*step, 250*time.Millisecond) {
+	for step := time.Millisecond; ; step = min(2*step, 250*time.Millisecond) {
 		var t task
 		err := s.do(ctx, http.MethodGet, "/tasks/"+strconv.FormatInt(uid, 10), nil, &t)
 		var answer *meiliError

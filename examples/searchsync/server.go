@@ -153,6 +153,14 @@ func respond(w http.ResponseWriter, value any, err error) {
 	_ = json.NewEncoder(w).Encode(value) // whoever asked is gone
 }
 
+// closed takes the error of a server that was asked to end for none.
+func closed(err error) error {
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
 // serve serves until the context ends.
 func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
@@ -165,7 +173,5 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	err := server.Shutdown(late)
-	<-ended
-	return err
+	return errors.Join(server.Shutdown(late), closed(<-ended))
 }

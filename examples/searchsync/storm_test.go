@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -163,7 +164,14 @@ func (s *syncer) wantWorked(t *testing.T) {
 			AND (SELECT count(*) FROM events) = (SELECT coalesce(sum(version), 0) FROM inbox_streams)
 			AND NOT EXISTS (SELECT FROM inbox_parked)`).Scan(&done)
 		return done, err
-	}, nil)
+	}, func() string {
+		var text string
+		err := s.store.pool.QueryRow(context.Background(), `SELECT format('outbox %s, events %s, applied %s, parked %s; consumers %s; %s',
+			(SELECT count(*) FROM outbox), (SELECT count(*) FROM events), (SELECT sum(version) FROM inbox_streams), (SELECT count(*) FROM inbox_parked),
+			(SELECT string_agg(consumer, ' ') FROM inbox_consumers),
+			(SELECT string_agg(x, E'\n') FROM (SELECT concat_ws(' ', state, attempts, due_at, reason) x FROM inbox_parked LIMIT 20) p))`).Scan(&text)
+		return fmt.Sprint(text, err)
+	})
 }
 
 // wantInStep waits until every event is dealt with, and then expects no difference.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -69,6 +70,11 @@ func (s *syncer) consume(ctx context.Context, nc *nats.Conn, box *inbox.Inbox) e
 	if err != nil {
 		return err
 	}
+	var retries sync.WaitGroup
+	defer retries.Wait()
+	for range retryWorkers {
+		retries.Go(func() { s.retry(ctx, box) })
+	}
 	for ctx.Err() == nil {
 		if err := consumer.Run(ctx); err != nil && ctx.Err() == nil {
 			if errors.Is(err, inbox.ErrConfig) {
@@ -79,6 +85,21 @@ func (s *syncer) consume(ctx context.Context, nc *nats.Conn, box *inbox.Inbox) e
 		}
 	}
 	return nil
+}
+
+const (
+	// retryWorkers is how many parked documents are tried at once: the index is slow, and the consumer tries one at a time.
+	retryWorkers  = 4
+	retryInterval = 100 * time.Millisecond
+)
+
+// retry tries parked documents that are due, until the context ends.
+func (s *syncer) retry(ctx context.Context, box *inbox.Inbox) {
+	for pause(ctx, retryInterval) {
+		if _, err := box.RetryDue(ctx, 1000, s.handle); err != nil && ctx.Err() == nil {
+			s.log.Warn("parked documents could not be tried", "error", err)
+		}
+	}
 }
 
 // pause waits, and tells whether the context still lives.
