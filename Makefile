@@ -56,9 +56,10 @@ test/race: postgres gcc ## Run the same tests with the race detector
 
 .PHONY: test/slow
 test/slow: postgres ## Run the packages that have slow tests, with those
-	@packages=$$(grep -rl --include='*_test.go' 'slow\.Test(' . | grep -v '^./examples/searchsync/' | xargs -r -n 1 dirname | grep -v internal/faults | sort -u || true); \
+	@packages=$$(grep -rl --include='*_test.go' 'slow\.Test(' . | xargs -r -n 1 dirname | grep -v internal/faults | sort -u || true); \
 	if [ -z "$$packages" ]; then echo "no slow tests"; exit 0; fi; \
 	POSTRIDER_SLOW=1 CGO_ENABLED=0 $(TEST) -p 1 -timeout 40m $$packages | $(REPORT)
+	$(foreach m,$(MODULES),(cd $(m) && POSTRIDER_SLOW=1 CGO_ENABLED=0 $(TEST) -timeout 10m ./...) | $(REPORT))
 
 .PHONY: test/faults
 test/faults: postgres ## Run the fault suite in its short form (SLOW=1: on one broker and on three, and longer)

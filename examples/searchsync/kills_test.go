@@ -56,7 +56,7 @@ func kill9(t *testing.T, c *clustertest.Cluster, calm func(), programs ...*progr
 		t.Fatal(err)
 	}
 	workers := c.Start(t, 2, "--lease-ttl=2s")
-	documents := numbered(300)
+	documents := numbered(120)
 	if err := st.save(t.Context(), documents...); err != nil {
 		t.Fatal(err)
 	}
@@ -71,11 +71,11 @@ func kill9(t *testing.T, c *clustertest.Cluster, calm func(), programs ...*progr
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i%100 == 50 {
+		if i%50 == 25 {
 			c.WaitCount(t, i, `SELECT count(*) FROM inbox_streams WHERE version > 0`)
-			programs[i/100%len(programs)].crash()
+			programs[i/50%len(programs)].crash()
 		}
-		if i == 120 {
+		if i == 60 {
 			workers[0].Signal(t, syscall.SIGKILL)
 		}
 	}
@@ -83,13 +83,13 @@ func kill9(t *testing.T, c *clustertest.Cluster, calm func(), programs ...*progr
 	s.wantWorked(t)
 	calm()
 	p := programs[0]
-	if text, err := p.command(t, "check", "--settle=30s"); err != nil || !strings.Contains(text, "240 documents, 240 in the index: 0 missing, 0 stale, 0 extra") {
+	if text, err := p.command(t, "check", "--settle=30s"); err != nil || !strings.Contains(text, "96 documents, 96 in the index: 0 missing, 0 stale, 0 extra") {
 		t.Errorf("check gives %v:\n%s\n%s", err, text, p.text())
 	}
-	if text, err := p.command(t, "search", "number101"); err != nil || !strings.Contains(text, "number101 changed") {
+	if text, err := p.command(t, "search", "number41"); err != nil || !strings.Contains(text, "number41 changed") {
 		t.Errorf("search gives %v:\n%s", err, text)
 	}
-	if text, err := p.command(t, "search", "number103"); err != nil || text != "" {
+	if text, err := p.command(t, "search", "number43"); err != nil || text != "" {
 		t.Errorf("searching for what was deleted gives %v:\n%s", err, text)
 	}
 	mendTampered(t, c, st, p)
@@ -126,13 +126,15 @@ func mendTampered(t *testing.T, c *clustertest.Cluster, st *store, p *program) {
 	}, p.text)
 }
 
-func TestKillsWithBleve(t *testing.T) { //nolint:paralleltest // fills the machine
+func TestKillsWithBleve(t *testing.T) {
+	t.Parallel()
 	c := clustertest.New(t, clustertest.Config{Partitions: 4})
 	kill9(t, c, func() {}, newProgram(t, c.Environment(), "--dir="+filepath.Join(t.TempDir(), "index")))
 }
 
 // Two processes share the work.
-func TestKillsWithMeilisearch(t *testing.T) { //nolint:paralleltest // fills the machine
+func TestKillsWithMeilisearch(t *testing.T) {
+	t.Parallel()
 	c := clustertest.New(t, clustertest.Config{Partitions: 4})
 	fixture := meilitest.Start(t)
 	stormy(fixture)
