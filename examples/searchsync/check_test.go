@@ -4,16 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/testkit/clustertest"
 )
 
 // Whatever the order in which events come, and however often, the newest state is what is found.
 func TestOrderOfEventsDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, in index) {
+		t.Helper()
 		s := newSyncer(t, in)
 		a, b := document{ID: "x", Title: "red"}, document{ID: "x", Title: "blue"}
 		s.save(t, a)
@@ -47,6 +51,7 @@ func TestOrderOfEventsDoesNotMatter(t *testing.T) {
 func TestConcurrentSyncsLeaveTheNewest(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, in index) {
+		t.Helper()
 		s := newSyncer(t, in)
 		s.save(t, document{ID: "x", Title: "v0"})
 		done := make(chan error)
@@ -75,9 +80,61 @@ func TestConcurrentSyncsLeaveTheNewest(t *testing.T) {
 	})
 }
 
+// holding lets the first put stand still when it has read the document.
+type holding struct {
+	index
+
+	first         sync.Once
+	held, release chan struct{}
+}
+
+func (h *holding) put(ctx context.Context, documents ...document) error {
+	h.first.Do(func() {
+		close(h.held)
+		<-h.release
+	})
+	return h.index.put(ctx, documents...)
+}
+
+// Who has read an older state and is slow to write it does not write it over a newer one.
+func TestASlowWriterOverwritesNothing(t *testing.T) {
+	t.Parallel()
+	in := &holding{index: bleveTest(t), held: make(chan struct{}), release: make(chan struct{})}
+	s := newSyncer(t, in)
+	bring := func() <-chan error {
+		done := make(chan error, 1)
+		go func() {
+			done <- pgx.BeginFunc(t.Context(), s.store.pool, func(tx pgx.Tx) error { return s.syncTx(t.Context(), tx, in, "x") })
+		}()
+		return done
+	}
+	s.save(t, document{ID: "x", Title: "old"})
+	slow := bring()
+	<-in.held
+	s.save(t, document{ID: "x", Title: "new"})
+	quick := bring()
+	clustertest.Until(t, "the second one waits, or has written", func(ctx context.Context) (blocked bool, err error) {
+		if len(quick) > 0 {
+			return true, nil
+		}
+		err = s.store.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+			AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`).Scan(&blocked)
+		return blocked, err
+	}, nil)
+	close(in.release)
+	for _, done := range []<-chan error{slow, quick} {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	wantFound(t, in, "new", "x")
+	s.wantDifferences(t, nil, nil, nil)
+}
+
 func TestCheckFindsAndRepairMends(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, in index) {
+		t.Helper()
 		ctx := t.Context()
 		s := newSyncer(t, in)
 		s.save(t, numbered(5)...)
@@ -152,6 +209,7 @@ func (c changingRebuild) swap(ctx context.Context) error {
 func TestReindex(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, in index) {
+		t.Helper()
 		s := newSyncer(t, in)
 		s.save(t, numbered(3*reindexPage/2)...)
 		if err := in.put(t.Context(), document{ID: "rubbish", Title: "rubbish"}); err != nil {
@@ -179,6 +237,7 @@ func TestReindex(t *testing.T) {
 func TestReindexCancelled(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, in index) {
+		t.Helper()
 		s := newSyncer(t, in)
 		s.save(t, numbered(2)...)
 		if err := in.put(t.Context(), document{ID: "kept", Title: "kept"}); err != nil {

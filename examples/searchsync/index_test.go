@@ -12,6 +12,7 @@ import (
 func TestIndexHoldsWhatItWasGiven(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, in index) {
+		t.Helper()
 		ctx := t.Context()
 		a := document{ID: "a b/ü", Version: 1, Title: "Apples", Body: "red fruit"}
 		b := document{ID: "b", Version: 7, Title: "Bananas", Body: "yellow fruit"}
@@ -45,6 +46,7 @@ func TestIndexHoldsWhatItWasGiven(t *testing.T) {
 func TestIndexVisitsEveryEntry(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, in index) {
+		t.Helper()
 		if err := in.put(t.Context(), numbered(2*meiliPage+1)...); err != nil {
 			t.Fatal(err)
 		}
@@ -57,6 +59,7 @@ func TestIndexVisitsEveryEntry(t *testing.T) {
 func TestRebuildIsSwappedOrDiscarded(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, in index) {
+		t.Helper()
 		ctx := t.Context()
 		if err := in.put(ctx, document{ID: "old", Title: "fruit"}); err != nil {
 			t.Fatal(err)

@@ -40,10 +40,9 @@ func (p *program) crash() {
 }
 
 // command runs a command of the client and returns what it prints.
-func (p *program) command(t *testing.T, args ...string) (string, error) {
-	t.Helper()
+func (p *program) command(ctx context.Context, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
-	err := run(t.Context(), append([]string{args[0], "--server=" + p.address}, args[1:]...), &stdout, &stderr)
+	err := run(ctx, append([]string{args[0], "--server=" + p.address}, args[1:]...), &stdout, &stderr)
 	return stdout.String(), err
 }
 
@@ -83,13 +82,13 @@ func kill9(t *testing.T, c *clustertest.Cluster, calm func(), programs ...*progr
 	s.wantWorked(t)
 	calm()
 	p := programs[0]
-	if text, err := p.command(t, "check", "--settle=30s"); err != nil || !strings.Contains(text, "96 documents, 96 in the index: 0 missing, 0 stale, 0 extra") {
+	if text, err := p.command(t.Context(), "check", "--settle=30s"); err != nil || !strings.Contains(text, "96 documents, 96 in the index: 0 missing, 0 stale, 0 extra") {
 		t.Errorf("check gives %v:\n%s\n%s", err, text, p.text())
 	}
-	if text, err := p.command(t, "search", "number41"); err != nil || !strings.Contains(text, "number41 changed") {
+	if text, err := p.command(t.Context(), "search", "number41"); err != nil || !strings.Contains(text, "number41 changed") {
 		t.Errorf("search gives %v:\n%s", err, text)
 	}
-	if text, err := p.command(t, "search", "number43"); err != nil || text != "" {
+	if text, err := p.command(t.Context(), "search", "number43"); err != nil || text != "" {
 		t.Errorf("searching for what was deleted gives %v:\n%s", err, text)
 	}
 	mendTampered(t, c, st, p)
@@ -103,25 +102,25 @@ func mendTampered(t *testing.T, c *clustertest.Cluster, st *store, p *program) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text, err := p.command(t, "check", "--settle=0s"); !errors.Is(err, errDifferences) || !strings.Contains(text, "0 missing, 3 stale, 0 extra") {
+		if text, err := p.command(t.Context(), "check", "--settle=0s"); !errors.Is(err, errDifferences) || !strings.Contains(text, "0 missing, 3 stale, 0 extra") {
 			t.Errorf("check gives %v:\n%s", err, text)
 		}
-		if text, err := p.command(t, mend); err != nil {
+		if text, err := p.command(t.Context(), mend); err != nil {
 			t.Errorf("%s gives %v:\n%s", mend, err, text)
 		}
-		if text, err := p.command(t, "check", "--settle=0s"); err != nil {
+		if text, err := p.command(t.Context(), "check", "--settle=0s"); err != nil {
 			t.Errorf("check after %s gives %v:\n%s", mend, err, text)
 		}
 	}
-	if text, err := p.command(t, "parked"); err != nil || strings.Count(text, "\n") != 1 {
+	if text, err := p.command(t.Context(), "parked"); err != nil || strings.Count(text, "\n") != 1 {
 		t.Errorf("parked gives %v:\n%s", err, text)
 	}
 	// Events go on to arrive at the index that was swapped in.
 	if err := st.save(t.Context(), document{ID: "later", Title: "afterwards"}); err != nil {
 		t.Fatal(err)
 	}
-	clustertest.Until(t, "a later document is found", func(context.Context) (bool, error) {
-		text, err := p.command(t, "search", "afterwards")
+	clustertest.Until(t, "a later document is found", func(ctx context.Context) (bool, error) {
+		text, err := p.command(ctx, "search", "afterwards")
 		return strings.Contains(text, "later"), err
 	}, p.text)
 }
@@ -145,7 +144,7 @@ func TestKillsWithMeilisearch(t *testing.T) {
 }
 
 // Bad settings are refused by name.
-func TestSettings(t *testing.T) { //nolint:paralleltest // sets the environment
+func TestSettings(t *testing.T) {
 	t.Setenv("DATABASE_URL", pgtest.Migrated(t, 1))
 	t.Setenv("NATS_URL", natstest.Start(t, 1).URL())
 	for args, want := range map[string]string{
