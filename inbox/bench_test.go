@@ -20,6 +20,7 @@ func BenchmarkReading(b *testing.B) {
 	for _, size := range []int{1, 10, 100, 500} {
 		b.Run(fmt.Sprintf("lanes/batch=%d", size), func(b *testing.B) {
 			benchmarkReading(b, func(b *testing.B, r *benched) {
+				b.Helper()
 				config := inbox.ConsumerConfig{Lanes: 8, BatchSize: size}
 				consumer, err := inbox.NewConsumer(r.box, r.js, tally, config)
 				if err != nil {
@@ -41,7 +42,10 @@ func BenchmarkReading(b *testing.B) {
 	// A durable consumer keeps order only with one message, or one batch, in flight at a time.
 	for _, size := range []int{1, 100} {
 		b.Run(fmt.Sprintf("durable/batch=%d", size), func(b *testing.B) {
-			benchmarkReading(b, func(b *testing.B, r *benched) { readDurable(b, r, size) })
+			benchmarkReading(b, func(b *testing.B, r *benched) {
+				b.Helper()
+				readDurable(b, r, size)
+			})
 		})
 	}
 }
@@ -89,9 +93,7 @@ func benchmarkReading(b *testing.B, read func(*testing.B, *benched)) {
 	b.Helper()
 	b.StopTimer()
 	r := &benched{bundle: newBundle(b)}
-	if _, err := r.pool.Exec(b.Context(), `CREATE TABLE tally (stream text PRIMARY KEY, events bigint, total bigint, chain text)`); err != nil {
-		b.Fatal(err)
-	}
+	tallyTable(b, r.pool)
 	server := natstest.Start(b, 1)
 	server.Stream(b, 1)
 	r.js = server.JetStream(b)
@@ -131,7 +133,7 @@ func BenchmarkCall(b *testing.B) {
 	id := int64(0)
 	for b.Loop() {
 		id++
-		_, err := box.Call(b.Context(), inbox.Call{Sender: "s", ID: id}, func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+		_, err := box.Call(b.Context(), inbox.Call{Sender: "s", ID: id}, func(context.Context, pgx.Tx) ([]byte, error) {
 			return []byte(strconv.FormatInt(id, 10)), nil
 		})
 		if err != nil {

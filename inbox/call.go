@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -23,15 +24,15 @@ type Call struct {
 // CallHandler carries out a call inside the inbox's transaction, as a Handler does.
 type CallHandler func(ctx context.Context, tx pgx.Tx) (result []byte, err error)
 
-// ErrInvalidCall: a Call breaks a rule; the text names the field.
+// ErrInvalidCall tells that a Call breaks a rule; the text names the field.
 var ErrInvalidCall = errors.New("invalid call")
 
 func (c Call) check() error {
 	switch {
-	case c.Sender == "" || len(c.Sender) > maxKey || strings.ContainsRune(c.Sender, 0) || !utf8.ValidString(c.Sender):
+	case c.Sender == "", len(c.Sender) > maxKey, strings.ContainsRune(c.Sender, 0), !utf8.ValidString(c.Sender):
 		return fmt.Errorf("%w: Sender must be text of 1 to %d bytes without NUL", ErrInvalidCall, maxKey)
-	case c.Generation < 0 || c.Generation > 1<<31-1:
-		return fmt.Errorf("%w: Generation must be 0 to 2147483647, got %d", ErrInvalidCall, c.Generation)
+	case c.Generation < 0 || c.Generation > math.MaxInt32:
+		return fmt.Errorf("%w: Generation must be 0 to %d, got %d", ErrInvalidCall, math.MaxInt32, c.Generation)
 	case c.ID < 1:
 		return fmt.Errorf("%w: ID must be at least 1, got %d", ErrInvalidCall, c.ID)
 	}

@@ -53,7 +53,8 @@ func TestCallsOfASender(t *testing.T) {
 		}
 		if o.Status != step.status || string(o.Result) != step.result || o.Findings != step.findings || o.Missing != step.missing ||
 			reason != step.reason || !errors.Is(err, step.err) || inbox.IsFinal(o.Err) != (step.reason != "") {
-			t.Errorf("%s: %s result %q findings %q missing %d reason %q, error %v", step.name, o.Status, o.Result, o.Findings, o.Missing, reason, err)
+			t.Errorf("%s: %s result %q findings %q missing %d reason %q, error %v",
+				step.name, o.Status, o.Result, o.Findings, o.Missing, reason, err)
 		}
 	}
 	if got := b.effects(t, "calls"); len(got) != 6 {

@@ -45,7 +45,8 @@ type readerSettings struct {
 // and a hash over the versions in the order in which they were applied.
 func tally(ctx context.Context, tx pgx.Tx, m inbox.Message) ([]byte, error) {
 	_, err := tx.Exec(ctx, `
-		INSERT INTO tally AS t (stream, events, total, chain) VALUES ($1, 1, $2, encode(sha256(convert_to('/' || $3::bigint::text, 'UTF8')), 'hex'))
+		INSERT INTO tally AS t (stream, events, total, chain)
+		VALUES ($1, 1, $2, encode(sha256(convert_to('/' || $3::bigint::text, 'UTF8')), 'hex'))
 		ON CONFLICT (stream) DO UPDATE SET events = t.events + 1, total = t.total + EXCLUDED.total,
 		       chain = encode(sha256(convert_to(t.chain || '/' || $3::bigint::text, 'UTF8')), 'hex')`, m.Stream, m.Sequence, m.Version)
 	return nil, err
@@ -86,7 +87,9 @@ func readerProcess(ctx context.Context) error {
 		}
 		return tally(ctx, tx, m)
 	}
-	consumer, err := inbox.NewConsumer(box, js, handle, inbox.ConsumerConfig{Lanes: s.Lanes, BatchSize: s.Batch, LeaseTTL: s.TTL, Interval: 100 * time.Millisecond})
+	consumer, err := inbox.NewConsumer(box, js, handle, inbox.ConsumerConfig{
+		Lanes: s.Lanes, BatchSize: s.Batch, LeaseTTL: s.TTL, Interval: 100 * time.Millisecond,
+	})
 	if err != nil {
 		return err
 	}
@@ -214,7 +217,8 @@ func (w *workload) verify(t testing.TB, pool *pgxpool.Pool) {
 			want = hex.EncodeToString(h[:])
 		}
 		if events != int64(len(w.streams[stream])) || total != sum || chain != want {
-			t.Errorf("stream %s: %d effects with sum %d, want %d with %d; order kept: %t", stream, events, total, len(w.streams[stream]), sum, chain == want)
+			t.Errorf("stream %s: %d effects with sum %d, want %d with %d; order kept: %t",
+				stream, events, total, len(w.streams[stream]), sum, chain == want)
 		}
 		return nil
 	})
@@ -227,15 +231,23 @@ func (w *workload) verify(t testing.TB, pool *pgxpool.Pool) {
 }
 
 // cluster runs events through 1, 3 and 2 readers while they are killed, paused and cut off.
+// tallyTable makes the table that tally writes.
+func tallyTable(t testing.TB, pool *pgxpool.Pool) {
+	t.Helper()
+	_, err := pool.Exec(t.Context(), `CREATE TABLE tally (stream text PRIMARY KEY, events bigint, total bigint, chain text)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func cluster(t *testing.T, events, streams, kills int) {
+	t.Helper()
 	server := natstest.Start(t, 1)
 	server.Stream(t, 1)
 	url := pgtest.URL(t)
 	pool := pgtest.Pool(t, url)
 	prepare(t, pool)
-	if _, err := pool.Exec(t.Context(), `CREATE TABLE tally (stream text PRIMARY KEY, events bigint, total bigint, chain text)`); err != nil {
-		t.Fatal(err)
-	}
+	tallyTable(t, pool)
 	w := publish(t, server.JetStream(t), events, streams, 11)
 	f := &fleet{t: t, settings: readerSettings{
 		Database: url, NATS: server.URL(), Lanes: 8, Batch: 50, TTL: time.Second, FailOneIn: 2000,

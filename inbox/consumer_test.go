@@ -63,8 +63,10 @@ func (r *reading) publish(t *testing.T, messages ...inbox.Message) {
 	t.Helper()
 	for _, m := range messages {
 		_, err := r.js.PublishMsg(t.Context(), &nats.Msg{Subject: m.Subject, Data: m.Payload, Header: nats.Header{
-			inbox.HeaderEventID: {m.EventID.String()}, inbox.HeaderStream: {m.Stream}, inbox.HeaderStreamVersion: {strconv.FormatInt(m.Version, 10)},
-			inbox.HeaderSequence: {strconv.FormatInt(m.Sequence, 10)}, inbox.HeaderPartition: {strconv.Itoa(m.Partition)}, inbox.HeaderType: {m.Type},
+			inbox.HeaderEventID: {m.EventID.String()}, inbox.HeaderStream: {m.Stream},
+			inbox.HeaderStreamVersion: {strconv.FormatInt(m.Version, 10)},
+			inbox.HeaderSequence:      {strconv.FormatInt(m.Sequence, 10)}, inbox.HeaderPartition: {strconv.Itoa(m.Partition)},
+			inbox.HeaderType: {m.Type},
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -138,7 +140,8 @@ func TestALateReaderIsFenced(t *testing.T) {
 	end := r.run(t, config, apply)
 	r.publish(t, event("s", 1))
 	waitFor(t, r.pool, `SELECT count(*) = 1 FROM effects`)
-	_, err := r.pool.Exec(t.Context(), `UPDATE inbox_lanes SET owner = $1, epoch = epoch + 1, lease_until = clock_timestamp() + interval '1 hour'`, uuid.New())
+	_, err := r.pool.Exec(t.Context(),
+		`UPDATE inbox_lanes SET owner = $1, epoch = epoch + 1, lease_until = clock_timestamp() + interval '1 hour'`, uuid.New())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +235,9 @@ func TestWhatAConsumerRefuses(t *testing.T) {
 		}
 	}
 	refuse(inbox.ConsumerConfig{Stream: "NONE"}, inbox.ErrStream)
-	_, err := r.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "WORK", Subjects: []string{"work.>"}, Retention: jetstream.WorkQueuePolicy})
+	_, err := r.js.CreateStream(t.Context(), jetstream.StreamConfig{
+		Name: "WORK", Subjects: []string{"work.>"}, Retention: jetstream.WorkQueuePolicy,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

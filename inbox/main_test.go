@@ -54,7 +54,8 @@ func prepare(t testing.TB, pool *pgxpool.Pool) {
 	if err := inbox.Migrate(t.Context(), pool, "public"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := pool.Exec(t.Context(), `CREATE TABLE effects (id bigint GENERATED ALWAYS AS IDENTITY, stream text, version bigint, event_id uuid)`)
+	_, err := pool.Exec(t.Context(), `CREATE TABLE effects (
+		id bigint GENERATED ALWAYS AS IDENTITY, stream text, version bigint, event_id uuid)`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func newMetrics(reg prometheus.Registerer, consumer string) *metrics {
 		messages:  counters("inbox_messages_total", "Messages by what became of them.", "status"),
 		findings:  counters("inbox_findings_total", "Messages and calls that something was odd about.", "finding"),
 		calls:     counters("inbox_calls_total", "Calls of senders by what became of them.", "status"),
-		missing:   counter("inbox_missing_versions_total", "Versions that were left out before a message: audit-only, skipped or discarded events."),
+		missing:   counter("inbox_missing_versions_total", "Versions left out before a message: audit-only, skipped or discarded events."),
 		malformed: counter("inbox_malformed_total", "Messages that Postrider cannot have published."),
 		fenced:    counter("inbox_lane_fenced_total", "Transactions refused because their lane had another reader."),
 		rewinds:   counter("inbox_rewinds_total", "Times that a reader began further back, for a lane that it took."),
@@ -96,7 +96,11 @@ func (i *Inbox) count(ctx context.Context) error {
 	var state string
 	var n int64
 	var age float64
-	if _, err := pgx.ForEachRow(rows, []any{&state, &n, &age}, func() error { counts[state], ages[state] = float64(n), age; return nil }); err != nil {
+	_, err = pgx.ForEachRow(rows, []any{&state, &n, &age}, func() error {
+		counts[state], ages[state] = float64(n), age
+		return nil
+	})
+	if err != nil {
 		return missingTables(err)
 	}
 	for _, state := range []Status{Failed, Waiting, Dead} {

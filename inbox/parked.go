@@ -41,7 +41,7 @@ const (
 	maxList     = 10_000
 )
 
-// ErrQuery: a ParkedQuery breaks a rule; the text names the field.
+// ErrQuery tells that a ParkedQuery breaks a rule; the text names the field.
 var ErrQuery = errors.New("invalid query")
 
 // Parked lists parked messages in the order of their arrival.
@@ -146,7 +146,8 @@ func (i *Inbox) Skip(ctx context.Context, event uuid.UUID, note string) error {
 	if err := tx.Commit(ctx); err != nil {
 		return fmt.Errorf("inbox: commit: %w", err)
 	}
-	i.cfg.Logger.InfoContext(ctx, "dead message skipped", "consumer", i.cfg.Name, "stream", m.Stream, "version", m.Version, "event_id", event, "note", note)
+	i.cfg.Logger.InfoContext(ctx, "dead message skipped", "consumer", i.cfg.Name, "stream", m.Stream, "version", m.Version,
+		"event_id", event, "note", note)
 	return nil
 }
 

@@ -84,7 +84,8 @@ func TestDeadMessagesWaitForAPerson(t *testing.T) {
 	}
 	b.retryUntil(t, broken, oneDead)
 	dead, err := b.box.Dead(t.Context(), 10)
-	if err != nil || len(dead) != 1 || dead[0].Attempts != 3 || dead[0].Version != 2 || dead[0].Reason != "broken \uFFFD" || string(dead[0].Payload) != "{}" {
+	if err != nil || len(dead) != 1 || dead[0].Attempts != 3 || dead[0].Version != 2 ||
+		dead[0].Reason != "broken \uFFFD" || string(dead[0].Payload) != "{}" {
 		t.Fatalf("dead are %+v, %v", dead, err)
 	}
 	if waiting, err := b.box.Parked(t.Context(), inbox.ParkedQuery{State: inbox.Waiting, Stream: "s"}); err != nil || len(waiting) != 2 {
@@ -188,7 +189,8 @@ func TestOutagesCountNoAttempts(t *testing.T) {
 		t.Error("a lost session is no error")
 	}
 	var parked, known int
-	err := b.pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM inbox_parked), (SELECT count(*) FROM inbox_records)`).Scan(&parked, &known)
+	err := b.pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM inbox_parked), (SELECT count(*) FROM inbox_records)`).
+		Scan(&parked, &known)
 	if err != nil || parked != 0 || known != 0 {
 		t.Errorf("%d parked, %d recorded, %v", parked, known, err)
 	}
@@ -215,7 +217,8 @@ func TestRecordsArePurged(t *testing.T) {
 	for v := range int64(3) {
 		b.process(t, event("s", v+1), apply)
 	}
-	if _, err := b.pool.Exec(t.Context(), `UPDATE inbox_records SET recorded_at = recorded_at - interval '8 days' WHERE version < 3`); err != nil {
+	_, err := b.pool.Exec(t.Context(), `UPDATE inbox_records SET recorded_at = recorded_at - interval '8 days' WHERE version < 3`)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if n, err := b.box.Purge(t.Context()); n != 2 || err != nil {

@@ -36,10 +36,9 @@ type transaction struct {
 
 // added is a record to be written.
 type added struct {
-	key        int64
-	m          Message
-	result     []byte
-	generation int
+	key    int64
+	m      Message
+	result []byte
 }
 
 func newTransaction(box *Inbox, tx pgx.Tx) *transaction {

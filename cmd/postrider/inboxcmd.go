@@ -14,7 +14,7 @@ import (
 )
 
 type inboxCmd struct {
-	Migrate inboxMigrateCmd `cmd:"" help:"Create the tables of consumers' inboxes, or bring them up to date; they may be in another database than the outbox."`
+	Migrate inboxMigrateCmd `cmd:"" help:"Create the tables of consumers' inboxes, in any database, or bring them up to date."`
 	Dead    inboxDeadCmd    `cmd:"" help:"List a consumer's dead messages, and those that are tried again or wait."`
 	Requeue inboxRequeueCmd `cmd:"" help:"Have dead messages of a consumer tried again."`
 	Skip    inboxSkipCmd    `cmd:"" help:"Give a dead message up; its stream goes on."`

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 
@@ -27,10 +26,11 @@ func TestInboxCommands(t *testing.T) {
 		}
 		return stdout
 	}
-	if code, _, stderr := call(t, on("inbox", "dead", "--consumer=c")...); code != exitFailed || !strings.Contains(stderr, "postrider inbox migrate") {
+	code, _, stderr := call(t, on("inbox", "dead", "--consumer=c")...)
+	if code != exitFailed || !strings.Contains(stderr, "postrider inbox migrate") {
 		t.Errorf("without tables: status %d, %s", code, stderr)
 	}
-	if got := must("migrate", "up", "--inbox", "--json"); !strings.Contains(got, `"inbox_version": 1`) && !strings.Contains(got, `"inbox_version":1`) {
+	if got := must("migrate", "up", "--inbox", "--json"); !strings.Contains(strings.ReplaceAll(got, " ", ""), `"inbox_version":1`) {
 		t.Errorf("migrate up --inbox prints %s", got)
 	}
 	must("inbox", "migrate") // again
@@ -54,7 +54,8 @@ func TestInboxCommands(t *testing.T) {
 	if err := json.Unmarshal([]byte(must("inbox", "dead", "--consumer=c", "--json")), &list); err != nil || len(list) != 2 {
 		t.Fatalf("dead are %+v, %v", list, err)
 	}
-	if got := must("inbox", "dead", "--consumer=c", "--stream=a"); !strings.Contains(got, first.String()) || strings.Contains(got, second.String()) {
+	got := must("inbox", "dead", "--consumer=c", "--stream=a")
+	if !strings.Contains(got, first.String()) || strings.Contains(got, second.String()) {
 		t.Errorf("the table is %s", got)
 	}
 	if got := must("inbox", "skip", "--consumer=c", first.String(), "--note=never mind"); !strings.Contains(got, "skipped") {
@@ -64,15 +65,19 @@ func TestInboxCommands(t *testing.T) {
 		t.Errorf("requeue prints %s", got)
 	}
 	for _, args := range [][]string{
-		{"inbox", "requeue", "--consumer=c"}, {"inbox", "requeue", "--consumer=c", "--all", first.String()}, {"inbox", "dead"},
-		{"inbox", "dead", "--consumer=c", "--limit=0x"}, {"inbox", "dead", "--consumer=c", "--limit=20000"}, {"inbox", "skip", "--consumer=c", "no", "--note=x"},
+		{"inbox", "requeue", "--consumer=c"},
+		{"inbox", "requeue", "--consumer=c", "--all", first.String()},
+		{"inbox", "dead"},
+		{"inbox", "dead", "--consumer=c", "--limit=0x"},
+		{"inbox", "dead", "--consumer=c", "--limit=20000"},
+		{"inbox", "skip", "--consumer=c", "no", "--note=x"},
 		{"inbox", "dead", "--consumer=" + strings.Repeat("n", 200)},
 	} {
 		if code, _, stderr := call(t, on(args...)...); code != exitRefused {
 			t.Errorf("%v: status %d, %s", args, code, stderr)
 		}
 	}
-	if code, _, stderr := call(t, on(slices.Concat([]string{"inbox", "skip", "--consumer=c", "--note=x"}, []string{first.String()})...)...); code != exitFailed {
+	if code, _, stderr := call(t, on("inbox", "skip", "--consumer=c", "--note=x", first.String())...); code != exitFailed {
 		t.Errorf("skipping twice: status %d, %s", code, stderr)
 	}
 }

@@ -39,7 +39,7 @@ func Verify(t *testing.T, s Subject) {
 		}
 	})
 	for _, part := range s.parts() {
-		t.Run(part.name, func(t *testing.T) { //nolint:paralleltest // the parts share the handler's tables
+		t.Run(part.name, func(t *testing.T) {
 			if got := s.play(t, part.run); got != want {
 				t.Errorf("the effects differ.\nwithout trouble: %s\nwith it:         %s", want, got)
 			}
