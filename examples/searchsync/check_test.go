@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -84,15 +84,15 @@ func TestConcurrentSyncsLeaveTheNewest(t *testing.T) {
 type holding struct {
 	index
 
-	first         sync.Once
+	later         atomic.Bool
 	held, release chan struct{}
 }
 
 func (h *holding) put(ctx context.Context, documents ...document) error {
-	h.first.Do(func() {
+	if !h.later.Swap(true) {
 		close(h.held)
 		<-h.release
-	})
+	}
 	return h.index.put(ctx, documents...)
 }
 
