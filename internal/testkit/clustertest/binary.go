@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -70,7 +71,12 @@ func build() (folder, path string, err error) {
 		args = append(args, "-race")
 	}
 	// Not bound to a test: its lifetime is that of the test binary.
-	output, err := exec.Command("go", append(args, program)...).CombinedOutput()
+	cmd := exec.Command("go", append(args, program)...)
+	// In the program's own module: the tests of examples/searchsync are in another one.
+	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
+		cmd.Dir = filepath.Dir(file)
+	}
+	output, err := cmd.CombinedOutput()
 	if err != nil {
 		return folder, "", errors.Join(fmt.Errorf("clustertest: build the program: %w\n%s", err, output))
 	}

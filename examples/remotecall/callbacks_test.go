@@ -1,0 +1,76 @@
+package main
+
+import "testing"
+
+// breakCallbacks makes the callbacks of transfers to this bank fail until it is mended.
+func (b *bank) breakCallbacks(t *testing.T, id int64) (mend func()) {
+	t.Helper()
+	_, err := b.world.pool.Exec(t.Context(), `CREATE TABLE IF NOT EXISTS broken (call_id bigint);
+		CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			IF EXISTS (SELECT FROM broken b WHERE b.call_id = NEW.call_id) THEN RAISE 'the callback is broken'; END IF;
+			RETURN NEW; END $$;
+		CREATE OR REPLACE TRIGGER refuse BEFORE UPDATE ON bank_transfers FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	if err == nil {
+		_, err = b.world.pool.Exec(t.Context(), `INSERT INTO broken VALUES ($1)`, id)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		if _, err := b.world.pool.Exec(t.Context(), `DELETE FROM broken WHERE call_id = $1`, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// callbacksTable has callbacks that fail.
+func callbacksTable() []outcomeTest {
+	executed, release := make(chan struct{}), make(chan struct{})
+	return []outcomeTest{
+		{
+			name: "callback fails, then succeeds", spoil: first(held(executed, release)), state: "settled", arrives: 100, asks: 1, exact: true,
+			during: func(t *testing.T, b *bank, id int64) {
+				t.Helper()
+				await(t, executed)
+				mend := b.breakCallbacks(t, id)
+				let(t, release)
+				b.world.waitCall(t, id, "callback_errors > 0")
+				mend()
+			},
+		},
+		{
+			name: "callback fails until it is dead, and is requeued", spoil: first(held(executed, release)),
+			state: "settled", arrives: 107, asks: 2, exact: true,
+			during: func(t *testing.T, b *bank, id int64) {
+				t.Helper()
+				await(t, executed)
+				mend := b.breakCallbacks(t, id)
+				next := b.transfer(t, "alice", 7)
+				let(t, release)
+				b.world.waitCall(t, id, "dead_at IS NOT NULL AND callback_errors = 3 AND outcome = 'done'")
+				b.world.waitState(t, next, "settled") // nothing waits for the dead one
+				mend()
+				if n, err := requeue(t.Context(), b.world.pool, id); n != 1 || err != nil {
+					t.Errorf("requeued %d, %v", n, err)
+				}
+			},
+		},
+		{
+			name: "caller dies between two attempts of a callback", spoil: first(held(executed, release)),
+			state: "settled", arrives: 100, asks: 1, exact: true,
+			during: func(t *testing.T, b *bank, id int64) {
+				t.Helper()
+				await(t, executed)
+				mend := b.breakCallbacks(t, id)
+				let(t, release)
+				b.world.waitCall(t, id, "callback_errors > 0")
+				b.world.call(t)
+				mend()
+				if _, err := requeue(t.Context(), b.world.pool, id); err != nil { // in case it died meanwhile
+					t.Error(err)
+				}
+			},
+		},
+	}
+}
