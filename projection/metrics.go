@@ -10,7 +10,7 @@ import (
 type metrics struct {
 	applied, audit, failed, died, lost, announced, found, repaired prometheus.Counter
 
-	streams                          *prometheus.GaugeVec
+	streams                            *prometheus.GaugeVec
 	dead, behind, waiting, oldest, age prometheus.Gauge
 
 	latency prometheus.Histogram
