@@ -60,6 +60,9 @@ type Summary struct {
 	OldestDeadAge, OldestDueAge time.Duration `json:"-"`
 }
 
+// Streams is how many there are in all.
+func (s Summary) Streams() int64 { return s.Current + s.Pending + s.Processing + s.Failed + s.Dead }
+
 // Summary counts, by the database's clock.
 func (p *Projection) Summary(ctx context.Context) (Summary, error) {
 	var s Summary

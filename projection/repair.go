@@ -83,32 +83,41 @@ func (p *Projection) startUp(ctx context.Context) error {
 	return p.announceAll(ctx, behind)
 }
 
+// gaugeInterval is the longest time between two looks at the schedule for the metrics.
+const gaugeInterval = 5 * time.Second
+
 // sweep looks again and again for what no message told of, and for the dead.
 func (p *Projection) sweep(ctx context.Context) {
-	for {
-		if err := p.look(ctx); err != nil && ctx.Err() == nil {
-			p.log.WarnContext(ctx, "the sweep could not look", "error", err, "again_in", p.cfg.SweepInterval)
+	for next := time.Now(); ; {
+		thorough := !time.Now().Before(next)
+		if thorough {
+			next = time.Now().Add(p.cfg.SweepInterval)
 		}
-		if !p.rest(ctx, p.cfg.SweepInterval) {
+		if err := p.look(ctx, thorough); err != nil && ctx.Err() == nil {
+			p.log.WarnContext(ctx, "the sweep could not look", "error", err)
+		}
+		if !p.rest(ctx, min(max(time.Until(next), 0), gaugeInterval)) {
 			return
 		}
 	}
 }
 
-func (p *Projection) look(ctx context.Context) error {
-	_, behind, err := p.detect(ctx, 0, false)
-	if err != nil {
-		return err
-	}
-	if err := p.announceAll(ctx, behind); err != nil {
-		return err
+func (p *Projection) look(ctx context.Context, thorough bool) error {
+	if thorough {
+		_, behind, err := p.detect(ctx, 0, false)
+		if err != nil {
+			return err
+		}
+		if err := p.announceAll(ctx, behind); err != nil {
+			return err
+		}
 	}
 	s, err := p.Summary(ctx)
 	if err != nil {
 		return err
 	}
 	p.metrics.show(s)
-	if s.Dead > 0 {
+	if s.Dead > 0 && thorough {
 		p.log.ErrorContext(ctx, "streams stand still behind a dead event: requeue them", "streams", s.Dead,
 			"events_behind", s.EventsBehindDead, "oldest", s.OldestDeadAge.Round(time.Second))
 	}
