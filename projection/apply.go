@@ -177,7 +177,7 @@ func (p *Projection) settle(ctx context.Context, tx pgx.Tx, c claim, at position
 	if n := len(events); n > 0 {
 		applied, event = events[n-1].Version, &events[n-1].ID
 	}
-	print, err := p.print(ctx, tx, c.stream)
+	sum, err := p.print(ctx, tx, c.stream)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (p *Projection) settle(ctx context.Context, tx pgx.Tx, c claim, at position
 	if len(events) == 0 {
 		pause = new(missingPause) // the news came, the event did not: a journal that lags behind
 	}
-	tag, err := tx.Exec(ctx, p.sql.done, c.stream, p.worker, c.epoch, applied, event, print, pause, full, at.applied)
+	tag, err := tx.Exec(ctx, p.sql.done, c.stream, p.worker, c.epoch, applied, event, sum, pause, full, at.applied)
 	if err != nil {
 		return fmt.Errorf("move the watermark of stream %q: %w", c.stream, err)
 	}

@@ -3,7 +3,6 @@ package projection
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -38,7 +37,7 @@ func TestAClaimThatRanOutIsWorthNothing(t *testing.T) {
 	maker := func() *Projection {
 		p, err := New(Config{
 			Projector: tally{}, Pool: pool, Mode: Outbox, Workers: 1, LeaseTTL: 300 * time.Millisecond, MaxAttempts: 1,
-			Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+			Logger: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -17,11 +17,11 @@ import (
 type Mode string
 
 const (
-	// Inline: the producer's own transaction, by ApplyTx. There are no workers.
+	// Inline has the producer apply in its own transaction, by ApplyTx. There are no workers.
 	Inline Mode = "inline"
-	// Outbox: workers, by Run. ApplyTx is refused.
+	// Outbox has workers apply, by Run. ApplyTx is refused.
 	Outbox Mode = "outbox"
-	// Shadow: workers that do all that Outbox does in a schema of its own, next to a live projection, and count no
+	// Shadow has workers do all that Outbox does in a schema of its own, next to a live projection, and count no
 	// attempts. ApplyTx is refused.
 	Shadow Mode = "shadow"
 )

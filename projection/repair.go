@@ -190,11 +190,11 @@ func (p *Projection) replay(ctx context.Context, tx pgx.Tx, stream string, fromS
 	if fromScratch && until == math.MaxInt64 {
 		wanted = at.applied // the journal has no more
 	}
-	print, err := p.print(ctx, tx, stream)
+	sum, err := p.print(ctx, tx, stream)
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, p.sql.put, stream, at.applied, at.event, print, wanted); err != nil {
+	if _, err := tx.Exec(ctx, p.sql.put, stream, at.applied, at.event, sum, wanted); err != nil {
 		return fmt.Errorf("move the watermark of stream %q: %w", stream, err)
 	}
 	return nil
