@@ -99,6 +99,7 @@ func execute(ctx context.Context, args []string, out, log io.Writer) error {
 	if len(arguments) != operands[name] {
 		return fmt.Errorf("%w: %s takes %d argument(s), got %d", errRefused, name, operands[name], len(arguments))
 	}
+	s.fromEnvironment(name)
 	if err := s.validate(name); err != nil {
 		return err
 	}

@@ -20,6 +20,9 @@ import (
 func (p *program) runWith(ctx context.Context, config projection.Config, use func(*program) error) (err error) {
 	registry := prometheus.NewRegistry()
 	config.Registerer = registry
+	if config.Mode == projection.Inline && config.Workers == 0 {
+		return fmt.Errorf("%w: --mode inline has nothing to run: the producer applies; see `projection append --mode inline`", errRefused)
+	}
 	if p.nats != "" {
 		nc, err := nats.Connect(p.nats, nats.Name("projection "+p.schema), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true))
 		if err != nil {
@@ -32,9 +35,6 @@ func (p *program) runWith(ctx context.Context, config projection.Config, use fun
 	}
 	if p.p, err = projection.New(config); err != nil {
 		return named(err)
-	}
-	if p.p.Mode() == projection.Inline {
-		return fmt.Errorf("%w: --mode inline has nothing to run: the producer applies; see `projection append --mode inline`", errRefused)
 	}
 	if p.metrics != "" {
 		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", p.metrics)

@@ -43,7 +43,7 @@ const unset = -1
 func (s *settings) flags(command string) *flag.FlagSet {
 	f := flag.NewFlagSet("projection "+command, flag.ContinueOnError)
 	f.SetOutput(s.log)
-	f.StringVar(&s.database, "database-url", os.Getenv("DATABASE_URL"), "PostgreSQL with the events and the projection (env DATABASE_URL)")
+	f.StringVar(&s.database, "database-url", "", "PostgreSQL with the events and the projection (env DATABASE_URL)")
 	f.StringVar(&s.schema, "schema", env("PROJECTION_SCHEMA", "files"), "schema of the projection (env PROJECTION_SCHEMA)")
 	f.StringVar(&s.journal, "journal-schema", env("PROJECTION_JOURNAL_SCHEMA", "public"), "schema of the events (env PROJECTION_JOURNAL_SCHEMA)")
 	f.StringVar(&s.mode, "mode", env("PROJECTION_MODE", "outbox"), "inline, outbox or shadow (env PROJECTION_MODE)")
@@ -52,7 +52,7 @@ func (s *settings) flags(command string) *flag.FlagSet {
 	f.BoolVar(&s.verbose, "verbose", false, "log more")
 	switch command {
 	case "run":
-		f.StringVar(&s.nats, "nats-url", os.Getenv("NATS_URL"), "NATS with the stream; without it news are found every --sweep (env NATS_URL)")
+		f.StringVar(&s.nats, "nats-url", "", "NATS with the stream; without it news are found every --sweep (env NATS_URL)")
 		f.IntVar(&s.workers, "workers", unset, "streams applied at the same time: 1 to 256 (env PROJECTION_WORKERS; default 4, in mode inline 0)")
 		f.StringVar(&s.stream, "stream", "EVENTS", "JetStream stream")
 		f.StringVar(&s.filter, "filter", "events.>", "subjects to listen to")
@@ -78,7 +78,7 @@ func (s *settings) flags(command string) *flag.FlagSet {
 	case "append":
 		f.StringVar(&s.kind, "type", "file.modified", "type of the event")
 		f.StringVar(&s.payload, "payload", "", "payload; by default a change of the file's content")
-		f.StringVar(&s.nats, "nats-url", os.Getenv("NATS_URL"), "NATS, to ring the workers' doorbell (env NATS_URL)")
+		f.StringVar(&s.nats, "nats-url", "", "NATS, to ring the workers' doorbell (env NATS_URL)")
 	}
 	return f
 }
@@ -88,6 +88,16 @@ func env(name, otherwise string) string {
 		return value
 	}
 	return otherwise
+}
+
+// fromEnvironment fills in addresses. As defaults of flags the help would show them, passwords included.
+func (s *settings) fromEnvironment(command string) {
+	if s.database == "" {
+		s.database = os.Getenv("DATABASE_URL")
+	}
+	if s.nats == "" && (command == "run" || command == "append") {
+		s.nats = os.Getenv("NATS_URL")
+	}
 }
 
 // validate refuses what projection.New cannot know.
@@ -102,8 +112,6 @@ func (s *settings) validate(command string) error {
 		return refuse("--limit must be at least 1, got %d", s.limit)
 	case s.grace < 0:
 		return refuse("--grace must not be negative, got %s", s.grace)
-	case s.mode == string(projection.Inline) && command == "run" && s.nats != "":
-		return refuse("--mode inline listens to nothing: --nats-url and NATS_URL must be empty")
 	}
 	if s.workers == unset && command == "run" {
 		if text := os.Getenv("PROJECTION_WORKERS"); text != "" {
