@@ -113,14 +113,17 @@ func TestAStaleOwnerIsRefused(t *testing.T) {
 		return nil
 	}
 	brief := func(c *projection.Config) { c.LeaseTTL, c.Workers = 200*time.Millisecond, 1 }
-	b.start(t, b.make(t, projection.Outbox, brief))
+	stop := b.start(t, b.make(t, projection.Outbox, brief))
 	<-began
 	p := b.make(t, projection.Outbox)
 	b.start(t, p)
 	b.until(t, 3, `SELECT count(*) FROM projection.entries`)
 	b.append(t, events("a", "paid", 3)...)
 	b.until(t, 6, `SELECT count(*) FROM projection.entries`)
+	ended := make(chan struct{})
+	go func() { stop(); close(ended) }()
 	close(resume)
+	<-ended
 	b.append(t, events("a", "paid", 3)...)
 	b.until(t, 9, `SELECT count(*) FROM projection.entries`)
 	clean(t, p)
