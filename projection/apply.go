@@ -138,7 +138,8 @@ func (p *Projection) next(ctx context.Context, tx pgx.Tx, stream string, at posi
 	}
 	for i, e := range events {
 		if want := at.applied + 1 + int64(i); e.Version != want {
-			return nil, &eventError{stream: stream, version: want, place: i, cause: fmt.Errorf("%w: version %d is followed by %d", ErrHole, want-1, e.Version)}
+			cause := fmt.Errorf("%w: version %d is followed by %d", ErrHole, want-1, e.Version)
+			return nil, &eventError{stream: stream, version: want, place: i, cause: cause}
 		}
 	}
 	return events, nil
@@ -164,7 +165,8 @@ func (p *Projection) applyAll(ctx context.Context, tx pgx.Tx, events []Event) er
 func (p *Projection) apply(ctx context.Context, tx pgx.Tx, e Event) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			p.log.ErrorContext(ctx, "the projector panicked", "stream", e.Stream, "version", e.Version, "panic", cause, "stack", string(debug.Stack()))
+			p.log.ErrorContext(ctx, "the projector panicked", "stream", e.Stream, "version", e.Version,
+				"panic", cause, "stack", string(debug.Stack()))
 			err = fmt.Errorf("the projector panicked: %v", cause)
 		}
 	}()

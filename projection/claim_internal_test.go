@@ -56,7 +56,8 @@ func TestAClaimThatRanOutIsWorthNothing(t *testing.T) {
 	if err != nil || len(first) != 1 {
 		t.Fatalf("claimed %v, %v", first, err)
 	}
-	if _, err := pool.Exec(ctx, `UPDATE projection.projection_streams SET lease_until = clock_timestamp(), due_at = clock_timestamp()`); err != nil {
+	const expire = `UPDATE projection.projection_streams SET lease_until = clock_timestamp(), due_at = clock_timestamp()`
+	if _, err := pool.Exec(ctx, expire); err != nil {
 		t.Fatal(err) // as if its time had passed
 	}
 	second, err := heir.claims(ctx, 5)
@@ -77,7 +78,8 @@ func TestAClaimThatRanOutIsWorthNothing(t *testing.T) {
 		t.Errorf("a late batch of the old owner: %v", err)
 	}
 	var n, applied, attempts int
-	err = pool.QueryRow(ctx, `SELECT n, applied_version, attempts FROM projection.tally, projection.projection_streams`).Scan(&n, &applied, &attempts)
+	const counted = `SELECT n, applied_version, attempts FROM projection.tally, projection.projection_streams`
+	err = pool.QueryRow(ctx, counted).Scan(&n, &applied, &attempts)
 	if err != nil || n != 2 || applied != 2 || attempts != 0 {
 		t.Errorf("%d events counted, watermark %d, attempts %d, %v", n, applied, attempts, err)
 	}

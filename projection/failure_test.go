@@ -58,7 +58,8 @@ func TestADeadHeadWaitsForAPerson(t *testing.T) {
 		t.Errorf("summary %+v", s)
 	}
 	b.untilTrue(t, "the alert is there", func(context.Context) (bool, error) {
-		return testutil.GatherAndCompare(registry, expected(`# HELP outbox_projection_dead_heads Streams that stand still behind a dead event, until a person requeues it.
+		return testutil.GatherAndCompare(registry, expected(`
+# HELP outbox_projection_dead_heads Streams that stand still behind a dead event, until a person requeues it.
 # TYPE outbox_projection_dead_heads gauge
 outbox_projection_dead_heads{projection="projection"} 3
 `), "outbox_projection_dead_heads") == nil && strings.Contains(b.log.text(), "streams stand still behind a dead event"), nil
@@ -146,7 +147,8 @@ func TestAShadowBurnsNoAttempts(t *testing.T) {
 	stop()
 	const all = `SELECT coalesce(md5(string_agg(s::text, ',' ORDER BY stream_id)), '') = $1 FROM projection.projection_streams AS s`
 	var before string
-	if err := b.pool.QueryRow(t.Context(), `SELECT md5(string_agg(s::text, ',' ORDER BY stream_id)) FROM projection.projection_streams AS s`).Scan(&before); err != nil {
+	const now = `SELECT md5(string_agg(s::text, ',' ORDER BY stream_id)) FROM projection.projection_streams AS s`
+	if err := b.pool.QueryRow(t.Context(), now).Scan(&before); err != nil {
 		t.Fatal(err)
 	}
 	shadow := b.make(t, projection.Shadow)

@@ -51,7 +51,8 @@ func (p *Projection) watermarks(fingerprints bool) string {
 		prints = "SELECT p.stream_id, " + printText + " AS print FROM (" +
 			printsOf(p.cfg.Projector.Tables(), p.schema, "", false) + ") AS p GROUP BY p.stream_id"
 	}
-	return `SELECT coalesce(s.stream_id, f.stream_id), s.stream_id IS NOT NULL, coalesce(s.applied_version, 0), coalesce(s.expected_version, 1),
+	return `SELECT coalesce(s.stream_id, f.stream_id), s.stream_id IS NOT NULL, coalesce(s.applied_version, 0),
+	       coalesce(s.expected_version, 1),
 	       coalesce(s.wanted_version, 0), s.applied_event, s.due_at IS NOT NULL OR s.dead_at IS NOT NULL,
 	       coalesce(s.fingerprint, ''), coalesce(f.print, '')
 	  FROM ` + quote(p.schema) + `.projection_streams AS s

@@ -67,7 +67,8 @@ func TestInlineAppliesInTheProducersTransaction(t *testing.T) {
 				return err
 			}
 			var path, zone string
-			err := tx.QueryRow(t.Context(), `SELECT current_setting('search_path'), current_setting('idle_in_transaction_session_timeout')`).Scan(&path, &zone)
+			err := tx.QueryRow(t.Context(), `SELECT current_setting('search_path'),
+				current_setting('idle_in_transaction_session_timeout')`).Scan(&path, &zone)
 			if path != `"$user", public` || zone != "0" {
 				t.Errorf("the transaction is left with search_path %s, timeout %s", path, zone)
 			}

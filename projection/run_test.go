@@ -101,7 +101,8 @@ func TestAuditOnlyEventsLeaveNoGap(t *testing.T) {
 	if n := b.count(t, `SELECT count(*) FROM projection.projection_streams`); n != 1 {
 		t.Errorf("%d streams in the schedule, want 1: there is nothing to apply in the other", n)
 	}
-	if err := testutil.GatherAndCompare(registry, expected(`# HELP outbox_projection_audit_only_total Audit-only events that the watermark passed.
+	if err := testutil.GatherAndCompare(registry, expected(`
+# HELP outbox_projection_audit_only_total Audit-only events that the watermark passed.
 # TYPE outbox_projection_audit_only_total counter
 outbox_projection_audit_only_total{projection="projection"} 4
 `), "outbox_projection_audit_only_total"); err != nil {

@@ -159,7 +159,8 @@ func (r *rig) wantAll(t *testing.T, events int) {
 		t.Errorf("%d changes, want %d", n, events)
 	}
 	if n := r.Count(t, `SELECT count(*) FROM files.files AS f WHERE changes <> (SELECT count(*) FROM events AS e WHERE e.stream_id = f.path)
-		OR last_commit <> (SELECT convert_from(payload, 'UTF8')::json ->> 'commit' FROM events AS e WHERE e.stream_id = f.path ORDER BY stream_version DESC LIMIT 1)`); n != 0 {
+		OR last_commit <> (SELECT convert_from(payload, 'UTF8')::json ->> 'commit' FROM events AS e
+			WHERE e.stream_id = f.path ORDER BY stream_version DESC LIMIT 1)`); n != 0 {
 		t.Errorf("%d files are wrong", n)
 	}
 	var report projection.Report

@@ -171,7 +171,8 @@ func (p *program) integrity(ctx context.Context) error {
 		return err
 	}
 	err = p.print(report, func() {
-		fmt.Fprintf(p.out, "rebuilt %d streams, %d versions, in %.1f s: %d differences\n", report.Streams, report.Events, report.Seconds, len(report.Differences))
+		fmt.Fprintf(p.out, "rebuilt %d streams, %d versions, in %.1f s: %d differences\n",
+			report.Streams, report.Events, report.Seconds, len(report.Differences))
 		p.table(func(row func(...any)) {
 			if len(report.Differences) > 0 {
 				row("STREAM", "TABLE", "ROWS", "REBUILT", "ERROR")

@@ -45,7 +45,8 @@ func (s *settings) flags(command string) *flag.FlagSet {
 	f.SetOutput(s.log)
 	f.StringVar(&s.database, "database-url", "", "PostgreSQL with the events and the projection (env DATABASE_URL)")
 	f.StringVar(&s.schema, "schema", env("PROJECTION_SCHEMA", "files"), "schema of the projection (env PROJECTION_SCHEMA)")
-	f.StringVar(&s.journal, "journal-schema", env("PROJECTION_JOURNAL_SCHEMA", "public"), "schema of the events (env PROJECTION_JOURNAL_SCHEMA)")
+	f.StringVar(&s.journal, "journal-schema", env("PROJECTION_JOURNAL_SCHEMA", "public"),
+		"schema of the events (env PROJECTION_JOURNAL_SCHEMA)")
 	f.StringVar(&s.mode, "mode", env("PROJECTION_MODE", "outbox"), "inline, outbox or shadow (env PROJECTION_MODE)")
 	f.BoolVar(&s.lenient, "lenient", os.Getenv("PROJECTION_LENIENT") == "1", "pass over events that make no sense (env PROJECTION_LENIENT=1)")
 	f.BoolVar(&s.json, "json", false, "print JSON")
@@ -151,7 +152,8 @@ func (s *settings) config(command string, pool *pgxpool.Pool) projection.Config 
 		workers = 4
 	}
 	return projection.Config{
-		Projector: files{lenient: s.lenient}, Pool: pool, Schema: s.schema, JournalSchema: s.journal, Mode: projection.Mode(s.mode), Workers: workers,
+		Projector: files{lenient: s.lenient}, Pool: pool, Schema: s.schema, JournalSchema: s.journal,
+		Mode: projection.Mode(s.mode), Workers: workers,
 		Stream: s.stream, Filter: s.filter, BatchEvents: s.batch, MaxAttempts: s.attempts, BackoffBase: s.base, BackoffMax: s.longest,
 		LeaseTTL: s.lease, SweepInterval: s.sweep, NoRepair: s.noRepair,
 		Logger: slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: level})),
