@@ -1,0 +1,82 @@
+package projection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Errors to branch on.
+var (
+	// ErrConfig: a Config breaks a rule; the text names the field.
+	ErrConfig = errors.New("projection config")
+	// ErrMode: the mode does not allow what was asked for.
+	ErrMode = errors.New("projection mode")
+	// ErrNotDead: a stream that was to be requeued is not dead, or not known.
+	ErrNotDead = errors.New("the stream is not dead")
+	// ErrHole: the journal lacks a version between two that it has.
+	ErrHole = errors.New("the journal has a hole")
+	// ErrDiverged: the event at the watermark is another one than the one applied: the database forgot what it had told.
+	ErrDiverged = errors.New("the journal is another one than was applied")
+)
+
+// errLost: the stream has another owner by now.
+var errLost = errors.New("the stream has another owner")
+
+// permanentError marks what no retry can heal.
+type permanentError struct{ error }
+
+func (e permanentError) Unwrap() error { return e.error }
+
+// Permanent marks an error of Apply that no retry can heal: the stream's head is dead at once. nil stays nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return permanentError{err}
+}
+
+func permanent(err error) bool {
+	var p permanentError
+	return errors.As(err, &p) || errors.Is(err, ErrDiverged)
+}
+
+// eventError is a failure that one event is to blame for.
+type eventError struct {
+	stream  string
+	version int64
+	place   int // among the events of its batch
+	cause   error
+}
+
+func (e *eventError) Error() string {
+	return fmt.Sprintf("stream %q version %d: %v", e.stream, e.version, e.cause)
+}
+
+func (e *eventError) Unwrap() error { return e.cause }
+
+// outage tells whether an error says something about the database rather than about the event that was being applied:
+// no attempt is counted for it.
+func outage(err error, closed bool) bool {
+	var answer *pgconn.PgError
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return false // the event had the whole of its time
+	case errors.As(err, &answer):
+		if answer.Code == "55P03" { // lock not available
+			return true
+		}
+		for _, class := range []string{"08", "40", "53", "57P", "58", "25P03"} {
+			if strings.HasPrefix(answer.Code, class) {
+				return true
+			}
+		}
+		return false
+	case errors.Is(err, context.Canceled):
+		return true
+	}
+	return closed || pgconn.SafeToRetry(err)
+}

@@ -1,0 +1,178 @@
+package projection
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Kind is what is wrong with a stream.
+type Kind string
+
+// The kinds of gaps.
+const (
+	// Trailing: the journal has events to apply behind the watermark and nothing is planned.
+	Trailing Kind = "trailing"
+	// MidStream: what is expected next lies at or below what was applied.
+	MidStream Kind = "mid_stream"
+	// MissingWatermark: there are rows or events of the stream and no watermark.
+	MissingWatermark Kind = "missing_watermark"
+	// Rows: the stream's rows are not those that were left by the last event.
+	Rows Kind = "rows"
+	// Ahead: the projection knows a version that the journal does not have.
+	Ahead Kind = "ahead"
+	// Diverged: the event at the watermark is another one than the one applied.
+	Diverged Kind = "diverged"
+)
+
+// Gap is one stream that does not hold what it should.
+type Gap struct {
+	Stream   string `json:"stream"`
+	Kind     Kind   `json:"kind"`
+	Applied  int64  `json:"applied_version"`
+	Expected int64  `json:"expected_version"`
+	Journal  int64  `json:"journal_version"`
+
+	rows bool // there are rows of the stream
+}
+
+// Report is what Detect saw.
+type Report struct {
+	Streams int `json:"streams"` // in the journal or the projection
+	// Behind are streams with a backlog that is planned: no gaps.
+	Behind int   `json:"behind"`
+	Gaps   []Gap `json:"gaps"`
+}
+
+// Grace is how old an event has to be before Detect misses its announcement.
+const Grace = 10 * time.Second
+
+// watermark is what the projection knows of a stream.
+type watermark struct {
+	stream                    string
+	known, planned            bool
+	applied, expected, wanted int64
+	event                     *uuid.UUID
+	stored, actual            string // fingerprints
+}
+
+// head is the end of a stream in the journal.
+type head struct {
+	stream       string
+	last, wanted int64 // wanted: the last one that is not for the audit alone, 0 if there is none
+	event        uuid.UUID
+	old          bool // wanted is older than the grace
+}
+
+// Detect compares all watermarks and all rows with the journal. It changes nothing and may run at any time. Events
+// younger than grace may still be on their way and are not missed.
+func (p *Projection) Detect(ctx context.Context, grace time.Duration) (Report, error) {
+	report, _, err := p.detect(ctx, grace, true)
+	p.metrics.found.Add(float64(len(report.Gaps)))
+	return report, err
+}
+
+// detect also returns the versions of the streams that are behind.
+func (p *Projection) detect(ctx context.Context, grace time.Duration, fingerprints bool) (Report, map[string]int64, error) {
+	report, behind := Report{Gaps: []Gap{}}, map[string]int64{}
+	marks, err := p.marks(ctx, fingerprints)
+	if err != nil {
+		return report, nil, err
+	}
+	// The journal is read later than the watermarks: a watermark beyond its end is really one.
+	heads, err := p.journal.ends(ctx, p.cfg.Pool, grace)
+	if err != nil {
+		return report, nil, err
+	}
+	for len(marks) > 0 || len(heads) > 0 {
+		var w watermark
+		var h head
+		switch {
+		case len(heads) == 0 || len(marks) > 0 && marks[0].stream < heads[0].stream:
+			w, marks = marks[0], marks[1:]
+		case len(marks) == 0 || heads[0].stream < marks[0].stream:
+			h, heads = heads[0], heads[1:]
+		default:
+			w, h, marks, heads = marks[0], heads[0], marks[1:], heads[1:]
+		}
+		report.Streams++
+		if h.wanted > w.applied {
+			behind[h.stream] = h.wanted
+			if w.planned {
+				report.Behind++
+			}
+		}
+		if kind, found := judge(w, h, fingerprints); found {
+			report.Gaps = append(report.Gaps, Gap{
+				Stream: max(w.stream, h.stream), Kind: kind, Applied: w.applied, Expected: w.expected, Journal: h.last, rows: w.actual != "",
+			})
+		}
+	}
+	return report, behind, nil
+}
+
+// judge compares one stream; the worst that is wrong is what it says.
+func judge(w watermark, h head, fingerprints bool) (Kind, bool) {
+	switch {
+	case !w.known && (w.actual != "" || h.wanted > 0 && h.old):
+		return MissingWatermark, true
+	case !w.known:
+		return "", false
+	case w.applied > h.last || w.wanted > h.last:
+		return Ahead, true
+	case w.applied == h.last && w.event != nil && *w.event != h.event:
+		return Diverged, true
+	case w.expected <= w.applied || w.expected > w.applied+1:
+		return MidStream, true
+	case fingerprints && w.stored != w.actual:
+		return Rows, true
+	case h.wanted > w.applied && h.old && !w.planned:
+		return Trailing, true
+	}
+	return "", false
+}
+
+// marks reads the watermarks, in the order of the streams' bytes.
+func (p *Projection) marks(ctx context.Context, fingerprints bool) (all []watermark, err error) {
+	// Fingerprints are of the rows as text, so the settings have to be those under which they were stored.
+	err = pgx.BeginFunc(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
+		if err := p.enter(ctx, tx); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, p.watermarks(fingerprints))
+		if err != nil {
+			return err
+		}
+		all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (w watermark, err error) {
+			err = row.Scan(&w.stream, &w.known, &w.applied, &w.expected, &w.wanted, &w.event, &w.planned, &w.stored, &w.actual)
+			return w, err
+		})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the watermarks: %w", err)
+	}
+	return all, nil
+}
+
+// ends reads the end of every stream, in the order of their bytes.
+func (j *journal) ends(ctx context.Context, q querier, grace time.Duration) ([]head, error) {
+	if j.pool != nil {
+		q = j.pool
+	}
+	rows, err := q.Query(ctx, j.heads, grace)
+	if err != nil {
+		return nil, fmt.Errorf("read the journal: %w", err)
+	}
+	heads, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h head, err error) {
+		err = row.Scan(&h.stream, &h.last, &h.event, &h.wanted, &h.old)
+		return h, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the journal: %w", err)
+	}
+	return heads, nil
+}

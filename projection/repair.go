@@ -1,0 +1,216 @@
+package projection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Repaired is what became of the gaps.
+type Repaired struct {
+	Repaired []Gap    `json:"repaired"`
+	Left     []Unmade `json:"left"`
+}
+
+// Unmade is a gap that is still there.
+type Unmade struct {
+	Gap
+
+	Reason string `json:"reason"`
+}
+
+// needsDecision tells of gaps that no program can close: the journal is another one than was applied.
+func (g Gap) needsDecision() bool { return g.Kind == Ahead || g.Kind == Diverged }
+
+// Repair replays the streams of the gaps: from the watermark where the stream is merely behind, else from its first
+// event, all in one transaction per stream, so that readers see the rows before or the rows after. Gaps of the kinds Ahead and
+// Diverged are left unless rewrite says that the journal is right. progress, if set, hears after every stream.
+func (p *Projection) Repair(ctx context.Context, gaps []Gap, rewrite bool, progress func(done, all int)) (Repaired, error) {
+	result := Repaired{Repaired: []Gap{}, Left: []Unmade{}}
+	for i, g := range gaps {
+		if g.needsDecision() && !rewrite {
+			result.Left = append(result.Left, Unmade{g, "the journal is another one than was applied: decide which is right"})
+			continue
+		}
+		var blamed *eventError
+		err := p.replayAlone(ctx, g.Stream, g.Kind != Trailing)
+		switch {
+		case errors.As(err, &blamed):
+			result.Left = append(result.Left, Unmade{g, err.Error()})
+		case err != nil:
+			return result, fmt.Errorf("repair: %w", err)
+		default:
+			result.Repaired = append(result.Repaired, g)
+			p.metrics.repaired.Inc()
+			p.log.InfoContext(ctx, "a gap was repaired", "stream", g.Stream, "kind", g.Kind)
+		}
+		if progress != nil {
+			progress(i+1, len(gaps))
+		}
+	}
+	return result, nil
+}
+
+// startUp looks for gaps, repairs them, and plans what is behind.
+func (p *Projection) startUp(ctx context.Context) error {
+	report, behind, err := p.detect(ctx, 0, true)
+	if err != nil {
+		return fmt.Errorf("look for gaps: %w", err)
+	}
+	var gaps []Gap
+	for _, g := range report.Gaps {
+		if g.Kind == Trailing || g.Kind == MissingWatermark && !g.rows {
+			continue // merely behind, or new: the workers' work
+		}
+		gaps = append(gaps, g)
+		p.log.WarnContext(ctx, "a gap", "stream", g.Stream, "kind", g.Kind, "applied", g.Applied, "expected", g.Expected, "journal", g.Journal)
+	}
+	p.metrics.found.Add(float64(len(gaps)))
+	if !p.cfg.NoRepair {
+		repaired, err := p.Repair(ctx, gaps, false, nil)
+		if err != nil {
+			return err
+		}
+		for _, left := range repaired.Left {
+			p.log.ErrorContext(ctx, "a gap is left to you", "stream", left.Stream, "kind", left.Kind, "reason", left.Reason)
+		}
+	}
+	p.log.InfoContext(ctx, "looked for gaps", "streams", report.Streams, "behind", len(behind), "gaps", len(gaps))
+	return p.announceAll(ctx, behind)
+}
+
+// gaugeInterval is the longest time between two looks at the schedule for the metrics.
+const gaugeInterval = 5 * time.Second
+
+// sweep looks again and again for what no message told of, and for the dead.
+func (p *Projection) sweep(ctx context.Context) {
+	for next := time.Now(); ; {
+		thorough := !time.Now().Before(next)
+		if thorough {
+			next = time.Now().Add(p.cfg.SweepInterval)
+		}
+		if err := p.look(ctx, thorough); err != nil && ctx.Err() == nil {
+			p.log.WarnContext(ctx, "the sweep could not look", "error", err)
+		}
+		if !p.rest(ctx, min(max(time.Until(next), 0), gaugeInterval)) {
+			return
+		}
+	}
+}
+
+func (p *Projection) look(ctx context.Context, thorough bool) error {
+	if thorough {
+		_, behind, err := p.detect(ctx, 0, false)
+		if err != nil {
+			return err
+		}
+		if err := p.announceAll(ctx, behind); err != nil {
+			return err
+		}
+	}
+	s, err := p.Summary(ctx)
+	if err != nil {
+		return err
+	}
+	p.metrics.show(s)
+	if s.Dead > 0 && thorough {
+		p.log.ErrorContext(ctx, "streams stand still behind a dead event: requeue them", "streams", s.Dead,
+			"events_behind", s.EventsBehindDead, "oldest", s.OldestDeadAge.Round(time.Second))
+	}
+	return nil
+}
+
+// replayAlone replays one stream in a transaction of its own.
+func (p *Projection) replayAlone(ctx context.Context, stream string, fromScratch bool) error {
+	return pgx.BeginFunc(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
+		if err := p.enter(ctx, tx); err != nil {
+			return err
+		}
+		return p.replay(ctx, tx, stream, fromScratch)
+	})
+}
+
+// erase deletes the stream's rows.
+func (p *Projection) erase(ctx context.Context, tx pgx.Tx, stream string) error {
+	for _, t := range p.cfg.Projector.Tables() {
+		if _, err := tx.Exec(ctx, `DELETE FROM `+quote(t.Name)+` WHERE `+quote(t.Stream)+` = $1`, stream); err != nil {
+			return fmt.Errorf("delete the rows of stream %q in %s: %w", stream, t.Name, err)
+		}
+	}
+	return nil
+}
+
+// seize locks the stream, which it makes known. A worker that is applying it is waited for.
+func (p *Projection) seize(ctx context.Context, tx pgx.Tx, stream string) (at position, err error) {
+	if _, err = tx.Exec(ctx, p.sql.ensure, stream); err != nil {
+		return at, fmt.Errorf("lock stream %q: %w", stream, err)
+	}
+	if err = tx.QueryRow(ctx, p.sql.seize, stream).Scan(&at.applied, &at.expected, &at.wanted, &at.event); err != nil {
+		return at, fmt.Errorf("lock stream %q: %w", stream, err)
+	}
+	return at, nil
+}
+
+// replay applies, within tx, all that the journal has of a stream behind its watermark; or from the first event up to
+// the watermark, so that a dead head behind it is no obstacle, or up to the end where there is none.
+func (p *Projection) replay(ctx context.Context, tx pgx.Tx, stream string, fromScratch bool) error {
+	at, err := p.seize(ctx, tx, stream)
+	if err != nil {
+		return err
+	}
+	wanted, until := at.wanted, int64(math.MaxInt64)
+	if fromScratch {
+		if until, err = p.target(ctx, tx, stream, at); err != nil {
+			return err
+		}
+		if err := p.erase(ctx, tx, stream); err != nil {
+			return err
+		}
+		at = position{}
+	}
+	for at.applied < until {
+		limit := int(min(int64(p.cfg.BatchEvents), until-at.applied))
+		events, err := p.next(ctx, tx, stream, at, limit)
+		if err != nil {
+			return err
+		}
+		if len(events) == 0 {
+			break
+		}
+		if err := p.applyAll(ctx, tx, events); err != nil {
+			return err
+		}
+		end := events[len(events)-1]
+		at = position{applied: end.Version, event: &end.ID}
+	}
+	if fromScratch && until == math.MaxInt64 {
+		wanted = at.applied // the journal has no more
+	}
+	sum, err := p.print(ctx, tx, stream)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, p.sql.put, stream, at.applied, at.event, sum, wanted); err != nil {
+		return fmt.Errorf("move the watermark of stream %q: %w", stream, err)
+	}
+	return nil
+}
+
+// target is where a replay from scratch ends: at the watermark if it is the journal's, else at the journal's end.
+func (p *Projection) target(ctx context.Context, tx pgx.Tx, stream string, at position) (int64, error) {
+	if at.applied == 0 || at.event == nil {
+		return math.MaxInt64, nil
+	}
+	events, err := p.journal.events(ctx, tx, stream, at.applied, 1)
+	if err != nil {
+		return 0, err
+	}
+	if len(events) == 0 || events[0].Version != at.applied || events[0].ID != *at.event {
+		return math.MaxInt64, nil
+	}
+	return at.applied, nil
+}

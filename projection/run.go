@@ -1,0 +1,176 @@
+package projection
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// drainTime is how long a batch under way may take after the context has ended.
+const drainTime = 10 * time.Second
+
+// Run prepares, looks for gaps and repairs them (Config.NoRepair), and then applies what comes until the context ends;
+// batches under way are finished. Any number of processes may run it at once. It returns nil when the context ended,
+// else an error: ErrMode in mode inline, or what kept it from starting. Later outages are waited out.
+func (p *Projection) Run(ctx context.Context) error {
+	if p.cfg.Mode == Inline {
+		return fmt.Errorf("%w: in mode inline producers apply, with ApplyTx; there is nothing to run", ErrMode)
+	}
+	for _, step := range []func(context.Context) error{p.Prepare, p.startUp} {
+		switch err := step(ctx); {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { p.sweep(ctx) })
+	if p.cfg.JetStream != nil {
+		running.Go(func() { p.listen(ctx) })
+	}
+	p.dispatch(ctx)
+	return nil
+}
+
+// dispatch claims as many streams as there are free workers, so that nothing that is claimed waits for another stream.
+func (p *Projection) dispatch(ctx context.Context) {
+	free := make(chan struct{}, p.cfg.Workers)
+	for range p.cfg.Workers {
+		free <- struct{}{}
+	}
+	var working sync.WaitGroup
+	defer working.Wait()
+	draining, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(drainTime, stop) })()
+	trouble := pause{}
+	for {
+		select {
+		case <-free:
+		case <-ctx.Done():
+			return
+		}
+		slots := 1 + drainSlots(free)
+		taken, err := p.claims(ctx, slots)
+		for range slots - len(taken) {
+			free <- struct{}{}
+		}
+		for _, c := range taken {
+			working.Go(func() {
+				err := p.work(draining, c)
+				if err != nil && ctx.Err() == nil {
+					p.log.WarnContext(ctx, "the database did not take a batch; it is tried again, no attempt is counted", "stream", c.stream, "error", err)
+				}
+				free <- struct{}{}
+				p.ring()
+			})
+		}
+		wait := p.cfg.PollInterval
+		if wait = max(wait, trouble.after(err)); err != nil && ctx.Err() == nil {
+			p.log.WarnContext(ctx, "nothing can be claimed", "error", err, "again_in", wait)
+		}
+		if len(taken) == slots {
+			continue
+		}
+		if !p.idle(ctx, wait, err != nil) {
+			return
+		}
+	}
+}
+
+// drainSlots takes all that are there.
+func drainSlots(free chan struct{}) (n int) {
+	for {
+		select {
+		case <-free:
+			n++
+		default:
+			return n
+		}
+	}
+}
+
+// idle waits for news, or for the time; false when the context ended.
+func (p *Projection) idle(ctx context.Context, wait time.Duration, deaf bool) bool {
+	news := p.wake
+	if deaf {
+		news = nil
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-news:
+	case <-timer.C:
+	}
+	return true
+}
+
+// pause grows with each failure in a row, up to two seconds.
+type pause struct{ length time.Duration }
+
+func (w *pause) after(err error) time.Duration {
+	if err == nil {
+		w.length = 0
+	} else {
+		w.length = min(max(2*w.length, 50*time.Millisecond), 2*time.Second)
+	}
+	return w.length
+}
+
+// Announce writes down that streams have these versions, and wakes the workers. It returns the streams for which that
+// is done; the others are being applied at this moment and want to be announced again a little later.
+func (p *Projection) Announce(ctx context.Context, versions map[string]int64) ([]string, error) {
+	if len(versions) == 0 {
+		return nil, nil
+	}
+	streams, numbers := make([]string, 0, len(versions)), make([]int64, 0, len(versions))
+	for stream, version := range versions {
+		streams, numbers = append(streams, stream), append(numbers, version)
+	}
+	rows, err := p.cfg.Pool.Query(ctx, p.sql.announce, streams, numbers)
+	if err != nil {
+		return nil, fmt.Errorf("announce: %w", err)
+	}
+	var done []string
+	for rows.Next() {
+		var stream string
+		if err := rows.Scan(&stream); err != nil {
+			return nil, fmt.Errorf("announce: %w", err)
+		}
+		done = append(done, stream)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("announce: %w", err)
+	}
+	p.ring()
+	return done, nil
+}
+
+// announceAll repeats Announce until all is written down.
+func (p *Projection) announceAll(ctx context.Context, versions map[string]int64) error {
+	for len(versions) > 0 {
+		done, err := p.Announce(ctx, versions)
+		if err != nil {
+			return err
+		}
+		for _, stream := range done {
+			delete(versions, stream)
+		}
+		if len(versions) > 0 && !p.rest(ctx, busyPause) {
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// busyPause is the time until a stream that was being applied is announced again.
+const busyPause = 10 * time.Millisecond
+
+// rest waits; false when the context ended.
+func (p *Projection) rest(ctx context.Context, wait time.Duration) bool {
+	return p.idle(ctx, wait, true)
+}
