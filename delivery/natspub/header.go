@@ -30,16 +30,26 @@ type Headers struct {
 	// Full adds Outbox-Recorded-At.
 	Full bool
 	// Forward names the producer's own headers that are passed on. Names that
-	// begin with Nats- or Outbox- are refused.
+	// begin with Nats- or Outbox- are refused. With CloudEvents names that begin with
+	// ce- are extension attributes; those that the relay sets are refused.
 	Forward []string
+	// CloudEvents, where given, adds the headers of a CloudEvent.
+	CloudEvents *CloudEvents
 }
 
 // Validate refuses names that are not header names or are reserved.
 func (h Headers) Validate() error {
 	for _, name := range h.Forward {
-		if err := checkHeaderName(name); err != nil {
+		err := checkHeaderName(name)
+		if err == nil && h.CloudEvents != nil {
+			err = checkExtension(name)
+		}
+		if err != nil {
 			return fmt.Errorf("%w: forwarded header %q: %w", ErrConfig, name, err)
 		}
+	}
+	if h.CloudEvents != nil {
+		return h.CloudEvents.Validate()
 	}
 	return nil
 }
@@ -94,9 +104,19 @@ func (h Headers) build(m delivery.Message) nats.Header {
 		header[HeaderRecordedAt] = []string{e.RecordedAt.UTC().Format(time.RFC3339Nano)}
 	}
 	for _, name := range h.Forward {
-		if value, ok := e.Headers[name]; ok {
+		value, ok := e.Headers[name]
+		switch {
+		case !ok:
+		case h.CloudEvents != nil && strings.HasPrefix(name, cePrefix):
+			if value != "" { // an attribute must not be empty
+				header[name] = []string{ceEncode(value)}
+			}
+		default:
 			header[name] = []string{headerValue(value)}
 		}
+	}
+	if h.CloudEvents != nil {
+		h.CloudEvents.add(header, m)
 	}
 	return header
 }

@@ -1,0 +1,41 @@
+package natspub
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/postrider/postrider/codec"
+	"github.com/postrider/postrider/delivery"
+)
+
+// builder makes messages. What it makes depends on nothing but its settings and what is stored of the event, so that an event which is
+// published again has the same subject, headers and body, but for its generation, epoch and batch.
+type builder struct {
+	subject    Subject
+	headers    Headers
+	compressor *codec.Compressor
+}
+
+// validate refuses settings that contradict each other.
+func (b builder) validate() error {
+	if b.compressor != nil {
+		for _, name := range b.headers.Forward {
+			if strings.EqualFold(name, codec.Header) {
+				return fmt.Errorf("%w: forwarded header %q says how a body is compressed, and the relay compresses bodies itself", ErrConfig, name)
+			}
+		}
+	}
+	return b.headers.Validate()
+}
+
+// message makes an event's message, without a reply subject.
+func (b builder) message(m delivery.Message) *nats.Msg {
+	msg := &nats.Msg{Subject: b.subject.Of(m), Header: b.headers.build(m), Data: m.Event.Payload}
+	if body, compressed := b.compressor.Compress(msg.Data); compressed {
+		msg.Data = body
+		msg.Header[codec.Header] = []string{string(b.compressor.Encoding())}
+	}
+	return msg
+}
