@@ -139,10 +139,15 @@ func (r *Relay) publish(b Batch) Result {
 	send := Batch{Lease: b.Lease, Order: b.Order, Policy: b.Policy}
 	var index []int
 	held := map[string]bool{} // streams that go no further in this batch
+	var grown int64           // bytes that transforms added
 	for i, m := range b.Messages {
 		o := r.triage(m)
 		if held[m.Stream] {
 			o = &Outcome{Kind: Behind}
+		}
+		stop := false
+		if o == nil && len(r.cfg.Transforms) > 0 {
+			m, o, stop = r.transformed(b, i, &grown)
 		}
 		if o == nil {
 			send.Messages = append(send.Messages, m)
@@ -150,6 +155,9 @@ func (r *Relay) publish(b Batch) Result {
 			continue
 		}
 		outcomes[i] = *o
+		if stop {
+			break // what follows is left for the next claim
+		}
 		if o.Kind != Skipped && !b.Policy.passes() {
 			held[m.Stream] = true
 		}
@@ -217,7 +225,7 @@ func (r *Relay) observe(b Batch, outcomes []Outcome) {
 			r.stats.latency.Observe(now.Sub(m.Event.RecordedAt).Seconds())
 		case Retry:
 			r.stats.failure(o.Err)
-			if m.Event != nil && m.Event.Unreadable == nil && len(m.Event.Payload) <= cacheLimit {
+			if m.Event != nil && m.Event.Unreadable == nil && m.Event.Size <= cacheLimit {
 				r.cache.Add(m.Sequence, m.Event)
 			}
 		case Permanent:
