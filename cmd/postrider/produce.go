@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/internal/ledger"
 	"github.com/postrider/postrider/outbox"
 	"github.com/postrider/postrider/outbox/importer"
@@ -51,11 +52,24 @@ func (d *dev) committed(events []outbox.Event, appended []outbox.Appended, at ti
 		if a := appended[i]; a.Enqueued {
 			entries = append(entries, ledger.Entry{
 				EventID: a.EventID, Stream: e.StreamID, Version: a.StreamVersion, Sequence: a.Sequence,
-				Partition: a.Partition, BodyHash: ledger.HashBody(e.Payload),
+				Partition: a.Partition, BodyHash: ledger.HashBody(d.published(e)),
 			})
 		}
 	}
 	d.ledger.Committed(entries, at)
+}
+
+// published is the payload as the workers publish it. One that they refuse is entered as it is.
+func (d *dev) published(e outbox.Event) []byte {
+	if len(d.transforms) == 0 {
+		return e.Payload
+	}
+	draft := delivery.Draft{Stream: e.StreamID, Type: e.Type, Topic: e.Topic, TenantID: e.TenantID, Payload: e.Payload}
+	changed, err := delivery.TryTransforms(context.Background(), draft, 0, d.transforms...)
+	if err != nil {
+		return e.Payload
+	}
+	return changed.Payload
 }
 
 // generatedStreams is how many streams generated events spread over.

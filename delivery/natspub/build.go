@@ -18,16 +18,18 @@ type builder struct {
 	compressor *codec.Compressor
 }
 
-// validate refuses settings that contradict each other.
-func (b builder) validate() error {
-	if b.compressor != nil {
-		for _, name := range b.headers.Forward {
+func (b builder) validate() error { return CheckBody(b.headers, b.compressor) }
+
+// CheckBody refuses headers that are invalid, or contradict that the publisher compresses bodies; a nil compressor compresses none.
+func CheckBody(headers Headers, c *codec.Compressor) error {
+	if c != nil {
+		for _, name := range headers.Forward {
 			if strings.EqualFold(name, codec.Header) {
 				return fmt.Errorf("%w: forwarded header %q says how a body is compressed, and the relay compresses bodies itself", ErrConfig, name)
 			}
 		}
 	}
-	return b.headers.Validate()
+	return headers.Validate()
 }
 
 // message makes an event's message, without a reply subject.
