@@ -139,15 +139,16 @@ func (r *Relay) publish(b Batch) Result {
 	send := Batch{Lease: b.Lease, Order: b.Order, Policy: b.Policy}
 	var index []int
 	held := map[string]bool{} // streams that go no further in this batch
-	var grown int64           // bytes that transforms added
+	hooks := r.startHooks(b)
+	defer hooks.end()
 	for i, m := range b.Messages {
 		o := r.triage(m)
 		if held[m.Stream] {
 			o = &Outcome{Kind: Behind}
 		}
 		stop := false
-		if o == nil && len(r.cfg.Transforms) > 0 {
-			m, o, stop = r.transformed(b, i, &grown)
+		if o == nil {
+			m, o, stop = hooks.change(b, i)
 		}
 		if o == nil {
 			send.Messages = append(send.Messages, m)

@@ -39,7 +39,7 @@ type Draft struct {
 //
 // It must be deterministic: the same draft, the same result, in every process and at any time. A message may be published again after a
 // crash, and consumers take both for the same. So it must not look at clocks, random numbers or other services, and all workers must run
-// the same one. It may be called for several partitions at once. It owns the draft until it returns.
+// the same one. It may be called for several partitions at once. It owns the draft until it returns; ctx ends when its time is up.
 //
 // An error, a panic, no answer within Config.TransformTimeout, or a result beyond the limits is a failure of that message alone, to which
 // Config.Retry and Config.Failure apply; an error that wraps ErrPermanent makes it dead at once, and so does a result beyond the limits.
@@ -55,12 +55,6 @@ var ErrPermanent = errors.New("permanent")
 // ErrNotDeterministic is returned by TryTransforms for results that differ.
 var ErrNotDeterministic = errors.New("transform is not deterministic")
 
-var errTransformTime = errors.New("no result in time")
-
-// stuckTransforms is how many transforms may run past their time before no more are begun: nothing can end them, and each holds its
-// payload. The relay then pauses until one returns.
-const stuckTransforms = 16
-
 // TryTransforms applies transforms to a draft as a relay with that MaxPayload in bytes does (0: the default), twice, and compares: for
 // tests. The draft itself stays as it is.
 func TryTransforms(ctx context.Context, d Draft, maxPayload int64, transforms ...Transform) (Draft, error) {
@@ -74,7 +68,6 @@ func TryTransforms(ctx context.Context, d Draft, maxPayload int64, transforms ..
 		if err := applyTransforms(ctx, transforms, &own); err != nil {
 			return Draft{}, err
 		}
-		own.identify(d)
 		if err := own.check(d, maxPayload); err != nil {
 			return Draft{}, err
 		}
@@ -96,123 +89,22 @@ func (d *Draft) identify(from Draft) {
 	d.OccurredAt, d.RecordedAt = from.OccurredAt, from.RecordedAt
 }
 
-// draft is what the transforms get. A payload that may be kept for another attempt is copied; a larger one is handed over.
-func draft(m Message) Draft {
-	e := m.Event
-	d := Draft{
-		ID: e.ID, Sequence: m.Sequence, Stream: m.Stream, StreamVersion: e.StreamVersion, OccurredAt: e.OccurredAt, RecordedAt: e.RecordedAt,
-		Type: e.Type, Topic: m.Topic, TenantID: e.TenantID, Payload: e.Payload, Headers: maps.Clone(e.Headers),
-	}
-	if len(e.Payload) <= cacheLimit {
-		d.Payload = bytes.Clone(e.Payload)
-	}
-	return d
-}
-
-// transformed is message i of the batch as the hooks want it; see transform. What they add to the batch stays within what a
-// rehydration may hold.
-func (r *Relay) transformed(b Batch, i int, grown *int64) (m Message, o *Outcome, stop bool) {
-	m = b.Messages[i]
-	if *grown > r.cfg.WindowBytes/4 || !b.Lease.Valid() || b.Lease.Draining() {
-		return m, &Outcome{}, true
-	}
-	before := m.Event.Size
-	m, o, stop = r.transform(b.Lease.Context(), m)
-	if before > cacheLimit {
-		// A large payload is not kept beside what was made of it.
-		original := *b.Messages[i].Event
-		original.Payload = nil
-		b.Messages[i].Event = &original
-	}
-	if o == nil {
-		*grown += max(0, m.Event.Size-before)
-	}
-	return m, o, stop
-}
-
-// transform applies the hooks to a message; nil: send what it returns. stop tells that the rest of the batch is left for the next claim.
-func (r *Relay) transform(ctx context.Context, m Message) (changed Message, o *Outcome, stop bool) {
-	if n := r.stuck.Load(); n >= stuckTransforms {
-		return m, &Outcome{Err: fmt.Errorf("%w: %d of them run past their time; no more are begun", ErrTransform, n)}, true
-	}
-	d, e := draft(m), *m.Event
-	before := d
-	before.Headers = e.Headers
-	err := r.runTransforms(ctx, &d)
-	switch {
-	case ctx.Err() != nil: // the lease ended
-		return m, &Outcome{}, true
-	case errors.Is(err, errTransformTime):
-		return m, &Outcome{Kind: Retry, Err: err}, true
-	case err == nil:
-		err = d.check(before, r.cfg.MaxPayload)
-	}
-	if err != nil {
-		if p := (*panicError)(nil); errors.As(err, &p) {
-			r.log.Error("a transform panicked", "sequence", m.Sequence, "type", clipText(e.Type), "stack", string(p.stack))
-		}
-		kind := Retry
-		if errors.Is(err, ErrPermanent) {
-			kind = Permanent
-		}
-		return m, &Outcome{Kind: kind, Err: err}, false
-	}
-	m.Topic = d.Topic
-	e.Type, e.TenantID, e.Headers = d.Type, d.TenantID, d.Headers
-	e.Payload, e.Size = d.Payload, int64(len(d.Payload))
-	m.Event = &e
-	return m, nil, false
-}
-
-// runTransforms applies the hooks within their time. One that does not return is left behind with its draft.
-func (r *Relay) runTransforms(ctx context.Context, d *Draft) error {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.TransformTimeout)
-	defer cancel()
-	own := *d
-	done := make(chan error, 1)
-	go func() {
-		err := fmt.Errorf("%w: it ended its goroutine", ErrTransform)
-		defer func() { done <- err }()
-		err = applyTransforms(ctx, r.cfg.Transforms, &own)
-	}()
-	select {
-	case err := <-done:
-		if err != nil && ctx.Err() != nil {
-			return r.late(err)
-		}
-		own.identify(*d)
-		*d = own
-		return err
-	case <-ctx.Done():
-		r.stuck.Add(1)
-		go func() {
-			<-done
-			r.stuck.Add(-1)
-			r.wake()
-		}()
-		return r.late(context.Cause(ctx))
-	}
-}
-
-func (r *Relay) late(err error) error {
-	return fmt.Errorf("%w: %w, within %s: %w", ErrTransform, errTransformTime, r.cfg.TransformTimeout, err)
-}
-
 // applyTransforms applies the hooks one after the other; a panic is an error.
 func applyTransforms(ctx context.Context, transforms []Transform, d *Draft) (err error) {
-	sequence, kind := d.Sequence, d.Type
+	before := *d
 	defer func() {
 		if p := recover(); p != nil {
 			err = &panicError{value: fmt.Sprint(p), stack: debug.Stack()}
 		}
 		if err != nil {
-			err = fmt.Errorf("%w: event %d of type %q: %w", ErrTransform, sequence, clipText(kind), err)
+			err = fmt.Errorf("%w: event %d of type %q: %w", ErrTransform, before.Sequence, clipText(before.Type), err)
 		}
 	}()
 	for _, t := range transforms {
 		if err := t(ctx, d); err != nil {
 			return err
 		}
+		d.identify(before)
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/codec"
@@ -39,6 +41,37 @@ func TestWrongShapesAreRefused(t *testing.T) {
 			t.Parallel()
 			c.check(t)
 		})
+	}
+}
+
+func TestTailShowsWhatWasCompressed(t *testing.T) {
+	t.Parallel()
+	server := natstest.Start(t, 1)
+	server.Stream(t, 1)
+	js := server.JetStream(t)
+	body := fmt.Appendf(nil, `{"text":"%s"}`, bytes.Repeat([]byte("ab"), 1000))
+	for i, encoding := range []string{"gzip", "br"} { // the second is a producer's own
+		msg := &nats.Msg{Subject: "events.shop.paid", Data: body, Header: nats.Header{
+			"Outbox-Event-Id": {uuid.NewString()}, "Outbox-Sequence": {fmt.Sprint(i + 1)}, "Outbox-Partition": {"0"}, "Outbox-Stream": {"s"},
+			"Outbox-Stream-Version": {fmt.Sprint(i + 1)}, "Outbox-Type": {"paid"}, codec.Header: {encoding},
+		}}
+		if encoding == "gzip" {
+			c, err := codec.NewCompressor(codec.Gzip, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			msg.Data, _ = c.Compress(body)
+		}
+		if _, err := js.PublishMsg(t.Context(), msg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out, stderr bytes.Buffer
+	if code := run(t.Context(), []string{"tail", "--nats-url=" + server.URL(), "--all", "--payload", "--json", "--limit=2"}, &out, &stderr); code != exitOK {
+		t.Fatalf("tail ended with %d: %s", code, stderr.String())
+	}
+	if n := bytes.Count(out.Bytes(), body); n != 2 {
+		t.Errorf("the payload is shown %d times, want 2:\n%s%s", n, out.String(), stderr.String())
 	}
 }
 
