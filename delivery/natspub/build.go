@@ -16,9 +16,19 @@ type builder struct {
 	subject    Subject
 	headers    Headers
 	compressor *codec.Compressor
+	attributes *attributes // nil without CloudEvents
 }
 
-func (b builder) validate() error { return CheckBody(b.headers, b.compressor) }
+func newBuilder(subject Subject, headers Headers, c *codec.Compressor) (builder, error) {
+	if err := CheckBody(headers, c); err != nil {
+		return builder{}, err
+	}
+	b := builder{subject: subject, headers: headers, compressor: c}
+	if headers.CloudEvents != nil {
+		b.attributes = headers.CloudEvents.attributes()
+	}
+	return b, nil
+}
 
 // CheckBody refuses headers that are invalid, or contradict that the publisher compresses bodies; a nil compressor compresses none.
 func CheckBody(headers Headers, c *codec.Compressor) error {
@@ -35,6 +45,9 @@ func CheckBody(headers Headers, c *codec.Compressor) error {
 // message makes an event's message, without a reply subject.
 func (b builder) message(m delivery.Message) *nats.Msg {
 	msg := &nats.Msg{Subject: b.subject.Of(m), Header: b.headers.build(m), Data: m.Event.Payload}
+	if b.attributes != nil {
+		b.attributes.add(msg.Header, m)
+	}
 	if body, compressed := b.compressor.Compress(msg.Data); compressed {
 		msg.Data = body
 		msg.Header[codec.Header] = []string{string(b.compressor.Encoding())}

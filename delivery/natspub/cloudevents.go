@@ -80,34 +80,51 @@ func checkExtension(name string) error {
 	return nil
 }
 
+// attributes are what CloudEvents says of every event, as headers.
+type attributes struct {
+	version, source []string
+	contentType     string
+}
+
+func (c CloudEvents) attributes() *attributes {
+	return &attributes{version: []string{"1.0"}, source: []string{ceEncode(c.Source)}, contentType: ceEncode(mediaType(c.ContentType))}
+}
+
 // add sets the attributes of a message. An optional attribute without a value is left out, as an empty one would be invalid.
-func (c *CloudEvents) add(header nats.Header, m delivery.Message) {
+func (a *attributes) add(header nats.Header, m delivery.Message) {
 	e := m.Event
-	header[HeaderCESpecVersion] = []string{"1.0"}
-	header[HeaderCEID] = []string{e.ID.String()}
-	header[HeaderCESource] = []string{ceEncode(c.Source)}
-	// Digits of one length: the extension wants an order of texts.
-	header[HeaderCESequence] = []string{fmt.Sprintf("%019d", m.Sequence)}
+	header[HeaderCESpecVersion], header[HeaderCESource] = a.version, a.source
 	stream := ceEncode(m.Stream)
-	for _, a := range [...]struct{ name, value string }{
-		{HeaderCEType, ceEncode(e.Type)}, {HeaderCESubject, stream}, {HeaderCEPartitionKey, stream}, {HeaderCETime, ceTime(e.OccurredAt)},
-		{HeaderCEDataSchema, ceEncode(absoluteURI(e.Headers[HeaderCEDataSchema]))},
-		{HeaderCEDataContentType, ceEncode(c.contentType(e.Headers))},
+	values := [...]string{
+		e.ID.String(), ceSequence(m.Sequence), ceEncode(e.Type), stream, stream, ceTime(e.OccurredAt),
+		ceEncode(absoluteURI(e.Headers[HeaderCEDataSchema])), a.contentTypeOf(e.Headers),
+	}
+	for i, name := range [...]string{
+		HeaderCEID, HeaderCESequence, HeaderCEType, HeaderCESubject, HeaderCEPartitionKey, HeaderCETime,
+		HeaderCEDataSchema, HeaderCEDataContentType,
 	} {
-		if a.value != "" {
-			header[a.name] = []string{a.value}
+		if values[i] != "" {
+			header[name] = values[i : i+1 : i+1]
 		}
 	}
 }
 
-// contentType is what the producer says, else the default. What is no media type was not meant for this.
-func (c *CloudEvents) contentType(headers map[string]string) string {
-	for _, name := range [...]string{HeaderCEDataContentType, "content-type", "Content-Type"} {
-		if t := mediaType(headers[name]); t != "" {
-			return t
+// ceSequence has as many digits for every event: the extension wants an order of texts.
+func ceSequence(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	return "0000000000000000000"[min(len(digits), 19):] + digits
+}
+
+// contentTypeOf is what the producer says, else the default. What is no media type was not meant for this.
+func (a *attributes) contentTypeOf(headers map[string]string) string {
+	if len(headers) > 0 {
+		for _, name := range [...]string{HeaderCEDataContentType, "content-type", "Content-Type"} {
+			if t := mediaType(headers[name]); t != "" {
+				return ceEncode(t)
+			}
 		}
 	}
-	return mediaType(c.ContentType)
+	return a.contentType
 }
 
 // mediaType writes a media type without the spaces that readers which do not decode would stumble over; "" when it is none.
@@ -124,6 +141,9 @@ func mediaType(text string) string {
 
 // absoluteURI is the text when it is a URI with a scheme, else "".
 func absoluteURI(text string) string {
+	if text == "" {
+		return ""
+	}
 	if u, err := url.Parse(text); err != nil || !u.IsAbs() {
 		return ""
 	}

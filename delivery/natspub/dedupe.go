@@ -59,8 +59,8 @@ func NewDedupe(nc *nats.Conn, cfg DedupeConfig) (*Dedupe, error) {
 		}
 		cfg.Subject = subject
 	}
-	build := builder{cfg.Subject, cfg.Headers, cfg.Compressor}
-	if err := build.validate(); err != nil {
+	build, err := newBuilder(cfg.Subject, cfg.Headers, cfg.Compressor)
+	if err != nil {
 		return nil, err
 	}
 	if nc.Opts.ReconnectBufSize >= 0 {

@@ -114,8 +114,8 @@ func NewFenced(nc *nats.Conn, cfg FencedConfig) (*Fenced, error) {
 	if cfg.InFlight == nil {
 		cfg.InFlight = func() int { return defaultInFlight }
 	}
-	build := builder{cfg.Subject, cfg.Headers, cfg.Compressor}
-	if err := build.validate(); err != nil {
+	build, err := newBuilder(cfg.Subject, cfg.Headers, cfg.Compressor)
+	if err != nil {
 		return nil, err
 	}
 	if nc.Opts.ReconnectBufSize >= 0 {

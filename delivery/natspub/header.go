@@ -80,16 +80,25 @@ func messageID(m delivery.Message) string {
 	return m.Event.ID.String() + ":" + strconv.Itoa(m.Generation)
 }
 
+// most is about how many headers a message gets, those of its mode included.
+func (h Headers) most() int {
+	n := 8
+	if h.CloudEvents != nil {
+		n += 10
+	}
+	return n + len(h.Forward)
+}
+
 // build makes the headers of a message.
 func (h Headers) build(m delivery.Message) nats.Header {
 	e := m.Event
-	header := nats.Header{
-		HeaderEventID:       {e.ID.String()},
-		HeaderSequence:      {strconv.FormatInt(m.Sequence, 10)},
-		HeaderPartition:     {strconv.Itoa(int(m.Partition))},
-		HeaderStream:        {headerValue(m.Stream)},
-		HeaderStreamVersion: {strconv.FormatInt(e.StreamVersion, 10)},
-		HeaderType:          {headerValue(e.Type)},
+	header := make(nats.Header, h.most())
+	values := [...]string{
+		e.ID.String(), strconv.FormatInt(m.Sequence, 10), strconv.Itoa(int(m.Partition)), headerValue(m.Stream),
+		strconv.FormatInt(e.StreamVersion, 10), headerValue(e.Type),
+	}
+	for i, name := range [...]string{HeaderEventID, HeaderSequence, HeaderPartition, HeaderStream, HeaderStreamVersion, HeaderType} {
+		header[name] = values[i : i+1 : i+1]
 	}
 	if seen := m.Generation + m.Era; seen > 0 {
 		header[HeaderGeneration] = []string{strconv.Itoa(seen)}
@@ -114,9 +123,6 @@ func (h Headers) build(m delivery.Message) nats.Header {
 		default:
 			header[name] = []string{headerValue(value)}
 		}
-	}
-	if h.CloudEvents != nil {
-		h.CloudEvents.add(header, m)
 	}
 	return header
 }
