@@ -159,8 +159,8 @@ func eventsColumns(ctx context.Context, db DB, sql, quoted string) (*strings.Rep
 		auditOnly = "e.audit_only"
 	}
 	occurredAt := "e.recorded_at"
-	if types["occurred_at"] != "" {
-		occurredAt = "e.occurred_at::timestamptz"
+	if types["occurred_at"] == "timestamp with time zone" {
+		occurredAt = "e.occurred_at"
 	}
 	return strings.NewReplacer("{payload}", payload, "{audit_only}", auditOnly, "{occurred_at}", occurredAt), nil
 }
