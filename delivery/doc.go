@@ -36,37 +36,28 @@
 //   - Rows of one stream are published in the order of their sequences, however
 //     many workers there are; with ordering partition those of a partition are, but
 //     for rows that were parked. A FailurePolicy may let rows pass failed ones.
-//
 //   - A row is not published while an earlier row of its stream is parked. The
 //     check stands in the claim statement itself.
-//
 //   - Between reading and publishing everything read is made durable, in the
 //     session that read it: a row of an asynchronous commit could vanish and its
 //     sequence be used again, and a mark could come back.
-//
 //   - Every write is a compare-and-set on the lease's owner and epoch, in the
 //     same transaction and first in it. A worker that lost its lease changes
 //     nothing, and counts what was refused.
-//
 //   - Before the first claim of a lease, and after any outcome that stays unknown,
 //     the partition is taken: the publisher makes sure that nothing sent before can
 //     still be stored, and what the stream holds already is marked. So nothing is
 //     published twice where the publisher can tell (see natspub).
-//
 //   - A mark is asynchronous. Should a crash of the server take it back, every
 //     session dies with it: a claim in a session younger than the partition's last
 //     mark is dropped and the partition taken anew.
-//
 //   - An event is known by its UUID. A sequence that the stream names and the
 //     database gives to another event means that the database has forgotten
 //     commits; then the generation of all messages to come rises.
-//
 //   - Only failures caused by a message count as attempts. While the broker or
 //     the database is away, rows stay as they are.
-//
 //   - A batch holds at most Window messages and about WindowBytes bytes; what
 //     does not fit is left for the next claim.
-//
 //   - A message depends on nothing but the settings and what is stored of its event,
 //     hooks (Config.Transforms) included: published again, it is the same message.
 //
