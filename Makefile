@@ -11,6 +11,11 @@ DURATION ?= 10m
 SEED ?= 1
 MODE ?= fenced
 NODES ?= 3
+# Of `make bench/monitor`: rows, seconds, another build of the program, a data directory that is filled once.
+ROWS ?= 500000
+MEASURE ?= 60
+BINARY ?=
+KEEP ?=
 # File that the numbers of passed, failed and skipped tests are added to.
 TOTALS ?=
 
@@ -83,6 +88,11 @@ test/deploy: postgres $(HELM) $(PROMTOOL) ## Check what deploys Postrider: Compo
 	@command -v systemd-analyze >/dev/null || .ci/apt systemd
 	POSTRIDER_HELM=$(CURDIR)/$(HELM) POSTRIDER_PROMTOOL=$(CURDIR)/$(PROMTOOL) POSTRIDER_REQUIRE_TOOLS=1 CGO_ENABLED=0 \
 	$(TEST) -timeout 10m ./internal/deployment | $(REPORT) -least 1
+
+.PHONY: bench/monitor
+bench/monitor: postgres ## What ten tabs cost a database with ROWS=500000 waiting rows (MEASURE=60 BINARY=program KEEP=directory)
+	POSTRIDER_BENCH_ROWS=$(ROWS) POSTRIDER_BENCH_SECONDS=$(MEASURE) POSTRIDER_BENCH_BINARY=$(BINARY) POSTRIDER_BENCH_DATA=$(KEEP) \
+	CGO_ENABLED=0 go test -count=1 -timeout 60m -run '^$$' -bench '^BenchmarkMonitor$$' -benchtime 1x ./cmd/postrider
 
 .PHONY: mutants
 mutants: postgres ## Break the product in known ways: some test must notice each (RUN=regexp for some, STRESS=rows for the watermark's)

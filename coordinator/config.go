@@ -24,11 +24,21 @@ type Config struct {
 	// DrainTimeout bounds how long work in flight may hold up a release.
 	// Defaults to 5 s.
 	DrainTimeout time.Duration
+	// Observer is told of each step that moved leases, StepAcquire or
+	// StepHandOver, when it is over: how many partitions it concerned. It must not
+	// block. Defaults to nobody.
+	Observer func(step string, began time.Time, partitions int, err error)
 	// Registerer receives the metrics. Defaults to none.
 	Registerer prometheus.Registerer
 	// Logger defaults to slog.Default.
 	Logger *slog.Logger
 }
+
+// The steps that an Observer is told of.
+const (
+	StepAcquire  = "acquire"
+	StepHandOver = "hand over"
+)
 
 // WithDefaults fills the fields that were left zero.
 func (c Config) WithDefaults() Config {

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -198,6 +199,7 @@ func (c *Coordinator) handOver(ctx context.Context, leases []*lease.Lease) {
 			idle <- l
 		}()
 	}
+	var failed error
 	for left := len(leases); left > 0; {
 		group := []*lease.Lease{<-idle}
 		for more := true; more && len(group) < left; {
@@ -209,18 +211,22 @@ func (c *Coordinator) handOver(ctx context.Context, leases []*lease.Lease) {
 			}
 		}
 		left -= len(group)
-		c.release(ctx, group)
+		failed = cmp.Or(c.release(ctx, group), failed)
+	}
+	if c.cfg.Observer != nil {
+		c.cfg.Observer(StepHandOver, start, len(leases), failed)
 	}
 	c.log.Info("handed over partitions", "partitions", len(leases), "took", time.Since(start))
 }
 
 // release frees drained leases and rings.
-func (c *Coordinator) release(ctx context.Context, leases []*lease.Lease) {
+func (c *Coordinator) release(ctx context.Context, leases []*lease.Lease) error {
 	freed, err := c.keeper.Release(ctx, leases)
 	if err != nil {
 		c.log.Warn("release failed; the leases are left to their TTL", "error", err, "partitions", len(leases))
-		return
+		return err
 	}
 	c.released.Add(int64(freed))
 	c.bell.Ring()
+	return nil
 }

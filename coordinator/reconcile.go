@@ -111,7 +111,11 @@ func (c *Coordinator) take(ctx context.Context, missing []partition.ID) error {
 	// would leave leases that nobody here knows of.
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.DrainTimeout)
 	defer cancel()
+	start := time.Now()
 	taken, err := c.keeper.Acquire(whole, missing)
+	if c.cfg.Observer != nil && (len(taken) > 0 || err != nil) {
+		c.cfg.Observer(StepAcquire, start, len(taken), err)
+	}
 	if err != nil {
 		return err
 	}

@@ -29,21 +29,27 @@ type Backlog struct {
 	Partitions []PartitionBacklog
 }
 
+// counting takes one core at most, so that the time it takes is what it costs. The
+// planner takes small reads for large ones, for which compiling them would cost
+// more than they do.
+const counting = `SELECT set_config('max_parallel_workers_per_gather', '0', true), set_config('jit', 'off', true)`
+
 // Backlog counts the outbox. It reads every row's index entry, so callers that
 // show it often keep it for a while.
 func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
-	rows, err := s.db.Query(ctx, s.backlog)
-	if err != nil {
-		return Backlog{}, fmt.Errorf("backlog: %w", err)
-	}
 	var b Backlog
-	b.Partitions, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (PartitionBacklog, error) {
-		var p PartitionBacklog
-		err := row.Scan(&p.Partition, &p.Pending, &p.Failed, &p.Blocked, &p.Dead, &p.Scheduled, &p.BlockedStreams, &p.OldestPending, &b.At)
-		p.OldestPending = max(p.OldestPending, 0)
-		return p, err
+	batch := &pgx.Batch{}
+	batch.Queue(counting)
+	batch.Queue(s.backlog).Query(func(rows pgx.Rows) (err error) {
+		b.Partitions, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (PartitionBacklog, error) {
+			var p PartitionBacklog
+			err := row.Scan(&p.Partition, &p.Pending, &p.Failed, &p.Blocked, &p.Dead, &p.Scheduled, &p.BlockedStreams, &p.OldestPending, &b.At)
+			p.OldestPending = max(p.OldestPending, 0)
+			return p, err
+		})
+		return err
 	})
-	if err != nil {
+	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
 		return Backlog{}, fmt.Errorf("backlog: %w", err)
 	}
 	return b, nil
@@ -58,16 +64,18 @@ type Minute struct {
 // Throughput returns the last minutes, oldest first and the running one last,
 // with zeros where nothing happened. It reads only the minute buckets.
 func (s *Store) Throughput(ctx context.Context, minutes int) ([]Minute, error) {
-	rows, err := s.db.Query(ctx, s.throughput, minutes)
-	if err != nil {
-		return nil, fmt.Errorf("throughput: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Minute, error) {
-		var m Minute
-		err := row.Scan(&m.At, &m.Published, &m.Failed, &m.Retried, &m.Skipped)
-		return m, err
+	var list []Minute
+	batch := &pgx.Batch{}
+	batch.Queue(counting)
+	batch.Queue(s.throughput, minutes).Query(func(rows pgx.Rows) (err error) {
+		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Minute, error) {
+			var m Minute
+			err := row.Scan(&m.At, &m.Published, &m.Failed, &m.Retried, &m.Skipped)
+			return m, err
+		})
+		return err
 	})
-	if err != nil {
+	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, fmt.Errorf("throughput: %w", err)
 	}
 	return list, nil

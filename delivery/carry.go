@@ -167,7 +167,12 @@ func (r *Relay) publish(b Batch) Result {
 		}
 	}
 	if len(index) > 0 {
-		for i, o := range r.publisher.Publish(b.Lease.Context(), send) {
+		began := r.clock()
+		given := r.publisher.Publish(b.Lease.Context(), send)
+		if r.cfg.Observer != nil {
+			r.cfg.Observer.Published(began, send, given)
+		}
+		for i, o := range given {
 			outcomes[index[i]] = o
 		}
 	}

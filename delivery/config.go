@@ -57,6 +57,8 @@ type Config struct {
 	TransformTimeout time.Duration
 	// Random draws from [0, 1) for jitter. Defaults to math/rand/v2.
 	Random func() float64
+	// Observer is told of each step. Defaults to nobody, at no cost.
+	Observer Observer
 	// Registerer receives the metrics. Defaults to none.
 	Registerer prometheus.Registerer
 	// Logger defaults to slog.Default.

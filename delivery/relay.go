@@ -182,6 +182,7 @@ func (r *Relay) round(ctx context.Context, asks []Ask, publishing *sync.WaitGrou
 	if len(asks) == 0 {
 		return 0, nil
 	}
+	began := r.clock()
 	found, err := r.claim(ctx, asks)
 	found.Batches = slices.DeleteFunc(found.Batches, func(b Batch) bool { return r.outlived(b, found.since) })
 	claimed := map[partition.ID]*Batch{}
@@ -189,6 +190,9 @@ func (r *Relay) round(ctx context.Context, asks []Ask, publishing *sync.WaitGrou
 	for i, b := range found.Batches {
 		claimed[b.Lease.Partition] = &found.Batches[i]
 		total += len(b.Messages)
+	}
+	if r.cfg.Observer != nil && (total > 0 || err != nil) {
+		r.cfg.Observer.Claimed(began, len(asks), total, err)
 	}
 	r.mu.Lock()
 	r.room -= total

@@ -80,7 +80,11 @@ func (r *Relay) tryMark(ctx context.Context, results []Result) error {
 	// What was published is marked even when the relay is told to stop.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.StatementTimeout)
 	defer cancel()
+	began := r.clock()
 	fenced, marked, err := r.store.Mark(ctx, results, r.cfg.Retry, r.cfg.Random)
+	if r.cfg.Observer != nil {
+		r.cfg.Observer.Marked(began, results, err)
+	}
 	if err != nil {
 		return err
 	}

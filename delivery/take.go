@@ -76,7 +76,11 @@ func (r *Relay) take(ctx context.Context, l *lease.Lease) {
 	case <-ctx.Done():
 		return
 	}
+	began := r.clock()
 	err := r.takeUp(ctx, l)
+	if r.cfg.Observer != nil {
+		r.cfg.Observer.Taken(began, l, err)
+	}
 	switch {
 	case err == nil:
 		r.flows(l.Partition)

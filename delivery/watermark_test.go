@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -61,6 +62,29 @@ func TestTheWatermarkStaysBelowAWriterThatNoSnapshotLists(t *testing.T) { //noli
 			b.wantSafe(t, high)
 		}
 	})
+}
+
+// A prepared transaction has no process any more, and is a writer until it is
+// committed or rolled back.
+func TestTheWatermarkStaysBelowAPreparedTransaction(t *testing.T) {
+	t.Parallel()
+	for _, end := range []string{"COMMIT", "ROLLBACK"} {
+		t.Run(end, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, 1)
+			prepared := b.begin(t)
+			low := appendIn(t, prepared, "s-late")
+			// Names of prepared transactions belong to the whole server.
+			name := "watermark-" + uuid.NewString()
+			if _, err := prepared.Exec(t.Context(), `PREPARE TRANSACTION '`+name+`'`); err != nil {
+				t.Fatal(err)
+			}
+			high := b.append(t, "s-early", `1`)
+			b.wantHeldBelow(t, low)
+			b.exec(t, end+` PREPARED '`+name+`'`)
+			b.wantSafe(t, high)
+		})
+	}
 }
 
 func (b *bundle) begin(t *testing.T) pgx.Tx {

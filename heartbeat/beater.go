@@ -79,7 +79,7 @@ func (b *Beater) Run(ctx context.Context) error {
 			if err != nil {
 				b.log.Warn("purge of stale workers failed", "error", err)
 			} else if n > 0 {
-				b.log.Info("purged stale workers", "count", n)
+				b.log.Info("purged stale workers", "workers", n)
 			}
 		}
 	}

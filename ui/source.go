@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,8 +18,8 @@ import (
 // chartMinutes is the length of the throughput history.
 const chartMinutes = 60
 
-// defaultBacklogShare lets counting take five percent of the time.
-const defaultBacklogShare = 0.05
+// defaultBacklogShare lets counting take one percent of the time.
+const defaultBacklogShare = 0.01
 
 // SourceConfig names the stores that a Source is composed of.
 type SourceConfig struct {
@@ -36,7 +35,8 @@ type SourceConfig struct {
 	HeartbeatTTL time.Duration
 	// BacklogShare is the largest share of the time that may pass in counting
 	// the backlog, above 0 and up to 1: a count that takes 200 ms is repeated
-	// after 4 s at 0.05. The watermark is read by the same rule. Defaults to 0.05.
+	// after 20 s at 0.01. The watermark is read by the same rule,
+	// in a quarter of that share. Defaults to 0.01.
 	BacklogShare float64
 }
 
@@ -77,32 +77,6 @@ type storeSource struct {
 	latency   paced[*Latency]
 }
 
-// paced repeats a read less often the longer it takes.
-type paced[T any] struct {
-	mu      sync.Mutex
-	last    T
-	nextDue time.Time
-}
-
-// get reads, unless more than that share of the time would pass in reading; then
-// it returns what the last read gave. A read that fails is repeated.
-func (p *paced[T]) get(share float64, read func() (T, error)) (T, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	began := time.Now()
-	if began.Before(p.nextDue) {
-		return p.last, nil
-	}
-	value, err := read()
-	if err != nil {
-		return value, err
-	}
-	took := time.Since(began)
-	p.last = value
-	p.nextDue = began.Add(time.Duration(float64(took) / share))
-	return value, nil
-}
-
 // NewSource composes the read sides of the packages that own the tables.
 func NewSource(config SourceConfig) (Source, error) {
 	if err := config.Validate(); err != nil {
@@ -128,15 +102,17 @@ func (s *storeSource) Snapshot(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("ui: %w", err)
 	}
-	backlog, err := s.backlog.get(s.config.BacklogShare, func() (delivery.Backlog, error) { return s.config.Deliveries.Backlog(ctx) })
+	backlog, err := s.backlog.get(ctx, s.config.BacklogShare, s.config.Deliveries.Backlog)
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("ui: %w", err)
 	}
-	watermark, err := s.watermark.get(s.config.BacklogShare, func() (Watermark, error) { return s.readWatermark(ctx, leases) })
+	watermark, err := s.watermark.get(ctx, s.config.BacklogShare/4, func(ctx context.Context) (Watermark, error) {
+		return s.readWatermark(ctx, leases)
+	})
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("ui: %w", err)
 	}
-	latency, err := s.latency.get(s.config.BacklogShare, func() (*Latency, error) { return s.readLatency(ctx) })
+	latency, err := s.latency.get(ctx, s.config.BacklogShare/4, s.readLatency)
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("ui: %w", err)
 	}

@@ -109,28 +109,3 @@ func TestWhyAPartitionWaits(t *testing.T) {
 		}
 	}
 }
-
-func TestSlowReadsAreRepeatedLessOften(t *testing.T) {
-	t.Parallel()
-	var p paced[int]
-	reads := 0
-	read := func() (int, error) {
-		reads++
-		if reads == 1 {
-			return 0, errors.New("no answer")
-		}
-		return reads, nil
-	}
-	if _, err := p.get(1e-9, read); err == nil {
-		t.Error("the failure is not passed on")
-	}
-	for range 3 {
-		if got, err := p.get(1e-9, read); err != nil || got != 2 {
-			t.Errorf("%d, %v", got, err)
-		}
-	}
-	p.nextDue = time.Now()
-	if got, err := p.get(1, read); err != nil || got != 3 {
-		t.Errorf("%d, %v; want a new read when it is due", got, err)
-	}
-}

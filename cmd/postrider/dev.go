@@ -26,6 +26,7 @@ type devCmd struct {
 	Schema      string `help:"Schema of the outbox's tables." default:"public"`
 	workerFlags
 	httpFlags
+	otelFlags
 	Workers         int      `help:"Number of workers in this process: 1 to 64." default:"3"`
 	Partitions      int      `help:"Number of partitions: 1 to 32767." default:"64"`
 	Import          []string `help:"File of JSON lines to import; repeatable." placeholder:"FILE"`
@@ -47,7 +48,7 @@ Examples:
 }
 
 func (c *devCmd) validate() error {
-	for _, err := range []error{c.workerFlags.validate(), c.httpFlags.validate()} {
+	for _, err := range []error{c.workerFlags.validate(), c.httpFlags.validate(), c.otelFlags.validate(os.Getenv)} {
 		if err != nil {
 			return err
 		}
@@ -237,7 +238,7 @@ func (d *dev) startWorkers(ctx context.Context) error {
 	for i := range d.cmd.Workers {
 		cfg := workerConfig{
 			database: databaseFlags{DatabaseURL: d.databaseURL, Schema: d.cmd.Schema},
-			nats:     natsFlags{NatsURL: d.natsURL}, worker: d.cmd.workerFlags, http: d.cmd.httpFlags,
+			nats:     natsFlags{NatsURL: d.natsURL}, worker: d.cmd.workerFlags, http: d.cmd.httpFlags, otel: d.cmd.otelFlags,
 			create: createFlags{CreateStream: true, StreamReplicas: d.cmd.NatsNodes, StreamStorage: "file", StreamDuplicate: "2m"},
 			log:    d.log.With("n", i+1),
 		}

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
+	"time"
 )
 
 // logger writes to standard error as --log-level and --log-format say.
@@ -15,10 +17,13 @@ func (s *session) logger() *slog.Logger {
 func newLogger(w io.Writer, level slog.Level, format string) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		switch v := a.Value.Any().(type) {
+		case time.Time, time.Duration, slog.Level:
 		case error:
 			a.Value = slog.StringValue(redact(v.Error()))
 		case string:
 			a.Value = slog.StringValue(redact(v))
+		case fmt.Stringer:
+			a.Value = slog.StringValue(redact(v.String()))
 		}
 		return a
 	}}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -95,7 +96,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	case errors.Is(err, errSilent):
 		return exitFailed
 	}
-	fmt.Fprintln(stderr, "postrider: "+redact(err.Error()))
+	if c.LogFormat == "json" { // whoever reads the log reads objects
+		newLogger(stderr, slog.LevelError, c.LogFormat).Error("the command failed", "error", err)
+	} else {
+		fmt.Fprintln(stderr, "postrider: "+redact(err.Error()))
+	}
 	if errors.Is(err, errRefused) {
 		return exitRefused
 	}

@@ -108,7 +108,7 @@ func publishMode(cfg workerConfig, nc *nats.Conn, stream *jetstream.StreamInfo) 
 	return modeFenced, natspub.CheckFence(stream.Config)
 }
 
-func newRelay(ctx context.Context, cfg workerConfig, p *pools, store *delivery.Store, publisher delivery.Publisher, b *bells, registry *prometheus.Registry) (*delivery.Relay, error) {
+func newRelay(ctx context.Context, cfg workerConfig, p *pools, store *delivery.Store, publisher delivery.Publisher, b *bells, registry *prometheus.Registry, traces tracer) (*delivery.Relay, error) {
 	c := cfg.worker.relay()
 	if c.Ordering == delivery.OrderPartition {
 		if err := checkStrict(ctx, cfg, p); err != nil {
@@ -120,6 +120,9 @@ func newRelay(ctx context.Context, cfg workerConfig, p *pools, store *delivery.S
 		return nil, err
 	}
 	c.Registerer, c.Logger, c.Transforms = registry, cfg.log, transforms
+	if traces.observer != nil {
+		c.Observer = traces.observer
+	}
 	return delivery.NewRelay(c, store, publisher, b.work)
 }
 

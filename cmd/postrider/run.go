@@ -18,6 +18,7 @@ type runCmd struct {
 	workerFlags
 	createFlags
 	httpFlags
+	otelFlags
 	Partitions int           `help:"Number of partitions that the database must have; 0: whatever it has." default:"0"`
 	NoLeasing  bool          `help:"Deliver all partitions alone, without coordination; refused beside other workers."`
 	Once       bool          `help:"Deliver what can be delivered now, and end."`
@@ -35,7 +36,7 @@ func (c *runCmd) Help() string {
 }
 
 func (c *runCmd) validate() error {
-	for _, err := range []error{c.databaseFlags.validate(), c.workerFlags.validate(), c.createFlags.validate(), c.httpFlags.validate()} {
+	for _, err := range []error{c.databaseFlags.validate(), c.workerFlags.validate(), c.createFlags.validate(), c.httpFlags.validate(), c.otelFlags.validate(os.Getenv)} {
 		if err != nil {
 			return err
 		}
@@ -64,7 +65,7 @@ func (c *runCmd) Run(s *session) error {
 	}
 	cfg := workerConfig{
 		database: c.databaseFlags, nats: c.natsFlags, worker: c.workerFlags, create: c.createFlags,
-		http: c.httpFlags, partitions: c.Partitions, noLeasing: c.NoLeasing, once: c.Once, log: log,
+		http: c.httpFlags, otel: c.otelFlags, partitions: c.Partitions, noLeasing: c.NoLeasing, once: c.Once, log: log,
 	}
 	return runWorker(s.ctx, cfg, func(ctx context.Context, w *worker) {
 		watch(ctx, w, screen, c.Window, s.stdout)

@@ -35,6 +35,7 @@ type workerConfig struct {
 	worker     workerFlags
 	create     createFlags
 	http       httpFlags
+	otel       otelFlags
 	partitions int // 0: whatever the database says
 	noLeasing  bool
 	once       bool
@@ -93,7 +94,7 @@ func newWorker(ctx context.Context, cfg workerConfig, w *worker) *fx.App {
 	options := []fx.Option{
 		fx.Supply(cfg, &opened, fx.Annotate(ctx, fx.As(new(context.Context)))),
 		fx.Provide(
-			newPools, newConnection, newStores, newBells, newBeater, newKeeper, newPublisher, newRelay, newCoordinator,
+			newPools, newConnection, newStores, newBells, newBeater, newKeeper, newTracer, newPublisher, newRelay, newCoordinator,
 			newSource, newRegistry, newSchemaInfo,
 			func() *failure { return &failure{} },
 			func() *cluster { return &cluster{} },
@@ -245,9 +246,12 @@ func newKeeper(cfg workerConfig, store *lease.Store, beater *heartbeat.Beater) (
 	return lease.NewKeeper(store, beater.ID(), c)
 }
 
-func newCoordinator(cfg workerConfig, beater *heartbeat.Beater, keeper *lease.Keeper, relay *delivery.Relay, b *bells, members *cluster, registry *prometheus.Registry) (*coordinator.Coordinator, error) {
+func newCoordinator(cfg workerConfig, beater *heartbeat.Beater, keeper *lease.Keeper, relay *delivery.Relay, b *bells, members *cluster, registry *prometheus.Registry, traces tracer) (*coordinator.Coordinator, error) {
 	c := cfg.worker.coordinator()
 	c.Registerer, c.Logger = registry, cfg.log
+	if traces.observer != nil {
+		c.Observer = traces.observer.Coordinated
+	}
 	var made *coordinator.Coordinator
 	deliver := relay.Run
 	if cfg.once {

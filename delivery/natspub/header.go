@@ -103,10 +103,10 @@ func (h Headers) build(m delivery.Message) nats.Header {
 	if seen := m.Generation + m.Era; seen > 0 {
 		header[HeaderGeneration] = []string{strconv.Itoa(seen)}
 	}
-	if e.TraceParent != "" {
-		header["traceparent"] = []string{headerValue(e.TraceParent)}
-		if e.TraceState != "" {
-			header["tracestate"] = []string{headerValue(e.TraceState)}
+	if traceable(e.TraceParent) {
+		header["traceparent"] = []string{e.TraceParent}
+		if traceable(e.TraceState) {
+			header["tracestate"] = []string{e.TraceState}
 		}
 	}
 	if h.Full {
@@ -125,6 +125,17 @@ func (h Headers) build(m delivery.Message) nats.Header {
 		}
 	}
 	return header
+}
+
+// traceLimit is the longest trace context that is passed on, in bytes; the outbox
+// stores no longer one.
+const traceLimit = 1024
+
+// traceable tells whether a stored trace context can be passed on as it is. An
+// events relation of another's making may hold anything; a trace is not worth the
+// message.
+func traceable(value string) bool {
+	return value != "" && len(value) <= traceLimit && headerValue(value) == value
 }
 
 // headerValue makes a value that reads back as it was written: control

@@ -25,6 +25,7 @@ var mayImport = map[string][]string{
 	"delivery":            {"partition", "lease", "outbox", "internal/sqlfile"},
 	"delivery/natspub":    {"delivery", "partition", "lease", "codec"},
 	"delivery/admin":      {"partition", "delivery", "internal/sqlfile"},
+	"delivery/tracing":    {"delivery", "lease"},
 	"outbox":              {"partition", "internal/sqlfile"},
 	"outbox/schema":       {"partition", "internal/sqlfile"},
 	"outbox/importer":     {"outbox", "partition", "internal/sqlfile"},
@@ -62,6 +63,12 @@ var owners = map[string][]string{
 	"github.com/jackc/pgx":           {"heartbeat", "lease", "delivery", "outbox", "cmd", "internal"},
 	"github.com/testcontainers":      {"internal/testkit"},
 	"testing":                        {"internal/testkit"},
+	// Packages make spans by the API alone; how they are exported is the program's.
+	"go.opentelemetry.io/otel":           {"delivery/tracing", "cmd"},
+	"go.opentelemetry.io/otel/sdk":       {"cmd"},
+	"go.opentelemetry.io/otel/exporters": {"cmd"},
+	"go.opentelemetry.io/proto":          {"internal/testkit"},
+	"google.golang.org/grpc":             {"internal/testkit"},
 }
 
 type listed struct {

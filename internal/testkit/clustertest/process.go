@@ -36,7 +36,13 @@ type Process struct {
 // killed when the test ends, and its output is printed if the test failed.
 func Launch(t testing.TB, name string, environment []string, args ...string) *Process {
 	t.Helper()
-	cmd := exec.Command(Binary(t), args...)
+	return LaunchBinary(t, name, Binary(t), environment, args...)
+}
+
+// LaunchBinary is Launch of another build of the program.
+func LaunchBinary(t testing.TB, name, binary string, environment []string, args ...string) *Process {
+	t.Helper()
+	cmd := exec.Command(binary, args...)
 	cmd.Env = append(outerEnvironment(), environment...)
 	return begin(t, name, cmd)
 }
@@ -82,7 +88,8 @@ func begin(t testing.TB, name string, cmd *exec.Cmd) *Process {
 func outerEnvironment() []string {
 	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
-		return strings.HasPrefix(name, "POSTRIDER_") || strings.HasPrefix(name, "PG") || name == "DATABASE_URL" || name == "NATS_URL"
+		return strings.HasPrefix(name, "POSTRIDER_") || strings.HasPrefix(name, "PG") || strings.HasPrefix(name, "OTEL_") ||
+			name == "DATABASE_URL" || name == "NATS_URL"
 	})
 }
 

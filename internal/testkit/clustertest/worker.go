@@ -110,11 +110,15 @@ func (w *Worker) nextTick(t testing.TB, wanted func(Tick) bool) (Tick, error) {
 	}
 }
 
-var monitorURL = regexp.MustCompile(`url=(http://\S+)`)
+var monitorURL = regexp.MustCompile(`url"?[=:]"?(http://[^\s"]+)`)
 
 // Monitor is the address of the worker's monitor without a slash at its end; it needs --http-addr.
 func (w *Worker) Monitor(t testing.TB) string {
 	t.Helper()
-	w.WaitLog(t, "msg=monitor")
-	return strings.TrimSuffix(monitorURL.FindStringSubmatch(w.Stderr())[1], "/")
+	var found []string
+	Until(t, w.name+" has a monitor", func(context.Context) (bool, error) {
+		found = monitorURL.FindStringSubmatch(w.Stderr())
+		return found != nil, nil
+	}, nil)
+	return strings.TrimSuffix(found[1], "/")
 }

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.uber.org/fx"
+
+	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/tracing"
+	"github.com/postrider/postrider/heartbeat"
+	"github.com/postrider/postrider/internal/buildinfo"
+)
+
+// otelFlags say whether traces are exported; how, the OTEL_* variables say, as
+// everywhere.
+type otelFlags struct {
+	Otel bool `help:"Export traces by OTLP, as the OTEL_* environment variables say. On by itself where OTEL_EXPORTER_OTLP_ENDPOINT is set."`
+}
+
+// The variables that are read here; the SDK reads more of them by itself.
+const (
+	envDisabled       = "OTEL_SDK_DISABLED"
+	envExporter       = "OTEL_TRACES_EXPORTER"
+	envEndpoint       = "OTEL_EXPORTER_OTLP_ENDPOINT"
+	envTracesEndpoint = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+	envProtocol       = "OTEL_EXPORTER_OTLP_PROTOCOL"
+	envTracesProtocol = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"
+	envSampler        = "OTEL_TRACES_SAMPLER"
+	envSamplerRatio   = "OTEL_TRACES_SAMPLER_ARG"
+	envLinks          = "OTEL_SPAN_LINK_COUNT_LIMIT"
+	envQueue          = "OTEL_BSP_MAX_QUEUE_SIZE"
+	envBatch          = "OTEL_BSP_MAX_EXPORT_BATCH_SIZE"
+)
+
+const (
+	// traceFlush bounds what a stop waits for the last spans. It fits into
+	// stopTimeout together with the drain.
+	traceFlush = 2 * time.Second
+	// A span of a batch has a link for each traced event, so few of them are kept
+	// and sent at once: 64 with 500 links each are about 4 MB, the most that gRPC
+	// servers take by default.
+	traceQueue = 256
+	traceBatch = 64
+	// How long a collector that says that it is busy is asked again.
+	retryLeast, retryMost, retryFor = 500 * time.Millisecond, 5 * time.Second, 10 * time.Second
+)
+
+// on tells whether traces are to be exported.
+func (f otelFlags) on(getenv func(string) string) bool {
+	disabled, _ := strconv.ParseBool(getenv(envDisabled)) // by the specification only "true" disables
+	if disabled || getenv(envExporter) == "none" {
+		return false
+	}
+	return f.Otel || getenv(envEndpoint) != "" || getenv(envTracesEndpoint) != ""
+}
+
+// validate refuses by the variable's name what the SDK would ignore or replace by a default.
+func (f otelFlags) validate(getenv func(string) string) error {
+	if !f.on(getenv) {
+		return nil
+	}
+	refuse := func(name, want string) error {
+		return fmt.Errorf("%w: %s must be %s, got %q", errRefused, name, want, redact(getenv(name)))
+	}
+	if e := getenv(envExporter); e != "" && e != "otlp" {
+		return refuse(envExporter, "otlp or none")
+	}
+	for _, name := range []string{envEndpoint, envTracesEndpoint} {
+		if text := getenv(name); text != "" {
+			u, err := url.Parse(text)
+			if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+				return refuse(name, "a URL such as http://collector:4318")
+			}
+		}
+	}
+	for _, name := range []string{envProtocol, envTracesProtocol} {
+		if !slices.Contains([]string{"", "grpc", "http/protobuf"}, getenv(name)) {
+			return refuse(name, "grpc or http/protobuf")
+		}
+	}
+	switch getenv(envSampler) {
+	case "", "always_on", "always_off", "parentbased_always_on", "parentbased_always_off":
+	case "traceidratio", "parentbased_traceidratio":
+		if ratio, err := strconv.ParseFloat(getenv(envSamplerRatio), 64); getenv(envSamplerRatio) != "" && (err != nil || ratio < 0 || ratio > 1) {
+			return refuse(envSamplerRatio, "a number between 0 and 1")
+		}
+	default:
+		return refuse(envSampler, "always_on, always_off, traceidratio, or one of these behind parentbased_")
+	}
+	return nil
+}
+
+// tracer is what makes spans; its observer is nil where tracing is off.
+type tracer struct{ observer *tracing.Observer }
+
+// newTracer starts the export of traces where that is wanted. The environment was
+// validated.
+func newTracer(ctx context.Context, lc fx.Lifecycle, opened *undo, cfg workerConfig, beater *heartbeat.Beater) (tracer, error) {
+	if !cfg.otel.on(os.Getenv) {
+		return tracer{}, nil
+	}
+	subject, err := natspub.ParseSubject(cfg.worker.Subject)
+	if err != nil {
+		return tracer{}, err
+	}
+	otel.SetErrorHandler(otelErrors(cfg.log)) //nolint:contextcheck // it comes from goroutines of the SDK
+	exporter, err := newExporter(ctx)
+	if err != nil {
+		return tracer{}, fmt.Errorf("traces (OTEL_EXPORTER_OTLP_*): %w", err)
+	}
+	self, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(), resource.WithAttributes(
+		attribute.String("service.name", "postrider"), attribute.String("service.version", buildinfo.Version()),
+		attribute.String("service.instance.id", beater.ID().String()), attribute.Int("process.pid", os.Getpid()),
+	), resource.WithFromEnv()) // what the environment says wins
+	if err != nil && !errors.Is(err, resource.ErrPartialResource) && !errors.Is(err, resource.ErrSchemaURLConflict) {
+		return tracer{}, fmt.Errorf("traces (OTEL_RESOURCE_ATTRIBUTES): %w", err)
+	}
+	limits := sdktrace.NewSpanLimits()
+	if os.Getenv(envLinks) == "" {
+		limits.LinkCountLimit = cfg.worker.BatchSize
+	}
+	var batching []sdktrace.BatchSpanProcessorOption
+	if os.Getenv(envQueue) == "" {
+		batching = append(batching, sdktrace.WithMaxQueueSize(traceQueue))
+	}
+	if os.Getenv(envBatch) == "" {
+		batching = append(batching, sdktrace.WithMaxExportBatchSize(traceBatch))
+	}
+	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(self), sdktrace.WithRawSpanLimits(limits),
+		sdktrace.WithBatcher(&calmExporter{SpanExporter: exporter, log: cfg.log}, batching...))
+	opened.add(lc, func() { //nolint:contextcheck // it runs when the context has ended
+		flush, cancel := context.WithTimeout(context.Background(), traceFlush)
+		defer cancel()
+		if err := provider.Shutdown(flush); err != nil {
+			cfg.log.Warn("the last traces could not be exported in time", "error", err)
+		}
+	})
+	return tracer{tracing.New(tracing.Config{
+		Provider: provider, Version: buildinfo.Version(), Stream: cfg.worker.Stream, Template: subject.String(), Subject: subject.Of,
+	})}, nil
+}
+
+func newExporter(ctx context.Context) (sdktrace.SpanExporter, error) {
+	protocol := os.Getenv(envTracesProtocol)
+	if protocol == "" {
+		protocol = os.Getenv(envProtocol)
+	}
+	if protocol == "grpc" {
+		return otlptracegrpc.New(ctx, otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{
+			Enabled: true, InitialInterval: retryLeast, MaxInterval: retryMost, MaxElapsedTime: retryFor,
+		}))
+	}
+	return otlptracehttp.New(ctx, otlptracehttp.WithRetry(otlptracehttp.RetryConfig{
+		Enabled: true, InitialInterval: retryLeast, MaxInterval: retryMost, MaxElapsedTime: retryFor,
+	}))
+}
+
+// calmExporter reports the first failure of a row and the end of it, not each.
+type calmExporter struct {
+	sdktrace.SpanExporter
+	log     *slog.Logger
+	failing atomic.Bool
+}
+
+// ExportSpans implements sdktrace.SpanExporter.
+func (e *calmExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	err := e.SpanExporter.ExportSpans(ctx, spans)
+	switch {
+	case err != nil && !e.failing.Swap(true):
+		e.log.Warn("traces cannot be exported and are dropped; delivery goes on", "error", err)
+	case err == nil && e.failing.Swap(false):
+		e.log.Info("traces are exported again")
+	}
+	return nil
+}
+
+// otelErrors reports the SDK's own complaints: the first of them, then only in
+// detail.
+func otelErrors(log *slog.Logger) otel.ErrorHandler {
+	var reported atomic.Bool
+	return otel.ErrorHandlerFunc(func(err error) {
+		level := slog.LevelWarn
+		if reported.Swap(true) {
+			level = slog.LevelDebug
+		}
+		log.Log(context.Background(), level, "OpenTelemetry reported an error", "error", err)
+	})
+}

@@ -1,0 +1,61 @@
+package delivery
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/lease/leasetest"
+)
+
+// told is an observer that does nothing but count.
+type told struct{ published int }
+
+func (o *told) Claimed(time.Time, int, int, error)    {}
+func (o *told) Published(time.Time, Batch, []Outcome) { o.published++ }
+func (o *told) Marked(time.Time, []Result, error)     {}
+func (o *told) Taken(time.Time, *lease.Lease, error)  {}
+
+// instant acknowledges at once, without an allocation of its own.
+type instant struct{ outcomes []Outcome }
+
+func (p instant) Take(context.Context, *lease.Lease) (Standing, error) { return Standing{}, nil }
+func (p instant) Extent(context.Context) (Extent, error)               { return Extent{}, nil }
+func (p instant) Publish(context.Context, Batch) []Outcome             { return p.outcomes }
+
+// The seam for traces costs no allocation, used or not, and nobody is told
+// when there is nobody.
+func TestAnObserverCostsNothingWhenThereIsNone(t *testing.T) { //nolint:paralleltest // it counts allocations
+	const size = 100
+	b := Batch{Lease: leasetest.Held(1, 1)}
+	outcomes := make([]Outcome, size)
+	for i := range outcomes {
+		outcomes[i].Kind = Published
+		b.Messages = append(b.Messages, Message{Pointer: Pointer{Partition: 1, Sequence: int64(i), Stream: "s"}, Event: &Event{RecordedAt: time.Now()}})
+	}
+	allocations := func(o Observer) float64 {
+		r, err := NewRelay(Config{Observer: o, Registerer: prometheus.NewRegistry()}, nil, instant{outcomes}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return testing.AllocsPerRun(200, func() { r.publish(b) })
+	}
+	count := &told{}
+	without, with := allocations(nil), allocations(count)
+	if without != with {
+		t.Errorf("%v allocations without an observer, %v with one that does nothing", without, with)
+	}
+	if count.published == 0 {
+		t.Error("the observer was not told")
+	}
+	r, err := NewRelay(Config{}, nil, instant{outcomes}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(100, func() { r.clock() }); n != 0 || !r.clock().IsZero() {
+		t.Errorf("the clock is read for nobody (%v allocations)", n)
+	}
+}
