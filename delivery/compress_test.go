@@ -19,9 +19,9 @@ import (
 // that of a few payloads at a time.
 func TestLargePayloadsFitWhenCompressed(t *testing.T) { //nolint:paralleltest // it measures memory
 	const large, count = 64 << 20, 3
-	for _, mode := range []string{"fenced", "dedupe"} {
+	for _, mode := range []string{"fenced", "dedupe"} { //nolint:paralleltest // see above
 		for _, encoding := range []codec.Encoding{codec.Zstd, codec.Gzip} {
-			t.Run(fmt.Sprintf("%s %s", mode, encoding), func(t *testing.T) { //nolint:paralleltest // see above
+			t.Run(fmt.Sprintf("%s %s", mode, encoding), func(t *testing.T) {
 				if mode != "fenced" || encoding != codec.Zstd {
 					slow.Test(t)
 				}

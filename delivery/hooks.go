@@ -81,7 +81,7 @@ func (h *hooks) run(d *Draft) error {
 	h.cancel()
 	h.relay.stuck.Add(1)
 	go func() {
-		<-h.done
+		_ = <-h.done
 		h.relay.stuck.Add(-1)
 		h.relay.wake()
 	}()

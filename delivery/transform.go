@@ -147,6 +147,14 @@ const (
 	mostHeaders = 32 << 10
 )
 
+// CheckType refuses what cannot be an event's type.
+func CheckType(kind string) error {
+	if !plainText(kind) {
+		return fmt.Errorf("type %q must be 1 to 1024 bytes of UTF-8 without control characters and without spaces at its ends", clipText(kind))
+	}
+	return nil
+}
+
 func plainText(s string) bool {
 	return s != "" && len(s) <= longestText && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl) && strings.Trim(s, " ") == s
 }

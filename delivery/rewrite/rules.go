@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"github.com/postrider/postrider/delivery"
 )
 
@@ -61,9 +59,8 @@ func (r Rules) Validate() error {
 	if r.With != nil && !json.Valid(r.With) {
 		return fmt.Errorf("%w: what takes the place of redacted values must be a JSON value, got %q", ErrRule, r.With)
 	}
-	for from := range r.Renames {
-		d := delivery.Draft{ID: uuid.Nil, Type: from, Topic: "-"}
-		if _, err := delivery.TryTransforms(context.Background(), d, 0, r.rename); err != nil {
+	for from, to := range r.Renames {
+		if err := delivery.CheckType(to); err != nil {
 			return fmt.Errorf("%w: rename of %q: %w", ErrRule, from, err)
 		}
 	}
@@ -82,7 +79,7 @@ func (r Rules) Transform() delivery.Transform {
 			byType[kind] = append(own, everywhere...)
 		}
 	}
-	return func(ctx context.Context, d *delivery.Draft) error {
+	return func(_ context.Context, d *delivery.Draft) error {
 		pointers, own := byType[d.Type]
 		if !own {
 			pointers = everywhere
@@ -92,13 +89,9 @@ func (r Rules) Transform() delivery.Transform {
 			return fmt.Errorf("%w: %w", delivery.ErrPermanent, err)
 		}
 		d.Payload = payload
-		return r.rename(ctx, d)
+		if to, ok := r.Renames[d.Type]; ok {
+			d.Type = to
+		}
+		return nil
 	}
-}
-
-func (r Rules) rename(_ context.Context, d *delivery.Draft) error {
-	if to, ok := r.Renames[d.Type]; ok {
-		d.Type = to
-	}
-	return nil
 }
