@@ -81,7 +81,7 @@ func (h *hooks) run(d *Draft) error {
 	h.cancel()
 	h.relay.stuck.Add(1)
 	go func() {
-		_ = <-h.done
+		<-h.done //nolint:errcheck // it is too late for its error
 		h.relay.stuck.Add(-1)
 		h.relay.wake()
 	}()
