@@ -139,10 +139,16 @@ func (r *Relay) publish(b Batch) Result {
 	send := Batch{Lease: b.Lease, Order: b.Order, Policy: b.Policy}
 	var index []int
 	held := map[string]bool{} // streams that go no further in this batch
+	hooks := r.startHooks(b)
+	defer hooks.end()
 	for i, m := range b.Messages {
 		o := r.triage(m)
 		if held[m.Stream] {
 			o = &Outcome{Kind: Behind}
+		}
+		stop := false
+		if o == nil {
+			m, o, stop = hooks.change(b, i)
 		}
 		if o == nil {
 			send.Messages = append(send.Messages, m)
@@ -150,6 +156,9 @@ func (r *Relay) publish(b Batch) Result {
 			continue
 		}
 		outcomes[i] = *o
+		if stop {
+			break // what follows is left for the next claim
+		}
 		if o.Kind != Skipped && !b.Policy.passes() {
 			held[m.Stream] = true
 		}
@@ -222,7 +231,7 @@ func (r *Relay) observe(b Batch, outcomes []Outcome) {
 			r.stats.latency.Observe(now.Sub(m.Event.RecordedAt).Seconds())
 		case Retry:
 			r.stats.failure(o.Err)
-			if m.Event != nil && m.Event.Unreadable == nil && len(m.Event.Payload) <= cacheLimit {
+			if m.Event != nil && m.Event.Unreadable == nil && m.Event.Size <= cacheLimit {
 				r.cache.Add(m.Sequence, m.Event)
 			}
 		case Permanent:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -50,6 +51,10 @@ type Config struct {
 	// CacheSize is how many rehydrated events of failed rows are kept for their
 	// next attempt. Defaults to 1024; large payloads are never kept.
 	CacheSize int
+	// Transforms change what is published, one after the other. Defaults to none.
+	Transforms []Transform
+	// TransformTimeout is how long the Transforms of one event may take together; 1 ms to 1 min. Defaults to 1 s.
+	TransformTimeout time.Duration
 	// Random draws from [0, 1) for jitter. Defaults to math/rand/v2.
 	Random func() float64
 	// Observer is told of each step. Defaults to nobody, at no cost.
@@ -99,6 +104,9 @@ func (c Config) WithDefaults() Config {
 	if c.CacheSize == 0 {
 		c.CacheSize = 1024
 	}
+	if c.TransformTimeout == 0 {
+		c.TransformTimeout = time.Second
+	}
 	if c.Random == nil {
 		c.Random = defaultRandom
 	}
@@ -136,6 +144,10 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: PollInterval must lie between 1ms and 1m, got %s", ErrConfig, c.PollInterval)
 	case c.StatementTimeout <= 0:
 		return fmt.Errorf("%w: StatementTimeout must be above 0, got %s", ErrConfig, c.StatementTimeout)
+	case c.TransformTimeout < time.Millisecond || c.TransformTimeout > time.Minute:
+		return fmt.Errorf("%w: TransformTimeout must lie between 1ms and 1m, got %s", ErrConfig, c.TransformTimeout)
+	case slices.ContainsFunc(c.Transforms, func(t Transform) bool { return t == nil }):
+		return fmt.Errorf("%w: Transforms must not hold nil", ErrConfig)
 	case c.CacheSize < 1:
 		return fmt.Errorf("%w: CacheSize must be above 0, got %d", ErrConfig, c.CacheSize)
 	}

@@ -58,6 +58,8 @@
 //     the database is away, rows stay as they are.
 //   - A batch holds at most Window messages and about WindowBytes bytes; what
 //     does not fit is left for the next claim.
+//   - A message depends on nothing but the settings and what is stored of its event,
+//     hooks (Config.Transforms) included: published again, it is the same message.
 //
 // # Failures
 //
@@ -67,6 +69,11 @@
 // names the setting. An event whose row is unfit fails by itself. A message whose
 // worker ends over it is found by carrying one at a time, after three crashes in a
 // row, and is dead when three more owners in a row ended over it.
+//
+// A hook works on a copy, on a goroutine of its own. Its error or panic is that message's
+// failure, a result beyond the limits a permanent one. One that does not return in
+// time costs its message an attempt and is left behind; when 16 are, the relay waits
+// for one of them and counts nothing.
 //
 // A mark that fails for several partitions together is made for each alone, and
 // repeated while the lease is trusted; repeating it counts nothing twice. A drain

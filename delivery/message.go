@@ -42,10 +42,12 @@ type Event struct {
 	TraceParent string
 	TraceState  string
 	// Headers are the producer's own, as the metadata holds them.
-	Headers    map[string]string
-	TenantID   string
-	AuditOnly  bool
-	RecordedAt time.Time
+	Headers   map[string]string
+	TenantID  string
+	AuditOnly bool
+	// OccurredAt is when it happened, as its producer says; RecordedAt when it was written, and what stands for the former where
+	// the relation has no column occurred_at of type timestamptz. They are zero for NULL and infinity.
+	OccurredAt, RecordedAt time.Time
 	// Unreadable says why the event cannot be published, when its row is unfit.
 	Unreadable error
 }

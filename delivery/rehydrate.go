@@ -69,14 +69,14 @@ func scanEvent(rows pgx.Rows) (e *Event, fits bool, err error) {
 		version, size                         *int64
 		kind, traceParent, traceState, tenant *string
 		headers                               []byte
-		recorded                              pgtype.Timestamptz
+		occurred, recorded                    pgtype.Timestamptz
 	)
 	err = rows.Scan(&e.Sequence, &id, &version, &kind, &size, &fits, &e.Payload,
-		&traceParent, &traceState, &headers, &tenant, &e.AuditOnly, &recorded)
+		&traceParent, &traceState, &headers, &tenant, &e.AuditOnly, &occurred, &recorded)
 	if err != nil {
 		return nil, false, err
 	}
-	e.ID, e.RecordedAt, e.Headers = id.Bytes, recorded.Time, stringsOf(headers)
+	e.ID, e.OccurredAt, e.RecordedAt, e.Headers = id.Bytes, occurred.Time, recorded.Time, stringsOf(headers)
 	for _, f := range []struct {
 		from *string
 		to   *string

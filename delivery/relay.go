@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -31,6 +32,7 @@ type Relay struct {
 	bell      Doorbell
 	log       *slog.Logger
 	stats     stats
+	stuck     atomic.Int64 // transforms that run past their time
 	cache     *lru.Cache[int64, *Event]
 
 	finished chan carried  // published batches on their way to the mark

@@ -158,5 +158,9 @@ func eventsColumns(ctx context.Context, db DB, sql, quoted string) (*strings.Rep
 	if types["audit_only"] == "boolean" {
 		auditOnly = "e.audit_only"
 	}
-	return strings.NewReplacer("{payload}", payload, "{audit_only}", auditOnly), nil
+	occurredAt := "e.recorded_at"
+	if types["occurred_at"] == "timestamp with time zone" {
+		occurredAt = "e.occurred_at"
+	}
+	return strings.NewReplacer("{payload}", payload, "{audit_only}", auditOnly, "{occurred_at}", occurredAt), nil
 }

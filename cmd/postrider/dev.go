@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/internal/ledger"
 	"github.com/postrider/postrider/internal/localnats"
 	"github.com/postrider/postrider/internal/localpg"
@@ -104,7 +105,8 @@ type dev struct {
 	checker              *ledger.Checker
 	monitor              string
 	partitions           int
-	broken               chan error // a worker ended by itself
+	transforms           []delivery.Transform // what the workers do to events
+	broken               chan error           // a worker ended by itself
 }
 
 // Run brings everything up, feeds it, checks it, and takes it down again.
@@ -204,6 +206,9 @@ func (d *dev) prepare(ctx context.Context) error {
 	}
 	if err := m.Up(ctx); err != nil {
 		return named(err)
+	}
+	if d.transforms, err = d.cmd.transforms(); err != nil {
+		return err
 	}
 	if d.pool, err = f.pool(ctx, "postrider dev", 4); err != nil {
 		return err

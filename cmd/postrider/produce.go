@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/internal/ledger"
 	"github.com/postrider/postrider/outbox"
 	"github.com/postrider/postrider/outbox/importer"
@@ -22,7 +23,7 @@ func (d *dev) produce(ctx context.Context) error {
 	im, err := newImporter(d.pool, d.cmd.Schema, importer.Config{
 		Progress: progress.show,
 		OnCommitted: func(t importer.Transaction) {
-			d.committed(t.Events, t.Appended, t.CommittedAt)
+			d.committed(ctx, t.Events, t.Appended, t.CommittedAt)
 			ring()
 		},
 	})
@@ -45,17 +46,30 @@ func (d *dev) produce(ctx context.Context) error {
 }
 
 // committed enters events into the ledger.
-func (d *dev) committed(events []outbox.Event, appended []outbox.Appended, at time.Time) {
+func (d *dev) committed(ctx context.Context, events []outbox.Event, appended []outbox.Appended, at time.Time) {
 	entries := make([]ledger.Entry, 0, len(events))
 	for i, e := range events {
 		if a := appended[i]; a.Enqueued {
 			entries = append(entries, ledger.Entry{
 				EventID: a.EventID, Stream: e.StreamID, Version: a.StreamVersion, Sequence: a.Sequence,
-				Partition: a.Partition, BodyHash: ledger.HashBody(e.Payload),
+				Partition: a.Partition, BodyHash: ledger.HashBody(d.published(ctx, e)),
 			})
 		}
 	}
 	d.ledger.Committed(entries, at)
+}
+
+// published is the payload as the workers publish it. One that they refuse is entered as it is.
+func (d *dev) published(ctx context.Context, e outbox.Event) []byte {
+	if len(d.transforms) == 0 {
+		return e.Payload
+	}
+	draft := delivery.Draft{Stream: e.StreamID, Type: e.Type, Topic: e.Topic, TenantID: e.TenantID, Payload: e.Payload}
+	changed, err := delivery.TryTransforms(ctx, draft, 0, d.transforms...)
+	if err != nil {
+		return e.Payload
+	}
+	return changed.Payload
 }
 
 // generatedStreams is how many streams generated events spread over.
@@ -115,6 +129,6 @@ func (d *dev) appendOne(ctx context.Context, producer *outbox.Producer, events [
 	if err := tx.Commit(context.WithoutCancel(ctx)); err != nil {
 		return errors.Join(errors.New("generate: the commit's outcome is unknown"), err)
 	}
-	d.committed(events, appended, time.Now())
+	d.committed(ctx, events, appended, time.Now())
 	return nil
 }

@@ -61,9 +61,13 @@ func newPublisher(ctx context.Context, lc fx.Lifecycle, cfg workerConfig, nc *na
 	if err != nil {
 		return nil, err
 	}
+	compressor, err := cfg.worker.compressor()
+	if err != nil {
+		return nil, err
+	}
 	if mode == modeDedupe {
 		publisher, err := natspub.NewDedupe(nc, natspub.DedupeConfig{
-			Stream: cfg.worker.Stream, Subject: subject, Headers: cfg.worker.headers(),
+			Stream: cfg.worker.Stream, Subject: subject, Headers: cfg.worker.headers(), Compressor: compressor,
 			AckTimeout: cfg.worker.AckTimeout, MaxMessageSize: int(stream.Config.MaxMsgSize),
 		})
 		if err == nil {
@@ -77,8 +81,8 @@ func newPublisher(ctx context.Context, lc fx.Lifecycle, cfg workerConfig, nc *na
 	}
 	publisher, err := natspub.NewFenced(nc, natspub.FencedConfig{
 		Flights: flights,
-		Stream:  cfg.worker.Stream, Subject: subject, Headers: cfg.worker.headers(), Outbox: info.OutboxID,
-		AckTimeout: cfg.worker.AckTimeout, MaxMessageSize: int(stream.Config.MaxMsgSize),
+		Stream:  cfg.worker.Stream, Subject: subject, Headers: cfg.worker.headers(), Compressor: compressor,
+		Outbox: info.OutboxID, AckTimeout: cfg.worker.AckTimeout, MaxMessageSize: int(stream.Config.MaxMsgSize),
 		InFlight: members.batches, NeverExpire: stream.Config.MaxAge > 0,
 	})
 	if err == nil {
@@ -111,7 +115,11 @@ func newRelay(ctx context.Context, cfg workerConfig, p *pools, store *delivery.S
 			return nil, err
 		}
 	}
-	c.Registerer, c.Logger = registry, cfg.log
+	transforms, err := cfg.worker.transforms()
+	if err != nil {
+		return nil, err
+	}
+	c.Registerer, c.Logger, c.Transforms = registry, cfg.log, transforms
 	if traces.observer != nil {
 		c.Observer = traces.observer
 	}

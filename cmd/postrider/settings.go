@@ -24,6 +24,7 @@ func positiveDuration(flag, text string) (time.Duration, error) {
 // workerFlags are the settings of a worker; `run` and `dev` share them.
 type workerFlags struct {
 	streamFlags
+	shapeFlags
 	Ordering       string        `help:"What is kept in order: ${enum}." enum:"partition,stream" default:"partition"`
 	PublishMode    string        `help:"How messages are published: ${enum}; auto is fenced where server and stream allow it." enum:"auto,fenced,dedupe" default:"auto"`
 	Assignment     string        `help:"How partitions are shared: ${enum}." enum:"modulo,sticky" default:"modulo"`
@@ -42,8 +43,6 @@ type workerFlags struct {
 	Block          string        `help:"What waits behind a failed message: ${enum}." enum:"stream,partition,none" default:"stream"`
 	OnDead         string        `help:"What happens behind a dead message: ${enum}." enum:"block,skip" default:"block"`
 	LostMessages   string        `help:"What is done about acknowledged messages that the stream lost: ${enum}." enum:"republish,report" default:"republish"`
-	Headers        string        `help:"Headers of a message: ${enum}." enum:"standard,full" default:"standard"`
-	ForwardHeader  []string      `help:"Producer's header that is passed on; repeatable." placeholder:"NAME"`
 	Retention      time.Duration `help:"How long the history of deliveries and dedupe keys are kept; 0: for ever." default:"168h"`
 	EventsRelation string        `help:"Table or view that holds the events, as name or schema.name." default:"events"`
 }
@@ -90,10 +89,6 @@ func (f workerFlags) retention() delivery.RetentionConfig {
 	return delivery.RetentionConfig{History: f.Retention}
 }
 
-func (f workerFlags) headers() natspub.Headers {
-	return natspub.Headers{Full: f.Headers == "full", Forward: f.ForwardHeader}
-}
-
 // validate refuses by the flag's name what the packages would refuse by the
 // field's.
 func (f workerFlags) validate() error {
@@ -113,11 +108,13 @@ func (f workerFlags) validate() error {
 		{"--batch-size, --in-flight, --interval", f.relayWithoutRetry().Validate()},
 		{"--max-attempts, --retry-base, --retry-factor, --retry-max", f.retry().Validate()},
 		{"--retention", f.retention().Validate()},
-		{"--forward-header", f.headers().Validate()},
 	} {
 		if c.err != nil {
 			return fmt.Errorf("%w: %s: %w", errRefused, c.flags, c.err)
 		}
+	}
+	if err := f.shapeFlags.validate(); err != nil {
+		return err
 	}
 	switch {
 	case f.BatchSize == 0:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/postrider/postrider/codec"
 	"github.com/postrider/postrider/internal/ledger"
 )
 
@@ -144,18 +145,27 @@ func (t *tail) print(msg jetstream.Msg, m ledger.Message) error {
 			Epoch: m.Epoch, Generation: m.Generation,
 		}
 		if t.cmd.Payload {
-			line.Payload = jsonPayload(msg.Data())
+			line.Payload = jsonPayload(bodyOf(msg))
 		}
 		return writeJSON(t.out, line)
 	default:
 		payload := ""
 		if t.cmd.Payload {
-			payload = " " + string(jsonPayload(msg.Data()))
+			payload = " " + string(jsonPayload(bodyOf(msg)))
 		}
 		_, err := fmt.Fprintf(t.out, "%d p%02d #%d %s@%d %s%s\n",
 			m.StreamSequence, m.Partition, m.Sequence, m.Stream, m.StreamVersion, m.Type, payload)
 		return err
 	}
+}
+
+// bodyOf is the payload without the relay's compression; one that another program compressed stays as it is.
+func bodyOf(msg jetstream.Msg) []byte {
+	body, err := codec.Body(msg.Headers(), msg.Data(), 0)
+	if err != nil {
+		return msg.Data()
+	}
+	return body
 }
 
 // jsonPayload is the payload when it is JSON, else a JSON string or, for bytes

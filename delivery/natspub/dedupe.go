@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/postrider/postrider/codec"
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/lease"
 )
@@ -20,6 +21,8 @@ type DedupeConfig struct {
 	Subject Subject
 	// Headers says which headers messages carry beyond the usual ones.
 	Headers Headers
+	// Compressor compresses the bodies; nil leaves them as they are.
+	Compressor *codec.Compressor
 	// AckTimeout is how long the broker may be silent while acknowledgements are
 	// awaited; at least 10 ms. After it their outcomes are unknown. Defaults to
 	// 5 s.
@@ -33,6 +36,7 @@ type DedupeConfig struct {
 // flight for each. It implements delivery.Publisher.
 type Dedupe struct {
 	cfg     DedupeConfig
+	build   builder
 	nc      *nats.Conn
 	answers *answers
 }
@@ -55,7 +59,8 @@ func NewDedupe(nc *nats.Conn, cfg DedupeConfig) (*Dedupe, error) {
 		}
 		cfg.Subject = subject
 	}
-	if err := cfg.Headers.Validate(); err != nil {
+	build, err := newBuilder(cfg.Subject, cfg.Headers, cfg.Compressor)
+	if err != nil {
 		return nil, err
 	}
 	if nc.Opts.ReconnectBufSize >= 0 {
@@ -65,7 +70,7 @@ func NewDedupe(nc *nats.Conn, cfg DedupeConfig) (*Dedupe, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Dedupe{cfg: cfg, nc: nc, answers: a}, nil
+	return &Dedupe{cfg: cfg, build: build, nc: nc, answers: a}, nil
 }
 
 // Close ends the subscription to acknowledgements.
@@ -173,7 +178,7 @@ func (p *pipeline) send(i int) {
 		p.settle(i, delivery.Outcome{Kind: delivery.Behind})
 		return
 	}
-	msg := &nats.Msg{Subject: p.cfg.Subject.Of(m), Header: p.cfg.Headers.build(m), Data: m.Event.Payload}
+	msg := p.build.message(m)
 	msg.Header[HeaderEpoch] = []string{strconv.FormatInt(p.batch.Lease.Epoch, 10)}
 	msg.Header[nats.MsgIdHdr] = []string{messageID(m)}
 	if err := checkSize(headerSize(msg.Header)+len(msg.Data), p.nc.MaxPayload(), p.cfg.MaxMessageSize, p.cfg.Stream); err != nil {

@@ -3,7 +3,8 @@
 // # Model
 //
 // An event becomes one message: the subject is made of a template, the body is
-// the payload byte for byte, the headers say where the event comes from. The
+// the payload byte for byte or, where a Compressor is given, compressed; the headers
+// say where the event comes from, and with CloudEvents they are its attributes, too. The
 // publisher pipelines: it sends many messages without waiting, and matches the
 // acknowledgements to them by the reply subject, over one subscription.
 //

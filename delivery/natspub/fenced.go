@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nuid"
 
+	"github.com/postrider/postrider/codec"
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
@@ -40,6 +41,8 @@ type FencedConfig struct {
 	Subject Subject
 	// Headers says which headers messages carry beyond the usual ones.
 	Headers Headers
+	// Compressor compresses the bodies; nil leaves them as they are.
+	Compressor *codec.Compressor
 	// Outbox keeps the control subjects of several outboxes on one stream apart.
 	Outbox uuid.UUID
 	// AckTimeout is how long the answer to a batch is awaited; at least 10 ms.
@@ -64,6 +67,7 @@ type FencedConfig struct {
 // partition's last owner. It implements delivery.Publisher.
 type Fenced struct {
 	cfg     FencedConfig
+	build   builder
 	nc      *nats.Conn
 	api     api
 	answers *answers
@@ -110,7 +114,8 @@ func NewFenced(nc *nats.Conn, cfg FencedConfig) (*Fenced, error) {
 	if cfg.InFlight == nil {
 		cfg.InFlight = func() int { return defaultInFlight }
 	}
-	if err := cfg.Headers.Validate(); err != nil {
+	build, err := newBuilder(cfg.Subject, cfg.Headers, cfg.Compressor)
+	if err != nil {
 		return nil, err
 	}
 	if nc.Opts.ReconnectBufSize >= 0 {
@@ -121,7 +126,7 @@ func NewFenced(nc *nats.Conn, cfg FencedConfig) (*Fenced, error) {
 		return nil, err
 	}
 	f := &Fenced{
-		cfg: cfg, nc: nc, api: api{nc, cfg.Stream}, answers: a, slots: newSlots(cfg.InFlight),
+		cfg: cfg, build: build, nc: nc, api: api{nc, cfg.Stream}, answers: a, slots: newSlots(cfg.InFlight),
 		prefix: nuid.Next()[14:], standings: map[partition.ID]*standing{},
 	}
 	f.combiner = &combiner{f: f}

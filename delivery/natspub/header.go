@@ -30,16 +30,26 @@ type Headers struct {
 	// Full adds Outbox-Recorded-At.
 	Full bool
 	// Forward names the producer's own headers that are passed on. Names that
-	// begin with Nats- or Outbox- are refused.
+	// begin with Nats- or Outbox- are refused. With CloudEvents names that begin with
+	// ce- are extension attributes; those that the relay sets are refused.
 	Forward []string
+	// CloudEvents, where given, adds the headers of a CloudEvent.
+	CloudEvents *CloudEvents
 }
 
 // Validate refuses names that are not header names or are reserved.
 func (h Headers) Validate() error {
 	for _, name := range h.Forward {
-		if err := checkHeaderName(name); err != nil {
+		err := checkHeaderName(name)
+		if err == nil && h.CloudEvents != nil {
+			err = checkExtension(name)
+		}
+		if err != nil {
 			return fmt.Errorf("%w: forwarded header %q: %w", ErrConfig, name, err)
 		}
+	}
+	if h.CloudEvents != nil {
+		return h.CloudEvents.Validate()
 	}
 	return nil
 }
@@ -70,16 +80,25 @@ func messageID(m delivery.Message) string {
 	return m.Event.ID.String() + ":" + strconv.Itoa(m.Generation)
 }
 
+// most is about how many headers a message gets, those of its mode included.
+func (h Headers) most() int {
+	n := 8
+	if h.CloudEvents != nil {
+		n += 10
+	}
+	return n + len(h.Forward)
+}
+
 // build makes the headers of a message.
 func (h Headers) build(m delivery.Message) nats.Header {
 	e := m.Event
-	header := nats.Header{
-		HeaderEventID:       {e.ID.String()},
-		HeaderSequence:      {strconv.FormatInt(m.Sequence, 10)},
-		HeaderPartition:     {strconv.Itoa(int(m.Partition))},
-		HeaderStream:        {headerValue(m.Stream)},
-		HeaderStreamVersion: {strconv.FormatInt(e.StreamVersion, 10)},
-		HeaderType:          {headerValue(e.Type)},
+	header := make(nats.Header, h.most())
+	values := [...]string{
+		e.ID.String(), strconv.FormatInt(m.Sequence, 10), strconv.Itoa(int(m.Partition)), headerValue(m.Stream),
+		strconv.FormatInt(e.StreamVersion, 10), headerValue(e.Type),
+	}
+	for i, name := range [...]string{HeaderEventID, HeaderSequence, HeaderPartition, HeaderStream, HeaderStreamVersion, HeaderType} {
+		header[name] = values[i : i+1 : i+1]
 	}
 	if seen := m.Generation + m.Era; seen > 0 {
 		header[HeaderGeneration] = []string{strconv.Itoa(seen)}
@@ -94,7 +113,14 @@ func (h Headers) build(m delivery.Message) nats.Header {
 		header[HeaderRecordedAt] = []string{e.RecordedAt.UTC().Format(time.RFC3339Nano)}
 	}
 	for _, name := range h.Forward {
-		if value, ok := e.Headers[name]; ok {
+		value, ok := e.Headers[name]
+		switch {
+		case !ok:
+		case h.CloudEvents != nil && strings.HasPrefix(name, cePrefix):
+			if value != "" { // an attribute must not be empty
+				header[name] = []string{ceEncode(value)}
+			}
+		default:
 			header[name] = []string{headerValue(value)}
 		}
 	}

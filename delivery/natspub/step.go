@@ -55,7 +55,7 @@ func (r *fencedRun) prepare() []int {
 		if r.waits(i) {
 			continue
 		}
-		msg := &nats.Msg{Subject: r.cfg.Subject.Of(m), Header: r.cfg.Headers.build(m), Data: m.Event.Payload}
+		msg := r.build.message(m)
 		bytes := headerSize(msg.Header) + len(msg.Data)
 		if err := checkSize(bytes+batchHeaderSize, r.nc.MaxPayload(), r.cfg.MaxMessageSize, r.cfg.Stream); err != nil {
 			r.refuse(i, delivery.Outcome{Kind: delivery.Permanent, Err: err})

@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/codec"
 )
 
 func main() {
@@ -87,8 +89,12 @@ func (p *projection) apply(msg jetstream.Msg) error {
 		p.repeated++ // a repeat (or a replay, which has Outbox-Generation): it was applied before
 		return nil
 	}
+	body, err := codec.Body(msg.Headers(), msg.Data(), 0) // without compression, if there is any
+	if err != nil {
+		return fmt.Errorf("stream sequence %d: %w", meta.Sequence.Stream, err)
+	}
 	p.versions[stream] = version
 	p.applied++
-	fmt.Printf("%d %s %s@%d %d bytes\n", meta.Sequence.Stream, msg.Headers().Get("Outbox-Type"), stream, version, len(msg.Data()))
+	fmt.Printf("%d %s %s@%d %d bytes\n", meta.Sequence.Stream, msg.Headers().Get("Outbox-Type"), stream, version, len(body))
 	return nil
 }

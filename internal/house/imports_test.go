@@ -17,12 +17,13 @@ const module = "github.com/postrider/postrider"
 // mayImport is who may import what of ours. A package's sub-packages follow the
 // rule of the longest prefix. Test kits are for tests alone.
 var mayImport = map[string][]string{
+	"codec":               {},
 	"partition":           {},
 	"heartbeat":           {"partition", "internal/sqlfile"},
 	"lease":               {"partition", "internal/sqlfile"},
 	"coordinator":         {"partition", "heartbeat", "lease"},
 	"delivery":            {"partition", "lease", "outbox", "internal/sqlfile"},
-	"delivery/natspub":    {"delivery", "partition", "lease"},
+	"delivery/natspub":    {"delivery", "partition", "lease", "codec"},
 	"delivery/admin":      {"partition", "delivery", "internal/sqlfile"},
 	"delivery/tracing":    {"delivery", "lease"},
 	"outbox":              {"partition", "internal/sqlfile"},
@@ -38,7 +39,7 @@ var mayImport = map[string][]string{
 	"internal/deployment": {},
 	"internal/faults":     {},
 	"internal/house":      {},
-	"internal/ledger":     {"partition"},
+	"internal/ledger":     {"partition", "codec"},
 	"internal/localnats":  {"internal/loopback"},
 	"internal/localpg":    {"internal/loopback"},
 	"internal/loopback":   {},
@@ -58,6 +59,7 @@ var owners = map[string][]string{
 	"github.com/alecthomas/kong":     {"cmd"},
 	"github.com/nats-io/nats.go":     {"delivery/natspub", "inbox", "projection", "cmd", "internal/ledger", "internal/testkit"},
 	"github.com/nats-io/nats-server": {"internal/localnats", "internal/testkit"},
+	"github.com/klauspost/compress":  {"codec", "ui"},
 	"github.com/pressly/goose":       {"outbox/schema"},
 	"github.com/jackc/pgx":           {"heartbeat", "lease", "delivery", "outbox", "inbox", "projection", "cmd", "internal"},
 	"github.com/testcontainers":      {"internal/testkit"},

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 
+	"github.com/postrider/postrider/codec"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -51,11 +52,21 @@ type Message struct {
 // HashBody is the hash by which bodies are compared (xxHash64).
 func HashBody(body []byte) uint64 { return xxhash.Sum64(body) }
 
-// ParseMessage reads the headers of a published event and hashes its body.
-// Errors wrap ErrHeader and name the header that is missing or wrong.
-// ReceivedAt is left zero.
+// ErrBody is returned for a compressed body that cannot be read.
+var ErrBody = errors.New("unreadable body")
+
+// ParseMessage reads the headers of a published event and hashes its body, from
+// which it takes the relay's compression off. Errors wrap ErrHeader and name the
+// header that is missing or wrong, or wrap ErrBody. ReceivedAt is left zero.
 func ParseMessage(header nats.Header, body []byte, streamSeq uint64) (Message, error) {
-	m := Message{StreamSequence: streamSeq, BodyHash: HashBody(body)}
+	plain, err := codec.Body(header, body, 0)
+	switch {
+	case errors.Is(err, codec.ErrEncoding): // a producer's own, which was passed on
+		plain = body
+	case err != nil:
+		return Message{}, fmt.Errorf("%w: %w", ErrBody, err)
+	}
+	m := Message{StreamSequence: streamSeq, BodyHash: HashBody(plain)}
 	id, err := required(header, headerEventID)
 	if err != nil {
 		return Message{}, err

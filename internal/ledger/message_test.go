@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 
+	"github.com/postrider/postrider/codec"
 	"github.com/postrider/postrider/internal/ledger"
 )
 
@@ -26,6 +27,38 @@ func TestParseMessage(t *testing.T) {
 	got, err = ledger.ParseMessage(header(want), []byte("{}"), 99)
 	if err != nil || got != want {
 		t.Errorf("without optional headers: got %+v, %v", got, err)
+	}
+}
+
+// The relay's compression is taken off, that of a producer is not known here.
+func TestParseMessageReadsCompressedBodies(t *testing.T) {
+	t.Parallel()
+	body := []byte(strings.Repeat(`{"a":1}`, 100))
+	c, err := codec.NewCompressor(codec.S2, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, _ := c.Compress(body)
+	h := header(newScenario(1, 1, 1).messages[0])
+	for _, test := range []struct {
+		encoding string
+		body     []byte
+		hash     uint64
+		err      error
+	}{
+		{"s2", out, ledger.HashBody(body), nil},
+		{"", out, ledger.HashBody(out), nil},
+		{"br", out, ledger.HashBody(out), nil},
+		{"zstd", out, 0, ledger.ErrBody},
+		{"s2", out[:10], 0, ledger.ErrBody},
+	} {
+		h.Set(codec.Header, test.encoding)
+		if test.encoding == "" {
+			h.Del(codec.Header)
+		}
+		if m, err := ledger.ParseMessage(h, test.body, 1); m.BodyHash != test.hash || !errors.Is(err, test.err) {
+			t.Errorf("%q: hash %x, %v; want %x, %v", test.encoding, m.BodyHash, err, test.hash, test.err)
+		}
 	}
 }
 

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/postrider/postrider/codec"
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/rewrite"
+)
+
+// shapeFlags say how an event becomes a message.
+type shapeFlags struct {
+	Headers       string   `help:"Headers of a message: ${enum}." enum:"standard,full" default:"standard"`
+	ForwardHeader []string `help:"Producer's header that is passed on; repeatable." placeholder:"NAME"`
+
+	Cloudevents            bool   `help:"Add the headers of CloudEvents 1.0 in binary mode; needs --cloudevents-source." name:"cloudevents"`
+	CloudeventsSource      string `help:"Attribute source of all events, a URI reference such as /shop/orders." placeholder:"URI"`
+	CloudeventsContentType string `help:"Attribute datacontenttype of events whose producer names none; empty: none." default:"application/json"`
+
+	RedactPointer []string `help:"JSON pointer to what is removed from payloads, as /customer/email or TYPE=/customer/email; * stands for every element of an array; repeatable." placeholder:"[TYPE=]/POINTER"`
+	RedactWith    string   `help:"JSON value that takes the place of what is redacted; 'remove' removes it." default:"remove"`
+	RenameType    []string `help:"Publish a type under another name; repeatable." placeholder:"STORED=PUBLISHED"`
+
+	Compress      string `help:"Compress payloads: ${enum}." enum:"none,zstd,s2,gzip" default:"none"`
+	CompressAbove string `help:"Size above which payloads are compressed: 0 to 64MiB." default:"8KiB" placeholder:"SIZE"`
+}
+
+const (
+	compressNone = "none"
+	redactRemove = "remove"
+)
+
+func (f shapeFlags) headers() natspub.Headers {
+	h := natspub.Headers{Full: f.Headers == "full", Forward: f.ForwardHeader}
+	if f.Cloudevents {
+		h.CloudEvents = &natspub.CloudEvents{Source: f.CloudeventsSource, ContentType: f.CloudeventsContentType}
+	}
+	return h
+}
+
+// compressor returns nil for none.
+func (f shapeFlags) compressor() (*codec.Compressor, error) {
+	above, err := humanize.ParseBytes(f.CompressAbove)
+	if err != nil || above > codec.DefaultLimit {
+		return nil, fmt.Errorf("%w: --compress-above must be a size from 0 to 64MiB such as 8KiB, got %q", errRefused, f.CompressAbove)
+	}
+	if f.Compress == compressNone {
+		return nil, nil //nolint:nilnil // a nil compressor compresses nothing
+	}
+	c, err := codec.NewCompressor(codec.Encoding(f.Compress), int(above)) //nolint:gosec // at most 64 MiB
+	if err != nil {
+		return nil, fmt.Errorf("%w: --compress: %w", errRefused, err)
+	}
+	return c, nil
+}
+
+// rules reads --redact-pointer and --rename-type.
+func (f shapeFlags) rules() (rewrite.Rules, error) {
+	rules := rewrite.Rules{Renames: map[string]string{}}
+	refuse := func(flag string, err error) (rewrite.Rules, error) {
+		return rewrite.Rules{}, fmt.Errorf("%w: %s: %w", errRefused, flag, err)
+	}
+	for _, text := range f.RedactPointer {
+		r, err := rewrite.ParseRedaction(text)
+		if err != nil {
+			return refuse("--redact-pointer", err)
+		}
+		rules.Redactions = append(rules.Redactions, r)
+	}
+	for _, text := range f.RenameType {
+		from, to, err := rewrite.ParseRename(text)
+		if err != nil {
+			return refuse("--rename-type", err)
+		}
+		if _, twice := rules.Renames[from]; twice {
+			return refuse("--rename-type", fmt.Errorf("%w: %q is renamed twice", rewrite.ErrRule, from))
+		}
+		rules.Renames[from] = to
+	}
+	if f.RedactWith != redactRemove {
+		rules.With = []byte(f.RedactWith)
+	}
+	if err := rules.Validate(); err != nil {
+		return refuse("--redact-with, --rename-type", err)
+	}
+	return rules, nil
+}
+
+// transforms are the rules as hooks; nil when there are none.
+func (f shapeFlags) transforms() ([]delivery.Transform, error) {
+	rules, err := f.rules()
+	if err != nil || rules.Empty() {
+		return nil, err
+	}
+	return []delivery.Transform{rules.Transform()}, nil
+}
+
+func (f shapeFlags) validate() error {
+	switch {
+	case f.Cloudevents && f.CloudeventsSource == "":
+		return fmt.Errorf("%w: --cloudevents needs --cloudevents-source, a URI reference such as /shop/orders that says where the events come from", errRefused)
+	case !f.Cloudevents && f.CloudeventsSource != "":
+		return fmt.Errorf("%w: --cloudevents-source means nothing without --cloudevents", errRefused)
+	}
+	if err := f.headers().Validate(); err != nil {
+		return fmt.Errorf("%w: --forward-header, --cloudevents-source, --cloudevents-content-type: %w", errRefused, err)
+	}
+	c, err := f.compressor()
+	if err != nil {
+		return err
+	}
+	if err := natspub.CheckBody(f.headers(), c); err != nil {
+		return fmt.Errorf("%w: --forward-header, --compress: %w", errRefused, err)
+	}
+	_, err = f.rules()
+	return err
+}

@@ -1,0 +1,84 @@
+package delivery_test
+
+import (
+	"fmt"
+	"runtime/metrics"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/codec"
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/internal/testkit/slow"
+)
+
+// The broker's limit applies to what is sent: 64 MiB that shrink below it are published, 2 MiB of noise are not, and their memory is
+// that of a few payloads at a time.
+func TestLargePayloadsFitWhenCompressed(t *testing.T) { //nolint:paralleltest // it measures memory
+	const large, count = 64 << 20, 3
+	for _, mode := range []string{"fenced", "dedupe"} { //nolint:paralleltest // see above
+		for _, encoding := range []codec.Encoding{codec.Zstd, codec.Gzip} {
+			t.Run(fmt.Sprintf("%s %s", mode, encoding), func(t *testing.T) {
+				if mode != "fenced" || encoding != codec.Zstd {
+					slow.Test(t)
+				}
+				b := setup(t, 2)
+				for i := range count {
+					b.append(t, fmt.Sprintf("s-%d", i), `1`)
+				}
+				noise := b.append(t, "noise", `1`)
+				b.append(t, "small", `1`)
+				b.exec(t, `UPDATE events SET payload = convert_to(repeat('ab', $1), 'UTF8') WHERE stream_id LIKE 's-%'`, large/2)
+				b.exec(t, `UPDATE events SET payload = (SELECT string_agg(uuid_send(gen_random_uuid()), '') FROM generate_series(1, 131072)) WHERE sequence = $1`, noise)
+				b.acquireAll(t, b.keeper)
+				peak := watchHeap(t)
+				b.drain(t, b.full(t, mode, encoding, delivery.Config{}))
+				t.Logf("peak of the heap with %d payloads of 64 MiB: %d MiB", count, peak()>>20)
+				found := 0
+				b.eachEvent(t, func(m jetstream.Msg) {
+					if stream := m.Headers().Get("Outbox-Stream"); !strings.HasPrefix(stream, "s-") {
+						return
+					}
+					found++
+					body, err := codec.Body(m.Headers(), m.Data(), large)
+					if err != nil || len(body) != large || len(m.Data()) > 1<<20 {
+						t.Errorf("%d bytes are stored, which make %d: %v", len(m.Data()), len(body), err)
+					}
+				})
+				if found != count {
+					t.Errorf("%d large events are stored, want %d", found, count)
+				}
+				if s := b.state(t, noise); s.State != "dead" || !strings.Contains(*s.LastError, "max_payload") {
+					t.Errorf("the noise: %+v", s)
+				}
+			})
+		}
+	}
+}
+
+// watchHeap returns a function that stops watching and gives the largest heap seen, in bytes. It is above that of the relay: the
+// server runs in the same process.
+func watchHeap(t *testing.T) (peak func() uint64) {
+	t.Helper()
+	stop, done := make(chan struct{}), make(chan uint64, 1)
+	go func() {
+		sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+		tick := time.NewTicker(2 * time.Millisecond)
+		defer tick.Stop()
+		var seen []uint64
+		for {
+			metrics.Read(sample)
+			seen = append(seen, sample[0].Value.Uint64())
+			select {
+			case <-tick.C:
+			case <-stop:
+				done <- slices.Max(seen)
+				return
+			}
+		}
+	}()
+	return func() uint64 { close(stop); return <-done }
+}

@@ -1,0 +1,107 @@
+//go:build unix
+
+package natspub_test
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/postrider/postrider/codec"
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/internal/testkit/natstest"
+	"github.com/postrider/postrider/lease/leasetest"
+)
+
+// BenchmarkPublish is what a message costs with more and fewer headers, server included: batches of 500 events of 300 bytes into a
+// stream of one node with file storage.
+func BenchmarkPublish(b *testing.B) {
+	zstd, err := codec.NewCompressor(codec.Zstd, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, mode := range []string{"fenced", "dedupe"} {
+		for _, shape := range []struct {
+			name    string
+			headers natspub.Headers
+			zstd    *codec.Compressor
+		}{
+			{"plain", natspub.Headers{}, nil},
+			{"full", natspub.Headers{Full: true}, nil},
+			{"cloudevents", natspub.Headers{CloudEvents: &shopEvents}, nil},
+			{"zstd", natspub.Headers{}, zstd},
+		} {
+			b.Run(mode+"/"+shape.name, func(b *testing.B) { benchmarkPublish(b, mode, shape.headers, shape.zstd) })
+		}
+	}
+}
+
+func benchmarkPublish(b *testing.B, mode string, headers natspub.Headers, c *codec.Compressor) {
+	b.Helper()
+	server := natstest.Start(b, 1)
+	server.Stream(b, 1)
+	nc, err := natspub.Connect(server.URL(), "benchmark", slog.New(slog.DiscardHandler))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(nc.Close)
+	l := leasetest.Held(3, 7)
+	var publisher interface {
+		delivery.Publisher
+		Close() error
+	}
+	if mode == "fenced" {
+		publisher, err = natspub.NewFenced(nc, natspub.FencedConfig{Headers: headers, Compressor: c})
+	} else {
+		publisher, err = natspub.NewDedupe(nc, natspub.DedupeConfig{Headers: headers, Compressor: c})
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = publisher.Close() })
+	if _, err := publisher.Take(b.Context(), l); err != nil {
+		b.Fatal(err)
+	}
+	const size = 500
+	sent := 0
+	var used time.Duration
+	for b.Loop() {
+		b.StopTimer()
+		batch := delivery.Batch{Lease: l, Order: delivery.OrderStream}
+		for i := range size {
+			m := message(int64(sent+i+1), fmt.Sprintf("order-%d", i), `{"customer":"c-1","text":"`+strings.Repeat("0123456789abcdef", 17)+`"}`)
+			m.Event.OccurredAt = time.Now()
+			batch.Messages = append(batch.Messages, m)
+		}
+		began := processorTime(b)
+		b.StartTimer()
+		outcomes := publisher.Publish(b.Context(), batch)
+		b.StopTimer()
+		used += processorTime(b) - began
+		for i, o := range outcomes {
+			if o.Kind != delivery.Published {
+				b.Fatalf("message %d: %+v", i, o)
+			}
+		}
+		sent += size
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(sent)/b.Elapsed().Seconds(), "events/s")
+	b.ReportMetric(float64(used.Nanoseconds())/float64(sent), "cpu-ns/event")
+	b.ReportMetric(float64(nc.Stats().OutBytes)/float64(sent), "B/event")
+}
+
+// processorTime is what the process has used so far, in all its threads: publisher and server. Unlike the time on the clock it says
+// something on a machine that others use, too.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,178 @@
+package rewrite
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+)
+
+// Redact replaces what the pointers lead to by with, or removes it where with is nil, and returns the new document. The payload itself
+// stays as it is. An empty payload has nothing to redact; another one that is no JSON is refused with ErrNotJSON.
+func Redact(payload []byte, pointers []Pointer, with []byte) ([]byte, error) {
+	if len(pointers) == 0 || len(payload) == 0 {
+		return payload, nil
+	}
+	if !json.Valid(payload) {
+		return nil, ErrNotJSON
+	}
+	e := editor{in: payload, out: make([]byte, 0, len(payload)), with: with}
+	e.space()
+	e.value(pointers)
+	e.space()
+	return e.out, nil
+}
+
+// editor copies a valid document from in to out, and leaves out what is to go.
+type editor struct {
+	in   []byte
+	at   int // what is before it was copied, or left out
+	out  []byte
+	with []byte
+}
+
+func (e *editor) copyTo(end int) {
+	e.out = append(e.out, e.in[e.at:end]...)
+	e.at = end
+}
+
+// space copies white space.
+func (e *editor) space() { e.copyTo(e.pastSpace(e.at)) }
+
+func (e *editor) pastSpace(at int) int {
+	for at < len(e.in) && (e.in[at] == ' ' || e.in[at] == '\t' || e.in[at] == '\n' || e.in[at] == '\r') {
+		at++
+	}
+	return at
+}
+
+// value copies the value at the position, without what the pointers lead to.
+func (e *editor) value(pointers []Pointer) {
+	switch c := e.in[e.at]; {
+	case len(pointers) == 0:
+		e.copyTo(e.pastValue(e.at))
+	case c == '{':
+		e.object(pointers)
+	case c == '[':
+		e.array(pointers)
+	default:
+		e.copyTo(e.pastValue(e.at)) // nothing lies in it
+	}
+}
+
+// object copies an object. A member reaches from the brace or comma before it to the comma or brace behind it, spaces included.
+func (e *editor) object(pointers []Pointer) {
+	e.copyTo(e.at + 1)
+	for kept := 0; ; {
+		begin := e.at
+		key := e.pastSpace(begin)
+		if e.in[key] == '}' { // only when it is empty
+			e.copyTo(key + 1)
+			return
+		}
+		past := e.pastString(key)
+		start := e.pastSpace(e.pastSpace(past) + 1) // of the value, behind the colon
+		rest, hit := below(pointers, text(e.in[key:past]), false)
+		if hit && e.with == nil {
+			e.at = e.pastSpace(e.pastValue(start))
+		} else {
+			if kept++; kept > 1 {
+				e.out = append(e.out, ',')
+			}
+			e.copyTo(start)
+			e.replace(rest, hit, e.with)
+			e.space()
+		}
+		end := e.in[e.at]
+		e.at++
+		if end == '}' {
+			e.out = append(e.out, end)
+			return
+		}
+	}
+}
+
+var null = []byte("null")
+
+func (e *editor) array(pointers []Pointer) {
+	with := e.with
+	if with == nil {
+		with = null
+	}
+	e.copyTo(e.at + 1)
+	e.space()
+	if e.in[e.at] == ']' {
+		e.copyTo(e.at + 1)
+		return
+	}
+	for i := 0; ; i++ {
+		e.space()
+		rest, hit := below(pointers, strconv.Itoa(i), true)
+		e.replace(rest, hit, with)
+		e.space()
+		end := e.in[e.at]
+		e.copyTo(e.at + 1)
+		if end == ']' {
+			return
+		}
+	}
+}
+
+// replace copies the value at the position, or what takes its place.
+func (e *editor) replace(rest []Pointer, hit bool, with []byte) {
+	if !hit {
+		e.value(rest)
+		return
+	}
+	e.out = append(e.out, with...)
+	e.at = e.pastValue(e.at)
+}
+
+// pastValue is the position behind the value that begins there.
+func (e *editor) pastValue(at int) int {
+	switch e.in[at] {
+	case '"':
+		return e.pastString(at)
+	case '{', '[':
+		depth := 0
+		for {
+			switch e.in[at] {
+			case '"':
+				at = e.pastString(at)
+				continue
+			case '{', '[':
+				depth++
+			case '}', ']':
+				depth--
+			}
+			if at++; depth == 0 {
+				return at
+			}
+		}
+	}
+	for at < len(e.in) && bytes.IndexByte([]byte(",]} \t\r\n"), e.in[at]) < 0 {
+		at++
+	}
+	return at
+}
+
+// pastString is the position behind the string whose first quote is there.
+func (e *editor) pastString(at int) int {
+	for at++; e.in[at] != '"'; at++ {
+		if e.in[at] == '\\' {
+			at++
+		}
+	}
+	return at + 1
+}
+
+// text is what a string literal says.
+func text(literal []byte) string {
+	if bytes.IndexByte(literal, '\\') < 0 {
+		return string(literal[1 : len(literal)-1])
+	}
+	var s string
+	if err := json.Unmarshal(literal, &s); err != nil {
+		panic("string of a valid document: " + err.Error())
+	}
+	return s
+}

@@ -1,0 +1,97 @@
+package rewrite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/postrider/postrider/delivery"
+)
+
+// ErrRule is wrapped by every complaint about a rule.
+var ErrRule = errors.New("rule for events")
+
+// ErrNotJSON is the failure of a payload that is to be redacted and is no JSON.
+var ErrNotJSON = errors.New("payload is no JSON, so nothing in it can be redacted")
+
+// Rules say how events are changed.
+type Rules struct {
+	// Redactions are applied in no particular order.
+	Redactions []Redaction
+	// With is the JSON value that takes the place of what is redacted; nil removes it.
+	With []byte
+	// Renames gives types their new names.
+	Renames map[string]string
+}
+
+// Redaction is one pointer into the payloads of one type, or of all when Type is "".
+type Redaction struct {
+	Type    string
+	Pointer Pointer
+}
+
+// ParseRedaction reads "/customer/email", for all types, or "order.paid=/customer/email", for one.
+func ParseRedaction(text string) (Redaction, error) {
+	kind, pointer := "", text
+	if at := strings.Index(text, "=/"); at > 0 && text[0] != '/' {
+		kind, pointer = text[:at], text[at+1:]
+	}
+	p, err := ParsePointer(pointer)
+	return Redaction{Type: kind, Pointer: p}, err
+}
+
+// ParseRename reads "old=new".
+func ParseRename(text string) (from, to string, err error) {
+	from, to, found := strings.Cut(text, "=")
+	if !found || from == "" || to == "" || strings.Contains(to, "=") {
+		return "", "", fmt.Errorf("%w: %q must be the stored type and the published one with one = between them", ErrRule, text)
+	}
+	return from, to, nil
+}
+
+// Empty tells whether the rules change nothing.
+func (r Rules) Empty() bool { return len(r.Redactions) == 0 && len(r.Renames) == 0 }
+
+// Validate refuses replacements that are no JSON and new names that cannot be types.
+func (r Rules) Validate() error {
+	if r.With != nil && !json.Valid(r.With) {
+		return fmt.Errorf("%w: what takes the place of redacted values must be a JSON value, got %q", ErrRule, r.With)
+	}
+	for from, to := range r.Renames {
+		if err := delivery.CheckType(to); err != nil {
+			return fmt.Errorf("%w: rename of %q: %w", ErrRule, from, err)
+		}
+	}
+	return nil
+}
+
+// Transform returns the rules as a hook of the delivery.
+func (r Rules) Transform() delivery.Transform {
+	byType := map[string][]Pointer{}
+	for _, one := range r.Redactions {
+		byType[one.Type] = append(byType[one.Type], one.Pointer)
+	}
+	everywhere := byType[""]
+	for kind, own := range byType {
+		if kind != "" {
+			byType[kind] = append(own, everywhere...)
+		}
+	}
+	return func(_ context.Context, d *delivery.Draft) error {
+		pointers, own := byType[d.Type]
+		if !own {
+			pointers = everywhere
+		}
+		payload, err := Redact(d.Payload, pointers, r.With)
+		if err != nil {
+			return fmt.Errorf("%w: %w", delivery.ErrPermanent, err)
+		}
+		d.Payload = payload
+		if to, ok := r.Renames[d.Type]; ok {
+			d.Type = to
+		}
+		return nil
+	}
+}
