@@ -24,6 +24,7 @@ var mayImport = map[string][]string{
 	"delivery":            {"partition", "lease", "outbox", "internal/sqlfile"},
 	"delivery/natspub":    {"delivery", "partition", "lease"},
 	"delivery/admin":      {"partition", "delivery", "internal/sqlfile"},
+	"delivery/replay":     {"partition", "delivery", "internal/sqlfile"},
 	"outbox":              {"partition", "internal/sqlfile"},
 	"outbox/schema":       {"partition", "internal/sqlfile"},
 	"outbox/importer":     {"outbox", "partition", "internal/sqlfile"},

@@ -4,7 +4,7 @@
 --
 --   -- who replays and repairs gaps
 --   GRANT SELECT, INSERT, UPDATE ON {schema}.outbox_replays TO app_operator;
---   GRANT SELECT, INSERT ON {schema}.outbox_replay_sequences TO app_operator;
+--   GRANT SELECT, INSERT, DELETE ON {schema}.outbox_replay_sequences TO app_operator;
 --   GRANT INSERT ON {schema}.outbox TO app_operator;
 --   GRANT SELECT (routing_key) ON {schema}.events TO app_operator;
 --   -- producers that mark a transaction

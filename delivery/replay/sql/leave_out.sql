@@ -1,0 +1,9 @@
+-- What waits in the outbox when a replay is made is delivered without it.
+WITH waiting AS MATERIALIZED (
+       SELECT DISTINCT o.global_sequence AS sequence
+         FROM {schema}.outbox AS o
+        WHERE o.global_sequence > $2 AND o.global_sequence <= $3)
+INSERT INTO {schema}.outbox_replay_sequences (replay_id, sequence)
+SELECT $1, e.sequence
+  FROM waiting JOIN {events} AS e USING (sequence)
+ WHERE {match}
