@@ -106,7 +106,7 @@ func (r *run) enqueue(ctx context.Context, tx pgx.Tx, events []event, generation
 	}); err != nil {
 		return 0, "", err
 	}
-	tag, err := tx.Exec(ctx, r.text["enqueue"], ids[:n], sequences[:n], streams[:n], topics[:n], generation, int(count))
+	tag, err := tx.Exec(ctx, r.text["enqueue"], ids[:n], sequences[:n], streams[:n], topics[:n], generation, int(count), r.id)
 	if err != nil {
 		return 0, "", fmt.Errorf("queue events again: %w", err)
 	}

@@ -45,7 +45,7 @@ const (
 )
 
 // Selection chooses events. All its conditions must hold; without any All must
-// be set.
+// be set, which goes with To alone.
 type Selection struct {
 	// From and To are sequences, both included; 0: no bound.
 	From int64 `json:"from_sequence,omitempty"`
@@ -156,7 +156,7 @@ func (s Selection) validate() error {
 	switch {
 	case s.Empty() && !s.All:
 		return refuse("selection", "nothing is selected: give a condition, or all")
-	case !s.Empty() && s.All:
+	case s.All && s != Selection{All: true, To: s.To}:
 		return refuse("selection", "all and conditions exclude each other")
 	case s.From < 0:
 		return refuse("from-sequence", "must be at least 1, got %d", s.From)

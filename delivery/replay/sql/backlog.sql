@@ -3,7 +3,7 @@
 SELECT (SELECT count(*) FROM (SELECT FROM {schema}.outbox AS o WHERE NOT o.parked LIMIT $1) AS ready)
      + (SELECT count(*)
           FROM (SELECT FROM {schema}.outbox AS o
-                 WHERE o.parked AND o.generation > 0 AND o.dead_at IS NULL AND o.attempts = 0
+                 WHERE o.parked AND o.replay_id IS NOT NULL AND o.dead_at IS NULL AND o.attempts = 0
                    AND NOT (o.blocked
                             AND EXISTS (SELECT FROM {schema}.outbox AS e
                                          WHERE e.parked AND e.partition_key = o.partition_key AND e.stream_id = o.stream_id

@@ -1,8 +1,8 @@
 -- Pointer rows of generation $5, where the relay looks for rows that come out of
 -- turn. The first row of a stream leads it, any other waits behind that. Nothing
 -- is inserted when the number of partitions is not $6 any more.
-INSERT INTO {schema}.outbox (global_sequence, partition_key, generation, parked, blocked, stream_id, topic)
-SELECT n.sequence, n.partition_key, $5, true,
+INSERT INTO {schema}.outbox (global_sequence, partition_key, generation, replay_id, parked, blocked, stream_id, topic)
+SELECT n.sequence, n.partition_key, $5, $7, true,
        row_number() OVER (PARTITION BY n.partition_key, n.stream_id ORDER BY n.sequence) > 1
        OR EXISTS (SELECT FROM {schema}.outbox AS p
                    WHERE p.parked AND p.partition_key = n.partition_key AND p.stream_id = n.stream_id

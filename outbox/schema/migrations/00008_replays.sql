@@ -57,8 +57,13 @@ CREATE TABLE {schema}.outbox_replay_sequences (
 );
 COMMENT ON TABLE {schema}.outbox_replay_sequences IS 'For retry the chosen rows; otherwise those left out, since they waited in the outbox when the replay was made.';
 
--- What replays have put into the outbox and nobody has published yet.
-CREATE INDEX outbox_parked_generation_idx ON {schema}.outbox_parked (generation, partition_key, global_sequence) WHERE generation > 0;
+-- A replayed row was published before, so first deliveries do not wait for it:
+-- they keep the order of their partition. What they may have to wait for has an
+-- index without replayed rows, of which one stream can have thousands.
+ALTER TABLE {schema}.outbox ADD COLUMN replay_id bigint;
+COMMENT ON COLUMN {schema}.outbox.replay_id IS 'The replay that put the row here; NULL for an event that was never published.';
+CREATE INDEX outbox_parked_first_idx ON {schema}.outbox_parked (partition_key, stream_id, global_sequence) WHERE replay_id IS NULL;
+CREATE INDEX outbox_parked_replay_idx ON {schema}.outbox_parked (replay_id) WHERE replay_id IS NOT NULL;
 
 -- Marks the transaction: what it appends from now on is recorded as audit-only,
 -- and nothing is queued. The mark is the transaction's own id. A value that
@@ -148,6 +153,8 @@ $migration$;
 -- +goose StatementEnd
 DROP FUNCTION {schema}.outbox_without_enqueue();
 DROP FUNCTION {schema}.outbox_is_replaying();
-DROP INDEX {schema}.outbox_parked_generation_idx;
+DROP INDEX {schema}.outbox_parked_first_idx;
+DROP INDEX {schema}.outbox_parked_replay_idx;
+ALTER TABLE {schema}.outbox DROP COLUMN replay_id;
 DROP TABLE {schema}.outbox_replay_sequences;
 DROP TABLE {schema}.outbox_replays;
