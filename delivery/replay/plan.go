@@ -146,7 +146,7 @@ const (
 // end returns the sequence up to which a replay goes: what was asked for, or the
 // highest visible one; but nothing beyond what is decided.
 func (s *Store) end(ctx context.Context, spec Spec) (int64, error) {
-	highest, safe, writers, err := s.writers(ctx)
+	highest, safe, writers, prepared, err := s.writers(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -154,7 +154,7 @@ func (s *Store) end(ctx context.Context, spec Spec) (int64, error) {
 	if spec.Selection.To > 0 {
 		last = min(last, spec.Selection.To)
 	}
-	for began := time.Now(); len(writers) > 0 && last > safe; {
+	for began := time.Now(); (len(writers) > 0 || prepared) && last > safe; {
 		if time.Since(began) > endPatience {
 			last = safe
 			break
@@ -163,7 +163,7 @@ func (s *Store) end(ctx context.Context, spec Spec) (int64, error) {
 			return 0, err
 		}
 		var now []string
-		if _, safe, now, err = s.writers(ctx); err != nil {
+		if _, safe, now, prepared, err = s.writers(ctx); err != nil {
 			return 0, err
 		}
 		writers = slices.DeleteFunc(writers, func(w string) bool { return !slices.Contains(now, w) })
@@ -176,9 +176,9 @@ func (s *Store) end(ctx context.Context, spec Spec) (int64, error) {
 
 // writers returns the highest visible sequence, the watermark, and who may still
 // write below the former.
-func (s *Store) writers(ctx context.Context) (highest, safe int64, writers []string, err error) {
-	err = s.db.QueryRow(ctx, s.text["writers"], s.events).Scan(&highest, &safe, &writers)
-	return highest, safe, writers, err
+func (s *Store) writers(ctx context.Context) (highest, safe int64, writers []string, prepared bool, err error) {
+	err = s.db.QueryRow(ctx, s.text["writers"], s.events).Scan(&highest, &safe, &writers, &prepared)
+	return highest, safe, writers, prepared, err
 }
 
 // settle waits a little while rows up to that sequence are about to be published.
