@@ -80,6 +80,9 @@ func (f *replayFlags) printPlan(out io.Writer, spec replay.Spec, p replay.Plan) 
 	if p.Waiting > 0 {
 		text += fmt.Sprintf("; %s more wait in the outbox and are left out", humanize.Comma(p.Waiting))
 	}
+	if p.Unwanted > 0 {
+		text += fmt.Sprintf("; %s were skipped or discarded by an operator and are left out", humanize.Comma(p.Unwanted))
+	}
 	_, err := fmt.Fprintln(out, text)
 	return err
 }

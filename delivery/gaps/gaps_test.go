@@ -153,7 +153,8 @@ func TestGapsAreFoundAndMended(t *testing.T) {
 	b.drain(t)
 	want(t, b.detect(t, gaps.Options{}))
 	b.append(t, 200) // 301 to 500
-	b.exec(t, `DELETE FROM outbox WHERE global_sequence IN (310, 325, 326)`)
+	b.exec(t, `DELETE FROM outbox WHERE global_sequence IN (310, 325, 326, 333)`)
+	b.exec(t, `INSERT INTO outbox_audit (actor, action, target) VALUES ('a', 'dead.discard', '{"sequences": [333]}')`)
 	b.drain(t)
 	// 41's history row goes, the batch keeps the others.
 	b.exec(t, `UPDATE outbox_deliveries SET sequences = array_replace(sequences, 41, 42) WHERE 41 = ANY (sequences)`)

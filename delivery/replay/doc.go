@@ -39,7 +39,8 @@
 //     goes on changes nothing.
 //   - Lease rows are locked before anything is inserted, as workers' marks do, so
 //     that no row is left blocked by one that is just being settled.
-//   - Audit-only events are never replayed. Every start, end and cancellation is in
+//   - Audit-only events are never replayed, nor what an operator skipped or
+//     discarded: the audit knows for good. Every start, end and cancellation is in
 //     outbox_audit in the transaction of its change.
 //
 // # Failures

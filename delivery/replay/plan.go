@@ -18,6 +18,8 @@ type Plan struct {
 	// Waiting is how many more match and wait in the outbox: they are delivered
 	// without a replay, or were tried in vain (see Retry).
 	Waiting int64 `json:"waiting_in_outbox"`
+	// Unwanted is how many more match and were skipped or discarded by an operator.
+	Unwanted int64 `json:"skipped_or_discarded"`
 	// Last is the sequence beyond which the replay does not go: everything up to it
 	// is decided.
 	Last int64 `json:"to_sequence"`
@@ -70,7 +72,11 @@ func (s Spec) first() int64 { return max(0, s.Selection.From-1) }
 func (s *Store) count(ctx context.Context, id *int64, j Job, p *Plan, progress func(at, end int64)) error {
 	if id == nil {
 		err := s.read(ctx, func(tx pgx.Tx) error {
-			return tx.QueryRow(ctx, s.text["waiting"], append([]any{id, j.Position, j.Last}, j.Selection.arguments()...)...).Scan(&p.Waiting)
+			args := append([]any{id, j.Position, j.Last}, j.Selection.arguments()...)
+			if err := tx.QueryRow(ctx, s.text["unwanted"], args...).Scan(&p.Unwanted); err != nil {
+				return err
+			}
+			return tx.QueryRow(ctx, s.text["waiting"], args...).Scan(&p.Waiting)
 		})
 		if err != nil {
 			return err

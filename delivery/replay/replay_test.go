@@ -191,6 +191,30 @@ func TestAReplayWaits(t *testing.T) {
 	}
 }
 
+// What an operator decided not to publish stays unpublished, also when the history
+// has forgotten it.
+func TestDiscardedEventsAreLeftOut(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 2)
+	b.appendMany(t, 10)
+	b.publish(t, "true")
+	b.exec(t, `INSERT INTO outbox_audit (actor, action, target) VALUES ('a', 'dead.discard', '{"sequences": [3, 5]}'), ('a', 'dead.skip', '{"sequences": [7]}'),
+		('a', 'dead.requeue', '{"sequences": [8]}')`)
+	spec := all()
+	spec.Actor = "test"
+	plan, err := b.store.Count(t.Context(), spec, nil)
+	if err != nil || plan.Selected != 7 || plan.Unwanted != 3 {
+		t.Errorf("the dry run says %+v, %v; want 7 and 3", plan, err)
+	}
+	j := b.create(t, all())
+	if j = b.run(t, j.ID, replay.RunConfig{}); *j.Selected != 7 || j.Replayed != 7 {
+		t.Errorf("it is %+v", j)
+	}
+	if got := b.queued(t, "global_sequence IN (3, 5, 7)"); len(got) > 0 {
+		t.Errorf("the outbox holds %q", got)
+	}
+}
+
 func TestRetryTakesTheRowsThatWereChosen(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 2)

@@ -43,6 +43,13 @@ const match = `NOT {audit_only}
    AND ($8::timestamptz IS NULL OR e.recorded_at >= $8)
    AND ($9::timestamptz IS NULL OR e.recorded_at < $9)`
 
+// unwanted are the events that operators skipped or discarded: the history forgets
+// them, the audit does not.
+const unwanted = `u.sequence::bigint AS sequence
+         FROM {schema}.outbox_audit AS a
+        CROSS JOIN LATERAL jsonb_array_elements_text(a.target -> 'sequences') AS u (sequence)
+        WHERE a.action IN ('dead.skip', 'dead.discard')`
+
 // What a kind adds to them. $10 is the replay's last sequence.
 const (
 	everyEvent = `$10::bigint IS NOT NULL`
@@ -73,6 +80,7 @@ func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*
 	later := strings.ReplaceAll(columns.Replace(lastEvent), "{match of l}", strings.ReplaceAll(ofE, "e.", "l."))
 	for name, text := range set {
 		text = columns.Replace(strings.ReplaceAll(text, "{match}", ofE))
+		text = strings.ReplaceAll(text, "{unwanted}", strings.ReplaceAll(unwanted, "{schema}", pgx.Identifier{schema}.Sanitize()))
 		s.text[name+" of "+string(Range)] = strings.ReplaceAll(text, "{current}", everyEvent)
 		s.text[name+" of "+string(RebuildCurrent)] = strings.ReplaceAll(text, "{current}", later)
 		s.text[name] = s.text[name+" of "+string(Range)]

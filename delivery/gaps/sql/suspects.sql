@@ -1,4 +1,6 @@
--- Which of the events $1 have, in one snapshot, neither a pointer nor a history row.
+-- Which of the events $1 have, in one snapshot, neither a pointer nor a history row,
+-- and were not given up by an operator: of that the history forgets, and the audit
+-- does not.
 WITH asked AS MATERIALIZED (SELECT s AS sequence FROM unnest($1::bigint[]) AS s),
      known AS MATERIALIZED (
        SELECT DISTINCT s.sequence
@@ -14,5 +16,7 @@ SELECT e.sequence, e.stream_id, e.event_id, e.stream_version, coalesce({routing_
   FROM asked JOIN {events} AS e USING (sequence)
  WHERE NOT {audit_only}
    AND e.sequence NOT IN (SELECT sequence FROM known)
+   AND NOT EXISTS (SELECT FROM {schema}.outbox_audit AS u
+                    WHERE u.target -> 'sequences' @> to_jsonb(e.sequence) AND u.action IN ('dead.skip', 'dead.discard'))
    AND NOT EXISTS (SELECT FROM {schema}.outbox AS o WHERE o.partition_key = ANY ($2::smallint[]) AND o.global_sequence = e.sequence)
  ORDER BY e.sequence
