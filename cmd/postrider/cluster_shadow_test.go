@@ -104,10 +104,11 @@ func TestAShadowClaimsWhatAWorkerWould(t *testing.T) { //nolint:paralleltest // 
 		c.WaitCount(t, len(would), `SELECT coalesce(sum(message_count), 0)::int FROM outbox_deliveries`)
 		c.WaitCount(t, 3, `SELECT count(*) FROM outbox_messages WHERE state = 'dead'`)
 		c.WaitCount(t, 0, `SELECT -count(*) FROM outbox_messages WHERE state = 'pending'`)
+		published := c.Count(t, `SELECT coalesce(sum(message_count), 0)::int FROM outbox_deliveries`)
 		clustertest.Until(t, "all of it is received", func(context.Context) (bool, error) {
 			mu.Lock()
 			defer mu.Unlock()
-			return len(did) >= c.Count(t, `SELECT coalesce(sum(message_count), 0)::int FROM outbox_deliveries`), nil
+			return len(did) >= published, nil
 		}, nil)
 		mu.Lock()
 		slices.Sort(would)

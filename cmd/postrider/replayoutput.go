@@ -129,13 +129,13 @@ func (f *replayFlags) printJob(out io.Writer, j replay.Job) error {
 		return writeJSON(out, newReplayBody(j))
 	}
 	var text string
-	switch {
-	case j.State == replay.Planned:
+	switch j.State {
+	case replay.Planned:
 		text = fmt.Sprintf("replay %d is planned for %s up to sequence %d; begin it with: postrider replay resume %d",
 			j.ID, counted(orZero(j.Selected), "event"), j.Last, j.ID)
-	case j.State == replay.Cancelled:
+	case replay.Cancelled:
 		text = fmt.Sprintf("replay %d is cancelled after %s events", j.ID, progressOf(j))
-	default:
+	case replay.Running, replay.Paused, replay.Done:
 		text = fmt.Sprintf("replay %d: replayed %s under generation %d", j.ID, counted(j.Replayed, "event"), j.Generation)
 		if j.Kind == replay.Retry {
 			text = fmt.Sprintf("replay %d: %s begin anew", j.ID, counted(j.Replayed, "message"))

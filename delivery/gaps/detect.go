@@ -226,8 +226,10 @@ func (d *detection) versions(ctx context.Context) error {
 			[]any{&name, &at, &before, &sequence, &key, &n}, func() error {
 				id := partition.Of(key, d.count)
 				if at > before+1 && d.covers(sequence, name, id) {
-					d.report.add(Gap{Kind: NoVersion, Stream: name, Partition: id, Version: before + 1, Through: at - 1, Sequence: sequence,
-						Detail: "missing before this sequence"})
+					d.report.add(Gap{
+						Kind: NoVersion, Stream: name, Partition: id, Version: before + 1, Through: at - 1, Sequence: sequence,
+						Detail: "missing before this sequence",
+					})
 				}
 				stream, version = name, at
 				return nil
