@@ -228,7 +228,9 @@ func (r *Relay) observe(b Batch, outcomes []Outcome) {
 			if m.Attempts > 0 {
 				r.cache.Remove(m.Sequence)
 			}
-			r.stats.latency.Observe(now.Sub(m.Event.RecordedAt).Seconds())
+			if m.Generation == 0 { // others waited for a person
+				r.stats.latency.Observe(now.Sub(m.Event.RecordedAt).Seconds())
+			}
 		case Retry:
 			r.stats.failure(o.Err)
 			if m.Event != nil && m.Event.Unreadable == nil && m.Event.Size <= cacheLimit {

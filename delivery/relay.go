@@ -27,7 +27,7 @@ type Doorbell interface {
 // Relay delivers the partitions of a set of leases.
 type Relay struct {
 	cfg       Config
-	store     *Store
+	store     backend
 	publisher Publisher
 	bell      Doorbell
 	log       *slog.Logger
@@ -54,8 +54,25 @@ type Relay struct {
 	created time.Time // the stream, when it was looked at last
 }
 
+// backend is what a relay does in the database.
+type backend interface {
+	Advance(ctx context.Context) (Watermark, error)
+	Claim(ctx context.Context, asks []Ask, limits Limits, policy FailurePolicy) (Claim, error)
+	Rehydrate(ctx context.Context, found Claim, sequences []int64, maxPayload, maxBytes int64) (events map[int64]*Event, cutAt int64, err error)
+	Mark(ctx context.Context, results []Result, retry RetryPolicy, random func() float64) (fenced []partition.ID, marked time.Time, err error)
+	Unblock(ctx context.Context, l *lease.Lease, policy FailurePolicy) error
+	Suspect(ctx context.Context, l *lease.Lease, sequence int64) error
+	Heal(ctx context.Context, l *lease.Lease, kept uint64) (Healed, error)
+	Regress(ctx context.Context, id partition.ID, reason string) (generation int, err error)
+	recordedAs(ctx context.Context, id partition.ID, sequences []int64) (found []recorded, highest int64, err error)
+}
+
 // NewRelay returns a relay; Run starts it.
 func NewRelay(cfg Config, store *Store, publisher Publisher, bell Doorbell) (*Relay, error) {
+	return newRelay(cfg, store, publisher, bell)
+}
+
+func newRelay(cfg Config, store backend, publisher Publisher, bell Doorbell) (*Relay, error) {
 	cfg = cfg.WithDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, err

@@ -42,8 +42,8 @@ type Store struct {
 	claimReady, claimParked, claimDue, position string
 	flush, rehydrate                            string
 	markReady, markParked, park, promote        string
-	advance, watermark                          string
-	undelivered, unblock, suspect               string
+	advance, watermark, writers                 string
+	undelivered, unblock, suspect, parkedOf     string
 	heal, regress                               string
 	backlog, horizon, throughput, latency       string
 }
@@ -97,6 +97,8 @@ func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*St
 		{&s.promote, "promote"},
 		{&s.advance, "advance"},
 		{&s.watermark, "watermark"},
+		{&s.writers, "writers"},
+		{&s.parkedOf, "parked_of"},
 		{&s.undelivered, "undelivered"},
 		{&s.unblock, "unblock"},
 		{&s.suspect, "suspect"},

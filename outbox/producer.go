@@ -18,6 +18,7 @@ var sqlFiles embed.FS
 type Producer struct {
 	cfg    Config
 	append string
+	quiet  string
 }
 
 // New returns a producer, or ErrConfig.
@@ -30,11 +31,11 @@ func New(cfg Config) (*Producer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	texts, err := set.Need("append_batch")
+	texts, err := set.Need("append_batch", "without_enqueue")
 	if err != nil {
 		return nil, err
 	}
-	return &Producer{cfg: cfg, append: texts[0]}, nil
+	return &Producer{cfg: cfg, append: texts[0], quiet: texts[1]}, nil
 }
 
 // AppendTx appends the events, all or none, in one round trip, as part of tx. It

@@ -22,6 +22,8 @@ type databaseFlags struct {
 	// deadPeer is about how long the server keeps a session whose client went
 	// dark; 0 leaves it to the operating systems.
 	deadPeer time.Duration
+	// readOnly lets the server refuse every write of these sessions.
+	readOnly bool
 }
 
 func (f databaseFlags) validate() error {
@@ -60,7 +62,13 @@ func (f databaseFlags) pool(ctx context.Context, name string, maxConns int32) (*
 	if cfg.ConnConfig.ConnectTimeout == 0 {
 		cfg.ConnConfig.ConnectTimeout = connectTimeout
 	}
-	if f.deadPeer > 0 {
+	switch {
+	case f.readOnly: // a statement, since poolers refuse it as a startup parameter
+		cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, `SET default_transaction_read_only = on`)
+			return err
+		}
+	case f.deadPeer > 0:
 		cfg.AfterConnect = f.keepAlive
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)

@@ -35,6 +35,8 @@ type cli struct {
 	Partitions partitionsCmd `cmd:"" help:"List partitions and their leases, or make their rows complete."`
 	Messages   messagesCmd   `cmd:"" help:"List messages, or show one with its history and what waits behind it."`
 	Dead       deadCmd       `cmd:"" help:"List dead messages, requeue, skip or discard them."`
+	Replay     replayCmd     `cmd:"" help:"Deliver events again, to the live subjects or under a prefix."`
+	Gaps       gapsCmd       `cmd:"" help:"Compare events, outbox, history and stream, and queue what was never enqueued."`
 	Inbox      inboxCmd      `cmd:"" help:"Create the tables of consumers' inboxes, and mend what is dead in one."`
 	Import     importCmd     `cmd:"" help:"Append events from files of JSON lines."`
 	Tail       tailCmd       `cmd:"" help:"Subscribe to the events, print or count them, and check their order."`

@@ -22,6 +22,7 @@ type runCmd struct {
 	Partitions int           `help:"Number of partitions that the database must have; 0: whatever it has." default:"0"`
 	NoLeasing  bool          `help:"Deliver all partitions alone, without coordination; refused beside other workers."`
 	Once       bool          `help:"Deliver what can be delivered now, and end."`
+	Shadow     bool          `help:"Claim and retry as a worker of these settings would, beside the cluster, and publish and mark nothing."`
 	JSON       bool          `help:"Print one JSON object a second to standard output." name:"json"`
 	Silent     bool          `help:"Print nothing but errors."`
 	Window     time.Duration `help:"Time over which the shown rates are taken." default:"5s"`
@@ -32,11 +33,15 @@ func (c *runCmd) Help() string {
 	return `Examples:
   postrider run --database-url postgres://relay@db/app --nats-url nats://n1,nats://n2 --create-stream
   postrider run --http-addr off --json        one line a second for a log
-  postrider run --no-leasing --once           deliver the backlog from a cron job`
+  postrider run --no-leasing --once           deliver the backlog from a cron job
+  postrider run --shadow --json --batch-size 2000 --ordering stream     rehearse settings beside the cluster`
 }
 
 func (c *runCmd) validate() error {
-	for _, err := range []error{c.databaseFlags.validate(), c.workerFlags.validate(), c.createFlags.validate(), c.httpFlags.validate(), c.otelFlags.validate(os.Getenv)} {
+	for _, err := range []error{
+		c.databaseFlags.validate(), c.workerFlags.validate(), c.createFlags.validate(), c.httpFlags.validate(),
+		c.otelFlags.validate(os.Getenv), c.validateShadow(),
+	} {
 		if err != nil {
 			return err
 		}
@@ -62,6 +67,9 @@ func (c *runCmd) Run(s *session) error {
 	if screen == viewTerminal || c.Silent {
 		// The screen shows the last errors itself; warnings would tear it.
 		log = newLogger(s.stderr, levelErrorsOnly, s.cli.LogFormat)
+	}
+	if c.Shadow {
+		return c.runShadow(s, log)
 	}
 	cfg := workerConfig{
 		database: c.databaseFlags, nats: c.natsFlags, worker: c.workerFlags, create: c.createFlags,

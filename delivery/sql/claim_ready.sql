@@ -1,6 +1,7 @@
 -- The first undelivered rows of each partition above its cursor and up to $5.
 -- A row behind a parked row of its stream is returned as blocked; while nothing
--- is parked that question costs one look at an empty index. With $6 a failed row
+-- is parked that question costs one look at an empty index. Replayed rows hold up
+-- nothing: they were published before. With $6 a failed row
 -- blocks its whole partition, with $7 nothing is ever blocked, and with $8 dead
 -- rows block nothing.
 SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id, o.topic,
@@ -11,6 +12,7 @@ SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id
                     WHERE p.partition_key = o.partition_key
                       AND p.stream_id = o.stream_id
                       AND p.global_sequence < o.global_sequence
+                      AND p.replay_id IS NULL
                       AND NOT ($8::boolean AND p.dead_at IS NOT NULL)) AS blocked,
        o.available_at <= clock_timestamp() AS due
   FROM unnest($1::smallint[], $2::bigint[], $3::int[]) AS mine (partition_key, after, most)
@@ -26,6 +28,7 @@ SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id
  WHERE NOT ($6::boolean
             AND EXISTS (SELECT FROM {schema}.outbox_parked AS f
                          WHERE f.partition_key = mine.partition_key
+                           AND f.replay_id IS NULL
                            AND (f.attempts > 0 OR f.dead_at IS NOT NULL)
                            AND NOT ($8::boolean AND f.dead_at IS NOT NULL)))
  LIMIT $4

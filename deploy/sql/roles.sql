@@ -11,7 +11,7 @@
 --   postrider_producer   appends events through the functions, and can neither read nor write a table
 --   postrider_worker     postrider run; reads events and never writes them
 --   postrider_monitor    postrider status, workers, partitions list: of the events it reads when they were recorded
---   postrider_operator   postrider messages, dead, workers drain, partitions pause and resume; reads no payload
+--   postrider_operator   postrider messages, dead, replay, gaps, workers drain, partitions pause and resume; reads no payload
 --
 -- None of them can log in. Either let them, ALTER ROLE postrider_worker LOGIN PASSWORD '…', or grant them to logins of
 -- your own, GRANT postrider_worker TO shop_relay. Who migrates must be postrider_migrator itself, so that one role owns
@@ -51,7 +51,7 @@ DO $$
 DECLARE
     target constant text := coalesce(nullif(current_setting('postrider.schema', true), ''), 'public');
     read_tables constant text := 'outbox, outbox_ready, outbox_parked, outbox_messages, outbox_deliveries, outbox_partitions, '
-        'outbox_workers, outbox_throughput, outbox_audit, outbox_settings, outbox_watermark, outbox_schema_version';
+        'outbox_workers, outbox_throughput, outbox_audit, outbox_settings, outbox_watermark, outbox_schema_version, outbox_replays';
     path constant text := current_setting('search_path');
     one record;
     statement text;
@@ -69,7 +69,7 @@ BEGIN
     END LOOP;
 
     FOREACH statement IN ARRAY ARRAY[
-        'GRANT EXECUTE ON FUNCTION outbox_append, outbox_append_bytes, outbox_append_batch TO postrider_producer',
+        'GRANT EXECUTE ON FUNCTION outbox_append, outbox_append_bytes, outbox_append_batch, outbox_without_enqueue TO postrider_producer',
 
         'GRANT SELECT ON events, outbox_settings, outbox_schema_version TO postrider_worker',
         'GRANT UPDATE (generation, regressed) ON outbox_settings TO postrider_worker',
@@ -83,8 +83,10 @@ BEGIN
         'GRANT SELECT (sequence, recorded_at) ON events TO postrider_monitor',
 
         'GRANT SELECT (sequence, event_id, stream_id, stream_version, event_type, topic, tenant_id,
-               metadata, audit_only, occurred_at, recorded_at) ON events TO postrider_operator',
-        'GRANT UPDATE, DELETE ON outbox TO postrider_operator',
+               metadata, audit_only, occurred_at, recorded_at, routing_key) ON events TO postrider_operator',
+        'GRANT INSERT, UPDATE, DELETE ON outbox TO postrider_operator',
+        'GRANT INSERT, UPDATE ON outbox_replays TO postrider_operator',
+        'GRANT SELECT, INSERT, DELETE ON outbox_replay_sequences TO postrider_operator',
         'GRANT INSERT ON outbox_deliveries, outbox_audit TO postrider_operator',
         'GRANT INSERT, UPDATE ON outbox_throughput TO postrider_operator',
         'GRANT UPDATE (paused_at, updated_at) ON outbox_partitions TO postrider_operator',

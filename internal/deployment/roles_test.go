@@ -97,7 +97,7 @@ func rolesSuffice(t *testing.T, r roles) {
 		t.Error("the worker does not see what holds vacuum back")
 	}
 
-	for _, command := range [][]string{{"status"}, {"workers"}, {"partitions", "list"}} {
+	for _, command := range [][]string{{"status"}, {"workers"}, {"partitions", "list"}, {"replay", "list"}} {
 		mustPostrider(t, r.environment(t, "monitor"), command...)
 	}
 	if text := mustPostrider(t, r.environment(t, "monitor"), "status", "--json"); strings.Contains(text, `"unknown"`) {
@@ -113,6 +113,10 @@ func rolesSuffice(t *testing.T, r roles) {
 		{"status"},
 		{"partitions", "pause", "0", "--reason=test"},
 		{"partitions", "resume", "0", "--reason=test"},
+		{"replay", "--all", "--yes", "--reason=test"},
+		{"replay", "--kind=retry", "--all", "--prepare", "--yes"},
+		{"replay", "cancel", "2", "--reason=test"},
+		{"gaps", "detect", "--no-broker"},
 	} {
 		mustPostrider(t, r.environment(t, "operator"), command...)
 	}
@@ -192,14 +196,16 @@ var held = map[string]map[string]string{
 		"outbox": "SELECT", "outbox_ready": "SELECT", "outbox_parked": "SELECT", "outbox_messages": "SELECT",
 		"outbox_deliveries": "SELECT", "outbox_partitions": "SELECT", "outbox_workers": "SELECT", "outbox_throughput": "SELECT",
 		"outbox_audit": "SELECT", "outbox_settings": "SELECT", "outbox_watermark": "SELECT", "outbox_schema_version": "SELECT",
+		"outbox_replays": "SELECT",
 	},
 	"operator": {
 		"events": "SELECT(audit_only) SELECT(event_id) SELECT(event_type) SELECT(metadata) SELECT(occurred_at) SELECT(recorded_at) " +
-			"SELECT(sequence) SELECT(stream_id) SELECT(stream_version) SELECT(tenant_id) SELECT(topic)",
-		"outbox": "DELETE SELECT UPDATE", "outbox_ready": "SELECT", "outbox_parked": "SELECT", "outbox_messages": "SELECT",
+			"SELECT(routing_key) SELECT(sequence) SELECT(stream_id) SELECT(stream_version) SELECT(tenant_id) SELECT(topic)",
+		"outbox": "DELETE INSERT SELECT UPDATE", "outbox_ready": "SELECT", "outbox_parked": "SELECT", "outbox_messages": "SELECT",
 		"outbox_deliveries": "INSERT SELECT", "outbox_partitions": "SELECT UPDATE(paused_at) UPDATE(updated_at)",
 		"outbox_workers": "SELECT UPDATE(drain_requested_at)", "outbox_throughput": "INSERT SELECT UPDATE", "outbox_audit": "INSERT SELECT",
 		"outbox_settings": "SELECT", "outbox_watermark": "SELECT", "outbox_schema_version": "SELECT",
+		"outbox_replays": "INSERT SELECT UPDATE", "outbox_replay_sequences": "DELETE INSERT SELECT",
 	},
 	"worker": {
 		"events": "SELECT", "outbox_settings": "SELECT UPDATE(generation) UPDATE(regressed)", "outbox_schema_version": "SELECT",

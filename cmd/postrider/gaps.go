@@ -1,0 +1,335 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/dustin/go-humanize"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/gaps"
+	"github.com/postrider/postrider/delivery/natspub"
+)
+
+type gapsCmd struct {
+	Detect gapsDetectCmd `cmd:"" help:"Compare events, outbox, history and stream; exit status 1 if they differ."`
+	Repair gapsRepairCmd `cmd:"" help:"Queue events that were never enqueued."`
+}
+
+// gapsFlags say where to look.
+type gapsFlags struct {
+	databaseFlags
+	natsFlags
+	JetStream      string   `name:"jetstream" help:"JetStream stream that holds the events." default:"EVENTS" env:"POSTRIDER_STREAM"`
+	Subject        string   `help:"Template of the subjects." default:"events.{topic}.{type}"`
+	EventsRelation string   `help:"Table or view that holds the events, as name or schema.name." default:"events"`
+	JSON           bool     `help:"Print JSON." name:"json"`
+	Partition      []int    `help:"Only events of that partition; repeatable." placeholder:"N" env:"-"`
+	Stream         *string  `name:"stream" help:"Only events of that stream." placeholder:"ID" env:"-"`
+	FromSequence   *int64   `help:"Only events from that sequence on." placeholder:"N" env:"-"`
+	ToSequence     *int64   `help:"Only events up to that sequence." placeholder:"N" env:"-"`
+	Kind           []string `help:"Only that kind; repeatable." placeholder:"KIND" env:"-"`
+	Limit          int      `help:"Most gaps of one kind that are listed; all are counted." default:"1000" env:"-"`
+}
+
+func (f *gapsFlags) options() (gaps.Options, error) {
+	o := gaps.Options{Limit: f.Limit}
+	var err error
+	if o.Partitions, err = partitionIDs("--partition", f.Partition); err != nil {
+		return o, err
+	}
+	if err := given("--stream", f.Stream, &o.Stream); err != nil {
+		return o, err
+	}
+	for _, one := range []struct {
+		flag string
+		from *int64
+		into *int64
+	}{{"--from-sequence", f.FromSequence, &o.From}, {"--to-sequence", f.ToSequence, &o.To}} {
+		if one.from == nil {
+			continue
+		}
+		if *one.from < 1 {
+			return o, fmt.Errorf("%w: %s must be at least 1, got %d", errRefused, one.flag, *one.from)
+		}
+		*one.into = *one.from
+	}
+	if f.Limit < 1 {
+		return o, fmt.Errorf("%w: --limit must be at least 1, got %d", errRefused, f.Limit)
+	}
+	for _, name := range f.Kind {
+		k, err := gaps.ParseKind(name)
+		if err != nil {
+			return o, gapsRefused(err)
+		}
+		o.Kinds = append(o.Kinds, k)
+	}
+	return o, nil
+}
+
+// gapsRefused names the flag where the package names its input.
+func gapsRefused(err error) error {
+	var input *gaps.InputError
+	if errors.As(err, &input) {
+		return fmt.Errorf("%w: --%s %s", errRefused, input.Field, input.Problem)
+	}
+	return err
+}
+
+// looking is what a look for gaps needs.
+type looking struct {
+	store  *gaps.Store
+	stream gaps.Stream // nil: not looked at
+	done   func()
+}
+
+func (f *gapsFlags) open(s *session, broker bool) (l looking, err error) {
+	if err := f.validate(); err != nil {
+		return l, err
+	}
+	events, err := delivery.ParseRelation(f.EventsRelation)
+	if err != nil {
+		return l, fmt.Errorf("%w: --events-relation: %w", errRefused, err)
+	}
+	subject, err := natspub.ParseSubject(f.Subject)
+	if err != nil {
+		return l, fmt.Errorf("%w: %w", errRefused, err)
+	}
+	pool, err := f.pool(s.ctx, "postrider gaps", 2)
+	if err != nil {
+		return l, err
+	}
+	l.done = pool.Close
+	defer func() {
+		if err != nil {
+			l.done()
+		}
+	}()
+	if l.store, err = f.database(s, pool, events); err != nil || !broker {
+		return l, err
+	}
+	nc, err := f.connect("postrider gaps", s.logger())
+	if err != nil {
+		return l, fmt.Errorf("%w; --no-broker compares the tables alone", err)
+	}
+	l.done = func() { nc.Close(); pool.Close() }
+	if _, err = natspub.EnsureStream(s.ctx, nc, natspub.StreamConfig{Name: f.JetStream, Subject: subject, Logger: s.logger()}); err != nil {
+		return l, err
+	}
+	l.stream, err = natspub.NewReader(nc, f.JetStream, subject)
+	return l, err
+}
+
+func (f *gapsFlags) database(s *session, pool *pgxpool.Pool, events delivery.Relation) (*gaps.Store, error) {
+	if _, err := checkSchema(s.ctx, pool, f.Schema, 0); err != nil {
+		return nil, err
+	}
+	store, err := gaps.New(s.ctx, pool, f.Schema, events)
+	if err != nil {
+		return nil, fmt.Errorf("--events-relation: %w", err)
+	}
+	return store, nil
+}
+
+type gapsDetectCmd struct {
+	gapsFlags
+	NoBroker bool `help:"Leave the stream out: compare the tables alone." env:"-"`
+}
+
+// Help explains below the flags.
+func (c *gapsDetectCmd) Help() string {
+	return `Kinds: never-enqueued, unrecorded, pointer-without-event, not-in-stream, unknown-event, missing-version.
+It changes nothing and may run beside producers and workers. Exit status 1: there are gaps.
+
+Examples:
+  postrider gaps detect
+  postrider gaps detect --kind never-enqueued --from-sequence 100000 --json
+  postrider gaps detect --stream order-17 --no-broker`
+}
+
+// Run looks for gaps.
+func (c *gapsDetectCmd) Run(s *session) error {
+	o, err := c.options()
+	if err != nil {
+		return err
+	}
+	l, err := c.open(s, !c.NoBroker)
+	if err != nil {
+		return err
+	}
+	defer l.done()
+	p := newProgress(s.stderr)
+	o.Progress = p.looking
+	report, err := l.store.Detect(s.ctx, o, l.stream)
+	p.end()
+	if err != nil {
+		return gapsRefused(err)
+	}
+	if err := c.print(s.stdout, report, report.Gaps, nil); err != nil {
+		return err
+	}
+	if report.Total() > 0 {
+		return errSilent
+	}
+	return nil
+}
+
+type gapsRepairCmd struct {
+	gapsFlags
+	actorFlags
+	DryRun bool `help:"Say what would be queued, and do nothing." env:"-"`
+	Yes    bool `help:"Confirm that more than one event is meant." env:"-"`
+}
+
+// Help explains below the flags.
+func (c *gapsRepairCmd) Help() string {
+	return `Queues events that were never enqueued: those of which there is no pointer, no history and no message. With
+--kind not-in-stream it publishes again, under a higher generation, what the stream does not hold any more;
+name it only if nobody removed these messages on purpose. Other kinds are never repaired.
+
+Examples:
+  postrider gaps repair --dry-run
+  postrider gaps repair --yes --reason 'pointers were deleted by hand, ticket 12'
+  postrider gaps repair --kind not-in-stream --stream order-17 --yes --reason 'purged by mistake'`
+}
+
+// repairedBody is what came of a repair.
+type repairedBody struct {
+	Queued int64 `json:"queued"`
+	Gone   int64 `json:"gone"`
+	DryRun bool  `json:"dry_run"`
+}
+
+// Run repairs.
+func (c *gapsRepairCmd) Run(s *session) error {
+	o, err := c.options()
+	if err != nil {
+		return err
+	}
+	if !c.DryRun && c.Reason == "" {
+		return fmt.Errorf("%w: --reason is required; it is written to the audit", errRefused)
+	}
+	l, err := c.open(s, true)
+	if err != nil {
+		return err
+	}
+	defer l.done()
+	p := newProgress(s.stderr)
+	o.Progress, o.Limit = p.looking, 0
+	r := gaps.Repair{Options: o, Actor: c.actor(), Reason: c.Reason, DryRun: true}
+	done, err := l.store.Repair(s.ctx, r, l.stream)
+	if err == nil && !c.DryRun && len(done.Queued) > 0 {
+		if len(done.Queued) > 1 && !c.Yes {
+			p.end()
+			return fmt.Errorf("%w: this would queue %s; say --yes if that is meant", errRefused, counted(len(done.Queued), "event"))
+		}
+		r.DryRun = false
+		done, err = l.store.Repair(s.ctx, r, l.stream)
+	}
+	p.end()
+	if err != nil {
+		if len(done.Queued) > 0 {
+			err = fmt.Errorf("after %s were queued: %w", counted(len(done.Queued), "event"), err)
+		}
+		return gapsRefused(err)
+	}
+	shown := done.Queued[:min(len(done.Queued), c.Limit)]
+	return c.print(s.stdout, done.Report, shown, &repairedBody{Queued: int64(len(done.Queued)), Gone: done.Gone, DryRun: c.DryRun})
+}
+
+func (p *replayProgress) looking(what string, at, end int64) {
+	p.say(fmt.Sprintf("reading %s: %d of %d", what, at, max(at, end)))
+}
+
+// gapBody is the JSON form of a gap.
+type gapBody struct {
+	Kind       gaps.Kind  `json:"kind"`
+	Sequence   *int64     `json:"global_sequence"`
+	Partition  int        `json:"partition_key"`
+	Stream     *string    `json:"stream_id"`
+	EventID    *uuid.UUID `json:"event_id"`
+	Version    *int64     `json:"stream_version"`
+	Through    *int64     `json:"through_version,omitempty"`
+	Position   *uint64    `json:"stream_sequence"`
+	Generation int        `json:"generation"`
+	Detail     *string    `json:"detail"`
+}
+
+type gapsBody struct {
+	Total    int64               `json:"total"`
+	Counts   map[gaps.Kind]int64 `json:"counts"`
+	Gaps     []gapBody           `json:"gaps"`
+	Events   int64               `json:"events_compared"`
+	Messages int64               `json:"messages_compared"`
+	History  int64               `json:"deliveries_compared"`
+	Notes    []string            `json:"notes"`
+	Repaired *repairedBody       `json:"repaired,omitempty"`
+}
+
+func (f *gapsFlags) print(out io.Writer, r *gaps.Report, list []gaps.Gap, repaired *repairedBody) error {
+	if f.JSON {
+		body := gapsBody{
+			Total: r.Total(), Counts: r.Counts, Gaps: []gapBody{}, Events: r.Events, Messages: r.Messages, History: r.Delivered,
+			Notes: append([]string{}, r.Notes...), Repaired: repaired,
+		}
+		for _, g := range list {
+			body.Gaps = append(body.Gaps, gapBody{
+				Kind: g.Kind, Sequence: orNone(g.Sequence), Partition: int(g.Partition), Stream: orNone(g.Stream), EventID: orNone(g.EventID),
+				Version: orNone(g.Version), Through: orNone(g.Through), Position: orNone(g.Position), Generation: g.Generation, Detail: orNone(g.Detail),
+			})
+		}
+		return writeJSON(out, body)
+	}
+	var rows []table.Row
+	for _, g := range list {
+		rows = append(rows, table.Row{
+			g.Kind, dash(g.Sequence), g.Partition, printable(clip(g.Stream, 40)), versionsOf(g), dash(int64(g.Position)), printable(clip(g.Detail, 80)), //nolint:gosec // a position
+		})
+	}
+	if len(rows) > 0 {
+		writeTable(out, table.Row{"kind", "sequence", "partition", "stream", "version", "stream sequence", "detail"}, rows)
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintln(out, "note: "+note)
+	}
+	if repaired != nil {
+		did := "queued"
+		if repaired.DryRun {
+			did = "would queue"
+		}
+		text := fmt.Sprintf("%s %s", did, counted(repaired.Queued, "event"))
+		if repaired.Gone > 0 {
+			text += fmt.Sprintf("; %d were no gaps any more", repaired.Gone)
+		}
+		_, err := fmt.Fprintln(out, text)
+		return err
+	}
+	text := fmt.Sprintf("%s among %s, %s and %s", counted(r.Total(), "gap"), counted(r.Events, "event"), counted(r.Messages, "message"),
+		humanize.Comma(r.Delivered)+" recorded deliveries")
+	for _, k := range gaps.Kinds() {
+		if n := r.Counts[k]; n > 0 {
+			text += fmt.Sprintf("; %s %d", k, n)
+		}
+	}
+	_, err := fmt.Fprintln(out, text)
+	return err
+}
+
+func dash(n int64) string {
+	if n == 0 {
+		return "–"
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func versionsOf(g gaps.Gap) string {
+	if g.Through > g.Version {
+		return fmt.Sprintf("%d–%d", g.Version, g.Through)
+	}
+	return dash(g.Version)
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/postrider/postrider/delivery/replay"
+)
+
+type replayListCmd struct {
+	replayFlags
+	Limit  int   `help:"Most replays." default:"20" env:"-"`
+	Before int64 `help:"Only replays with lower numbers." placeholder:"ID" env:"-"`
+}
+
+// Run lists replays, the newest first.
+func (c *replayListCmd) Run(s *session) error {
+	if c.Limit < 1 || c.Before < 0 {
+		return fmt.Errorf("%w: --limit must be at least 1 and --before at least 0, got %d and %d", errRefused, c.Limit, c.Before)
+	}
+	store, pool, err := c.open(s)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	jobs, err := store.List(s.ctx, c.Before, c.Limit)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		bodies := make([]replayBody, len(jobs))
+		for i, j := range jobs {
+			bodies[i] = newReplayBody(j)
+		}
+		return writeJSON(s.stdout, bodies)
+	}
+	var rows []table.Row
+	for _, j := range jobs {
+		rows = append(rows, table.Row{
+			j.ID, j.Kind, printable(clip(describe(j.Selection), 50)), target(j), shownState(j), progressOf(j), j.Generation,
+			j.CreatedAt.Format(time.RFC3339), printable(j.Actor), printable(clip(j.WaitingFor, 60)),
+		})
+	}
+	writeTable(s.stdout, table.Row{"id", "kind", "selection", "to", "state", "done", "generation", "created", "by", "waits"}, rows)
+	return nil
+}
+
+type replayCancelCmd struct {
+	replayFlags
+	actorFlags
+	ID int64 `arg:"" name:"id" help:"Number of the replay."`
+}
+
+// Help explains below the flags.
+func (c *replayCancelCmd) Help() string {
+	return `What it has queued is delivered all the same; the rest is left.
+
+Example:
+  postrider replay cancel 7 --reason 'wrong day'`
+}
+
+// Run cancels.
+func (c *replayCancelCmd) Run(s *session) error {
+	store, pool, err := c.open(s)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	job, err := store.Cancel(s.ctx, c.ID, c.actor(), c.Reason)
+	if errors.Is(err, replay.ErrNotFound) || errors.Is(err, replay.ErrEnded) {
+		return fmt.Errorf("%w: %w", errRefused, err)
+	}
+	if err != nil {
+		return err
+	}
+	return c.printJob(s.stdout, job)
+}
+
+// replayProgress shows how far a replay is.
+type replayProgress struct {
+	out      io.Writer
+	terminal bool
+	open     bool
+	shown    time.Time
+	last     string
+}
+
+func newProgress(out io.Writer) *replayProgress {
+	return &replayProgress{out: out, terminal: isTerminal(out), shown: time.Now()}
+}
+
+func (p *replayProgress) say(text string) {
+	every := 5 * time.Second
+	if p.terminal {
+		every = 200 * time.Millisecond
+	}
+	if text == p.last || time.Since(p.shown) < every {
+		return
+	}
+	p.shown, p.last = time.Now(), text
+	if p.terminal {
+		fmt.Fprint(p.out, "\r\x1b[K"+text)
+		p.open = true
+		return
+	}
+	fmt.Fprintln(p.out, text)
+}
+
+func (p *replayProgress) counting(at, end int64) {
+	p.say(fmt.Sprintf("counting: sequence %s of %s", humanize.Comma(at), humanize.Comma(end)))
+}
+
+func (p *replayProgress) replaying(j replay.Job) {
+	text := fmt.Sprintf("replay %d: %s events, sequence %s of %s", j.ID, progressOf(j), humanize.Comma(j.Position), humanize.Comma(j.Last))
+	if j.WaitingFor != "" {
+		text += "; waits: " + j.WaitingFor
+	}
+	p.say(text)
+}
+
+func (p *replayProgress) end() {
+	if p.open {
+		fmt.Fprintln(p.out)
+		p.open = false
+	}
+}
+
+func progressOf(j replay.Job) string {
+	done := humanize.Comma(j.Replayed + j.Gone + j.Failed)
+	if j.Selected == nil {
+		return done + " of ?"
+	}
+	return done + " of " + humanize.Comma(*j.Selected)
+}
+
+func shownState(j replay.Job) string {
+	if j.Abandoned() {
+		return "interrupted"
+	}
+	return string(j.State)
+}
+
+func target(j replay.Job) string {
+	if j.Destination == replay.Shadow {
+		return j.Stream + ": " + j.Prefix + ".>"
+	}
+	return "live, to " + strconv.FormatInt(j.Last, 10)
+}

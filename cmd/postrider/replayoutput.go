@@ -1,0 +1,182 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/replay"
+)
+
+// shadow connects to where a shadow replay goes; done closes the connection.
+func (f *replayFlags) shadow(s *session, pool *pgxpool.Pool, job replay.Job, pace paceFlags, cfg *replay.RunConfig) (done func(), err error) {
+	events, err := delivery.ParseRelation(f.EventsRelation)
+	if err != nil {
+		return nil, fmt.Errorf("%w: --events-relation: %w", errRefused, err)
+	}
+	template, err := natspub.ParseSubject(pace.Subject)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errRefused, err)
+	}
+	prefixed, err := natspub.ParseSubject(job.Prefix + "." + template.String())
+	if err != nil {
+		return nil, fmt.Errorf("%w: --shadow-prefix: %w", errRefused, err)
+	}
+	store, err := delivery.NewStore(s.ctx, pool, f.Schema, events)
+	if err != nil {
+		return nil, err
+	}
+	nc, err := pace.connect("postrider replay", s.logger())
+	if err != nil {
+		return nil, err
+	}
+	stream, err := natspub.EnsureStream(s.ctx, nc, natspub.StreamConfig{Name: job.Stream, Subject: prefixed, Logger: s.logger()})
+	if err != nil {
+		nc.Close()
+		return nil, fmt.Errorf("--shadow-stream: %w", err)
+	}
+	publisher, err := natspub.NewShadow(nc, natspub.ShadowConfig{
+		Prefix: job.Prefix, Stream: job.Stream, Subject: template, Headers: natspub.Headers{Full: pace.Headers == "full"},
+		MaxMessageSize: int(stream.Config.MaxMsgSize),
+	})
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	cfg.Publisher, cfg.Events = publisher, store
+	return func() {
+		_ = publisher.Close()
+		nc.Close()
+	}, nil
+}
+
+// planBody is what a dry run prints.
+type planBody struct {
+	Kind        replay.Kind        `json:"kind"`
+	Destination replay.Destination `json:"destination"`
+	Selection   replay.Selection   `json:"selection"`
+	replay.Plan
+	DryRun bool `json:"dry_run"`
+}
+
+func (f *replayFlags) printPlan(out io.Writer, spec replay.Spec, p replay.Plan) error {
+	if f.JSON {
+		return writeJSON(out, planBody{Kind: spec.Kind, Destination: spec.Destination, Selection: spec.Selection, Plan: p, DryRun: true})
+	}
+	text := fmt.Sprintf("would replay %s up to sequence %d", counted(p.Selected, "event"), p.Last)
+	if p.Selected > 0 {
+		text += fmt.Sprintf(" (%d to %d", p.Lowest, p.Highest)
+		if p.Oldest != nil && p.Newest != nil {
+			text += fmt.Sprintf(", recorded %s to %s", p.Oldest.Format(time.RFC3339), p.Newest.Format(time.RFC3339))
+		}
+		text += ")"
+	}
+	if p.Waiting > 0 {
+		text += fmt.Sprintf("; %s more wait in the outbox and are left out", humanize.Comma(p.Waiting))
+	}
+	if p.Unwanted > 0 {
+		text += fmt.Sprintf("; %s were skipped or discarded by an operator and are left out", humanize.Comma(p.Unwanted))
+	}
+	_, err := fmt.Fprintln(out, text)
+	return err
+}
+
+// replayBody is the JSON form of a replay.
+type replayBody struct {
+	ID             int64              `json:"id"`
+	Kind           replay.Kind        `json:"kind"`
+	Destination    replay.Destination `json:"destination"`
+	State          replay.State       `json:"state"`
+	Interrupted    bool               `json:"interrupted"`
+	Selection      replay.Selection   `json:"selection"`
+	Prefix         *string            `json:"prefix"`
+	Stream         *string            `json:"stream"`
+	Position       int64              `json:"position"`
+	Last           int64              `json:"to_sequence"`
+	Selected       *int64             `json:"selected"`
+	Replayed       int64              `json:"replayed"`
+	Gone           int64              `json:"gone"`
+	Failed         int64              `json:"failed"`
+	StreamSequence int64              `json:"stream_sequence"`
+	Generation     int                `json:"generation"`
+	Actor          string             `json:"actor"`
+	Reason         *string            `json:"reason"`
+	CreatedAt      time.Time          `json:"created_at"`
+	UpdatedAt      time.Time          `json:"updated_at"`
+	FinishedAt     *time.Time         `json:"finished_at"`
+	WaitingFor     *string            `json:"waiting_for"`
+	LastError      *string            `json:"last_error"`
+}
+
+func newReplayBody(j replay.Job) replayBody {
+	return replayBody{
+		ID: j.ID, Kind: j.Kind, Destination: j.Destination, State: j.State, Interrupted: j.Abandoned(), Selection: j.Selection,
+		Prefix: orNone(j.Prefix), Stream: orNone(j.Stream), Position: j.Position, Last: j.Last, Selected: j.Selected,
+		Replayed: j.Replayed, Gone: j.Gone, Failed: j.Failed, StreamSequence: j.StreamSequence, Generation: j.Generation,
+		Actor: j.Actor, Reason: orNone(j.Reason), CreatedAt: j.CreatedAt, UpdatedAt: j.UpdatedAt, FinishedAt: j.FinishedAt,
+		WaitingFor: orNone(j.WaitingFor), LastError: orNone(j.LastError),
+	}
+}
+
+func (f *replayFlags) printJob(out io.Writer, j replay.Job) error {
+	if f.JSON {
+		return writeJSON(out, newReplayBody(j))
+	}
+	var text string
+	switch j.State {
+	case replay.Planned:
+		text = fmt.Sprintf("replay %d is planned for %s up to sequence %d; begin it with: postrider replay resume %d",
+			j.ID, counted(orZero(j.Selected), "event"), j.Last, j.ID)
+	case replay.Cancelled:
+		text = fmt.Sprintf("replay %d is cancelled after %s events", j.ID, progressOf(j))
+	case replay.Running, replay.Paused, replay.Done:
+		text = fmt.Sprintf("replay %d: replayed %s under generation %d", j.ID, counted(j.Replayed, "event"), j.Generation)
+		if j.Kind == replay.Retry {
+			text = fmt.Sprintf("replay %d: %s begin anew", j.ID, counted(j.Replayed, "message"))
+		}
+		if j.Destination == replay.Shadow {
+			text += " to " + j.Prefix + ".>"
+		}
+	}
+	if j.Gone > 0 {
+		text += fmt.Sprintf("; %s were no longer dead or failed", humanize.Comma(j.Gone))
+	}
+	if j.Failed > 0 {
+		text += fmt.Sprintf("; %s failed", humanize.Comma(j.Failed))
+	}
+	_, err := fmt.Fprintln(out, text)
+	return err
+}
+
+// describe writes a selection in the words of the flags.
+func describe(s replay.Selection) string {
+	var parts []string
+	add := func(name string, value any) { parts = append(parts, fmt.Sprintf("%s %v", name, value)) }
+	if s.All {
+		return "all"
+	}
+	if s.From > 0 {
+		add("from", s.From)
+	}
+	if s.To > 0 {
+		add("to", s.To)
+	}
+	if s.Since != nil {
+		add("since", s.Since.Format(time.RFC3339))
+	}
+	if s.Until != nil {
+		add("until", s.Until.Format(time.RFC3339))
+	}
+	for _, one := range [][2]string{{"stream", s.Stream}, {"type", s.Type}, {"topic", s.Topic}, {"tenant", s.Tenant}} {
+		if one[1] != "" {
+			add(one[0], one[1])
+		}
+	}
+	return strings.Join(parts, ", ")
+}

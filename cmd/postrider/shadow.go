@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/outbox"
+	"github.com/postrider/postrider/partition"
+	"github.com/postrider/postrider/ui"
+)
+
+// validateShadow refuses settings that a shadow has no use for.
+func (c *runCmd) validateShadow() error {
+	switch {
+	case !c.Shadow:
+		return nil
+	case c.NoLeasing:
+		return fmt.Errorf("%w: --shadow and --no-leasing exclude each other: a shadow takes no leases", errRefused)
+	case c.CreateStream:
+		return fmt.Errorf("%w: --shadow and --create-stream exclude each other: a shadow changes nothing", errRefused)
+	}
+	return nil
+}
+
+// shadowTick is what a shadow would have done in one second, as one JSON line.
+type shadowTick struct {
+	At           time.Time `json:"ts"`
+	Shadow       bool      `json:"shadow"`
+	Claimed      int64     `json:"claimed"`
+	WouldPublish int64     `json:"would_publish"`
+	WouldSkip    int64     `json:"would_skip"`
+	Failed       int64     `json:"would_fail"`
+	Dead         int64     `json:"would_die"`
+	Lag          int64     `json:"watermark_lag"`
+	PerSecond    float64   `json:"would_publish_per_second"`
+	DurationMS   int64     `json:"duration_ms"`
+	Partitions   int       `json:"partitions"`
+	LastError    string    `json:"last_error,omitempty"`
+}
+
+// shadow is a wired shadow.
+type shadow struct {
+	store      *delivery.Store
+	relay      *delivery.Relay
+	held       *lease.Set
+	partitions int
+	monitor    *ui.Server // nil: none
+	close      []func()
+}
+
+func (w *shadow) end() {
+	for i := len(w.close) - 1; i >= 0; i-- {
+		w.close[i]()
+	}
+}
+
+// runShadow rehearses until the context ends, or once.
+func (c *runCmd) runShadow(s *session, log *slog.Logger) error {
+	w, err := c.newShadow(s.ctx, log)
+	if w != nil {
+		defer w.end()
+	}
+	if err != nil {
+		return err
+	}
+	log.Info("a shadow claims and publishes nothing", "partitions", w.partitions)
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	ended := make(chan error, 2)
+	running := 1
+	if w.monitor != nil {
+		running++
+		log.Info("monitor", "url", w.monitor.URL())
+		go func() { ended <- w.monitor.Run(ctx) }()
+	}
+	go func() {
+		if c.Once {
+			ended <- w.relay.RunOnce(ctx, w.held)
+			return
+		}
+		ended <- w.relay.Run(ctx, w.held)
+	}()
+	watched := make(chan struct{})
+	watching, stop := context.WithCancel(ctx)
+	go func() {
+		defer close(watched)
+		if c.JSON {
+			w.watch(watching, s.stdout)
+		}
+	}()
+	err = <-ended
+	cancel()
+	for range running - 1 {
+		err = errors.Join(err, <-ended)
+	}
+	stop()
+	<-watched
+	if !c.JSON && !c.Silent {
+		done := w.relay.Stats()
+		fmt.Fprintf(s.stdout, "would have published %d, skipped %d, failed %d\n", done.Published, done.Skipped, done.Failed)
+	}
+	return err
+}
+
+// newShadow wires a shadow. What was opened is closed by its end, also after an
+// error.
+func (c *runCmd) newShadow(ctx context.Context, log *slog.Logger) (*shadow, error) {
+	w := &shadow{}
+	database := c.databaseFlags
+	database.readOnly = true
+	pool, err := database.pool(ctx, "postrider shadow", 4)
+	if err != nil {
+		return w, err
+	}
+	w.close = append(w.close, pool.Close)
+	info, err := checkSchema(ctx, pool, c.Schema, c.Partitions)
+	if err != nil {
+		return w, err
+	}
+	nc, err := c.connect("postrider shadow", log)
+	if err != nil {
+		return w, err
+	}
+	w.close = append(w.close, nc.Close)
+	registry := newRegistry()
+	if err := c.shadowRelay(ctx, w, pool, nc, registry, log); err != nil {
+		return w, err
+	}
+	leases := make([]*lease.Lease, info.Partitions)
+	for i := range leases {
+		leases[i] = lease.Untimed(partition.ID(i), uuid.Nil, 0) //nolint:gosec // a count that fits
+	}
+	w.held, w.partitions = lease.SetOf(leases...), len(leases)
+	if c.HTTPAddr == "" || c.HTTPAddr == "off" { // the port is the live worker's
+		return w, nil
+	}
+	cfg := workerConfig{database: database, worker: c.workerFlags}
+	source, err := newSource(cfg, &pools{control: pool, data: pool}, w.store)
+	if err != nil {
+		return w, err
+	}
+	w.monitor, err = c.newMonitor(ctx, source, operations{}, registry, pool.Ping, log)
+	return w, err
+}
+
+// shadowRelay makes the relay and what it works with.
+func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool, nc *nats.Conn, registry prometheus.Registerer, log *slog.Logger) error {
+	cfg := workerConfig{database: c.databaseFlags, worker: c.workerFlags, log: log}
+	relation, err := delivery.ParseRelation(c.EventsRelation)
+	if err != nil {
+		return err
+	}
+	store, err := delivery.NewStore(ctx, pool, c.Schema, relation)
+	if err != nil {
+		return err
+	}
+	if c.Ordering == string(delivery.OrderPartition) {
+		if err := checkStrict(ctx, cfg, &pools{data: pool}); err != nil {
+			return err
+		}
+	}
+	subject, err := natspub.ParseSubject(c.Subject)
+	if err != nil {
+		return err
+	}
+	stream, err := natspub.EnsureStream(ctx, nc, natspub.StreamConfig{Name: c.Stream, Subject: subject, Logger: log})
+	if err != nil {
+		return err
+	}
+	if _, err := publishMode(cfg, nc, stream); err != nil {
+		return err
+	}
+	publisher, err := natspub.NewRehearsal(nc, natspub.DedupeConfig{
+		Stream: c.Stream, Subject: subject, Headers: c.headers(), MaxMessageSize: int(stream.Config.MaxMsgSize),
+	}, log)
+	if err != nil {
+		return err
+	}
+	bell, err := natspub.NewBell(nc, outbox.BellSubject(c.Schema))
+	if err != nil {
+		return err
+	}
+	w.close = append(w.close, func() { _ = bell.Close() })
+	relay := c.relay()
+	relay.Logger, relay.Registerer = log, prometheus.WrapRegistererWithPrefix("shadow_", registry)
+	w.store = store
+	w.relay, err = delivery.NewShadowRelay(relay, store, publisher, bell)
+	return err
+}
+
+// watch prints once a second what would have been done, and once more at the end.
+func (w *shadow) watch(ctx context.Context, out io.Writer) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	before, at := w.relay.Stats(), time.Now()
+	for last := false; !last; {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			last = true
+		}
+		now, stats := time.Now(), w.relay.Stats()
+		took := now.Sub(at)
+		t := shadowTick{
+			At: now.UTC(), Shadow: true, Claimed: stats.Claimed - before.Claimed, WouldPublish: stats.Published - before.Published,
+			WouldSkip: stats.Skipped - before.Skipped, Failed: stats.Failed - before.Failed, Dead: stats.Dead - before.Dead,
+			Lag: stats.Watermark.Lag(), DurationMS: took.Milliseconds(), Partitions: w.partitions,
+		}
+		if took > 0 {
+			t.PerSecond = float64(t.WouldPublish) / took.Seconds()
+		}
+		if len(stats.Errors) > 0 && now.Sub(stats.Errors[0].At) < took {
+			t.LastError = redact(stats.Errors[0].Text)
+		}
+		_ = writeJSON(out, t)
+		before, at = stats, now
+	}
+}

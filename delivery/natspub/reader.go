@@ -1,0 +1,178 @@
+package natspub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/delivery/gaps"
+	"github.com/postrider/postrider/partition"
+)
+
+// Reader reads what a stream holds, without payloads. It implements gaps.Stream.
+type Reader struct {
+	js     jetstream.JetStream
+	api    api
+	stream string
+	filter string
+}
+
+// NewReader returns a reader of the subjects that match the template.
+func NewReader(nc *nats.Conn, stream string, subject Subject) (*Reader, error) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, fmt.Errorf("JetStream client: %w", err)
+	}
+	return &Reader{js: js, api: api{nc, stream}, stream: stream, filter: subject.Filter()}, nil
+}
+
+// readTimeout bounds each call of the JetStream API, and how long a reader hears
+// nothing before it begins again.
+const readTimeout = 5 * time.Second
+
+// Extent returns the first and the last position of the stream.
+func (r *Reader) Extent(ctx context.Context) (first, last uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	e, err := r.api.extent(ctx)
+	return e.First, e.Last, err
+}
+
+// Drops says which setting lets the stream lack single messages.
+func (r *Reader) Drops(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	stream, err := r.js.Stream(ctx, r.stream)
+	if err != nil {
+		return "", fmt.Errorf("look up stream %s: %w", r.stream, err)
+	}
+	c := stream.CachedInfo().Config
+	switch {
+	case c.MaxMsgsPerSubject > 0:
+		return fmt.Sprintf("stream %s keeps %d messages of a subject (max_msgs_per_subject)", r.stream, c.MaxMsgsPerSubject), nil
+	case c.Retention != jetstream.LimitsPolicy:
+		return fmt.Sprintf("stream %s drops what was acknowledged (retention %s)", r.stream, c.Retention), nil
+	}
+	return "", nil
+}
+
+// scanPage is the most messages that are handed on at once.
+const scanPage = 5000
+
+// Scan gives fn the messages between two positions, in their order.
+func (r *Reader) Scan(ctx context.Context, first, last uint64, fn func([]gaps.Entry) error) error {
+	end, err := r.lastOf(ctx, last)
+	if err != nil || end == 0 {
+		return err
+	}
+	for at := max(first, 1); at <= end; {
+		before := at
+		if at, err = r.read(ctx, at, end, fn); err != nil {
+			return err
+		}
+		if at == before { // heard nothing: what is left may have been removed meanwhile
+			ask, cancel := context.WithTimeout(ctx, readTimeout)
+			_, next, err := r.api.next(ask, r.filter, at)
+			cancel()
+			if err != nil {
+				return err
+			}
+			if next == 0 || next > end {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// lastOf returns the position of the last message under the filter up to that one.
+func (r *Reader) lastOf(ctx context.Context, last uint64) (uint64, error) {
+	ask, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	_, at, err := r.api.last(ask, r.filter)
+	return min(at, last), err
+}
+
+// read reads from a position on until the end, or until nothing comes any more,
+// and returns the position to go on from.
+func (r *Reader) read(ctx context.Context, from, end uint64, fn func([]gaps.Entry) error) (next uint64, err error) {
+	consumer, err := r.js.OrderedConsumer(ctx, r.stream, jetstream.OrderedConsumerConfig{
+		FilterSubjects: []string{r.filter}, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from, HeadersOnly: true,
+	})
+	if err != nil {
+		return from, fmt.Errorf("read stream %s: %w", r.stream, err)
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(2000))
+	if err != nil {
+		return from, fmt.Errorf("read stream %s: %w", r.stream, err)
+	}
+	defer messages.Stop()
+	page := make([]gaps.Entry, 0, scanPage)
+	next = from
+	hand := func() error {
+		if len(page) == 0 {
+			return nil
+		}
+		if err := fn(page); err != nil {
+			return err
+		}
+		next, page = page[len(page)-1].Position+1, page[:0]
+		return nil
+	}
+	for {
+		wait, cancel := context.WithTimeout(ctx, readTimeout)
+		message, err := messages.Next(jetstream.NextContext(wait))
+		cancel()
+		if err != nil {
+			if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, jetstream.ErrNoHeartbeat) {
+				return next, fmt.Errorf("read stream %s: %w", r.stream, err)
+			}
+			err = hand()
+			return next, err
+		}
+		meta, err := message.Metadata()
+		if err != nil {
+			return next, fmt.Errorf("read stream %s: %w", r.stream, err)
+		}
+		at := meta.Sequence.Stream
+		if at <= end {
+			page = append(page, entryOf(message.Subject(), message.Headers(), at))
+		}
+		if len(page) == scanPage || at >= end {
+			if err := hand(); err != nil {
+				return next, err
+			}
+		}
+		if at >= end {
+			return end + 1, nil
+		}
+	}
+}
+
+// entryOf reads the headers of a message.
+func entryOf(subject string, header nats.Header, at uint64) gaps.Entry {
+	e := gaps.Entry{Position: at, Subject: subject, Stream: header.Get(HeaderStream)}
+	var err error
+	number := func(name string, bits int) int64 {
+		n, parse := strconv.ParseInt(header.Get(name), 10, bits)
+		err = errors.Join(err, parse)
+		return n
+	}
+	e.Sequence, e.Version = number(HeaderSequence, 64), number(HeaderStreamVersion, 64)
+	e.Partition = partition.ID(number(HeaderPartition, 16)) //nolint:gosec // of 16 bits
+	if header.Get(HeaderGeneration) != "" {
+		e.Generation = int(number(HeaderGeneration, 32))
+	}
+	var parse error
+	e.EventID, parse = uuid.Parse(header.Get(HeaderEventID))
+	if err = errors.Join(err, parse); err != nil {
+		e.Foreign = "no outbox published it on " + subject
+	}
+	return e
+}

@@ -1,0 +1,61 @@
+package natspub
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/lease"
+)
+
+// Rehearsal makes every message as a publisher would, compares it with the limits
+// of server and stream, and sends nothing. It implements delivery.Publisher.
+type Rehearsal struct {
+	nc  *nats.Conn
+	cfg DedupeConfig
+	log *slog.Logger
+}
+
+// NewRehearsal returns a publisher that publishes nothing. Each message is logged
+// at level debug.
+func NewRehearsal(nc *nats.Conn, cfg DedupeConfig, log *slog.Logger) (*Rehearsal, error) {
+	if err := cfg.Headers.Validate(); err != nil {
+		return nil, err
+	}
+	return &Rehearsal{nc: nc, cfg: cfg, log: log}, nil
+}
+
+// Take implements delivery.Publisher.
+func (r *Rehearsal) Take(context.Context, *lease.Lease) (delivery.Standing, error) {
+	return delivery.Standing{}, nil
+}
+
+// Extent implements delivery.Publisher.
+func (r *Rehearsal) Extent(context.Context) (delivery.Extent, error) { return delivery.Extent{}, nil }
+
+// Publish implements delivery.Publisher.
+func (r *Rehearsal) Publish(ctx context.Context, b delivery.Batch) []delivery.Outcome {
+	outcomes := make([]delivery.Outcome, len(b.Messages))
+	held := map[string]bool{}
+	for i, m := range b.Messages {
+		if held[m.Stream] {
+			outcomes[i] = delivery.Outcome{Kind: delivery.Behind}
+			continue
+		}
+		subject, size := r.cfg.Subject.Of(m), headerSize(r.cfg.Headers.build(m))+len(m.Event.Payload)
+		if err := checkSize(size, r.nc.MaxPayload(), r.cfg.MaxMessageSize, r.cfg.Stream); err != nil {
+			outcomes[i] = delivery.Outcome{Kind: delivery.Permanent, Err: err}
+			held[m.Stream] = b.Policy.Block != delivery.BlockNone
+			if b.Policy.Block == delivery.BlockPartition {
+				return outcomes // what follows is unresolved
+			}
+			continue
+		}
+		outcomes[i] = delivery.Outcome{Kind: delivery.Published}
+		r.log.DebugContext(ctx, "would publish", "sequence", m.Sequence, "generation", m.Generation, "partition", m.Partition, "stream", m.Stream,
+			"subject", subject, "bytes", size)
+	}
+	return outcomes
+}

@@ -1,0 +1,117 @@
+package natspub
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/lease"
+)
+
+// Shadow publishes messages under subjects of their own, for a replay that goes
+// past the live ones. It implements replay.Publisher.
+type Shadow struct {
+	dedupe *Dedupe
+	filter string
+	lease  *lease.Lease
+}
+
+// ShadowConfig says where the messages go.
+type ShadowConfig struct {
+	// Prefix is put before the subjects; fixed tokens, separated by dots.
+	Prefix string
+	// Stream must capture everything below the prefix.
+	Stream string
+	// Subject is the template behind the prefix. Defaults to DefaultSubject.
+	Subject Subject
+	// Headers are as in DedupeConfig.
+	Headers Headers
+	// MaxMessageSize is the stream's own limit, in bytes; 0 or below: none.
+	MaxMessageSize int
+}
+
+// NewShadow returns a publisher on a connection made by Connect. Close ends it.
+func NewShadow(nc *nats.Conn, cfg ShadowConfig) (*Shadow, error) {
+	template := cfg.Subject.String()
+	if template == "" {
+		template = DefaultSubject
+	}
+	subject, err := ParseSubject(cfg.Prefix + "." + template)
+	if err != nil {
+		return nil, err
+	}
+	d, err := NewDedupe(nc, DedupeConfig{
+		Stream: cfg.Stream, Subject: subject, Headers: cfg.Headers, MaxMessageSize: cfg.MaxMessageSize,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Shadow{dedupe: d, filter: cfg.Prefix + ".>", lease: lease.Untimed(0, uuid.Nil, 0)}, nil
+}
+
+// Close ends the subscription to acknowledgements.
+func (s *Shadow) Close() error { return s.dedupe.Close() }
+
+// Publish sends the messages, those of one stream one after the other.
+func (s *Shadow) Publish(ctx context.Context, messages []delivery.Message) []delivery.Outcome {
+	return s.dedupe.Publish(ctx, delivery.Batch{
+		Lease: s.lease, Messages: messages, Order: delivery.OrderStream,
+		Policy: delivery.FailurePolicy{Block: delivery.BlockNone, OnDead: delivery.DeadSkip},
+	})
+}
+
+// Stored returns what the stream holds under the prefix behind that position, by
+// the events' sequences.
+func (s *Shadow) Stored(ctx context.Context, after uint64) (map[int64]uint64, error) {
+	stored := map[int64]uint64{}
+	for at := after; ; {
+		ask, cancel := context.WithTimeout(ctx, 5*time.Second)
+		header, found, err := s.api().next(ask, s.filter, at+1)
+		cancel()
+		if err != nil || found == 0 {
+			return stored, err
+		}
+		sequence, err := strconv.ParseInt(header.Get(HeaderSequence), 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("message %d under %s is not of a replay: header %s is %q", found, s.filter, HeaderSequence, header.Get(HeaderSequence))
+		}
+		stored[sequence], at = found, found
+	}
+}
+
+func (s *Shadow) api() api { return api{s.dedupe.nc, s.dedupe.cfg.Stream} }
+
+// next returns the headers of the first message at or behind a position whose
+// subject matches; sequence 0: there is none.
+func (a api) next(ctx context.Context, filter string, from uint64) (header nats.Header, sequence uint64, err error) {
+	var reply struct {
+		Error   *APIError `json:"error"`
+		Message struct {
+			Sequence uint64 `json:"seq"`
+			Headers  string `json:"hdrs"`
+		} `json:"message"`
+	}
+	err = a.request(ctx, "STREAM.MSG.GET", map[string]any{"seq": from, "next_by_subj": filter}, &reply)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case reply.Error != nil && reply.Error.ErrCode == codeNoMessage:
+		return nil, 0, nil
+	case reply.Error != nil:
+		return nil, 0, a.refused(reply.Error)
+	}
+	raw, err := base64.StdEncoding.DecodeString(reply.Message.Headers)
+	if err == nil {
+		header, err = nats.DecodeHeadersMsg(raw)
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("%w: malformed headers in the answer to STREAM.MSG.GET: %w", delivery.ErrOutage, err)
+	}
+	return header, reply.Message.Sequence, nil
+}

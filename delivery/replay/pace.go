@@ -1,0 +1,62 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// pacer keeps the events of a run below a rate.
+type pacer struct {
+	rate float64
+	due  time.Time // when the next step may begin
+}
+
+// add notes that n events were dealt with just now.
+func (p *pacer) add(n int64) {
+	if p.rate <= 0 || n == 0 {
+		return
+	}
+	now := time.Now()
+	if p.due.Before(now) {
+		p.due = now // what was not used is not made up for
+	}
+	p.due = p.due.Add(time.Duration(float64(n) / p.rate * float64(time.Second)))
+}
+
+// wait waits for the next step's time.
+func (p *pacer) wait(ctx context.Context) error { return pause(ctx, time.Until(p.due)) }
+
+// stepSize is how many events the next step takes: at most a tenth of a second's.
+func (r *run) stepSize() int {
+	if r.cfg.Rate <= 0 {
+		return r.cfg.BatchSize
+	}
+	return max(1, min(r.cfg.BatchSize, int(r.cfg.Rate/10)))
+}
+
+// pending is what the outbox held at the last look, and what was added since.
+type pending struct {
+	rows int64
+	at   time.Time
+}
+
+// lookAgain is how long a look at the backlog is good for.
+const lookAgain = 500 * time.Millisecond
+
+// crowded says why the outbox has no room for a step; empty: it has.
+func (r *run) crowded(ctx context.Context) (string, error) {
+	size := int64(min(r.stepSize(), r.cfg.MaxPending))
+	most := int64(r.cfg.MaxPending)
+	if r.looked.rows+size > most || time.Since(r.looked.at) > lookAgain {
+		var rows int64
+		if err := r.db.QueryRow(ctx, r.text["backlog"], most+1).Scan(&rows); err != nil {
+			return "", fmt.Errorf("look at the backlog: %w", err)
+		}
+		r.looked = pending{rows: rows, at: time.Now()}
+	}
+	if r.looked.rows+size > most {
+		return fmt.Sprintf("the outbox holds %d rows that can be published (--max-pending %d)", r.looked.rows, most), nil
+	}
+	return "", nil
+}

@@ -1,0 +1,208 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/partition"
+)
+
+// Plan says what a replay would be for.
+type Plan struct {
+	// Selected is how many events would be replayed.
+	Selected int64 `json:"selected"`
+	// Waiting is how many more match and wait in the outbox: they are delivered
+	// without a replay, or were tried in vain (see Retry).
+	Waiting int64 `json:"waiting_in_outbox"`
+	// Unwanted is how many more match and were skipped or discarded by an operator.
+	Unwanted int64 `json:"skipped_or_discarded"`
+	// Last is the sequence beyond which the replay does not go: everything up to it
+	// is decided.
+	Last int64 `json:"to_sequence"`
+	// Lowest and Highest are the first and the last selected sequence, Oldest and
+	// Newest when these events were recorded.
+	Lowest  int64      `json:"lowest_sequence"`
+	Highest int64      `json:"highest_sequence"`
+	Oldest  *time.Time `json:"oldest"`
+	Newest  *time.Time `json:"newest"`
+}
+
+// window is how many sequences one count looks at.
+const window = 250_000
+
+// Count says what a replay would be for, and changes nothing. progress, which may
+// be nil, is told how far it is.
+func (s *Store) Count(ctx context.Context, spec Spec, progress func(at, end int64)) (Plan, error) {
+	spec = spec.WithDefaults()
+	if err := spec.Validate(); err != nil {
+		return Plan{}, err
+	}
+	last, err := s.end(ctx, spec)
+	if err != nil {
+		return Plan{}, fmt.Errorf("replay: %w", err)
+	}
+	p := Plan{Last: last}
+	if spec.Kind == Retry {
+		err = s.read(ctx, func(tx pgx.Tx) error {
+			chosen, err := s.troubled(ctx, tx, spec.Selection, last)
+			p.Selected = int64(len(chosen))
+			if len(chosen) > 0 {
+				p.Lowest, p.Highest = slices.Min(chosen), slices.Max(chosen)
+			}
+			return err
+		})
+	} else {
+		err = s.count(ctx, nil, Job{Kind: spec.Kind, Selection: spec.Selection, Last: last, Position: spec.first()}, &p, progress)
+	}
+	if err != nil {
+		return Plan{}, fmt.Errorf("count what is selected: %w", err)
+	}
+	return p, nil
+}
+
+// first is the position before the first event that can be selected.
+func (s Spec) first() int64 { return max(0, s.Selection.From-1) }
+
+// count counts in windows, so that no snapshot is held for long. What a made
+// replay is for does not depend on when it is counted.
+func (s *Store) count(ctx context.Context, id *int64, j Job, p *Plan, progress func(at, end int64)) error {
+	if id == nil {
+		err := s.read(ctx, func(tx pgx.Tx) error {
+			args := append([]any{id, j.Position, j.Last}, j.Selection.arguments()...)
+			if err := tx.QueryRow(ctx, s.text["unwanted"], args...).Scan(&p.Unwanted); err != nil {
+				return err
+			}
+			return tx.QueryRow(ctx, s.text["waiting"], args...).Scan(&p.Waiting)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for at := j.Position; at < j.Last; {
+		next := j.windowEnd(at, window)
+		err := s.read(ctx, func(tx pgx.Tx) error {
+			ids, err := s.partitions(ctx, tx)
+			if err != nil {
+				return err
+			}
+			var n, low, high int64
+			var oldest, newest *time.Time
+			args := append(append([]any{id, at, next}, j.Selection.arguments()...), j.Last, ids)
+			if err := tx.QueryRow(ctx, s.of("count", j.Kind), args...).Scan(&n, &low, &high, &oldest, &newest); err != nil {
+				return err
+			}
+			p.add(n, low, high, oldest, newest)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if at = next; progress != nil {
+			progress(at, j.Last)
+		}
+	}
+	return nil
+}
+
+func (p *Plan) add(n, low, high int64, oldest, newest *time.Time) {
+	if n == 0 {
+		return
+	}
+	if p.Selected == 0 {
+		p.Lowest = low
+	}
+	p.Selected, p.Highest = p.Selected+n, high
+	if p.Oldest == nil || oldest != nil && oldest.Before(*p.Oldest) {
+		p.Oldest = oldest
+	}
+	if p.Newest == nil || newest != nil && newest.After(*p.Newest) {
+		p.Newest = newest
+	}
+}
+
+// windowEnd is how far the next look goes. One stream is looked up at once.
+func (j Job) windowEnd(at, size int64) int64 {
+	if j.Selection.Stream != "" || j.Last-at < size {
+		return j.Last
+	}
+	return at + size
+}
+
+// troubled lists the rows that a retry is for.
+func (s *Store) troubled(ctx context.Context, tx pgx.Tx, sel Selection, last int64) ([]int64, error) {
+	rows, err := tx.Query(ctx, s.text["troubled"], append([]any{nil, max(0, sel.From-1), last}, sel.arguments()...)...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[int64])
+}
+
+// How long the end of a selection is waited for: until the transactions that may
+// still fill gaps below it have ended, and what is on its way is published.
+const (
+	endPatience   = 5 * time.Second
+	readyPatience = time.Second
+	endLook       = 20 * time.Millisecond
+)
+
+// end returns the sequence up to which a replay goes: what was asked for, or the
+// highest visible one; but nothing beyond what is decided.
+func (s *Store) end(ctx context.Context, spec Spec) (int64, error) {
+	highest, safe, writers, prepared, err := s.writers(ctx)
+	if err != nil {
+		return 0, err
+	}
+	last := highest
+	if spec.Selection.To > 0 {
+		last = min(last, spec.Selection.To)
+	}
+	for began := time.Now(); (len(writers) > 0 || prepared) && last > safe; {
+		if time.Since(began) > endPatience {
+			last = safe
+			break
+		}
+		if err := pause(ctx, endLook); err != nil {
+			return 0, err
+		}
+		var now []string
+		if _, safe, now, prepared, err = s.writers(ctx); err != nil {
+			return 0, err
+		}
+		writers = slices.DeleteFunc(writers, func(w string) bool { return !slices.Contains(now, w) })
+	}
+	if spec.Kind == Retry {
+		return last, nil
+	}
+	return last, s.settle(ctx, last)
+}
+
+// writers returns the highest visible sequence, the watermark, and who may still
+// write below the former.
+func (s *Store) writers(ctx context.Context) (highest, safe int64, writers []string, prepared bool, err error) {
+	err = s.db.QueryRow(ctx, s.text["writers"], s.events).Scan(&highest, &safe, &writers, &prepared)
+	return highest, safe, writers, prepared, err
+}
+
+// settle waits a little while rows up to that sequence are about to be published.
+func (s *Store) settle(ctx context.Context, last int64) error {
+	for began := time.Now(); ; {
+		var ids []partition.ID
+		var ready bool
+		err := s.read(ctx, func(tx pgx.Tx) (err error) {
+			if ids, err = s.partitions(ctx, tx); err == nil {
+				err = tx.QueryRow(ctx, s.text["ready_below"], ids, last).Scan(&ready)
+			}
+			return err
+		})
+		if err != nil || !ready || time.Since(began) > readyPatience {
+			return err
+		}
+		if err := pause(ctx, endLook); err != nil {
+			return err
+		}
+	}
+}

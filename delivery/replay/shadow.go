@@ -1,0 +1,167 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/partition"
+)
+
+// Publisher takes the messages of one shadow replay.
+type Publisher interface {
+	// Publish returns one outcome for each message, in order. It keeps the order of
+	// each stream, and a message that the stream holds is not stored again within
+	// its duplicate window.
+	Publish(ctx context.Context, messages []delivery.Message) []delivery.Outcome
+	// Stored returns what the stream holds of the replay behind that position: the
+	// position of each sequence.
+	Stored(ctx context.Context, after uint64) (map[int64]uint64, error)
+}
+
+// Events reads events by sequence; delivery.Store does.
+type Events interface {
+	Events(ctx context.Context, sequences []int64, maxPayload, maxBytes int64) (found map[int64]*delivery.Event, cutAt int64, err error)
+}
+
+// shadowing is what a run knows of the stream.
+type shadowing struct {
+	// asked tells that the stream was asked what it holds since anything was last
+	// left open; stored are those messages that no step has noted yet.
+	asked  bool
+	stored map[int64]uint64
+}
+
+// Limits of one step's payloads, in bytes: what is read at all, and together.
+const (
+	maxPayload = 64 << 20
+	maxBytes   = 16 << 20
+)
+
+// shadowStep publishes the next events and notes it when all of them are
+// acknowledged.
+func (r *run) shadowStep(ctx context.Context) (step, error) {
+	if !r.shadow.asked {
+		stored, err := r.cfg.Publisher.Stored(ctx, uint64(max(0, r.job.StreamSequence))) //nolint:gosec // a position
+		if err != nil {
+			return step{}, fmt.Errorf("ask the stream what it holds of the replay: %w", err)
+		}
+		r.shadow.asked, r.shadow.stored = true, stored
+	}
+	messages, upTo, err := r.messages(ctx)
+	if err != nil {
+		return step{}, err
+	}
+	m := moved{position: upTo}
+	var send []delivery.Message
+	for _, msg := range messages {
+		at, stored := r.shadow.stored[msg.Sequence]
+		why := unpublishable(msg)
+		switch {
+		case stored:
+			m.replayed, m.stream = m.replayed+1, max(m.stream, int64(at)) //nolint:gosec // a position
+		case why != nil:
+			m.failed, m.lastError = m.failed+1, why.Error()
+		default:
+			send = append(send, msg)
+		}
+	}
+	open, err := r.publish(ctx, send, &m)
+	if err != nil {
+		return step{}, err
+	}
+	if open != nil {
+		r.shadow.asked = false // what the broker has of it is not known
+		return step{waiting: open.Error()}, nil
+	}
+	err = r.write(ctx, func(tx pgx.Tx) error { return r.advance(ctx, tx, m) })
+	if err != nil {
+		r.shadow.asked = false
+		return step{}, err
+	}
+	for _, msg := range messages {
+		delete(r.shadow.stored, msg.Sequence)
+	}
+	return step{events: int64(len(messages)), finished: upTo >= r.job.Last}, nil
+}
+
+// publish sends what the stream does not hold. open says what kept a message from
+// getting a definite answer.
+func (r *run) publish(ctx context.Context, send []delivery.Message, m *moved) (open, err error) {
+	if len(send) == 0 {
+		return nil, nil //nolint:nilnil // nothing open, nothing wrong
+	}
+	timed, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for i, o := range r.cfg.Publisher.Publish(timed, send) {
+		switch o.Kind {
+		case delivery.Published:
+			m.replayed, m.stream = m.replayed+1, max(m.stream, int64(o.StreamSequence)) //nolint:gosec // a position
+		case delivery.Retry, delivery.Permanent, delivery.Skipped:
+			m.failed++
+			m.lastError = fmt.Sprintf("sequence %d: %v", send[i].Sequence, o.Err)
+		case delivery.Unresolved, delivery.Behind, delivery.Scheduled:
+			if errors.Is(o.Err, delivery.ErrConfiguration) {
+				return nil, o.Err
+			}
+			if open == nil {
+				open = fmt.Errorf("the broker did not take sequence %d: %w", send[i].Sequence, errors.Join(o.Err, ctx.Err()))
+			}
+		}
+	}
+	return open, nil
+}
+
+// messages reads the next events with what they hold.
+func (r *run) messages(ctx context.Context) (messages []delivery.Message, upTo int64, err error) {
+	var events []event
+	var ids []partition.ID
+	err = r.read(ctx, func(tx pgx.Tx) (err error) {
+		if ids, err = r.partitions(ctx, tx); err == nil {
+			events, upTo, err = r.next(ctx, tx, r.job.Position, r.stepSize())
+		}
+		return err
+	})
+	if err != nil || len(events) == 0 {
+		return nil, upTo, err
+	}
+	sequences := make([]int64, len(events))
+	for i, e := range events {
+		sequences[i] = e.Sequence
+	}
+	found, cutAt, err := r.cfg.Events.Events(ctx, sequences, maxPayload, maxBytes)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, e := range events {
+		if cutAt != 0 && e.Sequence >= cutAt {
+			break
+		}
+		upTo = max(upTo, e.Sequence)
+		messages = append(messages, delivery.Message{Event: found[e.Sequence], Pointer: delivery.Pointer{
+			Partition: partition.Of(e.Key, partition.Count(len(ids))), Sequence: e.Sequence, Generation: r.job.Generation,
+			Stream: e.Stream, Topic: e.Topic,
+		}})
+	}
+	if cutAt != 0 {
+		upTo = messages[len(messages)-1].Sequence
+	}
+	return messages, upTo, nil
+}
+
+// unpublishable says why an event cannot be sent; nil: it can.
+func unpublishable(m delivery.Message) error {
+	switch {
+	case m.Event == nil:
+		return fmt.Errorf("%w: sequence %d", delivery.ErrEventMissing, m.Sequence)
+	case m.Event.Unreadable != nil:
+		return fmt.Errorf("sequence %d: %w", m.Sequence, m.Event.Unreadable)
+	case m.Event.Payload == nil && m.Event.Size > maxPayload:
+		return fmt.Errorf("%w: sequence %d has %d bytes", delivery.ErrPayloadTooLarge, m.Sequence, m.Event.Size)
+	}
+	return nil
+}

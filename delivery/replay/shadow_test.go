@@ -1,0 +1,77 @@
+package replay_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/replay"
+	"github.com/postrider/postrider/internal/testkit/natstest"
+)
+
+// cutShort ends the run when messages are stored and nothing has noted it yet.
+type cutShort struct {
+	*natspub.Shadow
+	end context.CancelFunc
+}
+
+func (c cutShort) Publish(ctx context.Context, messages []delivery.Message) []delivery.Outcome {
+	defer c.end()
+	return c.Shadow.Publish(ctx, messages)
+}
+
+// A step that stored its messages and did not come to note it is not repeated,
+// although the stream's duplicate window has long passed.
+func TestAShadowAsksTheStreamWhatItHolds(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 2)
+	b.appendMany(t, 100)
+	b.publish(t, "true")
+	server := natstest.Start(t, 1)
+	nc, err := natspub.Connect(server.URL(), "test", slog.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const window = 100 * time.Millisecond
+	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "REPLAYS", Subjects: []string{"replay.>"}, Duplicates: window})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := delivery.NewStore(t.Context(), b.pool, "public", delivery.Relation{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := b.create(t, replay.Spec{Destination: replay.Shadow, Stream: "REPLAYS", Selection: replay.Selection{All: true}})
+	publisher, err := natspub.NewShadow(nc, natspub.ShadowConfig{Prefix: j.Prefix, Stream: "REPLAYS"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = publisher.Close() })
+	for range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := b.store.Run(ctx, j.ID, replay.RunConfig{BatchSize: 20, Publisher: cutShort{publisher, cancel}, Events: events})
+		cancel()
+		if err == nil {
+			t.Fatal("the run was not cut short")
+		}
+		<-time.After(3 * window)
+	}
+	j = b.run(t, j.ID, replay.RunConfig{BatchSize: 30, Publisher: publisher, Events: events})
+	info, err := stream.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j.Replayed != 95 || info.State.Msgs != 95 {
+		t.Errorf("replayed %d, the stream holds %d messages, want 95", j.Replayed, info.State.Msgs)
+	}
+}

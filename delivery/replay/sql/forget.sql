@@ -1,0 +1,1 @@
+DELETE FROM {schema}.outbox_replay_sequences WHERE replay_id = $1

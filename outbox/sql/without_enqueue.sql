@@ -1,0 +1,1 @@
+SELECT {schema}.outbox_without_enqueue()
