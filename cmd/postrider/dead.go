@@ -109,7 +109,7 @@ func (f *listFlags) list(s *session, states []admin.State, show func([]admin.Mes
 		return err
 	}
 	defer done()
-	bodies, messages := []messageBody{}, []admin.Message{}
+	bodies, messages := []admin.MessageBody{}, []admin.Message{}
 	next := f.After
 	for first := true; len(messages) < f.Limit && (first || next != 0); first = false {
 		l, err := op.List(s.ctx, filter, admin.Page{
@@ -123,7 +123,7 @@ func (f *listFlags) list(s *session, states []admin.State, show func([]admin.Mes
 	}
 	if f.JSON {
 		for _, m := range messages {
-			bodies = append(bodies, newMessageBody(m))
+			bodies = append(bodies, m.Body(time.Local))
 		}
 		return writeJSON(s.stdout, bodies)
 	}

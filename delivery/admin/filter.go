@@ -107,7 +107,7 @@ func (f Filter) sparse() bool {
 	return f.Stream != "" || f.Topic != "" || f.Type != "" || !f.Since.IsZero() || !f.Until.IsZero()
 }
 
-// orNull makes a parameter that is NULL where nothing was asked for.
+// orNull makes NULL, as a parameter and in JSON, of what is not given.
 func orNull[T comparable](value T) *T {
 	var zero T
 	if value == zero {
