@@ -17,6 +17,7 @@ const (
 	FieldUntil     = "until"
 	FieldAfter     = "after"
 	FieldLimit     = "limit"
+	FieldWithin    = "within"
 	FieldSequence  = "sequence"
 	FieldEventID   = "event_id"
 	FieldSelection = "selection"

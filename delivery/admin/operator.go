@@ -29,7 +29,8 @@ type Operator struct {
 	db DB
 
 	queueKeys, historyKeys, queuedBetween, deliveries string
-	queued, troubled, events, skipped                 directed
+	ready, parked, troubled, window, skipped          directed
+	rows, among, named, past, stream                  string
 	find, event, payload, pointer, behind, before     string
 	states, selected, lock                            string
 	requeue, settle, promote, waiting, audit          string
@@ -55,6 +56,12 @@ func newDirected(text string) directed {
 	}
 }
 
+// newLane is the statement that reads one of the outbox's two parts, or of the
+// parked one only what failed or died.
+func newLane(text, part string) directed {
+	return newDirected(strings.ReplaceAll(text, "{part}", part))
+}
+
 // queueState is the state of a row of the outbox, as in the view outbox_messages.
 const queueState = `CASE WHEN o.dead_at IS NOT NULL THEN 'dead' WHEN o.blocked THEN 'blocked'
             WHEN o.attempts > 0 THEN 'failed' ELSE 'pending' END`
@@ -63,10 +70,7 @@ const queueState = `CASE WHEN o.dead_at IS NOT NULL THEN 'dead' WHEN o.blocked T
 // them.
 const trouble = ` AND o.parked AND (o.dead_at IS NOT NULL OR NOT o.blocked AND o.attempts > 0)`
 
-var (
-	anyRow     = strings.NewReplacer("{trouble}", "")
-	troubleRow = strings.NewReplacer("{trouble}", trouble)
-)
+var troubleRow = strings.NewReplacer("{trouble}", trouble)
 
 // New returns an operator on the tables of that schema and looks at the events
 // relation's columns: a missing relation or column is delivery.ErrEventsRelation.
@@ -75,10 +79,11 @@ func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)
 	}
-	t, err := set.Need("queue_keys", "history_keys", "queued_between", "deliveries", "queued", "events", "skipped",
+	t, err := set.Need("queue_keys", "history_keys", "queued_between", "deliveries", "lane", "window", "skipped",
 		"find", "event", "payload", "pointer", "behind", "before", "states", "selected", "lock",
 		"requeue", "settle", "promote", "waiting", "audit", "partitions", "pause", "columns",
-		"audit_page", "actions", "heads", "partition_deliveries", "worker", "drain", "may_read_audit", "rights")
+		"audit_page", "actions", "heads", "partition_deliveries", "worker", "drain", "may_read_audit", "rights",
+		"rows", "among", "named", "past", "stream")
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)
 	}
@@ -100,14 +105,15 @@ func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*
 		t[i] = columns.Replace(t[i])
 	}
 	o.queueKeys, o.historyKeys, o.queuedBetween, o.deliveries = t[0], t[1], t[2], t[3]
-	o.queued, o.troubled = newDirected(anyRow.Replace(t[4])), newDirected(troubleRow.Replace(t[4]))
-	o.events, o.skipped = newDirected(t[5]), newDirected(t[6])
+	o.ready, o.parked, o.troubled = newLane(t[4], " AND NOT o.parked"), newLane(t[4], " AND o.parked"), newLane(t[4], trouble)
+	o.window, o.skipped = newDirected(t[5]), newDirected(t[6])
 	o.find, o.event, o.payload, o.pointer, o.behind, o.before = t[7], t[8], t[9], t[10], t[11], t[12]
 	o.states, o.selected, o.lock = t[13], troubleRow.Replace(t[14]), t[15]
 	o.requeue, o.settle, o.promote, o.waiting, o.audit = t[16], t[17], t[18], t[19], t[20]
 	o.partitions, o.pause = t[21], t[22]
 	o.auditPage, o.actions, o.heads, o.batches, o.worker, o.drain = t[24], t[25], troubleRow.Replace(t[26]), t[27], t[28], t[29]
 	o.mayReadAudit, o.rights = t[30], t[31]
+	o.rows, o.among, o.named, o.past, o.stream = t[32], t[33], t[34], t[35], t[36]
 	return o, nil
 }
 
