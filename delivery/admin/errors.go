@@ -25,6 +25,7 @@ const (
 	FieldActor     = "actor"
 	FieldWorker    = "worker"
 	FieldExpected  = "expected_count"
+	FieldAtLeast   = "expected_at_least"
 )
 
 // What an InputError may wrap.

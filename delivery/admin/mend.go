@@ -122,9 +122,9 @@ func (o *Operator) checkCount(ctx context.Context, c Command, at *cursor) error 
 	if c.Expected == nil {
 		return nil
 	}
-	most, enough := *c.Expected+1, func(n int64) bool { return n == *c.Expected }
+	field, most, enough := FieldExpected, *c.Expected+lookStep, func(n int64) bool { return n == *c.Expected }
 	if c.AtLeast {
-		most, enough = max(1, *c.Expected), func(n int64) bool { return n >= *c.Expected }
+		field, most, enough = FieldAtLeast, max(1, *c.Expected), func(n int64) bool { return n >= *c.Expected }
 	}
 	t, err := o.count(ctx, *at, most, 0, nil)
 	if err != nil || enough(t.n) {
@@ -132,11 +132,11 @@ func (o *Operator) checkCount(ctx context.Context, c Command, at *cursor) error 
 	}
 	text := fmt.Sprintf("%d match, not %d", t.n, *c.Expected)
 	if t.more {
-		text = fmt.Sprintf("more than %d match", *c.Expected)
+		text = fmt.Sprintf("at least %d match, not %d", t.n, *c.Expected)
 	} else if c.AtLeast {
 		text += " or more"
 	}
-	return &InputError{Field: FieldExpected, Err: ErrCountChanged, Problem: text + "; nothing was changed"}
+	return &InputError{Field: field, Err: ErrCountChanged, Problem: text + "; nothing was changed"}
 }
 
 func (c Command) validate(op operation) error {

@@ -107,7 +107,7 @@ func (s *search) add(one source, rows int) {
 
 // stepTime is what one step of a source should take: short beside Page.Within,
 // which is looked at between two of them.
-const stepTime = 12 * time.Millisecond
+const stepTime = 10 * time.Millisecond
 
 // leastRows and mostRows bound a step, whatever it takes.
 const (
