@@ -72,7 +72,6 @@ func (o *Operator) sequencesOf(ctx context.Context, tx pgx.Tx, f Filter) ([]int6
 type rowKey struct {
 	partition partition.ID
 	sequence  int64
-	parked    bool
 }
 
 // readRows reads rows of the outbox with their events, by sequence.
@@ -80,11 +79,11 @@ func (o *Operator) readRows(ctx context.Context, tx pgx.Tx, keys []rowKey) (map[
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	partitions, sequences, parked := make([]partition.ID, len(keys)), make([]int64, len(keys)), make([]bool, len(keys))
+	partitions, sequences := make([]partition.ID, len(keys)), make([]int64, len(keys))
 	for i, k := range keys {
-		partitions[i], sequences[i], parked[i] = k.partition, k.sequence, k.parked
+		partitions[i], sequences[i] = k.partition, k.sequence
 	}
-	rows, err := tx.Query(ctx, o.rows, partitions, sequences, parked)
+	rows, err := tx.Query(ctx, o.rows, partitions, sequences)
 	if err != nil {
 		return nil, err
 	}

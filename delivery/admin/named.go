@@ -110,7 +110,7 @@ func (s *search) among(ctx context.Context, sequences []int64, in []partition.ID
 	queued := map[int64]bool{}
 	var k rowKey
 	var matches bool
-	_, err = pgx.ForEachRow(rows, []any{&k.partition, &k.sequence, &k.parked, &matches}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&k.partition, &k.sequence, &matches}, func() error {
 		queued[k.sequence] = true
 		if matches && (len(f.Partitions) == 0 || slices.Contains(f.Partitions, k.partition)) {
 			one := k

@@ -21,6 +21,7 @@ type plan struct {
 	Index    string  `json:"Index Name"`
 	Rows     float64 `json:"Actual Rows"`
 	Removed  float64 `json:"Rows Removed by Filter"`
+	Loops    float64 `json:"Actual Loops"`
 	Plans    []plan
 }
 

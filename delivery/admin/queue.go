@@ -122,7 +122,7 @@ func (q *queueSource) read(batch *pgx.Batch, s *search, statement directed, chos
 				l.after, l.done = sequence, false
 			}
 			if matches {
-				*hits = append(*hits, hit{sequence: sequence, row: &rowKey{l.partition, sequence, l.parked}})
+				*hits = append(*hits, hit{sequence: sequence, row: &rowKey{l.partition, sequence}})
 			}
 			return nil
 		})
