@@ -56,6 +56,7 @@ type detailBody struct {
 	Deliveries     []deliveryBody      `json:"deliveries"`
 	BlockedBy      *neighbourBody      `json:"blocked_by"`
 	Behind         int64               `json:"behind"`
+	BehindMore     bool                `json:"behind_more"`
 	Next           []neighbourBody     `json:"next_behind"`
 	Actions        []messageActionBody `json:"actions"`
 }
@@ -190,7 +191,7 @@ func newMessageBody(m admin.Message) messageBody {
 
 func newDetailBody(d admin.Detail, open bool) detailBody {
 	b := detailBody{
-		messageBody: newMessageBody(d.Message), Behind: d.Behind,
+		messageBody: newMessageBody(d.Message), Behind: d.Behind, BehindMore: d.BehindMore,
 		Deliveries: []deliveryBody{}, Next: []neighbourBody{}, Actions: []messageActionBody{},
 	}
 	if d.Event != nil {

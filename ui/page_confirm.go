@@ -116,7 +116,7 @@ func (o order) back() string {
 // What the page that asks counts: up to so many, and for so long.
 const (
 	countMost   = 10_000
-	countWithin = 40 * time.Millisecond
+	countWithin = 30 * time.Millisecond
 )
 
 // count does the order as a dry run.

@@ -111,6 +111,7 @@ type detailBody struct {
 	Deliveries []deliveryBody  `json:"deliveries"`
 	BlockedBy  *neighbourBody  `json:"blocked_by"`
 	Behind     int64           `json:"behind"`
+	BehindMore bool            `json:"behind_more"`
 	Next       []neighbourBody `json:"next_behind"`
 	Payload    *string         `json:"payload,omitempty"`
 	Base64     *string         `json:"payload_base64,omitempty"`
@@ -184,7 +185,7 @@ func parseMessage(text string) (int64, uuid.UUID, error) {
 }
 
 func newDetailBody(d admin.Detail) detailBody {
-	b := detailBody{messageBody: newMessageBody(d.Message), Behind: d.Behind, Deliveries: []deliveryBody{}, Next: []neighbourBody{}}
+	b := detailBody{messageBody: newMessageBody(d.Message), Behind: d.Behind, BehindMore: d.BehindMore, Deliveries: []deliveryBody{}, Next: []neighbourBody{}}
 	if d.Event != nil {
 		b.TenantID, b.OccurredAt, b.AuditOnly, b.Metadata = orNone(d.Event.TenantID), d.Event.OccurredAt, d.Event.AuditOnly, d.Event.Metadata
 	}
@@ -260,7 +261,7 @@ func writeDetail(out io.Writer, d admin.Detail, b detailBody) {
 }
 
 func waiting(d admin.Detail) string {
-	if d.Behind == 0 {
+	if d.Behind == 0 && !d.BehindMore {
 		return "none"
 	}
 	first := make([]string, 0, len(d.Next))
@@ -270,6 +271,9 @@ func waiting(d admin.Detail) string {
 	text := strings.Join(first, ", ")
 	if int(d.Behind) > len(first) {
 		text += ", …"
+	}
+	if d.BehindMore {
+		return fmt.Sprintf("at least %d: %s", d.Behind, text)
 	}
 	return fmt.Sprintf("%d: %s", d.Behind, text)
 }

@@ -46,6 +46,7 @@ type cursor struct {
 	place
 	named []key // what is left of the messages that were named
 	all   bool  // none is named: the rows of the runs are looked at
+	step  int   // how many rows the next statement looks at
 }
 
 // place is how far a selection was looked through.
@@ -63,8 +64,12 @@ func (c *cursor) done() bool {
 }
 
 // lookStep is how many rows one statement looks at, so that none takes long,
-// however many rows there are and however few of them are chosen.
-const lookStep = 5000
+// however many rows there are and however few of them are chosen. A count that has
+// little time begins with countStep.
+const (
+	lookStep  = 5000
+	countStep = 500
+)
 
 // next looks for the next rows of the selection, at most limit, and tells where
 // looking goes on. It may find none before the selection is done.
@@ -75,7 +80,7 @@ func (o *Operator) next(ctx context.Context, tx pgx.Tx, c *cursor, limit int) ([
 		return c.named[c.taken:to.taken], to, nil
 	}
 	f := c.Filter
-	rows, err := tx.Query(ctx, o.selected, c.after.Partition, c.after.Sequence, c.runs[0].last, c.State, c.began, lookStep,
+	rows, err := tx.Query(ctx, o.selected, c.after.Partition, c.after.Sequence, c.runs[0].last, c.State, c.began, c.step,
 		orNull(f.Stream), orNull(f.Topic), orNull(f.ErrorContains), orNull(f.Type), timeOrNull(f.Since), timeOrNull(f.Until))
 	if err != nil {
 		return nil, to, err
@@ -117,11 +122,15 @@ type tally struct {
 // 0: to its end.
 func (o *Operator) count(ctx context.Context, c cursor, most int64, within time.Duration, told func(int64)) (tally, error) {
 	var t tally
+	if within > 0 {
+		c.step = countStep
+	}
 	for began := time.Now(); !c.done(); {
 		if most > 0 && t.n >= most || within > 0 && time.Since(began) >= within {
 			t.more = true
 			break
 		}
+		stepped := time.Now()
 		if err := o.read(ctx, func(tx pgx.Tx) error {
 			list, to, err := o.next(ctx, tx, &c, lookStep)
 			if err == nil {
@@ -131,6 +140,9 @@ func (o *Operator) count(ctx context.Context, c cursor, most int64, within time.
 			return err
 		}); err != nil {
 			return t, err
+		}
+		if time.Since(stepped) < stepTime {
+			c.step = min(2*c.step, lookStep)
 		}
 		if told != nil {
 			told(t.n)

@@ -88,13 +88,17 @@ func (s *search) settled(ctx context.Context, candidates []Message, queue []part
 	if err != nil {
 		return nil, err
 	}
+	return s.settledOf(candidates, deliveries, queued), nil
+}
+
+func (s *search) settledOf(candidates []Message, deliveries map[int64][]Delivery, queued map[int64]bool) []hit {
 	var hits []hit
 	for _, m := range candidates {
 		if m.settle(deliveries[m.Sequence]) && !queued[m.Sequence] && s.f.wants(m.State) {
 			hits = append(hits, hit{sequence: m.Sequence, settled: &m})
 		}
 	}
-	return hits, nil
+	return hits
 }
 
 // deliveries returns what the history tells of the candidates.
@@ -121,27 +125,27 @@ func (s *search) queued(ctx context.Context, candidates []Message, in []partitio
 	if len(candidates) == 0 {
 		return nil, nil
 	}
-	queued := map[int64]bool{}
 	sequences := make([]int64, len(candidates))
 	for i, m := range candidates {
 		sequences[i] = m.Sequence
 	}
-	var rows pgx.Rows
-	var err error
 	if len(candidates) <= few {
-		rows, err = s.tx.Query(ctx, s.o.states, in, sequences)
-	} else {
-		rows, err = s.tx.Query(ctx, s.o.queuedBetween, in, slices.Min(sequences), slices.Max(sequences))
+		var parked []key
+		for _, sequence := range sequences {
+			for _, id := range in {
+				parked = append(parked, key{id, sequence})
+			}
+		}
+		_, queued, err := s.among(ctx, sequences, in, parked)
+		return queued, err
 	}
+	rows, err := s.tx.Query(ctx, s.o.queuedBetween, in, slices.Min(sequences), slices.Max(sequences))
 	if err != nil {
 		return nil, err
 	}
+	queued := map[int64]bool{}
 	var sequence int64
-	into := []any{&sequence}
-	if len(candidates) <= few {
-		into = append(into, nil, nil)
-	}
-	_, err = pgx.ForEachRow(rows, into, func() error { queued[sequence] = true; return nil })
+	_, err = pgx.ForEachRow(rows, []any{&sequence}, func() error { queued[sequence] = true; return nil })
 	return queued, err
 }
 

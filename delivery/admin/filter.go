@@ -131,7 +131,7 @@ type Page struct {
 	Descending bool
 	// Within is how long to look for messages before the page ends with those that
 	// were found: see Listing.LookedUpTo. It may be exceeded by some 20 ms, and
-	// every page comes forward. At most 1 minute. Defaults to 40 ms.
+	// every page comes forward. At most 1 minute. Defaults to 30 ms.
 	Within time.Duration
 }
 
@@ -140,7 +140,7 @@ const MaxLimit = 10_000
 
 const (
 	defaultLimit  = 100
-	defaultWithin = 40 * time.Millisecond
+	defaultWithin = 30 * time.Millisecond
 	mostWithin    = time.Minute
 )
 

@@ -28,38 +28,50 @@ const (
 // namedRows is how many named sequences a first step looks up.
 func namedRows(partitions int) int { return probes / max(1, partitions) }
 
+// names are the sequences that a filter names.
+type names struct {
+	sequences []int64
+	// parked are those places in the parked part where one of them may be.
+	parked []key
+}
+
 // named returns the sequences that the filter names by themselves, by the event's
 // id or by the stream; nil when there is no such list.
-func (s *search) named(ctx context.Context) ([]int64, error) {
+func (s *search) named(ctx context.Context, in []partition.ID) (*names, error) {
 	only, err := s.o.sequencesOf(ctx, s.tx, s.f)
-	if err != nil || only != nil || s.f.Stream == "" {
-		return only, err
+	if err != nil || only == nil && s.f.Stream == "" {
+		return nil, err
 	}
-	queue, err := s.queuePartitions(ctx)
+	if only == nil {
+		return s.o.namesOfStream(ctx, s.tx, s.f.Stream, in)
+	}
+	n := &names{sequences: only}
+	for _, sequence := range only {
+		for _, id := range in {
+			n.parked = append(n.parked, key{id, sequence})
+		}
+	}
+	return n, nil
+}
+
+// namesOfStream returns the sequences of a stream; nil when it has more than
+// mostOfStream, or the events relation has no quick answer.
+func (o *Operator) namesOfStream(ctx context.Context, tx pgx.Tx, stream string, in []partition.ID) (*names, error) {
+	inner, err := tx.Begin(ctx) // the statement's own deadline ends with it
 	if err != nil {
 		return nil, err
 	}
-	// The statement's own deadline ends with the savepoint.
-	inner, err := s.tx.Begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	sequences, err := s.o.streamSequences(ctx, inner, s.f.Stream, queue)
+	n, err := o.readStream(ctx, inner, stream, in)
 	if undo := inner.Rollback(ctx); undo != nil {
 		return nil, undo
 	}
-	if isTimeout(err) || len(sequences) > mostOfStream {
-		return nil, nil //nolint:nilerr // then it is looked for like anything else
+	if isTimeout(err) || err == nil && (len(n.sequences) > mostOfStream || len(n.parked) > mostOfStream) {
+		return nil, nil //nolint:nilnil,nilerr // then it is looked for like anything else
 	}
-	if sequences == nil {
-		sequences = []int64{}
-	}
-	return sequences, err
+	return n, err
 }
 
-// streamSequences returns the sequences of a stream; more than mostOfStream, and
-// then not all, when it has more.
-func (o *Operator) streamSequences(ctx context.Context, tx pgx.Tx, stream string, in []partition.ID) ([]int64, error) {
+func (o *Operator) readStream(ctx context.Context, tx pgx.Tx, stream string, in []partition.ID) (*names, error) {
 	if _, err := tx.Exec(ctx, `SELECT set_config('statement_timeout', $1, true)`, streamPatience.String()); err != nil {
 		return nil, err
 	}
@@ -67,15 +79,36 @@ func (o *Operator) streamSequences(ctx context.Context, tx pgx.Tx, stream string
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, pgx.RowTo[int64])
+	n := &names{}
+	var sequence int64
+	var parked *partition.ID
+	_, err = pgx.ForEachRow(rows, []any{&sequence, &parked}, func() error {
+		n.sequences = append(n.sequences, sequence)
+		if parked != nil {
+			n.parked = append(n.parked, key{*parked, sequence})
+		}
+		return nil
+	})
+	return n, err
 }
 
 // namedSource looks up messages whose sequences are known.
 type namedSource struct {
 	pending []int64 // in the page's order
+	parked  map[int64][]partition.ID
 	after   int64
 	queue   []partition.ID
 	past    history
+}
+
+func newNamedSource(p Page, n *names, queue []partition.ID, past history) *namedSource {
+	slices.SortFunc(n.sequences, p.compare)
+	pending := slices.DeleteFunc(slices.Compact(n.sequences), func(sequence int64) bool { return p.compare(sequence, p.After) <= 0 })
+	parked := map[int64][]partition.ID{}
+	for _, k := range n.parked {
+		parked[k.Sequence] = append(parked[k.Sequence], k.Partition)
+	}
+	return &namedSource{pending: pending, parked: parked, after: p.After, queue: queue, past: past}
 }
 
 func (n *namedSource) reached() (sequence int64, done bool) { return n.after, len(n.pending) == 0 }
@@ -84,7 +117,13 @@ func (n *namedSource) step(ctx context.Context, s *search, rows int) ([]hit, err
 	sequences := n.pending[:min(rows, len(n.pending))]
 	n.pending = n.pending[len(sequences):]
 	n.after = sequences[len(sequences)-1]
-	hits, queued, err := s.among(ctx, sequences, n.queue)
+	var parked []key
+	for _, sequence := range sequences {
+		for _, id := range n.parked[sequence] {
+			parked = append(parked, key{id, sequence})
+		}
+	}
+	hits, queued, err := s.among(ctx, sequences, n.queue, parked)
 	if err != nil || len(n.past.partitions) == 0 {
 		return hits, err
 	}
@@ -93,16 +132,27 @@ func (n *namedSource) step(ctx context.Context, s *search, rows int) ([]hit, err
 	if err != nil {
 		return nil, err
 	}
-	settled, err := s.settledOnes(ctx, candidates, n.queue, n.past)
-	return append(hits, settled...), err
+	for some := range slices.Chunk(candidates, few) {
+		deliveries, err := s.deliveries(ctx, some, n.past)
+		if err != nil {
+			return nil, err
+		}
+		hits = append(hits, s.settledOf(some, deliveries, queued)...)
+	}
+	return hits, nil
 }
 
 // among returns those of the sequences that are in the outbox and chosen by the
-// filter, and all that are there.
-func (s *search) among(ctx context.Context, sequences []int64, in []partition.ID) ([]hit, map[int64]bool, error) {
+// filter, and all that are there. They are looked for in all the partitions, of
+// the parked part only in the places given.
+func (s *search) among(ctx context.Context, sequences []int64, in []partition.ID, parked []key) ([]hit, map[int64]bool, error) {
 	f := s.f
+	partitions, places := make([]partition.ID, len(parked)), make([]int64, len(parked))
+	for i, k := range parked {
+		partitions[i], places[i] = k.Partition, k.Sequence
+	}
 	rows, err := s.tx.Query(ctx, s.o.among, in, sequences, f.queueStates(), orNull(f.Stream), orNull(f.Topic), orNull(f.ErrorContains),
-		orNull(f.Type), timeOrNull(f.Since), timeOrNull(f.Until))
+		orNull(f.Type), timeOrNull(f.Since), timeOrNull(f.Until), partitions, places)
 	if err != nil {
 		return nil, nil, err
 	}

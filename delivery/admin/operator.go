@@ -31,7 +31,7 @@ type Operator struct {
 	queueKeys, historyKeys, queuedBetween, deliveries string
 	ready, parked, troubled, window, skipped          directed
 	rows, among, named, past, stream                  string
-	find, event, payload, pointer, behind, before     string
+	find, event, payload, pointer, beside             string
 	states, selected, lock                            string
 	requeue, settle, promote, waiting, audit          string
 	partitions, pause                                 string
@@ -70,8 +70,6 @@ const queueState = `CASE WHEN o.dead_at IS NOT NULL THEN 'dead' WHEN o.blocked T
 // them.
 const trouble = ` AND o.parked AND (o.dead_at IS NOT NULL OR NOT o.blocked AND o.attempts > 0)`
 
-var troubleRow = strings.NewReplacer("{trouble}", trouble)
-
 // New returns an operator on the tables of that schema and looks at the events
 // relation's columns: a missing relation or column is delivery.ErrEventsRelation.
 func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*Operator, error) {
@@ -79,13 +77,18 @@ func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)
 	}
-	t, err := set.Need("queue_keys", "history_keys", "queued_between", "deliveries", "lane", "window", "skipped",
-		"find", "event", "payload", "pointer", "behind", "before", "states", "selected", "lock",
-		"requeue", "settle", "promote", "waiting", "audit", "partitions", "pause", "columns",
-		"audit_page", "actions", "heads", "partition_deliveries", "worker", "drain", "may_read_audit", "rights",
-		"rows", "among", "named", "past", "stream")
-	if err != nil {
-		return nil, fmt.Errorf("admin: %w", err)
+	o := &Operator{db: db}
+	var lane, window, skipped, about string
+	statements := o.statements()
+	for into, name := range map[*string]string{&lane: "lane", &window: "window", &skipped: "skipped", &about: "columns"} {
+		statements[into] = name
+	}
+	for into, name := range statements {
+		text, err := set.Need(name)
+		if err != nil {
+			return nil, fmt.Errorf("admin: %w", err)
+		}
+		*into = text[0]
 	}
 	if events.Schema == "" {
 		events.Schema = schema
@@ -93,28 +96,34 @@ func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*
 	if events.Name == "" {
 		events.Name = "events"
 	}
-	o := &Operator{db: db}
 	var columns *strings.Replacer
 	if err := o.read(ctx, func(tx pgx.Tx) error {
-		columns, err = eventsColumns(ctx, tx, t[23], events)
+		columns, err = eventsColumns(ctx, tx, about, events)
 		return err
 	}); err != nil {
 		return nil, err
 	}
-	for i := range t {
-		t[i] = columns.Replace(t[i])
+	for into := range statements {
+		*into = columns.Replace(*into)
 	}
-	o.queueKeys, o.historyKeys, o.queuedBetween, o.deliveries = t[0], t[1], t[2], t[3]
-	o.ready, o.parked, o.troubled = newLane(t[4], " AND NOT o.parked"), newLane(t[4], " AND o.parked"), newLane(t[4], trouble)
-	o.window, o.skipped = newDirected(t[5]), newDirected(t[6])
-	o.find, o.event, o.payload, o.pointer, o.behind, o.before = t[7], t[8], t[9], t[10], t[11], t[12]
-	o.states, o.selected, o.lock = t[13], troubleRow.Replace(t[14]), t[15]
-	o.requeue, o.settle, o.promote, o.waiting, o.audit = t[16], t[17], t[18], t[19], t[20]
-	o.partitions, o.pause = t[21], t[22]
-	o.auditPage, o.actions, o.heads, o.batches, o.worker, o.drain = t[24], t[25], troubleRow.Replace(t[26]), t[27], t[28], t[29]
-	o.mayReadAudit, o.rights = t[30], t[31]
-	o.rows, o.among, o.named, o.past, o.stream = t[32], t[33], t[34], t[35], t[36]
+	o.ready, o.parked, o.troubled = newLane(lane, " AND NOT o.parked"), newLane(lane, " AND o.parked"), newLane(lane, trouble)
+	o.window, o.skipped = newDirected(window), newDirected(skipped)
+	o.selected, o.heads = strings.ReplaceAll(o.selected, "{trouble}", trouble), strings.ReplaceAll(o.heads, "{trouble}", trouble)
 	return o, nil
+}
+
+// statements are the files of those that need no more than the columns' names.
+func (o *Operator) statements() map[*string]string {
+	return map[*string]string{
+		&o.queueKeys: "queue_keys", &o.historyKeys: "history_keys", &o.queuedBetween: "queued_between", &o.deliveries: "deliveries",
+		&o.rows: "rows", &o.among: "among", &o.named: "named", &o.past: "past", &o.stream: "stream",
+		&o.find: "find", &o.event: "event", &o.payload: "payload", &o.pointer: "pointer", &o.beside: "beside",
+		&o.states: "states", &o.selected: "selected", &o.lock: "lock",
+		&o.requeue: "requeue", &o.settle: "settle", &o.promote: "promote", &o.waiting: "waiting", &o.audit: "audit",
+		&o.partitions: "partitions", &o.pause: "pause", &o.worker: "worker", &o.drain: "drain",
+		&o.auditPage: "audit_page", &o.mayReadAudit: "may_read_audit", &o.actions: "actions",
+		&o.heads: "heads", &o.batches: "partition_deliveries", &o.rights: "rights",
+	}
 }
 
 // eventsColumns checks the relation and returns what depends on its columns.

@@ -41,12 +41,12 @@ type hit struct {
 
 // open finds out where to look.
 func (s *search) open(ctx context.Context) error {
-	only, err := s.named(ctx)
-	if err != nil || only != nil && len(only) == 0 {
-		return err
-	}
 	queue, err := s.queuePartitions(ctx)
 	if err != nil {
+		return err
+	}
+	only, err := s.named(ctx, queue)
+	if err != nil || only != nil && len(only.sequences) == 0 {
 		return err
 	}
 	var past history
@@ -56,9 +56,7 @@ func (s *search) open(ctx context.Context) error {
 		}
 	}
 	if only != nil {
-		slices.SortFunc(only, s.p.compare)
-		only = slices.DeleteFunc(slices.Compact(only), func(sequence int64) bool { return s.p.compare(sequence, s.p.After) <= 0 })
-		s.add(&namedSource{pending: only, after: s.p.After, queue: queue, past: past}, namedRows(len(queue)))
+		s.add(newNamedSource(s.p, only, queue, past), namedRows(len(queue)))
 		return nil
 	}
 	in := queue
@@ -107,7 +105,7 @@ func (s *search) add(one source, rows int) {
 
 // stepTime is what one step of a source should take: short beside Page.Within,
 // which is looked at between two of them.
-const stepTime = 10 * time.Millisecond
+const stepTime = 8 * time.Millisecond
 
 // leastRows and mostRows bound a step, whatever it takes.
 const (

@@ -180,3 +180,20 @@ func TestStreamsThatAreNotNamedByAnIndex(t *testing.T) {
 	}
 	t.Logf("a view without an index answers after %s", time.Since(began))
 }
+
+// What waits beside a message of a stream with very many events is looked for
+// nearby, and what is not counted is not denied.
+func TestShowOfAVeryLongStream(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.exec(t, `SELECT outbox_append_batch(array_agg(CASE WHEN n % 100 = 0 THEN 'small' ELSE 'large' END), array_agg('t'::text), array_agg('x'::bytea))
+		FROM generate_series(1, 9000) AS n`)
+	small, err := b.op.Show(t.Context(), 5000)
+	if err != nil || small.Behind != 40 || small.BehindMore || small.BlockedBy == nil || small.BlockedBy.Sequence != 100 || small.Next[0].Sequence != 5100 {
+		t.Errorf("%+v, %v", small, err)
+	}
+	large, err := b.op.Show(t.Context(), 5001)
+	if err != nil || large.Behind != 2970 || !large.BehindMore || large.BlockedBy == nil || large.BlockedBy.Sequence != 2001 || large.Next[0].Sequence != 5002 {
+		t.Errorf("%+v, %v", large, err)
+	}
+}

@@ -61,7 +61,7 @@ func (s Selection) validate() error {
 
 // begin notes the time and makes sure that named messages are what they must be.
 func (o *Operator) begin(ctx context.Context, s Selection) (*cursor, error) {
-	c := &cursor{Selection: s}
+	c := &cursor{Selection: s, step: lookStep}
 	c.runs = runsOf(s.Filter.Partitions)
 	c.after = key{Partition: c.runs[0].first, Sequence: -1}
 	err := o.read(ctx, func(tx pgx.Tx) (err error) {
@@ -99,7 +99,11 @@ func (o *Operator) keyOfEvent(ctx context.Context, tx pgx.Tx, s Selection) ([]ke
 	if err != nil {
 		return nil, err
 	}
-	hits, _, err := look.among(ctx, only, in)
+	var parked []key
+	for _, id := range in {
+		parked = append(parked, key{id, only[0]})
+	}
+	hits, _, err := look.among(ctx, only, in, parked)
 	var list []key
 	for _, h := range hits {
 		list = append(list, key{h.row.partition, h.row.sequence})

@@ -1,4 +1,4 @@
--- The row of one message in the outbox, found as in states.sql.
+-- The row of one message in the outbox, found as in among.sql.
 SELECT o.partition_key, o.stream_id, o.topic, {state}, o.attempts, o.generation,
        CASE WHEN isfinite(o.available_at) THEN o.available_at END, o.dead_at, coalesce(o.last_error, '')
   FROM unnest($1::smallint[]) AS p (partition_key)

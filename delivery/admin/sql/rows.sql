@@ -1,5 +1,5 @@
 -- The named rows of the outbox, with their events. Each is found by its key, as in
--- states.sql.
+-- among.sql.
 SELECT o.global_sequence, o.partition_key, o.stream_id, o.topic, {state}, o.attempts, o.generation,
        CASE WHEN isfinite(o.available_at) THEN o.available_at END, o.dead_at, coalesce(o.last_error, ''),
        e.event_id, e.event_type, e.stream_version, e.recorded_at
