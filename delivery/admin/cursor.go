@@ -68,7 +68,7 @@ func (c *cursor) done() bool {
 // little time begins with countStep.
 const (
 	lookStep  = 5000
-	countStep = 500
+	countStep = 200
 )
 
 // next looks for the next rows of the selection, at most limit, and tells where
@@ -141,8 +141,11 @@ func (o *Operator) count(ctx context.Context, c cursor, most int64, within time.
 		}); err != nil {
 			return t, err
 		}
-		if time.Since(stepped) < stepTime {
+		switch took := time.Since(stepped); {
+		case took < stepTime:
 			c.step = min(2*c.step, lookStep)
+		case took > 2*stepTime && within > 0:
+			c.step = max(c.step/2, countStep)
 		}
 		if told != nil {
 			told(t.n)

@@ -104,6 +104,9 @@ func (f Filter) settledStates() []State {
 	return f.want(Published, Skipped, Discarded)
 }
 
+// asksEvents tells whether a row of the outbox alone does not say if it is chosen.
+func (f Filter) asksEvents() bool { return f.Type != "" || !f.Since.IsZero() || !f.Until.IsZero() }
+
 // orNull makes a parameter that is NULL where nothing was asked for.
 func orNull[T comparable](value T) *T {
 	var zero T

@@ -64,7 +64,11 @@ func (s *search) open(ctx context.Context) error {
 		in = s.f.Partitions
 	}
 	if q := s.o.newQueueSource(s.f, s.p, in); len(q.lanes) > 0 {
-		s.add(q, 2*s.p.Limit+8*len(q.lanes))
+		rows := 2*s.p.Limit + 8*len(q.lanes)
+		if s.f.asksEvents() {
+			rows = 2 * len(q.lanes) // each is looked up by itself, and may lie on disk
+		}
+		s.add(q, rows)
 	}
 	switch {
 	case len(past.partitions) == 0:
@@ -123,7 +127,7 @@ func (p *paced) step(ctx context.Context, s *search, _ int) ([]hit, error) {
 	began := time.Now()
 	hits, err := p.source.step(ctx, s, min(max(p.rows, leastRows), mostRows))
 	factor := float64(stepTime) / float64(max(time.Since(began), time.Millisecond))
-	p.rows = int(float64(p.rows) * min(max(factor, 0.25), 4))
+	p.rows = int(float64(p.rows) * min(max(factor, 0.25), 3))
 	p.rows = min(max(p.rows, leastRows), mostRows)
 	return hits, err
 }
