@@ -43,7 +43,7 @@ type Store struct {
 	flush, rehydrate                            string
 	markReady, markParked, park, promote        string
 	advance, watermark                          string
-	undelivered, unblock, suspect               string
+	undelivered, unblock, suspect, oldest       string
 	heal, regress                               string
 	backlog, horizon, throughput, latency       string
 }
@@ -103,6 +103,7 @@ func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*St
 		{&s.heal, "heal"},
 		{&s.regress, "regress"},
 		{&s.backlog, "backlog"},
+		{&s.oldest, "oldest"},
 		{&s.horizon, "horizon"},
 		{&s.throughput, "throughput"},
 		{&s.latency, "latency"},

@@ -18,6 +18,9 @@ type messagesBody struct {
 	// Next is the after of the next page, null at the end. A page may hold fewer
 	// messages than its limit, even none, and still have a next one.
 	Next *int64 `json:"next"`
+	// LookedUpTo is how far looking came when its time was over before the page
+	// was full; null when it is full or the list ends.
+	LookedUpTo *int64 `json:"looked_up_to"`
 }
 
 type detailBody struct {
@@ -65,7 +68,7 @@ func (h *Handler) messages(w http.ResponseWriter, r *http.Request) {
 		h.failBy(w, r, err, 0)
 		return
 	}
-	body := messagesBody{Messages: []admin.MessageBody{}, Next: orNull(listing.Next)}
+	body := messagesBody{Messages: []admin.MessageBody{}, Next: orNull(listing.Next), LookedUpTo: orNull(listing.LookedUpTo)}
 	for _, m := range listing.Messages {
 		body.Messages = append(body.Messages, m.Body(time.UTC))
 	}

@@ -177,7 +177,7 @@ func writeDetail(out io.Writer, d admin.Detail, b detailBody) {
 }
 
 func waiting(d admin.Detail) string {
-	if d.Behind == 0 {
+	if d.Behind == 0 && !d.BehindMore {
 		return "none"
 	}
 	first := make([]string, 0, len(d.Next))
@@ -187,6 +187,9 @@ func waiting(d admin.Detail) string {
 	text := strings.Join(first, ", ")
 	if int(d.Behind) > len(first) {
 		text += ", …"
+	}
+	if d.BehindMore {
+		return fmt.Sprintf("at least %d: %s", d.Behind, text)
 	}
 	return fmt.Sprintf("%d: %s", d.Behind, text)
 }

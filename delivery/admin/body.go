@@ -40,6 +40,7 @@ type DetailBody struct {
 	Deliveries []DeliveryBody  `json:"deliveries"`
 	BlockedBy  *NeighbourBody  `json:"blocked_by"`
 	Behind     int64           `json:"behind"`
+	BehindMore bool            `json:"behind_more"` // there are more, that were not counted
 	Next       []NeighbourBody `json:"next_behind"`
 }
 
@@ -74,7 +75,7 @@ func (m Message) Body(zone *time.Location) MessageBody {
 
 // Body returns the detail's JSON form, with times in that zone.
 func (d Detail) Body(zone *time.Location) DetailBody {
-	b := DetailBody{MessageBody: d.Message.Body(zone), Behind: d.Behind, Deliveries: []DeliveryBody{}, Next: []NeighbourBody{}}
+	b := DetailBody{MessageBody: d.Message.Body(zone), Behind: d.Behind, BehindMore: d.BehindMore, Deliveries: []DeliveryBody{}, Next: []NeighbourBody{}}
 	if d.Event != nil {
 		b.TenantID, b.OccurredAt, b.AuditOnly = orNull(d.Event.TenantID), in(zone, d.Event.OccurredAt), d.Event.AuditOnly
 		b.Metadata = d.Event.Metadata
