@@ -97,7 +97,7 @@ test/deploy: postgres $(HELM) $(PROMTOOL) ## Check what deploys Postrider: Compo
 .PHONY: bench/monitor
 bench/monitor: postgres ## What ten tabs cost a database with ROWS=500000 waiting rows (MEASURE=60 BINARY=program KEEP=directory)
 	POSTRIDER_BENCH_ROWS=$(ROWS) POSTRIDER_BENCH_SECONDS=$(MEASURE) POSTRIDER_BENCH_BINARY=$(BINARY) POSTRIDER_BENCH_DATA=$(KEEP) \
-	CGO_ENABLED=0 go test -count=1 -timeout 60m -run '^$$' -bench '^BenchmarkMonitor$$' -benchtime 1x ./cmd/postrider
+	CGO_ENABLED=0 go test -v -count=1 -timeout 60m -run '^$$' -bench '^BenchmarkMonitor$$' -benchtime 1x ./cmd/postrider
 
 .PHONY: mutants
 mutants: postgres ## Break the product in known ways: some test must notice each (RUN=regexp for some, STRESS=rows for the watermark's)

@@ -238,14 +238,11 @@ outbox_lease_released_total 4
 	}
 }
 
-// A partition is not released while work is inside: the heir waits for it.
-func TestWorkInFlightIsFinishedBeforeTheHandover(t *testing.T) {
-	t.Parallel()
-	c := setup(t, 2, coordinator.Config{})
-	inside, finish := make(chan *lease.Lease, 1), make(chan struct{})
-	busy := func(ctx context.Context, held *lease.Set) error {
+// busyWith enters the partition's lease when it is there, tells, and stays inside until it may finish.
+func busyWith(id partition.ID, inside chan<- *lease.Lease, finish <-chan struct{}) coordinator.Deliver {
+	return func(ctx context.Context, held *lease.Set) error {
 		for {
-			if l := held.Get(1); l != nil && l.Enter() {
+			if l := held.Get(id); l != nil && l.Enter() {
 				inside <- l
 				<-finish
 				l.Leave()
@@ -259,7 +256,14 @@ func TestWorkInFlightIsFinishedBeforeTheHandover(t *testing.T) {
 			}
 		}
 	}
-	a := c.join(t, busy)
+}
+
+// A partition is not released while work is inside: the heir waits for it.
+func TestWorkInFlightIsFinishedBeforeTheHandover(t *testing.T) {
+	t.Parallel()
+	c := setup(t, 2, coordinator.Config{})
+	inside, finish := make(chan *lease.Lease, 1), make(chan struct{})
+	a := c.join(t, busyWith(1, inside, finish))
 	work := <-inside
 	b := c.join(t, nil)
 	select { // partition 1 moves to b; a must drain it first

@@ -1,7 +1,6 @@
 package coordinator_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -17,22 +16,7 @@ func TestADrainRequestIsAnswered(t *testing.T) {
 	t.Parallel()
 	c := setup(t, 4, coordinator.Config{})
 	inside, finish := make(chan *lease.Lease, 1), make(chan struct{})
-	a := c.join(t, func(ctx context.Context, held *lease.Set) error {
-		for {
-			if l := held.Get(2); l != nil && l.Enter() {
-				inside <- l
-				<-finish
-				l.Leave()
-				<-ctx.Done()
-				return nil
-			}
-			select {
-			case <-held.Changed():
-			case <-ctx.Done():
-				return nil
-			}
-		}
-	})
+	a := c.join(t, busyWith(2, inside, finish))
 	work := <-inside
 	c.ask(t, a.id)
 	select {

@@ -21,6 +21,9 @@ type PartitionBacklog struct {
 	BlockedStreams int64
 	// OldestPending is how long the oldest pending row has waited; 0 without one.
 	OldestPending time.Duration
+	// Start is the first sequence that can be published, or the last delivered one
+	// where none can: where Oldest begins to look.
+	Start int64
 }
 
 // Backlog is the outbox at one instant of the database's clock.
@@ -43,7 +46,7 @@ func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
 	batch.Queue(s.backlog).Query(func(rows pgx.Rows) (err error) {
 		b.Partitions, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (PartitionBacklog, error) {
 			var p PartitionBacklog
-			err := row.Scan(&p.Partition, &p.Pending, &p.Failed, &p.Blocked, &p.Dead, &p.Scheduled, &p.BlockedStreams, &p.OldestPending, &b.At)
+			err := row.Scan(&p.Partition, &p.Pending, &p.Failed, &p.Blocked, &p.Dead, &p.Scheduled, &p.BlockedStreams, &p.OldestPending, &p.Start, &b.At)
 			p.OldestPending = max(p.OldestPending, 0)
 			return p, err
 		})
@@ -53,6 +56,55 @@ func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
 		return Backlog{}, fmt.Errorf("backlog: %w", err)
 	}
 	return b, nil
+}
+
+// PartitionOldest is how long one partition's oldest pending row has waited.
+type PartitionOldest struct {
+	Partition partition.ID
+	// Pending says that there is such a row, and Waited how long it has waited.
+	Pending bool
+	Waited  time.Duration
+	// Start is where the next look may begin.
+	Start int64
+}
+
+// Oldest is that of every partition at one instant of the database's clock.
+type Oldest struct {
+	At         time.Time
+	Partitions []PartitionOldest
+}
+
+// probing leaves the planner nothing but the indexes in their order, whatever it
+// believes about the tables.
+const probing = counting + `, set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+       set_config('enable_sort', 'off', true)`
+
+// Oldest reads the oldest pending row of every partition, at about the same cost
+// whatever the backlog. It begins at the given sequences, the Starts of an earlier
+// Oldest or Backlog: rows that came up below them since then, as a replay's do,
+// are found by the next Backlog alone. The oldest of many parked rows whose time
+// has come is not looked for behind the first hundred.
+func (s *Store) Oldest(ctx context.Context, start map[partition.ID]int64) (Oldest, error) {
+	ids, from := make([]partition.ID, 0, len(start)), make([]int64, 0, len(start))
+	for id, sequence := range start {
+		ids, from = append(ids, id), append(from, sequence)
+	}
+	var o Oldest
+	batch := &pgx.Batch{}
+	batch.Queue(probing)
+	batch.Queue(s.oldest, ids, from).Query(func(rows pgx.Rows) (err error) {
+		o.Partitions, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (PartitionOldest, error) {
+			var p PartitionOldest
+			err := row.Scan(&p.Partition, &p.Start, &p.Pending, &p.Waited, &o.At)
+			p.Waited = max(p.Waited, 0)
+			return p, err
+		})
+		return err
+	})
+	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
+		return Oldest{}, fmt.Errorf("oldest pending: %w", err)
+	}
+	return o, nil
 }
 
 // Minute is what happened in one minute, over all workers.

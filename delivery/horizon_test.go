@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
@@ -58,27 +57,14 @@ func TestHorizonIsHiddenFromARoleThatMayNotKnow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	config, err := pgxpool.ParseConfig(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, `SET ROLE `+role)
-		return err
-	}
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
-		pool.Close()
 		for _, sql := range []string{`DROP OWNED BY ` + role, `DROP ROLE ` + role} {
 			if _, err := owner.Exec(context.Background(), sql); err != nil {
 				t.Error(err)
 			}
 		}
 	})
-	store, err := delivery.NewStore(t.Context(), pool, "public", delivery.Relation{Name: "events"})
+	store, err := delivery.NewStore(t.Context(), pgtest.PoolAs(t, address, role), "public", delivery.Relation{Name: "events"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,8 +74,7 @@ func (s *Store) Mark(ctx context.Context, results []Result, retry RetryPolicy, r
 		return err
 	}
 	batch := &pgx.Batch{}
-	batch.Queue(`SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '2s', true)`)
-	batch.Queue(planning)
+	batch.Queue(`SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '2s', true), ` + planningSettings)
 	mark := func(sql string, m marks) {
 		batch.Queue(sql, st.owner, st.all.partitions, st.all.epochs, st.all.delivered, st.all.fence, st.all.stream,
 			m.partitions, m.sequences, m.stream, m.generation, m.streams).Query(note)

@@ -23,7 +23,9 @@ var ErrEventUnreadable = errors.New("event cannot be read")
 
 // planning keeps plans that were made while the tables were small from scanning
 // them whole when they have grown: an empty outbox is the normal state.
-const planning = `SELECT set_config('enable_seqscan', 'off', true), set_config('max_parallel_workers_per_gather', '0', true), set_config('jit', 'off', true)`
+const planning = `SELECT ` + planningSettings
+
+const planningSettings = `set_config('enable_seqscan', 'off', true), set_config('max_parallel_workers_per_gather', '0', true), set_config('jit', 'off', true)`
 
 // Rehydrate reads the events of those sequences, ascending, in one query, as far
 // as their payloads fit into maxBytes together; one always does. The first that

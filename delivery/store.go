@@ -44,6 +44,7 @@ type Store struct {
 	markReady, markParked, park, promote        string
 	advance, watermark, writers                 string
 	undelivered, unblock, suspect, parkedOf     string
+	oldest                                      string
 	heal, regress                               string
 	backlog, horizon, throughput, latency       string
 }
@@ -105,6 +106,7 @@ func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*St
 		{&s.heal, "heal"},
 		{&s.regress, "regress"},
 		{&s.backlog, "backlog"},
+		{&s.oldest, "oldest"},
 		{&s.horizon, "horizon"},
 		{&s.throughput, "throughput"},
 		{&s.latency, "latency"},

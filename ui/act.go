@@ -23,9 +23,11 @@ var (
 
 // lookTimeout bounds a look at messages, actTimeout an action on many of them.
 // What an action did before it ran out stays done; doing it again takes the rest.
+// countTimeout ends the count of a dry run, which then says that it is not complete.
 const (
-	lookTimeout = 10 * time.Second
-	actTimeout  = 5 * time.Minute
+	lookTimeout  = 10 * time.Second
+	actTimeout   = 5 * time.Minute
+	countTimeout = 5 * time.Second
 )
 
 // messageAction is one of the ways to end a message's wait.

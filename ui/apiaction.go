@@ -28,7 +28,9 @@ type messagesCommand struct {
 	DryRun    bool           `json:"dry_run"`
 	// Expected refuses the action when another number of messages matches.
 	Expected *int64 `json:"expected_count"`
-	Reason   string `json:"reason"`
+	// AtLeast refuses it when fewer match; it goes with a count that is not complete.
+	AtLeast *int64 `json:"expected_at_least"`
+	Reason  string `json:"reason"`
 }
 
 // filterCommand holds pointers, since an empty text must not choose everything.
@@ -48,6 +50,9 @@ type messagesResult struct {
 	DryRun bool   `json:"dry_run"`
 	// Count is how many were changed, or would be.
 	Count int64 `json:"count"`
+	// Complete is false where a dry run ended its count early: that many or more
+	// match.
+	Complete bool `json:"complete"`
 	// Waiting is how many of them still wait behind an earlier dead message.
 	Waiting int64 `json:"waiting"`
 	// Gone is how many somebody else changed first.
@@ -94,14 +99,20 @@ func (h *Handler) postMessages(action messageAction) http.HandlerFunc {
 		}
 		// The server's timeout is for looks; not every server lets it be moved.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(actTimeout + lookTimeout))
-		result, err := h.actOnMessages(r.Context(), identity(r), action,
-			admin.Command{Selection: selection, DryRun: body.DryRun, Expected: body.Expected, Reason: body.Reason})
+		if body.Expected != nil && body.AtLeast != nil {
+			h.failBy(w, r, refused(admin.FieldAtLeast, "and expected_count exclude each other"), 0)
+			return
+		}
+		result, err := h.actOnMessages(r.Context(), identity(r), action, admin.Command{
+			Selection: selection, DryRun: body.DryRun, CountWithin: countTimeout, Expected: cmp.Or(body.Expected, body.AtLeast),
+			AtLeast: body.AtLeast != nil, Reason: body.Reason,
+		})
 		if err != nil {
 			h.failBy(w, r, err, result.Count)
 			return
 		}
 		writeJSON(w, http.StatusOK, messagesResult{
-			Action: action.name, DryRun: body.DryRun, Count: result.Count, Waiting: result.Waiting, Gone: result.Gone,
+			Action: action.name, DryRun: body.DryRun, Count: result.Count, Complete: !result.More, Waiting: result.Waiting, Gone: result.Gone,
 		})
 	}
 }

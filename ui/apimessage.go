@@ -2,7 +2,6 @@ package ui
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -15,62 +14,21 @@ import (
 )
 
 type messagesBody struct {
-	Messages []messageBody `json:"messages"`
+	Messages []admin.MessageBody `json:"messages"`
 	// Next is the after of the next page, null at the end. A page may hold fewer
 	// messages than its limit, even none, and still have a next one.
 	Next *int64 `json:"next"`
-}
-
-// messageBody is a message in a list; its fields are those of
-// `postrider messages list --json`.
-type messageBody struct {
-	Sequence       int64       `json:"global_sequence"`
-	Partition      int         `json:"partition_key"`
-	Stream         string      `json:"stream_id"`
-	Topic          string      `json:"topic"`
-	State          admin.State `json:"state"`
-	Attempts       int         `json:"attempts"`
-	Generation     int         `json:"generation"`
-	AvailableAt    *time.Time  `json:"available_at"`
-	DeadAt         *time.Time  `json:"dead_at"`
-	PublishedAt    *time.Time  `json:"published_at"`
-	StreamSequence *int64      `json:"stream_sequence"`
-	LastError      *string     `json:"last_error"`
-	EventID        *uuid.UUID  `json:"event_id"`
-	Type           *string     `json:"event_type"`
-	StreamVersion  *int64      `json:"stream_version"`
-	RecordedAt     *time.Time  `json:"recorded_at"`
+	// LookedUpTo is how far looking came when its time was over before the page
+	// was full; null when it is full or the list ends.
+	LookedUpTo *int64 `json:"looked_up_to"`
 }
 
 type detailBody struct {
-	messageBody
-	TenantID   *string    `json:"tenant_id"`
-	OccurredAt *time.Time `json:"occurred_at"`
-	AuditOnly  bool       `json:"audit_only"`
-	// Metadata is null where there is none, and where MetadataHidden says so.
-	Metadata       json.RawMessage     `json:"metadata"`
+	admin.DetailBody
+
+	// MetadataHidden says that Metadata is null because it may not be seen.
 	MetadataHidden bool                `json:"metadata_hidden"`
-	Deliveries     []deliveryBody      `json:"deliveries"`
-	BlockedBy      *neighbourBody      `json:"blocked_by"`
-	Behind         int64               `json:"behind"`
-	Next           []neighbourBody     `json:"next_behind"`
 	Actions        []messageActionBody `json:"actions"`
-}
-
-type deliveryBody struct {
-	State          admin.State `json:"state"`
-	PublishedAt    time.Time   `json:"published_at"`
-	StreamSequence *int64      `json:"stream_sequence"`
-	Partition      int         `json:"partition_key"`
-	Epoch          int64       `json:"lease_epoch"`
-	Attempts       int         `json:"attempts"`
-	Generation     int         `json:"generation"`
-	Lost           bool        `json:"lost"`
-}
-
-type neighbourBody struct {
-	Sequence int64       `json:"global_sequence"`
-	State    admin.State `json:"state"`
 }
 
 // messageActionBody is what an operator did to a message, and what the message
@@ -110,9 +68,9 @@ func (h *Handler) messages(w http.ResponseWriter, r *http.Request) {
 		h.failBy(w, r, err, 0)
 		return
 	}
-	body := messagesBody{Messages: []messageBody{}, Next: orNull(listing.Next)}
+	body := messagesBody{Messages: []admin.MessageBody{}, Next: orNull(listing.Next), LookedUpTo: orNull(listing.LookedUpTo)}
 	for _, m := range listing.Messages {
-		body.Messages = append(body.Messages, newMessageBody(m))
+		body.Messages = append(body.Messages, m.Body(time.UTC))
 	}
 	writeJSON(w, http.StatusOK, body)
 }
@@ -176,39 +134,10 @@ func (h *Handler) payload(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(content) // the connection may be gone
 }
 
-func newMessageBody(m admin.Message) messageBody {
-	return messageBody{
-		Sequence: m.Sequence, Partition: int(m.Partition), Stream: m.Stream, Topic: m.Topic, State: m.State,
-		Attempts: m.Attempts, Generation: m.Generation, AvailableAt: utc(m.AvailableAt), DeadAt: utc(m.DeadAt), PublishedAt: utc(m.PublishedAt),
-		StreamSequence: m.StreamSequence, LastError: orNull(m.LastError), EventID: orNull(m.EventID), Type: orNull(m.Type),
-		StreamVersion: orNull(m.StreamVersion), RecordedAt: utc(orNull(m.RecordedAt)),
-	}
-}
-
 func newDetailBody(d admin.Detail, open bool) detailBody {
-	b := detailBody{
-		messageBody: newMessageBody(d.Message), Behind: d.Behind,
-		Deliveries: []deliveryBody{}, Next: []neighbourBody{}, Actions: []messageActionBody{},
-	}
-	if d.Event != nil {
-		b.TenantID, b.OccurredAt, b.AuditOnly = orNull(d.Event.TenantID), utc(d.Event.OccurredAt), d.Event.AuditOnly
-		b.Metadata, b.MetadataHidden = d.Event.Metadata, !open
-	}
+	b := detailBody{DetailBody: d.Body(time.UTC), MetadataHidden: d.Event != nil && !open, Actions: []messageActionBody{}}
 	if !open {
 		b.Metadata = nil
-	}
-	for _, one := range d.Deliveries {
-		b.Deliveries = append(b.Deliveries, deliveryBody{
-			State: one.State, PublishedAt: one.PublishedAt.UTC(), StreamSequence: one.StreamSequence, Partition: int(one.Partition),
-			Epoch: one.Epoch, Attempts: one.Attempts, Generation: one.Generation, Lost: one.Lost,
-		})
-	}
-	for _, n := range d.Next {
-		b.Next = append(b.Next, neighbourBody(n))
-	}
-	if d.BlockedBy != nil {
-		by := neighbourBody(*d.BlockedBy)
-		b.BlockedBy = &by
 	}
 	for _, a := range d.Actions {
 		b.Actions = append(b.Actions, messageActionBody{

@@ -132,7 +132,7 @@ func (g *gallery) pages(t *testing.T) []page {
 // open shows a page in a window of that width.
 func open(t *testing.T, ctx context.Context, width int, address, ready string) {
 	t.Helper()
-	must(t, chromedp.Do(ctx, chromedp.EmulateViewport(int64(width), 1000), chromedp.Navigate(address), chromedp.WaitVisible(ready)))
+	must(t, do(ctx, chromedp.EmulateViewport(int64(width), 1000), chromedp.Navigate(address), chromedp.WaitVisible(ready)))
 }
 
 func TestBrowserFindsPagesAccessible(t *testing.T) {
@@ -174,7 +174,7 @@ func TestBrowserAccessibilityCheckerFinds(t *testing.T) {
 		`document.styleSheets[0].insertRule('a:focus-visible { outline: none !important }', document.styleSheets[0].cssRules.length)`: "focus",
 		`document.querySelector('.scroll').removeAttribute('tabindex'), document.querySelector('.scroll').style.width = '300px'`:      "keyboard",
 	} {
-		must(t, chromedp.Do(ctx, chromedp.Reload(), chromedp.WaitVisible("#selection")))
+		must(t, do(ctx, chromedp.Reload(), chromedp.WaitVisible("#selection")))
 		// In one step: an update of the page mends some of it.
 		if found := evaluate[[]string](t, ctx, "("+script+", true);\n"+accessibility); !strings.Contains(strings.Join(found, "\n"), want) {
 			t.Errorf("after %s it found %q, not %q", script, found, want)
@@ -209,7 +209,7 @@ func TestBrowserTakesPictures(t *testing.T) {
 		empty := newPages(t, 1).serve(t, ui.Options{})
 		open(t, ctx, 1440, empty.URL, "#p-0")
 		screenshot(t, ctx, "overview-empty-"+scheme+".png")
-		must(t, chromedp.Do(ctx, chromedp.Click("#help"), chromedp.WaitVisible("#keys")))
+		must(t, do(ctx, chromedp.Click("#help"), chromedp.WaitVisible("#keys")))
 		screenshot(t, ctx, "keys-"+scheme+".png")
 	}
 }

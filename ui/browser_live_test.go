@@ -118,7 +118,7 @@ func (l *live) requeue(t *testing.T) {
 	l.waitState(t, "blocked", behind)
 	l.mend(t, dead)
 	open(t, ctx, 1440, l.server.URL+"/messages?state=dead", fmt.Sprintf("#m-%d", dead))
-	must(t, chromedp.Do(ctx, chromedp.Click(fmt.Sprintf("#m-%d .pick input", dead)), chromedp.Click("button[name=selected][value=requeue]")))
+	must(t, do(ctx, chromedp.Click(fmt.Sprintf("#m-%d .pick input", dead)), chromedp.Click("button[name=selected][value=requeue]")))
 	send(t, ctx, "mended", "#flash")
 	if said := text(t, ctx, "#flash"); said != "1 message was requeued." {
 		t.Errorf("it says %q", said)
@@ -138,14 +138,14 @@ func (l *live) settle(t *testing.T) {
 	// One, from its own page.
 	for verb, sequence := range map[string]int64{"skip": dead[0], "discard": dead[1]} {
 		open(t, ctx, 1440, fmt.Sprintf("%s/messages/%d", l.server.URL, sequence), "#act")
-		must(t, chromedp.Do(ctx, chromedp.Click("#act button[value="+verb+"]")))
+		must(t, do(ctx, chromedp.Click("#act button[value="+verb+"]")))
 		send(t, ctx, verb+" one", "#flash")
 	}
 	l.waitState(t, "skipped", dead[0])
 	l.waitState(t, "discarded", dead[1])
 	// Some that are selected.
 	open(t, ctx, 1440, l.server.URL+"/messages?state=dead", fmt.Sprintf("#m-%d", dead[3]))
-	must(t, chromedp.Do(ctx, chromedp.Click(fmt.Sprintf("#m-%d .pick input", dead[2])), chromedp.Click(fmt.Sprintf("#m-%d .pick input", dead[3])),
+	must(t, do(ctx, chromedp.Click(fmt.Sprintf("#m-%d .pick input", dead[2])), chromedp.Click(fmt.Sprintf("#m-%d .pick input", dead[3])),
 		chromedp.Click("button[name=selected][value=discard]")))
 	send(t, ctx, "discard two", "#flash")
 	if said := text(t, ctx, "#flash"); said != "2 messages were discarded." {
@@ -154,7 +154,7 @@ func (l *live) settle(t *testing.T) {
 	l.waitState(t, "discarded", dead[2:4]...)
 	// All that match.
 	open(t, ctx, 1440, l.server.URL+"/messages?state=dead&error_contains=max_payload", fmt.Sprintf("#m-%d", dead[4]))
-	must(t, chromedp.Do(ctx, chromedp.Click("button[name=all][value=skip]"), chromedp.WaitVisible("#confirm-heading")))
+	must(t, do(ctx, chromedp.Click("button[name=all][value=skip]"), chromedp.WaitVisible("#confirm-heading")))
 	if said := text(t, ctx, "#confirm-heading"); said != "Skip 3 messages?" {
 		t.Errorf("it asks %q", said)
 	}
@@ -169,13 +169,13 @@ func (l *live) pause(t *testing.T) {
 	l.waitArrived(t, 0, sequence)
 	n := l.one(t, `SELECT partition_key FROM outbox_messages WHERE global_sequence = $1`, sequence)
 	open(t, ctx, 1440, fmt.Sprintf("%s/partitions/%d", l.server.URL, n), "#pause")
-	must(t, chromedp.Do(ctx, chromedp.SendKeys("#reason", "a deploy"), chromedp.Click("#pause button"), chromedp.WaitVisible("#flash")))
+	must(t, do(ctx, chromedp.SendKeys("#reason", "a deploy"), chromedp.Click("#pause button"), chromedp.WaitVisible("#flash")))
 	waiting := l.append(t, "customer-7")
-	must(t, chromedp.Do(ctx, become(`document.getElementById('why').textContent.includes('paused since')`)))
+	must(t, do(ctx, become(`document.getElementById('why').textContent.includes('paused since')`)))
 	if l.one(t, `SELECT count(*) FROM outbox WHERE global_sequence = $1`, waiting) != 1 {
 		t.Error("a paused partition delivers")
 	}
-	must(t, chromedp.Do(ctx, chromedp.Click("#pause button"), chromedp.WaitVisible(`#pause button.danger`)))
+	must(t, do(ctx, chromedp.Click("#pause button"), chromedp.WaitVisible(`#pause button.danger`)))
 	l.waitArrived(t, 0, waiting)
 	open(t, ctx, 1440, l.server.URL+"/audit", "main table")
 	if said := text(t, ctx, "main table"); !strings.Contains(said, "partition.pause") || !strings.Contains(said, "a deploy") {
@@ -189,10 +189,10 @@ func (l *live) drain(t *testing.T) {
 	drained := l.workers[0]
 	l.workers = l.workers[1:]
 	open(t, ctx, 1440, l.server.URL+"/", fmt.Sprintf("[id='w-%s']", drained.ID))
-	must(t, chromedp.Do(ctx, chromedp.Click(fmt.Sprintf("[id='w-%s'] a", drained.ID)), chromedp.WaitVisible("#confirm-heading")))
+	must(t, do(ctx, chromedp.Click(fmt.Sprintf("[id='w-%s'] a", drained.ID)), chromedp.WaitVisible("#confirm-heading")))
 	send(t, ctx, "old kernel", "#flash")
 	l.cluster.WaitHeld(t, l.workers...)
-	must(t, chromedp.Do(ctx, become(fmt.Sprintf(
+	must(t, do(ctx, become(fmt.Sprintf(
 		`(() => { const row = document.getElementById('w-%s'); return row.classList.contains('is-draining') && row.cells[8].textContent === '0'; })()`, drained.ID))))
 	if moved := text(t, ctx, "#rebalances"); !strings.Contains(moved, drained.ID.String()[30:]) {
 		t.Errorf("the changes of ownership do not tell of it: %.300q", moved)
@@ -212,7 +212,7 @@ func (l *live) move(t *testing.T) {
 		}
 	}
 	open(t, ctx, 1440, l.server.URL+"/", fmt.Sprintf("#p-%d", moves))
-	must(t, chromedp.Do(ctx, become(`document.getElementById('link').textContent === 'live'`)))
+	must(t, do(ctx, become(`document.getElementById('link').textContent === 'live'`)))
 	leaving.Signal(t, syscall.SIGTERM)
 	var changed time.Time
 	clustertest.Until(t, "the partition has another owner", func(ctx context.Context) (bool, error) {
@@ -221,7 +221,7 @@ func (l *live) move(t *testing.T) {
 		changed = time.Now()
 		return owner != nil && *owner == staying.ID, err
 	}, nil)
-	must(t, chromedp.Do(ctx, become(fmt.Sprintf(
+	must(t, do(ctx, become(fmt.Sprintf(
 		`document.getElementById('p-%d').querySelector('code')?.textContent.includes('%s')`, moves, staying.ID.String()[30:]))))
 	took := time.Since(changed)
 	t.Logf("the page showed the new owner after %v", took.Round(time.Millisecond))

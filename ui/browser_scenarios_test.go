@@ -18,9 +18,9 @@ func TestBrowserNamesWhatIsStuck(t *testing.T) { //nolint:paralleltest // a clus
 	l := newLive(t, nil)
 	named := func(picture string, words ...string) {
 		t.Helper()
-		must(t, chromedp.Do(ctx, chromedp.EmulateViewport(1100, 560), chromedp.Navigate(l.server.URL+"/"), chromedp.WaitVisible("#partitions")))
+		must(t, do(ctx, chromedp.EmulateViewport(1100, 560), chromedp.Navigate(l.server.URL+"/"), chromedp.WaitVisible("#partitions")))
 		for _, said := range words {
-			must(t, chromedp.Do(ctx, become(fmt.Sprintf(`document.getElementById('stuck')?.textContent.includes(%q)`, said))))
+			must(t, do(ctx, become(fmt.Sprintf(`document.getElementById('stuck')?.textContent.includes(%q)`, said))))
 		}
 		folder := os.Getenv("POSTRIDER_SCREENSHOTS")
 		if folder == "" {

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -96,6 +97,22 @@ func command[P, R any](t *testing.T, ctx context.Context, c cdp.Command[P, R], p
 	must(t, err)
 }
 
+// do takes one step after the other. The page changes while it is looked at: an
+// element that was found may be gone when it shall be clicked, and is found again.
+func do(ctx context.Context, steps ...chromedp.Action[chromedp.Void]) error {
+	const attempts = 50
+	for _, step := range steps {
+		err := chromedp.Do(ctx, step)
+		for n := 1; n < attempts && err != nil && strings.Contains(err.Error(), "node with given id"); n++ {
+			err = chromedp.Do(ctx, step)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func evaluate[T any](t *testing.T, ctx context.Context, expression string) T {
 	t.Helper()
 	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
@@ -145,7 +162,7 @@ func TestBrowserShowsThePageLive(t *testing.T) {
 	server := serve(t, ui.Options{Source: source, Environment: "staging", Version: "1.2.3", BasePath: "/ops/outbox"})
 
 	colorScheme(t, ctx, "light")
-	must(t, chromedp.Do(ctx,
+	must(t, do(ctx,
 		chromedp.EmulateViewport(1440, 1000),
 		chromedp.Navigate(server.URL+"/ops/outbox/"),
 		chromedp.WaitVisible("#p-63"),
@@ -163,7 +180,7 @@ func TestBrowserShowsThePageLive(t *testing.T) {
 
 	moved.Store(true)
 	began := time.Now()
-	must(t, chromedp.Do(ctx, become(`document.getElementById('p-5').textContent.includes('4,711')`)))
+	must(t, do(ctx, become(`document.getElementById('p-5').textContent.includes('4,711')`)))
 	if took := time.Since(began); took > 2*time.Second {
 		t.Errorf("the change of owner took %v to appear, want at most 2 s", took)
 	}
@@ -173,14 +190,14 @@ func TestBrowserShowsThePageLive(t *testing.T) {
 	if !evaluate[bool](t, ctx, `document.getElementById('p-5') === window.cell`) {
 		t.Error("a refresh replaced the cell instead of patching it")
 	}
-	must(t, chromedp.Do(ctx, chromedp.Click("#throughput-numbers summary")))
+	must(t, do(ctx, chromedp.Click("#throughput-numbers summary")))
 	screenshot(t, ctx, "monitor-light.png")
 	colorScheme(t, ctx, "dark")
 	screenshot(t, ctx, "monitor-dark.png")
-	must(t, chromedp.Do(ctx, chromedp.Click(".views a:last-child"), chromedp.WaitVisible("tr#p-63")))
+	must(t, do(ctx, chromedp.Click(".views a:last-child"), chromedp.WaitVisible("tr#p-63")))
 	screenshot(t, ctx, "monitor-table-dark.png")
 
-	must(t, chromedp.Do(ctx,
+	must(t, do(ctx,
 		chromedp.EmulateViewport(420, 900),
 		chromedp.Click("#theme"),
 		become(`document.getElementById('theme').textContent === 'Theme: light'`),
@@ -200,7 +217,7 @@ func TestBrowserWithoutScript(t *testing.T) {
 	ctx := browser(t)
 	server := serve(t, ui.Options{Source: always(cluster(64))})
 	command(t, ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
-	must(t, chromedp.Do(ctx,
+	must(t, do(ctx,
 		chromedp.EmulateViewport(1440, 1000),
 		chromedp.Navigate(server.URL+"/"),
 		chromedp.WaitVisible("#p-63"),
@@ -214,13 +231,13 @@ func TestBrowserSaysWhenItIsCutOff(t *testing.T) {
 	t.Parallel()
 	ctx := browser(t)
 	server := serve(t, ui.Options{Source: always(cluster(16))})
-	must(t, chromedp.Do(ctx,
+	must(t, do(ctx,
 		chromedp.Navigate(server.URL+"/"),
 		become(`document.getElementById('link').textContent === 'live'`),
 	))
 	server.Listener.Close()
 	server.CloseClientConnections()
-	must(t, chromedp.Do(ctx,
+	must(t, do(ctx,
 		become(`document.getElementById('link').textContent.startsWith('not updating')`),
 		chromedp.WaitVisible("#p-15"),
 	))

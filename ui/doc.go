@@ -62,7 +62,10 @@
 //     from one address, and never logged. Query strings, which may hold what a
 //     user typed, are not logged either.
 //   - To act on all that match, a page tells how many those are, and where another
-//     number matches by then nothing is done.
+//     number matches by then nothing is done. What is too many to be counted at
+//     once is told as at least so many, and must be so many or more.
+//   - No list is read to its end on a request's path: it is searched for some
+//     milliseconds, and the answer says how far.
 //   - A transaction is blamed only while it is open and events wait for it: see
 //     Snapshot.Stalled. The watermark stands still, too, where no worker uses it.
 //   - Times are the database's. The process's own clock measures nothing but

@@ -12,7 +12,7 @@ import (
 type Collector struct {
 	cache *Cache
 
-	pending, oldest, failed, dead, blocked, workers, partitions, paused, age *prometheus.Desc
+	pending, oldest, failed, dead, blocked, workers, partitions, paused, age, counts *prometheus.Desc
 
 	lagEvents, lagTime, holders *prometheus.Desc
 }
@@ -34,6 +34,8 @@ func NewCollector(cache *Cache) *Collector {
 			"Partitions by state; owned and unowned add up to all, paused ones are counted once more.", "state"),
 		paused: desc("outbox_paused_partitions", "Partitions that an operator paused."),
 		age:    desc("outbox_snapshot_age_seconds", "Age of the snapshot behind the outbox gauges."),
+		counts: desc("outbox_counts_age_seconds",
+			"How much older than the snapshot the counts of events are; the age of the oldest pending event is read apart from them."),
 		lagEvents: desc("outbox_watermark_lag_events",
 			"Sequences between the safe watermark and the highest visible one; missing while no worker uses the watermark."),
 		lagTime: desc("outbox_watermark_lag_seconds", "How long open transactions have held the safe watermark back; 0 without one."),
@@ -44,7 +46,7 @@ func NewCollector(cache *Cache) *Collector {
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
-		c.pending, c.oldest, c.failed, c.dead, c.blocked, c.workers, c.partitions, c.paused, c.age, c.lagEvents, c.lagTime, c.holders,
+		c.pending, c.oldest, c.failed, c.dead, c.blocked, c.workers, c.partitions, c.paused, c.age, c.counts, c.lagEvents, c.lagTime, c.holders,
 	} {
 		out <- desc
 	}
@@ -65,6 +67,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	if seen.Stale {
 		return
 	}
+	gauge(c.counts, seen.CountsAge().Seconds())
 	sum := seen.Summary()
 	gauge(c.pending, float64(sum.Pending))
 	gauge(c.oldest, sum.OldestPending.Seconds())

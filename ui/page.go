@@ -134,7 +134,7 @@ const (
 func tiles(s Snapshot) []web.Tile {
 	sum := s.Summary()
 	oldest := web.Tile{Key: "oldest", Label: "Oldest pending", Value: "none", Note: "nothing waits"}
-	if sum.Pending > 0 {
+	if sum.OldestPending > 0 {
 		oldest.Value, oldest.Note = web.Duration(sum.OldestPending), "since it was appended"
 		switch {
 		case sum.OldestPending >= pendingAgeAlarm:

@@ -19,6 +19,7 @@ const (
 	paramAll      = "all"      // the verb, for all that the filter chooses
 	paramReason   = "reason"
 	paramFrom     = "from"
+	paramMore     = "more" // the count that was confirmed is not complete
 	fromMessage   = "message"
 )
 
@@ -112,18 +113,26 @@ func (o order) back() string {
 	return o.filter.query()
 }
 
+// What the page that asks counts: up to so many, and for so long.
+const (
+	countMost   = 10_000
+	countWithin = 30 * time.Millisecond
+)
+
 // count does the order as a dry run.
-func (h *Handler) count(ctx context.Context, who Identity, o order) ([]int64, error) {
+func (h *Handler) count(ctx context.Context, who Identity, o order) ([]admin.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	counts := make([]int64, len(o.selections))
+	counts := make([]admin.Result, len(o.selections))
 	for i, s := range o.selections {
 		// The reason is written nowhere.
-		result, err := h.actOnMessages(ctx, who, o.messageAction, admin.Command{Selection: s, Reason: "dry run", DryRun: true})
+		result, err := h.actOnMessages(ctx, who, o.messageAction, admin.Command{
+			Selection: s, Reason: "dry run", DryRun: true, CountMost: countMost, CountWithin: countWithin,
+		})
 		if err != nil {
 			return nil, err
 		}
-		counts[i] = result.Count
+		counts[i] = result
 	}
 	return counts, nil
 }
@@ -157,9 +166,13 @@ func (h *Handler) ask(w http.ResponseWriter, r *http.Request, o order, status in
 		}
 		status, page.Problem = c.status, c.Message
 	}
-	for i, n := range counts {
-		page.Count += n
-		page.Parts = append(page.Parts, web.Count(n)+" "+string(o.selections[i].State))
+	for i, c := range counts {
+		page.Count, page.AtLeast = page.Count+c.Count, page.AtLeast || c.More
+		text := web.Count(c.Count) + " " + string(o.selections[i].State)
+		if c.More {
+			text = "at least " + text
+		}
+		page.Parts = append(page.Parts, text)
 	}
 	if !o.all {
 		for _, s := range o.selections {
@@ -170,6 +183,9 @@ func (h *Handler) ask(w http.ResponseWriter, r *http.Request, o order, status in
 		}
 	}
 	page.Fields = append(page.Fields, web.Field{Name: paramCount, Value: number(page.Count)})
+	if page.AtLeast {
+		page.Fields = append(page.Fields, web.Field{Name: paramMore, Value: "1"})
+	}
 	h.send(w, r, status, func(w io.Writer) error { return h.renderer.Confirm(w, page) })
 }
 
@@ -214,7 +230,7 @@ func (h *Handler) formMessages(w http.ResponseWriter, r *http.Request) {
 	var total admin.Result
 	for _, s := range o.selections {
 		result, err := h.actOnMessages(r.Context(), identity(r), o.messageAction,
-			admin.Command{Selection: s, Reason: reason, Expected: expected})
+			admin.Command{Selection: s, Reason: reason, Expected: expected, AtLeast: q.Get(paramMore) != ""})
 		total.Count, total.Waiting, total.Gone = total.Count+result.Count, total.Waiting+result.Waiting, total.Gone+result.Gone
 		if err == nil {
 			continue

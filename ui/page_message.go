@@ -50,7 +50,7 @@ func (h *Handler) pageMessage(w http.ResponseWriter, r *http.Request) {
 func messagePage(d admin.Detail, now time.Time) web.Message {
 	page := web.Message{
 		MessageRow: messageRow(d.Message, now), StreamVersion: d.StreamVersion, Generation: d.Generation,
-		Dead: moment(d.DeadAt, now), Known: d.Event != nil, Behind: d.Behind, BehindCapped: d.Behind >= admin.MaxBehind, Explain: explain(d),
+		Dead: moment(d.DeadAt, now), Known: d.Event != nil, Behind: d.Behind, BehindCapped: d.BehindMore, Explain: explain(d),
 		StreamQuery: "messages?" + url.Values{paramStream: {d.Stream}}.Encode(),
 	}
 	if d.EventID != uuid.Nil {

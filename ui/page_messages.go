@@ -91,14 +91,24 @@ func fillMessages(page *web.Messages, f messageFilter, at listPage, listing admi
 	for _, m := range listing.Messages {
 		page.Rows = append(page.Rows, messageRow(m, now))
 	}
-	page.First, page.AllState, page.Looked = at.first, string(f.oneState()), listing.Next != 0 && !full
-	if at.first {
+	page.First, page.AllState, page.Upwards = at.first, string(f.oneState()), at.upwards
+	if !full {
+		page.SearchedTo = listing.LookedUpTo
+	}
+	if at.first && page.SearchedTo == 0 {
 		page.Every = listEvery
 	}
 	if len(page.Rows) == 0 {
 		page.Missing = f.Sequence
 	}
 	page.Newer, page.Older = neighbours(f, at, listing)
+	switch {
+	case page.SearchedTo == 0:
+	case at.upwards:
+		page.SearchOn = page.Newer
+	default:
+		page.SearchOn = page.Older
+	}
 }
 
 // neighbours are the addresses of the pages beside one. A page without rows has

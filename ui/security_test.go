@@ -16,20 +16,27 @@ import (
 	"github.com/postrider/postrider/ui"
 )
 
-// raw sends bytes that no client library would, and reads the answer.
-func raw(t *testing.T, address, text string) (*http.Response, string) {
+// begin opens a connection and sends the beginning of a request.
+func begin(t *testing.T, address, text string) net.Conn {
 	t.Helper()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(conn, text); err != nil {
 		t.Fatal(err)
 	}
+	return conn
+}
+
+// raw sends bytes that no client library would, and reads the answer.
+func raw(t *testing.T, address, text string) (*http.Response, string) {
+	t.Helper()
+	conn := begin(t, address, text)
+	defer conn.Close()
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatalf("%q: %v", text, err)
@@ -218,17 +225,8 @@ func TestSlowAndLargeRequestsEnd(t *testing.T) {
 	if response, _ := raw(t, address, head+"X-Large: "+strings.Repeat("x", 16<<10)+"\r\n\r\n"); response.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("a large header: %d", response.StatusCode)
 	}
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := begin(t, address, head)
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(conn, head); err != nil {
-		t.Fatal(err)
-	}
 	if rest, err := io.ReadAll(conn); err != nil {
 		t.Errorf("a header that does not end holds the connection: %v, %s", err, rest)
 	}

@@ -92,7 +92,9 @@ type Partition struct {
 	Pending, Failed, Blocked, Dead, Scheduled int64
 	// BlockedStreams is the number of streams that the blocked rows belong to.
 	BlockedStreams int64
-	// OldestPending is the age of the oldest pending row; 0 without one.
+	// OldestPending is the age of the oldest pending row; 0 without one. It is read
+	// more often than the counts, so that either may say that nothing is pending
+	// while the other does not.
 	OldestPending time.Duration
 }
 

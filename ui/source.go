@@ -35,7 +35,8 @@ type SourceConfig struct {
 	HeartbeatTTL time.Duration
 	// BacklogShare is the largest share of the time that may pass in counting
 	// the backlog, above 0 and up to 1: a count that takes 200 ms is repeated
-	// after 20 s at 0.01. The watermark is read by the same rule,
+	// after 20 s at 0.01. The age of the oldest pending row, which takes a
+	// millisecond or so, has as much; the watermark is read by the same rule,
 	// in a quarter of that share. Defaults to 0.01.
 	BacklogShare float64
 }
@@ -73,6 +74,8 @@ const watermarkTimeout = 2 * time.Second
 type storeSource struct {
 	config    SourceConfig
 	backlog   paced[delivery.Backlog]
+	oldest    paced[delivery.Oldest]
+	reader    oldestReader
 	watermark paced[Watermark]
 	latency   paced[*Latency]
 }
@@ -102,7 +105,15 @@ func (s *storeSource) Snapshot(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("ui: %w", err)
 	}
-	backlog, err := s.backlog.get(ctx, s.config.BacklogShare, s.config.Deliveries.Backlog)
+	backlog, err := s.backlog.get(ctx, s.config.BacklogShare, func(ctx context.Context) (delivery.Backlog, error) {
+		return s.reader.count(ctx, s.config.Deliveries)
+	})
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("ui: %w", err)
+	}
+	oldest, err := s.oldest.get(ctx, s.config.BacklogShare, func(ctx context.Context) (delivery.Oldest, error) {
+		return s.reader.read(ctx, s.config.Deliveries)
+	})
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("ui: %w", err)
 	}
@@ -116,7 +127,7 @@ func (s *storeSource) Snapshot(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("ui: %w", err)
 	}
-	snapshot := compose(workers, leases, backlog, minutes, s.config.Strategy, s.config.HeartbeatTTL)
+	snapshot := compose(workers, leases, withOldest(backlog, oldest), minutes, s.config.Strategy, s.config.HeartbeatTTL)
 	snapshot.Watermark, snapshot.Latency = watermark, latency
 	return snapshot, nil
 }
@@ -232,6 +243,24 @@ func workerState(w heartbeat.Worker) WorkerState {
 	default:
 		return WorkerActive
 	}
+}
+
+// withOldest puts ages that are younger than the counts in their place.
+func withOldest(b delivery.Backlog, oldest delivery.Oldest) delivery.Backlog {
+	if !oldest.At.After(b.At) {
+		return b
+	}
+	waited := map[partition.ID]time.Duration{}
+	for _, p := range oldest.Partitions {
+		if p.Pending {
+			waited[p.Partition] = max(p.Waited, time.Microsecond)
+		}
+	}
+	b.Partitions = slices.Clone(b.Partitions) // several snapshots are made of one count
+	for i := range b.Partitions {
+		b.Partitions[i].OldestPending = waited[b.Partitions[i].Partition]
+	}
+	return b
 }
 
 // latest passes over stores that had no row to read a time from.

@@ -81,6 +81,27 @@ func TestComposeJoinsTheStores(t *testing.T) {
 	}
 }
 
+func TestAgesThatAreYoungerThanTheCountTakeTheirPlace(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	counted := delivery.Backlog{At: at, Partitions: []delivery.PartitionBacklog{
+		{Partition: 0, Pending: 3, OldestPending: time.Hour}, {Partition: 1}, {Partition: 2, Pending: 9, OldestPending: time.Hour},
+	}}
+	oldest := delivery.Oldest{At: at.Add(time.Minute), Partitions: []delivery.PartitionOldest{
+		{Partition: 0, Pending: true, Waited: time.Second}, {Partition: 1, Pending: true}, {Partition: 2},
+	}}
+	for i, want := range []time.Duration{time.Second, time.Microsecond, 0} {
+		got := withOldest(counted, oldest)
+		if p := got.Partitions[i]; p.OldestPending != want || p.Pending != counted.Partitions[i].Pending || !got.At.Equal(at) {
+			t.Errorf("partition %d: %+v, want an age of %s", i, p, want)
+		}
+	}
+	oldest.At = at
+	if got := withOldest(counted, oldest); got.Partitions[0].OldestPending != time.Hour {
+		t.Error("an age that is not younger than the count was taken")
+	}
+}
+
 func TestSourceConfigIsRefusedByName(t *testing.T) {
 	t.Parallel()
 	complete := SourceConfig{

@@ -27,7 +27,7 @@ func (s Snapshot) Stalled() bool {
 // nobody uses any more may be held, too, and then events do not wait.
 func (s Snapshot) waitsForOrder(p Partition) bool {
 	return s.Watermark.State() == WatermarkHeld && s.Watermark.Waiting > worthAWord &&
-		p.PausedAt == nil && p.Pending > 0 && p.OldestPending > worthAWord
+		p.PausedAt == nil && p.OldestPending > worthAWord
 }
 
 // cause is one kind of thing that keeps events waiting.
@@ -74,6 +74,9 @@ func (s Snapshot) silent() bool {
 // hindrances lists what keeps events of the partition waiting; none when nothing
 // waits or nothing is known to be in its way.
 func (s Snapshot) hindrances(p Partition) []hindrance {
+	if p.OldestPending > 0 {
+		p.Pending = max(p.Pending, 1) // it came after the last count
+	}
 	if p.Pending+p.Failed+p.Blocked+p.Dead == 0 {
 		return nil
 	}

@@ -41,9 +41,13 @@ type Messages struct {
 	// Newer and Older are the addresses of the neighbouring pages, empty at the
 	// ends.
 	Newer, Older string
-	// Looked is set when the page is shorter than it could be, as looking
-	// stopped early.
-	Looked bool
+	// SearchedTo is the sequence up to which messages were looked at, when the
+	// time for that was over before the page was full; 0: it is full, or the last.
+	SearchedTo int64
+	// SearchOn is the address that goes on behind it, and Upwards says that the
+	// search goes from old to new.
+	SearchOn string
+	Upwards  bool
 	// First says that this is the first page, which may follow what happens.
 	First bool
 	// Missing is the sequence that was asked for and not found; 0: none.
@@ -164,7 +168,9 @@ type Confirm struct {
 	Verb string
 	// Count is how many would be changed, and Parts says of which states.
 	Count int64
-	Parts []string
+	// AtLeast says that they were not counted to the end: Count or more.
+	AtLeast bool
+	Parts   []string
 	// Scope says in words what is selected.
 	Scope string
 	// Sequences are the first of the selected messages, when they were chosen one

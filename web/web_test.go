@@ -160,7 +160,7 @@ func TestStaticFiles(t *testing.T) {
 			t.Errorf("the style sheet lacks .owner-%d", n)
 		}
 	}
-	for _, name := range []string{"monitor.css", "pages.css", "monitor.js", "live.js", "keys.js", "select.js", "themes.js", "patch.js", "theme.js"} {
+	for _, name := range []string{"monitor.css", "pages.css", "monitor.js", "live.js", "keys.js", "search.js", "select.js", "themes.js", "patch.js", "theme.js"} {
 		for _, foreign := range []string{"http://", "https://", "@import", "innerHTML", "eval(", "data:"} {
 			if strings.Contains(read(name), foreign) {
 				t.Errorf("%s holds %q", name, foreign)

@@ -109,21 +109,14 @@ func (f *listFlags) list(s *session, states []admin.State, show func([]admin.Mes
 		return err
 	}
 	defer done()
-	bodies, messages := []messageBody{}, []admin.Message{}
-	next := f.After
-	for first := true; len(messages) < f.Limit && (first || next != 0); first = false {
-		l, err := op.List(s.ctx, filter, admin.Page{
-			After: next, Limit: min(f.Limit-len(messages), admin.MaxLimit), Descending: f.NewestFirst,
-		})
-		if err != nil {
-			return inputRefused(err)
-		}
-		messages = append(messages, l.Messages...)
-		next = l.Next
+	bodies := []admin.MessageBody{}
+	messages, next, err := f.search(s, op, filter)
+	if err != nil {
+		return inputRefused(err)
 	}
 	if f.JSON {
 		for _, m := range messages {
-			bodies = append(bodies, newMessageBody(m))
+			bodies = append(bodies, m.Body(time.Local))
 		}
 		return writeJSON(s.stdout, bodies)
 	}
@@ -132,6 +125,30 @@ func (f *listFlags) list(s *session, states []admin.State, show func([]admin.Mes
 		fmt.Fprintf(s.stderr, "there may be more: --after %d\n", next)
 	}
 	return nil
+}
+
+// listStep is how long one statement's worth of looking takes; between two of
+// them it is said how far it came.
+const listStep = time.Second
+
+// search looks for messages until there are as many as wanted, or no more.
+func (f *listFlags) search(s *session, op *admin.Operator, filter admin.Filter) (messages []admin.Message, next int64, err error) {
+	messages, next = []admin.Message{}, f.After
+	told := passingLine{out: s.stderr}
+	defer told.end()
+	for first := true; len(messages) < f.Limit && (first || next != 0); first = false {
+		l, err := op.List(s.ctx, filter, admin.Page{
+			After: next, Limit: min(f.Limit-len(messages), admin.MaxLimit), Descending: f.NewestFirst, Within: listStep,
+		})
+		if err != nil {
+			return nil, 0, err
+		}
+		messages = append(messages, l.Messages...)
+		if next = l.Next; l.LookedUpTo != 0 {
+			told.show("searched up to sequence %s, found %s", humanize.Comma(l.LookedUpTo), counted(len(messages), "message"))
+		}
+	}
+	return messages, next, nil
 }
 
 type deadListCmd struct{ listFlags }
@@ -245,7 +262,10 @@ func (f *mendFlags) mend(s *session, state admin.State, m mending) error {
 		return err
 	}
 	defer done()
+	told := passingLine{out: s.stderr}
+	c.Counting = func(n int64) { told.show("counting: %s", counted(n, "message")) }
 	r, err := m.do(op, s.ctx, c) // also what a real run shall confirm
+	told.end()
 	if err != nil {
 		return inputRefused(err)
 	}

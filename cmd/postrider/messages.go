@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -58,44 +57,6 @@ func (c *messagesListCmd) Run(s *session) error {
 	})
 }
 
-// messageBody is the JSON form of a message in a list.
-type messageBody struct {
-	Sequence       int64       `json:"global_sequence"`
-	Partition      int         `json:"partition_key"`
-	Stream         string      `json:"stream_id"`
-	Topic          string      `json:"topic"`
-	State          admin.State `json:"state"`
-	Attempts       int         `json:"attempts"`
-	Generation     int         `json:"generation"`
-	AvailableAt    *time.Time  `json:"available_at"`
-	DeadAt         *time.Time  `json:"dead_at"`
-	PublishedAt    *time.Time  `json:"published_at"`
-	StreamSequence *int64      `json:"stream_sequence"`
-	LastError      *string     `json:"last_error"`
-	EventID        *uuid.UUID  `json:"event_id"`
-	Type           *string     `json:"event_type"`
-	StreamVersion  *int64      `json:"stream_version"`
-	RecordedAt     *time.Time  `json:"recorded_at"`
-}
-
-func newMessageBody(m admin.Message) messageBody {
-	return messageBody{
-		Sequence: m.Sequence, Partition: int(m.Partition), Stream: m.Stream, Topic: m.Topic, State: m.State,
-		Attempts: m.Attempts, Generation: m.Generation, AvailableAt: m.AvailableAt, DeadAt: m.DeadAt, PublishedAt: m.PublishedAt,
-		StreamSequence: m.StreamSequence, LastError: orNone(m.LastError), EventID: orNone(m.EventID), Type: orNone(m.Type),
-		StreamVersion: orNone(m.StreamVersion), RecordedAt: orNone(m.RecordedAt),
-	}
-}
-
-// orNone makes JSON's null of what is not there.
-func orNone[T comparable](value T) *T {
-	var zero T
-	if value == zero {
-		return nil
-	}
-	return &value
-}
-
 type messagesShowCmd struct {
 	adminFlags
 	Message string `arg:"" name:"message" help:"The message's sequence, or the event's id."`
@@ -103,33 +64,10 @@ type messagesShowCmd struct {
 }
 
 type detailBody struct {
-	messageBody
-	TenantID   *string         `json:"tenant_id"`
-	OccurredAt *time.Time      `json:"occurred_at"`
-	AuditOnly  bool            `json:"audit_only"`
-	Metadata   json.RawMessage `json:"metadata"`
-	Deliveries []deliveryBody  `json:"deliveries"`
-	BlockedBy  *neighbourBody  `json:"blocked_by"`
-	Behind     int64           `json:"behind"`
-	Next       []neighbourBody `json:"next_behind"`
-	Payload    *string         `json:"payload,omitempty"`
-	Base64     *string         `json:"payload_base64,omitempty"`
-}
+	admin.DetailBody
 
-type deliveryBody struct {
-	State          admin.State `json:"state"`
-	PublishedAt    time.Time   `json:"published_at"`
-	StreamSequence *int64      `json:"stream_sequence"`
-	Partition      int         `json:"partition_key"`
-	Epoch          int64       `json:"lease_epoch"`
-	Attempts       int         `json:"attempts"`
-	Generation     int         `json:"generation"`
-	Lost           bool        `json:"lost"`
-}
-
-type neighbourBody struct {
-	Sequence int64       `json:"global_sequence"`
-	State    admin.State `json:"state"`
+	Payload *string `json:"payload,omitempty"`
+	Base64  *string `json:"payload_base64,omitempty"`
 }
 
 // Run shows one message.
@@ -158,7 +96,7 @@ func (c *messagesShowCmd) Run(s *session) error {
 			return inputRefused(err)
 		}
 	}
-	body := newDetailBody(d)
+	body := detailBody{DetailBody: d.Body(time.Local)}
 	if c.Payload && d.Event != nil {
 		text := string(payload)
 		if body.Payload = &text; !utf8.Valid(payload) {
@@ -181,27 +119,6 @@ func parseMessage(text string) (int64, uuid.UUID, error) {
 		return 0, id, nil
 	}
 	return 0, uuid.Nil, fmt.Errorf("%w: a sequence above 0 or an event id (UUID) was expected, got %q", errRefused, text)
-}
-
-func newDetailBody(d admin.Detail) detailBody {
-	b := detailBody{messageBody: newMessageBody(d.Message), Behind: d.Behind, Deliveries: []deliveryBody{}, Next: []neighbourBody{}}
-	if d.Event != nil {
-		b.TenantID, b.OccurredAt, b.AuditOnly, b.Metadata = orNone(d.Event.TenantID), d.Event.OccurredAt, d.Event.AuditOnly, d.Event.Metadata
-	}
-	for _, one := range d.Deliveries {
-		b.Deliveries = append(b.Deliveries, deliveryBody{
-			State: one.State, PublishedAt: one.PublishedAt, StreamSequence: one.StreamSequence, Partition: int(one.Partition),
-			Epoch: one.Epoch, Attempts: one.Attempts, Generation: one.Generation, Lost: one.Lost,
-		})
-	}
-	for _, n := range d.Next {
-		b.Next = append(b.Next, neighbourBody(n))
-	}
-	if d.BlockedBy != nil {
-		by := neighbourBody(*d.BlockedBy)
-		b.BlockedBy = &by
-	}
-	return b
 }
 
 // writeDetail prints a message for people.
@@ -260,7 +177,7 @@ func writeDetail(out io.Writer, d admin.Detail, b detailBody) {
 }
 
 func waiting(d admin.Detail) string {
-	if d.Behind == 0 {
+	if d.Behind == 0 && !d.BehindMore {
 		return "none"
 	}
 	first := make([]string, 0, len(d.Next))
@@ -270,6 +187,9 @@ func waiting(d admin.Detail) string {
 	text := strings.Join(first, ", ")
 	if int(d.Behind) > len(first) {
 		text += ", …"
+	}
+	if d.BehindMore {
+		return fmt.Sprintf("at least %d: %s", d.Behind, text)
 	}
 	return fmt.Sprintf("%d: %s", d.Behind, text)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/postrider/postrider/delivery/admin"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 )
 
@@ -26,7 +27,7 @@ func TestListMessages(t *testing.T) {
 		{[]string{"--until=1h"}, ""},
 	} {
 		code, stdout, stderr := call(t, on(append([]string{"messages", "list", "--json"}, c.args...)...)...)
-		var list []messageBody
+		var list []admin.MessageBody
 		if err := json.Unmarshal([]byte(stdout), &list); err != nil || code != exitOK {
 			t.Fatalf("%v: status %d, %v: %s%s", c.args, code, err, stdout, stderr)
 		}

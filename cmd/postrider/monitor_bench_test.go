@@ -44,18 +44,24 @@ const (
 // be missing and left out. %d is a sequence that waits.
 func monitorRoutes() []string {
 	routes := []string{
-		"/", "/healthz", "/readyz", "/metrics", "/audit", "/messages", "/partitions/7", "/messages/%d",
+		"/", "/?partitions=table", "/healthz", "/readyz", "/metrics", "/audit", "/messages", "/partitions/7", "/messages/%d",
+		"/workers/01890000-0000-7000-8000-000000000000/drain",
 		"/api/v1/summary", "/api/v1/workers", "/api/v1/partitions", "/api/v1/partitions/7", "/api/v1/throughput",
 		"/api/v1/rebalances", "/api/v1/audit", "/api/v1/messages", "/api/v1/messages/%d",
 	}
 	for _, filter := range []string{
-		"state=pending", "state=failed", "state=blocked", "state=dead", "state=published", "state=skipped",
-		"state=dead&newest_first=true", "partition=7", "stream=stream-77", "topic=shop", "topic=nothing", "type=order.paid", "type=nothing",
-		"error_contains=refused", "error_contains=nothing", "sequence=%d", "after=%d", "newest_first=true", "limit=1000",
+		"state=pending", "state=failed", "state=blocked", "state=dead", "state=published", "state=skipped", "state=discarded",
+		"partition=7", "partition=7&topic=nothing", "stream=stream-77", "stream=nothing", "topic=shop", "topic=nothing",
+		"type=order.paid", "type=nothing", "type=nothing&state=dead", "error_contains=refused", "error_contains=nothing",
+		"since=1m", "until=20h", "id=00000000-0000-4000-8000-000000000001", "sequence=%d", "after=%d",
 	} {
-		routes = append(routes, "/messages?"+filter, "/api/v1/messages?"+filter)
+		routes = append(routes, "/messages?"+filter, "/api/v1/messages?"+filter, "/api/v1/messages?newest_first=true&"+filter)
 	}
-	return routes
+	for _, filter := range []string{"", "&topic=shop", "&error_contains=nothing", "&type=nothing", "&partition=7&stream=stream-77"} {
+		routes = append(routes, "/messages/confirm?all=requeue&state=dead"+filter, "/messages/confirm?all=requeue&state=failed"+filter)
+	}
+	return append(routes, "/messages?before=%d", "/api/v1/messages?limit=1000", "/api/v1/messages?limit=1000&type=nothing",
+		"/api/v1/messages?newest_first=true", "/api/v1/messages?newest_first=true&limit=1000")
 }
 
 // benchWorld is a running worker that owns nothing, its database, and its monitor.

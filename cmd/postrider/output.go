@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 )
@@ -25,4 +26,31 @@ func writeTable(w io.Writer, header table.Row, rows []table.Row) {
 	t.AppendHeader(header)
 	t.AppendRows(rows)
 	fmt.Fprintln(w, t.Render())
+}
+
+// passingLine is a line on a terminal that tells how far a command came; it is
+// written over, begins when that takes a while, and is gone at the end. Elsewhere
+// nothing is written.
+type passingLine struct {
+	out   io.Writer
+	began time.Time
+	open  bool
+}
+
+func (p *passingLine) show(format string, args ...any) {
+	if p.began.IsZero() {
+		p.began = time.Now()
+	}
+	if !isTerminal(p.out) || time.Since(p.began) < time.Second {
+		return
+	}
+	fmt.Fprint(p.out, "\r\x1b[K"+fmt.Sprintf(format, args...))
+	p.open = true
+}
+
+func (p *passingLine) end() {
+	if p.open {
+		fmt.Fprint(p.out, "\r\x1b[K")
+		p.open = false
+	}
 }

@@ -180,3 +180,12 @@ func describe(s replay.Selection) string {
 	}
 	return strings.Join(parts, ", ")
 }
+
+// orNone makes what is empty null in JSON.
+func orNone[T comparable](value T) *T {
+	var zero T
+	if value == zero {
+		return nil
+	}
+	return &value
+}

@@ -23,6 +23,14 @@
 // partition, settled ones by way of the events and the batches that can hold
 // them. What it finds is what the view shows.
 //
+// A page is a search over several sources, each in the order of sequences: the
+// rows of every partition, those to publish and the parked ones apart, and the
+// events. The source that lags is read on, some rows at a time, until the page is
+// full as far as all were read, or Page.Within is over; what was found beyond the
+// one that lags is left to the next page. A stream's messages are named by its
+// events, which have an index for that. Selections look at the failed and dead
+// rows in the same way.
+//
 // # Invariants
 //
 //   - Every change is one transaction that first locks the lease rows of its
@@ -35,6 +43,12 @@
 //     in the outbox. A requeued row behind a dead one waits for it.
 //   - Every change writes one row of outbox_audit in its transaction: who, what,
 //     why, and what the rows looked like. Nothing is changed without it.
+//   - No statement of a search looks at more rows than it was given, whatever the
+//     filter, the size of the tables and their statistics: what is limited is read
+//     before the filter is asked, and in the order of one index.
+//   - Pages that follow each other show every message that is there throughout
+//     exactly once, whatever comes and goes: its sequence, which never changes, is
+//     its place, and each page is one snapshot.
 //   - A selection takes what was dead when it began. Rows that die again
 //     meanwhile are not taken a second time, so that it comes to an end.
 //

@@ -17,6 +17,7 @@ const (
 	FieldUntil     = "until"
 	FieldAfter     = "after"
 	FieldLimit     = "limit"
+	FieldWithin    = "within"
 	FieldSequence  = "sequence"
 	FieldEventID   = "event_id"
 	FieldSelection = "selection"
@@ -24,6 +25,7 @@ const (
 	FieldActor     = "actor"
 	FieldWorker    = "worker"
 	FieldExpected  = "expected_count"
+	FieldAtLeast   = "expected_at_least"
 )
 
 // What an InputError may wrap.

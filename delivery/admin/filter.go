@@ -39,11 +39,13 @@ func (f Filter) Empty() bool {
 		f.ErrorContains == "" && f.Since.IsZero() && f.Until.IsZero()
 }
 
-// withDefaults makes an empty list no list, which chooses all.
+// withDefaults makes an empty list no list, which chooses all, and names each
+// partition once.
 func (f Filter) withDefaults() Filter {
 	if len(f.Partitions) == 0 {
 		f.Partitions = nil
 	}
+	f.Partitions = slices.Compact(slices.Sorted(slices.Values(f.Partitions)))
 	return f
 }
 
@@ -102,12 +104,10 @@ func (f Filter) settledStates() []State {
 	return f.want(Published, Skipped, Discarded)
 }
 
-// sparse tells whether events that follow each other in a page may lie far apart.
-func (f Filter) sparse() bool {
-	return f.Stream != "" || f.Topic != "" || f.Type != "" || !f.Since.IsZero() || !f.Until.IsZero()
-}
+// asksEvents tells whether a row of the outbox alone does not say if it is chosen.
+func (f Filter) asksEvents() bool { return f.Type != "" || !f.Since.IsZero() || !f.Until.IsZero() }
 
-// orNull makes a parameter that is NULL where nothing was asked for.
+// orNull makes NULL, as a parameter and in JSON, of what is not given.
 func orNull[T comparable](value T) *T {
 	var zero T
 	if value == zero {
@@ -132,16 +132,27 @@ type Page struct {
 	Limit int
 	// Descending begins with the highest sequence.
 	Descending bool
+	// Within is how long to look for messages before the page ends with those that
+	// were found: see Listing.LookedUpTo. It may be exceeded by some 20 ms, and
+	// every page comes forward. At most 1 minute. Defaults to 30 ms.
+	Within time.Duration
 }
 
 // MaxLimit is the most messages that one page holds.
 const MaxLimit = 10_000
 
-const defaultLimit = 100
+const (
+	defaultLimit  = 100
+	defaultWithin = 30 * time.Millisecond
+	mostWithin    = time.Minute
+)
 
 func (p Page) withDefaults() Page {
 	if p.Limit == 0 {
 		p.Limit = defaultLimit
+	}
+	if p.Within == 0 {
+		p.Within = defaultWithin
 	}
 	if p.After == 0 && p.Descending {
 		p.After = math.MaxInt64
@@ -152,6 +163,9 @@ func (p Page) withDefaults() Page {
 func (p Page) validate() error {
 	if p.Limit < 0 || p.Limit > MaxLimit {
 		return &InputError{Field: FieldLimit, Problem: fmt.Sprintf("must lie between 1 and %d, got %d", MaxLimit, p.Limit)}
+	}
+	if p.Within < 0 || p.Within > mostWithin {
+		return &InputError{Field: FieldWithin, Problem: fmt.Sprintf("must lie between 0 and %s, got %s", mostWithin, p.Within)}
 	}
 	if p.After < 0 {
 		return &InputError{Field: FieldAfter, Problem: fmt.Sprintf("must not be negative, got %d", p.After)}

@@ -47,6 +47,23 @@ func (o *Operator) delivered(
 	if err != nil {
 		return nil, err
 	}
+	return collectDeliveries(rows)
+}
+
+// deliveredOnes returns the deliveries of messages that may lie far apart.
+func (o *Operator) deliveredOnes(ctx context.Context, tx pgx.Tx, in []partition.ID, messages []Message) (map[int64][]Delivery, error) {
+	sequences, since := make([]int64, len(messages)), make([]time.Time, len(messages))
+	for i, m := range messages {
+		sequences[i], since[i] = m.Sequence, m.RecordedAt.Add(-clockSlack)
+	}
+	rows, err := tx.Query(ctx, o.past, in, sequences, since)
+	if err != nil {
+		return nil, err
+	}
+	return collectDeliveries(rows)
+}
+
+func collectDeliveries(rows pgx.Rows) (map[int64][]Delivery, error) {
 	found := map[int64][]Delivery{}
 	var (
 		sequence             int64
@@ -55,7 +72,7 @@ func (o *Operator) delivered(
 		discarded            bool
 		attempts, generation int
 	)
-	_, err = pgx.ForEachRow(rows, []any{
+	_, err := pgx.ForEachRow(rows, []any{
 		&sequence, &d.Partition, &d.Epoch, &d.PublishedAt, &stream, &attempts, &generation, &discarded, &lost,
 	}, func() error {
 		d.StreamSequence, d.Attempts, d.Generation = stream, attempts, generation

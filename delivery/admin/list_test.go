@@ -162,7 +162,15 @@ func TestListsAgreeWithTheView(t *testing.T) {
 	}
 	for _, f := range filters {
 		wanted := slices.DeleteFunc(slices.Clone(want), func(m admin.Message) bool { return !matches(f, m) })
-		for _, p := range []admin.Page{{Limit: 7}, {Limit: 7, Descending: true}, {Limit: 1000}, {Limit: 1000, Descending: true}, {}} {
+		for _, p := range []admin.Page{
+			{Limit: 7},
+			{Limit: 7, Descending: true},
+			{Limit: 1000},
+			{Limit: 1000, Descending: true},
+			{},
+			{Limit: 20, Within: 1},
+			{Limit: 1000, Within: 1, Descending: true},
+		} {
 			slices.SortFunc(wanted, func(a, b admin.Message) int { return cmp.Compare(a.Sequence, b.Sequence) })
 			if p.Descending {
 				slices.Reverse(wanted)

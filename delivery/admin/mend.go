@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -20,18 +21,31 @@ type Command struct {
 	Reason string
 	// DryRun counts and changes nothing.
 	DryRun bool
+	// CountMost and CountWithin end the count of a dry run when it has come to so
+	// many, or after that time; the result says by More that it did. Zero: it is
+	// counted to the end.
+	CountMost   int64
+	CountWithin time.Duration
 	// Expected is how many messages the operator was told of. When another number
 	// matches nothing is changed and the error is ErrCountChanged. nil: whatever it
 	// is.
 	Expected *int64
+	// AtLeast has more than Expected match, too: of what was not counted to its end
+	// the operator was told that.
+	AtLeast bool
 	// Progress is told after each chunk. nil: nobody.
 	Progress func(Result)
+	// Counting is told how many were counted so far, while a dry run counts. nil:
+	// nobody.
+	Counting func(int64)
 }
 
 // Result is what came of a command, so far when an error came with it.
 type Result struct {
 	// Count is how many messages were changed, or would be in a dry run.
 	Count int64
+	// More says that a dry run ended its count before the end: Count or more match.
+	More bool
 	// Waiting is how many requeued messages still wait behind an earlier dead
 	// message of their stream. Not known in a dry run.
 	Waiting int64
@@ -90,7 +104,9 @@ func (o *Operator) run(ctx context.Context, c Command, op operation) (Result, er
 		return r, fmt.Errorf("%s: %w", op.name, err)
 	}
 	if c.DryRun {
-		r.Count, err = o.count(ctx, at)
+		var t tally
+		t, err = o.count(ctx, *at, c.CountMost, c.CountWithin, c.Counting)
+		r.Count, r.More = t.n, t.more
 	} else {
 		err = o.chunks(ctx, c, op, at, &r)
 	}
@@ -106,15 +122,21 @@ func (o *Operator) checkCount(ctx context.Context, c Command, at *cursor) error 
 	if c.Expected == nil {
 		return nil
 	}
-	from := *at
-	n, err := o.count(ctx, &from)
-	if err != nil || n == *c.Expected {
+	field, most, enough := FieldExpected, *c.Expected+lookStep, func(n int64) bool { return n == *c.Expected }
+	if c.AtLeast {
+		field, most, enough = FieldAtLeast, max(1, *c.Expected), func(n int64) bool { return n >= *c.Expected }
+	}
+	t, err := o.count(ctx, *at, most, 0, nil)
+	if err != nil || enough(t.n) {
 		return err
 	}
-	return &InputError{
-		Field: FieldExpected, Err: ErrCountChanged,
-		Problem: fmt.Sprintf("%d match, not %d; nothing was changed", n, *c.Expected),
+	text := fmt.Sprintf("%d match, not %d", t.n, *c.Expected)
+	if t.more {
+		text = fmt.Sprintf("at least %d match, not %d", t.n, *c.Expected)
+	} else if c.AtLeast {
+		text += " or more"
 	}
+	return &InputError{Field: field, Err: ErrCountChanged, Problem: text + "; nothing was changed"}
 }
 
 func (c Command) validate(op operation) error {
@@ -123,6 +145,9 @@ func (c Command) validate(op operation) error {
 	}
 	if c.Expected != nil && *c.Expected < 0 {
 		return &InputError{Field: FieldExpected, Problem: fmt.Sprintf("must not be negative, got %d", *c.Expected)}
+	}
+	if c.CountMost < 0 || c.CountWithin < 0 {
+		return &InputError{Field: FieldLimit, Problem: fmt.Sprintf("the bounds of a count must not be negative, got %d and %s", c.CountMost, c.CountWithin)}
 	}
 	fits := false
 	var names []string
@@ -168,12 +193,13 @@ func checkWords(actor, reason string, reasonRequired bool) error {
 
 // chunks works a selection off, one transaction after the other.
 func (o *Operator) chunks(ctx context.Context, c Command, op operation, at *cursor, r *Result) error {
-	for {
+	for !at.done() {
 		var selected []key
+		var to place
 		var done []changed
 		var waiting int64
 		err := o.write(ctx, func(tx pgx.Tx) (err error) {
-			if selected, err = o.next(ctx, tx, at, chunk); err != nil || len(selected) == 0 {
+			if selected, to, err = o.next(ctx, tx, at, chunk); err != nil || len(selected) == 0 {
 				return err
 			}
 			done, waiting, err = o.change(ctx, tx, c, op, selected)
@@ -182,20 +208,18 @@ func (o *Operator) chunks(ctx context.Context, c Command, op operation, at *curs
 		if err != nil {
 			return err
 		}
+		at.place = to
 		if len(selected) == 0 {
-			return nil
+			continue
 		}
-		at.after = selected[len(selected)-1]
 		r.Count += int64(len(done))
 		r.Gone += int64(len(selected) - len(done))
 		r.Waiting += waiting
 		if c.Progress != nil {
 			c.Progress(*r)
 		}
-		if len(selected) < chunk {
-			return nil
-		}
 	}
+	return nil
 }
 
 // changed is what a changed row was before.

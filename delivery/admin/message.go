@@ -48,9 +48,12 @@ type Detail struct {
 	// BlockedBy leads the stream while this message waits behind it.
 	BlockedBy *Neighbour
 	// Behind counts the messages of the stream that wait behind this one, up to
-	// MaxBehind, and Next are the first of them.
-	Behind int64
-	Next   []Neighbour
+	// MaxBehind, and Next are the first of them. BehindMore says that there may be
+	// more: of a stream with more than 2,000 events only the parked messages and
+	// those among the next 3,000 rows of the partition are looked at.
+	Behind     int64
+	BehindMore bool
+	Next       []Neighbour
 	// Actions is what operators did to the message, the newest first, as far as
 	// the audit goes and this role may read it. Of errors the outbox keeps the last
 	// one alone; each action keeps the one there was before it.

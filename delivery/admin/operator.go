@@ -29,8 +29,9 @@ type Operator struct {
 	db DB
 
 	queueKeys, historyKeys, queuedBetween, deliveries string
-	queued, troubled, events, skipped                 directed
-	find, event, payload, pointer, behind, before     string
+	ready, parked, troubled, window, skipped          directed
+	rows, among, named, past, stream                  string
+	find, event, payload, pointer, beside             string
 	states, selected, lock                            string
 	requeue, settle, promote, waiting, audit          string
 	partitions, pause                                 string
@@ -55,6 +56,12 @@ func newDirected(text string) directed {
 	}
 }
 
+// newLane is the statement that reads one of the outbox's two parts, or of the
+// parked one only what failed or died.
+func newLane(text, part string) directed {
+	return newDirected(strings.ReplaceAll(text, "{part}", part))
+}
+
 // queueState is the state of a row of the outbox, as in the view outbox_messages.
 const queueState = `CASE WHEN o.dead_at IS NOT NULL THEN 'dead' WHEN o.blocked THEN 'blocked'
             WHEN o.attempts > 0 THEN 'failed' ELSE 'pending' END`
@@ -63,11 +70,6 @@ const queueState = `CASE WHEN o.dead_at IS NOT NULL THEN 'dead' WHEN o.blocked T
 // them.
 const trouble = ` AND o.parked AND (o.dead_at IS NOT NULL OR NOT o.blocked AND o.attempts > 0)`
 
-var (
-	anyRow     = strings.NewReplacer("{trouble}", "")
-	troubleRow = strings.NewReplacer("{trouble}", trouble)
-)
-
 // New returns an operator on the tables of that schema and looks at the events
 // relation's columns: a missing relation or column is delivery.ErrEventsRelation.
 func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*Operator, error) {
@@ -75,12 +77,18 @@ func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)
 	}
-	t, err := set.Need("queue_keys", "history_keys", "queued_between", "deliveries", "queued", "events", "skipped",
-		"find", "event", "payload", "pointer", "behind", "before", "states", "selected", "lock",
-		"requeue", "settle", "promote", "waiting", "audit", "partitions", "pause", "columns",
-		"audit_page", "actions", "heads", "partition_deliveries", "worker", "drain", "may_read_audit", "rights")
-	if err != nil {
-		return nil, fmt.Errorf("admin: %w", err)
+	o := &Operator{db: db}
+	var lane, window, skipped, about string
+	statements := o.statements()
+	for into, name := range map[*string]string{&lane: "lane", &window: "window", &skipped: "skipped", &about: "columns"} {
+		statements[into] = name
+	}
+	for into, name := range statements {
+		text, err := set.Need(name)
+		if err != nil {
+			return nil, fmt.Errorf("admin: %w", err)
+		}
+		*into = text[0]
 	}
 	if events.Schema == "" {
 		events.Schema = schema
@@ -88,27 +96,34 @@ func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*
 	if events.Name == "" {
 		events.Name = "events"
 	}
-	o := &Operator{db: db}
 	var columns *strings.Replacer
 	if err := o.read(ctx, func(tx pgx.Tx) error {
-		columns, err = eventsColumns(ctx, tx, t[23], events)
+		columns, err = eventsColumns(ctx, tx, about, events)
 		return err
 	}); err != nil {
 		return nil, err
 	}
-	for i := range t {
-		t[i] = columns.Replace(t[i])
+	for into := range statements {
+		*into = columns.Replace(*into)
 	}
-	o.queueKeys, o.historyKeys, o.queuedBetween, o.deliveries = t[0], t[1], t[2], t[3]
-	o.queued, o.troubled = newDirected(anyRow.Replace(t[4])), newDirected(troubleRow.Replace(t[4]))
-	o.events, o.skipped = newDirected(t[5]), newDirected(t[6])
-	o.find, o.event, o.payload, o.pointer, o.behind, o.before = t[7], t[8], t[9], t[10], t[11], t[12]
-	o.states, o.selected, o.lock = t[13], troubleRow.Replace(t[14]), t[15]
-	o.requeue, o.settle, o.promote, o.waiting, o.audit = t[16], t[17], t[18], t[19], t[20]
-	o.partitions, o.pause = t[21], t[22]
-	o.auditPage, o.actions, o.heads, o.batches, o.worker, o.drain = t[24], t[25], troubleRow.Replace(t[26]), t[27], t[28], t[29]
-	o.mayReadAudit, o.rights = t[30], t[31]
+	o.ready, o.parked, o.troubled = newLane(lane, " AND NOT o.parked"), newLane(lane, " AND o.parked"), newLane(lane, trouble)
+	o.window, o.skipped = newDirected(window), newDirected(skipped)
+	o.selected, o.heads = strings.ReplaceAll(o.selected, "{trouble}", trouble), strings.ReplaceAll(o.heads, "{trouble}", trouble)
 	return o, nil
+}
+
+// statements are the files of those that need no more than the columns' names.
+func (o *Operator) statements() map[*string]string {
+	return map[*string]string{
+		&o.queueKeys: "queue_keys", &o.historyKeys: "history_keys", &o.queuedBetween: "queued_between", &o.deliveries: "deliveries",
+		&o.rows: "rows", &o.among: "among", &o.named: "named", &o.past: "past", &o.stream: "stream",
+		&o.find: "find", &o.event: "event", &o.payload: "payload", &o.pointer: "pointer", &o.beside: "beside",
+		&o.states: "states", &o.selected: "selected", &o.lock: "lock",
+		&o.requeue: "requeue", &o.settle: "settle", &o.promote: "promote", &o.waiting: "waiting", &o.audit: "audit",
+		&o.partitions: "partitions", &o.pause: "pause", &o.worker: "worker", &o.drain: "drain",
+		&o.auditPage: "audit_page", &o.mayReadAudit: "may_read_audit", &o.actions: "actions",
+		&o.heads: "heads", &o.batches: "partition_deliveries", &o.rights: "rights",
+	}
 }
 
 // eventsColumns checks the relation and returns what depends on its columns.
@@ -153,9 +168,10 @@ func eventsColumns(ctx context.Context, tx pgx.Tx, sql string, events delivery.R
 
 // planning has every statement planned for its own values, so that filters that
 // are not given vanish from the plan, and pages read from indexes in their
-// order: the planner takes states for rare and would sort everything.
+// order: the planner takes states for rare and would sort everything, and takes
+// a table for empty that a vacuum once found so.
 const planning = `SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true),
-       set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)`
+       set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true)`
 
 // read gives fn one snapshot of the database.
 func (o *Operator) read(ctx context.Context, fn func(pgx.Tx) error) error {

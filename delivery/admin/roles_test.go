@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/admin"
@@ -38,19 +37,7 @@ func TestAnOperatorsRights(t *testing.T) {
 	t.Cleanup(func() { cleanUp(t, address, role) })
 	owner.exec(t, strings.ReplaceAll(grants, "{role}", role))
 
-	config, err := pgxpool.ParseConfig(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, `SET ROLE `+role)
-		return err
-	}
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
+	pool := pgtest.PoolAs(t, address, role)
 	op, err := admin.New(t.Context(), pool, "public", delivery.Relation{})
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -60,46 +59,56 @@ func (s Selection) validate() error {
 	return nil
 }
 
-// key is a row's place in the order in which selections are worked off.
-type key struct {
-	Partition partition.ID
-	Sequence  int64
-}
-
-// start is before every row.
-var start = key{Partition: -1}
-
-// cursor is a selection on its way.
-type cursor struct {
-	Selection
-	began time.Time // by the database's clock
-	after key
-}
-
 // begin notes the time and makes sure that named messages are what they must be.
 func (o *Operator) begin(ctx context.Context, s Selection) (*cursor, error) {
-	c := &cursor{Selection: s, after: start}
-	err := o.read(ctx, func(tx pgx.Tx) error {
+	c := &cursor{Selection: s, step: lookStep}
+	c.runs = runsOf(s.Filter.Partitions)
+	c.after = key{Partition: c.runs[0].first, Sequence: -1}
+	err := o.read(ctx, func(tx pgx.Tx) (err error) {
 		if err := tx.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&c.began); err != nil {
 			return err
 		}
-		if s.Filter.EventID != uuid.Nil {
-			only, err := o.sequencesOf(ctx, tx, s.Filter)
-			if err != nil {
-				return err
-			}
-			if len(only) == 0 {
-				return &InputError{Field: FieldEventID, Problem: fmt.Sprintf("there is no event %s", s.Filter.EventID), Err: ErrNotFound}
-			}
-			c.Sequences = only
-			return nil // it may be in another state: then nothing matches
+		switch {
+		case s.Filter.EventID != uuid.Nil:
+			c.named, err = o.keyOfEvent(ctx, tx, s)
+		case len(s.Sequences) > 0:
+			c.named, err = o.checkSequences(ctx, tx, s)
+		default:
+			c.all = true
+			err = o.checkPartitions(ctx, tx, s.Filter.Partitions)
 		}
-		if err := o.checkPartitions(ctx, tx, s.Filter.Partitions); err != nil {
-			return err
-		}
-		return o.checkSequences(ctx, tx, s)
+		slices.SortFunc(c.named, key.compare)
+		return err
 	})
 	return c, err
+}
+
+// keyOfEvent returns the row of the event that a selection names, if it is what
+// the selection wants: it may be in another state, and then nothing matches.
+func (o *Operator) keyOfEvent(ctx context.Context, tx pgx.Tx, s Selection) ([]key, error) {
+	only, err := o.sequencesOf(ctx, tx, s.Filter)
+	if err != nil {
+		return nil, err
+	}
+	if len(only) == 0 {
+		return nil, &InputError{Field: FieldEventID, Problem: fmt.Sprintf("there is no event %s", s.Filter.EventID), Err: ErrNotFound}
+	}
+	look := &search{o: o, tx: tx, f: s.Filter}
+	look.f.States = []State{s.State}
+	in, err := look.queuePartitions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var parked []key
+	for _, id := range in {
+		parked = append(parked, key{id, only[0]})
+	}
+	hits, _, err := look.among(ctx, only, in, parked)
+	var list []key
+	for _, h := range hits {
+		list = append(list, key{h.row.partition, h.row.sequence})
+	}
+	return list, err
 }
 
 // checkPartitions refuses partitions that there are not, which would match
@@ -124,26 +133,27 @@ func (o *Operator) checkPartitions(ctx context.Context, tx pgx.Tx, wanted []part
 const shown = 5
 
 // checkSequences refuses sequences that are not in the selection's state.
-func (o *Operator) checkSequences(ctx context.Context, tx pgx.Tx, s Selection) error {
-	if len(s.Sequences) == 0 {
-		return nil
-	}
+// The others are returned.
+func (o *Operator) checkSequences(ctx context.Context, tx pgx.Tx, s Selection) ([]key, error) {
 	in, err := keys(ctx, tx, o.queueKeys)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	rows, err := tx.Query(ctx, o.states, in, s.Sequences)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var list []key
 	fit := map[int64]bool{}
-	var sequence int64
+	var k key
 	var state State
-	if _, err := pgx.ForEachRow(rows, []any{&sequence, &state}, func() error {
-		fit[sequence] = state == s.State
+	if _, err := pgx.ForEachRow(rows, []any{&k.Sequence, &state, &k.Partition}, func() error {
+		if fit[k.Sequence] = state == s.State; state == s.State {
+			list = append(list, k)
+		}
 		return nil
 	}); err != nil {
-		return err
+		return nil, err
 	}
 	var complaints []string
 	var refused []int64
@@ -157,7 +167,7 @@ func (o *Operator) checkSequences(ctx context.Context, tx pgx.Tx, s Selection) e
 		}
 		text, err := o.stateOf(ctx, tx, sequence)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if text != "does not exist" {
 			kind = ErrWrongState
@@ -165,51 +175,14 @@ func (o *Operator) checkSequences(ctx context.Context, tx pgx.Tx, s Selection) e
 		complaints = append(complaints, fmt.Sprintf("%d %s", sequence, text))
 	}
 	if len(refused) == 0 {
-		return nil
+		return list, nil
 	}
 	text := strings.Join(complaints, ", ")
 	if more := len(refused) - len(complaints); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return &InputError{
+	return nil, &InputError{
 		Field: FieldSequence, Err: kind, Sequences: refused,
 		Problem: fmt.Sprintf("%s, not %s; nothing was changed", text, s.State),
 	}
-}
-
-// next returns the next rows of the selection.
-func (o *Operator) next(ctx context.Context, tx pgx.Tx, c *cursor, limit int) ([]key, error) {
-	var only []int64
-	if len(c.Sequences) > 0 {
-		only = c.Sequences
-	}
-	f := c.Filter
-	rows, err := tx.Query(ctx, o.selected, c.after.Partition, c.after.Sequence, c.State, c.began, limit, only, f.Partitions,
-		orNull(f.Stream), orNull(f.Topic), orNull(f.ErrorContains), orNull(f.Type), timeOrNull(f.Since), timeOrNull(f.Until))
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[key])
-}
-
-// countStep is how many rows a count reads at once.
-const countStep = 10_000
-
-// count counts a selection without changing anything.
-func (o *Operator) count(ctx context.Context, c *cursor) (int64, error) {
-	var n int64
-	err := o.read(ctx, func(tx pgx.Tx) error {
-		for {
-			rows, err := o.next(ctx, tx, c, countStep)
-			if err != nil {
-				return err
-			}
-			n += int64(len(rows))
-			if len(rows) < countStep {
-				return nil
-			}
-			c.after = rows[len(rows)-1]
-		}
-	})
-	return n, err
 }

@@ -8,10 +8,17 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/partition"
 )
 
-// neighbours is how many of the messages behind one are named.
-const neighbours = 5
+const (
+	// neighbours is how many of the messages behind one are named.
+	neighbours = 5
+	// besideRows is how many rows of a partition are looked at on either side of a
+	// message whose stream is too long to be named.
+	besideRows = 3000
+)
 
 // Find returns the sequence of an event; an unknown one is ErrNotFound.
 func (o *Operator) Find(ctx context.Context, id uuid.UUID) (int64, error) {
@@ -124,23 +131,33 @@ func (o *Operator) lookEvent(ctx context.Context, tx pgx.Tx, d *Detail) (bool, e
 
 // surroundings reads what waits behind the message, and for what it waits.
 func (o *Operator) surroundings(ctx context.Context, tx pgx.Tx, d *Detail) error {
+	var named []int64
+	of, err := o.namesOfStream(ctx, tx, d.Stream, []partition.ID{d.Partition})
+	if err != nil {
+		return err
+	}
+	if of != nil {
+		named = append([]int64{}, of.sequences...)
+	}
+	rows, err := tx.Query(ctx, o.beside, d.Partition, d.Stream, d.Sequence, MaxBehind, named, besideRows)
+	if err != nil {
+		return err
+	}
 	var n Neighbour
-	waits, err := notFound(tx.QueryRow(ctx, o.before, d.Partition, d.Stream, d.Sequence).Scan(&n.Sequence, &n.State))
-	if err != nil {
-		return err
-	}
-	if waits {
-		first := n
-		d.BlockedBy = &first
-	}
-	rows, err := tx.Query(ctx, o.behind, d.Partition, d.Stream, d.Sequence, neighbours, MaxBehind)
-	if err != nil {
-		return err
-	}
-	_, err = pgx.ForEachRow(rows, []any{&d.Behind, &n.Sequence, &n.State}, func() error {
-		d.Next = append(d.Next, n)
+	_, err = pgx.ForEachRow(rows, []any{&n.Sequence, &n.State}, func() error {
+		switch {
+		case n.Sequence > d.Sequence:
+			if d.Behind++; d.Behind <= neighbours {
+				d.Next = append(d.Next, n)
+			}
+		case d.BlockedBy == nil:
+			first := n
+			d.BlockedBy = &first
+		}
 		return nil
 	})
+	d.BehindMore = d.Behind >= MaxBehind || of == nil && d.State.Queued()
+	d.Behind = min(d.Behind, MaxBehind)
 	return err
 }
 

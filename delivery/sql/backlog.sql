@@ -3,6 +3,7 @@ SELECT l.partition_key,
        coalesce(parked.failed, 0), coalesce(parked.blocked, 0), coalesce(parked.dead, 0), coalesce(parked.scheduled, 0),
        coalesce(parked.streams, 0),
        coalesce(s.at - least(first.available_at, parked.oldest), interval '0'),
+       coalesce(first.global_sequence, l.delivered),
        s.at
   FROM {schema}.outbox_partitions AS l
  CROSS JOIN (SELECT clock_timestamp() AS at) AS s
@@ -10,7 +11,7 @@ SELECT l.partition_key,
                FROM {schema}.outbox_ready
               GROUP BY partition_key) AS ready USING (partition_key)
   LEFT JOIN LATERAL (
-         SELECT r.available_at
+         SELECT r.global_sequence, r.available_at
            FROM {schema}.outbox_ready AS r
           WHERE r.partition_key = l.partition_key
           ORDER BY r.global_sequence

@@ -76,6 +76,7 @@ build_postgres() {
   for program in postgres initdb; do add_file "$root" "$bin/$program"; done
   mkdir -p "$root$libraries" "$root$share" "$root/var/lib/postgresql/data" "$root/usr/share"
   cp "$libraries"/*.so "$root$libraries/"
+  rm -f "$root$libraries/llvmjit.so" # without its 100 MB of LLVM the server would fail where it compiles
   cp --recursive --dereference "$share/." "$root$share/"
   [ ! -d /usr/share/zoneinfo ] || cp --recursive /usr/share/zoneinfo "$root/usr/share/"
   cp --dereference "$(command -v sh)" "$root/usr/bin/sh"

@@ -1,6 +1,7 @@
 // Starts what a page has: everything in it works without, more slowly.
 import { start } from './live.js';
 import { listen } from './keys.js';
+import { search } from './search.js';
 import { selection } from './select.js';
 import { themes } from './themes.js';
 
@@ -18,3 +19,4 @@ themes();
 selection();
 listen();
 start();
+search();

@@ -38,6 +38,25 @@ func Pool(t testing.TB, address string) *pgxpool.Pool {
 	return pool
 }
 
+// PoolAs is Pool for sessions that have taken a role, given as SQL writes it.
+func PoolAs(t testing.TB, address, role string) *pgxpool.Pool {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(address)
+	if err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, `SET ROLE `+role)
+		return err
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatalf("pgtest: open a pool as %s: %v", role, err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
 // Server starts a server for this test alone, which it may crash, kill and restart. It is stopped when the test ends.
 // Such a server always runs from installed binaries, whatever the backend.
 func Server(t testing.TB, config localpg.Config) *localpg.Server {
