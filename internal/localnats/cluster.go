@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
@@ -18,8 +19,13 @@ var (
 	ErrStopped = errors.New("localnats: cluster is stopped")
 )
 
-// portAttempts bounds how often ports that were taken in the meantime are replaced.
-const portAttempts = 5
+const (
+	// portAttempts bounds how often ports that were taken in the meantime are replaced.
+	portAttempts = 5
+
+	removeTimeout = 5 * time.Second
+	removePause   = 10 * time.Millisecond
+)
 
 // Cluster is a running set of servers. Its methods may be called from any goroutine.
 type Cluster struct {
@@ -179,12 +185,20 @@ func (c *Cluster) stopNodesLocked() {
 	stopping.Wait()
 }
 
+// removeStore tries for a while: a server that has stopped may still write files of a stream.
 func (c *Cluster) removeStore() error {
 	if c.config.StoreDir != "" {
 		return nil
 	}
-	if err := os.RemoveAll(c.storeDir); err != nil {
-		return fmt.Errorf("localnats: remove the temporary folder: %w", err)
+	deadline := time.Now().Add(removeTimeout)
+	for {
+		err := os.RemoveAll(c.storeDir)
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("localnats: remove the temporary folder: %w", err)
+		}
+		time.Sleep(removePause)
 	}
-	return nil
 }
