@@ -3,6 +3,7 @@ package delivery_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -20,7 +21,15 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(brokerVariable) != "" {
+		if err := serveBroker(); err != nil {
+			panic(err)
+		}
+		return
+	}
+	pgtest.Main(m)
+}
 
 // patience is how long nothing may happen before a test gives up.
 const patience = 30 * time.Second

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/lease"
@@ -68,7 +69,7 @@ func (s *Store) Claim(ctx context.Context, asks []Ask, limits Limits, policy Fai
 	for i, a := range asks {
 		ids[i], after[i], most[i] = a.Lease.Partition, a.After, int32(a.Most) //nolint:gosec // at most 10,000
 	}
-	var parked, ready []row
+	var parked, ready []Message
 	var c Claim
 	var era int
 	batch := &pgx.Batch{}
@@ -93,46 +94,34 @@ func (s *Store) Claim(ctx context.Context, asks []Ask, limits Limits, policy Fai
 	if !policy.passes() {
 		parked = dueOnly(parked)
 	}
-	c.Batches = share(asks, join(asks, parked, ready, len(ready) >= limits.Total), limits.Total, era,
-		len(ready) >= limits.Total || len(parked) >= limits.Total)
+	c.Batches = share(asks, parked, ready, limits.Total)
+	for _, b := range c.Batches {
+		for i := range b.Messages {
+			b.Messages[i].Era = era
+		}
+	}
 	return c, nil
 }
 
-// share makes the batches, the first ones asked for first, sorted by partition.
-func share(asks []Ask, rows map[partition.ID][]row, room, era int, cut bool) []Batch {
-	var batches []Batch
-	for _, a := range asks {
-		found := rows[a.Lease.Partition]
-		take := min(len(found), a.Most, room)
-		if take == 0 {
-			continue
-		}
-		room -= take
-		b := Batch{Lease: a.Lease, More: take < len(found) || take >= a.Most || cut}
-		for _, r := range found[:take] {
-			r.Era = era
-			b.Messages = append(b.Messages, Message{Pointer: r.Pointer})
-		}
-		batches = append(batches, b)
-	}
-	slices.SortFunc(batches, func(a, b Batch) int { return cmp.Compare(a.Lease.Partition, b.Lease.Partition) })
-	return batches
-}
-
-type row struct {
-	Pointer
-	due bool
-}
-
-func collectClaimed(into *[]row, parked bool) func(pgx.Rows) error {
+// collectClaimed appends what a claim found, in any order.
+func collectClaimed(found *[]Message, parked bool) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
+		var (
+			m                    = Message{Pointer: Pointer{Parked: parked}}
+			id                   int16
+			generation, attempts int32
+			stream, topic        pgtype.DriverBytes
+			due                  bool
+			streams, topics      texts
+		)
+		into := []any{&id, &m.Sequence, &generation, &attempts, &stream, &topic, &m.Blocked, &due}
 		for rows.Next() {
-			c := row{Pointer: Pointer{Parked: parked}}
-			if err := rows.Scan(&c.Partition, &c.Sequence, &c.Generation, &c.Attempts, &c.Stream, &c.Topic, &c.Blocked, &c.due); err != nil {
+			if err := rows.Scan(into...); err != nil {
 				return err
 			}
-			c.NotDue = !c.due
-			*into = append(*into, c)
+			m.Partition, m.Generation, m.Attempts, m.NotDue = partition.ID(id), int(generation), int(attempts), !due
+			m.Stream, m.Topic = streams.keep(stream), topics.keep(topic)
+			*found = append(*found, m)
 		}
 		return rows.Err()
 	}
@@ -143,53 +132,84 @@ type streamKey struct {
 	stream    string
 }
 
-// dueOnly cuts each stream's parked rows, which come in order, at the first one
-// that is not due or dead. What remains is blocked by nothing: the stream's
-// first parked row leads it.
-func dueOnly(parked []row) []row {
-	slices.SortFunc(parked, bySequence)
+// dueOnly cuts each stream's parked rows at the first one that is not due or dead.
+// What remains is blocked by nothing: the stream's first parked row leads it.
+func dueOnly(parked []Message) []Message {
+	if len(parked) == 0 {
+		return nil
+	}
+	sortMessages(parked)
 	cut := map[streamKey]bool{}
-	return slices.DeleteFunc(parked, func(c row) bool {
-		key := streamKey{c.Partition, c.Stream}
-		cut[key] = cut[key] || !c.due
+	return slices.DeleteFunc(parked, func(m Message) bool {
+		key := streamKey{m.Partition, m.Stream}
+		cut[key] = cut[key] || m.NotDue
 		return cut[key]
 	})
 }
 
-func bySequence(a, b row) int {
+func sortMessages(messages []Message) {
+	if !slices.IsSortedFunc(messages, bySequence) {
+		slices.SortFunc(messages, bySequence)
+	}
+}
+
+func bySequence(a, b Message) int {
 	return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Sequence, b.Sequence))
 }
 
-// join merges the two claims into one ascending list a partition. When the
-// ready rows of a partition may have been cut, a parked row behind the last of
-// them waits: a ready row before it could be missing here.
-func join(asks []Ask, parked, ready []row, cut bool) map[partition.ID][]row {
-	most := make(map[partition.ID]int, len(asks))
+// share makes the batches, the first partitions asked for first, sorted by
+// partition; room is the most messages of all.
+func share(asks []Ask, parked, ready []Message, room int) []Batch {
+	sortMessages(parked)
+	sortMessages(ready)
+	readyOf, parkedOf := byPartition(ready), byPartition(parked)
+	full := len(ready) >= room // then ready rows may be missing
+	cut := full || len(parked) >= room
+	batches := make([]Batch, 0, len(readyOf))
 	for _, a := range asks {
-		most[a.Lease.Partition] = a.Most
-	}
-	rows := map[partition.ID][]row{}
-	for _, c := range ready {
-		rows[c.Partition] = append(rows[c.Partition], c)
-	}
-	last := map[partition.ID]int64{}
-	for id, list := range rows {
-		if cut || len(list) >= most[id] {
-			for _, c := range list {
-				last[id] = max(last[id], c.Sequence)
-			}
-		}
-	}
-	for _, c := range parked {
-		c.Blocked = false
-		limit, limited := last[c.Partition]
-		if limited && c.Sequence > limit || cut && !limited {
+		id := a.Lease.Partition
+		found := join(readyOf[id], parkedOf[id], full, len(readyOf[id]) >= a.Most)
+		take := min(len(found), a.Most, room)
+		if take == 0 {
 			continue
 		}
-		rows[c.Partition] = append(rows[c.Partition], c)
+		room -= take
+		batches = append(batches, Batch{Lease: a.Lease, Messages: found[:take:take], More: take < len(found) || take >= a.Most || cut})
 	}
-	for _, list := range rows {
-		slices.SortFunc(list, bySequence)
+	slices.SortFunc(batches, func(a, b Batch) int { return cmp.Compare(a.Lease.Partition, b.Lease.Partition) })
+	return batches
+}
+
+// byPartition cuts sorted messages where the partition changes.
+func byPartition(messages []Message) map[partition.ID][]Message {
+	parts := map[partition.ID][]Message{}
+	for start := 0; start < len(messages); {
+		id, end := messages[start].Partition, start+1
+		for end < len(messages) && messages[end].Partition == id {
+			end++
+		}
+		parts[id] = messages[start:end:end]
+		start = end
 	}
-	return rows
+	return parts
+}
+
+// join merges what two claims found of a partition into one ascending list. When
+// its ready rows may have been cut, by the claim's limit or by its own, a parked row
+// behind the last of them waits: a ready row before it could be missing here.
+func join(ready, parked []Message, claimFull, partitionFull bool) []Message {
+	if claimFull && len(ready) == 0 || len(parked) == 0 {
+		return ready
+	}
+	merged := make([]Message, 0, len(ready)+len(parked))
+	merged = append(merged, ready...)
+	for _, m := range parked {
+		m.Blocked = false
+		if (claimFull || partitionFull) && m.Sequence > ready[len(ready)-1].Sequence {
+			continue
+		}
+		merged = append(merged, m)
+	}
+	sortMessages(merged)
+	return merged
 }

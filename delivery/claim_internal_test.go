@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
@@ -8,11 +9,11 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-func rowOf(p partition.ID, sequence int64, stream string, due bool) row {
-	return row{Pointer: Pointer{Partition: p, Sequence: sequence, Stream: stream, Parked: true}, due: due}
+func rowOf(p partition.ID, sequence int64, stream string, due bool) Message {
+	return Message{Pointer: Pointer{Partition: p, Sequence: sequence, Stream: stream, Parked: true, NotDue: !due}}
 }
 
-func sequences(rows []row) []int64 {
+func sequences(rows []Message) []int64 {
 	var list []int64
 	for _, r := range rows {
 		list = append(list, r.Sequence)
@@ -24,7 +25,7 @@ func sequences(rows []row) []int64 {
 // same stream key in another partition is another stream.
 func TestDueOnly(t *testing.T) {
 	t.Parallel()
-	got := sequences(dueOnly([]row{
+	got := sequences(dueOnly([]Message{
 		rowOf(0, 3, "a", true), rowOf(0, 1, "a", true), rowOf(0, 2, "a", false),
 		rowOf(0, 4, "b", true), rowOf(1, 5, "a", true), rowOf(1, 6, "a", false), rowOf(1, 7, "a", true),
 	}))
@@ -33,25 +34,86 @@ func TestDueOnly(t *testing.T) {
 	}
 }
 
-func TestJoin(t *testing.T) {
+func TestShare(t *testing.T) {
 	t.Parallel()
-	ready := []row{{Pointer: Pointer{Partition: 0, Sequence: 5, Stream: "x"}}, {Pointer: Pointer{Partition: 0, Sequence: 9, Stream: "y"}}}
-	parked := []row{rowOf(0, 7, "a", true), rowOf(0, 12, "b", true), rowOf(1, 3, "c", true)}
+	ready := []Message{{Pointer: Pointer{Partition: 0, Sequence: 9, Stream: "y"}}, {Pointer: Pointer{Partition: 0, Sequence: 5, Stream: "x"}}}
+	parked := []Message{rowOf(0, 7, "a", true), rowOf(0, 12, "b", true), rowOf(1, 3, "c", true)}
 	for name, c := range map[string]struct {
-		perPartition int
-		cut          bool
-		want         map[partition.ID][]int64
+		perPartition, room int
+		want               map[partition.ID][]int64
+		more               bool
 	}{
-		"everything was read":             {10, false, map[partition.ID][]int64{0: {5, 7, 9, 12}, 1: {3}}},
-		"a partition reached its limit":   {2, false, map[partition.ID][]int64{0: {5, 7, 9}, 1: {3}}},
-		"the claim reached its own limit": {10, true, map[partition.ID][]int64{0: {5, 7, 9}}},
+		"everything was read":             {10, 10, map[partition.ID][]int64{0: {5, 7, 9, 12}, 1: {3}}, false},
+		"a partition reached its limit":   {2, 10, map[partition.ID][]int64{0: {5, 7}, 1: {3}}, true},
+		"the claim reached its own limit": {10, 2, map[partition.ID][]int64{0: {5, 7}}, true},
 	} {
 		asks := []Ask{{Lease: leasetest.Held(0, 1), Most: c.perPartition}, {Lease: leasetest.Held(1, 1), Most: c.perPartition}}
-		got := join(asks, slices.Clone(parked), slices.Clone(ready), c.cut)
-		for id := range partition.ID(2) {
-			if !slices.Equal(sequences(got[id]), c.want[id]) {
-				t.Errorf("%s: partition %d gets %v, want %v", name, id, sequences(got[id]), c.want[id])
+		got := map[partition.ID][]int64{}
+		for _, b := range share(asks, slices.Clone(parked), slices.Clone(ready), c.room) {
+			got[b.Lease.Partition] = sequences(b.Messages)
+			if b.Lease.Partition == 0 && b.More != c.more {
+				t.Errorf("%s: more is %t", name, b.More)
 			}
 		}
+		if !maps.EqualFunc(got, c.want, slices.Equal) {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// A parked row behind the last ready one waits when ready rows may be missing.
+func TestJoin(t *testing.T) {
+	t.Parallel()
+	ready := []Message{rowOf(0, 5, "x", true), rowOf(0, 9, "y", true)}
+	parked := []Message{rowOf(0, 7, "a", true), rowOf(0, 12, "b", true)}
+	for name, c := range map[string]struct {
+		ready                    []Message
+		claimFull, partitionFull bool
+		want                     []int64
+	}{
+		"everything was read":             {ready, false, false, []int64{5, 7, 9, 12}},
+		"the partition reached its limit": {ready, false, true, []int64{5, 7, 9}},
+		"the claim reached its limit":     {ready, true, false, []int64{5, 7, 9}},
+		"and left this partition out":     {nil, true, false, nil},
+		"nothing is ready":                {nil, false, false, []int64{7, 12}},
+	} {
+		if got := sequences(join(c.ready, parked, c.claimFull, c.partitionFull)); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+func TestTextsAndPayloadsKeepWhatTheyWereGiven(t *testing.T) {
+	t.Parallel()
+	var kept texts
+	var bodies payloads
+	var strings []string
+	var copies [][]byte
+	raw := make([]byte, 3*payloadPiece)
+	for i := range 2000 {
+		for j := range raw[:i] {
+			raw[j] = byte(i + j)
+		}
+		part := raw[:i%(textPiece/2)]
+		strings, copies = append(strings, kept.keep(part)), append(copies, bodies.keep(raw[:i*80]))
+		copies[i] = append(copies[i], 1) // must not reach its neighbour
+	}
+	for i, s := range strings {
+		for j := range s {
+			if s[j] != byte(i+j) {
+				t.Fatalf("string %d has %d at %d", i, s[j], j)
+			}
+		}
+		if len(s) != i%(textPiece/2) || len(copies[i]) != i*80+1 || copies[i][i*80] != 1 {
+			t.Fatalf("%d has %d and %d bytes", i, len(s), len(copies[i]))
+		}
+		for j := range min(i, len(copies[i])-1) {
+			if copies[i][j] != byte(i+j) {
+				t.Fatalf("copy %d has %d at %d", i, copies[i][j], j)
+			}
+		}
+	}
+	if bodies.keep(nil) != nil || bodies.keep([]byte{}) == nil {
+		t.Error("nil and empty are not told apart")
 	}
 }

@@ -13,20 +13,7 @@ func (s *Store) Events(ctx context.Context, sequences []int64, maxPayload, maxBy
 	found = make(map[int64]*Event, len(sequences))
 	batch := &pgx.Batch{}
 	batch.Queue(planning)
-	batch.Queue(s.rehydrate, sequences, maxPayload, maxBytes).Query(func(rows pgx.Rows) error {
-		for rows.Next() {
-			e, fits, err := scanEvent(rows)
-			if err != nil {
-				return err
-			}
-			if !fits {
-				cutAt = e.Sequence
-				continue
-			}
-			found[e.Sequence] = e
-		}
-		return rows.Err()
-	})
+	batch.Queue(s.rehydrate, bigints(sequences), maxPayload, maxBytes).Query(collectEvents(found, len(sequences), &cutAt))
 	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, 0, fmt.Errorf("read events: %w", err)
 	}

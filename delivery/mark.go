@@ -13,11 +13,11 @@ import (
 
 // marks is the rows of one mark statement.
 type marks struct {
-	partitions []partition.ID
-	sequences  []int64
-	stream     []*int64
-	generation []int32
-	streams    []string
+	partitions keys
+	sequences  bigints
+	stream     positions // NULL for what was skipped
+	generation integers
+	streams    strs
 }
 
 // parks is the rows of a park statement.
@@ -147,11 +147,9 @@ func (st *settlement) finish(m Message, o Outcome) {
 	into.streams = append(into.streams, m.Stream)
 	into.generation = append(into.generation, int32(m.Generation)) //nolint:gosec // read from an int column
 	if o.Kind == Skipped {
-		into.stream = append(into.stream, nil)
-		return
+		o.StreamSequence = 0
 	}
-	sequence := int64(o.StreamSequence) //nolint:gosec // a stream's sequence never reaches 2^63
-	into.stream = append(into.stream, &sequence)
+	into.stream = append(into.stream, o.StreamSequence)
 }
 
 func (st *settlement) shelve(m Message, o Outcome, retry RetryPolicy, random func() float64) {

@@ -41,20 +41,7 @@ func (s *Store) Rehydrate(ctx context.Context, found Claim, sequences []int64, m
 	batch.Queue(s.flush, found.readUpTo)
 	if len(sequences) > 0 {
 		batch.Queue(planning)
-		batch.Queue(s.rehydrate, sequences, maxPayload, maxBytes).Query(func(rows pgx.Rows) error {
-			for rows.Next() {
-				e, fits, err := scanEvent(rows)
-				if err != nil {
-					return err
-				}
-				if !fits {
-					cutAt = e.Sequence
-					continue
-				}
-				events[e.Sequence] = e
-			}
-			return rows.Err()
-		})
+		batch.Queue(s.rehydrate, bigints(sequences), maxPayload, maxBytes).Query(collectEvents(events, len(sequences), &cutAt))
 	}
 	if err := found.session.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, 0, fmt.Errorf("rehydrate: %w", err)
@@ -62,44 +49,79 @@ func (s *Store) Rehydrate(ctx context.Context, found Claim, sequences []int64, m
 	return events, cutAt, nil
 }
 
-// scanEvent takes what the row holds: a value that is missing or unfit is the
-// event's own failure, not the batch's.
-func scanEvent(rows pgx.Rows) (e *Event, fits bool, err error) {
-	e = &Event{}
-	var (
-		id                                    pgtype.UUID
-		version, size                         *int64
-		kind, traceParent, traceState, tenant *string
-		headers                               []byte
-		occurred, recorded                    pgtype.Timestamptz
-	)
-	err = rows.Scan(&e.Sequence, &id, &version, &kind, &size, &fits, &e.Payload,
-		&traceParent, &traceState, &headers, &tenant, &e.AuditOnly, &occurred, &recorded)
-	if err != nil {
-		return nil, false, err
-	}
-	e.ID, e.OccurredAt, e.RecordedAt, e.Headers = id.Bytes, occurred.Time, recorded.Time, stringsOf(headers)
-	for _, f := range []struct {
-		from *string
-		to   *string
-	}{{kind, &e.Type}, {traceParent, &e.TraceParent}, {traceState, &e.TraceState}, {tenant, &e.TenantID}} {
-		if f.from != nil {
-			*f.to = *f.from
+// collectEvents reads events in the order of their sequences, most of them at most,
+// and notes the first one that did not fit.
+func collectEvents(events map[int64]*Event, most int, cutAt *int64) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		room := make([]Event, 0, most)
+		reader := newEventReader()
+		for rows.Next() {
+			if err := rows.Scan(reader.into...); err != nil {
+				return err
+			}
+			e, fits := reader.event()
+			if !fits {
+				*cutAt = e.Sequence
+				continue
+			}
+			if len(room) == cap(room) { // a relation that is no table may hold a sequence twice
+				room = make([]Event, 0, most)
+			}
+			room = append(room, e)
+			events[e.Sequence] = &room[len(room)-1]
 		}
+		return rows.Err()
+	}
+}
+
+// eventReader holds what the columns of one event are read into.
+type eventReader struct {
+	into []any
+
+	sequence            int64
+	id                  pgtype.UUID
+	version, size       pgtype.Int8
+	fits, auditOnly     bool
+	occurred, recorded  pgtype.Timestamptz
+	kind, payload       pgtype.DriverBytes
+	parent, state       pgtype.DriverBytes
+	headers, tenant     pgtype.DriverBytes
+	kinds, tenants      texts
+	parents, everything texts
+	bodies              payloads
+}
+
+func newEventReader() *eventReader {
+	r := &eventReader{}
+	r.into = []any{
+		&r.sequence, &r.id, &r.version, &r.kind, &r.size, &r.fits, &r.payload,
+		&r.parent, &r.state, &r.headers, &r.tenant, &r.auditOnly, &r.occurred, &r.recorded,
+	}
+	return r
+}
+
+// event takes what the row holds: a value that is missing or unfit is the event's
+// own failure, not the batch's.
+func (r *eventReader) event() (e Event, fits bool) {
+	e = Event{
+		Sequence: r.sequence, ID: r.id.Bytes, OccurredAt: r.occurred.Time, RecordedAt: r.recorded.Time, AuditOnly: r.auditOnly,
+		Type: r.kinds.keep(r.kind), TenantID: r.tenants.keep(r.tenant),
+		TraceParent: r.parents.keep(r.parent), TraceState: r.everything.keep(r.state),
+		Headers: stringsOf(r.headers), Payload: r.bodies.keep(r.payload),
 	}
 	switch {
-	case !id.Valid:
+	case !r.id.Valid:
 		e.Unreadable = fmt.Errorf("%w: event_id is NULL", ErrEventUnreadable)
-	case version == nil:
+	case !r.version.Valid:
 		e.Unreadable = fmt.Errorf("%w: stream_version is NULL", ErrEventUnreadable)
-	case kind == nil:
+	case r.kind == nil:
 		e.Unreadable = fmt.Errorf("%w: event_type is NULL", ErrEventUnreadable)
-	case size == nil:
+	case !r.size.Valid:
 		e.Unreadable = fmt.Errorf("%w: payload is NULL", ErrEventUnreadable)
 	default:
-		e.StreamVersion, e.Size = *version, *size
+		e.StreamVersion, e.Size = r.version.Int64, r.size.Int64
 	}
-	return e, fits, nil
+	return e, r.fits
 }
 
 // stringsOf takes the members of a JSON object that are strings; others cannot

@@ -12,7 +12,8 @@ import (
 // combiner puts the batches of several partitions into one atomic batch. Each
 // keeps its own closing record with its own expectation, so each is fenced as if
 // it were alone; together they share what a batch costs the server, which is more
-// than its messages do. While flights are in the air, the next ones gather.
+// than its messages do. While flights are in the air, the next ones gather; what
+// does not fit into one is cut, so that flights are full as long as enough waits.
 type combiner struct {
 	f *Fenced
 
@@ -34,11 +35,16 @@ type share struct {
 type shared struct {
 	answer
 	alone bool
+	sent  int // how many of the messages were in the batch: the first ones
 }
 
-// batchMessages is the server's limit of messages in a batch, control messages
-// included.
-const batchMessages = 1000
+const (
+	// batchMessages is the server's limit of messages in a batch, control messages
+	// included.
+	batchMessages = 1000
+	// leastCut is the fewest messages that are cut off a share to fill a batch.
+	leastCut = 50
+)
 
 var errNotSent = errors.New("not sent")
 
@@ -62,15 +68,7 @@ func (c *combiner) dispatch() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.flying < c.f.cfg.Flights && len(c.queue) > 0 {
-		messages, bytes, n := 0, 0, 0
-		for _, s := range c.queue {
-			if n > 0 && (messages+len(s.indices)+1 > batchMessages || bytes+s.bytes > MaxBatchBytes) {
-				break
-			}
-			messages, bytes, n = messages+len(s.indices)+1, bytes+s.bytes, n+1
-		}
-		aboard := c.queue[:n:n]
-		c.queue = c.queue[n:]
+		aboard := c.boardLocked()
 		c.flying++
 		go func() {
 			c.fly(aboard)
@@ -80,6 +78,23 @@ func (c *combiner) dispatch() {
 			c.dispatch()
 		}()
 	}
+}
+
+// boardLocked takes as many shares from the queue as fit into one batch. The rest
+// of one that is cut comes back when its owner knows the answer to the first part.
+func (c *combiner) boardLocked() []*share {
+	messages, bytes, n := 0, 0, 0
+	for _, s := range c.queue {
+		room := batchMessages - messages - 1
+		if n > 0 && (bytes+s.bytes > MaxBatchBytes || room < min(len(s.indices), leastCut)) {
+			break
+		}
+		s.indices = s.indices[:min(len(s.indices), room)]
+		messages, bytes, n = messages+len(s.indices)+1, bytes+s.bytes, n+1
+	}
+	aboard := c.queue[:n:n]
+	c.queue = c.queue[n:]
+	return aboard
 }
 
 // fly sends one batch and gives every share its answer.
@@ -115,7 +130,7 @@ func (c *combiner) fly(aboard []*share) {
 // answerAll tells each share what became of it, and where its record lies.
 func answerAll(shares []*share, ans answer, ends []int) {
 	for i, s := range shares {
-		own := shared{answer: ans, alone: len(shares) == 1}
+		own := shared{answer: ans, alone: len(shares) == 1, sent: len(s.indices)}
 		if ans.err == nil {
 			own.sequence -= uint64(ends[len(ends)-1] - ends[i]) //nolint:gosec // not negative: ends ascend
 		}

@@ -115,23 +115,22 @@ const (
 	given           // up: the run has failed
 )
 
-// step stores the messages of those indices as one batch. When the stream keeps
-// refusing it for what is in it, the batch is halved until the message is found
-// that it refuses.
+// step stores the messages of those indices in as many batches as it takes. When
+// the stream keeps refusing one for what is in it, it is halved until the message is
+// found that it refuses.
 func (r *fencedRun) step(ctx context.Context, indices []int) {
-	indices = r.sendable(indices)
-	if len(indices) == 0 {
-		return
-	}
-	v, err := r.store(ctx, indices)
-	switch {
-	case v == stored || v == given:
-	case len(indices) > 1:
-		half := len(indices) / 2
-		r.step(ctx, indices[:half])
-		r.step(ctx, indices[half:])
-	default:
-		r.refuse(indices[0], delivery.Outcome{Kind: kindOf(err), Err: fmt.Errorf("refused by stream %s: %w", r.cfg.Stream, err)})
+	for indices = r.sendable(indices); len(indices) > 0; indices = r.sendable(indices) {
+		sent, v, err := r.store(ctx, indices)
+		indices = indices[len(sent):]
+		switch {
+		case v == stored || v == given:
+		case len(sent) > 1:
+			half := len(sent) / 2
+			r.step(ctx, sent[:half])
+			r.step(ctx, sent[half:])
+		default:
+			r.refuse(sent[0], delivery.Outcome{Kind: kindOf(err), Err: fmt.Errorf("refused by stream %s: %w", r.cfg.Stream, err)})
+		}
 	}
 }
 
@@ -151,26 +150,30 @@ func kindOf(err error) delivery.Kind {
 	return orRetry(classify(err).Kind)
 }
 
-// store sends one batch until it has a definite answer. Every attempt expects the
-// same last record, so at most one of them can be stored.
-func (r *fencedRun) store(ctx context.Context, indices []int) (verdict, error) {
+// store sends one batch, of the messages of those indices or of the first ones,
+// until it has a definite answer, and returns which were sent. Every attempt holds
+// the same messages and expects the same last record, so at most one of them can be
+// stored.
+func (r *fencedRun) store(ctx context.Context, indices []int) (sent []int, v verdict, err error) {
 	var (
 		unknown  bool // an attempt may still be stored
-		doubtful = suspicion{run: r, indices: indices}
+		doubtful = suspicion{run: r}
 		deadline = time.Now().Add(2 * r.cfg.AckTimeout)
-		err      error
 	)
 	r.standing.batch++
 	for n := 1; ; n++ {
 		// A handover does not wait for what was never sent: that is the heir's.
 		if !r.batch.Lease.Valid() || r.batch.Lease.Draining() || n > 1 && time.Now().After(deadline) || ctx.Err() != nil {
 			r.give(unknown, err)
-			return given, nil
+			return indices, given, nil
 		}
 		denied := r.nc.LastError()
 		ans := r.send(ctx, indices, n)
+		if n == 1 && ans.sent > 0 {
+			indices = indices[:ans.sent]
+		}
 		if ans.err == nil {
-			return r.accept(indices, ans.answer), nil
+			return indices, r.accept(indices, ans.answer), nil
 		}
 		err = ans.err
 		code := refusal(err)
@@ -181,29 +184,29 @@ func (r *fencedRun) store(ctx context.Context, indices []int) (verdict, error) {
 			unknown = unknown || code == 0
 			continue
 		case code == codeBadExpectedSequence:
-			return r.resolve(ctx, indices), nil
+			return indices, r.resolve(ctx, indices), nil
 		case isConfiguration(err):
 			r.fail(fmt.Errorf("%w: %w", delivery.ErrConfiguration, err))
-			return given, nil
+			return indices, given, nil
 		case r.denied(denied) != nil:
 			r.fail(fmt.Errorf("%w: %w: %w", delivery.ErrUnknown, delivery.ErrOutage, r.denied(denied)))
-			return given, nil
+			return indices, given, nil
 		case code == codeMessageTooLarge || code == codeHeaderTooLarge || code == codeMalformedSubject:
-			return refused, err
+			return indices, refused, err
 		case code == codeStreamFull:
 			if unknown || !perSubject(err) {
 				r.give(unknown, err)
-				return given, nil
+				return indices, given, nil
 			}
-			return refused, err
-		case code == codeBatchIncomplete && doubtful.confirmed(ctx):
-			return refused, err
+			return indices, refused, err
+		case code == codeBatchIncomplete && doubtful.confirmed(ctx, len(indices)):
+			return indices, refused, err
 		case code == 0:
 			unknown = true
 		}
 		if !r.nc.IsConnected() {
 			r.give(true, err)
-			return given, nil
+			return indices, given, nil
 		}
 		pauseFor(ctx, n)
 	}

@@ -11,20 +11,19 @@ import (
 // incomplete.
 type suspicion struct {
 	run        *fencedRun
-	indices    []int
 	incomplete int
 	reconnects uint64
 }
 
-// confirmed notes one more such answer. Several in a row over one connection are
+// confirmed notes one more such answer to a batch of so many messages. Several in a row over one connection are
 // enough to halve a batch, which harms nothing. A single message is accused only
 // when the stream stores a control message of the partition each time between.
-func (s *suspicion) confirmed(ctx context.Context) bool {
+func (s *suspicion) confirmed(ctx context.Context, messages int) bool {
 	if now := s.run.nc.Stats().Reconnects; now != s.reconnects {
 		s.incomplete, s.reconnects = 0, now
 	}
 	s.incomplete++
-	if len(s.indices) == 1 && !s.run.storesControl(ctx) {
+	if messages == 1 && !s.run.storesControl(ctx) {
 		s.incomplete = 0
 	}
 	return s.incomplete >= incompleteToSplit

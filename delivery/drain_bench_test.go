@@ -1,0 +1,194 @@
+//go:build unix
+
+package delivery_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/internal/localnats"
+	"github.com/postrider/postrider/internal/testkit/natstest"
+	"github.com/postrider/postrider/internal/testkit/pgtest"
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/partition"
+)
+
+// brokerVariable makes this test program a broker, so that the relay has its process for itself.
+const brokerVariable = "POSTRIDER_BENCH_BROKER"
+
+// serveBroker runs a server until its input ends.
+func serveBroker() error {
+	cluster, err := localnats.Start(context.Background(), localnats.Config{})
+	if err != nil {
+		return err
+	}
+	fmt.Println(cluster.URL())
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return cluster.Stop()
+}
+
+func startBroker(b *testing.B) *natstest.Server {
+	b.Helper()
+	cmd := exec.CommandContext(b.Context(), os.Args[0])
+	cmd.Env, cmd.Stderr = append(os.Environ(), brokerVariable+"=1"), os.Stderr
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		_ = input.Close()
+		_ = cmd.Wait()
+	})
+	url, err := bufio.NewReader(output).ReadString('\n')
+	if err != nil {
+		b.Fatal(err)
+	}
+	return natstest.Attach(strings.TrimSpace(url))
+}
+
+// BenchmarkDrain delivers 100,000 events of 500 bytes that wait in 64 partitions. PostgreSQL and the broker are other
+// processes, so that time and allocations are the relay's own.
+func BenchmarkDrain(b *testing.B) {
+	for _, mode := range []string{"fenced", "dedupe"} {
+		for _, order := range []delivery.Ordering{delivery.OrderPartition, delivery.OrderStream} {
+			b.Run(mode+"/"+string(order), func(b *testing.B) { benchmarkDrain(b, mode, order) })
+		}
+	}
+}
+
+const (
+	drained     = 100_000
+	drainedSize = 500
+)
+
+func benchmarkDrain(b *testing.B, mode string, order delivery.Ordering) {
+	b.Helper()
+	server := startBroker(b)
+	server.Stream(b, 1)
+	var events int
+	var used, took time.Duration
+	var allocated, bytes uint64
+	for b.Loop() {
+		b.StopTimer()
+		r, keeper := prepareDrain(b, server, mode, order)
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		cpu, began := processorTime(b), time.Now()
+		b.StartTimer()
+		if err := r.RunOnce(b.Context(), keeper.Set()); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		used, took = used+processorTime(b)-cpu, took+time.Since(began)
+		runtime.ReadMemStats(&after)
+		allocated, bytes = allocated+after.Mallocs-before.Mallocs, bytes+after.TotalAlloc-before.TotalAlloc
+		if got := r.Stats().Published; got != drained {
+			b.Fatalf("%d events were published, want %d", got, drained)
+		}
+		events += drained
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(events)/took.Seconds(), "events/s")
+	b.ReportMetric(float64(used.Microseconds())/float64(events), "cpu-µs/event")
+	b.ReportMetric(float64(allocated)/float64(events), "allocs/event")
+	b.ReportMetric(float64(bytes)/float64(events), "B/event")
+}
+
+// prepareDrain fills an outbox and takes its partitions.
+func prepareDrain(b *testing.B, server *natstest.Server, mode string, order delivery.Ordering) (*delivery.Relay, *lease.Keeper) {
+	b.Helper()
+	pool := pgtest.Pool(b, pgtest.Migrated(b, 64))
+	fill(b, pool)
+	nc, err := natspub.Connect(server.URL(), "benchmark", slog.New(slog.DiscardHandler))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(nc.Close)
+	bell, err := natspub.NewBell(nc, "outbox.bell.bench")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var publisher delivery.Publisher
+	if mode == "fenced" {
+		publisher, err = natspub.NewFenced(nc, natspub.FencedConfig{Outbox: uuid.New()})
+	} else {
+		publisher, err = natspub.NewDedupe(nc, natspub.DedupeConfig{})
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	store, err := delivery.NewStore(b.Context(), pool, "public", delivery.Relation{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	leases, err := lease.NewStore(pool, "public")
+	if err != nil {
+		b.Fatal(err)
+	}
+	keeper, err := lease.NewKeeper(leases, uuid.Must(uuid.NewV7()), lease.Config{TTL: time.Hour})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ids := make([]partition.ID, 64)
+	for i := range ids {
+		ids[i] = partition.ID(i) //nolint:gosec // below 64
+	}
+	if _, err := keeper.Acquire(b.Context(), ids); err != nil {
+		b.Fatal(err)
+	}
+	r, err := delivery.NewRelay(delivery.Config{Ordering: order, Logger: slog.New(slog.DiscardHandler)}, store, publisher, bell)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return r, keeper
+}
+
+// fill writes events and their pointers as producers would, but all at once: 1,000 streams, of which each keeps to its partition.
+func fill(b *testing.B, pool *pgxpool.Pool) {
+	b.Helper()
+	for _, statement := range []string{
+		fmt.Sprintf(`INSERT INTO events (stream_id, stream_version, event_type, topic, payload)
+			SELECT 'order-' || n %% 1000, n / 1000 + 1, 'order.paid', 'shop', convert_to(rpad('{"amount": ' || n || ', "text": "', %d, 'x') || '"}', 'UTF8')
+			  FROM generate_series(0, %d) AS n`, drainedSize-2, drained-1),
+		`INSERT INTO outbox (partition_key, global_sequence, stream_id, topic)
+			SELECT sequence %% 1000 %% 64, sequence, stream_id, topic FROM events ORDER BY sequence`,
+		`ANALYZE events`, `ANALYZE outbox`,
+	} {
+		if _, err := pool.Exec(b.Context(), strings.ReplaceAll(statement, "%%", "%")); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// processorTime is what this process has used.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
