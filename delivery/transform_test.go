@@ -283,9 +283,9 @@ func (b *bundle) full(t *testing.T, mode string, encoding codec.Encoding, cfg de
 		Close() error
 	}
 	if mode == "fenced" {
-		publisher, err = natspub.NewFenced(b.nc, natspub.FencedConfig{AckTimeout: 2 * time.Second, Headers: headers, Compressor: c})
+		publisher, err = natspub.NewFenced(b.nc, natspub.FencedConfig{AckTimeout: 2 * time.Second, Shape: natspub.Shape{Headers: headers, Compressor: c}})
 	} else {
-		publisher, err = natspub.NewDedupe(b.nc, natspub.DedupeConfig{AckTimeout: 2 * time.Second, Headers: headers, Compressor: c})
+		publisher, err = natspub.NewDedupe(b.nc, natspub.DedupeConfig{AckTimeout: 2 * time.Second, Shape: natspub.Shape{Headers: headers, Compressor: c}})
 	}
 	if err != nil {
 		t.Fatal(err)

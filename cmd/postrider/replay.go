@@ -51,14 +51,15 @@ func (f *replayFlags) open(s *session) (store *replay.Store, pool *pgxpool.Pool,
 	return store, pool, nil
 }
 
-// paceFlags say how fast a replay may be, and where a shadow's broker is.
+// paceFlags say how fast a replay may be, and, where it goes past the workers, where to and what its messages look like.
 type paceFlags struct {
 	natsFlags
+	shapeFlags
 	Rate       float64 `help:"Most events a second; 0: as fast as it goes." default:"1000" env:"-"`
 	BatchSize  int     `help:"Most events of one step." default:"500" env:"-"`
 	MaxPending int     `help:"Wait while the outbox holds more rows that workers could publish." default:"5000" env:"-"`
 	Subject    string  `help:"Template of the subjects behind a shadow's prefix." default:"events.{topic}.{type}"`
-	Headers    string  `help:"Headers of a shadow's messages: ${enum}." enum:"standard,full" default:"standard"`
+	OtherShape bool    `help:"Confirm that a shadow's messages are meant to look other than those of the workers." env:"-"`
 }
 
 type replayStartCmd struct {

@@ -47,10 +47,7 @@ func TestAShadowAsksTheStreamWhatItHolds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, err := delivery.NewStore(t.Context(), b.pool, "public", delivery.Relation{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	events := b.reader(t)
 	j := b.create(t, replay.Spec{Destination: replay.Shadow, Stream: "REPLAYS", Selection: replay.Selection{All: true}})
 	publisher, err := natspub.NewShadow(nc, natspub.ShadowConfig{Prefix: j.Prefix, Stream: "REPLAYS"})
 	if err != nil {
