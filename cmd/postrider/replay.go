@@ -177,8 +177,8 @@ func (c *replayStartCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	if err := c.config().Validate(); err != nil {
-		return replayRefused(err)
+	if err := c.paceFlags.validate(); err != nil {
+		return err
 	}
 	store, pool, err := c.open(s)
 	if err != nil {
@@ -200,6 +200,11 @@ func (c *replayStartCmd) Run(s *session) error {
 	if !c.Yes && plan.Selected > 1 {
 		return fmt.Errorf("%w: this would replay %s; say --yes if that is meant", errRefused, counted(plan.Selected, "event"))
 	}
+	if spec.Destination == replay.Shadow && !c.Prepare {
+		if err := c.checkShape(s, pool, c.Schema); err != nil {
+			return err
+		}
+	}
 	job, err := store.Create(s.ctx, spec, c.Expect, p.counting)
 	p.end()
 	if err != nil {
@@ -214,6 +219,13 @@ func (c *replayStartCmd) Run(s *session) error {
 
 func (f paceFlags) config() replay.RunConfig {
 	return replay.RunConfig{Rate: f.Rate, BatchSize: f.BatchSize, MaxPending: f.MaxPending}
+}
+
+func (f paceFlags) validate() error {
+	if err := f.config().Validate(); err != nil {
+		return replayRefused(err)
+	}
+	return f.shapeFlags.validate()
 }
 
 // work runs a replay to its end, and says how it can be gone on with.
@@ -288,8 +300,8 @@ Example:
 
 // Run goes on with a replay.
 func (c *replayResumeCmd) Run(s *session) error {
-	if err := c.config().Validate(); err != nil {
-		return replayRefused(err)
+	if err := c.paceFlags.validate(); err != nil {
+		return err
 	}
 	store, pool, err := c.open(s)
 	if err != nil {
@@ -299,6 +311,9 @@ func (c *replayResumeCmd) Run(s *session) error {
 	job, err := store.Get(s.ctx, c.ID)
 	if errors.Is(err, replay.ErrNotFound) {
 		return fmt.Errorf("%w: %w", errRefused, err)
+	}
+	if err == nil && job.Destination == replay.Shadow && !job.Ended() {
+		err = c.checkShape(s, pool, c.Schema)
 	}
 	if err != nil {
 		return err

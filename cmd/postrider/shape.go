@@ -114,8 +114,8 @@ func (f shapeFlags) shape(template string) (natspub.Shape, error) {
 // plainShape is how messages are described that have nothing special.
 const plainShape = "plain"
 
-// String writes the settings that change messages as flags, the same text for the same messages.
-func (f shapeFlags) String() string {
+// settings writes what changes messages as flags, the same text for the same messages.
+func (f shapeFlags) settings() string {
 	var parts []string
 	add := func(flag, value string) { parts = append(parts, "--"+flag+" "+strconv.Quote(value)) }
 	each := func(flag string, values []string) {
