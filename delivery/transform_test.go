@@ -299,11 +299,17 @@ func (b *bundle) full(t *testing.T, mode string, encoding codec.Encoding, cfg de
 	return r
 }
 
-// byEvent is each event's message as text, without what belongs to one publication.
+// byEvent is each event's message as text, redacted and renamed.
 func (b *bundle) byEvent(t *testing.T) map[string]string {
 	t.Helper()
+	return b.byEventOf(t, natspub.DefaultStream, "events.>")
+}
+
+// byEventOf is each event's message as text, without what belongs to one publication.
+func (b *bundle) byEventOf(t *testing.T, stream, filter string) map[string]string {
+	t.Helper()
 	found := map[string]string{}
-	b.eachEvent(t, func(m jetstream.Msg) {
+	b.each(t, stream, filter, func(m jetstream.Msg) {
 		h := m.Headers()
 		for _, name := range []string{"Outbox-Epoch", "Nats-Batch-Id", "Nats-Batch-Sequence"} {
 			h.Del(name)
