@@ -43,7 +43,7 @@ func (r *run) shadowStep(ctx context.Context) (step, error) {
 	}
 	messages, upTo, err := r.messages(ctx)
 	if errors.Is(err, delivery.ErrTransform) {
-		return step{waiting: err.Error()}, nil
+		return step{waiting: delivery.Reason(err)}, nil
 	}
 	if err != nil {
 		return step{}, err
@@ -56,7 +56,7 @@ func (r *run) shadowStep(ctx context.Context) (step, error) {
 		case stored:
 			m.replayed, m.stream = m.replayed+1, max(m.stream, int64(at)) //nolint:gosec // a position
 		case msg.Err != nil:
-			m.failed, m.lastError = m.failed+1, msg.Err.Error()
+			m.failed, m.lastError = m.failed+1, delivery.Reason(msg.Err)
 		case msg.Skip: // the selection has none
 			m.failed, m.lastError = m.failed+1, fmt.Sprintf("sequence %d is audit-only", msg.Sequence)
 		default:
@@ -69,7 +69,7 @@ func (r *run) shadowStep(ctx context.Context) (step, error) {
 	}
 	if open != nil {
 		r.shadow.asked = false // what the broker has of it is not known
-		return step{waiting: open.Error()}, nil
+		return step{waiting: delivery.Reason(open)}, nil
 	}
 	err = r.write(ctx, func(tx pgx.Tx) error { return r.advance(ctx, tx, m) })
 	if err != nil {
@@ -96,7 +96,7 @@ func (r *run) publish(ctx context.Context, send []delivery.Message, m *moved) (o
 			m.replayed, m.stream = m.replayed+1, max(m.stream, int64(o.StreamSequence)) //nolint:gosec // a position
 		case delivery.Retry, delivery.Permanent, delivery.Skipped:
 			m.failed++
-			m.lastError = fmt.Sprintf("sequence %d: %v", send[i].Sequence, o.Err)
+			m.lastError = delivery.Reason(fmt.Errorf("sequence %d: %w", send[i].Sequence, o.Err))
 		case delivery.Unresolved, delivery.Behind, delivery.Scheduled:
 			if errors.Is(o.Err, delivery.ErrConfiguration) {
 				return nil, o.Err
