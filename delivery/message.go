@@ -1,6 +1,8 @@
 package delivery
 
 import (
+	"bytes"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -50,6 +52,16 @@ type Event struct {
 	OccurredAt, RecordedAt time.Time
 	// Unreadable says why the event cannot be published, when its row is unfit.
 	Unreadable error
+}
+
+// clone returns a copy that shares no memory with the rest of its batch, for one
+// that outlives it.
+func (e *Event) clone() *Event {
+	c := *e
+	c.Type, c.TenantID = strings.Clone(e.Type), strings.Clone(e.TenantID)
+	c.TraceParent, c.TraceState = strings.Clone(e.TraceParent), strings.Clone(e.TraceState)
+	c.Payload = bytes.Clone(e.Payload)
+	return &c
 }
 
 // Message is a claimed pointer with its event; Event is nil when there is none.

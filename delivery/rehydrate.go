@@ -78,17 +78,17 @@ func collectEvents(events map[int64]*Event, most int, cutAt *int64) func(pgx.Row
 type eventReader struct {
 	into []any
 
-	sequence            int64
-	id                  pgtype.UUID
-	version, size       pgtype.Int8
-	fits, auditOnly     bool
-	occurred, recorded  pgtype.Timestamptz
-	kind, payload       pgtype.DriverBytes
-	parent, state       pgtype.DriverBytes
-	headers, tenant     pgtype.DriverBytes
-	kinds, tenants      texts
-	parents, everything texts
-	bodies              payloads
+	sequence           int64
+	id                 pgtype.UUID
+	version, size      pgtype.Int8
+	fits, auditOnly    bool
+	occurred, recorded pgtype.Timestamptz
+
+	// These are the driver's memory until the next row, and copied to the ones below.
+	kind, parent, state, tenant, headers, payload pgtype.DriverBytes
+
+	kinds, parents, states, tenants texts
+	bodies                          payloads
 }
 
 func newEventReader() *eventReader {
@@ -106,7 +106,7 @@ func (r *eventReader) event() (e Event, fits bool) {
 	e = Event{
 		Sequence: r.sequence, ID: r.id.Bytes, OccurredAt: r.occurred.Time, RecordedAt: r.recorded.Time, AuditOnly: r.auditOnly,
 		Type: r.kinds.keep(r.kind), TenantID: r.tenants.keep(r.tenant),
-		TraceParent: r.parents.keep(r.parent), TraceState: r.everything.keep(r.state),
+		TraceParent: r.parents.keep(r.parent), TraceState: r.states.keep(r.state),
 		Headers: stringsOf(r.headers), Payload: r.bodies.keep(r.payload),
 	}
 	switch {

@@ -20,15 +20,23 @@ func (f *replayFlags) shadow(s *session, pool *pgxpool.Pool, job replay.Job, pac
 	if err != nil {
 		return nil, fmt.Errorf("%w: --events-relation: %w", errRefused, err)
 	}
-	template, err := natspub.ParseSubject(pace.Subject)
+	shape, err := pace.shape(pace.Subject)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errRefused, err)
+		return nil, err
 	}
-	prefixed, err := natspub.ParseSubject(job.Prefix + "." + template.String())
+	transforms, err := pace.transforms()
+	if err != nil {
+		return nil, err
+	}
+	prefixed, err := natspub.ParseSubject(job.Prefix + "." + shape.Subject.String())
 	if err != nil {
 		return nil, fmt.Errorf("%w: --shadow-prefix: %w", errRefused, err)
 	}
 	store, err := delivery.NewStore(s.ctx, pool, f.Schema, events)
+	if err != nil {
+		return nil, err
+	}
+	reader, err := delivery.NewReader(delivery.Config{Transforms: transforms, Logger: s.logger()}, store)
 	if err != nil {
 		return nil, err
 	}
@@ -42,14 +50,13 @@ func (f *replayFlags) shadow(s *session, pool *pgxpool.Pool, job replay.Job, pac
 		return nil, fmt.Errorf("--shadow-stream: %w", err)
 	}
 	publisher, err := natspub.NewShadow(nc, natspub.ShadowConfig{
-		Prefix: job.Prefix, Stream: job.Stream, Subject: template, Headers: natspub.Headers{Full: pace.Headers == "full"},
-		MaxMessageSize: int(stream.Config.MaxMsgSize),
+		Prefix: job.Prefix, Stream: job.Stream, Shape: shape, MaxMessageSize: int(stream.Config.MaxMsgSize),
 	})
 	if err != nil {
 		nc.Close()
 		return nil, err
 	}
-	cfg.Publisher, cfg.Events = publisher, store
+	cfg.Publisher, cfg.Events = publisher, reader
 	return func() {
 		_ = publisher.Close()
 		nc.Close()
