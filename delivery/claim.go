@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/postrider/postrider/internal/arena"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
 )
@@ -112,7 +113,7 @@ func collectClaimed(found *[]Message, parked bool) func(pgx.Rows) error {
 			generation, attempts int32
 			stream, topic        pgtype.DriverBytes
 			due                  bool
-			streams, topics      texts
+			streams, topics      arena.Texts
 		)
 		into := []any{&id, &m.Sequence, &generation, &attempts, &stream, &topic, &m.Blocked, &due}
 		for rows.Next() {
@@ -120,7 +121,7 @@ func collectClaimed(found *[]Message, parked bool) func(pgx.Rows) error {
 				return err
 			}
 			m.Partition, m.Generation, m.Attempts, m.NotDue = partition.ID(id), int(generation), int(attempts), !due
-			m.Stream, m.Topic = streams.keep(stream), topics.keep(topic)
+			m.Stream, m.Topic = streams.Keep(stream), topics.Keep(topic)
 			*found = append(*found, m)
 		}
 		return rows.Err()

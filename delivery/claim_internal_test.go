@@ -82,38 +82,3 @@ func TestJoin(t *testing.T) {
 		}
 	}
 }
-
-func TestTextsAndPayloadsKeepWhatTheyWereGiven(t *testing.T) {
-	t.Parallel()
-	var kept texts
-	var bodies payloads
-	var strings []string
-	var copies [][]byte
-	raw := make([]byte, 3*payloadPiece)
-	for i := range 2000 {
-		for j := range raw[:i] {
-			raw[j] = byte(i + j)
-		}
-		part := raw[:i%(textPiece/2)]
-		strings, copies = append(strings, kept.keep(part)), append(copies, bodies.keep(raw[:i*80]))
-		copies[i] = append(copies[i], 1) // must not reach its neighbour
-	}
-	for i, s := range strings {
-		for j := range s {
-			if s[j] != byte(i+j) {
-				t.Fatalf("string %d has %d at %d", i, s[j], j)
-			}
-		}
-		if len(s) != i%(textPiece/2) || len(copies[i]) != i*80+1 || copies[i][i*80] != 1 {
-			t.Fatalf("%d has %d and %d bytes", i, len(s), len(copies[i]))
-		}
-		for j := range min(i, len(copies[i])-1) {
-			if copies[i][j] != byte(i+j) {
-				t.Fatalf("copy %d has %d at %d", i, copies[i][j], j)
-			}
-		}
-	}
-	if bodies.keep(nil) != nil || bodies.keep([]byte{}) == nil {
-		t.Error("nil and empty are not told apart")
-	}
-}

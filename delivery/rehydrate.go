@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/postrider/postrider/internal/arena"
 )
 
 // ErrEventMissing is the failure of a pointer whose event cannot be found. It
@@ -87,8 +89,8 @@ type eventReader struct {
 	// These are the driver's memory until the next row, and copied to the ones below.
 	kind, parent, state, tenant, headers, payload pgtype.DriverBytes
 
-	kinds, parents, states, tenants texts
-	bodies                          payloads
+	kinds, parents, states, tenants arena.Texts
+	bodies                          arena.Bodies
 }
 
 func newEventReader() *eventReader {
@@ -105,9 +107,9 @@ func newEventReader() *eventReader {
 func (r *eventReader) event() (e Event, fits bool) {
 	e = Event{
 		Sequence: r.sequence, ID: r.id.Bytes, OccurredAt: r.occurred.Time, RecordedAt: r.recorded.Time, AuditOnly: r.auditOnly,
-		Type: r.kinds.keep(r.kind), TenantID: r.tenants.keep(r.tenant),
-		TraceParent: r.parents.keep(r.parent), TraceState: r.states.keep(r.state),
-		Headers: stringsOf(r.headers), Payload: r.bodies.keep(r.payload),
+		Type: r.kinds.Keep(r.kind), TenantID: r.tenants.Keep(r.tenant),
+		TraceParent: r.parents.Keep(r.parent), TraceState: r.states.Keep(r.state),
+		Headers: stringsOf(r.headers), Payload: r.bodies.Keep(r.payload),
 	}
 	switch {
 	case !r.id.Valid:

@@ -65,15 +65,34 @@ func newBuilder(shape Shape) (builder, error) {
 	return b, nil
 }
 
-// message makes an event's message, without a reply subject.
-func (b builder) message(m delivery.Message) *nats.Msg {
-	msg := &nats.Msg{Subject: b.Subject.Of(m), Header: b.Headers.build(m), Data: m.Event.Payload}
+// body is what a message carries: the payload, or the payload compressed.
+type body struct {
+	data     []byte
+	encoding string // empty as it is
+}
+
+const headerEncoding = codec.Header
+
+func (b builder) body(m delivery.Message) body {
+	if data, compressed := b.Compressor.Compress(m.Event.Payload); compressed {
+		return body{data, string(b.Compressor.Encoding())}
+	}
+	return body{data: m.Event.Payload}
+}
+
+// message makes a message of its own.
+func (b builder) message(m delivery.Message) *nats.Msg { return b.writer().message(m, b.body(m)) }
+
+// bound is about the most that a message's headers take, in bytes.
+func (b builder) bound(m delivery.Message) int {
+	const names, encoded = 420, 3
+	e := m.Event
+	size := names + encoded*(len(m.Stream)+len(e.Type)) + len(e.TraceParent) + len(e.TraceState)
+	for _, name := range b.Headers.Forward {
+		size += len(name) + encoded*len(e.Headers[name]) + len(": \r\n")
+	}
 	if b.attributes != nil {
-		b.attributes.add(msg.Header, m)
+		size += names + encoded*(2*len(m.Stream)+len(e.Type)+len(e.Headers[HeaderCEDataSchema])) + len(b.attributes.source)
 	}
-	if body, compressed := b.Compressor.Compress(msg.Data); compressed {
-		msg.Data = body
-		msg.Header[codec.Header] = []string{string(b.Compressor.Encoding())}
-	}
-	return msg
+	return size
 }

@@ -31,8 +31,9 @@ func BenchmarkMessage(b *testing.B) {
 		}
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
+			w := build.writer()
 			for b.Loop() {
-				build.message(m)
+				w.message(m, build.body(m))
 			}
 		})
 	}

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/postrider/postrider/delivery"
 )
 
@@ -82,36 +80,37 @@ func checkExtension(name string) error {
 
 // attributes are what CloudEvents says of every event, as headers.
 type attributes struct {
-	version, source []string
-	contentType     string
+	version, source, contentType string
 }
 
 func (c CloudEvents) attributes() *attributes {
-	return &attributes{version: []string{"1.0"}, source: []string{ceEncode(c.Source)}, contentType: ceEncode(mediaType(c.ContentType))}
+	return &attributes{version: "1.0", source: ceEncode(c.Source), contentType: ceEncode(mediaType(c.ContentType))}
 }
 
 // add sets the attributes of a message. An optional attribute without a value is left out, as an empty one would be invalid.
-func (a *attributes) add(header nats.Header, m delivery.Message) {
+func (a *attributes) add(w *writer, m delivery.Message) {
 	e := m.Event
-	header[HeaderCESpecVersion], header[HeaderCESource] = a.version, a.source
 	stream := ceEncode(m.Stream)
-	values := [...]string{
-		e.ID.String(), ceSequence(m.Sequence), ceEncode(e.Type), stream, stream, ceTime(e.OccurredAt),
-		ceEncode(absoluteURI(e.Headers[HeaderCEDataSchema])), a.contentTypeOf(e.Headers),
-	}
-	for i, name := range [...]string{
-		HeaderCEID, HeaderCESequence, HeaderCEType, HeaderCESubject, HeaderCEPartitionKey, HeaderCETime,
-		HeaderCEDataSchema, HeaderCEDataContentType,
+	for _, h := range [...]struct{ name, value string }{
+		{HeaderCESpecVersion, a.version},
+		{HeaderCESource, a.source},
+		{HeaderCEID, *w.fixed[0]},
+		{HeaderCESequence, ceSequence(*w.fixed[1])},
+		{HeaderCEType, ceEncode(e.Type)},
+		{HeaderCESubject, stream},
+		{HeaderCEPartitionKey, stream},
+		{HeaderCETime, ceTime(w, e.OccurredAt)},
+		{HeaderCEDataSchema, ceEncode(absoluteURI(e.Headers[HeaderCEDataSchema]))},
+		{HeaderCEDataContentType, a.contentTypeOf(e.Headers)},
 	} {
-		if values[i] != "" {
-			header[name] = values[i : i+1 : i+1]
+		if h.value != "" {
+			w.set(h.name, h.value)
 		}
 	}
 }
 
 // ceSequence has as many digits for every event: the extension wants an order of texts.
-func ceSequence(n int64) string {
-	digits := strconv.FormatInt(n, 10)
+func ceSequence(digits string) string {
 	return "0000000000000000000"[min(len(digits), 19):] + digits
 }
 
@@ -151,12 +150,12 @@ func absoluteURI(text string) string {
 }
 
 // ceTime is RFC 3339 in UTC; "" for what that cannot express.
-func ceTime(t time.Time) string {
+func ceTime(w *writer, t time.Time) string {
 	t = t.UTC()
 	if t.IsZero() || t.Year() < 0 || t.Year() > 9999 {
 		return ""
 	}
-	return t.Format(time.RFC3339Nano)
+	return w.time(t)
 }
 
 // ceEncode encodes a value as the binding wants it: space, double quote, percent and everything outside the printable ASCII range

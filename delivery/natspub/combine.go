@@ -103,51 +103,68 @@ func (c *combiner) fly(aboard []*share) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*c.f.cfg.AckTimeout)
 	defer cancel()
 	if !c.f.slots.enter(ctx) {
-		answerAll(aboard, answer{err: errNotSent}, nil)
+		answerAll(aboard, answer{err: errNotSent})
 		return
 	}
 	defer c.f.slots.leave()
-	id := c.f.attempt()
-	var messages []*nats.Msg
-	var ends []int // of each share: the number of messages up to its record
 	sent := aboard[:0]
 	for _, s := range aboard {
 		if !s.run.batch.Lease.Valid() {
-			answerAll([]*share{s}, answer{err: errNotSent}, nil)
+			answerAll([]*share{s}, answer{err: errNotSent})
 			continue
 		}
-		messages = s.run.assemble(messages, s.indices, id)
-		ends = append(ends, len(messages))
 		sent = append(sent, s)
 	}
-	if len(sent) == 0 {
-		return
+	if len(sent) > 0 {
+		answerAll(sent, c.f.exchange(ctx, func(reply string) error { return c.f.write(sent, reply) }))
 	}
-	messages[len(messages)-1].Header[headerBatchCommit] = []string{"1"}
-	answerAll(sent, c.f.exchange(ctx, messages...), ends)
 }
 
 // answerAll tells each share what became of it, and where its record lies.
-func answerAll(shares []*share, ans answer, ends []int) {
-	for i, s := range shares {
-		own := shared{answer: ans, alone: len(shares) == 1, sent: len(s.indices)}
+func answerAll(shares []*share, ans answer) {
+	for i := len(shares) - 1; i >= 0; i-- {
+		s := shares[i]
+		s.answered <- shared{answer: ans, alone: len(shares) == 1, sent: len(s.indices)}
 		if ans.err == nil {
-			own.sequence -= uint64(ends[len(ends)-1] - ends[i]) //nolint:gosec // not negative: ends ascend
+			ans.sequence -= uint64(len(s.indices)) + 1
 		}
-		s.answered <- own
 	}
 }
 
-// assemble appends the messages of those indices and the record that closes them.
-func (r *fencedRun) assemble(messages []*nats.Msg, indices []int, id string) []*nats.Msg {
-	number := func(msg *nats.Msg) {
-		msg.Header[headerBatchID] = []string{id}
-		msg.Header[headerBatchSequence] = []string{strconv.Itoa(len(messages) + 1)}
-		messages = append(messages, msg)
+// write sends the shares as one batch, each closed by its own record. The writer
+// makes every message in the same place.
+func (f *Fenced) write(shares []*share, reply string) error {
+	w := f.writers.get()
+	defer f.writers.put(w)
+	defer w.without(headerBatchID, headerBatchSequence)
+	id, n := []string{f.attempt()}, 0
+	send := func(msg *nats.Msg) error {
+		msg.Header[headerBatchID], msg.Header[headerBatchSequence] = id, batchNumbers[n]
+		n++
+		return f.nc.PublishMsg(msg)
 	}
-	for _, i := range indices {
-		number(r.messages[i])
+	for i, s := range shares {
+		for _, index := range s.indices {
+			if err := send(w.message(s.run.batch.Messages[index], s.run.bodies[index])); err != nil {
+				return err
+			}
+		}
+		closing := s.run.closing(s.indices, id[0])
+		if i == len(shares)-1 {
+			closing.Header[headerBatchCommit] = []string{"1"}
+			closing.Reply = reply
+		}
+		if err := send(closing); err != nil {
+			return err
+		}
 	}
-	number(r.closing(indices, id))
-	return messages
+	return nil
 }
+
+// batchNumbers are the values of headerBatchSequence, from 1.
+var batchNumbers = func() (numbers [batchMessages][]string) {
+	for i := range numbers {
+		numbers[i] = []string{strconv.Itoa(i + 1)}
+	}
+	return numbers
+}()

@@ -3,7 +3,6 @@ package natspub
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -32,6 +31,7 @@ type DedupeConfig struct {
 type Dedupe struct {
 	cfg     DedupeConfig
 	build   builder
+	writers *writers
 	nc      *nats.Conn
 	answers *answers
 }
@@ -58,7 +58,7 @@ func NewDedupe(nc *nats.Conn, cfg DedupeConfig) (*Dedupe, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Dedupe{cfg: cfg, build: build, nc: nc, answers: a}, nil
+	return &Dedupe{cfg: cfg, build: build, writers: newWriters(build), nc: nc, answers: a}, nil
 }
 
 // Close ends the subscription to acknowledgements.
@@ -81,8 +81,10 @@ func (d *Dedupe) Extent(ctx context.Context) (delivery.Extent, error) {
 
 // Publish implements delivery.Publisher.
 func (d *Dedupe) Publish(ctx context.Context, b delivery.Batch) []delivery.Outcome {
+	w := d.writers.get()
+	defer d.writers.put(w)
 	run := pipeline{
-		Dedupe: d, batch: b,
+		Dedupe: d, batch: b, writer: w,
 		outcomes: make([]delivery.Outcome, len(b.Messages)),
 		next:     followers(b.Messages, b.Order),
 		held:     map[string]bool{},
@@ -121,6 +123,7 @@ func followers(messages []delivery.Message, order delivery.Ordering) []int {
 type pipeline struct {
 	*Dedupe
 	batch    delivery.Batch
+	writer   *writer
 	outcomes []delivery.Outcome
 	next     []int
 	held     map[string]bool // streams behind a failed message
@@ -166,9 +169,9 @@ func (p *pipeline) send(i int) {
 		p.settle(i, delivery.Outcome{Kind: delivery.Behind})
 		return
 	}
-	msg := p.build.message(m)
-	msg.Header[HeaderEpoch] = []string{strconv.FormatInt(p.batch.Lease.Epoch, 10)}
-	msg.Header[nats.MsgIdHdr] = []string{messageID(m)}
+	msg := p.writer.message(m, p.build.body(m))
+	p.writer.set(HeaderEpoch, p.writer.number(p.batch.Lease.Epoch))
+	p.writer.set(nats.MsgIdHdr, p.writer.messageID(m))
 	if err := checkSize(headerSize(msg.Header)+len(msg.Data), p.nc.MaxPayload(), p.cfg.MaxMessageSize, p.cfg.Stream); err != nil {
 		p.settle(i, delivery.Outcome{Kind: delivery.Permanent, Err: err})
 		return

@@ -63,6 +63,7 @@ type FencedConfig struct {
 type Fenced struct {
 	cfg     FencedConfig
 	build   builder
+	writers *writers
 	nc      *nats.Conn
 	api     api
 	answers *answers
@@ -114,7 +115,7 @@ func NewFenced(nc *nats.Conn, cfg FencedConfig) (*Fenced, error) {
 		return nil, err
 	}
 	f := &Fenced{
-		cfg: cfg, build: build, nc: nc, api: api{nc, cfg.Stream}, answers: a, slots: newSlots(cfg.InFlight),
+		cfg: cfg, build: build, writers: newWriters(build), nc: nc, api: api{nc, cfg.Stream}, answers: a, slots: newSlots(cfg.InFlight),
 		prefix: nuid.Next()[14:], standings: map[partition.ID]*standing{},
 	}
 	f.combiner = &combiner{f: f}
@@ -210,7 +211,7 @@ func (t *takeover) once(ctx context.Context) (done bool, err error) {
 		Kept: kept, Parts: found.located(at),
 	}
 	t.written[fence.Attempt] = true
-	ans := t.exchange(ctx, t.control(t.subject, fence, at))
+	ans := t.ask(ctx, t.control(t.subject, fence, at))
 	switch {
 	case ans.err == nil && ans.stream != t.cfg.Stream:
 		return false, t.foreign(t.subject, ans.stream)
@@ -236,18 +237,16 @@ func (f *Fenced) control(subject string, r record, expected uint64) *nats.Msg {
 	return &nats.Msg{Subject: subject, Header: header, Data: r.encode()}
 }
 
-// exchange sends a message and waits for its answer.
-func (f *Fenced) exchange(ctx context.Context, messages ...*nats.Msg) answer {
+// exchange sends messages, of which write sends all with that reply subject on the
+// last one, and waits for the answer.
+func (f *Fenced) exchange(ctx context.Context, write func(reply string) error) answer {
 	answered := make(chan answer, 1)
-	closing := messages[len(messages)-1]
-	closing.Reply = f.answers.expect(0, answered)
-	defer f.answers.forget(closing.Reply)
+	reply := f.answers.expect(0, answered)
+	defer f.answers.forget(reply)
 	disconnected := f.nc.StatusChanged(nats.RECONNECTING, nats.CLOSED, nats.DISCONNECTED)
 	defer f.nc.RemoveStatusListener(disconnected)
-	for _, m := range messages {
-		if err := f.nc.PublishMsg(m); err != nil {
-			return answer{err: err}
-		}
+	if err := write(reply); err != nil {
+		return answer{err: err}
 	}
 	timeout := time.NewTimer(f.cfg.AckTimeout)
 	defer timeout.Stop()
@@ -261,6 +260,14 @@ func (f *Fenced) exchange(ctx context.Context, messages ...*nats.Msg) answer {
 	case <-ctx.Done():
 		return answer{err: context.Cause(ctx)}
 	}
+}
+
+// ask sends one control message and waits for its answer.
+func (f *Fenced) ask(ctx context.Context, msg *nats.Msg) answer {
+	return f.exchange(ctx, func(reply string) error {
+		msg.Reply = reply
+		return f.nc.PublishMsg(msg)
+	})
 }
 
 func (f *Fenced) foreign(subject, stream string) error {

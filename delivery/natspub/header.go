@@ -3,9 +3,7 @@ package natspub
 import (
 	"fmt"
 	"net/textproto"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -71,15 +69,6 @@ func checkHeaderName(name string) error {
 	return nil
 }
 
-// messageID is the event's UUID, with the generation behind it when a requeue
-// or replay raised it.
-func messageID(m delivery.Message) string {
-	if m.Generation == 0 {
-		return m.Event.ID.String()
-	}
-	return m.Event.ID.String() + ":" + strconv.Itoa(m.Generation)
-}
-
 // most is about how many headers a message gets, those of its mode included.
 func (h Headers) most() int {
 	n := 8
@@ -89,28 +78,20 @@ func (h Headers) most() int {
 	return n + len(h.Forward)
 }
 
-// build makes the headers of a message.
-func (h Headers) build(m delivery.Message) nats.Header {
+// add sets what not every message has.
+func (h Headers) add(w *writer, m delivery.Message) {
 	e := m.Event
-	header := make(nats.Header, h.most())
-	values := [...]string{
-		e.ID.String(), strconv.FormatInt(m.Sequence, 10), strconv.Itoa(int(m.Partition)), headerValue(m.Stream),
-		strconv.FormatInt(e.StreamVersion, 10), headerValue(e.Type),
-	}
-	for i, name := range [...]string{HeaderEventID, HeaderSequence, HeaderPartition, HeaderStream, HeaderStreamVersion, HeaderType} {
-		header[name] = values[i : i+1 : i+1]
-	}
 	if seen := m.Generation + m.Era; seen > 0 {
-		header[HeaderGeneration] = []string{strconv.Itoa(seen)}
+		w.set(HeaderGeneration, w.number(int64(seen)))
 	}
 	if traceable(e.TraceParent) {
-		header["traceparent"] = []string{e.TraceParent}
+		w.set("traceparent", e.TraceParent)
 		if traceable(e.TraceState) {
-			header["tracestate"] = []string{e.TraceState}
+			w.set("tracestate", e.TraceState)
 		}
 	}
 	if h.Full {
-		header[HeaderRecordedAt] = []string{e.RecordedAt.UTC().Format(time.RFC3339Nano)}
+		w.set(HeaderRecordedAt, w.time(e.RecordedAt.UTC()))
 	}
 	for _, name := range h.Forward {
 		value, ok := e.Headers[name]
@@ -118,13 +99,12 @@ func (h Headers) build(m delivery.Message) nats.Header {
 		case !ok:
 		case h.CloudEvents != nil && strings.HasPrefix(name, cePrefix):
 			if value != "" { // an attribute must not be empty
-				header[name] = []string{ceEncode(value)}
+				w.set(name, ceEncode(value))
 			}
 		default:
-			header[name] = []string{headerValue(value)}
+			w.set(name, headerValue(value))
 		}
 	}
-	return header
 }
 
 // traceLimit is the longest trace context that is passed on, in bytes; the outbox

@@ -54,15 +54,17 @@ type part struct {
 	Identities []byte `json:"identities"`
 }
 
-// partOf describes messages that are about to be stored one behind the other.
-func partOf(messages []delivery.Message) part {
-	p := part{Sequences: make([]int64, len(messages)), Identities: make([]byte, 0, 8*len(messages))}
+// partOf describes the messages of those indices, which lie one behind the other in
+// the stream, or will.
+func partOf(messages []delivery.Message, indices []int) part {
+	p := part{Sequences: make([]int64, len(indices)), Identities: make([]byte, 0, 8*len(indices))}
 	before := int64(0)
-	for i, m := range messages {
+	for i, index := range indices {
+		m := &messages[index]
 		p.Sequences[i], before = m.Sequence-before, m.Sequence
 		p.Identities = binary.BigEndian.AppendUint64(p.Identities, delivery.IdentityOf(m.Event.ID))
 		if m.Generation > 0 && p.Generations == nil {
-			p.Generations = make([]int, len(messages))
+			p.Generations = make([]int, len(indices))
 		}
 		if p.Generations != nil {
 			p.Generations[i] = m.Generation

@@ -17,7 +17,7 @@ import (
 func (f *Fenced) Publish(ctx context.Context, b delivery.Batch) []delivery.Outcome {
 	run := &fencedRun{
 		Fenced: f, batch: b, subject: FenceSubject(f.cfg.Outbox, b.Lease.Partition),
-		messages: make([]*nats.Msg, len(b.Messages)), outcomes: make([]delivery.Outcome, len(b.Messages)),
+		bodies: make([]body, len(b.Messages)), outcomes: make([]delivery.Outcome, len(b.Messages)),
 		held: map[string]bool{}, end: len(b.Messages),
 	}
 	f.mu.Lock()
@@ -39,36 +39,50 @@ type fencedRun struct {
 	batch    delivery.Batch
 	subject  string
 	standing *standing
-	messages []*nats.Msg
+	bodies   []body
 	outcomes []delivery.Outcome
 	held     map[string]bool // streams behind a failed message
 	parts    []part          // what earlier batches of this run have stored
 	end      int             // from here on nothing may be sent
 }
 
-// prepare builds the messages that go into the first batch and fails those that
-// can never be stored. It returns their indices.
+// prepare chooses the messages to send and fails those that can never be stored.
+// It returns their indices.
 func (r *fencedRun) prepare() []int {
-	var send []int
+	send := make([]int, 0, min(len(r.batch.Messages), MaxBatchEvents))
 	size := 0
 	for i, m := range r.batch.Messages {
 		if r.waits(i) {
 			continue
 		}
-		msg := r.build.message(m)
-		bytes := headerSize(msg.Header) + len(msg.Data)
-		if err := checkSize(bytes+batchHeaderSize, r.nc.MaxPayload(), r.cfg.MaxMessageSize, r.cfg.Stream); err != nil {
+		b := r.build.body(m)
+		bytes := r.build.bound(m) + len(b.data) + batchHeaderSize
+		if err := r.check(m, b, bytes); err != nil {
 			r.refuse(i, delivery.Outcome{Kind: delivery.Permanent, Err: err})
 			continue
 		}
 		if len(send) == MaxBatchEvents || len(send) > 0 && size+bytes > MaxBatchBytes {
 			break
 		}
-		r.messages[i] = msg
+		r.bodies[i] = b
 		send = append(send, i)
 		size += bytes
 	}
 	return send
+}
+
+// check compares a message of about that size with the limits: one that may be too
+// large is made, to know its size.
+func (r *fencedRun) check(m delivery.Message, b body, about int) error {
+	limits := func(size int) error {
+		return checkSize(size, r.nc.MaxPayload(), r.cfg.MaxMessageSize, r.cfg.Stream)
+	}
+	if limits(about) == nil {
+		return nil
+	}
+	w := r.writers.get()
+	defer r.writers.put(w)
+	return limits(headerSize(w.message(m, b).Header) + len(b.data) + batchHeaderSize)
 }
 
 // batchHeaderSize is about what the headers of a batch add to a message, in bytes.
@@ -246,7 +260,7 @@ func (r *fencedRun) send(ctx context.Context, indices []int, attempt int) shared
 	if attempt == 1 {
 		s := &share{run: r, indices: indices}
 		for _, i := range indices {
-			s.bytes += len(r.messages[i].Data)
+			s.bytes += len(r.bodies[i].data)
 		}
 		return r.combiner.send(ctx, s)
 	}
@@ -254,20 +268,15 @@ func (r *fencedRun) send(ctx context.Context, indices []int, attempt int) shared
 		return shared{answer: answer{err: errNotSent}, alone: true}
 	}
 	defer r.slots.leave()
-	messages := r.assemble(make([]*nats.Msg, 0, len(indices)+1), indices, r.attempt())
-	messages[len(messages)-1].Header[headerBatchCommit] = []string{"1"}
-	return shared{answer: r.exchange(ctx, messages...), alone: true}
+	alone := []*share{{run: r, indices: indices}}
+	return shared{answer: r.exchange(ctx, func(reply string) error { return r.write(alone, reply) }), alone: true}
 }
 
 // closing is the record that closes a batch of those messages.
 func (r *fencedRun) closing(indices []int, id string) *nats.Msg {
-	events := make([]delivery.Message, len(indices))
-	for n, i := range indices {
-		events[n] = r.batch.Messages[i]
-	}
 	return r.control(r.subject, record{
 		Kind: kindWatermark, Epoch: r.batch.Lease.Epoch, Owner: r.batch.Lease.Owner, Batch: r.standing.batch, Attempt: id,
-		Parts: append(r.parts[:len(r.parts):len(r.parts)], partOf(events)),
+		Parts: append(r.parts[:len(r.parts):len(r.parts)], partOf(r.batch.Messages, indices)),
 	}, r.standing.last)
 }
 
@@ -286,14 +295,12 @@ func (r *fencedRun) accept(indices []int, ans answer) verdict {
 	}
 	r.standing.last, r.standing.kept = ans.sequence, ans.sequence
 	first := ans.sequence - uint64(len(indices))
-	events := make([]delivery.Message, 0, len(indices))
 	for n, i := range indices {
 		r.outcomes[i] = delivery.Outcome{
 			Kind: delivery.Published, StreamSequence: first + uint64(n), FenceSequence: ans.sequence, //nolint:gosec // an index
 		}
-		events = append(events, r.batch.Messages[i])
 	}
-	p := partOf(events)
+	p := partOf(r.batch.Messages, indices)
 	p.First = first
 	r.parts = append(r.parts, p)
 	return stored

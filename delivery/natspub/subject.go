@@ -23,6 +23,7 @@ const tokenLimit = 255
 type Subject struct {
 	text  string
 	parts []subjectPart
+	own   bool // depends on more than topic, type and tenant
 }
 
 type subjectPart struct {
@@ -54,6 +55,7 @@ func ParseSubject(template string) (Subject, error) {
 			default:
 				return refuse(fmt.Sprintf("unknown field {%s}; known are {topic} {type} {partition} {stream} {tenant}", field))
 			}
+			s.own = s.own || field == "stream" || field == "partition"
 			s.parts = append(s.parts, subjectPart{field: field})
 		case !subjectLiteral.MatchString(token):
 			return refuse(fmt.Sprintf("token %q may hold only letters, digits, '-' and '_', or be one {field}", token))

@@ -32,7 +32,7 @@ func (s *suspicion) confirmed(ctx context.Context, messages int) bool {
 // storesControl writes the partition's record again, under the same expectation
 // as any batch.
 func (r *fencedRun) storesControl(ctx context.Context) bool {
-	ans := r.exchange(ctx, r.control(r.subject, record{
+	ans := r.ask(ctx, r.control(r.subject, record{
 		Kind: kindFence, Epoch: r.batch.Lease.Epoch, Owner: r.batch.Lease.Owner, Batch: r.standing.batch, Attempt: r.attempt(),
 		Kept: r.standing.kept, Parts: r.parts,
 	}, r.standing.last))

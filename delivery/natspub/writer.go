@@ -1,0 +1,177 @@
+package natspub
+
+import (
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/internal/arena"
+)
+
+// writer makes one message after the other in the same memory. What message returns
+// is valid until the next call; it is for one goroutine.
+type writer struct {
+	build builder
+	msg   nats.Msg
+	// values holds a header's value where its slice in msg.Header points; optional
+	// are the names to take away again.
+	values   [mostHeaders][1]string
+	used     int
+	optional []string
+	fixed    [len(fixedHeaders)]*string
+
+	texts    arena.Texts
+	scratch  []byte
+	subjects map[subjectKey]string
+}
+
+// fixedHeaders are what every message has, in the order of writer.fixed.
+var fixedHeaders = [...]string{HeaderEventID, HeaderSequence, HeaderPartition, HeaderStream, HeaderStreamVersion, HeaderType}
+
+const (
+	// mostHeaders is how many values have their place; more are allocated.
+	mostHeaders = 40
+	// mostSubjects is how many subjects are remembered.
+	mostSubjects = 1000
+)
+
+// subjectKey is what a subject is made of, but for the stream and the partition.
+type subjectKey struct{ topic, kind, tenant string }
+
+// writers lends them.
+type writers struct{ pool sync.Pool }
+
+func newWriters(b builder) *writers {
+	return &writers{pool: sync.Pool{New: func() any { return b.writer() }}}
+}
+
+func (p *writers) get() *writer {
+	w, ok := p.pool.Get().(*writer)
+	if !ok {
+		panic("writers lend writers")
+	}
+	return w
+}
+
+// put takes one back; what it holds of a message is let go.
+func (p *writers) put(w *writer) {
+	w.msg.Data = nil
+	p.pool.Put(w)
+}
+
+func (b builder) writer() *writer {
+	w := &writer{build: b, subjects: map[subjectKey]string{}}
+	w.msg.Header = make(nats.Header, b.Headers.most())
+	for i, name := range fixedHeaders {
+		w.fixed[i] = w.place(name)
+	}
+	return w
+}
+
+// place gives a header its value's place.
+func (w *writer) place(name string) *string {
+	if w.used == len(w.values) {
+		list := []string{""}
+		w.msg.Header[name] = list
+		return &list[0]
+	}
+	slot := &w.values[w.used]
+	w.used++
+	w.msg.Header[name] = slot[:]
+	return &slot[0]
+}
+
+// set adds a header to the present message.
+func (w *writer) set(name, value string) {
+	if list := w.msg.Header[name]; len(list) == 1 {
+		list[0] = value
+		return
+	}
+	*w.place(name) = value
+	w.optional = append(w.optional, name)
+}
+
+// without takes headers away that were not set by set.
+func (w *writer) without(names ...string) {
+	for _, name := range names {
+		delete(w.msg.Header, name)
+	}
+}
+
+// message makes an event's message around its body, without a reply subject.
+func (w *writer) message(m delivery.Message, b body) *nats.Msg {
+	w.without(w.optional...)
+	w.optional, w.used = w.optional[:0], len(fixedHeaders)
+	w.msg.Subject, w.msg.Reply, w.msg.Data = w.subject(m), "", b.data
+	for i, value := range [...]string{
+		w.uuid(m.Event.ID), w.number(m.Sequence), w.number(int64(m.Partition)), headerValue(m.Stream),
+		w.number(m.Event.StreamVersion), headerValue(m.Event.Type),
+	} {
+		*w.fixed[i] = value
+	}
+	w.build.Headers.add(w, m)
+	if w.build.attributes != nil {
+		w.build.attributes.add(w, m)
+	}
+	if b.encoding != "" {
+		w.set(headerEncoding, b.encoding)
+	}
+	return &w.msg
+}
+
+// messageID is the event's UUID, with the generation behind it when a requeue or
+// replay raised it.
+func (w *writer) messageID(m delivery.Message) string {
+	if m.Generation == 0 {
+		return *w.fixed[0]
+	}
+	return *w.fixed[0] + ":" + strconv.Itoa(m.Generation)
+}
+
+// subject is the message's subject, remembered where messages share it.
+func (w *writer) subject(m delivery.Message) string {
+	if w.build.Subject.own {
+		return w.build.Subject.Of(m)
+	}
+	key := subjectKey{m.Topic, m.Event.Type, m.Event.TenantID}
+	if s, ok := w.subjects[key]; ok {
+		return s
+	}
+	if len(w.subjects) == mostSubjects {
+		clear(w.subjects)
+	}
+	s := w.build.Subject.Of(m)
+	w.subjects[subjectKey{strings.Clone(key.topic), strings.Clone(key.kind), strings.Clone(key.tenant)}] = s
+	return s
+}
+
+func (w *writer) number(n int64) string {
+	w.scratch = strconv.AppendInt(w.scratch[:0], n, 10)
+	return w.texts.Keep(w.scratch)
+}
+
+func (w *writer) uuid(id uuid.UUID) string {
+	w.scratch = appendUUID(w.scratch[:0], id)
+	return w.texts.Keep(w.scratch)
+}
+
+func (w *writer) time(t time.Time) string {
+	w.scratch = t.AppendFormat(w.scratch[:0], time.RFC3339Nano)
+	return w.texts.Keep(w.scratch)
+}
+
+func appendUUID(to []byte, id uuid.UUID) []byte {
+	for i, group := range [...][]byte{id[:4], id[4:6], id[6:8], id[8:10], id[10:]} {
+		if i > 0 {
+			to = append(to, '-')
+		}
+		to = hex.AppendEncode(to, group)
+	}
+	return to
+}
