@@ -1,9 +1,11 @@
 package natspub
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/nats-io/nats.go"
@@ -26,7 +28,8 @@ type answers struct {
 
 	mu      sync.Mutex
 	next    uint64
-	waiting map[string]waiter
+	waiting map[uint64]waiter
+	stream  string // of the last acknowledgement
 }
 
 type waiter struct {
@@ -35,7 +38,7 @@ type waiter struct {
 }
 
 func newAnswers(nc *nats.Conn) (*answers, error) {
-	a := &answers{prefix: nc.NewInbox() + ".", waiting: map[string]waiter{}}
+	a := &answers{prefix: nc.NewInbox() + ".", waiting: map[uint64]waiter{}}
 	sub, err := nc.Subscribe(a.prefix+"*", a.receive)
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to acknowledgements: %w", err)
@@ -54,30 +57,68 @@ func (a *answers) expect(index int, to chan<- answer) (reply string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.next++
-	token := strconv.FormatUint(a.next, 36)
-	a.waiting[token] = waiter{index: index, to: to}
-	return a.prefix + token
+	a.waiting[a.next] = waiter{index: index, to: to}
+	return string(strconv.AppendUint(append(make([]byte, 0, len(a.prefix)+13), a.prefix...), a.next, 36))
+}
+
+// number is which message a reply subject stands for.
+func (a *answers) number(reply string) (uint64, bool) {
+	n, err := strconv.ParseUint(strings.TrimPrefix(reply, a.prefix), 36, 64)
+	return n, err == nil
 }
 
 // forget drops the expectation of a reply subject. A late answer goes nowhere.
 func (a *answers) forget(reply string) {
+	n, _ := a.number(reply)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.waiting, reply[len(a.prefix):])
+	delete(a.waiting, n)
 }
 
 func (a *answers) receive(msg *nats.Msg) {
-	token := msg.Subject[len(a.prefix):]
+	n, ok := a.number(msg.Subject)
+	if !ok {
+		return
+	}
 	a.mu.Lock()
-	w, ok := a.waiting[token]
-	delete(a.waiting, token)
+	w, ok := a.waiting[n]
+	delete(a.waiting, n)
 	a.mu.Unlock()
 	if !ok {
 		return
 	}
-	ans := parseAnswer(msg)
+	ans, usual := usualAnswer(msg.Data, a.stream)
+	if !usual {
+		ans = parseAnswer(msg)
+		a.stream = ans.stream // only this subscription's goroutine uses it
+	}
 	ans.index = w.index
 	w.to <- ans
+}
+
+// usualAnswer reads what a server writes of a message that it has stored in that
+// stream, without decoding JSON; false: it is something else.
+func usualAnswer(data []byte, stream string) (answer, bool) {
+	const opening, middle, closing = `{"stream":"`, `","seq":`, `}`
+	rest, ok := bytes.CutPrefix(data, []byte(opening))
+	if !ok || len(rest) < len(stream) || stream == "" || string(rest[:len(stream)]) != stream {
+		return answer{}, false
+	}
+	if rest, ok = bytes.CutPrefix(rest[len(stream):], []byte(middle)); !ok {
+		return answer{}, false
+	}
+	digits, ok := bytes.CutSuffix(rest, []byte(closing))
+	if !ok || len(digits) == 0 || len(digits) > 18 {
+		return answer{}, false
+	}
+	ans := answer{stream: stream}
+	for _, c := range digits {
+		if c < '0' || c > '9' {
+			return answer{}, false
+		}
+		ans.sequence = 10*ans.sequence + uint64(c-'0')
+	}
+	return ans, true
 }
 
 func (a *answers) close() error { return a.sub.Unsubscribe() }
