@@ -78,9 +78,6 @@ func (c ConsumerConfig) withDefaults() ConsumerConfig {
 	if c.Filter == "" {
 		c.Filter = "events.>"
 	}
-	if c.LaneKey == nil {
-		c.LaneKey = func(m Message) string { return m.Stream }
-	}
 	if c.BatchSize == 0 {
 		c.BatchSize = 100
 	}

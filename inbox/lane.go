@@ -164,7 +164,7 @@ func (r *reader) keepMalformed(ctx context.Context, it item) error {
 	if err != nil {
 		envelope = []byte("{}")
 	}
-	_, err = r.box.db.Exec(ctx, r.box.sql["malformed_add"], r.box.cfg.Name, int64(it.sequence), it.raw.Subject(), reason(it.bad), envelope,
+	_, err = r.box.db.Exec(ctx, r.box.sql["malformed_add"], r.box.cfg.Name, int64(it.sequence), text(it.raw.Subject()), reason(it.bad), envelope,
 		notNil(it.raw.Data()))
 	if err != nil {
 		return fmt.Errorf("inbox: keep a malformed message: %w", err)

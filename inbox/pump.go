@@ -182,6 +182,18 @@ func (r *reader) behind(ctx context.Context) bool {
 	return err == nil && end.Sequence > r.read || !r.created.Equal(stream.CachedInfo().Created)
 }
 
+// laneKey names what a message must stay together with. Whoever computes it from the body gets that as the producer wrote it.
+func (r *reader) laneKey(m Message) string {
+	if r.cfg.LaneKey == nil {
+		return m.Stream
+	}
+	plain, err := m.plain()
+	if err != nil {
+		return m.Stream // it will be dead there
+	}
+	return r.cfg.LaneKey(plain)
+}
+
 // hand gives a message to its lane, and waits while that has no room. It returns false when the pass is to end.
 func (r *reader) hand(ctx context.Context, msg jetstream.Msg) bool {
 	meta, err := msg.Metadata()
@@ -190,13 +202,13 @@ func (r *reader) hand(ctx context.Context, msg jetstream.Msg) bool {
 	}
 	it := item{sequence: meta.Sequence.Stream}
 	number := 0
-	if it.m, it.bad = Parse(msg.Subject(), it.sequence, msg.Headers(), msg.Data()); it.bad == nil {
+	if it.m, it.bad = parse(msg.Subject(), it.sequence, msg.Headers(), msg.Data()); it.bad == nil {
 		it.bad = it.m.check()
 	}
 	if it.bad != nil {
 		it.raw = msg
 	} else {
-		number = int(xxhash.Sum64String(r.cfg.LaneKey(it.m)) % uint64(r.count))
+		number = int(xxhash.Sum64String(r.laneKey(it.m)) % uint64(r.count))
 	}
 	r.mu.Lock()
 	if ctx.Err() != nil || len(r.lanes) == 0 {

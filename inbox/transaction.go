@@ -148,7 +148,13 @@ func (t *transaction) carryOut(ctx context.Context, d decision, m Message, handl
 		o.Status, o.Err = Dead, errConflict
 		return o, t.park(ctx, m, o, 0)
 	case runIt:
-		result, err := t.box.call(ctx, t.tx, func(ctx context.Context, tx pgx.Tx) ([]byte, error) { return handle(ctx, tx, m) })
+		result, err := t.box.call(ctx, t.tx, func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+			m, err := m.plain() // as late as possible: what is read ahead stays small, and what is damaged is parked as it came
+			if err != nil {
+				return nil, Final(err)
+			}
+			return handle(ctx, tx, m)
+		})
 		if err != nil {
 			return Outcome{}, err
 		}
