@@ -27,6 +27,9 @@ type lane struct {
 	// stop asks the worker to end after its transaction; done is closed when it has.
 	stop, done chan struct{}
 
+	// careful is how many messages are still begun one by one, with a mark: only the worker uses it.
+	careful int
+
 	// Under the reader's mutex:
 
 	// ready: the pass that is under way began before what the lane needs.
@@ -121,14 +124,24 @@ func (r *reader) deal(ctx context.Context, l *lane, items []item) error {
 			return err
 		}
 	}
+	for ; l.careful > 0 && len(messages) > 0; l.careful-- {
+		if err := r.insist(ctx, l, func() error { return r.dealAlone(ctx, l, messages[0]) }); err != nil {
+			return err
+		}
+		messages = messages[1:]
+	}
 	return r.insist(ctx, l, func() error {
-		b := batch{box: r.box, handle: r.handle, fence: &fence{lane: l.number, owner: r.id, epoch: l.epoch, ttl: r.cfg.LeaseTTL}}
+		b := r.batch(l)
 		began := time.Now()
 		err := b.run(ctx, messages)
 		r.box.metrics.transaction.Observe(time.Since(began).Seconds())
 		messages = messages[len(b.outcomes):]
 		return err
 	})
+}
+
+func (r *reader) batch(l *lane) batch {
+	return batch{box: r.box, handle: r.handle, fence: &fence{lane: l.number, owner: r.id, epoch: l.epoch, ttl: r.cfg.LeaseTTL}}
 }
 
 // The pauses between tries while the database is away.
@@ -147,6 +160,7 @@ func (r *reader) insist(ctx context.Context, l *lane, do func() error) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		r.box.metrics.troubled.Inc()
 		r.log.WarnContext(ctx, "messages are not dealt with; trying again", "lane", l.number, "error", err)
 		select {
 		case <-ctx.Done():

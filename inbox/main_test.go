@@ -50,6 +50,16 @@ func newBundle(t testing.TB, change ...func(*inbox.Config)) *bundle {
 	return &bundle{pool: pool, box: box}
 }
 
+// inbox is another consumer of the same database.
+func (b *bundle) inbox(t testing.TB, name string) *inbox.Inbox {
+	t.Helper()
+	box, err := inbox.New(b.pool, inbox.Config{Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return box
+}
+
 func prepare(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
 	if err := inbox.Migrate(t.Context(), pool, "public"); err != nil {

@@ -139,8 +139,14 @@ func (r *reader) acquire(ctx, work context.Context, n int, known []int) error {
 	var taken []*lane
 	var number int
 	var epoch, position int64
-	_, err = pgx.ForEachRow(rows, []any{&number, &epoch, &position}, func() error {
-		taken = append(taken, newLane(number, epoch, uint64(position), 4*r.cfg.BatchSize))
+	var careful bool
+	_, err = pgx.ForEachRow(rows, []any{&number, &epoch, &position, &careful}, func() error {
+		l := newLane(number, epoch, uint64(position), 4*r.cfg.BatchSize)
+		if careful {
+			l.careful = r.cfg.BatchSize
+			r.log.WarnContext(ctx, "lane comes from readers that were lost: its messages are begun one by one", "lane", number, "epoch", epoch)
+		}
+		taken = append(taken, l)
 		return nil
 	})
 	if err != nil {

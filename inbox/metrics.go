@@ -14,6 +14,7 @@ type metrics struct {
 	messages, findings, calls  *prometheus.CounterVec
 	missing, malformed         prometheus.Counter
 	fenced, rewinds, standing  prometheus.Counter
+	ended, troubled            prometheus.Counter
 	purged                     prometheus.Counter
 	handler, transaction       prometheus.Histogram
 	parked, oldest             *prometheus.GaugeVec
@@ -49,6 +50,8 @@ func newMetrics(reg prometheus.Registerer, consumer string) *metrics {
 		fenced:    counter("inbox_lane_fenced_total", "Transactions refused because their lane had another reader."),
 		rewinds:   counter("inbox_rewinds_total", "Times that a reader began further back, for a lane that it took."),
 		standing:  counter("inbox_standstills_total", "Times that JetStream held messages and delivered none."),
+		ended:     counter("inbox_handlers_ended_total", "Handlers that were begun, and whose process ended before they did."),
+		troubled:  counter("inbox_lane_errors_total", "Times that messages of a lane could not be dealt with and were tried again."),
 		purged:    counter("inbox_purged_total", "Records deleted after the retention."),
 		handler:   histogram("inbox_handler_seconds", "Time of one call of the handler."),
 
