@@ -19,6 +19,7 @@ type metrics struct {
 	handler, transaction       prometheus.Histogram
 	parked, oldest             *prometheus.GaugeVec
 	lanes, readers, lag, reads prometheus.Gauge
+	overdue                    prometheus.Gauge
 }
 
 func newMetrics(reg prometheus.Registerer, consumer string) *metrics {
@@ -58,6 +59,7 @@ func newMetrics(reg prometheus.Registerer, consumer string) *metrics {
 		transaction: histogram("inbox_transaction_seconds", "Time of one transaction of a lane, with all its messages."),
 		parked:      gauges("inbox_parked", "Messages that are parked."),
 		oldest:      gauges("inbox_oldest_parked_age_seconds", "Age of the oldest parked message."),
+		overdue:     gauge("inbox_handlers_overdue", "Handlers that go on although their time is over."),
 		lanes:       gauge("inbox_lanes_owned", "Lanes that this reader has."),
 		readers:     gauge("inbox_readers", "Readers of the consumer that are alive."),
 		lag:         gauge("inbox_lag_messages", "Messages of the stream, control messages among them, behind this reader's slowest lane."),

@@ -124,8 +124,8 @@ func (b *batch) attempt(ctx context.Context, messages []Message) ([]Outcome, err
 	if err := t.settle(ctx); err != nil {
 		return nil, b.box.blame(err)
 	}
-	if err := tx.Commit(ctx); err != nil {
-		return nil, b.box.blame(fmt.Errorf("inbox: commit: %w", err))
+	if err := b.box.commit(ctx, tx); err != nil {
+		return nil, err
 	}
 	return outcomes, nil
 }

@@ -96,11 +96,10 @@ func (i *Inbox) retryClaimed(ctx context.Context, c claim, handle Handler) error
 	}
 	o, err := t.retryHead(ctx, c.key, h, d, handle)
 	if err == nil {
-		if err = tx.Commit(ctx); err == nil {
+		if err = i.commit(ctx, tx); err == nil {
 			i.report(ctx, h.m, o)
 			return nil
 		}
-		err = i.blame(fmt.Errorf("inbox: commit: %w", err))
 	}
 	var failed *handlerError
 	if !errors.As(err, &failed) {
