@@ -12,8 +12,8 @@ import (
 
 // item is a message on its way to a lane.
 type item struct {
-	m        Message
-	sequence uint64
+	m  Message
+	at mark
 	// bad is why the message could not be read; raw is that message.
 	bad error
 	raw jetstream.Msg
@@ -38,12 +38,12 @@ type lane struct {
 	leaving bool
 	// enqueued is the last sequence that was handed to the lane or that has nothing for it; settled the
 	// position in the database.
-	enqueued, settled uint64
+	enqueued, settled mark
 	// pending counts what was handed over and is not dealt with.
 	pending int
 }
 
-func newLane(number int, epoch int64, position uint64, room int) *lane {
+func newLane(number int, epoch int64, position mark, room int) *lane {
 	return &lane{
 		number: number, epoch: epoch, enqueued: position, settled: position,
 		items: make(chan item, room), stop: make(chan struct{}), done: make(chan struct{}),
@@ -77,7 +77,7 @@ func (r *reader) work(ctx context.Context, l *lane) {
 		l.pending -= len(items)
 		for _, it := range items {
 			if it.bad == nil { // the transaction stored this position
-				l.settled = max(l.settled, it.sequence)
+				l.settled = later(l.settled, it.at)
 			}
 		}
 		r.mu.Unlock()
@@ -178,12 +178,12 @@ func (r *reader) keepMalformed(ctx context.Context, it item) error {
 	if err != nil {
 		envelope = []byte("{}")
 	}
-	_, err = r.box.db.Exec(ctx, r.box.sql["malformed_add"], r.box.cfg.Name, int64(it.sequence), text(it.raw.Subject()), reason(it.bad), envelope,
+	_, err = r.box.db.Exec(ctx, r.box.sql["malformed_add"], r.box.cfg.Name, int64(it.at.sequence), text(it.raw.Subject()), reason(it.bad), envelope,
 		notNil(it.raw.Data()))
 	if err != nil {
 		return fmt.Errorf("inbox: keep a malformed message: %w", err)
 	}
 	r.box.metrics.malformed.Inc()
-	r.log.ErrorContext(ctx, "malformed message", "subject", it.raw.Subject(), "stream_sequence", it.sequence, "error", it.bad)
+	r.log.ErrorContext(ctx, "malformed message", "subject", it.raw.Subject(), "stream_sequence", it.at.sequence, "error", it.bad)
 	return nil
 }

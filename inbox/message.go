@@ -54,6 +54,8 @@ type Message struct {
 	// Subject and StreamSequence say where the message lies in JetStream; empty and 0 for one that was built by hand.
 	Subject        string
 	StreamSequence uint64
+	// stored is when JetStream stored it, in nanoseconds since 1970; 0 outside of a Consumer.
+	stored int64
 	// Header holds all headers, without a Content-Encoding that was taken off. Payload is the body as the producer wrote it,
 	// byte for byte.
 	Header  nats.Header

@@ -62,8 +62,8 @@ func (t *transaction) look(ctx context.Context, f *fence, messages []Message) er
 	b := &pgx.Batch{}
 	b.Queue(t.box.sql["settings"], t.box.idleLimit())
 	if f != nil {
-		position := int64(messages[len(messages)-1].StreamSequence)
-		q := b.Queue(t.box.sql["fence"], name, f.lane, f.owner, f.epoch, position, f.ttl)
+		last := messages[len(messages)-1]
+		q := b.Queue(t.box.sql["fence"], name, f.lane, f.owner, f.epoch, int64(last.StreamSequence), f.ttl, last.stored)
 		q.Query(func(rows pgx.Rows) error {
 			rows.Close()
 			fenced = rows.CommandTag().RowsAffected() == 0

@@ -8,4 +8,4 @@ UPDATE {schema}.inbox_lanes AS l
            AND (f.owner IS NULL OR f.owner = $2 OR f.lease_until < clock_timestamp())
          ORDER BY f.lane LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED) AS free
  WHERE l.consumer = $1 AND l.lane = free.lane
-RETURNING l.lane, l.epoch, l.position, l.crashes > 1 OR l.tries > 0
+RETURNING l.lane, l.epoch, l.position, l.position_time, l.crashes > 1 OR l.tries > 0
