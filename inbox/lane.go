@@ -14,6 +14,8 @@ import (
 type item struct {
 	m  Message
 	at mark
+	// size is what it counts for readAhead, in bytes.
+	size int
 	// bad is why the message could not be read; raw is that message.
 	bad error
 	raw jetstream.Msg
@@ -39,8 +41,8 @@ type lane struct {
 	// enqueued is the last sequence that was handed to the lane or that has nothing for it; settled the
 	// position in the database.
 	enqueued, settled mark
-	// pending counts what was handed over and is not dealt with.
-	pending int
+	// pending counts what was handed over and is not dealt with; ahead is its size.
+	pending, ahead int
 }
 
 func newLane(number int, epoch int64, position mark, room int) *lane {
@@ -76,6 +78,7 @@ func (r *reader) work(ctx context.Context, l *lane) {
 		r.mu.Lock()
 		l.pending -= len(items)
 		for _, it := range items {
+			r.makeRoomLocked(l, it.size)
 			if it.bad == nil { // the transaction stored this position
 				l.settled = later(l.settled, it.at)
 			}

@@ -229,7 +229,7 @@ func (r *reader) releaseLocked(work context.Context, l *lane) {
 			r.log.InfoContext(ctx, "lane given back", "lane", l.number, "epoch", l.epoch, "position", position.sequence)
 		}
 		r.mu.Lock()
-		delete(r.lanes, l.number)
+		r.dropLocked(l)
 		r.mu.Unlock()
 	})
 }
@@ -249,8 +249,14 @@ func (r *reader) quit(l *lane) {
 		<-l.done
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.lanes, l.number)
+		r.dropLocked(l)
 	})
+}
+
+// dropLocked forgets a lane whose worker has ended.
+func (r *reader) dropLocked(l *lane) {
+	delete(r.lanes, l.number)
+	r.makeRoomLocked(l, l.ahead)
 }
 
 // quitAll ends all lanes.

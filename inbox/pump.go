@@ -223,9 +223,56 @@ func (r *reader) laneKey(m Message) string {
 	return r.cfg.LaneKey(plain)
 }
 
+// readAhead is how much of the stream a reader holds that is not dealt with, in bytes; one message always fits.
+const readAhead = 64 << 20
+
+// itemSize stands for what a message needs beside its body.
+const itemSize = 1 << 10
+
+// admit finds the lane that the message is for, nil when there is none here, and waits for room. more is false when the
+// pass is to end.
+func (r *reader) admit(ctx context.Context, number int, it *item) (to *lane, more bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		if ctx.Err() != nil || len(r.lanes) == 0 {
+			r.endPass = nil // a lane that is taken from now on needs another pass
+			return nil, false
+		}
+		l := r.lanes[number]
+		if l == nil || l.leaving || !l.ready || it.at.sequence <= l.enqueued.sequence {
+			r.read = it.at
+			return nil, true
+		}
+		if r.ahead == 0 || r.ahead+it.size <= readAhead {
+			r.read, l.enqueued = it.at, it.at
+			l.pending++
+			l.ahead += it.size
+			r.ahead += it.size
+			return l, true
+		}
+		r.mu.Unlock()
+		select {
+		case <-r.room:
+		case <-ctx.Done():
+		}
+		r.mu.Lock()
+	}
+}
+
+// makeRoomLocked takes back what admit counted.
+func (r *reader) makeRoomLocked(l *lane, size int) {
+	l.ahead -= size
+	r.ahead -= size
+	select {
+	case r.room <- struct{}{}:
+	default:
+	}
+}
+
 // hand gives a message to its lane, and waits while that has no room. It returns false when the pass is to end.
 func (r *reader) hand(ctx context.Context, msg jetstream.Msg, meta *jetstream.MsgMetadata) bool {
-	it := item{at: mark{meta.Sequence.Stream, meta.Timestamp.UnixNano()}}
+	it := item{at: mark{meta.Sequence.Stream, meta.Timestamp.UnixNano()}, size: itemSize + len(msg.Data())}
 	number := 0
 	if it.m, it.bad = parse(msg.Subject(), it.at.sequence, msg.Headers(), msg.Data()); it.bad == nil {
 		it.bad = it.m.check()
@@ -236,21 +283,10 @@ func (r *reader) hand(ctx context.Context, msg jetstream.Msg, meta *jetstream.Ms
 	} else {
 		number = int(xxhash.Sum64String(r.laneKey(it.m)) % uint64(r.count))
 	}
-	r.mu.Lock()
-	if ctx.Err() != nil || len(r.lanes) == 0 {
-		r.endPass = nil // a lane that is taken from now on needs another pass
-		r.mu.Unlock()
-		return false
+	l, more := r.admit(ctx, number, &it)
+	if l == nil {
+		return more
 	}
-	r.read = it.at
-	l := r.lanes[number]
-	if l == nil || l.leaving || !l.ready || it.at.sequence <= l.enqueued.sequence {
-		r.mu.Unlock()
-		return true
-	}
-	l.enqueued = it.at
-	l.pending++
-	r.mu.Unlock()
 	select {
 	case l.items <- it:
 	case <-l.stop: // the next reader reads it again

@@ -26,6 +26,9 @@ type reader struct {
 	read mark
 	// furthest is what a lane was given last before this pass began.
 	furthest mark
+	// ahead is the size of what lanes were handed and did not deal with; room is signalled when it falls.
+	ahead int
+	room  chan struct{}
 	// endPass ends the pass, so that another begins; nil between two.
 	endPass context.CancelFunc
 	// fresh is signalled when a pass is wanted.
@@ -47,7 +50,7 @@ func newReader(ctx context.Context, c *Consumer) (*reader, error) {
 		Consumer: c, id: id, count: state.lanes,
 		log:   c.box.cfg.Logger.With("consumer", c.box.cfg.Name, "reader", id),
 		slots: make(chan struct{}, c.cfg.Workers),
-		lanes: map[int]*lane{}, fresh: make(chan struct{}, 1),
+		lanes: map[int]*lane{}, fresh: make(chan struct{}, 1), room: make(chan struct{}, 1),
 	}, nil
 }
 
