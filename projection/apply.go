@@ -107,12 +107,13 @@ func (p *Projection) batch(ctx context.Context, c claim, limit int) error {
 	return blame(err, c.stream, done)
 }
 
-// blame finds an event for what the database refused after all of them had been applied, a deferred constraint for
-// one: the first of the second half, so that the halves are tried until one event is left.
+// blame finds an event for what failed after all of them had been applied, a deferred constraint for one, or a
+// transaction that Apply ended by itself: the first of the second half, so that the halves are tried until one event is left.
 func blame(err error, stream string, events []Event) error {
 	var blamed *eventError
 	var answer *pgconn.PgError
-	if len(events) == 0 || errors.As(err, &blamed) || !errors.As(err, &answer) || outage(err, false) {
+	ended := errors.Is(err, pgx.ErrTxClosed) || errors.Is(err, pgx.ErrTxCommitRollback)
+	if len(events) == 0 || errors.As(err, &blamed) || !errors.As(err, &answer) && !ended || outage(err, false) {
 		return err
 	}
 	half := len(events) / 2
@@ -151,7 +152,11 @@ func (p *Projection) applyAll(ctx context.Context, tx pgx.Tx, events []Event) er
 		if e.audit {
 			continue
 		}
-		if err := p.apply(ctx, tx, e); err != nil {
+		err := p.apply(ctx, tx, e)
+		if err == nil {
+			err = ctx.Err() // it took no notice, and had the whole of its time
+		}
+		if err != nil {
 			if outage(err, tx.Conn().IsClosed() && ctx.Err() == nil) {
 				return fmt.Errorf("apply stream %q version %d: %w", e.Stream, e.Version, err)
 			}
