@@ -27,10 +27,13 @@
 //
 // # Answers
 //
-//	200 of the receiver        done      callback, row removed
-//	422, 402                   failed    the procedure said no: final, callback, row removed
-//	400, marked as outdated    outdated  the target has gone past this id: final, logged as an error, callback, row removed
-//	anything else, no answer   —         again after 100 ms, 200 ms, … 30 s, for ever; this target alone waits
+//	200 of the receiver             done      callback, row removed
+//	422, 402 of the receiver        failed    the procedure said no: final, callback, row removed
+//	400 of the receiver, outdated   outdated  the target has gone past this id: final, logged as an error, callback, row removed
+//	anything else, no answer        —         again after 100 ms, 200 ms, … 30 s, for ever; this target alone waits
+//
+// The receiver's answers name the call (header Call-Id). The same status from a proxy in between says nothing about a call
+// that may have been executed already.
 //
 // Callback and removal are one transaction. When the callback fails (an error, a panic, longer than 5 s) both roll back,
 // the answer is stored with the row, and the callback is tried again with the same backoff: the target is not asked again.

@@ -31,6 +31,9 @@ func runCaller(ctx context.Context, p program) error {
 				return fmt.Errorf("%s must not be negative", name)
 			}
 		}
+		if full := cfg.withDefaults(); full.LongestBackoff < full.FirstBackoff {
+			return fmt.Errorf("--longest-backoff must be at least --first-backoff (%s), got %s", full.FirstBackoff, full.LongestBackoff)
+		}
 		nc, err := connect()
 		if err != nil {
 			return err
