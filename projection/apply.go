@@ -107,13 +107,12 @@ func (p *Projection) batch(ctx context.Context, c claim, limit int) error {
 	return blame(err, c.stream, done)
 }
 
-// blame finds an event for what failed after all of them had been applied, a deferred constraint for one, or a
-// transaction that Apply ended by itself: the first of the second half, so that the halves are tried until one event is left.
+// blame finds an event for what the database refused after all of them had been applied, a deferred constraint for
+// one: the first of the second half, so that the halves are tried until one event is left.
 func blame(err error, stream string, events []Event) error {
 	var blamed *eventError
 	var answer *pgconn.PgError
-	ended := errors.Is(err, pgx.ErrTxClosed) || errors.Is(err, pgx.ErrTxCommitRollback)
-	if len(events) == 0 || errors.As(err, &blamed) || !errors.As(err, &answer) && !ended || outage(err, false) {
+	if len(events) == 0 || errors.As(err, &blamed) || !errors.As(err, &answer) || outage(err, false) {
 		return err
 	}
 	half := len(events) / 2
@@ -152,11 +151,7 @@ func (p *Projection) applyAll(ctx context.Context, tx pgx.Tx, events []Event) er
 		if e.audit {
 			continue
 		}
-		err := p.apply(ctx, tx, e)
-		if err == nil {
-			err = ctx.Err() // it took no notice, and had the whole of its time
-		}
-		if err != nil {
+		if err := p.apply(ctx, tx, e); err != nil {
 			if outage(err, tx.Conn().IsClosed() && ctx.Err() == nil) {
 				return fmt.Errorf("apply stream %q version %d: %w", e.Stream, e.Version, err)
 			}
@@ -166,7 +161,7 @@ func (p *Projection) applyAll(ctx context.Context, tx pgx.Tx, events []Event) er
 	return nil
 }
 
-// apply calls the projector; a panic is an error.
+// apply calls the projector; a panic is an error, and so is what it leaves behind without saying so.
 func (p *Projection) apply(ctx context.Context, tx pgx.Tx, e Event) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -175,8 +170,28 @@ func (p *Projection) apply(ctx context.Context, tx pgx.Tx, e Event) (err error) 
 			err = fmt.Errorf("the projector panicked: %v", cause)
 		}
 	}()
-	return p.cfg.Projector.Apply(ctx, tx, e)
+	if err := p.cfg.Projector.Apply(ctx, guarded{tx}, e); err != nil {
+		return err
+	}
+	switch tx.Conn().PgConn().TxStatus() {
+	case 'E':
+		return errPassedOver
+	case 'I':
+		return errEnded
+	}
+	return ctx.Err() // of one that took no notice of the end of its time
 }
+
+var (
+	errPassedOver = errors.New("the projector passed over an error of the database")
+	errEnded      = errors.New("the projector must not end the transaction")
+)
+
+// guarded keeps Apply from ending the transaction that its effect shares with the watermark.
+type guarded struct{ pgx.Tx }
+
+func (guarded) Commit(context.Context) error   { return errEnded }
+func (guarded) Rollback(context.Context) error { return errEnded }
 
 // settle moves the watermark behind the events and gives the stream back.
 func (p *Projection) settle(ctx context.Context, tx pgx.Tx, c claim, at position, events []Event, full bool) error {

@@ -131,6 +131,8 @@ func (p *Projection) rebuild(ctx context.Context, streams []rebuilt, progress fu
 				err := p.rebuildOne(ctx, s)
 				var blamed *eventError
 				switch {
+				case err != nil && ctx.Err() != nil:
+					return
 				case errors.As(err, &blamed):
 					mu.Lock()
 					differences = append(differences, Difference{Stream: s.stream, Error: err.Error()})

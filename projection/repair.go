@@ -39,6 +39,8 @@ func (p *Projection) Repair(ctx context.Context, gaps []Gap, rewrite bool, progr
 		var blamed *eventError
 		err := p.replayAlone(ctx, g.Stream, g.Kind != Trailing)
 		switch {
+		case err != nil && ctx.Err() != nil: // the caller's time is over, which is no event's fault
+			return result, fmt.Errorf("repair: %w", context.Cause(ctx))
 		case errors.As(err, &blamed):
 			result.Left = append(result.Left, Unmade{g, err.Error()})
 		case err != nil:
