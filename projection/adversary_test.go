@@ -108,7 +108,7 @@ func TestHostileMessagesStopNothing(t *testing.T) {
 }
 
 // wayward breaks what Apply has to keep to.
-type wayward struct{ *sums }
+type wayward struct{ unsummed } // without fingerprints, which would find out
 
 func (w wayward) Apply(ctx context.Context, tx pgx.Tx, e projection.Event) error {
 	switch e.Type {
@@ -140,7 +140,7 @@ func TestWaywardApplyIsBlamed(t *testing.T) {
 		b.append(t, events(kind, "paid", 2)...)
 	}
 	b.start(t, b.make(t, projection.Outbox, func(c *projection.Config) {
-		c.Projector, c.LeaseTTL, c.MaxAttempts = wayward{b.sums}, 300*time.Millisecond, 2
+		c.Projector, c.LeaseTTL, c.MaxAttempts = wayward{unsummed{b.sums}}, 300*time.Millisecond, 2
 	}))
 	for _, kind := range kinds {
 		b.until(t, 1, `SELECT count(*) FROM projection.projection_streams WHERE stream_id = $1 AND dead_at IS NOT NULL
@@ -149,5 +149,41 @@ func TestWaywardApplyIsBlamed(t *testing.T) {
 	b.until(t, 3*len(kinds)+2, `SELECT count(*) FROM projection.entries`)
 	if n := b.count(t, `SELECT count(*) FROM projection.projection_streams WHERE stream_id = 'committed' AND applied_version = 2`); n != 1 {
 		t.Error("a commit that was refused stopped the stream")
+	}
+}
+
+// A check that was killed leaves its schema to the next one, which touches neither those of checks that run nor others.
+func TestScratchOfKilledChecksIsDropped(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	b.append(t, events("a", "paid", 3)...)
+	p := b.make(t, projection.Outbox)
+	entered, gate := make(chan struct{}, 10), make(chan struct{})
+	b.start(t, p)
+	b.until(t, 3, `SELECT count(*) FROM projection.entries`)
+	b.exec(t, `CREATE SCHEMA projection_scratch_aaaaaaaa; COMMENT ON SCHEMA projection_scratch_aaaaaaaa IS 'postrider: scratch of an integrity check';
+		CREATE TABLE projection_scratch_aaaaaaaa.sums (n int); CREATE SCHEMA projection_scratch_bbbbbbbb`)
+	b.sums.mu.Lock()
+	b.sums.hook = func(context.Context, pgx.Tx, projection.Event) error { entered <- struct{}{}; <-gate; return nil }
+	b.sums.mu.Unlock()
+	ended := make(chan error, 1)
+	go func() {
+		report, err := p.CheckIntegrity(t.Context(), nil)
+		if err == nil && !report.Equal {
+			t.Errorf("the first check finds %+v", report.Differences)
+		}
+		ended <- err
+	}()
+	<-entered
+	b.sums.mu.Lock()
+	b.sums.hook = nil
+	b.sums.mu.Unlock()
+	clean(t, p) // while the other one is under way
+	close(gate)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if n := b.count(t, `SELECT count(*) FROM pg_namespace WHERE nspname LIKE '%scratch%'`); n != 1 {
+		t.Errorf("%d scratch schemas are left, want the one that is nobody's", n)
 	}
 }
