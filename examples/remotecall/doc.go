@@ -45,7 +45,7 @@
 // A caller that dies before the answer is stored sends the call again and gets the stored result, because nothing later
 // was sent. A receiver that dies before its commit executed nothing; after it, it has the result. Two callers at once (a
 // second one stands by while the first one's session lives) send the same head: the receiver executes it once, one of them
-// finds the row and runs the callback. The call is marked as sent before the first attempt: cancel refuses from then on,
+// finds the row and runs the callback; an answer that comes when another one is stored changes nothing. The call is marked as sent before the first attempt: cancel refuses from then on,
 // so that what it takes back was never sent. A row that somebody deletes by hand while its call is under way ends it
 // without a callback; the target may have executed it.
 //
