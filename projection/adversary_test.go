@@ -161,7 +161,8 @@ func TestScratchOfKilledChecksIsDropped(t *testing.T) {
 	entered, gate := make(chan struct{}, 10), make(chan struct{})
 	b.start(t, p)
 	b.until(t, 3, `SELECT count(*) FROM projection.entries`)
-	b.exec(t, `CREATE SCHEMA projection_scratch_aaaaaaaa; COMMENT ON SCHEMA projection_scratch_aaaaaaaa IS 'postrider: scratch of an integrity check';
+	b.exec(t, `CREATE SCHEMA projection_scratch_aaaaaaaa;
+		COMMENT ON SCHEMA projection_scratch_aaaaaaaa IS 'postrider: scratch of an integrity check';
 		CREATE TABLE projection_scratch_aaaaaaaa.sums (n int); CREATE SCHEMA projection_scratch_bbbbbbbb`)
 	b.sums.mu.Lock()
 	b.sums.hook = func(context.Context, pgx.Tx, projection.Event) error { entered <- struct{}{}; <-gate; return nil }

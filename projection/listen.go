@@ -119,7 +119,8 @@ func (p *Projection) hear(ctx context.Context, consumer jetstream.Consumer, bell
 func (p *Projection) note(ctx context.Context, bells map[string]bell, msg jetstream.Msg) error {
 	stream := msg.Headers().Get("Outbox-Stream")
 	version, err := strconv.ParseInt(msg.Headers().Get("Outbox-Stream-Version"), 10, 64)
-	if err != nil || version < 1 || stream == "" || len(stream) > longestStream || !utf8.ValidString(stream) || strings.ContainsRune(stream, 0) {
+	if err != nil || version < 1 || stream == "" || len(stream) > longestStream ||
+		!utf8.ValidString(stream) || strings.ContainsRune(stream, 0) {
 		p.log.WarnContext(ctx, "a message names no stream and version, it is passed over", "subject", msg.Subject())
 		return msg.Ack()
 	}

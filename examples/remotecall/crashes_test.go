@@ -162,7 +162,8 @@ func cancelsTable() []outcomeTest {
 			},
 		},
 		{
-			name: "row deleted by hand while under way", spoil: first(held(executedToo, releaseToo)), state: "settled", arrives: 100, asks: 1, exact: true,
+			name: "row deleted by hand while under way", spoil: first(held(executedToo, releaseToo)),
+			state: "settled", arrives: 100, asks: 1, exact: true,
 			during: func(t *testing.T, b *bank, id int64) {
 				t.Helper()
 				await(t, executedToo)
@@ -174,7 +175,8 @@ func cancelsTable() []outcomeTest {
 					return strings.Contains(b.world.caller.text(), fmt.Sprintf("the call was gone when its answer came\" call_id=%d", id)), nil
 				}, b.world.caller.text)
 				// No callback ran; the money arrived, so that a person settles it.
-				done, err := b.world.pool.Exec(t.Context(), `UPDATE bank_transfers SET state = 'settled' WHERE call_id = $1 AND state = 'under way'`, id)
+				done, err := b.world.pool.Exec(t.Context(), `UPDATE bank_transfers SET state = 'settled'
+					WHERE call_id = $1 AND state = 'under way'`, id)
 				if err != nil || done.RowsAffected() != 1 {
 					t.Errorf("settled %d transfers by hand, %v", done.RowsAffected(), err)
 				}

@@ -38,7 +38,9 @@
 // Callback and removal are one transaction. When the callback fails (an error, a panic, longer than 5 s) both roll back,
 // the answer is stored with the row, and the callback is tried again with the same backoff: the target is not asked again.
 // Meanwhile the next calls of that target wait, so that callbacks run in order, or go ahead with --pass-callbacks. After 8
-// failures the callback is dead: the row stays for a person (status, requeue) and the target's calls go on.
+// failures the callback is dead: the row stays for a person (status, requeue) and the target's calls go on. An error of the
+// database that a callback passes over, and a transaction that it ends, are failures, too. One that takes no notice of the
+// end of its context holds up its target until it returns. All callbacks share 16 connections.
 //
 // # Failure handling
 //

@@ -48,7 +48,8 @@ func TestCallbacksFailInManyWays(t *testing.T) {
 		"hides an error": func(ctx context.Context, tx pgx.Tx, _ result) error { _, _ = tx.Exec(ctx, `SELECT 1/0`); return nil },
 		"rolls back":     func(ctx context.Context, tx pgx.Tx, _ result) error { return tx.Rollback(ctx) },
 		"deferred constraint": func(ctx context.Context, tx pgx.Tx, _ result) error {
-			_, err := tx.Exec(ctx, `CREATE TEMPORARY TABLE IF NOT EXISTS one (n int UNIQUE DEFERRABLE INITIALLY DEFERRED); INSERT INTO one VALUES (1), (1)`)
+			_, err := tx.Exec(ctx, `CREATE TEMPORARY TABLE IF NOT EXISTS one (n int UNIQUE DEFERRABLE INITIALLY DEFERRED);
+				INSERT INTO one VALUES (1), (1)`)
 			return err
 		},
 	} {

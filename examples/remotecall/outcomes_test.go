@@ -46,7 +46,7 @@ func (w *world) outcomes(t *testing.T, prefix string, tests []outcomeTest) []*ba
 			m = w.crash.mourner()
 		}
 		rows.Go(func() {
-			t.Run(test.name, func(t *testing.T) { //nolint:paralleltest // they are side by side, however many processors there are
+			t.Run(test.name, func(t *testing.T) {
 				if m != nil {
 					defer m.buried()
 					defer m.ready()
@@ -66,11 +66,11 @@ func (w *world) outcomes(t *testing.T, prefix string, tests []outcomeTest) []*ba
 
 func (w *world) bankOf(t *testing.T, test outcomeTest, name string) *bank {
 	t.Helper()
-	make := w.bank
+	open := w.bank
 	if test.mortal {
-		make = w.mortal
+		open = w.mortal
 	}
-	b := make(t, name)
+	b := open(t, name)
 	b.gate.mu.Lock()
 	defer b.gate.mu.Unlock()
 	b.gate.spoil = test.spoil
@@ -118,13 +118,19 @@ func answersTable() []outcomeTest {
 			name:  "a status line that no database takes",
 			spoil: first(raw("HTTP/1.1 500 \xff\x00\r\n\r\n")), state: "settled", arrives: 100, asks: 2, exact: true,
 		},
-		{name: "400 that is no outdated id", spoil: first(says(400), says(400, headerOutdated, "true")), state: "settled", arrives: 100, asks: 3, exact: true},
+		{
+			name:  "400 that is no outdated id",
+			spoil: first(says(400), says(400, headerOutdated, "true")), state: "settled", arrives: 100, asks: 3, exact: true,
+		},
 		{
 			name:  "everything else",
 			spoil: first(says(401), says(403), says(404), says(409), says(429), says(500), says(502), says(503), says(302, "Location", "/")),
 			state: "settled", arrives: 100, asks: 10, exact: true,
 		},
-		{name: "200 that is not the receiver's", spoil: first(says(200), says(200, headerID, "999999999")), state: "settled", arrives: 100, asks: 3, exact: true},
+		{
+			name:  "200 that is not the receiver's",
+			spoil: first(says(200), says(200, headerID, "999999999")), state: "settled", arrives: 100, asks: 3, exact: true,
+		},
 		{name: "timeout before it was executed", spoil: first(swallowed), state: "settled", arrives: 100, asks: 2, exact: true},
 		{name: "timeout after it was executed", spoil: first(unanswered), state: "settled", arrives: 100, asks: 2, exact: true},
 		{name: "half an answer", spoil: first(brokenOff), state: "settled", arrives: 100, asks: 2, exact: true},

@@ -131,10 +131,11 @@ func setTarget(ctx context.Context, pool *pgxpool.Pool, target, address, token s
 	if !targetName.MatchString(target) {
 		return fmt.Errorf("NAME must match %s, got %q", targetName, target)
 	}
-	if u, err := url.Parse(address); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
 		return errors.New("URL must be http:// or https:// with a host, without query and fragment") // it may hold a password
 	}
-	_, err := pool.Exec(ctx, `INSERT INTO remote_targets VALUES ($1, $2, $3)
+	_, err = pool.Exec(ctx, `INSERT INTO remote_targets VALUES ($1, $2, $3)
 		ON CONFLICT (target) DO UPDATE SET url = excluded.url, token = excluded.token`, target, address, token)
 	if err != nil {
 		return fmt.Errorf("target %q: %w", target, err)
