@@ -63,8 +63,8 @@ func TestCallbacksFailInManyWays(t *testing.T) {
 				}
 			}
 			var dead bool
-			err := pool.QueryRow(t.Context(), `SELECT dead_at IS NOT NULL AND callback_errors = 2 AND outcome = 'done' AND answer = $1 AND last_error <> ''
-				FROM remote_calls`, r.Answer).Scan(&dead)
+			err := pool.QueryRow(t.Context(), `SELECT dead_at IS NOT NULL AND callback_errors = 2 AND outcome = 'done'
+				AND answer = $1 AND last_error <> '' FROM remote_calls`, r.Answer).Scan(&dead)
 			if err != nil || !dead {
 				t.Errorf("it is not dead after two failures, %v", err)
 			}

@@ -204,7 +204,8 @@ func (w *world) checkMoney(t *testing.T, banks ...*bank) {
 	}
 	slices.Sort(schemas)
 	query := `SELECT sum(s)::bigint FROM (SELECT sum(balance) s FROM bank_accounts UNION ALL
-		SELECT coalesce(sum(amount), 0) FROM bank_transfers WHERE state IN ('under way', 'unclear') UNION ALL ` + strings.Join(schemas, " UNION ALL ") + `) x`
+		SELECT coalesce(sum(amount), 0) FROM bank_transfers WHERE state IN ('under way', 'unclear') UNION ALL ` +
+		strings.Join(schemas, " UNION ALL ") + `) x`
 	var sum int64
 	if err := w.pool.QueryRow(t.Context(), query).Scan(&sum); err != nil {
 		t.Fatal(err)
