@@ -25,7 +25,8 @@ type outcomeTest struct {
 	exact   bool
 }
 
-func TestOutcomes(t *testing.T) { //nolint:paralleltest // its processes fill the machine
+func TestOutcomes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1, "--timeout=2s", "--first-backoff=10ms", "--longest-backoff=100ms", "--callback-attempts=3")
 	banks := w.outcomes(t, "b", slices.Concat(answersTable(), crashesTable(), cancelsTable(), callbacksTable()))
 	w.checkMoney(t, banks...)
