@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"syscall"
@@ -204,6 +205,18 @@ func openIndex(ctx context.Context, s settings, log *slog.Logger) (index, error)
 	return nil, fmt.Errorf("--index must be bleve or meilisearch, got %q", s.kind)
 }
 
+func connect() (*nats.Conn, error) {
+	address := os.Getenv("NATS_URL")
+	if address == "" {
+		return nil, errors.New("NATS_URL is not set; postrider dev prints one")
+	}
+	nc, err := nats.Connect(address, nats.Name("searchsync example"), nats.MaxReconnects(-1))
+	if unreadable := new(url.Error); errors.As(err, &unreadable) {
+		return nil, errors.New("NATS_URL cannot be read as an address") // the error would show it, with its password
+	}
+	return nc, err
+}
+
 // runServer is the command run.
 func runServer(ctx context.Context, s settings, _ []string, stdout io.Writer, log *slog.Logger) error {
 	if s.backoff <= 0 {
@@ -214,11 +227,7 @@ func runServer(ctx context.Context, s settings, _ []string, stdout io.Writer, lo
 		return err
 	}
 	defer pool.Close()
-	url := os.Getenv("NATS_URL")
-	if url == "" {
-		return errors.New("NATS_URL is not set; postrider dev prints one")
-	}
-	nc, err := nats.Connect(url, nats.Name("searchsync example"), nats.MaxReconnects(-1))
+	nc, err := connect()
 	if err != nil {
 		return err
 	}
