@@ -39,21 +39,27 @@ func (r *run) stepSize() int {
 type pending struct {
 	rows int64
 	at   time.Time
+	took time.Duration
 }
 
-// lookAgain is how long a look at the backlog is good for.
-const lookAgain = 500 * time.Millisecond
+// How long a look at the backlog is good for: this, or so many times what it took.
+const (
+	lookAgain = 500 * time.Millisecond
+	lookShare = 20
+)
 
 // crowded says why the outbox has no room for a step; empty: it has.
 func (r *run) crowded(ctx context.Context) (string, error) {
 	size := int64(min(r.stepSize(), r.cfg.MaxPending))
 	most := int64(r.cfg.MaxPending)
-	if r.looked.rows+size > most || time.Since(r.looked.at) > lookAgain {
+	full, age := r.looked.rows+size > most, time.Since(r.looked.at)
+	if age > lookShare*r.looked.took && (full || age > lookAgain) {
+		began := time.Now()
 		var rows int64
 		if err := r.db.QueryRow(ctx, r.text["backlog"], most+1).Scan(&rows); err != nil {
 			return "", fmt.Errorf("look at the backlog: %w", err)
 		}
-		r.looked = pending{rows: rows, at: time.Now()}
+		r.looked = pending{rows: rows, at: time.Now(), took: time.Since(began)}
 	}
 	if r.looked.rows+size > most {
 		return fmt.Sprintf("the outbox holds %d rows that can be published (--max-pending %d)", r.looked.rows, most), nil
