@@ -120,6 +120,7 @@ type replayBody struct {
 	FinishedAt     *time.Time         `json:"finished_at"`
 	WaitingFor     *string            `json:"waiting_for"`
 	LastError      *string            `json:"last_error"`
+	Held           *string            `json:"held_back_by,omitempty"`
 }
 
 func newReplayBody(j replay.Job) replayBody {
@@ -128,7 +129,7 @@ func newReplayBody(j replay.Job) replayBody {
 		Prefix: orNone(j.Prefix), Stream: orNone(j.Stream), Position: j.Position, Last: j.Last, Selected: j.Selected,
 		Replayed: j.Replayed, Gone: j.Gone, Failed: j.Failed, StreamSequence: j.StreamSequence, Generation: j.Generation,
 		Actor: j.Actor, Reason: orNone(j.Reason), CreatedAt: j.CreatedAt, UpdatedAt: j.UpdatedAt, FinishedAt: j.FinishedAt,
-		WaitingFor: orNone(j.WaitingFor), LastError: orNone(j.LastError),
+		WaitingFor: orNone(j.WaitingFor), LastError: orNone(j.LastError), Held: orNone(j.Held),
 	}
 }
 
