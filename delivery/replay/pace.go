@@ -8,24 +8,26 @@ import (
 
 // pacer keeps the events of a run below a rate.
 type pacer struct {
-	rate float64
-	due  time.Time // when the next step may begin
+	rate  float64
+	began time.Time // the step
+	due   time.Time // when the next step may begin
 }
 
-// add notes that n events were dealt with just now.
+// add notes that the step dealt with n events. What it took is part of their time;
+// what was not used is not made up for.
 func (p *pacer) add(n int64) {
 	if p.rate <= 0 || n == 0 {
 		return
 	}
-	now := time.Now()
-	if p.due.Before(now) {
-		p.due = now // what was not used is not made up for
-	}
-	p.due = p.due.Add(time.Duration(float64(n) / p.rate * float64(time.Second)))
+	p.due = p.began.Add(time.Duration(float64(n) / p.rate * float64(time.Second)))
 }
 
 // wait waits for the next step's time.
-func (p *pacer) wait(ctx context.Context) error { return pause(ctx, time.Until(p.due)) }
+func (p *pacer) wait(ctx context.Context) error {
+	err := pause(ctx, time.Until(p.due))
+	p.began = time.Now()
+	return err
+}
 
 // stepSize is how many events the next step takes: at most a tenth of a second's.
 func (r *run) stepSize() int {
