@@ -13,8 +13,11 @@ func TestTheRateIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, began := pacer{rate: 1000}, time.Now()
 		for i, step := range []struct{ takes, at time.Duration }{
-			{0, 0}, {60 * time.Millisecond, 100 * time.Millisecond}, {250 * time.Millisecond, 200 * time.Millisecond},
-			{0, 450 * time.Millisecond}, {0, 550 * time.Millisecond},
+			{0, 0},
+			{60 * time.Millisecond, 100 * time.Millisecond},
+			{250 * time.Millisecond, 200 * time.Millisecond},
+			{0, 450 * time.Millisecond},
+			{0, 550 * time.Millisecond},
 		} {
 			if err := p.wait(t.Context()); err != nil {
 				t.Fatal(err)
