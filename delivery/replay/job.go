@@ -181,7 +181,9 @@ func (s *Store) Create(ctx context.Context, spec Spec, expected *int64, progress
 // generation gives out the next replay's; nobody else does so before the
 // transaction ends.
 func (s *Store) generation(ctx context.Context, tx pgx.Tx) (generation int, err error) {
-	if _, err := tx.Exec(ctx, s.text["lock_replays"]); err != nil {
+	if _, err := tx.Exec(ctx, s.text["lock_replays"]); refusedWith(err, lockNotAvailable) {
+		return 0, fmt.Errorf("another replay is being made for more than 5 s; try again: %w", err)
+	} else if err != nil {
 		return 0, err
 	}
 	err = tx.QueryRow(ctx, s.text["generation"]).Scan(&generation)
