@@ -54,7 +54,8 @@ func TestAnOperatorMayReplayAndRepair(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, spec := range []replay.Spec{
-		{Selection: replay.Selection{Stream: "s-1", To: 5}}, {Kind: replay.RebuildCurrent, Selection: replay.Selection{All: true}},
+		{Selection: replay.Selection{Stream: "s-1", To: 5}},
+		{Kind: replay.RebuildCurrent, Selection: replay.Selection{All: true}},
 		{Kind: replay.Retry, Selection: replay.Selection{All: true}},
 	} {
 		spec.Actor, spec.Reason = "test", "because"
