@@ -154,8 +154,10 @@ func TestSettings(t *testing.T) {
 		"run --index=paper": "--index",
 		"run --backoff=0s":  "--backoff",
 		"run --index=meilisearch --meili-url=nowhere": "--meili-url",
-		"check --server=http://127.0.0.1:1":           "--server",
-		"run --listen=nowhere --dir=" + t.TempDir():   "--listen",
+		"save " + strings.Repeat("x", 301) + " t b":   "1 to 300 bytes, got 301",
+		"save x t \x00":                             "without zero bytes",
+		"check --server=http://127.0.0.1:1":         "--server",
+		"run --listen=nowhere --dir=" + t.TempDir(): "--listen",
 	} {
 		var stderr bytes.Buffer
 		err := run(t.Context(), strings.Fields(args), &stderr, &stderr)
