@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -139,16 +138,12 @@ func (r *Relay) publish(b Batch) Result {
 	send := Batch{Lease: b.Lease, Order: b.Order, Policy: b.Policy}
 	var index []int
 	held := map[string]bool{} // streams that go no further in this batch
-	hooks := r.startHooks(b)
+	hooks := r.shaping.start(b.Lease.Context(), func() bool { return !b.Lease.Valid() || b.Lease.Draining() })
 	defer hooks.end()
-	for i, m := range b.Messages {
-		o := r.triage(m)
-		if held[m.Stream] {
-			o = &Outcome{Kind: Behind}
-		}
-		stop := false
-		if o == nil {
-			m, o, stop = hooks.change(b, i)
+	for i := range b.Messages {
+		m, o, stop := b.Messages[i], &Outcome{Kind: Behind}, false
+		if !held[m.Stream] {
+			m, o, stop = hooks.shape(&b.Messages[i])
 		}
 		if o == nil {
 			send.Messages = append(send.Messages, m)
@@ -186,26 +181,6 @@ func (r *Relay) publish(b Batch) Result {
 func leftOver(outcomes []Outcome) bool {
 	last := len(outcomes) - 1
 	return last > 0 && outcomes[0].Kind != Unresolved && outcomes[last].Kind == Unresolved && outcomes[last].Err == nil
-}
-
-// triage returns the outcome of a message that need not be sent; nil: send it.
-func (r *Relay) triage(m Message) *Outcome {
-	switch {
-	case m.Blocked:
-		return &Outcome{Kind: Behind}
-	case m.NotDue:
-		return &Outcome{Kind: Scheduled}
-	case m.Event == nil:
-		return &Outcome{Kind: Retry, Err: fmt.Errorf("%w: sequence %d", ErrEventMissing, m.Sequence)}
-	case m.Event.Unreadable != nil:
-		return &Outcome{Kind: Retry, Err: fmt.Errorf("%w: sequence %d", m.Event.Unreadable, m.Sequence)}
-	case m.Event.AuditOnly:
-		return &Outcome{Kind: Skipped}
-	case m.Event.Payload == nil && m.Event.Size > r.cfg.MaxPayload:
-		return &Outcome{Kind: Permanent, Err: fmt.Errorf("%w: %d bytes, the relay reads at most %d", ErrPayloadTooLarge, m.Event.Size, r.cfg.MaxPayload)}
-	default:
-		return nil
-	}
 }
 
 // cacheLimit is the largest payload kept for a retry, in bytes.

@@ -2,30 +2,89 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
 )
 
-// Events reads the events of those sequences as Rehydrate does, for readers that
+// Reader reads events as a relay of the same configuration would publish them, for those who publish past a relay.
+type Reader struct {
+	store *Store
+	cfg   Config
+	*shaping
+}
+
+// NewReader returns a reader. Of the configuration it takes MaxPayload, WindowBytes, Transforms, TransformTimeout and Logger, which
+// should be the relays'.
+func NewReader(cfg Config, store *Store) (*Reader, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return &Reader{store: store, cfg: cfg, shaping: newShaping(cfg, func() {})}, nil
+}
+
+// Reading is a message as it is to be published, or why it cannot be.
+type Reading struct {
+	Message
+	// Skip tells that it is not to be published: the event is audit-only.
+	Skip bool
+	// Err wraps ErrEventMissing, ErrEventUnreadable, ErrPayloadTooLarge or ErrTransform.
+	Err error
+}
+
+// Read returns the messages of pointers, which ascend by sequence: of the first ones, as many as about a quarter of WindowBytes holds, and
+// at least one. Everything that it reads has to be durable. It fails when the database does, when the context ends, and, with
+// ErrTransform, while so many transforms run past their time that no more are begun.
+func (r *Reader) Read(ctx context.Context, pointers []Pointer) ([]Reading, error) {
+	if len(pointers) == 0 {
+		return nil, nil
+	}
+	sequences := make([]int64, len(pointers))
+	for i, p := range pointers {
+		sequences[i] = p.Sequence
+	}
+	found, cutAt, err := r.store.read(ctx, sequences, r.cfg.MaxPayload, r.cfg.WindowBytes/4)
+	if err != nil {
+		return nil, err
+	}
+	h := r.start(ctx, func() bool { return ctx.Err() != nil })
+	defer h.end()
+	var readings []Reading
+	for _, p := range pointers {
+		if cutAt != 0 && p.Sequence >= cutAt {
+			break
+		}
+		m := Message{Pointer: p, Event: found[p.Sequence]}
+		shaped, o, stop := h.shape(&m)
+		// One that ran past its time failed; where none was begun the message waits.
+		if stop && !errors.Is(o.Err, errTransformTime) {
+			if len(readings) > 0 {
+				break
+			}
+			return nil, fmt.Errorf("read events: %w", errors.Join(o.Err, ctx.Err()))
+		}
+		reading := Reading{Message: shaped}
+		if o != nil {
+			reading.Skip, reading.Err = o.Kind == Skipped, o.Err
+		}
+		if readings = append(readings, reading); stop {
+			break
+		}
+	}
+	return readings, nil
+}
+
+// read reads the events of those sequences as Rehydrate does, for readers that
 // claimed nothing: everything read has been durable for long.
-func (s *Store) Events(ctx context.Context, sequences []int64, maxPayload, maxBytes int64) (found map[int64]*Event, cutAt int64, err error) {
+func (s *Store) read(ctx context.Context, sequences []int64, maxPayload, maxBytes int64) (found map[int64]*Event, cutAt int64, err error) {
 	found = make(map[int64]*Event, len(sequences))
 	batch := &pgx.Batch{}
 	batch.Queue(planning)
 	batch.Queue(s.rehydrate, sequences, maxPayload, maxBytes).Query(func(rows pgx.Rows) error {
-		for rows.Next() {
-			e, fits, err := scanEvent(rows)
-			if err != nil {
-				return err
-			}
-			if !fits {
-				cutAt = e.Sequence
-				continue
-			}
-			found[e.Sequence] = e
-		}
-		return rows.Err()
+		cutAt, err = scanEvents(rows, found)
+		return err
 	})
 	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, 0, fmt.Errorf("read events: %w", err)

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,33 +20,54 @@ var (
 // payload. The relay then pauses until one returns.
 const stuckTransforms = 16
 
-// hooks are the transforms of one batch at work, one message at a time, on a goroutine that can be left behind. A nil one changes
-// nothing.
+// shaping makes of what is stored what may be published. Everybody who publishes goes through it: the relay for what it claimed, a Reader
+// for others.
+type shaping struct {
+	transforms []Transform
+	timeout    time.Duration // of the transforms of one message
+	maxPayload int64
+	grow       int64 // how many bytes the transforms may add to a batch
+	log        *slog.Logger
+	stuck      atomic.Int32 // transforms that run past their time
+	returned   func()       // is told when one of them returns
+}
+
+func newShaping(cfg Config, returned func()) *shaping {
+	return &shaping{
+		transforms: cfg.Transforms, timeout: cfg.TransformTimeout, maxPayload: cfg.MaxPayload, grow: cfg.WindowBytes / 4,
+		log: cfg.Logger, returned: returned,
+	}
+}
+
+// hooks are the transforms at work on one batch, one message at a time, on a goroutine that can be left behind.
 type hooks struct {
-	relay  *Relay
-	lease  context.Context //nolint:containedctx // of the batch
-	ctx    context.Context //nolint:containedctx // of the transforms: it ends with the lease, or when one's time is up
+	*shaping
+
+	gone   func() bool     // what is not begun yet is somebody else's
+	parent context.Context //nolint:containedctx // of the batch
+	ctx    context.Context //nolint:containedctx // of the transforms: it ends with the batch's, or when one's time is up
 	cancel context.CancelFunc
-	drafts chan *Draft
+	drafts chan *Draft // nil without transforms
 	done   chan error
 	timer  *time.Timer
 	grown  int64 // bytes added to the batch
 }
 
-// startHooks returns the hooks of a batch, nil where there are none. end ends them.
-func (r *Relay) startHooks(b Batch) *hooks {
-	if len(r.cfg.Transforms) == 0 {
-		return nil
+// start begins a batch that lives as long as ctx. end ends it.
+func (s *shaping) start(ctx context.Context, gone func() bool) *hooks {
+	h := &hooks{shaping: s, gone: gone, parent: ctx}
+	if len(s.transforms) == 0 {
+		return h
 	}
-	h := &hooks{relay: r, lease: b.Lease.Context(), drafts: make(chan *Draft), done: make(chan error, 1), timer: time.NewTimer(time.Hour)}
-	h.ctx, h.cancel = context.WithCancel(h.lease)
+	h.drafts, h.done, h.timer = make(chan *Draft), make(chan error, 1), time.NewTimer(time.Hour)
+	h.ctx, h.cancel = context.WithCancel(ctx)
 	go h.loop()
 	return h
 }
 
 // end lets the goroutine end, when its hook has returned.
 func (h *hooks) end() {
-	if h != nil {
+	if h.drafts != nil {
 		h.timer.Stop()
 		h.cancel()
 		close(h.drafts)
@@ -60,13 +83,13 @@ func (h *hooks) loop() {
 func (h *hooks) one(d *Draft) {
 	err := fmt.Errorf("%w: event %d of type %q: %w", ErrTransform, d.Sequence, clipText(d.Type), errTransformGone)
 	defer func() { h.done <- err }() // also when the goroutine ends here
-	err = applyTransforms(h.ctx, h.relay.cfg.Transforms, d)
+	err = applyTransforms(h.ctx, h.transforms, d)
 }
 
 // run applies the transforms to a draft within their time. One that does not return is left behind with its draft; then nothing more
 // may be run.
 func (h *hooks) run(d *Draft) error {
-	limit, sequence := h.relay.cfg.TransformTimeout, d.Sequence
+	limit, sequence := h.timeout, d.Sequence
 	h.timer.Reset(limit)
 	h.drafts <- d
 	select {
@@ -79,11 +102,11 @@ func (h *hooks) run(d *Draft) error {
 	case <-h.ctx.Done():
 	}
 	h.cancel()
-	h.relay.stuck.Add(1)
+	h.stuck.Add(1)
 	go func() {
 		<-h.done //nolint:errcheck // it is too late for its error
-		h.relay.stuck.Add(-1)
-		h.relay.wake()
+		h.stuck.Add(-1)
+		h.returned()
 	}()
 	return fmt.Errorf("%w: event %d: %w, within %s", ErrTransform, sequence, errTransformTime, limit)
 }
@@ -98,37 +121,59 @@ func draft(m Message) *Draft {
 	if len(e.Payload) <= cacheLimit {
 		d.Payload = bytes.Clone(e.Payload)
 	}
+	if d.Headers == nil {
+		d.Headers = map[string]string{} // for transforms that add one
+	}
 	return d
 }
 
-// change is message i of the batch as the transforms want it, or the outcome of their failure. stop tells that the rest of the batch is
-// left for the next claim. What they add to a batch stays within what a rehydration may hold.
-func (h *hooks) change(b Batch, i int) (m Message, o *Outcome, stop bool) {
-	m = b.Messages[i]
-	if h == nil {
-		return m, nil, false
+// shape makes of a message with its event what is to be sent, or gives it the outcome that needs no sending. stop tells that what follows
+// is left for another time. What the transforms add to a batch stays within what a rehydration may hold. A large payload that was handed
+// to them is taken from the message.
+func (h *hooks) shape(m *Message) (send Message, o *Outcome, stop bool) {
+	if o := h.triage(*m); o != nil || h.drafts == nil {
+		return *m, o, false
 	}
-	if h.grown > h.relay.cfg.WindowBytes/4 || !b.Lease.Valid() || b.Lease.Draining() {
-		return m, &Outcome{}, true
+	if h.grown > h.grow || h.gone() {
+		return *m, &Outcome{}, true
 	}
 	before := m.Event.Size
-	m, o, stop = h.transform(m)
+	send, o, stop = h.transform(*m)
 	if before > cacheLimit {
 		// A large payload is not kept beside what was made of it.
-		original := *b.Messages[i].Event
+		original := *m.Event
 		original.Payload = nil
-		b.Messages[i].Event = &original
+		m.Event = &original
 	}
 	if o == nil {
-		h.grown += max(0, m.Event.Size-before)
+		h.grown += max(0, send.Event.Size-before)
 	}
-	return m, o, stop
+	return send, o, stop
+}
+
+// triage returns the outcome of a message that need not be sent; nil: send it.
+func (s *shaping) triage(m Message) *Outcome {
+	switch {
+	case m.Blocked:
+		return &Outcome{Kind: Behind}
+	case m.NotDue:
+		return &Outcome{Kind: Scheduled}
+	case m.Event == nil:
+		return &Outcome{Kind: Retry, Err: fmt.Errorf("%w: sequence %d", ErrEventMissing, m.Sequence)}
+	case m.Event.Unreadable != nil:
+		return &Outcome{Kind: Retry, Err: fmt.Errorf("%w: sequence %d", m.Event.Unreadable, m.Sequence)}
+	case m.Event.AuditOnly:
+		return &Outcome{Kind: Skipped}
+	case m.Event.Payload == nil && m.Event.Size > s.maxPayload:
+		return &Outcome{Kind: Permanent, Err: fmt.Errorf("%w: %d bytes, the relay reads at most %d", ErrPayloadTooLarge, m.Event.Size, s.maxPayload)}
+	default:
+		return nil
+	}
 }
 
 // transform applies the transforms to a message; nil: send what it returns.
 func (h *hooks) transform(m Message) (changed Message, o *Outcome, stop bool) {
-	r := h.relay
-	if n := r.stuck.Load(); n >= stuckTransforms {
+	if n := h.stuck.Load(); n >= stuckTransforms {
 		return m, &Outcome{Err: fmt.Errorf("%w: %d of them run past their time; no more are begun", ErrTransform, n)}, true
 	}
 	d, e := draft(m), *m.Event
@@ -136,16 +181,16 @@ func (h *hooks) transform(m Message) (changed Message, o *Outcome, stop bool) {
 	before.Headers = e.Headers
 	err := h.run(d)
 	switch {
-	case h.lease.Err() != nil: // it ended meanwhile: the heir's matter
+	case h.parent.Err() != nil: // it ended meanwhile: the heir's matter
 		return m, &Outcome{}, true
 	case errors.Is(err, errTransformTime):
 		return m, &Outcome{Kind: Retry, Err: err}, true
 	case err == nil:
-		err = d.check(before, r.cfg.MaxPayload)
+		err = d.check(before, h.maxPayload)
 	}
 	if err != nil {
 		if p := (*panicError)(nil); errors.As(err, &p) {
-			r.log.Error("a transform panicked", "sequence", m.Sequence, "type", clipText(e.Type), "stack", string(p.stack))
+			h.log.Error("a transform panicked", "sequence", m.Sequence, "type", clipText(e.Type), "stack", string(p.stack))
 		}
 		kind := Retry
 		if errors.Is(err, ErrPermanent) {

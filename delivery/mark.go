@@ -173,7 +173,7 @@ func (st *settlement) shelve(m Message, o Outcome, retry RetryPolicy, random fun
 		counted = 1
 		delay = retry.Delay(m.Attempts+1, random)
 		dead = o.Kind == Permanent || retry.Dead(m.Attempts+1)
-		text := reasonOf(o.Err)
+		text := Reason(o.Err)
 		reason = &text
 	}
 	p.partitions = append(p.partitions, m.Partition)
@@ -190,7 +190,8 @@ func (st *settlement) shelve(m Message, o Outcome, retry RetryPolicy, random fun
 // reasonLimit bounds last_error, in bytes: errors may quote data.
 const reasonLimit = 1000
 
-func reasonOf(err error) string {
+// Reason is the text of a failure as tables keep it: at most 1000 bytes, of what PostgreSQL's text can hold.
+func Reason(err error) string {
 	if err == nil {
 		return "unknown failure"
 	}

@@ -42,24 +42,30 @@ func (s *Store) Rehydrate(ctx context.Context, found Claim, sequences []int64, m
 	if len(sequences) > 0 {
 		batch.Queue(planning)
 		batch.Queue(s.rehydrate, sequences, maxPayload, maxBytes).Query(func(rows pgx.Rows) error {
-			for rows.Next() {
-				e, fits, err := scanEvent(rows)
-				if err != nil {
-					return err
-				}
-				if !fits {
-					cutAt = e.Sequence
-					continue
-				}
-				events[e.Sequence] = e
-			}
-			return rows.Err()
+			cutAt, err = scanEvents(rows, events)
+			return err
 		})
 	}
 	if err := found.session.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, 0, fmt.Errorf("rehydrate: %w", err)
 	}
 	return events, cutAt, nil
+}
+
+// scanEvents takes the events that fit; cutAt is the first that does not.
+func scanEvents(rows pgx.Rows, events map[int64]*Event) (cutAt int64, err error) {
+	for rows.Next() {
+		e, fits, err := scanEvent(rows)
+		if err != nil {
+			return 0, err
+		}
+		if !fits {
+			cutAt = e.Sequence
+			continue
+		}
+		events[e.Sequence] = e
+	}
+	return cutAt, rows.Err()
 }
 
 // scanEvent takes what the row holds: a value that is missing or unfit is the

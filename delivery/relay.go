@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -32,7 +31,7 @@ type Relay struct {
 	bell      Doorbell
 	log       *slog.Logger
 	stats     stats
-	stuck     atomic.Int64 // transforms that run past their time
+	shaping   *shaping
 	cache     *lru.Cache[int64, *Event]
 
 	finished chan carried  // published batches on their way to the mark
@@ -88,6 +87,7 @@ func newRelay(cfg Config, store backend, publisher Publisher, bell Doorbell) (*R
 		busy: map[partition.ID]bool{}, again: map[partition.ID]bool{}, waiting: map[partition.ID]*pause{},
 		room: cfg.Window, bytes: cfg.WindowBytes,
 	}
+	r.shaping = newShaping(cfg, r.wake)
 	r.stats.init(cfg.Registerer)
 	return r, nil
 }

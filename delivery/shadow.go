@@ -269,7 +269,7 @@ func (s *shadowStore) Mark(_ context.Context, results []Result, retry RetryPolic
 
 // Rehydrate reads without making durable what was read: nothing is published.
 func (s *shadowStore) Rehydrate(ctx context.Context, _ Claim, sequences []int64, maxPayload, maxBytes int64) (map[int64]*Event, int64, error) {
-	return s.Events(ctx, sequences, maxPayload, maxBytes)
+	return s.read(ctx, sequences, maxPayload, maxBytes)
 }
 
 // What a shadow leaves to those who deliver.

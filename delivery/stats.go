@@ -83,7 +83,7 @@ func (s *stats) failure(err error) {
 	if err == nil {
 		return
 	}
-	text := reasonOf(err)
+	text := Reason(err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, f := range s.errors {

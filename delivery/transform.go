@@ -29,7 +29,7 @@ type Draft struct {
 	// TenantID may also be empty. A new payload may have up to Config.MaxPayload bytes.
 	Type, Topic, TenantID string
 	Payload               []byte
-	// Headers are the producer's, of which the publisher forwards some: names of 1 to 128 token characters that do not begin with
+	// Headers are the producer's, never nil, of which the publisher forwards some: names of 1 to 128 token characters that do not begin with
 	// Nats- or Outbox-, values without control characters, 32 KiB together.
 	Headers map[string]string
 }
@@ -65,6 +65,9 @@ func TryTransforms(ctx context.Context, d Draft, maxPayload int64, transforms ..
 	for i := range results {
 		own := d
 		own.Payload, own.Headers = bytes.Clone(d.Payload), maps.Clone(d.Headers)
+		if own.Headers == nil {
+			own.Headers = map[string]string{}
+		}
 		if err := applyTransforms(ctx, transforms, &own); err != nil {
 			return Draft{}, err
 		}

@@ -7,15 +7,12 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-
-	"github.com/postrider/postrider/lease/leasetest"
 )
 
 // BenchmarkTransform is what calling a hook costs that does nothing.
 func BenchmarkTransform(b *testing.B) {
 	cfg := Config{Transforms: []Transform{func(context.Context, *Draft) error { return nil }}, Logger: slog.New(slog.DiscardHandler)}
-	r := &Relay{cfg: cfg.WithDefaults(), freed: make(chan struct{}, 1)}
-	h := r.startHooks(Batch{Lease: leasetest.Held(1, 1)})
+	h := newShaping(cfg.WithDefaults(), func() {}).start(b.Context(), func() bool { return false })
 	defer h.end()
 	m := Message{
 		Pointer: Pointer{Sequence: 1, Stream: "s", Topic: "t"},

@@ -283,9 +283,9 @@ func (b *bundle) full(t *testing.T, mode string, encoding codec.Encoding, cfg de
 		Close() error
 	}
 	if mode == "fenced" {
-		publisher, err = natspub.NewFenced(b.nc, natspub.FencedConfig{AckTimeout: 2 * time.Second, Headers: headers, Compressor: c})
+		publisher, err = natspub.NewFenced(b.nc, natspub.FencedConfig{AckTimeout: 2 * time.Second, Shape: natspub.Shape{Headers: headers, Compressor: c}})
 	} else {
-		publisher, err = natspub.NewDedupe(b.nc, natspub.DedupeConfig{AckTimeout: 2 * time.Second, Headers: headers, Compressor: c})
+		publisher, err = natspub.NewDedupe(b.nc, natspub.DedupeConfig{AckTimeout: 2 * time.Second, Shape: natspub.Shape{Headers: headers, Compressor: c}})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -299,11 +299,17 @@ func (b *bundle) full(t *testing.T, mode string, encoding codec.Encoding, cfg de
 	return r
 }
 
-// byEvent is each event's message as text, without what belongs to one publication.
+// byEvent is each event's message as text, redacted and renamed.
 func (b *bundle) byEvent(t *testing.T) map[string]string {
 	t.Helper()
+	return b.byEventOf(t, natspub.DefaultStream, "events.>")
+}
+
+// byEventOf is each event's message as text, without what belongs to one publication.
+func (b *bundle) byEventOf(t *testing.T, stream, filter string) map[string]string {
+	t.Helper()
 	found := map[string]string{}
-	b.eachEvent(t, func(m jetstream.Msg) {
+	b.each(t, stream, filter, func(m jetstream.Msg) {
 		h := m.Headers()
 		for _, name := range []string{"Outbox-Epoch", "Nats-Batch-Id", "Nats-Batch-Sequence"} {
 			h.Del(name)

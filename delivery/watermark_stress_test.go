@@ -162,13 +162,18 @@ func (b *bundle) wantStrictOrder(t *testing.T) {
 // eachEvent visits the events of the stream in stored order.
 func (b *bundle) eachEvent(t *testing.T, visit func(jetstream.Msg)) {
 	t.Helper()
+	b.each(t, natspub.DefaultStream, "events.>", visit)
+}
+
+func (b *bundle) each(t *testing.T, name, filter string, visit func(jetstream.Msg)) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	stream, err := b.js.Stream(ctx, natspub.DefaultStream)
+	stream, err := b.js.Stream(ctx, name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{FilterSubjects: []string{"events.>"}})
+	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{FilterSubjects: []string{filter}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func NewBeater(store *Store, cfg Config) (*Beater, error) {
 	if cfg.PID == 0 {
 		cfg.PID = os.Getpid()
 	}
-	self := Worker{ID: id, Hostname: cfg.Hostname, PID: cfg.PID, Version: cfg.Version, State: Active}
+	self := Worker{ID: id, Hostname: cfg.Hostname, PID: cfg.PID, Version: cfg.Version, Shape: cfg.Shape, State: Active}
 	return &Beater{cfg: cfg, store: store, self: self, log: cfg.Logger.With("worker", id.String())}, nil
 }
 

@@ -63,13 +63,13 @@ func (b bundle) until(t *testing.T, what string, ok func(heartbeat.Snapshot) boo
 func TestAWorkerJoinsDrainsAndLeaves(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	w := b.beater(t, heartbeat.Config{Version: "v1", Hostname: "here", PID: 7})
+	w := b.beater(t, heartbeat.Config{Version: "v1", Hostname: "here", PID: 7, Shape: "plain"})
 	if err := w.Register(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s := b.snapshot(t)
 	row, ok := s.Find(w.ID())
-	if !ok || !row.Live() || row.Version != "v1" || row.Hostname != "here" || row.PID != 7 || row.State != heartbeat.Active {
+	if !ok || !row.Live() || row.Version != "v1" || row.Hostname != "here" || row.PID != 7 || row.Shape != "plain" || row.State != heartbeat.Active {
 		t.Fatalf("the row says %+v", row)
 	}
 	if members := s.Members(); len(members) != 1 || members[0] != w.ID() {

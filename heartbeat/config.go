@@ -15,6 +15,9 @@ type Config struct {
 	PID      int
 	// Version of the program. Defaults to "unknown".
 	Version string
+	// Shape says what the worker's messages look like, in a text that is the
+	// same for the same messages, for commands that must make such. May be empty.
+	Shape string
 	// TTL is how long one beat counts, by the database's clock; at least
 	// 500 ms. Defaults to 10 s.
 	TTL time.Duration

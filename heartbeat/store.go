@@ -44,7 +44,7 @@ func NewStore(db DB, schema string) (*Store, error) {
 // Beat writes the worker's row: it is a member for ttl from now, by the
 // database's clock.
 func (s *Store) Beat(ctx context.Context, w Worker, ttl time.Duration) error {
-	_, err := s.db.Exec(ctx, s.beat, w.ID, w.Hostname, w.PID, w.Version, ttl, string(w.State))
+	_, err := s.db.Exec(ctx, s.beat, w.ID, w.Hostname, w.PID, w.Version, ttl, string(w.State), w.Shape)
 	if err != nil {
 		return fmt.Errorf("beat of worker %s: %w", w.ID, err)
 	}
@@ -79,7 +79,7 @@ func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
 	snap.Workers, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Worker, error) {
 		var w Worker
 		err := row.Scan(&w.ID, &w.Hostname, &w.PID, &w.Version, &w.State,
-			&w.StartedAt, &w.HeartbeatUntil, &w.Left, &w.DrainRequestedAt, &snap.At)
+			&w.StartedAt, &w.HeartbeatUntil, &w.Left, &w.DrainRequestedAt, &w.Shape, &snap.At)
 		return w, err
 	})
 	if err != nil {

@@ -34,6 +34,8 @@ type Worker struct {
 	// DrainRequestedAt is when an operator asked the worker to give its
 	// partitions back; nil: nobody did.
 	DrainRequestedAt *time.Time
+	// Shape says what its messages look like; "": it does not say.
+	Shape string
 }
 
 // Live tells whether the heartbeat had not expired when the row was read.

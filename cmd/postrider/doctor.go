@@ -96,7 +96,7 @@ func (c *doctorCmd) checkDatabase(ctx context.Context, relation delivery.Relatio
 	if readable && c.Ordering == string(delivery.OrderPartition) {
 		findings = append(findings, strictFindings(ctx, pool, c.Schema, relation)...)
 	}
-	return append(findings, commitFinding(ctx, pool))
+	return append(findings, commitFinding(ctx, pool), shapeFinding(ctx, pool, c.Schema))
 }
 
 func serverVersion(ctx context.Context, pool *pgxpool.Pool) (string, error) {

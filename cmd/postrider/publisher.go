@@ -41,7 +41,7 @@ func (c *cluster) batches() int {
 
 // newPublisher checks the stream and returns the publisher of the mode.
 func newPublisher(ctx context.Context, lc fx.Lifecycle, cfg workerConfig, nc *nats.Conn, members *cluster, info schema.Info) (delivery.Publisher, error) {
-	subject, err := natspub.ParseSubject(cfg.worker.Subject)
+	shape, err := cfg.worker.shape(cfg.worker.Subject)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func newPublisher(ctx context.Context, lc fx.Lifecycle, cfg workerConfig, nc *na
 		return nil, fmt.Errorf("%w: --stream-duplicate-window: %w", errRefused, err)
 	}
 	stream, err := natspub.EnsureStream(ctx, nc, natspub.StreamConfig{
-		Name: cfg.worker.Stream, Subject: subject, Create: cfg.create.CreateStream,
+		Name: cfg.worker.Stream, Subject: shape.Subject, Create: cfg.create.CreateStream,
 		Replicas: cfg.create.StreamReplicas, Memory: cfg.create.StreamStorage == "memory",
 		Duplicates: duplicates, Logger: cfg.log,
 	})
@@ -61,13 +61,9 @@ func newPublisher(ctx context.Context, lc fx.Lifecycle, cfg workerConfig, nc *na
 	if err != nil {
 		return nil, err
 	}
-	compressor, err := cfg.worker.compressor()
-	if err != nil {
-		return nil, err
-	}
 	if mode == modeDedupe {
 		publisher, err := natspub.NewDedupe(nc, natspub.DedupeConfig{
-			Stream: cfg.worker.Stream, Subject: subject, Headers: cfg.worker.headers(), Compressor: compressor,
+			Stream: cfg.worker.Stream, Shape: shape,
 			AckTimeout: cfg.worker.AckTimeout, MaxMessageSize: int(stream.Config.MaxMsgSize),
 		})
 		if err == nil {
@@ -81,7 +77,7 @@ func newPublisher(ctx context.Context, lc fx.Lifecycle, cfg workerConfig, nc *na
 	}
 	publisher, err := natspub.NewFenced(nc, natspub.FencedConfig{
 		Flights: flights,
-		Stream:  cfg.worker.Stream, Subject: subject, Headers: cfg.worker.headers(), Compressor: compressor,
+		Stream:  cfg.worker.Stream, Shape: shape,
 		Outbox: info.OutboxID, AckTimeout: cfg.worker.AckTimeout, MaxMessageSize: int(stream.Config.MaxMsgSize),
 		InFlight: members.batches, NeverExpire: stream.Config.MaxAge > 0,
 	})
@@ -109,17 +105,16 @@ func publishMode(cfg workerConfig, nc *nats.Conn, stream *jetstream.StreamInfo) 
 }
 
 func newRelay(ctx context.Context, cfg workerConfig, p *pools, store *delivery.Store, publisher delivery.Publisher, b *bells, registry *prometheus.Registry, traces tracer) (*delivery.Relay, error) {
-	c := cfg.worker.relay()
+	c, err := cfg.worker.relay()
+	if err != nil {
+		return nil, err
+	}
 	if c.Ordering == delivery.OrderPartition {
 		if err := checkStrict(ctx, cfg, p); err != nil {
 			return nil, err
 		}
 	}
-	transforms, err := cfg.worker.transforms()
-	if err != nil {
-		return nil, err
-	}
-	c.Registerer, c.Logger, c.Transforms = registry, cfg.log, transforms
+	c.Registerer, c.Logger = registry, cfg.log
 	if traces.observer != nil {
 		c.Observer = traces.observer
 	}

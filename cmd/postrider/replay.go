@@ -52,14 +52,15 @@ func (f *replayFlags) open(s *session) (store *replay.Store, pool *pgxpool.Pool,
 	return store, pool, nil
 }
 
-// paceFlags say how fast a replay may be, and where a shadow's broker is.
+// paceFlags say how fast a replay may be, and, where it goes past the workers, where to and what its messages look like.
 type paceFlags struct {
 	natsFlags
+	shapeFlags
 	Rate       float64 `help:"Most events a second, at least 0.1; 0: as fast as it goes." default:"1000" env:"-"`
 	BatchSize  int     `help:"Most events of one step." default:"500" env:"-"`
 	MaxPending int     `help:"Wait while the outbox holds more rows that workers could publish." default:"5000" env:"-"`
 	Subject    string  `help:"Template of the subjects behind a shadow's prefix." default:"events.{topic}.{type}"`
-	Headers    string  `help:"Headers of a shadow's messages: ${enum}." enum:"standard,full" default:"standard"`
+	OtherShape bool    `help:"Confirm that a shadow's messages are meant to look other than those of the workers." env:"-"`
 }
 
 type replayStartCmd struct {
@@ -177,8 +178,8 @@ func (c *replayStartCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	if err := c.config().Validate(); err != nil {
-		return replayRefused(err)
+	if err := c.paceFlags.validate(); err != nil {
+		return err
 	}
 	store, pool, err := c.open(s)
 	if err != nil {
@@ -203,12 +204,10 @@ func (c *replayStartCmd) Run(s *session) error {
 	if !c.Yes && c.Expect == nil { // what was not confirmed must not have grown since it was counted
 		c.Expect = &plan.Selected
 	}
-	if spec.Destination == replay.Shadow { // before anything is counted
-		done, err := c.shadow(s, pool, replay.Job{Prefix: strings.ReplaceAll(spec.Prefix, "{id}", "0"), Stream: spec.Stream}, c.paceFlags, &replay.RunConfig{})
-		if err != nil {
+	if spec.Destination == replay.Shadow {
+		if err := c.tryShadow(s, pool, spec); err != nil {
 			return err
 		}
-		done()
 	}
 	job, err := store.Create(s.ctx, spec, c.Expect, p.counting)
 	p.end()
@@ -244,6 +243,13 @@ func heldBack(last int64, held string) string {
 
 func (f paceFlags) config() replay.RunConfig {
 	return replay.RunConfig{Rate: f.Rate, BatchSize: f.BatchSize, MaxPending: f.MaxPending}
+}
+
+func (f paceFlags) validate() error {
+	if err := f.config().Validate(); err != nil {
+		return replayRefused(err)
+	}
+	return f.shapeFlags.validate()
 }
 
 // work runs a replay to its end, and says how it can be gone on with.
@@ -321,8 +327,8 @@ Example:
 
 // Run goes on with a replay.
 func (c *replayResumeCmd) Run(s *session) error {
-	if err := c.config().Validate(); err != nil {
-		return replayRefused(err)
+	if err := c.paceFlags.validate(); err != nil {
+		return err
 	}
 	store, pool, err := c.open(s)
 	if err != nil {
@@ -332,6 +338,9 @@ func (c *replayResumeCmd) Run(s *session) error {
 	job, err := store.Get(s.ctx, c.ID)
 	if errors.Is(err, replay.ErrNotFound) {
 		return fmt.Errorf("%w: %w", errRefused, err)
+	}
+	if err == nil && job.Destination == replay.Shadow && !job.Ended() {
+		err = c.checkShape(s, pool, c.Schema)
 	}
 	if err != nil {
 		return err

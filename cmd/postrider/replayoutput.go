@@ -14,26 +14,49 @@ import (
 	"github.com/postrider/postrider/delivery/replay"
 )
 
+// tryShadow finds out whether a shadow replay could publish, before anything is made.
+func (c *replayStartCmd) tryShadow(s *session, pool *pgxpool.Pool, spec replay.Spec) error {
+	if !c.Prepare {
+		if err := c.checkShape(s, pool, c.Schema); err != nil {
+			return err
+		}
+	}
+	job := replay.Job{Prefix: strings.ReplaceAll(spec.Prefix, "{id}", "0"), Stream: spec.Stream}
+	done, err := c.shadow(s, pool, job, c.paceFlags, &replay.RunConfig{})
+	if err == nil {
+		done()
+	}
+	return err
+}
+
 // shadow connects to where a shadow replay goes; done closes the connection.
 func (f *replayFlags) shadow(s *session, pool *pgxpool.Pool, job replay.Job, pace paceFlags, cfg *replay.RunConfig) (done func(), err error) {
 	events, err := delivery.ParseRelation(f.EventsRelation)
 	if err != nil {
 		return nil, fmt.Errorf("%w: --events-relation: %w", errRefused, err)
 	}
-	template, err := natspub.ParseSubject(pace.Subject)
+	shape, err := pace.shape(pace.Subject)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errRefused, err)
+		return nil, err
 	}
-	prefixed, err := natspub.ParseSubject(job.Prefix + "." + template.String())
+	transforms, err := pace.transforms()
+	if err != nil {
+		return nil, err
+	}
+	prefixed, err := natspub.ParseSubject(job.Prefix + "." + shape.Subject.String())
 	if err != nil {
 		return nil, fmt.Errorf("%w: --shadow-prefix: %w", errRefused, err)
 	}
 	first, _, _ := strings.Cut(job.Prefix, ".")
-	if live, _, _ := strings.Cut(template.String(), "."); first == live || first == "outbox" {
+	if live, _, _ := strings.Cut(shape.Subject.String(), "."); first == live || first == "outbox" {
 		return nil, fmt.Errorf("%w: --shadow-prefix must not begin with %s: subjects of the live stream do, and their consumers would take it for news",
 			errRefused, first)
 	}
 	store, err := delivery.NewStore(s.ctx, pool, f.Schema, events)
+	if err != nil {
+		return nil, err
+	}
+	reader, err := delivery.NewReader(delivery.Config{Transforms: transforms, Logger: s.logger()}, store)
 	if err != nil {
 		return nil, err
 	}
@@ -47,14 +70,13 @@ func (f *replayFlags) shadow(s *session, pool *pgxpool.Pool, job replay.Job, pac
 		return nil, fmt.Errorf("--shadow-stream: %w", err)
 	}
 	publisher, err := natspub.NewShadow(nc, natspub.ShadowConfig{
-		Prefix: job.Prefix, Stream: job.Stream, Subject: template, Headers: natspub.Headers{Full: pace.Headers == "full"},
-		MaxMessageSize: int(stream.Config.MaxMsgSize),
+		Prefix: job.Prefix, Stream: job.Stream, Shape: shape, MaxMessageSize: int(stream.Config.MaxMsgSize),
 	})
 	if err != nil {
 		nc.Close()
 		return nil, err
 	}
-	cfg.Publisher, cfg.Events = publisher, store
+	cfg.Publisher, cfg.Events = publisher, reader
 	return func() {
 		_ = publisher.Close()
 		nc.Close()

@@ -157,9 +157,9 @@ func (r *resizing) relay(ctx context.Context, nc *nats.Conn) (relay *delivery.Re
 		Close() error
 	}
 	if can, _ := natspub.CanFence(nc, stream); can && natspub.CheckFence(stream.Config) == nil {
-		publisher, err = natspub.NewFenced(nc, natspub.FencedConfig{Stream: r.cmd.Stream, Subject: subject, Outbox: r.info.OutboxID, NeverExpire: stream.Config.MaxAge > 0})
+		publisher, err = natspub.NewFenced(nc, natspub.FencedConfig{Stream: r.cmd.Stream, Outbox: r.info.OutboxID, NeverExpire: stream.Config.MaxAge > 0})
 	} else {
-		publisher, err = natspub.NewDedupe(nc, natspub.DedupeConfig{Stream: r.cmd.Stream, Subject: subject})
+		publisher, err = natspub.NewDedupe(nc, natspub.DedupeConfig{Stream: r.cmd.Stream})
 	}
 	if err != nil {
 		return nil, nil, err

@@ -66,12 +66,14 @@ func (f workerFlags) coordinator() coordinator.Config {
 	}.WithDefaults()
 }
 
-func (f workerFlags) relay() delivery.Config {
+func (f workerFlags) relay() (delivery.Config, error) {
 	c := f.relayWithoutRetry()
 	c.Retry = f.retry()
 	c.Ordering, c.Lost = delivery.Ordering(f.Ordering), delivery.Lost(f.LostMessages)
 	c.Failure = delivery.FailurePolicy{Block: delivery.Block(f.Block), OnDead: delivery.OnDead(f.OnDead)}
-	return c
+	var err error
+	c.Transforms, err = f.transforms()
+	return c, err
 }
 
 func (f workerFlags) relayWithoutRetry() delivery.Config {

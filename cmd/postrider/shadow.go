@@ -171,20 +171,18 @@ func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool,
 			return err
 		}
 	}
-	subject, err := natspub.ParseSubject(c.Subject)
+	shape, err := c.shape(c.Subject)
 	if err != nil {
 		return err
 	}
-	stream, err := natspub.EnsureStream(ctx, nc, natspub.StreamConfig{Name: c.Stream, Subject: subject, Logger: log})
+	stream, err := natspub.EnsureStream(ctx, nc, natspub.StreamConfig{Name: c.Stream, Subject: shape.Subject, Logger: log})
 	if err != nil {
 		return err
 	}
 	if _, err := publishMode(cfg, nc, stream); err != nil {
 		return err
 	}
-	publisher, err := natspub.NewRehearsal(nc, natspub.DedupeConfig{
-		Stream: c.Stream, Subject: subject, Headers: c.headers(), MaxMessageSize: int(stream.Config.MaxMsgSize),
-	}, log)
+	publisher, err := natspub.NewRehearsal(nc, natspub.DedupeConfig{Stream: c.Stream, Shape: shape, MaxMessageSize: int(stream.Config.MaxMsgSize)}, log)
 	if err != nil {
 		return err
 	}
@@ -193,7 +191,10 @@ func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool,
 		return err
 	}
 	w.close = append(w.close, func() { _ = bell.Close() })
-	relay := c.relay()
+	relay, err := c.relay()
+	if err != nil {
+		return err
+	}
 	relay.Logger, relay.Registerer = log, prometheus.WrapRegistererWithPrefix("shadow_", registry)
 	w.store = store
 	w.relay, err = delivery.NewShadowRelay(relay, store, publisher, bell)

@@ -2,6 +2,9 @@ package main
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/dustin/go-humanize"
 
@@ -98,6 +101,52 @@ func (f shapeFlags) transforms() ([]delivery.Transform, error) {
 	return []delivery.Transform{rules.Transform()}, nil
 }
 
+// shape is how publishers make messages of events.
+func (f shapeFlags) shape(template string) (natspub.Shape, error) {
+	subject, err := natspub.ParseSubject(template)
+	if err != nil {
+		return natspub.Shape{}, fmt.Errorf("%w: %w", errRefused, err)
+	}
+	compressor, err := f.compressor()
+	return natspub.Shape{Subject: subject, Headers: f.headers(), Compressor: compressor}, err
+}
+
+// plainShape is how messages are described that have nothing special.
+const plainShape = "plain"
+
+// settings writes what changes messages as flags, the same text for the same messages.
+func (f shapeFlags) settings() string {
+	var parts []string
+	add := func(flag, value string) { parts = append(parts, "--"+flag+" "+strconv.Quote(value)) }
+	each := func(flag string, values []string) {
+		for _, v := range slices.Compact(slices.Sorted(slices.Values(values))) {
+			add(flag, v)
+		}
+	}
+	if f.Headers == "full" {
+		add("headers", f.Headers)
+	}
+	each("forward-header", f.ForwardHeader)
+	if f.Cloudevents {
+		add("cloudevents-source", f.CloudeventsSource)
+		add("cloudevents-content-type", f.CloudeventsContentType)
+	}
+	if each("redact-pointer", f.RedactPointer); len(f.RedactPointer) > 0 {
+		add("redact-with", f.RedactWith)
+	}
+	each("rename-type", f.RenameType)
+	if f.Compress != compressNone {
+		add("compress", f.Compress)
+		if above, err := humanize.ParseBytes(f.CompressAbove); err == nil {
+			add("compress-above", strconv.FormatUint(above, 10))
+		}
+	}
+	if len(parts) == 0 {
+		return plainShape
+	}
+	return strings.Join(parts, " ")
+}
+
 func (f shapeFlags) validate() error {
 	switch {
 	case f.Cloudevents && f.CloudeventsSource == "":
@@ -112,7 +161,7 @@ func (f shapeFlags) validate() error {
 	if err != nil {
 		return err
 	}
-	if err := natspub.CheckBody(f.headers(), c); err != nil {
+	if err := (natspub.Shape{Headers: f.headers(), Compressor: c}).Validate(); err != nil {
 		return fmt.Errorf("%w: --forward-header, --compress: %w", errRefused, err)
 	}
 	_, err = f.rules()

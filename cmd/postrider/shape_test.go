@@ -35,12 +35,46 @@ func TestWrongShapesAreRefused(t *testing.T) {
 		"rename":            {onRun("--rename-type=a"), exitRefused, []string{"--rename-type", `"a"`}},
 		"rename to nothing": {onRun("--rename-type=a="), exitRefused, []string{"--rename-type", `"a="`}},
 		"rename twice":      {onRun("--rename-type=a=b", "--rename-type=a=c"), exitRefused, []string{"--rename-type", `"a"`}},
+		"replay":            {[]string{"replay", "--all", "--compress=brotli"}, exitRefused, []string{"--compress", "brotli"}},
+		"replay's rename":   {[]string{"replay", "--all", "--rename-type=a"}, exitRefused, []string{"--rename-type", `"a"`}},
+		"resume's pointer":  {[]string{"replay", "resume", "7", "--redact-pointer=email"}, exitRefused, []string{"--redact-pointer", "email"}},
 		"dev":               {[]string{"dev", "--cloudevents"}, exitRefused, []string{"--cloudevents-source"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c.check(t)
 		})
+	}
+}
+
+func TestSettingsAreTheSameTextForTheSameMessages(t *testing.T) {
+	t.Parallel()
+	plain := shapeFlags{Headers: "standard", RedactWith: redactRemove, Compress: compressNone, CompressAbove: "8KiB", CloudeventsContentType: "x/y"}
+	if got := plain.settings(); got != plainShape {
+		t.Errorf("nothing special is %q", got)
+	}
+	one, other := plain, plain
+	one.RedactPointer, other.RedactPointer = []string{"/a", "/b"}, []string{"/b", "/a", "/b"}
+	one.Compress, other.Compress = "zstd", "zstd"
+	other.CompressAbove = "8192"
+	if one.settings() != other.settings() {
+		t.Errorf("%s and %s", one.settings(), other.settings())
+	}
+	seen := map[string]bool{}
+	for _, change := range []func(*shapeFlags){
+		func(*shapeFlags) {}, func(f *shapeFlags) { f.Headers = "full" }, func(f *shapeFlags) { f.ForwardHeader = []string{"a"} },
+		func(f *shapeFlags) { f.Cloudevents, f.CloudeventsSource = true, "/a" }, func(f *shapeFlags) { f.RedactPointer = []string{"/a"} },
+		func(f *shapeFlags) { f.RedactPointer, f.RedactWith = []string{"/a"}, "null" }, func(f *shapeFlags) { f.RenameType = []string{"a=b"} },
+		func(f *shapeFlags) { f.RenameType = []string{"a=b", "c=d"} }, func(f *shapeFlags) { f.RenameType = []string{`a=b" "c=d`} },
+		func(f *shapeFlags) { f.Compress = "gzip" }, func(f *shapeFlags) { f.Compress, f.CompressAbove = "gzip", "1KiB" },
+	} {
+		f := plain
+		change(&f)
+		if text := f.settings(); seen[text] {
+			t.Errorf("%s stands for two", text)
+		} else {
+			seen[text] = true
+		}
 	}
 }
 

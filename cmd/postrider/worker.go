@@ -236,7 +236,7 @@ func newBells(lc fx.Lifecycle, cfg workerConfig, nc *nats.Conn) (*bells, error) 
 
 func newBeater(cfg workerConfig, store *heartbeat.Store) (*heartbeat.Beater, error) {
 	c := cfg.worker.heartbeat()
-	c.Version, c.Logger = buildinfo.Version(), cfg.log
+	c.Version, c.Shape, c.Logger = buildinfo.Version(), cfg.worker.shapeFlags.settings(), cfg.log
 	return heartbeat.NewBeater(store, c)
 }
 

@@ -55,9 +55,9 @@ func benchmarkPublish(b *testing.B, mode string, headers natspub.Headers, c *cod
 		Close() error
 	}
 	if mode == "fenced" {
-		publisher, err = natspub.NewFenced(nc, natspub.FencedConfig{Headers: headers, Compressor: c})
+		publisher, err = natspub.NewFenced(nc, natspub.FencedConfig{Shape: natspub.Shape{Headers: headers, Compressor: c}})
 	} else {
-		publisher, err = natspub.NewDedupe(nc, natspub.DedupeConfig{Headers: headers, Compressor: c})
+		publisher, err = natspub.NewDedupe(nc, natspub.DedupeConfig{Shape: natspub.Shape{Headers: headers, Compressor: c}})
 	}
 	if err != nil {
 		b.Fatal(err)

@@ -10,47 +10,70 @@ import (
 	"github.com/postrider/postrider/delivery"
 )
 
-// builder makes messages. What it makes depends on nothing but its settings and what is stored of the event, so that an event which is
-// published again has the same subject, headers and body, but for its generation, epoch and batch.
-type builder struct {
-	subject    Subject
-	headers    Headers
-	compressor *codec.Compressor
-	attributes *attributes // nil without CloudEvents
+// Shape says how an event becomes a message. All that publish events of one outbox should be given the same, replays and rehearsals
+// included: an event that is published again then has the same subject, headers and body.
+type Shape struct {
+	// Subject is the template of subjects. Defaults to DefaultSubject.
+	Subject Subject
+	// Headers says which headers messages carry beyond the usual ones.
+	Headers Headers
+	// Compressor compresses the bodies; nil leaves them as they are.
+	Compressor *codec.Compressor
 }
 
-func newBuilder(subject Subject, headers Headers, c *codec.Compressor) (builder, error) {
-	if err := CheckBody(headers, c); err != nil {
-		return builder{}, err
+func (s Shape) withDefaults() (Shape, error) {
+	if s.Subject.text != "" {
+		return s, nil
 	}
-	b := builder{subject: subject, headers: headers, compressor: c}
-	if headers.CloudEvents != nil {
-		b.attributes = headers.CloudEvents.attributes()
-	}
-	return b, nil
+	var err error
+	s.Subject, err = ParseSubject(DefaultSubject)
+	return s, err
 }
 
-// CheckBody refuses headers that are invalid, or contradict that the publisher compresses bodies; a nil compressor compresses none.
-func CheckBody(headers Headers, c *codec.Compressor) error {
-	if c != nil {
-		for _, name := range headers.Forward {
+// Validate refuses headers that are invalid, or contradict that bodies are compressed.
+func (s Shape) Validate() error {
+	if s.Compressor != nil {
+		for _, name := range s.Headers.Forward {
 			if strings.EqualFold(name, codec.Header) {
 				return fmt.Errorf("%w: forwarded header %q says how a body is compressed, and the relay compresses bodies itself", ErrConfig, name)
 			}
 		}
 	}
-	return headers.Validate()
+	return s.Headers.Validate()
+}
+
+// builder makes messages, for every publisher. What it makes depends on nothing but its shape and what is stored of the event, so that an
+// event which is published again has the same subject, headers and body, but for its generation, epoch and batch.
+type builder struct {
+	Shape
+
+	attributes *attributes // nil without CloudEvents
+}
+
+func newBuilder(shape Shape) (builder, error) {
+	shape, err := shape.withDefaults()
+	if err == nil {
+		err = shape.Validate()
+	}
+	if err != nil {
+		return builder{}, err
+	}
+	b := builder{Shape: shape}
+	if shape.Headers.CloudEvents != nil {
+		b.attributes = shape.Headers.CloudEvents.attributes()
+	}
+	return b, nil
 }
 
 // message makes an event's message, without a reply subject.
 func (b builder) message(m delivery.Message) *nats.Msg {
-	msg := &nats.Msg{Subject: b.subject.Of(m), Header: b.headers.build(m), Data: m.Event.Payload}
+	msg := &nats.Msg{Subject: b.Subject.Of(m), Header: b.Headers.build(m), Data: m.Event.Payload}
 	if b.attributes != nil {
 		b.attributes.add(msg.Header, m)
 	}
-	if body, compressed := b.compressor.Compress(msg.Data); compressed {
+	if body, compressed := b.Compressor.Compress(msg.Data); compressed {
 		msg.Data = body
-		msg.Header[codec.Header] = []string{string(b.compressor.Encoding())}
+		msg.Header[codec.Header] = []string{string(b.Compressor.Encoding())}
 	}
 	return msg
 }

@@ -25,7 +25,7 @@ func BenchmarkMessage(b *testing.B) {
 	for name, headers := range map[string]Headers{
 		"plain": {}, "cloudevents": {CloudEvents: &CloudEvents{Source: "/shop/orders", ContentType: "application/json"}},
 	} {
-		build, err := newBuilder(subject, headers, nil)
+		build, err := newBuilder(Shape{Subject: subject, Headers: headers})
 		if err != nil {
 			b.Fatal(err)
 		}

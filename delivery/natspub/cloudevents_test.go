@@ -35,9 +35,9 @@ func (b bundle) send(t *testing.T, mode string, headers natspub.Headers, c *code
 func (b bundle) trySend(t *testing.T, mode string, headers natspub.Headers, c *codec.Compressor, messages ...delivery.Message) []delivery.Outcome {
 	t.Helper()
 	if mode == "dedupe" {
-		return publish(t, b.publisher(t, natspub.DedupeConfig{Headers: headers, Compressor: c}), batch(messages...))
+		return publish(t, b.publisher(t, natspub.DedupeConfig{Shape: natspub.Shape{Headers: headers, Compressor: c}}), batch(messages...))
 	}
-	w := b.worker(t, 3, 7, natspub.FencedConfig{Headers: headers, Compressor: c})
+	w := b.worker(t, 3, 7, natspub.FencedConfig{Shape: natspub.Shape{Headers: headers, Compressor: c}})
 	w.take(t)
 	return w.publish(t, messages...)
 }
@@ -238,7 +238,7 @@ func TestCloudEventsSettingsAreChecked(t *testing.T) {
 	}
 	nc := setup(t, 1).nc
 	for _, name := range []string{"Content-Encoding", "content-encoding"} {
-		if _, err := natspub.NewFenced(nc, natspub.FencedConfig{Compressor: c, Headers: natspub.Headers{Forward: []string{name}}}); !errors.Is(err, natspub.ErrConfig) {
+		if _, err := natspub.NewFenced(nc, natspub.FencedConfig{Shape: natspub.Shape{Compressor: c, Headers: natspub.Headers{Forward: []string{name}}}}); !errors.Is(err, natspub.ErrConfig) {
 			t.Errorf("%s is forwarded beside compression: %v", name, err)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/postrider/postrider/codec"
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/lease"
 )
@@ -17,12 +16,8 @@ import (
 type DedupeConfig struct {
 	// Stream is the JetStream stream that must acknowledge. Defaults to EVENTS.
 	Stream string
-	// Subject is the template of subjects. Defaults to DefaultSubject.
-	Subject Subject
-	// Headers says which headers messages carry beyond the usual ones.
-	Headers Headers
-	// Compressor compresses the bodies; nil leaves them as they are.
-	Compressor *codec.Compressor
+	// Shape says how an event becomes a message.
+	Shape Shape
 	// AckTimeout is how long the broker may be silent while acknowledgements are
 	// awaited; at least 10 ms. After it their outcomes are unknown. Defaults to
 	// 5 s.
@@ -52,14 +47,7 @@ func NewDedupe(nc *nats.Conn, cfg DedupeConfig) (*Dedupe, error) {
 	if cfg.AckTimeout < 10*time.Millisecond {
 		return nil, fmt.Errorf("%w: AckTimeout must be at least 10ms, got %s", ErrConfig, cfg.AckTimeout)
 	}
-	if cfg.Subject.text == "" {
-		subject, err := ParseSubject(DefaultSubject)
-		if err != nil {
-			return nil, err
-		}
-		cfg.Subject = subject
-	}
-	build, err := newBuilder(cfg.Subject, cfg.Headers, cfg.Compressor)
+	build, err := newBuilder(cfg.Shape)
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +206,7 @@ func (p *pipeline) take(ans answer) {
 		p.settle(ans.index, classify(ans.err))
 	case ans.stream != p.cfg.Stream:
 		p.settle(ans.index, delivery.Outcome{Err: fmt.Errorf("%w: subject %s is acknowledged by stream %q, not by %q (--stream)",
-			delivery.ErrConfiguration, p.cfg.Subject.Of(p.batch.Messages[ans.index]), ans.stream, p.cfg.Stream)})
+			delivery.ErrConfiguration, p.build.Subject.Of(p.batch.Messages[ans.index]), ans.stream, p.cfg.Stream)})
 	default:
 		p.settle(ans.index, delivery.Outcome{Kind: delivery.Published, StreamSequence: ans.sequence, Duplicate: ans.duplicate})
 	}

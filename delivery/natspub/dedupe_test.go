@@ -24,7 +24,7 @@ func TestMessagesCarryTheirHeadersAndBody(t *testing.T) {
 	m.Generation = 2
 	m.Event.TraceParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	m.Event.Headers = map[string]string{"x-user": "7\r\nNats-Rollup: all", "x-secret": "no"}
-	p := b.publisher(t, natspub.DedupeConfig{Headers: natspub.Headers{Full: true, Forward: []string{"x-user"}}})
+	p := b.publisher(t, natspub.DedupeConfig{Shape: natspub.Shape{Headers: natspub.Headers{Full: true, Forward: []string{"x-user"}}}})
 	outcomes := publish(t, p, batch(m))
 	if outcomes[0].Kind != delivery.Published || outcomes[0].StreamSequence != 1 || outcomes[0].Duplicate {
 		t.Fatalf("outcome %+v", outcomes[0])
@@ -137,7 +137,7 @@ func TestAMissingStreamIsAnOutageAndAnotherStreamIsConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p = b.publisher(t, natspub.DedupeConfig{Subject: subject})
+	p = b.publisher(t, natspub.DedupeConfig{Shape: natspub.Shape{Subject: subject}})
 	if o := publish(t, p, batch(message(1, "s", "1"))); !errors.Is(o[0].Err, delivery.ErrOutage) {
 		t.Errorf("nobody answered: %+v", o[0])
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nuid"
 
-	"github.com/postrider/postrider/codec"
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
@@ -37,12 +36,8 @@ const (
 type FencedConfig struct {
 	// Stream is the JetStream stream that must acknowledge. Defaults to EVENTS.
 	Stream string
-	// Subject is the template of the events' subjects. Defaults to DefaultSubject.
-	Subject Subject
-	// Headers says which headers messages carry beyond the usual ones.
-	Headers Headers
-	// Compressor compresses the bodies; nil leaves them as they are.
-	Compressor *codec.Compressor
+	// Shape says how an event becomes a message.
+	Shape Shape
 	// Outbox keeps the control subjects of several outboxes on one stream apart.
 	Outbox uuid.UUID
 	// AckTimeout is how long the answer to a batch is awaited; at least 10 ms.
@@ -101,20 +96,13 @@ func NewFenced(nc *nats.Conn, cfg FencedConfig) (*Fenced, error) {
 	if cfg.AckTimeout < 10*time.Millisecond {
 		return nil, fmt.Errorf("%w: AckTimeout must be at least 10ms, got %s", ErrConfig, cfg.AckTimeout)
 	}
-	if cfg.Subject.text == "" {
-		subject, err := ParseSubject(DefaultSubject)
-		if err != nil {
-			return nil, err
-		}
-		cfg.Subject = subject
-	}
 	if cfg.Flights == 0 {
 		cfg.Flights = 1
 	}
 	if cfg.InFlight == nil {
 		cfg.InFlight = func() int { return defaultInFlight }
 	}
-	build, err := newBuilder(cfg.Subject, cfg.Headers, cfg.Compressor)
+	build, err := newBuilder(cfg.Shape)
 	if err != nil {
 		return nil, err
 	}

@@ -13,18 +13,20 @@ import (
 // Rehearsal makes every message as a publisher would, compares it with the limits
 // of server and stream, and sends nothing. It implements delivery.Publisher.
 type Rehearsal struct {
-	nc  *nats.Conn
-	cfg DedupeConfig
-	log *slog.Logger
+	nc    *nats.Conn
+	cfg   DedupeConfig
+	build builder
+	log   *slog.Logger
 }
 
 // NewRehearsal returns a publisher that publishes nothing. Each message is logged
 // at level debug.
 func NewRehearsal(nc *nats.Conn, cfg DedupeConfig, log *slog.Logger) (*Rehearsal, error) {
-	if err := cfg.Headers.Validate(); err != nil {
+	build, err := newBuilder(cfg.Shape)
+	if err != nil {
 		return nil, err
 	}
-	return &Rehearsal{nc: nc, cfg: cfg, log: log}, nil
+	return &Rehearsal{nc: nc, cfg: cfg, build: build, log: log}, nil
 }
 
 // Take implements delivery.Publisher.
@@ -44,7 +46,8 @@ func (r *Rehearsal) Publish(ctx context.Context, b delivery.Batch) []delivery.Ou
 			outcomes[i] = delivery.Outcome{Kind: delivery.Behind}
 			continue
 		}
-		subject, size := r.cfg.Subject.Of(m), headerSize(r.cfg.Headers.build(m))+len(m.Event.Payload)
+		msg := r.build.message(m)
+		size := headerSize(msg.Header) + len(msg.Data)
 		if err := checkSize(size, r.nc.MaxPayload(), r.cfg.MaxMessageSize, r.cfg.Stream); err != nil {
 			outcomes[i] = delivery.Outcome{Kind: delivery.Permanent, Err: err}
 			held[m.Stream] = b.Policy.Block != delivery.BlockNone
@@ -55,7 +58,7 @@ func (r *Rehearsal) Publish(ctx context.Context, b delivery.Batch) []delivery.Ou
 		}
 		outcomes[i] = delivery.Outcome{Kind: delivery.Published}
 		r.log.DebugContext(ctx, "would publish", "sequence", m.Sequence, "generation", m.Generation, "partition", m.Partition, "stream", m.Stream,
-			"subject", subject, "bytes", size)
+			"subject", msg.Subject, "bytes", size)
 	}
 	return outcomes
 }

@@ -28,27 +28,22 @@ type ShadowConfig struct {
 	Prefix string
 	// Stream must capture everything below the prefix.
 	Stream string
-	// Subject is the template behind the prefix. Defaults to DefaultSubject.
-	Subject Subject
-	// Headers are as in DedupeConfig.
-	Headers Headers
+	// Shape is that of the live messages; its subject stands behind the prefix.
+	Shape Shape
 	// MaxMessageSize is the stream's own limit, in bytes; 0 or below: none.
 	MaxMessageSize int
 }
 
 // NewShadow returns a publisher on a connection made by Connect. Close ends it.
 func NewShadow(nc *nats.Conn, cfg ShadowConfig) (*Shadow, error) {
-	template := cfg.Subject.String()
-	if template == "" {
-		template = DefaultSubject
-	}
-	subject, err := ParseSubject(cfg.Prefix + "." + template)
+	shape, err := cfg.Shape.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	d, err := NewDedupe(nc, DedupeConfig{
-		Stream: cfg.Stream, Subject: subject, Headers: cfg.Headers, MaxMessageSize: cfg.MaxMessageSize,
-	})
+	if shape.Subject, err = ParseSubject(cfg.Prefix + "." + shape.Subject.String()); err != nil {
+		return nil, err
+	}
+	d, err := NewDedupe(nc, DedupeConfig{Stream: cfg.Stream, Shape: shape, MaxMessageSize: cfg.MaxMessageSize})
 	if err != nil {
 		return nil, err
 	}

@@ -32,6 +32,20 @@ func setup(t *testing.T, partitions int) *bundle {
 	return b
 }
 
+// reader reads events as workers with those transforms would.
+func (b *bundle) reader(t *testing.T, transforms ...delivery.Transform) *delivery.Reader {
+	t.Helper()
+	store, err := delivery.NewStore(t.Context(), b.pool, "public", delivery.Relation{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := delivery.NewReader(delivery.Config{Transforms: transforms}, store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 func (b *bundle) exec(t *testing.T, sql string, args ...any) int64 {
 	t.Helper()
 	tag, err := b.pool.Exec(t.Context(), sql, args...)

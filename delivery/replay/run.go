@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/delivery"
 )
 
 // RunConfig says how a replay is worked off.
@@ -22,10 +24,10 @@ type RunConfig struct {
 	MaxPending int
 	// Actor is who runs it, for the audit. Defaults to who made it.
 	Actor string
-	// Publisher takes the messages of a shadow replay, and Events reads what they
-	// hold.
+	// Publisher takes the messages of a shadow replay. Events reads them, and is
+	// given the transforms of the workers: messages are to be what workers publish.
 	Publisher Publisher
-	Events    Events
+	Events    *delivery.Reader
 	// Progress is told after each step and while it waits. nil: nobody.
 	Progress func(Job)
 	// Counting is told how far the count is, where making the replay was interrupted

@@ -23,11 +23,6 @@ type Publisher interface {
 	Stored(ctx context.Context, after uint64, generation int) (map[int64]uint64, error)
 }
 
-// Events reads events by sequence; delivery.Store does.
-type Events interface {
-	Events(ctx context.Context, sequences []int64, maxPayload, maxBytes int64) (found map[int64]*delivery.Event, cutAt int64, err error)
-}
-
 // shadowing is what a run knows of the stream.
 type shadowing struct {
 	// asked tells that the stream was asked what it holds since anything was last
@@ -35,12 +30,6 @@ type shadowing struct {
 	asked  bool
 	stored map[int64]uint64
 }
-
-// Limits of one step's payloads, in bytes: what is read at all, and together.
-const (
-	maxPayload = 64 << 20
-	maxBytes   = 16 << 20
-)
 
 // shadowStep publishes the next events and notes it when all of them are
 // acknowledged.
@@ -53,6 +42,9 @@ func (r *run) shadowStep(ctx context.Context) (step, error) {
 		r.shadow.asked, r.shadow.stored = true, stored
 	}
 	messages, upTo, err := r.messages(ctx)
+	if errors.Is(err, delivery.ErrTransform) {
+		return step{waiting: delivery.Reason(err)}, nil
+	}
 	if err != nil {
 		return step{}, err
 	}
@@ -60,14 +52,15 @@ func (r *run) shadowStep(ctx context.Context) (step, error) {
 	var send []delivery.Message
 	for _, msg := range messages {
 		at, stored := r.shadow.stored[msg.Sequence]
-		why := unpublishable(msg)
 		switch {
 		case stored:
 			m.replayed, m.stream = m.replayed+1, max(m.stream, int64(at)) //nolint:gosec // a position
-		case why != nil:
-			m.failed, m.lastError = m.failed+1, why.Error()
+		case msg.Err != nil:
+			m.failed, m.lastError = m.failed+1, delivery.Reason(msg.Err)
+		case msg.Skip: // the selection has none
+			m.failed, m.lastError = m.failed+1, fmt.Sprintf("sequence %d is audit-only", msg.Sequence)
 		default:
-			send = append(send, msg)
+			send = append(send, msg.Message)
 		}
 	}
 	open, err := r.publish(ctx, send, &m)
@@ -76,7 +69,7 @@ func (r *run) shadowStep(ctx context.Context) (step, error) {
 	}
 	if open != nil {
 		r.shadow.asked = false // what the broker has of it is not known
-		return step{waiting: open.Error()}, nil
+		return step{waiting: delivery.Reason(open)}, nil
 	}
 	err = r.write(ctx, func(tx pgx.Tx) error { return r.advance(ctx, tx, m) })
 	if err != nil {
@@ -103,7 +96,7 @@ func (r *run) publish(ctx context.Context, send []delivery.Message, m *moved) (o
 			m.replayed, m.stream = m.replayed+1, max(m.stream, int64(o.StreamSequence)) //nolint:gosec // a position
 		case delivery.Retry, delivery.Permanent, delivery.Skipped:
 			m.failed++
-			m.lastError = fmt.Sprintf("sequence %d: %v", send[i].Sequence, o.Err)
+			m.lastError = delivery.Reason(fmt.Errorf("sequence %d: %w", send[i].Sequence, o.Err))
 		case delivery.Unresolved, delivery.Behind, delivery.Scheduled:
 			if errors.Is(o.Err, delivery.ErrConfiguration) {
 				return nil, o.Err
@@ -116,8 +109,8 @@ func (r *run) publish(ctx context.Context, send []delivery.Message, m *moved) (o
 	return open, nil
 }
 
-// messages reads the next events with what they hold.
-func (r *run) messages(ctx context.Context) (messages []delivery.Message, upTo int64, err error) {
+// messages reads the next events as they are to be published, as far as one step goes.
+func (r *run) messages(ctx context.Context) (messages []delivery.Reading, upTo int64, err error) {
 	var events []event
 	var ids []partition.ID
 	err = r.read(ctx, func(tx pgx.Tx) (err error) {
@@ -129,39 +122,18 @@ func (r *run) messages(ctx context.Context) (messages []delivery.Message, upTo i
 	if err != nil || len(events) == 0 {
 		return nil, upTo, err
 	}
-	sequences := make([]int64, len(events))
+	pointers := make([]delivery.Pointer, len(events))
 	for i, e := range events {
-		sequences[i] = e.Sequence
+		pointers[i] = delivery.Pointer{
+			Partition: partition.Of(e.Key, partition.Count(len(ids))), Sequence: e.Sequence, Generation: r.job.Generation, //nolint:gosec // at most 32767
+			Stream: e.Stream, Topic: e.Topic,
+		}
 	}
-	found, cutAt, err := r.cfg.Events.Events(ctx, sequences, maxPayload, maxBytes)
-	if err != nil {
+	if messages, err = r.cfg.Events.Read(ctx, pointers); err != nil {
 		return nil, 0, err
 	}
-	for _, e := range events {
-		if cutAt != 0 && e.Sequence >= cutAt {
-			break
-		}
-		upTo = max(upTo, e.Sequence)
-		messages = append(messages, delivery.Message{Event: found[e.Sequence], Pointer: delivery.Pointer{
-			Partition: partition.Of(e.Key, partition.Count(len(ids))), Sequence: e.Sequence, Generation: r.job.Generation,
-			Stream: e.Stream, Topic: e.Topic,
-		}})
-	}
-	if cutAt != 0 {
+	if len(messages) < len(events) {
 		upTo = messages[len(messages)-1].Sequence
 	}
 	return messages, upTo, nil
-}
-
-// unpublishable says why an event cannot be sent; nil: it can.
-func unpublishable(m delivery.Message) error {
-	switch {
-	case m.Event == nil:
-		return fmt.Errorf("%w: sequence %d", delivery.ErrEventMissing, m.Sequence)
-	case m.Event.Unreadable != nil:
-		return fmt.Errorf("sequence %d: %w", m.Sequence, m.Event.Unreadable)
-	case m.Event.Payload == nil && m.Event.Size > maxPayload:
-		return fmt.Errorf("%w: sequence %d has %d bytes", delivery.ErrPayloadTooLarge, m.Sequence, m.Event.Size)
-	}
-	return nil
 }

@@ -2,7 +2,9 @@ package replay_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,10 +50,7 @@ func TestAShadowAsksTheStreamWhatItHolds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, err := delivery.NewStore(t.Context(), b.pool, "public", delivery.Relation{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	events := b.reader(t)
 	spec := replay.Spec{Destination: replay.Shadow, Prefix: "replay.fixed", Stream: "REPLAYS", Selection: replay.Selection{All: true}}
 	j := b.create(t, spec)
 	publisher, err := natspub.NewShadow(nc, natspub.ShadowConfig{Prefix: j.Prefix, Stream: "REPLAYS"})
@@ -79,4 +78,36 @@ func TestAShadowAsksTheStreamWhatItHolds(t *testing.T) {
 		}
 		j = b.create(t, spec)
 	}
+}
+
+// What a transform says of a failure may hold anything, and as much as it likes: the replay goes on past the event.
+func TestAFailureOfATransformIsNotedWhateverItSays(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.appendMany(t, 10)
+	b.publish(t, "true")
+	j := b.create(t, replay.Spec{Destination: replay.Shadow, Stream: "REPLAYS", Selection: replay.Selection{All: true}})
+	events := b.reader(t, func(_ context.Context, d *delivery.Draft) error {
+		if d.Sequence == 3 {
+			return errors.New("bad\x00value \xff" + strings.Repeat("x", 1<<20))
+		}
+		return nil
+	})
+	j = b.run(t, j.ID, replay.RunConfig{Publisher: taker{}, Events: events})
+	if j.State != replay.Done || j.Replayed != 9 || j.Failed != 1 || len(j.LastError) > 1000 || !strings.Contains(j.LastError, "bad value") {
+		t.Errorf("%+v", j)
+	}
+}
+
+// taker takes everything.
+type taker struct{}
+
+func (taker) Stored(context.Context, uint64) (map[int64]uint64, error) { return nil, nil }
+
+func (taker) Publish(_ context.Context, messages []delivery.Message) []delivery.Outcome {
+	outcomes := make([]delivery.Outcome, len(messages))
+	for i, m := range messages {
+		outcomes[i] = delivery.Outcome{Kind: delivery.Published, StreamSequence: uint64(m.Sequence)} //nolint:gosec // a sequence
+	}
+	return outcomes
 }

@@ -28,6 +28,11 @@ func ParsePointer(text string) (Pointer, error) {
 	return p, nil
 }
 
+// element tells whether the pointer may begin with an element of an array.
+func (p Pointer) element() bool {
+	return p[0] == each || p[0] != "" && p[0][0] >= '0' && p[0][0] <= '9'
+}
+
 // below are the pointers that go on behind a member or element: those that begin with its name. hit tells that one ends there.
 func below(pointers []Pointer, name string, element bool) (rest []Pointer, hit bool) {
 	for _, p := range pointers {

@@ -3,11 +3,13 @@ package rewrite
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 )
 
 // Redact replaces what the pointers lead to by with, or removes it where with is nil, and returns the new document. The payload itself
-// stays as it is. An empty payload has nothing to redact; another one that is no JSON is refused with ErrNotJSON.
+// stays as it is. An empty payload has nothing to redact; another one that is no JSON is refused with ErrNotJSON, one that would
+// become more than 64 MiB longer than it is with ErrTooLong.
 func Redact(payload []byte, pointers []Pointer, with []byte) ([]byte, error) {
 	if len(pointers) == 0 || len(payload) == 0 {
 		return payload, nil
@@ -15,12 +17,19 @@ func Redact(payload []byte, pointers []Pointer, with []byte) ([]byte, error) {
 	if !json.Valid(payload) {
 		return nil, ErrNotJSON
 	}
-	e := editor{in: payload, out: make([]byte, 0, len(payload)), with: with}
+	e := editor{in: payload, out: make([]byte, 0, len(payload)), with: with, most: len(payload) + mostGrowth}
 	e.space()
 	e.value(pointers)
 	e.space()
+	if e.most < 0 {
+		return nil, ErrTooLong
+	}
 	return e.out, nil
 }
+
+// mostGrowth is how much longer a document may become, in bytes. An array of many short elements would take a multiple of its
+// memory when each is replaced by something long.
+const mostGrowth = 64 << 20
 
 // editor copies a valid document from in to out, and leaves out what is to go.
 type editor struct {
@@ -28,11 +37,20 @@ type editor struct {
 	at   int // what is before it was copied, or left out
 	out  []byte
 	with []byte
+	most int // length of out; -1: it would be exceeded, and nothing more is written
 }
 
 func (e *editor) copyTo(end int) {
-	e.out = append(e.out, e.in[e.at:end]...)
+	e.write(e.in[e.at:end])
 	e.at = end
+}
+
+func (e *editor) write(text []byte) {
+	if len(e.out)+len(text) > e.most {
+		e.out, e.most = nil, -1
+		return
+	}
+	e.out = append(e.out, text...)
 }
 
 // space copies white space.
@@ -76,7 +94,7 @@ func (e *editor) object(pointers []Pointer) {
 			e.at = e.pastSpace(e.pastValue(start))
 		} else {
 			if kept++; kept > 1 {
-				e.out = append(e.out, ',')
+				e.write(comma)
 			}
 			e.copyTo(start)
 			e.replace(rest, hit, e.with)
@@ -85,15 +103,19 @@ func (e *editor) object(pointers []Pointer) {
 		end := e.in[e.at]
 		e.at++
 		if end == '}' {
-			e.out = append(e.out, end)
+			e.write(closing)
 			return
 		}
 	}
 }
 
-var null = []byte("null")
+var null, comma, closing = []byte("null"), []byte(","), []byte("}")
 
 func (e *editor) array(pointers []Pointer) {
+	if !slices.ContainsFunc(pointers, Pointer.element) {
+		e.copyTo(e.pastValue(e.at))
+		return
+	}
 	with := e.with
 	if with == nil {
 		with = null
@@ -123,7 +145,7 @@ func (e *editor) replace(rest []Pointer, hit bool, with []byte) {
 		e.value(rest)
 		return
 	}
-	e.out = append(e.out, with...)
+	e.write(with)
 	e.at = e.pastValue(e.at)
 }
 

@@ -216,6 +216,27 @@ func remove(tree any, path []string) (without any, changed bool) {
 	return tree, changed
 }
 
+// A payload of many short values, each of which is to become a long one, takes no more memory than it may, and an array that no pointer
+// leads into costs a look.
+func TestManyElements(t *testing.T) { //nolint:paralleltest // it counts allocations
+	zeros := []byte("[0" + strings.Repeat(",0", 1<<20) + "]")
+	long := []byte(`"` + strings.Repeat("x", 1000) + `"`)
+	if got, err := rewrite.Redact(zeros, pointers(t, "/*"), long); !errors.Is(err, rewrite.ErrTooLong) {
+		t.Errorf("%d bytes became %d: %v", len(zeros), len(got), err)
+	}
+	if got, err := rewrite.Redact(zeros, pointers(t, "/*"), nil); err != nil || len(got) != len("[null")+5<<20+1 {
+		t.Errorf("%d bytes became %d: %v", len(zeros), len(got), err)
+	}
+	allocated := testing.AllocsPerRun(1, func() {
+		if got, err := rewrite.Redact(zeros, pointers(t, "/a", "/b/c"), nil); err != nil || !bytes.Equal(got, zeros) {
+			t.Error("the document was changed", err)
+		}
+	})
+	if allocated > 100 {
+		t.Errorf("%.0f allocations", allocated)
+	}
+}
+
 func FuzzRedact(f *testing.F) {
 	for _, seed := range []string{`{"a":{"b":[1,{"a":"\u0061"}]}}`, `[[],{},""]`, ` { "a" : 1 , "a" : 2 } `, `{"a":1`, `"\\"`} {
 		f.Add([]byte(seed))

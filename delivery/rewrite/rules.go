@@ -16,6 +16,9 @@ var ErrRule = errors.New("rule for events")
 // ErrNotJSON is the failure of a payload that is to be redacted and is no JSON.
 var ErrNotJSON = errors.New("payload is no JSON, so nothing in it can be redacted")
 
+// ErrTooLong is the failure of a payload that its redaction would make more than 64 MiB longer.
+var ErrTooLong = errors.New("payload would be more than 64 MiB longer with what takes the place of redacted values")
+
 // Rules say how events are changed.
 type Rules struct {
 	// Redactions are applied in no particular order.
