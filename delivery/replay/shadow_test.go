@@ -102,7 +102,7 @@ func TestAFailureOfATransformIsNotedWhateverItSays(t *testing.T) {
 // taker takes everything.
 type taker struct{}
 
-func (taker) Stored(context.Context, uint64) (map[int64]uint64, error) { return nil, nil }
+func (taker) Stored(context.Context, uint64, int) (map[int64]uint64, error) { return nil, nil }
 
 func (taker) Publish(_ context.Context, messages []delivery.Message) []delivery.Outcome {
 	outcomes := make([]delivery.Outcome, len(messages))
