@@ -52,19 +52,19 @@ build: ## Build ./bin/postrider, without cgo
 .PHONY: test
 test: postgres ## Run all tests that are not slow, without the fault suite and test/deploy (PACKAGES=./lease/... for some)
 	CGO_ENABLED=0 $(TEST) -timeout 15m $(OTHERS) | $(REPORT)
-	$(foreach m,$(MODULES),(cd $(m) && CGO_ENABLED=0 $(TEST) -timeout 10m ./...) | $(REPORT))
+	$(foreach m,$(MODULES),(cd $(m) && CGO_ENABLED=0 $(TEST) -timeout 10m ./...) | $(REPORT);)
 
 .PHONY: test/race
 test/race: postgres gcc ## Run the same tests with the race detector
 	CGO_ENABLED=1 $(TEST) -race -timeout 25m $(OTHERS) | $(REPORT)
-	$(foreach m,$(MODULES),(cd $(m) && CGO_ENABLED=1 $(TEST) -race -timeout 15m ./...) | $(REPORT))
+	$(foreach m,$(MODULES),(cd $(m) && CGO_ENABLED=1 $(TEST) -race -timeout 15m ./...) | $(REPORT);)
 
 .PHONY: test/slow
 test/slow: postgres ## Run the packages that have slow tests, with those
 	@packages=$$(grep -rl --include='*_test.go' 'slow\.Test(' . | xargs -r -n 1 dirname | grep -v internal/faults | sort -u || true); \
 	if [ -z "$$packages" ]; then echo "no slow tests"; exit 0; fi; \
 	POSTRIDER_SLOW=1 CGO_ENABLED=0 $(TEST) -p 1 -timeout 40m $$packages | $(REPORT)
-	$(foreach m,$(MODULES),(cd $(m) && POSTRIDER_SLOW=1 CGO_ENABLED=0 $(TEST) -timeout 10m ./...) | $(REPORT))
+	$(foreach m,$(MODULES),(cd $(m) && POSTRIDER_SLOW=1 CGO_ENABLED=0 $(TEST) -timeout 10m ./...) | $(REPORT);)
 
 .PHONY: test/faults
 test/faults: postgres ## Run the fault suite in its short form (SLOW=1: on one broker and on three, and longer)
@@ -106,7 +106,7 @@ mutants: postgres ## Break the product in known ways: some test must notice each
 .PHONY: lint
 lint: $(GOLANGCI) ## Run golangci-lint at the pinned version
 	$(GOLANGCI) run --build-tags containers ./...
-	$(foreach m,$(MODULES),cd $(m) && $(CURDIR)/$(GOLANGCI) run ./...)
+	$(foreach m,$(MODULES),(cd $(m) && $(CURDIR)/$(GOLANGCI) run ./...);)
 	$(GOLANGCI) fmt --diff ./...
 
 .PHONY: fmt
@@ -127,7 +127,7 @@ gofmt: ## Fail if a file is not formatted
 vet: ## Run go vet with and without the containers tag
 	go vet ./...
 	go vet -tags containers ./...
-	$(foreach m,$(MODULES),cd $(m) && go vet ./...)
+	$(foreach m,$(MODULES),(cd $(m) && go vet ./...);)
 
 .PHONY: verify
 verify: gofmt vet house lint ## Run every check that is not a test
@@ -135,7 +135,7 @@ verify: gofmt vet house lint ## Run every check that is not a test
 .PHONY: vulnerabilities
 vulnerabilities: ## Look for known vulnerabilities that are reachable from our code
 	go run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION) ./...
-	$(foreach m,$(MODULES),cd $(m) && go run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION) ./...)
+	$(foreach m,$(MODULES),(cd $(m) && go run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION) ./...);)
 
 .PHONY: demo
 demo: postgres build ## Import DATA and watch it being delivered (HEADLESS=1 ends when all of it is)

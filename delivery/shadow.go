@@ -22,9 +22,13 @@ func NewShadowRelay(cfg Config, store *Store, publisher Publisher, bell Doorbell
 	return newRelay(cfg, &shadowStore{Store: store, rows: map[partition.ID]map[int64]rehearsed{}}, publisher, bell)
 }
 
-// shadowAhead is how many rows of a partition a shadow settles ahead of those who
-// deliver them: each of its claims reads them again.
-const shadowAhead = 10_000
+// How many rows of a partition a shadow settles ahead of those who deliver them,
+// and of all partitions together about: each of its claims reads them again.
+const (
+	shadowAhead = 10_000
+	shadowTotal = 100_000
+	shadowLeast = 200 // of a partition, however many there are
+)
 
 // rehearsed is what became of a row here.
 type rehearsed struct {
@@ -45,6 +49,8 @@ type shadowStore struct {
 
 	mu   sync.Mutex
 	rows map[partition.ID]map[int64]rehearsed
+	// asked is the most partitions of one claim.
+	asked int
 
 	// The watermark, as in outbox_watermark.
 	safe, candidate int64
@@ -89,9 +95,11 @@ func (s *shadowStore) Claim(ctx context.Context, asks []Ask, limits Limits, poli
 	wide := slices.Clone(asks)
 	room := limits.Total
 	s.mu.Lock()
+	s.asked = max(s.asked, len(asks))
+	ahead := min(shadowAhead, max(shadowLeast, shadowTotal/max(1, s.asked)))
 	for i, a := range asks {
 		known := len(s.rows[a.Lease.Partition])
-		wide[i].After, wide[i].Most = nowhere, min(a.Most+known, shadowAhead)
+		wide[i].After, wide[i].Most = nowhere, min(a.Most+known, ahead)
 		limits.Total += known
 	}
 	s.mu.Unlock()

@@ -116,8 +116,8 @@ func (i *Inbox) carryCall(ctx context.Context, call Call, handle CallHandler, fi
 	if err != nil {
 		return Outcome{}, i.blame(fmt.Errorf("inbox: record a call: %w", err))
 	}
-	if err := tx.Commit(ctx); err != nil {
-		return Outcome{}, i.blame(fmt.Errorf("inbox: commit: %w", err))
+	if err := i.commit(ctx, tx); err != nil {
+		return Outcome{}, err
 	}
 	return o, nil
 }

@@ -39,6 +39,8 @@ type readerSettings struct {
 	TTL            time.Duration
 	// FailOneIn makes the handler fail now and then.
 	FailOneIn int
+	// Deadly makes the handler end the process for some messages; see deadly.
+	Deadly bool
 }
 
 // tally is a handler whose effects show loss, repetition and disorder: a row per event, and per stream a count, a sum
@@ -74,8 +76,12 @@ func readerProcess(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	attempts := inbox.NoLimit
+	if s.Deadly {
+		attempts = 3
+	}
 	box, err := inbox.New(pool, inbox.Config{
-		Name: "cluster", BackoffBase: 20 * time.Millisecond, BackoffMax: 100 * time.Millisecond, MaxAttempts: inbox.NoLimit,
+		Name: "cluster", BackoffBase: 20 * time.Millisecond, BackoffMax: 100 * time.Millisecond, MaxAttempts: attempts,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
@@ -86,6 +92,9 @@ func readerProcess(ctx context.Context) error {
 			return nil, errors.New("now and then it fails")
 		}
 		return tally(ctx, tx, m)
+	}
+	if s.Deadly {
+		handle = deadly(pool)
 	}
 	consumer, err := inbox.NewConsumer(box, js, handle, inbox.ConsumerConfig{
 		Lanes: s.Lanes, BatchSize: s.Batch, LeaseTTL: s.TTL, Interval: 100 * time.Millisecond,

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -13,13 +15,14 @@ import (
 type ConsumerConfig struct {
 	// Stream is the JetStream stream, with retention by limits. Defaults to "EVENTS".
 	Stream string
-	// Filter is the subject filter. Defaults to "events.>".
+	// Filter is the subject filter; it must not cover the workers' control messages on outbox.fence.>. Defaults to "events.>".
 	Filter string
 	// Lanes is into how many lanes the messages are spread, 1 to 1024, and so the most readers that share the work; fixed
 	// by the consumer's first start. 0 means 16 then, and what is stored later.
 	Lanes int
 	// LaneKey names what stays together: messages of one key are dealt with in the stream's order, one after the other, by
-	// one reader. The same in all processes, and for one event always the same. Defaults to the event's stream.
+	// one reader. The same in all processes, and for one event always the same. A body is given to it without its compression.
+	// Defaults to the event's stream.
 	LaneKey func(Message) string
 	// FromNew lets a consumer that is new begin at the stream's end. Defaults to its beginning.
 	FromNew bool
@@ -61,6 +64,7 @@ func (c ConsumerConfig) Validate() error {
 		return nil
 	}
 	return errors.Join(
+		checkFilter(c.Filter),
 		count("Lanes", c.Lanes, 0, maxLanes),
 		count("BatchSize", c.BatchSize, 1, 10_000),
 		count("Workers", c.Workers, 1, maxLanes),
@@ -71,15 +75,29 @@ func (c ConsumerConfig) Validate() error {
 	)
 }
 
+// checkFilter refuses a filter that lets the workers' control messages through.
+func checkFilter(filter string) error {
+	tokens := strings.Split(filter, ".")
+	for n, control := range []string{"outbox", "fence"} {
+		switch {
+		case n < len(tokens) && tokens[n] == ">":
+			return fmt.Errorf("%w: Filter %q covers outbox.fence.>, the workers' control messages; the default is events.>", ErrConfig, filter)
+		case n >= len(tokens) || tokens[n] != control && tokens[n] != "*":
+			return nil
+		}
+	}
+	if len(tokens) == 2 {
+		return nil
+	}
+	return fmt.Errorf("%w: Filter %q covers outbox.fence.>, the workers' control messages; the default is events.>", ErrConfig, filter)
+}
+
 func (c ConsumerConfig) withDefaults() ConsumerConfig {
 	if c.Stream == "" {
 		c.Stream = "EVENTS"
 	}
 	if c.Filter == "" {
 		c.Filter = "events.>"
-	}
-	if c.LaneKey == nil {
-		c.LaneKey = func(m Message) string { return m.Stream }
 	}
 	if c.BatchSize == 0 {
 		c.BatchSize = 100
@@ -132,48 +150,89 @@ func (c *Consumer) Run(ctx context.Context) error {
 	return r.run(ctx)
 }
 
-// prepare looks at the stream and makes the consumer's rows complete. It returns the number of lanes.
-func (c *Consumer) prepare(ctx context.Context) (lanes int, err error) {
+// prepared is what prepare found.
+type prepared struct {
+	lanes   int
+	created time.Time
+	// rewound: the lanes begin further back, under new epochs.
+	rewound bool
+}
+
+// prepare looks at the stream and makes the consumer's rows complete. read is how far this
+// reader has read the stream that was made then, zero when it did not.
+func (c *Consumer) prepare(ctx context.Context, read mark, of time.Time) (state prepared, err error) {
+	furthest, err := c.furthest(ctx) // before the stream is asked: it goes on
+	if err != nil {
+		return prepared{}, err
+	}
 	stream, err := c.js.Stream(ctx, c.cfg.Stream)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %s: %w", ErrStream, c.cfg.Stream, err)
+		return prepared{}, fmt.Errorf("%w: %s: %w", ErrStream, c.cfg.Stream, err)
 	}
 	info := stream.CachedInfo()
+	if info.Created.Equal(of) {
+		furthest = later(furthest, read)
+	}
 	if info.Config.Retention != jetstream.LimitsPolicy {
-		return 0, fmt.Errorf("%w: %s has retention %s: other readers' messages would be deleted; it must be limits",
+		return prepared{}, fmt.Errorf("%w: %s has retention %s: other readers' messages would be deleted; it must be limits",
 			ErrStream, c.cfg.Stream, info.Config.Retention)
 	}
 	tx, end, err := c.box.begin(ctx)
 	if err != nil {
-		return 0, err
+		return prepared{}, err
 	}
 	defer end()
+	state.lanes, state.rewound, err = c.register(ctx, tx, info)
+	if err != nil {
+		return prepared{}, err
+	}
+	if !state.rewound {
+		state.rewound, err = lost(ctx, stream, furthest)
+		if err != nil {
+			return prepared{}, err
+		}
+		if state.rewound {
+			if err := c.rewind(ctx, tx, furthest, info.State.LastSeq); err != nil {
+				return prepared{}, err
+			}
+		}
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return prepared{}, fmt.Errorf("inbox: commit: %w", err)
+	}
+	state.created = info.Created
+	return state, nil
+}
+
+// register writes the rows of the consumer and its lanes that are not there yet, and begins anew when the stream did.
+func (c *Consumer) register(ctx context.Context, tx pgx.Tx, info *jetstream.StreamInfo) (lanes int, anew bool, err error) {
 	lanes = c.cfg.Lanes
 	if lanes == 0 {
 		lanes = defaultLanes
 	}
 	name, created := c.box.cfg.Name, info.Created.UTC().Truncate(time.Microsecond)
 	if _, err := tx.Exec(ctx, c.box.sql["consumer_add"], name, lanes, c.cfg.Stream, created); err != nil {
-		return 0, fmt.Errorf("inbox: prepare consumer %s: %w", name, missingTables(err))
+		return 0, false, fmt.Errorf("inbox: prepare consumer %s: %w", name, missingTables(err))
 	}
 	var stored int
 	var from string
 	var since time.Time
 	if err := tx.QueryRow(ctx, c.box.sql["consumer_get"], name).Scan(&stored, &from, &since); err != nil {
-		return 0, fmt.Errorf("inbox: prepare consumer %s: %w", name, err)
+		return 0, false, fmt.Errorf("inbox: prepare consumer %s: %w", name, err)
 	}
 	switch {
 	case c.cfg.Lanes != 0 && stored != c.cfg.Lanes:
-		return 0, fmt.Errorf("%w: Lanes is %d, but consumer %s began with %d", ErrConfig, c.cfg.Lanes, name, stored)
+		return 0, false, fmt.Errorf("%w: Lanes is %d, but consumer %s began with %d", ErrConfig, c.cfg.Lanes, name, stored)
 	case from != c.cfg.Stream:
-		return 0, fmt.Errorf("%w: Stream is %s, but consumer %s reads %s", ErrConfig, c.cfg.Stream, name, from)
+		return 0, false, fmt.Errorf("%w: Stream is %s, but consumer %s reads %s", ErrConfig, c.cfg.Stream, name, from)
 	case !since.Equal(created):
+		anew = true
 		c.box.cfg.Logger.WarnContext(ctx, "the stream was made anew: reading it from its beginning", "consumer", name, "stream", from)
 		if _, err := tx.Exec(ctx, c.box.sql["consumer_restart"], name, created); err != nil {
-			return 0, fmt.Errorf("inbox: restart consumer %s: %w", name, err)
+			return 0, false, fmt.Errorf("inbox: restart consumer %s: %w", name, err)
 		}
 		if _, err := tx.Exec(ctx, c.box.sql["lane_restart"], name); err != nil {
-			return 0, fmt.Errorf("inbox: restart consumer %s: %w", name, err)
+			return 0, false, fmt.Errorf("inbox: restart consumer %s: %w", name, err)
 		}
 	}
 	var position int64
@@ -181,10 +240,7 @@ func (c *Consumer) prepare(ctx context.Context) (lanes int, err error) {
 		position = int64(info.State.LastSeq)
 	}
 	if _, err := tx.Exec(ctx, c.box.sql["lane_add"], name, stored, position); err != nil {
-		return 0, fmt.Errorf("inbox: prepare consumer %s: %w", name, err)
+		return 0, false, fmt.Errorf("inbox: prepare consumer %s: %w", name, err)
 	}
-	if err := tx.Commit(ctx); err != nil {
-		return 0, fmt.Errorf("inbox: commit: %w", err)
-	}
-	return stored, nil
+	return stored, anew, nil
 }

@@ -221,6 +221,28 @@ func TestOneSlowStreamOneBrokenStream(t *testing.T) {
 	}
 }
 
+// Whoever may publish can choose a subject that PostgreSQL does not store as text.
+func TestAHostileSubjectHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	r := newReading(t)
+	r.publish(t, changed(event("s", 1), func(m *inbox.Message) { m.Subject = "events.\xff.a" }))
+	if _, err := r.js.PublishMsg(t.Context(), &nats.Msg{Subject: "events.\xfe", Data: []byte("no headers")}); err != nil {
+		t.Fatal(err)
+	}
+	r.publish(t, event("fine", 1))
+	end := r.run(t, quick(), func(ctx context.Context, tx pgx.Tx, m inbox.Message) ([]byte, error) {
+		if m.Stream == "s" {
+			return nil, errors.New("it is parked")
+		}
+		return apply(ctx, tx, m)
+	})
+	waitFor(t, r.pool, `SELECT (SELECT count(*) FROM inbox_malformed) = 2 AND (SELECT min(position) FROM inbox_lanes) = 3`)
+	end()
+	if got := r.effects(t, "fine"); len(got) != 1 {
+		t.Errorf("effects are %v", got)
+	}
+}
+
 func TestWhatAConsumerRefuses(t *testing.T) {
 	t.Parallel()
 	r := newReading(t)

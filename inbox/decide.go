@@ -78,7 +78,7 @@ func decide(order Order, k known, m Message) decision {
 // oddities compares a message with the last one of its stream.
 func oddities(s stream, m Message) Finding {
 	var f Finding
-	if m.Version > s.version+1 {
+	if m.Version-1 > s.version { // this way round it cannot overflow
 		f |= Gap
 	}
 	if s.version == 0 {

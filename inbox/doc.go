@@ -49,7 +49,11 @@
 // retries holds the lock of the stream, so that retries run in any process. An outage of the database, a deadlock, a
 // session that ends or a context that ends counts no attempt: Process returns an error, and a Consumer tries again.
 // A handler that panics, takes longer than HandlerTimeout, ends the transaction or passes over an error of the database
-// has failed. A handler that ends its process is not told from any other crash: its message comes again.
+// has failed, and so has one that leaves rows open or something that a deferred constraint or trigger refuses.
+//
+// A handler that ends its process costs nothing to look for: two readers that were lost with a lane, and no message dealt
+// with between them, make the third begin the lane's messages one by one, each behind a committed mark in the lane's row.
+// Parked messages are marked whenever they are tried. A mark that nobody came back from counts as an attempt.
 //
 // # Readers
 //
@@ -59,6 +63,9 @@
 // Each reader reads the stream once with an ordered consumer behind the least position of its lanes; nothing is
 // acknowledged. Readers have equal shares of the lanes; one that comes or goes takes over at the others' next sign of
 // life, one that dies after LeaseTTL.
+//
+// A position is a sequence with the time at which JetStream stored that message. Each pass begins with a look at both: a
+// stream that lost its end has given the sequence to another message, and the lanes go back to what was stored since.
 //
 // # Invariants
 //

@@ -73,17 +73,20 @@ var errConflict = errors.New("another event has this stream and version: the pro
 // maxReason bounds what is stored of an error, in bytes.
 const maxReason = 4096
 
-// reason is an error's text as PostgreSQL stores it: valid, without NUL, and not endless.
+// reason is an error's text as PostgreSQL stores it, and not endless.
 func reason(err error) *string {
 	if err == nil {
 		return nil
 	}
-	text := strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\x00", ""), "\uFFFD")
-	if len(text) > maxReason {
-		text = strings.ToValidUTF8(text[:maxReason], "") + " …"
+	s := text(err.Error())
+	if len(s) > maxReason {
+		s = strings.ToValidUTF8(s[:maxReason], "") + " …"
 	}
-	return &text
+	return &s
 }
+
+// text is s as PostgreSQL stores it: valid and without NUL.
+func text(s string) string { return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD") }
 
 // missingTables says what to do when the tables are not there.
 func missingTables(err error) error {

@@ -29,12 +29,25 @@ var errPanic = errors.New("the handler panicked")
 // errPassedOver: a statement of the handler failed, and the handler said nothing.
 var errPassedOver = errors.New("the handler passed over an error of the database")
 
+// errRowsOpen: the handler did not read the answer of a statement to its end, nor close it.
+var errRowsOpen = errors.New("the handler left rows open")
+
 // call runs a handler under its time limit. A failure that is the handler's own is a *handlerError; any other error
 // means that the database or the caller's context is to blame.
 func (i *Inbox) call(ctx context.Context, tx pgx.Tx, handle CallHandler) (result []byte, err error) {
 	limited, cancel := context.WithTimeout(ctx, i.cfg.HandlerTimeout)
 	defer cancel()
 	began := time.Now()
+	overdue := time.AfterFunc(i.cfg.HandlerTimeout+idleMargin, func() {
+		i.metrics.overdue.Inc()
+		i.cfg.Logger.ErrorContext(ctx, "a handler goes on although its context has ended; nothing but it can end this",
+			"consumer", i.cfg.Name, "limit", i.cfg.HandlerTimeout)
+	})
+	defer func() {
+		if !overdue.Stop() {
+			i.metrics.overdue.Dec()
+		}
+	}()
 	func() {
 		defer func() {
 			if p := recover(); p != nil {
@@ -45,10 +58,8 @@ func (i *Inbox) call(ctx context.Context, tx pgx.Tx, handle CallHandler) (result
 	}()
 	i.metrics.handler.Observe(time.Since(began).Seconds())
 	switch {
-	case err == nil && tx.Conn().PgConn().TxStatus() == 'E':
-		return nil, &handlerError{cause: errPassedOver}
 	case err == nil:
-		return result, nil
+		return result, leftBehind(tx.Conn().PgConn(), result)
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("inbox: handler: %w", context.Cause(ctx))
 	case limited.Err() != nil:
@@ -58,6 +69,26 @@ func (i *Inbox) call(ctx context.Context, tx pgx.Tx, handle CallHandler) (result
 	}
 	return nil, &handlerError{cause: err}
 }
+
+// leftBehind refuses what a handler that returned no error did to the session.
+func leftBehind(session *pgconn.PgConn, result []byte) error {
+	switch {
+	case session.IsClosed():
+		return nil // what comes next says so
+	case session.IsBusy():
+		return &handlerError{cause: errRowsOpen}
+	case session.TxStatus() == 'E':
+		return &handlerError{cause: errPassedOver}
+	case session.TxStatus() != 'T': // its effects can be committed: trying again could repeat them
+		return &handlerError{cause: Final(errEnds)}
+	case len(result) > maxResult:
+		return &handlerError{cause: Final(fmt.Errorf("the result has %d bytes; %d are allowed", len(result), maxResult))}
+	}
+	return nil
+}
+
+// maxResult bounds what a handler returns, in bytes.
+const maxResult = 64 << 20
 
 // outage tells whether an answer of the database says nothing about the statement: it goes away, has no room, or two
 // transactions were in each other's way.
@@ -80,16 +111,26 @@ func outage(err error) bool {
 	return false
 }
 
-// blame finds out whether a transaction could not be ended because of a handler: it passed over an error of the
-// database, or left something that a deferred constraint refuses.
+// blame finds out whether the handler is to blame for a statement of the inbox that failed behind it: something that the
+// handler did, checked only now, refuses it.
 func (i *Inbox) blame(err error) error {
 	var answer *pgconn.PgError
-	switch {
-	case errors.Is(err, pgx.ErrTxCommitRollback):
-		return &handlerError{index: -1, cause: fmt.Errorf("%w: %w", errPassedOver, err)}
-	case !errors.As(err, &answer) || outage(err):
-		return err
-	case strings.HasPrefix(answer.Code, "23") && !strings.HasPrefix(answer.TableName, "inbox_"):
+	if errors.As(err, &answer) && strings.HasPrefix(answer.Code, "23") && !strings.HasPrefix(answer.TableName, "inbox_") {
+		return &handlerError{index: -1, cause: err}
+	}
+	return err
+}
+
+// commit ends the transaction. What PostgreSQL refuses then, and is no outage, a handler left: an error that it passed over,
+// or something that a deferred constraint or trigger does not accept.
+func (i *Inbox) commit(ctx context.Context, tx pgx.Tx) error {
+	err := tx.Commit(ctx)
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("inbox: commit: %w", err)
+	var answer *pgconn.PgError
+	if errors.Is(err, pgx.ErrTxCommitRollback) || errors.As(err, &answer) && !outage(err) {
 		return &handlerError{index: -1, cause: err}
 	}
 	return err

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -37,6 +38,10 @@ type Inbox struct {
 	cfg     Config
 	sql     sqlfile.Set
 	metrics *metrics
+	// id is this process in the marks of messages whose handler was begun.
+	id uuid.UUID
+	// alone is taken by messages that may end the process, so that no other is blamed for it.
+	alone chan struct{}
 
 	mu     sync.Mutex
 	random *rand.Rand
@@ -53,7 +58,7 @@ func New(db DB, cfg Config) (*Inbox, error) {
 		return nil, fmt.Errorf("inbox: %w", err)
 	}
 	return &Inbox{
-		db: db, cfg: cfg, sql: set, metrics: newMetrics(cfg.Registerer, cfg.Name),
+		db: db, cfg: cfg, sql: set, id: uuid.New(), alone: make(chan struct{}, 1), metrics: newMetrics(cfg.Registerer, cfg.Name),
 		random: rand.New(rand.NewPCG(cfg.Seed, cfg.Seed)),
 	}, nil
 }

@@ -12,8 +12,10 @@ import (
 
 // item is a message on its way to a lane.
 type item struct {
-	m        Message
-	sequence uint64
+	m  Message
+	at mark
+	// size is what it counts for readAhead, in bytes.
+	size int
 	// bad is why the message could not be read; raw is that message.
 	bad error
 	raw jetstream.Msg
@@ -27,6 +29,9 @@ type lane struct {
 	// stop asks the worker to end after its transaction; done is closed when it has.
 	stop, done chan struct{}
 
+	// careful is how many messages are still begun one by one, with a mark: only the worker uses it.
+	careful int
+
 	// Under the reader's mutex:
 
 	// ready: the pass that is under way began before what the lane needs.
@@ -35,12 +40,12 @@ type lane struct {
 	leaving bool
 	// enqueued is the last sequence that was handed to the lane or that has nothing for it; settled the
 	// position in the database.
-	enqueued, settled uint64
-	// pending counts what was handed over and is not dealt with.
-	pending int
+	enqueued, settled mark
+	// pending counts what was handed over and is not dealt with; ahead is its size.
+	pending, ahead int
 }
 
-func newLane(number int, epoch int64, position uint64, room int) *lane {
+func newLane(number int, epoch int64, position mark, room int) *lane {
 	return &lane{
 		number: number, epoch: epoch, enqueued: position, settled: position,
 		items: make(chan item, room), stop: make(chan struct{}), done: make(chan struct{}),
@@ -73,8 +78,9 @@ func (r *reader) work(ctx context.Context, l *lane) {
 		r.mu.Lock()
 		l.pending -= len(items)
 		for _, it := range items {
+			r.makeRoomLocked(l, it.size)
 			if it.bad == nil { // the transaction stored this position
-				l.settled = max(l.settled, it.sequence)
+				l.settled = later(l.settled, it.at)
 			}
 		}
 		r.mu.Unlock()
@@ -121,14 +127,24 @@ func (r *reader) deal(ctx context.Context, l *lane, items []item) error {
 			return err
 		}
 	}
+	for ; l.careful > 0 && len(messages) > 0; l.careful-- {
+		if err := r.insist(ctx, l, func() error { return r.dealAlone(ctx, l, messages[0]) }); err != nil {
+			return err
+		}
+		messages = messages[1:]
+	}
 	return r.insist(ctx, l, func() error {
-		b := batch{box: r.box, handle: r.handle, fence: &fence{lane: l.number, owner: r.id, epoch: l.epoch, ttl: r.cfg.LeaseTTL}}
+		b := r.batch(l)
 		began := time.Now()
 		err := b.run(ctx, messages)
 		r.box.metrics.transaction.Observe(time.Since(began).Seconds())
 		messages = messages[len(b.outcomes):]
 		return err
 	})
+}
+
+func (r *reader) batch(l *lane) batch {
+	return batch{box: r.box, handle: r.handle, fence: &fence{lane: l.number, owner: r.id, epoch: l.epoch, ttl: r.cfg.LeaseTTL}}
 }
 
 // The pauses between tries while the database is away.
@@ -147,6 +163,7 @@ func (r *reader) insist(ctx context.Context, l *lane, do func() error) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		r.box.metrics.troubled.Inc()
 		r.log.WarnContext(ctx, "messages are not dealt with; trying again", "lane", l.number, "error", err)
 		select {
 		case <-ctx.Done():
@@ -164,12 +181,12 @@ func (r *reader) keepMalformed(ctx context.Context, it item) error {
 	if err != nil {
 		envelope = []byte("{}")
 	}
-	_, err = r.box.db.Exec(ctx, r.box.sql["malformed_add"], r.box.cfg.Name, int64(it.sequence), it.raw.Subject(), reason(it.bad), envelope,
+	_, err = r.box.db.Exec(ctx, r.box.sql["malformed_add"], r.box.cfg.Name, int64(it.at.sequence), text(it.raw.Subject()), reason(it.bad), envelope,
 		notNil(it.raw.Data()))
 	if err != nil {
 		return fmt.Errorf("inbox: keep a malformed message: %w", err)
 	}
 	r.box.metrics.malformed.Inc()
-	r.log.ErrorContext(ctx, "malformed message", "subject", it.raw.Subject(), "stream_sequence", it.sequence, "error", it.bad)
+	r.log.ErrorContext(ctx, "malformed message", "subject", it.raw.Subject(), "stream_sequence", it.at.sequence, "error", it.bad)
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/inbox"
+	"github.com/postrider/postrider/internal/testkit/clustertest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 )
 
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	pgtest.Main(m)
+	clustertest.Main(m)
 }
 
 // bundle is an inbox on a database of its own, with a table of effects.
@@ -47,6 +48,16 @@ func newBundle(t testing.TB, change ...func(*inbox.Config)) *bundle {
 		t.Fatal(err)
 	}
 	return &bundle{pool: pool, box: box}
+}
+
+// inbox is another consumer of the same database.
+func (b *bundle) inbox(t testing.TB, name string) *inbox.Inbox {
+	t.Helper()
+	box, err := inbox.New(b.pool, inbox.Config{Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return box
 }
 
 func prepare(t testing.TB, pool *pgxpool.Pool) {

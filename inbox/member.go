@@ -138,9 +138,15 @@ func (r *reader) acquire(ctx, work context.Context, n int, known []int) error {
 	}
 	var taken []*lane
 	var number int
-	var epoch, position int64
-	_, err = pgx.ForEachRow(rows, []any{&number, &epoch, &position}, func() error {
-		taken = append(taken, newLane(number, epoch, uint64(position), 4*r.cfg.BatchSize))
+	var epoch, position, at int64
+	var careful bool
+	_, err = pgx.ForEachRow(rows, []any{&number, &epoch, &position, &at, &careful}, func() error {
+		l := newLane(number, epoch, mark{uint64(position), at}, 4*r.cfg.BatchSize)
+		if careful {
+			l.careful = r.cfg.BatchSize
+			r.log.WarnContext(ctx, "lane comes from readers that were lost: its messages are begun one by one", "lane", number, "epoch", epoch)
+		}
+		taken = append(taken, l)
 		return nil
 	})
 	if err != nil {
@@ -151,11 +157,11 @@ func (r *reader) acquire(ctx, work context.Context, n int, known []int) error {
 	rewind := false
 	for _, l := range taken {
 		// A pass that has not come past the lane's position yet will bring everything behind it.
-		l.ready = r.endPass != nil && r.read <= l.settled
+		l.ready = r.endPass != nil && r.read.sequence <= l.settled.sequence
 		rewind = rewind || !l.ready
 		r.lanes[l.number] = l
 		r.background.Go(func() { r.work(work, l) })
-		r.log.InfoContext(ctx, "lane taken", "lane", l.number, "epoch", l.epoch, "position", l.settled)
+		r.log.InfoContext(ctx, "lane taken", "lane", l.number, "epoch", l.epoch, "position", l.settled.sequence)
 	}
 	if rewind {
 		r.passLocked()
@@ -164,9 +170,9 @@ func (r *reader) acquire(ctx, work context.Context, n int, known []int) error {
 }
 
 // positionLocked is up to where a lane is dealt with, while the pass has come to read.
-func (l *lane) positionLocked(read uint64) uint64 {
+func (l *lane) positionLocked(read mark) mark {
 	if l.pending == 0 && l.ready && !l.leaving {
-		return max(l.settled, l.enqueued, read)
+		return later(later(l.settled, l.enqueued), read)
 	}
 	return l.settled
 }
@@ -174,18 +180,20 @@ func (l *lane) positionLocked(read uint64) uint64 {
 // advanceIdle stores how far lanes with nothing in hand are.
 func (r *reader) advanceIdle(ctx context.Context) error {
 	var numbers []int
-	var epochs, positions []int64
+	var epochs, positions, times []int64
+	var marks []mark
 	r.mu.Lock()
 	for _, l := range r.lanes {
-		if at := l.positionLocked(r.read); !l.leaving && at > l.settled {
-			numbers, epochs, positions = append(numbers, l.number), append(epochs, l.epoch), append(positions, int64(at))
+		if at := l.positionLocked(r.read); !l.leaving && at.sequence > l.settled.sequence {
+			numbers, epochs, marks = append(numbers, l.number), append(epochs, l.epoch), append(marks, at)
+			positions, times = append(positions, int64(at.sequence)), append(times, at.at)
 		}
 	}
 	r.mu.Unlock()
 	if len(numbers) == 0 {
 		return nil
 	}
-	_, err := r.box.db.Exec(ctx, r.box.sql["lane_idle"], r.box.cfg.Name, r.id, numbers, epochs, positions)
+	_, err := r.box.db.Exec(ctx, r.box.sql["lane_idle"], r.box.cfg.Name, r.id, numbers, epochs, positions, times)
 	if err != nil {
 		return fmt.Errorf("store positions: %w", err)
 	}
@@ -193,7 +201,7 @@ func (r *reader) advanceIdle(ctx context.Context) error {
 	defer r.mu.Unlock()
 	for k, n := range numbers {
 		if l := r.lanes[n]; l != nil && l.epoch == epochs[k] {
-			l.settled = max(l.settled, uint64(positions[k]))
+			l.settled = later(l.settled, marks[k])
 		}
 	}
 	return nil
@@ -210,18 +218,18 @@ func (r *reader) releaseLocked(work context.Context, l *lane) {
 	r.background.Go(func() {
 		<-l.done
 		r.mu.Lock()
-		position = max(position, l.settled)
+		position = later(position, l.settled)
 		r.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(work), releaseTimeout)
 		defer cancel()
-		_, err := r.box.db.Exec(ctx, r.box.sql["lane_release"], r.box.cfg.Name, l.number, r.id, l.epoch, int64(position))
+		_, err := r.box.db.Exec(ctx, r.box.sql["lane_release"], r.box.cfg.Name, l.number, r.id, l.epoch, int64(position.sequence), position.at)
 		if err != nil {
 			r.log.WarnContext(ctx, "lane could not be given back and runs out", "lane", l.number, "error", err)
 		} else {
-			r.log.InfoContext(ctx, "lane given back", "lane", l.number, "epoch", l.epoch, "position", position)
+			r.log.InfoContext(ctx, "lane given back", "lane", l.number, "epoch", l.epoch, "position", position.sequence)
 		}
 		r.mu.Lock()
-		delete(r.lanes, l.number)
+		r.dropLocked(l)
 		r.mu.Unlock()
 	})
 }
@@ -241,8 +249,27 @@ func (r *reader) quit(l *lane) {
 		<-l.done
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.lanes, l.number)
+		r.dropLocked(l)
 	})
+}
+
+// dropLocked forgets a lane whose worker has ended.
+func (r *reader) dropLocked(l *lane) {
+	delete(r.lanes, l.number)
+	r.makeRoomLocked(l, l.ahead)
+}
+
+// quitAll ends all lanes.
+func (r *reader) quitAll() {
+	r.mu.Lock()
+	var all []*lane
+	for _, l := range r.lanes {
+		all = append(all, l)
+	}
+	r.mu.Unlock()
+	for _, l := range all {
+		r.quit(l)
+	}
 }
 
 // leave takes the reader's name off the list.

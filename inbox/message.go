@@ -1,7 +1,9 @@
 package inbox
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -10,6 +12,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/codec"
 )
 
 // The headers that a message of Postrider carries.
@@ -50,7 +54,10 @@ type Message struct {
 	// Subject and StreamSequence say where the message lies in JetStream; empty and 0 for one that was built by hand.
 	Subject        string
 	StreamSequence uint64
-	// Header holds all headers; Payload is the body, byte for byte.
+	// stored is when JetStream stored it, in nanoseconds since 1970; 0 outside of a Consumer.
+	stored int64
+	// Header holds all headers, without a Content-Encoding that was taken off. Payload is the body as the producer wrote it,
+	// byte for byte.
 	Header  nats.Header
 	Payload []byte
 }
@@ -65,8 +72,18 @@ func ParseMessage(msg jetstream.Msg) (Message, error) {
 	return Parse(msg.Subject(), sequence, msg.Headers(), msg.Data())
 }
 
-// Parse reads headers and body. sequence is the message's place in the JetStream stream, 0 where unknown.
+// Parse reads headers and body. sequence is the message's place in the JetStream stream, 0 where unknown. It takes off a
+// compression that package codec knows, and the header that names it; a compressed body may become 64 MiB long.
 func Parse(subject string, sequence uint64, header nats.Header, payload []byte) (Message, error) {
+	m, err := parse(subject, sequence, header, payload)
+	if err != nil {
+		return Message{}, err
+	}
+	return m.plain()
+}
+
+// parse leaves the body as it is.
+func parse(subject string, sequence uint64, header nats.Header, payload []byte) (Message, error) {
 	p := parser{header: header}
 	m := Message{
 		Subject: subject, StreamSequence: sequence, Header: header, Payload: payload,
@@ -93,6 +110,26 @@ func Parse(subject string, sequence uint64, header nats.Header, payload []byte) 
 		p.first.Subject, p.first.Sequence = subject, sequence
 		return Message{}, p.first
 	}
+	return m, nil
+}
+
+// plain takes the compression off. An encoding that no relay writes is the producer's own and left to the handler.
+func (m Message) plain() (Message, error) {
+	body, err := codec.Body(m.Header, m.Payload, 0)
+	switch {
+	case errors.Is(err, codec.ErrEncoding):
+		return m, nil
+	case err != nil:
+		return Message{}, &MalformedError{Subject: m.Subject, Sequence: m.StreamSequence, Header: codec.Header, Reason: "does not fit the body: " + err.Error()}
+	}
+	for name := range m.Header {
+		if strings.EqualFold(name, codec.Header) {
+			m.Header = maps.Clone(m.Header) // it is the caller's
+			delete(m.Header, name)
+			break
+		}
+	}
+	m.Payload = body
 	return m, nil
 }
 
@@ -142,6 +179,8 @@ func (m Message) check() error {
 		return refuse(HeaderStream, fmt.Sprintf("must have 1 to %d bytes", maxKey))
 	case strings.ContainsRune(m.Stream, 0) || !utf8.ValidString(m.Stream):
 		return refuse(HeaderStream, "must be text without NUL bytes")
+	case strings.ContainsRune(m.Subject, 0) || !utf8.ValidString(m.Subject):
+		return &MalformedError{Subject: m.Subject, Sequence: m.StreamSequence, Header: "(subject)", Reason: "must be text without NUL bytes"}
 	case m.Version < 1:
 		return refuse(HeaderStreamVersion, "must be at least 1")
 	}

@@ -86,6 +86,7 @@ func TestConfigsAreRefusedByName(t *testing.T) {
 	}
 	for field, c := range map[string]inbox.ConsumerConfig{
 		"Lanes": {Lanes: 2000}, "BatchSize": {BatchSize: -1}, "Workers": {Workers: -1}, "LeaseTTL": {LeaseTTL: 1},
+		"Filter": {Filter: ">"}, `Filter "outbox.*.>"`: {Filter: "outbox.*.>"}, `Filter "*.>"`: {Filter: "*.>"},
 		"Interval": {LeaseTTL: time.Second, Interval: time.Second}, "QuietTime": {QuietTime: 1}, "DrainTimeout": {DrainTimeout: -1},
 	} {
 		if err := c.Validate(); !errors.Is(err, inbox.ErrConfig) || !strings.Contains(err.Error(), field) {

@@ -14,10 +14,12 @@ type metrics struct {
 	messages, findings, calls  *prometheus.CounterVec
 	missing, malformed         prometheus.Counter
 	fenced, rewinds, standing  prometheus.Counter
+	ended, troubled            prometheus.Counter
 	purged                     prometheus.Counter
 	handler, transaction       prometheus.Histogram
 	parked, oldest             *prometheus.GaugeVec
 	lanes, readers, lag, reads prometheus.Gauge
+	overdue                    prometheus.Gauge
 }
 
 func newMetrics(reg prometheus.Registerer, consumer string) *metrics {
@@ -49,12 +51,15 @@ func newMetrics(reg prometheus.Registerer, consumer string) *metrics {
 		fenced:    counter("inbox_lane_fenced_total", "Transactions refused because their lane had another reader."),
 		rewinds:   counter("inbox_rewinds_total", "Times that a reader began further back, for a lane that it took."),
 		standing:  counter("inbox_standstills_total", "Times that JetStream held messages and delivered none."),
+		ended:     counter("inbox_handlers_ended_total", "Handlers that were begun, and whose process ended before they did."),
+		troubled:  counter("inbox_lane_errors_total", "Times that messages of a lane could not be dealt with and were tried again."),
 		purged:    counter("inbox_purged_total", "Records deleted after the retention."),
 		handler:   histogram("inbox_handler_seconds", "Time of one call of the handler."),
 
 		transaction: histogram("inbox_transaction_seconds", "Time of one transaction of a lane, with all its messages."),
 		parked:      gauges("inbox_parked", "Messages that are parked."),
 		oldest:      gauges("inbox_oldest_parked_age_seconds", "Age of the oldest parked message."),
+		overdue:     gauge("inbox_handlers_overdue", "Handlers that go on although their time is over."),
 		lanes:       gauge("inbox_lanes_owned", "Lanes that this reader has."),
 		readers:     gauge("inbox_readers", "Readers of the consumer that are alive."),
 		lag:         gauge("inbox_lag_messages", "Messages of the stream, control messages among them, behind this reader's slowest lane."),

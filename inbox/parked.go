@@ -75,8 +75,13 @@ func (i *Inbox) Parked(ctx context.Context, q ParkedQuery) ([]Parked, error) {
 		if due != nil {
 			p.DueAt = *due
 		}
-		p.Message, err = decodeEnvelope(envelope, subject, sequence, payload)
-		return p, err
+		if p.Message, err = decodeEnvelope(envelope, subject, sequence, payload); err != nil {
+			return Parked{}, err
+		}
+		if plain, err := p.plain(); err == nil { // what is damaged is shown as it came
+			p.Message = plain
+		}
+		return p, nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("inbox: list parked messages: %w", missingTables(err))

@@ -48,7 +48,9 @@ type batch struct {
 	box    *Inbox
 	handle Handler
 	// fence is nil outside of a Consumer.
-	fence    *fence
+	fence *fence
+	// ended is how often the handler of the only message ended its process.
+	ended    int
 	outcomes []Outcome
 }
 
@@ -88,11 +90,9 @@ func (b *batch) run(ctx context.Context, messages []Message) error {
 		if err := b.run(ctx, messages[:at]); err != nil {
 			return err
 		}
-		outcome, err := b.park(ctx, messages[at], failed.cause)
-		if err != nil {
+		if err := b.park(ctx, messages[at], failed.cause, b.ended+1); err != nil {
 			return err
 		}
-		b.done(ctx, messages[at:at+1], []Outcome{outcome})
 		messages = messages[at+1:]
 	}
 	return nil
@@ -124,45 +124,46 @@ func (b *batch) attempt(ctx context.Context, messages []Message) ([]Outcome, err
 	if err := t.settle(ctx); err != nil {
 		return nil, b.box.blame(err)
 	}
-	if err := tx.Commit(ctx); err != nil {
-		return nil, b.box.blame(fmt.Errorf("inbox: commit: %w", err))
+	if err := b.box.commit(ctx, tx); err != nil {
+		return nil, err
 	}
 	return outcomes, nil
 }
 
 // park is the transaction that stores a message whose handler failed. Meanwhile somebody else may have dealt with it.
-func (b *batch) park(ctx context.Context, m Message, cause error) (Outcome, error) {
+func (b *batch) park(ctx context.Context, m Message, cause error, attempts int) error {
 	tx, end, err := b.box.begin(ctx)
 	if err != nil {
-		return Outcome{}, err
+		return err
 	}
 	defer end()
 	t := newTransaction(b.box, tx)
 	if err := t.look(ctx, b.fence, []Message{m}); err != nil {
-		return Outcome{}, err
+		return err
 	}
 	d := decide(b.box.cfg.Order, t.known(m), m)
 	var outcome Outcome
 	if d.verdict == runIt {
-		status, delay := b.box.fate(1, cause)
+		status, delay := b.box.fate(attempts, cause)
 		outcome = Outcome{
 			Status: status, Findings: d.findings, Missing: d.missing, Last: t.streams[m.Stream].version,
-			Err: cause, Attempts: 1, RetryAt: retryAt(status, delay),
+			Err: cause, Attempts: attempts, RetryAt: retryAt(status, delay),
 		}
 		err = t.park(ctx, m, outcome, delay)
 	} else {
 		outcome, err = t.carryOut(ctx, d, m, nil)
 	}
 	if err != nil {
-		return Outcome{}, err
+		return err
 	}
 	if err := t.settle(ctx); err != nil {
-		return Outcome{}, err
+		return err
 	}
 	if err := tx.Commit(ctx); err != nil {
-		return Outcome{}, fmt.Errorf("inbox: commit: %w", err)
+		return fmt.Errorf("inbox: commit: %w", err)
 	}
-	return outcome, nil
+	b.done(ctx, []Message{m}, []Outcome{outcome})
+	return nil
 }
 
 func retryAt(status Status, delay time.Duration) time.Time {

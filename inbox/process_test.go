@@ -246,19 +246,6 @@ func TestAHandlerThatPassesOverAnErrorOfTheDatabase(t *testing.T) {
 	}
 }
 
-func TestAHandlerMustNotEndTheTransactionAndMayPanic(t *testing.T) {
-	t.Parallel()
-	b := newBundle(t)
-	o := b.process(t, event("s", 1), func(ctx context.Context, tx pgx.Tx, _ inbox.Message) ([]byte, error) { return nil, tx.Commit(ctx) })
-	if o.Status != inbox.Failed {
-		t.Errorf("a commit by the handler is %s", o.Status)
-	}
-	o = b.process(t, event("p", 1), func(context.Context, pgx.Tx, inbox.Message) ([]byte, error) { panic("no") })
-	if o.Status != inbox.Failed || o.Err == nil {
-		t.Errorf("a panic is %s: %v", o.Status, o.Err)
-	}
-}
-
 func TestMalformedMessagesAreRefused(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)

@@ -14,6 +14,13 @@ import (
 // errStandsStill: JetStream holds messages that it does not deliver.
 var errStandsStill = errors.New("the consumer stands still")
 
+// errMadeAnew: the client made its consumer anew, after the server may have been away. The pass begins again, which looks
+// whether the stream still holds what was read.
+var errMadeAnew = errors.New("the consumer was made anew")
+
+// errRewound: the lanes go back, and are taken anew.
+var errRewound = errors.New("the stream holds other messages than those that were read")
+
 // pump reads the stream once for all lanes of this reader, in passes: another one begins when a lane is taken that
 // needs what the pass has gone past, and after every failure.
 func (r *reader) pump(ctx context.Context) {
@@ -70,7 +77,7 @@ func (r *reader) pass(ctx context.Context) error {
 	if !some {
 		return nil
 	}
-	consumer, err := r.subscribe(ctx, from)
+	consumer, err := r.subscribe(ctx, from.sequence)
 	if err != nil {
 		return err
 	}
@@ -81,29 +88,36 @@ func (r *reader) pass(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, messages.Stop)
 	defer stop()
 	defer messages.Stop()
+	name := ""
 	for {
 		msg, err := messages.Next(jetstream.NextMaxWait(r.cfg.QuietTime))
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case errors.Is(err, nats.ErrTimeout):
+		case errors.Is(err, nats.ErrTimeout), errors.Is(err, jetstream.ErrNoHeartbeat):
 			if r.behind(ctx) {
 				return errStandsStill
 			}
-			continue
-		case errors.Is(err, jetstream.ErrNoHeartbeat):
-			continue // the broker is away; the iterator asks again
+			continue // nothing is there, or the broker is away and the iterator asks again
 		case err != nil:
 			return fmt.Errorf("read stream %s: %w", r.cfg.Stream, err)
 		}
-		if !r.hand(ctx, msg) {
+		meta, err := msg.Metadata()
+		if err != nil {
+			continue // no message of the stream
+		}
+		if name != "" && name != meta.Consumer {
+			return errMadeAnew
+		}
+		name = meta.Consumer
+		if !r.hand(ctx, msg, meta) {
 			return nil
 		}
 	}
 }
 
 // beginPass finds out where to begin; some is false when no lane needs anything.
-func (r *reader) beginPass(cancel context.CancelFunc) (from uint64, some bool) {
+func (r *reader) beginPass(cancel context.CancelFunc) (from mark, some bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, l := range r.lanes {
@@ -111,19 +125,21 @@ func (r *reader) beginPass(cancel context.CancelFunc) (from uint64, some bool) {
 			continue
 		}
 		if l.ready { // the last pass had nothing more for it
-			l.enqueued = max(l.enqueued, r.read)
+			l.enqueued = later(l.enqueued, r.read)
 		}
-		if !some || l.enqueued < from {
+		if !some || l.enqueued.sequence < from.sequence {
 			from, some = l.enqueued, true
 		}
 	}
 	if !some {
-		return 0, false
+		return mark{}, false
 	}
+	r.furthest = mark{}
 	for _, l := range r.lanes {
 		l.ready = true
+		r.furthest = later(r.furthest, l.enqueued)
 	}
-	if from < r.read {
+	if from.sequence < r.read.sequence {
 		r.box.metrics.rewinds.Inc()
 	}
 	r.read, r.endPass = from, cancel
@@ -138,20 +154,27 @@ func (r *reader) closePass() {
 
 // subscribe makes an ordered consumer behind a position. A stream that was made anew begins anew.
 func (r *reader) subscribe(ctx context.Context, from uint64) (jetstream.Consumer, error) {
-	count, err := r.prepare(ctx)
+	r.mu.Lock()
+	furthest, created := r.furthest, r.created
+	r.mu.Unlock()
+	state, err := r.prepare(ctx, furthest, created)
 	if err != nil {
 		return nil, err
 	}
-	if count != r.count {
-		return nil, fmt.Errorf("%w: consumer %s has %d lanes now, not %d", ErrConfig, r.box.cfg.Name, count, r.count)
+	if state.lanes != r.count {
+		return nil, fmt.Errorf("%w: consumer %s has %d lanes now, not %d", ErrConfig, r.box.cfg.Name, state.lanes, r.count)
+	}
+	r.mu.Lock()
+	r.created = state.created
+	r.mu.Unlock()
+	if state.rewound || !created.IsZero() && !created.Equal(state.created) {
+		r.quitAll() // what they were given is not what the stream holds
+		return nil, errRewound
 	}
 	stream, err := r.js.Stream(ctx, r.cfg.Stream)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrStream, r.cfg.Stream, err)
 	}
-	r.mu.Lock()
-	r.created = stream.CachedInfo().Created
-	r.mu.Unlock()
 	if first := stream.CachedInfo().State.FirstSeq; from > 0 && first > from+1 {
 		r.log.ErrorContext(ctx, "the stream has removed what was not read", "from", from+1, "to", first-1)
 	}
@@ -168,51 +191,102 @@ func (r *reader) subscribe(ctx context.Context, from uint64) (jetstream.Consumer
 	return consumer, nil
 }
 
-// behind tells whether the stream holds messages that were not read.
+// behind tells whether the stream holds messages that were not read, or has lost some that were.
 func (r *reader) behind(ctx context.Context) bool {
+	r.mu.Lock()
+	read := r.read
+	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.QuietTime)
 	defer cancel()
 	stream, err := r.js.Stream(ctx, r.cfg.Stream)
 	if err != nil {
 		return false // it is away: the iterator asks again
 	}
+	if stream.CachedInfo().State.LastSeq < read.sequence {
+		return true
+	}
 	end, err := stream.GetLastMsgForSubject(ctx, r.cfg.Filter)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return err == nil && end.Sequence > r.read || !r.created.Equal(stream.CachedInfo().Created)
+	return err == nil && end.Sequence > r.read.sequence || !r.created.Equal(stream.CachedInfo().Created)
+}
+
+// laneKey names what a message must stay together with. Whoever computes it from the body gets that as the producer wrote it.
+func (r *reader) laneKey(m Message) string {
+	if r.cfg.LaneKey == nil {
+		return m.Stream
+	}
+	plain, err := m.plain()
+	if err != nil {
+		return m.Stream // it will be dead there
+	}
+	return r.cfg.LaneKey(plain)
+}
+
+// readAhead is how much of the stream a reader holds that is not dealt with, in bytes; one message always fits.
+const readAhead = 64 << 20
+
+// itemSize stands for what a message needs beside its body.
+const itemSize = 1 << 10
+
+// admit finds the lane that the message is for, nil when there is none here, and waits for room. more is false when the
+// pass is to end.
+func (r *reader) admit(ctx context.Context, number int, it *item) (to *lane, more bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		if ctx.Err() != nil || len(r.lanes) == 0 {
+			r.endPass = nil // a lane that is taken from now on needs another pass
+			return nil, false
+		}
+		l := r.lanes[number]
+		if l == nil || l.leaving || !l.ready || it.at.sequence <= l.enqueued.sequence {
+			r.read = it.at
+			return nil, true
+		}
+		if r.ahead == 0 || r.ahead+it.size <= readAhead {
+			r.read, l.enqueued = it.at, it.at
+			l.pending++
+			l.ahead += it.size
+			r.ahead += it.size
+			return l, true
+		}
+		r.mu.Unlock()
+		select {
+		case <-r.room:
+		case <-ctx.Done():
+		}
+		r.mu.Lock()
+	}
+}
+
+// makeRoomLocked takes back what admit counted.
+func (r *reader) makeRoomLocked(l *lane, size int) {
+	l.ahead -= size
+	r.ahead -= size
+	select {
+	case r.room <- struct{}{}:
+	default:
+	}
 }
 
 // hand gives a message to its lane, and waits while that has no room. It returns false when the pass is to end.
-func (r *reader) hand(ctx context.Context, msg jetstream.Msg) bool {
-	meta, err := msg.Metadata()
-	if err != nil {
-		return true // no message of the stream
-	}
-	it := item{sequence: meta.Sequence.Stream}
+func (r *reader) hand(ctx context.Context, msg jetstream.Msg, meta *jetstream.MsgMetadata) bool {
+	it := item{at: mark{meta.Sequence.Stream, meta.Timestamp.UnixNano()}, size: itemSize + len(msg.Data())}
 	number := 0
-	if it.m, it.bad = Parse(msg.Subject(), it.sequence, msg.Headers(), msg.Data()); it.bad == nil {
+	if it.m, it.bad = parse(msg.Subject(), it.at.sequence, msg.Headers(), msg.Data()); it.bad == nil {
 		it.bad = it.m.check()
 	}
+	it.m.stored = it.at.at
 	if it.bad != nil {
 		it.raw = msg
 	} else {
-		number = int(xxhash.Sum64String(r.cfg.LaneKey(it.m)) % uint64(r.count))
+		number = int(xxhash.Sum64String(r.laneKey(it.m)) % uint64(r.count))
 	}
-	r.mu.Lock()
-	if ctx.Err() != nil || len(r.lanes) == 0 {
-		r.endPass = nil // a lane that is taken from now on needs another pass
-		r.mu.Unlock()
-		return false
+	l, more := r.admit(ctx, number, &it)
+	if l == nil {
+		return more
 	}
-	r.read = it.sequence
-	l := r.lanes[number]
-	if l == nil || l.leaving || !l.ready || it.sequence <= l.enqueued {
-		r.mu.Unlock()
-		return true
-	}
-	l.enqueued = it.sequence
-	l.pending++
-	r.mu.Unlock()
 	select {
 	case l.items <- it:
 	case <-l.stop: // the next reader reads it again

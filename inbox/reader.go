@@ -22,8 +22,13 @@ type reader struct {
 	lanes map[int]*lane
 	// created is when the stream was made that the pass reads.
 	created time.Time
-	// read is the sequence up to which the pass that is under way has come.
-	read uint64
+	// read is up to where the pass that is under way has come.
+	read mark
+	// furthest is what a lane was given last before this pass began.
+	furthest mark
+	// ahead is the size of what lanes were handed and did not deal with; room is signalled when it falls.
+	ahead int
+	room  chan struct{}
 	// endPass ends the pass, so that another begins; nil between two.
 	endPass context.CancelFunc
 	// fresh is signalled when a pass is wanted.
@@ -33,7 +38,7 @@ type reader struct {
 }
 
 func newReader(ctx context.Context, c *Consumer) (*reader, error) {
-	count, err := c.prepare(ctx)
+	state, err := c.prepare(ctx, mark{}, time.Time{})
 	if err != nil {
 		return nil, err
 	}
@@ -42,10 +47,10 @@ func newReader(ctx context.Context, c *Consumer) (*reader, error) {
 		return nil, err
 	}
 	return &reader{
-		Consumer: c, id: id, count: count,
+		Consumer: c, id: id, count: state.lanes,
 		log:   c.box.cfg.Logger.With("consumer", c.box.cfg.Name, "reader", id),
 		slots: make(chan struct{}, c.cfg.Workers),
-		lanes: map[int]*lane{}, fresh: make(chan struct{}, 1),
+		lanes: map[int]*lane{}, fresh: make(chan struct{}, 1), room: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -101,11 +106,18 @@ func (r *reader) housekeeping(ctx context.Context) {
 			if _, err := r.box.Purge(ctx); err != nil && ctx.Err() == nil {
 				r.log.WarnContext(ctx, "purge failed", "error", err)
 			}
+			// Readers that died did not sign off.
+			if _, err := r.box.db.Exec(ctx, r.box.sql["reader_leave"], r.box.cfg.Name, uuid.Nil); err != nil && ctx.Err() == nil {
+				r.log.WarnContext(ctx, "purge failed", "error", err)
+			}
 		}
 	})
 }
 
 func (r *reader) measureLag(ctx context.Context) {
+	r.mu.Lock()
+	read := r.read
+	r.mu.Unlock()
 	stream, err := r.js.Stream(ctx, r.cfg.Stream)
 	if err != nil {
 		return // it is away
@@ -116,13 +128,15 @@ func (r *reader) measureLag(ctx context.Context) {
 	defer r.mu.Unlock()
 	if !r.created.IsZero() && !r.created.Equal(info.Created) {
 		r.passLocked() // it was made anew: its sequences mean nothing any more
+	} else if last < read.sequence {
+		r.passLocked() // it has lost messages
 	}
 	slowest := last
 	for _, l := range r.lanes {
-		slowest = min(slowest, l.positionLocked(r.read))
+		slowest = min(slowest, l.positionLocked(r.read).sequence)
 	}
 	r.box.metrics.lag.Set(float64(last - slowest))
-	r.box.metrics.reads.Set(float64(r.read))
+	r.box.metrics.reads.Set(float64(r.read.sequence))
 }
 
 // every calls do at once and then at this interval, until the context ends.

@@ -28,48 +28,85 @@ type head struct {
 	id       int64
 	state    string
 	attempts int
-	due      bool
+	begun    int
 	reason   string
 	m        Message
 }
 
+// claim is a parked message that this process marked as begun.
+type claim struct {
+	key, id int64
+	begun   int
+}
+
+// errOther: somebody else dealt with the message that was claimed, or another goes first.
+var errOther = errors.New("the claimed message is not the first")
+
 // retry tries one message; found is false when none is due.
 func (i *Inbox) retry(ctx context.Context, handle Handler) (found bool, err error) {
-	tx, end, err := i.begin(ctx)
-	if err != nil {
-		return false, err
-	}
-	defer end()
-	var key int64
-	err = tx.QueryRow(ctx, i.sql["due_stream"], i.cfg.Name).Scan(&key)
+	var c claim
+	err = i.db.QueryRow(ctx, i.sql["parked_claim"], i.cfg.Name, i.id, i.cfg.BackoffMax.Seconds(), i.cfg.BackoffBase.Seconds(),
+		i.cfg.BackoffFactor).Scan(&c.key, &c.id, &c.begun)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("inbox: find a due message: %w", missingTables(err))
 	}
-	t := newTransaction(i, tx)
-	h, d, err := t.lookAtHead(ctx, key)
-	if err != nil || h == nil || !h.due {
-		return false, err // somebody else was faster
+	leave, err := i.suspect(ctx, c.begun > 1)
+	if err == nil {
+		err = i.retryClaimed(ctx, c, handle)
+		leave()
 	}
-	o, err := t.retryHead(ctx, key, h, d, handle)
-	var failed *handlerError
-	switch {
-	case errors.As(err, &failed):
-		end()
-		return true, i.retryFailed(ctx, key, h, failed.cause)
-	case err != nil:
+	other := errors.Is(err, errOther)
+	if err != nil {
+		// The process lives: that the message was begun does not count. When this is lost, too, it counts once.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+		defer cancel()
+		_, _ = i.db.Exec(ctx, i.sql["parked_unclaim"], c.id, c.begun, i.id) // err says what is wrong
+	}
+	if err != nil && !other {
 		return false, err
 	}
-	if err := tx.Commit(ctx); err != nil {
-		if err = i.blame(fmt.Errorf("inbox: commit: %w", err)); errors.As(err, &failed) {
-			return true, i.retryFailed(ctx, key, h, failed.cause)
-		}
-		return false, err
-	}
-	i.report(ctx, h.m, o)
 	return true, nil
+}
+
+// retryClaimed tries a message that is marked as begun.
+func (i *Inbox) retryClaimed(ctx context.Context, c claim, handle Handler) error {
+	tx, end, err := i.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	t := newTransaction(i, tx)
+	h, d, err := t.lookAtHead(ctx, c.key)
+	if err != nil {
+		return err
+	}
+	if h == nil || h.id != c.id || h.begun != c.begun {
+		return errOther
+	}
+	ended := h.begun - 1
+	if ended > 0 {
+		i.reportEnded(ctx, h.m, h.attempts+ended)
+	}
+	if d.verdict == runIt && i.hopeless(h.attempts+ended) {
+		end()
+		return i.retryFailed(ctx, c, Final(errEnded), h.attempts+ended)
+	}
+	o, err := t.retryHead(ctx, c.key, h, d, handle)
+	if err == nil {
+		if err = i.commit(ctx, tx); err == nil {
+			i.report(ctx, h.m, o)
+			return nil
+		}
+	}
+	var failed *handlerError
+	if !errors.As(err, &failed) {
+		return err
+	}
+	end()
+	return i.retryFailed(ctx, c, failed.cause, h.attempts+ended+1)
 }
 
 // lockStream locks a stream by its key and returns its name.
@@ -97,7 +134,7 @@ func (t *transaction) lookAtHead(ctx context.Context, key int64) (*head, decisio
 	var sequence int64
 	var envelope, payload []byte
 	err = t.tx.QueryRow(ctx, t.box.sql["parked_head"], key).
-		Scan(&h.id, &h.state, &h.attempts, &h.due, &h.reason, &subject, &sequence, &envelope, &payload)
+		Scan(&h.id, &h.state, &h.attempts, &h.begun, &h.reason, &subject, &sequence, &envelope, &payload)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, decision{}, nil
 	}
@@ -154,20 +191,20 @@ func (t *transaction) setHead(ctx context.Context, h *head, o Outcome, delay tim
 	return nil
 }
 
-// retryFailed counts the failure, unless somebody dealt with the message meanwhile.
-func (i *Inbox) retryFailed(ctx context.Context, key int64, tried *head, cause error) error {
+// retryFailed notes so many attempts, unless somebody dealt with the message meanwhile.
+func (i *Inbox) retryFailed(ctx context.Context, c claim, cause error, attempts int) error {
 	tx, end, err := i.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer end()
 	t := newTransaction(i, tx)
-	h, d, err := t.lookAtHead(ctx, key)
-	if err != nil || h == nil || h.id != tried.id || h.attempts != tried.attempts {
+	h, d, err := t.lookAtHead(ctx, c.key)
+	if err != nil || h == nil || h.id != c.id || h.begun != c.begun {
 		return err
 	}
-	status, delay := i.fate(h.attempts+1, cause)
-	o := Outcome{Status: status, Findings: d.findings, Err: cause, Attempts: h.attempts + 1, RetryAt: retryAt(status, delay)}
+	status, delay := i.fate(attempts, cause)
+	o := Outcome{Status: status, Findings: d.findings, Err: cause, Attempts: attempts, RetryAt: retryAt(status, delay)}
 	if err := t.setHead(ctx, h, o, delay); err != nil {
 		return err
 	}

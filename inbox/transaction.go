@@ -62,8 +62,8 @@ func (t *transaction) look(ctx context.Context, f *fence, messages []Message) er
 	b := &pgx.Batch{}
 	b.Queue(t.box.sql["settings"], t.box.idleLimit())
 	if f != nil {
-		position := int64(messages[len(messages)-1].StreamSequence)
-		q := b.Queue(t.box.sql["fence"], name, f.lane, f.owner, f.epoch, position, f.ttl)
+		last := messages[len(messages)-1]
+		q := b.Queue(t.box.sql["fence"], name, f.lane, f.owner, f.epoch, int64(last.StreamSequence), f.ttl, last.stored)
 		q.Query(func(rows pgx.Rows) error {
 			rows.Close()
 			fenced = rows.CommandTag().RowsAffected() == 0
@@ -148,7 +148,13 @@ func (t *transaction) carryOut(ctx context.Context, d decision, m Message, handl
 		o.Status, o.Err = Dead, errConflict
 		return o, t.park(ctx, m, o, 0)
 	case runIt:
-		result, err := t.box.call(ctx, t.tx, func(ctx context.Context, tx pgx.Tx) ([]byte, error) { return handle(ctx, tx, m) })
+		result, err := t.box.call(ctx, t.tx, func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+			m, err := m.plain() // as late as possible: what is read ahead stays small, and what is damaged is parked as it came
+			if err != nil {
+				return nil, Final(err)
+			}
+			return handle(ctx, tx, m)
+		})
 		if err != nil {
 			return Outcome{}, err
 		}

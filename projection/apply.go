@@ -161,7 +161,7 @@ func (p *Projection) applyAll(ctx context.Context, tx pgx.Tx, events []Event) er
 	return nil
 }
 
-// apply calls the projector; a panic is an error.
+// apply calls the projector; a panic is an error, and so is what it leaves behind without saying so.
 func (p *Projection) apply(ctx context.Context, tx pgx.Tx, e Event) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -170,8 +170,28 @@ func (p *Projection) apply(ctx context.Context, tx pgx.Tx, e Event) (err error) 
 			err = fmt.Errorf("the projector panicked: %v", cause)
 		}
 	}()
-	return p.cfg.Projector.Apply(ctx, tx, e)
+	if err := p.cfg.Projector.Apply(ctx, guarded{tx}, e); err != nil {
+		return err
+	}
+	switch tx.Conn().PgConn().TxStatus() {
+	case 'E':
+		return errPassedOver
+	case 'I':
+		return errEnded
+	}
+	return ctx.Err() // of one that took no notice of the end of its time
 }
+
+var (
+	errPassedOver = errors.New("the projector passed over an error of the database")
+	errEnded      = errors.New("the projector must not end the transaction")
+)
+
+// guarded keeps Apply from ending the transaction that its effect shares with the watermark.
+type guarded struct{ pgx.Tx }
+
+func (guarded) Commit(context.Context) error   { return errEnded }
+func (guarded) Rollback(context.Context) error { return errEnded }
 
 // settle moves the watermark behind the events and gives the stream back.
 func (p *Projection) settle(ctx context.Context, tx pgx.Tx, c claim, at position, events []Event, full bool) error {

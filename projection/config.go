@@ -131,7 +131,7 @@ func (c Config) Validate() error {
 	switch {
 	case c.ShadowSchema == c.Schema:
 		return refuse("ShadowSchema must differ from Schema: a shadow never touches the live tables")
-	case c.Journal == nil && (c.Schema == c.JournalSchema || c.ShadowSchema == c.JournalSchema):
+	case (c.Journal == nil || c.Journal == c.Pool) && (c.Schema == c.JournalSchema || c.ShadowSchema == c.JournalSchema):
 		return refuse("Schema must differ from JournalSchema: it belongs to the projection alone")
 	case c.BatchEvents < 1 || c.BatchEvents > 10_000:
 		return refuse("BatchEvents must lie between 1 and 10000, got %d", c.BatchEvents)

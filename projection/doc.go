@@ -17,7 +17,8 @@
 // Since only the head of a stream can fail, the state of a stream is that of its head, and there is no row per event: the
 // journal, the table events, is the queue. A message of JetStream is a doorbell that says which stream has which
 // version; it is acknowledged when that is written down. Its body is not used: the event is read from the journal, which is
-// the truth, so that a message which comes twice, late, out of order or not at all makes no difference. Every
+// the truth, so that a message which comes twice, late, out of order or not at all makes no difference. News
+// of a stream that is being applied cannot be written down: its newest message waits, and nothing waits for it. Every
 // Config.SweepInterval a look at the ends of all streams finds what no message told of. No cursor over sequences
 // could do that: sequences do not become visible in their order.
 //
@@ -70,6 +71,9 @@
 // their leases run out. One that is frozen loses its transaction to idle_in_transaction_session_timeout (LeaseTTL), and
 // when it wakes up its epoch is an old one. An event that kills every process that applies it is not noticed as
 // such: its stream is taken again each time a lease has run out.
+//
+// An Apply that passes over an error of the database, ends the transaction, or takes no notice of the end of its context
+// has failed like one that returned an error.
 //
 // Detect compares watermarks and fingerprints with the journal and names what is wrong by kind; Repair replays the
 // streams. CheckIntegrity rebuilds everything elsewhere and compares: it also finds rows that Apply would not write

@@ -39,9 +39,11 @@ func TestGapsAreFoundAndRepaired(t *testing.T) {
 		{"hole noted", `UPDATE projection.projection_streams SET expected_version = 3 WHERE stream_id = 'b'`, projection.MidStream, false},
 		{"versions skipped", `UPDATE projection.projection_streams SET expected_version = 9 WHERE stream_id = 'b'`, projection.MidStream, false},
 		{"journal forgot", `DELETE FROM events WHERE stream_id = 'b' AND stream_version > 4`, projection.Ahead, true},
-		{"journal differs", `
+		{
+			"journal differs", `
 			UPDATE events SET event_id = gen_random_uuid(), payload = '9' WHERE stream_id = 'b' AND stream_version = 6`,
-			projection.Diverged, true},
+			projection.Diverged, true,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -2,10 +2,8 @@ package projection
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,20 +38,15 @@ const integrityWorkers = 4
 // run while workers do. progress, if set, hears after every stream, from several goroutines.
 func (p *Projection) CheckIntegrity(ctx context.Context, progress func(done, all int)) (report Integrity, err error) {
 	started := time.Now()
-	scratch := p.apart()
-	if err := scratch.use(p.scratchName()); err != nil {
+	scratch, drop, err := p.scratch(ctx)
+	if err != nil {
 		return report, fmt.Errorf("integrity: %w", err)
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-		defer cancel()
-		if _, dropErr := p.cfg.Pool.Exec(ctx, `DROP SCHEMA IF EXISTS `+quote(scratch.schema)+` CASCADE`); dropErr != nil {
-			err = errors.Join(err, fmt.Errorf("integrity: drop schema %s: %w", scratch.schema, dropErr))
+		if dropped := drop(); dropped != nil {
+			err = errors.Join(err, fmt.Errorf("integrity: %w", dropped))
 		}
 	}()
-	if err := scratch.Prepare(ctx); err != nil {
-		return report, fmt.Errorf("integrity: %w", err)
-	}
 	streams, err := p.remember(ctx, scratch)
 	if err != nil {
 		return report, fmt.Errorf("integrity: %w", err)
@@ -72,17 +65,6 @@ func (p *Projection) CheckIntegrity(ctx context.Context, progress func(done, all
 	report.Differences = append(report.Differences, found...)
 	report.Equal, report.Seconds = len(report.Differences) == 0, time.Since(started).Seconds()
 	return report, nil
-}
-
-// scratchName is within PostgreSQL's 63 bytes.
-func (p *Projection) scratchName() string {
-	suffix := "_scratch_" + strings.ToLower(rand.Text()[:8])
-	return p.schema[:min(len(p.schema), 63-len(suffix))] + suffix
-}
-
-// apart is a projection with the same settings and nothing else in common.
-func (p *Projection) apart() *Projection {
-	return &Projection{cfg: p.cfg, log: p.log, worker: p.worker, journal: p.journal, metrics: p.metrics, wake: make(chan struct{}, 1)}
 }
 
 type rebuilt struct {
@@ -131,6 +113,8 @@ func (p *Projection) rebuild(ctx context.Context, streams []rebuilt, progress fu
 				err := p.rebuildOne(ctx, s)
 				var blamed *eventError
 				switch {
+				case err != nil && ctx.Err() != nil:
+					return
 				case errors.As(err, &blamed):
 					mu.Lock()
 					differences = append(differences, Difference{Stream: s.stream, Error: err.Error()})

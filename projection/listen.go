@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -19,11 +21,23 @@ const (
 	gatherTime = 5 * time.Millisecond
 	// ackWait is how long a message may be under way before the server sends it again.
 	ackWait = time.Minute
+	// busyPause is the time until a stream that was being applied is announced again; it doubles up to longestBusyPause.
+	busyPause        = 10 * time.Millisecond
+	longestBusyPause = time.Second
+	// longestStream is what the outbox allows a stream's key, in bytes.
+	longestStream = 1024
 )
+
+// bell is the newest message about a stream that is not written down yet.
+type bell struct {
+	version int64
+	msg     jetstream.Msg
+}
 
 // listen announces what the messages tell of, and acknowledges them after that, until the context ends.
 func (p *Projection) listen(ctx context.Context) {
 	var consumer jetstream.Consumer
+	bells := map[string]bell{} // by stream: what others are applying at this moment, mostly
 	trouble := pause{}
 	for ctx.Err() == nil {
 		var err error
@@ -31,7 +45,7 @@ func (p *Projection) listen(ctx context.Context) {
 			consumer, err = p.consumer(ctx)
 		}
 		if err == nil {
-			err = p.hear(ctx, consumer)
+			err = p.hear(ctx, consumer, bells)
 		}
 		if wait := trouble.after(err); err != nil && ctx.Err() == nil {
 			p.log.WarnContext(ctx, "the stream cannot be heard; the sweep finds what is new meanwhile", "error", err, "again_in", wait)
@@ -53,16 +67,20 @@ func (p *Projection) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	})
 }
 
-// hear takes what one request brings.
-func (p *Projection) hear(ctx context.Context, consumer jetstream.Consumer) error {
+// hear takes what one request brings. A stream that is being applied cannot be announced: its bell waits, and nothing
+// waits for it.
+func (p *Projection) hear(ctx context.Context, consumer jetstream.Consumer, bells map[string]bell) error {
 	request, cancel := context.WithTimeout(ctx, fetchWait)
 	defer cancel()
 	batch, err := consumer.Fetch(fetchMessages, jetstream.FetchContext(request))
 	if err != nil {
 		return err
 	}
-	var news []jetstream.Msg
-	var gathered <-chan time.Time
+	var gathered, again <-chan time.Time
+	wait := busyPause
+	if len(bells) > 0 {
+		again = time.After(wait)
+	}
 	for messages := batch.Messages(); messages != nil; {
 		select {
 		case msg, open := <-messages:
@@ -70,17 +88,25 @@ func (p *Projection) hear(ctx context.Context, consumer jetstream.Consumer) erro
 				messages = nil
 				break
 			}
-			if news = append(news, msg); gathered == nil {
+			if err := p.note(ctx, bells, msg); err != nil {
+				return err
+			}
+			if gathered == nil {
 				gathered = time.After(gatherTime)
 			}
 			continue
 		case <-gathered:
+			wait = busyPause
+		case <-again:
+			wait = min(2*wait, longestBusyPause)
 		}
-		gathered = nil
-		if err := p.tell(ctx, news); err != nil {
+		gathered, again = nil, nil
+		if err := p.tell(ctx, bells); err != nil {
 			return err // what was not acknowledged comes again
 		}
-		news = nil
+		if len(bells) > 0 {
+			again = time.After(wait)
+		}
 	}
 	if err := batch.Error(); err != nil && !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -88,26 +114,61 @@ func (p *Projection) hear(ctx context.Context, consumer jetstream.Consumer) erro
 	return nil
 }
 
-// tell announces the newest version of each stream among the messages, and acknowledges them.
-func (p *Projection) tell(ctx context.Context, messages []jetstream.Msg) error {
-	versions := map[string]int64{}
-	for _, msg := range messages {
-		stream := msg.Headers().Get("Outbox-Stream")
-		version, err := strconv.ParseInt(msg.Headers().Get("Outbox-Stream-Version"), 10, 64)
-		if err != nil || stream == "" || version < 1 {
-			p.log.WarnContext(ctx, "a message names no stream and version, it is passed over", "subject", msg.Subject())
-			continue
-		}
-		versions[stream] = max(versions[stream], version)
+// note keeps the newest message about each stream, and acknowledges those that it stands for. So however far a stream is
+// behind, one message of it waits.
+func (p *Projection) note(ctx context.Context, bells map[string]bell, msg jetstream.Msg) error {
+	stream := msg.Headers().Get("Outbox-Stream")
+	version, err := strconv.ParseInt(msg.Headers().Get("Outbox-Stream-Version"), 10, 64)
+	if err != nil || version < 1 || stream == "" || len(stream) > longestStream ||
+		!utf8.ValidString(stream) || strings.ContainsRune(stream, 0) {
+		p.log.WarnContext(ctx, "a message names no stream and version, it is passed over", "subject", msg.Subject())
+		return msg.Ack()
 	}
-	if err := p.announceAll(ctx, versions); err != nil {
+	newest := bell{version: version, msg: msg}
+	if older, known := bells[stream]; known {
+		if older.version > version {
+			newest, older = older, newest
+		}
+		if !same(older.msg, newest.msg) {
+			if err := p.ack(older.msg); err != nil {
+				return err
+			}
+		}
+	}
+	bells[stream] = newest
+	return nil
+}
+
+// same tells whether a message is another delivery of the other one.
+func same(a, b jetstream.Msg) bool {
+	first, err := a.Metadata()
+	second, err2 := b.Metadata()
+	return err == nil && err2 == nil && first.Sequence.Stream == second.Sequence.Stream
+}
+
+// tell announces what the bells tell of, and acknowledges what was written down.
+func (p *Projection) tell(ctx context.Context, bells map[string]bell) error {
+	versions := make(map[string]int64, len(bells))
+	for stream, b := range bells {
+		versions[stream] = b.version
+	}
+	done, err := p.Announce(ctx, versions)
+	if err != nil {
 		return err
 	}
-	for _, msg := range messages {
-		if err := msg.Ack(); err != nil {
+	for _, stream := range done {
+		if err := p.ack(bells[stream].msg); err != nil {
 			return err
 		}
-		p.metrics.announced.Inc()
+		delete(bells, stream)
 	}
+	return nil
+}
+
+func (p *Projection) ack(msg jetstream.Msg) error {
+	if err := msg.Ack(); err != nil {
+		return err
+	}
+	p.metrics.announced.Inc()
 	return nil
 }

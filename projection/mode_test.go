@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/projection"
 )
@@ -28,13 +29,19 @@ func TestCombinationsAreRefusedByName(t *testing.T) {
 		"inline with workers":     {projection.Inline, func(c *projection.Config) { c.Workers = 1 }, "Workers"},
 		"shadow of itself":        {projection.Shadow, func(c *projection.Config) { c.ShadowSchema = "projection" }, "ShadowSchema"},
 		"among the events":        {projection.Outbox, func(c *projection.Config) { c.Schema = "public" }, "Schema"},
-		"schema with a quote":     {projection.Outbox, func(c *projection.Config) { c.Schema = `a"b` }, "Schema"},
-		"no pool":                 {projection.Outbox, func(c *projection.Config) { c.Pool = nil }, "Pool"},
-		"no projector":            {projection.Outbox, func(c *projection.Config) { c.Projector = nil }, "Projector"},
-		"no attempts":             {projection.Outbox, func(c *projection.Config) { c.MaxAttempts = -1 }, "MaxAttempts"},
-		"short lease":             {projection.Outbox, func(c *projection.Config) { c.LeaseTTL = 1 }, "LeaseTTL"},
-		"backoff":                 {projection.Outbox, func(c *projection.Config) { c.BackoffMax = time.Microsecond }, "BackoffMax"},
-		"batch":                   {projection.Outbox, func(c *projection.Config) { c.BatchEvents = -1 }, "BatchEvents"},
+		"among the events of itself": {
+			projection.Outbox, func(c *projection.Config) { c.Schema, c.Journal = "public", c.Pool }, "Schema must differ from JournalSchema",
+		},
+		"inline that listens": {
+			projection.Inline, func(c *projection.Config) { c.JetStream = struct{ jetstream.JetStream }{} }, "JetStream",
+		},
+		"schema with a quote": {projection.Outbox, func(c *projection.Config) { c.Schema = `a"b` }, "Schema"},
+		"no pool":             {projection.Outbox, func(c *projection.Config) { c.Pool = nil }, "Pool"},
+		"no projector":        {projection.Outbox, func(c *projection.Config) { c.Projector = nil }, "Projector"},
+		"no attempts":         {projection.Outbox, func(c *projection.Config) { c.MaxAttempts = -1 }, "MaxAttempts"},
+		"short lease":         {projection.Outbox, func(c *projection.Config) { c.LeaseTTL = 1 }, "LeaseTTL"},
+		"backoff":             {projection.Outbox, func(c *projection.Config) { c.BackoffMax = time.Microsecond }, "BackoffMax"},
+		"batch":               {projection.Outbox, func(c *projection.Config) { c.BatchEvents = -1 }, "BatchEvents"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

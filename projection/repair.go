@@ -39,6 +39,8 @@ func (p *Projection) Repair(ctx context.Context, gaps []Gap, rewrite bool, progr
 		var blamed *eventError
 		err := p.replayAlone(ctx, g.Stream, g.Kind != Trailing)
 		switch {
+		case err != nil && ctx.Err() != nil: // the caller's time is over, which is no event's fault
+			return result, fmt.Errorf("repair: %w", context.Cause(ctx))
 		case errors.As(err, &blamed):
 			result.Left = append(result.Left, Unmade{g, err.Error()})
 		case err != nil:
@@ -80,7 +82,8 @@ func (p *Projection) startUp(ctx context.Context) error {
 		}
 	}
 	p.log.InfoContext(ctx, "looked for gaps", "streams", report.Streams, "behind", len(behind), "gaps", len(gaps))
-	return p.announceAll(ctx, behind)
+	_, err = p.Announce(ctx, behind) // the sweep, which comes next, finds those that others are applying
+	return err
 }
 
 // gaugeInterval is the longest time between two looks at the schedule for the metrics.
@@ -88,12 +91,14 @@ const gaugeInterval = 5 * time.Second
 
 // sweep looks again and again for what no message told of, and for the dead.
 func (p *Projection) sweep(ctx context.Context) {
+	var behind map[string]int64 // found and not announced yet
 	for next := time.Now(); ; {
 		thorough := !time.Now().Before(next)
 		if thorough {
 			next = time.Now().Add(p.cfg.SweepInterval)
 		}
-		if err := p.look(ctx, thorough); err != nil && ctx.Err() == nil {
+		var err error
+		if behind, err = p.look(ctx, thorough, behind); err != nil && ctx.Err() == nil {
 			p.log.WarnContext(ctx, "the sweep could not look", "error", err)
 		}
 		if !p.rest(ctx, min(max(time.Until(next), 0), gaugeInterval)) {
@@ -102,26 +107,33 @@ func (p *Projection) sweep(ctx context.Context) {
 	}
 }
 
-func (p *Projection) look(ctx context.Context, thorough bool) error {
+// look returns what it could not announce: streams that are being applied. Nothing waits for these, they are tried again
+// with the next look.
+func (p *Projection) look(ctx context.Context, thorough bool, behind map[string]int64) (map[string]int64, error) {
 	if thorough {
-		_, behind, err := p.detect(ctx, 0, false)
+		_, found, err := p.detect(ctx, 0, false)
 		if err != nil {
-			return err
+			return behind, err
 		}
-		if err := p.announceAll(ctx, behind); err != nil {
-			return err
-		}
+		behind = found
+	}
+	done, err := p.Announce(ctx, behind)
+	if err != nil {
+		return behind, err
+	}
+	for _, stream := range done {
+		delete(behind, stream)
 	}
 	s, err := p.Summary(ctx)
 	if err != nil {
-		return err
+		return behind, err
 	}
 	p.metrics.show(s)
 	if s.Dead > 0 && thorough {
 		p.log.ErrorContext(ctx, "streams stand still behind a dead event: requeue them", "streams", s.Dead,
 			"events_behind", s.EventsBehindDead, "oldest", s.OldestDeadAge.Round(time.Second))
 	}
-	return nil
+	return behind, nil
 }
 
 // replayAlone replays one stream in a transaction of its own.

@@ -42,9 +42,10 @@ func (p *Projection) dispatch(ctx context.Context) {
 		free <- struct{}{}
 	}
 	var working sync.WaitGroup
-	defer working.Wait()
 	draining, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(drainTime, stop) })()
+	defer working.Wait() // before the two above end what it waits for
 	trouble := pause{}
 	for {
 		select {
@@ -122,7 +123,7 @@ func (w *pause) after(err error) time.Duration {
 }
 
 // Announce writes down that streams have these versions, and wakes the workers. It returns the streams for which that
-// is done; the others are being applied at this moment and want to be announced again a little later.
+// is done; the others are being applied at this moment and want to be announced again a little later, for nothing waits.
 func (p *Projection) Announce(ctx context.Context, versions map[string]int64) ([]string, error) {
 	if len(versions) == 0 {
 		return nil, nil
@@ -149,26 +150,6 @@ func (p *Projection) Announce(ctx context.Context, versions map[string]int64) ([
 	p.ring()
 	return done, nil
 }
-
-// announceAll repeats Announce until all is written down.
-func (p *Projection) announceAll(ctx context.Context, versions map[string]int64) error {
-	for len(versions) > 0 {
-		done, err := p.Announce(ctx, versions)
-		if err != nil {
-			return err
-		}
-		for _, stream := range done {
-			delete(versions, stream)
-		}
-		if len(versions) > 0 && !p.rest(ctx, busyPause) {
-			return context.Cause(ctx)
-		}
-	}
-	return nil
-}
-
-// busyPause is the time until a stream that was being applied is announced again.
-const busyPause = 10 * time.Millisecond
 
 // rest waits; false when the context ended.
 func (p *Projection) rest(ctx context.Context, wait time.Duration) bool {

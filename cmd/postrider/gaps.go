@@ -202,6 +202,7 @@ Examples:
 type repairedBody struct {
 	Queued int64 `json:"queued"`
 	Gone   int64 `json:"gone"`
+	Left   int64 `json:"left"`
 	DryRun bool  `json:"dry_run"`
 }
 
@@ -221,16 +222,15 @@ func (c *gapsRepairCmd) Run(s *session) error {
 	defer l.done()
 	p := newProgress(s.stderr)
 	o.Progress, o.Limit = p.looking, 0
-	r := gaps.Repair{Options: o, Actor: c.actor(), Reason: c.Reason, DryRun: true}
-	done, err := l.store.Repair(s.ctx, r, l.stream)
-	if err == nil && !c.DryRun && len(done.Queued) > 0 {
-		if len(done.Queued) > 1 && !c.Yes {
-			p.end()
-			return fmt.Errorf("%w: this would queue %s; say --yes if that is meant", errRefused, counted(len(done.Queued), "event"))
-		}
-		r.DryRun = false
-		done, err = l.store.Repair(s.ctx, r, l.stream)
-	}
+	done, err := l.store.Repair(s.ctx, gaps.Repair{
+		Options: o, Actor: c.actor(), Reason: c.Reason, DryRun: c.DryRun,
+		Confirm: func(found []gaps.Gap) error {
+			if len(found) > 1 && !c.Yes {
+				return fmt.Errorf("%w: this would queue %s; say --yes if that is meant", errRefused, counted(len(found), "event"))
+			}
+			return nil
+		},
+	}, l.stream)
 	p.end()
 	if err != nil {
 		if len(done.Queued) > 0 {
@@ -239,11 +239,11 @@ func (c *gapsRepairCmd) Run(s *session) error {
 		return gapsRefused(err)
 	}
 	shown := done.Queued[:min(len(done.Queued), c.Limit)]
-	return c.print(s.stdout, done.Report, shown, &repairedBody{Queued: int64(len(done.Queued)), Gone: done.Gone, DryRun: c.DryRun})
+	return c.print(s.stdout, done.Report, shown, &repairedBody{Queued: int64(len(done.Queued)), Gone: done.Gone, Left: done.Left, DryRun: c.DryRun})
 }
 
 func (p *replayProgress) looking(what string, at, end int64) {
-	p.say(fmt.Sprintf("reading %s: %d of %d", what, at, max(at, end)))
+	p.say(fmt.Sprintf("reading %s: %s of %s", what, humanize.Comma(at), humanize.Comma(max(at, end))))
 }
 
 // gapBody is the JSON form of a gap.
@@ -305,6 +305,9 @@ func (f *gapsFlags) print(out io.Writer, r *gaps.Report, list []gaps.Gap, repair
 		text := fmt.Sprintf("%s %s", did, counted(repaired.Queued, "event"))
 		if repaired.Gone > 0 {
 			text += fmt.Sprintf("; %d were no gaps any more", repaired.Gone)
+		}
+		if repaired.Left > 0 {
+			text += fmt.Sprintf("; %s are left for the next repair", humanize.Comma(repaired.Left))
 		}
 		_, err := fmt.Fprintln(out, text)
 		return err

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -99,6 +101,13 @@ type inboxRow struct {
 	Reason   string    `json:"reason,omitempty"`
 }
 
+// Help is the example below the flags.
+func (c *inboxDeadCmd) Help() string {
+	return `Examples:
+  postrider inbox dead --consumer billing
+  postrider inbox dead --consumer billing --state failed --stream order-17 --json`
+}
+
 // Run lists.
 func (c *inboxDeadCmd) Run(s *session) error {
 	box, pool, err := c.open(s.ctx)
@@ -136,6 +145,13 @@ type inboxRequeueCmd struct {
 	JSON   bool        `help:"Print one JSON object." name:"json"`
 }
 
+// Help is the example below the flags.
+func (c *inboxRequeueCmd) Help() string {
+	return `Examples:
+  postrider inbox requeue --consumer billing 018f4f0e-0000-7000-8000-000000000001
+  postrider inbox requeue --consumer billing --all`
+}
+
 // Run requeues.
 func (c *inboxRequeueCmd) Run(s *session) error {
 	if c.All == (len(c.Events) > 0) {
@@ -151,16 +167,31 @@ func (c *inboxRequeueCmd) Run(s *session) error {
 		return err
 	}
 	if c.JSON {
-		return writeJSON(s.stdout, map[string]any{"requeued": n})
+		err = writeJSON(s.stdout, map[string]any{"requeued": n})
+	} else {
+		_, err = fmt.Fprintf(s.stdout, "%d requeued\n", n)
 	}
-	_, err = fmt.Fprintf(s.stdout, "%d requeued\n", n)
-	return err
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(c.Events, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+	if named := len(slices.Compact(c.Events)); n < named {
+		return fmt.Errorf("%d of the %d events are no dead messages of consumer %s", named-n, named, c.Consumer)
+	}
+	return nil
 }
 
 type inboxSkipCmd struct {
 	inboxFlags
 	Event uuid.UUID `arg:"" help:"Event id."`
 	Note  string    `help:"Why; it is kept." required:"" placeholder:"TEXT"`
+	JSON  bool      `help:"Print one JSON object." name:"json"`
+}
+
+// Help is the example below the flags.
+func (c *inboxSkipCmd) Help() string {
+	return `Example:
+  postrider inbox skip --consumer billing 018f4f0e-0000-7000-8000-000000000001 --note 'sent twice by hand'`
 }
 
 // Run skips.
@@ -172,6 +203,9 @@ func (c *inboxSkipCmd) Run(s *session) error {
 	defer pool.Close()
 	if err := box.Skip(s.ctx, c.Event, c.Note); err != nil {
 		return err
+	}
+	if c.JSON {
+		return writeJSON(s.stdout, map[string]any{"skipped": c.Event})
 	}
 	_, err = fmt.Fprintf(s.stdout, "%s skipped\n", c.Event)
 	return err

@@ -77,6 +77,9 @@ func TestInboxCommands(t *testing.T) {
 			t.Errorf("%v: status %d, %s", args, code, stderr)
 		}
 	}
+	if code, stdout, stderr := call(t, on("inbox", "requeue", "--consumer=c", first.String())...); code != exitFailed || !strings.Contains(stderr, "1 of the 1") {
+		t.Errorf("requeueing what is not dead: status %d, %s%s", code, stdout, stderr)
+	}
 	if code, _, stderr := call(t, on("inbox", "skip", "--consumer=c", "--note=x", first.String())...); code != exitFailed {
 		t.Errorf("skipping twice: status %d, %s", code, stderr)
 	}

@@ -55,7 +55,7 @@ func (f *replayFlags) open(s *session) (store *replay.Store, pool *pgxpool.Pool,
 type paceFlags struct {
 	natsFlags
 	shapeFlags
-	Rate       float64 `help:"Most events a second; 0: as fast as it goes." default:"1000" env:"-"`
+	Rate       float64 `help:"Most events a second, at least 0.1; 0: as fast as it goes." default:"1000" env:"-"`
 	BatchSize  int     `help:"Most events of one step." default:"500" env:"-"`
 	MaxPending int     `help:"Wait while the outbox holds more rows that workers could publish." default:"5000" env:"-"`
 	Subject    string  `help:"Template of the subjects behind a shadow's prefix." default:"events.{topic}.{type}"`
@@ -200,21 +200,44 @@ func (c *replayStartCmd) Run(s *session) error {
 	if !c.Yes && plan.Selected > 1 {
 		return fmt.Errorf("%w: this would replay %s; say --yes if that is meant", errRefused, counted(plan.Selected, "event"))
 	}
-	if spec.Destination == replay.Shadow && !c.Prepare {
-		if err := c.checkShape(s, pool, c.Schema); err != nil {
+	if !c.Yes && c.Expect == nil { // what was not confirmed must not have grown since it was counted
+		c.Expect = &plan.Selected
+	}
+	if spec.Destination == replay.Shadow {
+		if err := c.tryShadow(s, pool, spec); err != nil {
 			return err
 		}
 	}
 	job, err := store.Create(s.ctx, spec, c.Expect, p.counting)
 	p.end()
 	if err != nil {
-		return replayRefused(err)
+		return c.notMade(job, err)
+	}
+	if job.Held != "" {
+		fmt.Fprintf(s.stderr, "replay %d: %s\n", job.ID, heldBack(job.Last, job.Held))
 	}
 	if c.Prepare {
 		return c.printJob(s.stdout, job)
 	}
 	fmt.Fprintf(s.stderr, "replay %d: %s up to sequence %d\n", job.ID, counted(*job.Selected, "event"), job.Last)
 	return c.work(s, store, pool, job, c.paceFlags, c.actor())
+}
+
+// notMade says what became of a replay whose making failed.
+func (c *replayStartCmd) notMade(job replay.Job, err error) error {
+	var input *replay.InputError
+	switch {
+	case errors.As(err, &input) || job.ID == 0:
+		return replayRefused(err)
+	case errors.Is(err, context.Canceled):
+		err = errors.New("interrupted while it was counted")
+	}
+	return fmt.Errorf("replay %d: %w\nIt is kept. Go on with: postrider replay resume %d, or end it with: postrider replay cancel %d", job.ID, err, job.ID, job.ID)
+}
+
+// heldBack explains an end that lies below what was asked for.
+func heldBack(last int64, held string) string {
+	return fmt.Sprintf("events above sequence %d are left out: open transactions (%s) may still write between them", last, held)
 }
 
 func (f paceFlags) config() replay.RunConfig {
@@ -232,7 +255,7 @@ func (f paceFlags) validate() error {
 func (f *replayFlags) work(s *session, store *replay.Store, pool *pgxpool.Pool, job replay.Job, pace paceFlags, actor string) error {
 	cfg := pace.config()
 	p := newProgress(s.stderr)
-	cfg.Actor, cfg.Progress = actor, p.replaying
+	cfg.Actor, cfg.Progress, cfg.Counting = actor, p.replaying, p.counting
 	if job.Destination == replay.Shadow {
 		done, err := f.shadow(s, pool, job, pace, &cfg)
 		if err != nil {
@@ -256,6 +279,9 @@ func (f *replayFlags) work(s *session, store *replay.Store, pool *pgxpool.Pool, 
 	}
 	if err := f.printJob(s.stdout, after); err != nil {
 		return err
+	}
+	if differs := after.Differs(); differs != "" {
+		return fmt.Errorf("replay %d: %s", after.ID, differs)
 	}
 	if after.Failed > 0 {
 		return fmt.Errorf("%s could not be published: %s", counted(after.Failed, "event"), after.LastError)

@@ -73,6 +73,10 @@ func (c *replayCancelCmd) Run(s *session) error {
 	}
 	defer pool.Close()
 	job, err := store.Cancel(s.ctx, c.ID, c.actor(), c.Reason)
+	var input *replay.InputError
+	if errors.As(err, &input) {
+		return replayRefused(input)
+	}
 	if errors.Is(err, replay.ErrNotFound) || errors.Is(err, replay.ErrEnded) {
 		return fmt.Errorf("%w: %w", errRefused, err)
 	}
@@ -89,6 +93,9 @@ type replayProgress struct {
 	open     bool
 	shown    time.Time
 	last     string
+	// began is when the first step was told of, and dealt how much was done then.
+	began time.Time
+	dealt int64
 }
 
 func newProgress(out io.Writer) *replayProgress {
@@ -119,9 +126,24 @@ func (p *replayProgress) counting(at, end int64) {
 func (p *replayProgress) replaying(j replay.Job) {
 	text := fmt.Sprintf("replay %d: %s events, sequence %s of %s", j.ID, progressOf(j), humanize.Comma(j.Position), humanize.Comma(j.Last))
 	if j.WaitingFor != "" {
-		text += "; waits: " + j.WaitingFor
+		text += "; waits: " + printable(j.WaitingFor)
 	}
-	p.say(text)
+	p.say(text + p.pace(j))
+}
+
+// pace says how fast it goes, and how long that would still take.
+func (p *replayProgress) pace(j replay.Job) string {
+	dealt := j.Replayed + j.Gone + j.Failed
+	if p.began.IsZero() {
+		p.began, p.dealt = time.Now(), dealt
+	}
+	took := time.Since(p.began)
+	if took < time.Second || dealt == p.dealt {
+		return ""
+	}
+	perSecond := float64(dealt-p.dealt) / took.Seconds()
+	left := time.Duration(float64(j.Left()) / perSecond * float64(time.Second)).Round(time.Second)
+	return fmt.Sprintf("; %s/s, about %s left", humanize.CommafWithDigits(perSecond, 1), left)
 }
 
 func (p *replayProgress) end() {

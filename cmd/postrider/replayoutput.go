@@ -14,6 +14,21 @@ import (
 	"github.com/postrider/postrider/delivery/replay"
 )
 
+// tryShadow finds out whether a shadow replay could publish, before anything is made.
+func (c *replayStartCmd) tryShadow(s *session, pool *pgxpool.Pool, spec replay.Spec) error {
+	if !c.Prepare {
+		if err := c.checkShape(s, pool, c.Schema); err != nil {
+			return err
+		}
+	}
+	job := replay.Job{Prefix: strings.ReplaceAll(spec.Prefix, "{id}", "0"), Stream: spec.Stream}
+	done, err := c.shadow(s, pool, job, c.paceFlags, &replay.RunConfig{})
+	if err == nil {
+		done()
+	}
+	return err
+}
+
 // shadow connects to where a shadow replay goes; done closes the connection.
 func (f *replayFlags) shadow(s *session, pool *pgxpool.Pool, job replay.Job, pace paceFlags, cfg *replay.RunConfig) (done func(), err error) {
 	events, err := delivery.ParseRelation(f.EventsRelation)
@@ -31,6 +46,11 @@ func (f *replayFlags) shadow(s *session, pool *pgxpool.Pool, job replay.Job, pac
 	prefixed, err := natspub.ParseSubject(job.Prefix + "." + shape.Subject.String())
 	if err != nil {
 		return nil, fmt.Errorf("%w: --shadow-prefix: %w", errRefused, err)
+	}
+	first, _, _ := strings.Cut(job.Prefix, ".")
+	if live, _, _ := strings.Cut(shape.Subject.String(), "."); first == live || first == "outbox" {
+		return nil, fmt.Errorf("%w: --shadow-prefix must not begin with %s: subjects of the live stream do, and their consumers would take it for news",
+			errRefused, first)
 	}
 	store, err := delivery.NewStore(s.ctx, pool, f.Schema, events)
 	if err != nil {
@@ -90,6 +110,9 @@ func (f *replayFlags) printPlan(out io.Writer, spec replay.Spec, p replay.Plan) 
 	if p.Unwanted > 0 {
 		text += fmt.Sprintf("; %s were skipped or discarded by an operator and are left out", humanize.Comma(p.Unwanted))
 	}
+	if p.Held != "" {
+		text += "; " + heldBack(p.Last, p.Held)
+	}
 	_, err := fmt.Fprintln(out, text)
 	return err
 }
@@ -119,6 +142,7 @@ type replayBody struct {
 	FinishedAt     *time.Time         `json:"finished_at"`
 	WaitingFor     *string            `json:"waiting_for"`
 	LastError      *string            `json:"last_error"`
+	Held           *string            `json:"held_back_by,omitempty"`
 }
 
 func newReplayBody(j replay.Job) replayBody {
@@ -127,7 +151,7 @@ func newReplayBody(j replay.Job) replayBody {
 		Prefix: orNone(j.Prefix), Stream: orNone(j.Stream), Position: j.Position, Last: j.Last, Selected: j.Selected,
 		Replayed: j.Replayed, Gone: j.Gone, Failed: j.Failed, StreamSequence: j.StreamSequence, Generation: j.Generation,
 		Actor: j.Actor, Reason: orNone(j.Reason), CreatedAt: j.CreatedAt, UpdatedAt: j.UpdatedAt, FinishedAt: j.FinishedAt,
-		WaitingFor: orNone(j.WaitingFor), LastError: orNone(j.LastError),
+		WaitingFor: orNone(j.WaitingFor), LastError: orNone(j.LastError), Held: orNone(j.Held),
 	}
 }
 
@@ -143,12 +167,12 @@ func (f *replayFlags) printJob(out io.Writer, j replay.Job) error {
 	case replay.Cancelled:
 		text = fmt.Sprintf("replay %d is cancelled after %s events", j.ID, progressOf(j))
 	case replay.Running, replay.Paused, replay.Done:
-		text = fmt.Sprintf("replay %d: replayed %s under generation %d", j.ID, counted(j.Replayed, "event"), j.Generation)
+		text = fmt.Sprintf("replay %d: queued %s again under generation %d", j.ID, counted(j.Replayed, "event"), j.Generation)
 		if j.Kind == replay.Retry {
 			text = fmt.Sprintf("replay %d: %s begin anew", j.ID, counted(j.Replayed, "message"))
 		}
 		if j.Destination == replay.Shadow {
-			text += " to " + j.Prefix + ".>"
+			text = fmt.Sprintf("replay %d: published %s to %s.>", j.ID, counted(j.Replayed, "event"), j.Prefix)
 		}
 	}
 	if j.Gone > 0 {

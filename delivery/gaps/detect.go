@@ -3,6 +3,7 @@ package gaps
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -15,7 +16,7 @@ const (
 	historyPage  = 1000    // batches
 	pointerPage  = 10_000
 	versionPage  = 100_000
-	suspectChunk = 500
+	suspectChunk = 5000
 )
 
 // detection is a Detect under way.
@@ -28,10 +29,10 @@ type detection struct {
 
 	first, last uint64 // of the stream
 	// settled are the sequences of the history, present the positions of messages.
-	settled, present bits
+	settled, present bitset
 	// missing are events that were found nowhere so far; the stream may hold them.
-	missing map[int64]Gap
-	order   []int64 // of missing
+	// lost are those that were reported as not in the stream.
+	missing, lost bitset
 }
 
 // Detect compares what the options choose. stream may be nil: then nothing is said
@@ -43,7 +44,7 @@ func (s *Store) Detect(ctx context.Context, o Options, stream Stream) (*Report, 
 		return nil, err
 	}
 	d := &detection{
-		Store: s, Options: o, stream: stream, missing: map[int64]Gap{},
+		Store: s, Options: o, stream: stream,
 		report: &Report{Counts: map[Kind]int64{}, limit: o.Limit},
 	}
 	if err := d.run(ctx); err != nil {
@@ -61,6 +62,7 @@ func (d *detection) run(ctx context.Context) (err error) {
 	if d.bounds, err = d.Store.bounds(ctx, d.Options); err != nil {
 		return err
 	}
+	d.report.recent = d.recent
 	for _, one := range []struct {
 		step  func(context.Context) error
 		kinds []Kind
@@ -78,15 +80,45 @@ func (d *detection) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	for _, sequence := range d.order {
-		if g, left := d.missing[sequence]; left && d.wants(NeverEnqueued) {
+	if err := d.never(ctx); err != nil {
+		return err
+	}
+	after, err := d.Store.bounds(ctx, d.Options)
+	if err == nil && after.count != d.count {
+		err = errResized // pointers were looked for where they do not lie any more
+	}
+	return err
+}
+
+// never reports the events that were found nowhere: those that are listed are
+// looked at once more.
+func (d *detection) never(ctx context.Context) error {
+	if !d.wants(NeverEnqueued) {
+		return nil
+	}
+	var chunk []int64
+	flush := func() error {
+		err := d.suspects(ctx, chunk, func(g Gap) {
 			if d.stream == nil {
 				g.Detail = "the stream was not looked at"
 			}
 			d.report.add(g)
+		})
+		chunk = chunk[:0]
+		return err
+	}
+	for at, found := d.missing.after(0); found; at, found = d.missing.after(at + 1) {
+		if d.report.Counts[NeverEnqueued] >= int64(d.Limit) {
+			d.report.Counts[NeverEnqueued]++
+			continue
+		}
+		if chunk = append(chunk, int64(at)); len(chunk) == suspectChunk { //nolint:gosec // a sequence
+			if err := flush(); err != nil {
+				return err
+			}
 		}
 	}
-	return nil
+	return flush()
 }
 
 // events finds those that have neither a pointer nor a history row.
@@ -104,16 +136,17 @@ func (d *detection) events(ctx context.Context) error {
 		d.report.note("events recorded before %s are not judged: the history does not go further back", since.Format("2006-01-02T15:04:05Z07:00"))
 	}
 	d.settled.base = uint64(d.low()) //nolint:gosec // not negative
+	d.missing.base = d.settled.base
 	err := d.pages(ctx, "history", func(_ partition.ID, sequence int64, _ *int64, _ int) error {
 		d.settled.set(uint64(sequence)) //nolint:gosec // a sequence
 		return nil
-	})
+	}, nil)
 	if err != nil {
 		return err
 	}
 	var suspects []int64
 	flush := func() error {
-		err := d.suspects(ctx, suspects)
+		err := d.suspects(ctx, suspects, func(g Gap) { d.missing.set(uint64(g.Sequence)) }) //nolint:gosec // a sequence
 		suspects = suspects[:0]
 		return err
 	}
@@ -146,25 +179,27 @@ func (d *detection) events(ctx context.Context) error {
 	return flush()
 }
 
-// suspects looks again, in one snapshot: what was published meanwhile is none.
-func (d *detection) suspects(ctx context.Context, sequences []int64) error {
+// suspects looks again, in one snapshot, and tells of those that are gaps still:
+// what was published meanwhile is none.
+func (d *detection) suspects(ctx context.Context, sequences []int64, tell func(Gap)) error {
 	if len(sequences) == 0 {
 		return nil
 	}
 	g := Gap{Kind: NeverEnqueued}
-	return d.look(ctx, "suspects", []any{sequences, d.bounds.partitions},
+	return d.look(ctx, "suspects", []any{sequences, d.bounds.partitions, d.recent},
 		[]any{&g.Sequence, &g.Stream, &g.EventID, &g.Version, &g.key}, func() error {
 			g.Partition = partition.Of(g.key, d.count)
 			if d.covers(g.Sequence, g.Stream, g.Partition) {
-				d.missing[g.Sequence] = g
-				d.order = append(d.order, g.Sequence)
+				tell(g)
 			}
 			return nil
 		})
 }
 
-// pages reads the history.
-func (d *detection) pages(ctx context.Context, what string, row func(id partition.ID, sequence int64, position *int64, generation int) error) error {
+// pages reads the history. after, which may be nil, is called behind each page.
+func (d *detection) pages(
+	ctx context.Context, what string, row func(id partition.ID, sequence int64, position *int64, generation int) error, behind func() error,
+) error {
 	for after := int64(0); ; {
 		var end *int64
 		var n int
@@ -183,8 +218,13 @@ func (d *detection) pages(ctx context.Context, what string, row func(id partitio
 		}); err != nil {
 			return err
 		}
+		if behind != nil {
+			if err := behind(); err != nil {
+				return err
+			}
+		}
 		after = *end
-		d.Progress(what, after, after)
+		d.Progress(what, after, max(after, d.newest))
 		if n < historyPage {
 			return nil
 		}
@@ -249,34 +289,55 @@ func (d *detection) messages(ctx context.Context) error {
 	}
 	d.present.base = d.first
 	return d.stream.Scan(ctx, d.first, d.last, func(page []Entry) error {
-		sequences, ids := make([]int64, len(page)), make([]uuid.UUID, len(page))
-		for i, e := range page {
+		for _, e := range page {
 			d.present.set(e.Position)
-			sequences[i], ids[i] = e.Sequence, e.EventID
-			if g, asked := d.missing[e.Sequence]; asked && g.EventID == e.EventID {
-				delete(d.missing, e.Sequence)
-				if d.wants(Unrecorded) {
-					g.Kind, g.Position, g.Detail = Unrecorded, e.Position, "the stream holds it; its history row is gone"
-					d.report.add(g)
-				}
-			}
 		}
 		d.report.Messages += int64(len(page))
 		d.Progress("messages", int64(page[len(page)-1].Position), int64(d.last)) //nolint:gosec // positions
-		if !d.wants(UnknownEvent) {
-			return nil
+		if !d.wants(UnknownEvent) {                                              // those alone whose identity matters
+			page = slices.DeleteFunc(slices.Clone(page), func(e Entry) bool { return !d.missing.has(uint64(e.Sequence)) }) //nolint:gosec // a sequence
 		}
-		return d.unknown(ctx, page, sequences, ids)
+		return d.identified(ctx, page)
 	})
 }
 
-// unknown reports the messages whose events the database does not know.
-func (d *detection) unknown(ctx context.Context, page []Entry, sequences []int64, ids []uuid.UUID) error {
+// identified compares messages with the events that they name. What the database
+// does not know is reported; what was missing is not missing any more.
+func (d *detection) identified(ctx context.Context, page []Entry) error {
+	if len(page) == 0 {
+		return nil
+	}
+	sequences, ids := make([]int64, len(page)), make([]uuid.UUID, len(page))
+	for i, e := range page {
+		sequences[i], ids[i] = e.Sequence, e.EventID
+	}
+	strange, err := d.unknown(ctx, page, sequences, ids)
+	if err != nil {
+		return err
+	}
+	for i, e := range page {
+		if strange[i] || !d.missing.has(uint64(e.Sequence)) { //nolint:gosec // a sequence
+			continue
+		}
+		if d.missing.clear(uint64(e.Sequence)); d.wants(Unrecorded) { //nolint:gosec // a sequence
+			d.report.add(Gap{
+				Kind: Unrecorded, Sequence: e.Sequence, Partition: e.Partition, Stream: e.Stream, EventID: e.EventID, Version: e.Version,
+				Position: e.Position, Generation: e.Generation, Detail: "the stream holds it; its history row is gone",
+			})
+		}
+	}
+	return nil
+}
+
+// unknown reports the messages whose events the database does not know, and
+// returns their places in the page.
+func (d *detection) unknown(ctx context.Context, page []Entry, sequences []int64, ids []uuid.UUID) (strange map[int]bool, err error) {
 	var place int
 	var id *uuid.UUID
-	return d.look(ctx, "unknown", []any{sequences, ids}, []any{&place, &id}, func() error {
+	strange = map[int]bool{}
+	return strange, d.look(ctx, "unknown", []any{sequences, ids}, []any{&place, &id}, func() error {
 		e := page[place-1]
-		if !d.covers(e.Sequence, e.Stream, e.Partition) {
+		if strange[place-1] = true; !d.wants(UnknownEvent) || !d.covers(e.Sequence, e.Stream, e.Partition) {
 			return nil
 		}
 		detail := e.Foreign

@@ -12,9 +12,10 @@
 //	unknown-event          a message whose event the database does not know
 //	missing-version        versions that a stream of events lacks
 //
-// Detect reads everything in pages and keeps one bit for each sequence and each
-// position of the stream. What a page makes suspicious is looked at again, in one
-// snapshot, before it is a gap: events are published while it reads.
+// Detect reads everything in pages and keeps a few bits for each sequence and each
+// position of the stream, besides the gaps that it lists. What a page makes suspicious
+// is looked at again, in one snapshot, before it is a gap: events are published while
+// it reads. A resize meanwhile ends it with an error.
 //
 // What the history can be asked about begins with its oldest row, since retention
 // removes them: an older event is only judged where the stream still holds its own

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -129,7 +130,8 @@ type Report struct {
 	// Notes say what could not be compared, and why.
 	Notes []string
 
-	limit int
+	limit  int
+	recent time.Time // history rows that were not read are younger
 }
 
 // Total is how many gaps there are.
@@ -144,6 +146,14 @@ func (r *Report) add(g Gap) {
 	if r.Counts[g.Kind]++; r.Counts[g.Kind] <= int64(r.limit) {
 		r.Gaps = append(r.Gaps, g)
 	}
+}
+
+// left is how many gaps of these kinds are not listed.
+func (r *Report) left(kinds []Kind) (n int64) {
+	for _, k := range kinds {
+		n += max(0, r.Counts[k]-int64(r.limit))
+	}
+	return n
 }
 
 func (r *Report) note(format string, args ...any) {
@@ -174,29 +184,4 @@ type Stream interface {
 	// Drops says why the stream may lack single messages between others that it
 	// holds; empty: it does not drop them.
 	Drops(ctx context.Context) (string, error)
-}
-
-// bits is a set of numbers at and above a base.
-type bits struct {
-	base  uint64
-	words []uint64
-}
-
-func (b *bits) set(n uint64) {
-	if n < b.base {
-		return
-	}
-	at := (n - b.base) / 64
-	if at >= uint64(len(b.words)) {
-		b.words = append(b.words, make([]uint64, max(1024, int(at)+1-len(b.words)+len(b.words)/4))...) //nolint:gosec // memory bounds it
-	}
-	b.words[at] |= 1 << ((n - b.base) % 64)
-}
-
-func (b *bits) has(n uint64) bool {
-	if n < b.base {
-		return false
-	}
-	at := (n - b.base) / 64
-	return at < uint64(len(b.words)) && b.words[at]&(1<<((n-b.base)%64)) != 0
 }

@@ -2,6 +2,7 @@ package gaps
 
 import (
 	"context"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -23,8 +24,8 @@ func (d *detection) history(ctx context.Context) error {
 		return nil
 	}
 	var suspects []int64
-	lacks := map[int64]uint64{}
-	err = d.pages(ctx, "history and stream", func(_ partition.ID, sequence int64, position *int64, _ int) error {
+	d.lost.base = uint64(d.low()) //nolint:gosec // not negative
+	return d.pages(ctx, "history and stream", func(_ partition.ID, sequence int64, position *int64, _ int) error {
 		if position == nil {
 			return nil
 		}
@@ -33,46 +34,48 @@ func (d *detection) history(ctx context.Context) error {
 		if at < d.first || at > d.last || d.present.has(at) {
 			return nil
 		}
-		if _, known := lacks[sequence]; !known {
-			suspects = append(suspects, sequence)
-		}
-		lacks[sequence] = max(lacks[sequence], at)
+		suspects = append(suspects, sequence)
 		return nil
-	})
-	if err != nil || len(suspects) == 0 {
-		return err
-	}
-	first, _, err := d.stream.Extent(ctx) // it may have moved on since
-	if err != nil {
-		return err
-	}
-	for len(suspects) > 0 {
-		chunk := suspects[:min(suspectChunk, len(suspects))]
-		suspects = suspects[len(chunk):]
-		if err := d.lacking(ctx, chunk, lacks, first); err != nil {
+	}, func() error {
+		if len(suspects) == 0 {
+			return nil
+		}
+		first, _, err := d.stream.Extent(ctx) // it may have moved on since
+		if err != nil {
 			return err
 		}
-	}
-	return nil
+		for chunk := range slices.Chunk(suspects, suspectChunk) {
+			if err := d.lacking(ctx, chunk, first); err != nil {
+				return err
+			}
+		}
+		suspects = suspects[:0]
+		return nil
+	})
 }
 
 // lacking reports those events of which the stream holds no message at all, and
 // which are not on their way again.
-func (d *detection) lacking(ctx context.Context, sequences []int64, lacks map[int64]uint64, first uint64) error {
+func (d *detection) lacking(ctx context.Context, sequences []int64, first uint64) error {
 	g := Gap{Kind: NotInStream, Detail: "published, and the stream does not hold it"}
 	var waits bool
 	var positions []*int64
 	return d.look(ctx, "deliveries", []any{sequences, d.bounds.partitions},
 		[]any{&g.Sequence, &g.Stream, &g.EventID, &g.Version, &g.key, &waits, &positions, &g.Generation}, func() error {
-			g.Position, g.Partition = lacks[g.Sequence], partition.Of(g.key, d.count)
-			if waits || g.Position < first || !d.covers(g.Sequence, g.Stream, g.Partition) {
-				return nil
-			}
+			g.Position, g.Partition = 0, partition.Of(g.key, d.count)
 			for _, p := range positions {
 				if p != nil && (d.present.has(uint64(*p)) || uint64(*p) > d.last) { //nolint:gosec // positions
 					return nil
 				}
+				if p != nil {
+					g.Position = max(g.Position, uint64(*p)) //nolint:gosec // a position
+				}
 			}
+			again := d.lost.has(uint64(g.Sequence)) //nolint:gosec // a sequence; under another generation, on an earlier page
+			if waits || again || g.Position < first || !d.covers(g.Sequence, g.Stream, g.Partition) {
+				return nil
+			}
+			d.lost.set(uint64(g.Sequence)) //nolint:gosec // a sequence
 			d.report.add(g)
 			return nil
 		})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -20,6 +21,9 @@ type Repair struct {
 	Actor, Reason string
 	// DryRun says what would be queued and changes nothing.
 	DryRun bool
+	// Confirm is asked before anything is queued; its error ends the repair. nil:
+	// nobody is asked.
+	Confirm func(found []Gap) error
 }
 
 // Repaired is what came of it.
@@ -30,6 +34,9 @@ type Repaired struct {
 	// many had a pointer or a history row when they were looked at again.
 	Queued []Gap
 	Gone   int64
+	// Left is how many gaps were not taken, as one repair takes at most 100,000 of
+	// one kind: the next one does.
+	Left int64
 }
 
 // ErrNoStream is returned by Repair without a stream: an event that nobody
@@ -80,13 +87,19 @@ func (s *Store) Repair(ctx context.Context, r Repair, stream Stream) (Repaired, 
 			todo = append(todo, g)
 		}
 	}
+	done.Left = done.Report.left(wanted)
 	if r.DryRun {
 		done.Queued = todo
 		return done, nil
 	}
+	if r.Confirm != nil && len(todo) > 0 {
+		if err := r.Confirm(todo); err != nil {
+			return done, err
+		}
+	}
 	for len(todo) > 0 {
-		chunk := todo[:min(suspectChunk, len(todo))]
-		queued, err := s.queue(ctx, r, chunk)
+		chunk := todo[:min(repairChunk, len(todo))]
+		queued, err := s.queue(ctx, r, chunk, done.Report.recent)
 		if err != nil {
 			return done, fmt.Errorf("queue events: %w", err)
 		}
@@ -96,14 +109,17 @@ func (s *Store) Repair(ctx context.Context, r Repair, stream Stream) (Repaired, 
 	return done, nil
 }
 
+// repairChunk is the most events that one transaction queues.
+const repairChunk = 500
+
 // repairLimit is the most gaps of one kind that one repair takes.
-const repairLimit = 1_000_000
+const repairLimit = 100_000
 
 // errResized undoes a repair that found another number of partitions half-way.
 var errResized = errors.New("the partitions were resized meanwhile; look again")
 
 // queue inserts pointers for the gaps that are still gaps.
-func (s *Store) queue(ctx context.Context, r Repair, chunk []Gap) (queued []Gap, err error) {
+func (s *Store) queue(ctx context.Context, r Repair, chunk []Gap, recent time.Time) (queued []Gap, err error) {
 	err = pgx.BeginTxFunc(ctx, s.db, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
 		for _, sql := range []string{planning, s.text["lock_tables"]} {
 			if _, err := tx.Exec(ctx, sql); err != nil {
@@ -122,7 +138,7 @@ func (s *Store) queue(ctx context.Context, r Repair, chunk []Gap) (queued []Gap,
 		if _, err := tx.Exec(ctx, s.text["lock"], slices.Compact(slices.Sorted(slices.Values(ids)))); err != nil {
 			return fmt.Errorf("lock partitions: %w", err)
 		}
-		still, err := s.still(ctx, tx, chunk, all[0])
+		still, err := s.still(ctx, tx, chunk, all[0], recent)
 		if err != nil {
 			return err
 		}
@@ -158,7 +174,7 @@ func (s *Store) queue(ctx context.Context, r Repair, chunk []Gap) (queued []Gap,
 
 // still returns which of the gaps are still gaps, and the generation that their
 // message gets.
-func (s *Store) still(ctx context.Context, tx pgx.Tx, chunk []Gap, all []partition.ID) (map[int64]int, error) {
+func (s *Store) still(ctx context.Context, tx pgx.Tx, chunk []Gap, all []partition.ID, recent time.Time) (map[int64]int, error) {
 	never, lost := []int64{}, []int64{}
 	for _, g := range chunk {
 		if g.Kind == NeverEnqueued {
@@ -169,7 +185,7 @@ func (s *Store) still(ctx context.Context, tx pgx.Tx, chunk []Gap, all []partiti
 	}
 	still := map[int64]int{}
 	g := Gap{}
-	rows, err := tx.Query(ctx, s.text["suspects"], never, all)
+	rows, err := tx.Query(ctx, s.text["suspects"], never, all, recent)
 	if err != nil {
 		return nil, err
 	}

@@ -117,6 +117,8 @@ func (s *Store) look(ctx context.Context, name string, args, into []any, row fun
 type bounds struct {
 	since      *time.Time // the history tells everything since then; nil: it is empty
 	highest    int64
+	newest     int64     // the last batch of the history
+	recent     time.Time // history rows that appear later are younger
 	count      partition.Count
 	partitions []partition.ID
 }
@@ -124,7 +126,7 @@ type bounds struct {
 func (s *Store) bounds(ctx context.Context, o Options) (b bounds, err error) {
 	err = s.read(ctx, func(tx pgx.Tx) error {
 		var count int
-		if err := tx.QueryRow(ctx, s.text["bounds"]).Scan(&b.since, &b.highest, &count); err != nil {
+		if err := tx.QueryRow(ctx, s.text["bounds"]).Scan(&b.since, &b.highest, &b.newest, &b.recent, &count); err != nil {
 			return err
 		}
 		b.count = partition.Count(count)

@@ -62,9 +62,10 @@ func (s *Shadow) Publish(ctx context.Context, messages []delivery.Message) []del
 }
 
 // Stored returns what the stream holds under the prefix behind that position, by
-// the events' sequences.
-func (s *Shadow) Stored(ctx context.Context, after uint64) (map[int64]uint64, error) {
-	stored := map[int64]uint64{}
+// the events' sequences: messages of that generation alone, as other replays may
+// have used the same prefix.
+func (s *Shadow) Stored(ctx context.Context, after uint64, generation int) (map[int64]uint64, error) {
+	stored, of := map[int64]uint64{}, strconv.Itoa(generation)
 	for at := after; ; {
 		ask, cancel := context.WithTimeout(ctx, 5*time.Second)
 		header, found, err := s.api().next(ask, s.filter, at+1)
@@ -76,7 +77,9 @@ func (s *Shadow) Stored(ctx context.Context, after uint64) (map[int64]uint64, er
 		if err != nil {
 			return nil, fmt.Errorf("message %d under %s is not of a replay: header %s is %q", found, s.filter, HeaderSequence, header.Get(HeaderSequence))
 		}
-		stored[sequence], at = found, found
+		if at = found; header.Get(HeaderGeneration) == of {
+			stored[sequence] = found
+		}
 	}
 }
 

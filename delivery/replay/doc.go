@@ -23,7 +23,8 @@
 // A replay's generation is a multiple of 100 above every generation in use, so that
 // a requeue of one of its messages, which adds 1, stays below the next replay's. It is
 // in the message id and in the fence's records, so neither takes the message for
-// the one it repeats, and in Outbox-Generation, so that consumers can tell. One live
+// the one it repeats, and in Outbox-Generation, so that consumers can tell. They are
+// given out under a lock, so no two replays have the same. One live
 // replay runs at a time, and one that was laid aside gets a new generation when
 // others were made meanwhile: what is published later has the higher one.
 //
@@ -32,7 +33,9 @@
 //   - What a replay is for does not change after it was made: events that are
 //     committed later lie above its last sequence, which is taken only where every
 //     lower one is decided; events that waited in the outbox when it was made are
-//     left out by name; a retry's rows are chosen by name.
+//     left out by name, but for those that a shadow finds queued again; a retry's rows
+//     are chosen by name. Where somebody changes the events themselves, Job.Differs
+//     tells.
 //   - An event that lies in the outbox is never inserted a second time. Where one
 //     came back there (another replay, a repair), the replay waits until it is gone.
 //   - A step compares the runner's id first: a process that was taken for dead and
@@ -45,7 +48,9 @@
 //
 // # Failures
 //
-// Wrong input is an InputError that names the field. Errors of the database or the
+// Wrong input is an InputError that names the field. A transaction that writes events
+// for longer than a few seconds lowers the end to the watermark: Plan.Held and Job.Held
+// name it. Errors of the database or the
 // broker end the run; the replay stays as it was and can be run again. Normal
 // delivery is left room: steps are small, paced by a rate, and wait while the
 // outbox holds more than MaxPending rows.

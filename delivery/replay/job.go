@@ -43,6 +43,8 @@ type Job struct {
 	WaitingFor, LastError string
 	// Idle is the time since the row was last changed.
 	Idle time.Duration
+	// Held is as in Plan; only Create tells it.
+	Held string
 }
 
 // beat is how often a run that waits touches its row.
@@ -61,6 +63,17 @@ func (j Job) Left() int64 {
 
 // Ended tells whether it is done or cancelled.
 func (j Job) Ended() bool { return j.State == Done || j.State == Cancelled }
+
+// Differs says that a replay which is done came to another number than it
+// promised, since events were changed, removed or added below its last sequence
+// while it ran; empty: it did not.
+func (j Job) Differs() string {
+	dealt := j.Replayed + j.Gone + j.Failed
+	if j.State != Done || j.Selected == nil || dealt == *j.Selected {
+		return ""
+	}
+	return fmt.Sprintf("%d events were selected and %d dealt with: the selected events were changed meanwhile", *j.Selected, dealt)
+}
 
 // Errors to branch on.
 var (
@@ -121,20 +134,21 @@ func (s *Store) jobs(ctx context.Context, db querier, below, id *int64, limit in
 }
 
 // Create makes a replay, counts what it is for and delivers nothing. When expected
-// is not nil and another number is selected, the replay is cancelled at once.
+// is not nil and another number is selected, the replay is cancelled at once. When
+// counting was interrupted the replay is kept; the job has its number then.
 func (s *Store) Create(ctx context.Context, spec Spec, expected *int64, progress func(at, end int64)) (Job, error) {
 	spec = spec.WithDefaults()
 	if err := spec.Validate(); err != nil {
 		return Job{}, err
 	}
-	last, err := s.end(ctx, spec)
+	last, held, err := s.end(ctx, spec)
 	if err != nil {
 		return Job{}, fmt.Errorf("replay: %w", err)
 	}
 	var id int64
 	err = s.write(ctx, func(tx pgx.Tx) error {
-		var generation int
-		if err := tx.QueryRow(ctx, s.text["generation"]).Scan(&generation); err != nil {
+		generation, err := s.generation(ctx, tx)
+		if err != nil {
 			return err
 		}
 		if err := tx.QueryRow(ctx, s.text["create"], spec.Kind, spec.Destination, spec.Actor, spec.Selection, spec.Reason,
@@ -154,6 +168,7 @@ func (s *Store) Create(ctx context.Context, spec Spec, expected *int64, progress
 		return Job{}, fmt.Errorf("make the replay: %w", err)
 	}
 	j, err := s.counted(ctx, id, progress)
+	j.ID, j.Held = id, held
 	if err != nil || expected == nil || *j.Selected == *expected {
 		return j, err
 	}
@@ -163,10 +178,22 @@ func (s *Store) Create(ctx context.Context, spec Spec, expected *int64, progress
 	return j, refuse("expect", "%d are selected, not %d; nothing was replayed", *j.Selected, *expected)
 }
 
+// generation gives out the next replay's; nobody else does so before the
+// transaction ends.
+func (s *Store) generation(ctx context.Context, tx pgx.Tx) (generation int, err error) {
+	if _, err := tx.Exec(ctx, s.text["lock_replays"]); refusedWith(err, lockNotAvailable) {
+		return 0, fmt.Errorf("another replay is being made for more than 5 s; try again: %w", err)
+	} else if err != nil {
+		return 0, err
+	}
+	err = tx.QueryRow(ctx, s.text["generation"]).Scan(&generation)
+	return generation, err
+}
+
 // name notes by name what a replay is for, or what it leaves out.
 func (s *Store) name(ctx context.Context, tx pgx.Tx, spec Spec, id, last int64) error {
 	if spec.Kind != Retry {
-		_, err := tx.Exec(ctx, s.text["leave_out"], append([]any{id, spec.first(), last}, spec.Selection.arguments()...)...)
+		_, err := tx.Exec(ctx, s.text["leave_out"+Job{Destination: spec.Destination}.held()], append([]any{id, spec.first(), last}, spec.Selection.arguments()...)...)
 		return err
 	}
 	chosen, err := s.troubled(ctx, tx, spec.Selection, last)
@@ -187,7 +214,9 @@ func (s *Store) counted(ctx context.Context, id int64, progress func(at, end int
 	}
 	var p Plan
 	first := Spec{Selection: j.Selection}.first()
-	if err := s.count(ctx, &id, Job{Kind: j.Kind, Selection: j.Selection, Last: j.Last, Position: first}, &p, progress); err != nil {
+	if err := s.count(ctx, &id, Job{
+		Kind: j.Kind, Destination: j.Destination, Selection: j.Selection, Last: j.Last, Position: first,
+	}, &p, progress); err != nil {
 		return j, fmt.Errorf("count what is selected: %w", err)
 	}
 	err = s.write(ctx, func(tx pgx.Tx) error {
@@ -229,6 +258,9 @@ func (j Job) outcome() outcome {
 // Cancel ends a replay for good, whoever runs it. What it has queued already is
 // delivered.
 func (s *Store) Cancel(ctx context.Context, id int64, actor, reason string) (Job, error) {
+	if err := checkActor(actor, reason); err != nil {
+		return Job{}, err
+	}
 	err := s.write(ctx, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, s.text["finish"], id, nil, Cancelled)
 		if err != nil {

@@ -8,24 +8,26 @@ import (
 
 // pacer keeps the events of a run below a rate.
 type pacer struct {
-	rate float64
-	due  time.Time // when the next step may begin
+	rate  float64
+	began time.Time // the step
+	due   time.Time // when the next step may begin
 }
 
-// add notes that n events were dealt with just now.
+// add notes that the step dealt with n events. What it took is part of their time;
+// what was not used is not made up for.
 func (p *pacer) add(n int64) {
 	if p.rate <= 0 || n == 0 {
 		return
 	}
-	now := time.Now()
-	if p.due.Before(now) {
-		p.due = now // what was not used is not made up for
-	}
-	p.due = p.due.Add(time.Duration(float64(n) / p.rate * float64(time.Second)))
+	p.due = p.began.Add(time.Duration(float64(n) / p.rate * float64(time.Second)))
 }
 
 // wait waits for the next step's time.
-func (p *pacer) wait(ctx context.Context) error { return pause(ctx, time.Until(p.due)) }
+func (p *pacer) wait(ctx context.Context) error {
+	err := pause(ctx, time.Until(p.due))
+	p.began = time.Now()
+	return err
+}
 
 // stepSize is how many events the next step takes: at most a tenth of a second's.
 func (r *run) stepSize() int {
@@ -39,21 +41,27 @@ func (r *run) stepSize() int {
 type pending struct {
 	rows int64
 	at   time.Time
+	took time.Duration
 }
 
-// lookAgain is how long a look at the backlog is good for.
-const lookAgain = 500 * time.Millisecond
+// How long a look at the backlog is good for: this, or so many times what it took.
+const (
+	lookAgain = 500 * time.Millisecond
+	lookShare = 20
+)
 
 // crowded says why the outbox has no room for a step; empty: it has.
 func (r *run) crowded(ctx context.Context) (string, error) {
 	size := int64(min(r.stepSize(), r.cfg.MaxPending))
 	most := int64(r.cfg.MaxPending)
-	if r.looked.rows+size > most || time.Since(r.looked.at) > lookAgain {
+	full, age := r.looked.rows+size > most, time.Since(r.looked.at)
+	if age > lookShare*r.looked.took && (full || age > lookAgain) {
+		began := time.Now()
 		var rows int64
 		if err := r.db.QueryRow(ctx, r.text["backlog"], most+1).Scan(&rows); err != nil {
 			return "", fmt.Errorf("look at the backlog: %w", err)
 		}
-		r.looked = pending{rows: rows, at: time.Now()}
+		r.looked = pending{rows: rows, at: time.Now(), took: time.Since(began)}
 	}
 	if r.looked.rows+size > most {
 		return fmt.Sprintf("the outbox holds %d rows that can be published (--max-pending %d)", r.looked.rows, most), nil

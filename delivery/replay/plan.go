@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,6 +30,9 @@ type Plan struct {
 	Highest int64      `json:"highest_sequence"`
 	Oldest  *time.Time `json:"oldest"`
 	Newest  *time.Time `json:"newest"`
+	// Held says which open transactions keep Last below what was asked for; empty:
+	// none.
+	Held string `json:"held_back_by,omitempty"`
 }
 
 // window is how many sequences one count looks at.
@@ -41,11 +45,11 @@ func (s *Store) Count(ctx context.Context, spec Spec, progress func(at, end int6
 	if err := spec.Validate(); err != nil {
 		return Plan{}, err
 	}
-	last, err := s.end(ctx, spec)
+	last, held, err := s.end(ctx, spec)
 	if err != nil {
 		return Plan{}, fmt.Errorf("replay: %w", err)
 	}
-	p := Plan{Last: last}
+	p := Plan{Last: last, Held: held}
 	if spec.Kind == Retry {
 		err = s.read(ctx, func(tx pgx.Tx) error {
 			chosen, err := s.troubled(ctx, tx, spec.Selection, last)
@@ -56,7 +60,9 @@ func (s *Store) Count(ctx context.Context, spec Spec, progress func(at, end int6
 			return err
 		})
 	} else {
-		err = s.count(ctx, nil, Job{Kind: spec.Kind, Selection: spec.Selection, Last: last, Position: spec.first()}, &p, progress)
+		err = s.count(ctx, nil, Job{
+			Kind: spec.Kind, Destination: spec.Destination, Selection: spec.Selection, Last: last, Position: spec.first(),
+		}, &p, progress)
 	}
 	if err != nil {
 		return Plan{}, fmt.Errorf("count what is selected: %w", err)
@@ -76,7 +82,7 @@ func (s *Store) count(ctx context.Context, id *int64, j Job, p *Plan, progress f
 			if err := tx.QueryRow(ctx, s.text["unwanted"], args...).Scan(&p.Unwanted); err != nil {
 				return err
 			}
-			return tx.QueryRow(ctx, s.text["waiting"], args...).Scan(&p.Waiting)
+			return tx.QueryRow(ctx, s.text["waiting"+j.held()], args...).Scan(&p.Waiting)
 		})
 		if err != nil {
 			return err
@@ -92,7 +98,7 @@ func (s *Store) count(ctx context.Context, id *int64, j Job, p *Plan, progress f
 			var n, low, high int64
 			var oldest, newest *time.Time
 			args := append(append([]any{id, at, next}, j.Selection.arguments()...), j.Last, ids)
-			if err := tx.QueryRow(ctx, s.of("count", j.Kind), args...).Scan(&n, &low, &high, &oldest, &newest); err != nil {
+			if err := tx.QueryRow(ctx, s.of("count"+j.held(), j.Kind), args...).Scan(&n, &low, &high, &oldest, &newest); err != nil {
 				return err
 			}
 			p.add(n, low, high, oldest, newest)
@@ -150,38 +156,69 @@ const (
 )
 
 // end returns the sequence up to which a replay goes: what was asked for, or the
-// highest visible one; but nothing beyond what is decided.
-func (s *Store) end(ctx context.Context, spec Spec) (int64, error) {
+// highest visible one; but nothing beyond what is decided. held says what keeps it
+// from there.
+func (s *Store) end(ctx context.Context, spec Spec) (last int64, held string, err error) {
+	if err := s.known(ctx, spec.Selection.Stream); err != nil {
+		return 0, "", err
+	}
 	highest, safe, writers, prepared, err := s.writers(ctx)
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
-	last := highest
+	last = highest
 	if spec.Selection.To > 0 {
 		last = min(last, spec.Selection.To)
 	}
 	for began := time.Now(); (len(writers) > 0 || prepared) && last > safe; {
 		if time.Since(began) > endPatience {
-			last = safe
+			last, held = safe, holders(writers, prepared)
 			break
 		}
 		if err := pause(ctx, endLook); err != nil {
-			return 0, err
+			return 0, "", err
 		}
 		var now []string
 		if _, safe, now, prepared, err = s.writers(ctx); err != nil {
-			return 0, err
+			return 0, "", err
 		}
 		writers = slices.DeleteFunc(writers, func(w string) bool { return !slices.Contains(now, w) })
 	}
 	if spec.Kind == Retry {
-		return last, nil
+		return last, held, nil
 	}
-	return last, s.settle(ctx, last)
+	return last, held, s.settle(ctx, last)
+}
+
+// known refuses a stream that no event belongs to.
+func (s *Store) known(ctx context.Context, stream string) error {
+	if stream == "" {
+		return nil
+	}
+	var is bool
+	err := s.db.QueryRow(ctx, s.text["has_stream"], stream).Scan(&is)
+	if err == nil && !is {
+		err = refuse("stream", "names no stream of an event: %q", stream)
+	}
+	return err
+}
+
+// holders names the transactions of a look at the writers.
+func holders(writers []string, prepared bool) string {
+	names := []string{}
+	for _, w := range writers {
+		if _, pid, _ := strings.Cut(w, " "); pid != "0" {
+			names = append(names, "pid "+pid)
+		}
+	}
+	if prepared {
+		names = append(names, "prepared")
+	}
+	return strings.Join(names, ", ")
 }
 
 // writers returns the highest visible sequence, the watermark, and who may still
-// write below the former.
+// still write below the former: as "virtual-id pid".
 func (s *Store) writers(ctx context.Context) (highest, safe int64, writers []string, prepared bool, err error) {
 	err = s.db.QueryRow(ctx, s.text["writers"], s.events).Scan(&highest, &safe, &writers, &prepared)
 	return highest, safe, writers, prepared, err

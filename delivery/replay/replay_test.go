@@ -152,6 +152,19 @@ func TestAnOldRunnerChangesNothing(t *testing.T) {
 	if n := one[int](t, b, `SELECT count(*) FROM outbox WHERE generation = 100`); n != 95 {
 		t.Errorf("%d of 95 events are queued", n)
 	}
+	b.publish(t, "generation > 0")
+	j = b.create(t, all())
+	_, err = b.store.Run(t.Context(), j.ID, replay.RunConfig{BatchSize: 10, Progress: func(at replay.Job) {
+		if at.Replayed == 20 { // another one takes it, and does nothing yet
+			b.exec(t, `UPDATE outbox_replays SET runner = gen_random_uuid() WHERE id = $1`, j.ID)
+		}
+	}})
+	if n := one[int](t, b, `SELECT count(*) FROM outbox`); !errors.Is(err, replay.ErrTaken) || n != 20 {
+		t.Errorf("%d events were queued by a runner that was replaced after 20: %v", n, err)
+	}
+	if _, err := b.store.Cancel(t.Context(), j.ID, "test", ""); err != nil {
+		t.Fatal(err)
+	}
 	c := b.create(t, all())
 	if _, err := b.store.Cancel(t.Context(), c.ID, "test", ""); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,7 +15,7 @@ import (
 
 // RunConfig says how a replay is worked off.
 type RunConfig struct {
-	// Rate is the most events a second; 0: as fast as it goes.
+	// Rate is the most events a second, at least 0.1; 0: as fast as it goes.
 	Rate float64
 	// BatchSize is the most events of one step, 1 to 10,000. Defaults to 500.
 	BatchSize int
@@ -29,6 +30,9 @@ type RunConfig struct {
 	Events    *delivery.Reader
 	// Progress is told after each step and while it waits. nil: nobody.
 	Progress func(Job)
+	// Counting is told how far the count is, where making the replay was interrupted
+	// before that was done. nil: nobody.
+	Counting func(at, end int64)
 }
 
 // WithDefaults fills what was left zero.
@@ -45,8 +49,8 @@ func (c RunConfig) WithDefaults() RunConfig {
 // Validate refuses values outside their ranges, by name.
 func (c RunConfig) Validate() error {
 	switch {
-	case c.Rate < 0:
-		return refuse("rate", "must not be negative, got %g", c.Rate)
+	case c.Rate != 0 && (math.IsNaN(c.Rate) || c.Rate < slowest || c.Rate > fastest):
+		return refuse("rate", "must be 0 or lie between %g and %g, got %g", slowest, fastest, c.Rate)
 	case c.BatchSize < 1 || c.BatchSize > 10_000:
 		return refuse("batch-size", "must lie between 1 and 10000, got %d", c.BatchSize)
 	case c.MaxPending < 1:
@@ -56,6 +60,12 @@ func (c RunConfig) Validate() error {
 	}
 	return checkText("actor", c.Actor)
 }
+
+// The range of rates: slower, a run would seem to be dead between two events.
+const (
+	slowest = 0.1
+	fastest = 1e9
+)
 
 // run is one process's work on one replay.
 type run struct {
@@ -111,7 +121,7 @@ func (r *run) work(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if r.job, err = r.counted(ctx, r.id, nil); err != nil {
+	if r.job, err = r.counted(ctx, r.id, r.counting(ctx)); err != nil {
 		return err
 	}
 	if r.job.Destination == Shadow {
@@ -160,8 +170,8 @@ func (r *run) take(ctx context.Context) error {
 		r.job = j
 		generation := j.Generation
 		if j.State != Running && j.Destination == Live {
-			var next int
-			if err := tx.QueryRow(ctx, r.text["generation"]).Scan(&next); err != nil {
+			next, err := r.generation(ctx, tx)
+			if err != nil {
 				return err
 			}
 			if next > generation+generationStep {
@@ -185,6 +195,19 @@ func (r *run) take(ctx context.Context) error {
 		return fmt.Errorf("take the replay: %w", err)
 	}
 	return nil
+}
+
+// counting passes on how far the count is, and touches the row now and then: who
+// counts is not dead.
+func (r *run) counting(ctx context.Context) func(at, end int64) {
+	return func(at, end int64) {
+		if time.Since(r.beaten) > beat {
+			_ = r.write(ctx, func(tx pgx.Tx) error { return r.advance(ctx, tx, moved{position: r.job.Position}) }) // what is wrong shows at the next step
+		}
+		if r.cfg.Counting != nil {
+			r.cfg.Counting(at, end)
+		}
+	}
 }
 
 // generationStep lies between the generations of two replays.

@@ -18,9 +18,9 @@ type Publisher interface {
 	// each stream, and a message that the stream holds is not stored again within
 	// its duplicate window.
 	Publish(ctx context.Context, messages []delivery.Message) []delivery.Outcome
-	// Stored returns what the stream holds of the replay behind that position: the
-	// position of each sequence.
-	Stored(ctx context.Context, after uint64) (map[int64]uint64, error)
+	// Stored returns what the stream holds behind that position of the replay with
+	// that generation: the position of each sequence.
+	Stored(ctx context.Context, after uint64, generation int) (map[int64]uint64, error)
 }
 
 // shadowing is what a run knows of the stream.
@@ -35,7 +35,7 @@ type shadowing struct {
 // acknowledged.
 func (r *run) shadowStep(ctx context.Context) (step, error) {
 	if !r.shadow.asked {
-		stored, err := r.cfg.Publisher.Stored(ctx, uint64(max(0, r.job.StreamSequence))) //nolint:gosec // a position
+		stored, err := r.cfg.Publisher.Stored(ctx, uint64(max(0, r.job.StreamSequence)), r.job.Generation) //nolint:gosec // a position
 		if err != nil {
 			return step{}, fmt.Errorf("ask the stream what it holds of the replay: %w", err)
 		}

@@ -102,6 +102,8 @@ func refuse(field, format string, args ...any) error {
 
 var prefixPattern = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.([A-Za-z0-9_-]+|\{id\}))*$`)
 
+var streamPattern = regexp.MustCompile(`^[^\s.*>/\\\x00-\x1f\x7f]{1,255}$`)
+
 // WithDefaults fills what was left empty.
 func (s Spec) WithDefaults() Spec {
 	if s.Kind == "" {
@@ -120,6 +122,7 @@ func (s Spec) WithDefaults() Spec {
 const (
 	actorLimit  = 200
 	reasonLimit = 2000
+	prefixLimit = 200
 )
 
 // Validate refuses what cannot be done, by the field's name.
@@ -137,19 +140,31 @@ func (s Spec) Validate() error {
 		return refuse("shadow-prefix", "a live replay has none")
 	case s.Destination == Shadow && s.Stream == "":
 		return refuse("shadow-stream", "is required")
-	case strings.TrimSpace(s.Actor) == "":
-		return refuse("actor", "is required; it is written to the audit")
-	case len(s.Actor) > actorLimit:
-		return refuse("actor", "must have at most %d bytes, got %d", actorLimit, len(s.Actor))
-	case len(s.Reason) > reasonLimit:
-		return refuse("reason", "must have at most %d bytes, got %d", reasonLimit, len(s.Reason))
+	case s.Destination == Shadow && len(s.Prefix) > prefixLimit:
+		return refuse("shadow-prefix", "must have at most %d bytes, got %d", prefixLimit, len(s.Prefix))
+	case s.Destination == Shadow && !streamPattern.MatchString(s.Stream):
+		return refuse("shadow-stream", "must be a stream's name: no spaces, dots, wildcards or slashes; got %q", s.Stream)
 	}
-	for field, text := range map[string]string{"actor": s.Actor, "reason": s.Reason} {
-		if err := checkText(field, text); err != nil {
-			return err
-		}
+	if err := checkActor(s.Actor, s.Reason); err != nil {
+		return err
 	}
 	return s.Selection.validate()
+}
+
+// checkActor refuses what the audit does not take.
+func checkActor(actor, reason string) error {
+	switch {
+	case strings.TrimSpace(actor) == "":
+		return refuse("actor", "is required; it is written to the audit")
+	case len(actor) > actorLimit:
+		return refuse("actor", "must have at most %d bytes, got %d", actorLimit, len(actor))
+	case len(reason) > reasonLimit:
+		return refuse("reason", "must have at most %d bytes, got %d", reasonLimit, len(reason))
+	}
+	if err := checkText("actor", actor); err != nil {
+		return err
+	}
+	return checkText("reason", reason)
 }
 
 func (s Selection) validate() error {

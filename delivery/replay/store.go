@@ -78,6 +78,10 @@ func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*
 	}
 	ofE := columns.Replace(match)
 	later := strings.ReplaceAll(columns.Replace(lastEvent), "{match of l}", strings.ReplaceAll(ofE, "e.", "l."))
+	for _, name := range []string{"waiting", "count", "leave_out"} {
+		set[name+pastOutbox] = strings.ReplaceAll(set[name], "{held}", "o.replay_id IS NULL")
+		set[name] = strings.ReplaceAll(set[name], "{held}", "true")
+	}
 	for name, text := range set {
 		text = columns.Replace(strings.ReplaceAll(text, "{match}", ofE))
 		text = strings.ReplaceAll(text, "{unwanted}", strings.ReplaceAll(unwanted, "{schema}", pgx.Identifier{schema}.Sanitize()))
@@ -86,6 +90,17 @@ func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*
 		s.text[name] = s.text[name+" of "+string(Range)]
 	}
 	return s, nil
+}
+
+// pastOutbox ends the names of statements for shadows: rows that another replay
+// queued again were published before, so they are not left out of a shadow.
+const pastOutbox = " past the outbox"
+
+func (j Job) held() string {
+	if j.Destination == Shadow {
+		return pastOutbox
+	}
+	return ""
 }
 
 // of returns a statement that depends on the kind.

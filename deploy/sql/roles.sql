@@ -1,5 +1,5 @@
--- Roles with the least rights that do their work. Run it in the outbox's database before the first `postrider migrate up`,
--- which makes the roles, and again after every one, which gives them their rights on the tables:
+-- Roles with the least rights that do their work. Run it in the outbox's database (and in another one that holds inboxes)
+-- before the first `postrider migrate up`, which makes the roles, and again after every one, which gives them their rights on the tables:
 --
 --   psql -v ON_ERROR_STOP=1 -f roles.sql
 --   psql -v ON_ERROR_STOP=1 -c "SET postrider.schema = 'shop'" -f roles.sql      tables in another schema than public
@@ -12,6 +12,8 @@
 --   postrider_worker     postrider run; reads events and never writes them
 --   postrider_monitor    postrider status, workers, partitions list: of the events it reads when they were recorded
 --   postrider_operator   postrider messages, dead, replay, gaps, workers drain, partitions pause and resume; reads no payload
+--   postrider_consumer   Go consumers with package inbox, and postrider inbox dead, requeue and skip: the inbox's tables
+--                        alone. What handlers do to other tables is granted by those who own them
 --
 -- None of them can log in. Either let them, ALTER ROLE postrider_worker LOGIN PASSWORD '…', or grant them to logins of
 -- your own, GRANT postrider_worker TO shop_relay. Who migrates must be postrider_migrator itself, so that one role owns
@@ -26,7 +28,7 @@ DECLARE
     target constant text := coalesce(nullif(current_setting('postrider.schema', true), ''), 'public');
     name text;
 BEGIN
-    FOREACH name IN ARRAY ARRAY['migrator', 'producer', 'worker', 'monitor', 'operator'] LOOP
+    FOREACH name IN ARRAY ARRAY['migrator', 'producer', 'worker', 'monitor', 'operator', 'consumer'] LOOP
         name := 'postrider_' || name;
         IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) THEN
             EXECUTE format('CREATE ROLE %I NOLOGIN', name);
@@ -36,7 +38,8 @@ BEGIN
         EXECUTE format('CREATE SCHEMA %I', target);
     END IF;
     EXECUTE format('GRANT USAGE, CREATE ON SCHEMA %I TO postrider_migrator', target);
-    EXECUTE format('GRANT USAGE ON SCHEMA %I TO postrider_producer, postrider_worker, postrider_monitor, postrider_operator', target);
+    EXECUTE format('GRANT USAGE ON SCHEMA %I TO postrider_producer, postrider_worker, postrider_monitor, postrider_operator,
+        postrider_consumer', target);
     -- Names the transaction that holds back the order or vacuum. Everything else works without it.
     BEGIN
         GRANT pg_read_all_stats TO postrider_worker, postrider_monitor, postrider_operator;
@@ -96,4 +99,20 @@ BEGIN
     END LOOP;
 
     PERFORM set_config('search_path', path, true);
+END $$;
+
+DO $$
+DECLARE
+    target constant text := coalesce(nullif(current_setting('postrider.schema', true), ''), 'public');
+    name regclass;
+BEGIN
+    IF to_regclass(format('%I.inbox_schema_version', target)) IS NULL THEN
+        RETURN; -- no inboxes here
+    END IF;
+    FOR name IN SELECT c.oid FROM pg_class AS c
+                 WHERE c.relnamespace = to_regnamespace(quote_ident(target)) AND c.relkind = 'r' AND c.relname LIKE 'inbox\_%' LOOP
+        EXECUTE format('REVOKE ALL ON %s FROM postrider_consumer', name);
+        EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO postrider_consumer', name);
+    END LOOP;
+    EXECUTE format('REVOKE INSERT, UPDATE, DELETE ON %I.inbox_schema_version FROM postrider_consumer', target);
 END $$;

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -200,6 +201,17 @@ func (p *program) append(ctx context.Context) error {
 			return err
 		}
 	}
+	ring := func() error { return nil }
+	if p.nats != "" { // the relay would find the event by itself, a moment later
+		nc, err := connect(p.nats, nats.Name("projection append"))
+		if err != nil {
+			return err
+		}
+		defer nc.Close()
+		ring = func() error {
+			return errors.Join(nc.Publish(outbox.BellSubject(p.journal), nil), nc.FlushTimeout(10*time.Second))
+		}
+	}
 	payload := p.payload
 	if payload == "" {
 		payload = fmt.Sprintf(`{"commit": "by hand", "blob_before": null, "blob_after": "%x", "mode_after": "100644"}`, time.Now().UnixNano())
@@ -215,18 +227,8 @@ func (p *program) append(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.nats != "" { // the relay would find the event by itself, a moment later
-		nc, err := nats.Connect(p.nats, nats.Name("projection append"))
-		if err != nil {
-			return fmt.Errorf("the event is committed, but the doorbell cannot be rung: %w", err)
-		}
-		defer nc.Close()
-		if err := nc.Publish(outbox.BellSubject(p.journal), nil); err != nil {
-			return err
-		}
-		if err := nc.FlushTimeout(10 * time.Second); err != nil {
-			return err
-		}
+	if err := ring(); err != nil {
+		return fmt.Errorf("the event is committed, but the doorbell cannot be rung: %w", err)
 	}
 	result := map[string]any{"sequence": appended[0].Sequence, "version": appended[0].StreamVersion, "applied": inline}
 	return p.print(result, func() {

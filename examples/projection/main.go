@@ -158,12 +158,20 @@ func (s *settings) open(ctx context.Context, command string, use func(*program) 
 
 // named puts flags in front of the fields that projection.New complains about.
 func named(err error) error {
-	for field, name := range map[string]string{
-		"Workers": "--workers", "Mode must": "--mode", "BatchEvents": "--batch", "MaxAttempts": "--max-attempts", "BackoffBase": "--backoff",
-		"BackoffMax": "--backoff-max", "LeaseTTL": "--lease-ttl", "SweepInterval": "--sweep", "JournalSchema": "--journal-schema",
+	for _, flag := range [][2]string{
+		{"Workers", "--workers"},
+		{"Mode must", "--mode"},
+		{"BatchEvents", "--batch"},
+		{"MaxAttempts", "--max-attempts"},
+		{"BackoffMax", "--backoff-max"},
+		{"BackoffBase", "--backoff"},
+		{"LeaseTTL", "--lease-ttl"},
+		{"SweepInterval", "--sweep"},
+		{": JournalSchema", "--journal-schema"},
+		{"Schema", "--schema"},
 	} {
-		if strings.Contains(err.Error(), field) {
-			return fmt.Errorf("%s: %w", name, err)
+		if strings.Contains(err.Error(), flag[0]) {
+			return fmt.Errorf("%s: %w", flag[1], err)
 		}
 	}
 	return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -24,9 +25,9 @@ func (p *program) runWith(ctx context.Context, config projection.Config, use fun
 		return fmt.Errorf("%w: --mode inline has nothing to run: the producer applies; see `projection append --mode inline`", errRefused)
 	}
 	if p.nats != "" {
-		nc, err := nats.Connect(p.nats, nats.Name("projection "+p.schema), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true))
+		nc, err := connect(p.nats, nats.Name("projection "+p.schema), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true))
 		if err != nil {
-			return fmt.Errorf("%w: --nats-url: %w", errRefused, err)
+			return err
 		}
 		defer nc.Close()
 		if config.JetStream, err = jetstream.New(nc); err != nil {
@@ -46,6 +47,17 @@ func (p *program) runWith(ctx context.Context, config projection.Config, use fun
 		defer func() { err = errors.Join(err, server.Close()) }()
 	}
 	return use(p)
+}
+
+func connect(address string, options ...nats.Option) (*nats.Conn, error) {
+	nc, err := nats.Connect(address, options...)
+	if unreadable := new(url.Error); errors.As(err, &unreadable) {
+		err = errors.New("cannot be read as an address") // the error would show it, with its password
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: --nats-url: %w", errRefused, err)
+	}
+	return nc, nil
 }
 
 func (p *program) run(ctx context.Context) error {

@@ -27,7 +27,11 @@ func TestSettingsAreRefusedByName(t *testing.T) {
 		{"run --batch -1", "--batch", 2},
 		{"run --lease-ttl 1ns", "--lease-ttl", 2},
 		{"run --backoff 1ns", "--backoff", 2},
-		{"run --schema public", "Schema", 2},
+		{"run --schema public", "--schema", 2},
+		{"run --schema a.b", "--schema", 2},
+		{"run --journal-schema a.b", "--journal-schema", 2},
+		{"run --backoff 1h --backoff-max 1s", "--backoff-max", 2},
+		{"run --nats-url nats://user:secret%zz@host", "--nats-url: cannot be read", 2},
 		{"run --database-url nonsense:// --until-current", "--database-url", 2},
 		{"run extra", "argument", 2},
 		{"list --state asleep", "--state", 2},
@@ -46,7 +50,7 @@ func TestSettingsAreRefusedByName(t *testing.T) {
 		if status != c.status || !strings.Contains(out.String(), c.names) {
 			t.Errorf("%s: status %d, want %d, and %q in\n%s", c.line, status, c.status, c.names, &out)
 		}
-		if strings.Contains(out.String(), database) {
+		if strings.Contains(out.String(), database) || strings.Contains(out.String(), "secret") {
 			t.Errorf("%s shows the database's address", c.line)
 		}
 	}

@@ -27,6 +27,9 @@ type deposit struct {
 func transfer(ctx context.Context, pool *pgxpool.Pool, s *sender, payer, target string, d deposit) (id int64, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		paid, err := tx.Exec(ctx, `UPDATE bank_accounts SET balance = balance - $2 WHERE account = $1`, payer, d.Amount)
+		if refusedBy(err, "23514") { // check constraint
+			return fmt.Errorf("account %q does not hold %d", payer, d.Amount)
+		}
 		if err != nil {
 			return err
 		}

@@ -85,9 +85,16 @@ func (c *caller) lead(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	var first bool
-	if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock(hashtext('examples/remotecall/caller'))`).Scan(&first); err != nil || !first {
-		return err
+	for first := false; ; {
+		if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock(hashtext('examples/remotecall/caller'))`).Scan(&first); err != nil {
+			return err
+		}
+		if first {
+			break
+		}
+		if !pause(ctx, nil, c.cfg.Poll) {
+			return nil
+		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -241,7 +248,7 @@ func (c *caller) failed(ctx context.Context, o outgoing, cause error) (time.Dura
 		wait = max(wait, min(retry.after, c.cfg.LongestBackoff))
 	}
 	_, err := c.pool.Exec(ctx, `UPDATE remote_calls SET attempt_at = clock_timestamp() + $2::interval, last_error = $3
-		WHERE call_id = $1`, o.ID, wait, cause.Error())
+		WHERE call_id = $1`, o.ID, wait, storable(cause.Error()))
 	c.log.Warn("attempt failed", "call_id", o.ID, "target", o.Target, "attempts", o.Attempts, "next_in", wait, "error", cause)
 	return wait, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,7 +22,8 @@ func (e *callbackError) Error() string { return "callback: " + e.cause.Error() }
 func (e *callbackError) Unwrap() error { return e.cause }
 
 // complete runs the callback and removes the call, in one transaction. It tells whether the call was still there: one
-// that somebody deleted meanwhile, or that another caller completed, has no callback.
+// that somebody deleted meanwhile, that another caller completed, or whose answer is stored already and another one, has
+// no callback.
 func (c *caller) complete(ctx context.Context, onResult string, r result) (present bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout) // a callback that hangs fails like any other
 	defer cancel()
@@ -30,7 +32,7 @@ func (c *caller) complete(ctx context.Context, onResult string, r result) (prese
 		return false, err
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // without effect after a commit
-	done, err := tx.Exec(ctx, `DELETE FROM remote_calls WHERE call_id = $1`, r.ID)
+	done, err := tx.Exec(ctx, `DELETE FROM remote_calls WHERE call_id = $1 AND (outcome IS NULL OR outcome = $2)`, r.ID, r.Outcome)
 	if err != nil || done.RowsAffected() == 0 {
 		return false, err
 	}
@@ -42,8 +44,8 @@ func (c *caller) complete(ctx context.Context, onResult string, r result) (prese
 	}
 	err = tx.Commit(ctx)
 	var refused *pgconn.PgError
-	if errors.As(err, &refused) {
-		return true, &callbackError{cause: err} // a deferred constraint, say
+	if errors.As(err, &refused) || errors.Is(err, pgx.ErrTxCommitRollback) || errors.Is(err, pgx.ErrTxClosed) {
+		return true, &callbackError{cause: err} // a deferred constraint, an error that it hid, or a transaction that it ended
 	}
 	return true, err
 }
@@ -89,7 +91,8 @@ func (c *caller) keep(ctx context.Context, r result, failed *callbackError) erro
 	var dead bool
 	err := pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, `UPDATE remote_calls SET outcome = $2, answer = $3, callback_errors = callback_errors + 1, last_error = $4
-			WHERE call_id = $1 RETURNING callback_errors`, r.ID, r.Outcome, r.Answer, failed.Error()).Scan(&failures)
+			WHERE call_id = $1 AND (outcome IS NULL OR outcome = $2) RETURNING callback_errors`,
+			r.ID, r.Outcome, r.Answer, storable(failed.Error())).Scan(&failures)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		} else if err != nil {
@@ -112,6 +115,12 @@ func requeue(ctx context.Context, pool *pgxpool.Pool, id int64) (int64, error) {
 	done, err := pool.Exec(ctx, `UPDATE remote_calls SET dead_at = NULL, callback_errors = 0, callback_at = clock_timestamp()
 		WHERE dead_at IS NOT NULL AND ($1::bigint = 0 OR call_id = $1)`, id)
 	return done.RowsAffected(), err
+}
+
+// storable is the beginning of a text, without what PostgreSQL refuses in one.
+func storable(text string) string {
+	const most = 1000
+	return strings.ToValidUTF8(strings.ReplaceAll(text[:min(len(text), most)], "\x00", "?"), "?")
 }
 
 // backoff is how long to wait after so many failures, 1 or more.

@@ -98,12 +98,13 @@ func deliver(ctx context.Context, client *http.Client, timeout time.Duration, c 
 // classify turns an answer into the call's last word, or says why it is none.
 func classify(c outgoing, response *http.Response, answer []byte) (result, error) {
 	r := result{ID: c.ID, Target: c.Target, Answer: answer}
-	// Whatever stands between (a proxy, a login page) can answer 200 and 400, too. Those of a receiver name the call.
+	// Whatever stands between (a proxy, a login page) can answer 200, 400 and 422, too, although the receiver may have
+	// executed the call before. A receiver's answers name it.
 	ours := response.Header.Get(headerID) == strconv.FormatInt(c.ID, 10)
 	switch status := response.StatusCode; {
 	case status == http.StatusOK && ours:
 		r.Outcome = outcomeDone
-	case status == http.StatusUnprocessableEntity, status == http.StatusPaymentRequired:
+	case (status == http.StatusUnprocessableEntity || status == http.StatusPaymentRequired) && ours:
 		r.Outcome = outcomeFailed
 	case status == http.StatusBadRequest && ours && response.Header.Get(headerOutdated) != "":
 		r.Outcome = outcomeOutdated

@@ -27,22 +27,27 @@
 //
 // # Answers
 //
-//	200 of the receiver        done      callback, row removed
-//	422, 402                   failed    the procedure said no: final, callback, row removed
-//	400, marked as outdated    outdated  the target has gone past this id: final, logged as an error, callback, row removed
-//	anything else, no answer   —         again after 100 ms, 200 ms, … 30 s, for ever; this target alone waits
+//	200 of the receiver             done      callback, row removed
+//	422, 402 of the receiver        failed    the procedure said no: final, callback, row removed
+//	400 of the receiver, outdated   outdated  the target has gone past this id: final, logged as an error, callback, row removed
+//	anything else, no answer        —         again after 100 ms, 200 ms, … 30 s, for ever; this target alone waits
+//
+// The receiver's answers name the call (header Call-Id). The same status from a proxy in between says nothing about a call
+// that may have been executed already.
 //
 // Callback and removal are one transaction. When the callback fails (an error, a panic, longer than 5 s) both roll back,
 // the answer is stored with the row, and the callback is tried again with the same backoff: the target is not asked again.
 // Meanwhile the next calls of that target wait, so that callbacks run in order, or go ahead with --pass-callbacks. After 8
-// failures the callback is dead: the row stays for a person (status, requeue) and the target's calls go on.
+// failures the callback is dead: the row stays for a person (status, requeue) and the target's calls go on. An error of the
+// database that a callback passes over, and a transaction that it ends, are failures, too. One that takes no notice of the
+// end of its context holds up its target until it returns. All callbacks share 16 connections.
 //
 // # Failure handling
 //
 // A caller that dies before the answer is stored sends the call again and gets the stored result, because nothing later
 // was sent. A receiver that dies before its commit executed nothing; after it, it has the result. Two callers at once (a
 // second one stands by while the first one's session lives) send the same head: the receiver executes it once, one of them
-// finds the row and runs the callback. The call is marked as sent before the first attempt: cancel refuses from then on,
+// finds the row and runs the callback; an answer that comes when another one is stored changes nothing. The call is marked as sent before the first attempt: cancel refuses from then on,
 // so that what it takes back was never sent. A row that somebody deletes by hand while its call is under way ends it
 // without a callback; the target may have executed it.
 //

@@ -135,6 +135,25 @@ func says(status int, header ...string) fault {
 	}
 }
 
+// named answers as the receiver would.
+func named(status int) fault {
+	return func(n int, g *gate, w http.ResponseWriter, r *http.Request, body []byte) {
+		says(status, headerID, r.Header.Get(headerID))(n, g, w, r, body)
+	}
+}
+
+// raw writes bytes to the connection and closes it.
+func raw(text string) fault {
+	return func(_ int, _ *gate, w http.ResponseWriter, _ *http.Request, _ []byte) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, text)
+	}
+}
+
 // swallowed takes the request and never answers.
 func swallowed(_ int, _ *gate, _ http.ResponseWriter, r *http.Request, _ []byte) {
 	<-r.Context().Done()

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -53,6 +54,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	commands := map[string]func(context.Context, program) error{
 		"demo": demo, "caller": runCaller, "receiver": runReceiver, "target": runTarget, "transfer": runTransfer,
 		"cancel": runCancel, "status": runStatus, "requeue": runRequeue,
+	}
+	if len(args) == 1 && slices.Contains([]string{"help", "-h", "-help", "--help"}, args[0]) {
+		fmt.Fprint(stdout, usage)
+		return nil
 	}
 	if len(args) == 0 || commands[args[0]] == nil {
 		fmt.Fprint(stderr, usage)

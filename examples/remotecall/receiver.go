@@ -137,7 +137,10 @@ func read(w http.ResponseWriter, r *http.Request) (c incoming, err error) {
 	if c.uuid, err = uuid.Parse(r.Header.Get(headerUUID)); err != nil {
 		return c, fmt.Errorf("%s must be a UUID", headerUUID)
 	}
-	c.target, c.procedure = r.Header.Get(headerTarget), r.Header.Get(headerProcedure)
+	// The name is part of a key of the inbox: a sender must not be able to make another one's.
+	if c.target, c.procedure = r.Header.Get(headerTarget), r.Header.Get(headerProcedure); !targetName.MatchString(c.target) {
+		return c, fmt.Errorf("%s must match %s", headerTarget, targetName)
+	}
 	if c.arguments, err = io.ReadAll(http.MaxBytesReader(w, r.Body, largestArguments)); err != nil {
 		return c, fmt.Errorf("arguments: %w", err)
 	}
@@ -206,7 +209,7 @@ func (s *receiver) execute(ctx context.Context, tx pgx.Tx, c incoming) ([]byte, 
 	if err := inner.Rollback(ctx); err != nil {
 		return nil, err
 	}
-	return seal(c.uuid, http.StatusUnprocessableEntity, map[string]string{"error": no.Reason})
+	return seal(c.uuid, http.StatusUnprocessableEntity, map[string]string{"error": storable(no.Reason)})
 }
 
 func seal(id uuid.UUID, status int, value any) ([]byte, error) {

@@ -6,9 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
+	"regexp"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/outbox"
@@ -62,10 +65,17 @@ func (s *sender) sendTx(ctx context.Context, tx pgx.Tx, c call) (int64, error) {
 		return 0, err
 	}
 	id := appended[0].Sequence
-	_, err = tx.Exec(ctx, `INSERT INTO remote_calls (call_id, call_uuid, target, procedure, arguments, on_result)
-		VALUES ($1, $2, $3, $4, $5, $6)`, id, appended[0].EventID, c.Target, c.Procedure, arguments, c.OnResult)
-	if err != nil {
+	var size int
+	err = tx.QueryRow(ctx, `INSERT INTO remote_calls (call_id, call_uuid, target, procedure, arguments, on_result)
+		VALUES ($1, $2, $3, $4, $5, $6) RETURNING octet_length(arguments::text)`,
+		id, appended[0].EventID, c.Target, c.Procedure, arguments, c.OnResult).Scan(&size)
+	switch {
+	case refusedBy(err, "23503"): // foreign key
+		return 0, fmt.Errorf("there is no target %q; `remotecall target` makes one", c.Target)
+	case err != nil:
 		return 0, fmt.Errorf("write call %d: %w", id, err)
+	case size > largestArguments: // no receiver would take it, and what comes behind it would wait for ever
+		return 0, fmt.Errorf("the arguments of the call have %d bytes, at most %d fit", size, largestArguments)
 	}
 	return id, nil
 }
@@ -107,10 +117,26 @@ func locked(ctx context.Context, pool *pgxpool.Pool, statements string) error {
 	})
 }
 
+// refusedBy tells whether PostgreSQL answered with this code.
+func refusedBy(err error, code string) bool {
+	var answer *pgconn.PgError
+	return errors.As(err, &answer) && answer.Code == code
+}
+
+// targetName is what a target may be called: a name that needs no quoting anywhere.
+var targetName = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)
+
 // setTarget says where a target is and which token it knows the sender by.
-func setTarget(ctx context.Context, pool *pgxpool.Pool, target, url, token string) error {
-	_, err := pool.Exec(ctx, `INSERT INTO remote_targets VALUES ($1, $2, $3)
-		ON CONFLICT (target) DO UPDATE SET url = excluded.url, token = excluded.token`, target, url, token)
+func setTarget(ctx context.Context, pool *pgxpool.Pool, target, address, token string) error {
+	if !targetName.MatchString(target) {
+		return fmt.Errorf("NAME must match %s, got %q", targetName, target)
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("URL must be http:// or https:// with a host, without query and fragment") // it may hold a password
+	}
+	_, err = pool.Exec(ctx, `INSERT INTO remote_targets VALUES ($1, $2, $3)
+		ON CONFLICT (target) DO UPDATE SET url = excluded.url, token = excluded.token`, target, address, token)
 	if err != nil {
 		return fmt.Errorf("target %q: %w", target, err)
 	}

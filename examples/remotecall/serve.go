@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"time"
 
@@ -31,6 +32,9 @@ func runCaller(ctx context.Context, p program) error {
 				return fmt.Errorf("%s must not be negative", name)
 			}
 		}
+		if full := cfg.withDefaults(); full.LongestBackoff < full.FirstBackoff {
+			return fmt.Errorf("--longest-backoff must be at least --first-backoff (%s), got %s", full.FirstBackoff, full.LongestBackoff)
+		}
 		nc, err := connect()
 		if err != nil {
 			return err
@@ -50,11 +54,15 @@ func serveCalls(ctx context.Context, pool *pgxpool.Pool, nc *nats.Conn, cfg call
 }
 
 func connect() (*nats.Conn, error) {
-	url := os.Getenv("NATS_URL")
-	if url == "" {
+	address := os.Getenv("NATS_URL")
+	if address == "" {
 		return nil, errors.New("NATS_URL is not set; postrider dev prints one")
 	}
-	return nats.Connect(url, nats.Name("remotecall example"), nats.MaxReconnects(-1))
+	nc, err := nats.Connect(address, nats.Name("remotecall example"), nats.MaxReconnects(-1))
+	if unreadable := new(url.Error); errors.As(err, &unreadable) {
+		return nil, errors.New("NATS_URL cannot be read as an address") // the error would show it, with its password
+	}
+	return nc, err
 }
 
 // closed takes the error of a server that was asked to end for none.

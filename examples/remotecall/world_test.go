@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"log/slog"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -23,13 +25,16 @@ type world struct {
 	sender  *sender
 	flags   []string
 	caller  *process
+	crash   *crash // of the rows that have the caller die
 }
 
 func newWorld(t *testing.T, workers int, flags ...string) *world {
 	t.Helper()
 	w := &world{t: t, cluster: clustertest.New(t, clustertest.Config{Partitions: 4}), flags: flags}
 	w.pool = w.cluster.Pool
-	for _, err := range []error{prepareSender(t.Context(), w.pool), openAccounts(t.Context(), w.pool, 1_000_000, "home")} {
+	for _, err := range []error{
+		prepareSender(t.Context(), w.pool), openAccounts(t.Context(), w.pool, 1_000_000, "home"), prepareBreaking(t.Context(), w.pool),
+	} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,19 +57,49 @@ func (w *world) call(t *testing.T) {
 	w.caller, _ = launch(w.t, w.cluster.Environment(), false, append([]string{"caller"}, w.flags...)...)
 }
 
-// bank is a target behind a gate: a process with a schema of its own.
+// bank is a target behind a gate, with a schema of its own.
 type bank struct {
 	world   *world
 	name    string
 	token   string
 	gate    *gate
-	process *process
+	process *process // nil: it lives in the test's process
+	mourner *mourner // in the rows that have the caller die
 }
 
+// bank is one that nobody kills: what the command receiver serves, in this process.
 func (w *world) bank(t *testing.T, name string) *bank {
 	t.Helper()
-	b := &bank{world: w, name: name, token: rand.Text(), gate: newGate(t)}
+	b := w.target(t, name)
+	config := w.pool.Config()
+	config.MaxConns = 8
+	config.ConnConfig.RuntimeParams["search_path"] = "bank_" + name
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	handler, err := newBank(t.Context(), pool, "bank_"+name, "home", b.token, program{log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	b.gate.move(server.URL)
+	return b
+}
+
+// mortal is a bank in a process of its own.
+func (w *world) mortal(t *testing.T, name string) *bank {
+	t.Helper()
+	b := w.target(t, name)
 	b.restart(t)
+	return b
+}
+
+func (w *world) target(t *testing.T, name string) *bank {
+	t.Helper()
+	b := &bank{world: w, name: name, token: rand.Text(), gate: newGate(t)}
 	if err := setTarget(t.Context(), w.pool, name, b.gate.url, b.token); err != nil {
 		t.Fatal(err)
 	}
@@ -135,8 +170,8 @@ func (w *world) waitCall(t *testing.T, id int64, condition string) {
 	}, w.caller.text)
 }
 
-// lock holds a row until it is released, so that whoever needs it stands still there.
-func (w *world) lock(t *testing.T, query string, args ...any) (release func()) {
+// lock holds a row until it is released, so that whoever needs it stands still there; by is the session that has it.
+func (w *world) lock(t *testing.T, query string, args ...any) (by uint32, release func()) {
 	t.Helper()
 	tx, err := w.pool.Begin(t.Context())
 	if err != nil {
@@ -147,15 +182,15 @@ func (w *world) lock(t *testing.T, query string, args ...any) (release func()) {
 	if _, err := tx.Exec(t.Context(), query, args...); err != nil {
 		t.Fatal(err)
 	}
-	return release
+	return tx.Conn().PgConn().PID(), release
 }
 
-// waitBlocked waits until a session stands at a lock with a statement that begins so.
-func (w *world) waitBlocked(t *testing.T, statement string) {
+// waitBlocked waits until another session stands at the lock of this one.
+func (w *world) waitBlocked(t *testing.T, by uint32) {
 	t.Helper()
-	clustertest.Until(t, statement+" is blocked", func(ctx context.Context) (blocked bool, err error) {
+	clustertest.Until(t, "somebody is blocked", func(ctx context.Context) (blocked bool, err error) {
 		err = w.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
-			AND wait_event_type = 'Lock' AND starts_with(query, $1))`, statement).Scan(&blocked)
+			AND wait_event_type = 'Lock' AND $1 = ANY (pg_blocking_pids(pid)))`, int32(by)).Scan(&blocked) //nolint:gosec // a process id
 		return blocked, err
 	}, w.caller.text)
 }
@@ -169,7 +204,8 @@ func (w *world) checkMoney(t *testing.T, banks ...*bank) {
 	}
 	slices.Sort(schemas)
 	query := `SELECT sum(s)::bigint FROM (SELECT sum(balance) s FROM bank_accounts UNION ALL
-		SELECT coalesce(sum(amount), 0) FROM bank_transfers WHERE state IN ('under way', 'unclear') UNION ALL ` + strings.Join(schemas, " UNION ALL ") + `) x`
+		SELECT coalesce(sum(amount), 0) FROM bank_transfers WHERE state IN ('under way', 'unclear') UNION ALL ` +
+		strings.Join(schemas, " UNION ALL ") + `) x`
 	var sum int64
 	if err := w.pool.QueryRow(t.Context(), query).Scan(&sum); err != nil {
 		t.Fatal(err)

@@ -114,17 +114,17 @@ func (c client) reindex(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = body.Close() }()
-	last := ""
-	for lines := bufio.NewScanner(body); lines.Scan(); {
-		last = lines.Text()
-		if !strings.HasPrefix(last, "error: ") {
-			fmt.Fprintln(c.stdout, last)
+	lines := bufio.NewScanner(body)
+	for lines.Scan() {
+		if problem, failed := strings.CutPrefix(lines.Text(), "error: "); failed {
+			return errors.New(problem)
+		}
+		fmt.Fprintln(c.stdout, lines.Text())
+		if lines.Text() == "done" {
+			return nil
 		}
 	}
-	if last != "done" {
-		return errors.New(strings.TrimPrefix(last, "error: "))
-	}
-	return nil
+	return errors.Join(errors.New("the answer ended before the reindex was done; run it again"), lines.Err())
 }
 
 func (c client) parked(ctx context.Context) error {

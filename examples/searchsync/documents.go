@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -70,8 +71,21 @@ func newStore(ctx context.Context, pool *pgxpool.Pool) (*store, error) {
 	return &store{pool: pool, producer: producer}, err
 }
 
+// longestID is how long the id of a document may be, in bytes.
+const longestID = 300
+
 // save creates or changes documents and tells of it, in one transaction. Versions are set.
 func (s *store) save(ctx context.Context, documents ...document) error {
+	for _, d := range documents {
+		if d.ID == "" || len(d.ID) > longestID {
+			return fmt.Errorf("the id of a document must have 1 to %d bytes, got %d", longestID, len(d.ID))
+		}
+		for _, text := range []string{d.ID, d.Title, d.Body} {
+			if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+				return fmt.Errorf("document %q: id, title and body must be UTF-8 without zero bytes", d.ID)
+			}
+		}
+	}
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		events := make([]outbox.Event, len(documents))
 		for i, d := range documents {

@@ -27,7 +27,7 @@ type program struct {
 func newProgram(t *testing.T, environment []string, flags ...string) *program {
 	t.Helper()
 	p := &program{start: func() (*process, string) {
-		return launch(t, environment, true, append([]string{"run", "--listen=127.0.0.1:0", "--backoff=20ms"}, flags...)...)
+		return launch(t, environment, true, append([]string{"run", "--listen=127.0.0.1:0", "--backoff=20ms", "--backoff-max=" + mostBackoff.String(), "--lease-ttl=1s"}, flags...)...)
 	}}
 	p.process, p.address = p.start()
 	return p
@@ -153,9 +153,12 @@ func TestSettings(t *testing.T) {
 		"save x":            "takes 3 arguments, got 1",
 		"run --index=paper": "--index",
 		"run --backoff=0s":  "--backoff",
+		"run --lease-ttl=0": "--lease-ttl",
 		"run --index=meilisearch --meili-url=nowhere": "--meili-url",
-		"check --server=http://127.0.0.1:1":           "--server",
-		"run --listen=nowhere --dir=" + t.TempDir():   "--listen",
+		"save " + strings.Repeat("x", 301) + " t b":   "1 to 300 bytes, got 301",
+		"save x t \x00":                             "without zero bytes",
+		"check --server=http://127.0.0.1:1":         "--server",
+		"run --listen=nowhere --dir=" + t.TempDir(): "--listen",
 	} {
 		var stderr bytes.Buffer
 		err := run(t.Context(), strings.Fields(args), &stderr, &stderr)

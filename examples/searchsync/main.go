@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"syscall"
@@ -55,7 +56,7 @@ func main() {
 // settings are the flags of all commands.
 type settings struct {
 	kind, dir, meiliURL, meiliIndex, listen, server, settle string
-	backoff                                                 time.Duration
+	backoff, backoffMax, lease                              time.Duration
 	json                                                    bool
 }
 
@@ -71,7 +72,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.StringVar(&s.dir, "dir", "searchsync-index", "run: folder of the Bleve index")
 	flags.StringVar(&s.meiliURL, "meili-url", "http://127.0.0.1:7700", "run: address of Meilisearch")
 	flags.StringVar(&s.meiliIndex, "meili-index", "documents", "run: name of the index in Meilisearch")
-	flags.DurationVar(&s.backoff, "backoff", time.Second, "run: after a document's first failure; doubles up to 1m")
+	flags.DurationVar(&s.backoff, "backoff", time.Second, "run: after a document's first failure; doubles with each")
+	flags.DurationVar(&s.backoffMax, "backoff-max", time.Minute, "run: longest wait between two attempts")
+	flags.DurationVar(&s.lease, "lease-ttl", 5*time.Second, "run: how long the documents of a killed process wait for another one, 1s to 10m")
 	flags.StringVar(&s.listen, "listen", "127.0.0.1:7780", "run: address to answer on")
 	flags.StringVar(&s.server, "server", "http://127.0.0.1:7780", "other commands: address of searchsync run")
 	flags.StringVar(&s.settle, "settle", "5s", "check, repair: how long changes that are on their way may take")
@@ -204,21 +207,32 @@ func openIndex(ctx context.Context, s settings, log *slog.Logger) (index, error)
 	return nil, fmt.Errorf("--index must be bleve or meilisearch, got %q", s.kind)
 }
 
+func connect() (*nats.Conn, error) {
+	address := os.Getenv("NATS_URL")
+	if address == "" {
+		return nil, errors.New("NATS_URL is not set; postrider dev prints one")
+	}
+	nc, err := nats.Connect(address, nats.Name("searchsync example"), nats.MaxReconnects(-1))
+	if unreadable := new(url.Error); errors.As(err, &unreadable) {
+		return nil, errors.New("NATS_URL cannot be read as an address") // the error would show it, with its password
+	}
+	return nc, err
+}
+
 // runServer is the command run.
 func runServer(ctx context.Context, s settings, _ []string, stdout io.Writer, log *slog.Logger) error {
-	if s.backoff <= 0 {
-		return fmt.Errorf("--backoff must be above 0, got %s", s.backoff)
+	if s.backoff <= 0 || s.backoffMax < s.backoff {
+		return fmt.Errorf("--backoff must be above 0 and at most --backoff-max, got %s and %s", s.backoff, s.backoffMax)
+	}
+	if s.lease < time.Second || s.lease > 10*time.Minute {
+		return fmt.Errorf("--lease-ttl must lie between 1s and 10m, got %s", s.lease)
 	}
 	pool, err := open(ctx)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	url := os.Getenv("NATS_URL")
-	if url == "" {
-		return errors.New("NATS_URL is not set; postrider dev prints one")
-	}
-	nc, err := nats.Connect(url, nats.Name("searchsync example"), nats.MaxReconnects(-1))
+	nc, err := connect()
 	if err != nil {
 		return err
 	}
@@ -234,7 +248,7 @@ func runServer(ctx context.Context, s settings, _ []string, stdout io.Writer, lo
 	if err != nil {
 		return err
 	}
-	box, err := inbox.New(pool, inboxConfig(in, log, s.backoff))
+	box, err := inbox.New(pool, inboxConfig(in, log, s.backoff, s.backoffMax))
 	if err != nil {
 		return errors.Join(err, in.close())
 	}
@@ -243,7 +257,7 @@ func runServer(ctx context.Context, s settings, _ []string, stdout io.Writer, lo
 		return errors.Join(fmt.Errorf("--listen: %w", err), in.close())
 	}
 	fmt.Fprintf(stdout, "searchsync answers on http://%s\n", listener.Addr())
-	syncer := &syncer{store: st, index: in, log: log}
+	syncer := &syncer{store: st, index: in, log: log, lease: s.lease}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return syncer.consume(ctx, nc, box) })
 	group.Go(func() error { return serve(ctx, listener, newServer(syncer, box).handler()) })

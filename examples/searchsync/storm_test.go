@@ -59,13 +59,17 @@ func (f *flakyIndex) remove(ctx context.Context, ids ...string) error {
 	return f.write(func() error { return f.index.remove(ctx, ids...) })
 }
 
+// mostBackoff bounds the waits of what fails half of the time: of some hundred documents one fails a dozen times in a row, and
+// doubled waits would exceed the time that a test waits for any progress.
+const mostBackoff = 500 * time.Millisecond
+
 // consuming keeps the index in step in this process until the test ends.
 func (s *syncer) consuming(t *testing.T, c *clustertest.Cluster) {
 	t.Helper()
 	if err := inbox.Migrate(t.Context(), s.store.pool, inbox.DefaultSchema); err != nil {
 		t.Fatal(err)
 	}
-	box, err := inbox.New(s.store.pool, inboxConfig(s.index, s.log, 20*time.Millisecond))
+	box, err := inbox.New(s.store.pool, inboxConfig(s.index, s.log, 20*time.Millisecond, mostBackoff))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ type syncer struct {
 	store *store
 	index index
 	log   *slog.Logger
+	lease time.Duration // of a process on a part of the documents; 0: 5 s
 }
 
 // syncTx brings one document to an index as it is now. The lock is held until tx ends, so that nobody else writes an
@@ -52,10 +54,10 @@ func (s *syncer) handle(ctx context.Context, tx pgx.Tx, m inbox.Message) ([]byte
 // the document's, and what it refuses for good is dead at once.
 //
 // Every index has an inbox of its own: two that shared one would share the events.
-func inboxConfig(in index, log *slog.Logger, backoff time.Duration) inbox.Config {
+func inboxConfig(in index, log *slog.Logger, backoff, most time.Duration) inbox.Config {
 	return inbox.Config{
 		Name: "searchsync/" + in.name(), Logger: log, MaxAttempts: inbox.NoLimit, HandlerTimeout: 30 * time.Second,
-		BackoffBase: backoff, BackoffMax: max(time.Minute, backoff),
+		BackoffBase: backoff, BackoffMax: most,
 	}
 }
 
@@ -66,7 +68,7 @@ func (s *syncer) consume(ctx context.Context, nc *nats.Conn, box *inbox.Inbox) e
 		return err
 	}
 	// A batch holds its documents' locks until its commit, so it is small.
-	consumer, err := inbox.NewConsumer(box, js, s.handle, inbox.ConsumerConfig{Filter: documentFilter, BatchSize: 10, Workers: 8, LeaseTTL: 5 * time.Second})
+	consumer, err := inbox.NewConsumer(box, js, s.handle, inbox.ConsumerConfig{Filter: documentFilter, BatchSize: 10, Workers: 8, LeaseTTL: cmp.Or(s.lease, 5*time.Second)})
 	if err != nil {
 		return err
 	}

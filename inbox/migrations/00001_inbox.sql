@@ -40,11 +40,13 @@ CREATE TABLE {schema}.inbox_parked (
     stream_sequence bigint      NOT NULL,
     event_id        uuid        NOT NULL,
     attempts        integer     NOT NULL DEFAULT 0,
+    begun           integer     NOT NULL DEFAULT 0, -- times that the handler began and nobody came back from it
+    begun_by        uuid,
     state           text        NOT NULL CHECK (state IN ('waiting', 'failed', 'dead')),
     consumer        text        NOT NULL,
     reason          text,
     subject         text        NOT NULL,
-    envelope         bytea       NOT NULL,
+    envelope        bytea       NOT NULL,
     payload         bytea       NOT NULL,
     CONSTRAINT inbox_parked_event_key UNIQUE (stream_key, version, event_id)
 );
@@ -78,8 +80,13 @@ CREATE TABLE {schema}.inbox_lanes (
     lane        integer     NOT NULL,
     epoch       bigint      NOT NULL DEFAULT 0,
     position    bigint      NOT NULL DEFAULT 0, -- JetStream sequence up to which everything is dealt with
+    position_time bigint    NOT NULL DEFAULT 0, -- when JetStream stored that message, in nanoseconds; 0 where unknown
     owner       uuid,
     lease_until timestamptz,
+    crashes     integer     NOT NULL DEFAULT 0, -- readers that were lost since a message was dealt with
+    tried       bigint      NOT NULL DEFAULT 0, -- JetStream sequence of the message that was begun with a mark, how often,
+    tries       integer     NOT NULL DEFAULT 0,
+    tried_epoch bigint      NOT NULL DEFAULT 0, -- and under which epoch the last time
     CONSTRAINT inbox_lanes_pkey PRIMARY KEY (consumer, lane)
 ) WITH (fillfactor = 20);
 
@@ -100,7 +107,7 @@ CREATE TABLE {schema}.inbox_malformed (
     received_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
     subject         text        NOT NULL,
     reason          text        NOT NULL,
-    envelope         bytea       NOT NULL,
+    envelope        bytea       NOT NULL,
     payload         bytea       NOT NULL,
     CONSTRAINT inbox_malformed_pkey PRIMARY KEY (consumer, stream_sequence)
 );

@@ -27,10 +27,10 @@ func newRoles(t *testing.T, schema string) roles {
 	t.Helper()
 	r := roles{superuser: pgtest.Server(t, localpg.Config{}).URL(), schema: schema}
 	r.script(t)
-	for _, name := range []string{"migrator", "producer", "worker", "monitor", "operator"} {
+	for _, name := range []string{"migrator", "producer", "worker", "monitor", "operator", "consumer"} {
 		mustStatement(t, r.superuser, fmt.Sprintf(`ALTER ROLE postrider_%s LOGIN PASSWORD 'secret'`, name))
 	}
-	mustPostrider(t, r.environment(t, "migrator"), "migrate", "up", "--partitions=4")
+	mustPostrider(t, r.environment(t, "migrator"), "migrate", "up", "--partitions=4", "--inbox")
 	r.script(t)
 	r.script(t) // repeating it changes nothing
 	return r
@@ -188,8 +188,15 @@ func get(t *testing.T, p *clustertest.Process, path string) string {
 	return string(text)
 }
 
+const everything = "DELETE INSERT SELECT UPDATE"
+
 // Who may do what to a table is written down here a second time, by hand.
 var held = map[string]map[string]string{
+	"consumer": {
+		"inbox_consumers": everything, "inbox_lanes": everything, "inbox_malformed": everything, "inbox_parked": everything,
+		"inbox_readers": everything, "inbox_records": everything, "inbox_senders": everything, "inbox_streams": everything,
+		"inbox_schema_version": "SELECT",
+	},
 	"producer": {},
 	"monitor": {
 		"events": "SELECT(recorded_at) SELECT(sequence)",
@@ -261,6 +268,7 @@ func TestRolesHoldNothingElse(t *testing.T) {
 		}
 	}
 	refused := map[string][]string{
+		"consumer": {`SELECT * FROM events`, `SELECT * FROM outbox`, `TRUNCATE inbox_records`, `CREATE TABLE mine ()`, `SELECT outbox_append('a', 'b', '1')`},
 		"producer": {
 			`SELECT * FROM events`, `SELECT nextval('events_sequence_seq')`, `CREATE TABLE mine ()`,
 			`INSERT INTO outbox (global_sequence, partition_key, stream_id) VALUES (1, 1, 'a')`,

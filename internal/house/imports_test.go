@@ -31,7 +31,7 @@ var mayImport = map[string][]string{
 	"outbox":              {"partition", "internal/sqlfile"},
 	"outbox/schema":       {"partition", "internal/sqlfile"},
 	"outbox/importer":     {"outbox", "partition", "internal/sqlfile"},
-	"inbox":               {"internal/sqlfile"},
+	"inbox":               {"internal/sqlfile", "codec"},
 	"projection":          {"internal/sqlfile"},
 	"ui":                  {"partition", "heartbeat", "lease", "coordinator", "delivery", "outbox", "web"},
 	"web":                 {},

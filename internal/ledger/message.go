@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -103,8 +104,9 @@ func ParseMessage(header nats.Header, body []byte, streamSeq uint64) (Message, e
 	return m, nil
 }
 
-// messageIDFits reports whether a Nats-Msg-Id is the one the relay gives this
-// event: its UUID, with ":generation" appended above 0.
+// messageIDFits reports whether a Nats-Msg-Id is one the relay gives this event:
+// its UUID, with ":generation" appended above 0. That is the row's generation; a
+// resize raises the header's alone.
 func (m *Message) messageIDFits() bool {
 	const uuidLength = 36
 	if len(m.MessageID) < uuidLength {
@@ -114,11 +116,12 @@ func (m *Message) messageIDFits() bool {
 	if err != nil || id != m.EventID {
 		return false
 	}
-	suffix := m.MessageID[uuidLength:]
-	if m.Generation == 0 {
+	suffix, raised := strings.CutPrefix(m.MessageID[uuidLength:], ":")
+	if !raised {
 		return suffix == ""
 	}
-	return suffix == ":"+strconv.FormatInt(int64(m.Generation), 10)
+	row, err := strconv.ParseUint(suffix, 10, 31)
+	return err == nil && row > 0 && row <= uint64(max(0, m.Generation)) && suffix == strconv.FormatUint(row, 10)
 }
 
 func required(header nats.Header, name string) (string, error) {

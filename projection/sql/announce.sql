@@ -7,7 +7,7 @@ known AS MATERIALIZED (
        FOR UPDATE OF s SKIP LOCKED),
 changed AS (
     UPDATE {schema}.projection_streams AS s
-       SET wanted_version = k.version,
+       SET wanted_version = greatest(s.wanted_version, k.version),
            due_at = CASE WHEN s.dead_at IS NOT NULL OR s.applied_version >= k.version THEN s.due_at
                          ELSE coalesce(s.due_at, clock_timestamp()) END
       FROM known AS k

@@ -5,8 +5,8 @@ SELECT count(*) FILTER (WHERE dead_at IS NULL AND due_at IS NULL),
        count(*) FILTER (WHERE dead_at IS NULL AND due_at IS NOT NULL AND (lease_until IS NULL OR lease_until <= statement_timestamp())
                           AND (attempts > 0 OR last_error IS NOT NULL)),
        count(*) FILTER (WHERE dead_at IS NOT NULL),
-       coalesce(sum(wanted_version - applied_version) FILTER (WHERE wanted_version > applied_version), 0)::bigint,
-       coalesce(sum(wanted_version - applied_version) FILTER (WHERE dead_at IS NOT NULL AND wanted_version > applied_version), 0)::bigint,
+       least(coalesce(sum(wanted_version - applied_version) FILTER (WHERE wanted_version > applied_version), 0), 9223372036854775807)::bigint,
+       least(coalesce(sum(wanted_version - applied_version) FILTER (WHERE dead_at IS NOT NULL AND wanted_version > applied_version), 0), 9223372036854775807)::bigint,
        min(dead_at),
        coalesce(extract(epoch FROM clock_timestamp() - min(dead_at)), 0)::float8,
        coalesce(extract(epoch FROM clock_timestamp() - min(due_at) FILTER (WHERE due_at <= statement_timestamp())), 0)::float8

@@ -6,4 +6,5 @@ SELECT e.sequence
    AND ($3::text IS NULL OR e.stream_id = $3)
    AND ($4::timestamptz IS NULL OR e.recorded_at >= $4)
    AND e.sequence NOT IN (SELECT o.global_sequence FROM {schema}.outbox AS o
-                           WHERE o.partition_key = ANY ($5::smallint[]) AND o.global_sequence > $1 AND o.global_sequence <= $2)
+                           WHERE o.partition_key = ANY ($5::smallint[]) AND o.global_sequence > $1 AND o.global_sequence <= $2
+                              AND ($3::text IS NULL OR o.stream_id = $3))

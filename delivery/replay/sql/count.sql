@@ -9,6 +9,7 @@ SELECT count(*), coalesce(min(e.sequence), 0), coalesce(max(e.sequence), 0), min
    AND ($1::bigint IS NOT NULL
         OR e.sequence NOT IN (SELECT o.global_sequence FROM {schema}.outbox AS o
                                WHERE o.partition_key = ANY ($11::smallint[]) AND o.global_sequence > $2 AND o.global_sequence <= $3
+                                 AND ($4::text IS NULL OR o.stream_id = $4) AND {held}
                                UNION ALL
                               SELECT {unwanted}))
    AND ($1::bigint IS NULL

@@ -1,17 +1,26 @@
 -- The highest sequence that is visible, the watermark, and the transactions that
--- hold a lock which a writer of events holds. All that was drawn up to then is
--- decided when these have ended. One that prepares itself gives up its name, so
--- nothing is decided while any is prepared.
-WITH RECURSIVE leaves (relid) AS (
+-- hold a lock which a writer of events holds: of the table, its partitions, and
+-- the tables that a view reads. All that was drawn up to then is decided when
+-- these have ended. One that prepares itself gives up its name, so nothing is
+-- decided while any is prepared.
+WITH RECURSIVE tables (relid) AS (
        SELECT $1::text::regclass::oid
-        UNION ALL
-       SELECT i.inhrelid FROM pg_inherits AS i JOIN leaves ON i.inhparent = leaves.relid)
+        UNION
+       SELECT below.relid
+         FROM tables AS t
+        CROSS JOIN LATERAL (
+                SELECT i.inhrelid FROM pg_inherits AS i WHERE i.inhparent = t.relid
+                 UNION ALL
+                SELECT d.refobjid
+                  FROM pg_rewrite AS r
+                  JOIN pg_depend AS d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid AND d.refclassid = 'pg_class'::regclass
+                 WHERE r.ev_class = t.relid AND r.ev_type = '1') AS below (relid))
 SELECT (SELECT coalesce(max(e.sequence), 0) FROM {events} AS e),
        (SELECT w.safe_sequence FROM {schema}.outbox_watermark AS w),
-       coalesce(array_agg(DISTINCT l.virtualtransaction), '{}'),
+       coalesce(array_agg(DISTINCT l.virtualtransaction || ' ' || coalesce(l.pid, 0)), '{}'),
        coalesce(bool_or(l.pid IS NULL), false)
   FROM pg_locks AS l
  WHERE l.locktype = 'relation' AND l.granted AND l.mode = 'RowExclusiveLock'
    AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
-   AND l.relation IN (SELECT relid FROM leaves)
+   AND l.relation IN (SELECT relid FROM tables)
    AND l.pid IS DISTINCT FROM pg_backend_pid()

@@ -4,5 +4,5 @@ import "slices"
 
 // catalogue is all mutants.
 func catalogue() []mutant {
-	return slices.Concat(watermark(), database(), stream(), client(), failure())
+	return slices.Concat(watermark(), database(), stream(), client(), failure(), replays())
 }

@@ -1,0 +1,63 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// errEnded is why a message is dead whose handler never came back.
+var errEnded = errors.New("the process ended each time that the handler ran")
+
+// hopeless tells whether a handler ended its process too often to be begun again.
+func (i *Inbox) hopeless(attempts int) bool {
+	return i.cfg.MaxAttempts != NoLimit && attempts >= i.cfg.MaxAttempts
+}
+
+// suspect waits until no other message that may end the process is under way; for others it does nothing.
+func (i *Inbox) suspect(ctx context.Context, is bool) (leave func(), err error) {
+	if !is {
+		return func() {}, nil
+	}
+	select {
+	case i.alone <- struct{}{}:
+		return func() { <-i.alone }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// dealAlone deals with a message that may have ended a reader. It is marked before, so that the next reader knows.
+func (r *reader) dealAlone(ctx context.Context, l *lane, m Message) error {
+	leave, err := r.box.suspect(ctx, true)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	var tries int
+	err = r.box.db.QueryRow(ctx, r.box.sql["lane_begin"], r.box.cfg.Name, l.number, r.id, l.epoch, int64(m.StreamSequence)).Scan(&tries)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("%w: lane %d, epoch %d", ErrFenced, l.number, l.epoch)
+	}
+	if err != nil {
+		return fmt.Errorf("inbox: mark a message as begun: %w", err)
+	}
+	b := r.batch(l)
+	b.ended = tries - 1
+	if b.ended > 0 {
+		r.box.reportEnded(ctx, m, b.ended)
+	}
+	if r.box.hopeless(b.ended) {
+		return b.park(ctx, m, Final(errEnded), b.ended)
+	}
+	return b.run(ctx, []Message{m})
+}
+
+// reportEnded says that a handler did not come back.
+func (i *Inbox) reportEnded(ctx context.Context, m Message, attempts int) {
+	i.metrics.ended.Inc()
+	i.cfg.Logger.ErrorContext(ctx, "the process ended while the handler ran", "consumer", i.cfg.Name, "stream", m.Stream,
+		"version", m.Version, "event_id", m.EventID, "attempts", attempts)
+}

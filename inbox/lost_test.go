@@ -1,0 +1,78 @@
+package inbox_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/postrider/postrider/inbox"
+	"github.com/postrider/postrider/internal/localnats"
+	"github.com/postrider/postrider/internal/testkit/natstest"
+)
+
+// A server that lost power comes back without the end of its stream, and gives the sequences of what it lost to other
+// messages.
+func TestAStreamThatLostItsEnd(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		running bool
+		more    int
+	}{
+		"while nobody reads": {false, 1}, "while somebody reads": {true, 1}, "and goes past it at once": {true, 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			folder := t.TempDir()
+			r := &reading{server: natstest.StartWith(t, localnats.Config{StoreDir: folder}), registry: prometheus.NewRegistry()}
+			r.server.Stream(t, 1, func(c *jetstream.StreamConfig) { c.Storage = jetstream.FileStorage })
+			r.js = r.server.JetStream(t)
+			r.bundle = newBundle(t)
+			node := r.server.Cluster(t)
+			r.publish(t, event("kept", 1), event("kept", 2), event("kept", 3))
+			if err := node.StopNode(0); err != nil {
+				t.Fatal(err)
+			}
+			backup := t.TempDir() + "/stream"
+			if err := os.CopyFS(backup, os.DirFS(folder)); err != nil {
+				t.Fatal(err)
+			}
+			if err := node.RestartNode(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+			r.js = r.server.JetStream(t) // the former one may still look for the server
+			r.publish(t, event("lost", 1), event("lost", 2), event("lost", 3))
+			end := r.run(t, quick(), apply)
+			waitFor(t, r.pool, `SELECT count(*) = 6 FROM effects`)
+			waitFor(t, r.pool, `SELECT min(position) = 6 FROM inbox_lanes`)
+			if !c.running {
+				end()
+			}
+			if err := node.StopNode(0); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.RemoveAll(folder); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.CopyFS(folder, os.DirFS(backup)); err != nil {
+				t.Fatal(err)
+			}
+			if err := node.RestartNode(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+			var messages []inbox.Message // they take the places of what was lost
+			for n := range c.more {
+				messages = append(messages, event(fmt.Sprint("new-", n), 1))
+			}
+			r.js = r.server.JetStream(t)
+			r.publish(t, append(messages, event("lost", 3))...)
+			if !c.running {
+				end = r.run(t, quick(), apply)
+			}
+			waitFor(t, r.pool, `SELECT count(*) = $1 FROM effects`, 6+c.more)
+			end()
+		})
+	}
+}
