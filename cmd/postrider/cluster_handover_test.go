@@ -163,7 +163,7 @@ func TestSIGSTOPPastTheTTL(t *testing.T) { //nolint:paralleltest // measures tim
 func stopPastTheTTL(t *testing.T, mode string) {
 	t.Helper()
 	c := clustertest.New(t, clustertest.Config{Flags: append(shortTTL(), "--publish-mode="+mode)})
-	c.Backlog(t, 20_000)
+	c.Backlog(t, 40_000)
 	s := c.Subscribe(t, nil)
 	workers := c.Start(t, 3)
 	c.WaitShared(t, workers...)
@@ -214,7 +214,9 @@ func freezeBeforeMark(t *testing.T, c *clustertest.Cluster, s *clustertest.Subsc
 	if _, err := tx.Exec(t.Context(), `LOCK TABLE outbox_deliveries IN SHARE MODE`); err != nil {
 		t.Fatal(err)
 	}
-	s.WaitReceived(t, 3000)
+	// A worker publishes about 4,000 messages beyond its marks, so by then each has published more than what waits for its first
+	// mark: the rest is what the stopped one tries to mark when it wakes up.
+	s.WaitReceived(t, 9000)
 	c.WaitCount(t, 3, `SELECT count(*) `+waiting)
 	w.Signal(t, syscall.SIGSTOP)
 	// What waits in the database would be done on the stopped worker's behalf; nothing else of its can be. The

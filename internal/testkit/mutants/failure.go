@@ -30,7 +30,7 @@ func failure() []mutant {
 		{
 			name: "parked-out-of-turn", breaks: "P2: a stream's parked rows pass one that is not due",
 			test: command{pkg: "delivery", run: "^TestParkedRowsStopAtTheFirstThatCannotGo$"}, says: "stored .*, want only",
-			edits: []edit{{"delivery/claim.go", "cut[key] = cut[key] || !c.due", "cut[key] = !c.due"}},
+			edits: []edit{{"delivery/claim.go", "cut[key] = cut[key] || m.NotDue", "cut[key] = m.NotDue"}},
 		},
 		{
 			name: "requeue-same-generation", breaks: "P1: a requeued message is the old one again",

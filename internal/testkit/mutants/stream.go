@@ -41,8 +41,8 @@ func stream() []mutant {
 			test: fenceTest("TestATakeoverKnowsWhatIsStoredBehindItsRead"), says: "the standing is|did not read again",
 			edits: []edit{{
 				fenced,
-				"\tans := t.exchange(ctx, t.control(t.subject, fence, at))\n",
-				"\tblind := t.control(t.subject, fence, at)\n\tblind.Header.Del(nats.ExpectedLastSubjSeqHdr)\n\tans := t.exchange(ctx, blind)\n",
+				"\tans := t.ask(ctx, t.control(t.subject, fence, at))\n",
+				"\tblind := t.control(t.subject, fence, at)\n\tblind.Header.Del(nats.ExpectedLastSubjSeqHdr)\n\tans := t.ask(ctx, blind)\n",
 			}},
 		},
 		{
@@ -53,12 +53,12 @@ func stream() []mutant {
 		{
 			name: "record-without-events", breaks: "P4: records do not say what is stored",
 			test: command{pkg: "delivery", run: "^TestAnHeirMarksWhatTheStreamHolds$"}, says: "stored .*, want ",
-			edits: []edit{{step, "Parts: append(r.parts[:len(r.parts):len(r.parts)], partOf(events)),", ""}},
+			edits: []edit{{step, "Parts: append(r.parts[:len(r.parts):len(r.parts)], partOf(r.batch.Messages, indices)),", ""}},
 		},
 		{
 			name: "record-of-one-batch", breaks: "P4: a record forgets the earlier batches of its claim",
 			test: command{pkg: "delivery/natspub", run: "^TestARefusedBatchIsHalved$"}, says: "the record lists",
-			edits: []edit{{step, "Parts: append(r.parts[:len(r.parts):len(r.parts)], partOf(events)),", "Parts: []part{partOf(events)},"}},
+			edits: []edit{{step, "Parts: append(r.parts[:len(r.parts):len(r.parts)], partOf(r.batch.Messages, indices)),", "Parts: []part{partOf(r.batch.Messages, indices)},"}},
 		},
 		{
 			name: "lost-tail-not-compared", breaks: "P1: a stream that lost messages goes unnoticed",
@@ -101,7 +101,7 @@ func client() []mutant {
 		{
 			name: "id-without-generation", breaks: "P1: the duplicate window swallows a requeued message",
 			test: command{pkg: "delivery/natspub", run: "^TestTheSameMessageIsStoredOnce$"}, says: "another generation was taken for a duplicate",
-			edits: []edit{{"delivery/natspub/header.go", "if m.Generation == 0 {", "if m.Generation >= 0 {"}},
+			edits: []edit{{"delivery/natspub/writer.go", "if m.Generation == 0 {", "if m.Generation >= 0 {"}},
 		},
 		{
 			name: "chains-by-stream-alone", breaks: "P2: in dedupe mode a partition's messages are in flight side by side",
