@@ -38,7 +38,7 @@ func TestWhatIsKeptDoesNotChange(t *testing.T) {
 	}
 }
 
-func TestSmallPiecesCostAFractionOfAnAllocation(t *testing.T) {
+func TestSmallPiecesCostAFractionOfAnAllocation(t *testing.T) { //nolint:paralleltest // counts allocations
 	var texts arena.Texts
 	var bodies arena.Bodies
 	raw, n := make([]byte, 40), byte(0)

@@ -199,6 +199,6 @@ func (c *Cluster) removeStore() error {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("localnats: remove the temporary folder: %w", err)
 		}
-		time.Sleep(removePause)
+		<-time.After(removePause)
 	}
 }
