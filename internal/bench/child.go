@@ -1,0 +1,164 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// PartCommand is the hidden command of the program that runs a part: RunPart with its argument.
+const PartCommand = "bench-part"
+
+// stopPatience is how long a child may take to end in good order.
+const stopPatience = 30 * time.Second
+
+// child is a process of the program under test. A part talks JSON lines over its standard input and output.
+type child struct {
+	name  string
+	cmd   *exec.Cmd
+	input io.WriteCloser
+	lines *bufio.Reader
+	log   *tail
+	done  chan struct{}
+	err   error // how it ended; read it after done
+}
+
+// tail keeps the last bytes that were written.
+type tail struct {
+	mu   sync.Mutex
+	kept []byte
+}
+
+const tailSize = 4000
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept = append(t.kept, p...)
+	if len(t.kept) > 2*tailSize {
+		t.kept = append(t.kept[:0], t.kept[len(t.kept)-tailSize:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(string(t.kept[max(0, len(t.kept)-tailSize):]))
+}
+
+// launch starts the program. With talk its standard output is read by receive.
+func (b *Bench) launch(name string, environment []string, talk bool, args ...string) (*child, error) {
+	c := &child{name: name, cmd: exec.Command(b.cfg.Program, args...), log: &tail{}, done: make(chan struct{})}
+	c.cmd.Env = append(os.Environ(), environment...)
+	c.cmd.Stderr = c.log
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt of the terminal is this process's matter
+	var err error
+	if c.input, err = c.cmd.StdinPipe(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	var output *os.File
+	if talk {
+		read, write, err := os.Pipe()
+		if err != nil {
+			return nil, fmt.Errorf("start %s: %w", name, err)
+		}
+		c.cmd.Stdout, output, c.lines = write, write, bufio.NewReader(read)
+	}
+	err = c.cmd.Start()
+	if output != nil {
+		_ = output.Close() // the child has its own
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	go func() {
+		c.err = c.cmd.Wait()
+		close(c.done)
+	}()
+	return c, nil
+}
+
+// part starts a part and tells it its settings.
+func (b *Bench) part(ctx context.Context, name string, settings any) (*child, error) {
+	c, err := b.launch(name, nil, true, PartCommand, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.send(settings); err != nil {
+		return nil, errors.Join(err, c.stop(ctx))
+	}
+	return c, nil
+}
+
+func (c *child) pid() int { return c.cmd.Process.Pid }
+
+func (c *child) send(value any) error {
+	if err := json.NewEncoder(c.input).Encode(value); err != nil {
+		return fmt.Errorf("tell %s: %w: %s", c.name, err, c.log)
+	}
+	return nil
+}
+
+// receive waits for the part's next line.
+func (c *child) receive(ctx context.Context, value any) error {
+	read := make(chan error, 1)
+	go func() {
+		text, err := c.lines.ReadBytes('\n')
+		if err == nil {
+			err = json.Unmarshal(text, value)
+		}
+		read <- err
+	}()
+	select {
+	case err := <-read:
+		if err != nil {
+			return fmt.Errorf("hear from %s: %w: %s", c.name, err, c.log)
+		}
+		return nil
+	case <-ctx.Done():
+		_ = c.cmd.Process.Kill() // ends the reading
+		return fmt.Errorf("hear from %s: %w: %s", c.name, context.Cause(ctx), c.log)
+	}
+}
+
+// ended returns why the child has ended, or nil while it runs.
+func (c *child) ended() error {
+	select {
+	case <-c.done:
+		return fmt.Errorf("%s ended by itself: %w: %s", c.name, errors.Join(c.err, errEnded), c.log)
+	default:
+		return nil
+	}
+}
+
+var errEnded = errors.New("it was not told to")
+
+// stop ends the child in good order, and by force when that takes too long.
+func (c *child) stop(ctx context.Context) error {
+	_ = c.input.Close()                       // what a part waits for
+	_ = c.cmd.Process.Signal(syscall.SIGTERM) // what a worker waits for; it may have ended
+	timer := time.NewTimer(stopPatience)
+	defer timer.Stop()
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		_ = c.cmd.Process.Kill()
+		<-c.done
+	case <-timer.C:
+		_ = c.cmd.Process.Kill()
+		<-c.done
+		return fmt.Errorf("%s did not end within %s: %s", c.name, stopPatience, c.log)
+	}
+	return nil
+}
