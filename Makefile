@@ -2,7 +2,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# Event file of `make demo`.
+# Event file of `make demo` and `make bench`.
 DATA ?= testdata/repo-history-12k.jsonl.gz
 # Packages that the test targets run.
 PACKAGES ?= ./...
@@ -11,6 +11,8 @@ DURATION ?= 10m
 SEED ?= 1
 MODE ?= fenced
 NODES ?= 3
+# Flags of `make bench`, of which --data is set.
+BENCH ?= --json bench.json --svg bench.svg
 # Of `make bench/monitor`: rows, seconds, another build of the program, a data directory that is filled once.
 ROWS ?= 500000
 MEASURE ?= 60
@@ -93,6 +95,10 @@ test/deploy: postgres $(HELM) $(PROMTOOL) ## Check what deploys Postrider: Compo
 	@command -v systemd-analyze >/dev/null || .ci/apt systemd
 	POSTRIDER_HELM=$(CURDIR)/$(HELM) POSTRIDER_PROMTOOL=$(CURDIR)/$(PROMTOOL) POSTRIDER_REQUIRE_TOOLS=1 CGO_ENABLED=0 \
 	$(TEST) -timeout 10m ./internal/deployment | $(REPORT) -least 1
+
+.PHONY: bench
+bench: postgres build ## Measure the relay beside a null relay with DATA (BENCH="--only drain --rounds 5"; docs/performance.md)
+	./bin/postrider bench --data $(DATA) $(BENCH)
 
 .PHONY: bench/monitor
 bench/monitor: postgres ## What ten tabs cost a database with ROWS=500000 waiting rows (MEASURE=60 BINARY=program KEEP=directory)

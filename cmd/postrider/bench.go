@@ -27,6 +27,8 @@ type benchCmd struct {
 	Duration   time.Duration `help:"How long a steady or idle case is measured. Default 15s." default:"0s"`
 	Foreign    float64       `help:"Share of all processors that others may use in a round; above it the round is measured again." default:"0.05"`
 	Repeats    int           `help:"How often a disturbed round is measured again: 0 to 10. Default 2." default:"-1"`
+	Against    string        `help:"Another build of this program, which is measured and compared, too." placeholder:"PROGRAM" type:"existingfile"`
+	Relay      []string      `help:"A flag of 'run' for the relay under test, such as --relay=--batch-size=900; repeatable." placeholder:"FLAG" sep:"none"`
 	Quick      bool          `help:"One round of few events: shows that everything works, measures nothing."`
 	JSON       string        `help:"Write the report as JSON to this file; '-' for standard output, without the table." name:"json" placeholder:"FILE"`
 	SVG        string        `help:"Draw a chart into this file." name:"svg" placeholder:"FILE"`
@@ -42,6 +44,7 @@ Examples:
   postrider bench --list
   postrider bench --data events.jsonl.gz --only drain,steady --json report.json --svg report.svg
   postrider bench --data events.jsonl.gz --only drain --match fenced --rounds 9 --events 1000000 --payload 2000
+  postrider bench --data events.jsonl.gz --only drain --match fenced --against ./postrider.before
   postrider bench --data events.jsonl.gz --quick`
 }
 
@@ -58,7 +61,7 @@ func (c *benchCmd) config(s *session) bench.Config {
 	}
 	return bench.Config{
 		Data: c.Data, Events: c.Events, Payload: c.Payload, Partitions: c.Partitions, Rounds: c.Rounds, Duration: c.Duration,
-		Only: c.Only, Match: c.Match, Quick: c.Quick, Foreign: c.Foreign, Repeats: repeats, Logger: log,
+		Against: c.Against, Relay: c.Relay, Only: c.Only, Match: c.Match, Quick: c.Quick, Foreign: c.Foreign, Repeats: repeats, Logger: log,
 		Progress: func(line string) { fmt.Fprintln(s.stderr, time.Now().Format("15:04:05 ")+line) },
 	}
 }

@@ -29,7 +29,8 @@ type Bench struct {
 	databases map[shape]*database
 	made      int
 	datasets  map[int]*dataset
-	done      int // cases measured
+	tested    string // the program of the relay under test
+	done      int    // cases measured
 	all       int
 
 	// tamper changes a stream before it is read back: tests see whether the checker notices.
@@ -65,7 +66,7 @@ func start(ctx context.Context, cfg Config) (*Bench, error) {
 	if _, err := machineUsage(); err != nil {
 		return nil, fmt.Errorf("%w: this needs Linux: %w", ErrConfig, err)
 	}
-	b := &Bench{cfg: cfg, databases: map[shape]*database{}, datasets: map[int]*dataset{}}
+	b := &Bench{cfg: cfg, tested: cfg.Program, databases: map[shape]*database{}, datasets: map[int]*dataset{}}
 	if _, err := b.dataset(cfg.Payload); err != nil {
 		return nil, err
 	}
@@ -141,7 +142,11 @@ func (b *Bench) run(ctx context.Context) (*Report, error) {
 		if len(b.cfg.Only) > 0 && !slices.Contains(b.cfg.Only, s.Name) {
 			continue
 		}
-		if cases := matching(s.cases(b.cfg), b.cfg.Match); len(cases) > 0 {
+		cases := s.cases(b.cfg)
+		if b.cfg.Against != "" {
+			cases = against(cases)
+		}
+		if cases = matching(cases, b.cfg.Match); len(cases) > 0 {
 			plan = append(plan, planned{s, cases})
 			b.all += len(cases) * b.cfg.Rounds
 		}

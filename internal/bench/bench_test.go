@@ -6,6 +6,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +94,24 @@ func checkChart(t *testing.T, report *Report) {
 	}
 }
 
+// With another build each case of the relay has a twin, which is compared with it.
+func TestAgainstAnotherBuild(t *testing.T) { //nolint:paralleltest // it uses the whole machine
+	cfg := tiny(t, "drain")
+	cfg.Against, cfg.Match, cfg.Relay = cfg.Program, "fenced, by partition", []string{"--batch-size=100", "--in-flight=200"}
+	report, err := Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, c := range report.Results[0].Cases {
+		names = append(names, c.Name+"/"+c.Base)
+	}
+	want := []string{nullAtomic + "/", "fenced, by partition/" + nullAtomic, "fenced, by partition, other build/fenced, by partition"}
+	if !slices.Equal(names, want) {
+		t.Errorf("%q", names)
+	}
+}
+
 // An event that the stream lost ends the benchmark, in the null relay's round as in the relay's.
 func TestLossEndsTheBenchmark(t *testing.T) { //nolint:paralleltest // it uses the whole machine
 	for _, match := range []string{"fenced, by partition", nullPipelined} {
@@ -123,6 +142,7 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"events": func(c *Config) { c.Events = 3 }, "payload": func(c *Config) { c.Payload = 5 }, "partitions": func(c *Config) { c.Partitions = 40_000 },
 		"rounds": func(c *Config) { c.Rounds = 101 }, "repeats": func(c *Config) { c.Repeats = 11 }, "only": func(c *Config) { c.Only = []string{"drian"} },
 		"duration": func(c *Config) { c.Duration = time.Millisecond }, "foreign": func(c *Config) { c.Foreign = 2 }, "data": func(c *Config) { c.Data = "nothing" },
+		"against": func(c *Config) { c.Against = "nothing" },
 	} {
 		cfg := Config{Data: testData}
 		change(&cfg)

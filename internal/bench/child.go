@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -58,9 +59,9 @@ func (t *tail) String() string {
 }
 
 // launch starts the program. With talk its standard output is read by receive.
-func (b *Bench) launch(name string, environment []string, talk bool, args ...string) (*child, error) {
-	c := &child{name: name, cmd: exec.Command(b.cfg.Program, args...), log: &tail{}, done: make(chan struct{})}
-	c.cmd.Env = append(os.Environ(), environment...)
+func (b *Bench) launch(program, name string, environment []string, talk bool, args ...string) (*child, error) {
+	c := &child{name: name, cmd: exec.Command(program, args...), log: &tail{}, done: make(chan struct{})}
+	c.cmd.Env = append(neutralEnvironment(), environment...)
 	c.cmd.Stderr = c.log
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt of the terminal is this process's matter
 	var err error
@@ -89,9 +90,21 @@ func (b *Bench) launch(name string, environment []string, talk bool, args ...str
 	return c, nil
 }
 
+// neutralEnvironment is this process's without what sets the program, PostgreSQL's client or traces.
+func neutralEnvironment() []string {
+	return slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		for _, prefix := range []string{"POSTRIDER_", "PG", "OTEL_", "DATABASE_URL=", "NATS_URL="} {
+			if strings.HasPrefix(entry, prefix) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
 // part starts a part and tells it its settings.
 func (b *Bench) part(ctx context.Context, name string, settings any) (*child, error) {
-	c, err := b.launch(name, nil, true, PartCommand, name)
+	c, err := b.launch(b.cfg.Program, name, nil, true, PartCommand, name)
 	if err != nil {
 		return nil, err
 	}

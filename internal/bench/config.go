@@ -24,8 +24,12 @@ const (
 
 // Config says what is measured and how.
 type Config struct {
-	// Program is the postrider program whose commands are started. Defaults to this process's own.
+	// Program is the postrider program that runs the parts and the relay under test. Defaults to this process's own.
 	Program string
+	// Against is another build of the program: each case of the relay is measured with it, too, and compared. Defaults to none.
+	Against string
+	// Relay holds more flags of `postrider run`, for the relay under test. Defaults to none.
+	Relay []string
 	// Data is a file of JSON lines, plain or gzip, that events are made of. Required.
 	Data string
 	// Events is how many events a drain has: 64 to 20,000,000. Defaults to 200,000.
@@ -124,6 +128,11 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: duration must be at least %s, got %s", ErrConfig, leastSteady, c.Duration)
 	case c.Foreign < 0 || c.Foreign > 1:
 		return fmt.Errorf("%w: foreign must lie between 0 and 1, got %g", ErrConfig, c.Foreign)
+	}
+	if c.Against != "" {
+		if _, err := os.Stat(c.Against); err != nil {
+			return fmt.Errorf("%w: against: %w", ErrConfig, err)
+		}
 	}
 	if _, err := os.Stat(c.Data); err != nil {
 		return fmt.Errorf("%w: data: %w", ErrConfig, err)

@@ -73,7 +73,7 @@ func (b *Bench) database(ctx context.Context, s shape) (*database, error) {
 	}
 	if s.events > 0 {
 		b.say("seeding %d events of %d bytes in %d partitions", s.events, s.payload, s.partitions)
-		if err := d.seed(ctx, 0, s.events, "bench_pointers"); err != nil {
+		if err := d.seed(ctx, 0, s.events, "bench_pointers", func(seeded int) { b.say("seeded %d of %d", seeded, s.events) }); err != nil {
 			return nil, err
 		}
 		if err := d.execute(ctx, `VACUUM (ANALYZE) events`); err != nil {
@@ -123,7 +123,7 @@ func (d *database) execute(ctx context.Context, statements ...string) error {
 }
 
 // seed writes events from..to, counted from 0, and their pointers into a table, in one transaction.
-func (d *database) seed(ctx context.Context, from, to int, pointers string) error {
+func (d *database) seed(ctx context.Context, from, to int, pointers string, progress func(seeded int)) error {
 	tx, err := d.pool.Begin(ctx)
 	if err != nil {
 		return fmt.Errorf("seed: %w", err)
@@ -131,6 +131,9 @@ func (d *database) seed(ctx context.Context, from, to int, pointers string) erro
 	defer tx.Rollback(ctx) //nolint:errcheck // after a commit it does nothing
 	const chunk = 50_000   // keeps what is copied in one go small
 	for first := from; first < to; first += chunk {
+		if first > from && first%1_000_000 == 0 {
+			progress(first)
+		}
 		last := min(to, first+chunk)
 		i := first - 1
 		_, err := tx.CopyFrom(ctx, pgx.Identifier{"events"},

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -67,7 +68,7 @@ func readDataset(name string, payload int) (*dataset, error) {
 	decoder := json.NewDecoder(from)
 	for {
 		var l line
-		if err := decoder.Decode(&l); err == io.EOF { //nolint:errorlint // the decoder gives it unwrapped
+		if err := decoder.Decode(&l); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			return nil, fmt.Errorf("data: %s: line %d: %w", name, len(d.lines)+1, err)

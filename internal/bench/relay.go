@@ -19,8 +19,7 @@ import (
 type relayShape struct {
 	mode    string // fenced or dedupe
 	order   ledger.Ordering
-	workers int      // processes; 0 means 1
-	flags   []string // more of `postrider run`
+	workers int // processes; 0 means 1
 }
 
 // worker is a process of `postrider run`.
@@ -55,8 +54,8 @@ func (b *Bench) startRelay(ctx context.Context, d *database, n *broker, s relayS
 		args := append([]string{
 			"run", "--silent", "--http-addr=" + address, "--stream=" + streamName,
 			"--publish-mode=" + s.mode, "--ordering=" + string(s.order),
-		}, s.flags...)
-		c, err := b.launch(fmt.Sprintf("worker %d", i+1), []string{"POSTRIDER_DATABASE_URL=" + d.url, "POSTRIDER_NATS_URL=" + n.url}, false, args...)
+		}, b.cfg.Relay...)
+		c, err := b.launch(b.tested, fmt.Sprintf("worker %d", i+1), []string{"POSTRIDER_DATABASE_URL=" + d.url, "POSTRIDER_NATS_URL=" + n.url}, false, args...)
 		if err != nil {
 			return workers, err
 		}

@@ -23,7 +23,26 @@ type Case struct {
 	// Base is the case of the same round that its values are divided by; "" for none.
 	Base string
 
-	run func(context.Context, *Bench) (Sample, error)
+	relay bool // it is about the product, not about a null relay or the servers
+	run   func(context.Context, *Bench) (Sample, error)
+}
+
+// against adds to each case of the relay the same case with another build of it.
+func against(cases []Case) []Case {
+	var all []Case
+	for _, c := range cases {
+		all = append(all, c)
+		if !c.relay {
+			continue
+		}
+		run := c.run
+		all = append(all, Case{Name: c.Name + ", other build", Base: c.Name, run: func(ctx context.Context, b *Bench) (Sample, error) {
+			b.tested = b.cfg.Against
+			defer func() { b.tested = b.cfg.Program }()
+			return run(ctx, b)
+		}})
+	}
+	return all
 }
 
 // Scenarios are all there are, in the order in which they run.
@@ -53,7 +72,9 @@ func (c Config) shape() shape {
 	return shape{partitions: c.Partitions, payload: c.Payload, events: c.Events}
 }
 
-func caseOf(name, base string, d drain) Case { return Case{Name: name, Base: base, run: d.run} }
+func caseOf(name, base string, d drain) Case {
+	return Case{Name: name, Base: base, relay: d.relay != nil, run: d.run}
+}
 
 // modes are both modes with their null relays.
 func modes(s shape, on brokerShape, suffix string) []Case {

@@ -58,7 +58,7 @@ func (c snapshot) run(ctx context.Context, b *Bench) (_ Sample, err error) {
 	if err := d.execute(ctx, `UPDATE outbox_partitions SET paused_at = clock_timestamp()`, `CHECKPOINT`); err != nil {
 		return Sample{}, err
 	}
-	if err := d.seed(ctx, c.events, c.events+c.then, "outbox_ready"); err != nil {
+	if err := d.seed(ctx, c.events, c.events+c.then, "outbox_ready", func(int) {}); err != nil {
 		return Sample{}, err
 	}
 	result, err := second.timed(ctx, b, d, n, children(workers), func() (time.Time, error) { return d.resume(ctx) })
@@ -100,7 +100,7 @@ func snapshotCases(c Config) []Case {
 	}
 	const base = "fenced, dead rows removed"
 	return []Case{
-		{Name: base, run: snapshot{shape: s, then: then}.run},
-		{Name: "fenced, old snapshot held", Base: base, run: snapshot{shape: s, then: then, hold: true}.run},
+		{Name: base, relay: true, run: snapshot{shape: s, then: then}.run},
+		{Name: "fenced, old snapshot held", Base: base, relay: true, run: snapshot{shape: s, then: then, hold: true}.run},
 	}
 }

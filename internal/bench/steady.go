@@ -93,7 +93,9 @@ func steadyCases(c Config) []Case {
 	s := c.shape()
 	s.events = 0
 	var cases []Case
-	add := func(name, base string, on steady) { cases = append(cases, Case{Name: name, Base: base, run: on.run}) }
+	add := func(name, base string, on steady) {
+		cases = append(cases, Case{Name: name, Base: base, relay: on.relay != nil, run: on.run})
+	}
 	for _, on := range brokers {
 		for _, rate := range rates {
 			suffix := fmt.Sprintf(", %d/s, %s", rate, on)
@@ -183,6 +185,7 @@ func idleCases(c Config) []Case {
 	if c.Quick {
 		counts = counts[:1]
 	}
+	relay := &relayShape{mode: "fenced", order: ledger.ByPartition}
 	var cases []Case
 	for _, n := range counts {
 		s := c.shape()
@@ -190,7 +193,7 @@ func idleCases(c Config) []Case {
 		base := fmt.Sprintf("servers alone, %d partitions", n)
 		cases = append(cases,
 			Case{Name: base, run: idle{shape: s}.run},
-			Case{Name: fmt.Sprintf("fenced, %d idle partitions", n), run: idle{shape: s, relay: &relayShape{mode: "fenced", order: ledger.ByPartition}}.run})
+			Case{Name: fmt.Sprintf("fenced, %d idle partitions", n), relay: true, run: idle{shape: s, relay: relay}.run})
 	}
 	return cases
 }
