@@ -29,8 +29,9 @@ type Bench struct {
 	databases map[shape]*database
 	made      int
 	datasets  map[int]*dataset
-	tested    string // the program of the relay under test
-	done      int    // cases measured
+	filled    map[string]bool // databases of peers
+	tested    string          // the program of the relay under test
+	done      int             // cases measured
 	all       int
 
 	// tamper changes a stream before it is read back: tests see whether the checker notices.
@@ -66,7 +67,7 @@ func start(ctx context.Context, cfg Config) (*Bench, error) {
 	if _, err := machineUsage(); err != nil {
 		return nil, fmt.Errorf("%w: this needs Linux: %w", ErrConfig, err)
 	}
-	b := &Bench{cfg: cfg, tested: cfg.Program, databases: map[shape]*database{}, datasets: map[int]*dataset{}}
+	b := &Bench{cfg: cfg, tested: cfg.Program, databases: map[shape]*database{}, datasets: map[int]*dataset{}, filled: map[string]bool{}}
 	if _, err := b.dataset(cfg.Payload); err != nil {
 		return nil, err
 	}
@@ -138,7 +139,7 @@ func (b *Bench) run(ctx context.Context) (*Report, error) {
 		cases []Case
 	}
 	var plan []planned
-	for _, s := range Scenarios() {
+	for _, s := range b.cfg.scenarios() {
 		if len(b.cfg.Only) > 0 && !slices.Contains(b.cfg.Only, s.Name) {
 			continue
 		}

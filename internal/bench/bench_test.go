@@ -22,7 +22,7 @@ const testData = "../../testdata/repo-history-12k.jsonl.gz"
 func tiny(t *testing.T, only ...string) Config {
 	t.Helper()
 	return Config{
-		Program: clustertest.Binary(t), Data: testData, Quick: true, Events: 700, Duration: leastSteady, Only: only, Foreign: 1,
+		Program: clustertest.Binary(t), Parts: clustertest.Binary(t), Data: testData, Quick: true, Events: 700, Duration: leastSteady, Only: only, Foreign: 1,
 		Progress: func(line string) { t.Log(line) },
 	}
 }

@@ -104,7 +104,7 @@ func neutralEnvironment() []string {
 
 // part starts a part and tells it its settings.
 func (b *Bench) part(ctx context.Context, name string, settings any) (*child, error) {
-	c, err := b.launch(b.cfg.Program, name, nil, true, PartCommand, name)
+	c, err := b.launch(b.cfg.Parts, name, nil, true, PartCommand, name)
 	if err != nil {
 		return nil, err
 	}

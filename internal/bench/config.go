@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -24,8 +25,12 @@ const (
 
 // Config says what is measured and how.
 type Config struct {
-	// Program is the postrider program that runs the parts and the relay under test. Defaults to this process's own.
+	// Program is the postrider program under test. Defaults to this process's own.
 	Program string
+	// Parts is the program whose hidden command runs the parts. Defaults to this process's own.
+	Parts string
+	// Peers are measured in a scenario "peers", which is there when they are. Defaults to none.
+	Peers []Peer
 	// Against is another build of the program: each case of the relay is measured with it, too, and compared. Defaults to none.
 	Against string
 	// Relay holds more flags of `postrider run`, for the relay under test. Defaults to none.
@@ -60,13 +65,11 @@ type Config struct {
 
 // WithDefaults fills the fields that were left zero, and makes everything small for Quick.
 func (c Config) WithDefaults() (Config, error) {
-	if c.Program == "" {
-		own, err := os.Executable()
-		if err != nil {
-			return c, fmt.Errorf("find this program: %w", err)
-		}
-		c.Program = own
+	own, err := os.Executable()
+	if err != nil {
+		return c, fmt.Errorf("find this program: %w", err)
 	}
+	c.Program, c.Parts = cmp.Or(c.Program, own), cmp.Or(c.Parts, own)
 	set := func(field *int, normal, quick int) {
 		if *field == 0 {
 			if *field = normal; c.Quick {
@@ -101,6 +104,15 @@ func (c Config) WithDefaults() (Config, error) {
 	return c, nil
 }
 
+// scenarios are all that this configuration can run.
+func (c Config) scenarios() []Scenario {
+	all := Scenarios()
+	if len(c.Peers) > 0 {
+		all = append(all, peerScenario(c.Peers))
+	}
+	return all
+}
+
 // Validate reports the first field that cannot be used.
 func (c Config) Validate() error {
 	within := func(name string, value, least, most int) error {
@@ -114,7 +126,7 @@ func (c Config) Validate() error {
 		return err
 	}
 	for _, name := range c.Only {
-		known := Scenarios()
+		known := c.scenarios()
 		if !slices.ContainsFunc(known, func(s Scenario) bool { return s.Name == name }) {
 			names := make([]string, len(known))
 			for i, s := range known {

@@ -142,7 +142,7 @@ func (u usage) since(before usage) spent {
 		ours += s.roles[role]
 	}
 	if all := s.wall * time.Duration(runtime.NumCPU()); all > 0 {
-		s.foreign = max(0, float64(u.machine-before.machine-ours)/float64(all))
+		s.foreign = min(1, max(0, float64(u.machine-before.machine-ours)/float64(all)))
 	}
 	return s
 }
