@@ -122,6 +122,9 @@ func (b *Bench) roles(broker *child, relays ...*child) roles {
 	if broker != nil {
 		r[roleNATS] = []member{{broker.pid(), false}}
 	}
+	if kernel, err := os.ReadFile("/proc/2/comm"); err == nil && strings.TrimSpace(string(kernel)) == "kthreadd" {
+		r[roleKernel] = []member{{2, true}} // it writes for whoever writes, which is us where nobody else does
+	}
 	for _, c := range relays {
 		r[roleRelay] = append(r[roleRelay], member{c.pid(), false})
 	}
@@ -204,17 +207,21 @@ func (b *Bench) measure(ctx context.Context, cases []Case, result *Result) error
 	return nil
 }
 
-// sample measures a case, and again where others disturbed it.
+// sample measures a case, and again where others disturbed it; the least disturbed time counts.
 func (b *Bench) sample(ctx context.Context, c Case) (Sample, error) {
+	var best Sample
 	for n := 0; ; n++ {
 		sample, err := c.run(ctx, b)
 		if err != nil {
 			return sample, err
 		}
 		sample.Disturbed = sample.Foreign > b.cfg.Foreign
-		sample.Repeated = n
-		if !sample.Disturbed || n == b.cfg.Repeats {
-			return sample, nil
+		if n == 0 || sample.Foreign < best.Foreign {
+			best = sample
+		}
+		if !best.Disturbed || n == b.cfg.Repeats {
+			best.Repeated = n
+			return best, nil
 		}
 		b.say("%s: others used %.1f %% of the machine; it is measured again", c.Name, 100*sample.Foreign)
 	}

@@ -41,14 +41,14 @@ const (
 )
 
 func (b *Bench) broker(ctx context.Context, s brokerShape) (_ *broker, err error) {
-	c, err := b.part(ctx, partNATS, natsSettings{Nodes: s.replicas, SyncAlways: s.sync})
+	c, err := b.part(partNATS, natsSettings{Nodes: s.replicas, SyncAlways: s.sync})
 	if err != nil {
 		return nil, err
 	}
 	n := &broker{child: c}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, n.close(ctx))
+			err = errors.Join(err, n.close())
 		}
 	}()
 	var answer natsAnswer
@@ -78,11 +78,11 @@ func (b *Bench) broker(ctx context.Context, s brokerShape) (_ *broker, err error
 	return n, nil
 }
 
-func (n *broker) close(ctx context.Context) error {
+func (n *broker) close() error {
 	if n.nc != nil {
 		n.nc.Close()
 	}
-	return n.stop(ctx)
+	return n.stop()
 }
 
 // stored is how many messages the stream holds, control messages included.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -28,6 +29,7 @@ type child struct {
 	cmd   *exec.Cmd
 	input io.WriteCloser
 	lines *bufio.Reader
+	pipe  *os.File // that lines come from; nil where nothing is read
 	log   *tail
 	done  chan struct{}
 	err   error // how it ended; read it after done
@@ -63,7 +65,7 @@ func (b *Bench) launch(program, name string, environment []string, talk bool, ar
 	c := &child{name: name, cmd: exec.Command(program, args...), log: &tail{}, done: make(chan struct{})}
 	c.cmd.Env = append(neutralEnvironment(), environment...)
 	c.cmd.Stderr = c.log
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt of the terminal is this process's matter
+	c.cmd.SysProcAttr = childAttributes()
 	var err error
 	if c.input, err = c.cmd.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
@@ -74,20 +76,30 @@ func (b *Bench) launch(program, name string, environment []string, talk bool, ar
 		if err != nil {
 			return nil, fmt.Errorf("start %s: %w", name, err)
 		}
-		c.cmd.Stdout, output, c.lines = write, write, bufio.NewReader(read)
+		c.cmd.Stdout, output, c.lines, c.pipe = write, write, bufio.NewReader(read), read
 	}
-	err = c.cmd.Start()
+	started := make(chan error)
+	go c.run(started)
+	err = <-started
 	if output != nil {
 		_ = output.Close() // the child has its own
 	}
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	go func() {
+	return c, nil
+}
+
+// run starts the child and waits for it, on a thread that lives as long: the kernel ends the child with it.
+func (c *child) run(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := c.cmd.Start()
+	started <- err
+	if err == nil {
 		c.err = c.cmd.Wait()
 		close(c.done)
-	}()
-	return c, nil
+	}
 }
 
 // neutralEnvironment is this process's without what sets the program, PostgreSQL's client or traces.
@@ -103,13 +115,13 @@ func neutralEnvironment() []string {
 }
 
 // part starts a part and tells it its settings.
-func (b *Bench) part(ctx context.Context, name string, settings any) (*child, error) {
+func (b *Bench) part(name string, settings any) (*child, error) {
 	c, err := b.launch(b.cfg.Parts, name, nil, true, PartCommand, name)
 	if err != nil {
 		return nil, err
 	}
 	if err := c.send(settings); err != nil {
-		return nil, errors.Join(err, c.stop(ctx))
+		return nil, errors.Join(err, c.stop())
 	}
 	return c, nil
 }
@@ -140,7 +152,7 @@ func (c *child) receive(ctx context.Context, value any) error {
 		}
 		return nil
 	case <-ctx.Done():
-		_ = c.cmd.Process.Kill() // ends the reading
+		_ = c.input.Close() // it ends in good order, and with it the reading
 		return fmt.Errorf("hear from %s: %w: %s", c.name, context.Cause(ctx), c.log)
 	}
 }
@@ -157,17 +169,18 @@ func (c *child) ended() error {
 
 var errEnded = errors.New("it was not told to")
 
-// stop ends the child in good order, and by force when that takes too long.
-func (c *child) stop(ctx context.Context) error {
+// stop ends the child in good order, and by force when that takes too long. It does so also when what it worked for was
+// interrupted: a broker removes its folder.
+func (c *child) stop() error {
 	_ = c.input.Close()                       // what a part waits for
 	_ = c.cmd.Process.Signal(syscall.SIGTERM) // what a worker waits for; it may have ended
 	timer := time.NewTimer(stopPatience)
 	defer timer.Stop()
+	if c.pipe != nil {
+		defer c.pipe.Close() //nolint:errcheck // it was only read
+	}
 	select {
 	case <-c.done:
-	case <-ctx.Done():
-		_ = c.cmd.Process.Kill()
-		<-c.done
 	case <-timer.C:
 		_ = c.cmd.Process.Kill()
 		<-c.done

@@ -177,9 +177,11 @@ func (d *database) restore(ctx context.Context, paused bool) error {
 	if paused {
 		pause = "clock_timestamp()"
 	}
+	if err := d.shorten(ctx); err != nil {
+		return err
+	}
 	return d.execute(ctx,
 		`TRUNCATE outbox, outbox_deliveries, outbox_throughput, outbox_workers, outbox_audit`,
-		`DELETE FROM events WHERE sequence > `+strconv.Itoa(d.events),
 		`UPDATE outbox_watermark SET safe_sequence = 0, candidate = NULL, candidate_at = NULL, holders = NULL`,
 		`INSERT INTO outbox_ready (global_sequence, partition_key, stream_id, topic)
 		 SELECT global_sequence, partition_key, stream_id, topic FROM bench_pointers ORDER BY global_sequence`,
@@ -187,6 +189,21 @@ func (d *database) restore(ctx context.Context, paused bool) error {
 		        lease_owner = NULL, suspect = NULL, suspected = 0, crashes = 0, paused_at = `+pause,
 		`VACUUM (ANALYZE) outbox_ready`, `VACUUM (ANALYZE) outbox_partitions`, `CHECKPOINT`,
 	)
+}
+
+// shorten removes the events that were appended to the seeded ones.
+func (d *database) shorten(ctx context.Context) error {
+	if d.events == 0 {
+		return d.execute(ctx, `TRUNCATE events RESTART IDENTITY`)
+	}
+	var last int
+	if err := d.pool.QueryRow(ctx, `SELECT max(sequence) FROM events`).Scan(&last); err != nil {
+		return fmt.Errorf("look at the events: %w", err)
+	}
+	if last <= d.events {
+		return nil
+	}
+	return d.execute(ctx, `DELETE FROM events WHERE sequence > `+strconv.Itoa(d.events), `VACUUM (ANALYZE) events`)
 }
 
 // resume ends the pause and returns when it did.

@@ -42,7 +42,7 @@ func (c drain) run(ctx context.Context, b *Bench) (_ Sample, err error) {
 	if err != nil {
 		return Sample{}, err
 	}
-	defer func() { err = errors.Join(err, n.close(ctx)) }()
+	defer func() { err = errors.Join(err, n.close()) }()
 	var values map[string]float64
 	var result drained
 	order := ledger.ByPartition
@@ -75,7 +75,7 @@ func (c drain) measureRelay(ctx context.Context, b *Bench, d *database, n *broke
 	if err != nil {
 		return drained{}, nil, err
 	}
-	defer func() { err = errors.Join(err, stopWorkers(ctx, workers)) }()
+	defer func() { err = errors.Join(err, stopWorkers(workers)) }()
 	before, err := allocations(ctx, workers)
 	if err != nil {
 		return drained{}, nil, err
@@ -104,7 +104,7 @@ func (c drain) measureNull(ctx context.Context, b *Bench, d *database, n *broker
 	if err != nil {
 		return drained{}, nil, err
 	}
-	defer func() { err = errors.Join(err, relay.stop(ctx)) }()
+	defer func() { err = errors.Join(err, relay.stop()) }()
 	processors := b.roles(n.child, relay)
 	before, err := processors.measure()
 	if err != nil {
@@ -145,13 +145,13 @@ func (b *Bench) startNull(ctx context.Context, d *database, n *broker, atomic, f
 		}
 		s.Batch = min(s.Batch, max(1, (4<<20)/(d.payload+300)))
 	}
-	relay, err := b.part(ctx, partNull, s)
+	relay, err := b.part(partNull, s)
 	if err != nil {
 		return nil, err
 	}
 	var ready nullAnswer
 	if err := relay.receive(ctx, &ready); err != nil {
-		return nil, errors.Join(err, relay.stop(ctx))
+		return nil, errors.Join(err, relay.stop())
 	}
 	return relay, nil
 }
@@ -201,7 +201,7 @@ func (c drain) timed(ctx context.Context, b *Bench, d *database, n *broker, rela
 // await waits until the stream holds so many messages, which must not stand still.
 func (n *broker) await(ctx context.Context, goal int, relays []*child) error {
 	moved, before := time.Now(), -1
-	return until(ctx, lookEvery, func() (bool, error) {
+	return until(ctx, awaitEvery, func() (bool, error) {
 		stored, err := n.stored(ctx)
 		if err != nil || stored >= goal {
 			return true, err

@@ -113,7 +113,7 @@ func (c peerCase) run(ctx context.Context, b *Bench) (_ Sample, err error) {
 	if err != nil {
 		return Sample{}, err
 	}
-	defer func() { err = errors.Join(err, n.close(ctx)) }()
+	defer func() { err = errors.Join(err, n.close()) }()
 	result, mib, err := c.measure(ctx, b, d, n)
 	if err != nil {
 		return Sample{}, err
@@ -139,11 +139,11 @@ func (c peerCase) run(ctx context.Context, b *Bench) (_ Sample, err error) {
 
 // measure runs the peer from its start to the last event. It is stopped before anybody reads the stream.
 func (c peerCase) measure(ctx context.Context, b *Bench, d *database, n *broker) (_ drained, mib float64, err error) {
-	peer, err := b.part(ctx, c.Part, PeerSettings{Database: d.url, NATS: n.url})
+	peer, err := b.part(c.Part, PeerSettings{Database: d.url, NATS: n.url})
 	if err != nil {
 		return drained{}, 0, err
 	}
-	defer func() { err = errors.Join(err, peer.stop(ctx)) }()
+	defer func() { err = errors.Join(err, peer.stop()) }()
 	var ready nullAnswer
 	if err := peer.receive(ctx, &ready); err != nil {
 		return drained{}, 0, err

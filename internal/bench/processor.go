@@ -34,6 +34,7 @@ const (
 	rolePostgres = "postgres"
 	roleNATS     = "nats"
 	roleBench    = "bench"
+	roleKernel   = "kernel"
 )
 
 // processStat is what /proc tells of a process.

@@ -33,6 +33,8 @@ const (
 	readyPatience = time.Minute
 	// lookEvery is the time between two looks at something that gives no signal.
 	lookEvery = 10 * time.Millisecond
+	// awaitEvery is the same for the stream of a drain, which a look disturbs.
+	awaitEvery = 50 * time.Millisecond
 	// stallPatience is how long a drain may stand still.
 	stallPatience = 30 * time.Second
 )
@@ -42,7 +44,7 @@ func (b *Bench) startRelay(ctx context.Context, d *database, n *broker, s relayS
 	var workers []worker
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, stopWorkers(ctx, workers))
+			err = errors.Join(err, stopWorkers(workers))
 		}
 	}()
 	for i := range max(1, s.workers) {
@@ -73,10 +75,10 @@ func (b *Bench) startRelay(ctx context.Context, d *database, n *broker, s relayS
 	})
 }
 
-func stopWorkers(ctx context.Context, workers []worker) error {
+func stopWorkers(workers []worker) error {
 	stopped := make(chan error, len(workers))
 	for _, w := range workers {
-		go func() { stopped <- w.stop(ctx) }()
+		go func() { stopped <- w.stop() }()
 	}
 	var all error
 	for range workers {

@@ -29,13 +29,13 @@ func (c snapshot) run(ctx context.Context, b *Bench) (_ Sample, err error) {
 	if err != nil {
 		return Sample{}, err
 	}
-	defer func() { err = errors.Join(err, n.close(ctx)) }()
+	defer func() { err = errors.Join(err, n.close()) }()
 	relay := relayShape{mode: "fenced", order: ledger.ByPartition}
 	workers, err := b.startRelay(ctx, d, n, relay)
 	if err != nil {
 		return Sample{}, err
 	}
-	defer func() { err = errors.Join(err, stopWorkers(ctx, workers)) }()
+	defer func() { err = errors.Join(err, stopWorkers(workers)) }()
 	if c.hold {
 		release, err := d.hold(ctx)
 		if err != nil {

@@ -30,7 +30,7 @@ func (c steady) run(ctx context.Context, b *Bench) (_ Sample, err error) {
 	if err != nil {
 		return Sample{}, err
 	}
-	defer func() { err = errors.Join(err, n.close(ctx)) }()
+	defer func() { err = errors.Join(err, n.close()) }()
 	order := ledger.ByStream // the null relay does not wait for writers
 	relays := []*child{nil}
 	if c.relay == nil {
@@ -38,14 +38,14 @@ func (c steady) run(ctx context.Context, b *Bench) (_ Sample, err error) {
 		if err != nil {
 			return Sample{}, err
 		}
-		defer func() { err = errors.Join(err, relay.stop(ctx)) }()
+		defer func() { err = errors.Join(err, relay.stop()) }()
 		relays[0] = relay
 	} else {
 		workers, err := b.startRelay(ctx, d, n, *c.relay)
 		if err != nil {
 			return Sample{}, err
 		}
-		defer func() { err = errors.Join(err, stopWorkers(ctx, workers)) }()
+		defer func() { err = errors.Join(err, stopWorkers(workers)) }()
 		relays, order = children(workers), c.relay.order
 	}
 	return c.measure(ctx, b, d, n, order, relays)
@@ -138,14 +138,14 @@ func (c idle) run(ctx context.Context, b *Bench) (_ Sample, err error) {
 	if err != nil {
 		return Sample{}, err
 	}
-	defer func() { err = errors.Join(err, n.close(ctx)) }()
+	defer func() { err = errors.Join(err, n.close()) }()
 	var relays []*child
 	if c.relay != nil {
 		workers, err := b.startRelay(ctx, d, n, *c.relay)
 		if err != nil {
 			return Sample{}, err
 		}
-		defer func() { err = errors.Join(err, stopWorkers(ctx, workers)) }()
+		defer func() { err = errors.Join(err, stopWorkers(workers)) }()
 		relays = children(workers)
 	}
 	if err := wait(ctx, min(idleSettle, b.cfg.Duration)); err != nil {
