@@ -51,7 +51,7 @@ func Scenarios() []Scenario {
 		{"drain", "publish a backlog: null relays and both modes, by partition and by stream, on one server", ValueRate, "events/s", drainCases},
 		{"replicated", "publish a backlog to a stream with three replicas", ValueRate, "events/s", replicatedCases},
 		{"sync", "publish a backlog to a stream that forces every write to disk (sync_interval: always)", ValueRate, "events/s", syncCases},
-		{"payload", "publish a backlog of bytea and jsonb, 500 bytes and 2 kB", ValueRate, "events/s", payloadCases},
+		{"payload", "publish a backlog of bytea and jsonb, 500 bytes and 2 kB, in every mode", ValueRate, "events/s", payloadCases},
 		{"steady", "commit to receipt at a steady rate", ValueP99, "ms", steadyCases},
 		{"idle", "what it costs when nothing happens", ValuePostgresShare, "% of a core", idleCases},
 		{"growth", "publish from a backlog of 10,000 to 10 million", ValuePostgres, "µs/event", growthCases},
@@ -88,19 +88,19 @@ func modes(s shape, on brokerShape, suffix string) []Case {
 	}
 }
 
-func byStream(s shape, on brokerShape) []Case {
+func byStream(s shape, on brokerShape, suffix string) []Case {
 	return []Case{
-		caseOf("fenced, by stream", nullAtomic, drain{shape: s, broker: on, relay: &relayShape{mode: "fenced", order: ledger.ByStream}}),
-		caseOf("dedupe, by stream", nullPipelined, drain{shape: s, broker: on, relay: &relayShape{mode: "dedupe", order: ledger.ByStream}}),
+		caseOf("fenced, by stream"+suffix, nullAtomic+suffix, drain{shape: s, broker: on, relay: &relayShape{mode: "fenced", order: ledger.ByStream}}),
+		caseOf("dedupe, by stream"+suffix, nullPipelined+suffix, drain{shape: s, broker: on, relay: &relayShape{mode: "dedupe", order: ledger.ByStream}}),
 	}
 }
 
 func drainCases(c Config) []Case {
-	return append(modes(c.shape(), brokerShape{replicas: 1}, ""), byStream(c.shape(), brokerShape{replicas: 1})...)
+	return append(modes(c.shape(), brokerShape{replicas: 1}, ""), byStream(c.shape(), brokerShape{replicas: 1}, "")...)
 }
 
 func replicatedCases(c Config) []Case {
-	return append(modes(c.shape(), brokerShape{replicas: 3}, ""), byStream(c.shape(), brokerShape{replicas: 3})...)
+	return append(modes(c.shape(), brokerShape{replicas: 3}, ""), byStream(c.shape(), brokerShape{replicas: 3}, "")...)
 }
 
 // syncCases: a pipelined relay waits for the disk with every message, so its drain is a tenth.
@@ -122,7 +122,9 @@ func payloadCases(c Config) []Case {
 			}
 			s := c.shape()
 			s.payload, s.json = bytes, json
-			cases = append(cases, modes(s, brokerShape{replicas: 1}, fmt.Sprintf(", %d B %s", bytes, kind))...)
+			suffix := fmt.Sprintf(", %d B %s", bytes, kind)
+			cases = append(cases, modes(s, brokerShape{replicas: 1}, suffix)...)
+			cases = append(cases, byStream(s, brokerShape{replicas: 1}, suffix)...)
 		}
 	}
 	return cases
