@@ -5,13 +5,12 @@
 //	make bench/peers
 //	make bench/peers PEERS="-rounds 5 -events 200000 -json $PWD/peers.json"
 //
-// # Method
+// # Model
 //
 // Every peer's own tables are filled by its own API before the clock starts, and copied for each round. Its relay runs in a
 // process of its own; the clock runs from the signal to start, when it is connected, to the time at which the broker stored
 // the last event. All put the same subject, headers, message id and body on a message, and wait for the acknowledgement
-// before they call an event done. The checker reads the stream back: nothing may be lost or repeated, and where
-// the peer keeps order, streams must be in order.
+// before they call an event done.
 //
 //   - River: a job for each event; 2,000 workers, the shortest cooldown and poll interval that it allows, acknowledgements awaited by
 //     each worker, so that 2,000 publications are in the air. It keeps no order.
@@ -19,9 +18,14 @@
 //     message per round trip to the broker, as its handler takes one at a time. One topic keeps the order of all; eight
 //     topics, by partition, are eight forwarders in a process. The tables are analysed.
 //
-// Both get the settings that were fastest where their documentation leaves a choice. Neither has fences or leases.
+// Both get large batches and short polls where their documentation leaves a choice. Neither has fences or leases.
 //
-// # Failures
+// # Invariants
+//
+// The checker reads the stream back: nothing may be lost or repeated, and where the peer keeps order, streams must be in
+// order. There is no figure of a round that is not proven so.
+//
+// # Failure handling
 //
 // A peer that cannot start or stands still for 30 s ends the benchmark with what it logged.
 package main

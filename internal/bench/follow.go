@@ -20,17 +20,18 @@ const (
 	followBack = 10_000
 )
 
-// nullFollow takes what is there above a place. The place keeps it from wading through what it deleted.
+// nullFollow takes what is there above a place, which keeps it from wading through what it deleted. Rows are deleted by
+// where they lie, a plan that cannot flip.
 const nullFollow = `WITH gone AS (
-       DELETE FROM outbox_ready AS o
-        WHERE (o.partition_key, o.global_sequence) IN (
-              SELECT r.partition_key, r.global_sequence
+       DELETE FROM outbox_ready
+        WHERE ctid = ANY (ARRAY(
+              SELECT r.ctid
                 FROM unnest($1::smallint[]) AS p (partition_key)
-               CROSS JOIN LATERAL (SELECT w.partition_key, w.global_sequence FROM outbox_ready AS w
+               CROSS JOIN LATERAL (SELECT w.ctid FROM outbox_ready AS w
                                     WHERE w.partition_key = p.partition_key AND w.global_sequence > $2
                                     ORDER BY w.global_sequence LIMIT $3) AS r
-               LIMIT $3)
-    RETURNING o.global_sequence, o.partition_key, o.stream_id, o.topic)
+               LIMIT $3))
+    RETURNING global_sequence, partition_key, stream_id, topic)
 SELECT g.global_sequence, g.partition_key, g.stream_id, g.topic, e.event_id, e.stream_version, e.event_type, e.payload
   FROM gone AS g JOIN events AS e ON e.sequence = g.global_sequence
  ORDER BY g.global_sequence`

@@ -15,8 +15,12 @@ import (
 	"github.com/postrider/postrider/outbox"
 )
 
-// producers is how many connections append at a steady rate.
-const producers = 16
+const (
+	// producers is how many connections append at a steady rate.
+	producers = 16
+	// mostTransactions a second; above it they hold several events, so that the relay is measured and not the append.
+	mostTransactions = 1000
+)
 
 // load appends events at a rate, and a subscriber hears them.
 type load struct {
@@ -37,7 +41,7 @@ func newLoad(d *database, n *broker, order ledger.Ordering, rate int) (*load, er
 	if err != nil {
 		return nil, err
 	}
-	return &load{d: d, n: n, producer: producer, order: order, rate: rate, each: max(1, rate/5000)}, nil
+	return &load{d: d, n: n, producer: producer, order: order, rate: rate, each: max(1, rate/mostTransactions)}, nil
 }
 
 // subscribe hands what is stored from now on to the checker of the phase, until stop is called. It returns the

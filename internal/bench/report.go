@@ -15,6 +15,7 @@ const (
 	ValueNATS          = "nats_us_per_event"
 	ValueAllocations   = "relay_allocations_per_event"
 	ValueMemory        = "relay_peak_mib"
+	ValueReached       = "share_of_rate"
 	ValueP50           = "p50_ms"
 	ValueP99           = "p99_ms"
 	ValueP999          = "p999_ms"
@@ -138,7 +139,7 @@ func (r *Result) Columns() []string {
 		}
 	}
 	order := []string{
-		r.Main, ValueRate, ValueP50, ValueP99, ValueP999, ValueTransactions, ValueWAL, ValueRelay, ValuePostgres, ValueNATS, ValueAllocations, ValueMemory,
+		r.Main, ValueRate, ValueReached, ValueP50, ValueP99, ValueP999, ValueTransactions, ValueWAL, ValueRelay, ValuePostgres, ValueNATS, ValueAllocations, ValueMemory,
 		ValueRelayShare, ValuePostgresShare, ValueNATSShare,
 	}
 	place := func(name string) int {

@@ -9,6 +9,9 @@ import (
 	"github.com/postrider/postrider/internal/ledger"
 )
 
+// leastReached is the share of its rate below which a steady case says so.
+const leastReached = 0.95
+
 // steady is the case of a rate that lasts, from commit to receipt.
 type steady struct {
 	shape
@@ -78,8 +81,12 @@ func (c steady) measure(ctx context.Context, b *Bench, d *database, n *broker, o
 		return Sample{}, err
 	}
 	used := after.since(before)
+	reached := r.EventsPerSecond / float64(c.rate)
+	if reached < leastReached {
+		b.say("only %.0f of %d events/s were reached: the latency is that of a machine that cannot do more", r.EventsPerSecond, c.rate)
+	}
 	return Sample{Events: r.Received, Foreign: used.foreign, Values: map[string]float64{
-		ValueP50: r.LatencyP50, ValueP99: r.LatencyP99, ValueP999: r.LatencyP999, ValueRate: r.EventsPerSecond,
+		ValueP50: r.LatencyP50, ValueP99: r.LatencyP99, ValueP999: r.LatencyP999, ValueRate: r.EventsPerSecond, ValueReached: reached,
 		ValueRelayShare: used.percent(roleRelay), ValuePostgresShare: used.percent(rolePostgres), ValueNATSShare: used.percent(roleNATS),
 	}}, nil
 }
