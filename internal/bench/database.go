@@ -59,7 +59,12 @@ func (b *Bench) database(ctx context.Context, s shape) (*database, error) {
 	if err := m.Up(ctx); err != nil {
 		return nil, fmt.Errorf("make the tables: %w", err)
 	}
-	if d.pool, err = pgxpool.New(ctx, d.url); err != nil {
+	cfg, err := pgxpool.ParseConfig(d.url)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	cfg.MaxConns = producers + 4 // each producer keeps its own
+	if d.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
 	b.databases[s] = d
