@@ -2,7 +2,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# Event file of `make demo`.
+# Event file of `make demo` and `make bench`.
 DATA ?= testdata/repo-history-12k.jsonl.gz
 # Packages that the test targets run.
 PACKAGES ?= ./...
@@ -11,6 +11,10 @@ DURATION ?= 10m
 SEED ?= 1
 MODE ?= fenced
 NODES ?= 3
+# Flags of `make bench`, of which --data is set.
+BENCH ?= --json bench.json --svg bench.svg
+# Flags of `make bench/peers`.
+PEERS ?=
 # Of `make bench/monitor`: rows, seconds, another build of the program, a data directory that is filled once.
 ROWS ?= 500000
 MEASURE ?= 60
@@ -35,8 +39,8 @@ TEST := go test -json -count=1 -shuffle=on -p 2
 # The packages without the fault suite, which takes minutes and the whole machine, and without the tests of deploy/, which
 # want tools.
 OTHERS = $$(go list $(PACKAGES) | grep -Ev '/internal/(faults|deployment)$$')
-# Examples that are modules of their own, for the weight of what they need. make test and its like run them unless PACKAGES is given.
-MODULES = $(if $(filter ./...,$(PACKAGES)),examples/searchsync)
+# What is a module of its own, for the weight of what it needs. make test and its like run them unless PACKAGES is given.
+MODULES = $(if $(filter ./...,$(PACKAGES)),examples/searchsync bench/peers)
 REPORT := go run ./internal/testkit/testreport $(if $(TOTALS),-totals $(TOTALS))
 # Packages that use the real PostgreSQL and NATS of the test kit.
 INTEGRATION = $$(go list -tags containers -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}' $(PACKAGES) | awk '/testkit\/(pgtest|natstest)/ && !/internal\/(faults|deployment) / { print $$1 }')
@@ -93,6 +97,14 @@ test/deploy: postgres $(HELM) $(PROMTOOL) ## Check what deploys Postrider: Compo
 	@command -v systemd-analyze >/dev/null || .ci/apt systemd
 	POSTRIDER_HELM=$(CURDIR)/$(HELM) POSTRIDER_PROMTOOL=$(CURDIR)/$(PROMTOOL) POSTRIDER_REQUIRE_TOOLS=1 CGO_ENABLED=0 \
 	$(TEST) -timeout 10m ./internal/deployment | $(REPORT) -least 1
+
+.PHONY: bench
+bench: postgres build ## Measure the relay beside a null relay with DATA (BENCH="--only drain --rounds 5"; docs/performance.md)
+	./bin/postrider bench --data $(DATA) $(BENCH)
+
+.PHONY: bench/peers
+bench/peers: postgres build ## The same drain by other Go libraries (PEERS="-rounds 5"; bench/peers/doc.go)
+	cd bench/peers && go run . -program $(CURDIR)/bin/postrider -data $(CURDIR)/$(DATA) $(PEERS)
 
 .PHONY: bench/monitor
 bench/monitor: postgres ## What ten tabs cost a database with ROWS=500000 waiting rows (MEASURE=60 BINARY=program KEEP=directory)

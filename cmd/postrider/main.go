@@ -41,6 +41,8 @@ type cli struct {
 	Import     importCmd     `cmd:"" help:"Append events from files of JSON lines."`
 	Tail       tailCmd       `cmd:"" help:"Subscribe to the events, print or count them, and check their order."`
 	ConfigCmd  configCmd     `cmd:"" name:"config" help:"Show the settings."`
+	Bench      benchCmd      `cmd:"" help:"Measure what this machine can do, beside a relay that keeps no state."`
+	BenchPart  benchPartCmd  `cmd:"" hidden:"" name:"bench-part"`
 
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask a worker's monitor whether it lives; for containers."`
 	Version     versionCmd     `cmd:"" help:"Show the version."`
