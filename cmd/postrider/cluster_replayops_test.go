@@ -73,7 +73,7 @@ func TestAReplayOutlastsWhatOperatorsDo(t *testing.T) { //nolint:paralleltest //
 	operate(t, c, "partitions", "pause", "1", "3", "--reason=test")
 	dealt(500)
 	operate(t, c, "partitions", "resize", "20", "--reason=test")
-	c.Partitions = 20
+	c.Repartitioned(20)
 	dealt(700)
 	p.Signal(t, syscall.SIGKILL)
 	p.Exit(t)

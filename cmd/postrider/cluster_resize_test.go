@@ -24,7 +24,7 @@ func TestResizeUnderLoad(t *testing.T) { //nolint:paralleltest // clusters run o
 			t.Fatalf("partitions resize %d: %s", count, resize.Stderr())
 		}
 		t.Log(resize.Stdout())
-		c.Partitions = count
+		c.Repartitioned(count)
 		c.WaitShared(t, workers...)
 		if n := c.Count(t, `SELECT count(*) FROM outbox_partitions`); n != count {
 			t.Errorf("%d partition rows, want %d", n, count)

@@ -122,7 +122,7 @@ func (s *stage) wantWorking(t *testing.T) {
 	if err := json.Unmarshal([]byte(status.Stdout()), &body); err != nil {
 		t.Fatalf("status: %v: %s", err, status.Stdout())
 	}
-	if body.Workers != len(s.workers) || body.Owned != s.Partitions || body.Pending+body.Failed+body.Blocked+body.Dead != 0 {
+	if body.Workers != len(s.workers) || body.Owned != s.Partitions() || body.Pending+body.Failed+body.Blocked+body.Dead != 0 {
 		t.Errorf("status: %s", strings.TrimSpace(status.Stdout()))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,11 +51,11 @@ type Cluster struct {
 	NATS        *natstest.Server
 	Pool        *pgxpool.Pool
 	Ledger      *ledger.Ledger
-	Partitions  int
 	// Database and Brokers are the proxies of a proxied cluster, else nil.
 	Database *faultproxy.Postgres
 	Brokers  []*faultproxy.NATS
 
+	partitions atomic.Int64
 	flags      []string
 	resized    bool
 	mu         sync.Mutex
@@ -80,8 +81,9 @@ func New(t testing.TB, config Config) *Cluster {
 	}
 	c := &Cluster{
 		DatabaseURL: config.DatabaseURL, NATS: config.NATS, Pool: pgtest.Pool(t, config.DatabaseURL),
-		Ledger: ledger.New(), Partitions: config.Partitions, flags: config.Flags, resized: config.Resized,
+		Ledger: ledger.New(), flags: config.Flags, resized: config.Resized,
 	}
+	c.Repartitioned(config.Partitions)
 	if config.Proxied {
 		c.Database = faultproxy.StartPostgres(t, config.DatabaseURL)
 		for node := range strings.SplitSeq(config.NATS.URL(), ",") {
@@ -90,6 +92,12 @@ func New(t testing.TB, config Config) *Cluster {
 	}
 	return c
 }
+
+// Partitions is how many there are.
+func (c *Cluster) Partitions() int { return int(c.partitions.Load()) }
+
+// Repartitioned notes another number of partitions, after a resize.
+func (c *Cluster) Repartitioned(partitions int) { c.partitions.Store(int64(partitions)) }
 
 // Environment tells a program where database and broker are, past the proxies.
 func (c *Cluster) Environment() []string {
@@ -253,7 +261,7 @@ func (c *Cluster) wait(t testing.TB, what string, workers []*Worker, settled fun
 		if err != nil {
 			return false, err
 		}
-		held, others = counts(owners, c.Partitions, workers)
+		held, others = counts(owners, c.Partitions(), workers)
 		return others == 0 && settled(owners, held), nil
 	}, func() string { return fmt.Sprintf("they hold %v, %d are free or held by others", held, others) })
 }
@@ -265,7 +273,7 @@ func (c *Cluster) Shares(t testing.TB, workers ...*Worker) []int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held, _ := counts(owners, c.Partitions, workers)
+	held, _ := counts(owners, c.Partitions(), workers)
 	slices.Sort(held)
 	slices.Reverse(held)
 	return held

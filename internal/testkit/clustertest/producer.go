@@ -227,7 +227,7 @@ func (p *Producer) appendEvents(ctx context.Context, tx pgx.Tx, size, writer, n 
 
 func (p *Producer) appendSQL(ctx context.Context, tx pgx.Tx, writer, n int) ([]ledger.Entry, error) {
 	entry := ledger.Entry{EventID: uuid.New(), Stream: p.stream()}
-	entry.Partition = partition.Of(entry.Stream, partition.Count(p.cluster.Partitions))
+	entry.Partition = partition.Of(entry.Stream, partition.Count(p.cluster.Partitions()))
 	payload := fmt.Sprintf(`{"n": %d, "writer": %d}`, n, writer) // as jsonb writes it
 	entry.BodyHash = ledger.HashBody([]byte(payload))
 	err := tx.QueryRow(ctx, `SELECT outbox_append($1, 'load.sql', $2::text::jsonb, event_id => $3)`,

@@ -2,6 +2,7 @@ package natstest
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -16,6 +17,8 @@ const (
 	startTimeout  = 2 * time.Minute
 	streamTimeout = 30 * time.Second
 	reconnectWait = 20 * time.Millisecond
+	// codeStoreFailed is the server's code for a stream whose files cannot be made.
+	codeStoreFailed = 10049
 	// StreamName is the name of the stream that Stream creates.
 	StreamName = "EVENTS"
 )
@@ -103,11 +106,25 @@ func (s *Server) Stream(t testing.TB, replicas int, changes ...func(*jetstream.S
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), streamTimeout)
 	defer cancel()
-	stream, err := s.JetStream(t).CreateStream(ctx, config)
-	if err != nil {
-		t.Fatalf("natstest: create stream %s: %v", config.Name, err)
+	js := s.JetStream(t)
+	again := time.NewTicker(reconnectWait)
+	defer again.Stop()
+	for {
+		stream, err := js.CreateStream(ctx, config)
+		if err == nil {
+			return stream
+		}
+		// A server may still be removing the files of a stream of that name.
+		var refused *jetstream.APIError
+		if !errors.As(err, &refused) || refused.ErrorCode != codeStoreFailed {
+			t.Fatalf("natstest: create stream %s: %v", config.Name, err)
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			t.Fatalf("natstest: create stream %s: %v", config.Name, err)
+		}
 	}
-	return stream
 }
 
 // StreamConfig is the configuration that Stream starts from.
