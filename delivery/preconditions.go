@@ -113,15 +113,3 @@ func (p precondition) violation(row pgx.CollectableRow) (Violation, error) {
 	}
 	return v, err
 }
-
-// within is the relation's quoted name; schema is the outbox's.
-func (r Relation) within(schema string) string {
-	if r.Schema != "" {
-		schema = r.Schema
-	}
-	name := r.Name
-	if name == "" {
-		name = "events"
-	}
-	return pgx.Identifier{schema, name}.Sanitize()
-}

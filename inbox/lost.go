@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -26,8 +25,12 @@ func later(a, b mark) mark {
 	return a
 }
 
-// lostMargin allows for a server whose clock is behind after it started again.
-const lostMargin = time.Minute
+const (
+	// lostMargin allows for a server whose clock is behind after it started again.
+	lostMargin = time.Minute
+	// lostPatience is how long a server may take to hand over a message that it counted.
+	lostPatience = 15 * time.Second
+)
 
 // furthest is the mark up to which the consumer has read, zero for a new one.
 func (c *Consumer) furthest(ctx context.Context) (mark, error) {
@@ -74,10 +77,15 @@ func (c *Consumer) since(ctx context.Context, at int64, last uint64) (uint64, er
 	if err != nil {
 		return 0, fmt.Errorf("read stream %s: %w", c.cfg.Stream, err)
 	}
-	msg, err := consumer.Next(jetstream.FetchMaxWait(c.cfg.QuietTime))
-	if errors.Is(err, nats.ErrTimeout) {
+	// Silence proves nothing, it may be a slow server's: what is stored is counted.
+	info, err := consumer.Info(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read stream %s: %w", c.cfg.Stream, err)
+	}
+	if info.NumPending == 0 {
 		return last, nil // nothing came since
 	}
+	msg, err := consumer.Next(jetstream.FetchMaxWait(lostPatience))
 	if err != nil {
 		return 0, fmt.Errorf("read stream %s: %w", c.cfg.Stream, err)
 	}

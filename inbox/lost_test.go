@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/postrider/postrider/inbox"
 	"github.com/postrider/postrider/internal/localnats"
+	"github.com/postrider/postrider/internal/testkit/faultproxy"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 )
 
@@ -20,8 +23,10 @@ func TestAStreamThatLostItsEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		running bool
 		more    int
+		slow    time.Duration // a way to or from the server
 	}{
-		"while nobody reads": {false, 1}, "while somebody reads": {true, 1}, "and goes past it at once": {true, 10},
+		"while nobody reads": {more: 1}, "while somebody reads": {running: true, more: 1},
+		"and goes past it at once": {running: true, more: 10}, "far away": {more: 1, slow: 4 * quick().QuietTime},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -68,6 +73,9 @@ func TestAStreamThatLostItsEnd(t *testing.T) {
 			}
 			r.js = r.server.JetStream(t)
 			r.publish(t, append(messages, event("lost", 3))...)
+			if c.slow > 0 {
+				r.js = slowly(t, r.server.URL(), c.slow)
+			}
 			if !c.running {
 				end = r.run(t, quick(), apply)
 			}
@@ -75,4 +83,21 @@ func TestAStreamThatLostItsEnd(t *testing.T) {
 			end()
 		})
 	}
+}
+
+// slowly reaches a server by a slow link.
+func slowly(t *testing.T, url string, latency time.Duration) jetstream.JetStream {
+	t.Helper()
+	link := faultproxy.StartNATS(t, url)
+	conn, err := nats.Connect(link.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	link.Latency(faultproxy.Both, latency)
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
 }

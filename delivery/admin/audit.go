@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -50,16 +49,8 @@ func (o *Operator) auditMessages(ctx context.Context, tx pgx.Tx, c Command, op o
 	for _, d := range done {
 		target.Sequences = append(target.Sequences, d.Sequence)
 	}
-	return o.record(ctx, tx, c.Actor, string(c.Selection.State)+"."+op.name, target, c.Reason,
+	return o.outbox.Record(ctx, tx, c.Actor, string(c.Selection.State)+"."+op.name, target, c.Reason,
 		messagesDetails{Count: len(done), Waiting: waiting, Messages: done})
-}
-
-// record writes one row of the audit.
-func (o *Operator) record(ctx context.Context, tx pgx.Tx, actor, action string, target any, reason string, details any) error {
-	if _, err := tx.Exec(ctx, o.audit, actor, action, target, reason, details); err != nil {
-		return fmt.Errorf("write the audit: %w", err)
-	}
-	return nil
 }
 
 // partitionsOf lists the partitions of a change, each once, ascending.

@@ -131,7 +131,7 @@ func (o *Operator) count(ctx context.Context, c cursor, most int64, within time.
 			break
 		}
 		stepped := time.Now()
-		if err := o.read(ctx, func(tx pgx.Tx) error {
+		if err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
 			list, to, err := o.next(ctx, tx, &c, lookStep)
 			if err == nil {
 				c.place = to

@@ -52,7 +52,7 @@ func (o *Operator) Drain(ctx context.Context, c DrainCommand) (DrainResult, erro
 	}
 	transact := o.write
 	if c.DryRun {
-		transact = o.read
+		transact = o.outbox.Read
 	}
 	var r DrainResult
 	err := transact(ctx, func(tx pgx.Tx) (err error) {
@@ -67,7 +67,7 @@ func (o *Operator) Drain(ctx context.Context, c DrainCommand) (DrainResult, erro
 		if r.Requested = tag.RowsAffected() == 1; !r.Requested { // somebody else was faster
 			return nil
 		}
-		return o.record(ctx, tx, c.Actor, "worker.drain", drainTarget{Worker: c.Worker}, c.Reason, d)
+		return o.outbox.Record(ctx, tx, c.Actor, "worker.drain", drainTarget{Worker: c.Worker}, c.Reason, d)
 	})
 	if err != nil {
 		return DrainResult{}, fmt.Errorf("drain: %w", err)

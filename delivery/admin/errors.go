@@ -2,8 +2,6 @@ package admin
 
 import (
 	"errors"
-
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Names of inputs, as an InputError gives them.
@@ -57,11 +55,3 @@ func (e *InputError) Unwrap() error { return e.Err }
 
 // ErrBusy is returned when a partition's row stayed locked by somebody else.
 var ErrBusy = errors.New("a partition's row is locked by another session")
-
-// pgerrLockNotAvailable is the SQLSTATE of a lock_timeout that ran out.
-const pgerrLockNotAvailable = "55P03"
-
-func isLockTimeout(err error) bool {
-	var refused *pgconn.PgError
-	return errors.As(err, &refused) && refused.Code == pgerrLockNotAvailable
-}

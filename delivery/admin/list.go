@@ -37,7 +37,7 @@ func (o *Operator) List(ctx context.Context, f Filter, p Page) (Listing, error) 
 	}
 	f, p = f.withDefaults(), p.withDefaults()
 	var l Listing
-	err := o.read(ctx, func(tx pgx.Tx) (err error) {
+	err := o.outbox.Read(ctx, func(tx pgx.Tx) (err error) {
 		s := &search{o: o, tx: tx, f: f, p: p, until: began.Add(p.Within)}
 		if err := s.open(ctx); err != nil {
 			return err

@@ -240,8 +240,12 @@ func (o *Operator) change(
 	for i, k := range selected {
 		ids[i], sequences[i] = k.Partition, k.Sequence
 	}
-	if _, err := tx.Exec(ctx, o.lock, ids); err != nil {
-		return nil, 0, fmt.Errorf("lock partitions: %w", err)
+	// Resizes lock in this order, too.
+	if err := o.outbox.LockTable(ctx, tx); err != nil {
+		return nil, 0, err
+	}
+	if err := o.outbox.LockPartitions(ctx, tx, ids); err != nil {
+		return nil, 0, err
 	}
 	rows, err := tx.Query(ctx, op.sql, ids, sequences, op.extra(c.Selection.State))
 	if err != nil {
@@ -255,8 +259,8 @@ func (o *Operator) change(
 	for _, d := range done {
 		ids, sequences, streams = append(ids, d.Partition), append(sequences, d.Sequence), append(streams, d.Stream)
 	}
-	if _, err := tx.Exec(ctx, o.promote, ids, streams); err != nil {
-		return nil, 0, fmt.Errorf("promote: %w", err)
+	if err := o.outbox.Promote(ctx, tx, ids, streams); err != nil {
+		return nil, 0, err
 	}
 	if op.name == "requeue" {
 		if err := tx.QueryRow(ctx, o.waiting, ids, sequences, streams).Scan(&waiting); err != nil {

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/internal/maintenance"
 	"github.com/postrider/postrider/internal/sqlfile"
 	"github.com/postrider/postrider/partition"
 )
@@ -26,14 +26,14 @@ type DB interface {
 // Operator looks at messages and mends them. It may be used by several
 // goroutines if its DB may.
 type Operator struct {
-	db DB
+	outbox *maintenance.Outbox
 
 	queueKeys, historyKeys, queuedBetween, deliveries string
 	ready, parked, troubled, window, skipped          directed
 	rows, among, named, past, stream                  string
 	find, event, payload, pointer, beside             string
-	states, selected, lock                            string
-	requeue, settle, promote, waiting, audit          string
+	states, selected                                  string
+	requeue, settle, waiting                          string
 	partitions, pause                                 string
 	auditPage, mayReadAudit, actions                  string
 	heads, batches, worker, drain, rights             string
@@ -77,10 +77,16 @@ func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)
 	}
-	o := &Operator{db: db}
-	var lane, window, skipped, about string
+	// The planner takes states for rare and would sort everything, and takes a table for
+	// empty that a vacuum once found so.
+	outbox, err := maintenance.New(db, schema, "enable_sort", "off")
+	if err != nil {
+		return nil, fmt.Errorf("admin: %w", err)
+	}
+	o := &Operator{outbox: outbox}
+	var lane, window, skipped string
 	statements := o.statements()
-	for into, name := range map[*string]string{&lane: "lane", &window: "window", &skipped: "skipped", &about: "columns"} {
+	for into, name := range map[*string]string{&lane: "lane", &window: "window", &skipped: "skipped"} {
 		statements[into] = name
 	}
 	for into, name := range statements {
@@ -90,19 +96,16 @@ func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*
 		}
 		*into = text[0]
 	}
-	if events.Schema == "" {
-		events.Schema = schema
-	}
-	if events.Name == "" {
-		events.Name = "events"
-	}
-	var columns *strings.Replacer
-	if err := o.read(ctx, func(tx pgx.Tx) error {
-		columns, err = eventsColumns(ctx, tx, about, events)
+	var of delivery.Columns
+	if err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
+		of, err = events.Columns(ctx, tx, schema,
+			"sequence", "event_id", "stream_id", "stream_version", "event_type", "payload", "metadata", "tenant_id", "recorded_at")
 		return err
 	}); err != nil {
 		return nil, err
 	}
+	columns := strings.NewReplacer("{events}", of.Relation, "{payload}", of.Payload(), "{state}", queueState,
+		"{topic}", of.OrNull("topic", "text"), "{audit_only}", of.AuditOnly(), "{occurred_at}", of.OrNull("occurred_at", "timestamp with time zone"))
 	for into := range statements {
 		*into = columns.Replace(*into)
 	}
@@ -118,88 +121,19 @@ func (o *Operator) statements() map[*string]string {
 		&o.queueKeys: "queue_keys", &o.historyKeys: "history_keys", &o.queuedBetween: "queued_between", &o.deliveries: "deliveries",
 		&o.rows: "rows", &o.among: "among", &o.named: "named", &o.past: "past", &o.stream: "stream",
 		&o.find: "find", &o.event: "event", &o.payload: "payload", &o.pointer: "pointer", &o.beside: "beside",
-		&o.states: "states", &o.selected: "selected", &o.lock: "lock",
-		&o.requeue: "requeue", &o.settle: "settle", &o.promote: "promote", &o.waiting: "waiting", &o.audit: "audit",
+		&o.states: "states", &o.selected: "selected",
+		&o.requeue: "requeue", &o.settle: "settle", &o.waiting: "waiting",
 		&o.partitions: "partitions", &o.pause: "pause", &o.worker: "worker", &o.drain: "drain",
 		&o.auditPage: "audit_page", &o.mayReadAudit: "may_read_audit", &o.actions: "actions",
 		&o.heads: "heads", &o.batches: "partition_deliveries", &o.rights: "rights",
 	}
 }
 
-// eventsColumns checks the relation and returns what depends on its columns.
-func eventsColumns(ctx context.Context, tx pgx.Tx, sql string, events delivery.Relation) (*strings.Replacer, error) {
-	quoted := pgx.Identifier{events.Schema, events.Name}.Sanitize()
-	rows, err := tx.Query(ctx, sql, quoted)
-	if err != nil {
-		return nil, fmt.Errorf("%w %s: %w", delivery.ErrEventsRelation, quoted, err)
-	}
-	types := map[string]string{}
-	var name, kind string
-	if _, err := pgx.ForEachRow(rows, []any{&name, &kind}, func() error {
-		types[name] = kind
-		return nil
-	}); err != nil {
-		return nil, fmt.Errorf("%w %s: %w", delivery.ErrEventsRelation, quoted, err)
-	}
-	if len(types) == 0 {
-		return nil, fmt.Errorf("%w %s does not exist; run `postrider migrate up` or set --events-relation", delivery.ErrEventsRelation, quoted)
-	}
-	for _, column := range []string{
-		"sequence", "event_id", "stream_id", "stream_version", "event_type", "payload", "metadata", "tenant_id", "recorded_at",
-	} {
-		if types[column] == "" {
-			return nil, fmt.Errorf("%w %s has no column %s", delivery.ErrEventsRelation, quoted, column)
-		}
-	}
-	optional := func(column, kind string) string {
-		if types[column] == kind {
-			return "e." + column
-		}
-		return "NULL::" + kind
-	}
-	payload := "e.payload"
-	if types["payload"] != "bytea" {
-		payload = "convert_to(e.payload::text, 'UTF8')"
-	}
-	return strings.NewReplacer("{events}", quoted, "{payload}", payload, "{state}", queueState,
-		"{topic}", optional("topic", "text"), "{audit_only}", "coalesce("+optional("audit_only", "boolean")+", false)",
-		"{occurred_at}", optional("occurred_at", "timestamp with time zone")), nil
-}
-
-// planning has every statement planned for its own values, so that filters that
-// are not given vanish from the plan, and pages read from indexes in their
-// order: the planner takes states for rare and would sort everything, and takes
-// a table for empty that a vacuum once found so.
-const planning = `SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true),
-       set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true)`
-
-// read gives fn one snapshot of the database.
-func (o *Operator) read(ctx context.Context, fn func(pgx.Tx) error) error {
-	return pgx.BeginTxFunc(ctx, o.db, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, planning); err != nil {
-			return err
-		}
-		return fn(tx)
-	})
-}
-
-// lockPatience is how long a change waits for rows that somebody else holds.
-const lockPatience = 5 * time.Second
-
-// write gives fn a transaction whose every statement sees what was committed
-// before it.
+// write is a change; nothing of one that waits for a lock in vain is done.
 func (o *Operator) write(ctx context.Context, fn func(pgx.Tx) error) error {
-	err := pgx.BeginTxFunc(ctx, o.db, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, planning); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, `SELECT set_config('lock_timeout', $1, true)`, lockPatience.String()); err != nil {
-			return err
-		}
-		return fn(tx)
-	})
-	if isLockTimeout(err) {
-		return fmt.Errorf("%w for %s; nothing of this step was changed: %w", ErrBusy, lockPatience, err)
+	err := o.outbox.Write(ctx, fn)
+	if maintenance.Busy(err) {
+		return fmt.Errorf("%w for %s; nothing of this step was changed: %w", ErrBusy, maintenance.LockPatience, err)
 	}
 	return err
 }

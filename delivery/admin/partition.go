@@ -57,7 +57,7 @@ func (o *Operator) Partition(ctx context.Context, id partition.ID, limit int) (P
 	}
 	p = p.withDefaults()
 	var story PartitionStory
-	err := o.read(ctx, func(tx pgx.Tx) error {
+	err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, o.heads, id, p.Limit, MaxBehind)
 		if err != nil {
 			return err

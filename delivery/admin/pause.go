@@ -55,7 +55,7 @@ func (o *Operator) setPaused(ctx context.Context, c PauseCommand, paused bool, n
 	}
 	transact := o.write
 	if c.DryRun {
-		transact = o.read
+		transact = o.outbox.Read
 	}
 	var r PauseResult
 	err := transact(ctx, func(tx pgx.Tx) (err error) {
@@ -70,7 +70,7 @@ func (o *Operator) setPaused(ctx context.Context, c PauseCommand, paused bool, n
 		if _, err := tx.Exec(ctx, o.pause, r.Changed, paused); err != nil {
 			return err
 		}
-		return o.record(ctx, tx, c.Actor, "partition."+name, partitionsTarget{Partitions: r.Changed, All: c.All}, c.Reason,
+		return o.outbox.Record(ctx, tx, c.Actor, "partition."+name, partitionsTarget{Partitions: r.Changed, All: c.All}, c.Reason,
 			partitionsDetails{Count: len(r.Changed), Unchanged: r.Unchanged})
 	})
 	if err != nil {
@@ -97,10 +97,7 @@ func (o *Operator) lockPartitions(ctx context.Context, tx pgx.Tx, c PauseCommand
 			return err
 		}
 	}
-	if _, err := tx.Exec(ctx, o.lock, ids); err != nil {
-		return fmt.Errorf("lock partitions: %w", err)
-	}
-	return nil
+	return o.outbox.LockPartitions(ctx, tx, ids)
 }
 
 // sortPartitions tells which partitions have to change. One that does not exist

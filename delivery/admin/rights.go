@@ -19,7 +19,7 @@ type Missing struct {
 // that is given or taken later shows when it is used.
 func (o *Operator) MissingRights(ctx context.Context) (Missing, error) {
 	var m Missing
-	err := o.read(ctx, func(tx pgx.Tx) error {
+	err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, o.rights)
 		if err != nil {
 			return err

@@ -64,7 +64,7 @@ func (o *Operator) begin(ctx context.Context, s Selection) (*cursor, error) {
 	c := &cursor{Selection: s, step: lookStep}
 	c.runs = runsOf(s.Filter.Partitions)
 	c.after = key{Partition: c.runs[0].first, Sequence: -1}
-	err := o.read(ctx, func(tx pgx.Tx) (err error) {
+	err := o.outbox.Read(ctx, func(tx pgx.Tx) (err error) {
 		if err := tx.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&c.began); err != nil {
 			return err
 		}

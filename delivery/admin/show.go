@@ -23,7 +23,7 @@ const (
 // Find returns the sequence of an event; an unknown one is ErrNotFound.
 func (o *Operator) Find(ctx context.Context, id uuid.UUID) (int64, error) {
 	var sequence int64
-	err := o.read(ctx, func(tx pgx.Tx) error {
+	err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
 		found, err := notFound(tx.QueryRow(ctx, o.find, id).Scan(&sequence))
 		if err == nil && !found {
 			return &InputError{Field: FieldEventID, Problem: fmt.Sprintf("there is no event %s", id), Err: ErrNotFound}
@@ -40,7 +40,7 @@ func (o *Operator) Find(ctx context.Context, id uuid.UUID) (int64, error) {
 // the events relation nor the outbox knows is ErrNotFound.
 func (o *Operator) Show(ctx context.Context, sequence int64) (Detail, error) {
 	var d Detail
-	err := o.read(ctx, func(tx pgx.Tx) error {
+	err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
 		known, err := o.look(ctx, tx, sequence, &d)
 		if err != nil {
 			return err
@@ -66,7 +66,7 @@ func (o *Operator) Show(ctx context.Context, sequence int64) (Detail, error) {
 // which looking otherwise does without.
 func (o *Operator) Payload(ctx context.Context, sequence int64) ([]byte, error) {
 	var payload []byte
-	err := o.read(ctx, func(tx pgx.Tx) error {
+	err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
 		found, err := notFound(tx.QueryRow(ctx, o.payload, sequence).Scan(&payload))
 		if err == nil && !found {
 			return &InputError{Field: FieldSequence, Problem: fmt.Sprintf("there is no event %d", sequence), Err: ErrNotFound}

@@ -44,7 +44,7 @@ func (o *Operator) Audit(ctx context.Context, after int64, limit int) (AuditPage
 		p.After = math.MaxInt64
 	}
 	var page AuditPage
-	err := o.read(ctx, func(tx pgx.Tx) error {
+	err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, o.auditPage, p.After, p.Limit)
 		if err != nil {
 			return err

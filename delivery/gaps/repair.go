@@ -120,25 +120,23 @@ var errResized = errors.New("the partitions were resized meanwhile; look again")
 
 // queue inserts pointers for the gaps that are still gaps.
 func (s *Store) queue(ctx context.Context, r Repair, chunk []Gap, recent time.Time) (queued []Gap, err error) {
-	err = pgx.BeginTxFunc(ctx, s.db, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
-		for _, sql := range []string{planning, s.text["lock_tables"]} {
-			if _, err := tx.Exec(ctx, sql); err != nil {
-				return err
-			}
+	err = s.outbox.Write(ctx, func(tx pgx.Tx) error {
+		if err := s.outbox.LockTable(ctx, tx); err != nil {
+			return err
 		}
-		all, err := collect[[]partition.ID](ctx, tx, s.text["partitions"])
+		all, err := s.outbox.Partitions(ctx, tx)
 		if err != nil {
 			return err
 		}
-		count := partition.Count(len(all[0]))
+		count := partition.Count(len(all))
 		ids := make([]partition.ID, len(chunk))
 		for i, g := range chunk {
 			ids[i] = partition.Of(g.key, count)
 		}
-		if _, err := tx.Exec(ctx, s.text["lock"], slices.Compact(slices.Sorted(slices.Values(ids)))); err != nil {
-			return fmt.Errorf("lock partitions: %w", err)
+		if err := s.outbox.LockPartitions(ctx, tx, ids); err != nil {
+			return err
 		}
-		still, err := s.still(ctx, tx, chunk, all[0], recent)
+		still, err := s.still(ctx, tx, chunk, all, recent)
 		if err != nil {
 			return err
 		}
@@ -225,15 +223,11 @@ func (s *Store) record(ctx context.Context, tx pgx.Tx, r Repair, queued []Gap, s
 		kinds[g.Kind]++
 	}
 	in := slices.Compact(slices.Sorted(slices.Values(ids)))
-	_, err := tx.Exec(ctx, s.text["audit"], r.Actor, "gaps.repair", struct {
+	return s.outbox.Record(ctx, tx, r.Actor, "gaps.repair", struct {
 		Sequences  []int64        `json:"sequences"`
 		Partitions []partition.ID `json:"partitions"`
 	}{sequences, in}, r.Reason, struct {
 		Count int          `json:"count"`
 		Kinds map[Kind]int `json:"kinds"`
 	}{len(queued), kinds})
-	if err != nil {
-		return fmt.Errorf("write the audit: %w", err)
-	}
-	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/internal/maintenance"
 	"github.com/postrider/postrider/internal/sqlfile"
 	"github.com/postrider/postrider/partition"
 )
@@ -26,8 +27,8 @@ type DB interface {
 
 // Store looks for gaps and repairs them.
 type Store struct {
-	db   DB
-	text sqlfile.Set
+	outbox *maintenance.Outbox
+	text   sqlfile.Set
 }
 
 // New returns a store on the tables of that schema and looks at the events
@@ -37,73 +38,26 @@ func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*
 	if err != nil {
 		return nil, fmt.Errorf("gaps: %w", err)
 	}
-	if events.Schema == "" {
-		events.Schema = schema
+	outbox, err := maintenance.New(db, schema, "lock_timeout", maintenance.LockPatience.String())
+	if err != nil {
+		return nil, fmt.Errorf("gaps: %w", err)
 	}
-	if events.Name == "" {
-		events.Name = "events"
-	}
-	columns, err := eventsColumns(ctx, db, set["columns"], pgx.Identifier{events.Schema, events.Name}.Sanitize())
+	of, err := events.Columns(ctx, db, schema, "sequence", "event_id", "stream_id", "stream_version", "recorded_at")
 	if err != nil {
 		return nil, err
 	}
+	columns := strings.NewReplacer("{events}", of.Relation, "{topic}", of.OrNull("topic", "text"),
+		"{routing_key}", of.OrNull("routing_key", "text"), "{audit_only}", of.AuditOnly())
 	for name, text := range set {
 		set[name] = columns.Replace(text)
 	}
-	return &Store{db: db, text: set}, nil
-}
-
-// eventsColumns checks the relation and returns what depends on its columns.
-func eventsColumns(ctx context.Context, db DB, sql, quoted string) (*strings.Replacer, error) {
-	rows, err := db.Query(ctx, sql, quoted)
-	if err != nil {
-		return nil, fmt.Errorf("%w %s: %w", delivery.ErrEventsRelation, quoted, err)
-	}
-	types := map[string]string{}
-	var name, kind string
-	if _, err := pgx.ForEachRow(rows, []any{&name, &kind}, func() error {
-		types[name] = kind
-		return nil
-	}); err != nil {
-		return nil, fmt.Errorf("%w %s: %w", delivery.ErrEventsRelation, quoted, err)
-	}
-	if len(types) == 0 {
-		return nil, fmt.Errorf("%w %s does not exist; run `postrider migrate up` or set --events-relation", delivery.ErrEventsRelation, quoted)
-	}
-	for _, column := range []string{"sequence", "event_id", "stream_id", "stream_version", "recorded_at"} {
-		if types[column] == "" {
-			return nil, fmt.Errorf("%w %s has no column %s", delivery.ErrEventsRelation, quoted, column)
-		}
-	}
-	optional := func(column, kind string) string {
-		if types[column] == kind {
-			return "e." + column
-		}
-		return "NULL::" + kind
-	}
-	return strings.NewReplacer("{events}", quoted, "{topic}", optional("topic", "text"), "{routing_key}", optional("routing_key", "text"),
-		"{audit_only}", "coalesce("+optional("audit_only", "boolean")+", false)"), nil
-}
-
-// planning has every statement planned for its own values and keeps pages in the
-// order of their indexes.
-const planning = `SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true),
-       set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('lock_timeout', '5s', true)`
-
-// read gives fn one snapshot of the database.
-func (s *Store) read(ctx context.Context, fn func(pgx.Tx) error) error {
-	return pgx.BeginTxFunc(ctx, s.db, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, planning); err != nil {
-			return err
-		}
-		return fn(tx)
-	})
+	return &Store{outbox: outbox, text: set}, nil
 }
 
 // look reads rows of one statement in a snapshot of its own; each is scanned into
 // the targets before row is called.
 func (s *Store) look(ctx context.Context, name string, args, into []any, row func() error) error {
-	return s.read(ctx, func(tx pgx.Tx) error {
+	return s.outbox.Read(ctx, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, s.text[name], args...)
 		if err != nil {
 			return err
@@ -124,13 +78,14 @@ type bounds struct {
 }
 
 func (s *Store) bounds(ctx context.Context, o Options) (b bounds, err error) {
-	err = s.read(ctx, func(tx pgx.Tx) error {
+	err = s.outbox.Read(ctx, func(tx pgx.Tx) error {
 		var count int
 		if err := tx.QueryRow(ctx, s.text["bounds"]).Scan(&b.since, &b.highest, &b.newest, &b.recent, &count); err != nil {
 			return err
 		}
 		b.count = partition.Count(count)
-		return tx.QueryRow(ctx, s.text["partitions"]).Scan(&b.partitions)
+		b.partitions, err = s.outbox.Partitions(ctx, tx)
+		return err
 	})
 	if o.To > 0 {
 		b.highest = min(b.highest, o.To)

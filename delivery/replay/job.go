@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/maintenance"
 )
 
 // Job is a replay as the database has it.
@@ -146,7 +148,7 @@ func (s *Store) Create(ctx context.Context, spec Spec, expected *int64, progress
 		return Job{}, fmt.Errorf("replay: %w", err)
 	}
 	var id int64
-	err = s.write(ctx, func(tx pgx.Tx) error {
+	err = s.outbox.Write(ctx, func(tx pgx.Tx) error {
 		generation, err := s.generation(ctx, tx)
 		if err != nil {
 			return err
@@ -158,7 +160,7 @@ func (s *Store) Create(ctx context.Context, spec Spec, expected *int64, progress
 		if err := s.name(ctx, tx, spec, id, last); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, spec.Actor, "replay.create", target{
+		return s.outbox.Record(ctx, tx, spec.Actor, "replay.create", target{
 			ID: id, Kind: spec.Kind, Destination: spec.Destination, Selection: spec.Selection, Last: last,
 		}, spec.Reason, struct {
 			Generation int `json:"generation"`
@@ -181,7 +183,7 @@ func (s *Store) Create(ctx context.Context, spec Spec, expected *int64, progress
 // generation gives out the next replay's; nobody else does so before the
 // transaction ends.
 func (s *Store) generation(ctx context.Context, tx pgx.Tx) (generation int, err error) {
-	if _, err := tx.Exec(ctx, s.text["lock_replays"]); refusedWith(err, lockNotAvailable) {
+	if _, err := tx.Exec(ctx, s.text["lock_replays"]); maintenance.Busy(err) {
 		return 0, fmt.Errorf("another replay is being made for more than 5 s; try again: %w", err)
 	} else if err != nil {
 		return 0, err
@@ -219,7 +221,7 @@ func (s *Store) counted(ctx context.Context, id int64, progress func(at, end int
 	}, &p, progress); err != nil {
 		return j, fmt.Errorf("count what is selected: %w", err)
 	}
-	err = s.write(ctx, func(tx pgx.Tx) error {
+	err = s.outbox.Write(ctx, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, s.text["selected"], id, p.Selected)
 		return err
 	})
@@ -261,7 +263,7 @@ func (s *Store) Cancel(ctx context.Context, id int64, actor, reason string) (Job
 	if err := checkActor(actor, reason); err != nil {
 		return Job{}, err
 	}
-	err := s.write(ctx, func(tx pgx.Tx) error {
+	err := s.outbox.Write(ctx, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, s.text["finish"], id, nil, Cancelled)
 		if err != nil {
 			return err
@@ -276,7 +278,7 @@ func (s *Store) Cancel(ctx context.Context, id int64, actor, reason string) (Job
 		if _, err := tx.Exec(ctx, s.text["forget"], id); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, actor, "replay.cancel", j.target(), reason, j.outcome())
+		return s.outbox.Record(ctx, tx, actor, "replay.cancel", j.target(), reason, j.outcome())
 	})
 	if err != nil {
 		return Job{}, fmt.Errorf("cancel: %w", err)

@@ -43,8 +43,8 @@ const pageWindow = 50_000
 // liveStep queues the next events again and moves the position, in one
 // transaction.
 func (r *run) liveStep(ctx context.Context) (done step, err error) {
-	err = r.write(ctx, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, r.text["lock_tables"]); err != nil {
+	err = r.outbox.Write(ctx, func(tx pgx.Tx) error {
+		if err := r.outbox.LockTable(ctx, tx); err != nil {
 			return err
 		}
 		position, generation, err := r.hold(ctx, tx)
@@ -78,7 +78,7 @@ func (r *run) enqueue(ctx context.Context, tx pgx.Tx, events []event, generation
 	if len(events) == 0 {
 		return 0, "", nil
 	}
-	all, err := r.partitions(ctx, tx)
+	all, err := r.outbox.Partitions(ctx, tx)
 	if err != nil {
 		return 0, "", err
 	}
@@ -88,9 +88,8 @@ func (r *run) enqueue(ctx context.Context, tx pgx.Tx, events []event, generation
 	for i, e := range events {
 		ids[i], sequences[i], streams[i], topics[i] = partition.Of(e.Key, count), e.Sequence, e.Stream, e.Topic
 	}
-	distinct := slices.Compact(slices.Sorted(slices.Values(ids)))
-	if _, err := tx.Exec(ctx, r.text["lock"], distinct); err != nil {
-		return 0, "", fmt.Errorf("lock partitions: %w", err)
+	if err := r.outbox.LockPartitions(ctx, tx, ids); err != nil {
+		return 0, "", err
 	}
 	n = len(events)
 	rows, err := tx.Query(ctx, r.text["occupied"], ids, sequences)

@@ -51,7 +51,7 @@ func (s *Store) Count(ctx context.Context, spec Spec, progress func(at, end int6
 	}
 	p := Plan{Last: last, Held: held}
 	if spec.Kind == Retry {
-		err = s.read(ctx, func(tx pgx.Tx) error {
+		err = s.outbox.Read(ctx, func(tx pgx.Tx) error {
 			chosen, err := s.troubled(ctx, tx, spec.Selection, last)
 			p.Selected = int64(len(chosen))
 			if len(chosen) > 0 {
@@ -77,7 +77,7 @@ func (s Spec) first() int64 { return max(0, s.Selection.From-1) }
 // replay is for does not depend on when it is counted.
 func (s *Store) count(ctx context.Context, id *int64, j Job, p *Plan, progress func(at, end int64)) error {
 	if id == nil {
-		err := s.read(ctx, func(tx pgx.Tx) error {
+		err := s.outbox.Read(ctx, func(tx pgx.Tx) error {
 			args := append([]any{id, j.Position, j.Last}, j.Selection.arguments()...)
 			if err := tx.QueryRow(ctx, s.text["unwanted"], args...).Scan(&p.Unwanted); err != nil {
 				return err
@@ -90,8 +90,8 @@ func (s *Store) count(ctx context.Context, id *int64, j Job, p *Plan, progress f
 	}
 	for at := j.Position; at < j.Last; {
 		next := j.windowEnd(at, window)
-		err := s.read(ctx, func(tx pgx.Tx) error {
-			ids, err := s.partitions(ctx, tx)
+		err := s.outbox.Read(ctx, func(tx pgx.Tx) error {
+			ids, err := s.outbox.Partitions(ctx, tx)
 			if err != nil {
 				return err
 			}
@@ -229,8 +229,8 @@ func (s *Store) settle(ctx context.Context, last int64) error {
 	for began := time.Now(); ; {
 		var ids []partition.ID
 		var ready bool
-		err := s.read(ctx, func(tx pgx.Tx) (err error) {
-			if ids, err = s.partitions(ctx, tx); err == nil {
+		err := s.outbox.Read(ctx, func(tx pgx.Tx) (err error) {
+			if ids, err = s.outbox.Partitions(ctx, tx); err == nil {
 				err = tx.QueryRow(ctx, s.text["ready_below"], ids, last).Scan(&ready)
 			}
 			return err

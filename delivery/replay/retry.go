@@ -22,8 +22,8 @@ type revived struct {
 
 // retryStep has the next chosen rows begin anew where they lie.
 func (r *run) retryStep(ctx context.Context) (done step, err error) {
-	err = r.write(ctx, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, r.text["lock_tables"]); err != nil {
+	err = r.outbox.Write(ctx, func(tx pgx.Tx) error {
+		if err := r.outbox.LockTable(ctx, tx); err != nil {
 			return err
 		}
 		position, _, err := r.hold(ctx, tx)
@@ -55,7 +55,7 @@ func (r *run) retryStep(ctx context.Context) (done step, err error) {
 // chosen reads the next rows of the retry: their sequences, and where those lie
 // that are still dead or failed.
 func (r *run) chosen(ctx context.Context, tx pgx.Tx, position int64, most int) (all []int64, ids []partition.ID, sequences []int64, err error) {
-	in, err := r.partitions(ctx, tx)
+	in, err := r.outbox.Partitions(ctx, tx)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -76,8 +76,8 @@ func (r *run) chosen(ctx context.Context, tx pgx.Tx, position int64, most int) (
 }
 
 func (r *run) revive(ctx context.Context, tx pgx.Tx, ids []partition.ID, sequences []int64) ([]revived, error) {
-	if _, err := tx.Exec(ctx, r.text["lock"], slices.Compact(slices.Sorted(slices.Values(ids)))); err != nil {
-		return nil, fmt.Errorf("lock partitions: %w", err)
+	if err := r.outbox.LockPartitions(ctx, tx, ids); err != nil {
+		return nil, err
 	}
 	rows, err := tx.Query(ctx, r.text["retry"], ids, sequences)
 	if err != nil {
@@ -92,10 +92,10 @@ func (r *run) revive(ctx context.Context, tx pgx.Tx, ids []partition.ID, sequenc
 	for i, c := range changed {
 		in, streams[i], touched[i] = append(in, c.Partition), c.Stream, c.Sequence
 	}
-	if _, err := tx.Exec(ctx, r.text["promote"], in, streams); err != nil {
-		return nil, fmt.Errorf("promote: %w", err)
+	if err := r.outbox.Promote(ctx, tx, in, streams); err != nil {
+		return nil, err
 	}
-	return changed, r.record(ctx, tx, r.job.Actor, "replay.retry", struct {
+	return changed, r.outbox.Record(ctx, tx, r.job.Actor, "replay.retry", struct {
 		ID         int64          `json:"replay"`
 		Sequences  []int64        `json:"sequences"`
 		Partitions []partition.ID `json:"partitions"`

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/internal/maintenance"
 )
 
 // RunConfig says how a replay is worked off.
@@ -159,7 +160,7 @@ func (r *run) work(ctx context.Context) error {
 // take makes this process the one that runs the replay. One that was laid aside
 // gets a new generation when higher ones were given out meanwhile.
 func (r *run) take(ctx context.Context) error {
-	err := r.write(ctx, func(tx pgx.Tx) error {
+	err := r.outbox.Write(ctx, func(tx pgx.Tx) error {
 		j, err := r.within(ctx, tx, r.id)
 		switch {
 		case err != nil:
@@ -186,7 +187,7 @@ func (r *run) take(ctx context.Context) error {
 			actor = r.cfg.Actor
 		}
 		j.Generation = generation
-		return r.record(ctx, tx, actor, "replay.run", j.target(), j.Reason, j.outcome())
+		return r.outbox.Record(ctx, tx, actor, "replay.run", j.target(), j.Reason, j.outcome())
 	})
 	if refusedWith(err, uniqueViolation) {
 		return fmt.Errorf("%w; resume or cancel it first: `postrider replay list`", ErrLiveRunning)
@@ -202,7 +203,7 @@ func (r *run) take(ctx context.Context) error {
 func (r *run) counting(ctx context.Context) func(at, end int64) {
 	return func(at, end int64) {
 		if time.Since(r.beaten) > beat {
-			_ = r.write(ctx, func(tx pgx.Tx) error { return r.advance(ctx, tx, moved{position: r.job.Position}) }) // what is wrong shows at the next step
+			_ = r.outbox.Write(ctx, func(tx pgx.Tx) error { return r.advance(ctx, tx, moved{position: r.job.Position}) }) // what is wrong shows at the next step
 		}
 		if r.cfg.Counting != nil {
 			r.cfg.Counting(at, end)
@@ -232,7 +233,7 @@ func (r *run) step(ctx context.Context) (step, error) {
 	if errors.Is(err, errResized) {
 		return step{waiting: "the partitions are being resized"}, nil
 	}
-	if refusedWith(err, lockNotAvailable) || refusedWith(err, deadlockDetected) {
+	if maintenance.Busy(err) || refusedWith(err, deadlockDetected) {
 		return step{waiting: "a partition's row is locked by another session"}, nil
 	}
 	return done, err
@@ -240,7 +241,7 @@ func (r *run) step(ctx context.Context) (step, error) {
 
 // end leaves the replay in that state.
 func (r *run) end(ctx context.Context, state State) error {
-	return r.write(ctx, func(tx pgx.Tx) error {
+	return r.outbox.Write(ctx, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, r.text["finish"], r.id, r.runner, state)
 		if err != nil {
 			return err
@@ -263,7 +264,7 @@ func (r *run) end(ctx context.Context, state State) error {
 		if r.cfg.Actor != "" {
 			actor = r.cfg.Actor
 		}
-		return r.record(ctx, tx, actor, action, j.target(), j.Reason, j.outcome())
+		return r.outbox.Record(ctx, tx, actor, action, j.target(), j.Reason, j.outcome())
 	})
 }
 
@@ -295,7 +296,7 @@ func (r *run) hold(ctx context.Context, tx pgx.Tx) (position int64, generation i
 // idle waits a little, and says now and then that it does.
 func (r *run) idle(ctx context.Context, waiting string) error {
 	if time.Since(r.beaten) > beat || waiting != r.job.WaitingFor {
-		err := r.write(ctx, func(tx pgx.Tx) error {
+		err := r.outbox.Write(ctx, func(tx pgx.Tx) error {
 			return r.advance(ctx, tx, moved{position: r.job.Position, waiting: waiting})
 		})
 		if err != nil {

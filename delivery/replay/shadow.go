@@ -71,7 +71,7 @@ func (r *run) shadowStep(ctx context.Context) (step, error) {
 		r.shadow.asked = false // what the broker has of it is not known
 		return step{waiting: delivery.Reason(open)}, nil
 	}
-	err = r.write(ctx, func(tx pgx.Tx) error { return r.advance(ctx, tx, m) })
+	err = r.outbox.Write(ctx, func(tx pgx.Tx) error { return r.advance(ctx, tx, m) })
 	if err != nil {
 		r.shadow.asked = false
 		return step{}, err
@@ -113,8 +113,8 @@ func (r *run) publish(ctx context.Context, send []delivery.Message, m *moved) (o
 func (r *run) messages(ctx context.Context) (messages []delivery.Reading, upTo int64, err error) {
 	var events []event
 	var ids []partition.ID
-	err = r.read(ctx, func(tx pgx.Tx) (err error) {
-		if ids, err = r.partitions(ctx, tx); err == nil {
+	err = r.outbox.Read(ctx, func(tx pgx.Tx) (err error) {
+		if ids, err = r.outbox.Partitions(ctx, tx); err == nil {
 			events, upTo, err = r.next(ctx, tx, r.job.Position, r.stepSize())
 		}
 		return err

@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/internal/maintenance"
 	"github.com/postrider/postrider/internal/sqlfile"
-	"github.com/postrider/postrider/partition"
 )
 
 //go:embed sql/*.sql
@@ -30,6 +30,7 @@ type DB interface {
 // if its DB may.
 type Store struct {
 	db     DB
+	outbox *maintenance.Outbox
 	text   map[string]string
 	events string // the relation, quoted
 }
@@ -65,17 +66,17 @@ func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*
 	if err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
 	}
-	if events.Schema == "" {
-		events.Schema = schema
+	outbox, err := maintenance.New(db, schema, "lock_timeout", maintenance.LockPatience.String())
+	if err != nil {
+		return nil, fmt.Errorf("replay: %w", err)
 	}
-	if events.Name == "" {
-		events.Name = "events"
-	}
-	s := &Store{db: db, text: map[string]string{}, events: pgx.Identifier{events.Schema, events.Name}.Sanitize()}
-	columns, err := eventsColumns(ctx, db, set["columns"], s.events)
+	of, err := events.Columns(ctx, db, schema, "sequence", "event_id", "stream_id", "stream_version", "event_type", "tenant_id", "recorded_at")
 	if err != nil {
 		return nil, err
 	}
+	s := &Store{db: db, outbox: outbox, text: map[string]string{}, events: of.Relation}
+	columns := strings.NewReplacer("{events}", of.Relation, "{topic}", of.OrNull("topic", "text"),
+		"{routing_key}", of.OrNull("routing_key", "text"), "{audit_only}", of.AuditOnly())
 	ofE := columns.Replace(match)
 	later := strings.ReplaceAll(columns.Replace(lastEvent), "{match of l}", strings.ReplaceAll(ofE, "e.", "l."))
 	for _, name := range []string{"waiting", "count", "leave_out"} {
@@ -121,79 +122,6 @@ func (s *Store) page(j Job) string {
 	return strings.ReplaceAll(s.of("page", j.Kind), "{order}", order)
 }
 
-// eventsColumns checks the relation and returns what depends on its columns.
-func eventsColumns(ctx context.Context, db DB, sql, quoted string) (*strings.Replacer, error) {
-	rows, err := db.Query(ctx, sql, quoted)
-	if err != nil {
-		return nil, fmt.Errorf("%w %s: %w", delivery.ErrEventsRelation, quoted, err)
-	}
-	types := map[string]string{}
-	var name, kind string
-	if _, err := pgx.ForEachRow(rows, []any{&name, &kind}, func() error {
-		types[name] = kind
-		return nil
-	}); err != nil {
-		return nil, fmt.Errorf("%w %s: %w", delivery.ErrEventsRelation, quoted, err)
-	}
-	if len(types) == 0 {
-		return nil, fmt.Errorf("%w %s does not exist; run `postrider migrate up` or set --events-relation", delivery.ErrEventsRelation, quoted)
-	}
-	for _, column := range []string{"sequence", "event_id", "stream_id", "stream_version", "event_type", "tenant_id", "recorded_at"} {
-		if types[column] == "" {
-			return nil, fmt.Errorf("%w %s has no column %s", delivery.ErrEventsRelation, quoted, column)
-		}
-	}
-	optional := func(column, kind string) string {
-		if types[column] == kind {
-			return "e." + column
-		}
-		return "NULL::" + kind
-	}
-	return strings.NewReplacer("{events}", quoted, "{topic}", optional("topic", "text"), "{routing_key}", optional("routing_key", "text"),
-		"{audit_only}", "coalesce("+optional("audit_only", "boolean")+", false)"), nil
-}
-
-// planning has every statement planned for its own values, so that conditions
-// that are not given vanish from the plan, and pages read from indexes in their
-// order.
-const planning = `SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true),
-       set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('lock_timeout', '5s', true)`
-
-// read gives fn one snapshot of the database.
-func (s *Store) read(ctx context.Context, fn func(pgx.Tx) error) error {
-	return pgx.BeginTxFunc(ctx, s.db, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, planning); err != nil {
-			return err
-		}
-		return fn(tx)
-	})
-}
-
-// write gives fn a transaction whose every statement sees what was committed
-// before it.
-func (s *Store) write(ctx context.Context, fn func(pgx.Tx) error) error {
-	return pgx.BeginTxFunc(ctx, s.db, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, planning); err != nil {
-			return err
-		}
-		return fn(tx)
-	})
-}
-
-// partitions lists the partitions that there are.
-func (s *Store) partitions(ctx context.Context, tx pgx.Tx) (ids []partition.ID, err error) {
-	err = tx.QueryRow(ctx, s.text["partitions"]).Scan(&ids)
-	return ids, err
-}
-
-// record writes one row of the audit.
-func (s *Store) record(ctx context.Context, tx pgx.Tx, actor, action string, target any, reason string, details any) error {
-	if _, err := tx.Exec(ctx, s.text["audit"], actor, action, target, reason, details); err != nil {
-		return fmt.Errorf("write the audit: %w", err)
-	}
-	return nil
-}
-
 // arguments are the parameters $4 to $9 of a selection.
 func (s Selection) arguments() []any {
 	return []any{orNull(s.Stream), orNull(s.Type), orNull(s.Topic), orNull(s.Tenant), s.Since, s.Until}
@@ -216,7 +144,6 @@ func refusedWith(err error, code string) bool {
 // SQLSTATEs that are answered.
 const (
 	uniqueViolation  = "23505"
-	lockNotAvailable = "55P03"
 	deadlockDetected = "40P01"
 )
 

@@ -2,6 +2,7 @@ package natstest_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -31,9 +32,7 @@ func publishBatch(t *testing.T, conn *nats.Conn, n int) string {
 		message.Header.Set("Nats-Batch-Id", "one")
 		message.Header.Set("Nats-Batch-Sequence", string(rune('0'+i)))
 		if i == 1 {
-			if _, err := conn.RequestMsgWithContext(deadline(t), message); err != nil {
-				t.Fatalf("open the batch: %v", err)
-			}
+			openBatch(t, conn, message)
 			continue
 		}
 		if err := conn.PublishMsg(message); err != nil {
@@ -49,6 +48,27 @@ func publishBatch(t *testing.T, conn *nats.Conn, n int) string {
 		t.Fatalf("commit the batch: %v", err)
 	}
 	return string(answer.Data)
+}
+
+// openBatch sends the first message. The node that it is connected to may not have heard of the stream yet.
+func openBatch(t *testing.T, conn *nats.Conn, message *nats.Msg) {
+	t.Helper()
+	ctx, again := deadline(t), time.NewTicker(10*time.Millisecond)
+	defer again.Stop()
+	for {
+		_, err := conn.RequestMsgWithContext(ctx, message)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, nats.ErrNoResponders) {
+			t.Fatalf("open the batch: %v", err)
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			t.Fatal("open the batch: nobody responds")
+		}
+	}
 }
 
 func TestStreamTakesAtomicBatches(t *testing.T) {

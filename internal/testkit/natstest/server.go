@@ -3,6 +3,7 @@ package natstest
 import (
 	"context"
 	"errors"
+	"net/http"
 	"testing"
 	"time"
 
@@ -16,7 +17,9 @@ import (
 const (
 	startTimeout  = 2 * time.Minute
 	streamTimeout = 30 * time.Second
-	reconnectWait = 20 * time.Millisecond
+	// requestTimeout is for requests without a deadline: disks that stand still for seconds fail no test.
+	requestTimeout = 30 * time.Second
+	reconnectWait  = 20 * time.Millisecond
 	// codeStoreFailed is the server's code for a stream whose files cannot be made.
 	codeStoreFailed = 10049
 	// StreamName is the name of the stream that Stream creates.
@@ -79,6 +82,7 @@ func (s *Server) Connect(t testing.TB, options ...nats.Option) *nats.Conn {
 	t.Helper()
 	conn, err := nats.Connect(s.url, append([]nats.Option{
 		nats.Name(t.Name()), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait), nats.ReconnectBufSize(-1),
+		nats.Timeout(requestTimeout),
 	}, options...)...)
 	if err != nil {
 		t.Fatalf("natstest: connect: %v", err)
@@ -90,7 +94,7 @@ func (s *Server) Connect(t testing.TB, options ...nats.Option) *nats.Conn {
 // JetStream opens a connection as Connect does and returns its JetStream side.
 func (s *Server) JetStream(t testing.TB, options ...nats.Option) jetstream.JetStream {
 	t.Helper()
-	js, err := jetstream.New(s.Connect(t, options...))
+	js, err := jetstream.New(s.Connect(t, options...), jetstream.WithDefaultTimeout(requestTimeout))
 	if err != nil {
 		t.Fatalf("natstest: JetStream: %v", err)
 	}
@@ -114,9 +118,9 @@ func (s *Server) Stream(t testing.TB, replicas int, changes ...func(*jetstream.S
 		if err == nil {
 			return stream
 		}
-		// A server may still be removing the files of a stream of that name.
+		// A server may still be removing the files of a stream of that name, or a cluster holding an election.
 		var refused *jetstream.APIError
-		if !errors.As(err, &refused) || refused.ErrorCode != codeStoreFailed {
+		if !errors.As(err, &refused) || refused.ErrorCode != codeStoreFailed && refused.Code != http.StatusServiceUnavailable {
 			t.Fatalf("natstest: create stream %s: %v", config.Name, err)
 		}
 		select {

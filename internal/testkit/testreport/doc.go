@@ -6,7 +6,8 @@
 //
 // One line per package as it ends, the output of what failed in full, why tests were skipped, and at last the plain
 // line "N passed, N failed, N skipped". Subtests count like tests. With -totals the three numbers are also added to
-// those in FILE, so that several runs can be summed up; -totals FILE -sum prints the sum alone.
+// those in FILE, so that several runs can be summed up; -totals FILE -sum prints the sum alone, behind the messages of
+// what failed, for those who read only the end.
 //
 // # Invariants
 //

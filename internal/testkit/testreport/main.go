@@ -10,7 +10,7 @@ import (
 func main() {
 	totals := flag.String("totals", "", "add the counts to those in this `file`")
 	least := flag.Int("least", 0, "fail if fewer than this `number` of tests passed")
-	sum := flag.Bool("sum", false, "print the counts in the file of -totals and end")
+	sum := flag.Bool("sum", false, "print what is in the file of -totals, the counts last, and end")
 	flag.Parse()
 	if err := run(os.Stdin, os.Stdout, options{totals: *totals, sum: *sum, least: *least}); err != nil {
 		fmt.Fprintln(os.Stderr, "testreport:", err)
@@ -26,11 +26,11 @@ type options struct {
 
 func run(in io.Reader, out io.Writer, o options) error {
 	if o.sum {
-		counts, err := readTotals(o.totals)
+		all, err := readTotals(o.totals)
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(out, counts)
+		_, err = fmt.Fprintf(out, "%s%s\n", all.failures, all.tally)
 		return err
 	}
 	report := newReport(out)
@@ -39,7 +39,7 @@ func run(in io.Reader, out io.Writer, o options) error {
 	}
 	counts := report.finish()
 	if o.totals != "" {
-		if err := addTotals(o.totals, counts); err != nil {
+		if err := addTotals(o.totals, totals{tally: counts, failures: report.failures.String()}); err != nil {
 			return err
 		}
 	}

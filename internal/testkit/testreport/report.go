@@ -36,6 +36,8 @@ type report struct {
 	failing map[string]bool // packages in which a test failed
 	reasons map[string]int  // why tests were skipped
 	builds  map[string][]string
+	// failures are the messages of what failed, without logs.
+	failures strings.Builder
 }
 
 func newReport(out io.Writer) *report {
@@ -105,6 +107,22 @@ func (r *report) endTest(e event) {
 		r.counts.failed++
 		r.failing[e.Package] = true
 		r.printf("%s", strings.Join(r.output[name], ""))
+		r.recall(name)
+	}
+}
+
+// recall keeps the first messages of a test that failed. What it logged came before, and in full.
+func (r *report) recall(name testName) {
+	const most, width = 8, 400
+	_, _ = fmt.Fprintf(&r.failures, "--- %s %s\n", name.pkg, name.test)
+	kept := 0
+	for _, line := range r.output[name] {
+		if !position.MatchString(line) || kept == most {
+			continue
+		}
+		kept++
+		line = strings.TrimRight(line, "\n")
+		_, _ = fmt.Fprintln(&r.failures, line[:min(len(line), width)])
 	}
 }
 
@@ -119,6 +137,7 @@ func (r *report) endPackage(e event) {
 	r.failUnfinished(e.Package)
 	if !r.failing[e.Package] {
 		r.counts.failed++
+		r.recall(testName{e.Package, ""})
 	}
 	r.printf("%s", strings.Join(r.output[testName{e.Package, ""}], ""))
 	r.printf("FAIL  %-60s %7.2fs\n", e.Package, e.Elapsed)
@@ -134,6 +153,7 @@ func (r *report) failUnfinished(pkg string) {
 		r.counts.failed++
 		r.failing[pkg] = true
 		r.printf("%s", strings.Join(r.output[name], ""))
+		r.recall(name)
 	}
 }
 

@@ -104,7 +104,9 @@ func TestTotalsAddUp(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "totals")
 	const passing = `{"Action":"pass","Package":"p","Test":"TestA"}`
-	const failing = `{"Action":"fail","Package":"p","Test":"TestA"}`
+	const failing = `{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:7: no\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"time=now level=INFO\n"}
+{"Action":"fail","Package":"p","Test":"TestA"}`
 	for _, events := range []string{passing, failing, passing} {
 		err := run(strings.NewReader(events), &strings.Builder{}, options{totals: path})
 		if err != nil && !errors.Is(err, errFailed) {
@@ -115,7 +117,7 @@ func TestTotalsAddUp(t *testing.T) {
 	if err := run(nil, &out, options{totals: path, sum: true}); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := out.String(), "2 passed, 1 failed, 0 skipped\n"; got != want {
+	if got, want := out.String(), "--- p TestA\n    a_test.go:7: no\n2 passed, 1 failed, 0 skipped\n"; got != want {
 		t.Errorf("the sum is %q, want %q", got, want)
 	}
 }

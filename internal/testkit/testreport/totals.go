@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 )
 
 var (
@@ -22,24 +23,31 @@ func (t tally) String() string {
 	return fmt.Sprintf("%d passed, %d failed, %d skipped", t.passed, t.failed, t.skipped)
 }
 
+// totals is the sum of several runs: the counts in the first line of a file, and what failed in the others.
+type totals struct {
+	tally
+	failures string
+}
+
 // readTotals reads the sum of earlier runs; a file that does not exist yet is a sum of zero.
-func readTotals(path string) (tally, error) {
+func readTotals(path string) (totals, error) {
 	content, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return tally{}, nil
+		return totals{}, nil
 	}
 	if err != nil {
-		return tally{}, err
+		return totals{}, err
 	}
-	var t tally
-	if _, err := fmt.Sscanf(string(content), "%d passed, %d failed, %d skipped", &t.passed, &t.failed, &t.skipped); err != nil {
-		return tally{}, fmt.Errorf("read the totals in %s: %w", path, err)
+	first, rest, _ := strings.Cut(string(content), "\n")
+	t := totals{failures: rest}
+	if _, err := fmt.Sscanf(first, "%d passed, %d failed, %d skipped", &t.passed, &t.failed, &t.skipped); err != nil {
+		return totals{}, fmt.Errorf("read the totals in %s: %w", path, err)
 	}
 	return t, nil
 }
 
-// addTotals adds the counts of one run.
-func addTotals(path string, more tally) error {
+// addTotals adds one run.
+func addTotals(path string, more totals) error {
 	t, err := readTotals(path)
 	if err != nil {
 		return err
@@ -47,5 +55,5 @@ func addTotals(path string, more tally) error {
 	t.passed += more.passed
 	t.failed += more.failed
 	t.skipped += more.skipped
-	return os.WriteFile(path, []byte(t.String()+"\n"), 0o600)
+	return os.WriteFile(path, []byte(t.String()+"\n"+t.failures+more.failures), 0o600)
 }

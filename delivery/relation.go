@@ -1,0 +1,114 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/sqlfile"
+)
+
+// Relation names the table or view that holds the events.
+type Relation struct {
+	// Schema may be empty: then the outbox's schema.
+	Schema string
+	Name   string
+}
+
+// ErrEventsRelation is returned when the events relation is missing or lacks a
+// column.
+var ErrEventsRelation = errors.New("events relation")
+
+var relationName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$`)
+
+// ParseRelation reads "name" or "schema.name"; quotes and other characters are
+// refused.
+func ParseRelation(text string) (Relation, error) {
+	if !relationName.MatchString(text) {
+		return Relation{}, fmt.Errorf("%w: name must be a plain identifier or schema.identifier, got %q", ErrEventsRelation, text)
+	}
+	if schema, name, found := strings.Cut(text, "."); found {
+		return Relation{Schema: schema, Name: name}, nil
+	}
+	return Relation{Name: text}, nil
+}
+
+// within is the relation's quoted name; schema is the outbox's.
+func (r Relation) within(schema string) string {
+	if r.Schema != "" {
+		schema = r.Schema
+	}
+	name := r.Name
+	if name == "" {
+		name = "events"
+	}
+	return pgx.Identifier{schema, name}.Sanitize()
+}
+
+// Columns is an events relation with its columns.
+type Columns struct {
+	// Relation is its quoted name.
+	Relation string
+	types    map[string]string
+}
+
+// Querier is a pgx connection, pool or transaction.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// Columns looks at the relation, which lies in that schema unless it names one. That
+// it is missing, or lacks one of the columns needed, is ErrEventsRelation.
+func (r Relation) Columns(ctx context.Context, db Querier, schema string, needed ...string) (Columns, error) {
+	c := Columns{Relation: r.within(schema), types: map[string]string{}}
+	set, err := sqlfile.Load(statements, "sql", schema)
+	if err != nil {
+		return c, fmt.Errorf("events relation: %w", err)
+	}
+	rows, err := db.Query(ctx, set["events_columns"], c.Relation)
+	if err != nil {
+		return c, fmt.Errorf("%w %s: %w", ErrEventsRelation, c.Relation, err)
+	}
+	var name, kind string
+	if _, err := pgx.ForEachRow(rows, []any{&name, &kind}, func() error {
+		c.types[name] = kind
+		return nil
+	}); err != nil {
+		return c, fmt.Errorf("%w %s: %w", ErrEventsRelation, c.Relation, err)
+	}
+	if len(c.types) == 0 {
+		return c, fmt.Errorf("%w %s does not exist; run `postrider migrate up` or set --events-relation", ErrEventsRelation, c.Relation)
+	}
+	for _, column := range needed {
+		if c.types[column] == "" {
+			return c, fmt.Errorf("%w %s has no column %s", ErrEventsRelation, c.Relation, column)
+		}
+	}
+	return c, nil
+}
+
+// Or is the expression of a column of the event e, and another one where the relation
+// has no such column of that type.
+func (c Columns) Or(column, kind, other string) string {
+	if c.types[column] == kind {
+		return "e." + column
+	}
+	return other
+}
+
+// OrNull is Or with NULL.
+func (c Columns) OrNull(column, kind string) string { return c.Or(column, kind, "NULL::"+kind) }
+
+// AuditOnly is the expression that tells whether the event e is never published.
+func (c Columns) AuditOnly() string {
+	return "coalesce(" + c.OrNull("audit_only", "boolean") + ", false)"
+}
+
+// Payload is the payload of the event e, as bytea.
+func (c Columns) Payload() string {
+	return c.Or("payload", "bytea", "convert_to(e.payload::text, 'UTF8')")
+}
