@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 )
 
 // Host is the address that every server started by Postrider listens on.
@@ -17,11 +18,37 @@ const Host = "127.0.0.1"
 const (
 	lowestPort  = 20000
 	highestPort = 32000
-	attempts    = 64
+	// blockSize is how many ports in a row belong to one process at a time: servers that start at the same moment in
+	// several processes rarely meet, and those of one process never.
+	blockSize = 100
+	attempts  = 2 * blockSize
 )
 
 // ErrNoPort says that no free port was found. It comes with the last reason.
 var ErrNoPort = errors.New("loopback: no free port")
+
+var block struct {
+	sync.Mutex
+
+	next, left int
+}
+
+// draw returns the next port of the block.
+func draw() int {
+	block.Lock()
+	defer block.Unlock()
+	if block.left == 0 {
+		before := block.next - blockSize
+		for first := true; first || block.next == before; first = false {
+			block.next = lowestPort + blockSize*rand.IntN((highestPort-lowestPort)/blockSize)
+		}
+		block.left = blockSize
+	}
+	port := block.next
+	block.next++
+	block.left--
+	return port
+}
 
 // FreePort returns a TCP port between 20000 and 31999 on which nothing listened on 127.0.0.1 a moment ago.
 func FreePort(ctx context.Context) (int, error) {
@@ -31,7 +58,7 @@ func FreePort(ctx context.Context) (int, error) {
 		if ctx.Err() != nil {
 			return 0, fmt.Errorf("loopback: pick a port: %w", ctx.Err())
 		}
-		port := lowestPort + rand.IntN(highestPort-lowestPort)
+		port := draw()
 		listener, err := listen.Listen(ctx, "tcp", net.JoinHostPort(Host, strconv.Itoa(port)))
 		if err != nil {
 			last = err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/postrider/postrider/internal/loopback"
@@ -34,5 +35,30 @@ func TestFreePortHonoursTheContext(t *testing.T) {
 	cancel()
 	if _, err := loopback.FreePort(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want context.Canceled", err)
+	}
+}
+
+func TestFreePortGivesNoneOutTwice(t *testing.T) {
+	t.Parallel()
+	const n = 100
+	ports := make(chan int, n)
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			port, err := loopback.FreePort(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			ports <- port
+		})
+	}
+	all.Wait()
+	close(ports)
+	seen := map[int]bool{}
+	for port := range ports {
+		if seen[port] {
+			t.Errorf("port %d twice", port)
+		}
+		seen[port] = true
 	}
 }

@@ -76,6 +76,11 @@ func Run(ctx context.Context, spec Spec) (stop func(context.Context) error, err 
 	return stop, nil
 }
 
+// PortTaken tells whether a server could not listen because somebody else does.
+func PortTaken(err error) bool {
+	return err != nil && strings.Contains(strings.ToLower(err.Error()), "address already in use")
+}
+
 // openEngine connects to the Docker engine and asks it for a sign of life. Naming the host's network as the default
 // one keeps testcontainers from creating a bridge where the engine has none.
 func openEngine(ctx context.Context) (provider *testcontainers.DockerProvider, err error) {

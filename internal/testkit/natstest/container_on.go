@@ -23,6 +23,8 @@ const (
 	imageVariable = "POSTRIDER_TEST_NATS_IMAGE"
 	defaultImage  = "postrider-test/nats:latest"
 	configPath    = "/tmp/nats.conf"
+	// portAttempts bounds how often ports that were taken in the meantime are replaced.
+	portAttempts = 5
 )
 
 // member is one server of the cluster to be.
@@ -31,42 +33,76 @@ type member struct {
 	client, monitor, peer int // ports
 }
 
-// startContainers starts one container per node and returns the client addresses.
-func startContainers(ctx context.Context, t testing.TB, config localnats.Config) (string, error) {
+// startContainers starts one container per node, which end with the test, and returns the client addresses.
+func startContainers(ctx context.Context, t testing.TB, config localnats.Config) (urls string, err error) {
 	t.Helper()
+	for range portAttempts {
+		var stop []func(context.Context) error
+		urls, stop, err = tryContainers(ctx, config)
+		end := func() error {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
+			defer cancel()
+			var errs []error
+			for _, s := range stop {
+				errs = append(errs, s(ctx))
+			}
+			return errors.Join(errs...)
+		}
+		if err == nil {
+			t.Cleanup(func() {
+				if err := end(); err != nil {
+					t.Errorf("natstest: %v", err)
+				}
+			})
+			return urls, nil
+		}
+		taken := container.PortTaken(err)
+		err = errors.Join(err, end())
+		if !taken {
+			break
+		}
+	}
+	return "", err
+}
+
+// tryContainers starts the nodes together, as those of a cluster become ready only together. When one fails, the others
+// are not waited for.
+func tryContainers(ctx context.Context, config localnats.Config) (_ string, stop []func(context.Context) error, _ error) {
 	members, err := planMembers(ctx, cmp.Or(config.Nodes, 1))
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	// Nodes of a cluster become ready only together.
-	results := make(chan error, len(members))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type result struct {
+		stop func(context.Context) error
+		err  error
+	}
+	results := make(chan result, len(members))
 	for _, m := range members {
 		go func() {
-			stop, err := container.Run(ctx, container.Spec{
+			s, err := container.Run(ctx, container.Spec{
 				Image:   cmp.Or(os.Getenv(imageVariable), defaultImage),
 				Command: []string{"-c", configPath},
 				Files:   map[string]string{configPath: m.configuration(config, members)},
 				Ready:   func(ctx context.Context) error { return m.ready(ctx, len(members)) },
 			})
-			if err == nil {
-				t.Cleanup(func() {
-					ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
-					defer cancel()
-					if err := stop(ctx); err != nil {
-						t.Errorf("natstest: %v", err)
-					}
-				})
-			}
-			results <- err
+			results <- result{s, err}
 		}()
 	}
 	var errs []error
 	var urls []string
 	for _, m := range members {
-		errs = append(errs, <-results)
+		r := <-results
+		if r.err != nil {
+			errs = append(errs, r.err)
+			cancel()
+		} else {
+			stop = append(stop, r.stop)
+		}
 		urls = append(urls, fmt.Sprintf("nats://%s:%d", loopback.Host, m.client))
 	}
-	return strings.Join(urls, ","), errors.Join(errs...)
+	return strings.Join(urls, ","), stop, errors.Join(errs...)
 }
 
 func planMembers(ctx context.Context, nodes int) ([]member, error) {

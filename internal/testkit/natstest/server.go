@@ -114,21 +114,35 @@ func (s *Server) Stream(t testing.TB, replicas int, changes ...func(*jetstream.S
 	again := time.NewTicker(reconnectWait)
 	defer again.Stop()
 	for {
-		stream, err := js.CreateStream(ctx, config)
+		stream, err := createStream(ctx, js, config)
 		if err == nil {
 			return stream
 		}
-		// A server may still be removing the files of a stream of that name, or a cluster holding an election.
-		var refused *jetstream.APIError
-		if !errors.As(err, &refused) || refused.ErrorCode != codeStoreFailed && refused.Code != http.StatusServiceUnavailable {
+		if !passing(err) || ctx.Err() != nil {
 			t.Fatalf("natstest: create stream %s: %v", config.Name, err)
 		}
 		select {
 		case <-again.C:
 		case <-ctx.Done():
-			t.Fatalf("natstest: create stream %s: %v", config.Name, err)
 		}
 	}
+}
+
+// createStream asks once. Nobody answers a request that comes while a cluster changes its leader.
+func createStream(ctx context.Context, js jetstream.JetStream, config jetstream.StreamConfig) (jetstream.Stream, error) {
+	ctx, cancel := context.WithTimeout(ctx, streamTimeout/6)
+	defer cancel()
+	return js.CreateStream(ctx, config)
+}
+
+// passing tells whether it is worth asking again: a server may still be removing the files of a stream of that name, or
+// a cluster holding an election.
+func passing(err error) bool {
+	var refused *jetstream.APIError
+	if errors.As(err, &refused) {
+		return refused.ErrorCode == codeStoreFailed || refused.Code == http.StatusServiceUnavailable
+	}
+	return errors.Is(err, context.DeadlineExceeded)
 }
 
 // StreamConfig is the configuration that Stream starts from.

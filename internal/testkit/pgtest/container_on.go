@@ -24,8 +24,20 @@ const (
 	defaultImage  = "postrider-test/postgres:latest"
 )
 
+// portAttempts bounds how often a port that was taken in the meantime is replaced.
+const portAttempts = 5
+
 // startContainer starts a server with the same settings as a private temporary one.
-func startContainer(ctx context.Context) (source, error) {
+func startContainer(ctx context.Context) (s source, err error) {
+	for range portAttempts {
+		if s, err = tryContainer(ctx); !container.PortTaken(err) {
+			break
+		}
+	}
+	return s, err
+}
+
+func tryContainer(ctx context.Context) (source, error) {
 	port, err := loopback.FreePort(ctx)
 	if err != nil {
 		return source{}, fmt.Errorf("pgtest: %w", err)
