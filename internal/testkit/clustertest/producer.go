@@ -190,13 +190,14 @@ func (p *Producer) transaction(ctx context.Context, writer, n int) error {
 }
 
 // certainlyNot tells whether the server said that COMMIT had no effect. A server that ends the session says nothing
-// about it.
+// about it, and neither does pgconn.SafeToRetry: pgx 5.12 reports a connection that broke while the answer was awaited
+// as one that was closed before.
 func certainlyNot(err error) bool {
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) {
 		return answer.Severity == "ERROR"
 	}
-	return errors.Is(err, pgx.ErrTxCommitRollback) || pgconn.SafeToRetry(err)
+	return errors.Is(err, pgx.ErrTxCommitRollback)
 }
 
 func (p *Producer) appendBatch(ctx context.Context, tx pgx.Tx, writer, n int) ([]ledger.Entry, error) {
