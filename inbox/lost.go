@@ -78,11 +78,7 @@ func (c *Consumer) since(ctx context.Context, at int64, last uint64) (uint64, er
 		return 0, fmt.Errorf("read stream %s: %w", c.cfg.Stream, err)
 	}
 	// Silence proves nothing, it may be a slow server's: what is stored is counted.
-	info, err := consumer.Info(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("read stream %s: %w", c.cfg.Stream, err)
-	}
-	if info.NumPending == 0 {
+	if consumer.CachedInfo().NumPending == 0 {
 		return last, nil // nothing came since
 	}
 	msg, err := consumer.Next(jetstream.FetchMaxWait(lostPatience))
