@@ -56,6 +56,7 @@ type Coordinator struct {
 	lost     atomic.Int64
 	handing  sync.WaitGroup
 	planned  chan struct{} // closed by the first reconciliation
+	last     look          // the loop's
 }
 
 // New returns a coordinator; nothing runs yet.
@@ -123,6 +124,7 @@ func (c *Coordinator) loop(ctx context.Context, delivered <-chan error) (err err
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var last time.Time
+	rung := true
 	for {
 		select {
 		case <-ctx.Done():
@@ -132,15 +134,17 @@ func (c *Coordinator) loop(ctx context.Context, delivered <-chan error) (err err
 		case <-c.bell.Rung():
 			// A ring moves the next reconciliation forward, not below Quiet.
 			timer.Reset(max(0, c.cfg.Quiet-time.Since(last)))
+			rung = true
 			continue
 		case <-timer.C:
 		}
 		last = time.Now()
-		next, err := c.reconcile(ctx)
+		next, err := c.reconcile(ctx, rung)
 		if err != nil && ctx.Err() == nil {
 			c.log.Warn("reconciliation failed", "error", err)
 		}
 		if err == nil {
+			rung = false
 			c.markPlanned()
 		}
 		timer.Reset(next)

@@ -10,7 +10,9 @@
 // The loop reconciles on every doorbell, when a lease that it waits for runs
 // out, and at least every Interval. Workers compute their plans each from its
 // own snapshot; two that see different members only delay each other, because
-// a plan grants nothing: the lease row does.
+// a plan grants nothing: the lease row does. The members are read each time, the
+// leases only when they may be different from what was seen last, in large clusters
+// (see docs/scaling.md, where hundreds of coordinators are simulated).
 //
 // # Invariants
 //

@@ -6,14 +6,49 @@ import (
 	"slices"
 	"time"
 
-	"github.com/postrider/postrider/heartbeat"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
 )
 
+// look is the last time that all leases were read.
+type look struct {
+	at      time.Time
+	every   time.Duration // how often that is to be, in peace
+	members []partition.WorkerID
+	settled bool // a member held each partition
+}
+
+// In peace, a cluster reads rowsPerSecond rows of leases, or each worker all of them
+// every longestPeace: 200 workers that read 10,000 rows each second would keep a core
+// of the database busy (docs/scaling.md).
+const (
+	rowsPerSecond = 200_000
+	longestPeace  = 5 * time.Second
+)
+
+// peace tells that nothing can be different from what the leases showed last:
+// members held everything, nobody rang, nobody came or went, and this worker holds
+// what it should. Rings can be lost, so leases are read now and then all the same.
+func (c *Coordinator) peace(members []partition.WorkerID) bool {
+	if !c.last.settled || time.Since(c.last.at)+c.cfg.Quiet >= c.last.every || !slices.Equal(members, c.last.members) {
+		return false
+	}
+	desired, held := c.state.Load().Desired, c.keeper.Set().Held()
+	return slices.EqualFunc(desired, held, func(id partition.ID, l *lease.Lease) bool { return id == l.Partition && !l.Draining() })
+}
+
+func settled(leases lease.Snapshot, members []partition.WorkerID) bool {
+	living := make(map[partition.WorkerID]bool, len(members))
+	for _, id := range members {
+		living[id] = true
+	}
+	return !slices.ContainsFunc(leases.Rows, func(r lease.Row) bool { return !r.Held() || !living[r.Owner] })
+}
+
 // reconcile reads the cluster once, gives up what the plan gives to others,
-// takes what it gives to this worker, and returns how long to wait.
-func (c *Coordinator) reconcile(ctx context.Context) (time.Duration, error) {
+// takes what it gives to this worker, and returns how long to wait. rung: somebody
+// said that something changed.
+func (c *Coordinator) reconcile(ctx context.Context, rung bool) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(c.cfg.Interval, time.Second))
 	defer cancel()
 	workers, err := c.beater.Snapshot(ctx)
@@ -23,11 +58,18 @@ func (c *Coordinator) reconcile(ctx context.Context) (time.Duration, error) {
 	if self, known := workers.Find(c.beater.ID()); c.beater.Draining() || known && self.DrainRequestedAt != nil {
 		return c.cfg.Interval, c.drain(ctx)
 	}
+	members := workers.Members()
+	if !rung && c.peace(members) {
+		return c.cfg.Interval, nil
+	}
+	began := time.Now()
 	leases, err := c.keeper.Snapshot(ctx)
 	if err != nil {
 		return c.cfg.Interval / 4, err
 	}
-	plan, member := c.plan(workers, leases)
+	every := time.Duration(len(leases.Rows)*len(members)) * time.Second / rowsPerSecond
+	c.last = look{began, max(c.cfg.Interval, min(every, longestPeace)), members, settled(leases, members)}
+	plan, member := c.plan(members, leases)
 	if !member {
 		c.log.Warn("not a member by the database's clock; waiting for the next heartbeat")
 		return c.cfg.Interval / 4, nil
@@ -65,8 +107,7 @@ func (c *Coordinator) drain(ctx context.Context) error {
 
 // plan shares the partitions among the members; false means that this worker is
 // none of them.
-func (c *Coordinator) plan(workers heartbeat.Snapshot, leases lease.Snapshot) (partition.Plan, bool) {
-	members := workers.Members()
+func (c *Coordinator) plan(members []partition.WorkerID, leases lease.Snapshot) (partition.Plan, bool) {
 	if !slices.Contains(members, c.beater.ID()) {
 		return nil, false
 	}
@@ -141,12 +182,18 @@ func (c *Coordinator) take(ctx context.Context, missing []partition.ID) error {
 func (c *Coordinator) wait(desired []partition.ID, leases lease.Snapshot) time.Duration {
 	wait := c.cfg.Interval
 	for _, r := range leases.Rows {
-		if !r.Held() && c.keeper.Set().Get(r.Partition) == nil {
+		switch {
+		case r.Owner == c.beater.ID() && c.keeper.Set().Get(r.Partition) != nil:
+		case !r.Held() && c.keeper.Set().Get(r.Partition) == nil:
 			wait = min(wait, c.cfg.Interval/10)
-		}
-		if slices.Contains(desired, r.Partition) && c.keeper.Set().Get(r.Partition) == nil && r.Held() {
+		case r.Held() && r.Left < wait && mine(desired, r.Partition) && c.keeper.Set().Get(r.Partition) == nil:
 			wait = min(wait, r.Left+5*time.Millisecond)
 		}
 	}
 	return max(wait, c.cfg.Quiet)
+}
+
+func mine(desired []partition.ID, id partition.ID) bool {
+	_, found := slices.BinarySearch(desired, id)
+	return found
 }

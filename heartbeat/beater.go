@@ -13,15 +13,23 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
+// Table is where the workers stand; a Store keeps it in PostgreSQL.
+type Table interface {
+	Beat(ctx context.Context, w Worker, ttl time.Duration) error
+	Leave(ctx context.Context, w Worker) error
+	Purge(ctx context.Context, after time.Duration) (int64, error)
+	Snapshot(ctx context.Context) (Snapshot, error)
+}
+
 // Beater keeps one worker's row alive.
 type Beater struct {
 	cfg   Config
-	store *Store
+	table Table
 	log   *slog.Logger
 
-	// writing is held over a statement: no beat that is under way can put the
+	// writing is full over a statement: no beat that is under way can put the
 	// row back after Leave deleted it.
-	writing sync.Mutex
+	writing chan struct{}
 	left    bool
 
 	mu     sync.Mutex
@@ -29,9 +37,9 @@ type Beater struct {
 	failed int
 }
 
-// NewBeater names a new worker. The store should stand on a connection of its
+// NewBeater names a new worker. A Store should stand on a connection of its
 // own.
-func NewBeater(store *Store, cfg Config) (*Beater, error) {
+func NewBeater(table Table, cfg Config) (*Beater, error) {
 	cfg = cfg.WithDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -49,7 +57,9 @@ func NewBeater(store *Store, cfg Config) (*Beater, error) {
 		cfg.PID = os.Getpid()
 	}
 	self := Worker{ID: id, Hostname: cfg.Hostname, PID: cfg.PID, Version: cfg.Version, Shape: cfg.Shape, State: Active}
-	return &Beater{cfg: cfg, store: store, self: self, log: cfg.Logger.With("worker", id.String())}, nil
+	return &Beater{
+		cfg: cfg, table: table, self: self, writing: make(chan struct{}, 1), log: cfg.Logger.With("worker", id.String()),
+	}, nil
 }
 
 // ID names the worker for its lifetime.
@@ -74,7 +84,7 @@ func (b *Beater) Run(ctx context.Context) error {
 		if time.Since(purged) > b.cfg.PurgeAfter/2 {
 			purged = time.Now()
 			purge, cancel := context.WithTimeout(ctx, b.cfg.Interval)
-			n, err := b.store.Purge(purge, b.cfg.PurgeAfter)
+			n, err := b.table.Purge(purge, b.cfg.PurgeAfter)
 			cancel()
 			if err != nil {
 				b.log.Warn("purge of stale workers failed", "error", err)
@@ -107,15 +117,19 @@ func (b *Beater) tick(ctx context.Context) time.Duration {
 }
 
 func (b *Beater) beat(ctx context.Context) error {
-	b.writing.Lock()
-	defer b.writing.Unlock()
+	select {
+	case b.writing <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-b.writing }()
 	if b.left {
 		return nil
 	}
 	b.mu.Lock()
 	self := b.self
 	b.mu.Unlock()
-	return b.store.Beat(ctx, self, b.cfg.TTL)
+	return b.table.Beat(ctx, self, b.cfg.TTL)
 }
 
 // Drain tells the others, at once, to plan without this worker. There is no way
@@ -136,11 +150,15 @@ func (b *Beater) Draining() bool {
 
 // Leave deletes the worker's row; later beats write nothing.
 func (b *Beater) Leave(ctx context.Context) error {
-	b.writing.Lock()
-	defer b.writing.Unlock()
+	select {
+	case b.writing <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-b.writing }()
 	b.left = true
-	return b.store.Leave(ctx, Worker{ID: b.ID()})
+	return b.table.Leave(ctx, Worker{ID: b.ID()})
 }
 
 // Snapshot reads all workers.
-func (b *Beater) Snapshot(ctx context.Context) (Snapshot, error) { return b.store.Snapshot(ctx) }
+func (b *Beater) Snapshot(ctx context.Context) (Snapshot, error) { return b.table.Snapshot(ctx) }

@@ -9,22 +9,33 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
+// Table is where the leases stand; a Store keeps it in PostgreSQL. Its methods are
+// those of Store.
+type Table interface {
+	Acquire(ctx context.Context, owner partition.WorkerID, ttl time.Duration, ids []partition.ID) ([]*Lease, error)
+	AcquireSolo(ctx context.Context) ([]*Lease, error)
+	Renew(ctx context.Context, owner partition.WorkerID, ttl, patience time.Duration, leases []*Lease) (renewed, locked []partition.ID, err error)
+	Release(ctx context.Context, owner partition.WorkerID, leases []*Lease) ([]partition.ID, error)
+	Disown(ctx context.Context, owner partition.WorkerID) ([]partition.ID, error)
+	Snapshot(ctx context.Context) (Snapshot, error)
+}
+
 // Keeper takes, renews and gives back the leases of one worker.
 type Keeper struct {
 	cfg   Config
-	store *Store
+	table Table
 	owner partition.WorkerID
 	set   *Set
 	log   *slog.Logger
 }
 
 // NewKeeper returns a keeper for the worker of that id.
-func NewKeeper(store *Store, owner partition.WorkerID, cfg Config) (*Keeper, error) {
+func NewKeeper(table Table, owner partition.WorkerID, cfg Config) (*Keeper, error) {
 	cfg = cfg.WithDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Keeper{cfg: cfg, store: store, owner: owner, set: newSet(), log: cfg.Logger.With("worker", owner.String())}, nil
+	return &Keeper{cfg: cfg, table: table, owner: owner, set: newSet(), log: cfg.Logger.With("worker", owner.String())}, nil
 }
 
 // Set is what the worker holds; the same set for the keeper's lifetime.
@@ -34,17 +45,17 @@ func (k *Keeper) Set() *Set { return k.set }
 func (k *Keeper) Owner() partition.WorkerID { return k.owner }
 
 // Snapshot reads all partitions.
-func (k *Keeper) Snapshot(ctx context.Context) (Snapshot, error) { return k.store.Snapshot(ctx) }
+func (k *Keeper) Snapshot(ctx context.Context) (Snapshot, error) { return k.table.Snapshot(ctx) }
 
 // Acquire takes those of the partitions that are free in the database and have
 // no unfinished work here, adds them to the set and returns them.
 func (k *Keeper) Acquire(ctx context.Context, ids []partition.ID) ([]*Lease, error) {
-	ids = slices.DeleteFunc(slices.Clone(ids), func(id partition.ID) bool { return !k.set.free(id) })
+	ids = k.set.free(ids)
 	if len(ids) == 0 {
 		return nil, nil
 	}
 	start := time.Now()
-	leases, err := k.store.Acquire(ctx, k.owner, k.cfg.TTL, ids)
+	leases, err := k.table.Acquire(ctx, k.owner, k.cfg.TTL, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +68,7 @@ func (k *Keeper) Acquire(ctx context.Context, ids []partition.ID) ([]*Lease, err
 
 // AcquireSolo takes every partition for a worker without leasing.
 func (k *Keeper) AcquireSolo(ctx context.Context) ([]*Lease, error) {
-	leases, err := k.store.AcquireSolo(ctx)
+	leases, err := k.table.AcquireSolo(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -94,15 +105,19 @@ func (k *Keeper) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, min(k.cfg.RenewEvery, (k.cfg.TTL-k.cfg.Margin)/2))
 	defer cancel()
 	start := time.Now()
-	renewed, locked, err := k.store.Renew(ctx, k.owner, k.cfg.TTL, k.cfg.RenewEvery/4, leases)
+	renewed, locked, err := k.table.Renew(ctx, k.owner, k.cfg.TTL, k.cfg.RenewEvery/4, leases)
 	if err != nil {
 		return err
 	}
+	slices.Sort(renewed)
+	slices.Sort(locked)
 	for _, l := range leases {
+		_, ours := slices.BinarySearch(renewed, l.Partition)
+		_, passed := slices.BinarySearch(locked, l.Partition)
 		switch {
-		case slices.Contains(renewed, l.Partition):
+		case ours:
 			l.trust(start.Add(k.cfg.TTL - k.cfg.Margin))
-		case slices.Contains(locked, l.Partition):
+		case passed:
 			k.log.Warn("somebody holds the partition's row locked; its lease cannot be renewed", "partition", l.Partition)
 		case l.ctx.Err() == nil:
 			k.log.Warn("lease was taken by another worker, or the database failed over", "partition", l.Partition, "epoch", l.Epoch)
@@ -116,7 +131,7 @@ func (k *Keeper) renew(ctx context.Context) error {
 // of a worker that holds nothing any more: the answer to an acquisition may have
 // been lost.
 func (k *Keeper) Disown(ctx context.Context) error {
-	ids, err := k.store.Disown(ctx, k.owner)
+	ids, err := k.table.Disown(ctx, k.owner)
 	if len(ids) > 0 {
 		k.log.Info("freed leases whose acquisition had no answer", "partitions", len(ids))
 	}
@@ -138,6 +153,6 @@ func (k *Keeper) Release(ctx context.Context, leases []*Lease) (freed int, err e
 	if len(mine) == 0 {
 		return 0, nil
 	}
-	ids, err := k.store.Release(ctx, k.owner, mine)
+	ids, err := k.table.Release(ctx, k.owner, mine)
 	return len(ids), err
 }

@@ -48,8 +48,10 @@ func (s *Set) Held() []*Lease {
 func (s *Set) Get(id partition.ID) *Lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sweepLocked()
-	return s.held[id]
+	if l := s.held[id]; l != nil && l.ctx.Err() == nil {
+		return l
+	}
+	return nil
 }
 
 // Len is the number of leases that are alive.
@@ -80,12 +82,13 @@ func (s *Set) sweepLocked() {
 	}
 }
 
-// free tells whether nothing of an older lease of the partition is left here.
-func (s *Set) free(id partition.ID) bool {
+// free returns those of the partitions of which nothing of an older lease is left
+// here.
+func (s *Set) free(ids []partition.ID) []partition.ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweepLocked()
-	return s.held[id] == nil && s.leaving[id] == nil
+	return slices.DeleteFunc(slices.Clone(ids), func(id partition.ID) bool { return s.held[id] != nil || s.leaving[id] != nil })
 }
 
 func (s *Set) add(leases []*Lease) {

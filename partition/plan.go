@@ -40,18 +40,17 @@ func (p Plan) Moves(owners map[ID]WorkerID) int {
 // Diff returns what the worker has to take and to give up to go from the
 // partitions it owns to the plan, both ascending.
 func (p Plan) Diff(worker WorkerID, owned []ID) (take, give []ID) {
-	desired := p[worker]
+	desired := slices.Sorted(slices.Values(p[worker]))
+	owned = slices.Sorted(slices.Values(owned))
 	for _, id := range desired {
-		if !slices.Contains(owned, id) {
+		if _, found := slices.BinarySearch(owned, id); !found {
 			take = append(take, id)
 		}
 	}
 	for _, id := range owned {
-		if !slices.Contains(desired, id) {
+		if _, found := slices.BinarySearch(desired, id); !found {
 			give = append(give, id)
 		}
 	}
-	slices.Sort(take)
-	slices.Sort(give)
 	return take, give
 }
