@@ -34,6 +34,7 @@ type fleet struct {
 	strategy partition.Strategy
 	tower    tower
 	running  []*simulatedWorker
+	leaving  sync.WaitGroup
 	tables   strings.Builder
 }
 
@@ -84,8 +85,14 @@ func (f *fleet) leave(n int, crash bool) {
 		if crash {
 			close(w.link.cut)
 		}
-		go w.stop()
+		f.leaving.Go(w.stop)
 	}
+}
+
+// end cuts all workers off and waits for them: without the test, the bubble's clock stands still.
+func (f *fleet) end() {
+	f.leave(len(f.running), true)
+	f.leaving.Wait()
 }
 
 // state tells whether living workers hold every partition, and whether in equal shares.
@@ -197,7 +204,7 @@ func simulate(t *testing.T, strategy partition.Strategy, partitions, workers int
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fleet{t: t, db: newSimulated(partitions, measured), strategy: strategy}
-		t.Cleanup(func() { f.leave(len(f.running), true) }) // the bubble waits for their end
+		t.Cleanup(f.end)
 		tenth := max(1, workers/10)
 		f.settle(fmt.Sprintf("%d start within a second", workers), func() {
 			for range workers {
@@ -258,7 +265,7 @@ func TestPeaceIsCheap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const partitions, workers = 8000, 50
 		f := &fleet{t: t, db: newSimulated(partitions, measured), strategy: partition.Modulo}
-		t.Cleanup(func() { f.leave(len(f.running), true) })
+		t.Cleanup(f.end)
 		f.settle("start", func() {
 			for range workers {
 				f.start()
