@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -116,6 +117,9 @@ func (s *Server) Stream(t testing.TB, replicas int, changes ...func(*jetstream.S
 	for {
 		stream, err := createStream(ctx, js, config)
 		if err == nil {
+			if len(config.Subjects) > 0 && !config.NoAck {
+				s.waitKnown(ctx, t, config.Subjects[0])
+			}
 			return stream
 		}
 		if !passing(err) || ctx.Err() != nil {
@@ -125,6 +129,32 @@ func (s *Server) Stream(t testing.TB, replicas int, changes ...func(*jetstream.S
 		case <-again.C:
 		case <-ctx.Done():
 		}
+	}
+}
+
+// waitKnown returns when clients of each node reach the stream: its leader answers before the others have heard of its subjects.
+func (s *Server) waitKnown(ctx context.Context, t testing.TB, subject string) {
+	t.Helper()
+	probe := nats.NewMsg(strings.NewReplacer("*", "probe", ">", "probe").Replace(subject))
+	probe.Header.Set(nats.ExpectedStreamHdr, "no stream of this name") // so that nothing is stored
+	again := time.NewTicker(reconnectWait)
+	defer again.Stop()
+	for _, node := range strings.Split(s.url, ",") {
+		conn, err := nats.Connect(node, nats.IgnoreDiscoveredServers(), nats.Timeout(requestTimeout))
+		if err != nil {
+			continue // it is down
+		}
+		for {
+			_, err := conn.RequestMsgWithContext(ctx, probe)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, nats.ErrNoResponders) || ctx.Err() != nil {
+				t.Fatalf("natstest: %s does not know the stream: %v", node, err)
+			}
+			<-again.C
+		}
+		conn.Close()
 	}
 }
 
