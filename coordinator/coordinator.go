@@ -56,7 +56,7 @@ type Coordinator struct {
 	lost     atomic.Int64
 	handing  sync.WaitGroup
 	planned  chan struct{} // closed by the first reconciliation
-	last     look          // the loop's
+	seen     look          // the loop's
 }
 
 // New returns a coordinator; nothing runs yet.

@@ -30,7 +30,7 @@ const (
 // members held everything, nobody rang, nobody came or went, and this worker holds
 // what it should. Rings can be lost, so leases are read now and then all the same.
 func (c *Coordinator) peace(members []partition.WorkerID) bool {
-	if !c.last.settled || time.Since(c.last.at)+c.cfg.Quiet >= c.last.every || !slices.Equal(members, c.last.members) {
+	if !c.seen.settled || time.Since(c.seen.at)+c.cfg.Quiet >= c.seen.every || !slices.Equal(members, c.seen.members) {
 		return false
 	}
 	desired, held := c.state.Load().Desired, c.keeper.Set().Held()
@@ -68,7 +68,7 @@ func (c *Coordinator) reconcile(ctx context.Context, rung bool) (time.Duration, 
 		return c.cfg.Interval / 4, err
 	}
 	every := time.Duration(len(leases.Rows)*len(members)) * time.Second / rowsPerSecond
-	c.last = look{began, max(c.cfg.Interval, min(every, longestPeace)), members, settled(leases, members)}
+	c.seen = look{began, max(c.cfg.Interval, min(every, longestPeace)), members, settled(leases, members)}
 	plan, member := c.plan(members, leases)
 	if !member {
 		c.log.Warn("not a member by the database's clock; waiting for the next heartbeat")

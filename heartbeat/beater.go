@@ -116,11 +116,19 @@ func (b *Beater) tick(ctx context.Context) time.Duration {
 	return b.cfg.Interval / 4
 }
 
-func (b *Beater) beat(ctx context.Context) error {
+// enter waits until no other statement is under way.
+func (b *Beater) enter(ctx context.Context) error {
 	select {
 	case b.writing <- struct{}{}:
+		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+func (b *Beater) beat(ctx context.Context) error {
+	if err := b.enter(ctx); err != nil {
+		return err
 	}
 	defer func() { <-b.writing }()
 	if b.left {
@@ -150,10 +158,8 @@ func (b *Beater) Draining() bool {
 
 // Leave deletes the worker's row; later beats write nothing.
 func (b *Beater) Leave(ctx context.Context) error {
-	select {
-	case b.writing <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := b.enter(ctx); err != nil {
+		return err
 	}
 	defer func() { <-b.writing }()
 	b.left = true

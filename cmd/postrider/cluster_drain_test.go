@@ -108,8 +108,8 @@ func TestADrainedWorkerHandsOver(t *testing.T) { //nolint:paralleltest // cluste
 	}
 	took := c.WaitShared(t, rest...)
 	t.Logf("the others share everything after %s", took)
-	if took >= withoutExpiry {
-		t.Errorf("the handover took %s: it waited for leases to expire", took)
+	if most := 4 * time.Second; took > most { // a look each second, and the handover
+		t.Errorf("the handover took %s, want less than %s", took, most)
 	}
 	wantShares(t, c, rest, 32, 32)
 	drained.WaitTick(t, "it owns nothing", func(k clustertest.Tick) bool { return len(k.Owned) == 0 && len(k.Desired) == 0 })

@@ -15,27 +15,20 @@ import (
 	"github.com/postrider/postrider/internal/testkit/slow"
 )
 
-const (
-	plannedHandover = time.Second
-	// withoutExpiry is less than the leases of the default TTL, 10 s, have left at least: who waited for one took longer.
-	withoutExpiry = 5 * time.Second
-)
+const plannedHandover = time.Second
 
-// handovers are how long planned ones took. A machine that stands still for a moment is not the cluster's doing, a habit is.
+// handovers are how long planned ones took.
 type handovers []time.Duration
 
-// verify wants them done in less than a second as a rule, and not one of them by an expiry.
+// verify wants each of them done in less than a second.
 func (h handovers) verify(t *testing.T) {
 	t.Helper()
-	slices.Sort(h)
-	median, longest := h[len(h)/2], h[len(h)-1]
-	t.Logf("%d handovers took %s at the median and %s at most", len(h), median, longest)
-	if median >= plannedHandover {
-		t.Errorf("handovers took %s, want less than %s at the median", h, plannedHandover)
+	for i, took := range h {
+		if took >= plannedHandover {
+			t.Errorf("handover %d took %s, want less than %s", i+1, took, plannedHandover)
+		}
 	}
-	if longest >= withoutExpiry {
-		t.Errorf("a handover took %s: it waited for leases to expire", longest)
-	}
+	t.Logf("the longest of %d handovers took %s", len(h), slices.Max(h))
 }
 
 // A worker that is asked to end hands its partitions over in less than a second, with the default TTL and under load.
@@ -58,7 +51,8 @@ func TestSIGTERMHandsOver(t *testing.T) { //nolint:paralleltest // measures time
 	}
 	took.verify(t)
 	report := c.Verify(t)
-	if report.LatencyMax > float64(withoutExpiry/time.Millisecond) {
+	// One that waited for the end of a lease took the TTL, 10 s.
+	if report.LatencyMax > float64(5*plannedHandover/time.Millisecond) {
 		t.Errorf("an event took %.0f ms", report.LatencyMax)
 	}
 }

@@ -27,7 +27,7 @@ func tiny(t *testing.T, only ...string) Config {
 	}
 }
 
-// Every scenario runs, with few events, and gives every case a value that is above zero, where so few are enough.
+// Every scenario runs, with few events, and gives every case a value that is above zero.
 func TestEveryScenarioRuns(t *testing.T) { //nolint:paralleltest // it uses the whole machine
 	var only []string
 	for _, s := range Scenarios() {
@@ -41,7 +41,9 @@ func TestEveryScenarioRuns(t *testing.T) { //nolint:paralleltest // it uses the 
 
 func TestEveryScenarioRunsSlowly(t *testing.T) { //nolint:paralleltest // it uses the whole machine
 	slow.Test(t)
-	measureAll(t, tiny(t))
+	cfg := tiny(t)
+	cfg.Events = 5000 // fewer may take no tick of the processors' clock, 10 ms
+	measureAll(t, cfg)
 }
 
 func measureAll(t *testing.T, cfg Config) {
@@ -61,11 +63,7 @@ func measureAll(t *testing.T, cfg Config) {
 			if s := c.Samples[0]; r.Scenario == "drain" && s.Events != cfg.Events {
 				t.Errorf("%s, %s: %d events were read back", r.Scenario, c.Name, s.Events)
 			}
-			// So few events may take no tick of the processor clock, 10 ms.
-			if r.Scenario == "idle" || strings.HasSuffix(r.Main, "_us_per_event") {
-				continue
-			}
-			if v := c.Values[r.Main]; v.Median <= 0 {
+			if v := c.Values[r.Main]; v.Median <= 0 && r.Scenario != "idle" {
 				t.Errorf("%s, %s: %v", r.Scenario, c.Name, c.Values)
 			}
 			if c.Base != "" && c.Ratios[r.Main].Median <= 0 {

@@ -21,6 +21,7 @@ const (
 	// blockSize is how many ports in a row belong to one process at a time: servers that start at the same moment in
 	// several processes rarely meet, and those of one process never.
 	blockSize = 100
+	blocks    = (highestPort - lowestPort) / blockSize
 	attempts  = 2 * blockSize
 )
 
@@ -30,7 +31,7 @@ var ErrNoPort = errors.New("loopback: no free port")
 var block struct {
 	sync.Mutex
 
-	next, left int
+	number, left int
 }
 
 // draw returns the next port of the block.
@@ -38,16 +39,11 @@ func draw() int {
 	block.Lock()
 	defer block.Unlock()
 	if block.left == 0 {
-		before := block.next - blockSize
-		for first := true; first || block.next == before; first = false {
-			block.next = lowestPort + blockSize*rand.IntN((highestPort-lowestPort)/blockSize)
-		}
+		block.number = (block.number + 1 + rand.IntN(blocks-1)) % blocks // another one
 		block.left = blockSize
 	}
-	port := block.next
-	block.next++
 	block.left--
-	return port
+	return lowestPort + block.number*blockSize + block.left
 }
 
 // FreePort returns a TCP port between 20000 and 31999 on which nothing listened on 127.0.0.1 a moment ago.

@@ -30,7 +30,7 @@ type DB interface {
 // may.
 type Outbox struct {
 	db                                          DB
-	planning                                    string
+	reading, writing                            string // the settings of a transaction
 	lockTable, lock, partitions, promote, audit string
 }
 
@@ -46,8 +46,9 @@ func New(db DB, schema string, extra ...string) (*Outbox, error) {
 	for i := 0; i < len(settings); i += 2 {
 		calls = append(calls, fmt.Sprintf("set_config('%s', '%s', true)", settings[i], settings[i+1]))
 	}
+	reading := "SELECT " + strings.Join(calls, ", ")
 	return &Outbox{
-		db: db, planning: "SELECT " + strings.Join(calls, ", "),
+		db: db, reading: reading, writing: fmt.Sprintf("%s, set_config('lock_timeout', '%s', true)", reading, LockPatience),
 		lockTable: set["lock_table"], lock: set["lock"], partitions: set["partitions"], promote: set["promote"], audit: set["audit"],
 	}, nil
 }
@@ -55,7 +56,7 @@ func New(db DB, schema string, extra ...string) (*Outbox, error) {
 // Read gives fn one snapshot of the database.
 func (o *Outbox) Read(ctx context.Context, fn func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, o.db, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, o.planning); err != nil {
+		if _, err := tx.Exec(ctx, o.reading); err != nil {
 			return err
 		}
 		return fn(tx)
@@ -66,10 +67,7 @@ func (o *Outbox) Read(ctx context.Context, fn func(pgx.Tx) error) error {
 // it.
 func (o *Outbox) Write(ctx context.Context, fn func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, o.db, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, o.planning); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, `SELECT set_config('lock_timeout', $1, true)`, LockPatience.String()); err != nil {
+		if _, err := tx.Exec(ctx, o.writing); err != nil {
 			return err
 		}
 		return fn(tx)

@@ -140,21 +140,19 @@ func (s *Server) waitKnown(ctx context.Context, t testing.TB, subject string) {
 	again := time.NewTicker(reconnectWait)
 	defer again.Stop()
 	for _, node := range strings.Split(s.url, ",") {
-		conn, err := nats.Connect(node, nats.IgnoreDiscoveredServers(), nats.Timeout(requestTimeout))
+		js, done, err := Attach(node).Ask()
 		if err != nil {
 			continue // it is down
 		}
-		for {
-			_, err := conn.RequestMsgWithContext(ctx, probe)
-			if err == nil {
-				break
+		for err = nats.ErrNoResponders; errors.Is(err, nats.ErrNoResponders) && ctx.Err() == nil; {
+			if _, err = js.Conn().RequestMsgWithContext(ctx, probe); err != nil {
+				<-again.C
 			}
-			if !errors.Is(err, nats.ErrNoResponders) || ctx.Err() != nil {
-				t.Fatalf("natstest: %s does not know the stream: %v", node, err)
-			}
-			<-again.C
 		}
-		conn.Close()
+		done()
+		if err != nil {
+			t.Fatalf("natstest: %s does not know the stream: %v", node, err)
+		}
 	}
 }
 
