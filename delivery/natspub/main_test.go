@@ -13,11 +13,12 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/internal/testkit/leaks"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/lease/leasetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, leaks.Known()...) }
 
 func logger(t *testing.T) *slog.Logger {
 	t.Helper()

@@ -16,9 +16,10 @@ import (
 
 	"github.com/postrider/postrider/internal/localnats"
 	"github.com/postrider/postrider/internal/loopback"
+	"github.com/postrider/postrider/internal/testkit/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, leaks.Known()...) }
 
 func deadline(t *testing.T) context.Context {
 	t.Helper()

@@ -2,7 +2,7 @@ package natstest_test
 
 import (
 	"context"
-	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,10 +12,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/postrider/postrider/internal/localnats"
+	"github.com/postrider/postrider/internal/testkit/leaks"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, leaks.Known()...) }
 
 func deadline(t *testing.T) context.Context {
 	t.Helper()
@@ -32,7 +33,9 @@ func publishBatch(t *testing.T, conn *nats.Conn, n int) string {
 		message.Header.Set("Nats-Batch-Id", "one")
 		message.Header.Set("Nats-Batch-Sequence", string(rune('0'+i)))
 		if i == 1 {
-			openBatch(t, conn, message)
+			if _, err := conn.RequestMsgWithContext(deadline(t), message); err != nil {
+				t.Fatalf("open the batch: %v", err)
+			}
 			continue
 		}
 		if err := conn.PublishMsg(message); err != nil {
@@ -48,27 +51,6 @@ func publishBatch(t *testing.T, conn *nats.Conn, n int) string {
 		t.Fatalf("commit the batch: %v", err)
 	}
 	return string(answer.Data)
-}
-
-// openBatch sends the first message. The node that it is connected to may not have heard of the stream yet.
-func openBatch(t *testing.T, conn *nats.Conn, message *nats.Msg) {
-	t.Helper()
-	ctx, again := deadline(t), time.NewTicker(10*time.Millisecond)
-	defer again.Stop()
-	for {
-		_, err := conn.RequestMsgWithContext(ctx, message)
-		if err == nil {
-			return
-		}
-		if !errors.Is(err, nats.ErrNoResponders) {
-			t.Fatalf("open the batch: %v", err)
-		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			t.Fatal("open the batch: nobody responds")
-		}
-	}
 }
 
 func TestStreamTakesAtomicBatches(t *testing.T) {
@@ -142,4 +124,39 @@ func TestConnectionsSeeANodeGoAndReturn(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-back
+}
+
+// A server that stops while batches arrive forgets the stores of some: leaks.Known says which goroutines that leaves.
+func TestAServerStopsAmidBatches(t *testing.T) {
+	t.Parallel()
+	server := natstest.Start(t, 1)
+	cluster := server.Cluster(t)
+	server.Stream(t, 1)
+	conn := server.Connect(t, nats.NoReconnect())
+	underWay, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for batch := range 1_000_000 {
+			if batch == 2_000 {
+				close(underWay)
+			}
+			for part := 1; part <= 2; part++ {
+				message := nats.NewMsg("events.parcel.sent")
+				message.Header.Set("Nats-Batch-Id", strconv.Itoa(batch))
+				message.Header.Set("Nats-Batch-Sequence", strconv.Itoa(part))
+				if part == 2 {
+					message.Header.Set("Nats-Batch-Commit", "1")
+				}
+				if conn.PublishMsg(message) != nil {
+					return
+				}
+			}
+		}
+	}()
+	<-underWay
+	if err := cluster.StopNode(0); err != nil {
+		t.Error(err)
+	}
+	conn.Close()
+	<-done
 }

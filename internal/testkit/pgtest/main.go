@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/postrider/postrider/internal/testkit/leaks"
 )
 
 // stopTimeout bounds everything that happens after the last test.
@@ -31,5 +33,5 @@ func (r runner) Run() int {
 // not return. Call it from TestMain.
 func Main(m *testing.M, options ...goleak.Option) {
 	shared.open()
-	goleak.VerifyTestMain(runner{m}, options...)
+	goleak.VerifyTestMain(runner{m}, append(leaks.Known(), options...)...)
 }
