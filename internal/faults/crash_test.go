@@ -93,15 +93,21 @@ func forgetCommits(t *testing.T, nodes, times int) {
 		Config: clustertest.Config{NATS: brokers.Server, Replicas: nodes, DatabaseURL: url, Flags: []string{"--lease-ttl=30s"}},
 		Load:   clustertest.Load{Outages: true, Asynchronous: true, Writers: 8, Every: time.Millisecond},
 	})
-	for range times {
+	for n := range times {
 		s.stopFlushing(t)
 		last(t.Context(), between(random, 200*time.Millisecond, 2*time.Second))
+		goOn := func() {}
+		if n == 0 { // workers wait for the disk before they publish; without them something is forgotten for certain
+			goOn = s.suspend(t)
+			s.load.WaitCommitted(t, 100)
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), clustertest.Patience)
 		if err := database.Kill(ctx); err != nil {
 			t.Fatal(err)
 		}
 		cancel()
 		s.restart(t, database)
+		goOn()
 		s.subscriber.WaitReceived(t, 300)
 	}
 	s.Drain(t)
@@ -118,6 +124,19 @@ func forgetCommits(t *testing.T, nodes, times int) {
 		t.Errorf("the relay believes that the database forgot published events: generation %d", n)
 	}
 	s.report(t, times)
+}
+
+// suspend stops all workers, until goOn is called.
+func (s *stage) suspend(t *testing.T) (goOn func()) {
+	t.Helper()
+	for _, w := range s.workers {
+		w.Signal(t, syscall.SIGSTOP)
+	}
+	return func() {
+		for _, w := range s.workers {
+			w.Signal(t, syscall.SIGCONT)
+		}
+	}
 }
 
 // wantStreamAsTable wants each event of the table in the stream, once, and no other.
