@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -83,6 +84,32 @@ func publish(t *testing.T, js jetstream.JetStream) {
 	}
 }
 
+// waitReplicated returns when all replicas of the stream are up to date: while one is not, the loss of another may leave
+// the stream without a leader for long.
+func waitReplicated(t *testing.T, js jetstream.JetStream) {
+	t.Helper()
+	ctx := deadline(t)
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		attempt, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+		stream, err := js.Stream(attempt, "LEDGER")
+		cancel()
+		if err == nil {
+			group := stream.CachedInfo().Cluster
+			behind := func(p *jetstream.PeerInfo) bool { return !p.Current || p.Offline }
+			if group.Leader != "" && len(group.Replicas) == 2 && !slices.ContainsFunc(group.Replicas, behind) {
+				return
+			}
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			t.Fatalf("the replicas do not become current: %v", err)
+		}
+	}
+}
+
 func messages(t *testing.T, js jetstream.JetStream) uint64 {
 	t.Helper()
 	stream, err := js.Stream(deadline(t), "LEDGER")
@@ -136,6 +163,7 @@ func TestThreeNodesSurviveTheLossOfEachOne(t *testing.T) {
 		if err := cluster.RestartNode(deadline(t), i); err != nil {
 			t.Fatal(err)
 		}
+		waitReplicated(t, js)
 	}
 	// A publish repeated after a lost acknowledgement may store more than one.
 	if got := messages(t, js); got < 3 {
