@@ -42,6 +42,9 @@ const (
 	// batchMessages is the server's limit of messages in a batch, control messages
 	// included.
 	batchMessages = 1000
+	// fullFlights is how many more flights may be in the air as long as they are full:
+	// the server takes in one batch while it writes another.
+	fullFlights = 1
 	// leastCut is the fewest messages that are cut off a share to fill a batch.
 	leastCut = 50
 )
@@ -67,7 +70,7 @@ func (c *combiner) send(ctx context.Context, s *share) shared {
 func (c *combiner) dispatch() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.flying < c.f.cfg.Flights && len(c.queue) > 0 {
+	for len(c.queue) > 0 && (c.flying < c.f.cfg.Flights || c.flying < c.f.cfg.Flights+fullFlights && c.fullLocked()) {
 		aboard := c.boardLocked()
 		c.flying++
 		go func() {
@@ -78,6 +81,15 @@ func (c *combiner) dispatch() {
 			c.dispatch()
 		}()
 	}
+}
+
+// fullLocked tells whether enough waits for a batch that could not be larger.
+func (c *combiner) fullLocked() bool {
+	messages, bytes := 0, 0
+	for _, s := range c.queue {
+		messages, bytes = messages+len(s.indices)+1, bytes+s.bytes
+	}
+	return messages >= batchMessages || bytes >= MaxBatchBytes
 }
 
 // boardLocked takes as many shares from the queue as fit into one batch. The rest

@@ -50,9 +50,10 @@ type FencedConfig struct {
 	// replicas together must stay within MaxBatchesTotal. Defaults to 8.
 	InFlight func() int
 	// Flights is how many batches with parts of several partitions are in flight at
-	// once; while they are, the next parts gather. A stream of one server stores
-	// batches one behind the other, so more than 1, the default, only makes them
-	// smaller; a replicated stream takes 3.
+	// once whatever they hold; while they are, the next parts gather, and one more
+	// batch is sent when it is full. A stream of one server stores batches one behind
+	// the other, so more than 1, the default, only makes them smaller; a replicated
+	// stream takes 3.
 	Flights int
 	// NeverExpire marks control messages so that a stream with max_age keeps them.
 	NeverExpire bool

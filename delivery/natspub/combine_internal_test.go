@@ -1,0 +1,59 @@
+package natspub
+
+import (
+	"testing"
+	"time"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/lease/leasetest"
+)
+
+// While one batch is in the air, shares gather; one more takes off only when it is full.
+func TestASecondFlightIsFull(t *testing.T) {
+	t.Parallel()
+	f := &Fenced{cfg: FencedConfig{Flights: 1, AckTimeout: time.Hour}, slots: newSlots(func() int { return 1 })}
+	c := &combiner{f: f}
+	f.slots.enter(t.Context()) // nothing is sent before the slot is left
+	l := leasetest.Held(0, 1)
+	l.Lost() // and nothing then
+	var shares []*share
+	add := func(messages, bytes int) {
+		s := &share{
+			run: &fencedRun{batch: delivery.Batch{Lease: l}}, indices: make([]int, messages), bytes: bytes, answered: make(chan shared, 1),
+		}
+		shares = append(shares, s)
+		c.mu.Lock()
+		c.queue = append(c.queue, s)
+		c.mu.Unlock()
+		c.dispatch()
+	}
+	want := func(flying, waiting int) {
+		t.Helper()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.flying != flying || len(c.queue) != waiting {
+			t.Errorf("%d batches are in the air and %d shares wait, want %d and %d", c.flying, len(c.queue), flying, waiting)
+		}
+	}
+	add(10, 100)
+	want(1, 0)
+	add(10, 100)
+	add(700, 100)
+	want(1, 2)
+	add(287, 100) // 997 messages and three records
+	want(2, 0)
+	add(999, 100)
+	want(2, 1) // but no third
+	f.slots.leave()
+	for _, s := range shares {
+		if ans := <-s.answered; ans.err == nil {
+			t.Error("a share without a lease was sent")
+		}
+	}
+
+	c = &combiner{f: f, flying: 1}
+	c.queue = []*share{{indices: make([]int, 1), bytes: MaxBatchBytes}}
+	if !c.fullLocked() {
+		t.Error("a batch of as many bytes as one may have is not full")
+	}
+}
