@@ -66,7 +66,7 @@ func (c *Claim) Close() {
 // Parked rows are read before ready ones: a row that shows in the earlier
 // snapshot has its predecessors in the later one.
 func (s *Store) Claim(ctx context.Context, asks []Ask, limits Limits, policy FailurePolicy) (Claim, error) {
-	ids, after, most := make([]partition.ID, len(asks)), make([]int64, len(asks)), make([]int32, len(asks))
+	ids, after, most := make(keys, len(asks)), make(bigints, len(asks)), make(integers, len(asks))
 	for i, a := range asks {
 		ids[i], after[i], most[i] = a.Lease.Partition, a.After, int32(a.Most) //nolint:gosec // at most 10,000
 	}
@@ -115,7 +115,7 @@ func collectClaimed(found *[]Message, parked bool) func(pgx.Rows) error {
 			due                  bool
 			streams, topics      arena.Texts
 		)
-		into := []any{&id, &m.Sequence, &generation, &attempts, &stream, &topic, &m.Blocked, &due}
+		into := []any{&id, &m.Sequence, &generation, &attempts, &stream, &topic, &m.Blocked, &due, &m.place}
 		for rows.Next() {
 			if err := rows.Scan(into...); err != nil {
 				return err

@@ -17,17 +17,19 @@ type write struct {
 
 // leaseWrites are all of them, each with something to change in the rows of
 // TestEveryWriteComparesOwnerAndEpoch.
-func (b *bundle) leaseWrites(t *testing.T, ready, healed int64) []write {
+func (b *bundle) leaseWrites(t *testing.T, ready, healed int64, claimed delivery.Message) []write {
 	t.Helper()
-	mark := func(p delivery.Pointer, o delivery.Outcome) func(*lease.Lease) error {
+	markMessage := func(m delivery.Message, o delivery.Outcome) func(*lease.Lease) error {
 		return func(l *lease.Lease) error {
-			p.Partition = l.Partition
 			_, _, err := b.store.Mark(t.Context(), []delivery.Result{{
-				Batch:    delivery.Batch{Lease: l, Messages: []delivery.Message{{Pointer: p}}},
+				Batch:    delivery.Batch{Lease: l, Messages: []delivery.Message{m}},
 				Outcomes: []delivery.Outcome{o},
 			}}, delivery.DefaultRetryPolicy(), func() float64 { return 0 })
 			return err
 		}
+	}
+	mark := func(p delivery.Pointer, o delivery.Outcome) func(*lease.Lease) error {
+		return markMessage(delivery.Message{Pointer: p}, o)
 	}
 	published := delivery.Outcome{Kind: delivery.Published, StreamSequence: 20}
 	return []write{
@@ -37,6 +39,7 @@ func (b *bundle) leaseWrites(t *testing.T, ready, healed int64) []write {
 		{"promote", mark(delivery.Pointer{Sequence: healed + 1000, Stream: "waits", Parked: true}, published)},
 		{"park", mark(delivery.Pointer{Sequence: ready, Stream: "s"}, delivery.Outcome{Kind: delivery.Retry, Err: errors.New("broken")})},
 		{"mark", mark(delivery.Pointer{Sequence: ready, Stream: "s", Parked: true}, published)},
+		{"bulk mark", markMessage(claimed, published)},
 	}
 }
 
@@ -59,13 +62,14 @@ func TestEveryWriteComparesOwnerAndEpoch(t *testing.T) {
 	b.exec(t, `UPDATE outbox_partitions SET fence_sequence = 9, stream_sequence = 9`)
 	b.acquireAll(t, b.keeper)
 	l := b.keeper.Set().Get(partition.ID(0))
+	claimed := b.claimed(t, l, b.append(t, "bulk", `1`))
 	for change, sql := range map[string]string{
 		"the epoch": `UPDATE outbox_partitions SET lease_epoch = lease_epoch + 1`,
 		"the owner": `UPDATE outbox_partitions SET lease_owner = gen_random_uuid()`,
 	} {
 		b.exec(t, sql)
 		before := b.everything(t)
-		for _, w := range b.leaseWrites(t, ready, healed) {
+		for _, w := range b.leaseWrites(t, ready, healed, claimed) {
 			err := w.do(l) // some say so, some do not
 			if after := b.everything(t); after != before {
 				t.Errorf("%s changed, and %s is written all the same (%v):\n%s\n%s", change, w.name, err, before, after)
@@ -74,7 +78,7 @@ func TestEveryWriteComparesOwnerAndEpoch(t *testing.T) {
 		b.exec(t, `UPDATE outbox_partitions SET lease_owner = $1`, l.Owner)
 		b.exec(t, `UPDATE outbox_partitions SET lease_epoch = $1`, l.Epoch)
 	}
-	for _, w := range b.leaseWrites(t, ready, healed) { // under the lease each has something to change
+	for _, w := range b.leaseWrites(t, ready, healed, claimed) { // under the lease each has something to change
 		if w.name == "promote" {
 			block()
 		}
@@ -83,6 +87,21 @@ func TestEveryWriteComparesOwnerAndEpoch(t *testing.T) {
 			t.Errorf("%s changes nothing under the lease: %v", w.name, err)
 		}
 	}
+}
+
+// claimed is the message of that sequence as a claim returns it.
+func (b *bundle) claimed(t *testing.T, l *lease.Lease, sequence int64) delivery.Message {
+	t.Helper()
+	found, err := b.store.Claim(t.Context(), []delivery.Ask{{Lease: l, After: sequence - 1, Most: 1}},
+		delivery.Limits{Total: 1, UpTo: sequence}, delivery.FailurePolicy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found.Close()
+	if len(found.Batches) != 1 || found.Batches[0].Messages[0].Sequence != sequence {
+		t.Fatalf("claimed %+v", found.Batches)
+	}
+	return found.Batches[0].Messages[0]
 }
 
 // everything is the contents of the tables that workers write, but for times.

@@ -79,11 +79,8 @@ func (r *Reader) Read(ctx context.Context, pointers []Pointer) ([]Reading, error
 // read reads the events of those sequences as Rehydrate does, for readers that
 // claimed nothing: everything read has been durable for long.
 func (s *Store) read(ctx context.Context, sequences []int64, maxPayload, maxBytes int64) (found map[int64]*Event, cutAt int64, err error) {
-	found = make(map[int64]*Event, len(sequences))
-	batch := &pgx.Batch{}
-	batch.Queue(planning)
-	batch.Queue(s.rehydrate, bigints(sequences), maxPayload, maxBytes).Query(collectEvents(found, len(sequences), &cutAt))
-	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
+	found, cutAt, err = s.retrieve(ctx, s.db, &pgx.Batch{}, sequences, maxPayload, maxBytes)
+	if err != nil {
 		return nil, 0, fmt.Errorf("read events: %w", err)
 	}
 	return found, cutAt, nil

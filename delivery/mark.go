@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,6 +19,7 @@ type marks struct {
 	stream     positions // NULL for what was skipped
 	generation integers
 	streams    strs
+	places     places
 }
 
 // parks is the rows of a park statement.
@@ -35,11 +37,11 @@ type parks struct {
 
 // leaseKeys is the rows that a statement compares and sets.
 type leaseKeys struct {
-	partitions []partition.ID
-	epochs     []int64
-	delivered  []int64
-	fence      []int64
-	stream     []int64
+	partitions keys
+	epochs     bigints
+	delivered  bigints
+	fence      bigints
+	stream     bigints
 }
 
 // settlement is everything one transaction writes for several partitions.
@@ -51,7 +53,10 @@ type settlement struct {
 	promoted       []partition.ID
 	promotedStream []string
 	skipDead       bool
+	retried        bool // of the ready ones
 }
+
+const marking = `SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '2s', true), ` + planningSettings
 
 // Mark settles the results in one transaction: published and skipped rows are
 // deleted and recorded, the others parked or left as they are. It returns the
@@ -66,15 +71,35 @@ func (s *Store) Mark(ctx context.Context, results []Result, retry RetryPolicy, r
 	if len(st.all.partitions) == 0 {
 		return nil, time.Time{}, nil
 	}
-	held := map[partition.ID]bool{}
-	var at time.Time
+	var held map[partition.ID]bool
+	b, usual := st.bulk()
+	if usual {
+		held, marked, err = s.markBulk(ctx, st, b)
+	}
+	if !usual || errors.Is(err, errMoved) {
+		held, marked, err = s.markByKey(ctx, st)
+	}
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("mark: %w", err)
+	}
+	for _, id := range st.all.partitions {
+		if !held[id] {
+			fenced = append(fenced, id)
+		}
+	}
+	return fenced, marked, nil
+}
+
+// markByKey settles whatever there may be.
+func (s *Store) markByKey(ctx context.Context, st settlement) (held map[partition.ID]bool, at time.Time, err error) {
+	held = map[partition.ID]bool{}
 	note := func(rows pgx.Rows) error {
 		var id partition.ID
 		_, err := pgx.ForEachRow(rows, []any{&id, &at}, func() error { held[id] = true; return nil })
 		return err
 	}
 	batch := &pgx.Batch{}
-	batch.Queue(`SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '2s', true), ` + planningSettings)
+	batch.Queue(marking)
 	mark := func(sql string, m marks) {
 		batch.Queue(sql, st.owner, st.all.partitions, st.all.epochs, st.all.delivered, st.all.fence, st.all.stream,
 			m.partitions, m.sequences, m.stream, m.generation, m.streams).Query(note)
@@ -92,15 +117,8 @@ func (s *Store) Mark(ctx context.Context, results []Result, retry RetryPolicy, r
 	if len(st.promoted) > 0 {
 		batch.Queue(s.promote, st.owner, st.all.partitions, st.all.epochs, st.promoted, st.promotedStream, st.skipDead)
 	}
-	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
-		return nil, time.Time{}, fmt.Errorf("mark: %w", err)
-	}
-	for _, id := range st.all.partitions {
-		if !held[id] {
-			fenced = append(fenced, id)
-		}
-	}
-	return fenced, at, nil
+	err = s.db.SendBatch(ctx, batch).Close()
+	return held, at, err
 }
 
 // settle sorts the outcomes into the statements' parameters.
@@ -137,6 +155,7 @@ func settle(results []Result, retry RetryPolicy, random func() float64) settleme
 
 func (st *settlement) finish(m Message, o Outcome) {
 	into := &st.ready
+	st.retried = st.retried || m.Attempts > 0
 	if m.Parked {
 		into = &st.parked
 		st.promoted = append(st.promoted, m.Partition)
@@ -145,6 +164,7 @@ func (st *settlement) finish(m Message, o Outcome) {
 	into.partitions = append(into.partitions, m.Partition)
 	into.sequences = append(into.sequences, m.Sequence)
 	into.streams = append(into.streams, m.Stream)
+	into.places = append(into.places, m.place)
 	into.generation = append(into.generation, int32(m.Generation)) //nolint:gosec // read from an int column
 	if o.Kind == Skipped {
 		o.StreamSequence = 0

@@ -29,6 +29,15 @@ type Pointer struct {
 	Blocked bool
 	// NotDue tells that the row's time has not come.
 	NotDue bool
+	// place is where the row lay when it was claimed, unless it is parked.
+	place place
+}
+
+// place is a row's position in its table.
+type place struct {
+	block  uint32
+	offset uint16
+	known  bool
 }
 
 // Event is what a pointer points to, as the events relation holds it.

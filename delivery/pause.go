@@ -76,10 +76,26 @@ func (r *Relay) flows(id partition.ID) {
 	}
 }
 
-// sitOut waits until the pause is over, or returns the context's error.
-func (r *Relay) sitOut(ctx context.Context) error {
+// longestBreather bounds what pacing adds to the latency.
+const longestBreather = 5 * time.Millisecond
+
+// breather is when the outbox may be looked at again after a look that began then
+// and found so many messages. One that found little is followed by a rest as long
+// as it took: what comes meanwhile shares the next one, and a database that is slow
+// is asked less often.
+func (r *Relay) breather(began time.Time, found int) time.Time {
+	now := time.Now()
+	if found >= r.cfg.BatchSize {
+		return now
+	}
+	return now.Add(min(now.Sub(began), longestBreather))
+}
+
+// sitOut waits until the pause is over and that time has come, or returns the
+// context's error.
+func (r *Relay) sitOut(ctx context.Context, earliest time.Time) error {
 	r.mu.Lock()
-	wait := time.Until(r.pause.until)
+	wait := max(time.Until(r.pause.until), time.Until(earliest))
 	r.mu.Unlock()
 	if wait <= 0 {
 		return ctx.Err()

@@ -27,33 +27,62 @@ var ErrEventUnreadable = errors.New("event cannot be read")
 // them whole when they have grown: an empty outbox is the normal state.
 const planning = `SELECT ` + planningSettings
 
-const planningSettings = `set_config('enable_seqscan', 'off', true), set_config('max_parallel_workers_per_gather', '0', true), set_config('jit', 'off', true)`
+const planningSettings = `set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('max_parallel_workers_per_gather', '0', true), set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)`
 
-// Rehydrate reads the events of those sequences, ascending, in one query, as far
-// as their payloads fit into maxBytes together; one always does. The first that
-// does not fit is cutAt (0: all fit), and the events from there on are left out.
-// Payloads above maxPayload are not read; their events carry only a Size.
+// Rehydrate reads the events of those sequences, as far as their payloads fit into
+// maxBytes together; one always does. The first that does not fit is cutAt (0: all
+// fit), and the events from there on are to be left out. Payloads above maxPayload
+// are not read; their events carry only a Size.
 //
 // In the same round trip everything that the claim read is made durable. That is
 // certain only in the claim's own session: a server that crashed meanwhile may have
 // lost what the claim saw and have reached its position again.
 func (s *Store) Rehydrate(ctx context.Context, found Claim, sequences []int64, maxPayload, maxBytes int64) (events map[int64]*Event, cutAt int64, err error) {
-	events = make(map[int64]*Event, len(sequences))
 	batch := &pgx.Batch{}
 	batch.Queue(s.flush, found.readUpTo)
-	if len(sequences) > 0 {
-		batch.Queue(planning)
-		batch.Queue(s.rehydrate, bigints(sequences), maxPayload, maxBytes).Query(collectEvents(events, len(sequences), &cutAt))
-	}
-	if err := found.session.SendBatch(ctx, batch).Close(); err != nil {
+	events, cutAt, err = s.retrieve(ctx, found.session, batch, sequences, maxPayload, maxBytes)
+	if err != nil {
 		return nil, 0, fmt.Errorf("rehydrate: %w", err)
 	}
 	return events, cutAt, nil
 }
 
-// collectEvents reads events in the order of their sequences, most of them at most,
-// and notes the first one that did not fit.
-func collectEvents(events map[int64]*Event, most int, cutAt *int64) func(pgx.Rows) error {
+// retrieve adds its statements to the batch and sends it. Payloads that are small
+// enough for all of them to fit come at once. Only where there are larger ones are
+// they added up, by a second statement: the sum costs the server two copies of each.
+func (s *Store) retrieve(ctx context.Context, on DB, batch *pgx.Batch, sequences []int64, maxPayload, maxBytes int64) (map[int64]*Event, int64, error) {
+	events := make(map[int64]*Event, len(sequences))
+	if len(sequences) == 0 {
+		return events, 0, on.SendBatch(ctx, batch).Close()
+	}
+	small := min(maxPayload, maxBytes/int64(len(sequences)))
+	var bytes, cutAt int64
+	var large []int64
+	batch.Queue(planning)
+	batch.Queue(s.rehydrate, bigints(sequences), small).Query(collectEvents(events, len(sequences), func(e Event, fits bool) bool {
+		bytes += int64(len(e.Payload))
+		if !fits && e.Size <= maxPayload {
+			large = append(large, e.Sequence)
+			return false
+		}
+		return true
+	}))
+	if err := on.SendBatch(ctx, batch).Close(); err != nil || len(large) == 0 {
+		return events, 0, err
+	}
+	batch = &pgx.Batch{}
+	batch.Queue(planning)
+	batch.Queue(s.rehydrateLarge, bigints(large), maxPayload, max(0, maxBytes-bytes)).Query(collectEvents(events, len(large), func(e Event, fits bool) bool {
+		if !fits {
+			cutAt = e.Sequence
+		}
+		return fits
+	}))
+	return events, cutAt, on.SendBatch(ctx, batch).Close()
+}
+
+// collectEvents reads events, most of them at most, and keeps those that are taken.
+func collectEvents(events map[int64]*Event, most int, take func(e Event, fits bool) bool) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		room := make([]Event, 0, most)
 		reader := newEventReader()
@@ -62,8 +91,7 @@ func collectEvents(events map[int64]*Event, most int, cutAt *int64) func(pgx.Row
 				return err
 			}
 			e, fits := reader.event()
-			if !fits {
-				*cutAt = e.Sequence
+			if !take(e, fits) {
 				continue
 			}
 			if len(room) == cap(room) { // a relation that is no table may hold a sequence twice

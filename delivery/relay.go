@@ -126,8 +126,10 @@ func (r *Relay) claimLoop(ctx context.Context, held *lease.Set, once bool, publi
 	r.checkExtent(ctx)
 	wait := patience{least: watermarkPoll, most: r.cfg.PollInterval}
 	for turn := 0; ; turn++ {
+		began := time.Now()
 		asks := r.enter(ctx, held.Held(), turn, publishing)
 		found, err := r.round(ctx, asks, publishing)
+		rested := r.breather(began, found)
 		if err != nil && ctx.Err() == nil {
 			r.away(err)
 		}
@@ -149,7 +151,7 @@ func (r *Relay) claimLoop(ctx context.Context, held *lease.Set, once bool, publi
 		case <-r.bell.Rung():
 			r.lookAgain()
 		}
-		if err := r.sitOut(ctx); err != nil {
+		if err := r.sitOut(ctx, rested); err != nil {
 			return nil //nolint:nilerr // the context ended: an orderly stop
 		}
 	}

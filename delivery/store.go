@@ -38,8 +38,9 @@ type Store struct {
 	retainDeliveries, retainDedupe, retainThroughput string
 
 	claimReady, claimParked, claimDue, position string
-	flush, rehydrate                            string
-	markReady, markParked, park, promote        string
+	flush, rehydrate, rehydrateLarge            string
+	markPlaces, markReady, markParked           string
+	park, promote                               string
 	advance, watermark, writers                 string
 	undelivered, unblock, suspect, parkedOf     string
 	oldest                                      string
@@ -71,6 +72,8 @@ func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*St
 		{&s.position, "position"},
 		{&s.flush, "flush"},
 		{&s.rehydrate, "rehydrate"},
+		{&s.rehydrateLarge, "rehydrate_large"},
+		{&s.markPlaces, "mark_bulk"},
 		{&mark, "mark"},
 		{&s.park, "park"},
 		{&s.promote, "promote"},
@@ -98,8 +101,9 @@ func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*St
 		}
 		*one.into = strings.ReplaceAll(text[0], "{events}", s.events)
 	}
-	s.rehydrate = strings.NewReplacer("{payload}", columns.Payload(), "{audit_only}", columns.AuditOnly(),
-		"{occurred_at}", columns.Or("occurred_at", "timestamp with time zone", "e.recorded_at")).Replace(s.rehydrate)
+	ofEvents := strings.NewReplacer("{payload}", columns.Payload(), "{audit_only}", columns.AuditOnly(),
+		"{occurred_at}", columns.Or("occurred_at", "timestamp with time zone", "e.recorded_at"))
+	s.rehydrate, s.rehydrateLarge = ofEvents.Replace(s.rehydrate), ofEvents.Replace(s.rehydrateLarge)
 	s.markReady = strings.ReplaceAll(mark, "{rows}", "outbox_ready")
 	s.markParked = strings.ReplaceAll(mark, "{rows}", "outbox_parked")
 	return s, nil

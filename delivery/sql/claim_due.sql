@@ -2,7 +2,8 @@
 -- later rows pass failed ones.
 SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id, p.topic,
        p.blocked,
-       true AS due
+       true AS due,
+       NULL::tid AS place
   FROM unnest($1::smallint[], $2::int[]) AS mine (partition_key, most)
   JOIN {schema}.outbox_partitions AS l ON l.partition_key = mine.partition_key AND l.paused_at IS NULL
  CROSS JOIN LATERAL (

@@ -1,9 +1,11 @@
 -- Streams with parked rows whose first row is due again: the stream's parked
 -- rows from its first one on. The caller cuts each stream at the first row that
--- is not due or dead. With $4 dead rows are passed over.
+-- is not due or dead. With $4 dead rows are passed over. While nothing is parked, that
+-- is all this costs: one look at an empty index.
 SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id, p.topic,
        p.blocked,
-       p.dead_at IS NULL AND p.available_at <= clock_timestamp() AS due
+       p.dead_at IS NULL AND p.available_at <= clock_timestamp() AS due,
+       NULL::tid AS place
   FROM unnest($1::smallint[], $2::int[]) AS mine (partition_key, most)
   JOIN {schema}.outbox_partitions AS l ON l.partition_key = mine.partition_key AND l.paused_at IS NULL
  CROSS JOIN LATERAL (
@@ -31,4 +33,6 @@ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id
             AND NOT ($4::boolean AND r.dead_at IS NOT NULL)
           ORDER BY r.global_sequence
           LIMIT mine.most) AS p
+ WHERE (SELECT EXISTS (SELECT FROM {schema}.outbox_parked AS any_parked
+                        WHERE any_parked.partition_key = ANY ($1::smallint[])))
  LIMIT $3

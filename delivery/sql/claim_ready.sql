@@ -3,7 +3,7 @@
 -- is parked that question costs one look at an empty index. Replayed rows hold up
 -- nothing: they were published before. With $6 a failed row
 -- blocks its whole partition, with $7 nothing is ever blocked, and with $8 dead
--- rows block nothing.
+-- rows block nothing. A row's place is where it lies now; a mark looks there first.
 SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id, o.topic,
        (SELECT EXISTS (SELECT FROM {schema}.outbox_parked AS any_parked
                         WHERE any_parked.partition_key = ANY ($1::smallint[])))
@@ -14,11 +14,12 @@ SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id
                       AND p.global_sequence < o.global_sequence
                       AND p.replay_id IS NULL
                       AND NOT ($8::boolean AND p.dead_at IS NOT NULL)) AS blocked,
-       o.available_at <= clock_timestamp() AS due
+       o.available_at <= clock_timestamp() AS due,
+       o.place
   FROM unnest($1::smallint[], $2::bigint[], $3::int[]) AS mine (partition_key, after, most)
   JOIN {schema}.outbox_partitions AS l ON l.partition_key = mine.partition_key AND l.paused_at IS NULL
  CROSS JOIN LATERAL (
-         SELECT r.partition_key, r.global_sequence, r.generation, r.attempts, r.stream_id, r.topic, r.available_at
+         SELECT r.partition_key, r.global_sequence, r.generation, r.attempts, r.stream_id, r.topic, r.available_at, r.ctid AS place
            FROM {schema}.outbox_ready AS r
           WHERE r.partition_key = mine.partition_key
             AND r.global_sequence > mine.after

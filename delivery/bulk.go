@@ -1,0 +1,86 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/postrider/postrider/partition"
+)
+
+// bulk is what the statement mark_bulk needs beyond the rows themselves, for each
+// partition.
+type bulk struct {
+	low, high        integers
+	first            bigints // stream sequence
+	dense, ascending []bool  // sequences, stream sequences: one by one
+}
+
+const divisionByZero = "22012" // SQLSTATE
+
+// errMoved says that rows are not where they were claimed.
+var errMoved = errors.New("rows moved")
+
+// bulk returns what it needs to settle everything at once by the rows' places;
+// false where there is anything but rows published in their first attempt.
+func (st *settlement) bulk() (bulk, bool) {
+	rows := st.ready
+	if len(st.parked.partitions) > 0 || len(st.park.partitions) > 0 || len(st.promoted) > 0 || st.retried {
+		return bulk{}, false
+	}
+	var b bulk
+	at := 0
+	for _, id := range st.all.partitions {
+		low := at
+		dense, ascending, first := true, true, rows.streamAt(at)
+		for ; at < len(rows.partitions) && rows.partitions[at] == id; at++ {
+			if rows.generation[at] != 0 || rows.stream[at] == 0 || !rows.places[at].known {
+				return bulk{}, false
+			}
+			if at > low {
+				if rows.sequences[at] <= rows.sequences[at-1] {
+					return bulk{}, false
+				}
+				dense = dense && rows.sequences[at] == rows.sequences[at-1]+1
+				ascending = ascending && rows.stream[at] == rows.stream[at-1]+1
+				first = min(first, int64(rows.stream[at])) //nolint:gosec // a stream's sequence never reaches 2^63
+			}
+		}
+		if at == low {
+			return bulk{}, false
+		}
+		b.low, b.high, b.first = append(b.low, int32(low+1)), append(b.high, int32(at)), append(b.first, first) //nolint:gosec // at most a window
+		b.dense, b.ascending = append(b.dense, dense), append(b.ascending, ascending)
+	}
+	return b, at == len(rows.partitions)
+}
+
+func (m marks) streamAt(i int) int64 {
+	if i >= len(m.stream) {
+		return 0
+	}
+	return int64(m.stream[i]) //nolint:gosec // a stream's sequence never reaches 2^63
+}
+
+// markBulk settles everything by the rows' places, or nothing and errMoved.
+func (s *Store) markBulk(ctx context.Context, st settlement, b bulk) (held map[partition.ID]bool, at time.Time, err error) {
+	held = map[partition.ID]bool{}
+	batch := &pgx.Batch{}
+	batch.Queue(marking)
+	batch.Queue(s.markPlaces, st.owner, st.all.partitions, st.all.epochs, st.all.delivered, st.all.fence, st.all.stream,
+		b.low, b.high, b.first, b.dense, b.ascending, st.ready.sequences, st.ready.stream, st.ready.places).Query(func(rows pgx.Rows) error {
+		var id partition.ID
+		var one int
+		_, err := pgx.ForEachRow(rows, []any{&id, &at, &one}, func() error { held[id] = true; return nil })
+		return err
+	})
+	err = s.db.SendBatch(ctx, batch).Close()
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && refused.Code == divisionByZero {
+		return nil, time.Time{}, errMoved
+	}
+	return held, at, err
+}

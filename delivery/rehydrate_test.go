@@ -1,0 +1,62 @@
+package delivery_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/partition"
+)
+
+// Small payloads come whatever is among them; of the larger ones come as many as fit, and what lies behind the first
+// that does not is cut.
+func TestRehydrationReadsWhatFits(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.acquireAll(t, b.keeper)
+	var all []int64
+	for _, size := range []int{100, 100, 5000, 100, 7000, 100} {
+		all = append(all, b.append(t, "s", `"`+strings.Repeat("x", size-2)+`"`))
+	}
+	for name, c := range map[string]struct {
+		sequences            []int64
+		maxPayload, maxBytes int64
+		cutAt                int64
+		payloads             []int // by sequence, of those before the cut
+	}{
+		"everything":         {all, 1 << 20, 1 << 20, 0, []int{100, 100, 5000, 100, 7000, 100}},
+		"one too many":       {all, 1 << 20, 6000, all[4], []int{100, 100, 5000, 100}},
+		"too large for ever": {all, 6000, 6000, 0, []int{100, 100, 5000, 100, 0, 100}},
+		"none is small":      {all, 1 << 20, 500, all[2], []int{100, 100}},
+		"the first one":      {all[4:], 1 << 20, 1, all[5], []int{7000}},
+		"alone":              {all[4:5], 1 << 20, 1, 0, []int{7000}},
+		"exactly":            {all[:2], 100, 200, 0, []int{100, 100}},
+		"not quite":          {all[:2], 100, 199, all[1], []int{100}},
+		"nothing":            {nil, 1 << 20, 1 << 20, 0, nil},
+	} {
+		found, err := b.store.Claim(t.Context(), []delivery.Ask{{Lease: b.keeper.Set().Get(partition.ID(0)), Most: 10}},
+			delivery.Limits{Total: 10, UpTo: all[5]}, delivery.FailurePolicy{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		events, cutAt, err := b.store.Rehydrate(t.Context(), found, c.sequences, c.maxPayload, c.maxBytes)
+		found.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var payloads []int
+		for _, sequence := range slices.Sorted(maps.Keys(events)) {
+			if cutAt == 0 || sequence < cutAt {
+				payloads = append(payloads, len(events[sequence].Payload))
+			}
+		}
+		if cutAt != c.cutAt || !slices.Equal(payloads, c.payloads) {
+			t.Errorf("%s: cut at %d, payloads of %v bytes; want %d and %v", name, cutAt, payloads, c.cutAt, c.payloads)
+		}
+		if e := events[all[4]]; e != nil && e.Size != 7000 {
+			t.Errorf("%s: the large one has a size of %d", name, e.Size)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package delivery_test
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/internal/testkit/pgtest"
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/partition"
+)
+
+// BenchmarkStore is what the statements of a delivery take for each event, one after the other on an idle database: 64
+// partitions, batches of 500 bytes, so many partitions in a claim and a mark.
+func BenchmarkStore(b *testing.B) {
+	for name, together := range map[string]int{"1 partition": 1, "8 partitions": 8} {
+		b.Run(name, func(b *testing.B) {
+			var claim, rehydrate, mark time.Duration
+			events := 0
+			for b.Loop() {
+				b.StopTimer()
+				pool := pgtest.Pool(b, pgtest.Migrated(b, 64))
+				fill(b, pool)
+				store, err := delivery.NewStore(b.Context(), pool, "public", delivery.Relation{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				leases, err := lease.NewStore(pool, "public")
+				if err != nil {
+					b.Fatal(err)
+				}
+				ids := make([]partition.ID, 64)
+				for i := range ids {
+					ids[i] = partition.ID(i)
+				}
+				held, err := leases.Acquire(b.Context(), uuid.New(), time.Hour, ids)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := pool.Exec(b.Context(), `CHECKPOINT`, pgx.QueryExecModeSimpleProtocol); err != nil {
+					b.Fatal(err)
+				}
+				after := make([]int64, 64)
+				b.StartTimer()
+				for turn, idle := 0, 0; idle < 64/together; turn++ {
+					var asks []delivery.Ask
+					for i := range together {
+						n := (turn*together + i) % 64
+						asks = append(asks, delivery.Ask{Lease: held[n], After: after[n], Most: 500})
+					}
+					times, n := storeRound(b, store, asks, after)
+					claim, rehydrate, mark = claim+times[0], rehydrate+times[1], mark+times[2]
+					events += n
+					if n == 0 {
+						idle++
+					} else {
+						idle = 0
+					}
+				}
+			}
+			for unit, d := range map[string]time.Duration{"claim-µs/event": claim, "rehydrate-µs/event": rehydrate, "mark-µs/event": mark} {
+				b.ReportMetric(float64(d.Nanoseconds())/1000/float64(events), unit)
+			}
+		})
+	}
+}
+
+// storeRound claims, reads and marks.
+func storeRound(b *testing.B, store *delivery.Store, asks []delivery.Ask, after []int64) (times [3]time.Duration, n int) {
+	b.Helper()
+	ctx, began := context.WithoutCancel(b.Context()), time.Now()
+	found, err := store.Claim(ctx, asks, delivery.Limits{Total: math.MaxInt32, UpTo: math.MaxInt64}, delivery.FailurePolicy{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	times[0] = time.Since(began)
+	var sequences []int64
+	var results []delivery.Result
+	for _, batch := range found.Batches {
+		r := delivery.Result{Batch: batch}
+		for _, m := range batch.Messages {
+			sequences = append(sequences, m.Sequence)
+			r.Outcomes = append(r.Outcomes, delivery.Outcome{Kind: delivery.Published, StreamSequence: uint64(m.Sequence)})
+			after[batch.Lease.Partition] = m.Sequence
+		}
+		results = append(results, r)
+	}
+	if len(sequences) == 0 {
+		found.Close()
+		return times, 0
+	}
+	began = time.Now()
+	if _, _, err := store.Rehydrate(ctx, found, sequences, 1<<20, 1<<30); err != nil {
+		b.Fatal(err)
+	}
+	found.Close()
+	times[1] = time.Since(began)
+	began = time.Now()
+	if _, _, err := store.Mark(ctx, results, delivery.RetryPolicy{}, func() float64 { return 0 }); err != nil {
+		b.Fatal(err)
+	}
+	times[2] = time.Since(began)
+	return times, len(sequences)
+}
