@@ -65,8 +65,18 @@ func NewBeater(table Table, cfg Config) (*Beater, error) {
 // ID names the worker for its lifetime.
 func (b *Beater) ID() partition.WorkerID { return b.self.ID }
 
-// Register writes the first beat.
-func (b *Beater) Register(ctx context.Context) error { return b.beat(ctx) }
+// Register writes the first beat. One that is under way when the context ends has
+// another Interval: cut off, it would leave a row that nobody takes away, and the
+// others would wait for its expiry.
+func (b *Beater) Register(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	writing, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(b.cfg.Interval, cut) })()
+	return b.beat(writing)
+}
 
 // Run beats until the context ends, and purges stale rows now and then. It
 // does not leave: the coordinator does that when everything is released.
