@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -35,18 +36,18 @@ func (st *settlement) bulk() (bulk, bool) {
 	at := 0
 	for _, id := range st.all.partitions {
 		low := at
-		dense, ascending, first := true, true, rows.streamAt(at)
+		dense, ascending, first := true, true, int64(math.MaxInt64)
 		for ; at < len(rows.partitions) && rows.partitions[at] == id; at++ {
 			if rows.generation[at] != 0 || rows.stream[at] == 0 || !rows.places[at].known {
 				return bulk{}, false
 			}
+			first = min(first, int64(rows.stream[at])) //nolint:gosec // a stream's sequence never reaches 2^63
 			if at > low {
 				if rows.sequences[at] <= rows.sequences[at-1] {
 					return bulk{}, false
 				}
 				dense = dense && rows.sequences[at] == rows.sequences[at-1]+1
 				ascending = ascending && rows.stream[at] == rows.stream[at-1]+1
-				first = min(first, int64(rows.stream[at])) //nolint:gosec // a stream's sequence never reaches 2^63
 			}
 		}
 		if at == low {
@@ -56,13 +57,6 @@ func (st *settlement) bulk() (bulk, bool) {
 		b.dense, b.ascending = append(b.dense, dense), append(b.ascending, ascending)
 	}
 	return b, at == len(rows.partitions)
-}
-
-func (m marks) streamAt(i int) int64 {
-	if i >= len(m.stream) {
-		return 0
-	}
-	return int64(m.stream[i]) //nolint:gosec // a stream's sequence never reaches 2^63
 }
 
 // markBulk settles everything by the rows' places, or nothing and errMoved.

@@ -25,7 +25,6 @@ import (
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/lease"
-	"github.com/postrider/postrider/partition"
 )
 
 // brokerVariable makes this test program a broker, so that the relay has its process for itself.
@@ -140,21 +139,10 @@ func prepareDrain(b *testing.B, server *natstest.Server, mode string, order deli
 	if err != nil {
 		b.Fatal(err)
 	}
-	store, err := delivery.NewStore(b.Context(), pool, "public", delivery.Relation{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	leases, err := lease.NewStore(pool, "public")
-	if err != nil {
-		b.Fatal(err)
-	}
+	store, leases, ids := stores(b, pool)
 	keeper, err := lease.NewKeeper(leases, uuid.Must(uuid.NewV7()), lease.Config{TTL: time.Hour})
 	if err != nil {
 		b.Fatal(err)
-	}
-	ids := make([]partition.ID, 64)
-	for i := range ids {
-		ids[i] = partition.ID(i) //nolint:gosec // below 64
 	}
 	if _, err := keeper.Acquire(b.Context(), ids); err != nil {
 		b.Fatal(err)

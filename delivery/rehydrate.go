@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -48,41 +49,54 @@ func (s *Store) Rehydrate(ctx context.Context, found Claim, sequences []int64, m
 }
 
 // retrieve adds its statements to the batch and sends it. Payloads that are small
-// enough for all of them to fit come at once. Only where there are larger ones are
-// they added up, by a second statement: the sum costs the server two copies of each.
+// enough for all of them to fit come at once. The sizes of larger ones come with
+// them, and those that fit are read afterwards.
 func (s *Store) retrieve(ctx context.Context, on DB, batch *pgx.Batch, sequences []int64, maxPayload, maxBytes int64) (map[int64]*Event, int64, error) {
 	events := make(map[int64]*Event, len(sequences))
 	if len(sequences) == 0 {
 		return events, 0, on.SendBatch(ctx, batch).Close()
 	}
 	small := min(maxPayload, maxBytes/int64(len(sequences)))
-	var bytes, cutAt int64
-	var large []int64
-	batch.Queue(planning)
-	batch.Queue(s.rehydrate, bigints(sequences), small).Query(collectEvents(events, len(sequences), func(e Event, fits bool) bool {
-		bytes += int64(len(e.Payload))
-		if !fits && e.Size <= maxPayload {
-			large = append(large, e.Sequence)
-			return false
-		}
-		return true
-	}))
-	if err := on.SendBatch(ctx, batch).Close(); err != nil || len(large) == 0 {
-		return events, 0, err
+	read := func(sequences []int64, most int64) {
+		batch.Queue(planning)
+		batch.Queue(s.rehydrate, bigints(sequences), most).Query(collectEvents(events, len(sequences)))
+	}
+	read(sequences, small)
+	if err := on.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, 0, err
+	}
+	large, cutAt := largeThatFit(events, small, maxPayload, maxBytes)
+	if len(large) == 0 {
+		return events, cutAt, nil
 	}
 	batch = &pgx.Batch{}
-	batch.Queue(planning)
-	batch.Queue(s.rehydrateLarge, bigints(large), maxPayload, max(0, maxBytes-bytes)).Query(collectEvents(events, len(large), func(e Event, fits bool) bool {
-		if !fits {
-			cutAt = e.Sequence
-		}
-		return fits
-	}))
+	read(large, maxPayload)
 	return events, cutAt, on.SendBatch(ctx, batch).Close()
 }
 
-// collectEvents reads events, most of them at most, and keeps those that are taken.
-func collectEvents(events map[int64]*Event, most int, take func(e Event, fits bool) bool) func(pgx.Rows) error {
+// largeThatFit returns which payloads between small and maxPayload fit beside the
+// small ones, the first in any case, and where the first lies that does not.
+func largeThatFit(events map[int64]*Event, small, maxPayload, maxBytes int64) (fit []int64, cutAt int64) {
+	var large []int64
+	for sequence, e := range events {
+		switch {
+		case e.Size <= small:
+			maxBytes -= e.Size
+		case e.Size <= maxPayload:
+			large = append(large, sequence)
+		}
+	}
+	slices.Sort(large)
+	for n, sequence := range large {
+		if maxBytes -= events[sequence].Size; maxBytes < 0 && n > 0 {
+			return large[:n], sequence
+		}
+	}
+	return large, 0
+}
+
+// collectEvents reads events, most of them at most.
+func collectEvents(events map[int64]*Event, most int) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		room := make([]Event, 0, most)
 		reader := newEventReader()
@@ -90,10 +104,7 @@ func collectEvents(events map[int64]*Event, most int, take func(e Event, fits bo
 			if err := rows.Scan(reader.into...); err != nil {
 				return err
 			}
-			e, fits := reader.event()
-			if !take(e, fits) {
-				continue
-			}
+			e := reader.event()
 			if len(room) == cap(room) { // a relation that is no table may hold a sequence twice
 				room = make([]Event, 0, most)
 			}
@@ -111,7 +122,7 @@ type eventReader struct {
 	sequence           int64
 	id                 pgtype.UUID
 	version, size      pgtype.Int8
-	fits, auditOnly    bool
+	auditOnly          bool
 	occurred, recorded pgtype.Timestamptz
 
 	// These are the driver's memory until the next row, and copied to the ones below.
@@ -124,7 +135,7 @@ type eventReader struct {
 func newEventReader() *eventReader {
 	r := &eventReader{}
 	r.into = []any{
-		&r.sequence, &r.id, &r.version, &r.kind, &r.size, &r.fits, &r.payload,
+		&r.sequence, &r.id, &r.version, &r.kind, &r.size, &r.payload,
 		&r.parent, &r.state, &r.headers, &r.tenant, &r.auditOnly, &r.occurred, &r.recorded,
 	}
 	return r
@@ -132,8 +143,8 @@ func newEventReader() *eventReader {
 
 // event takes what the row holds: a value that is missing or unfit is the event's
 // own failure, not the batch's.
-func (r *eventReader) event() (e Event, fits bool) {
-	e = Event{
+func (r *eventReader) event() Event {
+	e := Event{
 		Sequence: r.sequence, ID: r.id.Bytes, OccurredAt: r.occurred.Time, RecordedAt: r.recorded.Time, AuditOnly: r.auditOnly,
 		Type: r.kinds.Keep(r.kind), TenantID: r.tenants.Keep(r.tenant),
 		TraceParent: r.parents.Keep(r.parent), TraceState: r.states.Keep(r.state),
@@ -151,7 +162,7 @@ func (r *eventReader) event() (e Event, fits bool) {
 	default:
 		e.StreamVersion, e.Size = r.version.Int64, r.size.Int64
 	}
-	return e, r.fits
+	return e
 }
 
 // stringsOf takes the members of a JSON object that are strings; others cannot

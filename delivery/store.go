@@ -38,7 +38,7 @@ type Store struct {
 	retainDeliveries, retainDedupe, retainThroughput string
 
 	claimReady, claimParked, claimDue, position string
-	flush, rehydrate, rehydrateLarge            string
+	flush, rehydrate                            string
 	markPlaces, markReady, markParked           string
 	park, promote                               string
 	advance, watermark, writers                 string
@@ -61,7 +61,7 @@ func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*St
 		return nil, err
 	}
 	s := &Store{db: db, events: columns.Relation}
-	var mark string
+	var mark, held string
 	for _, one := range []struct {
 		into *string
 		name string
@@ -72,9 +72,9 @@ func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*St
 		{&s.position, "position"},
 		{&s.flush, "flush"},
 		{&s.rehydrate, "rehydrate"},
-		{&s.rehydrateLarge, "rehydrate_large"},
 		{&s.markPlaces, "mark_bulk"},
 		{&mark, "mark"},
+		{&held, "mark_held"},
 		{&s.park, "park"},
 		{&s.promote, "promote"},
 		{&s.advance, "advance"},
@@ -101,9 +101,10 @@ func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*St
 		}
 		*one.into = strings.ReplaceAll(text[0], "{events}", s.events)
 	}
-	ofEvents := strings.NewReplacer("{payload}", columns.Payload(), "{audit_only}", columns.AuditOnly(),
-		"{occurred_at}", columns.Or("occurred_at", "timestamp with time zone", "e.recorded_at"))
-	s.rehydrate, s.rehydrateLarge = ofEvents.Replace(s.rehydrate), ofEvents.Replace(s.rehydrateLarge)
+	s.rehydrate = strings.NewReplacer("{payload}", columns.Payload(), "{audit_only}", columns.AuditOnly(),
+		"{occurred_at}", columns.Or("occurred_at", "timestamp with time zone", "e.recorded_at")).Replace(s.rehydrate)
+	held = strings.TrimSpace(held)
+	s.markPlaces, mark = strings.Replace(s.markPlaces, "{held}", held, 1), strings.Replace(mark, "{held}", held, 1)
 	s.markReady = strings.ReplaceAll(mark, "{rows}", "outbox_ready")
 	s.markParked = strings.ReplaceAll(mark, "{rows}", "outbox_parked")
 	return s, nil

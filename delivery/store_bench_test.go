@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
@@ -26,18 +27,7 @@ func BenchmarkStore(b *testing.B) {
 				b.StopTimer()
 				pool := pgtest.Pool(b, pgtest.Migrated(b, 64))
 				fill(b, pool)
-				store, err := delivery.NewStore(b.Context(), pool, "public", delivery.Relation{})
-				if err != nil {
-					b.Fatal(err)
-				}
-				leases, err := lease.NewStore(pool, "public")
-				if err != nil {
-					b.Fatal(err)
-				}
-				ids := make([]partition.ID, 64)
-				for i := range ids {
-					ids[i] = partition.ID(i)
-				}
+				store, leases, ids := stores(b, pool)
 				held, err := leases.Acquire(b.Context(), uuid.New(), time.Hour, ids)
 				if err != nil {
 					b.Fatal(err)
@@ -68,6 +58,24 @@ func BenchmarkStore(b *testing.B) {
 			}
 		})
 	}
+}
+
+// stores are those of the delivery and of the leases, with the partitions of the benchmarks.
+func stores(b *testing.B, pool *pgxpool.Pool) (*delivery.Store, *lease.Store, []partition.ID) {
+	b.Helper()
+	store, err := delivery.NewStore(b.Context(), pool, "public", delivery.Relation{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	leases, err := lease.NewStore(pool, "public")
+	if err != nil {
+		b.Fatal(err)
+	}
+	ids := make([]partition.ID, 64)
+	for i := range ids {
+		ids[i] = partition.ID(i) //nolint:gosec // below 64
+	}
+	return store, leases, ids
 }
 
 // storeRound claims, reads and marks.

@@ -7,29 +7,7 @@
 -- vacuum, whatever has come since, and then any scan of it for cheap. Therefore
 -- the keys come complete and from one materialized set, and the first one is
 -- compared by = ANY (ARRAY[...]): only the index can answer that, key by key.
-WITH mine AS (
-       SELECT m.partition_key, m.epoch, m.delivered, m.fence, m.stream
-         FROM unnest($2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
-                AS m (partition_key, epoch, delivered, fence, stream)),
-     locked AS (
-       SELECT mine.*
-         FROM mine JOIN {schema}.outbox_partitions AS f USING (partition_key)
-        WHERE f.lease_owner IS NOT DISTINCT FROM $1 AND f.lease_epoch = mine.epoch
-        ORDER BY f.partition_key
-          FOR NO KEY UPDATE OF f),
-     held AS (
-       UPDATE {schema}.outbox_partitions AS p
-          SET delivered       = greatest(p.delivered, locked.delivered),
-              fence_sequence  = greatest(p.fence_sequence, locked.fence),
-              stream_sequence = greatest(p.stream_sequence, locked.stream),
-              crashes         = 0,
-              suspect         = NULL,
-              suspected       = 0,
-              updated_at      = clock_timestamp()
-         FROM locked
-        WHERE p.partition_key = locked.partition_key
-          AND p.lease_owner IS NOT DISTINCT FROM $1 AND p.lease_epoch = locked.epoch
-    RETURNING p.partition_key, p.lease_epoch),
+{held},
      done AS MATERIALIZED (
        SELECT held.partition_key, held.lease_epoch, d.sequence, d.stream_sequence, d.generation, d.stream_id
          FROM unnest($7::smallint[], $8::bigint[], $9::bigint[], $10::int[], $11::text[])

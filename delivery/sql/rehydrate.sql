@@ -2,7 +2,6 @@
 -- bytes. What is larger comes without its payload. OFFSET 0 has a payload that is
 -- no bytea converted once.
 SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.payload)::bigint,
-       coalesce(octet_length(s.payload) <= $2::bigint, true) AS fits,
        CASE WHEN octet_length(s.payload) <= $2::bigint THEN s.payload END,
        s.metadata ->> 'traceparent', s.metadata ->> 'tracestate', s.metadata -> 'headers',
        s.tenant_id, s.audit_only, s.occurred_at, s.recorded_at

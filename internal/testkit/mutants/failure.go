@@ -40,10 +40,7 @@ func failure() []mutant {
 		{
 			name: "crashes-never-forgotten", breaks: "P7: a partition stays slow for ever after two crashes",
 			test: command{pkg: "delivery", run: poison}, says: "waited in vain for 0 from SELECT crashes",
-			edits: []edit{
-				{"delivery/sql/mark.sql", "crashes         = 0,", "crashes         = p.crashes,"},
-				{"delivery/sql/mark_bulk.sql", "crashes         = 0,", "crashes         = p.crashes,"},
-			},
+			edits: []edit{{"delivery/sql/mark_held.sql", "crashes         = 0,", "crashes         = p.crashes,"}},
 		},
 		{
 			name: "suspect-not-noted", breaks: "P7: a message that ends its workers does so for ever",

@@ -14,8 +14,7 @@ func withoutEpoch(name string, test command, says string, edits ...edit) mutant 
 // database is the ways to let two owners write.
 func database() []mutant {
 	const (
-		mark     = "delivery/sql/mark.sql"
-		bulk     = "delivery/sql/mark_bulk.sql"
+		mark     = "delivery/sql/mark_held.sql"
 		park     = "delivery/sql/park.sql"
 		ownerRow = "WHERE f.lease_owner IS NOT DISTINCT FROM $1 AND f.lease_epoch = mine.epoch"
 		ownerSet = "AND p.lease_owner IS NOT DISTINCT FROM $1 AND p.lease_epoch = locked.epoch"
@@ -25,21 +24,16 @@ func database() []mutant {
 		{
 			name: "mark-compares-nothing", breaks: "P3: marks compare neither owner nor epoch",
 			test: command{pkg: "delivery", run: "^TestAStaleOwnersMarksAreRefused$"}, says: "the stale lease was not ended",
-			edits: []edit{
-				{mark, ownerRow, "WHERE " + anyOwner},
-				{mark, ownerSet, "AND " + anyOwner},
-				{bulk, ownerRow, "WHERE " + anyOwner},
-				{bulk, ownerSet, "AND " + anyOwner},
-			},
+			edits: []edit{{mark, ownerRow, "WHERE " + anyOwner}, {mark, ownerSet, "AND " + anyOwner}},
 		},
 		withoutEpoch("mark", stale, "the epoch changed, and mark is written",
 			edit{mark, ownerRow, "WHERE f.lease_owner IS NOT DISTINCT FROM $1"}, edit{mark, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM $1"}),
 		withoutEpoch("bulk-mark", stale, "the epoch changed, and bulk mark is written",
-			edit{bulk, ownerRow, "WHERE f.lease_owner IS NOT DISTINCT FROM $1"}, edit{bulk, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM $1"}),
+			edit{mark, ownerRow, "WHERE f.lease_owner IS NOT DISTINCT FROM $1"}, edit{mark, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM $1"}),
 		{
 			name: "places-not-compared", breaks: "P1: a row that lies where a published one lay goes with it",
 			test: command{pkg: "delivery", run: "^TestAMarkFindsRowsThatMovedAndNoOthers$"}, says: "waited in vain",
-			edits: []edit{{bulk, "CASE WHEN found.sequences = ($12::bigint[])[held.low:held.high] THEN 1 ELSE 0 END", "1"}},
+			edits: []edit{{"delivery/sql/mark_bulk.sql", "CASE WHEN found.sequences = ($12::bigint[])[batches.low:batches.high] THEN 1 ELSE 0 END", "1"}},
 		},
 		withoutEpoch("park", stale, "the epoch changed, and park is written",
 			edit{park, ownerRow, "WHERE f.lease_owner IS NOT DISTINCT FROM $1"}, edit{park, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM $1"}),

@@ -25,13 +25,19 @@ func deadline(t *testing.T) context.Context {
 	return ctx
 }
 
-// publishBatch sends n messages as one atomic batch, spelled out in headers, and returns the server's answer.
+// batchMessage is one of an atomic batch, spelled out in headers.
+func batchMessage(subject, batch string, number int) *nats.Msg {
+	message := nats.NewMsg(subject)
+	message.Header.Set("Nats-Batch-Id", batch)
+	message.Header.Set("Nats-Batch-Sequence", strconv.Itoa(number))
+	return message
+}
+
+// publishBatch sends n messages as one atomic batch and returns the server's answer.
 func publishBatch(t *testing.T, conn *nats.Conn, n int) string {
 	t.Helper()
 	for i := 1; i < n; i++ {
-		message := nats.NewMsg("events.parcel.sent")
-		message.Header.Set("Nats-Batch-Id", "one")
-		message.Header.Set("Nats-Batch-Sequence", string(rune('0'+i)))
+		message := batchMessage("events.parcel.sent", "one", i)
 		if i == 1 {
 			if _, err := conn.RequestMsgWithContext(deadline(t), message); err != nil {
 				t.Fatalf("open the batch: %v", err)
@@ -42,9 +48,7 @@ func publishBatch(t *testing.T, conn *nats.Conn, n int) string {
 			t.Fatal(err)
 		}
 	}
-	last := nats.NewMsg("outbox.fence.0")
-	last.Header.Set("Nats-Batch-Id", "one")
-	last.Header.Set("Nats-Batch-Sequence", string(rune('0'+n)))
+	last := batchMessage("outbox.fence.0", "one", n)
 	last.Header.Set("Nats-Batch-Commit", "1")
 	answer, err := conn.RequestMsgWithContext(deadline(t), last)
 	if err != nil {
@@ -141,9 +145,7 @@ func TestAServerStopsAmidBatches(t *testing.T) {
 				close(underWay)
 			}
 			for part := 1; part <= 2; part++ {
-				message := nats.NewMsg("events.parcel.sent")
-				message.Header.Set("Nats-Batch-Id", strconv.Itoa(batch))
-				message.Header.Set("Nats-Batch-Sequence", strconv.Itoa(part))
+				message := batchMessage("events.parcel.sent", strconv.Itoa(batch), part)
 				if part == 2 {
 					message.Header.Set("Nats-Batch-Commit", "1")
 				}
