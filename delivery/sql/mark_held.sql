@@ -1,15 +1,20 @@
 -- How every mark begins: the lease rows of the partitions that are still this
--- worker's are locked in one order, compared, and carry how far they are.
+-- worker's are locked in one order, one by one by their keys, compared, and carry
+-- how far they are.
 WITH mine AS (
        SELECT m.partition_key, m.epoch, m.delivered, m.fence, m.stream
          FROM unnest($2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
-                AS m (partition_key, epoch, delivered, fence, stream)),
+                AS m (partition_key, epoch, delivered, fence, stream)
+        ORDER BY m.partition_key),
      locked AS (
        SELECT mine.*
-         FROM mine JOIN {schema}.outbox_partitions AS f USING (partition_key)
-        WHERE f.lease_owner IS NOT DISTINCT FROM $1 AND f.lease_epoch = mine.epoch
-        ORDER BY f.partition_key
-          FOR NO KEY UPDATE OF f),
+         FROM mine
+        CROSS JOIN LATERAL (
+                SELECT
+                  FROM {schema}.outbox_partitions AS f
+                 WHERE f.partition_key = mine.partition_key
+                   AND f.lease_owner IS NOT DISTINCT FROM $1 AND f.lease_epoch = mine.epoch
+                   FOR NO KEY UPDATE) AS own),
      held AS (
        UPDATE {schema}.outbox_partitions AS p
           SET delivered       = greatest(p.delivered, locked.delivered),

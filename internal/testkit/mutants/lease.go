@@ -16,7 +16,7 @@ func database() []mutant {
 	const (
 		mark     = "delivery/sql/mark_held.sql"
 		park     = "delivery/sql/park.sql"
-		ownerRow = "WHERE f.lease_owner IS NOT DISTINCT FROM $1 AND f.lease_epoch = mine.epoch"
+		ownerRow = "f.lease_owner IS NOT DISTINCT FROM $1 AND f.lease_epoch = mine.epoch"
 		ownerSet = "AND p.lease_owner IS NOT DISTINCT FROM $1 AND p.lease_epoch = locked.epoch"
 		anyOwner = "(true OR $1::uuid IS NULL)"
 	)
@@ -24,19 +24,19 @@ func database() []mutant {
 		{
 			name: "mark-compares-nothing", breaks: "P3: marks compare neither owner nor epoch",
 			test: command{pkg: "delivery", run: "^TestAStaleOwnersMarksAreRefused$"}, says: "the stale lease was not ended",
-			edits: []edit{{mark, ownerRow, "WHERE " + anyOwner}, {mark, ownerSet, "AND " + anyOwner}},
+			edits: []edit{{mark, ownerRow, anyOwner}, {mark, ownerSet, "AND " + anyOwner}},
 		},
 		withoutEpoch("mark", stale, "the epoch changed, and mark is written",
-			edit{mark, ownerRow, "WHERE f.lease_owner IS NOT DISTINCT FROM $1"}, edit{mark, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM $1"}),
+			edit{mark, ownerRow, "f.lease_owner IS NOT DISTINCT FROM $1"}, edit{mark, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM $1"}),
 		withoutEpoch("bulk-mark", stale, "the epoch changed, and bulk mark is written",
-			edit{mark, ownerRow, "WHERE f.lease_owner IS NOT DISTINCT FROM $1"}, edit{mark, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM $1"}),
+			edit{mark, ownerRow, "f.lease_owner IS NOT DISTINCT FROM $1"}, edit{mark, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM $1"}),
 		{
 			name: "places-not-compared", breaks: "P1: a row that lies where a published one lay goes with it",
 			test: command{pkg: "delivery", run: "^TestAMarkFindsRowsThatMovedAndNoOthers$"}, says: "waited in vain",
 			edits: []edit{{"delivery/sql/mark_bulk.sql", "CASE WHEN found.sequences = ($12::bigint[])[batches.low:batches.high] THEN 1 ELSE 0 END", "1"}},
 		},
 		withoutEpoch("park", stale, "the epoch changed, and park is written",
-			edit{park, ownerRow, "WHERE f.lease_owner IS NOT DISTINCT FROM $1"}, edit{park, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM $1"}),
+			edit{park, ownerRow, "f.lease_owner IS NOT DISTINCT FROM $1"}, edit{park, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM $1"}),
 		withoutEpoch("promote", stale, "the epoch changed, and promote is written",
 			edit{"delivery/sql/promote.sql", "AND l.lease_epoch = held.epoch", "AND held.epoch IS NOT NULL"}),
 		withoutEpoch("suspect", stale, "the epoch changed, and suspect is written",
