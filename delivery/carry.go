@@ -27,9 +27,11 @@ func (r *Relay) carry(ctx context.Context, found Claim) {
 		r.away(err)
 	}
 	var publishing sync.WaitGroup
+	r.expect(len(found.Batches))
 	for _, b := range found.Batches {
 		c := carried{messages: len(b.Messages)}
 		if err != nil || !r.suspected(ctx, b) {
+			r.expect(-1)
 			r.refund(&reserved, 0)
 			r.settled(b, c.messages, 0)
 			continue
@@ -43,6 +45,13 @@ func (r *Relay) carry(ctx context.Context, found Claim) {
 	}
 	r.unreserve(reserved)
 	publishing.Wait()
+}
+
+// expect tells a publisher that waits for all batches of a look how many there are.
+func (r *Relay) expect(calls int) {
+	if p, ok := r.publisher.(Pacer); ok {
+		p.Expect(calls)
+	}
 }
 
 // reserve takes a part of the window's bytes for one rehydration.
@@ -80,11 +89,13 @@ func (r *Relay) events(ctx context.Context, found Claim, maxBytes int64) (map[in
 					continue
 				}
 			}
-			wanted = append(wanted, m.Sequence)
+			if found.events[m.Sequence] == nil {
+				wanted = append(wanted, m.Sequence)
+			}
 		}
 	}
-	if len(wanted) == 0 && len(known) == 0 {
-		return nil, 0, nil
+	if len(wanted) == 0 && (len(known) == 0 || found.events != nil) {
+		return merge(found.events, known), 0, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
 	defer cancel()
@@ -92,10 +103,18 @@ func (r *Relay) events(ctx context.Context, found Claim, maxBytes int64) (map[in
 	if err != nil {
 		return nil, 0, err
 	}
+	for _, e := range found.events {
+		known = append(known, e)
+	}
+	return merge(events, known), cutAt, nil
+}
+
+// merge adds the known events.
+func merge(events map[int64]*Event, known []*Event) map[int64]*Event {
 	for _, e := range known {
 		events[e.Sequence] = e
 	}
-	return events, cutAt, nil
+	return events
 }
 
 // attach gives the messages their events, and cuts the batch where the
@@ -161,7 +180,9 @@ func (r *Relay) publish(b Batch) Result {
 			break // the rest of the partition waits
 		}
 	}
-	if len(index) > 0 {
+	if len(index) == 0 {
+		r.expect(-1)
+	} else {
 		began := r.clock()
 		given := r.publisher.Publish(b.Lease.Context(), send)
 		if r.cfg.Observer != nil {

@@ -30,8 +30,13 @@ type Ask struct {
 type Limits struct {
 	// Total is the most rows.
 	Total int
-	// UpTo is the highest sequence that may be claimed: the watermark.
+	// UpTo is the highest sequence that may be claimed.
 	UpTo int64
+	// Watermark moves the watermark first, and takes it for UpTo.
+	Watermark bool
+	// Payload is how large a payload may be, in bytes, that comes with the claim. 0:
+	// none of the events do.
+	Payload int64
 }
 
 // unbounded claims whatever is visible, and nowhere is before every sequence.
@@ -43,6 +48,11 @@ const (
 // Claim is what one round trip found.
 type Claim struct {
 	Batches []Batch
+	// Watermark is where it was moved to, when the limits said so.
+	Watermark Watermark
+	// events came with the claim, by sequence; with them all that it read was made
+	// durable.
+	events map[int64]*Event
 	// readUpTo is a position of the write-ahead log behind everything read, and
 	// session is where it was read. After a crash of the server positions say
 	// nothing about what an earlier session saw.
@@ -63,8 +73,10 @@ func (c *Claim) Close() {
 // ones first. It writes nothing; the lease is what keeps others away. A claim
 // that was made without error must be closed.
 //
-// Parked rows are read before ready ones: a row that shows in the earlier
-// snapshot has its predecessors in the later one.
+// The watermark is moved before any row is read: each statement has a snapshot of
+// its own, and what was proven holds for later ones only. Parked rows are read before
+// ready ones: a row that shows in the earlier snapshot has its predecessors in the
+// later one.
 func (s *Store) Claim(ctx context.Context, asks []Ask, limits Limits, policy FailurePolicy) (Claim, error) {
 	ids, after, most := make(keys, len(asks)), make(bigints, len(asks)), make(integers, len(asks))
 	for i, a := range asks {
@@ -74,15 +86,27 @@ func (s *Store) Claim(ctx context.Context, asks []Ask, limits Limits, policy Fai
 	var c Claim
 	var era int
 	batch := &pgx.Batch{}
+	if limits.Watermark {
+		s.queueAdvance(batch, &c.Watermark)
+	}
 	batch.Queue(planning)
 	if policy.passes() {
-		batch.Queue(s.claimDue, ids, most, limits.Total).Query(collectClaimed(&parked, true))
+		batch.Queue(s.claimDue, ids, most, limits.Total).Query(collectClaimed(&parked, true, nil))
 	} else {
-		batch.Queue(s.claimParked, ids, most, limits.Total, policy.skipsDead()).Query(collectClaimed(&parked, true))
+		batch.Queue(s.claimParked, ids, most, limits.Total, policy.skipsDead()).Query(collectClaimed(&parked, true, nil))
 	}
-	batch.Queue(s.claimReady, ids, after, most, limits.Total, limits.UpTo,
-		policy.halts(), policy.passes(), policy.skipsDead()).Query(collectClaimed(&ready, false))
-	batch.Queue(s.position).QueryRow(func(row pgx.Row) error { return row.Scan(&c.readUpTo, &era, &c.since) })
+	position := s.position
+	args := []any{ids, after, most, limits.Total, limits.UpTo, policy.halts(), policy.passes(), policy.skipsDead(), limits.Watermark}
+	if limits.Payload > 0 {
+		position, c.events = s.positionFlushed, map[int64]*Event{}
+		batch.Queue(s.claimLittle, append(args, limits.Payload)...).Query(collectClaimed(&ready, false, c.events))
+	} else {
+		batch.Queue(s.claimReady, args...).Query(collectClaimed(&ready, false, nil))
+	}
+	batch.Queue(position).Query(func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, []any{&c.readUpTo, &era, &c.since, nil}[:len(rows.FieldDescriptions())], func() error { return nil })
+		return err
+	})
 	session, err := s.db.Acquire(ctx)
 	if err != nil {
 		return Claim{}, fmt.Errorf("claim: %w", err)
@@ -104,8 +128,9 @@ func (s *Store) Claim(ctx context.Context, asks []Ask, limits Limits, policy Fai
 	return c, nil
 }
 
-// collectClaimed appends what a claim found, in any order.
-func collectClaimed(found *[]Message, parked bool) func(pgx.Rows) error {
+// collectClaimed appends what a claim found, in any order, and adds the events that
+// came with it whole.
+func collectClaimed(found *[]Message, parked bool, events map[int64]*Event) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		var (
 			m                    = Message{Pointer: Pointer{Parked: parked}}
@@ -114,8 +139,13 @@ func collectClaimed(found *[]Message, parked bool) func(pgx.Rows) error {
 			stream, topic        pgtype.DriverBytes
 			due                  bool
 			streams, topics      arena.Texts
+			reader               *eventReader
 		)
 		into := []any{&id, &m.Sequence, &generation, &attempts, &stream, &topic, &m.Blocked, &due, &m.place}
+		if events != nil {
+			reader = newEventReader()
+			into = append(append(into, reader.into...), nil)
+		}
 		for rows.Next() {
 			if err := rows.Scan(into...); err != nil {
 				return err
@@ -123,6 +153,12 @@ func collectClaimed(found *[]Message, parked bool) func(pgx.Rows) error {
 			m.Partition, m.Generation, m.Attempts, m.NotDue = partition.ID(id), int(generation), int(attempts), !due
 			m.Stream, m.Topic = streams.Keep(stream), topics.Keep(topic)
 			*found = append(*found, m)
+			if reader == nil || reader.sequence != m.Sequence {
+				continue
+			}
+			if e := reader.event(); e.Unreadable != nil || reader.payload != nil {
+				events[e.Sequence] = &e
+			}
 		}
 		return rows.Err()
 	}

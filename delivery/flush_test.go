@@ -12,6 +12,43 @@ import (
 // until that was seen several times.
 func TestRehydrationMakesDurableWhatWasRead(t *testing.T) {
 	t.Parallel()
+	asynchronously(t, func(b *bundle, sequence int64, flushed func() bool) (before bool) {
+		found := b.claimOne(t, sequence, 0)
+		before = flushed()
+		_, _, err := b.store.Rehydrate(t.Context(), found, []int64{sequence}, 1<<20, 1<<20)
+		found.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return before
+	})
+}
+
+// So it is when they come with the claim.
+func TestAClaimWithEventsMakesDurableWhatWasRead(t *testing.T) {
+	t.Parallel()
+	asynchronously(t, func(b *bundle, sequence int64, flushed func() bool) (before bool) {
+		before = flushed()
+		found := b.claimOne(t, sequence, 1<<20)
+		found.Close()
+		return before
+	})
+}
+
+func (b *bundle) claimOne(t *testing.T, sequence, payload int64) delivery.Claim {
+	t.Helper()
+	found, err := b.store.Claim(t.Context(), []delivery.Ask{{Lease: b.keeper.Set().Held()[0], Most: 1}},
+		delivery.Limits{Total: 1, UpTo: sequence, Payload: payload}, delivery.FailurePolicy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// asynchronously has events read that were committed asynchronously, which must be durable then. The reader
+// tells whether each was so before.
+func asynchronously(t *testing.T, read func(b *bundle, sequence int64, flushed func() bool) (before bool)) {
+	t.Helper()
 	b := setup(t, 1)
 	b.acquireAll(t, b.keeper)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -41,17 +78,7 @@ func TestRehydrationMakesDurableWhatWasRead(t *testing.T) {
 		if err := producer.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`).Scan(&position); err != nil {
 			t.Fatal(err)
 		}
-		found, err := b.store.Claim(ctx, []delivery.Ask{{Lease: b.keeper.Set().Held()[0], Most: 1}},
-			delivery.Limits{Total: 1, UpTo: sequence}, delivery.FailurePolicy{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		before := flushed()
-		_, _, err = b.store.Rehydrate(ctx, found, []int64{sequence}, 1<<20, 1<<20)
-		found.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+		before := read(b, sequence, flushed)
 		if !flushed() {
 			t.Fatalf("what was read of sequence %d is not durable", sequence)
 		}

@@ -76,36 +76,78 @@ func (r *Relay) flows(id partition.ID) {
 	}
 }
 
-// longestBreather bounds what pacing adds to the latency.
+// longestBreather bounds what pacing adds to the latency for the database's sake.
 const longestBreather = 5 * time.Millisecond
 
-// breather is when the outbox may be looked at again after a look that began then
-// and found so many messages. One that found little is followed by a rest as long
-// as it took: what comes meanwhile shares the next one, and a database that is slow
-// is asked less often.
-func (r *Relay) breather(began time.Time, found int) time.Time {
-	now := time.Now()
-	if found >= r.cfg.BatchSize {
-		return now
-	}
-	return now.Add(min(now.Sub(began), longestBreather))
+// look is what the last look at the outbox came to.
+type look struct {
+	began, ended time.Time
+	asked, found int
+	little       bool
 }
 
-// sitOut waits until the pause is over and that time has come, or returns the
-// context's error.
-func (r *Relay) sitOut(ctx context.Context, earliest time.Time) error {
+// full tells that more may wait than was found.
+func (l look) full(batch int) bool {
+	return l.asked == 0 || l.found >= batch || l.little && l.found >= littleLook
+}
+
+// breathe waits before the next look, or returns the context's error. A look that
+// found little is followed by a rest as long as it took: what comes meanwhile shares
+// the next one, and a database that is slow is asked less often. With a publisher
+// that gathers, what it found goes all its way before, if that is soon: until it can
+// send again and the marks are made, partitions could not be claimed, or only to wait.
+func (r *Relay) breathe(ctx context.Context, last look) error {
 	r.mu.Lock()
-	wait := max(time.Until(r.pause.until), time.Until(earliest))
+	earliest := r.pause.until
 	r.mu.Unlock()
-	if wait <= 0 {
-		return ctx.Err()
+	if !last.full(r.cfg.BatchSize) {
+		if rested := last.ended.Add(min(last.ended.Sub(last.began), longestBreather)); rested.After(earliest) {
+			earliest = rested
+		}
+		if p, ok := r.publisher.(Pacer); ok {
+			r.await(ctx, r.settledAll(), longestBreather)
+			r.await(ctx, p.Ready(), r.cfg.PollInterval)
+			r.await(ctx, r.settledAll(), longestBreather)
+		}
 	}
-	timer := time.NewTimer(wait)
+	r.await(ctx, nil, time.Until(earliest))
+	return ctx.Err()
+}
+
+// await waits for what comes, but only so long.
+func (r *Relay) await(ctx context.Context, what <-chan struct{}, most time.Duration) {
+	if most <= 0 {
+		return
+	}
+	select { // mostly it is there
+	case <-what:
+		return
+	default:
+	}
+	timer := time.NewTimer(most)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+	case <-what:
 	case <-timer.C:
-		return nil
 	}
 }
+
+// settledAll is closed when nothing is between claim and mark.
+func (r *Relay) settledAll() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.room >= r.cfg.Window {
+		return closed
+	}
+	if r.cleared == nil {
+		r.cleared = make(chan struct{})
+	}
+	return r.cleared
+}
+
+var closed = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()

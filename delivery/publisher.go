@@ -33,6 +33,18 @@ type Publisher interface {
 	Extent(ctx context.Context) (Extent, error)
 }
 
+// Pacer is a Publisher that sends what it is given for several partitions together,
+// and gathers while it is busy sending.
+type Pacer interface {
+	// Ready is closed once what Publish is given would be sent at once. What is
+	// claimed before only waits, and its partitions with it.
+	Ready() <-chan struct{}
+	// Expect tells that Publish is about to be called so many times, or, if less than 0,
+	// so many times fewer than was told. What is given first may wait for the rest, but
+	// not for long.
+	Expect(calls int)
+}
+
 // Extent is where a stream begins and ends.
 type Extent struct {
 	// First and Last are positions; both are 0 for a stream that never held

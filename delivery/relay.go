@@ -44,6 +44,7 @@ type Relay struct {
 	busy    map[partition.ID]bool // from claim to mark
 	again   map[partition.ID]bool // had more than fitted into the batch
 	room    int                   // messages that still fit into the window
+	cleared chan struct{}         // closed when nothing is in hand; nil while nobody waits for that
 	bytes   int64                 // payload bytes that still fit
 	pause   pause
 	// waiting are the partitions that pause alone; flowed is when anything was
@@ -55,7 +56,6 @@ type Relay struct {
 
 // backend is what a relay does in the database.
 type backend interface {
-	Advance(ctx context.Context) (Watermark, error)
 	Claim(ctx context.Context, asks []Ask, limits Limits, policy FailurePolicy) (Claim, error)
 	Rehydrate(ctx context.Context, found Claim, sequences []int64, maxPayload, maxBytes int64) (events map[int64]*Event, cutAt int64, err error)
 	Mark(ctx context.Context, results []Result, retry RetryPolicy, random func() float64) (fenced []partition.ID, marked time.Time, err error)
@@ -125,11 +125,19 @@ func (r *Relay) claimLoop(ctx context.Context, held *lease.Set, once bool, publi
 	defer extent.Stop()
 	r.checkExtent(ctx)
 	wait := patience{least: watermarkPoll, most: r.cfg.PollInterval}
+	little := true
 	for turn := 0; ; turn++ {
-		began := time.Now()
+		last := look{began: time.Now(), little: little}
+		select {
+		case <-r.freed: // whatever it was for is looked for now
+		default:
+		}
 		asks := r.enter(ctx, held.Held(), turn, publishing)
-		found, err := r.round(ctx, asks, publishing)
-		rested := r.breather(began, found)
+		found, err := r.round(ctx, asks, little, publishing)
+		last.ended, last.asked, last.found = time.Now(), len(asks), found
+		if len(asks) > 0 {
+			little = found < littleLook
+		}
 		if err != nil && ctx.Err() == nil {
 			r.away(err)
 		}
@@ -151,7 +159,7 @@ func (r *Relay) claimLoop(ctx context.Context, held *lease.Set, once bool, publi
 		case <-r.bell.Rung():
 			r.lookAgain()
 		}
-		if err := r.sitOut(ctx, rested); err != nil {
+		if err := r.breathe(ctx, last); err != nil {
 			return nil //nolint:nilerr // the context ended: an orderly stop
 		}
 	}
@@ -197,12 +205,12 @@ func (r *Relay) enter(ctx context.Context, leases []*lease.Lease, turn int, publ
 
 // round claims once and sends what it finds on its way. It returns the number
 // of messages.
-func (r *Relay) round(ctx context.Context, asks []Ask, publishing *sync.WaitGroup) (int, error) {
+func (r *Relay) round(ctx context.Context, asks []Ask, little bool, publishing *sync.WaitGroup) (int, error) {
 	if len(asks) == 0 {
 		return 0, nil
 	}
 	began := r.clock()
-	found, err := r.claim(ctx, asks)
+	found, err := r.claim(ctx, asks, little)
 	found.Batches = slices.DeleteFunc(found.Batches, func(b Batch) bool { return r.outlived(b, found.since) })
 	claimed := map[partition.ID]*Batch{}
 	total := 0
@@ -241,20 +249,22 @@ func (r *Relay) round(ctx context.Context, asks []Ask, publishing *sync.WaitGrou
 	return total, nil
 }
 
+// littleLook is how many messages a look may find that reads their events, too, of
+// payloads up to littlePayload bytes. When more wait, the next look is a full one.
+const (
+	littleLook    = 64
+	littlePayload = 16 << 10
+)
+
 // claim reads what may be published now.
-func (r *Relay) claim(ctx context.Context, asks []Ask) (Claim, error) {
+func (r *Relay) claim(ctx context.Context, asks []Ask, little bool) (Claim, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
 	defer cancel()
 	r.mu.Lock()
-	limits := Limits{Total: r.room, UpTo: unbounded}
+	limits := Limits{Total: r.room, UpTo: unbounded, Watermark: r.cfg.Ordering == OrderPartition}
 	r.mu.Unlock()
-	if r.cfg.Ordering == OrderPartition {
-		w, err := r.store.Advance(ctx)
-		if err != nil {
-			return Claim{}, err
-		}
-		r.stats.watermark.Store(&w)
-		limits.UpTo = w.Safe
+	if little {
+		limits.Total, limits.Payload = min(limits.Total, littleLook), min(littlePayload, r.cfg.MaxPayload)
 	}
 	if r.cfg.Failure.passes() || r.cfg.Failure.skipsDead() {
 		// What operators requeue is blocked as by default.
@@ -267,7 +277,11 @@ func (r *Relay) claim(ctx context.Context, asks []Ask) (Claim, error) {
 			}
 		}
 	}
-	return r.store.Claim(ctx, asks, limits, r.cfg.Failure)
+	found, err := r.store.Claim(ctx, asks, limits, r.cfg.Failure)
+	if err == nil && limits.Watermark {
+		r.stats.watermark.Store(&found.Watermark)
+	}
+	return found, err
 }
 
 // settled ends a batch: its partition may be claimed again.
@@ -278,12 +292,21 @@ func (r *Relay) settled(b Batch, messages int, bytes int64) {
 	delete(r.again, id)
 	delete(r.busy, id)
 	full := r.room < r.cfg.BatchSize || r.bytes <= 0
-	r.room += messages
+	r.roomLocked(messages)
 	r.bytes += bytes
 	r.mu.Unlock()
 	b.Lease.Leave()
 	if again || full {
 		r.wake()
+	}
+}
+
+// roomLocked gives back what settled messages took of the window.
+func (r *Relay) roomLocked(messages int) {
+	r.room += messages
+	if r.cleared != nil && r.room >= r.cfg.Window {
+		close(r.cleared)
+		r.cleared = nil
 	}
 }
 

@@ -12,21 +12,39 @@ func (r *Relay) markLoop(ctx context.Context) {
 	var marking sync.WaitGroup
 	defer marking.Wait()
 	for c := range r.finished {
-		group := []carried{c}
-		for total := c.messages; total < r.cfg.Window; {
-			var next carried
+		r.settle(ctx, r.gather(c), &marking)
+	}
+}
+
+// company is how long a small batch waits to be marked with others: what is
+// answered together ends one after the other.
+const company = 250 * time.Microsecond
+
+// gather returns the batch with those that are finished, too, or soon.
+func (r *Relay) gather(c carried) []carried {
+	group, total := []carried{c}, c.messages
+	timer := time.NewTimer(company)
+	defer timer.Stop()
+	for total < r.cfg.Window {
+		var next carried
+		select {
+		case next = <-r.finished:
+		default:
+			if total >= r.cfg.BatchSize {
+				return group
+			}
 			select {
 			case next = <-r.finished:
-			default:
+			case <-timer.C:
 			}
-			if next.Batch.Lease == nil { // none waiting, or the channel is closed
-				break
-			}
-			group = append(group, next)
-			total += next.messages
 		}
-		r.settle(ctx, group, &marking)
+		if next.Batch.Lease == nil { // none came, or the channel is closed
+			return group
+		}
+		group = append(group, next)
+		total += next.messages
 	}
+	return group
 }
 
 // settle marks the batches together. When that fails, each is settled for

@@ -59,8 +59,8 @@ type shadowStore struct {
 
 var _ backend = (*shadowStore)(nil)
 
-// Advance proves a watermark as Store.Advance does, and keeps it here.
-func (s *shadowStore) Advance(ctx context.Context) (Watermark, error) {
+// advance proves a watermark as Store.Advance does, and keeps it here.
+func (s *shadowStore) advance(ctx context.Context) (Watermark, error) {
 	var (
 		highest, stored int64
 		writers         []string
@@ -92,6 +92,15 @@ func (s *shadowStore) Advance(ctx context.Context) (Watermark, error) {
 // here goes away by itself, and leaves out what is not due here or waits behind
 // such a row.
 func (s *shadowStore) Claim(ctx context.Context, asks []Ask, limits Limits, policy FailurePolicy) (Claim, error) {
+	var safe Watermark
+	if limits.Watermark {
+		var err error
+		if safe, err = s.advance(ctx); err != nil {
+			return Claim{}, err
+		}
+		limits.Watermark, limits.UpTo = false, safe.Safe
+	}
+	limits.Payload = 0
 	wide := slices.Clone(asks)
 	room := limits.Total
 	s.mu.Lock()
@@ -107,6 +116,7 @@ func (s *shadowStore) Claim(ctx context.Context, asks []Ask, limits Limits, poli
 	if err != nil {
 		return found, err
 	}
+	found.Watermark = safe
 	if err := s.release(ctx, found.Batches, policy); err != nil {
 		found.Close()
 		return Claim{}, err

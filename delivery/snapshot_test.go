@@ -59,13 +59,65 @@ func TestACommitBetweenTwoStepsIsNotPassedOver(t *testing.T) {
 			t.Fatalf("the relay made %d steps", steps)
 		}
 	}
-	var got []string
+	if got := b.sequences(t); !slices.Equal(got, want) {
+		t.Errorf("stored %v, want %v", got, want)
+	}
+}
+
+// sequences are those of the stored events, in the order of the stream.
+func (b *bundle) sequences(t *testing.T) (got []string) {
+	t.Helper()
 	for _, m := range b.stored(t) {
 		if sequence := m.Header.Get("Outbox-Sequence"); sequence != "" {
 			got = append(got, sequence)
 		}
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("stored %v, want %v", got, want)
+	return got
+}
+
+// So it is between any two statements of one look: rows are read after the look for writers.
+func TestACommitAmidALookIsNotPassedOver(t *testing.T) {
+	t.Parallel()
+	// A look needs one table after the other. Whoever has locked it stops the look right before.
+	for _, table := range []string{"outbox_watermark", "outbox_parked"} {
+		t.Run(table, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, 1)
+			b.acquireAll(t, b.keeper)
+			one := b.pool.Config() // a session whose statements are prepared: preparing would wait for the lock, too
+			one.MaxConns = 1
+			pool, err := pgxpool.NewWithConfig(t.Context(), one)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(pool.Close)
+			if b.store, err = delivery.NewStore(t.Context(), pool, "public", delivery.Relation{}); err != nil {
+				t.Fatal(err)
+			}
+			b.start(t, b.fencedRelay(t, delivery.Config{SweepInterval: 200 * time.Millisecond}))
+			want := texts(b.append(t, "s-first", `1`))
+			b.until(t, `SELECT count(*) FROM outbox`, 0) // the partition is taken
+			late := b.begin(t)
+			low := appendIn(t, late, "s-late")
+			want = append(want, texts(low, b.append(t, "s-early", `1`))...)
+			lock := b.begin(t)
+			if _, err := lock.Exec(t.Context(), `LOCK TABLE `+table+` IN ACCESS EXCLUSIVE MODE`); err != nil {
+				t.Fatal(err)
+			}
+			b.until(t, `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '`+table+`'::regclass`, 1)
+			if table != "outbox_watermark" { // a look that stops, as with its worker, keeps nobody else from moving the watermark
+				b.exec(t, `SELECT FROM outbox_watermark FOR UPDATE NOWAIT`)
+			}
+			if err := late.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := lock.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			b.until(t, `SELECT count(*) FROM outbox`, 0)
+			if got := b.sequences(t); !slices.Equal(got, want) {
+				t.Errorf("stored %v, want %v", got, want)
+			}
+		})
 	}
 }

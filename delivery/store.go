@@ -37,15 +37,16 @@ type Store struct {
 
 	retainDeliveries, retainDedupe, retainThroughput string
 
-	claimReady, claimParked, claimDue, position string
-	flush, rehydrate                            string
-	markPlaces, markReady, markParked           string
-	park, promote                               string
-	advance, watermark, writers                 string
-	undelivered, unblock, suspect, parkedOf     string
-	oldest                                      string
-	heal, regress                               string
-	backlog, horizon, throughput, latency       string
+	claimReady, claimParked, claimDue, claimLittle string
+	position, positionFlushed                      string
+	flush, rehydrate                               string
+	markPlaces, markReady, markParked              string
+	park, promote                                  string
+	advance, watermark, writers                    string
+	undelivered, unblock, suspect, parkedOf        string
+	oldest                                         string
+	heal, regress                                  string
+	backlog, horizon, throughput, latency          string
 }
 
 // NewStore returns a store on the tables of that schema and looks at the events
@@ -69,7 +70,9 @@ func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*St
 		{&s.claimReady, "claim_ready"},
 		{&s.claimParked, "claim_parked"},
 		{&s.claimDue, "claim_due"},
+		{&s.claimLittle, "claim_little"},
 		{&s.position, "position"},
+		{&s.positionFlushed, "position_flushed"},
 		{&s.flush, "flush"},
 		{&s.rehydrate, "rehydrate"},
 		{&s.markPlaces, "mark_bulk"},
@@ -101,8 +104,13 @@ func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*St
 		}
 		*one.into = strings.ReplaceAll(text[0], "{events}", s.events)
 	}
-	s.rehydrate = strings.NewReplacer("{payload}", columns.Payload(), "{audit_only}", columns.AuditOnly(),
-		"{occurred_at}", columns.Or("occurred_at", "timestamp with time zone", "e.recorded_at")).Replace(s.rehydrate)
+	rehydrate := func(sequences, most string) string {
+		return strings.NewReplacer("{payload}", columns.Payload(), "{audit_only}", columns.AuditOnly(),
+			"{occurred_at}", columns.Or("occurred_at", "timestamp with time zone", "e.recorded_at"),
+			"{sequences}", sequences, "{most}", most).Replace(s.rehydrate)
+	}
+	s.claimLittle = strings.NewReplacer("{claim}", s.claimReady, "{event}", rehydrate("ARRAY[c.global_sequence]", "$10")).Replace(s.claimLittle)
+	s.rehydrate = rehydrate("$1", "$2")
 	held = strings.TrimSpace(held)
 	s.markPlaces, mark = strings.Replace(s.markPlaces, "{held}", held, 1), strings.Replace(mark, "{held}", held, 1)
 	s.markReady = strings.ReplaceAll(mark, "{rows}", "outbox_ready")

@@ -21,19 +21,27 @@ func (w Watermark) Lag() int64 { return max(0, w.Highest-w.Safe) }
 
 // Advance moves the watermark as far as is proven now; it never waits for a
 // transaction. What it returns may be relied on by statements sent afterwards,
-// not by the ones before.
+// not by the ones before. A claim does the same first, when its limits say so.
 //
 // The commit is asynchronous: a watermark that is lost in a crash is lost with
 // everything after it in the log, and is proven again.
 func (s *Store) Advance(ctx context.Context) (w Watermark, err error) {
 	batch := &pgx.Batch{}
-	batch.Queue(planning)
-	batch.Queue(`SELECT set_config('synchronous_commit', 'off', true)`)
-	batch.Queue(s.advance, s.events).QueryRow(func(row pgx.Row) error { return row.Scan(&w.Safe, &w.Highest) })
+	s.queueAdvance(batch, &w)
 	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
 		return Watermark{}, fmt.Errorf("advance the watermark: %w", err)
 	}
 	return w, nil
+}
+
+// queueAdvance moves the watermark in a transaction of its own. What follows in the
+// batch may take long, if only since nobody reads the answers: the row must not be
+// held meanwhile.
+func (s *Store) queueAdvance(batch *pgx.Batch, w *Watermark) {
+	batch.Queue(`BEGIN`)
+	batch.Queue(`SELECT set_config('synchronous_commit', 'off', true), ` + planningSettings)
+	batch.Queue(s.advance, s.events).QueryRow(func(row pgx.Row) error { return row.Scan(&w.Safe, &w.Highest, nil) })
+	batch.Queue(`COMMIT`)
 }
 
 // Holder is a transaction that holds the watermark back: it has locked the

@@ -87,6 +87,24 @@ func TestTheWatermarkStaysBelowAPreparedTransaction(t *testing.T) {
 	}
 }
 
+// While another worker's look has the row, nobody waits for it, and each goes by what it proves itself.
+func TestTheWatermarkWaitsForNoOtherWorker(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	high := b.append(t, "s", `1`)
+	other := b.begin(t)
+	if _, err := other.Exec(t.Context(), `SELECT FROM outbox_watermark FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	b.wantSafe(t, high)
+	if err := other.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.until(t, `SELECT safe_sequence FROM outbox_watermark`, 0) // it was kept by nobody
+	b.wantSafe(t, high)
+	b.until(t, `SELECT safe_sequence FROM outbox_watermark`, int(high))
+}
+
 func (b *bundle) begin(t *testing.T) pgx.Tx {
 	t.Helper()
 	tx, err := b.pool.Begin(t.Context())

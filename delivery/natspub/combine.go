@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -12,7 +13,7 @@ import (
 // combiner puts the batches of several partitions into one atomic batch. Each
 // keeps its own closing record with its own expectation, so each is fenced as if
 // it were alone; together they share what a batch costs the server, which is more
-// than its messages do. While flights are in the air, the next ones gather; what
+// than its messages do. The shares of one look at the outbox wait for each other; while flights are in the air, the next ones gather; what
 // does not fit into one is cut, so that flights are full as long as enough waits.
 type combiner struct {
 	f *Fenced
@@ -20,6 +21,11 @@ type combiner struct {
 	mu     sync.Mutex
 	queue  []*share
 	flying int
+	// expected is how many more calls of Publish are about to bring a share, until then
+	// at most.
+	expected int
+	until    time.Time
+	landed   chan struct{} // closed when the next share would fly at once; nil while nobody waits for that
 }
 
 // share is one partition's part of a flight.
@@ -45,6 +51,8 @@ const (
 	// fullFlights is how many more flights may be in the air as long as they are full:
 	// the server takes in one batch while it writes another.
 	fullFlights = 1
+	// boarding is how long shares wait for others that were announced.
+	boarding = 2 * time.Millisecond
 	// leastCut is the fewest messages that are cut off a share to fill a batch.
 	leastCut = 50
 )
@@ -55,6 +63,9 @@ var errNotSent = errors.New("not sent")
 func (c *combiner) send(ctx context.Context, s *share) shared {
 	s.answered = make(chan shared, 1)
 	c.mu.Lock()
+	if !s.run.arrived {
+		s.run.arrived, c.expected = true, max(0, c.expected-1)
+	}
 	c.queue = append(c.queue, s)
 	c.mu.Unlock()
 	c.dispatch() //nolint:contextcheck // a flight carries several shares and outlives each one's context
@@ -71,6 +82,9 @@ func (c *combiner) dispatch() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for len(c.queue) > 0 && (c.flying < c.f.cfg.Flights || c.flying < c.f.cfg.Flights+fullFlights && c.fullLocked()) {
+		if c.expected > 0 && !c.fullLocked() && time.Now().Before(c.until) {
+			return // expect has it tried again
+		}
 		aboard := c.boardLocked()
 		c.flying++
 		go func() {
@@ -81,7 +95,47 @@ func (c *combiner) dispatch() {
 			c.dispatch()
 		}()
 	}
+	if c.landed != nil && c.freeLocked() {
+		close(c.landed)
+		c.landed = nil
+	}
 }
+
+// expect notes that so many more calls of Publish are about to come.
+func (c *combiner) expect(calls int) {
+	c.mu.Lock()
+	c.expected = max(0, c.expected+calls)
+	if calls > 0 {
+		c.until = time.Now().Add(boarding)
+		time.AfterFunc(boarding, c.dispatch)
+	}
+	c.mu.Unlock()
+	if calls < 0 {
+		c.dispatch()
+	}
+}
+
+// freeLocked tells whether a share would fly at once, however small it is.
+func (c *combiner) freeLocked() bool { return len(c.queue) == 0 && c.flying < c.f.cfg.Flights }
+
+// ready is closed when a share would fly at once.
+func (c *combiner) ready() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.freeLocked() {
+		return closed
+	}
+	if c.landed == nil {
+		c.landed = make(chan struct{})
+	}
+	return c.landed
+}
+
+var closed = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 // fullLocked tells whether enough waits for a batch that could not be larger.
 func (c *combiner) fullLocked() bool {

@@ -1,7 +1,9 @@
 package natspub
 
 import (
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/postrider/postrider/delivery"
@@ -56,4 +58,68 @@ func TestASecondFlightIsFull(t *testing.T) {
 	if !c.fullLocked() {
 		t.Error("a batch of as many bytes as one may have is not full")
 	}
+}
+
+// The shares of one look fly together when all have come, or when some take too long; meanwhile nothing else is asked for.
+func TestSharesOfOneLookFlyTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &Fenced{cfg: FencedConfig{Flights: 1, AckTimeout: time.Hour}, slots: newSlots(func() int { return 1 })}
+		c := &combiner{f: f}
+		f.slots.enter(t.Context()) // nothing is sent before the slot is left
+		l := leasetest.Held(0, 1)
+		l.Lost() // and nothing then
+		var sending sync.WaitGroup
+		send := func() {
+			sending.Go(func() {
+				c.send(t.Context(), &share{run: &fencedRun{batch: delivery.Batch{Lease: l}}, indices: make([]int, 10)})
+			})
+			synctest.Wait()
+		}
+		want := func(flying, waiting int, ready bool) {
+			t.Helper()
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if c.flying != flying || len(c.queue) != waiting || c.freeLocked() != ready {
+				t.Errorf("%d batches are in the air, %d shares wait, free: %t; want %d, %d, %t",
+					c.flying, len(c.queue), c.freeLocked(), flying, waiting, ready)
+			}
+		}
+		isClosed := func(c <-chan struct{}) bool {
+			select {
+			case <-c:
+				return true
+			default:
+				return false
+			}
+		}
+		want(0, 0, true)
+		c.expect(3)
+		send()
+		send()
+		want(0, 2, false)
+		send()
+		want(1, 0, false)
+		landed := c.ready()
+		f.slots.leave()
+		synctest.Wait()
+		want(0, 0, true)
+		if !isClosed(landed) || !isClosed(c.ready()) {
+			t.Error("nobody was told that the batch has landed")
+		}
+
+		f.slots.enter(t.Context())
+		c.expect(3)
+		send()
+		c.expect(-1) // one had nothing to send
+		want(0, 1, false)
+		<-time.After(boarding) // and one takes its time
+		synctest.Wait()
+		want(1, 0, false)
+		if isClosed(c.ready()) {
+			t.Error("ready while a batch is in the air")
+		}
+		f.slots.leave()
+		sending.Wait()
+	})
 }

@@ -135,6 +135,12 @@ func FenceSubject(outbox uuid.UUID, id partition.ID) string {
 // attempt returns a name that no other message has.
 func (f *Fenced) attempt() string { return f.prefix + strconv.FormatUint(f.sent.Add(1), 36) }
 
+// Ready implements delivery.Pacer.
+func (f *Fenced) Ready() <-chan struct{} { return f.combiner.ready() }
+
+// Expect implements delivery.Pacer.
+func (f *Fenced) Expect(calls int) { f.combiner.expect(calls) }
+
 // Extent implements delivery.Publisher.
 func (f *Fenced) Extent(ctx context.Context) (delivery.Extent, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.AckTimeout)

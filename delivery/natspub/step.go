@@ -23,6 +23,11 @@ func (f *Fenced) Publish(ctx context.Context, b delivery.Batch) []delivery.Outco
 	f.mu.Lock()
 	run.standing = f.standings[b.Lease.Partition]
 	f.mu.Unlock()
+	defer func() { //nolint:contextcheck // a flight carries several shares and outlives each one's context
+		if !run.arrived {
+			f.combiner.expect(-1)
+		}
+	}()
 	if run.standing == nil || run.standing.epoch != b.Lease.Epoch {
 		run.fail(fmt.Errorf("%w: partition %d was not taken", delivery.ErrUnknown, b.Lease.Partition))
 		return run.outcomes
@@ -44,6 +49,7 @@ type fencedRun struct {
 	held     map[string]bool // streams behind a failed message
 	parts    []part          // what earlier batches of this run have stored
 	end      int             // from here on nothing may be sent
+	arrived  bool            // at the combiner, with anything
 }
 
 // prepare chooses the messages to send and fails those that can never be stored.

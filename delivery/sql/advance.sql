@@ -1,6 +1,6 @@
 -- Moves the watermark as far as is proven now, and tells where it stands. Rows up
 -- to it are read by a later statement: this one's snapshot is older than its look
--- at the locks.
+-- at the locks. The setting tells it to those that follow in this session.
 --
 -- A sequence up to the highest visible one was drawn before this snapshot, by a
 -- transaction that had locked the table before it drew. That transaction is among
@@ -11,8 +11,8 @@
 -- transaction has given its lock to nobody with a virtual id, so while there is
 -- one no candidate is settled.
 --
--- Many workers may do this at once: each proves by itself, and the comparison of
--- updated_at drops what was proven from an outdated row.
+-- Many workers may do this at once: each proves by itself, and none waits for
+-- another. Who finds the row locked or changed keeps what it has proven to itself.
 WITH RECURSIVE leaves (relid) AS (
        SELECT $1::text::regclass::oid
         UNION ALL
@@ -58,6 +58,16 @@ WITH RECURSIVE leaves (relid) AS (
                    WHEN d.candidate > d.safe THEN 'kept'
                    ELSE 'new' END AS note
          FROM decided AS d),
+     free AS MATERIALIZED (
+       SELECT w.id
+         FROM {schema}.outbox_watermark AS w, noted AS n
+        WHERE w.id
+          AND w.updated_at = n.updated_at
+          AND (n.safe > n.safe_sequence
+               OR n.note = 'new'
+               OR n.note = 'none' AND n.candidate IS NOT NULL
+               OR n.note = 'kept' AND cardinality(n.still) < cardinality(n.holders))
+          FOR NO KEY UPDATE OF w SKIP LOCKED),
      moved AS (
        UPDATE {schema}.outbox_watermark AS w
           SET safe_sequence = n.safe,
@@ -65,12 +75,6 @@ WITH RECURSIVE leaves (relid) AS (
               candidate_at  = CASE n.note WHEN 'new' THEN clock_timestamp() WHEN 'kept' THEN n.candidate_at END,
               holders       = CASE n.note WHEN 'new' THEN n.writers WHEN 'kept' THEN n.still END,
               updated_at    = clock_timestamp()
-         FROM noted AS n
-        WHERE w.id
-          AND w.updated_at = n.updated_at
-          AND (n.safe > n.safe_sequence
-               OR n.note = 'new'
-               OR n.note = 'none' AND n.candidate IS NOT NULL
-               OR n.note = 'kept' AND cardinality(n.still) < cardinality(n.holders))
-    RETURNING w.safe_sequence)
-SELECT coalesce((SELECT safe_sequence FROM moved), safe_sequence), highest FROM noted
+         FROM noted AS n, free
+        WHERE w.id = free.id)
+SELECT safe, highest, set_config('postrider.safe', safe::text, false) FROM noted

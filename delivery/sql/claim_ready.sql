@@ -1,4 +1,5 @@
--- The first undelivered rows of each partition above its cursor and up to $5.
+-- The first undelivered rows of each partition above its cursor, with $9 up to what
+-- was proven safe right before in this session, or else up to $5.
 -- A row behind a parked row of its stream is returned as blocked; while nothing
 -- is parked that question costs one look at an empty index. Replayed rows hold up
 -- nothing: they were published before. With $6 a failed row
@@ -23,7 +24,7 @@ SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id
            FROM {schema}.outbox_ready AS r
           WHERE r.partition_key = mine.partition_key
             AND r.global_sequence > mine.after
-            AND r.global_sequence <= $5
+            AND r.global_sequence <= (SELECT CASE WHEN $9::boolean THEN current_setting('postrider.safe')::bigint ELSE $5 END)
           ORDER BY r.global_sequence
           LIMIT mine.most) AS o
  WHERE NOT ($6::boolean

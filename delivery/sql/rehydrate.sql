@@ -1,12 +1,12 @@
--- The events of the sequences asked for, in any order, with payloads of up to $2
--- bytes. What is larger comes without its payload. OFFSET 0 has a payload that is
--- no bytea converted once.
+-- The events of some sequences, in any order. A payload that is larger than asked
+-- for is left out. OFFSET 0 has a payload that is no bytea
+-- converted once.
 SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.payload)::bigint,
-       CASE WHEN octet_length(s.payload) <= $2::bigint THEN s.payload END,
+       CASE WHEN octet_length(s.payload) <= {most}::bigint THEN s.payload END,
        s.metadata ->> 'traceparent', s.metadata ->> 'tracestate', s.metadata -> 'headers',
        s.tenant_id, s.audit_only, s.occurred_at, s.recorded_at
   FROM (SELECT e.sequence, e.event_id, e.stream_version, e.event_type, e.metadata, e.tenant_id, e.recorded_at,
                {audit_only} AS audit_only, {occurred_at} AS occurred_at, {payload} AS payload
           FROM {events} AS e
-         WHERE e.sequence = ANY ($1::bigint[])
+         WHERE e.sequence = ANY ({sequences}::bigint[])
         OFFSET 0) AS s

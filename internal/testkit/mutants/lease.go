@@ -66,5 +66,10 @@ func database() []mutant {
 			test: command{pkg: "delivery", run: "^TestRehydrationMakesDurableWhatWasRead$"}, says: "is not durable",
 			edits: []edit{{"delivery/sql/flush.sql", "CASE WHEN pg_current_wal_flush_lsn() < $1::pg_lsn", "CASE WHEN false AND pg_current_wal_flush_lsn() < $1::pg_lsn"}},
 		},
+		{
+			name: "no-flush-with-events", breaks: "P1, P4: rows whose events come with the claim are published before their commit is durable",
+			test: command{pkg: "delivery", run: "^TestAClaimWithEventsMakesDurableWhatWasRead$"}, says: "is not durable",
+			edits: []edit{{"delivery/sql/claim_little.sql", "set_config('postrider.found', 'true', true)", "'true'"}},
+		},
 	}
 }

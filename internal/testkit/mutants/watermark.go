@@ -66,22 +66,15 @@ func watermark() []mutant {
 			"without_a_transaction_id"),
 		{
 			name: "rows-before-check", breaks: "P1: rows are read with the look for writers, not after it",
-			test: command{pkg: "delivery", run: "^TestACommitBetweenTwoStepsIsNotPassedOver$"}, says: `stored .*, want `,
+			test: command{pkg: "delivery", run: "^TestACommitAmidALookIsNotPassedOver$"}, says: `stored .*, want `,
 			edits: []edit{
+				{"delivery/claim.go", "\tif limits.Watermark {\n\t\ts.queueAdvance(batch, &c.Watermark)\n\t}\n", ""},
+				{"delivery/sql/claim_ready.sql", "CASE WHEN $9::boolean THEN", "CASE WHEN $9::boolean AND false THEN"},
+				{"delivery/claim.go", "\tbatch.Queue(position)", "\tif limits.Watermark {\n\t\ts.queueAdvance(batch, &c.Watermark)\n\t}\n\tbatch.Queue(position)"},
 				{
-					"delivery/relay.go",
-					"\tif r.cfg.Ordering == OrderPartition {\n\t\tw, err := r.store.Advance(ctx)\n",
-					"\tfound, err := r.store.Claim(ctx, asks, limits, r.cfg.Failure)\n\tif err != nil {\n\t\treturn Claim{}, err\n\t}\n" +
-						"\tif r.cfg.Ordering == OrderPartition {\n\t\tw, err := r.store.Advance(ctx)\n",
+					"delivery/claim.go", "\tc.session = session\n",
+					"\tc.session = session\n\tready = slices.DeleteFunc(ready, func(m Message) bool { return limits.Watermark && m.Sequence > c.Watermark.Safe })\n",
 				},
-				{
-					"delivery/relay.go",
-					"\t\tlimits.UpTo = w.Safe\n",
-					"\t\tfor i := range found.Batches {\n\t\t\tb := &found.Batches[i]\n" +
-						"\t\t\tb.Messages = slices.DeleteFunc(b.Messages, func(m Message) bool { return m.Sequence > w.Safe })\n\t\t}\n" +
-						"\t\tfound.Batches = slices.DeleteFunc(found.Batches, func(b Batch) bool { return len(b.Messages) == 0 })\n",
-				},
-				{"delivery/relay.go", "\treturn r.store.Claim(ctx, asks, limits, r.cfg.Failure)\n", "\treturn found, nil\n"},
 			},
 		},
 		{
