@@ -97,20 +97,19 @@ func (l look) full(batch int) bool {
 // that gathers, what it found goes all its way before, if that is soon: until it can
 // send again and the marks are made, partitions could not be claimed, or only to wait.
 func (r *Relay) breathe(ctx context.Context, last look) error {
-	r.mu.Lock()
-	earliest := r.pause.until
-	r.mu.Unlock()
+	var rested time.Time
 	if !last.full(r.cfg.BatchSize) {
-		if rested := last.ended.Add(min(last.ended.Sub(last.began), longestBreather)); rested.After(earliest) {
-			earliest = rested
-		}
+		rested = last.ended.Add(min(last.ended.Sub(last.began), longestBreather))
 		if p, ok := r.publisher.(Pacer); ok {
 			r.await(ctx, r.settledAll(), longestBreather)
 			r.await(ctx, p.Ready(), r.cfg.PollInterval)
 			r.await(ctx, r.settledAll(), longestBreather)
 		}
 	}
-	r.await(ctx, nil, time.Until(earliest))
+	r.mu.Lock()
+	wait := max(time.Until(r.pause.until), time.Until(rested))
+	r.mu.Unlock()
+	r.await(ctx, nil, wait)
 	return ctx.Err()
 }
 

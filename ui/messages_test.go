@@ -1,9 +1,12 @@
 package ui_test
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -33,6 +36,29 @@ func sequences(t *testing.T, server *httptest.Server, query string) (found []int
 		found = append(found, m.Sequence)
 	}
 	return found, body.Next
+}
+
+// upTo is one page of the list, put together from as many as a busy machine makes of it: one that looked for
+// too long ends early, and says where to go on.
+func upTo(t *testing.T, server *httptest.Server, query string) (found []int64) {
+	t.Helper()
+	values, err := url.ParseQuery(strings.TrimPrefix(query, "?"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit, err := strconv.Atoi(cmp.Or(values.Get("limit"), "100"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		page, next := sequences(t, server, query)
+		found = append(found, page...)
+		if next == nil || len(found) >= limit {
+			return found
+		}
+		values.Set("after", strconv.FormatInt(*next, 10))
+		query = "?" + values.Encode()
+	}
 }
 
 // six is an outbox with messages 1 to 6: dead, blocked, failed, pending,
@@ -81,7 +107,7 @@ func TestMessagesAreListed(t *testing.T) {
 		"?stream=" + strings.Repeat("%2E", 10): nil,
 		fmt.Sprintf("?partition=%d&partition=%d", partition.Of("c", 64), partition.Of("d", 64)): {4, 5},
 	} {
-		if got, _ := sequences(t, server, query); fmt.Sprint(got) != fmt.Sprint(want) {
+		if got := upTo(t, server, query); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%s: %v, want %v", query, got, want)
 		}
 	}

@@ -13,8 +13,9 @@ import (
 // combiner puts the batches of several partitions into one atomic batch. Each
 // keeps its own closing record with its own expectation, so each is fenced as if
 // it were alone; together they share what a batch costs the server, which is more
-// than its messages do. The shares of one look at the outbox wait for each other; while flights are in the air, the next ones gather; what
-// does not fit into one is cut, so that flights are full as long as enough waits.
+// than its messages do. The shares of one look at the outbox wait for each other.
+// While flights are in the air, the next ones gather; what does not fit into one is
+// cut, so that flights are full as long as enough waits.
 type combiner struct {
 	f *Fenced
 
