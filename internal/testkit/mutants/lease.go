@@ -67,6 +67,14 @@ func database() []mutant {
 			edits: []edit{{"delivery/sql/flush.sql", "CASE WHEN pg_current_wal_flush_lsn() < $1::pg_lsn", "CASE WHEN false AND pg_current_wal_flush_lsn() < $1::pg_lsn"}},
 		},
 		{
+			name: "watermark-held", breaks: "P1: a worker that stops amid a claim keeps the others from moving the watermark",
+			test: command{pkg: "delivery", run: "^TestACommitAmidALookIsNotPassedOver$"}, says: "could not obtain lock",
+			edits: []edit{
+				{"delivery/watermark.go", "\tbatch.Queue(`BEGIN`)\n", ""},
+				{"delivery/watermark.go", "\tbatch.Queue(`COMMIT`)\n", ""},
+			},
+		},
+		{
 			name: "no-flush-with-events", breaks: "P1, P4: rows whose events come with the claim are published before their commit is durable",
 			test: command{pkg: "delivery", run: "^TestAClaimWithEventsMakesDurableWhatWasRead$"}, says: "is not durable",
 			edits: []edit{{"delivery/sql/claim_little.sql", "set_config('postrider.found', 'true', true)", "'true'"}},
