@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -94,8 +95,8 @@ func (r *Relay) events(ctx context.Context, found Claim, maxBytes int64) (map[in
 			}
 		}
 	}
-	if len(wanted) == 0 && (len(known) == 0 || found.events != nil) {
-		return merge(found.events, known), 0, nil
+	if len(wanted) == 0 && len(known) == 0 {
+		return found.events, 0, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
 	defer cancel()
@@ -103,18 +104,11 @@ func (r *Relay) events(ctx context.Context, found Claim, maxBytes int64) (map[in
 	if err != nil {
 		return nil, 0, err
 	}
-	for _, e := range found.events {
-		known = append(known, e)
-	}
-	return merge(events, known), cutAt, nil
-}
-
-// merge adds the known events.
-func merge(events map[int64]*Event, known []*Event) map[int64]*Event {
 	for _, e := range known {
 		events[e.Sequence] = e
 	}
-	return events
+	maps.Copy(events, found.events)
+	return events, cutAt, nil
 }
 
 // attach gives the messages their events, and cuts the batch where the

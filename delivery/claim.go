@@ -95,18 +95,15 @@ func (s *Store) Claim(ctx context.Context, asks []Ask, limits Limits, policy Fai
 	} else {
 		batch.Queue(s.claimParked, ids, most, limits.Total, policy.skipsDead()).Query(collectClaimed(&parked, true, nil))
 	}
-	position := s.position
+	withEvents := limits.Payload > 0
 	args := []any{ids, after, most, limits.Total, limits.UpTo, policy.halts(), policy.passes(), policy.skipsDead(), limits.Watermark}
-	if limits.Payload > 0 {
-		position, c.events = s.positionFlushed, map[int64]*Event{}
+	if withEvents {
+		c.events = map[int64]*Event{}
 		batch.Queue(s.claimLittle, append(args, limits.Payload)...).Query(collectClaimed(&ready, false, c.events))
 	} else {
 		batch.Queue(s.claimReady, args...).Query(collectClaimed(&ready, false, nil))
 	}
-	batch.Queue(position).Query(func(rows pgx.Rows) error {
-		_, err := pgx.ForEachRow(rows, []any{&c.readUpTo, &era, &c.since, nil}[:len(rows.FieldDescriptions())], func() error { return nil })
-		return err
-	})
+	batch.Queue(s.position, withEvents).QueryRow(func(row pgx.Row) error { return row.Scan(&c.readUpTo, &era, &c.since, nil) })
 	session, err := s.db.Acquire(ctx)
 	if err != nil {
 		return Claim{}, fmt.Errorf("claim: %w", err)

@@ -132,21 +132,14 @@ func (r *Relay) await(ctx context.Context, what <-chan struct{}, most time.Durat
 	}
 }
 
-// settledAll is closed when nothing is between claim and mark.
+// settledAll returns a channel that is closed when nothing is between claim and mark.
 func (r *Relay) settledAll() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.room >= r.cfg.Window {
-		return closed
-	}
 	if r.cleared == nil {
 		r.cleared = make(chan struct{})
 	}
-	return r.cleared
+	cleared := r.cleared
+	r.roomLocked(0)
+	return cleared
 }
-
-var closed = func() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()

@@ -38,7 +38,7 @@ type Store struct {
 	retainDeliveries, retainDedupe, retainThroughput string
 
 	claimReady, claimParked, claimDue, claimLittle string
-	position, positionFlushed                      string
+	position                                       string
 	flush, rehydrate                               string
 	markPlaces, markReady, markParked              string
 	park, promote                                  string
@@ -72,7 +72,6 @@ func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*St
 		{&s.claimDue, "claim_due"},
 		{&s.claimLittle, "claim_little"},
 		{&s.position, "position"},
-		{&s.positionFlushed, "position_flushed"},
 		{&s.flush, "flush"},
 		{&s.rehydrate, "rehydrate"},
 		{&s.markPlaces, "mark_bulk"},

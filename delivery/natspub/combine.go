@@ -96,6 +96,11 @@ func (c *combiner) dispatch() {
 			c.dispatch()
 		}()
 	}
+	c.announceLocked()
+}
+
+// announceLocked tells those who wait when a share would fly at once.
+func (c *combiner) announceLocked() {
 	if c.landed != nil && c.freeLocked() {
 		close(c.landed)
 		c.landed = nil
@@ -119,24 +124,17 @@ func (c *combiner) expect(calls int) {
 // freeLocked tells whether a share would fly at once, however small it is.
 func (c *combiner) freeLocked() bool { return len(c.queue) == 0 && c.flying < c.f.cfg.Flights }
 
-// ready is closed when a share would fly at once.
+// ready returns a channel that is closed when a share would fly at once.
 func (c *combiner) ready() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.freeLocked() {
-		return closed
-	}
 	if c.landed == nil {
 		c.landed = make(chan struct{})
 	}
-	return c.landed
+	landed := c.landed
+	c.announceLocked()
+	return landed
 }
-
-var closed = func() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
 
 // fullLocked tells whether enough waits for a batch that could not be larger.
 func (c *combiner) fullLocked() bool {

@@ -1,5 +1,5 @@
 -- A claim (claim_ready.sql) with the events of what it found (rehydrate.sql, row by
--- row), for when that is little. The setting tells position_flushed.sql that
+-- row), for when that is little. The setting tells position.sql that
 -- anything was found.
 SELECT c.*, coalesce(e.sequence, 0), e.event_id, e.stream_version, e.event_type, e.size, e.payload,
        e.traceparent, e.tracestate, e.headers, e.tenant_id, coalesce(e.audit_only, false), e.occurred_at, e.recorded_at,

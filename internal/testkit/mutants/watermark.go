@@ -70,7 +70,7 @@ func watermark() []mutant {
 			edits: []edit{
 				{"delivery/claim.go", "\tif limits.Watermark {\n\t\ts.queueAdvance(batch, &c.Watermark)\n\t}\n", ""},
 				{"delivery/sql/claim_ready.sql", "CASE WHEN $9::boolean THEN", "CASE WHEN $9::boolean AND false THEN"},
-				{"delivery/claim.go", "\tbatch.Queue(position)", "\tif limits.Watermark {\n\t\ts.queueAdvance(batch, &c.Watermark)\n\t}\n\tbatch.Queue(position)"},
+				{"delivery/claim.go", "\tbatch.Queue(s.position,", "\tif limits.Watermark {\n\t\ts.queueAdvance(batch, &c.Watermark)\n\t}\n\tbatch.Queue(s.position,"},
 				{
 					"delivery/claim.go", "\tc.session = session\n",
 					"\tc.session = session\n\tready = slices.DeleteFunc(ready, func(m Message) bool { return limits.Watermark && m.Sequence > c.Watermark.Safe })\n",
