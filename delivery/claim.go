@@ -53,6 +53,10 @@ type Claim struct {
 	// events came with the claim, by sequence; with them all that it read was made
 	// durable.
 	events map[int64]*Event
+	// began is a position of the write-ahead log before anything was read; expecting
+	// tells that rows may come due although nothing is written.
+	began     string
+	expecting bool
 	// readUpTo is a position of the write-ahead log behind everything read, and
 	// session is where it was read. After a crash of the server positions say
 	// nothing about what an earlier session saw.
@@ -68,6 +72,9 @@ func (c *Claim) Close() {
 		c.session = nil
 	}
 }
+
+// beginning is what comes before the statements of a claim that read.
+const beginning = `SELECT pg_current_wal_insert_lsn()::text, ARRAY[` + planningSettings + `]`
 
 // Claim reads the next undelivered rows of the partitions asked for, the first
 // ones first. It writes nothing; the lease is what keeps others away. A claim
@@ -89,7 +96,7 @@ func (s *Store) Claim(ctx context.Context, asks []Ask, limits Limits, policy Fai
 	if limits.Watermark {
 		s.queueAdvance(batch, &c.Watermark)
 	}
-	batch.Queue(planning)
+	batch.Queue(beginning).QueryRow(func(row pgx.Row) error { return row.Scan(&c.began, nil) })
 	if policy.passes() {
 		batch.Queue(s.claimDue, ids, most, limits.Total).Query(collectClaimed(&parked, true, nil))
 	} else {
@@ -103,7 +110,7 @@ func (s *Store) Claim(ctx context.Context, asks []Ask, limits Limits, policy Fai
 	} else {
 		batch.Queue(s.claimReady, args...).Query(collectClaimed(&ready, false, nil))
 	}
-	batch.Queue(s.position, withEvents).QueryRow(func(row pgx.Row) error { return row.Scan(&c.readUpTo, &era, &c.since, nil) })
+	batch.Queue(s.position, withEvents).QueryRow(func(row pgx.Row) error { return row.Scan(&c.readUpTo, &era, &c.since, &c.expecting, nil) })
 	session, err := s.db.Acquire(ctx)
 	if err != nil {
 		return Claim{}, fmt.Errorf("claim: %w", err)
@@ -123,6 +130,14 @@ func (s *Store) Claim(ctx context.Context, asks []Ask, limits Limits, policy Fai
 		}
 	}
 	return c, nil
+}
+
+// Position tells where the write-ahead log ends. Whoever commits anything moves it.
+func (s *Store) Position(ctx context.Context) (position string, err error) {
+	if err := s.db.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`).Scan(&position); err != nil {
+		return "", fmt.Errorf("position of the log: %w", err)
+	}
+	return position, nil
 }
 
 // collectClaimed appends what a claim found, in any order, and adds the events that

@@ -25,10 +25,11 @@ var ErrPayloadTooLarge = errors.New("payload too large")
 var ErrEventUnreadable = errors.New("event cannot be read")
 
 // planning keeps plans that were made while the tables were small from scanning
-// them whole when they have grown: an empty outbox is the normal state.
+// them whole when they have grown: an empty outbox is the normal state. To remember
+// what was found for a partition is dearer than to look again, as each comes once.
 const planning = `SELECT ` + planningSettings
 
-const planningSettings = `set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('max_parallel_workers_per_gather', '0', true), set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)`
+const planningSettings = `set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('max_parallel_workers_per_gather', '0', true), set_config('enable_memoize', 'off', true), set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)`
 
 // Rehydrate reads the events of those sequences, as far as their payloads fit into
 // maxBytes together; one always does. The first that does not fit is cutAt (0: all

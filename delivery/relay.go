@@ -63,6 +63,7 @@ type backend interface {
 	Suspect(ctx context.Context, l *lease.Lease, sequence int64) error
 	Heal(ctx context.Context, l *lease.Lease, kept uint64) (Healed, error)
 	Regress(ctx context.Context, id partition.ID, reason string) (generation int, err error)
+	Position(ctx context.Context) (string, error)
 	recordedAs(ctx context.Context, id partition.ID, sequences []int64) (found []recorded, highest int64, err error)
 }
 
@@ -126,6 +127,7 @@ func (r *Relay) claimLoop(ctx context.Context, held *lease.Set, once bool, publi
 	r.checkExtent(ctx)
 	wait := patience{least: watermarkPoll, most: r.cfg.PollInterval}
 	little := true
+	var still quiet
 	for turn := 0; ; turn++ {
 		last := look{began: time.Now(), little: little}
 		select {
@@ -133,8 +135,12 @@ func (r *Relay) claimLoop(ctx context.Context, held *lease.Set, once bool, publi
 		default:
 		}
 		asks := r.enter(ctx, held.Held(), turn, publishing)
-		found, err := r.round(ctx, asks, little, publishing)
+		found, position, err := r.round(ctx, asks, little, publishing)
 		last.ended, last.asked, last.found = time.Now(), len(asks), found
+		if len(asks) < held.Len() {
+			position = ""
+		}
+		still.note(position, last.began)
 		if len(asks) > 0 {
 			little = found < littleLook
 		}
@@ -145,19 +151,23 @@ func (r *Relay) claimLoop(ctx context.Context, held *lease.Set, once bool, publi
 		if once && err == nil && found == 0 && len(asks) == held.Len() && !wait.moving() {
 			return nil
 		}
-		poll.Reset(next)
-		select {
-		case <-ctx.Done():
-			return nil
-		case err := <-r.fatal:
-			return err
-		case <-poll.C:
-		case <-extent.C:
-			r.checkExtent(ctx)
-		case <-r.freed:
-		case <-held.Changed():
-		case <-r.bell.Rung():
-			r.lookAgain()
+		for waiting := true; waiting; {
+			poll.Reset(next)
+			waiting = false
+			select {
+			case <-ctx.Done():
+				return nil
+			case err := <-r.fatal:
+				return err
+			case <-poll.C:
+				next, waiting = r.lasts(ctx, still, next)
+			case <-extent.C:
+				r.checkExtent(ctx)
+			case <-r.freed:
+			case <-held.Changed():
+			case <-r.bell.Rung():
+				r.lookAgain()
+			}
 		}
 		if err := r.breathe(ctx, last); err != nil {
 			return nil //nolint:nilerr // the context ended: an orderly stop
@@ -203,14 +213,16 @@ func (r *Relay) enter(ctx context.Context, leases []*lease.Lease, turn int, publ
 	return asks
 }
 
-// round claims once and sends what it finds on its way. It returns the number
-// of messages.
-func (r *Relay) round(ctx context.Context, asks []Ask, little bool, publishing *sync.WaitGroup) (int, error) {
+// round claims once and sends what it finds on its way. It returns the number of
+// messages and, where nothing was there and nothing comes without being written, the
+// position of the log for which that holds.
+func (r *Relay) round(ctx context.Context, asks []Ask, little bool, publishing *sync.WaitGroup) (int, string, error) {
 	if len(asks) == 0 {
-		return 0, nil
+		return 0, "", nil
 	}
 	began := r.clock()
 	found, err := r.claim(ctx, asks, little)
+	position := found.nothingUpTo()
 	found.Batches = slices.DeleteFunc(found.Batches, func(b Batch) bool { return r.outlived(b, found.since) })
 	claimed := map[partition.ID]*Batch{}
 	total := 0
@@ -242,11 +254,11 @@ func (r *Relay) round(ctx context.Context, asks []Ask, little bool, publishing *
 	r.mu.Unlock()
 	if total == 0 {
 		found.Close()
-		return 0, err
+		return 0, position, err
 	}
 	r.stats.claimed.Add(int64(total))
 	publishing.Go(func() { r.carry(ctx, found) })
-	return total, nil
+	return total, "", nil
 }
 
 // littleLook is how many messages a look may find that reads their events, too, of

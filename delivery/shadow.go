@@ -116,7 +116,7 @@ func (s *shadowStore) Claim(ctx context.Context, asks []Ask, limits Limits, poli
 	if err != nil {
 		return found, err
 	}
-	found.Watermark = safe
+	found.Watermark, found.expecting = safe, true // what failed here comes due without being written
 	if err := s.release(ctx, found.Batches, policy); err != nil {
 		found.Close()
 		return Claim{}, err

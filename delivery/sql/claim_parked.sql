@@ -33,6 +33,7 @@ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id
             AND NOT ($4::boolean AND r.dead_at IS NOT NULL)
           ORDER BY r.global_sequence
           LIMIT mine.most) AS p
- WHERE (SELECT EXISTS (SELECT FROM {schema}.outbox_parked AS any_parked
+ WHERE (SELECT EXISTS (SELECT FROM {schema}.outbox_parked))
+   AND (SELECT EXISTS (SELECT FROM {schema}.outbox_parked AS any_parked
                         WHERE any_parked.partition_key = ANY ($1::smallint[])))
  LIMIT $3

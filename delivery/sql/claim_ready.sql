@@ -6,8 +6,9 @@
 -- blocks its whole partition, with $7 nothing is ever blocked, and with $8 dead
 -- rows block nothing. A row's place is where it lies now; a mark looks there first.
 SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id, o.topic,
-       (SELECT EXISTS (SELECT FROM {schema}.outbox_parked AS any_parked
-                        WHERE any_parked.partition_key = ANY ($1::smallint[])))
+       (SELECT EXISTS (SELECT FROM {schema}.outbox_parked))
+       AND (SELECT EXISTS (SELECT FROM {schema}.outbox_parked AS any_parked
+                            WHERE any_parked.partition_key = ANY ($1::smallint[])))
        AND NOT $7::boolean
        AND EXISTS (SELECT FROM {schema}.outbox_parked AS p
                     WHERE p.partition_key = o.partition_key
