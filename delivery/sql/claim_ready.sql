@@ -19,7 +19,12 @@ SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id
        o.available_at <= clock_timestamp() AS due,
        o.place
   FROM unnest($1::smallint[], $2::bigint[], $3::int[]) AS mine (partition_key, after, most)
-  JOIN {schema}.outbox_partitions AS l ON l.partition_key = mine.partition_key AND l.paused_at IS NULL
+ CROSS JOIN LATERAL (
+         SELECT
+           FROM {schema}.outbox_partitions AS l
+          WHERE l.partition_key = mine.partition_key
+            AND l.paused_at IS NULL
+          LIMIT 1) AS flowing
  CROSS JOIN LATERAL (
          SELECT r.partition_key, r.global_sequence, r.generation, r.attempts, r.stream_id, r.topic, r.available_at, r.ctid AS place
            FROM {schema}.outbox_ready AS r

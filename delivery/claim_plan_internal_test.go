@@ -1,0 +1,84 @@
+package delivery
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// planNode is a node of an executed plan.
+type planNode struct {
+	Type  string  `json:"Node Type"`
+	Loops float64 `json:"Actual Loops"`
+	Rows  float64 `json:"Actual Rows"`
+	Plans []planNode
+}
+
+// executed runs the statement as a session does that keeps its plans, with such values, and returns the plan.
+func executed(t *testing.T, tx pgx.Tx, name, statement, values string) planNode {
+	t.Helper()
+	if _, err := tx.Exec(t.Context(), `PREPARE `+name+` AS `+statement); err != nil {
+		t.Fatal(err)
+	}
+	var text []byte
+	if err := tx.QueryRow(t.Context(), `EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE `+name+values).Scan(&text); err != nil {
+		t.Fatal(err)
+	}
+	var plans []struct{ Plan planNode }
+	if err := json.Unmarshal(text, &plans); err != nil || len(plans) != 1 {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return plans[0].Plan
+}
+
+// looks counts how many rows all function scans returned together: the partitions that were asked for.
+func (n planNode) looks() (rows float64) {
+	for _, child := range n.Plans {
+		rows += child.looks()
+	}
+	if n.Type == "Function Scan" {
+		rows += n.Loops * n.Rows
+	}
+	return rows
+}
+
+// After a pause of everything PostgreSQL takes a partition that is not paused for the exception, and would go through
+// all that were asked for once for each of them.
+func TestAClaimGoesThroughThePartitionsOnce(t *testing.T) {
+	t.Parallel()
+	const partitions = 256
+	store, pool := oldestStore(t, partitions)
+	execute(t, pool, `UPDATE outbox_partitions SET paused_at = now()`, `ANALYZE outbox_partitions`, `UPDATE outbox_partitions SET paused_at = NULL`,
+		`INSERT INTO outbox (global_sequence, partition_key, stream_id, parked) SELECT n, n % 256, 's', n % 2 = 0 FROM generate_series(1, 20) AS n`)
+	list := func(value func(i int) int) string {
+		values := make([]string, partitions)
+		for i := range values {
+			values[i] = strconv.Itoa(value(i))
+		}
+		return `'{` + strings.Join(values, ",") + `}'`
+	}
+	ids, after, most := list(func(i int) int { return i }), list(func(int) int { return 0 }), list(func(int) int { return 10 })
+	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(t.Context(), planning); err != nil {
+			return err
+		}
+		for _, c := range []struct{ name, statement, values string }{
+			{"claim_ready", store.claimReady, `(` + ids + `, ` + after + `, ` + most + `, 1000, 1000, false, false, false, false)`},
+			{"claim_little", store.claimLittle, `(` + ids + `, ` + after + `, ` + most + `, 1000, 1000, false, false, false, false, 1000)`},
+			{"claim_parked", store.claimParked, `(` + ids + `, ` + most + `, 1000, false)`},
+			{"claim_due", store.claimDue, `(` + ids + `, ` + most + `, 1000)`},
+		} {
+			looks := executed(t, tx, c.name, c.statement, c.values).looks()
+			if looks != partitions {
+				t.Errorf("%s went through %v partitions, want %d", c.name, looks, partitions)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
