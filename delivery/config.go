@@ -26,7 +26,8 @@ type Config struct {
 	// usually lower and gives the error.
 	MaxPayload int64
 	// PollInterval is how often the outbox is looked at when no doorbell rings;
-	// 1 ms to 1 min. Defaults to 50 ms.
+	// 1 ms to 1 min. While nothing at all is committed polls become rarer, to a
+	// quarter of that, and only ask whether that is so. Defaults to 50 ms.
 	PollInterval time.Duration
 	// StatementTimeout bounds each round trip to the database. Defaults to 30 s.
 	StatementTimeout time.Duration

@@ -6,9 +6,21 @@ import (
 	"github.com/postrider/postrider/lease"
 )
 
+// leastShare is the fewest messages of a partition that a full batch is cut to.
+const leastShare = 32
+
+// most is how many messages to claim of one of so many partitions: a batch, or where
+// partitions are published step by step what has all of them in flight at once.
+func (r *Relay) most(partitions int) int {
+	if p, ok := r.publisher.(Stepper); ok && p.Steps(r.cfg.Ordering) {
+		return min(r.cfg.BatchSize, max(leastShare, r.cfg.Window/max(1, partitions)))
+	}
+	return r.cfg.BatchSize
+}
+
 // askLocked says what to claim of a partition now.
-func (r *Relay) askLocked(t *tenure) Ask {
-	ask := Ask{Lease: t.lease, After: nowhere, Most: r.cfg.BatchSize}
+func (r *Relay) askLocked(t *tenure, most int) Ask {
+	ask := Ask{Lease: t.lease, After: nowhere, Most: most}
 	if t.careful > 0 {
 		ask.Most = 1
 	}

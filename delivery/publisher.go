@@ -45,6 +45,14 @@ type Pacer interface {
 	Expect(calls int)
 }
 
+// Stepper is a Publisher that may have only one message of a partition in flight: it is
+// fast with many partitions at once, however little is given of each.
+type Stepper interface {
+	Publisher
+	// Steps tells whether it is so while that is kept in order.
+	Steps(order Ordering) bool
+}
+
 // Extent is where a stream begins and ends.
 type Extent struct {
 	// First and Last are positions; both are 0 for a stream that never held

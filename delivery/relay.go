@@ -195,6 +195,7 @@ func (r *Relay) enter(ctx context.Context, leases []*lease.Lease, turn int, publ
 		return nil
 	}
 	var asks []Ask
+	most := r.most(len(leases))
 	for i := range leases {
 		l := leases[(i+turn)%len(leases)]
 		if p := r.waiting[l.Partition]; p != nil && !p.over() {
@@ -205,7 +206,7 @@ func (r *Relay) enter(ctx context.Context, leases []*lease.Lease, turn int, publ
 		}
 		r.busy[l.Partition] = true
 		if t := r.tenureOfLocked(l); t.taken {
-			asks = append(asks, r.askLocked(t))
+			asks = append(asks, r.askLocked(t, most))
 		} else {
 			publishing.Go(func() { r.take(ctx, l) })
 		}

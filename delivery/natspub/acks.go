@@ -34,8 +34,16 @@ type answers struct {
 
 type waiter struct {
 	index int
-	to    chan<- answer
+	to    receiver
 }
+
+// receiver takes answers, on the goroutine that reads all of them: it must not wait.
+type receiver interface{ receive(ans answer) }
+
+// answerChannel is a receiver that has room for every answer it will get.
+type answerChannel chan answer
+
+func (c answerChannel) receive(ans answer) { c <- ans }
 
 func newAnswers(nc *nats.Conn) (*answers, error) {
 	a := &answers{prefix: nc.NewInbox() + ".", waiting: map[uint64]waiter{}}
@@ -51,9 +59,8 @@ func newAnswers(nc *nats.Conn) (*answers, error) {
 	return a, nil
 }
 
-// expect returns a fresh reply subject; its answer goes to the channel, which
-// must have room for one answer of every message that is expected on it.
-func (a *answers) expect(index int, to chan<- answer) (reply string) {
+// expect returns a fresh reply subject, and to whom its answer goes.
+func (a *answers) expect(index int, to receiver) (reply string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.next++
@@ -93,7 +100,7 @@ func (a *answers) receive(msg *nats.Msg) {
 		a.stream = ans.stream // only this subscription's goroutine uses it
 	}
 	ans.index = w.index
-	w.to <- ans
+	w.to.receive(ans)
 }
 
 // usualAnswer reads what a server writes of a message that it has stored in that

@@ -3,6 +3,7 @@ package natspub
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -79,24 +80,25 @@ func (d *Dedupe) Extent(ctx context.Context) (delivery.Extent, error) {
 	return api{d.nc, d.cfg.Stream}.extent(ctx)
 }
 
+// Steps implements delivery.Stepper: of a partition that is kept in order the next message
+// is sent when the one before was acknowledged.
+func (d *Dedupe) Steps(order delivery.Ordering) bool { return order != delivery.OrderStream }
+
 // Publish implements delivery.Publisher.
 func (d *Dedupe) Publish(ctx context.Context, b delivery.Batch) []delivery.Outcome {
 	w := d.writers.get()
 	defer d.writers.put(w)
-	run := pipeline{
+	run := &pipeline{
 		Dedupe: d, batch: b, writer: w,
 		outcomes: make([]delivery.Outcome, len(b.Messages)),
 		next:     followers(b.Messages, b.Order),
 		held:     map[string]bool{},
 		replies:  make(map[int]string, len(b.Messages)),
-		answered: make(chan answer, len(b.Messages)),
+		done:     make(chan struct{}),
 	}
 	disconnected := d.nc.StatusChanged(nats.RECONNECTING, nats.CLOSED, nats.DISCONNECTED)
 	defer d.nc.RemoveStatusListener(disconnected)
 	run.drive(ctx, disconnected)
-	for _, reply := range run.replies {
-		d.answers.forget(reply)
-	}
 	return run.outcomes
 }
 
@@ -119,46 +121,87 @@ func followers(messages []delivery.Message, order delivery.Ordering) []int {
 	return next
 }
 
-// pipeline is one Publish under way.
+// pipeline is one Publish under way. An answer has the next message sent at once, on
+// the goroutine that reads the answers of all partitions: what is answered together is
+// followed by messages that go out together.
 type pipeline struct {
 	*Dedupe
-	batch    delivery.Batch
+	batch delivery.Batch
+	next  []int
+	done  chan struct{} // closed when nothing is in flight any more
+
+	mu       sync.Mutex
 	writer   *writer
 	outcomes []delivery.Outcome
-	next     []int
 	held     map[string]bool // streams behind a failed message
 	halted   bool            // nothing more may be sent
 	replies  map[int]string  // in flight
-	answered chan answer
+	heard    time.Time       // the last answer
 }
 
-// drive sends the first message of every stream, and the next of a stream when
-// one was acknowledged, until nothing is in flight.
+// drive sends the first message of every stream, and waits until all that follow them are settled.
 func (p *pipeline) drive(ctx context.Context, disconnected <-chan nats.Status) {
-	follows := make([]bool, len(p.batch.Messages))
-	for _, n := range p.next {
-		follows[n] = follows[n] || n > 0
-	}
-	for i := range p.batch.Messages {
-		if !follows[i] {
-			p.send(i)
-		}
-	}
+	p.begin()
 	timeout := time.NewTimer(p.cfg.AckTimeout)
 	defer timeout.Stop()
-	for len(p.replies) > 0 {
+	for {
 		select {
-		case ans := <-p.answered:
-			delete(p.replies, ans.index)
-			p.take(ans)
-			timeout.Reset(p.cfg.AckTimeout)
+		case <-p.done:
+			return
 		case <-ctx.Done():
 			p.abandon(context.Cause(ctx))
 		case <-disconnected:
 			p.abandon(nats.ErrDisconnected)
 		case <-timeout.C:
+			if left := p.patience(); left > 0 {
+				timeout.Reset(left)
+				continue
+			}
 			p.abandon(fmt.Errorf("no acknowledgement within %s", p.cfg.AckTimeout))
 		}
+	}
+}
+
+// begin sends the first message of every stream.
+func (p *pipeline) begin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer p.endLocked()
+	follows := make([]bool, len(p.batch.Messages))
+	for _, n := range p.next {
+		follows[n] = follows[n] || n > 0
+	}
+	p.heard = time.Now()
+	for i := range p.batch.Messages {
+		if !follows[i] {
+			p.send(i)
+		}
+	}
+}
+
+// receive takes the answer to a message in flight, and sends what follows it.
+func (p *pipeline) receive(ans answer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, ok := p.replies[ans.index]; !ok {
+		return // it was given up meanwhile
+	}
+	defer p.endLocked()
+	delete(p.replies, ans.index)
+	p.heard = time.Now()
+	p.take(ans)
+}
+
+// patience is how much longer an answer may take.
+func (p *pipeline) patience() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Until(p.heard.Add(p.cfg.AckTimeout))
+}
+
+func (p *pipeline) endLocked() {
+	if len(p.replies) == 0 {
+		close(p.done)
 	}
 }
 
@@ -181,7 +224,7 @@ func (p *pipeline) send(i int) {
 		p.settle(i, delivery.Outcome{Kind: delivery.Unresolved})
 		return
 	}
-	msg.Reply = p.answers.expect(i, p.answered)
+	msg.Reply = p.answers.expect(i, p)
 	if err := p.nc.PublishMsg(msg); err != nil {
 		p.answers.forget(msg.Reply)
 		p.settle(i, classify(err))
@@ -235,6 +278,12 @@ func (p *pipeline) settle(i int, o delivery.Outcome) {
 
 // abandon gives up on everything in flight: its outcome is unknown.
 func (p *pipeline) abandon(cause error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.replies) == 0 {
+		return // the last answer came just now
+	}
+	defer p.endLocked()
 	for i, reply := range p.replies {
 		p.answers.forget(reply)
 		delete(p.replies, i)

@@ -247,7 +247,7 @@ func (f *Fenced) control(subject string, r record, expected uint64) *nats.Msg {
 // exchange sends messages, of which write sends all with that reply subject on the
 // last one, and waits for the answer.
 func (f *Fenced) exchange(ctx context.Context, write func(reply string) error) answer {
-	answered := make(chan answer, 1)
+	answered := make(answerChannel, 1)
 	reply := f.answers.expect(0, answered)
 	defer f.answers.forget(reply)
 	disconnected := f.nc.StatusChanged(nats.RECONNECTING, nats.CLOSED, nats.DISCONNECTED)
