@@ -130,7 +130,7 @@ type pipeline struct {
 	next  []int
 	done  chan struct{} // closed when nothing is in flight any more
 
-	mu       sync.Mutex
+	mu       sync.Mutex // held by whoever sends, takes and settles
 	writer   *writer
 	outcomes []delivery.Outcome
 	held     map[string]bool // streams behind a failed message
