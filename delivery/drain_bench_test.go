@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -24,6 +23,7 @@ import (
 	"github.com/postrider/postrider/internal/localnats"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
+	"github.com/postrider/postrider/internal/testkit/processor"
 	"github.com/postrider/postrider/lease"
 )
 
@@ -95,13 +95,13 @@ func benchmarkDrain(b *testing.B, mode string, order delivery.Ordering) {
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		cpu, began := processorTime(b), time.Now()
+		cpu, began := processor.Time(b), time.Now()
 		b.StartTimer()
 		if err := r.RunOnce(b.Context(), keeper.Set()); err != nil {
 			b.Fatal(err)
 		}
 		b.StopTimer()
-		used, took = used+processorTime(b)-cpu, took+time.Since(began)
+		used, took = used+processor.Time(b)-cpu, took+time.Since(began)
 		runtime.ReadMemStats(&after)
 		allocated, bytes = allocated+after.Mallocs-before.Mallocs, bytes+after.TotalAlloc-before.TotalAlloc
 		if got := r.Stats().Published; got != drained {
@@ -169,14 +169,4 @@ func fill(b *testing.B, pool *pgxpool.Pool) {
 			b.Fatal(err)
 		}
 	}
-}
-
-// processorTime is what this process has used.
-func processorTime(b *testing.B) time.Duration {
-	b.Helper()
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

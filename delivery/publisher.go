@@ -48,7 +48,6 @@ type Pacer interface {
 // Stepper is a Publisher that may have only one message of a partition in flight: it is
 // fast with many partitions at once, however little is given of each.
 type Stepper interface {
-	Publisher
 	// Steps tells whether it is so while that is kept in order.
 	Steps(order Ordering) bool
 }

@@ -3,19 +3,51 @@ package delivery
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/lease/leasetest"
 )
 
-// standingLog is a database of which only the position of its log is asked.
+// standingLog is a database in which nothing waits.
 type standingLog struct {
 	backend
-	position string
-	err      error
+
+	mu        sync.Mutex
+	position  string
+	err       error
+	expecting bool
+	looks     int
 }
 
-func (s *standingLog) Position(context.Context) (string, error) { return s.position, s.err }
+func (s *standingLog) Position(context.Context) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.position, s.err
+}
+
+func (s *standingLog) Claim(context.Context, []Ask, Limits, FailurePolicy) (Claim, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.looks++
+	return Claim{began: s.position, expecting: s.expecting}, nil
+}
+
+// looksAfter counts the looks in the time after something was committed.
+func (s *standingLog) looksAfter(position string, expecting bool, during time.Duration) int {
+	s.mu.Lock()
+	s.position, s.expecting = position, expecting
+	before := s.looks
+	s.mu.Unlock()
+	<-time.After(during)
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.looks - before
+}
 
 // A poll is left out only after two looks at the same position, an interval apart, and while the log stands there.
 func TestPollsAreLeftOutWhileNothingIsCommitted(t *testing.T) {
@@ -77,4 +109,47 @@ func TestWhatProvesThatNothingIsThere(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
+}
+
+// mute is a doorbell that nobody rings.
+type mute struct{}
+
+func (mute) Rung() <-chan struct{} { return nil }
+
+// In silence a relay looks about once a second instead of at every poll, but at the next poll when something was committed, and at
+// every poll where something may come due.
+func TestARelayInSilenceHardlyLooks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := &standingLog{}
+		l := leasetest.Held(1, 1)
+		r, err := newRelay(Config{Ordering: OrderStream}, log, instant{}, mute{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.tenureOfLocked(l).taken = true
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx, lease.UntimedSet(l)) }()
+		for _, c := range []struct {
+			name        string
+			position    string
+			expecting   bool
+			during      time.Duration
+			least, most int
+		}{
+			{"from the start", "0/A", false, 8 * time.Second, 8, 12},
+			{"a commit", "0/B", false, rarestPoll * r.cfg.PollInterval, 1, 3},
+			{"silence again", "0/B", false, 8 * time.Second, 7, 10},
+			{"something may come due", "0/C", true, 8 * time.Second, 150, 160},
+		} {
+			if looks := log.looksAfter(c.position, c.expecting, c.during); looks < c.least || looks > c.most {
+				t.Errorf("%s: %d looks in %s, want %d to %d", c.name, looks, c.during, c.least, c.most)
+			}
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -1,11 +1,6 @@
 package delivery_test
 
-import (
-	"testing"
-	"time"
-
-	"github.com/postrider/postrider/delivery"
-)
+import "testing"
 
 // Whatever is committed moves the position.
 func TestACommitMovesThePosition(t *testing.T) {
@@ -35,17 +30,5 @@ func TestACommitMovesThePosition(t *testing.T) {
 	b.pool.Close()
 	if _, err := b.store.Position(t.Context()); err == nil {
 		t.Error("a position without a database")
-	}
-}
-
-// A relay in silence, whose polls find that nothing was committed, delivers what comes without a ring.
-func TestSilenceEndsWithACommit(t *testing.T) {
-	t.Parallel()
-	b := setup(t, 4)
-	b.acquireAll(t, b.keeper)
-	b.start(t, b.relay(t, delivery.Config{PollInterval: time.Millisecond}))
-	for range 20 {
-		b.append(t, "s", `1`)
-		b.until(t, `SELECT count(*) FROM outbox`, 0)
 	}
 }

@@ -62,7 +62,7 @@ func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*St
 		return nil, err
 	}
 	s := &Store{db: db, events: columns.Relation}
-	var mark, held string
+	var mark, held, flowing, anythingParked string
 	for _, one := range []struct {
 		into *string
 		name string
@@ -77,6 +77,8 @@ func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*St
 		{&s.markPlaces, "mark_bulk"},
 		{&mark, "mark"},
 		{&held, "mark_held"},
+		{&flowing, "claim_flowing"},
+		{&anythingParked, "claim_anything_parked"},
 		{&s.park, "park"},
 		{&s.promote, "promote"},
 		{&s.advance, "advance"},
@@ -103,6 +105,10 @@ func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*St
 		}
 		*one.into = strings.ReplaceAll(text[0], "{events}", s.events)
 	}
+	shared := strings.NewReplacer("{held}", strings.TrimSpace(held), "{flowing}", strings.TrimSpace(flowing), "{anything_parked}", strings.TrimSpace(anythingParked))
+	for _, text := range []*string{&s.claimReady, &s.claimParked, &s.claimDue, &s.markPlaces, &mark} {
+		*text = shared.Replace(*text)
+	}
 	rehydrate := func(sequences, most string) string {
 		return strings.NewReplacer("{payload}", columns.Payload(), "{audit_only}", columns.AuditOnly(),
 			"{occurred_at}", columns.Or("occurred_at", "timestamp with time zone", "e.recorded_at"),
@@ -110,8 +116,6 @@ func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*St
 	}
 	s.claimLittle = strings.NewReplacer("{claim}", s.claimReady, "{event}", rehydrate("ARRAY[c.global_sequence]", "$10")).Replace(s.claimLittle)
 	s.rehydrate = rehydrate("$1", "$2")
-	held = strings.TrimSpace(held)
-	s.markPlaces, mark = strings.Replace(s.markPlaces, "{held}", held, 1), strings.Replace(mark, "{held}", held, 1)
 	s.markReady = strings.ReplaceAll(mark, "{rows}", "outbox_ready")
 	s.markParked = strings.ReplaceAll(mark, "{rows}", "outbox_parked")
 	return s, nil

@@ -179,3 +179,11 @@ func (l *Lease) Solo() bool { return l.Owner == uuid.Nil }
 func Untimed(id partition.ID, owner partition.WorkerID, epoch int64) *Lease {
 	return newLease(id, owner, epoch, Progress{})
 }
+
+// UntimedSet returns a set that holds those leases and takes no others, as Untimed does
+// with one.
+func UntimedSet(leases ...*Lease) *Set {
+	s := newSet()
+	s.add(leases)
+	return s
+}

@@ -32,7 +32,7 @@ type workerFlags struct {
 	HeartbeatTTL   time.Duration `help:"How long a heartbeat counts; 0: as long as a lease." default:"0s"`
 	BatchSize      int           `help:"Most messages of one partition in one batch." default:"500"`
 	InFlight       int           `help:"Most messages between claim and mark." default:"4096"`
-	Interval       time.Duration `help:"How often the outbox is looked at when no doorbell rings." default:"50ms"`
+	Interval       time.Duration `help:"How often the outbox is looked at when no doorbell rings; up to four times rarer while nothing is committed." default:"50ms"`
 	AckTimeout     time.Duration `help:"How long the broker may be silent while acknowledgements are awaited." default:"5s"`
 	DrainTimeout   time.Duration `help:"How long work in flight may hold up a handover." default:"5s"`
 	MaxAttempts    int           `help:"Failures after which a message is dead; 0: never." default:"8"`

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/internal/testkit/natstest"
+	"github.com/postrider/postrider/internal/testkit/processor"
 	"github.com/postrider/postrider/lease/leasetest"
 )
 
@@ -77,11 +77,11 @@ func benchmarkPublish(b *testing.B, mode string, headers natspub.Headers, c *cod
 			m.Event.OccurredAt = time.Now()
 			batch.Messages = append(batch.Messages, m)
 		}
-		began := processorTime(b)
+		began := processor.Time(b)
 		b.StartTimer()
 		outcomes := publisher.Publish(b.Context(), batch)
 		b.StopTimer()
-		used += processorTime(b) - began
+		used += processor.Time(b) - began
 		for i, o := range outcomes {
 			if o.Kind != delivery.Published {
 				b.Fatalf("message %d: %+v", i, o)
@@ -93,15 +93,4 @@ func benchmarkPublish(b *testing.B, mode string, headers natspub.Headers, c *cod
 	b.ReportMetric(float64(sent)/b.Elapsed().Seconds(), "events/s")
 	b.ReportMetric(float64(used.Nanoseconds())/float64(sent), "cpu-ns/event")
 	b.ReportMetric(float64(nc.Stats().OutBytes)/float64(sent), "B/event")
-}
-
-// processorTime is what the process has used so far, in all its threads: publisher and server. Unlike the time on the clock it says
-// something on a machine that others use, too.
-func processorTime(b *testing.B) time.Duration {
-	b.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -91,7 +91,7 @@ func (d *Dedupe) Publish(ctx context.Context, b delivery.Batch) []delivery.Outco
 	run := &pipeline{
 		Dedupe: d, batch: b, writer: w,
 		outcomes: make([]delivery.Outcome, len(b.Messages)),
-		next:     followers(b.Messages, b.Order),
+		next:     followers(b.Messages, d.Steps(b.Order)),
 		held:     map[string]bool{},
 		replies:  make(map[int]string, len(b.Messages)),
 		done:     make(chan struct{}),
@@ -105,12 +105,12 @@ func (d *Dedupe) Publish(ctx context.Context, b delivery.Batch) []delivery.Outco
 // followers gives for each message the index of the one that is sent when it is
 // settled: the next one of its stream, or of the whole partition where that is
 // kept in order; 0 for the last, as the first message follows nothing.
-func followers(messages []delivery.Message, order delivery.Ordering) []int {
+func followers(messages []delivery.Message, steps bool) []int {
 	next := make([]int, len(messages))
 	last := make(map[string]int, len(messages))
 	for i, m := range messages {
 		chain := m.Stream
-		if order != delivery.OrderStream {
+		if steps {
 			chain = ""
 		}
 		if before, ok := last[chain]; ok {

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/internal/testkit/natstest"
+	"github.com/postrider/postrider/internal/testkit/processor"
 	"github.com/postrider/postrider/lease/leasetest"
 	"github.com/postrider/postrider/partition"
 )
@@ -27,20 +27,22 @@ import (
 // lane is the publisher that ADR 23 decides against: a partition has a stream of its own, every message expects the one
 // before it to be the last there, and none waits for an answer before it is sent.
 type lane struct {
-	nc      *nats.Conn
-	js      jetstream.JetStream
-	answers *answers
-	writer  *writer
-	stream  string
-	last    uint64 // of the stream, as far as it was proven
-	fence   uint64 // epochs so far
-	unclear int    // answers that did not come, or said no
+	nc       *nats.Conn
+	api      api
+	stream   jetstream.Stream
+	answers  *answers
+	writer   *writer
+	subject  string // of its messages and controls, without the last tokens
+	last     uint64 // of the stream, as far as it was proven
+	controls int
+	unclear  int // answers that did not come, or said no
 }
 
 const laneTimeout = 2 * time.Second
 
 func newLane(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, a *answers, id partition.ID, replicas int) (*lane, error) {
-	subject, err := ParseSubject(fmt.Sprintf("lanes.%d.{topic}.{type}", id))
+	l := &lane{nc: nc, api: api{nc, fmt.Sprintf("LANE-%d", id)}, answers: a, subject: fmt.Sprintf("lanes.%d.", id)}
+	subject, err := ParseSubject(l.subject + "{topic}.{type}")
 	if err != nil {
 		return nil, err
 	}
@@ -48,9 +50,9 @@ func newLane(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, a *answ
 	if err != nil {
 		return nil, err
 	}
-	l := &lane{nc: nc, js: js, answers: a, writer: build.writer(), stream: fmt.Sprintf("LANE-%d", id)}
-	_, err = js.CreateStream(ctx, jetstream.StreamConfig{
-		Name: l.stream, Subjects: []string{fmt.Sprintf("lanes.%d.>", id)}, Replicas: replicas, Storage: jetstream.FileStorage,
+	l.writer = build.writer()
+	l.stream, err = js.CreateStream(ctx, jetstream.StreamConfig{
+		Name: l.api.stream, Subjects: []string{l.subject + ">"}, Replicas: replicas, Storage: jetstream.FileStorage,
 	})
 	return l, err
 }
@@ -117,74 +119,38 @@ func (l *lane) send(messages []delivery.Message) (stored int, err error) {
 // prove writes a control message behind the last message of the stream, until one is acknowledged: then nothing that was
 // sent before can be stored any more. It returns how many messages had been, behind those that were known.
 func (l *lane) prove(ctx context.Context) (late int, err error) {
-	for {
-		if err := ctx.Err(); err != nil {
-			return 0, err
+	from := l.last
+	for n := 1; ; n++ {
+		if late, err = l.tryProve(ctx, from); err == nil || !pauseFor(ctx, n) {
+			return late, err
 		}
-		last, kind, err := l.lastMessage(ctx)
-		if err != nil {
-			continue
-		}
-		l.fence++
-		msg := nats.NewMsg("lanes." + strings.TrimPrefix(l.stream, "LANE-") + ".control")
-		msg.Header.Set(nats.ExpectedLastSeqHdr, strconv.FormatUint(last, 10))
-		ask, cancel := context.WithTimeout(ctx, laneTimeout)
-		ack, err := l.js.PublishMsg(ask, msg, jetstream.WithRetryAttempts(0))
-		cancel()
-		if err != nil {
-			continue
-		}
-		from := l.last
-		l.last = ack.Sequence
-		// Controls of earlier tries lie behind the messages, one behind the other.
-		for ; kind == "control"; last-- {
-			if _, kind, err = l.message(ctx, last-1); err != nil || last-1 <= from {
-				last--
-				break
-			}
-		}
-		return int(max(last, from) - from), nil
 	}
 }
 
-func (l *lane) lastMessage(ctx context.Context) (sequence uint64, kind string, err error) {
-	ask, cancel := context.WithTimeout(ctx, laneTimeout)
+func (l *lane) tryProve(ctx context.Context, from uint64) (late int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, laneTimeout)
 	defer cancel()
-	stream, err := l.js.Stream(ask, l.stream)
+	_, last, err := l.api.last(ctx, l.subject+">")
 	if err != nil {
-		return 0, "", err
+		return 0, err
 	}
-	info, err := stream.Info(ask)
-	if err != nil || info.State.LastSeq == 0 {
-		return 0, "", err
-	}
-	return l.message(ctx, info.State.LastSeq)
-}
-
-func (l *lane) message(ctx context.Context, at uint64) (uint64, string, error) {
-	if at == 0 {
-		return 0, "", nil
-	}
-	ask, cancel := context.WithTimeout(ctx, laneTimeout)
-	defer cancel()
-	stream, err := l.js.Stream(ask, l.stream)
+	l.controls++
+	control := nats.NewMsg(l.subject + "control")
+	control.Header.Set(nats.ExpectedLastSeqHdr, strconv.FormatUint(last, 10))
+	answered, err := l.nc.RequestMsgWithContext(ctx, control)
 	if err != nil {
-		return 0, "", err
+		return 0, err
 	}
-	msg, err := stream.GetMsg(ask, at)
+	ans := parseAnswer(answered)
+	if ans.err != nil {
+		return 0, ans.err
+	}
+	_, event, err := l.api.last(ctx, l.subject+"shop.>") // controls of earlier tries lie behind all events
 	if err != nil {
-		return 0, "", err
+		return 0, err
 	}
-	return at, msg.Subject[strings.LastIndexByte(msg.Subject, '.')+1:], nil
-}
-
-func processorTime(tb testing.TB) time.Duration {
-	tb.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		tb.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	l.last = ans.sequence
+	return int(max(event, from) - from), nil
 }
 
 func workload(id partition.ID, from, n int) []delivery.Message {
@@ -280,9 +246,9 @@ func benchmarkLanes(b *testing.B, replicas int, way string, partitions int) {
 			publish = append(publish, func(messages []delivery.Message) error { return l.publish(b.Context(), messages) })
 		}
 	}
-	began := processorTime(b)
+	began := processor.Time(b)
 	<-time.After(3 * time.Second)
-	quiet := processorTime(b) - began
+	quiet := processor.Time(b) - began
 	const size = 250
 	sent := 0
 	var used time.Duration
@@ -292,7 +258,7 @@ func benchmarkLanes(b *testing.B, replicas int, way string, partitions int) {
 		for i := range work {
 			work[i] = workload(partition.ID(i), sent, size)
 		}
-		began := processorTime(b)
+		began := processor.Time(b)
 		b.StartTimer()
 		var all sync.WaitGroup
 		for i := range work {
@@ -304,7 +270,7 @@ func benchmarkLanes(b *testing.B, replicas int, way string, partitions int) {
 		}
 		all.Wait()
 		b.StopTimer()
-		used += processorTime(b) - began
+		used += processor.Time(b) - began
 		sent += size
 		b.StartTimer()
 	}
@@ -333,7 +299,7 @@ func BenchmarkLanesWhileLeadersStepDown(b *testing.B) {
 				case <-over:
 					return
 				case <-time.After(50 * time.Millisecond):
-					_, _ = nc.Request("$JS.API.STREAM.LEADER.STEPDOWN."+all[n%partitions].stream, nil, laneTimeout)
+					_, _ = nc.Request("$JS.API.STREAM.LEADER.STEPDOWN."+all[n%partitions].api.stream, nil, laneTimeout)
 				}
 			}
 		})
@@ -349,9 +315,9 @@ func BenchmarkLanesWhileLeadersStepDown(b *testing.B) {
 		faults.Wait()
 		sent += size
 	}
-	unclear, controls := 0, uint64(0)
+	unclear, controls := 0, 0
 	for _, l := range all {
-		unclear, controls = unclear+l.unclear, controls+l.fence
+		unclear, controls = unclear+l.unclear, controls+l.controls
 		checkLane(b, l, sent)
 	}
 	b.ReportMetric(float64(unclear), "unclear")
@@ -362,15 +328,11 @@ func BenchmarkLanesWhileLeadersStepDown(b *testing.B) {
 // checkLane compares the stream with what was given to be published.
 func checkLane(b *testing.B, l *lane, want int) {
 	b.Helper()
-	stream, err := l.js.Stream(b.Context(), l.stream)
+	consumer, err := l.stream.OrderedConsumer(b.Context(), jetstream.OrderedConsumerConfig{FilterSubjects: []string{l.subject + "shop.>"}})
 	if err != nil {
 		b.Fatal(err)
 	}
-	info, err := stream.Info(b.Context())
-	if err != nil {
-		b.Fatal(err)
-	}
-	consumer, err := stream.OrderedConsumer(b.Context(), jetstream.OrderedConsumerConfig{})
+	info, err := consumer.Info(b.Context())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -380,13 +342,10 @@ func checkLane(b *testing.B, l *lane, want int) {
 	}
 	defer messages.Stop()
 	next := 1
-	for range info.State.Msgs {
+	for range info.NumPending {
 		msg, err := messages.Next()
 		if err != nil {
 			b.Fatal(err)
-		}
-		if strings.HasSuffix(msg.Subject(), ".control") {
-			continue
 		}
 		if got := msg.Headers().Get(HeaderSequence); got != strconv.Itoa(next) {
 			b.Fatalf("%s: sequence %s follows %d", l.stream, got, next-1)
@@ -394,6 +353,6 @@ func checkLane(b *testing.B, l *lane, want int) {
 		next++
 	}
 	if next-1 != want {
-		b.Errorf("%s holds %d of %d events", l.stream, next-1, want)
+		b.Errorf("%s holds %d of %d events", l.api.stream, next-1, want)
 	}
 }

@@ -5,12 +5,7 @@ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id
        true AS due,
        NULL::tid AS place
   FROM unnest($1::smallint[], $2::int[]) AS mine (partition_key, most)
- CROSS JOIN LATERAL (
-         SELECT
-           FROM {schema}.outbox_partitions AS l
-          WHERE l.partition_key = mine.partition_key
-            AND l.paused_at IS NULL
-          LIMIT 1) AS flowing
+ {flowing}
  CROSS JOIN LATERAL (
          SELECT r.*
            FROM {schema}.outbox_parked AS r

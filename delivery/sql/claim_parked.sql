@@ -7,12 +7,7 @@ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id
        p.dead_at IS NULL AND p.available_at <= clock_timestamp() AS due,
        NULL::tid AS place
   FROM unnest($1::smallint[], $2::int[]) AS mine (partition_key, most)
- CROSS JOIN LATERAL (
-         SELECT
-           FROM {schema}.outbox_partitions AS l
-          WHERE l.partition_key = mine.partition_key
-            AND l.paused_at IS NULL
-          LIMIT 1) AS flowing
+ {flowing}
  CROSS JOIN LATERAL (
          SELECT DISTINCT h.stream_id
            FROM (SELECT i.stream_id
@@ -38,7 +33,5 @@ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id
             AND NOT ($4::boolean AND r.dead_at IS NOT NULL)
           ORDER BY r.global_sequence
           LIMIT mine.most) AS p
- WHERE (SELECT EXISTS (SELECT FROM {schema}.outbox_parked))
-   AND (SELECT EXISTS (SELECT FROM {schema}.outbox_parked AS any_parked
-                        WHERE any_parked.partition_key = ANY ($1::smallint[])))
+ WHERE {anything_parked}
  LIMIT $3

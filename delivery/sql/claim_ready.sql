@@ -6,9 +6,7 @@
 -- blocks its whole partition, with $7 nothing is ever blocked, and with $8 dead
 -- rows block nothing. A row's place is where it lies now; a mark looks there first.
 SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id, o.topic,
-       (SELECT EXISTS (SELECT FROM {schema}.outbox_parked))
-       AND (SELECT EXISTS (SELECT FROM {schema}.outbox_parked AS any_parked
-                            WHERE any_parked.partition_key = ANY ($1::smallint[])))
+       {anything_parked}
        AND NOT $7::boolean
        AND EXISTS (SELECT FROM {schema}.outbox_parked AS p
                     WHERE p.partition_key = o.partition_key
@@ -19,12 +17,7 @@ SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id
        o.available_at <= clock_timestamp() AS due,
        o.place
   FROM unnest($1::smallint[], $2::bigint[], $3::int[]) AS mine (partition_key, after, most)
- CROSS JOIN LATERAL (
-         SELECT
-           FROM {schema}.outbox_partitions AS l
-          WHERE l.partition_key = mine.partition_key
-            AND l.paused_at IS NULL
-          LIMIT 1) AS flowing
+ {flowing}
  CROSS JOIN LATERAL (
          SELECT r.partition_key, r.global_sequence, r.generation, r.attempts, r.stream_id, r.topic, r.available_at, r.ctid AS place
            FROM {schema}.outbox_ready AS r

@@ -334,12 +334,13 @@ func TestConfig(t *testing.T) {
 func TestLongValuesAreCompressedFast(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, pgtest.Migrated(t, 4))
-	if !one[bool](t, conn, `SELECT 'lz4' = ANY (enumvals) FROM pg_settings WHERE name = 'default_toast_compression'`) {
-		t.Skip("the server has no lz4")
+	want := 0
+	if one[bool](t, conn, `SELECT 'lz4' = ANY (enumvals) FROM pg_settings WHERE name = 'default_toast_compression'`) {
+		want = 4
 	}
 	const compressed = `SELECT count(*) FROM pg_attribute
 		WHERE attrelid IN ('outbox_deliveries'::regclass, 'events'::regclass) AND attcompression = 'l'`
-	if n := one[int](t, conn, compressed); n != 4 {
-		t.Errorf("%d columns are compressed with lz4, want 4", n)
+	if n := one[int](t, conn, compressed); n != want {
+		t.Errorf("%d columns are compressed with lz4, want %d", n, want)
 	}
 }
