@@ -2,8 +2,10 @@ package projection_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -186,5 +188,37 @@ func TestScratchOfKilledChecksIsDropped(t *testing.T) {
 	}
 	if n := b.count(t, `SELECT count(*) FROM pg_namespace WHERE nspname LIKE '%scratch%'`); n != 1 {
 		t.Errorf("%d scratch schemas are left, want the one that is nobody's", n)
+	}
+}
+
+// Processes that start together get to know the same new streams at the same time, each in an order of its own.
+func TestNewsOfTheSameNewStreamsFromSeveralProcesses(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	const rounds, streams = 3, 2000
+	known := make([]*projection.Projection, 3)
+	for i := range known {
+		known[i] = b.make(t, projection.Outbox)
+		if err := known[i].Prepare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for round := range rounds {
+		versions := make(map[string]int64, streams)
+		for n := range streams {
+			versions[fmt.Sprintf("%d of round %d", n, round)] = 1
+		}
+		var telling sync.WaitGroup
+		for _, p := range known {
+			telling.Go(func() {
+				if _, err := p.Announce(t.Context(), versions); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		telling.Wait()
+	}
+	if n := b.count(t, `SELECT count(*) FROM projection.projection_streams`); n != rounds*streams {
+		t.Errorf("%d streams are known, want %d", n, rounds*streams)
 	}
 }

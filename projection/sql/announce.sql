@@ -17,6 +17,7 @@ added AS (
     INSERT INTO {schema}.projection_streams (stream_id, wanted_version, due_at)
     SELECT b.stream_id, b.version, clock_timestamp() FROM bell AS b
      WHERE NOT EXISTS (SELECT FROM {schema}.projection_streams AS s WHERE s.stream_id = b.stream_id)
+     ORDER BY b.stream_id -- two processes that get to know the same streams wait for each other's rows: in one order, or forever
     ON CONFLICT DO NOTHING
     RETURNING stream_id)
 SELECT stream_id FROM known UNION ALL SELECT stream_id FROM added
