@@ -2,11 +2,13 @@ package delivery_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/delivery"
@@ -208,24 +210,27 @@ func TestMarksThatCameBackArePublishedOnce(t *testing.T) {
 			b.acquireAll(t, b.keeper)
 			b.start(t, b.fencedRelay(t, delivery.Config{Ordering: order, PollInterval: 5 * time.Millisecond, SweepInterval: 100 * time.Millisecond}))
 			b.until(t, `SELECT count(*) FROM outbox`, 0)
-			// A crash ends all sessions. What is left is older than the marks.
-			tx, err := b.pool.Begin(t.Context())
+			// A crash ends all sessions, this one, too: the pool must not lend it again. What is left is older than the marks.
+			pooled, err := b.pool.Acquire(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, sql := range []string{
-				`SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`,
-				`WITH gone AS (DELETE FROM outbox_deliveries) INSERT INTO outbox SELECT * FROM kept`,
-				`SELECT outbox_append('s', 'thing.done', '2')`,
-			} {
-				if _, err := tx.Exec(t.Context(), sql); err != nil {
-					t.Fatal(err)
+			conn := pooled.Hijack()
+			err = pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
+				for _, sql := range []string{
+					`SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`,
+					`WITH gone AS (DELETE FROM outbox_deliveries) INSERT INTO outbox SELECT * FROM kept`,
+					`SELECT outbox_append('s', 'thing.done', '2')`,
+				} {
+					if _, err := tx.Exec(t.Context(), sql); err != nil {
+						return err
+					}
 				}
-			}
-			if err := tx.Commit(t.Context()); err != nil {
+				return nil
+			})
+			if err = errors.Join(err, conn.Close(t.Context())); err != nil {
 				t.Fatal(err)
 			}
-			tx.Conn().Close(t.Context())
 			b.pool.Reset()
 			b.until(t, `SELECT count(*) FROM outbox`, 0)
 			if got := len(sequencesOf(b.stored(t), "s")); got != 11 {

@@ -34,6 +34,7 @@ type load struct {
 
 	mu      sync.Mutex
 	checker *ledger.Checker // of the phase that runs
+	commits []commit        // of that phase
 }
 
 func newLoad(d *database, n *broker, order ledger.Ordering, rate int) (*load, error) {
@@ -104,7 +105,7 @@ func (l *load) phase(ctx context.Context, length time.Duration) (ledger.Report, 
 		return ledger.Report{}, err
 	}
 	l.mu.Lock()
-	l.checker = checker
+	l.checker, l.commits = checker, nil
 	l.mu.Unlock()
 	failed := make(chan error, producers)
 	began := time.Now()
@@ -189,9 +190,18 @@ func (l *load) append(ctx context.Context, conn *pgx.Conn, book *ledger.Ledger, 
 	if err := conn.SendBatch(ctx, &batch).Close(); err != nil {
 		return fmt.Errorf("produce: %w", err)
 	}
-	book.Committed(entries, time.Now())
+	l.committed(book, entries, time.Now())
 	if err := l.n.nc.Publish(outbox.BellSubject("public"), nil); err != nil {
 		return fmt.Errorf("ring the bell: %w", err)
 	}
 	return nil
+}
+
+func (l *load) committed(book *ledger.Ledger, entries []ledger.Entry, at time.Time) {
+	book.Committed(entries, at)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range entries {
+		l.commits = append(l.commits, commit{e.Sequence, at})
+	}
 }

@@ -19,6 +19,8 @@ const (
 	ValueP50           = "p50_ms"
 	ValueP99           = "p99_ms"
 	ValueP999          = "p999_ms"
+	ValueWritersP50    = "earlier_writers_p50_ms"
+	ValueWritersP99    = "earlier_writers_p99_ms"
 	ValueRelayShare    = "relay_core_percent"
 	ValuePostgresShare = "postgres_core_percent"
 	ValueNATSShare     = "nats_core_percent"
@@ -139,8 +141,8 @@ func (r *Result) Columns() []string {
 		}
 	}
 	order := []string{
-		r.Main, ValueRate, ValueReached, ValueP50, ValueP99, ValueP999, ValueTransactions, ValueWAL, ValueRelay, ValuePostgres, ValueNATS, ValueAllocations, ValueMemory,
-		ValueRelayShare, ValuePostgresShare, ValueNATSShare,
+		r.Main, ValueRate, ValueReached, ValueP50, ValueP99, ValueP999, ValueWritersP50, ValueWritersP99, ValueTransactions, ValueWAL,
+		ValueRelay, ValuePostgres, ValueNATS, ValueAllocations, ValueMemory, ValueRelayShare, ValuePostgresShare, ValueNATSShare,
 	}
 	place := func(name string) int {
 		if i := slices.Index(order, name); i >= 0 {

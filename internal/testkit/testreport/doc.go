@@ -13,6 +13,7 @@
 //
 //   - Nothing that failed is left out of the count: a package that does not build, panics, leaks or ends without a
 //     failing test counts as one failure, and so does a test that began and never ended.
+//   - What the race detector says is printed with the package that failed, whichever test it was taken for output of.
 //   - The exit status is 0 only if something was reported, nothing failed, and at least as many tests passed as -least asks for:
 //     a suite that was skipped as a whole has not been run.
 //

@@ -36,6 +36,7 @@ type report struct {
 	failing map[string]bool // packages in which a test failed
 	reasons map[string]int  // why tests were skipped
 	builds  map[string][]string
+	races   map[string]*races // by package
 	// failures are the messages of what failed, without logs.
 	failures strings.Builder
 }
@@ -43,7 +44,7 @@ type report struct {
 func newReport(out io.Writer) *report {
 	return &report{
 		out: out, output: map[testName][]string{}, running: map[testName]bool{}, failing: map[string]bool{},
-		reasons: map[string]int{}, builds: map[string][]string{},
+		reasons: map[string]int{}, builds: map[string][]string{}, races: map[string]*races{},
 	}
 }
 
@@ -79,6 +80,7 @@ func (r *report) take(e event) {
 	case "run", "start":
 		r.running[name] = true
 	case "output":
+		r.racesOf(e.Package).take(e.Output)
 		// How tests took turns says nothing about why one failed.
 		if !strings.HasPrefix(e.Output, "=== ") {
 			r.output[name] = append(r.output[name], e.Output)
@@ -139,7 +141,7 @@ func (r *report) endPackage(e event) {
 		r.counts.failed++
 		r.recall(testName{e.Package, ""})
 	}
-	r.printf("%s", strings.Join(r.output[testName{e.Package, ""}], ""))
+	r.printf("%s%s", r.racesOf(e.Package), strings.Join(r.output[testName{e.Package, ""}], ""))
 	r.printf("FAIL  %-60s %7.2fs\n", e.Package, e.Elapsed)
 }
 

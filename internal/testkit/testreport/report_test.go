@@ -45,6 +45,21 @@ func reportCases() map[string]reportCase {
 			want: []string{"found unexpected goroutines", "1 passed, 1 failed, 0 skipped\n"},
 			err:  errFailed,
 		},
+		"race told beside another test": {
+			events: `{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"==================\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"WARNING: DATA RACE\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"Write at 0x00 by goroutine 7:\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"==================\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"noise\n"}
+{"Action":"pass","Package":"p","Test":"TestA"}
+{"Action":"run","Package":"p","Test":"TestB"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"    testing.go:1712: race detected during execution of test\n"}
+{"Action":"fail","Package":"p","Test":"TestB"}
+{"Action":"fail","Package":"p"}`,
+			want: []string{"race detected during execution of test\n==================\nWARNING: DATA RACE\nWrite at 0x00 by goroutine 7:\n==================\nFAIL  p"},
+			err:  errFailed,
+		},
 		"does not build": {
 			events: `{"Action":"build-output","ImportPath":"p","Output":"undefined: x\n"}
 {"Action":"build-fail","ImportPath":"p"}
