@@ -265,7 +265,7 @@ func (r *Relay) round(ctx context.Context, asks []Ask, little bool, publishing *
 // littleLook is how many messages a look may find that reads their events, too, of
 // payloads up to littlePayload bytes. When more wait, the next look is a full one.
 const (
-	littleLook    = 64
+	littleLook    = 256
 	littlePayload = 16 << 10
 )
 

@@ -207,16 +207,20 @@ func (b *Bench) measure(ctx context.Context, cases []Case, result *Result) error
 	return nil
 }
 
-// sample measures a case, and again where others disturbed it; the least disturbed time counts.
+// sample measures a case, and again where others disturbed it or the measurement failed; the least disturbed time counts.
 func (b *Bench) sample(ctx context.Context, c Case) (Sample, error) {
 	var best Sample
 	for n := 0; ; n++ {
 		sample, err := c.run(ctx, b)
+		if errors.Is(err, errUnheard) && n < b.cfg.Repeats {
+			b.say("%s: %v; it is measured again", c.Name, err)
+			continue
+		}
 		if err != nil {
 			return sample, err
 		}
 		sample.Disturbed = sample.Foreign > b.cfg.Foreign
-		if n == 0 || sample.Foreign < best.Foreign {
+		if best.Values == nil || sample.Foreign < best.Foreign {
 			best = sample
 		}
 		if !best.Disturbed || n == b.cfg.Repeats {

@@ -94,6 +94,15 @@ func (n *broker) stored(ctx context.Context) (int, error) {
 	return int(info.State.Msgs), nil //nolint:gosec // far below
 }
 
+// next is the sequence that the next message will have.
+func (n *broker) next(ctx context.Context) (uint64, error) {
+	info, err := n.stream.Info(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("look at the stream: %w", err)
+	}
+	return info.State.LastSeq + 1, nil
+}
+
 // events is how many messages of events the stream holds.
 func (n *broker) events(ctx context.Context) (int, error) {
 	info, err := n.stream.Info(ctx, jetstream.WithSubjectFilter(fenceFilter))

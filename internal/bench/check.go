@@ -15,21 +15,26 @@ import (
 // quiet is how long nothing may come while the stream is read back.
 const quiet = 20 * time.Second
 
-// readBack reads all events of a stream, in order, from its beginning to the end that it has now.
+// readBack reads all events of a stream.
 func (b *Bench) readBack(ctx context.Context, n *broker) ([]ledger.Message, error) {
 	if b.tamper != nil {
 		if err := b.tamper(ctx, n.stream); err != nil {
 			return nil, err
 		}
 	}
+	return n.readBack(ctx, 1)
+}
+
+// readBack reads the events of a stream, in order, from a sequence on to the end that it has now.
+func (n *broker) readBack(ctx context.Context, from uint64) ([]ledger.Message, error) {
 	end, err := n.stream.GetLastMsgForSubject(ctx, eventsFilter)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
+	if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && end.Sequence < from {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("find the end of the stream: %w", err)
 	}
-	consumer, err := n.stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{FilterSubjects: []string{eventsFilter}})
+	consumer, err := n.stream.OrderedConsumer(ctx, eventsFrom(from))
 	if err != nil {
 		return nil, fmt.Errorf("read the stream back: %w", err)
 	}
@@ -53,6 +58,14 @@ func (b *Bench) readBack(ctx context.Context, n *broker) ([]ledger.Message, erro
 		if at >= end.Sequence {
 			return read, nil
 		}
+	}
+}
+
+// eventsFrom is a consumer of the events from a sequence on. One for what is new would, when it has to be made anew before
+// its first message, pass over what came meanwhile.
+func eventsFrom(sequence uint64) jetstream.OrderedConsumerConfig {
+	return jetstream.OrderedConsumerConfig{
+		FilterSubjects: []string{eventsFilter}, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: sequence,
 	}
 }
 

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -16,21 +17,24 @@ import (
 const (
 	// followPoll is how long a ring of the bell may be missing.
 	followPoll = 50 * time.Millisecond
-	// followBack is how far below the highest sequence seen a late one may turn up.
+	// followBack is how far below the highest sequence seen of its partition a late one may turn up.
 	followBack = 10_000
+	// followTurn is how many partitions fill a batch at least, and how much further the next step begins: so none starves
+	// where more comes than goes.
+	followTurn = 8
 )
 
-// nullFollow takes what is there above a place, which keeps it from wading through what it deleted. Rows are deleted by
-// where they lie, a plan that cannot flip.
+// nullFollow takes what is there above a place in each partition, which keeps it from wading through what it deleted. Rows
+// are deleted by where they lie, a plan that cannot flip.
 const nullFollow = `WITH gone AS (
        DELETE FROM outbox_ready
         WHERE ctid = ANY (ARRAY(
               SELECT r.ctid
-                FROM unnest($1::smallint[]) AS p (partition_key)
+                FROM unnest($1::smallint[], $2::bigint[]) AS p (partition_key, after)
                CROSS JOIN LATERAL (SELECT w.ctid FROM outbox_ready AS w
-                                    WHERE w.partition_key = p.partition_key AND w.global_sequence > $2
+                                    WHERE w.partition_key = p.partition_key AND w.global_sequence > p.after
                                     ORDER BY w.global_sequence LIMIT $3) AS r
-               LIMIT $3))
+               LIMIT $4))
     RETURNING global_sequence, partition_key, stream_id, topic)
 SELECT g.global_sequence, g.partition_key, g.stream_id, g.topic, e.event_id, e.stream_version, e.event_type, e.payload
   FROM gone AS g JOIN events AS e ON e.sequence = g.global_sequence
@@ -40,10 +44,7 @@ SELECT g.global_sequence, g.partition_key, g.stream_id, g.topic, e.event_id, e.s
 // before it is published: a null relay is not safe. One reader does it, as a step is small.
 func (n *nullRelay) follow(ctx context.Context) error {
 	r := n.readers[0]
-	r.partitions = nil
-	for p := range n.Partitions {
-		r.partitions = append(r.partitions, int16(p)) //nolint:gosec // below 32767
-	}
+	r.partitions, r.after = make([]int16, n.Partitions), make([]int64, n.Partitions)
 	if _, err := r.conn.Prepare(ctx, "follow", nullFollow); err != nil {
 		return fmt.Errorf("null relay: %w", err)
 	}
@@ -58,16 +59,16 @@ func (n *nullRelay) follow(ctx context.Context) error {
 	}
 	poll := time.NewTicker(followPoll)
 	defer poll.Stop()
-	highest := int64(0)
-	for {
-		got, err := r.followOnce(ctx, &highest)
+	highest := make([]int64, n.Partitions)
+	for first := 0; ; first = (first + followTurn) % n.Partitions {
+		got, err := r.followOnce(ctx, first, highest)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
 			return err
-		case got == r.Batch:
-			continue // there is more
+		case got >= r.Batch/followTurn:
+			continue // there may be more
 		}
 		select {
 		case <-ctx.Done():
@@ -81,16 +82,22 @@ func (n *nullRelay) follow(ctx context.Context) error {
 	}
 }
 
-// followOnce takes one step.
-func (r *nullReader) followOnce(ctx context.Context, highest *int64) (int, error) {
+// followOnce takes one step, the rows of the first partition first.
+func (r *nullReader) followOnce(ctx context.Context, first int, highest []int64) (int, error) {
 	r.begin()
-	rows, err := r.conn.Query(ctx, "follow", pgx.QueryResultFormats{1}, r.partitions, max(0, *highest-followBack), r.Batch)
+	for i := range r.partitions {
+		p := (first + i) % len(r.partitions)
+		r.partitions[i], r.after[i] = int16(p), max(0, highest[p]-followBack) //nolint:gosec // below 32767
+	}
+	rows, err := r.conn.Query(ctx, "follow", pgx.QueryResultFormats{1}, r.partitions, r.after, r.Batch/followTurn, r.Batch)
 	if err != nil {
 		return 0, fmt.Errorf("null relay: read: %w", err)
 	}
 	got := 0
 	for ; rows.Next(); got++ {
-		*highest = max(*highest, r.buffer.row(rows.RawValues()))
+		values := rows.RawValues()
+		p := binary.BigEndian.Uint16(values[1])
+		highest[p] = max(highest[p], r.buffer.row(values))
 	}
 	rows.Close()
 	if err := rows.Err(); err != nil {

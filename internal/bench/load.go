@@ -48,9 +48,11 @@ func newLoad(d *database, n *broker, order ledger.Ordering, rate int) (*load, er
 // subscribe hands what is stored from now on to the checker of the phase, until stop is called. It returns the
 // error that ended it.
 func (l *load) subscribe(ctx context.Context) (stop func() error, err error) {
-	consumer, err := l.n.stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{eventsFilter}, DeliverPolicy: jetstream.DeliverNewPolicy,
-	})
+	next, err := l.n.next(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("subscribe: %w", err)
+	}
+	consumer, err := l.n.stream.OrderedConsumer(ctx, eventsFrom(next))
 	if err != nil {
 		return nil, fmt.Errorf("subscribe: %w", err)
 	}
@@ -62,11 +64,14 @@ func (l *load) subscribe(ctx context.Context) (stop func() error, err error) {
 	go func() {
 		for {
 			msg, err := messages.Next()
-			if errors.Is(err, jetstream.ErrMsgIteratorClosed) {
+			at := time.Now()
+			switch {
+			case errors.Is(err, jetstream.ErrMsgIteratorClosed):
 				ended <- nil
 				return
+			case errors.Is(err, jetstream.ErrNoHeartbeat):
+				continue // the iterator asks again
 			}
-			at := time.Now()
 			if err == nil {
 				err = l.receive(msg, at)
 			}
@@ -104,6 +109,10 @@ func (l *load) phase(ctx context.Context, length time.Duration) (ledger.Report, 
 	if err != nil {
 		return ledger.Report{}, err
 	}
+	from, err := l.n.next(ctx)
+	if err != nil {
+		return ledger.Report{}, err
+	}
 	l.mu.Lock()
 	l.checker, l.commits = checker, nil
 	l.mu.Unlock()
@@ -121,9 +130,35 @@ func (l *load) phase(ctx context.Context, length time.Duration) (ledger.Report, 
 	l.made += l.rate * int(length/time.Millisecond) / 1000
 	book.Finish()
 	if err := received(ctx, checker); err != nil {
-		return ledger.Report{}, errors.Join(err, verdict(checker.Report()))
+		return ledger.Report{}, errors.Join(err, l.explain(ctx, book, from))
 	}
 	return checker.Report(), verdict(checker.Report())
+}
+
+// errUnheard is the failure of a measurement: everything is stored, and the subscriber does not get it. A consumer on a
+// replicated stream may stand still after a change of leaders (nats-io/nats.go#2063).
+var errUnheard = errors.New("the stream holds all events, and the subscriber does not receive them")
+
+// explain says why events of a phase, which are stored from a sequence on, were not received: errUnheard, or the faults of
+// the stream.
+func (l *load) explain(ctx context.Context, book *ledger.Ledger, from uint64) error {
+	checker, err := ledger.NewChecker(ledger.Config{Ledger: book, Ordering: l.order})
+	if err != nil {
+		return err
+	}
+	stored, err := l.n.readBack(ctx, from)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	for _, m := range stored {
+		m.ReceivedAt = now
+		checker.Receive(m)
+	}
+	if err := verdict(checker.Report()); err != nil {
+		return err
+	}
+	return errUnheard
 }
 
 // received waits until everything was, as long as more comes: a rate above what goes makes it late, not lost.
