@@ -213,7 +213,7 @@ func (b *Bench) sample(ctx context.Context, c Case) (Sample, error) {
 	for n := 0; ; n++ {
 		sample, err := c.run(ctx, b)
 		if errors.Is(err, errUnheard) && n < b.cfg.Repeats {
-			b.say("%s: %v; it is measured again", c.Name, err)
+			b.say("%s: %v; it is measured again", c.Name, errUnheard)
 			continue
 		}
 		if err != nil {

@@ -87,31 +87,30 @@ func (n *broker) close() error {
 
 // stored is how many messages the stream holds, control messages included.
 func (n *broker) stored(ctx context.Context) (int, error) {
-	info, err := n.stream.Info(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("look at the stream: %w", err)
-	}
-	return int(info.State.Msgs), nil //nolint:gosec // far below
+	state, err := n.state(ctx)
+	return int(state.Msgs), err //nolint:gosec // far below
 }
 
 // next is the sequence that the next message will have.
 func (n *broker) next(ctx context.Context) (uint64, error) {
-	info, err := n.stream.Info(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("look at the stream: %w", err)
-	}
-	return info.State.LastSeq + 1, nil
+	state, err := n.state(ctx)
+	return state.LastSeq + 1, err
 }
 
 // events is how many messages of events the stream holds.
 func (n *broker) events(ctx context.Context) (int, error) {
-	info, err := n.stream.Info(ctx, jetstream.WithSubjectFilter(fenceFilter))
-	if err != nil {
-		return 0, fmt.Errorf("look at the stream: %w", err)
-	}
-	count := int(info.State.Msgs) //nolint:gosec // far below
-	for _, fences := range info.State.Subjects {
+	state, err := n.state(ctx, jetstream.WithSubjectFilter(fenceFilter))
+	count := int(state.Msgs) //nolint:gosec // far below
+	for _, fences := range state.Subjects {
 		count -= int(fences) //nolint:gosec // far below
 	}
-	return count, nil
+	return count, err
+}
+
+func (n *broker) state(ctx context.Context, opts ...jetstream.StreamInfoOpt) (jetstream.StreamState, error) {
+	info, err := n.stream.Info(ctx, opts...)
+	if err != nil {
+		return jetstream.StreamState{}, fmt.Errorf("look at the stream: %w", err)
+	}
+	return info.State, nil
 }

@@ -34,5 +34,6 @@
 //
 // The share of the processors that others used is read from /proc/stat. A round above the limit is marked and repeated,
 // a few times at most; then it counts, and its mark stays in the report. A child that ends early ends the run with the last lines
-// that it logged. Children end with this process: they read its pipe.
+// that it logged. Children end with this process: they read its pipe. A subscriber that stands still although the stream, read
+// back, holds everything is a failure of the measurement: the round is repeated as a disturbed one is, and then fails the run.
 package bench

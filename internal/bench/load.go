@@ -142,20 +142,11 @@ var errUnheard = errors.New("the stream holds all events, and the subscriber doe
 // explain says why events of a phase, which are stored from a sequence on, were not received: errUnheard, or the faults of
 // the stream.
 func (l *load) explain(ctx context.Context, book *ledger.Ledger, from uint64) error {
-	checker, err := ledger.NewChecker(ledger.Config{Ledger: book, Ordering: l.order})
-	if err != nil {
-		return err
-	}
 	stored, err := l.n.readBack(ctx, from)
 	if err != nil {
 		return err
 	}
-	now := time.Now()
-	for _, m := range stored {
-		m.ReceivedAt = now
-		checker.Receive(m)
-	}
-	if err := verdict(checker.Report()); err != nil {
+	if err := judge(ledger.Config{Ledger: book, Ordering: l.order}, stored); err != nil {
 		return err
 	}
 	return errUnheard

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 )
@@ -34,9 +35,5 @@ func quantile(ascending []float64, q float64) float64 {
 	if len(ascending) == 0 {
 		return 0
 	}
-	n := int(q * float64(len(ascending)))
-	if float64(n) < q*float64(len(ascending)) {
-		n++
-	}
-	return ascending[max(0, n-1)]
+	return ascending[int(math.Ceil(q*float64(len(ascending))))-1]
 }
