@@ -4,14 +4,16 @@ SHELL := /bin/bash
 
 # Event file of `make demo` and `make bench`.
 DATA ?= testdata/repo-history-12k.jsonl.gz
-# Packages that the test targets run.
+# Packages that the test targets run, of the modules MODULES: all packages of all modules, or some of the root's. Those of
+# another module by PACKAGES=./model MODULES=tools.
 PACKAGES ?= ./...
+MODULES ?= $(if $(filter ./...,$(PACKAGES)),. tools tools/peers examples examples/searchsync,.)
 # Of `make soak`: how long, the seed of the faults, fenced or dedupe, 1 or 3 brokers.
 DURATION ?= 10m
 SEED ?= 1
 MODE ?= fenced
 NODES ?= 3
-# Flags of `make bench`, of which --data is set.
+# Flags of `make bench`, of which --program and --data are set.
 BENCH ?= --json bench.json --svg bench.svg
 # Flags of `make bench/peers`.
 PEERS ?=
@@ -35,15 +37,16 @@ IMAGE ?= postrider:devel
 VERSION ?= devel
 
 # -p 2: every package may start servers of its own.
-TEST := go test -json -count=1 -shuffle=on -p 2
-# The packages without the fault suite, which takes minutes and the whole machine, and without the tests of deploy/, which
-# want tools.
-OTHERS = $$(go list $(PACKAGES) | grep -Ev '/internal/(faults|deployment)$$')
-# What is a module of its own, for the weight of what it needs. make test and its like run them unless PACKAGES is given.
-MODULES = $(if $(filter ./...,$(PACKAGES)),examples/searchsync bench/peers)
-REPORT := go run ./internal/testkit/testreport $(if $(TOTALS),-totals $(TOTALS))
-# Packages that use the real PostgreSQL and NATS of the test kit.
-INTEGRATION = $$(go list -tags containers -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}' $(PACKAGES) | awk '/testkit\/(pgtest|natstest)/ && !/internal\/(faults|deployment) / { print $$1 }')
+TEST := test -json -count=1 -shuffle=on -p 2
+# A test that failed is run again alone, so often.
+AGAIN ?= 3
+TESTREPORT := bin/tools/testreport
+REPORT := $(TESTREPORT) -again $(AGAIN) $(if $(TOTALS),-totals $(TOTALS))
+# $(call each,COMMANDS) runs them for each module, whichever fail. They set failed=1 where they do.
+each = failed=0; for module in $(MODULES); do $(1); done; exit $$failed
+# $(call tested,KIND,SETTINGS,FLAGS,OF THE REPORT) tests the packages of a kind (.ci/packages) in $$module.
+tested = packages=$$(.ci/packages $$module $(1) $(PACKAGES)); \
+	[ -z "$$packages" ] || $(2) $(REPORT) $(4) -- go -C $$module $(TEST) $(3) -- $$packages || failed=1
 
 .PHONY: help
 help: ## Show this help
@@ -54,25 +57,17 @@ build: ## Build ./bin/postrider, without cgo
 	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/postrider
 
 .PHONY: test
-test: postgres ## Run all tests that are not slow, without the fault suite and test/deploy (PACKAGES=./lease/... for some)
-	CGO_ENABLED=0 $(TEST) -timeout 15m $(OTHERS) | $(REPORT)
-	$(foreach m,$(MODULES),(cd $(m) && CGO_ENABLED=0 $(TEST) -timeout 10m ./...) | $(REPORT);)
-
-.PHONY: test/race
-test/race: postgres gcc ## Run the same tests with the race detector
-	CGO_ENABLED=1 $(TEST) -race -timeout 25m $(OTHERS) | $(REPORT)
-	$(foreach m,$(MODULES),(cd $(m) && CGO_ENABLED=1 $(TEST) -race -timeout 15m ./...) | $(REPORT);)
+test: postgres $(TESTREPORT) $(if $(RACE),gcc) ## Run all tests that are not slow, but for faults and deploy (PACKAGES=./lease/... for some, RACE=1)
+	@$(call each,$(if $(RACE),$(call tested,concurrent,CGO_ENABLED=1,-race -timeout 25m); $(call tested,sequential,CGO_ENABLED=0,-timeout 15m),$(call tested,all,CGO_ENABLED=0,-timeout 15m)))
 
 .PHONY: test/slow
-test/slow: postgres ## Run the packages that have slow tests, with those
-	@packages=$$(grep -rl --include='*_test.go' 'slow\.Test(' . | xargs -r -n 1 dirname | grep -v internal/faults | sort -u || true); \
-	if [ -z "$$packages" ]; then echo "no slow tests"; exit 0; fi; \
-	POSTRIDER_SLOW=1 CGO_ENABLED=0 $(TEST) -p 1 -timeout 40m $$packages | $(REPORT)
-	$(foreach m,$(MODULES),(cd $(m) && POSTRIDER_SLOW=1 CGO_ENABLED=0 $(TEST) -timeout 10m ./...) | $(REPORT);)
+test/slow: postgres $(TESTREPORT) ## Run the slow tests (POSTRIDER_PART=1/3 for a third of them)
+	@$(call each,names=$$(.ci/packages $$module slowtests $(PACKAGES)); \
+	$(call tested,slow,POSTRIDER_SLOW=1 CGO_ENABLED=0,-p 1 -timeout 40m -run "$$names"))
 
 .PHONY: test/faults
-test/faults: postgres ## Run the fault suite in its short form (SLOW=1: on one broker and on three, and longer)
-	$(if $(SLOW),POSTRIDER_SLOW=1) CGO_ENABLED=0 $(TEST) -timeout 60m ./internal/faults | $(REPORT)
+test/faults: postgres $(TESTREPORT) ## Run the fault suite in its short form (SLOW=1: on one broker and on three, and longer)
+	$(if $(SLOW),POSTRIDER_SLOW=1) CGO_ENABLED=0 $(REPORT) -- go $(TEST) -timeout 60m -- ./internal/faults
 
 .PHONY: soak
 soak: postgres ## Random faults for DURATION=10m from SEED=1 (MODE=fenced|dedupe NODES=1|3)
@@ -80,31 +75,31 @@ soak: postgres ## Random faults for DURATION=10m from SEED=1 (MODE=fenced|dedupe
 	CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestSoak$$' ./internal/faults
 
 .PHONY: test/containers
-test/containers: postgres ## Run the integration tests on containers (needs a Docker engine)
+test/containers: postgres $(TESTREPORT) ## Run the integration tests on containers (needs a Docker engine)
 	@if docker version >/dev/null 2>&1; then deploy/testimages/build.sh; \
 	elif [ "$${POSTRIDER_REQUIRE_CONTAINERS:-}" = 1 ]; then echo "no Docker engine answers" >&2; exit 1; fi; \
-	POSTRIDER_TEST_BACKEND=containers TESTCONTAINERS_RYUK_DISABLED=true CGO_ENABLED=0 \
-	$(TEST) -tags containers -timeout 20m $(INTEGRATION) | $(REPORT) -least 1
+	$(call each,$(call tested,served,POSTRIDER_TEST_BACKEND=containers TESTCONTAINERS_RYUK_DISABLED=true CGO_ENABLED=0,-tags containers -timeout 20m,-least 1))
 
 .PHONY: test/browser
-test/browser: postgres ## Run the monitor's tests in a real browser (needs Chromium)
-	CI_BROWSER=1 CGO_ENABLED=0 $(TEST) -timeout 20m -run Browser ./ui/... | $(REPORT) -least 1
+test/browser: postgres $(TESTREPORT) ## Run the monitor's tests in a real browser (needs Chromium)
+	CI_BROWSER=1 CGO_ENABLED=0 $(REPORT) -least 1 -- go $(TEST) -timeout 20m -run Browser -- ./ui/...
 
 .PHONY: test/deploy
-test/deploy: postgres $(HELM) $(PROMTOOL) ## Check what deploys Postrider: Compose file, Helm chart, unit, roles, alert rules, dashboard
+test/deploy: postgres $(TESTREPORT) $(HELM) $(PROMTOOL) ## Check what deploys Postrider: Compose file, Helm chart, unit, roles, alert rules, dashboard
 	@command -v docker-compose >/dev/null || docker compose version >/dev/null 2>&1 || .ci/apt docker-compose
 	@command -v pgbouncer >/dev/null || test -x /usr/sbin/pgbouncer || .ci/apt pgbouncer
 	@command -v systemd-analyze >/dev/null || .ci/apt systemd
 	POSTRIDER_HELM=$(CURDIR)/$(HELM) POSTRIDER_PROMTOOL=$(CURDIR)/$(PROMTOOL) POSTRIDER_REQUIRE_TOOLS=1 CGO_ENABLED=0 \
-	$(TEST) -timeout 10m ./internal/deployment | $(REPORT) -least 1
+	$(REPORT) -least 1 -- go $(TEST) -timeout 10m -- ./internal/deployment
 
 .PHONY: bench
 bench: postgres build ## Measure the relay beside a null relay with DATA (BENCH="--only drain --rounds 5"; docs/performance.md)
-	./bin/postrider bench --data $(DATA) $(BENCH)
+	CGO_ENABLED=0 go -C tools build -trimpath -o $(CURDIR)/bin/ ./bench
+	./bin/bench --program bin/postrider --data $(DATA) $(BENCH)
 
 .PHONY: bench/peers
-bench/peers: postgres build ## The same drain by other Go libraries (PEERS="-rounds 5"; bench/peers/doc.go)
-	cd bench/peers && go run . -program $(CURDIR)/bin/postrider -data $(CURDIR)/$(DATA) $(PEERS)
+bench/peers: postgres build ## The same drain by other Go libraries (PEERS="-rounds 5"; tools/peers/doc.go)
+	go -C tools/peers run . -program $(CURDIR)/bin/postrider -data $(CURDIR)/$(DATA) $(PEERS)
 
 .PHONY: bench/monitor
 bench/monitor: postgres ## What ten tabs cost a database with ROWS=500000 waiting rows (MEASURE=60 BINARY=program KEEP=directory)
@@ -112,23 +107,27 @@ bench/monitor: postgres ## What ten tabs cost a database with ROWS=500000 waitin
 	CGO_ENABLED=0 go test -v -count=1 -timeout 60m -run '^$$' -bench '^BenchmarkMonitor$$' -benchtime 1x ./cmd/postrider
 
 .PHONY: mutants
-mutants: postgres ## Break the product in known ways: some test must notice each (RUN=regexp for some, STRESS=rows for the watermark's)
-	CGO_ENABLED=0 go run ./internal/testkit/mutants $(if $(RUN),-run '$(RUN)') $(if $(STRESS),-stress $(STRESS))
+mutants: postgres ## Break the product in known ways: some test must notice each (RUN=regexp, POSTRIDER_PART=1/3, STRESS=rows for the watermark's)
+	CGO_ENABLED=0 go -C tools run ./mutants $(if $(RUN),-run '$(RUN)') $(if $(STRESS),-stress $(STRESS))
 
 .PHONY: lint
 lint: $(GOLANGCI) ## Run golangci-lint at the pinned version
-	$(GOLANGCI) run --build-tags containers ./...
-	$(foreach m,$(MODULES),(cd $(m) && $(CURDIR)/$(GOLANGCI) run ./...);)
+	$(foreach m,$(MODULES),(cd $(m) && $(CURDIR)/$(GOLANGCI) run --build-tags containers ./...);)
 	$(GOLANGCI) fmt --diff ./...
 
 .PHONY: fmt
 fmt: $(GOLANGCI) ## Format the Go code as lint wants it
 	$(GOLANGCI) fmt ./...
 
+.PHONY: tidy
+tidy: ## Tidy the go.mod of every module
+	$(foreach m,$(MODULES),go -C $(m) mod tidy;)
+
 .PHONY: house
 house: ## Check the house rules that no linter knows
 	.ci/house
 	go test -count=1 ./internal/house
+	@go test -count=1 -v -run "^TestMeasures$$" ./internal/house | sed -n "s/^        //p"
 
 .PHONY: gofmt
 gofmt: ## Fail if a file is not formatted
@@ -137,16 +136,17 @@ gofmt: ## Fail if a file is not formatted
 
 .PHONY: vet
 vet: ## Run go vet with and without the containers tag
-	go vet ./...
-	go vet -tags containers ./...
-	$(foreach m,$(MODULES),(cd $(m) && go vet ./...);)
+	$(foreach m,$(MODULES),go -C $(m) vet ./...; go -C $(m) vet -tags containers ./...;)
 
 .PHONY: verify
 verify: gofmt vet house lint ## Run every check that is not a test
 
+.PHONY: ci/full
+ci/full: ## Run everything that CI knows, all slow tests and mutants included
+	.ci/run full
+
 .PHONY: vulnerabilities
 vulnerabilities: ## Look for known vulnerabilities that are reachable from our code
-	go run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION) ./...
 	$(foreach m,$(MODULES),(cd $(m) && go run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION) ./...);)
 
 .PHONY: demo
@@ -172,6 +172,10 @@ postgres:
 .PHONY: gcc
 gcc:
 	@command -v "$$(go env CC)" >/dev/null || .ci/apt gcc libc6-dev
+
+.PHONY: $(TESTREPORT)
+$(TESTREPORT):
+	@go -C tools build -o $(CURDIR)/$@ ./testreport
 
 $(GOLANGCI):
 	@mkdir -p bin/tools

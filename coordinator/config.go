@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/postrider/postrider/condition"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -24,6 +25,9 @@ type Config struct {
 	// DrainTimeout bounds how long work in flight may hold up a release.
 	// Defaults to 5 s.
 	DrainTimeout time.Duration
+	// Board is told what keeps the coordinator from its leases, and when it goes on.
+	// Defaults to none.
+	Board *condition.Board
 	// Observer is told of each step that moved leases, StepAcquire or
 	// StepHandOver, when it is over: how many partitions it concerned. It must not
 	// block. Defaults to nobody.

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/postrider/postrider/condition"
 	"github.com/postrider/postrider/heartbeat"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
@@ -57,6 +58,7 @@ type Coordinator struct {
 	handing  sync.WaitGroup
 	planned  chan struct{} // closed by the first reconciliation
 	seen     look          // the loop's
+	failing  string        // the loop's: the last failure, until there is none
 }
 
 // New returns a coordinator; nothing runs yet.
@@ -140,8 +142,8 @@ func (c *Coordinator) loop(ctx context.Context, delivered <-chan error) (err err
 		}
 		last = time.Now()
 		next, err := c.reconcile(ctx, rung)
-		if err != nil && ctx.Err() == nil {
-			c.log.Warn("reconciliation failed", "error", err)
+		if ctx.Err() == nil {
+			c.note(err)
 		}
 		if err == nil {
 			rung = false
@@ -149,6 +151,24 @@ func (c *Coordinator) loop(ctx context.Context, delivered <-chan error) (err err
 		}
 		timer.Reset(next)
 	}
+}
+
+// note tells of a failed reconciliation once, and again when it fails otherwise: it
+// is tried several times a second.
+func (c *Coordinator) note(err error) {
+	c.cfg.Board.Report(condition.Leases, err)
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text == c.failing {
+		return
+	}
+	if c.failing = text; err != nil {
+		c.log.Warn("reconciliation failed", "error", err)
+		return
+	}
+	c.log.Info("reconciliation succeeds again")
 }
 
 func (c *Coordinator) markPlanned() {

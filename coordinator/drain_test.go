@@ -1,6 +1,7 @@
 package coordinator_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -36,9 +37,16 @@ func TestADrainRequestIsAnswered(t *testing.T) {
 
 	b := c.join(t, nil)
 	c.shares(t, map[uuid.UUID]int{b.id: 4})
-	// Its row was purged and forgotten: the worker remembers.
-	if _, err := c.pool.Exec(t.Context(), `UPDATE outbox_workers SET drain_requested_at = NULL WHERE worker_id = $1`, a.id); err != nil {
+	// Its row was purged: the worker remembers, and says so in the new one.
+	if _, err := c.pool.Exec(t.Context(), `DELETE FROM outbox_workers WHERE worker_id = $1`, a.id); err != nil {
 		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for back := 0; back == 0; {
+		if err := c.pool.QueryRow(ctx, `SELECT count(*) FROM outbox_workers WHERE worker_id = $1 AND drain_requested_at IS NOT NULL`, a.id).Scan(&back); err != nil {
+			t.Fatalf("its new row does not say that it was asked to drain: %v", err)
+		}
 	}
 	if err := b.stop(); err != nil {
 		t.Fatal(err)
@@ -50,6 +58,24 @@ func TestADrainRequestIsAnswered(t *testing.T) {
 	}
 	if err := a.stop(); err != nil {
 		t.Errorf("the drained worker's stop: %v", err)
+	}
+}
+
+// A drain that is taken back has the worker take part again.
+func TestADrainIsTakenBack(t *testing.T) {
+	t.Parallel()
+	c := setup(t, 4, coordinator.Config{})
+	a, b := c.join(t, nil), c.join(t, nil)
+	c.shares(t, map[uuid.UUID]int{a.id: 2, b.id: 2})
+	c.ask(t, a.id)
+	c.shares(t, map[uuid.UUID]int{b.id: 4})
+	if _, err := c.pool.Exec(t.Context(), `UPDATE outbox_workers SET drain_requested_at = NULL WHERE worker_id = $1`, a.id); err != nil {
+		t.Fatal(err)
+	}
+	c.tower.hang().Ring()
+	c.shares(t, map[uuid.UUID]int{a.id: 2, b.id: 2})
+	if s := a.State(); s.Draining || len(s.Desired) != 2 {
+		t.Errorf("its state is %+v", s)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// look is the last time that all leases were read.
+// look is the last time that all leases were read; ADR 20 says when that is.
 type look struct {
 	at      time.Time
 	every   time.Duration // how often that is to be, in peace
@@ -55,8 +55,14 @@ func (c *Coordinator) reconcile(ctx context.Context, rung bool) (time.Duration, 
 	if err != nil {
 		return c.cfg.Interval / 4, err
 	}
-	if self, known := workers.Find(c.beater.ID()); c.beater.Draining() || known && self.DrainRequestedAt != nil {
+	self, known := workers.Find(c.beater.ID())
+	switch asked := known && self.DrainRequestedAt != nil; {
+	case asked, c.beater.Draining() && !known:
 		return c.cfg.Interval, c.drain(ctx)
+	case c.beater.Draining():
+		c.log.Info("takes part again, as an operator took the drain back")
+		c.seen.settled = false
+		return c.cfg.Interval / 4, c.beater.Undrain(ctx)
 	}
 	members := workers.Members()
 	if !rung && c.peace(members) {
@@ -87,11 +93,11 @@ func (c *Coordinator) reconcile(ctx context.Context, rung bool) (time.Duration, 
 }
 
 // drain answers an operator's request: the others plan without this worker from
-// now on, and it gives back what it holds. It takes nothing any more, but stays
-// in the cluster until it is stopped.
+// now on, and it gives back what it holds. It takes nothing until the request is
+// taken back, but stays in the cluster until it is stopped.
 func (c *Coordinator) drain(ctx context.Context) error {
 	if !c.beater.Draining() {
-		c.log.Info("draining, as an operator asked; start the worker again to have it take part")
+		c.log.Info("draining, as an operator asked, until that is taken back or the worker started again")
 		if err := c.beater.Drain(ctx); err != nil {
 			c.log.Warn("could not announce draining; the next heartbeat will", "error", err)
 		}

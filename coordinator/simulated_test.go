@@ -182,7 +182,7 @@ func (l leases) Acquire(ctx context.Context, owner partition.WorkerID, ttl time.
 	return taken, err
 }
 
-func (leases) AcquireSolo(context.Context) ([]*lease.Lease, error) {
+func (leases) AcquireSolo(context.Context, partition.WorkerID) ([]*lease.Lease, error) {
 	return nil, errors.New("the simulation has leases")
 }
 

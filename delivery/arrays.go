@@ -77,7 +77,7 @@ func (a positions) IndexType() any { return new(position) }
 
 // Int64Value implements pgtype.Int64Valuer.
 func (v *position) Int64Value() (pgtype.Int8, error) {
-	return pgtype.Int8{Int64: int64(*v), Valid: *v != 0}, nil //nolint:gosec // a stream's sequence never reaches 2^63
+	return pgtype.Int8{Int64: int64(*v), Valid: *v != 0}, nil // a stream's sequence never reaches 2^63
 }
 
 // Dimensions implements pgtype.ArrayGetter.
@@ -115,5 +115,5 @@ func (p *place) ScanTID(v pgtype.TID) error {
 }
 
 func dimension(n int) []pgtype.ArrayDimension {
-	return []pgtype.ArrayDimension{{Length: int32(n), LowerBound: 1}} //nolint:gosec // far below 2^31
+	return []pgtype.ArrayDimension{{Length: int32(n), LowerBound: 1}} // far below 2^31
 }

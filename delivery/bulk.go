@@ -12,8 +12,8 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// bulk is what the statement mark_bulk needs beyond the rows themselves, for each
-// partition.
+// bulk is what the statement mark_bulk (ADR 21) needs beyond the rows themselves, for
+// each partition.
 type bulk struct {
 	low, high        integers
 	first            bigints // stream sequence
@@ -41,7 +41,7 @@ func (st *settlement) bulk() (bulk, bool) {
 			if rows.generation[at] != 0 || rows.stream[at] == 0 || !rows.places[at].known {
 				return bulk{}, false
 			}
-			first = min(first, int64(rows.stream[at])) //nolint:gosec // a stream's sequence never reaches 2^63
+			first = min(first, int64(rows.stream[at])) // a stream's sequence never reaches 2^63
 			if at > low {
 				if rows.sequences[at] <= rows.sequences[at-1] {
 					return bulk{}, false
@@ -53,7 +53,7 @@ func (st *settlement) bulk() (bulk, bool) {
 		if at == low {
 			return bulk{}, false
 		}
-		b.low, b.high, b.first = append(b.low, int32(low+1)), append(b.high, int32(at)), append(b.first, first) //nolint:gosec // at most a window
+		b.low, b.high, b.first = append(b.low, int32(low+1)), append(b.high, int32(at)), append(b.first, first) // at most a window
 		b.dense, b.ascending = append(b.dense, dense), append(b.ascending, ascending)
 	}
 	return b, at == len(rows.partitions)
@@ -63,7 +63,7 @@ func (st *settlement) bulk() (bulk, bool) {
 func (s *Store) markBulk(ctx context.Context, st settlement, b bulk) (held map[partition.ID]bool, at time.Time, err error) {
 	held = map[partition.ID]bool{}
 	batch := &pgx.Batch{}
-	batch.Queue(marking)
+	batch.Queue(marking, st.server)
 	batch.Queue(s.markPlaces, st.owner, st.all.partitions, st.all.epochs, st.all.delivered, st.all.fence, st.all.stream,
 		b.low, b.high, b.first, b.dense, b.ascending, st.ready.sequences, st.ready.stream, st.ready.places).Query(func(rows pgx.Rows) error {
 		var id partition.ID
@@ -72,9 +72,14 @@ func (s *Store) markBulk(ctx context.Context, st settlement, b bulk) (held map[p
 		return err
 	})
 	err = s.db.SendBatch(ctx, batch).Close()
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) && refused.Code == divisionByZero {
+	if divided(err) {
 		return nil, time.Time{}, errMoved
 	}
 	return held, at, err
+}
+
+// divided tells whether a statement undid itself.
+func divided(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == divisionByZero
 }

@@ -15,9 +15,12 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/internal/localpg"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/message"
+	"github.com/postrider/postrider/outbox/schema"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -49,8 +52,27 @@ type bundle struct {
 
 func setup(t *testing.T, partitions int) *bundle {
 	t.Helper()
+	return setupAt(t, pgtest.Migrated(t, partitions), partitions)
+}
+
+// setupOwn is setup on a server for this test alone.
+func setupOwn(t *testing.T, partitions int) (*bundle, *localpg.Server) {
+	t.Helper()
+	server := pgtest.Server(t, localpg.Config{})
+	migrator, err := schema.New(schema.Config{DatabaseURL: server.URL(), Schema: "public", Partitions: partitions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := migrator.Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return setupAt(t, server.URL(), partitions), server
+}
+
+func setupAt(t *testing.T, address string, partitions int) *bundle {
+	t.Helper()
 	b := &bundle{count: partitions}
-	b.pool = pgtest.Pool(t, pgtest.Migrated(t, partitions))
+	b.pool = pgtest.Pool(t, address)
 	b.server = natstest.Start(t, 1)
 	b.server.Stream(t, 1)
 	b.nc = b.connect(t)
@@ -184,8 +206,8 @@ func (b *bundle) stored(t *testing.T) []*jetstream.RawStreamMsg {
 func sequencesOf(messages []*jetstream.RawStreamMsg, stream string) []string {
 	var list []string
 	for _, m := range messages {
-		if m.Header.Get(natspub.HeaderStream) == stream {
-			list = append(list, m.Header.Get(natspub.HeaderSequence))
+		if m.Header.Get(message.HeaderStream) == stream {
+			list = append(list, m.Header.Get(message.HeaderSequence))
 		}
 	}
 	return list

@@ -21,8 +21,8 @@ type carried struct {
 // carry rehydrates what one claim found and publishes it, every partition on
 // its own.
 func (r *Relay) carry(ctx context.Context, found Claim) {
-	reserved := r.reserve()
-	events, cutAt, err := r.events(ctx, found, reserved)
+	reserved, most := r.reserve(), r.shaping.largest(r.publisher)
+	events, cutAt, err := r.events(ctx, found, most.bytes, max(1, reserved/r.copies))
 	found.Close()
 	if err != nil && ctx.Err() == nil {
 		r.away(err)
@@ -38,14 +38,27 @@ func (r *Relay) carry(ctx context.Context, found Claim) {
 			continue
 		}
 		b, c.bytes = attach(b, events, cutAt)
+		c.bytes *= r.copies
 		r.refund(&reserved, c.bytes)
 		publishing.Go(func() { //nolint:contextcheck // a batch lives as long as its lease, not as long as the claim
-			c.Result = r.publish(b)
+			c.Result = r.publish(b, most)
 			r.finished <- c
 		})
 	}
 	r.unreserve(reserved)
 	publishing.Wait()
+}
+
+// held is how many times a payload is in memory at once: as it was read, transformed, and what the publisher makes of it.
+func held(cfg Config, publisher Publisher) int64 {
+	n := 1
+	if len(cfg.Transforms) > 0 {
+		n++
+	}
+	if s, ok := publisher.(Sizer); ok {
+		n += s.Copies()
+	}
+	return int64(n)
 }
 
 // expect tells a publisher that waits for all batches of a look how many there are.
@@ -76,7 +89,7 @@ func (r *Relay) unreserve(left int64) {
 }
 
 // events returns the events of everything that can be published now.
-func (r *Relay) events(ctx context.Context, found Claim, maxBytes int64) (map[int64]*Event, int64, error) {
+func (r *Relay) events(ctx context.Context, found Claim, maxPayload, maxBytes int64) (map[int64]*Event, int64, error) {
 	var wanted []int64
 	var known []*Event
 	for _, b := range found.Batches {
@@ -100,7 +113,7 @@ func (r *Relay) events(ctx context.Context, found Claim, maxBytes int64) (map[in
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
 	defer cancel()
-	events, cutAt, err := r.store.Rehydrate(ctx, found, wanted, r.cfg.MaxPayload, maxBytes)
+	events, cutAt, err := r.store.Rehydrate(ctx, found, wanted, maxPayload, maxBytes)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -145,7 +158,7 @@ func (r *Relay) suspected(ctx context.Context, b Batch) bool {
 
 // publish gives every message of the batch its outcome. What need not be
 // published is decided here; the rest is the publisher's.
-func (r *Relay) publish(b Batch) Result {
+func (r *Relay) publish(b Batch, most readable) Result {
 	b.Order, b.Policy = r.cfg.Ordering, r.cfg.Failure
 	outcomes := make([]Outcome, len(b.Messages))
 	send := Batch{Lease: b.Lease, Order: b.Order, Policy: b.Policy}
@@ -153,6 +166,7 @@ func (r *Relay) publish(b Batch) Result {
 	held := map[string]bool{} // streams that go no further in this batch
 	hooks := r.shaping.start(b.Lease.Context(), func() bool { return !b.Lease.Valid() || b.Lease.Draining() })
 	defer hooks.end()
+	hooks.most = most
 	for i := range b.Messages {
 		m, o, stop := b.Messages[i], &Outcome{Kind: Behind}, false
 		if !held[m.Stream] {
@@ -219,7 +233,7 @@ func (r *Relay) observe(b Batch, outcomes []Outcome) {
 				r.cache.Remove(m.Sequence)
 			}
 			if m.Generation == 0 { // others waited for a person
-				r.stats.latency.Observe(now.Sub(m.Event.RecordedAt).Seconds())
+				r.stats.latency.Observe(now.Sub(m.wanted()).Seconds())
 			}
 		case Retry:
 			r.stats.failure(o.Err)

@@ -63,6 +63,7 @@ type Claim struct {
 	readUpTo string
 	session  *pgxpool.Conn
 	since    time.Time // when the session began, by the database's clock
+	server   time.Time // when its server was started
 }
 
 // Close gives the session back.
@@ -76,7 +77,7 @@ func (c *Claim) Close() {
 // beginning is what comes before the statements of a claim that read.
 const beginning = `SELECT pg_current_wal_insert_lsn()::text, ARRAY[` + planningSettings + `]`
 
-// Claim reads the next undelivered rows of the partitions asked for, the first
+// Claim (ADR 5) reads the next undelivered rows of the partitions asked for, the first
 // ones first. It writes nothing; the lease is what keeps others away. A claim
 // that was made without error must be closed.
 //
@@ -87,7 +88,7 @@ const beginning = `SELECT pg_current_wal_insert_lsn()::text, ARRAY[` + planningS
 func (s *Store) Claim(ctx context.Context, asks []Ask, limits Limits, policy FailurePolicy) (Claim, error) {
 	ids, after, most := make(keys, len(asks)), make(bigints, len(asks)), make(integers, len(asks))
 	for i, a := range asks {
-		ids[i], after[i], most[i] = a.Lease.Partition, a.After, int32(a.Most) //nolint:gosec // at most 10,000
+		ids[i], after[i], most[i] = a.Lease.Partition, a.After, int32(a.Most) // at most 10,000
 	}
 	var parked, ready []Message
 	var c Claim
@@ -110,7 +111,7 @@ func (s *Store) Claim(ctx context.Context, asks []Ask, limits Limits, policy Fai
 	} else {
 		batch.Queue(s.claimReady, args...).Query(collectClaimed(&ready, false, nil))
 	}
-	batch.Queue(s.position, withEvents).QueryRow(func(row pgx.Row) error { return row.Scan(&c.readUpTo, &era, &c.since, &c.expecting, nil) })
+	batch.Queue(s.position, withEvents).QueryRow(func(row pgx.Row) error { return row.Scan(&c.readUpTo, &era, &c.since, &c.server, &c.expecting, nil) })
 	session, err := s.db.Acquire(ctx)
 	if err != nil {
 		return Claim{}, fmt.Errorf("claim: %w", err)
@@ -124,7 +125,8 @@ func (s *Store) Claim(ctx context.Context, asks []Ask, limits Limits, policy Fai
 		parked = dueOnly(parked)
 	}
 	c.Batches = share(asks, parked, ready, limits.Total)
-	for _, b := range c.Batches {
+	for n, b := range c.Batches {
+		c.Batches[n].server = c.server
 		for i := range b.Messages {
 			b.Messages[i].Era = era
 		}
@@ -152,8 +154,12 @@ func collectClaimed(found *[]Message, parked bool, events map[int64]*Event) func
 			due                  bool
 			streams, topics      arena.Texts
 			reader               *eventReader
+			scheduled            pgtype.Timestamptz
 		)
 		into := []any{&id, &m.Sequence, &generation, &attempts, &stream, &topic, &m.Blocked, &due, &m.place}
+		if parked {
+			into = append(into, &scheduled)
+		}
 		if events != nil {
 			reader = newEventReader()
 			into = append(append(into, reader.into...), nil)
@@ -163,7 +169,7 @@ func collectClaimed(found *[]Message, parked bool, events map[int64]*Event) func
 				return err
 			}
 			m.Partition, m.Generation, m.Attempts, m.NotDue = partition.ID(id), int(generation), int(attempts), !due
-			m.Stream, m.Topic = streams.Keep(stream), topics.Keep(topic)
+			m.Stream, m.Topic, m.ScheduledFor = streams.Keep(stream), topics.Keep(topic), scheduled.Time
 			*found = append(*found, m)
 			if reader == nil || reader.sequence != m.Sequence {
 				continue

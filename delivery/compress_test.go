@@ -10,9 +10,9 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/postrider/postrider/codec"
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/internal/testkit/slow"
+	"github.com/postrider/postrider/message/codec"
 )
 
 // The broker's limit applies to what is sent: 64 MiB that shrink below it are published, 2 MiB of noise are not, and their memory is
@@ -35,7 +35,7 @@ func TestLargePayloadsFitWhenCompressed(t *testing.T) { //nolint:paralleltest //
 				b.exec(t, `UPDATE events SET payload = (SELECT string_agg(uuid_send(gen_random_uuid()), '') FROM generate_series(1, 131072)) WHERE sequence = $1`, noise)
 				b.acquireAll(t, b.keeper)
 				peak := watchHeap(t)
-				b.drain(t, b.full(t, mode, encoding, delivery.Config{}))
+				b.drain(t, b.full(t, mode, encoding, delivery.Config{MaxPayload: large}))
 				t.Logf("peak of the heap with %d payloads of 64 MiB: %d MiB", count, peak()>>20)
 				found := 0
 				b.eachEvent(t, func(m jetstream.Msg) {

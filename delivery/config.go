@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/postrider/postrider/condition"
 )
 
 // Config says how a relay works.
@@ -18,12 +20,12 @@ type Config struct {
 	// Window is the most messages between claim and mark over all partitions;
 	// at least BatchSize. Defaults to 4096.
 	Window int
-	// WindowBytes is about the most payload bytes in memory; at least 1 MiB.
-	// Defaults to 64 MiB.
+	// WindowBytes is about the most payload bytes in memory, the copies of
+	// transforms and compression included; at least 1 MiB. Defaults to 64 MiB.
 	WindowBytes int64
 	// MaxPayload is the largest payload that is read at all, in bytes; larger
-	// ones fail permanently. Defaults to 64 MiB; the broker's own limit is
-	// usually lower and gives the error.
+	// ones fail permanently. Defaults to DefaultMaxPayload; the broker's own limit
+	// is usually lower and takes its place, where the payload is sent as it is.
 	MaxPayload int64
 	// PollInterval is how often the outbox is looked at when no doorbell rings;
 	// 1 ms to 1 min. While nothing at all is committed polls become rarer, to a
@@ -54,17 +56,23 @@ type Config struct {
 	CacheSize int
 	// Transforms change what is published, one after the other. Defaults to none.
 	Transforms []Transform
-	// TransformTimeout is how long the Transforms of one event may take together; 1 ms to 1 min. Defaults to 1 s.
+	// TransformTimeout is how long the Transforms of one event may take together, and as much again for each 16 MiB of its payload;
+	// 1 ms to 1 min. Defaults to 1 s.
 	TransformTimeout time.Duration
 	// Random draws from [0, 1) for jitter. Defaults to math/rand/v2.
 	Random func() float64
 	// Observer is told of each step. Defaults to nobody, at no cost.
 	Observer Observer
+	// Board is told what stops the relay, and when it goes on. Defaults to none.
+	Board *condition.Board
 	// Registerer receives the metrics. Defaults to none.
 	Registerer prometheus.Registerer
 	// Logger defaults to slog.Default.
 	Logger *slog.Logger
 }
+
+// DefaultMaxPayload is the most of a message that NATS advises, 8 MiB.
+const DefaultMaxPayload = 8 << 20
 
 // WithDefaults fills the fields that were left zero.
 func (c Config) WithDefaults() Config {
@@ -78,7 +86,7 @@ func (c Config) WithDefaults() Config {
 		c.WindowBytes = 64 << 20
 	}
 	if c.MaxPayload == 0 {
-		c.MaxPayload = 64 << 20
+		c.MaxPayload = DefaultMaxPayload
 	}
 	if c.PollInterval == 0 {
 		c.PollInterval = 50 * time.Millisecond

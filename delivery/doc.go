@@ -80,5 +80,7 @@
 // waits for what was sent: the rest of a batch is left to the heir.
 //
 // Messages that the stream acknowledged and lost are noticed by a new owner, and by
-// an idle one within ExtentInterval, and queued again from the history.
+// an idle one within ExtentInterval, and queued again from the history: what is older
+// than the last resize by whoever notices, parked where its streams are now and in the
+// order in which it was published; the rest by each partition's owner.
 package delivery

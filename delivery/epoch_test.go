@@ -40,6 +40,7 @@ func (b *bundle) leaseWrites(t *testing.T, ready, healed int64, claimed delivery
 		{"park", mark(delivery.Pointer{Sequence: ready, Stream: "s"}, delivery.Outcome{Kind: delivery.Retry, Err: errors.New("broken")})},
 		{"mark", mark(delivery.Pointer{Sequence: ready, Stream: "s", Parked: true}, published)},
 		{"bulk mark", markMessage(claimed, published)},
+		{"raise", func(l *lease.Lease) error { return b.store.Raise(t.Context(), l, l.Epoch+5) }}, // it ends the lease
 	}
 }
 

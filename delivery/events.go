@@ -12,17 +12,18 @@ import (
 type Reader struct {
 	store *Store
 	cfg   Config
+	to    Sizer
 	*shaping
 }
 
-// NewReader returns a reader. Of the configuration it takes MaxPayload, WindowBytes, Transforms, TransformTimeout and Logger, which
-// should be the relays'.
-func NewReader(cfg Config, store *Store) (*Reader, error) {
+// NewReader returns a reader for a publisher, which says what its broker takes; nil: that is not known. Of the configuration it takes
+// MaxPayload, WindowBytes, Transforms, TransformTimeout and Logger, which should be the relays'.
+func NewReader(cfg Config, store *Store, to Sizer) (*Reader, error) {
 	cfg = cfg.WithDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Reader{store: store, cfg: cfg, shaping: newShaping(cfg, func() {})}, nil
+	return &Reader{store: store, cfg: cfg, to: to, shaping: newShaping(cfg, func() {})}, nil
 }
 
 // Reading is a message as it is to be published, or why it cannot be.
@@ -45,12 +46,14 @@ func (r *Reader) Read(ctx context.Context, pointers []Pointer) ([]Reading, error
 	for i, p := range pointers {
 		sequences[i] = p.Sequence
 	}
-	found, cutAt, err := r.store.read(ctx, sequences, r.cfg.MaxPayload, r.cfg.WindowBytes/4)
+	most := r.largest(r.to)
+	found, cutAt, err := r.store.read(ctx, sequences, most.bytes, r.cfg.WindowBytes/4)
 	if err != nil {
 		return nil, err
 	}
 	h := r.start(ctx, func() bool { return ctx.Err() != nil })
 	defer h.end()
+	h.most = most
 	var readings []Reading
 	for _, p := range pointers {
 		if cutAt != 0 && p.Sequence >= cutAt {

@@ -193,7 +193,7 @@ func TestAScheduledEventWaitsAndKeepsItsStreamsOrder(t *testing.T) {
 	b.acquireAll(t, b.keeper)
 	r := b.relay(t, delivery.Config{})
 	b.drain(t, r)
-	for sequence, want := range map[int64]string{later: "pending", behind: "blocked", byHand: "pending", neighbour: "published"} {
+	for sequence, want := range map[int64]string{later: "scheduled", behind: "blocked", byHand: "scheduled", neighbour: "published"} {
 		if s := b.state(t, sequence); s.State != want || s.Attempts != 0 {
 			t.Errorf("event %d: %+v, want %s", sequence, s, want)
 		}

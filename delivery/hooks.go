@@ -26,7 +26,8 @@ type shaping struct {
 	transforms []Transform
 	timeout    time.Duration // of the transforms of one message
 	maxPayload int64
-	grow       int64 // how many bytes the transforms may add to a batch
+	large      chan struct{} // holds an entry while a large payload is transformed: it is in memory several times
+	grow       int64         // how many bytes the transforms may add to a batch
 	log        *slog.Logger
 	stuck      atomic.Int32 // transforms that run past their time
 	returned   func()       // is told when one of them returns
@@ -35,8 +36,32 @@ type shaping struct {
 func newShaping(cfg Config, returned func()) *shaping {
 	return &shaping{
 		transforms: cfg.Transforms, timeout: cfg.TransformTimeout, maxPayload: cfg.MaxPayload, grow: cfg.WindowBytes / 4,
-		log: cfg.Logger, returned: returned,
+		log: cfg.Logger, returned: returned, large: make(chan struct{}, 1),
 	}
+}
+
+// largeTransform is above which payloads are transformed one at a time, in bytes.
+const largeTransform = 1 << 20
+
+// readable is the largest payload that is read, in bytes, and whose limit that is.
+type readable struct {
+	bytes int64
+	limit string
+}
+
+func (s *shaping) most() readable {
+	return readable{s.maxPayload, fmt.Sprintf("the relay reads at most %d (outbox_settings.max_payload_bytes raises it)", s.maxPayload)}
+}
+
+// largest is what a payload may have. What the broker can never take is not read, unless a transform may make it shorter.
+func (s *shaping) largest(publisher any) readable {
+	most := s.most()
+	if p, ok := publisher.(Sizer); ok && len(s.transforms) == 0 {
+		if bytes, limit := p.Largest(); bytes > 0 && bytes < most.bytes {
+			return readable{bytes, limit}
+		}
+	}
+	return most
 }
 
 // hooks are the transforms at work on one batch, one message at a time, on a goroutine that can be left behind.
@@ -51,11 +76,12 @@ type hooks struct {
 	done   chan error
 	timer  *time.Timer
 	grown  int64 // bytes added to the batch
+	most   readable
 }
 
 // start begins a batch that lives as long as ctx. end ends it.
 func (s *shaping) start(ctx context.Context, gone func() bool) *hooks {
-	h := &hooks{shaping: s, gone: gone, parent: ctx}
+	h := &hooks{shaping: s, gone: gone, parent: ctx, most: s.most()}
 	if len(s.transforms) == 0 {
 		return h
 	}
@@ -87,9 +113,9 @@ func (h *hooks) one(d *Draft) {
 }
 
 // run applies the transforms to a draft within their time. One that does not return is left behind with its draft; then nothing more
-// may be run.
-func (h *hooks) run(d *Draft) error {
-	limit, sequence := h.timeout, d.Sequence
+// may be run. leave is called when they have returned, however late.
+func (h *hooks) run(d *Draft, leave func()) error {
+	limit, sequence := h.limit(int64(len(d.Payload))), d.Sequence
 	h.timer.Reset(limit)
 	h.drafts <- d
 	select {
@@ -97,6 +123,7 @@ func (h *hooks) run(d *Draft) error {
 		if errors.Is(err, errTransformGone) {
 			go h.loop()
 		}
+		leave()
 		return err
 	case <-h.timer.C:
 	case <-h.ctx.Done():
@@ -106,9 +133,32 @@ func (h *hooks) run(d *Draft) error {
 	go func() {
 		<-h.done //nolint:errcheck // it is too late for its error
 		h.stuck.Add(-1)
+		leave()
 		h.returned()
 	}()
 	return fmt.Errorf("%w: event %d: %w, within %s", ErrTransform, sequence, errTransformTime, limit)
+}
+
+// limit is the time for a payload of that size: what is usual, and as much again for each 16 MiB.
+func (s *shaping) limit(size int64) time.Duration {
+	return s.timeout + time.Duration(size>>24)*s.timeout
+}
+
+// enter waits until no other large payload is transformed, not for longer than that should take.
+func (h *hooks) enter(size int64) (leave func(), err error) {
+	if size <= largeTransform {
+		return func() {}, nil
+	}
+	timer := time.NewTimer(2 * h.limit(size))
+	defer timer.Stop()
+	select {
+	case h.large <- struct{}{}:
+		return func() { <-h.large }, nil
+	case <-timer.C:
+		return nil, fmt.Errorf("%w: one of another large payload runs past its time; no more are begun", ErrTransform)
+	case <-h.ctx.Done():
+		return nil, h.ctx.Err()
+	}
 }
 
 // draft is what the transforms get. A payload that may be kept for another attempt is copied; a larger one is handed over.
@@ -131,8 +181,12 @@ func draft(m Message) *Draft {
 // is left for another time. What the transforms add to a batch stays within what a rehydration may hold. A large payload that was handed
 // to them is taken from the message.
 func (h *hooks) shape(m *Message) (send Message, o *Outcome, stop bool) {
+	send = *m
 	if o := h.triage(*m); o != nil || h.drafts == nil {
-		return *m, o, false
+		if m.Event != nil && m.Event.Size > cacheLimit {
+			m.Event = m.Event.WithoutPayload() // who sends it decides how long it is kept
+		}
+		return send, o, false
 	}
 	if h.grown > h.grow || h.gone() {
 		return *m, &Outcome{}, true
@@ -140,10 +194,7 @@ func (h *hooks) shape(m *Message) (send Message, o *Outcome, stop bool) {
 	before := m.Event.Size
 	send, o, stop = h.transform(*m)
 	if before > cacheLimit {
-		// A large payload is not kept beside what was made of it.
-		original := *m.Event
-		original.Payload = nil
-		m.Event = &original
+		m.Event = m.Event.WithoutPayload() // a large one is not kept beside what was made of it
 	}
 	if o == nil {
 		h.grown += max(0, send.Event.Size-before)
@@ -152,7 +203,7 @@ func (h *hooks) shape(m *Message) (send Message, o *Outcome, stop bool) {
 }
 
 // triage returns the outcome of a message that need not be sent; nil: send it.
-func (s *shaping) triage(m Message) *Outcome {
+func (h *hooks) triage(m Message) *Outcome {
 	switch {
 	case m.Blocked:
 		return &Outcome{Kind: Behind}
@@ -164,8 +215,8 @@ func (s *shaping) triage(m Message) *Outcome {
 		return &Outcome{Kind: Retry, Err: fmt.Errorf("%w: sequence %d", m.Event.Unreadable, m.Sequence)}
 	case m.Event.AuditOnly:
 		return &Outcome{Kind: Skipped}
-	case m.Event.Payload == nil && m.Event.Size > s.maxPayload:
-		return &Outcome{Kind: Permanent, Err: fmt.Errorf("%w: %d bytes, the relay reads at most %d", ErrPayloadTooLarge, m.Event.Size, s.maxPayload)}
+	case m.Event.Payload == nil && m.Event.Size > h.most.bytes:
+		return &Outcome{Kind: Permanent, Err: fmt.Errorf("%w: %d bytes, %s; it was not read", ErrPayloadTooLarge, m.Event.Size, h.most.limit)}
 	default:
 		return nil
 	}
@@ -176,10 +227,17 @@ func (h *hooks) transform(m Message) (changed Message, o *Outcome, stop bool) {
 	if n := h.stuck.Load(); n >= stuckTransforms {
 		return m, &Outcome{Err: fmt.Errorf("%w: %d of them run past their time; no more are begun", ErrTransform, n)}, true
 	}
+	leave, err := h.enter(m.Event.Size)
+	switch {
+	case h.parent.Err() != nil && err != nil:
+		return m, &Outcome{}, true
+	case err != nil:
+		return m, &Outcome{Err: err}, true
+	}
 	d, e := draft(m), *m.Event
 	before := *d
 	before.Headers = e.Headers
-	err := h.run(d)
+	err = h.run(d, leave)
 	switch {
 	case h.parent.Err() != nil: // it ended meanwhile: the heir's matter
 		return m, &Outcome{}, true

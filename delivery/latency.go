@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Latency is how long events took lately from being recorded to being known as
-// published, by the database clock.
+// Latency is how long events took lately from being recorded, or from the time for
+// which they were scheduled, to being known as published, by the database clock.
 type Latency struct {
 	// Samples is the number of events measured; with 0 the rest says nothing.
 	Samples int64
@@ -32,3 +32,14 @@ func (s *Store) Latency(ctx context.Context) (Latency, error) {
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// rateBatches bounds the batches that are looked at for the rate.
+const rateBatches = 2000
+
+// Rate is how many events a second were published in the last ten seconds, by all workers.
+func (s *Store) Rate(ctx context.Context) (perSecond float64, err error) {
+	if err := s.db.QueryRow(ctx, s.rate, rateBatches).Scan(&perSecond); err != nil {
+		return 0, fmt.Errorf("rate: %w", err)
+	}
+	return perSecond, nil
+}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
@@ -54,6 +55,31 @@ func TestLatencyIsOfTheLastMinutes(t *testing.T) {
 	}
 }
 
+// An event that was scheduled takes as long as it is late.
+func TestLatencyLeavesOutWhatWasScheduled(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.append(t, "s", `1`, "available_at => clock_timestamp() + interval '1 second'")
+	b.exec(t, `UPDATE events SET recorded_at = recorded_at - interval '1 hour'`)
+	b.acquireAll(t, b.keeper)
+	metrics := prometheus.NewRegistry()
+	stop := b.start(t, b.relay(t, delivery.Config{Registerer: metrics, PollInterval: 5 * time.Millisecond}))
+	b.until(t, `SELECT count(*) FROM outbox_messages WHERE state = 'published'`, 1)
+	stop()
+	if l := latency(t, b.store); l.Samples != 1 || l.P99 > 30*time.Minute {
+		t.Errorf("of the history: %+v", l)
+	}
+	families, err := metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if h := f.GetMetric()[0].GetHistogram(); f.GetName() == "outbox_publish_latency_seconds" && (h.GetSampleCount() != 1 || h.GetSampleSum() > 1800) {
+			t.Errorf("the histogram counts %d, %v seconds in all", h.GetSampleCount(), h.GetSampleSum())
+		}
+	}
+}
+
 func TestBacklogCountsBlockedStreams(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t, pgtest.Migrated(t, 1))
@@ -69,5 +95,42 @@ func TestBacklogCountsBlockedStreams(t *testing.T) {
 	}
 	if p := backlog.Partitions[0]; p.Blocked != 6 || p.BlockedStreams != 2 || p.Failed != 3 {
 		t.Errorf("the backlog is %+v", p)
+	}
+}
+
+func TestTheRateIsOfTheLastSeconds(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t, pgtest.Migrated(t, 1))
+	store, err := delivery.NewStore(t.Context(), pool, "public", delivery.Relation{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rate := func() float64 {
+		t.Helper()
+		perSecond, err := store.Rate(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return perSecond
+	}
+	if got := rate(); got != 0 {
+		t.Errorf("of nothing: %v", got)
+	}
+	const batches = `INSERT INTO outbox_deliveries (partition_key, lease_epoch, first_sequence, last_sequence, message_count, published_at)
+		SELECT 0, 1, n, n, $1, clock_timestamp() - $2::interval FROM generate_series(1, $3::int) AS n`
+	run := func(count int, ago string, n int) {
+		t.Helper()
+		if _, err := pool.Exec(t.Context(), batches, count, ago, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(100_000, "30 s", 1) // what was a minute ago is not now
+	run(40, "1 s", 10)
+	if got := rate(); got != 40 {
+		t.Errorf("400 events in ten seconds: %v", got)
+	}
+	run(1, "0 s", 2000) // as many as are looked at, all of them just now
+	if got := rate(); got < 150 {
+		t.Errorf("2,000 events in the last moments: %v", got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -33,6 +34,7 @@ type parks struct {
 	dead       []bool
 	blocked    []bool
 	reason     []*string
+	class      []*string
 }
 
 // leaseKeys is the rows that a statement compares and sets.
@@ -47,6 +49,7 @@ type leaseKeys struct {
 // settlement is everything one transaction writes for several partitions.
 type settlement struct {
 	owner          *uuid.UUID
+	server         *time.Time // see marking; nil: any
 	all            leaseKeys
 	ready, parked  marks
 	park           parks
@@ -56,20 +59,34 @@ type settlement struct {
 	retried        bool // of the ready ones
 }
 
-const marking = `SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '2s', true), ` + planningSettings
+// marking begins a mark. What was claimed from a server that was started at another time divides by zero, which undoes
+// everything: it may have been forgotten, and its sequences may be those of other events by now.
+const marking = `SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '2s', true), ` + planningSettings + `,
+       1 / CASE WHEN pg_postmaster_start_time() <> $1::timestamptz THEN 0 ELSE 1 END`
 
-// Mark settles the results in one transaction: published and skipped rows are
+// ErrOtherServer is returned for batches that another database server gave out, or this one before it was started again.
+var ErrOtherServer = errors.New("claimed from another database server, or before this one was started again")
+
+// Mark (ADR 7) settles the results in one transaction: published and skipped rows are
 // deleted and recorded, the others parked or left as they are. It returns the
 // partitions that were fenced, because their lease rows carry another owner or
 // epoch; nothing of theirs was changed; and the database's time of the mark.
 //
 // The commit is asynchronous. When a crash of the server takes it back, every
 // session ends with it, and the partition is taken anew before anything else is
-// published: the stream's record then says what is stored.
+// published: the stream's record then says what is stored. For the same reason nothing
+// is marked, and ErrOtherServer returned, once another server answers than gave the
+// batches out, or that one was started again.
 func (s *Store) Mark(ctx context.Context, results []Result, retry RetryPolicy, random func() float64) (fenced []partition.ID, marked time.Time, err error) {
 	st := settle(results, retry, random)
 	if len(st.all.partitions) == 0 {
 		return nil, time.Time{}, nil
+	}
+	if slices.ContainsFunc(results, func(r Result) bool { return !r.Batch.server.Equal(results[0].Batch.server) }) {
+		return nil, time.Time{}, fmt.Errorf("mark: %w", ErrOtherServer)
+	}
+	if server := results[0].Batch.server; !server.IsZero() {
+		st.server = &server
 	}
 	var held map[partition.ID]bool
 	b, usual := st.bulk()
@@ -99,7 +116,7 @@ func (s *Store) markByKey(ctx context.Context, st settlement) (held map[partitio
 		return err
 	}
 	batch := &pgx.Batch{}
-	batch.Queue(marking)
+	batch.Queue(marking, st.server)
 	mark := func(sql string, m marks) {
 		batch.Queue(sql, st.owner, st.all.partitions, st.all.epochs, st.all.delivered, st.all.fence, st.all.stream,
 			m.partitions, m.sequences, m.stream, m.generation, m.streams).Query(note)
@@ -112,12 +129,14 @@ func (s *Store) markByKey(ctx context.Context, st settlement) (held map[partitio
 	}
 	if p := st.park; len(p.partitions) > 0 {
 		batch.Queue(s.park, st.owner, st.all.partitions, st.all.epochs,
-			p.partitions, p.sequences, p.streams, p.attempts, p.counted, p.delay, p.dead, p.blocked, p.reason).Query(note)
+			p.partitions, p.sequences, p.streams, p.attempts, p.counted, p.delay, p.dead, p.blocked, p.reason, p.class).Query(note)
 	}
 	if len(st.promoted) > 0 {
 		batch.Queue(s.promote, st.owner, st.all.partitions, st.all.epochs, st.promoted, st.promotedStream, st.skipDead)
 	}
-	err = s.db.SendBatch(ctx, batch).Close()
+	if err = s.db.SendBatch(ctx, batch).Close(); divided(err) {
+		err = ErrOtherServer
+	}
 	return held, at, err
 }
 
@@ -136,8 +155,8 @@ func settle(results []Result, retry RetryPolicy, random func() float64) settleme
 			switch o.Kind {
 			case Published, Skipped:
 				delivered = max(delivered, m.Sequence)
-				fence = max(fence, int64(o.FenceSequence))    //nolint:gosec // a stream's sequence never reaches 2^63
-				stream = max(stream, int64(o.StreamSequence)) //nolint:gosec // a stream's sequence never reaches 2^63
+				fence = max(fence, int64(o.FenceSequence))    // a stream's sequence never reaches 2^63
+				stream = max(stream, int64(o.StreamSequence)) // a stream's sequence never reaches 2^63
 				st.finish(m, o)
 			case Retry, Permanent, Behind, Scheduled:
 				st.shelve(m, o, retry, random)
@@ -165,7 +184,7 @@ func (st *settlement) finish(m Message, o Outcome) {
 	into.sequences = append(into.sequences, m.Sequence)
 	into.streams = append(into.streams, m.Stream)
 	into.places = append(into.places, m.place)
-	into.generation = append(into.generation, int32(m.Generation)) //nolint:gosec // read from an int column
+	into.generation = append(into.generation, int32(m.Generation)) // read from an int column
 	if o.Kind == Skipped {
 		o.StreamSequence = 0
 	}
@@ -186,24 +205,38 @@ func (st *settlement) shelve(m Message, o Outcome, retry RetryPolicy, random fun
 		dead    bool
 		delay   time.Duration
 		reason  *string
+		class   *string
 	)
 	if o.Kind == Retry || o.Kind == Permanent {
 		counted = 1
 		delay = retry.Delay(m.Attempts+1, random)
-		dead = o.Kind == Permanent || retry.Dead(m.Attempts+1)
+		dead = dies(m, o, retry)
 		text := Reason(o.Err)
 		reason = &text
+		name := classTemporary
+		if o.Kind == Permanent {
+			name = classPermanent
+		}
+		class = &name
 	}
 	p.partitions = append(p.partitions, m.Partition)
 	p.sequences = append(p.sequences, m.Sequence)
 	p.streams = append(p.streams, m.Stream)
-	p.attempts = append(p.attempts, int32(m.Attempts)) //nolint:gosec // read from an int column
+	p.attempts = append(p.attempts, int32(m.Attempts)) // read from an int column
 	p.counted = append(p.counted, counted)
 	p.delay = append(p.delay, delay)
 	p.dead = append(p.dead, dead)
 	p.blocked = append(p.blocked, o.Kind == Behind)
 	p.reason = append(p.reason, reason)
+	p.class = append(p.class, class)
 }
+
+// The classes of failures, as tables keep them: one may be gone at the next attempt, the
+// other cannot.
+const (
+	classTemporary = "temporary"
+	classPermanent = "permanent"
+)
 
 // reasonLimit bounds last_error, in bytes: errors may quote data.
 const reasonLimit = 1000

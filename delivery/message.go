@@ -29,6 +29,9 @@ type Pointer struct {
 	Blocked bool
 	// NotDue tells that the row's time has not come.
 	NotDue bool
+	// ScheduledFor is the time before which it must not be published; zero: none was
+	// given.
+	ScheduledFor time.Time
 	// place is where the row lay when it was claimed, unless it is parked.
 	place place
 }
@@ -52,6 +55,8 @@ type Event struct {
 	Size        int64
 	TraceParent string
 	TraceState  string
+	// CorrelationID names the whole conversation, CausationID what led to the event; empty where the producer stored none.
+	CorrelationID, CausationID string
 	// Headers are the producer's own, as the metadata holds them.
 	Headers   map[string]string
 	TenantID  string
@@ -69,7 +74,15 @@ func (e *Event) clone() *Event {
 	c := *e
 	c.Type, c.TenantID = strings.Clone(e.Type), strings.Clone(e.TenantID)
 	c.TraceParent, c.TraceState = strings.Clone(e.TraceParent), strings.Clone(e.TraceState)
+	c.CorrelationID, c.CausationID = strings.Clone(e.CorrelationID), strings.Clone(e.CausationID)
 	c.Payload = bytes.Clone(e.Payload)
+	return &c
+}
+
+// WithoutPayload returns a copy that does not hold the payload, only its size.
+func (e *Event) WithoutPayload() *Event {
+	c := *e
+	c.Payload = nil
 	return &c
 }
 
@@ -77,6 +90,14 @@ func (e *Event) clone() *Event {
 type Message struct {
 	Pointer
 	Event *Event
+}
+
+// wanted is from when on the message should have been published.
+func (m Message) wanted() time.Time {
+	if m.ScheduledFor.After(m.Event.RecordedAt) {
+		return m.ScheduledFor
+	}
+	return m.Event.RecordedAt
 }
 
 // Batch is the work of one partition under one lease, ascending by sequence.
@@ -89,6 +110,8 @@ type Batch struct {
 	Order Ordering
 	// Policy says what a failed message holds up.
 	Policy FailurePolicy
+	// server is when the database server was started that gave it out.
+	server time.Time
 }
 
 // Kind is what became of a message.

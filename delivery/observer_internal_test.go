@@ -9,6 +9,7 @@ import (
 
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/lease/leasetest"
+	"github.com/postrider/postrider/partition"
 )
 
 // told is an observer that does nothing but count.
@@ -23,6 +24,7 @@ func (o *told) Taken(time.Time, *lease.Lease, error)  {}
 type instant struct{ outcomes []Outcome }
 
 func (p instant) Take(context.Context, *lease.Lease) (Standing, error) { return Standing{}, nil }
+func (p instant) Kept(context.Context, partition.ID) (uint64, error)   { return 0, nil }
 func (p instant) Extent(context.Context) (Extent, error)               { return Extent{}, nil }
 func (p instant) Publish(context.Context, Batch) []Outcome             { return p.outcomes }
 
@@ -41,7 +43,7 @@ func TestAnObserverCostsNothingWhenThereIsNone(t *testing.T) { //nolint:parallel
 		if err != nil {
 			t.Fatal(err)
 		}
-		return testing.AllocsPerRun(200, func() { r.publish(b) })
+		return testing.AllocsPerRun(200, func() { r.publish(b, r.shaping.largest(r.publisher)) })
 	}
 	count := &told{}
 	without, with := allocations(nil), allocations(count)

@@ -2,8 +2,10 @@ package delivery
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	"github.com/postrider/postrider/condition"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -34,6 +36,7 @@ const flowing = time.Second
 // away notes a failure that no message caused: the whole relay waits.
 func (r *Relay) away(err error) {
 	r.stats.failure(err)
+	r.cfg.Board.Report(condition.Delivery, err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if wait, counted := r.pause.fail(); counted {
@@ -59,9 +62,62 @@ func (r *Relay) unpublished(id partition.ID, err error) {
 	r.mu.Unlock()
 	if alone {
 		r.stats.failure(err)
+		r.cfg.Board.ReportFor(boardName(id), err, alonePauses)
 		return
 	}
 	r.away(err)
+}
+
+// boardName is the source under which a partition reports that pauses alone.
+func boardName(id partition.ID) string { return fmt.Sprintf("partition %d", id) }
+
+// alonePauses is how long a partition that pauses alone is told of, unless it fails
+// again: it may have gone to another worker.
+const alonePauses = time.Minute
+
+// refusedFor is how long a refusal of the fence counts, unless it comes again: most
+// concern an owner that was replaced, and then nothing is wrong.
+const refusedFor = 5 * time.Second
+
+// refusedByFence notes that the stream knows a newer owner of the partition: said once that
+// is how a fence works, again and again it keeps everybody from delivering.
+func (r *Relay) refusedByFence(id partition.ID, err error) {
+	r.mu.Lock()
+	r.refusals[id]++
+	again := r.refusals[id] > 1
+	r.mu.Unlock()
+	if again {
+		r.cfg.Board.ReportFor("fence of "+boardName(id), err, refusedFor)
+	}
+}
+
+// notRefused ends what refusedByFence began: the partition was taken.
+func (r *Relay) notRefused(id partition.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.refusals[id] > 0 {
+		delete(r.refusals, id)
+		r.cfg.Board.Report("fence of "+boardName(id), nil)
+	}
+}
+
+// idle notes a look that asked for everything held and found nothing: whatever had
+// failed is not to be delivered here any more.
+func (r *Relay) idle() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.goOnLocked()
+	for id := range r.waiting {
+		delete(r.waiting, id)
+		r.cfg.Board.Report(boardName(id), nil)
+	}
+}
+
+// Flows tells whether anything was published within the last second.
+func (r *Relay) Flows() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Since(r.flowed) < flowing
 }
 
 // flows notes a success.
@@ -69,7 +125,16 @@ func (r *Relay) flows(id partition.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.flowed = time.Now()
-	delete(r.waiting, id)
+	if r.waiting[id] != nil {
+		delete(r.waiting, id)
+		r.cfg.Board.Report(boardName(id), nil)
+	}
+	r.goOnLocked()
+}
+
+// goOnLocked ends a pause.
+func (r *Relay) goOnLocked() {
+	r.cfg.Board.Report(condition.Delivery, nil)
 	if r.pause.failures > 0 && r.pause.over() {
 		r.log.Info("delivery goes on", "failures", r.pause.failures)
 		r.pause = pause{}

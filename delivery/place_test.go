@@ -31,7 +31,7 @@ func TestAMarkFindsRowsThatMovedAndNoOthers(t *testing.T) {
 
 	result := delivery.Result{Batch: found.Batches[0]}
 	for i := range 6 {
-		result.Outcomes = append(result.Outcomes, delivery.Outcome{Kind: delivery.Published, StreamSequence: uint64(i + 1)}) //nolint:gosec // small
+		result.Outcomes = append(result.Outcomes, delivery.Outcome{Kind: delivery.Published, StreamSequence: uint64(i + 1)}) // small
 	}
 	stale := result // the lease is another's: nothing is looked for again
 	stale.Batch.Lease = leasetest.Held(0, l.Epoch)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/message"
 )
 
 // What waits behind a message that fails, and behind one that is dead, is the
@@ -50,7 +50,7 @@ func TestPoliciesDecideWhatWaits(t *testing.T) {
 				b.drain(t, relay(b, t, delivery.Config{Failure: c.policy, Retry: retry}))
 				var got []string
 				for _, m := range b.stored(t) {
-					if stream := m.Header.Get(natspub.HeaderStream); stream != "" {
+					if stream := m.Header.Get(message.HeaderStream); stream != "" {
 						got = append(got, stream)
 					}
 				}

@@ -54,6 +54,7 @@ func preconditions() []precondition {
 		{name: "writes", statement: "precondition_writes", ofEvents: true, warning: true},
 		{name: "statistics", statement: "precondition_statistics", warning: true},
 		{name: "idle", statement: "precondition_idle", warning: true},
+		{name: "prepared", statement: "precondition_prepared", warning: true},
 	}
 }
 

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/partition"
 )
 
 // Publisher publishes the messages of one partition.
@@ -29,6 +31,10 @@ type Publisher interface {
 	// no definite answer by then is Unresolved.
 	Publish(ctx context.Context, b Batch) []Outcome
 
+	// Kept returns the Kept of a partition that is not taken, as the stream says it now:
+	// of one that nobody can take any more, or whose owner waits.
+	Kept(ctx context.Context, id partition.ID) (uint64, error)
+
 	// Extent returns what the stream holds now.
 	Extent(ctx context.Context) (Extent, error)
 }
@@ -45,11 +51,20 @@ type Pacer interface {
 	Expect(calls int)
 }
 
-// Stepper is a Publisher that may have only one message of a partition in flight: it is
+// Stepper (ADR 25) is a Publisher that may have only one message of a partition in flight: it is
 // fast with many partitions at once, however little is given of each.
 type Stepper interface {
 	// Steps tells whether it is so while that is kept in order.
 	Steps(order Ordering) bool
+}
+
+// Sizer is a Publisher that knows what the broker takes, and how much it holds of payloads itself.
+type Sizer interface {
+	// Largest is the largest payload that could be sent at all, in bytes, and whose limit that is; 0: any, as where payloads
+	// are compressed. Larger ones are not read.
+	Largest() (bytes int64, limit string)
+	// Copies is how many more copies of a payload it holds until the message has its outcome.
+	Copies() int
 }
 
 // Extent is where a stream begins and ends.
@@ -80,6 +95,8 @@ type Standing struct {
 type Delivered struct {
 	Sequence   int64
 	Generation int
+	// Era is the outbox's generation under which it was published.
+	Era int
 	// Identity is what IdentityOf returns for the event's UUID: a sequence alone
 	// may be used again after a failover of the database.
 	Identity       uint64
@@ -100,6 +117,17 @@ var (
 	// ErrConfiguration means that nothing will succeed before a person changes
 	// a setting; the relay stops.
 	ErrConfiguration = errors.New("broker configuration")
-	// ErrFenced means that the stream knows a newer owner of the partition.
+	// ErrFenced means that the stream knows a newer owner of the partition; see
+	// FencedError.
 	ErrFenced = errors.New("fenced by a newer owner")
 )
+
+// FencedError is an ErrFenced that says which epoch the stream knows.
+type FencedError struct{ Epoch, Ours int64 }
+
+func (e *FencedError) Error() string {
+	return fmt.Sprintf("%v: epoch %d, ours is %d", ErrFenced, e.Epoch, e.Ours)
+}
+
+// Unwrap makes it an ErrFenced.
+func (e *FencedError) Unwrap() error { return ErrFenced }

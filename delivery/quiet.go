@@ -13,7 +13,7 @@ const longestQuiet = time.Second
 const rarestPoll = 4
 
 // quiet tells which polls need not look at the outbox: while the log of the server
-// stands where it stood before a look that found nothing, nothing was committed since.
+// stands where it stood before a look that found nothing, nothing was committed since (ADR 24).
 //
 // A transaction is visible a little after the record of its commit was written, so a
 // look between the two finds nothing. Hence there must have been a second one, a

@@ -10,15 +10,20 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/postrider/postrider/codec"
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/message/codec"
 )
 
 func (b *bundle) reader(t *testing.T, cfg delivery.Config) *delivery.Reader {
 	t.Helper()
+	return b.readerFor(t, cfg, nil)
+}
+
+func (b *bundle) readerFor(t *testing.T, cfg delivery.Config, to delivery.Sizer) *delivery.Reader {
+	t.Helper()
 	cfg.Logger = testLogger(t)
-	r, err := delivery.NewReader(cfg, b.store)
+	r, err := delivery.NewReader(cfg, b.store, to)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +57,7 @@ func TestAReaderShapesAsTheRelayDoes(t *testing.T) {
 	b := setup(t, 3)
 	for i := range 30 {
 		b.append(t, fmt.Sprintf("s-%d", i%5), fmt.Sprintf(`{"email":"a@b.example","n":%d,"text":"%s"}`, i, strings.Repeat("abc ", 500)),
-			`metadata => '{"headers": {"x-user": "u7"}}'`)
+			`metadata => '{"correlation_id": "c7", "causation_id": "c6", "headers": {"x-user": "u7"}}'`)
 	}
 	cfg := transforms(func(_ context.Context, d *delivery.Draft) error {
 		d.Type, d.TenantID = "thing.finished", "t1"
@@ -70,7 +75,7 @@ func TestAReaderShapesAsTheRelayDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	shape := natspub.Shape{Subject: subject, Compressor: c, Headers: natspub.Headers{
-		Full: true, Forward: []string{"x-user", "x-more"}, CloudEvents: &natspub.CloudEvents{Source: "/test"},
+		Full: true, CloudEvents: &natspub.CloudEvents{Source: "/test"},
 	}}
 	b.acquireAll(t, b.keeper)
 	publisher, err := natspub.NewDedupe(b.nc, natspub.DedupeConfig{Shape: shape})
@@ -115,6 +120,11 @@ func TestAReaderShapesAsTheRelayDoes(t *testing.T) {
 	for id, text := range live {
 		if past[id] != "replay.1."+text {
 			t.Errorf("event %s was\n%q, and past the relay\n%q", id, text, past[id])
+		}
+		for _, said := range []string{"c7", "c6", "u7", "x-more"} {
+			if !strings.Contains(text, said) {
+				t.Errorf("event %s does not carry %q: %q", id, said, text)
+			}
 		}
 	}
 }

@@ -25,7 +25,7 @@ var ErrPayloadTooLarge = errors.New("payload too large")
 var ErrEventUnreadable = errors.New("event cannot be read")
 
 // planning keeps plans that were made while the tables were small from scanning
-// them whole when they have grown: an empty outbox is the normal state. To remember
+// them whole when they have grown: an empty outbox is the normal state (ADR 14). To remember
 // what was found for a partition is dearer than to look again, as each comes once.
 const planning = `SELECT ` + planningSettings
 
@@ -72,6 +72,7 @@ func (s *Store) retrieve(ctx context.Context, on DB, batch *pgx.Batch, sequences
 	}
 	batch = &pgx.Batch{}
 	read(large, maxPayload)
+	batch.Queue(planning) // a row of as many columns: the connection keeps the memory of the last one that it read
 	return events, cutAt, on.SendBatch(ctx, batch).Close()
 }
 
@@ -127,17 +128,17 @@ type eventReader struct {
 	occurred, recorded pgtype.Timestamptz
 
 	// These are the driver's memory until the next row, and copied to the ones below.
-	kind, parent, state, tenant, headers, payload pgtype.DriverBytes
+	kind, parent, state, correlation, causation, tenant, headers, payload pgtype.DriverBytes
 
-	kinds, parents, states, tenants arena.Texts
-	bodies                          arena.Bodies
+	kinds, parents, states, relations, tenants arena.Texts
+	bodies                                     arena.Bodies
 }
 
 func newEventReader() *eventReader {
 	r := &eventReader{}
 	r.into = []any{
 		&r.sequence, &r.id, &r.version, &r.kind, &r.size, &r.payload,
-		&r.parent, &r.state, &r.headers, &r.tenant, &r.auditOnly, &r.occurred, &r.recorded,
+		&r.parent, &r.state, &r.headers, &r.correlation, &r.causation, &r.tenant, &r.auditOnly, &r.occurred, &r.recorded,
 	}
 	return r
 }
@@ -149,6 +150,7 @@ func (r *eventReader) event() Event {
 		Sequence: r.sequence, ID: r.id.Bytes, OccurredAt: r.occurred.Time, RecordedAt: r.recorded.Time, AuditOnly: r.auditOnly,
 		Type: r.kinds.Keep(r.kind), TenantID: r.tenants.Keep(r.tenant),
 		TraceParent: r.parents.Keep(r.parent), TraceState: r.states.Keep(r.state),
+		CorrelationID: r.relations.Keep(r.correlation), CausationID: r.relations.Keep(r.causation),
 		Headers: stringsOf(r.headers), Payload: r.bodies.Keep(r.payload),
 	}
 	switch {

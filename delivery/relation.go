@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -23,13 +22,11 @@ type Relation struct {
 // column.
 var ErrEventsRelation = errors.New("events relation")
 
-var relationName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$`)
-
 // ParseRelation reads "name" or "schema.name"; quotes and other characters are
 // refused.
 func ParseRelation(text string) (Relation, error) {
-	if !relationName.MatchString(text) {
-		return Relation{}, fmt.Errorf("%w: name must be a plain identifier or schema.identifier, got %q", ErrEventsRelation, text)
+	if err := sqlfile.CheckRelation(text); err != nil {
+		return Relation{}, fmt.Errorf("%w: %w", ErrEventsRelation, err)
 	}
 	if schema, name, found := strings.Cut(text, "."); found {
 		return Relation{Schema: schema, Name: name}, nil
@@ -81,7 +78,7 @@ func (r Relation) Columns(ctx context.Context, db Querier, schema string, needed
 		return c, fmt.Errorf("%w %s: %w", ErrEventsRelation, c.Relation, err)
 	}
 	if len(c.types) == 0 {
-		return c, fmt.Errorf("%w %s does not exist; run `postrider migrate up` or set --events-relation", ErrEventsRelation, c.Relation)
+		return c, fmt.Errorf("%w %s does not exist; create it, or name another one with `postrider migrate up --events-relation`", ErrEventsRelation, c.Relation)
 	}
 	for _, column := range needed {
 		if c.types[column] == "" {

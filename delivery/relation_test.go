@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/message"
 )
 
 // A team may bring its own event store: any relation with the columns' names.
@@ -28,7 +28,7 @@ func TestTheEventsMayLieElsewhere(t *testing.T) {
 		t.Fatalf("%d messages are stored", len(messages))
 	}
 	if m := messages[0]; string(m.Data) != `{"a": "é"}` || m.Subject != "events.a%2Eb%20%3E%20%2A.thing%20done" ||
-		m.Header.Get(natspub.HeaderStreamVersion) != "3" {
+		m.Header.Get(message.HeaderStreamVersion) != "3" {
 		t.Errorf("stored %s %q %v", m.Subject, m.Data, m.Header)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -15,7 +16,7 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-func defaultRandom() float64 { return rand.Float64() } //nolint:gosec // jitter, not a secret
+func defaultRandom() float64 { return rand.Float64() } // jitter, not a secret
 
 // Doorbell tells that something may be waiting in the outbox. A lost ring costs
 // at most one PollInterval.
@@ -32,6 +33,7 @@ type Relay struct {
 	log       *slog.Logger
 	stats     stats
 	shaping   *shaping
+	copies    int64 // of each payload that are held at once
 	cache     *lru.Cache[int64, *Event]
 
 	finished chan carried  // published batches on their way to the mark
@@ -50,8 +52,12 @@ type Relay struct {
 	// waiting are the partitions that pause alone; flowed is when anything was
 	// published last.
 	waiting map[partition.ID]*pause
-	flowed  time.Time
-	created time.Time // the stream, when it was looked at last
+	// refusals counts how often in a row the stream knew a newer owner.
+	refusals map[partition.ID]int
+	flowed   time.Time
+	created  time.Time // the stream, when it was looked at last
+	server   time.Time // when the database server was started that answered last
+	moves    int       // how often that was another one than before
 }
 
 // backend is what a relay does in the database.
@@ -61,10 +67,14 @@ type backend interface {
 	Mark(ctx context.Context, results []Result, retry RetryPolicy, random func() float64) (fenced []partition.ID, marked time.Time, err error)
 	Unblock(ctx context.Context, l *lease.Lease, policy FailurePolicy) error
 	Suspect(ctx context.Context, l *lease.Lease, sequence int64) error
+	Raise(ctx context.Context, l *lease.Lease, epoch int64) error
 	Heal(ctx context.Context, l *lease.Lease, kept uint64) (Healed, error)
-	Regress(ctx context.Context, id partition.ID, reason string) (generation int, err error)
+	HealFormer(ctx context.Context, l *lease.Lease, ids []partition.ID, kept []int64, after int64) (h Healed, last int64, err error)
+	FormerPartitions(ctx context.Context, id partition.ID) ([]FormerPartition, error)
+	EveryPartition(ctx context.Context) ([]partition.ID, error)
+	Regress(ctx context.Context, id partition.ID, era int, reason string) (generation int, err error)
 	Position(ctx context.Context) (string, error)
-	recordedAs(ctx context.Context, id partition.ID, sequences []int64) (found []recorded, highest int64, err error)
+	recordedAs(ctx context.Context, id partition.ID, sequences []int64, kept uint64) (found []recorded, err error)
 }
 
 // NewRelay returns a relay; Run starts it.
@@ -85,8 +95,8 @@ func newRelay(cfg Config, store backend, publisher Publisher, bell Doorbell) (*R
 		cfg: cfg, store: store, publisher: publisher, bell: bell, log: cfg.Logger, cache: cache,
 		finished: make(chan carried, 64), freed: make(chan struct{}, 1), fatal: make(chan error, 1),
 		takes: make(chan struct{}, taking), tenures: map[partition.ID]*tenure{},
-		busy: map[partition.ID]bool{}, again: map[partition.ID]bool{}, waiting: map[partition.ID]*pause{},
-		room: cfg.Window, bytes: cfg.WindowBytes,
+		busy: map[partition.ID]bool{}, again: map[partition.ID]bool{}, waiting: map[partition.ID]*pause{}, refusals: map[partition.ID]int{},
+		room: cfg.Window, bytes: cfg.WindowBytes, copies: held(cfg, publisher),
 	}
 	r.shaping = newShaping(cfg, r.wake)
 	r.stats.init(cfg.Registerer)
@@ -144,8 +154,11 @@ func (r *Relay) claimLoop(ctx context.Context, held *lease.Set, once bool, publi
 		if len(asks) > 0 {
 			little = found < littleLook
 		}
-		if err != nil && ctx.Err() == nil {
+		switch {
+		case err != nil && ctx.Err() == nil:
 			r.away(err)
+		case err == nil && found == 0 && len(asks) == held.Len():
+			r.idle()
 		}
 		next := wait.next(r.stats.watermark.Load())
 		if once && err == nil && found == 0 && len(asks) == held.Len() && !wait.moving() {
@@ -170,7 +183,7 @@ func (r *Relay) claimLoop(ctx context.Context, held *lease.Set, once bool, publi
 			}
 		}
 		if err := r.breathe(ctx, last); err != nil {
-			return nil //nolint:nilerr // the context ended: an orderly stop
+			return nil // the context ended: an orderly stop
 		}
 	}
 }
@@ -224,7 +237,12 @@ func (r *Relay) round(ctx context.Context, asks []Ask, little bool, publishing *
 	began := r.clock()
 	found, err := r.claim(ctx, asks, little)
 	position := found.nothingUpTo()
-	found.Batches = slices.DeleteFunc(found.Batches, func(b Batch) bool { return r.outlived(b, found.since) })
+	moved := r.moved(found.server)
+	if moved {
+		position = ""
+		r.wake()
+	}
+	found.Batches = slices.DeleteFunc(found.Batches, func(b Batch) bool { return moved || r.outlived(b, found.since) })
 	claimed := map[partition.ID]*Batch{}
 	total := 0
 	for i, b := range found.Batches {
@@ -297,8 +315,12 @@ func (r *Relay) claim(ctx context.Context, asks []Ask, little bool) (Claim, erro
 	return found, err
 }
 
-// settled ends a batch: its partition may be claimed again.
+// settled ends a batch: its partition may be claimed again. What is left of very large payloads goes before the next ones are read: the
+// collector by itself would let them gather.
 func (r *Relay) settled(b Batch, messages int, bytes int64) {
+	if bytes > r.cfg.WindowBytes/2 {
+		runtime.GC()
+	}
 	id := b.Lease.Partition
 	r.mu.Lock()
 	again := r.again[id] || b.More

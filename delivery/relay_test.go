@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/message"
 )
 
 func TestEverythingIsDeliveredInTheOrderOfItsStream(t *testing.T) {
@@ -43,9 +43,9 @@ func TestEverythingIsDeliveredInTheOrderOfItsStream(t *testing.T) {
 	for _, m := range messages { // the history says where each event lies
 		var sequence uint64
 		err := b.pool.QueryRow(t.Context(), `SELECT stream_sequence FROM outbox_messages WHERE global_sequence = $1::bigint`,
-			m.Header.Get(natspub.HeaderSequence)).Scan(&sequence)
+			m.Header.Get(message.HeaderSequence)).Scan(&sequence)
 		if err != nil || sequence != m.Sequence {
-			t.Fatalf("event %s: history says %d, it lies at %d: %v", m.Header.Get(natspub.HeaderSequence), sequence, m.Sequence, err)
+			t.Fatalf("event %s: history says %d, it lies at %d: %v", m.Header.Get(message.HeaderSequence), sequence, m.Sequence, err)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -16,18 +18,93 @@ import (
 // the producer's own has put them.
 var ErrForeignPartitions = errors.New("pending events were placed by a custom partitioner")
 
-// Beginner starts transactions; a pgx connection or pool.
+// Beginner reads and starts transactions; a pgx connection or pool.
 type Beginner interface {
+	Querier
 	Begin(ctx context.Context) (pgx.Tx, error)
+}
+
+// ErrPaused is returned when some partitions are paused and others are not: their
+// streams would meet in the same partitions, and could neither wait nor go on together.
+var ErrPaused = errors.New("partitions are paused")
+
+// resizing is the statements of a resize.
+type resizing struct {
+	move, plan, paused string
+}
+
+func loadResize(ctx context.Context, db Querier, schema string, events Relation) (r resizing, err error) {
+	set, err := sqlfile.Load(statements, "sql", schema)
+	if err != nil {
+		return r, err
+	}
+	columns, err := events.Columns(ctx, db, schema, "sequence")
+	if err != nil {
+		return r, err
+	}
+	relation := strings.NewReplacer("{events}", columns.Relation, "{routing_key}", columns.OrNull("routing_key", "text"))
+	placed := strings.NewReplacer("{placed}", relation.Replace(strings.TrimSpace(set["resize_placed"])))
+	return resizing{placed.Replace(set["resize"]), placed.Replace(set["resize_plan"]), set["resize_paused"]}, nil
+}
+
+// everythingPaused tells whether and since when all partitions are paused. That only some are is an error.
+func (r resizing) everythingPaused(ctx context.Context, db rowDB) (*time.Time, error) {
+	var ids []partition.ID
+	var since *time.Time
+	var all int
+	if err := db.QueryRow(ctx, r.paused).Scan(&ids, &since, &all); err != nil {
+		return nil, err
+	}
+	if len(ids) == 0 || len(ids) == all {
+		return since, nil
+	}
+	const most = 20
+	list := strings.Trim(fmt.Sprint(ids[:min(len(ids), most)]), "[]")
+	if len(ids) > most {
+		list += " …"
+	}
+	return nil, fmt.Errorf("%w: %d of %d (%s), and their streams would come to lie beside others: resume them first (postrider partitions resume %s), or pause all",
+		ErrPaused, len(ids), all, list, list)
+}
+
+// rowDB reads rows.
+type rowDB interface {
+	Querier
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// PlanResize returns how many pending rows Resize would move now, or why it would
+// refuse. The events are read for the keys by which their producers placed them.
+func PlanResize(ctx context.Context, db rowDB, schema string, events Relation, from, to partition.Count) (moved int, err error) {
+	r, err := loadResize(ctx, db, schema, events)
+	if err != nil {
+		return 0, fmt.Errorf("resize: %w", err)
+	}
+	if _, err := r.everythingPaused(ctx, db); err != nil {
+		return 0, fmt.Errorf("resize: %w", err)
+	}
+	var foreign int
+	if err := db.QueryRow(ctx, r.plan, int(from), int(to)).Scan(&foreign, &moved); err != nil {
+		return 0, fmt.Errorf("resize: count pending rows: %w", err)
+	}
+	return moved, foreigners(foreign)
+}
+
+func foreigners(n int) error {
+	if n == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %d rows; let them be delivered first", ErrForeignPartitions, n)
 }
 
 // Resize changes the number of partitions and moves the pending rows to where
 // their keys belong, in one transaction. The leases must cover every partition and
 // have been taken (Take), so that nothing of any of them is under way.
 // Producers wait meanwhile. Each stream keeps its order; a partition is another
-// one from then on, so the generation of all messages to come rises.
-func Resize(ctx context.Context, db Beginner, schema string, leases []*lease.Lease, to partition.Count) (moved int, err error) {
-	set, err := sqlfile.Load(statements, "sql", schema)
+// one from then on, so the generation of all messages to come rises. An outbox whose
+// partitions are all paused stays paused; if only some are, it is ErrPaused.
+func Resize(ctx context.Context, db Beginner, schema string, events Relation, leases []*lease.Lease, to partition.Count) (moved int, err error) {
+	r, err := loadResize(ctx, db, schema, events)
 	if err != nil {
 		return 0, fmt.Errorf("resize: %w", err)
 	}
@@ -49,19 +126,25 @@ func Resize(ctx context.Context, db Beginner, schema string, leases []*lease.Lea
 	if err := holdAll(ctx, tx, in, leases); err != nil {
 		return 0, err
 	}
+	paused, err := r.everythingPaused(ctx, tx)
+	if err != nil {
+		return 0, fmt.Errorf("resize: %w", err)
+	}
 	var foreign int
-	if err := tx.QueryRow(ctx, set["resize"], int(from), int(to)).Scan(&foreign, &moved); err != nil {
+	if err := tx.QueryRow(ctx, r.move, int(from), int(to)).Scan(&foreign, &moved); err != nil {
 		return 0, fmt.Errorf("resize: move pending rows: %w", err)
 	}
-	if foreign > 0 {
-		return 0, fmt.Errorf("%w: %d rows; let them be delivered first", ErrForeignPartitions, foreign)
+	if err := foreigners(foreign); err != nil {
+		return 0, err
 	}
-	for _, step := range []string{
-		`UPDATE ` + in + `outbox_settings SET partition_count = $1, generation = generation + 1`,
-		`INSERT INTO ` + in + `outbox_partitions (partition_key) SELECT n FROM generate_series(0, $1::int - 1) AS n ON CONFLICT DO NOTHING`,
-		`DELETE FROM ` + in + `outbox_partitions WHERE partition_key >= $1::int`,
-	} {
-		if _, err := tx.Exec(ctx, step, int(to)); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE `+in+`outbox_settings SET partition_count = $1, generation = generation + 1, resized_at = clock_timestamp()`, int(to)); err != nil {
+		return 0, fmt.Errorf("resize: %w", err)
+	}
+	if err := lease.Recount(ctx, tx, schema, to, leases[0].Owner); err != nil {
+		return 0, fmt.Errorf("resize: %w", err)
+	}
+	if paused != nil {
+		if _, err := tx.Exec(ctx, `UPDATE `+in+`outbox_partitions SET paused_at = $1 WHERE paused_at IS NULL`, paused); err != nil {
 			return 0, fmt.Errorf("resize: %w", err)
 		}
 	}

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -16,6 +17,8 @@ type RetentionConfig struct {
 	History time.Duration
 	// Throughput is how long minute buckets are kept. Defaults to 48 h.
 	Throughput time.Duration
+	// Ownership is how many changes of ownership are kept. Defaults to 20,000.
+	Ownership int
 	// Every is the time between two sweeps. Defaults to 10 min.
 	Every time.Duration
 	// Chunk is the most rows that one statement deletes. Defaults to 1000.
@@ -32,8 +35,8 @@ func (c RetentionConfig) Validate() error {
 	switch {
 	case c.History < 0:
 		return fmt.Errorf("%w: RetentionConfig.History must not be negative, got %s", ErrConfig, c.History)
-	case c.Throughput < 0 || c.Every < 0 || c.Chunk < 0:
-		return fmt.Errorf("%w: RetentionConfig.Throughput, Every and Chunk must not be negative", ErrConfig)
+	case c.Throughput < 0 || c.Ownership < 0 || c.Every < 0 || c.Chunk < 0:
+		return fmt.Errorf("%w: RetentionConfig.Throughput, Ownership, Every and Chunk must not be negative", ErrConfig)
 	}
 	return nil
 }
@@ -44,7 +47,7 @@ type Execer interface {
 }
 
 // Sweeper deletes what is over. Every worker runs one; rows that another
-// sweeper holds are left to it, so that none waits. Pending, failed, blocked
+// sweeper holds are left to it, so that none waits for long. Pending, failed, blocked
 // and dead rows are never touched.
 type Sweeper struct {
 	cfg   RetentionConfig
@@ -59,6 +62,9 @@ func NewSweeper(store *Store, db Execer, cfg RetentionConfig) (*Sweeper, error) 
 	}
 	if cfg.Throughput == 0 {
 		cfg.Throughput = 48 * time.Hour
+	}
+	if cfg.Ownership == 0 {
+		cfg.Ownership = 20_000
 	}
 	if cfg.Every == 0 {
 		cfg.Every = 10 * time.Minute
@@ -98,16 +104,21 @@ func (s *Sweeper) Run(ctx context.Context) error {
 // Sweep deletes everything past its retention once, in chunks, and returns the
 // number of rows.
 func (s *Sweeper) Sweep(ctx context.Context) (deleted int64, err error) {
+	var failed []error
 	for _, one := range []struct {
 		sql  string
-		keep time.Duration
+		keep any
 	}{
-		{s.store.retainDeliveries, s.cfg.History}, {s.store.retainDedupe, s.cfg.History}, {s.store.retainThroughput, s.cfg.Throughput},
+		{s.store.retainDeliveries, s.cfg.History},
+		{s.store.retainDedupe, s.cfg.History},
+		{s.store.retainThroughput, s.cfg.Throughput},
+		{s.store.retainOwnership, s.cfg.Ownership},
 	} {
-		for one.keep > 0 {
+		for one.keep != time.Duration(0) {
 			tag, err := s.db.Exec(ctx, one.sql, one.keep, s.cfg.Chunk)
-			if err != nil {
-				return deleted, fmt.Errorf("sweep: %w", err)
+			if err != nil { // the others are swept all the same
+				failed = append(failed, fmt.Errorf("sweep: %w", err))
+				break
 			}
 			deleted += tag.RowsAffected()
 			if tag.RowsAffected() < int64(s.cfg.Chunk) {
@@ -115,5 +126,5 @@ func (s *Sweeper) Sweep(ctx context.Context) (deleted int64, err error) {
 			}
 		}
 	}
-	return deleted, nil
+	return deleted, errors.Join(failed...)
 }

@@ -19,15 +19,18 @@ func TestTheSweeperDeletesOnlyWhatIsOver(t *testing.T) {
 	b.exec(t, `UPDATE outbox_deliveries SET published_at = published_at - interval '8 days' WHERE first_sequence = 1`)
 	b.exec(t, `UPDATE outbox_dedupe_keys SET created_at = created_at - interval '8 days' WHERE dedupe_key = 'old'`)
 	b.exec(t, `INSERT INTO outbox_throughput (minute, partition_key, published) SELECT now() - n * interval '1 day', 0, 1 FROM generate_series(1, 9) AS n`)
+	b.exec(t, `TRUNCATE outbox_ownership`)
+	b.exec(t, `INSERT INTO outbox_ownership (kind, partition_keys, lease_epochs) SELECT 'taken', '{0}', ARRAY[n] FROM generate_series(1, 12) AS n`)
 	b.exec(t, `UPDATE outbox SET available_at = available_at - interval '1 year'`)
-	s, err := delivery.NewSweeper(b.store, b.pool, delivery.RetentionConfig{History: 7 * 24 * time.Hour, Chunk: 2})
+	s, err := delivery.NewSweeper(b.store, b.pool, delivery.RetentionConfig{History: 7 * 24 * time.Hour, Ownership: 5, Chunk: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
 	deleted, err := s.Sweep(t.Context())
-	if err != nil || deleted != 1+1+8 {
-		t.Errorf("deleted %d rows, want 1 delivery, 1 key and 8 minutes: %v", deleted, err)
+	if err != nil || deleted != 1+1+8+7 {
+		t.Errorf("deleted %d rows, want 1 delivery, 1 key, 8 minutes and 7 changes of ownership: %v", deleted, err)
 	}
+	b.until(t, `SELECT (count(*) = 5 AND min(lease_epochs[1]) = 8)::int FROM outbox_ownership`, 1)
 	b.until(t, `SELECT count(*) FROM outbox_deliveries`, 1)
 	b.until(t, `SELECT count(*) FROM outbox_dedupe_keys WHERE dedupe_key = 'new'`, 1)
 	if got := b.state(t, waiting); got.State != "pending" {

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -77,6 +78,16 @@ func (r *Relay) settleAlone(ctx context.Context, c carried) {
 	defer r.settled(c.Batch, c.messages, c.bytes)
 	for failures := 1; c.Batch.Lease.Valid(); failures++ {
 		err := r.tryMark(ctx, []Result{c.Result})
+		other := errors.Is(err, ErrOtherServer)
+		if other {
+			err = nil
+		}
+		r.cfg.Board.ReportFor("marks of "+boardName(c.Batch.Lease.Partition), err, alonePauses)
+		if other { // who takes the partition anew sees what the stream holds
+			r.forget(c.Batch.Lease.Partition)
+			r.log.Info("a batch is not marked: it was claimed from another database server, or before this one was started again",
+				"partition", c.Batch.Lease.Partition, "messages", len(c.Outcomes))
+		}
 		if err == nil {
 			return
 		}
@@ -115,7 +126,28 @@ func (r *Relay) tryMark(ctx context.Context, results []Result) error {
 			continue
 		}
 		r.stats.settled(res, r.cfg.Retry)
+		r.died(res)
 		r.progress(res, marked)
 	}
 	return nil
+}
+
+// died logs the messages that wait for a person from now on, each once.
+func (r *Relay) died(res Result) {
+	for i, o := range res.Outcomes {
+		if !dies(res.Batch.Messages[i], o, r.cfg.Retry) {
+			continue
+		}
+		m, kind := res.Batch.Messages[i], ""
+		if m.Event != nil {
+			kind = m.Event.Type
+		}
+		r.log.Warn("a message died", "sequence", m.Sequence, "stream", m.Stream, "topic", m.Topic, "type", kind,
+			"partition", m.Partition, "attempts", m.Attempts+1, "reason", Reason(o.Err))
+	}
+}
+
+// dies tells whether a failure was the message's last one.
+func dies(m Message, o Outcome, retry RetryPolicy) bool {
+	return o.Kind == Permanent || o.Kind == Retry && retry.Dead(m.Attempts+1)
 }

@@ -64,11 +64,11 @@ func (s *shadowStore) advance(ctx context.Context) (Watermark, error) {
 	var (
 		highest, stored int64
 		writers         []string
-		prepared        bool
+		recovered       bool
 	)
 	batch := &pgx.Batch{}
 	batch.Queue(planning)
-	batch.Queue(s.writers, s.events).QueryRow(func(row pgx.Row) error { return row.Scan(&highest, &stored, &writers, &prepared) })
+	batch.Queue(s.writers, s.events).QueryRow(func(row pgx.Row) error { return row.Scan(&highest, &stored, &writers, &recovered) })
 	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
 		return Watermark{}, fmt.Errorf("look at the watermark: %w", err)
 	}
@@ -76,7 +76,7 @@ func (s *shadowStore) advance(ctx context.Context) (Watermark, error) {
 	defer s.mu.Unlock()
 	s.safe = max(s.safe, stored)
 	s.holders = slices.DeleteFunc(s.holders, func(h string) bool { return !slices.Contains(writers, h) })
-	if s.candidate > 0 && len(s.holders) == 0 && !prepared {
+	if s.candidate > 0 && len(s.holders) == 0 && !recovered {
 		s.safe, s.candidate = max(s.safe, s.candidate), 0
 	}
 	switch {
@@ -292,4 +292,4 @@ func (s *shadowStore) Heal(context.Context, *lease.Lease, uint64) (Healed, error
 	return Healed{}, nil
 }
 
-func (s *shadowStore) Regress(context.Context, partition.ID, string) (int, error) { return 0, nil }
+func (s *shadowStore) Regress(context.Context, partition.ID, int, string) (int, error) { return 0, nil }

@@ -17,28 +17,30 @@ import (
 type recorded struct {
 	Pointer
 	Event uuid.NullUUID
+	// Expected tells that the event, if it is missing, was not removed on purpose.
+	Expected bool
 	// Waiting tells that the sequence is in the outbox.
 	Waiting bool
 }
 
-// recordedAs looks the sequences up in events and outbox. highest is the highest
-// sequence of all events.
-func (s *Store) recordedAs(ctx context.Context, id partition.ID, sequences []int64) (found []recorded, highest int64, err error) {
-	rows, err := s.db.Query(ctx, s.undelivered, id, sequences)
+// recordedAs looks the sequences up in events and outbox. The stream names them in
+// a record at the position kept, 0 where it does not.
+func (s *Store) recordedAs(ctx context.Context, id partition.ID, sequences []int64, kept uint64) (found []recorded, err error) {
+	rows, err := s.db.Query(ctx, s.undelivered, id, sequences, int64(kept)) // a stream's sequence never reaches 2^63
 	if err != nil {
-		return nil, 0, fmt.Errorf("look up what the stream holds: %w", err)
+		return nil, fmt.Errorf("look up what the stream holds: %w", err)
 	}
 	found, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (recorded, error) {
 		r := recorded{Pointer: Pointer{Partition: id}}
 		var event pgtype.UUID
-		err := row.Scan(&r.Sequence, &event, &r.Waiting, &r.Generation, &r.Attempts, &r.Stream, &r.Topic, &r.Parked, &highest)
+		err := row.Scan(&r.Sequence, &event, &r.Waiting, &r.Generation, &r.Attempts, &r.Stream, &r.Topic, &r.Parked, &r.Expected)
 		r.Event = uuid.NullUUID{UUID: event.Bytes, Valid: event.Valid}
 		return r, err
 	})
 	if err != nil {
-		return nil, 0, fmt.Errorf("look up what the stream holds: %w", err)
+		return nil, fmt.Errorf("look up what the stream holds: %w", err)
 	}
-	return found, highest, nil
+	return found, nil
 }
 
 // owner is the lease's owner as the statements compare it.
@@ -81,33 +83,25 @@ func (s *Store) Suspect(ctx context.Context, l *lease.Lease, sequence int64) err
 	return nil
 }
 
-// Healed is what became of messages that the stream lost.
-type Healed struct {
-	// Lost messages had been acknowledged; Queued ones of them are to be
-	// published again, the others' events are not there any more.
-	Lost, Queued int
-}
-
-// Heal queues again what was recorded as published above that position of the
-// stream.
-func (s *Store) Heal(ctx context.Context, l *lease.Lease, kept uint64) (Healed, error) {
-	var h Healed
-	var held int
-	err := s.db.QueryRow(ctx, s.heal, owner(l), l.Epoch, l.Partition, int64(kept)).Scan(&held, &h.Lost, &h.Queued) //nolint:gosec // a stream's sequence never reaches 2^63
-	if err == nil && held == 0 {
-		err = errLeaseGone
+// Raise has the partition's next lease lie above the epoch that the stream knows,
+// unless it went to another owner already.
+func (s *Store) Raise(ctx context.Context, l *lease.Lease, epoch int64) error {
+	rows, err := s.db.Query(ctx, s.raise, owner(l), l.Epoch, l.Partition, epoch)
+	if err == nil {
+		rows.Close()
+		err = rows.Err()
 	}
 	if err != nil {
-		return Healed{}, fmt.Errorf("queue lost messages again: %w", err)
+		return fmt.Errorf("raise the epoch: %w", err)
 	}
-	return h, nil
+	return nil
 }
 
-// Regress notes that the database has forgotten what was published, once for
-// each of its timelines, and raises the generation of all messages to come. It
-// returns the new one, or 0 when it was raised already.
-func (s *Store) Regress(ctx context.Context, id partition.ID, reason string) (generation int, err error) {
-	if err := s.db.QueryRow(ctx, s.regress, reason, id).Scan(&generation); err != nil {
+// Regress notes that the database has forgotten what was published under that era,
+// the outbox's generation of then, and raises the generation of all messages to come
+// above it. It returns the new one, or 0 when it is above it already.
+func (s *Store) Regress(ctx context.Context, id partition.ID, era int, reason string) (generation int, err error) {
+	if err := s.db.QueryRow(ctx, s.regress, reason, id, era).Scan(&generation); err != nil {
 		return 0, fmt.Errorf("raise the generation: %w", err)
 	}
 	return generation, nil

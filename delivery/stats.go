@@ -44,6 +44,7 @@ type stats struct {
 	refused, late, losses, regressions                                     atomic.Int64
 	watermark                                                              atomic.Pointer[Watermark]
 	latency                                                                prometheus.Histogram
+	byTopic, byType                                                        *tally
 
 	mu     sync.Mutex
 	errors []Failure
@@ -51,9 +52,10 @@ type stats struct {
 
 func (s *stats) init(reg prometheus.Registerer) {
 	factory := promauto.With(reg)
+	s.byTopic, s.byType = newTally(factory, "topic"), newTally(factory, "type")
 	s.latency = factory.NewHistogram(prometheus.HistogramOpts{
 		Name:    "outbox_publish_latency_seconds",
-		Help:    "Time from recording an event to its acknowledgement by the stream.",
+		Help:    "Time from recording an event, or from the time it was scheduled for, to its acknowledgement by the stream.",
 		Buckets: prometheus.ExponentialBuckets(0.0005, 2, 20),
 	})
 	for name, c := range map[string]struct {
@@ -99,6 +101,8 @@ func (s *stats) failure(err error) {
 
 // settled counts a result that was marked.
 func (s *stats) settled(res Result, retry RetryPolicy) {
+	s.byTopic.count(res, topicOf)
+	s.byType.count(res, typeOf)
 	for i, o := range res.Outcomes {
 		switch o.Kind {
 		case Published:
@@ -108,14 +112,11 @@ func (s *stats) settled(res Result, retry RetryPolicy) {
 			}
 		case Skipped:
 			s.skipped.Add(1)
-		case Retry:
+		case Retry, Permanent:
 			s.failed.Add(1)
-			if retry.Dead(res.Batch.Messages[i].Attempts + 1) {
+			if dies(res.Batch.Messages[i], o, retry) {
 				s.dead.Add(1)
 			}
-		case Permanent:
-			s.failed.Add(1)
-			s.dead.Add(1)
 		case Unresolved, Behind, Scheduled:
 		}
 	}

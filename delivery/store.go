@@ -36,17 +36,21 @@ type Store struct {
 	events string // the relation, quoted
 
 	retainDeliveries, retainDedupe, retainThroughput string
+	retainOwnership                                  string
 
-	claimReady, claimParked, claimDue, claimLittle string
-	position                                       string
-	flush, rehydrate                               string
-	markPlaces, markReady, markParked              string
-	park, promote                                  string
-	advance, watermark, writers                    string
-	undelivered, unblock, suspect, parkedOf        string
-	oldest                                         string
-	heal, regress                                  string
-	backlog, horizon, throughput, latency          string
+	claimReady, claimParked, claimDue, claimLittle  string
+	position                                        string
+	flush, rehydrate                                string
+	markPlaces, markReady, markParked               string
+	park, promote                                   string
+	advance, watermark, writers                     string
+	undelivered, unblock, suspect, parkedOf         string
+	oldest, heads, deadTopics, deadSome, eventTypes string
+	heal, regress, raise                            string
+	healFormer, healKnown, healKeys, healSettle     string
+	healLock, healTable                             string
+	backlog, horizon, throughput, latency, rate     string
+	readOnly                                        string
 }
 
 // NewStore returns a store on the tables of that schema and looks at the events
@@ -62,6 +66,7 @@ func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*St
 		return nil, err
 	}
 	s := &Store{db: db, events: columns.Relation}
+	relation := strings.NewReplacer("{events}", s.events, "{routing_key}", columns.OrNull("routing_key", "text"))
 	var mark, held, flowing, anythingParked string
 	for _, one := range []struct {
 		into *string
@@ -89,22 +94,42 @@ func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*St
 		{&s.unblock, "unblock"},
 		{&s.suspect, "suspect"},
 		{&s.heal, "heal"},
+		{&s.healFormer, "heal_former"},
+		{&s.healKnown, "heal_known"},
+		{&s.healKeys, "heal_keys"},
+		{&s.healSettle, "heal_settle"},
+		{&s.healLock, "heal_lock"},
+		{&s.healTable, "heal_table"},
 		{&s.regress, "regress"},
+		{&s.raise, "raise"},
 		{&s.backlog, "backlog"},
 		{&s.oldest, "oldest"},
+		{&s.heads, "heads"},
+		{&s.deadTopics, "dead_topics"},
+		{&s.deadSome, "dead_some"},
+		{&s.eventTypes, "event_types"},
 		{&s.horizon, "horizon"},
 		{&s.throughput, "throughput"},
 		{&s.latency, "latency"},
+		{&s.readOnly, "read_only"},
+		{&s.rate, "rate"},
 		{&s.retainDeliveries, "retain_deliveries"},
 		{&s.retainDedupe, "retain_dedupe"},
 		{&s.retainThroughput, "retain_throughput"},
+		{&s.retainOwnership, "retain_ownership"},
 	} {
 		text, err := set.Need(one.name)
 		if err != nil {
 			return nil, fmt.Errorf("delivery store: %w", err)
 		}
-		*one.into = strings.ReplaceAll(text[0], "{events}", s.events)
+		*one.into = relation.Replace(text[0])
 	}
+	s.compose(columns, mark, held, flowing, anythingParked)
+	return s, nil
+}
+
+// compose puts together the statements that have pieces in common.
+func (s *Store) compose(columns Columns, mark, held, flowing, anythingParked string) {
 	shared := strings.NewReplacer("{held}", strings.TrimSpace(held), "{flowing}", strings.TrimSpace(flowing), "{anything_parked}", strings.TrimSpace(anythingParked))
 	for _, text := range []*string{&s.claimReady, &s.claimParked, &s.claimDue, &s.markPlaces, &mark} {
 		*text = shared.Replace(*text)
@@ -118,5 +143,4 @@ func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*St
 	s.rehydrate = rehydrate("$1", "$2")
 	s.markReady = strings.ReplaceAll(mark, "{rows}", "outbox_ready")
 	s.markParked = strings.ReplaceAll(mark, "{rows}", "outbox_parked")
-	return s, nil
 }

@@ -73,7 +73,7 @@ func stores(b *testing.B, pool *pgxpool.Pool) (*delivery.Store, *lease.Store, []
 	}
 	ids := make([]partition.ID, 64)
 	for i := range ids {
-		ids[i] = partition.ID(i) //nolint:gosec // below 64
+		ids[i] = partition.ID(i) // below 64
 	}
 	return store, leases, ids
 }

@@ -77,17 +77,24 @@ func (r *Relay) take(ctx context.Context, l *lease.Lease) {
 		return
 	}
 	began := r.clock()
+	r.mu.Lock()
+	moves := r.moves
+	r.mu.Unlock()
 	err := r.takeUp(ctx, l)
 	if r.cfg.Observer != nil {
 		r.cfg.Observer.Taken(began, l, err)
 	}
 	switch {
-	case err == nil:
-		r.flows(l.Partition)
+	case err == nil: // that it can be published to is not shown yet
+		r.taken(l, moves)
+		r.notRefused(l.Partition)
 	case l.Context().Err() != nil || ctx.Err() != nil:
 	case errors.Is(err, ErrFenced), errors.Is(err, errLeaseGone):
 		r.stats.refused.Add(1)
 		r.log.Warn("the partition has a newer owner", "partition", l.Partition, "epoch", l.Epoch, "error", err)
+		if errors.Is(err, ErrFenced) {
+			r.refusedByFence(l.Partition, err)
+		}
 		l.Lost()
 	default:
 		r.unresolved(l.Partition, err)
@@ -109,11 +116,15 @@ func (r *Relay) leaveUnclaimed(l *lease.Lease) {
 // lost, a message that crashed its worker.
 func (r *Relay) takeUp(ctx context.Context, l *lease.Lease) error {
 	standing, err := r.publisher.Take(l.Context(), l) //nolint:contextcheck // a takeover lives as long as its lease
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
+	defer cancel()
+	var fenced *FencedError
+	if errors.As(err, &fenced) { // the next lease lies above it, whoever gets it
+		return errors.Join(err, r.store.Raise(ctx, l, fenced.Epoch))
+	}
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
-	defer cancel()
 	if err := r.settleLost(ctx, l, standing); err != nil {
 		return err
 	}
@@ -127,15 +138,46 @@ func (r *Relay) takeUp(ctx context.Context, l *lease.Lease) error {
 		return err
 	}
 	r.mu.Lock()
-	t := r.tenureOfLocked(l)
-	t.taken, t.control = true, standing.Fence
+	r.tenureOfLocked(l).control = standing.Fence
 	r.mu.Unlock()
 	return nil
 }
 
+// taken notes that the partition may be claimed from, unless the database has moved
+// since it was taken.
+func (r *Relay) taken(l *lease.Lease, moves int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.tenureOfLocked(l)
+	t.taken, t.after = moves == r.moves, nowhere
+}
+
+// moved tells whether a claim was answered by another server than the one before, or
+// by one that was started again. What it has forgotten shows when a partition is
+// taken, and no more when the next record is written: so all are taken anew first.
+func (r *Relay) moved(server time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.server
+	if server.IsZero() || server.Equal(before) {
+		return false
+	}
+	r.server = server
+	if before.IsZero() {
+		return false
+	}
+	r.moves++
+	for _, t := range r.tenures {
+		t.taken, t.after, t.marked = false, nowhere, time.Time{}
+	}
+	r.log.Info("the database is another server or was started again: all partitions are taken anew", "partitions", len(r.tenures))
+	return true
+}
+
 // settleDelivered marks what the stream holds and the database does not know as
 // published. An event that is not the one the stream names is left alone: then
-// the database has forgotten events and uses their sequences again.
+// the database has forgotten events and uses their sequences again. So it has where
+// one is missing that nobody removed.
 func (r *Relay) settleDelivered(ctx context.Context, l *lease.Lease, standing Standing) error {
 	if len(standing.Delivered) == 0 {
 		return nil
@@ -145,24 +187,25 @@ func (r *Relay) settleDelivered(ctx context.Context, l *lease.Lease, standing St
 	for i, d := range standing.Delivered {
 		sequences[i], delivered[d.Sequence] = d.Sequence, d
 	}
-	found, highest, err := r.store.recordedAs(ctx, l.Partition, sequences)
+	found, err := r.store.recordedAs(ctx, l.Partition, sequences, standing.Kept)
 	if err != nil {
 		return err
 	}
 	res := Result{Batch: Batch{Lease: l, Policy: r.cfg.Failure}}
-	forgotten := 0
+	forgotten, era := 0, 0
 	for _, f := range found {
 		d := delivered[f.Sequence]
 		switch {
-		case f.Event.Valid && IdentityOf(f.Event.UUID) != d.Identity, !f.Event.Valid && f.Sequence > highest:
+		case f.Event.Valid && IdentityOf(f.Event.UUID) != d.Identity, !f.Event.Valid && f.Expected:
 			forgotten++
+			era = max(era, d.Era)
 		case f.Waiting && f.Generation == d.Generation:
 			res.Batch.Messages = append(res.Batch.Messages, Message{Pointer: f.Pointer})
 			res.Outcomes = append(res.Outcomes, Outcome{Kind: Published, StreamSequence: d.StreamSequence, FenceSequence: standing.Kept})
 		}
 	}
 	if forgotten > 0 {
-		if err := r.regressed(ctx, l, forgotten, len(found)); err != nil {
+		if err := r.regressed(ctx, l, era, forgotten, len(found)); err != nil {
 			return err
 		}
 	}
@@ -174,15 +217,21 @@ func (r *Relay) settleDelivered(ctx context.Context, l *lease.Lease, standing St
 }
 
 // regressed reports that the database lost commits, as after a failover to a
-// standby that lagged behind.
-func (r *Relay) regressed(ctx context.Context, l *lease.Lease, forgotten, named int) error {
+// standby that lagged behind: once for each loss, since that raises the generation
+// above the era of what was lost.
+func (r *Relay) regressed(ctx context.Context, l *lease.Lease, era, forgotten, named int) error {
 	reason := fmt.Sprintf("of %d events that the stream holds for partition %d, the database has forgotten %d", named, l.Partition, forgotten)
-	generation, err := r.store.Regress(ctx, l.Partition, reason)
+	generation, err := r.store.Regress(ctx, l.Partition, era, reason)
 	if err != nil {
 		return err
 	}
+	if generation == 0 {
+		r.log.Info("the database has forgotten published events, as was reported before: the generation is above theirs",
+			"partition", l.Partition, "forgotten", forgotten, "named", named)
+		return nil
+	}
 	r.stats.regressions.Add(1)
-	r.log.Error("THE DATABASE HAS FORGOTTEN PUBLISHED EVENTS: a failover or a restore lost commits; sequences are being used again under a new generation",
+	r.log.Error("THE DATABASE HAS FORGOTTEN PUBLISHED EVENTS: a failover or a restore lost commits; messages have a new generation from now on",
 		"partition", l.Partition, "forgotten", forgotten, "named", named, "generation", generation)
 	r.stats.failure(errors.New(reason))
 	return nil
@@ -199,18 +248,23 @@ func (r *Relay) settleLost(ctx context.Context, l *lease.Lease, standing Standin
 	case t.remade:
 		standing.Kept = 0
 	}
-	if standing.Kept >= known {
+	r.mu.Unlock()
+	former, err := r.formerLoss(ctx, l, standing)
+	if err != nil {
+		return err
+	}
+	if standing.Kept >= known && !former {
+		r.mu.Lock()
 		t.remade = false
 		r.mu.Unlock()
 		return nil
 	}
-	r.mu.Unlock()
 	r.stats.losses.Add(1)
 	r.log.Error("THE STREAM HAS LOST ACKNOWLEDGED MESSAGES: it was restored from an older copy, purged or made anew",
 		"partition", l.Partition, "acknowledged_up_to", known, "kept_up_to", standing.Kept, "lost_messages", r.cfg.Lost)
 	r.stats.failure(fmt.Errorf("the stream lost acknowledged messages of partition %d above %d (known up to %d)", l.Partition, standing.Kept, known))
 	if r.cfg.Lost == LostRepublish {
-		healed, err := r.store.Heal(ctx, l, standing.Kept)
+		healed, err := r.heal(ctx, l, standing)
 		if err != nil {
 			return err
 		}
@@ -229,7 +283,7 @@ func (r *Relay) settleSuspect(ctx context.Context, l *lease.Lease) error {
 	if suspect == 0 || l.Progress.Suspected < crashesToDie {
 		return nil
 	}
-	found, _, err := r.store.recordedAs(ctx, l.Partition, []int64{suspect})
+	found, err := r.store.recordedAs(ctx, l.Partition, []int64{suspect}, 0)
 	if err != nil {
 		return err
 	}
@@ -281,17 +335,24 @@ func (r *Relay) checkExtent(ctx context.Context) {
 // Take prepares the partitions as a new owner does, without delivering anything:
 // when it returns, nothing that an earlier owner sent for them is under way any
 // more, as far as the publish mode promises, and what the stream holds is marked.
+// Of those that the stream refuses, the next leases lie above what it knows.
 func (r *Relay) Take(ctx context.Context, leases []*lease.Lease) error {
+	var refused error
 	for _, l := range leases {
 		for attempt := 1; ; attempt++ {
 			err := r.takeUp(ctx, l)
 			if err == nil {
 				break
 			}
-			if !errors.Is(err, ErrOutage) || attempt > 5 {
-				return fmt.Errorf("partition %d: %w", l.Partition, err)
+			err, again := fmt.Errorf("partition %d: %w", l.Partition, err), errors.Is(err, ErrOutage) && attempt <= 5
+			if errors.Is(err, ErrFenced) { // the others may be, too
+				refused = err
+				break
+			}
+			if !again {
+				return err
 			}
 		}
 	}
-	return nil
+	return refused
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/message"
 )
 
 // dying publishes and then behaves as a process that ended before its mark.
@@ -76,10 +77,10 @@ func TestAnHeirMarksWhatTheStreamHolds(t *testing.T) {
 	}
 	b.until(t, `SELECT count(*) FROM outbox_messages WHERE state = 'published' AND attempts = 0`, 40)
 	for _, m := range messages { // the history knows each position
-		if m.Header.Get(natspub.HeaderSequence) == "" {
+		if m.Header.Get(message.HeaderSequence) == "" {
 			continue
 		}
-		b.until(t, fmt.Sprintf(`SELECT stream_sequence FROM outbox_messages WHERE global_sequence = %s`, m.Header.Get(natspub.HeaderSequence)), int(m.Sequence))
+		b.until(t, fmt.Sprintf(`SELECT stream_sequence FROM outbox_messages WHERE global_sequence = %s`, m.Header.Get(message.HeaderSequence)), int(m.Sequence))
 	}
 }
 
@@ -267,8 +268,8 @@ func TestAForgetfulDatabaseIsNotConfused(t *testing.T) {
 		t.Errorf("stored %v, want %v", got, want)
 	}
 	for _, m := range messages {
-		if m.Header.Get(natspub.HeaderStream) == "after" && m.Header.Get(natspub.HeaderGeneration) != "1" {
-			t.Errorf("generation %q", m.Header.Get(natspub.HeaderGeneration))
+		if m.Header.Get(message.HeaderStream) == "after" && m.Header.Get(message.HeaderGeneration) != "1" {
+			t.Errorf("generation %q", m.Header.Get(message.HeaderGeneration))
 		}
 	}
 	if s := r.Stats(); s.Regressions != 1 {

@@ -29,12 +29,12 @@ type Draft struct {
 	// TenantID may also be empty. A new payload may have up to Config.MaxPayload bytes.
 	Type, Topic, TenantID string
 	Payload               []byte
-	// Headers are the producer's, never nil, of which the publisher forwards some: names of 1 to 128 token characters that do not begin with
+	// Headers are the producer's, never nil, which the publisher sends, all or some: names of 1 to 128 token characters that do not begin with
 	// Nats- or Outbox-, values without control characters, 32 KiB together.
 	Headers map[string]string
 }
 
-// Transform changes how an event is published: it brings old versions up to date, removes what must not leave the house, renames. What
+// Transform (ADR 17) changes how an event is published: it brings old versions up to date, removes what must not leave the house, renames. What
 // is stored stays as it is.
 //
 // It must be deterministic: the same draft, the same result, in every process and at any time. A message may be published again after a
@@ -174,7 +174,7 @@ func headersProblem(headers map[string]string) string {
 			return "must have names of 1 to 128 token characters"
 		case strings.HasPrefix(lower, "nats-"), strings.HasPrefix(lower, "outbox-"):
 			return "must not begin with Nats- or Outbox-"
-		case !utf8.ValidString(value) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+		case !utf8.ValidString(value) || strings.ContainsFunc(value, func(r rune) bool { return unicode.IsControl(r) && r != '\t' }):
 			return "must not hold line breaks or control characters"
 		}
 	}

@@ -16,10 +16,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/postrider/postrider/codec"
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/delivery/rewrite"
+	"github.com/postrider/postrider/message/codec"
 )
 
 // eachMode runs a test with the relay of either publish mode.

@@ -18,6 +18,7 @@ import (
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/internal/testkit/slow"
+	"github.com/postrider/postrider/message"
 )
 
 // stress is what disturbs the order in which sequences become visible.
@@ -78,14 +79,14 @@ func underStress(t *testing.T, s stress) {
 	}
 	var written atomic.Int64
 	config := b.pool.Config()
-	config.MaxConns = int32(s.writers) //nolint:gosec // a handful
+	config.MaxConns = int32(s.writers) // a handful
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer pool.Close()
 	for n := range s.writers {
-		w := writer{pool: pool, n: n, random: rand.New(rand.NewPCG(s.seed, uint64(n)))} //nolint:gosec // repeatable
+		w := writer{pool: pool, n: n, random: rand.New(rand.NewPCG(s.seed, uint64(n)))} // repeatable
 		writing.Go(func() {
 			for written.Load() < int64(s.rows) && !t.Failed() {
 				written.Add(int64(w.transaction(t)))
@@ -126,11 +127,11 @@ func (b *bundle) wantStrictOrder(t *testing.T) {
 	last, seen := map[string]int64{}, map[int64]bool{}
 	disorder := 0
 	b.eachEvent(t, func(m jetstream.Msg) {
-		sequence, err := strconv.ParseInt(m.Headers().Get(natspub.HeaderSequence), 10, 64)
+		sequence, err := strconv.ParseInt(m.Headers().Get(message.HeaderSequence), 10, 64)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := m.Headers().Get(natspub.HeaderPartition)
+		p := m.Headers().Get(message.HeaderPartition)
 		if sequence <= last[p] {
 			disorder++
 		}

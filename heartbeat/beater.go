@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/postrider/postrider/condition"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -27,6 +28,8 @@ type Beater struct {
 	table Table
 	log   *slog.Logger
 
+	// told is full when the condition changed and no beat has said so.
+	told chan struct{}
 	// writing is full over a statement: no beat that is under way can put the
 	// row back after Leave deleted it.
 	writing chan struct{}
@@ -56,9 +59,18 @@ func NewBeater(table Table, cfg Config) (*Beater, error) {
 	if cfg.PID == 0 {
 		cfg.PID = os.Getpid()
 	}
+	told := make(chan struct{}, 1)
+	if cfg.Board != nil {
+		cfg.Board.OnChange(func() {
+			select {
+			case told <- struct{}{}:
+			default:
+			}
+		})
+	}
 	self := Worker{ID: id, Hostname: cfg.Hostname, PID: cfg.PID, Version: cfg.Version, Shape: cfg.Shape, State: Active}
 	return &Beater{
-		cfg: cfg, table: table, self: self, writing: make(chan struct{}, 1), log: cfg.Logger.With("worker", id.String()),
+		cfg: cfg, table: table, self: self, told: told, writing: make(chan struct{}, 1), log: cfg.Logger.With("worker", id.String()),
 	}, nil
 }
 
@@ -89,6 +101,7 @@ func (b *Beater) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-timer.C:
+		case <-b.told: // the others are to know at once
 		}
 		timer.Reset(b.tick(ctx))
 		if time.Since(purged) > b.cfg.PurgeAfter/2 {
@@ -110,6 +123,9 @@ func (b *Beater) tick(ctx context.Context) time.Duration {
 	beatCtx, cancel := context.WithTimeout(ctx, b.cfg.Interval)
 	defer cancel()
 	err := b.beat(beatCtx)
+	if ctx.Err() == nil {
+		b.cfg.Board.Report(condition.Heartbeat, err)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err == nil {
@@ -147,19 +163,25 @@ func (b *Beater) beat(ctx context.Context) error {
 	b.mu.Lock()
 	self := b.self
 	b.mu.Unlock()
+	self.Condition = b.cfg.Board.First()
 	return b.table.Beat(ctx, self, b.cfg.TTL)
 }
 
-// Drain tells the others, at once, to plan without this worker. There is no way
-// back: later beats say the same.
-func (b *Beater) Drain(ctx context.Context) error {
+// Drain tells the others, at once, to plan without this worker; later beats say
+// the same.
+func (b *Beater) Drain(ctx context.Context) error { return b.turn(ctx, Draining) }
+
+// Undrain makes the worker a member again.
+func (b *Beater) Undrain(ctx context.Context) error { return b.turn(ctx, Active) }
+
+func (b *Beater) turn(ctx context.Context, state State) error {
 	b.mu.Lock()
-	b.self.State = Draining
+	b.self.State = state
 	b.mu.Unlock()
 	return b.beat(ctx)
 }
 
-// Draining tells whether Drain was called.
+// Draining tells whether the last word was Drain.
 func (b *Beater) Draining() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/postrider/postrider/condition"
 )
 
 // Config describes a worker and how it beats.
@@ -26,6 +28,9 @@ type Config struct {
 	Interval time.Duration
 	// PurgeAfter is how long a stale row stays visible. Defaults to 10 min.
 	PurgeAfter time.Duration
+	// Board says what keeps the worker from delivering: each beat writes it down. A
+	// failed beat is reported to it. Defaults to none.
+	Board *condition.Board
 	// Logger defaults to slog.Default.
 	Logger *slog.Logger
 }

@@ -10,7 +10,8 @@
 // A worker that shuts down first turns draining, so that the others plan
 // without it while it finishes, and finally deletes its row. An operator can
 // ask a worker to drain by setting drain_requested_at; the worker answers by
-// turning draining, and stays so until its process ends.
+// turning draining, and stays so until its process ends or the operator takes
+// the request back.
 //
 // # Invariants
 //

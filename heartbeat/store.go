@@ -7,44 +7,44 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/postrider/postrider/internal/sqlfile"
+	"github.com/postrider/postrider/condition"
+	"github.com/postrider/postrider/internal/pg"
 )
 
 //go:embed sql/*.sql
 var statements embed.FS
 
-// DB is what a store needs of a pgx connection or pool.
-type DB interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 // Store reads and writes outbox_workers.
 type Store struct {
-	db                           DB
-	beat, leave, purge, snapshot string
+	db  pg.DB
+	sql queries
 }
+
+type queries struct{ Beat, Leave, Purge, Snapshot pg.Query }
 
 // NewStore returns a store on the tables of that schema. It fails when the
 // schema is not a plain identifier.
-func NewStore(db DB, schema string) (*Store, error) {
-	set, err := sqlfile.Load(statements, "sql", schema)
-	if err != nil {
+func NewStore(db pg.DB, schema string) (*Store, error) {
+	s := &Store{db: db}
+	if err := pg.Fill(statements, "sql/*.sql", "heartbeat", schema, &s.sql); err != nil {
 		return nil, fmt.Errorf("heartbeat store: %w", err)
 	}
-	texts, err := set.Need("beat", "leave", "purge", "snapshot")
-	if err != nil {
-		return nil, fmt.Errorf("heartbeat store: %w", err)
-	}
-	return &Store{db: db, beat: texts[0], leave: texts[1], purge: texts[2], snapshot: texts[3]}, nil
+	return s, nil
 }
 
 // Beat writes the worker's row: it is a member for ttl from now, by the
 // database's clock.
 func (s *Store) Beat(ctx context.Context, w Worker, ttl time.Duration) error {
-	_, err := s.db.Exec(ctx, s.beat, w.ID, w.Hostname, w.PID, w.Version, ttl, string(w.State), w.Shape)
+	var reason, detail string
+	var age time.Duration
+	if c := w.Condition; c != nil {
+		reason, detail, age = string(c.Reason), c.Detail, time.Since(c.Since)
+	}
+	_, err := s.sql.Beat.Exec(ctx, s.db, pg.Args{
+		"worker": w.ID, "hostname": w.Hostname, "pid": w.PID, "version": w.Version, "ttl": ttl, "state": string(w.State), "shape": w.Shape,
+		"reason": reason, "detail": detail, "age": age,
+	})
 	if err != nil {
 		return fmt.Errorf("beat of worker %s: %w", w.ID, err)
 	}
@@ -53,7 +53,7 @@ func (s *Store) Beat(ctx context.Context, w Worker, ttl time.Duration) error {
 
 // Leave deletes the worker's row.
 func (s *Store) Leave(ctx context.Context, w Worker) error {
-	if _, err := s.db.Exec(ctx, s.leave, w.ID); err != nil {
+	if _, err := s.sql.Leave.Exec(ctx, s.db, pg.Args{"worker": w.ID}); err != nil {
 		return fmt.Errorf("leave of worker %s: %w", w.ID, err)
 	}
 	return nil
@@ -62,7 +62,7 @@ func (s *Store) Leave(ctx context.Context, w Worker) error {
 // Purge deletes the rows that have been stale for longer than after and tells
 // how many there were.
 func (s *Store) Purge(ctx context.Context, after time.Duration) (int64, error) {
-	tag, err := s.db.Exec(ctx, s.purge, after)
+	tag, err := s.sql.Purge.Exec(ctx, s.db, pg.Args{"after": after})
 	if err != nil {
 		return 0, fmt.Errorf("purge of stale workers: %w", err)
 	}
@@ -71,15 +71,20 @@ func (s *Store) Purge(ctx context.Context, after time.Duration) (int64, error) {
 
 // Snapshot reads all workers, stale ones included, sorted by id.
 func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
-	rows, err := s.db.Query(ctx, s.snapshot)
+	rows, err := s.sql.Snapshot.Rows(ctx, s.db, nil)
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("snapshot of workers: %w", err)
 	}
 	var snap Snapshot
 	snap.Workers, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Worker, error) {
 		var w Worker
+		var c condition.Condition
+		var since *time.Time
 		err := row.Scan(&w.ID, &w.Hostname, &w.PID, &w.Version, &w.State,
-			&w.StartedAt, &w.HeartbeatUntil, &w.Left, &w.DrainRequestedAt, &w.Shape, &snap.At)
+			&w.StartedAt, &w.HeartbeatUntil, &w.Left, &w.DrainRequestedAt, &w.Shape, &c.Reason, &c.Detail, &since, &snap.At)
+		if since != nil {
+			c.Since, w.Condition = *since, &c
+		}
 		return w, err
 	})
 	if err != nil {

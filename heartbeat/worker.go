@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/postrider/postrider/condition"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -36,6 +37,9 @@ type Worker struct {
 	DrainRequestedAt *time.Time
 	// Shape says what its messages look like; "": it does not say.
 	Shape string
+	// Condition is what kept it from delivering at its last beat; nil: nothing. Its
+	// time is the database's when it was read, this process's when it is written.
+	Condition *condition.Condition
 }
 
 // Live tells whether the heartbeat had not expired when the row was read.

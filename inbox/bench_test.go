@@ -13,6 +13,7 @@ import (
 
 	"github.com/postrider/postrider/inbox"
 	"github.com/postrider/postrider/internal/testkit/natstest"
+	"github.com/postrider/postrider/message"
 )
 
 // BenchmarkReading compares ways to bring messages into the database. One operation is one event.
@@ -63,10 +64,10 @@ func readDurable(b *testing.B, r *benched, size int) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		var messages []inbox.Message
+		var messages []message.Message
 		var raw []jetstream.Msg
 		for msg := range fetched.Messages() {
-			m, err := inbox.ParseMessage(msg)
+			m, err := message.FromJetStream(msg)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -106,14 +107,14 @@ func benchmarkReading(b *testing.B, read func(*testing.B, *benched)) {
 
 // BenchmarkBehindABrokenMessage measures what each message costs that comes behind one that cannot be applied.
 func BenchmarkBehindABrokenMessage(b *testing.B) {
-	broken := func(context.Context, pgx.Tx, inbox.Message) ([]byte, error) { return nil, errors.New("broken") }
+	broken := func(context.Context, pgx.Tx, message.Message) ([]byte, error) { return nil, errors.New("broken") }
 	box := newBundle(b, func(c *inbox.Config) { c.BackoffBase, c.BackoffMax = time.Hour, time.Hour }).box
 	if _, err := box.Process(b.Context(), event("s", 1), broken); err != nil {
 		b.Fatal(err)
 	}
 	payload := make([]byte, 500)
 	for version := int64(2); b.Loop(); {
-		var batch []inbox.Message
+		var batch []message.Message
 		for range 100 {
 			m := event("s", version)
 			m.Payload = payload

@@ -9,6 +9,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/message"
 )
 
 // Call names a request of a sender, whose ids ascend strictly.
@@ -29,8 +32,8 @@ var ErrInvalidCall = errors.New("invalid call")
 
 func (c Call) check() error {
 	switch {
-	case c.Sender == "", len(c.Sender) > maxKey, strings.ContainsRune(c.Sender, 0), !utf8.ValidString(c.Sender):
-		return fmt.Errorf("%w: Sender must be text of 1 to %d bytes without NUL", ErrInvalidCall, maxKey)
+	case c.Sender == "", len(c.Sender) > message.MaxKey, strings.ContainsRune(c.Sender, 0), !utf8.ValidString(c.Sender):
+		return fmt.Errorf("%w: Sender must be text of 1 to %d bytes without NUL", ErrInvalidCall, message.MaxKey)
 	case c.Generation < 0 || c.Generation > math.MaxInt32:
 		return fmt.Errorf("%w: Generation must be 0 to %d, got %d", ErrInvalidCall, math.MaxInt32, c.Generation)
 	case c.ID < 1:
@@ -112,7 +115,10 @@ func (i *Inbox) carryCall(ctx context.Context, call Call, handle CallHandler, fi
 	} else {
 		o.Status, o.Err = Dead, final
 	}
-	_, err = tx.Exec(ctx, i.sql["sender_set"], i.cfg.Name, call.Sender, call.Generation, call.ID, final != nil, reason(final), o.Result)
+	_, err = i.sql.SetSender.Exec(ctx, tx, pg.Args{
+		"consumer": i.cfg.Name, "sender": call.Sender, "generation": call.Generation, "call": call.ID,
+		"failed": final != nil, "reason": reason(final), "result": o.Result,
+	})
 	if err != nil {
 		return Outcome{}, i.blame(fmt.Errorf("inbox: record a call: %w", err))
 	}
@@ -150,12 +156,13 @@ func (s sender) judge(call Call) (o Outcome, runs bool) {
 
 func (i *Inbox) lockSender(ctx context.Context, tx pgx.Tx, name string) (s sender, err error) {
 	b := &pgx.Batch{}
-	b.Queue(i.sql["settings"], i.idleLimit())
-	b.Queue(i.sql["sender_add"], i.cfg.Name, name)
-	b.Queue(i.sql["sender_lock"], i.cfg.Name, name).QueryRow(func(row pgx.Row) error {
+	args := pg.Args{"consumer": i.cfg.Name, "sender": name}
+	i.sql.Settings.Queue(b, pg.Args{"idle": i.idleLimit()})
+	i.sql.AddSender.Queue(b, args)
+	i.sql.LockSender.Queue(b, args).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&s.generation, &s.id, &s.failed, &s.reason, &s.result)
 	})
-	b.Queue(i.sql["settings_back"])
+	i.sql.SettingsBack.Queue(b, nil)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return sender{}, fmt.Errorf("inbox: look a sender up: %w", missingTables(err))
 	}
@@ -165,7 +172,7 @@ func (i *Inbox) lockSender(ctx context.Context, tx pgx.Tx, name string) (s sende
 // LastCall returns the last call of a sender, zero when there was none: a sender that lost its own state goes on behind it.
 func (i *Inbox) LastCall(ctx context.Context, name string) (Call, error) {
 	var s sender
-	err := i.db.QueryRow(ctx, i.sql["sender_last"], i.cfg.Name, name).Scan(&s.generation, &s.id)
+	err := i.sql.LastCall.Row(ctx, i.db, pg.Args{"consumer": i.cfg.Name, "sender": name}).Scan(&s.generation, &s.id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Call{Sender: name}, nil
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/internal/testkit/slow"
+	"github.com/postrider/postrider/message"
 )
 
 // readerVariable makes the test binary a reader; its value is a readerSettings.
@@ -45,7 +46,7 @@ type readerSettings struct {
 
 // tally is a handler whose effects show loss, repetition and disorder: a row per event, and per stream a count, a sum
 // and a hash over the versions in the order in which they were applied.
-func tally(ctx context.Context, tx pgx.Tx, m inbox.Message) ([]byte, error) {
+func tally(ctx context.Context, tx pgx.Tx, m message.Message) ([]byte, error) {
 	_, err := tx.Exec(ctx, `
 		INSERT INTO tally AS t (stream, events, total, chain)
 		VALUES ($1, 1, $2, encode(sha256(convert_to('/' || $3::bigint::text, 'UTF8')), 'hex'))
@@ -87,7 +88,7 @@ func readerProcess(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	handle := func(ctx context.Context, tx pgx.Tx, m inbox.Message) ([]byte, error) {
+	handle := func(ctx context.Context, tx pgx.Tx, m message.Message) ([]byte, error) {
 		if s.FailOneIn > 0 && rand.IntN(s.FailOneIn) == 0 {
 			return nil, errors.New("now and then it fails")
 		}
@@ -183,8 +184,8 @@ func publish(t testing.TB, js jetstream.JetStream, events, streams int, seed uin
 		w.streams[name] = append(w.streams[name], int64(n+1))
 		m := event(name, int64(len(w.streams[name])))
 		msg := &nats.Msg{Subject: "events.test.tested", Data: []byte(`{"n":` + strconv.Itoa(n) + `}`), Header: nats.Header{
-			inbox.HeaderEventID: {m.EventID.String()}, inbox.HeaderStream: {name}, inbox.HeaderStreamVersion: {strconv.FormatInt(m.Version, 10)},
-			inbox.HeaderSequence: {strconv.Itoa(n + 1)}, inbox.HeaderPartition: {strconv.Itoa(n % 64)}, inbox.HeaderType: {"tested"},
+			message.HeaderEventID: {m.EventID.String()}, message.HeaderStream: {name}, message.HeaderStreamVersion: {strconv.FormatInt(m.Version, 10)},
+			message.HeaderSequence: {strconv.Itoa(n + 1)}, message.HeaderPartition: {strconv.Itoa(n % 64)}, message.HeaderType: {"tested"},
 		}}
 		sent = append(sent, msg)
 		if random.IntN(100) == 0 { // a copy, as after a requeue or an outage

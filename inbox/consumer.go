@@ -9,6 +9,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/message"
 )
 
 // ConsumerConfig says how a Consumer reads.
@@ -23,7 +26,7 @@ type ConsumerConfig struct {
 	// LaneKey names what stays together: messages of one key are dealt with in the stream's order, one after the other, by
 	// one reader. The same in all processes, and for one event always the same. A body is given to it without its compression.
 	// Defaults to the event's stream.
-	LaneKey func(Message) string
+	LaneKey func(message.Message) string
 	// FromNew lets a consumer that is new begin at the stream's end. Defaults to its beginning.
 	FromNew bool
 	// BatchSize is the most messages in one transaction, 1 to 10,000. Defaults to 100.
@@ -211,13 +214,15 @@ func (c *Consumer) register(ctx context.Context, tx pgx.Tx, info *jetstream.Stre
 		lanes = defaultLanes
 	}
 	name, created := c.box.cfg.Name, info.Created.UTC().Truncate(time.Microsecond)
-	if _, err := tx.Exec(ctx, c.box.sql["consumer_add"], name, lanes, c.cfg.Stream, created); err != nil {
+	sql, named := &c.box.sql, pg.Args{"consumer": name}
+	args := pg.Args{"consumer": name, "lanes": lanes, "stream": c.cfg.Stream, "created": created}
+	if _, err := sql.AddConsumer.Exec(ctx, tx, args); err != nil {
 		return 0, false, fmt.Errorf("inbox: prepare consumer %s: %w", name, missingTables(err))
 	}
 	var stored int
 	var from string
 	var since time.Time
-	if err := tx.QueryRow(ctx, c.box.sql["consumer_get"], name).Scan(&stored, &from, &since); err != nil {
+	if err := sql.LockConsumer.Row(ctx, tx, named).Scan(&stored, &from, &since); err != nil {
 		return 0, false, fmt.Errorf("inbox: prepare consumer %s: %w", name, err)
 	}
 	switch {
@@ -228,10 +233,10 @@ func (c *Consumer) register(ctx context.Context, tx pgx.Tx, info *jetstream.Stre
 	case !since.Equal(created):
 		anew = true
 		c.box.cfg.Logger.WarnContext(ctx, "the stream was made anew: reading it from its beginning", "consumer", name, "stream", from)
-		if _, err := tx.Exec(ctx, c.box.sql["consumer_restart"], name, created); err != nil {
+		if _, err := sql.RestartConsumer.Exec(ctx, tx, pg.Args{"consumer": name, "created": created}); err != nil {
 			return 0, false, fmt.Errorf("inbox: restart consumer %s: %w", name, err)
 		}
-		if _, err := tx.Exec(ctx, c.box.sql["lane_restart"], name); err != nil {
+		if _, err := sql.RestartLanes.Exec(ctx, tx, named); err != nil {
 			return 0, false, fmt.Errorf("inbox: restart consumer %s: %w", name, err)
 		}
 	}
@@ -239,7 +244,7 @@ func (c *Consumer) register(ctx context.Context, tx pgx.Tx, info *jetstream.Stre
 	if c.cfg.FromNew {
 		position = int64(info.State.LastSeq)
 	}
-	if _, err := tx.Exec(ctx, c.box.sql["lane_add"], name, stored, position); err != nil {
+	if _, err := sql.AddLanes.Exec(ctx, tx, pg.Args{"consumer": name, "lanes": stored, "position": position}); err != nil {
 		return 0, false, fmt.Errorf("inbox: prepare consumer %s: %w", name, err)
 	}
 	return stored, anew, nil

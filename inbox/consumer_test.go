@@ -17,6 +17,7 @@ import (
 
 	"github.com/postrider/postrider/inbox"
 	"github.com/postrider/postrider/internal/testkit/natstest"
+	"github.com/postrider/postrider/message"
 )
 
 // reading is a bundle with a stream.
@@ -59,14 +60,14 @@ func (r *reading) run(t *testing.T, config inbox.ConsumerConfig, handle inbox.Ha
 	}
 }
 
-func (r *reading) publish(t *testing.T, messages ...inbox.Message) {
+func (r *reading) publish(t *testing.T, messages ...message.Message) {
 	t.Helper()
 	for _, m := range messages {
 		_, err := r.js.PublishMsg(t.Context(), &nats.Msg{Subject: m.Subject, Data: m.Payload, Header: nats.Header{
-			inbox.HeaderEventID: {m.EventID.String()}, inbox.HeaderStream: {m.Stream},
-			inbox.HeaderStreamVersion: {strconv.FormatInt(m.Version, 10)},
-			inbox.HeaderSequence:      {strconv.FormatInt(m.Sequence, 10)}, inbox.HeaderPartition: {strconv.Itoa(m.Partition)},
-			inbox.HeaderType: {m.Type},
+			message.HeaderEventID: {m.EventID.String()}, message.HeaderStream: {m.Stream},
+			message.HeaderStreamVersion: {strconv.FormatInt(m.Version, 10)},
+			message.HeaderSequence:      {strconv.FormatInt(m.Sequence, 10)}, message.HeaderPartition: {strconv.Itoa(m.Partition)},
+			message.HeaderType: {m.Type},
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -176,7 +177,7 @@ func TestATransactionInFlightIsFinished(t *testing.T) {
 	t.Parallel()
 	r := newReading(t)
 	entered, leave := make(chan struct{}), make(chan struct{})
-	handle := func(ctx context.Context, tx pgx.Tx, m inbox.Message) ([]byte, error) {
+	handle := func(ctx context.Context, tx pgx.Tx, m message.Message) ([]byte, error) {
 		close(entered)
 		<-leave
 		return apply(ctx, tx, m)
@@ -198,7 +199,7 @@ func TestOneSlowStreamOneBrokenStream(t *testing.T) {
 		r.publish(t, event("broken", v+1), event("fine", v+1))
 	}
 	healed := make(chan struct{})
-	handle := func(ctx context.Context, tx pgx.Tx, m inbox.Message) ([]byte, error) {
+	handle := func(ctx context.Context, tx pgx.Tx, m message.Message) ([]byte, error) {
 		select {
 		case <-healed:
 		default:
@@ -225,12 +226,12 @@ func TestOneSlowStreamOneBrokenStream(t *testing.T) {
 func TestAHostileSubjectHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	r := newReading(t)
-	r.publish(t, changed(event("s", 1), func(m *inbox.Message) { m.Subject = "events.\xff.a" }))
+	r.publish(t, changed(event("s", 1), func(m *message.Message) { m.Subject = "events.\xff.a" }))
 	if _, err := r.js.PublishMsg(t.Context(), &nats.Msg{Subject: "events.\xfe", Data: []byte("no headers")}); err != nil {
 		t.Fatal(err)
 	}
 	r.publish(t, event("fine", 1))
-	end := r.run(t, quick(), func(ctx context.Context, tx pgx.Tx, m inbox.Message) ([]byte, error) {
+	end := r.run(t, quick(), func(ctx context.Context, tx pgx.Tx, m message.Message) ([]byte, error) {
 		if m.Stream == "s" {
 			return nil, errors.New("it is parked")
 		}

@@ -1,6 +1,10 @@
 package inbox
 
-import "github.com/google/uuid"
+import (
+	"github.com/google/uuid"
+
+	"github.com/postrider/postrider/message"
+)
 
 // stream is a row of inbox_streams: what is known of one stream, and its lock.
 type stream struct {
@@ -49,7 +53,7 @@ type decision struct {
 }
 
 // decide is the table in the package's documentation, row by row. It depends on nothing else.
-func decide(order Order, k known, m Message) decision {
+func decide(order Order, k known, m message.Message) decision {
 	s := k.stream
 	d := decision{findings: oddities(s, m)}
 	switch {
@@ -76,7 +80,7 @@ func decide(order Order, k known, m Message) decision {
 }
 
 // oddities compares a message with the last one of its stream.
-func oddities(s stream, m Message) Finding {
+func oddities(s stream, m message.Message) Finding {
 	var f Finding
 	if m.Version-1 > s.version { // this way round it cannot overflow
 		f |= Gap
@@ -97,7 +101,7 @@ func oddities(s stream, m Message) Finding {
 }
 
 // move is what is known of the stream after the message was dealt with.
-func (s *stream) move(m Message) {
+func (s *stream) move(m message.Message) {
 	if m.Version <= s.version {
 		return
 	}

@@ -6,6 +6,9 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/message"
 )
 
 // errEnded is why a message is dead whose handler never came back.
@@ -30,14 +33,16 @@ func (i *Inbox) suspect(ctx context.Context, is bool) (leave func(), err error) 
 }
 
 // dealAlone deals with a message that may have ended a reader. It is marked before, so that the next reader knows.
-func (r *reader) dealAlone(ctx context.Context, l *lane, m Message) error {
+func (r *reader) dealAlone(ctx context.Context, l *lane, m message.Message) error {
 	leave, err := r.box.suspect(ctx, true)
 	if err != nil {
 		return err
 	}
 	defer leave()
 	var tries int
-	err = r.box.db.QueryRow(ctx, r.box.sql["lane_begin"], r.box.cfg.Name, l.number, r.id, l.epoch, int64(m.StreamSequence)).Scan(&tries)
+	err = r.box.sql.Begin.Row(ctx, r.box.db, pg.Args{
+		"consumer": r.box.cfg.Name, "lane": l.number, "reader": r.id, "epoch": l.epoch, "sequence": int64(m.StreamSequence),
+	}).Scan(&tries)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("%w: lane %d, epoch %d", ErrFenced, l.number, l.epoch)
 	}
@@ -52,11 +57,11 @@ func (r *reader) dealAlone(ctx context.Context, l *lane, m Message) error {
 	if r.box.hopeless(b.ended) {
 		return b.park(ctx, m, Final(errEnded), b.ended)
 	}
-	return b.run(ctx, []Message{m})
+	return b.run(ctx, []message.Message{m})
 }
 
 // reportEnded says that a handler did not come back.
-func (i *Inbox) reportEnded(ctx context.Context, m Message, attempts int) {
+func (i *Inbox) reportEnded(ctx context.Context, m message.Message, attempts int) {
 	i.metrics.ended.Inc()
 	i.cfg.Logger.ErrorContext(ctx, "the process ended while the handler ran", "consumer", i.cfg.Name, "stream", m.Stream,
 		"version", m.Version, "event_id", m.EventID, "attempts", attempts)

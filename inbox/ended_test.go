@@ -12,12 +12,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/inbox"
+	"github.com/postrider/postrider/message"
 )
 
 // deadly ends the process for the second message of stream "deadly", always, and for the first of "late" when that is tried
 // again.
 func deadly(pool *pgxpool.Pool) inbox.Handler {
-	return func(ctx context.Context, tx pgx.Tx, m inbox.Message) ([]byte, error) {
+	return func(ctx context.Context, tx pgx.Tx, m message.Message) ([]byte, error) {
 		switch {
 		case m.Stream == "deadly" && m.Version == 2:
 			os.Exit(3)

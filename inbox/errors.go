@@ -12,8 +12,6 @@ import (
 var (
 	// ErrConfig: a Config breaks a rule; the text names the field.
 	ErrConfig = errors.New("inbox config")
-	// ErrMalformed: a message lacks a header or one cannot be read; the text names it. Coming again does not mend it.
-	ErrMalformed = errors.New("malformed message")
 	// ErrFenced: the reader's lane belongs to another reader now. Nothing was done.
 	ErrFenced = errors.New("the lane has another reader")
 	// ErrNotMigrated: the schema holds no inbox tables, or older ones than this program needs.
@@ -47,25 +45,6 @@ func (e *finalError) Error() string { return e.cause.Error() }
 
 // Unwrap gives the marked error.
 func (e *finalError) Unwrap() error { return e.cause }
-
-// MalformedError names what is wrong with a message. It is an ErrMalformed.
-type MalformedError struct {
-	// Subject and Sequence say which message of the stream it is; empty and 0 where unknown.
-	Subject  string
-	Sequence uint64
-	// Header is the header's name.
-	Header string
-	// Reason says what the rule is.
-	Reason string
-}
-
-// Error implements error.
-func (e *MalformedError) Error() string {
-	return fmt.Sprintf("%s: header %s %s (subject %q, stream sequence %d)", ErrMalformed, e.Header, e.Reason, e.Subject, e.Sequence)
-}
-
-// Unwrap makes errors.Is(err, ErrMalformed) true.
-func (e *MalformedError) Unwrap() error { return ErrMalformed }
 
 // errConflict is why a message whose place another event has is dead.
 var errConflict = errors.New("another event has this stream and version: the producer's database forgot published events")

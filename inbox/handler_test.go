@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/postrider/postrider/inbox"
+	"github.com/postrider/postrider/message"
 )
 
 // What handlers do wrong is their own failure: it is counted, and nobody waits for the database.
@@ -36,7 +37,7 @@ func TestWhatHandlersDoWrong(t *testing.T) {
 		}, inbox.Dead, "must not end"},
 		"panics": {func(context.Context, pgx.Tx) ([]byte, error) { panic("no") }, inbox.Failed, "panicked: no"},
 		"leaves rows open": {func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
-			_, err := tx.Query(ctx, `SELECT generate_series(1, 10)`) //nolint:sqlclosecheck // that is what it does wrong
+			_, err := tx.Query(ctx, `SELECT generate_series(1, 10)`) // that is what it does wrong
 			return nil, err
 		}, inbox.Failed, "rows open"},
 		"breaks what is checked at the end": {func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
@@ -45,8 +46,8 @@ func TestWhatHandlersDoWrong(t *testing.T) {
 		}, inbox.Failed, "not so"},
 		"returns too much": {func(context.Context, pgx.Tx) ([]byte, error) { return make([]byte, 64<<20+1), nil }, inbox.Dead, "bytes"},
 	} {
-		outcomes, err := b.box.ProcessBatch(t.Context(), []inbox.Message{event("before "+name, 1), event(name, 1), event("after "+name, 1)},
-			func(ctx context.Context, tx pgx.Tx, m inbox.Message) ([]byte, error) {
+		outcomes, err := b.box.ProcessBatch(t.Context(), []message.Message{event("before "+name, 1), event(name, 1), event("after "+name, 1)},
+			func(ctx context.Context, tx pgx.Tx, m message.Message) ([]byte, error) {
 				if m.Stream == name {
 					return c.do(ctx, tx)
 				}
@@ -72,7 +73,7 @@ func TestAHandlerThatDoesNotHeedItsContext(t *testing.T) {
 	r.bundle = newBundle(t, func(c *inbox.Config) { c.HandlerTimeout, c.Registerer = 100*time.Millisecond, registry })
 	leave, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		o, err := r.box.Process(t.Context(), event("s", 1), func(context.Context, pgx.Tx, inbox.Message) ([]byte, error) {
+		o, err := r.box.Process(t.Context(), event("s", 1), func(context.Context, pgx.Tx, message.Message) ([]byte, error) {
 			<-leave
 			return nil, errors.New("at last")
 		})

@@ -11,32 +11,41 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/postrider/postrider/internal/sqlfile"
+	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/message"
 )
 
 //go:embed sql/*.sql
 var statements embed.FS
 
-// DB is what an inbox needs of a pgx pool.
-type DB interface {
-	Begin(ctx context.Context) (pgx.Tx, error)
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+type queries struct {
+	Settings, SettingsBack, LimitIdle pg.Query
+
+	AddStreams, LockStreams, LockStream, SetStreams, ForgetStream  pg.Query
+	FindRecords, AddRecords, AddSkipped, ForgetRecords, Purge      pg.Query
+	Park, FindParked, Claim, Unclaim, Head, Fail, Remove, Promote  pg.Query
+	List, Count, Requeue, FindDead, TakeDead                       pg.Query
+	AddSender, LockSender, SetSender, LastCall                     pg.Query
+	AddConsumer, LockConsumer, RestartConsumer, AddMalformed       pg.Query
+	Beat, Leave, Readers                                           pg.Query
+	AddLanes, Acquire, Renew, Mine, Fence, Begin, Advance, Release pg.Query
+	RestartLanes, Rewind, Furthest                                 pg.Query
 }
+
+// DB is what an inbox needs of a pgx pool: Begin, Exec, Query, QueryRow and SendBatch.
+type DB = pg.DB
 
 // Handler applies a message inside the inbox's transaction and returns what a repeat of it is answered with; nil is
 // fine. It must make every effect through tx, and neither commit nor roll back. An error undoes all it did. It may run
 // more than once before its transaction is committed, so that effects outside of tx can happen more than once.
-type Handler func(ctx context.Context, tx pgx.Tx, m Message) (result []byte, err error)
+type Handler func(ctx context.Context, tx pgx.Tx, m message.Message) (result []byte, err error)
 
 // Inbox processes the messages of one consumer. It may be used from several goroutines and processes.
 type Inbox struct {
 	db      DB
 	cfg     Config
-	sql     sqlfile.Set
+	sql     queries
 	metrics *metrics
 	// id is this process in the marks of messages whose handler was begun.
 	id uuid.UUID
@@ -53,14 +62,15 @@ func New(db DB, cfg Config) (*Inbox, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	set, err := sqlfile.Load(statements, "sql", cfg.Schema)
-	if err != nil {
+	i := &Inbox{
+		db: db, cfg: cfg, id: uuid.New(), alone: make(chan struct{}, 1),
+		random: rand.New(rand.NewPCG(cfg.Seed, cfg.Seed)),
+	}
+	if err := pg.Fill(statements, "sql/*.sql", "inbox", cfg.Schema, &i.sql); err != nil {
 		return nil, fmt.Errorf("inbox: %w", err)
 	}
-	return &Inbox{
-		db: db, cfg: cfg, sql: set, id: uuid.New(), alone: make(chan struct{}, 1), metrics: newMetrics(cfg.Registerer, cfg.Name),
-		random: rand.New(rand.NewPCG(cfg.Seed, cfg.Seed)),
-	}, nil
+	i.metrics = newMetrics(cfg.Registerer, cfg.Name)
+	return i, nil
 }
 
 // Name is the consumer's name.

@@ -8,11 +8,14 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/message"
 )
 
 // item is a message on its way to a lane.
 type item struct {
-	m  Message
+	m  message.Message
 	at mark
 	// size is what it counts for readAhead, in bytes.
 	size int
@@ -21,7 +24,7 @@ type item struct {
 	raw jetstream.Msg
 }
 
-// lane is a lane that this reader has, or had until a moment ago.
+// lane (ADR 16) is a lane that this reader has, or had until a moment ago.
 type lane struct {
 	number int
 	epoch  int64
@@ -116,7 +119,7 @@ func (l *lane) next(ctx context.Context, limit int) []item {
 
 // deal brings items into the database, however long that is away. It returns ErrFenced, or the context's cause.
 func (r *reader) deal(ctx context.Context, l *lane, items []item) error {
-	var messages []Message
+	var messages []message.Message
 	for _, it := range items {
 		if it.bad == nil {
 			messages = append(messages, it.m)
@@ -181,8 +184,10 @@ func (r *reader) keepMalformed(ctx context.Context, it item) error {
 	if err != nil {
 		envelope = []byte("{}")
 	}
-	_, err = r.box.db.Exec(ctx, r.box.sql["malformed_add"], r.box.cfg.Name, int64(it.at.sequence), text(it.raw.Subject()), reason(it.bad), envelope,
-		notNil(it.raw.Data()))
+	_, err = r.box.sql.AddMalformed.Exec(ctx, r.box.db, pg.Args{
+		"consumer": r.box.cfg.Name, "sequence": int64(it.at.sequence), "subject": text(it.raw.Subject()), "reason": reason(it.bad),
+		"envelope": envelope, "payload": notNil(it.raw.Data()),
+	})
 	if err != nil {
 		return fmt.Errorf("inbox: keep a malformed message: %w", err)
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // mark is a place in the JetStream stream: the sequence of a message and when JetStream stored it, in nanoseconds since
@@ -36,7 +38,7 @@ const (
 func (c *Consumer) furthest(ctx context.Context) (mark, error) {
 	var position int64
 	var m mark
-	err := c.box.db.QueryRow(ctx, c.box.sql["lane_furthest"], c.box.cfg.Name).Scan(&position, &m.at)
+	err := c.box.sql.Furthest.Row(ctx, c.box.db, pg.Args{"consumer": c.box.cfg.Name}).Scan(&position, &m.at)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return mark{}, fmt.Errorf("inbox: prepare consumer %s: %w", c.box.cfg.Name, missingTables(err))
 	}
@@ -98,7 +100,8 @@ func (c *Consumer) rewind(ctx context.Context, tx pgx.Tx, m mark, last uint64) e
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, c.box.sql["lane_rewind"], c.box.cfg.Name, int64(position)); err != nil {
+	args := pg.Args{"consumer": c.box.cfg.Name, "position": int64(position)}
+	if _, err := c.box.sql.Rewind.Exec(ctx, tx, args); err != nil {
 		return fmt.Errorf("inbox: rewind consumer %s: %w", c.box.cfg.Name, err)
 	}
 	c.box.cfg.Logger.ErrorContext(ctx, "the stream has lost messages that were read: reading again what it stored since",

@@ -10,10 +10,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/postrider/postrider/inbox"
 	"github.com/postrider/postrider/internal/localnats"
 	"github.com/postrider/postrider/internal/testkit/faultproxy"
 	"github.com/postrider/postrider/internal/testkit/natstest"
+	"github.com/postrider/postrider/message"
 )
 
 // A server that lost power comes back without the end of its stream, and gives the sequences of what it lost to other
@@ -67,7 +67,7 @@ func TestAStreamThatLostItsEnd(t *testing.T) {
 			if err := node.RestartNode(t.Context(), 0); err != nil {
 				t.Fatal(err)
 			}
-			var messages []inbox.Message // they take the places of what was lost
+			var messages []message.Message // they take the places of what was lost
 			for n := range c.more {
 				messages = append(messages, event(fmt.Sprint("new-", n), 1))
 			}

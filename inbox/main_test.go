@@ -15,6 +15,7 @@ import (
 	"github.com/postrider/postrider/inbox"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
+	"github.com/postrider/postrider/message"
 )
 
 // TestMain runs the tests, or is one of the readers that they start as processes of their own.
@@ -73,26 +74,26 @@ func prepare(t testing.TB, pool *pgxpool.Pool) {
 }
 
 // apply is a handler whose effect is one row.
-func apply(ctx context.Context, tx pgx.Tx, m inbox.Message) ([]byte, error) {
+func apply(ctx context.Context, tx pgx.Tx, m message.Message) ([]byte, error) {
 	_, err := tx.Exec(ctx, `INSERT INTO effects (stream, version, event_id) VALUES ($1, $2, $3)`, m.Stream, m.Version, m.EventID)
 	return []byte("result " + strconv.FormatInt(m.Version, 10)), err
 }
 
 // event is a message that looks as if it were published; the same arguments give the same one.
-func event(stream string, version int64) inbox.Message {
-	return inbox.Message{
+func event(stream string, version int64) message.Message {
+	return message.Message{
 		EventID: uuid.NewSHA1(uuid.Nil, fmt.Appendf(nil, "%s/%d", stream, version)), Stream: stream, Version: version, Type: "tested",
 		Sequence: 100 * version, Partition: 3, Subject: "events.test.tested", Payload: []byte(`{}`),
 	}
 }
 
-func changed(m inbox.Message, change func(*inbox.Message)) inbox.Message {
+func changed(m message.Message, change func(*message.Message)) message.Message {
 	change(&m)
 	return m
 }
 
 // process deals with one message and fails the test when nothing is recorded.
-func (b *bundle) process(t testing.TB, m inbox.Message, handle inbox.Handler) inbox.Outcome {
+func (b *bundle) process(t testing.TB, m message.Message, handle inbox.Handler) inbox.Outcome {
 	t.Helper()
 	o, err := b.box.Process(t.Context(), m, handle)
 	if err != nil {

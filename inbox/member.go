@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // member gives signs of life and takes and gives lanes, until the context ends. Lanes work under the second context.
@@ -32,8 +34,8 @@ func (r *reader) reconcile(ctx, work context.Context) error {
 	if err != nil {
 		return err
 	}
-	name := r.box.cfg.Name
-	if _, err := r.box.db.Exec(ctx, r.box.sql["lane_renew"], name, r.id, r.cfg.LeaseTTL); err != nil {
+	args := pg.Args{"consumer": r.box.cfg.Name, "reader": r.id, "ttl": r.cfg.LeaseTTL}
+	if _, err := r.box.sql.Renew.Exec(ctx, r.box.db, args); err != nil {
 		return fmt.Errorf("renew lanes: %w", err)
 	}
 	if err := r.dropLost(ctx); err != nil {
@@ -70,10 +72,11 @@ func (r *reader) share(ctx context.Context) (int, error) {
 	if err != nil {
 		host = "unknown"
 	}
-	if _, err := r.box.db.Exec(ctx, r.box.sql["reader_beat"], name, r.id, host, os.Getpid(), r.cfg.LeaseTTL); err != nil {
+	args := pg.Args{"consumer": name, "reader": r.id, "hostname": host, "pid": os.Getpid(), "ttl": r.cfg.LeaseTTL}
+	if _, err := r.box.sql.Beat.Exec(ctx, r.box.db, args); err != nil {
 		return 0, fmt.Errorf("give a sign of life: %w", err)
 	}
-	rows, err := r.box.db.Query(ctx, r.box.sql["reader_list"], name)
+	rows, err := r.box.sql.Readers.Rows(ctx, r.box.db, pg.Args{"consumer": name})
 	if err != nil {
 		return 0, fmt.Errorf("list readers: %w", err)
 	}
@@ -108,7 +111,7 @@ func (r *reader) dropLost(ctx context.Context) error {
 		}
 	}
 	r.mu.Unlock()
-	rows, err := r.box.db.Query(ctx, r.box.sql["lane_mine"], r.box.cfg.Name, r.id)
+	rows, err := r.box.sql.Mine.Rows(ctx, r.box.db, pg.Args{"consumer": r.box.cfg.Name, "reader": r.id})
 	if err != nil {
 		return fmt.Errorf("list lanes: %w", err)
 	}
@@ -132,7 +135,9 @@ func (r *reader) acquire(ctx, work context.Context, n int, known []int) error {
 	if known == nil {
 		known = []int{}
 	}
-	rows, err := r.box.db.Query(ctx, r.box.sql["lane_acquire"], r.box.cfg.Name, r.id, r.cfg.LeaseTTL, n, known)
+	rows, err := r.box.sql.Acquire.Rows(ctx, r.box.db, pg.Args{
+		"consumer": r.box.cfg.Name, "reader": r.id, "ttl": r.cfg.LeaseTTL, "limit": n, "known": known,
+	})
 	if err != nil {
 		return fmt.Errorf("take lanes: %w", err)
 	}
@@ -193,7 +198,9 @@ func (r *reader) advanceIdle(ctx context.Context) error {
 	if len(numbers) == 0 {
 		return nil
 	}
-	_, err := r.box.db.Exec(ctx, r.box.sql["lane_idle"], r.box.cfg.Name, r.id, numbers, epochs, positions, times)
+	_, err := r.box.sql.Advance.Exec(ctx, r.box.db, pg.Args{
+		"consumer": r.box.cfg.Name, "reader": r.id, "lanes": numbers, "epochs": epochs, "positions": positions, "times": times,
+	})
 	if err != nil {
 		return fmt.Errorf("store positions: %w", err)
 	}
@@ -222,7 +229,10 @@ func (r *reader) releaseLocked(work context.Context, l *lane) {
 		r.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(work), releaseTimeout)
 		defer cancel()
-		_, err := r.box.db.Exec(ctx, r.box.sql["lane_release"], r.box.cfg.Name, l.number, r.id, l.epoch, int64(position.sequence), position.at)
+		_, err := r.box.sql.Release.Exec(ctx, r.box.db, pg.Args{
+			"consumer": r.box.cfg.Name, "lane": l.number, "reader": r.id, "epoch": l.epoch,
+			"position": int64(position.sequence), "time": position.at,
+		})
 		if err != nil {
 			r.log.WarnContext(ctx, "lane could not be given back and runs out", "lane", l.number, "error", err)
 		} else {
@@ -276,7 +286,13 @@ func (r *reader) quitAll() {
 func (r *reader) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
-	if _, err := r.box.db.Exec(ctx, r.box.sql["reader_leave"], r.box.cfg.Name, r.id); err != nil {
+	if err := r.signOff(ctx, r.id); err != nil {
 		r.log.WarnContext(ctx, "reader could not sign off", "error", err)
 	}
+}
+
+// signOff takes a reader, and those that died, off the list.
+func (r *reader) signOff(ctx context.Context, id uuid.UUID) error {
+	_, err := r.box.sql.Leave.Exec(ctx, r.box.db, pg.Args{"consumer": r.box.cfg.Name, "reader": id})
+	return err
 }

@@ -7,6 +7,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/message"
 )
 
 // metrics are what an inbox counts, under the label consumer.
@@ -68,7 +71,7 @@ func newMetrics(reg prometheus.Registerer, consumer string) *metrics {
 }
 
 // report counts an outcome and logs what is odd about it.
-func (i *Inbox) report(ctx context.Context, m Message, o Outcome) {
+func (i *Inbox) report(ctx context.Context, m message.Message, o Outcome) {
 	i.metrics.messages.WithLabelValues(o.Status.String()).Inc()
 	i.metrics.missing.Add(float64(o.Missing))
 	for _, n := range findingNames {
@@ -93,7 +96,7 @@ func (i *Inbox) report(ctx context.Context, m Message, o Outcome) {
 
 // count sets the gauges of parked messages.
 func (i *Inbox) count(ctx context.Context) error {
-	rows, err := i.db.Query(ctx, i.sql["parked_count"], i.cfg.Name)
+	rows, err := i.sql.Count.Rows(ctx, i.db, pg.Args{"consumer": i.cfg.Name})
 	if err != nil {
 		return missingTables(err)
 	}

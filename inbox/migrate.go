@@ -37,7 +37,9 @@ func Migrate(ctx context.Context, db DB, schema string) error {
 	if err != nil {
 		return fmt.Errorf("inbox: migrate: %w", err)
 	}
-	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { return migrate(ctx, tx, schema, list) })
+	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		return withoutPath(ctx, tx, func() error { return migrate(ctx, tx, schema, list) })
+	})
 	if err != nil {
 		return fmt.Errorf("inbox: migrate schema %s: %w", schema, err)
 	}
@@ -58,7 +60,7 @@ func Version(ctx context.Context, db DB, schema string) (stored, needed int, err
 		return 0, 0, err
 	}
 	quoted := pgx.Identifier{schema}.Sanitize()
-	err = db.QueryRow(ctx, `SELECT coalesce(max(version), 0) FROM `+quoted+`.inbox_schema_version`).Scan(&stored)
+	err = db.QueryRow(ctx, `SELECT coalesce(pg_catalog.max(version), 0) FROM `+quoted+`.inbox_schema_version`).Scan(&stored)
 	if err != nil {
 		return 0, len(list), fmt.Errorf("inbox: read the version of schema %s: %w", schema, missingTables(err))
 	}
@@ -84,6 +86,23 @@ func loadMigrations() ([]string, error) {
 		texts[n] = string(text)
 	}
 	return texts, nil
+}
+
+// withoutPath keeps those who may create in a schema of the session's path from saying what names mean. The transaction may
+// be part of the caller's: it gets its path back.
+func withoutPath(ctx context.Context, tx pgx.Tx, do func() error) error {
+	var path string
+	if err := tx.QueryRow(ctx, `SELECT pg_catalog.current_setting('search_path')`).Scan(&path); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `SET LOCAL search_path = pg_catalog, pg_temp`); err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `SELECT set_config('search_path', $1, true)`, path)
+	return err
 }
 
 func migrate(ctx context.Context, tx pgx.Tx, schema string, list []string) error {

@@ -8,11 +8,14 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/message"
 )
 
 // Parked is a message that waits in the inbox's table.
 type Parked struct {
-	Message
+	message.Message
 
 	// ID is the place in the order of arrival.
 	ID int64
@@ -58,7 +61,9 @@ func (i *Inbox) Parked(ctx context.Context, q ParkedQuery) ([]Parked, error) {
 	case q.Limit < 1 || q.Limit > maxList:
 		return nil, fmt.Errorf("%w: Limit must be 1 to %d, got %d", ErrQuery, maxList, q.Limit)
 	}
-	rows, err := i.db.Query(ctx, i.sql["parked_list"], i.cfg.Name, q.State.String(), q.After, q.Stream, q.Limit)
+	rows, err := i.sql.List.Rows(ctx, i.db, pg.Args{
+		"consumer": i.cfg.Name, "state": q.State.String(), "after": q.After, "stream": q.Stream, "limit": q.Limit,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("inbox: list parked messages: %w", missingTables(err))
 	}
@@ -78,7 +83,7 @@ func (i *Inbox) Parked(ctx context.Context, q ParkedQuery) ([]Parked, error) {
 		if p.Message, err = decodeEnvelope(envelope, subject, sequence, payload); err != nil {
 			return Parked{}, err
 		}
-		if plain, err := p.plain(); err == nil { // what is damaged is shown as it came
+		if plain, err := p.Decode(); err == nil { // what is damaged is shown as it came
 			p.Message = plain
 		}
 		return p, nil
@@ -96,7 +101,7 @@ func (i *Inbox) Dead(ctx context.Context, limit int) ([]Parked, error) {
 
 // Requeue makes dead messages due again with no attempts counted; without ids all of them. It returns how many.
 func (i *Inbox) Requeue(ctx context.Context, events ...uuid.UUID) (int, error) {
-	tag, err := i.db.Exec(ctx, i.sql["requeue"], i.cfg.Name, events)
+	tag, err := i.sql.Requeue.Exec(ctx, i.db, pg.Args{"consumer": i.cfg.Name, "events": events})
 	if err != nil {
 		return 0, fmt.Errorf("inbox: requeue: %w", missingTables(err))
 	}
@@ -113,7 +118,7 @@ func (i *Inbox) Skip(ctx context.Context, event uuid.UUID, note string) error {
 	}
 	defer end()
 	var key int64
-	switch err := tx.QueryRow(ctx, i.sql["dead_stream"], i.cfg.Name, event).Scan(&key); {
+	switch err := i.sql.FindDead.Row(ctx, tx, pg.Args{"consumer": i.cfg.Name, "event": event}).Scan(&key); {
 	case errors.Is(err, pgx.ErrNoRows):
 		return fmt.Errorf("inbox: skip %s: %w", event, ErrNotFound)
 	case err != nil:
@@ -127,7 +132,7 @@ func (i *Inbox) Skip(ctx context.Context, event uuid.UUID, note string) error {
 	var id, sequence int64
 	var subject string
 	var envelope, payload []byte
-	err = tx.QueryRow(ctx, i.sql["dead_take"], key, event).Scan(&id, &subject, &sequence, &envelope, &payload)
+	err = i.sql.TakeDead.Row(ctx, tx, pg.Args{"key": key, "event": event}).Scan(&id, &subject, &sequence, &envelope, &payload)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("inbox: skip %s: %w", event, ErrNotFound)
 	}
@@ -143,8 +148,8 @@ func (i *Inbox) Skip(ctx context.Context, event uuid.UUID, note string) error {
 		return err
 	}
 	b := &pgx.Batch{}
-	b.Queue(i.sql["record_skip"], key, m.Version, m.EventID, m.Generation, note)
-	b.Queue(i.sql["parked_promote"], key, id)
+	i.sql.AddSkipped.Queue(b, pg.Args{"key": key, "version": m.Version, "event": m.EventID, "generation": m.Generation, "note": note})
+	i.sql.Promote.Queue(b, pg.Args{"key": key, "id": id})
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("inbox: skip %s: %w", event, err)
 	}
@@ -165,7 +170,7 @@ func (i *Inbox) Forget(ctx context.Context, name string) error {
 	}
 	defer end()
 	t := newTransaction(i, tx)
-	rows, err := tx.Query(ctx, i.sql["stream_lock"], i.cfg.Name, []string{name})
+	rows, err := i.sql.LockStreams.Rows(ctx, tx, pg.Args{"consumer": i.cfg.Name, "streams": []string{name}})
 	if err == nil {
 		err = t.readStreams(rows)
 	}
@@ -177,8 +182,8 @@ func (i *Inbox) Forget(ctx context.Context, name string) error {
 		return fmt.Errorf("inbox: forget %q: no such stream: %w", name, ErrNotFound)
 	}
 	b := &pgx.Batch{}
-	b.Queue(i.sql["forget_records"], s.key)
-	b.Queue(i.sql["forget_stream"], s.key)
+	i.sql.ForgetRecords.Queue(b, pg.Args{"key": s.key})
+	i.sql.ForgetStream.Queue(b, pg.Args{"key": s.key})
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("inbox: forget %q: %w", name, err)
 	}
@@ -195,7 +200,7 @@ const purgeChunk = 5000
 // last event was stays known for ever.
 func (i *Inbox) Purge(ctx context.Context) (total int64, err error) {
 	for {
-		tag, err := i.db.Exec(ctx, i.sql["purge"], i.cfg.Name, i.cfg.Retention, purgeChunk)
+		tag, err := i.sql.Purge.Exec(ctx, i.db, pg.Args{"consumer": i.cfg.Name, "retention": i.cfg.Retention, "limit": purgeChunk})
 		if err != nil {
 			return total, fmt.Errorf("inbox: purge: %w", missingTables(err))
 		}

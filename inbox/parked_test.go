@@ -11,11 +11,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/inbox"
+	"github.com/postrider/postrider/message"
 )
 
 // failing fails for one version of stream s, as often as *times says; -1: always.
 func failing(version int64, times *int, err error) inbox.Handler {
-	return func(ctx context.Context, tx pgx.Tx, m inbox.Message) ([]byte, error) {
+	return func(ctx context.Context, tx pgx.Tx, m message.Message) ([]byte, error) {
 		result, failed := apply(ctx, tx, m) // its effect must be undone
 		if m.Stream == "s" && m.Version == version && *times != 0 {
 			*times--
@@ -134,7 +135,7 @@ func TestAConflictIsSettledByForgetting(t *testing.T) {
 	b := newBundle(t)
 	b.process(t, event("s", 1), apply)
 	b.process(t, event("s", 2), apply)
-	other := changed(event("s", 2), func(m *inbox.Message) { m.EventID = uuid.New() })
+	other := changed(event("s", 2), func(m *message.Message) { m.EventID = uuid.New() })
 	if o := b.process(t, other, apply); o.Status != inbox.Dead || !o.Findings.Has(inbox.Conflict) {
 		t.Fatalf("it is %s %s", o.Status, o.Findings)
 	}
@@ -179,7 +180,7 @@ func TestALateMessagePassesTheParkedOnes(t *testing.T) {
 func TestOutagesCountNoAttempts(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
-	cut := func(ctx context.Context, tx pgx.Tx, m inbox.Message) ([]byte, error) {
+	cut := func(ctx context.Context, tx pgx.Tx, m message.Message) ([]byte, error) {
 		if _, err := b.pool.Exec(ctx, `SELECT pg_terminate_backend($1)`, tx.Conn().PgConn().PID()); err != nil {
 			return nil, err
 		}
@@ -202,7 +203,7 @@ func TestOutagesCountNoAttempts(t *testing.T) {
 func TestAHandlerHasSoMuchTime(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, func(c *inbox.Config) { c.HandlerTimeout = 100 * time.Millisecond })
-	o := b.process(t, event("s", 1), func(ctx context.Context, tx pgx.Tx, _ inbox.Message) ([]byte, error) {
+	o := b.process(t, event("s", 1), func(ctx context.Context, tx pgx.Tx, _ message.Message) ([]byte, error) {
 		_, err := tx.Exec(ctx, `SELECT pg_sleep(60)`)
 		return nil, err
 	})

@@ -7,14 +7,16 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/postrider/postrider/message"
 )
 
 // Process deals with one message in one transaction: see the table in the package's documentation. When the handler
 // fails, the message is parked and the Outcome says so: the error is then nil and the message may be acknowledged.
 // An error means that nothing is recorded and the message must come again: the database is away, the context has
-// ended, or the message is malformed (ErrMalformed).
-func (i *Inbox) Process(ctx context.Context, m Message, handle Handler) (Outcome, error) {
-	outcomes, err := i.ProcessBatch(ctx, []Message{m}, handle)
+// ended, or the message is malformed (message.ErrMalformed).
+func (i *Inbox) Process(ctx context.Context, m message.Message, handle Handler) (Outcome, error) {
+	outcomes, err := i.ProcessBatch(ctx, []message.Message{m}, handle)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -24,9 +26,9 @@ func (i *Inbox) Process(ctx context.Context, m Message, handle Handler) (Outcome
 // ProcessBatch deals with messages in their order, all in one transaction as long as no handler fails. When one does,
 // those before it are one transaction, it is parked in another, and those behind it go on in a third. The outcomes are
 // in the order of the messages. After an error those before the outcomes' end are dealt with, the others are not.
-func (i *Inbox) ProcessBatch(ctx context.Context, messages []Message, handle Handler) ([]Outcome, error) {
+func (i *Inbox) ProcessBatch(ctx context.Context, messages []message.Message, handle Handler) ([]Outcome, error) {
 	for _, m := range messages {
-		if err := m.check(); err != nil {
+		if err := m.Check(); err != nil {
 			return nil, err
 		}
 	}
@@ -67,7 +69,7 @@ func (e *handlerError) Error() string { return e.cause.Error() }
 func (e *handlerError) Unwrap() error { return e.cause }
 
 // run deals with the messages in as few transactions as possible.
-func (b *batch) run(ctx context.Context, messages []Message) error {
+func (b *batch) run(ctx context.Context, messages []message.Message) error {
 	for len(messages) > 0 {
 		outcomes, err := b.attempt(ctx, messages)
 		if err == nil {
@@ -99,7 +101,7 @@ func (b *batch) run(ctx context.Context, messages []Message) error {
 }
 
 // attempt is one transaction for all of them. A *handlerError says that it was rolled back because a handler failed.
-func (b *batch) attempt(ctx context.Context, messages []Message) ([]Outcome, error) {
+func (b *batch) attempt(ctx context.Context, messages []message.Message) ([]Outcome, error) {
 	tx, end, err := b.box.begin(ctx)
 	if err != nil {
 		return nil, err
@@ -131,14 +133,14 @@ func (b *batch) attempt(ctx context.Context, messages []Message) ([]Outcome, err
 }
 
 // park is the transaction that stores a message whose handler failed. Meanwhile somebody else may have dealt with it.
-func (b *batch) park(ctx context.Context, m Message, cause error, attempts int) error {
+func (b *batch) park(ctx context.Context, m message.Message, cause error, attempts int) error {
 	tx, end, err := b.box.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer end()
 	t := newTransaction(b.box, tx)
-	if err := t.look(ctx, b.fence, []Message{m}); err != nil {
+	if err := t.look(ctx, b.fence, []message.Message{m}); err != nil {
 		return err
 	}
 	d := decide(b.box.cfg.Order, t.known(m), m)
@@ -162,7 +164,7 @@ func (b *batch) park(ctx context.Context, m Message, cause error, attempts int) 
 	if err := tx.Commit(ctx); err != nil {
 		return fmt.Errorf("inbox: commit: %w", err)
 	}
-	b.done(ctx, []Message{m}, []Outcome{outcome})
+	b.done(ctx, []message.Message{m}, []Outcome{outcome})
 	return nil
 }
 
@@ -174,7 +176,7 @@ func retryAt(status Status, delay time.Duration) time.Time {
 }
 
 // done keeps the outcomes and tells of them.
-func (b *batch) done(ctx context.Context, messages []Message, outcomes []Outcome) {
+func (b *batch) done(ctx context.Context, messages []message.Message, outcomes []Outcome) {
 	b.outcomes = append(b.outcomes, outcomes...)
 	for n, o := range outcomes {
 		b.box.report(ctx, messages[n], o)

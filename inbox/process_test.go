@@ -11,16 +11,17 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/inbox"
+	"github.com/postrider/postrider/message"
 )
 
 // tableRow is a row of the table in the package's documentation: what came before, what comes, what becomes of it.
 type tableRow struct {
 	name   string
 	order  inbox.Order
-	before []inbox.Message
+	before []message.Message
 	// broken is the version whose handler fails for good.
 	broken   int64
-	comes    inbox.Message
+	comes    message.Message
 	status   inbox.Status
 	findings inbox.Finding
 	missing  int64
@@ -31,23 +32,23 @@ type tableRow struct {
 }
 
 // before makes a stream's messages.
-func before(versions ...int64) (list []inbox.Message) {
+func before(versions ...int64) (list []message.Message) {
 	for _, v := range versions {
 		list = append(list, event("s", v))
 	}
 	return list
 }
 
-func with(version int64, change func(*inbox.Message)) inbox.Message {
+func with(version int64, change func(*message.Message)) message.Message {
 	return changed(event("s", version), change)
 }
 
-func raised(m *inbox.Message) { m.Generation = 1 }
+func raised(m *message.Message) { m.Generation = 1 }
 
 // notRun are the rows in which the handler does not run.
 func notRun() []tableRow {
-	other := func(version int64) inbox.Message {
-		return with(version, func(m *inbox.Message) { m.EventID = uuid.New() })
+	other := func(version int64) message.Message {
+		return with(version, func(m *message.Message) { m.EventID = uuid.New() })
 	}
 	return []tableRow{
 		{name: "1 repeat", before: before(1, 2), comes: event("s", 1), status: inbox.Repeat, result: "result 1", effects: []int64{1, 2}},
@@ -56,8 +57,8 @@ func notRun() []tableRow {
 			status: inbox.Repeat, result: "result 2", effects: []int64{1, 2},
 		},
 		{
-			name: "1 copy of a former owner", before: []inbox.Message{with(1, func(m *inbox.Message) { m.Epoch = 7 })},
-			comes: with(1, func(m *inbox.Message) { m.Epoch = 6 }), status: inbox.Repeat, findings: inbox.LowerEpoch, result: "result 1",
+			name: "1 copy of a former owner", before: []message.Message{with(1, func(m *message.Message) { m.Epoch = 7 })},
+			comes: with(1, func(m *message.Message) { m.Epoch = 6 }), status: inbox.Repeat, findings: inbox.LowerEpoch, result: "result 1",
 			effects: []int64{1},
 		},
 		{
@@ -105,21 +106,21 @@ func run() []tableRow {
 			status: inbox.Applied, findings: inbox.Gap, missing: 3, result: "result 4", effects: []int64{4},
 		},
 		{
-			name: "8 sequence reversed", before: before(1), comes: with(2, func(m *inbox.Message) { m.Sequence = 50 }),
+			name: "8 sequence reversed", before: before(1), comes: with(2, func(m *message.Message) { m.Sequence = 50 }),
 			status: inbox.Applied, findings: inbox.Reversal, result: "result 2", effects: []int64{1, 2},
 		},
 		{
-			name: "8 behind a requeued one", before: []inbox.Message{with(1, raised)}, comes: event("s", 2),
+			name: "8 behind a requeued one", before: []message.Message{with(1, raised)}, comes: event("s", 2),
 			status: inbox.Applied, findings: inbox.LowerGeneration, result: "result 2", effects: []int64{1, 2},
 		},
 		{
 			name: "8 after a resize", before: before(1),
-			comes:  with(2, func(m *inbox.Message) { m.Generation, m.Partition, m.Sequence = 1, 9, 20 }),
+			comes:  with(2, func(m *message.Message) { m.Generation, m.Partition, m.Sequence = 1, 9, 20 }),
 			status: inbox.Applied, result: "result 2", effects: []int64{1, 2},
 		},
 		{
-			name: "8 lower epoch", before: []inbox.Message{with(1, func(m *inbox.Message) { m.Epoch = 7 })},
-			comes: with(2, func(m *inbox.Message) { m.Epoch = 6 }), status: inbox.Applied, findings: inbox.LowerEpoch, result: "result 2",
+			name: "8 lower epoch", before: []message.Message{with(1, func(m *message.Message) { m.Epoch = 7 })},
+			comes: with(2, func(m *message.Message) { m.Epoch = 6 }), status: inbox.Applied, findings: inbox.LowerEpoch, result: "result 2",
 			effects: []int64{1, 2},
 		},
 		{
@@ -135,7 +136,7 @@ func TestTheTable(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBundle(t, func(c *inbox.Config) { c.Order = row.order })
-			handle := func(ctx context.Context, tx pgx.Tx, m inbox.Message) ([]byte, error) {
+			handle := func(ctx context.Context, tx pgx.Tx, m message.Message) ([]byte, error) {
 				if m.Version == row.broken {
 					return nil, inbox.Final(errors.New("broken"))
 				}
@@ -167,7 +168,7 @@ func TestOneStreamIsDealtWithOneAfterTheOther(t *testing.T) {
 	b.process(t, event("s", 1), apply) // the stream's row is there
 	entered, leave := make(chan struct{}), make(chan struct{})
 	release := sync.OnceFunc(func() { close(leave) })
-	slow := func(ctx context.Context, tx pgx.Tx, m inbox.Message) ([]byte, error) {
+	slow := func(ctx context.Context, tx pgx.Tx, m message.Message) ([]byte, error) {
 		close(entered)
 		<-leave
 		return apply(ctx, tx, m)
@@ -198,7 +199,7 @@ func TestABatchWithABrokenMessage(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
 	var calls []int64
-	handle := func(ctx context.Context, tx pgx.Tx, m inbox.Message) ([]byte, error) {
+	handle := func(ctx context.Context, tx pgx.Tx, m message.Message) ([]byte, error) {
 		calls = append(calls, m.Version)
 		if m.Stream == "a" && m.Version == 2 {
 			_, err := tx.Exec(ctx, `SELECT 1/0`)
@@ -206,7 +207,7 @@ func TestABatchWithABrokenMessage(t *testing.T) {
 		}
 		return apply(ctx, tx, m)
 	}
-	var batch []inbox.Message
+	var batch []message.Message
 	for v := range int64(3) {
 		batch = append(batch, event("a", v+1), event("b", v+1))
 	}
@@ -230,14 +231,14 @@ func TestABatchWithABrokenMessage(t *testing.T) {
 func TestAHandlerThatPassesOverAnErrorOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
-	handle := func(ctx context.Context, tx pgx.Tx, m inbox.Message) ([]byte, error) {
+	handle := func(ctx context.Context, tx pgx.Tx, m message.Message) ([]byte, error) {
 		if m.Stream == "careless" {
 			_, _ = tx.Exec(ctx, `SELECT 1/0`)
 			return nil, nil
 		}
 		return apply(ctx, tx, m)
 	}
-	outcomes, err := b.box.ProcessBatch(t.Context(), []inbox.Message{event("a", 1), event("careless", 1), event("b", 1)}, handle)
+	outcomes, err := b.box.ProcessBatch(t.Context(), []message.Message{event("a", 1), event("careless", 1), event("b", 1)}, handle)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,13 +250,13 @@ func TestAHandlerThatPassesOverAnErrorOfTheDatabase(t *testing.T) {
 func TestMalformedMessagesAreRefused(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
-	for _, m := range []inbox.Message{
+	for _, m := range []message.Message{
 		{},
-		changed(event("s", 1), func(m *inbox.Message) { m.Version = 0 }),
-		changed(event("s", 1), func(m *inbox.Message) { m.Stream = "a\x00b" }),
-		changed(event("s", 1), func(m *inbox.Message) { m.Stream = "\xff" }),
+		changed(event("s", 1), func(m *message.Message) { m.Version = 0 }),
+		changed(event("s", 1), func(m *message.Message) { m.Stream = "a\x00b" }),
+		changed(event("s", 1), func(m *message.Message) { m.Stream = "\xff" }),
 	} {
-		if _, err := b.box.Process(t.Context(), m, apply); !errors.Is(err, inbox.ErrMalformed) {
+		if _, err := b.box.Process(t.Context(), m, apply); !errors.Is(err, message.ErrMalformed) {
 			t.Errorf("%+v gives %v", m, err)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/message"
 )
 
 // errStandsStill: JetStream holds messages that it does not deliver.
@@ -212,11 +214,11 @@ func (r *reader) behind(ctx context.Context) bool {
 }
 
 // laneKey names what a message must stay together with. Whoever computes it from the body gets that as the producer wrote it.
-func (r *reader) laneKey(m Message) string {
+func (r *reader) laneKey(m message.Message) string {
 	if r.cfg.LaneKey == nil {
 		return m.Stream
 	}
-	plain, err := m.plain()
+	plain, err := m.Decode()
 	if err != nil {
 		return m.Stream // it will be dead there
 	}
@@ -274,10 +276,10 @@ func (r *reader) makeRoomLocked(l *lane, size int) {
 func (r *reader) hand(ctx context.Context, msg jetstream.Msg, meta *jetstream.MsgMetadata) bool {
 	it := item{at: mark{meta.Sequence.Stream, meta.Timestamp.UnixNano()}, size: itemSize + len(msg.Data())}
 	number := 0
-	if it.m, it.bad = parse(msg.Subject(), it.at.sequence, msg.Headers(), msg.Data()); it.bad == nil {
-		it.bad = it.m.check()
+	if it.m, it.bad = message.ParseEncoded(msg.Subject(), it.at.sequence, msg.Headers(), msg.Data()); it.bad == nil {
+		it.bad = it.m.Check()
 	}
-	it.m.stored = it.at.at
+	it.m.StoredAt = meta.Timestamp
 	if it.bad != nil {
 		it.raw = msg
 	} else {

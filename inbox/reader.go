@@ -107,7 +107,7 @@ func (r *reader) housekeeping(ctx context.Context) {
 				r.log.WarnContext(ctx, "purge failed", "error", err)
 			}
 			// Readers that died did not sign off.
-			if _, err := r.box.db.Exec(ctx, r.box.sql["reader_leave"], r.box.cfg.Name, uuid.Nil); err != nil && ctx.Err() == nil {
+			if err := r.signOff(ctx, uuid.Nil); err != nil && ctx.Err() == nil {
 				r.log.WarnContext(ctx, "purge failed", "error", err)
 			}
 		}

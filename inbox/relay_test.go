@@ -11,10 +11,11 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/postrider/postrider/codec"
 	"github.com/postrider/postrider/inbox"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
 	"github.com/postrider/postrider/internal/testkit/natstest"
+	"github.com/postrider/postrider/message"
+	"github.com/postrider/postrider/message/codec"
 )
 
 // A real worker writes the messages: compressed above a size, and with the attributes of CloudEvents.
@@ -29,7 +30,7 @@ func TestMessagesOfAWorkerThatCompresses(t *testing.T) { //nolint:paralleltest /
 	if err != nil {
 		t.Fatal(err)
 	}
-	handle := func(ctx context.Context, tx pgx.Tx, m inbox.Message) ([]byte, error) {
+	handle := func(ctx context.Context, tx pgx.Tx, m message.Message) ([]byte, error) {
 		_, err := tx.Exec(ctx, `INSERT INTO bodies VALUES ($1, $2, $3, $4)`, m.Stream, m.Version, string(m.Payload),
 			fmt.Sprintf("%s/%s/%t", m.Header.Get("ce-type"), m.Header.Get("ce-source"), m.Header.Get("ce-id") == m.EventID.String())+
 				m.Header.Get(codec.Header))
@@ -65,14 +66,14 @@ func TestMessagesOfAWorkerThatCompresses(t *testing.T) { //nolint:paralleltest /
 	if err != nil || last.Headers().Get(codec.Header) != "zstd" {
 		t.Fatalf("the worker did not compress: %v, %v", last.Headers(), err)
 	}
-	m, err := inbox.ParseMessage(last)
+	m, err := message.FromJetStream(last)
 	if err != nil || len(m.Payload) != 8002 || m.Header.Get(codec.Header) != "" || last.Headers().Get(codec.Header) == "" {
 		t.Errorf("it reads %d bytes under %v: %v", len(m.Payload), m.Header, err)
 	}
 }
 
 // compressed is a message as a worker sends it, before anybody took the compression off.
-func compressed(t *testing.T, m inbox.Message, encoding string) inbox.Message {
+func compressed(t *testing.T, m message.Message, encoding string) message.Message {
 	t.Helper()
 	compressor, err := codec.NewCompressor(codec.Gzip, 0)
 	if err != nil {
@@ -90,7 +91,7 @@ func TestCompressedBodies(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
 	broken, seen := true, map[int64]int{}
-	handle := func(ctx context.Context, tx pgx.Tx, m inbox.Message) ([]byte, error) {
+	handle := func(ctx context.Context, tx pgx.Tx, m message.Message) ([]byte, error) {
 		if m.Version == 1 && broken {
 			return nil, inbox.Final(errors.New("not yet"))
 		}
@@ -115,7 +116,7 @@ func TestCompressedBodies(t *testing.T) {
 	}
 	// One that is damaged holds its stream and stays as it came.
 	damaged := compressed(t, event("s", 3), "zstd")
-	if o := b.process(t, damaged, handle); o.Status != inbox.Dead || !errors.Is(o.Err, inbox.ErrMalformed) {
+	if o := b.process(t, damaged, handle); o.Status != inbox.Dead || !errors.Is(o.Err, message.ErrMalformed) {
 		t.Errorf("a damaged body is %s: %v", o.Status, o.Err)
 	}
 	if o := b.process(t, event("s", 4), handle); o.Status != inbox.Waiting {

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/message"
 )
 
 // RetryDue runs the handler for parked messages whose time has come and for those that waited behind them, each in a
@@ -30,7 +33,7 @@ type head struct {
 	attempts int
 	begun    int
 	reason   string
-	m        Message
+	m        message.Message
 }
 
 // claim is a parked message that this process marked as begun.
@@ -45,8 +48,10 @@ var errOther = errors.New("the claimed message is not the first")
 // retry tries one message; found is false when none is due.
 func (i *Inbox) retry(ctx context.Context, handle Handler) (found bool, err error) {
 	var c claim
-	err = i.db.QueryRow(ctx, i.sql["parked_claim"], i.cfg.Name, i.id, i.cfg.BackoffMax.Seconds(), i.cfg.BackoffBase.Seconds(),
-		i.cfg.BackoffFactor).Scan(&c.key, &c.id, &c.begun)
+	err = i.sql.Claim.Row(ctx, i.db, pg.Args{
+		"consumer": i.cfg.Name, "process": i.id,
+		"longest": i.cfg.BackoffMax.Seconds(), "base": i.cfg.BackoffBase.Seconds(), "factor": i.cfg.BackoffFactor,
+	}).Scan(&c.key, &c.id, &c.begun)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}
@@ -63,7 +68,7 @@ func (i *Inbox) retry(ctx context.Context, handle Handler) (found bool, err erro
 		// The process lives: that the message was begun does not count. When this is lost, too, it counts once.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 		defer cancel()
-		_, _ = i.db.Exec(ctx, i.sql["parked_unclaim"], c.id, c.begun, i.id) // err says what is wrong
+		_, _ = i.sql.Unclaim.Exec(ctx, i.db, pg.Args{"id": c.id, "begun": c.begun, "process": i.id}) // err says what is wrong
 	}
 	if err != nil && !other {
 		return false, err
@@ -112,8 +117,8 @@ func (i *Inbox) retryClaimed(ctx context.Context, c claim, handle Handler) error
 // lockStream locks a stream by its key and returns its name.
 func (t *transaction) lockStream(ctx context.Context, key int64) (string, error) {
 	b := &pgx.Batch{}
-	b.Queue(`SELECT set_config('idle_in_transaction_session_timeout', $1, true)`, t.box.idleLimit())
-	b.Queue(t.box.sql["stream_by_key"], key).Query(t.readStreams)
+	t.box.sql.LimitIdle.Queue(b, pg.Args{"idle": t.box.idleLimit()})
+	t.box.sql.LockStream.Queue(b, pg.Args{"key": key}).Query(t.readStreams)
 	if err := t.tx.SendBatch(ctx, b).Close(); err != nil {
 		return "", fmt.Errorf("inbox: lock a stream: %w", err)
 	}
@@ -133,7 +138,7 @@ func (t *transaction) lookAtHead(ctx context.Context, key int64) (*head, decisio
 	var subject string
 	var sequence int64
 	var envelope, payload []byte
-	err = t.tx.QueryRow(ctx, t.box.sql["parked_head"], key).
+	err = t.box.sql.Head.Row(ctx, t.tx, pg.Args{"key": key}).
 		Scan(&h.id, &h.state, &h.attempts, &h.begun, &h.reason, &subject, &sequence, &envelope, &payload)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, decision{}, nil
@@ -144,7 +149,9 @@ func (t *transaction) lookAtHead(ctx context.Context, key int64) (*head, decisio
 	if h.m, err = decodeEnvelope(envelope, subject, sequence, payload); err != nil {
 		return nil, decision{}, err
 	}
-	rows, err := t.tx.Query(ctx, t.box.sql["record_find"], t.box.cfg.Name, []string{name}, []int64{h.m.Version})
+	rows, err := t.box.sql.FindRecords.Rows(ctx, t.tx, pg.Args{
+		"consumer": t.box.cfg.Name, "streams": []string{name}, "versions": []int64{h.m.Version},
+	})
 	if err == nil {
 		err = t.readRecords(rows)
 	}
@@ -171,8 +178,8 @@ func (t *transaction) retryHead(ctx context.Context, key int64, h *head, d decis
 		return Outcome{}, t.box.blame(err)
 	}
 	b := &pgx.Batch{}
-	b.Queue(t.box.sql["parked_remove"], h.id)
-	b.Queue(t.box.sql["parked_promote"], key, h.id)
+	t.box.sql.Remove.Queue(b, pg.Args{"id": h.id})
+	t.box.sql.Promote.Queue(b, pg.Args{"key": key, "id": h.id})
 	if err := t.tx.SendBatch(ctx, b).Close(); err != nil {
 		return Outcome{}, t.box.blame(fmt.Errorf("inbox: unpark a message: %w", err))
 	}
@@ -184,7 +191,9 @@ func (t *transaction) setHead(ctx context.Context, h *head, o Outcome, delay tim
 	if o.Status == Failed {
 		due = &delay
 	}
-	_, err := t.tx.Exec(ctx, t.box.sql["parked_fail"], h.id, o.Status.String(), o.Attempts, due, reason(o.Err))
+	_, err := t.box.sql.Fail.Exec(ctx, t.tx, pg.Args{
+		"id": h.id, "state": o.Status.String(), "attempts": o.Attempts, "wait": due, "reason": reason(o.Err),
+	})
 	if err != nil {
 		return fmt.Errorf("inbox: note a failure: %w", err)
 	}

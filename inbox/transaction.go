@@ -9,6 +9,9 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/message"
 )
 
 // slot is an event's place.
@@ -37,7 +40,7 @@ type transaction struct {
 // added is a record to be written.
 type added struct {
 	key    int64
-	m      Message
+	m      message.Message
 	result []byte
 }
 
@@ -46,7 +49,7 @@ func newTransaction(box *Inbox, tx pgx.Tx) *transaction {
 }
 
 // look compares the fence, locks the streams of the messages and reads what is known, in one round trip.
-func (t *transaction) look(ctx context.Context, f *fence, messages []Message) error {
+func (t *transaction) look(ctx context.Context, f *fence, messages []message.Message) error {
 	var names, every []string
 	versions, ids := make([]int64, len(messages)), make([]uuid.UUID, len(messages))
 	for n, m := range messages {
@@ -57,24 +60,28 @@ func (t *transaction) look(ctx context.Context, f *fence, messages []Message) er
 	slices.Sort(names)
 	names = slices.Compact(names)
 
-	name := t.box.cfg.Name
+	sql, name := &t.box.sql, t.box.cfg.Name
 	fenced := false
 	b := &pgx.Batch{}
-	b.Queue(t.box.sql["settings"], t.box.idleLimit())
+	sql.Settings.Queue(b, pg.Args{"idle": t.box.idleLimit()})
 	if f != nil {
 		last := messages[len(messages)-1]
-		q := b.Queue(t.box.sql["fence"], name, f.lane, f.owner, f.epoch, int64(last.StreamSequence), f.ttl, last.stored)
+		q := sql.Fence.Queue(b, pg.Args{
+			"consumer": name, "lane": f.lane, "reader": f.owner, "epoch": f.epoch,
+			"position": int64(last.StreamSequence), "ttl": f.ttl, "time": last.StoredAt.UnixNano(),
+		})
 		q.Query(func(rows pgx.Rows) error {
 			rows.Close()
 			fenced = rows.CommandTag().RowsAffected() == 0
 			return rows.Err()
 		})
 	}
-	b.Queue(t.box.sql["stream_add"], name, names)
-	b.Queue(t.box.sql["stream_lock"], name, names).Query(t.readStreams)
-	b.Queue(t.box.sql["record_find"], name, every, versions).Query(t.readRecords)
-	b.Queue(t.box.sql["parked_find"], name, every, versions, ids).Query(t.readParked)
-	b.Queue(t.box.sql["settings_back"])
+	streams := pg.Args{"consumer": name, "streams": names}
+	sql.AddStreams.Queue(b, streams)
+	sql.LockStreams.Queue(b, streams).Query(t.readStreams)
+	sql.FindRecords.Queue(b, pg.Args{"consumer": name, "streams": every, "versions": versions}).Query(t.readRecords)
+	sql.FindParked.Queue(b, pg.Args{"consumer": name, "streams": every, "versions": versions, "events": ids}).Query(t.readParked)
+	sql.SettingsBack.Queue(b, nil)
 	if err := t.tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("inbox: look messages up: %w", missingTables(err))
 	}
@@ -121,7 +128,7 @@ func (t *transaction) readParked(rows pgx.Rows) error {
 }
 
 // known is what decides about the message now, with what this transaction has done.
-func (t *transaction) known(m Message) known {
+func (t *transaction) known(m message.Message) known {
 	at := slot{m.Stream, m.Version}
 	k := known{stream: *t.streams[m.Stream], parked: t.parked[place{at, m.EventID}]}
 	if r, ok := t.records[at]; ok {
@@ -131,7 +138,7 @@ func (t *transaction) known(m Message) known {
 }
 
 // carryOut does what was decided.
-func (t *transaction) carryOut(ctx context.Context, d decision, m Message, handle Handler) (Outcome, error) {
+func (t *transaction) carryOut(ctx context.Context, d decision, m message.Message, handle Handler) (Outcome, error) {
 	s := t.streams[m.Stream]
 	o := Outcome{Findings: d.findings, Missing: d.missing, Last: s.version}
 	switch d.verdict {
@@ -149,7 +156,7 @@ func (t *transaction) carryOut(ctx context.Context, d decision, m Message, handl
 		return o, t.park(ctx, m, o, 0)
 	case runIt:
 		result, err := t.box.call(ctx, t.tx, func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
-			m, err := m.plain() // as late as possible: what is read ahead stays small, and what is damaged is parked as it came
+			m, err := m.Decode() // as late as possible: what is read ahead stays small, and what is damaged is parked as it came
 			if err != nil {
 				return nil, Final(err)
 			}
@@ -165,7 +172,7 @@ func (t *transaction) carryOut(ctx context.Context, d decision, m Message, handl
 }
 
 // record notes that the message is dealt with.
-func (t *transaction) record(m Message, result []byte) {
+func (t *transaction) record(m message.Message, result []byte) {
 	s := t.streams[m.Stream]
 	s.move(m)
 	t.records[slot{m.Stream, m.Version}] = record{eventID: m.EventID, result: result}
@@ -173,7 +180,7 @@ func (t *transaction) record(m Message, result []byte) {
 }
 
 // park stores a message with its payload; its stream waits from now on.
-func (t *transaction) park(ctx context.Context, m Message, o Outcome, delay time.Duration) error {
+func (t *transaction) park(ctx context.Context, m message.Message, o Outcome, delay time.Duration) error {
 	s := t.streams[m.Stream]
 	envelope, err := encodeEnvelope(m)
 	if err != nil {
@@ -183,8 +190,11 @@ func (t *transaction) park(ctx context.Context, m Message, o Outcome, delay time
 	if o.Status == Failed {
 		due = &delay
 	}
-	_, err = t.tx.Exec(ctx, t.box.sql["park"], t.box.cfg.Name, s.key, m.Version, m.EventID, o.Status.String(), o.Attempts, due,
-		reason(o.Err), m.Subject, int64(m.StreamSequence), envelope, notNil(m.Payload))
+	_, err = t.box.sql.Park.Exec(ctx, t.tx, pg.Args{
+		"consumer": t.box.cfg.Name, "key": s.key, "version": m.Version, "event": m.EventID,
+		"state": o.Status.String(), "attempts": o.Attempts, "wait": due, "reason": reason(o.Err),
+		"subject": m.Subject, "sequence": int64(m.StreamSequence), "envelope": envelope, "payload": notNil(m.Payload),
+	})
 	if err != nil {
 		return fmt.Errorf("inbox: park a message: %w", err)
 	}
@@ -203,7 +213,9 @@ func (t *transaction) settle(ctx context.Context) error {
 			keys[k], versions[k], ids[k] = a.key, a.m.Version, a.m.EventID
 			generations[k], results[k] = int32(a.m.Generation), a.result
 		}
-		b.Queue(t.box.sql["record_add"], keys, versions, ids, generations, results)
+		t.box.sql.AddRecords.Queue(b, pg.Args{
+			"keys": keys, "versions": versions, "events": ids, "generations": generations, "results": results,
+		})
 	}
 	var c columns
 	for _, s := range t.streams {
@@ -212,7 +224,10 @@ func (t *transaction) settle(ctx context.Context) error {
 		}
 	}
 	if len(c.keys) > 0 {
-		b.Queue(t.box.sql["stream_set"], c.keys, c.versions, c.ids, c.generations, c.partitions, c.sequences, c.epochs, c.blocked)
+		t.box.sql.SetStreams.Queue(b, pg.Args{
+			"keys": c.keys, "versions": c.versions, "events": c.ids, "generations": c.generations,
+			"partitions": c.partitions, "sequences": c.sequences, "epochs": c.epochs, "blocked": c.blocked,
+		})
 	}
 	if b.Len() == 0 {
 		return nil
@@ -243,7 +258,7 @@ func (c *columns) add(s *stream) {
 }
 
 // encodeEnvelope is everything of a message but its payload and its place in JetStream.
-func encodeEnvelope(m Message) ([]byte, error) {
+func encodeEnvelope(m message.Message) ([]byte, error) {
 	m.Payload, m.Subject, m.StreamSequence = nil, "", 0
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -253,10 +268,10 @@ func encodeEnvelope(m Message) ([]byte, error) {
 }
 
 // decodeEnvelope is the message again.
-func decodeEnvelope(envelope []byte, subject string, sequence int64, payload []byte) (Message, error) {
-	var m Message
+func decodeEnvelope(envelope []byte, subject string, sequence int64, payload []byte) (message.Message, error) {
+	var m message.Message
 	if err := json.Unmarshal(envelope, &m); err != nil {
-		return Message{}, fmt.Errorf("inbox: decode a parked message: %w", err)
+		return message.Message{}, fmt.Errorf("inbox: decode a parked message: %w", err)
 	}
 	m.Subject, m.StreamSequence, m.Payload = subject, uint64(sequence), payload
 	return m, nil

@@ -1,9 +1,13 @@
 package lease_test
 
 import (
+	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
@@ -28,28 +32,55 @@ func TestAFailoverOfTheDatabaseEndsLeases(t *testing.T) {
 	}
 }
 
-// While the outbox is frozen nobody gets a partition.
+// While the outbox is frozen nobody but who froze it gets a partition; when that one's
+// session is gone, however it ended, all are free at once, those it held included.
 func TestAFrozenOutboxGivesNoLeases(t *testing.T) {
 	t.Parallel()
-	b := setup(t, 2)
-	k := b.keeper(t, lease.Config{})
-	for _, step := range []struct {
-		sql  string
-		want int
-	}{
-		{`UPDATE outbox_settings SET frozen_at = clock_timestamp()`, 0},
-		{`UPDATE outbox_settings SET frozen_at = NULL`, 2},
+	for name, end := range map[string]func(b bundle, thaw func() error) error{
+		"thawed": func(_ bundle, thaw func() error) error { return thaw() },
+		"its session ended": func(b bundle, _ func() error) error {
+			_, err := b.pool.Exec(t.Context(), `SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 5000)) FROM pg_locks
+				WHERE locktype = 'advisory' AND objsubid = 2 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
+			return err
+		},
 	} {
-		if _, err := b.pool.Exec(t.Context(), step.sql); err != nil {
-			t.Fatal(err)
-		}
-		snapshot, err := b.store.Snapshot(t.Context())
-		if err != nil || snapshot.Frozen != (step.want == 0) {
-			t.Fatalf("frozen %t, %v", snapshot.Frozen, err)
-		}
-		if got := b.acquire(t, k, []partition.ID{0, 1}...); len(got) != step.want {
-			t.Errorf("after %q: %d leases", step.sql, len(got))
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, 2)
+			k, resizer := b.keeper(t, lease.Config{}), uuid.Must(uuid.NewV7())
+			thaw, err := lease.Freeze(t.Context(), b.pool, "public", resizer, slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer thaw() //nolint:errcheck // it is tested elsewhere
+			if _, err := lease.Freeze(t.Context(), b.pool, "public", uuid.Must(uuid.NewV7()), slog.Default()); !errors.Is(err, lease.ErrFrozen) {
+				t.Errorf("frozen twice: %v", err)
+			}
+			if got := b.acquire(t, k, 0, 1); len(got) != 0 {
+				t.Errorf("%d leases of a frozen outbox", len(got))
+			}
+			held, err := b.store.AcquireFrozen(t.Context(), resizer, time.Hour, []partition.ID{0, 1})
+			if err != nil || len(held) != 2 {
+				t.Fatalf("who froze it got %d leases: %v", len(held), err)
+			}
+			if snapshot, err := b.store.Snapshot(t.Context()); err != nil || !snapshot.Frozen || len(snapshot.Owners()) != 2 {
+				t.Errorf("frozen %t, owners %v, %v", snapshot.Frozen, snapshot.Owners(), err)
+			}
+			if name == "thawed" {
+				if _, err := b.store.Disown(t.Context(), resizer); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := end(b, thaw); err != nil {
+				t.Fatal(err)
+			}
+			if snapshot, err := b.store.Snapshot(t.Context()); err != nil || snapshot.Frozen || len(snapshot.Owners()) != 0 {
+				t.Errorf("at the end: frozen %t, owners %v, %v", snapshot.Frozen, snapshot.Owners(), err)
+			}
+			if got := b.acquire(t, k, 0, 1); len(got) != 2 {
+				t.Errorf("%d leases at the end, want 2", len(got))
+			}
+		})
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 // those of Store.
 type Table interface {
 	Acquire(ctx context.Context, owner partition.WorkerID, ttl time.Duration, ids []partition.ID) ([]*Lease, error)
-	AcquireSolo(ctx context.Context) ([]*Lease, error)
+	AcquireSolo(ctx context.Context, name partition.WorkerID) ([]*Lease, error)
 	Renew(ctx context.Context, owner partition.WorkerID, ttl, patience time.Duration, leases []*Lease) (renewed, locked []partition.ID, err error)
 	Release(ctx context.Context, owner partition.WorkerID, leases []*Lease) ([]partition.ID, error)
 	Disown(ctx context.Context, owner partition.WorkerID) ([]partition.ID, error)
@@ -68,7 +68,7 @@ func (k *Keeper) Acquire(ctx context.Context, ids []partition.ID) ([]*Lease, err
 
 // AcquireSolo takes every partition for a worker without leasing.
 func (k *Keeper) AcquireSolo(ctx context.Context) ([]*Lease, error) {
-	leases, err := k.table.AcquireSolo(ctx)
+	leases, err := k.table.AcquireSolo(ctx, k.owner)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,8 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -68,25 +70,43 @@ func (s Snapshot) Owners() map[partition.ID]partition.WorkerID {
 type Store struct {
 	db DB
 
+	// host is where this process runs, told of those that are no members.
+	host string
+
 	acquire, acquireSolo, elsewhere, renew, release, snapsql string
-	syncAdd, syncPrune, disown, renewFree                    string
+	syncAdd, syncPrune, disown, renewFree, freeze            string
+	history, historyBegins                                   string
 }
 
 // NewStore returns a store on the tables of that schema. It fails when the
 // schema is not a plain identifier.
 func NewStore(db DB, schema string) (*Store, error) {
-	set, err := sqlfile.Load(statements, "sql", schema)
+	t, err := load(schema)
 	if err != nil {
 		return nil, fmt.Errorf("lease store: %w", err)
 	}
-	t, err := set.Need("acquire", "acquire_solo", "leased_elsewhere", "renew", "release", "snapshot", "sync_add", "sync_prune", "disown", "renew_free")
+	host, err := os.Hostname()
 	if err != nil {
-		return nil, fmt.Errorf("lease store: %w", err)
+		host = "" // it is told without
 	}
 	return &Store{
-		db: db, acquire: t[0], acquireSolo: t[1], elsewhere: t[2],
-		renew: t[3], release: t[4], snapsql: t[5], syncAdd: t[6], syncPrune: t[7], disown: t[8], renewFree: t[9],
+		db: db, host: host, acquire: t["acquire"], acquireSolo: t["acquire_solo"], elsewhere: t["leased_elsewhere"],
+		renew: t["renew"], release: t["release"], snapsql: t["snapshot"], syncAdd: t["sync_add"], syncPrune: t["sync_prune"],
+		disown: t["disown"], renewFree: t["renew_free"], freeze: t["freeze"], history: t["history"], historyBegins: t["history_begins"],
 	}, nil
+}
+
+// load reads the statements and puts the pieces that several share into them.
+func load(schema string) (sqlfile.Set, error) {
+	set, err := sqlfile.Load(statements, "sql", schema)
+	if err != nil {
+		return nil, err
+	}
+	pieces := strings.NewReplacer("{frozen}", strings.TrimSpace(set["frozen"]), "{previous_hostname}", strings.TrimSpace(set["previous_hostname"]))
+	for name, text := range set {
+		set[name] = pieces.Replace(text)
+	}
+	return set, nil
 }
 
 // Acquire takes those of the partitions that are free, each under a new epoch;
@@ -101,7 +121,7 @@ func (s *Store) AcquireFrozen(ctx context.Context, owner partition.WorkerID, ttl
 }
 
 func (s *Store) take(ctx context.Context, owner partition.WorkerID, ttl time.Duration, ids []partition.ID, frozen bool) ([]*Lease, error) {
-	rows, err := s.db.Query(ctx, s.acquire, owner, ttl, ids, frozen)
+	rows, err := s.db.Query(ctx, s.acquire, owner, ttl, ids, frozen, s.host)
 	if err != nil {
 		return nil, fmt.Errorf("acquire leases: %w", err)
 	}
@@ -112,9 +132,9 @@ func (s *Store) take(ctx context.Context, owner partition.WorkerID, ttl time.Dur
 // beside leased ones.
 var ErrLeasedElsewhere = errors.New("other workers are running with leases")
 
-// AcquireSolo takes every partition for a worker without leasing. It returns
-// ErrLeasedElsewhere when members are alive or leases are held.
-func (s *Store) AcquireSolo(ctx context.Context) ([]*Lease, error) {
+// AcquireSolo takes every partition for a worker without leasing, whose name only the
+// history has. It returns ErrLeasedElsewhere when members are alive or leases are held.
+func (s *Store) AcquireSolo(ctx context.Context, name partition.WorkerID) ([]*Lease, error) {
 	var workers, leases int
 	if err := s.db.QueryRow(ctx, s.elsewhere).Scan(&workers, &leases); err != nil {
 		return nil, fmt.Errorf("look for leased workers: %w", err)
@@ -122,7 +142,7 @@ func (s *Store) AcquireSolo(ctx context.Context) ([]*Lease, error) {
 	if workers > 0 || leases > 0 {
 		return nil, fmt.Errorf("%w: %d live workers, %d held leases; stop them or run with leasing", ErrLeasedElsewhere, workers, leases)
 	}
-	rows, err := s.db.Query(ctx, s.acquireSolo)
+	rows, err := s.db.Query(ctx, s.acquireSolo, name, s.host)
 	if err != nil {
 		return nil, fmt.Errorf("acquire all partitions: %w", err)
 	}

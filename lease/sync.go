@@ -17,7 +17,7 @@ type Beginner interface {
 
 // Sync makes outbox_partitions hold a row for each of count partitions. With
 // prune, rows above them that are free and empty are removed. With dryRun it
-// only counts.
+// only counts. A row that was removed before comes back with its epoch.
 func (s *Store) Sync(ctx context.Context, count partition.Count, prune, dryRun bool) (added, removed int64, err error) {
 	db, ok := s.db.(Beginner)
 	if !ok {
@@ -34,7 +34,7 @@ func (s *Store) Sync(ctx context.Context, count partition.Count, prune, dryRun b
 	}
 	added = tag.RowsAffected()
 	if prune {
-		if tag, err = tx.Exec(ctx, s.syncPrune, int(count)); err != nil {
+		if tag, err = tx.Exec(ctx, s.syncPrune, int(count), nil); err != nil {
 			return 0, 0, fmt.Errorf("sync partitions: %w", err)
 		}
 		removed = tag.RowsAffected()
@@ -46,4 +46,27 @@ func (s *Store) Sync(ctx context.Context, count partition.Count, prune, dryRun b
 		return 0, 0, fmt.Errorf("sync partitions: %w", err)
 	}
 	return added, removed, nil
+}
+
+// Recount makes outbox_partitions hold exactly count rows. Those that go must be held
+// by owner, and nothing may wait in them.
+func Recount(ctx context.Context, tx pgx.Tx, schema string, count partition.Count, owner partition.WorkerID) error {
+	set, err := load(schema)
+	if err != nil {
+		return fmt.Errorf("recount partitions: %w", err)
+	}
+	if _, err := tx.Exec(ctx, set["sync_add"], int(count)); err != nil {
+		return fmt.Errorf("recount partitions: %w", err)
+	}
+	if _, err := tx.Exec(ctx, set["sync_prune"], int(count), owner); err != nil {
+		return fmt.Errorf("recount partitions: %w", err)
+	}
+	var rows int
+	if err := tx.QueryRow(ctx, `SELECT count(*) FROM `+pgx.Identifier{schema, "outbox_partitions"}.Sanitize()).Scan(&rows); err != nil {
+		return fmt.Errorf("recount partitions: %w", err)
+	}
+	if rows != int(count) {
+		return fmt.Errorf("recount partitions: %d rows are left, want %d: some are held or not empty", rows, count)
+	}
+	return nil
 }

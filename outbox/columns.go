@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -70,7 +71,7 @@ func (p *Producer) routingKey(e Event) string {
 // set puts the i-th of n events into the arrays.
 func (c *columns) set(i, n int, e Event, key string) (err error) {
 	c.streams[i], c.types[i], c.topics[i] = e.StreamID, e.Type, e.Topic
-	c.hashes[i] = int64(partition.Hash(key)) //nolint:gosec // SQL stores the 64 bits as a signed number
+	c.hashes[i] = int64(partition.Hash(key)) // SQL stores the 64 bits as a signed number
 	c.payloads[i] = e.Payload
 	if e.Payload == nil {
 		c.payloads[i] = []byte{} // nil would be NULL
@@ -125,10 +126,11 @@ func allTrue(n int) []bool {
 	return values
 }
 
-// arguments are in the order of outbox_append_batch's parameters.
-func (c *columns) arguments() []any {
-	return []any{
-		c.streams, c.types, c.payloads, c.ids, c.expected, c.metadata, c.topics,
-		c.keys, c.hashes, c.dedupe, c.tenants, c.published, c.notBefore, c.occurredAt,
+// arguments are those of the query Append.
+func (c *columns) arguments() pg.Args {
+	return pg.Args{
+		"streams": c.streams, "types": c.types, "payloads": c.payloads, "ids": c.ids, "expected": c.expected,
+		"metadata": c.metadata, "topics": c.topics, "keys": c.keys, "hashes": c.hashes, "dedupe": c.dedupe,
+		"tenants": c.tenants, "published": c.published, "not_before": c.notBefore, "occurred_at": c.occurredAt,
 	}
 }

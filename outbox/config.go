@@ -6,8 +6,8 @@ import (
 	"github.com/postrider/postrider/internal/sqlfile"
 )
 
-// DefaultMaxPayloadBytes is the limit that a migrated database starts with, 64 MiB.
-const DefaultMaxPayloadBytes = 64 << 20
+// DefaultMaxPayloadBytes is the limit that a migrated database starts with: the most of a message that NATS advises, 8 MiB.
+const DefaultMaxPayloadBytes = 8 << 20
 
 // Config says how a Producer appends.
 type Config struct {
@@ -22,7 +22,7 @@ type Config struct {
 	Policy func(Event) bool
 	// MaxPayloadBytes is the largest payload, 1 byte or more. The database has a
 	// limit of its own, outbox_settings.max_payload_bytes; so does the broker.
-	// Defaults to 64 MiB.
+	// Defaults to DefaultMaxPayloadBytes.
 	MaxPayloadBytes int
 }
 

@@ -36,8 +36,10 @@
 // An expected version is decided under READ COMMITTED, PostgreSQL's default.
 // Under a stricter isolation a conflict shows as ErrVersionConflict or as
 // SQLSTATE 40001. Streams are locked until the transaction ends; a transaction
-// that appends to several streams in several calls should do so in one order. The
-// locks live in shared memory, some 6000 of them with PostgreSQL's defaults: a
+// that appends to several streams in several calls should do so in the order of
+// their ids, byte by byte, which is the order within a call. The locks live in shared memory, some 6000 of them with PostgreSQL's defaults: a
 // transaction that touches more streams than that gives expected versions, in
 // calls of more than 64 events, which need no lock; else it fails with SQLSTATE 53200.
+//
+// Decisions: ADR 1 (pointer rows), ADR 2 (payloads), ADR 26 (the key of ready rows).
 package outbox

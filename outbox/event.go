@@ -34,7 +34,7 @@ type Event struct {
 	PartitionKey string
 	// Payload is the body of the message. nil is stored as an empty body.
 	Payload []byte
-	// Metadata travels as message headers.
+	// Metadata travels as message headers, as far as the workers' --headers and --forward-header let it.
 	Metadata Metadata
 	// ExpectedVersion is the version that the stream must have now. Defaults to
 	// AnyVersion.
@@ -57,7 +57,7 @@ type Metadata struct {
 	CorrelationID, CausationID string
 	// Headers are sent as they are: at most 32 KiB, names of 1..128 token
 	// characters (RFC 9110 §5.6.2) that do not begin with Nats- or Outbox-, values
-	// without line breaks.
+	// without line breaks and control characters.
 	Headers map[string]string
 }
 

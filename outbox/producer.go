@@ -7,35 +7,31 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/postrider/postrider/internal/sqlfile"
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
 //go:embed sql/*.sql
-var sqlFiles embed.FS
+var statements embed.FS
 
 // Producer appends events. It holds no connection and is safe for concurrent use.
 type Producer struct {
-	cfg    Config
-	append string
-	quiet  string
+	cfg Config
+	sql queries
 }
+
+type queries struct{ Append, WithoutEnqueue pg.Query }
 
 // New returns a producer, or ErrConfig.
 func New(cfg Config) (*Producer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	cfg = cfg.withDefaults()
-	set, err := sqlfile.Load(sqlFiles, "sql", cfg.Schema)
-	if err != nil {
+	p := &Producer{cfg: cfg.withDefaults()}
+	if err := pg.Fill(statements, "sql/*.sql", "outbox", p.cfg.Schema, &p.sql); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	texts, err := set.Need("append_batch", "without_enqueue")
-	if err != nil {
-		return nil, err
-	}
-	return &Producer{cfg: cfg, append: texts[0], quiet: texts[1]}, nil
+	return p, nil
 }
 
 // AppendTx appends the events, all or none, in one round trip, as part of tx. It
@@ -54,7 +50,7 @@ func (p *Producer) AppendTx(ctx context.Context, tx pgx.Tx, events ...Event) ([]
 	if err != nil {
 		return nil, fmt.Errorf("append: %w", err)
 	}
-	rows, err := tx.Query(ctx, p.append, columns.arguments()...)
+	rows, err := p.sql.Append.Rows(ctx, tx, columns.arguments())
 	if err != nil {
 		return nil, fmt.Errorf("append: %w", classify(err))
 	}
@@ -74,7 +70,7 @@ func (p *Producer) QueueAppend(batch *pgx.Batch, done func([]Appended) error, ev
 	if err != nil {
 		return fmt.Errorf("append: %w", err)
 	}
-	batch.Queue(p.append, columns.arguments()...).Query(func(rows pgx.Rows) error {
+	p.sql.Append.Queue(batch, columns.arguments()).Query(func(rows pgx.Rows) error {
 		appended, err := collect(rows, len(events))
 		if err != nil {
 			return err

@@ -21,7 +21,7 @@ func (p *Producer) WithoutEnqueue() *Producer {
 // mark ends with the transaction, or with a savepoint that is rolled back; a
 // pooled connection cannot keep it. It needs EXECUTE on outbox_without_enqueue.
 func (p *Producer) WithoutEnqueueTx(ctx context.Context, tx pgx.Tx) error {
-	if _, err := tx.Exec(ctx, p.quiet); err != nil {
+	if _, err := p.sql.WithoutEnqueue.Exec(ctx, tx, nil); err != nil {
 		return fmt.Errorf("mark the transaction: %w", err)
 	}
 	return nil

@@ -89,7 +89,7 @@ func notToken(r rune) bool {
 	return !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 }
 
-func notHeaderValue(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+func notHeaderValue(r rune) bool { return unicode.IsControl(r) && r != '\t' }
 
 // metadataJSON returns the stored form, nil for none. A field that is empty is
 // left out.

@@ -29,4 +29,6 @@
 // The functions cannot fail. A count is checked by Count.Validate and a strategy
 // name by ParseStrategy before they get here; an empty member list gives an
 // empty plan.
+//
+// Decision: ADR 3.
 package partition

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // claim is a stream that this process owns.
@@ -17,6 +20,13 @@ type claim struct {
 	stream   string
 	epoch    int64
 	attempts int // failures of its head so far
+}
+
+// arguments are those of a query that its owner alone may run, with others behind them.
+func (p *Projection) arguments(c claim, others pg.Args) pg.Args {
+	args := pg.Args{"stream": c.stream, "worker": p.worker, "epoch": c.epoch}
+	maps.Copy(args, others)
+	return args
 }
 
 // position is how far a stream has been applied.
@@ -27,10 +37,9 @@ type position struct {
 
 // claims takes up to n streams that are due.
 func (p *Projection) claims(ctx context.Context, n int) (taken []claim, err error) {
-	// Nothing is lost with a claim that a crash takes back: it need not wait for the disk.
 	batch := &pgx.Batch{}
-	batch.Queue(`SELECT set_config('synchronous_commit', 'off', true)`)
-	batch.Queue(p.sql.claim, p.worker, n, p.cfg.LeaseTTL).Query(func(rows pgx.Rows) error {
+	p.sql.Hasten.Queue(batch, nil) // nothing is lost with a claim that a crash takes back
+	p.sql.Claim.Queue(batch, pg.Args{"worker": p.worker, "limit": n, "ttl": p.cfg.LeaseTTL}).Query(func(rows pgx.Rows) error {
 		taken, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (c claim, err error) {
 			err = row.Scan(&c.stream, &c.epoch, &c.attempts)
 			return c, err
@@ -79,8 +88,8 @@ func (p *Projection) batch(ctx context.Context, c claim, limit int) error {
 	err := pgx.BeginFunc(ctx, p.cfg.Pool, func(tx pgx.Tx) (err error) {
 		var at position
 		begin := &pgx.Batch{}
-		begin.Queue(setup, p.path(), p.idleLimit())
-		begin.Queue(p.sql.lock, c.stream, p.worker, c.epoch).QueryRow(func(row pgx.Row) error {
+		p.sql.Enter.Queue(begin, p.settings())
+		p.sql.Lock.Queue(begin, p.arguments(c, nil)).QueryRow(func(row pgx.Row) error {
 			err := row.Scan(&at.applied, &at.expected, &at.wanted, &at.event)
 			if errors.Is(err, pgx.ErrNoRows) {
 				return errLost
@@ -207,7 +216,9 @@ func (p *Projection) settle(ctx context.Context, tx pgx.Tx, c claim, at position
 	if len(events) == 0 {
 		pause = new(missingPause) // the news came, the event did not: a journal that lags behind
 	}
-	tag, err := tx.Exec(ctx, p.sql.done, c.stream, p.worker, c.epoch, applied, event, sum, pause, full, at.applied)
+	tag, err := p.sql.Done.Exec(ctx, tx, p.arguments(c, pg.Args{
+		"applied": applied, "event": event, "print": sum, "pause": pause, "more": full, "before": at.applied,
+	}))
 	if err != nil {
 		return fmt.Errorf("move the watermark of stream %q: %w", c.stream, err)
 	}

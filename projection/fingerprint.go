@@ -24,7 +24,8 @@ func printsOf(tables []Table, schema, parameter string, unchecked bool) string {
 			condition = " WHERE t." + column + " = " + parameter
 		}
 		parts = append(parts, fmt.Sprintf(
-			`SELECT %d AS ord, t.%s COLLATE "C" AS stream_id, count(*) AS n, sum(hashtextextended(t::text, 0)) AS h FROM %s AS t%s GROUP BY 2`,
+			`SELECT %d AS ord, t.%s COLLATE "C" AS stream_id, pg_catalog.count(*) AS n,
+				pg_catalog.sum(pg_catalog.hashtextextended(t::text, 0)) AS h FROM %s AS t%s GROUP BY 2`,
 			i, column, from, condition))
 	}
 	if len(parts) == 0 {
@@ -36,7 +37,7 @@ func printsOf(tables []Table, schema, parameter string, unchecked bool) string {
 	return strings.Join(parts, "\nUNION ALL\n")
 }
 
-const printText = `coalesce(string_agg(p.ord || '=' || p.n || ':' || p.h, ' ' ORDER BY p.ord), '')`
+const printText = `coalesce(pg_catalog.string_agg(pg_catalog.format('%s=%s:%s', p.ord, p.n, p.h), ' ' ORDER BY p.ord), '')`
 
 // printOfStream is a query for the fingerprint of stream $1 in the schema that the search path names.
 func (p *Projection) printOfStream() string {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // Kind is what is wrong with a stream.
@@ -159,11 +161,11 @@ func (p *Projection) marks(ctx context.Context, fingerprints bool) (all []waterm
 }
 
 // ends reads the end of every stream, in the order of their bytes.
-func (j *journal) ends(ctx context.Context, q querier, grace time.Duration) ([]head, error) {
+func (j *journal) ends(ctx context.Context, db pg.DB, grace time.Duration) ([]head, error) {
 	if j.pool != nil {
-		q = j.pool
+		db = j.pool
 	}
-	rows, err := q.Query(ctx, j.heads, grace)
+	rows, err := j.sql.Heads.Rows(ctx, db, pg.Args{"grace": grace})
 	if err != nil {
 		return nil, fmt.Errorf("read the journal: %w", err)
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // ApplyTx applies what the journal has of these streams behind their watermarks, the events that tx itself has appended
@@ -59,7 +61,7 @@ func (p *Projection) visit(ctx context.Context, tx pgx.Tx) (leave func() error, 
 	names := []string{
 		"search_path", "TimeZone", "DateStyle", "IntervalStyle", "extra_float_digits", "bytea_output", "idle_in_transaction_session_timeout",
 	}
-	rows, err := tx.Query(ctx, `SELECT current_setting(n) FROM unnest($1::text[]) WITH ORDINALITY AS s (n, i) ORDER BY i`, names)
+	rows, err := p.sql.Settings.Rows(ctx, tx, pg.Args{"names": names})
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +73,7 @@ func (p *Projection) visit(ctx context.Context, tx pgx.Tx) (leave func() error, 
 		return nil, err
 	}
 	return func() error {
-		_, err := tx.Exec(ctx, `SELECT set_config(n, v, true) FROM unnest($1::text[], $2::text[]) AS s (n, v)`, names, values)
+		_, err := p.sql.SettingsBack.Exec(ctx, tx, pg.Args{"names": names, "values": values})
 		return err
 	}, nil
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/message"
 )
 
 const (
@@ -117,8 +119,8 @@ func (p *Projection) hear(ctx context.Context, consumer jetstream.Consumer, bell
 // note keeps the newest message about each stream, and acknowledges those that it stands for. So however far a stream is
 // behind, one message of it waits.
 func (p *Projection) note(ctx context.Context, bells map[string]bell, msg jetstream.Msg) error {
-	stream := msg.Headers().Get("Outbox-Stream")
-	version, err := strconv.ParseInt(msg.Headers().Get("Outbox-Stream-Version"), 10, 64)
+	stream := msg.Headers().Get(message.HeaderStream)
+	version, err := strconv.ParseInt(msg.Headers().Get(message.HeaderStreamVersion), 10, 64)
 	if err != nil || version < 1 || stream == "" || len(stream) > longestStream ||
 		!utf8.ValidString(stream) || strings.ContainsRune(stream, 0) {
 		p.log.WarnContext(ctx, "a message names no stream and version, it is passed over", "subject", msg.Subject())

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // State is a stream's, which is that of its head: the event to be applied next.
@@ -67,13 +69,13 @@ func (s Summary) Streams() int64 { return s.Current + s.Pending + s.Processing +
 func (p *Projection) Summary(ctx context.Context) (Summary, error) {
 	var s Summary
 	var dead, due float64
-	err := p.cfg.Pool.QueryRow(ctx, p.sql.summary).Scan(&s.Current, &s.Pending, &s.Processing, &s.Failed, &s.Dead,
+	err := p.sql.Summary.Row(ctx, p.cfg.Pool, nil).Scan(&s.Current, &s.Pending, &s.Processing, &s.Failed, &s.Dead,
 		&s.EventsBehind, &s.EventsBehindDead, &s.OldestDead, &dead, &due)
 	if err != nil {
 		return Summary{}, fmt.Errorf("summary: %w", err)
 	}
 	s.OldestDeadAge, s.OldestDueAge = seconds(dead), seconds(due)
-	rows, err := p.cfg.Pool.Query(ctx, p.sql.eligible)
+	rows, err := p.sql.Eligible.Rows(ctx, p.cfg.Pool, nil)
 	if err != nil {
 		return Summary{}, fmt.Errorf("summary: %w", err)
 	}
@@ -105,7 +107,7 @@ func (p *Projection) List(ctx context.Context, state State, limit int) ([]Status
 	if state != "" {
 		only = &state
 	}
-	rows, err := p.cfg.Pool.Query(ctx, p.sql.list, only, limit)
+	rows, err := p.sql.List.Rows(ctx, p.cfg.Pool, pg.Args{"state": only, "limit": limit})
 	if err != nil {
 		return nil, fmt.Errorf("list: %w", err)
 	}
@@ -134,7 +136,7 @@ func (p *Projection) RequeueDead(ctx context.Context, limit int) ([]string, erro
 }
 
 func (p *Projection) requeue(ctx context.Context, stream *string, limit int) ([]string, error) {
-	rows, err := p.cfg.Pool.Query(ctx, p.sql.requeue, stream, limit)
+	rows, err := p.sql.Requeue.Rows(ctx, p.cfg.Pool, pg.Args{"stream": stream, "limit": limit})
 	if err != nil {
 		return nil, fmt.Errorf("requeue: %w", err)
 	}

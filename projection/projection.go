@@ -11,11 +11,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/postrider/postrider/internal/sqlfile"
+	"github.com/postrider/postrider/internal/pg"
 )
 
 //go:embed sql/*.sql sql/journal/*.sql
-var sqlFiles embed.FS
+var statements embed.FS
 
 // Projection keeps the tables of one Projector in step with the journal. It is safe for concurrent use.
 type Projection struct {
@@ -23,7 +23,7 @@ type Projection struct {
 	log     *slog.Logger
 	schema  string    // where it works: the shadow's in mode shadow
 	worker  uuid.UUID // owner of what this process claims
-	sql     statements
+	sql     queries
 	journal *journal
 	metrics *metrics
 	wake    chan struct{} // holds one when there may be something to claim
@@ -32,8 +32,10 @@ type Projection struct {
 	failures map[string]int // by stream, in mode shadow, which stores none
 }
 
-type statements struct {
-	define, claim, lock, done, fail, release, announce, ensure, seize, put, requeue, list, summary, eligible string
+type queries struct {
+	Define, Ensure, Announce, Claim, Lock, Seize, Done, Fail, Release, Put, Requeue, Summary, List, Eligible pg.Query
+
+	Enter, Hasten, Settings, SettingsBack pg.Query
 }
 
 // New returns a projection, or ErrConfig. It touches no database.
@@ -63,21 +65,8 @@ func New(cfg Config) (*Projection, error) {
 // use makes the projection work in a schema.
 func (p *Projection) use(schema string) error {
 	p.schema = schema
-	set, err := sqlfile.Load(sqlFiles, "sql", schema)
-	if err != nil {
+	if err := pg.Fill(statements, "sql/*.sql", "projection", schema, &p.sql); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
-	}
-	s := &p.sql
-	for name, text := range map[string]*string{
-		"define": &s.define, "claim": &s.claim, "lock": &s.lock, "done": &s.done, "fail": &s.fail, "release": &s.release,
-		"announce": &s.announce, "ensure": &s.ensure, "seize": &s.seize, "put": &s.put, "requeue": &s.requeue,
-		"list": &s.list, "summary": &s.summary, "eligible": &s.eligible,
-	} {
-		found, err := set.Need(name)
-		if err != nil {
-			return err
-		}
-		*text = found[0]
 	}
 	return nil
 }
@@ -100,13 +89,13 @@ func (p *Projection) Prepare(ctx context.Context) error {
 func (p *Projection) define(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
 		// CREATE … IF NOT EXISTS of two sessions at once fails one of them.
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('postrider projection ' || $1, 0))`, p.schema); err != nil {
+		if _, err := tx.Exec(ctx, `SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('postrider projection ' || $1, 0))`, p.schema); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, `CREATE SCHEMA IF NOT EXISTS `+quote(p.schema)); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, p.sql.define); err != nil {
+		if _, err := p.sql.Define.Exec(ctx, tx, nil); err != nil {
 			return err
 		}
 		if err := p.enter(ctx, tx); err != nil {
@@ -116,19 +105,16 @@ func (p *Projection) define(ctx context.Context) error {
 	})
 }
 
-// setup has every transaction write the same text for the same values, whatever the role's settings are, and end by
-// itself when its process is frozen: a lock must not outlive its owner's lease by much.
-const setup = `SELECT set_config('search_path', $1, true), set_config('TimeZone', 'UTC', true), set_config('DateStyle', 'ISO, YMD', true),
-	set_config('IntervalStyle', 'postgres', true), set_config('extra_float_digits', '1', true), set_config('bytea_output', 'hex', true),
-	set_config('idle_in_transaction_session_timeout', $2, true)`
-
+// enter gives a transaction the settings of the projection.
 func (p *Projection) enter(ctx context.Context, tx pgx.Tx) error {
-	_, err := tx.Exec(ctx, setup, p.path(), p.idleLimit())
+	_, err := p.sql.Enter.Exec(ctx, tx, p.settings())
 	return err
 }
 
-func (p *Projection) path() string      { return quote(p.schema) + ", public" }
-func (p *Projection) idleLimit() string { return fmt.Sprint(p.cfg.LeaseTTL.Milliseconds()) }
+// settings are the arguments of the query Enter.
+func (p *Projection) settings() pg.Args {
+	return pg.Args{"path": quote(p.schema) + ", public", "idle": fmt.Sprint(p.cfg.LeaseTTL.Milliseconds())}
+}
 
 func quote(name string) string { return pgx.Identifier{name}.Sanitize() }
 
@@ -140,27 +126,17 @@ func (p *Projection) ring() {
 	}
 }
 
-// querier is a pool or a transaction.
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 // journal reads events.
 type journal struct {
-	pool        *pgxpool.Pool // nil: the projection's own database
-	read, heads string
+	pool *pgxpool.Pool // nil: the projection's own database
+	sql  struct{ Read, Heads pg.Query }
 }
 
 func newJournal(cfg Config) (*journal, error) {
-	set, err := sqlfile.Load(sqlFiles, "sql/journal", cfg.JournalSchema)
-	if err != nil {
+	j := &journal{}
+	if err := pg.Fill(statements, "sql/journal/*.sql", "projection", cfg.JournalSchema, &j.sql); err != nil {
 		return nil, fmt.Errorf("%w: JournalSchema: %w", ErrConfig, err)
 	}
-	texts, err := set.Need("read", "heads")
-	if err != nil {
-		return nil, err
-	}
-	j := &journal{read: texts[0], heads: texts[1]}
 	if cfg.Journal != cfg.Pool {
 		j.pool = cfg.Journal
 	}
@@ -168,11 +144,11 @@ func newJournal(cfg Config) (*journal, error) {
 }
 
 // events reads up to limit events of a stream from a version on.
-func (j *journal) events(ctx context.Context, q querier, stream string, from int64, limit int) ([]Event, error) {
+func (j *journal) events(ctx context.Context, db pg.DB, stream string, from int64, limit int) ([]Event, error) {
 	if j.pool != nil {
-		q = j.pool
+		db = j.pool
 	}
-	rows, err := q.Query(ctx, j.read, stream, from, limit)
+	rows, err := j.sql.Read.Rows(ctx, db, pg.Args{"stream": stream, "from": from, "limit": limit})
 	if err != nil {
 		return nil, fmt.Errorf("read stream %q: %w", stream, err)
 	}

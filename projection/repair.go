@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // Repaired is what became of the gaps.
@@ -158,10 +160,10 @@ func (p *Projection) erase(ctx context.Context, tx pgx.Tx, stream string) error 
 
 // seize locks the stream, which it makes known. A worker that is applying it is waited for.
 func (p *Projection) seize(ctx context.Context, tx pgx.Tx, stream string) (at position, err error) {
-	if _, err = tx.Exec(ctx, p.sql.ensure, stream); err != nil {
+	if _, err = p.sql.Ensure.Exec(ctx, tx, pg.Args{"stream": stream}); err != nil {
 		return at, fmt.Errorf("lock stream %q: %w", stream, err)
 	}
-	if err = tx.QueryRow(ctx, p.sql.seize, stream).Scan(&at.applied, &at.expected, &at.wanted, &at.event); err != nil {
+	if err = p.sql.Seize.Row(ctx, tx, pg.Args{"stream": stream}).Scan(&at.applied, &at.expected, &at.wanted, &at.event); err != nil {
 		return at, fmt.Errorf("lock stream %q: %w", stream, err)
 	}
 	return at, nil
@@ -206,7 +208,8 @@ func (p *Projection) replay(ctx context.Context, tx pgx.Tx, stream string, fromS
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, p.sql.put, stream, at.applied, at.event, sum, wanted); err != nil {
+	args := pg.Args{"stream": stream, "applied": at.applied, "event": at.event, "print": sum, "wanted": wanted}
+	if _, err := p.sql.Put.Exec(ctx, tx, args); err != nil {
 		return fmt.Errorf("move the watermark of stream %q: %w", stream, err)
 	}
 	return nil

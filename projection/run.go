@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // drainTime is how long a batch under way may take after the context has ended.
@@ -132,7 +134,7 @@ func (p *Projection) Announce(ctx context.Context, versions map[string]int64) ([
 	for stream, version := range versions {
 		streams, numbers = append(streams, stream), append(numbers, version)
 	}
-	rows, err := p.cfg.Pool.Query(ctx, p.sql.announce, streams, numbers)
+	rows, err := p.sql.Announce.Rows(ctx, p.cfg.Pool, pg.Args{"streams": streams, "versions": numbers})
 	if err != nil {
 		return nil, fmt.Errorf("announce: %w", err)
 	}

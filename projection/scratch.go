@@ -15,7 +15,7 @@ import (
 // which knows them by the mark and by the lock of their check, which nobody holds.
 const scratchMark = "postrider: scratch of an integrity check"
 
-const scratchLock = `hashtextextended('postrider scratch ' || $1, 0)`
+const scratchLock = `pg_catalog.hashtextextended('postrider scratch ' || $1, 0)`
 
 // scratch makes a projection with the same settings, in a schema of its own, which drop removes.
 func (p *Projection) scratch(ctx context.Context) (scratch *Projection, drop func() error, err error) {
@@ -37,10 +37,10 @@ func (p *Projection) scratch(ctx context.Context) (scratch *Projection, drop fun
 		if _, err := holder.Exec(ctx, `DROP SCHEMA IF EXISTS `+quote(scratch.schema)+` CASCADE`); err != nil {
 			return errors.Join(fmt.Errorf("drop schema %s: %w", scratch.schema, err), holder.Conn().Close(ctx))
 		}
-		_, err := holder.Exec(ctx, `SELECT pg_advisory_unlock(`+scratchLock+`)`, scratch.schema)
+		_, err := holder.Exec(ctx, `SELECT pg_catalog.pg_advisory_unlock(`+scratchLock+`)`, scratch.schema)
 		return err
 	}
-	_, err = holder.Exec(ctx, `SELECT pg_advisory_lock(`+scratchLock+`)`, scratch.schema)
+	_, err = holder.Exec(ctx, `SELECT pg_catalog.pg_advisory_lock(`+scratchLock+`)`, scratch.schema)
 	if err == nil {
 		err = scratch.Prepare(ctx)
 	}
@@ -63,7 +63,7 @@ func (p *Projection) scratchPrefix() string {
 
 // clearScratch drops what checks of this projection left that were killed.
 func (p *Projection) clearScratch(ctx context.Context) error {
-	rows, err := p.cfg.Pool.Query(ctx, `SELECT nspname FROM pg_namespace WHERE starts_with(nspname, $1) AND length(nspname) = length($1) + $2
+	rows, err := p.cfg.Pool.Query(ctx, `SELECT nspname FROM pg_namespace WHERE pg_catalog.starts_with(nspname, $1) AND pg_catalog.length(nspname) = pg_catalog.length($1) + $2
 		AND obj_description(oid, 'pg_namespace') = $3`, p.scratchPrefix(), scratchRandom, scratchMark)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (p *Projection) clearScratch(ctx context.Context) error {
 	for _, schema := range left {
 		err := pgx.BeginFunc(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
 			var dead bool
-			err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(`+scratchLock+`)`, schema).Scan(&dead)
+			err := tx.QueryRow(ctx, `SELECT pg_catalog.pg_try_advisory_xact_lock(`+scratchLock+`)`, schema).Scan(&dead)
 			if err == nil && dead {
 				_, err = tx.Exec(ctx, `DROP SCHEMA IF EXISTS `+quote(schema)+` CASCADE`)
 			}

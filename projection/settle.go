@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // outagePause is how long a stream rests whose transaction failed for no fault of its events.
@@ -42,7 +44,7 @@ func (p *Projection) fail(ctx context.Context, c claim, blamed *eventError) erro
 	if len(text) > longestError {
 		text = text[:longestError]
 	}
-	tag, err := p.cfg.Pool.Exec(ctx, p.sql.fail, c.stream, p.worker, c.epoch, attempts, cleaned(text), wait, dead)
+	tag, err := p.sql.Fail.Exec(ctx, p.cfg.Pool, p.arguments(c, pg.Args{"attempts": attempts, "error": cleaned(text), "wait": wait, "dead": dead}))
 	if err != nil {
 		return fmt.Errorf("note the failure of stream %q: %w", c.stream, err)
 	}
@@ -80,7 +82,7 @@ func cleaned(text string) string {
 func (p *Projection) giveBack(ctx context.Context, c claim) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	if _, err := p.cfg.Pool.Exec(ctx, p.sql.release, c.stream, p.worker, c.epoch, outagePause); err != nil {
+	if _, err := p.sql.Release.Exec(ctx, p.cfg.Pool, p.arguments(c, pg.Args{"wait": outagePause})); err != nil {
 		p.log.DebugContext(ctx, "a stream could not be given back, its lease runs out", "stream", c.stream, "error", err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/delivery/ops"
 )
 
 // What people and programs can do. Forms of pages and the API call the same
@@ -33,24 +33,24 @@ const (
 // messageAction is one of the ways to end a message's wait.
 type messageAction struct {
 	name string
-	do   func(*admin.Operator, context.Context, admin.Command) (admin.Result, error)
+	do   func(*ops.Operator, context.Context, ops.Command) (ops.Result, error)
 }
 
 var (
-	requeueMessages = messageAction{"requeue", (*admin.Operator).Requeue}
-	skipMessages    = messageAction{"skip", (*admin.Operator).Skip}
-	discardMessages = messageAction{"discard", (*admin.Operator).Discard}
+	requeueMessages = messageAction{"requeue", (*ops.Operator).Requeue}
+	skipMessages    = messageAction{"skip", (*ops.Operator).Skip}
+	discardMessages = messageAction{"discard", (*ops.Operator).Discard}
 )
 
 // partitionAction stops or starts the delivery of partitions.
 type partitionAction struct {
 	name string
-	do   func(*admin.Operator, context.Context, admin.PauseCommand) (admin.PauseResult, error)
+	do   func(*ops.Operator, context.Context, ops.PauseCommand) (ops.PauseResult, error)
 }
 
 var (
-	pausePartitions  = partitionAction{"pause", (*admin.Operator).Pause}
-	resumePartitions = partitionAction{"resume", (*admin.Operator).Resume}
+	pausePartitions  = partitionAction{"pause", (*ops.Operator).Pause}
+	resumePartitions = partitionAction{"resume", (*ops.Operator).Resume}
 )
 
 // mayAct tells why who cannot act here, nil if they can.
@@ -70,9 +70,9 @@ func (h *Handler) mayReadPayload(who Identity) bool {
 }
 
 // actOnMessages requeues, skips or discards; the command's actor is who.
-func (h *Handler) actOnMessages(ctx context.Context, who Identity, action messageAction, c admin.Command) (admin.Result, error) {
+func (h *Handler) actOnMessages(ctx context.Context, who Identity, action messageAction, c ops.Command) (ops.Result, error) {
 	if err := h.mayAct(who); err != nil {
-		return admin.Result{}, err
+		return ops.Result{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, actTimeout)
 	defer cancel()
@@ -83,9 +83,9 @@ func (h *Handler) actOnMessages(ctx context.Context, who Identity, action messag
 }
 
 // actOnPartitions pauses or resumes; the command's actor is who.
-func (h *Handler) actOnPartitions(ctx context.Context, who Identity, action partitionAction, c admin.PauseCommand) (admin.PauseResult, error) {
+func (h *Handler) actOnPartitions(ctx context.Context, who Identity, action partitionAction, c ops.PauseCommand) (ops.PauseResult, error) {
 	if err := h.mayAct(who); err != nil {
-		return admin.PauseResult{}, err
+		return ops.PauseResult{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -95,21 +95,31 @@ func (h *Handler) actOnPartitions(ctx context.Context, who Identity, action part
 	return r, err
 }
 
-// drainWorker asks a worker to give its partitions back; the command's actor is
-// who.
-func (h *Handler) drainWorker(ctx context.Context, who Identity, c admin.DrainCommand) (admin.DrainResult, error) {
+// workerAction asks a worker to give its partitions back, or takes that back.
+type workerAction struct {
+	name string
+	do   func(*ops.Operator, context.Context, ops.DrainCommand) (ops.DrainResult, error)
+}
+
+var (
+	drainWorker   = workerAction{"drain", (*ops.Operator).Drain}
+	undrainWorker = workerAction{"undrain", (*ops.Operator).Undrain}
+)
+
+// actOnWorker drains or undrains; the command's actor is who.
+func (h *Handler) actOnWorker(ctx context.Context, who Identity, action workerAction, c ops.DrainCommand) (ops.DrainResult, error) {
 	if err := h.mayAct(who); err != nil {
-		return admin.DrainResult{}, err
+		return ops.DrainResult{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	c.Actor = who.Name
-	r, err := h.options.Operator.Drain(ctx, c)
+	r, err := action.do(h.options.Operator, ctx, c)
 	count := int64(0)
 	if r.Requested {
 		count = 1
 	}
-	h.logAction(ctx, who, "workers.drain", c.DryRun, count, err)
+	h.logAction(ctx, who, "workers."+action.name, c.DryRun, count, err)
 	return r, err
 }
 
@@ -124,7 +134,7 @@ func (h *Handler) logAction(ctx context.Context, who Identity, action string, dr
 	}
 	level := slog.LevelWarn
 	cause := slog.String(logError, scrub(err.Error()))
-	var input *admin.InputError
+	var input *ops.InputError
 	if errors.As(err, &input) {
 		// The problem may quote what was sent.
 		level, cause = slog.LevelInfo, slog.String(logError, "refused: "+input.Field)
@@ -141,7 +151,7 @@ type complaint struct {
 // complain says in general words what went wrong; the cause of a failure of the
 // database stays in the log.
 func (h *Handler) complain(ctx context.Context, err error) complaint {
-	var input *admin.InputError
+	var input *ops.InputError
 	var state interface{ SQLState() string }
 	about := func(status int, code, message string) complaint {
 		return complaint{status, problemDetail{Code: code, Message: message}}
@@ -155,15 +165,15 @@ func (h *Handler) complain(ctx context.Context, err error) complaint {
 		c := about(http.StatusBadRequest, "invalid", fmt.Sprintf("%s: %s", input.Field, input.Problem))
 		c.Field, c.Sequences = input.Field, input.Sequences
 		switch {
-		case errors.Is(err, admin.ErrNotFound):
+		case errors.Is(err, ops.ErrNotFound):
 			c.status, c.Code = http.StatusNotFound, "not_found"
-		case errors.Is(err, admin.ErrWrongState):
+		case errors.Is(err, ops.ErrWrongState):
 			c.status, c.Code = http.StatusConflict, "wrong_state"
-		case errors.Is(err, admin.ErrCountChanged):
+		case errors.Is(err, ops.ErrCountChanged):
 			c.status, c.Code = http.StatusConflict, "count_changed"
 		}
 		return c
-	case errors.Is(err, admin.ErrBusy):
+	case errors.Is(err, ops.ErrBusy):
 		return about(http.StatusServiceUnavailable, "busy", "Somebody else holds a partition's row. Nothing of this step was changed; try again.")
 	case errors.Is(err, context.DeadlineExceeded):
 		return about(http.StatusGatewayTimeout, "timeout", "The database did not answer in time. What was changed stays; doing it again takes the rest.")

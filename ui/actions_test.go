@@ -195,6 +195,18 @@ func TestAWorkerIsDrained(t *testing.T) {
 			Drained *string `json:"drain_requested_at"`
 		}
 	}
+	type undone struct{ Requested bool }
+	for _, want := range []bool{true, false} {
+		got := api(t, server, http.MethodPost, "/workers/"+second.String()[30:]+"/undrain", `{"dry_run": true}`)
+		if r := decode[undone](t, got); r.Requested {
+			t.Errorf("taken back of one that was not asked: %+v", r)
+		}
+		if r := decode[undone](t, api(t, server, http.MethodPost, "/workers/"+first.String()+"/undrain", `{"reason": "back"}`)); r.Requested != want {
+			t.Errorf("taken back: %+v, want %t", r, want)
+		}
+	}
+	o.wantAudits(t, entry{"local", "worker.drain", "repair"}, entry{"local", "worker.undrain", "back"})
+	drain(first, `{}`)
 	// A new monitor has no snapshot yet.
 	seen := decode[workers](t, api(t, o.serve(t, ui.Options{}), http.MethodGet, "/workers", "")).Workers
 	if len(seen) != 3 || seen[0].Drained == nil || seen[1].Drained != nil || seen[2].State != "stale" {

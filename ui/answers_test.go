@@ -28,8 +28,9 @@ func TestEveryOperationAnswersAsDocumented(t *testing.T) {
 	requests := map[string][2]string{ // path and body by operation
 		"openapi": {"/openapi.yaml"}, "summary": {"/summary"}, "workers": {"/workers"}, "partitions": {"/partitions"}, "partition": {"/partitions/0"},
 		"messages": {"/messages?state=dead&limit=1"}, "message": {"/messages/1"}, "payload": {"/messages/1/payload"},
-		"throughput": {"/throughput"}, "rebalances": {"/rebalances?limit=1"}, "audit": {"/audit?limit=1"},
+		"throughput": {"/throughput"}, "ownership": {"/ownership?limit=1"}, "audit": {"/audit?limit=1"},
 		"drainWorker":     {"/workers/" + worker.String() + "/drain", `{"reason": "r"}`},
+		"undrainWorker":   {"/workers/" + worker.String()[30:] + "/undrain", `{"reason": "r"}`},
 		"pausePartitions": {"/partitions/pause", `{"partitions": [1], "reason": "r"}`}, "resumePartitions": {"/partitions/resume", `{"all": true}`},
 		"requeueMessages": {"/messages/requeue", `{"sequences": [1], "reason": "r"}`},
 		"skipMessages":    {"/messages/skip", `{"filter": {"stream": "b"}, "expected_count": 1, "reason": "r"}`},
@@ -59,7 +60,7 @@ func TestEveryOperationAnswersAsDocumented(t *testing.T) {
 	}
 	wantProblem(t, api(t, server, http.MethodGet, "/events?nonsense=1", "", bearer), http.StatusBadRequest, "invalid", "nonsense")
 	o.wantAudits(t, entry{"robot", "worker.drain", "r"}, entry{"robot", "partition.pause", "r"}, entry{"robot", "dead.requeue", "r"},
-		entry{"robot", "partition.resume", ""}, entry{"robot", "dead.skip", "r"})
+		entry{"robot", "partition.resume", ""}, entry{"robot", "dead.skip", "r"}, entry{"robot", "worker.undrain", "r"})
 
 	strangers, stale := o.serve(t, ui.Options{AllowedHosts: []string{"outbox.example.org"}}), serve(t, ui.Options{Source: &scripted{next: noSnapshot}})
 	for _, op := range c.operations {

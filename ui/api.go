@@ -5,8 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 // freshness opens every answer of the API. Durations are seconds.
@@ -21,81 +19,19 @@ type freshness struct {
 
 type summaryBody struct {
 	freshness
-	Environment             string  `json:"environment,omitempty"`
-	Version                 string  `json:"version"`
-	Pending                 int64   `json:"pending"`
-	OldestPendingAgeSeconds float64 `json:"oldest_pending_age_seconds"`
-	Failed                  int64   `json:"failed"`
-	Blocked                 int64   `json:"blocked"`
-	BlockedStreams          int64   `json:"blocked_streams"`
-	Dead                    int64   `json:"dead"`
-	Scheduled               int64   `json:"scheduled"`
-	PublishedLastHour       int64   `json:"published_last_hour"`
-	PublishedPerSecond      float64 `json:"published_per_second"`
-	// The latencies are null where nothing was measured.
-	LatencyP50Seconds *float64       `json:"latency_p50_seconds"`
-	LatencyP99Seconds *float64       `json:"latency_p99_seconds"`
-	Workers           workerTotals   `json:"workers"`
-	Partitions        partitionTotal `json:"partitions"`
-	Watermark         Watermark      `json:"watermark"`
-}
-
-type workerTotals struct {
-	Active   int `json:"active"`
-	Draining int `json:"draining"`
-	Stale    int `json:"stale"`
-}
-
-type partitionTotal struct {
-	Total   int `json:"total"`
-	Owned   int `json:"owned"`
-	Unowned int `json:"unowned"`
-	Paused  int `json:"paused"`
+	Environment string `json:"environment,omitempty"`
+	Version     string `json:"version"`
+	SummaryBody
 }
 
 type workersBody struct {
 	freshness
-	Workers []workerBody `json:"workers"`
-}
-
-type workerBody struct {
-	ID                   uuid.UUID   `json:"id"`
-	Hostname             string      `json:"hostname"`
-	PID                  int         `json:"pid"`
-	Version              string      `json:"version"`
-	State                WorkerState `json:"state"`
-	StartedAt            time.Time   `json:"started_at"`
-	HeartbeatUntil       time.Time   `json:"heartbeat_until"`
-	HeartbeatLeftSeconds float64     `json:"heartbeat_left_seconds"`
-	HeartbeatAgeSeconds  *float64    `json:"heartbeat_age_seconds"`
-	Owned                int         `json:"owned"`
-	Desired              int         `json:"desired"`
-	// DrainRequestedAt is null unless an operator asked the worker to drain.
-	DrainRequestedAt *time.Time `json:"drain_requested_at"`
+	Workers []WorkerBody `json:"workers"`
 }
 
 type partitionsBody struct {
 	freshness
-	Partitions []partitionBody `json:"partitions"`
-}
-
-type partitionBody struct {
-	Partition int `json:"partition"`
-	// Owner is null where no live lease exists.
-	Owner                   *uuid.UUID `json:"owner"`
-	LeaseEpoch              int64      `json:"lease_epoch"`
-	LeaseUntil              *time.Time `json:"lease_until"`
-	LeaseLeftSeconds        float64    `json:"lease_left_seconds"`
-	Delivered               int64      `json:"delivered"`
-	PausedAt                *time.Time `json:"paused_at"`
-	Pending                 int64      `json:"pending"`
-	OldestPendingAgeSeconds float64    `json:"oldest_pending_age_seconds"`
-	Failed                  int64      `json:"failed"`
-	Blocked                 int64      `json:"blocked"`
-	Dead                    int64      `json:"dead"`
-	Scheduled               int64      `json:"scheduled"`
-	// Why says for people what keeps events waiting; empty when nothing does.
-	Why []string `json:"why"`
+	Partitions []PartitionBody `json:"partitions"`
 }
 
 type throughputBody struct {
@@ -144,7 +80,7 @@ func (h *Handler) present(w http.ResponseWriter, r *http.Request) (Observation, 
 			message = trouble(seen)
 		}
 		w.Header().Set("Retry-After", "1")
-		h.failWith(w, r, http.StatusServiceUnavailable, "snapshot_unavailable", message)
+		h.failWith(w, r, http.StatusServiceUnavailable, "snapshot_unavailable", message+h.because(r.Context()))
 		return seen, false
 	}
 	return seen, true
@@ -170,76 +106,17 @@ func newFreshness(seen Observation) freshness {
 }
 
 func (h *Handler) newSummaryBody(seen Observation) summaryBody {
-	sum := seen.Summary()
-	var p50, p99 *float64
-	if l := seen.Latency; l != nil && l.Samples > 0 {
-		half, most := seconds(l.P50), seconds(l.P99)
-		p50, p99 = &half, &most
-	}
 	return summaryBody{
-		freshness:               newFreshness(seen),
-		Environment:             h.options.Environment,
-		Version:                 h.options.Version,
-		Pending:                 sum.Pending,
-		OldestPendingAgeSeconds: seconds(sum.OldestPending),
-		Failed:                  sum.Failed,
-		Blocked:                 sum.Blocked,
-		BlockedStreams:          sum.BlockedStreams,
-		Dead:                    sum.Dead,
-		Scheduled:               sum.Scheduled,
-		PublishedLastHour:       sum.PublishedLastHour,
-		PublishedPerSecond:      sum.PublishedPerSecond,
-		LatencyP50Seconds:       p50,
-		LatencyP99Seconds:       p99,
-		Workers:                 workerTotals{Active: sum.ActiveWorkers, Draining: sum.DrainingWorkers, Stale: sum.StaleWorkers},
-		Partitions: partitionTotal{
-			Total: len(seen.Partitions), Owned: sum.OwnedPartitions,
-			Unowned: sum.UnownedPartitions, Paused: sum.PausedPartitions,
-		},
-		Watermark: seen.Watermark,
+		freshness: newFreshness(seen), Environment: h.options.Environment, Version: h.options.Version, SummaryBody: seen.SummaryBody(),
 	}
 }
 
 func newWorkersBody(seen Observation) workersBody {
-	body := workersBody{freshness: newFreshness(seen), Workers: []workerBody{}}
-	for _, w := range seen.Workers {
-		worker := workerBody{
-			ID: w.ID, Hostname: w.Hostname, PID: w.PID, Version: w.Version, State: w.State,
-			StartedAt: w.StartedAt.UTC(), HeartbeatUntil: w.HeartbeatUntil.UTC(),
-			HeartbeatLeftSeconds: seconds(w.HeartbeatLeft), Owned: w.Owned, Desired: w.Desired,
-			DrainRequestedAt: utc(w.DrainRequestedAt),
-		}
-		if w.HeartbeatAge != nil {
-			age := seconds(*w.HeartbeatAge)
-			worker.HeartbeatAgeSeconds = &age
-		}
-		body.Workers = append(body.Workers, worker)
-	}
-	return body
+	return workersBody{freshness: newFreshness(seen), Workers: seen.WorkerBodies()}
 }
 
 func newPartitionsBody(seen Observation) partitionsBody {
-	body := partitionsBody{freshness: newFreshness(seen), Partitions: []partitionBody{}}
-	for _, p := range seen.Partitions {
-		body.Partitions = append(body.Partitions, newPartitionBody(seen.Snapshot, p))
-	}
-	return body
-}
-
-func newPartitionBody(s Snapshot, p Partition) partitionBody {
-	body := partitionBody{
-		Partition: p.Number, LeaseEpoch: p.Epoch, Delivered: p.Delivered, PausedAt: utc(p.PausedAt),
-		Pending: p.Pending, OldestPendingAgeSeconds: seconds(p.OldestPending),
-		Failed: p.Failed, Blocked: p.Blocked, Dead: p.Dead, Scheduled: p.Scheduled,
-		Why: append([]string{}, s.Why(p)...),
-	}
-	if p.Owned() {
-		owner := p.Owner
-		body.Owner = &owner
-		body.LeaseUntil = utc(&p.LeaseUntil)
-		body.LeaseLeftSeconds = seconds(p.LeaseLeft)
-	}
-	return body
+	return partitionsBody{freshness: newFreshness(seen), Partitions: seen.PartitionBodies()}
 }
 
 func newThroughputBody(seen Observation) throughputBody {

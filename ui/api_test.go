@@ -56,8 +56,8 @@ func TestPartitionsAndWorkersAreExact(t *testing.T) {
 	wantContains(t, got, `"delivered":9007199254740991`)
 	body := decode[struct {
 		Partitions []struct {
-			Partition int
-			Owner     *string
+			Partition int     `json:"partition_key"`
+			Owner     *string `json:"lease_owner"`
 			Until     *string `json:"lease_until"`
 			Left      float64 `json:"lease_left_seconds"`
 		}

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -45,20 +46,6 @@ type filterCommand struct {
 	Until         *string `json:"until"`
 }
 
-type messagesResult struct {
-	Action string `json:"action"`
-	DryRun bool   `json:"dry_run"`
-	// Count is how many were changed, or would be.
-	Count int64 `json:"count"`
-	// Complete is false where a dry run ended its count early: that many or more
-	// match.
-	Complete bool `json:"complete"`
-	// Waiting is how many of them still wait behind an earlier dead message.
-	Waiting int64 `json:"waiting"`
-	// Gone is how many somebody else changed first.
-	Gone int64 `json:"gone"`
-}
-
 type partitionsCommand struct {
 	Partitions []int  `json:"partitions"`
 	All        bool   `json:"all"`
@@ -66,24 +53,9 @@ type partitionsCommand struct {
 	Reason     string `json:"reason"`
 }
 
-type partitionsResult struct {
-	Action    string         `json:"action"`
-	DryRun    bool           `json:"dry_run"`
-	Changed   []partition.ID `json:"changed"`
-	Unchanged []partition.ID `json:"unchanged"`
-}
-
 type drainCommand struct {
 	DryRun bool   `json:"dry_run"`
 	Reason string `json:"reason"`
-}
-
-type drainResult struct {
-	Action    string    `json:"action"`
-	DryRun    bool      `json:"dry_run"`
-	Worker    uuid.UUID `json:"worker_id"`
-	Requested bool      `json:"requested"`
-	Others    int       `json:"active_others"`
 }
 
 func (h *Handler) postMessages(action messageAction) http.HandlerFunc {
@@ -100,10 +72,10 @@ func (h *Handler) postMessages(action messageAction) http.HandlerFunc {
 		// The server's timeout is for looks; not every server lets it be moved.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(actTimeout + lookTimeout))
 		if body.Expected != nil && body.AtLeast != nil {
-			h.failBy(w, r, refused(admin.FieldAtLeast, "and expected_count exclude each other"), 0)
+			h.failBy(w, r, refused(ops.FieldAtLeast, "and expected_count exclude each other"), 0)
 			return
 		}
-		result, err := h.actOnMessages(r.Context(), identity(r), action, admin.Command{
+		result, err := h.actOnMessages(r.Context(), identity(r), action, ops.Command{
 			Selection: selection, DryRun: body.DryRun, CountWithin: countTimeout, Expected: cmp.Or(body.Expected, body.AtLeast),
 			AtLeast: body.AtLeast != nil, Reason: body.Reason,
 		})
@@ -111,9 +83,7 @@ func (h *Handler) postMessages(action messageAction) http.HandlerFunc {
 			h.failBy(w, r, err, result.Count)
 			return
 		}
-		writeJSON(w, http.StatusOK, messagesResult{
-			Action: action.name, DryRun: body.DryRun, Count: result.Count, Complete: !result.More, Waiting: result.Waiting, Gone: result.Gone,
-		})
+		writeJSON(w, http.StatusOK, result.Body(action.name, selection.State, body.DryRun))
 	}
 }
 
@@ -129,36 +99,35 @@ func (h *Handler) postPartitions(action partitionAction) http.HandlerFunc {
 			return
 		}
 		result, err := h.actOnPartitions(r.Context(), identity(r), action,
-			admin.PauseCommand{Partitions: ids, All: body.All, DryRun: body.DryRun, Reason: body.Reason})
+			ops.PauseCommand{Partitions: ids, All: body.All, DryRun: body.DryRun, Reason: body.Reason})
 		if err != nil {
 			h.failBy(w, r, err, 0)
 			return
 		}
-		writeJSON(w, http.StatusOK, partitionsResult{
-			Action: action.name, DryRun: body.DryRun,
-			Changed: append([]partition.ID{}, result.Changed...), Unchanged: append([]partition.ID{}, result.Unchanged...),
-		})
+		writeJSON(w, http.StatusOK, result.Body(action.name, body.DryRun))
 	}
 }
 
-func (h *Handler) postDrain(w http.ResponseWriter, r *http.Request) {
-	var body drainCommand
-	if !h.readCommand(w, r, &body) {
-		return
+func (h *Handler) postWorker(action workerAction) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var body drainCommand
+		if !h.readCommand(w, r, &body) {
+			return
+		}
+		id, err := look(h, r, func(ctx context.Context, op *ops.Operator) (uuid.UUID, error) {
+			return op.FindWorker(ctx, r.PathValue("worker"))
+		})
+		if err != nil {
+			h.failBy(w, r, err, 0)
+			return
+		}
+		result, err := h.actOnWorker(r.Context(), identity(r), action, ops.DrainCommand{Worker: id, DryRun: body.DryRun, Reason: body.Reason})
+		if err != nil {
+			h.failBy(w, r, err, 0)
+			return
+		}
+		writeJSON(w, http.StatusOK, result.Body(action.name, id, body.DryRun))
 	}
-	id, err := uuid.Parse(r.PathValue("worker"))
-	if err != nil || id == uuid.Nil {
-		h.failBy(w, r, refused(admin.FieldWorker, "a worker's UUID was expected in the path"), 0)
-		return
-	}
-	result, err := h.drainWorker(r.Context(), identity(r), admin.DrainCommand{Worker: id, DryRun: body.DryRun, Reason: body.Reason})
-	if err != nil {
-		h.failBy(w, r, err, 0)
-		return
-	}
-	writeJSON(w, http.StatusOK, drainResult{
-		Action: "drain", DryRun: body.DryRun, Worker: id, Requested: result.Requested, Others: result.Others,
-	})
 }
 
 // readCommand reads a JSON object into body, and answers the request itself when
@@ -214,10 +183,10 @@ func unreadable(err error) error {
 	return refused("body", "is not one JSON object: %s", strings.TrimPrefix(err.Error(), "json: "))
 }
 
-func (c messagesCommand) selection(now time.Time) (admin.Selection, error) {
-	s := admin.Selection{State: admin.State(c.State), Sequences: c.Sequences, All: c.All}
-	if len(c.Sequences) > admin.MaxLimit {
-		return s, refused(admin.FieldSequence, "at most %d can be named at once, got %d", admin.MaxLimit, len(c.Sequences))
+func (c messagesCommand) selection(now time.Time) (ops.Selection, error) {
+	s := ops.Selection{State: ops.State(c.State), Sequences: c.Sequences, All: c.All}
+	if len(c.Sequences) > ops.MaxLimit {
+		return s, refused(ops.FieldSequence, "at most %d can be named at once, got %d", ops.MaxLimit, len(c.Sequences))
 	}
 	if c.Filter == nil {
 		return s, nil
@@ -230,8 +199,8 @@ func (c messagesCommand) selection(now time.Time) (admin.Selection, error) {
 	return s, err
 }
 
-func (c filterCommand) filter(now time.Time) (admin.Filter, error) {
-	var f admin.Filter
+func (c filterCommand) filter(now time.Time) (ops.Filter, error) {
+	var f ops.Filter
 	var err error
 	if c.Partitions != nil && len(c.Partitions) == 0 {
 		return f, refused("partitions", "must not be empty")
@@ -281,7 +250,7 @@ func partitionIDs(numbers []int) ([]partition.ID, error) {
 	ids := make([]partition.ID, 0, len(numbers))
 	for _, n := range numbers {
 		if n < 0 || n >= int(partition.MaxCount) {
-			return nil, refused(admin.FieldPartition, "must lie between 0 and %d, got %d", partition.MaxCount-1, n)
+			return nil, refused(ops.FieldPartition, "must lie between 0 and %d, got %d", partition.MaxCount-1, n)
 		}
 		ids = append(ids, partition.ID(n))
 	}

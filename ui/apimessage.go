@@ -8,13 +8,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/delivery/ops"
 )
 
 type messagesBody struct {
-	Messages []admin.MessageBody `json:"messages"`
+	Messages []ops.MessageBody `json:"messages"`
 	// Next is the after of the next page, null at the end. A page may hold fewer
 	// messages than its limit, even none, and still have a next one.
 	Next *int64 `json:"next"`
@@ -24,28 +22,14 @@ type messagesBody struct {
 }
 
 type detailBody struct {
-	admin.DetailBody
+	ops.DetailBody
 
 	// MetadataHidden says that Metadata is null because it may not be seen.
-	MetadataHidden bool                `json:"metadata_hidden"`
-	Actions        []messageActionBody `json:"actions"`
-}
-
-// messageActionBody is what an operator did to a message, and what the message
-// was before.
-type messageActionBody struct {
-	ID         int64     `json:"id"`
-	At         time.Time `json:"at"`
-	Actor      string    `json:"actor"`
-	Action     string    `json:"action"`
-	Reason     *string   `json:"reason"`
-	Attempts   int       `json:"attempts"`
-	Generation int       `json:"generation"`
-	LastError  *string   `json:"last_error"`
+	MetadataHidden bool `json:"metadata_hidden"`
 }
 
 // look runs one look at messages within its time.
-func look[T any](h *Handler, r *http.Request, do func(context.Context, *admin.Operator) (T, error)) (T, error) {
+func look[T any](h *Handler, r *http.Request, do func(context.Context, *ops.Operator) (T, error)) (T, error) {
 	if h.options.Operator == nil {
 		var nothing T
 		return nothing, errNoOperator
@@ -61,16 +45,16 @@ func (h *Handler) messages(w http.ResponseWriter, r *http.Request) {
 		h.failBy(w, r, err, 0)
 		return
 	}
-	listing, err := look(h, r, func(ctx context.Context, op *admin.Operator) (admin.Listing, error) {
+	listing, err := look(h, r, func(ctx context.Context, op *ops.Operator) (ops.Listing, error) {
 		return op.List(ctx, filter, page)
 	})
 	if err != nil {
 		h.failBy(w, r, err, 0)
 		return
 	}
-	body := messagesBody{Messages: []admin.MessageBody{}, Next: orNull(listing.Next), LookedUpTo: orNull(listing.LookedUpTo)}
+	body := messagesBody{Messages: []ops.MessageBody{}, Next: orNull(listing.Next), LookedUpTo: orNull(listing.LookedUpTo)}
 	for _, m := range listing.Messages {
-		body.Messages = append(body.Messages, m.Body(time.UTC))
+		body.Messages = append(body.Messages, m.Body())
 	}
 	writeJSON(w, http.StatusOK, body)
 }
@@ -86,24 +70,28 @@ func (h *Handler) message(w http.ResponseWriter, r *http.Request) {
 
 // showMessage finds the message that the path names by sequence or by its
 // event's id.
-func (h *Handler) showMessage(r *http.Request) (admin.Detail, error) {
-	return look(h, r, func(ctx context.Context, op *admin.Operator) (admin.Detail, error) {
+func (h *Handler) showMessage(r *http.Request) (ops.Detail, error) {
+	return look(h, r, func(ctx context.Context, op *ops.Operator) (ops.Detail, error) {
 		sequence, err := messageNamed(ctx, op, r.PathValue("message"))
 		if err != nil {
-			return admin.Detail{}, err
+			return ops.Detail{}, err
 		}
 		return op.Show(ctx, sequence)
 	})
 }
 
-func messageNamed(ctx context.Context, op *admin.Operator, name string) (int64, error) {
+func messageNamed(ctx context.Context, op *ops.Operator, name string) (int64, error) {
 	if n, err := strconv.ParseInt(name, 10, 64); err == nil && n > 0 && name[0] != '+' {
 		return n, nil
 	}
-	if id, err := uuid.Parse(name); err == nil && id != uuid.Nil {
-		return op.Find(ctx, id)
+	if ops.CheckEventID(name) != nil {
+		return 0, refused(ops.FieldSequence, "a sequence above 0 or an event's UUID, or enough of its beginning, was expected in the path")
 	}
-	return 0, refused(admin.FieldSequence, "a sequence above 0 or an event's UUID was expected in the path")
+	id, err := op.FindEvent(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	return op.Find(ctx, id)
 }
 
 // payload sends a message's body as a file. Browsers must not show it: it is
@@ -116,7 +104,7 @@ func (h *Handler) payload(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var sequence int64
-	content, err := look(h, r, func(ctx context.Context, op *admin.Operator) (content []byte, err error) {
+	content, err := look(h, r, func(ctx context.Context, op *ops.Operator) (content []byte, err error) {
 		if sequence, err = messageNamed(ctx, op, r.PathValue("message")); err != nil {
 			return nil, err
 		}
@@ -134,16 +122,10 @@ func (h *Handler) payload(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(content) // the connection may be gone
 }
 
-func newDetailBody(d admin.Detail, open bool) detailBody {
-	b := detailBody{DetailBody: d.Body(time.UTC), MetadataHidden: d.Event != nil && !open, Actions: []messageActionBody{}}
+func newDetailBody(d ops.Detail, open bool) detailBody {
+	b := detailBody{DetailBody: d.Body(), MetadataHidden: d.Event != nil && !open}
 	if !open {
 		b.Metadata = nil
-	}
-	for _, a := range d.Actions {
-		b.Actions = append(b.Actions, messageActionBody{
-			ID: a.ID, At: a.At.UTC(), Actor: a.Actor, Action: a.Action, Reason: orNull(a.Reason),
-			Attempts: a.Attempts, Generation: a.Generation, LastError: orNull(a.LastError),
-		})
 	}
 	return b
 }

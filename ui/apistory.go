@@ -6,9 +6,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/lease"
 )
 
 type auditBody struct {
@@ -27,49 +26,28 @@ type auditEntry struct {
 	Details json.RawMessage `json:"details"`
 }
 
-type rebalancesBody struct {
-	// Since is when this process began to watch; null before its first snapshot.
-	Since      *time.Time      `json:"since"`
-	Rebalances []rebalanceBody `json:"rebalances"`
-	Next       *int64          `json:"next"`
-}
-
-type rebalanceBody struct {
-	ID         int64         `json:"id"`
-	After      time.Time     `json:"after"`
-	At         time.Time     `json:"at"`
-	Kind       RebalanceKind `json:"kind"`
-	From       *ownerBody    `json:"from"`
-	To         *ownerBody    `json:"to"`
-	Partitions []int         `json:"partitions"`
-}
-
-type ownerBody struct {
-	ID       uuid.UUID `json:"worker_id"`
-	Hostname string    `json:"hostname"`
-}
-
 // storyBody is one partition's story. What takes an operator is null without
 // one.
 type storyBody struct {
 	freshness
-	partitionBody
-	OwnerHostname *string         `json:"owner_hostname"`
-	Streams       []headBody      `json:"blocked_streams"`
-	Deliveries    []batchBody     `json:"deliveries"`
-	Rebalances    []rebalanceBody `json:"rebalances"`
+	PartitionBody
+	OwnerHostname *string     `json:"owner_hostname"`
+	Streams       []headBody  `json:"blocked_streams"`
+	Deliveries    []batchBody `json:"deliveries"`
+	// Ownership is null where it could not be read.
+	Ownership []ChangeBody `json:"ownership"`
 }
 
 // headBody is a failed or dead message and how many wait behind it.
 type headBody struct {
-	Stream      string      `json:"stream_id"`
-	Sequence    int64       `json:"global_sequence"`
-	State       admin.State `json:"state"`
-	Attempts    int         `json:"attempts"`
-	AvailableAt *time.Time  `json:"available_at"`
-	DeadAt      *time.Time  `json:"dead_at"`
-	LastError   *string     `json:"last_error"`
-	Behind      int64       `json:"behind"`
+	Stream      string     `json:"stream_id"`
+	Sequence    int64      `json:"global_sequence"`
+	State       ops.State  `json:"state"`
+	Attempts    int        `json:"attempts"`
+	AvailableAt *time.Time `json:"available_at"`
+	DeadAt      *time.Time `json:"dead_at"`
+	LastError   *string    `json:"last_error"`
+	Behind      int64      `json:"behind"`
 }
 
 type batchBody struct {
@@ -95,7 +73,7 @@ func (h *Handler) audit(w http.ResponseWriter, r *http.Request) {
 		h.failBy(w, r, err, 0)
 		return
 	}
-	page, err := look(h, r, func(ctx context.Context, op *admin.Operator) (admin.AuditPage, error) {
+	page, err := look(h, r, func(ctx context.Context, op *ops.Operator) (ops.AuditPage, error) {
 		return op.Audit(ctx, after, limit)
 	})
 	if err != nil {
@@ -109,59 +87,6 @@ func (h *Handler) audit(w http.ResponseWriter, r *http.Request) {
 		})
 	}
 	writeJSON(w, http.StatusOK, body)
-}
-
-func (h *Handler) rebalances(w http.ResponseWriter, r *http.Request) {
-	values, err := parameters(r, []string{"after", "limit", "partition"}, nil)
-	if err != nil {
-		h.failBy(w, r, err, 0)
-		return
-	}
-	after, limit, err := paging(values)
-	if err != nil {
-		h.failBy(w, r, err, 0)
-		return
-	}
-	only := -1
-	if text := values.Get("partition"); text != "" {
-		id, err := partitionNumber(text)
-		if err != nil {
-			h.failBy(w, r, err, 0)
-			return
-		}
-		only = int(id)
-	}
-	// The log is made of snapshots: without a new one it may miss the last change.
-	// While the database is away the old one is still worth telling.
-	if _, err := h.cache.Observe(r.Context()); err != nil && r.Context().Err() != nil {
-		return
-	}
-	// One more tells whether there is a next page.
-	entries, since := h.cache.Rebalances(after, limit+1, only)
-	var next *int64
-	if len(entries) > limit {
-		entries = entries[:limit]
-		next = &entries[limit-1].ID
-	}
-	body := rebalancesBody{Rebalances: newRebalanceBodies(entries), Next: next, Since: utc(orNull(since))}
-	writeJSON(w, http.StatusOK, body)
-}
-
-func newRebalanceBodies(entries []Rebalance) []rebalanceBody {
-	bodies := make([]rebalanceBody, 0, len(entries))
-	owner := func(id uuid.UUID, host string) *ownerBody {
-		if id == uuid.Nil {
-			return nil
-		}
-		return &ownerBody{ID: id, Hostname: host}
-	}
-	for _, e := range entries {
-		bodies = append(bodies, rebalanceBody{
-			ID: e.ID, After: e.After.UTC(), At: e.At.UTC(), Kind: e.Kind,
-			From: owner(e.From, e.FromHost), To: owner(e.To, e.ToHost), Partitions: e.Partitions,
-		})
-	}
-	return bodies
 }
 
 // How much a partition's story tells.
@@ -182,16 +107,17 @@ func (h *Handler) partition(w http.ResponseWriter, r *http.Request) {
 		if p.Number != int(id) {
 			continue
 		}
-		body := storyBody{freshness: newFreshness(seen), partitionBody: newPartitionBody(seen.Snapshot, p)}
+		body := storyBody{freshness: newFreshness(seen), PartitionBody: seen.partitionBody(p)}
 		for _, worker := range seen.Workers {
 			if p.Owned() && worker.ID == p.Owner {
 				body.OwnerHostname = &worker.Hostname
 			}
 		}
-		entries, _ := h.cache.Rebalances(0, storyLength, p.Number)
-		body.Rebalances = newRebalanceBodies(entries)
+		if history, err := h.ownershipOf(r.Context(), seen, lease.HistoryQuery{Partition: &id, Limit: storyLength}); err == nil {
+			body.Ownership = ChangeBodies(history.Changes)
+		}
 		if h.options.Operator != nil {
-			story, err := look(h, r, func(ctx context.Context, op *admin.Operator) (admin.PartitionStory, error) {
+			story, err := look(h, r, func(ctx context.Context, op *ops.Operator) (ops.PartitionStory, error) {
 				return op.Partition(ctx, id, storyLength)
 			})
 			if err != nil {
@@ -203,10 +129,10 @@ func (h *Handler) partition(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusOK, body)
 		return
 	}
-	h.failBy(w, r, &admin.InputError{Field: admin.FieldPartition, Problem: "there is no such partition", Err: admin.ErrNotFound}, 0)
+	h.failBy(w, r, &ops.InputError{Field: ops.FieldPartition, Problem: "there is no such partition", Err: ops.ErrNotFound}, 0)
 }
 
-func newHeadBodies(heads []admin.Head) []headBody {
+func newHeadBodies(heads []ops.Head) []headBody {
 	bodies := make([]headBody, 0, len(heads))
 	for _, one := range heads {
 		bodies = append(bodies, headBody{
@@ -217,7 +143,7 @@ func newHeadBodies(heads []admin.Head) []headBody {
 	return bodies
 }
 
-func newBatchBodies(batches []admin.Batch) []batchBody {
+func newBatchBodies(batches []ops.Batch) []batchBody {
 	bodies := make([]batchBody, 0, len(batches))
 	for _, b := range batches {
 		bodies = append(bodies, batchBody{

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http/httptest"
 	"testing"
@@ -12,38 +13,65 @@ func wrong() bool { return false }
 
 func right() bool { return true }
 
-// The bucket of an address holds twenty guesses and gets one more each six
-// seconds.
+// Twenty guesses at a user come at once, and then one each six seconds.
 func TestAttemptsComeBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := newAttempts(slog.New(slog.DiscardHandler))
-		for range loginBurst {
-			if retry := a.try("peer", wrong); retry != 0 {
+		try := func(peer string, check func() bool) time.Duration { return a.try(peer, guessedUser, "ann", check) }
+		for range 20 {
+			if retry := try("peer", wrong); retry != 0 {
 				t.Fatalf("a guess has to wait for %v", retry)
 			}
 		}
-		if retry := a.try("peer", func() bool { t.Error("it was looked at"); return true }); retry != loginRefill {
-			t.Errorf("retry after %v, want %v", retry, loginRefill)
+		if retry := try("peer", func() bool { t.Error("it was looked at"); return true }); retry != ofName.refill {
+			t.Errorf("retry after %v, want %v", retry, ofName.refill)
 		}
-		if retry := a.try("other", right); retry != 0 {
+		if retry := try("other", right); retry != 0 {
 			t.Errorf("another address has to wait for %v", retry)
 		}
-		<-time.After(loginRefill - time.Millisecond)
-		if retry := a.try("peer", right); retry <= 0 || retry > 2*time.Millisecond {
+		if retry := a.try("peer", guessedUser, "bob", right); retry != 0 {
+			t.Errorf("another user has to wait for %v", retry)
+		}
+		<-time.After(ofName.refill - time.Millisecond)
+		if retry := try("peer", right); retry <= 0 || retry > 2*time.Millisecond {
 			t.Errorf("retry after %v, want a millisecond", retry)
 		}
 		<-time.After(time.Millisecond)
 		for range 3 { // right ones take nothing
-			if retry := a.try("peer", right); retry != 0 {
+			if retry := try("peer", right); retry != 0 {
 				t.Errorf("a right one has to wait for %v", retry)
 			}
 		}
-		if retry := a.try("peer", wrong); retry != 0 {
+		if retry := try("peer", wrong); retry != 0 {
 			t.Errorf("the next guess has to wait for %v", retry)
 		}
-		if retry := a.try("peer", wrong); retry != loginRefill {
-			t.Errorf("the one after it may try in %v, want %v", retry, loginRefill)
+		if retry := try("peer", wrong); retry != ofName.refill {
+			t.Errorf("the one after it may try in %v, want %v", retry, ofName.refill)
+		}
+	})
+}
+
+// Names of nobody have a bound of their own for the address, and drive no user out of what is remembered.
+func TestNamesOfNobodyHoldUpNoUser(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newAttempts(slog.New(slog.DiscardHandler))
+		for range 20 {
+			a.try("peer", guessedUser, "ann", wrong)
+		}
+		looked := 0
+		for n := range 2 * knownPeers {
+			a.try("peer", guessedNobody, fmt.Sprint(n), func() bool { looked++; return false })
+		}
+		if looked != 200 {
+			t.Errorf("%d guesses of an address were looked at, want 200", looked)
+		}
+		if retry := a.try("peer", guessedUser, "ann", right); retry != ofName.refill {
+			t.Errorf("the guesses at a user were forgotten: retry after %v", retry)
+		}
+		if a.try("peer", guessedUser, "bob", right) != 0 || a.try("peer", guessedToken, "", right) != 0 {
+			t.Error("guesses at nobody hold up a user or a token")
 		}
 	})
 }

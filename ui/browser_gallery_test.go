@@ -124,6 +124,7 @@ func (g *gallery) pages(t *testing.T) []page {
 		{"partition-unowned", "/partitions/15", "#pause"},
 		{"drain", fmt.Sprintf("/workers/%s/drain", g.owner), "#confirm-heading"},
 		{"audit", "/audit", "main table"},
+		{"ownership", "/ownership?partition=1", "main table"},
 		{"audit-end", "/audit?after=1", "main .empty"},
 		{"failure", "/nothing", ".failure"},
 	}

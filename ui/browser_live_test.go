@@ -194,7 +194,7 @@ func (l *live) drain(t *testing.T) {
 	l.cluster.WaitHeld(t, l.workers...)
 	must(t, do(ctx, become(fmt.Sprintf(
 		`(() => { const row = document.getElementById('w-%s'); return row.classList.contains('is-draining') && row.cells[8].textContent === '0'; })()`, drained.ID))))
-	if moved := text(t, ctx, "#rebalances"); !strings.Contains(moved, drained.ID.String()[30:]) {
+	if moved := text(t, ctx, "#ownership"); !strings.Contains(moved, drained.ID.String()[30:]) {
 		t.Errorf("the changes of ownership do not tell of it: %.300q", moved)
 	}
 }

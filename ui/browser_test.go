@@ -206,6 +206,13 @@ func TestBrowserShowsThePageLive(t *testing.T) {
 	if ground := evaluate[string](t, ctx, `getComputedStyle(document.body).backgroundColor`); ground != "rgb(244, 245, 247)" {
 		t.Errorf("the chosen light theme did not survive the next page: the ground is %s", ground)
 	}
+	if !evaluate[bool](t, ctx, `(() => {
+		const room = document.querySelector('.latest').getBoundingClientRect()
+		const now = [...document.querySelectorAll('#throughput .minute')].at(-1).getBoundingClientRect()
+		return now.left >= room.left && now.right <= room.right
+	})()`) {
+		t.Error("on a narrow screen the chart does not show the present")
+	}
 	screenshot(t, ctx, "monitor-narrow.png")
 	if found := faults(); len(found) > 0 {
 		t.Errorf("the browser complains: %q", found)

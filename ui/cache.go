@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"github.com/postrider/postrider/lease"
 )
 
 // ErrNoSnapshot is returned while the source has never answered.
@@ -73,8 +75,6 @@ type Cache struct {
 	config CacheConfig
 	flight singleflight.Group
 
-	rebalances rebalanceLog
-
 	mu       sync.Mutex
 	last     Snapshot
 	readAt   time.Time // start of the read that gave last; zero before the first
@@ -122,6 +122,11 @@ func (c *Cache) Snapshot(ctx context.Context) (Snapshot, error) {
 		return Snapshot{}, fmt.Errorf("ui: the snapshot is %v old: %w", seen.Age.Round(time.Second), seen.Err)
 	}
 	return seen.Snapshot, nil
+}
+
+// Ownership asks the source each time: nothing of it is kept here.
+func (c *Cache) Ownership(ctx context.Context, q lease.HistoryQuery) (lease.History, error) {
+	return c.source.Ownership(ctx, q)
 }
 
 // observe reads the source when the latest read is at least maxAge old.
@@ -175,7 +180,6 @@ func (c *Cache) read(ctx context.Context) {
 	if failedBefore {
 		c.config.Logger.InfoContext(ctx, "monitor reads its snapshot again")
 	}
-	c.rebalances.observe(c.last, snapshot)
 	c.last, c.readAt = snapshot, began
 }
 

@@ -320,31 +320,3 @@ func TestOpenAPIHasEveryRoute(t *testing.T) {
 		t.Errorf("what is served is not openapi.yaml (%v): %.100s", err, served.text)
 	}
 }
-
-// The guide names every code and every address.
-func TestTheGuideIsComplete(t *testing.T) {
-	t.Parallel()
-	guide, err := os.ReadFile("../docs/api.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile("openapi.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var parsed document
-	if err := yaml.Unmarshal(text, &parsed); err != nil {
-		t.Fatal(err)
-	}
-	_, codes := resolve(parsed, "", document{"$ref": "#/components/schemas/Code"})
-	for _, code := range list(codes["enum"]) {
-		if code != "internal" && !strings.Contains(string(guide), fmt.Sprintf("`%s`", code)) {
-			t.Errorf("docs/api.md lacks the code %s", code)
-		}
-	}
-	for path := range object(parsed["paths"]) {
-		if base, _, _ := strings.Cut(path, "{"); !strings.Contains(string(guide), strings.TrimSuffix(base, "/")) {
-			t.Errorf("docs/api.md lacks %s", path)
-		}
-	}
-}

@@ -59,8 +59,10 @@
 //   - Liveness asks nobody: a database that is down must not have processes
 //     killed. Readiness asks Options.Ready.
 //   - Credentials are compared in constant time, at most twenty wrong ones at once
-//     from one address, and never logged. Query strings, which may hold what a
+//     of one user from one address, and never logged. Query strings, which may hold what a
 //     user typed, are not logged either.
+//   - The connections of a [Server] are bounded; those that wait give way to new
+//     ones, so that probes get through.
 //   - To act on all that match, a page tells how many those are, and where another
 //     number matches by then nothing is done. What is too many to be counted at
 //     once is told as at least so many, and must be so many or more.

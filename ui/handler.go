@@ -187,7 +187,12 @@ func (h *Handler) mount(next http.Handler) http.Handler {
 
 func (h *Handler) clean(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if p := r.URL.Path; !strings.HasPrefix(p, "/") || (path.Clean(p) != p && path.Clean(p)+"/" != p) {
+		p := r.URL.Path
+		cleaned := path.Clean(p)
+		if p != "/" && cleaned != "/" && strings.HasSuffix(p, "/") {
+			cleaned += "/"
+		}
+		if !strings.HasPrefix(p, "/") || cleaned != p {
 			h.fail(w, r, http.StatusNotFound)
 			return
 		}
@@ -234,7 +239,7 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, judged verdict)
 		return
 	case tooManyAttempts:
 		w.Header().Set("Retry-After", strconv.Itoa(int(judged.retry/time.Second)+1))
-		h.failWith(w, r, http.StatusTooManyRequests, "too_many_attempts", "Too many wrong passwords or tokens came from this address. Wait a little.")
+		h.failWith(w, r, http.StatusTooManyRequests, "too_many_attempts", "Too many wrong passwords of this user, or too many wrong tokens, came from this address. Wait a little.")
 		return
 	case notRefused:
 	}

@@ -86,6 +86,7 @@ func TestRoutes(t *testing.T) {
 		{"DELETE", "/", "text/html; charset=utf-8", 405},
 		{"GET", "/none", "text/html; charset=utf-8", 404},
 		{"GET", "//api/v1/summary", "text/html; charset=utf-8", 404},
+		{"GET", "//", "text/html; charset=utf-8", 404},
 		{"GET", "/static/%2e%2e/doc.go", "text/html; charset=utf-8", 404},
 	} {
 		got := call(t, server, test.method, test.path)

@@ -56,7 +56,7 @@ const (
 	notRefused refusal = iota
 	// untrustedProxy sent an identity header from elsewhere, or a bad one.
 	untrustedProxy
-	// tooManyAttempts came from that address.
+	// tooManyAttempts came from that address, at that user or at nobody.
 	tooManyAttempts
 )
 
@@ -74,6 +74,7 @@ type authenticator struct {
 	auth     Auth
 	users    []credential
 	tokens   []credential
+	names    map[string]bool // of the users
 	attempts *attempts
 }
 
@@ -83,8 +84,9 @@ type credential struct {
 }
 
 func newAuthenticator(a Auth, log *slog.Logger) *authenticator {
-	auth := &authenticator{auth: a, attempts: newAttempts(log)}
+	auth := &authenticator{auth: a, names: map[string]bool{}, attempts: newAttempts(log)}
 	for _, u := range a.Users {
+		auth.names[u.Name] = true
 		auth.users = append(auth.users, credential{sha256.Sum256([]byte(u.Name + ":" + u.Password)), Identity{u.Name, u.Access}})
 	}
 	for i, t := range a.Tokens {
@@ -124,9 +126,13 @@ func (a *authenticator) judge(r *http.Request) verdict {
 			return a.proxied(r, names)
 		}
 	}
-	known, sent := a.users, ""
-	if name, password, ok := r.BasicAuth(); ok {
-		sent = name + ":" + password
+	known, sent, kind := a.users, "", guessedToken
+	name, password, basic := r.BasicAuth()
+	if basic {
+		sent, kind = name+":"+password, guessedNobody
+		if a.names[name] {
+			kind = guessedUser
+		}
 	} else if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
 		known, sent = a.tokens, strings.TrimSpace(token)
 	}
@@ -134,7 +140,7 @@ func (a *authenticator) judge(r *http.Request) verdict {
 		return verdict{}
 	}
 	var who Identity
-	retry := a.attempts.try(peer(r), func() bool {
+	retry := a.attempts.try(peer(r), kind, name, func() bool {
 		who = match(known, sent)
 		return who.Access > AccessNone
 	})

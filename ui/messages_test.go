@@ -180,6 +180,16 @@ func TestAMessageTellsEverything(t *testing.T) {
 	for _, name := range []string{"0", "-1", "+1", "1e3", "one", uuid.Nil.String(), "99999999999999999999", "1%2F2"} {
 		wantProblem(t, api(t, server, http.MethodGet, "/messages/"+name, ""), http.StatusBadRequest, "invalid", "sequence")
 	}
+	const first, second = "0199a2f0-5b1c-7c00-8000-00000a1b2c3d", "0199a2f0-5b1c-7c00-8000-00000a1b2c4e"
+	o.append(t, "g", `event_id => '`+first+`'`)
+	o.append(t, "g", `event_id => '`+second+`'`)
+	if d := show("/messages/" + first[:35]); d.Sequence != 7 {
+		t.Errorf("the beginning of an id shows %+v", d)
+	}
+	p := wantProblem(t, api(t, server, http.MethodGet, "/messages/"+first[:8], ""), http.StatusBadRequest, "invalid", "event_id")
+	if !strings.Contains(p.Error.Message, first) || !strings.Contains(p.Error.Message, second) {
+		t.Errorf("what two ids have in common is refused with %q", p.Error.Message)
+	}
 }
 
 // A payload is shown where it was allowed, to those who operate; and it is a

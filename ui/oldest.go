@@ -15,6 +15,16 @@ type oldestReader struct {
 	mu     sync.Mutex
 	start  map[partition.ID]int64
 	counts int
+
+	topics, types delivery.Names // that are told apart
+}
+
+// named looks where the rows begin, as read does.
+func (o *oldestReader) named(ctx context.Context, store *delivery.Store) (delivery.Named, error) {
+	o.mu.Lock()
+	from := o.start
+	o.mu.Unlock()
+	return store.Named(ctx, from, &o.topics, &o.types)
 }
 
 // count counts the backlog and begins anew where the rows begin.

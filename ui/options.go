@@ -13,7 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/delivery/ops"
 )
 
 // Keys of log records.
@@ -43,7 +43,7 @@ type Options struct {
 	// Operator looks at single messages and acts on them; its role needs an
 	// operator's rights. Without one these routes answer 501 and the pages show no
 	// actions.
-	Operator *admin.Operator
+	Operator *ops.Operator
 	// ShowPayload lets those with AccessOperate see payloads and metadata (the
 	// producers' headers, trace context), also where ReadOnly keeps them from
 	// acting. Defaults to false: nobody sees them.

@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/heartbeat"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/partition"
@@ -64,9 +64,9 @@ func newOutbox(t *testing.T, partitions int) *outbox {
 	return o
 }
 
-func (o *outbox) operator(t *testing.T, pool *pgxpool.Pool) *admin.Operator {
+func (o *outbox) operator(t *testing.T, pool *pgxpool.Pool) *ops.Operator {
 	t.Helper()
-	op, err := admin.New(t.Context(), pool, "public", delivery.Relation{})
+	op, err := ops.New(t.Context(), pool, "public", delivery.Relation{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ func (h *Handler) page(w http.ResponseWriter, r *http.Request) {
 	page.Shell = h.shellOf(r, "Overview", sectionMonitor)
 	page.Every, page.Reload = 1, reloadEvery
 	page.NotReady = h.notReady(r.Context())
+	page.Ownership = h.besideSnapshot(r, seen, nil, changesListed)
 	for i := range page.Workers {
 		page.Workers[i].Drainable = page.Workers[i].Drainable && page.MayAct
 	}
@@ -36,7 +37,7 @@ const reloadEvery = 10
 func (h *Handler) failUnread(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Retry-After", "1")
 	h.failWith(w, r, http.StatusServiceUnavailable, "snapshot_unavailable",
-		"The database has not answered yet. The log of this process tells why.")
+		"The database has not answered yet. The log of this process tells why."+h.because(r.Context()))
 }
 
 func (h *Handler) monitorPage(seen Observation) web.Monitor {
@@ -59,21 +60,16 @@ func (h *Handler) monitorPage(seen Observation) web.Monitor {
 	}
 	page.Chart = web.NewChart(minutes)
 
-	entries, since := h.cache.Rebalances(0, rebalancesListed, -1)
 	hues, hosts := ownerHues(seen.Snapshot), map[uuid.UUID]string{}
 	for _, w := range seen.Workers {
 		hosts[w.ID] = w.Hostname
 		page.Workers = append(page.Workers, workerRow(w, seen.At, hues[w.ID.String()]))
 	}
-	page.Rebalances, page.RebalancesSince = rebalancesShown(entries, hues, seen.At), web.Moment{At: since, Now: seen.At}
 	for _, p := range seen.Partitions {
 		page.Partitions = append(page.Partitions, partitionCell(seen.Snapshot, p, hues[p.Owner.String()], hosts[p.Owner]))
 	}
 	return page
 }
-
-// rebalancesListed is how many changes of ownership the first page lists.
-const rebalancesListed = 12
 
 // ownerHues includes owners whose worker row is already gone.
 func ownerHues(s Snapshot) map[string]int {
@@ -150,7 +146,7 @@ func tiles(s Snapshot) []web.Tile {
 	return []web.Tile{
 		pending,
 		oldest,
-		{Key: "rate", Label: "Published per second", Value: web.Rate(sum.PublishedPerSecond), Note: "last two minutes"},
+		{Key: "rate", Label: "Published per second", Value: web.Rate(sum.PublishedPerSecond), Note: "last ten seconds"},
 		latencyTile(s.Latency),
 		{Key: "published", Label: "Published, last 60 min", Value: web.Count(sum.PublishedLastHour), Note: "acknowledged by NATS"},
 		alarmTile("failed", "Failed", sum.Failed, "warn", "will be retried"),

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/web"
 )
 
@@ -22,12 +22,12 @@ const (
 
 // pageAudit serves a page of the audit, the newest entries first.
 func (h *Handler) pageAudit(w http.ResponseWriter, r *http.Request) {
-	after, err := numberIn(r.URL.Query(), admin.FieldAfter, 1)
+	after, err := numberIn(r.URL.Query(), ops.FieldAfter, 1)
 	if err != nil {
 		h.failPage(w, r, err)
 		return
 	}
-	found, err := look(h, r, func(ctx context.Context, op *admin.Operator) (admin.AuditPage, error) {
+	found, err := look(h, r, func(ctx context.Context, op *ops.Operator) (ops.AuditPage, error) {
 		return op.Audit(ctx, after, pageRows+1)
 	})
 	if err != nil {
@@ -54,7 +54,7 @@ func (h *Handler) pageAudit(w http.ResponseWriter, r *http.Request) {
 
 // auditRow reads what the known actions record. Whatever else an entry holds is
 // in its record.
-func auditRow(e admin.AuditEntry, now time.Time) web.AuditRow {
+func auditRow(e ops.AuditEntry, now time.Time) web.AuditRow {
 	row := web.AuditRow{ID: e.ID, At: web.Moment{At: e.At, Now: now}, Actor: e.Actor, Action: e.Action, Reason: e.Reason}
 	var target struct {
 		Sequences  []int64 `json:"sequences"`
@@ -79,7 +79,7 @@ func auditRow(e admin.AuditEntry, now time.Time) web.AuditRow {
 	return row
 }
 
-func auditRecord(e admin.AuditEntry) (text string, cut bool) {
+func auditRecord(e ops.AuditEntry) (text string, cut bool) {
 	var b bytes.Buffer
 	for _, part := range []struct {
 		name string

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/web"
 )
 
@@ -35,7 +35,7 @@ type order struct {
 	messageAction
 	all        bool
 	filter     messageFilter
-	selections []admin.Selection
+	selections []ops.Selection
 	// fields carry the order through the confirmation.
 	fields []web.Field
 	from   string
@@ -70,23 +70,23 @@ func readOrder(q url.Values) (order, error) {
 func (o *order) selectAll() error {
 	state := o.filter.oneState()
 	if state == "" {
-		return refused(admin.FieldState, "to act on all that match, the filter must name one state, dead or failed")
+		return refused(ops.FieldState, "to act on all that match, the filter must name one state, dead or failed")
 	}
-	s := admin.Selection{State: state, Filter: o.filter.Filter}
+	s := ops.Selection{State: state, Filter: o.filter.Filter}
 	s.Filter.States = nil
 	switch {
 	case s.Filter.Sequence != 0:
-		s = admin.Selection{State: state, Sequences: []int64{s.Filter.Sequence}}
+		s = ops.Selection{State: state, Sequences: []int64{s.Filter.Sequence}}
 	case s.Filter.Empty():
 		s.All = true
 	}
-	o.selections = []admin.Selection{s}
+	o.selections = []ops.Selection{s}
 	return nil
 }
 
 func (o *order) selectNamed(q url.Values) error {
-	for _, state := range []admin.State{admin.Dead, admin.Failed} {
-		s := admin.Selection{State: state}
+	for _, state := range []ops.State{ops.Dead, ops.Failed} {
+		s := ops.Selection{State: state}
 		for _, text := range q[string(state)] {
 			n, err := readSequence(text)
 			if err != nil {
@@ -100,7 +100,7 @@ func (o *order) selectNamed(q url.Values) error {
 		}
 	}
 	if len(o.selections) == 0 {
-		return refused(admin.FieldSelection, "no message is selected; only dead and failed ones can be")
+		return refused(ops.FieldSelection, "no message is selected; only dead and failed ones can be")
 	}
 	return nil
 }
@@ -120,13 +120,13 @@ const (
 )
 
 // count does the order as a dry run.
-func (h *Handler) count(ctx context.Context, who Identity, o order) ([]admin.Result, error) {
+func (h *Handler) count(ctx context.Context, who Identity, o order) ([]ops.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	counts := make([]admin.Result, len(o.selections))
+	counts := make([]ops.Result, len(o.selections))
 	for i, s := range o.selections {
 		// The reason is written nowhere.
-		result, err := h.actOnMessages(ctx, who, o.messageAction, admin.Command{
+		result, err := h.actOnMessages(ctx, who, o.messageAction, ops.Command{
 			Selection: s, Reason: "dry run", DryRun: true, CountMost: countMost, CountWithin: countWithin,
 		})
 		if err != nil {
@@ -227,10 +227,10 @@ func (h *Handler) formMessages(w http.ResponseWriter, r *http.Request) {
 		confirmed := flashNumber(q, paramCount)
 		expected = &confirmed
 	}
-	var total admin.Result
+	var total ops.Result
 	for _, s := range o.selections {
 		result, err := h.actOnMessages(r.Context(), identity(r), o.messageAction,
-			admin.Command{Selection: s, Reason: reason, Expected: expected, AtLeast: q.Get(paramMore) != ""})
+			ops.Command{Selection: s, Reason: reason, Expected: expected, AtLeast: q.Get(paramMore) != ""})
 		total.Count, total.Waiting, total.Gone = total.Count+result.Count, total.Waiting+result.Waiting, total.Gone+result.Gone
 		if err == nil {
 			continue

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/web"
 )
 
@@ -28,14 +28,14 @@ func (h *Handler) pageDrain(w http.ResponseWriter, r *http.Request) {
 func workerNamed(text string) (uuid.UUID, error) {
 	id, err := uuid.Parse(text)
 	if err != nil || id == uuid.Nil {
-		return uuid.Nil, refused(admin.FieldWorker, "must be a worker's UUID, got %q", text)
+		return uuid.Nil, refused(ops.FieldWorker, "must be a worker's UUID, got %q", text)
 	}
 	return id, nil
 }
 
 func (h *Handler) askDrain(w http.ResponseWriter, r *http.Request, id uuid.UUID, status int, reason, problem string) {
 	// What is asked for may have become impossible meanwhile.
-	result, err := h.drainWorker(r.Context(), identity(r), admin.DrainCommand{Worker: id, DryRun: true})
+	result, err := h.actOnWorker(r.Context(), identity(r), drainWorker, ops.DrainCommand{Worker: id, DryRun: true})
 	page := web.Drain{Shell: h.shellOf(r, "Drain a worker", sectionMonitor), Others: result.Others, Reason: reason, Problem: problem}
 	page.ID, page.Short = id.String(), shortID(id)
 	if err != nil {
@@ -60,7 +60,7 @@ func (h *Handler) askDrain(w http.ResponseWriter, r *http.Request, id uuid.UUID,
 	h.send(w, r, status, func(w io.Writer) error { return h.renderer.Drain(w, page) })
 }
 
-// formWorkers drains a worker.
+// formWorkers drains a worker, or takes that back.
 func (h *Handler) formWorkers(w http.ResponseWriter, r *http.Request) {
 	q, ok := h.form(w, r)
 	if !ok {
@@ -71,8 +71,17 @@ func (h *Handler) formWorkers(w http.ResponseWriter, r *http.Request) {
 		h.failPage(w, r, err)
 		return
 	}
+	if q.Get(paramAction) == undrainWorker.name {
+		if _, err := h.actOnWorker(r.Context(), identity(r), undrainWorker, ops.DrainCommand{Worker: id}); err != nil {
+			h.failPage(w, r, err)
+			return
+		}
+		h.cache.outdate()
+		h.seeOther(w, r, "", url.Values{paramDone: {undrainWorker.name}})
+		return
+	}
 	reason := q.Get(paramReason)
-	result, err := h.drainWorker(r.Context(), identity(r), admin.DrainCommand{Worker: id, Reason: reason})
+	result, err := h.actOnWorker(r.Context(), identity(r), drainWorker, ops.DrainCommand{Worker: id, Reason: reason})
 	if err != nil {
 		h.unless(w, r, err, func(c complaint) { h.askDrain(w, r, id, c.status, reason, c.Message) })
 		return

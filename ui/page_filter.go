@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/web"
 )
 
@@ -37,7 +37,7 @@ var filterParams = []string{
 
 // messageFilter is a filter as it was asked for.
 type messageFilter struct {
-	admin.Filter
+	ops.Filter
 	// given are the parameters that were not empty.
 	given url.Values
 }
@@ -53,7 +53,7 @@ func readFilter(q url.Values, now time.Time) (messageFilter, error) {
 		}
 	}
 	for _, name := range f.given[paramState] {
-		state, err := admin.ParseState(name)
+		state, err := ops.ParseState(name)
 		if err != nil {
 			return f, err
 		}
@@ -69,7 +69,7 @@ func readFilter(q url.Values, now time.Time) (messageFilter, error) {
 	var err error
 	if text := f.given.Get(paramID); text != "" {
 		if f.EventID, err = uuid.Parse(text); err != nil || f.EventID == uuid.Nil {
-			return f, refused(admin.FieldEventID, "must be a UUID, got %q", text)
+			return f, refused(ops.FieldEventID, "must be a UUID, got %q", text)
 		}
 	}
 	if text := f.given.Get(paramSequence); text != "" {
@@ -92,15 +92,15 @@ func readFilter(q url.Values, now time.Time) (messageFilter, error) {
 func readSequence(text string) (int64, error) {
 	n, err := strconv.ParseInt(strings.ReplaceAll(text, ",", ""), 10, 64)
 	if err != nil || n < 1 {
-		return 0, refused(admin.FieldSequence, "must be a whole number above 0, got %q", text)
+		return 0, refused(ops.FieldSequence, "must be a whole number above 0, got %q", text)
 	}
 	return n, nil
 }
 
 // oneState is the state that everything the filter chooses is in and that can be
 // acted on as a whole; empty: none.
-func (f messageFilter) oneState() admin.State {
-	if len(f.States) == 1 && (f.States[0] == admin.Dead || f.States[0] == admin.Failed) {
+func (f messageFilter) oneState() ops.State {
+	if len(f.States) == 1 && (f.States[0] == ops.Dead || f.States[0] == ops.Failed) {
 		return f.States[0]
 	}
 	return ""
@@ -143,15 +143,15 @@ func (f messageFilter) form(seen *Observation) web.Filter {
 		Since: f.given.Get(paramSince), Until: f.given.Get(paramUntil),
 		Active: len(f.given) > 0,
 	}
-	counts := map[admin.State]int64{}
+	counts := map[ops.State]int64{}
 	if seen != nil {
 		sum := seen.Summary()
-		counts = map[admin.State]int64{
-			admin.Pending: sum.Pending + sum.Scheduled, admin.Failed: sum.Failed, admin.Blocked: sum.Blocked, admin.Dead: sum.Dead,
+		counts = map[ops.State]int64{
+			ops.Pending: sum.Pending, ops.Scheduled: sum.Scheduled, ops.Failed: sum.Failed, ops.Blocked: sum.Blocked, ops.Dead: sum.Dead,
 		}
 	}
 	form.States = append(form.States, web.StateChoice{Chosen: len(f.given[paramState]) == 0, Query: f.query(paramState, "")})
-	for _, state := range admin.States() {
+	for _, state := range ops.States() {
 		count, known := counts[state]
 		form.States = append(form.States, web.StateChoice{
 			State: string(state), Chosen: slices.Contains(f.given[paramState], string(state)),

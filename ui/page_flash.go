@@ -38,6 +38,8 @@ func flash(q url.Values) *web.Flash {
 		text = fmt.Sprintf("Partition %d is resumed.", n)
 	case "drain":
 		text = "The worker was asked to drain: it gives its partitions to the others and takes no new ones."
+	case "undrain":
+		text = "The worker takes part again."
 	case "drained":
 		text = "The worker had been asked to drain before."
 	default:

@@ -16,7 +16,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/message"
 	"github.com/postrider/postrider/web"
 )
 
@@ -36,7 +37,7 @@ func (h *Handler) pageMessage(w http.ResponseWriter, r *http.Request) {
 		page.MayPayload, page.Metadata = true, metadata(detail.Event.Metadata)
 	}
 	if page.MayPayload && r.URL.Query().Get("payload") == "show" {
-		body, err := look(h, r, func(ctx context.Context, op *admin.Operator) ([]byte, error) { return op.Payload(ctx, detail.Sequence) })
+		body, err := look(h, r, func(ctx context.Context, op *ops.Operator) ([]byte, error) { return op.Payload(ctx, detail.Sequence) })
 		if err != nil {
 			h.failPage(w, r, err)
 			return
@@ -47,7 +48,7 @@ func (h *Handler) pageMessage(w http.ResponseWriter, r *http.Request) {
 	h.send(w, r, http.StatusOK, func(w io.Writer) error { return h.renderer.Message(w, page) })
 }
 
-func messagePage(d admin.Detail, now time.Time) web.Message {
+func messagePage(d ops.Detail, now time.Time) web.Message {
 	page := web.Message{
 		MessageRow: messageRow(d.Message, now), StreamVersion: d.StreamVersion, Generation: d.Generation,
 		Dead: moment(d.DeadAt, now), Known: d.Event != nil, Behind: d.Behind, BehindCapped: d.BehindMore, Explain: explain(d),
@@ -59,8 +60,15 @@ func messagePage(d admin.Detail, now time.Time) web.Message {
 	if e := d.Event; e != nil {
 		page.Tenant, page.AuditOnly, page.Occurred = e.TenantID, e.AuditOnly, moment(e.OccurredAt, now)
 	}
-	if !page.AuditOnly {
+	if page.Known && !page.AuditOnly {
 		page.Published = publishedHeaders(d)
+	}
+	for _, one := range slices.Backward(d.Failures) {
+		row := web.FailedAttempt{At: web.Moment{At: one.At, Now: now}, Class: one.Class, Text: one.Text}
+		if one.Worker != nil {
+			row.Worker = one.Worker.String()
+		}
+		page.Failures = append(page.Failures, row)
 	}
 	for _, one := range d.Deliveries {
 		row := web.Delivery{
@@ -88,26 +96,28 @@ func messagePage(d admin.Detail, now time.Time) web.Message {
 }
 
 // explain says in a sentence what the state means for this message.
-func explain(d admin.Detail) string {
+func explain(d ops.Detail) string {
 	switch d.State {
-	case admin.Pending:
+	case ops.Pending:
 		if d.BlockedBy != nil {
 			return "It is to be published after the earlier messages of its stream."
 		}
-		return "It is to be published as soon as its time has come and its partition's owner reaches it."
-	case admin.Failed:
+		return "It is to be published as soon as its partition's owner reaches it."
+	case ops.Scheduled:
+		return "It waits for its time. Later messages of its stream wait behind it."
+	case ops.Failed:
 		return "The last attempt failed. It will be tried again by itself when it is due."
-	case admin.Blocked:
+	case ops.Blocked:
 		return "It waits for an earlier message of its stream, and goes on by itself once that is settled."
-	case admin.Dead:
+	case ops.Dead:
 		return "It was given up after its last attempt and waits for a person: requeue it once the cause is mended, or skip or discard it."
-	case admin.Published:
+	case ops.Published:
 		return "It is in the stream."
-	case admin.Skipped:
+	case ops.Skipped:
 		return "It was settled without being published."
-	case admin.Discarded:
+	case ops.Discarded:
 		return "An operator gave it up. It was not published."
-	case admin.AuditOnly:
+	case ops.AuditOnly:
 		return "This event was never meant to be published."
 	default:
 		return "It is neither in the outbox nor in its history: it was published before the history begins, or never queued."
@@ -150,17 +160,17 @@ func plainJSON(value json.RawMessage) string {
 
 // publishedHeaders are those that every message carries, whatever the
 // configuration of the workers.
-func publishedHeaders(d admin.Detail) []web.Header {
+func publishedHeaders(d ops.Detail) []web.Header {
 	list := []web.Header{
-		{Name: "Outbox-Event-Id", Value: d.EventID.String()},
-		{Name: "Outbox-Sequence", Value: number(d.Sequence)},
-		{Name: "Outbox-Partition", Value: strconv.Itoa(int(d.Partition))},
-		{Name: "Outbox-Stream", Value: d.Stream},
-		{Name: "Outbox-Stream-Version", Value: number(d.StreamVersion)},
-		{Name: "Outbox-Type", Value: d.Type},
+		{Name: message.HeaderEventID, Value: d.EventID.String()},
+		{Name: message.HeaderSequence, Value: number(d.Sequence)},
+		{Name: message.HeaderPartition, Value: strconv.Itoa(int(d.Partition))},
+		{Name: message.HeaderStream, Value: d.Stream},
+		{Name: message.HeaderStreamVersion, Value: number(d.StreamVersion)},
+		{Name: message.HeaderType, Value: d.Type},
 	}
 	if d.Generation > 0 {
-		list = append(list, web.Header{Name: "Outbox-Generation", Value: strconv.Itoa(d.Generation)})
+		list = append(list, web.Header{Name: message.HeaderGeneration, Value: strconv.Itoa(d.Generation)})
 	}
 	return list
 }

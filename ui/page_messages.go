@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/web"
 )
 
@@ -22,14 +22,14 @@ const (
 
 // listPage is where in a list a page lies.
 type listPage struct {
-	admin.Page
+	ops.Page
 	// upwards pages were read from old to new, behind a message.
 	upwards bool
 	first   bool
 }
 
 func readListPage(q url.Values) (listPage, error) {
-	p := listPage{Page: admin.Page{Limit: pageRows + 1, Descending: true}, first: true}
+	p := listPage{Page: ops.Page{Limit: pageRows + 1, Descending: true}, first: true}
 	for _, name := range []string{paramBefore, paramAfter} {
 		text := q.Get(name)
 		if text == "" {
@@ -57,8 +57,8 @@ func (h *Handler) pageMessages(w http.ResponseWriter, r *http.Request) {
 		at, err = readListPage(r.URL.Query())
 	}
 	if err == nil {
-		var listing admin.Listing
-		listing, err = look(h, r, func(ctx context.Context, op *admin.Operator) (admin.Listing, error) {
+		var listing ops.Listing
+		listing, err = look(h, r, func(ctx context.Context, op *ops.Operator) (ops.Listing, error) {
 			return op.List(ctx, filter.Filter, at.Page)
 		})
 		if err == nil {
@@ -66,7 +66,7 @@ func (h *Handler) pageMessages(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	status := http.StatusOK
-	var input *admin.InputError
+	var input *ops.InputError
 	switch {
 	case errors.As(err, &input):
 		c := h.complain(r.Context(), err)
@@ -78,7 +78,7 @@ func (h *Handler) pageMessages(w http.ResponseWriter, r *http.Request) {
 	h.send(w, r, status, func(w io.Writer) error { return h.renderer.Messages(w, page) })
 }
 
-func fillMessages(page *web.Messages, f messageFilter, at listPage, listing admin.Listing, now time.Time) {
+func fillMessages(page *web.Messages, f messageFilter, at listPage, listing ops.Listing, now time.Time) {
 	// One more row than is shown was asked for, to know whether there are more.
 	full := len(listing.Messages) > pageRows
 	if full {
@@ -113,7 +113,7 @@ func fillMessages(page *web.Messages, f messageFilter, at listPage, listing admi
 
 // neighbours are the addresses of the pages beside one. A page without rows has
 // neighbours, too, as looking stops early.
-func neighbours(f messageFilter, at listPage, listing admin.Listing) (newer, older string) {
+func neighbours(f messageFilter, at listPage, listing ops.Listing) (newer, older string) {
 	highest, lowest := at.After-1, at.After+1
 	if n := len(listing.Messages); n > 0 {
 		highest, lowest = listing.Messages[0].Sequence, listing.Messages[n-1].Sequence
@@ -133,7 +133,7 @@ func neighbours(f messageFilter, at listPage, listing admin.Listing) (newer, old
 	return newer, older
 }
 
-func messageRow(m admin.Message, now time.Time) web.MessageRow {
+func messageRow(m ops.Message, now time.Time) web.MessageRow {
 	row := web.MessageRow{
 		Sequence: m.Sequence, State: string(m.State), Partition: int(m.Partition), Stream: m.Stream, Topic: m.Topic, Type: m.Type,
 		Attempts: m.Attempts, At: web.Moment{At: m.RecordedAt, Now: now}, Error: m.LastError,
@@ -142,7 +142,7 @@ func messageRow(m admin.Message, now time.Time) web.MessageRow {
 	if m.StreamSequence != nil {
 		row.StreamSequence = *m.StreamSequence
 	}
-	if m.State == admin.Pending && !row.Next.Zero() && row.Next.At.Before(now) {
+	if m.State == ops.Pending && !row.Next.Zero() && row.Next.At.Before(now) {
 		row.Next = web.Moment{} // it is due
 	}
 	return row

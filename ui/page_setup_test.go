@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/partition"
 	"github.com/postrider/postrider/ui"
@@ -20,7 +20,7 @@ import (
 // outboxBundle is an outbox without workers, and a monitor on it.
 type outboxBundle struct {
 	pool   *pgxpool.Pool
-	op     *admin.Operator
+	op     *ops.Operator
 	source ui.Source
 	place  int64 // in the stream
 }
@@ -35,7 +35,7 @@ func onOutbox(t *testing.T, pool *pgxpool.Pool) *outboxBundle {
 	t.Helper()
 	b := &outboxBundle{pool: pool}
 	var err error
-	if b.op, err = admin.New(t.Context(), b.pool, "public", delivery.Relation{}); err != nil {
+	if b.op, err = ops.New(t.Context(), b.pool, "public", delivery.Relation{}); err != nil {
 		t.Fatal(err)
 	}
 	s := newStores(t, b.pool)

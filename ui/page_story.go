@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/partition"
 	"github.com/postrider/postrider/web"
 )
@@ -37,16 +37,17 @@ func (h *Handler) tellStory(w http.ResponseWriter, r *http.Request, id partition
 	}
 	page, found := h.storyPage(seen, int(id))
 	if !found {
-		h.failPage(w, r, &admin.InputError{Field: admin.FieldPartition, Problem: "there is no such partition", Err: admin.ErrNotFound})
+		h.failPage(w, r, &ops.InputError{Field: ops.FieldPartition, Problem: "there is no such partition", Err: ops.ErrNotFound})
 		return
 	}
 	page.Shell = h.shellOf(r, "Partition "+number(int64(id)), sectionMonitor)
+	page.Ownership = h.besideSnapshot(r, seen, &id, storyLength)
 	page.Reason, page.Problem = reason, problem
 	if problem == "" {
 		page.Every = 1
 	}
 	if h.options.Operator != nil {
-		story, err := look(h, r, func(ctx context.Context, op *admin.Operator) (admin.PartitionStory, error) {
+		story, err := look(h, r, func(ctx context.Context, op *ops.Operator) (ops.PartitionStory, error) {
 			return op.Partition(ctx, id, storyLength)
 		})
 		if err != nil {
@@ -83,19 +84,17 @@ func (h *Handler) storyPage(seen Observation, n int) (web.Story, bool) {
 		if i+1 < len(seen.Partitions) {
 			page.Next = seen.Partitions[i+1].Number
 		}
-		entries, since := h.cache.Rebalances(0, storyLength, n)
-		page.Rebalances, page.RebalancesSince = rebalancesShown(entries, hues, seen.At), web.Moment{At: since, Now: seen.At}
 		return page, true
 	}
 	return web.Story{}, false
 }
 
-func fillStory(page *web.Story, story admin.PartitionStory, now time.Time) {
+func fillStory(page *web.Story, story ops.PartitionStory, now time.Time) {
 	page.Told = true
 	for _, one := range story.Heads {
 		page.Heads = append(page.Heads, web.Head{
 			Sequence: one.Sequence, Stream: one.Stream, State: string(one.State), Attempts: one.Attempts, Next: moment(one.AvailableAt, now),
-			Dead: moment(one.DeadAt, now), Behind: one.Behind, Capped: one.Behind >= admin.MaxBehind, Error: one.LastError,
+			Dead: moment(one.DeadAt, now), Behind: one.Behind, Capped: one.Behind >= ops.MaxBehind, Error: one.LastError,
 		})
 	}
 	for _, b := range story.Batches {
@@ -131,7 +130,7 @@ func (h *Handler) formPartitions(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	reason := q.Get(paramReason)
-	_, err = h.actOnPartitions(r.Context(), identity(r), action, admin.PauseCommand{Partitions: []partition.ID{id}, Reason: reason})
+	_, err = h.actOnPartitions(r.Context(), identity(r), action, ops.PauseCommand{Partitions: []partition.ID{id}, Reason: reason})
 	if err != nil {
 		h.unless(w, r, err, func(c complaint) { h.tellStory(w, r, id, c.status, reason, c.Message) })
 		return

@@ -126,6 +126,13 @@ func TestWorkerIsDrainedByForm(t *testing.T) {
 	wantContains(t, call(t, server, http.MethodGet, fmt.Sprintf("/workers/%s/drain", first)), "asked to drain before")
 	wantContains(t, call(t, server, http.MethodGet, "/audit"), "worker.drain", "old kernel", first.String())
 
+	wantContains(t, call(t, server, http.MethodGet, "/"), `action="./actions/workers"`, "Take back")
+	undone := post(t, server, "/actions/workers", url.Values{"worker": {first.String()}, "action": {"undrain"}})
+	wantStatus(t, undone, http.StatusSeeOther)
+	page = call(t, server, http.MethodGet, "/?done=undrain")
+	wantContains(t, page, "takes part again", fmt.Sprintf("workers/%s/drain", first))
+	wantLacks(t, page, "Take back")
+
 	wantStatus(t, call(t, server, http.MethodGet, fmt.Sprintf("/workers/%s/drain", uuid.UUID{15: 9})), http.StatusNotFound)
 	wantStatus(t, post(t, server, "/actions/workers", url.Values{"worker": {uuid.UUID{15: 9}.String()}}), http.StatusNotFound)
 	wantStatus(t, post(t, server, "/actions/workers", url.Values{"worker": {"x"}}), http.StatusBadRequest)
@@ -174,7 +181,7 @@ func TestSilenceAndReadinessAreNamed(t *testing.T) {
 	quiet.Partitions[1].Pending, quiet.Partitions[1].OldestPending = 5, time.Minute
 	busy := quiet
 	quiet.Minutes = make([]ui.Minute, 60)
-	wantContains(t, call(t, serve(t, ui.Options{Source: always(quiet)}), http.MethodGet, "/"), `id="o-silence"`, "NATS may be away")
+	wantContains(t, call(t, serve(t, ui.Options{Source: always(quiet)}), http.MethodGet, "/"), `id="o-silence"`, "which say nothing is wrong")
 	unready := func(context.Context) error { return errors.New("NATS postgres://u:geheim@h/ is <b>away</b>") }
 	page := call(t, serve(t, ui.Options{Source: always(busy), Ready: unready}), http.MethodGet, "/")
 	wantLacks(t, page, `id="o-silence"`, "geheim", "<b>away")

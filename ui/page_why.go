@@ -3,12 +3,12 @@ package ui
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
+	"github.com/postrider/postrider/partition"
 	"github.com/postrider/postrider/web"
 )
 
@@ -18,26 +18,46 @@ const partitionsNamed = 16
 // obstaclesShown puts what keeps events waiting into words.
 func obstaclesShown(s Snapshot, operable bool) []web.Obstacle {
 	var list []web.Obstacle
-	for _, o := range s.obstacles() {
+	waits := s.Waits()
+	for _, c := range s.Conditions() {
+		if !slices.ContainsFunc(waits, func(w Wait) bool { return w.condition == c.Reason }) {
+			list = append(list, conditionWords(c, ""))
+		}
+	}
+	for _, o := range waits {
 		one := obstacleWords(s, o)
 		if !operable && strings.HasPrefix(one.Link, "messages") {
 			one.Link, one.LinkText = "", ""
 		}
-		one.Partitions = o.partitions
-		if more := len(o.partitions) - partitionsNamed; more > 0 {
-			one.Partitions, one.More = o.partitions[:partitionsNamed], more
+		one.Partitions = o.Partitions
+		if more := len(o.Partitions) - partitionsNamed; more > 0 {
+			one.Partitions, one.More = o.Partitions[:partitionsNamed], more
 		}
 		list = append(list, one)
 	}
 	return list
 }
 
-func obstacleWords(s Snapshot, o obstacle) web.Obstacle {
-	events, wait := web.Count(o.events)+" events", "wait"
-	if o.events == 1 {
+// conditionWords says what keeps workers from delivering, and what mends it.
+func conditionWords(c Condition, waiting string) web.Obstacle {
+	return web.Obstacle{
+		Key: strings.ReplaceAll(string(c.Reason), "_", "-"), Tone: "bad", Title: c.Reason.Title(),
+		Text: fmt.Sprintf("%sSince %s UTC: %s. To mend it: %s.", waiting, c.Since.Format(time.DateTime), c.Detail, c.Cure),
+	}
+}
+
+func obstacleWords(s Snapshot, o Wait) web.Obstacle {
+	events, wait := web.Count(o.Events)+" events", "wait"
+	if o.Events == 1 {
 		events, wait = "1 event", "waits"
 	}
 	switch o.cause {
+	case causeCondition:
+		for _, c := range s.Conditions() {
+			if c.Reason == o.condition {
+				return conditionWords(c, events+" "+wait+". ")
+			}
+		}
 	case causePaused:
 		return web.Obstacle{Key: "paused", Tone: "warn", Title: "Paused by an operator", Text: events + " " + wait + " until the partition is resumed."}
 	case causeResizing:
@@ -55,7 +75,7 @@ func obstacleWords(s Snapshot, o obstacle) web.Obstacle {
 	case causeSilence:
 		return web.Obstacle{
 			Key: "silence", Tone: "bad", Title: "Nothing is being delivered",
-			Text: events + " " + wait + " although their partitions have owners. NATS may be away or refuse: the logs of the workers and their readiness tell.",
+			Text: events + " " + wait + " although their partitions have owners, which say nothing is wrong: their logs may tell.",
 		}
 	case causeDead:
 		return web.Obstacle{
@@ -107,29 +127,19 @@ func (h *Handler) notReady(ctx context.Context) string {
 	return h.readiness.text
 }
 
-// rebalancesShown puts changes of ownership into words.
-func rebalancesShown(entries []Rebalance, hues map[string]int, now time.Time) []web.Rebalance {
-	owner := func(id uuid.UUID, host string) *web.Owner {
-		if id == uuid.Nil {
-			return nil
-		}
-		return &web.Owner{ID: id.String(), Short: shortID(id), Host: host, Hue: hues[id.String()]}
+// because adds to a complaint what the process says of itself.
+func (h *Handler) because(ctx context.Context) string {
+	if reason := h.notReady(ctx); reason != "" {
+		return " This process is not ready: " + reason
 	}
-	var list []web.Rebalance
-	for _, e := range entries {
-		list = append(list, web.Rebalance{
-			ID: e.ID, At: web.Moment{At: e.At, Now: now}, Kind: string(e.Kind), From: owner(e.From, e.FromHost), To: owner(e.To, e.ToHost),
-			Count: len(e.Partitions), Partitions: ranges(e.Partitions),
-		})
-	}
-	return list
+	return ""
 }
 
 // rangesNamed is how many ranges of partitions are named.
 const rangesNamed = 12
 
 // ranges names ascending numbers: "0–3, 7".
-func ranges(numbers []int) string {
+func ranges[N int | partition.ID](numbers []N) string {
 	var parts []string
 	for i := 0; i < len(numbers); {
 		end := i

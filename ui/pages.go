@@ -16,7 +16,7 @@ const (
 )
 
 // pageRoutes registers the pages behind the first one and the forms on them. A
-// monitor without an operator has the partitions' alone.
+// monitor without an operator has those of partitions alone.
 func (h *Handler) pageRoutes(page, form func(pattern string, handle http.HandlerFunc)) {
 	for pattern, handle := range map[string]http.HandlerFunc{
 		"GET /messages":               h.pageMessages,
@@ -28,6 +28,7 @@ func (h *Handler) pageRoutes(page, form func(pattern string, handle http.Handler
 		page(pattern, h.operated(handle))
 	}
 	page("GET /partitions/{partition}", h.pageStory)
+	page("GET /ownership", h.pageOwnership)
 	for pattern, handle := range map[string]http.HandlerFunc{
 		"POST /actions/messages":   h.formMessages,
 		"POST /actions/partitions": h.formPartitions,

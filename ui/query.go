@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -26,7 +26,7 @@ var messageParameters = []string{
 
 // refused is an error about one parameter or field.
 func refused(field, format string, args ...any) error {
-	return &admin.InputError{Field: field, Problem: fmt.Sprintf(format, args...)}
+	return &ops.InputError{Field: field, Problem: fmt.Sprintf(format, args...)}
 }
 
 // parameters reads a query string. Unknown and repeated names are refused, as
@@ -56,16 +56,16 @@ func parameters(r *http.Request, known, repeatable []string) (url.Values, error)
 }
 
 // messageQuery reads which messages a list shall show.
-func messageQuery(r *http.Request, now time.Time) (admin.Filter, admin.Page, error) {
-	var f admin.Filter
-	var p admin.Page
+func messageQuery(r *http.Request, now time.Time) (ops.Filter, ops.Page, error) {
+	var f ops.Filter
+	var p ops.Page
 	values, err := parameters(r, messageParameters, []string{"state", "partition"})
 	if err != nil {
 		return f, p, err
 	}
 	f.Stream, f.Topic, f.Type, f.ErrorContains = values.Get("stream"), values.Get("topic"), values.Get("type"), values.Get("error_contains")
 	for _, name := range values["state"] {
-		s, err := admin.ParseState(name)
+		s, err := ops.ParseState(name)
 		if err != nil {
 			return f, p, err
 		}
@@ -163,7 +163,7 @@ func parseMoment(text string, now time.Time) (time.Time, error) {
 func partitionNumber(text string) (partition.ID, error) {
 	n, err := strconv.ParseInt(text, 10, 16)
 	if err != nil || n < 0 || text[0] == '+' {
-		return 0, refused(admin.FieldPartition, "must be a whole number between 0 and %d", partition.MaxCount-1)
+		return 0, refused(ops.FieldPartition, "must be a whole number between 0 and %d", partition.MaxCount-1)
 	}
 	return partition.ID(n), nil
 }

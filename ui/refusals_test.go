@@ -32,7 +32,7 @@ var posts = map[string]string{
 // gets are all other addresses but the stream.
 var gets = []string{
 	"/openapi.yaml", "/summary", "/workers", "/partitions", "/partitions/0", "/messages", "/messages/1", "/messages/1/payload",
-	"/throughput", "/rebalances", "/audit",
+	"/throughput", "/ownership", "/audit",
 }
 
 func TestWrongParametersAreRefused(t *testing.T) {
@@ -65,7 +65,7 @@ func TestWrongParametersAreRefused(t *testing.T) {
 	} {
 		refused(http.MethodGet, "/messages?"+query, "", field)
 	}
-	for _, path := range []string{"/audit", "/rebalances"} {
+	for _, path := range []string{"/audit", "/ownership"} {
 		for query, field := range map[string]string{"after=x": "after", "limit=1001": "limit", "after=1&after=2": "after"} {
 			refused(http.MethodGet, path+"?"+query, "", field)
 		}
@@ -174,7 +174,7 @@ func TestWithoutAnOperator(t *testing.T) {
 	for _, path := range []string{"/messages", "/messages/1", "/messages/1/payload", "/audit"} {
 		wantProblem(t, api(t, server, http.MethodGet, path, ""), http.StatusNotImplemented, "operator_not_configured", "")
 	}
-	for _, path := range []string{"/summary", "/workers", "/partitions", "/partitions/0", "/throughput", "/rebalances"} {
+	for _, path := range []string{"/summary", "/workers", "/partitions", "/partitions/0", "/throughput", "/ownership"} {
 		wantStatus(t, api(t, server, http.MethodGet, path, ""), http.StatusOK)
 	}
 }
@@ -269,7 +269,7 @@ func TestADatabaseThatFails(t *testing.T) {
 	op := o.operator(t, pool)
 	pool.Close()
 	server := o.serve(t, ui.Options{Operator: op})
-	for _, path := range []string{"/messages", "/messages/1", "/audit"} {
+	for _, path := range []string{"/messages", "/messages/1", "/messages/0199a2f0-5b1c", "/audit"} {
 		got := api(t, server, http.MethodGet, path, "")
 		wantProblem(t, got, http.StatusServiceUnavailable, "database_failed", "")
 	}

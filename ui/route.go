@@ -30,7 +30,8 @@ func (h *Handler) apiRoutes() []route {
 		{get, "/api/v1/openapi.yaml", serveOpenAPI, false, false},
 		{get, "/api/v1/summary", h.summary, false, false},
 		{get, "/api/v1/workers", h.workers, false, false},
-		{post, "/api/v1/workers/{worker}/drain", h.postDrain, false, false},
+		{post, "/api/v1/workers/{worker}/drain", h.postWorker(drainWorker), false, false},
+		{post, "/api/v1/workers/{worker}/undrain", h.postWorker(undrainWorker), false, false},
 		{get, "/api/v1/partitions", h.partitions, false, false},
 		{get, "/api/v1/partitions/{partition}", h.partition, false, false},
 		{post, "/api/v1/partitions/pause", h.postPartitions(pausePartitions), false, false},
@@ -42,7 +43,7 @@ func (h *Handler) apiRoutes() []route {
 		{post, "/api/v1/messages/skip", h.postMessages(skipMessages), false, false},
 		{post, "/api/v1/messages/discard", h.postMessages(discardMessages), false, false},
 		{get, "/api/v1/throughput", h.throughput, false, false},
-		{get, "/api/v1/rebalances", h.rebalances, false, true},
+		{get, "/api/v1/ownership", h.ownership, false, true},
 		{get, "/api/v1/audit", h.audit, false, true},
 		{get, "/api/v1/events", h.events, true, false},
 	}

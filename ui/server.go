@@ -35,13 +35,17 @@ type ServerConfig struct {
 	// WriteTimeout bounds an answer; event streams get it for each frame
 	// instead. Defaults to 30 s.
 	WriteTimeout time.Duration
-	// IdleTimeout bounds the wait for a next request. Defaults to 2 min.
+	// IdleTimeout bounds the wait for a next request. Defaults to 30 s.
 	IdleTimeout time.Duration
 	// ShutdownTimeout bounds the wait for running requests when Run's context
 	// ends. Defaults to 5 s.
 	ShutdownTimeout time.Duration
 	// MaxHeaderBytes bounds a request's header. Defaults to 64 KiB.
 	MaxHeaderBytes int
+	// MaxConnections bounds the open connections, MaxConnectionsFrom those from one
+	// address: a new one takes the place of the one that has waited longest.
+	// Defaults to 512 and 256.
+	MaxConnections, MaxConnectionsFrom int
 }
 
 const (
@@ -49,9 +53,11 @@ const (
 	defaultReadHeaderTimeout = 5 * time.Second
 	defaultReadTimeout       = 15 * time.Second
 	defaultWriteTimeout      = 30 * time.Second
-	defaultIdleTimeout       = 2 * time.Minute
+	defaultIdleTimeout       = 30 * time.Second
 	defaultShutdownTimeout   = 5 * time.Second
 	defaultMaxHeaderBytes    = 64 << 10
+	defaultConnections       = 512
+	defaultConnectionsFrom   = 256
 )
 
 func (c ServerConfig) withDefaults() ServerConfig {
@@ -75,6 +81,12 @@ func (c ServerConfig) withDefaults() ServerConfig {
 	if c.MaxHeaderBytes == 0 {
 		c.MaxHeaderBytes = defaultMaxHeaderBytes
 	}
+	if c.MaxConnections == 0 {
+		c.MaxConnections = defaultConnections
+	}
+	if c.MaxConnectionsFrom == 0 {
+		c.MaxConnectionsFrom = min(defaultConnectionsFrom, c.MaxConnections)
+	}
 	return c
 }
 
@@ -96,6 +108,9 @@ func (c ServerConfig) Validate() error {
 	}
 	if c.MaxHeaderBytes < 0 {
 		return fmt.Errorf("ui: ServerConfig.MaxHeaderBytes %d is negative", c.MaxHeaderBytes)
+	}
+	if c.MaxConnections < 0 || c.MaxConnectionsFrom < 0 || c.MaxConnectionsFrom > c.MaxConnections {
+		return fmt.Errorf("ui: ServerConfig.MaxConnectionsFrom %d and MaxConnections %d must ascend from 1", c.MaxConnectionsFrom, c.MaxConnections)
 	}
 	if err := c.Options.Validate(); err != nil {
 		return err
@@ -134,7 +149,8 @@ func NewServer(config ServerConfig) (*Server, error) {
 	}
 	s := &Server{config: config, handler: handler}
 	s.server = &http.Server{
-		Handler:           handler,
+		Handler:           serving(handler),
+		ConnContext:       connected,
 		TLSConfig:         config.TLS,
 		ReadHeaderTimeout: config.ReadHeaderTimeout,
 		ReadTimeout:       config.ReadTimeout,
@@ -173,7 +189,7 @@ func (s *Server) Listen(ctx context.Context) (net.Addr, error) {
 				logAddr, listener.Addr().String())
 		}
 	}
-	s.listener = listener
+	s.listener = newConnections(listener, s.config.MaxConnections, s.config.MaxConnectionsFrom, s.handler.options.Logger)
 	return listener.Addr(), nil
 }
 

@@ -192,6 +192,7 @@ func TestServerConfigIsRefusedByName(t *testing.T) {
 		"ServerConfig.Addr":           {Addr: "8080", Options: options},
 		"ServerConfig.WriteTimeout":   {WriteTimeout: -1, Options: options},
 		"ServerConfig.MaxHeaderBytes": {MaxHeaderBytes: -1, Options: options},
+		"MaxConnections":              {MaxConnections: 8, MaxConnectionsFrom: 9, Options: options},
 		"Options.Source":              {},
 	} {
 		if _, err := ui.NewServer(config); err == nil || !strings.Contains(err.Error(), field) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/ui"
 )
 
@@ -21,11 +22,18 @@ import (
 type scripted struct {
 	reads atomic.Int64
 	next  func(ctx context.Context) (ui.Snapshot, error)
+	// unread is the error with which the history of ownership is not read.
+	unread error
 }
 
 func (s *scripted) Snapshot(ctx context.Context) (ui.Snapshot, error) {
 	s.reads.Add(1)
 	return s.next(ctx)
+}
+
+// Ownership implements ui.Source.
+func (s *scripted) Ownership(context.Context, lease.HistoryQuery) (lease.History, error) {
+	return lease.History{}, s.unread
 }
 
 func always(snapshot ui.Snapshot) *scripted {

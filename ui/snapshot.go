@@ -5,12 +5,18 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/postrider/postrider/condition"
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/lease"
 )
 
 // Source reads the state that the monitor shows.
 type Source interface {
 	// Snapshot reads everything once. It must honour the context's deadline.
 	Snapshot(ctx context.Context) (Snapshot, error)
+	// Ownership reads who had which partition, as far back as that is kept.
+	Ownership(ctx context.Context, q lease.HistoryQuery) (lease.History, error)
 }
 
 // Snapshot is the cluster at one moment.
@@ -32,8 +38,16 @@ type Snapshot struct {
 	Watermark Watermark
 	// Latency is how long events took lately; nil where it is not known.
 	Latency *Latency
+	// PerSecond is how many events a second were published in the last ten; nil where the source does not tell.
+	PerSecond *float64
+	// Named is what waits and what is dead by topic and by type; nil where it is not known yet.
+	Named *delivery.Named
 	// Frozen says that nobody may hold a lease now, as the partitions change.
 	Frozen bool
+	// ReadOnly says that nobody can write to the database.
+	ReadOnly bool
+	// Own is what keeps the reading process from delivering, if it is a worker.
+	Own []condition.Condition
 }
 
 // WorkerState says what a worker is doing.
@@ -61,6 +75,8 @@ type Worker struct {
 	// DrainRequestedAt is when an operator asked the worker to drain; nil: nobody
 	// did.
 	DrainRequestedAt *time.Time
+	// Condition is what keeps the worker from delivering; nil: nothing.
+	Condition *condition.Condition
 	// HeartbeatLeft is the time until the heartbeat runs out by the database
 	// clock; negative once it has.
 	HeartbeatLeft time.Duration
@@ -110,7 +126,7 @@ type Minute struct {
 	Published, Failed, Retried, Skipped int64
 }
 
-// Latency is how long events took in the last five minutes from being recorded
+// Latency is how long events took in the last five minutes from being recorded, or from the time they were scheduled for,
 // to being known as published, by the database clock.
 type Latency struct {
 	// Samples is the number of events measured; with 0 the rest says nothing.
@@ -128,8 +144,8 @@ type Summary struct {
 	OldestPending time.Duration
 	// PublishedLastHour counts what the snapshot's minutes hold.
 	PublishedLastHour int64
-	// PublishedPerSecond is the mean over the last full minute and the one
-	// still filling.
+	// PublishedPerSecond is the mean over the last ten seconds, or, where the source
+	// does not tell, over the last full minute and the one still filling.
 	PublishedPerSecond float64
 	// ActiveWorkers, DrainingWorkers and StaleWorkers count workers.
 	ActiveWorkers, DrainingWorkers, StaleWorkers int
@@ -171,7 +187,11 @@ func (s Snapshot) Summary() Summary {
 	for _, m := range s.Minutes {
 		sum.PublishedLastHour += m.Published
 	}
-	sum.PublishedPerSecond = recentRate(s.At, s.Minutes)
+	if s.PerSecond != nil {
+		sum.PublishedPerSecond = *s.PerSecond
+	} else {
+		sum.PublishedPerSecond = recentRate(s.At, s.Minutes)
+	}
 	return sum
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/postrider/postrider/condition"
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/heartbeat"
 	"github.com/postrider/postrider/lease"
@@ -33,6 +34,10 @@ type SourceConfig struct {
 	// HeartbeatTTL is the lifetime the workers give a heartbeat, from which its
 	// age follows. Defaults to unknown, and then no age is shown.
 	HeartbeatTTL time.Duration
+	// Own says what keeps this process from delivering, and Self which worker it is:
+	// that is known here before it stands in the database. Default to nothing.
+	Own  func() []condition.Condition
+	Self uuid.UUID
 	// BacklogShare is the largest share of the time that may pass in counting
 	// the backlog, above 0 and up to 1: a count that takes 200 ms is repeated
 	// after 20 s at 0.01. The age of the oldest pending row, which takes a
@@ -75,9 +80,11 @@ type storeSource struct {
 	config    SourceConfig
 	backlog   paced[delivery.Backlog]
 	oldest    paced[delivery.Oldest]
+	named     paced[delivery.Named]
 	reader    oldestReader
 	watermark paced[Watermark]
 	latency   paced[*Latency]
+	rate      paced[float64]
 }
 
 // NewSource composes the read sides of the packages that own the tables.
@@ -128,8 +135,39 @@ func (s *storeSource) Snapshot(ctx context.Context) (Snapshot, error) {
 		return Snapshot{}, fmt.Errorf("ui: %w", err)
 	}
 	snapshot := compose(workers, leases, withOldest(backlog, oldest), minutes, s.config.Strategy, s.config.HeartbeatTTL)
-	snapshot.Watermark, snapshot.Latency = watermark, latency
+	if rate, err := s.rate.get(ctx, s.config.BacklogShare, s.config.Deliveries.Rate); err == nil {
+		snapshot.PerSecond = &rate
+	}
+	snapshot.Watermark, snapshot.Latency, snapshot.Named = watermark, latency, s.readNamed(ctx)
+	if snapshot.ReadOnly, err = s.config.Deliveries.ReadOnly(ctx); err != nil {
+		return Snapshot{}, fmt.Errorf("ui: %w", err)
+	}
+	if s.config.Own != nil {
+		snapshot.own(s.config.Self, s.config.Own())
+	}
 	return snapshot, nil
+}
+
+// Ownership implements Source.
+func (s *storeSource) Ownership(ctx context.Context, q lease.HistoryQuery) (lease.History, error) {
+	history, err := s.config.Leases.History(ctx, q)
+	if err != nil {
+		return lease.History{}, fmt.Errorf("ui: %w", err)
+	}
+	return history, nil
+}
+
+// readNamed waits for nothing: the first answer may come with a later snapshot.
+func (s *storeSource) readNamed(ctx context.Context) *delivery.Named {
+	soon, cancel := context.WithTimeout(ctx, pacedWait)
+	defer cancel()
+	named, err := s.named.get(soon, s.config.BacklogShare, func(ctx context.Context) (delivery.Named, error) {
+		return s.reader.named(ctx, s.config.Deliveries)
+	})
+	if err != nil {
+		return nil
+	}
+	return &named
 }
 
 // readWatermark comes after the leases: then a partition that has delivered more
@@ -158,7 +196,7 @@ func (s *storeSource) readLatency(ctx context.Context) (*Latency, error) {
 	case ctx.Err() != nil:
 		return nil, err
 	case err != nil:
-		return nil, nil //nolint:nilnil,nilerr // unknown is an answer
+		return nil, nil // unknown is an answer
 	}
 	latency := Latency(l)
 	return &latency, nil
@@ -203,8 +241,8 @@ func compose(workers heartbeat.Snapshot, leases lease.Snapshot, backlog delivery
 		worker := Worker{
 			ID: w.ID, Hostname: w.Hostname, PID: w.PID, Version: w.Version, State: workerState(w),
 			StartedAt: w.StartedAt, HeartbeatUntil: w.HeartbeatUntil, HeartbeatLeft: w.Left,
-			DrainRequestedAt: w.DrainRequestedAt,
-			Owned:            owned[w.ID], Desired: len(plan[w.ID]),
+			DrainRequestedAt: w.DrainRequestedAt, Condition: w.Condition,
+			Owned: owned[w.ID], Desired: len(plan[w.ID]),
 		}
 		if heartbeatTTL > 0 {
 			age := max(0, heartbeatTTL-w.Left)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -103,13 +104,15 @@ type watermark struct {
 	Highest int64 `json:"highest_sequence"`
 	Lag     int64
 	Waiting float64 `json:"waiting_seconds"`
-	Holders []struct {
-		PID         *uint32
-		GID         *string
-		Application *string `json:"application_name"`
-		State       *string
-		Age         *float64 `json:"age_seconds"`
-	}
+	Holders []holder
+}
+
+type holder struct {
+	PID         *uint32
+	GID         *string
+	Application *string `json:"application_name"`
+	State       *string
+	Age         *float64 `json:"age_seconds"`
 }
 
 func (o *ordered) watermark(t *testing.T) watermark {
@@ -219,6 +222,52 @@ func TestPreparedTransactionIsNamed(t *testing.T) {
 	o.exec(t, `COMMIT PREPARED `+quoted)
 	prepared = false
 	o.untilCalm(t)
+}
+
+// Transactions are prepared and end one over the other; a session that began among them and stays is named, and
+// one that began behind it is, too, once it has been open as long.
+func TestSessionAmongPreparedTransactionsIsNamed(t *testing.T) {
+	t.Parallel()
+	o := newOrdered(t)
+	o.look(t, o.address, "events")
+	names := []string{"two-phase-" + rand.Text(), "two-phase-" + rand.Text(), "two-phase-" + rand.Text()}
+	prepare := func(n int) {
+		o.exec(t, fmt.Sprintf(`BEGIN; SELECT outbox_append('p-%d', 'created', '{}')`, n)+`; PREPARE TRANSACTION '`+names[n]+`'`)
+		t.Cleanup(func() { _, _ = o.pool.Exec(context.Background(), `ROLLBACK PREPARED '`+names[n]+`'`) }) // usually it has ended
+	}
+	prepare(0)
+	o.exec(t, `SELECT outbox_append('c', 'created', '{}')`)
+	o.until(t, "the first is named", func() bool { return len(o.watermark(t).Holders) == 1 })
+	prepare(1)
+	tx := o.produce(t, "billing")
+	prepare(2)
+	o.exec(t, `ROLLBACK PREPARED '`+names[0]+`'`)
+	o.exec(t, `ROLLBACK PREPARED '`+names[1]+`'`)
+	named := func(pid uint32) func() bool {
+		return func() bool {
+			return slices.ContainsFunc(o.watermark(t).Holders, func(h holder) bool { return h.PID != nil && *h.PID == pid })
+		}
+	}
+	o.until(t, "the session is named", named(tx.PgConn().PID()))
+
+	config, err := pgx.ParseConfig(o.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	later, err := pgx.ConnectConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = later.Close(context.Background()) })
+	for _, sql := range []string{`BEGIN`, `SELECT outbox_append('d', 'created', '{}')`} {
+		if _, err := later.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.until(t, "the one behind it is named", named(later.PgConn().PID()))
+	if h := o.watermark(t).Holders; h[0].PID == nil || *h[0].PID != tx.PgConn().PID() {
+		t.Errorf("the oldest does not come first: %+v", h)
+	}
 }
 
 // unprivileged returns the address of a role that may read all tables, less what

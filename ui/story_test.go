@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -21,9 +20,9 @@ func TestAPartitionTellsItsStory(t *testing.T) {
 	o.park(t, `blocked = true`, behind)
 	o.publish(t, published)
 	type story struct {
-		Partition int
-		Owner     *uuid.UUID
-		Host      *string `json:"owner_hostname"`
+		Partition int        `json:"partition_key"`
+		Owner     *uuid.UUID `json:"lease_owner"`
+		Host      *string    `json:"owner_hostname"`
 		Dead      int
 		Why       []string
 		Streams   []struct {
@@ -53,66 +52,6 @@ func TestAPartitionTellsItsStory(t *testing.T) {
 	for _, number := range []string{"-1", "+0", "x", "32768", "1.0"} {
 		wantProblem(t, api(t, plain, http.MethodGet, "/partitions/"+number, ""), http.StatusBadRequest, "invalid", "partition")
 	}
-}
-
-// A change of ownership shows in the log of the process that saw it.
-func TestRebalancesAreTold(t *testing.T) {
-	t.Parallel()
-	o := newOutbox(t, 4)
-	cache, err := ui.NewCache(o.source, ui.CacheConfig{Interval: 100 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := serve(t, ui.Options{Source: cache})
-	type told struct {
-		Since      *time.Time
-		Rebalances []struct {
-			ID         int64
-			Kind       string
-			From, To   *struct{ Hostname string }
-			Partitions []int
-		}
-		Next *int64
-	}
-	ask := func(query string) told {
-		t.Helper()
-		got := api(t, server, http.MethodGet, "/rebalances"+query, "")
-		wantStatus(t, got, http.StatusOK)
-		return decode[told](t, got)
-	}
-	until := func(n int) told {
-		t.Helper()
-		for {
-			if seen := ask(""); len(seen.Rebalances) >= n || t.Context().Err() != nil {
-				return seen
-			}
-		}
-	}
-	if seen := ask(""); seen.Since == nil || len(seen.Rebalances) != 0 {
-		t.Errorf("in the beginning: %+v", seen)
-	}
-	one, two := uuid.UUID{15: 1}, uuid.UUID{15: 2}
-	o.join(t, one, "one", 0, 1, 2)
-	if r := until(1).Rebalances[0]; r.Kind != "taken" || r.From != nil || r.To.Hostname != "one" || fmt.Sprint(r.Partitions) != "[0 1 2]" {
-		t.Errorf("taken: %+v", r)
-	}
-	o.exec(t, `UPDATE outbox_partitions SET lease_owner = $1, lease_epoch = lease_epoch + 1 WHERE partition_key = 1`, two)
-	if r := until(2).Rebalances[0]; r.Kind != "moved" || r.From.Hostname != "one" || fmt.Sprint(r.Partitions) != "[1]" {
-		t.Errorf("moved: %+v", r)
-	}
-	o.exec(t, `UPDATE outbox_partitions SET lease_until = clock_timestamp() WHERE partition_key = 2`)
-	until(3)
-	if r := ask("?partition=1").Rebalances; len(r) != 2 || r[0].Kind != "moved" || r[1].Kind != "taken" {
-		t.Errorf("of one partition: %+v", r)
-	}
-	page := ask("?limit=2")
-	if len(page.Rebalances) != 2 || page.Next == nil || page.Rebalances[0].Kind != "expired" {
-		t.Fatalf("the first page is %+v", page)
-	}
-	if rest := ask(fmt.Sprintf("?limit=2&after=%d", *page.Next)); len(rest.Rebalances) != 1 || rest.Next != nil || rest.Rebalances[0].Kind != "taken" {
-		t.Errorf("the second page is %+v", rest)
-	}
-	wantProblem(t, api(t, server, http.MethodGet, "/rebalances?partition=x", ""), http.StatusBadRequest, "invalid", "partition")
 }
 
 func TestTheAuditIsPaged(t *testing.T) {

@@ -1,9 +1,13 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/postrider/postrider/condition"
 	"github.com/postrider/postrider/web"
 )
 
@@ -35,7 +39,8 @@ type cause int
 
 // The causes, in the order in which a person should look at them.
 const (
-	causePaused cause = iota
+	causeCondition cause = iota // of a worker
+	causePaused
 	causeResizing
 	causeNoOwner
 	causeTransaction
@@ -46,9 +51,16 @@ const (
 	causes
 )
 
+// word names the cause for programs and metrics; a condition has its own.
+func (c cause) word() string {
+	return [causes]string{"condition", "paused", "resizing", "no_owner", "transaction", "silence", "dead", "failed", "blocked"}[c]
+}
+
 // hindrance is a cause in one partition.
 type hindrance struct {
 	cause
+	// reason is the condition's.
+	reason condition.Reason
 	// events is how many it keeps waiting, as far as that is counted.
 	events int64
 	// text says it for people.
@@ -82,7 +94,11 @@ func (s Snapshot) hindrances(p Partition) []hindrance {
 	}
 	var list []hindrance
 	add := func(c cause, events int64, format string, args ...any) {
-		list = append(list, hindrance{c, events, fmt.Sprintf(format, args...)})
+		list = append(list, hindrance{cause: c, events: events, text: fmt.Sprintf(format, args...)})
+	}
+	if c := s.hinders(p); c != nil && p.Pending > 0 {
+		add(causeCondition, p.Pending, "%s: %s", strings.ToLower(c.Reason.Title()[:1])+c.Reason.Title()[1:], scrub(c.Detail))
+		list[0].reason = c.Reason
 	}
 	if p.PausedAt != nil {
 		add(causePaused, p.Pending, "paused since %s UTC", p.PausedAt.UTC().Format(time.DateTime))
@@ -98,7 +114,7 @@ func (s Snapshot) hindrances(p Partition) []hindrance {
 		add(causeTransaction, p.Pending, "order waits for %s", s.Watermark.HolderNames())
 	}
 	if len(list) == 0 && p.OldestPending > silenceCounts && s.silent() {
-		add(causeSilence, p.Pending, "its owner delivers nothing: the broker may be away")
+		add(causeSilence, p.Pending, "its owner delivers nothing and does not say why")
 	}
 	if p.Dead > 0 {
 		add(causeDead, p.Dead, "%s dead, until a person acts", web.Count(p.Dead))
@@ -113,8 +129,7 @@ func (s Snapshot) hindrances(p Partition) []hindrance {
 }
 
 // Why lists what keeps events of the partition waiting, for people; empty when
-// nothing waits or nothing is known to be in its way. An outage of the broker is
-// known to the workers alone: here it shows as silence.
+// nothing waits or nothing is known to be in its way.
 func (s Snapshot) Why(p Partition) []string {
 	var why []string
 	for _, one := range s.hindrances(p) {
@@ -123,29 +138,81 @@ func (s Snapshot) Why(p Partition) []string {
 	return why
 }
 
-// obstacle is a cause over all partitions.
-type obstacle struct {
-	cause
-	partitions []int
-	events     int64
+// Wait is one cause over all partitions. Pages, commands, API and metrics show this.
+type Wait struct {
+	// Reason is the cause in one word; for a condition of workers it is the condition's.
+	Reason     string `json:"reason"`
+	Partitions []int  `json:"partitions"`
+	// Events is how many it keeps waiting, as far as that is counted.
+	Events int64 `json:"events"`
+	// Text says it for people.
+	Text string `json:"text"`
+
+	cause     cause
+	condition condition.Reason
 }
 
-// obstacles lists the causes of what waits, over all partitions.
-func (s Snapshot) obstacles() []obstacle {
-	var all [causes]obstacle
+// Waits lists the causes of what waits, over all partitions, in the order in which a
+// person should look at them.
+func (s Snapshot) Waits() []Wait {
+	list := []Wait{}
 	for _, p := range s.Partitions {
 		for _, one := range s.hindrances(p) {
-			o := &all[one.cause]
-			o.cause = one.cause
-			o.partitions = append(o.partitions, p.Number)
-			o.events += one.events
+			reason := cmp.Or(string(one.reason), one.word())
+			i := slices.IndexFunc(list, func(w Wait) bool { return w.Reason == reason })
+			if i < 0 {
+				i = len(list)
+				list = append(list, Wait{Reason: reason, Text: one.text, cause: one.cause, condition: one.reason})
+			}
+			list[i].Partitions = append(list[i].Partitions, p.Number)
+			list[i].Events += one.events
 		}
 	}
-	var list []obstacle
-	for _, o := range all {
-		if len(o.partitions) > 0 {
-			list = append(list, o)
+	for i := range list {
+		list[i].Text = list[i].sum(s)
+	}
+	slices.SortStableFunc(list, func(a, b Wait) int { return cmp.Compare(a.cause, b.cause) })
+	return list
+}
+
+// sum says of several partitions what the text of a single one cannot.
+func (w Wait) sum(s Snapshot) string {
+	switch w.cause {
+	case causePaused:
+		var since time.Time
+		for _, p := range s.Partitions {
+			if slices.Contains(w.Partitions, p.Number) && (since.IsZero() || p.PausedAt.Before(since)) {
+				since = *p.PausedAt
+			}
 		}
+		return fmt.Sprintf("paused by an operator since %s UTC", since.UTC().Format(time.DateTime))
+	case causeDead:
+		return web.Count(w.Events) + " dead, until a person acts"
+	case causeFailed:
+		return web.Count(w.Events) + " failed, to be tried again"
+	case causeBlocked:
+		return web.Count(w.Events) + " blocked behind an earlier event of their stream"
+	case causeCondition, causeResizing, causeNoOwner, causeTransaction, causeSilence, causes:
+	}
+	return w.Text
+}
+
+// Where names the partitions for people: "partitions 0–3, 7".
+func (w Wait) Where() string {
+	if len(w.Partitions) == 1 {
+		return "partition " + ranges(w.Partitions)
+	}
+	return "partitions " + ranges(w.Partitions)
+}
+
+// WaitReasons are all that a Wait can have.
+func WaitReasons() []string {
+	var list []string
+	for c := causePaused; c < causes; c++ {
+		list = append(list, c.word())
+	}
+	for _, r := range condition.Reasons() {
+		list = append(list, string(r))
 	}
 	return list
 }

@@ -17,6 +17,7 @@ const (
 	chartBottom  = 24
 	barGap       = 2
 	labelEvery   = 10
+	leastMinutes = 15
 	wantedTicks  = 4
 	minimumScale = 4
 )
@@ -29,6 +30,8 @@ type Minute struct {
 	// of the published that took more than one attempt.
 	Published, Failed, Retried, Skipped int64
 }
+
+func (m Minute) empty() bool { return m.Published == 0 && m.Failed == 0 && m.Skipped == 0 }
 
 // Chart is a stacked bar chart, one bar a minute, ready for an SVG template:
 // all geometry is computed here, so that the page needs neither script nor
@@ -67,8 +70,12 @@ type Piece struct {
 	Y, Height string
 }
 
-// NewChart lays out the buckets, oldest first.
+// NewChart lays out the buckets, oldest first. It begins where anything happened, but shows the last quarter of an hour at the least: the
+// first minutes of an outbox would be lost in an empty hour.
 func NewChart(minutes []Minute) Chart {
+	for len(minutes) > leastMinutes && minutes[0].empty() {
+		minutes = minutes[1:]
+	}
 	chart := Chart{
 		Width: chartWidth, Height: chartHeight,
 		Left: chartLeft, Right: chartWidth - chartRight, Base: chartHeight - chartBottom,

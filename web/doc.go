@@ -4,7 +4,7 @@
 // # Model
 //
 // A page is a Go struct ([Monitor], [Story], [Messages], [Message], [Confirm],
-// [Drain], [Audit], [Failure]) and a template of the same name. Package ui fills the struct from a snapshot; this package turns it into
+// [Drain], [Audit], [OwnershipPage], [Failure]) and a template of the same name. Package ui fills the struct from a snapshot; this package turns it into
 // HTML. It knows no database, no HTTP route and no other package of this
 // module, so that the look can change without touching the server, and a
 // template can be tested with a literal.
@@ -37,4 +37,6 @@
 //
 // A page is rendered into memory before the first byte is sent. A template
 // that fails therefore yields an error to the caller and never half a page.
+//
+// Decision: ADR 10.
 package web

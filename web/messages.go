@@ -100,6 +100,8 @@ type Message struct {
 	Metadata []Header
 	// Published are the headers that the message is published with.
 	Published []Header
+	// Failures are the last attempts that failed, the newest first.
+	Failures []FailedAttempt
 	// Deliveries is the history, the oldest first.
 	Deliveries []Delivery
 	// BlockedBy leads the stream while this message waits.
@@ -186,4 +188,11 @@ type Confirm struct {
 	Problem string
 	// Back is the address of the list.
 	Back string
+}
+
+// FailedAttempt is an attempt that failed.
+type FailedAttempt struct {
+	At Moment
+	// Worker is empty where one worked without leases.
+	Worker, Class, Text string
 }

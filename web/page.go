@@ -70,10 +70,8 @@ type Monitor struct {
 	Tiles []Tile
 	// Chart is the throughput of the last hour.
 	Chart Chart
-	// Rebalances are the last changes of ownership, the newest first, as the
-	// process saw them since RebalancesSince.
-	Rebalances      []Rebalance
-	RebalancesSince Moment
+	// Ownership is the last changes of ownership.
+	Ownership Ownership
 	// Workers are sorted by id.
 	Workers []Worker
 	// Partitions are sorted by number.

@@ -68,6 +68,11 @@ func (r *Renderer) Drain(w io.Writer, page Drain) error { return r.render(w, "dr
 // Audit writes a page of the audit.
 func (r *Renderer) Audit(w io.Writer, page Audit) error { return r.render(w, "audit", page) }
 
+// Ownership writes a page of the history of ownership.
+func (r *Renderer) Ownership(w io.Writer, page OwnershipPage) error {
+	return r.render(w, "ownership", page)
+}
+
 func (r *Renderer) render(w io.Writer, name string, data any) error {
 	var page bytes.Buffer
 	if err := r.templates.ExecuteTemplate(&page, name, data); err != nil {

@@ -19,25 +19,6 @@ type Obstacle struct {
 	Link, LinkText string
 }
 
-// Rebalance is a change of ownership.
-type Rebalance struct {
-	ID int64
-	At Moment
-	// Kind is "moved", "taken", "released", "expired" or "retaken".
-	Kind string
-	// From and To are nil for nobody.
-	From, To *Owner
-	// Count is how many partitions changed, Partitions names them: "0–3, 7".
-	Count      int
-	Partitions string
-}
-
-// Owner is a worker as the holder of partitions.
-type Owner struct {
-	ID, Short, Host string
-	Hue             int
-}
-
 // Story is the page of one partition.
 type Story struct {
 	Shell
@@ -55,10 +36,8 @@ type Story struct {
 	Told    bool
 	Heads   []Head
 	Batches []Batch
-	// Rebalances are its last changes of owner, the newest first, as the process
-	// saw them since RebalancesSince.
-	Rebalances      []Rebalance
-	RebalancesSince Moment
+	// Ownership is its last changes of owner.
+	Ownership Ownership
 	// Previous and Next are the neighbours' numbers, negative at the ends.
 	Previous, Next int
 	// Reason is what was written into the form so far, Problem why nothing was done.

@@ -93,6 +93,7 @@ func TestChart(t *testing.T) {
 		minutes = append(minutes, web.Minute{At: start.Add(time.Duration(i) * time.Minute), Published: int64(i) * 1000})
 	}
 	minutes[30].Failed, minutes[30].Retried = 1, 2
+	minutes[0].Skipped = 1
 	chart := web.NewChart(minutes)
 	if len(chart.Bars) != 60 || chart.Peak != 59000 || chart.Published != 1770000 || chart.Failed != 1 {
 		t.Errorf("%d bars, peak %d, %d published, %d failed", len(chart.Bars), chart.Peak, chart.Published, chart.Failed)
@@ -105,6 +106,13 @@ func TestChart(t *testing.T) {
 	}
 	if len(chart.Bars[0].Pieces) != 0 || chart.Bars[5].Label != "11:40" || chart.Bars[6].Label != "" {
 		t.Errorf("bars %+v", chart.Bars[:7])
+	}
+	for begun, bars := range map[int]int{5: 55, 58: 15} { // a young outbox is not lost in an empty hour
+		young := make([]web.Minute, 60)
+		young[begun].Published = 1
+		if got := web.NewChart(young); len(got.Bars) != bars || got.Published != 1 {
+			t.Errorf("begun %d minutes after the hour did: %d bars, want %d", begun, len(got.Bars), bars)
+		}
 	}
 	for _, empty := range []web.Chart{web.NewChart(nil), web.NewChart(make([]web.Minute, 60))} {
 		if len(empty.Ticks) < 2 || empty.Ticks[0].Label != "0" {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"regexp"
 
 	"github.com/nats-io/nats.go"
 
@@ -14,10 +15,20 @@ type natsFlags struct {
 	NatsURL   string `help:"NATS URLs, separated by commas." default:"nats://127.0.0.1:4222" placeholder:"URL" env:"POSTRIDER_NATS_URL,NATS_URL"`
 	NatsCreds string `help:"File with NATS credentials (JWT and key)." placeholder:"FILE" type:"existingfile"`
 	NatsCA    string `help:"File with the certificates that sign the NATS servers'." placeholder:"FILE" type:"existingfile"`
+
+	NatsInboxPrefix string `help:"Begin of the subjects on which NATS answers, of which the user may subscribe what is below it." default:"_INBOX"`
 }
 
-func (f natsFlags) connect(name string, log *slog.Logger) (*nats.Conn, error) {
-	var options []nats.Option
+// inboxPrefix is what a subject may begin with: tokens without wildcards.
+var inboxPrefix = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
+
+func (f natsFlags) connect(name string, log *slog.Logger, options ...nats.Option) (*nats.Conn, error) {
+	if f.NatsInboxPrefix != "" {
+		if !inboxPrefix.MatchString(f.NatsInboxPrefix) {
+			return nil, fmt.Errorf("%w: --nats-inbox-prefix must be tokens of letters, digits, _ and -, got %q", errRefused, f.NatsInboxPrefix)
+		}
+		options = append(options, nats.CustomInboxPrefix(f.NatsInboxPrefix))
+	}
 	if f.NatsCreds != "" {
 		options = append(options, nats.UserCredentials(f.NatsCreds))
 	}

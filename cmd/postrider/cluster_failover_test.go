@@ -13,11 +13,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/internal/localpg"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
+	"github.com/postrider/postrider/message"
 )
 
 // A standby that lags behind is promoted: it has forgotten events that are
@@ -46,7 +46,7 @@ func TestFailoverToALaggingStandby(t *testing.T) { //nolint:paralleltest // clus
 	if out, err := exec.CommandContext(t.Context(), "cp", "-a", primary.DataDir(), copied).CombinedOutput(); err != nil {
 		t.Fatalf("copy the data directory: %v: %s", err, out)
 	}
-	if err := os.WriteFile(filepath.Join(copied, "standby.signal"), nil, 0o644); err != nil { //nolint:gosec // the server runs as another user
+	if err := os.WriteFile(filepath.Join(copied, "standby.signal"), nil, 0o644); err != nil { // the server runs as another user
 		t.Fatal(err)
 	}
 	if err := primary.Restart(t.Context()); err != nil {
@@ -137,14 +137,14 @@ func wantInStream(t *testing.T, c *clustertest.Cluster, want map[string]int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		kind, _, _ := strings.Cut(m.Headers().Get(natspub.HeaderStream), "-")
+		kind, _, _ := strings.Cut(m.Headers().Get(message.HeaderStream), "-")
 		got[kind]++
-		id := m.Headers().Get(natspub.HeaderEventID)
+		id := m.Headers().Get(message.HeaderEventID)
 		if ids[id] {
 			t.Errorf("event %s is stored twice", id)
 		}
 		ids[id] = true
-		partition, generation := m.Headers().Get(natspub.HeaderPartition), m.Headers().Get(natspub.HeaderGeneration)
+		partition, generation := m.Headers().Get(message.HeaderPartition), m.Headers().Get(message.HeaderGeneration)
 		regressed[partition] = regressed[partition] || kind == "forgotten"
 		switch {
 		case generation == "1" && kind == "after", generation == "" && (kind != "after" || !regressed[partition]):

@@ -41,7 +41,7 @@ func (r *repeats) note(m ledger.Message) {
 func (r *repeats) of(generation int) (events int64, more int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, n := range r.seen[int32(generation)] { //nolint:gosec // read from an int column
+	for _, n := range r.seen[int32(generation)] { // read from an int column
 		events, more = events+1, more+n-1
 	}
 	return events, more
@@ -175,7 +175,7 @@ func TestAKilledShadowReplayRepeatsNothing(t *testing.T) { //nolint:paralleltest
 		}
 		last[m.Stream] = m.Sequence
 	}
-	if int64(len(seen)) != p.Selected || stream.CachedInfo().State.Msgs != uint64(p.Selected) { //nolint:gosec // a count
+	if int64(len(seen)) != p.Selected || stream.CachedInfo().State.Msgs != uint64(p.Selected) { // a count
 		t.Errorf("the stream holds %d messages of %d events, want %d", stream.CachedInfo().State.Msgs, len(seen), p.Selected)
 	}
 	c.Verify(t)

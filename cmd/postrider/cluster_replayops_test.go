@@ -60,7 +60,7 @@ func TestAReplayOutlastsWhatOperatorsDo(t *testing.T) { //nolint:paralleltest //
 	c.Produce(t, clustertest.Load{Streams: 40, Every: 4 * time.Millisecond})
 	plan := promise(t, c, "--to-sequence=2000")
 
-	p := clustertest.Launch(t, "replay", c.Environment(), "replay", "--to-sequence=2000", "--yes", "--rate=400", "--json")
+	p := clustertest.Launch(t, "replay", c.Environment(), "replay", "--to-sequence=2000", "--yes", "--rate=150", "--json")
 	dealt := func(n int64) {
 		t.Helper()
 		clustertest.Until(t, fmt.Sprintf("%d events are queued", n), func(ctx context.Context) (bool, error) {
@@ -72,8 +72,10 @@ func TestAReplayOutlastsWhatOperatorsDo(t *testing.T) { //nolint:paralleltest //
 	dealt(100)
 	operate(t, c, "partitions", "pause", "1", "3", "--reason=test")
 	dealt(500)
-	operate(t, c, "partitions", "resize", "20", "--reason=test")
+	operate(t, c, "partitions", "resume", "--all")
+	operate(t, c, "partitions", "resize", "20", "--yes", "--reason=test")
 	c.Repartitioned(20)
+	operate(t, c, "partitions", "pause", "1", "3", "--reason=test")
 	dealt(700)
 	p.Signal(t, syscall.SIGKILL)
 	p.Exit(t)

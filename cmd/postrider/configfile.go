@@ -52,16 +52,16 @@ func collectFlags(node *kong.Node, names *[]string) {
 // Resolve gives kong the setting of a flag.
 func (f file) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if len(flag.Envs) == 0 { // it belongs to the command line alone
-		return nil, nil //nolint:nilnil // kong's way to say "not set here"
+		return nil, nil // kong's way to say "not set here"
 	}
 	for _, variable := range flag.Envs {
 		if _, set := os.LookupEnv(variable); set {
-			return nil, nil //nolint:nilnil // the environment wins over the file
+			return nil, nil // the environment wins over the file
 		}
 	}
 	switch v := f[flag.Name].(type) {
 	case nil:
-		return nil, nil //nolint:nilnil // kong's way to say "not set here"
+		return nil, nil // kong's way to say "not set here"
 	case []any:
 		parts := make([]string, len(v))
 		for i, p := range v {

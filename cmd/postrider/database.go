@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/internal/sqlfile"
@@ -59,6 +61,7 @@ func (f databaseFlags) pool(ctx context.Context, name string, maxConns int32) (*
 		cfg.MinConns = maxConns
 	}
 	cfg.ConnConfig.RuntimeParams["application_name"] = name
+	cfg.ConnConfig.RuntimeParams["search_path"] = fixedPath
 	if cfg.ConnConfig.ConnectTimeout == 0 {
 		cfg.ConnConfig.ConnectTimeout = connectTimeout
 	}
@@ -71,17 +74,50 @@ func (f databaseFlags) pool(ctx context.Context, name string, maxConns int32) (*
 	case f.deadPeer > 0:
 		cfg.AfterConnect = f.keepAlive
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("connect to PostgreSQL (--database-url): %s", redact(err.Error()))
+	pool, err := reach(ctx, cfg)
+	if refusesPath(err) {
+		cfg = cfg.Copy()
+		delete(cfg.ConnConfig.RuntimeParams, "search_path")
+		pool, err = reach(ctx, cfg)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, connectTimeout, errors.New("no answer in time"))
-	defer cancel()
-	if err := pool.Ping(ctx); err != nil {
-		pool.Close()
+	if err != nil {
 		return nil, fmt.Errorf("connect to PostgreSQL at %s:%d (--database-url): %s", cfg.ConnConfig.Host, cfg.ConnConfig.Port, redact(err.Error()))
 	}
 	return pool, nil
+}
+
+// fixedPath keeps those who may create in a schema of the role's own path from
+// saying what the program's statements mean: PostgreSQL prefers a function that
+// matches exactly to a polymorphic one of pg_catalog.
+const fixedPath = "pg_catalog, pg_temp"
+
+// reach opens a pool and waits for its first connection.
+func reach(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, connectTimeout, errors.New("no answer in time"))
+	defer cancel()
+	// A pooler that takes no transactions answers every single statement well.
+	err = pgx.BeginFunc(ctx, pool, func(pgx.Tx) error { return nil })
+	if err == nil {
+		return pool, nil
+	}
+	pool.Close()
+	if strings.Contains(err.Error(), "statement pooling mode") {
+		return nil, fmt.Errorf("%w: the pooler's pool_mode is statement, which takes no transactions: it must be transaction or session", err)
+	}
+	return nil, err
+}
+
+// refusesPath tells whether a pooler takes no search_path from its clients. A
+// statement instead of the parameter would stay with a session that others use
+// next; the path is then up to the role's settings, of which doctor speaks.
+func refusesPath(err error) bool {
+	const protocolViolation = "08P01"
+	var answer *pgconn.PgError
+	return errors.As(err, &answer) && answer.Code == protocolViolation && strings.Contains(answer.Message, "search_path")
 }
 
 // keepAlive makes the server look after its client: three probes, so that a

@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/delivery/ops"
 )
 
 type deadCmd struct {
@@ -33,8 +33,8 @@ type filterFlags struct {
 	Until         *string `help:"Only events recorded before then." placeholder:"WHEN" env:"-"`
 }
 
-func (f filterFlags) filter() (admin.Filter, error) {
-	var a admin.Filter
+func (f filterFlags) filter() (ops.Filter, error) {
+	var a ops.Filter
 	var err error
 	if a.Partitions, err = partitionIDs("--partition", f.Partition); err != nil {
 		return a, err
@@ -57,16 +57,25 @@ func (f filterFlags) filter() (admin.Filter, error) {
 		}
 		*one.into = *one.from
 	}
-	if f.ID != nil {
-		if a.EventID, err = uuid.Parse(*f.ID); err != nil || a.EventID == uuid.Nil {
-			return a, fmt.Errorf("%w: --id must be an event's UUID, got %q", errRefused, *f.ID)
+	if f.ID != nil { // until it is looked up: a filter that is not empty
+		if err := inputRefused(ops.CheckEventID(*f.ID)); err != nil {
+			return a, err
 		}
+		a.EventID = uuid.Max
 	}
 	if a.Since, err = moment("--since", f.Since); err != nil {
 		return a, err
 	}
 	a.Until, err = moment("--until", f.Until)
 	return a, err
+}
+
+// find looks the event up that --id names, by its id or by enough of it.
+func (f filterFlags) find(ctx context.Context, op *ops.Operator, into *ops.Filter) (err error) {
+	if f.ID != nil {
+		into.EventID, err = op.FindEvent(ctx, *f.ID)
+	}
+	return inputRefused(err)
 }
 
 // moment reads a time, or a duration before now.
@@ -95,7 +104,7 @@ type listFlags struct {
 }
 
 // list prints a page of messages, as JSON or by what is given.
-func (f *listFlags) list(s *session, states []admin.State, show func([]admin.Message)) error {
+func (f *listFlags) list(s *session, states []ops.State, show func([]ops.Message)) error {
 	filter, err := f.filter()
 	if err != nil {
 		return err
@@ -109,14 +118,17 @@ func (f *listFlags) list(s *session, states []admin.State, show func([]admin.Mes
 		return err
 	}
 	defer done()
-	bodies := []admin.MessageBody{}
+	if err := f.find(s.ctx, op, &filter); err != nil {
+		return err
+	}
+	bodies := []ops.MessageBody{}
 	messages, next, err := f.search(s, op, filter)
 	if err != nil {
 		return inputRefused(err)
 	}
 	if f.JSON {
 		for _, m := range messages {
-			bodies = append(bodies, m.Body(time.Local))
+			bodies = append(bodies, m.Body())
 		}
 		return writeJSON(s.stdout, bodies)
 	}
@@ -132,13 +144,13 @@ func (f *listFlags) list(s *session, states []admin.State, show func([]admin.Mes
 const listStep = time.Second
 
 // search looks for messages until there are as many as wanted, or no more.
-func (f *listFlags) search(s *session, op *admin.Operator, filter admin.Filter) (messages []admin.Message, next int64, err error) {
-	messages, next = []admin.Message{}, f.After
+func (f *listFlags) search(s *session, op *ops.Operator, filter ops.Filter) (messages []ops.Message, next int64, err error) {
+	messages, next = []ops.Message{}, f.After
 	told := passingLine{out: s.stderr}
 	defer told.end()
 	for first := true; len(messages) < f.Limit && (first || next != 0); first = false {
-		l, err := op.List(s.ctx, filter, admin.Page{
-			After: next, Limit: min(f.Limit-len(messages), admin.MaxLimit), Descending: f.NewestFirst, Within: listStep,
+		l, err := op.List(s.ctx, filter, ops.Page{
+			After: next, Limit: min(f.Limit-len(messages), ops.MaxLimit), Descending: f.NewestFirst, Within: listStep,
 		})
 		if err != nil {
 			return nil, 0, err
@@ -155,7 +167,7 @@ type deadListCmd struct{ listFlags }
 
 // Run lists dead messages.
 func (c *deadListCmd) Run(s *session) error {
-	return c.list(s, []admin.State{admin.Dead}, func(messages []admin.Message) {
+	return c.list(s, []ops.State{ops.Dead}, func(messages []ops.Message) {
 		var rows []table.Row
 		for _, m := range messages {
 			since := "–"
@@ -203,7 +215,7 @@ func (c *deadRequeueCmd) Help() string {
 
 // Run requeues.
 func (c *deadRequeueCmd) Run(s *session) error {
-	return c.mend(s, admin.State(c.State), mending{(*admin.Operator).Requeue, "requeue", "requeued"})
+	return c.mend(s, ops.State(c.State), mending{(*ops.Operator).Requeue, "requeue", "requeued"})
 }
 
 type deadSkipCmd struct{ mendFlags }
@@ -215,7 +227,7 @@ func (c *deadSkipCmd) Help() string {
 
 // Run skips.
 func (c *deadSkipCmd) Run(s *session) error {
-	return c.mend(s, admin.Dead, mending{(*admin.Operator).Skip, "skip", "skipped"})
+	return c.mend(s, ops.Dead, mending{(*ops.Operator).Skip, "skip", "skipped"})
 }
 
 type deadDiscardCmd struct{ mendFlags }
@@ -227,31 +239,22 @@ func (c *deadDiscardCmd) Help() string {
 
 // Run discards.
 func (c *deadDiscardCmd) Run(s *session) error {
-	return c.mend(s, admin.Dead, mending{(*admin.Operator).Discard, "discard", "discarded"})
+	return c.mend(s, ops.Dead, mending{(*ops.Operator).Discard, "discard", "discarded"})
 }
 
 // mending is one of the ways to end a message's wait.
 type mending struct {
-	do        func(*admin.Operator, context.Context, admin.Command) (admin.Result, error)
+	do        func(*ops.Operator, context.Context, ops.Command) (ops.Result, error)
 	verb, did string
 }
 
-type mendBody struct {
-	Action  string      `json:"action"`
-	State   admin.State `json:"state"`
-	Count   int64       `json:"count"`
-	Waiting int64       `json:"waiting"`
-	Gone    int64       `json:"gone"`
-	DryRun  bool        `json:"dry_run"`
-}
-
-func (f *mendFlags) mend(s *session, state admin.State, m mending) error {
+func (f *mendFlags) mend(s *session, state ops.State, m mending) error {
 	filter, err := f.filter()
 	if err != nil {
 		return err
 	}
-	c := admin.Command{
-		Selection: admin.Selection{State: state, Sequences: f.Sequences, Filter: filter, All: f.All},
+	c := ops.Command{
+		Selection: ops.Selection{State: state, Sequences: f.Sequences, Filter: filter, All: f.All},
 		Actor:     f.actor(), Reason: f.Reason, DryRun: true,
 	}
 	if err := f.selects(c.Selection); err != nil {
@@ -262,6 +265,9 @@ func (f *mendFlags) mend(s *session, state admin.State, m mending) error {
 		return err
 	}
 	defer done()
+	if err := f.find(s.ctx, op, &c.Selection.Filter); err != nil {
+		return err
+	}
 	told := passingLine{out: s.stderr}
 	c.Counting = func(n int64) { told.show("counting: %s", counted(n, "message")) }
 	r, err := m.do(op, s.ctx, c) // also what a real run shall confirm
@@ -286,7 +292,7 @@ func (f *mendFlags) mend(s *session, state admin.State, m mending) error {
 		}
 	}
 	if f.JSON {
-		return writeJSON(s.stdout, mendBody{Action: m.verb, State: state, Count: r.Count, Waiting: r.Waiting, Gone: r.Gone, DryRun: f.DryRun})
+		return writeJSON(s.stdout, r.Body(m.verb, state, f.DryRun))
 	}
 	if f.DryRun {
 		_, err = fmt.Fprintf(s.stdout, "would %s %s\n", m.verb, counted(r.Count, "message"))
@@ -304,7 +310,7 @@ func (f *mendFlags) mend(s *session, state admin.State, m mending) error {
 }
 
 // selects refuses, in the command line's words, to work without a selection.
-func (f *mendFlags) selects(s admin.Selection) error {
+func (f *mendFlags) selects(s ops.Selection) error {
 	if len(s.Sequences) == 0 && !s.All && s.Filter.Empty() {
 		return fmt.Errorf("%w: nothing is selected: give sequences, filters (--partition, --stream, --topic, --type, --error-contains, "+
 			"--id, --since, --until) or --all", errRefused)
@@ -332,7 +338,7 @@ func (f *mendFlags) progress(out io.Writer, total int64) *mendProgress {
 	return &mendProgress{out: out, total: total, terminal: isTerminal(out)}
 }
 
-func (p *mendProgress) show(r admin.Result) {
+func (p *mendProgress) show(r ops.Result) {
 	if r.Count+r.Gone >= p.total && !p.open { // the result says it
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -18,6 +19,7 @@ import (
 	"github.com/postrider/postrider/internal/ledger"
 	"github.com/postrider/postrider/internal/localnats"
 	"github.com/postrider/postrider/internal/localpg"
+	"github.com/postrider/postrider/outbox/schema"
 )
 
 type devCmd struct {
@@ -81,8 +83,8 @@ type devReport struct {
 	Reordered       int     `json:"reordered"`
 	Duplicates      int     `json:"duplicates"`
 	EventsPerSecond float64 `json:"events_per_second"`
-	LatencyP50      float64 `json:"latency_p50_ms"`
-	LatencyP99      float64 `json:"latency_p99_ms"`
+	LatencyP50      float64 `json:"latency_p50_seconds"`
+	LatencyP99      float64 `json:"latency_p99_seconds"`
 	Workers         int     `json:"workers"`
 	Partitions      int     `json:"partitions"`
 }
@@ -114,7 +116,7 @@ func (c *devCmd) Run(s *session) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	d := &dev{cmd: c, session: s, log: s.logger(), ledger: ledger.New(), broken: make(chan error, c.Workers)}
+	d := &dev{cmd: c, session: s, log: s.sparingLogger(), ledger: ledger.New(), broken: make(chan error, c.Workers)}
 	defer d.stop()
 	if err := d.start(s.ctx); err != nil {
 		return err
@@ -153,7 +155,7 @@ func (d *dev) startPostgres(ctx context.Context) error {
 	cfg := localpg.Config{Logger: d.log}
 	if d.cmd.DataDir != "" {
 		// The server's user must be able to enter it.
-		if err := os.MkdirAll(d.cmd.DataDir, 0o755); err != nil { //nolint:gosec // what lies inside is closed
+		if err := os.MkdirAll(d.cmd.DataDir, 0o755); err != nil { // what lies inside is closed
 			return fmt.Errorf("--data-dir: %w", err)
 		}
 		cfg.DataDir = filepath.Join(d.cmd.DataDir, "postgres")
@@ -171,7 +173,7 @@ func (d *dev) startPostgres(ctx context.Context) error {
 		}
 	})
 	d.databaseURL = server.URL()
-	d.say("PostgreSQL   private, up in %s: psql '%s'", time.Since(started).Round(time.Millisecond), d.databaseURL)
+	d.say("PostgreSQL   private, up in %s\npsql '%s'", time.Since(started).Round(time.Millisecond), d.databaseURL)
 	return nil
 }
 
@@ -193,14 +195,14 @@ func (d *dev) startNATS(ctx context.Context) error {
 		}
 	})
 	d.natsURL = cluster.URL()
-	d.say("NATS         in process, %d node(s) at %s", d.cmd.NatsNodes, d.natsURL)
+	d.say("NATS         in process, %s at %s", english.Plural(d.cmd.NatsNodes, "node", ""), d.natsURL)
 	return nil
 }
 
 // prepare migrates and connects.
 func (d *dev) prepare(ctx context.Context) error {
 	f := databaseFlags{DatabaseURL: d.databaseURL, Schema: d.cmd.Schema}
-	m, err := migrator(f, d.cmd.Partitions, d.session, false)
+	m, err := migrator(f, d.log, schema.Config{Partitions: d.cmd.Partitions})
 	if err != nil {
 		return err
 	}
@@ -384,7 +386,7 @@ func (d *dev) report() error {
 		}
 	} else {
 		d.say("\ncommitted %d, received %d, lost %d, reordered %d, duplicates %d\n%.0f events/s, latency from commit to subscriber p50 %.1f ms, p99 %.1f ms",
-			body.Committed, body.Received, body.Lost, body.Reordered, body.Duplicates, body.EventsPerSecond, body.LatencyP50, body.LatencyP99)
+			body.Committed, body.Received, body.Lost, body.Reordered, body.Duplicates, body.EventsPerSecond, 1000*body.LatencyP50, 1000*body.LatencyP99)
 	}
 	if !body.ok() || !r.OK() {
 		for _, f := range r.Faults {

@@ -3,8 +3,11 @@ package main
 import (
 	"encoding/json"
 	"maps"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/postrider/postrider/internal/testkit/clustertest"
@@ -24,6 +27,77 @@ func TestDevOnThreeNodes(t *testing.T) { //nolint:paralleltest // fills the mach
 	devDrained(t, "--nats-nodes=3")
 }
 
+// What people read is what dev says, in lines of eighty columns but for the address of the database; its log is there for who asks for it.
+func TestDevSaysWhatPeopleRead(t *testing.T) { //nolint:paralleltest // fills the machine
+	path := filepath.Join(t.TempDir(), "events.jsonl")
+	if err := os.WriteFile(path, []byte(`{"tx":1,"stream":"order-7","version":1,"type":"order.placed","occurred_at":"2026-01-02T03:04:05Z","payload":{}}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	says := regexp.MustCompile(`^PostgreSQL   private, up in [0-9.]+m?s
+psql 'postgres://\S+'
+NATS         in process, 1 node at nats://127\.0\.0\.1:\d+
+Workers      3 in this process, 64 partitions
+Monitor      http://127\.0\.0\.1:\d+/
+Imported     (?s:\S+): 1 events in 1 transactions, 0 were there already, \d+ events/s
+(received \d of 1\n)*
+committed 1, received 1, lost 0, reordered 0, duplicates 0
+\d+ events/s, latency from commit to subscriber p50 [0-9.]+ ms, p99 [0-9.]+ ms
+$`)
+	for level, logs := range map[string]bool{"": false, "--log-level=info": true} {
+		args := []string{"dev", "--exit-when-drained", "--http-addr=127.0.0.1:0", "--import", path}
+		if level != "" {
+			args = append(args, level)
+		}
+		dev := clustertest.Launch(t, "dev", nil, args...)
+		if code := dev.Exit(t); code != exitOK {
+			t.Errorf("%s: it ended with %d", level, code)
+		}
+		if !says.MatchString(dev.Stdout()) {
+			t.Errorf("%s: it says\n%s", level, dev.Stdout())
+		}
+		for _, shown := range shownInReadme(t) {
+			if !shown.MatchString(dev.Stdout()) {
+				t.Errorf("README.md shows %s; it says\n%s", shown, dev.Stdout())
+			}
+		}
+		for line := range strings.Lines(dev.Stdout()) {
+			if len(line) > 81 && !strings.Contains(line, "://") && !strings.Contains(line, path) {
+				t.Errorf("%s: %d columns: %s", level, len(line)-1, line)
+			}
+		}
+		for _, one := range []string{"migration applied", "acquired partitions"} {
+			if strings.Contains(dev.Stderr(), one) != logs {
+				t.Errorf("%s: the log is\n%s", level, dev.Stderr())
+			}
+		}
+		if !logs && dev.Stderr() != "" {
+			t.Errorf("it logs\n%s", dev.Stderr())
+		}
+	}
+}
+
+var (
+	devLine = regexp.MustCompile(`(?m)^(?:PostgreSQL   |psql 'postgres|NATS   |committed \d|\d+ events/s).*$`)
+	figures = regexp.MustCompile(`\d+(?:\\\.\d+)*`)
+)
+
+// shownInReadme are the lines of dev that the README shows, with any figures.
+func shownInReadme(t *testing.T) (lines []*regexp.Regexp) {
+	t.Helper()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range devLine.FindAllString(string(text), -1) {
+		pattern := figures.ReplaceAllString(regexp.QuoteMeta(line), `[0-9.]+m?`)
+		lines = append(lines, regexp.MustCompile("(?m)^"+strings.ReplaceAll(pattern, "…", `\S+`)+"$"))
+	}
+	if len(lines) != 5 {
+		t.Fatalf("README.md shows %d lines of dev", len(lines))
+	}
+	return lines
+}
+
 func devDrained(t *testing.T, flags ...string) {
 	t.Helper()
 	args := append([]string{
@@ -40,7 +114,7 @@ func devDrained(t *testing.T, flags ...string) {
 	}
 	t.Log(dev.Stdout())
 	keys := []string{
-		"committed", "duplicates", "events_per_second", "latency_p50_ms", "latency_p99_ms",
+		"committed", "duplicates", "events_per_second", "latency_p50_seconds", "latency_p99_seconds",
 		"lost", "partitions", "received", "reordered", "workers",
 	}
 	if got := slices.Sorted(maps.Keys(object)); !slices.Equal(got, keys) {
@@ -54,7 +128,7 @@ func devDrained(t *testing.T, flags ...string) {
 			t.Errorf("%s is %v, want %v", key, object[key], want)
 		}
 	}
-	for _, key := range []string{"events_per_second", "latency_p50_ms", "latency_p99_ms"} {
+	for _, key := range []string{"events_per_second", "latency_p50_seconds", "latency_p99_seconds"} {
 		if n, ok := object[key].(float64); !ok || n <= 0 {
 			t.Errorf("%s is %v", key, object[key])
 		}

@@ -4,24 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/nats-io/nats.go"
 
+	"github.com/postrider/postrider/condition"
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/heartbeat"
+	"github.com/postrider/postrider/outbox/schema"
 )
 
 type doctorCmd struct {
 	databaseFlags
 	natsFlags
 	streamFlags
-	EventsRelation string `help:"Table or view that holds the events." default:"events"`
-	Ordering       string `help:"What the workers keep in order: ${enum}." enum:"partition,stream" default:"partition"`
-	JSON           bool   `help:"Print a JSON array." name:"json"`
+	Ordering string `help:"What the workers keep in order: ${enum}." enum:"partition,stream" default:"partition"`
+	JSON     bool   `help:"Print a JSON array." name:"json"`
 }
 
 // finding is what one check found.
@@ -47,11 +52,7 @@ func (c *doctorCmd) Run(s *session) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errRefused, err)
 	}
-	relation, err := delivery.ParseRelation(c.EventsRelation)
-	if err != nil {
-		return fmt.Errorf("%w: --events-relation: %w", errRefused, err)
-	}
-	findings := slices.Concat(c.checkDatabase(s.ctx, relation), c.checkBroker(s, subject))
+	findings := slices.Concat(c.checkDatabase(s.ctx), c.checkBroker(s, subject))
 	if c.JSON {
 		err = writeJSON(s.stdout, findings)
 	} else {
@@ -67,7 +68,7 @@ func (c *doctorCmd) Run(s *session) error {
 	return err
 }
 
-func (c *doctorCmd) checkDatabase(ctx context.Context, relation delivery.Relation) []finding {
+func (c *doctorCmd) checkDatabase(ctx context.Context) []finding {
 	pool, err := c.pool(ctx, "postrider doctor", 1)
 	if err != nil {
 		return []finding{{"database", levelError, redact(err.Error())}}
@@ -85,18 +86,25 @@ func (c *doctorCmd) checkDatabase(ctx context.Context, relation delivery.Relatio
 	version, err := serverVersion(ctx, pool)
 	add("PostgreSQL version", err, version)
 	add("primary", checkPrimary(ctx, pool), "the server is a primary")
-	info, err := checkSchema(ctx, pool, c.Schema, 0)
+	info, err := checkSchema(ctx, pool, c.Schema)
 	if !add("schema", err, fmt.Sprintf("version %d, %d partitions", info.Version, info.Partitions)) {
 		return findings
 	}
-	_, err = delivery.NewStore(ctx, pool, c.Schema, relation)
-	readable := add("events relation", err, "has the columns that are needed")
+	add("server", delivery.CheckDatabase(ctx, pool), "may be written to, and has the functions that are needed")
+	relation, err := eventsOf(info)
+	if err == nil {
+		_, err = delivery.NewStore(ctx, pool, c.Schema, relation)
+	}
+	readable := add("events relation", err, info.Events+" has the columns that are needed")
+	findings = append(findings, pathFinding(ctx, pool))
+	findings = append(findings, creatorFindings(ctx, pool, c.Schema)...)
 	rows, err := missingPartitions(ctx, pool, c.Schema, int(info.Partitions))
 	add("partition rows", err, rows)
 	if readable && c.Ordering == string(delivery.OrderPartition) {
 		findings = append(findings, strictFindings(ctx, pool, c.Schema, relation)...)
 	}
-	return append(findings, commitFinding(ctx, pool), shapeFinding(ctx, pool, c.Schema))
+	return append(findings, commitFinding(ctx, pool), forgottenFinding(ctx, pool, c.Schema), shapeFinding(ctx, pool, c.Schema),
+		conditionFinding(ctx, pool, c.Schema))
 }
 
 func serverVersion(ctx context.Context, pool *pgxpool.Pool) (string, error) {
@@ -152,6 +160,36 @@ func strictFindings(ctx context.Context, pool *pgxpool.Pool, schema string, rela
 	return findings
 }
 
+// pathFinding tells whether others may say what the program's statements mean.
+func pathFinding(ctx context.Context, pool *pgxpool.Pool) finding {
+	const check = "search path"
+	var path string
+	switch err := pool.QueryRow(ctx, `SELECT pg_catalog.current_setting('search_path')`).Scan(&path); {
+	case err != nil:
+		return finding{check, levelError, redact(err.Error())}
+	case path != fixedPath:
+		return finding{check, levelWarning, "a pooler keeps the program from setting it, and whoever may create in a schema of " + path +
+			" says what its statements mean; to mend it, for the role that the pooler logs in as: ALTER ROLE … SET search_path = " + fixedPath}
+	}
+	return finding{check, levelOK, path}
+}
+
+func creatorFindings(ctx context.Context, pool *pgxpool.Pool, name string) []finding {
+	const check = "rights on the schema"
+	creators, err := schema.Creators(ctx, pool, name)
+	switch {
+	case err != nil:
+		return []finding{{check, levelError, redact(err.Error())}}
+	case len(creators) == 0:
+		return []finding{{check, levelOK, "nobody but the outbox's owner may create in it"}}
+	}
+	var findings []finding
+	for _, one := range creators {
+		findings = append(findings, finding{check, levelWarning, one.String()})
+	}
+	return findings
+}
+
 func commitFinding(ctx context.Context, pool *pgxpool.Pool) finding {
 	var fsync, commit string
 	err := pool.QueryRow(ctx, `SELECT current_setting('fsync'), current_setting('synchronous_commit')`).Scan(&fsync, &commit)
@@ -165,11 +203,33 @@ func commitFinding(ctx context.Context, pool *pgxpool.Pool) finding {
 	}
 }
 
+// forgottenFinding tells whether a failover or a restore lost published events: an
+// error for a day, as people have to settle it, and a warning from then on.
+func forgottenFinding(ctx context.Context, pool *pgxpool.Pool, schema string) finding {
+	const check = "published events"
+	var at *time.Time
+	var lately bool
+	err := pool.QueryRow(ctx, `SELECT regressed, coalesce(regressed > clock_timestamp() - interval '1 day', false) FROM `+
+		pgx.Identifier{schema, "outbox_settings"}.Sanitize()).Scan(&at, &lately)
+	if err != nil {
+		return finding{check, levelError, redact(err.Error())}
+	}
+	if at == nil {
+		return finding{check, levelOK, "none is known to be forgotten by the database"}
+	}
+	f := finding{check, levelWarning, fmt.Sprintf("the database had forgotten some, noticed last at %s: only the stream knows them, and people must decide about them; "+
+		"see outbox_audit, action database.regressed, and docs/runbook.md, PostriderDatabaseRegressed", at.UTC().Format(time.RFC3339))}
+	if lately {
+		f.Level = levelError
+	}
+	return f
+}
+
 func (c *doctorCmd) checkBroker(s *session, subject natspub.Subject) []finding {
 	log := s.logger()
-	nc, err := natspub.Connect(c.NatsURL, "postrider doctor", log, nats.MaxReconnects(0))
+	nc, err := c.connect("postrider doctor", log, nats.MaxReconnects(0))
 	if err != nil {
-		return []finding{{"broker", levelError, redact(err.Error())}}
+		return []finding{{"broker", levelError, redact(err.Error()) + "; to mend it: " + condition.BrokerAway.Cure()}}
 	}
 	defer nc.Close()
 	findings := []finding{{"broker", levelOK, "nats-server " + nc.ConnectedServerVersion() + " at " + natspub.Redact(nc.ConnectedUrl())}}
@@ -186,4 +246,31 @@ func (c *doctorCmd) checkBroker(s *session, subject natspub.Subject) []finding {
 		fence.Level, fence.Detail = levelError, redact(err.Error())
 	}
 	return append(findings, fence)
+}
+
+// conditionFinding tells what living workers say that keeps them from delivering.
+func conditionFinding(ctx context.Context, pool *pgxpool.Pool, schema string) finding {
+	const check = "workers"
+	store, err := heartbeat.NewStore(pool, schema)
+	if err != nil {
+		return finding{check, levelError, redact(err.Error())}
+	}
+	snapshot, err := store.Snapshot(ctx)
+	if err != nil {
+		return finding{check, levelError, redact(err.Error())}
+	}
+	live, told := 0, map[condition.Reason]string{}
+	for _, w := range snapshot.Workers {
+		if !w.Live() {
+			continue
+		}
+		live++
+		if c := w.Condition; c != nil {
+			told[c.Reason] = fmt.Sprintf("%s since %s UTC: %s; to mend it: %s", c.Reason, c.Since.UTC().Format(time.DateTime), redact(c.Detail), c.Reason.Cure())
+		}
+	}
+	if len(told) > 0 {
+		return finding{check, levelError, "cannot deliver: " + strings.Join(slices.Sorted(maps.Values(told)), "; ")}
+	}
+	return finding{check, levelOK, fmt.Sprintf("%d living, nothing keeps them from delivering", live)}
 }

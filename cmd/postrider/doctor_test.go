@@ -27,6 +27,58 @@ func diagnose(t *testing.T, wantCode int, args ...string) map[string]finding {
 	return found
 }
 
+// What somebody wrote into the database steers no terminal.
+func TestTablesSteerNoTerminal(t *testing.T) {
+	t.Parallel()
+	database := pgtest.Migrated(t, 8)
+	if _, err := pgtest.Pool(t, database).Exec(t.Context(), `INSERT INTO outbox_workers (worker_id, pid, hostname, version, heartbeat_until)
+		VALUES (gen_random_uuid(), 1, E'ho\x1b]0;title\x07st', E'v1\u009b31m', clock_timestamp() + interval '1 hour')`); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := call(t, "workers", "--database-url="+database)
+	if code != exitOK || strings.ContainsAny(stdout, "\x1b\x07\u009b") || !strings.Contains(stdout, `ho\x1b]0;title\ast`) {
+		t.Errorf("status %d: %q %s", code, stdout, stderr)
+	}
+}
+
+// Who may create in the outbox's schema is told, with the statement that ends it, by doctor and by each migration.
+func TestRightsToCreateAreTold(t *testing.T) {
+	t.Parallel()
+	database, broker := pgtest.Migrated(t, 8), natstest.Start(t, 1)
+	broker.Stream(t, 1)
+	on := []string{"--database-url=" + database, "--nats-url=" + broker.URL()}
+	found := diagnose(t, exitOK, on...)
+	for _, check := range []string{"rights on the schema", "search path"} {
+		if f := found[check]; f.Level != levelOK {
+			t.Errorf("in a fresh outbox: %+v", f)
+		}
+	}
+	pool := pgtest.Pool(t, database)
+	for _, way := range []struct{ role, sql, cure string }{
+		{"PUBLIC", `GRANT CREATE ON SCHEMA public TO PUBLIC`, `REVOKE CREATE ON SCHEMA public FROM PUBLIC`},
+		{"pg_monitor", `GRANT CREATE ON SCHEMA public TO pg_monitor`, `REVOKE CREATE ON SCHEMA public FROM pg_monitor`},
+		{"pg_monitor", `ALTER SCHEMA public OWNER TO pg_monitor`, `ALTER SCHEMA public OWNER TO postgres`},
+	} {
+		if _, err := pool.Exec(t.Context(), way.sql); err != nil {
+			t.Fatal(err)
+		}
+		f := diagnose(t, exitOK, on...)["rights on the schema"]
+		if f.Level != levelWarning || !strings.Contains(f.Detail, way.role) || !strings.Contains(f.Detail, way.cure) {
+			t.Errorf("after %s: %+v", way.sql, f)
+		}
+		code, _, stderr := call(t, "migrate", "up", on[0])
+		if code != exitOK || !strings.Contains(stderr, way.cure) {
+			t.Errorf("after %s migrate up says: %s", way.sql, stderr)
+		}
+		if _, err := pool.Exec(t.Context(), way.cure); err != nil {
+			t.Errorf("%s: %v", way.cure, err)
+		}
+		if f := diagnose(t, exitOK, on...)["rights on the schema"]; f.Level != levelOK {
+			t.Errorf("after %s: %+v", way.cure, f)
+		}
+	}
+}
+
 func TestDoctorChecksThePreconditionsOfStrictOrder(t *testing.T) {
 	t.Parallel()
 	database, broker := pgtest.Migrated(t, 8), natstest.Start(t, 1)

@@ -11,9 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/gaps"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/ops/gaps"
 )
 
 type gapsCmd struct {
@@ -25,16 +24,15 @@ type gapsCmd struct {
 type gapsFlags struct {
 	databaseFlags
 	natsFlags
-	JetStream      string   `name:"jetstream" help:"JetStream stream that holds the events." default:"EVENTS" env:"POSTRIDER_STREAM"`
-	Subject        string   `help:"Template of the subjects." default:"events.{topic}.{type}"`
-	EventsRelation string   `help:"Table or view that holds the events, as name or schema.name." default:"events"`
-	JSON           bool     `help:"Print JSON." name:"json"`
-	Partition      []int    `help:"Only events of that partition; repeatable." placeholder:"N" env:"-"`
-	Stream         *string  `name:"stream" help:"Only events of that stream." placeholder:"ID" env:"-"`
-	FromSequence   *int64   `help:"Only events from that sequence on." placeholder:"N" env:"-"`
-	ToSequence     *int64   `help:"Only events up to that sequence." placeholder:"N" env:"-"`
-	Kind           []string `help:"Only that kind; repeatable." placeholder:"KIND" env:"-"`
-	Limit          int      `help:"Most gaps of one kind that are listed; all are counted." default:"1000" env:"-"`
+	JetStream    string   `name:"jetstream" help:"JetStream stream that holds the events." default:"EVENTS" env:"POSTRIDER_STREAM"`
+	Subject      string   `help:"Template of the subjects." default:"events.{topic}.{type}"`
+	JSON         bool     `help:"Print JSON." name:"json"`
+	Partition    []int    `help:"Only events of that partition; repeatable." placeholder:"N" env:"-"`
+	Stream       *string  `name:"stream" help:"Only events of that stream." placeholder:"ID" env:"-"`
+	FromSequence *int64   `help:"Only events from that sequence on." placeholder:"N" env:"-"`
+	ToSequence   *int64   `help:"Only events up to that sequence." placeholder:"N" env:"-"`
+	Kind         []string `help:"Only that kind; repeatable." placeholder:"KIND" env:"-"`
+	Limit        int      `help:"Most gaps of one kind that are listed; all are counted." default:"1000" env:"-"`
 }
 
 func (f *gapsFlags) options() (gaps.Options, error) {
@@ -92,10 +90,6 @@ func (f *gapsFlags) open(s *session, broker bool) (l looking, err error) {
 	if err := f.validate(); err != nil {
 		return l, err
 	}
-	events, err := delivery.ParseRelation(f.EventsRelation)
-	if err != nil {
-		return l, fmt.Errorf("%w: --events-relation: %w", errRefused, err)
-	}
 	subject, err := natspub.ParseSubject(f.Subject)
 	if err != nil {
 		return l, fmt.Errorf("%w: %w", errRefused, err)
@@ -110,7 +104,7 @@ func (f *gapsFlags) open(s *session, broker bool) (l looking, err error) {
 			l.done()
 		}
 	}()
-	if l.store, err = f.database(s, pool, events); err != nil || !broker {
+	if l.store, err = f.database(s, pool); err != nil || !broker {
 		return l, err
 	}
 	nc, err := f.connect("postrider gaps", s.logger())
@@ -125,15 +119,16 @@ func (f *gapsFlags) open(s *session, broker bool) (l looking, err error) {
 	return l, err
 }
 
-func (f *gapsFlags) database(s *session, pool *pgxpool.Pool, events delivery.Relation) (*gaps.Store, error) {
-	if _, err := checkSchema(s.ctx, pool, f.Schema, 0); err != nil {
+func (f *gapsFlags) database(s *session, pool *pgxpool.Pool) (*gaps.Store, error) {
+	info, err := checkSchema(s.ctx, pool, f.Schema)
+	if err != nil {
 		return nil, err
 	}
-	store, err := gaps.New(s.ctx, pool, f.Schema, events)
+	events, err := eventsOf(info)
 	if err != nil {
-		return nil, fmt.Errorf("--events-relation: %w", err)
+		return nil, err
 	}
-	return store, nil
+	return gaps.New(s.ctx, pool, f.Schema, events)
 }
 
 type gapsDetectCmd struct {
@@ -288,7 +283,7 @@ func (f *gapsFlags) print(out io.Writer, r *gaps.Report, list []gaps.Gap, repair
 	var rows []table.Row
 	for _, g := range list {
 		rows = append(rows, table.Row{
-			g.Kind, dash(g.Sequence), g.Partition, printable(clip(g.Stream, 40)), versionsOf(g), dash(int64(g.Position)), printable(clip(g.Detail, 80)), //nolint:gosec // a position
+			g.Kind, dash(g.Sequence), g.Partition, printable(clip(g.Stream, 40)), versionsOf(g), dash(int64(g.Position)), printable(clip(g.Detail, 80)), // a position
 		})
 	}
 	if len(rows) > 0 {

@@ -55,7 +55,7 @@ func (c *importCmd) Run(s *session) error {
 		return err
 	}
 	defer pool.Close()
-	if _, err := checkSchema(s.ctx, pool, c.Schema, 0); err != nil {
+	if _, err := checkSchema(s.ctx, pool, c.Schema); err != nil {
 		return err
 	}
 	ring := func() {}
@@ -85,7 +85,10 @@ func (c *importCmd) Run(s *session) error {
 		total.Lines += result.Lines
 		total.Seconds += result.Elapsed.Seconds()
 		if err != nil {
-			return fmt.Errorf("import: %w (%d events in %d transactions were committed before)", err, total.Events, total.Transactions)
+			if len(c.Files) > 1 {
+				err = fmt.Errorf("%w; %d events of all files", err, total.Events)
+			}
+			return fmt.Errorf("import: %w", err)
 		}
 	}
 	if total.Seconds > 0 {
@@ -143,7 +146,7 @@ type progressLine struct {
 }
 
 func newProgressLine(out io.Writer, off bool) *progressLine {
-	return &progressLine{out: out, off: off, terminal: isTerminal(out)}
+	return &progressLine{out: out, off: off, terminal: isTerminal(out), shown: time.Now()}
 }
 
 func (p *progressLine) show(at importer.Progress) {
@@ -170,8 +173,8 @@ func (p *progressLine) show(at importer.Progress) {
 }
 
 func (p *progressLine) end() {
-	if p.open {
-		fmt.Fprintln(p.out)
+	if p.open { // the total follows
+		fmt.Fprint(p.out, "\r\x1b[K")
 		p.open = false
 	}
 }

@@ -92,9 +92,9 @@ type inboxDeadCmd struct {
 type inboxRow struct {
 	ID       int64     `json:"id"`
 	EventID  uuid.UUID `json:"event_id"`
-	Stream   string    `json:"stream"`
-	Version  int64     `json:"version"`
-	Type     string    `json:"type"`
+	Stream   string    `json:"stream_id"`
+	Version  int64     `json:"stream_version"`
+	Type     string    `json:"event_type"`
 	Attempts int       `json:"attempts"`
 	ParkedAt time.Time `json:"parked_at"`
 	DueAt    time.Time `json:"due_at,omitzero"`

@@ -12,6 +12,7 @@ import (
 
 	"github.com/postrider/postrider/inbox"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
+	"github.com/postrider/postrider/message"
 )
 
 func TestInboxCommands(t *testing.T) {
@@ -40,10 +41,10 @@ func TestInboxCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, second := uuid.New(), uuid.New()
-	for _, m := range []inbox.Message{
+	for _, m := range []message.Message{
 		{EventID: first, Stream: "a", Version: 1, Type: "x"}, {EventID: second, Stream: "b", Version: 1, Type: "x"},
 	} {
-		_, err := box.Process(t.Context(), m, func(context.Context, pgx.Tx, inbox.Message) ([]byte, error) {
+		_, err := box.Process(t.Context(), m, func(context.Context, pgx.Tx, message.Message) ([]byte, error) {
 			return nil, inbox.Final(errors.New("of no use"))
 		})
 		if err != nil {

@@ -7,17 +7,33 @@ import (
 	"time"
 )
 
+// levelAuto leaves the level to the command.
+const levelAuto = "auto"
+
 // logger writes to standard error as --log-level and --log-format say.
-func (s *session) logger() *slog.Logger {
-	var level slog.Level
-	_ = level.UnmarshalText([]byte(s.cli.LogLevel)) // the parser allows only known levels
+func (s *session) logger() *slog.Logger { return s.loggerFrom(slog.LevelInfo) }
+
+// sparingLogger is for commands that tell people themselves what happens.
+func (s *session) sparingLogger() *slog.Logger { return s.loggerFrom(slog.LevelWarn) }
+
+// loggerFrom begins at the level that auto means here.
+func (s *session) loggerFrom(auto slog.Level) *slog.Logger {
+	level := auto
+	if s.cli.LogLevel != levelAuto {
+		_ = level.UnmarshalText([]byte(s.cli.LogLevel)) // the parser allows only known levels
+	}
 	return newLogger(s.stderr, level, s.cli.LogFormat)
 }
 
 func newLogger(w io.Writer, level slog.Level, format string) *slog.Logger {
+	asObjects := format == "json"
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		switch v := a.Value.Any().(type) {
-		case time.Time, time.Duration, slog.Level:
+		case time.Duration: // 1.5s for people, 1.5 for programs
+			if asObjects {
+				a.Value = slog.Float64Value(v.Seconds())
+			}
+		case time.Time, slog.Level:
 		case error:
 			a.Value = slog.StringValue(redact(v.Error()))
 		case string:
@@ -27,7 +43,7 @@ func newLogger(w io.Writer, level slog.Level, format string) *slog.Logger {
 		}
 		return a
 	}}
-	if format == "json" {
+	if asObjects {
 		return slog.New(slog.NewJSONHandler(w, options))
 	}
 	return slog.New(slog.NewTextHandler(w, options))

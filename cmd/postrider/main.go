@@ -23,11 +23,12 @@ const (
 // cli is the command line.
 type cli struct {
 	Config    kong.ConfigFlag `help:"File with settings (YAML), named as the flags without the dashes." placeholder:"FILE" env:"POSTRIDER_CONFIG"`
-	LogLevel  string          `help:"Least level that is logged: ${enum}." enum:"debug,info,warn,error" default:"info"`
+	LogLevel  string          `help:"Least level that is logged: ${enum}; auto is info, but warn for dev." enum:"auto,debug,info,warn,error" default:"auto"`
 	LogFormat string          `help:"Format of the log: ${enum}." enum:"text,json" default:"text"`
 
 	Dev        devCmd        `cmd:"" help:"Run everything on this machine: PostgreSQL, NATS, workers, monitor, events, checker."`
 	Run        runCmd        `cmd:"" help:"Run one worker of the cluster."`
+	Monitor    monitorCmd    `cmd:"" help:"Serve the monitor, its API and the metrics alone, without a worker."`
 	Migrate    migrateCmd    `cmd:"" help:"Create, remove or look at the tables."`
 	Doctor     doctorCmd     `cmd:"" help:"Check that database and broker are fit, and say what to do."`
 	Status     statusCmd     `cmd:"" help:"Show backlog, workers and partitions in one summary."`
@@ -41,10 +42,8 @@ type cli struct {
 	Import     importCmd     `cmd:"" help:"Append events from files of JSON lines."`
 	Tail       tailCmd       `cmd:"" help:"Subscribe to the events, print or count them, and check their order."`
 	ConfigCmd  configCmd     `cmd:"" name:"config" help:"Show the settings."`
-	Bench      benchCmd      `cmd:"" help:"Measure what this machine can do, beside a relay that keeps no state."`
-	BenchPart  benchPartCmd  `cmd:"" hidden:"" name:"bench-part"`
 
-	Healthcheck healthcheckCmd `cmd:"" help:"Ask a worker's monitor whether it lives; for containers."`
+	Healthcheck healthcheckCmd `cmd:"" help:"Ask a monitor whether it lives; for containers."`
 	Version     versionCmd     `cmd:"" help:"Show the version."`
 }
 

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -10,37 +12,42 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/google/uuid"
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/delivery/ops"
 )
 
 type messagesCmd struct {
 	List messagesListCmd `cmd:"" help:"List messages by state, partition, stream, topic, type or time."`
 	Show messagesShowCmd `cmd:"" help:"Show everything about one message."`
+
+	Cancel messagesCancelCmd `cmd:"" help:"Settle scheduled messages without publishing them."`
+	Move   messagesMoveCmd   `cmd:"" help:"Give scheduled messages another time."`
 }
 
 type messagesListCmd struct {
 	listFlags
-	State []string `help:"Only messages in that state: pending, failed, blocked, dead, published, skipped or discarded; repeatable." env:"-"`
+	State []string `help:"Only messages in that state: pending, scheduled, failed, blocked, dead, published, skipped or discarded; repeatable." env:"-"`
 }
 
 // Run lists messages.
 func (c *messagesListCmd) Run(s *session) error {
-	states := make([]admin.State, len(c.State))
+	states := make([]ops.State, len(c.State))
 	for i, name := range c.State {
 		var err error
-		if states[i], err = admin.ParseState(name); err != nil {
+		if states[i], err = ops.ParseState(name); err != nil {
 			return inputRefused(err)
 		}
 	}
-	return c.list(s, states, func(messages []admin.Message) {
+	return c.list(s, states, func(messages []ops.Message) {
 		var rows []table.Row
 		for _, m := range messages {
 			settled := "–"
-			if m.PublishedAt != nil {
+			switch {
+			case m.PublishedAt != nil:
 				settled = m.PublishedAt.Format(time.RFC3339)
+			case m.State == ops.Scheduled && m.AvailableAt != nil:
+				settled = "due " + m.AvailableAt.Format(time.RFC3339)
 			}
 			place := "–"
 			if m.StreamSequence != nil {
@@ -52,19 +59,19 @@ func (c *messagesListCmd) Run(s *session) error {
 			})
 		}
 		writeTable(s.stdout, table.Row{
-			"sequence", "partition", "stream", "type", "state", "attempts", "settled", "stream sequence", "last error",
+			"sequence", "partition", "stream", "type", "state", "attempts", "settled or due", "stream sequence", "last error",
 		}, rows)
 	})
 }
 
 type messagesShowCmd struct {
 	adminFlags
-	Message string `arg:"" name:"message" help:"The message's sequence, or the event's id."`
+	Message string `arg:"" name:"message" help:"The message's sequence, or the event's id, or enough of its beginning to name it alone."`
 	Payload bool   `help:"Print the payload, too: as text when it is UTF-8, else as base64." env:"-"`
 }
 
 type detailBody struct {
-	admin.DetailBody
+	ops.DetailBody
 
 	Payload *string `json:"payload,omitempty"`
 	Base64  *string `json:"payload_base64,omitempty"`
@@ -72,8 +79,7 @@ type detailBody struct {
 
 // Run shows one message.
 func (c *messagesShowCmd) Run(s *session) error {
-	sequence, id, err := parseMessage(c.Message)
-	if err != nil {
+	if err := checkMessage(c.Message); err != nil {
 		return err
 	}
 	op, done, err := c.operator(s)
@@ -81,10 +87,9 @@ func (c *messagesShowCmd) Run(s *session) error {
 		return err
 	}
 	defer done()
-	if id != uuid.Nil {
-		if sequence, err = op.Find(s.ctx, id); err != nil {
-			return inputRefused(err)
-		}
+	sequence, err := messageNamed(s.ctx, op, c.Message)
+	if err != nil {
+		return err
 	}
 	d, err := op.Show(s.ctx, sequence)
 	if err != nil {
@@ -96,7 +101,7 @@ func (c *messagesShowCmd) Run(s *session) error {
 			return inputRefused(err)
 		}
 	}
-	body := detailBody{DetailBody: d.Body(time.Local)}
+	body := detailBody{DetailBody: d.Body()}
 	if c.Payload && d.Event != nil {
 		text := string(payload)
 		if body.Payload = &text; !utf8.Valid(payload) {
@@ -111,18 +116,37 @@ func (c *messagesShowCmd) Run(s *session) error {
 	return nil
 }
 
-func parseMessage(text string) (int64, uuid.UUID, error) {
+// checkMessage refuses what can be neither a sequence nor an event's id, nor its beginning.
+func checkMessage(text string) error {
 	if sequence, err := strconv.ParseInt(text, 10, 64); err == nil && sequence > 0 {
-		return sequence, uuid.Nil, nil
+		return nil
 	}
-	if id, err := uuid.Parse(text); err == nil && id != uuid.Nil {
-		return 0, id, nil
+	return messageRefused(ops.CheckEventID(text))
+}
+
+// messageNamed finds a message by its sequence, by its event's id or by enough of that.
+func messageNamed(ctx context.Context, op *ops.Operator, text string) (int64, error) {
+	if sequence, err := strconv.ParseInt(text, 10, 64); err == nil && sequence > 0 {
+		return sequence, nil
 	}
-	return 0, uuid.Nil, fmt.Errorf("%w: a sequence above 0 or an event id (UUID) was expected, got %q", errRefused, text)
+	id, err := op.FindEvent(ctx, text)
+	if err != nil {
+		return 0, messageRefused(err)
+	}
+	sequence, err := op.Find(ctx, id)
+	return sequence, messageRefused(err)
+}
+
+func messageRefused(err error) error {
+	var input *ops.InputError
+	if errors.As(err, &input) {
+		return fmt.Errorf("%w: MESSAGE: %s; a sequence above 0 is taken, too", errRefused, input.Problem)
+	}
+	return err
 }
 
 // writeDetail prints a message for people.
-func writeDetail(out io.Writer, d admin.Detail, b detailBody) {
+func writeDetail(out io.Writer, d ops.Detail, b detailBody) {
 	rows := []table.Row{
 		{"state", d.State},
 		{"partition", d.Partition},
@@ -164,6 +188,10 @@ func writeDetail(out io.Writer, d admin.Detail, b detailBody) {
 		add("wait behind it", waiting(d))
 	}
 	writeTable(out, table.Row{"message", d.Sequence}, rows)
+	if len(d.Failures) > 0 {
+		fmt.Fprintln(out)
+		writeTable(out, table.Row{"failed attempts", "at", "worker", "error"}, failureRows(d))
+	}
 	if len(d.Deliveries) > 0 {
 		fmt.Fprintln(out)
 		writeTable(out, table.Row{"deliveries", "at", "stream sequence", "partition", "epoch", "attempts", "generation"}, deliveryRows(d))
@@ -176,7 +204,7 @@ func writeDetail(out io.Writer, d admin.Detail, b detailBody) {
 	}
 }
 
-func waiting(d admin.Detail) string {
+func waiting(d ops.Detail) string {
 	if d.Behind == 0 && !d.BehindMore {
 		return "none"
 	}
@@ -194,7 +222,19 @@ func waiting(d admin.Detail) string {
 	return fmt.Sprintf("%d: %s", d.Behind, text)
 }
 
-func deliveryRows(d admin.Detail) []table.Row {
+func failureRows(d ops.Detail) []table.Row {
+	var rows []table.Row
+	for _, one := range d.Failures {
+		worker := "–"
+		if one.Worker != nil {
+			worker = one.Worker.String()
+		}
+		rows = append(rows, table.Row{printable(one.Class), one.At.Format(time.RFC3339Nano), worker, printable(clip(one.Text, 100))})
+	}
+	return rows
+}
+
+func deliveryRows(d ops.Detail) []table.Row {
 	var rows []table.Row
 	for _, one := range d.Deliveries {
 		state, place := string(one.State), "–"

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 )
 
@@ -27,7 +27,7 @@ func TestListMessages(t *testing.T) {
 		{[]string{"--until=1h"}, ""},
 	} {
 		code, stdout, stderr := call(t, on(append([]string{"messages", "list", "--json"}, c.args...)...)...)
-		var list []admin.MessageBody
+		var list []ops.MessageBody
 		if err := json.Unmarshal([]byte(stdout), &list); err != nil || code != exitOK {
 			t.Fatalf("%v: status %d, %v: %s%s", c.args, code, err, stdout, stderr)
 		}
@@ -61,6 +61,7 @@ func TestShowMessage(t *testing.T) {
 		`SELECT outbox_append('hostile', 'thing.done', '"red"', metadata => '{"headers": {"x": "y"}}')`,
 		`UPDATE events SET payload = E'\\x1b5b33316d726564' WHERE sequence = 6`,
 		`UPDATE outbox SET last_error = E'\x1b[31mred' WHERE global_sequence = 1`,
+		`UPDATE outbox SET failures = '[{"at": "2026-01-02T03:04:05Z", "worker_id": null, "class": "temporary", "text": "was \u001b[0m late"}]' WHERE global_sequence = 1`,
 	} {
 		if _, err := pool.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
@@ -70,7 +71,7 @@ func TestShowMessage(t *testing.T) {
 	if code != exitOK {
 		t.Fatal(stderr)
 	}
-	for _, text := range []string{"dead", "thing.done", id, `\x1b[31mred`, "2: 2 (dead), 4 (blocked)", "payload:\n{}"} {
+	for _, text := range []string{"dead", "thing.done", id, "temporary", `was \x1b[0m late`, `\x1b[31mred`, "2: 2 (dead), 4 (blocked)", "payload:\n{}"} {
 		if !strings.Contains(stdout, text) {
 			t.Errorf("it does not show %q:\n%s", text, stdout)
 		}
@@ -78,6 +79,7 @@ func TestShowMessage(t *testing.T) {
 	for sequence, want := range map[string]string{
 		"4": `"blocked_by":{"global_sequence":1,"state":"dead"}`,
 		"5": `"payload_base64":"/wA="`,
+		"1": `"failures":[{"at":"2026-01-02T03:04:05Z","worker_id":null,"class":"temporary","text":"was \u001b[0m late"}]`,
 		"6": `"metadata":{"headers":{"x":"y"}}`,
 	} {
 		code, stdout, stderr := call(t, on("messages", "show", sequence, "--json", "--payload")...)

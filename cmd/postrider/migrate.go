@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -19,18 +21,19 @@ type migrateCmd struct {
 
 type migrateUpCmd struct {
 	databaseFlags
-	Partitions int  `help:"Number of partitions, fixed now: 1 to 32767. 0: 64 in a new schema, what is stored in an existing one." default:"0"`
-	Inbox      bool `help:"Create the tables of consumers' inboxes, too."`
-	JSON       bool `help:"Print one JSON object." name:"json"`
+	Partitions     int    `help:"Number of partitions, fixed now: 1 to 32767. 0: 64 in a new schema, what is stored in an existing one." default:"0"`
+	EventsRelation string `help:"Table or view that everybody reads events from, as name or schema.name; stored. Without it what is stored, in a new schema events." placeholder:"NAME"`
+	Inbox          bool   `help:"Create the tables of consumers' inboxes, too."`
+	JSON           bool   `help:"Print one JSON object." name:"json"`
 }
 
-func migrator(f databaseFlags, partitions int, s *session, force bool) (*schema.Migrator, error) {
+// migrator takes the configuration without what the flags say.
+func migrator(f databaseFlags, log *slog.Logger, config schema.Config) (*schema.Migrator, error) {
 	if err := f.validate(); err != nil {
 		return nil, err
 	}
-	m, err := schema.New(schema.Config{
-		DatabaseURL: f.DatabaseURL, Schema: f.Schema, Partitions: partitions, Force: force, Logger: s.logger(),
-	})
+	config.DatabaseURL, config.Schema, config.Logger = f.DatabaseURL, f.Schema, log
+	m, err := schema.New(config)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errRefused, err)
 	}
@@ -39,7 +42,10 @@ func migrator(f databaseFlags, partitions int, s *session, force bool) (*schema.
 
 // Run migrates up.
 func (c *migrateUpCmd) Run(s *session) error {
-	m, err := migrator(c.databaseFlags, c.Partitions, s, false)
+	if err := checkRelationName(c.EventsRelation); err != nil {
+		return err
+	}
+	m, err := migrator(c.databaseFlags, s.logger(), schema.Config{Partitions: c.Partitions, Events: c.EventsRelation})
 	if err != nil {
 		return err
 	}
@@ -50,7 +56,7 @@ func (c *migrateUpCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	answer := map[string]any{"schema": c.Schema, "version": info.Version, "partitions": info.Partitions}
+	answer := map[string]any{"schema": c.Schema, "version": info.Version, "partitions": info.Partitions, "events_relation": info.Events}
 	if c.Inbox {
 		if answer["inbox_version"], err = migrateInbox(s.ctx, c.databaseFlags); err != nil {
 			return err
@@ -59,7 +65,11 @@ func (c *migrateUpCmd) Run(s *session) error {
 	if c.JSON {
 		return writeJSON(s.stdout, answer)
 	}
-	_, err = fmt.Fprintf(s.stdout, "schema %s is at version %d with %d partitions\n", c.Schema, info.Version, info.Partitions)
+	elsewhere := ""
+	if info.Events != schema.DefaultEvents {
+		elsewhere = " and events in " + info.Events
+	}
+	_, err = fmt.Fprintf(s.stdout, "schema %s is at version %d with %d partitions%s\n", c.Schema, info.Version, info.Partitions, elsewhere)
 	return err
 }
 
@@ -69,7 +79,7 @@ func schemaInfo(ctx context.Context, f databaseFlags) (schema.Info, error) {
 		return schema.Info{}, err
 	}
 	defer pool.Close()
-	return checkSchema(ctx, pool, f.Schema, 0)
+	return checkSchema(ctx, pool, f.Schema)
 }
 
 type migrateDownCmd struct {
@@ -80,14 +90,17 @@ type migrateDownCmd struct {
 
 // Run migrates down.
 func (c *migrateDownCmd) Run(s *session) error {
-	m, err := migrator(c.databaseFlags, 0, s, c.Force)
+	m, err := migrator(c.databaseFlags, s.logger(), schema.Config{Force: c.Force})
 	if err != nil {
 		return err
 	}
 	if !c.Yes {
 		return fmt.Errorf("%w: this removes every event in schema %s, published ones too; say --yes if that is meant", errRefused, c.Schema)
 	}
-	if err := m.Down(s.ctx); err != nil {
+	switch err := m.Down(s.ctx); {
+	case errors.Is(err, schema.ErrUnpublished):
+		return fmt.Errorf("%w: say --force if they shall go, too", err)
+	case err != nil:
 		return named(err)
 	}
 	_, err = fmt.Fprintf(s.stdout, "schema %s holds no outbox any more\n", c.Schema)
@@ -101,7 +114,7 @@ type migrateStatusCmd struct {
 
 // Run shows the migrations.
 func (c *migrateStatusCmd) Run(s *session) error {
-	m, err := migrator(c.databaseFlags, 0, s, false)
+	m, err := migrator(c.databaseFlags, s.logger(), schema.Config{})
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,8 @@ func (f httpFlags) auth() (ui.Auth, error) {
 		}
 		auth.Users, auth.Tokens = append(auth.Users, users...), append(auth.Tokens, tokens...)
 	}
-	return auth, f.proxy(&auth)
+	err := f.proxy(&auth)
+	return auth, err
 }
 
 // proxy reads who is trusted to say who somebody is.

@@ -3,20 +3,21 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/fx"
 
-	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/outbox/schema"
 )
 
-// operations are what a worker's monitor shows of single messages and does to
+// operations are what a monitor shows of single messages and does to
 // them, as far as the role has the rights.
 type operations struct {
 	// operator is nil where not even looking is allowed.
-	operator *admin.Operator
+	operator *ops.Operator
 	// lookOnly: rights to act are missing.
 	lookOnly bool
 }
@@ -26,19 +27,24 @@ const operatorConnections = 2
 
 // newOperations has connections of its own: people who search must not hold up
 // leases and deliveries.
-func newOperations(ctx context.Context, lc fx.Lifecycle, opened *undo, cfg workerConfig, _ schema.Info) (operations, error) {
-	events, err := delivery.ParseRelation(cfg.worker.EventsRelation)
-	if err != nil {
-		return operations{}, err
-	}
+func newOperations(ctx context.Context, lc fx.Lifecycle, opened *undo, cfg workerConfig, info schema.Info) (operations, error) {
 	pool, err := cfg.database.pool(ctx, "postrider operator", operatorConnections)
 	if err != nil {
 		return operations{}, err
 	}
 	opened.add(lc, pool.Close)
-	op, err := admin.New(ctx, pool, cfg.database.Schema, events)
+	return readOperations(ctx, pool, cfg.database.Schema, info, cfg.http.HTTPShowPayload, cfg.log)
+}
+
+// readOperations looks which of them the pool's role has the rights for, and names what it lacks.
+func readOperations(ctx context.Context, pool *pgxpool.Pool, name string, info schema.Info, payload bool, log *slog.Logger) (operations, error) {
+	events, err := eventsOf(info)
 	if err != nil {
-		return operations{}, fmt.Errorf("--events-relation: %w", err)
+		return operations{}, err
+	}
+	op, err := ops.New(ctx, pool, name, events)
+	if err != nil {
+		return operations{}, err
 	}
 	missing, err := op.MissingRights(ctx)
 	if err != nil {
@@ -47,16 +53,16 @@ func newOperations(ctx context.Context, lc fx.Lifecycle, opened *undo, cfg worke
 	list := func(rights []string) string { return strings.Join(rights, "; ") }
 	switch {
 	case len(missing.Look) > 0:
-		cfg.log.Warn("the monitor shows no messages and takes no actions: the database role lacks rights", "missing", list(missing.Look))
+		log.Warn("the monitor shows no messages and takes no actions: the database role lacks rights", "missing", list(missing.Look))
 		return operations{}, nil
 	case len(missing.Act) > 0:
-		cfg.log.Warn("the monitor takes no actions: the database role lacks rights", "missing", list(missing.Act))
+		log.Warn("the monitor takes no actions: the database role lacks rights", "missing", list(missing.Act))
 	}
 	if len(missing.Audit) > 0 {
-		cfg.log.Info("the monitor shows no audit: the database role lacks a right", "missing", list(missing.Audit))
+		log.Info("the monitor shows no audit: the database role lacks a right", "missing", list(missing.Audit))
 	}
-	if cfg.http.HTTPShowPayload && len(missing.Payload) > 0 {
-		cfg.log.Warn("the monitor shows no payloads (--http-show-payload): the database role lacks a right", "missing", list(missing.Payload))
+	if payload && len(missing.Payload) > 0 {
+		log.Warn("the monitor shows no payloads (--http-show-payload): the database role lacks a right", "missing", list(missing.Payload))
 	}
 	return operations{operator: op, lookOnly: len(missing.Act) > 0}, nil
 }

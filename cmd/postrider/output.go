@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
 )
 
 // writeJSON prints one value on one line.
@@ -22,10 +24,25 @@ func writeTable(w io.Writer, header table.Row, rows []table.Row) {
 	t := table.NewWriter()
 	style := table.StyleLight
 	style.Options = table.OptionsNoBordersAndSeparators
+	style.Format.Header = text.FormatDefault // names of schemas stand there, and case counts
 	t.SetStyle(style)
 	t.AppendHeader(header)
-	t.AppendRows(rows)
+	for _, row := range rows {
+		t.AppendRow(printableRow(row))
+	}
 	fmt.Fprintln(w, t.Render())
+}
+
+// printableRow is a row whose texts cannot steer a terminal, whoever wrote them into the database.
+func printableRow(row table.Row) table.Row {
+	clean := make(table.Row, len(row))
+	for i, cell := range row {
+		clean[i] = cell
+		if reflect.ValueOf(cell).Kind() == reflect.String {
+			clean[i] = printable(fmt.Sprint(cell))
+		}
+	}
+	return clean
 }
 
 // passingLine is a line on a terminal that tells how far a command came; it is

@@ -2,38 +2,25 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/ui"
 )
 
 type partitionsCmd struct {
-	List   partitionsListCmd   `cmd:"" help:"List partitions with lease and backlog."`
-	Sync   partitionsSyncCmd   `cmd:"" help:"Add the rows of outbox_partitions that are missing."`
-	Pause  partitionsPauseCmd  `cmd:"" help:"Deliver nothing of partitions until they are resumed."`
-	Resume partitionsResumeCmd `cmd:"" help:"End the pause of partitions."`
-	Resize partitionsResizeCmd `cmd:"" help:"Change the number of partitions while producers and workers run."`
+	List    partitionsListCmd    `cmd:"" help:"List partitions with lease and backlog."`
+	History partitionsHistoryCmd `cmd:"" help:"Tell who had which partition, and since when."`
+	Sync    partitionsSyncCmd    `cmd:"" help:"Add the rows of outbox_partitions that are missing."`
+	Pause   partitionsPauseCmd   `cmd:"" help:"Deliver nothing of partitions until they are resumed."`
+	Resume  partitionsResumeCmd  `cmd:"" help:"End the pause of partitions."`
+	Resize  partitionsResizeCmd  `cmd:"" help:"Change the number of partitions while producers and workers run."`
 }
 
 type partitionsListCmd struct{ lookFlags }
-
-type partitionBody struct {
-	Partition     int        `json:"partition_key"`
-	Owner         *uuid.UUID `json:"lease_owner"`
-	LeaseLeft     float64    `json:"lease_left_seconds"`
-	Epoch         int64      `json:"lease_epoch"`
-	Delivered     int64      `json:"delivered"`
-	Pending       int64      `json:"pending"`
-	Failed        int64      `json:"failed"`
-	Blocked       int64      `json:"blocked"`
-	Dead          int64      `json:"dead"`
-	Scheduled     int64      `json:"scheduled"`
-	OldestPending float64    `json:"oldest_pending_seconds"`
-	PausedAt      *time.Time `json:"paused_at"`
-}
 
 // Run lists the partitions.
 func (c *partitionsListCmd) Run(s *session) error {
@@ -41,28 +28,30 @@ func (c *partitionsListCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	bodies := []partitionBody{}
+	if c.JSON {
+		return writeJSON(s.stdout, snapshot.PartitionBodies())
+	}
 	var rows []table.Row
 	for _, p := range snapshot.Partitions {
-		b := partitionBody{
-			Partition: p.Number, Epoch: p.Epoch, Delivered: p.Delivered, Pending: p.Pending, Failed: p.Failed,
-			Blocked: p.Blocked, Dead: p.Dead, Scheduled: p.Scheduled, OldestPending: p.OldestPending.Seconds(), PausedAt: p.PausedAt,
-		}
 		owner, left := "free", "–"
 		if p.Owned() {
-			b.Owner, b.LeaseLeft = &p.Owner, p.LeaseLeft.Seconds()
 			owner, left = p.Owner.String(), p.LeaseLeft.Round(100*time.Millisecond).String()
 		}
-		bodies = append(bodies, b)
 		rows = append(rows, table.Row{
-			p.Number, owner, left, p.Epoch, p.Pending, p.Failed, p.Blocked, p.Dead, p.OldestPending.Round(time.Millisecond),
+			p.Number, owner, left, p.Epoch, p.Pending, p.Failed, p.Blocked, p.Dead, p.Scheduled, p.OldestPending.Round(time.Millisecond),
+			whyShown(p, snapshot.Why(p)),
 		})
 	}
-	if c.JSON {
-		return writeJSON(s.stdout, bodies)
-	}
-	writeTable(s.stdout, table.Row{"partition", "owner", "lease left", "epoch", "pending", "failed", "blocked", "dead", "oldest"}, rows)
+	writeTable(s.stdout, table.Row{"partition", "owner", "lease left", "epoch", "pending", "failed", "blocked", "dead", "scheduled", "oldest", "why"}, rows)
 	return nil
+}
+
+// whyShown says why events of a partition wait, and of a pause also while none do.
+func whyShown(p ui.Partition, why []string) string {
+	if len(why) == 0 && p.PausedAt != nil {
+		return "paused since " + p.PausedAt.UTC().Format(time.DateTime) + " UTC"
+	}
+	return redact(strings.Join(why, "; "))
 }
 
 type partitionsSyncCmd struct {
@@ -82,7 +71,7 @@ func (c *partitionsSyncCmd) Run(s *session) error {
 		return err
 	}
 	defer pool.Close()
-	info, err := checkSchema(s.ctx, pool, c.Schema, 0)
+	info, err := checkSchema(s.ctx, pool, c.Schema)
 	if err != nil {
 		return err
 	}

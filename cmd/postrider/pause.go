@@ -7,41 +7,44 @@ import (
 	"os"
 	"os/user"
 
-	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/admin"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/partition"
 )
 
 // adminFlags are those of the commands for operators.
 type adminFlags struct {
 	databaseFlags
-	EventsRelation string `help:"Table or view that holds the events, as name or schema.name." default:"events"`
-	JSON           bool   `help:"Print JSON." name:"json"`
+	JSON bool `help:"Print JSON." name:"json"`
 }
 
 // operator connects to the outbox; done closes the connection.
-func (f *adminFlags) operator(s *session) (op *admin.Operator, done func(), err error) {
+func (f *adminFlags) operator(s *session) (op *ops.Operator, done func(), err error) {
 	if err := f.validate(); err != nil {
 		return nil, nil, err
-	}
-	events, err := delivery.ParseRelation(f.EventsRelation)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w: --events-relation: %w", errRefused, err)
 	}
 	pool, err := f.pool(s.ctx, "postrider operator", 1)
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err := checkSchema(s.ctx, pool, f.Schema, 0); err != nil {
+	if op, err = f.reading(s.ctx, pool); err != nil {
 		pool.Close()
 		return nil, nil, err
 	}
-	op, err = admin.New(s.ctx, pool, f.Schema, events)
-	if err != nil {
-		pool.Close()
-		return nil, nil, fmt.Errorf("--events-relation: %w", err)
-	}
 	return op, pool.Close, nil
+}
+
+func (f *adminFlags) reading(ctx context.Context, pool *pgxpool.Pool) (*ops.Operator, error) {
+	info, err := checkSchema(ctx, pool, f.Schema)
+	if err != nil {
+		return nil, err
+	}
+	events, err := eventsOf(info)
+	if err != nil {
+		return nil, err
+	}
+	return ops.New(ctx, pool, f.Schema, events)
 }
 
 // actorFlags say who acts and why.
@@ -62,15 +65,15 @@ func (f actorFlags) actor() string {
 
 // inputNames are the command line's names of inputs.
 var inputNames = map[string]string{
-	admin.FieldState: "--state", admin.FieldPartition: "partition", admin.FieldStream: "--stream", admin.FieldTopic: "--topic",
-	admin.FieldType: "--type", admin.FieldError: "--error-contains", admin.FieldUntil: "--until", admin.FieldAfter: "--after",
-	admin.FieldLimit: "--limit", admin.FieldSequence: "SEQUENCE", admin.FieldEventID: "--id", admin.FieldReason: "--reason",
-	admin.FieldActor: "--actor", admin.FieldWorker: "WORKER",
+	ops.FieldState: "--state", ops.FieldPartition: "partition", ops.FieldStream: "--stream", ops.FieldTopic: "--topic",
+	ops.FieldType: "--type", ops.FieldError: "--error-contains", ops.FieldUntil: "--until", ops.FieldAfter: "--after",
+	ops.FieldLimit: "--limit", ops.FieldSequence: "SEQUENCE", ops.FieldEventID: "--id", ops.FieldReason: "--reason",
+	ops.FieldActor: "--actor", ops.FieldWorker: "WORKER",
 }
 
 // inputRefused names the flag where the package names its input.
 func inputRefused(err error) error {
-	var input *admin.InputError
+	var input *ops.InputError
 	if !errors.As(err, &input) {
 		return err
 	}
@@ -92,7 +95,7 @@ func partitionIDs(name string, numbers []int) ([]partition.ID, error) {
 	return ids, nil
 }
 
-type pauseFunc func(*admin.Operator, context.Context, admin.PauseCommand) (admin.PauseResult, error)
+type pauseFunc func(*ops.Operator, context.Context, ops.PauseCommand) (ops.PauseResult, error)
 
 type pauseFlags struct {
 	adminFlags
@@ -115,21 +118,14 @@ Example:
 
 // Run pauses partitions.
 func (c *partitionsPauseCmd) Run(s *session) error {
-	return c.set(s, (*admin.Operator).Pause, "paused", "pause")
+	return c.set(s, (*ops.Operator).Pause, "paused", "pause")
 }
 
 type partitionsResumeCmd struct{ pauseFlags }
 
 // Run resumes partitions.
 func (c *partitionsResumeCmd) Run(s *session) error {
-	return c.set(s, (*admin.Operator).Resume, "resumed", "resume")
-}
-
-type pauseBody struct {
-	Action    string         `json:"action"`
-	Changed   []partition.ID `json:"changed"`
-	Unchanged []partition.ID `json:"unchanged"`
-	DryRun    bool           `json:"dry_run"`
+	return c.set(s, (*ops.Operator).Resume, "resumed", "resume")
 }
 
 func (f *pauseFlags) set(s *session, set pauseFunc, did, verb string) error {
@@ -145,14 +141,12 @@ func (f *pauseFlags) set(s *session, set pauseFunc, did, verb string) error {
 		return err
 	}
 	defer done()
-	r, err := set(op, s.ctx, admin.PauseCommand{Partitions: ids, All: f.All, Actor: f.actor(), Reason: f.Reason, DryRun: f.DryRun})
+	r, err := set(op, s.ctx, ops.PauseCommand{Partitions: ids, All: f.All, Actor: f.actor(), Reason: f.Reason, DryRun: f.DryRun})
 	if err != nil {
 		return inputRefused(err)
 	}
 	if f.JSON {
-		return writeJSON(s.stdout, pauseBody{
-			Action: verb, Changed: append([]partition.ID{}, r.Changed...), Unchanged: append([]partition.ID{}, r.Unchanged...), DryRun: f.DryRun,
-		})
+		return writeJSON(s.stdout, r.Body(verb, f.DryRun))
 	}
 	if f.DryRun {
 		did = "would " + verb

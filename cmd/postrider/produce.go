@@ -35,7 +35,7 @@ func (d *dev) produce(ctx context.Context) error {
 		progress.end()
 		if err != nil {
 			if ctx.Err() != nil {
-				return nil //nolint:nilerr // stopped by the user: report what there is
+				return nil // stopped by the user: report what there is
 			}
 			return err
 		}
@@ -90,17 +90,17 @@ func (d *dev) generate(ctx context.Context) error {
 	types := []string{"order.placed", "order.paid", "order.packed", "order.shipped"}
 	start, made := time.Now(), 0
 	for ctx.Err() == nil {
-		events := make([]outbox.Event, 1+rand.IntN(4)) //nolint:gosec // made-up data
+		events := make([]outbox.Event, 1+rand.IntN(4)) // made-up data
 		for i := range events {
-			order := rand.IntN(generatedStreams) //nolint:gosec // made-up data
+			order := rand.IntN(generatedStreams) // made-up data
 			events[i] = outbox.Event{
-				StreamID: fmt.Sprintf("order-%d", order), Type: types[rand.IntN(len(types))], Topic: "shop", //nolint:gosec // made-up data
+				StreamID: fmt.Sprintf("order-%d", order), Type: types[rand.IntN(len(types))], Topic: "shop", // made-up data
 				Payload: fmt.Appendf(nil, `{"order":%d,"n":%d}`, order, made+i),
 			}
 		}
 		if err := d.appendOne(ctx, producer, events); err != nil {
 			if ctx.Err() != nil {
-				return nil //nolint:nilerr // stopped by the user
+				return nil // stopped by the user
 			}
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/fx"
 
+	"github.com/postrider/postrider/condition"
 	"github.com/postrider/postrider/coordinator"
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
@@ -61,10 +62,11 @@ func newPublisher(ctx context.Context, lc fx.Lifecycle, cfg workerConfig, nc *na
 	if err != nil {
 		return nil, err
 	}
+	cfg.log.Info("publishing", "mode", mode, "ordering", cfg.worker.Ordering, "stream", cfg.worker.Stream)
 	if mode == modeDedupe {
 		publisher, err := natspub.NewDedupe(nc, natspub.DedupeConfig{
 			Stream: cfg.worker.Stream, Shape: shape,
-			AckTimeout: cfg.worker.AckTimeout, MaxMessageSize: int(stream.Config.MaxMsgSize),
+			AckTimeout: cfg.worker.AckTimeout, MaxMessageSize: natspub.LargestMessage(stream.Config),
 		})
 		if err == nil {
 			lc.Append(fx.StopHook(func() { _ = publisher.Close() }))
@@ -78,7 +80,7 @@ func newPublisher(ctx context.Context, lc fx.Lifecycle, cfg workerConfig, nc *na
 	publisher, err := natspub.NewFenced(nc, natspub.FencedConfig{
 		Flights: flights,
 		Stream:  cfg.worker.Stream, Shape: shape,
-		Outbox: info.OutboxID, AckTimeout: cfg.worker.AckTimeout, MaxMessageSize: int(stream.Config.MaxMsgSize),
+		Outbox: info.OutboxID, AckTimeout: cfg.worker.AckTimeout, MaxMessageSize: natspub.LargestMessage(stream.Config),
 		InFlight: members.batches, NeverExpire: stream.Config.MaxAge > 0,
 	})
 	if err == nil {
@@ -104,17 +106,18 @@ func publishMode(cfg workerConfig, nc *nats.Conn, stream *jetstream.StreamInfo) 
 	return modeFenced, natspub.CheckFence(stream.Config)
 }
 
-func newRelay(ctx context.Context, cfg workerConfig, p *pools, store *delivery.Store, publisher delivery.Publisher, b *bells, registry *prometheus.Registry, traces tracer) (*delivery.Relay, error) {
+func newRelay(ctx context.Context, cfg workerConfig, p *pools, store *delivery.Store, publisher delivery.Publisher, b *bells, registry *prometheus.Registry, traces tracer, board *condition.Board, info schema.Info) (*delivery.Relay, error) {
 	c, err := cfg.worker.relay()
 	if err != nil {
 		return nil, err
 	}
+	c.MaxPayload = largestPayload(info)
 	if c.Ordering == delivery.OrderPartition {
-		if err := checkStrict(ctx, cfg, p); err != nil {
+		if err := checkStrict(ctx, cfg, p, info); err != nil {
 			return nil, err
 		}
 	}
-	c.Registerer, c.Logger = registry, cfg.log
+	c.Board, c.Registerer, c.Logger = board, registry, cfg.log
 	if traces.observer != nil {
 		c.Observer = traces.observer
 	}
@@ -123,8 +126,8 @@ func newRelay(ctx context.Context, cfg workerConfig, p *pools, store *delivery.S
 
 // checkStrict refuses strict order where it cannot be kept, naming everything
 // that stands against it.
-func checkStrict(ctx context.Context, cfg workerConfig, p *pools) error {
-	relation, err := delivery.ParseRelation(cfg.worker.EventsRelation)
+func checkStrict(ctx context.Context, cfg workerConfig, p *pools, info schema.Info) error {
+	relation, err := eventsOf(info)
 	if err != nil {
 		return err
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/replay"
+	"github.com/postrider/postrider/delivery/ops/replay"
+	"github.com/postrider/postrider/outbox/schema"
 )
 
 type replayCmd struct {
@@ -23,8 +23,9 @@ type replayCmd struct {
 // replayFlags are those that every command about replays has.
 type replayFlags struct {
 	databaseFlags
-	EventsRelation string `help:"Table or view that holds the events, as name or schema.name." default:"events"`
-	JSON           bool   `help:"Print JSON." name:"json"`
+	JSON bool `help:"Print JSON." name:"json"`
+
+	info schema.Info // known when the database is open
 }
 
 // open connects to the database; done closes the connections.
@@ -32,23 +33,26 @@ func (f *replayFlags) open(s *session) (store *replay.Store, pool *pgxpool.Pool,
 	if err := f.validate(); err != nil {
 		return nil, nil, err
 	}
-	events, err := delivery.ParseRelation(f.EventsRelation)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w: --events-relation: %w", errRefused, err)
-	}
 	if pool, err = f.pool(s.ctx, "postrider replay", 3); err != nil {
 		return nil, nil, err
 	}
-	if _, err = checkSchema(s.ctx, pool, f.Schema, 0); err == nil {
-		if store, err = replay.New(s.ctx, pool, f.Schema, events); err != nil {
-			err = fmt.Errorf("--events-relation: %w", err)
-		}
-	}
-	if err != nil {
+	if store, err = f.reading(s.ctx, pool); err != nil {
 		pool.Close()
 		return nil, nil, err
 	}
 	return store, pool, nil
+}
+
+func (f *replayFlags) reading(ctx context.Context, pool *pgxpool.Pool) (*replay.Store, error) {
+	var err error
+	if f.info, err = checkSchema(ctx, pool, f.Schema); err != nil {
+		return nil, err
+	}
+	events, err := eventsOf(f.info)
+	if err != nil {
+		return nil, err
+	}
+	return replay.New(ctx, pool, f.Schema, events)
 }
 
 // paceFlags say how fast a replay may be, and, where it goes past the workers, where to and what its messages look like.
@@ -208,6 +212,7 @@ func (c *replayStartCmd) Run(s *session) error {
 			return err
 		}
 	}
+	spec.Begin = !c.Prepare
 	job, err := store.Create(s.ctx, spec, c.Expect, p.counting)
 	p.end()
 	if err != nil {
@@ -227,6 +232,8 @@ func (c *replayStartCmd) Run(s *session) error {
 func (c *replayStartCmd) notMade(job replay.Job, err error) error {
 	var input *replay.InputError
 	switch {
+	case errors.Is(err, replay.ErrLiveRunning):
+		return fmt.Errorf("%w: %w", errRefused, err)
 	case errors.As(err, &input) || job.ID == 0:
 		return replayRefused(err)
 	case errors.Is(err, context.Canceled):
@@ -259,7 +266,7 @@ func (f *replayFlags) work(s *session, store *replay.Store, pool *pgxpool.Pool, 
 	if job.Destination == replay.Shadow {
 		done, err := f.shadow(s, pool, job, pace, &cfg)
 		if err != nil {
-			return fmt.Errorf("%w\nReplay %d is kept: postrider replay resume %d", err, job.ID, job.ID)
+			return fmt.Errorf("%w\nReplay %d is kept: postrider replay resume %d", shadowMissing(err, job.Prefix, job.Stream), job.ID, job.ID)
 		}
 		defer done()
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/postrider/postrider/delivery/replay"
+	"github.com/postrider/postrider/delivery/ops/replay"
 )
 
 type replayListCmd struct {
@@ -48,7 +48,26 @@ func (c *replayListCmd) Run(s *session) error {
 		})
 	}
 	writeTable(s.stdout, table.Row{"id", "kind", "selection", "to", "state", "done", "generation", "created", "by", "waits"}, rows)
+	for _, j := range jobs {
+		if text := standing(j); text != "" {
+			writeWrapped(s.stdout, text)
+		}
+	}
 	return nil
+}
+
+// standing says of a replay on which nobody works what it waits for; empty: of others.
+func standing(j replay.Job) string {
+	ways := fmt.Sprintf("with: postrider replay resume %d, or end it with: postrider replay cancel %d", j.ID, j.ID)
+	switch ago := humanize.RelTime(time.Now().Add(-j.Idle), time.Now(), "ago", ""); {
+	case j.Abandoned():
+		return fmt.Sprintf("replay %d was interrupted %s; go on %s", j.ID, ago, ways)
+	case j.State == replay.Planned:
+		return fmt.Sprintf("replay %d is planned, made %s and never begun; begin it %s", j.ID, ago, ways)
+	case j.State == replay.Paused:
+		return fmt.Sprintf("replay %d was laid aside %s; go on %s", j.ID, ago, ways)
+	}
+	return ""
 }
 
 type replayCancelCmd struct {

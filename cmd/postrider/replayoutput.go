@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -11,7 +12,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
-	"github.com/postrider/postrider/delivery/replay"
+	"github.com/postrider/postrider/delivery/ops/replay"
 )
 
 // tryShadow finds out whether a shadow replay could publish, before anything is made.
@@ -26,15 +27,20 @@ func (c *replayStartCmd) tryShadow(s *session, pool *pgxpool.Pool, spec replay.S
 	if err == nil {
 		done()
 	}
-	return err
+	return shadowMissing(err, spec.Prefix, spec.Stream)
+}
+
+// shadowMissing says how to make the stream that is not there: for a shadow nobody else does.
+func shadowMissing(err error, prefix, stream string) error {
+	if !errors.Is(err, natspub.ErrStreamMissing) {
+		return err
+	}
+	return fmt.Errorf("--shadow-stream: %w: %s; create it first, with the subject %s", natspub.ErrStreamMissing, stream,
+		strings.ReplaceAll(prefix, "{id}", "*")+".>")
 }
 
 // shadow connects to where a shadow replay goes; done closes the connection.
 func (f *replayFlags) shadow(s *session, pool *pgxpool.Pool, job replay.Job, pace paceFlags, cfg *replay.RunConfig) (done func(), err error) {
-	events, err := delivery.ParseRelation(f.EventsRelation)
-	if err != nil {
-		return nil, fmt.Errorf("%w: --events-relation: %w", errRefused, err)
-	}
 	shape, err := pace.shape(pace.Subject)
 	if err != nil {
 		return nil, err
@@ -52,11 +58,11 @@ func (f *replayFlags) shadow(s *session, pool *pgxpool.Pool, job replay.Job, pac
 		return nil, fmt.Errorf("%w: --shadow-prefix must not begin with %s: subjects of the live stream do, and their consumers would take it for news",
 			errRefused, first)
 	}
-	store, err := delivery.NewStore(s.ctx, pool, f.Schema, events)
+	events, err := eventsOf(f.info)
 	if err != nil {
 		return nil, err
 	}
-	reader, err := delivery.NewReader(delivery.Config{Transforms: transforms, Logger: s.logger()}, store)
+	store, err := delivery.NewStore(s.ctx, pool, f.Schema, events)
 	if err != nil {
 		return nil, err
 	}
@@ -70,17 +76,22 @@ func (f *replayFlags) shadow(s *session, pool *pgxpool.Pool, job replay.Job, pac
 		return nil, fmt.Errorf("--shadow-stream: %w", err)
 	}
 	publisher, err := natspub.NewShadow(nc, natspub.ShadowConfig{
-		Prefix: job.Prefix, Stream: job.Stream, Shape: shape, MaxMessageSize: int(stream.Config.MaxMsgSize),
+		Prefix: job.Prefix, Stream: job.Stream, Shape: shape, MaxMessageSize: natspub.LargestMessage(stream.Config),
 	})
 	if err != nil {
 		nc.Close()
 		return nil, err
 	}
-	cfg.Publisher, cfg.Events = publisher, reader
-	return func() {
+	done = func() {
 		_ = publisher.Close()
 		nc.Close()
-	}, nil
+	}
+	cfg.Publisher = publisher
+	cfg.Events, err = delivery.NewReader(delivery.Config{Transforms: transforms, MaxPayload: largestPayload(f.info), Logger: s.logger()}, store, publisher)
+	if err != nil {
+		done()
+	}
+	return done, err
 }
 
 // planBody is what a dry run prints.

@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/gaps"
 	"github.com/postrider/postrider/delivery/natspub"
-	"github.com/postrider/postrider/delivery/replay"
+	"github.com/postrider/postrider/delivery/ops/gaps"
+	"github.com/postrider/postrider/delivery/ops/replay"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 )
@@ -41,8 +41,9 @@ func operatorRights(t *testing.T, role string) string {
 // replay and for gaps.
 func TestAnOperatorMayReplayAndRepair(t *testing.T) {
 	t.Parallel()
-	address, broker := replays(t), natstest.Start(t, 1)
-	broker.Stream(t, 1)
+	broker := natstest.Start(t, 1)
+	broker.Stream(t, 1) // older than the events: what it lacks of them is a gap
+	address := replays(t)
 	owner := pgtest.Pool(t, address)
 	role := pgx.Identifier{"operator_" + strings.ReplaceAll(uuid.NewString(), "-", "")}.Sanitize()
 	if _, err := owner.Exec(t.Context(), "CREATE ROLE "+role+";"+operatorRights(t, role)); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,11 +27,11 @@ type partitionsResizeCmd struct {
 	natsFlags
 	streamFlags
 	actorFlags
-	EventsRelation string `help:"Table or view that holds the events, as name or schema.name." default:"events"`
 
 	Count   int           `arg:"" help:"Number of partitions from now on, 1 to 32767."`
 	Timeout time.Duration `help:"How long to wait for the workers to give back their partitions." default:"1m"`
-	DryRun  bool          `help:"Say what would be done, and do nothing."`
+	DryRun  bool          `help:"Say what would be done, and do nothing." env:"-"`
+	Yes     bool          `help:"Confirm that delivery stops while the partitions change." env:"-"`
 	JSON    bool          `help:"Print one JSON object." name:"json"`
 }
 
@@ -39,9 +40,12 @@ func (c *partitionsResizeCmd) Help() string {
 	return `Workers give back all partitions and take the new ones when it is done; producers
 wait while the pending rows are moved. Every stream keeps its order. Messages to
 come carry a higher Outbox-Generation, since sequences begin anew in each partition.
+--yes and --reason are required. While some partitions are paused and others are not
+it is refused: their streams would meet. An outbox that is paused as a whole stays so.
 
-Example:
-  postrider partitions resize 128 --reason "more workers"`
+Examples:
+  postrider partitions resize 128 --dry-run
+  postrider partitions resize 128 --yes --reason "more workers"`
 }
 
 // resized is what the command prints.
@@ -60,20 +64,37 @@ func (c *partitionsResizeCmd) Run(s *session) error {
 	if c.Count < 1 || c.Count > 32767 {
 		return fmt.Errorf("%w: the number of partitions must lie between 1 and 32767, got %d", errRefused, c.Count)
 	}
-	pool, err := c.pool(s.ctx, "postrider resize", 3)
+	switch {
+	case c.DryRun:
+	case strings.TrimSpace(c.Reason) == "":
+		return fmt.Errorf("%w: --reason is required; it is written to the audit", errRefused)
+	case !c.Yes:
+		return fmt.Errorf("%w: delivery stops and producers wait while the partitions change; say --yes if that is meant", errRefused)
+	}
+	pool, err := c.pool(s.ctx, "postrider resize", 4)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	info, err := checkSchema(s.ctx, pool, c.Schema, 0)
+	info, err := checkSchema(s.ctx, pool, c.Schema)
+	if err != nil {
+		return err
+	}
+	events, err := eventsOf(info)
 	if err != nil {
 		return err
 	}
 	done := resized{From: int(info.Partitions), To: c.Count, DryRun: c.DryRun}
-	if done.From != done.To && !c.DryRun {
-		r := resizing{cmd: c, pool: pool, info: info, log: s.logger(), progress: s.stderr}
-		if done.Moved, err = r.run(s.ctx); err != nil {
+	if done.From != done.To {
+		// Whether it can be done is known before anything stops.
+		if done.Moved, err = delivery.PlanResize(s.ctx, pool, c.Schema, events, info.Partitions, partition.Count(c.Count)); err != nil { // checked above
 			return err
+		}
+		if !c.DryRun {
+			r := resizing{cmd: c, pool: pool, info: info, events: events, log: s.logger(), progress: s.stderr}
+			if done.Moved, err = r.run(s.ctx); err != nil {
+				return err
+			}
 		}
 	}
 	if c.JSON {
@@ -81,7 +102,7 @@ func (c *partitionsResizeCmd) Run(s *session) error {
 	}
 	text := "%d partitions were %d; %d pending rows moved\n"
 	if c.DryRun {
-		text = "would make %d partitions of %d; %d rows moved\n"
+		text = "would make %d partitions of %d; %d pending rows would move\n"
 	}
 	_, err = fmt.Fprintf(s.stdout, text, done.To, done.From, done.Moved)
 	return err
@@ -92,13 +113,10 @@ type resizing struct {
 	cmd      *partitionsResizeCmd
 	pool     *pgxpool.Pool
 	info     schema.Info
+	events   delivery.Relation
 	log      *slog.Logger
 	progress io.Writer
 }
-
-// freezeAgain is how often the freeze is renewed; it lasts a minute, so that it
-// ends by itself when this process does.
-const freezeAgain = 10 * time.Second
 
 func (r *resizing) run(ctx context.Context) (moved int, err error) {
 	nc, err := r.cmd.connect("postrider resize", r.log)
@@ -111,20 +129,17 @@ func (r *resizing) run(ctx context.Context) (moved int, err error) {
 		return 0, err
 	}
 	defer done()
-	thaw, err := r.freeze(ctx)
+	owner := uuid.Must(uuid.NewV7())
+	thaw, err := lease.Freeze(ctx, r.pool, r.cmd.Schema, owner, r.log)
 	if err != nil {
 		return 0, err
 	}
-	leases, err := r.acquire(ctx)
-	if err == nil {
-		fmt.Fprintf(r.progress, "all %d partitions are here; taking them from the stream\n", len(leases))
-		err = relay.Take(ctx, leases)
-	}
+	leases, err := r.take(ctx, relay, owner)
 	if err == nil {
 		fmt.Fprintln(r.progress, "moving pending rows; producers wait")
-		moved, err = delivery.Resize(ctx, r.pool, r.cmd.Schema, leases, partition.Count(r.cmd.Count)) //nolint:gosec // checked by Run
+		moved, err = delivery.Resize(ctx, r.pool, r.cmd.Schema, r.events, leases, partition.Count(r.cmd.Count)) // checked by Run
 	}
-	err = errors.Join(err, r.giveBack(ctx, leases), thaw())
+	err = errors.Join(err, r.giveBack(ctx, owner), thaw())
 	if err == nil {
 		err = r.audit(ctx, moved)
 	}
@@ -136,11 +151,7 @@ func (r *resizing) run(ctx context.Context) (moved int, err error) {
 
 // relay makes what takes partitions over; it delivers nothing.
 func (r *resizing) relay(ctx context.Context, nc *nats.Conn) (relay *delivery.Relay, done func(), err error) {
-	relation, err := delivery.ParseRelation(r.cmd.EventsRelation)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w: --events-relation: %w", errRefused, err)
-	}
-	store, err := delivery.NewStore(ctx, r.pool, r.cmd.Schema, relation)
+	store, err := delivery.NewStore(ctx, r.pool, r.cmd.Schema, r.events)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -173,55 +184,34 @@ type silence struct{}
 
 func (silence) Rung() <-chan struct{} { return nil }
 
-// freeze makes the workers give everything back, for as long as thaw is not called
-// and this process lives.
-func (r *resizing) freeze(ctx context.Context) (thaw func() error, err error) {
-	settings := pgx.Identifier{r.cmd.Schema, "outbox_settings"}.Sanitize()
-	set := func(ctx context.Context) error {
-		_, err := r.pool.Exec(ctx, `UPDATE `+settings+` SET frozen_at = clock_timestamp()`)
-		return err
-	}
-	if err := set(ctx); err != nil {
-		return nil, fmt.Errorf("freeze the outbox: %w", err)
-	}
-	again, stop := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		ticker := time.NewTicker(freezeAgain)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-again.Done():
-				return
-			case <-ticker.C:
-				if err := set(again); err != nil && again.Err() == nil {
-					r.log.Warn("the freeze could not be renewed", "error", err)
-				}
-			}
+// take takes every partition, from the workers and from the stream. A database that is older than its stream, as after a
+// failover, learns from a refusal above which epochs its leases have to lie: the second ones do.
+func (r *resizing) take(ctx context.Context, relay *delivery.Relay, owner partition.WorkerID) ([]*lease.Lease, error) {
+	for attempt := 1; ; attempt++ {
+		leases, err := r.acquire(ctx, owner)
+		if err != nil {
+			return leases, err
 		}
-	}()
-	return func() error {
-		stop()
-		<-ended
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
-		defer cancel()
-		_, err := r.pool.Exec(ctx, `UPDATE `+settings+` SET frozen_at = NULL`)
-		return err
-	}, nil
+		fmt.Fprintf(r.progress, "all %d partitions are here; taking them from the stream\n", len(leases))
+		if err = relay.Take(ctx, leases); !errors.Is(err, delivery.ErrFenced) || attempt > 1 {
+			return leases, err
+		}
+		if err := r.giveBack(ctx, owner); err != nil {
+			return leases, err
+		}
+	}
 }
 
 // acquire waits for the workers and takes every partition.
-func (r *resizing) acquire(ctx context.Context) ([]*lease.Lease, error) {
+func (r *resizing) acquire(ctx context.Context, owner partition.WorkerID) ([]*lease.Lease, error) {
 	store, err := lease.NewStore(r.pool, r.cmd.Schema)
 	if err != nil {
 		return nil, err
 	}
 	missing := make([]partition.ID, r.info.Partitions)
 	for i := range missing {
-		missing[i] = partition.ID(i) //nolint:gosec // a count that fits
+		missing[i] = partition.ID(i) // a count that fits
 	}
-	owner := uuid.Must(uuid.NewV7())
 	wait, cancel := context.WithTimeoutCause(ctx, r.cmd.Timeout, fmt.Errorf("not all workers gave back their partitions within %s (--timeout)", r.cmd.Timeout))
 	defer cancel()
 	ticker := time.NewTicker(200 * time.Millisecond)
@@ -260,17 +250,14 @@ func without(ids []partition.ID, leases []*lease.Lease) []partition.ID {
 	return left
 }
 
-func (r *resizing) giveBack(ctx context.Context, leases []*lease.Lease) error {
-	if len(leases) == 0 {
-		return nil
-	}
+func (r *resizing) giveBack(ctx context.Context, owner partition.WorkerID) error {
 	store, err := lease.NewStore(r.pool, r.cmd.Schema)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
 	defer cancel()
-	_, err = store.Disown(ctx, leases[0].Owner)
+	_, err = store.Disown(ctx, owner)
 	return err
 }
 

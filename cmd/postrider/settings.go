@@ -25,26 +25,25 @@ func positiveDuration(flag, text string) (time.Duration, error) {
 type workerFlags struct {
 	streamFlags
 	shapeFlags
-	Ordering       string        `help:"What is kept in order: ${enum}." enum:"partition,stream" default:"partition"`
-	PublishMode    string        `help:"How messages are published: ${enum}; auto is fenced where server and stream allow it." enum:"auto,fenced,dedupe" default:"auto"`
-	Assignment     string        `help:"How partitions are shared: ${enum}." enum:"modulo,sticky" default:"modulo"`
-	LeaseTTL       time.Duration `help:"How long a lease lasts without renewal." default:"10s"`
-	HeartbeatTTL   time.Duration `help:"How long a heartbeat counts; 0: as long as a lease." default:"0s"`
-	BatchSize      int           `help:"Most messages of one partition in one batch." default:"500"`
-	InFlight       int           `help:"Most messages between claim and mark." default:"4096"`
-	Interval       time.Duration `help:"How often the outbox is looked at when no doorbell rings; up to four times rarer while nothing is committed." default:"50ms"`
-	AckTimeout     time.Duration `help:"How long the broker may be silent while acknowledgements are awaited." default:"5s"`
-	DrainTimeout   time.Duration `help:"How long work in flight may hold up a handover." default:"5s"`
-	MaxAttempts    int           `help:"Failures after which a message is dead; 0: never." default:"8"`
-	RetryBase      time.Duration `help:"Wait after the first failure." default:"1s"`
-	RetryFactor    float64       `help:"Growth of the wait with each failure." default:"2"`
-	RetryMax       time.Duration `help:"Longest wait between attempts." default:"5m"`
-	RetryJitter    string        `help:"How waits are spread: ${enum}." enum:"equal,none" default:"equal"`
-	Block          string        `help:"What waits behind a failed message: ${enum}." enum:"stream,partition,none" default:"stream"`
-	OnDead         string        `help:"What happens behind a dead message: ${enum}." enum:"block,skip" default:"block"`
-	LostMessages   string        `help:"What is done about acknowledged messages that the stream lost: ${enum}." enum:"republish,report" default:"republish"`
-	Retention      time.Duration `help:"How long the history of deliveries and dedupe keys are kept; 0: for ever." default:"168h"`
-	EventsRelation string        `help:"Table or view that holds the events, as name or schema.name." default:"events"`
+	Ordering     string        `help:"What is kept in order: ${enum}." enum:"partition,stream" default:"partition"`
+	PublishMode  string        `help:"How messages are published: ${enum}; auto is fenced where server and stream allow it." enum:"auto,fenced,dedupe" default:"auto"`
+	Assignment   string        `help:"How partitions are shared: ${enum}." enum:"modulo,sticky" default:"modulo"`
+	LeaseTTL     time.Duration `help:"How long a lease lasts without renewal." default:"10s"`
+	HeartbeatTTL time.Duration `help:"How long a heartbeat counts; 0: as long as a lease." default:"0s"`
+	BatchSize    int           `help:"Most messages of one partition in one batch." default:"500"`
+	InFlight     int           `help:"Most messages between claim and mark." default:"4096"`
+	Interval     time.Duration `help:"How often the outbox is looked at when no doorbell rings; up to four times rarer while nothing is committed." default:"50ms"`
+	AckTimeout   time.Duration `help:"How long the broker may be silent while acknowledgements are awaited." default:"5s"`
+	DrainTimeout time.Duration `help:"How long work in flight may hold up a handover." default:"5s"`
+	MaxAttempts  int           `help:"Failures after which a message is dead; 0: never." default:"8"`
+	RetryBase    time.Duration `help:"Wait after the first failure." default:"1s"`
+	RetryFactor  float64       `help:"Growth of the wait with each failure." default:"2"`
+	RetryMax     time.Duration `help:"Longest wait between attempts." default:"5m"`
+	RetryJitter  string        `help:"How waits are spread: ${enum}." enum:"equal,none" default:"equal"`
+	Block        string        `help:"What waits behind a failed message: ${enum}." enum:"stream,partition,none" default:"stream"`
+	OnDead       string        `help:"What happens behind a dead message: ${enum}." enum:"block,skip" default:"block"`
+	LostMessages string        `help:"What is done about acknowledged messages that the stream lost: ${enum}." enum:"republish,report" default:"republish"`
+	Retention    time.Duration `help:"How long the history of deliveries and dedupe keys are kept; 0: for ever." default:"168h"`
 }
 
 func (f workerFlags) heartbeat() heartbeat.Config {
@@ -96,9 +95,6 @@ func (f workerFlags) retention() delivery.RetentionConfig {
 func (f workerFlags) validate() error {
 	if _, err := natspub.ParseSubject(f.Subject); err != nil {
 		return fmt.Errorf("%w: %w", errRefused, err)
-	}
-	if _, err := delivery.ParseRelation(f.EventsRelation); err != nil {
-		return fmt.Errorf("%w: --events-relation: %w", errRefused, err)
 	}
 	for _, c := range []struct {
 		flags string

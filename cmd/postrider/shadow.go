@@ -17,6 +17,7 @@ import (
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/outbox"
+	"github.com/postrider/postrider/outbox/schema"
 	"github.com/postrider/postrider/partition"
 	"github.com/postrider/postrider/ui"
 )
@@ -36,7 +37,7 @@ func (c *runCmd) validateShadow() error {
 
 // shadowTick is what a shadow would have done in one second, as one JSON line.
 type shadowTick struct {
-	At           time.Time `json:"ts"`
+	At           time.Time `json:"at"`
 	Shadow       bool      `json:"shadow"`
 	Claimed      int64     `json:"claimed"`
 	WouldPublish int64     `json:"would_publish"`
@@ -45,7 +46,7 @@ type shadowTick struct {
 	Dead         int64     `json:"would_die"`
 	Lag          int64     `json:"watermark_lag"`
 	PerSecond    float64   `json:"would_publish_per_second"`
-	DurationMS   int64     `json:"duration_ms"`
+	Duration     float64   `json:"duration_seconds"`
 	Partitions   int       `json:"partitions"`
 	LastError    string    `json:"last_error,omitempty"`
 }
@@ -125,7 +126,7 @@ func (c *runCmd) newShadow(ctx context.Context, log *slog.Logger) (*shadow, erro
 		return w, err
 	}
 	w.close = append(w.close, pool.Close)
-	info, err := checkSchema(ctx, pool, c.Schema, c.Partitions)
+	info, err := c.check(ctx, pool, c.Schema)
 	if err != nil {
 		return w, err
 	}
@@ -135,19 +136,19 @@ func (c *runCmd) newShadow(ctx context.Context, log *slog.Logger) (*shadow, erro
 	}
 	w.close = append(w.close, nc.Close)
 	registry := newRegistry()
-	if err := c.shadowRelay(ctx, w, pool, nc, registry, log); err != nil {
+	if err := c.shadowRelay(ctx, w, pool, nc, info, registry, log); err != nil {
 		return w, err
 	}
 	leases := make([]*lease.Lease, info.Partitions)
 	for i := range leases {
-		leases[i] = lease.Untimed(partition.ID(i), uuid.Nil, 0) //nolint:gosec // a count that fits
+		leases[i] = lease.Untimed(partition.ID(i), uuid.Nil, 0) // a count that fits
 	}
 	w.held, w.partitions = lease.SetOf(leases...), len(leases)
 	if c.HTTPAddr == "" || c.HTTPAddr == "off" { // the port is the live worker's
 		return w, nil
 	}
 	cfg := workerConfig{database: database, worker: c.workerFlags}
-	source, err := newSource(cfg, &pools{control: pool, data: pool}, w.store)
+	source, err := workerSource(cfg, &pools{control: pool, data: pool}, w.store, ui.SourceConfig{})
 	if err != nil {
 		return w, err
 	}
@@ -156,9 +157,9 @@ func (c *runCmd) newShadow(ctx context.Context, log *slog.Logger) (*shadow, erro
 }
 
 // shadowRelay makes the relay and what it works with.
-func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool, nc *nats.Conn, registry prometheus.Registerer, log *slog.Logger) error {
+func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool, nc *nats.Conn, info schema.Info, registry prometheus.Registerer, log *slog.Logger) error {
 	cfg := workerConfig{database: c.databaseFlags, worker: c.workerFlags, log: log}
-	relation, err := delivery.ParseRelation(c.EventsRelation)
+	relation, err := eventsOf(info)
 	if err != nil {
 		return err
 	}
@@ -167,7 +168,7 @@ func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool,
 		return err
 	}
 	if c.Ordering == string(delivery.OrderPartition) {
-		if err := checkStrict(ctx, cfg, &pools{data: pool}); err != nil {
+		if err := checkStrict(ctx, cfg, &pools{data: pool}, info); err != nil {
 			return err
 		}
 	}
@@ -182,7 +183,7 @@ func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool,
 	if _, err := publishMode(cfg, nc, stream); err != nil {
 		return err
 	}
-	publisher, err := natspub.NewRehearsal(nc, natspub.DedupeConfig{Stream: c.Stream, Shape: shape, MaxMessageSize: int(stream.Config.MaxMsgSize)}, log)
+	publisher, err := natspub.NewRehearsal(nc, natspub.DedupeConfig{Stream: c.Stream, Shape: shape, MaxMessageSize: natspub.LargestMessage(stream.Config)}, log)
 	if err != nil {
 		return err
 	}
@@ -195,6 +196,7 @@ func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool,
 	if err != nil {
 		return err
 	}
+	relay.MaxPayload = largestPayload(info)
 	relay.Logger, relay.Registerer = log, prometheus.WrapRegistererWithPrefix("shadow_", registry)
 	w.store = store
 	w.relay, err = delivery.NewShadowRelay(relay, store, publisher, bell)
@@ -217,7 +219,7 @@ func (w *shadow) watch(ctx context.Context, out io.Writer) {
 		t := shadowTick{
 			At: now.UTC(), Shadow: true, Claimed: stats.Claimed - before.Claimed, WouldPublish: stats.Published - before.Published,
 			WouldSkip: stats.Skipped - before.Skipped, Failed: stats.Failed - before.Failed, Dead: stats.Dead - before.Dead,
-			Lag: stats.Watermark.Lag(), DurationMS: took.Milliseconds(), Partitions: w.partitions,
+			Lag: stats.Watermark.Lag(), Duration: inSeconds(took), Partitions: w.partitions,
 		}
 		if took > 0 {
 			t.PerSecond = float64(t.WouldPublish) / took.Seconds()

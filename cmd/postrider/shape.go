@@ -8,16 +8,16 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/postrider/postrider/codec"
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/delivery/rewrite"
+	"github.com/postrider/postrider/message/codec"
 )
 
 // shapeFlags say how an event becomes a message.
 type shapeFlags struct {
-	Headers       string   `help:"Headers of a message: ${enum}." enum:"standard,full" default:"standard"`
-	ForwardHeader []string `help:"Producer's header that is passed on; repeatable." placeholder:"NAME"`
+	Headers       string   `help:"Headers of a message: ${enum}." enum:"standard,full,minimal" default:"standard"`
+	ForwardHeader []string `help:"Of the producers' own headers only this one is sent; repeatable." placeholder:"NAME"`
 
 	Cloudevents            bool   `help:"Add the headers of CloudEvents 1.0 in binary mode; needs --cloudevents-source." name:"cloudevents"`
 	CloudeventsSource      string `help:"Attribute source of all events, a URI reference such as /shop/orders." placeholder:"URI"`
@@ -37,7 +37,7 @@ const (
 )
 
 func (f shapeFlags) headers() natspub.Headers {
-	h := natspub.Headers{Full: f.Headers == "full", Forward: f.ForwardHeader}
+	h := natspub.Headers{Full: f.Headers == "full", Minimal: f.Headers == "minimal", Forward: f.ForwardHeader}
 	if f.Cloudevents {
 		h.CloudEvents = &natspub.CloudEvents{Source: f.CloudeventsSource, ContentType: f.CloudeventsContentType}
 	}
@@ -51,9 +51,9 @@ func (f shapeFlags) compressor() (*codec.Compressor, error) {
 		return nil, fmt.Errorf("%w: --compress-above must be a size from 0 to 64MiB such as 8KiB, got %q", errRefused, f.CompressAbove)
 	}
 	if f.Compress == compressNone {
-		return nil, nil //nolint:nilnil // a nil compressor compresses nothing
+		return nil, nil // a nil compressor compresses nothing
 	}
-	c, err := codec.NewCompressor(codec.Encoding(f.Compress), int(above)) //nolint:gosec // at most 64 MiB
+	c, err := codec.NewCompressor(codec.Encoding(f.Compress), int(above)) // at most 64 MiB
 	if err != nil {
 		return nil, fmt.Errorf("%w: --compress: %w", errRefused, err)
 	}
@@ -123,7 +123,7 @@ func (f shapeFlags) settings() string {
 			add(flag, v)
 		}
 	}
-	if f.Headers == "full" {
+	if f.Headers != "standard" {
 		add("headers", f.Headers)
 	}
 	each("forward-header", f.ForwardHeader)

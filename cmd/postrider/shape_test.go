@@ -12,9 +12,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/postrider/postrider/codec"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
 	"github.com/postrider/postrider/internal/testkit/natstest"
+	"github.com/postrider/postrider/message/codec"
 )
 
 func TestWrongShapesAreRefused(t *testing.T) {
@@ -62,7 +62,8 @@ func TestSettingsAreTheSameTextForTheSameMessages(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, change := range []func(*shapeFlags){
-		func(*shapeFlags) {}, func(f *shapeFlags) { f.Headers = "full" }, func(f *shapeFlags) { f.ForwardHeader = []string{"a"} },
+		func(*shapeFlags) {}, func(f *shapeFlags) { f.Headers = "full" }, func(f *shapeFlags) { f.Headers = "minimal" },
+		func(f *shapeFlags) { f.ForwardHeader = []string{"a"} },
 		func(f *shapeFlags) { f.Cloudevents, f.CloudeventsSource = true, "/a" }, func(f *shapeFlags) { f.RedactPointer = []string{"/a"} },
 		func(f *shapeFlags) { f.RedactPointer, f.RedactWith = []string{"/a"}, "null" }, func(f *shapeFlags) { f.RenameType = []string{"a=b"} },
 		func(f *shapeFlags) { f.RenameType = []string{"a=b", "c=d"} }, func(f *shapeFlags) { f.RenameType = []string{`a=b" "c=d`} },

@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -21,9 +23,8 @@ import (
 // lookFlags are the flags of the commands that only look.
 type lookFlags struct {
 	databaseFlags
-	Assignment     string `help:"How the workers share partitions: ${enum}." enum:"modulo,sticky" default:"modulo"`
-	EventsRelation string `help:"Table or view that holds the events, as name or schema.name." default:"events"`
-	JSON           bool   `help:"Print JSON." name:"json"`
+	Assignment string `help:"How the workers share partitions: ${enum}." enum:"modulo,sticky" default:"modulo"`
+	JSON       bool   `help:"Print JSON." name:"json"`
 }
 
 // look reads the cluster's state once.
@@ -31,20 +32,16 @@ func (f lookFlags) look(ctx context.Context) (ui.Snapshot, schema.Info, error) {
 	if err := f.validate(); err != nil {
 		return ui.Snapshot{}, schema.Info{}, err
 	}
-	events, err := delivery.ParseRelation(f.EventsRelation)
-	if err != nil {
-		return ui.Snapshot{}, schema.Info{}, fmt.Errorf("%w: --events-relation: %w", errRefused, err)
-	}
 	pool, err := f.pool(ctx, "postrider status", 2)
 	if err != nil {
 		return ui.Snapshot{}, schema.Info{}, err
 	}
 	defer pool.Close()
-	info, err := checkSchema(ctx, pool, f.Schema, 0)
+	info, err := checkSchema(ctx, pool, f.Schema)
 	if err != nil {
 		return ui.Snapshot{}, info, err
 	}
-	source, err := readSource(ctx, pool, f.Schema, events, partition.Strategy(f.Assignment))
+	source, err := sourceOf(ctx, pool, f.Schema, info, ui.SourceConfig{Strategy: partition.Strategy(f.Assignment)})
 	if err != nil {
 		return ui.Snapshot{}, info, err
 	}
@@ -52,60 +49,38 @@ func (f lookFlags) look(ctx context.Context) (ui.Snapshot, schema.Info, error) {
 	return snapshot, info, err
 }
 
-func readSource(ctx context.Context, pool *pgxpool.Pool, name string, events delivery.Relation,
-	strategy partition.Strategy,
-) (ui.Source, error) {
-	workers, err := heartbeat.NewStore(pool, name)
+// sourceOf reads the cluster through one pool; config lacks the stores alone.
+func sourceOf(ctx context.Context, pool *pgxpool.Pool, name string, info schema.Info, config ui.SourceConfig) (ui.Source, error) {
+	events, err := eventsOf(info)
 	if err != nil {
 		return nil, err
 	}
-	leases, err := lease.NewStore(pool, name)
-	if err != nil {
+	if config.Workers, err = heartbeat.NewStore(pool, name); err != nil {
 		return nil, err
 	}
-	deliveries, err := delivery.NewStore(ctx, pool, name, events)
-	if err != nil {
+	if config.Leases, err = lease.NewStore(pool, name); err != nil {
 		return nil, err
 	}
-	return ui.NewSource(ui.SourceConfig{Workers: workers, Leases: leases, Deliveries: deliveries, Strategy: strategy})
+	if config.Deliveries, err = delivery.NewStore(ctx, pool, name, events); err != nil {
+		return nil, err
+	}
+	return ui.NewSource(config)
 }
 
 type statusCmd struct{ lookFlags }
 
-// statusBody is the JSON form of a status.
+// statusBody is the JSON form of a status: the totals as the API has them, and where they come from.
 type statusBody struct {
-	At                 time.Time    `json:"at"`
-	Schema             string       `json:"schema"`
-	Version            int64        `json:"schema_version"`
-	Pending            int64        `json:"pending"`
-	Failed             int64        `json:"failed"`
-	Blocked            int64        `json:"blocked"`
-	Dead               int64        `json:"dead"`
-	Scheduled          int64        `json:"scheduled"`
-	OldestPending      float64      `json:"oldest_pending_seconds"`
-	PublishedLastHour  int64        `json:"published_last_hour"`
-	PublishedPerSecond float64      `json:"published_per_second"`
-	Workers            int          `json:"workers"`
-	Draining           int          `json:"workers_draining"`
-	Stale              int          `json:"workers_stale"`
-	Partitions         int          `json:"partitions"`
-	Owned              int          `json:"partitions_owned"`
-	Paused             int          `json:"partitions_paused"`
-	Watermark          ui.Watermark `json:"watermark"`
+	At      time.Time `json:"at"`
+	Schema  string    `json:"schema"`
+	Version int64     `json:"schema_version"`
+	ui.SummaryBody
 	// WatermarkError says why nothing is known of the watermark.
 	WatermarkError string `json:"watermark_error,omitempty"`
 }
 
 func newStatusBody(snapshot ui.Snapshot, name string, version int64) statusBody {
-	sum := snapshot.Summary()
-	body := statusBody{
-		At: snapshot.At, Schema: name, Version: version,
-		Pending: sum.Pending, Failed: sum.Failed, Blocked: sum.Blocked, Dead: sum.Dead, Scheduled: sum.Scheduled,
-		OldestPending: sum.OldestPending.Seconds(), PublishedLastHour: sum.PublishedLastHour,
-		PublishedPerSecond: sum.PublishedPerSecond, Workers: sum.ActiveWorkers, Draining: sum.DrainingWorkers,
-		Stale: sum.StaleWorkers, Partitions: len(snapshot.Partitions), Owned: sum.OwnedPartitions, Paused: sum.PausedPartitions,
-		Watermark: snapshot.Watermark,
-	}
+	body := statusBody{At: snapshot.At.UTC(), Schema: name, Version: version, SummaryBody: snapshot.SummaryBody()}
 	if err := snapshot.Watermark.Err; err != nil {
 		body.WatermarkError = redact(err.Error())
 	}
@@ -135,17 +110,64 @@ func (c *statusCmd) Run(s *session) error {
 		{"partitions", fmt.Sprintf("%d of %d owned, %d paused", sum.OwnedPartitions, len(snapshot.Partitions), sum.PausedPartitions)},
 		{"watermark", snapshot.Watermark},
 	})
+	writeWhy(s.stdout, snapshot)
+	switch {
+	case sum.UnownedPartitions == 0 || sum.ActiveWorkers > 0:
+	case sum.DrainingWorkers > 0:
+		fmt.Fprintln(s.stdout, "all workers that run are draining: take that back with `postrider workers undrain`, or start another with `postrider run`")
+	default:
+		fmt.Fprintln(s.stdout, "no worker is running: start one with `postrider run`")
+	}
+	return nil
+}
+
+// statusWidth is how wide the lines of a status may be.
+const statusWidth = 80
+
+// writeWhy says what keeps workers from delivering and what keeps events waiting, each
+// cause once with its partitions, and what ends it where that is known.
+func writeWhy(out io.Writer, snapshot ui.Snapshot) {
+	for _, c := range snapshot.Conditions() {
+		by := ""
+		if n := len(c.Workers); n > 0 {
+			by = " on " + english.Plural(n, "worker", "")
+		}
+		writeWrapped(out, fmt.Sprintf("delivery pauses: %s since %s UTC%s: %s; to mend it: %s",
+			c.Reason, c.Since.Format(time.DateTime), by, redact(c.Detail), c.Cure))
+	}
+	for _, w := range snapshot.Waits() {
+		events := english.Plural(int(w.Events), "event", "")
+		switch w.Reason {
+		case "dead", "failed", "blocked":
+			writeWrapped(out, fmt.Sprintf("%s: %s", w.Where(), w.Text))
+		default:
+			writeWrapped(out, fmt.Sprintf("%s: %s (%s)", w.Where(), redact(w.Text), events))
+		}
+	}
 	if snapshot.Stalled() {
 		what := "a transaction"
 		if n := len(snapshot.Watermark.Holders); n > 1 {
 			what = fmt.Sprintf("%d transactions", n)
 		}
-		fmt.Fprintf(s.stdout, "order waits for %s: %s\n", what, snapshot.Watermark.HolderNames())
-		fmt.Fprintf(s.stdout, "end it in the program that began it; where nobody does, this takes back what it wrote: %s\n",
+		fmt.Fprintf(out, "order waits for %s: %s\n", what, snapshot.Watermark.HolderNames())
+		fmt.Fprintf(out, "end it in the program that began it; where nobody does, this takes back what it wrote: %s\n",
 			strings.Join(snapshot.Watermark.Rollbacks(), "; "))
 	}
-	if sum.UnownedPartitions > 0 && sum.ActiveWorkers == 0 {
-		fmt.Fprintln(s.stdout, "no worker is running: start one with `postrider run`")
+}
+
+// writeWrapped breaks a text at spaces; what follows the first line is indented.
+func writeWrapped(out io.Writer, text string) {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case line == "":
+			line = word
+		case len(line)+1+len(word) > statusWidth:
+			fmt.Fprintln(out, line)
+			line = "  " + word
+		default:
+			line += " " + word
+		}
 	}
-	return nil
+	fmt.Fprintln(out, line)
 }

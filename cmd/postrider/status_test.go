@@ -4,14 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/internal/testkit/clustertest"
+	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 )
 
@@ -141,7 +144,93 @@ func TestStatusWithoutTheWatermark(t *testing.T) {
 		!strings.Contains(text, "unknown: ") || !strings.Contains(text, "outbox_watermark") {
 		t.Errorf("the status is %+v:\n%s", body, text)
 	}
-	on := []string{"status", "--database-url=" + address, "--events-relation"}
-	complaint{append(on, `a"b`), exitRefused, []string{"--events-relation", `a\"b`}}.check(t)
-	complaint{append(on, "nothing"), exitFailed, []string{"--events-relation", "nothing"}}.check(t)
+}
+
+// Which partitions wait, for what and since when, in lines of eighty columns, in the list of partitions and in JSON.
+func TestStatusSaysWhichPartitionsWaitForWhat(t *testing.T) {
+	t.Parallel()
+	address := pgtest.Migrated(t, 16)
+	pool := pgtest.Pool(t, address)
+	for _, sql := range []string{
+		`SELECT outbox_append(n::text, 'thing.done', '{}') FROM generate_series(1, 400) AS n`,
+		`UPDATE outbox_partitions SET paused_at = '2026-11-22 10:00:00+00' WHERE partition_key IN (3, 7, 12, 13, 14)`,
+		`INSERT INTO outbox_workers (worker_id, hostname, pid, version, heartbeat_until, condition, condition_detail, condition_since)
+		 VALUES (gen_random_uuid(), 'here', 7, 'v1', clock_timestamp() + interval '1 hour', 'stream_full', 'maximum bytes exceeded', '2026-11-22 11:00:00+00')`,
+	} {
+		if _, err := pool.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, text, stderr := call(t, "status", "--database-url="+address)
+	if code != exitOK {
+		t.Fatal(stderr)
+	}
+	for line := range strings.Lines(text) {
+		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 {
+			t.Errorf("a line of %d columns: %s", n, line)
+		}
+	}
+	flat := strings.Join(strings.Fields(text), " ")
+	for _, part := range []string{
+		"delivery pauses: stream_full since 2026-11-22 11:00:00 UTC on 1 worker: maximum bytes exceeded; to mend it: raise its limit",
+		"partitions 3, 7, 12–14: paused by an operator since 2026-11-22 10:00:00 UTC (", "partitions 0–15: the stream is full: maximum bytes exceeded (400 events)",
+		"partitions 0–15: no owner (400 events)",
+	} {
+		if !strings.Contains(flat, part) {
+			t.Errorf("the status lacks %q:\n%s", part, text)
+		}
+	}
+	code, text, stderr = call(t, "partitions", "list", "--database-url="+address)
+	if code != exitOK || strings.Count(text, "paused since 2026-11-22 10:00:00 UTC") != 5 {
+		t.Errorf("the list of partitions: %s%s", text, stderr)
+	}
+	var body struct {
+		Conditions []struct{ Reason, Detail, Cure string }
+		Waits      []struct {
+			Reason     string
+			Partitions []int
+			Events     int64
+		}
+	}
+	_, text, _ = call(t, "status", "--json", "--database-url="+address)
+	if err := json.Unmarshal([]byte(text), &body); err != nil {
+		t.Fatal(err)
+	}
+	if len(body.Conditions) != 1 || body.Conditions[0].Reason != "stream_full" || body.Conditions[0].Cure == "" || len(body.Waits) != 3 ||
+		body.Waits[1].Reason != "paused" || len(body.Waits[1].Partitions) != 5 || body.Waits[0].Events != 400 {
+		t.Errorf("the status is %+v", body)
+	}
+	code, text, _ = call(t, "workers", "--database-url="+address)
+	if code != exitOK || !strings.Contains(text, "active, stream_full") {
+		t.Errorf("the list of workers: %s", text)
+	}
+}
+
+// A worker whose role may not execute what leases need says so at its start, in one line with the statement that mends
+// it, and does not begin.
+func TestAWorkerWithoutTheServersFunctionsDoesNotStart(t *testing.T) {
+	t.Parallel()
+	address := pgtest.Migrated(t, 2)
+	role := "relay_" + strings.ReplaceAll(uuid.NewString(), "-", "")
+	for _, sql := range []string{
+		"CREATE ROLE " + role + " LOGIN PASSWORD 'relay'", "GRANT USAGE ON SCHEMA public TO " + role,
+		"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO " + role,
+		"REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC",
+	} {
+		if _, err := pgtest.Pool(t, address).Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(role, "relay")
+	broker := natstest.Start(t, 1)
+	broker.Stream(t, 1)
+	code, _, stderr := call(t, "run", "--http-addr=off", "--once", "--database-url="+u.String(), "--nats-url="+broker.URL())
+	if code != exitFailed || !strings.Contains(stderr, "GRANT EXECUTE ON FUNCTION pg_control_system() TO") || strings.Contains(stderr, "reconciliation") ||
+		strings.Count(strings.TrimSpace(stderr), "\n") != 0 {
+		t.Errorf("status %d: %s", code, stderr)
+	}
 }

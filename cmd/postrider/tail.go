@@ -10,8 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/postrider/postrider/codec"
 	"github.com/postrider/postrider/internal/ledger"
+	"github.com/postrider/postrider/message/codec"
 )
 
 type tailCmd struct {
@@ -23,15 +23,17 @@ type tailCmd struct {
 	Count    bool          `help:"Count instead of printing."`
 	Limit    int           `help:"End after that many messages; 0: never." default:"0"`
 	IdleExit time.Duration `help:"End when nothing came for that long; 0: never." default:"0s"`
-	Ordering string        `help:"Order that is checked: ${enum}." enum:"stream,partition" default:"stream"`
+	Ordering string        `help:"Order that is looked at: ${enum}." enum:"partition,stream" default:"partition"`
+	Strict   bool          `help:"Count what is late within its partition as a fault, too: where nothing fails, is scheduled, requeued or resized."`
 	Payload  bool          `help:"Print payloads, too."`
 	JSON     bool          `help:"Print one JSON object a message, and the report as the last one." name:"json"`
 }
 
 // Help shows examples below the flags.
 func (c *tailCmd) Help() string {
-	return `Order is checked within each stream, and with --ordering partition within each partition, too.
-The exit status is 1 when a message is out of order or comes twice.
+	return `The exit status is 1 when a message is out of the order of its stream, or comes twice. What comes late within its
+partition is told: messages that failed, were scheduled or requeued, and those of before a resize, may. With
+--strict they are faults.
 
 Examples:
   postrider tail --all --count --idle-exit 2s     check everything the stream holds
@@ -41,13 +43,13 @@ Examples:
 type tailLine struct {
 	StreamSequence uint64          `json:"stream_sequence"`
 	Subject        string          `json:"subject"`
-	Sequence       int64           `json:"sequence"`
-	Partition      int             `json:"partition"`
-	Stream         string          `json:"stream"`
-	Version        int64           `json:"version"`
-	Type           string          `json:"type"`
+	Sequence       int64           `json:"global_sequence"`
+	Partition      int             `json:"partition_key"`
+	Stream         string          `json:"stream_id"`
+	Version        int64           `json:"stream_version"`
+	Type           string          `json:"event_type"`
 	EventID        string          `json:"event_id"`
-	Epoch          int64           `json:"epoch,omitempty"`
+	Epoch          int64           `json:"lease_epoch,omitempty"`
 	Generation     int32           `json:"generation,omitempty"`
 	Payload        json.RawMessage `json:"payload,omitempty"`
 }
@@ -64,8 +66,19 @@ func (c *tailCmd) Run(s *session) error {
 	if c.Limit < 0 {
 		return fmt.Errorf("%w: --limit must not be negative, got %d", errRefused, c.Limit)
 	}
-	checker, err := ledger.NewChecker(ledger.Config{Ordering: ledger.Ordering(c.Ordering)})
-	if err != nil {
+	if c.Strict && c.Ordering != string(ledger.ByPartition) {
+		return fmt.Errorf("%w: --strict is about the order of partitions; it excludes --ordering %s", errRefused, c.Ordering)
+	}
+	t := &tail{cmd: c, out: s.stdout, err: s.stderr, terminal: isTerminal(s.stderr)}
+	judge := ledger.Config{Ordering: ledger.ByStream}
+	switch {
+	case c.Strict:
+		judge.Ordering = ledger.ByPartition
+	case c.Ordering == string(ledger.ByPartition):
+		judge.LateInPartition = t.late
+	}
+	var err error
+	if t.checker, err = ledger.NewChecker(judge); err != nil {
 		return err
 	}
 	nc, err := c.connect("postrider tail", s.logger())
@@ -79,7 +92,7 @@ func (c *tailCmd) Run(s *session) error {
 	}
 	ctx, stop := context.WithCancel(s.ctx)
 	defer stop()
-	t := &tail{cmd: c, out: s.stdout, err: s.stderr, checker: checker, stop: stop, terminal: isTerminal(s.stderr)}
+	t.stop = stop
 	if c.IdleExit > 0 {
 		t.idle = time.AfterFunc(c.IdleExit, stop)
 		defer t.idle.Stop()
@@ -100,8 +113,19 @@ type tail struct {
 	idle     *time.Timer
 	seen     int
 	foreign  int
+	lateOnes int
 	shown    time.Time
 	terminal bool
+}
+
+// lateShown is how many late messages are told one by one; the end counts all.
+const lateShown = 10
+
+// late tells of a message that came after newer ones of its partition.
+func (t *tail) late(f ledger.Fault) {
+	if t.lateOnes++; t.lateOnes <= lateShown {
+		fmt.Fprintf(t.err, "late %s\n", f)
+	}
 }
 
 func (t *tail) receive(msg jetstream.Msg) error {
@@ -185,18 +209,46 @@ func jsonPayload(data []byte) json.RawMessage {
 	return text
 }
 
+// tailReport is the verdict: what a subscriber alone can know. What was committed, and how long it took, it cannot.
+type tailReport struct {
+	OK         bool `json:"ok"`
+	Received   int  `json:"received"`
+	Streams    int  `json:"streams"`
+	Partitions int  `json:"partitions"`
+	Reordered  int  `json:"reordered"`
+	Duplicates int  `json:"duplicates"`
+	Altered    int  `json:"altered"`
+	Epochs     int  `json:"epoch_faults"`
+	// Late came after newer events of their partition; null with --ordering stream.
+	Late        *int           `json:"late_in_partition"`
+	Replayed    int            `json:"replayed"`
+	Redelivered int            `json:"redelivered"`
+	Foreign     int            `json:"without_headers"`
+	Faults      []ledger.Fault `json:"faults"`
+}
+
 func (t *tail) report(s *session) error {
 	report := t.checker.Report()
 	if t.terminal && t.cmd.Count {
 		fmt.Fprint(t.err, "\r\x1b[K")
 	}
+	body := tailReport{
+		OK: report.OK(), Received: report.Received, Streams: report.Streams, Partitions: report.Partitions, Reordered: report.Reordered,
+		Duplicates: report.Duplicates, Altered: report.Altered, Epochs: report.EpochFaults, Replayed: report.Replayed,
+		Redelivered: report.Redelivered, Foreign: t.foreign, Faults: append([]ledger.Fault{}, report.Faults...),
+	}
+	late := ""
+	if t.cmd.Ordering == string(ledger.ByPartition) {
+		body.Late = &report.PartitionReversals
+		late = fmt.Sprintf(", %d late within their partition", report.PartitionReversals)
+	}
 	if t.cmd.JSON {
-		if err := writeJSON(s.stdout, report); err != nil {
+		if err := writeJSON(s.stdout, body); err != nil {
 			return err
 		}
 	} else {
-		fmt.Fprintf(s.stderr, "received %d events of %d streams in %d partitions: %d reordered, %d duplicates; %d messages without outbox headers\n",
-			report.Received, report.Streams, report.Partitions, report.Reordered, report.Duplicates, t.foreign)
+		fmt.Fprintf(s.stderr, "received %d events of %d streams in %d partitions: %d reordered, %d duplicates%s; %d messages without outbox headers\n",
+			report.Received, report.Streams, report.Partitions, report.Reordered, report.Duplicates, late, t.foreign)
 	}
 	if !report.OK() {
 		return errSilent

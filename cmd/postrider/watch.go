@@ -11,6 +11,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"go.uber.org/dig"
 
+	"github.com/postrider/postrider/coordinator"
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/partition"
 )
@@ -23,8 +24,8 @@ func rootCause(err error) error { return dig.RootCause(err) }
 
 // tick is what a worker did in one second, as one JSON line.
 type tick struct {
-	At         time.Time `json:"ts"`
-	Worker     string    `json:"worker"`
+	At         time.Time `json:"at"`
+	Worker     string    `json:"worker_id"`
 	Claimed    int64     `json:"claimed"`
 	Published  int64     `json:"published"`
 	Skipped    int64     `json:"skipped"`
@@ -37,14 +38,14 @@ type tick struct {
 	Lag        int64     `json:"watermark_lag"`
 	InFlight   int       `json:"in_flight"`
 	PerSecond  float64   `json:"published_per_second"`
-	DurationMS int64     `json:"duration_ms"`
-	BackoffMS  int64     `json:"backoff_ms"`
+	Duration   float64   `json:"duration_seconds"`
+	Backoff    float64   `json:"backoff_seconds"`
 	Members    int       `json:"active_workers"`
 	Desired    []int     `json:"desired_partitions"`
 	Owned      []int     `json:"owned_partitions"`
-	Acquired   int64     `json:"leased_count"`
-	Released   int64     `json:"released_count"`
-	Lost       int64     `json:"lost_count"`
+	Acquired   int64     `json:"leases_acquired"`
+	Released   int64     `json:"leases_released"`
+	Lost       int64     `json:"leases_lost"`
 	LastError  string    `json:"last_error,omitempty"`
 }
 
@@ -53,7 +54,7 @@ func watch(ctx context.Context, w *worker, how view, window time.Duration, out i
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	recent := rates{window: window}
-	before, at := w.Relay.Stats(), time.Now()
+	before, state, at := w.Relay.Stats(), w.Coordinator.State(), time.Now()
 	recent.add(at, before.Published)
 	for last := false; !last; {
 		select {
@@ -61,21 +62,21 @@ func watch(ctx context.Context, w *worker, how view, window time.Duration, out i
 		case <-ctx.Done():
 			last = true
 		}
-		now, stats := time.Now(), w.Relay.Stats()
+		now, stats, after := time.Now(), w.Relay.Stats(), w.Coordinator.State()
 		recent.add(now, stats.Published)
 		switch how {
 		case viewJSON:
-			_ = writeJSON(out, w.tick(now, now.Sub(at), before, stats))
+			_ = writeJSON(out, w.tick(now, now.Sub(at), before, stats, state, after))
 		case viewTerminal:
 			fmt.Fprint(out, "\x1b[H\x1b[2J"+w.screen(stats, recent.perSecond()))
 		case viewNone:
 		}
-		before, at = stats, now
+		before, state, at = stats, after, now
 	}
 }
 
-func (w *worker) tick(now time.Time, took time.Duration, before, s delivery.Stats) tick {
-	state := w.Coordinator.State()
+// tick tells what came about between two looks.
+func (w *worker) tick(now time.Time, took time.Duration, before, s delivery.Stats, was, state coordinator.State) tick {
 	t := tick{
 		At: now.UTC(), Worker: w.Beater.ID().String(),
 		Claimed: s.Claimed - before.Claimed, Published: s.Published - before.Published,
@@ -83,9 +84,9 @@ func (w *worker) tick(now time.Time, took time.Duration, before, s delivery.Stat
 		Retried: s.Retried - before.Retried, Dead: s.Dead - before.Dead,
 		Duplicates: s.Duplicates - before.Duplicates, Fenced: s.Fenced - before.Fenced,
 		Refused: s.Refused - before.Refused, Lag: s.Watermark.Lag(),
-		InFlight: s.InFlight, DurationMS: took.Milliseconds(), BackoffMS: s.PausedFor.Milliseconds(),
+		InFlight: s.InFlight, Duration: inSeconds(took), Backoff: inSeconds(s.PausedFor),
 		Members: state.Members, Desired: numbers(state.Desired), Owned: numbers(state.Owned),
-		Acquired: state.Acquired, Released: state.Released, Lost: state.Lost,
+		Acquired: state.Acquired - was.Acquired, Released: state.Released - was.Released, Lost: state.Lost - was.Lost,
 	}
 	if took > 0 {
 		t.PerSecond = float64(t.Published) / took.Seconds()
@@ -95,6 +96,9 @@ func (w *worker) tick(now time.Time, took time.Duration, before, s delivery.Stat
 	}
 	return t
 }
+
+// inSeconds is a duration as JSON has it everywhere, to the millisecond.
+func inSeconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
 
 func numbers(ids []partition.ID) []int {
 	list := make([]int, len(ids))

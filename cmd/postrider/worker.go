@@ -16,6 +16,7 @@ import (
 	"go.uber.org/fx"
 	"go.uber.org/fx/fxevent"
 
+	"github.com/postrider/postrider/condition"
 	"github.com/postrider/postrider/coordinator"
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
@@ -30,16 +31,16 @@ import (
 
 // workerConfig is everything that one worker needs.
 type workerConfig struct {
-	database   databaseFlags
-	nats       natsFlags
-	worker     workerFlags
-	create     createFlags
-	http       httpFlags
-	otel       otelFlags
-	partitions int // 0: whatever the database says
-	noLeasing  bool
-	once       bool
-	log        *slog.Logger
+	database  databaseFlags
+	nats      natsFlags
+	worker    workerFlags
+	create    createFlags
+	http      httpFlags
+	otel      otelFlags
+	stored    storedFlags
+	noLeasing bool
+	once      bool
+	log       *slog.Logger
 }
 
 // worker is a wired worker, for those who watch it.
@@ -95,11 +96,11 @@ func newWorker(ctx context.Context, cfg workerConfig, w *worker) *fx.App {
 		fx.Supply(cfg, &opened, fx.Annotate(ctx, fx.As(new(context.Context)))),
 		fx.Provide(
 			newPools, newConnection, newStores, newBells, newBeater, newKeeper, newTracer, newPublisher, newRelay, newCoordinator,
-			newSource, newRegistry, newSchemaInfo,
+			newSource, newRegistry, newBoard, newSchemaInfo,
 			func() *failure { return &failure{} },
 			func() *cluster { return &cluster{} },
 		),
-		fx.Invoke(startWork, startSweeper, registerProbes),
+		fx.Invoke(startWork, startSweeper, registerProbes, startConditions),
 		fx.StartTimeout(time.Minute),
 		fx.StopTimeout(cfg.stopTimeout()),
 		fx.WithLogger(func() fxevent.Logger {
@@ -147,38 +148,21 @@ func newPools(ctx context.Context, lc fx.Lifecycle, opened *undo, cfg workerConf
 	return &p, nil
 }
 
-// newSchemaInfo makes sure that the tables are there and fit before anything
-// else is made.
+// newSchemaInfo makes sure that the tables are there and fit, and that the server can be
+// worked with, before anything else is made.
 func newSchemaInfo(ctx context.Context, cfg workerConfig, p *pools) (schema.Info, error) {
-	return checkSchema(ctx, p.control, cfg.database.Schema, cfg.partitions)
-}
-
-func checkSchema(ctx context.Context, pool *pgxpool.Pool, name string, partitions int) (schema.Info, error) {
-	m, err := schema.New(schema.Config{Schema: name, Partitions: partitions})
+	info, err := cfg.stored.check(ctx, p.control, cfg.database.Schema)
 	if err != nil {
-		return schema.Info{}, fmt.Errorf("%w: %w", errRefused, err)
+		return info, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	info, err := m.Check(ctx, pool)
-	return info, named(err)
+	if err := delivery.CheckDatabase(ctx, p.control); err != nil {
+		return info, fmt.Errorf("database (--database-url): %w", err)
+	}
+	return info, nil
 }
 
-// named adds to an error of the schema which setting it is about.
-func named(err error) error {
-	switch {
-	case errors.Is(err, schema.ErrPartitionMismatch):
-		return fmt.Errorf("%w: --partitions: %w", errRefused, err)
-	case err == nil, errors.Is(err, schema.ErrNotMigrated), errors.Is(err, schema.ErrOutdated),
-		errors.Is(err, schema.ErrNewer), errors.Is(err, schema.ErrUnpublished):
-		return err
-	default:
-		return fmt.Errorf("database (--database-url): %w", err)
-	}
-}
-
-func newConnection(lc fx.Lifecycle, opened *undo, cfg workerConfig) (*nats.Conn, error) {
-	nc, err := cfg.nats.connect("postrider", cfg.log)
+func newConnection(lc fx.Lifecycle, opened *undo, cfg workerConfig, board *condition.Board) (*nats.Conn, error) {
+	nc, err := cfg.nats.connect("postrider", cfg.log, heardRefusals(board, cfg.database.Schema, cfg.log))
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +178,7 @@ type stores struct {
 	Deliveries *delivery.Store
 }
 
-func newStores(ctx context.Context, cfg workerConfig, p *pools, _ schema.Info) (stores, error) {
+func newStores(ctx context.Context, cfg workerConfig, p *pools, info schema.Info) (stores, error) {
 	name := cfg.database.Schema
 	workers, err := heartbeat.NewStore(p.heartbeat, name)
 	if err != nil {
@@ -204,11 +188,11 @@ func newStores(ctx context.Context, cfg workerConfig, p *pools, _ schema.Info) (
 	if err != nil {
 		return stores{}, err
 	}
-	relation, err := delivery.ParseRelation(cfg.worker.EventsRelation)
+	events, err := eventsOf(info)
 	if err != nil {
 		return stores{}, err
 	}
-	deliveries, err := delivery.NewStore(ctx, p.data, name, relation)
+	deliveries, err := delivery.NewStore(ctx, p.data, name, events)
 	return stores{Workers: workers, Leases: leases, Deliveries: deliveries}, err
 }
 
@@ -234,9 +218,9 @@ func newBells(lc fx.Lifecycle, cfg workerConfig, nc *nats.Conn) (*bells, error) 
 	return &b, nil
 }
 
-func newBeater(cfg workerConfig, store *heartbeat.Store) (*heartbeat.Beater, error) {
+func newBeater(cfg workerConfig, store *heartbeat.Store, board *condition.Board) (*heartbeat.Beater, error) {
 	c := cfg.worker.heartbeat()
-	c.Version, c.Shape, c.Logger = buildinfo.Version(), cfg.worker.shapeFlags.settings(), cfg.log
+	c.Version, c.Shape, c.Board, c.Logger = buildinfo.Version(), cfg.worker.shapeFlags.settings(), board, cfg.log
 	return heartbeat.NewBeater(store, c)
 }
 
@@ -246,9 +230,9 @@ func newKeeper(cfg workerConfig, store *lease.Store, beater *heartbeat.Beater) (
 	return lease.NewKeeper(store, beater.ID(), c)
 }
 
-func newCoordinator(cfg workerConfig, beater *heartbeat.Beater, keeper *lease.Keeper, relay *delivery.Relay, b *bells, members *cluster, registry *prometheus.Registry, traces tracer) (*coordinator.Coordinator, error) {
+func newCoordinator(cfg workerConfig, beater *heartbeat.Beater, keeper *lease.Keeper, relay *delivery.Relay, b *bells, members *cluster, registry *prometheus.Registry, traces tracer, board *condition.Board) (*coordinator.Coordinator, error) {
 	c := cfg.worker.coordinator()
-	c.Registerer, c.Logger = registry, cfg.log
+	c.Board, c.Registerer, c.Logger = board, registry, cfg.log
 	if traces.observer != nil {
 		c.Observer = traces.observer.Coordinated
 	}
@@ -268,7 +252,11 @@ func newCoordinator(cfg workerConfig, beater *heartbeat.Beater, keeper *lease.Ke
 	return made, err
 }
 
-func newSource(cfg workerConfig, p *pools, deliveries *delivery.Store) (ui.Source, error) {
+func newSource(cfg workerConfig, p *pools, deliveries *delivery.Store, beater *heartbeat.Beater, board *condition.Board) (ui.Source, error) {
+	return workerSource(cfg, p, deliveries, ui.SourceConfig{Self: beater.ID(), Own: board.List})
+}
+
+func workerSource(cfg workerConfig, p *pools, deliveries *delivery.Store, c ui.SourceConfig) (ui.Source, error) {
 	workers, err := heartbeat.NewStore(p.control, cfg.database.Schema)
 	if err != nil {
 		return nil, err
@@ -277,10 +265,9 @@ func newSource(cfg workerConfig, p *pools, deliveries *delivery.Store) (ui.Sourc
 	if err != nil {
 		return nil, err
 	}
-	return ui.NewSource(ui.SourceConfig{
-		Workers: workers, Leases: leases, Deliveries: deliveries,
-		Strategy: partition.Strategy(cfg.worker.Assignment), HeartbeatTTL: cfg.worker.heartbeat().TTL,
-	})
+	c.Workers, c.Leases, c.Deliveries = workers, leases, deliveries
+	c.Strategy, c.HeartbeatTTL = partition.Strategy(cfg.worker.Assignment), cfg.worker.heartbeat().TTL
+	return ui.NewSource(c)
 }
 
 func newRegistry() *prometheus.Registry {
@@ -290,12 +277,7 @@ func newRegistry() *prometheus.Registry {
 }
 
 func newMonitorServer(
-	ctx context.Context, cfg workerConfig, source ui.Source, o operations, registry *prometheus.Registry, p *pools, nc *nats.Conn,
+	ctx context.Context, cfg workerConfig, source ui.Source, o operations, registry *prometheus.Registry, p *pools, nc *nats.Conn, board *condition.Board,
 ) (*ui.Server, error) {
-	return cfg.http.newMonitor(ctx, source, o, registry, func(ctx context.Context) error {
-		if !nc.IsConnected() {
-			return errors.New("not connected to NATS")
-		}
-		return p.control.Ping(ctx)
-	}, cfg.log)
+	return cfg.http.newMonitor(ctx, source, o, registry, ready(board, nc, p), cfg.log)
 }

@@ -1,37 +1,24 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/ui"
 )
 
 type workersCmd struct {
-	List  workersListCmd  `cmd:"" default:"withargs" help:"List the workers."`
-	Drain workersDrainCmd `cmd:"" help:"Ask a worker to give its partitions back and to take no more."`
+	List    workersListCmd    `cmd:"" default:"withargs" help:"List the workers."`
+	Drain   workersDrainCmd   `cmd:"" help:"Ask a worker to give its partitions back and to take no more."`
+	Undrain workersUndrainCmd `cmd:"" help:"Take a drain back: the worker takes part again."`
 }
 
 type workersListCmd struct{ lookFlags }
-
-type workerBody struct {
-	ID        uuid.UUID `json:"worker_id"`
-	Hostname  string    `json:"hostname"`
-	PID       int       `json:"pid"`
-	Version   string    `json:"version"`
-	State     string    `json:"state"`
-	StartedAt time.Time `json:"started_at"`
-	Until     time.Time `json:"heartbeat_until"`
-	Left      float64   `json:"heartbeat_left_seconds"`
-	Owned     int       `json:"owned_partitions"`
-	Desired   int       `json:"desired_partitions"`
-	// DrainRequestedAt is null unless an operator asked the worker to drain.
-	DrainRequestedAt *time.Time `json:"drain_requested_at"`
-}
 
 // Run lists the workers.
 func (c *workersListCmd) Run(s *session) error {
@@ -39,20 +26,14 @@ func (c *workersListCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	bodies := []workerBody{}
+	if c.JSON {
+		return writeJSON(s.stdout, snapshot.WorkerBodies())
+	}
 	var rows []table.Row
 	for _, w := range snapshot.Workers {
-		bodies = append(bodies, workerBody{
-			ID: w.ID, Hostname: w.Hostname, PID: w.PID, Version: w.Version, State: string(w.State),
-			StartedAt: w.StartedAt, Until: w.HeartbeatUntil, Left: w.HeartbeatLeft.Seconds(), Owned: w.Owned, Desired: w.Desired,
-			DrainRequestedAt: w.DrainRequestedAt,
-		})
 		rows = append(rows, table.Row{
 			w.ID, w.Hostname, w.PID, w.Version, stateShown(w), w.HeartbeatLeft.Round(100 * time.Millisecond), w.Owned, w.Desired,
 		})
-	}
-	if c.JSON {
-		return writeJSON(s.stdout, bodies)
 	}
 	writeTable(s.stdout, table.Row{"worker", "host", "pid", "version", "state", "ttl left", "owned", "desired"}, rows)
 	return nil
@@ -63,61 +44,90 @@ func stateShown(w ui.Worker) string {
 	if w.DrainRequestedAt != nil && w.State == ui.WorkerActive {
 		return "active, asked to drain"
 	}
+	if w.Condition != nil && w.State != ui.WorkerStale {
+		return string(w.State) + ", " + string(w.Condition.Reason)
+	}
 	return string(w.State)
 }
 
-type workersDrainCmd struct {
+// drainFlags are those of drain and undrain.
+type drainFlags struct {
 	adminFlags
 	actorFlags
-	Worker string `arg:"" name:"worker" help:"The worker's id, as 'workers' shows it."`
+	Worker string `arg:"" name:"worker" help:"The worker's id, or enough of its beginning or end to name it alone."`
 	DryRun bool   `help:"Say what would be done, and do nothing." env:"-"`
 }
 
+type workersDrainCmd struct{ drainFlags }
+
 // Help explains below the flags.
 func (c *workersDrainCmd) Help() string {
-	return `The worker hands its partitions over in good order and goes on running without any. Started again, it takes
-part as a new worker.
+	return `The worker hands its partitions over in good order and goes on running without any, until 'workers undrain'.
+Started again, it takes part as a new worker.
 
 Example:
   postrider workers drain 0199a2f0-5b1c-7c00-8000-00000a1b2c3d --reason 'the machine is being repaired'`
 }
 
-type drainBody struct {
-	Action    string    `json:"action"`
-	Worker    uuid.UUID `json:"worker_id"`
-	Requested bool      `json:"requested"`
-	Others    int       `json:"active_others"`
-	DryRun    bool      `json:"dry_run"`
-}
-
 // Run asks the worker.
 func (c *workersDrainCmd) Run(s *session) error {
-	id, err := uuid.Parse(c.Worker)
-	if err != nil || id == uuid.Nil {
-		return fmt.Errorf("%w: WORKER must be a worker's id (UUID), got %q", errRefused, c.Worker)
-	}
+	return c.set(s, "drain", (*ops.Operator).Drain, func(id uuid.UUID, r ops.DrainResult) string {
+		text := "asked " + id.String() + " to drain"
+		switch {
+		case !r.Requested:
+			text = id.String() + " is draining already"
+		case c.DryRun:
+			text = "would ask " + id.String() + " to drain"
+		}
+		if r.Others == 0 {
+			text += "; no other worker is active, nobody delivers its partitions"
+		}
+		return text
+	})
+}
+
+type workersUndrainCmd struct{ drainFlags }
+
+// Help explains below the flags.
+func (c *workersUndrainCmd) Help() string {
+	return `The worker takes its share of the partitions again.
+
+Example:
+  postrider workers undrain 1b2c3d --reason 'the machine is back'`
+}
+
+// Run takes the drain back.
+func (c *workersUndrainCmd) Run(s *session) error {
+	return c.set(s, "undrain", (*ops.Operator).Undrain, func(id uuid.UUID, r ops.DrainResult) string {
+		switch {
+		case !r.Requested:
+			return "nobody has asked " + id.String() + " to drain"
+		case c.DryRun:
+			return id.String() + " would take part again"
+		}
+		return id.String() + " takes part again"
+	})
+}
+
+func (c *drainFlags) set(s *session, action string, do func(*ops.Operator, context.Context, ops.DrainCommand) (ops.DrainResult, error),
+	told func(uuid.UUID, ops.DrainResult) string,
+) error {
 	op, done, err := c.operator(s)
 	if err != nil {
 		return err
 	}
 	defer done()
-	r, err := op.Drain(s.ctx, admin.DrainCommand{Worker: id, Actor: c.actor(), Reason: c.Reason, DryRun: c.DryRun})
+	id, err := op.FindWorker(s.ctx, c.Worker)
+	if err != nil {
+		return inputRefused(err)
+	}
+	r, err := do(op, s.ctx, ops.DrainCommand{Worker: id, Actor: c.actor(), Reason: c.Reason, DryRun: c.DryRun})
 	if err != nil {
 		return inputRefused(err)
 	}
 	if c.JSON {
-		return writeJSON(s.stdout, drainBody{Action: "drain", Worker: id, Requested: r.Requested, Others: r.Others, DryRun: c.DryRun})
+		return writeJSON(s.stdout, r.Body(action, id, c.DryRun))
 	}
-	text := "asked " + id.String() + " to drain"
-	switch {
-	case !r.Requested:
-		text = id.String() + " is draining already"
-	case c.DryRun:
-		text = "would ask " + id.String() + " to drain"
-	}
-	if r.Others == 0 {
-		text += "; no other worker is active, nobody delivers its partitions"
-	}
-	_, err = fmt.Fprintln(s.stdout, text)
+	_, err = fmt.Fprintln(s.stdout, told(id, r))
 	return err
 }

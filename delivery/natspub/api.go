@@ -1,6 +1,7 @@
 package natspub
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -73,9 +74,10 @@ func (a api) request(ctx context.Context, operation string, body, reply any) err
 	if err != nil {
 		return fmt.Errorf("%s: %w", operation, err)
 	}
+	before := a.nc.LastError()
 	msg, err := a.nc.RequestWithContext(ctx, "$JS.API."+operation+"."+a.stream, data)
 	if err != nil {
-		return fmt.Errorf("%w: %s of stream %s: %w", delivery.ErrOutage, operation, a.stream, err)
+		return fmt.Errorf("%w: %s of stream %s: %w", delivery.ErrOutage, operation, a.stream, cmp.Or(permission(a.nc, before), plainly(err)))
 	}
 	if err := json.Unmarshal(msg.Data, reply); err != nil {
 		return fmt.Errorf("%w: malformed answer to %s: %w", delivery.ErrOutage, operation, err)

@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Bell is a doorbell over core NATS: a ring reaches everybody who listens on
+// Bell is a doorbell over core NATS (ADR 8): a ring reaches everybody who listens on
 // the subject, and is lost when nobody can be reached. Rings that come while
 // one is waiting are one ring.
 type Bell struct {

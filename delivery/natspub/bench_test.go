@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/postrider/postrider/codec"
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/internal/testkit/processor"
 	"github.com/postrider/postrider/lease/leasetest"
+	"github.com/postrider/postrider/message/codec"
 )
 
 // BenchmarkPublish is what a message costs with more and fewer headers, server included: batches of 500 events of 300 bytes into a
@@ -73,7 +73,7 @@ func benchmarkPublish(b *testing.B, mode string, headers natspub.Headers, c *cod
 		b.StopTimer()
 		batch := delivery.Batch{Lease: l, Order: delivery.OrderStream}
 		for i := range size {
-			m := message(int64(sent+i+1), fmt.Sprintf("order-%d", i), `{"customer":"c-1","text":"`+strings.Repeat("0123456789abcdef", 17)+`"}`)
+			m := newMessage(int64(sent+i+1), fmt.Sprintf("order-%d", i), `{"customer":"c-1","text":"`+strings.Repeat("0123456789abcdef", 17)+`"}`)
 			m.Event.OccurredAt = time.Now()
 			batch.Messages = append(batch.Messages, m)
 		}

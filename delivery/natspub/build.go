@@ -6,8 +6,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/postrider/postrider/codec"
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/message"
+	"github.com/postrider/postrider/message/codec"
 )
 
 // Shape says how an event becomes a message. All that publish events of one outbox should be given the same, replays and rehearsals
@@ -48,6 +49,7 @@ type builder struct {
 	Shape
 
 	attributes *attributes // nil without CloudEvents
+	large      *oneAtATime
 }
 
 func newBuilder(shape Shape) (builder, error) {
@@ -58,7 +60,7 @@ func newBuilder(shape Shape) (builder, error) {
 	if err != nil {
 		return builder{}, err
 	}
-	b := builder{Shape: shape}
+	b := builder{Shape: shape, large: &oneAtATime{}}
 	if shape.Headers.CloudEvents != nil {
 		b.attributes = shape.Headers.CloudEvents.attributes()
 	}
@@ -74,10 +76,26 @@ type body struct {
 const headerEncoding = codec.Header
 
 func (b builder) body(m delivery.Message) body {
+	if b.Compressor != nil && b.encoded(m.Event) {
+		return body{data: m.Event.Payload}
+	}
+	if b.Compressor != nil {
+		defer b.large.lock(len(m.Event.Payload))()
+	}
 	if data, compressed := b.Compressor.Compress(m.Event.Payload); compressed {
 		return body{data, string(b.Compressor.Encoding())}
 	}
 	return body{data: m.Event.Payload}
+}
+
+// encoded tells whether the producer encoded the body itself, and the message says how.
+func (b builder) encoded(e *delivery.Event) bool {
+	for name := range e.Headers {
+		if strings.EqualFold(name, headerEncoding) && b.Headers.sends(e, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // message makes a message of its own.
@@ -87,12 +105,13 @@ func (b builder) message(m delivery.Message) *nats.Msg { return b.writer().messa
 func (b builder) bound(m delivery.Message) int {
 	const names, encoded = 420, 3
 	e := m.Event
-	size := names + encoded*(len(m.Stream)+len(e.Type)) + len(e.TraceParent) + len(e.TraceState)
-	for _, name := range b.Headers.Forward {
-		size += len(name) + encoded*len(e.Headers[name]) + len(": \r\n")
+	size := names + encoded*(len(m.Stream)+len(e.Type)) + len(e.TraceParent) + len(e.TraceState) +
+		encoded*(len(e.CorrelationID)+len(e.CausationID))
+	for name, value := range e.Headers {
+		size += len(name) + encoded*len(value) + len(": \r\n")
 	}
 	if b.attributes != nil {
-		size += names + encoded*(2*len(m.Stream)+len(e.Type)+len(e.Headers[HeaderCEDataSchema])) + len(b.attributes.source)
+		size += names + encoded*(2*len(m.Stream)+len(e.Type)+len(e.CorrelationID)+len(e.CausationID)+len(e.Headers[message.HeaderCEDataSchema])) + len(b.attributes.source)
 	}
 	return size
 }

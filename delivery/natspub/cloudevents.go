@@ -4,29 +4,12 @@ import (
 	"fmt"
 	"mime"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/message"
 )
-
-// The headers of a CloudEvent in binary mode.
-const (
-	HeaderCESpecVersion     = "ce-specversion"
-	HeaderCEID              = "ce-id"
-	HeaderCESource          = "ce-source"
-	HeaderCEType            = "ce-type"
-	HeaderCESubject         = "ce-subject"
-	HeaderCETime            = "ce-time"
-	HeaderCEDataContentType = "ce-datacontenttype"
-	HeaderCEDataSchema      = "ce-dataschema"
-	HeaderCEPartitionKey    = "ce-partitionkey"
-	HeaderCESequence        = "ce-sequence"
-)
-
-// cePrefix begins the headers of all attributes.
-const cePrefix = "ce-"
 
 // CloudEvents adds the attributes of CloudEvents 1.0 as headers, by the binary content mode of its NATS protocol binding: the body
 // stays the payload, and every attribute is a header whose value is percent-encoded.
@@ -43,7 +26,7 @@ func (c CloudEvents) Validate() error {
 	if c.Source == "" {
 		return fmt.Errorf("%w: CloudEvents need a source", ErrConfig)
 	}
-	if _, err := url.Parse(c.Source); err != nil || ceEncode(c.Source) != strings.ReplaceAll(c.Source, "%", "%25") {
+	if _, err := url.Parse(c.Source); err != nil || message.EncodeAttribute(c.Source) != strings.ReplaceAll(c.Source, "%", "%25") {
 		return fmt.Errorf("%w: source %q of CloudEvents must be a URI reference (RFC 3986), such as /shop/orders or https://shop.example/orders",
 			ErrConfig, c.Source)
 	}
@@ -55,8 +38,8 @@ func (c CloudEvents) Validate() error {
 
 // ceReserved are the attributes that the relay sets itself, or takes from the producer under its own conditions.
 var ceReserved = map[string]bool{
-	HeaderCESpecVersion: true, HeaderCEID: true, HeaderCESource: true, HeaderCEType: true, HeaderCESubject: true, HeaderCETime: true,
-	HeaderCEDataContentType: true, HeaderCEDataSchema: true, HeaderCEPartitionKey: true, HeaderCESequence: true,
+	message.HeaderCESpecVersion: true, message.HeaderCEID: true, message.HeaderCESource: true, message.HeaderCEType: true, message.HeaderCESubject: true, message.HeaderCETime: true,
+	message.HeaderCEDataContentType: true, message.HeaderCEDataSchema: true, message.HeaderCEPartitionKey: true, message.HeaderCESequence: true,
 	"ce-data": true, "ce-data_base64": true,
 }
 
@@ -64,15 +47,15 @@ var ceReserved = map[string]bool{
 func checkExtension(name string) error {
 	lower := strings.ToLower(name)
 	switch {
-	case !strings.HasPrefix(lower, cePrefix):
+	case !strings.HasPrefix(lower, message.CEPrefix):
 		if lower == "content-type" {
-			return fmt.Errorf("with CloudEvents it would say that the event is in structured mode; %s has the producer's", HeaderCEDataContentType)
+			return fmt.Errorf("with CloudEvents it would say that the event is in structured mode; %s has the producer's", message.HeaderCEDataContentType)
 		}
 		return nil
 	case ceReserved[lower]:
 		return fmt.Errorf("with CloudEvents the relay sets it")
-	case strings.ContainsFunc(name[len(cePrefix):], func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }),
-		len(name) == len(cePrefix), !strings.HasPrefix(name, cePrefix):
+	case strings.ContainsFunc(name[len(message.CEPrefix):], func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }),
+		len(name) == len(message.CEPrefix), !strings.HasPrefix(name, message.CEPrefix):
 		return fmt.Errorf("an extension attribute of CloudEvents has lower-case letters and digits only")
 	}
 	return nil
@@ -84,29 +67,39 @@ type attributes struct {
 }
 
 func (c CloudEvents) attributes() *attributes {
-	return &attributes{version: "1.0", source: ceEncode(c.Source), contentType: ceEncode(mediaType(c.ContentType))}
+	return &attributes{version: "1.0", source: message.EncodeAttribute(c.Source), contentType: message.EncodeAttribute(mediaType(c.ContentType))}
 }
 
 // add sets the attributes of a message. An optional attribute without a value is left out, as an empty one would be invalid.
 func (a *attributes) add(w *writer, m delivery.Message) {
 	e := m.Event
-	stream := ceEncode(m.Stream)
+	stream := message.EncodeAttribute(m.Stream)
 	for _, h := range [...]struct{ name, value string }{
-		{HeaderCESpecVersion, a.version},
-		{HeaderCESource, a.source},
-		{HeaderCEID, *w.fixed[0]},
-		{HeaderCESequence, ceSequence(*w.fixed[1])},
-		{HeaderCEType, ceEncode(e.Type)},
-		{HeaderCESubject, stream},
-		{HeaderCEPartitionKey, stream},
-		{HeaderCETime, ceTime(w, e.OccurredAt)},
-		{HeaderCEDataSchema, ceEncode(absoluteURI(e.Headers[HeaderCEDataSchema]))},
-		{HeaderCEDataContentType, a.contentTypeOf(e.Headers)},
+		{message.HeaderCESpecVersion, a.version},
+		{message.HeaderCESource, a.source},
+		{message.HeaderCEID, *w.fixed[0]},
+		{message.HeaderCESequence, ceSequence(*w.fixed[1])},
+		{message.HeaderCEType, message.EncodeAttribute(e.Type)},
+		{message.HeaderCESubject, stream},
+		{message.HeaderCEPartitionKey, stream},
+		{message.HeaderCETime, ceTime(w, e.OccurredAt)},
+		{message.HeaderCEDataSchema, message.EncodeAttribute(absoluteURI(e.Headers[message.HeaderCEDataSchema]))},
+		{message.HeaderCEDataContentType, a.contentTypeOf(e.Headers)},
+		{message.HeaderCECorrelationID, a.related(w, e.CorrelationID)},
+		{message.HeaderCECausationID, a.related(w, e.CausationID)},
 	} {
 		if h.value != "" {
 			w.set(h.name, h.value)
 		}
 	}
+}
+
+// related is the value of an attribute of the extension for correlation.
+func (a *attributes) related(w *writer, id string) string {
+	if w.build.Headers.Minimal {
+		return ""
+	}
+	return message.EncodeAttribute(id)
 }
 
 // ceSequence has as many digits for every event: the extension wants an order of texts.
@@ -117,9 +110,9 @@ func ceSequence(digits string) string {
 // contentTypeOf is what the producer says, else the default. What is no media type was not meant for this.
 func (a *attributes) contentTypeOf(headers map[string]string) string {
 	if len(headers) > 0 {
-		for _, name := range [...]string{HeaderCEDataContentType, "content-type", "Content-Type"} {
+		for _, name := range [...]string{message.HeaderCEDataContentType, "content-type", "Content-Type"} {
 			if t := mediaType(headers[name]); t != "" {
-				return ceEncode(t)
+				return message.EncodeAttribute(t)
 			}
 		}
 	}
@@ -156,38 +149,4 @@ func ceTime(w *writer, t time.Time) string {
 		return ""
 	}
 	return w.time(t)
-}
-
-// ceEncode encodes a value as the binding wants it: space, double quote, percent and everything outside the printable ASCII range
-// become %XX for each byte of UTF-8.
-func ceEncode(value string) string {
-	plainly := true
-	for i := range len(value) {
-		plainly = plainly && ceKeeps(value[i])
-	}
-	if plainly {
-		return value
-	}
-	var b strings.Builder
-	b.Grow(len(value) + len(value)/2)
-	for i := range len(value) {
-		if c := value[i]; ceKeeps(c) {
-			b.WriteByte(c)
-		} else {
-			writePercent(&b, c)
-		}
-	}
-	return b.String()
-}
-
-func ceKeeps(c byte) bool { return c > ' ' && c < 0x7f && c != '"' && c != '%' }
-
-// writePercent writes a byte as %XX.
-func writePercent(b *strings.Builder, c byte) {
-	if c < 16 {
-		b.WriteString("%0")
-	} else {
-		b.WriteByte('%')
-	}
-	b.WriteString(strings.ToUpper(strconv.FormatUint(uint64(c), 16)))
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/postrider/postrider/codec"
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/message/codec"
 )
 
 // send publishes messages in one of the modes, fenced or dedupe, and wants them stored.
@@ -100,12 +100,12 @@ func TestTheOfficialSDKReadsCloudEvents(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, mode string, b bundle) {
 		t.Helper()
-		m := message(41, "order-7", `{"a":1}`)
+		m := newMessage(41, "order-7", `{"a":1}`)
 		m.Event.OccurredAt = time.Date(2026, 3, 1, 12, 30, 0, 123456000, time.FixedZone("CET", 3600))
 		m.Event.Headers = map[string]string{
 			"ce-dataschema": "https://shop.example/schemas/order.json", "content-type": "application/vnd.shop+json; charset=utf-8", "ce-region": "eu",
 		}
-		plain := message(42, "order-8", "")
+		plain := newMessage(42, "order-8", "")
 		b.send(t, mode, natspub.Headers{CloudEvents: &shopEvents, Forward: []string{"ce-region"}}, nil, m, plain)
 		got := b.received(t, 2)
 		e := asEvent(t, got[0])
@@ -142,7 +142,7 @@ func TestHostileValuesAddNoHeaders(t *testing.T) {
 		t.Helper()
 		var messages []delivery.Message
 		for i, text := range hostile {
-			m := message(int64(i+1), text, `{}`)
+			m := newMessage(int64(i+1), text, `{}`)
 			m.Event.Type = text
 			m.Event.Headers = map[string]string{"ce-dataschema": "x:" + text, "ce-datacontenttype": text, "ce-note": text}
 			messages = append(messages, m)
@@ -197,9 +197,9 @@ func TestHugeAttributesFailAlone(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, mode string, b bundle) {
 		t.Helper()
-		huge := message(2, "b", "{}")
+		huge := newMessage(2, "b", "{}")
 		huge.Event.Type = strings.Repeat("é", 40_000)
-		outcomes := b.trySend(t, mode, natspub.Headers{CloudEvents: &shopEvents}, nil, message(1, "a", "{}"), huge, message(3, "c", "{}"))
+		outcomes := b.trySend(t, mode, natspub.Headers{CloudEvents: &shopEvents}, nil, newMessage(1, "a", "{}"), huge, newMessage(3, "c", "{}"))
 		for i, want := range []delivery.Kind{delivery.Published, delivery.Permanent, delivery.Published} {
 			if outcomes[i].Kind != want {
 				t.Errorf("message %d: %+v", i+1, outcomes[i])

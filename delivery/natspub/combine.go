@@ -3,6 +3,7 @@ package natspub
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -10,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// combiner puts the batches of several partitions into one atomic batch. Each
+// combiner puts the batches of several partitions into one atomic batch (ADR 22). Each
 // keeps its own closing record with its own expectation, so each is fenced as if
 // it were alone; together they share what a batch costs the server, which is more
 // than its messages do. The shares of one look at the outbox wait for each other.
@@ -157,7 +158,8 @@ func (c *combiner) boardLocked() []*share {
 		s.indices = s.indices[:min(len(s.indices), room)]
 		messages, bytes, n = messages+len(s.indices)+1, bytes+s.bytes, n+1
 	}
-	aboard := c.queue[:n:n]
+	aboard := slices.Clone(c.queue[:n])
+	clear(c.queue[:n]) // the queue's memory outlives them, and they hold payloads
 	c.queue = c.queue[n:]
 	return aboard
 }

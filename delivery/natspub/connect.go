@@ -14,10 +14,14 @@ import (
 // ErrConfig is wrapped by every complaint about settings.
 var ErrConfig = errors.New("nats configuration")
 
+// tellAgain is how often at most the log has why connecting again fails: there are several attempts a second.
+const tellAgain = time.Minute
+
 // Connect dials with the options that order and fencing need: no reconnect
 // buffer, so that a publish which failed cannot be sent later; and reconnecting
 // for ever. More options may follow; they are applied last.
 func Connect(url, name string, log *slog.Logger, more ...nats.Option) (*nats.Conn, error) {
+	var told time.Time // when an attempt was told of; callbacks come one after the other
 	options := append([]nats.Option{
 		nats.Name(name),
 		nats.ReconnectBufSize(-1),
@@ -32,22 +36,45 @@ func Connect(url, name string, log *slog.Logger, more ...nats.Option) (*nats.Con
 				log.Warn("disconnected from NATS", "error", err)
 			}
 		}),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
+			if time.Since(told) >= tellAgain {
+				told = time.Now()
+				log.Warn("cannot connect to NATS again", "error", err)
+			}
+		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) {
+			told = time.Time{}
 			log.Info("reconnected to NATS", "server", nc.ConnectedServerName())
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			log.Warn("NATS reported an error", "error", err)
 		}),
 	}, more...)
+	if !readable(url) {
+		return nil, fmt.Errorf("%w: --nats-url cannot be read as a URL; write # / ? @ : and %% of a name or password as %%23 %%2F %%3F %%40 %%3A and %%25",
+			ErrConfig)
+	}
 	nc, err := nats.Connect(url, options...)
 	if err != nil {
-		var parse *neturl.Error
-		if errors.As(err, &parse) { // it quotes the URL with its password
-			err = parse.Err
-		}
 		return nil, fmt.Errorf("connect to NATS at %s (--nats-url): %w", Redact(url), err)
 	}
 	return nc, nil
+}
+
+// readable tells whether each of the URLs is one, and whether what stands before an @ is its user. A # in a password
+// ends the address; what was meant for the user would be a host and a port then, which errors show.
+func readable(urls string) bool {
+	for one := range strings.SplitSeq(urls, ",") {
+		one = strings.TrimSpace(one)
+		if !strings.Contains(one, "://") {
+			one = "nats://" + one
+		}
+		parsed, err := neturl.Parse(one)
+		if err != nil || strings.Contains(one, "@") && parsed.User == nil {
+			return false
+		}
+	}
+	return true
 }
 
 // Redact removes user names, passwords and tokens from a list of NATS URLs.

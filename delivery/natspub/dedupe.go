@@ -10,6 +10,8 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/message"
+	"github.com/postrider/postrider/partition"
 )
 
 // DedupeConfig says how a publisher in dedupe mode works.
@@ -71,6 +73,12 @@ func (d *Dedupe) Close() error { return d.answers.close() }
 func (d *Dedupe) Take(ctx context.Context, _ *lease.Lease) (delivery.Standing, error) {
 	extent, err := d.Extent(ctx)
 	return delivery.Standing{Kept: extent.Last}, err
+}
+
+// Kept implements delivery.Publisher.
+func (d *Dedupe) Kept(ctx context.Context, _ partition.ID) (uint64, error) {
+	extent, err := d.Extent(ctx)
+	return extent.Last, err
 }
 
 // Extent implements delivery.Publisher.
@@ -212,8 +220,12 @@ func (p *pipeline) send(i int) {
 		p.settle(i, delivery.Outcome{Kind: delivery.Behind})
 		return
 	}
+	if err := p.build.Headers.check(m.Event); err != nil {
+		p.settle(i, delivery.Outcome{Kind: delivery.Permanent, Err: err})
+		return
+	}
 	msg := p.writer.message(m, p.build.body(m))
-	p.writer.set(HeaderEpoch, p.writer.number(p.batch.Lease.Epoch))
+	p.writer.set(message.HeaderEpoch, p.writer.number(p.batch.Lease.Epoch))
 	p.writer.set(nats.MsgIdHdr, p.writer.messageID(m))
 	if err := checkSize(headerSize(msg.Header)+len(msg.Data), p.nc.MaxPayload(), p.cfg.MaxMessageSize, p.cfg.Stream); err != nil {
 		p.settle(i, delivery.Outcome{Kind: delivery.Permanent, Err: err})
@@ -227,7 +239,7 @@ func (p *pipeline) send(i int) {
 	msg.Reply = p.answers.expect(i, p)
 	if err := p.nc.PublishMsg(msg); err != nil {
 		p.answers.forget(msg.Reply)
-		p.settle(i, classify(err))
+		p.settle(i, classify(plainly(err)))
 		return
 	}
 	p.replies[i] = msg.Reply
@@ -240,7 +252,7 @@ func checkSize(size int, server int64, stream int, name string) error {
 	case server > 0 && int64(size) > server:
 		return fmt.Errorf("%w: message of %d bytes, the server's max_payload is %d", delivery.ErrPayloadTooLarge, size, server)
 	case stream > 0 && size > stream:
-		return fmt.Errorf("%w: message of %d bytes, max_msg_size of stream %s is %d", delivery.ErrPayloadTooLarge, size, name, stream)
+		return fmt.Errorf("%w: message of %d bytes, stream %s takes at most %d (max_msg_size, or what its files can hold)", delivery.ErrPayloadTooLarge, size, name, stream)
 	}
 	return nil
 }

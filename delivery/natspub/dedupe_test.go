@@ -11,16 +11,18 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/postrider/postrider/condition"
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/internal/localnats"
 	"github.com/postrider/postrider/internal/testkit/natstest"
+	"github.com/postrider/postrider/message"
 )
 
 func TestMessagesCarryTheirHeadersAndBody(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
-	m := message(41, "order-7", "{\"a\":1}\x00\xff")
+	m := newMessage(41, "order-7", "{\"a\":1}\x00\xff")
 	m.Generation = 2
 	m.Event.TraceParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	m.Event.Headers = map[string]string{"x-user": "7\r\nNats-Rollup: all", "x-secret": "no"}
@@ -52,7 +54,7 @@ func TestTheSameMessageIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
 	p := b.publisher(t, natspub.DedupeConfig{})
-	m := message(1, "s", "{}")
+	m := newMessage(1, "s", "{}")
 	publish(t, p, batch(m))
 	again := publish(t, p, batch(m))
 	if !again[0].Duplicate || again[0].Kind != delivery.Published || again[0].StreamSequence != 1 {
@@ -77,8 +79,8 @@ func TestNothingOvertakesARefusedMessage(t *testing.T) {
 			b := setup(t, nodes, func(c *jetstream.StreamConfig) { c.MaxMsgSize = 2000 })
 			p := b.publisher(t, natspub.DedupeConfig{})
 			outcomes := publish(t, p, batch(
-				message(1, "s", "1"), message(2, "s", strings.Repeat("x", 3000)), message(3, "s", "3"),
-				message(4, "other", "4"), message(5, "s", "5"), message(6, "other", "6"),
+				newMessage(1, "s", "1"), newMessage(2, "s", strings.Repeat("x", 3000)), newMessage(3, "s", "3"),
+				newMessage(4, "other", "4"), newMessage(5, "s", "5"), newMessage(6, "other", "6"),
 			))
 			want := []delivery.Kind{
 				delivery.Published, delivery.Permanent, delivery.Behind, delivery.Published, delivery.Behind, delivery.Published,
@@ -87,7 +89,7 @@ func TestNothingOvertakesARefusedMessage(t *testing.T) {
 				t.Errorf("outcomes %v, want %v", kinds(outcomes), want)
 			}
 			for _, m := range b.messages(t) {
-				if seq := m.Header.Get(natspub.HeaderSequence); seq == "3" || seq == "5" {
+				if seq := m.Header.Get(message.HeaderSequence); seq == "3" || seq == "5" {
 					t.Errorf("message %s overtook the refused one", seq)
 				}
 			}
@@ -101,7 +103,7 @@ func TestTooLargeMessagesAreNotSent(t *testing.T) {
 	b := setup(t, 1)
 	p := b.publisher(t, natspub.DedupeConfig{MaxMessageSize: 1000})
 	outcomes := publish(t, p, batch(
-		message(1, "a", strings.Repeat("x", 2<<20)), message(2, "b", strings.Repeat("x", 1000)), message(3, "c", "ok")))
+		newMessage(1, "a", strings.Repeat("x", 2<<20)), newMessage(2, "b", strings.Repeat("x", 1000)), newMessage(3, "c", "ok")))
 	if got, want := kinds(outcomes), []delivery.Kind{delivery.Permanent, delivery.Permanent, delivery.Published}; !slices.Equal(got, want) {
 		t.Fatalf("outcomes %v, want %v", got, want)
 	}
@@ -117,7 +119,7 @@ func TestAFullStreamIsAnOutage(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1, func(c *jetstream.StreamConfig) { c.MaxMsgs = 1 })
 	p := b.publisher(t, natspub.DedupeConfig{})
-	outcomes := publish(t, p, batch(message(1, "s", "1"), message(2, "s", "2"), message(3, "s", "3")))
+	outcomes := publish(t, p, batch(newMessage(1, "s", "1"), newMessage(2, "s", "2"), newMessage(3, "s", "3")))
 	if got, want := kinds(outcomes), []delivery.Kind{delivery.Published, delivery.Unresolved, delivery.Unresolved}; !slices.Equal(got, want) {
 		t.Fatalf("outcomes %v, want %v", got, want)
 	}
@@ -130,7 +132,7 @@ func TestAMissingStreamIsAnOutageAndAnotherStreamIsConfiguration(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
 	p := b.publisher(t, natspub.DedupeConfig{Stream: "ANOTHER"})
-	if o := publish(t, p, batch(message(1, "s", "1"))); !errors.Is(o[0].Err, delivery.ErrConfiguration) || !strings.Contains(o[0].Err.Error(), "EVENTS") {
+	if o := publish(t, p, batch(newMessage(1, "s", "1"))); !errors.Is(o[0].Err, delivery.ErrConfiguration) || !strings.Contains(o[0].Err.Error(), "EVENTS") {
 		t.Errorf("another stream answered: %+v", o[0])
 	}
 	subject, err := natspub.ParseSubject("nowhere.{type}")
@@ -138,7 +140,7 @@ func TestAMissingStreamIsAnOutageAndAnotherStreamIsConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	p = b.publisher(t, natspub.DedupeConfig{Shape: natspub.Shape{Subject: subject}})
-	if o := publish(t, p, batch(message(1, "s", "1"))); !errors.Is(o[0].Err, delivery.ErrOutage) {
+	if o := publish(t, p, batch(newMessage(1, "s", "1"))); !errors.Is(o[0].Err, delivery.ErrOutage) {
 		t.Errorf("nobody answered: %+v", o[0])
 	}
 }
@@ -157,9 +159,15 @@ func TestALostConnectionLeavesTheOutcomeUnknown(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-down
-	outcomes := publish(t, p, batch(message(1, "s", "1"), message(2, "s", "2")))
+	outcomes := publish(t, p, batch(newMessage(1, "s", "1"), newMessage(2, "s", "2")))
 	if got, want := kinds(outcomes), []delivery.Kind{delivery.Unresolved, delivery.Unresolved}; !slices.Equal(got, want) {
 		t.Fatalf("outcomes %v, want %v", got, want)
+	}
+	if err := outcomes[0].Err; !strings.HasSuffix(err.Error(), "not connected to NATS") || natspub.Reason(err) != condition.BrokerAway {
+		t.Errorf("without a connection it says %q", err)
+	}
+	if _, err := p.Extent(t.Context()); err == nil || !strings.HasSuffix(err.Error(), "not connected to NATS") {
+		t.Errorf("without a connection a request says %q", err)
 	}
 	up := b.nc.StatusChanged(nats.CONNECTED)
 	if err := cluster.RestartNode(t.Context(), 0); err != nil {
@@ -176,7 +184,7 @@ func TestALostConnectionLeavesTheOutcomeUnknown(t *testing.T) {
 	if stored := b.messages(t); len(stored) != 0 {
 		t.Errorf("%d messages that were refused while disconnected appeared later", len(stored))
 	}
-	if o := publish(t, p, batch(message(3, "s", "3"))); o[0].Kind != delivery.Published {
+	if o := publish(t, p, batch(newMessage(3, "s", "3"))); o[0].Kind != delivery.Published {
 		t.Errorf("after the reconnect: %+v", o[0])
 	}
 }
@@ -185,7 +193,7 @@ func TestALostConnectionLeavesTheOutcomeUnknown(t *testing.T) {
 func TestNothingIsSentUnderAnEndedLease(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
-	work := batch(message(1, "s", "1"), message(2, "t", "2"))
+	work := batch(newMessage(1, "s", "1"), newMessage(2, "t", "2"))
 	work.Lease.Lost()
 	outcomes := b.publisher(t, natspub.DedupeConfig{}).Publish(t.Context(), work)
 	if got, want := kinds(outcomes), []delivery.Kind{delivery.Unresolved, delivery.Unresolved}; !slices.Equal(got, want) {

@@ -18,7 +18,7 @@
 // a batch, since a batch costs the server more than what it holds. A new owner reads
 // the last record and writes a copy of it under its own epoch, on the same condition
 // (Take); when that is acknowledged, nothing that was sent before can be stored, and
-// the record says what is. The protocol is modelled in docs/model.
+// the record says what is. The protocol is modelled in tools/model.
 //
 // Dedupe is for older servers. Every message carries Nats-Msg-Id, the event's UUID,
 // with ":generation" behind it when the generation is above 0. Sending it again
@@ -54,4 +54,6 @@
 // message is found): an attempt is counted, and those that cannot heal are
 // permanent. Configuration (another stream on the subject, batches not allowed): the
 // relay stops and says so.
+//
+// Decisions: ADR 6 (dedupe), ADR 12 (fenced), ADR 23 (no stream for each partition).
 package natspub

@@ -9,6 +9,9 @@ import (
 	"github.com/postrider/postrider/delivery"
 )
 
+// ErrHeader is the failure of an event that holds a header which cannot be sent.
+var ErrHeader = errors.New("header cannot be sent")
+
 // APIError is an answer of the JetStream API that says no.
 type APIError struct {
 	Code        int    `json:"code"`

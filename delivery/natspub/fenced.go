@@ -141,6 +141,30 @@ func (f *Fenced) Ready() <-chan struct{} { return f.combiner.ready() }
 // Expect implements delivery.Pacer.
 func (f *Fenced) Expect(calls int) { f.combiner.expect(calls) }
 
+// Kept implements delivery.Publisher.
+func (f *Fenced) Kept(ctx context.Context, id partition.ID) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.cfg.AckTimeout)
+	defer cancel()
+	_, _, kept, err := f.lastRecord(ctx, FenceSubject(f.cfg.Outbox, id))
+	return kept, err
+}
+
+// lastRecord reads the last record on a control subject: where it lies, and where the
+// last watermark does.
+func (f *Fenced) lastRecord(ctx context.Context, subject string) (found record, at, kept uint64, err error) {
+	body, at, err := f.api.last(ctx, subject)
+	if err != nil || at == 0 {
+		return found, at, at, err
+	}
+	if found, err = parseRecord(body); err != nil {
+		return found, at, at, fmt.Errorf("%w: message %d on %s: %w", delivery.ErrConfiguration, at, subject, err)
+	}
+	if found.Kind == kindFence {
+		return found, at, found.Kept, nil
+	}
+	return found, at, at, nil
+}
+
 // Extent implements delivery.Publisher.
 func (f *Fenced) Extent(ctx context.Context) (delivery.Extent, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.AckTimeout)
@@ -192,26 +216,16 @@ type takeover struct {
 func (t *takeover) once(ctx context.Context) (done bool, err error) {
 	ask, cancel := context.WithTimeout(ctx, t.cfg.AckTimeout)
 	defer cancel()
-	body, at, err := t.api.last(ask, t.subject)
+	found, at, kept, err := t.lastRecord(ask, t.subject)
 	if err != nil {
 		return false, err
-	}
-	var found record
-	if at > 0 {
-		if found, err = parseRecord(body); err != nil {
-			return false, fmt.Errorf("%w: message %d on %s: %w", delivery.ErrConfiguration, at, t.subject, err)
-		}
-	}
-	kept := at
-	if found.Kind == kindFence {
-		kept = found.Kept
 	}
 	switch {
 	case t.written[found.Attempt]: // an earlier write of this takeover was stored after all; what it copied counts
 		t.kept, t.fence, t.delivered = kept, at, found.delivered(at)
 		return true, nil
 	case found.Epoch > t.lease.Epoch, found.Epoch == t.lease.Epoch && at > 0 && found.Owner != t.lease.Owner:
-		return false, fmt.Errorf("%w: epoch %d, ours is %d", delivery.ErrFenced, found.Epoch, t.lease.Epoch)
+		return false, &delivery.FencedError{Epoch: found.Epoch, Ours: t.lease.Epoch}
 	}
 	fence := record{
 		Kind: kindFence, Epoch: t.lease.Epoch, Owner: t.lease.Owner, Batch: found.Batch, Attempt: t.attempt(),
@@ -253,7 +267,7 @@ func (f *Fenced) exchange(ctx context.Context, write func(reply string) error) a
 	disconnected := f.nc.StatusChanged(nats.RECONNECTING, nats.CLOSED, nats.DISCONNECTED)
 	defer f.nc.RemoveStatusListener(disconnected)
 	if err := write(reply); err != nil {
-		return answer{err: err}
+		return answer{err: plainly(err)}
 	}
 	timeout := time.NewTimer(f.cfg.AckTimeout)
 	defer timeout.Stop()

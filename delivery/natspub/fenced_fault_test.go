@@ -59,7 +59,7 @@ func TestALostAcknowledgementStoresNothingTwice(t *testing.T) {
 			before := len(b.events(t))
 			lose(proxy)
 			first := int64(1000 + before)
-			outcomes := w.publish(t, message(first, "s", name), message(first+1, "s", name))
+			outcomes := w.publish(t, newMessage(first, "s", name), newMessage(first+1, "s", name))
 			for outcomes[0].Kind != delivery.Published { // the publisher gives up while it is disconnected
 				if !errors.Is(outcomes[0].Err, delivery.ErrUnknown) {
 					t.Fatalf("%s: %+v", name, outcomes[0])
@@ -74,7 +74,7 @@ func TestALostAcknowledgementStoresNothingTwice(t *testing.T) {
 				if slices.ContainsFunc(standing.Delivered, func(d delivery.Delivered) bool { return d.Sequence == first }) {
 					break // stored already, as the takeover says
 				}
-				outcomes = w.publish(t, message(first, "s", name), message(first+1, "s", name))
+				outcomes = w.publish(t, newMessage(first, "s", name), newMessage(first+1, "s", name))
 			}
 			if got := len(b.events(t)) - before; got != 2 {
 				t.Errorf("%s: %d messages are stored, want 2", name, got)
@@ -91,14 +91,14 @@ func TestLateBytesAreRefusedAfterATakeover(t *testing.T) {
 		proxy, old := b.behind(t, natspub.FencedConfig{AckTimeout: 200 * time.Millisecond})
 		old.take(t)
 		proxy.Hold(faultproxy.ClientToServer)
-		if o := old.publish(t, message(1, "s", "late")); o[0].Kind != delivery.Unresolved {
+		if o := old.publish(t, newMessage(1, "s", "late")); o[0].Kind != delivery.Unresolved {
 			t.Fatalf("published through a held link: %+v", o[0])
 		}
 		heir := worker{b.fenced(t, b.nc, natspub.FencedConfig{}), leasetest.Held(3, 8)}
 		if s := heir.take(t); len(s.Delivered) != 0 {
 			t.Fatalf("the standing is %+v", s)
 		}
-		heir.publish(t, message(1, "s", "fresh"))
+		heir.publish(t, newMessage(1, "s", "fresh"))
 		proxy.Release()
 		// The old connection's own request comes behind its late bytes.
 		if _, err := old.Take(t.Context(), old.lease); !errors.Is(err, delivery.ErrFenced) {
@@ -134,7 +134,7 @@ func TestARefusedBatchIsHalved(t *testing.T) {
 			}
 			var messages []delivery.Message
 			for i := range 100 {
-				messages = append(messages, message(int64(i+1), "s", "x"))
+				messages = append(messages, newMessage(int64(i+1), "s", "x"))
 			}
 			messages[40].Stream, messages[40].Topic = "bad", "elsewhere"
 			messages[60].Stream = "bad"
@@ -207,7 +207,7 @@ func TestARefusedPermissionIsNobodysFault(t *testing.T) {
 		}
 	}
 	reload(&server.Permissions{Publish: &server.SubjectPermission{Deny: []string{"events.>"}}})
-	for i, o := range w.publish(t, message(1, "a", "x"), message(2, "b", "x")) {
+	for i, o := range w.publish(t, newMessage(1, "a", "x"), newMessage(2, "b", "x")) {
 		if o.Kind != delivery.Unresolved || !errors.Is(o.Err, delivery.ErrOutage) || !errors.Is(o.Err, nats.ErrPermissionViolation) {
 			t.Errorf("message %d: %+v", i, o)
 		}
@@ -216,7 +216,7 @@ func TestARefusedPermissionIsNobodysFault(t *testing.T) {
 	outcome := delivery.Outcome{}
 	for ctx := t.Context(); outcome.Kind != delivery.Published && ctx.Err() == nil; {
 		if _, err := w.Take(ctx, w.lease); err == nil {
-			outcome = w.publish(t, message(1, "a", "x"))[0]
+			outcome = w.publish(t, newMessage(1, "a", "x"))[0]
 		}
 	}
 }
@@ -227,18 +227,18 @@ func TestAVanishedRecordIsNoticed(t *testing.T) {
 	b := setup(t, 1)
 	w := b.worker(t, 0, 1, natspub.FencedConfig{})
 	w.take(t)
-	w.publish(t, message(1, "s", "x"))
+	w.publish(t, newMessage(1, "s", "x"))
 	if err := b.stream.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	o := w.publish(t, message(2, "s", "x"))
+	o := w.publish(t, newMessage(2, "s", "x"))
 	if o[0].Kind != delivery.Unresolved || !errors.Is(o[0].Err, delivery.ErrUnknown) {
 		t.Fatalf("outcome %+v", o[0])
 	}
 	if s := w.take(t); s.Kept != 0 || len(s.Delivered) != 0 {
 		t.Errorf("the standing is %+v", s)
 	}
-	if o := w.publish(t, message(2, "s", "x")); o[0].Kind != delivery.Published {
+	if o := w.publish(t, newMessage(2, "s", "x")); o[0].Kind != delivery.Published {
 		t.Errorf("outcome %+v", o[0])
 	}
 	extent, err := w.Extent(t.Context())

@@ -17,6 +17,7 @@ import (
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/lease/leasetest"
+	"github.com/postrider/postrider/message"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -66,7 +67,7 @@ func (b bundle) events(t *testing.T) (sequences []string) {
 	t.Helper()
 	for _, m := range b.messages(t) {
 		if !strings.HasPrefix(m.Subject, "outbox.fence.") {
-			sequences = append(sequences, m.Header.Get(natspub.HeaderSequence))
+			sequences = append(sequences, m.Header.Get(message.HeaderSequence))
 		}
 	}
 	return sequences
@@ -92,7 +93,7 @@ func TestABatchIsStoredWithItsRecord(t *testing.T) {
 		}
 		for round := range 3 {
 			first := int64(10*round + 1)
-			outcomes := w.publish(t, message(first, "a", "1"), message(first+1, "b", "2"), message(first+4, "a", "3"))
+			outcomes := w.publish(t, newMessage(first, "a", "1"), newMessage(first+1, "b", "2"), newMessage(first+4, "a", "3"))
 			for i, o := range outcomes {
 				at := uint64(2 + 4*round + i)
 				if o.Kind != delivery.Published || o.StreamSequence != at || o.FenceSequence != uint64(5+4*round) {
@@ -117,10 +118,10 @@ func TestATakeoverFencesTheOldOwner(t *testing.T) {
 		t.Helper()
 		old := b.worker(t, 3, 7, natspub.FencedConfig{})
 		old.take(t)
-		again := message(4, "b", "x")
+		again := newMessage(4, "b", "x")
 		again.Generation = 2
-		first := message(2, "a", "x")
-		old.publish(t, message(1, "a", "before"))
+		first := newMessage(2, "a", "x")
+		old.publish(t, newMessage(1, "a", "before"))
 		old.publish(t, first, again)
 
 		heir := worker{b.fenced(t, b.nc, natspub.FencedConfig{}), leasetest.Held(3, 8)}
@@ -135,7 +136,7 @@ func TestATakeoverFencesTheOldOwner(t *testing.T) {
 		if s := heir.take(t); s.Kept != 6 || !slices.Equal(s.Delivered, want) {
 			t.Fatalf("taken again, the standing is %+v", s)
 		}
-		for _, o := range old.publish(t, message(9, "a", "stale")) {
+		for _, o := range old.publish(t, newMessage(9, "a", "stale")) {
 			if o.Kind != delivery.Unresolved || !errors.Is(o.Err, delivery.ErrFenced) {
 				t.Errorf("the old owner's message: %+v", o)
 			}
@@ -143,7 +144,7 @@ func TestATakeoverFencesTheOldOwner(t *testing.T) {
 		if _, err := old.Take(t.Context(), old.lease); !errors.Is(err, delivery.ErrFenced) {
 			t.Errorf("the old owner takes the partition back: %v", err)
 		}
-		heir.publish(t, message(9, "a", "fresh"))
+		heir.publish(t, newMessage(9, "a", "fresh"))
 		if got, want := b.events(t), []string{"1", "2", "4", "9"}; !slices.Equal(got, want) {
 			t.Errorf("stored %v, want %v", got, want)
 		}
@@ -168,7 +169,7 @@ func TestAStalePartitionHarmsNoOther(t *testing.T) {
 		for i, l := range leases {
 			publishing.Go(func() {
 				for n := range 20 {
-					o := (worker{p, l}).publish(t, message(int64(100*i+n), "s", "x"))
+					o := (worker{p, l}).publish(t, newMessage(int64(100*i+n), "s", "x"))
 					results[i] = append(results[i], o...)
 					if o[0].Kind != delivery.Published {
 						return
@@ -192,7 +193,7 @@ func TestAStalePartitionHarmsNoOther(t *testing.T) {
 				if o.Kind != delivery.Published {
 					continue
 				}
-				if got := stored[o.StreamSequence-1].Header.Get(natspub.HeaderSequence); got != fmt.Sprint(100*i+n) {
+				if got := stored[o.StreamSequence-1].Header.Get(message.HeaderSequence); got != fmt.Sprint(100*i+n) {
 					t.Fatalf("partition %d: position %d holds %s, want %d", i, o.StreamSequence, got, 100*i+n)
 				}
 			}
@@ -205,7 +206,7 @@ func TestMessagesThatCannotBeStoredFailAlone(t *testing.T) {
 	b := setup(t, 1)
 	w := b.worker(t, 0, 1, natspub.FencedConfig{MaxMessageSize: 2000})
 	w.take(t)
-	outcomes := w.publish(t, message(1, "a", "1"), message(2, "b", strings.Repeat("x", 2000)), message(3, "b", "3"), message(4, "c", "4"))
+	outcomes := w.publish(t, newMessage(1, "a", "1"), newMessage(2, "b", strings.Repeat("x", 2000)), newMessage(3, "b", "3"), newMessage(4, "c", "4"))
 	want := []delivery.Kind{delivery.Published, delivery.Permanent, delivery.Behind, delivery.Published}
 	if got := kinds(outcomes); !slices.Equal(got, want) {
 		t.Errorf("kinds %v, want %v", got, want)
@@ -256,7 +257,7 @@ func TestOutboxesOnOneStreamAreApart(t *testing.T) {
 	one.take(t)
 	two.take(t)
 	for _, w := range []worker{one, two} {
-		if o := w.publish(t, message(1, "s", "x")); o[0].Kind != delivery.Published {
+		if o := w.publish(t, newMessage(1, "s", "x")); o[0].Kind != delivery.Published {
 			t.Errorf("outcome %+v", o[0])
 		}
 	}

@@ -2,32 +2,22 @@ package natspub
 
 import (
 	"fmt"
-	"net/textproto"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/postrider/postrider/delivery"
-)
-
-// The headers of a message.
-const (
-	HeaderEventID       = "Outbox-Event-Id"
-	HeaderSequence      = "Outbox-Sequence"
-	HeaderPartition     = "Outbox-Partition"
-	HeaderStream        = "Outbox-Stream"
-	HeaderStreamVersion = "Outbox-Stream-Version"
-	HeaderType          = "Outbox-Type"
-	HeaderGeneration    = "Outbox-Generation"
-	HeaderEpoch         = "Outbox-Epoch"
-	HeaderRecordedAt    = "Outbox-Recorded-At"
+	"github.com/postrider/postrider/message"
 )
 
 // Headers says which headers a message carries beyond the ones it always has.
 type Headers struct {
 	// Full adds Outbox-Recorded-At.
 	Full bool
-	// Forward names the producer's own headers that are passed on. Names that
+	// Minimal leaves out what producers say beside the event, but for what Forward names: their own headers, correlation and causation.
+	Minimal bool
+	// Forward names those of the producer's own headers that are sent; without names, and without Minimal, all are. Names that
 	// begin with Nats- or Outbox- are refused. With CloudEvents names that begin with
 	// ce- are extension attributes; those that the relay sets are refused.
 	Forward []string
@@ -82,29 +72,65 @@ func (h Headers) most() int {
 func (h Headers) add(w *writer, m delivery.Message) {
 	e := m.Event
 	if seen := m.Generation + m.Era; seen > 0 {
-		w.set(HeaderGeneration, w.number(int64(seen)))
+		w.set(message.HeaderGeneration, w.number(int64(seen)))
 	}
 	if traceable(e.TraceParent) {
-		w.set("traceparent", e.TraceParent)
+		w.set(message.HeaderTraceParent, e.TraceParent)
 		if traceable(e.TraceState) {
-			w.set("tracestate", e.TraceState)
+			w.set(message.HeaderTraceState, e.TraceState)
 		}
 	}
 	if h.Full {
-		w.set(HeaderRecordedAt, w.time(e.RecordedAt.UTC()))
+		w.set(message.HeaderRecordedAt, w.time(e.RecordedAt.UTC()))
 	}
-	for _, name := range h.Forward {
-		value, ok := e.Headers[name]
-		switch {
-		case !ok:
-		case h.CloudEvents != nil && strings.HasPrefix(name, cePrefix):
-			if value != "" { // an attribute must not be empty
-				w.set(name, ceEncode(value))
-			}
-		default:
-			w.set(name, headerValue(value))
+	if !h.Minimal {
+		if e.CorrelationID != "" {
+			w.set(message.HeaderCorrelationID, message.EncodeHeader(e.CorrelationID))
+		}
+		if e.CausationID != "" {
+			w.set(message.HeaderCausationID, message.EncodeHeader(e.CausationID))
 		}
 	}
+	for name, value := range e.Headers {
+		switch {
+		case !h.sends(e, name):
+		case h.CloudEvents != nil && strings.HasPrefix(name, message.CEPrefix):
+			if value != "" { // an attribute must not be empty
+				w.set(name, message.EncodeAttribute(value))
+			}
+		default:
+			w.set(name, message.EncodeHeader(value))
+		}
+	}
+}
+
+// all tells whether the producer's own headers are sent without being named.
+func (h Headers) all() bool { return !h.Minimal && len(h.Forward) == 0 }
+
+// sends tells whether one of the event's own headers is sent. What the relay says itself
+// is not said twice, and what would make an invalid CloudEvent is left out.
+func (h Headers) sends(e *delivery.Event, name string) bool {
+	switch {
+	case !h.all():
+		return slices.Contains(h.Forward, name)
+	case strings.EqualFold(name, message.HeaderTraceParent), strings.EqualFold(name, message.HeaderTraceState):
+		return !traceable(e.TraceParent)
+	default:
+		return h.CloudEvents == nil || checkExtension(name) == nil
+	}
+}
+
+// check refuses an event whose own headers cannot be sent under their names: one that no append function wrote.
+func (h Headers) check(e *delivery.Event) error {
+	if len(e.Headers) == 0 || !h.all() {
+		return nil
+	}
+	for name := range e.Headers {
+		if err := checkHeaderName(name); err != nil {
+			return fmt.Errorf("%w: header %q: %w", ErrHeader, name, err)
+		}
+	}
+	return nil
 }
 
 // traceLimit is the longest trace context that is passed on, in bytes; the outbox
@@ -115,30 +141,8 @@ const traceLimit = 1024
 // events relation of another's making may hold anything; a trace is not worth the
 // message.
 func traceable(value string) bool {
-	return value != "" && len(value) <= traceLimit && headerValue(value) == value
+	return value != "" && len(value) <= traceLimit && message.EncodeHeader(value) == value
 }
-
-// headerValue makes a value that reads back as it was written: control
-// characters and spaces at the ends become %XX, as the wire format would
-// change them or read them as a new header.
-func headerValue(value string) string {
-	trimmed := textproto.TrimString(value)
-	if len(trimmed) == len(value) && !strings.ContainsFunc(value, isControl) {
-		return value
-	}
-	var b strings.Builder
-	for i := range len(value) {
-		c := value[i]
-		if isControl(rune(c)) || c == ' ' && (i == 0 || i == len(value)-1) {
-			fmt.Fprintf(&b, "%%%02X", c)
-		} else {
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
-}
-
-func isControl(r rune) bool { return r < 0x20 || r == 0x7f }
 
 // headerSize is the length of the headers on the wire, in bytes.
 func headerSize(h nats.Header) int {

@@ -59,8 +59,8 @@ func (b bundle) publisher(t *testing.T, cfg natspub.DedupeConfig) *natspub.Dedup
 	return p
 }
 
-// message is an event of a stream key with a body.
-func message(sequence int64, stream string, body string) delivery.Message {
+// newMessage is an event of a stream key with a body.
+func newMessage(sequence int64, stream string, body string) delivery.Message {
 	return delivery.Message{
 		Pointer: delivery.Pointer{Partition: 3, Sequence: sequence, Stream: stream, Topic: "shop"},
 		Event: &delivery.Event{

@@ -24,7 +24,7 @@ func TestPartitionOrderWaitsForEachAnswer(t *testing.T) {
 		t.Run(string(order), func(t *testing.T) {
 			t.Parallel()
 			b := setup(t, 1, func(c *jetstream.StreamConfig) { c.Subjects = []string{"events.shop.>"} })
-			work := batch(message(1, "a", "1"), message(2, "b", "2"), message(3, "b", "3"), message(4, "c", "4"))
+			work := batch(newMessage(1, "a", "1"), newMessage(2, "b", "2"), newMessage(3, "b", "3"), newMessage(4, "c", "4"))
 			work.Order = order
 			work.Messages[1].Topic = "elsewhere" // nobody answers
 			outcomes := publish(t, b.publisher(t, natspub.DedupeConfig{}), work)

@@ -11,7 +11,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/postrider/postrider/delivery/gaps"
+	"github.com/postrider/postrider/delivery/ops/gaps"
+	"github.com/postrider/postrider/message"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -36,30 +37,45 @@ func NewReader(nc *nats.Conn, stream string, subject Subject) (*Reader, error) {
 // nothing before it begins again.
 const readTimeout = 5 * time.Second
 
-// Extent returns the first and the last position of the stream.
-func (r *Reader) Extent(ctx context.Context) (first, last uint64, err error) {
+// Extent returns where the stream begins and ends, and since when it exists.
+func (r *Reader) Extent(ctx context.Context) (gaps.Extent, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	e, err := r.api.extent(ctx)
-	return e.First, e.Last, err
+	if err != nil {
+		return gaps.Extent{}, err
+	}
+	_, front, err := r.api.next(ctx, r.filter, 1)
+	if front == 0 {
+		front = e.Last + 1
+	}
+	return gaps.Extent{First: e.First, Front: front, Last: e.Last, Created: e.Created}, err
 }
 
-// Drops says which setting lets the stream lack single messages.
-func (r *Reader) Drops(ctx context.Context) (string, error) {
+// Drops says which settings let the stream lack single messages, and its oldest ones.
+func (r *Reader) Drops(ctx context.Context) (single, oldest string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	stream, err := r.js.Stream(ctx, r.stream)
 	if err != nil {
-		return "", fmt.Errorf("look up stream %s: %w", r.stream, err)
+		return "", "", fmt.Errorf("look up stream %s: %w", r.stream, err)
 	}
 	c := stream.CachedInfo().Config
 	switch {
 	case c.MaxMsgsPerSubject > 0:
-		return fmt.Sprintf("stream %s keeps %d messages of a subject (max_msgs_per_subject)", r.stream, c.MaxMsgsPerSubject), nil
+		single = fmt.Sprintf("stream %s keeps %d messages of a subject (max_msgs_per_subject)", r.stream, c.MaxMsgsPerSubject)
 	case c.Retention != jetstream.LimitsPolicy:
-		return fmt.Sprintf("stream %s drops what was acknowledged (retention %s)", r.stream, c.Retention), nil
+		single = fmt.Sprintf("stream %s drops what was acknowledged (retention %s)", r.stream, c.Retention)
 	}
-	return "", nil
+	switch {
+	case c.MaxAge > 0:
+		oldest = fmt.Sprintf("it drops what is older than %s (max_age)", c.MaxAge)
+	case c.Discard == jetstream.DiscardOld && c.MaxMsgs > 0:
+		oldest = fmt.Sprintf("it keeps %d messages (max_msgs)", c.MaxMsgs)
+	case c.Discard == jetstream.DiscardOld && c.MaxBytes > 0:
+		oldest = fmt.Sprintf("it keeps %d bytes (max_bytes)", c.MaxBytes)
+	}
+	return single, oldest, nil
 }
 
 // scanPage is the most messages that are handed on at once.
@@ -157,20 +173,20 @@ func (r *Reader) read(ctx context.Context, from, end uint64, fn func([]gaps.Entr
 
 // entryOf reads the headers of a message.
 func entryOf(subject string, header nats.Header, at uint64) gaps.Entry {
-	e := gaps.Entry{Position: at, Subject: subject, Stream: header.Get(HeaderStream)}
+	e := gaps.Entry{Position: at, Subject: subject, Stream: header.Get(message.HeaderStream)}
 	var err error
 	number := func(name string, bits int) int64 {
 		n, parse := strconv.ParseInt(header.Get(name), 10, bits)
 		err = errors.Join(err, parse)
 		return n
 	}
-	e.Sequence, e.Version = number(HeaderSequence, 64), number(HeaderStreamVersion, 64)
-	e.Partition = partition.ID(number(HeaderPartition, 16)) //nolint:gosec // of 16 bits
-	if header.Get(HeaderGeneration) != "" {
-		e.Generation = int(number(HeaderGeneration, 32))
+	e.Sequence, e.Version = number(message.HeaderSequence, 64), number(message.HeaderStreamVersion, 64)
+	e.Partition = partition.ID(number(message.HeaderPartition, 16)) // of 16 bits
+	if header.Get(message.HeaderGeneration) != "" {
+		e.Generation = int(number(message.HeaderGeneration, 32))
 	}
 	var parse error
-	e.EventID, parse = uuid.Parse(header.Get(HeaderEventID))
+	e.EventID, parse = uuid.Parse(header.Get(message.HeaderEventID))
 	if err = errors.Join(err, parse); err != nil {
 		e.Foreign = "no outbox published it on " + subject
 	}

@@ -50,6 +50,8 @@ type part struct {
 	Sequences []int64 `json:"sequences"`
 	// Generations is nil when all are 0.
 	Generations []int `json:"generations,omitempty"`
+	// Era is what was added to the generations: the outbox's own.
+	Era int `json:"era,omitempty"`
 	// Identities are 8 bytes for each event; see delivery.IdentityOf.
 	Identities []byte `json:"identities"`
 }
@@ -61,7 +63,7 @@ func partOf(messages []delivery.Message, indices []int) part {
 	before := int64(0)
 	for i, index := range indices {
 		m := &messages[index]
-		p.Sequences[i], before = m.Sequence-before, m.Sequence
+		p.Sequences[i], before, p.Era = m.Sequence-before, m.Sequence, max(p.Era, m.Era)
 		p.Identities = binary.BigEndian.AppendUint64(p.Identities, delivery.IdentityOf(m.Event.ID))
 		if m.Generation > 0 && p.Generations == nil {
 			p.Generations = make([]int, len(indices))
@@ -82,7 +84,7 @@ func (r record) delivered(at uint64) []delivery.Delivered {
 		for i, step := range p.Sequences {
 			sequence += step
 			d := delivery.Delivered{
-				Sequence: sequence, Identity: binary.BigEndian.Uint64(p.Identities[8*i:]), StreamSequence: p.First + uint64(i),
+				Sequence: sequence, Identity: binary.BigEndian.Uint64(p.Identities[8*i:]), StreamSequence: p.First + uint64(i), Era: p.Era,
 			}
 			if p.Generations != nil {
 				d.Generation = p.Generations[i]

@@ -8,6 +8,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/partition"
 )
 
 // Rehearsal makes every message as a publisher would, compares it with the limits
@@ -34,6 +35,9 @@ func (r *Rehearsal) Take(context.Context, *lease.Lease) (delivery.Standing, erro
 	return delivery.Standing{}, nil
 }
 
+// Kept implements delivery.Publisher.
+func (r *Rehearsal) Kept(context.Context, partition.ID) (uint64, error) { return 0, nil }
+
 // Extent implements delivery.Publisher.
 func (r *Rehearsal) Extent(context.Context) (delivery.Extent, error) { return delivery.Extent{}, nil }
 
@@ -48,7 +52,11 @@ func (r *Rehearsal) Publish(ctx context.Context, b delivery.Batch) []delivery.Ou
 		}
 		msg := r.build.message(m)
 		size := headerSize(msg.Header) + len(msg.Data)
-		if err := checkSize(size, r.nc.MaxPayload(), r.cfg.MaxMessageSize, r.cfg.Stream); err != nil {
+		err := r.build.Headers.check(m.Event)
+		if err == nil {
+			err = checkSize(size, r.nc.MaxPayload(), r.cfg.MaxMessageSize, r.cfg.Stream)
+		}
+		if err != nil {
 			outcomes[i] = delivery.Outcome{Kind: delivery.Permanent, Err: err}
 			held[m.Stream] = b.Policy.Block != delivery.BlockNone
 			if b.Policy.Block == delivery.BlockPartition {

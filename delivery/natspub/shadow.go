@@ -12,6 +12,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/message"
 )
 
 // Shadow publishes messages under subjects of their own, for a replay that goes
@@ -50,6 +51,12 @@ func NewShadow(nc *nats.Conn, cfg ShadowConfig) (*Shadow, error) {
 	return &Shadow{dedupe: d, filter: cfg.Prefix + ".>", lease: lease.Untimed(0, uuid.Nil, 0)}, nil
 }
 
+// Largest implements delivery.Sizer.
+func (s *Shadow) Largest() (bytes int64, limit string) { return s.dedupe.Largest() }
+
+// Copies implements delivery.Sizer.
+func (s *Shadow) Copies() int { return s.dedupe.Copies() }
+
 // Close ends the subscription to acknowledgements.
 func (s *Shadow) Close() error { return s.dedupe.Close() }
 
@@ -73,11 +80,11 @@ func (s *Shadow) Stored(ctx context.Context, after uint64, generation int) (map[
 		if err != nil || found == 0 {
 			return stored, err
 		}
-		sequence, err := strconv.ParseInt(header.Get(HeaderSequence), 10, 64)
+		sequence, err := strconv.ParseInt(header.Get(message.HeaderSequence), 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("message %d under %s is not of a replay: header %s is %q", found, s.filter, HeaderSequence, header.Get(HeaderSequence))
+			return nil, fmt.Errorf("message %d under %s is not of a replay: header %s is %q", found, s.filter, message.HeaderSequence, header.Get(message.HeaderSequence))
 		}
-		if at = found; header.Get(HeaderGeneration) == of {
+		if at = found; header.Get(message.HeaderGeneration) == of {
 			stored[sequence] = found
 		}
 	}

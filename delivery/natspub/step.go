@@ -71,6 +71,9 @@ func (r *fencedRun) prepare() []int {
 			break
 		}
 		r.bodies[i] = b
+		if len(m.Event.Payload) > largePayload {
+			r.batch.Messages[i].Event = m.Event.WithoutPayload() // it is not kept beside what was made of it
+		}
 		send = append(send, i)
 		size += bytes
 	}
@@ -78,8 +81,11 @@ func (r *fencedRun) prepare() []int {
 }
 
 // check compares a message of about that size with the limits: one that may be too
-// large is made, to know its size.
+// large is made, to know its size. Headers that cannot be sent are refused.
 func (r *fencedRun) check(m delivery.Message, b body, about int) error {
+	if err := r.build.Headers.check(m.Event); err != nil {
+		return err
+	}
 	limits := func(size int) error {
 		return checkSize(size, r.nc.MaxPayload(), r.cfg.MaxMessageSize, r.cfg.Stream)
 	}
@@ -252,13 +258,7 @@ func (r *fencedRun) give(unknown bool, err error) {
 
 // denied returns a refusal of permission that came since the last error was
 // looked at.
-func (r *fencedRun) denied(before error) error {
-	//nolint:errorlint // identity is meant: each refusal is an error of its own
-	if e := r.nc.LastError(); e != before && errors.Is(e, nats.ErrPermissionViolation) {
-		return e
-	}
-	return nil
-}
+func (r *fencedRun) denied(before error) error { return permission(r.nc, before) }
 
 // send sends the batch once, under an id of its own: the first time together with
 // what other partitions are about to send, then by itself.
@@ -303,7 +303,7 @@ func (r *fencedRun) accept(indices []int, ans answer) verdict {
 	first := ans.sequence - uint64(len(indices))
 	for n, i := range indices {
 		r.outcomes[i] = delivery.Outcome{
-			Kind: delivery.Published, StreamSequence: first + uint64(n), FenceSequence: ans.sequence, //nolint:gosec // an index
+			Kind: delivery.Published, StreamSequence: first + uint64(n), FenceSequence: ans.sequence, // an index
 		}
 	}
 	p := partOf(r.batch.Messages, indices)

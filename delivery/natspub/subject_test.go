@@ -12,7 +12,7 @@ import (
 
 func TestSubjects(t *testing.T) {
 	t.Parallel()
-	m := message(1, "order 7/é", "{}")
+	m := newMessage(1, "order 7/é", "{}")
 	m.Event.TenantID = ""
 	for template, want := range map[string]string{
 		"events.{topic}.{type}":         "events.shop.order%2Epaid",
@@ -50,7 +50,7 @@ func TestDataCannotInjectTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		m := message(1, string(rapid.SliceOf(rapid.Byte()).Draw(t, "stream")), "")
+		m := newMessage(1, string(rapid.SliceOf(rapid.Byte()).Draw(t, "stream")), "")
 		m.Topic = rapid.String().Draw(t, "topic")
 		subject := s.Of(m)
 		tokens := strings.Split(subject, ".")

@@ -23,11 +23,11 @@ func TestATakeoverKnowsWhatIsStoredBehindItsRead(t *testing.T) {
 		t.Helper()
 		old := b.worker(t, 3, 7, natspub.FencedConfig{})
 		old.take(t)
-		old.publish(t, message(1, "s", "x"))
+		old.publish(t, newMessage(1, "s", "x"))
 		proxy, heir := b.behind(t, natspub.FencedConfig{})
 		heir.lease = leasetest.Held(3, 8)
 		var reads atomic.Int32
-		between := message(2, "s", "x")
+		between := newMessage(2, "s", "x")
 		proxy.DropMessages(func(m faultproxy.Message) bool { // none is dropped, but all are seen
 			if strings.HasPrefix(m.Subject, "_INBOX.") && bytes.Contains(m.Payload, []byte("stream_msg_get_response")) && reads.Add(1) == 1 {
 				if o := old.publish(t, between); o[0].Kind != delivery.Published {
@@ -56,18 +56,18 @@ func TestABatchThatArrivesAfterTheTakeoverIsRefused(t *testing.T) {
 		proxy, old := b.behind(t, natspub.FencedConfig{AckTimeout: 200 * time.Millisecond})
 		old.take(t)
 		proxy.Hold(faultproxy.ClientToServer)
-		if o := old.publish(t, message(1, "s", "late")); o[0].Kind != delivery.Unresolved {
+		if o := old.publish(t, newMessage(1, "s", "late")); o[0].Kind != delivery.Unresolved {
 			t.Fatalf("published through a held link: %+v", o[0])
 		}
 		heir := worker{b.fenced(t, b.nc, natspub.FencedConfig{}), leasetest.Held(3, 8)}
 		heir.take(t)
-		heir.publish(t, message(1, "s", "fresh"))
+		heir.publish(t, newMessage(1, "s", "fresh"))
 		proxy.Release()
 		// The old connection's own request comes behind its late bytes.
 		if _, err := old.Take(t.Context(), old.lease); !errors.Is(err, delivery.ErrFenced) {
 			t.Errorf("the old owner's takeover: %v", err)
 		}
-		if o := heir.publish(t, message(2, "s", "fresh")); o[0].Kind != delivery.Published {
+		if o := heir.publish(t, newMessage(2, "s", "fresh")); o[0].Kind != delivery.Published {
 			t.Errorf("the heir's next message: %+v", o[0])
 		}
 		if got := b.events(t); !slices.Equal(got, []string{"1", "2"}) {

@@ -28,7 +28,7 @@ func TestTheStoredTraceContextIsPassedOn(t *testing.T) {
 	}
 	var messages []delivery.Message
 	for i, c := range cases {
-		m := message(int64(i+1), "s", "{}")
+		m := newMessage(int64(i+1), "s", "{}")
 		m.Event.TraceParent, m.Event.TraceState = c.parent, c.state
 		messages = append(messages, m)
 	}

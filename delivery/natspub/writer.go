@@ -12,6 +12,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/internal/arena"
+	"github.com/postrider/postrider/message"
 )
 
 // writer makes one message after the other in the same memory. What message returns
@@ -32,7 +33,7 @@ type writer struct {
 }
 
 // fixedHeaders are what every message has, in the order of writer.fixed.
-var fixedHeaders = [...]string{HeaderEventID, HeaderSequence, HeaderPartition, HeaderStream, HeaderStreamVersion, HeaderType}
+var fixedHeaders = [...]string{message.HeaderEventID, message.HeaderSequence, message.HeaderPartition, message.HeaderStream, message.HeaderStreamVersion, message.HeaderType}
 
 const (
 	// mostHeaders is how many values have their place; more are allocated.
@@ -110,8 +111,8 @@ func (w *writer) message(m delivery.Message, b body) *nats.Msg {
 	w.optional, w.used = w.optional[:0], len(fixedHeaders)
 	w.msg.Subject, w.msg.Reply, w.msg.Data = w.subject(m), "", b.data
 	for i, value := range [...]string{
-		w.uuid(m.Event.ID), w.number(m.Sequence), w.number(int64(m.Partition)), headerValue(m.Stream),
-		w.number(m.Event.StreamVersion), headerValue(m.Event.Type),
+		w.uuid(m.Event.ID), w.number(m.Sequence), w.number(int64(m.Partition)), message.EncodeHeader(m.Stream),
+		w.number(m.Event.StreamVersion), message.EncodeHeader(m.Event.Type),
 	} {
 		*w.fixed[i] = value
 	}

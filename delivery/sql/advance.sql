@@ -1,4 +1,4 @@
--- Moves the watermark as far as is proven now, and tells where it stands. Rows up
+-- Moves the watermark as far as is proven now (ADR 11), and tells where it stands. Rows up
 -- to it are read by a later statement: this one's snapshot is older than its look
 -- at the locks. The setting tells it to those that follow in this session.
 --
@@ -7,9 +7,13 @@
 -- the writers found here, or it has ended and all it wrote is visible to any later
 -- snapshot. So: without writers everything up to the highest is decided; with
 -- writers, everything up to the first gap; and beyond it what was the highest when
--- the candidate was noted, once all writers of that time have ended. A prepared
--- transaction has given its lock to nobody with a virtual id, so while there is
--- one no candidate is settled.
+-- the candidate was noted, once all writers of that time have ended.
+--
+-- A transaction that is prepared keeps its virtual id, which names it until it has
+-- ended. One that the server recovered at its start has a new name, -1/xid: the old
+-- one may be what a candidate waits for. So while there is such a writer no
+-- candidate is settled. None comes while the server runs, and whatever lies above
+-- its gap waits for it anyway. Before PostgreSQL 14.1 all have such names.
 --
 -- Many workers may do this at once: each proves by itself, and none waits for
 -- another. Who finds the row locked or changed keeps what it has proven to itself.
@@ -24,7 +28,7 @@ WITH RECURSIVE leaves (relid) AS (
         WHERE w.id),
      writers AS MATERIALIZED (
        SELECT coalesce(array_agg(DISTINCT l.virtualtransaction), '{}') AS holders,
-              coalesce(bool_or(l.pid IS NULL), false) AS prepared
+              coalesce(bool_or(l.virtualtransaction LIKE '-1/%'), false) AS recovered
          FROM pg_locks AS l
         WHERE (SELECT highest > safe_sequence FROM state)
           AND l.locktype = 'relation' AND l.granted AND l.mode = 'RowExclusiveLock'
@@ -32,12 +36,12 @@ WITH RECURSIVE leaves (relid) AS (
           AND l.relation IN (SELECT relid FROM leaves)
           AND l.pid IS DISTINCT FROM pg_backend_pid()),
      remaining AS MATERIALIZED (
-       SELECT s.*, w.holders AS writers, w.prepared,
+       SELECT s.*, w.holders AS writers, w.recovered,
               ARRAY(SELECT unnest(s.holders) INTERSECT SELECT unnest(w.holders)) AS still
          FROM state AS s, writers AS w),
      proven AS MATERIALIZED (
        SELECT r.*,
-              CASE WHEN r.candidate IS NOT NULL AND r.still = '{}' AND NOT r.prepared
+              CASE WHEN r.candidate IS NOT NULL AND r.still = '{}' AND NOT r.recovered
                    THEN greatest(r.candidate, r.safe_sequence) ELSE r.safe_sequence END AS base
          FROM remaining AS r),
      decided AS MATERIALIZED (

@@ -3,7 +3,7 @@
 SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id, p.topic,
        p.blocked,
        true AS due,
-       NULL::tid AS place
+       NULL::tid AS place, p.scheduled_for
   FROM unnest($1::smallint[], $2::int[]) AS mine (partition_key, most)
  {flowing}
  CROSS JOIN LATERAL (

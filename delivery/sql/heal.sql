@@ -1,5 +1,6 @@
 -- Queues again what was recorded as published above $4 of the stream and is not
--- there any more. The lease row is compared first; the positions go back with
+-- there any more, since the partitions are what they are; heal_former.sql does the
+-- same for what is older. The lease row is compared first; the positions go back with
 -- the stream, so that the next owner does not see the same loss again.
 WITH held AS (
        UPDATE {schema}.outbox_partitions AS p
@@ -11,8 +12,9 @@ WITH held AS (
      lost AS (
        UPDATE {schema}.outbox_deliveries AS d
           SET lost_after = $4
-         FROM held
+         FROM held, {schema}.outbox_settings AS s
         WHERE d.partition_key = held.partition_key
+          AND (s.resized_at IS NULL OR d.published_at >= s.resized_at)
           AND d.last_stream_sequence > $4
           AND (d.lost_after IS NULL OR d.lost_after > $4)
     RETURNING d.*),

@@ -18,12 +18,12 @@
         USING done
         WHERE o.partition_key = ANY (ARRAY[done.partition_key]) AND o.global_sequence = done.sequence
           AND o.stream_id = done.stream_id AND o.generation = done.generation
-    RETURNING done.partition_key, done.lease_epoch, done.sequence, done.stream_sequence, o.attempts, done.generation),
+    RETURNING done.partition_key, done.lease_epoch, done.sequence, done.stream_sequence, o.attempts, o.scheduled_for, done.generation),
      history AS (
        INSERT INTO {schema}.outbox_deliveries
               (partition_key, lease_epoch, first_sequence, last_sequence, sequences,
                first_stream_sequence, last_stream_sequence, stream_sequences,
-               skipped, attempts, generations, published_at, message_count)
+               skipped, attempts, generations, scheduled, published_at, message_count)
        SELECT partition_key, lease_epoch, min(sequence), max(sequence),
               CASE WHEN max(sequence) - min(sequence) + 1 > count(*)
                    THEN array_agg(sequence ORDER BY sequence) END,
@@ -34,6 +34,7 @@
               array_agg(sequence ORDER BY sequence) FILTER (WHERE stream_sequence IS NULL),
               jsonb_object_agg(sequence, attempts) FILTER (WHERE attempts > 0),
               jsonb_object_agg(sequence, generation) FILTER (WHERE generation > 0),
+              jsonb_object_agg(sequence, scheduled_for) FILTER (WHERE scheduled_for IS NOT NULL),
               clock_timestamp(), count(stream_sequence)
          FROM gone
         GROUP BY partition_key, lease_epoch),

@@ -6,7 +6,7 @@ SELECT detail, cure
                format('%I.%I is a %s: the locks of those who write behind it are not known', n.nspname, c.relname,
                       CASE c.relkind WHEN 'v' THEN 'view' WHEN 'm' THEN 'materialized view' WHEN 'f' THEN 'foreign table'
                                      ELSE 'relation of another kind' END) AS detail,
-               'name the table itself with --events-relation' AS cure
+               'name the table itself with postrider migrate up --events-relation' AS cure
           FROM pg_class AS c
           JOIN pg_namespace AS n ON n.oid = c.relnamespace
          WHERE c.oid = to_regclass($1) AND c.relkind NOT IN ('r', 'p')

@@ -2,11 +2,7 @@
 -- not where its key puts it under the old count was placed by a partitioner of
 -- the producer's own, and comes back instead.
 WITH placed AS (
-       SELECT o.partition_key, o.global_sequence, o.parked,
-              {schema}.outbox_hash_partition({schema}.outbox_xxhash64(convert_to(coalesce(e.routing_key, o.stream_id), 'UTF8')), $1) AS before,
-              {schema}.outbox_hash_partition({schema}.outbox_xxhash64(convert_to(coalesce(e.routing_key, o.stream_id), 'UTF8')), $2) AS after
-         FROM {schema}.outbox AS o
-         LEFT JOIN {schema}.events AS e ON e.sequence = o.global_sequence),
+       {placed}),
      foreign_rows AS (
        SELECT count(*) AS n FROM placed WHERE before <> partition_key),
      moved AS (

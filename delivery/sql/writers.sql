@@ -1,7 +1,7 @@
 -- The highest sequence that is visible, the watermark, and the transactions that
 -- hold a lock which a writer of events holds. All that was drawn up to then is
--- decided when these have ended. One that prepares itself gives up its name, so
--- nothing is decided while any is prepared.
+-- decided when these have ended, by name; but nothing while there is a prepared one
+-- that the server recovered, for that has another name than before (advance.sql).
 WITH RECURSIVE leaves (relid) AS (
        SELECT $1::text::regclass::oid
         UNION ALL
@@ -9,7 +9,7 @@ WITH RECURSIVE leaves (relid) AS (
 SELECT (SELECT coalesce(max(e.sequence), 0) FROM {events} AS e),
        (SELECT w.safe_sequence FROM {schema}.outbox_watermark AS w),
        coalesce(array_agg(DISTINCT l.virtualtransaction), '{}'),
-       coalesce(bool_or(l.pid IS NULL), false)
+       coalesce(bool_or(l.virtualtransaction LIKE '-1/%'), false)
   FROM pg_locks AS l
  WHERE l.locktype = 'relation' AND l.granted AND l.mode = 'RowExclusiveLock'
    AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())

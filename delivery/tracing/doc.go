@@ -27,4 +27,6 @@
 //
 // Nothing here returns an error, waits or is waited for: a provider that batches
 // spans drops them when nobody takes them.
+//
+// Decision: ADR 15.
 package tracing

@@ -23,6 +23,9 @@
 -- so is up to its settings (--http-read-only, credentials that may only look). Of the audit it shows nothing, unless the
 -- worker's login holds postrider_monitor, too.
 
+-- Whoever may create in a schema of the path would say what the names below mean, and this runs as a superuser.
+SET search_path = pg_catalog, pg_temp;
+
 DO $$
 DECLARE
     target constant text := coalesce(nullif(current_setting('postrider.schema', true), ''), 'public');
@@ -54,32 +57,32 @@ DO $$
 DECLARE
     target constant text := coalesce(nullif(current_setting('postrider.schema', true), ''), 'public');
     read_tables constant text := 'outbox, outbox_ready, outbox_parked, outbox_messages, outbox_deliveries, outbox_partitions, '
-        'outbox_workers, outbox_throughput, outbox_audit, outbox_settings, outbox_watermark, outbox_schema_version, outbox_replays';
-    path constant text := current_setting('search_path');
+        'outbox_workers, outbox_throughput, outbox_audit, outbox_settings, outbox_watermark, outbox_schema_version, outbox_replays, '
+        'outbox_ownership';
     one record;
+    grants text[];
     statement text;
 BEGIN
     IF to_regclass(format('%I.outbox_settings', target)) IS NULL THEN
         RAISE NOTICE 'schema % holds no outbox yet: run this again after `postrider migrate up`', target;
         RETURN;
     END IF;
-    PERFORM set_config('search_path', format('%I, pg_temp', target), true);
-
     FOR one IN SELECT c.oid::regclass AS name FROM pg_class AS c
                 WHERE c.relnamespace = to_regnamespace(quote_ident(target)) AND c.relkind IN ('r', 'p', 'v')
                   AND (c.relname = 'events' OR c.relname LIKE 'outbox\_%' OR c.relname = 'outbox') LOOP
         EXECUTE format('REVOKE ALL ON %s FROM postrider_producer, postrider_worker, postrider_monitor, postrider_operator', one.name);
     END LOOP;
 
-    FOREACH statement IN ARRAY ARRAY[
+    grants := ARRAY[
         'GRANT EXECUTE ON FUNCTION outbox_append, outbox_append_bytes, outbox_append_batch, outbox_without_enqueue TO postrider_producer',
 
         'GRANT SELECT ON events, outbox_settings, outbox_schema_version TO postrider_worker',
         'GRANT UPDATE (generation, regressed) ON outbox_settings TO postrider_worker',
         'GRANT SELECT, INSERT, UPDATE, DELETE ON outbox, outbox_ready, outbox_parked, outbox_deliveries,
                outbox_workers, outbox_throughput TO postrider_worker',
-        'GRANT SELECT, UPDATE ON outbox_partitions, outbox_watermark TO postrider_worker',
-        'GRANT SELECT, DELETE ON outbox_dedupe_keys TO postrider_worker',
+        'GRANT SELECT, UPDATE ON outbox_partitions, outbox_former_partitions, outbox_watermark TO postrider_worker',
+        'GRANT SELECT, UPDATE, DELETE ON outbox_dedupe_keys TO postrider_worker',
+        'GRANT SELECT, INSERT, DELETE ON outbox_ownership TO postrider_worker',
         'GRANT INSERT ON outbox_audit TO postrider_worker',
 
         'GRANT SELECT ON ' || read_tables || ' TO postrider_monitor, postrider_operator',
@@ -94,11 +97,13 @@ BEGIN
         'GRANT INSERT, UPDATE ON outbox_throughput TO postrider_operator',
         'GRANT UPDATE (paused_at, updated_at) ON outbox_partitions TO postrider_operator',
         'GRANT UPDATE (drain_requested_at) ON outbox_workers TO postrider_operator'
-    ] LOOP
+    ];
+    -- Nothing is called while the path is another.
+    PERFORM pg_catalog.set_config('search_path', format('%I, pg_temp', target), true);
+    FOREACH statement IN ARRAY grants LOOP
         EXECUTE statement;
     END LOOP;
-
-    PERFORM set_config('search_path', path, true);
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 END $$;
 
 DO $$
@@ -116,3 +121,5 @@ BEGIN
     END LOOP;
     EXECUTE format('REVOKE INSERT, UPDATE, DELETE ON %I.inbox_schema_version FROM postrider_consumer', target);
 END $$;
+
+RESET search_path;

@@ -2,7 +2,7 @@
 // is mounted below a path of a server that exists anyway, and that program decides
 // who may look and who may act.
 //
-//	DATABASE_URL=postgres://operator@db/app go run ./examples/embedded
+//	DATABASE_URL=postgres://operator@db/app go -C examples run ./embedded
 //
 // Then open http://127.0.0.1:8081/admin/outbox/ and log in with a password that
 // the program printed: as "admin", who may also act, or as "guest". What the admin

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/admin"
+	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/heartbeat"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
@@ -39,7 +39,13 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
+	config, err := pgxpool.ParseConfig(os.Getenv("DATABASE_URL"))
+	if err != nil {
+		return err
+	}
+	// Whoever may create functions in a schema of the role's path does not say what the monitor's statements mean.
+	config.ConnConfig.RuntimeParams["search_path"] = "pg_catalog, pg_temp"
+	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return err
 	}
@@ -111,7 +117,7 @@ func newMonitor(ctx context.Context, pool *pgxpool.Pool, people users) (*ui.Hand
 	if err := registry.Register(ui.NewCollector(cache)); err != nil {
 		return nil, err
 	}
-	operator, err := admin.New(ctx, pool, schema, delivery.Relation{})
+	operator, err := ops.New(ctx, pool, schema, delivery.Relation{})
 	if err != nil {
 		return nil, err
 	}

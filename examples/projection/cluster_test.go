@@ -78,7 +78,7 @@ func (r *rig) killer(t *testing.T, done <-chan struct{}) (kills int) {
 		clustertest.Until(t, "some events are applied", func(ctx context.Context) (bool, error) {
 			var n int64
 			if err := r.Pool.QueryRow(ctx, applied).Scan(&n); err != nil {
-				return false, nil //nolint:nilerr // not there yet
+				return false, nil // not there yet
 			}
 			if goal == 0 {
 				goal = n + rand.Int64N(900)

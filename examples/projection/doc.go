@@ -3,7 +3,7 @@
 //
 //	go run ./cmd/postrider dev --import testdata/repo-history-12k.jsonl.gz      # prints the two addresses
 //	export DATABASE_URL=… NATS_URL=…
-//	go run ./examples/projection run
+//	go -C examples run ./projection run
 //
 // README.md has a tour.
 //

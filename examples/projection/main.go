@@ -130,7 +130,7 @@ func (s *settings) open(ctx context.Context, command string, use func(*program) 
 	if err != nil {
 		return fmt.Errorf("%w: --database-url: %w", errRefused, err)
 	}
-	config.MaxConns = int32(max(min(s.workers, 256), 4) + 4) //nolint:gosec // a few hundred at most
+	config.MaxConns = int32(max(min(s.workers, 256), 4) + 4) // a few hundred at most
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return err

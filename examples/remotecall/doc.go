@@ -1,7 +1,7 @@
 // Command remotecall calls procedures of other systems over HTTP as part of a database transaction: the call is made
 // exactly when the transaction commits, is executed once, and its result comes back in a transaction, too.
 //
-//	DATABASE_URL=… NATS_URL=… go run ./examples/remotecall demo
+//	DATABASE_URL=… NATS_URL=… go -C examples run ./remotecall demo
 //
 // # Model
 //

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/inbox"
+	"github.com/postrider/postrider/message"
 )
 
 // intake takes the events of calls out of the stream, once each: the inbox records the event in the transaction that lets
@@ -32,7 +33,7 @@ func intake(ctx context.Context, pool *pgxpool.Pool, nc *nats.Conn, wake func(ta
 	if err != nil {
 		return err
 	}
-	consumer, err := inbox.NewConsumer(box, js, func(ctx context.Context, tx pgx.Tx, m inbox.Message) ([]byte, error) {
+	consumer, err := inbox.NewConsumer(box, js, func(ctx context.Context, tx pgx.Tx, m message.Message) ([]byte, error) {
 		target, err := arrivedTx(ctx, tx, m.Sequence, m.EventID)
 		if err == nil && target != "" {
 			wake(target) // somewhat early: if the commit comes later than the look, the lane's next poll finds the call

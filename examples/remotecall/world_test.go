@@ -190,7 +190,7 @@ func (w *world) waitBlocked(t *testing.T, by uint32) {
 	t.Helper()
 	clustertest.Until(t, "somebody is blocked", func(ctx context.Context) (blocked bool, err error) {
 		err = w.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
-			AND wait_event_type = 'Lock' AND $1 = ANY (pg_blocking_pids(pid)))`, int32(by)).Scan(&blocked) //nolint:gosec // a process id
+			AND wait_event_type = 'Lock' AND $1 = ANY (pg_blocking_pids(pid)))`, int32(by)).Scan(&blocked) // a process id
 		return blocked, err
 	}, w.caller.text)
 }

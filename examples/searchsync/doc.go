@@ -1,7 +1,7 @@
 // Command searchsync keeps a search index in step with documents in PostgreSQL: an embedded Bleve index, or one of a
 // Meilisearch server.
 //
-//	DATABASE_URL=… NATS_URL=… go run . demo        # in examples/searchsync, a module of its own
+//	DATABASE_URL=… NATS_URL=… go run . demo        # in examples/searchsync, a module of its own for the weight of Bleve
 //
 // # Model
 //

@@ -11,6 +11,7 @@ import (
 
 	"github.com/postrider/postrider/examples/searchsync/meilitest"
 	"github.com/postrider/postrider/inbox"
+	"github.com/postrider/postrider/message"
 )
 
 // once has a fault happen to the first request that fits, and nothing to the others.
@@ -102,7 +103,7 @@ func TestMeiliRefusals(t *testing.T) {
 	s := newSyncer(t, refusingIndex{})
 	s.save(t, document{ID: "x"})
 	err = pgx.BeginFunc(t.Context(), s.store.pool, func(tx pgx.Tx) error {
-		_, err := s.handle(t.Context(), tx, inbox.Message{Stream: streamPrefix + "x"})
+		_, err := s.handle(t.Context(), tx, message.Message{Stream: streamPrefix + "x"})
 		return err
 	})
 	if !inbox.IsFinal(err) {

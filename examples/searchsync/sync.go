@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/inbox"
+	"github.com/postrider/postrider/message"
 )
 
 // syncer brings documents to an index.
@@ -38,7 +39,7 @@ func (s *syncer) syncTx(ctx context.Context, tx pgx.Tx, to index, id string) err
 }
 
 // handle is the inbox's handler.
-func (s *syncer) handle(ctx context.Context, tx pgx.Tx, m inbox.Message) ([]byte, error) {
+func (s *syncer) handle(ctx context.Context, tx pgx.Tx, m message.Message) ([]byte, error) {
 	id, ok := documentOf(m.Stream)
 	if !ok {
 		return nil, inbox.Final(fmt.Errorf("stream %q is no document's", m.Stream))

@@ -1,7 +1,7 @@
 // Command subscriber reads the events with an ordered consumer of JetStream, from
 // the oldest on, and prints what the headers say.
 //
-//	NATS_URL=nats://127.0.0.1:4222 go run ./examples/subscriber
+//	NATS_URL=nats://127.0.0.1:4222 go -C examples run ./subscriber
 //
 // An ordered consumer is ephemeral, delivers in the stream's order and restarts
 // itself where it stopped when it misses a message. It acknowledges nothing, so

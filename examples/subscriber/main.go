@@ -11,7 +11,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/postrider/postrider/codec"
+	"github.com/postrider/postrider/message"
+	"github.com/postrider/postrider/message/codec"
 )
 
 func main() {
@@ -80,8 +81,8 @@ func (p *projection) apply(msg jetstream.Msg) error {
 	if err != nil {
 		return err
 	}
-	stream := msg.Headers().Get("Outbox-Stream")
-	version, err := strconv.ParseInt(msg.Headers().Get("Outbox-Stream-Version"), 10, 64)
+	stream := msg.Headers().Get(message.HeaderStream)
+	version, err := strconv.ParseInt(msg.Headers().Get(message.HeaderStreamVersion), 10, 64)
 	if err != nil {
 		return fmt.Errorf("stream sequence %d is not an event of an outbox: %w", meta.Sequence.Stream, err)
 	}
@@ -95,6 +96,6 @@ func (p *projection) apply(msg jetstream.Msg) error {
 	}
 	p.versions[stream] = version
 	p.applied++
-	fmt.Printf("%d %s %s@%d %d bytes\n", meta.Sequence.Stream, msg.Headers().Get("Outbox-Type"), stream, version, len(body))
+	fmt.Printf("%d %s %s@%d %d bytes\n", meta.Sequence.Stream, msg.Headers().Get(message.HeaderType), stream, version, len(body))
 	return nil
 }

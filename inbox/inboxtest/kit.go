@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/inbox"
+	"github.com/postrider/postrider/message"
 )
 
 // Schema holds the kits' inbox tables.
@@ -39,8 +40,8 @@ func New(t testing.TB, pool *pgxpool.Pool, handler inbox.Handler) *Kit {
 }
 
 // Event builds a message that looks as if Postrider had published it. The same stream and version give the same event.
-func Event(stream string, version int64, kind string, payload []byte) inbox.Message {
-	return inbox.Message{
+func Event(stream string, version int64, kind string, payload []byte) message.Message {
+	return message.Message{
 		EventID: uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "%s/%d", stream, version)),
 		Stream:  stream, Version: version, Type: kind, Sequence: version, Subject: "events.test." + kind, Payload: payload,
 	}
@@ -64,13 +65,13 @@ func (k *Kit) Inbox() *inbox.Inbox { return k.box }
 // Calls is how often the handler ran.
 func (k *Kit) Calls() int { return int(k.calls.Load()) }
 
-func (k *Kit) handle(ctx context.Context, tx pgx.Tx, m inbox.Message) ([]byte, error) {
+func (k *Kit) handle(ctx context.Context, tx pgx.Tx, m message.Message) ([]byte, error) {
 	k.calls.Add(1)
 	return k.handler(ctx, tx, m)
 }
 
 // Deliver brings a message and returns what became of it.
-func (k *Kit) Deliver(m inbox.Message) inbox.Outcome {
+func (k *Kit) Deliver(m message.Message) inbox.Outcome {
 	k.t.Helper()
 	o, err := k.box.Process(k.t.Context(), m, k.handle)
 	if err != nil {
@@ -80,7 +81,7 @@ func (k *Kit) Deliver(m inbox.Message) inbox.Outcome {
 }
 
 // Apply is Deliver for a message that must be applied.
-func (k *Kit) Apply(m inbox.Message) inbox.Outcome {
+func (k *Kit) Apply(m message.Message) inbox.Outcome {
 	k.t.Helper()
 	o := k.Deliver(m)
 	if o.Status != inbox.Applied {
@@ -90,7 +91,7 @@ func (k *Kit) Apply(m inbox.Message) inbox.Outcome {
 }
 
 // ApplyBatch delivers messages in one transaction; all must be applied.
-func (k *Kit) ApplyBatch(messages []inbox.Message) {
+func (k *Kit) ApplyBatch(messages []message.Message) {
 	k.t.Helper()
 	outcomes, err := k.box.ProcessBatch(k.t.Context(), messages, k.handle)
 	if err != nil {
@@ -104,19 +105,19 @@ func (k *Kit) ApplyBatch(messages []inbox.Message) {
 }
 
 // Repeat brings a message again, to a process that does not remember it: the handler must not run.
-func (k *Kit) Repeat(m inbox.Message) inbox.Outcome {
+func (k *Kit) Repeat(m message.Message) inbox.Outcome {
 	k.t.Helper()
 	k.Restart()
 	return k.mustNotRun(m, inbox.Repeat)
 }
 
 // Late brings a message that is older than what was applied: it must be refused.
-func (k *Kit) Late(m inbox.Message) inbox.Outcome {
+func (k *Kit) Late(m message.Message) inbox.Outcome {
 	k.t.Helper()
 	return k.mustNotRun(m, inbox.Outdated)
 }
 
-func (k *Kit) mustNotRun(m inbox.Message, want inbox.Status) inbox.Outcome {
+func (k *Kit) mustNotRun(m message.Message, want inbox.Status) inbox.Outcome {
 	k.t.Helper()
 	before := k.Calls()
 	o := k.Deliver(m)
@@ -128,10 +129,10 @@ func (k *Kit) mustNotRun(m inbox.Message, want inbox.Status) inbox.Outcome {
 
 // CrashBeforeCommit lets the handler make its effect and then ends its session, as the crash of a process does. Nothing
 // of it may stay; the message is not acknowledged and comes again: call Apply next.
-func (k *Kit) CrashBeforeCommit(m inbox.Message) {
+func (k *Kit) CrashBeforeCommit(m message.Message) {
 	k.t.Helper()
 	ran := false
-	_, err := k.box.Process(k.t.Context(), m, func(ctx context.Context, tx pgx.Tx, m inbox.Message) ([]byte, error) {
+	_, err := k.box.Process(k.t.Context(), m, func(ctx context.Context, tx pgx.Tx, m message.Message) ([]byte, error) {
 		result, err := k.handle(ctx, tx, m)
 		if err != nil {
 			return nil, err
@@ -152,7 +153,7 @@ func (k *Kit) CrashBeforeCommit(m inbox.Message) {
 }
 
 // CrashBeforeAck applies a message and loses the acknowledgement: the message comes again and must not run.
-func (k *Kit) CrashBeforeAck(m inbox.Message) {
+func (k *Kit) CrashBeforeAck(m message.Message) {
 	k.t.Helper()
 	first := k.Apply(m)
 	if again := k.Repeat(m); string(again.Result) != string(first.Result) {
@@ -160,4 +161,4 @@ func (k *Kit) CrashBeforeAck(m inbox.Message) {
 	}
 }
 
-func describe(m inbox.Message) string { return fmt.Sprintf("%s version %d", m.Stream, m.Version) }
+func describe(m message.Message) string { return fmt.Sprintf("%s version %d", m.Stream, m.Version) }

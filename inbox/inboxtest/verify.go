@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/inbox"
+	"github.com/postrider/postrider/message"
 )
 
 // Subject is a handler with what is needed to judge it.
@@ -17,7 +18,7 @@ type Subject struct {
 	Pool    *pgxpool.Pool
 	Handler inbox.Handler
 	// Messages are what the handler gets, each once, each stream's versions ascending.
-	Messages []inbox.Message
+	Messages []message.Message
 	// Reset brings the handler's tables into the state before the first message.
 	Reset func(ctx context.Context) error
 	// State describes what the handler left behind: equal for equal effects.
@@ -53,7 +54,7 @@ type part struct {
 }
 
 func (s Subject) parts() []part {
-	each := func(do func(*Kit, inbox.Message)) func(*Kit) {
+	each := func(do func(*Kit, message.Message)) func(*Kit) {
 		return func(k *Kit) {
 			for _, m := range s.Messages {
 				do(k, m)
@@ -61,19 +62,19 @@ func (s Subject) parts() []part {
 		}
 	}
 	parts := []part{
-		{"repeated", each(func(k *Kit, m inbox.Message) { k.Apply(m); k.Repeat(m); k.Repeat(m) })},
+		{"repeated", each(func(k *Kit, m message.Message) { k.Apply(m); k.Repeat(m); k.Repeat(m) })},
 		{"all of it again", func(k *Kit) {
-			each(func(k *Kit, m inbox.Message) { k.Apply(m) })(k)
-			each(func(k *Kit, m inbox.Message) { k.Repeat(m) })(k)
+			each(func(k *Kit, m message.Message) { k.Apply(m) })(k)
+			each(func(k *Kit, m message.Message) { k.Repeat(m) })(k)
 		}},
-		{"crash before commit", each(func(k *Kit, m inbox.Message) { k.CrashBeforeCommit(m); k.Apply(m) })},
+		{"crash before commit", each(func(k *Kit, m message.Message) { k.CrashBeforeCommit(m); k.Apply(m) })},
 		{"crash before acknowledgement", each((*Kit).CrashBeforeAck)},
 		{"in one transaction", func(k *Kit) { k.ApplyBatch(s.Messages) }},
 	}
 	if !s.OrderMatters {
 		parts = append(parts, part{"streams apart", func(k *Kit) {
 			sorted := slices.Clone(s.Messages)
-			slices.SortStableFunc(sorted, func(a, b inbox.Message) int { return cmp.Compare(a.Stream, b.Stream) })
+			slices.SortStableFunc(sorted, func(a, b message.Message) int { return cmp.Compare(a.Stream, b.Stream) })
 			for _, m := range sorted {
 				k.Apply(m)
 			}

@@ -8,9 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/postrider/postrider/inbox"
 	"github.com/postrider/postrider/inbox/inboxtest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
+	"github.com/postrider/postrider/message"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -24,7 +24,7 @@ func balances(t *testing.T) *pgxpool.Pool {
 	return pool
 }
 
-func deposit(ctx context.Context, tx pgx.Tx, m inbox.Message) ([]byte, error) {
+func deposit(ctx context.Context, tx pgx.Tx, m message.Message) ([]byte, error) {
 	var cents int64
 	err := tx.QueryRow(ctx, `INSERT INTO balances AS b VALUES ($1, $2) ON CONFLICT (account) DO UPDATE SET cents = b.cents + EXCLUDED.cents
 		RETURNING cents`, m.Stream, len(m.Payload)).Scan(&cents)
@@ -34,7 +34,7 @@ func deposit(ctx context.Context, tx pgx.Tx, m inbox.Message) ([]byte, error) {
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	pool := balances(t)
-	var messages []inbox.Message
+	var messages []message.Message
 	for v := range int64(4) {
 		messages = append(messages, inboxtest.Event("a", v+1, "deposited", []byte("12345")), inboxtest.Event("b", v+1, "deposited", []byte("1")))
 	}
@@ -65,7 +65,7 @@ func (r *recorder) Errorf(string, ...any) { r.failed = true }
 func TestAHandlerBesideTheTransactionIsFoundOut(t *testing.T) {
 	t.Parallel()
 	pool := balances(t)
-	beside := func(ctx context.Context, _ pgx.Tx, m inbox.Message) ([]byte, error) {
+	beside := func(ctx context.Context, _ pgx.Tx, m message.Message) ([]byte, error) {
 		_, err := pool.Exec(ctx, `INSERT INTO balances AS b VALUES ($1, 1) ON CONFLICT (account) DO UPDATE SET cents = b.cents + 1`, m.Stream)
 		return nil, err
 	}

@@ -7,4 +7,6 @@
 // that looks at a piece: what outlives the others must be cloned.
 //
 // Failure handling: none is needed. The types are for one goroutine.
+//
+// Decision: ADR 19.
 package arena

@@ -64,7 +64,7 @@ func TestComposeRunsTheProgram(t *testing.T) { //nolint:paralleltest // processe
 	for _, name := range []string{"worker", "migrate"} {
 		s := c.Services[name]
 		for variable := range s.Environment {
-			if !variables[variable] && variable != "PGPASSFILE" {
+			if !variables[variable] && variable != "PGPASSFILE" && variable != "GOMEMLIMIT" {
 				t.Errorf("%s: the program does not know %s", name, variable)
 			}
 		}

@@ -86,7 +86,7 @@ func words(line string) (list []string) {
 func TestLinksOfTheDocuments(t *testing.T) {
 	t.Parallel()
 	var documents []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "tools/*/*.md", "examples/*/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)

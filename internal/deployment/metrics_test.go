@@ -29,7 +29,8 @@ func scraped(t *testing.T) map[string][]string {
 		for _, sample := range sampleOf.FindAllStringSubmatch(metricsOf(t, w.Process), -1) { //nolint:contextcheck // it has the test's
 			found[sample[1]] = append(found[sample[1]], sample[2])
 		}
-		return found["outbox_watermark_lag_events"] != nil && found["outbox_held_xmin_seconds"] != nil, nil
+		return found["outbox_watermark_lag_events"] != nil && found["outbox_held_xmin_seconds"] != nil &&
+			found["outbox_dead_by_topic"] != nil && found["outbox_oldest_pending_age_by_type_seconds"] != nil, nil
 	}, nil)
 	return found
 }

@@ -71,9 +71,19 @@ func (r restricted) as(user string) string {
 	return strings.Replace(r.url, "nats://", "nats://"+user+":secret@", 1)
 }
 
+// environment is a worker's.
+func (r restricted) environment(c *clustertest.Cluster) []string {
+	return []string{"DATABASE_URL=" + c.DatabaseURL, "NATS_URL=" + r.as("relay"), "POSTRIDER_NATS_INBOX_PREFIX=_INBOX_relay"}
+}
+
 func (r restricted) connect(t *testing.T, user string) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect(r.as(user), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+	return r.connectWith(t, user, "_INBOX_"+user)
+}
+
+func (r restricted) connectWith(t *testing.T, user, inbox string) *nats.Conn {
+	t.Helper()
+	nc, err := nats.Connect(r.as(user), nats.CustomInboxPrefix(inbox), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 		t.Errorf("%s: %v", user, err)
 	}))
 	if err != nil {
@@ -92,7 +102,7 @@ func TestRightsInNATSSuffice(t *testing.T) { //nolint:paralleltest // clusters r
 		t.Run(mode, func(t *testing.T) {
 			r := newRestricted(t, change)
 			c := clustertest.New(t, clustertest.Config{Partitions: 4, NATS: natstest.Attach(r.as("admin")), NoStream: true})
-			environment := []string{"DATABASE_URL=" + c.DatabaseURL, "NATS_URL=" + r.as("relay"), "POSTRIDER_PUBLISH_MODE=" + mode}
+			environment := append(r.environment(c), "POSTRIDER_PUBLISH_MODE="+mode)
 			first := clustertest.Launch(t, "first", environment, "run", "--http-addr=127.0.0.1:0")
 			c.Backlog(t, 50)
 			c.WaitDrained(t)
@@ -162,14 +172,13 @@ func TestEachRightInNATSIsNeeded(t *testing.T) { //nolint:paralleltest // cluste
 		{"bell", "outbox.bell.>"},
 		{"info", "$JS.API.STREAM.INFO.EVENTS"},
 		{"get", "$JS.API.STREAM.MSG.GET.EVENTS"},
-		{"inbox", "_INBOX.>"},
+		{"inbox", "_INBOX_relay.>"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRestricted(t, func(p *server.Permissions) { without(p, c.subject) })
 			cluster := clustertest.New(t, clustertest.Config{Partitions: 4, NATS: natstest.Attach(r.as("admin")), NoStream: true})
 			cluster.Backlog(t, 5)
-			worker := clustertest.Launch(t, "worker", []string{"DATABASE_URL=" + cluster.DatabaseURL, "NATS_URL=" + r.as("relay")},
-				"run", "--http-addr=off", "--ack-timeout=500ms")
+			worker := clustertest.Launch(t, "worker", r.environment(cluster), "run", "--http-addr=off", "--ack-timeout=500ms")
 			clustertest.Until(t, "a right is missed", func(context.Context) (bool, error) {
 				return strings.Contains(strings.ToLower(worker.Stderr()), "permissions violation"), nil
 			}, worker.Stderr)

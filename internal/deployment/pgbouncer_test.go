@@ -77,7 +77,7 @@ func pooled(t *testing.T, c *clustertest.Cluster, program, mode string) string {
 	clustertest.Until(t, "PgBouncer answers", func(ctx context.Context) (bool, error) {
 		conn, err := pgx.Connect(ctx, address.String()+"&default_query_exec_mode=simple_protocol")
 		if err != nil {
-			return false, nil //nolint:nilerr // not yet
+			return false, nil // not yet
 		}
 		return true, conn.Close(ctx)
 	}, nil)
@@ -135,4 +135,34 @@ func knowsStatements(t *testing.T, program string) bool {
 		t.Fatalf("version of PgBouncer: %q", stdout)
 	}
 	return major > 1 || minor >= 21
+}
+
+// PgBouncer refuses a search_path as a startup parameter: the program connects without, and doctor says whether the role has it.
+func TestPgBouncerLeavesThePathToTheRole(t *testing.T) { //nolint:paralleltest // clusters run one at a time
+	cluster := clustertest.New(t, clustertest.Config{Partitions: 8})
+	program := pgbouncer(t)
+	for _, step := range []struct{ sql, want string }{
+		{`SELECT`, "ALTER ROLE … SET search_path"},
+		{`DO $$BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = pg_catalog, pg_temp', current_database()); END$$`, `"detail":"pg_catalog, pg_temp"`},
+	} {
+		mustStatement(t, cluster.DatabaseURL, step.sql)
+		environment := []string{"DATABASE_URL=" + pooled(t, cluster, program, "session"), "NATS_URL=" + cluster.NATS.URL()}
+		if found := mustPostrider(t, environment, "doctor", "--json"); !strings.Contains(found, step.want) {
+			t.Errorf("after %s doctor says: %s", step.sql, found)
+		}
+	}
+}
+
+// Mode statement is refused by its name, whatever is tried first.
+func TestPgBouncerInModeStatementIsNamed(t *testing.T) { //nolint:paralleltest // clusters run one at a time
+	cluster := clustertest.New(t, clustertest.Config{Partitions: 8})
+	environment := []string{
+		"DATABASE_URL=" + pooled(t, cluster, pgbouncer(t), "statement") + "&default_query_exec_mode=cache_describe", "NATS_URL=" + cluster.NATS.URL(),
+	}
+	for _, command := range [][]string{{"run", "--http-addr=off"}, {"doctor"}, {"status"}, {"messages", "list"}} {
+		stdout, stderr, status := postrider(t, environment, command...)
+		if text := stdout + stderr; status == 0 || strings.Contains(text, "events relation") || !strings.Contains(text, "pool_mode") {
+			t.Errorf("%v ended with %d: %s", command, status, text)
+		}
+	}
 }

@@ -11,9 +11,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/internal/localpg"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
 	"github.com/postrider/postrider/internal/testkit/natstest"
@@ -40,6 +42,9 @@ func (r roles) script(t *testing.T) {
 	t.Helper()
 	mustStatement(t, r.superuser, fmt.Sprintf("SET postrider.schema = '%s';", r.schema)+read(t, "deploy/sql/roles.sql"))
 }
+
+// own is the address for statements of the test itself, which others may have planted functions for.
+func (r roles) own(url string) string { return url + "&search_path=pg_catalog" }
 
 // url is the database as this role sees it.
 func (r roles) url(t *testing.T, role string) string {
@@ -72,7 +77,7 @@ func rolesSuffice(t *testing.T, r roles) {
 	appendEvent := func(stream, payload string) {
 		t.Helper()
 		const sql = `SELECT %q.outbox_append('%s', 'thing.done', to_jsonb(%s), dedupe_key => gen_random_uuid()::text)`
-		mustStatement(t, r.url(t, "producer"), fmt.Sprintf(sql, r.schema, stream, payload))
+		mustStatement(t, r.own(r.url(t, "producer")), fmt.Sprintf(sql, r.schema, stream, payload))
 	}
 	worker := clustertest.Launch(t, "worker", with("worker"), "run", "--http-addr=127.0.0.1:0")
 	worker.WaitLog(t, "msg=monitor")
@@ -84,7 +89,7 @@ func rolesSuffice(t *testing.T, r roles) {
 	}
 	count := func(want, sql string) {
 		t.Helper()
-		pool := pgtest.Pool(t, r.superuser)
+		pool := pgtest.Pool(t, r.own(r.superuser))
 		clustertest.Until(t, sql+" gives "+want, func(ctx context.Context) (bool, error) {
 			var got string
 			err := pool.QueryRow(ctx, strings.ReplaceAll(sql, "{schema}", `"`+r.schema+`"`)).Scan(&got)
@@ -97,7 +102,7 @@ func rolesSuffice(t *testing.T, r roles) {
 		t.Error("the worker does not see what holds vacuum back")
 	}
 
-	for _, command := range [][]string{{"status"}, {"workers"}, {"partitions", "list"}, {"replay", "list"}} {
+	for _, command := range [][]string{{"status"}, {"workers"}, {"partitions", "list"}, {"partitions", "history"}, {"replay", "list"}} {
 		mustPostrider(t, r.environment(t, "monitor"), command...)
 	}
 	if text := mustPostrider(t, r.environment(t, "monitor"), "status", "--json"); strings.Contains(text, `"unknown"`) {
@@ -123,12 +128,13 @@ func rolesSuffice(t *testing.T, r roles) {
 	count("1", `SELECT count(*)::text FROM {schema}.outbox_messages WHERE state = 'dead'`) // requeued, and dead again
 	mustPostrider(t, with("worker"), "doctor")
 	for _, command := range [][]string{
-		{"migrate", "status"}, {"migrate", "up"}, {"partitions", "sync"}, {"partitions", "resize", "8", "--reason=test"},
+		{"migrate", "status"}, {"migrate", "up"}, {"partitions", "sync"}, {"partitions", "resize", "8", "--yes", "--reason=test"},
 	} {
 		mustPostrider(t, with("migrator"), command...)
 	}
 	appendEvent("after", `'small'::text`)
 	count("4", `SELECT count(*)::text FROM {schema}.outbox_messages WHERE state = 'published'`)
+	sweepSuffices(t, r)
 	monitorSuffices(t, r, with("worker"))
 	worker.Signal(t, syscall.SIGTERM)
 	if status := worker.Exit(t); status != 0 {
@@ -138,6 +144,23 @@ func rolesSuffice(t *testing.T, r roles) {
 		if strings.Contains(worker.Stderr(), complaint) {
 			t.Errorf("the worker complains: %s", worker.Stderr())
 		}
+	}
+}
+
+// sweepSuffices has the worker's role remove what is over, which workers do every ten minutes.
+func sweepSuffices(t *testing.T, r roles) {
+	t.Helper()
+	pool := pgtest.Pool(t, r.own(r.url(t, "worker")))
+	store, err := delivery.NewStore(t.Context(), pool, r.schema, delivery.Relation{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sweeper, err := delivery.NewSweeper(store, pool, delivery.RetentionConfig{History: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sweeper.Sweep(t.Context()); err != nil {
+		t.Errorf("the worker may not sweep: %v", err)
 	}
 }
 
@@ -152,7 +175,7 @@ func monitorSuffices(t *testing.T, r roles, environment []string) {
 	}
 	var workers struct {
 		Workers []struct {
-			ID string `json:"id"`
+			ID string `json:"worker_id"`
 		}
 	}
 	if err := json.Unmarshal([]byte(get(t, second, "/api/v1/workers")), &workers); err != nil || len(workers.Workers) != 2 {
@@ -203,7 +226,7 @@ var held = map[string]map[string]string{
 		"outbox": "SELECT", "outbox_ready": "SELECT", "outbox_parked": "SELECT", "outbox_messages": "SELECT",
 		"outbox_deliveries": "SELECT", "outbox_partitions": "SELECT", "outbox_workers": "SELECT", "outbox_throughput": "SELECT",
 		"outbox_audit": "SELECT", "outbox_settings": "SELECT", "outbox_watermark": "SELECT", "outbox_schema_version": "SELECT",
-		"outbox_replays": "SELECT",
+		"outbox_replays": "SELECT", "outbox_ownership": "SELECT",
 	},
 	"operator": {
 		"events": "SELECT(audit_only) SELECT(event_id) SELECT(event_type) SELECT(metadata) SELECT(occurred_at) SELECT(recorded_at) " +
@@ -213,14 +236,15 @@ var held = map[string]map[string]string{
 		"outbox_workers": "SELECT UPDATE(drain_requested_at)", "outbox_throughput": "INSERT SELECT UPDATE", "outbox_audit": "INSERT SELECT",
 		"outbox_settings": "SELECT", "outbox_watermark": "SELECT", "outbox_schema_version": "SELECT",
 		"outbox_replays": "INSERT SELECT UPDATE", "outbox_replay_sequences": "DELETE INSERT SELECT",
+		"outbox_ownership": "SELECT",
 	},
 	"worker": {
 		"events": "SELECT", "outbox_settings": "SELECT UPDATE(generation) UPDATE(regressed)", "outbox_schema_version": "SELECT",
 		"outbox": "DELETE INSERT SELECT UPDATE", "outbox_ready": "DELETE INSERT SELECT UPDATE",
 		"outbox_parked": "DELETE INSERT SELECT UPDATE", "outbox_deliveries": "DELETE INSERT SELECT UPDATE",
 		"outbox_workers": "DELETE INSERT SELECT UPDATE", "outbox_throughput": "DELETE INSERT SELECT UPDATE",
-		"outbox_partitions": "SELECT UPDATE", "outbox_watermark": "SELECT UPDATE",
-		"outbox_dedupe_keys": "DELETE SELECT", "outbox_audit": "INSERT",
+		"outbox_partitions": "SELECT UPDATE", "outbox_former_partitions": "SELECT UPDATE", "outbox_watermark": "SELECT UPDATE",
+		"outbox_dedupe_keys": "DELETE SELECT UPDATE", "outbox_audit": "INSERT", "outbox_ownership": "DELETE INSERT SELECT",
 	},
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/postrider/postrider/internal/testkit/clustertest"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
+	"github.com/postrider/postrider/message"
 )
 
 // The rights in NATS that docs/inbox.md names suffice for a consumer, and its lag is measured with them.
@@ -29,7 +30,7 @@ func TestTheConsumersRightsInNATS(t *testing.T) { //nolint:paralleltest // sets 
 	r := newRestricted(t, func(p *server.Permissions) {
 		p.Publish.Allow, p.Subscribe.Allow = strings.Fields(documented[1]), strings.Fields(documented[2])
 	})
-	js, err := jetstream.New(r.connect(t, "relay")) // complains of whatever is refused
+	js, err := jetstream.New(r.connectWith(t, "relay", strings.TrimSuffix(documented[2], ".>"))) // complains of whatever is refused
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func TestTheConsumersRightsInNATS(t *testing.T) { //nolint:paralleltest // sets 
 		`SELECT min(position) = 2 AND min(position_time) > 1 FROM inbox_lanes`,
 	} {
 		publishEvent(t, r.js, "fine", "018f4f0e-0000-7000-8000-000000000001")
-		nothing := func(context.Context, pgx.Tx, inbox.Message) ([]byte, error) { return nil, nil }
+		nothing := func(context.Context, pgx.Tx, message.Message) ([]byte, error) { return nil, nil }
 		consumer, err := inbox.NewConsumer(box, js, nothing, inbox.ConsumerConfig{QuietTime: 100 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
@@ -77,8 +78,8 @@ func untilTrue(t *testing.T, pool *pgxpool.Pool, sql string) {
 func publishEvent(t *testing.T, js jetstream.JetStream, stream, id string) {
 	t.Helper()
 	_, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: "events.a", Header: nats.Header{
-		inbox.HeaderEventID: {id}, inbox.HeaderStream: {stream}, inbox.HeaderStreamVersion: {"1"},
-		inbox.HeaderSequence: {"1"}, inbox.HeaderPartition: {"1"}, inbox.HeaderType: {"a"},
+		message.HeaderEventID: {id}, message.HeaderStream: {stream}, message.HeaderStreamVersion: {"1"},
+		message.HeaderSequence: {"1"}, message.HeaderPartition: {"1"}, message.HeaderType: {"a"},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +106,7 @@ func consumerSuffices(t *testing.T, r roles) {
 		t.Fatal(err)
 	}
 	js := broker.JetStream(t)
-	consumer, err := inbox.NewConsumer(box, js, func(_ context.Context, _ pgx.Tx, m inbox.Message) ([]byte, error) {
+	consumer, err := inbox.NewConsumer(box, js, func(_ context.Context, _ pgx.Tx, m message.Message) ([]byte, error) {
 		if m.Stream == "fine" {
 			return nil, nil
 		}

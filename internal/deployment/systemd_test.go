@@ -42,6 +42,27 @@ func TestUnitRunsTheProgram(t *testing.T) { //nolint:paralleltest // processes r
 	}
 }
 
+// Whatever stops a worker at 512 MiB tells the runtime the limit under which the largest events were tried.
+func TestWorkersKnowTheirMemory(t *testing.T) {
+	t.Parallel()
+	tried := regexp.MustCompile(`GOMEMLIMIT=(\w+)`).FindStringSubmatch(read(t, "cmd/postrider/cluster_memory_test.go"))
+	if tried == nil {
+		t.Fatal("the test of the largest events sets no GOMEMLIMIT")
+	}
+	for file, limits := range map[string][]string{
+		unit:                                {"Environment=GOMEMLIMIT=" + tried[1] + "\n", "MemoryMax=512M\n"},
+		"deploy/helm/postrider/values.yaml": {"goMemLimit: " + tried[1] + " ", "limits: {memory: 512Mi}"},
+		"deploy/compose/compose.yaml":       {"GOMEMLIMIT: " + tried[1] + "\n"},
+		"docs/deployment.md":                {"`GOMEMLIMIT=" + tried[1] + "`"},
+	} {
+		for _, limit := range limits {
+			if !strings.Contains(read(t, file), limit) {
+				t.Errorf("%s does not say %q", file, limit)
+			}
+		}
+	}
+}
+
 // systemd finds nothing wrong with the unit, and little that it may do.
 func TestUnitIsConfined(t *testing.T) {
 	t.Parallel()

@@ -81,7 +81,7 @@ func mountSmall(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	// The server does not run as root, and must be able to walk there.
-	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { //nolint:gosec // nothing secret lies there
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // nothing secret lies there
 		t.Fatal(err)
 	}
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, diskSize+",mode=755"); err != nil {

@@ -48,7 +48,7 @@ func faultDuration(t *testing.T) time.Duration {
 func seeded(t *testing.T, seed uint64) *rand.Rand {
 	t.Helper()
 	t.Logf("seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // which faults come is no secret
+	return rand.New(rand.NewPCG(seed, 0)) // which faults come is no secret
 }
 
 // between draws a duration.

@@ -20,10 +20,10 @@ import (
 // A stream that was deleted and made anew, or purged, has lost what it acknowledged: all of it is published again, also
 // for partitions in which nothing happens any more.
 func TestStreamIsEmptied(t *testing.T) { //nolint:paralleltest // clusters run one at a time
-	for name, empty := range map[string]func(*testing.T, jetstream.JetStream){ //nolint:paralleltest // clusters run one at a time
-		"purged": func(t *testing.T, js jetstream.JetStream) {
+	for name, empty := range map[string]func(*testing.T, *natstest.Server){ //nolint:paralleltest // clusters run one at a time
+		"purged": func(t *testing.T, server *natstest.Server) {
 			t.Helper()
-			stream, err := js.Stream(t.Context(), natstest.StreamName)
+			stream, err := server.JetStream(t).Stream(t.Context(), natstest.StreamName)
 			if err == nil {
 				err = stream.Purge(t.Context())
 			}
@@ -31,8 +31,8 @@ func TestStreamIsEmptied(t *testing.T) { //nolint:paralleltest // clusters run o
 				t.Fatal(err)
 			}
 		},
-		"made anew at once": func(t *testing.T, js jetstream.JetStream) { t.Helper(); makeAnew(t, js, 0) },
-		"made anew later":   func(t *testing.T, js jetstream.JetStream) { t.Helper(); makeAnew(t, js, ttl) },
+		"made anew at once": func(t *testing.T, server *natstest.Server) { t.Helper(); makeAnew(t, server, 0) },
+		"made anew later":   func(t *testing.T, server *natstest.Server) { t.Helper(); makeAnew(t, server, ttl) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name != "made anew at once" {
@@ -42,7 +42,7 @@ func TestStreamIsEmptied(t *testing.T) { //nolint:paralleltest // clusters run o
 			quiet(t, c, 200) // before the load, so that these lie at the stream's beginning
 			s := under(t, c, setting{})
 			s.subscriber.WaitReceived(t, 1000)
-			empty(t, s.NATS.JetStream(t))
+			empty(t, s.NATS)
 			s.load.WaitCommitted(t, 1000)
 			s.Drain(t)
 			s.waitHealed(t)
@@ -54,15 +54,13 @@ func TestStreamIsEmptied(t *testing.T) { //nolint:paralleltest // clusters run o
 	}
 }
 
-func makeAnew(t *testing.T, js jetstream.JetStream, gone time.Duration) {
+func makeAnew(t *testing.T, server *natstest.Server, gone time.Duration) {
 	t.Helper()
-	if err := js.DeleteStream(t.Context(), natstest.StreamName); err != nil {
+	if err := server.JetStream(t).DeleteStream(t.Context(), natstest.StreamName); err != nil {
 		t.Fatal(err)
 	}
 	last(t.Context(), gone)
-	if _, err := js.CreateStream(t.Context(), natstest.StreamConfig(1)); err != nil {
-		t.Fatal(err)
-	}
+	server.Stream(t, 1) // asks again while the server still removes the files of the old one
 }
 
 // quiet publishes events of streams that never get another, so that every partition has some.
@@ -104,7 +102,7 @@ func (s *stage) waitHealed(t *testing.T) {
 		for _, n := range info.State.Subjects {
 			held += n
 		}
-		return held >= uint64(events), nil //nolint:gosec // a count
+		return held >= uint64(events), nil // a count
 	}, func() string { return fmt.Sprintf("it holds %d of %d", held, events) })
 }
 
@@ -116,13 +114,14 @@ func (s *stage) wantWorking(t *testing.T) {
 		t.Fatalf("status: %s", status.Stderr())
 	}
 	var body struct {
-		Workers, Pending, Failed, Blocked, Dead int
-		Owned                                   int `json:"partitions_owned"`
+		Pending, Failed, Blocked, Dead int
+		Workers                        struct{ Active int }
+		Partitions                     struct{ Owned int }
 	}
 	if err := json.Unmarshal([]byte(status.Stdout()), &body); err != nil {
 		t.Fatalf("status: %v: %s", err, status.Stdout())
 	}
-	if body.Workers != len(s.workers) || body.Owned != s.Partitions() || body.Pending+body.Failed+body.Blocked+body.Dead != 0 {
+	if body.Workers.Active != len(s.workers) || body.Partitions.Owned != s.Partitions() || body.Pending+body.Failed+body.Blocked+body.Dead != 0 {
 		t.Errorf("status: %s", strings.TrimSpace(status.Stdout()))
 	}
 }

@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,59 +20,70 @@ const module = "github.com/postrider/postrider"
 // mayImport is who may import what of ours. A package's sub-packages follow the
 // rule of the longest prefix. Test kits are for tests alone.
 var mayImport = map[string][]string{
-	"codec":            {},
-	"partition":        {},
-	"heartbeat":        {"partition", "internal/sqlfile"},
-	"lease":            {"partition", "internal/sqlfile"},
-	"coordinator":      {"partition", "heartbeat", "lease"},
-	"delivery":         {"partition", "lease", "outbox", "internal/arena", "internal/sqlfile"},
-	"delivery/natspub": {"delivery", "delivery/gaps", "partition", "lease", "codec", "internal/arena"},
-	"delivery/admin":   {"partition", "delivery", "internal/maintenance", "internal/sqlfile"},
-	"delivery/replay":  {"partition", "delivery", "internal/maintenance", "internal/sqlfile"},
-	"delivery/gaps":    {"partition", "delivery", "internal/maintenance", "internal/sqlfile"},
-	"delivery/tracing": {"delivery", "lease"},
-	"outbox":           {"partition", "internal/sqlfile"},
-	"outbox/schema":    {"partition", "internal/sqlfile"},
-	"outbox/importer":  {"outbox", "partition", "internal/sqlfile"},
-	"inbox":            {"internal/sqlfile", "codec"},
-	"projection":       {"internal/sqlfile"},
-	"ui":               {"partition", "heartbeat", "lease", "coordinator", "delivery", "outbox", "web"},
-	"web":              {},
-	"cmd":              {"*"},
-	"docs/model":       {},
-	"internal/arena":   {},
-	"internal/bench": {
-		"delivery", "delivery/natspub", "outbox", "outbox/schema", "partition", "internal/buildinfo", "internal/ledger", "internal/localnats",
+	"message":             {},
+	"message/codec":       {},
+	"condition":           {},
+	"partition":           {},
+	"heartbeat":           {"condition", "partition", "internal/pg"},
+	"lease":               {"partition", "internal/sqlfile"},
+	"coordinator":         {"condition", "partition", "heartbeat", "lease"},
+	"delivery":            {"condition", "partition", "lease", "outbox", "internal/arena", "internal/sqlfile"},
+	"delivery/natspub":    {"condition", "delivery", "delivery/ops/gaps", "partition", "lease", "message", "internal/arena"},
+	"delivery/ops":        {"partition", "delivery", "delivery/ops/maintenance", "internal/sqlfile"},
+	"delivery/ops/replay": {"partition", "delivery", "delivery/ops/maintenance", "internal/sqlfile"},
+	"delivery/ops/gaps":   {"partition", "delivery", "delivery/ops/maintenance", "internal/sqlfile"},
+	"delivery/tracing":    {"delivery", "lease"},
+	"outbox":              {"partition", "internal/pg", "internal/sqlfile"},
+	"outbox/schema":       {"partition", "internal/pg", "internal/sqlfile"},
+	"outbox/importer":     {"outbox", "partition", "internal/pg", "internal/sqlfile"},
+	"inbox":               {"internal/pg", "internal/sqlfile", "message"},
+	"projection":          {"internal/pg", "internal/sqlfile", "message"},
+	"ui":                  {"condition", "partition", "heartbeat", "lease", "coordinator", "delivery", "message", "outbox", "web"},
+	"web":                 {},
+	"cmd":                 {"*"},
+
+	"internal/arena":           {},
+	"internal/buildinfo":       {},
+	"internal/deployment":      {},
+	"internal/faults":          {},
+	"internal/house":           {},
+	"internal/ledger":          {"partition", "message"},
+	"internal/localnats":       {"internal/loopback"},
+	"internal/localpg":         {"internal/loopback"},
+	"internal/loopback":        {},
+	"delivery/ops/maintenance": {"partition", "internal/sqlfile"},
+	"internal/pairs":           {},
+	"internal/pg":              {"internal/sqlfile"},
+	"internal/scaling":         {},
+	"internal/sqlfile":         {},
+	"internal/testkit":         {"*"},
+
+	"tools/bench": {"tools/bench/measure"},
+	"tools/bench/measure": {
+		"delivery", "delivery/natspub", "outbox", "outbox/schema", "partition", "internal/ledger", "internal/localnats", "message",
 		"internal/localpg", "internal/loopback",
 	},
-	"internal/buildinfo":   {},
-	"internal/deployment":  {},
-	"internal/faults":      {},
-	"internal/house":       {},
-	"internal/ledger":      {"partition", "codec"},
-	"internal/localnats":   {"internal/loopback"},
-	"internal/localpg":     {"internal/loopback"},
-	"internal/loopback":    {},
-	"internal/maintenance": {"partition", "internal/sqlfile"},
-	"internal/scaling":     {},
-	"internal/sqlfile":     {},
-	"internal/testkit":     {"*"},
+	"tools/model":      {},
+	"tools/mutants":    {"internal/testkit/part"},
+	"tools/peers":      {"tools/bench/measure"},
+	"tools/testreport": {},
 }
 
-// testsAlone are the packages that no production code may import.
-var testsAlone = []string{"internal/testkit", "internal/house", "internal/faults"}
+// testsAlone are the packages that no production code may import. What is in tools may: only people who work on
+// Postrider run it.
+var testsAlone = []string{"internal/testkit", "internal/house", "internal/faults", "internal/pairs"}
 
-// owners are third-party packages with the only packages of ours that may
+// owners (ADR 9) are third-party packages with the only packages of ours that may
 // import them outside tests.
 var owners = map[string][]string{
 	"go.uber.org/fx":                 {"cmd"},
 	"go.uber.org/dig":                {"cmd"},
-	"github.com/alecthomas/kong":     {"cmd"},
-	"github.com/nats-io/nats.go":     {"delivery/natspub", "inbox", "projection", "cmd", "internal/bench", "internal/ledger", "internal/testkit"},
+	"github.com/alecthomas/kong":     {"cmd", "tools/bench"},
+	"github.com/nats-io/nats.go":     {"delivery/natspub", "message", "inbox", "projection", "cmd", "internal/ledger", "internal/testkit", "tools/bench/measure", "tools/peers"},
 	"github.com/nats-io/nats-server": {"internal/localnats", "internal/testkit"},
-	"github.com/klauspost/compress":  {"codec", "ui"},
+	"github.com/klauspost/compress":  {"message/codec", "ui"},
 	"github.com/pressly/goose":       {"outbox/schema"},
-	"github.com/jackc/pgx":           {"heartbeat", "lease", "delivery", "outbox", "inbox", "projection", "cmd", "internal"},
+	"github.com/jackc/pgx":           {"condition", "heartbeat", "lease", "delivery", "outbox", "inbox", "projection", "cmd", "internal", "tools/bench/measure", "tools/peers"},
 	"github.com/testcontainers":      {"internal/testkit"},
 	"testing":                        {"internal/testkit", "inbox/inboxtest"},
 	// Packages make spans by the API alone; how they are exported is the program's.
@@ -87,9 +101,36 @@ type listed struct {
 	XTestImports []string
 }
 
-func packages(t *testing.T) []listed {
+// modules are the folders with a module of packages, the product's first.
+func modules(t *testing.T) []string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Imports,TestImports,XTestImports", module+"/...")
+	folders := []string{root}
+	for _, pattern := range []string{"*", "*/*"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern, "go.mod"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range found {
+			if folder := filepath.Dir(name); folder != filepath.Join(root, "deploy", "tools") { // versions of programs, no packages
+				folders = append(folders, folder)
+			}
+		}
+	}
+	return folders
+}
+
+// packages are those of all modules.
+func packages(t *testing.T) (all []listed) {
+	t.Helper()
+	for _, folder := range modules(t) {
+		all = append(all, packagesOf(t, folder)...)
+	}
+	return all
+}
+
+func packagesOf(t *testing.T, folder string) []listed {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "-C", folder, "list", "-e", "-json=ImportPath,Imports,TestImports,XTestImports", "./...")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -124,8 +165,9 @@ func TestImportsFollowTheTable(t *testing.T) {
 	t.Parallel()
 	for _, p := range packages(t) {
 		name := strings.TrimPrefix(p.ImportPath, module+"/")
-		if strings.HasPrefix(name, "examples/") {
-			continue // examples use the public API like anybody else; the compiler keeps internal out
+		if within(name, "examples") {
+			checkExample(t, name, p.Imports)
+			continue
 		}
 		allowed, found := rule(name)
 		if !found {
@@ -143,9 +185,65 @@ func TestImportsFollowTheTable(t *testing.T) {
 				t.Errorf("%s must not import %s", name, ours)
 			}
 			for _, kit := range testsAlone {
-				if within(ours, kit) && !within(name, kit) {
+				if within(ours, kit) && !within(name, kit) && !within(name, "tools") {
 					t.Errorf("%s imports %s, which is for tests alone", name, ours)
 				}
+			}
+		}
+	}
+}
+
+// Who uses Postrider gets nothing of what its developers run, and nothing of the examples.
+func TestTheProductKnowsNeitherToolsNorExamples(t *testing.T) {
+	t.Parallel()
+	for _, p := range packagesOf(t, root) {
+		for _, imported := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+			if name, ours := strings.CutPrefix(imported, module+"/"); ours && (within(name, "tools") || within(name, "examples")) {
+				t.Errorf("%s imports %s", p.ImportPath, imported)
+			}
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), module+"/") {
+		t.Errorf("go.mod needs another module of this repository")
+	}
+}
+
+// What make tests, vets and lints is every module.
+func TestMakeKnowsEveryModule(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^MODULES \?= .*\)\),([^,]*),\.\)$`).FindStringSubmatch(string(text))
+	if line == nil {
+		t.Fatal("the Makefile has no MODULES")
+	}
+	var want []string
+	for _, folder := range modules(t) {
+		name, err := filepath.Rel(root, folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, filepath.ToSlash(name))
+	}
+	if named := strings.Fields(line[1]); !slices.Equal(slices.Sorted(slices.Values(named)), slices.Sorted(slices.Values(want))) {
+		t.Errorf("the Makefile's MODULES are %v, the repository's %v", named, want)
+	}
+}
+
+// checkExample sees to it that an example uses the public API like anybody else. The compiler does not: its path lies
+// below the product's.
+func checkExample(t *testing.T, name string, imports []string) {
+	t.Helper()
+	for _, imported := range imports {
+		for _, kept := range []string{"internal", "cmd", "tools"} {
+			if ours, isOurs := strings.CutPrefix(imported, module+"/"); isOurs && within(ours, kept) {
+				t.Errorf("%s must not import %s: others cannot", name, ours)
 			}
 		}
 	}

@@ -25,7 +25,7 @@ import (
 const keysPage = "../../docs/logging.md"
 
 // silent are packages whose log nobody operates by.
-var silent = []string{"internal/testkit", "internal/house", "internal/faults", "examples"}
+var silent = []string{"internal/testkit", "internal/house", "internal/faults", "internal/pairs"}
 
 // firstPair is the argument with which the keys and values of a call begin, by the
 // function's full name.

@@ -45,6 +45,9 @@ type Config struct {
 	// committed to, as when the number of partitions changes between. Defaults
 	// to false.
 	AllowMoved bool
+	// LateInPartition is told of what came after newer events of its partition and
+	// is no fault: with ByStream. It must not call the checker. Defaults to nobody.
+	LateInPartition func(Fault)
 	// FaultsKept is how many faults of each kind are kept with their text;
 	// from 1 to 100,000. All are counted. Defaults to 10.
 	FaultsKept int
@@ -202,7 +205,8 @@ func (c *Checker) receiveAloneLocked(m *Message) {
 		return
 	}
 	c.countFirstLocked(m)
-	if m.Generation > 0 && passed {
+	if m.Generation > 0 && (passed || c.passedInPartitionLocked(m)) {
+		at.sequence, at.version = max(at.sequence, m.Sequence), max(at.version, m.StreamVersion)
 		c.replayed++ // replayed from before this checker's time, or requeued late
 		return
 	}

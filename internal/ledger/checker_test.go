@@ -40,7 +40,7 @@ func TestReceptionBeforeCommittedHasLatencyZero(t *testing.T) {
 	}
 	c.Receive(s.messages[2])
 	r := c.Report()
-	if !r.OK() || r.Committed != 3 || r.Received != 3 || r.LatencyMax != 2 {
+	if !r.OK() || r.Committed != 3 || r.Received != 3 || r.LatencyMax != 0.002 {
 		t.Errorf("all received, the last 2 ms after its commit: %s max %v", r, r.LatencyMax)
 	}
 	if err := c.Wait(soon(t)); err != nil {
@@ -197,7 +197,7 @@ func TestReportJSONNames(t *testing.T) {
 	}
 	want := map[string]float64{
 		"committed": 100, "received": 100, "lost": 0, "reordered": 0, "duplicates": 0,
-		"events_per_second": 100 / 0.099, "latency_p50_ms": 49, "latency_p99_ms": 98,
+		"events_per_second": 100 / 0.099, "latency_p50_seconds": 0.049, "latency_p99_seconds": 0.098,
 	}
 	for name, value := range want {
 		got, ok := fields[name].(float64)

@@ -30,10 +30,10 @@ type Fault struct {
 	Kind           Kind         `json:"kind"`
 	Text           string       `json:"text"`
 	EventID        uuid.UUID    `json:"event_id"`
-	Stream         string       `json:"stream"`
-	Version        int64        `json:"version"`
-	Sequence       int64        `json:"sequence"`
-	Partition      partition.ID `json:"partition"`
+	Stream         string       `json:"stream_id"`
+	Version        int64        `json:"stream_version"`
+	Sequence       int64        `json:"global_sequence"`
+	Partition      partition.ID `json:"partition_key"`
 	Generation     int32        `json:"generation,omitempty"`
 	StreamSequence uint64       `json:"stream_sequence,omitempty"`
 }

@@ -48,11 +48,19 @@ func (c *Checker) judgePartitionLocked(m *Message) (inOrder bool) {
 	}
 	c.byPartition++
 	if c.config.Ordering != ByPartition {
+		if tell := c.config.LateInPartition; tell != nil {
+			tell(c.faultOf(KindReorderedPartition, m, "came after sequence %d of its partition%s",
+				at.sequence, storedNote(m.StreamSequence, at.stored)))
+		}
 		return true
 	}
 	c.faultLocked(KindReorderedPartition, m, "came after sequence %d of its partition%s",
 		at.sequence, storedNote(m.StreamSequence, at.stored))
 	return false
+}
+
+func (c *Checker) passedInPartitionLocked(m *Message) bool {
+	return m.Partition >= 0 && m.Sequence <= c.partitionLocked(m.Partition).sequence
 }
 
 // judgeEpochLocked judges copies too: a stale owner's copy is what it is for.

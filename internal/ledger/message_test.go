@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 
-	"github.com/postrider/postrider/codec"
 	"github.com/postrider/postrider/internal/ledger"
+	"github.com/postrider/postrider/message/codec"
 )
 
 func TestParseMessage(t *testing.T) {

@@ -23,11 +23,11 @@ type Report struct {
 	// EventsPerSecond is Received over the time from the first declaration
 	// (without a ledger: the first reception) to the last reception.
 	EventsPerSecond float64 `json:"events_per_second"`
-	// Latency is from the commit's return to reception; 0 without a ledger.
-	LatencyP50  float64 `json:"latency_p50_ms"`
-	LatencyP99  float64 `json:"latency_p99_ms"`
-	LatencyP999 float64 `json:"latency_p999_ms"`
-	LatencyMax  float64 `json:"latency_max_ms"`
+	// Latency is in seconds from the commit's return to reception; 0 without a ledger.
+	LatencyP50  float64 `json:"latency_p50_seconds"`
+	LatencyP99  float64 `json:"latency_p99_seconds"`
+	LatencyP999 float64 `json:"latency_p999_seconds"`
+	LatencyMax  float64 `json:"latency_max_seconds"`
 
 	Messages            int            `json:"messages"`
 	Phantoms            int            `json:"phantoms"`
@@ -79,7 +79,7 @@ func (r Report) String() string {
 			fmt.Fprintf(&b, ", %s %d", count.name, count.n)
 		}
 	}
-	fmt.Fprintf(&b, "; %.0f events/s, latency p50 %.2f ms, p99 %.2f ms", r.EventsPerSecond, r.LatencyP50, r.LatencyP99)
+	fmt.Fprintf(&b, "; %.0f events/s, latency p50 %.2f ms, p99 %.2f ms", r.EventsPerSecond, 1000*r.LatencyP50, 1000*r.LatencyP99)
 	for _, f := range r.Faults {
 		b.WriteString("\n  ")
 		b.WriteString(f.String())
@@ -96,8 +96,8 @@ func (c *Checker) Report() Report {
 		Messages: c.messages, Received: c.received, Reordered: c.reordered, Duplicates: c.duplicates.total,
 		Streams: len(c.places), Redelivered: c.redelivered, Replayed: c.replayed,
 		PartitionReversals: c.byPartition, DedupeEpochReversal: c.epochsInfo,
-		LatencyP50: milliseconds(c.latency.quantile(0.50)), LatencyP99: milliseconds(c.latency.quantile(0.99)),
-		LatencyP999: milliseconds(c.latency.quantile(0.999)), LatencyMax: milliseconds(c.latency.max),
+		LatencyP50: c.latency.quantile(0.50).Seconds(), LatencyP99: c.latency.quantile(0.99).Seconds(),
+		LatencyP999: c.latency.quantile(0.999).Seconds(), LatencyMax: c.latency.max.Seconds(),
 	}
 	for _, at := range c.partitions {
 		if at.sequence > 0 {
@@ -170,5 +170,3 @@ func (c *Checker) collectFaultsLocked(r *Report, found *faultList) {
 		r.LedgerFaults = l.faults.counts[KindLedger]
 	}
 }
-
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -25,6 +25,20 @@ func CheckSchema(name string) error {
 	return nil
 }
 
+// ErrRelationName is returned when a relation's name is neither a plain identifier nor
+// two of them with a dot between.
+var ErrRelationName = errors.New("name must be a plain identifier or schema.identifier")
+
+var relationName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$`)
+
+// CheckRelation refuses a name that is not "name" or "schema.name" of plain identifiers.
+func CheckRelation(name string) error {
+	if !relationName.MatchString(name) {
+		return fmt.Errorf("%w, got %q", ErrRelationName, name)
+	}
+	return nil
+}
+
 // Set holds the statements of one package, by file name without ".sql".
 type Set map[string]string
 

@@ -11,23 +11,21 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/postrider/postrider/internal/sqlfile"
+	"github.com/postrider/postrider/internal/pg"
 )
 
 //go:embed sql/*.sql
-var sqlFiles embed.FS
+var statements embed.FS
 
 // Importer loads files. It is safe for concurrent use: runs share nothing but
 // the pool. Two runs that write to the same streams at the same time may make
 // each other fail with ErrVersion.
 type Importer struct {
-	config     Config
-	statements statements
+	config Config
+	sql    queries
 }
 
-type statements struct {
-	present, relaxCommits, durableCommit, restoreCommits string
-}
+type queries struct{ Present, RelaxCommits, DurableCommit, RestoreCommits pg.Query }
 
 // New returns an importer, or an error that wraps ErrConfig.
 func New(config Config) (*Importer, error) {
@@ -35,15 +33,11 @@ func New(config Config) (*Importer, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	set, err := sqlfile.Load(sqlFiles, "sql", config.Schema)
-	if err != nil {
+	i := &Importer{config: config}
+	if err := pg.Fill(statements, "sql/*.sql", "importer", config.Schema, &i.sql); err != nil {
 		return nil, err
 	}
-	texts, err := set.Need("present", "relax_commits", "durable_commit", "restore_commits")
-	if err != nil {
-		return nil, err
-	}
-	return &Importer{config: config, statements: statements{texts[0], texts[1], texts[2], texts[3]}}, nil
+	return i, nil
 }
 
 // Run imports one file; name stands for it in errors and progress. It returns
@@ -59,7 +53,7 @@ func (i *Importer) Run(ctx context.Context, r io.Reader, name string) (Result, e
 		i.config.Progress(result)
 	}
 	if err != nil {
-		err = fmt.Errorf("import: %w (%d transactions with %d events were committed, %d events existed before)",
+		err = fmt.Errorf("%w (%d transactions with %d events were committed, %d events existed before)",
 			err, result.Transactions, result.Events, result.Skipped)
 	}
 	return Result(result), err
@@ -87,7 +81,7 @@ func (r *run) all(ctx context.Context, from io.Reader) error {
 		return fmt.Errorf("acquire a connection: %w", err)
 	}
 	defer r.release(ctx)
-	if _, err := r.conn.Exec(ctx, r.statements.relaxCommits); err != nil {
+	if _, err := r.sql.RelaxCommits.Exec(ctx, r.conn, nil); err != nil {
 		return fmt.Errorf("relax commits: %w", err)
 	}
 	reader := &reader{source: source}
@@ -113,7 +107,7 @@ func (r *run) release(ctx context.Context) {
 	const grace = 5 * time.Second
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
-	if _, err := r.conn.Exec(ctx, r.statements.restoreCommits); err != nil {
+	if _, err := r.sql.RestoreCommits.Exec(ctx, r.conn, nil); err != nil {
 		_ = r.conn.Conn().Close(ctx) // the pool discards a closed connection
 	}
 	r.conn.Release()
@@ -152,7 +146,7 @@ func (r *run) present(ctx context.Context, chunk []transaction) (map[place]bool,
 			versions = append(versions, row.version)
 		}
 	}
-	rows, err := r.conn.Query(ctx, r.statements.present, streams, versions)
+	rows, err := r.sql.Present.Rows(ctx, r.conn, pg.Args{"streams": streams, "versions": versions})
 	if err != nil {
 		return nil, fmt.Errorf("look up existing events: %w", err)
 	}

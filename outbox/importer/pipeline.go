@@ -51,7 +51,7 @@ func (r *run) pipeline(ctx context.Context, window []missing, durable bool) erro
 		mark := len(batch.QueuedQueries)
 		batch.Queue("BEGIN")
 		if durable && i == len(window)-1 {
-			batch.Queue(r.statements.durableCommit)
+			r.sql.DurableCommit.Queue(batch, nil)
 		}
 		var appended []outbox.Appended
 		keep := func(a []outbox.Appended) error { appended = a; return nil }

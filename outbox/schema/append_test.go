@@ -105,6 +105,7 @@ func TestAppendRefuses(t *testing.T) {
 		metadata(`{"headers": {"NATS-Msg-Id": "x"}}`, "must not begin"),
 		metadata(`{"headers": {"outbox-epoch": "x"}}`, "must not begin"),
 		metadata(`{"headers": {"a": "x\r\ny: z"}}`, "line breaks"),
+		metadata(`{"headers": {"a": "x\u009b31my"}}`, "control characters"),
 		metadata(`{"headers": {"a": "`+strings.Repeat("x", 32768)+`"}}`, "32768"),
 	} {
 		for i, field := range []*string{&bad.stream, &bad.kind, &bad.payload} {

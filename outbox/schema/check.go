@@ -32,14 +32,26 @@ type Info struct {
 	Partitions partition.Count
 	// MaxPayloadBytes is the largest payload that the append functions accept.
 	MaxPayloadBytes int64
+	// Events is the relation with the events, as "name" in the schema or "schema.name".
+	Events string
 	// OutboxID tells this outbox from others that publish to the same stream.
 	OutboxID uuid.UUID
 }
 
 // Check reports what is migrated. It returns ErrNotMigrated, ErrOutdated,
-// ErrNewer, or ErrPartitionMismatch when Config.Partitions is set and differs.
+// ErrNewer, or ErrPartitionMismatch or ErrEventsMismatch when Config.Partitions or
+// Config.Events is set and differs.
 // It needs SELECT on outbox_schema_version and outbox_settings.
 func (m *Migrator) Check(ctx context.Context, db Querier) (Info, error) {
+	info, err := m.info(ctx, db)
+	if err != nil {
+		return info, err
+	}
+	return info, m.checkRelation(info.Events)
+}
+
+// info is Check for whoever may change the relation with the events.
+func (m *Migrator) info(ctx context.Context, db Querier) (Info, error) {
 	version, err := m.version(ctx, db)
 	if err != nil {
 		return Info{}, fmt.Errorf("check schema %s: %w", m.quoted(), err)
@@ -69,7 +81,7 @@ func (m *Migrator) Check(ctx context.Context, db Querier) (Info, error) {
 		return info, fmt.Errorf("%w: schema %s is at version %d, this binary needs %d; %s",
 			ErrOutdated, m.quoted(), version, latest, hint)
 	}
-	if err := db.QueryRow(ctx, `SELECT outbox_id FROM `+m.quoted()+`.outbox_settings`).Scan(&info.OutboxID); err != nil {
+	if err := db.QueryRow(ctx, `SELECT outbox_id, events_relation FROM `+m.quoted()+`.outbox_settings`).Scan(&info.OutboxID, &info.Events); err != nil {
 		return info, fmt.Errorf("check schema %s: read settings: %w", m.quoted(), err)
 	}
 	return info, nil

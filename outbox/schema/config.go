@@ -30,6 +30,11 @@ type Config struct {
 	// 64 for a new schema and whatever is stored for an existing one; any other
 	// value must equal what is stored.
 	Partitions int
+	// Events is the table or view with the events, as "name", in Schema, or
+	// "schema.name". Up stores it, and refuses another one than is stored while a
+	// worker lives; Check compares it. Empty means whatever is stored, which is
+	// "events" in a new schema.
+	Events string
 	// Force lets Down remove rows that are not published yet.
 	Force bool
 	// Logger receives one line per applied migration. Defaults to discarding.
@@ -46,6 +51,11 @@ func (c Config) Validate() error {
 	if c.Partitions != 0 {
 		if err := partition.Count(c.Partitions).Validate(); err != nil {
 			return fmt.Errorf("%w: Partitions: %w", ErrConfig, err)
+		}
+	}
+	if c.Events != "" {
+		if err := sqlfile.CheckRelation(c.Events); err != nil {
+			return fmt.Errorf("%w: Events: %w", ErrConfig, err)
 		}
 	}
 	return nil

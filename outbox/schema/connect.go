@@ -11,8 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// open returns a handle whose every connection resolves unqualified names in the
-// schema and nowhere else. goose names its version table without a schema.
+// open returns a handle whose every connection resolves unqualified names in
+// pg_catalog and nowhere else: a migration runs with the rights of an owner, and
+// who may create in a schema of the path says what names mean.
 func (m *Migrator) open() (*sql.DB, error) {
 	if m.cfg.DatabaseURL == "" {
 		return nil, fmt.Errorf("%w: DatabaseURL must be set", ErrConfig)
@@ -22,6 +23,9 @@ func (m *Migrator) open() (*sql.DB, error) {
 		return nil, fmt.Errorf("%w: DatabaseURL: %w", ErrConfig, err)
 	}
 	return stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+		if _, err := conn.Exec(ctx, `SET search_path = pg_catalog, pg_temp`); err != nil {
+			return fmt.Errorf("set search_path: %w", err)
+		}
 		var number int
 		var version string
 		err := conn.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_version')`).
@@ -33,9 +37,8 @@ func (m *Migrator) open() (*sql.DB, error) {
 			return err
 		}
 		// The version table's times have no zone.
-		_, err = conn.Exec(ctx, `SELECT set_config('search_path', $1, false), set_config('TimeZone', 'UTC', false)`, m.quoted())
-		if err != nil {
-			return fmt.Errorf("set search_path: %w", err)
+		if _, err = conn.Exec(ctx, `SET TIME ZONE 'UTC'`); err != nil {
+			return fmt.Errorf("set time zone: %w", err)
 		}
 		return nil
 	})), nil

@@ -7,11 +7,12 @@
 // in one transaction, and recorded in outbox_schema_version inside the schema.
 // They contain the schema's quoted name and the partition count, which is fixed
 // when the tables are created and stored in outbox_settings. Migrating is a
-// command; a worker only calls Check.
+// command; a worker only calls Check. outbox_settings also says where the events
+// are, for everybody who reads them: Up sets it.
 //
 //	tables     events, outbox (= outbox_ready + outbox_parked), outbox_deliveries,
 //	           outbox_partitions, outbox_workers, outbox_dedupe_keys,
-//	           outbox_throughput, outbox_audit, outbox_settings
+//	           outbox_throughput, outbox_audit, outbox_ownership, outbox_settings
 //	view       outbox_messages
 //	functions  outbox_append, outbox_append_bytes, outbox_append_batch,
 //	           outbox_partition, outbox_xxhash64
@@ -21,13 +22,13 @@
 // Any number of processes may migrate one schema at once: a session advisory
 // lock keyed by the schema's name lets one work and the others find nothing left
 // to do. Migrating twice is the same as once. The stored partition count never
-// changes by migrating. Several schemas in one database do not see each other.
+// changes by migrating, and the relation with the events not while a worker lives. Several schemas in one database do not see each other.
 //
 // # Failures
 //
 // A failed migration is rolled back and leaves the version before it. Errors to
 // branch on: ErrNotMigrated, ErrOutdated, ErrNewer, ErrPartitionMismatch,
-// ErrServerVersion, ErrUnpublished; each text says what to do. Down removes the
+// ErrEventsMismatch, ErrEvents, ErrServerVersion, ErrUnpublished; each text says what to do. Down removes the
 // events too and therefore refuses while something is unpublished, unless forced.
 // The advisory lock needs a session: migrate past a transaction-pooling proxy.
 package schema

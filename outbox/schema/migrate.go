@@ -42,7 +42,9 @@ func New(cfg Config) (*Migrator, error) {
 // Up creates the schema where it is missing and applies every migration that is
 // not applied yet. It returns ErrPartitionMismatch, and changes nothing, when
 // Config.Partitions is set and differs from what is stored; ErrNewer when a newer
-// binary migrated the schema; ErrServerVersion for PostgreSQL before 14.
+// binary migrated the schema; ErrServerVersion for PostgreSQL before 14. ErrEvents,
+// when Config.Events does not exist or cannot be changed now, comes after the tables
+// were migrated.
 func (m *Migrator) Up(ctx context.Context) (err error) {
 	db, err := m.open()
 	if err != nil {
@@ -66,10 +68,26 @@ func (m *Migrator) Up(ctx context.Context) (err error) {
 	for _, r := range results {
 		m.cfg.Logger.InfoContext(ctx, "migration applied", "schema", m.cfg.Schema, "version", r.Source.Version, "took", r.Duration)
 	}
-	if err := m.locked(ctx, db, func(conn *sql.Conn) error { return m.checkStored(ctx, conn) }); err != nil {
+	if err := m.locked(ctx, db, func(conn *sql.Conn) error {
+		return errors.Join(m.checkStored(ctx, conn), m.storeRelation(ctx, conn), m.warnOfCreators(ctx, conn))
+	}); err != nil {
 		return fmt.Errorf("migrate up: %w", err)
 	}
 	return nil
+}
+
+func (m *Migrator) warnOfCreators(ctx context.Context, conn *sql.Conn) error {
+	return conn.Raw(func(driver any) error {
+		raw, err := pgxConn(driver)
+		if err != nil {
+			return err
+		}
+		creators, err := Creators(ctx, raw, m.cfg.Schema)
+		for _, c := range creators {
+			m.cfg.Logger.WarnContext(ctx, "somebody may create objects in the outbox's schema", "schema", m.cfg.Schema, "role", c.Role, "cure", c.Cure)
+		}
+		return err
+	})
 }
 
 func (m *Migrator) prepare(ctx context.Context, conn *sql.Conn) error {
@@ -95,7 +113,7 @@ func (m *Migrator) checkStored(ctx context.Context, conn *sql.Conn) error {
 		if err != nil {
 			return err
 		}
-		_, err = m.Check(ctx, raw)
+		_, err = m.info(ctx, raw)
 		if errors.Is(err, ErrNotMigrated) || errors.Is(err, ErrOutdated) {
 			return nil
 		}
@@ -112,8 +130,12 @@ func (m *Migrator) provider(db *sql.DB) (*goose.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, files,
-		goose.WithTableName(versionTable),
+	store, err := newVersions(m.quoted() + "." + versionTable)
+	if err != nil {
+		return nil, err
+	}
+	provider, err := goose.NewProvider(goose.DialectCustom, db, files,
+		goose.WithStore(store),
 		goose.WithSessionLocker(m.lock),
 		goose.WithDisableGlobalRegistry(true),
 		goose.WithSlog(m.cfg.Logger))

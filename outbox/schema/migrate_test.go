@@ -75,7 +75,7 @@ func TestUpDownUp(t *testing.T) {
 					t.Fatalf("second Up: %v", err)
 				}
 				info, err := m.Check(t.Context(), conn)
-				if err != nil || info.Partitions != 8 || info.MaxPayloadBytes != 64<<20 {
+				if err != nil || info.Partitions != 8 || info.MaxPayloadBytes != 8<<20 {
 					t.Fatalf("Check = %+v, %v", info, err)
 				}
 				quoted := pgx.Identifier{name}.Sanitize()
@@ -95,6 +95,36 @@ func TestUpDownUp(t *testing.T) {
 				t.Errorf("Down on nothing: %v", err)
 			}
 		})
+	}
+}
+
+// The lower default is that of new outboxes: one that holds events may need what it has.
+func TestALargestPayloadInUseIsKept(t *testing.T) {
+	t.Parallel()
+	conn := connect(t, pgtest.Migrated(t, 4))
+	var script strings.Builder
+	if err := migrator(t, schema.Config{}).Print(&script, schema.Up); err != nil {
+		t.Fatal(err)
+	}
+	_, migration, found := strings.Cut(script.String(), "_largest_payload.sql, up\n")
+	migration, _, ended := strings.Cut(migration, "\nCOMMIT;\n")
+	if !found || !ended {
+		t.Fatalf("the migration is not printed: %s", script.String())
+	}
+	for _, step := range []struct {
+		before, want int64
+		holdsEvents  bool
+	}{{64 << 20, 8 << 20, false}, {5 << 20, 5 << 20, false}, {64 << 20, 64 << 20, true}} {
+		if step.holdsEvents {
+			run(t, conn, `SELECT outbox_append('s', 't', '{}')`)
+		}
+		run(t, conn, `UPDATE outbox_settings SET max_payload_bytes = $1`, step.before)
+		if _, err := conn.PgConn().Exec(t.Context(), migration+"\nCOMMIT").ReadAll(); err != nil {
+			t.Fatal(err)
+		}
+		if got := one[int64](t, conn, `SELECT max_payload_bytes FROM outbox_settings`); got != step.want {
+			t.Errorf("%+v: it became %d", step, got)
+		}
 	}
 }
 

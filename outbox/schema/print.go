@@ -41,7 +41,7 @@ func (m *Migrator) Print(w io.Writer, direction Direction) error {
 		return err
 	}
 	var script strings.Builder
-	script.WriteString("\\set ON_ERROR_STOP on\nSET TIME ZONE 'UTC';\n")
+	script.WriteString("\\set ON_ERROR_STOP on\nSET search_path = pg_catalog, pg_temp;\nSET TIME ZONE 'UTC';\n")
 	if direction == Up {
 		m.printVersionTable(&script)
 	} else {

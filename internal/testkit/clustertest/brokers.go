@@ -97,7 +97,7 @@ func StartBrokers(t testing.TB, config BrokerConfig) *Brokers {
 	for i := range b.nodes {
 		c := brokerConfig{
 			Name: "broker-" + strconv.Itoa(i+1), Port: freePort(t), PeerPort: freePort(t),
-			Folder: filepath.Join(folder, strconv.Itoa(i+1)), MaxPayload: int32(config.MaxPayload), SyncAlways: config.SyncAlways, //nolint:gosec // a handful of MiB
+			Folder: filepath.Join(folder, strconv.Itoa(i+1)), MaxPayload: int32(config.MaxPayload), SyncAlways: config.SyncAlways, // a handful of MiB
 		}
 		routes = append(routes, "nats://"+net.JoinHostPort(loopback.Host, strconv.Itoa(c.PeerPort)))
 		urls = append(urls, "nats://"+net.JoinHostPort(loopback.Host, strconv.Itoa(c.Port)))
@@ -205,7 +205,7 @@ func (b *Brokers) Leader(t testing.TB) int {
 		defer cancel()
 		stream, err := js.Stream(ctx, natstest.StreamName)
 		if err != nil {
-			return false, nil //nolint:nilerr // asked again while there is an election
+			return false, nil // asked again while there is an election
 		}
 		for i, n := range b.nodes {
 			if cluster := stream.CachedInfo().Cluster; cluster != nil && cluster.Leader == n.config.Name {
@@ -228,7 +228,7 @@ func (b *Brokers) WaitCurrent(t testing.TB) {
 		stream, err := js.Stream(ctx, natstest.StreamName)
 		if err != nil {
 			state = err.Error()
-			return false, nil //nolint:nilerr // asked again while there is an election
+			return false, nil // asked again while there is an election
 		}
 		cluster := stream.CachedInfo().Cluster
 		if len(b.nodes) == 1 {

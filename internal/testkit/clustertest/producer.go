@@ -76,7 +76,7 @@ func (c *Cluster) Produce(t testing.TB, load Load) *Producer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.MaxConns = int32(load.Writers) //nolint:gosec // a handful
+	config.MaxConns = int32(load.Writers) // a handful
 	if load.Asynchronous {
 		config.ConnConfig.RuntimeParams["synchronous_commit"] = "off"
 	}

@@ -61,6 +61,7 @@ func (c *Cluster) Verify(t testing.TB, allowed ...Allowance) ledger.Report {
 	}
 	c.verifyTables(t, report.Received, slices.Contains(allowed, Failures), slices.Contains(allowed, Replays))
 	c.verifyStream(t, report.Received)
+	c.VerifyOwnership(t)
 	return report
 }
 

@@ -20,18 +20,18 @@ type Worker struct {
 
 // Tick is a line of `run --json`, as far as tests read it.
 type Tick struct {
-	Worker     uuid.UUID `json:"worker"`
+	Worker     uuid.UUID `json:"worker_id"`
 	Published  int64     `json:"published"`
 	Failed     int64     `json:"failed"`
 	Dead       int64     `json:"dead"`
 	Duplicates int64     `json:"duplicates"`
 	Fenced     int64     `json:"fenced"`
 	Refused    int64     `json:"refused"`
-	BackoffMS  int64     `json:"backoff_ms"`
+	Backoff    float64   `json:"backoff_seconds"`
 	Members    int       `json:"active_workers"`
 	Desired    []int     `json:"desired_partitions"`
 	Owned      []int     `json:"owned_partitions"`
-	Lost       int64     `json:"lost_count"`
+	Lost       int64     `json:"leases_lost"`
 	LastError  string    `json:"last_error"`
 }
 
@@ -64,7 +64,7 @@ func (w *Worker) Sum(t testing.TB) Tick {
 		sum.Duplicates += tick.Duplicates
 		sum.Fenced += tick.Fenced
 		sum.Refused += tick.Refused
-		sum.Lost = tick.Lost // counted since the start already
+		sum.Lost += tick.Lost
 	}
 	return sum
 }

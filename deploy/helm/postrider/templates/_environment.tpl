@@ -14,6 +14,7 @@
 {{- if .Values.nats.caSecret }}
 - {name: POSTRIDER_NATS_CA, value: /run/postrider/nats-ca.crt}
 {{- end }}
+- {name: GOMEMLIMIT, value: {{ .Values.goMemLimit | quote }}}
 - {name: POSTRIDER_DRAIN_TIMEOUT, value: {{ printf "%ds" (int .Values.drainTimeoutSeconds) | quote }}}
 {{- with .Values.monitor }}
 {{- if .enabled }}

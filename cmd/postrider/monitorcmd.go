@@ -1,0 +1,95 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/postrider/postrider/heartbeat"
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/partition"
+	"github.com/postrider/postrider/ui"
+)
+
+// monitorCmd serves the monitor without a worker: it is there when workers are not.
+type monitorCmd struct {
+	databaseFlags
+	httpFlags
+	Assignment   string        `help:"How the workers share partitions: ${enum}." enum:"modulo,sticky" default:"modulo"`
+	LeaseTTL     time.Duration `help:"How long the workers' leases last." default:"10s"`
+	HeartbeatTTL time.Duration `help:"How long their heartbeats count; 0: as long as a lease." default:"0s"`
+}
+
+// Help explains below the flags.
+func (c *monitorCmd) Help() string {
+	return `Pages, API, health and metrics, as the workers serve them, from the database alone: no NATS, no lease, no
+delivery. It goes on when all workers are gone, and while the database is away it shows what it saw last. It is
+ready when the database answers. What a worker alone knows, its own counters, is on that worker's /metrics.
+
+Example:
+  postrider monitor --http-addr 127.0.0.1:8090 --database-url postgres://monitor@db/app`
+}
+
+func (c *monitorCmd) validate() error {
+	if c.HTTPAddr == "off" {
+		return fmt.Errorf("%w: --http-addr is off: there would be nothing to serve", errRefused)
+	}
+	if err := c.databaseFlags.validate(); err != nil {
+		return err
+	}
+	if err := c.httpFlags.validate(); err != nil {
+		return err
+	}
+	for _, one := range []struct {
+		flag string
+		err  error
+	}{
+		{"--lease-ttl", lease.Config{TTL: c.LeaseTTL}.WithDefaults().Validate()},
+		{"--heartbeat-ttl", heartbeat.Config{TTL: c.heartbeatTTL()}.WithDefaults().Validate()},
+	} {
+		if one.err != nil {
+			return fmt.Errorf("%w: %s: %w", errRefused, one.flag, one.err)
+		}
+	}
+	return nil
+}
+
+func (c *monitorCmd) heartbeatTTL() time.Duration { return cmp.Or(c.HeartbeatTTL, c.LeaseTTL) }
+
+// Run serves until the context ends.
+func (c *monitorCmd) Run(s *session) error {
+	if err := c.validate(); err != nil {
+		return err
+	}
+	log := s.logger()
+	pool, err := c.pool(s.ctx, "postrider monitor", 3)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	info, err := checkSchema(s.ctx, pool, c.Schema)
+	if err != nil {
+		return err
+	}
+	source, err := sourceOf(s.ctx, pool, c.Schema, info, ui.SourceConfig{
+		Strategy: partition.Strategy(c.Assignment), HeartbeatTTL: c.heartbeatTTL(),
+	})
+	if err != nil {
+		return err
+	}
+	people, err := c.pool(s.ctx, "postrider operator", operatorConnections)
+	if err != nil {
+		return err
+	}
+	defer people.Close()
+	operations, err := readOperations(s.ctx, people, c.Schema, info, c.HTTPShowPayload, log)
+	if err != nil {
+		return err
+	}
+	server, err := c.newMonitor(s.ctx, source, operations, newRegistry(), pool.Ping, log)
+	if err != nil {
+		return err
+	}
+	log.Info("monitor", "url", server.URL())
+	return server.Run(s.ctx)
+}

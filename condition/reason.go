@@ -1,0 +1,131 @@
+package condition
+
+import (
+	"errors"
+	"io"
+	"net"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Reason is why delivery pauses, in one word.
+type Reason string
+
+// The reasons, in the order in which one explains those of the same server after it.
+const (
+	BrokerAway       Reason = "broker_away"        // no connection to NATS
+	BrokerRefused    Reason = "broker_refused"     // a right in NATS is missing, or a setting is wrong
+	StreamMissing    Reason = "stream_missing"     // the stream does not exist
+	StreamFull       Reason = "stream_full"        // it refuses new messages
+	StreamAway       Reason = "stream_away"        // nobody answers for it
+	FenceRefused     Reason = "fence_refused"      // its record names a newer owner, again and again
+	DatabaseReadOnly Reason = "database_read_only" // a standby, or default_transaction_read_only
+	DatabaseRights   Reason = "database_rights"    // the worker's role lacks a right
+	DatabaseFull     Reason = "database_full"      // no room on its disk
+	DatabaseAway     Reason = "database_away"      // no answer
+	DatabaseFailed   Reason = "database_failed"    // it answers with another error
+	Other            Reason = "other"
+)
+
+type server int
+
+const (
+	broker server = iota
+	stream
+	database
+	anything
+)
+
+// known says of each reason what it is about, what it is called and what mends it.
+var known = []struct {
+	Reason
+	server
+	title, cure string
+}{
+	{BrokerAway, broker, "NATS cannot be reached", "bring it back, or correct --nats-url; delivery goes on by itself"},
+	{BrokerRefused, broker, "NATS refuses", "give the worker's user the rights of deploy/nats/permissions.conf"},
+	{StreamMissing, broker, "The stream does not exist", "make it again as it was, or start a worker with --create-stream; what it had acknowledged is published again"},
+	{StreamFull, broker, "The stream is full", "raise its limit, or remove old messages"},
+	{StreamAway, broker, "Nobody answers for the stream", "see that JetStream runs and the stream has a leader: nats stream info"},
+	{FenceRefused, stream, "The stream knows a newer owner", "see that no other cluster publishes to it, and that the database is not an older copy"},
+	{DatabaseReadOnly, database, "The database is read-only", "connect to the primary (target_session_attrs=read-write), or turn default_transaction_read_only off"},
+	{DatabaseRights, database, "The database role lacks a right", "run deploy/sql/roles.sql once more, or grant what the error names"},
+	{DatabaseFull, database, "The database's disk is full", "make room on it"},
+	{DatabaseAway, database, "The database does not answer", "bring it back, or correct --database-url; delivery goes on by itself"},
+	{DatabaseFailed, database, "The database refuses", "its error says what is wrong"},
+	{Other, anything, "Delivery pauses", "the worker's log says more"},
+}
+
+// Reasons are all of them, in their order.
+func Reasons() []Reason {
+	list := make([]Reason, len(known))
+	for i, k := range known {
+		list[i] = k.Reason
+	}
+	return list
+}
+
+func (r Reason) rank() int {
+	for i, k := range known {
+		if k.Reason == r {
+			return i
+		}
+	}
+	return len(known) - 1
+}
+
+// Title names it for people. Of a reason that this version does not know it is the word itself.
+func (r Reason) Title() string {
+	if k := known[r.rank()]; k.Reason == r {
+		return k.title
+	}
+	return string(r)
+}
+
+// Cure says what a person can do, in one line.
+func (r Reason) Cure() string { return known[r.rank()].cure }
+
+// Judge classes an error; "": it does not know it.
+type Judge func(error) Reason
+
+// ofDatabase classes errors of PostgreSQL and of the way to it.
+func ofDatabase(err error) Reason {
+	var refused *pgconn.PgError
+	var unconnected *pgconn.ConnectError
+	var network net.Error
+	switch {
+	case errors.As(err, &refused):
+		return ofState(refused.Code)
+	case errors.As(err, &unconnected), pgconn.Timeout(err), pgconn.SafeToRetry(err),
+		errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return DatabaseAway
+	}
+	return ""
+}
+
+func ofState(state string) Reason {
+	switch state {
+	case "25006": // read_only_sql_transaction
+		return DatabaseReadOnly
+	case "42501": // insufficient_privilege
+		return DatabaseRights
+	case "53100": // disk_full
+		return DatabaseFull
+	case "53300": // too_many_connections
+		return DatabaseAway
+	}
+	switch state[:2] {
+	case "08", "57": // connection exceptions; shutdowns and cancellations
+		return DatabaseAway
+	}
+	return DatabaseFailed
+}
+
+// Error is an error whose reason is known where it is made.
+type Error struct {
+	Reason Reason
+	Err    error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }

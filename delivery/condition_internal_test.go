@@ -1,0 +1,52 @@
+package delivery
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/postrider/postrider/condition"
+)
+
+// What stops the relay stands on the board until something was published, or nothing is left to be; that a partition could be taken
+// proves neither.
+func TestAPauseStandsOnTheBoard(t *testing.T) {
+	t.Parallel()
+	log := slog.New(slog.DiscardHandler)
+	b := condition.NewBoard(log)
+	r, err := NewRelay(Config{Board: b, Logger: log}, nil, instant{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := &condition.Error{Reason: condition.StreamFull, Err: errors.New("the stream is full")}
+	want := func(when string, detail string) {
+		t.Helper()
+		switch first := b.First(); {
+		case first == nil && detail != "", first != nil && first.Detail != detail:
+			t.Errorf("%s the board says %+v, want %q", when, first, detail)
+		}
+	}
+	r.away(broken)
+	want("after a failure", "the stream is full")
+	r.notRefused(3)
+	want("after a partition was taken", "the stream is full")
+	r.flows(2)
+	want("after something was published", "")
+	r.unpublished(3, broken)
+	want("while one partition pauses alone", "the stream is full")
+	r.flows(2)
+	want("while another one flows", "the stream is full")
+	r.flows(3)
+	want("when it flows again", "")
+	r.unpublished(3, broken)
+	r.idle()
+	want("after a look that found nothing", "")
+	newer := &condition.Error{Reason: condition.FenceRefused, Err: fmt.Errorf("%w: epoch 7", ErrFenced)}
+	r.refusedByFence(3, newer)
+	want("when the fence refused once", "")
+	r.refusedByFence(3, newer)
+	want("when it refused again", newer.Error())
+	r.notRefused(3)
+	want("when the partition was taken", "")
+}

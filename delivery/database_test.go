@@ -1,0 +1,59 @@
+package delivery_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/condition"
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/internal/testkit/pgtest"
+)
+
+// What a server must have is asked for once, and what it lacks is named with its cure.
+func TestWhatADatabaseLacksIsNamed(t *testing.T) {
+	t.Parallel()
+	address := pgtest.Migrated(t, 2)
+	owner := pgtest.Pool(t, address)
+	role := "relay_" + strings.ReplaceAll(uuid.NewString(), "-", "")
+	quoted := pgx.Identifier{role}.Sanitize()
+	if _, err := owner.Exec(t.Context(), "CREATE ROLE "+quoted); err != nil {
+		t.Fatal(err)
+	}
+	relay := pgtest.PoolAs(t, address, quoted)
+	if err := delivery.CheckDatabase(t.Context(), relay); err != nil {
+		t.Fatalf("of an ordinary role: %v", err)
+	}
+	for _, function := range []string{
+		"pg_control_system()", "pg_walfile_name(pg_lsn)", "pg_current_wal_insert_lsn()", "pg_current_wal_flush_lsn()",
+		"pg_logical_emit_message(boolean,text,text)",
+	} {
+		if _, err := owner.Exec(t.Context(), "REVOKE EXECUTE ON FUNCTION "+function+" FROM PUBLIC"); err != nil {
+			t.Fatal(err)
+		}
+		err := delivery.CheckDatabase(t.Context(), relay)
+		if cure := fmt.Sprintf("GRANT EXECUTE ON FUNCTION %s TO %s", function, quoted); !errors.Is(err, delivery.ErrFunctions) || !strings.HasSuffix(err.Error(), cure) {
+			t.Errorf("without %s: %v", function, err)
+		}
+		board := condition.NewBoard(testLogger(t))
+		board.Report(condition.Database, err)
+		if first := board.First(); first == nil || first.Reason != condition.DatabaseRights {
+			t.Errorf("without %s the condition is %+v", function, first)
+		}
+		if _, err := owner.Exec(t.Context(), "GRANT EXECUTE ON FUNCTION "+function+" TO PUBLIC"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tx, err := relay.BeginTx(t.Context(), pgx.TxOptions{AccessMode: pgx.ReadOnly})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context()) //nolint:errcheck // nothing was written
+	if err := delivery.CheckDatabase(t.Context(), tx); !errors.Is(err, delivery.ErrReadOnly) {
+		t.Errorf("read-only: %v", err)
+	}
+}

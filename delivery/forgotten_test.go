@@ -1,0 +1,156 @@
+package delivery_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
+)
+
+// What the stream names and the database lacks was forgotten, below the highest
+// sequence, too; unless the database knows that it was published, or it lies below
+// all that is left. Each loss is reported once.
+func TestForgottenEventsAreTold(t *testing.T) {
+	t.Parallel()
+	const remember = `CREATE TABLE kept AS SELECT partition_key, delivered, fence_sequence, stream_sequence FROM outbox_partitions`
+	// forget is what a standby that lagged lacks: events, the history, marks and progress.
+	const forget = `
+		DELETE FROM events WHERE sequence > (SELECT max(delivered) FROM kept);
+		DELETE FROM outbox_deliveries WHERE last_sequence > (SELECT max(delivered) FROM kept);
+		UPDATE outbox_partitions AS p SET delivered = k.delivered, fence_sequence = k.fence_sequence, stream_sequence = k.stream_sequence
+		  FROM kept AS k WHERE k.partition_key = p.partition_key;`
+	for name, c := range map[string]struct {
+		lose string
+		more int // events that come then; their sequences leave a hole, as behind a failover
+		want int
+	}{
+		"a few, below the highest":                       {forget, 3, 1},
+		"a few, and nothing comes":                       {forget, 0, 1},
+		"a few, and all before was removed":              {forget + `DELETE FROM events`, 3, 1},
+		"removed but the newest":                         {`DELETE FROM events WHERE sequence < 8`, 0, 0},
+		"removed, all of them":                           {`DELETE FROM events`, 0, 0},
+		"removed, all of them, and others came":          {`DELETE FROM events`, 3, 0},
+		"removed, and the partition was made anew":       {`DELETE FROM events; UPDATE outbox_partitions SET delivered = 0, fence_sequence = 0, stream_sequence = 0`, 3, 0},
+		"nothing removed, and the partition made anew":   {`UPDATE outbox_partitions SET delivered = 0, fence_sequence = 0, stream_sequence = 0`, 3, 0},
+		"nothing but marks":                              {`UPDATE outbox_partitions AS p SET fence_sequence = k.fence_sequence FROM kept AS k WHERE k.partition_key = p.partition_key`, 3, 0},
+		"all, with the partition's progress, and others": {`DELETE FROM events; DELETE FROM outbox_deliveries; UPDATE outbox_partitions SET delivered = 0, fence_sequence = 0, stream_sequence = 0`, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, 1)
+			publish := func(n int) delivery.Stats {
+				t.Helper()
+				for i := range n {
+					b.append(t, "s", fmt.Sprint(i))
+				}
+				b.succeed(t)
+				r := b.fencedRelay(t, delivery.Config{})
+				b.drain(t, r)
+				b.until(t, `SELECT count(*) FROM outbox`, 0)
+				return r.Stats()
+			}
+			publish(5)
+			b.exec(t, remember)
+			publish(3)
+			b.exec(t, c.lose)
+			b.exec(t, `SELECT setval(pg_get_serial_sequence('events', 'sequence'), 40)`)
+			told := publish(c.more).Regressions
+			if told != int64(c.want) {
+				t.Fatalf("it was counted %d times, want %d", told, c.want)
+			}
+			b.until(t, `SELECT count(*) FROM outbox_audit WHERE action = 'database.regressed'`, c.want)
+			b.until(t, `SELECT generation FROM outbox_settings WHERE (regressed IS NOT NULL) = (generation > 0)`, c.want)
+			// Nobody reports it again, and the next loss is another one.
+			if again := publish(0).Regressions; again != 0 {
+				t.Error("it is reported again")
+			}
+			b.exec(t, `DROP TABLE kept;`+remember)
+			publish(2)
+			b.exec(t, forget)
+			if again := publish(0).Regressions; again != 1 {
+				t.Fatalf("the next loss was counted %d times", again)
+			}
+			b.until(t, `SELECT generation FROM outbox_settings`, c.want+1)
+		})
+	}
+}
+
+// A worker whose leases outlive a failover takes its partitions anew before their
+// records change, also when nothing is to be published.
+func TestALivingWorkerLooksWhatAnotherServerForgot(t *testing.T) {
+	t.Parallel()
+	b, server := setupOwn(t, 2)
+	b.acquireAll(t, b.keeper)
+	r := b.fencedRelay(t, delivery.Config{PollInterval: 5 * time.Millisecond})
+	b.start(t, r)
+	b.append(t, "s", `1`)
+	b.until(t, `SELECT count(*) FROM outbox`, 0)
+	b.exec(t, `DELETE FROM events; DELETE FROM outbox_deliveries; UPDATE outbox_partitions SET delivered = 0, fence_sequence = 0, stream_sequence = 0`)
+	b.pool.Reset()
+	if err := server.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.pool.Reset()
+	b.until(t, `SELECT count(*) FROM outbox_audit WHERE action = 'database.regressed'`, 1)
+	for began := time.Now(); r.Stats().Regressions == 0 && time.Since(began) < patience; {
+		b.until(t, `SELECT 1`, 1) // its answer is on the way
+	}
+	if n := r.Stats().Regressions; n != 1 {
+		t.Errorf("it was counted %d times", n)
+	}
+}
+
+// amid is a publisher that does something between the stream's first answer and the mark.
+type amid struct {
+	delivery.Publisher
+	once sync.Once
+	do   func()
+}
+
+func (a *amid) Publish(ctx context.Context, b delivery.Batch) []delivery.Outcome {
+	outcomes := a.Publisher.Publish(ctx, b)
+	a.once.Do(a.do)
+	return outcomes
+}
+
+// A mark that was on its way when the database failed over finds another event under
+// the sequence that it names, of the same stream and the same lease: that one is
+// published, and not taken for the one that was forgotten.
+func TestAMarkOfAnotherServerIsNotMade(t *testing.T) {
+	t.Parallel()
+	b, server := setupOwn(t, 1)
+	b.acquireAll(t, b.keeper)
+	publisher, err := natspub.NewFenced(b.nc, natspub.FencedConfig{AckTimeout: 2 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = publisher.Close() })
+	over := make(chan struct{})
+	failover := &amid{Publisher: publisher, do: func() {
+		defer close(over)
+		b.exec(t, `DELETE FROM events; DELETE FROM outbox; SELECT setval(pg_get_serial_sequence('events', 'sequence'), 1, false)`)
+		b.append(t, "s", `"after"`)
+		b.pool.Reset()
+		if err := server.Restart(t.Context()); err != nil {
+			t.Error(err)
+		}
+		b.pool.Reset()
+	}}
+	sequence := b.append(t, "s", `"before"`)
+	r, err := delivery.NewRelay(delivery.Config{PollInterval: 5 * time.Millisecond, Logger: testLogger(t)}, b.store, failover, b.bell)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.start(t, r)
+	<-over
+	b.until(t, `SELECT count(*) FROM outbox_deliveries`, 1)
+	b.until(t, `SELECT count(*) FROM outbox`, 0)
+	if got := sequencesOf(b.stored(t), "s"); sequence != 1 || !slices.Equal(got, []string{"1", "1"}) {
+		t.Errorf("stored are %v, want the event before the failover and the one after it", got)
+	}
+}

@@ -1,0 +1,191 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/partition"
+)
+
+// Healed is what became of messages that the stream lost.
+type Healed struct {
+	// Lost messages had been acknowledged; Queued ones of them are to be
+	// published again, the others' events are not there any more.
+	Lost, Queued int
+}
+
+// Heal queues again what was recorded as published above that position of the
+// stream, since the partitions are what they are.
+func (s *Store) Heal(ctx context.Context, l *lease.Lease, kept uint64) (Healed, error) {
+	var h Healed
+	var held int
+	err := s.db.QueryRow(ctx, s.heal, owner(l), l.Epoch, l.Partition, int64(kept)).Scan(&held, &h.Lost, &h.Queued) // a stream's sequence never reaches 2^63
+	if err == nil && held == 0 {
+		err = errLeaseGone
+	}
+	if err != nil {
+		return Healed{}, fmt.Errorf("queue lost messages again: %w", err)
+	}
+	return h, nil
+}
+
+// FormerPartition is a partition that a resize removed.
+type FormerPartition struct {
+	ID partition.ID
+	// Fence and Stream are where the record of its last batch and its last event were
+	// known to lie in the stream.
+	Fence, Stream uint64
+}
+
+// FormerPartitions are those that the partition's owner answers for.
+func (s *Store) FormerPartitions(ctx context.Context, id partition.ID) ([]FormerPartition, error) {
+	rows, err := s.db.Query(ctx, s.healKnown, id)
+	if err != nil {
+		return nil, fmt.Errorf("look up former partitions: %w", err)
+	}
+	former, err := pgx.CollectRows(rows, pgx.RowToStructByPos[FormerPartition])
+	if err != nil {
+		return nil, fmt.Errorf("look up former partitions: %w", err)
+	}
+	return former, nil
+}
+
+// EveryPartition lists all that there are and were; nothing if their number never
+// changed.
+func (s *Store) EveryPartition(ctx context.Context) ([]partition.ID, error) {
+	rows, err := s.db.Query(ctx, s.healKeys)
+	if err != nil {
+		return nil, fmt.Errorf("look up partitions: %w", err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[partition.ID])
+	if err != nil {
+		return nil, fmt.Errorf("look up partitions: %w", err)
+	}
+	return ids, nil
+}
+
+// healPage is how many batches of the history are healed in one transaction, which
+// marks of all partitions wait for.
+const healPage = 100
+
+// HealFormer queues again what was published before the last resize and is lost, from
+// the next batches of the history behind after: kept says up to where the stream holds
+// what was published under each of the partitions. It returns the last batch that was
+// dealt with, 0 when there is none. Other owners may do the same at the same time.
+func (s *Store) HealFormer(ctx context.Context, l *lease.Lease, ids []partition.ID, kept []int64, after int64) (h Healed, last int64, err error) {
+	conn, err := s.db.Acquire(ctx)
+	if err != nil {
+		return h, 0, fmt.Errorf("queue lost messages again: %w", err)
+	}
+	defer conn.Release()
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		// A resize locks the table before the rows, too.
+		for _, sql := range []string{s.healTable, s.healLock} {
+			if _, err := tx.Exec(ctx, sql); err != nil {
+				return err
+			}
+		}
+		var held int
+		var end *int64
+		if err := tx.QueryRow(ctx, s.healFormer, owner(l), l.Epoch, l.Partition, ids, kept, after, healPage).Scan(&held, &h.Lost, &h.Queued, &end); err != nil {
+			return err
+		}
+		if held == 0 {
+			return errLeaseGone
+		}
+		if end != nil {
+			last = *end
+			return nil
+		}
+		_, err := tx.Exec(ctx, s.healSettle, owner(l), l.Epoch, l.Partition, ids, kept)
+		return err
+	})
+	if err != nil {
+		return Healed{}, 0, fmt.Errorf("queue lost messages again: %w", err)
+	}
+	return h, last, nil
+}
+
+// formerLoss looks whether the stream lost what it held of partitions that are no more
+// and that this one answers for. kept is what it holds of all in a mode without records.
+func (r *Relay) formerLoss(ctx context.Context, l *lease.Lease, standing Standing) (lost bool, err error) {
+	former, err := r.store.FormerPartitions(ctx, l.Partition)
+	if err != nil || len(former) == 0 {
+		return false, err
+	}
+	ids := make([]partition.ID, len(former))
+	for i, f := range former {
+		ids[i] = f.ID
+	}
+	kept, err := r.keptOf(ctx, ids, standing)
+	if err != nil {
+		return false, err
+	}
+	for i, f := range former {
+		known := f.Stream
+		if standing.Fence > 0 {
+			known = f.Fence
+		}
+		lost = lost || kept[i] < int64(known) // a stream's sequence never reaches 2^63
+	}
+	return lost, nil
+}
+
+// keptOf is up to where the stream holds what was published under each of the
+// partitions.
+func (r *Relay) keptOf(ctx context.Context, ids []partition.ID, standing Standing) ([]int64, error) {
+	kept := make([]int64, len(ids))
+	for i := range kept {
+		kept[i] = int64(standing.Kept) // a stream's sequence never reaches 2^63
+	}
+	if standing.Fence == 0 { // one position for all
+		return kept, nil
+	}
+	for i, id := range ids {
+		at, err := r.publisher.Kept(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		kept[i] = int64(at) // a stream's sequence never reaches 2^63
+	}
+	return kept, nil
+}
+
+// heal queues again what the stream lost: what is older than the last resize first,
+// whoever's it was, since the same streams may go on in any of the partitions.
+func (r *Relay) heal(ctx context.Context, l *lease.Lease, standing Standing) (Healed, error) {
+	var all Healed
+	ids, err := r.store.EveryPartition(ctx)
+	if err != nil {
+		return all, err
+	}
+	if len(ids) > 0 {
+		kept, err := r.keptOf(ctx, ids, standing)
+		if err != nil {
+			return all, err
+		}
+		for after, more := int64(0), true; more; {
+			h, last, err := r.healPage(ctx, l, ids, kept, after)
+			if err != nil {
+				return all, err
+			}
+			all.Lost, all.Queued = all.Lost+h.Lost, all.Queued+h.Queued
+			after, more = last, last > 0
+		}
+	}
+	h, err := r.store.Heal(ctx, l, standing.Kept)
+	return Healed{all.Lost + h.Lost, all.Queued + h.Queued}, err
+}
+
+// healPage gives each page the time of a statement: a long history takes many.
+func (r *Relay) healPage(ctx context.Context, l *lease.Lease, ids []partition.ID, kept []int64, after int64) (Healed, int64, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.StatementTimeout)
+	defer cancel()
+	if l.Context().Err() != nil {
+		return Healed{}, 0, errLeaseGone
+	}
+	return r.store.HealFormer(ctx, l, ids, kept, after)
+}

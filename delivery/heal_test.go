@@ -1,0 +1,142 @@
+package delivery_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/ops/gaps"
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/message"
+	"github.com/postrider/postrider/partition"
+)
+
+// A stream that is lost after resizes gets back all of what it held, once, and each
+// stream of events in its order: whatever partition published it, and wherever its
+// stream is now.
+func TestWhatWasPublishedBeforeAResizeIsHealed(t *testing.T) {
+	t.Parallel()
+	const streams = 24
+	for name, c := range map[string]struct {
+		counts []int // of partitions, one after the other
+		relay  func(*bundle, *testing.T, delivery.Config) *delivery.Relay
+		quiet  bool // nothing is published after the first resize
+	}{
+		"shrunk and grown":     {[]int{16, 4, 16}, (*bundle).fencedRelay, false},
+		"shrunk":               {[]int{16, 4}, (*bundle).fencedRelay, false},
+		"grown":                {[]int{2, 9}, (*bundle).fencedRelay, false},
+		"shrunk, nothing more": {[]int{8, 3}, (*bundle).fencedRelay, true},
+		"in dedupe mode":       {[]int{16, 4, 16}, (*bundle).relay, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, c.counts[0])
+			var want [streams][]string
+			for round, count := range c.counts {
+				if round > 0 {
+					b.resize(t, count)
+				}
+				for i := range 2 * streams {
+					if c.quiet && round > 0 {
+						break
+					}
+					want[i%streams] = append(want[i%streams], texts(b.append(t, fmt.Sprintf("s-%d", i%streams), strconv.Itoa(round)))...)
+				}
+				b.succeed(t)
+				b.drain(t, c.relay(b, t, delivery.Config{}))
+				b.until(t, `SELECT count(*) FROM outbox`, 0)
+			}
+			all := 0
+			for _, sequences := range want {
+				all += len(sequences)
+			}
+			b.lacks(t, "before", 0)
+			remake(t, b)
+			b.lacks(t, "between", all)
+			for range 2 { // healed means healed
+				b.succeed(t)
+				b.drain(t, c.relay(b, t, delivery.Config{}))
+				b.until(t, `SELECT count(*) FROM outbox`, 0)
+			}
+			b.lacks(t, "after", 0)
+			messages := b.stored(t)
+			for i, sequences := range want {
+				if got := sequencesOf(messages, fmt.Sprintf("s-%d", i)); !slices.Equal(got, sequences) {
+					t.Errorf("stream %d is stored as %v, want %v", i, got, sequences)
+				}
+			}
+			for _, m := range messages {
+				if id := m.Header.Get(message.HeaderPartition); id != "" && id != fmt.Sprint(b.number(t, `SELECT outbox_partition('`+m.Header.Get(message.HeaderStream)+`', (SELECT partition_count FROM outbox_settings))`)) {
+					t.Errorf("%s came back in partition %s", m.Header.Get(message.HeaderStream), id)
+				}
+			}
+		})
+	}
+}
+
+// lacks wants gaps to say that the stream lacks so many events, and nothing else.
+func (b *bundle) lacks(t *testing.T, when string, want int) {
+	t.Helper()
+	subject, err := natspub.ParseSubject(natspub.DefaultSubject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := natspub.NewReader(b.nc, natspub.DefaultStream, subject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := gaps.New(t.Context(), b.pool, "public", delivery.Relation{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := store.Detect(t.Context(), gaps.Options{}, stream)
+	if err != nil || int(r.Counts[gaps.NotInStream]) != want || int(r.Total()) != want {
+		t.Errorf("%s: gaps %v, want %d not in the stream: %v", when, r, want, err)
+	}
+}
+
+// A partition that was removed and came back notices what the stream lost of it, also
+// where it has published nothing since.
+func TestAPartitionThatComesBackKnowsItsLoss(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 4)
+	for i := range 16 {
+		b.append(t, fmt.Sprintf("s-%d", i), `1`)
+	}
+	b.deliver(t)
+	b.resize(t, 2)
+	b.resize(t, 4)
+	remake(t, b)
+	b.succeed(t)
+	for _, l := range b.keeper.Set().Held() {
+		r := b.fencedRelay(t, delivery.Config{Lost: delivery.LostReport})
+		if err := r.Take(t.Context(), []*lease.Lease{l}); err != nil {
+			t.Fatal(err)
+		}
+		if r.Stats().Losses == 0 {
+			t.Errorf("partition %d: the loss went unnoticed", l.Partition)
+		}
+	}
+}
+
+// What the stream lost of a partition that is no more is noticed and healed where no
+// other has published anything.
+func TestTheLossOfAFormerPartitionIsNoticed(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 4)
+	published := 0
+	for i := 0; published < 5; i++ {
+		if stream := fmt.Sprintf("s-%d", i); partition.Of(stream, 4) == 3 {
+			b.append(t, stream, `1`)
+			published++
+		}
+	}
+	b.deliver(t)
+	b.resize(t, 2)
+	remake(t, b)
+	b.deliver(t)
+	b.lacks(t, "healed", 0)
+}

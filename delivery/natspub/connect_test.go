@@ -1,0 +1,100 @@
+package natspub_test
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/internal/testkit/natstest"
+)
+
+// A password that was not encoded makes another URL of it; no part of it is in the error.
+func TestConnectKeepsPasswordsToItself(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{
+		"nats://shop:hun#ter2@127.0.0.1:1", "nats://shop:hun/ter2@127.0.0.1:1", "nats://shop:hun?ter2@127.0.0.1:1", "nats://shop:4711#ter2@127.0.0.1:1",
+		"shop:hun#ter2@127.0.0.1:1", "nats://127.0.0.1:1,nats://shop:4711/ter2@127.0.0.1:1", "nats://shop:%zzter2@127.0.0.1:1", "nats://hun#ter2@127.0.0.1:1",
+	} {
+		_, err := natspub.Connect(url, "test", slog.New(slog.DiscardHandler))
+		if !errors.Is(err, natspub.ErrConfig) {
+			t.Errorf("%s is not refused: %v", url, err)
+			continue
+		}
+		for _, part := range []string{"hun", "ter2", "4711", "zz"} {
+			if strings.Contains(err.Error(), part) {
+				t.Errorf("%s: %q is in the error: %v", url, part, err)
+			}
+		}
+	}
+	_, err := natspub.Connect("nats://shop:hun%23ter2@127.0.0.1:1", "test", slog.New(slog.DiscardHandler))
+	if err == nil || errors.Is(err, natspub.ErrConfig) || strings.Contains(err.Error(), "ter2") {
+		t.Errorf("an encoded password: %v", err)
+	}
+}
+
+// records are the lines of a log.
+type records chan string
+
+func (r records) Write(b []byte) (int, error) {
+	r <- string(b)
+	return len(b), nil
+}
+
+// await reads up to the record that says it, and counts those that say told.
+func (r records) await(t *testing.T, says, told string) (n int) {
+	t.Helper()
+	late := time.After(30 * time.Second)
+	for {
+		select {
+		case one := <-r:
+			if strings.Contains(one, told) {
+				n++
+			}
+			if strings.Contains(one, says) {
+				return n
+			}
+		case <-late:
+			t.Fatalf("the log does not say %q", says)
+		}
+	}
+}
+
+// While the server is away the log says why it cannot be reached, and not with every attempt.
+func TestTheLogSaysWhyConnectingAgainFails(t *testing.T) {
+	t.Parallel()
+	server, log, attempts := natstest.Start(t, 1), make(records, 1000), make(chan struct{}, 1000)
+	nc, err := natspub.Connect(server.URL(), t.Name(), slog.New(slog.NewTextHandler(log, nil)), nats.CustomReconnectDelay(func(int) time.Duration {
+		attempts <- struct{}{}
+		return 10 * time.Millisecond
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	for range 2 { // each time anew
+		for len(attempts) > 0 {
+			<-attempts
+		}
+		if err := server.Cluster(t).StopNode(0); err != nil {
+			t.Fatal(err)
+		}
+		const why = "cannot connect to NATS again"
+		if n := log.await(t, why, why); n != 1 {
+			t.Errorf("%d records say so", n)
+		}
+		for range 3 {
+			<-attempts
+		}
+		if err := server.Cluster(t).RestartNode(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		if n := log.await(t, "reconnected to NATS", why); n != 0 {
+			t.Errorf("%d more records say so", n)
+		}
+	}
+}

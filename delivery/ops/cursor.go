@@ -1,0 +1,161 @@
+package ops
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/partition"
+)
+
+// key is a row's place in the order in which selections are worked off.
+type key struct {
+	Partition partition.ID
+	Sequence  int64
+}
+
+func (k key) compare(other key) int {
+	return cmp.Or(cmp.Compare(k.Partition, other.Partition), cmp.Compare(k.Sequence, other.Sequence))
+}
+
+// run is a range of partitions that are next to each other.
+type run struct{ first, last partition.ID }
+
+// runsOf joins partitions, which ascend, to runs; none are all.
+func runsOf(partitions []partition.ID) []run {
+	if len(partitions) == 0 {
+		return []run{{0, partition.ID(partition.MaxCount - 1)}}
+	}
+	var runs []run
+	for _, id := range partitions {
+		if n := len(runs); n > 0 && runs[n-1].last+1 == id {
+			runs[n-1].last = id
+			continue
+		}
+		runs = append(runs, run{id, id})
+	}
+	return runs
+}
+
+// cursor is a selection on its way.
+type cursor struct {
+	Selection
+	began time.Time // by the database's clock
+	place
+	named []key // what is left of the messages that were named
+	all   bool  // none is named: the rows of the runs are looked at
+	step  int   // how many rows the next statement looks at
+}
+
+// place is how far a selection was looked through.
+type place struct {
+	after key
+	runs  []run // that are not at their end
+	taken int   // of those that were named
+}
+
+func (c *cursor) done() bool {
+	if c.all {
+		return len(c.runs) == 0
+	}
+	return c.taken == len(c.named)
+}
+
+// lookStep is how many rows one statement looks at, so that none takes long,
+// however many rows there are and however few of them are chosen. A count that has
+// little time begins with countStep.
+const (
+	lookStep  = 5000
+	countStep = 200
+)
+
+// next looks for the next rows of the selection, at most limit, and tells where
+// looking goes on. It may find none before the selection is done.
+func (o *Operator) next(ctx context.Context, tx pgx.Tx, c *cursor, limit int) ([]key, place, error) {
+	to := c.place
+	if !c.all {
+		to.taken = min(c.taken+limit, len(c.named))
+		return c.named[c.taken:to.taken], to, nil
+	}
+	f, selected := c.Filter, o.selected
+	if c.State == Scheduled {
+		selected = o.selectedParked
+	}
+	rows, err := tx.Query(ctx, selected, c.after.Partition, c.after.Sequence, c.runs[0].last, c.State, c.began, c.step,
+		orNull(f.Stream), orNull(f.Topic), orNull(f.ErrorContains), orNull(f.Type), timeOrNull(f.Since), timeOrNull(f.Until))
+	if err != nil {
+		return nil, to, err
+	}
+	var list []key
+	var k key
+	var chosen, last, more bool
+	if _, err := pgx.ForEachRow(rows, []any{&k.Partition, &k.Sequence, &chosen, &last}, func() error {
+		if chosen {
+			list = append(list, k)
+		}
+		if last {
+			to.after, more = k, true
+		}
+		return nil
+	}); err != nil {
+		return nil, to, err
+	}
+	switch {
+	case len(list) > limit:
+		list = list[:limit]
+		to.after = list[limit-1]
+	case !more:
+		to.runs = to.runs[1:]
+		if len(to.runs) > 0 {
+			to.after = key{Partition: to.runs[0].first, Sequence: -1}
+		}
+	}
+	return list, to, nil
+}
+
+// tally is how far a selection is counted.
+type tally struct {
+	n    int64
+	more bool // there may be more: it was not counted to its end
+}
+
+// count counts a selection without changing anything, up to most and for so long;
+// 0: to its end.
+func (o *Operator) count(ctx context.Context, c cursor, most int64, within time.Duration, told func(int64)) (tally, error) {
+	var t tally
+	if within > 0 {
+		c.step = countStep
+	}
+	for began := time.Now(); !c.done(); {
+		if most > 0 && t.n >= most || within > 0 && time.Since(began) >= within {
+			t.more = true
+			break
+		}
+		stepped := time.Now()
+		if err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
+			list, to, err := o.next(ctx, tx, &c, lookStep)
+			if err == nil {
+				c.place = to
+				t.n += int64(len(list))
+			}
+			return err
+		}); err != nil {
+			return t, err
+		}
+		switch took := time.Since(stepped); {
+		case took < stepTime:
+			c.step = min(2*c.step, lookStep)
+		case took > 2*stepTime && within > 0:
+			c.step = max(c.step/2, countStep)
+		}
+		if told != nil {
+			told(t.n)
+		}
+	}
+	if most > 0 && t.n > most {
+		t = tally{n: most, more: true}
+	}
+	return t, nil
+}

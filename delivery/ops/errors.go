@@ -1,0 +1,58 @@
+package ops
+
+import (
+	"errors"
+)
+
+// Names of inputs, as an InputError gives them.
+const (
+	FieldState     = "state"
+	FieldPartition = "partition"
+	FieldStream    = "stream"
+	FieldTopic     = "topic"
+	FieldType      = "type"
+	FieldError     = "error_contains"
+	FieldUntil     = "until"
+	FieldAfter     = "after"
+	FieldLimit     = "limit"
+	FieldWithin    = "within"
+	FieldSequence  = "sequence"
+	FieldEventID   = "event_id"
+	FieldSelection = "selection"
+	FieldReason    = "reason"
+	FieldActor     = "actor"
+	FieldWorker    = "worker"
+	FieldExpected  = "expected_count"
+	FieldAtLeast   = "expected_at_least"
+	FieldAt        = "at"
+)
+
+// What an InputError may wrap.
+var (
+	// ErrNotFound: there is no such message or partition.
+	ErrNotFound = errors.New("not found")
+	// ErrWrongState: the message is not in the state that the operation is for.
+	ErrWrongState = errors.New("wrong state")
+	// ErrCountChanged: another number of messages matches than was expected.
+	ErrCountChanged = errors.New("count changed")
+)
+
+// InputError is a complaint about one input. Nothing was changed.
+type InputError struct {
+	// Field is one of the Field constants.
+	Field string
+	// Problem says what is wrong, to be put after the field's name.
+	Problem string
+	// Sequences are the messages that were refused, where it was about them.
+	Sequences []int64
+	// Err is ErrNotFound, ErrWrongState, ErrCountChanged or nil.
+	Err error
+}
+
+func (e *InputError) Error() string { return e.Field + ": " + e.Problem }
+
+// Unwrap returns Err.
+func (e *InputError) Unwrap() error { return e.Err }
+
+// ErrBusy is returned when a partition's row stayed locked by somebody else.
+var ErrBusy = errors.New("a partition's row is locked by another session")

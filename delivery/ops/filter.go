@@ -1,0 +1,182 @@
+package ops
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/postrider/postrider/partition"
+)
+
+// Filter chooses messages; a field that is left zero chooses all.
+type Filter struct {
+	// States may hold any of States().
+	States     []State
+	Partitions []partition.ID
+	// Stream, Topic and Type are compared exactly.
+	Stream, Topic, Type string
+	// Sequence and EventID name one message. Sequence is for lists alone; a
+	// Selection has Sequences.
+	Sequence int64
+	EventID  uuid.UUID
+	// ErrorContains is a part of the last error, upper and lower case as it
+	// stands there. Settled messages have no last error.
+	ErrorContains string
+	// Since and Until bound when the event was recorded: Since belongs to it,
+	// Until does not.
+	Since, Until time.Time
+}
+
+// Empty tells whether the filter chooses everything, whatever its States.
+func (f Filter) Empty() bool {
+	return len(f.Partitions) == 0 && f.Sequence == 0 && f.Stream == "" && f.Topic == "" && f.Type == "" && f.EventID == uuid.Nil &&
+		f.ErrorContains == "" && f.Since.IsZero() && f.Until.IsZero()
+}
+
+// withDefaults makes an empty list no list, which chooses all, and names each
+// partition once.
+func (f Filter) withDefaults() Filter {
+	if len(f.Partitions) == 0 {
+		f.Partitions = nil
+	}
+	f.Partitions = slices.Compact(slices.Sorted(slices.Values(f.Partitions)))
+	return f
+}
+
+func (f Filter) validate() error {
+	for _, s := range f.States {
+		if _, err := ParseState(string(s)); err != nil {
+			return err
+		}
+	}
+	for _, p := range f.Partitions {
+		if p < 0 {
+			return &InputError{Field: FieldPartition, Problem: fmt.Sprintf("must not be negative, got %d", p)}
+		}
+	}
+	if f.Sequence < 0 {
+		return &InputError{Field: FieldSequence, Problem: fmt.Sprintf("must be at least 1, got %d", f.Sequence)}
+	}
+	for field, text := range map[string]string{
+		FieldStream: f.Stream, FieldTopic: f.Topic, FieldType: f.Type, FieldError: f.ErrorContains,
+	} {
+		if err := checkText(field, text); err != nil {
+			return err
+		}
+	}
+	if !f.Since.IsZero() && !f.Until.IsZero() && !f.Since.Before(f.Until) {
+		return &InputError{Field: FieldUntil, Problem: fmt.Sprintf("must lie after %s, got %s",
+			f.Since.Format(time.RFC3339), f.Until.Format(time.RFC3339))}
+	}
+	return nil
+}
+
+// checkText refuses what PostgreSQL's text cannot hold.
+func checkText(field, text string) error {
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		return &InputError{Field: field, Problem: "must be UTF-8 without zero bytes"}
+	}
+	return nil
+}
+
+// wants tells whether messages of that state are chosen.
+func (f Filter) wants(s State) bool { return len(f.States) == 0 || slices.Contains(f.States, s) }
+
+// want returns those of the states that are chosen.
+func (f Filter) want(states ...State) []State {
+	return slices.DeleteFunc(states, func(s State) bool { return !f.wants(s) })
+}
+
+// queueStates are the chosen states of rows in the outbox.
+func (f Filter) queueStates() []State { return f.want(Pending, Scheduled, Failed, Blocked, Dead) }
+
+// settledStates are the chosen states of rows that left it.
+func (f Filter) settledStates() []State {
+	if f.ErrorContains != "" {
+		return nil
+	}
+	return f.want(Published, Skipped, Discarded)
+}
+
+// asksEvents tells whether a row of the outbox alone does not say if it is chosen.
+func (f Filter) asksEvents() bool { return f.Type != "" || !f.Since.IsZero() || !f.Until.IsZero() }
+
+// orNull makes NULL, as a parameter and in JSON, of what is not given.
+func orNull[T comparable](value T) *T {
+	var zero T
+	if value == zero {
+		return nil
+	}
+	return &value
+}
+
+func timeOrNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// Page says which part of a list is wanted.
+type Page struct {
+	// After is the sequence behind which the page begins, in the list's order; 0:
+	// at its beginning.
+	After int64
+	// Limit is the most messages; 1 to MaxLimit. Defaults to 100.
+	Limit int
+	// Descending begins with the highest sequence.
+	Descending bool
+	// Within is how long to look for messages before the page ends with those that
+	// were found: see Listing.LookedUpTo. It may be exceeded by some 20 ms, and
+	// every page comes forward. At most 1 minute. Defaults to 30 ms.
+	Within time.Duration
+}
+
+// MaxLimit is the most messages that one page holds.
+const MaxLimit = 10_000
+
+const (
+	defaultLimit  = 100
+	defaultWithin = 30 * time.Millisecond
+	mostWithin    = time.Minute
+)
+
+func (p Page) withDefaults() Page {
+	if p.Limit == 0 {
+		p.Limit = defaultLimit
+	}
+	if p.Within == 0 {
+		p.Within = defaultWithin
+	}
+	if p.After == 0 && p.Descending {
+		p.After = math.MaxInt64
+	}
+	return p
+}
+
+func (p Page) validate() error {
+	if p.Limit < 0 || p.Limit > MaxLimit {
+		return &InputError{Field: FieldLimit, Problem: fmt.Sprintf("must lie between 1 and %d, got %d", MaxLimit, p.Limit)}
+	}
+	if p.Within < 0 || p.Within > mostWithin {
+		return &InputError{Field: FieldWithin, Problem: fmt.Sprintf("must lie between 0 and %s, got %s", mostWithin, p.Within)}
+	}
+	if p.After < 0 {
+		return &InputError{Field: FieldAfter, Problem: fmt.Sprintf("must not be negative, got %d", p.After)}
+	}
+	return nil
+}
+
+// compare orders sequences as the page does.
+func (p Page) compare(a, b int64) int {
+	if p.Descending {
+		a, b = b, a
+	}
+	return cmp.Compare(a, b)
+}

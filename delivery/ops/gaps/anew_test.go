@@ -1,0 +1,110 @@
+package gaps_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/ops/gaps"
+)
+
+// lacks counts what the stream is said to lack, and wants nothing else to be wrong.
+func (b *bundle) lacks(t *testing.T, when string, want int) {
+	t.Helper()
+	r, err := b.store.Detect(t.Context(), gaps.Options{}, b.stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := int(r.Counts[gaps.NotInStream]); got != want || int(r.Total()) != got {
+		t.Errorf("%s: %d events are not in the stream, want %d; gaps %v, %d messages, %d deliveries, %v",
+			when, got, want, r.Counts, r.Messages, r.Delivered, r.Notes)
+	}
+}
+
+// A stream that was made anew holds nothing of what the history says, whatever lies at
+// its positions, or beyond them.
+func TestAStreamMadeAnewIsNoProof(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.lost = delivery.LostReport
+	b.append(t, 200) // 190 to be published
+	b.drain(t)
+	b.lacks(t, "at first", 0)
+	if err := b.js.DeleteStream(t.Context(), natspub.DefaultStream); err != nil {
+		t.Fatal(err)
+	}
+	b.server.Stream(t, 1)
+	b.lacks(t, "anew", 190)
+	b.exec(t, `SELECT outbox_append('later', 't', '1')`)
+	b.drain(t)
+	b.lacks(t, "anew, with one event", 190)
+	b.exec(t, `DELETE FROM outbox_deliveries WHERE id IN (SELECT id FROM outbox_deliveries ORDER BY id LIMIT 1)`)
+	r, err := b.store.Detect(t.Context(), gaps.Options{Kinds: []gaps.Kind{gaps.NeverEnqueued}}, b.stream)
+	if err != nil || r.Total() != 0 {
+		t.Errorf("what the history forgot is judged by a younger stream: %d, %v", r.Total(), err)
+	}
+	b.append(t, 100)
+	b.lost = delivery.LostRepublish
+	b.drain(t)
+	done, err := b.store.Repair(t.Context(), gaps.Repair{
+		Options: gaps.Options{Kinds: []gaps.Kind{gaps.NotInStream}}, Actor: "test", Reason: "because",
+	}, b.stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d were queued", len(done.Queued))
+	b.drain(t)
+	b.lacks(t, "repaired", 0)
+}
+
+// What a stream dropped by order is explained; what somebody purged is not, unless it
+// is the events alone.
+func TestWhatAStreamDropsByOrderIsExplained(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		config  func(*jetstream.StreamConfig)
+		purge   jetstream.StreamPurgeOpt
+		records bool // an older message stays
+		want    int
+	}{
+		"purged":                    {func(*jetstream.StreamConfig) {}, jetstream.WithPurgeSequence(96), false, 95},
+		"events alone":              {func(*jetstream.StreamConfig) {}, jetstream.WithPurgeSubject("events.>"), true, 0},
+		"of a stream with max_age":  {func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, jetstream.WithPurgeSequence(96), false, 0},
+		"of a stream with max_msgs": {func(c *jetstream.StreamConfig) { c.Discard, c.MaxMsgs = jetstream.DiscardOld, 100 }, jetstream.WithPurgeSequence(96), false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.lost = delivery.LostReport
+			if c.records {
+				if _, err := b.js.Publish(t.Context(), "outbox.fence.test", []byte("{}")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.append(t, 200)
+			b.drain(t)
+			stream, err := b.js.Stream(t.Context(), natspub.DefaultStream)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := stream.Purge(t.Context(), c.purge); err != nil {
+				t.Fatal(err)
+			}
+			config := stream.CachedInfo().Config
+			c.config(&config)
+			if _, err := b.js.UpdateStream(t.Context(), config); err != nil {
+				t.Fatal(err)
+			}
+			b.lacks(t, name, c.want)
+			r, err := b.store.Detect(t.Context(), gaps.Options{}, b.stream)
+			if err != nil || c.want == 0 && !strings.Contains(fmt.Sprint(r.Notes), "dropped from the front") {
+				t.Errorf("notes %q, %v", r.Notes, err)
+			}
+		})
+	}
+}

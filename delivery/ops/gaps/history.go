@@ -1,0 +1,130 @@
+package gaps
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/postrider/postrider/partition"
+)
+
+// errRemade ends a look during which the stream was made anew.
+var errRemade = errors.New("the stream was made anew meanwhile; look again")
+
+// history finds events that it says were published and that the stream does not hold,
+// wherever they lay. What the stream dropped from its front by order is explained.
+func (d *detection) history(ctx context.Context) error {
+	if d.stream == nil {
+		return nil
+	}
+	single, oldest, err := d.stream.Drops(ctx)
+	if err != nil {
+		return err
+	}
+	if single != "" {
+		d.report.note("the history is not compared with the stream: %s", single)
+		return nil
+	}
+	var suspects []int64
+	var dropped int64
+	d.lost.base = uint64(d.low()) // not negative
+	err = d.pages(ctx, "history and stream", func(_ partition.ID, sequence int64, position *int64, _ int) error {
+		if position == nil {
+			return nil
+		}
+		if d.report.Delivered++; !d.held.has(uint64(sequence)) { // a sequence
+			suspects = append(suspects, sequence)
+		}
+		return nil
+	}, func() error {
+		if len(suspects) == 0 {
+			return nil
+		}
+		if err := d.catchUp(ctx); err != nil {
+			return err
+		}
+		for chunk := range slices.Chunk(suspects, suspectChunk) {
+			n, err := d.lacking(ctx, chunk, oldest != "")
+			if err != nil {
+				return err
+			}
+			dropped += n
+		}
+		suspects = suspects[:0]
+		return nil
+	})
+	if dropped > 0 {
+		why := oldest
+		if why == "" {
+			why = "events alone were purged"
+		}
+		d.report.note("%d events were dropped from the front of the stream, which begins with the event at position %d: %s", dropped, d.extent.Front, why)
+	}
+	return err
+}
+
+// catchUp reads what the stream was given since it was read.
+func (d *detection) catchUp(ctx context.Context) error {
+	now, err := d.stream.Extent(ctx)
+	if err != nil {
+		return err
+	}
+	if !now.Created.Equal(d.extent.Created) {
+		return errRemade
+	}
+	before := d.extent.Last
+	d.extent = now
+	return d.scan(ctx, before+1, now.Last)
+}
+
+// lacking reports those events of which the stream holds no message at all, and
+// which are not on their way again. Those that it dropped from its front are counted:
+// it says that it does, or older messages than they lie there still.
+func (d *detection) lacking(ctx context.Context, sequences []int64, drops bool) (dropped int64, err error) {
+	g := Gap{Kind: NotInStream}
+	var waits bool
+	var positions []*int64
+	var at pgtype.Timestamptz
+	err = d.look(ctx, "deliveries", []any{sequences, d.bounds.partitions},
+		[]any{&g.Sequence, &g.Stream, &g.EventID, &g.Version, &g.key, &waits, &positions, &g.Generation, &at}, func() error {
+			g.Position, g.Partition = 0, partition.Of(g.key, d.count)
+			for _, p := range positions {
+				if p != nil {
+					g.Position = max(g.Position, uint64(*p)) // a position
+				}
+			}
+			sequence := uint64(g.Sequence) // a sequence; under another generation it came on an earlier page
+			if waits || g.Position == 0 || d.held.has(sequence) || d.lost.has(sequence) || !d.covers(g.Sequence, g.Stream, g.Partition) {
+				return nil
+			}
+			d.lost.set(sequence)
+			switch {
+			case at.Time.Before(d.extent.Created):
+				g.Detail = "published to a stream that is no more: this one was made later"
+			case g.Position < d.extent.Front && (drops || d.extent.First <= g.Position):
+				dropped++
+				return nil
+			case g.Position < d.extent.Front:
+				g.Detail = "published, and the stream begins behind it: it was purged"
+			case g.Position > d.extent.Last:
+				g.Detail = "published, and the stream ends before it: it is an older copy"
+			default:
+				g.Detail = "published, and the stream does not hold it"
+			}
+			d.report.add(g)
+			return nil
+		})
+	return dropped, err
+}
+
+// collect reads one column.
+func collect[T any](ctx context.Context, tx pgx.Tx, sql string, args ...any) ([]T, error) {
+	rows, err := tx.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[T])
+}

@@ -1,0 +1,235 @@
+package gaps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/postrider/postrider/partition"
+)
+
+// Repair is what an operator wants to be mended.
+type Repair struct {
+	Options
+	// Actor is who wants it, Reason why; both are required, at most 200 and 2000
+	// bytes.
+	Actor, Reason string
+	// DryRun says what would be queued and changes nothing.
+	DryRun bool
+	// Confirm is asked before anything is queued; its error ends the repair. nil:
+	// nobody is asked.
+	Confirm func(found []Gap) error
+}
+
+// Repaired is what came of it.
+type Repaired struct {
+	// Report is what was found.
+	Report *Report
+	// Queued are the gaps that were queued, or would be in a dry run; Gone is how
+	// many had a pointer or a history row when they were looked at again.
+	Queued []Gap
+	Gone   int64
+	// Left is how many gaps were not taken, as one repair takes at most 100,000 of
+	// one kind: the next one does.
+	Left int64
+}
+
+// ErrNoStream is returned by Repair without a stream: an event that nobody
+// recorded may lie there.
+var ErrNoStream = errors.New("nothing is repaired without a look at the stream")
+
+// mendable are the kinds that can be queued; of them by default.
+var (
+	mendable = []Kind{NeverEnqueued, NotInStream}
+	mended   = []Kind{NeverEnqueued}
+)
+
+// Repair looks for gaps and queues the events that can be queued without a doubt;
+// messages that the stream does not hold only where Kinds names NotInStream.
+func (s *Store) Repair(ctx context.Context, r Repair, stream Stream) (Repaired, error) {
+	var done Repaired
+	if stream == nil {
+		return done, ErrNoStream
+	}
+	if len(r.Kinds) == 0 {
+		r.Kinds = mended
+	}
+	for _, k := range r.Kinds {
+		if !slices.Contains(mendable, k) {
+			return done, &InputError{"kind", fmt.Sprintf("%s cannot be repaired by a program; %v can", k, mendable)}
+		}
+	}
+	if strings.TrimSpace(r.Actor) == "" || len(r.Actor) > 200 {
+		return done, &InputError{"actor", "is required, at most 200 bytes; it is written to the audit"}
+	}
+	if !r.DryRun && strings.TrimSpace(r.Reason) == "" || len(r.Reason) > 2000 {
+		return done, &InputError{"reason", "is required, at most 2000 bytes; it is written to the audit"}
+	}
+	wanted := r.Kinds
+	if slices.Contains(wanted, NeverEnqueued) { // to tell them from those that the stream holds
+		r.Kinds = append(slices.Clone(wanted), Unrecorded)
+	}
+	if r.Limit == 0 {
+		r.Limit = repairLimit
+	}
+	var err error
+	if done.Report, err = s.Detect(ctx, r.Options, stream); err != nil {
+		return done, err
+	}
+	var todo []Gap
+	for _, g := range done.Report.Gaps {
+		if slices.Contains(wanted, g.Kind) {
+			todo = append(todo, g)
+		}
+	}
+	done.Left = done.Report.left(wanted)
+	if r.DryRun {
+		done.Queued = todo
+		return done, nil
+	}
+	if r.Confirm != nil && len(todo) > 0 {
+		if err := r.Confirm(todo); err != nil {
+			return done, err
+		}
+	}
+	for len(todo) > 0 {
+		chunk := todo[:min(repairChunk, len(todo))]
+		queued, err := s.queue(ctx, r, chunk, done.Report.recent)
+		if err != nil {
+			return done, fmt.Errorf("queue events: %w", err)
+		}
+		done.Queued, done.Gone = append(done.Queued, queued...), done.Gone+int64(len(chunk)-len(queued))
+		todo = todo[len(chunk):]
+	}
+	return done, nil
+}
+
+// repairChunk is the most events that one transaction queues.
+const repairChunk = 500
+
+// repairLimit is the most gaps of one kind that one repair takes.
+const repairLimit = 100_000
+
+// errResized undoes a repair that found another number of partitions half-way.
+var errResized = errors.New("the partitions were resized meanwhile; look again")
+
+// queue inserts pointers for the gaps that are still gaps.
+func (s *Store) queue(ctx context.Context, r Repair, chunk []Gap, recent time.Time) (queued []Gap, err error) {
+	err = s.outbox.Write(ctx, func(tx pgx.Tx) error {
+		if err := s.outbox.LockTable(ctx, tx); err != nil {
+			return err
+		}
+		all, err := s.outbox.Partitions(ctx, tx)
+		if err != nil {
+			return err
+		}
+		count := partition.Count(len(all))
+		ids := make([]partition.ID, len(chunk))
+		for i, g := range chunk {
+			ids[i] = partition.Of(g.key, count)
+		}
+		if err := s.outbox.LockPartitions(ctx, tx, ids); err != nil {
+			return err
+		}
+		still, err := s.still(ctx, tx, chunk, all, recent)
+		if err != nil {
+			return err
+		}
+		var in []partition.ID
+		var sequences []int64
+		var generations []int32
+		for i, g := range chunk {
+			generation, ok := still[g.Sequence]
+			if !ok {
+				continue
+			}
+			g.Partition, g.Generation = ids[i], generation
+			queued = append(queued, g)
+			in, sequences, generations = append(in, ids[i]), append(sequences, g.Sequence), append(generations, int32(generation)) // of an int column
+		}
+		if len(queued) == 0 {
+			return nil
+		}
+		done, err := collect[int64](ctx, tx, s.text["enqueue"], in, sequences, generations, int(count))
+		if err != nil {
+			return err
+		}
+		if len(done) != len(queued) {
+			return errResized
+		}
+		return s.record(ctx, tx, r, queued, sequences, in)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return queued, nil
+}
+
+// still returns which of the gaps are still gaps, and the generation that their
+// message gets.
+func (s *Store) still(ctx context.Context, tx pgx.Tx, chunk []Gap, all []partition.ID, recent time.Time) (map[int64]int, error) {
+	never, lost := []int64{}, []int64{}
+	for _, g := range chunk {
+		if g.Kind == NeverEnqueued {
+			never = append(never, g.Sequence)
+		} else {
+			lost = append(lost, g.Sequence)
+		}
+	}
+	still := map[int64]int{}
+	g := Gap{}
+	rows, err := tx.Query(ctx, s.text["suspects"], never, all, recent)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := pgx.ForEachRow(rows, []any{&g.Sequence, &g.Stream, &g.EventID, &g.Version, &g.key}, func() error {
+		still[g.Sequence] = 0
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	latest := map[int64]uint64{}
+	for _, l := range chunk {
+		latest[l.Sequence] = l.Position
+	}
+	if rows, err = tx.Query(ctx, s.text["deliveries"], lost, all); err != nil {
+		return nil, err
+	}
+	var waits bool
+	var positions []*int64
+	var at pgtype.Timestamptz
+	_, err = pgx.ForEachRow(rows, []any{&g.Sequence, &g.Stream, &g.EventID, &g.Version, &g.key, &waits, &positions, &g.Generation, &at}, func() error {
+		for _, p := range positions {
+			if p != nil && uint64(*p) > latest[g.Sequence] { // a position
+				waits = true // it was published again meanwhile
+			}
+		}
+		if !waits {
+			still[g.Sequence] = g.Generation + 1
+		}
+		return nil
+	})
+	return still, err
+}
+
+// record writes the audit.
+func (s *Store) record(ctx context.Context, tx pgx.Tx, r Repair, queued []Gap, sequences []int64, ids []partition.ID) error {
+	kinds := map[Kind]int{}
+	for _, g := range queued {
+		kinds[g.Kind]++
+	}
+	in := slices.Compact(slices.Sorted(slices.Values(ids)))
+	return s.outbox.Record(ctx, tx, r.Actor, "gaps.repair", struct {
+		Sequences  []int64        `json:"sequences"`
+		Partitions []partition.ID `json:"partitions"`
+	}{sequences, in}, r.Reason, struct {
+		Count int          `json:"count"`
+		Kinds map[Kind]int `json:"kinds"`
+	}{len(queued), kinds})
+}

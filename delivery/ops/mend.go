@@ -1,0 +1,296 @@
+package ops
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/partition"
+)
+
+// Command is what an operator wants of a selection of messages.
+type Command struct {
+	Selection Selection
+	// Actor is who wants it; at most 200 bytes. Required.
+	Actor string
+	// Reason is why, for the audit; at most 2000 bytes. Required for Skip and
+	// Discard.
+	Reason string
+	// DryRun counts and changes nothing.
+	DryRun bool
+	// CountMost and CountWithin end the count of a dry run when it has come to so
+	// many, or after that time; the result says by More that it did. Zero: it is
+	// counted to the end.
+	CountMost   int64
+	CountWithin time.Duration
+	// Expected is how many messages the operator was told of. When another number
+	// matches nothing is changed and the error is ErrCountChanged. nil: whatever it
+	// is.
+	Expected *int64
+	// AtLeast has more than Expected match, too: of what was not counted to its end
+	// the operator was told that.
+	AtLeast bool
+	// Progress is told after each chunk. nil: nobody.
+	Progress func(Result)
+	// Counting is told how many were counted so far, while a dry run counts. nil:
+	// nobody.
+	Counting func(int64)
+}
+
+// Result is what came of a command, so far when an error came with it.
+type Result struct {
+	// Count is how many messages were changed, or would be in a dry run.
+	Count int64
+	// More says that a dry run ended its count before the end: Count or more match.
+	More bool
+	// Waiting is how many requeued messages still wait behind an earlier dead
+	// message of their stream. Not known in a dry run.
+	Waiting int64
+	// Gone is how many were selected, but changed by somebody else before their
+	// turn.
+	Gone int64
+}
+
+// operation is one of the ways to end a message's wait, or to change it.
+type operation struct {
+	name   string
+	states []State // for which it is meant
+	reason bool    // required
+	sql    string
+	extra  func(State) []any // what sql takes from its third parameter on
+	to     *time.Time        // where to it is moved
+	held   map[int64]held    // what was kept from the workers for it
+}
+
+// Requeue has messages delivered anew, in the order of their streams: no
+// attempts, due at once, of the next generation.
+func (o *Operator) Requeue(ctx context.Context, c Command) (Result, error) {
+	return o.run(ctx, c, operation{
+		name: "requeue", states: []State{Dead, Failed}, sql: o.requeue, extra: func(s State) []any { return []any{s} },
+	})
+}
+
+// Skip settles dead messages without publishing them and lets their streams go
+// on. The events stay.
+func (o *Operator) Skip(ctx context.Context, c Command) (Result, error) {
+	return o.run(ctx, c, operation{
+		name: "skip", states: []State{Dead}, reason: true, sql: o.settle, extra: func(s State) []any { return []any{false, s} },
+	})
+}
+
+// Discard is Skip for messages that shall never be published; they are shown as
+// discarded.
+func (o *Operator) Discard(ctx context.Context, c Command) (Result, error) {
+	return o.run(ctx, c, operation{
+		name: "discard", states: []State{Dead}, reason: true, sql: o.settle, extra: func(s State) []any { return []any{true, s} },
+	})
+}
+
+// chunk is how many messages one transaction changes.
+const chunk = 500
+
+func (o *Operator) run(ctx context.Context, c Command, op operation) (Result, error) {
+	var r Result
+	c.Selection = c.Selection.withDefaults()
+	if err := c.validate(op); err != nil {
+		return r, err
+	}
+	at, err := o.begin(ctx, c.Selection)
+	if err != nil {
+		return r, fmt.Errorf("%s: %w", op.name, err)
+	}
+	if err := o.checkCount(ctx, c, at); err != nil {
+		return r, fmt.Errorf("%s: %w", op.name, err)
+	}
+	if c.DryRun {
+		var t tally
+		t, err = o.count(ctx, *at, c.CountMost, c.CountWithin, c.Counting)
+		r.Count, r.More = t.n, t.more
+	} else {
+		err = o.chunks(ctx, c, op, at, &r)
+	}
+	if err != nil {
+		return r, fmt.Errorf("%s: %w", op.name, err)
+	}
+	return r, nil
+}
+
+// checkCount counts before anything is changed. Messages that die from now on are
+// not of the selection; some of it may still go before their turn.
+func (o *Operator) checkCount(ctx context.Context, c Command, at *cursor) error {
+	if c.Expected == nil {
+		return nil
+	}
+	field, most, enough := FieldExpected, *c.Expected+lookStep, func(n int64) bool { return n == *c.Expected }
+	if c.AtLeast {
+		field, most, enough = FieldAtLeast, max(1, *c.Expected), func(n int64) bool { return n >= *c.Expected }
+	}
+	t, err := o.count(ctx, *at, most, 0, nil)
+	if err != nil || enough(t.n) {
+		return err
+	}
+	text := fmt.Sprintf("%d match, not %d", t.n, *c.Expected)
+	if t.more {
+		text = fmt.Sprintf("at least %d match, not %d", t.n, *c.Expected)
+	} else if c.AtLeast {
+		text += " or more"
+	}
+	return &InputError{Field: field, Err: ErrCountChanged, Problem: text + "; nothing was changed"}
+}
+
+func (c Command) validate(op operation) error {
+	if err := c.Selection.validate(); err != nil {
+		return err
+	}
+	if c.Expected != nil && *c.Expected < 0 {
+		return &InputError{Field: FieldExpected, Problem: fmt.Sprintf("must not be negative, got %d", *c.Expected)}
+	}
+	if c.CountMost < 0 || c.CountWithin < 0 {
+		return &InputError{Field: FieldLimit, Problem: fmt.Sprintf("the bounds of a count must not be negative, got %d and %s", c.CountMost, c.CountWithin)}
+	}
+	fits := false
+	var names []string
+	for _, s := range op.states {
+		fits = fits || s == c.Selection.State
+		names = append(names, string(s))
+	}
+	if !fits {
+		return &InputError{Field: FieldState, Problem: fmt.Sprintf("%s is for messages that are %s, not %q",
+			op.name, strings.Join(names, " or "), c.Selection.State)}
+	}
+	return checkWords(c.Actor, c.Reason, op.reason)
+}
+
+// Limits of texts for the audit, in bytes.
+const (
+	actorLimit  = 200
+	reasonLimit = 2000
+)
+
+// checkWords refuses an actor or a reason that says nothing or too much.
+func checkWords(actor, reason string, reasonRequired bool) error {
+	for _, w := range []struct {
+		field, text string
+		limit       int
+		required    bool
+	}{
+		{FieldActor, actor, actorLimit, true},
+		{FieldReason, reason, reasonLimit, reasonRequired},
+	} {
+		if w.required && strings.TrimSpace(w.text) == "" {
+			return &InputError{Field: w.field, Problem: "is required; it is written to the audit"}
+		}
+		if len(w.text) > w.limit {
+			return &InputError{Field: w.field, Problem: fmt.Sprintf("must have at most %d bytes, got %d", w.limit, len(w.text))}
+		}
+		if err := checkText(w.field, w.text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chunks works a selection off, one transaction after the other.
+func (o *Operator) chunks(ctx context.Context, c Command, op operation, at *cursor, r *Result) error {
+	for !at.done() {
+		var selected []key
+		var to place
+		var done []changed
+		var held map[int64]held
+		var waiting int64
+		err := o.write(ctx, func(tx pgx.Tx) (err error) {
+			if selected, to, err = o.next(ctx, tx, at, chunk); err != nil || len(selected) == 0 {
+				return err
+			}
+			if c.Selection.State == Scheduled {
+				held, err = o.holdRows(ctx, tx, selected)
+				return err
+			}
+			if err := o.lock(ctx, tx, selected); err != nil {
+				return err
+			}
+			done, waiting, err = o.change(ctx, tx, c, op, selected)
+			return err
+		})
+		if err == nil && len(held) > 0 {
+			done, err = o.settleHeld(ctx, c, op, held)
+		}
+		if err != nil {
+			return err
+		}
+		at.place = to
+		if len(selected) == 0 {
+			continue
+		}
+		r.Count += int64(len(done))
+		r.Gone += int64(len(selected) - len(done))
+		r.Waiting += waiting
+		if c.Progress != nil {
+			c.Progress(*r)
+		}
+	}
+	return nil
+}
+
+// changed is what a changed row was before.
+type changed struct {
+	Partition  partition.ID `json:"partition_key"`
+	Sequence   int64        `json:"global_sequence"`
+	Stream     string       `json:"stream_id"`
+	Attempts   int          `json:"attempts"`
+	Generation int          `json:"generation"`
+	LastError  string       `json:"last_error,omitempty"`
+	// AvailableAt is what a scheduled message waited for.
+	AvailableAt *time.Time `json:"available_at,omitempty" db:"-"`
+}
+
+// lock locks what the rows to change lie in. Resizes lock in this order, too.
+func (o *Operator) lock(ctx context.Context, tx pgx.Tx, rows []key) error {
+	ids, _ := columns(rows)
+	if err := o.outbox.LockTable(ctx, tx); err != nil {
+		return err
+	}
+	return o.outbox.LockPartitions(ctx, tx, ids)
+}
+
+// columns are the rows' keys as parameters.
+func columns(rows []key) (ids []partition.ID, sequences []int64) {
+	for _, k := range rows {
+		ids, sequences = append(ids, k.Partition), append(sequences, k.Sequence)
+	}
+	return ids, sequences
+}
+
+// change changes the selected rows, whose partitions are locked, as far as they are still what they were.
+func (o *Operator) change(
+	ctx context.Context, tx pgx.Tx, c Command, op operation, selected []key,
+) (done []changed, waiting int64, err error) {
+	ids, sequences := columns(selected)
+	rows, err := tx.Query(ctx, op.sql, append([]any{ids, sequences}, op.extra(c.Selection.State)...)...)
+	if err != nil {
+		return nil, 0, err
+	}
+	if done, err = pgx.CollectRows(rows, pgx.RowToStructByPos[changed]); err != nil || len(done) == 0 {
+		return nil, 0, err
+	}
+	for i := range done {
+		done[i].AvailableAt = op.held[done[i].Sequence].until
+	}
+	ids, sequences = ids[:0], sequences[:0]
+	streams := make([]string, 0, len(done))
+	for _, d := range done {
+		ids, sequences, streams = append(ids, d.Partition), append(sequences, d.Sequence), append(streams, d.Stream)
+	}
+	if err := o.outbox.Promote(ctx, tx, ids, streams); err != nil {
+		return nil, 0, err
+	}
+	if op.name == "requeue" {
+		if err := tx.QueryRow(ctx, o.waiting, ids, sequences, streams).Scan(&waiting); err != nil {
+			return nil, 0, err
+		}
+	}
+	return done, waiting, o.auditMessages(ctx, tx, c, op, done, waiting)
+}

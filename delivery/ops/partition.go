@@ -1,0 +1,82 @@
+package ops
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/partition"
+)
+
+// PartitionStory is what a partition's rows tell about it.
+type PartitionStory struct {
+	// Heads are its first messages that failed or died, by sequence, at most as
+	// many as were asked for.
+	Heads []Head
+	// Batches are its last deliveries, the highest sequences first.
+	Batches []Batch
+}
+
+// Head is a message that failed or died, for which its stream may wait.
+type Head struct {
+	Stream   string
+	Sequence int64
+	// State is Failed or Dead.
+	State    State
+	Attempts int
+	// AvailableAt is when it is tried again; nil: never by itself.
+	AvailableAt *time.Time
+	DeadAt      *time.Time
+	LastError   string
+	// Behind counts the parked messages of the stream behind it, up to MaxBehind.
+	// Later ones that no worker has looked at yet wait, too, and are not counted.
+	Behind int64
+}
+
+// Batch is one delivery of a partition's messages.
+type Batch struct {
+	ID            int64
+	Epoch         int64
+	First, Last   int64
+	PublishedAt   time.Time
+	Published     int
+	Skipped       int
+	FirstInStream *int64
+	LastInStream  *int64
+}
+
+// Partition returns what stands in a partition's way and what it delivered last,
+// at most limit of each, 1 to MaxLimit, 0: 100. One that has no rows, or does not
+// exist, has an empty story.
+func (o *Operator) Partition(ctx context.Context, id partition.ID, limit int) (PartitionStory, error) {
+	p := Page{Limit: limit}
+	if err := p.validate(); err != nil {
+		return PartitionStory{}, err
+	}
+	p = p.withDefaults()
+	var story PartitionStory
+	err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, o.heads, id, p.Limit, MaxBehind)
+		if err != nil {
+			return err
+		}
+		if story.Heads, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Head]); err != nil {
+			return err
+		}
+		if rows, err = tx.Query(ctx, o.batches, id, p.Limit); err != nil {
+			return err
+		}
+		story.Batches, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Batch, error) {
+			var b Batch
+			err := row.Scan(&b.ID, &b.Epoch, &b.First, &b.Last, &b.FirstInStream, &b.LastInStream, &b.PublishedAt, &b.Published, &b.Skipped)
+			return b, err
+		})
+		return err
+	})
+	if err != nil {
+		return PartitionStory{}, fmt.Errorf("read partition: %w", err)
+	}
+	return story, nil
+}

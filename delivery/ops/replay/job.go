@@ -1,0 +1,341 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/delivery/ops/maintenance"
+)
+
+// Job is a replay as the database has it.
+type Job struct {
+	ID          int64
+	Kind        Kind
+	Destination Destination
+	State       State
+	Actor       string
+	Reason      string
+	Selection   Selection
+	// Prefix and Stream are a shadow replay's: what stands before its subjects,
+	// with the replay's number in place, and where they go.
+	Prefix, Stream string
+	// Position is the sequence up to which everything selected was dealt with, Last
+	// the one beyond which the replay does not go.
+	Position, Last int64
+	// Selected is how many events it is for; nil until they are counted.
+	Selected *int64
+	// Replayed were queued again, or acknowledged under the prefix. Gone are rows
+	// of a retry that were no longer dead or failed, Failed events that cannot be
+	// published under the prefix. The three add up to Selected when it is done.
+	Replayed, Gone, Failed int64
+	// StreamSequence is where a shadow's last noted message lies.
+	StreamSequence int64
+	// Generation is that of its messages.
+	Generation int
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
+	FinishedAt *time.Time
+	// WaitingFor says why it does not go on, LastError what failed last.
+	WaitingFor, LastError string
+	// Expected is how many have to be selected; nil: any number.
+	Expected *int64
+	// Idle is the time since the row was last changed.
+	Idle time.Duration
+	// Held is as in Plan; only Create tells it.
+	Held string
+}
+
+// beat is how often a run that waits touches its row.
+const beat = 5 * time.Second
+
+// Abandoned tells whether a running replay has nobody who runs it: it was killed.
+func (j Job) Abandoned() bool { return j.State == Running && j.Idle > 6*beat }
+
+// Left is how many events are still to be dealt with; -1 before they are counted.
+func (j Job) Left() int64 {
+	if j.Selected == nil {
+		return -1
+	}
+	return max(0, *j.Selected-j.Replayed-j.Gone-j.Failed)
+}
+
+// Ended tells whether it is done or cancelled.
+func (j Job) Ended() bool { return j.State == Done || j.State == Cancelled }
+
+// Differs says that a replay which is done came to another number than it
+// promised, since events were changed, removed or added below its last sequence
+// while it ran; empty: it did not.
+func (j Job) Differs() string {
+	dealt := j.Replayed + j.Gone + j.Failed
+	if j.State != Done || j.Selected == nil || dealt == *j.Selected {
+		return ""
+	}
+	return fmt.Sprintf("%d events were selected and %d dealt with: the selected events were changed meanwhile", *j.Selected, dealt)
+}
+
+// Errors to branch on.
+var (
+	// ErrNotFound: there is no such replay.
+	ErrNotFound = errors.New("no such replay")
+	// ErrEnded: the replay is done or cancelled.
+	ErrEnded = errors.New("the replay has ended")
+	// ErrLiveRunning: another live replay runs, or was killed and waits to be
+	// resumed or cancelled.
+	ErrLiveRunning = errors.New("another live replay is running")
+	// ErrTaken: another process runs the replay now, or somebody ended it.
+	ErrTaken = errors.New("the replay was taken over or ended by somebody else")
+)
+
+// Get returns one replay, or ErrNotFound.
+func (s *Store) Get(ctx context.Context, id int64) (Job, error) {
+	jobs, err := s.jobs(ctx, s.db, nil, &id, 1)
+	if err == nil && len(jobs) == 0 {
+		err = fmt.Errorf("%w: %d", ErrNotFound, id)
+	}
+	if err != nil {
+		return Job{}, err
+	}
+	return jobs[0], nil
+}
+
+// List returns the newest replays, at most limit, with numbers below before
+// (0: all).
+func (s *Store) List(ctx context.Context, before int64, limit int) ([]Job, error) {
+	var below *int64
+	if before > 0 {
+		below = &before
+	}
+	return s.jobs(ctx, s.db, below, nil, limit)
+}
+
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+func (s *Store) jobs(ctx context.Context, db querier, below, id *int64, limit int) ([]Job, error) {
+	rows, err := db.Query(ctx, s.text["jobs"], below, id, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read replays: %w", err)
+	}
+	jobs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Job, error) {
+		var j Job
+		err := row.Scan(&j.ID, &j.Kind, &j.Destination, &j.State, &j.Actor, &j.Reason, &j.Selection, &j.Prefix, &j.Stream,
+			&j.Position, &j.Last, &j.Selected, &j.Replayed, &j.Gone, &j.Failed, &j.StreamSequence, &j.Generation,
+			&j.CreatedAt, &j.UpdatedAt, &j.FinishedAt, &j.WaitingFor, &j.LastError, &j.Idle, &j.Expected)
+		j.Prefix = strings.ReplaceAll(j.Prefix, "{id}", strconv.FormatInt(j.ID, 10))
+		return j, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read replays: %w", err)
+	}
+	return jobs, nil
+}
+
+// Create makes a replay, counts what it is for and delivers nothing. When expected
+// is not nil and another number is selected, the replay is cancelled at once. When
+// counting was interrupted the replay is kept; the job has its number then, and
+// whoever goes on with it counts it anew and refuses another number than expected.
+func (s *Store) Create(ctx context.Context, spec Spec, expected *int64, progress func(at, end int64)) (Job, error) {
+	spec = spec.WithDefaults()
+	if err := spec.Validate(); err != nil {
+		return Job{}, err
+	}
+	last, held, err := s.end(ctx, spec)
+	if err != nil {
+		return Job{}, fmt.Errorf("replay: %w", err)
+	}
+	state := Planned
+	if spec.Begin {
+		state = Running
+	}
+	var id int64
+	err = s.outbox.Write(ctx, func(tx pgx.Tx) error {
+		generation, err := s.generation(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if err := tx.QueryRow(ctx, s.text["create"], spec.Kind, spec.Destination, spec.Actor, spec.Selection, spec.Reason,
+			spec.Prefix, spec.Stream, spec.first(), last, generation, state, expected).Scan(&id); err != nil {
+			return err
+		}
+		if err := s.name(ctx, tx, spec, id, last); err != nil {
+			return err
+		}
+		return s.outbox.Record(ctx, tx, spec.Actor, "replay.create", target{
+			ID: id, Kind: spec.Kind, Destination: spec.Destination, Selection: spec.Selection, Last: last,
+		}, spec.Reason, struct {
+			Generation int `json:"generation"`
+		}{generation})
+	})
+	if refusedWith(err, uniqueViolation) {
+		return Job{}, liveRunning()
+	}
+	if err != nil {
+		return Job{}, fmt.Errorf("make the replay: %w", err)
+	}
+	j, err := s.counted(ctx, id, spec.Actor, progress)
+	j.ID, j.Held = id, held
+	if err != nil && spec.Begin { // nobody runs it; if this fails, too, it shows after a while
+		apart, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		_ = s.outbox.Write(apart, func(tx pgx.Tx) error {
+			_, err := tx.Exec(apart, s.text["finish"], id, nil, Paused)
+			return err
+		})
+	}
+	return j, err
+}
+
+func liveRunning() error {
+	return fmt.Errorf("%w; resume or cancel it first: `postrider replay list`", ErrLiveRunning)
+}
+
+// generation gives out the next replay's; nobody else does so before the
+// transaction ends.
+func (s *Store) generation(ctx context.Context, tx pgx.Tx) (generation int, err error) {
+	if _, err := tx.Exec(ctx, s.text["lock_replays"]); maintenance.Busy(err) {
+		return 0, fmt.Errorf("another replay is being made for more than 5 s; try again: %w", err)
+	} else if err != nil {
+		return 0, err
+	}
+	err = tx.QueryRow(ctx, s.text["generation"]).Scan(&generation)
+	return generation, err
+}
+
+// name notes by name what a replay is for, or what it leaves out.
+func (s *Store) name(ctx context.Context, tx pgx.Tx, spec Spec, id, last int64) error {
+	if spec.Kind != Retry {
+		_, err := tx.Exec(ctx, s.text["leave_out"+Job{Destination: spec.Destination}.held()], append([]any{id, spec.first(), last}, spec.Selection.arguments()...)...)
+		return err
+	}
+	chosen, err := s.troubled(ctx, tx, spec.Selection, last)
+	if err == nil {
+		_, err = tx.Exec(ctx, s.text["choose"], id, chosen)
+	}
+	if err == nil {
+		_, err = tx.Exec(ctx, s.text["selected"], id, len(chosen))
+	}
+	return err
+}
+
+// counted makes sure that the replay knows what it is for, and that this is what was
+// expected: it is cancelled otherwise, by that actor.
+func (s *Store) counted(ctx context.Context, id int64, actor string, progress func(at, end int64)) (Job, error) {
+	j, err := s.ensureCount(ctx, id, progress)
+	if err != nil || j.Expected == nil || *j.Selected == *j.Expected {
+		return j, err
+	}
+	if _, err := s.Cancel(ctx, id, actor, "another number is selected than was expected"); err != nil {
+		return j, err
+	}
+	return j, refuse("expect", "%d are selected, not %d; nothing was replayed", *j.Selected, *j.Expected)
+}
+
+// ensureCount counts a replay that was not.
+func (s *Store) ensureCount(ctx context.Context, id int64, progress func(at, end int64)) (Job, error) {
+	j, err := s.Get(ctx, id)
+	if err != nil || j.Selected != nil {
+		return j, err
+	}
+	beaten := time.Now()
+	alive := func(at, end int64) {
+		if time.Since(beaten) > beat {
+			beaten = time.Now()
+			_ = s.outbox.Write(ctx, func(tx pgx.Tx) error { // what is wrong shows when the count is noted
+				_, err := tx.Exec(ctx, s.text["touch"], id)
+				return err
+			})
+		}
+		if progress != nil {
+			progress(at, end)
+		}
+	}
+	var p Plan
+	first := Spec{Selection: j.Selection}.first()
+	if err := s.count(ctx, &id, Job{
+		Kind: j.Kind, Destination: j.Destination, Selection: j.Selection, Last: j.Last, Position: first,
+	}, &p, alive); err != nil {
+		return j, fmt.Errorf("count what is selected: %w", err)
+	}
+	err = s.outbox.Write(ctx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, s.text["selected"], id, p.Selected)
+		return err
+	})
+	if err != nil {
+		return j, fmt.Errorf("note what is selected: %w", err)
+	}
+	return s.Get(ctx, id)
+}
+
+// target is what the audit says about the replay of an action.
+type target struct {
+	ID          int64       `json:"replay"`
+	Kind        Kind        `json:"kind"`
+	Destination Destination `json:"destination"`
+	Selection   Selection   `json:"selection"`
+	Last        int64       `json:"to_sequence"`
+}
+
+func (j Job) target() target {
+	return target{ID: j.ID, Kind: j.Kind, Destination: j.Destination, Selection: j.Selection, Last: j.Last}
+}
+
+// outcome is how far it was then.
+type outcome struct {
+	Selected   *int64 `json:"selected"`
+	Replayed   int64  `json:"replayed"`
+	Gone       int64  `json:"gone"`
+	Failed     int64  `json:"failed"`
+	Generation int    `json:"generation"`
+}
+
+func (j Job) outcome() outcome {
+	return outcome{Selected: j.Selected, Replayed: j.Replayed, Gone: j.Gone, Failed: j.Failed, Generation: j.Generation}
+}
+
+// Cancel ends a replay for good, whoever runs it. What it has queued already is
+// delivered.
+func (s *Store) Cancel(ctx context.Context, id int64, actor, reason string) (Job, error) {
+	if err := checkActor(actor, reason); err != nil {
+		return Job{}, err
+	}
+	err := s.outbox.Write(ctx, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, s.text["finish"], id, nil, Cancelled)
+		if err != nil {
+			return err
+		}
+		j, err := s.within(ctx, tx, id)
+		switch {
+		case err != nil:
+			return err
+		case tag.RowsAffected() == 0:
+			return fmt.Errorf("%w: replay %d is %s", ErrEnded, id, j.State)
+		}
+		if _, err := tx.Exec(ctx, s.text["forget"], id); err != nil {
+			return err
+		}
+		return s.outbox.Record(ctx, tx, actor, "replay.cancel", j.target(), reason, j.outcome())
+	})
+	if err != nil {
+		return Job{}, fmt.Errorf("cancel: %w", err)
+	}
+	return s.Get(ctx, id)
+}
+
+// within reads one replay in a transaction.
+func (s *Store) within(ctx context.Context, tx pgx.Tx, id int64) (Job, error) {
+	jobs, err := s.jobs(ctx, tx, nil, &id, 1)
+	if err == nil && len(jobs) == 0 {
+		err = fmt.Errorf("%w: %d", ErrNotFound, id)
+	}
+	if err != nil {
+		return Job{}, err
+	}
+	return jobs[0], nil
+}

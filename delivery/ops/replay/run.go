@@ -1,0 +1,293 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/ops/maintenance"
+)
+
+// RunConfig says how a replay is worked off.
+type RunConfig struct {
+	// Rate is the most events a second, at least 0.1; 0: as fast as it goes.
+	Rate float64
+	// BatchSize is the most events of one step, 1 to 10,000. Defaults to 500.
+	BatchSize int
+	// MaxPending is how many rows the outbox may hold that workers could publish
+	// before a live replay waits; at least 1. Defaults to 5,000.
+	MaxPending int
+	// Actor is who runs it, for the audit. Defaults to who made it.
+	Actor string
+	// Publisher takes the messages of a shadow replay. Events reads them, and is
+	// given the transforms of the workers: messages are to be what workers publish.
+	Publisher Publisher
+	Events    *delivery.Reader
+	// Progress is told after each step and while it waits. nil: nobody.
+	Progress func(Job)
+	// Counting is told how far the count is, where making the replay was interrupted
+	// before that was done. nil: nobody.
+	Counting func(at, end int64)
+}
+
+// WithDefaults fills what was left zero.
+func (c RunConfig) WithDefaults() RunConfig {
+	if c.BatchSize == 0 {
+		c.BatchSize = 500
+	}
+	if c.MaxPending == 0 {
+		c.MaxPending = 5000
+	}
+	return c
+}
+
+// Validate refuses values outside their ranges, by name.
+func (c RunConfig) Validate() error {
+	switch {
+	case c.Rate != 0 && (math.IsNaN(c.Rate) || c.Rate < slowest || c.Rate > fastest):
+		return refuse("rate", "must be 0 or lie between %g and %g, got %g", slowest, fastest, c.Rate)
+	case c.BatchSize < 1 || c.BatchSize > 10_000:
+		return refuse("batch-size", "must lie between 1 and 10000, got %d", c.BatchSize)
+	case c.MaxPending < 1:
+		return refuse("max-pending", "must be at least 1, got %d", c.MaxPending)
+	case len(c.Actor) > actorLimit:
+		return refuse("actor", "must have at most %d bytes, got %d", actorLimit, len(c.Actor))
+	}
+	return checkText("actor", c.Actor)
+}
+
+// The range of rates: slower, a run would seem to be dead between two events.
+const (
+	slowest = 0.1
+	fastest = 1e9
+)
+
+// run is one process's work on one replay.
+type run struct {
+	*Store
+	cfg    RunConfig
+	id     int64
+	runner uuid.UUID
+	job    Job
+	pace   pacer
+	shadow *shadowing
+	beaten time.Time // when the row was touched last
+	looked pending
+}
+
+// step is what one step came to.
+type step struct {
+	events   int64 // for the pace
+	finished bool
+	// waiting says why nothing was done.
+	waiting string
+}
+
+// Run works a replay off until it is done or the context ends; then the replay is
+// laid aside, and the error is the context's. A replay that was planned, laid aside
+// or killed goes on where it was.
+func (s *Store) Run(ctx context.Context, id int64, cfg RunConfig) (Job, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return Job{}, err
+	}
+	r := &run{Store: s, cfg: cfg, id: id, runner: uuid.New(), pace: pacer{rate: cfg.Rate}}
+	err := r.work(ctx)
+	if errors.Is(err, ErrTaken) || errors.Is(err, ErrEnded) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrLiveRunning) {
+		return r.job, err
+	}
+	if err != nil {
+		// Laid aside, as far as the database can be reached; if not it can be resumed
+		// all the same.
+		apart, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		_ = r.end(apart, Paused)
+		if j, read := s.Get(apart, id); read == nil {
+			r.job = j
+		}
+		return r.job, err
+	}
+	r.job, err = s.Get(ctx, id)
+	return r.job, err
+}
+
+func (r *run) work(ctx context.Context) error {
+	if err := r.take(ctx); err != nil {
+		return err
+	}
+	var err error
+	if r.job, err = r.counted(ctx, r.id, r.actor(r.job), r.cfg.Counting); err != nil {
+		return err
+	}
+	if r.job.Destination == Shadow {
+		if r.cfg.Publisher == nil || r.cfg.Events == nil {
+			return refuse("publisher", "a shadow replay needs one, and something that reads events")
+		}
+		r.shadow = &shadowing{}
+	}
+	for {
+		if err := r.pace.wait(ctx); err != nil {
+			return err
+		}
+		done, err := r.step(ctx)
+		if err != nil {
+			return err
+		}
+		if r.job, err = r.Get(ctx, r.id); err != nil {
+			return err
+		}
+		if r.cfg.Progress != nil {
+			r.cfg.Progress(r.job)
+		}
+		if done.finished {
+			return r.end(ctx, Done)
+		}
+		r.pace.add(done.events)
+		if done.waiting != "" {
+			if err := r.idle(ctx, done.waiting); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// take makes this process the one that runs the replay. One that was laid aside
+// gets a new generation when higher ones were given out meanwhile.
+func (r *run) take(ctx context.Context) error {
+	err := r.outbox.Write(ctx, func(tx pgx.Tx) error {
+		j, err := r.within(ctx, tx, r.id)
+		switch {
+		case err != nil:
+			return err
+		case j.Ended():
+			return fmt.Errorf("%w: replay %d is %s", ErrEnded, j.ID, j.State)
+		}
+		r.job = j
+		generation := j.Generation
+		if j.State != Running && j.Destination == Live {
+			next, err := r.generation(ctx, tx)
+			if err != nil {
+				return err
+			}
+			if next > generation+generationStep {
+				generation = next
+			}
+		}
+		if _, err := tx.Exec(ctx, r.text["take"], j.ID, r.runner, generation); err != nil {
+			return err
+		}
+		j.Generation = generation
+		return r.outbox.Record(ctx, tx, r.actor(j), "replay.run", j.target(), j.Reason, j.outcome())
+	})
+	if refusedWith(err, uniqueViolation) {
+		return liveRunning()
+	}
+	if err != nil {
+		return fmt.Errorf("take the replay: %w", err)
+	}
+	return nil
+}
+
+// actor is who runs it, for the audit.
+func (r *run) actor(j Job) string { return cmp.Or(r.cfg.Actor, j.Actor) }
+
+// generationStep lies between the generations of two replays.
+const generationStep = 100
+
+// step does the next piece. What another session locked or deadlocked is tried
+// again.
+func (r *run) step(ctx context.Context) (step, error) {
+	do := r.liveStep
+	switch {
+	case r.job.Kind == Retry:
+		do = r.retryStep
+	case r.shadow != nil:
+		do = r.shadowStep
+	}
+	if r.shadow == nil {
+		if text, err := r.crowded(ctx); err != nil || text != "" {
+			return step{waiting: text}, err
+		}
+	}
+	done, err := do(ctx)
+	if errors.Is(err, errResized) {
+		return step{waiting: "the partitions are being resized"}, nil
+	}
+	if maintenance.Busy(err) || refusedWith(err, deadlockDetected) {
+		return step{waiting: "a partition's row is locked by another session"}, nil
+	}
+	return done, err
+}
+
+// end leaves the replay in that state.
+func (r *run) end(ctx context.Context, state State) error {
+	return r.outbox.Write(ctx, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, r.text["finish"], r.id, r.runner, state)
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return ErrTaken
+		}
+		j, err := r.within(ctx, tx, r.id)
+		if err != nil {
+			return err
+		}
+		action := "replay.pause"
+		if state == Done {
+			action = "replay.done"
+			if _, err := tx.Exec(ctx, r.text["forget"], r.id); err != nil {
+				return err
+			}
+		}
+		return r.outbox.Record(ctx, tx, r.actor(j), action, j.target(), j.Reason, j.outcome())
+	})
+}
+
+// moved is how a step changes the row.
+type moved struct {
+	position, replayed, gone, failed, stream int64
+	lastError, waiting                       string
+}
+
+// advance moves the replay's row within tx; ErrTaken when it is not ours.
+func (r *run) advance(ctx context.Context, tx pgx.Tx, m moved) error {
+	tag, err := tx.Exec(ctx, r.text["advance"], r.id, r.runner, m.position, m.replayed, m.gone, m.failed, m.stream, m.lastError, m.waiting)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = ErrTaken
+	}
+	r.beaten = time.Now()
+	return err
+}
+
+// hold locks the replay's row for a step and returns where it stands.
+func (r *run) hold(ctx context.Context, tx pgx.Tx) (position int64, generation int, err error) {
+	err = tx.QueryRow(ctx, r.text["hold"], r.id, r.runner).Scan(&position, &generation)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = ErrTaken
+	}
+	return position, generation, err
+}
+
+// idle waits a little, and says now and then that it does.
+func (r *run) idle(ctx context.Context, waiting string) error {
+	if time.Since(r.beaten) > beat || waiting != r.job.WaitingFor {
+		err := r.outbox.Write(ctx, func(tx pgx.Tx) error {
+			return r.advance(ctx, tx, moved{position: r.job.Position, waiting: waiting})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return pause(ctx, waitLook)
+}
+
+// waitLook is how often a replay that waits looks again.
+const waitLook = 100 * time.Millisecond

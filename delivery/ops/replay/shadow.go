@@ -1,0 +1,139 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/partition"
+)
+
+// Publisher takes the messages of one shadow replay.
+type Publisher interface {
+	// Publish returns one outcome for each message, in order. It keeps the order of
+	// each stream, and a message that the stream holds is not stored again within
+	// its duplicate window.
+	Publish(ctx context.Context, messages []delivery.Message) []delivery.Outcome
+	// Stored returns what the stream holds behind that position of the replay with
+	// that generation: the position of each sequence.
+	Stored(ctx context.Context, after uint64, generation int) (map[int64]uint64, error)
+}
+
+// shadowing is what a run knows of the stream.
+type shadowing struct {
+	// asked tells that the stream was asked what it holds since anything was last
+	// left open; stored are those messages that no step has noted yet.
+	asked  bool
+	stored map[int64]uint64
+}
+
+// shadowStep publishes the next events and notes it when all of them are
+// acknowledged.
+func (r *run) shadowStep(ctx context.Context) (step, error) {
+	if !r.shadow.asked {
+		stored, err := r.cfg.Publisher.Stored(ctx, uint64(max(0, r.job.StreamSequence)), r.job.Generation) // a position
+		if err != nil {
+			return step{}, fmt.Errorf("ask the stream what it holds of the replay: %w", err)
+		}
+		r.shadow.asked, r.shadow.stored = true, stored
+	}
+	messages, upTo, err := r.messages(ctx)
+	if errors.Is(err, delivery.ErrTransform) {
+		return step{waiting: delivery.Reason(err)}, nil
+	}
+	if err != nil {
+		return step{}, err
+	}
+	m := moved{position: upTo}
+	var send []delivery.Message
+	for _, msg := range messages {
+		at, stored := r.shadow.stored[msg.Sequence]
+		switch {
+		case stored:
+			m.replayed, m.stream = m.replayed+1, max(m.stream, int64(at)) // a position
+		case msg.Err != nil:
+			m.failed, m.lastError = m.failed+1, delivery.Reason(msg.Err)
+		case msg.Skip: // the selection has none
+			m.failed, m.lastError = m.failed+1, fmt.Sprintf("sequence %d is audit-only", msg.Sequence)
+		default:
+			send = append(send, msg.Message)
+		}
+	}
+	open, err := r.publish(ctx, send, &m)
+	if err != nil {
+		return step{}, err
+	}
+	if open != nil {
+		r.shadow.asked = false // what the broker has of it is not known
+		return step{waiting: delivery.Reason(open)}, nil
+	}
+	err = r.outbox.Write(ctx, func(tx pgx.Tx) error { return r.advance(ctx, tx, m) })
+	if err != nil {
+		r.shadow.asked = false
+		return step{}, err
+	}
+	for _, msg := range messages {
+		delete(r.shadow.stored, msg.Sequence)
+	}
+	return step{events: int64(len(messages)), finished: upTo >= r.job.Last}, nil
+}
+
+// publish sends what the stream does not hold. open says what kept a message from
+// getting a definite answer.
+func (r *run) publish(ctx context.Context, send []delivery.Message, m *moved) (open, err error) {
+	if len(send) == 0 {
+		return nil, nil // nothing open, nothing wrong
+	}
+	timed, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for i, o := range r.cfg.Publisher.Publish(timed, send) {
+		switch o.Kind {
+		case delivery.Published:
+			m.replayed, m.stream = m.replayed+1, max(m.stream, int64(o.StreamSequence)) // a position
+		case delivery.Retry, delivery.Permanent, delivery.Skipped:
+			m.failed++
+			m.lastError = delivery.Reason(fmt.Errorf("sequence %d: %w", send[i].Sequence, o.Err))
+		case delivery.Unresolved, delivery.Behind, delivery.Scheduled:
+			if errors.Is(o.Err, delivery.ErrConfiguration) {
+				return nil, o.Err
+			}
+			if open == nil {
+				open = fmt.Errorf("the broker did not take sequence %d: %w", send[i].Sequence, errors.Join(o.Err, ctx.Err()))
+			}
+		}
+	}
+	return open, nil
+}
+
+// messages reads the next events as they are to be published, as far as one step goes.
+func (r *run) messages(ctx context.Context) (messages []delivery.Reading, upTo int64, err error) {
+	var events []event
+	var ids []partition.ID
+	err = r.outbox.Read(ctx, func(tx pgx.Tx) (err error) {
+		if ids, err = r.outbox.Partitions(ctx, tx); err == nil {
+			events, upTo, err = r.next(ctx, tx, r.job.Position, r.stepSize())
+		}
+		return err
+	})
+	if err != nil || len(events) == 0 {
+		return nil, upTo, err
+	}
+	pointers := make([]delivery.Pointer, len(events))
+	for i, e := range events {
+		pointers[i] = delivery.Pointer{
+			Partition: partition.Of(e.Key, partition.Count(len(ids))), Sequence: e.Sequence, Generation: r.job.Generation, // at most 32767
+			Stream: e.Stream, Topic: e.Topic,
+		}
+	}
+	if messages, err = r.cfg.Events.Read(ctx, pointers); err != nil {
+		return nil, 0, err
+	}
+	if len(messages) < len(events) {
+		upTo = messages[len(messages)-1].Sequence
+	}
+	return messages, upTo, nil
+}

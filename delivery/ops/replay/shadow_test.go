@@ -1,0 +1,113 @@
+package replay_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/ops/replay"
+	"github.com/postrider/postrider/internal/testkit/natstest"
+)
+
+// cutShort ends the run when messages are stored and nothing has noted it yet.
+type cutShort struct {
+	*natspub.Shadow
+	end context.CancelFunc
+}
+
+func (c cutShort) Publish(ctx context.Context, messages []delivery.Message) []delivery.Outcome {
+	defer c.end()
+	return c.Shadow.Publish(ctx, messages)
+}
+
+// A step that stored its messages and did not come to note it is not repeated,
+// although the stream's duplicate window has long passed. Another replay under the
+// same prefix is another one.
+func TestAShadowAsksTheStreamWhatItHolds(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 2)
+	b.appendMany(t, 100)
+	b.publish(t, "true")
+	server := natstest.Start(t, 1)
+	nc, err := natspub.Connect(server.URL(), "test", slog.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const window = 100 * time.Millisecond
+	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "REPLAYS", Subjects: []string{"replay.>"}, Duplicates: window})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := b.reader(t)
+	spec := replay.Spec{Destination: replay.Shadow, Prefix: "replay.fixed", Stream: "REPLAYS", Selection: replay.Selection{All: true}}
+	j := b.create(t, spec)
+	publisher, err := natspub.NewShadow(nc, natspub.ShadowConfig{Prefix: j.Prefix, Stream: "REPLAYS"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = publisher.Close() })
+	for range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := b.store.Run(ctx, j.ID, replay.RunConfig{BatchSize: 20, Publisher: cutShort{publisher, cancel}, Events: events})
+		cancel()
+		if err == nil {
+			t.Fatal("the run was not cut short")
+		}
+		<-time.After(3 * window)
+	}
+	for want := uint64(95); want <= 190; want += 95 {
+		j = b.run(t, j.ID, replay.RunConfig{BatchSize: 30, Publisher: publisher, Events: events})
+		info, err := stream.Info(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j.Replayed != 95 || info.State.Msgs != want {
+			t.Errorf("replayed %d, the stream holds %d messages, want 95 and %d", j.Replayed, info.State.Msgs, want)
+		}
+		j = b.create(t, spec)
+	}
+}
+
+// What a transform says of a failure may hold anything, and as much as it likes: the replay goes on past the event.
+func TestAFailureOfATransformIsNotedWhateverItSays(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.appendMany(t, 10)
+	b.publish(t, "true")
+	j := b.create(t, replay.Spec{Destination: replay.Shadow, Stream: "REPLAYS", Selection: replay.Selection{All: true}})
+	events := b.reader(t, func(_ context.Context, d *delivery.Draft) error {
+		if d.Sequence == 3 {
+			return errors.New("bad\x00value \xff" + strings.Repeat("x", 1<<20))
+		}
+		return nil
+	})
+	j = b.run(t, j.ID, replay.RunConfig{Publisher: taker{}, Events: events})
+	if j.State != replay.Done || j.Replayed != 9 || j.Failed != 1 || len(j.LastError) > 1000 || !strings.Contains(j.LastError, "bad value") {
+		t.Errorf("%+v", j)
+	}
+}
+
+// taker takes everything.
+type taker struct{}
+
+func (taker) Stored(context.Context, uint64, int) (map[int64]uint64, error) { return nil, nil }
+
+func (taker) Publish(_ context.Context, messages []delivery.Message) []delivery.Outcome {
+	outcomes := make([]delivery.Outcome, len(messages))
+	for i, m := range messages {
+		outcomes[i] = delivery.Outcome{Kind: delivery.Published, StreamSequence: uint64(m.Sequence)} // a sequence
+	}
+	return outcomes
+}

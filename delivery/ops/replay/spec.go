@@ -1,0 +1,202 @@
+package replay
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Kind is what of the selection is replayed.
+type Kind string
+
+// The kinds of replays.
+const (
+	// Range is every selected event.
+	Range Kind = "range"
+	// RebuildCurrent is the last selected event of every stream.
+	RebuildCurrent Kind = "rebuild-current"
+	// Retry is what failed and has not been published.
+	Retry Kind = "retry"
+)
+
+// Destination is where messages go.
+type Destination string
+
+// The destinations.
+const (
+	// Live replays go through the outbox to the usual subjects.
+	Live Destination = "live"
+	// Shadow replays go past the outbox, to subjects under a prefix.
+	Shadow Destination = "shadow"
+)
+
+// State is what became of a replay.
+type State string
+
+// The states of a replay.
+const (
+	Planned   State = "planned" // made to be begun later
+	Running   State = "running" // or killed: see Job.Abandoned
+	Paused    State = "paused"  // ended in good order before it was done
+	Done      State = "done"
+	Cancelled State = "cancelled"
+)
+
+// Selection chooses events. All its conditions must hold; without any All must
+// be set, which goes with To alone.
+type Selection struct {
+	// From and To are sequences, both included; 0: no bound.
+	From int64 `json:"from_sequence,omitempty"`
+	To   int64 `json:"to_sequence,omitempty"`
+	// Since and Until bound when events were recorded: Since belongs to it, Until
+	// does not.
+	Since *time.Time `json:"since,omitempty"`
+	Until *time.Time `json:"until,omitempty"`
+	// Stream, Type, Topic and Tenant are compared exactly.
+	Stream string `json:"stream,omitempty"`
+	Type   string `json:"type,omitempty"`
+	Topic  string `json:"topic,omitempty"`
+	Tenant string `json:"tenant,omitempty"`
+	// All takes everything.
+	All bool `json:"all,omitempty"`
+}
+
+// Empty tells whether no condition was given.
+func (s Selection) Empty() bool {
+	s.All = false
+	return s == Selection{}
+}
+
+// Spec is what a replay shall do.
+type Spec struct {
+	Kind        Kind
+	Destination Destination
+	Selection   Selection
+	// Prefix is put before the subjects of a shadow replay; {id} stands for the
+	// replay's number. Defaults to "replay.{id}".
+	Prefix string
+	// Stream is the JetStream stream that a shadow replay goes to.
+	Stream string
+	// Begin says that whoever makes the replay runs it, too: it is Running from the
+	// beginning. One that never comes to that was interrupted, as any other.
+	Begin bool
+	// Actor is who wants it, Reason why; for the audit. The reason may be empty.
+	Actor, Reason string
+}
+
+// DefaultPrefix is put before the subjects of a shadow replay.
+const DefaultPrefix = "replay.{id}"
+
+// InputError is a complaint about one input; nothing was changed.
+type InputError struct {
+	// Field names the input as a flag does, without its dashes.
+	Field string
+	// Problem says what is wrong, to be put after the field's name.
+	Problem string
+}
+
+func (e *InputError) Error() string { return e.Field + ": " + e.Problem }
+
+func refuse(field, format string, args ...any) error {
+	return &InputError{Field: field, Problem: fmt.Sprintf(format, args...)}
+}
+
+var prefixPattern = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.([A-Za-z0-9_-]+|\{id\}))*$`)
+
+var streamPattern = regexp.MustCompile(`^[^\s.*>/\\\x00-\x1f\x7f]{1,255}$`)
+
+// WithDefaults fills what was left empty.
+func (s Spec) WithDefaults() Spec {
+	if s.Kind == "" {
+		s.Kind = Range
+	}
+	if s.Destination == "" {
+		s.Destination = Live
+	}
+	if s.Destination == Shadow && s.Prefix == "" {
+		s.Prefix = DefaultPrefix
+	}
+	return s
+}
+
+// Limits of texts, in bytes.
+const (
+	actorLimit  = 200
+	reasonLimit = 2000
+	prefixLimit = 200
+)
+
+// Validate refuses what cannot be done, by the field's name.
+func (s Spec) Validate() error {
+	switch {
+	case s.Kind != Range && s.Kind != RebuildCurrent && s.Kind != Retry:
+		return refuse("kind", "must be range, rebuild-current or retry, got %q", s.Kind)
+	case s.Destination != Live && s.Destination != Shadow:
+		return refuse("destination", "must be live or shadow, got %q", s.Destination)
+	case s.Kind == Retry && s.Destination == Shadow:
+		return refuse("shadow-prefix", "what failed is tried again where it belongs: retry goes to the live subjects alone")
+	case s.Destination == Shadow && !prefixPattern.MatchString(s.Prefix):
+		return refuse("shadow-prefix", "must be tokens of letters, digits, '-' and '_' or {id}, the first one fixed, separated by dots; got %q", s.Prefix)
+	case s.Destination == Live && s.Prefix != "":
+		return refuse("shadow-prefix", "a live replay has none")
+	case s.Destination == Shadow && s.Stream == "":
+		return refuse("shadow-stream", "is required")
+	case s.Destination == Shadow && len(s.Prefix) > prefixLimit:
+		return refuse("shadow-prefix", "must have at most %d bytes, got %d", prefixLimit, len(s.Prefix))
+	case s.Destination == Shadow && !streamPattern.MatchString(s.Stream):
+		return refuse("shadow-stream", "must be a stream's name: no spaces, dots, wildcards or slashes; got %q", s.Stream)
+	}
+	if err := checkActor(s.Actor, s.Reason); err != nil {
+		return err
+	}
+	return s.Selection.validate()
+}
+
+// checkActor refuses what the audit does not take.
+func checkActor(actor, reason string) error {
+	switch {
+	case strings.TrimSpace(actor) == "":
+		return refuse("actor", "is required; it is written to the audit")
+	case len(actor) > actorLimit:
+		return refuse("actor", "must have at most %d bytes, got %d", actorLimit, len(actor))
+	case len(reason) > reasonLimit:
+		return refuse("reason", "must have at most %d bytes, got %d", reasonLimit, len(reason))
+	}
+	if err := checkText("actor", actor); err != nil {
+		return err
+	}
+	return checkText("reason", reason)
+}
+
+func (s Selection) validate() error {
+	switch {
+	case s.Empty() && !s.All:
+		return refuse("selection", "nothing is selected: give a condition, or all")
+	case s.All && s != Selection{All: true, To: s.To}:
+		return refuse("selection", "all and conditions exclude each other")
+	case s.From < 0:
+		return refuse("from-sequence", "must be at least 1, got %d", s.From)
+	case s.To < 0:
+		return refuse("to-sequence", "must be at least 1, got %d", s.To)
+	case s.To > 0 && s.To < s.From:
+		return refuse("to-sequence", "must be at least %d, got %d", s.From, s.To)
+	case s.Since != nil && s.Until != nil && !s.Since.Before(*s.Until):
+		return refuse("until", "must lie after %s, got %s", s.Since.Format(time.RFC3339), s.Until.Format(time.RFC3339))
+	}
+	for field, text := range map[string]string{"stream": s.Stream, "type": s.Type, "topic": s.Topic, "tenant": s.Tenant} {
+		if err := checkText(field, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkText refuses what PostgreSQL's text cannot hold.
+func checkText(field, text string) error {
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		return refuse(field, "must be UTF-8 without zero bytes")
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package ops
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Missing is what the role lacks of an operator's rights, each written as the
+// GRANT needs it: "UPDATE (paused_at, updated_at) ON public.outbox_partitions".
+type Missing struct {
+	// Look is for every list and every message, Act for everything that changes
+	// something, Audit for the audit, Payload for payloads.
+	Look, Act, Audit, Payload []string
+}
+
+// MissingRights asks the database what the operator's role may not do. A right
+// that is given or taken later shows when it is used.
+func (o *Operator) MissingRights(ctx context.Context) (Missing, error) {
+	var m Missing
+	err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, o.rights)
+		if err != nil {
+			return err
+		}
+		lists := map[string]*[]string{"look": &m.Look, "act": &m.Act, "audit": &m.Audit, "payload": &m.Payload}
+		var purpose, right string
+		_, err = pgx.ForEachRow(rows, []any{&purpose, &right}, func() error {
+			*lists[purpose] = append(*lists[purpose], right)
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		return Missing{}, fmt.Errorf("look at the role's rights: %w", err)
+	}
+	return m, nil
+}

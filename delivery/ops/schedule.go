@@ -1,0 +1,136 @@
+package ops
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/partition"
+)
+
+// Cancel settles scheduled messages without publishing them and lets their streams go
+// on; they are shown as discarded. One whose time came meanwhile is left to the workers.
+func (o *Operator) Cancel(ctx context.Context, c Command) (Result, error) {
+	return o.run(ctx, c, operation{
+		name: "cancel", states: []State{Scheduled}, reason: true, sql: o.settle, extra: func(s State) []any { return []any{true, s} },
+	})
+}
+
+// Move gives scheduled messages another time, which may have come already. One whose
+// time came meanwhile is left to the workers.
+func (o *Operator) Move(ctx context.Context, c Command, to time.Time) (Result, error) {
+	if to.IsZero() {
+		return Result{}, fmt.Errorf("move: %w", &InputError{Field: FieldAt, Problem: "a time is required"})
+	}
+	return o.run(ctx, c, operation{
+		name: "move", states: []State{Scheduled}, sql: o.move, extra: func(State) []any { return []any{to} }, to: &to,
+	})
+}
+
+// held is a row that was taken from the workers: until when it waited, nil where it
+// was held before.
+type held struct {
+	key
+	until *time.Time
+}
+
+// holdRows keeps rows that wait for their time from being published when it comes.
+//
+// A worker publishes what was due when it looked, and tells nobody before. So rows are
+// taken out of its reach first. If that was committed before their time came, nobody
+// has begun with them.
+func (o *Operator) holdRows(ctx context.Context, tx pgx.Tx, selected []key) (map[int64]held, error) {
+	if err := o.lock(ctx, tx, selected); err != nil {
+		return nil, err
+	}
+	ids, sequences := columns(selected)
+	rows, err := tx.Query(ctx, o.hold, ids, sequences)
+	if err != nil {
+		return nil, err
+	}
+	list := map[int64]held{}
+	var h held
+	_, err = pgx.ForEachRow(rows, []any{&h.Partition, &h.Sequence, &h.until}, func() error { list[h.Sequence] = h; return nil })
+	return list, err
+}
+
+// settlePatience is how long an interrupted command goes on to let go of what it holds.
+const settlePatience = 10 * time.Second
+
+// settleHeld does what is to be done with held rows, and lets those go whose time came
+// before they were held.
+func (o *Operator) settleHeld(ctx context.Context, c Command, op operation, list map[int64]held) (done []changed, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settlePatience)
+	defer cancel()
+	err = o.write(ctx, func(tx pgx.Tx) error {
+		var now time.Time
+		if err := tx.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
+			return err
+		}
+		ours, late, err := o.findHeld(ctx, tx, list, now)
+		if err != nil {
+			return err
+		}
+		if len(late) > 0 {
+			if err := o.letGo(ctx, tx, late, list); err != nil {
+				return err
+			}
+		}
+		if len(ours) > 0 {
+			op.held = list
+			done, _, err = o.change(ctx, tx, c, op, ours)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w (%d messages wait for ever until this is done again)", err, len(list))
+	}
+	return done, nil
+}
+
+// findHeld locks the held rows' partitions, which a resize may have changed, and tells
+// whose time had not come when they were held.
+func (o *Operator) findHeld(ctx context.Context, tx pgx.Tx, list map[int64]held, now time.Time) (ours, late []key, err error) {
+	if err := o.outbox.LockTable(ctx, tx); err != nil {
+		return nil, nil, err
+	}
+	in, err := keys(ctx, tx, o.queueKeys)
+	if err != nil {
+		return nil, nil, err
+	}
+	var sequences []int64
+	for sequence := range list {
+		sequences = append(sequences, sequence)
+	}
+	rows, err := tx.Query(ctx, o.states, in, sequences)
+	if err != nil {
+		return nil, nil, err
+	}
+	var all []partition.ID
+	var k key
+	var state State
+	if _, err := pgx.ForEachRow(rows, []any{&k.Sequence, &state, &k.Partition}, func() error {
+		all = append(all, k.Partition)
+		if until := list[k.Sequence].until; until != nil && !now.Before(*until) {
+			late = append(late, k)
+		} else {
+			ours = append(ours, k)
+		}
+		return nil
+	}); err != nil {
+		return nil, nil, err
+	}
+	return ours, late, o.outbox.LockPartitions(ctx, tx, all)
+}
+
+func (o *Operator) letGo(ctx context.Context, tx pgx.Tx, late []key, list map[int64]held) error {
+	ids, sequences := columns(late)
+	until := make([]*time.Time, len(late))
+	for i, k := range late {
+		until[i] = list[k.Sequence].until
+	}
+	_, err := tx.Exec(ctx, o.unhold, ids, sequences, until)
+	return err
+}

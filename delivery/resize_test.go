@@ -1,0 +1,150 @@
+package delivery_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/partition"
+)
+
+// resize changes the number of partitions as the command does: everything is taken
+// by one owner, and from the stream.
+func (b *bundle) resize(t *testing.T, to int) {
+	t.Helper()
+	if _, err := b.resized(t, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bundle) resized(t *testing.T, to int) (moved int, err error) {
+	t.Helper()
+	b.exec(t, `UPDATE outbox_partitions SET lease_until = clock_timestamp() - interval '1 s'`)
+	ids := make([]partition.ID, b.count)
+	for i := range ids {
+		ids[i] = partition.ID(i)
+	}
+	owner := uuid.Must(uuid.NewV7())
+	leases, err := b.leases.Acquire(t.Context(), owner, time.Minute, ids)
+	if err != nil || len(leases) != b.count {
+		t.Fatalf("acquired %d of %d partitions: %v", len(leases), b.count, err)
+	}
+	if err := b.fencedRelay(t, delivery.Config{}).Take(t.Context(), leases); err != nil {
+		t.Fatal(err)
+	}
+	if moved, err = delivery.Resize(t.Context(), b.pool, "public", delivery.Relation{}, leases, partition.Count(to)); err == nil {
+		b.count = to
+	}
+	if _, err := b.leases.Disown(t.Context(), owner); err != nil {
+		t.Fatal(err)
+	}
+	b.keeper = b.newKeeper(t)
+	return moved, err
+}
+
+// deliver has a new owner deliver everything, in fenced mode.
+func (b *bundle) deliver(t *testing.T) {
+	t.Helper()
+	b.succeed(t)
+	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	b.until(t, `SELECT count(*) FROM outbox`, 0)
+}
+
+func (b *bundle) number(t *testing.T, sql string) (n int) {
+	t.Helper()
+	if err := b.pool.QueryRow(t.Context(), sql).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return n
+}
+
+// A partition that comes back goes on from the epoch that the stream knows, at once:
+// neither a shrink and a grow nor sync --prune and a grow let an epoch go down.
+func TestAnEpochOutlivesItsPartition(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 4)
+	fill := func(payload string) {
+		for _, stream := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+			b.append(t, stream, payload)
+		}
+	}
+	b.exec(t, `UPDATE outbox_partitions SET lease_epoch = 1000`)
+	fill(`1`)
+	b.deliver(t)
+	b.resize(t, 2)
+	b.resize(t, 4)
+	fill(`2`)
+	b.succeed(t)
+	r := b.fencedRelay(t, delivery.Config{})
+	b.drain(t, r)
+	if s := r.Stats(); s.Refused != 0 || b.number(t, `SELECT count(*) FROM outbox`) != 0 {
+		t.Errorf("after a shrink and a grow %d partitions were refused and %d events wait", s.Refused, b.number(t, `SELECT count(*) FROM outbox`))
+	}
+	b.resize(t, 2)
+	b.exec(t, `UPDATE outbox_settings SET partition_count = 4`) // as a restore by hand may leave it
+	b.count = 4
+	if added, _, err := b.leases.Sync(t.Context(), 4, false, false); err != nil || added != 2 {
+		t.Fatalf("sync added %d, %v", added, err)
+	}
+	if low := b.number(t, `SELECT min(lease_epoch) FROM outbox_partitions`); low <= 1000 {
+		t.Errorf("after sync the lowest epoch is %d", low)
+	}
+}
+
+// An owner whose epoch lies below the one of the stream's record, since its row was
+// made anew by hand, is refused once and not once for each epoch.
+func TestARefusedOwnerGoesAboveTheRecord(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.exec(t, `UPDATE outbox_partitions SET lease_epoch = 1000`)
+	b.append(t, "s", `1`)
+	b.deliver(t)
+	b.exec(t, `DELETE FROM outbox_partitions`)
+	b.exec(t, `INSERT INTO outbox_partitions (partition_key) VALUES (0)`)
+	b.append(t, "s", `2`)
+	b.succeed(t)
+	l := b.keeper.Set().Held()[0]
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	r := b.fencedRelay(t, delivery.Config{})
+	if err := r.Take(ctx, []*lease.Lease{l}); err == nil {
+		t.Fatal("an epoch below the record's was not refused")
+	}
+	b.deliver(t)
+	if got := len(sequencesOf(b.stored(t), "s")); got != 2 {
+		t.Errorf("%d messages are stored, want 2", got)
+	}
+}
+
+// What is paused stays paused: an outbox that is paused as a whole does through a
+// resize, and one that is paused in part is not resized.
+func TestAPauseOutlivesAResize(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 4)
+	for i := range 8 {
+		b.append(t, fmt.Sprintf("s-%d", i), `1`)
+	}
+	b.exec(t, `UPDATE outbox_partitions SET paused_at = clock_timestamp() WHERE partition_key IN (1, 2)`)
+	if _, err := b.resized(t, 8); !errors.Is(err, delivery.ErrPaused) || !strings.Contains(err.Error(), "partitions resume 1 2") {
+		t.Errorf("resized with two of four partitions paused: %v", err)
+	}
+	b.until(t, `SELECT count(*) FROM outbox_partitions`, 4)
+	b.exec(t, `UPDATE outbox_partitions SET paused_at = clock_timestamp() WHERE paused_at IS NULL`)
+	for _, to := range []int{8, 3} {
+		b.resize(t, to)
+		b.succeed(t)
+		b.drain(t, b.fencedRelay(t, delivery.Config{}))
+		if n := b.number(t, `SELECT count(*) FROM outbox`); n != 8 {
+			t.Errorf("with everything paused %d of 8 events wait after a resize to %d", n, to)
+		}
+	}
+	b.exec(t, `UPDATE outbox_partitions SET paused_at = NULL`)
+	b.deliver(t)
+}

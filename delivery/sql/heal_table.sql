@@ -1,0 +1,2 @@
+-- The number of partitions stays while rows are queued.
+LOCK TABLE {schema}.outbox IN ROW EXCLUSIVE MODE

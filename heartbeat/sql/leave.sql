@@ -1,1 +1,0 @@
-DELETE FROM {schema}.outbox_workers WHERE worker_id = $1

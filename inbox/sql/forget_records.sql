@@ -1,1 +1,0 @@
-DELETE FROM {schema}.inbox_records WHERE stream_key = $1

@@ -1,1 +1,0 @@
-SELECT position, position_time FROM {schema}.inbox_lanes WHERE consumer = $1 ORDER BY position DESC LIMIT 1

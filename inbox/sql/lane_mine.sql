@@ -1,1 +1,0 @@
-SELECT lane, epoch FROM {schema}.inbox_lanes WHERE consumer = $1 AND owner = $2

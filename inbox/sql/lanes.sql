@@ -1,0 +1,71 @@
+-- query: AddLanes
+INSERT INTO {schema}.inbox_lanes (consumer, lane, position)
+SELECT @consumer, lane, @position FROM pg_catalog.generate_series(0, @lanes::integer - 1) AS lane
+    ON CONFLICT DO NOTHING
+
+-- query: Acquire
+-- Free lanes, up to the limit; those that this reader knows it has are no candidates. One that another did not give back
+-- may have a message that ends whoever begins it.
+UPDATE {schema}.inbox_lanes AS l
+   SET owner = @reader::uuid, epoch = l.epoch + 1, lease_until = pg_catalog.clock_timestamp() + @ttl::interval,
+       crashes = l.crashes + CASE WHEN l.owner <> @reader::uuid THEN 1 ELSE 0 END
+  FROM (SELECT f.lane FROM {schema}.inbox_lanes AS f
+         WHERE f.consumer = @consumer AND f.lane <> ALL (@known::integer[])
+           AND (f.owner IS NULL OR f.owner = @reader::uuid OR f.lease_until < pg_catalog.clock_timestamp())
+         ORDER BY f.lane LIMIT @limit FOR NO KEY UPDATE SKIP LOCKED) AS free
+ WHERE l.consumer = @consumer AND l.lane = free.lane
+RETURNING l.lane, l.epoch, l.position, l.position_time, l.crashes > 1 OR l.tries > 0
+
+-- query: Renew
+-- A row that is locked is in use by this reader's own transaction, which renews it, or just being taken.
+UPDATE {schema}.inbox_lanes AS l
+   SET lease_until = pg_catalog.clock_timestamp() + @ttl::interval
+  FROM (SELECT f.lane FROM {schema}.inbox_lanes AS f
+         WHERE f.consumer = @consumer AND f.owner = @reader
+         ORDER BY f.lane FOR NO KEY UPDATE SKIP LOCKED) AS held
+ WHERE l.consumer = @consumer AND l.lane = held.lane
+
+-- query: Mine
+SELECT lane, epoch FROM {schema}.inbox_lanes WHERE consumer = @consumer AND owner = @reader
+
+-- query: Fence
+-- First in a reader's transaction: no row means that the lane has another reader.
+UPDATE {schema}.inbox_lanes
+   SET position = greatest(position, @position::bigint), position_time = CASE WHEN @position::bigint > position THEN @time ELSE position_time END,
+       crashes = 0, tries = 0, lease_until = pg_catalog.clock_timestamp() + @ttl::interval
+ WHERE consumer = @consumer AND lane = @lane AND owner = @reader AND epoch = @epoch
+
+-- query: Begin
+-- Before the handler runs for a message that may have ended its process: how often it was begun, this time included. Who
+-- begins it again under the same epoch came back from it.
+UPDATE {schema}.inbox_lanes
+   SET tries = CASE WHEN tried <> @sequence::bigint THEN 1 WHEN tried_epoch = epoch THEN tries ELSE tries + 1 END,
+       tried = @sequence::bigint, tried_epoch = epoch
+ WHERE consumer = @consumer AND lane = @lane AND owner = @reader AND epoch = @epoch
+RETURNING tries
+
+-- query: Advance
+-- Lanes with nothing in hand are as far as their reader has read.
+UPDATE {schema}.inbox_lanes AS l SET position = w.position, position_time = w.position_time
+  FROM unnest(@lanes::integer[], @epochs::bigint[], @positions::bigint[], @times::bigint[]) AS w (lane, epoch, position, position_time)
+ WHERE l.consumer = @consumer AND l.owner = @reader AND l.lane = w.lane AND l.epoch = w.epoch AND l.position < w.position
+
+-- query: Release
+-- A message that was begun under this epoch did not end its process: that it was begun does not count.
+UPDATE {schema}.inbox_lanes SET owner = NULL, lease_until = NULL, position = greatest(position, @position::bigint),
+       position_time = CASE WHEN @position::bigint > position THEN @time ELSE position_time END,
+       tries = CASE WHEN tried_epoch = epoch THEN greatest(tries - 1, 0) ELSE tries END
+ WHERE consumer = @consumer AND lane = @lane AND owner = @reader AND epoch = @epoch
+
+-- query: RestartLanes
+-- Another stream of the same name: its sequences begin anew, and so do the lanes, under new epochs.
+UPDATE {schema}.inbox_lanes SET position = 0, position_time = 0, owner = NULL, lease_until = NULL, epoch = epoch + 1, tries = 0
+ WHERE consumer = @consumer
+
+-- query: Rewind
+-- The stream has other messages now where this consumer has read: it goes back behind the position.
+UPDATE {schema}.inbox_lanes SET position = @position::bigint, position_time = 0, owner = NULL, lease_until = NULL, epoch = epoch + 1, tries = 0
+ WHERE consumer = @consumer AND position > @position::bigint
+
+-- query: Furthest
+SELECT position, position_time FROM {schema}.inbox_lanes WHERE consumer = @consumer ORDER BY position DESC LIMIT 1

@@ -1,1 +1,0 @@
-DELETE FROM {schema}.inbox_parked WHERE parked_id = $1

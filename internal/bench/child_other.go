@@ -1,8 +1,0 @@
-//go:build !linux
-
-package bench
-
-import "syscall"
-
-// childAttributes are of no account: a benchmark needs Linux.
-func childAttributes() *syscall.SysProcAttr { return nil }

@@ -1,9 +1,0 @@
-package bench
-
-import (
-	"testing"
-
-	"github.com/postrider/postrider/internal/testkit/clustertest"
-)
-
-func TestMain(m *testing.M) { clustertest.Main(m) }

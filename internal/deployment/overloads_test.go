@@ -1,0 +1,373 @@
+package deployment_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/postrider/postrider/inbox"
+	"github.com/postrider/postrider/internal/localpg"
+	"github.com/postrider/postrider/internal/testkit/clustertest"
+	"github.com/postrider/postrider/internal/testkit/pgtest"
+	"github.com/postrider/postrider/message"
+	"github.com/postrider/postrider/outbox"
+)
+
+// serverLog keeps what a server prints about overloads that ran, or that stood in the way of an aggregate.
+type serverLog struct {
+	slog.Handler
+	mu    sync.Mutex
+	lines map[string]bool
+}
+
+func (l *serverLog) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l *serverLog) Handle(_ context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		if text := a.Value.String(); strings.Contains(text, "planted overload") || strings.Contains(text, "is not an aggregate function") {
+			l.mu.Lock()
+			l.lines[text] = true
+			l.mu.Unlock()
+		}
+		return true
+	})
+	return nil
+}
+
+// logged is what wait has the server print.
+const logged = "no planted overload"
+
+// wait returns when everything that the server has printed by now was read: its log comes through a pipe.
+func (l *serverLog) wait(t *testing.T, address string) {
+	t.Helper()
+	mark := logged + " " + uuid.NewString()
+	if err := statement(t, address, `SELECT '`+mark+`'::int`); err == nil {
+		t.Fatal("a text is a number")
+	}
+	clustertest.Until(t, "the server's log has arrived", func(context.Context) (bool, error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		arrived := false
+		for line := range l.lines {
+			arrived = arrived || strings.Contains(line, mark)
+		}
+		return arrived, nil
+	}, nil)
+}
+
+func (l *serverLog) ran() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var list []string
+	for line := range l.lines {
+		if !strings.Contains(line, logged) { // the statement is printed behind its error
+			list = append(list, line)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Everybody may create in the schemas that every session has in its path, and a producer has planted an overload of every
+// function that the program's SQL calls, and of its operators, each a better match than the original. None of them runs:
+// not for the roles script, the migrations, the producers, a worker, an operator or an inbox.
+func TestNoPlantedOverloadRuns(t *testing.T) { //nolint:paralleltest // clusters run one at a time
+	log := &serverLog{Handler: slog.DiscardHandler, lines: map[string]bool{}}
+	r := roles{superuser: pgtest.Server(t, localpg.Config{Logger: slog.New(log)}).URL(), schema: "shop"}
+	r.script(t)
+	for _, name := range []string{"migrator", "producer", "worker", "monitor", "operator", "consumer"} {
+		mustStatement(t, r.superuser, fmt.Sprintf(`ALTER ROLE postrider_%s LOGIN PASSWORD 'secret'`, name))
+	}
+	mustStatement(t, r.superuser, `GRANT CREATE ON SCHEMA public, shop TO PUBLIC`)
+	mustStatement(t, r.superuser, `ALTER DATABASE postgres SET search_path = shop, public`)
+	overloads := plantedSQL(t, r)
+	for _, schema := range []string{"public", "shop"} {
+		mustStatement(t, r.url(t, "producer"), "SET search_path = "+schema+";"+overloads)
+	}
+	mustFail(t, r)
+	log.wait(t, r.superuser)
+	log.mu.Lock()
+	clear(log.lines)
+	log.mu.Unlock()
+
+	r.script(t)
+	mustPostrider(t, r.environment(t, "migrator"), "migrate", "up", "--partitions=4", "--inbox")
+	r.script(t)
+	r.script(t)
+	appendInAllForms(t, r)
+	receive(t, r)
+	mustPostrider(t, r.environment(t, "migrator"), "migrate", "down", "--yes", "--force")
+	mustPostrider(t, r.environment(t, "migrator"), "migrate", "up", "--partitions=4")
+	r.script(t)
+	rolesSuffice(t, r)
+	log.wait(t, r.superuser)
+	for _, line := range log.ran() {
+		t.Error(line)
+	}
+}
+
+// mustFail shows that what is planted would run.
+func mustFail(t *testing.T, r roles) {
+	t.Helper()
+	for _, sql := range []string{
+		`SELECT cardinality(ARRAY['a'])`, `SELECT format('%s', 'a'::text)`, `SELECT * FROM unnest(ARRAY[1::bigint])`, `SELECT 1 || 'a'::text`,
+	} {
+		if err := statement(t, r.superuser, sql); err == nil || !strings.Contains(err.Error(), "planted overload") {
+			t.Errorf("%s: %v, want it to be intercepted", sql, err)
+		}
+	}
+}
+
+// appendInAllForms appends as a producer whose session has the planted schemas in its path.
+func appendInAllForms(t *testing.T, r roles) {
+	t.Helper()
+	for _, sql := range []string{
+		`SELECT shop.outbox_append('a', 't', '{}', metadata => '{"correlation_id": "x", "headers": {"A": "b"}}', dedupe_key => 'k', partition_key => 'p')`,
+		`SELECT shop.outbox_append('a', 't', '{}', dedupe_key => 'k')`,
+		`SELECT shop.outbox_append('a', 't', '{}', expected_version => 1, available_at => '2100-01-01')`,
+		`SELECT shop.outbox_append_bytes('a', 't', '\x00', tenant_id => 'x', publish => false)`,
+		`SELECT shop.outbox_append_batch('{a,b,b}', '{t,t,t}', '{x,x,x}', dedupe_keys => '{k,l,l}', topics => '{default,x,x}')`,
+		`BEGIN; SELECT shop.outbox_without_enqueue(); SELECT shop.outbox_append('a', 't', '{}');
+			SELECT shop.outbox_append_batch('{a,b}', '{t,t}', '{x,x}'); COMMIT`,
+		`SELECT shop.outbox_partition('key', 64), shop.outbox_hash_partition(-5, 64)`,
+	} {
+		mustStatement(t, r.url(t, "producer"), sql)
+	}
+	for _, sql := range []string{
+		`SELECT shop.outbox_append('a', 't', '{}', expected_version => 77)`, `SELECT shop.outbox_append('', 't', '{}', metadata => '{"headers": {"Nats-X": "b"}}')`,
+		`SELECT shop.outbox_append_batch('{a,b}', '{t,}', '{x,x}', expected_versions => '{1,2}')`,
+	} {
+		if err := statement(t, r.url(t, "producer"), sql); err == nil {
+			t.Errorf("%s was accepted", sql)
+		}
+	}
+	pool := pgtest.Pool(t, r.url(t, "producer"))
+	producer, err := outbox.New(outbox.Config{Schema: r.schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{1, 3, 100} {
+		var events []outbox.Event
+		for i := range n {
+			events = append(events, outbox.Event{StreamID: fmt.Sprint("go-", i), Type: "t", DedupeKey: fmt.Sprint(n, "-", i)})
+		}
+		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			_, err := producer.AppendTx(t.Context(), tx, events...)
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// receive has an inbox apply, repeat, park, try again and answer calls, in sessions with the planted schemas in their path.
+func receive(t *testing.T, r roles) {
+	t.Helper()
+	pool := pgtest.Pool(t, r.url(t, "consumer"))
+	box, err := inbox.New(pool, inbox.Config{Name: "billing", Schema: r.schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fail := func(context.Context, pgx.Tx, message.Message) ([]byte, error) { return nil, os.ErrInvalid }
+	apply := func(context.Context, pgx.Tx, message.Message) ([]byte, error) { return []byte("done"), nil }
+	for n, handle := range []inbox.Handler{apply, apply, fail, apply} {
+		m := message.Message{EventID: uuid.New(), Stream: "s", Version: int64(n + 1), Type: "t", Sequence: int64(n + 1)}
+		for range 2 {
+			if _, err := box.Process(t.Context(), m, handle); err != nil {
+				t.Errorf("process: %v", err)
+			}
+		}
+	}
+	for _, command := range [][]string{{"dead", "--consumer=billing"}, {"requeue", "--consumer=billing", "--all"}} {
+		mustPostrider(t, r.environment(t, "consumer"), append([]string{"inbox"}, command...)...)
+	}
+}
+
+var called = regexp.MustCompile(`\b([a-z_][a-z0-9_]*)\s?\(`)
+
+// calledNames are the names that stand before a parenthesis anywhere in the program or its SQL: more than its calls.
+func calledNames(t *testing.T) []string {
+	t.Helper()
+	names := map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && strings.HasPrefix(entry.Name(), ".") && len(entry.Name()) > 2:
+			return fs.SkipDir
+		case strings.HasSuffix(path, "_test.go") || !strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, ".sql"):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		for _, found := range called.FindAllSubmatch(text, -1) {
+			names[string(found[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for name := range names {
+		list = append(list, name)
+	}
+	return list
+}
+
+// signatures lists the functions of pg_catalog with those names.
+const signatures = `
+SELECT p.proname, ARRAY(SELECT format_type(a, NULL) FROM unnest(p.proargtypes) WITH ORDINALITY AS u (a, n) ORDER BY n),
+       p.provariadic <> 0, format_type(p.prorettype, NULL), p.proretset
+  FROM pg_proc AS p
+ WHERE p.pronamespace = 'pg_catalog'::regnamespace AND p.proname = ANY ($1) AND p.pronargs BETWEEN 1 AND 5
+   AND NOT 'internal'::regtype = ANY (p.proargtypes) AND NOT 'cstring'::regtype = ANY (p.proargtypes)
+   AND p.prorettype NOT IN ('internal'::regtype, 'cstring'::regtype, 'trigger'::regtype)`
+
+var plainTypes = []string{
+	"text", "bigint", "integer", "smallint", "boolean", "uuid", "jsonb", "bytea", "timestamp with time zone", "interval", "oid", "regclass",
+	"name", "numeric", "double precision", "\"char\"",
+}
+
+// instead are types that an argument may have at the call while the original's parameter has another.
+var instead = map[string][]string{
+	"name": {"text"}, "bigint": {"integer", "smallint"}, "numeric": {"bigint", "integer"}, "double precision": {"numeric", "bigint", "integer"},
+	"oid": {"regclass", "bigint", "integer"}, "regclass": {"text"}, "text": {"name", "character varying"}, "integer": {"smallint"},
+	"timestamp with time zone": {"timestamp without time zone"}, "json": {"jsonb"},
+}
+
+// plantedSQL makes every overload that could be preferred to the original.
+func plantedSQL(t *testing.T, r roles) string {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(r.own(r.superuser))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.ConnectConfig(t.Context(), config.ConnConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	rows, err := conn.Query(t.Context(), signatures, calledNames(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := map[string]bool{}
+	var sql strings.Builder
+	var name, result string
+	var arguments []string
+	var variadic, set bool
+	_, err = pgx.ForEachRow(rows, []any{&name, &arguments, &variadic, &result, &set}, func() error {
+		for _, types := range variants(arguments, variadic) {
+			head := fmt.Sprintf("%q(%s)", name, strings.Join(types, ", "))
+			if made[head] {
+				continue
+			}
+			made[head] = true
+			fmt.Fprintf(&sql, "CREATE FUNCTION %s RETURNS %s LANGUAGE plpgsql AS $p$BEGIN RAISE EXCEPTION 'planted overload %s'; END$p$;\n",
+				head, returned(result, types, set), head)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(made) < 1000 {
+		t.Fatalf("only %d overloads are planted", len(made))
+	}
+	plantOperators(&sql)
+	return sql.String()
+}
+
+// variants are the argument types of overloads that match calls more exactly than the original.
+func variants(arguments []string, variadic bool) (list [][]string) {
+	if variadic {
+		fixed := arguments[:len(arguments)-1]
+		for _, one := range plainTypes {
+			for n := 1; n <= 4; n++ {
+				list = append(list, append(slices.Clone(fixed), slices.Repeat([]string{one}, n)...))
+				list = append(list, append(slices.Clone(fixed), append([]string{"text"}, slices.Repeat([]string{one}, n)...)...))
+			}
+		}
+		return list
+	}
+	if slices.ContainsFunc(arguments, polymorphic) {
+		for _, one := range plainTypes {
+			types := make([]string, len(arguments))
+			for i, a := range arguments {
+				switch {
+				case strings.HasSuffix(a, "array"):
+					types[i] = one + "[]"
+				case polymorphic(a):
+					types[i] = one
+				default:
+					types[i] = a
+				}
+			}
+			list = append(list, types)
+		}
+		return list
+	}
+	list = [][]string{{}}
+	for _, a := range arguments {
+		var longer [][]string
+		for _, begun := range list {
+			for _, one := range append([]string{a}, instead[a]...) {
+				longer = append(longer, append(slices.Clone(begun), one))
+			}
+		}
+		list = longer
+	}
+	return list
+}
+
+func polymorphic(kind string) bool { return strings.HasPrefix(kind, "any") || kind == `"any"` }
+
+// returned is the result of an overload, of the type that the original would have there.
+func returned(result string, types []string, set bool) string {
+	switch {
+	case strings.HasSuffix(result, "array") && len(types) > 0:
+		result = strings.TrimSuffix(types[0], "[]") + "[]"
+	case polymorphic(result) && len(types) > 0:
+		result = strings.TrimSuffix(types[0], "[]")
+	case result == "record":
+		result = "text"
+	}
+	if set {
+		return "SETOF " + result
+	}
+	return result
+}
+
+// plantOperators makes the operators of the program's SQL for all pairs of types.
+func plantOperators(sql *strings.Builder) {
+	kinds := slices.Clone(plainTypes)
+	for _, one := range []string{"text", "bigint", "integer", "smallint", "uuid"} {
+		kinds = append(kinds, one+"[]")
+	}
+	for result, operators := range map[string][]string{
+		"boolean": {"=", "<>", "<", "<=", ">", ">=", "~"}, "text": {"||", "->>"}, "bigint": {"+", "-", "%"}, "jsonb": {"->"},
+	} {
+		for _, left := range kinds {
+			for _, right := range kinds {
+				function := fmt.Sprintf("planted_%s(%s, %s)", result, left, right)
+				fmt.Fprintf(sql, "CREATE FUNCTION %s RETURNS %s LANGUAGE plpgsql AS $p$BEGIN RAISE EXCEPTION 'planted overload %s'; END$p$;\n",
+					function, result, function)
+				for _, operator := range operators {
+					fmt.Fprintf(sql, "CREATE OPERATOR %s (FUNCTION = planted_%s, LEFTARG = %s, RIGHTARG = %s);\n", operator, result, left, right)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,350 @@
+package pairs_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/internal/ledger"
+	"github.com/postrider/postrider/internal/testkit/clustertest"
+	"github.com/postrider/postrider/internal/testkit/natstest"
+	"github.com/postrider/postrider/outbox"
+	"github.com/postrider/postrider/partition"
+)
+
+// resize changes the number of partitions. While a prepared transaction is open it waits; while anything is paused it may be
+// refused.
+func resize(by int) func(*stage, int) act {
+	return func(s *stage, _ int) act {
+		var p *clustertest.Process
+		to := 0
+		settle := func(t *testing.T) {
+			t.Helper()
+			t.Helper()
+			switch {
+			case p.Exit(t) == 0:
+				s.Repartitioned(to)
+			case len(s.paused) > 0 && strings.Contains(p.Stderr(), "paused"):
+				s.refused = append(s.refused, "resize")
+			default:
+				t.Fatalf("partitions resize %d: %s", to, p.Stderr())
+			}
+			p = nil
+		}
+		return act{
+			begin: func(t *testing.T) {
+				t.Helper()
+				to = s.Partitions() + by
+				p = clustertest.Launch(t, "resize", s.Environment(), "partitions", "resize", strconv.Itoa(to), "--yes", "--reason=a pair")
+				if len(s.open) == 0 {
+					settle(t)
+					return
+				}
+				s.WaitCount(t, 1, `SELECT count(*) FROM pg_stat_activity WHERE application_name = 'postrider resize' AND wait_event_type = 'Lock'`)
+			},
+			finish: func(t *testing.T) {
+				t.Helper()
+				if p != nil {
+					settle(t)
+				}
+			},
+			check: func(t *testing.T) {
+				t.Helper()
+				if n := s.Count(t, `SELECT count(*) FROM outbox_partitions`); n != s.Partitions() {
+					t.Errorf("there are %d rows of partitions, want %d", n, s.Partitions())
+				}
+			},
+		}
+	}
+}
+
+// prune mends outbox_partitions, of which a row is missing and to which two were added by hand.
+func prune(s *stage, _ int) act {
+	return act{begin: func(t *testing.T) {
+		t.Helper()
+		s.exec(t, `INSERT INTO outbox_partitions (partition_key) VALUES (60), (61)`)
+		s.exec(t, `DELETE FROM outbox_partitions WHERE partition_key = 0`)
+		s.operate(t, "partitions", "sync", "--prune")
+		if n := s.Count(t, `SELECT count(*) FROM outbox_partitions`); n != s.Partitions() {
+			t.Errorf("sync --prune leaves %d rows of partitions, want %d", n, s.Partitions())
+		}
+	}}
+}
+
+// pause holds two partitions: nothing of them is delivered until it ends, whatever happens meanwhile.
+func pause(s *stage, n int) act {
+	ids := []partition.ID{partition.ID(2*n - 1), partition.ID(2 * n)}
+	numbers := []string{strconv.Itoa(int(ids[0])), strconv.Itoa(int(ids[1]))}
+	var held []ledger.Entry
+	return act{
+		begin: func(t *testing.T) {
+			t.Helper()
+			if s.Partitions() <= int(ids[1]) {
+				t.Fatalf("there are only %d partitions", s.Partitions())
+			}
+			s.operate(t, append([]string{"partitions", "pause", "--reason=a pair"}, numbers...)...)
+			for _, id := range ids {
+				s.paused[id] = true
+				for i := range 3 {
+					stream := s.stream(fmt.Sprintf("held-%d", i), n, id)
+					held = append(held, s.committed(t, event(stream), event(stream))...)
+				}
+			}
+		},
+		end: func(t *testing.T) {
+			t.Helper()
+			s.quietly(t, func() { // what could go has gone
+				if got := s.stored(t, held); got > 0 {
+					t.Errorf("%d of %d events of paused partitions were delivered", got, len(held))
+				}
+			})
+			s.operate(t, append([]string{"partitions", "resume"}, numbers...)...)
+			for _, id := range ids {
+				delete(s.paused, id)
+			}
+		},
+	}
+}
+
+// drain has a worker give back what it holds. Its successor is another process.
+func drain(s *stage, _ int) act {
+	var w *clustertest.Worker
+	return act{
+		begin: func(t *testing.T) {
+			t.Helper()
+			w, s.workers = s.workers[0], s.workers[1:]
+			s.WaitCount(t, 1, `SELECT count(*) FROM outbox_workers WHERE worker_id = $1 AND heartbeat_until > clock_timestamp()`, w.ID) // after a failover
+			s.operate(t, "workers", "drain", w.ID.String(), "--reason=a pair")
+			clustertest.Until(t, "the worker holds nothing", func(ctx context.Context) (bool, error) {
+				owners, err := s.Owners(ctx)
+				for _, owner := range owners {
+					if owner == w.ID {
+						return false, err
+					}
+				}
+				return err == nil, err
+			}, nil)
+		},
+		end: func(t *testing.T) {
+			t.Helper()
+			w.Signal(t, syscall.SIGTERM)
+			if code := w.Exit(t); code != 0 {
+				t.Errorf("the drained worker ended with status %d: %s", code, w.Stderr())
+			}
+			s.workers = append(s.workers, s.Start(t, 1)...)
+		},
+	}
+}
+
+// requeue has a message that the broker refuses, and delivers it when it is cured.
+func requeue(s *stage, n int) act {
+	var dead int64
+	died := func(ctx context.Context) (bool, error) {
+		var yes bool
+		err := s.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM outbox WHERE global_sequence = $1 AND dead_at IS NOT NULL)`, dead).Scan(&yes)
+		return yes, err
+	}
+	cured := false
+	cure := func(t *testing.T) {
+		t.Helper()
+		t.Helper()
+		clustertest.Until(t, "the message that is too large is dead", died, func() string { return s.waiting(t) })
+		s.exec(t, `UPDATE events SET payload = '{}' WHERE sequence = $1`, dead)
+		s.operate(t, "dead", "requeue", "--all", "--yes", "--reason=a pair")
+		cured = true
+	}
+	return act{
+		begin: func(t *testing.T) {
+			t.Helper()
+			stream := s.stream("dead", n)
+			s.late = append(s.late, stream)
+			dead = s.committed(t, event(stream, func(e *outbox.Event) {
+				e.Payload = fmt.Appendf(nil, `{"filling":"%s"}`, strings.Repeat("x", 2*brokerPayload))
+			}), event(stream), event(stream))[0].Sequence
+			if dead < s.held() {
+				clustertest.Until(t, "the message that is too large is dead", died, func() string { return s.waiting(t) })
+			}
+		},
+		end: func(t *testing.T) {
+			t.Helper()
+			if dead < s.held() {
+				cure(t)
+			}
+		},
+		finish: func(t *testing.T) {
+			t.Helper()
+			if !cured {
+				cure(t)
+			}
+		},
+	}
+}
+
+// replayed replays what was published until it began.
+func replayed(s *stage, _ int) act {
+	var p *clustertest.Process
+	end := func(t *testing.T) {
+		t.Helper()
+		t.Helper()
+		if p.Exit(t) == 0 {
+			return
+		}
+		t.Logf("the replay was interrupted: %s", p.Stderr())
+		id := s.Count(t, `SELECT max(id) FROM outbox_replays`)
+		s.operate(t, "replay", "resume", strconv.Itoa(id), "--rate=0")
+	}
+	ended := false
+	return act{
+		begin: func(t *testing.T) {
+			t.Helper()
+			to := s.Count(t, `SELECT max(global_sequence) FROM outbox_messages WHERE state = 'published'`)
+			p = clustertest.Launch(t, "replay", s.Environment(), "replay", "--to-sequence="+strconv.Itoa(to),
+				"--yes", "--rate=200", "--batch-size=20", "--reason=a pair", "--json")
+			clustertest.Until(t, "the replay is under way", func(ctx context.Context) (bool, error) {
+				var n int
+				err := s.Pool.QueryRow(ctx, `SELECT count(*) FROM outbox_replays`).Scan(&n)
+				return n > 0, err
+			}, p.Stderr)
+		},
+		end: func(t *testing.T) {
+			t.Helper()
+			if len(s.open) == 0 {
+				end(t)
+				ended = true
+			}
+		},
+		finish: func(t *testing.T) {
+			t.Helper()
+			if !ended {
+				end(t)
+			}
+		},
+		check: s.wantReplayed,
+	}
+}
+
+// lost deletes the stream and makes it again, before anybody can notice.
+func lost(s *stage, _ int) act {
+	return act{begin: func(t *testing.T) {
+		t.Helper()
+		s.quietly(t, func() {
+			s.tapes = append(s.tapes, s.tape(t))
+			if err := s.js.DeleteStream(t.Context(), natstest.StreamName); err != nil {
+				t.Fatal(err)
+			}
+			s.NATS.Stream(t, 1)
+		})
+	}}
+}
+
+// emptied purges the stream.
+func emptied(s *stage, _ int) act {
+	return act{begin: func(t *testing.T) {
+		t.Helper()
+		s.quietly(t, func() {
+			s.tapes = append(s.tapes, s.tape(t))
+			var stream jetstream.Stream
+			stream, err := s.js.Stream(t.Context(), natstest.StreamName)
+			if err == nil {
+				err = stream.Purge(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}}
+}
+
+// scheduled has events that are due in an hour, and others behind them; its end is that they are due.
+func scheduled(s *stage, n int) act {
+	var waiting []ledger.Entry
+	var stream string
+	return act{
+		begin: func(t *testing.T) {
+			t.Helper()
+			stream = s.stream("later", n)
+			s.late = append(s.late, stream)
+			waiting = s.committed(t, event(stream, func(e *outbox.Event) { e.AvailableAt = time.Now().Add(time.Hour) }), event(stream), event(stream))
+		},
+		end: func(t *testing.T) {
+			t.Helper()
+			s.quietly(t, func() {
+				if got := s.stored(t, waiting); got > 0 {
+					t.Errorf("%d of %d scheduled events were delivered before their time", got, len(waiting))
+				}
+			})
+			s.exec(t, `UPDATE outbox SET available_at = clock_timestamp() - interval '1 second' WHERE stream_id = $1`, stream)
+		},
+	}
+}
+
+// retention sweeps the older half of the history.
+func retention(s *stage, _ int) act {
+	return act{begin: func(t *testing.T) {
+		t.Helper()
+		s.quietly(t, func() {
+			old := s.sequences(t, `WITH half AS (SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY id) AS id FROM outbox_deliveries),
+				aged AS (UPDATE outbox_deliveries AS d SET published_at = d.published_at - interval '8 days' FROM half WHERE d.id <= half.id RETURNING d.*)
+				SELECT DISTINCT unnest(coalesce(sequences, ARRAY(SELECT generate_series(first_sequence, last_sequence)))) FROM aged`)
+			store, err := delivery.NewStore(t.Context(), s.Pool, "public", delivery.Relation{Name: "events"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			sweeper, err := delivery.NewSweeper(store, s.Pool, delivery.RetentionConfig{History: 7 * 24 * time.Hour})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, err := sweeper.Sweep(t.Context()); err != nil || n == 0 {
+				t.Fatalf("the sweep removed %d rows: %v", n, err)
+			}
+			for _, sequence := range old {
+				s.swept[sequence] = true
+			}
+		})
+	}}
+}
+
+// replayStep lies between the generations of two replays.
+const replayStep = 100
+
+// wantReplayed wants each event that a replay counted once under its generation.
+func (s *stage) wantReplayed(t *testing.T) {
+	t.Helper()
+	rows, err := s.Pool.Query(t.Context(), `SELECT generation, replayed, state FROM outbox_replays`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	came := map[int32]map[int64]bool{} // by the replay's generation, without what resizes and failovers add to it
+	for _, m := range s.all(t) {
+		generation := m.Generation / replayStep * replayStep
+		if came[generation] == nil {
+			came[generation] = map[int64]bool{}
+		}
+		came[generation][m.Sequence] = true
+	}
+	for rows.Next() {
+		var generation int32
+		var count int
+		var state string
+		if err := rows.Scan(&generation, &count, &state); err != nil {
+			t.Fatal(err)
+		}
+		if state != "done" {
+			t.Errorf("a replay ended as %s", state)
+		}
+		if got := len(came[generation]); got != count {
+			t.Errorf("a replay says that it queued %d events, %d came", count, got)
+		}
+	}
+	if rows.Err() != nil {
+		t.Fatal(rows.Err())
+	}
+}

@@ -1,0 +1,33 @@
+// Package pairs tries operations against each other: what is right alone may go wrong where two of them meet.
+//
+// # Model
+//
+// An operation is data: its name, what it begins, what ends it, and which of the promises it takes back by its nature.
+// TestPairs makes a cluster for every pair of operations, in both orders: two real workers, producers that write down every
+// outcome, a database that can be set back to an older copy, and a stream that can be lost. The first operation begins,
+// the second one begins and ends while the first lasts, then the first ends. At last the outbox must empty, and a judge
+// compares the ledger, the stream and the tables.
+//
+//	go test ./internal/pairs                       some pairs, in which every operation occurs
+//	POSTRIDER_SLOW=1 go test ./internal/pairs      all of them
+//	POSTRIDER_SLOW=1 go test -run '^TestPairs$/^pause×drain$' ./internal/pairs
+//
+// POSTRIDER_PART chooses other pairs for the short form, and which of all are run in the whole one.
+//
+// The table in docs/guarantees.md says what holds in each pair. It is made of the same data; TestTheTableIsTold wants
+// them to be the same, so that a new operation grows a row.
+//
+// # Invariants
+//
+//   - One server serves all pairs, one after the other, each with a database of its own.
+//   - Producers are quiet at the instants at which an operation forgets something, so that what must be there
+//     afterwards is known exactly.
+//   - Nothing waits for time. Every wait is for a condition and ends with a generous bound.
+//   - Failover is real in its effects: the server is killed, an older copy of its files takes its place and is
+//     promoted, with a timeline of its own.
+//
+// # Failure handling
+//
+// A pair that fails tells in words what was broken, and which choice of pairs it belongs to. The logs of all processes
+// follow.
+package pairs

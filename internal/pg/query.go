@@ -1,0 +1,235 @@
+package pg
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/postrider/postrider/internal/sqlfile"
+)
+
+// Query is a statement with named arguments.
+type Query struct {
+	// Text is what PostgreSQL gets: the arguments are numbered in the order of their first use.
+	Text string
+
+	name  string
+	names []string
+}
+
+// Args are the arguments of a query by name.
+type Args map[string]any
+
+// ErrArgs tells that a query was given other arguments than its text names.
+var ErrArgs = errors.New("arguments do not fit the statement")
+
+// Exec runs the query and tells how many rows it touched.
+func (q Query) Exec(ctx context.Context, db DB, args Args) (pgconn.CommandTag, error) {
+	return db.Exec(ctx, q.Text, bound{q, args})
+}
+
+// Rows runs the query and returns its rows.
+func (q Query) Rows(ctx context.Context, db DB, args Args) (pgx.Rows, error) {
+	return db.Query(ctx, q.Text, bound{q, args})
+}
+
+// Row runs the query and returns its first row.
+func (q Query) Row(ctx context.Context, db DB, args Args) pgx.Row {
+	return db.QueryRow(ctx, q.Text, bound{q, args})
+}
+
+// Queue adds the query to a batch.
+func (q Query) Queue(b *pgx.Batch, args Args) *pgx.QueuedQuery {
+	return b.Queue(q.Text, bound{q, args})
+}
+
+// bound is a query with its arguments. A missing or unknown name is ErrArgs, which the call returns.
+type bound struct {
+	query Query
+	args  Args
+}
+
+// RewriteQuery implements pgx.QueryRewriter.
+func (b bound) RewriteQuery(context.Context, *pgx.Conn, string, []any) (string, []any, error) {
+	values := make([]any, len(b.query.names))
+	for i, name := range b.query.names {
+		value, given := b.args[name]
+		if !given {
+			return "", nil, fmt.Errorf("%w: %s is not given @%s", ErrArgs, b.query.name, name)
+		}
+		values[i] = value
+	}
+	if len(b.args) != len(values) {
+		for name := range b.args {
+			if !slices.Contains(b.query.names, name) {
+				return "", nil, fmt.Errorf("%w: %s has no @%s", ErrArgs, b.query.name, name)
+			}
+		}
+	}
+	return b.query.Text, values, nil
+}
+
+// Fill reads the files that match the pattern (sql/*.sql) and puts every query into the field of its name of the struct that
+// into points to. owner names the package; a query's text begins with a comment that names both, so that who sees it in
+// pg_stat_activity finds it here. Each pair of what and by in replace is replaced in the texts, beside {schema}. A query
+// without a field, a field of type Query without a query, and a fragment that nothing includes are errors.
+func Fill(files fs.FS, pattern, owner, schema string, into any, replace ...string) error {
+	if err := sqlfile.CheckSchema(schema); err != nil {
+		return err
+	}
+	all, err := readQueries(files, pattern)
+	if err != nil {
+		return err
+	}
+	replacer := strings.NewReplacer(append([]string{"{schema}", pgx.Identifier{schema}.Sanitize()}, replace...)...)
+	target := reflect.ValueOf(into).Elem()
+	for i := range target.NumField() {
+		field := target.Type().Field(i)
+		if field.Type != reflect.TypeFor[Query]() {
+			continue
+		}
+		text, err := all.take(field.Name)
+		if err != nil {
+			return fmt.Errorf("statements in %s: %w", pattern, err)
+		}
+		query, err := newQuery(owner+"."+field.Name, replacer.Replace(text))
+		if err != nil {
+			return err
+		}
+		target.Field(i).Set(reflect.ValueOf(query))
+	}
+	return all.rest(pattern)
+}
+
+var argument = regexp.MustCompile(`@([A-Za-z_][A-Za-z0-9_]*)`)
+
+// newQuery numbers the arguments. What looks like one inside of quotes is left alone: pgx reads the text.
+//
+//nolint:contextcheck,nolintlint // nothing is sent: the text is rewritten; the second linter does not see that the first needs it
+func newQuery(name, text string) (Query, error) {
+	named := pgx.NamedArgs{}
+	for _, found := range argument.FindAllStringSubmatch(text, -1) {
+		named[found[1]] = found[1]
+	}
+	numbered, used, err := named.RewriteQuery(context.Background(), nil, text, nil)
+	if err != nil {
+		return Query{}, fmt.Errorf("statement %s: %w", name, err)
+	}
+	q := Query{Text: "/* " + name + " */ " + numbered, name: name}
+	for _, n := range used {
+		q.names = append(q.names, fmt.Sprint(n)) // a name stood for its value above
+	}
+	return q, nil
+}
+
+// texts are the queries and fragments of a folder, by name.
+type texts struct {
+	queries, fragments map[string]string
+	taken, included    map[string]bool
+}
+
+const (
+	beginsQuery    = "-- query: "
+	beginsFragment = "-- fragment: "
+	includes       = "-- include: "
+)
+
+func readQueries(files fs.FS, pattern string) (texts, error) {
+	t := texts{map[string]string{}, map[string]string{}, map[string]bool{}, map[string]bool{}}
+	names, err := fs.Glob(files, pattern)
+	if err != nil || len(names) == 0 {
+		return t, fmt.Errorf("no statement files match %s: %w", pattern, cmp.Or(err, fs.ErrNotExist))
+	}
+	for _, name := range names {
+		content, err := fs.ReadFile(files, name)
+		if err != nil {
+			return t, fmt.Errorf("read statements: %w", err)
+		}
+		if err := t.read(string(content)); err != nil {
+			return t, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return t, nil
+}
+
+// read takes one file apart. Comments that fill a line are for readers of the file.
+func (t texts) read(content string) error {
+	var into map[string]string
+	var name string
+	for number, line := range strings.Split(content, "\n") {
+		trimmed := strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, beginsQuery), strings.HasPrefix(line, beginsFragment):
+			into, name = t.queries, strings.TrimPrefix(line, beginsQuery)
+			if strings.HasPrefix(line, beginsFragment) {
+				into, name = t.fragments, strings.TrimPrefix(line, beginsFragment)
+			}
+			if _, twice := into[name]; twice {
+				return fmt.Errorf("line %d: %s is there twice", number+1, name)
+			}
+			into[name] = ""
+		case trimmed == "", strings.HasPrefix(trimmed, "--") && !strings.HasPrefix(trimmed, includes):
+		case into == nil:
+			return fmt.Errorf("line %d: what comes before the first query belongs to none", number+1)
+		default:
+			into[name] += line + "\n"
+		}
+	}
+	return nil
+}
+
+// take returns a query with its fragments in it.
+func (t texts) take(name string) (string, error) {
+	text, found := t.queries[name]
+	if !found {
+		return "", fmt.Errorf("there is no query %s", name)
+	}
+	t.taken[name] = true
+	return t.include(text)
+}
+
+func (t texts) include(text string) (string, error) {
+	var out []string
+	for _, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
+		name, found := strings.CutPrefix(strings.TrimSpace(line), includes)
+		if !found {
+			out = append(out, line)
+			continue
+		}
+		fragment, known := t.fragments[name]
+		if !known {
+			return "", fmt.Errorf("there is no fragment %s", name)
+		}
+		t.included[name] = true
+		inner, err := t.include(fragment)
+		if err != nil {
+			return "", err
+		}
+		out = append(out, inner)
+	}
+	return strings.Join(out, "\n"), nil
+}
+
+// rest refuses what nobody takes.
+func (t texts) rest(pattern string) error {
+	for name := range t.queries {
+		if !t.taken[name] {
+			return fmt.Errorf("statements in %s: query %s has no field", pattern, name)
+		}
+	}
+	for name := range t.fragments {
+		if !t.included[name] {
+			return fmt.Errorf("statements in %s: nothing includes fragment %s", pattern, name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/partition"
+)
+
+// ChangeKind says what became of leases.
+type ChangeKind string
+
+// The kinds of a change.
+const (
+	// Taken partitions had no owner that is known, and got one.
+	Taken ChangeKind = "taken"
+	// Moved partitions were given back by one worker and taken by another.
+	Moved ChangeKind = "moved"
+	// TakenOver partitions were another's who had been silent until its lease ran out.
+	TakenOver ChangeKind = "taken-over"
+	// Retaken partitions went to the worker that had had them last.
+	Retaken ChangeKind = "retaken"
+	// Released partitions were given back.
+	Released ChangeKind = "released"
+	// Resizing partitions were taken by whoever froze the outbox, to change their number.
+	Resizing ChangeKind = "resizing"
+	// Removed partitions are no more.
+	Removed ChangeKind = "removed"
+	// Solo partitions were taken by a worker without leasing. Nothing tells when it
+	// ended.
+	Solo ChangeKind = "solo"
+)
+
+// Owner is a worker, or whoever else has leases.
+type Owner struct {
+	ID partition.WorkerID
+	// Hostname may be empty.
+	Hostname string
+}
+
+// Nobody tells that there is none, or that it is not known.
+func (h Owner) Nobody() bool { return h.ID == uuid.Nil }
+
+// Change is what one statement did to the leases that it found alike.
+type Change struct {
+	// ID grows with time.
+	ID   int64
+	At   time.Time
+	Kind ChangeKind
+	// From had the partitions last, To has them from then on.
+	From, To Owner
+	// RanOut is when From's lease ended, where others took over; nil: it did not run out.
+	RanOut *time.Time
+	// Partitions are ascending. Epochs are those under which To has them, or From had
+	// them where nobody does, one each.
+	Partitions []partition.ID
+	Epochs     []int64
+}
+
+// HistoryQuery says which changes to read.
+type HistoryQuery struct {
+	// Before is the id below which to go on; 0: from the newest.
+	Before int64
+	// Partition is the only one; nil: all.
+	Partition *partition.ID
+	// Since and Until bound the time, both included; zero: not.
+	Since, Until time.Time
+	// Limit is the most changes to read.
+	Limit int
+}
+
+// History is what is known of who had which partition.
+type History struct {
+	// Begins is the time of the oldest change that is kept; zero: there is none.
+	Begins time.Time
+	// Changes are what was asked for, the newest first.
+	Changes []Change
+}
+
+// History reads changes of ownership.
+func (s *Store) History(ctx context.Context, q HistoryQuery) (History, error) {
+	var begins *time.Time
+	if err := s.db.QueryRow(ctx, s.historyBegins).Scan(&begins); err != nil {
+		return History{}, fmt.Errorf("history of ownership: %w", err)
+	}
+	rows, err := s.db.Query(ctx, s.history, q.Before, q.Partition, moment(q.Since), moment(q.Until), q.Limit)
+	if err != nil {
+		return History{}, fmt.Errorf("history of ownership: %w", err)
+	}
+	var h History
+	h.Changes, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Change, error) {
+		var c Change
+		var from, to *uuid.UUID
+		err := row.Scan(&c.ID, &c.At, &c.Kind, &from, &c.From.Hostname, &to, &c.To.Hostname, &c.RanOut, &c.Partitions, &c.Epochs)
+		if from != nil {
+			c.From.ID = *from
+		}
+		if to != nil {
+			c.To.ID = *to
+		}
+		return c, err
+	})
+	if err != nil {
+		return History{}, fmt.Errorf("history of ownership: %w", err)
+	}
+	if begins != nil {
+		h.Begins = *begins
+	}
+	return h, nil
+}
+
+// moment is nil for no time.
+func moment(at time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	return &at
+}

@@ -1,1 +1,0 @@
-SET synchronous_commit = off

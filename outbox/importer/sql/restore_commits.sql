@@ -1,1 +1,0 @@
-RESET synchronous_commit

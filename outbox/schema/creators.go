@@ -1,0 +1,50 @@
+package schema
+
+import (
+	"context"
+	"embed"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/pg"
+)
+
+//go:embed sql/*.sql
+var statements embed.FS
+
+type queries struct{ Creators, EventsRelation, SetEventsRelation pg.Query }
+
+func newQueries(schema string) (q queries, err error) {
+	err = pg.Fill(statements, "sql/*.sql", "schema", schema, &q)
+	return q, err
+}
+
+// Creator is a role that may create objects in the outbox's schema, and need not:
+// nothing of the outbox looks for names there, but names that it will need one day
+// can be taken, by a table with a trigger for one.
+type Creator struct {
+	// Role is its name, or PUBLIC.
+	Role string
+	// Cure is the statement that takes the right away.
+	Cure string
+}
+
+// String says it in one line.
+func (c Creator) String() string {
+	return fmt.Sprintf("%s may create objects in the outbox's schema; to mend it: %s", c.Role, c.Cure)
+}
+
+// Creators lists who may create in a migrated schema besides superusers and those
+// who may act as its tables' owner. It needs no right.
+func Creators(ctx context.Context, db pg.DB, schema string) ([]Creator, error) {
+	q, err := newQueries(schema)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := q.Creators.Rows(ctx, db, pg.Args{"schema": schema})
+	if err != nil {
+		return nil, fmt.Errorf("who may create in schema %s: %w", schema, err)
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[Creator])
+}

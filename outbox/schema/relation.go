@@ -1,0 +1,77 @@
+package schema
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+
+	"github.com/dustin/go-humanize/english"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/pg"
+)
+
+// DefaultEvents is the relation with the events unless another one is stored.
+const DefaultEvents = "events"
+
+// relation is the quoted name of a relation that lies in the outbox's schema unless
+// it names one.
+func (m *Migrator) relation(name string) string {
+	if schema, name, found := strings.Cut(name, "."); found {
+		return pgx.Identifier{schema, name}.Sanitize()
+	}
+	return pgx.Identifier{m.cfg.Schema, name}.Sanitize()
+}
+
+// checkRelation compares what is stored with the configuration.
+func (m *Migrator) checkRelation(stored string) error {
+	if m.cfg.Events == "" || m.relation(m.cfg.Events) == m.relation(stored) {
+		return nil
+	}
+	return fmt.Errorf("%w: schema %s reads events from %s, %s was asked for; leave it out, or give the stored one, or stop all workers and "+
+		"run `postrider migrate up --events-relation %s`", ErrEventsMismatch, m.quoted(), stored, m.cfg.Events, m.cfg.Events)
+}
+
+// storeRelation stores where the events are, if the configuration says so.
+func (m *Migrator) storeRelation(ctx context.Context, conn *sql.Conn) error {
+	if m.cfg.Events == "" {
+		return nil
+	}
+	return conn.Raw(func(driver any) error {
+		raw, err := pgxConn(driver)
+		if err != nil {
+			return err
+		}
+		return m.storeRelationBy(ctx, raw)
+	})
+}
+
+func (m *Migrator) storeRelationBy(ctx context.Context, db pg.DB) error {
+	q, err := newQueries(m.cfg.Schema)
+	if err != nil {
+		return err
+	}
+	var stored string
+	if err := q.EventsRelation.Row(ctx, db, nil).Scan(&stored); err != nil {
+		return fmt.Errorf("read events relation: %w", err)
+	}
+	if m.checkRelation(stored) == nil {
+		return nil
+	}
+	var there bool
+	var living int
+	quoted := m.relation(m.cfg.Events)
+	if err := q.SetEventsRelation.Row(ctx, db, pg.Args{"relation": m.cfg.Events, "quoted": quoted}).Scan(&there, &living); err != nil {
+		return fmt.Errorf("store events relation: %w", err)
+	}
+	switch {
+	case !there:
+		return fmt.Errorf("%w: %s does not exist; create it and migrate again, until then events are read from %s", ErrEvents, quoted, stored)
+	case living > 0:
+		return fmt.Errorf("%w: %s living and would go on reading from %s instead of %s; stop them first (the row of one that was killed counts until its heartbeat runs out)",
+			ErrEvents, english.PluralWord(living, "a worker is", fmt.Sprintf("%d workers are", living)), stored, m.cfg.Events)
+	}
+	m.cfg.Logger.InfoContext(ctx, "events relation stored", "schema", m.cfg.Schema, "relation", m.cfg.Events)
+	return nil
+}

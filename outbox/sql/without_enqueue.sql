@@ -1,1 +1,0 @@
-SELECT {schema}.outbox_without_enqueue()

@@ -1,1 +1,0 @@
-INSERT INTO {schema}.projection_streams (stream_id) VALUES ($1) ON CONFLICT DO NOTHING

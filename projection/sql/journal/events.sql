@@ -1,0 +1,24 @@
+-- query: Read
+SELECT sequence, stream_id, stream_version, event_id, event_type, topic, coalesce(tenant_id, ''), payload, metadata,
+       occurred_at, recorded_at, audit_only
+  FROM {schema}.events
+ WHERE stream_id = @stream AND stream_version >= @from
+ ORDER BY stream_version LIMIT @limit
+
+-- query: Heads
+-- Every stream with its last version and the last one that is to be applied: two looks into the index a stream,
+-- however many events there are. Audit-only events at a stream's end are passed one by one.
+WITH RECURSIVE streams (stream_id) AS (
+    (SELECT stream_id FROM {schema}.events ORDER BY stream_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT e.stream_id FROM {schema}.events AS e WHERE e.stream_id > s.stream_id ORDER BY e.stream_id LIMIT 1)
+      FROM streams AS s WHERE s.stream_id IS NOT NULL)
+SELECT s.stream_id, last.stream_version, last.event_id, coalesce(wanted.stream_version, 0),
+       coalesce(wanted.recorded_at < pg_catalog.clock_timestamp() - @grace::interval, false)
+  FROM streams AS s
+ CROSS JOIN LATERAL (SELECT e.stream_version, e.event_id FROM {schema}.events AS e
+                      WHERE e.stream_id = s.stream_id ORDER BY e.stream_version DESC LIMIT 1) AS last
+  LEFT JOIN LATERAL (SELECT e.stream_version, e.recorded_at FROM {schema}.events AS e
+                      WHERE e.stream_id = s.stream_id AND NOT e.audit_only ORDER BY e.stream_version DESC LIMIT 1) AS wanted ON true
+ WHERE s.stream_id IS NOT NULL
+ ORDER BY s.stream_id COLLATE "C"

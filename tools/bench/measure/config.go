@@ -1,0 +1,156 @@
+package measure
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ErrConfig is wrapped by every error of Config.Validate, which names the field.
+var ErrConfig = errors.New("bench configuration")
+
+// Limits of the configuration.
+const (
+	mostEvents  = 20_000_000
+	leastBody   = 64
+	mostBody    = 512 << 10
+	mostRounds  = 100
+	leastSteady = 500 * time.Millisecond
+)
+
+// Config says what is measured and how.
+type Config struct {
+	// Program is the postrider program under test. Required.
+	Program string
+	// Parts is the program that runs the parts when it is called with PartCommand. Defaults to this process's own.
+	Parts string
+	// Peers are measured in a scenario "peers", which is there when they are. Defaults to none.
+	Peers []Peer
+	// Against is another build of the program: each case of the relay is measured with it, too, and compared. Defaults to none.
+	Against string
+	// Relay holds more flags of `postrider run`, for the relay under test. Defaults to none.
+	Relay []string
+	// Data is a file of JSON lines, plain or gzip, that events are made of. Required.
+	Data string
+	// Events is how many events a drain has: 64 to 20,000,000. Defaults to 200,000.
+	Events int
+	// Payload is the size of a payload in bytes: 64 to 524,288. Defaults to 500.
+	Payload int
+	// Partitions of the outbox where a scenario does not vary them: 1 to 32,767. Defaults to 64.
+	Partitions int
+	// Rounds is how often each case is measured: 1 to 100. Defaults to 5.
+	Rounds int
+	// Duration is how long a steady or idle case is measured; at least 500 ms. Defaults to 15 s.
+	Duration time.Duration
+	// Only names the scenarios to run. Defaults to all.
+	Only []string
+	// Match keeps the cases whose names hold this text, and their bases. Defaults to all.
+	Match string
+	// Quick runs one round of few events: to see that everything works, not to measure.
+	Quick bool
+	// Foreign is the share of the processors, 0 to 1, that others may use in a round. Defaults to 0.05.
+	Foreign float64
+	// Repeats is how often a disturbed round is measured again: 0 to 10. Defaults to 2; -1 means 0.
+	Repeats int
+	// Progress hears what happens, one line at a time. Defaults to nobody.
+	Progress func(line string)
+	// Logger receives what the servers and the broken rounds say. Defaults to a logger that discards.
+	Logger *slog.Logger
+}
+
+// WithDefaults fills the fields that were left zero, and makes everything small for Quick.
+func (c Config) WithDefaults() (Config, error) {
+	own, err := os.Executable()
+	if err != nil {
+		return c, fmt.Errorf("find this program: %w", err)
+	}
+	c.Parts = cmp.Or(c.Parts, own)
+	set := func(field *int, normal, quick int) {
+		if *field == 0 {
+			if *field = normal; c.Quick {
+				*field = quick
+			}
+		}
+	}
+	set(&c.Events, 200_000, 5_000)
+	set(&c.Payload, 500, 500)
+	set(&c.Partitions, 64, 8)
+	set(&c.Rounds, 5, 1)
+	if c.Duration == 0 {
+		if c.Duration = 15 * time.Second; c.Quick {
+			c.Duration = time.Second
+		}
+	}
+	if c.Foreign == 0 {
+		c.Foreign = 0.05
+	}
+	switch {
+	case c.Repeats == -1, c.Repeats == 0 && c.Quick:
+		c.Repeats = 0
+	case c.Repeats == 0:
+		c.Repeats = 2
+	}
+	if c.Progress == nil {
+		c.Progress = func(string) {}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}
+
+// scenarios are all that this configuration can run.
+func (c Config) scenarios() []Scenario {
+	all := Scenarios()
+	if len(c.Peers) > 0 {
+		all = append(all, peerScenario(c.Peers))
+	}
+	return all
+}
+
+// Validate reports the first field that cannot be used.
+func (c Config) Validate() error {
+	within := func(name string, value, least, most int) error {
+		if value < least || value > most {
+			return fmt.Errorf("%w: %s must lie between %d and %d, got %d", ErrConfig, name, least, most, value)
+		}
+		return nil
+	}
+	if err := errors.Join(within("events", c.Events, 64, mostEvents), within("payload", c.Payload, leastBody, mostBody),
+		within("partitions", c.Partitions, 1, 32767), within("rounds", c.Rounds, 1, mostRounds), within("repeats", c.Repeats, 0, 10)); err != nil {
+		return err
+	}
+	for _, name := range c.Only {
+		known := c.scenarios()
+		if !slices.ContainsFunc(known, func(s Scenario) bool { return s.Name == name }) {
+			names := make([]string, len(known))
+			for i, s := range known {
+				names[i] = s.Name
+			}
+			return fmt.Errorf("%w: only: there is no scenario %q; there are %s", ErrConfig, name, strings.Join(names, ", "))
+		}
+	}
+	switch {
+	case c.Duration < leastSteady:
+		return fmt.Errorf("%w: duration must be at least %s, got %s", ErrConfig, leastSteady, c.Duration)
+	case c.Foreign < 0 || c.Foreign > 1:
+		return fmt.Errorf("%w: foreign must lie between 0 and 1, got %g", ErrConfig, c.Foreign)
+	}
+	if c.Program == "" {
+		return fmt.Errorf("%w: program is missing: the postrider program to measure", ErrConfig)
+	}
+	if c.Against != "" {
+		if _, err := os.Stat(c.Against); err != nil {
+			return fmt.Errorf("%w: against: %w", ErrConfig, err)
+		}
+	}
+	if _, err := os.Stat(c.Data); err != nil {
+		return fmt.Errorf("%w: data: %w", ErrConfig, err)
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+// Package measure measures Postrider against what the machine can do. Command bench and the peers are its programs.
+//
+// # Model
+//
+// A [Scenario] is a list of cases that are measured in turns: one round runs every case once, the next round again, so
+// that what changes on the machine changes for all of them. A case gives a [Sample]: values by name, and the checker's
+// verdict. The medians over the rounds are reported, and ratios are taken within a round, between a case and its base,
+// and only then reduced to a median.
+//
+// The base is mostly a null relay: a program that reads the events in order, publishes them and waits for the
+// acknowledgements, and keeps no state: no leases, marks, retries or metrics. It builds the same headers, writes the
+// protocol by hand, and publishes in one of two ways: pipelined with message ids, as mode dedupe does, or in atomic
+// batches, as mode fenced does.
+//
+// PostgreSQL, NATS, the relay under test and the null relay are processes of their own, so that /proc tells their use
+// of the processors apart. The servers are private: PostgreSQL forces its log to disk here, unlike in `postrider dev`.
+// The relay under test is `postrider run` of the program that the configuration names, with leases, order, failure policy, monitor and metrics.
+//
+// # How a drain is measured
+//
+// The rows are there, the partitions are paused, and the workers hold all leases. Then the pause ends in one statement:
+// the clock runs from there to the time at which the broker stored the last event. Starting and connecting do not count.
+// Between rounds the outbox is truncated and filled again from a copy, the stream is a new one on a new server, and a
+// checkpoint is made.
+//
+// # Invariants
+//
+// Every sample of events is checked: a subscriber reads the stream back from its beginning (or reads it meanwhile), and
+// the checker of internal/ledger compares it with what was put in. A round in which an event was lost, repeated,
+// reordered or changed fails the whole run: there is no figure without the proof. A partial drain is complete
+// when each partition's part is.
+//
+// # Failure handling
+//
+// The share of the processors that others used is read from /proc/stat. A round above the limit is marked and repeated,
+// a few times at most; then it counts, and its mark stays in the report. A child that ends early ends the run with the last lines
+// that it logged. Children end with this process: they read its pipe. A subscriber that stands still although the stream, read
+// back, holds everything is a failure of the measurement: the round is repeated as a disturbed one is, and then fails the run.
+package measure

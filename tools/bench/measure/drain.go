@@ -1,0 +1,231 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/postrider/postrider/internal/ledger"
+	"github.com/postrider/postrider/outbox"
+)
+
+// drain is the case of publishing what waits, as fast as goes.
+type drain struct {
+	shape
+	broker brokerShape
+	// relay is what is measured; with a nil relay it is the null relay, in atomic batches where atomic is set.
+	relay  *relayShape
+	atomic bool
+	// most ends the measurement after so many events; 0 means all.
+	most int
+}
+
+// drained is when a drain was over, what it used, and how much it was.
+type drained struct {
+	spent
+	events int
+	took   time.Duration
+}
+
+func (c drain) run(ctx context.Context, b *Bench) (_ Sample, err error) {
+	d, err := b.database(ctx, c.shape)
+	if err != nil {
+		return Sample{}, err
+	}
+	if err := d.restore(ctx, c.relay != nil); err != nil {
+		return Sample{}, err
+	}
+	n, err := b.broker(ctx, c.broker)
+	if err != nil {
+		return Sample{}, err
+	}
+	defer func() { err = errors.Join(err, n.close()) }()
+	var values map[string]float64
+	var result drained
+	order := ledger.ByPartition
+	if c.relay != nil {
+		order = c.relay.order
+		result, values, err = c.measureRelay(ctx, b, d, n)
+	} else {
+		result, values, err = c.measureNull(ctx, b, d, n)
+	}
+	if err != nil {
+		return Sample{}, err
+	}
+	read, err := b.readBack(ctx, n)
+	if err != nil {
+		return Sample{}, err
+	}
+	if err := d.check(read, order, c.events, c.most > 0); err != nil {
+		return Sample{}, err
+	}
+	values[ValueRate] = float64(result.events) / result.took.Seconds()
+	values[ValueRelay] = result.perEvent(roleRelay, result.events)
+	values[ValuePostgres] = result.perEvent(rolePostgres, result.events)
+	values[ValueNATS] = result.perEvent(roleNATS, result.events)
+	return Sample{Values: values, Events: len(read), Foreign: result.foreign}, nil
+}
+
+// measureRelay runs workers from the end of the pause until nothing waits.
+func (c drain) measureRelay(ctx context.Context, b *Bench, d *database, n *broker) (_ drained, _ map[string]float64, err error) {
+	workers, err := b.startRelay(ctx, d, n, *c.relay)
+	if err != nil {
+		return drained{}, nil, err
+	}
+	defer func() { err = errors.Join(err, stopWorkers(workers)) }()
+	before, err := allocations(ctx, workers)
+	if err != nil {
+		return drained{}, nil, err
+	}
+	result, err := c.timed(ctx, b, d, n, children(workers), func() (time.Time, error) {
+		began, err := d.resume(ctx)
+		if err == nil {
+			err = n.nc.PublishMsg(nats.NewMsg(outbox.BellSubject("public")))
+		}
+		return began, err
+	})
+	if err != nil {
+		return drained{}, nil, err
+	}
+	after, err := allocations(ctx, workers)
+	if err != nil {
+		return drained{}, nil, err
+	}
+	mib, err := memory(workers)
+	return result, map[string]float64{ValueAllocations: (after - before) / float64(result.events), ValueMemory: mib}, err
+}
+
+// measureNull runs the null relay from its start signal until it has every acknowledgement.
+func (c drain) measureNull(ctx context.Context, b *Bench, d *database, n *broker) (_ drained, _ map[string]float64, err error) {
+	relay, err := b.startNull(ctx, d, n, c.atomic, false)
+	if err != nil {
+		return drained{}, nil, err
+	}
+	defer func() { err = errors.Join(err, relay.stop()) }()
+	processors := b.roles(n.child, relay)
+	before, err := processors.measure()
+	if err != nil {
+		return drained{}, nil, err
+	}
+	began := time.Now()
+	if err := relay.send("go"); err != nil {
+		return drained{}, nil, err
+	}
+	var answer nullAnswer
+	if err := relay.receive(ctx, &answer); err != nil {
+		return drained{}, nil, err
+	}
+	after, err := processors.measure()
+	if err != nil {
+		return drained{}, nil, err
+	}
+	took, err := n.lastStored(ctx, began)
+	if err != nil {
+		return drained{}, nil, err
+	}
+	mib, err := peakMemory(relay.pid())
+	values := map[string]float64{ValueAllocations: float64(answer.Mallocs) / float64(max(1, answer.Published)), ValueMemory: mib}
+	return drained{after.since(before), answer.Published, took}, values, err
+}
+
+// startNull starts a null relay and waits until it is ready.
+func (b *Bench) startNull(ctx context.Context, d *database, n *broker, atomic, follow bool) (*child, error) {
+	s := nullSettings{
+		Database: d.url, NATS: n.url, Partitions: d.partitions, Atomic: atomic, Readers: min(4, d.partitions), Batch: 500, Flights: 8,
+		JSON: d.json, Follow: follow,
+	}
+	if atomic {
+		// As the relay does: a stream of one server stores batches one after the other.
+		s.Batch, s.Flights = 990, 1
+		if info := n.stream.CachedInfo(); info.Config.Replicas > 1 {
+			s.Flights = 3
+		}
+		s.Batch = min(s.Batch, max(1, (4<<20)/(d.payload+300)))
+	}
+	relay, err := b.part(partNull, s)
+	if err != nil {
+		return nil, err
+	}
+	var ready nullAnswer
+	if err := relay.receive(ctx, &ready); err != nil {
+		return nil, errors.Join(err, relay.stop())
+	}
+	return relay, nil
+}
+
+// timed measures from a start until nothing waits, or until so many events were published.
+func (c drain) timed(ctx context.Context, b *Bench, d *database, n *broker, relays []*child, begin func() (time.Time, error)) (drained, error) {
+	processors := b.roles(n.child, relays...)
+	stored, err := n.stored(ctx)
+	if err != nil {
+		return drained{}, err
+	}
+	before, err := processors.measure()
+	if err != nil {
+		return drained{}, err
+	}
+	began, err := begin()
+	if err != nil {
+		return drained{}, err
+	}
+	goal := c.most
+	if goal == 0 {
+		goal = c.events
+	}
+	if err := n.await(ctx, stored+goal, relays); err != nil {
+		return drained{}, err
+	}
+	if c.most > 0 {
+		took := time.Since(began)
+		after, err := processors.measure()
+		if err != nil {
+			return drained{}, err
+		}
+		events, err := n.events(ctx)
+		return drained{after.since(before), events, took}, err
+	}
+	if err := until(ctx, lookEvery/2, func() (bool, error) { return d.empty(ctx) }); err != nil {
+		return drained{}, err
+	}
+	after, err := processors.measure()
+	if err != nil {
+		return drained{}, err
+	}
+	took, err := n.lastStored(ctx, began)
+	return drained{after.since(before), c.events, took}, err
+}
+
+// await waits until the stream holds so many messages, which must not stand still.
+func (n *broker) await(ctx context.Context, goal int, relays []*child) error {
+	moved, before := time.Now(), -1
+	return until(ctx, awaitEvery, func() (bool, error) {
+		stored, err := n.stored(ctx)
+		if err != nil || stored >= goal {
+			return true, err
+		}
+		if stored != before {
+			moved, before = time.Now(), stored
+		}
+		for _, c := range relays {
+			if err := c.ended(); err != nil {
+				return false, err
+			}
+		}
+		if time.Since(moved) > stallPatience {
+			return false, fmt.Errorf("the relay stands still at %d of %d messages: %s", stored, goal, relays[0].log)
+		}
+		return false, nil
+	})
+}
+
+// lastStored is how long after a time the broker stored the last event, by its clock, which is this machine's.
+func (n *broker) lastStored(ctx context.Context, began time.Time) (time.Duration, error) {
+	last, err := n.stream.GetLastMsgForSubject(ctx, eventsFilter)
+	if err != nil {
+		return 0, fmt.Errorf("find the end of the stream: %w", err)
+	}
+	return last.Time.Sub(began), nil
+}

@@ -1,0 +1,233 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/internal/ledger"
+	"github.com/postrider/postrider/outbox"
+)
+
+const (
+	// producers is how many connections append at a steady rate.
+	producers = 16
+	// mostTransactions a second; above it they hold several events, so that the relay is measured and not the append.
+	mostTransactions = 1000
+)
+
+// load appends events at a rate, and a subscriber hears them.
+type load struct {
+	d        *database
+	n        *broker
+	producer *outbox.Producer
+	order    ledger.Ordering
+	rate     int // events a second
+	each     int // events of a transaction
+	made     int // events, of all phases
+
+	mu      sync.Mutex
+	checker *ledger.Checker // of the phase that runs
+	commits []commit        // of that phase
+}
+
+func newLoad(d *database, n *broker, order ledger.Ordering, rate int) (*load, error) {
+	producer, err := outbox.New(outbox.Config{})
+	if err != nil {
+		return nil, err
+	}
+	return &load{d: d, n: n, producer: producer, order: order, rate: rate, each: max(1, rate/mostTransactions)}, nil
+}
+
+// subscribe hands what is stored from now on to the checker of the phase, until stop is called. It returns the
+// error that ended it.
+func (l *load) subscribe(ctx context.Context) (stop func() error, err error) {
+	next, err := l.n.next(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("subscribe: %w", err)
+	}
+	consumer, err := l.n.stream.OrderedConsumer(ctx, eventsFrom(next))
+	if err != nil {
+		return nil, fmt.Errorf("subscribe: %w", err)
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(5000))
+	if err != nil {
+		return nil, fmt.Errorf("subscribe: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		for {
+			msg, err := messages.Next()
+			at := time.Now()
+			switch {
+			case errors.Is(err, jetstream.ErrMsgIteratorClosed):
+				ended <- nil
+				return
+			case errors.Is(err, jetstream.ErrNoHeartbeat):
+				continue // the iterator asks again
+			}
+			if err == nil {
+				err = l.receive(msg, at)
+			}
+			if err != nil {
+				ended <- fmt.Errorf("subscribe: %w", err)
+				return
+			}
+		}
+	}()
+	return func() error {
+		messages.Stop()
+		return <-ended
+	}, nil
+}
+
+func (l *load) receive(msg jetstream.Msg, at time.Time) error {
+	m, _, err := parse(msg)
+	if err != nil {
+		return err
+	}
+	m.ReceivedAt = at
+	l.mu.Lock()
+	checker := l.checker
+	l.mu.Unlock()
+	if checker != nil {
+		checker.Receive(m)
+	}
+	return nil
+}
+
+// phase produces for a while and returns what the checker says when everything was received.
+func (l *load) phase(ctx context.Context, length time.Duration) (ledger.Report, error) {
+	book := ledger.New()
+	checker, err := ledger.NewChecker(ledger.Config{Ledger: book, Ordering: l.order})
+	if err != nil {
+		return ledger.Report{}, err
+	}
+	from, err := l.n.next(ctx)
+	if err != nil {
+		return ledger.Report{}, err
+	}
+	l.mu.Lock()
+	l.checker, l.commits = checker, nil
+	l.mu.Unlock()
+	failed := make(chan error, producers)
+	began := time.Now()
+	for i := range producers {
+		go func() { failed <- l.produce(ctx, book, i, began, length) }()
+	}
+	for range producers {
+		err = errors.Join(err, <-failed)
+	}
+	if err != nil {
+		return ledger.Report{}, err
+	}
+	l.made += l.rate * int(length/time.Millisecond) / 1000
+	book.Finish()
+	if err := received(ctx, checker); err != nil {
+		return ledger.Report{}, errors.Join(err, l.explain(ctx, book, from))
+	}
+	return checker.Report(), verdict(checker.Report())
+}
+
+// errUnheard is the failure of a measurement: everything is stored, and the subscriber does not get it. A consumer on a
+// replicated stream may stand still after a change of leaders (nats-io/nats.go#2063).
+var errUnheard = errors.New("the stream holds all events, and the subscriber does not receive them")
+
+// explain says why events of a phase, which are stored from a sequence on, were not received: errUnheard, or the faults of
+// the stream.
+func (l *load) explain(ctx context.Context, book *ledger.Ledger, from uint64) error {
+	stored, err := l.n.readBack(ctx, from)
+	if err != nil {
+		return err
+	}
+	if err := judge(ledger.Config{Ledger: book, Ordering: l.order}, stored); err != nil {
+		return err
+	}
+	return errUnheard
+}
+
+// received waits until everything was, as long as more comes: a rate above what goes makes it late, not lost.
+func received(ctx context.Context, checker *ledger.Checker) error {
+	for before := -1; ; {
+		patient, cancel := context.WithTimeoutCause(ctx, stallPatience/2, errors.New("the subscriber receives nothing more"))
+		err := checker.Wait(patient)
+		cancel()
+		now := checker.Report().Received
+		if err == nil || ctx.Err() != nil || now == before {
+			return err
+		}
+		before = now
+	}
+}
+
+// produce appends every producers-th transaction of the schedule, each when it is due.
+func (l *load) produce(ctx context.Context, book *ledger.Ledger, which int, began time.Time, length time.Duration) error {
+	conn, err := l.d.pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("produce: %w", err)
+	}
+	defer conn.Release()
+	total := l.rate * int(length/time.Millisecond) / 1000 / l.each
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for n := which; n < total; n += producers {
+		due := began.Add(time.Duration(float64(n*l.each) / float64(l.rate) * float64(time.Second)))
+		timer.Reset(time.Until(due))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if err := l.append(ctx, conn.Conn(), book, l.made+n*l.each, which); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// append commits one transaction, notes when, and rings.
+func (l *load) append(ctx context.Context, conn *pgx.Conn, book *ledger.Ledger, first, which int) error {
+	events := make([]outbox.Event, l.each)
+	for i := range events {
+		e := l.d.data.at(first + i)
+		// Streams of their own, so that producers do not wait for each other.
+		events[i] = outbox.Event{StreamID: e.stream + "@" + strconv.Itoa(which), Type: e.kind, Payload: e.payload, OccurredAt: e.occurred}
+	}
+	entries := make([]ledger.Entry, 0, len(events))
+	var batch pgx.Batch // without BEGIN it is one transaction
+	err := l.producer.QueueAppend(&batch, func(appended []outbox.Appended) error {
+		for i, a := range appended {
+			entries = append(entries, ledger.Entry{
+				EventID: a.EventID, Stream: events[i].StreamID, Version: a.StreamVersion, Sequence: a.Sequence, Partition: a.Partition,
+				BodyHash: ledger.HashBody(events[i].Payload),
+			})
+		}
+		return nil
+	}, events...)
+	if err != nil {
+		return fmt.Errorf("produce: %w", err)
+	}
+	if err := conn.SendBatch(ctx, &batch).Close(); err != nil {
+		return fmt.Errorf("produce: %w", err)
+	}
+	l.committed(book, entries, time.Now())
+	if err := l.n.nc.Publish(outbox.BellSubject("public"), nil); err != nil {
+		return fmt.Errorf("ring the bell: %w", err)
+	}
+	return nil
+}
+
+func (l *load) committed(book *ledger.Ledger, entries []ledger.Entry, at time.Time) {
+	book.Committed(entries, at)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range entries {
+		l.commits = append(l.commits, commit{e.Sequence, at})
+	}
+}

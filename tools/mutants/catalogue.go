@@ -1,0 +1,8 @@
+package main
+
+import "slices"
+
+// catalogue is all mutants.
+func catalogue() []mutant {
+	return slices.Concat(watermark(), database(), ownership(), stream(), forgotten(), client(), failure(), replays(), rights(), monitor(), resizes(), olderDatabase(), operating(), conditions())
+}

@@ -1,0 +1,85 @@
+package main
+
+// stale are the tests of what a worker writes to the outbox under a lease that is another's.
+var stale = command{pkg: "delivery", run: "^TestEveryWriteComparesOwnerAndEpoch$"}
+
+// older are those of what it writes to the leases.
+var older = command{pkg: "lease", run: "^TestAnOlderLeaseOfTheSameOwnerChangesNothing$"}
+
+// withoutEpoch leaves the epoch out of a comparison.
+func withoutEpoch(name string, test command, says string, edits ...edit) mutant {
+	return mutant{name: name + "-without-epoch", breaks: "P3: " + name + " compares the owner alone", test: test, says: says, edits: edits}
+}
+
+// database is the ways to let two owners write.
+func database() []mutant {
+	const (
+		mark     = "delivery/sql/mark_held.sql"
+		park     = "delivery/sql/park.sql"
+		ownerRow = "f.lease_owner IS NOT DISTINCT FROM $1 AND f.lease_epoch = mine.epoch"
+		ownerSet = "AND p.lease_owner IS NOT DISTINCT FROM $1 AND p.lease_epoch = locked.epoch"
+		anyOwner = "(true OR $1::uuid IS NULL)"
+	)
+	return []mutant{
+		{
+			name: "mark-compares-nothing", breaks: "P3: marks compare neither owner nor epoch",
+			test: command{pkg: "delivery", run: "^TestAStaleOwnersMarksAreRefused$"}, says: "the stale lease was not ended",
+			edits: []edit{{mark, ownerRow, anyOwner}, {mark, ownerSet, "AND " + anyOwner}},
+		},
+		withoutEpoch("mark", stale, "the epoch changed, and mark is written",
+			edit{mark, ownerRow, "f.lease_owner IS NOT DISTINCT FROM $1"}, edit{mark, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM $1"}),
+		withoutEpoch("bulk-mark", stale, "the epoch changed, and bulk mark is written",
+			edit{mark, ownerRow, "f.lease_owner IS NOT DISTINCT FROM $1"}, edit{mark, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM $1"}),
+		{
+			name: "places-not-compared", breaks: "P1: a row that lies where a published one lay goes with it",
+			test: command{pkg: "delivery", run: "^TestAMarkFindsRowsThatMovedAndNoOthers$"}, says: "waited in vain",
+			edits: []edit{{"delivery/sql/mark_bulk.sql", "CASE WHEN found.sequences = ($12::bigint[])[batches.low:batches.high] THEN 1 ELSE 0 END", "1"}},
+		},
+		withoutEpoch("park", stale, "the epoch changed, and park is written",
+			edit{park, ownerRow, "f.lease_owner IS NOT DISTINCT FROM $1"}, edit{park, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM $1"}),
+		withoutEpoch("promote", stale, "the epoch changed, and promote is written",
+			edit{"delivery/sql/promote.sql", "AND l.lease_epoch = held.epoch", "AND held.epoch IS NOT NULL"}),
+		withoutEpoch("suspect", stale, "the epoch changed, and suspect is written",
+			edit{"delivery/sql/suspect.sql", "AND lease_epoch = $2", "AND $2::bigint IS NOT NULL"}),
+		withoutEpoch("heal", stale, "the epoch changed, and heal is written",
+			edit{"delivery/sql/heal.sql", "AND p.lease_epoch = $2", "AND $2::bigint IS NOT NULL"}),
+		withoutEpoch("raise", stale, "the epoch changed, and raise is written",
+			edit{"delivery/sql/raise.sql", "AND lease_epoch = $2", "AND $2::bigint IS NOT NULL"}),
+		withoutEpoch("unblock", stale, "the epoch changed, and unblock is written",
+			edit{"delivery/sql/unblock.sql", "AND l.lease_epoch = $2", "AND $2::bigint IS NOT NULL"}),
+		withoutEpoch("renew", older, "want only partition 1",
+			edit{"lease/sql/renew.sql", "AND f.lease_epoch = mine.epoch", "AND mine.epoch IS NOT NULL"}),
+		withoutEpoch("renew-around", older, "want none renewed",
+			edit{"lease/sql/renew_free.sql", "WHERE f.lease_owner = $1 AND f.lease_epoch = mine.epoch", "WHERE f.lease_owner = $1"}),
+		withoutEpoch("release", older, "released .*; want none",
+			edit{"lease/sql/release.sql", "AND f.lease_epoch = mine.epoch", "AND mine.epoch IS NOT NULL"}),
+		{
+			name: "epoch-not-raised", breaks: "P3: a new owner has its predecessor's epoch",
+			test: command{pkg: "lease", run: "^TestEveryAcquisitionRaisesTheEpoch$"}, says: "epoch must rise",
+			edits: []edit{{"lease/sql/acquire.sql", "lease_epoch = p.lease_epoch + 1", "lease_epoch = p.lease_epoch"}},
+		},
+		{
+			name: "session-not-compared", breaks: "P4: marks that a crash took back go unnoticed",
+			test: command{pkg: "delivery", run: "^TestMarksThatCameBackArePublishedOnce$"}, says: "[0-9]+ messages are stored, want 11",
+			edits: []edit{{"delivery/cursor.go", "if session.Before(t.marked) || t.marked.IsZero() {", "if true || session.Before(t.marked) {"}},
+		},
+		{
+			name: "no-flush", breaks: "P1, P4: rows are published before their commit is durable",
+			test: command{pkg: "delivery", run: "^TestRehydrationMakesDurableWhatWasRead$"}, says: "is not durable",
+			edits: []edit{{"delivery/sql/flush.sql", "CASE WHEN pg_current_wal_flush_lsn() < $1::pg_lsn", "CASE WHEN false AND pg_current_wal_flush_lsn() < $1::pg_lsn"}},
+		},
+		{
+			name: "watermark-held", breaks: "P1: a worker that stops amid a claim keeps the others from moving the watermark",
+			test: command{pkg: "delivery", run: "^TestACommitAmidALookIsNotPassedOver$"}, says: "could not obtain lock",
+			edits: []edit{
+				{"delivery/watermark.go", "\tbatch.Queue(`BEGIN`)\n", ""},
+				{"delivery/watermark.go", "\tbatch.Queue(`COMMIT`)\n", ""},
+			},
+		},
+		{
+			name: "no-flush-with-events", breaks: "P1, P4: rows whose events come with the claim are published before their commit is durable",
+			test: command{pkg: "delivery", run: "^TestAClaimWithEventsMakesDurableWhatWasRead$"}, says: "is not durable",
+			edits: []edit{{"delivery/sql/claim_little.sql", "set_config('postrider.found', 'true', true)", "'true'"}},
+		},
+	}
+}

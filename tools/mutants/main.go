@@ -1,0 +1,82 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+
+	"github.com/postrider/postrider/internal/testkit/part"
+)
+
+// product is the folder of the module that is broken, from this one's.
+const product = ".."
+
+func main() {
+	only := flag.String("run", "", "try only the mutants whose names match this `regexp`")
+	rows := flag.Int("stress", 0, "try the watermark's mutants alone, under the stress of this many `rows` (25000 or more)")
+	asJSON := flag.Bool("json", false, "print JSON")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, *only, *rows, *asJSON)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, only string, rows int, asJSON bool) (err error) {
+	all := catalogue()
+	if rows > 0 {
+		all = underStress(rows)
+	}
+	selected, err := choose(all, only)
+	if err != nil {
+		return err
+	}
+	lab, err := newLab(ctx, product, os.Stderr)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := lab.close(); err == nil {
+			err = e
+		}
+	}()
+	results, err := lab.tryAll(ctx, selected)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		err = printJSON(os.Stdout, results)
+	} else {
+		err = printTable(os.Stdout, results)
+	}
+	if err != nil {
+		return err
+	}
+	return survivors(results)
+}
+
+// choose returns the mutants whose names match, of the part that the environment asks for.
+func choose(all []mutant, only string) ([]mutant, error) {
+	pattern, err := regexp.Compile(only)
+	if err != nil {
+		return nil, fmt.Errorf("-run: %w", err)
+	}
+	var selected []mutant
+	for _, m := range all {
+		if pattern.MatchString(m.name) && part.Has(m.name) {
+			selected = append(selected, m)
+		}
+	}
+	if len(selected) == 0 {
+		return nil, fmt.Errorf("-run: no mutant of %s has a name that matches %q", cmp.Or(os.Getenv(part.Variable), "all"), only)
+	}
+	return selected, nil
+}

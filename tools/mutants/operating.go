@@ -1,0 +1,35 @@
+package main
+
+// operating is the ways to forget what operators told workers, and to mislead them.
+func operating() []mutant {
+	return []mutant{
+		{
+			name: "drain-forgotten", breaks: "drain: a worker whose row was purged takes part although it was drained",
+			test: command{pkg: "coordinator", run: "^TestADrainRequestIsAnswered$"}, says: "does not say that it was asked to drain",
+			edits: []edit{{"heartbeat/sql/workers.sql", "CASE WHEN @state = 'draining' THEN clock_timestamp() END", "NULL::timestamptz"}},
+		},
+		{
+			name: "drain-for-ever", breaks: "drain: what was taken back goes on",
+			test: command{pkg: "coordinator", run: "^TestADrainIsTakenBack$"}, says: "leases are spread",
+			edits: []edit{{"coordinator/reconcile.go", "case asked, c.beater.Draining() && !known:", "case asked, c.beater.Draining():"}},
+		},
+		{
+			name: "tail-blames-the-late", breaks: "tail: an order that P2 allows is called a fault",
+			test: command{pkg: "cmd/postrider", run: "^TestTailAllowsWhatThePromiseAllows$"}, says: "FAULT",
+			edits: []edit{{"cmd/postrider/tail.go", "judge := ledger.Config{Ordering: ledger.ByStream}", "judge := ledger.Config{Ordering: ledger.ByPartition}"}},
+		},
+		{
+			name: "stored-events-ignored", breaks: "settings: commands look for events where the workers do not",
+			test: command{pkg: "cmd/postrider", run: "^TestEveryCommandReadsTheStoredEvents$"}, says: "is wanted",
+			edits: []edit{
+				{"cmd/postrider/stored.go", "delivery.ParseRelation(info.Events)", "delivery.ParseRelation(cmp.Or(schema.DefaultEvents, info.Events))"},
+				{"cmd/postrider/stored.go", "import (\n", "import (\n\t\"cmp\"\n"},
+			},
+		},
+		{
+			name: "events-change-under-workers", breaks: "settings: workers go on with other events than the database says",
+			test: command{pkg: "cmd/postrider", run: "^TestAnotherEventsRelationThanTheStoredOneIsRefused$"}, says: `"shop.history" is stored, not "events"`,
+			edits: []edit{{"outbox/schema/sql/settings.sql", "WHERE a.there AND a.living = 0", "WHERE a.there"}},
+		},
+	}
+}

@@ -1,0 +1,28 @@
+package main
+
+// ownership is the ways to tell people wrongly who had a partition.
+func ownership() []mutant {
+	told := command{pkg: "lease", run: "^TestHistoryTellsEveryChangeOfHands$"}
+	return []mutant{
+		{
+			name: "acquisition-untold", breaks: "P8: nobody knows later who took a partition",
+			test: told, says: "the history says",
+			edits: []edit{{"lease/sql/acquire.sql", "FROM taken AS t\n", "FROM taken AS t WHERE false\n"}},
+		},
+		{
+			name: "release-untold", breaks: "P8: a worker that gave a partition back is told to have had it on",
+			test: told, says: "the history says",
+			edits: []edit{{"lease/sql/release.sql", "HAVING count(*) > 0", "HAVING count(*) > 0 AND false"}},
+		},
+		{
+			name: "takeover-told-as-handover", breaks: "P8: a worker that died is told to have given its partitions back",
+			test: told, says: "the history says",
+			edits: []edit{{"lease/sql/acquire.sql", "THEN 'taken-over'", "THEN 'moved'"}},
+		},
+		{
+			name: "ownership-unbounded", breaks: "P6: the history of ownership grows without a bound",
+			test: command{pkg: "delivery", run: "^TestTheSweeperDeletesOnlyWhatIsOver$"}, says: "7 changes of ownership",
+			edits: []edit{{"delivery/retention.go", "{s.store.retainOwnership, s.cfg.Ownership},", ""}},
+		},
+	}
+}

@@ -1,0 +1,127 @@
+package main
+
+// fenceTest is a test of the fence on a stream of one server; three tell nothing else of a mutant.
+func fenceTest(name string) command {
+	return command{pkg: "delivery/natspub", run: "^" + name + "$/^R1$"}
+}
+
+const (
+	fenced = "delivery/natspub/fenced.go"
+	step   = "delivery/natspub/step.go"
+
+	takeover  = "TestATakeoverFencesTheOldOwner"
+	lateBytes = "TestABatchThatArrivesAfterTheTakeoverIsRefused"
+)
+
+// stream is the ways to store what must not be stored, or to forget what is.
+func stream() []mutant {
+	// closing ends the function that makes a batch's record.
+	const closing = "\t}, r.standing.last)\n}\n\n// The headers of an atomic batch."
+	return []mutant{
+		{
+			name: "no-expectation", breaks: "P3, P4: batches expect nothing of the partition's last record",
+			test: fenceTest(lateBytes), says: "stored .*, want each once",
+			edits: []edit{
+				{step, "\treturn r.control(r.subject, record{\n\t\tKind: kindWatermark", "\tm := r.control(r.subject, record{\n\t\tKind: kindWatermark"},
+				{step, closing, "\t}, r.standing.last)\n\tm.Header.Del(nats.ExpectedLastSubjSeqHdr)\n\treturn m\n}\n\n// The headers of an atomic batch."},
+			},
+		},
+		{
+			name: "takeover-only-reads", breaks: "P3: a new owner reads and writes no fence",
+			test: fenceTest(takeover), says: "the standing is|the old owner's message",
+			edits: []edit{{
+				fenced,
+				"delivery.FencedError{Epoch: found.Epoch, Ours: t.lease.Epoch}\n\t}\n",
+				"delivery.FencedError{Epoch: found.Epoch, Ours: t.lease.Epoch}\n\tdefault:\n" +
+					"\t\tt.kept, t.fence, t.delivered = at, at, found.delivered(at)\n\t\treturn true, nil\n\t}\n",
+			}},
+		},
+		{
+			name: "blind-fence", breaks: "P3, P4: a new owner's fence expects nothing",
+			test: fenceTest("TestATakeoverKnowsWhatIsStoredBehindItsRead"), says: "the standing is|did not read again",
+			edits: []edit{{
+				fenced,
+				"\tans := t.ask(ctx, t.control(t.subject, fence, at))\n",
+				"\tblind := t.control(t.subject, fence, at)\n\tblind.Header.Del(nats.ExpectedLastSubjSeqHdr)\n\tans := t.ask(ctx, blind)\n",
+			}},
+		},
+		{
+			name: "fence-does-not-copy", breaks: "P4: a fence forgets what the record before it lists",
+			test: fenceTest(takeover), says: "taken again, the standing is",
+			edits: []edit{{fenced, "Parts: found.located(at),", "Parts: nil,"}},
+		},
+		{
+			name: "record-without-events", breaks: "P4: records do not say what is stored",
+			test: command{pkg: "delivery", run: "^TestAnHeirMarksWhatTheStreamHolds$"}, says: "stored .*, want ",
+			edits: []edit{{step, "Parts: append(r.parts[:len(r.parts):len(r.parts)], partOf(r.batch.Messages, indices)),", ""}},
+		},
+		{
+			name: "record-of-one-batch", breaks: "P4: a record forgets the earlier batches of its claim",
+			test: command{pkg: "delivery/natspub", run: "^TestARefusedBatchIsHalved$"}, says: "the record lists",
+			edits: []edit{{step, "Parts: append(r.parts[:len(r.parts):len(r.parts)], partOf(r.batch.Messages, indices)),", "Parts: []part{partOf(r.batch.Messages, indices)},"}},
+		},
+		{
+			name: "lost-tail-not-compared", breaks: "P1: a stream that lost messages goes unnoticed",
+			test: command{pkg: "delivery", run: "^TestLostMessagesAreHealed$/^purged,_seen_by_the_heir$"}, says: "waited in vain|the loss was not counted",
+			edits: []edit{{"delivery/take.go", "if standing.Kept >= known && !former {", "if true || standing.Kept >= known && !former {"}},
+		},
+		{
+			name: "identity-not-compared", breaks: "P1: an event under a reused sequence is taken for the one stored",
+			test: command{pkg: "delivery", run: "^TestAForgetfulDatabaseIsNotConfused$"}, says: "stored .*, want ",
+			edits: []edit{{
+				"delivery/take.go",
+				"case f.Event.Valid && IdentityOf(f.Event.UUID) != d.Identity, !f.Event.Valid && f.Expected:",
+				"case !f.Event.Valid && f.Expected:",
+			}},
+		},
+	}
+}
+
+// client is the ways to let the client send what nobody knows of, or out of turn.
+func client() []mutant {
+	return []mutant{
+		{
+			name: "reconnect-buffer", breaks: "P2, P4: what was refused while disconnected is sent later",
+			test: command{pkg: "delivery/natspub", run: "^TestALostConnectionLeavesTheOutcomeUnknown$"}, says: "refused while disconnected appeared later",
+			edits: []edit{
+				{"delivery/natspub/connect.go", "\t\tnats.ReconnectBufSize(-1),\n", ""},
+				{"delivery/natspub/dedupe.go", "if nc.Opts.ReconnectBufSize >= 0 {", "if false {"},
+			},
+		},
+		{
+			name: "buffer-allowed-dedupe", breaks: "P4: a connection with a reconnect buffer is accepted",
+			test: command{pkg: "delivery/natspub", run: "^TestABufferingConnectionIsRefused$"}, says: "a connection with a reconnect buffer",
+			edits: []edit{{"delivery/natspub/dedupe.go", "if nc.Opts.ReconnectBufSize >= 0 {", "if false {"}},
+		},
+		{
+			name: "buffer-allowed-fenced", breaks: "P4: a connection with a reconnect buffer is accepted",
+			test: command{pkg: "delivery/natspub", run: "^TestFencedRefusesABufferingConnection$"}, says: "a connection with a reconnect buffer",
+			edits: []edit{{fenced, "if nc.Opts.ReconnectBufSize >= 0 {", "if false {"}},
+		},
+		{
+			name: "id-without-generation", breaks: "P1: the duplicate window swallows a requeued message",
+			test: command{pkg: "delivery/natspub", run: "^TestTheSameMessageIsStoredOnce$"}, says: "another generation was taken for a duplicate",
+			edits: []edit{{"delivery/natspub/writer.go", "if m.Generation == 0 {", "if m.Generation >= 0 {"}},
+		},
+		{
+			name: "chains-by-stream-alone", breaks: "P2: in dedupe mode a partition's messages are in flight side by side",
+			test: command{pkg: "delivery/natspub", run: "^TestPartitionOrderWaitsForEachAnswer$"}, says: "outcomes .*, want ",
+			edits: []edit{{"delivery/natspub/dedupe.go", "\t\tif steps {", "\t\tif false {"}},
+		},
+		{
+			name: "correlation-unsent", breaks: "what a producer says beside an event does not travel",
+			test: command{pkg: "delivery/natspub", run: "^TestWhatProducersSayIsSent$"}, says: "Outbox-Correlation-Id is",
+			edits: []edit{{"delivery/natspub/header.go", "if e.CorrelationID != \"\" {", "if false {"}},
+		},
+		{
+			name: "own-headers-unchecked", breaks: "a producer's header steers the server",
+			test: command{pkg: "delivery/natspub", run: "^TestHeadersThatSteerTheServerAreRefused$/^dedupe_OUTBOX"}, says: "outcome \\{Kind",
+			edits: []edit{{"delivery/natspub/header.go", "if len(e.Headers) == 0 || !h.all() {", "if true {"}},
+		},
+		{
+			name: "c1-passes", breaks: "a control character of a producer reaches a reader's terminal",
+			test: command{pkg: "delivery/natspub", run: "^TestWhatProducersSayIsSent$"}, says: "X-Note is",
+			edits: []edit{{"message/header.go", "!strings.ContainsFunc(value, unicode.IsControl)", "strings.IndexFunc(value, func(r rune) bool { return r < ' ' }) < 0"}},
+		},
+	}
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+)
+
+const advance = "delivery/sql/advance.sql"
+
+// These the stress cannot notice: it delivers in the order of partitions, restarts no server, and waits as long as it takes.
+const (
+	cursorByStream      = "cursor-by-stream"
+	recoveredIgnored    = "recovered-ignored"
+	preparedNotFollowed = "prepared-not-followed"
+)
+
+// stress is enough rows for each of these to lose some, every time.
+var stress = command{pkg: "delivery", run: "^TestStrictOrderUnderStress$", env: "POSTRIDER_STRESS_ROWS=4000"}
+
+// missing is what the stress says when rows were passed over: they wait below the cursor for ever.
+const missing = `waited in vain for 0 from SELECT count\(\*\) FROM outbox|rows turned up below the cursor|[1-9][0-9]* lost|[1-9][0-9]* out of order`
+
+// snapshotProof makes the watermark rely on snapshots: what was the highest when the candidate was noted is taken for
+// decided once no transaction below that bound runs any more. Unlisted names the writer that it overlooks.
+func snapshotProof(name, breaks, bound, unlisted string) mutant {
+	return mutant{
+		name: name, breaks: breaks,
+		test: command{pkg: "delivery", run: "^TestTheWatermarkStaysBelowAWriterThatNoSnapshotLists$/^" + unlisted + "$"},
+		says: "the watermark is at [0-9]+ while a writer",
+		edits: []edit{
+			{
+				advance,
+				"SELECT coalesce(array_agg(DISTINCT l.virtualtransaction), '{}') AS holders,",
+				"SELECT ARRAY[" + bound + "::text] AS holders,",
+			},
+			{
+				advance,
+				"coalesce(bool_or(l.virtualtransaction LIKE '-1/%'), false) AS recovered",
+				"coalesce(bool_or(false), false) AS recovered",
+			},
+			{
+				advance,
+				"ARRAY(SELECT unnest(s.holders) INTERSECT SELECT unnest(w.holders)) AS still",
+				"ARRAY(SELECT b FROM unnest(s.holders) AS b WHERE pg_snapshot_xmin(pg_current_snapshot()) < b::xid8) AS still",
+			},
+		},
+	}
+}
+
+// underStress is the mutants that break strict order, each before the stress of so many rows.
+func underStress(rows int) []mutant {
+	var all []mutant
+	for _, m := range watermark() {
+		if !slices.Contains([]string{cursorByStream, recoveredIgnored, preparedNotFollowed}, m.name) {
+			m.test, m.says = stress, missing
+			m.test.env = fmt.Sprintf("POSTRIDER_STRESS_ROWS=%d", rows)
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// watermark is the ways to skip what commits late.
+func watermark() []mutant {
+	return []mutant{
+		{
+			name: "naive-cursor", breaks: "P1: the highest visible sequence is taken for safe", test: stress, says: missing,
+			edits: []edit{{advance, "WHEN p.writers = '{}'  ", "WHEN true              "}},
+		},
+		snapshotProof("snapshot-xmax", "P1: safe when xmin has reached the candidate's xmax", "pg_snapshot_xmax(pg_current_snapshot())",
+			"above_the_snapshot"),
+		snapshotProof("snapshot-own-xid", "P1: safe when xmin has passed the reader's own xid", "pg_current_xact_id()",
+			"without_a_transaction_id"),
+		{
+			name: "rows-before-check", breaks: "P1: rows are read with the look for writers, not after it",
+			test: command{pkg: "delivery", run: "^TestACommitAmidALookIsNotPassedOver$"}, says: `stored .*, want `,
+			edits: []edit{
+				{"delivery/claim.go", "\tif limits.Watermark {\n\t\ts.queueAdvance(batch, &c.Watermark)\n\t}\n", ""},
+				{"delivery/sql/claim_ready.sql", "CASE WHEN $9::boolean THEN", "CASE WHEN $9::boolean AND false THEN"},
+				{"delivery/claim.go", "\tbatch.Queue(s.position,", "\tif limits.Watermark {\n\t\ts.queueAdvance(batch, &c.Watermark)\n\t}\n\tbatch.Queue(s.position,"},
+				{
+					"delivery/claim.go", "\tc.session = session\n",
+					"\tc.session = session\n\tready = slices.DeleteFunc(ready, func(m Message) bool { return limits.Watermark && m.Sequence > c.Watermark.Safe })\n",
+				},
+			},
+		},
+		{
+			name: "prepared-ignored", breaks: "P1: prepared transactions are no writers",
+			test: command{pkg: "delivery", run: "^TestTheWatermarkStaysBelowAPreparedTransaction$"}, says: "the watermark is at [0-9]+ while a writer",
+			edits: []edit{{advance, "AND l.pid IS DISTINCT FROM pg_backend_pid()", "AND l.pid <> pg_backend_pid()"}},
+		},
+		{
+			name: recoveredIgnored, breaks: "P1: a prepared transaction that a restart gave another name is taken for ended",
+			test: command{pkg: "delivery", run: "^TestAPreparedTransactionOutlivesTheServer$"}, says: "the watermark is at [0-9]+ while a writer",
+			edits: []edit{{advance, "l.virtualtransaction LIKE '-1/%'", "false"}},
+		},
+		{
+			name: preparedNotFollowed, breaks: "P8: nothing passes a gap while any transaction is prepared",
+			test: command{pkg: "delivery", run: "^TestPreparedTransactionsAreFollowedOneByOne$"}, says: "the watermark is at [0-9]+, want",
+			edits: []edit{{advance, "l.virtualtransaction LIKE '-1/%'", "l.pid IS NULL"}},
+		},
+		{
+			name: cursorByStream, breaks: "P1: ordering stream claims above a cursor",
+			test: command{pkg: "delivery", run: "^TestALateCommitIsNotSkipped$"}, says: `waited in vain for 2 from .*'published'`,
+			edits: []edit{{"delivery/cursor.go", "if r.cfg.Ordering == OrderPartition && time.Since(", "if time.Since("}},
+		},
+	}
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// command is a run of go test and what it is for.
+type command struct{ call, packages []string }
+
+func parse(arguments []string) (command, error) {
+	cut := slices.Index(arguments, "--")
+	if cut < 1 || cut == len(arguments)-1 {
+		return command{}, errUsage
+	}
+	return command{call: arguments[:cut], packages: arguments[cut+1:]}, nil
+}
+
+// events runs the tests and hands their events over.
+func (c command) events(ctx context.Context, arguments []string, read func(io.Reader) error) error {
+	cmd := exec.CommandContext(ctx, c.call[0], slices.Concat(c.call[1:], arguments)...)
+	cmd.Stderr = os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	failed := read(out)
+	var exit *exec.ExitError
+	if err := cmd.Wait(); err != nil && !errors.As(err, &exit) {
+		failed = errors.Join(failed, err)
+	}
+	return errors.Join(failed, ctx.Err())
+}
+
+// mostAgain is how many failing tests may be bad luck.
+const mostAgain = 5
+
+// again runs each test that failed alone, and forgives those that pass each time.
+func (r *report) again(ctx context.Context, c command, times int) error {
+	suspects := r.suspects()
+	if times < 1 || len(suspects) > mostAgain {
+		return nil
+	}
+	for _, s := range suspects {
+		passed := 0
+		for range times {
+			alone := newReport(r.out)
+			arguments := []string{"-count=1", "-run=^" + regexp.QuoteMeta(s.test) + "$", s.pkg}
+			if err := c.events(ctx, arguments, alone.read); err != nil {
+				return err
+			}
+			if alone.counts.failed > 0 || alone.counts.passed == 0 || len(alone.running) > 0 {
+				break
+			}
+			passed++
+		}
+		if passed == times {
+			r.forgive(s, times)
+		}
+	}
+	return nil
+}
+
+// suspects are the failed tests, without subtests, of packages in which nothing else went wrong.
+func (r *report) suspects() []testName {
+	var all []testName
+	for _, name := range r.failed {
+		top := testName{name.pkg, topLevel(name.test)}
+		if r.racesOf(name.pkg).String() == "" && !slices.Contains(all, top) {
+			all = append(all, top)
+		}
+	}
+	return all
+}
+
+func topLevel(test string) string {
+	top, _, _ := strings.Cut(test, "/")
+	return top
+}
+
+// forgive counts a failed test and its subtests as passed, and names it.
+func (r *report) forgive(s testName, times int) {
+	kept := len(r.failed)
+	r.failed = slices.DeleteFunc(r.failed, func(name testName) bool { return name.pkg == s.pkg && topLevel(name.test) == s.test })
+	r.counts.failed -= kept - len(r.failed)
+	r.counts.passed += kept - len(r.failed)
+	line := fmt.Sprintf("FLAKY %s %s: failed, and passed %d times alone\n", s.pkg, s.test, times)
+	r.printf("%s", line)
+	r.failures.WriteString(line)
+}

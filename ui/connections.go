@@ -1,0 +1,142 @@
+package ui
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// warnAgain is how often at most the log tells that connections are closed.
+const warnAgain = time.Minute
+
+// connections bounds how many connections are open, in all and from one address: they use the descriptors of the process, which a relay
+// needs, too. A new one takes the place of the one that has waited longest, between requests or for its first one to be whole, so that
+// health checks get through whoever holds connections open. While all are answered to, a new one is closed.
+type connections struct {
+	net.Listener
+
+	most, mostFrom int
+	log            *slog.Logger
+
+	mu     sync.Mutex
+	open   map[*connection]bool
+	from   map[string]int
+	warned time.Time
+}
+
+// connection is one that is open.
+type connection struct {
+	net.Conn
+
+	of      *connections
+	from    string
+	serving int       // requests that are answered now
+	since   time.Time // when it was opened, or had its last answer
+}
+
+func newConnections(listener net.Listener, most, mostFrom int, log *slog.Logger) *connections {
+	return &connections{Listener: listener, most: most, mostFrom: mostFrom, log: log, open: map[*connection]bool{}, from: map[string]int{}}
+}
+
+// Accept implements net.Listener.
+func (l *connections) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		c := &connection{Conn: conn, of: l, from: peerOf(conn.RemoteAddr().String())}
+		evicted, admitted := l.admit(c)
+		if evicted != nil {
+			_ = evicted.Conn.Close() // its server notices
+		}
+		if admitted {
+			return c, nil
+		}
+		_ = conn.Close()
+	}
+}
+
+// admit notes a new connection, and which one has to go for it.
+func (l *connections) admit(c *connection) (evicted *connection, admitted bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	full, fullFrom := len(l.open) >= l.most, l.from[c.from] >= l.mostFrom
+	if full || fullFrom {
+		if time.Since(l.warned) >= warnAgain {
+			l.warned = time.Now()
+			l.log.Warn("monitor: too many connections; those that wait longest are closed", logCount, len(l.open), logRemote, c.from)
+		}
+		for o := range l.open {
+			if o.serving == 0 && (!fullFrom || o.from == c.from) && (evicted == nil || o.since.Before(evicted.since)) {
+				evicted = o
+			}
+		}
+		if evicted == nil {
+			return nil, false
+		}
+		l.removeLocked(evicted)
+	}
+	c.since = time.Now()
+	l.open[c] = true
+	l.from[c.from]++
+	return evicted, true
+}
+
+func (l *connections) removeLocked(c *connection) {
+	if !l.open[c] {
+		return
+	}
+	delete(l.open, c)
+	if l.from[c.from]--; l.from[c.from] == 0 {
+		delete(l.from, c.from)
+	}
+}
+
+// Close implements net.Conn.
+func (c *connection) Close() error {
+	c.of.mu.Lock()
+	c.of.removeLocked(c)
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// CloseWrite lets the server end its side first: whoever still sends then reads the answer before the connection goes.
+func (c *connection) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+func (c *connection) serve(requests int) {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	c.serving += requests
+	c.since = time.Now()
+}
+
+type connectionKey struct{}
+
+// connected has requests know their connection; it is a server's ConnContext.
+func connected(ctx context.Context, conn net.Conn) context.Context {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	return context.WithValue(ctx, connectionKey{}, conn)
+}
+
+// serving keeps the connections of requests that are answered.
+func serving(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := r.Context().Value(connectionKey{}).(*connection); ok {
+			c.serve(1)
+			defer c.serve(-1)
+		}
+		next.ServeHTTP(w, r)
+	})
+}

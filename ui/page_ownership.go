@@ -1,0 +1,102 @@
+package ui
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/partition"
+	"github.com/postrider/postrider/web"
+)
+
+// changesListed is how many changes of ownership the first page lists.
+const changesListed = 12
+
+// pageOwnership serves a page of who had which partition, the newest changes first.
+func (h *Handler) pageOwnership(w http.ResponseWriter, r *http.Request) {
+	now, seen := h.now(r.Context())
+	given := r.URL.Query()
+	q, err := ownershipQuery(given, now)
+	if err != nil {
+		h.failPage(w, r, err)
+		return
+	}
+	q.Limit = pageRows
+	history, next, err := h.ownershipPage(r.Context(), q)
+	if err != nil {
+		h.failPage(w, r, err)
+		return
+	}
+	page := web.OwnershipPage{
+		Shell: h.shellOf(r, "Changes of ownership", sectionMonitor), Ownership: ownershipShown(history, seen, now, q.Partition),
+		Partition: given.Get(paramPartition), Since: given.Get(paramSince), Until: given.Get(paramUntil),
+	}
+	filter := url.Values{}
+	for _, name := range []string{paramPartition, paramSince, paramUntil} {
+		if value := strings.TrimSpace(given.Get(name)); value != "" {
+			filter.Set(name, value)
+		}
+	}
+	page.Filtered = len(filter) > 0
+	if q.Before == 0 {
+		page.Every = listEvery
+	} else {
+		page.Newest = ownershipAddress(filter)
+	}
+	if next > 0 {
+		filter.Set(paramAfter, number(next))
+		page.Older = ownershipAddress(filter)
+	}
+	h.send(w, r, http.StatusOK, func(w io.Writer) error { return h.renderer.Ownership(w, page) })
+}
+
+func ownershipAddress(filter url.Values) string {
+	if len(filter) == 0 {
+		return "ownership"
+	}
+	return "ownership?" + filter.Encode()
+}
+
+// besideSnapshot is the panel on a page that is made of a snapshot.
+func (h *Handler) besideSnapshot(r *http.Request, seen Observation, only *partition.ID, limit int) web.Ownership {
+	history, err := h.ownershipOf(r.Context(), seen, lease.HistoryQuery{Partition: only, Limit: limit})
+	panel := ownershipShown(history, &seen, seen.At, only)
+	panel.Unread = err != nil
+	panel.All = "ownership"
+	if only != nil {
+		panel.All += "?partition=" + number(int64(*only))
+	}
+	return panel
+}
+
+// ownershipShown puts changes into words. Where one partition was asked for, its epoch
+// is shown.
+func ownershipShown(history lease.History, seen *Observation, now time.Time, only *partition.ID) web.Ownership {
+	var hues map[string]int
+	if seen != nil {
+		hues = ownerHues(seen.Snapshot)
+	}
+	owner := func(h lease.Owner) *web.Owner {
+		if h.Nobody() {
+			return nil
+		}
+		return &web.Owner{ID: h.ID.String(), Short: shortID(h.ID), Host: h.Hostname, Hue: hues[h.ID.String()]}
+	}
+	panel := web.Ownership{Begins: web.Moment{At: history.Begins, Now: now}}
+	for _, c := range history.Changes {
+		shown := web.OwnershipChange{
+			ID: c.ID, At: web.Moment{At: c.At, Now: now}, Kind: strings.ReplaceAll(string(c.Kind), "-", " "), From: owner(c.From), To: owner(c.To),
+			RanOut: moment(c.RanOut, now), Count: len(c.Partitions), Partitions: ranges(c.Partitions),
+		}
+		for i, id := range c.Partitions {
+			if only != nil && id == *only {
+				shown.Epoch = c.Epochs[i]
+			}
+		}
+		panel.Changes = append(panel.Changes, shown)
+	}
+	return panel
+}
