@@ -19,11 +19,9 @@ func (i *Inbox) hopeless(attempts int) bool {
 	return i.cfg.MaxAttempts != NoLimit && attempts >= i.cfg.MaxAttempts
 }
 
-// suspect waits until no other message that may end the process is under way; for others it does nothing.
-func (i *Inbox) suspect(ctx context.Context, is bool) (leave func(), err error) {
-	if !is {
-		return func() {}, nil
-	}
+// beAlone waits until no other message that may end the process is under way. Whoever marks one as begun holds this
+// before: else the end that another brings counts for both.
+func (i *Inbox) beAlone(ctx context.Context) (leave func(), err error) {
 	select {
 	case i.alone <- struct{}{}:
 		return func() { <-i.alone }, nil
@@ -32,9 +30,19 @@ func (i *Inbox) suspect(ctx context.Context, is bool) (leave func(), err error) 
 	}
 }
 
+// tryAlone is beAlone without waiting.
+func (i *Inbox) tryAlone() (leave func(), is bool) {
+	select {
+	case i.alone <- struct{}{}:
+		return func() { <-i.alone }, true
+	default:
+		return func() {}, false
+	}
+}
+
 // dealAlone deals with a message that may have ended a reader. It is marked before, so that the next reader knows.
 func (r *reader) dealAlone(ctx context.Context, l *lane, m message.Message) error {
-	leave, err := r.box.suspect(ctx, true)
+	leave, err := r.box.beAlone(ctx)
 	if err != nil {
 		return err
 	}

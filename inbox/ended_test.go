@@ -90,3 +90,45 @@ func TestAHandlerThatEndsItsProcessAgainAndAgain(t *testing.T) {
 	}
 	waitFor(t, r.pool, `SELECT count(*) = 5 FROM inbox_parked WHERE state = 'waiting'`)
 }
+
+// A message that is only waiting until another, which may end the process, is through is not begun: the end that the other
+// brings is not its own.
+func TestSuspectsAreBegunOneAfterAnother(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, func(c *inbox.Config) { c.BackoffBase, c.BackoffMax = time.Millisecond, time.Millisecond })
+	refuse := func(context.Context, pgx.Tx, message.Message) ([]byte, error) { return nil, errors.New("not yet") }
+	for _, stream := range []string{"one", "other"} {
+		b.process(t, event(stream, 1), refuse)
+	}
+	// Both were begun by a process that is gone.
+	if _, err := b.pool.Exec(t.Context(), `UPDATE inbox_parked SET begun = 1, begun_by = gen_random_uuid(), due_at = now()`); err != nil {
+		t.Fatal(err)
+	}
+	inside, goOn, tried := make(chan string), make(chan struct{}), make(chan int)
+	go func() {
+		n, err := b.box.RetryDue(t.Context(), 1, func(ctx context.Context, tx pgx.Tx, m message.Message) ([]byte, error) {
+			inside <- m.Stream
+			<-goOn
+			return apply(ctx, tx, m)
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		tried <- n
+	}()
+	first := <-inside
+	beside, err := b.box.RetryDue(t.Context(), 1, func(_ context.Context, _ pgx.Tx, m message.Message) ([]byte, error) {
+		t.Errorf("the message of stream %s runs beside that of stream %s", m.Stream, first)
+		return nil, nil
+	})
+	var begun []int
+	query := `SELECT array_agg(begun ORDER BY begun) FROM inbox_parked`
+	if scan := b.pool.QueryRow(t.Context(), query).Scan(&begun); err != nil || scan != nil || beside != 0 || !slices.Equal(begun, []int{1, 2}) {
+		t.Errorf("beside the first, %d were tried, and the two were begun %v times (%v, %v)", beside, begun, err, scan)
+	}
+	close(goOn)
+	if n := <-tried; n != 1 {
+		t.Errorf("%d tried", n)
+	}
+	b.retryUntil(t, apply, nothingParked)
+}

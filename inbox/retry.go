@@ -45,11 +45,13 @@ type claim struct {
 // errOther: somebody else dealt with the message that was claimed, or another goes first.
 var errOther = errors.New("the claimed message is not the first")
 
-// retry tries one message; found is false when none is due.
+// retry tries one message; found is false when none is due. Suspects wait for another time while one is under way.
 func (i *Inbox) retry(ctx context.Context, handle Handler) (found bool, err error) {
+	leave, alone := i.tryAlone()
+	defer func() { leave() }()
 	var c claim
 	err = i.sql.Claim.Row(ctx, i.db, pg.Args{
-		"consumer": i.cfg.Name, "process": i.id,
+		"consumer": i.cfg.Name, "process": i.id, "suspects": alone,
 		"longest": i.cfg.BackoffMax.Seconds(), "base": i.cfg.BackoffBase.Seconds(), "factor": i.cfg.BackoffFactor,
 	}).Scan(&c.key, &c.id, &c.begun)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -58,11 +60,11 @@ func (i *Inbox) retry(ctx context.Context, handle Handler) (found bool, err erro
 	if err != nil {
 		return false, fmt.Errorf("inbox: find a due message: %w", missingTables(err))
 	}
-	leave, err := i.suspect(ctx, c.begun > 1)
-	if err == nil {
-		err = i.retryClaimed(ctx, c, handle)
+	if c.begun <= 1 { // it is none
 		leave()
+		leave = func() {}
 	}
+	err = i.retryClaimed(ctx, c, handle)
 	other := errors.Is(err, errOther)
 	if err != nil {
 		// The process lives: that the message was begun does not count. When this is lost, too, it counts once.

@@ -22,7 +22,8 @@ SELECT w.stream, w.version, p.event_id
 
 -- query: Claim
 -- The first parked message of a stream, when it is due. It is marked as begun before the handler runs, and due again later,
--- should nobody come back from that; one that comes back says so. SKIP LOCKED: somebody else is at it.
+-- should nobody come back from that; one that comes back says so. SKIP LOCKED: somebody else is at it. One that may have
+-- ended a process is a suspect: only who lets no other suspect run beside it may mark it.
 UPDATE {schema}.inbox_parked AS p
    SET begun = CASE WHEN p.begun_by = @process::uuid THEN p.begun ELSE p.begun + 1 END, begun_by = @process::uuid,
        due_at = pg_catalog.clock_timestamp()
@@ -31,6 +32,7 @@ UPDATE {schema}.inbox_parked AS p
           FROM {schema}.inbox_parked AS d
           JOIN {schema}.inbox_streams AS s USING (stream_key)
          WHERE d.consumer = @consumer AND d.due_at <= pg_catalog.clock_timestamp()
+           AND (@suspects::boolean OR d.begun = 0 OR (d.begun = 1 AND d.begun_by = @process::uuid))
            AND NOT EXISTS (SELECT FROM {schema}.inbox_parked AS e
                             WHERE e.stream_key = d.stream_key AND (e.version, e.parked_id) < (d.version, d.parked_id))
          ORDER BY d.due_at
