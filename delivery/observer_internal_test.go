@@ -2,6 +2,8 @@ package delivery
 
 import (
 	"context"
+	"math"
+	"runtime"
 	"testing"
 	"time"
 
@@ -38,16 +40,24 @@ func TestAnObserverCostsNothingWhenThereIsNone(t *testing.T) { //nolint:parallel
 		outcomes[i].Kind = Published
 		b.Messages = append(b.Messages, Message{Pointer: Pointer{Partition: 1, Sequence: int64(i), Stream: "s"}, Event: &Event{RecordedAt: time.Now()}})
 	}
+	// A part of an allocation comes and goes: the race detector has pools lose what they are given, now and then.
 	allocations := func(o Observer) float64 {
 		r, err := NewRelay(Config{Observer: o, Registerer: prometheus.NewRegistry()}, nil, instant{outcomes}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return testing.AllocsPerRun(200, func() { r.publish(b, r.shaping.largest(r.publisher)) })
+		const runs = 1000
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range runs {
+			r.publish(b, r.shaping.largest(r.publisher))
+		}
+		runtime.ReadMemStats(&after)
+		return float64(after.Mallocs-before.Mallocs) / runs
 	}
 	count := &told{}
 	without, with := allocations(nil), allocations(count)
-	if without != with {
+	if math.Abs(with-without) > 0.5 {
 		t.Errorf("%v allocations without an observer, %v with one that does nothing", without, with)
 	}
 	if count.published == 0 {

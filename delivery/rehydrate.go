@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -30,6 +31,10 @@ var ErrEventUnreadable = errors.New("event cannot be read")
 const planning = `SELECT ` + planningSettings
 
 const planningSettings = `set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('max_parallel_workers_per_gather', '0', true), set_config('enable_memoize', 'off', true), set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)`
+
+// lettingGo has a connection let go of the event that it read last: its driver keeps, column by column, what it last read
+// there, and each value keeps the memory of its whole row.
+var lettingGo = `SELECT NULL` + strings.Repeat(`, NULL`, len(newEventReader().into)-1)
 
 // Rehydrate reads the events of those sequences, as far as their payloads fit into
 // maxBytes together; one always does. The first that does not fit is cutAt (0: all
@@ -72,7 +77,7 @@ func (s *Store) retrieve(ctx context.Context, on DB, batch *pgx.Batch, sequences
 	}
 	batch = &pgx.Batch{}
 	read(large, maxPayload)
-	batch.Queue(planning) // a row of as many columns: the connection keeps the memory of the last one that it read
+	batch.Queue(lettingGo)
 	return events, cutAt, on.SendBatch(ctx, batch).Close()
 }
 

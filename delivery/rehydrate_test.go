@@ -2,6 +2,7 @@ package delivery_test
 
 import (
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -58,5 +59,42 @@ func TestRehydrationReadsWhatFits(t *testing.T) {
 		if e := events[all[4]]; e != nil && e.Size != 7000 {
 			t.Errorf("%s: the large one has a size of %d", name, e.Size)
 		}
+	}
+}
+
+// A worker has many connections, and each would keep the largest event that it ever read.
+func TestAConnectionLetsGoOfALargeEvent(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
+	const size = 24 << 20
+	b := setup(t, 1)
+	b.acquireAll(t, b.keeper)
+	if _, err := b.pool.Exec(t.Context(), `UPDATE outbox_settings SET max_payload_bytes = 67108864`); err != nil {
+		t.Fatal(err)
+	}
+	var sequence int64
+	err := b.pool.QueryRow(t.Context(), `SELECT outbox_append_bytes('s', 'large', convert_to(repeat('x', $1), 'UTF8'))`, size).Scan(&sequence)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := func() uint64 {
+		var stats runtime.MemStats
+		runtime.GC() // twice: what pools have lent is theirs until the second
+		runtime.GC()
+		runtime.ReadMemStats(&stats)
+		return stats.HeapAlloc
+	}
+	before := held()
+	found, err := b.store.Claim(t.Context(), []delivery.Ask{{Lease: b.keeper.Set().Get(partition.ID(0)), Most: 10}},
+		delivery.Limits{Total: 10, UpTo: sequence}, delivery.FailurePolicy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, _, err := b.store.Rehydrate(t.Context(), found, []int64{sequence}, 2*size, 1<<20)
+	found.Close()
+	if err != nil || len(events[sequence].Payload) != size {
+		t.Fatalf("%v, %v", events[sequence], err)
+	}
+	clear(events)
+	if after := held(); after > before+size/2 {
+		t.Errorf("%d MiB are held before an event of %d MiB, %d after", before>>20, size>>20, after>>20)
 	}
 }

@@ -48,6 +48,11 @@ func failure() []mutant {
 			edits: []edit{{"delivery/carry.go", "if !r.careful(b.Lease) || len(b.Messages) == 0 {", "if true || len(b.Messages) == 0 {"}},
 		},
 		{
+			name: "connections-keep-events", breaks: "P8: each connection of a worker keeps the largest event that it read",
+			test: command{pkg: "delivery", run: "^TestAConnectionLetsGoOfALargeEvent$"}, says: "MiB are held before",
+			edits: []edit{{"delivery/rehydrate.go", "	batch.Queue(lettingGo)\n", ""}},
+		},
+		{
 			name: "suspects-begun-together", breaks: "P7: a message is dead for the ends that another brought",
 			test: command{pkg: "inbox", run: "^TestSuspectsAreBegunOneAfterAnother$"}, says: "runs beside that of stream",
 			edits: []edit{{"inbox/sql/parked.sql", "(@suspects::boolean OR d.begun = 0", "(@suspects::boolean OR d.begun >= 0"}},
