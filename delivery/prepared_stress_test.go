@@ -104,7 +104,7 @@ func (p *twoPhase) run(t *testing.T, b *bundle) (before int) {
 // produce appends, prepares, holds, and commits or rolls back.
 func (p *twoPhase) produce(t *testing.T, pool *pgxpool.Pool, producer int, end <-chan struct{}) {
 	t.Helper()
-	random := rand.New(rand.NewPCG(7, uint64(producer))) // repeatable
+	random := rand.New(rand.NewPCG(7, uint64(producer)))
 	conn, err := pool.Acquire(t.Context())
 	if err != nil {
 		t.Errorf("producer %d: %v", producer, err)

@@ -86,7 +86,7 @@ func underStress(t *testing.T, s stress) {
 	}
 	defer pool.Close()
 	for n := range s.writers {
-		w := writer{pool: pool, n: n, random: rand.New(rand.NewPCG(s.seed, uint64(n)))} // repeatable
+		w := writer{pool: pool, n: n, random: rand.New(rand.NewPCG(s.seed, uint64(n)))}
 		writing.Go(func() {
 			for written.Load() < int64(s.rows) && !t.Failed() {
 				written.Add(int64(w.transaction(t)))

@@ -42,7 +42,7 @@ type Message struct {
 	// Subject and StreamSequence say where the message lies in JetStream; empty and 0 for one that was built by hand.
 	Subject        string
 	StreamSequence uint64
-	// StoredAt is when JetStream stored it; zero for one that FromJetStream did not read.
+	// StoredAt is when JetStream stored it; zero where that is unknown.
 	StoredAt time.Time `json:"-"`
 	// Header holds all headers, without a Content-Encoding that was taken off. Payload is the body as the producer wrote it,
 	// byte for byte.
@@ -59,8 +59,11 @@ func FromJetStream(msg jetstream.Msg) (Message, error) {
 		sequence, stored = meta.Sequence.Stream, meta.Timestamp
 	}
 	m, err := Parse(msg.Subject(), sequence, msg.Headers(), msg.Data())
+	if err != nil {
+		return Message{}, err
+	}
 	m.StoredAt = stored
-	return m, err
+	return m, nil
 }
 
 // Parse reads headers and body. sequence is the message's place in the JetStream stream, 0 where unknown. It takes off a

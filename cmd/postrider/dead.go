@@ -96,7 +96,7 @@ func moment(flag string, text *string) (time.Time, error) {
 
 // listFlags are those of the commands that list messages.
 type listFlags struct {
-	adminFlags
+	operatorFlags
 	filterFlags
 	Limit       int   `help:"Most messages." default:"100" env:"-"`
 	After       int64 `help:"Begin behind this sequence: the last one of the page before." placeholder:"SEQUENCE" env:"-"`
@@ -185,7 +185,7 @@ func (c *deadListCmd) Run(s *session) error {
 
 // mendFlags are those of the commands that end a message's wait.
 type mendFlags struct {
-	adminFlags
+	operatorFlags
 	filterFlags
 	actorFlags
 	Sequences []int64 `arg:"" optional:"" name:"sequence" help:"Sequences of messages."`

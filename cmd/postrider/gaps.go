@@ -283,7 +283,7 @@ func (f *gapsFlags) print(out io.Writer, r *gaps.Report, list []gaps.Gap, repair
 	var rows []table.Row
 	for _, g := range list {
 		rows = append(rows, table.Row{
-			g.Kind, dash(g.Sequence), g.Partition, printable(clip(g.Stream, 40)), versionsOf(g), dash(int64(g.Position)), printable(clip(g.Detail, 80)), // a position
+			g.Kind, dash(g.Sequence), g.Partition, printable(clip(g.Stream, 40)), versionsOf(g), dash(int64(g.Position)), printable(clip(g.Detail, 80)),
 		})
 	}
 	if len(rows) > 0 {

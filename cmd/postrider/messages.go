@@ -65,7 +65,7 @@ func (c *messagesListCmd) Run(s *session) error {
 }
 
 type messagesShowCmd struct {
-	adminFlags
+	operatorFlags
 	Message string `arg:"" name:"message" help:"The message's sequence, or the event's id, or enough of its beginning to name it alone."`
 	Payload bool   `help:"Print the payload, too: as text when it is UTF-8, else as base64." env:"-"`
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// adminFlags are those of the commands for operators.
-type adminFlags struct {
+// operatorFlags are those of the commands for operators.
+type operatorFlags struct {
 	databaseFlags
 	JSON bool `help:"Print JSON." name:"json"`
 }
 
 // operator connects to the outbox; done closes the connection.
-func (f *adminFlags) operator(s *session) (op *ops.Operator, done func(), err error) {
+func (f *operatorFlags) operator(s *session) (op *ops.Operator, done func(), err error) {
 	if err := f.validate(); err != nil {
 		return nil, nil, err
 	}
@@ -35,7 +35,7 @@ func (f *adminFlags) operator(s *session) (op *ops.Operator, done func(), err er
 	return op, pool.Close, nil
 }
 
-func (f *adminFlags) reading(ctx context.Context, pool *pgxpool.Pool) (*ops.Operator, error) {
+func (f *operatorFlags) reading(ctx context.Context, pool *pgxpool.Pool) (*ops.Operator, error) {
 	info, err := checkSchema(ctx, pool, f.Schema)
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func partitionIDs(name string, numbers []int) ([]partition.ID, error) {
 type pauseFunc func(*ops.Operator, context.Context, ops.PauseCommand) (ops.PauseResult, error)
 
 type pauseFlags struct {
-	adminFlags
+	operatorFlags
 	actorFlags
 	Partitions []int `arg:"" optional:"" name:"partition" help:"Numbers of partitions."`
 	All        bool  `help:"Every partition." env:"-"`

@@ -90,11 +90,11 @@ func (d *dev) generate(ctx context.Context) error {
 	types := []string{"order.placed", "order.paid", "order.packed", "order.shipped"}
 	start, made := time.Now(), 0
 	for ctx.Err() == nil {
-		events := make([]outbox.Event, 1+rand.IntN(4)) // made-up data
+		events := make([]outbox.Event, 1+rand.IntN(4))
 		for i := range events {
-			order := rand.IntN(generatedStreams) // made-up data
+			order := rand.IntN(generatedStreams)
 			events[i] = outbox.Event{
-				StreamID: fmt.Sprintf("order-%d", order), Type: types[rand.IntN(len(types))], Topic: "shop", // made-up data
+				StreamID: fmt.Sprintf("order-%d", order), Type: types[rand.IntN(len(types))], Topic: "shop",
 				Payload: fmt.Appendf(nil, `{"order":%d,"n":%d}`, order, made+i),
 			}
 		}

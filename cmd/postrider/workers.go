@@ -52,7 +52,7 @@ func stateShown(w ui.Worker) string {
 
 // drainFlags are those of drain and undrain.
 type drainFlags struct {
-	adminFlags
+	operatorFlags
 	actorFlags
 	Worker string `arg:"" name:"worker" help:"The worker's id, or enough of its beginning or end to name it alone."`
 	DryRun bool   `help:"Say what would be done, and do nothing." env:"-"`

@@ -303,7 +303,7 @@ func (r *fencedRun) accept(indices []int, ans answer) verdict {
 	first := ans.sequence - uint64(len(indices))
 	for n, i := range indices {
 		r.outcomes[i] = delivery.Outcome{
-			Kind: delivery.Published, StreamSequence: first + uint64(n), FenceSequence: ans.sequence, // an index
+			Kind: delivery.Published, StreamSequence: first + uint64(n), FenceSequence: ans.sequence,
 		}
 	}
 	p := partOf(r.batch.Messages, indices)

@@ -37,7 +37,7 @@ func compressor(t testing.TB, e codec.Encoding, above int) *codec.Compressor {
 
 // samples are bodies of many kinds and lengths, the same in every run.
 func samples() map[string][]byte {
-	random := rand.New(rand.NewPCG(1, 2)) // test data
+	random := rand.New(rand.NewPCG(1, 2))
 	noise := make([]byte, 100_000)
 	for i := range noise {
 		noise[i] = byte(random.Uint32())
@@ -245,7 +245,7 @@ func FuzzDecompress(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, which int, body []byte) {
 		const limit = 1 << 16
-		e := encodings[uint(which)%uint(len(encodings))] // any
+		e := encodings[uint(which)%uint(len(encodings))]
 		out, err := codec.Decompress(e, body, limit)
 		if err == nil && len(out) > limit {
 			t.Errorf("%s: %d bytes above the limit", e, len(out)-limit)

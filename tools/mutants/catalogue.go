@@ -4,5 +4,5 @@ import "slices"
 
 // catalogue is all mutants.
 func catalogue() []mutant {
-	return slices.Concat(watermark(), database(), ownership(), stream(), forgotten(), client(), failure(), replays(), rights(), monitor(), resizes(), olderDatabase(), operating(), conditions())
+	return slices.Concat(watermark(), database(), ownership(), stream(), forgotten(), client(), failure(), worker(), replays(), rights(), monitor(), resizes(), olderDatabase(), operating(), conditions())
 }

@@ -48,16 +48,6 @@ func failure() []mutant {
 			edits: []edit{{"delivery/carry.go", "if !r.careful(b.Lease) || len(b.Messages) == 0 {", "if true || len(b.Messages) == 0 {"}},
 		},
 		{
-			name: "connections-keep-events", breaks: "P8: each connection of a worker keeps the largest event that it read",
-			test: command{pkg: "delivery", run: "^TestAConnectionLetsGoOfALargeEvent$"}, says: "MiB are held before",
-			edits: []edit{{"delivery/rehydrate.go", "	batch.Queue(lettingGo)\n", ""}},
-		},
-		{
-			name: "suspects-begun-together", breaks: "P7: a message is dead for the ends that another brought",
-			test: command{pkg: "inbox", run: "^TestSuspectsAreBegunOneAfterAnother$"}, says: "runs beside that of stream",
-			edits: []edit{{"inbox/sql/parked.sql", "(@suspects::boolean OR d.begun = 0", "(@suspects::boolean OR d.begun >= 0"}},
-		},
-		{
 			name: "latency-counts-waiting", breaks: "the latency of a scheduled event counts the time it was to wait",
 			test: command{pkg: "delivery", run: "^TestLatencyLeavesOutWhatWasScheduled$"}, says: "the histogram counts 1, 36|of the history",
 			edits: []edit{{"delivery/message.go", "if m.ScheduledFor.After(m.Event.RecordedAt) {", "if false {"}},

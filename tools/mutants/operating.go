@@ -33,3 +33,19 @@ func operating() []mutant {
 		},
 	}
 }
+
+// worker is what a process does to itself: ends that are blamed on the wrong message, memory that is never let go.
+func worker() []mutant {
+	return []mutant{
+		{
+			name: "connections-keep-events", breaks: "P8: each connection of a worker keeps the largest event that it read",
+			test: command{pkg: "delivery", run: "^TestAConnectionLetsGoOfALargeEvent$"}, says: "MiB are held before",
+			edits: []edit{{"delivery/rehydrate.go", "	batch.Queue(lettingGo)\n", ""}},
+		},
+		{
+			name: "suspects-begun-together", breaks: "P7: a message is dead for the ends that another brought",
+			test: command{pkg: "inbox", run: "^TestSuspectsAreBegunOneAfterAnother$"}, says: "runs beside that of stream",
+			edits: []edit{{"inbox/sql/parked.sql", "(@suspects::boolean OR d.begun = 0", "(@suspects::boolean OR d.begun >= 0"}},
+		},
+	}
+}

@@ -113,7 +113,7 @@ func (d *detection) never(ctx context.Context) error {
 			d.report.Counts[NeverEnqueued]++
 			continue
 		}
-		if chunk = append(chunk, int64(at)); len(chunk) == suspectChunk { // a sequence
+		if chunk = append(chunk, int64(at)); len(chunk) == suspectChunk {
 			if err := flush(); err != nil {
 				return err
 			}
@@ -142,7 +142,7 @@ func (d *detection) events(ctx context.Context) error {
 	d.settled.base = uint64(d.low()) // not negative
 	d.missing.base = d.settled.base
 	err := d.pages(ctx, "history", func(_ partition.ID, sequence int64, _ *int64, _ int) error {
-		d.settled.set(uint64(sequence)) // a sequence
+		d.settled.set(uint64(sequence))
 		return nil
 	}, nil)
 	if err != nil {
@@ -150,7 +150,7 @@ func (d *detection) events(ctx context.Context) error {
 	}
 	var suspects []int64
 	flush := func() error {
-		err := d.suspects(ctx, suspects, func(g Gap) { d.missing.set(uint64(g.Sequence)) }) // a sequence
+		err := d.suspects(ctx, suspects, func(g Gap) { d.missing.set(uint64(g.Sequence)) })
 		suspects = suspects[:0]
 		return err
 	}
@@ -162,7 +162,7 @@ func (d *detection) events(ctx context.Context) error {
 		var found []int64
 		var sequence int64
 		err := d.look(ctx, "events", []any{at, next, orNull(d.Stream), since, d.bounds.partitions}, []any{&sequence}, func() error {
-			if d.report.Events++; !d.settled.has(uint64(sequence)) { // a sequence
+			if d.report.Events++; !d.settled.has(uint64(sequence)) {
 				found = append(found, sequence)
 			}
 			return nil
@@ -302,9 +302,9 @@ func (d *detection) scan(ctx context.Context, first, last uint64) error {
 	}
 	return d.stream.Scan(ctx, first, last, func(page []Entry) error {
 		d.report.Messages += int64(len(page))
-		d.Progress("messages", int64(page[len(page)-1].Position), int64(last)) // positions
-		if !d.wants(UnknownEvent, NotInStream) {                               // those alone whose identity matters
-			page = slices.DeleteFunc(slices.Clone(page), func(e Entry) bool { return !d.missing.has(uint64(e.Sequence)) }) // a sequence
+		d.Progress("messages", int64(page[len(page)-1].Position), int64(last))
+		if !d.wants(UnknownEvent, NotInStream) { // those alone whose identity matters
+			page = slices.DeleteFunc(slices.Clone(page), func(e Entry) bool { return !d.missing.has(uint64(e.Sequence)) })
 		}
 		return d.identified(ctx, page)
 	})
@@ -328,10 +328,10 @@ func (d *detection) identified(ctx context.Context, page []Entry) error {
 		if strange[i] {
 			continue
 		}
-		if d.held.set(uint64(e.Sequence)); !d.missing.has(uint64(e.Sequence)) { // a sequence
+		if d.held.set(uint64(e.Sequence)); !d.missing.has(uint64(e.Sequence)) {
 			continue
 		}
-		if d.missing.clear(uint64(e.Sequence)); d.wants(Unrecorded) { // a sequence
+		if d.missing.clear(uint64(e.Sequence)); d.wants(Unrecorded) {
 			d.report.add(Gap{
 				Kind: Unrecorded, Sequence: e.Sequence, Partition: e.Partition, Stream: e.Stream, EventID: e.EventID, Version: e.Version,
 				Position: e.Position, Generation: e.Generation, Detail: "the stream holds it; its history row is gone",

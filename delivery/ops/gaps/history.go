@@ -35,7 +35,7 @@ func (d *detection) history(ctx context.Context) error {
 		if position == nil {
 			return nil
 		}
-		if d.report.Delivered++; !d.held.has(uint64(sequence)) { // a sequence
+		if d.report.Delivered++; !d.held.has(uint64(sequence)) {
 			suspects = append(suspects, sequence)
 		}
 		return nil
@@ -93,7 +93,7 @@ func (d *detection) lacking(ctx context.Context, sequences []int64, drops bool) 
 			g.Position, g.Partition = 0, partition.Of(g.key, d.count)
 			for _, p := range positions {
 				if p != nil {
-					g.Position = max(g.Position, uint64(*p)) // a position
+					g.Position = max(g.Position, uint64(*p))
 				}
 			}
 			sequence := uint64(g.Sequence) // a sequence; under another generation it came on an earlier page

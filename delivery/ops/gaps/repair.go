@@ -151,7 +151,7 @@ func (s *Store) queue(ctx context.Context, r Repair, chunk []Gap, recent time.Ti
 			}
 			g.Partition, g.Generation = ids[i], generation
 			queued = append(queued, g)
-			in, sequences, generations = append(in, ids[i]), append(sequences, g.Sequence), append(generations, int32(generation)) // of an int column
+			in, sequences, generations = append(in, ids[i]), append(sequences, g.Sequence), append(generations, int32(generation))
 		}
 		if len(queued) == 0 {
 			return nil
@@ -206,7 +206,7 @@ func (s *Store) still(ctx context.Context, tx pgx.Tx, chunk []Gap, all []partiti
 	var at pgtype.Timestamptz
 	_, err = pgx.ForEachRow(rows, []any{&g.Sequence, &g.Stream, &g.EventID, &g.Version, &g.key, &waits, &positions, &g.Generation, &at}, func() error {
 		for _, p := range positions {
-			if p != nil && uint64(*p) > latest[g.Sequence] { // a position
+			if p != nil && uint64(*p) > latest[g.Sequence] {
 				waits = true // it was published again meanwhile
 			}
 		}

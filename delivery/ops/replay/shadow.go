@@ -35,7 +35,7 @@ type shadowing struct {
 // acknowledged.
 func (r *run) shadowStep(ctx context.Context) (step, error) {
 	if !r.shadow.asked {
-		stored, err := r.cfg.Publisher.Stored(ctx, uint64(max(0, r.job.StreamSequence)), r.job.Generation) // a position
+		stored, err := r.cfg.Publisher.Stored(ctx, uint64(max(0, r.job.StreamSequence)), r.job.Generation)
 		if err != nil {
 			return step{}, fmt.Errorf("ask the stream what it holds of the replay: %w", err)
 		}
@@ -54,7 +54,7 @@ func (r *run) shadowStep(ctx context.Context) (step, error) {
 		at, stored := r.shadow.stored[msg.Sequence]
 		switch {
 		case stored:
-			m.replayed, m.stream = m.replayed+1, max(m.stream, int64(at)) // a position
+			m.replayed, m.stream = m.replayed+1, max(m.stream, int64(at))
 		case msg.Err != nil:
 			m.failed, m.lastError = m.failed+1, delivery.Reason(msg.Err)
 		case msg.Skip: // the selection has none
@@ -93,7 +93,7 @@ func (r *run) publish(ctx context.Context, send []delivery.Message, m *moved) (o
 	for i, o := range r.cfg.Publisher.Publish(timed, send) {
 		switch o.Kind {
 		case delivery.Published:
-			m.replayed, m.stream = m.replayed+1, max(m.stream, int64(o.StreamSequence)) // a position
+			m.replayed, m.stream = m.replayed+1, max(m.stream, int64(o.StreamSequence))
 		case delivery.Retry, delivery.Permanent, delivery.Skipped:
 			m.failed++
 			m.lastError = delivery.Reason(fmt.Errorf("sequence %d: %w", send[i].Sequence, o.Err))

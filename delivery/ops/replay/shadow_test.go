@@ -107,7 +107,7 @@ func (taker) Stored(context.Context, uint64, int) (map[int64]uint64, error) { re
 func (taker) Publish(_ context.Context, messages []delivery.Message) []delivery.Outcome {
 	outcomes := make([]delivery.Outcome, len(messages))
 	for i, m := range messages {
-		outcomes[i] = delivery.Outcome{Kind: delivery.Published, StreamSequence: uint64(m.Sequence)} // a sequence
+		outcomes[i] = delivery.Outcome{Kind: delivery.Published, StreamSequence: uint64(m.Sequence)}
 	}
 	return outcomes
 }

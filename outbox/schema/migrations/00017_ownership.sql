@@ -1,4 +1,4 @@
--- Who had which partition, also when nobody of then lives any more.
+-- Who had which partition, also when nobody of them lives any more.
 --
 -- Roles, beyond 00013:
 --

@@ -38,7 +38,7 @@ func (m *messageBuffer) reset(reply []byte, batch string) {
 
 // row appends the message of a row of the null relay's statements, in binary format, and returns its sequence.
 func (m *messageBuffer) row(v [][]byte) int64 {
-	sequence := int64(binary.BigEndian.Uint64(v[0])) // it was one
+	sequence := int64(binary.BigEndian.Uint64(v[0]))
 	payload := v[7]
 	if m.json && len(payload) > 0 {
 		payload = payload[1:] // the version of the format
@@ -53,7 +53,7 @@ func (m *messageBuffer) row(v [][]byte) int64 {
 	h = append(h, "\r\n"+message.HeaderStream+": "...)
 	h = append(h, v[2]...)
 	h = append(h, "\r\n"+message.HeaderStreamVersion+": "...)
-	h = decimal(h, int64(binary.BigEndian.Uint64(v[5]))) // it was one
+	h = decimal(h, int64(binary.BigEndian.Uint64(v[5])))
 	h = append(h, "\r\n"+message.HeaderType+": "...)
 	h = append(h, v[6]...)
 	h = append(h, "\r\n"...)
