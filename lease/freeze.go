@@ -10,20 +10,13 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
 // ErrFrozen is returned by Freeze when somebody else, who is alive, froze the outbox.
 var ErrFrozen = errors.New("somebody else is changing the partitions now")
-
-// Pool is what freezing needs of a pgx pool; two connections of it are in use.
-type Pool interface {
-	DB
-	Beginner
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-}
 
 // refreeze is how often a freeze is renewed; it lasts a minute even if the database
 // does not learn that its session is gone.
@@ -32,8 +25,8 @@ const refreeze = 10 * time.Second
 // Freeze makes the workers give back all leases and take none until thaw is called or
 // this process ends. A lock that lives as long as a transaction tells them that the
 // freeze is somebody's; whatever owner holds then is free with it, and what a dead
-// predecessor held is free now.
-func Freeze(ctx context.Context, db Pool, schema string, owner partition.WorkerID, log *slog.Logger) (thaw func() error, err error) {
+// predecessor held is free now. Two connections of a pool are in use.
+func Freeze(ctx context.Context, db pg.DB, schema string, owner partition.WorkerID, log *slog.Logger) (thaw func() error, err error) {
 	store, err := NewStore(db, schema)
 	if err != nil {
 		return nil, fmt.Errorf("freeze the outbox: %w", err)
@@ -42,9 +35,8 @@ func Freeze(ctx context.Context, db Pool, schema string, owner partition.WorkerI
 	if err != nil {
 		return nil, fmt.Errorf("freeze the outbox: %w", err)
 	}
-	settings := pgx.Identifier{schema, "outbox_settings"}.Sanitize()
 	set := func(ctx context.Context) error {
-		_, err := db.Exec(ctx, `UPDATE `+settings+` SET frozen_at = clock_timestamp(), frozen_by = $1`, owner)
+		_, err := store.sql.Freeze.Exec(ctx, db, pg.Args{"owner": owner})
 		return err
 	}
 	if err = store.takeFreeze(ctx, tx); err == nil {
@@ -75,19 +67,18 @@ func Freeze(ctx context.Context, db Pool, schema string, owner partition.WorkerI
 		renewing.Wait()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreeze)
 		defer cancel()
-		_, err := db.Exec(ctx, `UPDATE `+settings+` SET frozen_at = NULL, frozen_by = NULL WHERE frozen_by = $1`, owner)
+		_, err := store.sql.Thaw.Exec(ctx, db, pg.Args{"owner": owner})
 		return errors.Join(err, tx.Rollback(ctx))
 	}, nil
 }
 
 // takeFreeze takes the lock and frees what its last holder left.
 func (s *Store) takeFreeze(ctx context.Context, tx pgx.Tx) error {
-	// Nothing is done in this session for as long as the work takes.
-	if _, err := tx.Exec(ctx, `SET LOCAL idle_in_transaction_session_timeout = 0`); err != nil {
+	if _, err := s.sql.StayIdle.Exec(ctx, tx, nil); err != nil {
 		return err
 	}
 	var before *uuid.UUID
-	err := tx.QueryRow(ctx, s.freeze).Scan(&before)
+	err := s.sql.LockFreeze.Row(ctx, tx, nil).Scan(&before)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return ErrFrozen

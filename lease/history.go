@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -43,7 +44,7 @@ type Owner struct {
 }
 
 // Nobody tells that there is none, or that it is not known.
-func (h Owner) Nobody() bool { return h.ID == uuid.Nil }
+func (o Owner) Nobody() bool { return o.ID == uuid.Nil }
 
 // Change is what one statement did to the leases that it found alike.
 type Change struct {
@@ -84,10 +85,12 @@ type History struct {
 // History reads changes of ownership.
 func (s *Store) History(ctx context.Context, q HistoryQuery) (History, error) {
 	var begins *time.Time
-	if err := s.db.QueryRow(ctx, s.historyBegins).Scan(&begins); err != nil {
+	if err := s.sql.HistoryBegins.Row(ctx, s.db, nil).Scan(&begins); err != nil {
 		return History{}, fmt.Errorf("history of ownership: %w", err)
 	}
-	rows, err := s.db.Query(ctx, s.history, q.Before, q.Partition, moment(q.Since), moment(q.Until), q.Limit)
+	rows, err := s.sql.History.Rows(ctx, s.db, pg.Args{
+		"before": q.Before, "partition": q.Partition, "since": moment(q.Since), "until": moment(q.Until), "limit": q.Limit,
+	})
 	if err != nil {
 		return History{}, fmt.Errorf("history of ownership: %w", err)
 	}

@@ -6,26 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/postrider/postrider/internal/sqlfile"
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
 //go:embed sql/*.sql
 var statements embed.FS
-
-// DB is what a store needs of a pgx connection or pool.
-type DB interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
-}
 
 // Row is a row of outbox_partitions.
 type Row struct {
@@ -68,45 +60,30 @@ func (s Snapshot) Owners() map[partition.ID]partition.WorkerID {
 
 // Store reads and writes outbox_partitions.
 type Store struct {
-	db DB
+	db  pg.DB
+	sql queries
 
 	// host is where this process runs, told of those that are no members.
 	host string
+}
 
-	acquire, acquireSolo, elsewhere, renew, release, snapsql string
-	syncAdd, syncPrune, disown, renewFree, freeze            string
-	history, historyBegins                                   string
+type queries struct {
+	Snapshot, Count, Acquire, AcquireSolo, LeasedElsewhere              pg.Query
+	LockPatience, Renew, RenewFree, Release, Disown, SyncAdd, SyncPrune pg.Query
+	LockFreeze, StayIdle, Freeze, Thaw, History, HistoryBegins          pg.Query
 }
 
 // NewStore returns a store on the tables of that schema. It fails when the
 // schema is not a plain identifier.
-func NewStore(db DB, schema string) (*Store, error) {
-	t, err := load(schema)
-	if err != nil {
+func NewStore(db pg.DB, schema string) (*Store, error) {
+	s := &Store{db: db}
+	if err := pg.Fill(statements, "sql/*.sql", "lease", schema, &s.sql); err != nil {
 		return nil, fmt.Errorf("lease store: %w", err)
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = "" // it is told without
+	if host, err := os.Hostname(); err == nil { // without one it is told without
+		s.host = host
 	}
-	return &Store{
-		db: db, host: host, acquire: t["acquire"], acquireSolo: t["acquire_solo"], elsewhere: t["leased_elsewhere"],
-		renew: t["renew"], release: t["release"], snapsql: t["snapshot"], syncAdd: t["sync_add"], syncPrune: t["sync_prune"],
-		disown: t["disown"], renewFree: t["renew_free"], freeze: t["freeze"], history: t["history"], historyBegins: t["history_begins"],
-	}, nil
-}
-
-// load reads the statements and puts the pieces that several share into them.
-func load(schema string) (sqlfile.Set, error) {
-	set, err := sqlfile.Load(statements, "sql", schema)
-	if err != nil {
-		return nil, err
-	}
-	pieces := strings.NewReplacer("{frozen}", strings.TrimSpace(set["frozen"]), "{previous_hostname}", strings.TrimSpace(set["previous_hostname"]))
-	for name, text := range set {
-		set[name] = pieces.Replace(text)
-	}
-	return set, nil
+	return s, nil
 }
 
 // Acquire takes those of the partitions that are free, each under a new epoch;
@@ -121,7 +98,7 @@ func (s *Store) AcquireFrozen(ctx context.Context, owner partition.WorkerID, ttl
 }
 
 func (s *Store) take(ctx context.Context, owner partition.WorkerID, ttl time.Duration, ids []partition.ID, frozen bool) ([]*Lease, error) {
-	rows, err := s.db.Query(ctx, s.acquire, owner, ttl, ids, frozen, s.host)
+	rows, err := s.sql.Acquire.Rows(ctx, s.db, pg.Args{"owner": owner, "ttl": ttl, "partitions": ids, "resizing": frozen, "host": s.host})
 	if err != nil {
 		return nil, fmt.Errorf("acquire leases: %w", err)
 	}
@@ -136,13 +113,13 @@ var ErrLeasedElsewhere = errors.New("other workers are running with leases")
 // history has. It returns ErrLeasedElsewhere when members are alive or leases are held.
 func (s *Store) AcquireSolo(ctx context.Context, name partition.WorkerID) ([]*Lease, error) {
 	var workers, leases int
-	if err := s.db.QueryRow(ctx, s.elsewhere).Scan(&workers, &leases); err != nil {
+	if err := s.sql.LeasedElsewhere.Row(ctx, s.db, nil).Scan(&workers, &leases); err != nil {
 		return nil, fmt.Errorf("look for leased workers: %w", err)
 	}
 	if workers > 0 || leases > 0 {
 		return nil, fmt.Errorf("%w: %d live workers, %d held leases; stop them or run with leasing", ErrLeasedElsewhere, workers, leases)
 	}
-	rows, err := s.db.Query(ctx, s.acquireSolo, name, s.host)
+	rows, err := s.sql.AcquireSolo.Rows(ctx, s.db, pg.Args{"name": name, "host": s.host})
 	if err != nil {
 		return nil, fmt.Errorf("acquire all partitions: %w", err)
 	}
@@ -183,8 +160,9 @@ func (s *Store) Renew(ctx context.Context, owner partition.WorkerID, ttl, patien
 		acquired[l.Partition] = l.Progress.Database
 	}
 	batch := &pgx.Batch{}
-	batch.Queue(`SELECT set_config('lock_timeout', $1, true)`, fmt.Sprintf("%dms", max(1, patience.Milliseconds())))
-	batch.Queue(s.renew, owner, ttl, ids, epochs).Query(func(rows pgx.Rows) error {
+	s.sql.LockPatience.Queue(batch, pg.Args{"patience": fmt.Sprintf("%dms", max(1, patience.Milliseconds()))})
+	held := pg.Args{"owner": owner, "ttl": ttl, "partitions": ids, "epochs": epochs}
+	s.sql.Renew.Queue(batch, held).Query(func(rows pgx.Rows) error {
 		var id partition.ID
 		var database string
 		_, err := pgx.ForEachRow(rows, []any{&id, &database}, func() error {
@@ -198,7 +176,7 @@ func (s *Store) Renew(ctx context.Context, owner partition.WorkerID, ttl, patien
 	err = s.db.SendBatch(ctx, batch).Close()
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && refused.Code == pgerrLockNotAvailable {
-		return s.renewAround(ctx, owner, ttl, ids, epochs)
+		return s.renewAround(ctx, held)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("renew leases: %w", err)
@@ -210,8 +188,8 @@ func (s *Store) Renew(ctx context.Context, owner partition.WorkerID, ttl, patien
 const pgerrLockNotAvailable = "55P03"
 
 // renewAround renews what nobody holds locked.
-func (s *Store) renewAround(ctx context.Context, owner partition.WorkerID, ttl time.Duration, ids []partition.ID, epochs []int64) (renewed, locked []partition.ID, err error) {
-	rows, err := s.db.Query(ctx, s.renewFree, owner, ttl, ids, epochs)
+func (s *Store) renewAround(ctx context.Context, held pg.Args) (renewed, locked []partition.ID, err error) {
+	rows, err := s.sql.RenewFree.Rows(ctx, s.db, held)
 	if err != nil {
 		return nil, nil, fmt.Errorf("renew leases around locked rows: %w", err)
 	}
@@ -235,7 +213,7 @@ func (s *Store) renewAround(ctx context.Context, owner partition.WorkerID, ttl t
 // partitions.
 func (s *Store) Release(ctx context.Context, owner partition.WorkerID, leases []*Lease) ([]partition.ID, error) {
 	ids, epochs := keys(leases)
-	rows, err := s.db.Query(ctx, s.release, owner, ids, epochs)
+	rows, err := s.sql.Release.Rows(ctx, s.db, pg.Args{"owner": owner, "partitions": ids, "epochs": epochs})
 	if err != nil {
 		return nil, fmt.Errorf("release leases: %w", err)
 	}
@@ -245,7 +223,7 @@ func (s *Store) Release(ctx context.Context, owner partition.WorkerID, leases []
 // Disown frees every row of the owner, whatever its epoch, and returns their
 // partitions.
 func (s *Store) Disown(ctx context.Context, owner partition.WorkerID) ([]partition.ID, error) {
-	rows, err := s.db.Query(ctx, s.disown, owner)
+	rows, err := s.sql.Disown.Rows(ctx, s.db, pg.Args{"owner": owner})
 	if err != nil {
 		return nil, fmt.Errorf("disown leases: %w", err)
 	}
@@ -270,7 +248,7 @@ func collectIDs(rows pgx.Rows, operation string) ([]partition.ID, error) {
 
 // Snapshot reads all partitions, sorted.
 func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
-	rows, err := s.db.Query(ctx, s.snapsql)
+	rows, err := s.sql.Snapshot.Rows(ctx, s.db, nil)
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("snapshot of partitions: %w", err)
 	}

@@ -2,39 +2,30 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
-
-// Beginner starts transactions; a pgx connection or pool.
-type Beginner interface {
-	Begin(ctx context.Context) (pgx.Tx, error)
-}
 
 // Sync makes outbox_partitions hold a row for each of count partitions. With
 // prune, rows above them that are free and empty are removed. With dryRun it
 // only counts. A row that was removed before comes back with its epoch.
 func (s *Store) Sync(ctx context.Context, count partition.Count, prune, dryRun bool) (added, removed int64, err error) {
-	db, ok := s.db.(Beginner)
-	if !ok {
-		return 0, 0, errors.New("sync partitions: the store's connection cannot begin transactions")
-	}
-	tx, err := db.Begin(ctx)
+	tx, err := s.db.Begin(ctx)
 	if err != nil {
 		return 0, 0, fmt.Errorf("sync partitions: %w", err)
 	}
 	defer tx.Rollback(ctx) //nolint:errcheck // after a commit it does nothing
-	tag, err := tx.Exec(ctx, s.syncAdd, int(count))
+	tag, err := s.sql.SyncAdd.Exec(ctx, tx, pg.Args{"count": int(count)})
 	if err != nil {
 		return 0, 0, fmt.Errorf("sync partitions: %w", err)
 	}
 	added = tag.RowsAffected()
 	if prune {
-		if tag, err = tx.Exec(ctx, s.syncPrune, int(count), nil); err != nil {
+		if tag, err = s.sql.SyncPrune.Exec(ctx, tx, pg.Args{"count": int(count), "owner": nil}); err != nil {
 			return 0, 0, fmt.Errorf("sync partitions: %w", err)
 		}
 		removed = tag.RowsAffected()
@@ -51,18 +42,18 @@ func (s *Store) Sync(ctx context.Context, count partition.Count, prune, dryRun b
 // Recount makes outbox_partitions hold exactly count rows. Those that go must be held
 // by owner, and nothing may wait in them.
 func Recount(ctx context.Context, tx pgx.Tx, schema string, count partition.Count, owner partition.WorkerID) error {
-	set, err := load(schema)
+	s, err := NewStore(tx, schema)
 	if err != nil {
 		return fmt.Errorf("recount partitions: %w", err)
 	}
-	if _, err := tx.Exec(ctx, set["sync_add"], int(count)); err != nil {
+	if _, err := s.sql.SyncAdd.Exec(ctx, tx, pg.Args{"count": int(count)}); err != nil {
 		return fmt.Errorf("recount partitions: %w", err)
 	}
-	if _, err := tx.Exec(ctx, set["sync_prune"], int(count), owner); err != nil {
+	if _, err := s.sql.SyncPrune.Exec(ctx, tx, pg.Args{"count": int(count), "owner": owner}); err != nil {
 		return fmt.Errorf("recount partitions: %w", err)
 	}
 	var rows int
-	if err := tx.QueryRow(ctx, `SELECT count(*) FROM `+pgx.Identifier{schema, "outbox_partitions"}.Sanitize()).Scan(&rows); err != nil {
+	if err := s.sql.Count.Row(ctx, tx, nil).Scan(&rows); err != nil {
 		return fmt.Errorf("recount partitions: %w", err)
 	}
 	if rows != int(count) {

@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	"condition":           {},
 	"partition":           {},
 	"heartbeat":           {"condition", "partition", "internal/pg"},
-	"lease":               {"partition", "internal/sqlfile"},
+	"lease":               {"partition", "internal/pg"},
 	"coordinator":         {"condition", "partition", "heartbeat", "lease"},
 	"delivery":            {"condition", "partition", "lease", "outbox", "internal/arena", "internal/sqlfile"},
 	"delivery/natspub":    {"condition", "delivery", "delivery/ops/gaps", "partition", "lease", "message", "internal/arena"},

@@ -3,6 +3,9 @@ package main
 // stale are the tests of what a worker writes to the outbox under a lease that is another's.
 var stale = command{pkg: "delivery", run: "^TestEveryWriteComparesOwnerAndEpoch$"}
 
+// leases are the statements about them.
+const leases = "lease/sql/leases.sql"
+
 // older are those of what it writes to the leases.
 var older = command{pkg: "lease", run: "^TestAnOlderLeaseOfTheSameOwnerChangesNothing$"}
 
@@ -19,6 +22,7 @@ func database() []mutant {
 		ownerRow = "f.lease_owner IS NOT DISTINCT FROM $1 AND f.lease_epoch = mine.epoch"
 		ownerSet = "AND p.lease_owner IS NOT DISTINCT FROM $1 AND p.lease_epoch = locked.epoch"
 		anyOwner = "(true OR $1::uuid IS NULL)"
+		inOrder  = "                ORDER BY f.partition_key\n                  FOR NO KEY UPDATE OF f"
 	)
 	return []mutant{
 		{
@@ -48,15 +52,15 @@ func database() []mutant {
 		withoutEpoch("unblock", stale, "the epoch changed, and unblock is written",
 			edit{"delivery/sql/unblock.sql", "AND l.lease_epoch = $2", "AND $2::bigint IS NOT NULL"}),
 		withoutEpoch("renew", older, "want only partition 1",
-			edit{"lease/sql/renew.sql", "AND f.lease_epoch = mine.epoch", "AND mine.epoch IS NOT NULL"}),
+			edit{leases, "AND f.lease_epoch = mine.epoch\n         ORDER", "AND mine.epoch IS NOT NULL\n         ORDER"}),
 		withoutEpoch("renew-around", older, "want none renewed",
-			edit{"lease/sql/renew_free.sql", "WHERE f.lease_owner = $1 AND f.lease_epoch = mine.epoch", "WHERE f.lease_owner = $1"}),
+			edit{leases, "AND f.lease_epoch = mine.epoch\n" + inOrder + " SKIP LOCKED", "\n" + inOrder + " SKIP LOCKED"}),
 		withoutEpoch("release", older, "released .*; want none",
-			edit{"lease/sql/release.sql", "AND f.lease_epoch = mine.epoch", "AND mine.epoch IS NOT NULL"}),
+			edit{leases, "AND f.lease_epoch = mine.epoch\n" + inOrder + ") AS held", "AND mine.epoch IS NOT NULL\n" + inOrder + ") AS held"}),
 		{
 			name: "epoch-not-raised", breaks: "P3: a new owner has its predecessor's epoch",
 			test: command{pkg: "lease", run: "^TestEveryAcquisitionRaisesTheEpoch$"}, says: "epoch must rise",
-			edits: []edit{{"lease/sql/acquire.sql", "lease_epoch = p.lease_epoch + 1", "lease_epoch = p.lease_epoch"}},
+			edits: []edit{{leases, "= @owner,\n              lease_epoch = p.lease_epoch + 1", "= @owner,\n              lease_epoch = p.lease_epoch"}},
 		},
 		{
 			name: "session-not-compared", breaks: "P4: marks that a crash took back go unnoticed",

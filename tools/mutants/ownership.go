@@ -7,17 +7,17 @@ func ownership() []mutant {
 		{
 			name: "acquisition-untold", breaks: "P8: nobody knows later who took a partition",
 			test: told, says: "the history says",
-			edits: []edit{{"lease/sql/acquire.sql", "FROM taken AS t\n", "FROM taken AS t WHERE false\n"}},
+			edits: []edit{{leases, "FROM taken AS t\n                GROUP BY 1, 2", "FROM taken AS t WHERE false\n                GROUP BY 1, 2"}},
 		},
 		{
 			name: "release-untold", breaks: "P8: a worker that gave a partition back is told to have had it on",
 			test: told, says: "the history says",
-			edits: []edit{{"lease/sql/release.sql", "HAVING count(*) > 0", "HAVING count(*) > 0 AND false"}},
+			edits: []edit{{leases, "HAVING count(*) > 0", "HAVING count(*) > 0 AND false"}},
 		},
 		{
 			name: "takeover-told-as-handover", breaks: "P8: a worker that died is told to have given its partitions back",
 			test: told, says: "the history says",
-			edits: []edit{{"lease/sql/acquire.sql", "THEN 'taken-over'", "THEN 'moved'"}},
+			edits: []edit{{leases, "THEN 'taken-over'", "THEN 'moved'"}},
 		},
 		{
 			name: "ownership-unbounded", breaks: "P6: the history of ownership grows without a bound",

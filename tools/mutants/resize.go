@@ -13,7 +13,7 @@ func resizes() []mutant {
 		{
 			name: "epoch-forgotten", breaks: "P3, P5: a partition that comes back begins at epoch 0",
 			test: command{pkg: "delivery", run: epochs}, says: "partitions were refused|the lowest epoch is",
-			edits: []edit{{"lease/sql/sync_add.sql", "coalesce(b.lease_epoch, 0)", "0"}},
+			edits: []edit{{leases, "coalesce(b.lease_epoch, 0)", "0"}},
 		},
 		{
 			name: "refused-again-and-again", breaks: "P5: an owner below the stream's epoch is refused once for each epoch",
@@ -33,7 +33,7 @@ func resizes() []mutant {
 		{
 			name: "positions-forgotten", breaks: "P1: a partition that comes back does not know what the stream held of it",
 			test: command{pkg: "delivery", run: "^TestAPartitionThatComesBackKnowsItsLoss$"}, says: "the loss went unnoticed",
-			edits: []edit{{"lease/sql/sync_add.sql", "coalesce(b.fence_sequence, 0)", "0"}},
+			edits: []edit{{leases, "coalesce(b.fence_sequence, 0)", "0"}},
 		},
 		{
 			name: "healed-where-it-was", breaks: "P2: lost messages come back in the partition that published them, whatever its streams are",
@@ -68,12 +68,12 @@ func resizes() []mutant {
 		{
 			name: "freeze-of-the-dead", breaks: "P5: what a dead resize froze stays frozen",
 			test: command{pkg: "lease", run: frozen}, says: "at the end: frozen true|[0-9] leases at the end, want 2",
-			edits: []edit{{"lease/sql/frozen.sql", "THEN EXISTS (SELECT", "THEN true OR EXISTS (SELECT"}},
+			edits: []edit{{"lease/sql/freeze.sql", "THEN EXISTS (SELECT", "THEN true OR EXISTS (SELECT"}},
 		},
 		{
 			name: "leases-of-the-dead", breaks: "P5: what a dead resize leased stays its",
 			test: command{pkg: "lease", run: frozen}, says: "[0-9] leases at the end, want 2",
-			edits: []edit{{"lease/sql/acquire.sql", "SELECT z.frozen_by FROM freezer AS z WHERE NOT z.holds", "SELECT z.frozen_by FROM freezer AS z WHERE false"}},
+			edits: []edit{{leases, "SELECT z.frozen_by FROM freezer AS z WHERE NOT z.holds", "SELECT z.frozen_by FROM freezer AS z WHERE false"}},
 		},
 	}
 }

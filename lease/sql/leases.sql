@@ -1,0 +1,247 @@
+-- query: Snapshot
+-- The leases of somebody who froze the outbox and died are nobody's.
+SELECT p.partition_key, nullif(p.lease_owner, s.gone), p.lease_until, p.lease_until - s.at AS time_left,
+       p.lease_epoch, p.delivered, p.paused_at, p.crashes, s.at, s.frozen
+  FROM {schema}.outbox_partitions AS p,
+       (SELECT z.at, z.frozen, CASE WHEN NOT z.frozen THEN z.frozen_by END AS gone
+          FROM (SELECT clock_timestamp() AS at,
+                       -- include: frozen
+                       AS frozen, s.frozen_by FROM {schema}.outbox_settings AS s) AS z) AS s
+ ORDER BY p.partition_key
+
+-- query: Count
+SELECT count(*) FROM {schema}.outbox_partitions
+
+-- query: Acquire
+-- Takes the free ones among the partitions asked for. A row that still names
+-- this worker is free too: the process has given that lease up before it asks.
+-- So are those of somebody who froze the outbox and died.
+-- SKIP LOCKED: a row that somebody else is taking now will be theirs.
+-- While the outbox is frozen only @resizing gets leases.
+-- A predecessor that let its lease run out may have crashed over its work.
+-- Who had them is told in the same statement: both are done or neither.
+WITH freezer AS MATERIALIZED (
+       SELECT s.frozen_by,
+              -- include: frozen
+              AS holds FROM {schema}.outbox_settings AS s),
+     taken AS (
+       UPDATE {schema}.outbox_partitions AS p
+          SET lease_owner = @owner,
+              lease_epoch = p.lease_epoch + 1,
+              lease_until = clock_timestamp() + @ttl::interval,
+              released_by = NULL,
+              crashes     = p.crashes + (p.lease_owner IS NOT NULL AND p.lease_owner <> @owner)::int,
+              suspected   = p.suspected + (p.suspect IS NOT NULL AND p.lease_owner IS NOT NULL AND p.lease_owner <> @owner)::int,
+              updated_at  = clock_timestamp()
+         FROM (SELECT f.partition_key, f.lease_owner, f.lease_until, f.released_by
+                 FROM {schema}.outbox_partitions AS f
+                WHERE f.partition_key = ANY (@partitions::smallint[])
+                  AND (f.lease_owner IS NULL OR f.lease_owner = @owner OR f.lease_until < clock_timestamp()
+                       OR f.lease_owner = (SELECT z.frozen_by FROM freezer AS z WHERE NOT z.holds))
+                  AND (@resizing::boolean OR NOT (SELECT z.holds FROM freezer AS z))
+                ORDER BY f.partition_key
+                  FOR NO KEY UPDATE OF f SKIP LOCKED) AS was
+        WHERE p.partition_key = was.partition_key
+    -- include: returned
+              was.lease_owner AS silent, was.lease_until AS ran_out, was.released_by),
+     told AS (
+       INSERT INTO {schema}.outbox_ownership
+              (kind, worker_id, hostname, previous_id, previous_hostname, lease_until, partition_keys, lease_epochs)
+       SELECT c.kind, @owner, coalesce((SELECT w.hostname FROM {schema}.outbox_workers AS w WHERE w.worker_id = @owner), @host::text),
+              c.previous,
+              -- include: previous_hostname
+              , c.ran_out, c.partition_keys, c.lease_epochs
+         FROM (SELECT CASE WHEN @resizing::boolean                          THEN 'resizing'
+                           WHEN coalesce(t.silent, t.released_by) = @owner  THEN 'retaken'
+                           WHEN t.silent IS NOT NULL                        THEN 'taken-over'
+                           WHEN t.released_by IS NOT NULL                   THEN 'moved'
+                           ELSE 'taken' END AS kind,
+                      coalesce(t.silent, t.released_by) AS previous,
+                      max(t.ran_out) FILTER (WHERE t.silent <> @owner AND t.ran_out < clock_timestamp()) AS ran_out,
+                      array_agg(t.partition_key ORDER BY t.partition_key) AS partition_keys,
+                      array_agg(t.lease_epoch ORDER BY t.partition_key) AS lease_epochs
+                 FROM taken AS t
+                GROUP BY 1, 2) AS c
+        ORDER BY c.partition_keys[1])
+-- include: taken
+
+-- query: AcquireSolo
+-- Raises the epoch of every partition and leaves the owner empty: @name is only told.
+WITH taken AS (
+       UPDATE {schema}.outbox_partitions AS p
+          SET lease_owner = NULL,
+              lease_until = NULL,
+              lease_epoch = p.lease_epoch + 1,
+              released_by = NULL,
+              updated_at  = clock_timestamp()
+         FROM (SELECT f.partition_key, f.lease_owner, f.released_by
+                 FROM {schema}.outbox_partitions AS f
+                ORDER BY f.partition_key
+                  FOR NO KEY UPDATE OF f) AS was
+        WHERE p.partition_key = was.partition_key
+    -- include: returned
+              coalesce(was.lease_owner, was.released_by) AS previous),
+     told AS (
+       INSERT INTO {schema}.outbox_ownership
+              (kind, worker_id, hostname, previous_id, previous_hostname, partition_keys, lease_epochs)
+       SELECT 'solo', @name::uuid, @host::text, c.previous,
+              -- include: previous_hostname
+              , c.partition_keys, c.lease_epochs
+         FROM (SELECT t.previous,
+                      array_agg(t.partition_key ORDER BY t.partition_key) AS partition_keys,
+                      array_agg(t.lease_epoch ORDER BY t.partition_key) AS lease_epochs
+                 FROM taken AS t
+                GROUP BY t.previous) AS c
+        ORDER BY c.partition_keys[1])
+-- include: taken
+
+-- query: LeasedElsewhere
+-- Who stands in the way of a worker without leasing. Leases of somebody who froze the
+-- outbox and died do not.
+SELECT (SELECT count(*) FROM {schema}.outbox_workers    WHERE heartbeat_until > clock_timestamp()),
+       (SELECT count(*)
+          FROM {schema}.outbox_partitions AS p
+         CROSS JOIN (SELECT s.frozen_by,
+                            -- include: frozen
+                            AS holds FROM {schema}.outbox_settings AS s) AS freezer
+         WHERE p.lease_owner IS NOT NULL AND p.lease_until > clock_timestamp()
+           AND (freezer.holds OR p.lease_owner IS DISTINCT FROM freezer.frozen_by))
+
+-- query: LockPatience
+-- How long this transaction waits for rows that somebody else holds locked.
+SELECT set_config('lock_timeout', @patience, true)
+
+-- query: Renew
+-- All leases of this worker in one statement; rows are locked in one order, so
+-- that it cannot deadlock with the worker's own marks.
+UPDATE {schema}.outbox_partitions AS p
+   SET lease_until = clock_timestamp() + @ttl::interval,
+       updated_at  = clock_timestamp()
+  FROM (SELECT f.partition_key
+          FROM unnest(@partitions::smallint[], @epochs::bigint[]) AS mine (partition_key, epoch)
+          JOIN {schema}.outbox_partitions AS f USING (partition_key)
+         WHERE f.lease_owner = @owner AND f.lease_epoch = mine.epoch
+         ORDER BY f.partition_key
+           FOR NO KEY UPDATE OF f) AS held
+ WHERE p.partition_key = held.partition_key
+RETURNING p.partition_key,
+          -- include: database
+
+-- query: RenewFree
+-- As Renew, passing over rows that somebody else holds locked. Such a row is
+-- not renewed, but still ours as far as this statement's snapshot shows.
+WITH mine AS (
+       SELECT m.partition_key, m.epoch FROM unnest(@partitions::smallint[], @epochs::bigint[]) AS m (partition_key, epoch)),
+     renewed AS (
+       UPDATE {schema}.outbox_partitions AS p
+          SET lease_until = clock_timestamp() + @ttl::interval,
+              updated_at  = clock_timestamp()
+         FROM (SELECT f.partition_key
+                 FROM mine JOIN {schema}.outbox_partitions AS f USING (partition_key)
+                WHERE f.lease_owner = @owner AND f.lease_epoch = mine.epoch
+                ORDER BY f.partition_key
+                  FOR NO KEY UPDATE OF f SKIP LOCKED) AS held
+        WHERE p.partition_key = held.partition_key
+    RETURNING p.partition_key)
+SELECT mine.partition_key, renewed.partition_key IS NOT NULL
+  FROM mine
+  JOIN {schema}.outbox_partitions AS f USING (partition_key)
+  LEFT JOIN renewed USING (partition_key)
+ WHERE renewed.partition_key IS NOT NULL OR (f.lease_owner = @owner AND f.lease_epoch = mine.epoch)
+
+-- query: Release
+WITH released AS (
+       UPDATE {schema}.outbox_partitions AS p
+          SET lease_owner = NULL,
+              lease_until = NULL,
+              released_by = @owner,
+              updated_at  = clock_timestamp()
+         FROM (SELECT f.partition_key
+                 FROM unnest(@partitions::smallint[], @epochs::bigint[]) AS mine (partition_key, epoch)
+                 JOIN {schema}.outbox_partitions AS f USING (partition_key)
+                WHERE f.lease_owner = @owner AND f.lease_epoch = mine.epoch
+                ORDER BY f.partition_key
+                  FOR NO KEY UPDATE OF f) AS held
+        WHERE p.partition_key = held.partition_key
+    RETURNING p.partition_key, p.lease_epoch),
+     -- include: released
+
+-- query: Disown
+-- What carries this worker's name although the worker knows nothing of it: the
+-- answer to an acquisition was lost.
+WITH released AS (
+       UPDATE {schema}.outbox_partitions AS p
+          SET lease_owner = NULL,
+              lease_until = NULL,
+              released_by = @owner,
+              updated_at  = clock_timestamp()
+        WHERE p.lease_owner = @owner
+    RETURNING p.partition_key, p.lease_epoch),
+     -- include: released
+
+-- query: SyncAdd
+-- Rows for the partitions up to @count that are missing. One that was there before goes
+-- on where it ended: the stream knows its epoch, and what it had published.
+WITH back AS (
+       DELETE FROM {schema}.outbox_former_partitions
+        WHERE partition_key < @count::int
+    RETURNING partition_key, lease_epoch, fence_sequence, stream_sequence)
+INSERT INTO {schema}.outbox_partitions (partition_key, lease_epoch, fence_sequence, stream_sequence)
+SELECT n, coalesce(b.lease_epoch, 0), coalesce(b.fence_sequence, 0), coalesce(b.stream_sequence, 0)
+  FROM generate_series(0, @count::int - 1) AS n
+  LEFT JOIN back AS b ON b.partition_key = n
+ON CONFLICT (partition_key) DO NOTHING
+
+-- query: SyncPrune
+-- Only rows that nobody but @owner leases and nothing lies behind. What the stream knows
+-- of them is kept.
+WITH gone AS (
+       DELETE FROM {schema}.outbox_partitions AS p
+        WHERE p.partition_key >= @count::int
+          AND (p.lease_owner IS NULL OR p.lease_owner = @owner OR p.lease_until < clock_timestamp())
+          AND NOT EXISTS (SELECT FROM {schema}.outbox AS o WHERE o.partition_key = p.partition_key)
+    RETURNING p.partition_key, p.lease_epoch, p.fence_sequence, p.stream_sequence, coalesce(p.lease_owner, p.released_by) AS previous),
+     told AS (
+       INSERT INTO {schema}.outbox_ownership (kind, previous_id, previous_hostname, partition_keys, lease_epochs)
+       SELECT 'removed', c.previous,
+              -- include: previous_hostname
+              , c.partition_keys, c.lease_epochs
+         FROM (SELECT g.previous,
+                      array_agg(g.partition_key ORDER BY g.partition_key) AS partition_keys,
+                      array_agg(g.lease_epoch ORDER BY g.partition_key) AS lease_epochs
+                 FROM gone AS g
+                GROUP BY g.previous) AS c)
+INSERT INTO {schema}.outbox_former_partitions AS f (partition_key, lease_epoch, fence_sequence, stream_sequence)
+SELECT partition_key, lease_epoch, fence_sequence, stream_sequence
+  FROM gone
+ON CONFLICT (partition_key) DO UPDATE
+   SET lease_epoch     = greatest(f.lease_epoch, EXCLUDED.lease_epoch),
+       fence_sequence  = EXCLUDED.fence_sequence,
+       stream_sequence = EXCLUDED.stream_sequence,
+       removed_at      = EXCLUDED.removed_at
+
+-- fragment: database
+-- Which database answers: its cluster, and the timeline that it writes. Another one may have forgotten what was read and settled.
+          (SELECT format('%s/%s', c.system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)) FROM pg_control_system() AS c)
+
+-- fragment: returned
+    RETURNING p.partition_key, p.lease_epoch, p.delivered, p.fence_sequence, p.stream_sequence, p.crashes, p.suspect, p.suspected,
+
+-- fragment: taken
+SELECT taken.partition_key, taken.lease_epoch, taken.delivered, taken.fence_sequence, taken.stream_sequence, taken.crashes, taken.suspect, taken.suspected,
+       -- include: database
+  FROM taken
+
+-- fragment: released
+     told AS (
+       INSERT INTO {schema}.outbox_ownership (kind, previous_id, previous_hostname, partition_keys, lease_epochs)
+       SELECT 'released', c.previous,
+              -- include: previous_hostname
+              , c.partition_keys, c.lease_epochs
+         FROM (SELECT @owner::uuid AS previous,
+                      array_agg(r.partition_key ORDER BY r.partition_key) AS partition_keys,
+                      array_agg(r.lease_epoch ORDER BY r.partition_key) AS lease_epochs
+                 FROM released AS r
+               HAVING count(*) > 0) AS c)
+SELECT released.partition_key
+  FROM released
