@@ -28,6 +28,7 @@ TOTALS ?=
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := bin/tools/golangci-lint-$(GOLANGCI_VERSION)
 GOVULNCHECK_VERSION := v1.8.0
+GOVULNCHECK := bin/tools/govulncheck-$(GOVULNCHECK_VERSION)
 HELM_VERSION := v3.22.0
 HELM := bin/tools/helm-$(HELM_VERSION)
 # Its version is in deploy/tools/go.mod.
@@ -36,8 +37,10 @@ PROMTOOL := bin/tools/promtool
 IMAGE ?= postrider:devel
 VERSION ?= devel
 
-# -p 2: every package may start servers of its own.
-TEST := test -json -count=1 -shuffle=on -p 2
+# -p 2: every package may start servers of its own. `make vet` and `make lint` vet.
+TEST := test -json -count=1 -shuffle=on -p 2 -vet=off
+# Modules whose tests the race detector watches under RACE=1: the product, and the examples that others start from.
+RACED := . examples
 # A test that failed is run again alone, so often.
 AGAIN ?= 3
 TESTREPORT := bin/tools/testreport
@@ -58,7 +61,9 @@ build: ## Build ./bin/postrider, without cgo
 
 .PHONY: test
 test: postgres $(TESTREPORT) $(if $(RACE),gcc) ## Run all tests that are not slow, but for faults and deploy (PACKAGES=./lease/... for some, RACE=1)
-	@$(call each,$(if $(RACE),$(call tested,concurrent,CGO_ENABLED=1,-race -timeout 25m); $(call tested,sequential,CGO_ENABLED=0,-timeout 15m),$(call tested,all,CGO_ENABLED=0,-timeout 15m)))
+	@$(call each,if [ -n "$(RACE)" ] && [[ " $(RACED) " == *" $$module "* ]]; then \
+		$(call tested,concurrent,CGO_ENABLED=1,-race -timeout 25m); $(call tested,sequential,CGO_ENABLED=0,-timeout 15m); \
+	else $(call tested,all,CGO_ENABLED=0,-timeout 15m); fi)
 
 .PHONY: test/slow
 test/slow: postgres $(TESTREPORT) ## Run the slow tests (POSTRIDER_PART=1/3 for a third of them)
@@ -135,8 +140,8 @@ gofmt: ## Fail if a file is not formatted
 	if [ -n "$$files" ]; then echo "not formatted:"; echo "$$files"; exit 1; fi
 
 .PHONY: vet
-vet: ## Run go vet with and without the containers tag
-	$(foreach m,$(MODULES),go -C $(m) vet ./...; go -C $(m) vet -tags containers ./...;)
+vet: ## Run go vet; lint does so with the containers tag
+	$(foreach m,$(MODULES),go -C $(m) vet ./...;)
 
 .PHONY: verify
 verify: gofmt vet house lint ## Run every check that is not a test
@@ -146,8 +151,8 @@ ci/full: ## Run everything that CI knows, all slow tests and mutants included
 	.ci/run full
 
 .PHONY: vulnerabilities
-vulnerabilities: ## Look for known vulnerabilities that are reachable from our code
-	$(foreach m,$(MODULES),(cd $(m) && go run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION) ./...);)
+vulnerabilities: $(GOVULNCHECK) ## Look for known vulnerabilities that are reachable from our code
+	$(foreach m,$(MODULES),(cd $(m) && $(CURDIR)/$(GOVULNCHECK) ./...);)
 
 .PHONY: demo
 demo: postgres build ## Import DATA and watch it being delivered (HEADLESS=1 ends when all of it is)
@@ -164,6 +169,9 @@ clean: ## Remove what was built
 	rm -rf bin
 
 # What the targets above need.
+
+.PHONY: tools
+tools: $(GOLANGCI) $(HELM) $(PROMTOOL) $(GOVULNCHECK) ## Build the programs that checks need, into bin/tools
 
 .PHONY: postgres
 postgres:
@@ -185,6 +193,11 @@ $(GOLANGCI):
 		GOFLAGS= GOBIN=$(CURDIR)/bin/tools go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION); \
 		mv bin/tools/golangci-lint $@; \
 	fi
+
+$(GOVULNCHECK):
+	@mkdir -p bin/tools
+	GOFLAGS= GOBIN=$(CURDIR)/bin/tools CGO_ENABLED=0 go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
+	@mv bin/tools/govulncheck $@
 
 $(HELM):
 	@mkdir -p bin/tools
