@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/condition"
-	"github.com/postrider/postrider/internal/sqlfile"
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // functions are those of the server on which leases and durability rest.
@@ -28,18 +28,14 @@ var (
 // errors name what is missing and the cure, and wrap ErrReadOnly or ErrFunctions. It is
 // the one place that asks what a server can do.
 func CheckDatabase(ctx context.Context, db DB) error {
-	set, err := sqlfile.Load(statements, "sql", "public")
-	if err != nil {
-		return fmt.Errorf("check the database: %w", err)
-	}
-	text, err := set.Need("database")
+	ask, err := loadChecks("public")
 	if err != nil {
 		return fmt.Errorf("check the database: %w", err)
 	}
 	var standby, readOnly bool
 	var role string
 	var denied, absent []string
-	if err := db.QueryRow(ctx, text[0], functions).Scan(&standby, &readOnly, &role, &denied, &absent); err != nil {
+	if err := ask.Database.Row(ctx, db, pg.Args{"functions": functions}).Scan(&standby, &readOnly, &role, &denied, &absent); err != nil {
 		return fmt.Errorf("check the database: %w", err)
 	}
 	switch {

@@ -3,11 +3,10 @@ package delivery
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/postrider/postrider/internal/sqlfile"
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // Violation is a precondition of strict order (ordering partition) that does
@@ -31,30 +30,44 @@ func (v Violation) String() string {
 // otherwise ends the cure of whatever forbids strict order.
 const otherwise = "; or run with --ordering stream"
 
-// precondition names a statement that returns a row, detail and cure, for each
-// way in which it is violated.
+// checks are the statements that look at a server and at the events relation before anything else is known of them.
+type checks struct {
+	Database, Columns, Exists pg.Query
+
+	// Each returns a row, detail and cure, for each way in which its precondition is violated.
+	Primary, Table, Identity, Sequence, Grants, Isolation, Subscription, Rule pg.Query
+	WriteAll, Writes, Statistics, Idle, Prepared                              pg.Query
+}
+
+func loadChecks(schema string) (c checks, err error) {
+	err = pg.Fill(statements, "sql/checks/*.sql", "delivery", schema, &c)
+	return c, err
+}
+
+// precondition is a statement with what its rows are called.
 type precondition struct {
-	name, statement string
-	ofEvents        bool // the statement takes the events relation
-	warning         bool
+	name     string
+	query    pg.Query
+	ofEvents bool // the statement takes the events relation
+	warning  bool
 }
 
 // preconditions are in the order in which they are reported.
-func preconditions() []precondition {
+func (c checks) preconditions() []precondition {
 	return []precondition{
-		{name: "primary", statement: "precondition_primary"},
-		{name: "table", statement: "precondition_table", ofEvents: true},
-		{name: "identity", statement: "precondition_identity", ofEvents: true},
-		{name: "sequence", statement: "precondition_sequence", ofEvents: true},
-		{name: "grants", statement: "precondition_grants", ofEvents: true},
-		{name: "isolation", statement: "precondition_isolation"},
-		{name: "subscription", statement: "precondition_subscription", ofEvents: true},
-		{name: "rule", statement: "precondition_rule", ofEvents: true},
-		{name: "write_all", statement: "precondition_write_all", warning: true},
-		{name: "writes", statement: "precondition_writes", ofEvents: true, warning: true},
-		{name: "statistics", statement: "precondition_statistics", warning: true},
-		{name: "idle", statement: "precondition_idle", warning: true},
-		{name: "prepared", statement: "precondition_prepared", warning: true},
+		{name: "primary", query: c.Primary},
+		{name: "table", query: c.Table, ofEvents: true},
+		{name: "identity", query: c.Identity, ofEvents: true},
+		{name: "sequence", query: c.Sequence, ofEvents: true},
+		{name: "grants", query: c.Grants, ofEvents: true},
+		{name: "isolation", query: c.Isolation},
+		{name: "subscription", query: c.Subscription, ofEvents: true},
+		{name: "rule", query: c.Rule, ofEvents: true},
+		{name: "write_all", query: c.WriteAll, warning: true},
+		{name: "writes", query: c.Writes, ofEvents: true, warning: true},
+		{name: "statistics", query: c.Statistics, warning: true},
+		{name: "idle", query: c.Idle, warning: true},
+		{name: "prepared", query: c.Prepared, warning: true},
 	}
 }
 
@@ -67,17 +80,13 @@ func preconditions() []precondition {
 // statements have to be prepared. A relation that is missing or has no column
 // sequence is ErrEventsRelation.
 func CheckStrict(ctx context.Context, db DB, schema string, events Relation) ([]Violation, error) {
-	set, err := sqlfile.Load(statements, "sql", schema)
-	if err != nil {
-		return nil, fmt.Errorf("preconditions of strict order: %w", err)
-	}
-	common, err := set.Need("precondition_exists", "precondition_family")
+	ask, err := loadChecks(schema)
 	if err != nil {
 		return nil, fmt.Errorf("preconditions of strict order: %w", err)
 	}
 	relation := events.within(schema)
 	batch := &pgx.Batch{}
-	batch.Queue(common[0], relation).QueryRow(func(row pgx.Row) error {
+	ask.Exists.Queue(batch, pg.Args{"relation": relation}).QueryRow(func(row pgx.Row) error {
 		var exists bool
 		if err := row.Scan(&exists); err != nil || exists {
 			return err
@@ -85,16 +94,12 @@ func CheckStrict(ctx context.Context, db DB, schema string, events Relation) ([]
 		return fmt.Errorf("%w %s does not exist or has no column sequence", ErrEventsRelation, relation)
 	})
 	var found []Violation
-	for _, p := range preconditions() {
-		text, err := set.Need(p.statement)
-		if err != nil {
-			return nil, fmt.Errorf("preconditions of strict order: %w", err)
-		}
-		var args []any
+	for _, p := range ask.preconditions() {
+		var args pg.Args
 		if p.ofEvents {
-			args = []any{relation}
+			args = pg.Args{"relation": relation}
 		}
-		batch.Queue(strings.Replace(text[0], "{family}", common[1], 1), args...).Query(func(rows pgx.Rows) error {
+		p.query.Queue(batch, args).Query(func(rows pgx.Rows) error {
 			more, err := pgx.CollectRows(rows, p.violation)
 			found = append(found, more...)
 			return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/internal/sqlfile"
 )
 
@@ -62,11 +63,11 @@ type Querier interface {
 // it is missing, or lacks one of the columns needed, is ErrEventsRelation.
 func (r Relation) Columns(ctx context.Context, db Querier, schema string, needed ...string) (Columns, error) {
 	c := Columns{Relation: r.within(schema), types: map[string]string{}}
-	set, err := sqlfile.Load(statements, "sql", schema)
+	ask, err := loadChecks(schema)
 	if err != nil {
 		return c, fmt.Errorf("events relation: %w", err)
 	}
-	rows, err := db.Query(ctx, set["events_columns"], c.Relation)
+	rows, err := ask.Columns.Rows(ctx, db, pg.Args{"relation": c.Relation})
 	if err != nil {
 		return c, fmt.Errorf("%w %s: %w", ErrEventsRelation, c.Relation, err)
 	}

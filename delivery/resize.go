@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/postrider/postrider/internal/sqlfile"
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
 )
@@ -30,21 +30,17 @@ var ErrPaused = errors.New("partitions are paused")
 
 // resizing is the statements of a resize.
 type resizing struct {
-	move, plan, paused string
+	LockOutbox, LockCount, HoldLeases, Paused, PlanMoves, Move, SetCount, PauseAll pg.Query
 }
 
 func loadResize(ctx context.Context, db Querier, schema string, events Relation) (r resizing, err error) {
-	set, err := sqlfile.Load(statements, "sql", schema)
-	if err != nil {
-		return r, err
-	}
 	columns, err := events.Columns(ctx, db, schema, "sequence")
 	if err != nil {
 		return r, err
 	}
-	relation := strings.NewReplacer("{events}", columns.Relation, "{routing_key}", columns.OrNull("routing_key", "text"))
-	placed := strings.NewReplacer("{placed}", relation.Replace(strings.TrimSpace(set["resize_placed"])))
-	return resizing{placed.Replace(set["resize"]), placed.Replace(set["resize_plan"]), set["resize_paused"]}, nil
+	err = pg.Fill(statements, "sql/resize/*.sql", "delivery", schema, &r,
+		"{events}", columns.Relation, "{routing_key}", columns.OrNull("routing_key", "text"))
+	return r, err
 }
 
 // everythingPaused tells whether and since when all partitions are paused. That only some are is an error.
@@ -52,7 +48,7 @@ func (r resizing) everythingPaused(ctx context.Context, db rowDB) (*time.Time, e
 	var ids []partition.ID
 	var since *time.Time
 	var all int
-	if err := db.QueryRow(ctx, r.paused).Scan(&ids, &since, &all); err != nil {
+	if err := r.Paused.Row(ctx, db, nil).Scan(&ids, &since, &all); err != nil {
 		return nil, err
 	}
 	if len(ids) == 0 || len(ids) == all {
@@ -84,7 +80,7 @@ func PlanResize(ctx context.Context, db rowDB, schema string, events Relation, f
 		return 0, fmt.Errorf("resize: %w", err)
 	}
 	var foreign int
-	if err := db.QueryRow(ctx, r.plan, int(from), int(to)).Scan(&foreign, &moved); err != nil {
+	if err := r.PlanMoves.Row(ctx, db, pg.Args{"from": int(from), "to": int(to)}).Scan(&foreign, &moved); err != nil {
 		return 0, fmt.Errorf("resize: count pending rows: %w", err)
 	}
 	return moved, foreigners(foreign)
@@ -108,22 +104,19 @@ func Resize(ctx context.Context, db Beginner, schema string, events Relation, le
 	if err != nil {
 		return 0, fmt.Errorf("resize: %w", err)
 	}
-	in := pgx.Identifier{schema}.Sanitize() + "."
 	tx, err := db.Begin(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("resize: %w", err)
 	}
 	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // after a commit it does nothing
-	// Whoever appends holds these locks until its commit, and reads the count in
-	// the statement that then inserts.
-	if _, err := tx.Exec(ctx, `LOCK TABLE `+in+`outbox, `+in+`outbox_ready, `+in+`outbox_parked IN EXCLUSIVE MODE`); err != nil {
+	if _, err := r.LockOutbox.Exec(ctx, tx, nil); err != nil {
 		return 0, fmt.Errorf("resize: wait for producers: %w", err)
 	}
 	var from partition.Count
-	if err := tx.QueryRow(ctx, `SELECT partition_count FROM `+in+`outbox_settings FOR UPDATE`).Scan(&from); err != nil {
+	if err := r.LockCount.Row(ctx, tx, nil).Scan(&from); err != nil {
 		return 0, fmt.Errorf("resize: %w", err)
 	}
-	if err := holdAll(ctx, tx, in, leases); err != nil {
+	if err := r.holdAll(ctx, tx, leases); err != nil {
 		return 0, err
 	}
 	paused, err := r.everythingPaused(ctx, tx)
@@ -131,20 +124,20 @@ func Resize(ctx context.Context, db Beginner, schema string, events Relation, le
 		return 0, fmt.Errorf("resize: %w", err)
 	}
 	var foreign int
-	if err := tx.QueryRow(ctx, r.move, int(from), int(to)).Scan(&foreign, &moved); err != nil {
+	if err := r.Move.Row(ctx, tx, pg.Args{"from": int(from), "to": int(to)}).Scan(&foreign, &moved); err != nil {
 		return 0, fmt.Errorf("resize: move pending rows: %w", err)
 	}
 	if err := foreigners(foreign); err != nil {
 		return 0, err
 	}
-	if _, err := tx.Exec(ctx, `UPDATE `+in+`outbox_settings SET partition_count = $1, generation = generation + 1, resized_at = clock_timestamp()`, int(to)); err != nil {
+	if _, err := r.SetCount.Exec(ctx, tx, pg.Args{"to": int(to)}); err != nil {
 		return 0, fmt.Errorf("resize: %w", err)
 	}
 	if err := lease.Recount(ctx, tx, schema, to, leases[0].Owner); err != nil {
 		return 0, fmt.Errorf("resize: %w", err)
 	}
 	if paused != nil {
-		if _, err := tx.Exec(ctx, `UPDATE `+in+`outbox_partitions SET paused_at = $1 WHERE paused_at IS NULL`, paused); err != nil {
+		if _, err := r.PauseAll.Exec(ctx, tx, pg.Args{"since": paused}); err != nil {
 			return 0, fmt.Errorf("resize: %w", err)
 		}
 	}
@@ -155,17 +148,13 @@ func Resize(ctx context.Context, db Beginner, schema string, events Relation, le
 }
 
 // holdAll compares every lease row and keeps them locked.
-func holdAll(ctx context.Context, tx pgx.Tx, in string, leases []*lease.Lease) error {
+func (r resizing) holdAll(ctx context.Context, tx pgx.Tx, leases []*lease.Lease) error {
 	ids, epochs := make([]partition.ID, len(leases)), make([]int64, len(leases))
 	for i, l := range leases {
 		ids[i], epochs[i] = l.Partition, l.Epoch
 	}
 	var all, held int
-	err := tx.QueryRow(ctx, `SELECT (SELECT count(*) FROM `+in+`outbox_partitions), count(*)
-		FROM (SELECT p.partition_key FROM unnest($2::smallint[], $3::bigint[]) AS mine (partition_key, epoch)
-		        JOIN `+in+`outbox_partitions AS p USING (partition_key)
-		       WHERE p.lease_owner = $1 AND p.lease_epoch = mine.epoch
-		       ORDER BY p.partition_key FOR UPDATE OF p) AS h`, leases[0].Owner, ids, epochs).Scan(&all, &held)
+	err := r.HoldLeases.Row(ctx, tx, pg.Args{"owner": leases[0].Owner, "partitions": ids, "epochs": epochs}).Scan(&all, &held)
 	if err == nil && (held < all || held != len(leases)) {
 		err = fmt.Errorf("%w: %d of %d partitions are ours", errLeaseGone, held, all)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/postrider/postrider/internal/sqlfile"
 )
 
-//go:embed sql/*.sql
+//go:embed sql
 var statements embed.FS
 
 // Pool is a pgx pool.

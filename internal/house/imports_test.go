@@ -27,7 +27,7 @@ var mayImport = map[string][]string{
 	"heartbeat":           {"condition", "partition", "internal/pg"},
 	"lease":               {"partition", "internal/pg"},
 	"coordinator":         {"condition", "partition", "heartbeat", "lease"},
-	"delivery":            {"condition", "partition", "lease", "outbox", "internal/arena", "internal/sqlfile"},
+	"delivery":            {"condition", "partition", "lease", "outbox", "internal/arena", "internal/pg", "internal/sqlfile"},
 	"delivery/natspub":    {"condition", "delivery", "delivery/ops/gaps", "partition", "lease", "message", "internal/arena"},
 	"delivery/ops":        {"partition", "delivery", "delivery/ops/maintenance", "internal/sqlfile"},
 	"delivery/ops/replay": {"partition", "delivery", "delivery/ops/maintenance", "internal/sqlfile"},

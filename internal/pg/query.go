@@ -33,17 +33,17 @@ type Args map[string]any
 var ErrArgs = errors.New("arguments do not fit the statement")
 
 // Exec runs the query and tells how many rows it touched.
-func (q Query) Exec(ctx context.Context, db DB, args Args) (pgconn.CommandTag, error) {
+func (q Query) Exec(ctx context.Context, db Execer, args Args) (pgconn.CommandTag, error) {
 	return db.Exec(ctx, q.Text, bound{q, args})
 }
 
 // Rows runs the query and returns its rows.
-func (q Query) Rows(ctx context.Context, db DB, args Args) (pgx.Rows, error) {
+func (q Query) Rows(ctx context.Context, db Querier, args Args) (pgx.Rows, error) {
 	return db.Query(ctx, q.Text, bound{q, args})
 }
 
 // Row runs the query and returns its first row.
-func (q Query) Row(ctx context.Context, db DB, args Args) pgx.Row {
+func (q Query) Row(ctx context.Context, db RowQuerier, args Args) pgx.Row {
 	return db.QueryRow(ctx, q.Text, bound{q, args})
 }
 

@@ -1,4 +1,0 @@
--- What the events relation offers; a view is as good as a table.
-SELECT a.attname, a.atttypid::regtype::text
-  FROM pg_attribute AS a
- WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped

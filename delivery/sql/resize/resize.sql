@@ -1,0 +1,60 @@
+-- query: LockOutbox
+-- Whoever appends holds these locks until its commit, and reads the count in
+-- the statement that then inserts.
+LOCK TABLE {schema}.outbox, {schema}.outbox_ready, {schema}.outbox_parked IN EXCLUSIVE MODE
+
+-- query: LockCount
+SELECT partition_count FROM {schema}.outbox_settings FOR UPDATE
+
+-- query: HoldLeases
+-- Compares every lease row and keeps them locked.
+SELECT (SELECT count(*) FROM {schema}.outbox_partitions), count(*)
+  FROM (SELECT p.partition_key FROM unnest(@partitions::smallint[], @epochs::bigint[]) AS mine (partition_key, epoch)
+          JOIN {schema}.outbox_partitions AS p USING (partition_key)
+         WHERE p.lease_owner = @owner AND p.lease_epoch = mine.epoch
+         ORDER BY p.partition_key FOR UPDATE OF p) AS h
+
+-- query: Paused
+-- Which partitions are paused, since when, and how many partitions there are.
+SELECT coalesce(array_agg(partition_key ORDER BY partition_key) FILTER (WHERE paused_at IS NOT NULL), '{}'), min(paused_at), count(*)
+  FROM {schema}.outbox_partitions
+
+-- query: PlanMoves
+-- What Move would find and do.
+SELECT count(*) FILTER (WHERE p.before <> p.partition_key), count(*) FILTER (WHERE p.after <> p.partition_key)
+  FROM (
+-- include: placed
+       ) AS p
+
+-- query: Move
+-- Gives every row of the outbox its partition under the new count. A row that is
+-- not where its key puts it under the old count was placed by a partitioner of
+-- the producer's own, and comes back instead.
+WITH placed AS (
+-- include: placed
+       ),
+     foreign_rows AS (
+       SELECT count(*) AS n FROM placed WHERE before <> partition_key),
+     moved AS (
+       UPDATE {schema}.outbox AS o
+          SET partition_key = p.after
+         FROM placed AS p, foreign_rows AS f
+        WHERE f.n = 0 AND p.after <> p.partition_key
+          AND o.partition_key = p.partition_key AND o.global_sequence = p.global_sequence AND o.parked = p.parked
+    RETURNING 1)
+SELECT (SELECT n FROM foreign_rows), (SELECT count(*) FROM moved)
+
+-- fragment: placed
+-- Where every row of the outbox lies, and where its key puts it under the old and the
+-- new count.
+SELECT o.partition_key, o.global_sequence, o.parked,
+       {schema}.outbox_hash_partition({schema}.outbox_xxhash64(convert_to(coalesce({routing_key}, o.stream_id), 'UTF8')), @from) AS before,
+       {schema}.outbox_hash_partition({schema}.outbox_xxhash64(convert_to(coalesce({routing_key}, o.stream_id), 'UTF8')), @to) AS after
+  FROM {schema}.outbox AS o
+  LEFT JOIN {events} AS e ON e.sequence = o.global_sequence
+
+-- query: SetCount
+UPDATE {schema}.outbox_settings SET partition_count = @to, generation = generation + 1, resized_at = clock_timestamp()
+
+-- query: PauseAll
+UPDATE {schema}.outbox_partitions SET paused_at = @since WHERE paused_at IS NULL

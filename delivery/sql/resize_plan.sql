@@ -1,3 +1,0 @@
--- What resize.sql would find and do.
-SELECT count(*) FILTER (WHERE p.before <> p.partition_key), count(*) FILTER (WHERE p.after <> p.partition_key)
-  FROM ({placed}) AS p
