@@ -30,7 +30,7 @@ var mayImport = map[string][]string{
 	"delivery":            {"condition", "partition", "lease", "outbox", "internal/arena", "internal/pg", "internal/sqlfile"},
 	"delivery/natspub":    {"condition", "delivery", "delivery/ops/gaps", "partition", "lease", "message", "internal/arena"},
 	"delivery/ops":        {"partition", "delivery", "delivery/ops/maintenance", "internal/sqlfile"},
-	"delivery/ops/replay": {"partition", "delivery", "delivery/ops/maintenance", "internal/sqlfile"},
+	"delivery/ops/replay": {"partition", "delivery", "delivery/ops/maintenance", "internal/pg"},
 	"delivery/ops/gaps":   {"partition", "delivery", "delivery/ops/maintenance", "internal/sqlfile"},
 	"delivery/tracing":    {"delivery", "lease"},
 	"outbox":              {"partition", "internal/pg", "internal/sqlfile"},

@@ -8,8 +8,8 @@ func replays() []mutant {
 			name: "replay-runner-not-compared", breaks: "replay: a process that was taken for dead queues on",
 			test: replay("TestAnOldRunnerChangesNothing"), says: "queued by a runner that was replaced",
 			edits: []edit{
-				{"delivery/ops/replay/sql/hold.sql", "AND r.runner = $2", "AND $2::uuid IS NOT NULL"},
-				{"delivery/ops/replay/sql/advance.sql", "AND runner = $2", "AND $2::uuid IS NOT NULL"},
+				{"delivery/ops/replay/sql/replays.sql", "AND r.runner = @runner", "AND @runner::uuid IS NOT NULL"},
+				{"delivery/ops/replay/sql/replays.sql", "id = @id AND runner = @runner", "id = @id AND @runner::uuid IS NOT NULL"},
 			},
 		},
 		{
@@ -20,12 +20,12 @@ func replays() []mutant {
 		{
 			name: "replay-same-generation", breaks: "replay: the stream and consumers take its messages for the first ones",
 			test: replay("TestGenerationsAscend"), says: "replay has generation",
-			edits: []edit{{"delivery/ops/replay/sql/generation.sql", "SELECT 100 * (1 + greatest(", "SELECT 100 * (0 + greatest("}},
+			edits: []edit{{"delivery/ops/replay/sql/replays.sql", "SELECT 100 * (1 + greatest(", "SELECT 100 * (0 + greatest("}},
 		},
 		{
 			name: "replay-leaves-nothing-out", breaks: "replay: what an operator discarded is published",
 			test: replay("TestDiscardedEventsAreLeftOut"), says: "it is \\{",
-			edits: []edit{{"delivery/ops/replay/sql/leave_out.sql", " WHERE {match}", " WHERE {match} AND false"}},
+			edits: []edit{{"delivery/ops/replay/sql/selection.sql", "AS e USING (sequence)\n WHERE\n       -- include: match\n\n-- query: Troubled", "AS e USING (sequence)\n WHERE false AND\n       -- include: match\n\n-- query: Troubled"}},
 		},
 		{
 			name: "replay-shadow-asks-nothing", breaks: "replay: what a killed shadow replay stored is stored again",

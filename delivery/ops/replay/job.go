@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/delivery/ops/maintenance"
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // Job is a replay as the database has it.
@@ -114,12 +115,8 @@ func (s *Store) List(ctx context.Context, before int64, limit int) ([]Job, error
 	return s.jobs(ctx, s.db, below, nil, limit)
 }
 
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
-func (s *Store) jobs(ctx context.Context, db querier, below, id *int64, limit int) ([]Job, error) {
-	rows, err := db.Query(ctx, s.text["jobs"], below, id, limit)
+func (s *Store) jobs(ctx context.Context, db pg.DB, below, id *int64, limit int) ([]Job, error) {
+	rows, err := s.sql.Jobs.Rows(ctx, db, pg.Args{"below": below, "id": id, "limit": limit})
 	if err != nil {
 		return nil, fmt.Errorf("read replays: %w", err)
 	}
@@ -160,8 +157,11 @@ func (s *Store) Create(ctx context.Context, spec Spec, expected *int64, progress
 		if err != nil {
 			return err
 		}
-		if err := tx.QueryRow(ctx, s.text["create"], spec.Kind, spec.Destination, spec.Actor, spec.Selection, spec.Reason,
-			spec.Prefix, spec.Stream, spec.first(), last, generation, state, expected).Scan(&id); err != nil {
+		if err := s.sql.Create.Row(ctx, tx, pg.Args{
+			"kind": spec.Kind, "destination": spec.Destination, "actor": spec.Actor, "selection": spec.Selection, "reason": spec.Reason,
+			"prefix": spec.Prefix, "stream": spec.Stream, "position": spec.first(), "last": last, "generation": generation, "state": state,
+			"expected": expected,
+		}).Scan(&id); err != nil {
 			return err
 		}
 		if err := s.name(ctx, tx, spec, id, last); err != nil {
@@ -185,7 +185,7 @@ func (s *Store) Create(ctx context.Context, spec Spec, expected *int64, progress
 		apart, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		_ = s.outbox.Write(apart, func(tx pgx.Tx) error {
-			_, err := tx.Exec(apart, s.text["finish"], id, nil, Paused)
+			_, err := s.sql.Finish.Exec(apart, tx, pg.Args{"id": id, "runner": nil, "state": Paused})
 			return err
 		})
 	}
@@ -199,27 +199,29 @@ func liveRunning() error {
 // generation gives out the next replay's; nobody else does so before the
 // transaction ends.
 func (s *Store) generation(ctx context.Context, tx pgx.Tx) (generation int, err error) {
-	if _, err := tx.Exec(ctx, s.text["lock_replays"]); maintenance.Busy(err) {
+	if _, err := s.sql.LockReplays.Exec(ctx, tx, nil); maintenance.Busy(err) {
 		return 0, fmt.Errorf("another replay is being made for more than 5 s; try again: %w", err)
 	} else if err != nil {
 		return 0, err
 	}
-	err = tx.QueryRow(ctx, s.text["generation"]).Scan(&generation)
+	err = s.sql.Generation.Row(ctx, tx, nil).Scan(&generation)
 	return generation, err
 }
 
 // name notes by name what a replay is for, or what it leaves out.
 func (s *Store) name(ctx context.Context, tx pgx.Tx, spec Spec, id, last int64) error {
 	if spec.Kind != Retry {
-		_, err := tx.Exec(ctx, s.text["leave_out"+Job{Destination: spec.Destination}.held()], append([]any{id, spec.first(), last}, spec.Selection.arguments()...)...)
+		_, err := s.sql.LeaveOut.Exec(ctx, tx, spec.Selection.among(pg.Args{
+			"id": id, "after": spec.first(), "upto": last, "shadow": spec.Destination == Shadow,
+		}))
 		return err
 	}
 	chosen, err := s.troubled(ctx, tx, spec.Selection, last)
 	if err == nil {
-		_, err = tx.Exec(ctx, s.text["choose"], id, chosen)
+		_, err = s.sql.Choose.Exec(ctx, tx, pg.Args{"id": id, "sequences": chosen})
 	}
 	if err == nil {
-		_, err = tx.Exec(ctx, s.text["selected"], id, len(chosen))
+		_, err = s.sql.SetSelected.Exec(ctx, tx, pg.Args{"id": id, "selected": len(chosen)})
 	}
 	return err
 }
@@ -248,7 +250,7 @@ func (s *Store) ensureCount(ctx context.Context, id int64, progress func(at, end
 		if time.Since(beaten) > beat {
 			beaten = time.Now()
 			_ = s.outbox.Write(ctx, func(tx pgx.Tx) error { // what is wrong shows when the count is noted
-				_, err := tx.Exec(ctx, s.text["touch"], id)
+				_, err := s.sql.Touch.Exec(ctx, tx, pg.Args{"id": id})
 				return err
 			})
 		}
@@ -264,7 +266,7 @@ func (s *Store) ensureCount(ctx context.Context, id int64, progress func(at, end
 		return j, fmt.Errorf("count what is selected: %w", err)
 	}
 	err = s.outbox.Write(ctx, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, s.text["selected"], id, p.Selected)
+		_, err := s.sql.SetSelected.Exec(ctx, tx, pg.Args{"id": id, "selected": p.Selected})
 		return err
 	})
 	if err != nil {
@@ -306,7 +308,7 @@ func (s *Store) Cancel(ctx context.Context, id int64, actor, reason string) (Job
 		return Job{}, err
 	}
 	err := s.outbox.Write(ctx, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, s.text["finish"], id, nil, Cancelled)
+		tag, err := s.sql.Finish.Exec(ctx, tx, pg.Args{"id": id, "runner": nil, "state": Cancelled})
 		if err != nil {
 			return err
 		}
@@ -317,7 +319,7 @@ func (s *Store) Cancel(ctx context.Context, id int64, actor, reason string) (Job
 		case tag.RowsAffected() == 0:
 			return fmt.Errorf("%w: replay %d is %s", ErrEnded, id, j.State)
 		}
-		if _, err := tx.Exec(ctx, s.text["forget"], id); err != nil {
+		if _, err := s.sql.Forget.Exec(ctx, tx, pg.Args{"id": id}); err != nil {
 			return err
 		}
 		return s.outbox.Record(ctx, tx, actor, "replay.cancel", j.target(), reason, j.outcome())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -23,8 +24,8 @@ type event struct {
 // looked.
 func (r *run) next(ctx context.Context, tx pgx.Tx, position int64, most int) (events []event, upTo int64, err error) {
 	upTo = r.job.windowEnd(position, pageWindow)
-	args := append(append([]any{r.id, position, upTo}, r.job.Selection.arguments()...), r.job.Last, most)
-	rows, err := tx.Query(ctx, r.page(r.job), args...)
+	args := r.job.selected(pg.Args{"id": r.id, "after": position, "upto": upTo, "limit": most})
+	rows, err := r.page(r.job).Rows(ctx, tx, args)
 	if err != nil {
 		return nil, 0, fmt.Errorf("read the next events: %w", err)
 	}
@@ -92,7 +93,7 @@ func (r *run) enqueue(ctx context.Context, tx pgx.Tx, events []event, generation
 		return 0, "", err
 	}
 	n = len(events)
-	rows, err := tx.Query(ctx, r.text["occupied"], ids, sequences)
+	rows, err := r.sql.Occupied.Rows(ctx, tx, pg.Args{"partitions": ids, "sequences": sequences})
 	if err != nil {
 		return 0, "", err
 	}
@@ -105,7 +106,10 @@ func (r *run) enqueue(ctx context.Context, tx pgx.Tx, events []event, generation
 	}); err != nil {
 		return 0, "", err
 	}
-	tag, err := tx.Exec(ctx, r.text["enqueue"], ids[:n], sequences[:n], streams[:n], topics[:n], generation, int(count), r.id)
+	tag, err := r.sql.Enqueue.Exec(ctx, tx, pg.Args{
+		"partitions": ids[:n], "sequences": sequences[:n], "streams": streams[:n], "topics": topics[:n],
+		"generation": generation, "count": int(count), "id": r.id,
+	})
 	if err != nil {
 		return 0, "", fmt.Errorf("queue events again: %w", err)
 	}

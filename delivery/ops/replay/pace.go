@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // pacer keeps the events of a run below a rate.
@@ -58,7 +60,7 @@ func (r *run) crowded(ctx context.Context) (string, error) {
 	if age > lookShare*r.looked.took && (full || age > lookAgain) {
 		began := time.Now()
 		var rows int64
-		if err := r.db.QueryRow(ctx, r.text["backlog"], most+1).Scan(&rows); err != nil {
+		if err := r.sql.Backlog.Row(ctx, r.db, pg.Args{"most": most + 1}).Scan(&rows); err != nil {
 			return "", fmt.Errorf("look at the backlog: %w", err)
 		}
 		r.looked = pending{rows: rows, at: time.Now(), took: time.Since(began)}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -78,11 +79,12 @@ func (s Spec) first() int64 { return max(0, s.Selection.From-1) }
 func (s *Store) count(ctx context.Context, id *int64, j Job, p *Plan, progress func(at, end int64)) error {
 	if id == nil {
 		err := s.outbox.Read(ctx, func(tx pgx.Tx) error {
-			args := append([]any{id, j.Position, j.Last}, j.Selection.arguments()...)
-			if err := tx.QueryRow(ctx, s.text["unwanted"], args...).Scan(&p.Unwanted); err != nil {
+			unwanted := j.Selection.among(pg.Args{"after": j.Position, "upto": j.Last})
+			if err := s.sql.Unwanted.Row(ctx, tx, unwanted).Scan(&p.Unwanted); err != nil {
 				return err
 			}
-			return tx.QueryRow(ctx, s.text["waiting"+j.held()], args...).Scan(&p.Waiting)
+			waiting := j.Selection.among(pg.Args{"after": j.Position, "upto": j.Last, "shadow": j.Destination == Shadow})
+			return s.sql.Waiting.Row(ctx, tx, waiting).Scan(&p.Waiting)
 		})
 		if err != nil {
 			return err
@@ -97,8 +99,12 @@ func (s *Store) count(ctx context.Context, id *int64, j Job, p *Plan, progress f
 			}
 			var n, low, high int64
 			var oldest, newest *time.Time
-			args := append(append([]any{id, at, next}, j.Selection.arguments()...), j.Last, ids)
-			if err := tx.QueryRow(ctx, s.of("count"+j.held(), j.Kind), args...).Scan(&n, &low, &high, &oldest, &newest); err != nil {
+			count := s.sql.Count
+			if j.Kind == RebuildCurrent {
+				count = s.sql.CountCurrent
+			}
+			args := j.selected(pg.Args{"id": id, "after": at, "upto": next, "partitions": ids, "shadow": j.Destination == Shadow})
+			if err := count.Row(ctx, tx, args).Scan(&n, &low, &high, &oldest, &newest); err != nil {
 				return err
 			}
 			p.add(n, low, high, oldest, newest)
@@ -140,7 +146,7 @@ func (j Job) windowEnd(at, size int64) int64 {
 
 // troubled lists the rows that a retry is for.
 func (s *Store) troubled(ctx context.Context, tx pgx.Tx, sel Selection, last int64) ([]int64, error) {
-	rows, err := tx.Query(ctx, s.text["troubled"], append([]any{nil, max(0, sel.From-1), last}, sel.arguments()...)...)
+	rows, err := s.sql.Troubled.Rows(ctx, tx, sel.among(pg.Args{"after": max(0, sel.From-1), "upto": last}))
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +202,7 @@ func (s *Store) known(ctx context.Context, stream string) error {
 		return nil
 	}
 	var is bool
-	err := s.db.QueryRow(ctx, s.text["has_stream"], stream).Scan(&is)
+	err := s.sql.HasStream.Row(ctx, s.db, pg.Args{"stream": stream}).Scan(&is)
 	if err == nil && !is {
 		err = refuse("stream", "names no stream of an event: %q", stream)
 	}
@@ -243,7 +249,7 @@ func holders(writers []writer) string {
 func (s *Store) writers(ctx context.Context) (highest, safe int64, writers []writer, recovered bool, err error) {
 	var virtual []string
 	var pids []int
-	if err := s.db.QueryRow(ctx, s.text["writers"], s.events).Scan(&highest, &safe, &virtual, &pids, &recovered); err != nil {
+	if err := s.sql.Writers.Row(ctx, s.db, pg.Args{"events": s.events}).Scan(&highest, &safe, &virtual, &pids, &recovered); err != nil {
 		return 0, 0, nil, false, err
 	}
 	for i, v := range virtual {
@@ -259,7 +265,7 @@ func (s *Store) settle(ctx context.Context, last int64) error {
 		var ready bool
 		err := s.outbox.Read(ctx, func(tx pgx.Tx) (err error) {
 			if ids, err = s.outbox.Partitions(ctx, tx); err == nil {
-				err = tx.QueryRow(ctx, s.text["ready_below"], ids, last).Scan(&ready)
+				err = s.sql.ReadyBelow.Row(ctx, tx, pg.Args{"partitions": ids, "last": last}).Scan(&ready)
 			}
 			return err
 		})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -59,7 +60,7 @@ func (r *run) chosen(ctx context.Context, tx pgx.Tx, position int64, most int) (
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	rows, err := tx.Query(ctx, r.text["chosen"], r.id, position, most, in)
+	rows, err := r.sql.Chosen.Rows(ctx, tx, pg.Args{"id": r.id, "after": position, "limit": most, "partitions": in})
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("read the next rows: %w", err)
 	}
@@ -79,7 +80,7 @@ func (r *run) revive(ctx context.Context, tx pgx.Tx, ids []partition.ID, sequenc
 	if err := r.outbox.LockPartitions(ctx, tx, ids); err != nil {
 		return nil, err
 	}
-	rows, err := tx.Query(ctx, r.text["retry"], ids, sequences)
+	rows, err := r.sql.Retry.Rows(ctx, tx, pg.Args{"partitions": ids, "sequences": sequences})
 	if err != nil {
 		return nil, err
 	}

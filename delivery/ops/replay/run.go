@@ -13,6 +13,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops/maintenance"
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // RunConfig says how a replay is worked off.
@@ -180,7 +181,7 @@ func (r *run) take(ctx context.Context) error {
 				generation = next
 			}
 		}
-		if _, err := tx.Exec(ctx, r.text["take"], j.ID, r.runner, generation); err != nil {
+		if _, err := r.sql.Take.Exec(ctx, tx, pg.Args{"id": j.ID, "runner": r.runner, "generation": generation}); err != nil {
 			return err
 		}
 		j.Generation = generation
@@ -229,7 +230,7 @@ func (r *run) step(ctx context.Context) (step, error) {
 // end leaves the replay in that state.
 func (r *run) end(ctx context.Context, state State) error {
 	return r.outbox.Write(ctx, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, r.text["finish"], r.id, r.runner, state)
+		tag, err := r.sql.Finish.Exec(ctx, tx, pg.Args{"id": r.id, "runner": r.runner, "state": state})
 		if err != nil {
 			return err
 		}
@@ -243,7 +244,7 @@ func (r *run) end(ctx context.Context, state State) error {
 		action := "replay.pause"
 		if state == Done {
 			action = "replay.done"
-			if _, err := tx.Exec(ctx, r.text["forget"], r.id); err != nil {
+			if _, err := r.sql.Forget.Exec(ctx, tx, pg.Args{"id": r.id}); err != nil {
 				return err
 			}
 		}
@@ -259,7 +260,10 @@ type moved struct {
 
 // advance moves the replay's row within tx; ErrTaken when it is not ours.
 func (r *run) advance(ctx context.Context, tx pgx.Tx, m moved) error {
-	tag, err := tx.Exec(ctx, r.text["advance"], r.id, r.runner, m.position, m.replayed, m.gone, m.failed, m.stream, m.lastError, m.waiting)
+	tag, err := r.sql.Advance.Exec(ctx, tx, pg.Args{
+		"id": r.id, "runner": r.runner, "position": m.position, "replayed": m.replayed, "gone": m.gone, "failed": m.failed,
+		"stream": m.stream, "error": m.lastError, "waiting": m.waiting,
+	})
 	if err == nil && tag.RowsAffected() == 0 {
 		err = ErrTaken
 	}
@@ -269,7 +273,7 @@ func (r *run) advance(ctx context.Context, tx pgx.Tx, m moved) error {
 
 // hold locks the replay's row for a step and returns where it stands.
 func (r *run) hold(ctx context.Context, tx pgx.Tx) (position int64, generation int, err error) {
-	err = tx.QueryRow(ctx, r.text["hold"], r.id, r.runner).Scan(&position, &generation)
+	err = r.sql.Hold.Row(ctx, tx, pg.Args{"id": r.id, "runner": r.runner}).Scan(&position, &generation)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = ErrTaken
 	}

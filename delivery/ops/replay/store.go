@@ -13,7 +13,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops/maintenance"
-	"github.com/postrider/postrider/internal/sqlfile"
+	"github.com/postrider/postrider/internal/pg"
 )
 
 //go:embed sql/*.sql
@@ -21,9 +21,8 @@ var embedded embed.FS
 
 // DB is what replays need of a pgx pool.
 type DB interface {
+	pg.DB
 	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
 // Store makes replays and works them off. It may be used by several goroutines
@@ -31,41 +30,22 @@ type DB interface {
 type Store struct {
 	db     DB
 	outbox *maintenance.Outbox
-	text   map[string]string
+	sql    queries
 	events string // the relation, quoted
 }
 
-// The conditions of a selection on the event e.
-const match = `NOT {audit_only}
-   AND ($4::text IS NULL OR e.stream_id = $4)
-   AND ($5::text IS NULL OR e.event_type = $5)
-   AND ($6::text IS NULL OR {topic} = $6)
-   AND ($7::text IS NULL OR e.tenant_id = $7)
-   AND ($8::timestamptz IS NULL OR e.recorded_at >= $8)
-   AND ($9::timestamptz IS NULL OR e.recorded_at < $9)`
+type queries struct {
+	Jobs, LockReplays, Generation, Create, Choose, Forget, SetSelected, Touch, Take, Hold, Advance, Finish pg.Query
 
-// unwanted are the events that operators skipped or discarded: the history forgets
-// them, the audit does not.
-const unwanted = `u.sequence::bigint AS sequence
-         FROM {schema}.outbox_audit AS a
-        CROSS JOIN LATERAL jsonb_array_elements_text(a.target -> 'sequences') AS u (sequence)
-        WHERE a.action IN ('dead.skip', 'dead.discard', 'scheduled.cancel')`
+	HasStream, Writers, Count, CountCurrent, Unwanted, Waiting, LeaveOut, Troubled pg.Query
+	Page, PageOfStream, CurrentPage, CurrentPageOfStream                           pg.Query
 
-// What a kind adds to them. $10 is the replay's last sequence.
-const (
-	everyEvent = `$10::bigint IS NOT NULL`
-	lastEvent  = `NOT EXISTS (SELECT FROM {events} AS l
-                    WHERE l.stream_id = e.stream_id AND l.stream_version > e.stream_version AND l.sequence <= $10::bigint
-                      AND {match of l})`
-)
+	ReadyBelow, Backlog, Occupied, Enqueue, Chosen, Retry pg.Query
+}
 
 // New returns a store on the tables of that schema and looks at the events
 // relation's columns: a missing relation or column is delivery.ErrEventsRelation.
 func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*Store, error) {
-	set, err := sqlfile.Load(embedded, "sql", schema)
-	if err != nil {
-		return nil, fmt.Errorf("replay: %w", err)
-	}
 	outbox, err := maintenance.New(db, schema, "lock_timeout", maintenance.LockPatience.String())
 	if err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
@@ -74,57 +54,46 @@ func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, outbox: outbox, text: map[string]string{}, events: of.Relation}
-	columns := strings.NewReplacer("{events}", of.Relation, "{topic}", of.OrNull("topic", "text"),
-		"{routing_key}", of.OrNull("routing_key", "text"), "{audit_only}", of.AuditOnly())
-	ofE := columns.Replace(match)
-	later := strings.ReplaceAll(columns.Replace(lastEvent), "{match of l}", strings.ReplaceAll(ofE, "e.", "l."))
-	for _, name := range []string{"waiting", "count", "leave_out"} {
-		set[name+pastOutbox] = strings.ReplaceAll(set[name], "{held}", "o.replay_id IS NULL")
-		set[name] = strings.ReplaceAll(set[name], "{held}", "true")
-	}
-	for name, text := range set {
-		text = columns.Replace(strings.ReplaceAll(text, "{match}", ofE))
-		text = strings.ReplaceAll(text, "{unwanted}", strings.ReplaceAll(unwanted, "{schema}", pgx.Identifier{schema}.Sanitize()))
-		s.text[name+" of "+string(Range)] = strings.ReplaceAll(text, "{current}", everyEvent)
-		s.text[name+" of "+string(RebuildCurrent)] = strings.ReplaceAll(text, "{current}", later)
-		s.text[name] = s.text[name+" of "+string(Range)]
+	s := &Store{db: db, outbox: outbox, events: of.Relation}
+	topic, auditOnly := of.OrNull("topic", "text"), of.AuditOnly()
+	if err := pg.Fill(embedded, "sql/*.sql", "replay", schema, &s.sql, "{events}", of.Relation,
+		"{topic}", topic, "{later_topic}", later(topic), "{audit_only}", auditOnly, "{later_audit_only}", later(auditOnly),
+		"{routing_key}", of.OrNull("routing_key", "text")); err != nil {
+		return nil, fmt.Errorf("replay: %w", err)
 	}
 	return s, nil
 }
 
-// pastOutbox ends the names of statements for shadows: rows that another replay
-// queued again were published before, so they are not left out of a shadow.
-const pastOutbox = " past the outbox"
+// later is an expression of the event e as one of the event l.
+func later(expression string) string { return strings.ReplaceAll(expression, "e.", "l.") }
 
-func (j Job) held() string {
-	if j.Destination == Shadow {
-		return pastOutbox
+// page returns the statement that reads the next events.
+func (s *Store) page(j Job) pg.Query {
+	switch current, stream := j.Kind == RebuildCurrent, j.Selection.Stream != ""; {
+	case current && stream:
+		return s.sql.CurrentPageOfStream
+	case current:
+		return s.sql.CurrentPage
+	case stream:
+		return s.sql.PageOfStream
+	default:
+		return s.sql.Page
 	}
-	return ""
 }
 
-// of returns a statement that depends on the kind.
-func (s *Store) of(name string, k Kind) string {
-	if k == RebuildCurrent {
-		return s.text[name+" of "+string(RebuildCurrent)]
-	}
-	return s.text[name]
+// among adds the arguments of the selection to those of a statement.
+func (s Selection) among(args pg.Args) pg.Args {
+	args["stream"], args["type"], args["topic"], args["tenant"] = orNull(s.Stream), orNull(s.Type), orNull(s.Topic), orNull(s.Tenant)
+	args["since"], args["until"] = s.Since, s.Until
+	return args
 }
 
-// page returns the statement that reads the next events. Those of one stream are
-// read by its index: their versions ascend as their sequences do.
-func (s *Store) page(j Job) string {
-	order := "e.sequence"
-	if j.Selection.Stream != "" {
-		order = "e.stream_version"
+// selected adds those of the replay: its last sequence counts where it is for the last event of each stream alone.
+func (j Job) selected(args pg.Args) pg.Args {
+	if j.Kind == RebuildCurrent {
+		args["last"] = j.Last
 	}
-	return strings.ReplaceAll(s.of("page", j.Kind), "{order}", order)
-}
-
-// arguments are the parameters $4 to $9 of a selection.
-func (s Selection) arguments() []any {
-	return []any{orNull(s.Stream), orNull(s.Type), orNull(s.Topic), orNull(s.Tenant), s.Since, s.Until}
+	return j.Selection.among(args)
 }
 
 // orNull makes a parameter that is NULL where nothing was asked for.

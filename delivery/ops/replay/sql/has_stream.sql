@@ -1,1 +1,0 @@
-SELECT EXISTS (SELECT FROM {events} AS e WHERE e.stream_id = $1)
