@@ -31,7 +31,7 @@ var mayImport = map[string][]string{
 	"delivery/natspub":    {"condition", "delivery", "delivery/ops/gaps", "partition", "lease", "message", "internal/arena"},
 	"delivery/ops":        {"partition", "delivery", "delivery/ops/maintenance", "internal/sqlfile"},
 	"delivery/ops/replay": {"partition", "delivery", "delivery/ops/maintenance", "internal/pg"},
-	"delivery/ops/gaps":   {"partition", "delivery", "delivery/ops/maintenance", "internal/sqlfile"},
+	"delivery/ops/gaps":   {"partition", "delivery", "delivery/ops/maintenance", "internal/pg"},
 	"delivery/tracing":    {"delivery", "lease"},
 	"outbox":              {"partition", "internal/pg", "internal/sqlfile"},
 	"outbox/schema":       {"partition", "internal/pg", "internal/sqlfile"},

@@ -104,6 +104,22 @@ func given(function *ast.FuncDecl, args ast.Expr) (names []string, known bool) {
 	return names, true
 }
 
+// called are the query of a call and its arguments: those of its own method, or of another function that is given both.
+func called(call *ast.CallExpr) (query *ast.SelectorExpr, args ast.Expr) {
+	if method, ok := call.Fun.(*ast.SelectorExpr); ok && slices.Contains([]string{"Exec", "Row", "Rows", "Queue"}, method.Sel.Name) {
+		query, _ = method.X.(*ast.SelectorExpr)
+		return query, call.Args[len(call.Args)-1]
+	}
+	for i, one := range call.Args[1:] {
+		if field, ok := call.Args[i].(*ast.SelectorExpr); ok {
+			if of, ok := field.X.(*ast.SelectorExpr); ok && of.Sel.Name == "sql" {
+				return field, one
+			}
+		}
+	}
+	return nil, nil
+}
+
 // A call that gives other arguments than its query names fails when it is made, which for some is seldom.
 func TestArgumentsFitTheirQueries(t *testing.T) {
 	t.Parallel()
@@ -124,19 +140,15 @@ func TestArgumentsFitTheirQueries(t *testing.T) {
 				if !ok || len(call.Args) == 0 {
 					return true
 				}
-				method, ok := call.Fun.(*ast.SelectorExpr)
-				if !ok || !slices.Contains([]string{"Exec", "Row", "Rows", "Queue"}, method.Sel.Name) {
-					return true
-				}
-				query, ok := method.X.(*ast.SelectorExpr)
-				if !ok {
+				query, args := called(call)
+				if query == nil {
 					return true
 				}
 				want, ok := packages[dir][query.Sel.Name]
 				if !ok {
 					return true
 				}
-				if got, known := given(function, call.Args[len(call.Args)-1]); known {
+				if got, known := given(function, args); known {
 					compared++
 					if !slices.Equal(got, want) {
 						t.Errorf("%s: %s is given %s; its text names %s", set.Position(call.Pos()), query.Sel.Name,

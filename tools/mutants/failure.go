@@ -65,7 +65,7 @@ func failure() []mutant {
 		{
 			name: "gaps-forget-cancels", breaks: "gaps: what an operator cancelled is taken for a gap, and repaired",
 			test: command{pkg: "delivery/ops/gaps", run: "^TestGapsAreFoundAndMended$"}, says: "never-enqueued 334",
-			edits: []edit{{"delivery/ops/gaps/sql/suspects.sql", ", 'scheduled.cancel')", ")"}},
+			edits: []edit{{"delivery/ops/gaps/sql/events.sql", ", 'scheduled.cancel')", ")"}},
 		},
 		{
 			name: "failures-unbounded", breaks: "a message that fails for ever grows for ever",

@@ -45,7 +45,7 @@ func replays() []mutant {
 		{
 			name: "gaps-forget-discards", breaks: "gaps: what an operator discarded is taken for a gap, and repaired",
 			test: command{pkg: "delivery/ops/gaps", run: "^TestGapsAreFoundAndMended$"}, says: "never-enqueued 333",
-			edits: []edit{{"delivery/ops/gaps/sql/suspects.sql", "IN ('dead.skip', 'dead.discard', 'scheduled.cancel')", "IN ('dead.skip')"}},
+			edits: []edit{{"delivery/ops/gaps/sql/events.sql", "IN ('dead.skip', 'dead.discard', 'scheduled.cancel')", "IN ('dead.skip')"}},
 		},
 		{
 			name: "shadow-passes-failed", breaks: "rehearsal: it publishes what waits behind a message that would be dead",

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -161,7 +162,9 @@ func (d *detection) events(ctx context.Context) error {
 		}
 		var found []int64
 		var sequence int64
-		err := d.look(ctx, "events", []any{at, next, orNull(d.Stream), since, d.bounds.partitions}, []any{&sequence}, func() error {
+		err := d.look(ctx, d.sql.Events, pg.Args{
+			"after": at, "upto": next, "stream": orNull(d.Stream), "since": since, "partitions": d.bounds.partitions,
+		}, []any{&sequence}, func() error {
 			if d.report.Events++; !d.settled.has(uint64(sequence)) {
 				found = append(found, sequence)
 			}
@@ -190,7 +193,7 @@ func (d *detection) suspects(ctx context.Context, sequences []int64, tell func(G
 		return nil
 	}
 	g := Gap{Kind: NeverEnqueued}
-	return d.look(ctx, "suspects", []any{sequences, d.bounds.partitions, d.recent},
+	return d.look(ctx, d.sql.Suspects, pg.Args{"sequences": sequences, "partitions": d.bounds.partitions, "recent": d.recent},
 		[]any{&g.Sequence, &g.Stream, &g.EventID, &g.Version, &g.key}, func() error {
 			g.Partition = partition.Of(g.key, d.count)
 			if d.covers(g.Sequence, g.Stream, g.Partition) {
@@ -207,8 +210,8 @@ func (d *detection) pages(
 	for after := int64(0); ; {
 		var end *int64
 		var n int
-		args := []any{after, d.low() + 1, d.highest, historyPage}
-		if err := d.look(ctx, "history_end", args, []any{&end, &n}, func() error { return nil }); err != nil || end == nil {
+		args := pg.Args{"after": after, "low": d.low() + 1, "high": d.highest, "limit": historyPage}
+		if err := d.look(ctx, d.sql.HistoryEnd, args, []any{&end, &n}, func() error { return nil }); err != nil || end == nil {
 			return err
 		}
 		var (
@@ -217,7 +220,7 @@ func (d *detection) pages(
 			position        *int64
 			generation      int
 		)
-		if err := d.look(ctx, "history", args, []any{&batch, &id, &sequence, &position, &generation}, func() error {
+		if err := d.look(ctx, d.sql.History, args, []any{&batch, &id, &sequence, &position, &generation}, func() error {
 			return row(id, sequence, position, generation)
 		}); err != nil {
 			return err
@@ -242,7 +245,8 @@ func (d *detection) pointers(ctx context.Context) error {
 		n := 0
 		g := Gap{Kind: NoEvent, Detail: "the worker retries it until it is dead"}
 		var there bool
-		err := d.look(ctx, "pointers", []any{key, after, pointerPage}, []any{&g.Partition, &g.Sequence, &g.Stream, &there}, func() error {
+		args := pg.Args{"partition": key, "after": after, "limit": pointerPage}
+		err := d.look(ctx, d.sql.Pointers, args, []any{&g.Partition, &g.Sequence, &g.Stream, &there}, func() error {
 			n++
 			key, after = int(g.Partition), g.Sequence
 			if !there && d.covers(g.Sequence, g.Stream, g.Partition) {
@@ -266,7 +270,7 @@ func (d *detection) versions(ctx context.Context) error {
 			name, key           string
 			at                  int64
 		)
-		err := d.look(ctx, "versions", []any{stream, version, versionPage, orNull(d.Stream)},
+		err := d.look(ctx, d.sql.Versions, pg.Args{"stream": stream, "version": version, "limit": versionPage, "only": orNull(d.Stream)},
 			[]any{&name, &at, &before, &sequence, &key, &n}, func() error {
 				id := partition.Of(key, d.count)
 				if at > before+1 && d.covers(sequence, name, id) {
@@ -347,7 +351,7 @@ func (d *detection) unknown(ctx context.Context, page []Entry, sequences []int64
 	var place int
 	var id *uuid.UUID
 	strange = map[int]bool{}
-	return strange, d.look(ctx, "unknown", []any{sequences, ids}, []any{&place, &id}, func() error {
+	return strange, d.look(ctx, d.sql.Unknown, pg.Args{"sequences": sequences, "ids": ids}, []any{&place, &id}, func() error {
 		e := page[place-1]
 		if strange[place-1] = true; !d.wants(UnknownEvent) || !d.covers(e.Sequence, e.Stream, e.Partition) {
 			return nil

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -88,7 +88,7 @@ func (d *detection) lacking(ctx context.Context, sequences []int64, drops bool) 
 	var waits bool
 	var positions []*int64
 	var at pgtype.Timestamptz
-	err = d.look(ctx, "deliveries", []any{sequences, d.bounds.partitions},
+	err = d.look(ctx, d.sql.Deliveries, pg.Args{"sequences": sequences, "partitions": d.bounds.partitions},
 		[]any{&g.Sequence, &g.Stream, &g.EventID, &g.Version, &g.key, &waits, &positions, &g.Generation, &at}, func() error {
 			g.Position, g.Partition = 0, partition.Of(g.key, d.count)
 			for _, p := range positions {
@@ -118,13 +118,4 @@ func (d *detection) lacking(ctx context.Context, sequences []int64, drops bool) 
 			return nil
 		})
 	return dropped, err
-}
-
-// collect reads one column.
-func collect[T any](ctx context.Context, tx pgx.Tx, sql string, args ...any) ([]T, error) {
-	rows, err := tx.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[T])
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -156,7 +157,13 @@ func (s *Store) queue(ctx context.Context, r Repair, chunk []Gap, recent time.Ti
 		if len(queued) == 0 {
 			return nil
 		}
-		done, err := collect[int64](ctx, tx, s.text["enqueue"], in, sequences, generations, int(count))
+		rows, err := s.sql.Enqueue.Rows(ctx, tx, pg.Args{
+			"partitions": in, "sequences": sequences, "generations": generations, "count": int(count),
+		})
+		if err != nil {
+			return err
+		}
+		done, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 		if err != nil {
 			return err
 		}
@@ -184,7 +191,7 @@ func (s *Store) still(ctx context.Context, tx pgx.Tx, chunk []Gap, all []partiti
 	}
 	still := map[int64]int{}
 	g := Gap{}
-	rows, err := tx.Query(ctx, s.text["suspects"], never, all, recent)
+	rows, err := s.sql.Suspects.Rows(ctx, tx, pg.Args{"sequences": never, "partitions": all, "recent": recent})
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +205,7 @@ func (s *Store) still(ctx context.Context, tx pgx.Tx, chunk []Gap, all []partiti
 	for _, l := range chunk {
 		latest[l.Sequence] = l.Position
 	}
-	if rows, err = tx.Query(ctx, s.text["deliveries"], lost, all); err != nil {
+	if rows, err = s.sql.Deliveries.Rows(ctx, tx, pg.Args{"sequences": lost, "partitions": all}); err != nil {
 		return nil, err
 	}
 	var waits bool

@@ -4,14 +4,13 @@ import (
 	"context"
 	"embed"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops/maintenance"
-	"github.com/postrider/postrider/internal/sqlfile"
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -22,22 +21,22 @@ var embedded embed.FS
 type DB interface {
 	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
 // Store looks for gaps and repairs them.
 type Store struct {
 	outbox *maintenance.Outbox
-	text   sqlfile.Set
+	sql    queries
+}
+
+type queries struct {
+	Bounds, Events, Suspects, Pointers, Versions, Unknown, Enqueue pg.Query
+	HistoryEnd, History, Deliveries                                pg.Query
 }
 
 // New returns a store on the tables of that schema and looks at the events
 // relation's columns: a missing relation or column is delivery.ErrEventsRelation.
 func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*Store, error) {
-	set, err := sqlfile.Load(embedded, "sql", schema)
-	if err != nil {
-		return nil, fmt.Errorf("gaps: %w", err)
-	}
 	outbox, err := maintenance.New(db, schema, "lock_timeout", maintenance.LockPatience.String())
 	if err != nil {
 		return nil, fmt.Errorf("gaps: %w", err)
@@ -46,19 +45,19 @@ func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*
 	if err != nil {
 		return nil, err
 	}
-	columns := strings.NewReplacer("{events}", of.Relation, "{topic}", of.OrNull("topic", "text"),
-		"{routing_key}", of.OrNull("routing_key", "text"), "{audit_only}", of.AuditOnly())
-	for name, text := range set {
-		set[name] = columns.Replace(text)
+	s := &Store{outbox: outbox}
+	if err := pg.Fill(embedded, "sql/*.sql", "gaps", schema, &s.sql, "{events}", of.Relation, "{topic}", of.OrNull("topic", "text"),
+		"{routing_key}", of.OrNull("routing_key", "text"), "{audit_only}", of.AuditOnly()); err != nil {
+		return nil, fmt.Errorf("gaps: %w", err)
 	}
-	return &Store{outbox: outbox, text: set}, nil
+	return s, nil
 }
 
 // look reads rows of one statement in a snapshot of its own; each is scanned into
 // the targets before row is called.
-func (s *Store) look(ctx context.Context, name string, args, into []any, row func() error) error {
+func (s *Store) look(ctx context.Context, query pg.Query, args pg.Args, into []any, row func() error) error {
 	return s.outbox.Read(ctx, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, s.text[name], args...)
+		rows, err := query.Rows(ctx, tx, args)
 		if err != nil {
 			return err
 		}
@@ -81,7 +80,7 @@ type bounds struct {
 func (s *Store) bounds(ctx context.Context, o Options) (b bounds, err error) {
 	err = s.outbox.Read(ctx, func(tx pgx.Tx) error {
 		var count int
-		if err := tx.QueryRow(ctx, s.text["bounds"]).Scan(&b.since, &b.highest, &b.newest, &b.recent, &count, &b.complete); err != nil {
+		if err := s.sql.Bounds.Row(ctx, tx, nil).Scan(&b.since, &b.highest, &b.newest, &b.recent, &count, &b.complete); err != nil {
 			return err
 		}
 		b.count = partition.Count(count)
