@@ -51,7 +51,7 @@ var mayImport = map[string][]string{
 	"internal/localnats":       {"internal/loopback"},
 	"internal/localpg":         {"internal/loopback"},
 	"internal/loopback":        {},
-	"delivery/ops/maintenance": {"partition", "internal/sqlfile"},
+	"delivery/ops/maintenance": {"partition", "internal/pg"},
 	"internal/pairs":           {},
 	"internal/pg":              {"internal/sqlfile"},
 	"internal/scaling":         {},

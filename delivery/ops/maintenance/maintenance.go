@@ -5,13 +5,13 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/postrider/postrider/internal/sqlfile"
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -29,34 +29,39 @@ type DB interface {
 // Outbox is the tables of one schema. It may be used by several goroutines if its DB
 // may.
 type Outbox struct {
-	db                                          DB
-	reading, writing                            string // the settings of a transaction
-	lockTable, lock, partitions, promote, audit string
+	db               DB
+	reading, writing settings
+	sql              queries
+}
+
+type queries struct{ Set, LockTable, LockPartitions, Partitions, Promote, Record pg.Query }
+
+// settings are those of a transaction: names, and a value for each.
+type settings struct{ names, values []string }
+
+func (s settings) with(name, value string) settings {
+	return settings{append(slices.Clone(s.names), name), append(slices.Clone(s.values), value)}
 }
 
 // New returns the outbox in that schema. extra are settings of each transaction, a
 // name and a value in turns, beyond the usual ones.
 func New(db DB, schema string, extra ...string) (*Outbox, error) {
-	set, err := sqlfile.Load(embedded, "sql", schema)
-	if err != nil {
+	o := &Outbox{db: db}
+	if err := pg.Fill(embedded, "sql/*.sql", "maintenance", schema, &o.sql); err != nil {
 		return nil, err
 	}
-	settings := append([]string{"plan_cache_mode", "force_custom_plan", "jit", "off", "enable_seqscan", "off", "enable_bitmapscan", "off"}, extra...)
-	var calls []string
-	for i := 0; i < len(settings); i += 2 {
-		calls = append(calls, fmt.Sprintf("set_config('%s', '%s', true)", settings[i], settings[i+1]))
+	usual := []string{"plan_cache_mode", "force_custom_plan", "jit", "off", "enable_seqscan", "off", "enable_bitmapscan", "off"}
+	for pair := range slices.Chunk(append(usual, extra...), 2) {
+		o.reading = o.reading.with(pair[0], pair[1])
 	}
-	reading := "SELECT " + strings.Join(calls, ", ")
-	return &Outbox{
-		db: db, reading: reading, writing: fmt.Sprintf("%s, set_config('lock_timeout', '%s', true)", reading, LockPatience),
-		lockTable: set["lock_table"], lock: set["lock"], partitions: set["partitions"], promote: set["promote"], audit: set["audit"],
-	}, nil
+	o.writing = o.reading.with("lock_timeout", LockPatience.String())
+	return o, nil
 }
 
 // Read gives fn one snapshot of the database.
 func (o *Outbox) Read(ctx context.Context, fn func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, o.db, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, o.reading); err != nil {
+		if err := o.set(ctx, tx, o.reading); err != nil {
 			return err
 		}
 		return fn(tx)
@@ -67,16 +72,21 @@ func (o *Outbox) Read(ctx context.Context, fn func(pgx.Tx) error) error {
 // it.
 func (o *Outbox) Write(ctx context.Context, fn func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, o.db, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, o.writing); err != nil {
+		if err := o.set(ctx, tx, o.writing); err != nil {
 			return err
 		}
 		return fn(tx)
 	})
 }
 
+func (o *Outbox) set(ctx context.Context, tx pgx.Tx, s settings) error {
+	_, err := o.sql.Set.Exec(ctx, tx, pg.Args{"names": s.names, "values": s.values})
+	return err
+}
+
 // LockTable keeps the number of partitions as it is. It comes before LockPartitions.
 func (o *Outbox) LockTable(ctx context.Context, tx pgx.Tx) error {
-	if _, err := tx.Exec(ctx, o.lockTable); err != nil {
+	if _, err := o.sql.LockTable.Exec(ctx, tx, nil); err != nil {
 		return fmt.Errorf("lock the outbox: %w", err)
 	}
 	return nil
@@ -84,7 +94,7 @@ func (o *Outbox) LockTable(ctx context.Context, tx pgx.Tx) error {
 
 // LockPartitions locks the lease rows of those partitions.
 func (o *Outbox) LockPartitions(ctx context.Context, tx pgx.Tx, ids []partition.ID) error {
-	if _, err := tx.Exec(ctx, o.lock, ids); err != nil {
+	if _, err := o.sql.LockPartitions.Exec(ctx, tx, pg.Args{"partitions": ids}); err != nil {
 		return fmt.Errorf("lock partitions: %w", err)
 	}
 	return nil
@@ -92,14 +102,14 @@ func (o *Outbox) LockPartitions(ctx context.Context, tx pgx.Tx, ids []partition.
 
 // Partitions lists the partitions that there are.
 func (o *Outbox) Partitions(ctx context.Context, tx pgx.Tx) (ids []partition.ID, err error) {
-	err = tx.QueryRow(ctx, o.partitions).Scan(&ids)
+	err = o.sql.Partitions.Row(ctx, tx, nil).Scan(&ids)
 	return ids, err
 }
 
 // Promote has the first parked row of each stream blocked by nothing any more. A
 // stream is named by its partition and its key.
 func (o *Outbox) Promote(ctx context.Context, tx pgx.Tx, ids []partition.ID, streams []string) error {
-	if _, err := tx.Exec(ctx, o.promote, ids, streams); err != nil {
+	if _, err := o.sql.Promote.Exec(ctx, tx, pg.Args{"partitions": ids, "streams": streams}); err != nil {
 		return fmt.Errorf("promote: %w", err)
 	}
 	return nil
@@ -107,7 +117,7 @@ func (o *Outbox) Promote(ctx context.Context, tx pgx.Tx, ids []partition.ID, str
 
 // Record writes one row of the audit. target and details are encoded as JSON.
 func (o *Outbox) Record(ctx context.Context, tx pgx.Tx, actor, action string, target any, reason string, details any) error {
-	if _, err := tx.Exec(ctx, o.audit, actor, action, target, reason, details); err != nil {
+	if _, err := o.sql.Record.Exec(ctx, tx, pg.Args{"actor": actor, "action": action, "target": target, "reason": reason, "details": details}); err != nil {
 		return fmt.Errorf("write the audit: %w", err)
 	}
 	return nil
