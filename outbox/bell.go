@@ -5,11 +5,9 @@ import (
 	"strings"
 )
 
-// BellSubject is the core-NATS subject that wakes the workers of a schema.
-// Publishing an empty message there after the commit saves them the wait for
-// their next poll. It is a courtesy: nothing is lost when it is not sent or does
-// not arrive, and one ring is enough for many transactions. Ring after the
-// commit, never inside the transaction.
+// BellSubject is the core-NATS subject that wakes the workers of a schema. Publishing an empty message there after the commit saves them
+// the wait for their next poll. It is a courtesy: nothing is lost when it is not sent or does not arrive, and one ring is enough for many
+// transactions. Ring after the commit, never inside the transaction.
 //
 //	if err := tx.Commit(ctx); err != nil {
 //		return err

@@ -10,9 +10,8 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// columns holds the events of one call the way outbox_append_batch takes them:
-// one array per column. A column that no event uses stays nil, which saves the
-// database a look at each entry.
+// columns holds the events of one call the way outbox_append_batch takes them: one array per column. A column that no event uses stays nil,
+// which saves the database a look at each entry.
 type columns struct {
 	streams    []string
 	types      []string

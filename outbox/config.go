@@ -13,16 +13,13 @@ const DefaultMaxPayloadBytes = 8 << 20
 type Config struct {
 	// Schema holds the outbox tables. Defaults to "public".
 	Schema string
-	// Partitioner returns the routing key of an event that has no PartitionKey.
-	// Events with the same key share a partition. An empty answer means
-	// the stream id. Defaults to the stream id.
+	// Partitioner returns the routing key of an event that has no PartitionKey. Events with the same key share a partition. An empty answer
+	// means the stream id. Defaults to the stream id.
 	Partitioner func(Event) string
-	// Policy decides which events are published; the others are stored as
-	// audit-only. Defaults to publishing all that are not AuditOnly.
+	// Policy decides which events are published; the others are stored as audit-only. Defaults to publishing all that are not AuditOnly.
 	Policy func(Event) bool
-	// MaxPayloadBytes is the largest payload, 1 byte or more. The database has a
-	// limit of its own, outbox_settings.max_payload_bytes; so does the broker.
-	// Defaults to DefaultMaxPayloadBytes.
+	// MaxPayloadBytes is the largest payload, 1 byte or more. The database has a limit of its own, outbox_settings.max_payload_bytes; so
+	// does the broker. Defaults to DefaultMaxPayloadBytes.
 	MaxPayloadBytes int
 }
 

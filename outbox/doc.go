@@ -3,43 +3,34 @@
 //
 // # Model
 //
-// An event belongs to a stream and gets the stream's next version. It is stored
-// in the table events; unless it is audit-only, a pointer row queues it for
-// publication, in the partition that its routing key hashes to. Both rows are
-// part of the caller's transaction: what rolls back was never queued, and what
-// commits is published at least once and in order.
+// An event belongs to a stream and gets the stream's next version. It is stored in the table events; unless it is audit-only, a pointer row
+// queues it for publication, in the partition that its routing key hashes to. Both rows are part of the caller's transaction: what rolls
+// back was never queued, and what commits is published at least once and in order.
 //
 //	appended, err := producer.AppendTx(ctx, tx, outbox.Event{
 //		StreamID: "order-17", Type: "order.paid", Payload: body,
 //	})
 //
-// All events of one call travel in one round trip and one statement. Programs in
-// other languages call the SQL functions outbox_append and outbox_append_bytes,
-// which do the same; the tables come from package outbox/schema.
+// All events of one call travel in one round trip and one statement. Programs in other languages call the SQL functions outbox_append and
+// outbox_append_bytes, which do the same; the tables come from package outbox/schema.
 //
 // # Invariants
 //
-// The sequence of an event is drawn by the INSERT that writes it, and writers to
-// one stream queue behind each other, so a stream's sequences ascend with its
-// versions and a higher one is never visible before a lower one. The published
-// body is Event.Payload, byte for byte. Events of one call get ascending
-// sequences in the order of the arguments.
+// The sequence of an event is drawn by the INSERT that writes it, and writers to one stream queue behind each other, so a stream's
+// sequences ascend with its versions and a higher one is never visible before a lower one. The published body is Event.Payload, byte for
+// byte. Events of one call get ascending sequences in the order of the arguments.
 //
 // # Failures
 //
-// Events are checked before anything is sent: ErrInvalidEvent and
-// ErrPayloadTooLarge leave the transaction usable, and nothing of the call is
-// written. Any error of the database, ErrVersionConflict among them, ends the
-// transaction: roll back, read the stream again, decide anew. A dedupe key that
-// is taken is no error: Appended.Duplicate is set and the first event returned.
+// Events are checked before anything is sent: ErrInvalidEvent and ErrPayloadTooLarge leave the transaction usable, and nothing of the call
+// is written. Any error of the database, ErrVersionConflict among them, ends the transaction: roll back, read the stream again, decide
+// anew. A dedupe key that is taken is no error: Appended.Duplicate is set and the first event returned.
 //
-// An expected version is decided under READ COMMITTED, PostgreSQL's default.
-// Under a stricter isolation a conflict shows as ErrVersionConflict or as
-// SQLSTATE 40001. Streams are locked until the transaction ends; a transaction
-// that appends to several streams in several calls should do so in the order of
-// their ids, byte by byte, which is the order within a call. The locks live in shared memory, some 6000 of them with PostgreSQL's defaults: a
-// transaction that touches more streams than that gives expected versions, in
-// calls of more than 64 events, which need no lock; else it fails with SQLSTATE 53200.
+// An expected version is decided under READ COMMITTED, PostgreSQL's default. Under a stricter isolation a conflict shows as
+// ErrVersionConflict or as SQLSTATE 40001. Streams are locked until the transaction ends; a transaction that appends to several streams in
+// several calls should do so in the order of their ids, byte by byte, which is the order within a call. The locks live in shared memory,
+// some 6000 of them with PostgreSQL's defaults: a transaction that touches more streams than that gives expected versions, in calls of more
+// than 64 events, which need no lock; else it fails with SQLSTATE 53200.
 //
 // Decisions: ADR 1 (pointer rows), ADR 2 (payloads), ADR 26 (the key of ready rows).
 package outbox

@@ -11,8 +11,7 @@ import (
 // DefaultTopic is the topic of an event that names none.
 const DefaultTopic = "default"
 
-// Event is what a producer appends. Texts are UTF-8, at most 1024 bytes, without
-// control characters.
+// Event is what a producer appends. Texts are UTF-8, at most 1024 bytes, without control characters.
 type Event struct {
 	// ID identifies the event everywhere, also at the consumer. Defaults to a new
 	// UUIDv7. An ID that exists is refused with ErrDuplicateEvent.
@@ -25,24 +24,20 @@ type Event struct {
 	Topic string
 	// TenantID is stored and can be part of the subject. Optional.
 	TenantID string
-	// DedupeKey is unique per topic: when it is taken, nothing is written and the
-	// first event is returned. Optional.
+	// DedupeKey is unique per topic: when it is taken, nothing is written and the first event is returned. Optional.
 	DedupeKey string
-	// PartitionKey replaces the stream id as what decides the partition, so that
-	// several streams share one; order between streams takes ordering partition. Defaults to what
-	// Config.Partitioner says, else the stream id.
+	// PartitionKey replaces the stream id as what decides the partition, so that several streams share one; order between streams takes
+	// ordering partition. Defaults to what Config.Partitioner says, else the stream id.
 	PartitionKey string
 	// Payload is the body of the message. nil is stored as an empty body.
 	Payload []byte
 	// Metadata travels as message headers, as far as the workers' --headers and --forward-header let it.
 	Metadata Metadata
-	// ExpectedVersion is the version that the stream must have now. Defaults to
-	// AnyVersion.
+	// ExpectedVersion is the version that the stream must have now. Defaults to AnyVersion.
 	ExpectedVersion Version
 	// OccurredAt is when it happened. Defaults to the database's time.
 	OccurredAt time.Time
-	// AvailableAt keeps the event from being published before that time; later
-	// events of its stream do not overtake it. Defaults to at once.
+	// AvailableAt keeps the event from being published before that time; later events of its stream do not overtake it. Defaults to at once.
 	AvailableAt time.Time
 	// AuditOnly stores the event without publishing it.
 	AuditOnly bool
@@ -50,26 +45,22 @@ type Event struct {
 
 // Metadata says where an event comes from.
 type Metadata struct {
-	// TraceParent and TraceState are the W3C trace context
-	// (https://www.w3.org/TR/trace-context/).
+	// TraceParent and TraceState are the W3C trace context (https://www.w3.org/TR/trace-context/).
 	TraceParent, TraceState string
 	// CorrelationID names the whole conversation, CausationID what led to this event.
 	CorrelationID, CausationID string
-	// Headers are sent as they are: at most 32 KiB, names of 1..128 token
-	// characters (RFC 9110 §5.6.2) that do not begin with Nats- or Outbox-, values
-	// without line breaks and control characters.
+	// Headers are sent as they are: at most 32 KiB, names of 1..128 token characters (RFC 9110 §5.6.2) that do not begin with Nats- or
+	// Outbox-, values without line breaks and control characters.
 	Headers map[string]string
 }
 
-// Version is an expectation about the version of a stream. The zero value is
-// AnyVersion.
+// Version is an expectation about the version of a stream. The zero value is AnyVersion.
 type Version struct {
 	number int64
 	exact  bool
 }
 
-// AnyVersion accepts whatever version the stream has, and waits for other
-// writers of the stream.
+// AnyVersion accepts whatever version the stream has, and waits for other writers of the stream.
 var AnyVersion = Version{}
 
 // ExactVersion demands that the stream has this version before the event; 0

@@ -34,14 +34,11 @@ func New(cfg Config) (*Producer, error) {
 	return p, nil
 }
 
-// AppendTx appends the events, all or none, in one round trip, as part of tx. It
-// returns one Appended per event, in their order. Several events of one stream
-// get consecutive versions; ExpectedVersion is compared with the version right
-// before its event.
+// AppendTx appends the events, all or none, in one round trip, as part of tx. It returns one Appended per event, in their order. Several
+// events of one stream get consecutive versions; ExpectedVersion is compared with the version right before its event.
 //
-// Errors: ErrInvalidEvent and ErrPayloadTooLarge before anything was sent;
-// ErrVersionConflict, ErrDuplicateEvent and anything else from the database, after
-// which tx can only be rolled back. No events, no round trip.
+// Errors: ErrInvalidEvent and ErrPayloadTooLarge before anything was sent; ErrVersionConflict, ErrDuplicateEvent and anything else from the
+// database, after which tx can only be rolled back. No events, no round trip.
 func (p *Producer) AppendTx(ctx context.Context, tx pgx.Tx, events ...Event) ([]Appended, error) {
 	if len(events) == 0 {
 		return nil, nil
@@ -57,11 +54,9 @@ func (p *Producer) AppendTx(ctx context.Context, tx pgx.Tx, events ...Event) ([]
 	return collect(rows, len(events))
 }
 
-// QueueAppend queues AppendTx as one statement of a batch, so that BEGIN, append
-// and COMMIT of many transactions can travel in one round trip. It refuses
-// invalid events at once and queues nothing then. done is called while the
-// batch's results are read; an error that the database or done gives ends the
-// reading and comes out of the batch.
+// QueueAppend queues AppendTx as one statement of a batch, so that BEGIN, append and COMMIT of many transactions can travel in one round
+// trip. It refuses invalid events at once and queues nothing then. done is called while the batch's results are read; an error that the
+// database or done gives ends the reading and comes out of the batch.
 func (p *Producer) QueueAppend(batch *pgx.Batch, done func([]Appended) error, events ...Event) error {
 	if len(events) == 0 {
 		return nil

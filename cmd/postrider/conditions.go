@@ -26,9 +26,8 @@ func newBoard(cfg workerConfig, registry *prometheus.Registry) (*condition.Board
 	return board, nil
 }
 
-// heardRefusals reports what NATS refuses as soon as it says so: what was refused gets no
-// answer, and would be waited for. Requests to JetStream are asked again each second by
-// a probe, and nothing hangs on a bell.
+// heardRefusals reports what NATS refuses as soon as it says so: what was refused gets no answer, and would be waited for. Requests to
+// JetStream are asked again each second by a probe, and nothing hangs on a bell.
 func heardRefusals(board *condition.Board, schema string, log *slog.Logger) nats.Option {
 	bell := outbox.BellSubject(schema)
 	return nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
@@ -40,8 +39,7 @@ func heardRefusals(board *condition.Board, schema string, log *slog.Logger) nats
 	})
 }
 
-// startConditions asks both servers each second, so that a cause is known although nothing
-// is to be delivered.
+// startConditions asks both servers each second, so that a cause is known although nothing is to be delivered.
 func startConditions(
 	lc fx.Lifecycle, sd fx.Shutdowner, f *failure, board *condition.Board, nc *nats.Conn, p *pools, publisher delivery.Publisher, relay *delivery.Relay,
 ) {

@@ -21,8 +21,7 @@ type databaseFlags struct {
 	DatabaseURL string `help:"PostgreSQL URL or DSN; without it the PG* variables count." placeholder:"URL" env:"POSTRIDER_DATABASE_URL,DATABASE_URL"`
 	Schema      string `help:"Schema of the outbox's tables." default:"public"`
 
-	// deadPeer is about how long the server keeps a session whose client went
-	// dark; 0 leaves it to the operating systems.
+	// deadPeer is about how long the server keeps a session whose client went dark; 0 leaves it to the operating systems.
 	deadPeer time.Duration
 	// readOnly lets the server refuse every write of these sessions.
 	readOnly bool
@@ -49,8 +48,7 @@ func (f databaseFlags) validate() error {
 // connectTimeout bounds the first contact with the database.
 const connectTimeout = 10 * time.Second
 
-// pool opens a pool of at most max connections and makes sure that the database
-// can be reached. The name shows in pg_stat_activity.
+// pool opens a pool of at most max connections and makes sure that the database can be reached. The name shows in pg_stat_activity.
 func (f databaseFlags) pool(ctx context.Context, name string, maxConns int32) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(f.DatabaseURL)
 	if err != nil {
@@ -86,9 +84,8 @@ func (f databaseFlags) pool(ctx context.Context, name string, maxConns int32) (*
 	return pool, nil
 }
 
-// fixedPath keeps those who may create in a schema of the role's own path from
-// saying what the program's statements mean: PostgreSQL prefers a function that
-// matches exactly to a polymorphic one of pg_catalog.
+// fixedPath keeps those who may create in a schema of the role's own path from saying what the program's statements mean: PostgreSQL
+// prefers a function that matches exactly to a polymorphic one of pg_catalog.
 const fixedPath = "pg_catalog, pg_temp"
 
 // reach opens a pool and waits for its first connection.
@@ -111,18 +108,16 @@ func reach(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
 	return nil, err
 }
 
-// refusesPath tells whether a pooler takes no search_path from its clients. A
-// statement instead of the parameter would stay with a session that others use
-// next; the path is then up to the role's settings, of which doctor speaks.
+// refusesPath tells whether a pooler takes no search_path from its clients. A statement instead of the parameter would stay with a session
+// that others use next; the path is then up to the role's settings, of which doctor speaks.
 func refusesPath(err error) bool {
 	const protocolViolation = "08P01"
 	var answer *pgconn.PgError
 	return errors.As(err, &answer) && answer.Code == protocolViolation && strings.Contains(answer.Message, "search_path")
 }
 
-// keepAlive makes the server look after its client: three probes, so that a
-// session without one ends after about deadPeer. Connections without TCP ignore
-// it. It is set by a statement, since poolers refuse it as a startup parameter.
+// keepAlive makes the server look after its client: three probes, so that a session without one ends after about deadPeer. Connections
+// without TCP ignore it. It is set by a statement, since poolers refuse it as a startup parameter.
 func (f databaseFlags) keepAlive(ctx context.Context, conn *pgx.Conn) error {
 	step := strconv.Itoa(int(max(1, (f.deadPeer/4).Round(time.Second)/time.Second)))
 	_, err := conn.Exec(ctx, `SELECT set_config('tcp_keepalives_idle', $1, false), set_config('tcp_keepalives_interval', $1, false),

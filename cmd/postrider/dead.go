@@ -20,8 +20,7 @@ type deadCmd struct {
 	Discard deadDiscardCmd `cmd:"" help:"As skip, for messages that shall never be published."`
 }
 
-// filterFlags choose messages. They have no variables: what is left out of a
-// command must not come from elsewhere.
+// filterFlags choose messages. They have no variables: what is left out of a command must not come from elsewhere.
 type filterFlags struct {
 	Partition     []int   `help:"Only messages of that partition; repeatable." placeholder:"N" env:"-"`
 	Stream        *string `help:"Only messages of that stream." placeholder:"ID" env:"-"`
@@ -139,8 +138,7 @@ func (f *listFlags) list(s *session, states []ops.State, show func([]ops.Message
 	return nil
 }
 
-// listStep is how long one statement's worth of looking takes; between two of
-// them it is said how far it came.
+// listStep is how long one statement's worth of looking takes; between two of them it is said how far it came.
 const listStep = time.Second
 
 // search looks for messages until there are as many as wanted, or no more.

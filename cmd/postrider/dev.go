@@ -225,8 +225,7 @@ func (d *dev) prepare(ctx context.Context) error {
 		return err
 	}
 	d.stops = append(d.stops, d.nc.Close)
-	// Events of others, or of an earlier run, can only come from a database or a
-	// stream that was there before.
+	// Events of others, or of an earlier run, can only come from a database or a stream that was there before.
 	foreign := d.cmd.DatabaseURL != "" || d.cmd.NatsURL != "" || d.cmd.DataDir != ""
 	d.checker, err = ledger.NewChecker(ledger.Config{
 		Ledger: d.ledger, Ordering: ledger.Ordering(d.cmd.Ordering), AllowForeign: foreign,
@@ -234,8 +233,7 @@ func (d *dev) prepare(ctx context.Context) error {
 	return err
 }
 
-// startWorkers starts the workers one after the other; the first one makes the
-// stream and carries the monitor.
+// startWorkers starts the workers one after the other; the first one makes the stream and carries the monitor.
 func (d *dev) startWorkers(ctx context.Context) error {
 	for i := range d.cmd.Workers {
 		cfg := workerConfig{
@@ -278,8 +276,7 @@ func (d *dev) startWorkers(ctx context.Context) error {
 	return nil
 }
 
-// work subscribes, produces, and reports. When it is interrupted, producing ends
-// and what was committed is still received.
+// work subscribes, produces, and reports. When it is interrupted, producing ends and what was committed is still received.
 func (d *dev) work(interrupt context.Context) error {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(interrupt))
 	defer cancel(nil)
@@ -347,8 +344,7 @@ func (d *dev) receive(msg jetstream.Msg) error {
 // drainGrace is how long an interrupted run waits for what is under way.
 const drainGrace = 15 * time.Second
 
-// drained waits until everything was received, and says how far it is. After an
-// interruption it waits for drainGrace.
+// drained waits until everything was received, and says how far it is. After an interruption it waits for drainGrace.
 func (d *dev) drained(ctx, interrupt context.Context) error {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
@@ -371,8 +367,7 @@ func (d *dev) drained(ctx, interrupt context.Context) error {
 	}
 }
 
-// report prints what the checker found; its error is silent, as the report
-// says it all.
+// report prints what the checker found; its error is silent, as the report says it all.
 func (d *dev) report() error {
 	r := d.checker.Report()
 	body := devReport{

@@ -1,21 +1,16 @@
-// Command postrider relays the events of a transactional outbox from PostgreSQL
-// to NATS JetStream, and lets people watch and mend it.
+// Command postrider relays the events of a transactional outbox from PostgreSQL to NATS JetStream, and lets people watch and mend it.
 //
 // # Model
 //
-// One file holds one command. A worker is wired in worker.go, by fx, from
-// constructors that are usable without it; everything else in this package is
-// flags, files and words.
+// One file holds one command. A worker is wired in worker.go, by fx, from constructors that are usable without it; everything else in this
+// package is flags, files and words.
 //
 // # Invariants
 //
-// Flags win over the environment, the environment over the file, the file over
-// the defaults. A value that is wrong is refused by the name of its setting,
-// never clamped. Secrets are never printed. Data goes to standard output,
-// everything else to standard error.
+// Flags win over the environment, the environment over the file, the file over the defaults. A value that is wrong is refused by the name
+// of its setting, never clamped. Secrets are never printed. Data goes to standard output, everything else to standard error.
 //
 // # Failures
 //
-// The exit status is 0 after an orderly end, 1 when the work failed, 2 when
-// the command line or the configuration was refused.
+// The exit status is 0 after an orderly end, 1 when the work failed, 2 when the command line or the configuration was refused.
 package main

@@ -16,15 +16,13 @@ import (
 // within 5 s; a container's health check should wait a little longer than both.
 const healthcheckTimeout = 6 * time.Second
 
-// healthcheckCmd asks a worker's monitor whether it lives. It stands for curl in
-// images that hold this program alone.
+// healthcheckCmd asks a worker's monitor whether it lives. It stands for curl in images that hold this program alone.
 type healthcheckCmd struct {
 	HTTPAddr string `name:"http-addr" help:"Address of the worker's monitor, as the worker has it. Default 127.0.0.1:8080." placeholder:"HOST:PORT"`
 	Ready    bool   `help:"Ask /readyz, which needs both servers, instead of /healthz."`
 }
 
-// addresses are where the monitor can be asked: a bind to all interfaces is
-// asked on loopback.
+// addresses are where the monitor can be asked: a bind to all interfaces is asked on loopback.
 func (c *healthcheckCmd) addresses() ([]string, error) {
 	if c.HTTPAddr == "off" {
 		return nil, fmt.Errorf("%w: --http-addr is off: there is no monitor to ask", errRefused)

@@ -135,8 +135,7 @@ func importFile(ctx context.Context, im *importer.Importer, name string) (import
 	return im.Run(ctx, from, name)
 }
 
-// progressLine shows how far an import is, on one line of a terminal, or on a
-// line every few seconds elsewhere.
+// progressLine shows how far an import is, on one line of a terminal, or on a line every few seconds elsewhere.
 type progressLine struct {
 	out      io.Writer
 	off      bool

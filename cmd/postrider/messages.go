@@ -251,8 +251,7 @@ func deliveryRows(d ops.Detail) []table.Row {
 	return rows
 }
 
-// printable keeps data from steering the terminal: control characters but tabs
-// and line feeds are shown as escapes.
+// printable keeps data from steering the terminal: control characters but tabs and line feeds are shown as escapes.
 func printable(text string) string {
 	var b strings.Builder
 	for _, r := range text {

@@ -13,8 +13,7 @@ import (
 	"github.com/postrider/postrider/outbox/schema"
 )
 
-// operations are what a monitor shows of single messages and does to
-// them, as far as the role has the rights.
+// operations are what a monitor shows of single messages and does to them, as far as the role has the rights.
 type operations struct {
 	// operator is nil where not even looking is allowed.
 	operator *ops.Operator
@@ -25,8 +24,7 @@ type operations struct {
 // operatorConnections are opened when somebody looks or acts.
 const operatorConnections = 2
 
-// newOperations has connections of its own: people who search must not hold up
-// leases and deliveries.
+// newOperations has connections of its own: people who search must not hold up leases and deliveries.
 func newOperations(ctx context.Context, lc fx.Lifecycle, opened *undo, cfg workerConfig, info schema.Info) (operations, error) {
 	pool, err := cfg.database.pool(ctx, "postrider operator", operatorConnections)
 	if err != nil {

@@ -26,8 +26,7 @@ import (
 	"github.com/postrider/postrider/internal/buildinfo"
 )
 
-// otelFlags say whether traces are exported; how, the OTEL_* variables say, as
-// everywhere.
+// otelFlags say whether traces are exported; how, the OTEL_* variables say, as everywhere.
 type otelFlags struct {
 	Otel bool `help:"Export traces by OTLP, as the OTEL_* environment variables say. On by itself where OTEL_EXPORTER_OTLP_ENDPOINT is set."`
 }
@@ -48,12 +47,10 @@ const (
 )
 
 const (
-	// traceFlush bounds what a stop waits for the last spans. It fits into
-	// stopTimeout together with the drain.
+	// traceFlush bounds what a stop waits for the last spans. It fits into stopTimeout together with the drain.
 	traceFlush = 2 * time.Second
-	// A span of a batch has a link for each traced event, so few of them are kept
-	// and sent at once: 64 with 500 links each are about 4 MB, the most that gRPC
-	// servers take by default.
+	// A span of a batch has a link for each traced event, so few of them are kept and sent at once: 64 with 500 links each are about 4 MB,
+	// the most that gRPC servers take by default.
 	traceQueue = 256
 	traceBatch = 64
 	// How long a collector that says that it is busy is asked again.
@@ -108,8 +105,7 @@ func (f otelFlags) validate(getenv func(string) string) error {
 // tracer is what makes spans; its observer is nil where tracing is off.
 type tracer struct{ observer *tracing.Observer }
 
-// newTracer starts the export of traces where that is wanted. The environment was
-// validated.
+// newTracer starts the export of traces where that is wanted. The environment was validated.
 func newTracer(ctx context.Context, lc fx.Lifecycle, opened *undo, cfg workerConfig, beater *heartbeat.Beater) (tracer, error) {
 	if !cfg.otel.on(os.Getenv) {
 		return tracer{}, nil
@@ -189,8 +185,7 @@ func (e *calmExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnl
 	return nil
 }
 
-// otelErrors reports the SDK's own complaints: the first of them, then only in
-// detail.
+// otelErrors reports the SDK's own complaints: the first of them, then only in detail.
 func otelErrors(log *slog.Logger) otel.ErrorHandler {
 	var reported atomic.Bool
 	return otel.ErrorHandlerFunc(func(err error) {

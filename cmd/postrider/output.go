@@ -45,9 +45,8 @@ func printableRow(row table.Row) table.Row {
 	return clean
 }
 
-// passingLine is a line on a terminal that tells how far a command came; it is
-// written over, begins when that takes a while, and is gone at the end. Elsewhere
-// nothing is written.
+// passingLine is a line on a terminal that tells how far a command came; it is written over, begins when that takes a while, and is gone at
+// the end. Elsewhere nothing is written.
 type passingLine struct {
 	out   io.Writer
 	began time.Time

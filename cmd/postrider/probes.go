@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	// horizonInterval is how long a reading is good for: what it warns of takes
-	// minutes, and each worker is asked by each scraper.
+	// horizonInterval is how long a reading is good for: what it warns of takes minutes, and each worker is asked by each scraper.
 	horizonInterval = 15 * time.Second
 	horizonTimeout  = 2 * time.Second
 )

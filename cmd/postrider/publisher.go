@@ -89,8 +89,7 @@ func newPublisher(ctx context.Context, lc fx.Lifecycle, cfg workerConfig, nc *na
 	return publisher, err
 }
 
-// publishMode decides between the modes, and refuses a stream on which the chosen
-// one would not keep its promise.
+// publishMode decides between the modes, and refuses a stream on which the chosen one would not keep its promise.
 func publishMode(cfg workerConfig, nc *nats.Conn, stream *jetstream.StreamInfo) (string, error) {
 	if cfg.worker.PublishMode == modeDedupe {
 		return modeDedupe, nil
@@ -124,8 +123,7 @@ func newRelay(ctx context.Context, cfg workerConfig, p *pools, store *delivery.S
 	return delivery.NewRelay(c, store, publisher, b.work)
 }
 
-// checkStrict refuses strict order where it cannot be kept, naming everything
-// that stands against it.
+// checkStrict refuses strict order where it cannot be kept, naming everything that stands against it.
 func checkStrict(ctx context.Context, cfg workerConfig, p *pools, info schema.Info) error {
 	relation, err := eventsOf(info)
 	if err != nil {

@@ -3,8 +3,7 @@ package main
 import "regexp"
 
 var (
-	// The password of a URL may hold anything but white space: everything up to
-	// the last @ goes.
+	// The password of a URL may hold anything but white space: everything up to the last @ goes.
 	urlSecret = regexp.MustCompile(`(?i)([a-z][a-z0-9+.-]*://)[^\s,"'` + "`" + `]*@`)
 	// A NATS URL may lack its scheme.
 	bareSecret  = regexp.MustCompile(`(^|[\s,"'` + "`" + `])[^\s,:/@"'` + "`" + `]+:[^\s,@"'` + "`" + `]*@`)

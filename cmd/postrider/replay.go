@@ -103,8 +103,7 @@ Examples:
   postrider replay --all --shadow-prefix 'replay.{id}' --shadow-stream REPLAYS --yes`
 }
 
-// given puts a flag's text where it belongs; an empty one is refused, as a shell's
-// empty variable must not choose everything.
+// given puts a flag's text where it belongs; an empty one is refused, as a shell's empty variable must not choose everything.
 func given(flag string, from *string, into *string) error {
 	if from == nil {
 		return nil

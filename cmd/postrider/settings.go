@@ -90,8 +90,7 @@ func (f workerFlags) retention() delivery.RetentionConfig {
 	return delivery.RetentionConfig{History: f.Retention}
 }
 
-// validate refuses by the flag's name what the packages would refuse by the
-// field's.
+// validate refuses by the flag's name what the packages would refuse by the field's.
 func (f workerFlags) validate() error {
 	if _, err := natspub.ParseSubject(f.Subject); err != nil {
 		return fmt.Errorf("%w: %w", errRefused, err)

@@ -115,8 +115,7 @@ func (c *runCmd) runShadow(s *session, log *slog.Logger) error {
 	return err
 }
 
-// newShadow wires a shadow. What was opened is closed by its end, also after an
-// error.
+// newShadow wires a shadow. What was opened is closed by its end, also after an error.
 func (c *runCmd) newShadow(ctx context.Context, log *slog.Logger) (*shadow, error) {
 	w := &shadow{}
 	database := c.databaseFlags

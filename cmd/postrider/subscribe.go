@@ -27,16 +27,13 @@ var errConsumer = errors.New("cannot subscribe")
 // errStandsStill is returned when the stream holds messages that the consumer does not deliver.
 var errStandsStill = errors.New("the consumer stands still")
 
-// quietTime is how long nothing may come before the stream is asked whether it
-// holds more. After a change of leaders a client may have no request left with
-// the server and hear its heartbeats all the same (nats-io/nats.go#2063).
+// quietTime is how long nothing may come before the stream is asked whether it holds more. After a change of leaders a client may have no
+// request left with the server and hear its heartbeats all the same (nats-io/nats.go#2063).
 const quietTime = 5 * time.Second
 
-// subscribe hands the messages to receive, in order, until the context ends.
-// ready is called when the consumer is there. An ephemeral subscription is an
-// ordered consumer, which restarts itself where it stopped; a durable one
-// acknowledges what receive returned from. A consumer that stands still is left
-// for a new one behind the last message.
+// subscribe hands the messages to receive, in order, until the context ends. ready is called when the consumer is there. An ephemeral
+// subscription is an ordered consumer, which restarts itself where it stopped; a durable one acknowledges what receive returned from. A
+// consumer that stands still is left for a new one behind the last message.
 func subscribe(ctx context.Context, nc *nats.Conn, sub subscription, ready func(), receive func(jetstream.Msg) error) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -67,15 +64,13 @@ type reader struct {
 
 	js      jetstream.JetStream
 	receive func(jetstream.Msg) error
-	// last is the stream sequence of what was received last, or of the stream's
-	// end when the first consumer was made for what is new.
+	// last is the stream sequence of what was received last, or of the stream's end when the first consumer was made for what is new.
 	last uint64
 	// quiet is how long nothing may come before the stream is asked.
 	quiet time.Duration
 }
 
-// another makes a consumer behind the last message, as soon as the stream can be
-// reached; nil when the context ends before.
+// another makes a consumer behind the last message, as soon as the stream can be reached; nil when the context ends before.
 func (r *reader) another(ctx context.Context) jetstream.Consumer {
 	for ctx.Err() == nil {
 		if consumer, err := r.consumer(ctx); err == nil {

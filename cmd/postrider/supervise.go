@@ -72,8 +72,7 @@ func runSolo(ctx context.Context, cfg workerConfig, keeper *lease.Keeper, relay 
 	return nil
 }
 
-// supervise runs a component from the app's start to its stop. When it ends
-// before, the app is shut down and the error kept.
+// supervise runs a component from the app's start to its stop. When it ends before, the app is shut down and the error kept.
 func supervise(lc fx.Lifecycle, sd fx.Shutdowner, f *failure, name string, run func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})

@@ -192,8 +192,7 @@ func bodyOf(msg jetstream.Msg) []byte {
 	return body
 }
 
-// jsonPayload is the payload when it is JSON, else a JSON string or, for bytes
-// that are no text, base64 in one.
+// jsonPayload is the payload when it is JSON, else a JSON string or, for bytes that are no text, base64 in one.
 func jsonPayload(data []byte) json.RawMessage {
 	if json.Valid(data) {
 		return data

@@ -79,8 +79,7 @@ func (f *failure) get() error {
 // stopTimeout bounds an orderly stop; it lies above the drain's own bound.
 func (c workerConfig) stopTimeout() time.Duration { return 2*c.worker.DrainTimeout + 5*time.Second }
 
-// undo takes back what constructors opened when a later one fails: the hooks of
-// an app that never started are not run.
+// undo takes back what constructors opened when a later one fails: the hooks of an app that never started are not run.
 type undo struct{ steps []func() }
 
 func (u *undo) add(lc fx.Lifecycle, step func()) {
@@ -88,8 +87,7 @@ func (u *undo) add(lc fx.Lifecycle, step func()) {
 	lc.Append(fx.StopHook(step))
 }
 
-// newWorker wires a worker. The app's Start joins the cluster, its Stop drains,
-// releases and leaves.
+// newWorker wires a worker. The app's Start joins the cluster, its Stop drains, releases and leaves.
 func newWorker(ctx context.Context, cfg workerConfig, w *worker) *fx.App {
 	var opened undo
 	options := []fx.Option{
@@ -122,16 +120,14 @@ func newWorker(ctx context.Context, cfg workerConfig, w *worker) *fx.App {
 	return app
 }
 
-// pools keep the kinds of work apart: heartbeats, leases and delivery cannot
-// starve each other.
+// pools keep the kinds of work apart: heartbeats, leases and delivery cannot starve each other.
 type pools struct {
 	heartbeat, control, data *pgxpool.Pool
 }
 
 func newPools(ctx context.Context, lc fx.Lifecycle, opened *undo, cfg workerConfig) (*pools, error) {
 	var p pools
-	// Whatever holds a lease row's lock on a connection that went dark must let go
-	// of it in about the time of a lease.
+	// Whatever holds a lease row's lock on a connection that went dark must let go of it in about the time of a lease.
 	cfg.database.deadPeer = cfg.worker.LeaseTTL
 	for _, one := range []struct {
 		pool **pgxpool.Pool
@@ -148,8 +144,7 @@ func newPools(ctx context.Context, lc fx.Lifecycle, opened *undo, cfg workerConf
 	return &p, nil
 }
 
-// newSchemaInfo makes sure that the tables are there and fit, and that the server can be
-// worked with, before anything else is made.
+// newSchemaInfo makes sure that the tables are there and fit, and that the server can be worked with, before anything else is made.
 func newSchemaInfo(ctx context.Context, cfg workerConfig, p *pools) (schema.Info, error) {
 	info, err := cfg.stored.check(ctx, p.control, cfg.database.Schema)
 	if err != nil {

@@ -15,8 +15,7 @@ type Ordering string
 
 // The orderings a relay can run with.
 const (
-	// ByPartition: first receptions ascend by sequence within a partition
-	// and within a stream.
+	// ByPartition: first receptions ascend by sequence within a partition and within a stream.
 	ByPartition Ordering = "partition"
 	// ByStream: within a stream only.
 	ByStream Ordering = "stream"
@@ -24,32 +23,25 @@ const (
 
 // Config says how a checker judges.
 type Config struct {
-	// Ledger holds what was committed. Without one, loss, phantoms and latency
-	// cannot be known and are not judged. Defaults to none.
+	// Ledger holds what was committed. Without one, loss, phantoms and latency cannot be known and are not judged. Defaults to none.
 	Ledger *Ledger
 	// Ordering is the promise to judge by. Defaults to ByPartition.
 	Ordering Ordering
-	// ContiguousVersions demands that a stream's versions have no gap from the
-	// first one received. It needs a Ledger, and producers that publish every
-	// event. Defaults to false.
+	// ContiguousVersions demands that a stream's versions have no gap from the first one received. It needs a Ledger, and producers that
+	// publish every event. Defaults to false.
 	ContiguousVersions bool
-	// AllowForeign permits events that no producer declared: they are counted
-	// as foreign instead of phantom. Defaults to false.
+	// AllowForeign permits events that no producer declared: they are counted as foreign instead of phantom. Defaults to false.
 	AllowForeign bool
-	// AllowLateRequeue permits an event to be first received at a generation
-	// above 0 after newer events of its stream, as happens when dead events
-	// are passed over and requeued later. Without a Ledger this is always
-	// permitted. Defaults to false.
+	// AllowLateRequeue permits an event to be first received at a generation above 0 after newer events of its stream, as happens when dead
+	// events are passed over and requeued later. Without a Ledger this is always permitted. Defaults to false.
 	AllowLateRequeue bool
-	// AllowMoved permits an event to come from another partition than it was
-	// committed to, as when the number of partitions changes between. Defaults
-	// to false.
+	// AllowMoved permits an event to come from another partition than it was committed to, as when the number of partitions changes between.
+	// Defaults to false.
 	AllowMoved bool
 	// LateInPartition is told of what came after newer events of its partition and
 	// is no fault: with ByStream. It must not call the checker. Defaults to nobody.
 	LateInPartition func(Fault)
-	// FaultsKept is how many faults of each kind are kept with their text;
-	// from 1 to 100,000. All are counted. Defaults to 10.
+	// FaultsKept is how many faults of each kind are kept with their text; from 1 to 100,000. All are counted. Defaults to 10.
 	FaultsKept int
 }
 
@@ -81,13 +73,11 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Checker judges what one subscriber receives. Its methods are safe for
-// concurrent use, but order can be judged only if messages are handed over in
-// the order of their reception.
+// Checker judges what one subscriber receives. Its methods are safe for concurrent use, but order can be judged only if messages are handed
+// over in the order of their reception.
 type Checker struct {
 	config Config
-	// mu guards all below. With a ledger it is the ledger's, so that an
-	// outcome and a reception of one event never pass each other.
+	// mu guards all below. With a ledger it is the ledger's, so that an outcome and a reception of one event never pass each other.
 	mu *sync.Mutex
 
 	tail   *tailMemory
@@ -104,8 +94,7 @@ type Checker struct {
 	byPartition int // reversals within a partition, judged or not
 	epochsInfo  int // epochs that go back in dedupe mode
 	outstanding int // committed but not received
-	// highestStored is the highest stream sequence seen before the message in
-	// hand: a new copy in the stream lies above it.
+	// highestStored is the highest stream sequence seen before the message in hand: a new copy in the stream lies above it.
 	highestStored uint64
 	firstAt       time.Time
 	lastAt        time.Time
@@ -134,8 +123,7 @@ type partitionPlace struct {
 	sequenceAtEpoch int64
 }
 
-// NewChecker returns a checker. A ledger may have several; each then judges
-// its own receptions from the ledger's beginning.
+// NewChecker returns a checker. A ledger may have several; each then judges its own receptions from the ledger's beginning.
 func NewChecker(config Config) (*Checker, error) {
 	config = config.WithDefaults()
 	if err := config.Validate(); err != nil {
@@ -163,18 +151,16 @@ func NewChecker(config Config) (*Checker, error) {
 	return c, nil
 }
 
-// Park names a stream whose rows were parked by an injected failure: what of
-// it comes later than its partition's newer events is no reversal of the
-// partition. Its order within the stream stays judged.
+// Park names a stream whose rows were parked by an injected failure: what of it comes later than its partition's newer events is no
+// reversal of the partition. Its order within the stream stays judged.
 func (c *Checker) Park(stream string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.parked[stream] = true
 }
 
-// Receive judges one message and returns the faults it shows, usually none.
-// What only the end can show (loss, and phantoms of events whose producer has
-// not spoken yet) is left to Report.
+// Receive judges one message and returns the faults it shows, usually none. What only the end can show (loss, and phantoms of events whose
+// producer has not spoken yet) is left to Report.
 func (c *Checker) Receive(m Message) []Fault {
 	if m.ReceivedAt.IsZero() {
 		m.ReceivedAt = time.Now()

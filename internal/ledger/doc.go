@@ -1,17 +1,12 @@
-// Package ledger knows what producers committed and proves what a subscriber
-// received. The fault tests, the development cluster and the tail command
-// share it, so it is production code.
+// Package ledger knows what producers committed and proves what a subscriber received. The fault tests, the development cluster and the
+// tail command share it, so it is production code.
 //
 // # Model
 //
-// A [Ledger] is the producers' side: they declare every event with
-// [Ledger.Begin] and its outcome with [Ledger.Committed], [Ledger.Failed] or
-// [Ledger.Unknown] (the connection broke inside COMMIT), and finally call
-// [Ledger.Finish]. A [Checker] is one subscriber: it is given every message
-// in the order of reception ([Checker.Receive]) and judges it, against the
-// ledger if it has one and against what it received before in any case.
-// [Checker.Report] sums up; [Checker.Wait] returns when everything committed
-// was received.
+// A [Ledger] is the producers' side: they declare every event with [Ledger.Begin] and its outcome with [Ledger.Committed], [Ledger.Failed]
+// or [Ledger.Unknown] (the connection broke inside COMMIT), and finally call [Ledger.Finish]. A [Checker] is one subscriber: it is given
+// every message in the order of reception ([Checker.Receive]) and judges it, against the ledger if it has one and against what it received
+// before in any case. [Checker.Report] sums up; [Checker.Wait] returns when everything committed was received.
 //
 // # What is judged
 //
@@ -31,31 +26,25 @@
 //   - epochs: within a partition they ascend in stored order. Where messages
 //     carry a Nats-Msg-Id (publish mode dedupe) a reversal is information.
 //
-// An event received again under a higher generation is a replay, asked for
-// by an operator, and is not judged for order.
+// An event received again under a higher generation is a replay, asked for by an operator, and is not judged for order.
 //
 // # Invariants
 //
 // A message may be received before its producer's Committed call returns: the
 // event then waits, unannounced, for its outcome, and its latency counts as
 // 0. An unknown outcome is settled by reception: it proves the commit.
-// Received counts distinct events, never copies, so received = committed and
-// nothing lost say the same thing. Nothing here polls or sleeps.
+// Received counts distinct events, never copies, so received = committed and nothing lost say the same thing. Nothing here polls or sleeps.
 //
 // # Memory
 //
-// Without a ledger the checker keeps one bit per sequence number (in pages of
-// 8 KiB), one small record per stream and a fixed cache of the 65,536 latest
-// identities: ten million events over 100,000 streams take about 20 MB. The
-// bits are bounded at 512 MiB; beyond it the lowest page is forgotten, and a
-// message below that horizon counts as a duplicate when its stream has gone
-// past it. A duplicate's bytes can be compared only while its first copy is
-// in the cache. Two events that claim one sequence look like a duplicate that
-// was altered. With a ledger all of this is exact, at about 150 bytes an event.
+// Without a ledger the checker keeps one bit per sequence number (in pages of 8 KiB), one small record per stream and a fixed cache of the
+// 65,536 latest identities: ten million events over 100,000 streams take about 20 MB. The bits are bounded at 512 MiB; beyond it the lowest
+// page is forgotten, and a message below that horizon counts as a duplicate when its stream has gone past it. A duplicate's bytes can be
+// compared only while its first copy is in the cache. Two events that claim one sequence look like a duplicate that was altered. With a
+// ledger all of this is exact, at about 150 bytes an event.
 //
 // # Failures
 //
-// The package does no I/O. Input that is not a relay's message is an error of
-// [ParseMessage] that names the header. A producer that contradicts itself is
-// a fault in the report, of kind [KindLedger].
+// The package does no I/O. Input that is not a relay's message is an error of [ParseMessage] that names the header. A producer that
+// contradicts itself is a fault in the report, of kind [KindLedger].
 package ledger

@@ -6,13 +6,11 @@ import (
 	"fmt"
 )
 
-// ErrNoLedger is returned by Wait when the checker has no ledger: it cannot
-// know when it has everything.
+// ErrNoLedger is returned by Wait when the checker has no ledger: it cannot know when it has everything.
 var ErrNoLedger = errors.New("the checker has no ledger to be drained against")
 
-// Drained is closed once the producers called Finish and every event they
-// declared committed was received. Events of unknown outcome are not waited
-// for. Without a ledger it is never closed.
+// Drained is closed once the producers called Finish and every event they declared committed was received. Events of unknown outcome are
+// not waited for. Without a ledger it is never closed.
 func (c *Checker) Drained() <-chan struct{} { return c.drained }
 
 // Wait returns nil when the checker is drained, an error that counts what is

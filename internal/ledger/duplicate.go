@@ -5,10 +5,8 @@ import (
 	"time"
 )
 
-// Explain records an event of the outside world (a kill, a takeover, an
-// ambiguous acknowledgement) that may have caused the duplicates received
-// from one instant to another, both included. It may be called before or
-// after they are received.
+// Explain records an event of the outside world (a kill, a takeover, an ambiguous acknowledgement) that may have caused the duplicates
+// received from one instant to another, both included. It may be called before or after they are received.
 func (c *Checker) Explain(reason string, from, to time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -22,8 +20,7 @@ type window struct {
 
 func (w window) holds(at time.Time) bool { return !at.Before(w.from) && !at.After(w.to) }
 
-// duplicateList remembers when duplicates came, to explain them at the end.
-// Past timesMax it judges by the windows known at that moment.
+// duplicateList remembers when duplicates came, to explain them at the end. Past timesMax it judges by the windows known at that moment.
 type duplicateList struct {
 	total       int
 	windows     []window
@@ -52,8 +49,7 @@ func (c *Checker) duplicateLocked(m *Message, format string, args ...any) {
 		}
 		d.explainedBy[reason]++
 	}
-	// Explanations may come later, so unexplained ones cannot be told apart
-	// yet: keep enough for both.
+	// Explanations may come later, so unexplained ones cannot be told apart yet: keep enough for both.
 	if len(d.first) < max(c.config.FaultsKept, 1000) {
 		d.first = append(d.first, duplicateFault{f, m.ReceivedAt})
 	}

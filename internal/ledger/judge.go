@@ -2,9 +2,8 @@ package ledger
 
 import "fmt"
 
-// judgeOrderLocked judges the first reception of an event and moves its
-// stream's and its partition's place forward, never back: one event out of
-// place is one fault, and its neighbours are judged by the highest place.
+// judgeOrderLocked judges the first reception of an event and moves its stream's and its partition's place forward, never back: one event
+// out of place is one fault, and its neighbours are judged by the highest place.
 func (c *Checker) judgeOrderLocked(m *Message, at *place) {
 	inStream := c.judgeStreamLocked(m, at)
 	inPartition := c.judgePartitionLocked(m)
@@ -104,9 +103,8 @@ func (c *Checker) againLocked(m *Message, p prior) {
 	}
 }
 
-// storedOnceLocked reports whether the message and its first copy are the same
-// stored message. Where the first copy's place is forgotten, a new copy is
-// known by lying above everything received so far.
+// storedOnceLocked reports whether the message and its first copy are the same stored message. Where the first copy's place is forgotten, a
+// new copy is known by lying above everything received so far.
 func (c *Checker) storedOnceLocked(m *Message, p prior) bool {
 	switch {
 	case m.StreamSequence == 0:

@@ -36,8 +36,7 @@ func (o outcome) String() string {
 	return [...]string{"unannounced", "open", "committed", "failed", "unknown"}[o]
 }
 
-// record is one event in the ledger. It holds no pointers, so that millions
-// of them cost the garbage collector nothing.
+// record is one event in the ledger. It holds no pointers, so that millions of them cost the garbage collector nothing.
 type record struct {
 	eventID     uuid.UUID
 	version     int64
@@ -49,8 +48,7 @@ type record struct {
 	outcome     outcome
 }
 
-// Ledger is what producers declared about their events. Its methods are safe
-// for concurrent use. The zero value is not usable; see [New].
+// Ledger is what producers declared about their events. Its methods are safe for concurrent use. The zero value is not usable; see [New].
 type Ledger struct {
 	mu       sync.Mutex
 	index    map[uuid.UUID]uint32
@@ -75,16 +73,13 @@ func New() *Ledger {
 	}
 }
 
-// Begin declares events whose transaction is about to commit. It is optional,
-// but a producer that dies between Begin and an outcome leaves an open entry,
-// which is judged like an unknown one; without Begin, what such a producer
-// did commit would look like a phantom.
+// Begin declares events whose transaction is about to commit. It is optional, but a producer that dies between Begin and an outcome leaves
+// an open entry, which is judged like an unknown one; without Begin, what such a producer did commit would look like a phantom.
 func (l *Ledger) Begin(entries []Entry) {
 	l.declare(entries, open, time.Now())
 }
 
-// Committed declares events whose transaction committed; at is when the
-// commit returned, by the clock that also times the receptions.
+// Committed declares events whose transaction committed; at is when the commit returned, by the clock that also times the receptions.
 func (l *Ledger) Committed(entries []Entry, at time.Time) {
 	l.declare(entries, committed, at)
 }
@@ -94,15 +89,13 @@ func (l *Ledger) Failed(entries []Entry) {
 	l.declare(entries, failed, time.Now())
 }
 
-// Unknown declares events whose transaction may have committed: the
-// connection was lost while COMMIT was under way. A later Committed or Failed
-// settles it, and so does reception.
+// Unknown declares events whose transaction may have committed: the connection was lost while COMMIT was under way. A later Committed or
+// Failed settles it, and so does reception.
 func (l *Ledger) Unknown(entries []Entry) {
 	l.declare(entries, unknown, time.Now())
 }
 
-// Finish declares that no further event will be committed. Only then can a
-// checker be drained.
+// Finish declares that no further event will be committed. Only then can a checker be drained.
 func (l *Ledger) Finish() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

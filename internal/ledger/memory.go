@@ -41,9 +41,8 @@ func newTailMemory() *tailMemory {
 	}
 }
 
-// note remembers the message and returns what was known before it.
-// positionPassed says that the stream has gone past the message's sequence;
-// it decides for sequences that the bits have forgotten.
+// note remembers the message and returns what was known before it. positionPassed says that the stream has gone past the message's
+// sequence; it decides for sequences that the bits have forgotten.
 func (t *tailMemory) note(m *Message, positionPassed bool) prior {
 	var p prior
 	bits := t.generations[m.Generation]
@@ -96,8 +95,7 @@ func newBitmap() *bitmap {
 	return &bitmap{pages: make(map[uint64]*[pageWords]uint64), limit: pagesMax}
 }
 
-// set adds a number at or above the horizon and reports whether it was
-// already there.
+// set adds a number at or above the horizon and reports whether it was already there.
 func (b *bitmap) set(n uint64) bool {
 	page := b.page(n / pageBits)
 	word, bit := n%pageBits/64, uint64(1)<<(n%64)

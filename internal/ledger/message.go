@@ -29,8 +29,7 @@ type Message struct {
 	Epoch         int64  // 0 where the header is absent
 	Generation    int32  // 0 where the header is absent
 	MessageID     string // "" where the header is absent
-	// StreamSequence is the message's place in the JetStream stream; 0 where
-	// it is not known (a core subscription).
+	// StreamSequence is the message's place in the JetStream stream; 0 where it is not known (a core subscription).
 	StreamSequence uint64
 	BodyHash       uint64
 	// ReceivedAt is the time of reception. Receive sets it where it is zero.
@@ -43,9 +42,8 @@ func HashBody(body []byte) uint64 { return xxhash.Sum64(body) }
 // ErrBody is returned for a compressed body that cannot be read.
 var ErrBody = errors.New("unreadable body")
 
-// ParseMessage reads the headers of a published event and hashes its body, from
-// which it takes the relay's compression off. Errors wrap ErrHeader and name the
-// header that is missing or wrong, or wrap ErrBody. ReceivedAt is left zero.
+// ParseMessage reads the headers of a published event and hashes its body, from which it takes the relay's compression off. Errors wrap
+// ErrHeader and name the header that is missing or wrong, or wrap ErrBody. ReceivedAt is left zero.
 func ParseMessage(header nats.Header, body []byte, streamSeq uint64) (Message, error) {
 	parsed, err := message.ParseEncoded("", streamSeq, header, body)
 	if err != nil {
@@ -62,9 +60,8 @@ func ParseMessage(header nats.Header, body []byte, streamSeq uint64) (Message, e
 	}, nil
 }
 
-// messageIDFits reports whether a Nats-Msg-Id is one the relay gives this event:
-// its UUID, with ":generation" appended above 0. That is the row's generation; a
-// resize raises the header's alone.
+// messageIDFits reports whether a Nats-Msg-Id is one the relay gives this event: its UUID, with ":generation" appended above 0. That is the
+// row's generation; a resize raises the header's alone.
 func (m *Message) messageIDFits() bool {
 	const uuidLength = 36
 	if len(m.MessageID) < uuidLength {

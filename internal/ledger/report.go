@@ -7,11 +7,9 @@ import (
 	"time"
 )
 
-// Report is a checker's judgement so far. Only after Wait is it final: until
-// then "lost" also counts what is still under way.
+// Report is a checker's judgement so far. Only after Wait is it final: until then "lost" also counts what is still under way.
 type Report struct {
-	// Committed counts the events declared committed, and those of unknown
-	// outcome whose reception proves the commit; 0 without a ledger.
+	// Committed counts the events declared committed, and those of unknown outcome whose reception proves the commit; 0 without a ledger.
 	Committed int `json:"committed"`
 	// Received counts distinct events, foreign ones left out.
 	Received int `json:"received"`
@@ -20,8 +18,7 @@ type Report struct {
 	Reordered int `json:"reordered"`
 	// Duplicates counts all copies beyond the first, explained or not.
 	Duplicates int `json:"duplicates"`
-	// EventsPerSecond is Received over the time from the first declaration
-	// (without a ledger: the first reception) to the last reception.
+	// EventsPerSecond is Received over the time from the first declaration (without a ledger: the first reception) to the last reception.
 	EventsPerSecond float64 `json:"events_per_second"`
 	// Latency is in seconds from the commit's return to reception; 0 without a ledger.
 	LatencyP50  float64 `json:"latency_p50_seconds"`
@@ -55,8 +52,7 @@ type Report struct {
 	Faults []Fault `json:"faults,omitempty"`
 }
 
-// OK reports whether every promise was kept. Explained duplicates are
-// forgiven; a run that may have none records no explanations.
+// OK reports whether every promise was kept. Explained duplicates are forgiven; a run that may have none records no explanations.
 func (r Report) OK() bool {
 	return r.Lost == 0 && r.Reordered == 0 && r.Duplicates == r.DuplicatesExplained &&
 		r.Phantoms == 0 && r.Altered == 0 && r.VersionGaps == 0 && r.EpochFaults == 0 && r.LedgerFaults == 0

@@ -13,8 +13,7 @@ import (
 
 // Config says where events go and how fast.
 type Config struct {
-	// Pool is the database. Required. One of its connections is in use while
-	// an import runs.
+	// Pool is the database. Required. One of its connections is in use while an import runs.
 	Pool *pgxpool.Pool
 	// Producer appends the events. Required.
 	Producer *outbox.Producer
@@ -25,12 +24,10 @@ type Config struct {
 	// Rate limits the import to this many events a second, on average over
 	// about a tenth of a second; from 0.001 up. Defaults to 0: no limit.
 	Rate float64
-	// ChunkEvents is about how many events are looked up at once and share one
-	// wait for the disk; a transaction is never cut. From 1 to 100,000.
-	// Defaults to 1000.
+	// ChunkEvents is about how many events are looked up at once and share one wait for the disk; a transaction is never cut. From 1 to
+	// 100,000. Defaults to 1000.
 	ChunkEvents int
-	// OnCommitted, if set, hears of every transaction after its commit, in
-	// order, before the next one begins.
+	// OnCommitted, if set, hears of every transaction after its commit, in order, before the next one begins.
 	OnCommitted func(Transaction)
 	// Progress, if set, is called after every chunk and at the end.
 	Progress func(Progress)
@@ -39,8 +36,7 @@ type Config struct {
 // Transaction is one committed transaction of the file.
 type Transaction struct {
 	Number int64 // "tx" in the file
-	// Events were appended; those that existed before are left out. Appended
-	// has the same length and order.
+	// Events were appended; those that existed before are left out. Appended has the same length and order.
 	Events   []outbox.Event
 	Appended []outbox.Appended
 	// CommittedAt is when the commit returned, by this process's clock.
@@ -54,8 +50,7 @@ type Progress struct {
 	Events       int // committed by this run
 	Skipped      int // existed before this run
 	Transactions int // committed by this run
-	// BytesRead of BytesTotal, compressed where the file is; BytesTotal is 0
-	// where the reader is not a file.
+	// BytesRead of BytesTotal, compressed where the file is; BytesTotal is 0 where the reader is not a file.
 	BytesRead, BytesTotal int64
 	Elapsed               time.Duration
 	EventsPerSecond       float64

@@ -2,16 +2,13 @@
 //
 // # Model
 //
-// A line is {"tx","stream","version","type","occurred_at","payload"}; further
-// fields are ignored. Neighbouring lines of one tx are one database
-// transaction, and tx never goes back. A file is plain or gzip, of one member
-// or several, told apart by its first bytes. The payload is published byte for
-// byte as it stands in the file.
+// A line is {"tx","stream","version","type","occurred_at","payload"}; further fields are ignored. Neighbouring lines of one tx are one
+// database transaction, and tx never goes back. A file is plain or gzip, of one member or several, told apart by its first bytes. The
+// payload is published byte for byte as it stands in the file.
 //
-// Transactions are read in chunks of about a thousand events. One query finds
-// the events of a chunk that exist already, by stream and version; the others
-// are appended through the producer in the order of the file, each under the
-// condition that its stream is at the version before.
+// Transactions are read in chunks of about a thousand events. One query finds the events of a chunk that exist already, by stream and
+// version; the others are appended through the producer in the order of the file, each under the condition that its stream is at the
+// version before.
 //
 // # Invariants
 //
@@ -29,8 +26,7 @@
 //
 // # Failures
 //
-// A bad line ends the import with a [LineError] that names the file and the
-// line. Transactions complete before it stay or become committed, nothing of
-// its own is written. When the connection breaks inside a COMMIT its outcome
-// is unknown ([ErrUnknownOutcome]); running the import again settles it.
+// A bad line ends the import with a [LineError] that names the file and the line. Transactions complete before it stay or become committed,
+// nothing of its own is written. When the connection breaks inside a COMMIT its outcome is unknown ([ErrUnknownOutcome]); running the
+// import again settles it.
 package importer

@@ -10,8 +10,7 @@ var (
 	ErrConfig = errors.New("importer configuration")
 	// ErrInput is wrapped by every complaint about the content of a file.
 	ErrInput = errors.New("bad input")
-	// ErrVersion says that an event does not continue its stream: the file
-	// leaves versions out, or somebody else writes to the stream.
+	// ErrVersion says that an event does not continue its stream: the file leaves versions out, or somebody else writes to the stream.
 	ErrVersion = errors.New("event does not continue its stream")
 	// ErrUnknownOutcome says that the connection broke inside a COMMIT.
 	ErrUnknownOutcome = errors.New("whether the transaction is committed is unknown; run the import again to settle it")

@@ -17,9 +17,8 @@ import (
 //go:embed sql/*.sql
 var statements embed.FS
 
-// Importer loads files. It is safe for concurrent use: runs share nothing but
-// the pool. Two runs that write to the same streams at the same time may make
-// each other fail with ErrVersion.
+// Importer loads files. It is safe for concurrent use: runs share nothing but the pool. Two runs that write to the same streams at the same
+// time may make each other fail with ErrVersion.
 type Importer struct {
 	config Config
 	sql    queries
@@ -40,10 +39,8 @@ func New(config Config) (*Importer, error) {
 	return i, nil
 }
 
-// Run imports one file; name stands for it in errors and progress. It returns
-// how far it came also when it fails: with a LineError where a line is to
-// blame, with the cause of ctx where that ended it, and with ErrUnknownOutcome
-// where a COMMIT was cut off.
+// Run imports one file; name stands for it in errors and progress. It returns how far it came also when it fails: with a LineError where a
+// line is to blame, with the cause of ctx where that ended it, and with ErrUnknownOutcome where a COMMIT was cut off.
 func (i *Importer) Run(ctx context.Context, r io.Reader, name string) (Result, error) {
 	run := &run{Importer: i, name: name, started: time.Now()}
 	run.pace = pace{rate: i.config.Rate}

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// pace spreads events evenly over time. What it loses to a slow database it
-// catches up on for no more than the slack.
+// pace spreads events evenly over time. What it loses to a slow database it catches up on for no more than the slack.
 type pace struct {
 	rate float64 // events a second; 0 is no limit
 	next time.Time
@@ -14,8 +13,7 @@ type pace struct {
 
 const slack = 100 * time.Millisecond
 
-// chunk bounds the events of a chunk, so that a slow import is not a sequence
-// of bursts: about a tenth of a second's worth.
+// chunk bounds the events of a chunk, so that a slow import is not a sequence of bursts: about a tenth of a second's worth.
 func (p *pace) chunk(most int) int {
 	if p.rate == 0 {
 		return most

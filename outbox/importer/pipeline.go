@@ -12,16 +12,14 @@ import (
 	"github.com/postrider/postrider/outbox"
 )
 
-// A window is what one round trip carries. Larger ones gain nothing more and
-// delay the news of what is committed.
+// A window is what one round trip carries. Larger ones gain nothing more and delay the news of what is committed.
 const (
 	windowTransactions = 50
 	windowEvents       = 500
 	windowBytes        = 1 << 20
 )
 
-// window returns how many of the next transactions travel together. A paced
-// import sends each alone, when it is due.
+// window returns how many of the next transactions travel together. A paced import sends each alone, when it is due.
 func (r *run) window(todo []missing) int {
 	if r.config.Rate > 0 {
 		return 1
@@ -38,9 +36,8 @@ func (r *run) window(todo []missing) int {
 	return n
 }
 
-// pipeline commits several transactions in one round trip: each has its own
-// BEGIN and COMMIT, and after the first error the server skips the rest. With
-// durable it returns when the disk has them, and with them all before.
+// pipeline commits several transactions in one round trip: each has its own BEGIN and COMMIT, and after the first error the server skips
+// the rest. With durable it returns when the disk has them, and with them all before.
 func (r *run) pipeline(ctx context.Context, window []missing, durable bool) error {
 	ctx, stop := finishing(ctx)
 	defer stop()

@@ -13,8 +13,7 @@ import (
 
 const (
 	readBuffer = 1 << 20
-	// maxLine bounds a line, without its end; it is the outbox's own bound on
-	// a payload.
+	// maxLine bounds a line, without its end; it is the outbox's own bound on a payload.
 	maxLine = 64 << 20
 )
 
@@ -78,8 +77,7 @@ func sizeOf(r io.Reader) int64 {
 	return max(size, 0)
 }
 
-// next returns the next line that is not blank, without its end, or io.EOF.
-// The bytes are valid until the next call.
+// next returns the next line that is not blank, without its end, or io.EOF. The bytes are valid until the next call.
 func (s *source) next() ([]byte, error) {
 	for {
 		line, err := s.read()

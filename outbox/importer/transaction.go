@@ -10,8 +10,7 @@ import (
 	"github.com/postrider/postrider/outbox"
 )
 
-// maxTransaction bounds the payloads of one transaction, which is held in
-// memory as a whole.
+// maxTransaction bounds the payloads of one transaction, which is held in memory as a whole.
 const maxTransaction = 1 << 30
 
 // chunkBytes ends a chunk of large events before it has ChunkEvents.
@@ -52,9 +51,8 @@ type reader struct {
 	err   error
 }
 
-// chunk returns the next transactions, of about so many events together, and
-// io.EOF or what ended the file. The transaction in which an error fell is
-// not among them.
+// chunk returns the next transactions, of about so many events together, and io.EOF or what ended the file. The transaction in which an
+// error fell is not among them.
 func (r *reader) chunk(events int) ([]transaction, error) {
 	var whole []transaction
 	count, size := 0, 0
@@ -91,8 +89,7 @@ func (r *reader) step() *transaction {
 	case r.ahead == nil:
 		r.ahead = &transaction{number: number}
 	case number < r.ahead.number:
-		// The line belongs to an earlier transaction; the one before it ends
-		// here and is whole.
+		// The line belongs to an earlier transaction; the one before it ends here and is whole.
 		r.err = inputError("tx goes back from %d to %d", r.ahead.number, number)
 		return r.ahead
 	case number > r.ahead.number:

@@ -38,10 +38,8 @@ type Info struct {
 	OutboxID uuid.UUID
 }
 
-// Check reports what is migrated. It returns ErrNotMigrated, ErrOutdated,
-// ErrNewer, or ErrPartitionMismatch or ErrEventsMismatch when Config.Partitions or
-// Config.Events is set and differs.
-// It needs SELECT on outbox_schema_version and outbox_settings.
+// Check reports what is migrated. It returns ErrNotMigrated, ErrOutdated, ErrNewer, or ErrPartitionMismatch or ErrEventsMismatch when
+// Config.Partitions or Config.Events is set and differs. It needs SELECT on outbox_schema_version and outbox_settings.
 func (m *Migrator) Check(ctx context.Context, db Querier) (Info, error) {
 	info, err := m.info(ctx, db)
 	if err != nil {

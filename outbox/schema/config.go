@@ -23,17 +23,13 @@ type Config struct {
 	// DatabaseURL is a connection string in any form that pgx understands; its
 	// role must be allowed to create tables. Needed by Up, Down and Status.
 	DatabaseURL string
-	// Schema is the PostgreSQL schema, created when missing. Must match
-	// ^[A-Za-z_][A-Za-z0-9_]{0,62}$; case counts. Defaults to "public".
+	// Schema is the PostgreSQL schema, created when missing. Must match ^[A-Za-z_][A-Za-z0-9_]{0,62}$; case counts. Defaults to "public".
 	Schema string
-	// Partitions is the partition count, 1..32767, fixed by the first Up. 0 means
-	// 64 for a new schema and whatever is stored for an existing one; any other
-	// value must equal what is stored.
+	// Partitions is the partition count, 1..32767, fixed by the first Up. 0 means 64 for a new schema and whatever is stored for an existing
+	// one; any other value must equal what is stored.
 	Partitions int
-	// Events is the table or view with the events, as "name", in Schema, or
-	// "schema.name". Up stores it, and refuses another one than is stored while a
-	// worker lives; Check compares it. Empty means whatever is stored, which is
-	// "events" in a new schema.
+	// Events is the table or view with the events, as "name", in Schema, or "schema.name". Up stores it, and refuses another one than is
+	// stored while a worker lives; Check compares it. Empty means whatever is stored, which is "events" in a new schema.
 	Events string
 	// Force lets Down remove rows that are not published yet.
 	Force bool

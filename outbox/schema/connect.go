@@ -11,9 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// open returns a handle whose every connection resolves unqualified names in
-// pg_catalog and nowhere else: a migration runs with the rights of an owner, and
-// who may create in a schema of the path says what names mean.
+// open returns a handle whose every connection resolves unqualified names in pg_catalog and nowhere else: a migration runs with the rights
+// of an owner, and who may create in a schema of the path says what names mean.
 func (m *Migrator) open() (*sql.DB, error) {
 	if m.cfg.DatabaseURL == "" {
 		return nil, fmt.Errorf("%w: DatabaseURL must be set", ErrConfig)
@@ -53,9 +52,8 @@ func checkServerVersion(number int, version string) error {
 
 func (m *Migrator) quoted() string { return pgx.Identifier{m.cfg.Schema}.Sanitize() }
 
-// locker makes concurrent migrations of one schema wait for each other. Unlike
-// goose's own session locker it waits in the database instead of polling, so
-// that a second process continues the moment the first is done.
+// locker makes concurrent migrations of one schema wait for each other. Unlike goose's own session locker it waits in the database instead
+// of polling, so that a second process continues the moment the first is done.
 type locker struct{ key int64 }
 
 func newLocker(schema string) locker {

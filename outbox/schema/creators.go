@@ -20,9 +20,8 @@ func newQueries(schema string) (q queries, err error) {
 	return q, err
 }
 
-// Creator is a role that may create objects in the outbox's schema, and need not:
-// nothing of the outbox looks for names there, but names that it will need one day
-// can be taken, by a table with a trigger for one.
+// Creator is a role that may create objects in the outbox's schema, and need not: nothing of the outbox looks for names there, but names
+// that it will need one day can be taken, by a table with a trigger for one.
 type Creator struct {
 	// Role is its name, or PUBLIC.
 	Role string
@@ -35,8 +34,7 @@ func (c Creator) String() string {
 	return fmt.Sprintf("%s may create objects in the outbox's schema; to mend it: %s", c.Role, c.Cure)
 }
 
-// Creators lists who may create in a migrated schema besides superusers and those
-// who may act as its tables' owner. It needs no right.
+// Creators lists who may create in a migrated schema besides superusers and those who may act as its tables' owner. It needs no right.
 func Creators(ctx context.Context, db pg.DB, schema string) ([]Creator, error) {
 	q, err := newQueries(schema)
 	if err != nil {

@@ -1,14 +1,11 @@
-// Package schema owns the outbox's tables and SQL functions: versioned
-// migrations, and the question whether a database has them.
+// Package schema owns the outbox's tables and SQL functions: versioned migrations, and the question whether a database has them.
 //
 // # Model
 //
-// The migrations are embedded SQL files, run by goose in ascending order, each
-// in one transaction, and recorded in outbox_schema_version inside the schema.
-// They contain the schema's quoted name and the partition count, which is fixed
-// when the tables are created and stored in outbox_settings. Migrating is a
-// command; a worker only calls Check. outbox_settings also says where the events
-// are, for everybody who reads them: Up sets it.
+// The migrations are embedded SQL files, run by goose in ascending order, each in one transaction, and recorded in outbox_schema_version
+// inside the schema. They contain the schema's quoted name and the partition count, which is fixed when the tables are created and stored
+// in outbox_settings. Migrating is a command; a worker only calls Check. outbox_settings also says where the events are, for everybody who
+// reads them: Up sets it.
 //
 //	tables     events, outbox (= outbox_ready + outbox_parked), outbox_deliveries,
 //	           outbox_partitions, outbox_workers, outbox_dedupe_keys,
@@ -19,16 +16,14 @@
 //
 // # Invariants
 //
-// Any number of processes may migrate one schema at once: a session advisory
-// lock keyed by the schema's name lets one work and the others find nothing left
-// to do. Migrating twice is the same as once. The stored partition count never
-// changes by migrating, and the relation with the events not while a worker lives. Several schemas in one database do not see each other.
+// Any number of processes may migrate one schema at once: a session advisory lock keyed by the schema's name lets one work and the others
+// find nothing left to do. Migrating twice is the same as once. The stored partition count never changes by migrating, and the relation
+// with the events not while a worker lives. Several schemas in one database do not see each other.
 //
 // # Failures
 //
-// A failed migration is rolled back and leaves the version before it. Errors to
-// branch on: ErrNotMigrated, ErrOutdated, ErrNewer, ErrPartitionMismatch,
-// ErrEventsMismatch, ErrEvents, ErrServerVersion, ErrUnpublished; each text says what to do. Down removes the
-// events too and therefore refuses while something is unpublished, unless forced.
-// The advisory lock needs a session: migrate past a transaction-pooling proxy.
+// A failed migration is rolled back and leaves the version before it. Errors to branch on: ErrNotMigrated, ErrOutdated, ErrNewer,
+// ErrPartitionMismatch, ErrEventsMismatch, ErrEvents, ErrServerVersion, ErrUnpublished; each text says what to do. Down removes the events
+// too and therefore refuses while something is unpublished, unless forced. The advisory lock needs a session: migrate past a
+// transaction-pooling proxy.
 package schema

@@ -15,8 +15,7 @@ import (
 
 const versionTable = "outbox_schema_version"
 
-// Migrator migrates one schema. It holds no connection between calls and may be
-// used from several goroutines.
+// Migrator migrates one schema. It holds no connection between calls and may be used from several goroutines.
 type Migrator struct {
 	cfg  Config
 	lock locker
@@ -39,11 +38,9 @@ func New(cfg Config) (*Migrator, error) {
 	return &Migrator{cfg: cfg, lock: newLocker(cfg.Schema)}, nil
 }
 
-// Up creates the schema where it is missing and applies every migration that is
-// not applied yet. It returns ErrPartitionMismatch, and changes nothing, when
-// Config.Partitions is set and differs from what is stored; ErrNewer when a newer
-// binary migrated the schema; ErrServerVersion for PostgreSQL before 14. ErrEvents,
-// when Config.Events does not exist or cannot be changed now, comes after the tables
+// Up creates the schema where it is missing and applies every migration that is not applied yet. It returns ErrPartitionMismatch, and
+// changes nothing, when Config.Partitions is set and differs from what is stored; ErrNewer when a newer binary migrated the schema;
+// ErrServerVersion for PostgreSQL before 14. ErrEvents, when Config.Events does not exist or cannot be changed now, comes after the tables
 // were migrated.
 func (m *Migrator) Up(ctx context.Context) (err error) {
 	db, err := m.open()
@@ -51,9 +48,8 @@ func (m *Migrator) Up(ctx context.Context) (err error) {
 		return fmt.Errorf("migrate up: %w", err)
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	// The first lock covers what must be looked at before goose writes; goose takes
-	// the same lock again. Another process may have migrated in between, with
-	// another count: hence the second look.
+	// The first lock covers what must be looked at before goose writes; goose takes the same lock again. Another process may have migrated
+	// in between, with another count: hence the second look.
 	if err := m.locked(ctx, db, func(conn *sql.Conn) error { return m.prepare(ctx, conn) }); err != nil {
 		return fmt.Errorf("migrate up: %w", err)
 	}
@@ -105,8 +101,7 @@ func (m *Migrator) prepare(ctx context.Context, conn *sql.Conn) error {
 	return m.checkStored(ctx, conn)
 }
 
-// checkStored compares a schema that is migrated, wholly or in part, with the
-// configuration.
+// checkStored compares a schema that is migrated, wholly or in part, with the configuration.
 func (m *Migrator) checkStored(ctx context.Context, conn *sql.Conn) error {
 	return conn.Raw(func(driver any) error {
 		raw, err := pgxConn(driver)
@@ -145,10 +140,8 @@ func (m *Migrator) provider(db *sql.DB) (*goose.Provider, error) {
 	return provider, nil
 }
 
-// Down removes everything that Up made except the schema itself: the functions,
-// the tables and with them every event. It returns ErrUnpublished while rows
-// wait to be published, unless Config.Force is set. On a schema that is not
-// migrated it does nothing.
+// Down removes everything that Up made except the schema itself: the functions, the tables and with them every event. It returns
+// ErrUnpublished while rows wait to be published, unless Config.Force is set. On a schema that is not migrated it does nothing.
 func (m *Migrator) Down(ctx context.Context) (err error) {
 	db, err := m.open()
 	if err != nil {
@@ -200,8 +193,7 @@ func (m *Migrator) mayRemove(ctx context.Context, conn *sql.Conn) (bool, error) 
 	return true, nil
 }
 
-// dropVersions removes the version table, unless somebody migrated up again
-// since the last migration was removed.
+// dropVersions removes the version table, unless somebody migrated up again since the last migration was removed.
 func (m *Migrator) dropVersions(ctx context.Context, conn *sql.Conn) error {
 	table := m.quoted() + "." + versionTable
 	var version int64

@@ -15,8 +15,7 @@ import (
 // DefaultEvents is the relation with the events unless another one is stored.
 const DefaultEvents = "events"
 
-// relation is the quoted name of a relation that lies in the outbox's schema unless
-// it names one.
+// relation is the quoted name of a relation that lies in the outbox's schema unless it names one.
 func (m *Migrator) relation(name string) string {
 	if schema, name, found := strings.Cut(name, "."); found {
 		return pgx.Identifier{schema, name}.Sanitize()

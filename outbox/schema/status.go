@@ -10,8 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Status lists every migration that this binary knows, oldest first, and any
-// later one that the database has. It writes nothing.
+// Status lists every migration that this binary knows, oldest first, and any later one that the database has. It writes nothing.
 func (m *Migrator) Status(ctx context.Context) (steps []Migration, err error) {
 	db, err := m.open()
 	if err != nil {
