@@ -47,38 +47,31 @@ type User struct {
 // Token is a bearer token.
 type Token struct {
 	Value string
-	// Name stands in the audit for whoever bears the token. Defaults to "token 1"
-	// for the first token, and so on.
+	// Name stands in the audit for whoever bears the token. Defaults to "token 1" for the first token, and so on.
 	Name string
 	// Access is what the bearer may do. It must not be AccessNone.
 	Access Access
 }
 
-// Auth says who may look and who may act. The zero value authenticates nobody:
-// then only connections to a loopback address are served, with AccessOperate,
-// and the audit names them "local".
+// Auth says who may look and who may act. The zero value authenticates nobody: then only connections to a loopback address are served, with
+// AccessOperate, and the audit names them "local".
 type Auth struct {
 	// Users may log in with HTTP basic authentication.
 	Users []User
 	// Tokens may be sent as "Authorization: Bearer …".
 	Tokens []Token
-	// ProxyHeader is the header in which a proxy passes on the name of the user
-	// whom it authenticated, for instance "X-Forwarded-User". It needs
-	// TrustedProxies. The proxy must set it on every request, replacing what the
-	// client sent: a request with two of them, or from another address, is refused
-	// with 403. A request without it may use Users and Tokens. Defaults to none.
+	// ProxyHeader is the header in which a proxy passes on the name of the user whom it authenticated, for instance "X-Forwarded-User". It
+	// needs TrustedProxies. The proxy must set it on every request, replacing what the client sent: a request with two of them, or from
+	// another address, is refused with 403. A request without it may use Users and Tokens. Defaults to none.
 	ProxyHeader string
 	// TrustedProxies are the addresses from which ProxyHeader is believed.
 	TrustedProxies []netip.Prefix
-	// ProxyAccess is what those may do whom the proxy names. It must be given with
-	// ProxyHeader.
+	// ProxyAccess is what those may do whom the proxy names. It must be given with ProxyHeader.
 	ProxyAccess Access
-	// Authorize decides instead of all of these, for instance by the session of
-	// the program that embeds the monitor: AccessNone, AccessReadOnly or
-	// AccessOperate.
+	// Authorize decides instead of all of these, for instance by the session of the program that embeds the monitor: AccessNone,
+	// AccessReadOnly or AccessOperate.
 	Authorize func(*http.Request) Access
-	// Identify names, for the audit, the user whom Authorize let in: at most 200
-	// bytes. Defaults to "embedded".
+	// Identify names, for the audit, the user whom Authorize let in: at most 200 bytes. Defaults to "embedded".
 	Identify func(*http.Request) string
 }
 
@@ -87,8 +80,7 @@ func (a Auth) Enabled() bool {
 	return a.Authorize != nil || len(a.Users) > 0 || len(a.Tokens) > 0 || a.ProxyHeader != ""
 }
 
-// Validate names the first field whose value is refused. It never quotes a
-// password or token.
+// Validate names the first field whose value is refused. It never quotes a password or token.
 func (a Auth) Validate() error {
 	if a.Authorize != nil && (len(a.Users) > 0 || len(a.Tokens) > 0 || a.ProxyHeader != "") {
 		return errors.New("ui: Auth.Authorize excludes Auth.Users, Auth.Tokens and Auth.ProxyHeader")
@@ -142,8 +134,7 @@ func (a Auth) validateProxy() error {
 	return nil
 }
 
-// ParseUser reads "name:password". The password may hold colons. The error does
-// not quote the text.
+// ParseUser reads "name:password". The password may hold colons. The error does not quote the text.
 func ParseUser(text string, access Access) (User, error) {
 	name, password, found := strings.Cut(text, ":")
 	if !found || name == "" || password == "" {
@@ -165,10 +156,8 @@ func ReadTokens(path string, access Access) ([]Token, error) {
 	return tokens, nil
 }
 
-// ReadUsers reads a file of "name:password" lines; blank lines and lines that
-// begin with # are passed over. A file that its group or others may write is
-// refused. One that they may read is not, since mounted secrets of container
-// platforms are.
+// ReadUsers reads a file of "name:password" lines; blank lines and lines that begin with # are passed over. A file that its group or others
+// may write is refused. One that they may read is not, since mounted secrets of container platforms are.
 func ReadUsers(path string, access Access) ([]User, error) {
 	info, err := os.Stat(path)
 	if err != nil {

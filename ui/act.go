@@ -9,21 +9,19 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/ui/source"
 )
 
-// What people and programs can do. Forms of pages and the API call the same
-// methods, which check the right once more, take the actor from the identity
-// and leave one record in the log. The reason and the filter, which may hold
-// data, are in the audit alone.
+// What people and programs can do. Forms of pages and the API call the same methods, which check the right once more, take the actor from
+// the identity and leave one record in the log. The reason and the filter, which may hold data, are in the audit alone.
 
 var (
 	errNoOperator   = errors.New("this monitor was started without an operator's rights: it shows no single messages and takes no actions")
 	errNotPermitted = errors.New("actions are not allowed here: access is read-only")
 )
 
-// lookTimeout bounds a look at messages, actTimeout an action on many of them.
-// What an action did before it ran out stays done; doing it again takes the rest.
-// countTimeout ends the count of a dry run, which then says that it is not complete.
+// lookTimeout bounds a look at messages, actTimeout an action on many of them. What an action did before it ran out stays done; doing it
+// again takes the rest. countTimeout ends the count of a dry run, which then says that it is not complete.
 const (
 	lookTimeout  = 10 * time.Second
 	actTimeout   = 5 * time.Minute
@@ -133,7 +131,7 @@ func (h *Handler) logAction(ctx context.Context, who Identity, action string, dr
 		return
 	}
 	level := slog.LevelWarn
-	cause := slog.String(logError, scrub(err.Error()))
+	cause := slog.String(logError, source.Scrub(err.Error()))
 	var input *ops.InputError
 	if errors.As(err, &input) {
 		// The problem may quote what was sent.
@@ -148,8 +146,7 @@ type complaint struct {
 	problemDetail
 }
 
-// complain says in general words what went wrong; the cause of a failure of the
-// database stays in the log.
+// complain says in general words what went wrong; the cause of a failure of the database stays in the log.
 func (h *Handler) complain(ctx context.Context, err error) complaint {
 	var input *ops.InputError
 	var state interface{ SQLState() string }
@@ -178,7 +175,7 @@ func (h *Handler) complain(ctx context.Context, err error) complaint {
 	case errors.Is(err, context.DeadlineExceeded):
 		return about(http.StatusGatewayTimeout, "timeout", "The database did not answer in time. What was changed stays; doing it again takes the rest.")
 	}
-	h.options.Logger.WarnContext(ctx, "monitor cannot ask the database", logError, scrub(err.Error()))
+	h.options.Logger.WarnContext(ctx, "monitor cannot ask the database", logError, source.Scrub(err.Error()))
 	const insufficientPrivilege = "42501"
 	if errors.As(err, &state) && state.SQLState() == insufficientPrivilege {
 		return about(http.StatusServiceUnavailable, "rights_missing",

@@ -1,10 +1,10 @@
 package ui
 
 import (
-	"context"
-	"errors"
 	"net/http"
 	"time"
+
+	"github.com/postrider/postrider/ui/source"
 )
 
 // freshness opens every answer of the API. Durations are seconds.
@@ -63,8 +63,7 @@ func (h *Handler) throughput(w http.ResponseWriter, r *http.Request) {
 	h.answer(w, r, func(seen Observation) any { return newThroughputBody(seen) })
 }
 
-// answer sends a body made from a snapshot that speaks for the present, and 503
-// when there is none.
+// answer sends a body made from a snapshot that speaks for the present, and 503 when there is none.
 func (h *Handler) answer(w http.ResponseWriter, r *http.Request, body func(Observation) any) {
 	if seen, ok := h.present(w, r); ok {
 		writeJSON(w, http.StatusOK, body(seen))
@@ -77,32 +76,17 @@ func (h *Handler) present(w http.ResponseWriter, r *http.Request) (Observation, 
 	if err != nil || seen.Stale {
 		message := "The database has not answered yet."
 		if err == nil {
-			message = trouble(seen)
+			message = seen.Trouble()
 		}
 		w.Header().Set("Retry-After", "1")
-		h.failWith(w, r, http.StatusServiceUnavailable, "snapshot_unavailable", message+h.because(r.Context()))
+		h.failWith(w, r, http.StatusServiceUnavailable, "snapshot_unavailable", message+h.readiness.Because(r.Context()))
 		return seen, false
 	}
 	return seen, true
 }
 
-// trouble says in general words why a snapshot is old; empty while it is not.
-// The cause itself may name hosts and users and stays in the log.
-func trouble(seen Observation) string {
-	switch {
-	case errors.Is(seen.Err, context.DeadlineExceeded):
-		return "The database did not answer in time."
-	case seen.Err != nil:
-		return "The database did not answer. The log of this process tells why."
-	case seen.Stale:
-		return "No newer snapshot was read."
-	default:
-		return ""
-	}
-}
-
 func newFreshness(seen Observation) freshness {
-	return freshness{At: seen.At.UTC(), AgeSeconds: seconds(seen.Age), CountsAgeSeconds: seconds(seen.CountsAge())}
+	return freshness{At: seen.At.UTC(), AgeSeconds: source.Seconds(seen.Age), CountsAgeSeconds: source.Seconds(seen.CountsAge())}
 }
 
 func (h *Handler) newSummaryBody(seen Observation) summaryBody {
@@ -128,14 +112,3 @@ func newThroughputBody(seen Observation) throughputBody {
 	}
 	return body
 }
-
-func utc(t *time.Time) *time.Time {
-	if t == nil {
-		return nil
-	}
-	u := t.UTC()
-	return &u
-}
-
-// seconds keeps milliseconds; more digits would only suggest precision.
-func seconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }

@@ -19,8 +19,7 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// messagesCommand is the body of an action on messages: sequences, or a filter,
-// or all.
+// messagesCommand is the body of an action on messages: sequences, or a filter, or all.
 type messagesCommand struct {
 	State     string         `json:"state"`
 	Sequences []int64        `json:"sequences"`
@@ -130,10 +129,9 @@ func (h *Handler) postWorker(action workerAction) http.HandlerFunc {
 	}
 }
 
-// readCommand reads a JSON object into body, and answers the request itself when
-// it cannot: nothing else than application/json is read, which a page of another
-// site cannot send without being asked first, and no field that is not known,
-// since one that is misspelt would widen what is chosen.
+// readCommand reads a JSON object into body, and answers the request itself when it cannot: nothing else than application/json is read,
+// which a page of another site cannot send without being asked first, and no field that is not known, since one that is misspelt would
+// widen what is chosen.
 func (h *Handler) readCommand(w http.ResponseWriter, r *http.Request, body any) bool {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		w.Header().Set("Accept", "application/json")

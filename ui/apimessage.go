@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/ui/source"
 )
 
 type messagesBody struct {
@@ -16,8 +17,7 @@ type messagesBody struct {
 	// Next is the after of the next page, null at the end. A page may hold fewer
 	// messages than its limit, even none, and still have a next one.
 	Next *int64 `json:"next"`
-	// LookedUpTo is how far looking came when its time was over before the page
-	// was full; null when it is full or the list ends.
+	// LookedUpTo is how far looking came when its time was over before the page was full; null when it is full or the list ends.
 	LookedUpTo *int64 `json:"looked_up_to"`
 }
 
@@ -52,7 +52,7 @@ func (h *Handler) messages(w http.ResponseWriter, r *http.Request) {
 		h.failBy(w, r, err, 0)
 		return
 	}
-	body := messagesBody{Messages: []ops.MessageBody{}, Next: orNull(listing.Next), LookedUpTo: orNull(listing.LookedUpTo)}
+	body := messagesBody{Messages: []ops.MessageBody{}, Next: source.OrNull(listing.Next), LookedUpTo: source.OrNull(listing.LookedUpTo)}
 	for _, m := range listing.Messages {
 		body.Messages = append(body.Messages, m.Body())
 	}
@@ -68,8 +68,7 @@ func (h *Handler) message(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, newDetailBody(detail, h.mayReadPayload(identity(r))))
 }
 
-// showMessage finds the message that the path names by sequence or by its
-// event's id.
+// showMessage finds the message that the path names by sequence or by its event's id.
 func (h *Handler) showMessage(r *http.Request) (ops.Detail, error) {
 	return look(h, r, func(ctx context.Context, op *ops.Operator) (ops.Detail, error) {
 		sequence, err := messageNamed(ctx, op, r.PathValue("message"))
@@ -94,8 +93,7 @@ func messageNamed(ctx context.Context, op *ops.Operator, name string) (int64, er
 	return op.Find(ctx, id)
 }
 
-// payload sends a message's body as a file. Browsers must not show it: it is
-// whatever a producer wrote.
+// payload sends a message's body as a file. Browsers must not show it: it is whatever a producer wrote.
 func (h *Handler) payload(w http.ResponseWriter, r *http.Request) {
 	who := identity(r)
 	if h.options.Operator != nil && !h.mayReadPayload(who) {
@@ -128,13 +126,4 @@ func newDetailBody(d ops.Detail, open bool) detailBody {
 		b.Metadata = nil
 	}
 	return b
-}
-
-// orNull makes JSON's null of what is not there.
-func orNull[T comparable](value T) *T {
-	var zero T
-	if value == zero {
-		return nil
-	}
-	return &value
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/ui/source"
 )
 
 type auditBody struct {
@@ -26,8 +27,7 @@ type auditEntry struct {
 	Details json.RawMessage `json:"details"`
 }
 
-// storyBody is one partition's story. What takes an operator is null without
-// one.
+// storyBody is one partition's story. What takes an operator is null without one.
 type storyBody struct {
 	freshness
 	PartitionBody
@@ -80,10 +80,10 @@ func (h *Handler) audit(w http.ResponseWriter, r *http.Request) {
 		h.failBy(w, r, err, 0)
 		return
 	}
-	body := auditBody{Entries: []auditEntry{}, Next: orNull(page.Next)}
+	body := auditBody{Entries: []auditEntry{}, Next: source.OrNull(page.Next)}
 	for _, e := range page.Entries {
 		body.Entries = append(body.Entries, auditEntry{
-			ID: e.ID, At: e.At.UTC(), Actor: e.Actor, Action: e.Action, Reason: orNull(e.Reason), Target: e.Target, Details: e.Details,
+			ID: e.ID, At: e.At.UTC(), Actor: e.Actor, Action: e.Action, Reason: source.OrNull(e.Reason), Target: e.Target, Details: e.Details,
 		})
 	}
 	writeJSON(w, http.StatusOK, body)
@@ -107,13 +107,13 @@ func (h *Handler) partition(w http.ResponseWriter, r *http.Request) {
 		if p.Number != int(id) {
 			continue
 		}
-		body := storyBody{freshness: newFreshness(seen), PartitionBody: seen.partitionBody(p)}
+		body := storyBody{freshness: newFreshness(seen), PartitionBody: seen.PartitionBody(p)}
 		for _, worker := range seen.Workers {
 			if p.Owned() && worker.ID == p.Owner {
 				body.OwnerHostname = &worker.Hostname
 			}
 		}
-		if history, err := h.ownershipOf(r.Context(), seen, lease.HistoryQuery{Partition: &id, Limit: storyLength}); err == nil {
+		if history, err := h.cache.OwnershipBeside(r.Context(), seen, lease.HistoryQuery{Partition: &id, Limit: storyLength}, h.options.Logger); err == nil {
 			body.Ownership = ChangeBodies(history.Changes)
 		}
 		if h.options.Operator != nil {
@@ -137,7 +137,7 @@ func newHeadBodies(heads []ops.Head) []headBody {
 	for _, one := range heads {
 		bodies = append(bodies, headBody{
 			Stream: one.Stream, Sequence: one.Sequence, State: one.State, Attempts: one.Attempts,
-			AvailableAt: utc(one.AvailableAt), DeadAt: utc(one.DeadAt), LastError: orNull(one.LastError), Behind: one.Behind,
+			AvailableAt: source.UTC(one.AvailableAt), DeadAt: source.UTC(one.DeadAt), LastError: source.OrNull(one.LastError), Behind: one.Behind,
 		})
 	}
 	return bodies

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// assets serves the embedded files. A browser keeps them and asks each time
-// whether they changed, so that an upgrade shows at once.
+// assets serves the embedded files. A browser keeps them and asks each time whether they changed, so that an upgrade shows at once.
 type assets struct {
 	files map[string]asset
 }

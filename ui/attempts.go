@@ -26,11 +26,9 @@ var (
 // knownPeers is how many of each are remembered.
 const knownPeers = 4096
 
-// attempts slows down whoever guesses credentials: a token bucket for each user at
-// each address, and two for the rest of an address, of which every wrong guess takes
-// one. While it is empty nothing is compared, so that guesses tell nothing, not even a
-// right one. Guesses at one user hold up no other, and what names nobody holds up no
-// user at all: those who come through a proxy share its address.
+// attempts slows down whoever guesses credentials: a token bucket for each user at each address, and two for the rest of an address, of
+// which every wrong guess takes one. While it is empty nothing is compared, so that guesses tell nothing, not even a right one. Guesses at
+// one user hold up no other, and what names nobody holds up no user at all: those who come through a proxy share its address.
 type attempts struct {
 	log *slog.Logger
 
@@ -64,9 +62,8 @@ func newAttempts(log *slog.Logger) *attempts {
 	return a
 }
 
-// try lets check look at what the peer sent, and returns how long the peer has
-// to wait when it was not looked at. The lock is held meanwhile, so that guesses
-// sent at once do not all find the same token; a check takes a microsecond.
+// try lets check look at what the peer sent, and returns how long the peer has to wait when it was not looked at. The lock is held
+// meanwhile, so that guesses sent at once do not all find the same token; a check takes a microsecond.
 func (a *attempts) try(peer string, kind guessed, name string, check func() bool) (retry time.Duration) {
 	limit, key := ofAddress, peer
 	if kind == guessedUser {
@@ -94,8 +91,7 @@ func (a *attempts) try(peer string, kind guessed, name string, check func() bool
 	return 0
 }
 
-// peer is the address that the connection came from; of IPv6 the network, since
-// a host has as many addresses as it likes.
+// peer is the address that the connection came from; of IPv6 the network, since a host has as many addresses as it likes.
 func peer(r *http.Request) string { return peerOf(r.RemoteAddr) }
 
 func peerOf(remote string) string {

@@ -1,21 +1,15 @@
-// Package ui is the monitor: an [http.Handler] with its pages, the JSON
-// API, the event stream, the health checks and the metrics endpoint, and a
-// [Server] with safe defaults around it. The handler mounts in a program's own
-// server just as well.
+// Package ui is the monitor: an [http.Handler] with its pages, the JSON API, the event stream, the health checks and the metrics endpoint,
+// and a [Server] with safe defaults around it. The handler mounts in a program's own server just as well.
 //
 // # Model
 //
-//	Source ── at most one read a second ──▶ Cache ──▶ pages, JSON, SSE, metrics
+//	source: Source ── at most one read a second ──▶ Cache ──▶ pages, JSON, SSE, metrics
 //
-// A [Source] reads the whole state as one [Snapshot]; [NewSource] composes it
-// from the packages that own the tables. A [Cache] stands before it and lets
-// through one read a second, however many tabs, scrapes and scripts ask. Every
-// answer carries the age of the snapshot it was made from. Nothing on a
-// request's path counts rows.
+// A [Source] reads the whole state as one [Snapshot], a [Cache] shares it among all
+// who ask (package source). Every answer carries the age of the snapshot it was made from.
 //
-// Requests pass, from the outside in: security headers, body limit, cross-origin
-// protection, base path, and then for everything but the health checks the
-// host allow-list and authentication.
+// Requests pass, from the outside in: security headers, body limit, cross-origin protection, base path, and then for everything but the
+// health checks the host allow-list and authentication.
 //
 //	/                    the overview; ?partitions=table shows these as a table
 //	/partitions/{n}      one partition's story
@@ -32,15 +26,12 @@
 // What is about single messages, and every action, goes past the cache to
 // Options.Operator, with a deadline of its own; without one these routes answer
 // 501. The API refuses unknown parameters and fields, takes commands as
-// application/json alone, and is compared with openapi.yaml by the tests. Pages
-// and API act through the same methods (act.go): one right, one name, one record
-// in the log, one choice of words for what went wrong. A form leads back with 303
-// to the page that it came from; what is said there comes from fixed words and
-// numbers in the address, so that nobody can put words of their own on a page.
+// application/json alone, and is compared with openapi.yaml by the tests. Pages and API act through the same methods (act.go): one right,
+// one name, one record in the log, one choice of words for what went wrong. A form leads back with 303 to the page that it came from; what
+// is said there comes from fixed words and numbers in the address, so that nobody can put words of their own on a page.
 //
-// Numbers in JSON are written exactly. A reader that keeps numbers as IEEE
-// doubles, as JavaScript does, reads them exactly up to 2^53; sequences and
-// counts stay below that for longer than anything here will run.
+// Numbers in JSON are written exactly. A reader that keeps numbers as IEEE doubles, as JavaScript does, reads them exactly up to 2^53;
+// sequences and counts stay below that for longer than anything here will run.
 //
 // # Invariants
 //
@@ -68,20 +59,12 @@
 //     once is told as at least so many, and must be so many or more.
 //   - No list is read to its end on a request's path: it is searched for some
 //     milliseconds, and the answer says how far.
-//   - A transaction is blamed only while it is open and events wait for it: see
-//     Snapshot.Stalled. The watermark stands still, too, where no worker uses it.
-//   - Times are the database's. The process's own clock measures nothing but
-//     the age of the snapshot.
 //
 // # Failure handling
 //
-// When the source fails, answers are made from the last snapshot and say how
-// old it is. Past StaleAfter the JSON API answers 503 and the collector stops
-// reporting gauges, so that no alert rests on old numbers, while the page goes
-// on showing the last state under a warning. A failed read is not repeated
-// before a second has passed. A watermark that cannot be read is shown as
-// unknown beside the rest. Clients are told in general words that the database
-// did not answer; the cause goes to the log, without credentials.
+// When the source fails, answers are made from the last snapshot and say how old it is. Past StaleAfter the JSON API answers 503 and the
+// collector stops reporting gauges, so that no alert rests on old numbers, while the page goes on showing the last state under a warning.
+// Clients are told in general words that the database did not answer; the cause goes to the log, without credentials.
 //
 // Open event streams keep http.Server.Shutdown waiting. [Server] ends them by
 // itself; elsewhere register [Handler.CloseStreams] with RegisterOnShutdown.

@@ -15,8 +15,7 @@ const (
 	streamWrite = 10 * time.Second
 )
 
-// events streams one "snapshot" event a second, whose data is the body of
-// /api/v1/summary.
+// events streams one "snapshot" event a second, whose data is the body of /api/v1/summary.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	s, err := h.hub.subscribe() //nolint:contextcheck // the reader serves all subscribers and outlives each
 	if err != nil {
@@ -58,8 +57,7 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// send writes and flushes one frame. The server's write timeout is meant for
-// ordinary answers; a stream gets a new deadline for each frame.
+// send writes and flushes one frame. The server's write timeout is meant for ordinary answers; a stream gets a new deadline for each frame.
 func send(w http.ResponseWriter, frame string) error {
 	control := http.NewResponseController(w)
 	if err := control.SetWriteDeadline(time.Now().Add(streamWrite)); err != nil && !errors.Is(err, http.ErrNotSupported) {

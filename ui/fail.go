@@ -60,8 +60,7 @@ func (h *Handler) failWith(w http.ResponseWriter, r *http.Request, status int, c
 	}
 }
 
-// shell fills what all pages share. A page that tells a stranger to log in
-// shows neither version nor environment.
+// shell fills what all pages share. A page that tells a stranger to log in shows neither version nor environment.
 func (h *Handler) shell(r *http.Request, title string, anonymous bool) web.Shell {
 	shell := web.Shell{Title: title, Root: relativeRoot(r.URL.Path)}
 	if !anonymous {

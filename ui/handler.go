@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/postrider/postrider/ui/source"
 	"github.com/postrider/postrider/web"
 )
 
@@ -25,7 +26,7 @@ type Handler struct {
 	hosts     map[string]bool
 	renderer  *web.Renderer
 	hub       *hub
-	readiness readiness
+	readiness *source.Readiness
 	chain     http.Handler
 }
 
@@ -34,8 +35,7 @@ type Handler struct {
 //
 //	mux.Handle("/admin/outbox/", http.StripPrefix("/admin/outbox", handler))
 //
-// An address without the closing slash would break the page's relative links;
-// http.ServeMux redirects it by itself.
+// An address without the closing slash would break the page's relative links; http.ServeMux redirects it by itself.
 func NewHandler(options Options) (*Handler, error) {
 	if err := options.Validate(); err != nil {
 		return nil, err
@@ -64,6 +64,8 @@ func NewHandler(options Options) (*Handler, error) {
 		hosts:    hostSet(options.AllowedHosts),
 		renderer: renderer,
 		hub:      newHub(cache, options.MaxStreams),
+
+		readiness: source.NewReadiness(options.Ready, cache),
 	}
 	routes, err := h.routes(static)
 	if err != nil {
@@ -126,8 +128,7 @@ func (h *Handler) routes(static fs.FS) (http.Handler, error) {
 	return mux, nil
 }
 
-// unknown answers what no route takes: 405 where another method would have been
-// right, and 404 otherwise.
+// unknown answers what no route takes: 405 where another method would have been right, and 404 otherwise.
 func (h *Handler) unknown(mux *http.ServeMux) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var allowed []string
@@ -200,8 +201,7 @@ func (h *Handler) clean(next http.Handler) http.Handler {
 	})
 }
 
-// guard checks the host name and the visitor's access. The health checks are
-// outside of it: probes come by address and without credentials.
+// guard checks the host name and the visitor's access. The health checks are outside of it: probes come by address and without credentials.
 func (h *Handler) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !hostAllowed(r, h.hosts) {
@@ -221,8 +221,7 @@ func (h *Handler) guard(next http.Handler) http.Handler {
 	})
 }
 
-// access returns what a request that passed the guard may do, the read-only
-// switch applied.
+// access returns what a request that passed the guard may do, the read-only switch applied.
 func (h *Handler) access(r *http.Request) Access {
 	access := identity(r).Access
 	if h.options.ReadOnly {
@@ -272,8 +271,7 @@ func securityHeaders(next http.Handler) http.Handler {
 	})
 }
 
-// logged writes one record a request: at debug level, or as a warning when the
-// server itself failed. Health probes leave no record.
+// logged writes one record a request: at debug level, or as a warning when the server itself failed. Health probes leave no record.
 func (h *Handler) logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The path is taken now, since mounting shortens it.
@@ -310,5 +308,5 @@ func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter 
 type promLog struct{ logger *slog.Logger }
 
 func (p promLog) Println(v ...any) {
-	p.logger.Warn("metrics endpoint", logError, scrub(strings.TrimSpace(fmt.Sprintln(v...))))
+	p.logger.Warn("metrics endpoint", logError, source.Scrub(strings.TrimSpace(fmt.Sprintln(v...))))
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"time"
+
+	"github.com/postrider/postrider/ui/source"
 )
 
 const readyTimeout = 5 * time.Second
@@ -13,9 +15,8 @@ type health struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// live says that the process serves requests, and asks nothing else: were a
-// lost database to fail it, an orchestrator would kill the very processes that
-// are waiting to resume.
+// live says that the process serves requests, and asks nothing else: were a lost database to fail it, an orchestrator would kill the very
+// processes that are waiting to resume.
 func (h *Handler) live(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, health{Status: "live"})
 }
@@ -24,7 +25,7 @@ func (h *Handler) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
 	if err := h.options.Ready(ctx); err != nil {
-		writeJSON(w, http.StatusServiceUnavailable, health{Status: "unavailable", Reason: scrub(err.Error())})
+		writeJSON(w, http.StatusServiceUnavailable, health{Status: "unavailable", Reason: source.Scrub(err.Error())})
 		return
 	}
 	writeJSON(w, http.StatusOK, health{Status: "ready"})

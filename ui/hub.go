@@ -12,9 +12,8 @@ var (
 	errStreamsClosed  = errors.New("the monitor is shutting down")
 )
 
-// hub reads one snapshot an interval while at least one stream is open, and
-// hands it to all of them. Its goroutine lives from the first subscription to
-// the last departure.
+// hub reads one snapshot an interval while at least one stream is open, and hands it to all of them. Its goroutine lives from the first
+// subscription to the last departure.
 type hub struct {
 	cache *Cache
 	limit int
@@ -25,8 +24,7 @@ type hub struct {
 	closed      bool
 }
 
-// subscriber is one open stream. Its channel holds the newest observation only:
-// a slow reader misses some, and costs nothing.
+// subscriber is one open stream. Its channel holds the newest observation only: a slow reader misses some, and costs nothing.
 type subscriber struct {
 	news chan Observation
 	// gone is closed when the hub ends the stream.
@@ -82,13 +80,12 @@ func (h *hub) close() {
 }
 
 func (h *hub) run(ctx context.Context) {
-	interval := h.cache.config.Interval
+	interval := h.cache.Interval()
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
-		// Half an interval: the tick comes a hair before the snapshot of the
-		// last tick would count as due.
-		if seen, err := h.cache.observe(ctx, interval/2); err == nil && !seen.Stale {
+		// Half an interval: the tick comes a hair before the snapshot of the last tick would count as due.
+		if seen, err := h.cache.ObserveWithin(ctx, interval/2); err == nil && !seen.Stale {
 			h.broadcast(seen)
 		}
 		select {

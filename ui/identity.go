@@ -17,9 +17,8 @@ import (
 
 // Identity is who sent a request, and what they may do.
 type Identity struct {
-	// Name stands in the audit: the user's, the token's, the one that a trusted
-	// proxy or the embedding program gave, or "local" for a loopback connection
-	// without authentication. It never comes from the request itself.
+	// Name stands in the audit: the user's, the token's, the one that a trusted proxy or the embedding program gave, or "local" for a
+	// loopback connection without authentication. It never comes from the request itself.
 	Name   string
 	Access Access
 }
@@ -37,8 +36,7 @@ func usableName(name string) bool {
 	return len(name) <= longestName && utf8.ValidString(name) && strings.TrimSpace(name) != "" && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
-// headerName refuses what is no header's name, and headers that mean something
-// else.
+// headerName refuses what is no header's name, and headers that mean something else.
 func headerName(name string) bool {
 	switch strings.ToLower(name) {
 	case "authorization", "cookie", "host", "origin", "content-type", "content-length", "user-agent", "accept", "referer", "connection":
@@ -68,8 +66,7 @@ type verdict struct {
 	retry time.Duration
 }
 
-// authenticator holds digests, since comparing them takes the same time
-// whatever the length of what was sent.
+// authenticator holds digests, since comparing them takes the same time whatever the length of what was sent.
 type authenticator struct {
 	auth     Auth
 	users    []credential
@@ -98,8 +95,7 @@ func newAuthenticator(a Auth, log *slog.Logger) *authenticator {
 
 func (a *authenticator) enabled() bool { return a.auth.Enabled() }
 
-// challenges lists the WWW-Authenticate values that tell a client how to log
-// in; none when somebody else decides.
+// challenges lists the WWW-Authenticate values that tell a client how to log in; none when somebody else decides.
 func (a *authenticator) challenges() []string {
 	var schemes []string
 	if len(a.users) > 0 {
@@ -161,8 +157,7 @@ func (a *authenticator) embedded(r *http.Request) Identity {
 	return who
 }
 
-// proxied believes the header of a trusted proxy. Two headers, or one with a
-// comma, may be the client's own before the proxy's.
+// proxied believes the header of a trusted proxy. Two headers, or one with a comma, may be the client's own before the proxy's.
 func (a *authenticator) proxied(r *http.Request, names []string) verdict {
 	address, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || len(names) != 1 || !usableName(names[0]) || strings.Contains(names[0], ",") {
@@ -177,8 +172,7 @@ func (a *authenticator) proxied(r *http.Request, names []string) verdict {
 	return verdict{refusal: untrustedProxy}
 }
 
-// match looks at every credential, so that its time tells nothing about which
-// one came close.
+// match looks at every credential, so that its time tells nothing about which one came close.
 func match(known []credential, sent string) Identity {
 	digest := sha256.Sum256([]byte(sent))
 	var who Identity
@@ -196,8 +190,7 @@ func withIdentity(r *http.Request, who Identity) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), identityKey{}, who))
 }
 
-// identity returns who sent a request that the guard let through; nobody
-// otherwise.
+// identity returns who sent a request that the guard let through; nobody otherwise.
 func identity(r *http.Request) Identity {
 	who, _ := r.Context().Value(identityKey{}).(Identity)
 	return who

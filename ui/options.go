@@ -33,51 +33,40 @@ const (
 
 // Options configures a Handler.
 type Options struct {
-	// Source gives the snapshots. A *Cache is used as it is, so that it can be
-	// shared with NewCollector; any other source gets a cache of its own.
-	// Required.
+	// Source gives the snapshots. A *Cache is used as it is, so that it can be shared with NewCollector; any other source gets a cache of
+	// its own. Required.
 	Source Source
-	// Auth says who may look and who may act. Defaults to nobody but
-	// connections to a loopback address.
+	// Auth says who may look and who may act. Defaults to nobody but connections to a loopback address.
 	Auth Auth
-	// Operator looks at single messages and acts on them; its role needs an
-	// operator's rights. Without one these routes answer 501 and the pages show no
-	// actions.
+	// Operator looks at single messages and acts on them; its role needs an operator's rights. Without one these routes answer 501 and the
+	// pages show no actions.
 	Operator *ops.Operator
-	// ShowPayload lets those with AccessOperate see payloads and metadata (the
-	// producers' headers, trace context), also where ReadOnly keeps them from
-	// acting. Defaults to false: nobody sees them.
+	// ShowPayload lets those with AccessOperate see payloads and metadata (the producers' headers, trace context), also where ReadOnly keeps
+	// them from acting. Defaults to false: nobody sees them.
 	ShowPayload bool
 	// ReadOnly caps everyone's access at AccessReadOnly. Defaults to false.
 	ReadOnly bool
-	// BasePath is the path under which a proxy that keeps it publishes the
-	// monitor, for instance "/ops/outbox". Requests without it are served too,
-	// so a proxy that strips it needs nothing. Defaults to "".
+	// BasePath is the path under which a proxy that keeps it publishes the monitor, for instance "/ops/outbox". Requests without it are
+	// served too, so a proxy that strips it needs nothing. Defaults to "".
 	BasePath string
-	// Environment is shown as a banner, for instance "production". Defaults to
-	// none.
+	// Environment is shown as a banner, for instance "production". Defaults to none.
 	Environment string
-	// AllowedHosts are further names, without port, under which the monitor may
-	// be addressed. On a loopback address localhost, 127.0.0.1 and ::1 are
-	// always allowed and nothing else is by default; on other addresses an empty
-	// list allows every name, because authentication is mandatory there.
+	// AllowedHosts are further names, without port, under which the monitor may be addressed. On a loopback address localhost, 127.0.0.1 and
+	// ::1 are always allowed and nothing else is by default; on other addresses an empty list allows every name, because authentication is
+	// mandatory there.
 	AllowedHosts []string
-	// TrustedOrigins are origins ("https://ops.example.org") that may send
-	// actions although they are not the monitor's own, for proxies that rewrite
-	// the Host header. Defaults to none.
+	// TrustedOrigins are origins ("https://ops.example.org") that may send actions although they are not the monitor's own, for proxies that
+	// rewrite the Host header. Defaults to none.
 	TrustedOrigins []string
 	// Gatherer is served at /metrics. Without one that path answers 404.
 	Gatherer prometheus.Gatherer
-	// Ready decides /readyz. Its error is shown without authentication, after
-	// credentials are taken out. Defaults to always ready.
+	// Ready decides /readyz. Its error is shown without authentication, after credentials are taken out. Defaults to always ready.
 	Ready func(ctx context.Context) error
 	// Version is the version of this process. Defaults to "unknown".
 	Version string
-	// Logger receives one record an action, one a failed request, and at debug
-	// level one a request. Defaults to discarding.
+	// Logger receives one record an action, one a failed request, and at debug level one a request. Defaults to discarding.
 	Logger *slog.Logger
-	// MaxStreams caps the open event streams; further ones get 503 and the page
-	// falls back to polling. Defaults to 64.
+	// MaxStreams caps the open event streams; further ones get 503 and the page falls back to polling. Defaults to 64.
 	MaxStreams int
 	// MaxBodyBytes caps a request's body. Defaults to 1 MiB.
 	MaxBodyBytes int64
@@ -145,8 +134,7 @@ func plainHost(host string) bool {
 	return host != "" && !strings.ContainsAny(host, "/:*@?#[] \t\r\n")
 }
 
-// hostAllowed compares the request's host name exactly: a prefix or suffix test
-// would let 127.0.0.1.example.org through.
+// hostAllowed compares the request's host name exactly: a prefix or suffix test would let 127.0.0.1.example.org through.
 func hostAllowed(r *http.Request, configured map[string]bool) bool {
 	loopback := onLoopback(r)
 	if !loopback && len(configured) == 0 {

@@ -22,7 +22,7 @@ func (h *Handler) page(w http.ResponseWriter, r *http.Request) {
 	page := h.monitorPage(seen)
 	page.Shell = h.shellOf(r, "Overview", sectionMonitor)
 	page.Every, page.Reload = 1, reloadEvery
-	page.NotReady = h.notReady(r.Context())
+	page.NotReady = h.readiness.NotReady(r.Context())
 	page.Ownership = h.besideSnapshot(r, seen, nil, changesListed)
 	for i := range page.Workers {
 		page.Workers[i].Drainable = page.Workers[i].Drainable && page.MayAct
@@ -37,7 +37,7 @@ const reloadEvery = 10
 func (h *Handler) failUnread(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Retry-After", "1")
 	h.failWith(w, r, http.StatusServiceUnavailable, "snapshot_unavailable",
-		"The database has not answered yet. The log of this process tells why."+h.because(r.Context()))
+		"The database has not answered yet. The log of this process tells why."+h.readiness.Because(r.Context()))
 }
 
 func (h *Handler) monitorPage(seen Observation) web.Monitor {
@@ -46,7 +46,7 @@ func (h *Handler) monitorPage(seen Observation) web.Monitor {
 		At:        seen.At,
 		Age:       seen.Age,
 		CountsAge: seen.CountsAge(),
-		Trouble:   trouble(seen),
+		Trouble:   seen.Trouble(),
 		Tiles:     tiles(seen.Snapshot),
 		Unowned:   sum.UnownedPartitions,
 		Obstacles: obstaclesShown(seen.Snapshot, h.options.Operator != nil),
@@ -103,7 +103,7 @@ func partitionCell(s Snapshot, p Partition, hue int, host string) web.Partition 
 	cell := web.Partition{
 		Number: p.Number, Owned: p.Owned(), Epoch: p.Epoch, Left: p.LeaseLeft, Delivered: p.Delivered,
 		Pending: p.Pending, Failed: p.Failed, Blocked: p.Blocked, Dead: p.Dead, Scheduled: p.Scheduled, BlockedStreams: p.BlockedStreams,
-		OldestPending: p.OldestPending, Why: s.Why(p), Stalled: s.waitsForOrder(p),
+		OldestPending: p.OldestPending, Why: s.Why(p), Stalled: s.WaitsForOrder(p),
 	}
 	if cell.Owned {
 		cell.Owner, cell.Short, cell.Host, cell.Hue = p.Owner.String(), shortID(p.Owner), host, hue

@@ -13,8 +13,7 @@ import (
 	"github.com/postrider/postrider/web"
 )
 
-// auditNamed is how many messages or partitions of an action are named, and
-// recordShown how many bytes of its record are shown.
+// auditNamed is how many messages or partitions of an action are named, and recordShown how many bytes of its record are shown.
 const (
 	auditNamed  = 8
 	recordShown = 4 << 10
@@ -52,8 +51,7 @@ func (h *Handler) pageAudit(w http.ResponseWriter, r *http.Request) {
 	h.send(w, r, http.StatusOK, func(w io.Writer) error { return h.renderer.Audit(w, page) })
 }
 
-// auditRow reads what the known actions record. Whatever else an entry holds is
-// in its record.
+// auditRow reads what the known actions record. Whatever else an entry holds is in its record.
 func auditRow(e ops.AuditEntry, now time.Time) web.AuditRow {
 	row := web.AuditRow{ID: e.ID, At: web.Moment{At: e.At, Now: now}, Actor: e.Actor, Action: e.Action, Reason: e.Reason}
 	var target struct {

@@ -208,9 +208,8 @@ func (o order) scope() string {
 	return "All that match " + strings.Join(parts, ", ")
 }
 
-// formMessages does what was confirmed and leads back to the list, where the
-// address tells what was done. It goes on for as long as the browser waits; when
-// that leaves, what was done so far stays done and is in the audit.
+// formMessages does what was confirmed and leads back to the list, where the address tells what was done. It goes on for as long as the
+// browser waits; when that leaves, what was done so far stays done and is in the audit.
 func (h *Handler) formMessages(w http.ResponseWriter, r *http.Request) {
 	q, ok := h.form(w, r)
 	if !ok {

@@ -76,7 +76,7 @@ func (h *Handler) formWorkers(w http.ResponseWriter, r *http.Request) {
 			h.failPage(w, r, err)
 			return
 		}
-		h.cache.outdate()
+		h.cache.Outdate()
 		h.seeOther(w, r, "", url.Values{paramDone: {undrainWorker.name}})
 		return
 	}
@@ -90,6 +90,6 @@ func (h *Handler) formWorkers(w http.ResponseWriter, r *http.Request) {
 	if !result.Requested {
 		done = "drained"
 	}
-	h.cache.outdate()
+	h.cache.Outdate()
 	h.seeOther(w, r, "", url.Values{paramDone: {done}})
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/postrider/postrider/web"
 )
 
-// Names of the parameters by which lists of messages are filtered, in addresses
-// and forms alike.
+// Names of the parameters by which lists of messages are filtered, in addresses and forms alike.
 const (
 	paramState     = "state"
 	paramPartition = "partition"
@@ -97,8 +96,7 @@ func readSequence(text string) (int64, error) {
 	return n, nil
 }
 
-// oneState is the state that everything the filter chooses is in and that can be
-// acted on as a whole; empty: none.
+// oneState is the state that everything the filter chooses is in and that can be acted on as a whole; empty: none.
 func (f messageFilter) oneState() ops.State {
 	if len(f.States) == 1 && (f.States[0] == ops.Dead || f.States[0] == ops.Failed) {
 		return f.States[0]

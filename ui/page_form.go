@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// form reads a posted form, or answers the request itself. Acting may take longer
-// than an answer usually may.
+// form reads a posted form, or answers the request itself. Acting may take longer than an answer usually may.
 func (h *Handler) form(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
 	// Not every server lets its deadline be moved.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(actTimeout + lookTimeout))

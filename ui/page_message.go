@@ -124,8 +124,7 @@ func explain(d ops.Detail) string {
 	}
 }
 
-// metadata lists what the producer stored, objects in it by their members'
-// paths.
+// metadata lists what the producer stored, objects in it by their members' paths.
 func metadata(stored json.RawMessage) []web.Header {
 	var object map[string]json.RawMessage
 	if len(stored) == 0 {
@@ -158,8 +157,7 @@ func plainJSON(value json.RawMessage) string {
 	return string(value)
 }
 
-// publishedHeaders are those that every message carries, whatever the
-// configuration of the workers.
+// publishedHeaders are those that every message carries, whatever the configuration of the workers.
 func publishedHeaders(d ops.Detail) []web.Header {
 	list := []web.Header{
 		{Name: message.HeaderEventID, Value: d.EventID.String()},

@@ -46,8 +46,7 @@ func readListPage(q url.Values) (listPage, error) {
 	return p, nil
 }
 
-// pageMessages serves the list. A filter that cannot be used is shown with its
-// complaint, so that it can be mended.
+// pageMessages serves the list. A filter that cannot be used is shown with its complaint, so that it can be mended.
 func (h *Handler) pageMessages(w http.ResponseWriter, r *http.Request) {
 	now, seen := h.now(r.Context())
 	filter, err := readFilter(r.URL.Query(), now)
@@ -111,8 +110,7 @@ func fillMessages(page *web.Messages, f messageFilter, at listPage, listing ops.
 	}
 }
 
-// neighbours are the addresses of the pages beside one. A page without rows has
-// neighbours, too, as looking stops early.
+// neighbours are the addresses of the pages beside one. A page without rows has neighbours, too, as looking stops early.
 func neighbours(f messageFilter, at listPage, listing ops.Listing) (newer, older string) {
 	highest, lowest := at.After-1, at.After+1
 	if n := len(listing.Messages); n > 0 {
@@ -155,8 +153,7 @@ func moment(at *time.Time, now time.Time) web.Moment {
 	return web.Moment{At: *at, Now: now}
 }
 
-// now is the present by the database's clock, as far as the last snapshot tells,
-// and that snapshot; nil without one.
+// now is the present by the database's clock, as far as the last snapshot tells, and that snapshot; nil without one.
 func (h *Handler) now(ctx context.Context) (time.Time, *Observation) {
 	seen, err := h.cache.Observe(ctx)
 	if err != nil {

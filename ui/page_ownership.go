@@ -9,6 +9,7 @@ import (
 
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
+	"github.com/postrider/postrider/ui/source"
 	"github.com/postrider/postrider/web"
 )
 
@@ -25,7 +26,7 @@ func (h *Handler) pageOwnership(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	q.Limit = pageRows
-	history, next, err := h.ownershipPage(r.Context(), q)
+	history, next, err := h.cache.OwnershipPage(r.Context(), q)
 	if err != nil {
 		h.failPage(w, r, err)
 		return
@@ -62,7 +63,7 @@ func ownershipAddress(filter url.Values) string {
 
 // besideSnapshot is the panel on a page that is made of a snapshot.
 func (h *Handler) besideSnapshot(r *http.Request, seen Observation, only *partition.ID, limit int) web.Ownership {
-	history, err := h.ownershipOf(r.Context(), seen, lease.HistoryQuery{Partition: only, Limit: limit})
+	history, err := h.cache.OwnershipBeside(r.Context(), seen, lease.HistoryQuery{Partition: only, Limit: limit}, h.options.Logger)
 	panel := ownershipShown(history, &seen, seen.At, only)
 	panel.Unread = err != nil
 	panel.All = "ownership"
@@ -72,8 +73,7 @@ func (h *Handler) besideSnapshot(r *http.Request, seen Observation, only *partit
 	return panel
 }
 
-// ownershipShown puts changes into words. Where one partition was asked for, its epoch
-// is shown.
+// ownershipShown puts changes into words. Where one partition was asked for, its epoch is shown.
 func ownershipShown(history lease.History, seen *Observation, now time.Time, only *partition.ID) web.Ownership {
 	var hues map[string]int
 	if seen != nil {
@@ -89,7 +89,7 @@ func ownershipShown(history lease.History, seen *Observation, now time.Time, onl
 	for _, c := range history.Changes {
 		shown := web.OwnershipChange{
 			ID: c.ID, At: web.Moment{At: c.At, Now: now}, Kind: strings.ReplaceAll(string(c.Kind), "-", " "), From: owner(c.From), To: owner(c.To),
-			RanOut: moment(c.RanOut, now), Count: len(c.Partitions), Partitions: ranges(c.Partitions),
+			RanOut: moment(c.RanOut, now), Count: len(c.Partitions), Partitions: source.Ranges(c.Partitions),
 		}
 		for i, id := range c.Partitions {
 			if only != nil && id == *only {

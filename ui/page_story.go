@@ -72,7 +72,7 @@ func (h *Handler) storyPage(seen Observation, n int) (web.Story, bool) {
 			}
 		}
 		page := web.Story{
-			Partition: partitionCell(seen.Snapshot, p, hues[p.Owner.String()], host), At: seen.At, Age: seen.Age, Trouble: trouble(seen),
+			Partition: partitionCell(seen.Snapshot, p, hues[p.Owner.String()], host), At: seen.At, Age: seen.Age, Trouble: seen.Trouble(),
 			PausedSince: moment(p.PausedAt, seen.At), Watermark: seen.Watermark.String(), Previous: -1, Next: -1,
 		}
 		if page.Owned {
@@ -136,12 +136,11 @@ func (h *Handler) formPartitions(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	text := number(int64(id))
-	h.cache.outdate()
+	h.cache.Outdate()
 	h.seeOther(w, r, "partitions/"+text, url.Values{paramDone: {action.name}, paramCount: {text}})
 }
 
-// unless answers with a page of its own where nobody can mend what went wrong by
-// sending the form again, and else asks again.
+// unless answers with a page of its own where nobody can mend what went wrong by sending the form again, and else asks again.
 func (h *Handler) unless(w http.ResponseWriter, r *http.Request, err error, again func(complaint)) {
 	c := h.complain(r.Context(), err)
 	if c.status == http.StatusNotFound || c.status == http.StatusForbidden || c.status >= http.StatusInternalServerError {

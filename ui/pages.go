@@ -15,8 +15,7 @@ const (
 	sectionAudit    = "audit"
 )
 
-// pageRoutes registers the pages behind the first one and the forms on them. A
-// monitor without an operator has those of partitions alone.
+// pageRoutes registers the pages behind the first one and the forms on them. A monitor without an operator has those of partitions alone.
 func (h *Handler) pageRoutes(page, form func(pattern string, handle http.HandlerFunc)) {
 	for pattern, handle := range map[string]http.HandlerFunc{
 		"GET /messages":               h.pageMessages,

@@ -18,8 +18,7 @@ import (
 // mostListed is the most entries of a page of the API.
 const mostListed = 1000
 
-// messageParameters are the names in the query string of a list of messages, as
-// the flags of `postrider messages list` are called.
+// messageParameters are the names in the query string of a list of messages, as the flags of `postrider messages list` are called.
 var messageParameters = []string{
 	"state", "partition", "stream", "topic", "type", "id", "sequence", "error_contains", "since", "until", "after", "limit", "newest_first",
 }
@@ -29,9 +28,8 @@ func refused(field, format string, args ...any) error {
 	return &ops.InputError{Field: field, Problem: fmt.Sprintf(format, args...)}
 }
 
-// parameters reads a query string. Unknown and repeated names are refused, as
-// are pairs that cannot be read: a filter that is dropped in silence would choose
-// too much. An empty value counts as none, as forms send it.
+// parameters reads a query string. Unknown and repeated names are refused, as are pairs that cannot be read: a filter that is dropped in
+// silence would choose too much. An empty value counts as none, as forms send it.
 func parameters(r *http.Request, known, repeatable []string) (url.Values, error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

@@ -5,15 +5,13 @@ import (
 	"net/http"
 )
 
-// route is one entry of the API. Each has one in openapi.yaml, and a test
-// compares them.
+// route is one entry of the API. Each has one in openapi.yaml, and a test compares them.
 type route struct {
 	method, path string
 	handle       http.HandlerFunc
 	// plain answers are not compressed.
 	plain bool
-	// reads says that the handler reads the query string. Elsewhere it must be
-	// empty: a POST with ?dry_run=true would act.
+	// reads says that the handler reads the query string. Elsewhere it must be empty: a POST with ?dry_run=true would act.
 	reads bool
 }
 

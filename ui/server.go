@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// ErrUnauthenticatedBind is returned when a server would listen beyond loopback
-// without authentication.
+// ErrUnauthenticatedBind is returned when a server would listen beyond loopback without authentication.
 var ErrUnauthenticatedBind = errors.New("refusing to listen beyond loopback without authentication")
 
 // ServerConfig configures a Server.
@@ -24,27 +23,22 @@ type ServerConfig struct {
 	Addr string
 	// Options configures the handler.
 	Options Options
-	// TLS, when set, must hold a certificate or a way to get one. Defaults to
-	// plain HTTP.
+	// TLS, when set, must hold a certificate or a way to get one. Defaults to plain HTTP.
 	TLS *tls.Config
-	// ReadHeaderTimeout bounds the reading of a request's header. Defaults to
-	// 5 s.
+	// ReadHeaderTimeout bounds the reading of a request's header. Defaults to 5 s.
 	ReadHeaderTimeout time.Duration
 	// ReadTimeout bounds the reading of a whole request. Defaults to 15 s.
 	ReadTimeout time.Duration
-	// WriteTimeout bounds an answer; event streams get it for each frame
-	// instead. Defaults to 30 s.
+	// WriteTimeout bounds an answer; event streams get it for each frame instead. Defaults to 30 s.
 	WriteTimeout time.Duration
 	// IdleTimeout bounds the wait for a next request. Defaults to 30 s.
 	IdleTimeout time.Duration
-	// ShutdownTimeout bounds the wait for running requests when Run's context
-	// ends. Defaults to 5 s.
+	// ShutdownTimeout bounds the wait for running requests when Run's context ends. Defaults to 5 s.
 	ShutdownTimeout time.Duration
 	// MaxHeaderBytes bounds a request's header. Defaults to 64 KiB.
 	MaxHeaderBytes int
-	// MaxConnections bounds the open connections, MaxConnectionsFrom those from one
-	// address: a new one takes the place of the one that has waited longest.
-	// Defaults to 512 and 256.
+	// MaxConnections bounds the open connections, MaxConnectionsFrom those from one address: a new one takes the place of the one that has
+	// waited longest. Defaults to 512 and 256.
 	MaxConnections, MaxConnectionsFrom int
 }
 
@@ -90,8 +84,7 @@ func (c ServerConfig) withDefaults() ServerConfig {
 	return c
 }
 
-// Validate names the first field whose value is refused. It resolves no names;
-// Listen does.
+// Validate names the first field whose value is refused. It resolves no names; Listen does.
 func (c ServerConfig) Validate() error {
 	c = c.withDefaults()
 	host, _, err := net.SplitHostPort(c.Addr)
@@ -166,8 +159,7 @@ func NewServer(config ServerConfig) (*Server, error) {
 // Handler returns the handler that the server serves.
 func (s *Server) Handler() *Handler { return s.handler }
 
-// Listen opens the listener, so that the address is known, and taken, before
-// Run. Calling it again returns the same address.
+// Listen opens the listener, so that the address is known, and taken, before Run. Calling it again returns the same address.
 func (s *Server) Listen(ctx context.Context) (net.Addr, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,9 +206,8 @@ func (s *Server) URL() string {
 	return scheme + "://" + net.JoinHostPort(host, port) + strings.TrimSuffix(s.config.Options.BasePath, "/") + "/"
 }
 
-// Run serves until ctx ends, then ends the event streams, waits up to
-// ShutdownTimeout for running requests and returns nil. It calls Listen when
-// nobody has. A server runs once.
+// Run serves until ctx ends, then ends the event streams, waits up to ShutdownTimeout for running requests and returns nil. It calls Listen
+// when nobody has. A server runs once.
 func (s *Server) Run(ctx context.Context) error {
 	if _, err := s.Listen(ctx); err != nil {
 		return err

@@ -38,7 +38,8 @@ var mayImport = map[string][]string{
 	"outbox/importer":     {"outbox", "partition", "internal/pg", "internal/sqlfile"},
 	"inbox":               {"internal/pg", "internal/sqlfile", "message"},
 	"projection":          {"internal/pg", "internal/sqlfile", "message"},
-	"ui":                  {"condition", "partition", "heartbeat", "lease", "coordinator", "delivery", "message", "outbox", "web"},
+	"ui":                  {"partition", "lease", "delivery", "message", "web"},
+	"ui/source":           {"condition", "partition", "heartbeat", "lease", "delivery", "web"},
 	"web":                 {},
 	"cmd":                 {"*"},
 

@@ -1,4 +1,4 @@
-package ui
+package source
 
 import (
 	"context"
@@ -8,9 +8,8 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// oldestReader reads the oldest pending row of each partition far more often than
-// the backlog can be counted: alerts rest on its age. Each look begins where the
-// one before found the first row, and each count tells anew where that is.
+// oldestReader reads the oldest pending row of each partition far more often than the backlog can be counted: alerts rest on its age. Each
+// look begins where the one before found the first row, and each count tells anew where that is.
 type oldestReader struct {
 	mu     sync.Mutex
 	start  map[partition.ID]int64

@@ -1,4 +1,4 @@
-package ui
+package source
 
 import (
 	"context"
@@ -8,8 +8,7 @@ import (
 )
 
 const (
-	// pacedWait is how long a snapshot waits for a read that it could do without,
-	// having an older one: small outboxes are counted by then.
+	// pacedWait is how long a snapshot waits for a read that it could do without, having an older one: small outboxes are counted by then.
 	pacedWait = 30 * time.Millisecond
 	// pacedTimeout bounds one read. A count that takes longer is given up.
 	pacedTimeout = time.Minute
@@ -26,10 +25,9 @@ type paced[T any] struct {
 	running chan struct{} // closed when the read under way is over; nil: none is
 }
 
-// get returns what the last read gave. It starts the next one when that is due, and
-// waits for it only for a moment, or for as long as ctx lets it when there is
-// nothing older. A read that fails is repeated by the next call, one that took too long
-// when its share of the time has passed.
+// get returns what the last read gave. It starts the next one when that is due, and waits for it only for a moment, or for as long as ctx
+// lets it when there is nothing older. A read that fails is repeated by the next call, one that took too long when its share of the time
+// has passed.
 func (p *paced[T]) get(ctx context.Context, share float64, read func(context.Context) (T, error)) (T, error) {
 	p.mu.Lock()
 	if p.running == nil && !time.Now().Before(p.nextDue) {

@@ -1,4 +1,4 @@
-package ui
+package source
 
 import (
 	"regexp"
@@ -13,10 +13,9 @@ var (
 	keyedSecret    = regexp.MustCompile(`(?i)\b(password|passwd|secret|token)\s*=\s*('[^']*'|\S+)`)
 )
 
-// scrub takes credentials out of a message, and everything past its first line
-// or an immoderate length. Libraries rarely put a password into an error; this
-// is the second lock on that door.
-func scrub(message string) string {
+// Scrub takes credentials out of a message, and everything past its first line or an immoderate length. Libraries rarely put a password
+// into an error; this is the second lock on that door.
+func Scrub(message string) string {
 	message, _, _ = strings.Cut(message, "\n")
 	message = urlCredentials.ReplaceAllString(message, "://***@")
 	message = keyedSecret.ReplaceAllString(message, "$1=***")

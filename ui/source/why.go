@@ -1,4 +1,4 @@
-package ui
+package source
 
 import (
 	"cmp"
@@ -8,31 +8,42 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/condition"
+	"github.com/postrider/postrider/partition"
 	"github.com/postrider/postrider/web"
 )
 
-// worthAWord is how long the order must have waited before people are told: a
-// transaction of a producer may take a moment.
+// worthAWord is how long the order must have waited before people are told: a transaction of a producer may take a moment.
 const worthAWord = time.Second
 
-// Stalled tells whether open transactions keep events from being delivered: they
-// have held the watermark back for more than a second, and as long some event
-// has been pending in a partition that is not paused.
+// Stalled tells whether open transactions keep events from being delivered: they have held the watermark back for more than a second, and
+// as long some event has been pending in a partition that is not paused.
 func (s Snapshot) Stalled() bool {
 	for _, p := range s.Partitions {
-		if s.waitsForOrder(p) {
+		if s.WaitsForOrder(p) {
 			return true
 		}
 	}
 	return false
 }
 
-// waitsForOrder leaves out events that have only just come: a watermark that
+// WaitsForOrder leaves out events that have only just come: a watermark that
 // nobody uses any more may be held, too, and then events do not wait.
-func (s Snapshot) waitsForOrder(p Partition) bool {
+func (s Snapshot) WaitsForOrder(p Partition) bool {
 	return s.Watermark.State() == WatermarkHeld && s.Watermark.Waiting > worthAWord &&
 		p.PausedAt == nil && p.OldestPending > worthAWord
 }
+
+// Reasons of a Wait; a condition of workers has its own.
+const (
+	WaitPaused      = "paused"
+	WaitResizing    = "resizing"
+	WaitNoOwner     = "no_owner"
+	WaitTransaction = "transaction"
+	WaitSilence     = "silence"
+	WaitDead        = "dead"
+	WaitFailed      = "failed"
+	WaitBlocked     = "blocked"
+)
 
 // cause is one kind of thing that keeps events waiting.
 type cause int
@@ -53,7 +64,9 @@ const (
 
 // word names the cause for programs and metrics; a condition has its own.
 func (c cause) word() string {
-	return [causes]string{"condition", "paused", "resizing", "no_owner", "transaction", "silence", "dead", "failed", "blocked"}[c]
+	return [causes]string{
+		"condition", WaitPaused, WaitResizing, WaitNoOwner, WaitTransaction, WaitSilence, WaitDead, WaitFailed, WaitBlocked,
+	}[c]
 }
 
 // hindrance is a cause in one partition.
@@ -83,8 +96,7 @@ func (s Snapshot) silent() bool {
 	return true
 }
 
-// hindrances lists what keeps events of the partition waiting; none when nothing
-// waits or nothing is known to be in its way.
+// hindrances lists what keeps events of the partition waiting; none when nothing waits or nothing is known to be in its way.
 func (s Snapshot) hindrances(p Partition) []hindrance {
 	if p.OldestPending > 0 {
 		p.Pending = max(p.Pending, 1) // it came after the last count
@@ -97,7 +109,7 @@ func (s Snapshot) hindrances(p Partition) []hindrance {
 		list = append(list, hindrance{cause: c, events: events, text: fmt.Sprintf(format, args...)})
 	}
 	if c := s.hinders(p); c != nil && p.Pending > 0 {
-		add(causeCondition, p.Pending, "%s: %s", strings.ToLower(c.Reason.Title()[:1])+c.Reason.Title()[1:], scrub(c.Detail))
+		add(causeCondition, p.Pending, "%s: %s", strings.ToLower(c.Reason.Title()[:1])+c.Reason.Title()[1:], Scrub(c.Detail))
 		list[0].reason = c.Reason
 	}
 	if p.PausedAt != nil {
@@ -110,7 +122,7 @@ func (s Snapshot) hindrances(p Partition) []hindrance {
 	default:
 		add(causeNoOwner, p.Pending, "no owner")
 	}
-	if s.waitsForOrder(p) {
+	if s.WaitsForOrder(p) {
 		add(causeTransaction, p.Pending, "order waits for %s", s.Watermark.HolderNames())
 	}
 	if len(list) == 0 && p.OldestPending > silenceCounts && s.silent() {
@@ -128,8 +140,7 @@ func (s Snapshot) hindrances(p Partition) []hindrance {
 	return list
 }
 
-// Why lists what keeps events of the partition waiting, for people; empty when
-// nothing waits or nothing is known to be in its way.
+// Why lists what keeps events of the partition waiting, for people; empty when nothing waits or nothing is known to be in its way.
 func (s Snapshot) Why(p Partition) []string {
 	var why []string
 	for _, one := range s.hindrances(p) {
@@ -148,12 +159,10 @@ type Wait struct {
 	// Text says it for people.
 	Text string `json:"text"`
 
-	cause     cause
-	condition condition.Reason
+	cause cause
 }
 
-// Waits lists the causes of what waits, over all partitions, in the order in which a
-// person should look at them.
+// Waits lists the causes of what waits, over all partitions, in the order in which a person should look at them.
 func (s Snapshot) Waits() []Wait {
 	list := []Wait{}
 	for _, p := range s.Partitions {
@@ -162,7 +171,7 @@ func (s Snapshot) Waits() []Wait {
 			i := slices.IndexFunc(list, func(w Wait) bool { return w.Reason == reason })
 			if i < 0 {
 				i = len(list)
-				list = append(list, Wait{Reason: reason, Text: one.text, cause: one.cause, condition: one.reason})
+				list = append(list, Wait{Reason: reason, Text: one.text, cause: one.cause})
 			}
 			list[i].Partitions = append(list[i].Partitions, p.Number)
 			list[i].Events += one.events
@@ -200,9 +209,9 @@ func (w Wait) sum(s Snapshot) string {
 // Where names the partitions for people: "partitions 0–3, 7".
 func (w Wait) Where() string {
 	if len(w.Partitions) == 1 {
-		return "partition " + ranges(w.Partitions)
+		return "partition " + Ranges(w.Partitions)
 	}
-	return "partitions " + ranges(w.Partitions)
+	return "partitions " + Ranges(w.Partitions)
 }
 
 // WaitReasons are all that a Wait can have.
@@ -215,4 +224,31 @@ func WaitReasons() []string {
 		list = append(list, string(r))
 	}
 	return list
+}
+
+// rangesNamed is how many ranges of partitions are named.
+const rangesNamed = 12
+
+// Ranges names ascending numbers: "0–3, 7".
+func Ranges[N int | partition.ID](numbers []N) string {
+	var parts []string
+	for i := 0; i < len(numbers); {
+		end := i
+		for end+1 < len(numbers) && numbers[end+1] == numbers[end]+1 {
+			end++
+		}
+		if len(parts) == rangesNamed {
+			return strings.Join(parts, ", ") + fmt.Sprintf(" and %d more", len(numbers)-i)
+		}
+		switch end {
+		case i:
+			parts = append(parts, fmt.Sprint(numbers[i]))
+		case i + 1:
+			parts = append(parts, fmt.Sprint(numbers[i]), fmt.Sprint(numbers[end]))
+		default:
+			parts = append(parts, fmt.Sprintf("%d–%d", numbers[i], numbers[end]))
+		}
+		i = end + 1
+	}
+	return strings.Join(parts, ", ")
 }

@@ -1,4 +1,4 @@
-package ui
+package source
 
 import (
 	"encoding/json"
@@ -16,20 +16,17 @@ type Watermark struct {
 	Safe int64
 	// Highest is the highest visible sequence.
 	Highest int64
-	// Waiting is how long transactions that are still open have held the watermark
-	// back; 0 without Holders.
+	// Waiting is how long transactions that are still open have held the watermark back; 0 without Holders.
 	Waiting time.Duration
 	// Holders are those transactions, the oldest first.
 	Holders []Holder
-	// Unused says that a worker has delivered beyond the watermark, as those do
-	// that keep the order of streams alone.
+	// Unused says that a worker has delivered beyond the watermark, as those do that keep the order of streams alone.
 	Unused bool
 	// Err says why the watermark could not be read; then nothing else is known.
 	Err error
 }
 
-// Holder is a transaction that holds the watermark back: it may still bring an
-// event with a lower sequence than some that are visible.
+// Holder is a transaction that holds the watermark back: it may still bring an event with a lower sequence than some that are visible.
 type Holder struct {
 	// PID is the server process, 0 for a prepared transaction; then GID names it.
 	PID int
@@ -89,9 +86,8 @@ const (
 // Lag is the distance in sequences, 0 when nothing waits.
 func (w Watermark) Lag() int64 { return max(0, w.Highest-w.Safe) }
 
-// State names what the watermark is doing. An open transaction counts for more
-// than a delivery beyond the watermark: while workers change from one ordering to
-// the other there are both.
+// State names what the watermark is doing. An open transaction counts for more than a delivery beyond the watermark: while workers change
+// from one ordering to the other there are both.
 func (w Watermark) State() WatermarkState {
 	switch {
 	case w.Err != nil:
@@ -110,8 +106,7 @@ func (w Watermark) State() WatermarkState {
 // holdersShown is how many transactions are named to people; programs get all.
 const holdersShown = 5
 
-// HolderNames names the transactions for people, the oldest first; of many only
-// some.
+// HolderNames names the transactions for people, the oldest first; of many only some.
 func (w Watermark) HolderNames() string {
 	var names []string
 	for _, h := range w.Holders[:min(len(w.Holders), holdersShown)] {
@@ -136,7 +131,7 @@ func (w Watermark) Rollbacks() []string {
 func (w Watermark) String() string {
 	switch w.State() {
 	case WatermarkUnknown:
-		return "unknown: " + scrub(w.Err.Error())
+		return "unknown: " + Scrub(w.Err.Error())
 	case WatermarkHeld:
 		return fmt.Sprintf("%s, %s behind, held for %s by %s", web.Count(w.Safe), web.Count(w.Lag()), web.Duration(w.Waiting), w.HolderNames())
 	case WatermarkCurrent:
@@ -166,27 +161,18 @@ type holderBody struct {
 	AgeSeconds  *float64 `json:"age_seconds"`
 }
 
-// MarshalJSON writes the form of the API. The error is left out, as it may name
-// hosts and users.
+// MarshalJSON writes the form of the API. The error is left out, as it may name hosts and users.
 func (w Watermark) MarshalJSON() ([]byte, error) {
 	body := watermarkBody{
-		State: w.State(), Safe: w.Safe, Highest: w.Highest, Lag: w.Lag(), WaitingSeconds: seconds(w.Waiting), Holders: []holderBody{},
+		State: w.State(), Safe: w.Safe, Highest: w.Highest, Lag: w.Lag(), WaitingSeconds: Seconds(w.Waiting), Holders: []holderBody{},
 	}
 	for _, h := range w.Holders {
-		holder := holderBody{PID: known(h.PID), GID: known(h.GID), Application: known(h.Application), State: known(h.State)}
+		holder := holderBody{PID: OrNull(h.PID), GID: OrNull(h.GID), Application: OrNull(h.Application), State: OrNull(h.State)}
 		if h.Age != nil {
-			age := seconds(*h.Age)
+			age := Seconds(*h.Age)
 			holder.AgeSeconds = &age
 		}
 		body.Holders = append(body.Holders, holder)
 	}
 	return json.Marshal(body)
-}
-
-func known[T comparable](value T) *T {
-	var zero T
-	if value == zero {
-		return nil
-	}
-	return &value
 }

@@ -1,4 +1,4 @@
-package ui
+package source
 
 import (
 	"strings"
@@ -104,19 +104,19 @@ func TestAgesThatAreYoungerThanTheCountTakeTheirPlace(t *testing.T) {
 
 func TestSourceConfigIsRefusedByName(t *testing.T) {
 	t.Parallel()
-	complete := SourceConfig{
+	complete := Config{
 		Workers: &heartbeat.Store{}, Leases: &lease.Store{}, Deliveries: &delivery.Store{}, Strategy: partition.Modulo,
 	}
 	if err := complete.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	for field, change := range map[string]func(*SourceConfig){
-		"Workers":      func(c *SourceConfig) { c.Workers = nil },
-		"Leases":       func(c *SourceConfig) { c.Leases = nil },
-		"Deliveries":   func(c *SourceConfig) { c.Deliveries = nil },
-		"Strategy":     func(c *SourceConfig) { c.Strategy = "random" },
-		"HeartbeatTTL": func(c *SourceConfig) { c.HeartbeatTTL = -1 },
-		"BacklogShare": func(c *SourceConfig) { c.BacklogShare = 1.5 },
+	for field, change := range map[string]func(*Config){
+		"Workers":      func(c *Config) { c.Workers = nil },
+		"Leases":       func(c *Config) { c.Leases = nil },
+		"Deliveries":   func(c *Config) { c.Deliveries = nil },
+		"Strategy":     func(c *Config) { c.Strategy = "random" },
+		"HeartbeatTTL": func(c *Config) { c.HeartbeatTTL = -1 },
+		"BacklogShare": func(c *Config) { c.BacklogShare = 1.5 },
 	} {
 		config := complete
 		change(&config)
@@ -137,8 +137,8 @@ func TestScrub(t *testing.T) {
 		"a" + strings.Repeat("ä", 150):           "a" + strings.Repeat("ä", 99) + "…",
 		"nats://token@host:4222 token=abc, rest": "nats://***@host:4222 token=*** rest",
 	} {
-		if got := scrub(message); got != want {
-			t.Errorf("scrub(%q) = %q, want %q", message, got, want)
+		if got := Scrub(message); got != want {
+			t.Errorf("Scrub(%q) = %q, want %q", message, got, want)
 		}
 	}
 }

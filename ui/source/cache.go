@@ -1,4 +1,4 @@
-package ui
+package source
 
 import (
 	"context"
@@ -18,17 +18,18 @@ var ErrNoSnapshot = errors.New("no snapshot has been read yet")
 
 // CacheConfig tunes a Cache.
 type CacheConfig struct {
-	// Interval is the least time between two reads of the source, failed ones
-	// included. At least 100 ms. Defaults to 1 s.
+	// Interval is the least time between two reads of the source, failed ones included. At least 100 ms. Defaults to 1 s.
 	Interval time.Duration
 	// Timeout bounds one read. Defaults to 5 s.
 	Timeout time.Duration
-	// StaleAfter is the age past which a snapshot no longer speaks for the
-	// present. At least Interval. Defaults to 15 s.
+	// StaleAfter is the age past which a snapshot no longer speaks for the present. At least Interval. Defaults to 15 s.
 	StaleAfter time.Duration
 	// Logger receives the causes of failed reads. Defaults to discarding.
 	Logger *slog.Logger
 }
+
+// logError is the key of a failure in the log.
+const logError = "error"
 
 const (
 	defaultInterval   = time.Second
@@ -67,9 +68,8 @@ func (c CacheConfig) Validate() error {
 	return nil
 }
 
-// Cache reads a source at most once an interval and shares the snapshot among
-// all who ask. Concurrent callers wait for one read. It is safe for concurrent
-// use, starts no goroutine that outlives a read, and is itself a Source.
+// Cache reads a source at most once an interval and shares the snapshot among all who ask. Concurrent callers wait for one read. It is safe
+// for concurrent use, starts no goroutine that outlives a read, and is itself a Source.
 type Cache struct {
 	source Source
 	config CacheConfig
@@ -96,8 +96,7 @@ func NewCache(source Source, config CacheConfig) (*Cache, error) {
 // Observation is a snapshot together with what is known about its freshness.
 type Observation struct {
 	Snapshot
-	// Age is the time since the snapshot's read began, on this process's
-	// monotonic clock.
+	// Age is the time since the snapshot's read began, on this process's monotonic clock.
 	Age time.Duration
 	// Stale says that Age has passed CacheConfig.StaleAfter.
 	Stale bool
@@ -105,11 +104,25 @@ type Observation struct {
 	Err error
 }
 
-// Observe returns the current snapshot, or the last one there was when the
-// source fails. Its error wraps ErrNoSnapshot when there was none, and is the
-// context's when that ended first.
+// Trouble says in general words why a snapshot is old; empty while it is not.
+// The cause itself may name hosts and users and stays in the log.
+func (o Observation) Trouble() string {
+	switch {
+	case errors.Is(o.Err, context.DeadlineExceeded):
+		return "The database did not answer in time."
+	case o.Err != nil:
+		return "The database did not answer. The log of this process tells why."
+	case o.Stale:
+		return "No newer snapshot was read."
+	default:
+		return ""
+	}
+}
+
+// Observe returns the current snapshot, or the last one there was when the source fails. Its error wraps ErrNoSnapshot when there was none,
+// and is the context's when that ended first.
 func (c *Cache) Observe(ctx context.Context) (Observation, error) {
-	return c.observe(ctx, c.config.Interval)
+	return c.ObserveWithin(ctx, c.config.Interval)
 }
 
 // Snapshot implements Source. Unlike Observe it fails on a stale snapshot.
@@ -129,8 +142,11 @@ func (c *Cache) Ownership(ctx context.Context, q lease.HistoryQuery) (lease.Hist
 	return c.source.Ownership(ctx, q)
 }
 
-// observe reads the source when the latest read is at least maxAge old.
-func (c *Cache) observe(ctx context.Context, maxAge time.Duration) (Observation, error) {
+// Interval is the least time between two reads.
+func (c *Cache) Interval() time.Duration { return c.config.Interval }
+
+// ObserveWithin reads the source when the latest read is at least maxAge old.
+func (c *Cache) ObserveWithin(ctx context.Context, maxAge time.Duration) (Observation, error) {
 	if c.due(maxAge) {
 		done := c.flight.DoChan("snapshot", func() (any, error) {
 			// Whoever asked first may leave; the others still want the answer.
@@ -148,8 +164,8 @@ func (c *Cache) observe(ctx context.Context, maxAge time.Duration) (Observation,
 	return c.current()
 }
 
-// outdate has the next look read the source: somebody changed what it shows.
-func (c *Cache) outdate() {
+// Outdate has the next look read the source: somebody changed what it shows.
+func (c *Cache) Outdate() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.triedAt = time.Time{}
@@ -173,7 +189,7 @@ func (c *Cache) read(ctx context.Context) {
 	c.triedAt, c.lastFail = began, err
 	if err != nil {
 		if !failedBefore {
-			c.config.Logger.WarnContext(ctx, "monitor cannot read its snapshot", logError, scrub(err.Error()))
+			c.config.Logger.WarnContext(ctx, "monitor cannot read its snapshot", logError, Scrub(err.Error()))
 		}
 		return
 	}

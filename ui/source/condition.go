@@ -1,4 +1,4 @@
-package ui
+package source
 
 import (
 	"cmp"
@@ -10,8 +10,7 @@ import (
 	"github.com/postrider/postrider/condition"
 )
 
-// Condition is something that keeps workers from delivering, as the API and the
-// commands tell it.
+// Condition is something that keeps workers from delivering, as the API and the commands tell it.
 type Condition struct {
 	Reason condition.Reason `json:"reason"`
 	// Detail is the error behind it, Cure what a person can do.
@@ -22,11 +21,10 @@ type Condition struct {
 	Workers []uuid.UUID `json:"worker_ids"`
 }
 
-// own puts what is known of this process in the place of what it last wrote down: a
-// worker that cannot write cannot tell others.
+// own puts what is known of this process in the place of what it last wrote down: a worker that cannot write cannot tell others.
 func (s *Snapshot) own(self uuid.UUID, conditions []condition.Condition) {
 	for i := range conditions {
-		conditions[i].Detail = scrub(conditions[i].Detail)
+		conditions[i].Detail = Scrub(conditions[i].Detail)
 	}
 	s.Own = conditions
 	for i, w := range s.Workers {
@@ -40,15 +38,14 @@ func (s *Snapshot) own(self uuid.UUID, conditions []condition.Condition) {
 	}
 }
 
-// Conditions lists what keeps workers from delivering, whether or not anything
-// waits; what concerns most comes first.
+// Conditions lists what keeps workers from delivering, whether or not anything waits; what concerns most comes first.
 func (s Snapshot) Conditions() []Condition {
 	list := []Condition{}
 	add := func(c condition.Condition, workers ...uuid.UUID) {
 		i := slices.IndexFunc(list, func(other Condition) bool { return other.Reason == c.Reason })
 		if i < 0 {
 			i = len(list)
-			list = append(list, Condition{Reason: c.Reason, Detail: scrub(c.Detail), Cure: c.Reason.Cure(), Since: c.Since.UTC(), Workers: []uuid.UUID{}})
+			list = append(list, Condition{Reason: c.Reason, Detail: Scrub(c.Detail), Cure: c.Reason.Cure(), Since: c.Since.UTC(), Workers: []uuid.UUID{}})
 		}
 		list[i].Workers = append(list[i].Workers, workers...)
 		if c.Since.Before(list[i].Since) {
@@ -70,8 +67,7 @@ func (s Snapshot) Conditions() []Condition {
 	return list
 }
 
-// hinders is the condition that keeps the partition from being delivered: its
-// owner's, or any where nobody owns it.
+// hinders is the condition that keeps the partition from being delivered: its owner's, or any where nobody owns it.
 func (s Snapshot) hinders(p Partition) *condition.Condition {
 	if s.ReadOnly {
 		return s.readOnly()

@@ -1,4 +1,4 @@
-package ui
+package source
 
 import (
 	"time"
@@ -45,8 +45,7 @@ type PartitionTotal struct {
 	Paused  int `json:"paused"`
 }
 
-// WorkerBody is the JSON form of a worker, the same in `postrider workers` and in
-// the API.
+// WorkerBody is the JSON form of a worker, the same in `postrider workers` and in the API.
 type WorkerBody struct {
 	ID                   uuid.UUID   `json:"worker_id"`
 	Hostname             string      `json:"hostname"`
@@ -66,8 +65,7 @@ type WorkerBody struct {
 	Condition *condition.Reason `json:"condition"`
 }
 
-// PartitionBody is the JSON form of a partition, the same in `postrider partitions
-// list` and in the API.
+// PartitionBody is the JSON form of a partition, the same in `postrider partitions list` and in the API.
 type PartitionBody struct {
 	Partition int `json:"partition_key"`
 	// Owner is null where no live lease exists.
@@ -91,7 +89,7 @@ type PartitionBody struct {
 func (s Snapshot) SummaryBody() SummaryBody {
 	sum := s.Summary()
 	body := SummaryBody{
-		Pending: sum.Pending, OldestPendingAgeSeconds: seconds(sum.OldestPending), Failed: sum.Failed, Blocked: sum.Blocked,
+		Pending: sum.Pending, OldestPendingAgeSeconds: Seconds(sum.OldestPending), Failed: sum.Failed, Blocked: sum.Blocked,
 		BlockedStreams: sum.BlockedStreams, Dead: sum.Dead, Scheduled: sum.Scheduled,
 		PublishedLastHour: sum.PublishedLastHour, PublishedPerSecond: sum.PublishedPerSecond,
 		Workers: WorkerTotals{Active: sum.ActiveWorkers, Draining: sum.DrainingWorkers, Stale: sum.StaleWorkers},
@@ -101,7 +99,7 @@ func (s Snapshot) SummaryBody() SummaryBody {
 		Watermark: s.Watermark, Conditions: s.Conditions(), Waits: s.Waits(),
 	}
 	if l := s.Latency; l != nil && l.Samples > 0 {
-		half, most := seconds(l.P50), seconds(l.P99)
+		half, most := Seconds(l.P50), Seconds(l.P99)
 		body.LatencyP50Seconds, body.LatencyP99Seconds = &half, &most
 	}
 	return body
@@ -114,11 +112,11 @@ func (s Snapshot) WorkerBodies() []WorkerBody {
 		worker := WorkerBody{
 			ID: w.ID, Hostname: w.Hostname, PID: w.PID, Version: w.Version, State: w.State,
 			StartedAt: w.StartedAt.UTC(), HeartbeatUntil: w.HeartbeatUntil.UTC(),
-			HeartbeatLeftSeconds: seconds(w.HeartbeatLeft), Owned: w.Owned, Desired: w.Desired,
-			DrainRequestedAt: utc(w.DrainRequestedAt),
+			HeartbeatLeftSeconds: Seconds(w.HeartbeatLeft), Owned: w.Owned, Desired: w.Desired,
+			DrainRequestedAt: UTC(w.DrainRequestedAt),
 		}
 		if w.HeartbeatAge != nil {
-			age := seconds(*w.HeartbeatAge)
+			age := Seconds(*w.HeartbeatAge)
 			worker.HeartbeatAgeSeconds = &age
 		}
 		if w.Condition != nil {
@@ -133,23 +131,45 @@ func (s Snapshot) WorkerBodies() []WorkerBody {
 func (s Snapshot) PartitionBodies() []PartitionBody {
 	bodies := make([]PartitionBody, 0, len(s.Partitions))
 	for _, p := range s.Partitions {
-		bodies = append(bodies, s.partitionBody(p))
+		bodies = append(bodies, s.PartitionBody(p))
 	}
 	return bodies
 }
 
-func (s Snapshot) partitionBody(p Partition) PartitionBody {
+// PartitionBody returns one partition's JSON form.
+func (s Snapshot) PartitionBody(p Partition) PartitionBody {
 	body := PartitionBody{
-		Partition: p.Number, LeaseEpoch: p.Epoch, Delivered: p.Delivered, PausedAt: utc(p.PausedAt),
-		Pending: p.Pending, OldestPendingAgeSeconds: seconds(p.OldestPending),
+		Partition: p.Number, LeaseEpoch: p.Epoch, Delivered: p.Delivered, PausedAt: UTC(p.PausedAt),
+		Pending: p.Pending, OldestPendingAgeSeconds: Seconds(p.OldestPending),
 		Failed: p.Failed, Blocked: p.Blocked, Dead: p.Dead, Scheduled: p.Scheduled,
 		Why: append([]string{}, s.Why(p)...),
 	}
 	if p.Owned() {
 		owner := p.Owner
 		body.Owner = &owner
-		body.LeaseUntil = utc(&p.LeaseUntil)
-		body.LeaseLeftSeconds = seconds(p.LeaseLeft)
+		body.LeaseUntil = UTC(&p.LeaseUntil)
+		body.LeaseLeftSeconds = Seconds(p.LeaseLeft)
 	}
 	return body
+}
+
+// UTC is the time as JSON has it; nil stays nil.
+func UTC(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}
+
+// Seconds keeps milliseconds; more digits would only suggest precision.
+func Seconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
+
+// OrNull makes JSON's null of what is not there.
+func OrNull[T comparable](value T) *T {
+	var zero T
+	if value == zero {
+		return nil
+	}
+	return &value
 }

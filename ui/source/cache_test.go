@@ -1,25 +1,40 @@
-package ui_test
+package source
 
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
-
-	"github.com/postrider/postrider/ui"
+	"github.com/postrider/postrider/lease"
 )
 
 var errDown = errors.New("connection refused")
 
-func newCache(t *testing.T, source ui.Source) *ui.Cache {
+// scripted is a source whose answers a test decides; it counts the reads.
+type scripted struct {
+	reads atomic.Int64
+	next  func(ctx context.Context) (Snapshot, error)
+}
+
+func (s *scripted) Snapshot(ctx context.Context) (Snapshot, error) {
+	s.reads.Add(1)
+	return s.next(ctx)
+}
+
+// Ownership implements Source.
+func (s *scripted) Ownership(context.Context, lease.HistoryQuery) (lease.History, error) {
+	return lease.History{}, nil
+}
+
+func cluster(partitions int) Snapshot { return Snapshot{Partitions: make([]Partition, partitions)} }
+
+func newCache(t *testing.T, source Source) *Cache {
 	t.Helper()
-	cache, err := ui.NewCache(source, ui.CacheConfig{})
+	cache, err := NewCache(source, CacheConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +44,7 @@ func newCache(t *testing.T, source ui.Source) *ui.Cache {
 func TestCacheReadsOnceAnInterval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		source := &scripted{next: func(ctx context.Context) (ui.Snapshot, error) {
+		source := &scripted{next: func(ctx context.Context) (Snapshot, error) {
 			return cluster(1), wait(ctx, 200*time.Millisecond)
 		}}
 		cache := newCache(t, source)
@@ -63,7 +78,7 @@ func TestCacheReadsOnceAnInterval(t *testing.T) {
 func TestCacheOutlivesTheCallerWhoAskedFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		source := &scripted{next: func(ctx context.Context) (ui.Snapshot, error) {
+		source := &scripted{next: func(ctx context.Context) (Snapshot, error) {
 			return cluster(1), wait(ctx, 300*time.Millisecond)
 		}}
 		cache := newCache(t, source)
@@ -92,9 +107,9 @@ func TestCacheKeepsTheLastSnapshotThroughAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := false
 		source := &scripted{}
-		source.next = func(context.Context) (ui.Snapshot, error) {
+		source.next = func(context.Context) (Snapshot, error) {
 			if down {
-				return ui.Snapshot{}, errDown
+				return Snapshot{}, errDown
 			}
 			return cluster(3), nil
 		}
@@ -130,60 +145,14 @@ func TestCacheKeepsTheLastSnapshotThroughAnOutage(t *testing.T) {
 func TestCacheGivesUpOnASourceThatHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		cache := newCache(t, &scripted{next: func(ctx context.Context) (ui.Snapshot, error) {
+		cache := newCache(t, &scripted{next: func(ctx context.Context) (Snapshot, error) {
 			<-ctx.Done()
-			return ui.Snapshot{}, ctx.Err()
+			return Snapshot{}, ctx.Err()
 		}})
 		began := time.Now()
 		_, err := cache.Observe(t.Context())
-		if !errors.Is(err, ui.ErrNoSnapshot) || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 5*time.Second {
+		if !errors.Is(err, ErrNoSnapshot) || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 5*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
-		}
-	})
-}
-
-func TestCollectorReportsOnlyThePresent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		down := false
-		cache := newCache(t, &scripted{next: func(context.Context) (ui.Snapshot, error) {
-			if down {
-				return ui.Snapshot{}, errDown
-			}
-			return cluster(64), nil
-		}})
-		registry := prometheus.NewPedanticRegistry()
-		registry.MustRegister(ui.NewCollector(cache))
-		const want = `
-# HELP outbox_dead Events given up; they need an operator.
-# TYPE outbox_dead gauge
-outbox_dead 8
-# HELP outbox_oldest_pending_age_seconds Age of the oldest pending event; 0 when none is pending.
-# TYPE outbox_oldest_pending_age_seconds gauge
-outbox_oldest_pending_age_seconds 55.8
-# HELP outbox_partitions Partitions by state; owned and unowned add up to all, paused ones are counted once more.
-# TYPE outbox_partitions gauge
-outbox_partitions{state="owned"} 59
-outbox_partitions{state="paused"} 4
-outbox_partitions{state="unowned"} 5
-# HELP outbox_workers Registered workers by state.
-# TYPE outbox_workers gauge
-outbox_workers{state="active"} 2
-outbox_workers{state="draining"} 1
-outbox_workers{state="stale"} 1
-`
-		err := testutil.GatherAndCompare(registry, strings.NewReader(want),
-			"outbox_dead", "outbox_oldest_pending_age_seconds", "outbox_partitions", "outbox_workers")
-		if err != nil {
-			t.Error(err)
-		}
-		if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
-			t.Errorf("lint: %v, %v", problems, err)
-		}
-		down = true
-		advance(t, 20*time.Second)
-		if n, err := testutil.GatherAndCount(registry); err != nil || n != 1 {
-			t.Errorf("%d series from a stale snapshot (error %v), want its age alone", n, err)
 		}
 	})
 }

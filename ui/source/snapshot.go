@@ -1,4 +1,4 @@
-package ui
+package source
 
 import (
 	"context"
@@ -23,16 +23,14 @@ type Source interface {
 type Snapshot struct {
 	// At is the moment by the database clock.
 	At time.Time
-	// CountedAt is the moment of the partitions' counts, by the same clock. A
-	// source may count a large backlog less often than it reads the rest; zero
-	// says that the counts are as recent as At.
+	// CountedAt is the moment of the partitions' counts, by the same clock. A source may count a large backlog less often than it reads the
+	// rest; zero says that the counts are as recent as At.
 	CountedAt time.Time
 	// Workers are sorted by id, stale ones included.
 	Workers []Worker
 	// Partitions are sorted by number.
 	Partitions []Partition
-	// Minutes are consecutive one-minute buckets, oldest first, zero where
-	// nothing happened. The last one is still filling.
+	// Minutes are consecutive one-minute buckets, oldest first, zero where nothing happened. The last one is still filling.
 	Minutes []Minute
 	// Watermark is how far the order of sequences is decided.
 	Watermark Watermark
@@ -72,27 +70,22 @@ type Worker struct {
 	State    WorkerState
 	// StartedAt and HeartbeatUntil are database times.
 	StartedAt, HeartbeatUntil time.Time
-	// DrainRequestedAt is when an operator asked the worker to drain; nil: nobody
-	// did.
+	// DrainRequestedAt is when an operator asked the worker to drain; nil: nobody did.
 	DrainRequestedAt *time.Time
 	// Condition is what keeps the worker from delivering; nil: nothing.
 	Condition *condition.Condition
-	// HeartbeatLeft is the time until the heartbeat runs out by the database
-	// clock; negative once it has.
+	// HeartbeatLeft is the time until the heartbeat runs out by the database clock; negative once it has.
 	HeartbeatLeft time.Duration
-	// HeartbeatAge is the time since the last heartbeat, or nil when the
-	// lifetime of a heartbeat is not known to the source.
+	// HeartbeatAge is the time since the last heartbeat, or nil when the lifetime of a heartbeat is not known to the source.
 	HeartbeatAge *time.Duration
-	// Owned is the number of live leases the worker holds; Desired the number
-	// the assignment wants it to hold.
+	// Owned is the number of live leases the worker holds; Desired the number the assignment wants it to hold.
 	Owned, Desired int
 }
 
 // Partition is one share of the outbox: its lease and its backlog.
 type Partition struct {
 	Number int
-	// Owner holds the lease, or held it last when LeaseLeft is not positive.
-	// It is uuid.Nil when the lease is free.
+	// Owner holds the lease, or held it last when LeaseLeft is not positive. It is uuid.Nil when the lease is free.
 	Owner uuid.UUID
 	// LeaseUntil is a database time; LeaseLeft is counted by its clock.
 	LeaseUntil time.Time
@@ -102,15 +95,13 @@ type Partition struct {
 	Delivered int64
 	// PausedAt is nil unless an operator paused the partition.
 	PausedAt *time.Time
-	// Pending counts rows that may be delivered now; Failed those waiting for
-	// another attempt; Blocked those behind a failed or dead row; Dead those
-	// given up; Scheduled those whose time has not come.
+	// Pending counts rows that may be delivered now; Failed those waiting for another attempt; Blocked those behind a failed or dead row;
+	// Dead those given up; Scheduled those whose time has not come.
 	Pending, Failed, Blocked, Dead, Scheduled int64
 	// BlockedStreams is the number of streams that the blocked rows belong to.
 	BlockedStreams int64
-	// OldestPending is the age of the oldest pending row; 0 without one. It is read
-	// more often than the counts, so that either may say that nothing is pending
-	// while the other does not.
+	// OldestPending is the age of the oldest pending row; 0 without one. It is read more often than the counts, so that either may say that
+	// nothing is pending while the other does not.
 	OldestPending time.Duration
 }
 
@@ -121,8 +112,7 @@ func (p Partition) Owned() bool { return p.Owner != uuid.Nil && p.LeaseLeft > 0 
 type Minute struct {
 	// At is the bucket's first instant.
 	At time.Time
-	// Published and Skipped count events, Failed attempts. Retried counts those
-	// of the published that took more than one attempt.
+	// Published and Skipped count events, Failed attempts. Retried counts those of the published that took more than one attempt.
 	Published, Failed, Retried, Skipped int64
 }
 
@@ -149,8 +139,7 @@ type Summary struct {
 	PublishedPerSecond float64
 	// ActiveWorkers, DrainingWorkers and StaleWorkers count workers.
 	ActiveWorkers, DrainingWorkers, StaleWorkers int
-	// OwnedPartitions and UnownedPartitions add up to all partitions;
-	// PausedPartitions may be either.
+	// OwnedPartitions and UnownedPartitions add up to all partitions; PausedPartitions may be either.
 	OwnedPartitions, UnownedPartitions, PausedPartitions int
 }
 

@@ -1,0 +1,301 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/postrider/postrider/condition"
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/heartbeat"
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/partition"
+)
+
+// chartMinutes is the length of the throughput history.
+const chartMinutes = 60
+
+// defaultBacklogShare lets counting take one percent of the time.
+const defaultBacklogShare = 0.01
+
+// Config names the stores that a Source is composed of.
+type Config struct {
+	// Workers, Leases and Deliveries are read, never written. Required.
+	Workers    *heartbeat.Store
+	Leases     *lease.Store
+	Deliveries *delivery.Store
+	// Strategy is the assignment the workers use; it tells how many partitions each of them should own. Required.
+	Strategy partition.Strategy
+	// HeartbeatTTL is the lifetime the workers give a heartbeat, from which its age follows. Defaults to unknown, and then no age is shown.
+	HeartbeatTTL time.Duration
+	// Own says what keeps this process from delivering, and Self which worker it is:
+	// that is known here before it stands in the database. Default to nothing.
+	Own  func() []condition.Condition
+	Self uuid.UUID
+	// BacklogShare is the largest share of the time that may pass in counting the backlog, above 0 and up to 1: a count that takes 200 ms is
+	// repeated after 20 s at 0.01. The age of the oldest pending row, which takes a millisecond or so, has as much; the watermark is read by
+	// the same rule, in a quarter of that share. Defaults to 0.01.
+	BacklogShare float64
+}
+
+// Validate names the first field whose value is refused.
+func (c Config) Validate() error {
+	switch {
+	case c.Workers == nil:
+		return errors.New("ui: SourceConfig.Workers is nil")
+	case c.Leases == nil:
+		return errors.New("ui: SourceConfig.Leases is nil")
+	case c.Deliveries == nil:
+		return errors.New("ui: SourceConfig.Deliveries is nil")
+	case c.HeartbeatTTL < 0:
+		return fmt.Errorf("ui: SourceConfig.HeartbeatTTL %v is negative", c.HeartbeatTTL)
+	case c.BacklogShare < 0 || c.BacklogShare > 1:
+		return fmt.Errorf("ui: SourceConfig.BacklogShare %v is not within 0 and 1", c.BacklogShare)
+	}
+	if _, err := partition.ParseStrategy(string(c.Strategy)); err != nil {
+		return fmt.Errorf("ui: SourceConfig.Strategy: %w", err)
+	}
+	return nil
+}
+
+// latencyTimeout bounds the reading of the latency.
+const latencyTimeout = 2 * time.Second
+
+// watermarkTimeout bounds the reading of the watermark. It asks the events
+// relation for its highest sequence, which a view may take long to answer.
+const watermarkTimeout = 2 * time.Second
+
+// storeSource reads the stores. Membership and leases are small and read each time. The backlog's cost grows with the backlog and the
+// watermark's may hang on the events relation, so these are read less often the longer it takes.
+type storeSource struct {
+	config    Config
+	backlog   paced[delivery.Backlog]
+	oldest    paced[delivery.Oldest]
+	named     paced[delivery.Named]
+	reader    oldestReader
+	watermark paced[Watermark]
+	latency   paced[*Latency]
+	rate      paced[float64]
+}
+
+// New composes the read sides of the packages that own the tables.
+func New(config Config) (Source, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	if config.BacklogShare == 0 {
+		config.BacklogShare = defaultBacklogShare
+	}
+	return &storeSource{config: config}, nil
+}
+
+// Snapshot implements Source.
+func (s *storeSource) Snapshot(ctx context.Context) (Snapshot, error) {
+	workers, err := s.config.Workers.Snapshot(ctx)
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("ui: %w", err)
+	}
+	leases, err := s.config.Leases.Snapshot(ctx)
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("ui: %w", err)
+	}
+	minutes, err := s.config.Deliveries.Throughput(ctx, chartMinutes)
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("ui: %w", err)
+	}
+	backlog, err := s.backlog.get(ctx, s.config.BacklogShare, func(ctx context.Context) (delivery.Backlog, error) {
+		return s.reader.count(ctx, s.config.Deliveries)
+	})
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("ui: %w", err)
+	}
+	oldest, err := s.oldest.get(ctx, s.config.BacklogShare, func(ctx context.Context) (delivery.Oldest, error) {
+		return s.reader.read(ctx, s.config.Deliveries)
+	})
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("ui: %w", err)
+	}
+	watermark, err := s.watermark.get(ctx, s.config.BacklogShare/4, func(ctx context.Context) (Watermark, error) {
+		return s.readWatermark(ctx, leases)
+	})
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("ui: %w", err)
+	}
+	latency, err := s.latency.get(ctx, s.config.BacklogShare/4, s.readLatency)
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("ui: %w", err)
+	}
+	snapshot := compose(workers, leases, withOldest(backlog, oldest), minutes, s.config.Strategy, s.config.HeartbeatTTL)
+	if rate, err := s.rate.get(ctx, s.config.BacklogShare, s.config.Deliveries.Rate); err == nil {
+		snapshot.PerSecond = &rate
+	}
+	snapshot.Watermark, snapshot.Latency, snapshot.Named = watermark, latency, s.readNamed(ctx)
+	if snapshot.ReadOnly, err = s.config.Deliveries.ReadOnly(ctx); err != nil {
+		return Snapshot{}, fmt.Errorf("ui: %w", err)
+	}
+	if s.config.Own != nil {
+		snapshot.own(s.config.Self, s.config.Own())
+	}
+	return snapshot, nil
+}
+
+// Ownership implements Source.
+func (s *storeSource) Ownership(ctx context.Context, q lease.HistoryQuery) (lease.History, error) {
+	history, err := s.config.Leases.History(ctx, q)
+	if err != nil {
+		return lease.History{}, fmt.Errorf("ui: %w", err)
+	}
+	return history, nil
+}
+
+// readNamed waits for nothing: the first answer may come with a later snapshot.
+func (s *storeSource) readNamed(ctx context.Context) *delivery.Named {
+	soon, cancel := context.WithTimeout(ctx, pacedWait)
+	defer cancel()
+	named, err := s.named.get(soon, s.config.BacklogShare, func(ctx context.Context) (delivery.Named, error) {
+		return s.reader.named(ctx, s.config.Deliveries)
+	})
+	if err != nil {
+		return nil
+	}
+	return &named
+}
+
+// readWatermark comes after the leases: then a partition that has delivered more than the watermark allows was not delivered in the order
+// of partitions. Without an answer the rest of the snapshot is still worth showing.
+func (s *storeSource) readWatermark(ctx context.Context, leases lease.Snapshot) (Watermark, error) {
+	limited, cancel := context.WithTimeout(ctx, watermarkTimeout)
+	defer cancel()
+	stall, err := s.config.Deliveries.Watermark(limited)
+	switch {
+	case ctx.Err() != nil:
+		return Watermark{}, err
+	case err != nil:
+		return Watermark{Err: err}, nil
+	}
+	return newWatermark(stall, leases), nil
+}
+
+// readLatency gives nil where the events relation has no recorded_at, or the role
+// may not read it: the rest of the snapshot is still worth showing.
+func (s *storeSource) readLatency(ctx context.Context) (*Latency, error) {
+	limited, cancel := context.WithTimeout(ctx, latencyTimeout)
+	defer cancel()
+	l, err := s.config.Deliveries.Latency(limited)
+	switch {
+	case ctx.Err() != nil:
+		return nil, err
+	case err != nil:
+		return nil, nil // unknown is an answer
+	}
+	latency := Latency(l)
+	return &latency, nil
+}
+
+// newWatermark lets time count only while somebody is waited for: a worker notes
+// what it waits for, and when all workers are gone nobody takes the note back.
+func newWatermark(stall delivery.Stall, leases lease.Snapshot) Watermark {
+	w := Watermark{Safe: stall.Safe, Highest: stall.Highest}
+	for _, row := range leases.Rows {
+		w.Unused = w.Unused || row.Delivered > stall.Safe
+	}
+	for _, h := range stall.Holders {
+		holder := Holder{PID: h.PID, GID: h.GID, Application: h.Application, State: h.State}
+		if h.State != "" || h.PID == 0 {
+			holder.Age = &h.Age
+		}
+		w.Holders = append(w.Holders, holder)
+	}
+	if len(w.Holders) > 0 {
+		w.Waiting = stall.Waiting
+	}
+	return w
+}
+
+// compose joins what the stores returned. It is a function of its arguments.
+func compose(workers heartbeat.Snapshot, leases lease.Snapshot, backlog delivery.Backlog, minutes []delivery.Minute,
+	strategy partition.Strategy, heartbeatTTL time.Duration,
+) Snapshot {
+	at := latest(workers.At, leases.At, backlog.At)
+	snapshot := Snapshot{At: at, CountedAt: backlog.At, Frozen: leases.Frozen}
+
+	owners := leases.Owners()
+	plan := partition.Assign(strategy, partition.Snapshot{
+		Workers: workers.Members(), Count: partition.Count(len(leases.Rows)), Owners: owners,
+	})
+	owned := map[uuid.UUID]int{}
+	for _, owner := range owners {
+		owned[owner]++
+	}
+	for _, w := range workers.Workers {
+		worker := Worker{
+			ID: w.ID, Hostname: w.Hostname, PID: w.PID, Version: w.Version, State: workerState(w),
+			StartedAt: w.StartedAt, HeartbeatUntil: w.HeartbeatUntil, HeartbeatLeft: w.Left,
+			DrainRequestedAt: w.DrainRequestedAt, Condition: w.Condition,
+			Owned: owned[w.ID], Desired: len(plan[w.ID]),
+		}
+		if heartbeatTTL > 0 {
+			age := max(0, heartbeatTTL-w.Left)
+			worker.HeartbeatAge = &age
+		}
+		snapshot.Workers = append(snapshot.Workers, worker)
+	}
+
+	counts := make(map[partition.ID]delivery.PartitionBacklog, len(backlog.Partitions))
+	for _, b := range backlog.Partitions {
+		counts[b.Partition] = b
+	}
+	for _, row := range leases.Rows {
+		count := counts[row.Partition]
+		snapshot.Partitions = append(snapshot.Partitions, Partition{
+			Number: int(row.Partition), Owner: row.Owner, LeaseUntil: row.Until, LeaseLeft: row.Left,
+			Epoch: row.Epoch, Delivered: row.Delivered, PausedAt: row.PausedAt,
+			Pending: count.Pending, Failed: count.Failed, Blocked: count.Blocked, Dead: count.Dead,
+			Scheduled: count.Scheduled, BlockedStreams: count.BlockedStreams, OldestPending: count.OldestPending,
+		})
+	}
+	for _, m := range minutes {
+		snapshot.Minutes = append(snapshot.Minutes, Minute{
+			At: m.At, Published: m.Published, Failed: m.Failed, Retried: m.Retried, Skipped: m.Skipped,
+		})
+	}
+	return snapshot
+}
+
+func workerState(w heartbeat.Worker) WorkerState {
+	switch {
+	case !w.Live():
+		return WorkerStale
+	case w.State == heartbeat.Draining:
+		return WorkerDraining
+	default:
+		return WorkerActive
+	}
+}
+
+// withOldest puts ages that are younger than the counts in their place.
+func withOldest(b delivery.Backlog, oldest delivery.Oldest) delivery.Backlog {
+	if !oldest.At.After(b.At) {
+		return b
+	}
+	waited := map[partition.ID]time.Duration{}
+	for _, p := range oldest.Partitions {
+		if p.Pending {
+			waited[p.Partition] = max(p.Waited, time.Microsecond)
+		}
+	}
+	b.Partitions = slices.Clone(b.Partitions) // several snapshots are made of one count
+	for i := range b.Partitions {
+		b.Partitions[i].OldestPending = waited[b.Partitions[i].Partition]
+	}
+	return b
+}
+
+// latest passes over stores that had no row to read a time from.
+func latest(times ...time.Time) time.Time {
+	return slices.MaxFunc(times, time.Time.Compare)
+}
