@@ -8,34 +8,22 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+
+	"github.com/postrider/postrider/ui/act"
 )
 
 // Access is what a request may do.
-type Access int
+type Access = act.Access
 
-// The levels of access, each including those before it.
+// The levels of access, each including those before it: nothing, looking, actions.
 const (
-	// AccessNone refuses the request.
-	AccessNone Access = iota
-	// AccessReadOnly allows looking.
-	AccessReadOnly
-	// AccessOperate allows actions.
-	AccessOperate
+	AccessNone     = act.AccessNone
+	AccessReadOnly = act.AccessReadOnly
+	AccessOperate  = act.AccessOperate
 )
 
-// String names the level.
-func (a Access) String() string {
-	switch a {
-	case AccessNone:
-		return "none"
-	case AccessReadOnly:
-		return "read-only"
-	case AccessOperate:
-		return "operate"
-	default:
-		return fmt.Sprintf("access(%d)", int(a))
-	}
-}
+// Identity is who sent a request, and what they may do.
+type Identity = act.Identity
 
 // User is a name and password for HTTP basic authentication.
 type User struct {

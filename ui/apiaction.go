@@ -17,6 +17,7 @@ import (
 
 	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/partition"
+	"github.com/postrider/postrider/ui/act"
 )
 
 // messagesCommand is the body of an action on messages: sequences, or a filter, or all.
@@ -57,7 +58,10 @@ type drainCommand struct {
 	Reason string `json:"reason"`
 }
 
-func (h *Handler) postMessages(action messageAction) http.HandlerFunc {
+// countTimeout ends the count of a dry run, which then says that it is not complete.
+const countTimeout = 5 * time.Second
+
+func (h *Handler) postMessages(action act.MessageAction) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var body messagesCommand
 		if !h.readCommand(w, r, &body) {
@@ -68,13 +72,12 @@ func (h *Handler) postMessages(action messageAction) http.HandlerFunc {
 			h.failBy(w, r, err, 0)
 			return
 		}
-		// The server's timeout is for looks; not every server lets it be moved.
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(actTimeout + lookTimeout))
+		act.Prolong(w)
 		if body.Expected != nil && body.AtLeast != nil {
-			h.failBy(w, r, refused(ops.FieldAtLeast, "and expected_count exclude each other"), 0)
+			h.failBy(w, r, act.Refused(ops.FieldAtLeast, "and expected_count exclude each other"), 0)
 			return
 		}
-		result, err := h.actOnMessages(r.Context(), identity(r), action, ops.Command{
+		result, err := h.desk.OnMessages(r.Context(), act.Who(r), action, ops.Command{
 			Selection: selection, DryRun: body.DryRun, CountWithin: countTimeout, Expected: cmp.Or(body.Expected, body.AtLeast),
 			AtLeast: body.AtLeast != nil, Reason: body.Reason,
 		})
@@ -82,11 +85,11 @@ func (h *Handler) postMessages(action messageAction) http.HandlerFunc {
 			h.failBy(w, r, err, result.Count)
 			return
 		}
-		writeJSON(w, http.StatusOK, result.Body(action.name, selection.State, body.DryRun))
+		writeJSON(w, http.StatusOK, result.Body(action.Name, selection.State, body.DryRun))
 	}
 }
 
-func (h *Handler) postPartitions(action partitionAction) http.HandlerFunc {
+func (h *Handler) postPartitions(action act.PartitionAction) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var body partitionsCommand
 		if !h.readCommand(w, r, &body) {
@@ -97,35 +100,35 @@ func (h *Handler) postPartitions(action partitionAction) http.HandlerFunc {
 			h.failBy(w, r, err, 0)
 			return
 		}
-		result, err := h.actOnPartitions(r.Context(), identity(r), action,
+		result, err := h.desk.OnPartitions(r.Context(), act.Who(r), action,
 			ops.PauseCommand{Partitions: ids, All: body.All, DryRun: body.DryRun, Reason: body.Reason})
 		if err != nil {
 			h.failBy(w, r, err, 0)
 			return
 		}
-		writeJSON(w, http.StatusOK, result.Body(action.name, body.DryRun))
+		writeJSON(w, http.StatusOK, result.Body(action.Name, body.DryRun))
 	}
 }
 
-func (h *Handler) postWorker(action workerAction) http.HandlerFunc {
+func (h *Handler) postWorker(action act.WorkerAction) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var body drainCommand
 		if !h.readCommand(w, r, &body) {
 			return
 		}
-		id, err := look(h, r, func(ctx context.Context, op *ops.Operator) (uuid.UUID, error) {
+		id, err := act.Look(h.desk, r, func(ctx context.Context, op *ops.Operator) (uuid.UUID, error) {
 			return op.FindWorker(ctx, r.PathValue("worker"))
 		})
 		if err != nil {
 			h.failBy(w, r, err, 0)
 			return
 		}
-		result, err := h.actOnWorker(r.Context(), identity(r), action, ops.DrainCommand{Worker: id, DryRun: body.DryRun, Reason: body.Reason})
+		result, err := h.desk.OnWorker(r.Context(), act.Who(r), action, ops.DrainCommand{Worker: id, DryRun: body.DryRun, Reason: body.Reason})
 		if err != nil {
 			h.failBy(w, r, err, 0)
 			return
 		}
-		writeJSON(w, http.StatusOK, result.Body(action.name, id, body.DryRun))
+		writeJSON(w, http.StatusOK, result.Body(action.Name, id, body.DryRun))
 	}
 }
 
@@ -138,7 +141,7 @@ func (h *Handler) readCommand(w http.ResponseWriter, r *http.Request, body any) 
 		h.failWith(w, r, http.StatusUnsupportedMediaType, "unsupported_media_type", "Send application/json.")
 		return false
 	}
-	if err := h.mayAct(identity(r)); err != nil {
+	if err := h.desk.MayAct(act.Who(r)); err != nil {
 		h.failBy(w, r, err, 0)
 		return false
 	}
@@ -169,22 +172,22 @@ func (h *Handler) readCommand(w http.ResponseWriter, r *http.Request, body any) 
 func unreadable(err error) error {
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) {
-		return refused(cmp.Or(kind.Field, "body"), "must not be a JSON %s", kind.Value)
+		return act.Refused(cmp.Or(kind.Field, "body"), "must not be a JSON %s", kind.Value)
 	}
 	const unknown = "json: unknown field "
 	if name, found := strings.CutPrefix(err.Error(), unknown); found {
-		return refused(strings.Trim(name, `"`), "there is no such field")
+		return act.Refused(strings.Trim(name, `"`), "there is no such field")
 	}
 	if errors.Is(err, io.EOF) {
-		return refused("body", "is empty; send a JSON object")
+		return act.Refused("body", "is empty; send a JSON object")
 	}
-	return refused("body", "is not one JSON object: %s", strings.TrimPrefix(err.Error(), "json: "))
+	return act.Refused("body", "is not one JSON object: %s", strings.TrimPrefix(err.Error(), "json: "))
 }
 
 func (c messagesCommand) selection(now time.Time) (ops.Selection, error) {
 	s := ops.Selection{State: ops.State(c.State), Sequences: c.Sequences, All: c.All}
 	if len(c.Sequences) > ops.MaxLimit {
-		return s, refused(ops.FieldSequence, "at most %d can be named at once, got %d", ops.MaxLimit, len(c.Sequences))
+		return s, act.Refused(ops.FieldSequence, "at most %d can be named at once, got %d", ops.MaxLimit, len(c.Sequences))
 	}
 	if c.Filter == nil {
 		return s, nil
@@ -192,7 +195,7 @@ func (c messagesCommand) selection(now time.Time) (ops.Selection, error) {
 	var err error
 	s.Filter, err = c.Filter.filter(now)
 	if err == nil && s.Filter.Empty() {
-		err = refused("filter", "is empty; to choose every message say all")
+		err = act.Refused("filter", "is empty; to choose every message say all")
 	}
 	return s, err
 }
@@ -201,7 +204,7 @@ func (c filterCommand) filter(now time.Time) (ops.Filter, error) {
 	var f ops.Filter
 	var err error
 	if c.Partitions != nil && len(c.Partitions) == 0 {
-		return f, refused("partitions", "must not be empty")
+		return f, act.Refused("partitions", "must not be empty")
 	}
 	if f.Partitions, err = partitionIDs(c.Partitions); err != nil {
 		return f, err
@@ -220,13 +223,13 @@ func (c filterCommand) filter(now time.Time) (ops.Filter, error) {
 			continue
 		}
 		if *one.from == "" {
-			return f, refused(one.name, "must not be empty")
+			return f, act.Refused(one.name, "must not be empty")
 		}
 		*one.into = *one.from
 	}
 	if c.ID != nil {
 		if f.EventID, err = uuid.Parse(*c.ID); err != nil || f.EventID == uuid.Nil {
-			return f, refused("id", "must be an event's UUID")
+			return f, act.Refused("id", "must be an event's UUID")
 		}
 	}
 	for _, one := range []struct {
@@ -237,8 +240,8 @@ func (c filterCommand) filter(now time.Time) (ops.Filter, error) {
 		if one.from == nil {
 			continue
 		}
-		if *one.into, err = parseMoment(*one.from, now); err != nil {
-			return f, refused(one.name, "must be a time as 2026-01-02T03:04:05Z or a duration before now as 10m")
+		if *one.into, err = act.ParseMoment(*one.from, now); err != nil {
+			return f, act.Refused(one.name, "must be a time as 2026-01-02T03:04:05Z or a duration before now as 10m")
 		}
 	}
 	return f, nil
@@ -248,7 +251,7 @@ func partitionIDs(numbers []int) ([]partition.ID, error) {
 	ids := make([]partition.ID, 0, len(numbers))
 	for _, n := range numbers {
 		if n < 0 || n >= int(partition.MaxCount) {
-			return nil, refused(ops.FieldPartition, "must lie between 0 and %d, got %d", partition.MaxCount-1, n)
+			return nil, act.Refused(ops.FieldPartition, "must lie between 0 and %d, got %d", partition.MaxCount-1, n)
 		}
 		ids = append(ids, partition.ID(n))
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/ui/act"
 	"github.com/postrider/postrider/ui/source"
 )
 
@@ -68,12 +69,12 @@ func (h *Handler) audit(w http.ResponseWriter, r *http.Request) {
 		h.failBy(w, r, err, 0)
 		return
 	}
-	after, limit, err := paging(values)
+	after, limit, err := act.Paging(values)
 	if err != nil {
 		h.failBy(w, r, err, 0)
 		return
 	}
-	page, err := look(h, r, func(ctx context.Context, op *ops.Operator) (ops.AuditPage, error) {
+	page, err := act.Look(h.desk, r, func(ctx context.Context, op *ops.Operator) (ops.AuditPage, error) {
 		return op.Audit(ctx, after, limit)
 	})
 	if err != nil {
@@ -94,7 +95,7 @@ const storyLength = 20
 
 // partition tells one partition's story.
 func (h *Handler) partition(w http.ResponseWriter, r *http.Request) {
-	id, err := partitionNumber(r.PathValue("partition"))
+	id, err := act.PartitionNumber(r.PathValue("partition"))
 	if err != nil {
 		h.failBy(w, r, err, 0)
 		return
@@ -117,7 +118,7 @@ func (h *Handler) partition(w http.ResponseWriter, r *http.Request) {
 			body.Ownership = ChangeBodies(history.Changes)
 		}
 		if h.options.Operator != nil {
-			story, err := look(h, r, func(ctx context.Context, op *ops.Operator) (ops.PartitionStory, error) {
+			story, err := act.Look(h.desk, r, func(ctx context.Context, op *ops.Operator) (ops.PartitionStory, error) {
 				return op.Partition(ctx, id, storyLength)
 			})
 			if err != nil {

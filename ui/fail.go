@@ -5,24 +5,13 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/postrider/postrider/ui/act"
 	"github.com/postrider/postrider/web"
 )
 
 // problem is the body of every failed API request.
 type problem struct {
-	Error problemDetail `json:"error"`
-}
-
-type problemDetail struct {
-	// Code is stable and meant for programs, Message for people.
-	Code    string `json:"code"`
-	Message string `json:"message"`
-	// Field names the input that was refused.
-	Field string `json:"field,omitempty"`
-	// Sequences are the messages that were refused.
-	Sequences []int64 `json:"sequences,omitempty"`
-	// Count is how many messages a command had changed before it failed.
-	Count int64 `json:"count,omitempty"`
+	Error act.Complaint `json:"error"`
 }
 
 // fail answers with a status that explains itself.
@@ -44,7 +33,7 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, status int) {
 // failWith answers under /api in JSON and elsewhere with a page.
 func (h *Handler) failWith(w http.ResponseWriter, r *http.Request, status int, code, message string) {
 	if r.URL.Path == "/api" || strings.HasPrefix(r.URL.Path, "/api/") {
-		writeJSON(w, status, problem{Error: problemDetail{Code: code, Message: message}})
+		writeJSON(w, status, problem{Error: act.Complaint{Code: code, Message: message}})
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -66,7 +55,7 @@ func (h *Handler) shell(r *http.Request, title string, anonymous bool) web.Shell
 	if !anonymous {
 		shell.Environment = h.options.Environment
 		shell.Version = h.options.Version
-		shell.ReadOnly = h.access(r) < AccessOperate
+		shell.ReadOnly = h.desk.Access(act.Who(r)) < AccessOperate
 		shell.Operable = h.options.Operator != nil
 		shell.MayAct = shell.Operable && !shell.ReadOnly
 	}
@@ -94,4 +83,14 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 	w.WriteHeader(status)
 	// The connection may be gone; nobody is left to be told.
 	_, _ = w.Write(append(encoded, '\n'))
+}
+
+// failBy answers an API request with an error, and how much was done before it.
+func (h *Handler) failBy(w http.ResponseWriter, r *http.Request, err error, done int64) {
+	c := h.desk.Complain(r.Context(), err)
+	c.Count = done
+	if c.Status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	writeJSON(w, c.Status, problem{Error: c})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/postrider/postrider/ui/act"
 	"github.com/postrider/postrider/ui/source"
 	"github.com/postrider/postrider/web"
 )
@@ -26,6 +27,7 @@ type Handler struct {
 	hosts     map[string]bool
 	renderer  *web.Renderer
 	hub       *hub
+	desk      *act.Desk
 	readiness *source.Readiness
 	chain     http.Handler
 }
@@ -65,6 +67,9 @@ func NewHandler(options Options) (*Handler, error) {
 		renderer: renderer,
 		hub:      newHub(cache, options.MaxStreams),
 
+		desk: &act.Desk{
+			Operator: options.Operator, ReadOnly: options.ReadOnly, ShowPayload: options.ShowPayload, Logger: options.Logger,
+		},
 		readiness: source.NewReadiness(options.Ready, cache),
 	}
 	routes, err := h.routes(static)
@@ -210,24 +215,15 @@ func (h *Handler) guard(next http.Handler) http.Handler {
 			return
 		}
 		judged := h.auth.judge(r)
-		switch r := withIdentity(r, judged.Identity); {
+		switch r := act.WithIdentity(r, judged.Identity); {
 		case judged.Access == AccessNone:
 			h.refuse(w, r, judged)
-		case h.access(r) == AccessReadOnly && r.Method != http.MethodGet && r.Method != http.MethodHead:
+		case h.desk.Access(act.Who(r)) == AccessReadOnly && r.Method != http.MethodGet && r.Method != http.MethodHead:
 			h.failWith(w, r, http.StatusForbidden, "read_only", "Actions are not allowed here: access is read-only.")
 		default:
 			next.ServeHTTP(w, r)
 		}
 	})
-}
-
-// access returns what a request that passed the guard may do, the read-only switch applied.
-func (h *Handler) access(r *http.Request) Access {
-	access := identity(r).Access
-	if h.options.ReadOnly {
-		access = min(access, AccessReadOnly)
-	}
-	return access
 }
 
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, judged verdict) {

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
@@ -14,14 +13,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 )
-
-// Identity is who sent a request, and what they may do.
-type Identity struct {
-	// Name stands in the audit: the user's, the token's, the one that a trusted proxy or the embedding program gave, or "local" for a
-	// loopback connection without authentication. It never comes from the request itself.
-	Name   string
-	Access Access
-}
 
 // Names of those who have none.
 const (
@@ -84,11 +75,11 @@ func newAuthenticator(a Auth, log *slog.Logger) *authenticator {
 	auth := &authenticator{auth: a, names: map[string]bool{}, attempts: newAttempts(log)}
 	for _, u := range a.Users {
 		auth.names[u.Name] = true
-		auth.users = append(auth.users, credential{sha256.Sum256([]byte(u.Name + ":" + u.Password)), Identity{u.Name, u.Access}})
+		auth.users = append(auth.users, credential{sha256.Sum256([]byte(u.Name + ":" + u.Password)), Identity{Name: u.Name, Access: u.Access}})
 	}
 	for i, t := range a.Tokens {
 		name := cmp.Or(t.Name, fmt.Sprintf("token %d", i+1))
-		auth.tokens = append(auth.tokens, credential{sha256.Sum256([]byte(t.Value)), Identity{name, t.Access}})
+		auth.tokens = append(auth.tokens, credential{sha256.Sum256([]byte(t.Value)), Identity{Name: name, Access: t.Access}})
 	}
 	return auth
 }
@@ -113,7 +104,7 @@ func (a *authenticator) judge(r *http.Request) verdict {
 	case a.auth.Authorize != nil:
 		return verdict{Identity: a.embedded(r)}
 	case !a.enabled() && onLoopback(r):
-		return verdict{Identity: Identity{localName, AccessOperate}}
+		return verdict{Identity: Identity{Name: localName, Access: AccessOperate}}
 	case !a.enabled():
 		return verdict{}
 	}
@@ -166,7 +157,7 @@ func (a *authenticator) proxied(r *http.Request, names []string) verdict {
 	from := address.Addr().Unmap().WithZone("")
 	for _, p := range a.auth.TrustedProxies {
 		if p.Contains(from) {
-			return verdict{Identity: Identity{strings.TrimSpace(names[0]), a.auth.ProxyAccess}}
+			return verdict{Identity: Identity{Name: strings.TrimSpace(names[0]), Access: a.auth.ProxyAccess}}
 		}
 	}
 	return verdict{refusal: untrustedProxy}
@@ -181,17 +172,5 @@ func match(known []credential, sent string) Identity {
 			who = c.Identity
 		}
 	}
-	return who
-}
-
-type identityKey struct{}
-
-func withIdentity(r *http.Request, who Identity) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), identityKey{}, who))
-}
-
-// identity returns who sent a request that the guard let through; nobody otherwise.
-func identity(r *http.Request) Identity {
-	who, _ := r.Context().Value(identityKey{}).(Identity)
 	return who
 }

@@ -25,9 +25,7 @@ const (
 	logRemote   = "remote"
 	logAddr     = "addr"
 	logActor    = "actor"
-	logAction   = "action"
 	logCount    = "count"
-	logDryRun   = "dry_run"
 	logSequence = "sequence"
 )
 

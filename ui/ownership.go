@@ -2,11 +2,9 @@ package ui
 
 import (
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
-	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/ui/act"
 	"github.com/postrider/postrider/ui/source"
 )
 
@@ -18,28 +16,7 @@ type ownershipBody struct {
 }
 
 // ownershipParameters are the names in the query string of a list of changes.
-var ownershipParameters = []string{paramPartition, paramSince, paramUntil, paramAfter, paramLimit}
-
-const paramLimit = "limit"
-
-// ownershipQuery reads which changes a list shall show.
-func ownershipQuery(values url.Values, now time.Time) (q lease.HistoryQuery, err error) {
-	if text := strings.TrimSpace(values.Get(paramPartition)); text != "" {
-		id, err := partitionNumber(text)
-		if err != nil {
-			return q, err
-		}
-		q.Partition = &id
-	}
-	if q.Since, err = momentIn(values, paramSince, now); err != nil {
-		return q, err
-	}
-	if q.Until, err = momentIn(values, paramUntil, now); err != nil {
-		return q, err
-	}
-	q.Before, q.Limit, err = paging(values)
-	return q, err
-}
+var ownershipParameters = []string{"partition", "since", "until", "after", "limit"}
 
 func (h *Handler) ownership(w http.ResponseWriter, r *http.Request) {
 	values, err := parameters(r, ownershipParameters, nil)
@@ -47,7 +24,7 @@ func (h *Handler) ownership(w http.ResponseWriter, r *http.Request) {
 		h.failBy(w, r, err, 0)
 		return
 	}
-	q, err := ownershipQuery(values, time.Now())
+	q, err := act.OwnershipQuery(values, time.Now())
 	if err != nil {
 		h.failBy(w, r, err, 0)
 		return

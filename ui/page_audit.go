@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/ui/act"
 	"github.com/postrider/postrider/web"
 )
 
@@ -21,12 +22,12 @@ const (
 
 // pageAudit serves a page of the audit, the newest entries first.
 func (h *Handler) pageAudit(w http.ResponseWriter, r *http.Request) {
-	after, err := numberIn(r.URL.Query(), ops.FieldAfter, 1)
+	after, err := act.Number(r.URL.Query(), ops.FieldAfter, 1)
 	if err != nil {
 		h.failPage(w, r, err)
 		return
 	}
-	found, err := look(h, r, func(ctx context.Context, op *ops.Operator) (ops.AuditPage, error) {
+	found, err := act.Look(h.desk, r, func(ctx context.Context, op *ops.Operator) (ops.AuditPage, error) {
 		return op.Audit(ctx, after, pageRows+1)
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/ui/act"
 	"github.com/postrider/postrider/web"
 )
 
@@ -24,15 +25,15 @@ const (
 )
 
 // actionsOnMessages are the ways to end a message's wait.
-var actionsOnMessages = []messageAction{requeueMessages, skipMessages, discardMessages}
+var actionsOnMessages = []act.MessageAction{act.Requeue, act.Skip, act.Discard}
 
 // needsReason tells whether the audit wants to know why.
-func (a messageAction) needsReason() bool { return a.name != requeueMessages.name }
+func needsReason(a act.MessageAction) bool { return a.Name != act.Requeue.Name }
 
 // order is what a form asks for: an action, and the messages in one or two
 // selections, since those that are dead and those that failed are two.
 type order struct {
-	messageAction
+	act.MessageAction
 	all        bool
 	filter     messageFilter
 	selections []ops.Selection
@@ -47,11 +48,11 @@ func readOrder(q url.Values) (order, error) {
 	if o.all = q.Get(paramAll) != ""; o.all {
 		name = q.Get(paramAll)
 	}
-	i := slices.IndexFunc(actionsOnMessages, func(a messageAction) bool { return a.name == name })
+	i := slices.IndexFunc(actionsOnMessages, func(a act.MessageAction) bool { return a.Name == name })
 	if i < 0 {
-		return o, refused("action", "must be requeue, skip or discard, got %q", name)
+		return o, act.Refused("action", "must be requeue, skip or discard, got %q", name)
 	}
-	o.messageAction = actionsOnMessages[i]
+	o.MessageAction = actionsOnMessages[i]
 	var err error
 	if o.filter, err = readFilter(q, time.Now()); err != nil {
 		return o, err
@@ -70,7 +71,7 @@ func readOrder(q url.Values) (order, error) {
 func (o *order) selectAll() error {
 	state := o.filter.oneState()
 	if state == "" {
-		return refused(ops.FieldState, "to act on all that match, the filter must name one state, dead or failed")
+		return act.Refused(ops.FieldState, "to act on all that match, the filter must name one state, dead or failed")
 	}
 	s := ops.Selection{State: state, Filter: o.filter.Filter}
 	s.Filter.States = nil
@@ -100,7 +101,7 @@ func (o *order) selectNamed(q url.Values) error {
 		}
 	}
 	if len(o.selections) == 0 {
-		return refused(ops.FieldSelection, "no message is selected; only dead and failed ones can be")
+		return act.Refused(ops.FieldSelection, "no message is selected; only dead and failed ones can be")
 	}
 	return nil
 }
@@ -121,12 +122,12 @@ const (
 
 // count does the order as a dry run.
 func (h *Handler) count(ctx context.Context, who Identity, o order) ([]ops.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, act.LookTimeout)
 	defer cancel()
 	counts := make([]ops.Result, len(o.selections))
 	for i, s := range o.selections {
 		// The reason is written nowhere.
-		result, err := h.actOnMessages(ctx, who, o.messageAction, ops.Command{
+		result, err := h.desk.OnMessages(ctx, who, o.MessageAction, ops.Command{
 			Selection: s, Reason: "dry run", DryRun: true, CountMost: countMost, CountWithin: countWithin,
 		})
 		if err != nil {
@@ -139,7 +140,7 @@ func (h *Handler) count(ctx context.Context, who Identity, o order) ([]ops.Resul
 
 // pageConfirm asks before messages are changed: how many there are, and why.
 func (h *Handler) pageConfirm(w http.ResponseWriter, r *http.Request) {
-	if err := h.mayAct(identity(r)); err != nil {
+	if err := h.desk.MayAct(act.Who(r)); err != nil {
 		h.failPage(w, r, err)
 		return
 	}
@@ -153,18 +154,18 @@ func (h *Handler) pageConfirm(w http.ResponseWriter, r *http.Request) {
 
 // ask shows the question, and why it is asked again if it is.
 func (h *Handler) ask(w http.ResponseWriter, r *http.Request, o order, status int, reason, problem string) {
-	counts, err := h.count(r.Context(), identity(r), o)
+	counts, err := h.count(r.Context(), act.Who(r), o)
 	page := web.Confirm{
-		Shell: h.shellOf(r, "Confirm", sectionMessages), Verb: o.name, Scope: o.scope(), Fields: slices.Clone(o.fields),
-		Reason: reason, Required: o.needsReason(), Problem: problem, Back: o.back(),
+		Shell: h.shellOf(r, "Confirm", sectionMessages), Verb: o.Name, Scope: o.scope(), Fields: slices.Clone(o.fields),
+		Reason: reason, Required: needsReason(o.MessageAction), Problem: problem, Back: o.back(),
 	}
 	if err != nil {
-		c := h.complain(r.Context(), err)
-		if c.status >= http.StatusInternalServerError {
-			h.failWith(w, r, c.status, c.Code, c.Message)
+		c := h.desk.Complain(r.Context(), err)
+		if c.Status >= http.StatusInternalServerError {
+			h.failWith(w, r, c.Status, c.Code, c.Message)
 			return
 		}
-		status, page.Problem = c.status, c.Message
+		status, page.Problem = c.Status, c.Message
 	}
 	for i, c := range counts {
 		page.Count, page.AtLeast = page.Count+c.Count, page.AtLeast || c.More
@@ -228,20 +229,20 @@ func (h *Handler) formMessages(w http.ResponseWriter, r *http.Request) {
 	}
 	var total ops.Result
 	for _, s := range o.selections {
-		result, err := h.actOnMessages(r.Context(), identity(r), o.messageAction,
+		result, err := h.desk.OnMessages(r.Context(), act.Who(r), o.MessageAction,
 			ops.Command{Selection: s, Reason: reason, Expected: expected, AtLeast: q.Get(paramMore) != ""})
 		total.Count, total.Waiting, total.Gone = total.Count+result.Count, total.Waiting+result.Waiting, total.Gone+result.Gone
 		if err == nil {
 			continue
 		}
-		c := h.complain(r.Context(), err)
+		c := h.desk.Complain(r.Context(), err)
 		if total.Count > 0 {
 			c.Message += " Before that, " + web.Count(total.Count) + " were changed; doing it again takes the rest."
 		}
-		h.ask(w, r, o, c.status, reason, c.Message)
+		h.ask(w, r, o, c.Status, reason, c.Message)
 		return
 	}
-	done := url.Values{paramDone: {o.name}, paramCount: {number(total.Count)}}
+	done := url.Values{paramDone: {o.Name}, paramCount: {number(total.Count)}}
 	if total.Waiting > 0 {
 		done.Set(paramWaiting, number(total.Waiting))
 	}

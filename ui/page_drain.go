@@ -8,12 +8,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/ui/act"
 	"github.com/postrider/postrider/web"
 )
 
 // pageDrain asks before a worker is drained.
 func (h *Handler) pageDrain(w http.ResponseWriter, r *http.Request) {
-	if err := h.mayAct(identity(r)); err != nil {
+	if err := h.desk.MayAct(act.Who(r)); err != nil {
 		h.failPage(w, r, err)
 		return
 	}
@@ -28,23 +29,23 @@ func (h *Handler) pageDrain(w http.ResponseWriter, r *http.Request) {
 func workerNamed(text string) (uuid.UUID, error) {
 	id, err := uuid.Parse(text)
 	if err != nil || id == uuid.Nil {
-		return uuid.Nil, refused(ops.FieldWorker, "must be a worker's UUID, got %q", text)
+		return uuid.Nil, act.Refused(ops.FieldWorker, "must be a worker's UUID, got %q", text)
 	}
 	return id, nil
 }
 
 func (h *Handler) askDrain(w http.ResponseWriter, r *http.Request, id uuid.UUID, status int, reason, problem string) {
 	// What is asked for may have become impossible meanwhile.
-	result, err := h.actOnWorker(r.Context(), identity(r), drainWorker, ops.DrainCommand{Worker: id, DryRun: true})
+	result, err := h.desk.OnWorker(r.Context(), act.Who(r), act.Drain, ops.DrainCommand{Worker: id, DryRun: true})
 	page := web.Drain{Shell: h.shellOf(r, "Drain a worker", sectionMonitor), Others: result.Others, Reason: reason, Problem: problem}
 	page.ID, page.Short = id.String(), shortID(id)
 	if err != nil {
-		c := h.complain(r.Context(), err)
-		if c.status >= http.StatusInternalServerError {
-			h.failWith(w, r, c.status, c.Code, c.Message)
+		c := h.desk.Complain(r.Context(), err)
+		if c.Status >= http.StatusInternalServerError {
+			h.failWith(w, r, c.Status, c.Code, c.Message)
 			return
 		}
-		status, page.Problem, page.Gone = c.status, c.Message, true
+		status, page.Problem, page.Gone = c.Status, c.Message, true
 	}
 	if err == nil && !result.Requested {
 		page.Problem, page.Gone = "It had been asked to drain before, or drains already.", true
@@ -71,19 +72,19 @@ func (h *Handler) formWorkers(w http.ResponseWriter, r *http.Request) {
 		h.failPage(w, r, err)
 		return
 	}
-	if q.Get(paramAction) == undrainWorker.name {
-		if _, err := h.actOnWorker(r.Context(), identity(r), undrainWorker, ops.DrainCommand{Worker: id}); err != nil {
+	if q.Get(paramAction) == act.Undrain.Name {
+		if _, err := h.desk.OnWorker(r.Context(), act.Who(r), act.Undrain, ops.DrainCommand{Worker: id}); err != nil {
 			h.failPage(w, r, err)
 			return
 		}
 		h.cache.Outdate()
-		h.seeOther(w, r, "", url.Values{paramDone: {undrainWorker.name}})
+		h.seeOther(w, r, "", url.Values{paramDone: {act.Undrain.Name}})
 		return
 	}
 	reason := q.Get(paramReason)
-	result, err := h.actOnWorker(r.Context(), identity(r), drainWorker, ops.DrainCommand{Worker: id, Reason: reason})
+	result, err := h.desk.OnWorker(r.Context(), act.Who(r), act.Drain, ops.DrainCommand{Worker: id, Reason: reason})
 	if err != nil {
-		h.unless(w, r, err, func(c complaint) { h.askDrain(w, r, id, c.status, reason, c.Message) })
+		h.unless(w, r, err, func(c act.Complaint) { h.askDrain(w, r, id, c.Status, reason, c.Message) })
 		return
 	}
 	done := "drain"

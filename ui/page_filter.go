@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/ui/act"
 	"github.com/postrider/postrider/web"
 )
 
@@ -59,7 +60,7 @@ func readFilter(q url.Values, now time.Time) (messageFilter, error) {
 		f.States = append(f.States, state)
 	}
 	for _, text := range f.given[paramPartition] {
-		id, err := partitionNumber(text)
+		id, err := act.PartitionNumber(text)
 		if err != nil {
 			return f, err
 		}
@@ -68,7 +69,7 @@ func readFilter(q url.Values, now time.Time) (messageFilter, error) {
 	var err error
 	if text := f.given.Get(paramID); text != "" {
 		if f.EventID, err = uuid.Parse(text); err != nil || f.EventID == uuid.Nil {
-			return f, refused(ops.FieldEventID, "must be a UUID, got %q", text)
+			return f, act.Refused(ops.FieldEventID, "must be a UUID, got %q", text)
 		}
 	}
 	if text := f.given.Get(paramSequence); text != "" {
@@ -76,10 +77,10 @@ func readFilter(q url.Values, now time.Time) (messageFilter, error) {
 			return f, err
 		}
 	}
-	if f.Since, err = momentIn(f.given, paramSince, now); err != nil {
+	if f.Since, err = act.Moment(f.given, paramSince, now); err != nil {
 		return f, err
 	}
-	if f.Until, err = momentIn(f.given, paramUntil, now); err != nil {
+	if f.Until, err = act.Moment(f.given, paramUntil, now); err != nil {
 		return f, err
 	}
 	f.Stream, f.Topic, f.Type = f.given.Get(paramStream), f.given.Get(paramTopic), f.given.Get(paramType)
@@ -91,7 +92,7 @@ func readFilter(q url.Values, now time.Time) (messageFilter, error) {
 func readSequence(text string) (int64, error) {
 	n, err := strconv.ParseInt(strings.ReplaceAll(text, ",", ""), 10, 64)
 	if err != nil || n < 1 {
-		return 0, refused(ops.FieldSequence, "must be a whole number above 0, got %q", text)
+		return 0, act.Refused(ops.FieldSequence, "must be a whole number above 0, got %q", text)
 	}
 	return n, nil
 }

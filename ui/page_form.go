@@ -6,13 +6,13 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
+
+	"github.com/postrider/postrider/ui/act"
 )
 
 // form reads a posted form, or answers the request itself. Acting may take longer than an answer usually may.
 func (h *Handler) form(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
-	// Not every server lets its deadline be moved.
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(actTimeout + lookTimeout))
+	act.Prolong(w)
 	err := r.ParseForm()
 	var tooLarge *http.MaxBytesError
 	switch {
@@ -42,6 +42,6 @@ func (h *Handler) failPage(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
 		return // nobody is left to be told
 	}
-	c := h.complain(r.Context(), err)
-	h.failWith(w, r, c.status, c.Code, c.Message)
+	c := h.desk.Complain(r.Context(), err)
+	h.failWith(w, r, c.Status, c.Code, c.Message)
 }

@@ -18,26 +18,27 @@ import (
 
 	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/message"
+	"github.com/postrider/postrider/ui/act"
 	"github.com/postrider/postrider/web"
 )
 
 // pageMessage serves one message.
 func (h *Handler) pageMessage(w http.ResponseWriter, r *http.Request) {
-	detail, err := h.showMessage(r)
+	detail, err := h.desk.ShowMessage(r)
 	if err != nil {
 		h.failPage(w, r, err)
 		return
 	}
 	now, _ := h.now(r.Context())
-	who := identity(r)
+	who := act.Who(r)
 	page := messagePage(detail, now)
 	page.Shell = h.shellOf(r, "Message "+number(detail.Sequence), sectionMessages)
 	page.Every = listEvery
-	if open := h.mayReadPayload(who); open && detail.Event != nil {
+	if open := h.desk.MayReadPayload(who); open && detail.Event != nil {
 		page.MayPayload, page.Metadata = true, metadata(detail.Event.Metadata)
 	}
 	if page.MayPayload && r.URL.Query().Get("payload") == "show" {
-		body, err := look(h, r, func(ctx context.Context, op *ops.Operator) ([]byte, error) { return op.Payload(ctx, detail.Sequence) })
+		body, err := act.Look(h.desk, r, func(ctx context.Context, op *ops.Operator) ([]byte, error) { return op.Payload(ctx, detail.Sequence) })
 		if err != nil {
 			h.failPage(w, r, err)
 			return

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/ui/act"
 	"github.com/postrider/postrider/web"
 )
 
@@ -57,7 +58,7 @@ func (h *Handler) pageMessages(w http.ResponseWriter, r *http.Request) {
 	}
 	if err == nil {
 		var listing ops.Listing
-		listing, err = look(h, r, func(ctx context.Context, op *ops.Operator) (ops.Listing, error) {
+		listing, err = act.Look(h.desk, r, func(ctx context.Context, op *ops.Operator) (ops.Listing, error) {
 			return op.List(ctx, filter.Filter, at.Page)
 		})
 		if err == nil {
@@ -68,8 +69,8 @@ func (h *Handler) pageMessages(w http.ResponseWriter, r *http.Request) {
 	var input *ops.InputError
 	switch {
 	case errors.As(err, &input):
-		c := h.complain(r.Context(), err)
-		page.Problem, status = c.Message, c.status
+		c := h.desk.Complain(r.Context(), err)
+		page.Problem, status = c.Message, c.Status
 	case err != nil:
 		h.failPage(w, r, err)
 		return

@@ -9,6 +9,7 @@ import (
 
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
+	"github.com/postrider/postrider/ui/act"
 	"github.com/postrider/postrider/ui/source"
 	"github.com/postrider/postrider/web"
 )
@@ -20,7 +21,7 @@ const changesListed = 12
 func (h *Handler) pageOwnership(w http.ResponseWriter, r *http.Request) {
 	now, seen := h.now(r.Context())
 	given := r.URL.Query()
-	q, err := ownershipQuery(given, now)
+	q, err := act.OwnershipQuery(given, now)
 	if err != nil {
 		h.failPage(w, r, err)
 		return

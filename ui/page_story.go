@@ -9,6 +9,7 @@ import (
 
 	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/partition"
+	"github.com/postrider/postrider/ui/act"
 	"github.com/postrider/postrider/web"
 )
 
@@ -20,7 +21,7 @@ const (
 
 // pageStory serves one partition's story.
 func (h *Handler) pageStory(w http.ResponseWriter, r *http.Request) {
-	id, err := partitionNumber(r.PathValue("partition"))
+	id, err := act.PartitionNumber(r.PathValue("partition"))
 	if err != nil {
 		h.failPage(w, r, err)
 		return
@@ -47,7 +48,7 @@ func (h *Handler) tellStory(w http.ResponseWriter, r *http.Request, id partition
 		page.Every = 1
 	}
 	if h.options.Operator != nil {
-		story, err := look(h, r, func(ctx context.Context, op *ops.Operator) (ops.PartitionStory, error) {
+		story, err := act.Look(h.desk, r, func(ctx context.Context, op *ops.Operator) (ops.PartitionStory, error) {
 			return op.Partition(ctx, id, storyLength)
 		})
 		if err != nil {
@@ -114,37 +115,37 @@ func (h *Handler) formPartitions(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	id, err := partitionNumber(q.Get(paramPartition))
+	id, err := act.PartitionNumber(q.Get(paramPartition))
 	if err != nil {
 		h.failPage(w, r, err)
 		return
 	}
-	var action partitionAction
+	var action act.PartitionAction
 	switch q.Get(paramAction) {
-	case pausePartitions.name:
-		action = pausePartitions
-	case resumePartitions.name:
-		action = resumePartitions
+	case act.Pause.Name:
+		action = act.Pause
+	case act.Resume.Name:
+		action = act.Resume
 	default:
-		h.failPage(w, r, refused("action", "must be pause or resume, got %q", q.Get(paramAction)))
+		h.failPage(w, r, act.Refused("action", "must be pause or resume, got %q", q.Get(paramAction)))
 		return
 	}
 	reason := q.Get(paramReason)
-	_, err = h.actOnPartitions(r.Context(), identity(r), action, ops.PauseCommand{Partitions: []partition.ID{id}, Reason: reason})
+	_, err = h.desk.OnPartitions(r.Context(), act.Who(r), action, ops.PauseCommand{Partitions: []partition.ID{id}, Reason: reason})
 	if err != nil {
-		h.unless(w, r, err, func(c complaint) { h.tellStory(w, r, id, c.status, reason, c.Message) })
+		h.unless(w, r, err, func(c act.Complaint) { h.tellStory(w, r, id, c.Status, reason, c.Message) })
 		return
 	}
 	text := number(int64(id))
 	h.cache.Outdate()
-	h.seeOther(w, r, "partitions/"+text, url.Values{paramDone: {action.name}, paramCount: {text}})
+	h.seeOther(w, r, "partitions/"+text, url.Values{paramDone: {action.Name}, paramCount: {text}})
 }
 
 // unless answers with a page of its own where nobody can mend what went wrong by sending the form again, and else asks again.
-func (h *Handler) unless(w http.ResponseWriter, r *http.Request, err error, again func(complaint)) {
-	c := h.complain(r.Context(), err)
-	if c.status == http.StatusNotFound || c.status == http.StatusForbidden || c.status >= http.StatusInternalServerError {
-		h.failWith(w, r, c.status, c.Code, c.Message)
+func (h *Handler) unless(w http.ResponseWriter, r *http.Request, err error, again func(act.Complaint)) {
+	c := h.desk.Complain(r.Context(), err)
+	if c.Status == http.StatusNotFound || c.Status == http.StatusForbidden || c.Status >= http.StatusInternalServerError {
+		h.failWith(w, r, c.Status, c.Code, c.Message)
 		return
 	}
 	again(c)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/postrider/postrider/ui/act"
 	"github.com/postrider/postrider/web"
 )
 
@@ -42,7 +43,7 @@ func (h *Handler) operated(next http.HandlerFunc) http.HandlerFunc {
 	if h.options.Operator != nil {
 		return next
 	}
-	return func(w http.ResponseWriter, r *http.Request) { h.failPage(w, r, errNoOperator) }
+	return func(w http.ResponseWriter, r *http.Request) { h.failPage(w, r, act.ErrNoOperator) }
 }
 
 // shellOf is the shell of a page in a section.

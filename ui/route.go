@@ -3,6 +3,8 @@ package ui
 import (
 	_ "embed"
 	"net/http"
+
+	"github.com/postrider/postrider/ui/act"
 )
 
 // route is one entry of the API. Each has one in openapi.yaml, and a test compares them.
@@ -28,18 +30,18 @@ func (h *Handler) apiRoutes() []route {
 		{get, "/api/v1/openapi.yaml", serveOpenAPI, false, false},
 		{get, "/api/v1/summary", h.summary, false, false},
 		{get, "/api/v1/workers", h.workers, false, false},
-		{post, "/api/v1/workers/{worker}/drain", h.postWorker(drainWorker), false, false},
-		{post, "/api/v1/workers/{worker}/undrain", h.postWorker(undrainWorker), false, false},
+		{post, "/api/v1/workers/{worker}/drain", h.postWorker(act.Drain), false, false},
+		{post, "/api/v1/workers/{worker}/undrain", h.postWorker(act.Undrain), false, false},
 		{get, "/api/v1/partitions", h.partitions, false, false},
 		{get, "/api/v1/partitions/{partition}", h.partition, false, false},
-		{post, "/api/v1/partitions/pause", h.postPartitions(pausePartitions), false, false},
-		{post, "/api/v1/partitions/resume", h.postPartitions(resumePartitions), false, false},
+		{post, "/api/v1/partitions/pause", h.postPartitions(act.Pause), false, false},
+		{post, "/api/v1/partitions/resume", h.postPartitions(act.Resume), false, false},
 		{get, "/api/v1/messages", h.messages, false, true},
 		{get, "/api/v1/messages/{message}", h.message, false, false},
 		{get, "/api/v1/messages/{message}/payload", h.payload, true, false},
-		{post, "/api/v1/messages/requeue", h.postMessages(requeueMessages), false, false},
-		{post, "/api/v1/messages/skip", h.postMessages(skipMessages), false, false},
-		{post, "/api/v1/messages/discard", h.postMessages(discardMessages), false, false},
+		{post, "/api/v1/messages/requeue", h.postMessages(act.Requeue), false, false},
+		{post, "/api/v1/messages/skip", h.postMessages(act.Skip), false, false},
+		{post, "/api/v1/messages/discard", h.postMessages(act.Discard), false, false},
 		{get, "/api/v1/throughput", h.throughput, false, false},
 		{get, "/api/v1/ownership", h.ownership, false, true},
 		{get, "/api/v1/audit", h.audit, false, true},

@@ -39,6 +39,7 @@ var mayImport = map[string][]string{
 	"inbox":               {"internal/pg", "internal/sqlfile", "message"},
 	"projection":          {"internal/pg", "internal/sqlfile", "message"},
 	"ui":                  {"partition", "lease", "delivery", "message", "web"},
+	"ui/act":              {"partition", "lease", "delivery/ops", "ui/source"},
 	"ui/source":           {"condition", "partition", "heartbeat", "lease", "delivery", "web"},
 	"web":                 {},
 	"cmd":                 {"*"},

@@ -1,0 +1,149 @@
+package act
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/ui/source"
+)
+
+// ErrNoOperator is returned for what takes an operator where none was given.
+var (
+	ErrNoOperator   = errors.New("this monitor was started without an operator's rights: it shows no single messages and takes no actions")
+	errNotPermitted = errors.New("actions are not allowed here: access is read-only")
+)
+
+// Keys of log records.
+const (
+	logError  = "error"
+	logActor  = "actor"
+	logAction = "action"
+	logCount  = "count"
+	logDryRun = "dry_run"
+)
+
+// Desk is where pages and API have things looked up and done.
+type Desk struct {
+	// Operator looks at single messages and acts; nil: there is none.
+	Operator *ops.Operator
+	// ReadOnly caps everyone's access, ShowPayload lets operators see payloads and metadata.
+	ReadOnly, ShowPayload bool
+	Logger                *slog.Logger
+}
+
+// MessageAction is one of the ways to end a message's wait.
+type MessageAction struct {
+	Name string
+	do   func(*ops.Operator, context.Context, ops.Command) (ops.Result, error)
+}
+
+// Requeue, Skip and Discard are these ways.
+var (
+	Requeue = MessageAction{"requeue", (*ops.Operator).Requeue}
+	Skip    = MessageAction{"skip", (*ops.Operator).Skip}
+	Discard = MessageAction{"discard", (*ops.Operator).Discard}
+)
+
+// PartitionAction stops or starts the delivery of partitions.
+type PartitionAction struct {
+	Name string
+	do   func(*ops.Operator, context.Context, ops.PauseCommand) (ops.PauseResult, error)
+}
+
+// Pause and Resume do so.
+var (
+	Pause  = PartitionAction{"pause", (*ops.Operator).Pause}
+	Resume = PartitionAction{"resume", (*ops.Operator).Resume}
+)
+
+// MayAct tells why who cannot act here, nil if they can.
+func (d *Desk) MayAct(who Identity) error {
+	switch {
+	case d.Operator == nil:
+		return ErrNoOperator
+	case d.ReadOnly, who.Access != AccessOperate:
+		return errNotPermitted
+	}
+	return nil
+}
+
+// MayReadPayload tells whether who sees payloads and metadata.
+func (d *Desk) MayReadPayload(who Identity) bool {
+	return d.ShowPayload && d.Operator != nil && who.Access == AccessOperate
+}
+
+// OnMessages requeues, skips or discards; the command's actor is who.
+func (d *Desk) OnMessages(ctx context.Context, who Identity, action MessageAction, c ops.Command) (ops.Result, error) {
+	if err := d.MayAct(who); err != nil {
+		return ops.Result{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, actTimeout)
+	defer cancel()
+	c.Actor = who.Name
+	r, err := action.do(d.Operator, ctx, c)
+	d.logAction(ctx, who, "messages."+action.Name, c.DryRun, r.Count, err)
+	return r, err
+}
+
+// OnPartitions pauses or resumes; the command's actor is who.
+func (d *Desk) OnPartitions(ctx context.Context, who Identity, action PartitionAction, c ops.PauseCommand) (ops.PauseResult, error) {
+	if err := d.MayAct(who); err != nil {
+		return ops.PauseResult{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
+	defer cancel()
+	c.Actor = who.Name
+	r, err := action.do(d.Operator, ctx, c)
+	d.logAction(ctx, who, "partitions."+action.Name, c.DryRun, int64(len(r.Changed)), err)
+	return r, err
+}
+
+// WorkerAction asks a worker to give its partitions back, or takes that back.
+type WorkerAction struct {
+	Name string
+	do   func(*ops.Operator, context.Context, ops.DrainCommand) (ops.DrainResult, error)
+}
+
+// Drain and Undrain do so.
+var (
+	Drain   = WorkerAction{"drain", (*ops.Operator).Drain}
+	Undrain = WorkerAction{"undrain", (*ops.Operator).Undrain}
+)
+
+// OnWorker drains or undrains; the command's actor is who.
+func (d *Desk) OnWorker(ctx context.Context, who Identity, action WorkerAction, c ops.DrainCommand) (ops.DrainResult, error) {
+	if err := d.MayAct(who); err != nil {
+		return ops.DrainResult{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
+	defer cancel()
+	c.Actor = who.Name
+	r, err := action.do(d.Operator, ctx, c)
+	count := int64(0)
+	if r.Requested {
+		count = 1
+	}
+	d.logAction(ctx, who, "workers."+action.Name, c.DryRun, count, err)
+	return r, err
+}
+
+// logAction leaves one record an action, also of one that was refused or failed.
+func (d *Desk) logAction(ctx context.Context, who Identity, action string, dry bool, count int64, err error) {
+	attributes := []slog.Attr{
+		slog.String(logActor, who.Name), slog.String(logAction, action), slog.Bool(logDryRun, dry), slog.Int64(logCount, count),
+	}
+	if err == nil {
+		d.Logger.LogAttrs(ctx, slog.LevelInfo, "monitor action", attributes...)
+		return
+	}
+	level := slog.LevelWarn
+	cause := slog.String(logError, source.Scrub(err.Error()))
+	var input *ops.InputError
+	if errors.As(err, &input) {
+		// The problem may quote what was sent.
+		level, cause = slog.LevelInfo, slog.String(logError, "refused: "+input.Field)
+	}
+	d.Logger.LogAttrs(ctx, level, "monitor action failed", append(attributes, cause)...)
+}

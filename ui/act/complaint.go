@@ -1,0 +1,63 @@
+package act
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/ui/source"
+)
+
+// Complaint is what a client is told about an error.
+type Complaint struct {
+	Status int `json:"-"`
+	// Code is stable and meant for programs, Message for people.
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	// Field names the input that was refused.
+	Field string `json:"field,omitempty"`
+	// Sequences are the messages that were refused.
+	Sequences []int64 `json:"sequences,omitempty"`
+	// Count is how many messages a command had changed before it failed.
+	Count int64 `json:"count,omitempty"`
+}
+
+// Complain says in general words what went wrong; the cause of a failure of the database stays in the log.
+func (d *Desk) Complain(ctx context.Context, err error) Complaint {
+	var input *ops.InputError
+	var state interface{ SQLState() string }
+	about := func(status int, code, message string) Complaint {
+		return Complaint{Status: status, Code: code, Message: message}
+	}
+	switch {
+	case errors.Is(err, ErrNoOperator):
+		return about(http.StatusNotImplemented, "operator_not_configured", "There are no messages and actions: "+ErrNoOperator.Error()+".")
+	case errors.Is(err, errNotPermitted):
+		return about(http.StatusForbidden, "read_only", "Actions are not allowed here: access is read-only.")
+	case errors.As(err, &input):
+		c := about(http.StatusBadRequest, "invalid", fmt.Sprintf("%s: %s", input.Field, input.Problem))
+		c.Field, c.Sequences = input.Field, input.Sequences
+		switch {
+		case errors.Is(err, ops.ErrNotFound):
+			c.Status, c.Code = http.StatusNotFound, "not_found"
+		case errors.Is(err, ops.ErrWrongState):
+			c.Status, c.Code = http.StatusConflict, "wrong_state"
+		case errors.Is(err, ops.ErrCountChanged):
+			c.Status, c.Code = http.StatusConflict, "count_changed"
+		}
+		return c
+	case errors.Is(err, ops.ErrBusy):
+		return about(http.StatusServiceUnavailable, "busy", "Somebody else holds a partition's row. Nothing of this step was changed; try again.")
+	case errors.Is(err, context.DeadlineExceeded):
+		return about(http.StatusGatewayTimeout, "timeout", "The database did not answer in time. What was changed stays; doing it again takes the rest.")
+	}
+	d.Logger.WarnContext(ctx, "monitor cannot ask the database", logError, source.Scrub(err.Error()))
+	const insufficientPrivilege = "42501"
+	if errors.As(err, &state) && state.SQLState() == insufficientPrivilege {
+		return about(http.StatusServiceUnavailable, "rights_missing",
+			"The database refuses this to the monitor's role. The log of this process tells what is missing.")
+	}
+	return about(http.StatusServiceUnavailable, "database_failed", "The database did not carry this out. The log of this process tells why.")
+}
