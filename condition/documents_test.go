@@ -30,7 +30,7 @@ func TestReasonsAreDocumented(t *testing.T) {
 	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]+`) \\|").FindAllStringSubmatch(section, -1) {
 		rows = append(rows, strings.Split(strings.ReplaceAll(row[1], "`", ""), ", ")...)
 	}
-	listed := regexp.MustCompile(`(?s)\n    Reason:\n.*?enum: \[([^\]]+)\]`).FindStringSubmatch(read("../ui/openapi.yaml"))
+	listed := regexp.MustCompile(`(?s)\n    Reason:\n.*?enum: \[([^\]]+)\]`).FindStringSubmatch(read("../ui/api/openapi.yaml"))
 	if listed == nil {
 		t.Fatal("openapi.yaml does not list the reasons")
 	}

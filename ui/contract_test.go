@@ -55,7 +55,7 @@ var mixins = []string{"Freshness", "PartitionFields", "MessageFields", "Problem"
 var theContract = sync.OnceValues(readContract)
 
 func readContract() (*contract, error) {
-	text, err := os.ReadFile("openapi.yaml")
+	text, err := os.ReadFile("api/openapi.yaml")
 	if err != nil {
 		return nil, err
 	}
@@ -315,7 +315,7 @@ func TestOpenAPIHasEveryRoute(t *testing.T) {
 		}
 	}
 	served := call(t, serveHandler(t, handler), http.MethodGet, "/api/v1/openapi.yaml")
-	file, err := os.ReadFile("openapi.yaml")
+	file, err := os.ReadFile("api/openapi.yaml")
 	if err != nil || served.text != string(file) {
 		t.Errorf("what is served is not openapi.yaml (%v): %.100s", err, served.text)
 	}

@@ -1,18 +1,13 @@
 package ui
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 
 	"github.com/postrider/postrider/ui/act"
+	"github.com/postrider/postrider/ui/api"
 	"github.com/postrider/postrider/web"
 )
-
-// problem is the body of every failed API request.
-type problem struct {
-	Error act.Complaint `json:"error"`
-}
 
 // fail answers with a status that explains itself.
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, status int) {
@@ -33,7 +28,7 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, status int) {
 // failWith answers under /api in JSON and elsewhere with a page.
 func (h *Handler) failWith(w http.ResponseWriter, r *http.Request, status int, code, message string) {
 	if r.URL.Path == "/api" || strings.HasPrefix(r.URL.Path, "/api/") {
-		writeJSON(w, status, problem{Error: act.Complaint{Code: code, Message: message}})
+		api.Fail(w, status, code, message)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -69,28 +64,4 @@ func relativeRoot(path string) string {
 		return "./"
 	}
 	return strings.Repeat("../", depth)
-}
-
-// writeJSON sends a body that was encoded before the status is decided.
-func writeJSON(w http.ResponseWriter, status int, body any) {
-	encoded, err := json.Marshal(body)
-	if err != nil {
-		// Only a programming error gets here: all bodies are plain structs.
-		http.Error(w, `{"error":{"code":"internal","message":"encoding failed"}}`, http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	// The connection may be gone; nobody is left to be told.
-	_, _ = w.Write(append(encoded, '\n'))
-}
-
-// failBy answers an API request with an error, and how much was done before it.
-func (h *Handler) failBy(w http.ResponseWriter, r *http.Request, err error, done int64) {
-	c := h.desk.Complain(r.Context(), err)
-	c.Count = done
-	if c.Status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", "1")
-	}
-	writeJSON(w, c.Status, problem{Error: c})
 }

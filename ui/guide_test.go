@@ -29,7 +29,7 @@ func readGuide(t *testing.T) string {
 func TestTheGuideIsComplete(t *testing.T) {
 	t.Parallel()
 	guide := readGuide(t)
-	text, err := os.ReadFile("openapi.yaml")
+	text, err := os.ReadFile("api/openapi.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestTheGuideIsComplete(t *testing.T) {
 // The guide's table has each code in the row of its status, and no other one.
 func TestTheGuideKnowsEachStatus(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("openapi.yaml")
+	text, err := os.ReadFile("api/openapi.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/postrider/postrider/ui/act"
+	"github.com/postrider/postrider/ui/api"
 	"github.com/postrider/postrider/ui/source"
 	"github.com/postrider/postrider/web"
 )
@@ -26,7 +27,7 @@ type Handler struct {
 	auth      *authenticator
 	hosts     map[string]bool
 	renderer  *web.Renderer
-	hub       *hub
+	api       *api.API
 	desk      *act.Desk
 	readiness *source.Readiness
 	chain     http.Handler
@@ -59,18 +60,15 @@ func NewHandler(options Options) (*Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ui: %w", err)
 	}
+	desk := &act.Desk{Operator: options.Operator, ReadOnly: options.ReadOnly, ShowPayload: options.ShowPayload, Logger: options.Logger}
+	readiness := source.NewReadiness(options.Ready, cache)
 	h := &Handler{
-		options:  options,
-		cache:    cache,
-		auth:     newAuthenticator(options.Auth, options.Logger),
-		hosts:    hostSet(options.AllowedHosts),
-		renderer: renderer,
-		hub:      newHub(cache, options.MaxStreams),
-
-		desk: &act.Desk{
-			Operator: options.Operator, ReadOnly: options.ReadOnly, ShowPayload: options.ShowPayload, Logger: options.Logger,
-		},
-		readiness: source.NewReadiness(options.Ready, cache),
+		options: options, cache: cache, auth: newAuthenticator(options.Auth, options.Logger), hosts: hostSet(options.AllowedHosts),
+		desk: desk, readiness: readiness, renderer: renderer,
+		api: api.New(api.Config{
+			Cache: cache, Readiness: readiness, Desk: desk, Environment: options.Environment, Version: options.Version,
+			MaxStreams: options.MaxStreams,
+		}),
 	}
 	routes, err := h.routes(static)
 	if err != nil {
@@ -87,7 +85,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.chain.Se
 
 // CloseStreams ends the open event streams and refuses new ones. Register it
 // with http.Server.RegisterOnShutdown; Shutdown would otherwise wait for them.
-func (h *Handler) CloseStreams() { h.hub.close() }
+func (h *Handler) CloseStreams() { h.api.CloseStreams() }
 
 func (h *Handler) routes(static fs.FS) (http.Handler, error) {
 	compress, err := gzhttp.NewWrapper()
@@ -114,12 +112,12 @@ func (h *Handler) routes(static fs.FS) (http.Handler, error) {
 			h.fail(w, r, http.StatusNotFound)
 		}
 	})
-	for _, one := range h.apiRoutes() {
-		if one.plain {
-			guarded(one.pattern(), one.handle)
+	for _, one := range h.api.Routes() {
+		if one.Plain {
+			guarded(one.Pattern(), one.Handle)
 			continue
 		}
-		compressed(one.pattern(), one.handle)
+		compressed(one.Pattern(), one.Handle)
 	}
 	if h.options.Gatherer != nil {
 		metrics := promhttp.HandlerFor(h.options.Gatherer, promhttp.HandlerOpts{

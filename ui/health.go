@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/postrider/postrider/ui/api"
 	"github.com/postrider/postrider/ui/source"
 )
 
@@ -18,15 +19,15 @@ type health struct {
 // live says that the process serves requests, and asks nothing else: were a lost database to fail it, an orchestrator would kill the very
 // processes that are waiting to resume.
 func (h *Handler) live(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, health{Status: "live"})
+	api.WriteJSON(w, http.StatusOK, health{Status: "live"})
 }
 
 func (h *Handler) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
 	if err := h.options.Ready(ctx); err != nil {
-		writeJSON(w, http.StatusServiceUnavailable, health{Status: "unavailable", Reason: source.Scrub(err.Error())})
+		api.WriteJSON(w, http.StatusServiceUnavailable, health{Status: "unavailable", Reason: source.Scrub(err.Error())})
 		return
 	}
-	writeJSON(w, http.StatusOK, health{Status: "ready"})
+	api.WriteJSON(w, http.StatusOK, health{Status: "ready"})
 }

@@ -52,21 +52,10 @@ func readFilter(q url.Values, now time.Time) (messageFilter, error) {
 			}
 		}
 	}
-	for _, name := range f.given[paramState] {
-		state, err := ops.ParseState(name)
-		if err != nil {
-			return f, err
-		}
-		f.States = append(f.States, state)
-	}
-	for _, text := range f.given[paramPartition] {
-		id, err := act.PartitionNumber(text)
-		if err != nil {
-			return f, err
-		}
-		f.Partitions = append(f.Partitions, id)
-	}
 	var err error
+	if f.Filter, err = act.Filter(f.given, now); err != nil {
+		return f, err
+	}
 	if text := f.given.Get(paramID); text != "" {
 		if f.EventID, err = uuid.Parse(text); err != nil || f.EventID == uuid.Nil {
 			return f, act.Refused(ops.FieldEventID, "must be a UUID, got %q", text)
@@ -77,14 +66,6 @@ func readFilter(q url.Values, now time.Time) (messageFilter, error) {
 			return f, err
 		}
 	}
-	if f.Since, err = act.Moment(f.given, paramSince, now); err != nil {
-		return f, err
-	}
-	if f.Until, err = act.Moment(f.given, paramUntil, now); err != nil {
-		return f, err
-	}
-	f.Stream, f.Topic, f.Type = f.given.Get(paramStream), f.given.Get(paramTopic), f.given.Get(paramType)
-	f.ErrorContains = f.given.Get(paramError)
 	return f, nil
 }
 

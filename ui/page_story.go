@@ -19,6 +19,9 @@ const (
 	paramWorker = "worker"
 )
 
+// storyLength is how much a partition's story tells.
+const storyLength = 20
+
 // pageStory serves one partition's story.
 func (h *Handler) pageStory(w http.ResponseWriter, r *http.Request) {
 	id, err := act.PartitionNumber(r.PathValue("partition"))

@@ -40,6 +40,7 @@ var mayImport = map[string][]string{
 	"projection":          {"internal/pg", "internal/sqlfile", "message"},
 	"ui":                  {"partition", "lease", "delivery", "message", "web"},
 	"ui/act":              {"partition", "lease", "delivery/ops", "ui/source"},
+	"ui/api":              {"partition", "lease", "delivery/ops", "ui/act", "ui/source"},
 	"ui/source":           {"condition", "partition", "heartbeat", "lease", "delivery", "web"},
 	"web":                 {},
 	"cmd":                 {"*"},

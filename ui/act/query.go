@@ -17,6 +17,30 @@ func Refused(field, format string, args ...any) error {
 	return &ops.InputError{Field: field, Problem: fmt.Sprintf(format, args...)}
 }
 
+// Filter reads what pages and API filter lists of messages by; ids and sequences each reads its own way.
+func Filter(values url.Values, now time.Time) (f ops.Filter, err error) {
+	f.Stream, f.Topic, f.Type, f.ErrorContains = values.Get("stream"), values.Get("topic"), values.Get("type"), values.Get("error_contains")
+	for _, name := range values["state"] {
+		s, err := ops.ParseState(name)
+		if err != nil {
+			return f, err
+		}
+		f.States = append(f.States, s)
+	}
+	for _, text := range values["partition"] {
+		id, err := PartitionNumber(text)
+		if err != nil {
+			return f, err
+		}
+		f.Partitions = append(f.Partitions, id)
+	}
+	if f.Since, err = Moment(values, "since", now); err != nil {
+		return f, err
+	}
+	f.Until, err = Moment(values, "until", now)
+	return f, err
+}
+
 // OwnershipQuery reads which changes a list shall show.
 func OwnershipQuery(values url.Values, now time.Time) (q lease.HistoryQuery, err error) {
 	if text := strings.TrimSpace(values.Get("partition")); text != "" {

@@ -1,4 +1,4 @@
-package ui
+package api
 
 import (
 	"cmp"
@@ -61,88 +61,88 @@ type drainCommand struct {
 // countTimeout ends the count of a dry run, which then says that it is not complete.
 const countTimeout = 5 * time.Second
 
-func (h *Handler) postMessages(action act.MessageAction) http.HandlerFunc {
+func (a *API) postMessages(action act.MessageAction) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var body messagesCommand
-		if !h.readCommand(w, r, &body) {
+		if !a.readCommand(w, r, &body) {
 			return
 		}
 		selection, err := body.selection(time.Now())
 		if err != nil {
-			h.failBy(w, r, err, 0)
+			a.failBy(w, r, err, 0)
 			return
 		}
 		act.Prolong(w)
 		if body.Expected != nil && body.AtLeast != nil {
-			h.failBy(w, r, act.Refused(ops.FieldAtLeast, "and expected_count exclude each other"), 0)
+			a.failBy(w, r, act.Refused(ops.FieldAtLeast, "and expected_count exclude each other"), 0)
 			return
 		}
-		result, err := h.desk.OnMessages(r.Context(), act.Who(r), action, ops.Command{
+		result, err := a.config.Desk.OnMessages(r.Context(), act.Who(r), action, ops.Command{
 			Selection: selection, DryRun: body.DryRun, CountWithin: countTimeout, Expected: cmp.Or(body.Expected, body.AtLeast),
 			AtLeast: body.AtLeast != nil, Reason: body.Reason,
 		})
 		if err != nil {
-			h.failBy(w, r, err, result.Count)
+			a.failBy(w, r, err, result.Count)
 			return
 		}
-		writeJSON(w, http.StatusOK, result.Body(action.Name, selection.State, body.DryRun))
+		WriteJSON(w, http.StatusOK, result.Body(action.Name, selection.State, body.DryRun))
 	}
 }
 
-func (h *Handler) postPartitions(action act.PartitionAction) http.HandlerFunc {
+func (a *API) postPartitions(action act.PartitionAction) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var body partitionsCommand
-		if !h.readCommand(w, r, &body) {
+		if !a.readCommand(w, r, &body) {
 			return
 		}
 		ids, err := partitionIDs(body.Partitions)
 		if err != nil {
-			h.failBy(w, r, err, 0)
+			a.failBy(w, r, err, 0)
 			return
 		}
-		result, err := h.desk.OnPartitions(r.Context(), act.Who(r), action,
+		result, err := a.config.Desk.OnPartitions(r.Context(), act.Who(r), action,
 			ops.PauseCommand{Partitions: ids, All: body.All, DryRun: body.DryRun, Reason: body.Reason})
 		if err != nil {
-			h.failBy(w, r, err, 0)
+			a.failBy(w, r, err, 0)
 			return
 		}
-		writeJSON(w, http.StatusOK, result.Body(action.Name, body.DryRun))
+		WriteJSON(w, http.StatusOK, result.Body(action.Name, body.DryRun))
 	}
 }
 
-func (h *Handler) postWorker(action act.WorkerAction) http.HandlerFunc {
+func (a *API) postWorker(action act.WorkerAction) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var body drainCommand
-		if !h.readCommand(w, r, &body) {
+		if !a.readCommand(w, r, &body) {
 			return
 		}
-		id, err := act.Look(h.desk, r, func(ctx context.Context, op *ops.Operator) (uuid.UUID, error) {
+		id, err := act.Look(a.config.Desk, r, func(ctx context.Context, op *ops.Operator) (uuid.UUID, error) {
 			return op.FindWorker(ctx, r.PathValue("worker"))
 		})
 		if err != nil {
-			h.failBy(w, r, err, 0)
+			a.failBy(w, r, err, 0)
 			return
 		}
-		result, err := h.desk.OnWorker(r.Context(), act.Who(r), action, ops.DrainCommand{Worker: id, DryRun: body.DryRun, Reason: body.Reason})
+		result, err := a.config.Desk.OnWorker(r.Context(), act.Who(r), action, ops.DrainCommand{Worker: id, DryRun: body.DryRun, Reason: body.Reason})
 		if err != nil {
-			h.failBy(w, r, err, 0)
+			a.failBy(w, r, err, 0)
 			return
 		}
-		writeJSON(w, http.StatusOK, result.Body(action.Name, id, body.DryRun))
+		WriteJSON(w, http.StatusOK, result.Body(action.Name, id, body.DryRun))
 	}
 }
 
 // readCommand reads a JSON object into body, and answers the request itself when it cannot: nothing else than application/json is read,
 // which a page of another site cannot send without being asked first, and no field that is not known, since one that is misspelt would
 // widen what is chosen.
-func (h *Handler) readCommand(w http.ResponseWriter, r *http.Request, body any) bool {
+func (a *API) readCommand(w http.ResponseWriter, r *http.Request, body any) bool {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		w.Header().Set("Accept", "application/json")
-		h.failWith(w, r, http.StatusUnsupportedMediaType, "unsupported_media_type", "Send application/json.")
+		Fail(w, http.StatusUnsupportedMediaType, "unsupported_media_type", "Send application/json.")
 		return false
 	}
-	if err := h.desk.MayAct(act.Who(r)); err != nil {
-		h.failBy(w, r, err, 0)
+	if err := a.config.Desk.MayAct(act.Who(r)); err != nil {
+		a.failBy(w, r, err, 0)
 		return false
 	}
 	decoder := json.NewDecoder(r.Body)
@@ -156,13 +156,13 @@ func (h *Handler) readCommand(w http.ResponseWriter, r *http.Request, body any) 
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		h.failWith(w, r, http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("The body is larger than %d bytes.", tooLarge.Limit))
+		Fail(w, http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("The body is larger than %d bytes.", tooLarge.Limit))
 		return false
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		h.failWith(w, r, http.StatusRequestTimeout, "slow_body", "The body did not arrive in time.")
+		Fail(w, http.StatusRequestTimeout, "slow_body", "The body did not arrive in time.")
 		return false
 	case err != nil:
-		h.failBy(w, r, unreadable(err), 0)
+		a.failBy(w, r, unreadable(err), 0)
 		return false
 	}
 	return true

@@ -1,10 +1,12 @@
-package ui
+package api
 
 import (
 	"context"
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/postrider/postrider/ui/source"
 )
 
 var (
@@ -15,7 +17,7 @@ var (
 // hub reads one snapshot an interval while at least one stream is open, and hands it to all of them. Its goroutine lives from the first
 // subscription to the last departure.
 type hub struct {
-	cache *Cache
+	cache *source.Cache
 	limit int
 
 	mu          sync.Mutex
@@ -26,12 +28,12 @@ type hub struct {
 
 // subscriber is one open stream. Its channel holds the newest observation only: a slow reader misses some, and costs nothing.
 type subscriber struct {
-	news chan Observation
+	news chan source.Observation
 	// gone is closed when the hub ends the stream.
 	gone chan struct{}
 }
 
-func newHub(cache *Cache, limit int) *hub {
+func newHub(cache *source.Cache, limit int) *hub {
 	return &hub{cache: cache, limit: limit, subscribers: map[*subscriber]struct{}{}}
 }
 
@@ -44,7 +46,7 @@ func (h *hub) subscribe() (*subscriber, error) {
 	case len(h.subscribers) >= h.limit:
 		return nil, errTooManyStreams
 	}
-	s := &subscriber{news: make(chan Observation, 1), gone: make(chan struct{})}
+	s := &subscriber{news: make(chan source.Observation, 1), gone: make(chan struct{})}
 	h.subscribers[s] = struct{}{}
 	if len(h.subscribers) == 1 {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -96,7 +98,7 @@ func (h *hub) run(ctx context.Context) {
 	}
 }
 
-func (h *hub) broadcast(seen Observation) {
+func (h *hub) broadcast(seen source.Observation) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for s := range h.subscribers {

@@ -1,4 +1,4 @@
-package ui
+package api
 
 import (
 	"net/http"
@@ -10,29 +10,29 @@ import (
 
 type ownershipBody struct {
 	// Begins is the time of the oldest change that is kept.
-	Begins  *time.Time   `json:"begins"`
-	Changes []ChangeBody `json:"changes"`
-	Next    *int64       `json:"next"`
+	Begins  *time.Time          `json:"begins"`
+	Changes []source.ChangeBody `json:"changes"`
+	Next    *int64              `json:"next"`
 }
 
 // ownershipParameters are the names in the query string of a list of changes.
 var ownershipParameters = []string{"partition", "since", "until", "after", "limit"}
 
-func (h *Handler) ownership(w http.ResponseWriter, r *http.Request) {
+func (a *API) ownership(w http.ResponseWriter, r *http.Request) {
 	values, err := parameters(r, ownershipParameters, nil)
 	if err != nil {
-		h.failBy(w, r, err, 0)
+		a.failBy(w, r, err, 0)
 		return
 	}
 	q, err := act.OwnershipQuery(values, time.Now())
 	if err != nil {
-		h.failBy(w, r, err, 0)
+		a.failBy(w, r, err, 0)
 		return
 	}
-	history, next, err := h.cache.OwnershipPage(r.Context(), q)
+	history, next, err := a.config.Cache.OwnershipPage(r.Context(), q)
 	if err != nil {
-		h.failBy(w, r, err, 0)
+		a.failBy(w, r, err, 0)
 		return
 	}
-	writeJSON(w, http.StatusOK, ownershipBody{Begins: source.UTC(source.OrNull(history.Begins)), Changes: ChangeBodies(history.Changes), Next: source.OrNull(next)})
+	WriteJSON(w, http.StatusOK, ownershipBody{Begins: source.UTC(source.OrNull(history.Begins)), Changes: source.ChangeBodies(history.Changes), Next: source.OrNull(next)})
 }

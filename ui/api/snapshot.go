@@ -1,4 +1,4 @@
-package ui
+package api
 
 import (
 	"net/http"
@@ -21,17 +21,17 @@ type summaryBody struct {
 	freshness
 	Environment string `json:"environment,omitempty"`
 	Version     string `json:"version"`
-	SummaryBody
+	source.SummaryBody
 }
 
 type workersBody struct {
 	freshness
-	Workers []WorkerBody `json:"workers"`
+	Workers []source.WorkerBody `json:"workers"`
 }
 
 type partitionsBody struct {
 	freshness
-	Partitions []PartitionBody `json:"partitions"`
+	Partitions []source.PartitionBody `json:"partitions"`
 }
 
 type throughputBody struct {
@@ -47,63 +47,63 @@ type minuteBody struct {
 	Skipped   int64     `json:"skipped"`
 }
 
-func (h *Handler) summary(w http.ResponseWriter, r *http.Request) {
-	h.answer(w, r, func(seen Observation) any { return h.newSummaryBody(seen) })
+func (a *API) summary(w http.ResponseWriter, r *http.Request) {
+	a.answer(w, r, func(seen source.Observation) any { return a.newSummaryBody(seen) })
 }
 
-func (h *Handler) workers(w http.ResponseWriter, r *http.Request) {
-	h.answer(w, r, func(seen Observation) any { return newWorkersBody(seen) })
+func (a *API) workers(w http.ResponseWriter, r *http.Request) {
+	a.answer(w, r, func(seen source.Observation) any { return newWorkersBody(seen) })
 }
 
-func (h *Handler) partitions(w http.ResponseWriter, r *http.Request) {
-	h.answer(w, r, func(seen Observation) any { return newPartitionsBody(seen) })
+func (a *API) partitions(w http.ResponseWriter, r *http.Request) {
+	a.answer(w, r, func(seen source.Observation) any { return newPartitionsBody(seen) })
 }
 
-func (h *Handler) throughput(w http.ResponseWriter, r *http.Request) {
-	h.answer(w, r, func(seen Observation) any { return newThroughputBody(seen) })
+func (a *API) throughput(w http.ResponseWriter, r *http.Request) {
+	a.answer(w, r, func(seen source.Observation) any { return newThroughputBody(seen) })
 }
 
 // answer sends a body made from a snapshot that speaks for the present, and 503 when there is none.
-func (h *Handler) answer(w http.ResponseWriter, r *http.Request, body func(Observation) any) {
-	if seen, ok := h.present(w, r); ok {
-		writeJSON(w, http.StatusOK, body(seen))
+func (a *API) answer(w http.ResponseWriter, r *http.Request, body func(source.Observation) any) {
+	if seen, ok := a.present(w, r); ok {
+		WriteJSON(w, http.StatusOK, body(seen))
 	}
 }
 
 // present returns a snapshot that speaks for the present, or answers 503.
-func (h *Handler) present(w http.ResponseWriter, r *http.Request) (Observation, bool) {
-	seen, err := h.cache.Observe(r.Context())
+func (a *API) present(w http.ResponseWriter, r *http.Request) (source.Observation, bool) {
+	seen, err := a.config.Cache.Observe(r.Context())
 	if err != nil || seen.Stale {
 		message := "The database has not answered yet."
 		if err == nil {
 			message = seen.Trouble()
 		}
 		w.Header().Set("Retry-After", "1")
-		h.failWith(w, r, http.StatusServiceUnavailable, "snapshot_unavailable", message+h.readiness.Because(r.Context()))
+		Fail(w, http.StatusServiceUnavailable, "snapshot_unavailable", message+a.config.Readiness.Because(r.Context()))
 		return seen, false
 	}
 	return seen, true
 }
 
-func newFreshness(seen Observation) freshness {
+func newFreshness(seen source.Observation) freshness {
 	return freshness{At: seen.At.UTC(), AgeSeconds: source.Seconds(seen.Age), CountsAgeSeconds: source.Seconds(seen.CountsAge())}
 }
 
-func (h *Handler) newSummaryBody(seen Observation) summaryBody {
+func (a *API) newSummaryBody(seen source.Observation) summaryBody {
 	return summaryBody{
-		freshness: newFreshness(seen), Environment: h.options.Environment, Version: h.options.Version, SummaryBody: seen.SummaryBody(),
+		freshness: newFreshness(seen), Environment: a.config.Environment, Version: a.config.Version, SummaryBody: seen.SummaryBody(),
 	}
 }
 
-func newWorkersBody(seen Observation) workersBody {
+func newWorkersBody(seen source.Observation) workersBody {
 	return workersBody{freshness: newFreshness(seen), Workers: seen.WorkerBodies()}
 }
 
-func newPartitionsBody(seen Observation) partitionsBody {
+func newPartitionsBody(seen source.Observation) partitionsBody {
 	return partitionsBody{freshness: newFreshness(seen), Partitions: seen.PartitionBodies()}
 }
 
-func newThroughputBody(seen Observation) throughputBody {
+func newThroughputBody(seen source.Observation) throughputBody {
 	body := throughputBody{freshness: newFreshness(seen), Minutes: []minuteBody{}}
 	for _, m := range seen.Minutes {
 		body.Minutes = append(body.Minutes, minuteBody{

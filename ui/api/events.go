@@ -1,4 +1,4 @@
-package ui
+package api
 
 import (
 	"encoding/json"
@@ -16,14 +16,14 @@ const (
 )
 
 // events streams one "snapshot" event a second, whose data is the body of /api/v1/summary.
-func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
-	s, err := h.hub.subscribe() //nolint:contextcheck // the reader serves all subscribers and outlives each
+func (a *API) events(w http.ResponseWriter, r *http.Request) {
+	s, err := a.hub.subscribe() //nolint:contextcheck // the reader serves all subscribers and outlives each
 	if err != nil {
 		w.Header().Set("Retry-After", "30")
-		h.failWith(w, r, http.StatusServiceUnavailable, "streams_unavailable", "No event stream is to be had: "+err.Error()+".")
+		Fail(w, http.StatusServiceUnavailable, "streams_unavailable", "No event stream is to be had: "+err.Error()+".")
 		return
 	}
-	defer h.hub.unsubscribe(s)
+	defer a.hub.unsubscribe(s)
 
 	w.Header().Set("Content-Type", "text/event-stream")
 	// Some proxies would otherwise collect the stream before passing it on.
@@ -42,7 +42,7 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 		quiet.Reset(streamComment)
 		select {
 		case seen := <-s.news:
-			data, err := json.Marshal(h.newSummaryBody(seen))
+			data, err := json.Marshal(a.newSummaryBody(seen))
 			if err != nil {
 				return
 			}

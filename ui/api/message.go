@@ -1,4 +1,4 @@
-package ui
+package api
 
 import (
 	"context"
@@ -29,55 +29,55 @@ type detailBody struct {
 	MetadataHidden bool `json:"metadata_hidden"`
 }
 
-func (h *Handler) messages(w http.ResponseWriter, r *http.Request) {
+func (a *API) messages(w http.ResponseWriter, r *http.Request) {
 	filter, page, err := messageQuery(r, time.Now())
 	if err != nil {
-		h.failBy(w, r, err, 0)
+		a.failBy(w, r, err, 0)
 		return
 	}
-	listing, err := act.Look(h.desk, r, func(ctx context.Context, op *ops.Operator) (ops.Listing, error) {
+	listing, err := act.Look(a.config.Desk, r, func(ctx context.Context, op *ops.Operator) (ops.Listing, error) {
 		return op.List(ctx, filter, page)
 	})
 	if err != nil {
-		h.failBy(w, r, err, 0)
+		a.failBy(w, r, err, 0)
 		return
 	}
 	body := messagesBody{Messages: []ops.MessageBody{}, Next: source.OrNull(listing.Next), LookedUpTo: source.OrNull(listing.LookedUpTo)}
 	for _, m := range listing.Messages {
 		body.Messages = append(body.Messages, m.Body())
 	}
-	writeJSON(w, http.StatusOK, body)
+	WriteJSON(w, http.StatusOK, body)
 }
 
-func (h *Handler) message(w http.ResponseWriter, r *http.Request) {
-	detail, err := h.desk.ShowMessage(r)
+func (a *API) message(w http.ResponseWriter, r *http.Request) {
+	detail, err := a.config.Desk.ShowMessage(r)
 	if err != nil {
-		h.failBy(w, r, err, 0)
+		a.failBy(w, r, err, 0)
 		return
 	}
-	writeJSON(w, http.StatusOK, newDetailBody(detail, h.desk.MayReadPayload(act.Who(r))))
+	WriteJSON(w, http.StatusOK, newDetailBody(detail, a.config.Desk.MayReadPayload(act.Who(r))))
 }
 
 // payload sends a message's body as a file. Browsers must not show it: it is whatever a producer wrote.
-func (h *Handler) payload(w http.ResponseWriter, r *http.Request) {
+func (a *API) payload(w http.ResponseWriter, r *http.Request) {
 	who := act.Who(r)
-	if h.options.Operator != nil && !h.desk.MayReadPayload(who) {
-		h.failWith(w, r, http.StatusForbidden, "payload_hidden",
+	if a.config.Desk.Operator != nil && !a.config.Desk.MayReadPayload(who) {
+		Fail(w, http.StatusForbidden, "payload_hidden",
 			"Payloads are hidden. They are shown to operators where the monitor was started with --http-show-payload (Options.ShowPayload).")
 		return
 	}
 	var sequence int64
-	content, err := act.Look(h.desk, r, func(ctx context.Context, op *ops.Operator) (content []byte, err error) {
+	content, err := act.Look(a.config.Desk, r, func(ctx context.Context, op *ops.Operator) (content []byte, err error) {
 		if sequence, err = act.MessageNamed(ctx, op, r.PathValue("message")); err != nil {
 			return nil, err
 		}
 		return op.Payload(ctx, sequence)
 	})
 	if err != nil {
-		h.failBy(w, r, err, 0)
+		a.failBy(w, r, err, 0)
 		return
 	}
-	h.options.Logger.LogAttrs(r.Context(), slog.LevelInfo, "monitor shows a payload",
+	a.config.Desk.Logger.LogAttrs(r.Context(), slog.LevelInfo, "monitor shows a payload",
 		slog.String(logActor, who.Name), slog.Int64("sequence", sequence))
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="event-%d.bin"`, sequence))

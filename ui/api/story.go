@@ -1,4 +1,4 @@
-package ui
+package api
 
 import (
 	"context"
@@ -31,12 +31,12 @@ type auditEntry struct {
 // storyBody is one partition's story. What takes an operator is null without one.
 type storyBody struct {
 	freshness
-	PartitionBody
+	source.PartitionBody
 	OwnerHostname *string     `json:"owner_hostname"`
 	Streams       []headBody  `json:"blocked_streams"`
 	Deliveries    []batchBody `json:"deliveries"`
 	// Ownership is null where it could not be read.
-	Ownership []ChangeBody `json:"ownership"`
+	Ownership []source.ChangeBody `json:"ownership"`
 }
 
 // headBody is a failed or dead message and how many wait behind it.
@@ -63,22 +63,22 @@ type batchBody struct {
 	Skipped       int       `json:"skipped"`
 }
 
-func (h *Handler) audit(w http.ResponseWriter, r *http.Request) {
+func (a *API) audit(w http.ResponseWriter, r *http.Request) {
 	values, err := parameters(r, []string{"after", "limit"}, nil)
 	if err != nil {
-		h.failBy(w, r, err, 0)
+		a.failBy(w, r, err, 0)
 		return
 	}
 	after, limit, err := act.Paging(values)
 	if err != nil {
-		h.failBy(w, r, err, 0)
+		a.failBy(w, r, err, 0)
 		return
 	}
-	page, err := act.Look(h.desk, r, func(ctx context.Context, op *ops.Operator) (ops.AuditPage, error) {
+	page, err := act.Look(a.config.Desk, r, func(ctx context.Context, op *ops.Operator) (ops.AuditPage, error) {
 		return op.Audit(ctx, after, limit)
 	})
 	if err != nil {
-		h.failBy(w, r, err, 0)
+		a.failBy(w, r, err, 0)
 		return
 	}
 	body := auditBody{Entries: []auditEntry{}, Next: source.OrNull(page.Next)}
@@ -87,20 +87,20 @@ func (h *Handler) audit(w http.ResponseWriter, r *http.Request) {
 			ID: e.ID, At: e.At.UTC(), Actor: e.Actor, Action: e.Action, Reason: source.OrNull(e.Reason), Target: e.Target, Details: e.Details,
 		})
 	}
-	writeJSON(w, http.StatusOK, body)
+	WriteJSON(w, http.StatusOK, body)
 }
 
 // How much a partition's story tells.
 const storyLength = 20
 
 // partition tells one partition's story.
-func (h *Handler) partition(w http.ResponseWriter, r *http.Request) {
+func (a *API) partition(w http.ResponseWriter, r *http.Request) {
 	id, err := act.PartitionNumber(r.PathValue("partition"))
 	if err != nil {
-		h.failBy(w, r, err, 0)
+		a.failBy(w, r, err, 0)
 		return
 	}
-	seen, ok := h.present(w, r)
+	seen, ok := a.present(w, r)
 	if !ok {
 		return
 	}
@@ -114,23 +114,23 @@ func (h *Handler) partition(w http.ResponseWriter, r *http.Request) {
 				body.OwnerHostname = &worker.Hostname
 			}
 		}
-		if history, err := h.cache.OwnershipBeside(r.Context(), seen, lease.HistoryQuery{Partition: &id, Limit: storyLength}, h.options.Logger); err == nil {
-			body.Ownership = ChangeBodies(history.Changes)
+		if history, err := a.config.Cache.OwnershipBeside(r.Context(), seen, lease.HistoryQuery{Partition: &id, Limit: storyLength}, a.config.Desk.Logger); err == nil {
+			body.Ownership = source.ChangeBodies(history.Changes)
 		}
-		if h.options.Operator != nil {
-			story, err := act.Look(h.desk, r, func(ctx context.Context, op *ops.Operator) (ops.PartitionStory, error) {
+		if a.config.Desk.Operator != nil {
+			story, err := act.Look(a.config.Desk, r, func(ctx context.Context, op *ops.Operator) (ops.PartitionStory, error) {
 				return op.Partition(ctx, id, storyLength)
 			})
 			if err != nil {
-				h.failBy(w, r, err, 0)
+				a.failBy(w, r, err, 0)
 				return
 			}
 			body.Streams, body.Deliveries = newHeadBodies(story.Heads), newBatchBodies(story.Batches)
 		}
-		writeJSON(w, http.StatusOK, body)
+		WriteJSON(w, http.StatusOK, body)
 		return
 	}
-	h.failBy(w, r, &ops.InputError{Field: ops.FieldPartition, Problem: "there is no such partition", Err: ops.ErrNotFound}, 0)
+	a.failBy(w, r, &ops.InputError{Field: ops.FieldPartition, Problem: "there is no such partition", Err: ops.ErrNotFound}, 0)
 }
 
 func newHeadBodies(heads []ops.Head) []headBody {

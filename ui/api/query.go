@@ -1,4 +1,4 @@
-package ui
+package api
 
 import (
 	"net/http"
@@ -51,20 +51,8 @@ func messageQuery(r *http.Request, now time.Time) (ops.Filter, ops.Page, error) 
 	if err != nil {
 		return f, p, err
 	}
-	f.Stream, f.Topic, f.Type, f.ErrorContains = values.Get("stream"), values.Get("topic"), values.Get("type"), values.Get("error_contains")
-	for _, name := range values["state"] {
-		s, err := ops.ParseState(name)
-		if err != nil {
-			return f, p, err
-		}
-		f.States = append(f.States, s)
-	}
-	for _, text := range values["partition"] {
-		id, err := act.PartitionNumber(text)
-		if err != nil {
-			return f, p, err
-		}
-		f.Partitions = append(f.Partitions, id)
+	if f, err = act.Filter(values, now); err != nil {
+		return f, p, err
 	}
 	if text := values.Get("id"); text != "" {
 		if f.EventID, err = uuid.Parse(text); err != nil || f.EventID == uuid.Nil {
@@ -72,12 +60,6 @@ func messageQuery(r *http.Request, now time.Time) (ops.Filter, ops.Page, error) 
 		}
 	}
 	if f.Sequence, err = act.Number(values, "sequence", 1); err != nil {
-		return f, p, err
-	}
-	if f.Since, err = act.Moment(values, "since", now); err != nil {
-		return f, p, err
-	}
-	if f.Until, err = act.Moment(values, "until", now); err != nil {
 		return f, p, err
 	}
 	switch values.Get("newest_first") {

@@ -1,0 +1,73 @@
+package api
+
+import (
+	_ "embed"
+	"net/http"
+
+	"github.com/postrider/postrider/ui/act"
+)
+
+// Route is one entry of the API. Each has one in openapi.yaml, and a test compares them.
+type Route struct {
+	Method, Path string
+	Handle       http.HandlerFunc
+	// Plain answers are not compressed.
+	Plain bool
+	// reads says that the handler reads the query string. Elsewhere it must be empty: a POST with ?dry_run=true would act.
+	reads bool
+}
+
+// Pattern is the route as http.ServeMux takes it.
+func (r Route) Pattern() string { return r.Method + " " + r.Path }
+
+// openAPI describes the API as OpenAPI 3.1.
+//
+//go:embed openapi.yaml
+var openAPI []byte
+
+// Routes are all addresses of the API.
+func (a *API) Routes() []Route {
+	const get, post = http.MethodGet, http.MethodPost
+	routes := []Route{
+		{get, "/api/v1/openapi.yaml", serveOpenAPI, false, false},
+		{get, "/api/v1/summary", a.summary, false, false},
+		{get, "/api/v1/workers", a.workers, false, false},
+		{post, "/api/v1/workers/{worker}/drain", a.postWorker(act.Drain), false, false},
+		{post, "/api/v1/workers/{worker}/undrain", a.postWorker(act.Undrain), false, false},
+		{get, "/api/v1/partitions", a.partitions, false, false},
+		{get, "/api/v1/partitions/{partition}", a.partition, false, false},
+		{post, "/api/v1/partitions/pause", a.postPartitions(act.Pause), false, false},
+		{post, "/api/v1/partitions/resume", a.postPartitions(act.Resume), false, false},
+		{get, "/api/v1/messages", a.messages, false, true},
+		{get, "/api/v1/messages/{message}", a.message, false, false},
+		{get, "/api/v1/messages/{message}/payload", a.payload, true, false},
+		{post, "/api/v1/messages/requeue", a.postMessages(act.Requeue), false, false},
+		{post, "/api/v1/messages/skip", a.postMessages(act.Skip), false, false},
+		{post, "/api/v1/messages/discard", a.postMessages(act.Discard), false, false},
+		{get, "/api/v1/throughput", a.throughput, false, false},
+		{get, "/api/v1/ownership", a.ownership, false, true},
+		{get, "/api/v1/audit", a.audit, false, true},
+		{get, "/api/v1/events", a.events, true, false},
+	}
+	for i, one := range routes {
+		if !one.reads {
+			routes[i].Handle = a.withoutParameters(one.Handle)
+		}
+	}
+	return routes
+}
+
+func (a *API) withoutParameters(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if _, err := parameters(r, nil, nil); err != nil {
+			a.failBy(w, r, err, 0)
+			return
+		}
+		next(w, r)
+	}
+}
+
+func serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/yaml")
+	_, _ = w.Write(openAPI) // the connection may be gone
+}
