@@ -3,10 +3,12 @@
 //
 // # Model
 //
-//	source: Source ── at most one read a second ──▶ Cache ──▶ pages, JSON, SSE, metrics
+//	tables ─▶ source ─▶ pages, api ─▶ ui
+//	              act ─▶
 //
-// A [Source] reads the whole state as one [Snapshot], a [Cache] shares it among all
-// who ask (package source). Every answer carries the age of the snapshot it was made from.
+// Package source reads the state, package act does what operators may; package pages answers people and package api programs. Here are the
+// handler before them, who gets in, server, configuration, health and metrics, and the names by which programs know the rest. A [Source]
+// reads the whole state as one [Snapshot], a [Cache] shares it among all who ask: every answer carries the snapshot's age.
 //
 // Requests pass, from the outside in: security headers, body limit, cross-origin protection, base path, and then for everything but the
 // health checks the host allow-list and authentication.
@@ -21,44 +23,26 @@
 //	/healthz             200 while the process serves
 //	/readyz              200, or 503 and a reason
 //	/metrics             Prometheus
-//	/api/v1/             the JSON API; see apiRoutes and openapi.yaml
+//	/api/v1/             the JSON API; see openapi.yaml in package api
 //
-// What is about single messages, and every action, goes past the cache to
-// Options.Operator, with a deadline of its own; without one these routes answer
-// 501. The API refuses unknown parameters and fields, takes commands as
-// application/json alone, and is compared with openapi.yaml by the tests. Pages and API act through the same methods (act.go): one right,
-// one name, one record in the log, one choice of words for what went wrong. A form leads back with 303 to the page that it came from; what
-// is said there comes from fixed words and numbers in the address, so that nobody can put words of their own on a page.
-//
-// Numbers in JSON are written exactly. A reader that keeps numbers as IEEE doubles, as JavaScript does, reads them exactly up to 2^53;
-// sequences and counts stay below that for longer than anything here will run.
+// What is about single messages, and every action, goes past the cache to Options.Operator, with a deadline of its own; without one these
+// routes answer 501.
 //
 // # Invariants
 //
-//   - Without authentication only connections to a loopback address are
-//     served, and only under a loopback host name or one that was configured
-//     (a foreign name on a loopback address is DNS rebinding). [Server] already
-//     refuses to listen elsewhere; [Handler] checks again for each connection,
-//     since it can't know whose server it was mounted in.
-//   - A request that is not GET or HEAD needs [AccessOperate] and the same
-//     origin. GET changes nothing.
-//   - An action is audited under the name that the request's credentials belong
-//     to, that a trusted proxy gave, or that the embedding program gave. Nothing in
-//     the request chooses it.
-//   - Payloads and metadata leave the process only with Options.ShowPayload, and
-//     only for [AccessOperate]. Reasons, filters and payloads are never logged.
-//   - Liveness asks nobody: a database that is down must not have processes
-//     killed. Readiness asks Options.Ready.
-//   - Credentials are compared in constant time, at most twenty wrong ones at once
-//     of one user from one address, and never logged. Query strings, which may hold what a
-//     user typed, are not logged either.
-//   - The connections of a [Server] are bounded; those that wait give way to new
-//     ones, so that probes get through.
-//   - To act on all that match, a page tells how many those are, and where another
-//     number matches by then nothing is done. What is too many to be counted at
-//     once is told as at least so many, and must be so many or more.
-//   - No list is read to its end on a request's path: it is searched for some
-//     milliseconds, and the answer says how far.
+//   - Without authentication only connections to a loopback address are served, and only under a loopback host name or one that was
+//     configured (a foreign name on a loopback address is DNS rebinding). [Server] already refuses to listen elsewhere; [Handler] checks
+//     again for each connection, since it can't know whose server it was mounted in.
+//   - A request that is not GET or HEAD needs [AccessOperate] and the same origin. GET changes nothing.
+//   - An action is audited under the name that the request's credentials belong to, that a trusted proxy gave, or that the embedding
+//     program gave. Nothing in the request chooses it.
+//   - Payloads and metadata leave the process only with Options.ShowPayload, and only for [AccessOperate]. Reasons, filters and payloads are
+//     never logged.
+//   - Liveness asks nobody: a database that is down must not have processes killed. Readiness asks Options.Ready.
+//   - Credentials are compared in constant time, at most twenty wrong ones at once of one user from one address, and never logged. Query
+//     strings, which may hold what a user typed, are not logged either.
+//   - The connections of a [Server] are bounded; those that wait give way to new ones, so that probes get through.
+//   - No list is read to its end on a request's path: it is searched for some milliseconds, and the answer says how far.
 //
 // # Failure handling
 //
@@ -66,6 +50,6 @@
 // collector stops reporting gauges, so that no alert rests on old numbers, while the page goes on showing the last state under a warning.
 // Clients are told in general words that the database did not answer; the cause goes to the log, without credentials.
 //
-// Open event streams keep http.Server.Shutdown waiting. [Server] ends them by
-// itself; elsewhere register [Handler.CloseStreams] with RegisterOnShutdown.
+// Open event streams keep http.Server.Shutdown waiting. [Server] ends them by itself; elsewhere register [Handler.CloseStreams] with
+// RegisterOnShutdown.
 package ui

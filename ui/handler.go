@@ -16,21 +16,20 @@ import (
 
 	"github.com/postrider/postrider/ui/act"
 	"github.com/postrider/postrider/ui/api"
+	"github.com/postrider/postrider/ui/pages"
 	"github.com/postrider/postrider/ui/source"
 	"github.com/postrider/postrider/web"
 )
 
 // Handler is the monitor. It is safe for concurrent use.
 type Handler struct {
-	options   Options
-	cache     *Cache
-	auth      *authenticator
-	hosts     map[string]bool
-	renderer  *web.Renderer
-	api       *api.API
-	desk      *act.Desk
-	readiness *source.Readiness
-	chain     http.Handler
+	options Options
+	auth    *authenticator
+	hosts   map[string]bool
+	desk    *act.Desk
+	pages   *pages.Pages
+	api     *api.API
+	chain   http.Handler
 }
 
 // NewHandler builds the monitor. Mount it at the root of a host name, below a
@@ -52,19 +51,20 @@ func NewHandler(options Options) (*Handler, error) {
 			return nil, err
 		}
 	}
-	renderer, err := web.NewRenderer()
-	if err != nil {
-		return nil, fmt.Errorf("ui: %w", err)
-	}
 	static, err := web.Static()
 	if err != nil {
 		return nil, fmt.Errorf("ui: %w", err)
 	}
 	desk := &act.Desk{Operator: options.Operator, ReadOnly: options.ReadOnly, ShowPayload: options.ShowPayload, Logger: options.Logger}
 	readiness := source.NewReadiness(options.Ready, cache)
+	human, err := pages.New(pages.Config{
+		Cache: cache, Readiness: readiness, Desk: desk, Environment: options.Environment, Version: options.Version,
+	})
+	if err != nil {
+		return nil, err
+	}
 	h := &Handler{
-		options: options, cache: cache, auth: newAuthenticator(options.Auth, options.Logger), hosts: hostSet(options.AllowedHosts),
-		desk: desk, readiness: readiness, renderer: renderer,
+		options: options, auth: newAuthenticator(options.Auth, options.Logger), hosts: hostSet(options.AllowedHosts), desk: desk, pages: human,
 		api: api.New(api.Config{
 			Cache: cache, Readiness: readiness, Desk: desk, Environment: options.Environment, Version: options.Version,
 			MaxStreams: options.MaxStreams,
@@ -105,8 +105,7 @@ func (h *Handler) routes(static fs.FS) (http.Handler, error) {
 	}
 	mux.HandleFunc("GET /healthz", h.live)
 	mux.HandleFunc("GET /readyz", h.ready)
-	compressed("GET /{$}", h.page)
-	h.pageRoutes(compressed, guarded)
+	h.pages.Routes(compressed, guarded)
 	compressed("GET /static/{file}", func(w http.ResponseWriter, r *http.Request) {
 		if !assets.serve(w, r, r.PathValue("file")) {
 			h.fail(w, r, http.StatusNotFound)

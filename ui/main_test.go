@@ -6,5 +6,5 @@ import (
 	"github.com/postrider/postrider/internal/testkit/clustertest"
 )
 
-// Main also fails the run when a goroutine is left.
+// Pages and API are tested here through the handler, as people and programs meet them. Main also fails the run when a goroutine is left.
 func TestMain(m *testing.M) { clustertest.Main(m) }

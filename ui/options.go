@@ -18,15 +18,13 @@ import (
 
 // Keys of log records.
 const (
-	logError    = "error"
-	logMethod   = "method"
-	logPath     = "path"
-	logStatus   = "status"
-	logRemote   = "remote"
-	logAddr     = "addr"
-	logActor    = "actor"
-	logCount    = "count"
-	logSequence = "sequence"
+	logError  = "error"
+	logMethod = "method"
+	logPath   = "path"
+	logStatus = "status"
+	logRemote = "remote"
+	logAddr   = "addr"
+	logCount  = "count"
 )
 
 // Options configures a Handler.

@@ -1,4 +1,4 @@
-package ui
+package pages
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/partition"
 	"github.com/postrider/postrider/ui/act"
+	"github.com/postrider/postrider/ui/source"
 	"github.com/postrider/postrider/web"
 )
 
@@ -22,48 +23,48 @@ const (
 // storyLength is how much a partition's story tells.
 const storyLength = 20
 
-// pageStory serves one partition's story.
-func (h *Handler) pageStory(w http.ResponseWriter, r *http.Request) {
+// story serves one partition's story.
+func (p *Pages) story(w http.ResponseWriter, r *http.Request) {
 	id, err := act.PartitionNumber(r.PathValue("partition"))
 	if err != nil {
-		h.failPage(w, r, err)
+		p.failPage(w, r, err)
 		return
 	}
-	h.tellStory(w, r, id, http.StatusOK, "", "")
+	p.tellStory(w, r, id, http.StatusOK, "", "")
 }
 
 // tellStory shows the page, and why nothing was done if something was asked.
-func (h *Handler) tellStory(w http.ResponseWriter, r *http.Request, id partition.ID, status int, reason, problem string) {
-	seen, err := h.cache.Observe(r.Context())
+func (p *Pages) tellStory(w http.ResponseWriter, r *http.Request, id partition.ID, status int, reason, problem string) {
+	seen, err := p.config.Cache.Observe(r.Context())
 	if err != nil {
-		h.failUnread(w, r)
+		p.failUnread(w, r)
 		return
 	}
-	page, found := h.storyPage(seen, int(id))
+	page, found := storyPage(seen, int(id))
 	if !found {
-		h.failPage(w, r, &ops.InputError{Field: ops.FieldPartition, Problem: "there is no such partition", Err: ops.ErrNotFound})
+		p.failPage(w, r, &ops.InputError{Field: ops.FieldPartition, Problem: "there is no such partition", Err: ops.ErrNotFound})
 		return
 	}
-	page.Shell = h.shellOf(r, "Partition "+number(int64(id)), sectionMonitor)
-	page.Ownership = h.besideSnapshot(r, seen, &id, storyLength)
+	page.Shell = p.shellOf(r, "Partition "+number(int64(id)), sectionMonitor)
+	page.Ownership = p.besideSnapshot(r, seen, &id, storyLength)
 	page.Reason, page.Problem = reason, problem
 	if problem == "" {
 		page.Every = 1
 	}
-	if h.options.Operator != nil {
-		story, err := act.Look(h.desk, r, func(ctx context.Context, op *ops.Operator) (ops.PartitionStory, error) {
+	if p.config.Desk.Operator != nil {
+		story, err := act.Look(p.config.Desk, r, func(ctx context.Context, op *ops.Operator) (ops.PartitionStory, error) {
 			return op.Partition(ctx, id, storyLength)
 		})
 		if err != nil {
-			h.failPage(w, r, err)
+			p.failPage(w, r, err)
 			return
 		}
 		fillStory(&page, story, seen.At.Add(seen.Age))
 	}
-	h.send(w, r, status, func(w io.Writer) error { return h.renderer.Story(w, page) })
+	p.send(w, r, status, func(w io.Writer) error { return p.renderer.Story(w, page) })
 }
 
-func (h *Handler) storyPage(seen Observation, n int) (web.Story, bool) {
+func storyPage(seen source.Observation, n int) (web.Story, bool) {
 	hues := ownerHues(seen.Snapshot)
 	for i, p := range seen.Partitions {
 		if p.Number != n {
@@ -113,14 +114,14 @@ func fillStory(page *web.Story, story ops.PartitionStory, now time.Time) {
 }
 
 // formPartitions pauses or resumes one partition.
-func (h *Handler) formPartitions(w http.ResponseWriter, r *http.Request) {
-	q, ok := h.form(w, r)
+func (p *Pages) formPartitions(w http.ResponseWriter, r *http.Request) {
+	q, ok := p.form(w, r)
 	if !ok {
 		return
 	}
 	id, err := act.PartitionNumber(q.Get(paramPartition))
 	if err != nil {
-		h.failPage(w, r, err)
+		p.failPage(w, r, err)
 		return
 	}
 	var action act.PartitionAction
@@ -130,25 +131,25 @@ func (h *Handler) formPartitions(w http.ResponseWriter, r *http.Request) {
 	case act.Resume.Name:
 		action = act.Resume
 	default:
-		h.failPage(w, r, act.Refused("action", "must be pause or resume, got %q", q.Get(paramAction)))
+		p.failPage(w, r, act.Refused("action", "must be pause or resume, got %q", q.Get(paramAction)))
 		return
 	}
 	reason := q.Get(paramReason)
-	_, err = h.desk.OnPartitions(r.Context(), act.Who(r), action, ops.PauseCommand{Partitions: []partition.ID{id}, Reason: reason})
+	_, err = p.config.Desk.OnPartitions(r.Context(), act.Who(r), action, ops.PauseCommand{Partitions: []partition.ID{id}, Reason: reason})
 	if err != nil {
-		h.unless(w, r, err, func(c act.Complaint) { h.tellStory(w, r, id, c.Status, reason, c.Message) })
+		p.unless(w, r, err, func(c act.Complaint) { p.tellStory(w, r, id, c.Status, reason, c.Message) })
 		return
 	}
 	text := number(int64(id))
-	h.cache.Outdate()
-	h.seeOther(w, r, "partitions/"+text, url.Values{paramDone: {action.Name}, paramCount: {text}})
+	p.config.Cache.Outdate()
+	p.seeOther(w, r, "partitions/"+text, url.Values{paramDone: {action.Name}, paramCount: {text}})
 }
 
 // unless answers with a page of its own where nobody can mend what went wrong by sending the form again, and else asks again.
-func (h *Handler) unless(w http.ResponseWriter, r *http.Request, err error, again func(act.Complaint)) {
-	c := h.desk.Complain(r.Context(), err)
+func (p *Pages) unless(w http.ResponseWriter, r *http.Request, err error, again func(act.Complaint)) {
+	c := p.config.Desk.Complain(r.Context(), err)
 	if c.Status == http.StatusNotFound || c.Status == http.StatusForbidden || c.Status >= http.StatusInternalServerError {
-		h.failWith(w, r, c.Status, c.Code, c.Message)
+		p.Fail(w, r, c.Status, c.Message)
 		return
 	}
 	again(c)

@@ -1,4 +1,4 @@
-package ui
+package pages
 
 import (
 	"context"
@@ -121,13 +121,13 @@ const (
 )
 
 // count does the order as a dry run.
-func (h *Handler) count(ctx context.Context, who Identity, o order) ([]ops.Result, error) {
+func (p *Pages) count(ctx context.Context, who act.Identity, o order) ([]ops.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, act.LookTimeout)
 	defer cancel()
 	counts := make([]ops.Result, len(o.selections))
 	for i, s := range o.selections {
 		// The reason is written nowhere.
-		result, err := h.desk.OnMessages(ctx, who, o.MessageAction, ops.Command{
+		result, err := p.config.Desk.OnMessages(ctx, who, o.MessageAction, ops.Command{
 			Selection: s, Reason: "dry run", DryRun: true, CountMost: countMost, CountWithin: countWithin,
 		})
 		if err != nil {
@@ -138,31 +138,31 @@ func (h *Handler) count(ctx context.Context, who Identity, o order) ([]ops.Resul
 	return counts, nil
 }
 
-// pageConfirm asks before messages are changed: how many there are, and why.
-func (h *Handler) pageConfirm(w http.ResponseWriter, r *http.Request) {
-	if err := h.desk.MayAct(act.Who(r)); err != nil {
-		h.failPage(w, r, err)
+// confirm asks before messages are changed: how many there are, and why.
+func (p *Pages) confirm(w http.ResponseWriter, r *http.Request) {
+	if err := p.config.Desk.MayAct(act.Who(r)); err != nil {
+		p.failPage(w, r, err)
 		return
 	}
 	o, err := readOrder(r.URL.Query())
 	if err != nil {
-		h.failPage(w, r, err)
+		p.failPage(w, r, err)
 		return
 	}
-	h.ask(w, r, o, http.StatusOK, "", "")
+	p.ask(w, r, o, http.StatusOK, "", "")
 }
 
 // ask shows the question, and why it is asked again if it is.
-func (h *Handler) ask(w http.ResponseWriter, r *http.Request, o order, status int, reason, problem string) {
-	counts, err := h.count(r.Context(), act.Who(r), o)
+func (p *Pages) ask(w http.ResponseWriter, r *http.Request, o order, status int, reason, problem string) {
+	counts, err := p.count(r.Context(), act.Who(r), o)
 	page := web.Confirm{
-		Shell: h.shellOf(r, "Confirm", sectionMessages), Verb: o.Name, Scope: o.scope(), Fields: slices.Clone(o.fields),
+		Shell: p.shellOf(r, "Confirm", sectionMessages), Verb: o.Name, Scope: o.scope(), Fields: slices.Clone(o.fields),
 		Reason: reason, Required: needsReason(o.MessageAction), Problem: problem, Back: o.back(),
 	}
 	if err != nil {
-		c := h.desk.Complain(r.Context(), err)
+		c := p.config.Desk.Complain(r.Context(), err)
 		if c.Status >= http.StatusInternalServerError {
-			h.failWith(w, r, c.Status, c.Code, c.Message)
+			p.Fail(w, r, c.Status, c.Message)
 			return
 		}
 		status, page.Problem = c.Status, c.Message
@@ -187,7 +187,7 @@ func (h *Handler) ask(w http.ResponseWriter, r *http.Request, o order, status in
 	if page.AtLeast {
 		page.Fields = append(page.Fields, web.Field{Name: paramMore, Value: "1"})
 	}
-	h.send(w, r, status, func(w io.Writer) error { return h.renderer.Confirm(w, page) })
+	p.send(w, r, status, func(w io.Writer) error { return p.renderer.Confirm(w, page) })
 }
 
 // sequencesNamed is how many messages are named to people.
@@ -211,14 +211,14 @@ func (o order) scope() string {
 
 // formMessages does what was confirmed and leads back to the list, where the address tells what was done. It goes on for as long as the
 // browser waits; when that leaves, what was done so far stays done and is in the audit.
-func (h *Handler) formMessages(w http.ResponseWriter, r *http.Request) {
-	q, ok := h.form(w, r)
+func (p *Pages) formMessages(w http.ResponseWriter, r *http.Request) {
+	q, ok := p.form(w, r)
 	if !ok {
 		return
 	}
 	o, err := readOrder(q)
 	if err != nil {
-		h.failPage(w, r, err)
+		p.failPage(w, r, err)
 		return
 	}
 	reason := q.Get(paramReason)
@@ -229,17 +229,17 @@ func (h *Handler) formMessages(w http.ResponseWriter, r *http.Request) {
 	}
 	var total ops.Result
 	for _, s := range o.selections {
-		result, err := h.desk.OnMessages(r.Context(), act.Who(r), o.MessageAction,
+		result, err := p.config.Desk.OnMessages(r.Context(), act.Who(r), o.MessageAction,
 			ops.Command{Selection: s, Reason: reason, Expected: expected, AtLeast: q.Get(paramMore) != ""})
 		total.Count, total.Waiting, total.Gone = total.Count+result.Count, total.Waiting+result.Waiting, total.Gone+result.Gone
 		if err == nil {
 			continue
 		}
-		c := h.desk.Complain(r.Context(), err)
+		c := p.config.Desk.Complain(r.Context(), err)
 		if total.Count > 0 {
 			c.Message += " Before that, " + web.Count(total.Count) + " were changed; doing it again takes the rest."
 		}
-		h.ask(w, r, o, c.Status, reason, c.Message)
+		p.ask(w, r, o, c.Status, reason, c.Message)
 		return
 	}
 	done := url.Values{paramDone: {o.Name}, paramCount: {number(total.Count)}}
@@ -249,5 +249,5 @@ func (h *Handler) formMessages(w http.ResponseWriter, r *http.Request) {
 	if total.Gone > 0 {
 		done.Set(paramGone, number(total.Gone))
 	}
-	h.seeOther(w, r, o.back(), done)
+	p.seeOther(w, r, o.back(), done)
 }

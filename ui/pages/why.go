@@ -1,4 +1,4 @@
-package ui
+package pages
 
 import (
 	"fmt"
@@ -14,11 +14,11 @@ import (
 const partitionsNamed = 16
 
 // obstaclesShown puts what keeps events waiting into words.
-func obstaclesShown(s Snapshot, operable bool) []web.Obstacle {
+func obstaclesShown(s source.Snapshot, operable bool) []web.Obstacle {
 	var list []web.Obstacle
 	waits := s.Waits()
 	for _, c := range s.Conditions() {
-		if !slices.ContainsFunc(waits, func(w Wait) bool { return w.Reason == string(c.Reason) }) {
+		if !slices.ContainsFunc(waits, func(w source.Wait) bool { return w.Reason == string(c.Reason) }) {
 			list = append(list, conditionWords(c, ""))
 		}
 	}
@@ -37,14 +37,14 @@ func obstaclesShown(s Snapshot, operable bool) []web.Obstacle {
 }
 
 // conditionWords says what keeps workers from delivering, and what mends it.
-func conditionWords(c Condition, waiting string) web.Obstacle {
+func conditionWords(c source.Condition, waiting string) web.Obstacle {
 	return web.Obstacle{
 		Key: strings.ReplaceAll(string(c.Reason), "_", "-"), Tone: "bad", Title: c.Reason.Title(),
 		Text: fmt.Sprintf("%sSince %s UTC: %s. To mend it: %s.", waiting, c.Since.Format(time.DateTime), c.Detail, c.Cure),
 	}
 }
 
-func obstacleWords(s Snapshot, o Wait) web.Obstacle {
+func obstacleWords(s source.Snapshot, o source.Wait) web.Obstacle {
 	events, wait := web.Count(o.Events)+" events", "wait"
 	if o.Events == 1 {
 		events, wait = "1 event", "waits"

@@ -1,4 +1,4 @@
-package ui
+package pages
 
 import (
 	"io"
@@ -17,23 +17,23 @@ import (
 // changesListed is how many changes of ownership the first page lists.
 const changesListed = 12
 
-// pageOwnership serves a page of who had which partition, the newest changes first.
-func (h *Handler) pageOwnership(w http.ResponseWriter, r *http.Request) {
-	now, seen := h.now(r.Context())
+// ownership serves a page of who had which partition, the newest changes first.
+func (p *Pages) ownership(w http.ResponseWriter, r *http.Request) {
+	now, seen := p.now(r.Context())
 	given := r.URL.Query()
 	q, err := act.OwnershipQuery(given, now)
 	if err != nil {
-		h.failPage(w, r, err)
+		p.failPage(w, r, err)
 		return
 	}
 	q.Limit = pageRows
-	history, next, err := h.cache.OwnershipPage(r.Context(), q)
+	history, next, err := p.config.Cache.OwnershipPage(r.Context(), q)
 	if err != nil {
-		h.failPage(w, r, err)
+		p.failPage(w, r, err)
 		return
 	}
 	page := web.OwnershipPage{
-		Shell: h.shellOf(r, "Changes of ownership", sectionMonitor), Ownership: ownershipShown(history, seen, now, q.Partition),
+		Shell: p.shellOf(r, "Changes of ownership", sectionMonitor), Ownership: ownershipShown(history, seen, now, q.Partition),
 		Partition: given.Get(paramPartition), Since: given.Get(paramSince), Until: given.Get(paramUntil),
 	}
 	filter := url.Values{}
@@ -52,7 +52,7 @@ func (h *Handler) pageOwnership(w http.ResponseWriter, r *http.Request) {
 		filter.Set(paramAfter, number(next))
 		page.Older = ownershipAddress(filter)
 	}
-	h.send(w, r, http.StatusOK, func(w io.Writer) error { return h.renderer.Ownership(w, page) })
+	p.send(w, r, http.StatusOK, func(w io.Writer) error { return p.renderer.Ownership(w, page) })
 }
 
 func ownershipAddress(filter url.Values) string {
@@ -63,8 +63,8 @@ func ownershipAddress(filter url.Values) string {
 }
 
 // besideSnapshot is the panel on a page that is made of a snapshot.
-func (h *Handler) besideSnapshot(r *http.Request, seen Observation, only *partition.ID, limit int) web.Ownership {
-	history, err := h.cache.OwnershipBeside(r.Context(), seen, lease.HistoryQuery{Partition: only, Limit: limit}, h.options.Logger)
+func (p *Pages) besideSnapshot(r *http.Request, seen source.Observation, only *partition.ID, limit int) web.Ownership {
+	history, err := p.config.Cache.OwnershipBeside(r.Context(), seen, lease.HistoryQuery{Partition: only, Limit: limit}, p.config.Desk.Logger)
 	panel := ownershipShown(history, &seen, seen.At, only)
 	panel.Unread = err != nil
 	panel.All = "ownership"
@@ -75,7 +75,7 @@ func (h *Handler) besideSnapshot(r *http.Request, seen Observation, only *partit
 }
 
 // ownershipShown puts changes into words. Where one partition was asked for, its epoch is shown.
-func ownershipShown(history lease.History, seen *Observation, now time.Time, only *partition.ID) web.Ownership {
+func ownershipShown(history lease.History, seen *source.Observation, now time.Time, only *partition.ID) web.Ownership {
 	var hues map[string]int
 	if seen != nil {
 		hues = ownerHues(seen.Snapshot)

@@ -1,4 +1,4 @@
-package ui
+package pages
 
 import (
 	"fmt"
@@ -8,39 +8,39 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/postrider/postrider/ui/source"
 	"github.com/postrider/postrider/web"
 )
 
-// page serves the first page. While the source fails it shows the last state
+// overview serves the first page. While the source fails it shows the last state
 // under a warning, because that is what the person on call needs to see.
-func (h *Handler) page(w http.ResponseWriter, r *http.Request) {
-	seen, err := h.cache.Observe(r.Context())
+func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
+	seen, err := p.config.Cache.Observe(r.Context())
 	if err != nil {
-		h.failUnread(w, r)
+		p.failUnread(w, r)
 		return
 	}
-	page := h.monitorPage(seen)
-	page.Shell = h.shellOf(r, "Overview", sectionMonitor)
+	page := p.monitorPage(seen)
+	page.Shell = p.shellOf(r, "Overview", sectionMonitor)
 	page.Every, page.Reload = 1, reloadEvery
-	page.NotReady = h.readiness.NotReady(r.Context())
-	page.Ownership = h.besideSnapshot(r, seen, nil, changesListed)
+	page.NotReady = p.config.Readiness.NotReady(r.Context())
+	page.Ownership = p.besideSnapshot(r, seen, nil, changesListed)
 	for i := range page.Workers {
 		page.Workers[i].Drainable = page.Workers[i].Drainable && page.MayAct
 	}
 	page.AsTable = r.URL.Query().Get("partitions") == "table"
-	h.send(w, r, http.StatusOK, func(w io.Writer) error { return h.renderer.Monitor(w, page) })
+	p.send(w, r, http.StatusOK, func(w io.Writer) error { return p.renderer.Monitor(w, page) })
 }
 
 // reloadEvery is how many seconds lie between two updates without script.
 const reloadEvery = 10
 
-func (h *Handler) failUnread(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) failUnread(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Retry-After", "1")
-	h.failWith(w, r, http.StatusServiceUnavailable, "snapshot_unavailable",
-		"The database has not answered yet. The log of this process tells why."+h.readiness.Because(r.Context()))
+	p.Fail(w, r, http.StatusServiceUnavailable, "The database has not answered yet. The log of this process tells why."+p.config.Readiness.Because(r.Context()))
 }
 
-func (h *Handler) monitorPage(seen Observation) web.Monitor {
+func (p *Pages) monitorPage(seen source.Observation) web.Monitor {
 	sum := seen.Summary()
 	page := web.Monitor{
 		At:        seen.At,
@@ -49,7 +49,7 @@ func (h *Handler) monitorPage(seen Observation) web.Monitor {
 		Trouble:   seen.Trouble(),
 		Tiles:     tiles(seen.Snapshot),
 		Unowned:   sum.UnownedPartitions,
-		Obstacles: obstaclesShown(seen.Snapshot, h.options.Operator != nil),
+		Obstacles: obstaclesShown(seen.Snapshot, p.config.Desk.Operator != nil),
 	}
 	if w := seen.Watermark; seen.Stalled() {
 		page.Stall = &web.Stall{Count: len(w.Holders), Names: w.HolderNames(), Waiting: w.Waiting, Rollbacks: w.Rollbacks()}
@@ -72,7 +72,7 @@ func (h *Handler) monitorPage(seen Observation) web.Monitor {
 }
 
 // ownerHues includes owners whose worker row is already gone.
-func ownerHues(s Snapshot) map[string]int {
+func ownerHues(s source.Snapshot) map[string]int {
 	var ids []string
 	for _, w := range s.Workers {
 		ids = append(ids, w.ID.String())
@@ -85,21 +85,21 @@ func ownerHues(s Snapshot) map[string]int {
 	return web.OwnerHues(ids)
 }
 
-func workerRow(w Worker, at time.Time, hue int) web.Worker {
+func workerRow(w source.Worker, at time.Time, hue int) web.Worker {
 	row := web.Worker{
 		ID: w.ID.String(), Short: shortID(w.ID), Hostname: w.Hostname, PID: w.PID, Version: w.Version,
 		State: string(w.State), Started: w.StartedAt, Uptime: max(0, at.Sub(w.StartedAt)),
 		Left: w.HeartbeatLeft, Owned: w.Owned, Desired: w.Desired, Hue: hue,
 	}
 	row.DrainAsked = moment(w.DrainRequestedAt, at)
-	row.Drainable = w.State == WorkerActive && w.DrainRequestedAt == nil
+	row.Drainable = w.State == source.WorkerActive && w.DrainRequestedAt == nil
 	if w.HeartbeatAge != nil {
 		row.Age, row.HasAge = *w.HeartbeatAge, true
 	}
 	return row
 }
 
-func partitionCell(s Snapshot, p Partition, hue int, host string) web.Partition {
+func partitionCell(s source.Snapshot, p source.Partition, hue int, host string) web.Partition {
 	cell := web.Partition{
 		Number: p.Number, Owned: p.Owned(), Epoch: p.Epoch, Left: p.LeaseLeft, Delivered: p.Delivered,
 		Pending: p.Pending, Failed: p.Failed, Blocked: p.Blocked, Dead: p.Dead, Scheduled: p.Scheduled, BlockedStreams: p.BlockedStreams,
@@ -127,7 +127,7 @@ const (
 	pendingAgeAlarm = 5 * time.Minute
 )
 
-func tiles(s Snapshot) []web.Tile {
+func tiles(s source.Snapshot) []web.Tile {
 	sum := s.Summary()
 	oldest := web.Tile{Key: "oldest", Label: "Oldest pending", Value: "none", Note: "nothing waits"}
 	if sum.OldestPending > 0 {
@@ -157,7 +157,7 @@ func tiles(s Snapshot) []web.Tile {
 	}
 }
 
-func latencyTile(l *Latency) web.Tile {
+func latencyTile(l *source.Latency) web.Tile {
 	tile := web.Tile{Key: "latency", Label: "Latency p50 / p99", Value: "none", Note: "nothing published for five minutes"}
 	switch {
 	case l == nil:
@@ -169,22 +169,22 @@ func latencyTile(l *Latency) web.Tile {
 	return tile
 }
 
-func watermarkTile(w Watermark, stalled bool) web.Tile {
+func watermarkTile(w source.Watermark, stalled bool) web.Tile {
 	tile := web.Tile{Key: "watermark", Label: "Watermark lag", Value: web.Count(w.Lag()), Note: "held by nothing"}
 	switch w.State() {
-	case WatermarkCurrent:
+	case source.WatermarkCurrent:
 		tile.Note = "order is decided up to " + web.Count(w.Safe)
-	case WatermarkHeld:
+	case source.WatermarkHeld:
 		by := fmt.Sprintf("%d transactions", len(w.Holders))
 		if len(w.Holders) == 1 {
 			by = "a transaction"
 		}
 		tile.Note = "held for " + web.Duration(w.Waiting) + " by " + by
-	case WatermarkUnused:
+	case source.WatermarkUnused:
 		tile.Value, tile.Note = "not in use", "ordering stream"
-	case WatermarkUnknown:
+	case source.WatermarkUnknown:
 		tile.Value, tile.Note = "unknown", "postrider status tells why"
-	case WatermarkBehind:
+	case source.WatermarkBehind:
 	}
 	switch {
 	case stalled && w.Waiting >= pendingAgeAlarm:
@@ -203,7 +203,7 @@ func alarmTile(key, label string, count int64, tone, note string) web.Tile {
 	return tile
 }
 
-func blockedTile(sum Summary) web.Tile {
+func blockedTile(sum source.Summary) web.Tile {
 	tile := alarmTile("blocked", "Blocked streams", sum.BlockedStreams, "warn", web.Count(sum.Blocked)+" events wait in them")
 	if sum.Blocked == 1 {
 		tile.Note = "1 event waits in it"
@@ -211,7 +211,7 @@ func blockedTile(sum Summary) web.Tile {
 	return tile
 }
 
-func ownersTile(sum Summary) web.Tile {
+func ownersTile(sum source.Summary) web.Tile {
 	total := sum.OwnedPartitions + sum.UnownedPartitions
 	tile := web.Tile{
 		Key: "owned", Label: "Partitions owned",

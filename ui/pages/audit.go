@@ -1,4 +1,4 @@
-package ui
+package pages
 
 import (
 	"bytes"
@@ -20,22 +20,22 @@ const (
 	recordShown = 4 << 10
 )
 
-// pageAudit serves a page of the audit, the newest entries first.
-func (h *Handler) pageAudit(w http.ResponseWriter, r *http.Request) {
+// audit serves a page of the audit, the newest entries first.
+func (p *Pages) audit(w http.ResponseWriter, r *http.Request) {
 	after, err := act.Number(r.URL.Query(), ops.FieldAfter, 1)
 	if err != nil {
-		h.failPage(w, r, err)
+		p.failPage(w, r, err)
 		return
 	}
-	found, err := act.Look(h.desk, r, func(ctx context.Context, op *ops.Operator) (ops.AuditPage, error) {
+	found, err := act.Look(p.config.Desk, r, func(ctx context.Context, op *ops.Operator) (ops.AuditPage, error) {
 		return op.Audit(ctx, after, pageRows+1)
 	})
 	if err != nil {
-		h.failPage(w, r, err)
+		p.failPage(w, r, err)
 		return
 	}
-	now, _ := h.now(r.Context())
-	page := web.Audit{Shell: h.shellOf(r, "Audit", sectionAudit)}
+	now, _ := p.now(r.Context())
+	page := web.Audit{Shell: p.shellOf(r, "Audit", sectionAudit)}
 	if after == 0 {
 		page.Every = listEvery
 	} else {
@@ -49,7 +49,7 @@ func (h *Handler) pageAudit(w http.ResponseWriter, r *http.Request) {
 	for _, e := range found.Entries {
 		page.Rows = append(page.Rows, auditRow(e, now))
 	}
-	h.send(w, r, http.StatusOK, func(w io.Writer) error { return h.renderer.Audit(w, page) })
+	p.send(w, r, http.StatusOK, func(w io.Writer) error { return p.renderer.Audit(w, page) })
 }
 
 // auditRow reads what the known actions record. Whatever else an entry holds is in its record.

@@ -1,4 +1,4 @@
-package ui
+package pages
 
 import (
 	"bytes"
@@ -22,31 +22,31 @@ import (
 	"github.com/postrider/postrider/web"
 )
 
-// pageMessage serves one message.
-func (h *Handler) pageMessage(w http.ResponseWriter, r *http.Request) {
-	detail, err := h.desk.ShowMessage(r)
+// message serves one message.
+func (p *Pages) message(w http.ResponseWriter, r *http.Request) {
+	detail, err := p.config.Desk.ShowMessage(r)
 	if err != nil {
-		h.failPage(w, r, err)
+		p.failPage(w, r, err)
 		return
 	}
-	now, _ := h.now(r.Context())
+	now, _ := p.now(r.Context())
 	who := act.Who(r)
 	page := messagePage(detail, now)
-	page.Shell = h.shellOf(r, "Message "+number(detail.Sequence), sectionMessages)
+	page.Shell = p.shellOf(r, "Message "+number(detail.Sequence), sectionMessages)
 	page.Every = listEvery
-	if open := h.desk.MayReadPayload(who); open && detail.Event != nil {
+	if open := p.config.Desk.MayReadPayload(who); open && detail.Event != nil {
 		page.MayPayload, page.Metadata = true, metadata(detail.Event.Metadata)
 	}
 	if page.MayPayload && r.URL.Query().Get("payload") == "show" {
-		body, err := act.Look(h.desk, r, func(ctx context.Context, op *ops.Operator) ([]byte, error) { return op.Payload(ctx, detail.Sequence) })
+		body, err := act.Look(p.config.Desk, r, func(ctx context.Context, op *ops.Operator) ([]byte, error) { return op.Payload(ctx, detail.Sequence) })
 		if err != nil {
-			h.failPage(w, r, err)
+			p.failPage(w, r, err)
 			return
 		}
-		h.options.Logger.InfoContext(r.Context(), "monitor shows a payload", logSequence, detail.Sequence, logActor, who.Name)
+		p.config.Desk.Logger.InfoContext(r.Context(), "monitor shows a payload", logSequence, detail.Sequence, logActor, who.Name)
 		page.Payload, page.Every = showPayload(body), 0
 	}
-	h.send(w, r, http.StatusOK, func(w io.Writer) error { return h.renderer.Message(w, page) })
+	p.send(w, r, http.StatusOK, func(w io.Writer) error { return p.renderer.Message(w, page) })
 }
 
 func messagePage(d ops.Detail, now time.Time) web.Message {

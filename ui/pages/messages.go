@@ -1,4 +1,4 @@
-package ui
+package pages
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/ui/act"
+	"github.com/postrider/postrider/ui/source"
 	"github.com/postrider/postrider/web"
 )
 
@@ -47,18 +48,18 @@ func readListPage(q url.Values) (listPage, error) {
 	return p, nil
 }
 
-// pageMessages serves the list. A filter that cannot be used is shown with its complaint, so that it can be mended.
-func (h *Handler) pageMessages(w http.ResponseWriter, r *http.Request) {
-	now, seen := h.now(r.Context())
+// messages serves the list. A filter that cannot be used is shown with its complaint, so that it can be mended.
+func (p *Pages) messages(w http.ResponseWriter, r *http.Request) {
+	now, seen := p.now(r.Context())
 	filter, err := readFilter(r.URL.Query(), now)
-	page := web.Messages{Shell: h.shellOf(r, "Messages", sectionMessages), Filter: filter.form(seen), Carried: filter.fields()}
+	page := web.Messages{Shell: p.shellOf(r, "Messages", sectionMessages), Filter: filter.form(seen), Carried: filter.fields()}
 	var at listPage
 	if err == nil {
 		at, err = readListPage(r.URL.Query())
 	}
 	if err == nil {
 		var listing ops.Listing
-		listing, err = act.Look(h.desk, r, func(ctx context.Context, op *ops.Operator) (ops.Listing, error) {
+		listing, err = act.Look(p.config.Desk, r, func(ctx context.Context, op *ops.Operator) (ops.Listing, error) {
 			return op.List(ctx, filter.Filter, at.Page)
 		})
 		if err == nil {
@@ -69,13 +70,13 @@ func (h *Handler) pageMessages(w http.ResponseWriter, r *http.Request) {
 	var input *ops.InputError
 	switch {
 	case errors.As(err, &input):
-		c := h.desk.Complain(r.Context(), err)
+		c := p.config.Desk.Complain(r.Context(), err)
 		page.Problem, status = c.Message, c.Status
 	case err != nil:
-		h.failPage(w, r, err)
+		p.failPage(w, r, err)
 		return
 	}
-	h.send(w, r, status, func(w io.Writer) error { return h.renderer.Messages(w, page) })
+	p.send(w, r, status, func(w io.Writer) error { return p.renderer.Messages(w, page) })
 }
 
 func fillMessages(page *web.Messages, f messageFilter, at listPage, listing ops.Listing, now time.Time) {
@@ -155,8 +156,8 @@ func moment(at *time.Time, now time.Time) web.Moment {
 }
 
 // now is the present by the database's clock, as far as the last snapshot tells, and that snapshot; nil without one.
-func (h *Handler) now(ctx context.Context) (time.Time, *Observation) {
-	seen, err := h.cache.Observe(ctx)
+func (p *Pages) now(ctx context.Context) (time.Time, *source.Observation) {
+	seen, err := p.config.Cache.Observe(ctx)
 	if err != nil {
 		return time.Now(), nil
 	}

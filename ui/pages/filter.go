@@ -1,4 +1,4 @@
-package ui
+package pages
 
 import (
 	"net/url"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/ui/act"
+	"github.com/postrider/postrider/ui/source"
 	"github.com/postrider/postrider/web"
 )
 
@@ -116,7 +117,7 @@ func (f messageFilter) fields() []web.Field {
 }
 
 // form is the filter as the page shows it, with the states' counts.
-func (f messageFilter) form(seen *Observation) web.Filter {
+func (f messageFilter) form(seen *source.Observation) web.Filter {
 	form := web.Filter{
 		Partition: strings.Join(f.given[paramPartition], " "), Stream: f.given.Get(paramStream), Topic: f.given.Get(paramTopic),
 		Type: f.given.Get(paramType), ID: f.given.Get(paramID), Sequence: f.given.Get(paramSequence), Error: f.given.Get(paramError),

@@ -1,0 +1,139 @@
+package pages
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/postrider/postrider/ui/act"
+	"github.com/postrider/postrider/ui/source"
+	"github.com/postrider/postrider/web"
+)
+
+// Sections of the navigation.
+const (
+	sectionMonitor  = "monitor"
+	sectionMessages = "messages"
+	sectionAudit    = "audit"
+)
+
+// Keys of log records.
+const (
+	logError    = "error"
+	logPath     = "path"
+	logActor    = "actor"
+	logSequence = "sequence"
+)
+
+// Config is what the pages are made of. Every field but Environment is required.
+type Config struct {
+	Cache     *source.Cache
+	Readiness *source.Readiness
+	Desk      *act.Desk
+	// Environment is shown as a banner, Version in the foot.
+	Environment, Version string
+}
+
+// Pages answers people.
+type Pages struct {
+	config   Config
+	renderer *web.Renderer
+}
+
+// New reads the templates.
+func New(config Config) (*Pages, error) {
+	renderer, err := web.NewRenderer()
+	if err != nil {
+		return nil, fmt.Errorf("ui: %w", err)
+	}
+	return &Pages{config: config, renderer: renderer}, nil
+}
+
+// Routes registers the pages and the forms on them. A monitor without an operator has those of partitions alone.
+func (p *Pages) Routes(page, form func(pattern string, handle http.HandlerFunc)) {
+	for pattern, handle := range map[string]http.HandlerFunc{
+		"GET /messages":               p.messages,
+		"GET /messages/confirm":       p.confirm,
+		"GET /messages/{message}":     p.message,
+		"GET /audit":                  p.audit,
+		"GET /workers/{worker}/drain": p.drain,
+	} {
+		page(pattern, p.operated(handle))
+	}
+	page("GET /{$}", p.overview)
+	page("GET /partitions/{partition}", p.story)
+	page("GET /ownership", p.ownership)
+	for pattern, handle := range map[string]http.HandlerFunc{
+		"POST /actions/messages":   p.formMessages,
+		"POST /actions/partitions": p.formPartitions,
+		"POST /actions/workers":    p.formWorkers,
+	} {
+		form(pattern, p.operated(handle))
+	}
+}
+
+// operated says so where no operator was given.
+func (p *Pages) operated(next http.HandlerFunc) http.HandlerFunc {
+	if p.config.Desk.Operator != nil {
+		return next
+	}
+	return func(w http.ResponseWriter, r *http.Request) { p.failPage(w, r, act.ErrNoOperator) }
+}
+
+// shellOf is the shell of a page in a section.
+func (p *Pages) shellOf(r *http.Request, title, section string) web.Shell {
+	shell := p.shell(r, title, false)
+	shell.Section = section
+	shell.Flash = flash(r.URL.Query())
+	return shell
+}
+
+// send writes a page that is complete, or says that it could not be made.
+func (p *Pages) send(w http.ResponseWriter, r *http.Request, status int, render func(io.Writer) error) {
+	var page bytes.Buffer
+	if err := render(&page); err != nil {
+		p.config.Desk.Logger.ErrorContext(r.Context(), "monitor cannot make its page", logPath, r.URL.Path, logError, err)
+		p.Fail(w, r, http.StatusInternalServerError, "The monitor failed. Its log tells more.")
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	// The connection may be gone; nobody is left to be told.
+	_, _ = page.WriteTo(w)
+}
+
+// Fail answers with a page that says what went wrong; it tells strangers nothing else.
+func (p *Pages) Fail(w http.ResponseWriter, r *http.Request, status int, message string) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	err := p.renderer.Failure(w, web.Failure{
+		Shell: p.shell(r, http.StatusText(status), true), Status: status, Heading: http.StatusText(status), Detail: message,
+	})
+	if err != nil {
+		p.config.Desk.Logger.DebugContext(r.Context(), "monitor cannot send its failure page", logError, err)
+	}
+}
+
+// shell fills what all pages share. A page that tells a stranger to log in shows neither version nor environment.
+func (p *Pages) shell(r *http.Request, title string, anonymous bool) web.Shell {
+	shell := web.Shell{Title: title, Root: relativeRoot(r.URL.Path)}
+	if !anonymous {
+		shell.Environment = p.config.Environment
+		shell.Version = p.config.Version
+		shell.ReadOnly = p.config.Desk.Access(act.Who(r)) < act.AccessOperate
+		shell.Operable = p.config.Desk.Operator != nil
+		shell.MayAct = shell.Operable && !shell.ReadOnly
+	}
+	return shell
+}
+
+// relativeRoot leads from a path back to the monitor's root.
+func relativeRoot(path string) string {
+	depth := strings.Count(path, "/") - 1
+	if depth <= 0 {
+		return "./"
+	}
+	return strings.Repeat("../", depth)
+}
