@@ -55,20 +55,17 @@ func NewHandler(options Options) (*Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ui: %w", err)
 	}
-	desk := &act.Desk{Operator: options.Operator, ReadOnly: options.ReadOnly, ShowPayload: options.ShowPayload, Logger: options.Logger}
-	readiness := source.NewReadiness(options.Ready, cache)
-	human, err := pages.New(pages.Config{
-		Cache: cache, Readiness: readiness, Desk: desk, Environment: options.Environment, Version: options.Version,
-	})
+	desk := &act.Desk{
+		Cache: cache, Readiness: source.NewReadiness(options.Ready, cache), Operator: options.Operator, ReadOnly: options.ReadOnly,
+		ShowPayload: options.ShowPayload, Environment: options.Environment, Version: options.Version, Logger: options.Logger,
+	}
+	human, err := pages.New(desk)
 	if err != nil {
 		return nil, err
 	}
 	h := &Handler{
-		options: options, auth: newAuthenticator(options.Auth, options.Logger), hosts: hostSet(options.AllowedHosts), desk: desk, pages: human,
-		api: api.New(api.Config{
-			Cache: cache, Readiness: readiness, Desk: desk, Environment: options.Environment, Version: options.Version,
-			MaxStreams: options.MaxStreams,
-		}),
+		options: options, auth: newAuthenticator(options.Auth, options.Logger), hosts: hostSet(options.AllowedHosts),
+		desk: desk, pages: human, api: api.New(desk, options.MaxStreams),
 	}
 	routes, err := h.routes(static)
 	if err != nil {

@@ -24,13 +24,17 @@ const (
 	logDryRun = "dry_run"
 )
 
-// Desk is where pages and API have things looked up and done.
+// Desk is what pages and API work with: here they look things up and have them done.
 type Desk struct {
+	Cache     *source.Cache
+	Readiness *source.Readiness
 	// Operator looks at single messages and acts; nil: there is none.
 	Operator *ops.Operator
 	// ReadOnly caps everyone's access, ShowPayload lets operators see payloads and metadata.
 	ReadOnly, ShowPayload bool
-	Logger                *slog.Logger
+	// Environment, if there is one, and Version are shown.
+	Environment, Version string
+	Logger               *slog.Logger
 }
 
 // MessageAction is one of the ways to end a message's wait.

@@ -77,7 +77,7 @@ func (a *API) postMessages(action act.MessageAction) http.HandlerFunc {
 			a.failBy(w, r, act.Refused(ops.FieldAtLeast, "and expected_count exclude each other"), 0)
 			return
 		}
-		result, err := a.config.Desk.OnMessages(r.Context(), act.Who(r), action, ops.Command{
+		result, err := a.desk.OnMessages(r.Context(), act.Who(r), action, ops.Command{
 			Selection: selection, DryRun: body.DryRun, CountWithin: countTimeout, Expected: cmp.Or(body.Expected, body.AtLeast),
 			AtLeast: body.AtLeast != nil, Reason: body.Reason,
 		})
@@ -100,7 +100,7 @@ func (a *API) postPartitions(action act.PartitionAction) http.HandlerFunc {
 			a.failBy(w, r, err, 0)
 			return
 		}
-		result, err := a.config.Desk.OnPartitions(r.Context(), act.Who(r), action,
+		result, err := a.desk.OnPartitions(r.Context(), act.Who(r), action,
 			ops.PauseCommand{Partitions: ids, All: body.All, DryRun: body.DryRun, Reason: body.Reason})
 		if err != nil {
 			a.failBy(w, r, err, 0)
@@ -116,14 +116,14 @@ func (a *API) postWorker(action act.WorkerAction) http.HandlerFunc {
 		if !a.readCommand(w, r, &body) {
 			return
 		}
-		id, err := act.Look(a.config.Desk, r, func(ctx context.Context, op *ops.Operator) (uuid.UUID, error) {
+		id, err := act.Look(a.desk, r, func(ctx context.Context, op *ops.Operator) (uuid.UUID, error) {
 			return op.FindWorker(ctx, r.PathValue("worker"))
 		})
 		if err != nil {
 			a.failBy(w, r, err, 0)
 			return
 		}
-		result, err := a.config.Desk.OnWorker(r.Context(), act.Who(r), action, ops.DrainCommand{Worker: id, DryRun: body.DryRun, Reason: body.Reason})
+		result, err := a.desk.OnWorker(r.Context(), act.Who(r), action, ops.DrainCommand{Worker: id, DryRun: body.DryRun, Reason: body.Reason})
 		if err != nil {
 			a.failBy(w, r, err, 0)
 			return
@@ -141,7 +141,7 @@ func (a *API) readCommand(w http.ResponseWriter, r *http.Request, body any) bool
 		Fail(w, http.StatusUnsupportedMediaType, "unsupported_media_type", "Send application/json.")
 		return false
 	}
-	if err := a.config.Desk.MayAct(act.Who(r)); err != nil {
+	if err := a.desk.MayAct(act.Who(r)); err != nil {
 		a.failBy(w, r, err, 0)
 		return false
 	}

@@ -5,33 +5,19 @@ import (
 	"net/http"
 
 	"github.com/postrider/postrider/ui/act"
-	"github.com/postrider/postrider/ui/source"
 )
 
 // logActor is the key of who acts in the log.
 const logActor = "actor"
 
-// Config is what the API is made of. Every field but Environment is required.
-type Config struct {
-	Cache     *source.Cache
-	Readiness *source.Readiness
-	Desk      *act.Desk
-	// Environment and Version stand in the summary.
-	Environment, Version string
-	// MaxStreams caps the open event streams.
-	MaxStreams int
-}
-
 // API answers what is below /api.
 type API struct {
-	config Config
-	hub    *hub
+	desk *act.Desk
+	hub  *hub
 }
 
-// New returns the API, which reads nothing before it is asked.
-func New(config Config) *API {
-	return &API{config: config, hub: newHub(config.Cache, config.MaxStreams)}
-}
+// New returns the API, with so many event streams at most. It reads nothing before it is asked.
+func New(desk *act.Desk, streams int) *API { return &API{desk: desk, hub: newHub(desk.Cache, streams)} }
 
 // CloseStreams ends the open event streams and refuses new ones.
 func (a *API) CloseStreams() { a.hub.close() }
@@ -48,7 +34,7 @@ func Fail(w http.ResponseWriter, status int, code, message string) {
 
 // failBy answers an API request with an error, and how much was done before it.
 func (a *API) failBy(w http.ResponseWriter, r *http.Request, err error, done int64) {
-	c := a.config.Desk.Complain(r.Context(), err)
+	c := a.desk.Complain(r.Context(), err)
 	c.Count = done
 	if c.Status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")

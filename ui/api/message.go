@@ -35,7 +35,7 @@ func (a *API) messages(w http.ResponseWriter, r *http.Request) {
 		a.failBy(w, r, err, 0)
 		return
 	}
-	listing, err := act.Look(a.config.Desk, r, func(ctx context.Context, op *ops.Operator) (ops.Listing, error) {
+	listing, err := act.Look(a.desk, r, func(ctx context.Context, op *ops.Operator) (ops.Listing, error) {
 		return op.List(ctx, filter, page)
 	})
 	if err != nil {
@@ -50,24 +50,24 @@ func (a *API) messages(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *API) message(w http.ResponseWriter, r *http.Request) {
-	detail, err := a.config.Desk.ShowMessage(r)
+	detail, err := a.desk.ShowMessage(r)
 	if err != nil {
 		a.failBy(w, r, err, 0)
 		return
 	}
-	WriteJSON(w, http.StatusOK, newDetailBody(detail, a.config.Desk.MayReadPayload(act.Who(r))))
+	WriteJSON(w, http.StatusOK, newDetailBody(detail, a.desk.MayReadPayload(act.Who(r))))
 }
 
 // payload sends a message's body as a file. Browsers must not show it: it is whatever a producer wrote.
 func (a *API) payload(w http.ResponseWriter, r *http.Request) {
 	who := act.Who(r)
-	if a.config.Desk.Operator != nil && !a.config.Desk.MayReadPayload(who) {
+	if a.desk.Operator != nil && !a.desk.MayReadPayload(who) {
 		Fail(w, http.StatusForbidden, "payload_hidden",
 			"Payloads are hidden. They are shown to operators where the monitor was started with --http-show-payload (Options.ShowPayload).")
 		return
 	}
 	var sequence int64
-	content, err := act.Look(a.config.Desk, r, func(ctx context.Context, op *ops.Operator) (content []byte, err error) {
+	content, err := act.Look(a.desk, r, func(ctx context.Context, op *ops.Operator) (content []byte, err error) {
 		if sequence, err = act.MessageNamed(ctx, op, r.PathValue("message")); err != nil {
 			return nil, err
 		}
@@ -77,7 +77,7 @@ func (a *API) payload(w http.ResponseWriter, r *http.Request) {
 		a.failBy(w, r, err, 0)
 		return
 	}
-	a.config.Desk.Logger.LogAttrs(r.Context(), slog.LevelInfo, "monitor shows a payload",
+	a.desk.Logger.LogAttrs(r.Context(), slog.LevelInfo, "monitor shows a payload",
 		slog.String(logActor, who.Name), slog.Int64("sequence", sequence))
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="event-%d.bin"`, sequence))

@@ -29,7 +29,7 @@ func (a *API) ownership(w http.ResponseWriter, r *http.Request) {
 		a.failBy(w, r, err, 0)
 		return
 	}
-	history, next, err := a.config.Cache.OwnershipPage(r.Context(), q)
+	history, next, err := a.desk.Cache.OwnershipPage(r.Context(), q)
 	if err != nil {
 		a.failBy(w, r, err, 0)
 		return

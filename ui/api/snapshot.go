@@ -52,11 +52,11 @@ func (a *API) summary(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *API) workers(w http.ResponseWriter, r *http.Request) {
-	a.answer(w, r, func(seen source.Observation) any { return newWorkersBody(seen) })
+	a.answer(w, r, func(seen source.Observation) any { return workersBody{newFreshness(seen), seen.WorkerBodies()} })
 }
 
 func (a *API) partitions(w http.ResponseWriter, r *http.Request) {
-	a.answer(w, r, func(seen source.Observation) any { return newPartitionsBody(seen) })
+	a.answer(w, r, func(seen source.Observation) any { return partitionsBody{newFreshness(seen), seen.PartitionBodies()} })
 }
 
 func (a *API) throughput(w http.ResponseWriter, r *http.Request) {
@@ -72,14 +72,14 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, body func(source.Ob
 
 // present returns a snapshot that speaks for the present, or answers 503.
 func (a *API) present(w http.ResponseWriter, r *http.Request) (source.Observation, bool) {
-	seen, err := a.config.Cache.Observe(r.Context())
+	seen, err := a.desk.Cache.Observe(r.Context())
 	if err != nil || seen.Stale {
 		message := "The database has not answered yet."
 		if err == nil {
 			message = seen.Trouble()
 		}
 		w.Header().Set("Retry-After", "1")
-		Fail(w, http.StatusServiceUnavailable, "snapshot_unavailable", message+a.config.Readiness.Because(r.Context()))
+		Fail(w, http.StatusServiceUnavailable, "snapshot_unavailable", message+a.desk.Readiness.Because(r.Context()))
 		return seen, false
 	}
 	return seen, true
@@ -91,24 +91,15 @@ func newFreshness(seen source.Observation) freshness {
 
 func (a *API) newSummaryBody(seen source.Observation) summaryBody {
 	return summaryBody{
-		freshness: newFreshness(seen), Environment: a.config.Environment, Version: a.config.Version, SummaryBody: seen.SummaryBody(),
+		freshness: newFreshness(seen), Environment: a.desk.Environment, Version: a.desk.Version, SummaryBody: seen.SummaryBody(),
 	}
-}
-
-func newWorkersBody(seen source.Observation) workersBody {
-	return workersBody{freshness: newFreshness(seen), Workers: seen.WorkerBodies()}
-}
-
-func newPartitionsBody(seen source.Observation) partitionsBody {
-	return partitionsBody{freshness: newFreshness(seen), Partitions: seen.PartitionBodies()}
 }
 
 func newThroughputBody(seen source.Observation) throughputBody {
 	body := throughputBody{freshness: newFreshness(seen), Minutes: []minuteBody{}}
 	for _, m := range seen.Minutes {
-		body.Minutes = append(body.Minutes, minuteBody{
-			At: m.At.UTC(), Published: m.Published, Failed: m.Failed, Retried: m.Retried, Skipped: m.Skipped,
-		})
+		m.At = m.At.UTC()
+		body.Minutes = append(body.Minutes, minuteBody(m))
 	}
 	return body
 }

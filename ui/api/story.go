@@ -74,7 +74,7 @@ func (a *API) audit(w http.ResponseWriter, r *http.Request) {
 		a.failBy(w, r, err, 0)
 		return
 	}
-	page, err := act.Look(a.config.Desk, r, func(ctx context.Context, op *ops.Operator) (ops.AuditPage, error) {
+	page, err := act.Look(a.desk, r, func(ctx context.Context, op *ops.Operator) (ops.AuditPage, error) {
 		return op.Audit(ctx, after, limit)
 	})
 	if err != nil {
@@ -114,11 +114,11 @@ func (a *API) partition(w http.ResponseWriter, r *http.Request) {
 				body.OwnerHostname = &worker.Hostname
 			}
 		}
-		if history, err := a.config.Cache.OwnershipBeside(r.Context(), seen, lease.HistoryQuery{Partition: &id, Limit: storyLength}, a.config.Desk.Logger); err == nil {
+		if history, err := a.desk.Cache.OwnershipBeside(r.Context(), seen, lease.HistoryQuery{Partition: &id, Limit: storyLength}, a.desk.Logger); err == nil {
 			body.Ownership = source.ChangeBodies(history.Changes)
 		}
-		if a.config.Desk.Operator != nil {
-			story, err := act.Look(a.config.Desk, r, func(ctx context.Context, op *ops.Operator) (ops.PartitionStory, error) {
+		if a.desk.Operator != nil {
+			story, err := act.Look(a.desk, r, func(ctx context.Context, op *ops.Operator) (ops.PartitionStory, error) {
 				return op.Partition(ctx, id, storyLength)
 			})
 			if err != nil {

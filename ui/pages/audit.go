@@ -27,7 +27,7 @@ func (p *Pages) audit(w http.ResponseWriter, r *http.Request) {
 		p.failPage(w, r, err)
 		return
 	}
-	found, err := act.Look(p.config.Desk, r, func(ctx context.Context, op *ops.Operator) (ops.AuditPage, error) {
+	found, err := act.Look(p.desk, r, func(ctx context.Context, op *ops.Operator) (ops.AuditPage, error) {
 		return op.Audit(ctx, after, pageRows+1)
 	})
 	if err != nil {

@@ -127,7 +127,7 @@ func (p *Pages) count(ctx context.Context, who act.Identity, o order) ([]ops.Res
 	counts := make([]ops.Result, len(o.selections))
 	for i, s := range o.selections {
 		// The reason is written nowhere.
-		result, err := p.config.Desk.OnMessages(ctx, who, o.MessageAction, ops.Command{
+		result, err := p.desk.OnMessages(ctx, who, o.MessageAction, ops.Command{
 			Selection: s, Reason: "dry run", DryRun: true, CountMost: countMost, CountWithin: countWithin,
 		})
 		if err != nil {
@@ -140,7 +140,7 @@ func (p *Pages) count(ctx context.Context, who act.Identity, o order) ([]ops.Res
 
 // confirm asks before messages are changed: how many there are, and why.
 func (p *Pages) confirm(w http.ResponseWriter, r *http.Request) {
-	if err := p.config.Desk.MayAct(act.Who(r)); err != nil {
+	if err := p.desk.MayAct(act.Who(r)); err != nil {
 		p.failPage(w, r, err)
 		return
 	}
@@ -160,7 +160,7 @@ func (p *Pages) ask(w http.ResponseWriter, r *http.Request, o order, status int,
 		Reason: reason, Required: needsReason(o.MessageAction), Problem: problem, Back: o.back(),
 	}
 	if err != nil {
-		c := p.config.Desk.Complain(r.Context(), err)
+		c := p.desk.Complain(r.Context(), err)
 		if c.Status >= http.StatusInternalServerError {
 			p.Fail(w, r, c.Status, c.Message)
 			return
@@ -229,13 +229,13 @@ func (p *Pages) formMessages(w http.ResponseWriter, r *http.Request) {
 	}
 	var total ops.Result
 	for _, s := range o.selections {
-		result, err := p.config.Desk.OnMessages(r.Context(), act.Who(r), o.MessageAction,
+		result, err := p.desk.OnMessages(r.Context(), act.Who(r), o.MessageAction,
 			ops.Command{Selection: s, Reason: reason, Expected: expected, AtLeast: q.Get(paramMore) != ""})
 		total.Count, total.Waiting, total.Gone = total.Count+result.Count, total.Waiting+result.Waiting, total.Gone+result.Gone
 		if err == nil {
 			continue
 		}
-		c := p.config.Desk.Complain(r.Context(), err)
+		c := p.desk.Complain(r.Context(), err)
 		if total.Count > 0 {
 			c.Message += " Before that, " + web.Count(total.Count) + " were changed; doing it again takes the rest."
 		}

@@ -14,7 +14,7 @@ import (
 
 // drain asks before a worker is drained.
 func (p *Pages) drain(w http.ResponseWriter, r *http.Request) {
-	if err := p.config.Desk.MayAct(act.Who(r)); err != nil {
+	if err := p.desk.MayAct(act.Who(r)); err != nil {
 		p.failPage(w, r, err)
 		return
 	}
@@ -36,11 +36,11 @@ func workerNamed(text string) (uuid.UUID, error) {
 
 func (p *Pages) askDrain(w http.ResponseWriter, r *http.Request, id uuid.UUID, status int, reason, problem string) {
 	// What is asked for may have become impossible meanwhile.
-	result, err := p.config.Desk.OnWorker(r.Context(), act.Who(r), act.Drain, ops.DrainCommand{Worker: id, DryRun: true})
+	result, err := p.desk.OnWorker(r.Context(), act.Who(r), act.Drain, ops.DrainCommand{Worker: id, DryRun: true})
 	page := web.Drain{Shell: p.shellOf(r, "Drain a worker", sectionMonitor), Others: result.Others, Reason: reason, Problem: problem}
 	page.ID, page.Short = id.String(), shortID(id)
 	if err != nil {
-		c := p.config.Desk.Complain(r.Context(), err)
+		c := p.desk.Complain(r.Context(), err)
 		if c.Status >= http.StatusInternalServerError {
 			p.Fail(w, r, c.Status, c.Message)
 			return
@@ -50,7 +50,7 @@ func (p *Pages) askDrain(w http.ResponseWriter, r *http.Request, id uuid.UUID, s
 	if err == nil && !result.Requested {
 		page.Problem, page.Gone = "It had been asked to drain before, or drains already.", true
 	}
-	if seen, err := p.config.Cache.Observe(r.Context()); err == nil {
+	if seen, err := p.desk.Cache.Observe(r.Context()); err == nil {
 		hues := ownerHues(seen.Snapshot)
 		for _, worker := range seen.Workers {
 			if worker.ID == id {
@@ -73,16 +73,16 @@ func (p *Pages) formWorkers(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if q.Get(paramAction) == act.Undrain.Name {
-		if _, err := p.config.Desk.OnWorker(r.Context(), act.Who(r), act.Undrain, ops.DrainCommand{Worker: id}); err != nil {
+		if _, err := p.desk.OnWorker(r.Context(), act.Who(r), act.Undrain, ops.DrainCommand{Worker: id}); err != nil {
 			p.failPage(w, r, err)
 			return
 		}
-		p.config.Cache.Outdate()
+		p.desk.Cache.Outdate()
 		p.seeOther(w, r, "", url.Values{paramDone: {act.Undrain.Name}})
 		return
 	}
 	reason := q.Get(paramReason)
-	result, err := p.config.Desk.OnWorker(r.Context(), act.Who(r), act.Drain, ops.DrainCommand{Worker: id, Reason: reason})
+	result, err := p.desk.OnWorker(r.Context(), act.Who(r), act.Drain, ops.DrainCommand{Worker: id, Reason: reason})
 	if err != nil {
 		p.unless(w, r, err, func(c act.Complaint) { p.askDrain(w, r, id, c.Status, reason, c.Message) })
 		return
@@ -91,6 +91,6 @@ func (p *Pages) formWorkers(w http.ResponseWriter, r *http.Request) {
 	if !result.Requested {
 		done = "drained"
 	}
-	p.config.Cache.Outdate()
+	p.desk.Cache.Outdate()
 	p.seeOther(w, r, "", url.Values{paramDone: {done}})
 }

@@ -42,6 +42,6 @@ func (p *Pages) failPage(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
 		return // nobody is left to be told
 	}
-	c := p.config.Desk.Complain(r.Context(), err)
+	c := p.desk.Complain(r.Context(), err)
 	p.Fail(w, r, c.Status, c.Message)
 }

@@ -24,7 +24,7 @@ import (
 
 // message serves one message.
 func (p *Pages) message(w http.ResponseWriter, r *http.Request) {
-	detail, err := p.config.Desk.ShowMessage(r)
+	detail, err := p.desk.ShowMessage(r)
 	if err != nil {
 		p.failPage(w, r, err)
 		return
@@ -34,16 +34,16 @@ func (p *Pages) message(w http.ResponseWriter, r *http.Request) {
 	page := messagePage(detail, now)
 	page.Shell = p.shellOf(r, "Message "+number(detail.Sequence), sectionMessages)
 	page.Every = listEvery
-	if open := p.config.Desk.MayReadPayload(who); open && detail.Event != nil {
+	if open := p.desk.MayReadPayload(who); open && detail.Event != nil {
 		page.MayPayload, page.Metadata = true, metadata(detail.Event.Metadata)
 	}
 	if page.MayPayload && r.URL.Query().Get("payload") == "show" {
-		body, err := act.Look(p.config.Desk, r, func(ctx context.Context, op *ops.Operator) ([]byte, error) { return op.Payload(ctx, detail.Sequence) })
+		body, err := act.Look(p.desk, r, func(ctx context.Context, op *ops.Operator) ([]byte, error) { return op.Payload(ctx, detail.Sequence) })
 		if err != nil {
 			p.failPage(w, r, err)
 			return
 		}
-		p.config.Desk.Logger.InfoContext(r.Context(), "monitor shows a payload", logSequence, detail.Sequence, logActor, who.Name)
+		p.desk.Logger.InfoContext(r.Context(), "monitor shows a payload", logSequence, detail.Sequence, logActor, who.Name)
 		page.Payload, page.Every = showPayload(body), 0
 	}
 	p.send(w, r, http.StatusOK, func(w io.Writer) error { return p.renderer.Message(w, page) })

@@ -59,7 +59,7 @@ func (p *Pages) messages(w http.ResponseWriter, r *http.Request) {
 	}
 	if err == nil {
 		var listing ops.Listing
-		listing, err = act.Look(p.config.Desk, r, func(ctx context.Context, op *ops.Operator) (ops.Listing, error) {
+		listing, err = act.Look(p.desk, r, func(ctx context.Context, op *ops.Operator) (ops.Listing, error) {
 			return op.List(ctx, filter.Filter, at.Page)
 		})
 		if err == nil {
@@ -70,7 +70,7 @@ func (p *Pages) messages(w http.ResponseWriter, r *http.Request) {
 	var input *ops.InputError
 	switch {
 	case errors.As(err, &input):
-		c := p.config.Desk.Complain(r.Context(), err)
+		c := p.desk.Complain(r.Context(), err)
 		page.Problem, status = c.Message, c.Status
 	case err != nil:
 		p.failPage(w, r, err)
@@ -157,7 +157,7 @@ func moment(at *time.Time, now time.Time) web.Moment {
 
 // now is the present by the database's clock, as far as the last snapshot tells, and that snapshot; nil without one.
 func (p *Pages) now(ctx context.Context) (time.Time, *source.Observation) {
-	seen, err := p.config.Cache.Observe(ctx)
+	seen, err := p.desk.Cache.Observe(ctx)
 	if err != nil {
 		return time.Now(), nil
 	}

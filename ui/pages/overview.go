@@ -15,7 +15,7 @@ import (
 // overview serves the first page. While the source fails it shows the last state
 // under a warning, because that is what the person on call needs to see.
 func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
-	seen, err := p.config.Cache.Observe(r.Context())
+	seen, err := p.desk.Cache.Observe(r.Context())
 	if err != nil {
 		p.failUnread(w, r)
 		return
@@ -23,7 +23,7 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 	page := p.monitorPage(seen)
 	page.Shell = p.shellOf(r, "Overview", sectionMonitor)
 	page.Every, page.Reload = 1, reloadEvery
-	page.NotReady = p.config.Readiness.NotReady(r.Context())
+	page.NotReady = p.desk.Readiness.NotReady(r.Context())
 	page.Ownership = p.besideSnapshot(r, seen, nil, changesListed)
 	for i := range page.Workers {
 		page.Workers[i].Drainable = page.Workers[i].Drainable && page.MayAct
@@ -37,7 +37,7 @@ const reloadEvery = 10
 
 func (p *Pages) failUnread(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Retry-After", "1")
-	p.Fail(w, r, http.StatusServiceUnavailable, "The database has not answered yet. The log of this process tells why."+p.config.Readiness.Because(r.Context()))
+	p.Fail(w, r, http.StatusServiceUnavailable, "The database has not answered yet. The log of this process tells why."+p.desk.Readiness.Because(r.Context()))
 }
 
 func (p *Pages) monitorPage(seen source.Observation) web.Monitor {
@@ -49,14 +49,14 @@ func (p *Pages) monitorPage(seen source.Observation) web.Monitor {
 		Trouble:   seen.Trouble(),
 		Tiles:     tiles(seen.Snapshot),
 		Unowned:   sum.UnownedPartitions,
-		Obstacles: obstaclesShown(seen.Snapshot, p.config.Desk.Operator != nil),
+		Obstacles: obstaclesShown(seen.Snapshot, p.desk.Operator != nil),
 	}
 	if w := seen.Watermark; seen.Stalled() {
 		page.Stall = &web.Stall{Count: len(w.Holders), Names: w.HolderNames(), Waiting: w.Waiting, Rollbacks: w.Rollbacks()}
 	}
 	minutes := make([]web.Minute, 0, len(seen.Minutes))
 	for _, m := range seen.Minutes {
-		minutes = append(minutes, web.Minute{At: m.At, Published: m.Published, Failed: m.Failed, Retried: m.Retried, Skipped: m.Skipped})
+		minutes = append(minutes, web.Minute(m))
 	}
 	page.Chart = web.NewChart(minutes)
 

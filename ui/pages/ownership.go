@@ -27,7 +27,7 @@ func (p *Pages) ownership(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	q.Limit = pageRows
-	history, next, err := p.config.Cache.OwnershipPage(r.Context(), q)
+	history, next, err := p.desk.Cache.OwnershipPage(r.Context(), q)
 	if err != nil {
 		p.failPage(w, r, err)
 		return
@@ -64,7 +64,7 @@ func ownershipAddress(filter url.Values) string {
 
 // besideSnapshot is the panel on a page that is made of a snapshot.
 func (p *Pages) besideSnapshot(r *http.Request, seen source.Observation, only *partition.ID, limit int) web.Ownership {
-	history, err := p.config.Cache.OwnershipBeside(r.Context(), seen, lease.HistoryQuery{Partition: only, Limit: limit}, p.config.Desk.Logger)
+	history, err := p.desk.Cache.OwnershipBeside(r.Context(), seen, lease.HistoryQuery{Partition: only, Limit: limit}, p.desk.Logger)
 	panel := ownershipShown(history, &seen, seen.At, only)
 	panel.Unread = err != nil
 	panel.All = "ownership"

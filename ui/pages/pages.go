@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/postrider/postrider/ui/act"
-	"github.com/postrider/postrider/ui/source"
 	"github.com/postrider/postrider/web"
 )
 
@@ -27,28 +26,19 @@ const (
 	logSequence = "sequence"
 )
 
-// Config is what the pages are made of. Every field but Environment is required.
-type Config struct {
-	Cache     *source.Cache
-	Readiness *source.Readiness
-	Desk      *act.Desk
-	// Environment is shown as a banner, Version in the foot.
-	Environment, Version string
-}
-
 // Pages answers people.
 type Pages struct {
-	config   Config
+	desk     *act.Desk
 	renderer *web.Renderer
 }
 
 // New reads the templates.
-func New(config Config) (*Pages, error) {
+func New(desk *act.Desk) (*Pages, error) {
 	renderer, err := web.NewRenderer()
 	if err != nil {
 		return nil, fmt.Errorf("ui: %w", err)
 	}
-	return &Pages{config: config, renderer: renderer}, nil
+	return &Pages{desk: desk, renderer: renderer}, nil
 }
 
 // Routes registers the pages and the forms on them. A monitor without an operator has those of partitions alone.
@@ -76,7 +66,7 @@ func (p *Pages) Routes(page, form func(pattern string, handle http.HandlerFunc))
 
 // operated says so where no operator was given.
 func (p *Pages) operated(next http.HandlerFunc) http.HandlerFunc {
-	if p.config.Desk.Operator != nil {
+	if p.desk.Operator != nil {
 		return next
 	}
 	return func(w http.ResponseWriter, r *http.Request) { p.failPage(w, r, act.ErrNoOperator) }
@@ -94,7 +84,7 @@ func (p *Pages) shellOf(r *http.Request, title, section string) web.Shell {
 func (p *Pages) send(w http.ResponseWriter, r *http.Request, status int, render func(io.Writer) error) {
 	var page bytes.Buffer
 	if err := render(&page); err != nil {
-		p.config.Desk.Logger.ErrorContext(r.Context(), "monitor cannot make its page", logPath, r.URL.Path, logError, err)
+		p.desk.Logger.ErrorContext(r.Context(), "monitor cannot make its page", logPath, r.URL.Path, logError, err)
 		p.Fail(w, r, http.StatusInternalServerError, "The monitor failed. Its log tells more.")
 		return
 	}
@@ -112,7 +102,7 @@ func (p *Pages) Fail(w http.ResponseWriter, r *http.Request, status int, message
 		Shell: p.shell(r, http.StatusText(status), true), Status: status, Heading: http.StatusText(status), Detail: message,
 	})
 	if err != nil {
-		p.config.Desk.Logger.DebugContext(r.Context(), "monitor cannot send its failure page", logError, err)
+		p.desk.Logger.DebugContext(r.Context(), "monitor cannot send its failure page", logError, err)
 	}
 }
 
@@ -120,10 +110,10 @@ func (p *Pages) Fail(w http.ResponseWriter, r *http.Request, status int, message
 func (p *Pages) shell(r *http.Request, title string, anonymous bool) web.Shell {
 	shell := web.Shell{Title: title, Root: relativeRoot(r.URL.Path)}
 	if !anonymous {
-		shell.Environment = p.config.Environment
-		shell.Version = p.config.Version
-		shell.ReadOnly = p.config.Desk.Access(act.Who(r)) < act.AccessOperate
-		shell.Operable = p.config.Desk.Operator != nil
+		shell.Environment = p.desk.Environment
+		shell.Version = p.desk.Version
+		shell.ReadOnly = p.desk.Access(act.Who(r)) < act.AccessOperate
+		shell.Operable = p.desk.Operator != nil
 		shell.MayAct = shell.Operable && !shell.ReadOnly
 	}
 	return shell

@@ -35,7 +35,7 @@ func (p *Pages) story(w http.ResponseWriter, r *http.Request) {
 
 // tellStory shows the page, and why nothing was done if something was asked.
 func (p *Pages) tellStory(w http.ResponseWriter, r *http.Request, id partition.ID, status int, reason, problem string) {
-	seen, err := p.config.Cache.Observe(r.Context())
+	seen, err := p.desk.Cache.Observe(r.Context())
 	if err != nil {
 		p.failUnread(w, r)
 		return
@@ -51,8 +51,8 @@ func (p *Pages) tellStory(w http.ResponseWriter, r *http.Request, id partition.I
 	if problem == "" {
 		page.Every = 1
 	}
-	if p.config.Desk.Operator != nil {
-		story, err := act.Look(p.config.Desk, r, func(ctx context.Context, op *ops.Operator) (ops.PartitionStory, error) {
+	if p.desk.Operator != nil {
+		story, err := act.Look(p.desk, r, func(ctx context.Context, op *ops.Operator) (ops.PartitionStory, error) {
 			return op.Partition(ctx, id, storyLength)
 		})
 		if err != nil {
@@ -135,19 +135,19 @@ func (p *Pages) formPartitions(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	reason := q.Get(paramReason)
-	_, err = p.config.Desk.OnPartitions(r.Context(), act.Who(r), action, ops.PauseCommand{Partitions: []partition.ID{id}, Reason: reason})
+	_, err = p.desk.OnPartitions(r.Context(), act.Who(r), action, ops.PauseCommand{Partitions: []partition.ID{id}, Reason: reason})
 	if err != nil {
 		p.unless(w, r, err, func(c act.Complaint) { p.tellStory(w, r, id, c.Status, reason, c.Message) })
 		return
 	}
 	text := number(int64(id))
-	p.config.Cache.Outdate()
+	p.desk.Cache.Outdate()
 	p.seeOther(w, r, "partitions/"+text, url.Values{paramDone: {action.Name}, paramCount: {text}})
 }
 
 // unless answers with a page of its own where nobody can mend what went wrong by sending the form again, and else asks again.
 func (p *Pages) unless(w http.ResponseWriter, r *http.Request, err error, again func(act.Complaint)) {
-	c := p.config.Desk.Complain(r.Context(), err)
+	c := p.desk.Complain(r.Context(), err)
 	if c.Status == http.StatusNotFound || c.Status == http.StatusForbidden || c.Status >= http.StatusInternalServerError {
 		p.Fail(w, r, c.Status, c.Message)
 		return

@@ -259,9 +259,7 @@ func compose(workers heartbeat.Snapshot, leases lease.Snapshot, backlog delivery
 		})
 	}
 	for _, m := range minutes {
-		snapshot.Minutes = append(snapshot.Minutes, Minute{
-			At: m.At, Published: m.Published, Failed: m.Failed, Retried: m.Retried, Skipped: m.Skipped,
-		})
+		snapshot.Minutes = append(snapshot.Minutes, Minute(m))
 	}
 	return snapshot
 }
