@@ -3,10 +3,9 @@
 //
 // # Model
 //
-//	tables ─▶ source ─▶ pages, api ─▶ ui
-//	              act ─▶
+//	tables ──▶ source ──▶ act ──▶ pages, api ──▶ ui
 //
-// Package source reads the state, package act does what operators may; package pages answers people and package api programs. Here are the
+// Package source reads the state, package act does what operators may, package pages answers people and package api programs. Here are the
 // handler before them, who gets in, server, configuration, health and metrics, and the names by which programs know the rest. A [Source]
 // reads the whole state as one [Snapshot], a [Cache] shares it among all who ask: every answer carries the snapshot's age.
 //
