@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -79,12 +80,13 @@ func (o *Operator) next(ctx context.Context, tx pgx.Tx, c *cursor, limit int) ([
 		to.taken = min(c.taken+limit, len(c.named))
 		return c.named[c.taken:to.taken], to, nil
 	}
-	f, selected := c.Filter, o.selected
+	selected := o.sql.Selected
 	if c.State == Scheduled {
-		selected = o.selectedParked
+		selected = o.sql.SelectedParked
 	}
-	rows, err := tx.Query(ctx, selected, c.after.Partition, c.after.Sequence, c.runs[0].last, c.State, c.began, c.step,
-		orNull(f.Stream), orNull(f.Topic), orNull(f.ErrorContains), orNull(f.Type), timeOrNull(f.Since), timeOrNull(f.Until))
+	rows, err := selected.Rows(ctx, tx, c.Filter.asked(pg.Args{
+		"partition": c.after.Partition, "after": c.after.Sequence, "last": c.runs[0].last, "state": c.State, "began": c.began, "step": c.step,
+	}))
 	if err != nil {
 		return nil, to, err
 	}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // DrainCommand is what an operator wants of a worker.
@@ -44,17 +46,17 @@ type drainDetails struct {
 // partitions, until Undrain, or until it is started again as a new worker. An
 // unknown worker is ErrNotFound, one whose heartbeat ran out ErrWrongState.
 func (o *Operator) Drain(ctx context.Context, c DrainCommand) (DrainResult, error) {
-	return o.setDrain(ctx, c, o.drain, "drain")
+	return o.setDrain(ctx, c, o.sql.Drain, "drain")
 }
 
 // Undrain takes the request back: the worker reads that as quickly, and takes part
 // again. Requested is false where it had not been asked to drain, also for one that
 // drains because it is being stopped.
 func (o *Operator) Undrain(ctx context.Context, c DrainCommand) (DrainResult, error) {
-	return o.setDrain(ctx, c, o.undrain, "undrain")
+	return o.setDrain(ctx, c, o.sql.Undrain, "undrain")
 }
 
-func (o *Operator) setDrain(ctx context.Context, c DrainCommand, statement, name string) (DrainResult, error) {
+func (o *Operator) setDrain(ctx context.Context, c DrainCommand, query pg.Query, name string) (DrainResult, error) {
 	if c.Worker == uuid.Nil {
 		return DrainResult{}, &InputError{Field: FieldWorker, Problem: "an id is required"}
 	}
@@ -71,7 +73,7 @@ func (o *Operator) setDrain(ctx context.Context, c DrainCommand, statement, name
 		if r, d, err = o.lookAtWorker(ctx, tx, c.Worker, name == "undrain"); err != nil || c.DryRun || !r.Requested {
 			return err
 		}
-		tag, err := tx.Exec(ctx, statement, c.Worker)
+		tag, err := query.Exec(ctx, tx, pg.Args{"worker": c.Worker})
 		if err != nil {
 			return err
 		}
@@ -91,7 +93,7 @@ func (o *Operator) lookAtWorker(ctx context.Context, tx pgx.Tx, id uuid.UUID, un
 	var state string
 	var live bool
 	var asked *time.Time
-	found, err := notFound(tx.QueryRow(ctx, o.worker, id).Scan(&d.Hostname, &d.PID, &state, &live, &asked, &d.Others))
+	found, err := notFound(o.sql.Worker.Row(ctx, tx, pg.Args{"worker": id}).Scan(&d.Hostname, &d.PID, &state, &live, &asked, &d.Others))
 	switch {
 	case err != nil:
 		return DrainResult{}, d, err

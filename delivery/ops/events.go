@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -47,9 +48,7 @@ func (e *eventSource) step(ctx context.Context, s *search, rows int) ([]hit, err
 // window looks at the next events. It returns those that the filter chooses, and
 // the last one looked at; 0: there are no more.
 func (s *search) window(ctx context.Context, after int64, most int) (chosen []Message, last int64, err error) {
-	f := s.f
-	rows, err := s.tx.Query(ctx, s.o.window.of(s.p.Descending), after, most, orNull(f.Stream), orNull(f.Topic), orNull(f.Type),
-		timeOrNull(f.Since), timeOrNull(f.Until))
+	rows, err := s.o.window.of(s.p.Descending).Rows(ctx, s.tx, s.f.askedOfEvents(pg.Args{"after": after, "most": most}))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -139,7 +138,7 @@ func (s *search) queued(ctx context.Context, candidates []Message, in []partitio
 		_, queued, err := s.among(ctx, sequences, in, parked)
 		return queued, err
 	}
-	rows, err := s.tx.Query(ctx, s.o.queuedBetween, in, slices.Min(sequences), slices.Max(sequences))
+	rows, err := s.o.sql.QueuedBetween.Rows(ctx, s.tx, pg.Args{"in": in, "low": slices.Min(sequences), "high": slices.Max(sequences)})
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +159,7 @@ type skippedSource struct {
 func (k *skippedSource) reached() (sequence int64, done bool) { return k.after, k.done }
 
 func (k *skippedSource) step(ctx context.Context, s *search, rows int) ([]hit, error) {
-	list, err := s.tx.Query(ctx, s.o.skipped.of(s.p.Descending), k.after, rows, s.f.Partitions)
+	list, err := s.o.skipped.of(s.p.Descending).Rows(ctx, s.tx, pg.Args{"after": k.after, "limit": rows, "partitions": s.f.Partitions})
 	if err != nil {
 		return nil, err
 	}
@@ -194,8 +193,7 @@ func (s *search) settledOnes(ctx context.Context, candidates []Message, queue []
 
 // eventsOf returns those of the named events that the filter chooses.
 func (s *search) eventsOf(ctx context.Context, sequences []int64) ([]Message, error) {
-	f := s.f
-	rows, err := s.tx.Query(ctx, s.o.named, sequences, orNull(f.Stream), orNull(f.Topic), orNull(f.Type), timeOrNull(f.Since), timeOrNull(f.Until))
+	rows, err := s.o.sql.Named.Rows(ctx, s.tx, s.f.askedOfEvents(pg.Args{"sequences": sequences}))
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -102,6 +103,19 @@ func (f Filter) settledStates() []State {
 		return nil
 	}
 	return f.want(Published, Skipped, Discarded)
+}
+
+// asked adds what the filter asks of a row of the outbox to a statement's arguments, but for its states and partitions.
+func (f Filter) asked(args pg.Args) pg.Args {
+	args["error"] = orNull(f.ErrorContains)
+	return f.askedOfEvents(args)
+}
+
+// askedOfEvents adds what it asks of an event.
+func (f Filter) askedOfEvents(args pg.Args) pg.Args {
+	args["stream"], args["topic"], args["type"] = orNull(f.Stream), orNull(f.Topic), orNull(f.Type)
+	args["since"], args["until"] = timeOrNull(f.Since), timeOrNull(f.Until)
+	return args
 }
 
 // asksEvents tells whether a row of the outbox alone does not say if it is chosen.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -17,7 +18,7 @@ type history struct {
 }
 
 func (o *Operator) history(ctx context.Context, tx pgx.Tx) (history, error) {
-	rows, err := tx.Query(ctx, o.historyKeys)
+	rows, err := o.sql.HistoryKeys.Rows(ctx, tx, nil)
 	if err != nil {
 		return history{}, err
 	}
@@ -43,7 +44,7 @@ const clockSlack = time.Hour
 func (o *Operator) delivered(
 	ctx context.Context, tx pgx.Tx, in []partition.ID, low, high int64, since time.Time, only []int64,
 ) (map[int64][]Delivery, error) {
-	rows, err := tx.Query(ctx, o.deliveries, in, low, high, since.Add(-clockSlack), only)
+	rows, err := o.sql.Deliveries.Rows(ctx, tx, pg.Args{"in": in, "low": low, "high": high, "since": since.Add(-clockSlack), "only": only})
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func (o *Operator) deliveredOnes(ctx context.Context, tx pgx.Tx, in []partition.
 	for i, m := range messages {
 		sequences[i], since[i] = m.Sequence, m.RecordedAt.Add(-clockSlack)
 	}
-	rows, err := tx.Query(ctx, o.past, in, sequences, since)
+	rows, err := o.sql.Past.Rows(ctx, tx, pg.Args{"in": in, "sequences": sequences, "since": since})
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -61,7 +62,7 @@ func (o *Operator) sequencesOf(ctx context.Context, tx pgx.Tx, f Filter) ([]int6
 		return []int64{f.Sequence}, nil
 	}
 	var sequence int64
-	found, err := notFound(tx.QueryRow(ctx, o.find, f.EventID).Scan(&sequence))
+	found, err := notFound(o.sql.Find.Row(ctx, tx, pg.Args{"id": f.EventID}).Scan(&sequence))
 	if err != nil || !found || f.Sequence != 0 && f.Sequence != sequence {
 		return []int64{}, err
 	}
@@ -83,7 +84,7 @@ func (o *Operator) readRows(ctx context.Context, tx pgx.Tx, keys []rowKey) (map[
 	for i, k := range keys {
 		partitions[i], sequences[i] = k.partition, k.sequence
 	}
-	rows, err := tx.Query(ctx, o.rows, partitions, sequences)
+	rows, err := o.sql.Rows.Rows(ctx, tx, pg.Args{"partitions": partitions, "sequences": sequences})
 	if err != nil {
 		return nil, err
 	}

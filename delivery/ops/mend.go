@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -59,17 +60,17 @@ type operation struct {
 	name   string
 	states []State // for which it is meant
 	reason bool    // required
-	sql    string
-	extra  func(State) []any // what sql takes from its third parameter on
-	to     *time.Time        // where to it is moved
-	held   map[int64]held    // what was kept from the workers for it
+	query  pg.Query
+	extra  func(State) pg.Args // what query takes beyond the rows' keys
+	to     *time.Time          // where to it is moved
+	held   map[int64]held      // what was kept from the workers for it
 }
 
 // Requeue has messages delivered anew, in the order of their streams: no
 // attempts, due at once, of the next generation.
 func (o *Operator) Requeue(ctx context.Context, c Command) (Result, error) {
 	return o.run(ctx, c, operation{
-		name: "requeue", states: []State{Dead, Failed}, sql: o.requeue, extra: func(s State) []any { return []any{s} },
+		name: "requeue", states: []State{Dead, Failed}, query: o.sql.Requeue, extra: func(s State) pg.Args { return pg.Args{"state": s} },
 	})
 }
 
@@ -77,7 +78,8 @@ func (o *Operator) Requeue(ctx context.Context, c Command) (Result, error) {
 // on. The events stay.
 func (o *Operator) Skip(ctx context.Context, c Command) (Result, error) {
 	return o.run(ctx, c, operation{
-		name: "skip", states: []State{Dead}, reason: true, sql: o.settle, extra: func(s State) []any { return []any{false, s} },
+		name: "skip", states: []State{Dead}, reason: true, query: o.sql.Settle,
+		extra: func(s State) pg.Args { return pg.Args{"discarded": false, "state": s} },
 	})
 }
 
@@ -85,7 +87,8 @@ func (o *Operator) Skip(ctx context.Context, c Command) (Result, error) {
 // discarded.
 func (o *Operator) Discard(ctx context.Context, c Command) (Result, error) {
 	return o.run(ctx, c, operation{
-		name: "discard", states: []State{Dead}, reason: true, sql: o.settle, extra: func(s State) []any { return []any{true, s} },
+		name: "discard", states: []State{Dead}, reason: true, query: o.sql.Settle,
+		extra: func(s State) pg.Args { return pg.Args{"discarded": true, "state": s} },
 	})
 }
 
@@ -269,7 +272,9 @@ func (o *Operator) change(
 	ctx context.Context, tx pgx.Tx, c Command, op operation, selected []key,
 ) (done []changed, waiting int64, err error) {
 	ids, sequences := columns(selected)
-	rows, err := tx.Query(ctx, op.sql, append([]any{ids, sequences}, op.extra(c.Selection.State)...)...)
+	args := op.extra(c.Selection.State)
+	args["partitions"], args["sequences"] = ids, sequences
+	rows, err := op.query.Rows(ctx, tx, args)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -288,7 +293,7 @@ func (o *Operator) change(
 		return nil, 0, err
 	}
 	if op.name == "requeue" {
-		if err := tx.QueryRow(ctx, o.waiting, ids, sequences, streams).Scan(&waiting); err != nil {
+		if err := o.sql.Waiting.Row(ctx, tx, pg.Args{"partitions": ids, "sequences": sequences, "streams": streams}).Scan(&waiting); err != nil {
 			return nil, 0, err
 		}
 	}

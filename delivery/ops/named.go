@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -72,10 +73,10 @@ func (o *Operator) namesOfStream(ctx context.Context, tx pgx.Tx, stream string, 
 }
 
 func (o *Operator) readStream(ctx context.Context, tx pgx.Tx, stream string, in []partition.ID) (*names, error) {
-	if _, err := tx.Exec(ctx, `SELECT set_config('statement_timeout', $1, true)`, streamPatience.String()); err != nil {
+	if _, err := o.sql.Patience.Exec(ctx, tx, pg.Args{"patience": streamPatience.String()}); err != nil {
 		return nil, err
 	}
-	rows, err := tx.Query(ctx, o.stream, stream, in, mostOfStream+1)
+	rows, err := o.sql.Stream.Rows(ctx, tx, pg.Args{"stream": stream, "partitions": in, "limit": mostOfStream + 1})
 	if err != nil {
 		return nil, err
 	}
@@ -151,8 +152,9 @@ func (s *search) among(ctx context.Context, sequences []int64, in []partition.ID
 	for i, k := range parked {
 		partitions[i], places[i] = k.Partition, k.Sequence
 	}
-	rows, err := s.tx.Query(ctx, s.o.among, in, sequences, f.queueStates(), orNull(f.Stream), orNull(f.Topic), orNull(f.ErrorContains),
-		orNull(f.Type), timeOrNull(f.Since), timeOrNull(f.Until), partitions, places)
+	rows, err := s.o.sql.Among.Rows(ctx, s.tx, f.asked(pg.Args{
+		"in": in, "sequences": sequences, "states": f.queueStates(), "partitions": partitions, "places": places,
+	}))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -174,6 +176,6 @@ func (s *search) among(ctx context.Context, sequences []int64, in []partition.ID
 // isTimeout tells whether a statement took longer than statement_timeout.
 func isTimeout(err error) bool {
 	const queryCanceled = "57014"
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && pg.Code == queryCanceled
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == queryCanceled
 }

@@ -5,13 +5,12 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops/maintenance"
-	"github.com/postrider/postrider/internal/sqlfile"
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -28,57 +27,38 @@ type DB interface {
 type Operator struct {
 	outbox *maintenance.Outbox
 
-	queueKeys, historyKeys, queuedBetween, deliveries string
-	ready, parked, troubled, window, skipped          directed
-	rows, among, named, past, stream                  string
-	find, event, payload, pointer, beside             string
-	states, selected, selectedParked                  string
-	requeue, settle, waiting                          string
-	hold, unhold, move                                string
-	partitions, pause                                 string
-	auditPage, mayReadAudit, actions                  string
-	heads, batches, worker, drain, undrain, rights    string
-	workersLike, eventsLike                           string
+	sql queries
+
+	ready, parked, troubled, window, skipped directed
+}
+
+type queries struct {
+	QueueKeys, HistoryKeys                                             pg.Query
+	ReadyUp, ReadyDown, ParkedUp, ParkedDown, TroubledUp, TroubledDown pg.Query
+	WindowUp, WindowDown, SkippedUp, SkippedDown                       pg.Query
+
+	Rows, Among, Named, Patience, Stream, QueuedBetween, Deliveries, Past pg.Query
+
+	Find, EventsLike, Event, Payload, Pointer, Beside, States, MayReadAudit, Actions pg.Query
+
+	Now, Selected, SelectedParked, Requeue, Settle, Waiting, Hold, Unhold, Move pg.Query
+
+	Partitions, Pause, Heads, Batches, Worker, WorkersLike, Drain, Undrain, AuditPage, Rights pg.Query
 }
 
 // directed is a statement that pages upwards or downwards.
-type directed struct{ up, down string }
+type directed struct{ up, down pg.Query }
 
-func (d directed) of(descending bool) string {
+func (d directed) of(descending bool) pg.Query {
 	if descending {
 		return d.down
 	}
 	return d.up
 }
 
-func newDirected(text string) directed {
-	return directed{
-		up:   strings.NewReplacer("{after}", ">", "{order}", "ASC").Replace(text),
-		down: strings.NewReplacer("{after}", "<", "{order}", "DESC").Replace(text),
-	}
-}
-
-// newLane is the statement that reads one of the outbox's two parts, or of the
-// parked one only what failed or died.
-func newLane(text, part string) directed {
-	return newDirected(strings.ReplaceAll(text, "{part}", part))
-}
-
-// queueState is the state of a row of the outbox, as in the view outbox_messages.
-const queueState = `CASE WHEN o.dead_at IS NOT NULL THEN 'dead' WHEN o.blocked THEN 'blocked'
-            WHEN o.attempts > 0 THEN 'failed' WHEN o.parked AND o.available_at > statement_timestamp() THEN 'scheduled' ELSE 'pending' END`
-
-// trouble holds for failed and dead rows, in the words of the index that knows
-// them.
-const trouble = ` AND o.parked AND (o.dead_at IS NOT NULL OR NOT o.blocked AND o.attempts > 0)`
-
 // New returns an operator on the tables of that schema and looks at the events
 // relation's columns: a missing relation or column is delivery.ErrEventsRelation.
 func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*Operator, error) {
-	set, err := sqlfile.Load(embedded, "sql", schema)
-	if err != nil {
-		return nil, fmt.Errorf("ops: %w", err)
-	}
 	// The planner takes states for rare and would sort everything, and takes a table for
 	// empty that a vacuum once found so.
 	outbox, err := maintenance.New(db, schema, "enable_sort", "off")
@@ -86,18 +66,6 @@ func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*
 		return nil, fmt.Errorf("ops: %w", err)
 	}
 	o := &Operator{outbox: outbox}
-	var lane, window, skipped string
-	statements := o.statements()
-	for into, name := range map[*string]string{&lane: "lane", &window: "window", &skipped: "skipped"} {
-		statements[into] = name
-	}
-	for into, name := range statements {
-		text, err := set.Need(name)
-		if err != nil {
-			return nil, fmt.Errorf("ops: %w", err)
-		}
-		*into = text[0]
-	}
 	var of delivery.Columns
 	if err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
 		of, err = events.Columns(ctx, tx, schema,
@@ -106,32 +74,15 @@ func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*
 	}); err != nil {
 		return nil, err
 	}
-	columns := strings.NewReplacer("{events}", of.Relation, "{payload}", of.Payload(), "{state}", queueState,
-		"{topic}", of.OrNull("topic", "text"), "{audit_only}", of.AuditOnly(), "{occurred_at}", of.OrNull("occurred_at", "timestamp with time zone"))
-	for into := range statements {
-		*into = columns.Replace(*into)
+	if err := pg.Fill(embedded, "sql/*.sql", "ops", schema, &o.sql, "{events}", of.Relation, "{payload}", of.Payload(),
+		"{topic}", of.OrNull("topic", "text"), "{audit_only}", of.AuditOnly(),
+		"{occurred_at}", of.OrNull("occurred_at", "timestamp with time zone")); err != nil {
+		return nil, fmt.Errorf("ops: %w", err)
 	}
-	o.ready, o.parked, o.troubled = newLane(lane, " AND NOT o.parked"), newLane(lane, " AND o.parked"), newLane(lane, trouble)
-	o.window, o.skipped = newDirected(window), newDirected(skipped)
-	o.selectedParked = strings.ReplaceAll(o.selected, "{trouble}", " AND o.parked")
-	o.selected, o.heads = strings.ReplaceAll(o.selected, "{trouble}", trouble), strings.ReplaceAll(o.heads, "{trouble}", trouble)
+	o.ready, o.parked = directed{o.sql.ReadyUp, o.sql.ReadyDown}, directed{o.sql.ParkedUp, o.sql.ParkedDown}
+	o.troubled = directed{o.sql.TroubledUp, o.sql.TroubledDown}
+	o.window, o.skipped = directed{o.sql.WindowUp, o.sql.WindowDown}, directed{o.sql.SkippedUp, o.sql.SkippedDown}
 	return o, nil
-}
-
-// statements are the files of those that need no more than the columns' names.
-func (o *Operator) statements() map[*string]string {
-	return map[*string]string{
-		&o.queueKeys: "queue_keys", &o.historyKeys: "history_keys", &o.queuedBetween: "queued_between", &o.deliveries: "deliveries",
-		&o.rows: "rows", &o.among: "among", &o.named: "named", &o.past: "past", &o.stream: "stream",
-		&o.find: "find", &o.event: "event", &o.payload: "payload", &o.pointer: "pointer", &o.beside: "beside",
-		&o.states: "states", &o.selected: "selected",
-		&o.requeue: "requeue", &o.settle: "settle", &o.waiting: "waiting",
-		&o.hold: "hold", &o.unhold: "unhold", &o.move: "move",
-		&o.partitions: "partitions", &o.pause: "pause", &o.worker: "worker", &o.drain: "drain", &o.undrain: "undrain",
-		&o.workersLike: "workers_like", &o.eventsLike: "events_like",
-		&o.auditPage: "audit_page", &o.mayReadAudit: "may_read_audit", &o.actions: "actions",
-		&o.heads: "heads", &o.batches: "partition_deliveries", &o.rights: "rights",
-	}
 }
 
 // write is a change; nothing of one that waits for a lock in vain is done.
@@ -143,9 +94,9 @@ func (o *Operator) write(ctx context.Context, fn func(pgx.Tx) error) error {
 	return err
 }
 
-// keys reads a list of partitions.
-func keys(ctx context.Context, tx pgx.Tx, sql string) ([]partition.ID, error) {
-	rows, err := tx.Query(ctx, sql)
+// queueKeys are the partitions whose rows the outbox may hold.
+func (o *Operator) queueKeys(ctx context.Context, tx pgx.Tx) ([]partition.ID, error) {
+	rows, err := o.sql.QueueKeys.Rows(ctx, tx, nil)
 	if err != nil {
 		return nil, err
 	}

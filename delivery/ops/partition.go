@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -58,14 +59,14 @@ func (o *Operator) Partition(ctx context.Context, id partition.ID, limit int) (P
 	p = p.withDefaults()
 	var story PartitionStory
 	err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, o.heads, id, p.Limit, MaxBehind)
+		rows, err := o.sql.Heads.Rows(ctx, tx, pg.Args{"partition": id, "limit": p.Limit, "behind": MaxBehind})
 		if err != nil {
 			return err
 		}
 		if story.Heads, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Head]); err != nil {
 			return err
 		}
-		if rows, err = tx.Query(ctx, o.batches, id, p.Limit); err != nil {
+		if rows, err = o.sql.Batches.Rows(ctx, tx, pg.Args{"partition": id, "limit": p.Limit}); err != nil {
 			return err
 		}
 		story.Batches, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Batch, error) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -67,7 +68,7 @@ func (o *Operator) setPaused(ctx context.Context, c PauseCommand, paused bool, n
 		if r, err = o.sortPartitions(ctx, tx, c, paused); err != nil || c.DryRun || len(r.Changed) == 0 {
 			return err
 		}
-		if _, err := tx.Exec(ctx, o.pause, r.Changed, paused); err != nil {
+		if _, err := o.sql.Pause.Exec(ctx, tx, pg.Args{"partitions": r.Changed, "paused": paused}); err != nil {
 			return err
 		}
 		return o.outbox.Record(ctx, tx, c.Actor, "partition."+name, partitionsTarget{Partitions: r.Changed, All: c.All}, c.Reason,
@@ -93,7 +94,7 @@ func (o *Operator) lockPartitions(ctx context.Context, tx pgx.Tx, c PauseCommand
 	ids := c.Partitions
 	if c.All {
 		var err error
-		if ids, err = keys(ctx, tx, o.queueKeys); err != nil {
+		if ids, err = o.queueKeys(ctx, tx); err != nil {
 			return err
 		}
 	}
@@ -107,7 +108,7 @@ func (o *Operator) sortPartitions(ctx context.Context, tx pgx.Tx, c PauseCommand
 	if !c.All {
 		wanted = slices.Compact(slices.Sorted(slices.Values(c.Partitions)))
 	}
-	rows, err := tx.Query(ctx, o.partitions, wanted)
+	rows, err := o.sql.Partitions.Rows(ctx, tx, pg.Args{"partitions": wanted})
 	if err != nil {
 		return PauseResult{}, err
 	}

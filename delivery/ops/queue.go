@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -107,10 +108,9 @@ func (q *queueSource) read(batch *pgx.Batch, s *search, statement directed, chos
 	for i, at := range chosen {
 		partitions[i], after[i] = q.lanes[at].partition, q.lanes[at].after
 	}
-	f := s.f
-	batch.Queue(statement.of(s.p.Descending), partitions, after, each, q.states, orNull(f.Stream), orNull(f.Topic),
-		orNull(f.ErrorContains), orNull(f.Type), timeOrNull(f.Since), timeOrNull(f.Until),
-	).Query(func(rows pgx.Rows) error {
+	statement.of(s.p.Descending).Queue(batch, s.f.asked(pg.Args{
+		"partitions": partitions, "after": after, "each": each, "states": q.states,
+	})).Query(func(rows pgx.Rows) error {
 		for _, at := range chosen {
 			q.lanes[at].done = true // unless its last row was the last that was allowed
 		}
@@ -132,7 +132,7 @@ func (q *queueSource) read(batch *pgx.Batch, s *search, statement directed, chos
 
 // queuePartitions are the partitions whose rows in the outbox are looked at.
 func (s *search) queuePartitions(ctx context.Context) ([]partition.ID, error) {
-	known, err := keys(ctx, s.tx, s.o.queueKeys)
+	known, err := s.o.queueKeys(ctx, s.tx)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ type Missing struct {
 func (o *Operator) MissingRights(ctx context.Context) (Missing, error) {
 	var m Missing
 	err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, o.rights)
+		rows, err := o.sql.Rights.Rows(ctx, tx, nil)
 		if err != nil {
 			return err
 		}

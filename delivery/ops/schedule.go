@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -14,7 +15,8 @@ import (
 // on; they are shown as discarded. One whose time came meanwhile is left to the workers.
 func (o *Operator) Cancel(ctx context.Context, c Command) (Result, error) {
 	return o.run(ctx, c, operation{
-		name: "cancel", states: []State{Scheduled}, reason: true, sql: o.settle, extra: func(s State) []any { return []any{true, s} },
+		name: "cancel", states: []State{Scheduled}, reason: true, query: o.sql.Settle,
+		extra: func(s State) pg.Args { return pg.Args{"discarded": true, "state": s} },
 	})
 }
 
@@ -25,7 +27,7 @@ func (o *Operator) Move(ctx context.Context, c Command, to time.Time) (Result, e
 		return Result{}, fmt.Errorf("move: %w", &InputError{Field: FieldAt, Problem: "a time is required"})
 	}
 	return o.run(ctx, c, operation{
-		name: "move", states: []State{Scheduled}, sql: o.move, extra: func(State) []any { return []any{to} }, to: &to,
+		name: "move", states: []State{Scheduled}, query: o.sql.Move, extra: func(State) pg.Args { return pg.Args{"at": to} }, to: &to,
 	})
 }
 
@@ -46,7 +48,7 @@ func (o *Operator) holdRows(ctx context.Context, tx pgx.Tx, selected []key) (map
 		return nil, err
 	}
 	ids, sequences := columns(selected)
-	rows, err := tx.Query(ctx, o.hold, ids, sequences)
+	rows, err := o.sql.Hold.Rows(ctx, tx, pg.Args{"partitions": ids, "sequences": sequences})
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +68,7 @@ func (o *Operator) settleHeld(ctx context.Context, c Command, op operation, list
 	defer cancel()
 	err = o.write(ctx, func(tx pgx.Tx) error {
 		var now time.Time
-		if err := tx.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
+		if err := o.sql.Now.Row(ctx, tx, nil).Scan(&now); err != nil {
 			return err
 		}
 		ours, late, err := o.findHeld(ctx, tx, list, now)
@@ -96,7 +98,7 @@ func (o *Operator) findHeld(ctx context.Context, tx pgx.Tx, list map[int64]held,
 	if err := o.outbox.LockTable(ctx, tx); err != nil {
 		return nil, nil, err
 	}
-	in, err := keys(ctx, tx, o.queueKeys)
+	in, err := o.queueKeys(ctx, tx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -104,7 +106,7 @@ func (o *Operator) findHeld(ctx context.Context, tx pgx.Tx, list map[int64]held,
 	for sequence := range list {
 		sequences = append(sequences, sequence)
 	}
-	rows, err := tx.Query(ctx, o.states, in, sequences)
+	rows, err := o.sql.States.Rows(ctx, tx, pg.Args{"in": in, "sequences": sequences})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -131,6 +133,6 @@ func (o *Operator) letGo(ctx context.Context, tx pgx.Tx, late []key, list map[in
 	for i, k := range late {
 		until[i] = list[k.Sequence].until
 	}
-	_, err := tx.Exec(ctx, o.unhold, ids, sequences, until)
+	_, err := o.sql.Unhold.Exec(ctx, tx, pg.Args{"partitions": ids, "sequences": sequences, "until": until})
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -67,7 +68,7 @@ func (o *Operator) begin(ctx context.Context, s Selection) (*cursor, error) {
 	c.runs = runsOf(s.Filter.Partitions)
 	c.after = key{Partition: c.runs[0].first, Sequence: -1}
 	err := o.outbox.Read(ctx, func(tx pgx.Tx) (err error) {
-		if err := tx.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&c.began); err != nil {
+		if err := o.sql.Now.Row(ctx, tx, nil).Scan(&c.began); err != nil {
 			return err
 		}
 		switch {
@@ -119,7 +120,7 @@ func (o *Operator) checkPartitions(ctx context.Context, tx pgx.Tx, wanted []part
 	if len(wanted) == 0 {
 		return nil
 	}
-	known, err := keys(ctx, tx, o.queueKeys)
+	known, err := o.queueKeys(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -137,11 +138,11 @@ const shown = 5
 // checkSequences refuses sequences that are not in the selection's state.
 // The others are returned.
 func (o *Operator) checkSequences(ctx context.Context, tx pgx.Tx, s Selection) ([]key, error) {
-	in, err := keys(ctx, tx, o.queueKeys)
+	in, err := o.queueKeys(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := tx.Query(ctx, o.states, in, s.Sequences)
+	rows, err := o.sql.States.Rows(ctx, tx, pg.Args{"in": in, "sequences": s.Sequences})
 	if err != nil {
 		return nil, err
 	}

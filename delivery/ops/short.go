@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // Ids are long: where one is wanted, so much of it will do as names one thing.
@@ -30,7 +32,7 @@ func (o *Operator) FindWorker(ctx context.Context, text string) (uuid.UUID, erro
 		return uuid.Nil, &InputError{Field: FieldWorker, Problem: fmt.Sprintf(
 			"must be a worker's id (UUID), or %d characters or more of its beginning or end, got %q", leastOfWorker, text)}
 	}
-	return o.only(ctx, FieldWorker, "worker", text, o.workersLike, short, candidates+1)
+	return o.only(ctx, FieldWorker, "worker", text, o.sql.WorkersLike, pg.Args{"part": short, "limit": candidates + 1})
 }
 
 // FindEvent returns the event whose id begins with that text, as FindWorker does.
@@ -39,7 +41,7 @@ func (o *Operator) FindEvent(ctx context.Context, text string) (uuid.UUID, error
 	if err != nil || first == last {
 		return first, err
 	}
-	return o.only(ctx, FieldEventID, "event", text, o.eventsLike, first, last, candidates+1)
+	return o.only(ctx, FieldEventID, "event", text, o.sql.EventsLike, pg.Args{"first": first, "last": last, "limit": candidates + 1})
 }
 
 // CheckEventID returns the error of what can be no event's id, nor the beginning of one.
@@ -71,10 +73,10 @@ func hexadecimal(text string, least int) bool {
 	return len(text) >= least && len(text) < 36 && strings.Trim(text, "0123456789abcdef-") == ""
 }
 
-func (o *Operator) only(ctx context.Context, field, noun, text, statement string, arguments ...any) (uuid.UUID, error) {
+func (o *Operator) only(ctx context.Context, field, noun, text string, query pg.Query, args pg.Args) (uuid.UUID, error) {
 	var found []uuid.UUID
 	err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, statement, arguments...)
+		rows, err := query.Rows(ctx, tx, args)
 		if err != nil {
 			return err
 		}

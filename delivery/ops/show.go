@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -24,7 +25,7 @@ const (
 func (o *Operator) Find(ctx context.Context, id uuid.UUID) (int64, error) {
 	var sequence int64
 	err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
-		found, err := notFound(tx.QueryRow(ctx, o.find, id).Scan(&sequence))
+		found, err := notFound(o.sql.Find.Row(ctx, tx, pg.Args{"id": id}).Scan(&sequence))
 		if err == nil && !found {
 			return &InputError{Field: FieldEventID, Problem: fmt.Sprintf("there is no event %s", id), Err: ErrNotFound}
 		}
@@ -67,7 +68,7 @@ func (o *Operator) Show(ctx context.Context, sequence int64) (Detail, error) {
 func (o *Operator) Payload(ctx context.Context, sequence int64) ([]byte, error) {
 	var payload []byte
 	err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
-		found, err := notFound(tx.QueryRow(ctx, o.payload, sequence).Scan(&payload))
+		found, err := notFound(o.sql.Payload.Row(ctx, tx, pg.Args{"sequence": sequence}).Scan(&payload))
 		if err == nil && !found {
 			return &InputError{Field: FieldSequence, Problem: fmt.Sprintf("there is no event %d", sequence), Err: ErrNotFound}
 		}
@@ -86,11 +87,11 @@ func (o *Operator) look(ctx context.Context, tx pgx.Tx, sequence int64, d *Detai
 	if err != nil {
 		return false, err
 	}
-	in, err := keys(ctx, tx, o.queueKeys)
+	in, err := o.queueKeys(ctx, tx)
 	if err != nil {
 		return false, err
 	}
-	queued, err := notFound(tx.QueryRow(ctx, o.pointer, in, sequence).Scan(&d.Partition, &d.Stream, &d.Topic, &d.State,
+	queued, err := notFound(o.sql.Pointer.Row(ctx, tx, pg.Args{"in": in, "sequence": sequence}).Scan(&d.Partition, &d.Stream, &d.Topic, &d.State,
 		&d.Attempts, &d.Generation, &d.AvailableAt, &d.DeadAt, &d.LastError, &d.Failures))
 	if err != nil {
 		return false, err
@@ -120,7 +121,7 @@ func (o *Operator) look(ctx context.Context, tx pgx.Tx, sequence int64, d *Detai
 func (o *Operator) lookEvent(ctx context.Context, tx pgx.Tx, d *Detail) (bool, error) {
 	var e Event
 	var id *uuid.UUID
-	found, err := notFound(tx.QueryRow(ctx, o.event, d.Sequence).Scan(&d.Stream, &d.Topic, &id, &d.Type, &d.StreamVersion, &d.RecordedAt,
+	found, err := notFound(o.sql.Event.Row(ctx, tx, pg.Args{"sequence": d.Sequence}).Scan(&d.Stream, &d.Topic, &id, &d.Type, &d.StreamVersion, &d.RecordedAt,
 		&e.TenantID, &e.OccurredAt, &e.AuditOnly, &e.Metadata))
 	if found {
 		d.Event = &e
@@ -139,7 +140,9 @@ func (o *Operator) surroundings(ctx context.Context, tx pgx.Tx, d *Detail) error
 	if of != nil {
 		named = append([]int64{}, of.sequences...)
 	}
-	rows, err := tx.Query(ctx, o.beside, d.Partition, d.Stream, d.Sequence, MaxBehind, named, besideRows)
+	rows, err := o.sql.Beside.Rows(ctx, tx, pg.Args{
+		"partition": d.Partition, "stream": d.Stream, "sequence": d.Sequence, "behind": MaxBehind, "named": named, "rows": besideRows,
+	})
 	if err != nil {
 		return err
 	}

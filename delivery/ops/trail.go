@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // AuditEntry is one row of the audit: who did what, when and why.
@@ -45,7 +47,7 @@ func (o *Operator) Audit(ctx context.Context, after int64, limit int) (AuditPage
 	}
 	var page AuditPage
 	err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, o.auditPage, p.After, p.Limit)
+		rows, err := o.sql.AuditPage.Rows(ctx, tx, pg.Args{"before": p.After, "limit": p.Limit})
 		if err != nil {
 			return err
 		}
@@ -68,10 +70,10 @@ const latestActions = 50
 // right to the audit: without it there is nothing to tell.
 func (o *Operator) actionsOn(ctx context.Context, tx pgx.Tx, sequence int64) ([]MessageAction, error) {
 	var may bool
-	if err := tx.QueryRow(ctx, o.mayReadAudit).Scan(&may); err != nil || !may {
+	if err := o.sql.MayReadAudit.Row(ctx, tx, nil).Scan(&may); err != nil || !may {
 		return nil, err
 	}
-	rows, err := tx.Query(ctx, o.actions, sequence, latestActions)
+	rows, err := o.sql.Actions.Rows(ctx, tx, pg.Args{"sequence": sequence, "limit": latestActions})
 	if err != nil {
 		return nil, err
 	}

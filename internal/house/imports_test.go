@@ -29,7 +29,7 @@ var mayImport = map[string][]string{
 	"coordinator":         {"condition", "partition", "heartbeat", "lease"},
 	"delivery":            {"condition", "partition", "lease", "outbox", "internal/arena", "internal/pg", "internal/sqlfile"},
 	"delivery/natspub":    {"condition", "delivery", "delivery/ops/gaps", "partition", "lease", "message", "internal/arena"},
-	"delivery/ops":        {"partition", "delivery", "delivery/ops/maintenance", "internal/sqlfile"},
+	"delivery/ops":        {"partition", "delivery", "delivery/ops/maintenance", "internal/pg"},
 	"delivery/ops/replay": {"partition", "delivery", "delivery/ops/maintenance", "internal/pg"},
 	"delivery/ops/gaps":   {"partition", "delivery", "delivery/ops/maintenance", "internal/pg"},
 	"delivery/tracing":    {"delivery", "lease"},

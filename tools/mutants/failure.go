@@ -35,7 +35,7 @@ func failure() []mutant {
 		{
 			name: "requeue-same-generation", breaks: "P1: a requeued message is the old one again",
 			test: command{pkg: "delivery/ops", run: "^TestRequeueBeginsAnewAndKeepsItsPlace$"}, says: "Generation:0",
-			edits: []edit{{"delivery/ops/sql/requeue.sql", "generation   = o.generation + 1", "generation   = o.generation"}},
+			edits: []edit{{"delivery/ops/sql/change.sql", "generation   = o.generation + 1", "generation   = o.generation"}},
 		},
 		{
 			name: "crashes-never-forgotten", breaks: "P7: a partition stays slow for ever after two crashes",

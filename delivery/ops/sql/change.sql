@@ -1,0 +1,158 @@
+-- query: Now
+SELECT clock_timestamp()
+
+-- query: Selected
+-- Looks at the next @step parked rows, or those of them that failed or died, in the partitions up to @last and
+-- behind (@partition, @after): tells those that the selection chooses, of those that were dead
+-- at @began already, and the last one looked at. They are looked at again when their
+-- partitions are locked. The filter is outside of the part that is limited, as in
+-- ReadyUp.
+-- include: selected
+                   -- include: troubled
+-- include: selected_end
+
+-- query: SelectedParked
+-- include: selected
+                   AND o.parked
+-- include: selected_end
+
+-- query: Requeue
+-- Rows of the state @state begin anew where they are; the answer is what they were.
+-- The first row of a stream leads it, any other waits behind that.
+WITH chosen AS (
+       SELECT o.partition_key, o.global_sequence, o.stream_id, o.attempts, o.generation, coalesce(o.last_error, '') AS last_error
+         FROM unnest(@partitions::smallint[], @sequences::bigint[]) AS s (partition_key, sequence)
+         JOIN {schema}.outbox AS o ON o.partition_key = s.partition_key AND o.global_sequence = s.sequence
+        WHERE o.parked AND
+              -- include: state
+              = @state
+          FOR UPDATE OF o),
+     changed AS (
+       UPDATE {schema}.outbox AS o
+          SET attempts     = 0,
+              generation   = o.generation + 1,
+              dead_at      = NULL,
+              last_error   = NULL,
+              available_at = clock_timestamp(),
+              blocked      = EXISTS (SELECT FROM {schema}.outbox AS f
+                                      WHERE f.parked
+                                        AND f.partition_key = o.partition_key
+                                        AND f.stream_id = o.stream_id
+                                        AND f.global_sequence < o.global_sequence)
+         FROM chosen
+        WHERE o.parked AND o.partition_key = chosen.partition_key AND o.global_sequence = chosen.global_sequence)
+SELECT partition_key, global_sequence, stream_id, attempts, generation, last_error
+  FROM chosen
+ ORDER BY partition_key, global_sequence
+
+-- query: Settle
+-- Rows of the state @state go and are recorded as settled without a message, with @discarded as
+-- discarded; the answer is what they were. Of those that wait for their time only
+-- the ones that Hold keeps from the workers.
+WITH gone AS (
+       DELETE FROM {schema}.outbox AS o
+        USING unnest(@partitions::smallint[], @sequences::bigint[]) AS s (partition_key, sequence)
+        WHERE o.parked AND o.partition_key = s.partition_key AND o.global_sequence = s.sequence
+          AND
+              -- include: state
+              = @state AND (@state <> 'scheduled' OR o.available_at = 'infinity')
+    RETURNING o.partition_key, o.global_sequence, o.stream_id, o.attempts, o.generation, coalesce(o.last_error, '') AS last_error),
+     history AS (
+       INSERT INTO {schema}.outbox_deliveries
+              (partition_key, lease_epoch, first_sequence, last_sequence, sequences, stream_sequences,
+               skipped, discarded, attempts, generations, published_at, message_count)
+       SELECT gone.partition_key, coalesce(max(l.lease_epoch), 0), min(global_sequence), max(global_sequence),
+              CASE WHEN max(global_sequence) - min(global_sequence) + 1 > count(*)
+                   THEN array_agg(global_sequence ORDER BY global_sequence) END,
+              array_fill(NULL::bigint, ARRAY[count(*)::int]),
+              array_agg(global_sequence ORDER BY global_sequence),
+              CASE WHEN @discarded::boolean THEN array_agg(global_sequence ORDER BY global_sequence) END,
+              jsonb_object_agg(global_sequence, attempts) FILTER (WHERE attempts > 0),
+              jsonb_object_agg(global_sequence, generation) FILTER (WHERE generation > 0),
+              clock_timestamp(), 0
+         FROM gone LEFT JOIN {schema}.outbox_partitions AS l ON l.partition_key = gone.partition_key
+        GROUP BY gone.partition_key),
+     counted AS (
+       INSERT INTO {schema}.outbox_throughput AS t (minute, partition_key, skipped)
+       SELECT date_trunc('minute', clock_timestamp()), partition_key, count(*)
+         FROM gone
+        GROUP BY partition_key
+       ON CONFLICT (minute, partition_key) DO UPDATE SET skipped = t.skipped + EXCLUDED.skipped)
+SELECT partition_key, global_sequence, stream_id, attempts, generation, last_error
+  FROM gone
+ ORDER BY partition_key, global_sequence
+
+-- query: Waiting
+-- How many of these rows wait behind an earlier dead one of their stream.
+SELECT count(*)
+  FROM unnest(@partitions::smallint[], @sequences::bigint[], @streams::text[]) AS s (partition_key, sequence, stream_id)
+ WHERE EXISTS (SELECT FROM {schema}.outbox AS d
+                WHERE d.parked
+                  AND d.partition_key = s.partition_key
+                  AND d.stream_id = s.stream_id
+                  AND d.global_sequence < s.sequence
+                  AND d.dead_at IS NOT NULL)
+
+-- query: Hold
+-- Rows that wait for their time wait for ever, so that no worker begins with them;
+-- the answer is what they waited for, nothing where they were held already.
+WITH chosen AS (
+       SELECT o.partition_key, o.global_sequence, o.available_at
+         FROM unnest(@partitions::smallint[], @sequences::bigint[]) AS s (partition_key, sequence)
+         JOIN {schema}.outbox AS o ON o.partition_key = s.partition_key AND o.global_sequence = s.sequence
+        WHERE o.parked AND
+              -- include: state
+              = 'scheduled'
+          FOR UPDATE OF o),
+     held AS (
+       UPDATE {schema}.outbox AS o
+          SET available_at = 'infinity'
+         FROM chosen
+        WHERE o.parked AND o.partition_key = chosen.partition_key AND o.global_sequence = chosen.global_sequence)
+SELECT partition_key, global_sequence, CASE WHEN isfinite(available_at) THEN available_at END
+  FROM chosen
+
+-- query: Unhold
+-- Held rows wait for what they waited for.
+UPDATE {schema}.outbox AS o
+   SET available_at = s.available_at
+  FROM unnest(@partitions::smallint[], @sequences::bigint[], @until::timestamptz[]) AS s (partition_key, sequence, available_at)
+ WHERE o.parked AND o.partition_key = s.partition_key AND o.global_sequence = s.sequence AND o.available_at = 'infinity'
+
+-- query: Move
+-- Held rows wait for another time; the answer is what they were.
+WITH chosen AS (
+       SELECT o.partition_key, o.global_sequence, o.stream_id, o.attempts, o.generation, coalesce(o.last_error, '') AS last_error
+         FROM unnest(@partitions::smallint[], @sequences::bigint[]) AS s (partition_key, sequence)
+         JOIN {schema}.outbox AS o ON o.partition_key = s.partition_key AND o.global_sequence = s.sequence
+        WHERE o.parked AND o.available_at = 'infinity'
+          FOR UPDATE OF o),
+     moved AS (
+       UPDATE {schema}.outbox AS o
+          SET available_at = @at, scheduled_for = @at
+         FROM chosen
+        WHERE o.parked AND o.partition_key = chosen.partition_key AND o.global_sequence = chosen.global_sequence)
+SELECT partition_key, global_sequence, stream_id, attempts, generation, last_error
+  FROM chosen
+ ORDER BY partition_key, global_sequence
+
+-- fragment: selected
+SELECT w.partition_key, w.global_sequence, w.chosen, w.nth = @step
+  FROM (SELECT o.partition_key, o.global_sequence,
+               row_number() OVER (ORDER BY o.partition_key, o.global_sequence) AS nth,
+               coalesce(
+                        -- include: state
+                        = @state
+                        AND (o.dead_at IS NULL OR o.dead_at <= @began)
+                        -- include: asked
+                        , false) AS chosen
+          FROM (SELECT o.*
+                  FROM {schema}.outbox AS o
+                 WHERE (o.partition_key, o.global_sequence) > (@partition::smallint, @after::bigint)
+                   AND o.partition_key <= @last
+
+-- fragment: selected_end
+                 ORDER BY o.partition_key, o.global_sequence
+                 LIMIT @step) AS o) AS w
+ WHERE w.chosen OR w.nth = @step
+ ORDER BY w.partition_key, w.global_sequence

@@ -1,1 +1,0 @@
-SELECT {payload} FROM {events} AS e WHERE e.sequence = $1
