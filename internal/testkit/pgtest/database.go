@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/internal/localpg"
@@ -113,18 +114,26 @@ func newName(kind string) string {
 	return "postrider_" + kind + "_" + strings.ToLower(rand.Text())
 }
 
-// createDatabase returns the address of the new database.
+// createDatabase returns the address of the new database. Its files are copied where the server lets one choose: without a
+// force to disk that takes a third of the time that a copy through the log takes.
 func createDatabase(ctx context.Context, server, name, from string) (string, error) {
 	if from == "" {
 		from = "template0"
 	}
 	statement := fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s",
 		pgx.Identifier{name}.Sanitize(), pgx.Identifier{from}.Sanitize())
-	if err := execute(ctx, server, statement); err != nil {
+	err := execute(ctx, server, statement+" STRATEGY file_copy")
+	if failed := (*pgconn.PgError)(nil); errors.As(err, &failed) && failed.Code == unknownOption {
+		err = execute(ctx, server, statement)
+	}
+	if err != nil {
 		return "", fmt.Errorf("pgtest: create a database: %w", err)
 	}
 	return withDatabase(server, name)
 }
+
+// unknownOption is what PostgreSQL 14 says of STRATEGY.
+const unknownOption = "42601"
 
 func dropDatabase(ctx context.Context, server, name string) error {
 	statement := "DROP DATABASE IF EXISTS " + pgx.Identifier{name}.Sanitize() + " WITH (FORCE)"
