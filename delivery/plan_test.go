@@ -32,7 +32,8 @@ func TestABurstIntoAnOutboxThatWasEmptyReadsEachRowAFewTimes(t *testing.T) {
 	b.acquireAll(t, b.keeper)
 	before := b.rowsRead(t, everyTable...)
 	b.drain(t, b.relay(t, delivery.Config{Ordering: delivery.OrderPartition}))
-	b.wantFewReads(t, before, 10*events, everyTable...)
+	// About six reads each, more where batches are small since the machine is busy; a scan for every message makes thousands.
+	b.wantFewReads(t, before, 20*events, everyTable...)
 }
 
 // The plans of a session are made for the outbox it saw first, mostly a nearly empty one, and kept. They
