@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -32,18 +33,13 @@ type Backlog struct {
 	Partitions []PartitionBacklog
 }
 
-// counting takes one core at most, so that the time it takes is what it costs. The
-// planner takes small reads for large ones, for which compiling them would cost
-// more than they do.
-const counting = `SELECT set_config('max_parallel_workers_per_gather', '0', true), set_config('jit', 'off', true)`
-
 // Backlog counts the outbox. It reads every row's index entry, so callers that
 // show it often keep it for a while.
 func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
 	var b Backlog
 	batch := &pgx.Batch{}
-	batch.Queue(counting)
-	batch.Queue(s.backlog).Query(func(rows pgx.Rows) (err error) {
+	s.sql.Counting.Queue(batch, nil)
+	s.sql.Backlog.Queue(batch, nil).Query(func(rows pgx.Rows) (err error) {
 		b.Partitions, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (PartitionBacklog, error) {
 			var p PartitionBacklog
 			err := row.Scan(&p.Partition, &p.Pending, &p.Failed, &p.Blocked, &p.Dead, &p.Scheduled, &p.BlockedStreams, &p.OldestPending, &p.Start, &b.At)
@@ -74,11 +70,6 @@ type Oldest struct {
 	Partitions []PartitionOldest
 }
 
-// probing leaves the planner nothing but the indexes in their order, whatever it
-// believes about the tables.
-const probing = counting + `, set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
-       set_config('enable_sort', 'off', true)`
-
 // Oldest reads the oldest pending row of every partition, at about the same cost
 // whatever the backlog. It begins at the given sequences, the Starts of an earlier
 // Oldest or Backlog: rows that came up below them since then, as a replay's do,
@@ -91,8 +82,8 @@ func (s *Store) Oldest(ctx context.Context, start map[partition.ID]int64) (Oldes
 	}
 	var o Oldest
 	batch := &pgx.Batch{}
-	batch.Queue(probing)
-	batch.Queue(s.oldest, ids, from).Query(func(rows pgx.Rows) (err error) {
+	s.sql.Probing.Queue(batch, nil)
+	s.sql.Oldest.Queue(batch, pg.Args{"partitions": ids, "start": from}).Query(func(rows pgx.Rows) (err error) {
 		o.Partitions, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (PartitionOldest, error) {
 			var p PartitionOldest
 			err := row.Scan(&p.Partition, &p.Start, &p.Pending, &p.Waited, &o.At)
@@ -118,8 +109,8 @@ type Minute struct {
 func (s *Store) Throughput(ctx context.Context, minutes int) ([]Minute, error) {
 	var list []Minute
 	batch := &pgx.Batch{}
-	batch.Queue(counting)
-	batch.Queue(s.throughput, minutes).Query(func(rows pgx.Rows) (err error) {
+	s.sql.Counting.Queue(batch, nil)
+	s.sql.Throughput.Queue(batch, pg.Args{"minutes": minutes}).Query(func(rows pgx.Rows) (err error) {
 		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Minute, error) {
 			var m Minute
 			err := row.Scan(&m.At, &m.Published, &m.Failed, &m.Retried, &m.Skipped)

@@ -39,7 +39,7 @@ func TestTheThroughputOfAnHourDoesNotReadTheWeek(t *testing.T) {
 			t.Errorf("minute %d has %d", i, m.Published)
 		}
 	}
-	rows, err := pool.Query(ctx, "EXPLAIN (ANALYZE) "+strings.ReplaceAll(store.throughput, "$1::int", "60"))
+	rows, err := pool.Query(ctx, "EXPLAIN (ANALYZE) "+strings.ReplaceAll(store.sql.Throughput.Text, "$1::int", "60"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,10 +9,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
-// bulk is what the statement mark_bulk (ADR 21) needs beyond the rows themselves, for
+// bulk is what the statement MarkPlaces (ADR 21) needs beyond the rows themselves, for
 // each partition.
 type bulk struct {
 	low, high        integers
@@ -63,9 +64,13 @@ func (st *settlement) bulk() (bulk, bool) {
 func (s *Store) markBulk(ctx context.Context, st settlement, b bulk) (held map[partition.ID]bool, at time.Time, err error) {
 	held = map[partition.ID]bool{}
 	batch := &pgx.Batch{}
-	batch.Queue(marking, st.server)
-	batch.Queue(s.markPlaces, st.owner, st.all.partitions, st.all.epochs, st.all.delivered, st.all.fence, st.all.stream,
-		b.low, b.high, b.first, b.dense, b.ascending, st.ready.sequences, st.ready.stream, st.ready.places).Query(func(rows pgx.Rows) error {
+	s.sql.Marking.Queue(batch, pg.Args{"server": st.server})
+	s.sql.MarkPlaces.Queue(batch, pg.Args{
+		"owner": st.owner, "partitions": st.all.partitions, "epochs": st.all.epochs,
+		"delivered": st.all.delivered, "fence": st.all.fence, "stream": st.all.stream,
+		"lows": b.low, "highs": b.high, "first_stream": b.first, "dense": b.dense, "ascending": b.ascending,
+		"sequences": st.ready.sequences, "stream_sequences": st.ready.stream, "places": st.ready.places,
+	}).Query(func(rows pgx.Rows) error {
 		var id partition.ID
 		var one int
 		_, err := pgx.ForEachRow(rows, []any{&id, &at, &one}, func() error { held[id] = true; return nil })

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/internal/arena"
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
 )
@@ -74,9 +75,6 @@ func (c *Claim) Close() {
 	}
 }
 
-// beginning is what comes before the statements of a claim that read.
-const beginning = `SELECT pg_current_wal_insert_lsn()::text, ARRAY[` + planningSettings + `]`
-
 // Claim (ADR 5) reads the next undelivered rows of the partitions asked for, the first
 // ones first. It writes nothing; the lease is what keeps others away. A claim
 // that was made without error must be closed.
@@ -97,21 +95,26 @@ func (s *Store) Claim(ctx context.Context, asks []Ask, limits Limits, policy Fai
 	if limits.Watermark {
 		s.queueAdvance(batch, &c.Watermark)
 	}
-	batch.Queue(beginning).QueryRow(func(row pgx.Row) error { return row.Scan(&c.began, nil) })
+	s.sql.Begin.Queue(batch, nil).QueryRow(func(row pgx.Row) error { return row.Scan(&c.began, nil) })
 	if policy.passes() {
-		batch.Queue(s.claimDue, ids, most, limits.Total).Query(collectClaimed(&parked, true, nil))
+		s.sql.ClaimDue.Queue(batch, pg.Args{"partitions": ids, "most": most, "total": limits.Total}).Query(collectClaimed(&parked, true, nil))
 	} else {
-		batch.Queue(s.claimParked, ids, most, limits.Total, policy.skipsDead()).Query(collectClaimed(&parked, true, nil))
+		s.sql.ClaimParked.Queue(batch, pg.Args{"partitions": ids, "most": most, "total": limits.Total, "skip_dead": policy.skipsDead()}).Query(collectClaimed(&parked, true, nil))
 	}
 	withEvents := limits.Payload > 0
-	args := []any{ids, after, most, limits.Total, limits.UpTo, policy.halts(), policy.passes(), policy.skipsDead(), limits.Watermark}
 	if withEvents {
 		c.events = map[int64]*Event{}
-		batch.Queue(s.claimLittle, append(args, limits.Payload)...).Query(collectClaimed(&ready, false, c.events))
+		s.sql.ClaimLittle.Queue(batch, pg.Args{
+			"partitions": ids, "after": after, "most": most, "total": limits.Total, "up_to": limits.UpTo, "proven": limits.Watermark,
+			"halts": policy.halts(), "passes": policy.passes(), "skip_dead": policy.skipsDead(), "payload": limits.Payload,
+		}).Query(collectClaimed(&ready, false, c.events))
 	} else {
-		batch.Queue(s.claimReady, args...).Query(collectClaimed(&ready, false, nil))
+		s.sql.ClaimReady.Queue(batch, pg.Args{
+			"partitions": ids, "after": after, "most": most, "total": limits.Total, "up_to": limits.UpTo, "proven": limits.Watermark,
+			"halts": policy.halts(), "passes": policy.passes(), "skip_dead": policy.skipsDead(),
+		}).Query(collectClaimed(&ready, false, nil))
 	}
-	batch.Queue(s.position, withEvents).QueryRow(func(row pgx.Row) error { return row.Scan(&c.readUpTo, &era, &c.since, &c.server, &c.expecting, nil) })
+	s.sql.Position.Queue(batch, pg.Args{"events": withEvents}).QueryRow(func(row pgx.Row) error { return row.Scan(&c.readUpTo, &era, &c.since, &c.server, &c.expecting, nil) })
 	session, err := s.db.Acquire(ctx)
 	if err != nil {
 		return Claim{}, fmt.Errorf("claim: %w", err)
@@ -136,7 +139,7 @@ func (s *Store) Claim(ctx context.Context, asks []Ask, limits Limits, policy Fai
 
 // Position tells where the write-ahead log ends. Whoever commits anything moves it.
 func (s *Store) Position(ctx context.Context) (position string, err error) {
-	if err := s.db.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`).Scan(&position); err != nil {
+	if err := s.sql.LogPosition.Row(ctx, s.db, nil).Scan(&position); err != nil {
 		return "", fmt.Errorf("position of the log: %w", err)
 	}
 	return position, nil

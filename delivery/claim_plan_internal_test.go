@@ -2,11 +2,15 @@ package delivery
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // planNode is a node of an executed plan.
@@ -18,13 +22,18 @@ type planNode struct {
 }
 
 // executed runs the statement as a session does that keeps its plans, with such values, and returns the plan.
-func executed(t *testing.T, tx pgx.Tx, name, statement, values string) planNode {
+func executed(t *testing.T, tx pgx.Tx, name string, query pg.Query, args pg.Args) planNode {
 	t.Helper()
-	if _, err := tx.Exec(t.Context(), `PREPARE `+name+` AS `+statement); err != nil {
+	var b pgx.Batch
+	var values []string
+	for _, value := range query.Queue(&b, args).Arguments {
+		values = append(values, fmt.Sprint(value))
+	}
+	if _, err := tx.Exec(t.Context(), `PREPARE `+name+` AS `+query.Text); err != nil {
 		t.Fatal(err)
 	}
 	var text []byte
-	if err := tx.QueryRow(t.Context(), `EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE `+name+values).Scan(&text); err != nil {
+	if err := tx.QueryRow(t.Context(), `EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE `+name+`(`+strings.Join(values, ", ")+`)`).Scan(&text); err != nil {
 		t.Fatal(err)
 	}
 	var plans []struct{ Plan planNode }
@@ -62,16 +71,26 @@ func TestAClaimGoesThroughThePartitionsOnce(t *testing.T) {
 	}
 	ids, after, most := list(func(i int) int { return i }), list(func(int) int { return 0 }), list(func(int) int { return 10 })
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(t.Context(), planning); err != nil {
+		if _, err := store.sql.Planning.Exec(t.Context(), tx, nil); err != nil {
 			return err
 		}
-		for _, c := range []struct{ name, statement, values string }{
-			{"claim_ready", store.claimReady, `(` + ids + `, ` + after + `, ` + most + `, 1000, 1000, false, false, false, false)`},
-			{"claim_little", store.claimLittle, `(` + ids + `, ` + after + `, ` + most + `, 1000, 1000, false, false, false, false, 1000)`},
-			{"claim_parked", store.claimParked, `(` + ids + `, ` + most + `, 1000, false)`},
-			{"claim_due", store.claimDue, `(` + ids + `, ` + most + `, 1000)`},
+		args := pg.Args{
+			"partitions": ids, "after": after, "most": most, "total": 1000, "up_to": 1000,
+			"halts": false, "passes": false, "skip_dead": false, "proven": false,
+		}
+		little := maps.Clone(args)
+		little["payload"] = 1000
+		for _, c := range []struct {
+			name  string
+			query pg.Query
+			args  pg.Args
+		}{
+			{"claim_ready", store.sql.ClaimReady, args},
+			{"claim_little", store.sql.ClaimLittle, little},
+			{"claim_parked", store.sql.ClaimParked, pg.Args{"partitions": ids, "most": most, "total": 1000, "skip_dead": false}},
+			{"claim_due", store.sql.ClaimDue, pg.Args{"partitions": ids, "most": most, "total": 1000}},
 		} {
-			looks := executed(t, tx, c.name, c.statement, c.values).looks()
+			looks := executed(t, tx, c.name, c.query, c.args).looks()
 			if looks != partitions {
 				t.Errorf("%s went through %v partitions, want %d", c.name, looks, partitions)
 			}

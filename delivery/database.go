@@ -58,7 +58,7 @@ func CheckDatabase(ctx context.Context, db DB) error {
 
 // ReadOnly tells whether the whole database refuses writes.
 func (s *Store) ReadOnly(ctx context.Context) (readOnly bool, err error) {
-	if err := s.db.QueryRow(ctx, s.readOnly).Scan(&readOnly); err != nil {
+	if err := s.sql.ReadOnly.Row(ctx, s.db, nil).Scan(&readOnly); err != nil {
 		return false, fmt.Errorf("look whether the database is read-only: %w", err)
 	}
 	return readOnly, nil

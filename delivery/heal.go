@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
 )
@@ -22,7 +23,9 @@ type Healed struct {
 func (s *Store) Heal(ctx context.Context, l *lease.Lease, kept uint64) (Healed, error) {
 	var h Healed
 	var held int
-	err := s.db.QueryRow(ctx, s.heal, owner(l), l.Epoch, l.Partition, int64(kept)).Scan(&held, &h.Lost, &h.Queued) // a stream's sequence never reaches 2^63
+	err := s.sql.Heal.Row(ctx, s.db, pg.Args{
+		"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "kept": int64(kept), // a stream's sequence never reaches 2^63
+	}).Scan(&held, &h.Lost, &h.Queued)
 	if err == nil && held == 0 {
 		err = errLeaseGone
 	}
@@ -42,7 +45,7 @@ type FormerPartition struct {
 
 // FormerPartitions are those that the partition's owner answers for.
 func (s *Store) FormerPartitions(ctx context.Context, id partition.ID) ([]FormerPartition, error) {
-	rows, err := s.db.Query(ctx, s.healKnown, id)
+	rows, err := s.sql.HealKnown.Rows(ctx, s.db, pg.Args{"partition": id})
 	if err != nil {
 		return nil, fmt.Errorf("look up former partitions: %w", err)
 	}
@@ -56,7 +59,7 @@ func (s *Store) FormerPartitions(ctx context.Context, id partition.ID) ([]Former
 // EveryPartition lists all that there are and were; nothing if their number never
 // changed.
 func (s *Store) EveryPartition(ctx context.Context) ([]partition.ID, error) {
-	rows, err := s.db.Query(ctx, s.healKeys)
+	rows, err := s.sql.HealKeys.Rows(ctx, s.db, nil)
 	if err != nil {
 		return nil, fmt.Errorf("look up partitions: %w", err)
 	}
@@ -83,14 +86,16 @@ func (s *Store) HealFormer(ctx context.Context, l *lease.Lease, ids []partition.
 	defer conn.Release()
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		// A resize locks the table before the rows, too.
-		for _, sql := range []string{s.healTable, s.healLock} {
-			if _, err := tx.Exec(ctx, sql); err != nil {
+		for _, query := range []pg.Query{s.sql.HealTable, s.sql.HealLock} {
+			if _, err := query.Exec(ctx, tx, nil); err != nil {
 				return err
 			}
 		}
 		var held int
 		var end *int64
-		if err := tx.QueryRow(ctx, s.healFormer, owner(l), l.Epoch, l.Partition, ids, kept, after, healPage).Scan(&held, &h.Lost, &h.Queued, &end); err != nil {
+		if err := s.sql.HealFormer.Row(ctx, tx, pg.Args{
+			"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "partitions": ids, "kept": kept, "after": after, "most": healPage,
+		}).Scan(&held, &h.Lost, &h.Queued, &end); err != nil {
 			return err
 		}
 		if held == 0 {
@@ -100,7 +105,9 @@ func (s *Store) HealFormer(ctx context.Context, l *lease.Lease, ids []partition.
 			last = *end
 			return nil
 		}
-		_, err := tx.Exec(ctx, s.healSettle, owner(l), l.Epoch, l.Partition, ids, kept)
+		_, err := s.sql.HealSettle.Exec(ctx, tx, pg.Args{
+			"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "partitions": ids, "kept": kept,
+		})
 		return err
 	})
 	if err != nil {

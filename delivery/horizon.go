@@ -27,7 +27,7 @@ type Horizon struct {
 // Horizon reads what holds vacuum back in this database. The error wraps
 // ErrHorizonHidden when the role may not know.
 func (s *Store) Horizon(ctx context.Context) (h Horizon, err error) {
-	err = s.db.QueryRow(ctx, s.horizon).Scan(&h.Transactions, &h.Age)
+	err = s.sql.Horizon.Row(ctx, s.db, nil).Scan(&h.Transactions, &h.Age)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = ErrHorizonHidden
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // Latency is how long events took lately from being recorded, or from the time for
@@ -24,7 +26,7 @@ const latencyBatches = 300
 func (s *Store) Latency(ctx context.Context) (Latency, error) {
 	var l Latency
 	var p50, p99 float64
-	if err := s.db.QueryRow(ctx, s.latency, latencyBatches).Scan(&l.Samples, &p50, &p99); err != nil {
+	if err := s.sql.Latency.Row(ctx, s.db, pg.Args{"batches": latencyBatches}).Scan(&l.Samples, &p50, &p99); err != nil {
 		return Latency{}, fmt.Errorf("latency: %w", err)
 	}
 	l.P50, l.P99 = seconds(p50), seconds(p99)
@@ -38,7 +40,7 @@ const rateBatches = 2000
 
 // Rate is how many events a second were published in the last ten seconds, by all workers.
 func (s *Store) Rate(ctx context.Context) (perSecond float64, err error) {
-	if err := s.db.QueryRow(ctx, s.rate, rateBatches).Scan(&perSecond); err != nil {
+	if err := s.sql.Rate.Row(ctx, s.db, pg.Args{"batches": rateBatches}).Scan(&perSecond); err != nil {
 		return 0, fmt.Errorf("rate: %w", err)
 	}
 	return perSecond, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -49,7 +50,7 @@ type leaseKeys struct {
 // settlement is everything one transaction writes for several partitions.
 type settlement struct {
 	owner          *uuid.UUID
-	server         *time.Time // see marking; nil: any
+	server         *time.Time // see the statement Marking; nil: any
 	all            leaseKeys
 	ready, parked  marks
 	park           parks
@@ -58,11 +59,6 @@ type settlement struct {
 	skipDead       bool
 	retried        bool // of the ready ones
 }
-
-// marking begins a mark. What was claimed from a server that was started at another time divides by zero, which undoes
-// everything: it may have been forgotten, and its sequences may be those of other events by now.
-const marking = `SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '2s', true), ` + planningSettings + `,
-       1 / CASE WHEN pg_postmaster_start_time() <> $1::timestamptz THEN 0 ELSE 1 END`
 
 // ErrOtherServer is returned for batches that another database server gave out, or this one before it was started again.
 var ErrOtherServer = errors.New("claimed from another database server, or before this one was started again")
@@ -116,23 +112,32 @@ func (s *Store) markByKey(ctx context.Context, st settlement) (held map[partitio
 		return err
 	}
 	batch := &pgx.Batch{}
-	batch.Queue(marking, st.server)
-	mark := func(sql string, m marks) {
-		batch.Queue(sql, st.owner, st.all.partitions, st.all.epochs, st.all.delivered, st.all.fence, st.all.stream,
-			m.partitions, m.sequences, m.stream, m.generation, m.streams).Query(note)
+	s.sql.Marking.Queue(batch, pg.Args{"server": st.server})
+	mark := func(query pg.Query, m marks) {
+		query.Queue(batch, pg.Args{
+			"owner": st.owner, "partitions": st.all.partitions, "epochs": st.all.epochs,
+			"delivered": st.all.delivered, "fence": st.all.fence, "stream": st.all.stream,
+			"row_partitions": m.partitions, "sequences": m.sequences, "stream_sequences": m.stream, "generations": m.generation, "stream_ids": m.streams,
+		}).Query(note)
 	}
 	if len(st.parked.partitions) == 0 || len(st.ready.partitions) > 0 {
-		mark(s.markReady, st.ready)
+		mark(s.sql.MarkReady, st.ready)
 	}
 	if len(st.parked.partitions) > 0 {
-		mark(s.markParked, st.parked)
+		mark(s.sql.MarkParked, st.parked)
 	}
 	if p := st.park; len(p.partitions) > 0 {
-		batch.Queue(s.park, st.owner, st.all.partitions, st.all.epochs,
-			p.partitions, p.sequences, p.streams, p.attempts, p.counted, p.delay, p.dead, p.blocked, p.reason, p.class).Query(note)
+		s.sql.Park.Queue(batch, pg.Args{
+			"owner": st.owner, "partitions": st.all.partitions, "epochs": st.all.epochs,
+			"row_partitions": p.partitions, "sequences": p.sequences, "stream_ids": p.streams, "attempts": p.attempts, "counted": p.counted,
+			"delays": p.delay, "dead": p.dead, "blocked": p.blocked, "reasons": p.reason, "classes": p.class,
+		}).Query(note)
 	}
 	if len(st.promoted) > 0 {
-		batch.Queue(s.promote, st.owner, st.all.partitions, st.all.epochs, st.promoted, st.promotedStream, st.skipDead)
+		s.sql.Promote.Queue(batch, pg.Args{
+			"owner": st.owner, "partitions": st.all.partitions, "epochs": st.all.epochs,
+			"stream_partitions": st.promoted, "stream_ids": st.promotedStream, "skip_dead": st.skipDead,
+		})
 	}
 	if err = s.db.SendBatch(ctx, batch).Close(); divided(err) {
 		err = ErrOtherServer

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -82,8 +83,8 @@ func (s *Store) readNamed(ctx context.Context, start map[partition.ID]int64, top
 	}
 	rows := namedRows{topics: map[string]int64{}}
 	batch := &pgx.Batch{}
-	batch.Queue(counting)
-	batch.Queue(s.deadTopics, topics, 2*NamesKept).Query(func(found pgx.Rows) error {
+	s.sql.Counting.Queue(batch, nil)
+	s.sql.DeadTopics.Queue(batch, pg.Args{"topics": topics, "most": 2 * NamesKept}).Query(func(found pgx.Rows) error {
 		var topic *string
 		var count int64
 		_, err := pgx.ForEachRow(found, []any{&topic, &count}, func() error {
@@ -96,12 +97,12 @@ func (s *Store) readNamed(ctx context.Context, start map[partition.ID]int64, top
 		})
 		return err
 	})
-	batch.Queue(s.deadSome, deadTyped).Query(func(found pgx.Rows) (err error) {
+	s.sql.DeadSome.Queue(batch, pg.Args{"most": deadTyped}).Query(func(found pgx.Rows) (err error) {
 		rows.someDead, err = pgx.CollectRows(found, pgx.RowTo[int64])
 		return err
 	})
-	batch.Queue(probing)
-	batch.Queue(s.heads, ids, from, each).Query(rows.collectHeads(each))
+	s.sql.Probing.Queue(batch, nil)
+	s.sql.Heads.Queue(batch, pg.Args{"partitions": ids, "start": from, "each": each}).Query(rows.collectHeads(each))
 	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
 		return rows, err
 	}
@@ -111,8 +112,8 @@ func (s *Store) readNamed(ctx context.Context, start map[partition.ID]int64, top
 	}
 	typed := map[int64]string{}
 	batch = &pgx.Batch{}
-	batch.Queue(planning)
-	batch.Queue(s.eventTypes, sequences).Query(func(found pgx.Rows) error {
+	s.sql.Planning.Queue(batch, nil)
+	s.sql.EventTypes.Queue(batch, pg.Args{"sequences": sequences}).Query(func(found pgx.Rows) error {
 		var sequence int64
 		var kind string
 		_, err := pgx.ForEachRow(found, []any{&sequence, &kind}, func() error { typed[sequence] = kind; return nil })

@@ -124,7 +124,7 @@ func buffers(t *testing.T, store *Store, pool *pgxpool.Pool, start map[partition
 		Plan map[string]any
 	}
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(t.Context(), probing); err != nil {
+		if _, err := store.sql.Probing.Exec(t.Context(), tx, nil); err != nil {
 			return err
 		}
 		ids, from := []partition.ID{}, []int64{}
@@ -132,7 +132,7 @@ func buffers(t *testing.T, store *Store, pool *pgxpool.Pool, start map[partition
 			ids, from = append(ids, id), append(from, sequence)
 		}
 		var text []byte
-		if err := tx.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+store.oldest, ids, from).Scan(&text); err != nil {
+		if err := tx.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+store.sql.Oldest.Text, ids, from).Scan(&text); err != nil {
 			return err
 		}
 		return json.Unmarshal(text, &plans)

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/postrider/postrider/internal/arena"
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // ErrEventMissing is the failure of a pointer whose event cannot be found. It
@@ -25,17 +25,6 @@ var ErrPayloadTooLarge = errors.New("payload too large")
 // one that cannot be published.
 var ErrEventUnreadable = errors.New("event cannot be read")
 
-// planning keeps plans that were made while the tables were small from scanning
-// them whole when they have grown: an empty outbox is the normal state (ADR 14). To remember
-// what was found for a partition is dearer than to look again, as each comes once.
-const planning = `SELECT ` + planningSettings
-
-const planningSettings = `set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('max_parallel_workers_per_gather', '0', true), set_config('enable_memoize', 'off', true), set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)`
-
-// lettingGo has a connection let go of the event that it read last: its driver keeps, column by column, what it last read
-// there, and each value keeps the memory of its whole row.
-var lettingGo = `SELECT NULL` + strings.Repeat(`, NULL`, len(newEventReader().into)-1)
-
 // Rehydrate reads the events of those sequences, as far as their payloads fit into
 // maxBytes together; one always does. The first that does not fit is cutAt (0: all
 // fit), and the events from there on are to be left out. Payloads above maxPayload
@@ -46,7 +35,7 @@ var lettingGo = `SELECT NULL` + strings.Repeat(`, NULL`, len(newEventReader().in
 // lost what the claim saw and have reached its position again.
 func (s *Store) Rehydrate(ctx context.Context, found Claim, sequences []int64, maxPayload, maxBytes int64) (events map[int64]*Event, cutAt int64, err error) {
 	batch := &pgx.Batch{}
-	batch.Queue(s.flush, found.readUpTo)
+	s.sql.Flush.Queue(batch, pg.Args{"position": found.readUpTo})
 	events, cutAt, err = s.retrieve(ctx, found.session, batch, sequences, maxPayload, maxBytes)
 	if err != nil {
 		return nil, 0, fmt.Errorf("rehydrate: %w", err)
@@ -64,8 +53,8 @@ func (s *Store) retrieve(ctx context.Context, on DB, batch *pgx.Batch, sequences
 	}
 	small := min(maxPayload, maxBytes/int64(len(sequences)))
 	read := func(sequences []int64, most int64) {
-		batch.Queue(planning)
-		batch.Queue(s.rehydrate, bigints(sequences), most).Query(collectEvents(events, len(sequences)))
+		s.sql.Planning.Queue(batch, nil)
+		s.sql.Rehydrate.Queue(batch, pg.Args{"sequences": bigints(sequences), "payload": most}).Query(collectEvents(events, len(sequences)))
 	}
 	read(sequences, small)
 	if err := on.SendBatch(ctx, batch).Close(); err != nil {
@@ -77,7 +66,7 @@ func (s *Store) retrieve(ctx context.Context, on DB, batch *pgx.Batch, sequences
 	}
 	batch = &pgx.Batch{}
 	read(large, maxPayload)
-	batch.Queue(lettingGo)
+	s.sql.LetGo.Queue(batch, nil)
 	return events, cutAt, on.SendBatch(ctx, batch).Close()
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // RetentionConfig says how long what is over is kept.
@@ -106,16 +108,16 @@ func (s *Sweeper) Run(ctx context.Context) error {
 func (s *Sweeper) Sweep(ctx context.Context) (deleted int64, err error) {
 	var failed []error
 	for _, one := range []struct {
-		sql  string
-		keep any
+		query pg.Query
+		keep  any
 	}{
-		{s.store.retainDeliveries, s.cfg.History},
-		{s.store.retainDedupe, s.cfg.History},
-		{s.store.retainThroughput, s.cfg.Throughput},
-		{s.store.retainOwnership, s.cfg.Ownership},
+		{s.store.sql.RetainDeliveries, s.cfg.History},
+		{s.store.sql.RetainDedupe, s.cfg.History},
+		{s.store.sql.RetainThroughput, s.cfg.Throughput},
+		{s.store.sql.RetainOwnership, s.cfg.Ownership},
 	} {
 		for one.keep != time.Duration(0) {
-			tag, err := s.db.Exec(ctx, one.sql, one.keep, s.cfg.Chunk)
+			tag, err := one.query.Exec(ctx, s.db, pg.Args{"keep": one.keep, "most": s.cfg.Chunk})
 			if err != nil { // the others are swept all the same
 				failed = append(failed, fmt.Errorf("sweep: %w", err))
 				break

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
 )
@@ -67,8 +68,8 @@ func (s *shadowStore) advance(ctx context.Context) (Watermark, error) {
 		recovered       bool
 	)
 	batch := &pgx.Batch{}
-	batch.Queue(planning)
-	batch.Queue(s.writers, s.events).QueryRow(func(row pgx.Row) error { return row.Scan(&highest, &stored, &writers, &recovered) })
+	s.sql.Planning.Queue(batch, nil)
+	s.sql.Writers.Queue(batch, pg.Args{"relation": s.events}).QueryRow(func(row pgx.Row) error { return row.Scan(&highest, &stored, &writers, &recovered) })
 	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
 		return Watermark{}, fmt.Errorf("look at the watermark: %w", err)
 	}
@@ -179,7 +180,7 @@ func (s *shadowStore) release(ctx context.Context, batches []Batch, policy Failu
 	if len(ids) == 0 {
 		return nil
 	}
-	rows, err := s.db.Query(ctx, s.parkedOf, ids, streams)
+	rows, err := s.sql.ParkedOf.Rows(ctx, s.db, pg.Args{"partitions": ids, "stream_ids": streams})
 	if err != nil {
 		return fmt.Errorf("look at parked rows: %w", err)
 	}

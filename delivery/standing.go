@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
 )
@@ -26,7 +27,7 @@ type recorded struct {
 // recordedAs looks the sequences up in events and outbox. The stream names them in
 // a record at the position kept, 0 where it does not.
 func (s *Store) recordedAs(ctx context.Context, id partition.ID, sequences []int64, kept uint64) (found []recorded, err error) {
-	rows, err := s.db.Query(ctx, s.undelivered, id, sequences, int64(kept)) // a stream's sequence never reaches 2^63
+	rows, err := s.sql.Undelivered.Rows(ctx, s.db, pg.Args{"partition": id, "sequences": sequences, "record": int64(kept)}) // a stream's sequence never reaches 2^63
 	if err != nil {
 		return nil, fmt.Errorf("look up what the stream holds: %w", err)
 	}
@@ -56,7 +57,9 @@ var errLeaseGone = errors.New("the lease went to another worker")
 
 // Unblock frees the parked rows that the policy of this relay blocks by nothing.
 func (s *Store) Unblock(ctx context.Context, l *lease.Lease, policy FailurePolicy) error {
-	rows, err := s.db.Query(ctx, s.unblock, owner(l), l.Epoch, policy.skipsDead(), policy.passes(), l.Partition)
+	rows, err := s.sql.Unblock.Rows(ctx, s.db, pg.Args{
+		"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "skip_dead": policy.skipsDead(), "passes": policy.passes(),
+	})
 	if err == nil {
 		rows.Close()
 		err = rows.Err()
@@ -69,7 +72,7 @@ func (s *Store) Unblock(ctx context.Context, l *lease.Lease, policy FailurePolic
 
 // Suspect notes, durably, the one row that is about to be worked on.
 func (s *Store) Suspect(ctx context.Context, l *lease.Lease, sequence int64) error {
-	rows, err := s.db.Query(ctx, s.suspect, owner(l), l.Epoch, l.Partition, sequence)
+	rows, err := s.sql.Suspect.Rows(ctx, s.db, pg.Args{"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "sequence": sequence})
 	if err == nil {
 		rows.Close()
 		err = rows.Err()
@@ -86,7 +89,7 @@ func (s *Store) Suspect(ctx context.Context, l *lease.Lease, sequence int64) err
 // Raise has the partition's next lease lie above the epoch that the stream knows,
 // unless it went to another owner already.
 func (s *Store) Raise(ctx context.Context, l *lease.Lease, epoch int64) error {
-	rows, err := s.db.Query(ctx, s.raise, owner(l), l.Epoch, l.Partition, epoch)
+	rows, err := s.sql.Raise.Rows(ctx, s.db, pg.Args{"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "known": epoch})
 	if err == nil {
 		rows.Close()
 		err = rows.Err()
@@ -101,7 +104,7 @@ func (s *Store) Raise(ctx context.Context, l *lease.Lease, epoch int64) error {
 // the outbox's generation of then, and raises the generation of all messages to come
 // above it. It returns the new one, or 0 when it is above it already.
 func (s *Store) Regress(ctx context.Context, id partition.ID, era int, reason string) (generation int, err error) {
-	if err := s.db.QueryRow(ctx, s.regress, reason, id, era).Scan(&generation); err != nil {
+	if err := s.sql.Regress.Row(ctx, s.db, pg.Args{"reason": reason, "partition": id, "era": era}).Scan(&generation); err != nil {
 		return 0, fmt.Errorf("raise the generation: %w", err)
 	}
 	return generation, nil

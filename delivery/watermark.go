@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // Watermark is how far the order of sequences is decided.
@@ -39,8 +41,8 @@ func (s *Store) Advance(ctx context.Context) (w Watermark, err error) {
 // held meanwhile.
 func (s *Store) queueAdvance(batch *pgx.Batch, w *Watermark) {
 	batch.Queue(`BEGIN`)
-	batch.Queue(`SELECT set_config('synchronous_commit', 'off', true), ` + planningSettings)
-	batch.Queue(s.advance, s.events).QueryRow(func(row pgx.Row) error { return row.Scan(&w.Safe, &w.Highest, nil) })
+	s.sql.Advancing.Queue(batch, nil)
+	s.sql.Advance.Queue(batch, pg.Args{"relation": s.events}).QueryRow(func(row pgx.Row) error { return row.Scan(&w.Safe, &w.Highest, nil) })
 	batch.Queue(`COMMIT`)
 }
 
@@ -82,7 +84,7 @@ type Stall struct {
 
 // Watermark reads where the watermark stands and what holds it back.
 func (s *Store) Watermark(ctx context.Context) (Stall, error) {
-	rows, err := s.db.Query(ctx, s.watermark, s.events)
+	rows, err := s.sql.Watermark.Rows(ctx, s.db, pg.Args{"relation": s.events})
 	if err != nil {
 		return Stall{}, fmt.Errorf("watermark: %w", err)
 	}

@@ -1,3 +1,102 @@
+-- query: Marking
+-- Begins a mark. What was claimed from a server that was started at another time divides by zero, which undoes
+-- everything: it may have been forgotten, and its sequences may be those of other events by now.
+SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '2s', true),
+-- include: planning
+       , 1 / CASE WHEN pg_postmaster_start_time() <> @server::timestamptz THEN 0 ELSE 1 END
+
+-- query: MarkReady
+-- include: held
+-- include: done
+       DELETE FROM {schema}.outbox_ready AS o
+-- include: gone
+
+-- query: MarkParked
+-- include: held
+-- include: done
+       DELETE FROM {schema}.outbox_parked AS o
+-- include: gone
+
+-- query: MarkPlaces
+-- What MarkReady does, for batches of which every row was ready, was claimed for the
+-- first time, was published, and lies where the claim saw it. A list of places is
+-- the cheapest way to a row, and what is recorded is known before.
+--
+-- A place may hold another row by now, or none. So the rows that went are compared
+-- with those that were to go; a difference divides by zero, which undoes everything.
+-- The sum keeps the index out: while the table is small, a scan of the partition
+-- looks as cheap as its places, and the plan stays when it has grown.
+-- @lows and @highs are where a partition's rows begin and end in @sequences and @stream_sequences.
+-- include: held
+   , batches AS (
+       SELECT held.partition_key, held.lease_epoch, m.low, m.high, m.first_stream, m.last_stream, m.dense, m.ascending
+         FROM unnest(@partitions::smallint[], @lows::int[], @highs::int[], @first_stream::bigint[], @stream::bigint[], @dense::boolean[], @ascending::boolean[])
+                AS m (partition_key, low, high, first_stream, last_stream, dense, ascending)
+         JOIN held USING (partition_key)),
+     gone AS (
+       DELETE FROM {schema}.outbox_ready AS o
+        WHERE o.ctid = ANY (@places::tid[])
+          AND o.partition_key + 0 = ANY (ARRAY(SELECT held.partition_key::int FROM held))
+          AND o.generation = 0
+    RETURNING o.partition_key, o.global_sequence),
+     found AS (
+       SELECT partition_key, array_agg(global_sequence ORDER BY global_sequence) AS sequences
+         FROM gone
+        GROUP BY partition_key),
+     history AS (
+       INSERT INTO {schema}.outbox_deliveries
+              (partition_key, lease_epoch, first_sequence, last_sequence, sequences,
+               first_stream_sequence, last_stream_sequence, stream_sequences, published_at, message_count)
+       SELECT partition_key, lease_epoch, (@sequences::bigint[])[low], (@sequences::bigint[])[high],
+              CASE WHEN NOT dense THEN (@sequences::bigint[])[low:high] END,
+              first_stream, last_stream,
+              CASE WHEN NOT ascending THEN (@stream_sequences::bigint[])[low:high] END,
+              clock_timestamp(), high - low + 1
+         FROM batches),
+     counted AS (
+       INSERT INTO {schema}.outbox_throughput AS t (minute, partition_key, published, retried, skipped)
+       SELECT date_trunc('minute', clock_timestamp()), partition_key, high - low + 1, 0, 0
+         FROM batches
+       ON CONFLICT (minute, partition_key) DO UPDATE
+          SET published = t.published + EXCLUDED.published)
+SELECT batches.partition_key, clock_timestamp(),
+       1 / CASE WHEN found.sequences = (@sequences::bigint[])[batches.low:batches.high] THEN 1 ELSE 0 END
+  FROM batches
+  LEFT JOIN found USING (partition_key)
+
+-- fragment: held
+-- How every mark begins: the lease rows of the partitions that are still this
+-- worker's are locked in one order, one by one by their keys, compared, and carry
+-- how far they are.
+WITH mine AS (
+       SELECT m.partition_key, m.epoch, m.delivered, m.fence, m.stream
+         FROM unnest(@partitions::smallint[], @epochs::bigint[], @delivered::bigint[], @fence::bigint[], @stream::bigint[])
+                AS m (partition_key, epoch, delivered, fence, stream)
+        ORDER BY m.partition_key),
+     locked AS (
+       SELECT mine.*
+         FROM mine
+        CROSS JOIN LATERAL (
+                SELECT
+                  FROM {schema}.outbox_partitions AS f
+                 WHERE f.partition_key = mine.partition_key
+                   AND f.lease_owner IS NOT DISTINCT FROM @owner AND f.lease_epoch = mine.epoch
+                   FOR NO KEY UPDATE) AS own),
+     held AS (
+       UPDATE {schema}.outbox_partitions AS p
+          SET delivered       = greatest(p.delivered, locked.delivered),
+              fence_sequence  = greatest(p.fence_sequence, locked.fence),
+              stream_sequence = greatest(p.stream_sequence, locked.stream),
+              crashes         = 0,
+              suspect         = NULL,
+              suspected       = 0,
+              updated_at      = clock_timestamp()
+         FROM locked
+        WHERE p.partition_key = locked.partition_key
+          AND p.lease_owner IS NOT DISTINCT FROM @owner AND p.lease_epoch = locked.epoch
+    RETURNING p.partition_key, p.lease_epoch)
+
+-- fragment: done
 -- One statement for the finished rows of many partitions. The compare-and-set
 -- on the lease rows comes first and holds them; what follows joins its result,
 -- so that a partition whose lease went elsewhere keeps its rows. A row whose
@@ -7,14 +106,14 @@
 -- vacuum, whatever has come since, and then any scan of it for cheap. Therefore
 -- the keys come complete and from one materialized set, and the first one is
 -- compared by = ANY (ARRAY[...]): only the index can answer that, key by key.
-{held},
-     done AS MATERIALIZED (
+   , done AS MATERIALIZED (
        SELECT held.partition_key, held.lease_epoch, d.sequence, d.stream_sequence, d.generation, d.stream_id
-         FROM unnest($7::smallint[], $8::bigint[], $9::bigint[], $10::int[], $11::text[])
+         FROM unnest(@row_partitions::smallint[], @sequences::bigint[], @stream_sequences::bigint[], @generations::int[], @stream_ids::text[])
                 AS d (partition_key, sequence, stream_sequence, generation, stream_id)
          JOIN held USING (partition_key)),
      gone AS (
-       DELETE FROM {schema}.{rows} AS o
+
+-- fragment: gone
         USING done
         WHERE o.partition_key = ANY (ARRAY[done.partition_key]) AND o.global_sequence = done.sequence
           AND o.stream_id = done.stream_id AND o.generation = done.generation

@@ -34,48 +34,54 @@ var ErrArgs = errors.New("arguments do not fit the statement")
 
 // Exec runs the query and tells how many rows it touched.
 func (q Query) Exec(ctx context.Context, db Execer, args Args) (pgconn.CommandTag, error) {
-	return db.Exec(ctx, q.Text, bound{q, args})
+	return db.Exec(ctx, q.Text, q.bind(args)...)
 }
 
 // Rows runs the query and returns its rows.
 func (q Query) Rows(ctx context.Context, db Querier, args Args) (pgx.Rows, error) {
-	return db.Query(ctx, q.Text, bound{q, args})
+	return db.Query(ctx, q.Text, q.bind(args)...)
 }
 
 // Row runs the query and returns its first row.
 func (q Query) Row(ctx context.Context, db RowQuerier, args Args) pgx.Row {
-	return db.QueryRow(ctx, q.Text, bound{q, args})
+	return db.QueryRow(ctx, q.Text, q.bind(args)...)
 }
 
 // Queue adds the query to a batch.
 func (q Query) Queue(b *pgx.Batch, args Args) *pgx.QueuedQuery {
-	return b.Queue(q.Text, bound{q, args})
+	return b.Queue(q.Text, q.bind(args)...)
 }
 
-// bound is a query with its arguments. A missing or unknown name is ErrArgs, which the call returns.
-type bound struct {
-	query Query
-	args  Args
-}
-
-// RewriteQuery implements pgx.QueryRewriter.
-func (b bound) RewriteQuery(context.Context, *pgx.Conn, string, []any) (string, []any, error) {
-	values := make([]any, len(b.query.names))
-	for i, name := range b.query.names {
-		value, given := b.args[name]
+// bind puts the arguments in the order of their numbers. It keeps nothing of args, so that a literal of few need not be
+// allocated: claims and marks are made of such calls. A missing or unknown name is ErrArgs, which the call returns.
+func (q Query) bind(args Args) []any {
+	if len(q.names) == 0 && len(args) == 0 {
+		return nil
+	}
+	values := make([]any, len(q.names))
+	for i, name := range q.names {
+		value, given := args[name]
 		if !given {
-			return "", nil, fmt.Errorf("%w: %s is not given @%s", ErrArgs, b.query.name, name)
+			return []any{misfit{fmt.Errorf("%w: %s is not given @%s", ErrArgs, q.name, name)}}
 		}
 		values[i] = value
 	}
-	if len(b.args) != len(values) {
-		for name := range b.args {
-			if !slices.Contains(b.query.names, name) {
-				return "", nil, fmt.Errorf("%w: %s has no @%s", ErrArgs, b.query.name, name)
+	if len(args) != len(values) {
+		for name := range args {
+			if !slices.Contains(q.names, name) {
+				return []any{misfit{fmt.Errorf("%w: %s has no @%s", ErrArgs, q.name, name)}}
 			}
 		}
 	}
-	return b.query.Text, values, nil
+	return values
+}
+
+// misfit stands for arguments that do not fit.
+type misfit struct{ err error }
+
+// RewriteQuery implements pgx.QueryRewriter.
+func (m misfit) RewriteQuery(context.Context, *pgx.Conn, string, []any) (string, []any, error) {
+	return "", nil, m.err
 }
 
 // Fill reads the files that match the pattern (sql/*.sql) and puts every query into the field of its name of the struct that

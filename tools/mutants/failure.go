@@ -20,12 +20,12 @@ func failure() []mutant {
 		{
 			name: "ready-passes-parked", breaks: "P2: new rows pass parked ones of their stream",
 			test: command{pkg: "delivery", run: "^TestNewEventsWaitBehindParkedOnes$"}, says: "event [0-9]+: .*want blocked",
-			edits: []edit{{"delivery/sql/claim_ready.sql", "AND p.global_sequence < o.global_sequence", "AND false"}},
+			edits: []edit{{"delivery/sql/claim.sql", "AND p.global_sequence < o.global_sequence", "AND false"}},
 		},
 		{
 			name: "anyone-leads", breaks: "P1: rows behind a dead one use up what a claim may take",
 			test: command{pkg: "delivery", run: "^TestScheduledRowsBehindADeadOneStarveNobody$"}, says: "waited in vain|did not come to an end",
-			edits: []edit{{"delivery/sql/claim_parked.sql", "AND e.global_sequence < i.global_sequence", "AND false"}},
+			edits: []edit{{"delivery/sql/claim.sql", "AND e.global_sequence < i.global_sequence", "AND false"}},
 		},
 		{
 			name: "parked-out-of-turn", breaks: "P2: a stream's parked rows pass one that is not due",
@@ -40,7 +40,7 @@ func failure() []mutant {
 		{
 			name: "crashes-never-forgotten", breaks: "P7: a partition stays slow for ever after two crashes",
 			test: command{pkg: "delivery", run: poison}, says: "waited in vain for 0 from SELECT crashes",
-			edits: []edit{{"delivery/sql/mark_held.sql", "crashes         = 0,", "crashes         = p.crashes,"}},
+			edits: []edit{{"delivery/sql/mark.sql", "crashes         = 0,", "crashes         = p.crashes,"}},
 		},
 		{
 			name: "suspect-not-noted", breaks: "P7: a message that ends its workers does so for ever",

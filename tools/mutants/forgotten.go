@@ -7,21 +7,21 @@ func forgotten() []mutant {
 			name: "missing-below-highest", breaks: "P8: a failover that forgets a few published events raises no alarm",
 			test: command{pkg: "delivery", run: "^TestForgottenEventsAreTold$"}, says: "it was counted 0 times, want 1",
 			edits: []edit{{
-				"delivery/sql/undelivered.sql", "p.fence_sequence < $3::bigint THEN true",
-				"p.fence_sequence < $3::bigint THEN n.sequence > (SELECT coalesce(max(h.sequence), 0) FROM {events} AS h)",
+				"delivery/sql/takeover.sql", "p.fence_sequence < @record::bigint THEN true",
+				"p.fence_sequence < @record::bigint THEN n.sequence > (SELECT coalesce(max(h.sequence), 0) FROM {events} AS h)",
 			}},
 		},
 		{
 			name: "removed-is-forgotten", breaks: "P8: events that were removed on purpose raise an alarm",
 			test:  command{pkg: "delivery", run: "^TestForgottenEventsAreTold$"},
 			says:  "it was counted 1 times, want 0",
-			edits: []edit{{"delivery/sql/undelivered.sql", "WHEN p.fence_sequence = $3::bigint ", "WHEN false "}},
+			edits: []edit{{"delivery/sql/takeover.sql", "WHEN p.fence_sequence = @record::bigint ", "WHEN false "}},
 		},
 		{
 			name: "loss-told-once", breaks: "P8: a second failover that forgets goes untold",
 			test:  command{pkg: "delivery", run: "^TestForgottenEventsAreTold$"},
 			says:  "the next loss was counted 0 times",
-			edits: []edit{{"delivery/sql/regress.sql", "s.generation <= $3::int", "s.regressed IS NULL AND s.generation <= $3::int"}},
+			edits: []edit{{"delivery/sql/takeover.sql", "s.generation <= @era::int", "s.regressed IS NULL AND s.generation <= @era::int"}},
 		},
 		{
 			name: "server-not-compared", breaks: "P8: a worker that lives through a failover does not look what was forgotten",
@@ -33,7 +33,7 @@ func forgotten() []mutant {
 			name: "mark-of-another-server", breaks: "P1: a mark that outlives a failover takes another event for the one that it names",
 			test:  command{pkg: "delivery", run: "^TestAMarkOfAnotherServerIsNotMade$"},
 			says:  "stored are \\[1\\]",
-			edits: []edit{{"delivery/mark.go", "pg_postmaster_start_time() <> $1::timestamptz THEN 0", "pg_postmaster_start_time() <> $1::timestamptz THEN 1"}},
+			edits: []edit{{"delivery/sql/mark.sql", "pg_postmaster_start_time() <> @server::timestamptz THEN 0", "pg_postmaster_start_time() <> @server::timestamptz THEN 1"}},
 		},
 	}
 }

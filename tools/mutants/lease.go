@@ -17,11 +17,13 @@ func withoutEpoch(name string, test command, says string, edits ...edit) mutant 
 // database is the ways to let two owners write.
 func database() []mutant {
 	const (
-		mark     = "delivery/sql/mark_held.sql"
+		mark     = "delivery/sql/mark.sql"
 		park     = "delivery/sql/park.sql"
-		ownerRow = "f.lease_owner IS NOT DISTINCT FROM $1 AND f.lease_epoch = mine.epoch"
-		ownerSet = "AND p.lease_owner IS NOT DISTINCT FROM $1 AND p.lease_epoch = locked.epoch"
-		anyOwner = "(true OR $1::uuid IS NULL)"
+		takeover = "delivery/sql/takeover.sql"
+		ownerRow = "f.lease_owner IS NOT DISTINCT FROM @owner AND f.lease_epoch = mine.epoch"
+		ownerSet = "AND p.lease_owner IS NOT DISTINCT FROM @owner AND p.lease_epoch = locked.epoch"
+		suspects = "updated_at = clock_timestamp()\n WHERE partition_key = @partition AND lease_owner IS NOT DISTINCT FROM @owner AND "
+		anyOwner = "(true OR @owner::uuid IS NULL)"
 		inOrder  = "                ORDER BY f.partition_key\n                  FOR NO KEY UPDATE OF f"
 	)
 	return []mutant{
@@ -31,26 +33,26 @@ func database() []mutant {
 			edits: []edit{{mark, ownerRow, anyOwner}, {mark, ownerSet, "AND " + anyOwner}},
 		},
 		withoutEpoch("mark", stale, "the epoch changed, and mark is written",
-			edit{mark, ownerRow, "f.lease_owner IS NOT DISTINCT FROM $1"}, edit{mark, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM $1"}),
+			edit{mark, ownerRow, "f.lease_owner IS NOT DISTINCT FROM @owner"}, edit{mark, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM @owner"}),
 		withoutEpoch("bulk-mark", stale, "the epoch changed, and bulk mark is written",
-			edit{mark, ownerRow, "f.lease_owner IS NOT DISTINCT FROM $1"}, edit{mark, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM $1"}),
+			edit{mark, ownerRow, "f.lease_owner IS NOT DISTINCT FROM @owner"}, edit{mark, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM @owner"}),
 		{
 			name: "places-not-compared", breaks: "P1: a row that lies where a published one lay goes with it",
 			test: command{pkg: "delivery", run: "^TestAMarkFindsRowsThatMovedAndNoOthers$"}, says: "waited in vain",
-			edits: []edit{{"delivery/sql/mark_bulk.sql", "CASE WHEN found.sequences = ($12::bigint[])[batches.low:batches.high] THEN 1 ELSE 0 END", "1"}},
+			edits: []edit{{"delivery/sql/mark.sql", "CASE WHEN found.sequences = (@sequences::bigint[])[batches.low:batches.high] THEN 1 ELSE 0 END", "1"}},
 		},
 		withoutEpoch("park", stale, "the epoch changed, and park is written",
-			edit{park, ownerRow, "f.lease_owner IS NOT DISTINCT FROM $1"}, edit{park, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM $1"}),
+			edit{park, ownerRow, "f.lease_owner IS NOT DISTINCT FROM @owner"}, edit{park, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM @owner"}),
 		withoutEpoch("promote", stale, "the epoch changed, and promote is written",
-			edit{"delivery/sql/promote.sql", "AND l.lease_epoch = held.epoch", "AND held.epoch IS NOT NULL"}),
+			edit{park, "AND l.lease_epoch = held.epoch", "AND held.epoch IS NOT NULL"}),
 		withoutEpoch("suspect", stale, "the epoch changed, and suspect is written",
-			edit{"delivery/sql/suspect.sql", "AND lease_epoch = $2", "AND $2::bigint IS NOT NULL"}),
+			edit{takeover, suspects + "lease_epoch = @epoch", suspects + "@epoch::bigint IS NOT NULL"}),
 		withoutEpoch("heal", stale, "the epoch changed, and heal is written",
-			edit{"delivery/sql/heal.sql", "AND p.lease_epoch = $2", "AND $2::bigint IS NOT NULL"}),
+			edit{"delivery/sql/heal.sql", "AND p.lease_epoch = @epoch\n    RETURNING", "AND @epoch::bigint IS NOT NULL\n    RETURNING"}),
 		withoutEpoch("raise", stale, "the epoch changed, and raise is written",
-			edit{"delivery/sql/raise.sql", "AND lease_epoch = $2", "AND $2::bigint IS NOT NULL"}),
+			edit{takeover, "AND lease_epoch = @epoch\n   AND lease_epoch < @known", "AND @epoch::bigint IS NOT NULL\n   AND lease_epoch < @known"}),
 		withoutEpoch("unblock", stale, "the epoch changed, and unblock is written",
-			edit{"delivery/sql/unblock.sql", "AND l.lease_epoch = $2", "AND $2::bigint IS NOT NULL"}),
+			edit{takeover, "AND l.lease_epoch = @epoch", "AND @epoch::bigint IS NOT NULL"}),
 		withoutEpoch("renew", older, "want only partition 1",
 			edit{leases, "AND f.lease_epoch = mine.epoch\n         ORDER", "AND mine.epoch IS NOT NULL\n         ORDER"}),
 		withoutEpoch("renew-around", older, "want none renewed",
@@ -70,7 +72,7 @@ func database() []mutant {
 		{
 			name: "no-flush", breaks: "P1, P4: rows are published before their commit is durable",
 			test: command{pkg: "delivery", run: "^TestRehydrationMakesDurableWhatWasRead$"}, says: "is not durable",
-			edits: []edit{{"delivery/sql/flush.sql", "CASE WHEN pg_current_wal_flush_lsn() < $1::pg_lsn", "CASE WHEN false AND pg_current_wal_flush_lsn() < $1::pg_lsn"}},
+			edits: []edit{{"delivery/sql/events.sql", "CASE WHEN pg_current_wal_flush_lsn() < @position::pg_lsn", "CASE WHEN false AND pg_current_wal_flush_lsn() < @position::pg_lsn"}},
 		},
 		{
 			name: "watermark-held", breaks: "P1: a worker that stops amid a claim keeps the others from moving the watermark",
@@ -83,7 +85,7 @@ func database() []mutant {
 		{
 			name: "no-flush-with-events", breaks: "P1, P4: rows whose events come with the claim are published before their commit is durable",
 			test: command{pkg: "delivery", run: "^TestAClaimWithEventsMakesDurableWhatWasRead$"}, says: "is not durable",
-			edits: []edit{{"delivery/sql/claim_little.sql", "set_config('postrider.found', 'true', true)", "'true'"}},
+			edits: []edit{{"delivery/sql/claim.sql", "set_config('postrider.found', 'true', true)", "'true'"}},
 		},
 	}
 }

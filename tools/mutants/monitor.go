@@ -26,7 +26,7 @@ func monitor() []mutant {
 		{
 			name: "rate-of-minutes", breaks: "P8: what is shown as published per second is of another time",
 			test: command{pkg: "delivery", run: "^TestTheRateIsOfTheLastSeconds$"}, says: "400 events in ten seconds",
-			edits: []edit{{"delivery/sql/rate.sql", "interval '10 seconds'", "interval '2 minutes'"}},
+			edits: []edit{{"delivery/sql/statistics.sql", "interval '10 seconds'", "interval '2 minutes'"}},
 		},
 		{
 			name: "names-unbounded", breaks: "P8: metrics grow with the names that producers make up",

@@ -40,7 +40,7 @@ func worker() []mutant {
 		{
 			name: "connections-keep-events", breaks: "P8: each connection of a worker keeps the largest event that it read",
 			test: command{pkg: "delivery", run: "^TestAConnectionLetsGoOfALargeEvent$"}, says: "MiB are held before",
-			edits: []edit{{"delivery/rehydrate.go", "	batch.Queue(lettingGo)\n", ""}},
+			edits: []edit{{"delivery/rehydrate.go", "	s.sql.LetGo.Queue(batch, nil)\n", ""}},
 		},
 		{
 			name: "suspects-begun-together", breaks: "P7: a message is dead for the ends that another brought",

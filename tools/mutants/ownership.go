@@ -22,7 +22,7 @@ func ownership() []mutant {
 		{
 			name: "ownership-unbounded", breaks: "P6: the history of ownership grows without a bound",
 			test: command{pkg: "delivery", run: "^TestTheSweeperDeletesOnlyWhatIsOver$"}, says: "7 changes of ownership",
-			edits: []edit{{"delivery/retention.go", "{s.store.retainOwnership, s.cfg.Ownership},", ""}},
+			edits: []edit{{"delivery/retention.go", "{s.store.sql.RetainOwnership, s.cfg.Ownership},", ""}},
 		},
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-const advance = "delivery/sql/advance.sql"
+const advance = "delivery/sql/watermark.sql"
 
 // These the stress cannot notice: it delivers in the order of partitions, restarts no server, and waits as long as it takes.
 const (
@@ -76,8 +76,8 @@ func watermark() []mutant {
 			test: command{pkg: "delivery", run: "^TestACommitAmidALookIsNotPassedOver$"}, says: `stored .*, want `,
 			edits: []edit{
 				{"delivery/claim.go", "\tif limits.Watermark {\n\t\ts.queueAdvance(batch, &c.Watermark)\n\t}\n", ""},
-				{"delivery/sql/claim_ready.sql", "CASE WHEN $9::boolean THEN", "CASE WHEN $9::boolean AND false THEN"},
-				{"delivery/claim.go", "\tbatch.Queue(s.position,", "\tif limits.Watermark {\n\t\ts.queueAdvance(batch, &c.Watermark)\n\t}\n\tbatch.Queue(s.position,"},
+				{"delivery/sql/claim.sql", "CASE WHEN @proven::boolean THEN", "CASE WHEN @proven::boolean AND false THEN"},
+				{"delivery/claim.go", "\ts.sql.Position.Queue(batch,", "\tif limits.Watermark {\n\t\ts.queueAdvance(batch, &c.Watermark)\n\t}\n\ts.sql.Position.Queue(batch,"},
 				{
 					"delivery/claim.go", "\tc.session = session\n",
 					"\tc.session = session\n\tready = slices.DeleteFunc(ready, func(m Message) bool { return limits.Watermark && m.Sequence > c.Watermark.Safe })\n",
@@ -87,17 +87,17 @@ func watermark() []mutant {
 		{
 			name: "prepared-ignored", breaks: "P1: prepared transactions are no writers",
 			test: command{pkg: "delivery", run: "^TestTheWatermarkStaysBelowAPreparedTransaction$"}, says: "the watermark is at [0-9]+ while a writer",
-			edits: []edit{{advance, "AND l.pid IS DISTINCT FROM pg_backend_pid()", "AND l.pid <> pg_backend_pid()"}},
+			edits: []edit{{advance, "AND l.pid IS DISTINCT FROM pg_backend_pid()),", "AND l.pid <> pg_backend_pid()),"}},
 		},
 		{
 			name: recoveredIgnored, breaks: "P1: a prepared transaction that a restart gave another name is taken for ended",
 			test: command{pkg: "delivery", run: "^TestAPreparedTransactionOutlivesTheServer$"}, says: "the watermark is at [0-9]+ while a writer",
-			edits: []edit{{advance, "l.virtualtransaction LIKE '-1/%'", "false"}},
+			edits: []edit{{advance, "l.virtualtransaction LIKE '-1/%'), false) AS recovered", "false), false) AS recovered"}},
 		},
 		{
 			name: preparedNotFollowed, breaks: "P8: nothing passes a gap while any transaction is prepared",
 			test: command{pkg: "delivery", run: "^TestPreparedTransactionsAreFollowedOneByOne$"}, says: "the watermark is at [0-9]+, want",
-			edits: []edit{{advance, "l.virtualtransaction LIKE '-1/%'", "l.pid IS NULL"}},
+			edits: []edit{{advance, "l.virtualtransaction LIKE '-1/%'), false) AS recovered", "l.pid IS NULL), false) AS recovered"}},
 		},
 		{
 			name: cursorByStream, breaks: "P1: ordering stream claims above a cursor",

@@ -233,7 +233,7 @@ SELECT 'idle_in_transaction_session_timeout is 0: a producer that goes idle insi
 
 -- query: Prepared
 -- Before PostgreSQL 14.1 every prepared transaction has a name that its session did
--- not have, as recovered ones have later: nothing tells them apart (advance.sql).
+-- not have, as recovered ones have later: nothing tells them apart (Advance).
 SELECT format('PostgreSQL %s gives prepared transactions new names: behind a gap order waits until none at all is prepared',
               current_setting('server_version')),
        'upgrade to 14.1 or newer, or have producers not prepare their transactions'

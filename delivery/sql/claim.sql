@@ -1,0 +1,167 @@
+-- query: Begin
+-- What comes before the statements of a claim that read.
+SELECT pg_current_wal_insert_lsn()::text, ARRAY[
+-- include: planning
+       ]
+
+-- query: ClaimParked
+-- Streams with parked rows whose first row is due again: the stream's parked
+-- rows from its first one on. The caller cuts each stream at the first row that
+-- is not due or dead. With @skip_dead dead rows are passed over. While nothing is parked, that
+-- is all this costs: one look at an empty index.
+SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id, p.topic,
+       p.blocked,
+       p.dead_at IS NULL AND p.available_at <= clock_timestamp() AS due,
+       NULL::tid AS place, p.scheduled_for
+  FROM unnest(@partitions::smallint[], @most::int[]) AS mine (partition_key, most)
+-- include: flowing
+ CROSS JOIN LATERAL (
+         SELECT DISTINCT h.stream_id
+           FROM (SELECT i.stream_id
+                   FROM {schema}.outbox_parked AS i
+                  WHERE i.partition_key = mine.partition_key
+                    AND NOT i.blocked AND i.dead_at IS NULL
+                    AND i.available_at <= clock_timestamp()
+                    -- A scheduled row behind another one leads nothing, and must not
+                    -- use up the limit. (As a join this could become a scan of the
+                    -- partition for each row.)
+                    AND EXISTS (SELECT FROM {schema}.outbox_parked AS e
+                                     WHERE e.partition_key = i.partition_key
+                                       AND e.stream_id = i.stream_id
+                                       AND e.global_sequence < i.global_sequence
+                                       AND NOT (@skip_dead::boolean AND e.dead_at IS NOT NULL)) IS NOT TRUE
+                  ORDER BY i.available_at
+                  LIMIT mine.most) AS h) AS head
+ CROSS JOIN LATERAL (
+         SELECT r.*
+           FROM {schema}.outbox_parked AS r
+          WHERE r.partition_key = mine.partition_key
+            AND r.stream_id = head.stream_id
+            AND NOT (@skip_dead::boolean AND r.dead_at IS NOT NULL)
+          ORDER BY r.global_sequence
+          LIMIT mine.most) AS p
+ WHERE
+-- include: anything_parked
+ LIMIT @total
+
+-- query: ClaimDue
+-- Parked rows that are due, each for itself: the claim of a relay that lets
+-- later rows pass failed ones.
+SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id, p.topic,
+       p.blocked,
+       true AS due,
+       NULL::tid AS place, p.scheduled_for
+  FROM unnest(@partitions::smallint[], @most::int[]) AS mine (partition_key, most)
+-- include: flowing
+ CROSS JOIN LATERAL (
+         SELECT r.*
+           FROM {schema}.outbox_parked AS r
+          WHERE r.partition_key = mine.partition_key
+            AND NOT r.blocked AND r.dead_at IS NULL
+            AND r.available_at <= clock_timestamp()
+          ORDER BY r.available_at
+          LIMIT mine.most) AS p
+ LIMIT @total
+
+-- query: ClaimReady
+-- include: ready
+
+-- query: ClaimLittle
+-- A claim (ready) with the events of what it found (event, row by
+-- row), for when that is little. The setting tells Position that
+-- anything was found.
+SELECT c.*, coalesce(e.sequence, 0), e.event_id, e.stream_version, e.event_type, e.size, e.payload,
+       e.traceparent, e.tracestate, e.headers, e.correlation_id, e.causation_id, e.tenant_id, coalesce(e.audit_only, false), e.occurred_at, e.recorded_at,
+       set_config('postrider.found', 'true', true)
+  FROM (
+-- include: ready
+       ) AS c
+  LEFT JOIN LATERAL (
+-- include: event
+         WHERE e.sequence = ANY (ARRAY[c.global_sequence]::bigint[])
+        OFFSET 0) AS s) AS e (sequence, event_id, stream_version, event_type, size, payload, traceparent, tracestate,
+                                    headers, correlation_id, causation_id, tenant_id, audit_only, occurred_at, recorded_at) ON c.due AND NOT c.blocked
+
+-- query: Position
+-- Read last in a claim: a position of the log behind all that was read, and since
+-- when this session lives, as a crash of the server ends every session; and since when
+-- this server does, as another one may have forgotten something. The fifth value tells
+-- whether anything may come due without being written. With @events, for a claim that read
+-- the events, too: if it found any, the end of this transaction makes all that it saw
+-- durable, as Flush does.
+SELECT pg_current_wal_insert_lsn()::text, s.generation,
+       (SELECT a.backend_start FROM pg_stat_get_activity(pg_backend_pid()) AS a), pg_postmaster_start_time(),
+       EXISTS (SELECT FROM {schema}.outbox_parked AS p WHERE NOT p.blocked AND p.dead_at IS NULL),
+       CASE WHEN @events::boolean AND current_setting('postrider.found', true) = 'true' AND pg_current_wal_flush_lsn() < pg_current_wal_insert_lsn()
+            THEN set_config('synchronous_commit', 'on', true) || pg_logical_emit_message(true, 'postrider', '') END
+  FROM {schema}.outbox_settings AS s
+
+-- query: LogPosition
+SELECT pg_current_wal_insert_lsn()::text
+
+-- fragment: ready
+-- The first undelivered rows of each partition above its cursor, with @proven up to what
+-- was proven safe right before in this session, or else up to @up_to.
+-- A row behind a parked row of its stream is returned as blocked; while nothing
+-- is parked that question costs one look at an empty index. Replayed rows hold up
+-- nothing: they were published before. With @halts a failed row
+-- blocks its whole partition, with @passes nothing is ever blocked, and with @skip_dead dead
+-- rows block nothing. A row's place is where it lies now; a mark looks there first.
+SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id, o.topic,
+-- include: anything_parked
+       AND NOT @passes::boolean
+       AND EXISTS (SELECT FROM {schema}.outbox_parked AS p
+                    WHERE p.partition_key = o.partition_key
+                      AND p.stream_id = o.stream_id
+                      AND p.global_sequence < o.global_sequence
+                      AND p.replay_id IS NULL
+                      AND NOT (@skip_dead::boolean AND p.dead_at IS NOT NULL)) AS blocked,
+       o.available_at <= clock_timestamp() AS due,
+       o.place
+  FROM unnest(@partitions::smallint[], @after::bigint[], @most::int[]) AS mine (partition_key, after, most)
+-- include: flowing
+ CROSS JOIN LATERAL (
+         SELECT r.partition_key, r.global_sequence, r.generation, r.attempts, r.stream_id, r.topic, r.available_at, r.ctid AS place
+           FROM {schema}.outbox_ready AS r
+          WHERE r.partition_key = mine.partition_key
+            AND r.global_sequence > mine.after
+            AND r.global_sequence <= (SELECT CASE WHEN @proven::boolean THEN current_setting('postrider.safe')::bigint ELSE @up_to END)
+          ORDER BY r.global_sequence
+          LIMIT mine.most) AS o
+ WHERE NOT (@halts::boolean
+            AND EXISTS (SELECT FROM {schema}.outbox_parked AS f
+                         WHERE f.partition_key = mine.partition_key
+                           AND f.replay_id IS NULL
+                           AND (f.attempts > 0 OR f.dead_at IS NOT NULL)
+                           AND NOT (@skip_dead::boolean AND f.dead_at IS NOT NULL)))
+ LIMIT @total
+
+-- fragment: flowing
+-- How every claim leaves out partitions that are paused: each is looked up by its key,
+-- one by one. As a plain join, where statistics say that hardly any flows, PostgreSQL
+-- goes through all that were asked for once for each of them.
+ CROSS JOIN LATERAL (
+         SELECT
+           FROM {schema}.outbox_partitions AS l
+          WHERE l.partition_key = mine.partition_key
+            AND l.paused_at IS NULL
+          LIMIT 1) AS flowing
+
+-- fragment: anything_parked
+-- Whether anything is parked in the partitions asked for. While nothing is parked at
+-- all, that is one look at an empty index, and not one for each partition.
+(SELECT EXISTS (SELECT FROM {schema}.outbox_parked))
+   AND (SELECT EXISTS (SELECT FROM {schema}.outbox_parked AS any_parked
+                        WHERE any_parked.partition_key = ANY (@partitions::smallint[])))
+
+-- query: Planning
+SELECT
+-- include: planning
+
+-- fragment: planning
+-- Keeps plans that were made while the tables were small from scanning
+-- them whole when they have grown: an empty outbox is the normal state (ADR 14). To remember
+-- what was found for a partition is dearer than to look again, as each comes once.
+       set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+       set_config('max_parallel_workers_per_gather', '0', true), set_config('enable_memoize', 'off', true),
+       set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)

@@ -1,0 +1,34 @@
+-- query: Flush
+-- Makes everything that was visible when @position was read durable, before it is
+-- published: an asynchronous commit could be lost and its sequence used again.
+-- A record is only written when the log is not flushed that far already.
+SELECT set_config('synchronous_commit', 'on', true),
+       CASE WHEN pg_current_wal_flush_lsn() < @position::pg_lsn
+            THEN pg_logical_emit_message(true, 'postrider', '') END
+
+-- query: Rehydrate
+-- include: event
+         WHERE e.sequence = ANY (@sequences::bigint[])
+        OFFSET 0) AS s
+
+-- fragment: event
+-- The events of some sequences, in any order. A payload that is larger than asked
+-- for is left out. OFFSET 0 has a payload that is no bytea
+-- converted once.
+SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.payload)::bigint,
+       CASE WHEN octet_length(s.payload) <= @payload::bigint THEN s.payload END,
+       s.metadata ->> 'traceparent', s.metadata ->> 'tracestate', s.metadata -> 'headers',
+       s.metadata ->> 'correlation_id', s.metadata ->> 'causation_id',
+       s.tenant_id, s.audit_only, s.occurred_at, s.recorded_at
+  FROM (SELECT e.sequence, e.event_id, e.stream_version, e.event_type, e.metadata, e.tenant_id, e.recorded_at,
+               {audit_only} AS audit_only, {occurred_at} AS occurred_at, {payload} AS payload
+          FROM {events} AS e
+
+-- query: LetGo
+-- Has a connection let go of the event that it read last: its driver keeps, column by column, what it last read
+-- there, and each value keeps the memory of its whole row. It is as wide as Rehydrate.
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+
+-- query: EventTypes
+-- The types of some events.
+SELECT e.sequence, coalesce(e.event_type, '') FROM {events} AS e WHERE e.sequence = ANY (@sequences::bigint[])

@@ -1,0 +1,73 @@
+-- query: Throughput
+-- The last @minutes minutes, the running one included, with zeros where nothing was.
+-- The table holds days: each minute is looked up by the index, whatever the
+-- planner thinks of the others. It knows how many integers a series has, and of
+-- timestamps it does not: there it would expect a thousand and compile the query.
+SELECT m.minute, coalesce(t.published, 0)::bigint, coalesce(t.failed, 0)::bigint,
+       coalesce(t.retried, 0)::bigint, coalesce(t.skipped, 0)::bigint
+  FROM (SELECT date_trunc('minute', statement_timestamp()) - ago * interval '1 minute' AS minute
+          FROM generate_series(0, @minutes::int - 1) AS ago) AS m
+ CROSS JOIN LATERAL (
+         SELECT sum(b.published) AS published, sum(b.failed) AS failed, sum(b.retried) AS retried, sum(b.skipped) AS skipped
+           FROM {schema}.outbox_throughput AS b
+          WHERE b.minute = m.minute) AS t
+ ORDER BY m.minute
+
+-- query: Latency
+-- How long events took from being recorded, or from the time for which they were
+-- scheduled, to being known as published: the first
+-- and the last event of the newest batches of the last five minutes, at most @batches
+-- batches. Messages of a later generation waited for a person and are left out.
+-- (The clock in a subquery is asked once, so that the index bounds the scan.)
+SELECT count(*),
+       coalesce(percentile_cont(0.5)  WITHIN GROUP (ORDER BY s.seconds), 0),
+       coalesce(percentile_cont(0.99) WITHIN GROUP (ORDER BY s.seconds), 0)
+  FROM (SELECT greatest(extract(epoch FROM d.published_at - greatest(e.recorded_at, (d.scheduled ->> v.sequence::text)::timestamptz)), 0)::float8 AS seconds
+          FROM (SELECT b.first_sequence, b.last_sequence, b.published_at, b.scheduled
+                  FROM {schema}.outbox_deliveries AS b
+                 WHERE b.published_at > (SELECT clock_timestamp()) - interval '5 minutes' AND b.generations IS NULL AND b.message_count > 0
+                 ORDER BY b.published_at DESC
+                 LIMIT @batches) AS d
+         CROSS JOIN LATERAL (SELECT d.first_sequence UNION SELECT d.last_sequence) AS v (sequence)
+          JOIN {events} AS e ON e.sequence = v.sequence) AS s
+
+-- query: Rate
+-- How many events a second were marked as published in the last ten seconds, or, where @batches batches are fewer than that, since the first
+-- of the newest @batches. (The clock in a subquery is asked once, so that the index bounds the scan.)
+SELECT coalesce(sum(d.message_count), 0)::float8
+       / CASE WHEN count(*) < @batches THEN 10 ELSE greatest(extract(epoch FROM clock_timestamp() - min(d.published_at)), 0.1)::float8 END
+  FROM (SELECT b.message_count, b.published_at
+          FROM {schema}.outbox_deliveries AS b
+         WHERE b.published_at > (SELECT clock_timestamp()) - interval '10 seconds'
+         ORDER BY b.published_at DESC
+         LIMIT @batches) AS d
+
+-- query: Horizon
+-- What keeps vacuum from removing dead rows of this database: the oldest
+-- transaction that a session, a prepared transaction, a standby or a replication
+-- slot may still have to see, and for how long a transaction has been open. No
+-- row for a role that may not look at other roles' sessions.
+SELECT coalesce(max(age(h.xmin)), 0), coalesce(max(clock_timestamp() - h.since), interval '0')
+  FROM (SELECT a.backend_xmin AS xmin, a.xact_start AS since
+          FROM pg_stat_activity AS a
+         WHERE a.backend_xmin IS NOT NULL
+           AND (a.datname = current_database() OR a.datid IS NULL) AND a.pid <> pg_backend_pid()
+           AND a.backend_type <> 'autovacuum worker'
+         UNION ALL
+        SELECT p.transaction, p.prepared
+          FROM pg_prepared_xacts AS p
+         WHERE p.database = current_database()
+         UNION ALL
+        SELECT s.xmin, NULL
+          FROM pg_replication_slots AS s
+         WHERE s.xmin IS NOT NULL) AS h
+HAVING pg_has_role('pg_read_all_stats', 'USAGE')
+
+-- query: ReadOnly
+-- Whether nobody can write here. Who reads a standby, or has a role of its own that may
+-- not write, does not know that.
+SELECT current_setting('transaction_read_only')::boolean
+       AND NOT pg_is_in_recovery()
+       AND EXISTS (SELECT FROM pg_catalog.pg_settings AS s
+                    WHERE s.name = 'default_transaction_read_only' AND s.setting = 'on'
+                      AND s.source NOT IN ('user', 'database user', 'client', 'session'))

@@ -1,0 +1,75 @@
+-- query: Undelivered
+-- What the database knows of sequences that the stream's last record names: the
+-- event, by its identity, and whether it still waits in the outbox; and whether one
+-- that is missing should be there. @record is where that record lies.
+--
+-- What was published is marked in a later transaction. So a database that knows the
+-- mark has known the events: they were removed on purpose. One whose marks end before
+-- that record has forgotten them. Where the partition knows of no record or of later
+-- ones, as behind a resize or another stream, events below the lowest that is left
+-- count as removed.
+SELECT n.sequence, e.event_id, o.global_sequence IS NOT NULL,
+       coalesce(o.generation, 0), coalesce(o.attempts, 0), coalesce(o.stream_id, ''), coalesce(o.topic, ''), coalesce(o.parked, false),
+       CASE WHEN p.fence_sequence = @record::bigint                            THEN false
+            WHEN p.fence_sequence > 0 AND p.fence_sequence < @record::bigint THEN true
+            ELSE n.sequence >= (SELECT coalesce(min(h.sequence), 0) FROM {events} AS h) END
+  FROM unnest(@sequences::bigint[]) AS n (sequence)
+  LEFT JOIN {events} AS e ON e.sequence = n.sequence
+  LEFT JOIN {schema}.outbox_partitions AS p ON p.partition_key = @partition
+  LEFT JOIN {schema}.outbox AS o ON o.partition_key = @partition AND o.global_sequence = n.sequence
+ ORDER BY n.sequence
+
+-- query: Unblock
+-- For a new owner, whose policy may be another than its predecessor's: the rows
+-- that its policy blocks by nothing. @skip_dead: dead rows block nothing; @passes: nothing
+-- blocks. Rows only become unblocked here; claims look at the order themselves.
+UPDATE {schema}.outbox_parked AS p
+   SET blocked = false
+ WHERE p.partition_key = (SELECT l.partition_key
+                            FROM {schema}.outbox_partitions AS l
+                           WHERE l.partition_key = @partition AND l.lease_owner IS NOT DISTINCT FROM @owner AND l.lease_epoch = @epoch
+                             FOR NO KEY UPDATE)
+   AND p.blocked
+   AND (@passes::boolean
+        OR NOT EXISTS (SELECT FROM {schema}.outbox_parked AS e
+                        WHERE e.partition_key = p.partition_key
+                          AND e.stream_id = p.stream_id
+                          AND e.global_sequence < p.global_sequence
+                          AND NOT (@skip_dead::boolean AND e.dead_at IS NOT NULL)))
+
+-- query: Suspect
+-- Notes, durably and before the row is touched, which one a careful owner works
+-- on.
+UPDATE {schema}.outbox_partitions
+   SET suspect    = @sequence,
+       suspected  = CASE WHEN suspect = @sequence THEN suspected ELSE 0 END,
+       updated_at = clock_timestamp()
+ WHERE partition_key = @partition AND lease_owner IS NOT DISTINCT FROM @owner AND lease_epoch = @epoch
+
+-- query: Raise
+-- The stream knows a higher epoch than this lease's: the row was made anew, or the
+-- database is older than the stream. The next owner begins above it. A newer owner's
+-- row is left alone.
+UPDATE {schema}.outbox_partitions
+   SET lease_epoch = @known,
+       updated_at  = clock_timestamp()
+ WHERE partition_key = @partition AND lease_owner IS NOT DISTINCT FROM @owner AND lease_epoch = @epoch
+   AND lease_epoch < @known
+
+-- query: Regress
+-- The database has forgotten what was published under the generation @era: from now on
+-- every message carries a higher one, and the log of operators' actions says why. What
+-- is noticed later of the same loss finds the generation raised; the settings' row
+-- decides who comes first.
+WITH raised AS (
+       UPDATE {schema}.outbox_settings AS s
+          SET generation = @era::int + 1,
+              regressed  = clock_timestamp()
+        WHERE s.generation <= @era::int
+    RETURNING s.generation),
+     audited AS (
+       INSERT INTO {schema}.outbox_audit (actor, action, target, reason, details)
+       SELECT 'postrider', 'database.regressed', jsonb_build_object('partition', @partition::int), @reason,
+              jsonb_build_object('generation', raised.generation, 'partition', @partition::int)
+         FROM raised)
+SELECT coalesce((SELECT generation FROM raised), 0)
