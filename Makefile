@@ -128,6 +128,11 @@ fmt: $(GOLANGCI) ## Format the Go code as lint wants it
 tidy: ## Tidy the go.mod of every module
 	$(foreach m,$(MODULES),go -C $(m) mod tidy;)
 
+.PHONY: sql
+sql: ## Print every statement as it is sent, and keep them in internal/house/testdata/statements.sql
+	@go test -count=1 -run '^TestStatementsReadAsTheyAreSent$$' ./internal/house -update >&2
+	@cat internal/house/testdata/statements.sql
+
 .PHONY: house
 house: ## Check the house rules that no linter knows
 	.ci/house

@@ -96,7 +96,7 @@ func Fill(files fs.FS, pattern, owner, schema string, into any, replace ...strin
 	if err != nil {
 		return err
 	}
-	replacer := strings.NewReplacer(append([]string{"{schema}", pgx.Identifier{schema}.Sanitize()}, replace...)...)
+	replacer := replacing(schema, replace)
 	target := reflect.ValueOf(into).Elem()
 	for i := range target.NumField() {
 		field := target.Type().Field(i)
@@ -114,6 +114,36 @@ func Fill(files fs.FS, pattern, owner, schema string, into any, replace ...strin
 		target.Field(i).Set(reflect.ValueOf(query))
 	}
 	return all.rest(pattern)
+}
+
+// All returns every query of the files as Fill would put it into its field, in the order of files and lines: what is sent, for
+// people to read.
+func All(files fs.FS, pattern, owner, schema string, replace ...string) ([]Query, error) {
+	if err := sqlfile.CheckSchema(schema); err != nil {
+		return nil, err
+	}
+	all, err := readQueries(files, pattern)
+	if err != nil {
+		return nil, err
+	}
+	replacer := replacing(schema, replace)
+	var queries []Query
+	for _, name := range all.order {
+		text, err := all.take(name)
+		if err != nil {
+			return nil, fmt.Errorf("statements in %s: %w", pattern, err)
+		}
+		query, err := newQuery(owner+"."+name, replacer.Replace(text))
+		if err != nil {
+			return nil, err
+		}
+		queries = append(queries, query)
+	}
+	return queries, all.rest(pattern)
+}
+
+func replacing(schema string, replace []string) *strings.Replacer {
+	return strings.NewReplacer(append([]string{"{schema}", pgx.Identifier{schema}.Sanitize()}, replace...)...)
 }
 
 var argument = regexp.MustCompile(`@([A-Za-z_][A-Za-z0-9_]*)`)
@@ -141,6 +171,7 @@ func newQuery(name, text string) (Query, error) {
 type texts struct {
 	queries, fragments map[string]string
 	taken, included    map[string]bool
+	order              []string // of the queries
 }
 
 const (
@@ -149,8 +180,8 @@ const (
 	includes       = "-- include: "
 )
 
-func readQueries(files fs.FS, pattern string) (texts, error) {
-	t := texts{map[string]string{}, map[string]string{}, map[string]bool{}, map[string]bool{}}
+func readQueries(files fs.FS, pattern string) (*texts, error) {
+	t := &texts{map[string]string{}, map[string]string{}, map[string]bool{}, map[string]bool{}, nil}
 	names, err := fs.Glob(files, pattern)
 	if err != nil || len(names) == 0 {
 		return t, fmt.Errorf("no statement files match %s: %w", pattern, cmp.Or(err, fs.ErrNotExist))
@@ -168,7 +199,7 @@ func readQueries(files fs.FS, pattern string) (texts, error) {
 }
 
 // read takes one file apart. Comments that fill a line are for readers of the file.
-func (t texts) read(content string) error {
+func (t *texts) read(content string) error {
 	var into map[string]string
 	var name string
 	for number, line := range strings.Split(content, "\n") {
@@ -178,6 +209,8 @@ func (t texts) read(content string) error {
 			into, name = t.queries, strings.TrimPrefix(line, beginsQuery)
 			if strings.HasPrefix(line, beginsFragment) {
 				into, name = t.fragments, strings.TrimPrefix(line, beginsFragment)
+			} else {
+				t.order = append(t.order, name)
 			}
 			if _, twice := into[name]; twice {
 				return fmt.Errorf("line %d: %s is there twice", number+1, name)
@@ -194,7 +227,7 @@ func (t texts) read(content string) error {
 }
 
 // take returns a query with its fragments in it.
-func (t texts) take(name string) (string, error) {
+func (t *texts) take(name string) (string, error) {
 	text, found := t.queries[name]
 	if !found {
 		return "", fmt.Errorf("there is no query %s", name)
@@ -203,7 +236,7 @@ func (t texts) take(name string) (string, error) {
 	return t.include(text)
 }
 
-func (t texts) include(text string) (string, error) {
+func (t *texts) include(text string) (string, error) {
 	var out []string
 	for _, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
 		name, found := strings.CutPrefix(strings.TrimSpace(line), includes)
@@ -226,7 +259,7 @@ func (t texts) include(text string) (string, error) {
 }
 
 // rest refuses what nobody takes.
-func (t texts) rest(pattern string) error {
+func (t *texts) rest(pattern string) error {
 	for name := range t.queries {
 		if !t.taken[name] {
 			return fmt.Errorf("statements in %s: query %s has no field", pattern, name)

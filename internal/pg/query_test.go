@@ -68,6 +68,21 @@ func TestFill(t *testing.T) {
 	}
 }
 
+func TestAll(t *testing.T) {
+	t.Parallel()
+	var q queries
+	if err := pg.Fill(files(good), "sql/*.sql", "things", "s", &q); err != nil {
+		t.Fatal(err)
+	}
+	all, err := pg.All(files(good), "sql/*.sql", "things", "s")
+	if err != nil || len(all) != 2 || all[0].Text != q.Find.Text || all[1].Text != q.Count.Text {
+		t.Errorf("%v, %v; want those of the fields, in the file's order", all, err)
+	}
+	if _, err := pg.All(files(strings.Replace(good, "include: mine", "include: yours", 1)), "sql/*.sql", "things", "s"); err == nil {
+		t.Error("a fragment is missing, and that is no error")
+	}
+}
+
 func TestFillRefusesWhatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	for says, text := range map[string]string{

@@ -1,0 +1,97 @@
+package house_test
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/postrider/postrider/internal/pg"
+)
+
+var update = flag.Bool("update", false, "write testdata/statements.sql anew")
+
+// replaced is what stands for the names that packages replace beside the schema: an events relation that has every column.
+var replaced = []string{
+	"{events}", `"public"."events"`, "{topic}", "e.topic", "{later_topic}", "l.topic", "{routing_key}", "e.routing_key", "{payload}", "e.payload",
+	"{audit_only}", "coalesce(e.audit_only, false)", "{later_audit_only}", "coalesce(l.audit_only, false)", "{occurred_at}", "e.occurred_at",
+}
+
+var notReplaced = regexp.MustCompile(`[^']\{[a-z_]+\}`) // what is quoted is an array
+
+// filled is a call of pg.Fill: whose statements, and from where.
+type filled struct{ dir, pattern, owner string }
+
+// What runs can be read in one place, and a change of what is sent is seen as such.
+func TestStatementsReadAsTheyAreSent(t *testing.T) {
+	t.Parallel()
+	var calls []filled
+	sources(t, func(name string, set *token.FileSet, file *ast.File) {
+		if strings.HasSuffix(name, "_test.go") {
+			return
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) < 5 {
+				return true
+			}
+			method, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok || method.Sel.Name != "Fill" {
+				return true
+			}
+			if from, ok := method.X.(*ast.Ident); !ok || from.Name != "pg" {
+				return true
+			}
+			one := filled{dir: filepath.Dir(name)}
+			for i, into := range []*string{&one.pattern, &one.owner} {
+				literal, ok := call.Args[i+1].(*ast.BasicLit)
+				if !ok {
+					t.Fatalf("%s: pg.Fill is given more than literals for pattern and owner", set.Position(call.Pos()))
+				}
+				var err error
+				if *into, err = strconv.Unquote(literal.Value); err != nil {
+					t.Fatal(err)
+				}
+			}
+			calls = append(calls, one)
+			return true
+		})
+	})
+	slices.SortFunc(calls, func(a, b filled) int { return cmp.Or(cmp.Compare(a.dir, b.dir), cmp.Compare(a.pattern, b.pattern)) })
+	var all strings.Builder
+	fmt.Fprint(&all, "-- Every statement as it is sent, by package and file; `make sql` writes this. The files of each package say why.\n")
+	for _, c := range calls {
+		queries, err := pg.All(os.DirFS(filepath.Join(root, c.dir)), c.pattern, c.owner, "public", replaced...)
+		if err != nil {
+			t.Fatalf("%s: %v", c.dir, err)
+		}
+		fmt.Fprintf(&all, "\n-- %s/%s\n", c.dir, c.pattern)
+		for _, q := range queries {
+			if left := notReplaced.FindString(q.Text); left != "" {
+				t.Errorf("%s: nothing stands for %s: name it in this test", c.dir, left)
+			}
+			fmt.Fprintf(&all, "\n%s;\n", q.Text)
+		}
+	}
+	const golden = "testdata/statements.sql"
+	if *update {
+		if err := os.WriteFile(golden, []byte(all.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(want) != all.String() {
+		t.Errorf("what is sent is not what %s says: see `make sql` and git diff", golden)
+	}
+}
