@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/internal/pg"
-	"github.com/postrider/postrider/internal/sqlfile"
 )
 
 // Relation names the table or view that holds the events.
@@ -26,7 +25,7 @@ var ErrEventsRelation = errors.New("events relation")
 // ParseRelation reads "name" or "schema.name"; quotes and other characters are
 // refused.
 func ParseRelation(text string) (Relation, error) {
-	if err := sqlfile.CheckRelation(text); err != nil {
+	if err := pg.CheckRelation(text); err != nil {
 		return Relation{}, fmt.Errorf("%w: %w", ErrEventsRelation, err)
 	}
 	if schema, name, found := strings.Cut(text, "."); found {

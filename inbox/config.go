@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/postrider/postrider/internal/sqlfile"
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // Order says what decides whether a message is too late.
@@ -90,7 +90,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: Retention must be at least 1m, got %s", ErrConfig, c.Retention)
 	}
 	if c.Schema != "" {
-		if err := sqlfile.CheckSchema(c.Schema); err != nil {
+		if err := pg.CheckSchema(c.Schema); err != nil {
 			return fmt.Errorf("%w: Schema: %w", ErrConfig, err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/postrider/postrider/internal/sqlfile"
+	"github.com/postrider/postrider/internal/pg"
 )
 
 //go:embed migrations/*.sql
@@ -30,7 +30,7 @@ func Migrate(ctx context.Context, db DB, schema string) error {
 	if schema == "" {
 		schema = DefaultSchema
 	}
-	if err := sqlfile.CheckSchema(schema); err != nil {
+	if err := pg.CheckSchema(schema); err != nil {
 		return fmt.Errorf("inbox: migrate: %w", err)
 	}
 	list, err := loadMigrations()
@@ -52,7 +52,7 @@ func Version(ctx context.Context, db DB, schema string) (stored, needed int, err
 	if schema == "" {
 		schema = DefaultSchema
 	}
-	if err := sqlfile.CheckSchema(schema); err != nil {
+	if err := pg.CheckSchema(schema); err != nil {
 		return 0, 0, fmt.Errorf("inbox: %w", err)
 	}
 	list, err := loadMigrations()

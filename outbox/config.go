@@ -3,7 +3,7 @@ package outbox
 import (
 	"fmt"
 
-	"github.com/postrider/postrider/internal/sqlfile"
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // DefaultMaxPayloadBytes is the limit that a migrated database starts with: the most of a message that NATS advises, 8 MiB.
@@ -26,7 +26,7 @@ type Config struct {
 // Validate refuses a wrong value with ErrConfig and names its field.
 func (c Config) Validate() error {
 	if c.Schema != "" {
-		if err := sqlfile.CheckSchema(c.Schema); err != nil {
+		if err := pg.CheckSchema(c.Schema); err != nil {
 			return fmt.Errorf("%w: Schema: %w", ErrConfig, err)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/postrider/postrider/internal/sqlfile"
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // Mode says who applies events.
@@ -124,7 +124,7 @@ func (c Config) Validate() error {
 		return err
 	}
 	for field, schema := range map[string]string{"JournalSchema": c.JournalSchema, "Schema": c.Schema, "ShadowSchema": c.ShadowSchema} {
-		if err := sqlfile.CheckSchema(schema); err != nil {
+		if err := pg.CheckSchema(schema); err != nil {
 			return refuse("%s: %w", field, err)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/postrider/postrider/internal/sqlfile"
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // databaseFlags say where the outbox is.
@@ -28,7 +28,7 @@ type databaseFlags struct {
 }
 
 func (f databaseFlags) validate() error {
-	if err := sqlfile.CheckSchema(f.Schema); err != nil {
+	if err := pg.CheckSchema(f.Schema); err != nil {
 		return fmt.Errorf("%w: --schema: %w", errRefused, err)
 	}
 	if f.DatabaseURL != "" {

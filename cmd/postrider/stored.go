@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/internal/sqlfile"
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/outbox/schema"
 )
 
@@ -30,7 +30,7 @@ func checkRelationName(name string) error {
 	if name == "" {
 		return nil
 	}
-	if err := sqlfile.CheckRelation(name); err != nil {
+	if err := pg.CheckRelation(name); err != nil {
 		return fmt.Errorf("%w: --events-relation: %w", errRefused, err)
 	}
 	return nil

@@ -5,7 +5,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -111,42 +110,4 @@ func TestNoTestSleeps(t *testing.T) {
 			return true
 		})
 	})
-}
-
-// Statements are data of their own, none below a package that does not own the
-// table. A file of named queries is left out: pg.Fill refuses what has no field.
-func TestEveryStatementFileIsUsed(t *testing.T) {
-	t.Parallel()
-	files, err := filepath.Glob(filepath.Join(root, "*", "sql", "*.sql"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no statement files found: %v", err)
-	}
-	for _, name := range files {
-		if strings.HasPrefix(name, filepath.Join(root, "deploy")+string(filepath.Separator)) {
-			continue // for people, with psql; internal/deployment runs them
-		}
-		content, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.HasPrefix(string(content), "-- query: ") {
-			continue
-		}
-		statement := strings.TrimSuffix(filepath.Base(name), ".sql")
-		used := false
-		sourceFiles, err := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(name)), "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, source := range sourceFiles {
-			text, err := os.ReadFile(source)
-			if err != nil {
-				t.Fatal(err)
-			}
-			used = used || strings.Contains(string(text), `"`+statement+`"`)
-		}
-		if !used {
-			t.Errorf("%s is not used by its package", strings.TrimPrefix(name, root+"/"))
-		}
-	}
 }

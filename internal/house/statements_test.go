@@ -30,9 +30,9 @@ var notReplaced = regexp.MustCompile(`[^']\{[a-z_]+\}`) // what is quoted is an 
 // filled is a call of pg.Fill: whose statements, and from where.
 type filled struct{ dir, pattern, owner string }
 
-// What runs can be read in one place, and a change of what is sent is seen as such.
-func TestStatementsReadAsTheyAreSent(t *testing.T) {
-	t.Parallel()
+// fillings are all calls of pg.Fill in the product.
+func fillings(t *testing.T) []filled {
+	t.Helper()
 	var calls []filled
 	sources(t, func(name string, set *token.FileSet, file *ast.File) {
 		if strings.HasSuffix(name, "_test.go") {
@@ -66,9 +66,49 @@ func TestStatementsReadAsTheyAreSent(t *testing.T) {
 		})
 	})
 	slices.SortFunc(calls, func(a, b filled) int { return cmp.Or(cmp.Compare(a.dir, b.dir), cmp.Compare(a.pattern, b.pattern)) })
+	return calls
+}
+
+// Statements are data of their own, none below a package that does not own the
+// table. That every query has a field is seen to by pg.Fill.
+func TestEveryStatementFileIsUsed(t *testing.T) {
+	t.Parallel()
+	used := map[string]bool{}
+	for _, c := range fillings(t) {
+		names, err := filepath.Glob(filepath.Join(root, c.dir, c.pattern))
+		if err != nil || len(names) == 0 {
+			t.Errorf("%s: pg.Fill is given %s, of which there is nothing: %v", c.dir, c.pattern, err)
+		}
+		for _, name := range names {
+			used[name] = true
+		}
+	}
+	found := 0
+	for _, pattern := range []string{"*/sql/*.sql", "*/sql/*/*.sql", "*/*/sql/*.sql", "*/*/sql/*/*.sql", "*/*/*/sql/*.sql"} {
+		names, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if strings.HasPrefix(name, filepath.Join(root, "deploy")+string(filepath.Separator)) {
+				continue // for people, with psql; internal/deployment runs them
+			}
+			if found++; !used[name] {
+				t.Errorf("%s is not used by its package", strings.TrimPrefix(name, root+"/"))
+			}
+		}
+	}
+	if found < 30 {
+		t.Errorf("%d statement files were found; there are more", found)
+	}
+}
+
+// What runs can be read in one place, and a change of what is sent is seen as such.
+func TestStatementsReadAsTheyAreSent(t *testing.T) {
+	t.Parallel()
 	var all strings.Builder
 	fmt.Fprint(&all, "-- Every statement as it is sent, by package and file; `make sql` writes this. The files of each package say why.\n")
-	for _, c := range calls {
+	for _, c := range fillings(t) {
 		queries, err := pg.All(os.DirFS(filepath.Join(root, c.dir)), c.pattern, c.owner, "public", replaced...)
 		if err != nil {
 			t.Fatalf("%s: %v", c.dir, err)

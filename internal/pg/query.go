@@ -13,8 +13,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"github.com/postrider/postrider/internal/sqlfile"
 )
 
 // Query is a statement with named arguments.
@@ -89,7 +87,7 @@ func (m misfit) RewriteQuery(context.Context, *pgx.Conn, string, []any) (string,
 // pg_stat_activity finds it here. Each pair of what and by in replace is replaced in the texts, beside {schema}. A query
 // without a field, a field of type Query without a query, and a fragment that nothing includes are errors.
 func Fill(files fs.FS, pattern, owner, schema string, into any, replace ...string) error {
-	if err := sqlfile.CheckSchema(schema); err != nil {
+	if err := CheckSchema(schema); err != nil {
 		return err
 	}
 	all, err := readQueries(files, pattern)
@@ -119,7 +117,7 @@ func Fill(files fs.FS, pattern, owner, schema string, into any, replace ...strin
 // All returns every query of the files as Fill would put it into its field, in the order of files and lines: what is sent, for
 // people to read.
 func All(files fs.FS, pattern, owner, schema string, replace ...string) ([]Query, error) {
-	if err := sqlfile.CheckSchema(schema); err != nil {
+	if err := CheckSchema(schema); err != nil {
 		return nil, err
 	}
 	all, err := readQueries(files, pattern)

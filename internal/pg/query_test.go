@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/internal/pg"
-	"github.com/postrider/postrider/internal/sqlfile"
 )
 
 type queries struct {
@@ -102,7 +101,7 @@ func TestFillRefusesWhatDoesNotFit(t *testing.T) {
 	if err := pg.Fill(files(good), "none/*.sql", "things", "s", &q); err == nil {
 		t.Error("no files are no error")
 	}
-	if err := pg.Fill(files(good), "sql/*.sql", "things", `a"b`, &q); !errors.Is(err, sqlfile.ErrSchemaName) {
+	if err := pg.Fill(files(good), "sql/*.sql", "things", `a"b`, &q); !errors.Is(err, pg.ErrSchemaName) {
 		t.Errorf("a hostile schema: %v", err)
 	}
 }

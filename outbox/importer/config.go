@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/postrider/postrider/internal/sqlfile"
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/outbox"
 )
 
@@ -86,7 +86,7 @@ func (c Config) Validate() error {
 	case c.ChunkEvents < 1 || c.ChunkEvents > chunkMax:
 		return fmt.Errorf("%w: ChunkEvents must lie between 1 and %d, got %d", ErrConfig, chunkMax, c.ChunkEvents)
 	}
-	if err := sqlfile.CheckSchema(c.Schema); err != nil {
+	if err := pg.CheckSchema(c.Schema); err != nil {
 		return fmt.Errorf("%w: Schema: %w", ErrConfig, err)
 	}
 	return nil

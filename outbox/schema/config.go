@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/postrider/postrider/internal/sqlfile"
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -40,7 +40,7 @@ type Config struct {
 // Validate refuses a wrong value and names its field.
 func (c Config) Validate() error {
 	if c.Schema != "" {
-		if err := sqlfile.CheckSchema(c.Schema); err != nil {
+		if err := pg.CheckSchema(c.Schema); err != nil {
 			return fmt.Errorf("%w: Schema: %w", ErrConfig, err)
 		}
 	}
@@ -50,7 +50,7 @@ func (c Config) Validate() error {
 		}
 	}
 	if c.Events != "" {
-		if err := sqlfile.CheckRelation(c.Events); err != nil {
+		if err := pg.CheckRelation(c.Events); err != nil {
 			return fmt.Errorf("%w: Events: %w", ErrConfig, err)
 		}
 	}
