@@ -35,7 +35,7 @@ var (
 // What operators are told to type is understood by the program: it gets as far as missing its database.
 func TestCommandsOfTheDocuments(t *testing.T) { //nolint:paralleltest // processes run one at a time
 	seen := map[string]bool{}
-	for _, name := range []string{"runbook", "deployment", "upgrading", "operations", "dead-letters", "replay"} {
+	for _, name := range []string{"runbook", "deployment", "operations", "dead-letters", "replay"} {
 		document := "docs/" + name + ".md"
 		text := read(t, document)
 		var lines []string

@@ -17,7 +17,7 @@ ALTER TABLE outbox_settings ADD COLUMN later int NOT NULL DEFAULT 0;
 CREATE TABLE outbox_later (id int);
 INSERT INTO outbox_schema_version (version_id, is_applied) SELECT max(version_id) + 1, true FROM outbox_schema_version`
 
-// docs/upgrading.md: workers that run go on with a newer schema, and hand over; one that is started refuses it.
+// docs/operations.md, Upgrading: workers that run go on with a newer schema, and hand over; one that is started refuses it.
 func TestRunningWorkersGoOnWithANewerSchema(t *testing.T) { //nolint:paralleltest // clusters run one at a time
 	c := clustertest.New(t, clustertest.Config{Partitions: 8})
 	c.Subscribe(t, nil)
