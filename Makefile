@@ -37,8 +37,8 @@ PROMTOOL := bin/tools/promtool
 IMAGE ?= postrider:devel
 VERSION ?= devel
 
-# -p 2: every package may start servers of its own. `make vet` and `make lint` vet.
-TEST := test -json -count=1 -shuffle=on -p 2 -vet=off
+# -p 2: every package may start servers of its own. -parallel 3: tests mostly wait. `make vet` and `make lint` vet.
+TEST := test -json -count=1 -shuffle=on -p 2 -parallel 3 -vet=off
 # Modules whose tests the race detector watches under RACE=1: the product, and the examples that others start from.
 RACED := . examples
 # A test that failed is run again alone, so often.
