@@ -33,7 +33,7 @@ var largePackages = map[string]int{
 // The limits of the whole: what there is may be less tomorrow, and not more.
 const (
 	mostLines      = 53_000 // Go of the root module without tests; aim 45,000
-	mostStatements = 69     // SQL files; aim 30
+	mostStatements = 30     // files of statements
 	mostWords      = 50_600 // in Markdown; aim 30,000
 	mostSuppressed = 225    // lines that silence a linter
 )
@@ -65,14 +65,14 @@ func TestMeasures(t *testing.T) {
 			t.Errorf("package %s has %d source files: the list of exceptions may say so, not %d", name, p.files, listed)
 		}
 	}
-	fmt.Fprintf(w, "\nlines of Go without tests\t%d\nthose of tools and examples\t%d\nlines of tests\t%d\nfiles of SQL\t%d\nwords of Markdown\t%d\nsuppressions of linters\t%d\n",
+	fmt.Fprintf(w, "\nlines of Go without tests\t%d\nthose of tools and examples\t%d\nlines of tests\t%d\nfiles of statements\t%d\nwords of Markdown\t%d\nsuppressions of linters\t%d\n",
 		m.lines, m.outside, m.tests, m.statements, m.words, m.suppressed)
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("the house:\n%s", table.String())
 	for what, n := range map[string][2]int{
-		"lines of Go without tests": {m.lines, mostLines}, "files of SQL": {m.statements, mostStatements},
+		"lines of Go without tests": {m.lines, mostLines}, "files of statements": {m.statements, mostStatements},
 		"words of Markdown": {m.words, mostWords}, "suppressions of linters": {m.suppressed, mostSuppressed},
 	} {
 		if n[0] > n[1] {
@@ -126,7 +126,9 @@ func measure(t *testing.T) measures {
 		case entry.IsDir() && (strings.HasPrefix(entry.Name(), ".") && entry.Name() != ".." || entry.Name() == "bin"):
 			return filepath.SkipDir
 		case filepath.Ext(name) == ".sql":
-			m.statements++
+			if rel := filepath.ToSlash(name); strings.Contains(rel, "/sql/") && !strings.Contains(rel, "/deploy/") { // neither migrations nor roles
+				m.statements++
+			}
 		case filepath.Ext(name) == ".md" || filepath.Ext(name) == ".go":
 			text, err := os.ReadFile(name)
 			if err != nil {

@@ -245,3 +245,57 @@ SELECT taken.partition_key, taken.lease_epoch, taken.delivered, taken.fence_sequ
                HAVING count(*) > 0) AS c)
 SELECT released.partition_key
   FROM released
+
+-- query: History
+-- The newest first. Rows name few partitions each, so that to look for one partition
+-- among all that are kept takes some milliseconds.
+SELECT o.id, o.changed_at, o.kind, o.previous_id, coalesce(o.previous_hostname, ''), o.worker_id, coalesce(o.hostname, ''),
+       o.lease_until, o.partition_keys, o.lease_epochs
+  FROM {schema}.outbox_ownership AS o
+ WHERE (@before::bigint = 0 OR o.id < @before)
+   AND (@partition::smallint IS NULL OR @partition = ANY (o.partition_keys))
+   AND (@since::timestamptz IS NULL OR o.changed_at >= @since)
+   AND (@until::timestamptz IS NULL OR o.changed_at <= @until)
+ ORDER BY o.id DESC
+ LIMIT @limit
+
+-- query: HistoryBegins
+SELECT (SELECT o.changed_at FROM {schema}.outbox_ownership AS o ORDER BY o.id LIMIT 1)
+
+-- fragment: previous_hostname
+-- Where the worker c.previous ran. Once its row is gone, what was told of it last.
+coalesce((SELECT w.hostname FROM {schema}.outbox_workers AS w WHERE w.worker_id = c.previous),
+         (SELECT CASE WHEN o.worker_id = c.previous THEN o.hostname ELSE o.previous_hostname END
+            FROM {schema}.outbox_ownership AS o
+           WHERE c.previous IS NOT NULL AND (o.worker_id = c.previous OR o.previous_id = c.previous)
+           ORDER BY o.id DESC
+           LIMIT 1))
+
+-- query: LockFreeze
+-- Takes the lock of whoever freezes the outbox, for as long as the transaction lives.
+-- It comes back with the one that froze it before, and without a row when that one
+-- is still at work.
+SELECT s.frozen_by
+  FROM {schema}.outbox_settings AS s
+ WHERE pg_try_advisory_xact_lock(hashtext('postrider freeze'), hashtext(s.outbox_id::text))
+
+-- query: StayIdle
+-- Nothing is done in this session for as long as the work takes.
+SET LOCAL idle_in_transaction_session_timeout = 0
+
+-- query: Freeze
+UPDATE {schema}.outbox_settings SET frozen_at = clock_timestamp(), frozen_by = @owner
+
+-- query: Thaw
+UPDATE {schema}.outbox_settings SET frozen_at = NULL, frozen_by = NULL WHERE frozen_by = @owner
+
+-- fragment: frozen
+-- Whether somebody at work has frozen the outbox of the settings s: the session of
+-- whoever froze it holds the lock. Nothing is looked for while nothing is frozen.
+CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
+     THEN EXISTS (SELECT
+                    FROM pg_locks AS k
+                   WHERE k.locktype = 'advisory' AND k.granted AND k.objsubid = 2
+                     AND k.classid = hashtext('postrider freeze')::oid AND k.objid = hashtext(s.outbox_id::text)::oid
+                     AND k.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database()))
+     ELSE false END

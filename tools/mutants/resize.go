@@ -68,7 +68,7 @@ func resizes() []mutant {
 		{
 			name: "freeze-of-the-dead", breaks: "P5: what a dead resize froze stays frozen",
 			test: command{pkg: "lease", run: frozen}, says: "at the end: frozen true|[0-9] leases at the end, want 2",
-			edits: []edit{{"lease/sql/freeze.sql", "THEN EXISTS (SELECT", "THEN true OR EXISTS (SELECT"}},
+			edits: []edit{{"lease/sql/leases.sql", "THEN EXISTS (SELECT", "THEN true OR EXISTS (SELECT"}},
 		},
 		{
 			name: "leases-of-the-dead", breaks: "P5: what a dead resize leased stays its",

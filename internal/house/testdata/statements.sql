@@ -679,33 +679,6 @@ UPDATE "public".outbox_parked AS p
   JOIN "public".outbox_parked AS p ON p.partition_key = s.partition_key AND p.stream_id = s.stream_id
  WHERE p.replay_id IS NULL;
 
-/* delivery.RetainDeliveries */ DELETE FROM "public".outbox_deliveries
- WHERE id IN (SELECT id FROM "public".outbox_deliveries
-               WHERE published_at < clock_timestamp() - $1::interval
-               ORDER BY published_at
-               LIMIT $2
-                 FOR UPDATE SKIP LOCKED);
-
-/* delivery.RetainDedupe */ DELETE FROM "public".outbox_dedupe_keys
- WHERE (topic, dedupe_key) IN (SELECT topic, dedupe_key FROM "public".outbox_dedupe_keys
-               WHERE created_at < clock_timestamp() - $1::interval
-               LIMIT $2
-                 FOR UPDATE SKIP LOCKED);
-
-/* delivery.RetainThroughput */ DELETE FROM "public".outbox_throughput
- WHERE (minute, partition_key) IN (SELECT minute, partition_key FROM "public".outbox_throughput
-               WHERE minute < clock_timestamp() - $1::interval
-               ORDER BY minute
-               LIMIT $2
-                 FOR UPDATE SKIP LOCKED);
-
-/* delivery.RetainOwnership */ DELETE FROM "public".outbox_ownership
- WHERE id IN (SELECT id FROM "public".outbox_ownership
-               WHERE id <= (SELECT id FROM "public".outbox_ownership
-                             ORDER BY id DESC OFFSET $1 LIMIT 1)
-               ORDER BY id
-               LIMIT $2);
-
 /* delivery.Throughput */ SELECT m.minute, coalesce(t.published, 0)::bigint, coalesce(t.failed, 0)::bigint,
        coalesce(t.retried, 0)::bigint, coalesce(t.skipped, 0)::bigint
   FROM (SELECT date_trunc('minute', statement_timestamp()) - ago * interval '1 minute' AS minute
@@ -757,6 +730,33 @@ HAVING pg_has_role('pg_read_all_stats', 'USAGE');
        AND EXISTS (SELECT FROM pg_catalog.pg_settings AS s
                     WHERE s.name = 'default_transaction_read_only' AND s.setting = 'on'
                       AND s.source NOT IN ('user', 'database user', 'client', 'session'));
+
+/* delivery.RetainDeliveries */ DELETE FROM "public".outbox_deliveries
+ WHERE id IN (SELECT id FROM "public".outbox_deliveries
+               WHERE published_at < clock_timestamp() - $1::interval
+               ORDER BY published_at
+               LIMIT $2
+                 FOR UPDATE SKIP LOCKED);
+
+/* delivery.RetainDedupe */ DELETE FROM "public".outbox_dedupe_keys
+ WHERE (topic, dedupe_key) IN (SELECT topic, dedupe_key FROM "public".outbox_dedupe_keys
+               WHERE created_at < clock_timestamp() - $1::interval
+               LIMIT $2
+                 FOR UPDATE SKIP LOCKED);
+
+/* delivery.RetainThroughput */ DELETE FROM "public".outbox_throughput
+ WHERE (minute, partition_key) IN (SELECT minute, partition_key FROM "public".outbox_throughput
+               WHERE minute < clock_timestamp() - $1::interval
+               ORDER BY minute
+               LIMIT $2
+                 FOR UPDATE SKIP LOCKED);
+
+/* delivery.RetainOwnership */ DELETE FROM "public".outbox_ownership
+ WHERE id IN (SELECT id FROM "public".outbox_ownership
+               WHERE id <= (SELECT id FROM "public".outbox_ownership
+                             ORDER BY id DESC OFFSET $1 LIMIT 1)
+               ORDER BY id
+               LIMIT $2);
 
 /* delivery.Undelivered */ SELECT n.sequence, e.event_id, o.global_sequence IS NOT NULL,
        coalesce(o.generation, 0), coalesce(o.attempts, 0), coalesce(o.stream_id, ''), coalesce(o.topic, ''), coalesce(o.parked, false),
@@ -928,25 +928,6 @@ SELECT (SELECT coalesce(max(e.sequence), 0) FROM "public"."events" AS e),
  ORDER BY coalesce(h.xact_start, h.prepared_at) NULLS LAST, h.pid;
 
 -- delivery/sql/checks/*.sql
-
-/* delivery.Database */ SELECT pg_is_in_recovery(),
-       current_setting('transaction_read_only')::boolean,
-       current_user::text,
-       ARRAY(SELECT p.oid::regprocedure::text
-               FROM pg_catalog.pg_proc AS p
-              WHERE p.pronamespace = 'pg_catalog'::regnamespace
-                AND p.proname = ANY ($1::name[])
-                AND NOT 'bytea'::regtype = ANY (p.proargtypes::oid[])
-                AND NOT has_function_privilege(p.oid, 'EXECUTE')
-              ORDER BY p.proname),
-       ARRAY(SELECT f.name
-               FROM unnest($1::name[]) AS f (name)
-              WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc AS p WHERE p.pronamespace = 'pg_catalog'::regnamespace AND p.proname = f.name)
-              ORDER BY f.name);
-
-/* delivery.Columns */ SELECT a.attname, a.atttypid::regtype::text
-  FROM pg_attribute AS a
- WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped;
 
 /* delivery.Exists */ SELECT EXISTS (SELECT
                  FROM pg_attribute
@@ -1308,6 +1289,25 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
        'upgrade to 14.1 or newer, or have producers not prepare their transactions'
  WHERE current_setting('server_version_num')::int < 140001
    AND current_setting('max_prepared_transactions')::int > 0;
+
+/* delivery.Database */ SELECT pg_is_in_recovery(),
+       current_setting('transaction_read_only')::boolean,
+       current_user::text,
+       ARRAY(SELECT p.oid::regprocedure::text
+               FROM pg_catalog.pg_proc AS p
+              WHERE p.pronamespace = 'pg_catalog'::regnamespace
+                AND p.proname = ANY ($1::name[])
+                AND NOT 'bytea'::regtype = ANY (p.proargtypes::oid[])
+                AND NOT has_function_privilege(p.oid, 'EXECUTE')
+              ORDER BY p.proname),
+       ARRAY(SELECT f.name
+               FROM unnest($1::name[]) AS f (name)
+              WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc AS p WHERE p.pronamespace = 'pg_catalog'::regnamespace AND p.proname = f.name)
+              ORDER BY f.name);
+
+/* delivery.Columns */ SELECT a.attname, a.atttypid::regtype::text
+  FROM pg_attribute AS a
+ WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped;
 
 -- delivery/sql/resize/*.sql
 
@@ -2230,6 +2230,65 @@ VALUES ($1, $2, $3, nullif($4, ''), $5);
 
 -- delivery/ops/replay/sql/*.sql
 
+/* replay.Jobs */ SELECT r.id, r.kind, r.destination, r.state, r.actor, coalesce(r.reason, ''), r.selection, coalesce(r.prefix, ''), coalesce(r.stream, ''),
+       r.position, r.last_sequence, r.selected, r.replayed, r.gone, r.failed, r.stream_sequence, r.generation,
+       r.created_at, r.updated_at, r.finished_at, coalesce(r.waiting_for, ''), coalesce(r.last_error, ''),
+       clock_timestamp() - r.updated_at, r.expected
+  FROM "public".outbox_replays AS r
+ WHERE ($1::bigint IS NULL OR r.id < $1) AND ($2::bigint IS NULL OR r.id = $2)
+ ORDER BY r.id DESC
+ LIMIT $3;
+
+/* replay.LockReplays */ LOCK TABLE "public".outbox_replays IN SHARE UPDATE EXCLUSIVE MODE;
+
+/* replay.Generation */ SELECT 100 * (1 + greatest(
+         coalesce((SELECT max(r.generation) FROM "public".outbox_replays AS r
+                    WHERE NOT (r.state = 'cancelled' AND (r.destination = 'live' AND r.replayed = 0 OR coalesce(r.expected <> r.selected, false)))), 0),
+         coalesce((SELECT max(o.generation) FROM "public".outbox AS o WHERE o.generation > 0), 0),
+         coalesce((SELECT max(g.value::int)
+                     FROM "public".outbox_deliveries AS d
+                    CROSS JOIN LATERAL jsonb_each_text(d.generations) AS g (key, value)
+                    WHERE d.generations IS NOT NULL), 0)) / 100);
+
+/* replay.Create */ INSERT INTO "public".outbox_replays
+       (kind, destination, actor, selection, reason, prefix, stream, position, last_sequence, generation, state, expected)
+VALUES ($1, $2, $3, $4, nullif($5, ''), nullif($6, ''), nullif($7, ''), $8, $9, $10, $11, $12)
+RETURNING id;
+
+/* replay.Choose */ INSERT INTO "public".outbox_replay_sequences (replay_id, sequence)
+SELECT $1, s FROM unnest($2::bigint[]) AS s;
+
+/* replay.Forget */ DELETE FROM "public".outbox_replay_sequences WHERE replay_id = $1;
+
+/* replay.SetSelected */ UPDATE "public".outbox_replays SET selected = $1, updated_at = clock_timestamp() WHERE id = $2 AND selected IS NULL;
+
+/* replay.Touch */ UPDATE "public".outbox_replays SET updated_at = clock_timestamp() WHERE id = $1 AND state = 'running';
+
+/* replay.Take */ UPDATE "public".outbox_replays
+   SET state = 'running', runner = $1, generation = $2, waiting_for = NULL, updated_at = clock_timestamp()
+ WHERE id = $3;
+
+/* replay.Hold */ SELECT r.position, r.generation
+  FROM "public".outbox_replays AS r
+ WHERE r.id = $1 AND r.runner = $2 AND r.state = 'running'
+   FOR UPDATE;
+
+/* replay.Advance */ UPDATE "public".outbox_replays
+   SET position        = $1,
+       replayed        = replayed + $2,
+       gone            = gone + $3,
+       failed          = failed + $4,
+       stream_sequence = greatest(stream_sequence, $5),
+       last_error      = coalesce(nullif($6, ''), last_error),
+       waiting_for     = nullif($7, ''),
+       updated_at      = clock_timestamp()
+ WHERE id = $8 AND runner = $9 AND state = 'running';
+
+/* replay.Finish */ UPDATE "public".outbox_replays
+   SET state = $1, runner = NULL, waiting_for = NULL, updated_at = clock_timestamp(),
+       finished_at = CASE WHEN $1 IN ('done', 'cancelled') THEN clock_timestamp() END
+ WHERE id = $2 AND ($3::uuid IS NULL AND state NOT IN ('done', 'cancelled') OR runner = $3 AND state = 'running');
+
 /* replay.ReadyBelow */ SELECT EXISTS (SELECT FROM "public".outbox AS o WHERE NOT o.parked AND o.partition_key = ANY ($1::smallint[]) AND o.global_sequence <= $2);
 
 /* replay.Backlog */ SELECT (SELECT count(*) FROM (SELECT FROM "public".outbox AS o WHERE NOT o.parked LIMIT $1) AS ready)
@@ -2294,65 +2353,6 @@ SELECT n.sequence, n.partition_key, $1, $2, true,
 SELECT partition_key, global_sequence, stream_id, attempts, generation, last_error
   FROM chosen
  ORDER BY partition_key, global_sequence;
-
-/* replay.Jobs */ SELECT r.id, r.kind, r.destination, r.state, r.actor, coalesce(r.reason, ''), r.selection, coalesce(r.prefix, ''), coalesce(r.stream, ''),
-       r.position, r.last_sequence, r.selected, r.replayed, r.gone, r.failed, r.stream_sequence, r.generation,
-       r.created_at, r.updated_at, r.finished_at, coalesce(r.waiting_for, ''), coalesce(r.last_error, ''),
-       clock_timestamp() - r.updated_at, r.expected
-  FROM "public".outbox_replays AS r
- WHERE ($1::bigint IS NULL OR r.id < $1) AND ($2::bigint IS NULL OR r.id = $2)
- ORDER BY r.id DESC
- LIMIT $3;
-
-/* replay.LockReplays */ LOCK TABLE "public".outbox_replays IN SHARE UPDATE EXCLUSIVE MODE;
-
-/* replay.Generation */ SELECT 100 * (1 + greatest(
-         coalesce((SELECT max(r.generation) FROM "public".outbox_replays AS r
-                    WHERE NOT (r.state = 'cancelled' AND (r.destination = 'live' AND r.replayed = 0 OR coalesce(r.expected <> r.selected, false)))), 0),
-         coalesce((SELECT max(o.generation) FROM "public".outbox AS o WHERE o.generation > 0), 0),
-         coalesce((SELECT max(g.value::int)
-                     FROM "public".outbox_deliveries AS d
-                    CROSS JOIN LATERAL jsonb_each_text(d.generations) AS g (key, value)
-                    WHERE d.generations IS NOT NULL), 0)) / 100);
-
-/* replay.Create */ INSERT INTO "public".outbox_replays
-       (kind, destination, actor, selection, reason, prefix, stream, position, last_sequence, generation, state, expected)
-VALUES ($1, $2, $3, $4, nullif($5, ''), nullif($6, ''), nullif($7, ''), $8, $9, $10, $11, $12)
-RETURNING id;
-
-/* replay.Choose */ INSERT INTO "public".outbox_replay_sequences (replay_id, sequence)
-SELECT $1, s FROM unnest($2::bigint[]) AS s;
-
-/* replay.Forget */ DELETE FROM "public".outbox_replay_sequences WHERE replay_id = $1;
-
-/* replay.SetSelected */ UPDATE "public".outbox_replays SET selected = $1, updated_at = clock_timestamp() WHERE id = $2 AND selected IS NULL;
-
-/* replay.Touch */ UPDATE "public".outbox_replays SET updated_at = clock_timestamp() WHERE id = $1 AND state = 'running';
-
-/* replay.Take */ UPDATE "public".outbox_replays
-   SET state = 'running', runner = $1, generation = $2, waiting_for = NULL, updated_at = clock_timestamp()
- WHERE id = $3;
-
-/* replay.Hold */ SELECT r.position, r.generation
-  FROM "public".outbox_replays AS r
- WHERE r.id = $1 AND r.runner = $2 AND r.state = 'running'
-   FOR UPDATE;
-
-/* replay.Advance */ UPDATE "public".outbox_replays
-   SET position        = $1,
-       replayed        = replayed + $2,
-       gone            = gone + $3,
-       failed          = failed + $4,
-       stream_sequence = greatest(stream_sequence, $5),
-       last_error      = coalesce(nullif($6, ''), last_error),
-       waiting_for     = nullif($7, ''),
-       updated_at      = clock_timestamp()
- WHERE id = $8 AND runner = $9 AND state = 'running';
-
-/* replay.Finish */ UPDATE "public".outbox_replays
-   SET state = $1, runner = NULL, waiting_for = NULL, updated_at = clock_timestamp(),
-       finished_at = CASE WHEN $1 IN ('done', 'cancelled') THEN clock_timestamp() END
- WHERE id = $2 AND ($3::uuid IS NULL AND state NOT IN ('done', 'cancelled') OR runner = $3 AND state = 'running');
 
 /* replay.HasStream */ SELECT EXISTS (SELECT FROM "public"."events" AS e WHERE e.stream_id = $1);
 
@@ -2630,25 +2630,6 @@ ON CONFLICT (worker_id) DO UPDATE
 
 -- inbox/sql/*.sql
 
-/* inbox.AddConsumer */ INSERT INTO "public".inbox_consumers (consumer, lanes, stream, stream_created) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING;
-
-/* inbox.LockConsumer */ SELECT lanes, stream, stream_created FROM "public".inbox_consumers WHERE consumer = $1 FOR NO KEY UPDATE;
-
-/* inbox.RestartConsumer */ UPDATE "public".inbox_consumers SET stream_created = $1 WHERE consumer = $2;
-
-/* inbox.Beat */ INSERT INTO "public".inbox_readers (consumer, reader, hostname, pid, alive_until)
-VALUES ($1, $2, $3, $4, pg_catalog.clock_timestamp() + $5::interval)
-    ON CONFLICT (consumer, reader) DO UPDATE SET alive_until = EXCLUDED.alive_until;
-
-/* inbox.Leave */ DELETE FROM "public".inbox_readers
- WHERE consumer = $1 AND (reader = $2 OR alive_until < pg_catalog.clock_timestamp() - interval '1 hour');
-
-/* inbox.Readers */ SELECT reader FROM "public".inbox_readers WHERE consumer = $1 AND alive_until > pg_catalog.clock_timestamp() ORDER BY reader;
-
-/* inbox.AddMalformed */ INSERT INTO "public".inbox_malformed (consumer, stream_sequence, subject, reason, envelope, payload)
-VALUES ($1, $2, $3, $4, $5, $6)
-    ON CONFLICT DO NOTHING;
-
 /* inbox.AddLanes */ INSERT INTO "public".inbox_lanes (consumer, lane, position)
 SELECT $1, lane, $2 FROM pg_catalog.generate_series(0, $3::integer - 1) AS lane
     ON CONFLICT DO NOTHING;
@@ -2699,6 +2680,25 @@ RETURNING tries;
  WHERE consumer = $2 AND position > $1::bigint;
 
 /* inbox.Furthest */ SELECT position, position_time FROM "public".inbox_lanes WHERE consumer = $1 ORDER BY position DESC LIMIT 1;
+
+/* inbox.AddConsumer */ INSERT INTO "public".inbox_consumers (consumer, lanes, stream, stream_created) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING;
+
+/* inbox.LockConsumer */ SELECT lanes, stream, stream_created FROM "public".inbox_consumers WHERE consumer = $1 FOR NO KEY UPDATE;
+
+/* inbox.RestartConsumer */ UPDATE "public".inbox_consumers SET stream_created = $1 WHERE consumer = $2;
+
+/* inbox.Beat */ INSERT INTO "public".inbox_readers (consumer, reader, hostname, pid, alive_until)
+VALUES ($1, $2, $3, $4, pg_catalog.clock_timestamp() + $5::interval)
+    ON CONFLICT (consumer, reader) DO UPDATE SET alive_until = EXCLUDED.alive_until;
+
+/* inbox.Leave */ DELETE FROM "public".inbox_readers
+ WHERE consumer = $1 AND (reader = $2 OR alive_until < pg_catalog.clock_timestamp() - interval '1 hour');
+
+/* inbox.Readers */ SELECT reader FROM "public".inbox_readers WHERE consumer = $1 AND alive_until > pg_catalog.clock_timestamp() ORDER BY reader;
+
+/* inbox.AddMalformed */ INSERT INTO "public".inbox_malformed (consumer, stream_sequence, subject, reason, envelope, payload)
+VALUES ($1, $2, $3, $4, $5, $6)
+    ON CONFLICT DO NOTHING;
 
 /* inbox.Park */ INSERT INTO "public".inbox_parked
        (consumer, stream_key, version, event_id, state, attempts, due_at, reason, subject, stream_sequence, envelope, payload)
@@ -2787,30 +2787,6 @@ UPDATE "public".inbox_streams SET blocked = EXISTS (SELECT FROM next), updated_a
  WHERE stream_key = $1 AND event_id = $2 AND state = 'dead'
 RETURNING parked_id, subject, stream_sequence, envelope, payload;
 
-/* inbox.AddSender */ INSERT INTO "public".inbox_senders (consumer, sender)
-SELECT $1::text, $2::text
- WHERE NOT EXISTS (SELECT FROM "public".inbox_senders WHERE consumer = $1 AND sender = $2)
-    ON CONFLICT DO NOTHING;
-
-/* inbox.LockSender */ SELECT generation, call_id, failed, coalesce(reason, ''), result
-  FROM "public".inbox_senders
- WHERE consumer = $1 AND sender = $2
-   FOR NO KEY UPDATE;
-
-/* inbox.SetSender */ UPDATE "public".inbox_senders
-   SET generation = $1, call_id = $2, failed = $3, reason = $4, result = $5, updated_at = pg_catalog.clock_timestamp()
- WHERE consumer = $6 AND sender = $7;
-
-/* inbox.LastCall */ SELECT generation, call_id FROM "public".inbox_senders WHERE consumer = $1 AND sender = $2;
-
-/* inbox.Settings */ SELECT pg_catalog.set_config('inbox.enable_seqscan', pg_catalog.current_setting('enable_seqscan'), true),
-       pg_catalog.set_config('enable_seqscan', 'off', true),
-       pg_catalog.set_config('idle_in_transaction_session_timeout', $1, true);
-
-/* inbox.SettingsBack */ SELECT pg_catalog.set_config('enable_seqscan', pg_catalog.current_setting('inbox.enable_seqscan'), true);
-
-/* inbox.LimitIdle */ SELECT pg_catalog.set_config('idle_in_transaction_session_timeout', $1, true);
-
 /* inbox.AddStreams */ INSERT INTO "public".inbox_streams (consumer, stream)
 SELECT $1::text, w.stream
   FROM pg_catalog.unnest($2::text[]) AS w (stream)
@@ -2866,29 +2842,31 @@ VALUES ($1, $2, $3, $4, true, $5)
           AND EXISTS (SELECT FROM "public".inbox_streams AS s WHERE s.stream_key = r.stream_key AND s.consumer = $2)
         LIMIT $3));
 
+/* inbox.AddSender */ INSERT INTO "public".inbox_senders (consumer, sender)
+SELECT $1::text, $2::text
+ WHERE NOT EXISTS (SELECT FROM "public".inbox_senders WHERE consumer = $1 AND sender = $2)
+    ON CONFLICT DO NOTHING;
+
+/* inbox.LockSender */ SELECT generation, call_id, failed, coalesce(reason, ''), result
+  FROM "public".inbox_senders
+ WHERE consumer = $1 AND sender = $2
+   FOR NO KEY UPDATE;
+
+/* inbox.SetSender */ UPDATE "public".inbox_senders
+   SET generation = $1, call_id = $2, failed = $3, reason = $4, result = $5, updated_at = pg_catalog.clock_timestamp()
+ WHERE consumer = $6 AND sender = $7;
+
+/* inbox.LastCall */ SELECT generation, call_id FROM "public".inbox_senders WHERE consumer = $1 AND sender = $2;
+
+/* inbox.Settings */ SELECT pg_catalog.set_config('inbox.enable_seqscan', pg_catalog.current_setting('enable_seqscan'), true),
+       pg_catalog.set_config('enable_seqscan', 'off', true),
+       pg_catalog.set_config('idle_in_transaction_session_timeout', $1, true);
+
+/* inbox.SettingsBack */ SELECT pg_catalog.set_config('enable_seqscan', pg_catalog.current_setting('inbox.enable_seqscan'), true);
+
+/* inbox.LimitIdle */ SELECT pg_catalog.set_config('idle_in_transaction_session_timeout', $1, true);
+
 -- lease/sql/*.sql
-
-/* lease.LockFreeze */ SELECT s.frozen_by
-  FROM "public".outbox_settings AS s
- WHERE pg_try_advisory_xact_lock(hashtext('postrider freeze'), hashtext(s.outbox_id::text));
-
-/* lease.StayIdle */ SET LOCAL idle_in_transaction_session_timeout = 0;
-
-/* lease.Freeze */ UPDATE "public".outbox_settings SET frozen_at = clock_timestamp(), frozen_by = $1;
-
-/* lease.Thaw */ UPDATE "public".outbox_settings SET frozen_at = NULL, frozen_by = NULL WHERE frozen_by = $1;
-
-/* lease.History */ SELECT o.id, o.changed_at, o.kind, o.previous_id, coalesce(o.previous_hostname, ''), o.worker_id, coalesce(o.hostname, ''),
-       o.lease_until, o.partition_keys, o.lease_epochs
-  FROM "public".outbox_ownership AS o
- WHERE ($1::bigint = 0 OR o.id < $1)
-   AND ($2::smallint IS NULL OR $2 = ANY (o.partition_keys))
-   AND ($3::timestamptz IS NULL OR o.changed_at >= $3)
-   AND ($4::timestamptz IS NULL OR o.changed_at <= $4)
- ORDER BY o.id DESC
- LIMIT $5;
-
-/* lease.HistoryBegins */ SELECT (SELECT o.changed_at FROM "public".outbox_ownership AS o ORDER BY o.id LIMIT 1);
 
 /* lease.Snapshot */ SELECT p.partition_key, nullif(p.lease_owner, s.gone), p.lease_until, p.lease_until - s.at AS time_left,
        p.lease_epoch, p.delivered, p.paused_at, p.crashes, s.at, s.frozen
@@ -3147,6 +3125,28 @@ ON CONFLICT (partition_key) DO UPDATE
        stream_sequence = EXCLUDED.stream_sequence,
        removed_at      = EXCLUDED.removed_at;
 
+/* lease.History */ SELECT o.id, o.changed_at, o.kind, o.previous_id, coalesce(o.previous_hostname, ''), o.worker_id, coalesce(o.hostname, ''),
+       o.lease_until, o.partition_keys, o.lease_epochs
+  FROM "public".outbox_ownership AS o
+ WHERE ($1::bigint = 0 OR o.id < $1)
+   AND ($2::smallint IS NULL OR $2 = ANY (o.partition_keys))
+   AND ($3::timestamptz IS NULL OR o.changed_at >= $3)
+   AND ($4::timestamptz IS NULL OR o.changed_at <= $4)
+ ORDER BY o.id DESC
+ LIMIT $5;
+
+/* lease.HistoryBegins */ SELECT (SELECT o.changed_at FROM "public".outbox_ownership AS o ORDER BY o.id LIMIT 1);
+
+/* lease.LockFreeze */ SELECT s.frozen_by
+  FROM "public".outbox_settings AS s
+ WHERE pg_try_advisory_xact_lock(hashtext('postrider freeze'), hashtext(s.outbox_id::text));
+
+/* lease.StayIdle */ SET LOCAL idle_in_transaction_session_timeout = 0;
+
+/* lease.Freeze */ UPDATE "public".outbox_settings SET frozen_at = clock_timestamp(), frozen_by = $1;
+
+/* lease.Thaw */ UPDATE "public".outbox_settings SET frozen_at = NULL, frozen_by = NULL WHERE frozen_by = $1;
+
 -- outbox/sql/*.sql
 
 /* outbox.Append */ SELECT sequence, event_id, stream_version, partition_key, duplicate, enqueued
@@ -3170,6 +3170,19 @@ ON CONFLICT (partition_key) DO UPDATE
 
 -- outbox/schema/sql/*.sql
 
+/* schema.EventsRelation */ SELECT s.events_relation FROM "public".outbox_settings AS s;
+
+/* schema.SetEventsRelation */ WITH asked AS (
+       SELECT to_regclass($1) IS NOT NULL AS there,
+              (SELECT count(*) FROM "public".outbox_workers AS w WHERE w.heartbeat_until > clock_timestamp()) AS living),
+     stored AS (
+       UPDATE "public".outbox_settings AS s
+          SET events_relation = $2
+         FROM asked AS a
+        WHERE a.there AND a.living = 0
+    RETURNING 1)
+SELECT a.there, a.living FROM asked AS a;
+
 /* schema.Creators */ WITH place AS (
        SELECT n.nspname, n.nspowner, n.nspacl, c.relowner, d.datdba
          FROM pg_namespace AS n
@@ -3189,31 +3202,7 @@ SELECT coalesce(r.rolname, 'PUBLIC'),
    AND (h.oid IS NULL OR NOT h.rolsuper AND NOT pg_has_role(h.oid, p.relowner, 'MEMBER'))
  ORDER BY 1;
 
-/* schema.EventsRelation */ SELECT s.events_relation FROM "public".outbox_settings AS s;
-
-/* schema.SetEventsRelation */ WITH asked AS (
-       SELECT to_regclass($1) IS NOT NULL AS there,
-              (SELECT count(*) FROM "public".outbox_workers AS w WHERE w.heartbeat_until > clock_timestamp()) AS living),
-     stored AS (
-       UPDATE "public".outbox_settings AS s
-          SET events_relation = $2
-         FROM asked AS a
-        WHERE a.there AND a.living = 0
-    RETURNING 1)
-SELECT a.there, a.living FROM asked AS a;
-
 -- projection/sql/*.sql
-
-/* projection.Enter */ SELECT pg_catalog.set_config('search_path', $1, true), pg_catalog.set_config('TimeZone', 'UTC', true),
-       pg_catalog.set_config('DateStyle', 'ISO, YMD', true), pg_catalog.set_config('IntervalStyle', 'postgres', true),
-       pg_catalog.set_config('extra_float_digits', '1', true), pg_catalog.set_config('bytea_output', 'hex', true),
-       pg_catalog.set_config('idle_in_transaction_session_timeout', $2, true);
-
-/* projection.Hasten */ SELECT pg_catalog.set_config('synchronous_commit', 'off', true);
-
-/* projection.Settings */ SELECT pg_catalog.current_setting(n) FROM pg_catalog.unnest($1::text[]) WITH ORDINALITY AS s (n, i) ORDER BY i;
-
-/* projection.SettingsBack */ SELECT pg_catalog.set_config(n, v, true) FROM unnest($1::text[], $2::text[]) AS s (n, v);
 
 /* projection.Define */ CREATE TABLE IF NOT EXISTS "public".projection_streams (
     applied_version  bigint NOT NULL DEFAULT 0 CHECK (applied_version >= 0),
@@ -3354,6 +3343,17 @@ SELECT d.stream_id FROM dead AS d JOIN changed AS c ON c.stream_id = d.stream_id
  WHERE dead_at IS NULL AND due_at IS NOT NULL AND (attempts > 0 OR last_error IS NOT NULL)
    AND (lease_until IS NULL OR lease_until <= pg_catalog.statement_timestamp())
  ORDER BY due_at, stream_id LIMIT 1;
+
+/* projection.Enter */ SELECT pg_catalog.set_config('search_path', $1, true), pg_catalog.set_config('TimeZone', 'UTC', true),
+       pg_catalog.set_config('DateStyle', 'ISO, YMD', true), pg_catalog.set_config('IntervalStyle', 'postgres', true),
+       pg_catalog.set_config('extra_float_digits', '1', true), pg_catalog.set_config('bytea_output', 'hex', true),
+       pg_catalog.set_config('idle_in_transaction_session_timeout', $2, true);
+
+/* projection.Hasten */ SELECT pg_catalog.set_config('synchronous_commit', 'off', true);
+
+/* projection.Settings */ SELECT pg_catalog.current_setting(n) FROM pg_catalog.unnest($1::text[]) WITH ORDINALITY AS s (n, i) ORDER BY i;
+
+/* projection.SettingsBack */ SELECT pg_catalog.set_config(n, v, true) FROM unnest($1::text[], $2::text[]) AS s (n, v);
 
 -- projection/sql/journal/*.sql
 

@@ -14,3 +14,25 @@ WITH asked AS (
         WHERE a.there AND a.living = 0
     RETURNING 1)
 SELECT a.there, a.living FROM asked AS a
+
+-- query: Creators
+-- Who may create in the outbox's schema, besides superusers and those who may act as
+-- the tables' owner, and the statement that ends it.
+WITH place AS (
+       SELECT n.nspname, n.nspowner, n.nspacl, c.relowner, d.datdba
+         FROM pg_namespace AS n
+         JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname = 'outbox_settings'
+         JOIN pg_database AS d ON d.datname = current_database()
+        WHERE n.nspname = @schema)
+SELECT coalesce(r.rolname, 'PUBLIC'),
+       CASE WHEN a.grantee = p.nspowner THEN format('ALTER SCHEMA %I OWNER TO %I', p.nspname, pg_get_userbyid(p.relowner))
+            WHEN a.grantee = 0 THEN format('REVOKE CREATE ON SCHEMA %I FROM PUBLIC', p.nspname)
+            ELSE format('REVOKE CREATE ON SCHEMA %I FROM %I', p.nspname, r.rolname) END
+  FROM place AS p
+ CROSS JOIN LATERAL aclexplode(coalesce(p.nspacl, acldefault('n', p.nspowner))) AS a
+  LEFT JOIN pg_roles AS r ON r.oid = a.grantee
+  LEFT JOIN pg_roles AS h -- the one member of that role is the database's owner
+         ON h.oid = CASE WHEN r.rolname = 'pg_database_owner' THEN p.datdba ELSE a.grantee END
+ WHERE a.privilege_type = 'CREATE'
+   AND (h.oid IS NULL OR NOT h.rolsuper AND NOT pg_has_role(h.oid, p.relowner, 'MEMBER'))
+ ORDER BY 1
