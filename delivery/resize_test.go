@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/ops/resize"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
 )
@@ -39,7 +40,7 @@ func (b *bundle) resized(t *testing.T, to int) (moved int, err error) {
 	if err := b.fencedRelay(t, delivery.Config{}).Take(t.Context(), leases); err != nil {
 		t.Fatal(err)
 	}
-	if moved, err = delivery.Resize(t.Context(), b.pool, "public", delivery.Relation{}, leases, partition.Count(to)); err == nil {
+	if moved, err = resize.Move(t.Context(), b.pool, "public", delivery.Relation{}, leases, partition.Count(to)); err == nil {
 		b.count = to
 	}
 	if _, err := b.leases.Disown(t.Context(), owner); err != nil {
@@ -132,7 +133,7 @@ func TestAPauseOutlivesAResize(t *testing.T) {
 		b.append(t, fmt.Sprintf("s-%d", i), `1`)
 	}
 	b.exec(t, `UPDATE outbox_partitions SET paused_at = clock_timestamp() WHERE partition_key IN (1, 2)`)
-	if _, err := b.resized(t, 8); !errors.Is(err, delivery.ErrPaused) || !strings.Contains(err.Error(), "partitions resume 1 2") {
+	if _, err := b.resized(t, 8); !errors.Is(err, resize.ErrPaused) || !strings.Contains(err.Error(), "partitions resume 1 2") {
 		t.Errorf("resized with two of four partitions paused: %v", err)
 	}
 	b.until(t, `SELECT count(*) FROM outbox_partitions`, 4)

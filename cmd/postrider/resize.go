@@ -4,19 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go"
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
-	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/delivery/ops/resize"
 	"github.com/postrider/postrider/outbox"
 	"github.com/postrider/postrider/outbox/schema"
 	"github.com/postrider/postrider/partition"
@@ -87,12 +84,11 @@ func (c *partitionsResizeCmd) Run(s *session) error {
 	done := resized{From: int(info.Partitions), To: c.Count, DryRun: c.DryRun}
 	if done.From != done.To {
 		// Whether it can be done is known before anything stops.
-		if done.Moved, err = delivery.PlanResize(s.ctx, pool, c.Schema, events, info.Partitions, partition.Count(c.Count)); err != nil { // checked above
+		if done.Moved, err = resize.Plan(s.ctx, pool, c.Schema, events, info.Partitions, partition.Count(c.Count)); err != nil { // checked above
 			return err
 		}
 		if !c.DryRun {
-			r := resizing{cmd: c, pool: pool, info: info, events: events, log: s.logger(), progress: s.stderr}
-			if done.Moved, err = r.run(s.ctx); err != nil {
+			if done.Moved, err = c.resize(s, pool, info, events); err != nil {
 				return err
 			}
 		}
@@ -108,58 +104,37 @@ func (c *partitionsResizeCmd) Run(s *session) error {
 	return err
 }
 
-// resizing is a resize under way.
-type resizing struct {
-	cmd      *partitionsResizeCmd
-	pool     *pgxpool.Pool
-	info     schema.Info
-	events   delivery.Relation
-	log      *slog.Logger
-	progress io.Writer
-}
-
-func (r *resizing) run(ctx context.Context) (moved int, err error) {
-	nc, err := r.cmd.connect("postrider resize", r.log)
+// resize changes the number of partitions, and wakes the workers.
+func (c *partitionsResizeCmd) resize(s *session, pool *pgxpool.Pool, info schema.Info, events delivery.Relation) (moved int, err error) {
+	log := s.logger()
+	nc, err := c.connect("postrider resize", log)
 	if err != nil {
 		return 0, err
 	}
 	defer nc.Close()
-	relay, done, err := r.relay(ctx, nc)
+	publisher, done, err := c.publisher(s.ctx, nc, info, log)
 	if err != nil {
 		return 0, err
 	}
 	defer done()
-	owner := uuid.Must(uuid.NewV7())
-	thaw, err := lease.Freeze(ctx, r.pool, r.cmd.Schema, owner, r.log)
-	if err != nil {
-		return 0, err
-	}
-	leases, err := r.take(ctx, relay, owner)
-	if err == nil {
-		fmt.Fprintln(r.progress, "moving pending rows; producers wait")
-		moved, err = delivery.Resize(ctx, r.pool, r.cmd.Schema, r.events, leases, partition.Count(r.cmd.Count)) // checked by Run
-	}
-	err = errors.Join(err, r.giveBack(ctx, owner), thaw())
-	if err == nil {
-		err = r.audit(ctx, moved)
-	}
+	moved, err = resize.Run(s.ctx, resize.Config{
+		Pool: pool, Schema: c.Schema, Events: events, From: info.Partitions, To: partition.Count(c.Count), // checked by Run
+		Publisher: publisher, Timeout: c.Timeout, Actor: c.actor(), Reason: c.Reason, Logger: log,
+		Progress: func(line string) { fmt.Fprintln(s.stderr, line) },
+	})
 	for _, bell := range []string{"", ".cluster"} { // nobody waits for the next look
-		_ = nc.Publish(outbox.BellSubject(r.cmd.Schema)+bell, nil)
+		_ = nc.Publish(outbox.BellSubject(c.Schema)+bell, nil)
 	}
 	return moved, errors.Join(err, nc.FlushTimeout(time.Second))
 }
 
-// relay makes what takes partitions over; it delivers nothing.
-func (r *resizing) relay(ctx context.Context, nc *nats.Conn) (relay *delivery.Relay, done func(), err error) {
-	store, err := delivery.NewStore(ctx, r.pool, r.cmd.Schema, r.events)
-	if err != nil {
-		return nil, nil, err
-	}
-	subject, err := natspub.ParseSubject(r.cmd.Subject)
+// publisher is what takes partitions over from the stream, by the mode that the workers use.
+func (c *partitionsResizeCmd) publisher(ctx context.Context, nc *nats.Conn, info schema.Info, log *slog.Logger) (p delivery.Publisher, done func(), err error) {
+	subject, err := natspub.ParseSubject(c.Subject)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", errRefused, err)
 	}
-	stream, err := natspub.EnsureStream(ctx, nc, natspub.StreamConfig{Name: r.cmd.Stream, Subject: subject, Logger: r.log})
+	stream, err := natspub.EnsureStream(ctx, nc, natspub.StreamConfig{Name: c.Stream, Subject: subject, Logger: log})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -168,102 +143,9 @@ func (r *resizing) relay(ctx context.Context, nc *nats.Conn) (relay *delivery.Re
 		Close() error
 	}
 	if can, _ := natspub.CanFence(nc, stream); can && natspub.CheckFence(stream.Config) == nil {
-		publisher, err = natspub.NewFenced(nc, natspub.FencedConfig{Stream: r.cmd.Stream, Outbox: r.info.OutboxID, NeverExpire: stream.Config.MaxAge > 0})
+		publisher, err = natspub.NewFenced(nc, natspub.FencedConfig{Stream: c.Stream, Outbox: info.OutboxID, NeverExpire: stream.Config.MaxAge > 0})
 	} else {
-		publisher, err = natspub.NewDedupe(nc, natspub.DedupeConfig{Stream: r.cmd.Stream})
+		publisher, err = natspub.NewDedupe(nc, natspub.DedupeConfig{Stream: c.Stream})
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	relay, err = delivery.NewRelay(delivery.Config{Logger: r.log}, store, publisher, silence{})
-	return relay, func() { _ = publisher.Close() }, err
-}
-
-// silence is a doorbell that nobody rings.
-type silence struct{}
-
-func (silence) Rung() <-chan struct{} { return nil }
-
-// take takes every partition, from the workers and from the stream. A database that is older than its stream, as after a
-// failover, learns from a refusal above which epochs its leases have to lie: the second ones do.
-func (r *resizing) take(ctx context.Context, relay *delivery.Relay, owner partition.WorkerID) ([]*lease.Lease, error) {
-	for attempt := 1; ; attempt++ {
-		leases, err := r.acquire(ctx, owner)
-		if err != nil {
-			return leases, err
-		}
-		fmt.Fprintf(r.progress, "all %d partitions are here; taking them from the stream\n", len(leases))
-		if err = relay.Take(ctx, leases); !errors.Is(err, delivery.ErrFenced) || attempt > 1 {
-			return leases, err
-		}
-		if err := r.giveBack(ctx, owner); err != nil {
-			return leases, err
-		}
-	}
-}
-
-// acquire waits for the workers and takes every partition.
-func (r *resizing) acquire(ctx context.Context, owner partition.WorkerID) ([]*lease.Lease, error) {
-	store, err := lease.NewStore(r.pool, r.cmd.Schema)
-	if err != nil {
-		return nil, err
-	}
-	missing := make([]partition.ID, r.info.Partitions)
-	for i := range missing {
-		missing[i] = partition.ID(i) // a count that fits
-	}
-	wait, cancel := context.WithTimeoutCause(ctx, r.cmd.Timeout, fmt.Errorf("not all workers gave back their partitions within %s (--timeout)", r.cmd.Timeout))
-	defer cancel()
-	ticker := time.NewTicker(200 * time.Millisecond)
-	defer ticker.Stop()
-	var held []*lease.Lease
-	for {
-		taken, err := store.AcquireFrozen(wait, owner, time.Minute, missing)
-		if err != nil {
-			return held, fmt.Errorf("%w: %w", err, context.Cause(wait))
-		}
-		held = append(held, taken...)
-		if len(held) == int(r.info.Partitions) {
-			return held, nil
-		}
-		fmt.Fprintf(r.progress, "waiting for the workers: %d of %d partitions are here\n", len(held), r.info.Partitions)
-		missing = without(missing, taken)
-		select {
-		case <-ticker.C:
-		case <-wait.Done():
-			return held, context.Cause(wait)
-		}
-	}
-}
-
-func without(ids []partition.ID, leases []*lease.Lease) []partition.ID {
-	taken := map[partition.ID]bool{}
-	for _, l := range leases {
-		taken[l.Partition] = true
-	}
-	var left []partition.ID
-	for _, id := range ids {
-		if !taken[id] {
-			left = append(left, id)
-		}
-	}
-	return left
-}
-
-func (r *resizing) giveBack(ctx context.Context, owner partition.WorkerID) error {
-	store, err := lease.NewStore(r.pool, r.cmd.Schema)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
-	defer cancel()
-	_, err = store.Disown(ctx, owner)
-	return err
-}
-
-func (r *resizing) audit(ctx context.Context, moved int) error {
-	_, err := r.pool.Exec(ctx, `INSERT INTO `+pgx.Identifier{r.cmd.Schema, "outbox_audit"}.Sanitize()+` (actor, action, target, reason, details)
-		VALUES ($1, 'partitions.resize', jsonb_build_object('from', $2::int, 'to', $3::int), nullif($4, ''), jsonb_build_object('moved', $5::int))`,
-		r.cmd.actor(), int(r.info.Partitions), r.cmd.Count, r.cmd.Reason, moved)
-	return err
+	return publisher, func() { _ = publisher.Close() }, err
 }

@@ -3,7 +3,7 @@ package main
 // resizes is the ways to forget, in a resize, what was.
 func resizes() []mutant {
 	const (
-		resize = "delivery/resize.go"
+		resize = "delivery/ops/resize/move.go"
 		epochs = "^TestAnEpochOutlivesItsPartition$"
 		healed = "^TestWhatWasPublishedBeforeAResizeIsHealed$"
 		pauses = "^TestAPauseOutlivesAResize$"
@@ -84,7 +84,7 @@ func olderDatabase() []mutant {
 		{
 			name: "resize-of-an-older-database", breaks: "P5: a resize right after a failover is refused by the stream's epochs",
 			test: command{pkg: "cmd/postrider", run: "^TestResizeOfADatabaseOlderThanItsStream$"}, says: "partitions resize: all 4 partitions are here",
-			edits: []edit{{"cmd/postrider/resize.go", "|| attempt > 1 {", "|| attempt > 0 {"}},
+			edits: []edit{{"delivery/ops/resize/resize.go", "|| attempt > 1 {", "|| attempt > 0 {"}},
 		},
 	}
 }

@@ -1309,52 +1309,6 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
   FROM pg_attribute AS a
  WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped;
 
--- delivery/sql/resize/*.sql
-
-/* delivery.LockOutbox */ LOCK TABLE "public".outbox, "public".outbox_ready, "public".outbox_parked IN EXCLUSIVE MODE;
-
-/* delivery.LockCount */ SELECT partition_count FROM "public".outbox_settings FOR UPDATE;
-
-/* delivery.HoldLeases */ SELECT (SELECT count(*) FROM "public".outbox_partitions), count(*)
-  FROM (SELECT p.partition_key FROM unnest($1::smallint[], $2::bigint[]) AS mine (partition_key, epoch)
-          JOIN "public".outbox_partitions AS p USING (partition_key)
-         WHERE p.lease_owner = $3 AND p.lease_epoch = mine.epoch
-         ORDER BY p.partition_key FOR UPDATE OF p) AS h;
-
-/* delivery.Paused */ SELECT coalesce(array_agg(partition_key ORDER BY partition_key) FILTER (WHERE paused_at IS NOT NULL), '{}'), min(paused_at), count(*)
-  FROM "public".outbox_partitions;
-
-/* delivery.PlanMoves */ SELECT count(*) FILTER (WHERE p.before <> p.partition_key), count(*) FILTER (WHERE p.after <> p.partition_key)
-  FROM (
-SELECT o.partition_key, o.global_sequence, o.parked,
-       "public".outbox_hash_partition("public".outbox_xxhash64(convert_to(coalesce(e.routing_key, o.stream_id), 'UTF8')), $1) AS before,
-       "public".outbox_hash_partition("public".outbox_xxhash64(convert_to(coalesce(e.routing_key, o.stream_id), 'UTF8')), $2) AS after
-  FROM "public".outbox AS o
-  LEFT JOIN "public"."events" AS e ON e.sequence = o.global_sequence
-       ) AS p;
-
-/* delivery.Move */ WITH placed AS (
-SELECT o.partition_key, o.global_sequence, o.parked,
-       "public".outbox_hash_partition("public".outbox_xxhash64(convert_to(coalesce(e.routing_key, o.stream_id), 'UTF8')), $1) AS before,
-       "public".outbox_hash_partition("public".outbox_xxhash64(convert_to(coalesce(e.routing_key, o.stream_id), 'UTF8')), $2) AS after
-  FROM "public".outbox AS o
-  LEFT JOIN "public"."events" AS e ON e.sequence = o.global_sequence
-       ),
-     foreign_rows AS (
-       SELECT count(*) AS n FROM placed WHERE before <> partition_key),
-     moved AS (
-       UPDATE "public".outbox AS o
-          SET partition_key = p.after
-         FROM placed AS p, foreign_rows AS f
-        WHERE f.n = 0 AND p.after <> p.partition_key
-          AND o.partition_key = p.partition_key AND o.global_sequence = p.global_sequence AND o.parked = p.parked
-    RETURNING 1)
-SELECT (SELECT n FROM foreign_rows), (SELECT count(*) FROM moved);
-
-/* delivery.SetCount */ UPDATE "public".outbox_settings SET partition_count = $1, generation = generation + 1, resized_at = clock_timestamp();
-
-/* delivery.PauseAll */ UPDATE "public".outbox_partitions SET paused_at = $1 WHERE paused_at IS NULL;
-
 -- delivery/ops/sql/*.sql
 
 /* ops.Now */ SELECT clock_timestamp();
@@ -2600,6 +2554,52 @@ SELECT $5, e.sequence
    AND NOT EXISTS (SELECT FROM "public".outbox_replay_sequences AS x WHERE x.replay_id = $10 AND x.sequence = e.sequence)
  ORDER BY e.stream_version
  LIMIT $11;
+
+-- delivery/ops/resize/sql/*.sql
+
+/* resize.LockOutbox */ LOCK TABLE "public".outbox, "public".outbox_ready, "public".outbox_parked IN EXCLUSIVE MODE;
+
+/* resize.LockCount */ SELECT partition_count FROM "public".outbox_settings FOR UPDATE;
+
+/* resize.HoldLeases */ SELECT (SELECT count(*) FROM "public".outbox_partitions), count(*)
+  FROM (SELECT p.partition_key FROM unnest($1::smallint[], $2::bigint[]) AS mine (partition_key, epoch)
+          JOIN "public".outbox_partitions AS p USING (partition_key)
+         WHERE p.lease_owner = $3 AND p.lease_epoch = mine.epoch
+         ORDER BY p.partition_key FOR UPDATE OF p) AS h;
+
+/* resize.Paused */ SELECT coalesce(array_agg(partition_key ORDER BY partition_key) FILTER (WHERE paused_at IS NOT NULL), '{}'), min(paused_at), count(*)
+  FROM "public".outbox_partitions;
+
+/* resize.PlanMoves */ SELECT count(*) FILTER (WHERE p.before <> p.partition_key), count(*) FILTER (WHERE p.after <> p.partition_key)
+  FROM (
+SELECT o.partition_key, o.global_sequence, o.parked,
+       "public".outbox_hash_partition("public".outbox_xxhash64(convert_to(coalesce(e.routing_key, o.stream_id), 'UTF8')), $1) AS before,
+       "public".outbox_hash_partition("public".outbox_xxhash64(convert_to(coalesce(e.routing_key, o.stream_id), 'UTF8')), $2) AS after
+  FROM "public".outbox AS o
+  LEFT JOIN "public"."events" AS e ON e.sequence = o.global_sequence
+       ) AS p;
+
+/* resize.Move */ WITH placed AS (
+SELECT o.partition_key, o.global_sequence, o.parked,
+       "public".outbox_hash_partition("public".outbox_xxhash64(convert_to(coalesce(e.routing_key, o.stream_id), 'UTF8')), $1) AS before,
+       "public".outbox_hash_partition("public".outbox_xxhash64(convert_to(coalesce(e.routing_key, o.stream_id), 'UTF8')), $2) AS after
+  FROM "public".outbox AS o
+  LEFT JOIN "public"."events" AS e ON e.sequence = o.global_sequence
+       ),
+     foreign_rows AS (
+       SELECT count(*) AS n FROM placed WHERE before <> partition_key),
+     moved AS (
+       UPDATE "public".outbox AS o
+          SET partition_key = p.after
+         FROM placed AS p, foreign_rows AS f
+        WHERE f.n = 0 AND p.after <> p.partition_key
+          AND o.partition_key = p.partition_key AND o.global_sequence = p.global_sequence AND o.parked = p.parked
+    RETURNING 1)
+SELECT (SELECT n FROM foreign_rows), (SELECT count(*) FROM moved);
+
+/* resize.SetCount */ UPDATE "public".outbox_settings SET partition_count = $1, generation = generation + 1, resized_at = clock_timestamp();
+
+/* resize.PauseAll */ UPDATE "public".outbox_partitions SET paused_at = $1 WHERE paused_at IS NULL;
 
 -- heartbeat/sql/*.sql
 

@@ -1,0 +1,29 @@
+// Package resize changes the number of partitions of an outbox whose workers and producers go on running.
+//
+// # Model
+//
+// Plan says what would move, or why it is refused. Run does it, in six steps:
+//
+//	freeze   workers give back their leases and take none
+//	acquire  one owner takes every lease, as the workers let go
+//	take     it takes every partition from the stream: what is under way is stored or refused by then
+//	move     pending rows go where their keys belong under the new count, in one transaction (Move)
+//	thaw     the owner gives back what it held, and the workers take the new partitions
+//	audit    who did it, and why
+//
+// # Invariants
+//
+//   - Rows move only while one owner holds every partition, in the database and in the stream: nothing of any is under way.
+//     Move compares each lease, and keeps them and the producers locked out until its commit.
+//   - Each stream keeps its order: its rows move together, and messages to come carry a higher generation, since a
+//     partition's sequences begin anew.
+//   - A row that a producer's own partitioner placed is never moved: it is ErrForeignPartitions.
+//   - Paused streams never meet others: a pause of everything outlives the resize, one of some partitions is ErrPaused.
+//
+// # Failures
+//
+// Whatever fails before the commit leaves every row where it was; leases and freeze are given back in any case. A process
+// that dies holds nobody up: its freeze ends with its session, and its leases with the freeze. If it dies between commit and
+// audit, the partitions are changed and the audit does not say by whom. A database that is older than its stream is refused
+// once, learns the stream's epochs from that, and is taken with leases above them.
+package resize
