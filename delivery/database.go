@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -54,6 +55,36 @@ func CheckDatabase(ctx context.Context, db DB) error {
 			ErrFunctions, role, strings.Join(denied, ", "), strings.Join(denied, ", "), pgx.Identifier{role}.Sanitize())}
 	}
 	return nil
+}
+
+// Server is what people look at first when something is wrong. It judges nothing.
+type Server struct {
+	Number  int    // of the version, as 160004
+	Version string // as PostgreSQL writes it
+	Standby bool
+	// SearchPath, Fsync and SynchronousCommit are as this session has them.
+	SearchPath, Fsync, SynchronousCommit string
+}
+
+// ReadServer reads that, of servers of any version.
+func ReadServer(ctx context.Context, db DB) (s Server, err error) {
+	ask, err := loadChecks("public")
+	if err != nil {
+		return s, err
+	}
+	err = ask.Server.Row(ctx, db, nil).Scan(&s.Number, &s.Version, &s.Standby, &s.SearchPath, &s.Fsync, &s.SynchronousCommit)
+	return s, err
+}
+
+// Regressed tells when a failover or a restore was last found to have lost published events, and whether that is less than a
+// day ago; nil: never.
+func Regressed(ctx context.Context, db DB, schema string) (at *time.Time, lately bool, err error) {
+	ask, err := loadChecks(schema)
+	if err != nil {
+		return nil, false, err
+	}
+	err = ask.Regressed.Row(ctx, db, nil).Scan(&at, &lately)
+	return at, lately, err
 }
 
 // ReadOnly tells whether the whole database refuses writes.

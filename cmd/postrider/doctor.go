@@ -1,15 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/nats-io/nats.go"
@@ -18,6 +19,7 @@ import (
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/heartbeat"
+	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/outbox/schema"
 )
 
@@ -83,9 +85,9 @@ func (c *doctorCmd) checkDatabase(ctx context.Context) []finding {
 		findings = append(findings, f)
 		return err == nil
 	}
-	version, err := serverVersion(ctx, pool)
-	add("PostgreSQL version", err, version)
-	add("primary", checkPrimary(ctx, pool), "the server is a primary")
+	server, unread := delivery.ReadServer(ctx, pool)
+	add("PostgreSQL version", cmp.Or(unread, checkVersion(server)), server.Version)
+	add("primary", cmp.Or(unread, checkPrimary(server)), "the server is a primary")
 	info, err := checkSchema(ctx, pool, c.Schema)
 	if !add("schema", err, fmt.Sprintf("version %d, %d partitions", info.Version, info.Partitions)) {
 		return findings
@@ -96,33 +98,26 @@ func (c *doctorCmd) checkDatabase(ctx context.Context) []finding {
 		_, err = delivery.NewStore(ctx, pool, c.Schema, relation)
 	}
 	readable := add("events relation", err, info.Events+" has the columns that are needed")
-	findings = append(findings, pathFinding(ctx, pool))
+	findings = append(findings, pathFinding(server, unread))
 	findings = append(findings, creatorFindings(ctx, pool, c.Schema)...)
 	rows, err := missingPartitions(ctx, pool, c.Schema, int(info.Partitions))
 	add("partition rows", err, rows)
 	if readable && c.Ordering == string(delivery.OrderPartition) {
 		findings = append(findings, strictFindings(ctx, pool, c.Schema, relation)...)
 	}
-	return append(findings, commitFinding(ctx, pool), forgottenFinding(ctx, pool, c.Schema), shapeFinding(ctx, pool, c.Schema),
+	return append(findings, commitFinding(server, unread), forgottenFinding(ctx, pool, c.Schema), shapeFinding(ctx, pool, c.Schema),
 		conditionFinding(ctx, pool, c.Schema))
 }
 
-func serverVersion(ctx context.Context, pool *pgxpool.Pool) (string, error) {
-	var number int
-	var text string
-	err := pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_version')`).Scan(&number, &text)
-	if err == nil && number < 140000 {
-		err = fmt.Errorf("PostgreSQL %s is too old; 14 or newer is needed", text)
+func checkVersion(server delivery.Server) error {
+	if server.Number < 140000 {
+		return fmt.Errorf("PostgreSQL %s is too old; 14 or newer is needed", server.Version)
 	}
-	return text, err
+	return nil
 }
 
-func checkPrimary(ctx context.Context, pool *pgxpool.Pool) error {
-	var standby bool
-	if err := pool.QueryRow(ctx, `SELECT pg_is_in_recovery()`).Scan(&standby); err != nil {
-		return err
-	}
-	if standby {
+func checkPrimary(server delivery.Server) error {
+	if server.Standby {
 		return errors.New("the server is a standby; rows become visible there in another order, " +
 			"connect to the primary (target_session_attrs=read-write)")
 	}
@@ -130,12 +125,15 @@ func checkPrimary(ctx context.Context, pool *pgxpool.Pool) error {
 }
 
 func missingPartitions(ctx context.Context, pool *pgxpool.Pool, schema string, count int) (string, error) {
-	var rows int
-	err := pool.QueryRow(ctx, `SELECT count(*) FROM `+pgx.Identifier{schema, "outbox_partitions"}.Sanitize()).Scan(&rows)
-	if err == nil && rows != count {
+	store, err := lease.NewStore(pool, schema)
+	if err != nil {
+		return "", err
+	}
+	snapshot, err := store.Snapshot(ctx)
+	if rows := len(snapshot.Rows); err == nil && rows != count {
 		err = fmt.Errorf("outbox_partitions holds %d rows, %d are configured; run `postrider partitions sync`", rows, count)
 	}
-	return fmt.Sprintf("%d", rows), err
+	return strconv.Itoa(len(snapshot.Rows)), err
 }
 
 // strictFindings are about what --ordering partition rests on.
@@ -161,17 +159,16 @@ func strictFindings(ctx context.Context, pool *pgxpool.Pool, schema string, rela
 }
 
 // pathFinding tells whether others may say what the program's statements mean.
-func pathFinding(ctx context.Context, pool *pgxpool.Pool) finding {
+func pathFinding(server delivery.Server, err error) finding {
 	const check = "search path"
-	var path string
-	switch err := pool.QueryRow(ctx, `SELECT pg_catalog.current_setting('search_path')`).Scan(&path); {
+	switch {
 	case err != nil:
 		return finding{check, levelError, redact(err.Error())}
-	case path != fixedPath:
-		return finding{check, levelWarning, "a pooler keeps the program from setting it, and whoever may create in a schema of " + path +
+	case server.SearchPath != fixedPath:
+		return finding{check, levelWarning, "a pooler keeps the program from setting it, and whoever may create in a schema of " + server.SearchPath +
 			" says what its statements mean; to mend it, for the role that the pooler logs in as: ALTER ROLE … SET search_path = " + fixedPath}
 	}
-	return finding{check, levelOK, path}
+	return finding{check, levelOK, server.SearchPath}
 }
 
 func creatorFindings(ctx context.Context, pool *pgxpool.Pool, name string) []finding {
@@ -190,16 +187,14 @@ func creatorFindings(ctx context.Context, pool *pgxpool.Pool, name string) []fin
 	return findings
 }
 
-func commitFinding(ctx context.Context, pool *pgxpool.Pool) finding {
-	var fsync, commit string
-	err := pool.QueryRow(ctx, `SELECT current_setting('fsync'), current_setting('synchronous_commit')`).Scan(&fsync, &commit)
+func commitFinding(server delivery.Server, err error) finding {
 	switch {
 	case err != nil:
 		return finding{"durability", levelError, redact(err.Error())}
-	case fsync != "on":
+	case server.Fsync != "on":
 		return finding{"durability", levelWarning, "fsync is off: a crash of the machine can lose published events and use their sequences again"}
 	default:
-		return finding{"durability", levelOK, "fsync on, synchronous_commit " + commit}
+		return finding{"durability", levelOK, "fsync on, synchronous_commit " + server.SynchronousCommit}
 	}
 }
 
@@ -207,10 +202,7 @@ func commitFinding(ctx context.Context, pool *pgxpool.Pool) finding {
 // error for a day, as people have to settle it, and a warning from then on.
 func forgottenFinding(ctx context.Context, pool *pgxpool.Pool, schema string) finding {
 	const check = "published events"
-	var at *time.Time
-	var lately bool
-	err := pool.QueryRow(ctx, `SELECT regressed, coalesce(regressed > clock_timestamp() - interval '1 day', false) FROM `+
-		pgx.Identifier{schema, "outbox_settings"}.Sanitize()).Scan(&at, &lately)
+	at, lately, err := delivery.Regressed(ctx, pool, schema)
 	if err != nil {
 		return finding{check, levelError, redact(err.Error())}
 	}

@@ -268,6 +268,15 @@ WITH RECURSIVE lineage (relid, root) AS (
          JOIN pg_class AS c ON c.oid = s.seqrelid
          JOIN pg_namespace AS n ON n.oid = c.relnamespace)
 
+-- query: Server
+-- Settings as this session has them. Each function is named with its schema: the path that is asked for may be anybody's.
+SELECT pg_catalog.current_setting('server_version_num')::int, pg_catalog.current_setting('server_version'), pg_catalog.pg_is_in_recovery(),
+       pg_catalog.current_setting('search_path'), pg_catalog.current_setting('fsync'), pg_catalog.current_setting('synchronous_commit')
+
+-- query: Regressed
+-- When the database was last found to have forgotten published events, and whether that is less than a day ago.
+SELECT regressed, coalesce(regressed > clock_timestamp() - interval '1 day', false) FROM {schema}.outbox_settings
+
 -- query: Database
 -- What the workers' statements need of the server: that it may be written to, and the
 -- functions asked for, of pg_catalog. The variant with bytea of a function is not used.

@@ -1290,6 +1290,11 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
  WHERE current_setting('server_version_num')::int < 140001
    AND current_setting('max_prepared_transactions')::int > 0;
 
+/* delivery.Server */ SELECT pg_catalog.current_setting('server_version_num')::int, pg_catalog.current_setting('server_version'), pg_catalog.pg_is_in_recovery(),
+       pg_catalog.current_setting('search_path'), pg_catalog.current_setting('fsync'), pg_catalog.current_setting('synchronous_commit');
+
+/* delivery.Regressed */ SELECT regressed, coalesce(regressed > clock_timestamp() - interval '1 day', false) FROM "public".outbox_settings;
+
 /* delivery.Database */ SELECT pg_is_in_recovery(),
        current_setting('transaction_read_only')::boolean,
        current_user::text,
