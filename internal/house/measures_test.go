@@ -34,7 +34,7 @@ var largePackages = map[string]int{
 const (
 	mostLines      = 53_000 // Go of the root module without tests; aim 45,000
 	mostStatements = 30     // files of statements
-	mostWords      = 46_550 // in Markdown; aim 30,000
+	mostWords      = 46_500 // in Markdown; aim 30,000
 	mostSuppressed = 225    // lines that silence a linter
 )
 
