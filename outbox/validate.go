@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// The limits of the SQL functions, migrations/00003_append_checks.sql.
+// The limits of the SQL functions, schema/migrations/00002_functions.sql.
 const (
 	maxText       = 1024
 	maxHeaderName = 128

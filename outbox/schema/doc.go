@@ -5,14 +5,15 @@
 // The migrations are embedded SQL files, run by goose in ascending order, each in one transaction, and recorded in outbox_schema_version
 // inside the schema. They contain the schema's quoted name and the partition count, which is fixed when the tables are created and stored
 // in outbox_settings. Migrating is a command; a worker only calls Check. outbox_settings also says where the events are, for everybody who
-// reads them: Up sets it.
+// reads them: Up sets it. The first four are one file for each role of what they make:
 //
 //	tables     events, outbox (= outbox_ready + outbox_parked), outbox_deliveries,
 //	           outbox_partitions, outbox_workers, outbox_dedupe_keys,
-//	           outbox_throughput, outbox_audit, outbox_ownership, outbox_settings
+//	           outbox_former_partitions, outbox_watermark, outbox_throughput, outbox_settings
+//	functions  outbox_append, outbox_append_bytes, outbox_append_batch, outbox_without_enqueue,
+//	           outbox_partition, outbox_xxhash64, outbox_state
 //	view       outbox_messages
-//	functions  outbox_append, outbox_append_bytes, outbox_append_batch,
-//	           outbox_partition, outbox_xxhash64
+//	operators  outbox_audit, outbox_ownership, outbox_replays, outbox_replay_sequences
 //
 // # Invariants
 //

@@ -3,13 +3,13 @@ package main
 // rights is the ways to let others decide what the program's names mean, or do what they must not.
 func rights() []mutant {
 	path := command{pkg: "outbox/schema", run: "^TestFunctionsHaveAFixedPath$"}
-	const migration = "outbox/schema/migrations/00016_search_path.sql"
+	const migration = "outbox/schema/migrations/00002_functions.sql"
 	overloads := command{pkg: "internal/deployment", run: "^TestNoPlantedOverloadRuns$"}
 	return []mutant{
 		{
 			name: "definer-path-with-schema", breaks: "rights: who may create in the outbox's schema becomes its owner",
 			test: path, says: "outbox_append_batch runs with its caller's search_path",
-			edits: []edit{{migration, "outbox_append_batch    SET search_path = pg_catalog,", "outbox_append_batch    SET search_path = pg_catalog, {schema},"}},
+			edits: []edit{{migration, "duplicate boolean, enqueued boolean)\nLANGUAGE plpgsql SECURITY DEFINER\nSET search_path = pg_catalog,", "duplicate boolean, enqueued boolean)\nLANGUAGE plpgsql SECURITY DEFINER\nSET search_path = pg_catalog, {schema},"}},
 		},
 		{
 			name: "pool-keeps-its-path", breaks: "rights: who may create in a schema of the worker's path acts as the worker",

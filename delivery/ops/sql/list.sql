@@ -295,8 +295,7 @@ SELECT s.sequence, d.partition_key, d.lease_epoch, d.published_at,
 
 -- fragment: state
 -- The state of a row of the outbox, as in the view outbox_messages.
-       CASE WHEN o.dead_at IS NOT NULL THEN 'dead' WHEN o.blocked THEN 'blocked'
-            WHEN o.attempts > 0 THEN 'failed' WHEN o.parked AND o.available_at > statement_timestamp() THEN 'scheduled' ELSE 'pending' END
+       {schema}.outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
 
 -- fragment: troubled
 -- Failed and dead rows, in the words of the index that knows them.

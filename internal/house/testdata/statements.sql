@@ -1322,8 +1322,7 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
   FROM (SELECT o.partition_key, o.global_sequence,
                row_number() OVER (ORDER BY o.partition_key, o.global_sequence) AS nth,
                coalesce(
-       CASE WHEN o.dead_at IS NOT NULL THEN 'dead' WHEN o.blocked THEN 'blocked'
-            WHEN o.attempts > 0 THEN 'failed' WHEN o.parked AND o.available_at > statement_timestamp() THEN 'scheduled' ELSE 'pending' END
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
                         = $2
                         AND (o.dead_at IS NULL OR o.dead_at <= $3)
                          AND ($4::text IS NULL OR o.stream_id = $4)
@@ -1350,8 +1349,7 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
   FROM (SELECT o.partition_key, o.global_sequence,
                row_number() OVER (ORDER BY o.partition_key, o.global_sequence) AS nth,
                coalesce(
-       CASE WHEN o.dead_at IS NOT NULL THEN 'dead' WHEN o.blocked THEN 'blocked'
-            WHEN o.attempts > 0 THEN 'failed' WHEN o.parked AND o.available_at > statement_timestamp() THEN 'scheduled' ELSE 'pending' END
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
                         = $2
                         AND (o.dead_at IS NULL OR o.dead_at <= $3)
                          AND ($4::text IS NULL OR o.stream_id = $4)
@@ -1379,8 +1377,7 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
          FROM unnest($1::smallint[], $2::bigint[]) AS s (partition_key, sequence)
          JOIN "public".outbox AS o ON o.partition_key = s.partition_key AND o.global_sequence = s.sequence
         WHERE o.parked AND
-       CASE WHEN o.dead_at IS NOT NULL THEN 'dead' WHEN o.blocked THEN 'blocked'
-            WHEN o.attempts > 0 THEN 'failed' WHEN o.parked AND o.available_at > statement_timestamp() THEN 'scheduled' ELSE 'pending' END
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
               = $3
           FOR UPDATE OF o),
      changed AS (
@@ -1406,8 +1403,7 @@ SELECT partition_key, global_sequence, stream_id, attempts, generation, last_err
         USING unnest($1::smallint[], $2::bigint[]) AS s (partition_key, sequence)
         WHERE o.parked AND o.partition_key = s.partition_key AND o.global_sequence = s.sequence
           AND
-       CASE WHEN o.dead_at IS NOT NULL THEN 'dead' WHEN o.blocked THEN 'blocked'
-            WHEN o.attempts > 0 THEN 'failed' WHEN o.parked AND o.available_at > statement_timestamp() THEN 'scheduled' ELSE 'pending' END
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
               = $3 AND ($3 <> 'scheduled' OR o.available_at = 'infinity')
     RETURNING o.partition_key, o.global_sequence, o.stream_id, o.attempts, o.generation, coalesce(o.last_error, '') AS last_error),
      history AS (
@@ -1449,8 +1445,7 @@ SELECT partition_key, global_sequence, stream_id, attempts, generation, last_err
          FROM unnest($1::smallint[], $2::bigint[]) AS s (partition_key, sequence)
          JOIN "public".outbox AS o ON o.partition_key = s.partition_key AND o.global_sequence = s.sequence
         WHERE o.parked AND
-       CASE WHEN o.dead_at IS NOT NULL THEN 'dead' WHEN o.blocked THEN 'blocked'
-            WHEN o.attempts > 0 THEN 'failed' WHEN o.parked AND o.available_at > statement_timestamp() THEN 'scheduled' ELSE 'pending' END
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
               = 'scheduled'
           FOR UPDATE OF o),
      held AS (
@@ -1492,8 +1487,7 @@ SELECT partition_key, global_sequence, stream_id, attempts, generation, last_err
  WHERE partition_key = ANY ($2::smallint[]);
 
 /* ops.Heads */ SELECT o.stream_id, o.global_sequence,
-       CASE WHEN o.dead_at IS NOT NULL THEN 'dead' WHEN o.blocked THEN 'blocked'
-            WHEN o.attempts > 0 THEN 'failed' WHEN o.parked AND o.available_at > statement_timestamp() THEN 'scheduled' ELSE 'pending' END
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
        , o.attempts,
        CASE WHEN isfinite(o.available_at) THEN o.available_at END, o.dead_at, coalesce(o.last_error, ''),
        (SELECT count(*)
@@ -1597,8 +1591,7 @@ SELECT k.partition_key,
                 row_number() OVER (ORDER BY o.global_sequence ASC)
                 AS nth,
                 coalesce(
-       CASE WHEN o.dead_at IS NOT NULL THEN 'dead' WHEN o.blocked THEN 'blocked'
-            WHEN o.attempts > 0 THEN 'failed' WHEN o.parked AND o.available_at > statement_timestamp() THEN 'scheduled' ELSE 'pending' END
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
                          = ANY ($4::text[])
                          AND ($5::text IS NULL OR o.stream_id = $5)
                          AND ($6::text IS NULL OR o.topic = $6)
@@ -1626,8 +1619,7 @@ SELECT k.partition_key,
                 row_number() OVER (ORDER BY o.global_sequence DESC)
                 AS nth,
                 coalesce(
-       CASE WHEN o.dead_at IS NOT NULL THEN 'dead' WHEN o.blocked THEN 'blocked'
-            WHEN o.attempts > 0 THEN 'failed' WHEN o.parked AND o.available_at > statement_timestamp() THEN 'scheduled' ELSE 'pending' END
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
                          = ANY ($4::text[])
                          AND ($5::text IS NULL OR o.stream_id = $5)
                          AND ($6::text IS NULL OR o.topic = $6)
@@ -1655,8 +1647,7 @@ SELECT k.partition_key,
                 row_number() OVER (ORDER BY o.global_sequence ASC)
                 AS nth,
                 coalesce(
-       CASE WHEN o.dead_at IS NOT NULL THEN 'dead' WHEN o.blocked THEN 'blocked'
-            WHEN o.attempts > 0 THEN 'failed' WHEN o.parked AND o.available_at > statement_timestamp() THEN 'scheduled' ELSE 'pending' END
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
                          = ANY ($4::text[])
                          AND ($5::text IS NULL OR o.stream_id = $5)
                          AND ($6::text IS NULL OR o.topic = $6)
@@ -1684,8 +1675,7 @@ SELECT k.partition_key,
                 row_number() OVER (ORDER BY o.global_sequence DESC)
                 AS nth,
                 coalesce(
-       CASE WHEN o.dead_at IS NOT NULL THEN 'dead' WHEN o.blocked THEN 'blocked'
-            WHEN o.attempts > 0 THEN 'failed' WHEN o.parked AND o.available_at > statement_timestamp() THEN 'scheduled' ELSE 'pending' END
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
                          = ANY ($4::text[])
                          AND ($5::text IS NULL OR o.stream_id = $5)
                          AND ($6::text IS NULL OR o.topic = $6)
@@ -1713,8 +1703,7 @@ SELECT k.partition_key,
                 row_number() OVER (ORDER BY o.global_sequence ASC)
                 AS nth,
                 coalesce(
-       CASE WHEN o.dead_at IS NOT NULL THEN 'dead' WHEN o.blocked THEN 'blocked'
-            WHEN o.attempts > 0 THEN 'failed' WHEN o.parked AND o.available_at > statement_timestamp() THEN 'scheduled' ELSE 'pending' END
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
                          = ANY ($4::text[])
                          AND ($5::text IS NULL OR o.stream_id = $5)
                          AND ($6::text IS NULL OR o.topic = $6)
@@ -1742,8 +1731,7 @@ SELECT k.partition_key,
                 row_number() OVER (ORDER BY o.global_sequence DESC)
                 AS nth,
                 coalesce(
-       CASE WHEN o.dead_at IS NOT NULL THEN 'dead' WHEN o.blocked THEN 'blocked'
-            WHEN o.attempts > 0 THEN 'failed' WHEN o.parked AND o.available_at > statement_timestamp() THEN 'scheduled' ELSE 'pending' END
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
                          = ANY ($4::text[])
                          AND ($5::text IS NULL OR o.stream_id = $5)
                          AND ($6::text IS NULL OR o.topic = $6)
@@ -1815,8 +1803,7 @@ SELECT k.partition_key,
  LIMIT $3;
 
 /* ops.Rows */ SELECT o.global_sequence, o.partition_key, o.stream_id, o.topic,
-       CASE WHEN o.dead_at IS NOT NULL THEN 'dead' WHEN o.blocked THEN 'blocked'
-            WHEN o.attempts > 0 THEN 'failed' WHEN o.parked AND o.available_at > statement_timestamp() THEN 'scheduled' ELSE 'pending' END
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
        , o.attempts, o.generation,
        CASE WHEN isfinite(o.available_at) THEN o.available_at END, o.dead_at, coalesce(o.last_error, ''),
        e.event_id, e.event_type, e.stream_version, e.recorded_at
@@ -1835,8 +1822,7 @@ SELECT k.partition_key,
 
 /* ops.Among */ SELECT o.partition_key, o.global_sequence,
        coalesce(
-       CASE WHEN o.dead_at IS NOT NULL THEN 'dead' WHEN o.blocked THEN 'blocked'
-            WHEN o.attempts > 0 THEN 'failed' WHEN o.parked AND o.available_at > statement_timestamp() THEN 'scheduled' ELSE 'pending' END
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
                 = ANY ($1::text[])
                          AND ($2::text IS NULL OR o.stream_id = $2)
                          AND ($3::text IS NULL OR o.topic = $3)
@@ -1942,8 +1928,7 @@ SELECT k.partition_key,
 /* ops.Payload */ SELECT e.payload FROM "public"."events" AS e WHERE e.sequence = $1;
 
 /* ops.Pointer */ SELECT o.partition_key, o.stream_id, o.topic,
-       CASE WHEN o.dead_at IS NOT NULL THEN 'dead' WHEN o.blocked THEN 'blocked'
-            WHEN o.attempts > 0 THEN 'failed' WHEN o.parked AND o.available_at > statement_timestamp() THEN 'scheduled' ELSE 'pending' END
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
        , o.attempts, o.generation,
        CASE WHEN isfinite(o.available_at) THEN o.available_at END, o.dead_at, coalesce(o.last_error, ''), o.failures
   FROM unnest($1::smallint[]) AS p (partition_key)
@@ -1955,8 +1940,7 @@ SELECT k.partition_key,
           LIMIT 1) AS o;
 
 /* ops.Beside */ SELECT o.global_sequence,
-       CASE WHEN o.dead_at IS NOT NULL THEN 'dead' WHEN o.blocked THEN 'blocked'
-            WHEN o.attempts > 0 THEN 'failed' WHEN o.parked AND o.available_at > statement_timestamp() THEN 'scheduled' ELSE 'pending' END
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
   FROM ((SELECT p.* FROM "public".outbox AS p
           WHERE p.parked AND p.partition_key = $1 AND p.stream_id = $2 AND p.global_sequence < $3
           ORDER BY p.global_sequence
@@ -1992,8 +1976,7 @@ SELECT k.partition_key,
  ORDER BY o.global_sequence;
 
 /* ops.States */ SELECT o.global_sequence,
-       CASE WHEN o.dead_at IS NOT NULL THEN 'dead' WHEN o.blocked THEN 'blocked'
-            WHEN o.attempts > 0 THEN 'failed' WHEN o.parked AND o.available_at > statement_timestamp() THEN 'scheduled' ELSE 'pending' END
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
        , o.partition_key
   FROM "public".outbox AS o
  WHERE o.partition_key = ANY ($1::smallint[]) AND o.global_sequence = ANY ($2::bigint[]);
@@ -2262,7 +2245,7 @@ SELECT $1, s FROM unnest($2::bigint[]) AS s;
                  LIMIT $1) AS replayed);
 
 /* replay.Occupied */ SELECT o.global_sequence,
-       CASE WHEN o.dead_at IS NOT NULL THEN 'dead' WHEN o.blocked THEN 'blocked' WHEN o.attempts > 0 THEN 'failed' ELSE 'pending' END
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
   FROM unnest($1::smallint[], $2::bigint[]) AS s (partition_key, sequence)
   JOIN "public".outbox AS o ON o.partition_key = s.partition_key AND o.global_sequence = s.sequence
  ORDER BY o.global_sequence

@@ -98,7 +98,7 @@ SELECT (SELECT count(*) FROM (SELECT FROM {schema}.outbox AS o WHERE NOT o.parke
 -- query: Occupied
 -- Which of the sequences are in the outbox, and why they are still there.
 SELECT o.global_sequence,
-       CASE WHEN o.dead_at IS NOT NULL THEN 'dead' WHEN o.blocked THEN 'blocked' WHEN o.attempts > 0 THEN 'failed' ELSE 'pending' END
+       {schema}.outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
   FROM unnest(@partitions::smallint[], @sequences::bigint[]) AS s (partition_key, sequence)
   JOIN {schema}.outbox AS o ON o.partition_key = s.partition_key AND o.global_sequence = s.sequence
  ORDER BY o.global_sequence

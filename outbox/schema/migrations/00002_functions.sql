@@ -1,0 +1,667 @@
+-- The functions of the outbox: the partition of a key, what an event must look like,
+-- appending, and the state of a row.
+--
+-- What names mean is not for others to decide. PostgreSQL prefers a function whose
+-- arguments match exactly, in whatever schema of the path, to a polymorphic or
+-- variadic one in pg_catalog; so whoever may CREATE in a schema of the path runs
+-- code with the rights of those who call. The path of the functions that others may
+-- call is pg_catalog and nothing else, and everything of the outbox is named with
+-- its schema. Those that only these call inherit it: a path costs 3 us a call.
+--
+-- A function with a path of its own is never put in line. Those of one expression,
+-- which must be, have their bodies parsed here instead, once and for all.
+
+-- +goose Up
+-- XXH64 (seed 0) and the partition of a key, as the Go package partition computes
+-- them. Specification: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md
+--
+-- bigint raises an error on overflow where the algorithm wraps, so a product by a
+-- constant is put together from three that fit. With a = a1 * 2^32 + a0 (a0
+-- unsigned, a1 signed) and the constant c = c1 * 2^32 + c0 (both halves signed):
+--
+--   x := a0 * c0
+--   a * c = (((x >> 32) + ((a0 * c1) & 4294967295) + a1 * c0) << 32) | (x & 4294967295)
+--
+-- << drops what leaves the 64 bits. An addition goes into the two halves of the
+-- same expression (y is then the sum of the low halves). The products are spelled
+-- out: a function call for each would cost more than the product. The primes:
+--
+--   P1 = 9E3779B185EBCA87   c1 = -1640531534   c0 = -2048144761
+--   P2 = C2B2AE3D27D4EB4F   c1 = -1028477379   c0 =   668265295
+--   P3 = 165667B19E3779F9   c1 =   374761394   c0 = -1640531463
+--   P4 = 85EBCA77C2B2AE63   c1 = -2048144776   c0 = -1028477341
+--   P5 = 27D4EB2F165667C5   c1 =   668265263   c0 =   374761413
+
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_xxhash64(data bytea) RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp AS $function$
+DECLARE
+    size int := octet_length(data);
+    i    int := 0;
+    h    bigint;
+    k    bigint;
+    x    bigint;
+    y    bigint;
+    v1   bigint := 6983438078262162902; -- P1 + P2
+    v2   bigint := -4417276706812531889; -- P2
+    v3   bigint := 0;
+    v4   bigint := 7046029288634856825; -- -P1
+BEGIN
+    IF size < 32 THEN
+        h := 2870177450012600261 + size; -- P5
+    ELSE
+        data := data || ''::bytea; -- a value that is stored compressed is expanded once
+        WHILE i + 32 <= size LOOP
+            -- v1 = rotl(v1 + lane * P2, 31) * P1
+            k := ((get_byte(data, i) | (get_byte(data, i + 1) << 8) | (get_byte(data, i + 2) << 16) | (get_byte(data, i + 3) << 24))::bigint & 4294967295)
+              | ((get_byte(data, i + 4) | (get_byte(data, i + 5) << 8) | (get_byte(data, i + 6) << 16) | (get_byte(data, i + 7) << 24))::bigint << 32);
+            x := (k & 4294967295) * 668265295;
+            y := (x & 4294967295) + (v1 & 4294967295);
+            k := (((x >> 32) + (((k & 4294967295) * (-1028477379)) & 4294967295) + (k >> 32) * 668265295 + (v1 >> 32) + (y >> 32)) << 32) | (y & 4294967295);
+            v1 := (k << 31) | ((k >> 33) & 2147483647);
+            x := (v1 & 4294967295) * (-2048144761);
+            v1 := (((x >> 32) + (((v1 & 4294967295) * (-1640531534)) & 4294967295) + (v1 >> 32) * (-2048144761)) << 32) | (x & 4294967295);
+            i := i + 8;
+            -- v2 = rotl(v2 + lane * P2, 31) * P1
+            k := ((get_byte(data, i) | (get_byte(data, i + 1) << 8) | (get_byte(data, i + 2) << 16) | (get_byte(data, i + 3) << 24))::bigint & 4294967295)
+              | ((get_byte(data, i + 4) | (get_byte(data, i + 5) << 8) | (get_byte(data, i + 6) << 16) | (get_byte(data, i + 7) << 24))::bigint << 32);
+            x := (k & 4294967295) * 668265295;
+            y := (x & 4294967295) + (v2 & 4294967295);
+            k := (((x >> 32) + (((k & 4294967295) * (-1028477379)) & 4294967295) + (k >> 32) * 668265295 + (v2 >> 32) + (y >> 32)) << 32) | (y & 4294967295);
+            v2 := (k << 31) | ((k >> 33) & 2147483647);
+            x := (v2 & 4294967295) * (-2048144761);
+            v2 := (((x >> 32) + (((v2 & 4294967295) * (-1640531534)) & 4294967295) + (v2 >> 32) * (-2048144761)) << 32) | (x & 4294967295);
+            i := i + 8;
+            -- v3 = rotl(v3 + lane * P2, 31) * P1
+            k := ((get_byte(data, i) | (get_byte(data, i + 1) << 8) | (get_byte(data, i + 2) << 16) | (get_byte(data, i + 3) << 24))::bigint & 4294967295)
+              | ((get_byte(data, i + 4) | (get_byte(data, i + 5) << 8) | (get_byte(data, i + 6) << 16) | (get_byte(data, i + 7) << 24))::bigint << 32);
+            x := (k & 4294967295) * 668265295;
+            y := (x & 4294967295) + (v3 & 4294967295);
+            k := (((x >> 32) + (((k & 4294967295) * (-1028477379)) & 4294967295) + (k >> 32) * 668265295 + (v3 >> 32) + (y >> 32)) << 32) | (y & 4294967295);
+            v3 := (k << 31) | ((k >> 33) & 2147483647);
+            x := (v3 & 4294967295) * (-2048144761);
+            v3 := (((x >> 32) + (((v3 & 4294967295) * (-1640531534)) & 4294967295) + (v3 >> 32) * (-2048144761)) << 32) | (x & 4294967295);
+            i := i + 8;
+            -- v4 = rotl(v4 + lane * P2, 31) * P1
+            k := ((get_byte(data, i) | (get_byte(data, i + 1) << 8) | (get_byte(data, i + 2) << 16) | (get_byte(data, i + 3) << 24))::bigint & 4294967295)
+              | ((get_byte(data, i + 4) | (get_byte(data, i + 5) << 8) | (get_byte(data, i + 6) << 16) | (get_byte(data, i + 7) << 24))::bigint << 32);
+            x := (k & 4294967295) * 668265295;
+            y := (x & 4294967295) + (v4 & 4294967295);
+            k := (((x >> 32) + (((k & 4294967295) * (-1028477379)) & 4294967295) + (k >> 32) * 668265295 + (v4 >> 32) + (y >> 32)) << 32) | (y & 4294967295);
+            v4 := (k << 31) | ((k >> 33) & 2147483647);
+            x := (v4 & 4294967295) * (-2048144761);
+            v4 := (((x >> 32) + (((v4 & 4294967295) * (-1640531534)) & 4294967295) + (v4 >> 32) * (-2048144761)) << 32) | (x & 4294967295);
+            i := i + 8;
+        END LOOP;
+        -- h = rotl(v1, 1) + rotl(v2, 7) + rotl(v3, 12) + rotl(v4, 18), then each v merged in
+        x := (v1 << 1) | ((v1 >> 63) & 1);
+        y := (v2 << 7) | ((v2 >> 57) & 127);
+        h := (v3 << 12) | ((v3 >> 52) & 4095);
+        k := (v4 << 18) | ((v4 >> 46) & 262143);
+        h := (((x >> 32) + (y >> 32) + (h >> 32) + (k >> 32) + (((x & 4294967295) + (y & 4294967295) + (h & 4294967295) + (k & 4294967295)) >> 32)) << 32)
+          | (((x & 4294967295) + (y & 4294967295) + (h & 4294967295) + (k & 4294967295)) & 4294967295);
+        FOREACH k IN ARRAY ARRAY[v1, v2, v3, v4] LOOP
+            -- h = (h ^ (rotl(v * P2, 31) * P1)) * P1 + P4
+            x := (k & 4294967295) * 668265295;
+            k := (((x >> 32) + (((k & 4294967295) * (-1028477379)) & 4294967295) + (k >> 32) * 668265295) << 32) | (x & 4294967295);
+            k := (k << 31) | ((k >> 33) & 2147483647);
+            x := (k & 4294967295) * (-2048144761);
+            k := (((x >> 32) + (((k & 4294967295) * (-1640531534)) & 4294967295) + (k >> 32) * (-2048144761)) << 32) | (x & 4294967295);
+            h := h # k;
+            x := (h & 4294967295) * (-2048144761);
+            y := (x & 4294967295) + 3266489955;
+            h := (((x >> 32) + (((h & 4294967295) * (-1640531534)) & 4294967295) + (h >> 32) * (-2048144761) + 2246822519 + (y >> 32)) << 32) | (y & 4294967295);
+        END LOOP;
+        y := (h & 4294967295) + size;
+        h := (((h >> 32) + (y >> 32)) << 32) | (y & 4294967295);
+    END IF;
+    WHILE i + 8 <= size LOOP
+        -- h = rotl(h ^ (rotl(lane * P2, 31) * P1), 27) * P1 + P4
+        k := ((get_byte(data, i) | (get_byte(data, i + 1) << 8) | (get_byte(data, i + 2) << 16) | (get_byte(data, i + 3) << 24))::bigint & 4294967295)
+          | ((get_byte(data, i + 4) | (get_byte(data, i + 5) << 8) | (get_byte(data, i + 6) << 16) | (get_byte(data, i + 7) << 24))::bigint << 32);
+        x := (k & 4294967295) * 668265295;
+        k := (((x >> 32) + (((k & 4294967295) * (-1028477379)) & 4294967295) + (k >> 32) * 668265295) << 32) | (x & 4294967295);
+        k := (k << 31) | ((k >> 33) & 2147483647);
+        x := (k & 4294967295) * (-2048144761);
+        k := (((x >> 32) + (((k & 4294967295) * (-1640531534)) & 4294967295) + (k >> 32) * (-2048144761)) << 32) | (x & 4294967295);
+        k := h # k;
+        h := (k << 27) | ((k >> 37) & 134217727);
+        x := (h & 4294967295) * (-2048144761);
+        y := (x & 4294967295) + 3266489955;
+        h := (((x >> 32) + (((h & 4294967295) * (-1640531534)) & 4294967295) + (h >> 32) * (-2048144761) + 2246822519 + (y >> 32)) << 32) | (y & 4294967295);
+        i := i + 8;
+    END LOOP;
+    IF i + 4 <= size THEN
+        -- h = rotl(h ^ (lane * P1), 23) * P2 + P3
+        k := (get_byte(data, i) | (get_byte(data, i + 1) << 8) | (get_byte(data, i + 2) << 16) | (get_byte(data, i + 3) << 24))::bigint & 4294967295;
+        x := (k & 4294967295) * (-2048144761);
+        k := (((x >> 32) + (((k & 4294967295) * (-1640531534)) & 4294967295) + (k >> 32) * (-2048144761)) << 32) | (x & 4294967295);
+        k := h # k;
+        h := (k << 23) | ((k >> 41) & 8388607);
+        x := (h & 4294967295) * 668265295;
+        y := (x & 4294967295) + 2654435833;
+        h := (((x >> 32) + (((h & 4294967295) * (-1028477379)) & 4294967295) + (h >> 32) * 668265295 + 374761393 + (y >> 32)) << 32) | (y & 4294967295);
+        i := i + 4;
+    END IF;
+    WHILE i < size LOOP
+        -- h = rotl(h ^ (byte * P5), 11) * P1
+        k := get_byte(data, i);
+        x := (k & 4294967295) * 374761413;
+        k := (((x >> 32) + (((k & 4294967295) * 668265263) & 4294967295) + (k >> 32) * 374761413) << 32) | (x & 4294967295);
+        k := h # k;
+        h := (k << 11) | ((k >> 53) & 2047);
+        x := (h & 4294967295) * (-2048144761);
+        h := (((x >> 32) + (((h & 4294967295) * (-1640531534)) & 4294967295) + (h >> 32) * (-2048144761)) << 32) | (x & 4294967295);
+        i := i + 1;
+    END LOOP;
+    -- the final mix: h ^= h >> 33, * P2, h ^= h >> 29, * P3, h ^= h >> 32
+    h := h # ((h >> 33) & 2147483647);
+    x := (h & 4294967295) * 668265295;
+    h := (((x >> 32) + (((h & 4294967295) * (-1028477379)) & 4294967295) + (h >> 32) * 668265295) << 32) | (x & 4294967295);
+    h := h # ((h >> 29) & 34359738367);
+    x := (h & 4294967295) * (-1640531463);
+    h := (((x >> 32) + (((h & 4294967295) * 374761394) & 4294967295) + (h >> 32) * (-1640531463)) << 32) | (x & 4294967295);
+    RETURN h # ((h >> 32) & 4294967295);
+END
+$function$;
+-- +goose StatementEnd
+COMMENT ON FUNCTION {schema}.outbox_xxhash64 IS 'XXH64, seed 0; the 64 bits are returned as a signed bigint.';
+
+-- The unsigned remainder of a hash that is stored signed. Give it variables or
+-- columns: the planner puts it in line only when repeating the arguments is cheap.
+CREATE FUNCTION {schema}.outbox_hash_partition(hash bigint, partitions int) RETURNS smallint
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN ((((((hash >> 32) & 4294967295) % partitions) << 32) | (hash & 4294967295)) % partitions)::smallint;
+
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_partition(key text, partitions int) RETURNS smallint
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp AS $function$
+DECLARE
+    hash bigint := {schema}.outbox_xxhash64(convert_to(key, 'UTF8'));
+BEGIN
+    IF partitions NOT BETWEEN 1 AND 32767 THEN
+        RAISE EXCEPTION 'partitions must be 1..32767, got %', partitions USING ERRCODE = '22023';
+    END IF;
+    RETURN {schema}.outbox_hash_partition(hash, partitions);
+END
+$function$;
+-- +goose StatementEnd
+COMMENT ON FUNCTION {schema}.outbox_partition IS 'The partition of a key: XXH64 of its UTF-8 bytes, unsigned, modulo the number of partitions.';
+
+-- What an event must look like. One text per violation, NULL when there is none.
+-- The Go package outbox refuses the same things earlier, with the same limits.
+
+-- A name or key: 1..1024 bytes without control characters, and without spaces at
+-- its ends, which a message header would lose. NULL for NULL. A
+-- SQL function of one expression is put in line (not when it is declared STRICT
+-- and holds an OR), a plpgsql function would cost a call each time.
+CREATE FUNCTION {schema}.outbox_bad_text(value text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN octet_length(value) NOT BETWEEN 1 AND 1024 OR value COLLATE "C" ~ E'^ | $|[\\u0001-\\u001f\\u007f-\\u009f]';
+
+-- Metadata becomes message headers, so nothing in it may end a header line or
+-- claim a name that the relay or the broker gives a meaning to. Values of headers
+-- hold no control characters of ISO 6429 (C1) either.
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_metadata_problem(metadata jsonb) RETURNS text
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $function$
+DECLARE
+    headers jsonb := metadata -> 'headers';
+    field   text;
+    value   jsonb;
+    size    int := 0;
+BEGIN
+    IF jsonb_typeof(metadata) <> 'object' THEN
+        RETURN 'metadata must be a JSON object';
+    END IF;
+    FOREACH field IN ARRAY '{traceparent,tracestate,correlation_id,causation_id}'::text[] LOOP
+        value := metadata -> field;
+        IF value IS NOT NULL AND (jsonb_typeof(value) <> 'string' OR {schema}.outbox_bad_text(value #>> '{}')) THEN
+            RETURN format('metadata %I must be a string of 1 to 1024 bytes without control characters or spaces at its ends', field);
+        END IF;
+    END LOOP;
+    IF headers IS NULL THEN
+        RETURN NULL;
+    ELSIF jsonb_typeof(headers) <> 'object' THEN
+        RETURN 'metadata headers must be a JSON object of strings';
+    END IF;
+    FOR field, value IN SELECT h.key, h.value FROM jsonb_each(headers) AS h LOOP
+        IF jsonb_typeof(value) <> 'string' THEN
+            RETURN format('metadata header %s must be a string', quote_literal(field));
+        ELSIF field !~ '^[!#$%&''*+.^_`|~0-9A-Za-z-]{1,128}$' THEN
+            RETURN format('metadata header name %s must be 1 to 128 token characters', quote_literal(left(field, 128)));
+        ELSIF lower(field) LIKE 'nats-%' OR lower(field) LIKE 'outbox-%' THEN
+            RETURN format('metadata header name %s must not begin with Nats- or Outbox-', quote_literal(field));
+        ELSIF (value #>> '{}') COLLATE "C" ~ E'[\\u0001-\\u0008\\u000a-\\u001f\\u007f-\\u009f]' THEN
+            RETURN format('metadata header %s must not contain line breaks or control characters', quote_literal(field));
+        END IF;
+        size := size + octet_length(field) + octet_length(value #>> '{}');
+    END LOOP;
+    IF size > 32768 THEN
+        RETURN 'metadata headers must not exceed 32768 bytes';
+    END IF;
+    RETURN NULL;
+END
+$function$;
+-- +goose StatementEnd
+
+CREATE FUNCTION {schema}.outbox_event_problem(stream_id text, event_type text, topic text, partition_key text,
+    dedupe_key text, tenant_id text, expected_version bigint, payload_size int, metadata jsonb) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE
+    WHEN stream_id IS NULL OR {schema}.outbox_bad_text(stream_id)
+        THEN 'stream_id must be 1 to 1024 bytes without control characters or spaces at its ends'
+    WHEN event_type IS NULL OR {schema}.outbox_bad_text(event_type)
+        THEN 'event_type must be 1 to 1024 bytes without control characters or spaces at its ends'
+    WHEN topic IS NULL OR {schema}.outbox_bad_text(topic)
+        THEN 'topic must be 1 to 1024 bytes without control characters or spaces at its ends'
+    WHEN {schema}.outbox_bad_text(partition_key)
+        THEN 'partition_key must be 1 to 1024 bytes without control characters or spaces at its ends'
+    WHEN {schema}.outbox_bad_text(dedupe_key)
+        THEN 'dedupe_key must be 1 to 1024 bytes without control characters or spaces at its ends'
+    WHEN {schema}.outbox_bad_text(tenant_id)
+        THEN 'tenant_id must be 1 to 1024 bytes without control characters or spaces at its ends'
+    WHEN expected_version < 0
+        THEN 'expected_version must not be negative'
+    WHEN payload_size IS NULL
+        THEN 'payload must not be NULL'
+    WHEN metadata IS NOT NULL
+        THEN {schema}.outbox_metadata_problem(metadata)
+END;
+
+REVOKE EXECUTE ON FUNCTION {schema}.outbox_bad_text, {schema}.outbox_metadata_problem, {schema}.outbox_event_problem FROM PUBLIC;
+
+-- Marks the transaction: what it appends from now on is recorded as audit-only,
+-- and nothing is queued. The mark is the transaction's own id. A value that
+-- anybody left in a session, which a pool hands to somebody else, is the id of no
+-- running transaction and makes the next append fail instead of being silent.
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_without_enqueue() RETURNS void
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, pg_temp AS $function$
+    SELECT set_config('postrider.replaying', pg_current_xact_id()::text, true)
+$function$;
+-- +goose StatementEnd
+COMMENT ON FUNCTION {schema}.outbox_without_enqueue IS 'From here to the end of this transaction appended events are recorded and never published.';
+
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_is_replaying() RETURNS boolean
+LANGUAGE plpgsql STABLE AS $function$
+DECLARE
+    mark text := coalesce(current_setting('postrider.replaying', true), '');
+BEGIN
+    IF mark = '' THEN
+        RETURN false;
+    ELSIF mark = pg_current_xact_id()::text THEN
+        RETURN true;
+    END IF;
+    RAISE EXCEPTION 'postrider.replaying was not set by this transaction'
+        USING ERRCODE = '22023', HINT = 'Call outbox_without_enqueue() in the transaction, and never SET the parameter.';
+END
+$function$;
+-- +goose StatementEnd
+REVOKE EXECUTE ON FUNCTION {schema}.outbox_without_enqueue, {schema}.outbox_is_replaying FROM PUBLIC;
+
+-- Appending one event. Two public functions, one for JSON and one for bytes (an
+-- overload would make the type of a quoted literal ambiguous), on a private one
+-- that outbox_append_batch uses too, for a batch of one event.
+--
+-- The public functions run with their owner's rights and a fixed search_path; the
+-- caller needs EXECUTE on them and USAGE on the schema, nothing on the tables.
+-- Generic plans: the planner would otherwise plan the pointer row's INSERT anew
+-- for every call, which doubles the time.
+--
+-- SQLSTATEs: OB001 expected_version differs from the stream's version (DETAIL is a
+-- JSON object: stream, expected, actual); 22023 an argument is refused, named in
+-- the text; 23505 the event_id exists, or another writer took the version while
+-- not running READ COMMITTED; 54000 the payload is larger than
+-- outbox_settings.max_payload_bytes.
+
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_append_event(
+    new_stream text, new_type text, new_payload bytea, expected bigint, new_metadata jsonb, new_topic text,
+    new_key text, new_hash bigint, new_dedupe text, new_tenant text, new_publish boolean, not_before timestamptz,
+    new_id uuid, new_occurred timestamptz,
+    OUT appended bigint, OUT id uuid, OUT version bigint, OUT placed smallint, OUT duplicate boolean, OUT enqueued boolean)
+LANGUAGE plpgsql AS $function$
+DECLARE
+    problem  text := {schema}.outbox_event_problem(new_stream, new_type, new_topic, new_key, new_dedupe, new_tenant,
+                                                   expected, octet_length(new_payload), new_metadata);
+    current  bigint;
+    largest  bigint;
+BEGIN
+    IF problem IS NOT NULL THEN
+        RAISE EXCEPTION '%', problem USING ERRCODE = '22023';
+    END IF;
+    new_publish := new_publish AND NOT {schema}.outbox_is_replaying();
+    WHILE new_dedupe IS NOT NULL LOOP
+        -- Waits for another transaction that is taking the same key.
+        INSERT INTO {schema}.outbox_dedupe_keys (topic, dedupe_key) VALUES (new_topic, new_dedupe) ON CONFLICT DO NOTHING;
+        EXIT WHEN FOUND;
+        SELECT d.global_sequence, e.event_id, e.stream_version, true, false INTO appended, id, version, duplicate, enqueued
+          FROM {schema}.outbox_dedupe_keys AS d LEFT JOIN {schema}.events AS e ON e.sequence = d.global_sequence
+         WHERE d.topic = new_topic AND d.dedupe_key = new_dedupe;
+        IF FOUND THEN -- else retention removed it just now
+            RETURN;
+        END IF;
+    END LOOP;
+    -- Writers to one stream queue here. The version is read in a later statement, so
+    -- that whoever waited sees what it waited for, and the next sequence is drawn
+    -- after the previous version became visible.
+    IF pg_advisory_xact_lock(hashtextextended(new_stream, '{schema}.events'::regclass::oid::bigint)) IS NULL THEN
+        NULL;
+    END IF;
+    SELECT (SELECT max(e.stream_version) FROM {schema}.events AS e WHERE e.stream_id = new_stream), s.max_payload_bytes
+      INTO current, largest FROM {schema}.outbox_settings AS s;
+    current := coalesce(current, 0);
+    IF octet_length(new_payload) > largest THEN
+        RAISE EXCEPTION 'payload is % bytes, the limit is %', octet_length(new_payload), largest USING ERRCODE = '54000';
+    END IF;
+    IF expected <> current THEN
+        PERFORM {schema}.outbox_version_conflict(new_stream, expected, current);
+    END IF;
+    -- The identity is drawn here and nowhere else: the watermark rests on it.
+    INSERT INTO {schema}.events (event_id, stream_id, stream_version, event_type, topic, payload, metadata,
+                                 tenant_id, routing_key, audit_only, occurred_at)
+    VALUES (coalesce(new_id, gen_random_uuid()), new_stream, current + 1, new_type, new_topic, new_payload, new_metadata,
+            new_tenant, nullif(new_key, new_stream), NOT new_publish, coalesce(new_occurred, clock_timestamp()))
+    RETURNING sequence, event_id, stream_version, false, NOT audit_only INTO appended, id, version, duplicate, enqueued;
+    IF new_publish THEN -- the partition comes from the count that the inserting statement sees
+        new_hash := coalesce(new_hash, {schema}.outbox_xxhash64(convert_to(coalesce(new_key, new_stream), 'UTF8')));
+        IF not_before > clock_timestamp() THEN
+            INSERT INTO {schema}.outbox_parked (global_sequence, partition_key, parked, available_at, scheduled_for, stream_id, topic)
+            SELECT appended, {schema}.outbox_hash_partition(new_hash, s.partition_count), true, not_before, not_before, new_stream, new_topic
+              FROM {schema}.outbox_settings AS s
+            RETURNING partition_key INTO placed;
+        ELSE
+            INSERT INTO {schema}.outbox_ready (global_sequence, partition_key, stream_id, topic)
+            SELECT appended, {schema}.outbox_hash_partition(new_hash, s.partition_count), new_stream, new_topic
+              FROM {schema}.outbox_settings AS s
+            RETURNING partition_key INTO placed;
+        END IF;
+    END IF;
+    IF new_dedupe IS NOT NULL THEN
+        UPDATE {schema}.outbox_dedupe_keys AS d SET global_sequence = appended
+         WHERE d.topic = new_topic AND d.dedupe_key = new_dedupe;
+    END IF;
+END
+$function$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_version_conflict(stream text, expected bigint, actual bigint) RETURNS void
+LANGUAGE plpgsql AS $function$
+BEGIN
+    RAISE EXCEPTION 'stream % is at version %, expected %', quote_literal(stream), actual, expected
+        USING ERRCODE = 'OB001',
+              DETAIL  = jsonb_build_object('stream', stream, 'expected', expected, 'actual', actual)::text,
+              HINT    = 'Read the stream again and decide anew.';
+END
+$function$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_append_bytes(
+    stream_id text, event_type text, payload bytea, expected_version bigint DEFAULT NULL, metadata jsonb DEFAULT NULL,
+    topic text DEFAULT 'default', partition_key text DEFAULT NULL, dedupe_key text DEFAULT NULL,
+    tenant_id text DEFAULT NULL, publish boolean DEFAULT true, available_at timestamptz DEFAULT NULL,
+    event_id uuid DEFAULT NULL, occurred_at timestamptz DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan AS $function$
+DECLARE
+    one record;
+BEGIN
+    one := {schema}.outbox_append_event(stream_id, event_type, payload, expected_version, metadata,
+        coalesce(topic, 'default'), partition_key, NULL, dedupe_key, tenant_id, coalesce(publish, true),
+        available_at, event_id, occurred_at);
+    RETURN one.appended;
+END
+$function$;
+-- +goose StatementEnd
+COMMENT ON FUNCTION {schema}.outbox_append_bytes IS 'As outbox_append, with any bytes as payload.';
+
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_append(
+    stream_id text, event_type text, payload jsonb, expected_version bigint DEFAULT NULL, metadata jsonb DEFAULT NULL,
+    topic text DEFAULT 'default', partition_key text DEFAULT NULL, dedupe_key text DEFAULT NULL,
+    tenant_id text DEFAULT NULL, publish boolean DEFAULT true, available_at timestamptz DEFAULT NULL,
+    event_id uuid DEFAULT NULL, occurred_at timestamptz DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan AS $function$
+DECLARE
+    one record;
+BEGIN
+    one := {schema}.outbox_append_event(stream_id, event_type, convert_to(payload::text, 'UTF8'), expected_version, metadata,
+        coalesce(topic, 'default'), partition_key, NULL, dedupe_key, tenant_id, coalesce(publish, true),
+        available_at, event_id, occurred_at);
+    RETURN one.appended;
+END
+$function$;
+-- +goose StatementEnd
+COMMENT ON FUNCTION {schema}.outbox_append IS
+'Appends one event to its stream, queues it for publication, and returns its sequence.
+expected_version: the version the stream must have now, 0 for a new stream; NULL accepts any and queues behind other writers of the stream.
+topic, partition_key (default stream_id): where it is published, and what decides its partition.
+dedupe_key: unique per topic; when it is taken, nothing is written and the first event''s sequence is returned.
+publish => false: recorded, never published. available_at: not published before that time.';
+
+REVOKE EXECUTE ON FUNCTION {schema}.outbox_append_event, {schema}.outbox_version_conflict,
+                           {schema}.outbox_append_bytes, {schema}.outbox_append FROM PUBLIC;
+
+-- Appending many events with one statement per table. Arrays go in, one row per
+-- event comes out, in the order of the input; partition_key is NULL where no pointer
+-- row was written. An array may be NULL or shorter than stream_ids where its values
+-- may be NULL.
+--
+-- routing_hashes are the 64 bits of outbox_xxhash64(routing key) as the caller
+-- computed them; where NULL they are computed here. Several events of one stream
+-- get consecutive versions; an expected version is compared with the version
+-- right before its event. SQLSTATEs as for outbox_append.
+--
+-- Streams are locked in the order of their ids, which every producer can keep to, so
+-- two batches cannot deadlock on them; two batches in one transaction can, like any
+-- two row locks. A batch of more than 64
+-- events locks only the streams that have an event without expected version: the
+-- lock table is shared memory. Of two such batches that expect the same version
+-- the second fails with 23505 instead of OB001.
+
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_append_batch(
+    stream_ids text[], event_types text[], payloads bytea[], event_ids uuid[] DEFAULT NULL,
+    expected_versions bigint[] DEFAULT NULL, event_metadata jsonb[] DEFAULT NULL, topics text[] DEFAULT NULL,
+    partition_keys text[] DEFAULT NULL, routing_hashes bigint[] DEFAULT NULL, dedupe_keys text[] DEFAULT NULL,
+    tenant_ids text[] DEFAULT NULL, published boolean[] DEFAULT NULL, not_before timestamptz[] DEFAULT NULL,
+    occurred timestamptz[] DEFAULT NULL)
+RETURNS TABLE (sequence bigint, event_id uuid, stream_version bigint, partition_key smallint, duplicate boolean, enqueued boolean)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan AS $function$
+#variable_conflict use_column
+DECLARE
+    problem    text;
+    too_large  boolean;
+    conflict   bigint; -- the position of the first event whose expectation fails
+    duplicates boolean[]; -- NULL while no event of the batch has a dedupe key
+    versions   bigint[];
+    sequences  bigint[];
+    ids        uuid[];
+    one        record;
+    started    timestamptz := clock_timestamp();
+BEGIN
+    IF cardinality(stream_ids) = 1 THEN -- a third of the time
+        one := {schema}.outbox_append_event(stream_ids[1], event_types[1], payloads[1], expected_versions[1], event_metadata[1],
+            coalesce(topics[1], 'default'), partition_keys[1], routing_hashes[1], dedupe_keys[1], tenant_ids[1],
+            coalesce(published[1], true), not_before[1], event_ids[1], occurred[1]);
+        sequence := one.appended;
+        event_id := one.id;
+        stream_version := one.version;
+        partition_key := one.placed;
+        duplicate := one.duplicate;
+        enqueued := one.enqueued;
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    SELECT format('event %s: %s', a.position, coalesce(p.problem, format('payload is %s bytes, the limit is %s', a.size, s.max_payload_bytes))),
+           p.problem IS NULL
+      INTO problem, too_large
+      FROM {schema}.outbox_settings AS s
+     CROSS JOIN (SELECT u.position, octet_length(u.payload) AS size, u.stream, u.type, coalesce(u.topic, 'default') AS topic,
+                        u.key, u.dedupe, u.tenant, u.expected, u.metadata
+                   FROM unnest(stream_ids, event_types, topics, partition_keys, dedupe_keys, tenant_ids, expected_versions,
+                               payloads, event_metadata)
+                        WITH ORDINALITY AS u (stream, type, topic, key, dedupe, tenant, expected, payload, metadata, position)) AS a
+     CROSS JOIN LATERAL (SELECT {schema}.outbox_event_problem(a.stream, a.type, a.topic, a.key, a.dedupe, a.tenant, a.expected,
+                                                              a.size, a.metadata)) AS p (problem)
+     WHERE p.problem IS NOT NULL OR a.size > s.max_payload_bytes
+     LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION '%', problem USING ERRCODE = CASE WHEN too_large THEN '54000' ELSE '22023' END;
+    END IF;
+
+    IF {schema}.outbox_is_replaying() THEN
+        published := array_fill(false, ARRAY[cardinality(stream_ids)]);
+    END IF;
+
+    IF EXISTS (SELECT FROM unnest(dedupe_keys) AS k WHERE k IS NOT NULL) THEN
+        -- An event is a duplicate when its key was taken before, or by an earlier event of this batch.
+        WITH asked AS MATERIALIZED (
+               SELECT u.position, coalesce(u.topic, 'default') AS topic, u.key,
+                      row_number() OVER (PARTITION BY coalesce(u.topic, 'default'), u.key ORDER BY u.position) AS nth
+                 FROM unnest(stream_ids, topics, dedupe_keys) WITH ORDINALITY AS u (stream, topic, key, position)),
+             fresh AS (
+               INSERT INTO {schema}.outbox_dedupe_keys (topic, dedupe_key)
+               SELECT asked.topic, asked.key FROM asked WHERE asked.key IS NOT NULL AND asked.nth = 1 ORDER BY 1, 2
+               ON CONFLICT DO NOTHING
+               RETURNING topic, dedupe_key)
+        SELECT array_agg(asked.key IS NOT NULL AND (asked.nth > 1 OR fresh.dedupe_key IS NULL) ORDER BY asked.position)
+          INTO duplicates
+          FROM asked LEFT JOIN fresh ON fresh.topic = asked.topic AND fresh.dedupe_key = asked.key;
+    END IF;
+
+    PERFORM pg_advisory_xact_lock(k.key)
+       FROM (SELECT s.stream, hashtextextended(s.stream, '{schema}.events'::regclass::oid::bigint) AS key
+               FROM (SELECT DISTINCT u.stream COLLATE "C" AS stream
+                       FROM unnest(stream_ids, expected_versions) AS u (stream, expected)
+                      WHERE u.expected IS NULL OR cardinality(stream_ids) <= 64) AS s
+              ORDER BY s.stream OFFSET 0) AS k;
+
+    WITH added AS MATERIALIZED (
+           SELECT u.position, u.stream, u.expected, coalesce(u.duplicate, false) AS duplicate,
+                  row_number() OVER (PARTITION BY u.stream, coalesce(u.duplicate, false) ORDER BY u.position) AS nth
+             FROM unnest(stream_ids, expected_versions, duplicates) WITH ORDINALITY AS u (stream, expected, duplicate, position)),
+         streams AS MATERIALIZED (
+           SELECT a.stream,
+                  coalesce((SELECT max(e.stream_version) FROM {schema}.events AS e WHERE e.stream_id = a.stream), 0) AS version
+             FROM added AS a WHERE a.nth = 1 AND NOT a.duplicate)
+    SELECT array_agg(CASE WHEN NOT a.duplicate THEN s.version + a.nth END ORDER BY a.position),
+           min(a.position) FILTER (WHERE NOT a.duplicate AND a.expected <> s.version + a.nth - 1)
+      INTO versions, conflict
+      FROM added AS a LEFT JOIN streams AS s ON s.stream = a.stream;
+    IF conflict IS NOT NULL THEN
+        PERFORM {schema}.outbox_version_conflict(stream_ids[conflict], expected_versions[conflict], versions[conflict] - 1);
+    END IF;
+
+    -- Identities are drawn here, in the order of the input, and nowhere else.
+    WITH written AS (
+           INSERT INTO {schema}.events (event_id, stream_id, stream_version, event_type, topic, payload, metadata,
+                                        tenant_id, routing_key, audit_only, occurred_at)
+           SELECT coalesce(u.id, gen_random_uuid()), u.stream, u.version, u.type, coalesce(u.topic, 'default'), u.payload, u.metadata,
+                  u.tenant, nullif(u.key, u.stream), NOT coalesce(u.published, true), coalesce(u.occurred, clock_timestamp())
+             FROM unnest(event_ids, stream_ids, versions, event_types, topics, payloads, event_metadata, tenant_ids,
+                         partition_keys, published, occurred)
+                  WITH ORDINALITY AS u (id, stream, version, type, topic, payload, metadata, tenant, key, published, occurred, position)
+            WHERE u.version IS NOT NULL
+            ORDER BY u.position
+           RETURNING sequence, event_id)
+    SELECT array_agg(w.sequence ORDER BY w.sequence), array_agg(w.event_id ORDER BY w.sequence)
+      INTO sequences, ids FROM written AS w;
+
+    IF true = ANY (duplicates) THEN -- back to one entry per event of the input
+        SELECT array_agg(CASE WHEN n.version IS NOT NULL THEN sequences[n.nth] END ORDER BY n.position),
+               array_agg(CASE WHEN n.version IS NOT NULL THEN ids[n.nth] END ORDER BY n.position)
+          INTO sequences, ids
+          FROM (SELECT u.position, u.version, count(u.version) OVER (ORDER BY u.position) AS nth
+                  FROM unnest(versions) WITH ORDINALITY AS u (version, position)) AS n;
+    END IF;
+    IF duplicates IS NOT NULL THEN
+        UPDATE {schema}.outbox_dedupe_keys AS d SET global_sequence = u.sequence
+          FROM unnest(topics, dedupe_keys, sequences) AS u (topic, key, sequence)
+         WHERE u.key IS NOT NULL AND u.sequence IS NOT NULL AND d.topic = coalesce(u.topic, 'default') AND d.dedupe_key = u.key;
+    END IF;
+    IF true = ANY (duplicates) THEN
+        SELECT array_agg(coalesce(u.sequence, d.global_sequence) ORDER BY u.position),
+               array_agg(coalesce(u.id, e.event_id) ORDER BY u.position),
+               array_agg(coalesce(u.version, e.stream_version) ORDER BY u.position)
+          INTO sequences, ids, versions
+          FROM unnest(topics, dedupe_keys, sequences, ids, versions) WITH ORDINALITY AS u (topic, key, sequence, id, version, position)
+          LEFT JOIN {schema}.outbox_dedupe_keys AS d
+                 ON u.sequence IS NULL AND d.topic = coalesce(u.topic, 'default') AND d.dedupe_key = u.key
+          LEFT JOIN {schema}.events AS e ON e.sequence = d.global_sequence;
+        IF array_position(sequences, NULL) IS NOT NULL THEN
+            RAISE EXCEPTION 'a dedupe key was removed by retention just now' USING ERRCODE = '40001', HINT = 'Retry the transaction.';
+        END IF;
+    END IF;
+
+    -- The partition comes from the count that this very statement sees.
+    RETURN QUERY
+    WITH input AS MATERIALIZED (
+           SELECT u.position, u.sequence, u.id, u.version, u.stream, coalesce(u.topic, 'default') AS topic,
+                  {schema}.outbox_hash_partition(r.hash, s.partition_count) AS partition_key,
+                  coalesce(u.duplicate, false) AS duplicate,
+                  NOT coalesce(u.duplicate, false) AND coalesce(u.published, true) AS enqueued,
+                  u.not_before, coalesce(u.not_before > started, false) AS later
+             FROM unnest(sequences, ids, versions, stream_ids, topics, partition_keys, routing_hashes, duplicates, published, not_before)
+                  WITH ORDINALITY AS u (sequence, id, version, stream, topic, key, hash, duplicate, published, not_before, position)
+            CROSS JOIN LATERAL (SELECT coalesce(u.hash, {schema}.outbox_xxhash64(convert_to(coalesce(u.key, u.stream), 'UTF8')))
+                                OFFSET 0) AS r (hash) -- the fence keeps the hash from being computed twice
+            CROSS JOIN {schema}.outbox_settings AS s),
+         ready AS (
+           INSERT INTO {schema}.outbox_ready (global_sequence, partition_key, stream_id, topic)
+           SELECT i.sequence, i.partition_key, i.stream, i.topic FROM input AS i
+            WHERE i.enqueued AND NOT i.later ORDER BY i.partition_key, i.sequence),
+         parked AS (
+           INSERT INTO {schema}.outbox_parked (global_sequence, partition_key, parked, available_at, scheduled_for, stream_id, topic)
+           SELECT i.sequence, i.partition_key, true, i.not_before, i.not_before, i.stream, i.topic FROM input AS i
+            WHERE i.enqueued AND i.later ORDER BY i.partition_key, i.sequence)
+    SELECT i.sequence, i.id, i.version, CASE WHEN i.enqueued THEN i.partition_key END, i.duplicate, i.enqueued FROM input AS i ORDER BY i.position;
+END
+$function$;
+-- +goose StatementEnd
+COMMENT ON FUNCTION {schema}.outbox_append_batch IS 'As outbox_append_bytes for many events; one result row per event, in the order of the input.';
+
+REVOKE EXECUTE ON FUNCTION {schema}.outbox_append_batch FROM PUBLIC;
+
+-- The state of a row of the outbox, for the view and for statements that show rows.
+-- What waits for its time is a state of its own. (clock_timestamp() would keep the
+-- planner from looking into the view.) Everybody may call it, as it is called with
+-- the rights of whoever reads the view.
+CREATE FUNCTION {schema}.outbox_state(dead_at timestamptz, blocked boolean, attempts int, parked boolean, available_at timestamptz) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN CASE
+    WHEN dead_at IS NOT NULL THEN 'dead'
+    WHEN blocked             THEN 'blocked'
+    WHEN attempts > 0        THEN 'failed'
+    WHEN parked AND available_at > statement_timestamp() THEN 'scheduled'
+    ELSE 'pending'
+END;
+
+-- +goose Down
+DROP FUNCTION {schema}.outbox_state(timestamptz, boolean, int, boolean, timestamptz);
+DROP FUNCTION {schema}.outbox_append_batch(text[], text[], bytea[], uuid[], bigint[], jsonb[], text[], text[], bigint[],
+    text[], text[], boolean[], timestamptz[], timestamptz[]);
+DROP FUNCTION {schema}.outbox_append(text, text, jsonb, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz);
+DROP FUNCTION {schema}.outbox_append_bytes(text, text, bytea, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz);
+DROP FUNCTION {schema}.outbox_version_conflict(text, bigint, bigint);
+DROP FUNCTION {schema}.outbox_append_event(text, text, bytea, bigint, jsonb, text, text, bigint, text, text, boolean, timestamptz, uuid, timestamptz);
+DROP FUNCTION {schema}.outbox_is_replaying();
+DROP FUNCTION {schema}.outbox_without_enqueue();
+DROP FUNCTION {schema}.outbox_event_problem(text, text, text, text, text, text, bigint, int, jsonb);
+DROP FUNCTION {schema}.outbox_metadata_problem(jsonb);
+DROP FUNCTION {schema}.outbox_bad_text(text);
+DROP FUNCTION {schema}.outbox_partition(text, int);
+DROP FUNCTION {schema}.outbox_hash_partition(bigint, int);
+DROP FUNCTION {schema}.outbox_xxhash64(bytea);
