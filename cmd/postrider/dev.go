@@ -228,7 +228,7 @@ func (d *dev) prepare(ctx context.Context) error {
 	// Events of others, or of an earlier run, can only come from a database or a stream that was there before.
 	foreign := d.cmd.DatabaseURL != "" || d.cmd.NatsURL != "" || d.cmd.DataDir != ""
 	d.checker, err = ledger.NewChecker(ledger.Config{
-		Ledger: d.ledger, Ordering: ledger.Ordering(d.cmd.Ordering), AllowForeign: foreign,
+		Ledger: d.ledger, Ordering: ledger.Ordering(d.cmd.Ordering), AllowForeign: foreign, AllowMoved: true,
 	})
 	return err
 }

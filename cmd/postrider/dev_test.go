@@ -1,13 +1,16 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/postrider/postrider/internal/testkit/clustertest"
@@ -80,6 +83,35 @@ var (
 	devLine = regexp.MustCompile(`(?m)^(?:PostgreSQL   |psql 'postgres|NATS   |committed \d|\d+ events/s).*$`)
 	figures = regexp.MustCompile(`\d+(?:\\\.\d+)*`)
 )
+
+// Who tries a resize on dev finds no fault in it: what was pending comes from another partition than it was committed to.
+func TestDevOutlastsAResize(t *testing.T) { //nolint:paralleltest // fills the machine
+	dev := clustertest.Launch(t, "dev", nil, "dev", "--http-addr=off", "--rate=200")
+	addresses := regexp.MustCompile(`(?s)psql '(\S+)'.*(nats://\S+).*Generating`)
+	var found []string
+	clustertest.Until(t, "dev generates", func(context.Context) (bool, error) {
+		found = addresses.FindStringSubmatch(dev.Stdout())
+		return found != nil, nil
+	}, nil)
+	servers := []string{"DATABASE_URL=" + found[1], "NATS_URL=" + found[2]}
+	moved := regexp.MustCompile(`[1-9][0-9,]* pending rows? moved`)
+	clustertest.Until(t, "a resize moves pending rows", func(context.Context) (bool, error) {
+		for _, partitions := range []string{"16", "64"} {
+			resize := clustertest.Launch(t, "resize", servers, "partitions", "resize", partitions, "--yes", "--reason=a trial")
+			if code := resize.Exit(t); code != exitOK {
+				return false, fmt.Errorf("it ended with %d: %s", code, resize.Stdout())
+			}
+			if moved.MatchString(resize.Stdout()) {
+				return true, nil
+			}
+		}
+		return false, nil
+	}, nil)
+	dev.Signal(t, syscall.SIGINT)
+	if code := dev.Exit(t); code != exitOK || !strings.Contains(dev.Stdout(), "lost 0, reordered 0, duplicates 0") || strings.Contains(dev.Stdout(), "altered") {
+		t.Errorf("it ended with %d, and says\n%s", code, dev.Stdout())
+	}
+}
 
 // shownInReadme are the lines of dev that the README shows, with any figures.
 func shownInReadme(t *testing.T) (lines []*regexp.Regexp) {

@@ -35,8 +35,8 @@ type Config struct {
 	// AllowLateRequeue permits an event to be first received at a generation above 0 after newer events of its stream, as happens when dead
 	// events are passed over and requeued later. Without a Ledger this is always permitted. Defaults to false.
 	AllowLateRequeue bool
-	// AllowMoved permits an event to come from another partition than it was committed to, as when the number of partitions changes between.
-	// Defaults to false.
+	// AllowMoved permits an event to come from another partition than it was committed to, as when the number of partitions changes between:
+	// its generation is then above 0. Defaults to false.
 	AllowMoved bool
 	// LateInPartition is told of what came after newer events of its partition and
 	// is no fault: with ByStream. It must not call the checker. Defaults to nobody.
@@ -205,7 +205,7 @@ func (c *Checker) receiveWithLedgerLocked(m *Message) {
 	index := int(n)
 	r := &l.records[index]
 	said := Entry{m.EventID, m.Stream, m.StreamVersion, m.Sequence, m.Partition, m.BodyHash}
-	if c.config.AllowMoved && r.sequence != 0 {
+	if c.config.AllowMoved && m.Generation > 0 && r.sequence != 0 {
 		said.Partition = r.partition
 	}
 	if difference := l.differenceLocked(&said, r); difference != "" {
