@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -48,7 +49,8 @@ var errOther = errors.New("the claimed message is not the first")
 // retry tries one message; found is false when none is due. Suspects wait for another time while one is under way.
 func (i *Inbox) retry(ctx context.Context, handle Handler) (found bool, err error) {
 	leave, alone := i.tryAlone()
-	defer func() { leave() }()
+	leave = sync.OnceFunc(leave)
+	defer leave()
 	var c claim
 	err = i.sql.Claim.Row(ctx, i.db, pg.Args{
 		"consumer": i.cfg.Name, "process": i.id, "suspects": alone,
@@ -62,7 +64,6 @@ func (i *Inbox) retry(ctx context.Context, handle Handler) (found bool, err erro
 	}
 	if c.begun <= 1 { // it is none
 		leave()
-		leave = func() {}
 	}
 	err = i.retryClaimed(ctx, c, handle)
 	other := errors.Is(err, errOther)

@@ -101,13 +101,9 @@ func Fill(files fs.FS, pattern, owner, schema string, into any, replace ...strin
 		if field.Type != reflect.TypeFor[Query]() {
 			continue
 		}
-		text, err := all.take(field.Name)
+		query, err := all.query(owner, field.Name, replacer)
 		if err != nil {
 			return fmt.Errorf("statements in %s: %w", pattern, err)
-		}
-		query, err := newQuery(owner+"."+field.Name, replacer.Replace(text))
-		if err != nil {
-			return err
 		}
 		target.Field(i).Set(reflect.ValueOf(query))
 	}
@@ -127,13 +123,9 @@ func All(files fs.FS, pattern, owner, schema string, replace ...string) ([]Query
 	replacer := replacing(schema, replace)
 	var queries []Query
 	for _, name := range all.order {
-		text, err := all.take(name)
+		query, err := all.query(owner, name, replacer)
 		if err != nil {
 			return nil, fmt.Errorf("statements in %s: %w", pattern, err)
-		}
-		query, err := newQuery(owner+"."+name, replacer.Replace(text))
-		if err != nil {
-			return nil, err
 		}
 		queries = append(queries, query)
 	}
@@ -222,6 +214,15 @@ func (t *texts) read(content string) error {
 		}
 	}
 	return nil
+}
+
+// query takes one, and puts names and numbers into its text.
+func (t *texts) query(owner, name string, replacer *strings.Replacer) (Query, error) {
+	text, err := t.take(name)
+	if err != nil {
+		return Query{}, err
+	}
+	return newQuery(owner+"."+name, replacer.Replace(text))
 }
 
 // take returns a query with its fragments in it.
