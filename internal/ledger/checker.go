@@ -35,8 +35,8 @@ type Config struct {
 	// AllowLateRequeue permits an event to be first received at a generation above 0 after newer events of its stream, as happens when dead
 	// events are passed over and requeued later. Without a Ledger this is always permitted. Defaults to false.
 	AllowLateRequeue bool
-	// AllowMoved permits an event to come from another partition than it was committed to, as when the number of partitions changes between:
-	// its generation is then above 0. Defaults to false.
+	// AllowMoved permits the number of partitions to change. The generation rises with it: an event of a generation above 0 may come from
+	// another partition than it was committed to, and a partition begins anew with a higher generation and epoch. Defaults to false.
 	AllowMoved bool
 	// LateInPartition is told of what came after newer events of its partition and
 	// is no fault: with ByStream. It must not call the checker. Defaults to nobody.
@@ -118,6 +118,8 @@ type place struct {
 type partitionPlace struct {
 	sequence        int64
 	stored          uint64 // stream sequence of the message at sequence
+	generation      int32  // that message's, and its epoch
+	epochOf         int64
 	epoch           int64
 	epochStored     uint64 // highest stream sequence whose epoch was judged
 	sequenceAtEpoch int64

@@ -278,6 +278,38 @@ func TestParkedStreamsMayFallBehindTheirPartition(t *testing.T) {
 	}
 }
 
+// What a resize moved comes after newer events of the partition that had this number before. Within the new partition order is judged.
+func TestAResizeBeginsAPartitionAnew(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct {
+		allowed    bool
+		generation int32 // of what comes afterwards
+		epoch      int64
+		right      bool
+	}{
+		{allowed: true, generation: 1, epoch: 2, right: true},
+		{allowed: false, generation: 1, epoch: 2},
+		{allowed: true, generation: 1, epoch: 1},
+		{allowed: true, generation: 0, epoch: 2},
+	} {
+		s := newScenario(100, 10, 5)
+		s.swap(20, 25)
+		for i := range s.messages {
+			s.messages[i].Epoch = 1
+			if i >= 25 {
+				s.messages[i].Generation, s.messages[i].Epoch = one.generation, one.epoch
+			}
+		}
+		l := ledger.New()
+		c := newChecker(t, ledger.Config{Ledger: l, AllowMoved: one.allowed})
+		l.Committed(s.entries, epoch)
+		receiveAll(c, s.messages)
+		if r := c.Report(); r.OK() != one.right {
+			t.Errorf("%+v: %s", one, r)
+		}
+	}
+}
+
 func TestLateRequeueIsJudgedUnlessAllowed(t *testing.T) {
 	t.Parallel()
 	for _, allowed := range []bool{false, true} {

@@ -38,8 +38,8 @@ func (c *Checker) judgePartitionLocked(m *Message) (inOrder bool) {
 		return true // not from ParseMessage; nothing to keep a place for
 	}
 	at := c.partitionLocked(m.Partition)
-	if m.Sequence > at.sequence {
-		at.sequence, at.stored = m.Sequence, m.StreamSequence
+	if m.Sequence > at.sequence || c.config.AllowMoved && at.another(m) {
+		at.sequence, at.stored, at.generation, at.epochOf = m.Sequence, m.StreamSequence, m.Generation, m.Epoch
 		return true
 	}
 	if len(c.parked) > 0 && c.parked[m.Stream] {
@@ -56,6 +56,12 @@ func (c *Checker) judgePartitionLocked(m *Message) (inOrder bool) {
 	c.faultLocked(KindReorderedPartition, m, "came after sequence %d of its partition%s",
 		at.sequence, storedNote(m.StreamSequence, at.stored))
 	return false
+}
+
+// another reports whether the message is of the partition that a resize made under
+// this number: whoever publishes from it has another lease.
+func (at *partitionPlace) another(m *Message) bool {
+	return m.Generation > at.generation && (m.Epoch > at.epochOf || m.Epoch == 0)
 }
 
 func (c *Checker) passedInPartitionLocked(m *Message) bool {
