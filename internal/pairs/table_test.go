@@ -13,20 +13,20 @@ var marks = []struct {
 	letter  string
 	says    string
 }{
-	{moves, "o", "the order of partitions begins anew, as a partition is another one; that of streams goes on"},
-	{repeats, "r", "what the stream lost comes again under the same event ids, once, and in order"},
-	{forgets, "f", "an alarm tells of the published events that the database has forgotten; they stay in the stream"},
-	{again, "g", "replayed events come again under a generation of their own, each once"},
-	{parks, "p", "what is parked comes later than its partition's other events, in the order of its stream"},
+	{moves, "o", "the order of partitions begins anew; that of streams goes on"},
+	{repeats, "r", "what the stream lost comes again, once and in order, under the same event ids"},
+	{forgets, "f", "an alarm tells of published events that the database forgot; they stay in the stream"},
+	{again, "g", "replayed events come again, each once, under a generation of their own"},
+	{parks, "p", "what is parked comes later than its partition's other events, in its stream's order"},
 	{holds, "w", "nothing that is held comes before it may, and all of it then"},
 }
 
 // meetings are the letters of what holds in some pairs alone.
 var meetings = []struct{ letter, says string }{
-	{refused, "the second one is refused while the first lasts"},
-	{"y", "the second one waits until the first has ended"},
-	{"h", "what retention has removed from the history is not published again when the stream loses it"},
-	{"n", "the alarm may be missing: the stream has lost the events that would tell, before anybody compared"},
+	{refused, "the second is refused while the first lasts"},
+	{"y", "the second waits until the first has ended"},
+	{"h", "what retention removed from the history is not published again when the stream loses it"},
+	{"n", "the alarm may be missing: the stream lost the events that would tell"},
 }
 
 // cell is the state of a pair.
@@ -63,7 +63,7 @@ func table() string {
 		}
 		text.WriteString("\n")
 	}
-	text.WriteString("\n- `=`: everything holds as if neither were there\n")
+	text.WriteString("\n- `=`: everything holds\n")
 	for _, m := range marks {
 		fmt.Fprintf(&text, "- `%s`: %s\n", m.letter, m.says)
 	}

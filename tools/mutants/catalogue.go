@@ -1,8 +1,32 @@
 package main
 
-import "slices"
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
 
 // catalogue is all mutants.
 func catalogue() []mutant {
 	return slices.Concat(watermark(), database(), ownership(), stream(), forgotten(), client(), failure(), worker(), replays(), rights(), monitor(), resizes(), olderDatabase(), operating(), conditions())
+}
+
+// areas are what mutants break beyond the promises of docs/guarantees.md.
+var areas = []string{"append", "drain", "gaps", "headers", "messages", "metrics", "monitor", "rehearsal", "replay", "rights", "settings", "tail"}
+
+// promises are the names that the mutant gives for what it breaks.
+func (m mutant) promises() []string { return strings.Split(m.promise, ", ") }
+
+var plainly = strings.NewReplacer("^", "", "$", "")
+
+// printList prints what each mutant breaks and which tests have to notice.
+func printList(out io.Writer, mutants []mutant) error {
+	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(table, "MUTANT\tPROMISE\tBREAKS\tTEST")
+	for _, m := range mutants {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s %s\n", m.name, m.promise, m.breaks, m.test.pkg, plainly.Replace(m.test.run))
+	}
+	return table.Flush()
 }

@@ -4,39 +4,39 @@ package main
 func conditions() []mutant {
 	return []mutant{
 		{
-			name: "pause-without-condition", breaks: "P8: delivery pauses and only the log knows",
+			name: "pause-without-condition", promise: "P8", breaks: "delivery pauses and only the log knows",
 			test: command{pkg: "delivery", run: "^TestAPauseStandsOnTheBoard$"}, says: "after a failure the board says",
 			edits: []edit{{"delivery/pause.go", "\tr.cfg.Board.Report(condition.Delivery, err)\n", ""}},
 		},
 		{
-			name: "taken-ends-pause", breaks: "P8: a pause ends before anything was published",
+			name: "taken-ends-pause", promise: "P8", breaks: "a pause ends before anything was published",
 			test: command{pkg: "delivery", run: "^TestAPauseStandsOnTheBoard$"}, says: "after a partition was taken the board says",
 			edits: []edit{{
 				"delivery/pause.go", "\tif r.refusals[id] > 0 {\n", "\tr.goOnLocked()\n\tif r.refusals[id] > 0 {\n",
 			}},
 		},
 		{
-			name: "ready-while-paused", breaks: "P8: a worker that cannot deliver is ready",
+			name: "ready-while-paused", promise: "P8", breaks: "a worker that cannot deliver is ready",
 			test: command{pkg: "cmd/postrider", run: "^TestEveryPauseOfDeliveryIsNamed$/^stream_deleted$"}, says: "wait until all name stream_missing",
 			edits: []edit{{"cmd/postrider/conditions.go", "if err := board.Err(); err != nil {", "if err := board.Err(); false {"}},
 		},
 		{
-			name: "condition-not-written", breaks: "P8: only the worker itself knows what keeps it from delivering",
+			name: "condition-not-written", promise: "P8", breaks: "only the worker itself knows what keeps it from delivering",
 			test: command{pkg: "cmd/postrider", run: "^TestEveryPauseOfDeliveryIsNamed$/^stream_deleted$"}, says: "wait until all name stream_missing",
 			edits: []edit{{"heartbeat/beater.go", "\tself.Condition = b.cfg.Board.First()\n", ""}},
 		},
 		{
-			name: "functions-not-asked", breaks: "P8: a server without the functions that leases need is found well",
+			name: "functions-not-asked", promise: "P8", breaks: "a server without the functions that leases need is found well",
 			test: command{pkg: "delivery", run: "^TestWhatADatabaseLacksIsNamed$"}, says: "without pg_control_system",
 			edits: []edit{{"delivery/database.go", "case len(denied) > 0:", "case false && len(denied) > 0:"}},
 		},
 		{
-			name: "failure-logged-each-time", breaks: "P8: a failed reconciliation fills the log",
+			name: "failure-logged-each-time", promise: "P8", breaks: "a failed reconciliation fills the log",
 			test: command{pkg: "coordinator", run: "^TestAFailureIsLoggedOnce$"}, says: "lines of failures",
 			edits: []edit{{"coordinator/coordinator.go", "\tif text == c.failing {", "\tif text == c.failing && err == nil {"}},
 		},
 		{
-			name: "buffer-is-full", breaks: "P8: without a connection the log speaks of a buffer",
+			name: "buffer-is-full", promise: "P8", breaks: "without a connection the log speaks of a buffer",
 			test: command{pkg: "delivery/natspub", run: "^TestALostConnectionLeavesTheOutcomeUnknown$"}, says: "without a connection it says",
 			edits: []edit{{"delivery/natspub/dedupe.go", "classify(plainly(err))", "classify(err)"}},
 		},

@@ -1,12 +1,12 @@
 // Command mutants breaks the product on purpose, one promise at a time, and checks that some test notices.
 //
-//	go -C tools run ./mutants [-run REGEXP] [-json]
+//	go -C tools run ./mutants [-run REGEXP] [-json] [-list]
 //
 // # Model
 //
 // A mutant replaces a piece of one or more files by something wrong: a rule that is known to lose rows, a comparison left
-// out, an error taken for another. It names the promise that this breaks, the tests that must fail, and what they must
-// say. The changed copies lie in a temporary folder; an overlay makes the go command read them in the place of the
+// out, an error taken for another. It names the promise that this breaks (docs/guarantees.md), the tests that must fail,
+// and what they must say; -list prints that. The changed copies lie in a temporary folder; an overlay makes the go command read them in the place of the
 // originals, embedded SQL included, for the tests and for what tests build themselves. Nothing in the tree is changed, and
 // no broken code is in it but for the texts of this package.
 //

@@ -8,67 +8,67 @@ func failure() []mutant {
 	)
 	return []mutant{
 		{
-			name: "outage-counts-dedupe", breaks: "P6: attempts are counted while the broker is away",
+			name: "outage-counts-dedupe", promise: "P6", breaks: "attempts are counted while the broker is away",
 			test: command{pkg: "delivery", run: "^TestAnOutageCostsNoAttempts$"}, says: "waited in vain|the outage was counted|noticed no outage",
 			edits: []edit{{"delivery/natspub/errors.go", outage, "return delivery.Outcome{Kind: delivery.Retry, Err: err}"}},
 		},
 		{
-			name: "outage-counts-fenced", breaks: "P6: attempts are counted while the broker is away",
+			name: "outage-counts-fenced", promise: "P6", breaks: "attempts are counted while the broker is away",
 			test: fenceTest(lateBytes), says: "published through a held link",
 			edits: []edit{{step, "\t\t\tr.outcomes[i].Err = err\n", "\t\t\tr.outcomes[i] = delivery.Outcome{Kind: delivery.Retry, Err: err}\n"}},
 		},
 		{
-			name: "ready-passes-parked", breaks: "P2: new rows pass parked ones of their stream",
+			name: "ready-passes-parked", promise: "P2", breaks: "new rows pass parked ones of their stream",
 			test: command{pkg: "delivery", run: "^TestNewEventsWaitBehindParkedOnes$"}, says: "event [0-9]+: .*want blocked",
 			edits: []edit{{"delivery/sql/claim.sql", "AND p.global_sequence < o.global_sequence", "AND false"}},
 		},
 		{
-			name: "anyone-leads", breaks: "P1: rows behind a dead one use up what a claim may take",
+			name: "anyone-leads", promise: "P1", breaks: "rows behind a dead one use up what a claim may take",
 			test: command{pkg: "delivery", run: "^TestScheduledRowsBehindADeadOneStarveNobody$"}, says: "waited in vain|did not come to an end",
 			edits: []edit{{"delivery/sql/claim.sql", "AND e.global_sequence < i.global_sequence", "AND false"}},
 		},
 		{
-			name: "parked-out-of-turn", breaks: "P2: a stream's parked rows pass one that is not due",
+			name: "parked-out-of-turn", promise: "P2", breaks: "a stream's parked rows pass one that is not due",
 			test: command{pkg: "delivery", run: "^TestParkedRowsStopAtTheFirstThatCannotGo$"}, says: "stored .*, want only",
 			edits: []edit{{"delivery/claim.go", "cut[key] = cut[key] || m.NotDue", "cut[key] = m.NotDue"}},
 		},
 		{
-			name: "requeue-same-generation", breaks: "P1: a requeued message is the old one again",
+			name: "requeue-same-generation", promise: "P1", breaks: "a requeued message is the old one again",
 			test: command{pkg: "delivery/ops", run: "^TestRequeueBeginsAnewAndKeepsItsPlace$"}, says: "Generation:0",
 			edits: []edit{{"delivery/ops/sql/change.sql", "generation   = o.generation + 1", "generation   = o.generation"}},
 		},
 		{
-			name: "crashes-never-forgotten", breaks: "P7: a partition stays slow for ever after two crashes",
+			name: "crashes-never-forgotten", promise: "P7", breaks: "a partition stays slow for ever after two crashes",
 			test: command{pkg: "delivery", run: poison}, says: "waited in vain for 0 from SELECT crashes",
 			edits: []edit{{"delivery/sql/mark.sql", "crashes         = 0,", "crashes         = p.crashes,"}},
 		},
 		{
-			name: "suspect-not-noted", breaks: "P7: a message that ends its workers does so for ever",
+			name: "suspect-not-noted", promise: "P7", breaks: "a message that ends its workers does so for ever",
 			test: command{pkg: "delivery", run: poison}, says: "the message does not die",
 			edits: []edit{{"delivery/carry.go", "if !r.careful(b.Lease) || len(b.Messages) == 0 {", "if true || len(b.Messages) == 0 {"}},
 		},
 		{
-			name: "latency-counts-waiting", breaks: "the latency of a scheduled event counts the time it was to wait",
+			name: "latency-counts-waiting", promise: "metrics", breaks: "the latency of a scheduled event counts the time it was to wait",
 			test: command{pkg: "delivery", run: "^TestLatencyLeavesOutWhatWasScheduled$"}, says: "the histogram counts 1, 36|of the history",
 			edits: []edit{{"delivery/message.go", "if m.ScheduledFor.After(m.Event.RecordedAt) {", "if false {"}},
 		},
 		{
-			name: "death-without-a-line", breaks: "P7: a message dies and the log does not tell",
+			name: "death-without-a-line", promise: "P7", breaks: "a message dies and the log does not tell",
 			test: command{pkg: "delivery", run: "^TestEachDeadMessageIsALineOfTheLog$"}, says: "0 messages of 41",
 			edits: []edit{{"delivery/settle.go", "		r.died(res)\n", ""}},
 		},
 		{
-			name: "cancelled-on-its-way", breaks: "P1: a message that a worker published is cancelled under it",
+			name: "cancelled-on-its-way", promise: "P1", breaks: "a message that a worker published is cancelled under it",
 			test: command{pkg: "delivery/ops", run: "^TestWhatIsOnItsWayIsNotCancelled$"}, says: "it is (discarded|published)|Count:1",
 			edits: []edit{{"delivery/ops/schedule.go", "until != nil && !now.Before(*until)", "until != nil && now.IsZero()"}},
 		},
 		{
-			name: "gaps-forget-cancels", breaks: "gaps: what an operator cancelled is taken for a gap, and repaired",
+			name: "gaps-forget-cancels", promise: "gaps", breaks: "what an operator cancelled is taken for a gap, and repaired",
 			test: command{pkg: "delivery/ops/gaps", run: "^TestGapsAreFoundAndMended$"}, says: "never-enqueued 334",
 			edits: []edit{{"delivery/ops/gaps/sql/events.sql", ", 'scheduled.cancel')", ")"}},
 		},
 		{
-			name: "failures-unbounded", breaks: "a message that fails for ever grows for ever",
+			name: "failures-unbounded", promise: "messages", breaks: "a message that fails for ever grows for ever",
 			test: command{pkg: "delivery", run: "^TestTheLastFailuresStayWithAMessage$"}, says: "[0-9]+ failures are kept",
 			edits: []edit{{"delivery/sql/park.sql", ">= 10 THEN", ">= 10000 THEN"}},
 		},

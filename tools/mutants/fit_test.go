@@ -38,6 +38,57 @@ func TestEveryMutantFits(t *testing.T) {
 	}
 }
 
+var promiseRow = regexp.MustCompile(`(?m)^\| (P\d+) \|`)
+
+// No promise without a mutant, and no mutant without a promise.
+func TestEveryPromiseHasAMutant(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(root, "docs", "guarantees.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mutants := map[string]int{}
+	for _, row := range promiseRow.FindAllStringSubmatch(string(page), -1) {
+		mutants[row[1]] = 0
+	}
+	if len(mutants) == 0 {
+		t.Fatal("docs/guarantees.md has no promises")
+	}
+	for _, area := range areas {
+		mutants[area] = 0
+	}
+	for _, m := range catalogue() {
+		for _, p := range m.promises() {
+			if _, known := mutants[p]; !known {
+				t.Errorf("%s breaks %q, which is neither a promise of docs/guarantees.md nor an area", m.name, p)
+			}
+			mutants[p]++
+		}
+	}
+	for promise, n := range mutants {
+		if n == 0 {
+			t.Errorf("no mutant breaks %s", promise)
+		}
+	}
+}
+
+// The list names of each mutant the promise, what is broken and the tests.
+func TestTheListHasEveryMutant(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	if err := printList(&out, catalogue()); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(out.String(), "\n")[1:]
+	for i, m := range catalogue() {
+		for _, want := range []string{m.name, m.promise, m.breaks, m.test.pkg + " Test"} {
+			if !strings.Contains(lines[i], want) {
+				t.Errorf("the line of %s lacks %q: %s", m.name, want, lines[i])
+			}
+		}
+	}
+}
+
 // exists tells whether the command would run a test.
 func exists(t *testing.T, c command) bool {
 	t.Helper()

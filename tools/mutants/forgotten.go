@@ -4,7 +4,7 @@ package main
 func forgotten() []mutant {
 	return []mutant{
 		{
-			name: "missing-below-highest", breaks: "P8: a failover that forgets a few published events raises no alarm",
+			name: "missing-below-highest", promise: "P8", breaks: "a failover that forgets a few published events raises no alarm",
 			test: command{pkg: "delivery", run: "^TestForgottenEventsAreTold$"}, says: "it was counted 0 times, want 1",
 			edits: []edit{{
 				"delivery/sql/takeover.sql", "p.fence_sequence < @record::bigint THEN true",
@@ -12,25 +12,25 @@ func forgotten() []mutant {
 			}},
 		},
 		{
-			name: "removed-is-forgotten", breaks: "P8: events that were removed on purpose raise an alarm",
+			name: "removed-is-forgotten", promise: "P8", breaks: "events that were removed on purpose raise an alarm",
 			test:  command{pkg: "delivery", run: "^TestForgottenEventsAreTold$"},
 			says:  "it was counted 1 times, want 0",
 			edits: []edit{{"delivery/sql/takeover.sql", "WHEN p.fence_sequence = @record::bigint ", "WHEN false "}},
 		},
 		{
-			name: "loss-told-once", breaks: "P8: a second failover that forgets goes untold",
+			name: "loss-told-once", promise: "P8", breaks: "a second failover that forgets goes untold",
 			test:  command{pkg: "delivery", run: "^TestForgottenEventsAreTold$"},
 			says:  "the next loss was counted 0 times",
 			edits: []edit{{"delivery/sql/takeover.sql", "s.generation <= @era::int", "s.regressed IS NULL AND s.generation <= @era::int"}},
 		},
 		{
-			name: "server-not-compared", breaks: "P8: a worker that lives through a failover does not look what was forgotten",
+			name: "server-not-compared", promise: "P8", breaks: "a worker that lives through a failover does not look what was forgotten",
 			test:  command{pkg: "delivery", run: "^TestALivingWorkerLooksWhatAnotherServerForgot$"},
 			says:  "waited in vain",
 			edits: []edit{{"delivery/take.go", "if server.IsZero() || server.Equal(before) {", "if server.IsZero() || !before.IsZero() {"}},
 		},
 		{
-			name: "mark-of-another-server", breaks: "P1: a mark that outlives a failover takes another event for the one that it names",
+			name: "mark-of-another-server", promise: "P1", breaks: "a mark that outlives a failover takes another event for the one that it names",
 			test:  command{pkg: "delivery", run: "^TestAMarkOfAnotherServerIsNotMade$"},
 			says:  "stored are \\[1\\]",
 			edits: []edit{{"delivery/sql/mark.sql", "pg_postmaster_start_time() <> @server::timestamptz THEN 0", "pg_postmaster_start_time() <> @server::timestamptz THEN 1"}},

@@ -82,7 +82,7 @@ func fixtureLab(t *testing.T, progress io.Writer) *lab {
 
 func sumMutant(name, after string) mutant {
 	return mutant{
-		name: name, breaks: "the sum", says: "^s_test.go:[0-9]+: sum [0-9-]+, want 3", limit: time.Minute,
+		name: name, promise: "P1", breaks: "the sum", says: "^s_test.go:[0-9]+: sum [0-9-]+, want 3", limit: time.Minute,
 		edits: []edit{{"sum/sum.go", "return a + b", after}}, test: command{pkg: "sum", run: "^TestSum$"},
 	}
 }
@@ -161,6 +161,8 @@ func TestNothingIsTriedInVain(t *testing.T) {
 	nowhere.edits[0].file = "gone.go"
 	silent := sumMutant("silent", "return a - b")
 	silent.says = ""
+	aimless := sumMutant("aimless", "return a - b")
+	aimless.promise = ""
 	none, skipped, broken := sumMutant("none", "return a - b"), sumMutant("skipped", "return a - b"), sumMutant("broken", "return a - b")
 	none.test.run, skipped.test.run, broken.test.run = "^TestNobody$", "^TestSkipped$", "^TestBroken$"
 	l := fixtureLab(t, io.Discard)
@@ -173,6 +175,7 @@ func TestNothingIsTriedInVain(t *testing.T) {
 		{twice, errMisfit, "occurs"},
 		{nowhere, errMisfit, "gone.go"},
 		{silent, nil, "silent: "},
+		{aimless, nil, "the promise"},
 		{none, errBaseline, "no tests to run"},
 		{skipped, errBaseline, "TestSkipped"},
 		{broken, errBaseline, "always"},

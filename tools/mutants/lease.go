@@ -11,7 +11,7 @@ var older = command{pkg: "lease", run: "^TestAnOlderLeaseOfTheSameOwnerChangesNo
 
 // withoutEpoch leaves the epoch out of a comparison.
 func withoutEpoch(name string, test command, says string, edits ...edit) mutant {
-	return mutant{name: name + "-without-epoch", breaks: "P3: " + name + " compares the owner alone", test: test, says: says, edits: edits}
+	return mutant{name: name + "-without-epoch", promise: "P3", breaks: name + " compares the owner alone", test: test, says: says, edits: edits}
 }
 
 // database is the ways to let two owners write.
@@ -28,7 +28,7 @@ func database() []mutant {
 	)
 	return []mutant{
 		{
-			name: "mark-compares-nothing", breaks: "P3: marks compare neither owner nor epoch",
+			name: "mark-compares-nothing", promise: "P3", breaks: "marks compare neither owner nor epoch",
 			test: command{pkg: "delivery", run: "^TestAStaleOwnersMarksAreRefused$"}, says: "the stale lease was not ended",
 			edits: []edit{{mark, ownerRow, anyOwner}, {mark, ownerSet, "AND " + anyOwner}},
 		},
@@ -37,7 +37,7 @@ func database() []mutant {
 		withoutEpoch("bulk-mark", stale, "the epoch changed, and bulk mark is written",
 			edit{mark, ownerRow, "f.lease_owner IS NOT DISTINCT FROM @owner"}, edit{mark, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM @owner"}),
 		{
-			name: "places-not-compared", breaks: "P1: a row that lies where a published one lay goes with it",
+			name: "places-not-compared", promise: "P1", breaks: "a row that lies where a published one lay goes with it",
 			test: command{pkg: "delivery", run: "^TestAMarkFindsRowsThatMovedAndNoOthers$"}, says: "waited in vain",
 			edits: []edit{{"delivery/sql/mark.sql", "CASE WHEN found.sequences = (@sequences::bigint[])[batches.low:batches.high] THEN 1 ELSE 0 END", "1"}},
 		},
@@ -60,22 +60,22 @@ func database() []mutant {
 		withoutEpoch("release", older, "released .*; want none",
 			edit{leases, "AND f.lease_epoch = mine.epoch\n" + inOrder + ") AS held", "AND mine.epoch IS NOT NULL\n" + inOrder + ") AS held"}),
 		{
-			name: "epoch-not-raised", breaks: "P3: a new owner has its predecessor's epoch",
+			name: "epoch-not-raised", promise: "P3", breaks: "a new owner has its predecessor's epoch",
 			test: command{pkg: "lease", run: "^TestEveryAcquisitionRaisesTheEpoch$"}, says: "epoch must rise",
 			edits: []edit{{leases, "= @owner,\n              lease_epoch = p.lease_epoch + 1", "= @owner,\n              lease_epoch = p.lease_epoch"}},
 		},
 		{
-			name: "session-not-compared", breaks: "P4: marks that a crash took back go unnoticed",
+			name: "session-not-compared", promise: "P4", breaks: "marks that a crash took back go unnoticed",
 			test: command{pkg: "delivery", run: "^TestMarksThatCameBackArePublishedOnce$"}, says: "[0-9]+ messages are stored, want 11",
 			edits: []edit{{"delivery/cursor.go", "if session.Before(t.marked) || t.marked.IsZero() {", "if true || session.Before(t.marked) {"}},
 		},
 		{
-			name: "no-flush", breaks: "P1, P4: rows are published before their commit is durable",
+			name: "no-flush", promise: "P1, P4", breaks: "rows are published before their commit is durable",
 			test: command{pkg: "delivery", run: "^TestRehydrationMakesDurableWhatWasRead$"}, says: "is not durable",
 			edits: []edit{{"delivery/sql/events.sql", "CASE WHEN pg_current_wal_flush_lsn() < @position::pg_lsn", "CASE WHEN false AND pg_current_wal_flush_lsn() < @position::pg_lsn"}},
 		},
 		{
-			name: "watermark-held", breaks: "P1: a worker that stops amid a claim keeps the others from moving the watermark",
+			name: "watermark-held", promise: "P1", breaks: "a worker that stops amid a claim keeps the others from moving the watermark",
 			test: command{pkg: "delivery", run: "^TestACommitAmidALookIsNotPassedOver$"}, says: "could not obtain lock",
 			edits: []edit{
 				{"delivery/watermark.go", "\tbatch.Queue(`BEGIN`)\n", ""},
@@ -83,7 +83,7 @@ func database() []mutant {
 			},
 		},
 		{
-			name: "no-flush-with-events", breaks: "P1, P4: rows whose events come with the claim are published before their commit is durable",
+			name: "no-flush-with-events", promise: "P1, P4", breaks: "rows whose events come with the claim are published before their commit is durable",
 			test: command{pkg: "delivery", run: "^TestAClaimWithEventsMakesDurableWhatWasRead$"}, says: "is not durable",
 			edits: []edit{{"delivery/sql/claim.sql", "set_config('postrider.found', 'true', true)", "'true'"}},
 		},

@@ -20,9 +20,10 @@ func main() {
 	only := flag.String("run", "", "try only the mutants whose names match this `regexp`")
 	rows := flag.Int("stress", 0, "try the watermark's mutants alone, under the stress of this many `rows` (25000 or more)")
 	asJSON := flag.Bool("json", false, "print JSON")
+	list := flag.Bool("list", false, "print the mutants, and try none")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *only, *rows, *asJSON)
+	err := run(ctx, *only, *rows, *asJSON, *list)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
@@ -30,7 +31,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, only string, rows int, asJSON bool) (err error) {
+func run(ctx context.Context, only string, rows int, asJSON, list bool) (err error) {
 	all := catalogue()
 	if rows > 0 {
 		all = underStress(rows)
@@ -38,6 +39,9 @@ func run(ctx context.Context, only string, rows int, asJSON bool) (err error) {
 	selected, err := choose(all, only)
 	if err != nil {
 		return err
+	}
+	if list {
+		return printList(os.Stdout, selected)
 	}
 	lab, err := newLab(ctx, product, os.Stderr)
 	if err != nil {

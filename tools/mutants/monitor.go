@@ -4,32 +4,32 @@ package main
 func monitor() []mutant {
 	return []mutant{
 		{
-			name: "limiter-by-address", breaks: "monitor: wrong passwords of one user lock out all who share its address",
+			name: "limiter-by-address", promise: "monitor", breaks: "wrong passwords of one user lock out all who share its address",
 			test: command{pkg: "ui", run: "^TestGuessingIsSlowedDown$"}, says: "status 429, want 200",
 			edits: []edit{{"ui/attempts.go", "peer+\" \"+name", "peer"}},
 		},
 		{
-			name: "connections-unbounded", breaks: "monitor: connections held open use up the process's descriptors",
+			name: "connections-unbounded", promise: "monitor", breaks: "connections held open use up the process's descriptors",
 			test: command{pkg: "ui", run: "^TestAThousandConnectionsLeaveTheMonitorAnswering$"}, says: "connections were closed, want",
 			edits: []edit{{"ui/connections.go", "if full || fullFrom {", "if (full || fullFrom) && false {"}},
 		},
 		{
-			name: "too-large-is-read", breaks: "P6: events that the broker can never take are read into memory",
+			name: "too-large-is-read", promise: "P6", breaks: "events that the broker can never take are read into memory",
 			test: command{pkg: "delivery", run: "^TestWhatTheBrokerCannotTakeIsNotRead$"}, says: "the reason is",
 			edits: []edit{{"delivery/hooks.go", "bytes > 0 && bytes < most.bytes", "bytes < 0"}},
 		},
 		{
-			name: "large-side-by-side", breaks: "P6: large payloads are transformed side by side, each several times in memory",
+			name: "large-side-by-side", promise: "P6", breaks: "large payloads are transformed side by side, each several times in memory",
 			test: command{pkg: "delivery", run: "^TestLargePayloadsAreTransformedOneAtATime$"}, says: "another large one",
 			edits: []edit{{"delivery/hooks.go", "if size <= largeTransform {", "if true || size <= largeTransform {"}},
 		},
 		{
-			name: "rate-of-minutes", breaks: "P8: what is shown as published per second is of another time",
+			name: "rate-of-minutes", promise: "P8", breaks: "what is shown as published per second is of another time",
 			test: command{pkg: "delivery", run: "^TestTheRateIsOfTheLastSeconds$"}, says: "400 events in ten seconds",
 			edits: []edit{{"delivery/sql/statistics.sql", "interval '10 seconds'", "interval '2 minutes'"}},
 		},
 		{
-			name: "names-unbounded", breaks: "P8: metrics grow with the names that producers make up",
+			name: "names-unbounded", promise: "P8", breaks: "metrics grow with the names that producers make up",
 			test: command{pkg: "delivery", run: "^TestDeadAndOldestByName$"}, says: "[0-9]+ topics, t-2",
 			edits: []edit{{"delivery/names.go", "case len(n.kept) == NamesKept || name == OtherName", "case name == OtherName"}},
 		},

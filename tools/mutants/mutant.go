@@ -14,10 +14,11 @@ import (
 
 // mutant is a broken variant of the product.
 type mutant struct {
-	name   string
-	breaks string // in words, with the promise's number
-	edits  []edit
-	test   command
+	name    string
+	promise string // those of docs/guarantees.md, such as "P1, P4", or one of areas
+	breaks  string // in words
+	edits   []edit
+	test    command
 	// says matches a failing test's complaint: the evidence that it was this mutant that it noticed.
 	says string
 	// hangs tells that the tests run into the limit.
@@ -43,8 +44,8 @@ func (m mutant) timeLimit() time.Duration { return cmp.Or(m.limit, defaultLimit)
 // check refuses a mutant that cannot mean what it says.
 func (m mutant) check() error {
 	switch {
-	case m.name == "" || m.breaks == "" || len(m.edits) == 0 || m.test.pkg == "" || m.test.run == "":
-		return errors.New("a name, what it breaks, an edit and tests are required")
+	case m.name == "" || m.promise == "" || m.breaks == "" || len(m.edits) == 0 || m.test.pkg == "" || m.test.run == "":
+		return errors.New("a name, the promise, what it breaks, an edit and tests are required")
 	case m.says == "" && !m.hangs:
 		return errors.New("what the tests must say is required")
 	}

@@ -4,22 +4,22 @@ package main
 func operating() []mutant {
 	return []mutant{
 		{
-			name: "drain-forgotten", breaks: "drain: a worker whose row was purged takes part although it was drained",
+			name: "drain-forgotten", promise: "drain", breaks: "a worker whose row was purged takes part although it was drained",
 			test: command{pkg: "coordinator", run: "^TestADrainRequestIsAnswered$"}, says: "does not say that it was asked to drain",
 			edits: []edit{{"heartbeat/sql/workers.sql", "CASE WHEN @state = 'draining' THEN clock_timestamp() END", "NULL::timestamptz"}},
 		},
 		{
-			name: "drain-for-ever", breaks: "drain: what was taken back goes on",
+			name: "drain-for-ever", promise: "drain", breaks: "what was taken back goes on",
 			test: command{pkg: "coordinator", run: "^TestADrainIsTakenBack$"}, says: "leases are spread",
 			edits: []edit{{"coordinator/reconcile.go", "case asked, c.beater.Draining() && !known:", "case asked, c.beater.Draining():"}},
 		},
 		{
-			name: "tail-blames-the-late", breaks: "tail: an order that P2 allows is called a fault",
+			name: "tail-blames-the-late", promise: "tail", breaks: "an order that P2 allows is called a fault",
 			test: command{pkg: "cmd/postrider", run: "^TestTailAllowsWhatThePromiseAllows$"}, says: "FAULT",
 			edits: []edit{{"cmd/postrider/tail.go", "judge := ledger.Config{Ordering: ledger.ByStream}", "judge := ledger.Config{Ordering: ledger.ByPartition}"}},
 		},
 		{
-			name: "stored-events-ignored", breaks: "settings: commands look for events where the workers do not",
+			name: "stored-events-ignored", promise: "settings", breaks: "commands look for events where the workers do not",
 			test: command{pkg: "cmd/postrider", run: "^TestEveryCommandReadsTheStoredEvents$"}, says: "is wanted",
 			edits: []edit{
 				{"cmd/postrider/stored.go", "delivery.ParseRelation(info.Events)", "delivery.ParseRelation(cmp.Or(schema.DefaultEvents, info.Events))"},
@@ -27,7 +27,7 @@ func operating() []mutant {
 			},
 		},
 		{
-			name: "events-change-under-workers", breaks: "settings: workers go on with other events than the database says",
+			name: "events-change-under-workers", promise: "settings", breaks: "workers go on with other events than the database says",
 			test: command{pkg: "cmd/postrider", run: "^TestAnotherEventsRelationThanTheStoredOneIsRefused$"}, says: `"shop.history" is stored, not "events"`,
 			edits: []edit{{"outbox/schema/sql/settings.sql", "WHERE a.there AND a.living = 0", "WHERE a.there"}},
 		},
@@ -38,12 +38,12 @@ func operating() []mutant {
 func worker() []mutant {
 	return []mutant{
 		{
-			name: "connections-keep-events", breaks: "P8: each connection of a worker keeps the largest event that it read",
+			name: "connections-keep-events", promise: "P8", breaks: "each connection of a worker keeps the largest event that it read",
 			test: command{pkg: "delivery", run: "^TestAConnectionLetsGoOfALargeEvent$"}, says: "MiB are held before",
 			edits: []edit{{"delivery/rehydrate.go", "	s.sql.LetGo.Queue(batch, nil)\n", ""}},
 		},
 		{
-			name: "suspects-begun-together", breaks: "P7: a message is dead for the ends that another brought",
+			name: "suspects-begun-together", promise: "P7", breaks: "a message is dead for the ends that another brought",
 			test: command{pkg: "inbox", run: "^TestSuspectsAreBegunOneAfterAnother$"}, says: "runs beside that of stream",
 			edits: []edit{{"inbox/sql/parked.sql", "(@suspects::boolean OR d.begun = 0", "(@suspects::boolean OR d.begun >= 0"}},
 		},

@@ -5,22 +5,22 @@ func ownership() []mutant {
 	told := command{pkg: "lease", run: "^TestHistoryTellsEveryChangeOfHands$"}
 	return []mutant{
 		{
-			name: "acquisition-untold", breaks: "P8: nobody knows later who took a partition",
+			name: "acquisition-untold", promise: "P8", breaks: "nobody knows later who took a partition",
 			test: told, says: "the history says",
 			edits: []edit{{leases, "FROM taken AS t\n                GROUP BY 1, 2", "FROM taken AS t WHERE false\n                GROUP BY 1, 2"}},
 		},
 		{
-			name: "release-untold", breaks: "P8: a worker that gave a partition back is told to have had it on",
+			name: "release-untold", promise: "P8", breaks: "a worker that gave a partition back is told to have had it on",
 			test: told, says: "the history says",
 			edits: []edit{{leases, "HAVING count(*) > 0", "HAVING count(*) > 0 AND false"}},
 		},
 		{
-			name: "takeover-told-as-handover", breaks: "P8: a worker that died is told to have given its partitions back",
+			name: "takeover-told-as-handover", promise: "P8", breaks: "a worker that died is told to have given its partitions back",
 			test: told, says: "the history says",
 			edits: []edit{{leases, "THEN 'taken-over'", "THEN 'moved'"}},
 		},
 		{
-			name: "ownership-unbounded", breaks: "P6: the history of ownership grows without a bound",
+			name: "ownership-unbounded", promise: "P6", breaks: "the history of ownership grows without a bound",
 			test: command{pkg: "delivery", run: "^TestTheSweeperDeletesOnlyWhatIsOver$"}, says: "7 changes of ownership",
 			edits: []edit{{"delivery/retention.go", "{s.store.sql.RetainOwnership, s.cfg.Ownership},", ""}},
 		},

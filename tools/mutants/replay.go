@@ -5,7 +5,7 @@ func replays() []mutant {
 	replay := func(test string) command { return command{pkg: "delivery/ops/replay", run: "^" + test + "$"} }
 	return []mutant{
 		{
-			name: "replay-runner-not-compared", breaks: "replay: a process that was taken for dead queues on",
+			name: "replay-runner-not-compared", promise: "replay", breaks: "a process that was taken for dead queues on",
 			test: replay("TestAnOldRunnerChangesNothing"), says: "queued by a runner that was replaced",
 			edits: []edit{
 				{"delivery/ops/replay/sql/replays.sql", "AND r.runner = @runner", "AND @runner::uuid IS NOT NULL"},
@@ -13,42 +13,42 @@ func replays() []mutant {
 			},
 		},
 		{
-			name: "replay-passes-writers", breaks: "replay: it counts before everything below its end is decided",
+			name: "replay-passes-writers", promise: "replay", breaks: "it counts before everything below its end is decided",
 			test: replay("TestAReplayEndsBelowOpenTransactions"), says: "it went to 21",
 			edits: []edit{{"delivery/ops/replay/plan.go", "(len(writers) > 0 || recovered) && last > safe", "false && last > safe"}},
 		},
 		{
-			name: "replay-same-generation", breaks: "replay: the stream and consumers take its messages for the first ones",
+			name: "replay-same-generation", promise: "replay", breaks: "the stream and consumers take its messages for the first ones",
 			test: replay("TestGenerationsAscend"), says: "replay has generation",
 			edits: []edit{{"delivery/ops/replay/sql/replays.sql", "SELECT 100 * (1 + greatest(", "SELECT 100 * (0 + greatest("}},
 		},
 		{
-			name: "replay-leaves-nothing-out", breaks: "replay: what an operator discarded is published",
+			name: "replay-leaves-nothing-out", promise: "replay", breaks: "what an operator discarded is published",
 			test: replay("TestDiscardedEventsAreLeftOut"), says: "it is \\{",
 			edits: []edit{{"delivery/ops/replay/sql/selection.sql", "AS e USING (sequence)\n WHERE\n       -- include: match\n\n-- query: Troubled", "AS e USING (sequence)\n WHERE false AND\n       -- include: match\n\n-- query: Troubled"}},
 		},
 		{
-			name: "replay-shadow-asks-nothing", breaks: "replay: what a killed shadow replay stored is stored again",
+			name: "replay-shadow-asks-nothing", promise: "replay", breaks: "what a killed shadow replay stored is stored again",
 			test: replay("TestAShadowAsksTheStreamWhatItHolds"), says: "the stream holds [0-9]+ messages",
 			edits: []edit{{"delivery/ops/replay/shadow.go", "if !r.shadow.asked {", "if false {"}},
 		},
 		{
-			name: "replay-planned-for-ever", breaks: "replay: one that was killed before it began looks as if it was meant to wait",
+			name: "replay-planned-for-ever", promise: "replay", breaks: "one that was killed before it began looks as if it was meant to wait",
 			test: command{pkg: "cmd/postrider", run: "^TestAReplayKilledBeforeItBeganIsInterrupted$"}, says: "planned",
 			edits: []edit{{"cmd/postrider/replay.go", "spec.Begin = !c.Prepare", "spec.Begin = false"}},
 		},
 		{
-			name: "replay-forgets-what-was-expected", breaks: "replay: what was interrupted while it was counted replays another number than was confirmed",
+			name: "replay-forgets-what-was-expected", promise: "replay", breaks: "what was interrupted while it was counted replays another number than was confirmed",
 			test: command{pkg: "cmd/postrider", run: "^TestAReplayKilledBeforeItBeganIsInterrupted$"}, says: "it goes on with status 0",
 			edits: []edit{{"delivery/ops/replay/job.go", "j.Expected == nil || *j.Selected == *j.Expected", "j.Expected != nil || true"}},
 		},
 		{
-			name: "gaps-forget-discards", breaks: "gaps: what an operator discarded is taken for a gap, and repaired",
+			name: "gaps-forget-discards", promise: "gaps", breaks: "what an operator discarded is taken for a gap, and repaired",
 			test: command{pkg: "delivery/ops/gaps", run: "^TestGapsAreFoundAndMended$"}, says: "never-enqueued 333",
 			edits: []edit{{"delivery/ops/gaps/sql/events.sql", "IN ('dead.skip', 'dead.discard', 'scheduled.cancel')", "IN ('dead.skip')"}},
 		},
 		{
-			name: "shadow-passes-failed", breaks: "rehearsal: it publishes what waits behind a message that would be dead",
+			name: "shadow-passes-failed", promise: "rehearsal", breaks: "it publishes what waits behind a message that would be dead",
 			test: command{pkg: "cmd/postrider", run: "^TestAShadowClaimsWhatAWorkerWould$"}, says: "the shadow claimed [0-9]+ events",
 			edits: []edit{{"delivery/shadow.go", "case known && r.settled || held[m.Stream]:", "case known && r.settled:"}},
 		},

@@ -11,67 +11,67 @@ func resizes() []mutant {
 	)
 	return []mutant{
 		{
-			name: "epoch-forgotten", breaks: "P3, P5: a partition that comes back begins at epoch 0",
+			name: "epoch-forgotten", promise: "P3, P5", breaks: "a partition that comes back begins at epoch 0",
 			test: command{pkg: "delivery", run: epochs}, says: "partitions were refused|the lowest epoch is",
 			edits: []edit{{leases, "coalesce(b.lease_epoch, 0)", "0"}},
 		},
 		{
-			name: "refused-again-and-again", breaks: "P5: an owner below the stream's epoch is refused once for each epoch",
+			name: "refused-again-and-again", promise: "P5", breaks: "an owner below the stream's epoch is refused once for each epoch",
 			test: command{pkg: "delivery", run: "^TestARefusedOwnerGoesAboveTheRecord$"}, says: "waited in vain",
 			edits: []edit{{"delivery/take.go", "return errors.Join(err, r.store.Raise(ctx, l, fenced.Epoch))", "return err"}},
 		},
 		{
-			name: "former-not-healed", breaks: "P1: what was published before a resize is not healed",
+			name: "former-not-healed", promise: "P1", breaks: "what was published before a resize is not healed",
 			test: command{pkg: "delivery", run: healed}, says: "is stored as",
 			edits: []edit{{"delivery/heal.go", "if len(ids) > 0 {", "if false {"}},
 		},
 		{
-			name: "former-loss-unnoticed", breaks: "P1: what the stream lost of a partition that is no more goes unnoticed",
+			name: "former-loss-unnoticed", promise: "P1", breaks: "what the stream lost of a partition that is no more goes unnoticed",
 			test: command{pkg: "delivery", run: "^TestTheLossOfAFormerPartitionIsNoticed$"}, says: "healed: gaps .*, want 0 not in the stream",
 			edits: []edit{{"delivery/heal.go", "lost = lost || kept[i] < int64(known)", "lost = lost && kept[i] < int64(known)"}},
 		},
 		{
-			name: "positions-forgotten", breaks: "P1: a partition that comes back does not know what the stream held of it",
+			name: "positions-forgotten", promise: "P1", breaks: "a partition that comes back does not know what the stream held of it",
 			test: command{pkg: "delivery", run: "^TestAPartitionThatComesBackKnowsItsLoss$"}, says: "the loss went unnoticed",
 			edits: []edit{{leases, "coalesce(b.fence_sequence, 0)", "0"}},
 		},
 		{
-			name: "healed-where-it-was", breaks: "P2: lost messages come back in the partition that published them, whatever its streams are",
+			name: "healed-where-it-was", promise: "P2", breaks: "lost messages come back in the partition that published them, whatever its streams are",
 			test: command{pkg: "delivery", run: healed}, says: "is stored as|came back in partition",
 			edits: []edit{{"delivery/sql/heal.sql", "coalesce({routing_key}, e.stream_id), 'UTF8')), s.partition_count)", "coalesce({routing_key}, e.stream_id), 'UTF8')), 1)"}},
 		},
 		{
-			name: "gaps-by-place", breaks: "P8: gaps detect believes what lies at a position, or beyond the stream's end",
+			name: "gaps-by-place", promise: "P8", breaks: "gaps detect believes what lies at a position, or beyond the stream's end",
 			test: command{pkg: "delivery/ops/gaps", run: "^TestAStreamMadeAnewIsNoProof$"}, says: "events are not in the stream, want 190",
 			edits: []edit{{"delivery/ops/gaps/history.go", "if waits || g.Position == 0 ||", "if waits || g.Position > d.extent.Last || g.Position == 0 ||"}},
 		},
 		{
-			name: "gaps-dropped-by-order", breaks: "P8: gaps detect calls lost what a stream dropped by order",
+			name: "gaps-dropped-by-order", promise: "P8", breaks: "gaps detect calls lost what a stream dropped by order",
 			test: command{pkg: "delivery/ops/gaps", run: "^TestWhatAStreamDropsByOrderIsExplained$"}, says: "events are not in the stream, want 0",
 			edits: []edit{{"delivery/ops/gaps/history.go", "(drops || d.extent.First <= g.Position)", "false"}},
 		},
 		{
-			name: "gaps-purged-silently", breaks: "P8: gaps detect says nothing of what was purged",
+			name: "gaps-purged-silently", promise: "P8", breaks: "gaps detect says nothing of what was purged",
 			test: command{pkg: "delivery/ops/gaps", run: "^TestWhatAStreamDropsByOrderIsExplained$"}, says: "events are not in the stream, want 95",
 			edits: []edit{{"delivery/ops/gaps/history.go", "(drops || d.extent.First <= g.Position)", "true"}},
 		},
 		{
-			name: "pause-mixed", breaks: "P8: a resize mixes paused streams with others",
+			name: "pause-mixed", promise: "P8", breaks: "a resize mixes paused streams with others",
 			test: command{pkg: "delivery", run: pauses}, says: "resized with two of four partitions paused",
 			edits: []edit{{resize, "if len(ids) == 0 || len(ids) == all {", "if len(ids) <= all {"}},
 		},
 		{
-			name: "pause-ended", breaks: "P8: a resize ends a pause of everything",
+			name: "pause-ended", promise: "P8", breaks: "a resize ends a pause of everything",
 			test: command{pkg: "delivery", run: pauses}, says: "with everything paused [0-9]+ of 8 events wait",
 			edits: []edit{{resize, "if paused != nil {", "if paused == nil {"}},
 		},
 		{
-			name: "freeze-of-the-dead", breaks: "P5: what a dead resize froze stays frozen",
+			name: "freeze-of-the-dead", promise: "P5", breaks: "what a dead resize froze stays frozen",
 			test: command{pkg: "lease", run: frozen}, says: "at the end: frozen true|[0-9] leases at the end, want 2",
 			edits: []edit{{"lease/sql/leases.sql", "THEN EXISTS (SELECT", "THEN true OR EXISTS (SELECT"}},
 		},
 		{
-			name: "leases-of-the-dead", breaks: "P5: what a dead resize leased stays its",
+			name: "leases-of-the-dead", promise: "P5", breaks: "what a dead resize leased stays its",
 			test: command{pkg: "lease", run: frozen}, says: "[0-9] leases at the end, want 2",
 			edits: []edit{{leases, "SELECT z.frozen_by FROM freezer AS z WHERE NOT z.holds", "SELECT z.frozen_by FROM freezer AS z WHERE false"}},
 		},
@@ -82,7 +82,7 @@ func resizes() []mutant {
 func olderDatabase() []mutant {
 	return []mutant{
 		{
-			name: "resize-of-an-older-database", breaks: "P5: a resize right after a failover is refused by the stream's epochs",
+			name: "resize-of-an-older-database", promise: "P5", breaks: "a resize right after a failover is refused by the stream's epochs",
 			test: command{pkg: "cmd/postrider", run: "^TestResizeOfADatabaseOlderThanItsStream$"}, says: "partitions resize: all 4 partitions are here",
 			edits: []edit{{"delivery/ops/resize/resize.go", "|| attempt > 1 {", "|| attempt > 0 {"}},
 		},

@@ -24,6 +24,7 @@ const (
 // result is a line of the table.
 type result struct {
 	Name    string  `json:"name"`
+	Promise string  `json:"promise"`
 	Breaks  string  `json:"breaks"`
 	Verdict verdict `json:"verdict"`
 	By      string  `json:"by"`  // the test
@@ -35,7 +36,7 @@ type result struct {
 
 // judge says whether the tests noticed the mutant.
 func judge(m mutant, o output) result {
-	r := result{Name: m.name, Breaks: m.breaks, By: m.test.run, output: o}
+	r := result{Name: m.name, Promise: m.promise, Breaks: m.breaks, By: m.test.run, output: o}
 	if len(o.failed) > 0 {
 		r.By = o.failed[0]
 	}
@@ -96,13 +97,13 @@ func count(results []result) (n int) {
 
 func printTable(out io.Writer, results []result) error {
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(table, "MUTANT\tBREAKS\tCAUGHT BY\tHOW\tSECONDS")
+	fmt.Fprintln(table, "MUTANT\tPROMISE\tBREAKS\tCAUGHT BY\tHOW\tSECONDS")
 	for _, r := range results {
 		how := short(r.How)
 		if r.Verdict != caught {
 			how = strings.TrimSpace(string(r.Verdict) + " " + how)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%.0f\n", r.Name, r.Breaks, r.By, how, r.Seconds)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%.0f\n", r.Name, r.Promise, r.Breaks, r.By, how, r.Seconds)
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -7,37 +7,37 @@ func rights() []mutant {
 	overloads := command{pkg: "internal/deployment", run: "^TestNoPlantedOverloadRuns$"}
 	return []mutant{
 		{
-			name: "definer-path-with-schema", breaks: "rights: who may create in the outbox's schema becomes its owner",
+			name: "definer-path-with-schema", promise: "rights", breaks: "who may create in the outbox's schema becomes its owner",
 			test: path, says: "outbox_append_batch runs with its caller's search_path",
 			edits: []edit{{migration, "duplicate boolean, enqueued boolean)\nLANGUAGE plpgsql SECURITY DEFINER\nSET search_path = pg_catalog,", "duplicate boolean, enqueued boolean)\nLANGUAGE plpgsql SECURITY DEFINER\nSET search_path = pg_catalog, {schema},"}},
 		},
 		{
-			name: "pool-keeps-its-path", breaks: "rights: who may create in a schema of the worker's path acts as the worker",
+			name: "pool-keeps-its-path", promise: "rights", breaks: "who may create in a schema of the worker's path acts as the worker",
 			test: overloads, says: "planted overload|worker ended before",
 			edits: []edit{{"cmd/postrider/database.go", `cfg.ConnConfig.RuntimeParams["search_path"] = fixedPath`, `_ = fixedPath`}},
 		},
 		{
-			name: "migrations-keep-their-path", breaks: "rights: who may create in a schema of the migrator's path acts as the migrator",
+			name: "migrations-keep-their-path", promise: "rights", breaks: "who may create in a schema of the migrator's path acts as the migrator",
 			test: overloads, says: "planted overload|migrate up .* ended with 1",
 			edits: []edit{{"outbox/schema/connect.go", "`SET search_path = pg_catalog, pg_temp`", "`SET search_path = public`"}},
 		},
 		{
-			name: "inbox-names-no-schema", breaks: "rights: who may create in a schema of a consumer's path acts as the consumer",
+			name: "inbox-names-no-schema", promise: "rights", breaks: "who may create in a schema of a consumer's path acts as the consumer",
 			test: overloads, says: "planted overload",
 			edits: []edit{{"inbox/sql/streams.sql", "pg_catalog.unnest", "unnest"}},
 		},
 		{
-			name: "nats-password-in-error", breaks: "rights: part of a password that was not encoded is in the error",
+			name: "nats-password-in-error", promise: "rights", breaks: "part of a password that was not encoded is in the error",
 			test: command{pkg: "delivery/natspub", run: "^TestConnectKeepsPasswordsToItself$"}, says: "is not refused",
 			edits: []edit{{"delivery/natspub/connect.go", `err != nil || strings.Contains(one, "@") && parsed.User == nil`, `err != nil && parsed != nil`}},
 		},
 		{
-			name: "tables-steer-terminals", breaks: "rights: what somebody wrote into the database steers an operator's terminal",
+			name: "tables-steer-terminals", promise: "rights", breaks: "what somebody wrote into the database steers an operator's terminal",
 			test: command{pkg: "cmd/postrider", run: "^TestTablesSteerNoTerminal$"}, says: "status 0",
 			edits: []edit{{"cmd/postrider/output.go", "printable(fmt.Sprint(cell))", "fmt.Sprint(cell)"}},
 		},
 		{
-			name: "batch-locks-by-hash", breaks: "append: a batch and single appends in the order of streams deadlock",
+			name: "batch-locks-by-hash", promise: "append", breaks: "a batch and single appends in the order of streams deadlock",
 			test: command{pkg: "outbox/schema", run: "^TestBatchesLockInTheOrderOfStreams$"}, says: "deadlock detected",
 			edits: []edit{{migration, "ORDER BY s.stream OFFSET 0", "ORDER BY key OFFSET 0"}},
 		},

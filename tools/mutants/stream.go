@@ -19,7 +19,7 @@ func stream() []mutant {
 	const closing = "\t}, r.standing.last)\n}\n\n// The headers of an atomic batch."
 	return []mutant{
 		{
-			name: "no-expectation", breaks: "P3, P4: batches expect nothing of the partition's last record",
+			name: "no-expectation", promise: "P3, P4", breaks: "batches expect nothing of the partition's last record",
 			test: fenceTest(lateBytes), says: "stored .*, want each once",
 			edits: []edit{
 				{step, "\treturn r.control(r.subject, record{\n\t\tKind: kindWatermark", "\tm := r.control(r.subject, record{\n\t\tKind: kindWatermark"},
@@ -27,7 +27,7 @@ func stream() []mutant {
 			},
 		},
 		{
-			name: "takeover-only-reads", breaks: "P3: a new owner reads and writes no fence",
+			name: "takeover-only-reads", promise: "P3", breaks: "a new owner reads and writes no fence",
 			test: fenceTest(takeover), says: "the standing is|the old owner's message",
 			edits: []edit{{
 				fenced,
@@ -37,7 +37,7 @@ func stream() []mutant {
 			}},
 		},
 		{
-			name: "blind-fence", breaks: "P3, P4: a new owner's fence expects nothing",
+			name: "blind-fence", promise: "P3, P4", breaks: "a new owner's fence expects nothing",
 			test: fenceTest("TestATakeoverKnowsWhatIsStoredBehindItsRead"), says: "the standing is|did not read again",
 			edits: []edit{{
 				fenced,
@@ -46,27 +46,27 @@ func stream() []mutant {
 			}},
 		},
 		{
-			name: "fence-does-not-copy", breaks: "P4: a fence forgets what the record before it lists",
+			name: "fence-does-not-copy", promise: "P4", breaks: "a fence forgets what the record before it lists",
 			test: fenceTest(takeover), says: "taken again, the standing is",
 			edits: []edit{{fenced, "Parts: found.located(at),", "Parts: nil,"}},
 		},
 		{
-			name: "record-without-events", breaks: "P4: records do not say what is stored",
+			name: "record-without-events", promise: "P4", breaks: "records do not say what is stored",
 			test: command{pkg: "delivery", run: "^TestAnHeirMarksWhatTheStreamHolds$"}, says: "stored .*, want ",
 			edits: []edit{{step, "Parts: append(r.parts[:len(r.parts):len(r.parts)], partOf(r.batch.Messages, indices)),", ""}},
 		},
 		{
-			name: "record-of-one-batch", breaks: "P4: a record forgets the earlier batches of its claim",
+			name: "record-of-one-batch", promise: "P4", breaks: "a record forgets the earlier batches of its claim",
 			test: command{pkg: "delivery/natspub", run: "^TestARefusedBatchIsHalved$"}, says: "the record lists",
 			edits: []edit{{step, "Parts: append(r.parts[:len(r.parts):len(r.parts)], partOf(r.batch.Messages, indices)),", "Parts: []part{partOf(r.batch.Messages, indices)},"}},
 		},
 		{
-			name: "lost-tail-not-compared", breaks: "P1: a stream that lost messages goes unnoticed",
+			name: "lost-tail-not-compared", promise: "P1", breaks: "a stream that lost messages goes unnoticed",
 			test: command{pkg: "delivery", run: "^TestLostMessagesAreHealed$/^purged,_seen_by_the_heir$"}, says: "waited in vain|the loss was not counted",
 			edits: []edit{{"delivery/take.go", "if standing.Kept >= known && !former {", "if true || standing.Kept >= known && !former {"}},
 		},
 		{
-			name: "identity-not-compared", breaks: "P1: an event under a reused sequence is taken for the one stored",
+			name: "identity-not-compared", promise: "P1", breaks: "an event under a reused sequence is taken for the one stored",
 			test: command{pkg: "delivery", run: "^TestAForgetfulDatabaseIsNotConfused$"}, says: "stored .*, want ",
 			edits: []edit{{
 				"delivery/take.go",
@@ -81,7 +81,7 @@ func stream() []mutant {
 func client() []mutant {
 	return []mutant{
 		{
-			name: "reconnect-buffer", breaks: "P2, P4: what was refused while disconnected is sent later",
+			name: "reconnect-buffer", promise: "P2, P4", breaks: "what was refused while disconnected is sent later",
 			test: command{pkg: "delivery/natspub", run: "^TestALostConnectionLeavesTheOutcomeUnknown$"}, says: "refused while disconnected appeared later",
 			edits: []edit{
 				{"delivery/natspub/connect.go", "\t\tnats.ReconnectBufSize(-1),\n", ""},
@@ -89,37 +89,37 @@ func client() []mutant {
 			},
 		},
 		{
-			name: "buffer-allowed-dedupe", breaks: "P4: a connection with a reconnect buffer is accepted",
+			name: "buffer-allowed-dedupe", promise: "P4", breaks: "a connection with a reconnect buffer is accepted",
 			test: command{pkg: "delivery/natspub", run: "^TestABufferingConnectionIsRefused$"}, says: "a connection with a reconnect buffer",
 			edits: []edit{{"delivery/natspub/dedupe.go", "if nc.Opts.ReconnectBufSize >= 0 {", "if false {"}},
 		},
 		{
-			name: "buffer-allowed-fenced", breaks: "P4: a connection with a reconnect buffer is accepted",
+			name: "buffer-allowed-fenced", promise: "P4", breaks: "a connection with a reconnect buffer is accepted",
 			test: command{pkg: "delivery/natspub", run: "^TestFencedRefusesABufferingConnection$"}, says: "a connection with a reconnect buffer",
 			edits: []edit{{fenced, "if nc.Opts.ReconnectBufSize >= 0 {", "if false {"}},
 		},
 		{
-			name: "id-without-generation", breaks: "P1: the duplicate window swallows a requeued message",
+			name: "id-without-generation", promise: "P1", breaks: "the duplicate window swallows a requeued message",
 			test: command{pkg: "delivery/natspub", run: "^TestTheSameMessageIsStoredOnce$"}, says: "another generation was taken for a duplicate",
 			edits: []edit{{"delivery/natspub/writer.go", "if m.Generation == 0 {", "if m.Generation >= 0 {"}},
 		},
 		{
-			name: "chains-by-stream-alone", breaks: "P2: in dedupe mode a partition's messages are in flight side by side",
+			name: "chains-by-stream-alone", promise: "P2", breaks: "in dedupe mode a partition's messages are in flight side by side",
 			test: command{pkg: "delivery/natspub", run: "^TestPartitionOrderWaitsForEachAnswer$"}, says: "outcomes .*, want ",
 			edits: []edit{{"delivery/natspub/dedupe.go", "\t\tif steps {", "\t\tif false {"}},
 		},
 		{
-			name: "correlation-unsent", breaks: "what a producer says beside an event does not travel",
+			name: "correlation-unsent", promise: "headers", breaks: "what a producer says beside an event does not travel",
 			test: command{pkg: "delivery/natspub", run: "^TestWhatProducersSayIsSent$"}, says: "Outbox-Correlation-Id is",
 			edits: []edit{{"delivery/natspub/header.go", "if e.CorrelationID != \"\" {", "if false {"}},
 		},
 		{
-			name: "own-headers-unchecked", breaks: "a producer's header steers the server",
+			name: "own-headers-unchecked", promise: "headers", breaks: "a producer's header steers the server",
 			test: command{pkg: "delivery/natspub", run: "^TestHeadersThatSteerTheServerAreRefused$/^dedupe_OUTBOX"}, says: "outcome \\{Kind",
 			edits: []edit{{"delivery/natspub/header.go", "if len(e.Headers) == 0 || !h.all() {", "if true {"}},
 		},
 		{
-			name: "c1-passes", breaks: "a control character of a producer reaches a reader's terminal",
+			name: "c1-passes", promise: "headers", breaks: "a control character of a producer reaches a reader's terminal",
 			test: command{pkg: "delivery/natspub", run: "^TestWhatProducersSayIsSent$"}, says: "X-Note is",
 			edits: []edit{{"message/header.go", "!strings.ContainsFunc(value, unicode.IsControl)", "strings.IndexFunc(value, func(r rune) bool { return r < ' ' }) < 0"}},
 		},

@@ -24,7 +24,7 @@ const missing = `waited in vain for 0 from SELECT count\(\*\) FROM outbox|rows t
 // decided once no transaction below that bound runs any more. Unlisted names the writer that it overlooks.
 func snapshotProof(name, breaks, bound, unlisted string) mutant {
 	return mutant{
-		name: name, breaks: breaks,
+		name: name, promise: "P1", breaks: breaks,
 		test: command{pkg: "delivery", run: "^TestTheWatermarkStaysBelowAWriterThatNoSnapshotLists$/^" + unlisted + "$"},
 		says: "the watermark is at [0-9]+ while a writer",
 		edits: []edit{
@@ -64,15 +64,15 @@ func underStress(rows int) []mutant {
 func watermark() []mutant {
 	return []mutant{
 		{
-			name: "naive-cursor", breaks: "P1: the highest visible sequence is taken for safe", test: stress, says: missing,
+			name: "naive-cursor", promise: "P1", breaks: "the highest visible sequence is taken for safe", test: stress, says: missing,
 			edits: []edit{{advance, "WHEN p.writers = '{}'  ", "WHEN true              "}},
 		},
-		snapshotProof("snapshot-xmax", "P1: safe when xmin has reached the candidate's xmax", "pg_snapshot_xmax(pg_current_snapshot())",
+		snapshotProof("snapshot-xmax", "safe when xmin has reached the candidate's xmax", "pg_snapshot_xmax(pg_current_snapshot())",
 			"above_the_snapshot"),
-		snapshotProof("snapshot-own-xid", "P1: safe when xmin has passed the reader's own xid", "pg_current_xact_id()",
+		snapshotProof("snapshot-own-xid", "safe when xmin has passed the reader's own xid", "pg_current_xact_id()",
 			"without_a_transaction_id"),
 		{
-			name: "rows-before-check", breaks: "P1: rows are read with the look for writers, not after it",
+			name: "rows-before-check", promise: "P1", breaks: "rows are read with the look for writers, not after it",
 			test: command{pkg: "delivery", run: "^TestACommitAmidALookIsNotPassedOver$"}, says: `stored .*, want `,
 			edits: []edit{
 				{"delivery/claim.go", "\tif limits.Watermark {\n\t\ts.queueAdvance(batch, &c.Watermark)\n\t}\n", ""},
@@ -85,22 +85,22 @@ func watermark() []mutant {
 			},
 		},
 		{
-			name: "prepared-ignored", breaks: "P1: prepared transactions are no writers",
+			name: "prepared-ignored", promise: "P1", breaks: "prepared transactions are no writers",
 			test: command{pkg: "delivery", run: "^TestTheWatermarkStaysBelowAPreparedTransaction$"}, says: "the watermark is at [0-9]+ while a writer",
 			edits: []edit{{advance, "AND l.pid IS DISTINCT FROM pg_backend_pid()),", "AND l.pid <> pg_backend_pid()),"}},
 		},
 		{
-			name: recoveredIgnored, breaks: "P1: a prepared transaction that a restart gave another name is taken for ended",
+			name: recoveredIgnored, promise: "P1", breaks: "a prepared transaction that a restart gave another name is taken for ended",
 			test: command{pkg: "delivery", run: "^TestAPreparedTransactionOutlivesTheServer$"}, says: "the watermark is at [0-9]+ while a writer",
 			edits: []edit{{advance, "l.virtualtransaction LIKE '-1/%'), false) AS recovered", "false), false) AS recovered"}},
 		},
 		{
-			name: preparedNotFollowed, breaks: "P8: nothing passes a gap while any transaction is prepared",
+			name: preparedNotFollowed, promise: "P8", breaks: "nothing passes a gap while any transaction is prepared",
 			test: command{pkg: "delivery", run: "^TestPreparedTransactionsAreFollowedOneByOne$"}, says: "the watermark is at [0-9]+, want",
 			edits: []edit{{advance, "l.virtualtransaction LIKE '-1/%'), false) AS recovered", "l.pid IS NULL), false) AS recovered"}},
 		},
 		{
-			name: cursorByStream, breaks: "P1: ordering stream claims above a cursor",
+			name: cursorByStream, promise: "P1", breaks: "ordering stream claims above a cursor",
 			test: command{pkg: "delivery", run: "^TestALateCommitIsNotSkipped$"}, says: `waited in vain for 2 from .*'published'`,
 			edits: []edit{{"delivery/cursor.go", "if r.cfg.Ordering == OrderPartition && time.Since(", "if time.Since("}},
 		},
