@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -159,23 +160,33 @@ func TestTheMonitorDoesWhatItsRoleMay(t *testing.T) { //nolint:paralleltest // c
 	}
 }
 
-var relayGrant = regexp.MustCompile(`(GRANT [^;]+ TO) app_relay;(.*)`)
+// rolesScript is where the rights of each role are written down.
+const rolesScript = "../../deploy/sql/roles.sql"
 
-// relayGrants are those of a relay in docs/configuration.md, without the optional ones.
-func relayGrants(t *testing.T) string {
+var (
+	sharedList = regexp.MustCompile(`(\w+) constant text := ((?:'[^']*'\s*)+);`)
+	scripted   = regexp.MustCompile(`'(GRANT [^']+) TO ([^']+)'`)
+)
+
+// grantsOf are the statements of the script that give a role its rights, to {role}.
+func grantsOf(t *testing.T, role string) string {
 	t.Helper()
-	text, err := os.ReadFile(configurationPage)
+	text, err := os.ReadFile(rolesScript)
 	if err != nil {
 		t.Fatal(err)
 	}
+	script := strings.ReplaceAll(string(text), "%I", "public")
+	for _, list := range sharedList.FindAllStringSubmatch(script, -1) { // a list of tables that grants share
+		script = strings.ReplaceAll(script, "' || "+list[1]+" || '", strings.Join(strings.Split(list[2], "'"), ""))
+	}
 	var grants []string
-	for _, m := range relayGrant.FindAllStringSubmatch(string(text), -1) {
-		if !strings.Contains(m[2], "optional") {
-			grants = append(grants, m[1]+" {role};")
+	for _, m := range scripted.FindAllStringSubmatch(script, -1) {
+		if slices.Contains(strings.Split(m[2], ", "), "postrider_"+role) {
+			grants = append(grants, m[1]+" TO {role};")
 		}
 	}
 	if len(grants) < 7 {
-		t.Fatalf("%s grants a relay %q", configurationPage, grants)
+		t.Fatalf("%s grants postrider_%s %q", rolesScript, role, grants)
 	}
 	return strings.Join(grants, "\n")
 }
@@ -196,7 +207,7 @@ func relayRole(t *testing.T, c *clustertest.Cluster, change string) string {
 			t.Fatal(err)
 		}
 	}
-	exec(t.Context(), `CREATE ROLE {role} LOGIN PASSWORD 'relay';`+relayGrants(t)+change)
+	exec(t.Context(), `CREATE ROLE {role} LOGIN PASSWORD 'relay';`+grantsOf(t, "worker")+change)
 	t.Cleanup(func() { exec(context.Background(), `DROP OWNED BY {role} CASCADE; DROP ROLE {role}`) })
 	address, err := url.Parse(c.DatabaseURL)
 	if err != nil {

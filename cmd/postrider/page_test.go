@@ -78,7 +78,7 @@ func TestTheConfigurationPageHasEveryFlag(t *testing.T) {
 		return flagsOf(app.Children[slices.IndexFunc(app.Children, func(n *kong.Node) bool { return n.Name == name })])
 	}
 	for name, sections := range map[string][]string{
-		"run": {"All commands", "run", "run, dev, monitor: the monitor"}, "dev": {"dev"}, "monitor": {"run, dev, monitor: the monitor"},
+		"run": {"run", "run, dev, monitor: the monitor"}, "dev": {"dev"}, "monitor": {"run, dev, monitor: the monitor"},
 	} {
 		flags, named := command(name), map[string]bool{}
 		for _, section := range sections {

@@ -2,8 +2,6 @@ package main
 
 import (
 	"log/slog"
-	"os"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -18,27 +16,7 @@ import (
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 )
 
-var granted = regexp.MustCompile(`(?s)GRANT [^;]+ TO app_operator;`)
-
-// operatorRights are the statements of the documentation, for that role.
-func operatorRights(t *testing.T, role string) string {
-	t.Helper()
-	var all []string
-	for _, name := range []string{"../../docs/dead-letters.md", "../../docs/replay.md"} {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, granted.FindAllString(string(text), -1)...)
-	}
-	if len(all) < 10 {
-		t.Fatalf("the documentation grants %q", all)
-	}
-	return strings.ReplaceAll(strings.Join(all, "\n"), "app_operator", role)
-}
-
-// The rights that the documentation gives an operator are enough for every kind of
-// replay and for gaps.
+// The rights that roles.sql gives an operator are enough for every kind of replay and for gaps.
 func TestAnOperatorMayReplayAndRepair(t *testing.T) {
 	t.Parallel()
 	broker := natstest.Start(t, 1)
@@ -46,7 +24,7 @@ func TestAnOperatorMayReplayAndRepair(t *testing.T) {
 	address := replays(t)
 	owner := pgtest.Pool(t, address)
 	role := pgx.Identifier{"operator_" + strings.ReplaceAll(uuid.NewString(), "-", "")}.Sanitize()
-	if _, err := owner.Exec(t.Context(), "CREATE ROLE "+role+";"+operatorRights(t, role)); err != nil {
+	if _, err := owner.Exec(t.Context(), "CREATE ROLE "+role+";"+strings.ReplaceAll(grantsOf(t, "operator"), "{role}", role)); err != nil {
 		t.Fatal(err)
 	}
 	pool := pgtest.PoolAs(t, address, role)
