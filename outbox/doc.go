@@ -32,5 +32,5 @@
 // some 6000 of them with PostgreSQL's defaults: a transaction that touches more streams than that gives expected versions, in calls of more
 // than 64 events, which need no lock; else it fails with SQLSTATE 53200.
 //
-// Decisions: ADR 1 (pointer rows), ADR 2 (payloads), ADR 26 (the key of ready rows).
+// Decisions: ADR 1 (pointer rows and their key), ADR 2 (payloads).
 package outbox
