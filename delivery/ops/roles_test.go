@@ -14,8 +14,7 @@ import (
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 )
 
-// grants are the rights of an operator, as docs/dead-letters.md lists them: what
-// `migrate print` gives monitor and operator, and what comes on top of it.
+// grants are the rights of an operator: what `migrate print` gives monitor and operator, and what comes on top of it.
 const grants = `
 GRANT SELECT ON outbox_messages, outbox, outbox_deliveries, outbox_partitions,
       outbox_workers, outbox_throughput, outbox_audit, outbox_settings, outbox_schema_version TO {role};
