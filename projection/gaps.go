@@ -18,7 +18,7 @@ type Kind string
 const (
 	// Trailing: the journal has events to apply behind the watermark and nothing is planned.
 	Trailing Kind = "trailing"
-	// MidStream: what is expected next lies at or below what was applied.
+	// MidStream: what is expected next does not follow what was applied.
 	MidStream Kind = "mid_stream"
 	// MissingWatermark: there are rows or events of the stream and no watermark.
 	MissingWatermark Kind = "missing_watermark"
