@@ -28,7 +28,7 @@ var (
 // may be written to, and the functions are there that leases and durability rest on. Its
 // errors name what is missing and the cure, and wrap ErrReadOnly or ErrFunctions. It is
 // the one place that asks what a server can do.
-func CheckDatabase(ctx context.Context, db DB) error {
+func CheckDatabase(ctx context.Context, db pg.DB) error {
 	ask, err := loadChecks("public")
 	if err != nil {
 		return fmt.Errorf("check the database: %w", err)
@@ -57,8 +57,8 @@ func CheckDatabase(ctx context.Context, db DB) error {
 	return nil
 }
 
-// Server is what people look at first when something is wrong. It judges nothing.
-type Server struct {
+// DatabaseServer is what people look at first when something is wrong. It judges nothing.
+type DatabaseServer struct {
 	Number  int    // of the version, as 160004
 	Version string // as PostgreSQL writes it
 	Standby bool
@@ -66,8 +66,8 @@ type Server struct {
 	SearchPath, Fsync, SynchronousCommit string
 }
 
-// ReadServer reads that, of servers of any version.
-func ReadServer(ctx context.Context, db DB) (s Server, err error) {
+// ReadDatabaseServer reads that, of servers of any version.
+func ReadDatabaseServer(ctx context.Context, db pg.DB) (s DatabaseServer, err error) {
 	ask, err := loadChecks("public")
 	if err != nil {
 		return s, err
@@ -78,7 +78,7 @@ func ReadServer(ctx context.Context, db DB) (s Server, err error) {
 
 // Regressed tells when a failover or a restore was last found to have lost published events, and whether that is less than a
 // day ago; nil: never.
-func Regressed(ctx context.Context, db DB, schema string) (at *time.Time, lately bool, err error) {
+func Regressed(ctx context.Context, db pg.DB, schema string) (at *time.Time, lately bool, err error) {
 	ask, err := loadChecks(schema)
 	if err != nil {
 		return nil, false, err

@@ -8,22 +8,22 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Reader reads events as a relay of the same configuration would publish them, for those who publish past a relay.
-type Reader struct {
+// EventReader reads events as a relay of the same configuration would publish them, for those who publish past a relay.
+type EventReader struct {
 	store *Store
 	cfg   Config
 	to    Sizer
 	*shaping
 }
 
-// NewReader returns a reader for a publisher, which says what its broker takes; nil: that is not known. Of the configuration it takes
+// NewEventReader returns a reader for a publisher, which says what its broker takes; nil: that is not known. Of the configuration it takes
 // MaxPayload, WindowBytes, Transforms, TransformTimeout and Logger, which should be the relays'.
-func NewReader(cfg Config, store *Store, to Sizer) (*Reader, error) {
+func NewEventReader(cfg Config, store *Store, to Sizer) (*EventReader, error) {
 	cfg = cfg.WithDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Reader{store: store, cfg: cfg, to: to, shaping: newShaping(cfg, func() {})}, nil
+	return &EventReader{store: store, cfg: cfg, to: to, shaping: newShaping(cfg, func() {})}, nil
 }
 
 // Reading is a message as it is to be published, or why it cannot be.
@@ -38,7 +38,7 @@ type Reading struct {
 // Read returns the messages of pointers, which ascend by sequence: of the first ones, as many as about a quarter of WindowBytes holds, and
 // at least one. Everything that it reads has to be durable. It fails when the database does, when the context ends, and, with
 // ErrTransform, while so many transforms run past their time that no more are begun.
-func (r *Reader) Read(ctx context.Context, pointers []Pointer) ([]Reading, error) {
+func (r *EventReader) Read(ctx context.Context, pointers []Pointer) ([]Reading, error) {
 	if len(pointers) == 0 {
 		return nil, nil
 	}

@@ -79,7 +79,7 @@ func (c checks) preconditions() []precondition {
 // It writes nothing, needs no privilege and takes one round trip, two when its
 // statements have to be prepared. A relation that is missing or has no column
 // sequence is ErrEventsRelation.
-func CheckStrict(ctx context.Context, db DB, schema string, events Relation) ([]Violation, error) {
+func CheckStrict(ctx context.Context, db pg.DB, schema string, events Relation) ([]Violation, error) {
 	ask, err := loadChecks(schema)
 	if err != nil {
 		return nil, fmt.Errorf("preconditions of strict order: %w", err)

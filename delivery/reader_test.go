@@ -15,15 +15,15 @@ import (
 	"github.com/postrider/postrider/message/codec"
 )
 
-func (b *bundle) reader(t *testing.T, cfg delivery.Config) *delivery.Reader {
+func (b *bundle) reader(t *testing.T, cfg delivery.Config) *delivery.EventReader {
 	t.Helper()
 	return b.readerFor(t, cfg, nil)
 }
 
-func (b *bundle) readerFor(t *testing.T, cfg delivery.Config, to delivery.Sizer) *delivery.Reader {
+func (b *bundle) readerFor(t *testing.T, cfg delivery.Config, to delivery.Sizer) *delivery.EventReader {
 	t.Helper()
 	cfg.Logger = testLogger(t)
-	r, err := delivery.NewReader(cfg, b.store, to)
+	r, err := delivery.NewEventReader(cfg, b.store, to)
 	if err != nil {
 		t.Fatal(err)
 	}

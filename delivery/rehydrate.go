@@ -46,7 +46,7 @@ func (s *Store) Rehydrate(ctx context.Context, found Claim, sequences []int64, m
 // retrieve adds its statements to the batch and sends it. Payloads that are small
 // enough for all of them to fit come at once. The sizes of larger ones come with
 // them, and those that fit are read afterwards.
-func (s *Store) retrieve(ctx context.Context, on DB, batch *pgx.Batch, sequences []int64, maxPayload, maxBytes int64) (map[int64]*Event, int64, error) {
+func (s *Store) retrieve(ctx context.Context, on pg.DB, batch *pgx.Batch, sequences []int64, maxPayload, maxBytes int64) (map[int64]*Event, int64, error) {
 	events := make(map[int64]*Event, len(sequences))
 	if len(sequences) == 0 {
 		return events, 0, on.SendBatch(ctx, batch).Close()

@@ -53,14 +53,9 @@ type Columns struct {
 	types    map[string]string
 }
 
-// Querier is a pgx connection, pool or transaction.
-type Querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 // Columns looks at the relation, which lies in that schema unless it names one. That
 // it is missing, or lacks one of the columns needed, is ErrEventsRelation.
-func (r Relation) Columns(ctx context.Context, db Querier, schema string, needed ...string) (Columns, error) {
+func (r Relation) Columns(ctx context.Context, db pg.Querier, schema string, needed ...string) (Columns, error) {
 	c := Columns{Relation: r.within(schema), types: map[string]string{}}
 	ask, err := loadChecks(schema)
 	if err != nil {

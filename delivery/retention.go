@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/postrider/postrider/internal/pg"
 )
 
@@ -43,22 +41,17 @@ func (c RetentionConfig) Validate() error {
 	return nil
 }
 
-// Execer is a pgx connection or pool.
-type Execer interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-}
-
 // Sweeper deletes what is over. Every worker runs one; rows that another
 // sweeper holds are left to it, so that none waits for long. Pending, failed, blocked
 // and dead rows are never touched.
 type Sweeper struct {
 	cfg   RetentionConfig
-	db    Execer
+	db    pg.Execer
 	store *Store
 }
 
 // NewSweeper returns a sweeper on the store's tables.
-func NewSweeper(store *Store, db Execer, cfg RetentionConfig) (*Sweeper, error) {
+func NewSweeper(store *Store, db pg.Execer, cfg RetentionConfig) (*Sweeper, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}

@@ -29,11 +29,11 @@ type Stats struct {
 	// PausedFor is what is left of a pause after an outage.
 	PausedFor time.Duration
 	// Errors are the last ones, newest first.
-	Errors []Failure
+	Errors []LastError
 }
 
-// Failure is an error and when it happened last.
-type Failure struct {
+// LastError is an error and when it happened last.
+type LastError struct {
 	At    time.Time
 	Text  string
 	Count int
@@ -47,7 +47,7 @@ type stats struct {
 	byTopic, byType                                                        *tally
 
 	mu     sync.Mutex
-	errors []Failure
+	errors []LastError
 }
 
 func (s *stats) init(reg prometheus.Registerer) {
@@ -91,11 +91,11 @@ func (s *stats) failure(err error) {
 	for i, f := range s.errors {
 		if f.Text == text {
 			copy(s.errors[1:i+1], s.errors[:i])
-			s.errors[0] = Failure{At: time.Now(), Text: text, Count: f.Count + 1}
+			s.errors[0] = LastError{At: time.Now(), Text: text, Count: f.Count + 1}
 			return
 		}
 	}
-	s.errors = append([]Failure{{At: time.Now(), Text: text, Count: 1}}, s.errors...)
+	s.errors = append([]LastError{{At: time.Now(), Text: text, Count: 1}}, s.errors...)
 	s.errors = s.errors[:min(len(s.errors), errorsKept)]
 }
 

@@ -5,7 +5,6 @@ import (
 	"embed"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/internal/pg"
@@ -16,15 +15,8 @@ var statements embed.FS
 
 // Pool is a pgx pool.
 type Pool interface {
-	DB
+	pg.DB
 	Acquire(ctx context.Context) (*pgxpool.Conn, error)
-}
-
-// DB is a pgx connection or pool.
-type DB interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
 // Store reads the outbox and the events relation, and writes the outbox under

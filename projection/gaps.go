@@ -11,32 +11,32 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// Kind is what is wrong with a stream.
-type Kind string
+// GapKind is what is wrong with a stream.
+type GapKind string
 
 // The kinds of gaps.
 const (
 	// Trailing: the journal has events to apply behind the watermark and nothing is planned.
-	Trailing Kind = "trailing"
+	Trailing GapKind = "trailing"
 	// MidStream: what is expected next does not follow what was applied.
-	MidStream Kind = "mid_stream"
+	MidStream GapKind = "mid_stream"
 	// MissingWatermark: there are rows or events of the stream and no watermark.
-	MissingWatermark Kind = "missing_watermark"
+	MissingWatermark GapKind = "missing_watermark"
 	// Rows: the stream's rows are not those that were left by the last event.
-	Rows Kind = "rows"
+	Rows GapKind = "rows"
 	// Ahead: the projection knows a version that the journal does not have.
-	Ahead Kind = "ahead"
+	Ahead GapKind = "ahead"
 	// Diverged: the event at the watermark is another one than the one applied.
-	Diverged Kind = "diverged"
+	Diverged GapKind = "diverged"
 )
 
 // Gap is one stream that does not hold what it should.
 type Gap struct {
-	Stream   string `json:"stream"`
-	Kind     Kind   `json:"kind"`
-	Applied  int64  `json:"applied_version"`
-	Expected int64  `json:"expected_version"`
-	Journal  int64  `json:"journal_version"`
+	Stream   string  `json:"stream"`
+	Kind     GapKind `json:"kind"`
+	Applied  int64   `json:"applied_version"`
+	Expected int64   `json:"expected_version"`
+	Journal  int64   `json:"journal_version"`
 
 	rows bool // there are rows of the stream
 }
@@ -117,7 +117,7 @@ func (p *Projection) detect(ctx context.Context, grace time.Duration, fingerprin
 }
 
 // judge compares one stream; the worst that is wrong is what it says.
-func judge(w watermark, h head, fingerprints bool) (Kind, bool) {
+func judge(w watermark, h head, fingerprints bool) (GapKind, bool) {
 	switch {
 	case !w.known && (w.actual != "" || h.wanted > 0 && h.old):
 		return MissingWatermark, true

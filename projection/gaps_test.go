@@ -27,7 +27,7 @@ func TestGapsAreFoundAndRepaired(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, damage string
-		kind         projection.Kind
+		kind         projection.GapKind
 		rewrite      bool
 	}{
 		{"row deleted", `DELETE FROM projection.entries WHERE account = 'b' AND version = 3`, projection.Rows, false},
@@ -88,8 +88,8 @@ func TestTrailingEventsAreFound(t *testing.T) {
 	if report, err = p.Detect(t.Context(), 0); err != nil || len(report.Gaps) != 2 {
 		t.Fatalf("found %+v, %v", report, err)
 	}
-	kinds := []projection.Kind{report.Gaps[0].Kind, report.Gaps[1].Kind}
-	if !slices.Equal(kinds, []projection.Kind{projection.Trailing, projection.MissingWatermark}) {
+	kinds := []projection.GapKind{report.Gaps[0].Kind, report.Gaps[1].Kind}
+	if !slices.Equal(kinds, []projection.GapKind{projection.Trailing, projection.MissingWatermark}) {
 		t.Errorf("kinds %v", kinds)
 	}
 	if repaired, err := p.Repair(t.Context(), report.Gaps, false, nil); err != nil || len(repaired.Left) != 0 {

@@ -26,8 +26,8 @@ const (
 // States are all of them.
 func States() []State { return []State{Current, Pending, Processing, Failed, Dead} }
 
-// Status is one stream of the schedule.
-type Status struct {
+// StreamStatus is one stream of the schedule.
+type StreamStatus struct {
 	Stream string `json:"stream"`
 	State  State  `json:"state"`
 	// Applied is the watermark, Expected the version to be applied next, Wanted the highest one known.
@@ -57,7 +57,7 @@ type Summary struct {
 	// OldestDead is when the head that is dead longest died.
 	OldestDead *time.Time `json:"oldest_dead_at,omitempty"`
 	// OldestRetry is the stream that failed and is to be tried next.
-	OldestRetry *Status `json:"oldest_retry,omitempty"`
+	OldestRetry *StreamStatus `json:"oldest_retry,omitempty"`
 
 	OldestDeadAge, OldestDueAge time.Duration `json:"-"`
 }
@@ -91,7 +91,7 @@ func (p *Projection) Summary(ctx context.Context) (Summary, error) {
 
 func seconds(n float64) time.Duration { return max(time.Duration(n*float64(time.Second)), 0) }
 
-func scanStatus(row pgx.CollectableRow) (s Status, err error) {
+func scanStatus(row pgx.CollectableRow) (s StreamStatus, err error) {
 	err = row.Scan(&s.Stream, &s.State, &s.Applied, &s.Expected, &s.Wanted, &s.Attempts, &s.DueAt, &s.DeadAt, &s.AppliedAt,
 		&s.Owner, &s.LeaseEnds, &s.LastError)
 	return s, err
@@ -99,7 +99,7 @@ func scanStatus(row pgx.CollectableRow) (s Status, err error) {
 
 // List returns up to limit (1 or more) streams, of one state or, with "", of all: the dead first, then by when they are
 // due.
-func (p *Projection) List(ctx context.Context, state State, limit int) ([]Status, error) {
+func (p *Projection) List(ctx context.Context, state State, limit int) ([]StreamStatus, error) {
 	if limit < 1 {
 		return nil, fmt.Errorf("%w: limit must be at least 1, got %d", ErrConfig, limit)
 	}

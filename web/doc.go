@@ -4,7 +4,7 @@
 // # Model
 //
 // A page is a Go struct ([Monitor], [Story], [Messages], [Message], [Confirm],
-// [Drain], [Audit], [OwnershipPage], [Failure]) and a template of the same name. Package ui fills the struct from a snapshot; this package turns it into
+// [Drain], [Audit], [OwnershipPage], [ErrorPage]) and a template of the same name. Package ui fills the struct from a snapshot; this package turns it into
 // HTML. It knows no database, no HTTP route and no other package of this
 // module, so that the look can change without touching the server, and a
 // template can be tested with a literal.

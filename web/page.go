@@ -40,8 +40,8 @@ type Flash struct {
 	Tone string
 }
 
-// Failure is the page shown in place of one that cannot be.
-type Failure struct {
+// ErrorPage is the page shown in place of one that cannot be.
+type ErrorPage struct {
 	Shell
 	// Status is the HTTP status code.
 	Status int

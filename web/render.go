@@ -46,7 +46,7 @@ func (r *Renderer) Monitor(w io.Writer, page Monitor) error {
 }
 
 // Failure writes the page that stands in for one that cannot be shown.
-func (r *Renderer) Failure(w io.Writer, page Failure) error {
+func (r *Renderer) Failure(w io.Writer, page ErrorPage) error {
 	return r.render(w, "failure", page)
 }
 

@@ -139,7 +139,7 @@ func TestPagesRenderFromLiterals(t *testing.T) {
 		t.Error("the page is not escaped or its addresses are not relative to the root")
 	}
 	page.Reset()
-	if err := renderer.Failure(&page, web.Failure{Shell: web.Shell{Root: "./"}, Status: 418, Heading: "Teapot"}); err != nil {
+	if err := renderer.Failure(&page, web.ErrorPage{Shell: web.Shell{Root: "./"}, Status: 418, Heading: "Teapot"}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(page.String(), "418") {

@@ -242,7 +242,7 @@ func (c *deadDiscardCmd) Run(s *session) error {
 
 // mending is one of the ways to end a message's wait.
 type mending struct {
-	do        func(*ops.Operator, context.Context, ops.Command) (ops.Result, error)
+	do        func(*ops.Operator, context.Context, ops.Command) (ops.Changed, error)
 	verb, did string
 }
 
@@ -336,7 +336,7 @@ func (f *mendFlags) progress(out io.Writer, total int64) *mendProgress {
 	return &mendProgress{out: out, total: total, terminal: isTerminal(out)}
 }
 
-func (p *mendProgress) show(r ops.Result) {
+func (p *mendProgress) show(r ops.Changed) {
 	if r.Count+r.Gone >= p.total && !p.open { // the result says it
 		return
 	}

@@ -85,7 +85,7 @@ func (c *doctorCmd) checkDatabase(ctx context.Context) []finding {
 		findings = append(findings, f)
 		return err == nil
 	}
-	server, unread := delivery.ReadServer(ctx, pool)
+	server, unread := delivery.ReadDatabaseServer(ctx, pool)
 	add("PostgreSQL version", cmp.Or(unread, checkVersion(server)), server.Version)
 	add("primary", cmp.Or(unread, checkPrimary(server)), "the server is a primary")
 	info, err := checkSchema(ctx, pool, c.Schema)
@@ -109,14 +109,14 @@ func (c *doctorCmd) checkDatabase(ctx context.Context) []finding {
 		conditionFinding(ctx, pool, c.Schema))
 }
 
-func checkVersion(server delivery.Server) error {
+func checkVersion(server delivery.DatabaseServer) error {
 	if server.Number < 140000 {
 		return fmt.Errorf("PostgreSQL %s is too old; 14 or newer is needed", server.Version)
 	}
 	return nil
 }
 
-func checkPrimary(server delivery.Server) error {
+func checkPrimary(server delivery.DatabaseServer) error {
 	if server.Standby {
 		return errors.New("the server is a standby; rows become visible there in another order, " +
 			"connect to the primary (target_session_attrs=read-write)")
@@ -159,7 +159,7 @@ func strictFindings(ctx context.Context, pool *pgxpool.Pool, schema string, rela
 }
 
 // pathFinding tells whether others may say what the program's statements mean.
-func pathFinding(server delivery.Server, err error) finding {
+func pathFinding(server delivery.DatabaseServer, err error) finding {
 	const check = "search path"
 	switch {
 	case err != nil:
@@ -187,7 +187,7 @@ func creatorFindings(ctx context.Context, pool *pgxpool.Pool, name string) []fin
 	return findings
 }
 
-func commitFinding(server delivery.Server, err error) finding {
+func commitFinding(server delivery.DatabaseServer, err error) finding {
 	switch {
 	case err != nil:
 		return finding{"durability", levelError, redact(err.Error())}

@@ -12,6 +12,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/delivery/ops/gaps"
 )
 
@@ -72,7 +73,7 @@ func (f *gapsFlags) options() (gaps.Options, error) {
 
 // gapsRefused names the flag where the package names its input.
 func gapsRefused(err error) error {
-	var input *gaps.InputError
+	var input *ops.InputError
 	if errors.As(err, &input) {
 		return fmt.Errorf("%w: --%s %s", errRefused, input.Field, input.Problem)
 	}
@@ -115,7 +116,7 @@ func (f *gapsFlags) open(s *session, broker bool) (l looking, err error) {
 	if _, err = natspub.EnsureStream(s.ctx, nc, natspub.StreamConfig{Name: f.JetStream, Subject: subject, Logger: s.logger()}); err != nil {
 		return l, err
 	}
-	l.stream, err = natspub.NewReader(nc, f.JetStream, subject)
+	l.stream, err = natspub.NewStreamReader(nc, f.JetStream, subject)
 	return l, err
 }
 
@@ -243,27 +244,27 @@ func (p *replayProgress) looking(what string, at, end int64) {
 
 // gapBody is the JSON form of a gap.
 type gapBody struct {
-	Kind       gaps.Kind  `json:"kind"`
-	Sequence   *int64     `json:"global_sequence"`
-	Partition  int        `json:"partition_key"`
-	Stream     *string    `json:"stream_id"`
-	EventID    *uuid.UUID `json:"event_id"`
-	Version    *int64     `json:"stream_version"`
-	Through    *int64     `json:"through_version,omitempty"`
-	Position   *uint64    `json:"stream_sequence"`
-	Generation int        `json:"generation"`
-	Detail     *string    `json:"detail"`
+	Kind       gaps.GapKind `json:"kind"`
+	Sequence   *int64       `json:"global_sequence"`
+	Partition  int          `json:"partition_key"`
+	Stream     *string      `json:"stream_id"`
+	EventID    *uuid.UUID   `json:"event_id"`
+	Version    *int64       `json:"stream_version"`
+	Through    *int64       `json:"through_version,omitempty"`
+	Position   *uint64      `json:"stream_sequence"`
+	Generation int          `json:"generation"`
+	Detail     *string      `json:"detail"`
 }
 
 type gapsBody struct {
-	Total    int64               `json:"total"`
-	Counts   map[gaps.Kind]int64 `json:"counts"`
-	Gaps     []gapBody           `json:"gaps"`
-	Events   int64               `json:"events_compared"`
-	Messages int64               `json:"messages_compared"`
-	History  int64               `json:"deliveries_compared"`
-	Notes    []string            `json:"notes"`
-	Repaired *repairedBody       `json:"repaired,omitempty"`
+	Total    int64                  `json:"total"`
+	Counts   map[gaps.GapKind]int64 `json:"counts"`
+	Gaps     []gapBody              `json:"gaps"`
+	Events   int64                  `json:"events_compared"`
+	Messages int64                  `json:"messages_compared"`
+	History  int64                  `json:"deliveries_compared"`
+	Notes    []string               `json:"notes"`
+	Repaired *repairedBody          `json:"repaired,omitempty"`
 }
 
 func (f *gapsFlags) print(out io.Writer, r *gaps.Report, list []gaps.Gap, repaired *repairedBody) error {

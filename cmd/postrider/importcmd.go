@@ -122,12 +122,12 @@ func newImporter(pool *pgxpool.Pool, schema string, cfg importer.Config) (*impor
 	return im, err
 }
 
-func importFile(ctx context.Context, im *importer.Importer, name string) (importer.Result, error) {
+func importFile(ctx context.Context, im *importer.Importer, name string) (importer.Progress, error) {
 	var from io.Reader = os.Stdin
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return importer.Result{}, err
+			return importer.Progress{}, err
 		}
 		defer f.Close() //nolint:errcheck // only read
 		from = f

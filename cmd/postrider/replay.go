@@ -9,6 +9,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/delivery/ops/replay"
 	"github.com/postrider/postrider/outbox/schema"
 )
@@ -116,7 +117,7 @@ func given(flag string, from *string, into *string) error {
 }
 
 func (c *replayStartCmd) spec() (replay.Spec, error) {
-	spec := replay.Spec{Kind: replay.Kind(c.Kind), Actor: c.actor(), Reason: c.Reason}
+	spec := replay.Spec{Kind: replay.Scope(c.Kind), Actor: c.actor(), Reason: c.Reason}
 	sel := &spec.Selection
 	sel.All = c.All
 	for _, one := range []struct {
@@ -189,7 +190,7 @@ func (c *replayStartCmd) Run(s *session) error {
 	}
 	defer pool.Close()
 	p := newProgress(s.stderr)
-	plan := replay.Plan{}
+	plan := replay.Estimate{}
 	if c.DryRun || !c.Yes {
 		plan, err = store.Count(s.ctx, spec, p.counting)
 		p.end()
@@ -229,7 +230,7 @@ func (c *replayStartCmd) Run(s *session) error {
 
 // notMade says what became of a replay whose making failed.
 func (c *replayStartCmd) notMade(job replay.Job, err error) error {
-	var input *replay.InputError
+	var input *ops.InputError
 	switch {
 	case errors.Is(err, replay.ErrLiveRunning):
 		return fmt.Errorf("%w: %w", errRefused, err)
@@ -304,7 +305,7 @@ func orZero(n *int64) int64 {
 
 // replayRefused names the flag where the package names its input.
 func replayRefused(err error) error {
-	var input *replay.InputError
+	var input *ops.InputError
 	if !errors.As(err, &input) {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/delivery/ops/replay"
 )
 
@@ -92,7 +93,7 @@ func (c *replayCancelCmd) Run(s *session) error {
 	}
 	defer pool.Close()
 	job, err := store.Cancel(s.ctx, c.ID, c.actor(), c.Reason)
-	var input *replay.InputError
+	var input *ops.InputError
 	if errors.As(err, &input) {
 		return replayRefused(input)
 	}

@@ -87,7 +87,7 @@ func (f *replayFlags) shadow(s *session, pool *pgxpool.Pool, job replay.Job, pac
 		nc.Close()
 	}
 	cfg.Publisher = publisher
-	cfg.Events, err = delivery.NewReader(delivery.Config{Transforms: transforms, MaxPayload: largestPayload(f.info), Logger: s.logger()}, store, publisher)
+	cfg.Events, err = delivery.NewEventReader(delivery.Config{Transforms: transforms, MaxPayload: largestPayload(f.info), Logger: s.logger()}, store, publisher)
 	if err != nil {
 		done()
 	}
@@ -96,16 +96,16 @@ func (f *replayFlags) shadow(s *session, pool *pgxpool.Pool, job replay.Job, pac
 
 // planBody is what a dry run prints.
 type planBody struct {
-	Kind        replay.Kind        `json:"kind"`
+	Kind        replay.Scope       `json:"kind"`
 	Destination replay.Destination `json:"destination"`
 	Selection   replay.Selection   `json:"selection"`
-	replay.Plan
+	replay.Estimate
 	DryRun bool `json:"dry_run"`
 }
 
-func (f *replayFlags) printPlan(out io.Writer, spec replay.Spec, p replay.Plan) error {
+func (f *replayFlags) printPlan(out io.Writer, spec replay.Spec, p replay.Estimate) error {
 	if f.JSON {
-		return writeJSON(out, planBody{Kind: spec.Kind, Destination: spec.Destination, Selection: spec.Selection, Plan: p, DryRun: true})
+		return writeJSON(out, planBody{Kind: spec.Kind, Destination: spec.Destination, Selection: spec.Selection, Estimate: p, DryRun: true})
 	}
 	text := fmt.Sprintf("would replay %s up to sequence %d", counted(p.Selected, "event"), p.Last)
 	if p.Selected > 0 {
@@ -131,7 +131,7 @@ func (f *replayFlags) printPlan(out io.Writer, spec replay.Spec, p replay.Plan) 
 // replayBody is the JSON form of a replay.
 type replayBody struct {
 	ID             int64              `json:"id"`
-	Kind           replay.Kind        `json:"kind"`
+	Kind           replay.Scope       `json:"kind"`
 	Destination    replay.Destination `json:"destination"`
 	State          replay.State       `json:"state"`
 	Interrupted    bool               `json:"interrupted"`

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
@@ -62,7 +63,7 @@ func TestAnOperatorMayReplayAndRepair(t *testing.T) {
 	}
 }
 
-func operatorRepairs(t *testing.T, pool gaps.DB, broker *natstest.Server) {
+func operatorRepairs(t *testing.T, pool *pgxpool.Pool, broker *natstest.Server) {
 	t.Helper()
 	nc, err := natspub.Connect(broker.URL(), "test", slog.Default())
 	if err != nil {
@@ -73,7 +74,7 @@ func operatorRepairs(t *testing.T, pool gaps.DB, broker *natstest.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream, err := natspub.NewReader(nc, natspub.DefaultStream, subject)
+	stream, err := natspub.NewStreamReader(nc, natspub.DefaultStream, subject)
 	if err != nil {
 		t.Fatal(err)
 	}

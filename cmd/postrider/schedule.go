@@ -46,7 +46,7 @@ func (c *messagesMoveCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	move := func(o *ops.Operator, ctx context.Context, command ops.Command) (ops.Result, error) {
+	move := func(o *ops.Operator, ctx context.Context, command ops.Command) (ops.Changed, error) {
 		return o.Move(ctx, command, at)
 	}
 	return c.mend(s, ops.Scheduled, mending{move, "move", "moved"})

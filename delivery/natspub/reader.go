@@ -16,21 +16,21 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// Reader reads what a stream holds, without payloads. It implements gaps.Stream.
-type Reader struct {
+// StreamReader reads what a stream holds, without payloads. It implements gaps.Stream.
+type StreamReader struct {
 	js     jetstream.JetStream
 	api    api
 	stream string
 	filter string
 }
 
-// NewReader returns a reader of the subjects that match the template.
-func NewReader(nc *nats.Conn, stream string, subject Subject) (*Reader, error) {
+// NewStreamReader returns a reader of the subjects that match the template.
+func NewStreamReader(nc *nats.Conn, stream string, subject Subject) (*StreamReader, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return nil, fmt.Errorf("JetStream client: %w", err)
 	}
-	return &Reader{js: js, api: api{nc, stream}, stream: stream, filter: subject.Filter()}, nil
+	return &StreamReader{js: js, api: api{nc, stream}, stream: stream, filter: subject.Filter()}, nil
 }
 
 // readTimeout bounds each call of the JetStream API, and how long a reader hears
@@ -38,22 +38,22 @@ func NewReader(nc *nats.Conn, stream string, subject Subject) (*Reader, error) {
 const readTimeout = 5 * time.Second
 
 // Extent returns where the stream begins and ends, and since when it exists.
-func (r *Reader) Extent(ctx context.Context) (gaps.Extent, error) {
+func (r *StreamReader) Extent(ctx context.Context) (gaps.StreamExtent, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	e, err := r.api.extent(ctx)
 	if err != nil {
-		return gaps.Extent{}, err
+		return gaps.StreamExtent{}, err
 	}
 	_, front, err := r.api.next(ctx, r.filter, 1)
 	if front == 0 {
 		front = e.Last + 1
 	}
-	return gaps.Extent{First: e.First, Front: front, Last: e.Last, Created: e.Created}, err
+	return gaps.StreamExtent{First: e.First, Front: front, Last: e.Last, Created: e.Created}, err
 }
 
 // Drops says which settings let the stream lack single messages, and its oldest ones.
-func (r *Reader) Drops(ctx context.Context) (single, oldest string, err error) {
+func (r *StreamReader) Drops(ctx context.Context) (single, oldest string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	stream, err := r.js.Stream(ctx, r.stream)
@@ -82,7 +82,7 @@ func (r *Reader) Drops(ctx context.Context) (single, oldest string, err error) {
 const scanPage = 5000
 
 // Scan gives fn the messages between two positions, in their order.
-func (r *Reader) Scan(ctx context.Context, first, last uint64, fn func([]gaps.Entry) error) error {
+func (r *StreamReader) Scan(ctx context.Context, first, last uint64, fn func([]gaps.StoredMessage) error) error {
 	end, err := r.lastOf(ctx, last)
 	if err != nil || end == 0 {
 		return err
@@ -108,7 +108,7 @@ func (r *Reader) Scan(ctx context.Context, first, last uint64, fn func([]gaps.En
 }
 
 // lastOf returns the position of the last message under the filter up to that one.
-func (r *Reader) lastOf(ctx context.Context, last uint64) (uint64, error) {
+func (r *StreamReader) lastOf(ctx context.Context, last uint64) (uint64, error) {
 	ask, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	_, at, err := r.api.last(ask, r.filter)
@@ -117,7 +117,7 @@ func (r *Reader) lastOf(ctx context.Context, last uint64) (uint64, error) {
 
 // read reads from a position on until the end, or until nothing comes any more,
 // and returns the position to go on from.
-func (r *Reader) read(ctx context.Context, from, end uint64, fn func([]gaps.Entry) error) (next uint64, err error) {
+func (r *StreamReader) read(ctx context.Context, from, end uint64, fn func([]gaps.StoredMessage) error) (next uint64, err error) {
 	consumer, err := r.js.OrderedConsumer(ctx, r.stream, jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{r.filter}, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from, HeadersOnly: true,
 	})
@@ -129,7 +129,7 @@ func (r *Reader) read(ctx context.Context, from, end uint64, fn func([]gaps.Entr
 		return from, fmt.Errorf("read stream %s: %w", r.stream, err)
 	}
 	defer messages.Stop()
-	page := make([]gaps.Entry, 0, scanPage)
+	page := make([]gaps.StoredMessage, 0, scanPage)
 	next = from
 	hand := func() error {
 		if len(page) == 0 {
@@ -172,8 +172,8 @@ func (r *Reader) read(ctx context.Context, from, end uint64, fn func([]gaps.Entr
 }
 
 // entryOf reads the headers of a message.
-func entryOf(subject string, header nats.Header, at uint64) gaps.Entry {
-	e := gaps.Entry{Position: at, Subject: subject, Stream: header.Get(message.HeaderStream)}
+func entryOf(subject string, header nats.Header, at uint64) gaps.StoredMessage {
+	e := gaps.StoredMessage{Position: at, Subject: subject, Stream: header.Get(message.HeaderStream)}
 	var err error
 	number := func(name string, bits int) int64 {
 		n, parse := strconv.ParseInt(header.Get(name), 10, bits)

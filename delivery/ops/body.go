@@ -40,7 +40,7 @@ type DetailBody struct {
 	OccurredAt *time.Time      `json:"occurred_at"`
 	AuditOnly  bool            `json:"audit_only"`
 	Metadata   json.RawMessage `json:"metadata"`
-	Failures   []Failure       `json:"failures"`
+	Failures   []FailedAttempt `json:"failures"`
 	Deliveries []DeliveryBody  `json:"deliveries"`
 	BlockedBy  *NeighbourBody  `json:"blocked_by"`
 	Behind     int64           `json:"behind"`
@@ -95,7 +95,7 @@ func (m Message) Body() MessageBody {
 func (d Detail) Body() DetailBody {
 	b := DetailBody{
 		MessageBody: d.Message.Body(), Behind: d.Behind, BehindMore: d.BehindMore,
-		Failures: []Failure{}, Deliveries: []DeliveryBody{}, Next: []NeighbourBody{}, Actions: []ActionBody{},
+		Failures: []FailedAttempt{}, Deliveries: []DeliveryBody{}, Next: []NeighbourBody{}, Actions: []ActionBody{},
 	}
 	if d.Event != nil {
 		b.TenantID, b.OccurredAt, b.AuditOnly = orNull(d.Event.TenantID), utc(d.Event.OccurredAt), d.Event.AuditOnly
@@ -154,7 +154,7 @@ type MendBody struct {
 }
 
 // Body returns the result's JSON form.
-func (r Result) Body(action string, state State, dryRun bool) MendBody {
+func (r Changed) Body(action string, state State, dryRun bool) MendBody {
 	return MendBody{
 		Action: action, State: cmp.Or(state, Dead), DryRun: dryRun, Count: r.Count, Complete: !r.More, Waiting: r.Waiting, Gone: r.Gone,
 	}

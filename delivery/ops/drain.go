@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/delivery/ops/maintenance"
 	"github.com/postrider/postrider/internal/pg"
 )
 
@@ -58,7 +59,7 @@ func (o *Operator) Undrain(ctx context.Context, c DrainCommand) (DrainResult, er
 
 func (o *Operator) setDrain(ctx context.Context, c DrainCommand, query pg.Query, name string) (DrainResult, error) {
 	if c.Worker == uuid.Nil {
-		return DrainResult{}, &InputError{Field: FieldWorker, Problem: "an id is required"}
+		return DrainResult{}, maintenance.Refuse(FieldWorker, "an id is required")
 	}
 	if err := checkWords(c.Actor, c.Reason, false); err != nil {
 		return DrainResult{}, err

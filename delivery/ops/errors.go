@@ -2,6 +2,8 @@ package ops
 
 import (
 	"errors"
+
+	"github.com/postrider/postrider/delivery/ops/maintenance"
 )
 
 // Names of inputs, as an InputError gives them.
@@ -37,22 +39,9 @@ var (
 	ErrCountChanged = errors.New("count changed")
 )
 
-// InputError is a complaint about one input. Nothing was changed.
-type InputError struct {
-	// Field is one of the Field constants.
-	Field string
-	// Problem says what is wrong, to be put after the field's name.
-	Problem string
-	// Sequences are the messages that were refused, where it was about them.
-	Sequences []int64
-	// Err is ErrNotFound, ErrWrongState, ErrCountChanged or nil.
-	Err error
-}
-
-func (e *InputError) Error() string { return e.Field + ": " + e.Problem }
-
-// Unwrap returns Err.
-func (e *InputError) Unwrap() error { return e.Err }
+// InputError is a complaint about one input. Its Field is one of the Field
+// constants, its Err is ErrNotFound, ErrWrongState, ErrCountChanged or nil.
+type InputError = maintenance.InputError
 
 // ErrBusy is returned when a partition's row stayed locked by somebody else.
 var ErrBusy = errors.New("a partition's row is locked by another session")

@@ -2,7 +2,6 @@ package ops
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/postrider/postrider/delivery/ops/maintenance"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
@@ -58,11 +58,11 @@ func (f Filter) validate() error {
 	}
 	for _, p := range f.Partitions {
 		if p < 0 {
-			return &InputError{Field: FieldPartition, Problem: fmt.Sprintf("must not be negative, got %d", p)}
+			return maintenance.Refuse(FieldPartition, "must not be negative, got %d", p)
 		}
 	}
 	if f.Sequence < 0 {
-		return &InputError{Field: FieldSequence, Problem: fmt.Sprintf("must be at least 1, got %d", f.Sequence)}
+		return maintenance.Refuse(FieldSequence, "must be at least 1, got %d", f.Sequence)
 	}
 	for field, text := range map[string]string{
 		FieldStream: f.Stream, FieldTopic: f.Topic, FieldType: f.Type, FieldError: f.ErrorContains,
@@ -72,8 +72,8 @@ func (f Filter) validate() error {
 		}
 	}
 	if !f.Since.IsZero() && !f.Until.IsZero() && !f.Since.Before(f.Until) {
-		return &InputError{Field: FieldUntil, Problem: fmt.Sprintf("must lie after %s, got %s",
-			f.Since.Format(time.RFC3339), f.Until.Format(time.RFC3339))}
+		return maintenance.Refuse(FieldUntil, "must lie after %s, got %s",
+			f.Since.Format(time.RFC3339), f.Until.Format(time.RFC3339))
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func (f Filter) validate() error {
 // checkText refuses what PostgreSQL's text cannot hold.
 func checkText(field, text string) error {
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-		return &InputError{Field: field, Problem: "must be UTF-8 without zero bytes"}
+		return maintenance.Refuse(field, "must be UTF-8 without zero bytes")
 	}
 	return nil
 }
@@ -176,13 +176,13 @@ func (p Page) withDefaults() Page {
 
 func (p Page) validate() error {
 	if p.Limit < 0 || p.Limit > MaxLimit {
-		return &InputError{Field: FieldLimit, Problem: fmt.Sprintf("must lie between 1 and %d, got %d", MaxLimit, p.Limit)}
+		return maintenance.Refuse(FieldLimit, "must lie between 1 and %d, got %d", MaxLimit, p.Limit)
 	}
 	if p.Within < 0 || p.Within > mostWithin {
-		return &InputError{Field: FieldWithin, Problem: fmt.Sprintf("must lie between 0 and %s, got %s", mostWithin, p.Within)}
+		return maintenance.Refuse(FieldWithin, "must lie between 0 and %s, got %s", mostWithin, p.Within)
 	}
 	if p.After < 0 {
-		return &InputError{Field: FieldAfter, Problem: fmt.Sprintf("must not be negative, got %d", p.After)}
+		return maintenance.Refuse(FieldAfter, "must not be negative, got %d", p.After)
 	}
 	return nil
 }

@@ -43,9 +43,9 @@ func history(t *testing.T, partitions int, seed uint64) *bundle {
 	b.exec(t, `DELETE FROM outbox_deliveries`) // the retention's
 	dead := take(60)
 	b.kill(t, "e", dead...)
-	for i, settle := range []func(ops.Command) (ops.Result, error){
-		func(c ops.Command) (ops.Result, error) { return b.op.Skip(t.Context(), c) },
-		func(c ops.Command) (ops.Result, error) { return b.op.Discard(t.Context(), c) },
+	for i, settle := range []func(ops.Command) (ops.Changed, error){
+		func(c ops.Command) (ops.Changed, error) { return b.op.Skip(t.Context(), c) },
+		func(c ops.Command) (ops.Changed, error) { return b.op.Discard(t.Context(), c) },
 	} {
 		if _, err := settle(command(dead[20*i : 20*i+20]...)); err != nil {
 			t.Fatal(err)

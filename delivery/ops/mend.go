@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/delivery/ops/maintenance"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
@@ -35,14 +36,14 @@ type Command struct {
 	// the operator was told that.
 	AtLeast bool
 	// Progress is told after each chunk. nil: nobody.
-	Progress func(Result)
+	Progress func(Changed)
 	// Counting is told how many were counted so far, while a dry run counts. nil:
 	// nobody.
 	Counting func(int64)
 }
 
-// Result is what came of a command, so far when an error came with it.
-type Result struct {
+// Changed is what came of a command, so far when an error came with it.
+type Changed struct {
 	// Count is how many messages were changed, or would be in a dry run.
 	Count int64
 	// More says that a dry run ended its count before the end: Count or more match.
@@ -68,7 +69,7 @@ type operation struct {
 
 // Requeue has messages delivered anew, in the order of their streams: no
 // attempts, due at once, of the next generation.
-func (o *Operator) Requeue(ctx context.Context, c Command) (Result, error) {
+func (o *Operator) Requeue(ctx context.Context, c Command) (Changed, error) {
 	return o.run(ctx, c, operation{
 		name: "requeue", states: []State{Dead, Failed}, query: o.sql.Requeue, extra: func(s State) pg.Args { return pg.Args{"state": s} },
 	})
@@ -76,7 +77,7 @@ func (o *Operator) Requeue(ctx context.Context, c Command) (Result, error) {
 
 // Skip settles dead messages without publishing them and lets their streams go
 // on. The events stay.
-func (o *Operator) Skip(ctx context.Context, c Command) (Result, error) {
+func (o *Operator) Skip(ctx context.Context, c Command) (Changed, error) {
 	return o.run(ctx, c, operation{
 		name: "skip", states: []State{Dead}, reason: true, query: o.sql.Settle,
 		extra: func(s State) pg.Args { return pg.Args{"discarded": false, "state": s} },
@@ -85,7 +86,7 @@ func (o *Operator) Skip(ctx context.Context, c Command) (Result, error) {
 
 // Discard is Skip for messages that shall never be published; they are shown as
 // discarded.
-func (o *Operator) Discard(ctx context.Context, c Command) (Result, error) {
+func (o *Operator) Discard(ctx context.Context, c Command) (Changed, error) {
 	return o.run(ctx, c, operation{
 		name: "discard", states: []State{Dead}, reason: true, query: o.sql.Settle,
 		extra: func(s State) pg.Args { return pg.Args{"discarded": true, "state": s} },
@@ -95,8 +96,8 @@ func (o *Operator) Discard(ctx context.Context, c Command) (Result, error) {
 // chunk is how many messages one transaction changes.
 const chunk = 500
 
-func (o *Operator) run(ctx context.Context, c Command, op operation) (Result, error) {
-	var r Result
+func (o *Operator) run(ctx context.Context, c Command, op operation) (Changed, error) {
+	var r Changed
 	c.Selection = c.Selection.withDefaults()
 	if err := c.validate(op); err != nil {
 		return r, err
@@ -149,10 +150,10 @@ func (c Command) validate(op operation) error {
 		return err
 	}
 	if c.Expected != nil && *c.Expected < 0 {
-		return &InputError{Field: FieldExpected, Problem: fmt.Sprintf("must not be negative, got %d", *c.Expected)}
+		return maintenance.Refuse(FieldExpected, "must not be negative, got %d", *c.Expected)
 	}
 	if c.CountMost < 0 || c.CountWithin < 0 {
-		return &InputError{Field: FieldLimit, Problem: fmt.Sprintf("the bounds of a count must not be negative, got %d and %s", c.CountMost, c.CountWithin)}
+		return maintenance.Refuse(FieldLimit, "the bounds of a count must not be negative, got %d and %s", c.CountMost, c.CountWithin)
 	}
 	fits := false
 	var names []string
@@ -161,8 +162,8 @@ func (c Command) validate(op operation) error {
 		names = append(names, string(s))
 	}
 	if !fits {
-		return &InputError{Field: FieldState, Problem: fmt.Sprintf("%s is for messages that are %s, not %q",
-			op.name, strings.Join(names, " or "), c.Selection.State)}
+		return maintenance.Refuse(FieldState, "%s is for messages that are %s, not %q",
+			op.name, strings.Join(names, " or "), c.Selection.State)
 	}
 	return checkWords(c.Actor, c.Reason, op.reason)
 }
@@ -197,7 +198,7 @@ func checkWords(actor, reason string, reasonRequired bool) error {
 }
 
 // chunks works a selection off, one transaction after the other.
-func (o *Operator) chunks(ctx context.Context, c Command, op operation, at *cursor, r *Result) error {
+func (o *Operator) chunks(ctx context.Context, c Command, op operation, at *cursor, r *Changed) error {
 	for !at.done() {
 		var selected []key
 		var to place

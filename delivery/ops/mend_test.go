@@ -20,7 +20,7 @@ func TestRequeueBeginsAnewAndKeepsItsPlace(t *testing.T) {
 	b.block(t, second) // the third was not claimed yet
 
 	r, err := b.op.Requeue(t.Context(), ops.Command{Selection: ops.Selection{Sequences: []int64{first}}, Actor: "ann"})
-	if err != nil || r != (ops.Result{Count: 1}) {
+	if err != nil || r != (ops.Changed{Count: 1}) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	b.wantQueue(t, "s", at(first, "pending"), at(second, "blocked"), at(third, "pending"))
@@ -45,7 +45,7 @@ func TestARequeueBehindADeadMessageWaits(t *testing.T) {
 	b.block(t, second, fourth)
 
 	r, err := b.op.Requeue(t.Context(), command(third))
-	if err != nil || r != (ops.Result{Count: 1, Waiting: 1}) {
+	if err != nil || r != (ops.Changed{Count: 1, Waiting: 1}) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	b.wantQueue(t, "s", at(first, "dead"), at(second, "blocked"), at(third, "blocked"), at(fourth, "blocked"))
@@ -53,7 +53,7 @@ func TestARequeueBehindADeadMessageWaits(t *testing.T) {
 	// Both at once: nothing waits behind a dead one any more.
 	b.kill(t, "e", third)
 	r, err = b.op.Requeue(t.Context(), command(third, first))
-	if err != nil || r != (ops.Result{Count: 2}) {
+	if err != nil || r != (ops.Changed{Count: 2}) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	b.wantQueue(t, "s", at(first, "pending"), at(second, "blocked"), at(third, "blocked"), at(fourth, "blocked"))
@@ -87,7 +87,7 @@ func TestRequeueFailedMessagesNow(t *testing.T) {
 // one of their stream leads it.
 func TestSkipAndDiscardSettleWithoutAMessage(t *testing.T) {
 	t.Parallel()
-	for state, settle := range map[string]func(*ops.Operator, context.Context, ops.Command) (ops.Result, error){
+	for state, settle := range map[string]func(*ops.Operator, context.Context, ops.Command) (ops.Changed, error){
 		"skipped":   (*ops.Operator).Skip,
 		"discarded": (*ops.Operator).Discard,
 	} {
@@ -101,7 +101,7 @@ func TestSkipAndDiscardSettleWithoutAMessage(t *testing.T) {
 			b.exec(t, `UPDATE outbox SET generation = 2 WHERE global_sequence = $1`, third)
 
 			r, err := settle(b.op, t.Context(), command(first, third))
-			if err != nil || r != (ops.Result{Count: 2}) {
+			if err != nil || r != (ops.Changed{Count: 2}) {
 				t.Fatalf("%+v, %v", r, err)
 			}
 			b.wantQueue(t, "s", at(second, "pending"), at(fourth, "blocked"))
@@ -196,7 +196,7 @@ func TestLargeSelectionsRunInChunks(t *testing.T) {
 	b.appendMany(t, 1203)
 	b.exec(t, `UPDATE outbox SET parked = true, dead_at = clock_timestamp(), attempts = 1, last_error = 'e'`)
 	var seen []int64
-	c := ops.Command{Actor: "ann", Selection: ops.Selection{All: true}, Progress: func(r ops.Result) {
+	c := ops.Command{Actor: "ann", Selection: ops.Selection{All: true}, Progress: func(r ops.Changed) {
 		seen = append(seen, r.Count)
 		b.append(t, "late")
 		b.exec(t, `UPDATE outbox SET parked = true, dead_at = clock_timestamp() WHERE dead_at IS NULL`) // a worker kills them all again

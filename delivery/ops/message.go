@@ -37,8 +37,8 @@ type Message struct {
 	RecordedAt    time.Time
 }
 
-// Failure is an attempt that failed. It has the JSON form in which the outbox keeps it.
-type Failure struct {
+// FailedAttempt is an attempt that failed. It has the JSON form in which the outbox keeps it.
+type FailedAttempt struct {
 	At time.Time `json:"at"`
 	// Worker is nil where one worked without leases.
 	Worker *uuid.UUID `json:"worker_id"`
@@ -54,7 +54,7 @@ type Detail struct {
 	Event *Event
 	// Failures are the last ten attempts that failed, the oldest first, while the message
 	// is in the outbox. A requeue leaves them.
-	Failures []Failure
+	Failures []FailedAttempt
 	// Deliveries is what the history holds, the oldest first. A message has more
 	// than one after a replay.
 	Deliveries []Delivery

@@ -17,11 +17,6 @@ import (
 //go:embed sql/*.sql
 var embedded embed.FS
 
-// DB is what an operator needs of a pgx connection or pool.
-type DB interface {
-	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
-}
-
 // Operator looks at messages and mends them. It may be used by several
 // goroutines if its DB may.
 type Operator struct {
@@ -58,7 +53,7 @@ func (d directed) of(descending bool) pg.Query {
 
 // New returns an operator on the tables of that schema and looks at the events
 // relation's columns: a missing relation or column is delivery.ErrEventsRelation.
-func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*Operator, error) {
+func New(ctx context.Context, db pg.Conn, schema string, events delivery.Relation) (*Operator, error) {
 	// The planner takes states for rare and would sort everything, and takes a table for
 	// empty that a vacuum once found so.
 	outbox, err := maintenance.New(db, schema, "enable_sort", "off")

@@ -17,7 +17,7 @@ type PartitionStory struct {
 	// many as were asked for.
 	Heads []Head
 	// Batches are its last deliveries, the highest sequences first.
-	Batches []Batch
+	Batches []DeliveredBatch
 }
 
 // Head is a message that failed or died, for which its stream may wait.
@@ -36,8 +36,8 @@ type Head struct {
 	Behind int64
 }
 
-// Batch is one delivery of a partition's messages.
-type Batch struct {
+// DeliveredBatch is one delivery of a partition's messages.
+type DeliveredBatch struct {
 	ID            int64
 	Epoch         int64
 	First, Last   int64
@@ -69,8 +69,8 @@ func (o *Operator) Partition(ctx context.Context, id partition.ID, limit int) (P
 		if rows, err = o.sql.Batches.Rows(ctx, tx, pg.Args{"partition": id, "limit": p.Limit}); err != nil {
 			return err
 		}
-		story.Batches, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Batch, error) {
-			var b Batch
+		story.Batches, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (DeliveredBatch, error) {
+			var b DeliveredBatch
 			err := row.Scan(&b.ID, &b.Epoch, &b.First, &b.Last, &b.FirstInStream, &b.LastInStream, &b.PublishedAt, &b.Published, &b.Skipped)
 			return b, err
 		})

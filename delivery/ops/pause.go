@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/delivery/ops/maintenance"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
@@ -83,9 +84,9 @@ func (o *Operator) setPaused(ctx context.Context, c PauseCommand, paused bool, n
 func (c PauseCommand) validate() error {
 	switch {
 	case len(c.Partitions) == 0 && !c.All:
-		return &InputError{Field: FieldSelection, Problem: "nothing is selected: give partitions, or all"}
+		return maintenance.Refuse(FieldSelection, "nothing is selected: give partitions, or all")
 	case len(c.Partitions) > 0 && c.All:
-		return &InputError{Field: FieldSelection, Problem: "partitions and all exclude each other"}
+		return maintenance.Refuse(FieldSelection, "partitions and all exclude each other")
 	}
 	return checkWords(c.Actor, c.Reason, false)
 }

@@ -7,13 +7,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/delivery/ops/maintenance"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
 // Cancel settles scheduled messages without publishing them and lets their streams go
 // on; they are shown as discarded. One whose time came meanwhile is left to the workers.
-func (o *Operator) Cancel(ctx context.Context, c Command) (Result, error) {
+func (o *Operator) Cancel(ctx context.Context, c Command) (Changed, error) {
 	return o.run(ctx, c, operation{
 		name: "cancel", states: []State{Scheduled}, reason: true, query: o.sql.Settle,
 		extra: func(s State) pg.Args { return pg.Args{"discarded": true, "state": s} },
@@ -22,9 +23,9 @@ func (o *Operator) Cancel(ctx context.Context, c Command) (Result, error) {
 
 // Move gives scheduled messages another time, which may have come already. One whose
 // time came meanwhile is left to the workers.
-func (o *Operator) Move(ctx context.Context, c Command, to time.Time) (Result, error) {
+func (o *Operator) Move(ctx context.Context, c Command, to time.Time) (Changed, error) {
 	if to.IsZero() {
-		return Result{}, fmt.Errorf("move: %w", &InputError{Field: FieldAt, Problem: "a time is required"})
+		return Changed{}, fmt.Errorf("move: %w", maintenance.Refuse(FieldAt, "a time is required"))
 	}
 	return o.run(ctx, c, operation{
 		name: "move", states: []State{Scheduled}, query: o.sql.Move, extra: func(State) pg.Args { return pg.Args{"at": to} }, to: &to,

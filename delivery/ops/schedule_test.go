@@ -61,7 +61,7 @@ func TestCancelSettlesWhatWaitsForItsTime(t *testing.T) {
 		t.Error("no reason was asked for")
 	}
 	r, err := b.op.Cancel(t.Context(), scheduled(first))
-	if err != nil || r != (ops.Result{Count: 1}) {
+	if err != nil || r != (ops.Changed{Count: 1}) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	b.wantQueue(t, "s", at(second, "scheduled"), at(third, "blocked"))
@@ -122,9 +122,9 @@ func TestMoveChangesTheTime(t *testing.T) {
 // was out of reach.
 func TestWhatIsOnItsWayIsNotCancelled(t *testing.T) {
 	t.Parallel()
-	for name, do := range map[string]func(*bundle, ops.Command) (ops.Result, error){
-		"cancel": func(b *bundle, c ops.Command) (ops.Result, error) { return b.op.Cancel(t.Context(), c) },
-		"move": func(b *bundle, c ops.Command) (ops.Result, error) {
+	for name, do := range map[string]func(*bundle, ops.Command) (ops.Changed, error){
+		"cancel": func(b *bundle, c ops.Command) (ops.Changed, error) { return b.op.Cancel(t.Context(), c) },
+		"move": func(b *bundle, c ops.Command) (ops.Changed, error) {
 			return b.op.Move(t.Context(), c, time.Now().Add(time.Hour))
 		},
 	} {
@@ -145,7 +145,7 @@ func TestWhatIsOnItsWayIsNotCancelled(t *testing.T) {
 			}
 			message := b.append(t, "s", `available_at => clock_timestamp() + interval '2 seconds'`)
 			type outcome struct {
-				r   ops.Result
+				r   ops.Changed
 				err error
 			}
 			ended := make(chan outcome, 1)
@@ -159,7 +159,7 @@ func TestWhatIsOnItsWayIsNotCancelled(t *testing.T) {
 			if _, err := disk.Exec(t.Context(), `SELECT pg_advisory_unlock(1)`); err != nil {
 				t.Fatal(err)
 			}
-			if o := <-ended; o.err != nil || o.r != (ops.Result{Gone: 1}) {
+			if o := <-ended; o.err != nil || o.r != (ops.Changed{Gone: 1}) {
 				t.Errorf("%+v", o)
 			}
 			w.mark(t, batch, delivery.Outcome{Kind: delivery.Published, StreamSequence: 5})

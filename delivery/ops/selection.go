@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/delivery/ops/maintenance"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
@@ -49,15 +50,15 @@ func (s Selection) validate() error {
 	}
 	switch {
 	case given == 0:
-		return &InputError{Field: FieldSelection, Problem: "nothing is selected: give sequences, a filter, or all"}
+		return maintenance.Refuse(FieldSelection, "nothing is selected: give sequences, a filter, or all")
 	case given > 1:
-		return &InputError{Field: FieldSelection, Problem: "sequences, filters and all exclude each other"}
+		return maintenance.Refuse(FieldSelection, "sequences, filters and all exclude each other")
 	case s.Filter.Sequence != 0:
-		return &InputError{Field: FieldSequence, Problem: "a selection names sequences outside of its filter"}
+		return maintenance.Refuse(FieldSequence, "a selection names sequences outside of its filter")
 	case len(s.Filter.States) > 0:
-		return &InputError{Field: FieldState, Problem: "a selection has one state, and none in its filter"}
+		return maintenance.Refuse(FieldState, "a selection has one state, and none in its filter")
 	case len(s.Sequences) > 0 && s.Sequences[0] < 1:
-		return &InputError{Field: FieldSequence, Problem: fmt.Sprintf("must be at least 1, got %d", s.Sequences[0])}
+		return maintenance.Refuse(FieldSequence, "must be at least 1, got %d", s.Sequences[0])
 	}
 	return nil
 }

@@ -174,7 +174,7 @@ func waits(t *testing.T, b *bundle) {
 // What somebody else changed before its turn is left alone.
 func TestASelectionMeetsOthers(t *testing.T) {
 	t.Parallel()
-	for name, do := range map[string]func(*ops.Operator, context.Context, ops.Command) (ops.Result, error){
+	for name, do := range map[string]func(*ops.Operator, context.Context, ops.Command) (ops.Changed, error){
 		"skip":    (*ops.Operator).Skip,
 		"requeue": (*ops.Operator).Requeue,
 	} {
@@ -193,7 +193,7 @@ func TestASelectionMeetsOthers(t *testing.T) {
 				t.Fatal(err)
 			}
 			done := make(chan error, 1)
-			var r ops.Result
+			var r ops.Changed
 			go func() {
 				var err error
 				r, err = do(b.op, t.Context(), ops.Command{Selection: ops.Selection{All: true}, Actor: "a", Reason: "r"})
@@ -206,7 +206,7 @@ func TestASelectionMeetsOthers(t *testing.T) {
 			if err := tx.Commit(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if err := <-done; err != nil || r != (ops.Result{Count: 1, Gone: 1}) {
+			if err := <-done; err != nil || r != (ops.Changed{Count: 1, Gone: 1}) {
 				t.Fatalf("%+v, %v", r, err)
 			}
 			b.wantQueue(t, "s", at(first, "failed"))

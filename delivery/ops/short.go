@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/delivery/ops/maintenance"
 	"github.com/postrider/postrider/internal/pg"
 )
 
@@ -29,8 +30,8 @@ func (o *Operator) FindWorker(ctx context.Context, text string) (uuid.UUID, erro
 	}
 	short := strings.ToLower(text)
 	if !hexadecimal(short, leastOfWorker) {
-		return uuid.Nil, &InputError{Field: FieldWorker, Problem: fmt.Sprintf(
-			"must be a worker's id (UUID), or %d characters or more of its beginning or end, got %q", leastOfWorker, text)}
+		return uuid.Nil, maintenance.Refuse(FieldWorker,
+			"must be a worker's id (UUID), or %d characters or more of its beginning or end, got %q", leastOfWorker, text)
 	}
 	return o.only(ctx, FieldWorker, "worker", text, o.sql.WorkersLike, pg.Args{"part": short, "limit": candidates + 1})
 }
@@ -64,8 +65,8 @@ func eventsNamed(text string) (first, last uuid.UUID, err error) {
 			return first, last, nil
 		}
 	}
-	return uuid.Nil, uuid.Nil, &InputError{Field: FieldEventID, Problem: fmt.Sprintf(
-		"must be an event's id (UUID), or %d characters or more of its beginning, got %q", leastOfEvent, text)}
+	return uuid.Nil, uuid.Nil, maintenance.Refuse(FieldEventID,
+		"must be an event's id (UUID), or %d characters or more of its beginning, got %q", leastOfEvent, text)
 }
 
 // hexadecimal tells whether text can be a part of an id.
@@ -98,5 +99,5 @@ func (o *Operator) only(ctx context.Context, field, noun, text string, query pg.
 	if len(found) > candidates {
 		names = append(names, "…")
 	}
-	return uuid.Nil, &InputError{Field: field, Problem: fmt.Sprintf("%s may be %s; give more of it", text, strings.Join(names, ", "))}
+	return uuid.Nil, maintenance.Refuse(field, "%s may be %s; give more of it", text, strings.Join(names, ", "))
 }

@@ -1,9 +1,10 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/postrider/postrider/delivery/ops/maintenance"
 )
 
 // State is what became of a message so far.
@@ -52,7 +53,7 @@ func ParseState(name string) (State, error) {
 	for _, s := range States() {
 		names = append(names, string(s))
 	}
-	return "", &InputError{Field: FieldState, Problem: fmt.Sprintf("unknown state %q; there are %s", name, strings.Join(names, ", "))}
+	return "", maintenance.Refuse(FieldState, "unknown state %q; there are %s", name, strings.Join(names, ", "))
 }
 
 // Queued tells whether messages in that state have a row in the outbox.

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// Pointer leads to values in a JSON document: its reference tokens, unescaped.
-type Pointer []string
+// JSONPointer leads to values in a JSON document: its reference tokens, unescaped.
+type JSONPointer []string
 
 // each is the token that leads to every element of an array.
 const each = "*"
 
 // ParsePointer reads a JSON pointer. It must not be empty: a whole payload is not redacted.
-func ParsePointer(text string) (Pointer, error) {
+func ParsePointer(text string) (JSONPointer, error) {
 	if !strings.HasPrefix(text, "/") {
 		return nil, fmt.Errorf("%w: pointer %q must begin with /, such as /customer/email", ErrRule, text)
 	}
-	var p Pointer
+	var p JSONPointer
 	for token := range strings.SplitSeq(text[1:], "/") {
 		for i := range len(token) {
 			if token[i] == '~' && (i+1 == len(token) || token[i+1] != '0' && token[i+1] != '1') {
@@ -29,12 +29,12 @@ func ParsePointer(text string) (Pointer, error) {
 }
 
 // element tells whether the pointer may begin with an element of an array.
-func (p Pointer) element() bool {
+func (p JSONPointer) element() bool {
 	return p[0] == each || p[0] != "" && p[0][0] >= '0' && p[0][0] <= '9'
 }
 
 // below are the pointers that go on behind a member or element: those that begin with its name. hit tells that one ends there.
-func below(pointers []Pointer, name string, element bool) (rest []Pointer, hit bool) {
+func below(pointers []JSONPointer, name string, element bool) (rest []JSONPointer, hit bool) {
 	for _, p := range pointers {
 		if p[0] != name && (!element || p[0] != each) {
 			continue

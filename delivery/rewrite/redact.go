@@ -10,7 +10,7 @@ import (
 // Redact replaces what the pointers lead to by with, or removes it where with is nil, and returns the new document. The payload itself
 // stays as it is. An empty payload has nothing to redact; another one that is no JSON is refused with ErrNotJSON, one that would
 // become more than 64 MiB longer than it is with ErrTooLong.
-func Redact(payload []byte, pointers []Pointer, with []byte) ([]byte, error) {
+func Redact(payload []byte, pointers []JSONPointer, with []byte) ([]byte, error) {
 	if len(pointers) == 0 || len(payload) == 0 {
 		return payload, nil
 	}
@@ -64,7 +64,7 @@ func (e *editor) pastSpace(at int) int {
 }
 
 // value copies the value at the position, without what the pointers lead to.
-func (e *editor) value(pointers []Pointer) {
+func (e *editor) value(pointers []JSONPointer) {
 	switch c := e.in[e.at]; {
 	case len(pointers) == 0:
 		e.copyTo(e.pastValue(e.at))
@@ -78,7 +78,7 @@ func (e *editor) value(pointers []Pointer) {
 }
 
 // object copies an object. A member reaches from the brace or comma before it to the comma or brace behind it, spaces included.
-func (e *editor) object(pointers []Pointer) {
+func (e *editor) object(pointers []JSONPointer) {
 	e.copyTo(e.at + 1)
 	for kept := 0; ; {
 		begin := e.at
@@ -111,8 +111,8 @@ func (e *editor) object(pointers []Pointer) {
 
 var null, comma, closing = []byte("null"), []byte(","), []byte("}")
 
-func (e *editor) array(pointers []Pointer) {
-	if !slices.ContainsFunc(pointers, Pointer.element) {
+func (e *editor) array(pointers []JSONPointer) {
+	if !slices.ContainsFunc(pointers, JSONPointer.element) {
 		e.copyTo(e.pastValue(e.at))
 		return
 	}
@@ -140,7 +140,7 @@ func (e *editor) array(pointers []Pointer) {
 }
 
 // replace copies the value at the position, or what takes its place.
-func (e *editor) replace(rest []Pointer, hit bool, with []byte) {
+func (e *editor) replace(rest []JSONPointer, hit bool, with []byte) {
 	if !hit {
 		e.value(rest)
 		return

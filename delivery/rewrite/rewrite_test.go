@@ -18,9 +18,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func pointers(t testing.TB, texts ...string) []rewrite.Pointer {
+func pointers(t testing.TB, texts ...string) []rewrite.JSONPointer {
 	t.Helper()
-	var list []rewrite.Pointer
+	var list []rewrite.JSONPointer
 	for _, text := range texts {
 		p, err := rewrite.ParsePointer(text)
 		if err != nil {
@@ -85,8 +85,8 @@ func TestPointersAndRulesAreChecked(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]rewrite.Redaction{
-		"/a/b": {Pointer: rewrite.Pointer{"a", "b"}}, "order.paid=/a": {Type: "order.paid", Pointer: rewrite.Pointer{"a"}},
-		"/a=/b": {Pointer: rewrite.Pointer{"a=", "b"}},
+		"/a/b": {Pointer: rewrite.JSONPointer{"a", "b"}}, "order.paid=/a": {Type: "order.paid", Pointer: rewrite.JSONPointer{"a"}},
+		"/a=/b": {Pointer: rewrite.JSONPointer{"a=", "b"}},
 	} {
 		if got, err := rewrite.ParseRedaction(text); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("redaction %q: %+v, %v", text, got, err)
@@ -156,7 +156,7 @@ func TestRedactingIsDeletingFromTheTree(t *testing.T) {
 			in = b.Bytes()
 		}
 		path := rapid.SliceOfN(names, 1, 3).Draw(r, "path")
-		got, err := rewrite.Redact(in, []rewrite.Pointer{path}, nil)
+		got, err := rewrite.Redact(in, []rewrite.JSONPointer{path}, nil)
 		if err != nil {
 			r.Fatal(err)
 		}

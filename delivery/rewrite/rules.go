@@ -32,7 +32,7 @@ type Rules struct {
 // Redaction is one pointer into the payloads of one type, or of all when Type is "".
 type Redaction struct {
 	Type    string
-	Pointer Pointer
+	Pointer JSONPointer
 }
 
 // ParseRedaction reads "/customer/email", for all types, or "order.paid=/customer/email", for one.
@@ -72,7 +72,7 @@ func (r Rules) Validate() error {
 
 // Transform returns the rules as a hook of the delivery.
 func (r Rules) Transform() delivery.Transform {
-	byType := map[string][]Pointer{}
+	byType := map[string][]JSONPointer{}
 	for _, one := range r.Redactions {
 		byType[one.Type] = append(byType[one.Type], one.Pointer)
 	}

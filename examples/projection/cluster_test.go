@@ -135,7 +135,7 @@ func TestHistoryIsProjectedThroughKills(t *testing.T) { //nolint:paralleltest //
 	r.exec(t, `UPDATE files.projection_streams SET expected_version = 2 WHERE applied_version = 5`)
 	var report projection.Report
 	r.ask(t, 1, &report, "gaps", "detect", "--grace", "0s")
-	kinds := map[projection.Kind]int{}
+	kinds := map[projection.GapKind]int{}
 	for _, g := range report.Gaps {
 		kinds[g.Kind]++
 	}

@@ -7,7 +7,7 @@
 // compares what the handler leaves behind with what it leaves when nothing goes wrong.
 //
 //	func TestBalances(t *testing.T) {
-//		inboxtest.Verify(t, inboxtest.Subject{
+//		inboxtest.Verify(t, inboxtest.Case{
 //			Pool: pool, Handler: handle, Messages: messages,
 //			Reset: func(ctx context.Context) error { _, err := pool.Exec(ctx, `TRUNCATE balances`); return err },
 //			State: func(ctx context.Context) (string, error) { … },

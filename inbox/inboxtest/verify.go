@@ -12,8 +12,8 @@ import (
 	"github.com/postrider/postrider/message"
 )
 
-// Subject is a handler with what is needed to judge it.
-type Subject struct {
+// Case is a handler with what is needed to judge it.
+type Case struct {
 	// Pool is where the handler's tables are.
 	Pool    *pgxpool.Pool
 	Handler inbox.Handler
@@ -29,7 +29,7 @@ type Subject struct {
 
 // Verify plays the messages without any trouble and then with each kind of it, and compares the effects. It runs its
 // parts one after the other.
-func Verify(t *testing.T, s Subject) {
+func Verify(t *testing.T, s Case) {
 	t.Helper()
 	if s.Pool == nil || s.Handler == nil || s.Reset == nil || s.State == nil || len(s.Messages) == 0 {
 		t.Fatal("inboxtest: Pool, Handler, Messages, Reset and State are needed")
@@ -53,7 +53,7 @@ type part struct {
 	run  func(*Kit)
 }
 
-func (s Subject) parts() []part {
+func (s Case) parts() []part {
 	each := func(do func(*Kit, message.Message)) func(*Kit) {
 		return func(k *Kit) {
 			for _, m := range s.Messages {
@@ -84,7 +84,7 @@ func (s Subject) parts() []part {
 }
 
 // play resets, plays and describes the effects.
-func (s Subject) play(t *testing.T, run func(*Kit)) string {
+func (s Case) play(t *testing.T, run func(*Kit)) string {
 	t.Helper()
 	if err := s.Reset(t.Context()); err != nil {
 		t.Fatalf("inboxtest: reset: %v", err)

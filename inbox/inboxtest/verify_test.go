@@ -38,7 +38,7 @@ func TestVerify(t *testing.T) {
 	for v := range int64(4) {
 		messages = append(messages, inboxtest.Event("a", v+1, "deposited", []byte("12345")), inboxtest.Event("b", v+1, "deposited", []byte("1")))
 	}
-	inboxtest.Verify(t, inboxtest.Subject{
+	inboxtest.Verify(t, inboxtest.Case{
 		Pool: pool, Handler: deposit, Messages: messages,
 		Reset: func(ctx context.Context) error {
 			_, err := pool.Exec(ctx, `TRUNCATE balances`)

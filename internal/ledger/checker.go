@@ -270,7 +270,7 @@ func (c *Checker) partitionLocked(id partition.ID) *partitionPlace {
 	return &c.partitions[id]
 }
 
-func (c *Checker) faultOf(kind Kind, m *Message, format string, args ...any) Fault {
+func (c *Checker) faultOf(kind FaultKind, m *Message, format string, args ...any) Fault {
 	return Fault{
 		Kind: kind, Text: fmt.Sprintf(format, args...),
 		EventID: m.EventID, Stream: m.Stream, Version: m.StreamVersion, Sequence: m.Sequence,
@@ -278,7 +278,7 @@ func (c *Checker) faultOf(kind Kind, m *Message, format string, args ...any) Fau
 	}
 }
 
-func (c *Checker) faultLocked(kind Kind, m *Message, format string, args ...any) {
+func (c *Checker) faultLocked(kind FaultKind, m *Message, format string, args ...any) {
 	f := c.faultOf(kind, m, format, args...)
 	c.faults.add(f)
 	c.justFound = append(c.justFound, f)

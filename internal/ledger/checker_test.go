@@ -56,7 +56,7 @@ func TestDeclarationThatContradictsAnEarlierReception(t *testing.T) {
 	s.messages[0].BodyHash++
 	receiveAll(c, s.messages)
 	l.Committed(s.entries, epoch)
-	expectKinds(t, c.Report(), []ledger.Kind{ledger.KindAltered})
+	expectKinds(t, c.Report(), []ledger.FaultKind{ledger.KindAltered})
 }
 
 func TestUnknownOutcomeIsSettledByReception(t *testing.T) {

@@ -9,25 +9,25 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// Kind says which promise a fault breaks.
-type Kind string
+// FaultKind says which promise a fault breaks.
+type FaultKind string
 
 // The kinds of faults.
 const (
-	KindLost               Kind = "lost"
-	KindPhantom            Kind = "phantom"
-	KindDuplicate          Kind = "duplicate"
-	KindReorderedStream    Kind = "reordered_stream"
-	KindReorderedPartition Kind = "reordered_partition"
-	KindVersionGap         Kind = "version_gap"
-	KindAltered            Kind = "altered"
-	KindEpoch              Kind = "epoch"
-	KindLedger             Kind = "ledger"
+	KindLost               FaultKind = "lost"
+	KindPhantom            FaultKind = "phantom"
+	KindDuplicate          FaultKind = "duplicate"
+	KindReorderedStream    FaultKind = "reordered_stream"
+	KindReorderedPartition FaultKind = "reordered_partition"
+	KindVersionGap         FaultKind = "version_gap"
+	KindAltered            FaultKind = "altered"
+	KindEpoch              FaultKind = "epoch"
+	KindLedger             FaultKind = "ledger"
 )
 
 // Fault is one broken promise, with the message that broke it.
 type Fault struct {
-	Kind           Kind         `json:"kind"`
+	Kind           FaultKind    `json:"kind"`
 	Text           string       `json:"text"`
 	EventID        uuid.UUID    `json:"event_id"`
 	Stream         string       `json:"stream_id"`
@@ -57,14 +57,14 @@ func (f Fault) String() string {
 // faultList counts faults and keeps the first few of every kind.
 type faultList struct {
 	keep   int
-	counts map[Kind]int
+	counts map[FaultKind]int
 	first  []Fault
 }
 
 const defaultFaultsKept = 10
 
 func newFaultList(keep int) faultList {
-	return faultList{keep: keep, counts: make(map[Kind]int)}
+	return faultList{keep: keep, counts: make(map[FaultKind]int)}
 }
 
 func (l *faultList) add(f Fault) {

@@ -14,38 +14,38 @@ var faultCases = []struct {
 	name      string
 	config    ledger.Config // the ledger is added
 	disturb   func(s *scenario)
-	kinds     []ledger.Kind // with a ledger
-	tailKinds []ledger.Kind // without
+	kinds     []ledger.FaultKind // with a ledger
+	tailKinds []ledger.FaultKind // without
 }{
 	{name: "none", disturb: func(*scenario) {}},
 	{
 		name:    "one dropped",
 		disturb: func(s *scenario) { s.drop(17) },
-		kinds:   []ledger.Kind{ledger.KindLost},
+		kinds:   []ledger.FaultKind{ledger.KindLost},
 	},
 	{
 		name:    "the last dropped",
 		disturb: func(s *scenario) { s.drop(len(s.messages) - 1) },
-		kinds:   []ledger.Kind{ledger.KindLost},
+		kinds:   []ledger.FaultKind{ledger.KindLost},
 	},
 	{
 		name:    "one dropped, versions contiguous",
 		config:  ledger.Config{ContiguousVersions: true},
 		disturb: func(s *scenario) { s.drop(17) },
-		kinds:   []ledger.Kind{ledger.KindLost, ledger.KindVersionGap},
+		kinds:   []ledger.FaultKind{ledger.KindLost, ledger.KindVersionGap},
 	},
 	{
 		name:      "two of a stream swapped",
 		config:    ledger.Config{Ordering: ledger.ByStream},
 		disturb:   func(s *scenario) { s.swap(20, 30) },
-		kinds:     []ledger.Kind{ledger.KindReorderedStream},
-		tailKinds: []ledger.Kind{ledger.KindReorderedStream},
+		kinds:     []ledger.FaultKind{ledger.KindReorderedStream},
+		tailKinds: []ledger.FaultKind{ledger.KindReorderedStream},
 	},
 	{
 		name:      "two of a partition swapped, ordering partition",
 		disturb:   func(s *scenario) { s.swap(20, 25) },
-		kinds:     []ledger.Kind{ledger.KindReorderedPartition},
-		tailKinds: []ledger.Kind{ledger.KindReorderedPartition},
+		kinds:     []ledger.FaultKind{ledger.KindReorderedPartition},
+		tailKinds: []ledger.FaultKind{ledger.KindReorderedPartition},
 	},
 	{
 		name:    "two of a partition swapped, ordering stream",
@@ -59,14 +59,14 @@ var faultCases = []struct {
 	{
 		name:      "version goes back",
 		disturb:   func(s *scenario) { s.messages[30].StreamVersion = 3; s.entries[30].Version = 3 },
-		kinds:     []ledger.Kind{ledger.KindReorderedStream},
-		tailKinds: []ledger.Kind{ledger.KindReorderedStream},
+		kinds:     []ledger.FaultKind{ledger.KindReorderedStream},
+		tailKinds: []ledger.FaultKind{ledger.KindReorderedStream},
 	},
 	{
 		name:      "one doubled",
 		disturb:   func(s *scenario) { s.messages = append(s.messages, s.copyOf(40)) },
-		kinds:     []ledger.Kind{ledger.KindDuplicate},
-		tailKinds: []ledger.Kind{ledger.KindDuplicate},
+		kinds:     []ledger.FaultKind{ledger.KindDuplicate},
+		tailKinds: []ledger.FaultKind{ledger.KindDuplicate},
 	},
 	{
 		name: "one doubled, stored places unknown",
@@ -76,8 +76,8 @@ var faultCases = []struct {
 				s.messages[i].StreamSequence = 0
 			}
 		},
-		kinds:     []ledger.Kind{ledger.KindDuplicate},
-		tailKinds: []ledger.Kind{ledger.KindDuplicate},
+		kinds:     []ledger.FaultKind{ledger.KindDuplicate},
+		tailKinds: []ledger.FaultKind{ledger.KindDuplicate},
 	},
 	{
 		name: "one delivered twice by the consumer",
@@ -100,13 +100,13 @@ var faultCases = []struct {
 			s.messages[40].Generation = 1
 			s.messages = append(s.messages, m)
 		},
-		kinds:     []ledger.Kind{ledger.KindDuplicate},
-		tailKinds: []ledger.Kind{ledger.KindDuplicate},
+		kinds:     []ledger.FaultKind{ledger.KindDuplicate},
+		tailKinds: []ledger.FaultKind{ledger.KindDuplicate},
 	},
 	{
 		name:    "a body corrupted",
 		disturb: func(s *scenario) { s.messages[5].BodyHash++ },
-		kinds:   []ledger.Kind{ledger.KindAltered},
+		kinds:   []ledger.FaultKind{ledger.KindAltered},
 	},
 	{
 		name: "a copy's body corrupted",
@@ -115,26 +115,26 @@ var faultCases = []struct {
 			m.BodyHash++
 			s.messages = append(s.messages, m)
 		},
-		kinds:     []ledger.Kind{ledger.KindAltered, ledger.KindDuplicate},
-		tailKinds: []ledger.Kind{ledger.KindAltered, ledger.KindDuplicate},
+		kinds:     []ledger.FaultKind{ledger.KindAltered, ledger.KindDuplicate},
+		tailKinds: []ledger.FaultKind{ledger.KindAltered, ledger.KindDuplicate},
 	},
 	{
 		name:    "a partition altered",
 		disturb: func(s *scenario) { s.messages[5].Partition = 100 },
-		kinds:   []ledger.Kind{ledger.KindAltered},
+		kinds:   []ledger.FaultKind{ledger.KindAltered},
 	},
 	{
 		name: "a message id of another event",
 		disturb: func(s *scenario) {
 			s.messages[5].MessageID = s.messages[6].EventID.String()
 		},
-		kinds:     []ledger.Kind{ledger.KindAltered},
-		tailKinds: []ledger.Kind{ledger.KindAltered},
+		kinds:     []ledger.FaultKind{ledger.KindAltered},
+		tailKinds: []ledger.FaultKind{ledger.KindAltered},
 	},
 	{
 		name:    "an event nobody declared",
 		disturb: func(s *scenario) { s.entries = s.entries[:len(s.entries)-1] },
-		kinds:   []ledger.Kind{ledger.KindPhantom},
+		kinds:   []ledger.FaultKind{ledger.KindPhantom},
 	},
 	{
 		name:    "an event nobody declared, foreign allowed",
@@ -149,8 +149,8 @@ var faultCases = []struct {
 			}
 			s.messages[60].Epoch = 1
 		},
-		kinds:     []ledger.Kind{ledger.KindEpoch},
-		tailKinds: []ledger.Kind{ledger.KindEpoch},
+		kinds:     []ledger.FaultKind{ledger.KindEpoch},
+		tailKinds: []ledger.FaultKind{ledger.KindEpoch},
 	},
 	{
 		name: "a message of an old epoch delivered again by the consumer",
@@ -197,9 +197,9 @@ func TestEveryFaultIsDetected(t *testing.T) {
 	}
 }
 
-func expectKinds(t *testing.T, r ledger.Report, want []ledger.Kind) {
+func expectKinds(t *testing.T, r ledger.Report, want []ledger.FaultKind) {
 	t.Helper()
-	got := make(map[ledger.Kind]int)
+	got := make(map[ledger.FaultKind]int)
 	for _, f := range r.Faults {
 		got[f.Kind]++
 		if f.Text == "" || !strings.Contains(f.String(), f.Text) {
@@ -237,7 +237,7 @@ func TestFailedButReceivedIsAPhantom(t *testing.T) {
 				receiveAll(c, s.messages)
 				l.Failed(s.entries[1:])
 			}
-			expectKinds(t, c.Report(), []ledger.Kind{ledger.KindPhantom})
+			expectKinds(t, c.Report(), []ledger.FaultKind{ledger.KindPhantom})
 		})
 	}
 }

@@ -214,7 +214,7 @@ func (l *Ledger) differenceLocked(e *Entry, r *record) string {
 	return ""
 }
 
-func (l *Ledger) fault(kind Kind, r *record, format string, args ...any) Fault {
+func (l *Ledger) fault(kind FaultKind, r *record, format string, args ...any) Fault {
 	return Fault{
 		Kind:      kind,
 		EventID:   r.eventID,

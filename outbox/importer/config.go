@@ -56,9 +56,6 @@ type Progress struct {
 	EventsPerSecond       float64
 }
 
-// Result is where an import ended, also where it failed.
-type Result Progress
-
 // WithDefaults fills the fields that were left zero.
 func (c Config) WithDefaults() Config {
 	if c.Schema == "" {

@@ -41,7 +41,7 @@ func New(config Config) (*Importer, error) {
 
 // Run imports one file; name stands for it in errors and progress. It returns how far it came also when it fails: with a LineError where a
 // line is to blame, with the cause of ctx where that ended it, and with ErrUnknownOutcome where a COMMIT was cut off.
-func (i *Importer) Run(ctx context.Context, r io.Reader, name string) (Result, error) {
+func (i *Importer) Run(ctx context.Context, r io.Reader, name string) (Progress, error) {
 	run := &run{Importer: i, name: name, started: time.Now()}
 	run.pace = pace{rate: i.config.Rate}
 	err := run.all(ctx, r)
@@ -53,7 +53,7 @@ func (i *Importer) Run(ctx context.Context, r io.Reader, name string) (Result, e
 		err = fmt.Errorf("%w (%d transactions with %d events were committed, %d events existed before)",
 			err, result.Transactions, result.Events, result.Skipped)
 	}
-	return Result(result), err
+	return result, err
 }
 
 // run is one pass over one file.

@@ -42,7 +42,7 @@ func setup(tb testing.TB) *bundle {
 	return &bundle{pool: pool, config: importer.Config{Pool: pool, Producer: producer}}
 }
 
-func (b *bundle) run(ctx context.Context, tb testing.TB, file []byte) (importer.Result, error) {
+func (b *bundle) run(ctx context.Context, tb testing.TB, file []byte) (importer.Progress, error) {
 	tb.Helper()
 	i, err := importer.New(b.config)
 	if err != nil {
@@ -51,7 +51,7 @@ func (b *bundle) run(ctx context.Context, tb testing.TB, file []byte) (importer.
 	return i.Run(ctx, bytes.NewReader(file), "events.jsonl")
 }
 
-func (b *bundle) mustRun(tb testing.TB, file []byte) importer.Result {
+func (b *bundle) mustRun(tb testing.TB, file []byte) importer.Progress {
 	tb.Helper()
 	result, err := b.run(tb.Context(), tb, file)
 	if err != nil {

@@ -14,15 +14,11 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
 const hint = "run `postrider migrate up`"
-
-// Querier is a pgx connection, pool or transaction.
-type Querier interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}
 
 // Info describes a migrated schema.
 type Info struct {
@@ -40,7 +36,7 @@ type Info struct {
 
 // Check reports what is migrated. It returns ErrNotMigrated, ErrOutdated, ErrNewer, or ErrPartitionMismatch or ErrEventsMismatch when
 // Config.Partitions or Config.Events is set and differs. It needs SELECT on outbox_schema_version and outbox_settings.
-func (m *Migrator) Check(ctx context.Context, db Querier) (Info, error) {
+func (m *Migrator) Check(ctx context.Context, db pg.RowQuerier) (Info, error) {
 	info, err := m.info(ctx, db)
 	if err != nil {
 		return info, err
@@ -49,7 +45,7 @@ func (m *Migrator) Check(ctx context.Context, db Querier) (Info, error) {
 }
 
 // info is Check for whoever may change the relation with the events.
-func (m *Migrator) info(ctx context.Context, db Querier) (Info, error) {
+func (m *Migrator) info(ctx context.Context, db pg.RowQuerier) (Info, error) {
 	version, err := m.version(ctx, db)
 	if err != nil {
 		return Info{}, fmt.Errorf("check schema %s: %w", m.quoted(), err)
@@ -85,7 +81,7 @@ func (m *Migrator) info(ctx context.Context, db Querier) (Info, error) {
 	return info, nil
 }
 
-func (m *Migrator) version(ctx context.Context, db Querier) (int64, error) {
+func (m *Migrator) version(ctx context.Context, db pg.RowQuerier) (int64, error) {
 	var version int64
 	err := db.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM `+m.quoted()+`.`+versionTable+` WHERE is_applied`).Scan(&version)
 	var answer *pgconn.PgError

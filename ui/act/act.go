@@ -37,29 +37,29 @@ type Desk struct {
 	Logger               *slog.Logger
 }
 
-// MessageAction is one of the ways to end a message's wait.
-type MessageAction struct {
+// MessageVerb is one of the ways to end a message's wait.
+type MessageVerb struct {
 	Name string
-	do   func(*ops.Operator, context.Context, ops.Command) (ops.Result, error)
+	do   func(*ops.Operator, context.Context, ops.Command) (ops.Changed, error)
 }
 
 // Requeue, Skip and Discard are these ways.
 var (
-	Requeue = MessageAction{"requeue", (*ops.Operator).Requeue}
-	Skip    = MessageAction{"skip", (*ops.Operator).Skip}
-	Discard = MessageAction{"discard", (*ops.Operator).Discard}
+	Requeue = MessageVerb{"requeue", (*ops.Operator).Requeue}
+	Skip    = MessageVerb{"skip", (*ops.Operator).Skip}
+	Discard = MessageVerb{"discard", (*ops.Operator).Discard}
 )
 
-// PartitionAction stops or starts the delivery of partitions.
-type PartitionAction struct {
+// PartitionVerb stops or starts the delivery of partitions.
+type PartitionVerb struct {
 	Name string
 	do   func(*ops.Operator, context.Context, ops.PauseCommand) (ops.PauseResult, error)
 }
 
 // Pause and Resume do so.
 var (
-	Pause  = PartitionAction{"pause", (*ops.Operator).Pause}
-	Resume = PartitionAction{"resume", (*ops.Operator).Resume}
+	Pause  = PartitionVerb{"pause", (*ops.Operator).Pause}
+	Resume = PartitionVerb{"resume", (*ops.Operator).Resume}
 )
 
 // MayAct tells why who cannot act here, nil if they can.
@@ -79,9 +79,9 @@ func (d *Desk) MayReadPayload(who Identity) bool {
 }
 
 // OnMessages requeues, skips or discards; the command's actor is who.
-func (d *Desk) OnMessages(ctx context.Context, who Identity, action MessageAction, c ops.Command) (ops.Result, error) {
+func (d *Desk) OnMessages(ctx context.Context, who Identity, action MessageVerb, c ops.Command) (ops.Changed, error) {
 	if err := d.MayAct(who); err != nil {
-		return ops.Result{}, err
+		return ops.Changed{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, actTimeout)
 	defer cancel()
@@ -92,7 +92,7 @@ func (d *Desk) OnMessages(ctx context.Context, who Identity, action MessageActio
 }
 
 // OnPartitions pauses or resumes; the command's actor is who.
-func (d *Desk) OnPartitions(ctx context.Context, who Identity, action PartitionAction, c ops.PauseCommand) (ops.PauseResult, error) {
+func (d *Desk) OnPartitions(ctx context.Context, who Identity, action PartitionVerb, c ops.PauseCommand) (ops.PauseResult, error) {
 	if err := d.MayAct(who); err != nil {
 		return ops.PauseResult{}, err
 	}

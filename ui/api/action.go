@@ -61,7 +61,7 @@ type drainCommand struct {
 // countTimeout ends the count of a dry run, which then says that it is not complete.
 const countTimeout = 5 * time.Second
 
-func (a *API) postMessages(action act.MessageAction) http.HandlerFunc {
+func (a *API) postMessages(action act.MessageVerb) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var body messagesCommand
 		if !a.readCommand(w, r, &body) {
@@ -89,7 +89,7 @@ func (a *API) postMessages(action act.MessageAction) http.HandlerFunc {
 	}
 }
 
-func (a *API) postPartitions(action act.PartitionAction) http.HandlerFunc {
+func (a *API) postPartitions(action act.PartitionVerb) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var body partitionsCommand
 		if !a.readCommand(w, r, &body) {

@@ -144,7 +144,7 @@ func newHeadBodies(heads []ops.Head) []headBody {
 	return bodies
 }
 
-func newBatchBodies(batches []ops.Batch) []batchBody {
+func newBatchBodies(batches []ops.DeliveredBatch) []batchBody {
 	bodies := make([]batchBody, 0, len(batches))
 	for _, b := range batches {
 		bodies = append(bodies, batchBody{

@@ -25,15 +25,15 @@ const (
 )
 
 // actionsOnMessages are the ways to end a message's wait.
-var actionsOnMessages = []act.MessageAction{act.Requeue, act.Skip, act.Discard}
+var actionsOnMessages = []act.MessageVerb{act.Requeue, act.Skip, act.Discard}
 
 // needsReason tells whether the audit wants to know why.
-func needsReason(a act.MessageAction) bool { return a.Name != act.Requeue.Name }
+func needsReason(a act.MessageVerb) bool { return a.Name != act.Requeue.Name }
 
 // order is what a form asks for: an action, and the messages in one or two
 // selections, since those that are dead and those that failed are two.
 type order struct {
-	act.MessageAction
+	act.MessageVerb
 	all        bool
 	filter     messageFilter
 	selections []ops.Selection
@@ -48,11 +48,11 @@ func readOrder(q url.Values) (order, error) {
 	if o.all = q.Get(paramAll) != ""; o.all {
 		name = q.Get(paramAll)
 	}
-	i := slices.IndexFunc(actionsOnMessages, func(a act.MessageAction) bool { return a.Name == name })
+	i := slices.IndexFunc(actionsOnMessages, func(a act.MessageVerb) bool { return a.Name == name })
 	if i < 0 {
 		return o, act.Refused("action", "must be requeue, skip or discard, got %q", name)
 	}
-	o.MessageAction = actionsOnMessages[i]
+	o.MessageVerb = actionsOnMessages[i]
 	var err error
 	if o.filter, err = readFilter(q, time.Now()); err != nil {
 		return o, err
@@ -121,13 +121,13 @@ const (
 )
 
 // count does the order as a dry run.
-func (p *Pages) count(ctx context.Context, who act.Identity, o order) ([]ops.Result, error) {
+func (p *Pages) count(ctx context.Context, who act.Identity, o order) ([]ops.Changed, error) {
 	ctx, cancel := context.WithTimeout(ctx, act.LookTimeout)
 	defer cancel()
-	counts := make([]ops.Result, len(o.selections))
+	counts := make([]ops.Changed, len(o.selections))
 	for i, s := range o.selections {
 		// The reason is written nowhere.
-		result, err := p.desk.OnMessages(ctx, who, o.MessageAction, ops.Command{
+		result, err := p.desk.OnMessages(ctx, who, o.MessageVerb, ops.Command{
 			Selection: s, Reason: "dry run", DryRun: true, CountMost: countMost, CountWithin: countWithin,
 		})
 		if err != nil {
@@ -157,7 +157,7 @@ func (p *Pages) ask(w http.ResponseWriter, r *http.Request, o order, status int,
 	counts, err := p.count(r.Context(), act.Who(r), o)
 	page := web.Confirm{
 		Shell: p.shellOf(r, "Confirm", sectionMessages), Verb: o.Name, Scope: o.scope(), Fields: slices.Clone(o.fields),
-		Reason: reason, Required: needsReason(o.MessageAction), Problem: problem, Back: o.back(),
+		Reason: reason, Required: needsReason(o.MessageVerb), Problem: problem, Back: o.back(),
 	}
 	if err != nil {
 		c := p.desk.Complain(r.Context(), err)
@@ -227,9 +227,9 @@ func (p *Pages) formMessages(w http.ResponseWriter, r *http.Request) {
 		confirmed := flashNumber(q, paramCount)
 		expected = &confirmed
 	}
-	var total ops.Result
+	var total ops.Changed
 	for _, s := range o.selections {
-		result, err := p.desk.OnMessages(r.Context(), act.Who(r), o.MessageAction,
+		result, err := p.desk.OnMessages(r.Context(), act.Who(r), o.MessageVerb,
 			ops.Command{Selection: s, Reason: reason, Expected: expected, AtLeast: q.Get(paramMore) != ""})
 		total.Count, total.Waiting, total.Gone = total.Count+result.Count, total.Waiting+result.Waiting, total.Gone+result.Gone
 		if err == nil {

@@ -98,7 +98,7 @@ func (p *Pages) send(w http.ResponseWriter, r *http.Request, status int, render 
 func (p *Pages) Fail(w http.ResponseWriter, r *http.Request, status int, message string) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	err := p.renderer.Failure(w, web.Failure{
+	err := p.renderer.Failure(w, web.ErrorPage{
 		Shell: p.shell(r, http.StatusText(status), true), Status: status, Heading: http.StatusText(status), Detail: message,
 	})
 	if err != nil {

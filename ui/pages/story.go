@@ -124,7 +124,7 @@ func (p *Pages) formPartitions(w http.ResponseWriter, r *http.Request) {
 		p.failPage(w, r, err)
 		return
 	}
-	var action act.PartitionAction
+	var action act.PartitionVerb
 	switch q.Get(paramAction) {
 	case act.Pause.Name:
 		action = act.Pause

@@ -44,7 +44,7 @@ func TestAStreamMadeAnewIsNoProof(t *testing.T) {
 	b.drain(t)
 	b.lacks(t, "anew, with one event", 190)
 	b.exec(t, `DELETE FROM outbox_deliveries WHERE id IN (SELECT id FROM outbox_deliveries ORDER BY id LIMIT 1)`)
-	r, err := b.store.Detect(t.Context(), gaps.Options{Kinds: []gaps.Kind{gaps.NeverEnqueued}}, b.stream)
+	r, err := b.store.Detect(t.Context(), gaps.Options{Kinds: []gaps.GapKind{gaps.NeverEnqueued}}, b.stream)
 	if err != nil || r.Total() != 0 {
 		t.Errorf("what the history forgot is judged by a younger stream: %d, %v", r.Total(), err)
 	}
@@ -52,7 +52,7 @@ func TestAStreamMadeAnewIsNoProof(t *testing.T) {
 	b.lost = delivery.LostRepublish
 	b.drain(t)
 	done, err := b.store.Repair(t.Context(), gaps.Repair{
-		Options: gaps.Options{Kinds: []gaps.Kind{gaps.NotInStream}}, Actor: "test", Reason: "because",
+		Options: gaps.Options{Kinds: []gaps.GapKind{gaps.NotInStream}}, Actor: "test", Reason: "because",
 	}, b.stream)
 	if err != nil {
 		t.Fatal(err)

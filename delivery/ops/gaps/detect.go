@@ -28,7 +28,7 @@ type detection struct {
 	stream Stream
 	report *Report
 
-	extent Extent // of the stream; what lies up to Last was read
+	extent StreamExtent // of the stream; what lies up to Last was read
 	// settled are the sequences of the history, held those of events that the stream
 	// holds, by their ids.
 	settled, held bitset
@@ -47,7 +47,7 @@ func (s *Store) Detect(ctx context.Context, o Options, stream Stream) (*Report, 
 	}
 	d := &detection{
 		Store: s, Options: o, stream: stream,
-		report: &Report{Counts: map[Kind]int64{}, limit: o.Limit},
+		report: &Report{Counts: map[GapKind]int64{}, limit: o.Limit},
 	}
 	if err := d.run(ctx); err != nil {
 		return nil, fmt.Errorf("look for gaps: %w", err)
@@ -67,13 +67,13 @@ func (d *detection) run(ctx context.Context) (err error) {
 	d.report.recent = d.recent
 	for _, one := range []struct {
 		step  func(context.Context) error
-		kinds []Kind
+		kinds []GapKind
 	}{
-		{d.events, []Kind{NeverEnqueued, Unrecorded}},
-		{d.pointers, []Kind{NoEvent}},
-		{d.versions, []Kind{NoVersion}},
-		{d.messages, []Kind{UnknownEvent, NotInStream, NeverEnqueued, Unrecorded}},
-		{d.history, []Kind{NotInStream}},
+		{d.events, []GapKind{NeverEnqueued, Unrecorded}},
+		{d.pointers, []GapKind{NoEvent}},
+		{d.versions, []GapKind{NoVersion}},
+		{d.messages, []GapKind{UnknownEvent, NotInStream, NeverEnqueued, Unrecorded}},
+		{d.history, []GapKind{NotInStream}},
 	} {
 		if !d.wants(one.kinds...) {
 			continue
@@ -304,11 +304,11 @@ func (d *detection) scan(ctx context.Context, first, last uint64) error {
 	if last < first || last == 0 {
 		return nil
 	}
-	return d.stream.Scan(ctx, first, last, func(page []Entry) error {
+	return d.stream.Scan(ctx, first, last, func(page []StoredMessage) error {
 		d.report.Messages += int64(len(page))
 		d.Progress("messages", int64(page[len(page)-1].Position), int64(last))
 		if !d.wants(UnknownEvent, NotInStream) { // those alone whose identity matters
-			page = slices.DeleteFunc(slices.Clone(page), func(e Entry) bool { return !d.missing.has(uint64(e.Sequence)) })
+			page = slices.DeleteFunc(slices.Clone(page), func(e StoredMessage) bool { return !d.missing.has(uint64(e.Sequence)) })
 		}
 		return d.identified(ctx, page)
 	})
@@ -316,7 +316,7 @@ func (d *detection) scan(ctx context.Context, first, last uint64) error {
 
 // identified compares messages with the events that they name. What the database
 // does not know is reported; what was missing is not missing any more.
-func (d *detection) identified(ctx context.Context, page []Entry) error {
+func (d *detection) identified(ctx context.Context, page []StoredMessage) error {
 	if len(page) == 0 {
 		return nil
 	}
@@ -347,7 +347,7 @@ func (d *detection) identified(ctx context.Context, page []Entry) error {
 
 // unknown reports the messages whose events the database does not know, and
 // returns their places in the page.
-func (d *detection) unknown(ctx context.Context, page []Entry, sequences []int64, ids []uuid.UUID) (strange map[int]bool, err error) {
+func (d *detection) unknown(ctx context.Context, page []StoredMessage, sequences []int64, ids []uuid.UUID) (strange map[int]bool, err error) {
 	var place int
 	var id *uuid.UUID
 	strange = map[int]bool{}

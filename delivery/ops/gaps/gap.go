@@ -8,38 +8,39 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/postrider/postrider/delivery/ops/maintenance"
 	"github.com/postrider/postrider/partition"
 )
 
-// Kind is what is wrong.
-type Kind string
+// GapKind is what is wrong.
+type GapKind string
 
 // The kinds of gaps.
 const (
-	NeverEnqueued Kind = "never-enqueued"
-	Unrecorded    Kind = "unrecorded"
-	NoEvent       Kind = "pointer-without-event"
-	NotInStream   Kind = "not-in-stream"
-	UnknownEvent  Kind = "unknown-event"
-	NoVersion     Kind = "missing-version"
+	NeverEnqueued GapKind = "never-enqueued"
+	Unrecorded    GapKind = "unrecorded"
+	NoEvent       GapKind = "pointer-without-event"
+	NotInStream   GapKind = "not-in-stream"
+	UnknownEvent  GapKind = "unknown-event"
+	NoVersion     GapKind = "missing-version"
 )
 
 // Kinds lists the kinds of gaps.
-func Kinds() []Kind {
-	return []Kind{NeverEnqueued, Unrecorded, NoEvent, NotInStream, UnknownEvent, NoVersion}
+func Kinds() []GapKind {
+	return []GapKind{NeverEnqueued, Unrecorded, NoEvent, NotInStream, UnknownEvent, NoVersion}
 }
 
 // ParseKind reads the name of a kind.
-func ParseKind(name string) (Kind, error) {
-	if slices.Contains(Kinds(), Kind(name)) {
-		return Kind(name), nil
+func ParseKind(name string) (GapKind, error) {
+	if slices.Contains(Kinds(), GapKind(name)) {
+		return GapKind(name), nil
 	}
-	return "", &InputError{Field: "kind", Problem: fmt.Sprintf("must be one of %v, got %q", Kinds(), name)}
+	return "", maintenance.Refuse("kind", "must be one of %v, got %q", Kinds(), name)
 }
 
 // Gap is one thing that is wrong. What does not apply is zero.
 type Gap struct {
-	Kind      Kind
+	Kind      GapKind
 	Sequence  int64
 	Partition partition.ID
 	Stream    string
@@ -57,16 +58,6 @@ type Gap struct {
 	key string // routing key
 }
 
-// InputError is a complaint about one input; nothing was changed.
-type InputError struct {
-	// Field names the input as a flag does, without its dashes.
-	Field string
-	// Problem says what is wrong, to be put after the field's name.
-	Problem string
-}
-
-func (e *InputError) Error() string { return e.Field + ": " + e.Problem }
-
 // Options say where to look.
 type Options struct {
 	// From and To are sequences, both included; 0: no bound.
@@ -76,7 +67,7 @@ type Options struct {
 	// Partitions are those whose events count; none: all.
 	Partitions []partition.ID
 	// Kinds are those that are looked for; none: all.
-	Kinds []Kind
+	Kinds []GapKind
 	// Limit is the most gaps that are listed of one kind; all are counted.
 	// Defaults to 1000.
 	Limit int
@@ -100,17 +91,17 @@ func (o Options) withDefaults() Options {
 func (o Options) validate() error {
 	switch {
 	case o.From < 0:
-		return &InputError{"from-sequence", fmt.Sprintf("must be at least 1, got %d", o.From)}
+		return maintenance.Refuse("from-sequence", "must be at least 1, got %d", o.From)
 	case o.To < 0 || o.To > 0 && o.To < o.From:
-		return &InputError{"to-sequence", fmt.Sprintf("must be at least 1 and at least --from-sequence, got %d", o.To)}
+		return maintenance.Refuse("to-sequence", "must be at least 1 and at least --from-sequence, got %d", o.To)
 	case o.Limit < 1:
-		return &InputError{"limit", fmt.Sprintf("must be at least 1, got %d", o.Limit)}
+		return maintenance.Refuse("limit", "must be at least 1, got %d", o.Limit)
 	}
 	return nil
 }
 
-func (o Options) wants(kinds ...Kind) bool {
-	return len(o.Kinds) == 0 || slices.ContainsFunc(kinds, func(k Kind) bool { return slices.Contains(o.Kinds, k) })
+func (o Options) wants(kinds ...GapKind) bool {
+	return len(o.Kinds) == 0 || slices.ContainsFunc(kinds, func(k GapKind) bool { return slices.Contains(o.Kinds, k) })
 }
 
 // covers tells whether an event of that sequence, stream and partition counts.
@@ -122,7 +113,7 @@ func (o Options) covers(sequence int64, stream string, id partition.ID) bool {
 // Report is what Detect found.
 type Report struct {
 	// Counts are the gaps by kind, Gaps the first ones of each.
-	Counts map[Kind]int64
+	Counts map[GapKind]int64
 	Gaps   []Gap
 	// Events, Messages and Delivered are how many were looked at: events, messages
 	// of the stream, and messages that the history names.
@@ -149,7 +140,7 @@ func (r *Report) add(g Gap) {
 }
 
 // left is how many gaps of these kinds are not listed.
-func (r *Report) left(kinds []Kind) (n int64) {
+func (r *Report) left(kinds []GapKind) (n int64) {
 	for _, k := range kinds {
 		n += max(0, r.Counts[k]-int64(r.limit))
 	}
@@ -160,8 +151,8 @@ func (r *Report) note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
-// Entry is a message of the stream.
-type Entry struct {
+// StoredMessage is a message of the stream.
+type StoredMessage struct {
 	Position   uint64
 	Subject    string
 	Sequence   int64
@@ -174,8 +165,8 @@ type Entry struct {
 	Foreign string
 }
 
-// Extent is where a stream begins and ends.
-type Extent struct {
+// StreamExtent is where a stream begins and ends.
+type StreamExtent struct {
 	// First and Last are positions of any messages. Front is the first one of an event:
 	// what lay before was dropped from the front. Last+1: the stream holds no event.
 	First, Front, Last uint64
@@ -187,10 +178,10 @@ type Extent struct {
 // Stream reads the JetStream stream.
 type Stream interface {
 	// Extent returns where it begins and ends now.
-	Extent(ctx context.Context) (Extent, error)
+	Extent(ctx context.Context) (StreamExtent, error)
 	// Scan gives fn the messages of events between two positions, in pages and in
 	// their order.
-	Scan(ctx context.Context, first, last uint64, fn func([]Entry) error) error
+	Scan(ctx context.Context, first, last uint64, fn func([]StoredMessage) error) error
 	// Drops says why the stream may lack single messages between others that it
 	// holds, and why it may drop its oldest ones; empty: it does not.
 	Drops(ctx context.Context) (single, oldest string, err error)

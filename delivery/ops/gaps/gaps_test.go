@@ -15,6 +15,7 @@ import (
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/delivery/ops/gaps"
+	"github.com/postrider/postrider/delivery/ops/maintenance"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/lease"
@@ -52,7 +53,7 @@ func setup(t *testing.T) *bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.stream, err = natspub.NewReader(nc, natspub.DefaultStream, subject); err != nil {
+	if b.stream, err = natspub.NewStreamReader(nc, natspub.DefaultStream, subject); err != nil {
 		t.Fatal(err)
 	}
 	if b.store, err = gaps.New(t.Context(), b.pool, "public", delivery.Relation{}); err != nil {
@@ -182,7 +183,7 @@ func TestGapsAreFoundAndMended(t *testing.T) {
 		"unknown-event 133", "unknown-event 0", "missing-version s-3 14-14", "pointer-without-event 9000",
 	}
 	want(t, b.detect(t, gaps.Options{}), all...)
-	want(t, b.detect(t, gaps.Options{Kinds: []gaps.Kind{gaps.NotInStream}}), "not-in-stream 77")
+	want(t, b.detect(t, gaps.Options{Kinds: []gaps.GapKind{gaps.NotInStream}}), "not-in-stream 77")
 	want(t, b.detect(t, gaps.Options{From: 311, To: 325}), "never-enqueued 325")
 	want(t, b.detect(t, gaps.Options{Stream: "s-5"}), "never-enqueued 325")
 
@@ -199,7 +200,7 @@ func TestGapsAreFoundAndMended(t *testing.T) {
 		repair.DryRun = false
 	}
 	want(t, b.detect(t, gaps.Options{}), all[3:]...)
-	repair.Kinds = []gaps.Kind{gaps.NotInStream}
+	repair.Kinds = []gaps.GapKind{gaps.NotInStream}
 	for _, n := range []int{1, 0} { // it may be repeated
 		done, err := b.store.Repair(t.Context(), repair, b.stream)
 		if err != nil || len(done.Queued) != n {
@@ -243,7 +244,7 @@ func TestWhatWasForgottenIsNotJudged(t *testing.T) {
 	b.append(t, 100)
 	b.drain(t)
 	b.exec(t, `DELETE FROM outbox_deliveries`)
-	if got := b.detect(t, gaps.Options{Kinds: []gaps.Kind{gaps.NeverEnqueued}}); got != nil {
+	if got := b.detect(t, gaps.Options{Kinds: []gaps.GapKind{gaps.NeverEnqueued}}); got != nil {
 		t.Errorf("the stream holds everything, found %q", got)
 	}
 	stream, err := b.js.Stream(t.Context(), natspub.DefaultStream)
@@ -253,17 +254,17 @@ func TestWhatWasForgottenIsNotJudged(t *testing.T) {
 	if err := stream.Purge(t.Context(), jetstream.WithPurgeSequence(50)); err != nil {
 		t.Fatal(err)
 	}
-	want(t, b.detect(t, gaps.Options{Kinds: []gaps.Kind{gaps.NeverEnqueued}}))
+	want(t, b.detect(t, gaps.Options{Kinds: []gaps.GapKind{gaps.NeverEnqueued}}))
 	b.append(t, 100)
 	b.drain(t) // now the history begins here
 	b.append(t, 10)
 	b.exec(t, `DELETE FROM outbox WHERE global_sequence = 203`)
-	want(t, b.detect(t, gaps.Options{Kinds: []gaps.Kind{gaps.NeverEnqueued}}), "never-enqueued 203")
+	want(t, b.detect(t, gaps.Options{Kinds: []gaps.GapKind{gaps.NeverEnqueued}}), "never-enqueued 203")
 	if _, err := b.store.Repair(t.Context(), gaps.Repair{Actor: "a", Reason: "r"}, nil); !errors.Is(err, gaps.ErrNoStream) {
 		t.Errorf("repaired without a stream: %v", err)
 	}
-	var input *gaps.InputError
-	if _, err := b.store.Repair(t.Context(), gaps.Repair{Options: gaps.Options{Kinds: []gaps.Kind{gaps.UnknownEvent}}, Actor: "a", Reason: "r"}, b.stream); !errors.As(err, &input) {
+	var input *maintenance.InputError
+	if _, err := b.store.Repair(t.Context(), gaps.Repair{Options: gaps.Options{Kinds: []gaps.GapKind{gaps.UnknownEvent}}, Actor: "a", Reason: "r"}, b.stream); !errors.As(err, &input) {
 		t.Errorf("repaired what cannot be: %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/postrider/postrider/delivery/ops/maintenance"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
@@ -47,8 +48,8 @@ var ErrNoStream = errors.New("nothing is repaired without a look at the stream")
 
 // mendable are the kinds that can be queued; of them by default.
 var (
-	mendable = []Kind{NeverEnqueued, NotInStream}
-	mended   = []Kind{NeverEnqueued}
+	mendable = []GapKind{NeverEnqueued, NotInStream}
+	mended   = []GapKind{NeverEnqueued}
 )
 
 // Repair looks for gaps and queues the events that can be queued without a doubt;
@@ -63,14 +64,14 @@ func (s *Store) Repair(ctx context.Context, r Repair, stream Stream) (Repaired, 
 	}
 	for _, k := range r.Kinds {
 		if !slices.Contains(mendable, k) {
-			return done, &InputError{"kind", fmt.Sprintf("%s cannot be repaired by a program; %v can", k, mendable)}
+			return done, maintenance.Refuse("kind", "%s cannot be repaired by a program; %v can", k, mendable)
 		}
 	}
 	if strings.TrimSpace(r.Actor) == "" || len(r.Actor) > 200 {
-		return done, &InputError{"actor", "is required, at most 200 bytes; it is written to the audit"}
+		return done, maintenance.Refuse("actor", "is required, at most 200 bytes; it is written to the audit")
 	}
 	if !r.DryRun && strings.TrimSpace(r.Reason) == "" || len(r.Reason) > 2000 {
-		return done, &InputError{"reason", "is required, at most 2000 bytes; it is written to the audit"}
+		return done, maintenance.Refuse("reason", "is required, at most 2000 bytes; it is written to the audit")
 	}
 	wanted := r.Kinds
 	if slices.Contains(wanted, NeverEnqueued) { // to tell them from those that the stream holds
@@ -227,7 +228,7 @@ func (s *Store) still(ctx context.Context, tx pgx.Tx, chunk []Gap, all []partiti
 
 // record writes the audit.
 func (s *Store) record(ctx context.Context, tx pgx.Tx, r Repair, queued []Gap, sequences []int64, ids []partition.ID) error {
-	kinds := map[Kind]int{}
+	kinds := map[GapKind]int{}
 	for _, g := range queued {
 		kinds[g.Kind]++
 	}
@@ -236,7 +237,7 @@ func (s *Store) record(ctx context.Context, tx pgx.Tx, r Repair, queued []Gap, s
 		Sequences  []int64        `json:"sequences"`
 		Partitions []partition.ID `json:"partitions"`
 	}{sequences, in}, r.Reason, struct {
-		Count int          `json:"count"`
-		Kinds map[Kind]int `json:"kinds"`
+		Count int             `json:"count"`
+		Kinds map[GapKind]int `json:"kinds"`
 	}{len(queued), kinds})
 }

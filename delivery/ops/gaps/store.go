@@ -17,12 +17,6 @@ import (
 //go:embed sql/*.sql
 var embedded embed.FS
 
-// DB is what is needed of a pgx pool.
-type DB interface {
-	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 // Store looks for gaps and repairs them.
 type Store struct {
 	outbox *maintenance.Outbox
@@ -36,7 +30,7 @@ type queries struct {
 
 // New returns a store on the tables of that schema and looks at the events
 // relation's columns: a missing relation or column is delivery.ErrEventsRelation.
-func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*Store, error) {
+func New(ctx context.Context, db pg.Conn, schema string, events delivery.Relation) (*Store, error) {
 	outbox, err := maintenance.New(db, schema, "lock_timeout", maintenance.LockPatience.String())
 	if err != nil {
 		return nil, fmt.Errorf("gaps: %w", err)

@@ -21,15 +21,10 @@ var embedded embed.FS
 // LockPatience is how long a change waits for what somebody else has locked.
 const LockPatience = 5 * time.Second
 
-// DB is a pgx connection or pool.
-type DB interface {
-	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
-}
-
 // Outbox is the tables of one schema. It may be used by several goroutines if its DB
 // may.
 type Outbox struct {
-	db               DB
+	db               pg.Conn
 	reading, writing settings
 	sql              queries
 }
@@ -45,7 +40,7 @@ func (s settings) with(name, value string) settings {
 
 // New returns the outbox in that schema. extra are settings of each transaction, a
 // name and a value in turns, beyond the usual ones.
-func New(db DB, schema string, extra ...string) (*Outbox, error) {
+func New(db pg.Conn, schema string, extra ...string) (*Outbox, error) {
 	o := &Outbox{db: db}
 	if err := pg.Fill(embedded, "sql/*.sql", "maintenance", schema, &o.sql); err != nil {
 		return nil, err

@@ -33,13 +33,13 @@ func setup(t *testing.T, partitions int) *bundle {
 }
 
 // reader reads events as workers with those transforms would.
-func (b *bundle) reader(t *testing.T, transforms ...delivery.Transform) *delivery.Reader {
+func (b *bundle) reader(t *testing.T, transforms ...delivery.Transform) *delivery.EventReader {
 	t.Helper()
 	store, err := delivery.NewStore(t.Context(), b.pool, "public", delivery.Relation{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := delivery.NewReader(delivery.Config{Transforms: transforms}, store, nil)
+	r, err := delivery.NewEventReader(delivery.Config{Transforms: transforms}, store, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@
 //
 // # Failures
 //
-// Wrong input is an InputError that names the field. A transaction that writes events
+// Wrong input is a maintenance.InputError that names the field. A transaction that writes events
 // for longer than a few seconds lowers the end to the watermark: Plan.Held and Job.Held
 // name it. Errors of the database or the
 // broker end the run; the replay stays as it was and can be run again. Normal

@@ -17,7 +17,7 @@ import (
 // Job is a replay as the database has it.
 type Job struct {
 	ID          int64
-	Kind        Kind
+	Kind        Scope
 	Destination Destination
 	State       State
 	Actor       string
@@ -236,7 +236,7 @@ func (s *Store) counted(ctx context.Context, id int64, actor string, progress fu
 	if _, err := s.Cancel(ctx, id, actor, "another number is selected than was expected"); err != nil {
 		return j, err
 	}
-	return j, refuse("expect", "%d are selected, not %d; nothing was replayed", *j.Selected, *j.Expected)
+	return j, maintenance.Refuse("expect", "%d are selected, not %d; nothing was replayed", *j.Selected, *j.Expected)
 }
 
 // ensureCount counts a replay that was not.
@@ -258,7 +258,7 @@ func (s *Store) ensureCount(ctx context.Context, id int64, progress func(at, end
 			progress(at, end)
 		}
 	}
-	var p Plan
+	var p Estimate
 	first := Spec{Selection: j.Selection}.first()
 	if err := s.count(ctx, &id, Job{
 		Kind: j.Kind, Destination: j.Destination, Selection: j.Selection, Last: j.Last, Position: first,
@@ -278,7 +278,7 @@ func (s *Store) ensureCount(ctx context.Context, id int64, progress func(at, end
 // target is what the audit says about the replay of an action.
 type target struct {
 	ID          int64       `json:"replay"`
-	Kind        Kind        `json:"kind"`
+	Kind        Scope       `json:"kind"`
 	Destination Destination `json:"destination"`
 	Selection   Selection   `json:"selection"`
 	Last        int64       `json:"to_sequence"`

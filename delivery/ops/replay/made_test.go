@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/ops/maintenance"
 	"github.com/postrider/postrider/delivery/ops/replay"
 )
 
@@ -138,7 +139,7 @@ func TestRunsAndCancellationsRefuseWrongInput(t *testing.T) {
 	b := setup(t, 1)
 	b.appendMany(t, 10)
 	j := b.create(t, all())
-	var input *replay.InputError
+	var input *maintenance.InputError
 	for _, rate := range []float64{-1, 0.01, 1e-300, math.NaN(), math.Inf(1), math.Inf(-1)} {
 		if _, err := b.store.Run(t.Context(), j.ID, replay.RunConfig{Rate: rate}); !errors.As(err, &input) || input.Field != "rate" {
 			t.Errorf("rate %g: %v", rate, err)

@@ -9,12 +9,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/delivery/ops/maintenance"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
-// Plan says what a replay would be for.
-type Plan struct {
+// Estimate says what a replay would be for.
+type Estimate struct {
 	// Selected is how many events would be replayed.
 	Selected int64 `json:"selected"`
 	// Waiting is how many more match and wait in the outbox: they are delivered
@@ -41,16 +42,16 @@ const window = 250_000
 
 // Count says what a replay would be for, and changes nothing. progress, which may
 // be nil, is told how far it is.
-func (s *Store) Count(ctx context.Context, spec Spec, progress func(at, end int64)) (Plan, error) {
+func (s *Store) Count(ctx context.Context, spec Spec, progress func(at, end int64)) (Estimate, error) {
 	spec = spec.WithDefaults()
 	if err := spec.Validate(); err != nil {
-		return Plan{}, err
+		return Estimate{}, err
 	}
 	last, held, err := s.end(ctx, spec)
 	if err != nil {
-		return Plan{}, fmt.Errorf("replay: %w", err)
+		return Estimate{}, fmt.Errorf("replay: %w", err)
 	}
-	p := Plan{Last: last, Held: held}
+	p := Estimate{Last: last, Held: held}
 	if spec.Kind == Retry {
 		err = s.outbox.Read(ctx, func(tx pgx.Tx) error {
 			chosen, err := s.troubled(ctx, tx, spec.Selection, last)
@@ -66,7 +67,7 @@ func (s *Store) Count(ctx context.Context, spec Spec, progress func(at, end int6
 		}, &p, progress)
 	}
 	if err != nil {
-		return Plan{}, fmt.Errorf("count what is selected: %w", err)
+		return Estimate{}, fmt.Errorf("count what is selected: %w", err)
 	}
 	return p, nil
 }
@@ -76,7 +77,7 @@ func (s Spec) first() int64 { return max(0, s.Selection.From-1) }
 
 // count counts in windows, so that no snapshot is held for long. What a made
 // replay is for does not depend on when it is counted.
-func (s *Store) count(ctx context.Context, id *int64, j Job, p *Plan, progress func(at, end int64)) error {
+func (s *Store) count(ctx context.Context, id *int64, j Job, p *Estimate, progress func(at, end int64)) error {
 	if id == nil {
 		err := s.outbox.Read(ctx, func(tx pgx.Tx) error {
 			unwanted := j.Selection.among(pg.Args{"after": j.Position, "upto": j.Last})
@@ -120,7 +121,7 @@ func (s *Store) count(ctx context.Context, id *int64, j Job, p *Plan, progress f
 	return nil
 }
 
-func (p *Plan) add(n, low, high int64, oldest, newest *time.Time) {
+func (p *Estimate) add(n, low, high int64, oldest, newest *time.Time) {
 	if n == 0 {
 		return
 	}
@@ -204,7 +205,7 @@ func (s *Store) known(ctx context.Context, stream string) error {
 	var is bool
 	err := s.sql.HasStream.Row(ctx, s.db, pg.Args{"stream": stream}).Scan(&is)
 	if err == nil && !is {
-		err = refuse("stream", "names no stream of an event: %q", stream)
+		err = maintenance.Refuse("stream", "names no stream of an event: %q", stream)
 	}
 	return err
 }

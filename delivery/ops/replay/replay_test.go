@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/postrider/postrider/delivery/ops/maintenance"
 	"github.com/postrider/postrider/delivery/ops/replay"
 )
 
@@ -295,7 +296,7 @@ func TestWrongInputIsRefused(t *testing.T) {
 		"shadow-prefix": {Destination: replay.Shadow, Prefix: "a.>", Stream: "S", Selection: replay.Selection{All: true}},
 	} {
 		spec.Actor = "test"
-		var input *replay.InputError
+		var input *maintenance.InputError
 		if _, err := b.store.Create(t.Context(), spec, nil, nil); !errors.As(err, &input) || input.Field != field {
 			t.Errorf("%s: %v", field, err)
 		}

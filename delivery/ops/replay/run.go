@@ -29,8 +29,8 @@ type RunConfig struct {
 	Actor string
 	// Publisher takes the messages of a shadow replay. Events reads them, and is
 	// given the transforms of the workers: messages are to be what workers publish.
-	Publisher Publisher
-	Events    *delivery.Reader
+	Publisher ShadowPublisher
+	Events    *delivery.EventReader
 	// Progress is told after each step and while it waits. nil: nobody.
 	Progress func(Job)
 	// Counting is told how far the count is, where making the replay was interrupted
@@ -53,13 +53,13 @@ func (c RunConfig) WithDefaults() RunConfig {
 func (c RunConfig) Validate() error {
 	switch {
 	case c.Rate != 0 && (math.IsNaN(c.Rate) || c.Rate < slowest || c.Rate > fastest):
-		return refuse("rate", "must be 0 or lie between %g and %g, got %g", slowest, fastest, c.Rate)
+		return maintenance.Refuse("rate", "must be 0 or lie between %g and %g, got %g", slowest, fastest, c.Rate)
 	case c.BatchSize < 1 || c.BatchSize > 10_000:
-		return refuse("batch-size", "must lie between 1 and 10000, got %d", c.BatchSize)
+		return maintenance.Refuse("batch-size", "must lie between 1 and 10000, got %d", c.BatchSize)
 	case c.MaxPending < 1:
-		return refuse("max-pending", "must be at least 1, got %d", c.MaxPending)
+		return maintenance.Refuse("max-pending", "must be at least 1, got %d", c.MaxPending)
 	case len(c.Actor) > actorLimit:
-		return refuse("actor", "must have at most %d bytes, got %d", actorLimit, len(c.Actor))
+		return maintenance.Refuse("actor", "must have at most %d bytes, got %d", actorLimit, len(c.Actor))
 	}
 	return checkText("actor", c.Actor)
 }
@@ -129,7 +129,7 @@ func (r *run) work(ctx context.Context) error {
 	}
 	if r.job.Destination == Shadow {
 		if r.cfg.Publisher == nil || r.cfg.Events == nil {
-			return refuse("publisher", "a shadow replay needs one, and something that reads events")
+			return maintenance.Refuse("publisher", "a shadow replay needs one, and something that reads events")
 		}
 		r.shadow = &shadowing{}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// Publisher takes the messages of one shadow replay.
-type Publisher interface {
+// ShadowPublisher takes the messages of one shadow replay.
+type ShadowPublisher interface {
 	// Publish returns one outcome for each message, in order. It keeps the order of
 	// each stream, and a message that the stream holds is not stored again within
 	// its duplicate window.

@@ -1,24 +1,25 @@
 package replay
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/postrider/postrider/delivery/ops/maintenance"
 )
 
-// Kind is what of the selection is replayed.
-type Kind string
+// Scope is what of the selection is replayed.
+type Scope string
 
 // The kinds of replays.
 const (
 	// Range is every selected event.
-	Range Kind = "range"
+	Range Scope = "range"
 	// RebuildCurrent is the last selected event of every stream.
-	RebuildCurrent Kind = "rebuild-current"
+	RebuildCurrent Scope = "rebuild-current"
 	// Retry is what failed and has not been published.
-	Retry Kind = "retry"
+	Retry Scope = "retry"
 )
 
 // Destination is where messages go.
@@ -71,7 +72,7 @@ func (s Selection) Empty() bool {
 
 // Spec is what a replay shall do.
 type Spec struct {
-	Kind        Kind
+	Kind        Scope
 	Destination Destination
 	Selection   Selection
 	// Prefix is put before the subjects of a shadow replay; {id} stands for the
@@ -88,20 +89,6 @@ type Spec struct {
 
 // DefaultPrefix is put before the subjects of a shadow replay.
 const DefaultPrefix = "replay.{id}"
-
-// InputError is a complaint about one input; nothing was changed.
-type InputError struct {
-	// Field names the input as a flag does, without its dashes.
-	Field string
-	// Problem says what is wrong, to be put after the field's name.
-	Problem string
-}
-
-func (e *InputError) Error() string { return e.Field + ": " + e.Problem }
-
-func refuse(field, format string, args ...any) error {
-	return &InputError{Field: field, Problem: fmt.Sprintf(format, args...)}
-}
 
 var prefixPattern = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.([A-Za-z0-9_-]+|\{id\}))*$`)
 
@@ -132,21 +119,21 @@ const (
 func (s Spec) Validate() error {
 	switch {
 	case s.Kind != Range && s.Kind != RebuildCurrent && s.Kind != Retry:
-		return refuse("kind", "must be range, rebuild-current or retry, got %q", s.Kind)
+		return maintenance.Refuse("kind", "must be range, rebuild-current or retry, got %q", s.Kind)
 	case s.Destination != Live && s.Destination != Shadow:
-		return refuse("destination", "must be live or shadow, got %q", s.Destination)
+		return maintenance.Refuse("destination", "must be live or shadow, got %q", s.Destination)
 	case s.Kind == Retry && s.Destination == Shadow:
-		return refuse("shadow-prefix", "what failed is tried again where it belongs: retry goes to the live subjects alone")
+		return maintenance.Refuse("shadow-prefix", "what failed is tried again where it belongs: retry goes to the live subjects alone")
 	case s.Destination == Shadow && !prefixPattern.MatchString(s.Prefix):
-		return refuse("shadow-prefix", "must be tokens of letters, digits, '-' and '_' or {id}, the first one fixed, separated by dots; got %q", s.Prefix)
+		return maintenance.Refuse("shadow-prefix", "must be tokens of letters, digits, '-' and '_' or {id}, the first one fixed, separated by dots; got %q", s.Prefix)
 	case s.Destination == Live && s.Prefix != "":
-		return refuse("shadow-prefix", "a live replay has none")
+		return maintenance.Refuse("shadow-prefix", "a live replay has none")
 	case s.Destination == Shadow && s.Stream == "":
-		return refuse("shadow-stream", "is required")
+		return maintenance.Refuse("shadow-stream", "is required")
 	case s.Destination == Shadow && len(s.Prefix) > prefixLimit:
-		return refuse("shadow-prefix", "must have at most %d bytes, got %d", prefixLimit, len(s.Prefix))
+		return maintenance.Refuse("shadow-prefix", "must have at most %d bytes, got %d", prefixLimit, len(s.Prefix))
 	case s.Destination == Shadow && !streamPattern.MatchString(s.Stream):
-		return refuse("shadow-stream", "must be a stream's name: no spaces, dots, wildcards or slashes; got %q", s.Stream)
+		return maintenance.Refuse("shadow-stream", "must be a stream's name: no spaces, dots, wildcards or slashes; got %q", s.Stream)
 	}
 	if err := checkActor(s.Actor, s.Reason); err != nil {
 		return err
@@ -158,11 +145,11 @@ func (s Spec) Validate() error {
 func checkActor(actor, reason string) error {
 	switch {
 	case strings.TrimSpace(actor) == "":
-		return refuse("actor", "is required; it is written to the audit")
+		return maintenance.Refuse("actor", "is required; it is written to the audit")
 	case len(actor) > actorLimit:
-		return refuse("actor", "must have at most %d bytes, got %d", actorLimit, len(actor))
+		return maintenance.Refuse("actor", "must have at most %d bytes, got %d", actorLimit, len(actor))
 	case len(reason) > reasonLimit:
-		return refuse("reason", "must have at most %d bytes, got %d", reasonLimit, len(reason))
+		return maintenance.Refuse("reason", "must have at most %d bytes, got %d", reasonLimit, len(reason))
 	}
 	if err := checkText("actor", actor); err != nil {
 		return err
@@ -173,17 +160,17 @@ func checkActor(actor, reason string) error {
 func (s Selection) validate() error {
 	switch {
 	case s.Empty() && !s.All:
-		return refuse("selection", "nothing is selected: give a condition, or all")
+		return maintenance.Refuse("selection", "nothing is selected: give a condition, or all")
 	case s.All && s != Selection{All: true, To: s.To}:
-		return refuse("selection", "all and conditions exclude each other")
+		return maintenance.Refuse("selection", "all and conditions exclude each other")
 	case s.From < 0:
-		return refuse("from-sequence", "must be at least 1, got %d", s.From)
+		return maintenance.Refuse("from-sequence", "must be at least 1, got %d", s.From)
 	case s.To < 0:
-		return refuse("to-sequence", "must be at least 1, got %d", s.To)
+		return maintenance.Refuse("to-sequence", "must be at least 1, got %d", s.To)
 	case s.To > 0 && s.To < s.From:
-		return refuse("to-sequence", "must be at least %d, got %d", s.From, s.To)
+		return maintenance.Refuse("to-sequence", "must be at least %d, got %d", s.From, s.To)
 	case s.Since != nil && s.Until != nil && !s.Since.Before(*s.Until):
-		return refuse("until", "must lie after %s, got %s", s.Since.Format(time.RFC3339), s.Until.Format(time.RFC3339))
+		return maintenance.Refuse("until", "must lie after %s, got %s", s.Since.Format(time.RFC3339), s.Until.Format(time.RFC3339))
 	}
 	for field, text := range map[string]string{"stream": s.Stream, "type": s.Type, "topic": s.Topic, "tenant": s.Tenant} {
 		if err := checkText(field, text); err != nil {
@@ -196,7 +183,7 @@ func (s Selection) validate() error {
 // checkText refuses what PostgreSQL's text cannot hold.
 func checkText(field, text string) error {
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-		return refuse(field, "must be UTF-8 without zero bytes")
+		return maintenance.Refuse(field, "must be UTF-8 without zero bytes")
 	}
 	return nil
 }

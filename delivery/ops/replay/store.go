@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/postrider/postrider/delivery"
@@ -19,16 +18,10 @@ import (
 //go:embed sql/*.sql
 var embedded embed.FS
 
-// DB is what replays need of a pgx pool.
-type DB interface {
-	pg.DB
-	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
-}
-
 // Store makes replays and works them off. It may be used by several goroutines
 // if its DB may.
 type Store struct {
-	db     DB
+	db     pg.Conn
 	outbox *maintenance.Outbox
 	sql    queries
 	events string // the relation, quoted
@@ -45,7 +38,7 @@ type queries struct {
 
 // New returns a store on the tables of that schema and looks at the events
 // relation's columns: a missing relation or column is delivery.ErrEventsRelation.
-func New(ctx context.Context, db DB, schema string, events delivery.Relation) (*Store, error) {
+func New(ctx context.Context, db pg.Conn, schema string, events delivery.Relation) (*Store, error) {
 	outbox, err := maintenance.New(db, schema, "lock_timeout", maintenance.LockPatience.String())
 	if err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
