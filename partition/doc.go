@@ -5,8 +5,9 @@
 //
 // A key is hashed with XXH64, seed 0, over its UTF-8 bytes; its partition is
 // the hash, read as an unsigned number, modulo the partition count. The count
-// is fixed when the database is migrated. The same arithmetic exists in SQL as
-// outbox_partition; testdata/xxhash64.golden is read by the tests of both sides.
+// is stored when the database is migrated; only a resize changes it. The same
+// arithmetic exists in SQL as outbox_partition; testdata/xxhash64.golden is read
+// by the tests of both sides.
 //
 // Assign turns one snapshot of the cluster (living workers, current owners) into
 // a plan. A plan grants nothing: only a lease does.
