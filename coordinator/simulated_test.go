@@ -14,7 +14,7 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// prices are what statements cost the simulated database, measured on PostgreSQL 15 (docs/scaling.md).
+// prices are what statements cost the simulated database.
 type prices struct {
 	cores     int
 	link      time.Duration // there and back
