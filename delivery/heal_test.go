@@ -122,6 +122,53 @@ func TestAPartitionThatComesBackKnowsItsLoss(t *testing.T) {
 	}
 }
 
+// A row that somebody deleted, and sync put back, goes on where the history ends: what the
+// stream loses is noticed, before anything more was published.
+func TestARowThatWasPutBackKnowsTheLoss(t *testing.T) {
+	t.Parallel()
+	for name, relay := range map[string]func(*bundle, *testing.T, delivery.Config) *delivery.Relay{
+		"fenced": (*bundle).fencedRelay,
+		"dedupe": (*bundle).relay,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, 4)
+			for i := range 24 {
+				b.append(t, fmt.Sprintf("s-%d", i%12), `1`)
+			}
+			b.succeed(t)
+			b.drain(t, relay(b, t, delivery.Config{}))
+			b.until(t, `SELECT count(*) FROM outbox`, 0)
+			for range 2 { // what was lost before, and came back, is no other loss
+				b.exec(t, `DELETE FROM outbox_partitions WHERE partition_key > 0`)
+				if added, _, err := b.leases.Sync(t.Context(), 4, false, false); err != nil || added != 3 {
+					t.Fatalf("%d rows came back: %v", added, err)
+				}
+				remake(t, b)
+				b.lacks(t, "between", 24)
+				b.succeed(t)
+				r := relay(b, t, delivery.Config{})
+				b.drain(t, r)
+				b.until(t, `SELECT count(*) FROM outbox`, 0)
+				b.lacks(t, "after", 0)
+				if losses := r.Stats().Losses; losses != 4 {
+					t.Errorf("%d partitions noticed their loss", losses)
+				}
+				b.exec(t, `DELETE FROM outbox_partitions WHERE partition_key > 0`)
+				if _, _, err := b.leases.Sync(t.Context(), 4, false, false); err != nil {
+					t.Fatal(err)
+				}
+				b.succeed(t)
+				r = relay(b, t, delivery.Config{})
+				b.drain(t, r)
+				if losses := r.Stats().Losses; losses != 0 {
+					t.Errorf("%d partitions tell of a loss that there is not", losses)
+				}
+			}
+		})
+	}
+}
+
 // What the stream lost of a partition that is no more is noticed and healed where no
 // other has published anything.
 func TestTheLossOfAFormerPartitionIsNoticed(t *testing.T) {

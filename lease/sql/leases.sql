@@ -181,15 +181,21 @@ WITH released AS (
 
 -- query: SyncAdd
 -- Rows for the partitions up to @count that are missing. One that was there before goes
--- on where it ended: the stream knows its epoch, and what it had published.
+-- on where it ended: the stream knows its epoch, and what it had published. Where a row
+-- was deleted by hand the history tells, or else what the stream loses went unnoticed.
 WITH back AS (
        DELETE FROM {schema}.outbox_former_partitions
         WHERE partition_key < @count::int
     RETURNING partition_key, lease_epoch, fence_sequence, stream_sequence)
 INSERT INTO {schema}.outbox_partitions (partition_key, lease_epoch, fence_sequence, stream_sequence)
-SELECT n, coalesce(b.lease_epoch, 0), coalesce(b.fence_sequence, 0), coalesce(b.stream_sequence, 0)
+SELECT n, coalesce(b.lease_epoch, h.epoch, 0), coalesce(b.fence_sequence, h.known, 0), coalesce(b.stream_sequence, h.known, 0)
   FROM generate_series(0, @count::int - 1) AS n
   LEFT JOIN back AS b ON b.partition_key = n
+  LEFT JOIN LATERAL (SELECT max(d.lease_epoch) AS epoch, max(least(d.last_stream_sequence, d.lost_after)) AS known
+                       FROM {schema}.outbox_deliveries AS d
+                      CROSS JOIN {schema}.outbox_settings AS s
+                      WHERE d.partition_key = n AND (s.resized_at IS NULL OR d.published_at >= s.resized_at)) AS h ON b.partition_key IS NULL
+ WHERE NOT EXISTS (SELECT FROM {schema}.outbox_partitions AS p WHERE p.partition_key = n)
 ON CONFLICT (partition_key) DO NOTHING
 
 -- query: SyncPrune

@@ -4,6 +4,11 @@ package main
 func forgotten() []mutant {
 	return []mutant{
 		{
+			name: "row-put-back-knows-nothing", promise: "P1", breaks: "a partition whose row was deleted and put back does not notice what the stream lost",
+			test: command{pkg: "delivery", run: "^TestARowThatWasPutBackKnowsTheLoss$"}, says: "partitions noticed their loss",
+			edits: []edit{{"lease/sql/leases.sql", "coalesce(b.fence_sequence, h.known, 0), coalesce(b.stream_sequence, h.known, 0)", "coalesce(b.fence_sequence, 0), coalesce(b.stream_sequence, 0)"}},
+		},
+		{
 			name: "missing-below-highest", promise: "P8", breaks: "a failover that forgets a few published events raises no alarm",
 			test: command{pkg: "delivery", run: "^TestForgottenEventsAreTold$"}, says: "it was counted 0 times, want 1",
 			edits: []edit{{

@@ -13,7 +13,7 @@ func resizes() []mutant {
 		{
 			name: "epoch-forgotten", promise: "P3, P5", breaks: "a partition that comes back begins at epoch 0",
 			test: command{pkg: "delivery", run: epochs}, says: "partitions were refused|the lowest epoch is",
-			edits: []edit{{leases, "coalesce(b.lease_epoch, 0)", "0"}},
+			edits: []edit{{leases, "coalesce(b.lease_epoch, h.epoch, 0)", "0"}},
 		},
 		{
 			name: "refused-again-and-again", promise: "P5", breaks: "an owner below the stream's epoch is refused once for each epoch",
@@ -33,7 +33,7 @@ func resizes() []mutant {
 		{
 			name: "positions-forgotten", promise: "P1", breaks: "a partition that comes back does not know what the stream held of it",
 			test: command{pkg: "delivery", run: "^TestAPartitionThatComesBackKnowsItsLoss$"}, says: "the loss went unnoticed",
-			edits: []edit{{leases, "coalesce(b.fence_sequence, 0)", "0"}},
+			edits: []edit{{leases, "coalesce(b.fence_sequence, h.known, 0)", "0"}},
 		},
 		{
 			name: "healed-where-it-was", promise: "P2", breaks: "lost messages come back in the partition that published them, whatever its streams are",

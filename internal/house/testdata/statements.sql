@@ -3078,9 +3078,14 @@ SELECT released.partition_key
         WHERE partition_key < $1::int
     RETURNING partition_key, lease_epoch, fence_sequence, stream_sequence)
 INSERT INTO "public".outbox_partitions (partition_key, lease_epoch, fence_sequence, stream_sequence)
-SELECT n, coalesce(b.lease_epoch, 0), coalesce(b.fence_sequence, 0), coalesce(b.stream_sequence, 0)
+SELECT n, coalesce(b.lease_epoch, h.epoch, 0), coalesce(b.fence_sequence, h.known, 0), coalesce(b.stream_sequence, h.known, 0)
   FROM generate_series(0, $1::int - 1) AS n
   LEFT JOIN back AS b ON b.partition_key = n
+  LEFT JOIN LATERAL (SELECT max(d.lease_epoch) AS epoch, max(least(d.last_stream_sequence, d.lost_after)) AS known
+                       FROM "public".outbox_deliveries AS d
+                      CROSS JOIN "public".outbox_settings AS s
+                      WHERE d.partition_key = n AND (s.resized_at IS NULL OR d.published_at >= s.resized_at)) AS h ON b.partition_key IS NULL
+ WHERE NOT EXISTS (SELECT FROM "public".outbox_partitions AS p WHERE p.partition_key = n)
 ON CONFLICT (partition_key) DO NOTHING;
 
 /* lease.SyncPrune */ WITH gone AS (
