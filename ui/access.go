@@ -77,28 +77,44 @@ func (a Auth) Validate() error {
 		return errors.New("ui: Auth.Identify is given without Auth.Authorize")
 	}
 	for i, u := range a.Users {
-		switch {
-		case u.Name == "" || strings.Contains(u.Name, ":"):
-			return fmt.Errorf("ui: Auth.Users[%d].Name is empty or holds a colon", i)
-		case !usableName(u.Name):
-			return fmt.Errorf("ui: Auth.Users[%d].Name holds control characters or more than %d bytes", i, longestName)
-		case u.Password == "":
-			return fmt.Errorf("ui: Auth.Users[%d].Password is empty", i)
-		case u.Access != AccessReadOnly && u.Access != AccessOperate:
-			return fmt.Errorf("ui: Auth.Users[%d].Access is %v; want read-only or operate", i, u.Access)
+		if fault := u.fault(); fault != "" {
+			return fmt.Errorf("ui: Auth.Users[%d].%s", i, fault)
 		}
 	}
 	for i, t := range a.Tokens {
-		switch {
-		case t.Value == "" || strings.ContainsAny(t.Value, " \t\r\n"):
-			return fmt.Errorf("ui: Auth.Tokens[%d].Value is empty or holds white space", i)
-		case t.Name != "" && !usableName(t.Name):
-			return fmt.Errorf("ui: Auth.Tokens[%d].Name holds control characters or more than %d bytes", i, longestName)
-		case t.Access != AccessReadOnly && t.Access != AccessOperate:
-			return fmt.Errorf("ui: Auth.Tokens[%d].Access is %v; want read-only or operate", i, t.Access)
+		if fault := t.fault(); fault != "" {
+			return fmt.Errorf("ui: Auth.Tokens[%d].%s", i, fault)
 		}
 	}
 	return a.validateProxy()
+}
+
+// fault names the first field whose value is refused, and why; it is empty when there is none.
+func (u User) fault() string {
+	switch {
+	case u.Name == "" || strings.Contains(u.Name, ":"):
+		return "Name is empty or holds a colon"
+	case !usableName(u.Name):
+		return fmt.Sprintf("Name holds control characters or more than %d bytes", longestName)
+	case u.Password == "":
+		return "Password is empty"
+	case u.Access != AccessReadOnly && u.Access != AccessOperate:
+		return fmt.Sprintf("Access is %v; want read-only or operate", u.Access)
+	}
+	return ""
+}
+
+// fault names the first field whose value is refused, and why; it is empty when there is none.
+func (t Token) fault() string {
+	switch {
+	case t.Value == "" || strings.ContainsAny(t.Value, " \t\r\n"):
+		return "Value is empty or holds white space"
+	case t.Name != "" && !usableName(t.Name):
+		return fmt.Sprintf("Name holds control characters or more than %d bytes", longestName)
+	case t.Access != AccessReadOnly && t.Access != AccessOperate:
+		return fmt.Sprintf("Access is %v; want read-only or operate", t.Access)
+	}
+	return ""
 }
 
 func (a Auth) validateProxy() error {
@@ -122,59 +138,76 @@ func (a Auth) validateProxy() error {
 	return nil
 }
 
-// ParseUser reads "name:password". The password may hold colons. The error does not quote the text.
-func ParseUser(text string, access Access) (User, error) {
-	name, password, found := strings.Cut(text, ":")
-	if !found || name == "" || password == "" {
-		return User{}, errors.New("ui: credentials must read name:password or name:token")
-	}
-	return User{Name: name, Password: password, Access: access}, nil
-}
-
-// ReadTokens reads a file of "name:token" lines, by the rules of ReadUsers.
-func ReadTokens(path string, access Access) ([]Token, error) {
-	users, err := ReadUsers(path, access)
-	if err != nil {
-		return nil, err
-	}
-	tokens := make([]Token, len(users))
-	for i, u := range users {
-		tokens[i] = Token{Name: u.Name, Value: u.Password, Access: access}
-	}
-	return tokens, nil
-}
-
-// ReadUsers reads a file of "name:password" lines; blank lines and lines that begin with # are passed over. A file that its group or others
-// may write is refused. One that they may read is not, since mounted secrets of container platforms are.
-func ReadUsers(path string, access Access) ([]User, error) {
+// ReadUsers reads a file with one user a line: "ROLE KIND NAME SECRET". The role is read-only or operate, the kind password or token; spaces or
+// tabs separate them, and the secret is the rest of the line. Blank lines and lines that begin with # are passed over. A file that its group
+// or others may write is refused. One that they may read is not, since mounted secrets of container platforms are. No error quotes the file.
+func ReadUsers(path string) ([]User, []Token, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("ui: credentials file: %w", err)
+		return nil, nil, fmt.Errorf("ui: users file: %w", err)
 	}
 	const othersMayWrite = 0o022
 	if info.Mode().Perm()&othersMayWrite != 0 {
-		return nil, fmt.Errorf("ui: credentials file %s may be written by others (mode %v); chmod go-w it", path, info.Mode().Perm())
+		return nil, nil, fmt.Errorf("ui: users file %s may be written by others (mode %v); chmod go-w it", path, info.Mode().Perm())
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("ui: credentials file: %w", err)
+		return nil, nil, fmt.Errorf("ui: users file: %w", err)
 	}
 	var users []User
+	var tokens []Token
 	for number, line := range strings.Split(string(content), "\n") {
 		line = strings.TrimSuffix(line, "\r")
 		if trimmed := strings.TrimSpace(line); trimmed == "" || strings.HasPrefix(trimmed, "#") {
 			continue
 		}
-		user, err := ParseUser(line, access)
-		if err != nil {
-			return nil, fmt.Errorf("%w: line %d of %s", err, number+1, path)
+		user, kind, fault := parseUser(line)
+		switch {
+		case fault != "":
+		case kind == "token":
+			token := Token{Value: user.Password, Name: user.Name, Access: user.Access}
+			tokens, fault = append(tokens, token), token.fault()
+		default:
+			users, fault = append(users, user), user.fault()
 		}
-		users = append(users, user)
+		if fault != "" {
+			return nil, nil, fmt.Errorf("ui: users file %s, line %d: %s", path, number+1, fault)
+		}
 	}
-	if len(users) == 0 {
-		return nil, fmt.Errorf("ui: credentials file %s holds no credentials", path)
+	if len(users)+len(tokens) == 0 {
+		return nil, nil, fmt.Errorf("ui: users file %s holds no credentials", path)
 	}
-	return users, nil
+	return users, tokens, nil
+}
+
+// parseUser reads one line of a users file, its secret into Password. The fault does not quote it: any word of a wrong line may be the secret.
+func parseUser(line string) (user User, kind, fault string) {
+	const blanks = " \t"
+	var words [3]string
+	rest := strings.TrimLeft(line, blanks)
+	for i := range words {
+		end := strings.IndexAny(rest, blanks)
+		if end < 0 {
+			return User{}, "", "want ROLE KIND NAME SECRET, such as: operate password alice s3cret"
+		}
+		words[i], rest = rest[:end], strings.TrimLeft(rest[end:], blanks)
+	}
+	user = User{Name: words[2], Password: rest}
+	switch words[0] {
+	case AccessReadOnly.String():
+		user.Access = AccessReadOnly
+	case AccessOperate.String():
+		user.Access = AccessOperate
+	default:
+		return User{}, "", "the first word, the role, must be read-only or operate"
+	}
+	switch {
+	case words[1] != "password" && words[1] != "token":
+		return User{}, "", "the second word, the kind, must be password or token"
+	case rest == "":
+		return User{}, "", "the secret after the name is missing"
+	}
+	return user, words[1], ""
 }
 
 // onLoopback tells whether the connection arrived at a loopback address. It is

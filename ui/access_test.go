@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,8 +62,8 @@ func TestWithoutAuthenticationOnlyLoopbackIsServed(t *testing.T) {
 		ctx := context.WithValue(t.Context(), http.LocalAddrContextKey, address)
 		recorder := httptest.NewRecorder()
 		handler.ServeHTTP(recorder, httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/summary", nil))
-		if recorder.Code != http.StatusForbidden || !strings.Contains(recorder.Body.String(), "--http-auth") {
-			t.Errorf("local address %s: status %d, body %s; want 403 naming --http-auth", name, recorder.Code, recorder.Body)
+		if recorder.Code != http.StatusForbidden || !strings.Contains(recorder.Body.String(), "--http-users-file") {
+			t.Errorf("local address %s: status %d, body %s; want 403 naming --http-users-file", name, recorder.Code, recorder.Body)
 		}
 	}
 	wantStatus(t, call(t, serveHandler(t, handler), http.MethodGet, "/api/v1/summary"), http.StatusOK)
@@ -180,25 +181,49 @@ func TestReadUsers(t *testing.T) {
 		}
 		return path
 	}
-	users, err := ui.ReadUsers(write("# people\n\nann:open:sesame\r\nbob:b \n", 0o644), ui.AccessOperate)
+	users, tokens, err := ui.ReadUsers(write("# people\n\noperate password ann open:ses #ame\r\n \tread-only\tpassword  bob \t b \n"+
+		"  # programs\noperate token robot t:0ken\nread-only token ann t1ken", 0o644))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(users) != 2 || users[0].Password != "open:sesame" || users[1].Password != "b " {
-		t.Errorf("read %+v", users)
+	wantUsers := []ui.User{{"ann", "open:ses #ame", ui.AccessOperate}, {"bob", "b ", ui.AccessReadOnly}}
+	wantTokens := []ui.Token{{"t:0ken", "robot", ui.AccessOperate}, {"t1ken", "ann", ui.AccessReadOnly}}
+	if !slices.Equal(users, wantUsers) || !slices.Equal(tokens, wantTokens) {
+		t.Errorf("read %+v and %+v", users, tokens)
 	}
 	for name, path := range map[string]string{
-		"writable by others": write("ann:x\n", 0o666),
-		"no credentials":     write("# none\n", 0o600),
-		"missing":            filepath.Join(t.TempDir(), "none"),
+		"writable by others":  write("operate password ann x\n", 0o666),
+		"writable by a group": write("operate password ann x\n", 0o620),
+		"no credentials":      write("# none\n", 0o600),
+		"missing":             filepath.Join(t.TempDir(), "none"),
 	} {
-		if _, err := ui.ReadUsers(path, ui.AccessOperate); err == nil {
+		if _, _, err := ui.ReadUsers(path); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	_, err = ui.ReadUsers(write("ann:x\nhunter2\n", 0o600), ui.AccessOperate)
-	if err == nil || !strings.Contains(err.Error(), "line 2") || strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("error %v; want line 2 named and nothing quoted", err)
+	for name, test := range map[string]struct{ line, says string }{
+		"one word":               {"hunter2", "ROLE KIND NAME SECRET"},
+		"name and password":      {"ann:hunter2", "ROLE KIND NAME SECRET"},
+		"three words":            {"operate password hunter2", "ROLE KIND NAME SECRET"},
+		"no secret":              {"operate password hunter2 \t", "missing"},
+		"other order":            {"hunter2 operate password ann", "role"},
+		"access that is none":    {"none password ann hunter2", "role"},
+		"role in capitals":       {"Operate password ann hunter2", "role"},
+		"byte order mark":        {"\ufeffoperate password ann hunter2", "role"},
+		"kind left out":          {"operate ann hunter2 hunter2", "kind"},
+		"colon in a name":        {"operate password hunter2: x", "Name is empty or holds a colon"},
+		"control in a name":      {"operate password hunter2\x01 x", "Name holds control characters"},
+		"control in a token's":   {"operate token hunter2\x01 x", "Name holds control characters"},
+		"name that is too long":  {"operate token " + strings.Repeat("hunter2", 29) + " x", "more than 200 bytes"},
+		"token with white space": {"read-only token ann hunter2 x", "Value is empty or holds white space"},
+		"token with a blank end": {"read-only token ann hunter2 ", "Value is empty or holds white space"},
+	} {
+		path := write("operate password ann x\n"+test.line+"\n", 0o600)
+		users, tokens, err := ui.ReadUsers(path)
+		if users != nil || tokens != nil || err == nil || !strings.Contains(err.Error(), path+", line 2: ") || !strings.Contains(err.Error(), test.says) ||
+			strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: error %v; want %q, the file and line 2 named and nothing quoted", name, err, test.says)
+		}
 	}
 }
 

@@ -234,7 +234,7 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, judged verdict)
 	}
 	if !h.auth.enabled() {
 		h.failWith(w, r, http.StatusForbidden, "authentication_not_configured",
-			"Without authentication the monitor answers on loopback addresses only. Set --http-auth (POSTRIDER_HTTP_AUTH), or Options.Auth where it is embedded.")
+			"Without authentication the monitor answers on loopback addresses only. Set --http-users-file (POSTRIDER_HTTP_USERS_FILE), or Options.Auth where it is embedded.")
 		return
 	}
 	challenges := h.auth.challenges()

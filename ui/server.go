@@ -115,8 +115,8 @@ func (c ServerConfig) Validate() error {
 }
 
 func unauthenticatedBind(addr string) error {
-	return fmt.Errorf("ui: %w: %s is not a loopback address; set --http-auth (POSTRIDER_HTTP_AUTH) to name:password, "+
-		"or bind --http-addr (POSTRIDER_HTTP_ADDR) to 127.0.0.1", ErrUnauthenticatedBind, addr)
+	return fmt.Errorf("ui: %w: %s is not a loopback address; set --http-users-file (POSTRIDER_HTTP_USERS_FILE) or "+
+		"--http-token (POSTRIDER_HTTP_TOKEN), or bind --http-addr (POSTRIDER_HTTP_ADDR) to 127.0.0.1", ErrUnauthenticatedBind, addr)
 }
 
 // Server serves the monitor on a listener of its own.

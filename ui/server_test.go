@@ -134,7 +134,7 @@ func TestServerRefusesPublicBindsWithoutAuthentication(t *testing.T) {
 	source := always(cluster(1))
 	for _, addr := range []string{":0", "0.0.0.0:0", "[::]:0", "10.1.2.3:0", "192.168.0.1:80"} {
 		_, err := ui.NewServer(ui.ServerConfig{Addr: addr, Options: ui.Options{Source: source}})
-		if !errors.Is(err, ui.ErrUnauthenticatedBind) || !strings.Contains(err.Error(), "--http-auth (POSTRIDER_HTTP_AUTH)") {
+		if !errors.Is(err, ui.ErrUnauthenticatedBind) || !strings.Contains(err.Error(), "--http-users-file (POSTRIDER_HTTP_USERS_FILE)") {
 			t.Errorf("%s: error %v; want a refusal that names the setting", addr, err)
 		}
 	}

@@ -103,7 +103,7 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 		"assignment":                  {onRun("--assignment=random"), exitRefused, []string{"--assignment", "modulo", "sticky"}},
 		"subject":                     {onRun("--subject=events.{nonsense}"), exitRefused, []string{"--subject", "nonsense"}},
 		"json and silent":             {onRun("--json", "--silent"), exitRefused, []string{"--json", "--silent"}},
-		"user without password":       {onRun("--http-addr=127.0.0.1:0", "--http-auth=alone"), exitRefused, []string{"--http-auth"}},
+		"user without password":       {onRun("--http-addr=127.0.0.1:0", "--http-users-file="+writeFile(t, "operate password alone\n")), exitRefused, []string{"--http-users-file", "line 1"}},
 		"open bind without password":  {onRun("--http-addr=0.0.0.0:0"), exitRefused, []string{"--http-addr"}},
 		"workers of dev":              {[]string{"dev", "--workers=0"}, exitRefused, []string{"--workers"}},
 		"nodes of dev":                {[]string{"dev", "--nats-nodes=2"}, exitRefused, []string{"--nats-nodes"}},
@@ -285,7 +285,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 		"NATS token":                   {"NATS_URL": "nats://" + planted + "@h:4222"},
 		"NATS list, second bare":       {"NATS_URL": "nats://u:x@h:4222,u:" + planted + "@i:4222"},
 		"NATS URL, slash":              {"NATS_URL": "nats://u:a/" + planted + "@h:4222"},
-		"monitor's user":               {"POSTRIDER_HTTP_AUTH": "me:" + planted},
+		"monitor's users":              {"POSTRIDER_HTTP_USERS_FILE": writeFile(t, "operate password me "+planted+"\n")},
 		"monitor's token":              {"POSTRIDER_HTTP_TOKEN": planted},
 		"database password on its own": {"PGPASSWORD": planted},
 	} {
@@ -303,7 +303,8 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 		})
 	}
 	t.Run("in a file", func(t *testing.T) {
-		file := writeFile(t, "database-url: postgres://u:"+planted+"@h/x\nhttp-token: "+planted+"\nhttp-auth: me:"+planted+"\n")
+		file := writeFile(t, "database-url: postgres://u:"+planted+"@h/x\nhttp-token: "+planted+"\nhttp-users-file: "+
+			writeFile(t, "operate password me "+planted+"\n")+"\n")
 		code, stdout, stderr := call(t, "--config="+file, "config", "print")
 		if code != exitOK || !strings.Contains(stdout, "file") {
 			t.Errorf("status %d: %s%s", code, stdout, stderr)

@@ -40,7 +40,7 @@ func secretive(t *testing.T, c *clustertest.Cluster) (environment []string, pass
 	broker, _ := withSecret(t, c.Brokers[0].URL())
 	return []string{
 		"DATABASE_URL=" + database, "NATS_URL=" + broker,
-		"POSTRIDER_HTTP_AUTH=admin:" + planted, "POSTRIDER_HTTP_TOKEN=" + planted,
+		"POSTRIDER_HTTP_USERS_FILE=" + writeFile(t, "operate password admin "+planted+"\n"), "POSTRIDER_HTTP_TOKEN=" + planted,
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://u:" + planted + "@" + nobody,
 		"OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20" + planted,
 		"OTEL_RESOURCE_ATTRIBUTES=password=" + planted, "OTEL_BSP_SCHEDULE_DELAY=50",

@@ -84,8 +84,7 @@ func shown(name string, value any) any {
 	if v := reflect.ValueOf(value); v.IsZero() {
 		return value
 	}
-	switch name {
-	case "http-auth", "http-token":
+	if name == "http-token" {
 		return "***"
 	}
 	switch v := value.(type) {

@@ -22,13 +22,8 @@ const defaultHTTPAddr = "127.0.0.1:8080"
 // httpFlags say where the monitor listens and who may use it.
 type httpFlags struct {
 	HTTPAddr        string   `name:"http-addr" help:"Address of monitor, API, health and metrics; 'off' for none. Default 127.0.0.1:8080, or a free port where that is taken." placeholder:"HOST:PORT"`
-	HTTPAuth        string   `name:"http-auth" help:"name:password that may look and act; better given by POSTRIDER_HTTP_AUTH." placeholder:"NAME:PASSWORD"`
-	HTTPAuthFile    string   `name:"http-auth-file" help:"File with name:password lines of those who may look and act." placeholder:"FILE" type:"existingfile"`
-	HTTPViewFile    string   `name:"http-view-auth-file" help:"File with name:password lines of those who may only look." placeholder:"FILE" type:"existingfile"`
-	HTTPToken       string   `name:"http-token" help:"Bearer token that may look and act; better given by POSTRIDER_HTTP_TOKEN." placeholder:"TOKEN"`
-	HTTPTokenName   string   `name:"http-token-name" help:"Name of its bearer in the audit." default:"token"`
-	HTTPTokenFile   string   `name:"http-token-file" help:"File with name:token lines; they may look and act." placeholder:"FILE" type:"existingfile"`
-	HTTPViewTokens  string   `name:"http-view-token-file" help:"File with name:token lines; they may only look." placeholder:"FILE" type:"existingfile"`
+	HTTPUsersFile   string   `name:"http-users-file" help:"File with a line for each user, 'ROLE KIND NAME SECRET', such as 'operate password alice s3cret'; role read-only or operate, kind password or token." placeholder:"FILE" type:"existingfile"`
+	HTTPToken       string   `name:"http-token" help:"Bearer token that may look and act, 'token' in the audit; better given by POSTRIDER_HTTP_TOKEN." placeholder:"TOKEN"`
 	HTTPProxyHeader string   `name:"http-proxy-header" help:"Header in which a trusted proxy names the user whom it let in." placeholder:"NAME"`
 	HTTPProxyFrom   []string `name:"http-proxy-from" help:"Address or range from which that header is believed; repeatable." placeholder:"CIDR"`
 	HTTPProxyAccess string   `name:"http-proxy-access" help:"What those may do whom the proxy names: ${enum}." enum:"read-only,operate" default:"operate"`
@@ -41,41 +36,15 @@ type httpFlags struct {
 
 func (f httpFlags) auth() (ui.Auth, error) {
 	var auth ui.Auth
-	if f.HTTPAuth != "" {
-		user, err := ui.ParseUser(f.HTTPAuth, ui.AccessOperate)
-		if err != nil {
-			return ui.Auth{}, fmt.Errorf("%w: --http-auth: %w", errRefused, err)
-		}
-		auth.Users = append(auth.Users, user)
-	}
 	if f.HTTPToken != "" {
-		auth.Tokens = append(auth.Tokens, ui.Token{Value: f.HTTPToken, Name: f.HTTPTokenName, Access: ui.AccessOperate})
+		auth.Tokens = append(auth.Tokens, ui.Token{Value: f.HTTPToken, Name: "token", Access: ui.AccessOperate})
 	}
-	for _, one := range []struct {
-		flag, path string
-		access     ui.Access
-		tokens     bool
-	}{
-		{"--http-auth-file", f.HTTPAuthFile, ui.AccessOperate, false},
-		{"--http-view-auth-file", f.HTTPViewFile, ui.AccessReadOnly, false},
-		{"--http-token-file", f.HTTPTokenFile, ui.AccessOperate, true},
-		{"--http-view-token-file", f.HTTPViewTokens, ui.AccessReadOnly, true},
-	} {
-		if one.path == "" {
-			continue
-		}
-		var users []ui.User
-		var tokens []ui.Token
-		var err error
-		if one.tokens {
-			tokens, err = ui.ReadTokens(one.path, one.access)
-		} else {
-			users, err = ui.ReadUsers(one.path, one.access)
-		}
+	if f.HTTPUsersFile != "" {
+		users, tokens, err := ui.ReadUsers(f.HTTPUsersFile)
 		if err != nil {
-			return ui.Auth{}, fmt.Errorf("%w: %s: %w", errRefused, one.flag, err)
+			return ui.Auth{}, fmt.Errorf("%w: --http-users-file: %w", errRefused, err)
 		}
-		auth.Users, auth.Tokens = append(auth.Users, users...), append(auth.Tokens, tokens...)
+		auth.Users, auth.Tokens = users, append(auth.Tokens, tokens...)
 	}
 	err := f.proxy(&auth)
 	return auth, err

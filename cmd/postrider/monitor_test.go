@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,16 +20,11 @@ import (
 
 func TestWrongMonitorSettingsAreRefused(t *testing.T) {
 	t.Parallel()
-	open := filepath.Join(t.TempDir(), "open")
-	empty := filepath.Join(t.TempDir(), "empty")
-	for path, mode := range map[string]os.FileMode{open: 0o666, empty: 0o600} {
-		if err := os.WriteFile(path, []byte("# "+planted+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+	open, empty := writeFile(t, "# "+planted+"\n"), writeFile(t, "# "+planted+"\n")
+	if err := os.Chmod(open, 0o666); err != nil {
+		t.Fatal(err)
 	}
+	line := writeFile(t, "operate password ann "+planted+"\nread-only token a\x01b "+planted+"\n")
 	on := func(args ...string) []string {
 		return append([]string{"run", "--database-url=postgres://u:" + planted + "@" + nobody + "/x", "--http-addr=127.0.0.1:0"}, args...)
 	}
@@ -42,11 +36,11 @@ func TestWrongMonitorSettingsAreRefused(t *testing.T) {
 		"header of another use":    {on("--http-proxy-header=Authorization", "--http-proxy-from=::1"), exitRefused, []string{"ProxyHeader", "Authorization"}},
 		"access that is none":      {on("--http-proxy-access=all"), exitRefused, []string{"--http-proxy-access", "operate"}},
 		"token with a space":       {on("--http-token=a b"), exitRefused, []string{"--http-", "Tokens[0]"}},
-		"name of a token":          {on("--http-token="+planted, "--http-token-name=a\tb"), exitRefused, []string{"Tokens[0].Name"}},
-		"file that others write":   {on("--http-token-file=" + open), exitRefused, []string{"--http-token-file", "chmod"}},
-		"file of nobody":           {on("--http-view-auth-file=" + empty), exitRefused, []string{"--http-view-auth-file", "no credentials"}},
-		"file that is not there":   {on("--http-view-token-file=nothing"), exitRefused, []string{"--http-view-token-file"}},
-		"open bind, header alone":  {[]string{"run", "--database-url=postgres://" + nobody + "/x", "--http-addr=:0", "--http-show-payload"}, exitRefused, []string{"--http-addr", "--http-auth"}},
+		"name of a token":          {on("--http-users-file=" + line), exitRefused, []string{"--http-users-file", line + ", line 2: Name"}},
+		"file that others write":   {on("--http-users-file=" + open), exitRefused, []string{"--http-users-file", "chmod"}},
+		"file of nobody":           {on("--http-users-file=" + empty), exitRefused, []string{"--http-users-file", "no credentials"}},
+		"file that is not there":   {on("--http-users-file=nothing"), exitRefused, []string{"--http-users-file"}},
+		"open bind, header alone":  {[]string{"run", "--database-url=postgres://" + nobody + "/x", "--http-addr=:0", "--http-show-payload"}, exitRefused, []string{"--http-addr", "--http-users-file", "--http-token"}},
 		"base path without slash":  {on("--http-base-path=ops"), exitRefused, []string{"--http-", "BasePath"}},
 		"host with a port":         {on("--http-host=a:80"), exitRefused, []string{"--http-", "AllowedHosts"}},
 		"payloads for a non-value": {on("--http-show-payload=perhaps"), exitRefused, []string{"--http-show-payload"}},
@@ -61,18 +55,10 @@ func TestWrongMonitorSettingsAreRefused(t *testing.T) {
 // A worker's monitor acts as soon as its role has the rights; the settings say
 // who may, and under which name.
 func TestTheMonitorActsInTheNameOfItsUsers(t *testing.T) { //nolint:paralleltest // clusters run one at a time
-	folder := t.TempDir()
-	file := func(name, content string) string {
-		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
+	users := writeFile(t, "operate password ann "+planted+"-1\nread-only password bob "+planted+"-2\n"+
+		"operate token robot "+planted+"-3\nread-only token scraper "+planted+"-4\n")
 	c := clustertest.New(t, clustertest.Config{Partitions: 4})
-	w := c.Start(t, 1, "--http-addr=127.0.0.1:0", "--http-show-payload", "--http-auth-file="+file("a", "ann:"+planted+"-1\n"),
-		"--http-view-auth-file="+file("b", "bob:"+planted+"-2\n"), "--http-token-file="+file("c", "robot:"+planted+"-3\n"),
-		"--http-view-token-file="+file("d", "scraper:"+planted+"-4\n"), "--http-token="+planted+"-5", "--http-token-name=deployer",
+	w := c.Start(t, 1, "--http-addr=127.0.0.1:0", "--http-show-payload", "--http-users-file="+users, "--http-token="+planted+"-5",
 		"--http-proxy-header=X-User", "--http-proxy-from=127.0.0.0/8", "--http-proxy-access=read-only")[0]
 	sequence := appendEvent(t, c, "s", tooLarge)
 	c.WaitCount(t, 1, `SELECT count(*) FROM outbox_messages WHERE state = 'dead'`)
@@ -92,7 +78,7 @@ func TestTheMonitorActsInTheNameOfItsUsers(t *testing.T) { //nolint:paralleltest
 		ask(t, w, http.MethodPost, "/api/v1/partitions/resume", `{"partitions": [3]}`, as)
 		return status
 	}
-	for _, one := range []who{{"ann", basic("ann", "-1")}, {"robot", bearer("-3")}, {"deployer", bearer("-5")}} {
+	for _, one := range []who{{"ann", basic("ann", "-1")}, {"robot", bearer("-3")}, {"token", bearer("-5")}} {
 		if status := pause(one.as); status != http.StatusOK {
 			t.Errorf("%s may not pause: %d", one.name, status)
 		}
@@ -233,7 +219,7 @@ func TestMonitorSettingsAreShown(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"http-proxy-header": "X-User environment", "http-proxy-from": "[10.0.0.0/8 ::1] environment", "http-token": "*** environment",
-		"http-show-payload": "true environment", "http-token-name": "token default", "http-proxy-access": "operate default",
+		"http-show-payload": "true environment", "http-users-file": " default", "http-proxy-access": "operate default",
 	} {
 		if got := fmt.Sprint(settings[name].Value, " ", settings[name].Source); got != want {
 			t.Errorf("%s is %s, want %s", name, got, want)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/postrider/postrider/ui"
 )
 
 // configurationPage is where people look flags up.
@@ -110,6 +112,23 @@ func TestTheConfigurationPageHasEveryFlag(t *testing.T) {
 				t.Errorf("%s lacks --%s", configurationPage, flag)
 			}
 		}
+	}
+}
+
+// The users file that the page shows is one.
+func TestTheConfigurationPageShowsAUsersFile(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(configurationPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := regexp.MustCompile("(?s)```\n(# ROLE.*?)```").FindStringSubmatch(string(page))
+	if shown == nil {
+		t.Fatalf("%s shows no users file", configurationPage)
+	}
+	users, tokens, err := ui.ReadUsers(writeFile(t, shown[1]))
+	if err != nil || len(users) != 1 || len(tokens) != 1 || users[0].Access != ui.AccessOperate || tokens[0].Access != ui.AccessReadOnly {
+		t.Errorf("read %+v and %+v: %v", users, tokens, err)
 	}
 }
 

@@ -18,5 +18,4 @@ random | keep postgres_password
 for role in migrator worker; do echo "postgres:5432:app:postrider_$role:$(random)" | keep "${role}_pgpass"; done
 random | keep prometheus_password
 random | keep grafana_password
-printf 'admin:%s\n' "$(random)" | keep monitor_users
-printf 'prometheus:%s\n' "$(cat "$folder/prometheus_password")" | keep monitor_viewers
+printf 'operate password admin %s\nread-only password prometheus %s\n' "$(random)" "$(cat "$folder/prometheus_password")" | keep monitor_users

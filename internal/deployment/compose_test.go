@@ -17,6 +17,7 @@ import (
 	"github.com/postrider/postrider/internal/localpg"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
+	"github.com/postrider/postrider/ui"
 )
 
 const composeFolder = "deploy/compose"
@@ -90,7 +91,7 @@ func TestComposeRunsTheProgram(t *testing.T) { //nolint:paralleltest // processe
 	if !slices.Equal(worker.Ports, []string{"127.0.0.1::8080"}) {
 		t.Errorf("ports of the worker: %v; a fixed one admits a single worker", worker.Ports)
 	}
-	if worker.Environment["POSTRIDER_HTTP_AUTH_FILE"] != "/run/secrets/monitor_users" || !slices.Contains(worker.Secrets, "monitor_users") {
+	if worker.Environment["POSTRIDER_HTTP_USERS_FILE"] != "/run/secrets/monitor_users" || !slices.Contains(worker.Secrets, "monitor_users") {
 		t.Error("the monitor's credentials are no secret")
 	}
 }
@@ -136,9 +137,11 @@ func TestComposeIsComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	users, err := os.ReadFile(filepath.Join(folder, "monitor_viewers"))
-	if err != nil || string(users) != "prometheus:"+string(password)+"\n" {
+	users, _, err := ui.ReadUsers(filepath.Join(folder, "monitor_users"))
+	if err != nil || len(users) != 2 || users[1] != (ui.User{Name: "prometheus", Password: string(password), Access: ui.AccessReadOnly}) {
 		t.Errorf("Prometheus has another password than the monitor knows: %v", err)
+	} else if users[0].Name != "admin" || users[0].Access != ui.AccessOperate || len(users[0].Password) < 40 {
+		t.Error("nobody may act, or by a short password")
 	}
 }
 

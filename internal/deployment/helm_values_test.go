@@ -36,7 +36,7 @@ func TestChartSpeaksTheProgramsLanguage(t *testing.T) { //nolint:paralleltest //
 		c.wants(t, "/healthz", "container", "startupProbe", "httpGet", "path")
 		c.wants(t, "/healthz", "container", "livenessProbe", "httpGet", "path")
 		c.wants(t, "/readyz", "container", "readinessProbe", "httpGet", "path")
-		if env["POSTRIDER_HTTP_ADDR"] != ":8080" || env["POSTRIDER_HTTP_AUTH_FILE"] == "" || env["POSTRIDER_HTTP_VIEW_TOKEN_FILE"] == "" {
+		if env["POSTRIDER_HTTP_ADDR"] != ":8080" || env["POSTRIDER_HTTP_USERS_FILE"] != "/run/postrider/users" {
 			t.Errorf("%s: the monitor is open: %v", values, env)
 		}
 	}
@@ -63,6 +63,9 @@ func TestChartIsWiredUp(t *testing.T) {
 	o["Deployment"].wants(t, "http", "spec", "template", "spec", "containers", 0, "ports", 0, "name")
 	token := map[string]any{"name": "outbox-monitor", "key": "scrape-token"}
 	o["ServiceMonitor"].wants(t, token, "spec", "endpoints", 0, "authorization", "credentials")
+	users := map[string]any{"name": "outbox-monitor", "items": []any{map[string]any{"key": "users", "path": "users"}}}
+	o["Deployment"].wants(t, users, "spec", "template", "spec", "volumes", 0, "projected", "sources", 0, "secret")
+	o["Deployment"].wants(t, "/run/postrider", "spec", "template", "spec", "containers", 0, "volumeMounts", 0, "mountPath")
 	o["Service"].wants(t, o["Deployment"].at("spec", "selector", "matchLabels"), "spec", "selector")
 	service, _ := o["Service"].at("metadata", "labels").(map[string]any)
 	wanted, _ := o["ServiceMonitor"].at("spec", "selector", "matchLabels").(map[string]any)
@@ -101,31 +104,32 @@ func TestChartIsWiredUp(t *testing.T) {
 func TestChartRefusesWrongValues(t *testing.T) {
 	t.Parallel()
 	for set, complaint := range map[string]string{
-		"replicaCount=-1":                                    "replicaCount",
-		"replicas=3":                                         "replicas",
-		"database.existingSecret=":                           "database.existingSecret",
-		"database.schema=a-b":                                "schema",
-		"nats.url=":                                          "nats.url",
-		"nats.url=localhost:4222":                            "url",
-		"nats.existingSecret=more":                           "exclude each other",
-		"monitor.existingSecret=":                            "monitor.existingSecret",
-		"monitor.basePath=ops/":                              "basePath",
-		"monitor.usersKey=,monitor.viewTokensKey=":           "usersKey",
-		"settings.leasettl=10s":                              "leasettl",
-		"settings.lease-ttl=10":                              "lease-ttl",
-		"settings.drain-timeout=1s":                          "drain-timeout",
-		"settings.ordering=random":                           "ordering",
-		"settings.http-addr=:1":                              "http-addr",
-		"terminationGracePeriodSeconds=15":                   "terminationGracePeriodSeconds",
-		"drainTimeoutSeconds=0":                              "drainTimeoutSeconds",
-		"autoscaling.kind=vpa":                               "autoscaling",
-		"autoscaling.kind=keda":                              "prometheusAddress",
-		"autoscaling.kind=hpa,autoscaling.minReplicas=9":     "minReplicas",
-		"replicaCount=33":                                    "32",
-		"migrate.enabled=true":                               "migrate.existingSecret",
-		"image.digest=sha256:12":                             "digest",
-		"serviceMonitor.enabled=true,monitor.viewTokensKey=": "viewTokensKey",
-		"podDisruptionBudget.maxUnavailable=half":            "maxUnavailable",
+		"replicaCount=-1":                                      "replicaCount",
+		"replicas=3":                                           "replicas",
+		"database.existingSecret=":                             "database.existingSecret",
+		"database.schema=a-b":                                  "schema",
+		"nats.url=":                                            "nats.url",
+		"nats.url=localhost:4222":                              "url",
+		"nats.existingSecret=more":                             "exclude each other",
+		"monitor.existingSecret=":                              "monitor.existingSecret",
+		"monitor.basePath=ops/":                                "basePath",
+		"monitor.usersKey=":                                    "usersKey",
+		"settings.leasettl=10s":                                "leasettl",
+		"settings.lease-ttl=10":                                "lease-ttl",
+		"settings.drain-timeout=1s":                            "drain-timeout",
+		"settings.ordering=random":                             "ordering",
+		"settings.http-addr=:1":                                "http-addr",
+		"terminationGracePeriodSeconds=15":                     "terminationGracePeriodSeconds",
+		"drainTimeoutSeconds=0":                                "drainTimeoutSeconds",
+		"autoscaling.kind=vpa":                                 "autoscaling",
+		"autoscaling.kind=keda":                                "prometheusAddress",
+		"autoscaling.kind=hpa,autoscaling.minReplicas=9":       "minReplicas",
+		"replicaCount=33":                                      "32",
+		"migrate.enabled=true":                                 "migrate.existingSecret",
+		"image.digest=sha256:12":                               "digest",
+		"serviceMonitor.enabled=true,serviceMonitor.tokenKey=": "tokenKey",
+		"serviceMonitor.enabled=true,monitor.enabled=false":    "needs monitor.enabled",
+		"podDisruptionBudget.maxUnavailable=half":              "maxUnavailable",
 	} {
 		args := []string{"template", "shop", ".", "--values=ci/minimal.yaml", "--set=" + set}
 		if _, stderr, err := helm(t, args...); err == nil || !strings.Contains(stderr, complaint) {

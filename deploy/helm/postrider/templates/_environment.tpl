@@ -19,9 +19,7 @@
 {{- with .Values.monitor }}
 {{- if .enabled }}
 - {name: POSTRIDER_HTTP_ADDR, value: ":8080"}
-{{- range include "postrider.credentials" $ | fromYamlArray }}
-- {name: POSTRIDER_HTTP_{{ .setting }}, value: /run/postrider/{{ .path }}}
-{{- end }}
+- {name: POSTRIDER_HTTP_USERS_FILE, value: /run/postrider/users}
 {{- if .showPayload }}
 - {name: POSTRIDER_HTTP_SHOW_PAYLOAD, value: "true"}
 {{- end }}
@@ -62,9 +60,7 @@
 {{- define "postrider.files" -}}
 {{- $files := list }}
 {{- if .Values.monitor.enabled }}
-{{- range include "postrider.credentials" . | fromYamlArray }}
-{{- $files = append $files (dict "name" $.Values.monitor.existingSecret "key" .key "path" .path) }}
-{{- end }}
+{{- $files = append $files (dict "name" .Values.monitor.existingSecret "key" .Values.monitor.usersKey "path" "users") }}
 {{- end }}
 {{- if .Values.nats.credsSecret }}
 {{- $files = append $files (dict "name" .Values.nats.credsSecret "key" .Values.nats.credsKey "path" "nats.creds") }}

@@ -68,9 +68,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- if and .Values.nats.url .Values.nats.existingSecret }}{{ fail "nats.url and nats.existingSecret exclude each other" }}{{ end -}}
 {{- if .Values.monitor.enabled -}}
 {{- if not .Values.monitor.existingSecret }}{{ fail "monitor.existingSecret must name the secret with the monitor's credentials: it does not listen beyond the pod without; or set monitor.enabled to false" }}{{ end -}}
-{{- if not (include "postrider.credentials" . | fromYamlArray) }}{{ fail "one of monitor.usersKey, viewersKey, tokensKey and viewTokensKey must name a key of monitor.existingSecret" }}{{ end -}}
 {{- end -}}
-{{- if and .Values.serviceMonitor.enabled (not (and .Values.monitor.enabled (or .Values.monitor.viewTokensKey .Values.monitor.tokensKey))) }}{{ fail "serviceMonitor.enabled needs monitor.enabled and monitor.viewTokensKey: metrics ask for credentials" }}{{ end -}}
+{{- if and .Values.serviceMonitor.enabled (not .Values.monitor.enabled) }}{{ fail "serviceMonitor.enabled needs monitor.enabled: nothing else can be scraped" }}{{ end -}}
 {{- if and .Values.migrate.enabled (not .Values.migrate.existingSecret) }}{{ fail "migrate.existingSecret must name the secret with the URL of the role that owns the tables" }}{{ end -}}
 {{- if ne .Values.autoscaling.kind "none" -}}
 {{- if gt (int .Values.autoscaling.minReplicas) (int .Values.autoscaling.maxReplicas) }}{{ fail "autoscaling.minReplicas must not be above autoscaling.maxReplicas" }}{{ end -}}
@@ -92,15 +91,6 @@ seccompProfile: {type: RuntimeDefault}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
-{{- end }}
-
-{{/* Files with those who may use the monitor: key of the secret, name of the file, setting. */}}
-{{- define "postrider.credentials" -}}
-{{- range list (list .Values.monitor.usersKey "users" "AUTH_FILE") (list .Values.monitor.viewersKey "viewers" "VIEW_AUTH_FILE") (list .Values.monitor.tokensKey "tokens" "TOKEN_FILE") (list .Values.monitor.viewTokensKey "view-tokens" "VIEW_TOKEN_FILE") }}
-{{- if index . 0 }}
-- {key: {{ index . 0 | quote }}, path: {{ index . 1 }}, setting: {{ index . 2 }}}
-{{- end }}
-{{- end }}
 {{- end }}
 
 {{/* Selects this outbox's metrics. */}}
