@@ -184,9 +184,6 @@ func (r *Relay) publish(b Batch, most readable) Result {
 		if o.Kind != Skipped && !b.Policy.passes() {
 			held[m.Stream] = true
 		}
-		if (o.Kind == Retry || o.Kind == Permanent) && b.Policy.halts() {
-			break // the rest of the partition waits
-		}
 	}
 	if len(index) == 0 {
 		r.expect(-1)

@@ -97,21 +97,25 @@ func (s *Store) Claim(ctx context.Context, asks []Ask, limits Limits, policy Fai
 	}
 	s.sql.Begin.Queue(batch, nil).QueryRow(func(row pgx.Row) error { return row.Scan(&c.began, nil) })
 	if policy.passes() {
-		s.sql.ClaimDue.Queue(batch, pg.Args{"partitions": ids, "most": most, "total": limits.Total}).Query(collectClaimed(&parked, true, nil))
+		s.sql.ClaimDue.Queue(batch, pg.Args{
+			"partitions": ids, "most": most, "total": limits.Total, "up_to": limits.UpTo, "proven": limits.Watermark,
+		}).Query(collectClaimed(&parked, true, nil))
 	} else {
-		s.sql.ClaimParked.Queue(batch, pg.Args{"partitions": ids, "most": most, "total": limits.Total, "skip_dead": policy.skipsDead()}).Query(collectClaimed(&parked, true, nil))
+		s.sql.ClaimParked.Queue(batch, pg.Args{
+			"partitions": ids, "most": most, "total": limits.Total, "up_to": limits.UpTo, "proven": limits.Watermark, "skip_dead": policy.skipsDead(),
+		}).Query(collectClaimed(&parked, true, nil))
 	}
 	withEvents := limits.Payload > 0
 	if withEvents {
 		c.events = map[int64]*Event{}
 		s.sql.ClaimLittle.Queue(batch, pg.Args{
 			"partitions": ids, "after": after, "most": most, "total": limits.Total, "up_to": limits.UpTo, "proven": limits.Watermark,
-			"halts": policy.halts(), "passes": policy.passes(), "skip_dead": policy.skipsDead(), "payload": limits.Payload,
+			"passes": policy.passes(), "skip_dead": policy.skipsDead(), "payload": limits.Payload,
 		}).Query(collectClaimed(&ready, false, c.events))
 	} else {
 		s.sql.ClaimReady.Queue(batch, pg.Args{
 			"partitions": ids, "after": after, "most": most, "total": limits.Total, "up_to": limits.UpTo, "proven": limits.Watermark,
-			"halts": policy.halts(), "passes": policy.passes(), "skip_dead": policy.skipsDead(),
+			"passes": policy.passes(), "skip_dead": policy.skipsDead(),
 		}).Query(collectClaimed(&ready, false, nil))
 	}
 	s.sql.Position.Queue(batch, pg.Args{"events": withEvents}).QueryRow(func(row pgx.Row) error { return row.Scan(&c.readUpTo, &era, &c.since, &c.server, &c.expecting, nil) })

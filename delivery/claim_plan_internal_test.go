@@ -76,7 +76,7 @@ func TestAClaimGoesThroughThePartitionsOnce(t *testing.T) {
 		}
 		args := pg.Args{
 			"partitions": ids, "after": after, "most": most, "total": 1000, "up_to": 1000,
-			"halts": false, "passes": false, "skip_dead": false, "proven": false,
+			"passes": false, "skip_dead": false, "proven": false,
 		}
 		little := maps.Clone(args)
 		little["payload"] = 1000
@@ -87,8 +87,8 @@ func TestAClaimGoesThroughThePartitionsOnce(t *testing.T) {
 		}{
 			{"claim_ready", store.sql.ClaimReady, args},
 			{"claim_little", store.sql.ClaimLittle, little},
-			{"claim_parked", store.sql.ClaimParked, pg.Args{"partitions": ids, "most": most, "total": 1000, "skip_dead": false}},
-			{"claim_due", store.sql.ClaimDue, pg.Args{"partitions": ids, "most": most, "total": 1000}},
+			{"claim_parked", store.sql.ClaimParked, pg.Args{"partitions": ids, "most": most, "total": 1000, "up_to": 1000, "proven": false, "skip_dead": false}},
+			{"claim_due", store.sql.ClaimDue, pg.Args{"partitions": ids, "most": most, "total": 1000, "up_to": 1000, "proven": false}},
 		} {
 			looks := executed(t, tx, c.name, c.query, c.args).looks()
 			if looks != partitions {

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -97,7 +98,7 @@ func (c Config) WithDefaults() Config {
 	if c.Retry == (RetryPolicy{}) {
 		c.Retry = DefaultRetryPolicy()
 	}
-	c.Failure = c.Failure.withDefaults()
+	c.Failure = cmp.Or(c.Failure, BehindStream)
 	if c.Ordering == "" {
 		c.Ordering = OrderPartition
 	}

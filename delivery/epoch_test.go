@@ -35,7 +35,7 @@ func (b *bundle) leaseWrites(t *testing.T, ready, healed int64, claimed delivery
 	return []write{
 		{"suspect", func(l *lease.Lease) error { return b.store.Suspect(t.Context(), l, ready) }},
 		{"heal", func(l *lease.Lease) error { _, err := b.store.Heal(t.Context(), l, 3); return err }},
-		{"unblock", func(l *lease.Lease) error { return b.store.Unblock(t.Context(), l, delivery.FailurePolicy{}) }},
+		{"unblock", func(l *lease.Lease) error { return b.store.Unblock(t.Context(), l, delivery.BehindStream) }},
 		{"promote", mark(delivery.Pointer{Sequence: healed + 1000, Stream: "waits", Parked: true}, published)},
 		{"park", mark(delivery.Pointer{Sequence: ready, Stream: "s"}, delivery.Outcome{Kind: delivery.Retry, Err: errors.New("broken")})},
 		{"mark", mark(delivery.Pointer{Sequence: ready, Stream: "s", Parked: true}, published)},
@@ -94,7 +94,7 @@ func TestEveryWriteComparesOwnerAndEpoch(t *testing.T) {
 func (b *bundle) claimed(t *testing.T, l *lease.Lease, sequence int64) delivery.Message {
 	t.Helper()
 	found, err := b.store.Claim(t.Context(), []delivery.Ask{{Lease: l, After: sequence - 1, Most: 1}},
-		delivery.Limits{Total: 1, UpTo: sequence}, delivery.FailurePolicy{})
+		delivery.Limits{Total: 1, UpTo: sequence}, delivery.BehindStream)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,11 +30,11 @@ func ExampleTransform() {
 	if err != nil {
 		panic(err)
 	}
-	rules := rewrite.Rules{Redactions: []rewrite.Redaction{{Type: "order.paid.v2", Pointer: card}}, With: []byte(`"***"`)}
+	rules := rewrite.Rules{Redactions: []rewrite.Redaction{{Type: "order.paid.v2", Pointer: card}}}
 	config := delivery.Config{Transforms: []delivery.Transform{upcast, rules.Transform()}} // for delivery.NewRelay
 
 	event := delivery.Draft{Type: "order.paid", Topic: "shop", Payload: []byte(`{"amount": 12.5, "card": "4111"}`)}
 	published, err := delivery.TryTransforms(context.Background(), event, 0, config.Transforms...)
 	fmt.Println(published.Type, string(published.Payload), err)
-	// Output: order.paid.v2 {"cents":1250,"card":"***"} <nil>
+	// Output: order.paid.v2 {"cents":1250} <nil>
 }

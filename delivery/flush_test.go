@@ -38,7 +38,7 @@ func TestAClaimWithEventsMakesDurableWhatWasRead(t *testing.T) {
 func (b *bundle) claimOne(t *testing.T, sequence, payload int64) delivery.Claim {
 	t.Helper()
 	found, err := b.store.Claim(t.Context(), []delivery.Ask{{Lease: b.keeper.Set().Held()[0], Most: 1}},
-		delivery.Limits{Total: 1, UpTo: sequence, Payload: payload}, delivery.FailurePolicy{})
+		delivery.Limits{Total: 1, UpTo: sequence, Payload: payload}, delivery.BehindStream)
 	if err != nil {
 		t.Fatal(err)
 	}

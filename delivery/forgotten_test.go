@@ -34,6 +34,7 @@ func TestForgottenEventsAreTold(t *testing.T) {
 		"a few, and all before was removed":              {forget + `DELETE FROM events`, 3, 1},
 		"removed but the newest":                         {`DELETE FROM events WHERE sequence < 8`, 0, 0},
 		"removed, all of them":                           {`DELETE FROM events`, 0, 0},
+		"removed, and so was the history":                {`DELETE FROM events; DELETE FROM outbox_deliveries`, 0, 0},
 		"removed, all of them, and others came":          {`DELETE FROM events`, 3, 0},
 		"removed, and the partition was made anew":       {`DELETE FROM events; UPDATE outbox_partitions SET delivered = 0, fence_sequence = 0, stream_sequence = 0`, 3, 0},
 		"nothing removed, and the partition made anew":   {`UPDATE outbox_partitions SET delivered = 0, fence_sequence = 0, stream_sequence = 0`, 3, 0},
@@ -77,6 +78,45 @@ func TestForgottenEventsAreTold(t *testing.T) {
 			}
 			b.until(t, `SELECT generation FROM outbox_settings`, c.want+1)
 		})
+	}
+}
+
+// A stream that was lost and filled again tells a database that knows nothing of that what it has forgotten, too: to
+// queue again what seems to be lost must not hide it.
+func TestForgottenEventsAreToldBehindALostStream(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	publish := func(n int) delivery.Stats {
+		t.Helper()
+		for i := range n {
+			b.append(t, "s", fmt.Sprint(i))
+		}
+		b.succeed(t)
+		r := b.fencedRelay(t, delivery.Config{})
+		b.drain(t, r)
+		b.until(t, `SELECT count(*) FROM outbox`, 0)
+		return r.Stats()
+	}
+	for range 10 {
+		publish(1)
+	}
+	b.exec(t, `CREATE TABLE kept AS SELECT partition_key, delivered, fence_sequence, stream_sequence FROM outbox_partitions;
+		CREATE TABLE history AS TABLE outbox_deliveries`)
+	remake(t, b)
+	publish(3)
+	b.until(t, `SELECT count(*) FROM kept JOIN outbox_partitions AS p USING (partition_key) WHERE p.fence_sequence < kept.fence_sequence`, 1)
+	b.exec(t, `DELETE FROM events WHERE sequence > (SELECT delivered FROM kept);
+		TRUNCATE outbox_deliveries;
+		INSERT INTO outbox_deliveries OVERRIDING SYSTEM VALUE TABLE history;
+		UPDATE outbox_partitions AS p SET delivered = k.delivered, fence_sequence = k.fence_sequence, stream_sequence = k.stream_sequence
+		  FROM kept AS k WHERE k.partition_key = p.partition_key`)
+	if told := publish(0).Regressions; told != 1 {
+		t.Errorf("it was counted %d times", told)
+	}
+	remake(t, b)
+	b.exec(t, `DELETE FROM events WHERE sequence = 5`)
+	if told := publish(2).Regressions + publish(0).Regressions; told != 0 {
+		t.Errorf("what was removed on purpose was counted %d times", told)
 	}
 }
 

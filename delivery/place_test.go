@@ -17,7 +17,7 @@ func TestAMarkFindsRowsThatMovedAndNoOthers(t *testing.T) {
 	b.acquireAll(t, b.keeper)
 	l := b.keeper.Set().Held()[0]
 	found, err := b.store.Claim(t.Context(), []delivery.Ask{{Lease: l, After: math.MinInt64, Most: 10}},
-		delivery.Limits{Total: 10, UpTo: math.MaxInt64}, delivery.FailurePolicy{})
+		delivery.Limits{Total: 10, UpTo: math.MaxInt64}, delivery.BehindStream)
 	if err != nil || len(found.Batches) != 1 || len(found.Batches[0].Messages) != 6 {
 		t.Fatalf("claimed %+v, %v", found.Batches, err)
 	}

@@ -15,27 +15,6 @@ const (
 	OrderStream Ordering = "stream"
 )
 
-// Block is what waits behind a failed message.
-type Block string
-
-// The kinds of blocking.
-const (
-	BlockStream    Block = "stream"
-	BlockPartition Block = "partition"
-	BlockNone      Block = "none"
-)
-
-// OnDead is what happens behind a dead message.
-type OnDead string
-
-// The kinds of dealing with dead messages.
-const (
-	// DeadBlock lets what is blocked wait for a person.
-	DeadBlock OnDead = "block"
-	// DeadSkip lets it pass; the dead message stays for a person.
-	DeadSkip OnDead = "skip"
-)
-
 // Lost is what is done about acknowledged messages that the stream lost.
 type Lost string
 
@@ -47,44 +26,30 @@ const (
 	LostReport Lost = "report"
 )
 
-// FailurePolicy says what a message that failed by its own fault holds up.
-type FailurePolicy struct {
-	// Block defaults to BlockStream.
-	Block Block
-	// OnDead defaults to DeadBlock.
-	OnDead OnDead
-}
+// FailurePolicy is what waits behind a message that failed by its own fault.
+type FailurePolicy string
 
-func (p FailurePolicy) withDefaults() FailurePolicy {
-	if p.Block == "" {
-		p.Block = BlockStream
-	}
-	if p.OnDead == "" {
-		p.OnDead = DeadBlock
-	}
-	return p
-}
+// The policies. Empty is BehindStream.
+const (
+	// BehindStream: its stream waits, also behind a dead one, until a person acts.
+	BehindStream FailurePolicy = "stream"
+	// BehindRetries: its stream waits while it is tried again, and passes it when it is dead.
+	BehindRetries FailurePolicy = "retries"
+	// BehindNone: nothing waits.
+	BehindNone FailurePolicy = "none"
+)
 
-// Validate refuses unknown kinds, by name.
+// Validate refuses unknown policies, by name.
 func (p FailurePolicy) Validate() error {
-	switch p.Block {
-	case BlockStream, BlockPartition, BlockNone:
-	default:
-		return fmt.Errorf("%w: FailurePolicy.Block must be stream, partition or none, got %q", ErrConfig, p.Block)
+	switch p {
+	case BehindStream, BehindRetries, BehindNone:
+		return nil
 	}
-	switch p.OnDead {
-	case DeadBlock, DeadSkip:
-	default:
-		return fmt.Errorf("%w: FailurePolicy.OnDead must be block or skip, got %q", ErrConfig, p.OnDead)
-	}
-	return nil
+	return fmt.Errorf("%w: Failure must be stream, retries or none, got %q", ErrConfig, p)
 }
-
-// halts tells whether nothing of a partition passes a failed message.
-func (p FailurePolicy) halts() bool { return p.Block == BlockPartition }
 
 // passes tells whether everything passes a failed message.
-func (p FailurePolicy) passes() bool { return p.Block == BlockNone }
+func (p FailurePolicy) passes() bool { return p == BehindNone }
 
 // skipsDead tells whether dead messages hold up nothing.
-func (p FailurePolicy) skipsDead() bool { return p.OnDead == DeadSkip }
+func (p FailurePolicy) skipsDead() bool { return p == BehindRetries }

@@ -23,13 +23,12 @@ func TestPoliciesDecideWhatWaits(t *testing.T) {
 		dead   bool
 		want   []string // streams of the published, in the order of their sequences
 	}{
-		"stream, failed":              {delivery.FailurePolicy{Block: delivery.BlockStream}, false, []string{"a", "b", "c"}},
-		"stream, dead":                {delivery.FailurePolicy{Block: delivery.BlockStream}, true, []string{"a", "b", "c"}},
-		"stream, dead are skipped":    {delivery.FailurePolicy{OnDead: delivery.DeadSkip}, true, []string{"a", "b", "poison", "c", "poison"}},
-		"none, failed":                {delivery.FailurePolicy{Block: delivery.BlockNone}, false, []string{"a", "b", "poison", "c", "poison"}},
-		"partition, failed":           {delivery.FailurePolicy{Block: delivery.BlockPartition}, false, []string{"a"}},
-		"partition, dead are skipped": {delivery.FailurePolicy{Block: delivery.BlockPartition, OnDead: delivery.DeadSkip}, true, []string{"a", "b", "poison", "c", "poison"}},
-		"partition, dead":             {delivery.FailurePolicy{Block: delivery.BlockPartition}, true, []string{"a"}},
+		"stream, failed":  {delivery.BehindStream, false, []string{"a", "b", "c"}},
+		"stream, dead":    {delivery.BehindStream, true, []string{"a", "b", "c"}},
+		"retries, failed": {delivery.BehindRetries, false, []string{"a", "b", "c"}},
+		"retries, dead":   {delivery.BehindRetries, true, []string{"a", "b", "poison", "c", "poison"}},
+		"none, failed":    {delivery.BehindNone, false, []string{"a", "b", "poison", "c", "poison"}},
+		"none, dead":      {delivery.BehindNone, true, []string{"a", "b", "poison", "c", "poison"}},
 	} {
 		for mode, relay := range modes {
 			t.Run(name+", "+mode, func(t *testing.T) {
@@ -55,7 +54,7 @@ func TestPoliciesDecideWhatWaits(t *testing.T) {
 					}
 				}
 				want := slices.Clone(c.want)
-				if c.policy.OnDead == delivery.DeadSkip { // parked ones come later
+				if c.policy != delivery.BehindStream { // parked ones come later
 					slices.Sort(got)
 					slices.Sort(want)
 				}
@@ -87,7 +86,7 @@ func TestAnotherPolicyFreesWhatWasBlocked(t *testing.T) {
 	b.drain(t, b.fencedRelay(t, delivery.Config{}))
 	b.until(t, `SELECT count(*) FROM outbox WHERE blocked`, 3)
 	b.succeed(t)
-	b.drain(t, b.fencedRelay(t, delivery.Config{Failure: delivery.FailurePolicy{OnDead: delivery.DeadSkip}}))
+	b.drain(t, b.fencedRelay(t, delivery.Config{Failure: delivery.BehindRetries}))
 	if got := sequencesOf(b.stored(t), "s"); !slices.Equal(got, want) {
 		t.Errorf("stored %v, want %v", got, want)
 	}

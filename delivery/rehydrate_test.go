@@ -38,7 +38,7 @@ func TestRehydrationReadsWhatFits(t *testing.T) {
 		"nothing":            {nil, 1 << 20, 1 << 20, 0, nil},
 	} {
 		found, err := b.store.Claim(t.Context(), []delivery.Ask{{Lease: b.keeper.Set().Get(partition.ID(0)), Most: 10}},
-			delivery.Limits{Total: 10, UpTo: all[5]}, delivery.FailurePolicy{})
+			delivery.Limits{Total: 10, UpTo: all[5]}, delivery.BehindStream)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func TestAConnectionLetsGoOfALargeEvent(t *testing.T) { //nolint:paralleltest //
 	}
 	before := held()
 	found, err := b.store.Claim(t.Context(), []delivery.Ask{{Lease: b.keeper.Set().Get(partition.ID(0)), Most: 10}},
-		delivery.Limits{Total: 10, UpTo: sequence}, delivery.FailurePolicy{})
+		delivery.Limits{Total: 10, UpTo: sequence}, delivery.BehindStream)
 	if err != nil {
 		t.Fatal(err)
 	}

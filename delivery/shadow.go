@@ -239,9 +239,6 @@ func (s *shadowStore) freshLocked(messages []Message, policy FailurePolicy) []Me
 		case known && r.settled || held[m.Stream]:
 		case waits:
 			held[m.Stream] = !policy.passes() && (!known || !r.dead || !policy.skipsDead())
-			if known && !r.dead && policy.halts() {
-				return fresh
-			}
 		default:
 			if known {
 				m.Attempts += r.attempts

@@ -82,7 +82,7 @@ func stores(b *testing.B, pool *pgxpool.Pool) (*delivery.Store, *lease.Store, []
 func storeRound(b *testing.B, store *delivery.Store, asks []delivery.Ask, after []int64) (times [3]time.Duration, n int) {
 	b.Helper()
 	ctx, began := context.WithoutCancel(b.Context()), time.Now()
-	found, err := store.Claim(ctx, asks, delivery.Limits{Total: math.MaxInt32, UpTo: math.MaxInt64}, delivery.FailurePolicy{})
+	found, err := store.Claim(ctx, asks, delivery.Limits{Total: math.MaxInt32, UpTo: math.MaxInt64}, delivery.BehindStream)
 	if err != nil {
 		b.Fatal(err)
 	}

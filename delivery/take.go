@@ -125,10 +125,22 @@ func (r *Relay) takeUp(ctx context.Context, l *lease.Lease) error {
 	if err != nil {
 		return err
 	}
-	if err := r.settleLost(ctx, l, standing); err != nil {
+	found, err := r.named(ctx, l, standing)
+	if err != nil {
 		return err
 	}
-	if err := r.settleDelivered(ctx, l, standing); err != nil {
+	// Before what was lost is queued again: that has the partition know the stream's record.
+	if err := r.settleForgotten(ctx, l, found); err != nil {
+		return err
+	}
+	lost, err := r.settleLost(ctx, l, standing)
+	if err == nil && lost {
+		found, err = r.named(ctx, l, standing)
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.settleDelivered(ctx, l, standing, found); err != nil {
 		return err
 	}
 	if err := r.settleSuspect(ctx, l); err != nil {
@@ -174,13 +186,26 @@ func (r *Relay) moved(server time.Time) bool {
 	return true
 }
 
-// settleDelivered marks what the stream holds and the database does not know as
-// published. An event that is not the one the stream names is left alone: then
-// the database has forgotten events and uses their sequences again. So it has where
-// one is missing that nobody removed.
-func (r *Relay) settleDelivered(ctx context.Context, l *lease.Lease, standing Standing) error {
+// named is a message that the stream's last record names, and what the database knows of it.
+type named struct {
+	Delivered
+	recorded
+}
+
+// stranger tells whether the database has another event there.
+func (n named) stranger() bool {
+	return n.Event.Valid && IdentityOf(n.Event.UUID) != n.Identity
+}
+
+// forgotten tells whether the database lacks the event although nobody removed it.
+func (n named) forgotten() bool {
+	return n.stranger() || !n.Event.Valid && n.Expected
+}
+
+// named looks up what the stream's last record names.
+func (r *Relay) named(ctx context.Context, l *lease.Lease, standing Standing) ([]named, error) {
 	if len(standing.Delivered) == 0 {
-		return nil
+		return nil, nil
 	}
 	sequences := make([]int64, len(standing.Delivered))
 	delivered := make(map[int64]Delivered, len(standing.Delivered))
@@ -188,25 +213,36 @@ func (r *Relay) settleDelivered(ctx context.Context, l *lease.Lease, standing St
 		sequences[i], delivered[d.Sequence] = d.Sequence, d
 	}
 	found, err := r.store.recordedAs(ctx, l.Partition, sequences, standing.Kept)
-	if err != nil {
-		return err
+	all := make([]named, len(found))
+	for i, f := range found {
+		all[i] = named{delivered[f.Sequence], f}
 	}
-	res := Result{Batch: Batch{Lease: l, Policy: r.cfg.Failure}}
+	return all, err
+}
+
+// settleForgotten reports events that the stream holds and the database has forgotten.
+func (r *Relay) settleForgotten(ctx context.Context, l *lease.Lease, found []named) error {
 	forgotten, era := 0, 0
-	for _, f := range found {
-		d := delivered[f.Sequence]
-		switch {
-		case f.Event.Valid && IdentityOf(f.Event.UUID) != d.Identity, !f.Event.Valid && f.Expected:
+	for _, n := range found {
+		if n.forgotten() {
 			forgotten++
-			era = max(era, d.Era)
-		case f.Waiting && f.Generation == d.Generation:
-			res.Batch.Messages = append(res.Batch.Messages, Message{Pointer: f.Pointer})
-			res.Outcomes = append(res.Outcomes, Outcome{Kind: Published, StreamSequence: d.StreamSequence, FenceSequence: standing.Kept})
+			era = max(era, n.Era)
 		}
 	}
-	if forgotten > 0 {
-		if err := r.regressed(ctx, l, era, forgotten, len(found)); err != nil {
-			return err
+	if forgotten == 0 {
+		return nil
+	}
+	return r.regressed(ctx, l, era, forgotten, len(found))
+}
+
+// settleDelivered marks what the stream holds and the database does not know as
+// published. What is forgotten is left alone: its sequence may be another event's.
+func (r *Relay) settleDelivered(ctx context.Context, l *lease.Lease, standing Standing, found []named) error {
+	res := Result{Batch: Batch{Lease: l, Policy: r.cfg.Failure}}
+	for _, n := range found {
+		if n.Waiting && n.recorded.Generation == n.Delivered.Generation && !n.forgotten() {
+			res.Batch.Messages = append(res.Batch.Messages, Message{Pointer: n.Pointer})
+			res.Outcomes = append(res.Outcomes, Outcome{Kind: Published, StreamSequence: n.StreamSequence, FenceSequence: standing.Kept})
 		}
 	}
 	if len(res.Outcomes) == 0 {
@@ -238,7 +274,7 @@ func (r *Relay) regressed(ctx context.Context, l *lease.Lease, era, forgotten, n
 }
 
 // settleLost queues again what the stream had acknowledged and does not hold.
-func (r *Relay) settleLost(ctx context.Context, l *lease.Lease, standing Standing) error {
+func (r *Relay) settleLost(ctx context.Context, l *lease.Lease, standing Standing) (lost bool, err error) {
 	r.mu.Lock()
 	t := r.tenureOfLocked(l)
 	known := t.stream
@@ -251,13 +287,13 @@ func (r *Relay) settleLost(ctx context.Context, l *lease.Lease, standing Standin
 	r.mu.Unlock()
 	former, err := r.formerLoss(ctx, l, standing)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if standing.Kept >= known && !former {
 		r.mu.Lock()
 		t.remade = false
 		r.mu.Unlock()
-		return nil
+		return false, nil
 	}
 	r.stats.losses.Add(1)
 	r.log.Error("THE STREAM HAS LOST ACKNOWLEDGED MESSAGES: it was restored from an older copy, purged or made anew",
@@ -266,14 +302,14 @@ func (r *Relay) settleLost(ctx context.Context, l *lease.Lease, standing Standin
 	if r.cfg.Lost == LostRepublish {
 		healed, err := r.heal(ctx, l, standing)
 		if err != nil {
-			return err
+			return true, err
 		}
 		r.log.Warn("lost messages are queued again", "partition", l.Partition, "lost", healed.Lost, "queued", healed.Queued)
 	}
 	r.mu.Lock()
 	t.stream, t.fence, t.after, t.remade = standing.Kept, standing.Kept, nowhere, false
 	r.mu.Unlock()
-	return nil
+	return true, nil
 }
 
 // settleSuspect gives up the message over which the last owners crashed, one after

@@ -2,10 +2,12 @@ package delivery_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/postrider/postrider/delivery"
 )
 
 // Snapshots do not tell who has drawn a sequence, locks do. In each case a writer
@@ -103,6 +105,36 @@ func TestTheWatermarkWaitsForNoOtherWorker(t *testing.T) {
 	b.until(t, `SELECT safe_sequence FROM outbox_watermark`, 0) // it was kept by nobody
 	b.wantSafe(t, high)
 	b.until(t, `SELECT safe_sequence FROM outbox_watermark`, int(high))
+}
+
+// A scheduled event whose time has come waits for writers below it, as any other does.
+func TestAScheduledEventWaitsForWritersBelowIt(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []delivery.FailurePolicy{delivery.BehindStream, delivery.BehindNone} {
+		t.Run(string(policy), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, 1)
+			b.acquireAll(t, b.keeper)
+			late := b.begin(t)
+			low := appendIn(t, late, "s-late")
+			scheduled := b.append(t, "s", `1`, "available_at => clock_timestamp() + interval '1 hour'")
+			b.exec(t, `UPDATE outbox SET available_at = clock_timestamp() WHERE global_sequence = $1`, scheduled)
+			relay := func() *delivery.Relay { return b.fencedRelay(t, delivery.Config{Failure: policy}) }
+			b.drain(t, relay())
+			if got := b.sequences(t); len(got) > 0 {
+				t.Errorf("stored %v while a writer below was under way", got)
+			}
+			if err := late.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			b.succeed(t)
+			b.start(t, relay())
+			b.until(t, `SELECT count(*) FROM outbox`, 0)
+			if got, want := b.sequences(t), texts(low, scheduled); !slices.Equal(got, want) {
+				t.Errorf("stored %v, want %v", got, want)
+			}
+		})
+	}
 }
 
 func (b *bundle) begin(t *testing.T) pgx.Tx {

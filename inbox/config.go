@@ -16,9 +16,9 @@ type Order int
 
 const (
 	// OrderVersions refuses a message whose version is not above the last of its stream. For workers that run with
-	// --block stream or partition and --on-dead block, the defaults.
+	// --behind stream, the default.
 	OrderVersions Order = iota
-	// OrderIDs lets a late message run when its version is not recorded: for --block none and --on-dead skip. What is
+	// OrderIDs lets a late message run when its version is not recorded: for --behind retries and none. What is
 	// past the retention is not known any more and would run again.
 	OrderIDs
 )

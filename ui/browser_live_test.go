@@ -36,7 +36,7 @@ const livePartitions = 12
 
 func newLive(t *testing.T, tab func() context.Context) *live {
 	t.Helper()
-	c := clustertest.New(t, clustertest.Config{Partitions: livePartitions, Flags: []string{"--lease-ttl=5s", "--heartbeat-ttl=5s"}})
+	c := clustertest.New(t, clustertest.Config{Partitions: livePartitions, Flags: []string{"--lease-ttl=5s"}})
 	l := &live{cluster: c, outboxBundle: onOutbox(t, c.Pool), tab: tab, arrived: map[int64]int32{}}
 	l.workers = c.Start(t, 3)
 	c.WaitShared(t, l.workers...)

@@ -90,7 +90,6 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 		"duration without unit":       {onRun("--lease-ttl=10"), exitRefused, []string{"--lease-ttl", `"10"`}},
 		"lease too short":             {onRun("--lease-ttl=100ms"), exitRefused, []string{"--lease-ttl", "500ms"}},
 		"negative lease":              {onRun("--lease-ttl=-1s"), exitRefused, []string{"--lease-ttl", "-1s"}},
-		"heartbeat too short":         {onRun("--heartbeat-ttl=100ms"), exitRefused, []string{"--heartbeat-ttl", "500ms"}},
 		"interval of nothing":         {onRun("--interval=0s"), exitRefused, []string{"--interval"}},
 		"window below a second":       {onRun("--window=1ms"), exitRefused, []string{"--window"}},
 		"drain timeout":               {onRun("--drain-timeout=0s"), exitRefused, []string{"--drain-timeout"}},

@@ -88,7 +88,7 @@ func TestTheLogKeepsSecrets(t *testing.T) { //nolint:paralleltest // clusters ru
 			c := clustertest.New(t, clustertest.Config{Partitions: 4, Proxied: true})
 			environment, password := secretive(t, c)
 			w := &clustertest.Worker{Process: clustertest.Launch(t, "worker", environment, "run", "--http-addr=127.0.0.1:0", "--json",
-				"--log-level=debug", "--log-format="+format, "--lease-ttl=1s", "--heartbeat-ttl=1s", "--ack-timeout=500ms", "--interval=10ms")}
+				"--log-level=debug", "--log-format="+format, "--lease-ttl=1s", "--ack-timeout=500ms", "--interval=10ms")}
 			secretEvents(t, c)
 			c.WaitCount(t, 1, `SELECT count(*) FROM outbox WHERE dead_at IS NOT NULL`)
 			w.WaitLog(t, "traces cannot be exported")

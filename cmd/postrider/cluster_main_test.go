@@ -9,4 +9,4 @@ import (
 func TestMain(m *testing.M) { clustertest.Main(m) }
 
 // shortTTL keeps the tests of takeovers fast.
-func shortTTL() []string { return []string{"--lease-ttl=3s", "--heartbeat-ttl=3s"} }
+func shortTTL() []string { return []string{"--lease-ttl=3s"} }

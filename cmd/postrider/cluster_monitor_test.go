@@ -71,7 +71,6 @@ func TestTheMonitorAloneRefusesByName(t *testing.T) {
 		"nothing to serve": {on("--http-addr=off"), exitRefused, []string{"--http-addr"}},
 		"open bind":        {on("--http-addr=0.0.0.0:0"), exitRefused, []string{"--http-addr"}},
 		"lease":            {on("--lease-ttl=1ms"), exitRefused, []string{"--lease-ttl"}},
-		"heartbeat":        {on("--heartbeat-ttl=1ms"), exitRefused, []string{"--heartbeat-ttl"}},
 		"database":         {on(), exitFailed, []string{"--database-url"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -67,7 +67,7 @@ func rehearsedBy(t *testing.T, log string) []int64 {
 func TestAShadowClaimsWhatAWorkerWould(t *testing.T) { //nolint:paralleltest // clusters run one at a time
 	for _, flags := range [][]string{
 		{"--ordering=partition", "--batch-size=100"},
-		{"--ordering=stream", "--batch-size=7", "--block=none"},
+		{"--ordering=stream", "--batch-size=7", "--behind=none"},
 	} {
 		c := clustertest.New(t, clustertest.Config{Partitions: 8, Flags: flags})
 		c.Backlog(t, 1500)

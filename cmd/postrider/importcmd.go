@@ -21,7 +21,7 @@ type importCmd struct {
 	databaseFlags
 	Files []string `arg:"" name:"file" help:"Files of JSON lines, plain or gzip; '-' for standard input."`
 	Topic string   `help:"Topic of the events." default:"default"`
-	Rate  float64  `help:"Most events a second; 0: as many as go." default:"0"`
+	Rate  float64  `help:"Most events a second; 0: as many as go." default:"0" env:"-"`
 	Ring  string   `help:"NATS URL on which the workers are woken after commits; without it they find the events by polling." placeholder:"URL"`
 	JSON  bool     `help:"Print one JSON object at the end, and no progress." name:"json"`
 }

@@ -81,10 +81,10 @@ func (f inboxFlags) open(ctx context.Context) (*inbox.Inbox, *pgxpool.Pool, erro
 
 type inboxDeadCmd struct {
 	inboxFlags
-	State  string `help:"Which: ${enum}." enum:"dead,failed,waiting" default:"dead"`
-	Stream string `help:"Only this stream." placeholder:"STREAM"`
-	After  int64  `help:"Only what was parked after this id." placeholder:"ID"`
-	Limit  int    `help:"At most so many, 1 to 10000." default:"100"`
+	State  string `help:"Which: ${enum}." enum:"dead,failed,waiting" default:"dead" env:"-"`
+	Stream string `help:"Only this stream." placeholder:"STREAM" env:"-"`
+	After  int64  `help:"Only what was parked after this id." placeholder:"ID" env:"-"`
+	Limit  int    `help:"At most so many, 1 to 10000." default:"100" env:"-"`
 	JSON   bool   `help:"Print a JSON array." name:"json"`
 }
 

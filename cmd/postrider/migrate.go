@@ -21,7 +21,7 @@ type migrateCmd struct {
 
 type migrateUpCmd struct {
 	databaseFlags
-	Partitions     int    `help:"Number of partitions, fixed now: 1 to 32767. 0: 64 in a new schema, what is stored in an existing one." default:"0"`
+	Partitions     int    `help:"Number of partitions, which only a resize changes: 1 to 32767. 0: 64 in a new schema, what is stored in an existing one." default:"0"`
 	EventsRelation string `help:"Table or view that everybody reads events from, as name or schema.name; stored. Without it what is stored, in a new schema events." placeholder:"NAME"`
 	Inbox          bool   `help:"Create the tables of consumers' inboxes, too."`
 	JSON           bool   `help:"Print one JSON object." name:"json"`

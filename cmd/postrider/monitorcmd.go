@@ -1,7 +1,7 @@
 package main
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,9 +15,8 @@ import (
 type monitorCmd struct {
 	databaseFlags
 	httpFlags
-	Assignment   string        `help:"How the workers share partitions: ${enum}." enum:"modulo,sticky" default:"modulo"`
-	LeaseTTL     time.Duration `help:"How long the workers' leases last." default:"10s"`
-	HeartbeatTTL time.Duration `help:"How long their heartbeats count; 0: as long as a lease." default:"0s"`
+	Assignment string        `help:"How the workers share partitions: ${enum}." enum:"modulo,sticky" default:"modulo"`
+	LeaseTTL   time.Duration `help:"How long the workers' leases and heartbeats last." default:"10s"`
 }
 
 // Help explains below the flags.
@@ -40,21 +39,11 @@ func (c *monitorCmd) validate() error {
 	if err := c.httpFlags.validate(); err != nil {
 		return err
 	}
-	for _, one := range []struct {
-		flag string
-		err  error
-	}{
-		{"--lease-ttl", lease.Config{TTL: c.LeaseTTL}.WithDefaults().Validate()},
-		{"--heartbeat-ttl", heartbeat.Config{TTL: c.heartbeatTTL()}.WithDefaults().Validate()},
-	} {
-		if one.err != nil {
-			return fmt.Errorf("%w: %s: %w", errRefused, one.flag, one.err)
-		}
+	if err := errors.Join(lease.Config{TTL: c.LeaseTTL}.WithDefaults().Validate(), heartbeat.Config{TTL: c.LeaseTTL}.WithDefaults().Validate()); err != nil {
+		return fmt.Errorf("%w: --lease-ttl: %w", errRefused, err)
 	}
 	return nil
 }
-
-func (c *monitorCmd) heartbeatTTL() time.Duration { return cmp.Or(c.HeartbeatTTL, c.LeaseTTL) }
 
 // Run serves until the context ends.
 func (c *monitorCmd) Run(s *session) error {
@@ -72,7 +61,7 @@ func (c *monitorCmd) Run(s *session) error {
 		return err
 	}
 	source, err := sourceOf(s.ctx, pool, c.Schema, info, ui.SourceConfig{
-		Strategy: partition.Strategy(c.Assignment), HeartbeatTTL: c.heartbeatTTL(),
+		Strategy: partition.Strategy(c.Assignment), HeartbeatTTL: c.LeaseTTL,
 	})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,30 +29,23 @@ type workerFlags struct {
 	Ordering     string        `help:"What is kept in order: ${enum}." enum:"partition,stream" default:"partition"`
 	PublishMode  string        `help:"How messages are published: ${enum}; auto is fenced where server and stream allow it." enum:"auto,fenced,dedupe" default:"auto"`
 	Assignment   string        `help:"How partitions are shared: ${enum}." enum:"modulo,sticky" default:"modulo"`
-	LeaseTTL     time.Duration `help:"How long a lease lasts without renewal." default:"10s"`
-	HeartbeatTTL time.Duration `help:"How long a heartbeat counts; 0: as long as a lease." default:"0s"`
+	LeaseTTL     time.Duration `help:"How long a lease and a heartbeat last without renewal." default:"10s"`
 	BatchSize    int           `help:"Most messages of one partition in one batch." default:"500"`
 	InFlight     int           `help:"Most messages between claim and mark." default:"4096"`
 	Interval     time.Duration `help:"How often the outbox is looked at when no doorbell rings; up to four times rarer while nothing is committed." default:"50ms"`
 	AckTimeout   time.Duration `help:"How long the broker may be silent while acknowledgements are awaited." default:"5s"`
 	DrainTimeout time.Duration `help:"How long work in flight may hold up a handover." default:"5s"`
 	MaxAttempts  int           `help:"Failures after which a message is dead; 0: never." default:"8"`
-	RetryBase    time.Duration `help:"Wait after the first failure." default:"1s"`
-	RetryFactor  float64       `help:"Growth of the wait with each failure." default:"2"`
+	RetryBase    time.Duration `help:"Wait after the first failure, doubled with each; half of it at random." default:"1s"`
 	RetryMax     time.Duration `help:"Longest wait between attempts." default:"5m"`
-	RetryJitter  string        `help:"How waits are spread: ${enum}." enum:"equal,none" default:"equal"`
-	Block        string        `help:"What waits behind a failed message: ${enum}." enum:"stream,partition,none" default:"stream"`
-	OnDead       string        `help:"What happens behind a dead message: ${enum}." enum:"block,skip" default:"block"`
+	Behind       string        `help:"What waits behind a message that fails: ${enum}. stream: its stream, and when it is dead until a person acts; retries: its stream, until it is dead; none: nothing." enum:"stream,retries,none" default:"stream"`
 	LostMessages string        `help:"What is done about acknowledged messages that the stream lost: ${enum}." enum:"republish,report" default:"republish"`
 	Retention    time.Duration `help:"How long the history of deliveries and dedupe keys are kept; 0: for ever." default:"168h"`
 }
 
 func (f workerFlags) heartbeat() heartbeat.Config {
-	ttl := f.HeartbeatTTL
-	if ttl == 0 {
-		ttl = f.LeaseTTL // so that a dead worker's partitions are planned anew when its leases run out
-	}
-	return heartbeat.Config{TTL: ttl}.WithDefaults()
+	// As long as a lease: a dead worker's partitions are planned anew when its leases run out.
+	return heartbeat.Config{TTL: f.LeaseTTL}.WithDefaults()
 }
 
 func (f workerFlags) lease() lease.Config {
@@ -69,7 +63,7 @@ func (f workerFlags) relay() (delivery.Config, error) {
 	c := f.relayWithoutRetry()
 	c.Retry = f.retry()
 	c.Ordering, c.Lost = delivery.Ordering(f.Ordering), delivery.Lost(f.LostMessages)
-	c.Failure = delivery.FailurePolicy{Block: delivery.Block(f.Block), OnDead: delivery.OnDead(f.OnDead)}
+	c.Failure = delivery.FailurePolicy(f.Behind)
 	var err error
 	c.Transforms, err = f.transforms()
 	return c, err
@@ -80,10 +74,9 @@ func (f workerFlags) relayWithoutRetry() delivery.Config {
 }
 
 func (f workerFlags) retry() delivery.RetryPolicy {
-	return delivery.RetryPolicy{
-		Base: f.RetryBase, Factor: f.RetryFactor, Max: f.RetryMax,
-		Jitter: delivery.Jitter(f.RetryJitter), MaxAttempts: f.MaxAttempts,
-	}
+	p := delivery.DefaultRetryPolicy()
+	p.Base, p.Max, p.MaxAttempts = f.RetryBase, f.RetryMax, f.MaxAttempts
+	return p
 }
 
 func (f workerFlags) retention() delivery.RetentionConfig {
@@ -99,11 +92,10 @@ func (f workerFlags) validate() error {
 		flags string
 		err   error
 	}{
-		{"--lease-ttl", f.lease().Validate()},
-		{"--heartbeat-ttl", f.heartbeat().Validate()},
+		{"--lease-ttl", errors.Join(f.lease().Validate(), f.heartbeat().Validate())},
 		{"--assignment, --drain-timeout", f.coordinator().Validate()},
 		{"--batch-size, --in-flight, --interval", f.relayWithoutRetry().Validate()},
-		{"--max-attempts, --retry-base, --retry-factor, --retry-max", f.retry().Validate()},
+		{"--max-attempts, --retry-base, --retry-max", f.retry().Validate()},
 		{"--retention", f.retention().Validate()},
 	} {
 		if c.err != nil {
@@ -118,9 +110,6 @@ func (f workerFlags) validate() error {
 		return fmt.Errorf("%w: --batch-size must lie between 1 and 10000, got 0", errRefused)
 	case f.InFlight == 0:
 		return fmt.Errorf("%w: --in-flight must be at least --batch-size, got 0", errRefused)
-	case f.HeartbeatTTL > f.LeaseTTL:
-		return fmt.Errorf("%w: --heartbeat-ttl must be at most --lease-ttl (%s), got %s: a dead worker would hold its share for longer than its leases",
-			errRefused, f.LeaseTTL, f.HeartbeatTTL)
 	case f.AckTimeout < 10*time.Millisecond:
 		return fmt.Errorf("%w: --ack-timeout must be at least 10ms, got %s", errRefused, f.AckTimeout)
 	}

@@ -19,12 +19,10 @@ type shapeFlags struct {
 	Headers       string   `help:"Headers of a message: ${enum}." enum:"standard,full,minimal" default:"standard"`
 	ForwardHeader []string `help:"Of the producers' own headers only this one is sent; repeatable." placeholder:"NAME"`
 
-	Cloudevents            bool   `help:"Add the headers of CloudEvents 1.0 in binary mode; needs --cloudevents-source." name:"cloudevents"`
-	CloudeventsSource      string `help:"Attribute source of all events, a URI reference such as /shop/orders." placeholder:"URI"`
-	CloudeventsContentType string `help:"Attribute datacontenttype of events whose producer names none; empty: none." default:"application/json"`
+	Cloudevents       bool   `help:"Add the headers of CloudEvents 1.0 in binary mode; needs --cloudevents-source." name:"cloudevents"`
+	CloudeventsSource string `help:"Attribute source of all events, a URI reference such as /shop/orders." placeholder:"URI"`
 
 	RedactPointer []string `help:"JSON pointer to what is removed from payloads, as /customer/email or TYPE=/customer/email; * stands for every element of an array; repeatable." placeholder:"[TYPE=]/POINTER"`
-	RedactWith    string   `help:"JSON value that takes the place of what is redacted; 'remove' removes it." default:"remove"`
 	RenameType    []string `help:"Publish a type under another name; repeatable." placeholder:"STORED=PUBLISHED"`
 
 	Compress      string `help:"Compress payloads: ${enum}." enum:"none,zstd,s2,gzip" default:"none"`
@@ -33,13 +31,14 @@ type shapeFlags struct {
 
 const (
 	compressNone = "none"
-	redactRemove = "remove"
+	// contentType is what payloads are whose producer says nothing else.
+	contentType = "application/json"
 )
 
 func (f shapeFlags) headers() natspub.Headers {
 	h := natspub.Headers{Full: f.Headers == "full", Minimal: f.Headers == "minimal", Forward: f.ForwardHeader}
 	if f.Cloudevents {
-		h.CloudEvents = &natspub.CloudEvents{Source: f.CloudeventsSource, ContentType: f.CloudeventsContentType}
+		h.CloudEvents = &natspub.CloudEvents{Source: f.CloudeventsSource, ContentType: contentType}
 	}
 	return h
 }
@@ -83,11 +82,8 @@ func (f shapeFlags) rules() (rewrite.Rules, error) {
 		}
 		rules.Renames[from] = to
 	}
-	if f.RedactWith != redactRemove {
-		rules.With = []byte(f.RedactWith)
-	}
 	if err := rules.Validate(); err != nil {
-		return refuse("--redact-with, --rename-type", err)
+		return refuse("--rename-type", err)
 	}
 	return rules, nil
 }
@@ -129,11 +125,8 @@ func (f shapeFlags) settings() string {
 	each("forward-header", f.ForwardHeader)
 	if f.Cloudevents {
 		add("cloudevents-source", f.CloudeventsSource)
-		add("cloudevents-content-type", f.CloudeventsContentType)
 	}
-	if each("redact-pointer", f.RedactPointer); len(f.RedactPointer) > 0 {
-		add("redact-with", f.RedactWith)
-	}
+	each("redact-pointer", f.RedactPointer)
 	each("rename-type", f.RenameType)
 	if f.Compress != compressNone {
 		add("compress", f.Compress)
@@ -155,7 +148,7 @@ func (f shapeFlags) validate() error {
 		return fmt.Errorf("%w: --cloudevents-source means nothing without --cloudevents", errRefused)
 	}
 	if err := f.headers().Validate(); err != nil {
-		return fmt.Errorf("%w: --forward-header, --cloudevents-source, --cloudevents-content-type: %w", errRefused, err)
+		return fmt.Errorf("%w: --forward-header, --cloudevents-source: %w", errRefused, err)
 	}
 	c, err := f.compressor()
 	if err != nil {

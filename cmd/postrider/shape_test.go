@@ -23,7 +23,6 @@ func TestWrongShapesAreRefused(t *testing.T) {
 		"no source":         {onRun("--cloudevents"), exitRefused, []string{"--cloudevents-source"}},
 		"source alone":      {onRun("--cloudevents-source=/x"), exitRefused, []string{"--cloudevents-source", "--cloudevents"}},
 		"source":            {onRun("--cloudevents", "--cloudevents-source=a b"), exitRefused, []string{"--cloudevents-source", `"a b"`}},
-		"content type":      {onRun("--cloudevents", "--cloudevents-source=/x", "--cloudevents-content-type=json"), exitRefused, []string{"--cloudevents-content-type"}},
 		"forwarded id":      {onRun("--cloudevents", "--cloudevents-source=/x", "--forward-header=ce-id"), exitRefused, []string{"--forward-header", "ce-id"}},
 		"forwarded header":  {onRun("--forward-header=Nats-Rollup"), exitRefused, []string{"--forward-header", "Nats-Rollup"}},
 		"encoding":          {onRun("--compress=brotli"), exitRefused, []string{"--compress", "zstd", "brotli"}},
@@ -31,7 +30,6 @@ func TestWrongShapesAreRefused(t *testing.T) {
 		"too large a size":  {onRun("--compress-above=65MiB"), exitRefused, []string{"--compress-above", "65MiB"}},
 		"encoding twice":    {onRun("--compress=gzip", "--forward-header=content-encoding"), exitRefused, []string{"--compress", "content-encoding"}},
 		"pointer":           {onRun("--redact-pointer=email"), exitRefused, []string{"--redact-pointer", "email"}},
-		"replacement":       {onRun("--redact-pointer=/email", "--redact-with=***"), exitRefused, []string{"--redact-with", "***"}},
 		"rename":            {onRun("--rename-type=a"), exitRefused, []string{"--rename-type", `"a"`}},
 		"rename to nothing": {onRun("--rename-type=a="), exitRefused, []string{"--rename-type", `"a="`}},
 		"rename twice":      {onRun("--rename-type=a=b", "--rename-type=a=c"), exitRefused, []string{"--rename-type", `"a"`}},
@@ -49,7 +47,7 @@ func TestWrongShapesAreRefused(t *testing.T) {
 
 func TestSettingsAreTheSameTextForTheSameMessages(t *testing.T) {
 	t.Parallel()
-	plain := shapeFlags{Headers: "standard", RedactWith: redactRemove, Compress: compressNone, CompressAbove: "8KiB", CloudeventsContentType: "x/y"}
+	plain := shapeFlags{Headers: "standard", Compress: compressNone, CompressAbove: "8KiB"}
 	if got := plain.settings(); got != plainShape {
 		t.Errorf("nothing special is %q", got)
 	}
@@ -65,7 +63,7 @@ func TestSettingsAreTheSameTextForTheSameMessages(t *testing.T) {
 		func(*shapeFlags) {}, func(f *shapeFlags) { f.Headers = "full" }, func(f *shapeFlags) { f.Headers = "minimal" },
 		func(f *shapeFlags) { f.ForwardHeader = []string{"a"} },
 		func(f *shapeFlags) { f.Cloudevents, f.CloudeventsSource = true, "/a" }, func(f *shapeFlags) { f.RedactPointer = []string{"/a"} },
-		func(f *shapeFlags) { f.RedactPointer, f.RedactWith = []string{"/a"}, "null" }, func(f *shapeFlags) { f.RenameType = []string{"a=b"} },
+		func(f *shapeFlags) { f.RenameType = []string{"a=b"} },
 		func(f *shapeFlags) { f.RenameType = []string{"a=b", "c=d"} }, func(f *shapeFlags) { f.RenameType = []string{`a=b" "c=d`} },
 		func(f *shapeFlags) { f.Compress = "gzip" }, func(f *shapeFlags) { f.Compress, f.CompressAbove = "gzip", "1KiB" },
 	} {
@@ -113,7 +111,7 @@ func TestTailShowsWhatWasCompressed(t *testing.T) {
 // Everything that shapes a message at once, on real events: the checker of dev compares each payload with what the rules make of it.
 func TestDevShapesMessages(t *testing.T) { //nolint:paralleltest // fills the machine
 	devDrained(t, "--cloudevents", "--cloudevents-source=/history", "--compress=zstd", "--compress-above=200",
-		"--redact-pointer=/commit", "--redact-pointer=file.modified=/parent", `--redact-with="gone"`, "--rename-type=file.modified=file.changed")
+		"--redact-pointer=/commit", "--redact-pointer=file.modified=/parent", "--rename-type=file.modified=file.changed")
 }
 
 // Workers are killed in the middle of it: every message is stored as the first worker that saw the event would have stored it, and the

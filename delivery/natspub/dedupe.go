@@ -142,7 +142,6 @@ type pipeline struct {
 	writer   *writer
 	outcomes []delivery.Outcome
 	held     map[string]bool // streams behind a failed message
-	halted   bool            // nothing more may be sent
 	replies  map[int]string  // in flight
 	heard    time.Time       // the last answer
 }
@@ -232,7 +231,7 @@ func (p *pipeline) send(i int) {
 		return
 	}
 	// A handover does not wait for what is not sent yet: that is the heir's.
-	if p.halted || !p.batch.Lease.Valid() || p.batch.Lease.Draining() {
+	if !p.batch.Lease.Valid() || p.batch.Lease.Draining() {
 		p.settle(i, delivery.Outcome{Kind: delivery.Unresolved})
 		return
 	}
@@ -279,8 +278,7 @@ func (p *pipeline) settle(i int, o delivery.Outcome) {
 	case delivery.Unresolved:
 		return // and so are those that follow it, which were not sent
 	case delivery.Retry, delivery.Permanent:
-		p.held[p.batch.Messages[i].Stream] = p.batch.Policy.Block != delivery.BlockNone
-		p.halted = p.halted || p.batch.Policy.Block == delivery.BlockPartition
+		p.held[p.batch.Messages[i].Stream] = p.batch.Policy != delivery.BehindNone
 	case delivery.Published, delivery.Skipped, delivery.Behind, delivery.Scheduled:
 	}
 	if n := p.next[i]; n > 0 {

@@ -114,9 +114,7 @@ func TestLateBytesAreRefusedAfterATakeover(t *testing.T) {
 // halving; its stream waits and the others pass, by policy.
 func TestARefusedBatchIsHalved(t *testing.T) {
 	t.Parallel()
-	for policy, want := range map[delivery.Block]string{
-		delivery.BlockStream: "0 bad 1 2 bad+1 3", delivery.BlockNone: "0 bad 1 2 bad+1 3", delivery.BlockPartition: "0 bad",
-	} {
+	for _, policy := range []delivery.FailurePolicy{delivery.BehindStream, delivery.BehindRetries, delivery.BehindNone} {
 		t.Run(string(policy), func(t *testing.T) {
 			t.Parallel()
 			b := setup(t, 1)
@@ -139,20 +137,18 @@ func TestARefusedBatchIsHalved(t *testing.T) {
 			messages[40].Stream, messages[40].Topic = "bad", "elsewhere"
 			messages[60].Stream = "bad"
 			outcomes := w.Publish(t.Context(), delivery.Batch{
-				Lease: w.lease, Messages: messages, Policy: delivery.FailurePolicy{Block: policy},
+				Lease: w.lease, Messages: messages, Policy: policy,
 			})
 			for i, o := range outcomes {
 				expected := delivery.Published
 				switch {
 				case i == 40:
 					expected = delivery.Retry
-				case i > 40 && policy == delivery.BlockPartition:
-					expected = delivery.Unresolved
-				case i == 60 && policy == delivery.BlockStream:
+				case i == 60 && policy != delivery.BehindNone:
 					expected = delivery.Behind
 				}
 				if o.Kind != expected {
-					t.Errorf("message %d: %+v, want kind %d (%s)", i, o, expected, want)
+					t.Errorf("message %d: %+v, want kind %d", i, o, expected)
 				}
 			}
 			// A takeover lists everything that this run stored, in all its batches.

@@ -58,10 +58,7 @@ func (r *Rehearsal) Publish(ctx context.Context, b delivery.Batch) []delivery.Ou
 		}
 		if err != nil {
 			outcomes[i] = delivery.Outcome{Kind: delivery.Permanent, Err: err}
-			held[m.Stream] = b.Policy.Block != delivery.BlockNone
-			if b.Policy.Block == delivery.BlockPartition {
-				return outcomes // what follows is unresolved
-			}
+			held[m.Stream] = b.Policy != delivery.BehindNone
 			continue
 		}
 		outcomes[i] = delivery.Outcome{Kind: delivery.Published}

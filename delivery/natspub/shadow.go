@@ -64,7 +64,7 @@ func (s *Shadow) Close() error { return s.dedupe.Close() }
 func (s *Shadow) Publish(ctx context.Context, messages []delivery.Message) []delivery.Outcome {
 	return s.dedupe.Publish(ctx, delivery.Batch{
 		Lease: s.lease, Messages: messages, Order: delivery.OrderStream,
-		Policy: delivery.FailurePolicy{Block: delivery.BlockNone, OnDead: delivery.DeadSkip},
+		Policy: delivery.BehindNone,
 	})
 }
 

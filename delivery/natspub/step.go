@@ -116,10 +116,7 @@ func (r *fencedRun) waits(i int) bool {
 // must not pass it theirs.
 func (r *fencedRun) refuse(i int, o delivery.Outcome) {
 	r.outcomes[i] = o
-	r.held[r.batch.Messages[i].Stream] = r.batch.Policy.Block != delivery.BlockNone
-	if r.batch.Policy.Block == delivery.BlockPartition {
-		r.end = min(r.end, i)
-	}
+	r.held[r.batch.Messages[i].Stream] = r.batch.Policy != delivery.BehindNone
 }
 
 // fail ends the run: what has no outcome stays unresolved, for that reason.

@@ -40,7 +40,7 @@ func (w worker) claim(t *testing.T, messages int) delivery.Batch {
 	t.Helper()
 	asks := []delivery.Ask{{Lease: w.lease, After: math.MinInt64, Most: 100}}
 	c, err := w.store.Claim(t.Context(), asks, delivery.Limits{Total: 100, UpTo: math.MaxInt64},
-		delivery.FailurePolicy{Block: delivery.BlockStream, OnDead: delivery.DeadBlock})
+		delivery.BehindStream)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@
 // # Model
 //
 // A redaction is a JSON pointer (RFC 6901), for all types or for one, whose value is
-// removed or replaced. A "*" in it stands for every element of an array. A rename
+// removed. A "*" in it stands for every element of an array. A rename
 // gives an event type another name. Both look at the type as it is stored;
 // redactions come first.
 //

@@ -7,50 +7,32 @@ import (
 	"strconv"
 )
 
-// Redact replaces what the pointers lead to by with, or removes it where with is nil, and returns the new document. The payload itself
-// stays as it is. An empty payload has nothing to redact; another one that is no JSON is refused with ErrNotJSON, one that would
-// become more than 64 MiB longer than it is with ErrTooLong.
-func Redact(payload []byte, pointers []JSONPointer, with []byte) ([]byte, error) {
+// Redact removes what the pointers lead to, and returns the new document. The payload itself stays as it is. An empty payload has
+// nothing to redact; another one that is no JSON is refused with ErrNotJSON.
+func Redact(payload []byte, pointers []JSONPointer) ([]byte, error) {
 	if len(pointers) == 0 || len(payload) == 0 {
 		return payload, nil
 	}
 	if !json.Valid(payload) {
 		return nil, ErrNotJSON
 	}
-	e := editor{in: payload, out: make([]byte, 0, len(payload)), with: with, most: len(payload) + mostGrowth}
+	e := editor{in: payload, out: make([]byte, 0, len(payload))}
 	e.space()
 	e.value(pointers)
 	e.space()
-	if e.most < 0 {
-		return nil, ErrTooLong
-	}
 	return e.out, nil
 }
 
-// mostGrowth is how much longer a document may become, in bytes. An array of many short elements would take a multiple of its
-// memory when each is replaced by something long.
-const mostGrowth = 64 << 20
-
 // editor copies a valid document from in to out, and leaves out what is to go.
 type editor struct {
-	in   []byte
-	at   int // what is before it was copied, or left out
-	out  []byte
-	with []byte
-	most int // length of out; -1: it would be exceeded, and nothing more is written
+	in  []byte
+	at  int // what is before it was copied, or left out
+	out []byte
 }
 
 func (e *editor) copyTo(end int) {
-	e.write(e.in[e.at:end])
+	e.out = append(e.out, e.in[e.at:end]...)
 	e.at = end
-}
-
-func (e *editor) write(text []byte) {
-	if len(e.out)+len(text) > e.most {
-		e.out, e.most = nil, -1
-		return
-	}
-	e.out = append(e.out, text...)
 }
 
 // space copies white space.
@@ -90,35 +72,29 @@ func (e *editor) object(pointers []JSONPointer) {
 		past := e.pastString(key)
 		start := e.pastSpace(e.pastSpace(past) + 1) // of the value, behind the colon
 		rest, hit := below(pointers, text(e.in[key:past]), false)
-		if hit && e.with == nil {
+		if hit {
 			e.at = e.pastSpace(e.pastValue(start))
 		} else {
 			if kept++; kept > 1 {
-				e.write(comma)
+				e.out = append(e.out, ',')
 			}
 			e.copyTo(start)
-			e.replace(rest, hit, e.with)
+			e.value(rest)
 			e.space()
 		}
 		end := e.in[e.at]
 		e.at++
 		if end == '}' {
-			e.write(closing)
+			e.out = append(e.out, end)
 			return
 		}
 	}
 }
 
-var null, comma, closing = []byte("null"), []byte(","), []byte("}")
-
 func (e *editor) array(pointers []JSONPointer) {
 	if !slices.ContainsFunc(pointers, JSONPointer.element) {
 		e.copyTo(e.pastValue(e.at))
 		return
-	}
-	with := e.with
-	if with == nil {
-		with = null
 	}
 	e.copyTo(e.at + 1)
 	e.space()
@@ -129,7 +105,12 @@ func (e *editor) array(pointers []JSONPointer) {
 	for i := 0; ; i++ {
 		e.space()
 		rest, hit := below(pointers, strconv.Itoa(i), true)
-		e.replace(rest, hit, with)
+		if hit { // the others keep their places
+			e.out = append(e.out, "null"...)
+			e.at = e.pastValue(e.at)
+		} else {
+			e.value(rest)
+		}
 		e.space()
 		end := e.in[e.at]
 		e.copyTo(e.at + 1)
@@ -137,16 +118,6 @@ func (e *editor) array(pointers []JSONPointer) {
 			return
 		}
 	}
-}
-
-// replace copies the value at the position, or what takes its place.
-func (e *editor) replace(rest []JSONPointer, hit bool, with []byte) {
-	if !hit {
-		e.value(rest)
-		return
-	}
-	e.write(with)
-	e.at = e.pastValue(e.at)
 }
 
 // pastValue is the position behind the value that begins there.

@@ -2,7 +2,6 @@ package rewrite
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -16,15 +15,10 @@ var ErrRule = errors.New("rule for events")
 // ErrNotJSON is the failure of a payload that is to be redacted and is no JSON.
 var ErrNotJSON = errors.New("payload is no JSON, so nothing in it can be redacted")
 
-// ErrTooLong is the failure of a payload that its redaction would make more than 64 MiB longer.
-var ErrTooLong = errors.New("payload would be more than 64 MiB longer with what takes the place of redacted values")
-
 // Rules say how events are changed.
 type Rules struct {
 	// Redactions are applied in no particular order.
 	Redactions []Redaction
-	// With is the JSON value that takes the place of what is redacted; nil removes it.
-	With []byte
 	// Renames gives types their new names.
 	Renames map[string]string
 }
@@ -57,11 +51,8 @@ func ParseRename(text string) (from, to string, err error) {
 // Empty tells whether the rules change nothing.
 func (r Rules) Empty() bool { return len(r.Redactions) == 0 && len(r.Renames) == 0 }
 
-// Validate refuses replacements that are no JSON and new names that cannot be types.
+// Validate refuses new names that cannot be types.
 func (r Rules) Validate() error {
-	if r.With != nil && !json.Valid(r.With) {
-		return fmt.Errorf("%w: what takes the place of redacted values must be a JSON value, got %q", ErrRule, r.With)
-	}
 	for from, to := range r.Renames {
 		if err := delivery.CheckType(to); err != nil {
 			return fmt.Errorf("%w: rename of %q: %w", ErrRule, from, err)
@@ -87,7 +78,7 @@ func (r Rules) Transform() delivery.Transform {
 		if !own {
 			pointers = everywhere
 		}
-		payload, err := Redact(d.Payload, pointers, r.With)
+		payload, err := Redact(d.Payload, pointers)
 		if err != nil {
 			return fmt.Errorf("%w: %w", delivery.ErrPermanent, err)
 		}

@@ -7,7 +7,8 @@ SELECT pg_current_wal_insert_lsn()::text, ARRAY[
 -- query: ClaimParked
 -- Streams with parked rows whose first row is due again: the stream's parked
 -- rows from its first one on. The caller cuts each stream at the first row that
--- is not due or dead. With @skip_dead dead rows are passed over. While nothing is parked, that
+-- is not due or dead. A scheduled row waits for what is below it to be decided, as a
+-- ready one does (see ready). With @skip_dead dead rows are passed over. While nothing is parked, that
 -- is all this costs: one look at an empty index.
 SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id, p.topic,
        p.blocked,
@@ -20,6 +21,7 @@ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id
            FROM (SELECT i.stream_id
                    FROM {schema}.outbox_parked AS i
                   WHERE i.partition_key = mine.partition_key
+                    AND i.global_sequence <= (SELECT CASE WHEN @proven::boolean THEN current_setting('postrider.safe')::bigint ELSE @up_to END)
                     AND NOT i.blocked AND i.dead_at IS NULL
                     AND i.available_at <= clock_timestamp()
                     -- A scheduled row behind another one leads nothing, and must not
@@ -37,6 +39,7 @@ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id
            FROM {schema}.outbox_parked AS r
           WHERE r.partition_key = mine.partition_key
             AND r.stream_id = head.stream_id
+            AND r.global_sequence <= (SELECT CASE WHEN @proven::boolean THEN current_setting('postrider.safe')::bigint ELSE @up_to END)
             AND NOT (@skip_dead::boolean AND r.dead_at IS NOT NULL)
           ORDER BY r.global_sequence
           LIMIT mine.most) AS p
@@ -57,6 +60,7 @@ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id
          SELECT r.*
            FROM {schema}.outbox_parked AS r
           WHERE r.partition_key = mine.partition_key
+            AND r.global_sequence <= (SELECT CASE WHEN @proven::boolean THEN current_setting('postrider.safe')::bigint ELSE @up_to END)
             AND NOT r.blocked AND r.dead_at IS NULL
             AND r.available_at <= clock_timestamp()
           ORDER BY r.available_at
@@ -104,9 +108,8 @@ SELECT pg_current_wal_insert_lsn()::text
 -- was proven safe right before in this session, or else up to @up_to.
 -- A row behind a parked row of its stream is returned as blocked; while nothing
 -- is parked that question costs one look at an empty index. Replayed rows hold up
--- nothing: they were published before. With @halts a failed row
--- blocks its whole partition, with @passes nothing is ever blocked, and with @skip_dead dead
--- rows block nothing. A row's place is where it lies now; a mark looks there first.
+-- nothing: they were published before. With @passes
+-- nothing is ever blocked, and with @skip_dead dead rows block nothing. A row's place is where it lies now; a mark looks there first.
 SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id, o.topic,
 -- include: anything_parked
        AND NOT @passes::boolean
@@ -128,12 +131,6 @@ SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id
             AND r.global_sequence <= (SELECT CASE WHEN @proven::boolean THEN current_setting('postrider.safe')::bigint ELSE @up_to END)
           ORDER BY r.global_sequence
           LIMIT mine.most) AS o
- WHERE NOT (@halts::boolean
-            AND EXISTS (SELECT FROM {schema}.outbox_parked AS f
-                         WHERE f.partition_key = mine.partition_key
-                           AND f.replay_id IS NULL
-                           AND (f.attempts > 0 OR f.dead_at IS NOT NULL)
-                           AND NOT (@skip_dead::boolean AND f.dead_at IS NOT NULL)))
  LIMIT @total
 
 -- fragment: flowing

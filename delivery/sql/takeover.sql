@@ -6,13 +6,17 @@
 -- What was published is marked in a later transaction. So a database that knows the
 -- mark has known the events: they were removed on purpose. One whose marks end before
 -- that record has forgotten them. Where the partition knows of no record or of later
--- ones, as behind a resize or another stream, events below the lowest that is left
--- count as removed.
+-- ones, as behind a resize or another stream, events below the lowest that is left and
+-- those that the history has count as removed.
 SELECT n.sequence, e.event_id, o.global_sequence IS NOT NULL,
        coalesce(o.generation, 0), coalesce(o.attempts, 0), coalesce(o.stream_id, ''), coalesce(o.topic, ''), coalesce(o.parked, false),
        CASE WHEN p.fence_sequence = @record::bigint                            THEN false
             WHEN p.fence_sequence > 0 AND p.fence_sequence < @record::bigint THEN true
-            ELSE n.sequence >= (SELECT coalesce(min(h.sequence), 0) FROM {events} AS h) END
+            ELSE e.event_id IS NULL
+             AND n.sequence >= (SELECT coalesce(min(h.sequence), 0) FROM {events} AS h)
+             AND NOT EXISTS (SELECT FROM {schema}.outbox_deliveries AS d
+                              WHERE d.partition_key = @partition AND d.first_sequence <= n.sequence AND d.last_sequence >= n.sequence
+                                AND (d.sequences IS NULL OR n.sequence = ANY (d.sequences))) END
   FROM unnest(@sequences::bigint[]) AS n (sequence)
   LEFT JOIN {events} AS e ON e.sequence = n.sequence
   LEFT JOIN {schema}.outbox_partitions AS p ON p.partition_key = @partition

@@ -43,7 +43,7 @@ func TestChartSpeaksTheProgramsLanguage(t *testing.T) { //nolint:paralleltest //
 	env := environmentOf(t, render(t, "full.yaml")["Deployment"].at("spec", "template", "spec", "containers", 0))
 	for name, want := range map[string]string{
 		"POSTRIDER_DATABASE_URL": "…", "POSTRIDER_NATS_URL": "…", "POSTRIDER_SCHEMA": "shop", "POSTRIDER_IN_FLIGHT": "2000000",
-		"POSTRIDER_FORWARD_HEADER": "Source,Tenant", "POSTRIDER_CREATE_STREAM": "true", "POSTRIDER_RETRY_FACTOR": "1.5",
+		"POSTRIDER_FORWARD_HEADER": "Source,Tenant", "POSTRIDER_CREATE_STREAM": "true", "POSTRIDER_RETRY_MAX": "90s",
 		"POSTRIDER_HTTP_HOST": "ops.example.org,$(POD_IP)", "POSTRIDER_HTTP_READ_ONLY": "true",
 		"POSTRIDER_NATS_CREDS": "/run/postrider/nats.creds",
 	} {

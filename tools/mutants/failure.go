@@ -20,12 +20,12 @@ func failure() []mutant {
 		{
 			name: "ready-passes-parked", promise: "P2", breaks: "new rows pass parked ones of their stream",
 			test: command{pkg: "delivery", run: "^TestNewEventsWaitBehindParkedOnes$"}, says: "event [0-9]+: .*want blocked",
-			edits: []edit{{"delivery/sql/claim.sql", "AND p.global_sequence < o.global_sequence", "AND false"}},
+			edits: []edit{{claimFile, "AND p.global_sequence < o.global_sequence", "AND false"}},
 		},
 		{
 			name: "anyone-leads", promise: "P1", breaks: "rows behind a dead one use up what a claim may take",
 			test: command{pkg: "delivery", run: "^TestScheduledRowsBehindADeadOneStarveNobody$"}, says: "waited in vain|did not come to an end",
-			edits: []edit{{"delivery/sql/claim.sql", "AND e.global_sequence < i.global_sequence", "AND false"}},
+			edits: []edit{{claimFile, "AND e.global_sequence < i.global_sequence", "AND false"}},
 		},
 		{
 			name: "parked-out-of-turn", promise: "P2", breaks: "a stream's parked rows pass one that is not due",

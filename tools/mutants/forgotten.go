@@ -4,6 +4,11 @@ package main
 func forgotten() []mutant {
 	return []mutant{
 		{
+			name: "healed-before-compared", promise: "P5", breaks: "what a lost stream has queued again hides that the database has forgotten events",
+			test: command{pkg: "delivery", run: "^TestForgottenEventsAreToldBehindALostStream$"}, says: "it was counted 0 times",
+			edits: []edit{{"delivery/take.go", "\tfound, err := r.named(ctx, l, standing)\n", "\tif _, err := r.settleLost(ctx, l, standing); err != nil {\n\t\treturn err\n\t}\n\tfound, err := r.named(ctx, l, standing)\n"}},
+		},
+		{
 			name: "row-put-back-knows-nothing", promise: "P1", breaks: "a partition whose row was deleted and put back does not notice what the stream lost",
 			test: command{pkg: "delivery", run: "^TestARowThatWasPutBackKnowsTheLoss$"}, says: "partitions noticed their loss",
 			edits: []edit{{"lease/sql/leases.sql", "coalesce(b.fence_sequence, h.known, 0), coalesce(b.stream_sequence, h.known, 0)", "coalesce(b.fence_sequence, 0), coalesce(b.stream_sequence, 0)"}},

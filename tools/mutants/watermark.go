@@ -76,7 +76,8 @@ func watermark() []mutant {
 			test: command{pkg: "delivery", run: "^TestACommitAmidALookIsNotPassedOver$"}, says: `stored .*, want `,
 			edits: []edit{
 				{"delivery/claim.go", "\tif limits.Watermark {\n\t\ts.queueAdvance(batch, &c.Watermark)\n\t}\n", ""},
-				{"delivery/sql/claim.sql", "CASE WHEN @proven::boolean THEN", "CASE WHEN @proven::boolean AND false THEN"},
+				{"delivery/claim.go", `"proven": limits.Watermark, "skip_dead"`, `"proven": false, "skip_dead"`},
+				{claimFile, "mine.after\n            AND r.global_sequence <= " + decided, "mine.after\n            AND r.global_sequence <= (SELECT CASE WHEN @proven::boolean AND false THEN 0::bigint ELSE @up_to END)"},
 				{"delivery/claim.go", "\ts.sql.Position.Queue(batch,", "\tif limits.Watermark {\n\t\ts.queueAdvance(batch, &c.Watermark)\n\t}\n\ts.sql.Position.Queue(batch,"},
 				{
 					"delivery/claim.go", "\tc.session = session\n",

@@ -110,13 +110,14 @@ UNION ALL
            FROM (SELECT i.stream_id
                    FROM "public".outbox_parked AS i
                   WHERE i.partition_key = mine.partition_key
+                    AND i.global_sequence <= (SELECT CASE WHEN $3::boolean THEN current_setting('postrider.safe')::bigint ELSE $4 END)
                     AND NOT i.blocked AND i.dead_at IS NULL
                     AND i.available_at <= clock_timestamp()
                     AND EXISTS (SELECT FROM "public".outbox_parked AS e
                                      WHERE e.partition_key = i.partition_key
                                        AND e.stream_id = i.stream_id
                                        AND e.global_sequence < i.global_sequence
-                                       AND NOT ($3::boolean AND e.dead_at IS NOT NULL)) IS NOT TRUE
+                                       AND NOT ($5::boolean AND e.dead_at IS NOT NULL)) IS NOT TRUE
                   ORDER BY i.available_at
                   LIMIT mine.most) AS h) AS head
  CROSS JOIN LATERAL (
@@ -124,14 +125,15 @@ UNION ALL
            FROM "public".outbox_parked AS r
           WHERE r.partition_key = mine.partition_key
             AND r.stream_id = head.stream_id
-            AND NOT ($3::boolean AND r.dead_at IS NOT NULL)
+            AND r.global_sequence <= (SELECT CASE WHEN $3::boolean THEN current_setting('postrider.safe')::bigint ELSE $4 END)
+            AND NOT ($5::boolean AND r.dead_at IS NOT NULL)
           ORDER BY r.global_sequence
           LIMIT mine.most) AS p
  WHERE
 (SELECT EXISTS (SELECT FROM "public".outbox_parked))
    AND (SELECT EXISTS (SELECT FROM "public".outbox_parked AS any_parked
                         WHERE any_parked.partition_key = ANY ($1::smallint[])))
- LIMIT $4;
+ LIMIT $6;
 
 /* delivery.ClaimDue */ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id, p.topic,
        p.blocked,
@@ -148,11 +150,12 @@ UNION ALL
          SELECT r.*
            FROM "public".outbox_parked AS r
           WHERE r.partition_key = mine.partition_key
+            AND r.global_sequence <= (SELECT CASE WHEN $3::boolean THEN current_setting('postrider.safe')::bigint ELSE $4 END)
             AND NOT r.blocked AND r.dead_at IS NULL
             AND r.available_at <= clock_timestamp()
           ORDER BY r.available_at
           LIMIT mine.most) AS p
- LIMIT $3;
+ LIMIT $5;
 
 /* delivery.ClaimReady */ SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id, o.topic,
 (SELECT EXISTS (SELECT FROM "public".outbox_parked))
@@ -182,13 +185,7 @@ UNION ALL
             AND r.global_sequence <= (SELECT CASE WHEN $6::boolean THEN current_setting('postrider.safe')::bigint ELSE $7 END)
           ORDER BY r.global_sequence
           LIMIT mine.most) AS o
- WHERE NOT ($8::boolean
-            AND EXISTS (SELECT FROM "public".outbox_parked AS f
-                         WHERE f.partition_key = mine.partition_key
-                           AND f.replay_id IS NULL
-                           AND (f.attempts > 0 OR f.dead_at IS NOT NULL)
-                           AND NOT ($3::boolean AND f.dead_at IS NOT NULL)))
- LIMIT $9;
+ LIMIT $8;
 
 /* delivery.ClaimLittle */ SELECT c.*, coalesce(e.sequence, 0), e.event_id, e.stream_version, e.event_type, e.size, e.payload,
        e.traceparent, e.tracestate, e.headers, e.correlation_id, e.causation_id, e.tenant_id, coalesce(e.audit_only, false), e.occurred_at, e.recorded_at,
@@ -222,17 +219,11 @@ SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id
             AND r.global_sequence <= (SELECT CASE WHEN $6::boolean THEN current_setting('postrider.safe')::bigint ELSE $7 END)
           ORDER BY r.global_sequence
           LIMIT mine.most) AS o
- WHERE NOT ($8::boolean
-            AND EXISTS (SELECT FROM "public".outbox_parked AS f
-                         WHERE f.partition_key = mine.partition_key
-                           AND f.replay_id IS NULL
-                           AND (f.attempts > 0 OR f.dead_at IS NOT NULL)
-                           AND NOT ($3::boolean AND f.dead_at IS NOT NULL)))
- LIMIT $9
+ LIMIT $8
        ) AS c
   LEFT JOIN LATERAL (
 SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.payload)::bigint,
-       CASE WHEN octet_length(s.payload) <= $10::bigint THEN s.payload END,
+       CASE WHEN octet_length(s.payload) <= $9::bigint THEN s.payload END,
        s.metadata ->> 'traceparent', s.metadata ->> 'tracestate', s.metadata -> 'headers',
        s.metadata ->> 'correlation_id', s.metadata ->> 'causation_id',
        s.tenant_id, s.audit_only, s.occurred_at, s.recorded_at
@@ -762,11 +753,15 @@ HAVING pg_has_role('pg_read_all_stats', 'USAGE');
        coalesce(o.generation, 0), coalesce(o.attempts, 0), coalesce(o.stream_id, ''), coalesce(o.topic, ''), coalesce(o.parked, false),
        CASE WHEN p.fence_sequence = $1::bigint                            THEN false
             WHEN p.fence_sequence > 0 AND p.fence_sequence < $1::bigint THEN true
-            ELSE n.sequence >= (SELECT coalesce(min(h.sequence), 0) FROM "public"."events" AS h) END
-  FROM unnest($2::bigint[]) AS n (sequence)
+            ELSE e.event_id IS NULL
+             AND n.sequence >= (SELECT coalesce(min(h.sequence), 0) FROM "public"."events" AS h)
+             AND NOT EXISTS (SELECT FROM "public".outbox_deliveries AS d
+                              WHERE d.partition_key = $2 AND d.first_sequence <= n.sequence AND d.last_sequence >= n.sequence
+                                AND (d.sequences IS NULL OR n.sequence = ANY (d.sequences))) END
+  FROM unnest($3::bigint[]) AS n (sequence)
   LEFT JOIN "public"."events" AS e ON e.sequence = n.sequence
-  LEFT JOIN "public".outbox_partitions AS p ON p.partition_key = $3
-  LEFT JOIN "public".outbox AS o ON o.partition_key = $3 AND o.global_sequence = n.sequence
+  LEFT JOIN "public".outbox_partitions AS p ON p.partition_key = $2
+  LEFT JOIN "public".outbox AS o ON o.partition_key = $2 AND o.global_sequence = n.sequence
  ORDER BY n.sequence;
 
 /* delivery.Unblock */ UPDATE "public".outbox_parked AS p
