@@ -68,6 +68,21 @@ func plainDefault(text string) string {
 	return text
 }
 
+// mostSettings is how many settings a worker may have; aim 45. What only chooses a mode or an output is none.
+const mostSettings = 52
+
+func TestAWorkerHasFewSettings(t *testing.T) {
+	t.Parallel()
+	app := model(t)
+	flags := flagsOf(app.Children[slices.IndexFunc(app.Children, func(n *kong.Node) bool { return n.Name == "run" })])
+	for _, mode := range []string{"config", "once", "shadow", "json", "silent", "window"} {
+		delete(flags, mode)
+	}
+	if len(flags) > mostSettings {
+		t.Errorf("run has %d settings; the limit is %d", len(flags), mostSettings)
+	}
+}
+
 // The page's tables have every flag of run, dev and the monitor, with its default, and no other.
 func TestTheConfigurationPageHasEveryFlag(t *testing.T) {
 	t.Parallel()
