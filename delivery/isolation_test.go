@@ -46,6 +46,7 @@ func TestScheduledRowsBehindADeadOneStarveNobody(t *testing.T) {
 	b.exec(t, `INSERT INTO outbox (global_sequence, partition_key, stream_id, parked, dead_at) VALUES ($1::bigint, 0, 'dead', true, now())`, int64(1001))
 	b.exec(t, `INSERT INTO outbox (global_sequence, partition_key, stream_id, parked, available_at)
 		SELECT n, 0, 'dead', true, now() - interval '1 hour' FROM generate_series(1002, 1040) AS n`)
+	b.exec(t, `SELECT setval(pg_get_serial_sequence('events', 'sequence'), 1040)`) // or they lie above the watermark
 	healthy := b.append(t, "healthy", `1`, "available_at => clock_timestamp() + interval '1 hour'")
 	b.exec(t, `UPDATE outbox SET available_at = clock_timestamp() WHERE global_sequence = $1 AND stream_id = 'healthy'`, healthy)
 	b.acquireAll(t, b.keeper)
