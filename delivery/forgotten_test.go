@@ -44,36 +44,25 @@ func TestForgottenEventsAreTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t, 1)
-			publish := func(n int) delivery.Stats {
-				t.Helper()
-				for i := range n {
-					b.append(t, "s", fmt.Sprint(i))
-				}
-				b.succeed(t)
-				r := b.fencedRelay(t, delivery.Config{})
-				b.drain(t, r)
-				b.until(t, `SELECT count(*) FROM outbox`, 0)
-				return r.Stats()
-			}
-			publish(5)
+			b.publish(t, 5)
 			b.exec(t, remember)
-			publish(3)
+			b.publish(t, 3)
 			b.exec(t, c.lose)
 			b.exec(t, `SELECT setval(pg_get_serial_sequence('events', 'sequence'), 40)`)
-			told := publish(c.more).Regressions
+			told := b.publish(t, c.more).Regressions
 			if told != int64(c.want) {
 				t.Fatalf("it was counted %d times, want %d", told, c.want)
 			}
 			b.until(t, `SELECT count(*) FROM outbox_audit WHERE action = 'database.regressed'`, c.want)
 			b.until(t, `SELECT generation FROM outbox_settings WHERE (regressed IS NOT NULL) = (generation > 0)`, c.want)
 			// Nobody reports it again, and the next loss is another one.
-			if again := publish(0).Regressions; again != 0 {
+			if again := b.publish(t, 0).Regressions; again != 0 {
 				t.Error("it is reported again")
 			}
 			b.exec(t, `DROP TABLE kept;`+remember)
-			publish(2)
+			b.publish(t, 2)
 			b.exec(t, forget)
-			if again := publish(0).Regressions; again != 1 {
+			if again := b.publish(t, 0).Regressions; again != 1 {
 				t.Fatalf("the next loss was counted %d times", again)
 			}
 			b.until(t, `SELECT generation FROM outbox_settings`, c.want+1)
@@ -81,41 +70,43 @@ func TestForgottenEventsAreTold(t *testing.T) {
 	}
 }
 
+// publish appends so many events, and has a new owner deliver them.
+func (b *bundle) publish(t *testing.T, n int) delivery.Stats {
+	t.Helper()
+	for i := range n {
+		b.append(t, "s", fmt.Sprint(i))
+	}
+	b.succeed(t)
+	r := b.fencedRelay(t, delivery.Config{})
+	b.drain(t, r)
+	b.until(t, `SELECT count(*) FROM outbox`, 0)
+	return r.Stats()
+}
+
 // A stream that was lost and filled again tells a database that knows nothing of that what it has forgotten, too: to
 // queue again what seems to be lost must not hide it.
 func TestForgottenEventsAreToldBehindALostStream(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
-	publish := func(n int) delivery.Stats {
-		t.Helper()
-		for i := range n {
-			b.append(t, "s", fmt.Sprint(i))
-		}
-		b.succeed(t)
-		r := b.fencedRelay(t, delivery.Config{})
-		b.drain(t, r)
-		b.until(t, `SELECT count(*) FROM outbox`, 0)
-		return r.Stats()
-	}
 	for range 10 {
-		publish(1)
+		b.publish(t, 1)
 	}
 	b.exec(t, `CREATE TABLE kept AS SELECT partition_key, delivered, fence_sequence, stream_sequence FROM outbox_partitions;
 		CREATE TABLE history AS TABLE outbox_deliveries`)
 	remake(t, b)
-	publish(3)
+	b.publish(t, 3)
 	b.until(t, `SELECT count(*) FROM kept JOIN outbox_partitions AS p USING (partition_key) WHERE p.fence_sequence < kept.fence_sequence`, 1)
 	b.exec(t, `DELETE FROM events WHERE sequence > (SELECT delivered FROM kept);
 		TRUNCATE outbox_deliveries;
 		INSERT INTO outbox_deliveries OVERRIDING SYSTEM VALUE TABLE history;
 		UPDATE outbox_partitions AS p SET delivered = k.delivered, fence_sequence = k.fence_sequence, stream_sequence = k.stream_sequence
 		  FROM kept AS k WHERE k.partition_key = p.partition_key`)
-	if told := publish(0).Regressions; told != 1 {
+	if told := b.publish(t, 0).Regressions; told != 1 {
 		t.Errorf("it was counted %d times", told)
 	}
 	remake(t, b)
 	b.exec(t, `DELETE FROM events WHERE sequence = 5`)
-	if told := publish(2).Regressions + publish(0).Regressions; told != 0 {
+	if told := b.publish(t, 2).Regressions + b.publish(t, 0).Regressions; told != 0 {
 		t.Errorf("what was removed on purpose was counted %d times", told)
 	}
 }

@@ -12,7 +12,8 @@ import (
 
 // Sync makes outbox_partitions hold a row for each of count partitions. With
 // prune, rows above them that are free and empty are removed. With dryRun it
-// only counts. A row that was removed before comes back with its epoch.
+// only counts. A row that was removed before comes back with its epoch and positions;
+// one that was deleted by hand with those that the history knows.
 func (s *Store) Sync(ctx context.Context, count partition.Count, prune, dryRun bool) (added, removed int64, err error) {
 	tx, err := s.db.Begin(ctx)
 	if err != nil {

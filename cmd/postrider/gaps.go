@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -12,7 +11,6 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/postrider/postrider/delivery/natspub"
-	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/delivery/ops/gaps"
 )
 
@@ -64,20 +62,11 @@ func (f *gapsFlags) options() (gaps.Options, error) {
 	for _, name := range f.Kind {
 		k, err := gaps.ParseKind(name)
 		if err != nil {
-			return o, gapsRefused(err)
+			return o, flagRefused(err)
 		}
 		o.Kinds = append(o.Kinds, k)
 	}
 	return o, nil
-}
-
-// gapsRefused names the flag where the package names its input.
-func gapsRefused(err error) error {
-	var input *ops.InputError
-	if errors.As(err, &input) {
-		return fmt.Errorf("%w: --%s %s", errRefused, input.Field, input.Problem)
-	}
-	return err
 }
 
 // looking is what a look for gaps needs.
@@ -164,7 +153,7 @@ func (c *gapsDetectCmd) Run(s *session) error {
 	report, err := l.store.Detect(s.ctx, o, l.stream)
 	p.end()
 	if err != nil {
-		return gapsRefused(err)
+		return flagRefused(err)
 	}
 	if err := c.print(s.stdout, report, report.Gaps, nil); err != nil {
 		return err
@@ -232,7 +221,7 @@ func (c *gapsRepairCmd) Run(s *session) error {
 		if len(done.Queued) > 0 {
 			err = fmt.Errorf("after %s were queued: %w", counted(len(done.Queued), "event"), err)
 		}
-		return gapsRefused(err)
+		return flagRefused(err)
 	}
 	shown := done.Queued[:min(len(done.Queued), c.Limit)]
 	return c.print(s.stdout, done.Report, shown, &repairedBody{Queued: int64(len(done.Queued)), Gone: done.Gone, Left: done.Left, DryRun: c.DryRun})

@@ -83,6 +83,15 @@ func inputRefused(err error) error {
 	return fmt.Errorf("%w: %s", errRefused, input.Problem)
 }
 
+// flagRefused names the flag where the package's name of its input is the flag's.
+func flagRefused(err error) error {
+	var input *ops.InputError
+	if errors.As(err, &input) {
+		return fmt.Errorf("%w: --%s %s", errRefused, input.Field, input.Problem)
+	}
+	return err
+}
+
 // partitionIDs reads numbers of partitions.
 func partitionIDs(name string, numbers []int) ([]partition.ID, error) {
 	ids := make([]partition.ID, len(numbers))

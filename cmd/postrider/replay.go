@@ -117,7 +117,7 @@ func given(flag string, from *string, into *string) error {
 }
 
 func (c *replayStartCmd) spec() (replay.Spec, error) {
-	spec := replay.Spec{Kind: replay.Scope(c.Kind), Actor: c.actor(), Reason: c.Reason}
+	spec := replay.Spec{Kind: replay.JobKind(c.Kind), Actor: c.actor(), Reason: c.Reason}
 	sel := &spec.Selection
 	sel.All = c.All
 	for _, one := range []struct {
@@ -303,17 +303,14 @@ func orZero(n *int64) int64 {
 	return *n
 }
 
-// replayRefused names the flag where the package names its input.
+// replayRefused says, in the command line's words, that nothing or too much is selected.
 func replayRefused(err error) error {
 	var input *ops.InputError
-	if !errors.As(err, &input) {
-		return err
-	}
-	if input.Field == "selection" {
+	if errors.As(err, &input) && input.Field == "selection" {
 		return fmt.Errorf("%w: nothing is selected, or --all besides conditions: give --sequence, --from-sequence, --to-sequence, --since, --until, "+
 			"--stream, --type, --topic or --tenant, or --all alone", errRefused)
 	}
-	return fmt.Errorf("%w: --%s %s", errRefused, input.Field, input.Problem)
+	return flagRefused(err)
 }
 
 type replayResumeCmd struct {

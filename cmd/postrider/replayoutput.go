@@ -96,7 +96,7 @@ func (f *replayFlags) shadow(s *session, pool *pgxpool.Pool, job replay.Job, pac
 
 // planBody is what a dry run prints.
 type planBody struct {
-	Kind        replay.Scope       `json:"kind"`
+	Kind        replay.JobKind     `json:"kind"`
 	Destination replay.Destination `json:"destination"`
 	Selection   replay.Selection   `json:"selection"`
 	replay.Estimate
@@ -131,7 +131,7 @@ func (f *replayFlags) printPlan(out io.Writer, spec replay.Spec, p replay.Estima
 // replayBody is the JSON form of a replay.
 type replayBody struct {
 	ID             int64              `json:"id"`
-	Kind           replay.Scope       `json:"kind"`
+	Kind           replay.JobKind     `json:"kind"`
 	Destination    replay.Destination `json:"destination"`
 	State          replay.State       `json:"state"`
 	Interrupted    bool               `json:"interrupted"`

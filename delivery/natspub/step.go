@@ -18,7 +18,7 @@ func (f *Fenced) Publish(ctx context.Context, b delivery.Batch) []delivery.Outco
 	run := &fencedRun{
 		Fenced: f, batch: b, subject: FenceSubject(f.cfg.Outbox, b.Lease.Partition),
 		bodies: make([]body, len(b.Messages)), outcomes: make([]delivery.Outcome, len(b.Messages)),
-		held: map[string]bool{}, end: len(b.Messages),
+		held: map[string]bool{},
 	}
 	f.mu.Lock()
 	run.standing = f.standings[b.Lease.Partition]
@@ -48,7 +48,7 @@ type fencedRun struct {
 	outcomes []delivery.Outcome
 	held     map[string]bool // streams behind a failed message
 	parts    []part          // what earlier batches of this run have stored
-	end      int             // from here on nothing may be sent
+	failed   bool            // nothing more may be sent
 	arrived  bool            // at the combiner, with anything
 }
 
@@ -102,7 +102,7 @@ const batchHeaderSize = 80
 
 // waits tells whether a message may not be sent, and gives it its outcome.
 func (r *fencedRun) waits(i int) bool {
-	if i >= r.end {
+	if r.failed {
 		return true // unresolved, for no fault of its own
 	}
 	if r.held[r.batch.Messages[i].Stream] {
@@ -121,7 +121,7 @@ func (r *fencedRun) refuse(i int, o delivery.Outcome) {
 
 // fail ends the run: what has no outcome stays unresolved, for that reason.
 func (r *fencedRun) fail(err error) {
-	r.end = 0
+	r.failed = true
 	for i := range r.outcomes {
 		if r.outcomes[i].Kind == delivery.Unresolved {
 			r.outcomes[i].Err = err

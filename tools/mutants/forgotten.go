@@ -4,7 +4,7 @@ package main
 func forgotten() []mutant {
 	return []mutant{
 		{
-			name: "healed-before-compared", promise: "P5", breaks: "what a lost stream has queued again hides that the database has forgotten events",
+			name: "healed-before-compared", promise: "P8", breaks: "what a lost stream has queued again hides that the database has forgotten events",
 			test: command{pkg: "delivery", run: "^TestForgottenEventsAreToldBehindALostStream$"}, says: "it was counted 0 times",
 			edits: []edit{{"delivery/take.go", "\tfound, err := r.named(ctx, l, standing)\n", "\tif _, err := r.settleLost(ctx, l, standing); err != nil {\n\t\treturn err\n\t}\n\tfound, err := r.named(ctx, l, standing)\n"}},
 		},

@@ -90,6 +90,11 @@ func stream() []mutant {
 func client() []mutant {
 	return []mutant{
 		{
+			name: "sent-behind-unknown", promise: "P2", breaks: "the other half of a batch is sent behind one whose outcome is unknown",
+			test: command{pkg: "delivery/natspub", run: "^TestARunThatFailedSendsNothingMore$"}, says: "are sent behind an unknown outcome",
+			edits: []edit{{"delivery/natspub/step.go", "\tr.failed = true\n", ""}},
+		},
+		{
 			name: "reconnect-buffer", promise: "P2, P4", breaks: "what was refused while disconnected is sent later",
 			test: command{pkg: "delivery/natspub", run: "^TestALostConnectionLeavesTheOutcomeUnknown$"}, says: "refused while disconnected appeared later",
 			edits: []edit{

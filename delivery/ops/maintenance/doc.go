@@ -16,6 +16,7 @@
 //
 // # Failures
 //
+// Wrong input is an InputError that names it; nothing was changed.
 // A change that has to wait for a lock longer than LockPatience is
 // undone; Busy recognizes its error.
 package maintenance

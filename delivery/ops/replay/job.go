@@ -17,7 +17,7 @@ import (
 // Job is a replay as the database has it.
 type Job struct {
 	ID          int64
-	Kind        Scope
+	Kind        JobKind
 	Destination Destination
 	State       State
 	Actor       string
@@ -278,7 +278,7 @@ func (s *Store) ensureCount(ctx context.Context, id int64, progress func(at, end
 // target is what the audit says about the replay of an action.
 type target struct {
 	ID          int64       `json:"replay"`
-	Kind        Scope       `json:"kind"`
+	Kind        JobKind     `json:"kind"`
 	Destination Destination `json:"destination"`
 	Selection   Selection   `json:"selection"`
 	Last        int64       `json:"to_sequence"`

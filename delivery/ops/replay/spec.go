@@ -9,17 +9,17 @@ import (
 	"github.com/postrider/postrider/delivery/ops/maintenance"
 )
 
-// Scope is what of the selection is replayed.
-type Scope string
+// JobKind is what of the selection is replayed.
+type JobKind string
 
 // The kinds of replays.
 const (
 	// Range is every selected event.
-	Range Scope = "range"
+	Range JobKind = "range"
 	// RebuildCurrent is the last selected event of every stream.
-	RebuildCurrent Scope = "rebuild-current"
+	RebuildCurrent JobKind = "rebuild-current"
 	// Retry is what failed and has not been published.
-	Retry Scope = "retry"
+	Retry JobKind = "retry"
 )
 
 // Destination is where messages go.
@@ -72,7 +72,7 @@ func (s Selection) Empty() bool {
 
 // Spec is what a replay shall do.
 type Spec struct {
-	Kind        Scope
+	Kind        JobKind
 	Destination Destination
 	Selection   Selection
 	// Prefix is put before the subjects of a shadow replay; {id} stands for the
