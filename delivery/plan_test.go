@@ -52,13 +52,15 @@ func TestPlansMadeOnAnEmptyOutboxFindTheRowsOfALargeOne(t *testing.T) {
 	b.exec(t, `ANALYZE outbox_ready`)
 	stop := b.start(t, relay)
 	b.until(t, published, 10)
+	// The backlog comes while its partitions are paused: else looks also read the rows whose transaction is still open.
 	const events = 15_000
+	b.exec(t, `UPDATE outbox_partitions SET paused_at = clock_timestamp()`)
 	for range events / 500 {
 		b.exec(t, appended, 500)
 	}
+	b.exec(t, `UPDATE outbox_partitions SET paused_at = NULL`)
 	b.until(t, published, 10+events)
 	stop()
-	// Of the events, looks also pass those whose transaction is still open.
 	b.wantFewReads(t, 0, 3*events/2, "outbox_ready", "outbox_parked")
 }
 

@@ -138,49 +138,80 @@ func (a Auth) validateProxy() error {
 	return nil
 }
 
-// ReadUsers reads a file with one user a line: "ROLE KIND NAME SECRET". The role is read-only or operate, the kind password or token; spaces or
-// tabs separate them, and the secret is the rest of the line. Blank lines and lines that begin with # are passed over. A file that its group
-// or others may write is refused. One that they may read is not, since mounted secrets of container platforms are. No error quotes the file.
-func ReadUsers(path string) ([]User, []Token, error) {
+// ReadAuth reads a file with a line for each user, "ROLE KIND NAME SECRET", and one for a trusted proxy, "ROLE proxy HEADER ADDRESSES". The role
+// is read-only or operate, the kind of a user password or token; spaces or tabs separate them, and the secret is the rest of the line. The
+// addresses from which the proxy's header is believed are single ones or ranges, separated by commas. Blank lines and lines that begin with #
+// are passed over. A file that its group or others may write is refused. One that they may read is not, since mounted secrets of container
+// platforms are. No error quotes the file.
+func ReadAuth(path string) (Auth, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("ui: users file: %w", err)
+		return Auth{}, fmt.Errorf("ui: users file: %w", err)
 	}
 	const othersMayWrite = 0o022
 	if info.Mode().Perm()&othersMayWrite != 0 {
-		return nil, nil, fmt.Errorf("ui: users file %s may be written by others (mode %v); chmod go-w it", path, info.Mode().Perm())
+		return Auth{}, fmt.Errorf("ui: users file %s may be written by others (mode %v); chmod go-w it", path, info.Mode().Perm())
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("ui: users file: %w", err)
+		return Auth{}, fmt.Errorf("ui: users file: %w", err)
 	}
-	var users []User
-	var tokens []Token
+	var auth Auth
 	for number, line := range strings.Split(string(content), "\n") {
 		line = strings.TrimSuffix(line, "\r")
 		if trimmed := strings.TrimSpace(line); trimmed == "" || strings.HasPrefix(trimmed, "#") {
 			continue
 		}
-		user, kind, fault := parseUser(line)
-		switch {
-		case fault != "":
-		case kind == "token":
-			token := Token{Value: user.Password, Name: user.Name, Access: user.Access}
-			tokens, fault = append(tokens, token), token.fault()
-		default:
-			users, fault = append(users, user), user.fault()
-		}
-		if fault != "" {
-			return nil, nil, fmt.Errorf("ui: users file %s, line %d: %s", path, number+1, fault)
+		if fault := auth.add(line); fault != "" {
+			return Auth{}, fmt.Errorf("ui: users file %s, line %d: %s", path, number+1, fault)
 		}
 	}
-	if len(users)+len(tokens) == 0 {
-		return nil, nil, fmt.Errorf("ui: users file %s holds no credentials", path)
+	if !auth.Enabled() {
+		return Auth{}, fmt.Errorf("ui: users file %s lets nobody in", path)
 	}
-	return users, tokens, nil
+	return auth, nil
 }
 
-// parseUser reads one line of a users file, its secret into Password. The fault does not quote it: any word of a wrong line may be the secret.
+// add takes up what a line of a users file says; the fault is empty where that is right.
+func (a *Auth) add(line string) (fault string) {
+	user, kind, fault := parseUser(line)
+	switch {
+	case fault != "":
+		return fault
+	case kind == kindToken:
+		token := Token{Value: user.Password, Name: user.Name, Access: user.Access}
+		a.Tokens = append(a.Tokens, token)
+		return token.fault()
+	case kind == kindPassword:
+		a.Users = append(a.Users, user)
+		return user.fault()
+	case a.ProxyHeader != "":
+		return "this is a second proxy; one line names its header and all addresses"
+	case !headerName(user.Name):
+		return "the word after proxy must be the name of a header that may carry a user's name, such as X-Forwarded-User"
+	}
+	a.ProxyHeader, a.ProxyAccess = user.Name, user.Access
+	for text := range strings.SplitSeq(user.Password, ",") {
+		prefix, err := netip.ParsePrefix(text)
+		if address, single := netip.ParseAddr(text); single == nil && address.Zone() == "" {
+			prefix, err = netip.PrefixFrom(address, address.BitLen()), nil
+		}
+		if err != nil || prefix.Addr().Is4In6() {
+			return "the last word must be addresses or ranges separated by commas, such as 10.0.0.0/8,::1"
+		}
+		a.TrustedProxies = append(a.TrustedProxies, prefix.Masked())
+	}
+	return ""
+}
+
+// The kinds of lines in a users file.
+const (
+	kindPassword = "password"
+	kindToken    = "token"
+	kindProxy    = "proxy"
+)
+
+// parseUser reads the words of one line of a users file, the last into Password. The fault does not quote it: any word of a wrong line may be the secret.
 func parseUser(line string) (user User, kind, fault string) {
 	const blanks = " \t"
 	var words [3]string
@@ -202,8 +233,8 @@ func parseUser(line string) (user User, kind, fault string) {
 		return User{}, "", "the first word, the role, must be read-only or operate"
 	}
 	switch {
-	case words[1] != "password" && words[1] != "token":
-		return User{}, "", "the second word, the kind, must be password or token"
+	case words[1] != kindPassword && words[1] != kindToken && words[1] != kindProxy:
+		return User{}, "", "the second word, the kind, must be password, token or proxy"
 	case rest == "":
 		return User{}, "", "the secret after the name is missing"
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -169,7 +170,7 @@ func TestCrossOriginRequestsAreRefused(t *testing.T) {
 	wantStatus(t, call(t, server, http.MethodGet, "/", header("Sec-Fetch-Site", "cross-site")), http.StatusOK)
 }
 
-func TestReadUsers(t *testing.T) {
+func TestReadAuth(t *testing.T) {
 	t.Parallel()
 	write := func(content string, mode os.FileMode) string {
 		path := filepath.Join(t.TempDir(), "users")
@@ -181,15 +182,18 @@ func TestReadUsers(t *testing.T) {
 		}
 		return path
 	}
-	users, tokens, err := ui.ReadUsers(write("# people\n\noperate password ann open:ses #ame\r\n \tread-only\tpassword  bob \t b \n"+
-		"  # programs\noperate token robot t:0ken\nread-only token ann t1ken", 0o644))
+	auth, err := ui.ReadAuth(write("# people\n\noperate password ann open:ses #ame\r\n \tread-only\tpassword  bob \t b \n"+
+		"  # programs\noperate token robot t:0ken\nread-only token ann t1ken\n"+
+		"read-only proxy X-Forwarded-User 10.1.2.3/8,::1,192.0.2.7", 0o644))
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantUsers := []ui.User{{"ann", "open:ses #ame", ui.AccessOperate}, {"bob", "b ", ui.AccessReadOnly}}
 	wantTokens := []ui.Token{{"t:0ken", "robot", ui.AccessOperate}, {"t1ken", "ann", ui.AccessReadOnly}}
-	if !slices.Equal(users, wantUsers) || !slices.Equal(tokens, wantTokens) {
-		t.Errorf("read %+v and %+v", users, tokens)
+	wantProxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("192.0.2.7/32")}
+	if !slices.Equal(auth.Users, wantUsers) || !slices.Equal(auth.Tokens, wantTokens) || !slices.Equal(auth.TrustedProxies, wantProxies) ||
+		auth.ProxyHeader != "X-Forwarded-User" || auth.ProxyAccess != ui.AccessReadOnly || auth.Validate() != nil {
+		t.Errorf("read %+v", auth)
 	}
 	for name, path := range map[string]string{
 		"writable by others":  write("operate password ann x\n", 0o666),
@@ -197,7 +201,7 @@ func TestReadUsers(t *testing.T) {
 		"no credentials":      write("# none\n", 0o600),
 		"missing":             filepath.Join(t.TempDir(), "none"),
 	} {
-		if _, _, err := ui.ReadUsers(path); err == nil {
+		if _, err := ui.ReadAuth(path); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
@@ -216,11 +220,19 @@ func TestReadUsers(t *testing.T) {
 		"control in a token's":   {"operate token hunter2\x01 x", "Name holds control characters"},
 		"name that is too long":  {"operate token " + strings.Repeat("hunter2", 29) + " x", "more than 200 bytes"},
 		"token with white space": {"read-only token ann hunter2 x", "Value is empty or holds white space"},
+		"proxy by name":          {"operate proxy X-User hunter2", "addresses or ranges"},
+		"range that is none":     {"operate proxy X-User ::1,10.0.0.0/40", "addresses or ranges"},
+		"range in another":       {"operate proxy X-User ::ffff:10.0.0.0/104", "addresses or ranges"},
+		"range with a zone":      {"operate proxy X-User fe80::1%hunter2", "addresses or ranges"},
+		"proxy without address":  {"operate proxy hunter2", "ROLE KIND NAME SECRET"},
+		"header of another use":  {"operate proxy Authorization ::1", "header"},
+		"header with a colon":    {"operate proxy hunter2: ::1", "header"},
+		"second proxy":           {"operate proxy X-User ::1\noperate proxy X-Name ::1", "line 3: this is a second proxy"},
 		"token with a blank end": {"read-only token ann hunter2 ", "Value is empty or holds white space"},
 	} {
 		path := write("operate password ann x\n"+test.line+"\n", 0o600)
-		users, tokens, err := ui.ReadUsers(path)
-		if users != nil || tokens != nil || err == nil || !strings.Contains(err.Error(), path+", line 2: ") || !strings.Contains(err.Error(), test.says) ||
+		auth, err := ui.ReadAuth(path)
+		if auth.Enabled() || err == nil || !strings.Contains(err.Error(), path+", line ") || !strings.Contains(err.Error(), test.says) ||
 			strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: error %v; want %q, the file and line 2 named and nothing quoted", name, err, test.says)
 		}

@@ -224,7 +224,7 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, judged verdict)
 	switch judged.refusal {
 	case untrustedProxy:
 		h.failWith(w, r, http.StatusForbidden, "proxy_not_trusted",
-			"The header with the user's name did not come from a trusted proxy (--http-proxy-from), or was not one plain name.")
+			"The header with the user's name did not come from a trusted proxy (--http-users-file), or was not one plain name.")
 		return
 	case tooManyAttempts:
 		w.Header().Set("Retry-After", strconv.Itoa(int(judged.retry/time.Second)+1))

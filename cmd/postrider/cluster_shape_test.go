@@ -19,7 +19,7 @@ import (
 func everyShape() []string {
 	return []string{
 		"--headers=full", "--forward-header=x-user", "--cloudevents", "--cloudevents-source=/shop", "--redact-pointer=thing.done=/card",
-		"--rename-type=thing.done=thing.finished", "--compress=zstd", "--compress-above=1KiB",
+		"--rename-type=thing.done=thing.finished", "--compress=zstd:1KiB",
 	}
 }
 
@@ -96,8 +96,8 @@ func TestAReplayShapesMessagesAsTheWorkersDo(t *testing.T) { //nolint:parallelte
 	if err := os.WriteFile(file, []byte("redact-pointer: [thing.done=/card]\ncloudevents: true\ncloudevents-source: /shop\nheaders: full\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	environment := append(c.Environment(), "POSTRIDER_RENAME_TYPE=thing.done=thing.finished", "POSTRIDER_FORWARD_HEADER=x-user", "POSTRIDER_COMPRESS=zstd")
-	done := clustertest.Launch(t, "replay", environment, append(past, "--config="+file, "--compress-above=1024")...)
+	environment := append(c.Environment(), "POSTRIDER_RENAME_TYPE=thing.done=thing.finished", "POSTRIDER_FORWARD_HEADER=x-user")
+	done := clustertest.Launch(t, "replay", environment, append(past, "--config="+file, "--compress=zstd:1024")...)
 	var j replayBody
 	if code := done.Exit(t); code != exitOK || json.Unmarshal([]byte(done.Stdout()), &j) != nil || j.Replayed != 40 {
 		t.Fatalf("it ended with %d: %s%s", code, done.Stdout(), done.Stderr())

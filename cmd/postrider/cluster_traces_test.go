@@ -217,34 +217,32 @@ func TestTheEnvironmentDecidesAboutTraces(t *testing.T) {
 	t.Parallel()
 	const endpoint = "http://collector:4318"
 	for name, c := range map[string]struct {
-		flag    bool
 		env     map[string]string
 		on      bool
 		refused string
 	}{
 		"nothing":            {},
-		"flag":               {flag: true, on: true},
+		"exporter":           {env: map[string]string{envExporter: "otlp"}, on: true},
 		"endpoint":           {env: map[string]string{envEndpoint: endpoint}, on: true},
 		"endpoint of traces": {env: map[string]string{envTracesEndpoint: endpoint}, on: true},
-		"disabled":           {flag: true, env: map[string]string{envEndpoint: endpoint, envDisabled: "true"}},
-		"no exporter":        {flag: true, env: map[string]string{envEndpoint: endpoint, envExporter: "none"}},
+		"disabled":           {env: map[string]string{envEndpoint: endpoint, envDisabled: "true"}},
+		"no exporter":        {env: map[string]string{envEndpoint: endpoint, envExporter: "none"}},
 		"off, and wrong":     {env: map[string]string{envSampler: "nonsense"}},
-		"other exporter":     {flag: true, env: map[string]string{envExporter: "zipkin"}, on: true, refused: envExporter},
+		"other exporter":     {env: map[string]string{envExporter: "zipkin"}, on: true, refused: envExporter},
 		"no URL":             {env: map[string]string{envEndpoint: "collector:4318"}, on: true, refused: envEndpoint},
 		"secret URL":         {env: map[string]string{envEndpoint: "ftp://u:" + planted + "@h"}, on: true, refused: envEndpoint},
-		"protocol":           {flag: true, env: map[string]string{envProtocol: "http/json"}, on: true, refused: envProtocol},
-		"sampler":            {flag: true, env: map[string]string{envSampler: "sometimes"}, on: true, refused: envSampler},
-		"ratio":              {flag: true, env: map[string]string{envSampler: "traceidratio", envSamplerRatio: "2"}, on: true, refused: envSamplerRatio},
-		"good ratio":         {flag: true, env: map[string]string{envSampler: "parentbased_traceidratio", envSamplerRatio: "0.01"}, on: true},
+		"protocol":           {env: map[string]string{envEndpoint: endpoint, envProtocol: "http/json"}, on: true, refused: envProtocol},
+		"sampler":            {env: map[string]string{envEndpoint: endpoint, envSampler: "sometimes"}, on: true, refused: envSampler},
+		"ratio":              {env: map[string]string{envEndpoint: endpoint, envSampler: "traceidratio", envSamplerRatio: "2"}, on: true, refused: envSamplerRatio},
+		"good ratio":         {env: map[string]string{envEndpoint: endpoint, envSampler: "parentbased_traceidratio", envSamplerRatio: "0.01"}, on: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			getenv := func(name string) string { return c.env[name] }
-			f := otelFlags{Otel: c.flag}
-			if on := f.on(getenv); on != c.on {
+			if on := exportsTraces(getenv); on != c.on {
 				t.Errorf("on is %v", on)
 			}
-			err := f.validate(getenv)
+			err := validateTraces(getenv)
 			if (err != nil) != (c.refused != "") || err != nil && !strings.Contains(err.Error(), c.refused+" must be") {
 				t.Errorf("it says %v", err)
 			}

@@ -28,7 +28,6 @@ type devCmd struct {
 	Schema      string `help:"Schema of the outbox's tables." default:"public"`
 	workerFlags
 	httpFlags
-	otelFlags
 	Workers         int      `help:"Number of workers in this process: 1 to 64." default:"3"`
 	Partitions      int      `help:"Number of partitions: 1 to 32767." default:"64"`
 	Import          []string `help:"File of JSON lines to import; repeatable." placeholder:"FILE"`
@@ -50,7 +49,7 @@ Examples:
 }
 
 func (c *devCmd) validate() error {
-	for _, err := range []error{c.workerFlags.validate(), c.httpFlags.validate(), c.otelFlags.validate(os.Getenv)} {
+	for _, err := range []error{c.workerFlags.validate(), c.httpFlags.validate(), validateTraces(os.Getenv)} {
 		if err != nil {
 			return err
 		}
@@ -238,7 +237,7 @@ func (d *dev) startWorkers(ctx context.Context) error {
 	for i := range d.cmd.Workers {
 		cfg := workerConfig{
 			database: databaseFlags{DatabaseURL: d.databaseURL, Schema: d.cmd.Schema},
-			nats:     natsFlags{NatsURL: d.natsURL}, worker: d.cmd.workerFlags, http: d.cmd.httpFlags, otel: d.cmd.otelFlags,
+			nats:     natsFlags{NatsURL: d.natsURL}, worker: d.cmd.workerFlags, http: d.cmd.httpFlags,
 			create: createFlags{CreateStream: true, StreamReplicas: d.cmd.NatsNodes, StreamStorage: "file", StreamDuplicate: "2m"},
 			log:    d.log.With("n", i+1),
 		}

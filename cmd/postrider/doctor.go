@@ -88,7 +88,7 @@ func (c *doctorCmd) checkDatabase(ctx context.Context) []finding {
 	server, unread := delivery.ReadDatabaseServer(ctx, pool)
 	add("PostgreSQL version", cmp.Or(unread, checkVersion(server)), server.Version)
 	add("primary", cmp.Or(unread, checkPrimary(server)), "the server is a primary")
-	info, err := checkSchema(ctx, pool, c.Schema)
+	info, err := checkSchema(ctx, pool, c.Schema, 0)
 	if !add("schema", err, fmt.Sprintf("version %d, %d partitions", info.Version, info.Partitions)) {
 		return findings
 	}

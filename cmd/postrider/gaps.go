@@ -110,7 +110,7 @@ func (f *gapsFlags) open(s *session, broker bool) (l looking, err error) {
 }
 
 func (f *gapsFlags) database(s *session, pool *pgxpool.Pool) (*gaps.Store, error) {
-	info, err := checkSchema(s.ctx, pool, f.Schema)
+	info, err := checkSchema(s.ctx, pool, f.Schema, 0)
 	if err != nil {
 		return nil, err
 	}

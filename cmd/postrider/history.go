@@ -55,7 +55,7 @@ func (c *partitionsHistoryCmd) Run(s *session) error {
 		return err
 	}
 	defer pool.Close()
-	if _, err := checkSchema(s.ctx, pool, c.Schema); err != nil {
+	if _, err := checkSchema(s.ctx, pool, c.Schema, 0); err != nil {
 		return err
 	}
 	store, err := lease.NewStore(pool, c.Schema)

@@ -55,7 +55,7 @@ func (c *importCmd) Run(s *session) error {
 		return err
 	}
 	defer pool.Close()
-	if _, err := checkSchema(s.ctx, pool, c.Schema); err != nil {
+	if _, err := checkSchema(s.ctx, pool, c.Schema, 0); err != nil {
 		return err
 	}
 	ring := func() {}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/outbox/schema"
 )
 
@@ -42,8 +43,10 @@ func migrator(f databaseFlags, log *slog.Logger, config schema.Config) (*schema.
 
 // Run migrates up.
 func (c *migrateUpCmd) Run(s *session) error {
-	if err := checkRelationName(c.EventsRelation); err != nil {
-		return err
+	if c.EventsRelation != "" {
+		if err := pg.CheckRelation(c.EventsRelation); err != nil {
+			return fmt.Errorf("%w: --events-relation: %w", errRefused, err)
+		}
 	}
 	m, err := migrator(c.databaseFlags, s.logger(), schema.Config{Partitions: c.Partitions, Events: c.EventsRelation})
 	if err != nil {
@@ -79,7 +82,7 @@ func schemaInfo(ctx context.Context, f databaseFlags) (schema.Info, error) {
 		return schema.Info{}, err
 	}
 	defer pool.Close()
-	return checkSchema(ctx, pool, f.Schema)
+	return checkSchema(ctx, pool, f.Schema, 0)
 }
 
 type migrateDownCmd struct {

@@ -1,12 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
+	"strings"
 	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,59 +23,42 @@ const defaultHTTPAddr = "127.0.0.1:8080"
 // httpFlags say where the monitor listens and who may use it.
 type httpFlags struct {
 	HTTPAddr        string   `name:"http-addr" help:"Address of monitor, API, health and metrics; 'off' for none. Default 127.0.0.1:8080, or a free port where that is taken." placeholder:"HOST:PORT"`
-	HTTPUsersFile   string   `name:"http-users-file" help:"File with a line for each user, 'ROLE KIND NAME SECRET', such as 'operate password alice s3cret'; role read-only or operate, kind password or token." placeholder:"FILE" type:"existingfile"`
+	HTTPUsersFile   string   `name:"http-users-file" help:"File with a line for each user, 'ROLE KIND NAME SECRET', such as 'operate password alice s3cret', or for a trusted proxy, such as 'operate proxy X-Forwarded-User 10.0.0.0/8'; role read-only or operate, kind password, token or proxy." placeholder:"FILE" type:"existingfile"`
 	HTTPToken       string   `name:"http-token" help:"Bearer token that may look and act, 'token' in the audit; better given by POSTRIDER_HTTP_TOKEN." placeholder:"TOKEN"`
-	HTTPProxyHeader string   `name:"http-proxy-header" help:"Header in which a trusted proxy names the user whom it let in." placeholder:"NAME"`
-	HTTPProxyFrom   []string `name:"http-proxy-from" help:"Address or range from which that header is believed; repeatable." placeholder:"CIDR"`
-	HTTPProxyAccess string   `name:"http-proxy-access" help:"What those may do whom the proxy names: ${enum}." enum:"read-only,operate" default:"operate"`
 	HTTPReadOnly    bool     `name:"http-read-only" help:"Refuse all actions."`
 	HTTPShowPayload bool     `name:"http-show-payload" help:"Show payloads and metadata to those who may act."`
-	HTTPBasePath    string   `name:"http-base-path" help:"Path under which a proxy publishes the monitor." placeholder:"/PATH"`
-	HTTPHost        []string `name:"http-host" help:"Further host name under which the monitor may be addressed; repeatable." placeholder:"NAME"`
+	HTTPHost        []string `name:"http-host" help:"Further host name under which the monitor may be addressed, path under which a proxy publishes it, or both; repeatable." placeholder:"NAME/PATH"`
 	HTTPEnvironment string   `name:"http-environment" help:"Name of the environment, shown as a banner." placeholder:"NAME"`
 }
 
 func (f httpFlags) auth() (ui.Auth, error) {
 	var auth ui.Auth
+	if f.HTTPUsersFile != "" {
+		var err error
+		if auth, err = ui.ReadAuth(f.HTTPUsersFile); err != nil {
+			return ui.Auth{}, fmt.Errorf("%w: --http-users-file: %w", errRefused, err)
+		}
+	}
 	if f.HTTPToken != "" {
 		auth.Tokens = append(auth.Tokens, ui.Token{Value: f.HTTPToken, Name: "token", Access: ui.AccessOperate})
 	}
-	if f.HTTPUsersFile != "" {
-		users, tokens, err := ui.ReadUsers(f.HTTPUsersFile)
-		if err != nil {
-			return ui.Auth{}, fmt.Errorf("%w: --http-users-file: %w", errRefused, err)
-		}
-		auth.Users, auth.Tokens = users, append(auth.Tokens, tokens...)
-	}
-	err := f.proxy(&auth)
-	return auth, err
+	return auth, nil
 }
 
-// proxy reads who is trusted to say who somebody is.
-func (f httpFlags) proxy(auth *ui.Auth) error {
-	switch {
-	case f.HTTPProxyHeader == "" && len(f.HTTPProxyFrom) > 0:
-		return fmt.Errorf("%w: --http-proxy-from needs --http-proxy-header", errRefused)
-	case f.HTTPProxyHeader == "":
-		return nil
-	case len(f.HTTPProxyFrom) == 0:
-		return fmt.Errorf("%w: --http-proxy-header needs --http-proxy-from: anybody could send the header", errRefused)
-	}
-	auth.ProxyHeader, auth.ProxyAccess = f.HTTPProxyHeader, ui.AccessOperate
-	if f.HTTPProxyAccess == ui.AccessReadOnly.String() {
-		auth.ProxyAccess = ui.AccessReadOnly
-	}
-	for _, text := range f.HTTPProxyFrom {
-		prefix, err := netip.ParsePrefix(text)
-		if address, single := netip.ParseAddr(text); single == nil {
-			prefix, err = netip.PrefixFrom(address, address.BitLen()), nil
+// published are the names under which the monitor may be addressed, and the path under which a proxy publishes it.
+func (f httpFlags) published() (hosts []string, base string, err error) {
+	for _, text := range f.HTTPHost {
+		name, _, _ := strings.Cut(text, "/")
+		path := text[len(name):]
+		if name != "" || path == "" {
+			hosts = append(hosts, name)
 		}
-		if err != nil || prefix.Addr().Zone() != "" || prefix.Addr().Is4In6() {
-			return fmt.Errorf("%w: --http-proxy-from must be an address or a range such as 10.0.0.0/8, got %q", errRefused, text)
+		if base != "" && path != "" && base != path {
+			return nil, "", fmt.Errorf("%w: --http-host names two paths, %s and %s; a monitor has one", errRefused, base, path)
 		}
-		auth.TrustedProxies = append(auth.TrustedProxies, prefix.Masked())
+		base = cmp.Or(base, path)
 	}
-	return nil
+	return hosts, base, nil
 }
 
 // validate refuses what can be known to be wrong before anything is started.
@@ -83,9 +67,11 @@ func (f httpFlags) validate() error {
 	if err != nil || f.HTTPAddr == "off" {
 		return err
 	}
-	config := ui.ServerConfig{Addr: f.HTTPAddr, Options: ui.Options{
-		Source: unread{}, Auth: auth, BasePath: f.HTTPBasePath, AllowedHosts: f.HTTPHost,
-	}}
+	hosts, base, err := f.published()
+	if err != nil {
+		return err
+	}
+	config := ui.ServerConfig{Addr: f.HTTPAddr, Options: ui.Options{Source: unread{}, Auth: auth, BasePath: base, AllowedHosts: hosts}}
 	if err := config.Validate(); err != nil {
 		return fmt.Errorf("%w: --http-*: %w", errRefused, err)
 	}
@@ -103,6 +89,10 @@ func (f httpFlags) newMonitor(
 	if err != nil {
 		return nil, err
 	}
+	hosts, base, err := f.published()
+	if err != nil {
+		return nil, err
+	}
 	cache, err := ui.NewCache(source, ui.CacheConfig{})
 	if err != nil {
 		return nil, fmt.Errorf("monitor: %w", err)
@@ -112,8 +102,8 @@ func (f httpFlags) newMonitor(
 	}
 	config := ui.ServerConfig{Addr: f.HTTPAddr, Options: ui.Options{
 		Source: cache, Auth: auth, Operator: operations.operator, ShowPayload: f.HTTPShowPayload,
-		ReadOnly: f.HTTPReadOnly || operations.lookOnly, BasePath: f.HTTPBasePath,
-		AllowedHosts: f.HTTPHost, Environment: f.HTTPEnvironment,
+		ReadOnly: f.HTTPReadOnly || operations.lookOnly, BasePath: base,
+		AllowedHosts: hosts, Environment: f.HTTPEnvironment,
 		Gatherer: registry, Ready: ready, Version: buildinfo.Version(), Logger: log,
 	}}
 	if f.HTTPAddr == "" {

@@ -25,23 +25,20 @@ func TestWrongMonitorSettingsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	line := writeFile(t, "operate password ann "+planted+"\nread-only token a\x01b "+planted+"\n")
+	proxy := writeFile(t, "operate proxy X-User "+planted+"\n")
 	on := func(args ...string) []string {
 		return append([]string{"run", "--database-url=postgres://u:" + planted + "@" + nobody + "/x", "--http-addr=127.0.0.1:0"}, args...)
 	}
 	for name, c := range map[string]complaint{
-		"header without proxies":   {on("--http-proxy-header=X-User"), exitRefused, []string{"--http-proxy-header", "--http-proxy-from"}},
-		"proxies without header":   {on("--http-proxy-from=10.0.0.0/8"), exitRefused, []string{"--http-proxy-from", "--http-proxy-header"}},
-		"range that is none":       {on("--http-proxy-header=X-User", "--http-proxy-from=10.0.0.0/40"), exitRefused, []string{"--http-proxy-from", "10.0.0.0/40"}},
-		"proxy by name":            {on("--http-proxy-header=X-User", "--http-proxy-from=proxy"), exitRefused, []string{"--http-proxy-from", `"proxy"`}},
-		"header of another use":    {on("--http-proxy-header=Authorization", "--http-proxy-from=::1"), exitRefused, []string{"ProxyHeader", "Authorization"}},
-		"access that is none":      {on("--http-proxy-access=all"), exitRefused, []string{"--http-proxy-access", "operate"}},
+		"proxy by name":            {on("--http-users-file=" + proxy), exitRefused, []string{"--http-users-file", proxy + ", line 1", "10.0.0.0/8"}},
 		"token with a space":       {on("--http-token=a b"), exitRefused, []string{"--http-", "Tokens[0]"}},
 		"name of a token":          {on("--http-users-file=" + line), exitRefused, []string{"--http-users-file", line + ", line 2: Name"}},
 		"file that others write":   {on("--http-users-file=" + open), exitRefused, []string{"--http-users-file", "chmod"}},
-		"file of nobody":           {on("--http-users-file=" + empty), exitRefused, []string{"--http-users-file", "no credentials"}},
+		"file of nobody":           {on("--http-users-file=" + empty), exitRefused, []string{"--http-users-file", "nobody"}},
 		"file that is not there":   {on("--http-users-file=nothing"), exitRefused, []string{"--http-users-file"}},
 		"open bind, header alone":  {[]string{"run", "--database-url=postgres://" + nobody + "/x", "--http-addr=:0", "--http-show-payload"}, exitRefused, []string{"--http-addr", "--http-users-file", "--http-token"}},
-		"base path without slash":  {on("--http-base-path=ops"), exitRefused, []string{"--http-", "BasePath"}},
+		"path with a slash behind": {on("--http-host=a/ops/"), exitRefused, []string{"--http-", "BasePath"}},
+		"two paths":                {on("--http-host=a/ops", "--http-host=/outbox"), exitRefused, []string{"--http-host", "/ops and /outbox"}},
 		"host with a port":         {on("--http-host=a:80"), exitRefused, []string{"--http-", "AllowedHosts"}},
 		"payloads for a non-value": {on("--http-show-payload=perhaps"), exitRefused, []string{"--http-show-payload"}},
 	} {
@@ -56,10 +53,10 @@ func TestWrongMonitorSettingsAreRefused(t *testing.T) {
 // who may, and under which name.
 func TestTheMonitorActsInTheNameOfItsUsers(t *testing.T) { //nolint:paralleltest // clusters run one at a time
 	users := writeFile(t, "operate password ann "+planted+"-1\nread-only password bob "+planted+"-2\n"+
-		"operate token robot "+planted+"-3\nread-only token scraper "+planted+"-4\n")
+		"operate token robot "+planted+"-3\nread-only token scraper "+planted+"-4\n"+
+		"read-only proxy X-User 127.0.0.0/8\n")
 	c := clustertest.New(t, clustertest.Config{Partitions: 4})
-	w := c.Start(t, 1, "--http-addr=127.0.0.1:0", "--http-show-payload", "--http-users-file="+users, "--http-token="+planted+"-5",
-		"--http-proxy-header=X-User", "--http-proxy-from=127.0.0.0/8", "--http-proxy-access=read-only")[0]
+	w := c.Start(t, 1, "--http-addr=127.0.0.1:0", "--http-show-payload", "--http-users-file="+users, "--http-token="+planted+"-5")[0]
 	sequence := appendEvent(t, c, "s", tooLarge)
 	c.WaitCount(t, 1, `SELECT count(*) FROM outbox_messages WHERE state = 'dead'`)
 	basic := func(name, secret string) func(*http.Request) {
@@ -205,8 +202,8 @@ func relayRole(t *testing.T, c *clustertest.Cluster, change string) string {
 
 // The settings of run name where each comes from, and no secret.
 func TestMonitorSettingsAreShown(t *testing.T) {
-	t.Setenv("POSTRIDER_HTTP_PROXY_HEADER", "X-User")
-	t.Setenv("POSTRIDER_HTTP_PROXY_FROM", "10.0.0.0/8,::1")
+	t.Setenv("POSTRIDER_HTTP_ENVIRONMENT", "test")
+	t.Setenv("POSTRIDER_HTTP_HOST", "ops.example.org/outbox,[::1]")
 	t.Setenv("POSTRIDER_HTTP_TOKEN", planted)
 	t.Setenv("POSTRIDER_HTTP_SHOW_PAYLOAD", "true")
 	code, stdout, stderr := call(t, "config", "print", "--json")
@@ -218,8 +215,8 @@ func TestMonitorSettingsAreShown(t *testing.T) {
 		t.Fatalf("%d, %v: %s%s", code, err, stdout, stderr)
 	}
 	for name, want := range map[string]string{
-		"http-proxy-header": "X-User environment", "http-proxy-from": "[10.0.0.0/8 ::1] environment", "http-token": "*** environment",
-		"http-show-payload": "true environment", "http-users-file": " default", "http-proxy-access": "operate default",
+		"http-environment": "test environment", "http-host": "[ops.example.org/outbox [::1]] environment", "http-token": "*** environment",
+		"http-show-payload": "true environment", "http-users-file": " default",
 	} {
 		if got := fmt.Sprint(settings[name].Value, " ", settings[name].Source); got != want {
 			t.Errorf("%s is %s, want %s", name, got, want)

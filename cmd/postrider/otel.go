@@ -26,11 +26,6 @@ import (
 	"github.com/postrider/postrider/internal/buildinfo"
 )
 
-// otelFlags say whether traces are exported; how, the OTEL_* variables say, as everywhere.
-type otelFlags struct {
-	Otel bool `help:"Export traces by OTLP, as the OTEL_* environment variables say. On by itself where OTEL_EXPORTER_OTLP_ENDPOINT is set."`
-}
-
 // The variables that are read here; the SDK reads more of them by itself.
 const (
 	envDisabled       = "OTEL_SDK_DISABLED"
@@ -57,18 +52,18 @@ const (
 	retryLeast, retryMost, retryFor = 500 * time.Millisecond, 5 * time.Second, 10 * time.Second
 )
 
-// on tells whether traces are to be exported.
-func (f otelFlags) on(getenv func(string) string) bool {
+// exportsTraces tells whether the OTEL_* variables ask for traces.
+func exportsTraces(getenv func(string) string) bool {
 	disabled, _ := strconv.ParseBool(getenv(envDisabled)) // by the specification only "true" disables
 	if disabled || getenv(envExporter) == "none" {
 		return false
 	}
-	return f.Otel || getenv(envEndpoint) != "" || getenv(envTracesEndpoint) != ""
+	return getenv(envExporter) != "" || getenv(envEndpoint) != "" || getenv(envTracesEndpoint) != ""
 }
 
-// validate refuses by the variable's name what the SDK would ignore or replace by a default.
-func (f otelFlags) validate(getenv func(string) string) error {
-	if !f.on(getenv) {
+// validateTraces refuses by the variable's name what the SDK would ignore or replace by a default.
+func validateTraces(getenv func(string) string) error {
+	if !exportsTraces(getenv) {
 		return nil
 	}
 	refuse := func(name, want string) error {
@@ -107,7 +102,7 @@ type tracer struct{ observer *tracing.Observer }
 
 // newTracer starts the export of traces where that is wanted. The environment was validated.
 func newTracer(ctx context.Context, lc fx.Lifecycle, opened *undo, cfg workerConfig, beater *heartbeat.Beater) (tracer, error) {
-	if !cfg.otel.on(os.Getenv) {
+	if !exportsTraces(os.Getenv) {
 		return tracer{}, nil
 	}
 	subject, err := natspub.ParseSubject(cfg.worker.Subject)

@@ -36,7 +36,7 @@ func (f *operatorFlags) operator(s *session) (op *ops.Operator, done func(), err
 }
 
 func (f *operatorFlags) reading(ctx context.Context, pool *pgxpool.Pool) (*ops.Operator, error) {
-	info, err := checkSchema(ctx, pool, f.Schema)
+	info, err := checkSchema(ctx, pool, f.Schema, 0)
 	if err != nil {
 		return nil, err
 	}

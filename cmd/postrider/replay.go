@@ -46,7 +46,7 @@ func (f *replayFlags) open(s *session) (store *replay.Store, pool *pgxpool.Pool,
 
 func (f *replayFlags) reading(ctx context.Context, pool *pgxpool.Pool) (*replay.Store, error) {
 	var err error
-	if f.info, err = checkSchema(ctx, pool, f.Schema); err != nil {
+	if f.info, err = checkSchema(ctx, pool, f.Schema, 0); err != nil {
 		return nil, err
 	}
 	events, err := eventsOf(f.info)

@@ -73,7 +73,7 @@ func (c *partitionsResizeCmd) Run(s *session) error {
 		return err
 	}
 	defer pool.Close()
-	info, err := checkSchema(s.ctx, pool, c.Schema)
+	info, err := checkSchema(s.ctx, pool, c.Schema, 0)
 	if err != nil {
 		return err
 	}

@@ -19,14 +19,13 @@ type runCmd struct {
 	workerFlags
 	createFlags
 	httpFlags
-	otelFlags
-	storedFlags
-	NoLeasing bool          `help:"Deliver all partitions alone, without coordination; refused beside other workers."`
-	Once      bool          `help:"Deliver what can be delivered now, and end."`
-	Shadow    bool          `help:"Claim and retry as a worker of these settings would, beside the cluster, and publish and mark nothing."`
-	JSON      bool          `help:"Print one JSON object a second to standard output." name:"json"`
-	Silent    bool          `help:"Print nothing but errors."`
-	Window    time.Duration `help:"Time over which the shown rates are taken." default:"5s"`
+	Partitions int           `help:"Number of partitions that the database must have; 0: whatever it has." default:"0"`
+	NoLeasing  bool          `help:"Deliver all partitions alone, without coordination; refused beside other workers."`
+	Once       bool          `help:"Deliver what can be delivered now, and end."`
+	Shadow     bool          `help:"Claim and retry as a worker of these settings would, beside the cluster, and publish and mark nothing."`
+	JSON       bool          `help:"Print one JSON object a second to standard output." name:"json"`
+	Silent     bool          `help:"Print nothing but errors."`
+	Window     time.Duration `help:"Time over which the shown rates are taken." default:"5s"`
 }
 
 // Help shows examples below the flags.
@@ -41,13 +40,15 @@ func (c *runCmd) Help() string {
 func (c *runCmd) validate() error {
 	for _, err := range []error{
 		c.databaseFlags.validate(), c.workerFlags.validate(), c.createFlags.validate(), c.httpFlags.validate(),
-		c.otelFlags.validate(os.Getenv), c.storedFlags.validate(), c.validateShadow(),
+		validateTraces(os.Getenv), c.validateShadow(),
 	} {
 		if err != nil {
 			return err
 		}
 	}
 	switch {
+	case c.Partitions < 0 || c.Partitions > 32767:
+		return fmt.Errorf("%w: --partitions must lie between 1 and 32767, or be 0, got %d", errRefused, c.Partitions)
 	case c.Window < time.Second:
 		return fmt.Errorf("%w: --window must be at least 1s, got %s", errRefused, c.Window)
 	case c.JSON && c.Silent:
@@ -79,7 +80,7 @@ func (c *runCmd) Run(s *session) error {
 	}
 	cfg := workerConfig{
 		database: c.databaseFlags, nats: c.natsFlags, worker: c.workerFlags, create: c.createFlags,
-		http: c.httpFlags, otel: c.otelFlags, stored: c.storedFlags, noLeasing: c.NoLeasing, once: c.Once, log: log,
+		http: c.httpFlags, partitions: c.Partitions, noLeasing: c.NoLeasing, once: c.Once, log: log,
 	}
 	return runWorker(s.ctx, cfg, func(ctx context.Context, w *worker) {
 		watch(ctx, w, screen, c.Window, s.stdout)

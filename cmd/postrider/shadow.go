@@ -125,7 +125,7 @@ func (c *runCmd) newShadow(ctx context.Context, log *slog.Logger) (*shadow, erro
 		return w, err
 	}
 	w.close = append(w.close, pool.Close)
-	info, err := c.check(ctx, pool, c.Schema)
+	info, err := checkSchema(ctx, pool, c.Schema, c.Partitions)
 	if err != nil {
 		return w, err
 	}

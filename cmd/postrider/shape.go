@@ -25,12 +25,13 @@ type shapeFlags struct {
 	RedactPointer []string `help:"JSON pointer to what is removed from payloads, as /customer/email or TYPE=/customer/email; * stands for every element of an array; repeatable." placeholder:"[TYPE=]/POINTER"`
 	RenameType    []string `help:"Publish a type under another name; repeatable." placeholder:"STORED=PUBLISHED"`
 
-	Compress      string `help:"Compress payloads: ${enum}." enum:"none,zstd,s2,gzip" default:"none"`
-	CompressAbove string `help:"Size above which payloads are compressed: 0 to 64MiB." default:"8KiB" placeholder:"SIZE"`
+	Compress string `help:"Compress payloads: none, or zstd, s2 or gzip, and above which size where 8KiB is not right, as zstd:1KiB." default:"none" placeholder:"ENCODING[:SIZE]"`
 }
 
 const (
 	compressNone = "none"
+	// compressAbove is the size above which payloads are compressed unless another is given.
+	compressAbove = "8KiB"
 	// contentType is what payloads are whose producer says nothing else.
 	contentType = "application/json"
 )
@@ -43,16 +44,26 @@ func (f shapeFlags) headers() natspub.Headers {
 	return h
 }
 
+// compression reads --compress: the encoding, and the size in bytes above which it is used.
+func (f shapeFlags) compression() (encoding codec.Encoding, above int, err error) {
+	name, size, given := strings.Cut(f.Compress, ":")
+	if !given {
+		size = compressAbove
+	}
+	bytes, err := humanize.ParseBytes(size)
+	if err != nil || bytes > codec.DefaultLimit || given && name == compressNone {
+		return "", 0, fmt.Errorf("%w: --compress must be none, or zstd, s2 or gzip, alone or with a size from 0 to 64MiB such as zstd:1KiB, got %q", errRefused, f.Compress)
+	}
+	return codec.Encoding(name), int(bytes), nil // at most 64 MiB
+}
+
 // compressor returns nil for none.
 func (f shapeFlags) compressor() (*codec.Compressor, error) {
-	above, err := humanize.ParseBytes(f.CompressAbove)
-	if err != nil || above > codec.DefaultLimit {
-		return nil, fmt.Errorf("%w: --compress-above must be a size from 0 to 64MiB such as 8KiB, got %q", errRefused, f.CompressAbove)
+	encoding, above, err := f.compression()
+	if err != nil || encoding == compressNone {
+		return nil, err // a nil compressor compresses nothing
 	}
-	if f.Compress == compressNone {
-		return nil, nil // a nil compressor compresses nothing
-	}
-	c, err := codec.NewCompressor(codec.Encoding(f.Compress), int(above)) // at most 64 MiB
+	c, err := codec.NewCompressor(encoding, above)
 	if err != nil {
 		return nil, fmt.Errorf("%w: --compress: %w", errRefused, err)
 	}
@@ -128,11 +139,8 @@ func (f shapeFlags) settings() string {
 	}
 	each("redact-pointer", f.RedactPointer)
 	each("rename-type", f.RenameType)
-	if f.Compress != compressNone {
-		add("compress", f.Compress)
-		if above, err := humanize.ParseBytes(f.CompressAbove); err == nil {
-			add("compress-above", strconv.FormatUint(above, 10))
-		}
+	if encoding, above, err := f.compression(); err == nil && encoding != compressNone {
+		add("compress", string(encoding)+":"+strconv.Itoa(above))
 	}
 	if len(parts) == 0 {
 		return plainShape

@@ -26,8 +26,10 @@ func TestWrongShapesAreRefused(t *testing.T) {
 		"forwarded id":      {onRun("--cloudevents", "--cloudevents-source=/x", "--forward-header=ce-id"), exitRefused, []string{"--forward-header", "ce-id"}},
 		"forwarded header":  {onRun("--forward-header=Nats-Rollup"), exitRefused, []string{"--forward-header", "Nats-Rollup"}},
 		"encoding":          {onRun("--compress=brotli"), exitRefused, []string{"--compress", "zstd", "brotli"}},
-		"size":              {onRun("--compress-above=much"), exitRefused, []string{"--compress-above", "much"}},
-		"too large a size":  {onRun("--compress-above=65MiB"), exitRefused, []string{"--compress-above", "65MiB"}},
+		"size":              {onRun("--compress=zstd:much"), exitRefused, []string{"--compress", "zstd:much"}},
+		"no size":           {onRun("--compress=zstd:"), exitRefused, []string{"--compress", "zstd:"}},
+		"size of nothing":   {onRun("--compress=none:8KiB"), exitRefused, []string{"--compress", "none:8KiB"}},
+		"too large a size":  {onRun("--compress=zstd:65MiB"), exitRefused, []string{"--compress", "65MiB"}},
 		"encoding twice":    {onRun("--compress=gzip", "--forward-header=content-encoding"), exitRefused, []string{"--compress", "content-encoding"}},
 		"pointer":           {onRun("--redact-pointer=email"), exitRefused, []string{"--redact-pointer", "email"}},
 		"rename":            {onRun("--rename-type=a"), exitRefused, []string{"--rename-type", `"a"`}},
@@ -47,14 +49,13 @@ func TestWrongShapesAreRefused(t *testing.T) {
 
 func TestSettingsAreTheSameTextForTheSameMessages(t *testing.T) {
 	t.Parallel()
-	plain := shapeFlags{Headers: "standard", Compress: compressNone, CompressAbove: "8KiB"}
+	plain := shapeFlags{Headers: "standard", Compress: compressNone}
 	if got := plain.settings(); got != plainShape {
 		t.Errorf("nothing special is %q", got)
 	}
 	one, other := plain, plain
 	one.RedactPointer, other.RedactPointer = []string{"/a", "/b"}, []string{"/b", "/a", "/b"}
-	one.Compress, other.Compress = "zstd", "zstd"
-	other.CompressAbove = "8192"
+	one.Compress, other.Compress = "zstd", "zstd:8192"
 	if one.settings() != other.settings() {
 		t.Errorf("%s and %s", one.settings(), other.settings())
 	}
@@ -65,7 +66,7 @@ func TestSettingsAreTheSameTextForTheSameMessages(t *testing.T) {
 		func(f *shapeFlags) { f.Cloudevents, f.CloudeventsSource = true, "/a" }, func(f *shapeFlags) { f.RedactPointer = []string{"/a"} },
 		func(f *shapeFlags) { f.RenameType = []string{"a=b"} },
 		func(f *shapeFlags) { f.RenameType = []string{"a=b", "c=d"} }, func(f *shapeFlags) { f.RenameType = []string{`a=b" "c=d`} },
-		func(f *shapeFlags) { f.Compress = "gzip" }, func(f *shapeFlags) { f.Compress, f.CompressAbove = "gzip", "1KiB" },
+		func(f *shapeFlags) { f.Compress = "gzip" }, func(f *shapeFlags) { f.Compress = "gzip:1KiB" },
 	} {
 		f := plain
 		change(&f)
@@ -110,7 +111,7 @@ func TestTailShowsWhatWasCompressed(t *testing.T) {
 
 // Everything that shapes a message at once, on real events: the checker of dev compares each payload with what the rules make of it.
 func TestDevShapesMessages(t *testing.T) { //nolint:paralleltest // fills the machine
-	devDrained(t, "--cloudevents", "--cloudevents-source=/history", "--compress=zstd", "--compress-above=200",
+	devDrained(t, "--cloudevents", "--cloudevents-source=/history", "--compress=zstd:200",
 		"--redact-pointer=/commit", "--redact-pointer=file.modified=/parent", "--rename-type=file.modified=file.changed")
 }
 
@@ -122,7 +123,7 @@ func TestShapedMessagesSurviveKills(t *testing.T) { //nolint:paralleltest // clu
 			t.Run(fmt.Sprintf("%s R%d", mode, replicas), func(t *testing.T) {
 				c := clustertest.New(t, clustertest.Config{
 					Partitions: 8, NATS: natstest.Start(t, replicas), Replicas: replicas, Flags: append(shortTTL(),
-						"--publish-mode="+mode, "--cloudevents", "--cloudevents-source=/shop", "--compress=zstd", "--compress-above=0"),
+						"--publish-mode="+mode, "--cloudevents", "--cloudevents-source=/shop", "--compress=zstd:0"),
 				})
 				s := c.Subscribe(t, nil)
 				workers := c.Start(t, 2)

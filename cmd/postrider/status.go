@@ -37,7 +37,7 @@ func (f lookFlags) look(ctx context.Context) (ui.Snapshot, schema.Info, error) {
 		return ui.Snapshot{}, schema.Info{}, err
 	}
 	defer pool.Close()
-	info, err := checkSchema(ctx, pool, f.Schema)
+	info, err := checkSchema(ctx, pool, f.Schema, 0)
 	if err != nil {
 		return ui.Snapshot{}, info, err
 	}

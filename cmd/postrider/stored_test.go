@@ -170,7 +170,7 @@ func TestEveryCommandReadsTheStoredEvents(t *testing.T) { //nolint:paralleltest 
 			t.Errorf("%q is neither tried nor known to read no events, or both: %q", path, why)
 		}
 		told := slices.ContainsFunc(command.Flags, func(f *kong.Flag) bool { return f.Name == "events-relation" })
-		if told != (path == "run" || path == "migrate up") {
+		if told != (path == "migrate up") {
 			t.Errorf("%q takes --events-relation: %t", path, told)
 		}
 	}
@@ -218,16 +218,13 @@ func commandTakes(t *testing.T, path, flag string) bool {
 	return command != nil && slices.ContainsFunc(command.Flags, func(f *kong.Flag) bool { return f.Name == flag })
 }
 
-// Where the events are is stored once, and who says otherwise is refused with both names and the cure, also by variables and a file.
-func TestAnotherEventsRelationThanTheStoredOneIsRefused(t *testing.T) {
+// Where the events are is stored once, and changes only where that relation exists and no worker lives.
+func TestTheEventsRelationIsStoredOnce(t *testing.T) {
 	address := pgtest.Migrated(t, 4)
 	pool := pgtest.Pool(t, address)
 	ownStore(t, pool)
 	up := func(more ...string) []string {
 		return append([]string{"migrate", "up", "--database-url=" + address}, more...)
-	}
-	run := func(more ...string) []string {
-		return append([]string{"run", "--once", "--http-addr=off", "--nats-url=nats://" + nobody, "--database-url=" + address}, more...)
 	}
 	stored := func(want string) {
 		t.Helper()
@@ -237,14 +234,6 @@ func TestAnotherEventsRelationThanTheStoredOneIsRefused(t *testing.T) {
 		}
 	}
 	stored("events")
-	cure := []string{"--events-relation", "reads events from events", ownEvents + " was asked for", "migrate up --events-relation " + ownEvents}
-	complaint{run("--events-relation=" + ownEvents), exitRefused, cure}.check(t)
-	complaint{run("--shadow", "--events-relation="+ownEvents), exitRefused, cure}.check(t)
-	t.Setenv("POSTRIDER_EVENTS_RELATION", ownEvents)
-	complaint{run(), exitRefused, cure}.check(t)
-	complaint{run("--events-relation=public.events"), exitFailed, []string{"nats"}}.check(t) // another name of the stored one
-	t.Setenv("POSTRIDER_EVENTS_RELATION", "")
-
 	complaint{up("--events-relation=nothing"), exitRefused, []string{"--events-relation", `"public"."nothing" does not exist`, "read from events"}}.check(t)
 	if _, err := pool.Exec(t.Context(), `INSERT INTO outbox_workers (worker_id, heartbeat_until) VALUES (gen_random_uuid(), clock_timestamp() + interval '1 hour')`); err != nil {
 		t.Fatal(err)
@@ -264,5 +253,4 @@ func TestAnotherEventsRelationThanTheStoredOneIsRefused(t *testing.T) {
 		t.Errorf("status %d: %s%s", code, stdout, stderr)
 	}
 	stored(ownEvents)
-	complaint{run("--events-relation=events"), exitRefused, []string{"--events-relation", "reads events from " + ownEvents, "events was asked for"}}.check(t)
 }

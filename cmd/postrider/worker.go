@@ -31,16 +31,15 @@ import (
 
 // workerConfig is everything that one worker needs.
 type workerConfig struct {
-	database  databaseFlags
-	nats      natsFlags
-	worker    workerFlags
-	create    createFlags
-	http      httpFlags
-	otel      otelFlags
-	stored    storedFlags
-	noLeasing bool
-	once      bool
-	log       *slog.Logger
+	database   databaseFlags
+	nats       natsFlags
+	worker     workerFlags
+	create     createFlags
+	http       httpFlags
+	partitions int
+	noLeasing  bool
+	once       bool
+	log        *slog.Logger
 }
 
 // worker is a wired worker, for those who watch it.
@@ -146,7 +145,7 @@ func newPools(ctx context.Context, lc fx.Lifecycle, opened *undo, cfg workerConf
 
 // newSchemaInfo makes sure that the tables are there and fit, and that the server can be worked with, before anything else is made.
 func newSchemaInfo(ctx context.Context, cfg workerConfig, p *pools) (schema.Info, error) {
-	info, err := cfg.stored.check(ctx, p.control, cfg.database.Schema)
+	info, err := checkSchema(ctx, p.control, cfg.database.Schema, cfg.partitions)
 	if err != nil {
 		return info, err
 	}

@@ -137,10 +137,10 @@ func TestComposeIsComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	users, _, err := ui.ReadUsers(filepath.Join(folder, "monitor_users"))
-	if err != nil || len(users) != 2 || users[1] != (ui.User{Name: "prometheus", Password: string(password), Access: ui.AccessReadOnly}) {
+	auth, err := ui.ReadAuth(filepath.Join(folder, "monitor_users"))
+	if err != nil || len(auth.Users) != 2 || auth.Users[1] != (ui.User{Name: "prometheus", Password: string(password), Access: ui.AccessReadOnly}) {
 		t.Errorf("Prometheus has another password than the monitor knows: %v", err)
-	} else if users[0].Name != "admin" || users[0].Access != ui.AccessOperate || len(users[0].Password) < 40 {
+	} else if admin := auth.Users[0]; admin.Name != "admin" || admin.Access != ui.AccessOperate || len(admin.Password) < 40 {
 		t.Error("nobody may act, or by a short password")
 	}
 }

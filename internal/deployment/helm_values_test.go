@@ -44,7 +44,7 @@ func TestChartSpeaksTheProgramsLanguage(t *testing.T) { //nolint:paralleltest //
 	for name, want := range map[string]string{
 		"POSTRIDER_DATABASE_URL": "…", "POSTRIDER_NATS_URL": "…", "POSTRIDER_SCHEMA": "shop", "POSTRIDER_IN_FLIGHT": "2000000",
 		"POSTRIDER_FORWARD_HEADER": "Source,Tenant", "POSTRIDER_CREATE_STREAM": "true", "POSTRIDER_RETRY_MAX": "90s",
-		"POSTRIDER_HTTP_HOST": "ops.example.org,$(POD_IP)", "POSTRIDER_HTTP_READ_ONLY": "true",
+		"POSTRIDER_HTTP_HOST": "ops.example.org,$(POD_IP),/ops/outbox", "POSTRIDER_HTTP_READ_ONLY": "true",
 		"POSTRIDER_NATS_CREDS": "/run/postrider/nats.creds",
 	} {
 		if env[name] != want {
@@ -93,6 +93,9 @@ func TestChartIsWiredUp(t *testing.T) {
 	}
 	checkExpressions(t, queries)
 	o["Job"].wants(t, []any{"migrate", "up", "--partitions=128"}, "spec", "template", "spec", "containers", 0, "args")
+	if env := environmentOf(t, o["Job"].at("spec", "template", "spec", "containers", 0)); env["POSTRIDER_EVENTS_RELATION"] != "store.events" {
+		t.Errorf("the migration is told %v", env)
+	}
 	o["Job"].wants(t, "pre-install,pre-upgrade", "metadata", "annotations", "helm.sh/hook")
 	if reflect.DeepEqual(o["Job"].at("spec", "template", "metadata", "labels"), o["Deployment"].at("spec", "selector", "matchLabels")) {
 		t.Error("the Service would send visitors to the migration")

@@ -34,18 +34,9 @@ type Info struct {
 	OutboxID uuid.UUID
 }
 
-// Check reports what is migrated. It returns ErrNotMigrated, ErrOutdated, ErrNewer, or ErrPartitionMismatch or ErrEventsMismatch when
-// Config.Partitions or Config.Events is set and differs. It needs SELECT on outbox_schema_version and outbox_settings.
+// Check reports what is migrated. It returns ErrNotMigrated, ErrOutdated, ErrNewer, or ErrPartitionMismatch when
+// Config.Partitions is set and differs. It needs SELECT on outbox_schema_version and outbox_settings.
 func (m *Migrator) Check(ctx context.Context, db pg.RowQuerier) (Info, error) {
-	info, err := m.info(ctx, db)
-	if err != nil {
-		return info, err
-	}
-	return info, m.checkRelation(info.Events)
-}
-
-// info is Check for whoever may change the relation with the events.
-func (m *Migrator) info(ctx context.Context, db pg.RowQuerier) (Info, error) {
 	version, err := m.version(ctx, db)
 	if err != nil {
 		return Info{}, fmt.Errorf("check schema %s: %w", m.quoted(), err)

@@ -12,8 +12,6 @@ var (
 	ErrNewer = errors.New("outbox schema is newer than this binary")
 	// ErrPartitionMismatch: another partition count is stored than was asked for.
 	ErrPartitionMismatch = errors.New("partition count does not match the stored one")
-	// ErrEventsMismatch: events are read from another relation than was asked for.
-	ErrEventsMismatch = errors.New("events relation is not the stored one")
 	// ErrEvents: Up cannot store that relation, or not now.
 	ErrEvents = errors.New("events relation was not stored")
 	// ErrServerVersion: PostgreSQL is older than 14.

@@ -108,7 +108,7 @@ func (m *Migrator) checkStored(ctx context.Context, conn *sql.Conn) error {
 		if err != nil {
 			return err
 		}
-		_, err = m.info(ctx, raw)
+		_, err = m.Check(ctx, raw)
 		if errors.Is(err, ErrNotMigrated) || errors.Is(err, ErrOutdated) {
 			return nil
 		}

@@ -23,15 +23,6 @@ func (m *Migrator) relation(name string) string {
 	return pgx.Identifier{m.cfg.Schema, name}.Sanitize()
 }
 
-// checkRelation compares what is stored with the configuration.
-func (m *Migrator) checkRelation(stored string) error {
-	if m.cfg.Events == "" || m.relation(m.cfg.Events) == m.relation(stored) {
-		return nil
-	}
-	return fmt.Errorf("%w: schema %s reads events from %s, %s was asked for; leave it out, or give the stored one, or stop all workers and "+
-		"run `postrider migrate up --events-relation %s`", ErrEventsMismatch, m.quoted(), stored, m.cfg.Events, m.cfg.Events)
-}
-
 // storeRelation stores where the events are, if the configuration says so.
 func (m *Migrator) storeRelation(ctx context.Context, conn *sql.Conn) error {
 	if m.cfg.Events == "" {
@@ -55,7 +46,7 @@ func (m *Migrator) storeRelationBy(ctx context.Context, db pg.DB) error {
 	if err := q.EventsRelation.Row(ctx, db, nil).Scan(&stored); err != nil {
 		return fmt.Errorf("read events relation: %w", err)
 	}
-	if m.checkRelation(stored) == nil {
+	if m.relation(m.cfg.Events) == m.relation(stored) {
 		return nil
 	}
 	var there bool

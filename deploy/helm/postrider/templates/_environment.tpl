@@ -27,10 +27,9 @@
 # Prometheus comes by the pod's address.
 - name: POD_IP
   valueFrom: {fieldRef: {fieldPath: status.podIP}}
-- {name: POSTRIDER_HTTP_HOST, value: {{ printf "%s,$(POD_IP)" (join "," .hosts) | quote }}}
 {{- end }}
-{{- with .basePath }}
-- {name: POSTRIDER_HTTP_BASE_PATH, value: {{ . | quote }}}
+{{- with concat .hosts (ternary (list "$(POD_IP)") list (not (empty .hosts))) (compact (list .basePath)) }}
+- {name: POSTRIDER_HTTP_HOST, value: {{ join "," . | quote }}}
 {{- end }}
 {{- else }}
 - {name: POSTRIDER_HTTP_ADDR, value: "127.0.0.1:8080"}
