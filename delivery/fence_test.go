@@ -128,7 +128,7 @@ func TestALateCommitIsNotSkipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback(context.Background()) //nolint:errcheck // committed below
+	defer tx.Rollback(context.Background())
 	late := appendIn(t, tx, "late")
 	early := b.append(t, "early", `1`)
 	if late >= early {

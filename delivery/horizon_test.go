@@ -25,7 +25,7 @@ func TestHorizonSeesAnOpenSnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback(context.WithoutCancel(t.Context())) //nolint:errcheck // ended below
+	defer tx.Rollback(context.WithoutCancel(t.Context()))
 	if _, err := tx.Exec(t.Context(), `SELECT 1`); err != nil {
 		t.Fatal(err)
 	}

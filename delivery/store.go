@@ -33,7 +33,7 @@ type queries struct {
 	Planning, Begin, ClaimParked, ClaimDue, ClaimReady, ClaimLittle, Position, LogPosition pg.Query
 	Flush, Rehydrate, LetGo, EventTypes                                                    pg.Query
 	Marking, MarkReady, MarkParked, MarkPlaces                                             pg.Query
-	Park, Promote, ParkedOf                                                                pg.Query
+	Park, Promote, Waiting                                                                 pg.Query
 	Advancing, Advance, Writers, Watermark                                                 pg.Query
 	Undelivered, Unblock, Suspect, Raise, Regress                                          pg.Query
 	Heal, HealFormer, HealKnown, HealKeys, HealTable, HealLock, HealSettle                 pg.Query

@@ -221,7 +221,7 @@ func (w *writer) transaction(t *testing.T) int {
 		t.Errorf("writer %d: %v", w.n, err)
 		return 0
 	}
-	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // it may have ended
+	defer tx.Rollback(context.WithoutCancel(ctx))
 	events := 0
 	for range 1 + w.random.IntN(5) {
 		events += w.append(t, tx)

@@ -27,7 +27,7 @@ func TestAnOlderLeaseOfTheSameOwnerChangesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback(context.Background()) //nolint:errcheck // it only lets go of the lock
+	defer tx.Rollback(context.Background())
 	renewed, _, err := b.store.Renew(t.Context(), k.Owner(), time.Second, time.Second, held)
 	if err != nil || !slices.Equal(renewed, []partition.ID{1}) {
 		t.Errorf("renewed %v, %v; want only partition 1", renewed, err)

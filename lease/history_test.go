@@ -129,7 +129,7 @@ func TestHistoryTellsOfResizesAndOfWorkersWithoutLeasing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback(context.Background()) //nolint:errcheck // after a commit it does nothing
+	defer tx.Rollback(context.Background())
 	if err := lease.Recount(t.Context(), tx, "public", 2, resizer); err != nil {
 		t.Fatal(err)
 	}

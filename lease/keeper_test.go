@@ -120,7 +120,7 @@ func TestALockedRowCostsOnlyItsOwnLease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback(context.Background()) //nolint:errcheck // it only lets go of the lock
+	defer tx.Rollback(context.Background())
 	if _, err := tx.Exec(t.Context(), `UPDATE outbox_partitions SET paused_at = now() WHERE partition_key = 0`); err != nil {
 		t.Fatal(err)
 	}

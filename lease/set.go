@@ -23,14 +23,6 @@ func newSet() *Set {
 	}
 }
 
-// SetOf returns a set of those leases, for deliveries whose exclusiveness is
-// granted elsewhere or that change nothing: see Untimed.
-func SetOf(leases ...*Lease) *Set {
-	s := newSet()
-	s.add(leases)
-	return s
-}
-
 // Held returns the leases that are alive, by partition.
 func (s *Set) Held() []*Lease {
 	s.mu.Lock()

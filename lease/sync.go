@@ -19,7 +19,7 @@ func (s *Store) Sync(ctx context.Context, count partition.Count, prune, dryRun b
 	if err != nil {
 		return 0, 0, fmt.Errorf("sync partitions: %w", err)
 	}
-	defer tx.Rollback(ctx) //nolint:errcheck // after a commit it does nothing
+	defer tx.Rollback(ctx)
 	tag, err := s.sql.SyncAdd.Exec(ctx, tx, pg.Args{"count": int(count)})
 	if err != nil {
 		return 0, 0, fmt.Errorf("sync partitions: %w", err)

@@ -248,7 +248,7 @@ func TestARowThatIsHeld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback(context.WithoutCancel(t.Context())) //nolint:errcheck // it only unlocks
+	defer tx.Rollback(context.WithoutCancel(t.Context()))
 	if _, err := tx.Exec(t.Context(), `SELECT FROM outbox_partitions FOR UPDATE`); err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +280,7 @@ func TestADatabaseThatFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback(context.WithoutCancel(t.Context())) //nolint:errcheck // it only unlocks
+	defer tx.Rollback(context.WithoutCancel(t.Context()))
 	if _, err := tx.Exec(t.Context(), `LOCK TABLE outbox_audit`); err != nil {
 		t.Fatal(err)
 	}

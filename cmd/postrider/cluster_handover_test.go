@@ -224,7 +224,7 @@ func freezeBeforeMark(t *testing.T, c *clustertest.Cluster, s *clustertest.Subsc
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback(context.WithoutCancel(t.Context())) //nolint:errcheck // it only unlocks
+	defer tx.Rollback(context.WithoutCancel(t.Context()))
 	if _, err := tx.Exec(t.Context(), `LOCK TABLE outbox_deliveries IN SHARE MODE`); err != nil {
 		t.Fatal(err)
 	}

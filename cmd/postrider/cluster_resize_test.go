@@ -56,7 +56,7 @@ func TestAKilledResizeHoldsNobodyUp(t *testing.T) { //nolint:paralleltest // clu
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer producer.Rollback(context.WithoutCancel(t.Context())) //nolint:errcheck // after the first one it does nothing
+		defer producer.Rollback(context.WithoutCancel(t.Context()))
 		if _, err := producer.Exec(t.Context(), `SELECT outbox_append('held', 'thing.done', '1')`); err != nil {
 			t.Fatal(err)
 		}

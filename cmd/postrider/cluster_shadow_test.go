@@ -66,8 +66,8 @@ func rehearsedBy(t *testing.T, log string) []int64 {
 // ones, and those of a message that the broker would never take.
 func TestAShadowClaimsWhatAWorkerWould(t *testing.T) { //nolint:paralleltest // clusters run one at a time
 	for _, flags := range [][]string{
-		{"--ordering=partition", "--batch-size=100"},
-		{"--ordering=stream", "--batch-size=7", "--behind=none"},
+		{"--ordering=partition"},
+		{"--ordering=stream", "--behind=none"},
 	} {
 		c := clustertest.New(t, clustertest.Config{Partitions: 8, Flags: flags})
 		c.Backlog(t, 1500)
@@ -79,7 +79,7 @@ func TestAShadowClaimsWhatAWorkerWould(t *testing.T) { //nolint:paralleltest // 
 			t.Fatal(err)
 		}
 		before := everything(t, c)
-		args := append([]string{"run", "--shadow", "--once", "--http-addr=off", "--log-level=debug", "--log-format=json"}, flags...)
+		args := append([]string{"run", "--shadow", "--once", "--http-addr=off", "--log-level=debug", "--log-format=json", "--batch-size=1"}, flags...)
 		p := clustertest.Launch(t, "shadow", c.Environment(), args...)
 		if code := p.Exit(t); code != exitOK {
 			t.Fatalf("the shadow ended with %d: %s", code, p.Stderr())

@@ -120,7 +120,7 @@ func (d *dev) appendOne(ctx context.Context, producer *outbox.Producer, events [
 	if err != nil {
 		return fmt.Errorf("generate: %w", err)
 	}
-	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // after a commit it does nothing
+	defer tx.Rollback(context.WithoutCancel(ctx))
 	appended, err := producer.AppendTx(ctx, tx, events...)
 	if err != nil {
 		return fmt.Errorf("generate: %w", err)

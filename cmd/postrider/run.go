@@ -22,7 +22,7 @@ type runCmd struct {
 	Partitions int           `help:"Number of partitions that the database must have; 0: whatever it has." default:"0"`
 	NoLeasing  bool          `help:"Deliver all partitions alone, without coordination; refused beside other workers."`
 	Once       bool          `help:"Deliver what can be delivered now, and end."`
-	Shadow     bool          `help:"Claim and retry as a worker of these settings would, beside the cluster, and publish and mark nothing."`
+	Shadow     bool          `help:"Claim, read and shape as a worker of these settings would, beside the cluster; count, and publish and mark nothing."`
 	JSON       bool          `help:"Print one JSON object a second to standard output." name:"json"`
 	Silent     bool          `help:"Print nothing but errors."`
 	Window     time.Duration `help:"Time over which the shown rates are taken." default:"5s"`

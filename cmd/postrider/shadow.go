@@ -8,14 +8,12 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
-	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/outbox"
 	"github.com/postrider/postrider/outbox/schema"
 	"github.com/postrider/postrider/partition"
@@ -54,9 +52,8 @@ type shadowTick struct {
 // shadow is a wired shadow.
 type shadow struct {
 	store      *delivery.Store
-	relay      *delivery.Relay
-	held       *lease.Set
-	partitions int
+	rehearser  *delivery.Rehearser
+	partitions partition.Count
 	monitor    *ui.Server // nil: none
 	close      []func()
 }
@@ -86,13 +83,7 @@ func (c *runCmd) runShadow(s *session, log *slog.Logger) error {
 		log.Info("monitor", "url", w.monitor.URL())
 		go func() { ended <- w.monitor.Run(ctx) }()
 	}
-	go func() {
-		if c.Once {
-			ended <- w.relay.RunOnce(ctx, w.held)
-			return
-		}
-		ended <- w.relay.Run(ctx, w.held)
-	}()
+	go func() { ended <- w.rehearser.Run(ctx, c.Once) }()
 	watched := make(chan struct{})
 	watching, stop := context.WithCancel(ctx)
 	go func() {
@@ -109,7 +100,7 @@ func (c *runCmd) runShadow(s *session, log *slog.Logger) error {
 	stop()
 	<-watched
 	if !c.JSON && !c.Silent {
-		done := w.relay.Stats()
+		done := w.rehearser.Stats()
 		fmt.Fprintf(s.stdout, "would have published %d, skipped %d, failed %d\n", done.Published, done.Skipped, done.Failed)
 	}
 	return err
@@ -138,11 +129,6 @@ func (c *runCmd) newShadow(ctx context.Context, log *slog.Logger) (*shadow, erro
 	if err := c.shadowRelay(ctx, w, pool, nc, info, registry, log); err != nil {
 		return w, err
 	}
-	leases := make([]*lease.Lease, info.Partitions)
-	for i := range leases {
-		leases[i] = lease.Untimed(partition.ID(i), uuid.Nil, 0) // a count that fits
-	}
-	w.held, w.partitions = lease.SetOf(leases...), len(leases)
 	if c.HTTPAddr == "" || c.HTTPAddr == "off" { // the port is the live worker's
 		return w, nil
 	}
@@ -197,8 +183,8 @@ func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool,
 	}
 	relay.MaxPayload = largestPayload(info)
 	relay.Logger, relay.Registerer = log, prometheus.WrapRegistererWithPrefix("shadow_", registry)
-	w.store = store
-	w.relay, err = delivery.NewShadowRelay(relay, store, publisher, bell)
+	w.store, w.partitions = store, info.Partitions
+	w.rehearser, err = delivery.NewRehearser(relay, store, publisher, bell, info.Partitions)
 	return err
 }
 
@@ -206,19 +192,19 @@ func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool,
 func (w *shadow) watch(ctx context.Context, out io.Writer) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
-	before, at := w.relay.Stats(), time.Now()
+	before, at := w.rehearser.Stats(), time.Now()
 	for last := false; !last; {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			last = true
 		}
-		now, stats := time.Now(), w.relay.Stats()
+		now, stats := time.Now(), w.rehearser.Stats()
 		took := now.Sub(at)
 		t := shadowTick{
 			At: now.UTC(), Shadow: true, Claimed: stats.Claimed - before.Claimed, WouldPublish: stats.Published - before.Published,
 			WouldSkip: stats.Skipped - before.Skipped, Failed: stats.Failed - before.Failed, Dead: stats.Dead - before.Dead,
-			Lag: stats.Watermark.Lag(), Duration: inSeconds(took), Partitions: w.partitions,
+			Lag: stats.Watermark.Lag(), Duration: inSeconds(took), Partitions: int(w.partitions),
 		}
 		if took > 0 {
 			t.PerSecond = float64(t.WouldPublish) / took.Seconds()

@@ -220,6 +220,7 @@ func commandTakes(t *testing.T, path, flag string) bool {
 
 // Where the events are is stored once, and changes only where that relation exists and no worker lives.
 func TestTheEventsRelationIsStoredOnce(t *testing.T) {
+	t.Parallel()
 	address := pgtest.Migrated(t, 4)
 	pool := pgtest.Pool(t, address)
 	ownStore(t, pool)

@@ -18,7 +18,7 @@ func TestAChangeNeverWaitsForAResizeInACircle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback(context.WithoutCancel(t.Context())) //nolint:errcheck // ended below
+	defer tx.Rollback(context.WithoutCancel(t.Context()))
 	if _, err := tx.Exec(t.Context(), `LOCK TABLE outbox IN EXCLUSIVE MODE`); err != nil {
 		t.Fatal(err)
 	}

@@ -187,7 +187,7 @@ func TestASelectionMeetsOthers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer tx.Rollback(context.WithoutCancel(t.Context())) //nolint:errcheck // ends with the test
+			defer tx.Rollback(context.WithoutCancel(t.Context()))
 			// A worker's mark, or another operator, holds the partition.
 			if _, err := tx.Exec(t.Context(), `SELECT FROM outbox_partitions FOR NO KEY UPDATE`); err != nil {
 				t.Fatal(err)
@@ -227,7 +227,7 @@ func TestABusyPartitionEndsTheCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback(context.WithoutCancel(t.Context())) //nolint:errcheck // ends with the test
+	defer tx.Rollback(context.WithoutCancel(t.Context()))
 	if _, err := tx.Exec(t.Context(), `SELECT FROM outbox_partitions FOR NO KEY UPDATE`); err != nil {
 		t.Fatal(err)
 	}

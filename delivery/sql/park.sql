@@ -77,9 +77,11 @@ UPDATE {schema}.outbox_parked AS p
    AND p.global_sequence = first.global_sequence
    AND p.blocked
 
--- query: ParkedOf
--- What lies in the parking place of the streams, replayed rows left out.
-SELECT p.partition_key, p.stream_id, p.global_sequence, p.generation, p.dead_at IS NOT NULL
+-- query: Waiting
+-- The first parked row of each of the streams that holds up what follows.
+SELECT p.partition_key, p.stream_id, min(p.global_sequence)
   FROM unnest(@partitions::smallint[], @stream_ids::text[]) AS s (partition_key, stream_id)
   JOIN {schema}.outbox_parked AS p ON p.partition_key = s.partition_key AND p.stream_id = s.stream_id
  WHERE p.replay_id IS NULL
+   AND CASE WHEN p.dead_at IS NOT NULL THEN NOT @skip_dead::boolean ELSE p.blocked OR p.available_at > clock_timestamp() END
+ GROUP BY p.partition_key, p.stream_id

@@ -50,7 +50,12 @@ func replays() []mutant {
 		{
 			name: "shadow-passes-failed", promise: "rehearsal", breaks: "it publishes what waits behind a message that would be dead",
 			test: command{pkg: "cmd/postrider", run: "^TestAShadowClaimsWhatAWorkerWould$"}, says: "the shadow claimed [0-9]+ events",
-			edits: []edit{{"delivery/shadow.go", "case known && r.settled || held[m.Stream]:", "case known && r.settled:"}},
+			edits: []edit{{"delivery/rehearse.go", "s.failed.Add(streamKey{m.Partition, m.Stream}, true)", "_ = s.failed"}},
+		},
+		{
+			name: "shadow-passes-dead", promise: "rehearsal", breaks: "it publishes what waits behind a message that is dead",
+			test: command{pkg: "cmd/postrider", run: "^TestAShadowClaimsWhatAWorkerWould$"}, says: "the shadow claimed [0-9]+ events",
+			edits: []edit{{"delivery/rehearse.go", "waits && first < m.Sequence ||", "false && first < 0 ||"}},
 		},
 	}
 }

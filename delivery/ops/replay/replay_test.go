@@ -267,7 +267,7 @@ func TestAReplayEndsBelowOpenTransactions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback(context.WithoutCancel(t.Context())) //nolint:errcheck // after a commit it does nothing
+	defer tx.Rollback(context.WithoutCancel(t.Context()))
 	if _, err := tx.Exec(t.Context(), `SELECT outbox_append('late', 't', '{}')`); err != nil {
 		t.Fatal(err)
 	}

@@ -102,7 +102,7 @@ func Move(ctx context.Context, db pg.DB, schema string, events delivery.Relation
 	if err != nil {
 		return 0, fmt.Errorf("resize: %w", err)
 	}
-	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // after a commit it does nothing
+	defer tx.Rollback(context.WithoutCancel(ctx))
 	if _, err := q.LockOutbox.Exec(ctx, tx, nil); err != nil {
 		return 0, fmt.Errorf("resize: wait for producers: %w", err)
 	}

@@ -665,10 +665,12 @@ UPDATE "public".outbox_parked AS p
    AND p.global_sequence = first.global_sequence
    AND p.blocked;
 
-/* delivery.ParkedOf */ SELECT p.partition_key, p.stream_id, p.global_sequence, p.generation, p.dead_at IS NOT NULL
+/* delivery.Waiting */ SELECT p.partition_key, p.stream_id, min(p.global_sequence)
   FROM unnest($1::smallint[], $2::text[]) AS s (partition_key, stream_id)
   JOIN "public".outbox_parked AS p ON p.partition_key = s.partition_key AND p.stream_id = s.stream_id
- WHERE p.replay_id IS NULL;
+ WHERE p.replay_id IS NULL
+   AND CASE WHEN p.dead_at IS NOT NULL THEN NOT $3::boolean ELSE p.blocked OR p.available_at > clock_timestamp() END
+ GROUP BY p.partition_key, p.stream_id;
 
 /* delivery.Throughput */ SELECT m.minute, coalesce(t.published, 0)::bigint, coalesce(t.failed, 0)::bigint,
        coalesce(t.retried, 0)::bigint, coalesce(t.skipped, 0)::bigint

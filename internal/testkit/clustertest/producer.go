@@ -156,7 +156,7 @@ func (p *Producer) transaction(ctx context.Context, writer, n int) error {
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
-	defer tx.Rollback(ctx) //nolint:errcheck // after a commit it does nothing
+	defer tx.Rollback(ctx)
 	insert := p.appendBatch
 	if rand.IntN(5) == 0 {
 		insert = p.appendSQL

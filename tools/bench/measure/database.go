@@ -133,8 +133,8 @@ func (d *database) seed(ctx context.Context, from, to int, pointers string, prog
 	if err != nil {
 		return fmt.Errorf("seed: %w", err)
 	}
-	defer tx.Rollback(ctx) //nolint:errcheck // after a commit it does nothing
-	const chunk = 50_000   // keeps what is copied in one go small
+	defer tx.Rollback(ctx)
+	const chunk = 50_000 // keeps what is copied in one go small
 	for first := from; first < to; first += chunk {
 		if first > from && first%1_000_000 == 0 {
 			progress(first)

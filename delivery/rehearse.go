@@ -1,0 +1,243 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/partition"
+)
+
+// Rehearser reads what a relay of its configuration would claim, makes the messages, has the publisher judge them, and counts. It writes
+// nothing, so the store's sessions may be read-only. Every row is looked at once, when it comes below the watermark or is due: what fails is
+// not tried again, and what waits behind a failure, a dead message or one that is not due is not counted.
+type Rehearser struct {
+	relay  *Relay // shapes, publishes and counts; it never runs
+	store  *Store
+	leases []*lease.Lease
+	after  map[partition.ID]int64
+	// counted are the parked rows that were looked at, with their generations: others end them.
+	counted map[partition.ID]map[int64]int
+	// failed are the streams that go no further, since one of their messages failed here.
+	failed *lru.Cache[streamKey, bool]
+
+	// The watermark, as in outbox_watermark.
+	safe, candidate int64
+	holders         []string
+}
+
+// failedStreams is how many streams with failures a rehearser remembers.
+const failedStreams = 100_000
+
+// NewRehearser returns one of all partitions; Run starts it. Registered metrics count what would have been done.
+func NewRehearser(cfg Config, store *Store, publisher Publisher, bell Doorbell, partitions partition.Count) (*Rehearser, error) {
+	relay, err := NewRelay(cfg, store, publisher, bell)
+	if err != nil {
+		return nil, err
+	}
+	failed, err := lru.New[streamKey, bool](failedStreams)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	s := &Rehearser{relay: relay, store: store, failed: failed, after: map[partition.ID]int64{}, counted: map[partition.ID]map[int64]int{}}
+	for id := range partitions {
+		s.leases = append(s.leases, lease.Untimed(partition.ID(id), uuid.Nil, 0))
+		s.after[partition.ID(id)], s.counted[partition.ID(id)] = nowhere, map[int64]int{}
+	}
+	return s, nil
+}
+
+// Stats returns the counts so far.
+func (s *Rehearser) Stats() Stats { return s.relay.Stats() }
+
+// Run rehearses until the context ends, or once: until nothing is left that could be published now. Then it waits a second for
+// transactions that hold the watermark back.
+func (s *Rehearser) Run(ctx context.Context, once bool) error {
+	wait := patience{least: watermarkPoll, most: s.relay.cfg.PollInterval}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for failures := 0; ; {
+		found, err := s.look(ctx)
+		next := wait.next(s.relay.stats.watermark.Load())
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			failures++
+			next = outageWait(failures)
+			s.relay.stats.failure(err)
+			s.relay.log.Warn("the rehearsal cannot look", "error", err, "for", next.Round(time.Millisecond), "failures", failures)
+		case found > 0:
+			failures = 0
+			continue
+		case once && !wait.moving():
+			return nil
+		default:
+			failures = 0
+		}
+		timer.Reset(next)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		case <-s.relay.bell.Rung():
+		}
+	}
+}
+
+// look counts what can be published now, as much as fits into one claim, and returns how many rows it got behind.
+func (s *Rehearser) look(ctx context.Context) (rows int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.relay.cfg.StatementTimeout)
+	defer cancel()
+	watermark, err := s.advance(ctx)
+	if err != nil {
+		return 0, err
+	}
+	s.relay.stats.watermark.Store(&watermark)
+	limits := Limits{Total: s.relay.cfg.Window, UpTo: watermark.Safe}
+	asks := make([]Ask, len(s.leases))
+	for i, l := range s.leases {
+		known := len(s.counted[l.Partition])
+		asks[i] = Ask{Lease: l, After: s.after[l.Partition], Most: s.relay.cfg.BatchSize + known}
+		limits.Total += known
+	}
+	// Nothing is left out here for what lies before it in its stream: that is judged below, by what was counted, too.
+	found, err := s.store.Claim(ctx, asks, limits, BehindNone)
+	if err != nil {
+		return 0, err
+	}
+	found.Close()
+	waiting, err := s.waiting(ctx, found.Batches)
+	if err != nil {
+		return 0, err
+	}
+	for _, b := range found.Batches {
+		n, err := s.rehearse(ctx, b, waiting)
+		if rows += n; err != nil {
+			return rows, err
+		}
+	}
+	return rows, nil
+}
+
+// rehearse counts what a batch holds that may be published, and goes behind it.
+func (s *Rehearser) rehearse(ctx context.Context, b Batch, waiting map[streamKey]int64) (rows int, err error) {
+	id := b.Lease.Partition
+	var sequences []int64
+	seen := map[int64]int{}
+	last := s.after[id]
+	b.Messages = slices.DeleteFunc(b.Messages, func(m Message) bool {
+		key := streamKey{id, m.Stream}
+		generation, before := s.counted[id][m.Sequence]
+		before = before && generation == m.Generation
+		if m.Parked {
+			seen[m.Sequence] = m.Generation
+		} else {
+			last = max(last, m.Sequence)
+		}
+		if before {
+			return true
+		}
+		rows++
+		first, waits := waiting[key]
+		if waits = waits && first < m.Sequence || s.failed.Contains(key); !waits {
+			sequences = append(sequences, m.Sequence)
+		}
+		return waits
+	})
+	most := s.relay.shaping.largest(s.relay.publisher)
+	for len(b.Messages) > 0 {
+		events, cutAt, err := s.store.read(ctx, sequences, most.bytes, s.relay.cfg.WindowBytes/4/s.relay.copies)
+		if err != nil {
+			return 0, err
+		}
+		part, _ := attach(Batch{Lease: b.Lease, Messages: slices.Clone(b.Messages)}, events, cutAt)
+		res := s.relay.publish(part, most) //nolint:contextcheck // a batch lives as long as its lease
+		for i, o := range res.Outcomes {
+			if o.Kind == Unresolved {
+				return 0, fmt.Errorf("partition %d: %w", id, o.Err)
+			}
+			s.note(part.Messages[i], o)
+		}
+		s.relay.stats.claimed.Add(int64(len(part.Messages)))
+		s.relay.stats.settled(res, s.relay.cfg.Retry)
+		b.Messages, sequences = b.Messages[len(part.Messages):], sequences[len(part.Messages):]
+	}
+	s.after[id], s.counted[id] = last, seen
+	return rows, nil
+}
+
+// note remembers a stream that goes no further.
+func (s *Rehearser) note(m Message, o Outcome) {
+	policy := s.relay.cfg.Failure
+	passed := policy.passes() || policy.skipsDead() && dies(m, o, s.relay.cfg.Retry)
+	if (o.Kind == Retry || o.Kind == Permanent) && !passed {
+		s.failed.Add(streamKey{m.Partition, m.Stream}, true)
+	}
+}
+
+// waiting is the first parked row of each stream that holds up what follows.
+func (s *Rehearser) waiting(ctx context.Context, batches []Batch) (map[streamKey]int64, error) {
+	first := map[streamKey]int64{}
+	if s.relay.cfg.Failure.passes() {
+		return first, nil
+	}
+	asked := map[streamKey]bool{}
+	var ids []partition.ID
+	var streams []string
+	for _, b := range batches {
+		for _, m := range b.Messages {
+			if key := (streamKey{m.Partition, m.Stream}); !asked[key] {
+				asked[key] = true
+				ids, streams = append(ids, m.Partition), append(streams, m.Stream)
+			}
+		}
+	}
+	rows, err := s.store.sql.Waiting.Rows(ctx, s.store.db, pg.Args{"partitions": ids, "stream_ids": streams, "skip_dead": s.relay.cfg.Failure.skipsDead()})
+	if err != nil {
+		return nil, fmt.Errorf("look at parked rows: %w", err)
+	}
+	var key streamKey
+	var sequence int64
+	if _, err := pgx.ForEachRow(rows, []any{&key.partition, &key.stream, &sequence}, func() error {
+		first[key] = sequence
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("look at parked rows: %w", err)
+	}
+	return first, nil
+}
+
+// advance proves a watermark as Store.Advance does, and keeps it here.
+func (s *Rehearser) advance(ctx context.Context) (Watermark, error) {
+	var (
+		highest, stored int64
+		writers         []string
+		recovered       bool
+	)
+	batch := &pgx.Batch{}
+	s.store.sql.Planning.Queue(batch, nil)
+	s.store.sql.Writers.Queue(batch, pg.Args{"relation": s.store.events}).QueryRow(func(row pgx.Row) error { return row.Scan(&highest, &stored, &writers, &recovered) })
+	if err := s.store.db.SendBatch(ctx, batch).Close(); err != nil {
+		return Watermark{}, fmt.Errorf("look at the watermark: %w", err)
+	}
+	s.safe = max(s.safe, stored)
+	s.holders = slices.DeleteFunc(s.holders, func(h string) bool { return !slices.Contains(writers, h) })
+	if s.candidate > 0 && len(s.holders) == 0 && !recovered {
+		s.safe, s.candidate = max(s.safe, s.candidate), 0
+	}
+	switch {
+	case len(writers) == 0:
+		s.safe, s.candidate = max(s.safe, highest), 0
+	case s.candidate <= s.safe && highest > s.safe:
+		s.candidate, s.holders = highest, writers
+	}
+	return Watermark{Safe: s.safe, Highest: max(highest, s.safe)}, nil
+}
