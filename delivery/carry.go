@@ -245,7 +245,7 @@ func (r *Relay) observe(b Batch, outcomes []Outcome) {
 		}
 	}
 	if published > 0 {
-		r.flows(b.Lease.Partition)
+		r.succeeded(b.Lease.Partition)
 	}
 	if errors.Is(unresolved, ErrUnknown) || errors.Is(unresolved, ErrFenced) {
 		r.forget(b.Lease.Partition)

@@ -19,36 +19,36 @@ func (r *Relay) most(partitions int) int {
 }
 
 // askLocked says what to claim of a partition now.
-func (r *Relay) askLocked(t *tenure, most int) Ask {
-	ask := Ask{Lease: t.lease, After: nowhere, Most: most}
-	if t.careful > 0 {
+func (r *Relay) askLocked(f *flow, most int) Ask {
+	ask := Ask{Lease: f.lease, After: nowhere, Most: most}
+	if f.careful > 0 {
 		ask.Most = 1
 	}
 	// Without a watermark rows may turn up anywhere, so there is no cursor. With
 	// one, a row below the cursor would be somebody's mistake; the sweep finds it.
-	if r.cfg.Ordering == OrderPartition && time.Since(t.swept) < r.cfg.SweepInterval {
-		ask.After = t.after
+	if r.cfg.Ordering == OrderPartition && time.Since(f.swept) < r.cfg.SweepInterval {
+		ask.After = f.after
 	}
 	return ask
 }
 
 // sweptLocked notes that a claim looked at the whole partition, and reports what
 // it found below the cursor.
-func (r *Relay) sweptLocked(t *tenure, b *Batch) {
-	t.swept = time.Now()
+func (r *Relay) sweptLocked(f *flow, b *Batch) {
+	f.swept = time.Now()
 	late := 0
 	if b == nil || r.cfg.Ordering != OrderPartition {
 		return
 	}
 	for _, m := range b.Messages {
-		if !m.Parked && m.Sequence <= t.after {
+		if !m.Parked && m.Sequence <= f.after {
 			late++
 		}
 	}
 	if late > 0 {
 		r.stats.late.Add(int64(late))
 		r.log.Warn("rows turned up below the cursor; they are delivered out of order: were they inserted by hand, or was a sequence drawn before its INSERT?",
-			"partition", t.lease.Partition, "cursor", t.after, "rows", late)
+			"partition", f.lease.Partition, "cursor", f.after, "rows", late)
 	}
 }
 
@@ -57,21 +57,21 @@ func (r *Relay) sweptLocked(t *tenure, b *Batch) {
 func (r *Relay) progress(res Result, marked time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t := r.tenureOfLocked(res.Batch.Lease)
+	f := r.flowOfLocked(res.Batch.Lease)
 	unbroken := true
 	for i, o := range res.Outcomes {
 		m := res.Batch.Messages[i]
 		unbroken = unbroken && o.Kind != Unresolved
 		if unbroken && !m.Parked {
-			t.after = max(t.after, m.Sequence)
+			f.after = max(f.after, m.Sequence)
 		}
-		t.stream, t.fence, t.control = max(t.stream, o.StreamSequence), max(t.fence, o.FenceSequence), max(t.control, o.FenceSequence)
+		f.stream, f.fence, f.control = max(f.stream, o.StreamSequence), max(f.fence, o.FenceSequence), max(f.control, o.FenceSequence)
 		if o.Kind == Published {
-			t.marked = marked
+			f.marked = marked
 		}
 	}
-	if t.careful > 0 {
-		t.careful -= len(res.Outcomes)
+	if f.careful > 0 {
+		f.careful -= len(res.Outcomes)
 	}
 }
 
@@ -81,12 +81,13 @@ func (r *Relay) progress(res Result, marked time.Time) {
 func (r *Relay) outlived(b Batch, session time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t := r.tenureOfLocked(b.Lease)
-	if session.Before(t.marked) || t.marked.IsZero() {
+	f := r.flowOfLocked(b.Lease)
+	if session.Before(f.marked) || f.marked.IsZero() {
 		return false
 	}
 	r.log.Info("a partition is taken anew, as its last mark was made before this database session began", "partition", b.Lease.Partition)
-	t.taken, t.after, t.marked = false, nowhere, time.Time{}
+	f.anew()
+	f.marked = time.Time{}
 	return true
 }
 
@@ -94,7 +95,7 @@ func (r *Relay) outlived(b Batch, session time.Time) bool {
 func (r *Relay) careful(l *lease.Lease) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.tenureOfLocked(l).careful > 0
+	return r.flowOfLocked(l).careful > 0
 }
 
 // watermarkPoll is how soon the watermark is looked at again while it waits for a

@@ -9,8 +9,13 @@
 //
 // A Relay takes every partition that is new to it, and claims batches for every
 // held partition that has none in flight, within a window that bounds messages
-// and bytes. A partition is busy from its claim to its mark, so that it has at
-// most one batch under way.
+// and bytes. All that a relay knows of a partition is its flow (flow.go), which stands
+// in one of four stages:
+//
+//	fresh      ─▶ taking             under a new lease, or when what is known may be wrong
+//	taking     ─▶ ready, fresh       a takeover that fails is begun again
+//	ready      ─▶ publishing, fresh
+//	publishing ─▶ ready, fresh       from claim to mark: at most one batch is under way
 //
 // A row of the outbox is work not yet published. Published rows are deleted by
 // key. Rows that cannot be published now are parked, out of the hot path: the

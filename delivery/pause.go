@@ -50,11 +50,7 @@ func (r *Relay) unpublished(id partition.ID, err error) {
 	r.mu.Lock()
 	alone := time.Since(r.flowed) < flowing
 	if alone {
-		p := r.waiting[id]
-		if p == nil {
-			p = &pause{}
-			r.waiting[id] = p
-		}
+		p := &r.flowAtLocked(id).alone
 		if wait, counted := p.fail(); counted {
 			r.log.Warn("a partition pauses", "partition", id, "error", err, "for", wait.Round(time.Millisecond), "failures", p.failures)
 		}
@@ -83,8 +79,9 @@ const refusedFor = 5 * time.Second
 // is how a fence works, again and again it keeps everybody from delivering.
 func (r *Relay) refusedByFence(id partition.ID, err error) {
 	r.mu.Lock()
-	r.refusals[id]++
-	again := r.refusals[id] > 1
+	f := r.flowAtLocked(id)
+	f.refusals++
+	again := f.refusals > 1
 	r.mu.Unlock()
 	if again {
 		r.cfg.Board.ReportFor("fence of "+boardName(id), err, refusedFor)
@@ -95,8 +92,8 @@ func (r *Relay) refusedByFence(id partition.ID, err error) {
 func (r *Relay) notRefused(id partition.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.refusals[id] > 0 {
-		delete(r.refusals, id)
+	if f := r.flowAtLocked(id); f.refusals > 0 {
+		f.refusals = 0
 		r.cfg.Board.Report("fence of "+boardName(id), nil)
 	}
 }
@@ -107,9 +104,8 @@ func (r *Relay) idle() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.goOnLocked()
-	for id := range r.waiting {
-		delete(r.waiting, id)
-		r.cfg.Board.Report(boardName(id), nil)
+	for id := range r.flows {
+		r.resumeLocked(id)
 	}
 }
 
@@ -120,16 +116,21 @@ func (r *Relay) Flows() bool {
 	return time.Since(r.flowed) < flowing
 }
 
-// flows notes a success.
-func (r *Relay) flows(id partition.ID) {
+// succeeded notes a success.
+func (r *Relay) succeeded(id partition.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.flowed = time.Now()
-	if r.waiting[id] != nil {
-		delete(r.waiting, id)
+	r.resumeLocked(id)
+	r.goOnLocked()
+}
+
+// resumeLocked ends the pause of one partition.
+func (r *Relay) resumeLocked(id partition.ID) {
+	if f := r.flowAtLocked(id); f.alone.failures > 0 {
+		f.alone = pause{}
 		r.cfg.Board.Report(boardName(id), nil)
 	}
-	r.goOnLocked()
 }
 
 // goOnLocked ends a pause.

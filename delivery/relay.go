@@ -42,22 +42,14 @@ type Relay struct {
 	fatal    chan error
 
 	mu      sync.Mutex
-	tenures map[partition.ID]*tenure
-	busy    map[partition.ID]bool // from claim to mark
-	again   map[partition.ID]bool // had more than fitted into the batch
-	room    int                   // messages that still fit into the window
-	cleared chan struct{}         // closed when nothing is in hand; nil while nobody waits for that
-	bytes   int64                 // payload bytes that still fit
+	flows   map[partition.ID]*flow
+	room    int           // messages that still fit into the window
+	cleared chan struct{} // closed when nothing is in hand; nil while nobody waits for that
+	bytes   int64         // payload bytes that still fit
 	pause   pause
-	// waiting are the partitions that pause alone; flowed is when anything was
-	// published last.
-	waiting map[partition.ID]*pause
-	// refusals counts how often in a row the stream knew a newer owner.
-	refusals map[partition.ID]int
-	flowed   time.Time
-	created  time.Time // the stream, when it was looked at last
-	server   time.Time // when the database server was started that answered last
-	moves    int       // how often that was another one than before
+	flowed  time.Time // when anything was published last
+	created time.Time // the stream, when it was looked at last
+	server  time.Time // when the database server was started that answered last
 }
 
 // backend is what a relay does in the database.
@@ -94,8 +86,7 @@ func newRelay(cfg Config, store backend, publisher Publisher, bell Doorbell) (*R
 	r := &Relay{
 		cfg: cfg, store: store, publisher: publisher, bell: bell, log: cfg.Logger, cache: cache,
 		finished: make(chan carried, 64), freed: make(chan struct{}, 1), fatal: make(chan error, 1),
-		takes: make(chan struct{}, taking), tenures: map[partition.ID]*tenure{},
-		busy: map[partition.ID]bool{}, again: map[partition.ID]bool{}, waiting: map[partition.ID]*pause{}, refusals: map[partition.ID]int{},
+		takes: make(chan struct{}, takesAtOnce), flows: map[partition.ID]*flow{},
 		room: cfg.Window, bytes: cfg.WindowBytes, copies: held(cfg, publisher),
 	}
 	r.shaping = newShaping(cfg, r.wake)
@@ -193,8 +184,8 @@ func (r *Relay) claimLoop(ctx context.Context, held *lease.Set, once bool, publi
 func (r *Relay) lookAgain() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for id := range r.busy {
-		r.again[id] = true
+	for _, f := range r.flows {
+		f.again = f.busy()
 	}
 }
 
@@ -211,17 +202,13 @@ func (r *Relay) enter(ctx context.Context, leases []*lease.Lease, turn int, publ
 	most := r.most(len(leases))
 	for i := range leases {
 		l := leases[(i+turn)%len(leases)]
-		if p := r.waiting[l.Partition]; p != nil && !p.over() {
+		if f := r.flowAtLocked(l.Partition); f.busy() || !f.alone.over() || !l.Enter() {
 			continue
 		}
-		if r.busy[l.Partition] || !l.Enter() {
-			continue
-		}
-		r.busy[l.Partition] = true
-		if t := r.tenureOfLocked(l); t.taken {
-			asks = append(asks, r.askLocked(t, most))
-		} else {
+		if f := r.flowOfLocked(l); f.begin() == taking {
 			publishing.Go(func() { r.take(ctx, l) })
+		} else {
+			asks = append(asks, r.askLocked(f, most))
 		}
 	}
 	return asks
@@ -255,19 +242,18 @@ func (r *Relay) round(ctx context.Context, asks []Ask, little bool, publishing *
 	r.mu.Lock()
 	r.room -= total
 	for _, a := range asks {
-		t, b := r.tenureOfLocked(a.Lease), claimed[a.Lease.Partition]
+		f, b := r.flowOfLocked(a.Lease), claimed[a.Lease.Partition]
+		if a.After == nowhere && err == nil {
+			r.sweptLocked(f, b)
+		}
 		switch {
 		case b != nil:
-		case err == nil && t.careful > 0: // nothing is left that could crash anybody
-			t.careful = 0
+		case err == nil && f.careful > 0 && !f.stale: // nothing is left that could crash anybody
+			f.careful = 0
 			publishing.Go(func() { r.calm(ctx, a.Lease) })
-			continue
 		default:
-			delete(r.busy, a.Lease.Partition)
+			f.end(true)
 			a.Lease.Leave()
-		}
-		if a.After == nowhere && err == nil {
-			r.sweptLocked(t, b)
 		}
 	}
 	r.mu.Unlock()
@@ -321,11 +307,10 @@ func (r *Relay) settled(b Batch, messages int, bytes int64) {
 	if bytes > r.cfg.WindowBytes/2 {
 		runtime.GC()
 	}
-	id := b.Lease.Partition
 	r.mu.Lock()
-	again := r.again[id] || b.More
-	delete(r.again, id)
-	delete(r.busy, id)
+	f := r.flowOfLocked(b.Lease)
+	again := f.again || b.More
+	f.end(true)
 	full := r.room < r.cfg.BatchSize || r.bytes <= 0
 	r.roomLocked(messages)
 	r.bytes += bytes

@@ -7,69 +7,15 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/lease"
-	"github.com/postrider/postrider/partition"
 )
 
-// tenure is what the relay knows of a partition under one lease. The relay's
-// mutex guards it.
-type tenure struct {
-	lease *lease.Lease
-	taken bool
-	// after is the cursor: no ready row up to it is undelivered, as far as claims
-	// and marks under this lease have shown.
-	after int64
-	swept time.Time // when a claim last ignored the cursor
-	// stream and fence are where the last known event and the record of the last
-	// known batch lie in the stream; control is the last control message of all.
-	stream, fence, control uint64
-	// remade tells that the stream is another one than when the partition was taken.
-	remade bool
-	// marked is the database's time of the last mark of anything published.
-	marked time.Time
-	// careful is how many messages are still carried one by one.
-	careful int
-}
-
-// taking bounds how many partitions are taken at once.
-const taking = 16
-
-// crashesToCare is after how many owners in a row that settled nothing a
-// partition's messages are carried one by one, and crashesToDie how many owners in
-// a row may end over a single message. Workers that are killed at random hardly ever die over the same message
-// again and again.
-const (
-	crashesToCare = 3
-	crashesToDie  = 3
-)
-
-// tenureOf returns what is known under the lease; nothing of an older one.
-func (r *Relay) tenureOfLocked(l *lease.Lease) *tenure {
-	t := r.tenures[l.Partition]
-	if t == nil || t.lease != l {
-		t = &tenure{lease: l, after: nowhere, stream: l.Progress.StreamSequence, fence: l.Progress.FenceSequence}
-		switch {
-		case l.Progress.Crashes >= crashesToCare:
-			t.careful = r.cfg.BatchSize // it may be any of the last batch
-		case l.Progress.Suspected > 0:
-			t.careful = 1
-		}
-		r.tenures[l.Partition] = t
-	}
-	return t
-}
-
-// forget makes the partition be taken again before its next claim.
-func (r *Relay) forget(id partition.ID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if t := r.tenures[id]; t != nil {
-		t.taken, t.after = false, nowhere
-	}
-}
+// takesAtOnce bounds how many partitions are taken at once.
+const takesAtOnce = 16
 
 // take prepares a partition that was entered, and leaves it.
 func (r *Relay) take(ctx context.Context, l *lease.Lease) {
-	defer r.leaveUnclaimed(l)
+	well := false
+	defer func() { r.leaveUnclaimed(l, well) }()
 	select {
 	case r.takes <- struct{}{}:
 		defer func() { <-r.takes }()
@@ -77,16 +23,13 @@ func (r *Relay) take(ctx context.Context, l *lease.Lease) {
 		return
 	}
 	began := r.clock()
-	r.mu.Lock()
-	moves := r.moves
-	r.mu.Unlock()
 	err := r.takeUp(ctx, l)
 	if r.cfg.Observer != nil {
 		r.cfg.Observer.Taken(began, l, err)
 	}
 	switch {
 	case err == nil: // that it can be published to is not shown yet
-		r.taken(l, moves)
+		well = true
 		r.notRefused(l.Partition)
 	case l.Context().Err() != nil || ctx.Err() != nil:
 	case errors.Is(err, ErrFenced), errors.Is(err, errLeaseGone):
@@ -103,9 +46,9 @@ func (r *Relay) take(ctx context.Context, l *lease.Lease) {
 
 // leaveUnclaimed ends a visit that claimed nothing, and has the partition looked
 // at again.
-func (r *Relay) leaveUnclaimed(l *lease.Lease) {
+func (r *Relay) leaveUnclaimed(l *lease.Lease, well bool) {
 	r.mu.Lock()
-	delete(r.busy, l.Partition)
+	r.flowOfLocked(l).end(well)
 	r.mu.Unlock()
 	l.Leave()
 	r.wake()
@@ -150,18 +93,10 @@ func (r *Relay) takeUp(ctx context.Context, l *lease.Lease) error {
 		return err
 	}
 	r.mu.Lock()
-	r.tenureOfLocked(l).control = standing.Fence
+	f := r.flowOfLocked(l)
+	f.control, f.after = standing.Fence, nowhere
 	r.mu.Unlock()
 	return nil
-}
-
-// taken notes that the partition may be claimed from, unless the database has moved
-// since it was taken.
-func (r *Relay) taken(l *lease.Lease, moves int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	t := r.tenureOfLocked(l)
-	t.taken, t.after = moves == r.moves, nowhere
 }
 
 // moved tells whether a claim was answered by another server than the one before, or
@@ -178,11 +113,11 @@ func (r *Relay) moved(server time.Time) bool {
 	if before.IsZero() {
 		return false
 	}
-	r.moves++
-	for _, t := range r.tenures {
-		t.taken, t.after, t.marked = false, nowhere, time.Time{}
+	for _, f := range r.flows {
+		f.anew()
+		f.marked = time.Time{}
 	}
-	r.log.Info("the database is another server or was started again: all partitions are taken anew", "partitions", len(r.tenures))
+	r.log.Info("the database is another server or was started again: all partitions are taken anew", "partitions", len(r.flows))
 	return true
 }
 
@@ -276,12 +211,12 @@ func (r *Relay) regressed(ctx context.Context, l *lease.Lease, era, forgotten, n
 // settleLost queues again what the stream had acknowledged and does not hold.
 func (r *Relay) settleLost(ctx context.Context, l *lease.Lease, standing Standing) (lost bool, err error) {
 	r.mu.Lock()
-	t := r.tenureOfLocked(l)
-	known := t.stream
+	f := r.flowOfLocked(l)
+	known := f.stream
 	switch {
 	case standing.Fence > 0: // other modes may have published since
-		known = t.fence
-	case t.remade:
+		known = f.fence
+	case f.remade:
 		standing.Kept = 0
 	}
 	r.mu.Unlock()
@@ -291,7 +226,7 @@ func (r *Relay) settleLost(ctx context.Context, l *lease.Lease, standing Standin
 	}
 	if standing.Kept >= known && !former {
 		r.mu.Lock()
-		t.remade = false
+		f.remade = false
 		r.mu.Unlock()
 		return false, nil
 	}
@@ -307,7 +242,7 @@ func (r *Relay) settleLost(ctx context.Context, l *lease.Lease, standing Standin
 		r.log.Warn("lost messages are queued again", "partition", l.Partition, "lost", healed.Lost, "queued", healed.Queued)
 	}
 	r.mu.Lock()
-	t.stream, t.fence, t.after, t.remade = standing.Kept, standing.Kept, nowhere, false
+	f.stream, f.fence, f.remade = standing.Kept, standing.Kept, false
 	r.mu.Unlock()
 	return true, nil
 }
@@ -339,7 +274,7 @@ func (r *Relay) settleSuspect(ctx context.Context, l *lease.Lease) error {
 
 // calm forgets the crashes of a partition that has nothing left to crash over.
 func (r *Relay) calm(ctx context.Context, l *lease.Lease) {
-	defer r.leaveUnclaimed(l)
+	defer r.leaveUnclaimed(l, true)
 	if err := r.tryMark(ctx, []Result{{Batch: Batch{Lease: l}}}); err != nil {
 		r.stats.failure(err) // it is tried again by the next owner
 	}
@@ -360,10 +295,10 @@ func (r *Relay) checkExtent(ctx context.Context) {
 	defer r.mu.Unlock()
 	remade := !r.created.IsZero() && !now.Created.Equal(r.created)
 	r.created = now.Created
-	for _, t := range r.tenures {
-		t.remade = t.remade || remade
-		if remade || t.stream > now.Last || t.control > 0 && (t.control < now.First || t.control > now.Last) {
-			t.taken = false
+	for _, f := range r.flows {
+		f.remade = f.remade || remade
+		if remade || f.stream > now.Last || f.control > 0 && (f.control < now.First || f.control > now.Last) {
+			f.anew()
 		}
 	}
 }

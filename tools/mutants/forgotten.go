@@ -4,6 +4,11 @@ package main
 func forgotten() []mutant {
 	return []mutant{
 		{
+			name: "stale-goes-on", promise: "P8", breaks: "what shows while a partition is under way has it taken anew never",
+			test: command{pkg: "delivery", run: "^TestWhatMayBeWrongIsTakenAnew$"}, says: "it is not taken anew",
+			edits: []edit{{"delivery/flow.go", "if f.stale || f.stage == taking && !well {", "if f.stage == taking && !well {"}},
+		},
+		{
 			name: "healed-before-compared", promise: "P8", breaks: "what a lost stream has queued again hides that the database has forgotten events",
 			test: command{pkg: "delivery", run: "^TestForgottenEventsAreToldBehindALostStream$"}, says: "it was counted 0 times",
 			edits: []edit{{"delivery/take.go", "\tfound, err := r.named(ctx, l, standing)\n", "\tif _, err := r.settleLost(ctx, l, standing); err != nil {\n\t\treturn err\n\t}\n\tfound, err := r.named(ctx, l, standing)\n"}},

@@ -1,0 +1,143 @@
+package delivery
+
+import (
+	"slices"
+	"time"
+
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/partition"
+)
+
+// stage is where a partition stands between two looks at the outbox.
+type stage string
+
+// The stages.
+const (
+	fresh      stage = "fresh"      // to be taken, for the first time under its lease or anew
+	taking     stage = "taking"     // a takeover is under way
+	ready      stage = "ready"      // its rows may be claimed
+	publishing stage = "publishing" // from claim to mark
+)
+
+// steps are the stages that may follow each. doc.go draws them.
+var steps = map[stage][]stage{
+	fresh:      {taking},
+	taking:     {ready, fresh},
+	ready:      {publishing, fresh},
+	publishing: {ready, fresh},
+}
+
+// flow is all that a relay knows of a partition. The relay's mutex guards it.
+type flow struct {
+	stage stage
+	// stale: what is under way ends in fresh, whatever comes of it.
+	stale bool
+	// again: more may wait than the batch under way holds.
+	again bool
+	// alone is a pause that concerns only this partition.
+	alone pause
+	// refusals counts how often in a row the stream knew a newer owner.
+	refusals int
+
+	tenure
+}
+
+// tenure is what is known of a partition under one lease.
+type tenure struct {
+	lease *lease.Lease
+	// after is the cursor: no ready row up to it is undelivered, as far as claims
+	// and marks under this lease have shown.
+	after int64
+	swept time.Time // when a claim last ignored the cursor
+	// stream and fence are where the last known event and the record of the last
+	// known batch lie in the stream; control is the last control message of all.
+	stream, fence, control uint64
+	// remade tells that the stream is another one than when the partition was taken.
+	remade bool
+	// marked is the database's time of the last mark of anything published.
+	marked time.Time
+	// careful is how many messages are still carried one by one.
+	careful int
+}
+
+// crashesToCare is after how many owners in a row that settled nothing a
+// partition's messages are carried one by one, and crashesToDie how many owners in
+// a row may end over a single message. Workers that are killed at random hardly ever die over the same message
+// again and again.
+const (
+	crashesToCare = 3
+	crashesToDie  = 3
+)
+
+// flowAtLocked returns what is known of a partition.
+func (r *Relay) flowAtLocked(id partition.ID) *flow {
+	f := r.flows[id]
+	if f == nil {
+		f = &flow{stage: fresh}
+		r.flows[id] = f
+	}
+	return f
+}
+
+// flowOfLocked returns what is known of the lease's partition; nothing of an older lease.
+func (r *Relay) flowOfLocked(l *lease.Lease) *flow {
+	f := r.flowAtLocked(l.Partition)
+	if f.lease == l {
+		return f
+	}
+	f.tenure = tenure{lease: l, after: nowhere, stream: l.Progress.StreamSequence, fence: l.Progress.FenceSequence}
+	switch {
+	case l.Progress.Crashes >= crashesToCare:
+		f.careful = r.cfg.BatchSize // it may be any of the last batch
+	case l.Progress.Suspected > 0:
+		f.careful = 1
+	}
+	f.anew()
+	return f
+}
+
+// to makes a step. One that is not in the table is a defect of this package: nothing may be published after it.
+func (f *flow) to(next stage) {
+	if !slices.Contains(steps[f.stage], next) {
+		panic("delivery: a partition cannot go from " + string(f.stage) + " to " + string(next))
+	}
+	f.stage = next
+}
+
+// busy tells whether something is under way.
+func (f *flow) busy() bool { return f.stage == taking || f.stage == publishing }
+
+// begin starts what comes next: a takeover, or a look.
+func (f *flow) begin() stage {
+	if f.stage == fresh {
+		f.to(taking)
+	} else {
+		f.to(publishing)
+	}
+	return f.stage
+}
+
+// end finishes what is under way; well: a takeover has succeeded.
+func (f *flow) end(well bool) {
+	if f.stale || f.stage == taking && !well {
+		f.to(fresh)
+	} else {
+		f.to(ready)
+	}
+	f.stale, f.again = false, false
+}
+
+// anew has the partition taken before its next claim, and looked through from the beginning.
+func (f *flow) anew() {
+	f.after = nowhere
+	if f.stale = f.busy(); f.stage == ready {
+		f.to(fresh)
+	}
+}
+
+// forget has the partition taken anew.
+func (r *Relay) forget(id partition.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.flowAtLocked(id).anew()
+}
