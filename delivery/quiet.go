@@ -56,3 +56,33 @@ func (r *Relay) lasts(ctx context.Context, q quiet, waited time.Duration) (next 
 	}
 	return min(2*waited, rarestPoll*r.cfg.PollInterval), true
 }
+
+// watermarkPoll is how soon the watermark is looked at again while it waits for a
+// transaction that is about to end.
+const watermarkPoll = 5 * time.Millisecond
+
+// patience is how long to wait for the next look: the usual interval, or less
+// while the watermark is behind and moves.
+type patience struct {
+	least, most time.Duration
+	wait        time.Duration
+	seen        int64
+	since       time.Time // when the watermark was behind and had moved last
+}
+
+func (p *patience) next(w *Watermark) time.Duration {
+	if w == nil || w.Lag() == 0 {
+		p.wait = 0
+		return p.most
+	}
+	if p.wait == 0 || w.Safe != p.seen {
+		p.wait, p.since = p.least, time.Now()
+	} else {
+		p.wait = min(2*p.wait, p.most)
+	}
+	p.seen = w.Safe
+	return min(p.wait, p.most)
+}
+
+// moving tells whether the watermark is behind and may still move soon.
+func (p *patience) moving() bool { return p.wait > 0 && time.Since(p.since) < time.Second }
