@@ -3,13 +3,8 @@ package model
 import (
 	"cmp"
 	"encoding/binary"
-	"hash/maphash"
 	"slices"
 )
-
-// fingerprint stands for a state among the visited ones: 128 bits of its canonical form. Among ten million states two
-// share one with a probability of about 10⁻²⁵.
-type fingerprint [2]uint64
 
 // canon writes two states alike if they differ only in what no step can tell apart:
 //
@@ -20,16 +15,14 @@ type fingerprint [2]uint64
 type canon struct {
 	named bool // workers keep their names
 	exact bool // nothing is alike: for the test of this very reduction
-	seeds [2]maphash.Seed
 	key   []byte
 }
 
-func newCanon(p Protocol) *canon {
-	return &canon{named: p.MarkWithoutEpoch, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
-}
+// Key implements search.System.
+func (x *system) Key(s *State, key []byte) []byte { return x.canon.of(s, key) }
 
-func (c *canon) of(s *State) fingerprint {
-	c.key = c.key[:0]
+func (c *canon) of(s *State, key []byte) []byte {
+	c.key = key
 	c.database(s.Database)
 	c.add(s.Stream.Len)
 	for _, m := range s.Stream.messages() {
@@ -44,7 +37,7 @@ func (c *canon) of(s *State) fingerprint {
 		c.message(w.Known)
 	}
 	c.late(s)
-	return fingerprint{maphash.Bytes(c.seeds[0], c.key), maphash.Bytes(c.seeds[1], c.key)}
+	return c.key
 }
 
 func (c *canon) add(bytes ...byte) { c.key = append(c.key, bytes...) }

@@ -10,8 +10,7 @@
 //	network.go   answers that get lost, bytes that arrive late, reads that are stale, crashes of the database
 //	protocol.go  the precautions, one switch each to leave it out
 //	invariant.go what must hold in every state
-//	explore.go   breadth-first search; canon.go: which states count as the same; trace.go: counterexamples;
-//	             progress.go: whether the work can still be finished
+//	explore.go   bounds of the search (package search); canon.go: which states count as the same; trace.go: counterexamples
 //
 // A State is a value. A step copies it, changes the copy and emits it. Whatever can happen is a step: a worker may be
 // paused before any of its steps for any time, and may crash there; a lease may run out at any moment.

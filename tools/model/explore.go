@@ -3,7 +3,8 @@ package model
 import (
 	"errors"
 	"fmt"
-	"slices"
+
+	"github.com/postrider/postrider/tools/model/search"
 )
 
 // Config bounds the model. Crashes, pauses, expiries, lost answers, late bytes and stale reads are not bounded: there may
@@ -45,128 +46,44 @@ func (c Config) Validate() error {
 // all returns every event.
 func (c Config) all() Set { return 1<<c.Events - 1 }
 
-// initial is the state in which everything is committed and nobody has begun.
-func (c Config) initial() State {
+// Initial implements search.System: everything is committed and nobody has begun.
+func (c Config) Initial() State {
 	return State{Database: Database{Rows: c.all(), Durable: c.all()}}
 }
 
 // Result is what an exploration found.
-type Result struct {
-	States    int  // that differ in more than what canon leaves out
-	Steps     int  // between them
-	Depth     int  // steps from the start to the farthest
-	Finished  int  // states in which every event is in the stream and every mark durable
-	Truncated bool // something was left out, for MaxStates or for want of room in a state
-	Happened  map[Happening]int
-	Broken    []Counterexample // at most one for each invariant, and none shorter
-}
-
-// Happening is a kind of step, in the words of its Note.
-type Happening struct{ Did, Then string }
-
-// Counterexample is a way into a state that breaks an invariant.
-type Counterexample struct {
-	Invariant Invariant
-	Trace     Trace
-}
-
-type explorer struct {
-	system
-	canon    *canon
-	visited  map[fingerprint]uint32 // the number of the state, in the order of discovery
-	parents  []uint32               // the states from which they were discovered
-	next     []State                // discovered and not yet looked at
-	from     uint32                 // the state that is being looked at
-	steps    int
-	edges    []edge // the steps, if Progress is asked for
-	live     []uint32
-	finished []uint32
-	result   Result
-}
+type Result = search.Result[State, Note]
 
 // Explore visits every state, the nearest first.
 func Explore(c Config, p Protocol) (Result, error) {
 	if err := c.Validate(); err != nil {
 		return Result{}, err
 	}
-	return newExplorer(c, p).run(), nil
+	return search.Run(newSystem(c, p), c.options()), nil
 }
 
-func newExplorer(c Config, p Protocol) *explorer {
-	x := &explorer{system: system{Config: c, Protocol: p}, canon: newCanon(p), visited: map[fingerprint]uint32{}}
-	x.emit = x.discover
-	x.result.Happened = map[Happening]int{}
-	return x
+func (c Config) options() search.Options {
+	options := search.Options{MaxStates: c.MaxStates}
+	if c.Progress {
+		options.Progress = Progress
+	}
+	return options
 }
 
-func (x *explorer) run() Result {
-	r := &x.result
-	x.discover(x.initial(), Note{})
-	for ; len(x.next) > 0 && !x.full(); r.Depth++ {
-		level := x.next
-		x.next = make([]State, 0, len(level))
-		for i := range level {
-			x.visit(&level[i])
-			x.from++
-		}
-	}
-	r.Depth--
-	r.States, r.Steps, r.Finished, r.Truncated = len(x.parents), x.steps, len(x.finished), x.truncated
-	if x.Progress && !x.truncated && len(r.Broken) == 0 {
-		if number, stuck := x.stuck(); stuck {
-			r.Broken = append(r.Broken, Counterexample{Progress, x.trace(number)})
-		}
-	}
-	return *r
+func newSystem(c Config, p Protocol) *system {
+	return &system{Config: c, Protocol: p, canon: canon{named: p.MarkWithoutEpoch}}
 }
 
-func (x *explorer) full() bool {
-	full := x.MaxStates > 0 && len(x.parents) > x.MaxStates
-	x.truncated = x.truncated || full
-	return full
+// Finished implements search.System: every event is in the stream and every mark durable.
+func (x *system) Finished(s *State) bool {
+	return s.Database.Durable == 0 && s.Stream.stored() == x.all()
 }
 
-// discover takes a state that a step leads to.
-func (x *explorer) discover(s State, note Note) {
-	form := x.canon.of(&s)
-	number, seen := x.visited[form]
-	if !seen {
-		number = uint32(len(x.parents)) // memory ends before
-		x.visited[form] = number
-		x.parents = append(x.parents, x.from)
-		x.next = append(x.next, s)
+// Live implements search.System: the lease can be acquired once more, or its holder is there.
+func (x *system) Live(s *State) bool {
+	holder := false
+	for _, me := range s.Workers {
+		holder = holder || me.At != Idle && me.Epoch == s.Database.Epoch
 	}
-	x.steps++
-	x.result.Happened[Happening{note.Did, note.Then}]++
-	if x.Progress {
-		x.edges = append(x.edges, edge{x.from, number})
-	}
-}
-
-// visit looks at a state and discovers its successors.
-func (x *explorer) visit(s *State) {
-	if x.broken(s) {
-		return
-	}
-	if x.isFinished(s) {
-		x.finished = append(x.finished, x.from)
-	}
-	if x.isLive(s) {
-		x.live = append(x.live, x.from)
-	}
-	x.successors(s)
-}
-
-// broken keeps the first counterexample of each invariant, and reports whether the state is followed no further.
-func (x *explorer) broken(s *State) (broken bool) {
-	for _, invariant := range Invariants() {
-		if invariant.Holds(s, x.all()) {
-			continue
-		}
-		broken = broken || !invariant.Follow
-		if !slices.ContainsFunc(x.result.Broken, func(c Counterexample) bool { return c.Invariant.Name == invariant.Name }) {
-			x.result.Broken = append(x.result.Broken, Counterexample{invariant, x.trace(x.from)})
-		}
-	}
-	return broken
+	return holder || s.Database.Epoch < x.Epochs
 }

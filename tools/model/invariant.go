@@ -1,30 +1,31 @@
 package model
 
-// Invariant is a promise that every state keeps.
-type Invariant struct {
-	Name  string
-	Holds func(s *State, all Set) bool // all: every event there is
-	// Follow: a state that breaks it is followed further, since worse may come of it. The others are the worst.
-	Follow bool
-}
+import "github.com/postrider/postrider/tools/model/search"
 
-// Invariants returns all of them, in the order in which they are looked at.
-func Invariants() []Invariant {
-	return []Invariant{NoDuplicate, Ascending, OneVoice, NothingLost, NoTrespass, Placed}
-}
-
-// The invariants, and Progress, which is about ways and not about single states: Explore asks for it if nothing is broken.
-var (
-	NoDuplicate = Invariant{Name: "P4: no event is in the stream twice", Holds: noDuplicate}
-	Ascending   = Invariant{Name: "P2: first publications ascend", Holds: ascending}
-	OneVoice    = Invariant{Name: "P3: after a record of epoch e, nothing of a lower epoch is stored", Holds: oneVoice}
-	NothingLost = Invariant{Name: "P1: an event without a pointer row is in the stream", Holds: nothingLost}
-	NoTrespass  = Invariant{Name: "P3: a write to the database under a lost lease changes nothing", Holds: noTrespass}
-	Placed      = Invariant{Name: "what a worker takes for published lies where it thinks", Holds: placed, Follow: true}
-	Progress    = Invariant{Name: "while somebody can act, the work can still be finished"}
+// The invariants, in the order in which they are looked at, and Progress, which is about ways and not about single states.
+const (
+	NoDuplicate = "P4: no event is in the stream twice"
+	Ascending   = "P2: first publications ascend"
+	OneVoice    = "P3: after a record of epoch e, nothing of a lower epoch is stored"
+	NothingLost = "P1: an event without a pointer row is in the stream"
+	NoTrespass  = "P3: a write to the database under a lost lease changes nothing"
+	Placed      = "what a worker takes for published lies where it thinks"
+	Progress    = "while somebody can act, the work can still be finished"
 )
 
-func noDuplicate(s *State, _ Set) bool {
+// Invariants implements search.System.
+func (x *system) Invariants() []search.Invariant[State] {
+	return []search.Invariant[State]{
+		{Name: NoDuplicate, Holds: noDuplicate},
+		{Name: Ascending, Holds: ascending},
+		{Name: OneVoice, Holds: oneVoice},
+		{Name: NothingLost, Holds: x.nothingLost},
+		{Name: NoTrespass, Holds: func(s *State) bool { return !s.Database.Trespassed }},
+		{Name: Placed, Holds: placed, Follow: true},
+	}
+}
+
+func noDuplicate(s *State) bool {
 	var seen Set
 	for _, m := range s.Stream.messages() {
 		if m.Kind == Event {
@@ -37,7 +38,7 @@ func noDuplicate(s *State, _ Set) bool {
 	return true
 }
 
-func ascending(s *State, _ Set) bool {
+func ascending(s *State) bool {
 	var seen Set
 	for _, m := range s.Stream.messages() {
 		if m.Kind == Event && seen&m.Events == 0 {
@@ -50,7 +51,7 @@ func ascending(s *State, _ Set) bool {
 	return true
 }
 
-func oneVoice(s *State, _ Set) bool {
+func oneVoice(s *State) bool {
 	var highest uint8
 	for _, m := range s.Stream.messages() {
 		if m.Epoch < highest {
@@ -63,13 +64,11 @@ func oneVoice(s *State, _ Set) bool {
 	return true
 }
 
-func nothingLost(s *State, all Set) bool { return all&^s.Database.Rows&^s.Stream.stored() == 0 }
-
-func noTrespass(s *State, _ Set) bool { return !s.Database.Trespassed }
+func (x *system) nothingLost(s *State) bool { return x.all()&^s.Database.Rows&^s.Stream.stored() == 0 }
 
 // placed: a worker that is about to mark a claim finds its events in the stream, under its epoch and before the record
 // that it takes for the last one. Their positions are part of the published history.
-func placed(s *State, _ Set) bool {
+func placed(s *State) bool {
 	for _, me := range s.Workers {
 		if me.At != MarkRows || me.Known.Kind != Watermark {
 			continue

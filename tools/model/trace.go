@@ -2,8 +2,9 @@ package model
 
 import (
 	"fmt"
-	"slices"
 	"strings"
+
+	"github.com/postrider/postrider/tools/model/search"
 )
 
 // Note says what happened in a step.
@@ -17,49 +18,14 @@ type Note struct {
 	Then     string
 }
 
-// Step is a note and the state after it.
-type Step struct {
-	Note
-	State State
-}
+// Happening implements search.Note.
+func (n Note) Happening() search.Happening { return search.Happening{Did: n.Did, Then: n.Then} }
 
-// Trace is a way from the initial state.
-type Trace []Step
-
-// trace finds the way to a numbered state again. Successors are computed anew, so that every worker keeps its name; the
-// visited states only say which way to go.
-func (x *explorer) trace(number uint32) Trace {
-	var path []uint32
-	for n := number; n != 0; n = x.parents[n] {
-		path = append(path, n)
-	}
-	slices.Reverse(path)
-	defer func(emit func(State, Note)) { x.emit = emit }(x.emit)
-	s := x.initial()
-	var t Trace
-	for _, wanted := range path {
-		found := false
-		var step Step
-		x.emit = func(n State, note Note) {
-			if known, seen := x.visited[x.canon.of(&n)]; !found && seen && known == wanted {
-				found, step = true, Step{note, n}
-			}
-		}
-		x.successors(&s)
-		if !found {
-			panic("model: two states with the same canonical form have different successors")
-		}
-		t = append(t, step)
-		s = step.State
-	}
-	return t
-}
-
-// String returns the numbered steps, then the stream and the rows at their end.
-func (t Trace) String() string {
+// traceText returns the numbered steps, then the stream and the rows at their end.
+func traceText(t []search.Step[State, Note]) string {
 	var b strings.Builder
 	for i, step := range t {
-		fmt.Fprintf(&b, "%3d  %s\n", i+1, step)
+		fmt.Fprintf(&b, "%3d  %s\n", i+1, stepText(step))
 	}
 	if len(t) > 0 {
 		end := t[len(t)-1].State
@@ -68,12 +34,13 @@ func (t Trace) String() string {
 	return b.String()
 }
 
-// String returns one line: who, under which epoch, did what.
-func (s Step) String() string {
+// stepText returns one line: who, under which epoch, did what.
+func stepText(step search.Step[State, Note]) string {
+	s := step.Note
 	var b strings.Builder
 	if s.Who != 0 {
 		fmt.Fprintf(&b, "w%d", s.Who)
-		if epoch := s.State.Workers[s.Who-1].Epoch; epoch != 0 {
+		if epoch := step.State.Workers[s.Who-1].Epoch; epoch != 0 {
 			fmt.Fprintf(&b, "/e%d", epoch)
 		}
 		b.WriteByte(' ')

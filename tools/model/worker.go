@@ -4,18 +4,21 @@ package model
 type system struct {
 	Config
 	Protocol
+	canon     canon
 	emit      func(State, Note)
 	truncated bool
 }
 
-// successors emits every state that one step leads to, whoever makes it.
-func (x *system) successors(s *State) {
+// Successors implements search.System, whoever makes the step.
+func (x *system) Successors(s *State, emit func(State, Note)) (truncated bool) {
+	x.emit, x.truncated = emit, false
 	for w := range x.Workers {
 		x.worker(s, w)
 	}
 	x.deliver(s)
 	x.time(s)
 	x.crash(s)
+	return x.truncated
 }
 
 // worker emits the steps of one worker. A step is what happens between two moments at which the worker may be paused.

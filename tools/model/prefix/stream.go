@@ -1,0 +1,69 @@
+package prefix
+
+// last returns the last record and its sequence; with no record, the zero Message and 0.
+func (s *Stream) last() (rec Message, sequence uint8) { return s.lastUpTo(s.Len) }
+
+// lastUpTo returns the record that was the last one when the stream was that long.
+func (s *Stream) lastUpTo(length uint8) (rec Message, sequence uint8) {
+	for ; length > 0; length-- {
+		if m := s.Log[length-1]; m.Kind != Event {
+			return m, length
+		}
+	}
+	return Message{}, 0
+}
+
+// Answer is what the broker says to a write. An answer that does not arrive is none of these.
+type Answer uint8
+
+// The answers.
+const (
+	Stored  Answer = iota // ok(seq)
+	Refused               // 10071: another record is the last one
+	Outside               // not an answer: the log of the model has no room
+)
+
+// write stores the events and the closing record, or nothing. It compares and stores in one step, as the leader of a
+// stream does under its lock. The sequence is the record's.
+func (s *Stream) write(r Request) (answer Answer, sequence uint8) {
+	if _, last := s.last(); !r.Blind && r.Expect != last {
+		return Refused, 0
+	}
+	if int(s.Len)+count(r.Events)+1 > maxLog {
+		return Outside, 0
+	}
+	for n := uint8(1); n <= maxEvents; n++ {
+		if r.Events&only(n) != 0 {
+			m := r.Record
+			m.Kind, m.Event, m.Progress = Event, n, Progress{}
+			s.append(m)
+		}
+	}
+	s.append(r.Record)
+	return Stored, s.Len
+}
+
+func count(s Set) (n int) {
+	for ; s != 0; s &= s - 1 {
+		n++
+	}
+	return n
+}
+
+func (s *Stream) append(m Message) {
+	s.Log[s.Len] = m
+	s.Len++
+}
+
+// messages returns the log.
+func (s *Stream) messages() []Message { return s.Log[:s.Len] }
+
+// stored returns the events that are in the stream.
+func (s *Stream) stored() (all Set) {
+	for _, m := range s.messages() {
+		if m.Kind == Event {
+			all |= only(m.Event)
+		}
+	}
+	return all
+}
