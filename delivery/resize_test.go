@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops/resize"
@@ -27,6 +28,11 @@ func (b *bundle) resize(t *testing.T, to int) {
 
 func (b *bundle) resized(t *testing.T, to int) (moved int, err error) {
 	t.Helper()
+	return b.resizedWith(t, to, func(pgx.Tx, partition.Count, int) error { return nil })
+}
+
+func (b *bundle) resizedWith(t *testing.T, to int, record func(pgx.Tx, partition.Count, int) error) (moved int, err error) {
+	t.Helper()
 	b.exec(t, `UPDATE outbox_partitions SET lease_until = clock_timestamp() - interval '1 s'`)
 	ids := make([]partition.ID, b.count)
 	for i := range ids {
@@ -40,7 +46,7 @@ func (b *bundle) resized(t *testing.T, to int) (moved int, err error) {
 	if err := b.fencedRelay(t, delivery.Config{}).Take(t.Context(), leases); err != nil {
 		t.Fatal(err)
 	}
-	if moved, err = resize.Move(t.Context(), b.pool, "public", delivery.Relation{}, leases, partition.Count(to)); err == nil {
+	if moved, err = resize.Move(t.Context(), b.pool, "public", delivery.Relation{}, leases, partition.Count(to), record); err == nil {
 		b.count = to
 	}
 	if _, err := b.leases.Disown(t.Context(), owner); err != nil {
@@ -64,6 +70,28 @@ func (b *bundle) number(t *testing.T, sql string) (n int) {
 		t.Fatalf("%s: %v", sql, err)
 	}
 	return n
+}
+
+// A resize that the audit does not take changes nothing.
+func TestAResizeWithoutItsAuditIsNone(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 4)
+	b.exec(t, `SELECT count(outbox_append('s-' || n, 'thing.done', '{}')) FROM generate_series(1, 40) AS n`)
+	full := errors.New("the audit is full")
+	told := 0
+	_, err := b.resizedWith(t, 8, func(_ pgx.Tx, from partition.Count, moved int) error {
+		if told = moved; from != 4 {
+			t.Errorf("it is told of %d partitions", from)
+		}
+		return full
+	})
+	if !errors.Is(err, full) || told == 0 {
+		t.Errorf("%d rows moved: %v", told, err)
+	}
+	if n := b.number(t, `SELECT partition_count FROM outbox_settings`); n != 4 {
+		t.Errorf("there are %d partitions", n)
+	}
+	b.deliver(t)
 }
 
 // A partition that comes back goes on from the epoch that the stream knows, at once:

@@ -2,14 +2,14 @@
 //
 // # Model
 //
-// Plan says what would move, or why it is refused. Run does it, in six steps:
+// Plan says what would move, or why it is refused. Run does it, in five steps:
 //
 //	freeze   workers give back their leases and take none
 //	acquire  one owner takes every lease, as the workers let go
 //	take     it takes every partition from the stream: what is under way is stored or refused by then
-//	move     pending rows go where their keys belong under the new count, in one transaction (Move)
+//	move     pending rows go where their keys belong under the new count, and the audit says who did it and why, in one
+//	         transaction (Move)
 //	thaw     the owner gives back what it held, and the workers take the new partitions
-//	audit    who did it, and why
 //
 // # Invariants
 //
@@ -23,7 +23,6 @@
 // # Failures
 //
 // Whatever fails before the commit leaves every row where it was; leases and freeze are given back in any case. A process
-// that dies holds nobody up: its freeze ends with its session, and its leases with the freeze. If it dies between commit and
-// audit, the partitions are changed and the audit does not say by whom. A database that is older than its stream is refused
-// once, learns the stream's epochs from that, and is taken with leases above them.
+// that dies holds nobody up: its freeze ends with its session, and its leases with the freeze. A database that is older than
+// its stream is refused once, learns the stream's epochs from that, and is taken with leases above them.
 package resize

@@ -92,8 +92,12 @@ func foreigners(n int) error {
 // have been taken (delivery.Relay.Take), so that nothing of any of them is under way.
 // Producers wait meanwhile. Each stream keeps its order; a partition is another
 // one from then on, so the generation of all messages to come rises. An outbox whose
-// partitions are all paused stays paused; if only some are, it is ErrPaused.
-func Move(ctx context.Context, db pg.DB, schema string, events delivery.Relation, leases []*lease.Lease, to partition.Count) (moved int, err error) {
+// partitions are all paused stays paused; if only some are, it is ErrPaused. What
+// record writes is part of the transaction; nothing moves where that fails.
+func Move(
+	ctx context.Context, db pg.DB, schema string, events delivery.Relation, leases []*lease.Lease, to partition.Count,
+	record func(tx pgx.Tx, from partition.Count, moved int) error,
+) (moved int, err error) {
 	q, err := load(ctx, db, schema, events)
 	if err != nil {
 		return 0, fmt.Errorf("resize: %w", err)
@@ -134,6 +138,9 @@ func Move(ctx context.Context, db pg.DB, schema string, events delivery.Relation
 		if _, err := q.PauseAll.Exec(ctx, tx, pg.Args{"since": paused}); err != nil {
 			return 0, fmt.Errorf("resize: %w", err)
 		}
+	}
+	if err := record(tx, from, moved); err != nil {
+		return 0, fmt.Errorf("resize: %w", err)
 	}
 	if err := tx.Commit(ctx); err != nil {
 		return 0, fmt.Errorf("resize: %w", err)

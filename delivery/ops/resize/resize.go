@@ -80,14 +80,11 @@ func Run(ctx context.Context, c Config) (moved int, err error) {
 	leases, err := r.take(ctx)
 	if err == nil {
 		c.Progress("moving pending rows; producers wait")
-		moved, err = Move(ctx, c.Pool, c.Schema, c.Events, leases, c.To)
+		moved, err = Move(ctx, c.Pool, c.Schema, c.Events, leases, c.To, func(tx pgx.Tx, from partition.Count, moved int) error {
+			return audit.Record(ctx, tx, c.Actor, "partitions.resize", map[string]int{"from": int(from), "to": int(c.To)}, c.Reason, map[string]int{"moved": moved})
+		})
 	}
-	if err = errors.Join(err, r.giveBack(ctx), thaw()); err != nil {
-		return moved, err
-	}
-	return moved, audit.Write(ctx, func(tx pgx.Tx) error {
-		return audit.Record(ctx, tx, c.Actor, "partitions.resize", map[string]int{"from": int(c.From), "to": int(c.To)}, c.Reason, map[string]int{"moved": moved})
-	})
+	return moved, errors.Join(err, r.giveBack(ctx), thaw())
 }
 
 // take takes every partition, from the workers and from the stream. A database that is older than its stream, as after a
