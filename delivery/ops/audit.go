@@ -2,11 +2,15 @@ package ops
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"math"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -64,4 +68,72 @@ func partitionsOf(rows []changed) []partition.ID {
 		}
 	}
 	return list
+}
+
+// AuditEntry is one row of the audit: who did what, when and why.
+type AuditEntry struct {
+	// ID grows with time; entries of transactions at the same time may swap.
+	ID     int64
+	At     time.Time
+	Actor  string
+	Action string
+	// Reason is empty where none was given.
+	Reason string
+	// Target is what was changed and Details what it was before: JSON objects
+	// whose fields depend on the action. nil: none.
+	Target, Details json.RawMessage
+}
+
+// AuditPage is a part of the audit, the newest first.
+type AuditPage struct {
+	Entries []AuditEntry
+	// Next is the After of the page behind this one; 0: there is none.
+	Next int64
+}
+
+// Audit returns a page of the audit, the newest entries first. After is the id
+// behind which it begins, 0: at the newest; limit the most entries, 1 to
+// MaxLimit, 0: 100.
+func (o *Operator) Audit(ctx context.Context, after int64, limit int) (AuditPage, error) {
+	p := Page{After: after, Limit: limit}
+	if err := p.validate(); err != nil {
+		return AuditPage{}, err
+	}
+	p = p.withDefaults()
+	if p.After == 0 {
+		p.After = math.MaxInt64
+	}
+	var page AuditPage
+	err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
+		rows, err := o.sql.AuditPage.Rows(ctx, tx, pg.Args{"before": p.After, "limit": p.Limit})
+		if err != nil {
+			return err
+		}
+		page.Entries, err = pgx.CollectRows(rows, pgx.RowToStructByPos[AuditEntry])
+		return err
+	})
+	if err != nil {
+		return AuditPage{}, fmt.Errorf("read the audit: %w", err)
+	}
+	if len(page.Entries) == p.Limit {
+		page.Next = page.Entries[p.Limit-1].ID
+	}
+	return page, nil
+}
+
+// latestActions is how many actions on a message are shown.
+const latestActions = 50
+
+// actionsOn returns what was done to a message. Looking at a message takes no
+// right to the audit: without it there is nothing to tell.
+func (o *Operator) actionsOn(ctx context.Context, tx pgx.Tx, sequence int64) ([]MessageAction, error) {
+	var may bool
+	if err := o.sql.MayReadAudit.Row(ctx, tx, nil).Scan(&may); err != nil || !may {
+		return nil, err
+	}
+	rows, err := o.sql.Actions.Rows(ctx, tx, pg.Args{"sequence": sequence, "limit": latestActions})
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[MessageAction])
 }

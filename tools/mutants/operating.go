@@ -4,6 +4,11 @@ package main
 func operating() []mutant {
 	return []mutant{
 		{
+			name: "resize-unaudited", promise: "P8", breaks: "a resize is made that the audit does not tell of",
+			test: command{pkg: "delivery", run: "^TestAResizeWithoutItsAuditIsNone$"}, says: "rows moved: <nil>",
+			edits: []edit{{"delivery/ops/resize/move.go", "if err := record(tx, from, moved); err != nil {", "if err := record(tx, from, moved); false && err != nil {"}},
+		},
+		{
 			name: "drain-forgotten", promise: "drain", breaks: "a worker whose row was purged takes part although it was drained",
 			test: command{pkg: "coordinator", run: "^TestADrainRequestIsAnswered$"}, says: "does not say that it was asked to drain",
 			edits: []edit{{"heartbeat/sql/workers.sql", "CASE WHEN @state = 'draining' THEN clock_timestamp() END", "NULL::timestamptz"}},

@@ -56,11 +56,6 @@ func resizes() []mutant {
 			edits: []edit{{"delivery/ops/gaps/history.go", "(drops || d.extent.First <= g.Position)", "true"}},
 		},
 		{
-			name: "resize-unaudited", promise: "P8", breaks: "a resize is made that the audit does not tell of",
-			test: command{pkg: "delivery", run: "^TestAResizeWithoutItsAuditIsNone$"}, says: "rows moved: <nil>",
-			edits: []edit{{resize, "if err := record(tx, from, moved); err != nil {", "if err := record(tx, from, moved); false && err != nil {"}},
-		},
-		{
 			name: "pause-mixed", promise: "P8", breaks: "a resize mixes paused streams with others",
 			test: command{pkg: "delivery", run: pauses}, says: "resized with two of four partitions paused",
 			edits: []edit{{resize, "if len(ids) == 0 || len(ids) == all {", "if len(ids) <= all {"}},
