@@ -29,15 +29,15 @@ type reading struct {
 	registry *prometheus.Registry
 }
 
-func newReading(t *testing.T) *reading {
+func newReading(t *testing.T, change ...func(*inbox.Config)) *reading {
 	t.Helper()
 	r := &reading{server: natstest.Start(t, 1), registry: prometheus.NewRegistry()}
 	r.server.Stream(t, 1)
 	r.js = r.server.JetStream(t)
-	r.bundle = newBundle(t, func(c *inbox.Config) {
+	r.bundle = newBundle(t, append(change, func(c *inbox.Config) {
 		c.Registerer = r.registry
 		c.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
-	})
+	})...)
 	return r
 }
 
@@ -194,7 +194,7 @@ func TestATransactionInFlightIsFinished(t *testing.T) {
 
 func TestOneSlowStreamOneBrokenStream(t *testing.T) {
 	t.Parallel()
-	r := newReading(t)
+	r := newReading(t, func(c *inbox.Config) { c.MaxAttempts = inbox.NoLimit }) // it is healed when the test says so
 	for v := range int64(20) {
 		r.publish(t, event("broken", v+1), event("fine", v+1))
 	}
