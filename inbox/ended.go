@@ -19,6 +19,15 @@ func (i *Inbox) hopeless(attempts int) bool {
 	return i.cfg.MaxAttempts != NoLimit && attempts >= i.cfg.MaxAttempts
 }
 
+// ends is how many handlers did not come back, of a message that was begun so often and failed so often otherwise. Behind the
+// limit no handler runs: who marked it and ended before it was dead, ended over something else.
+func (i *Inbox) ends(begun, attempts int) int {
+	if i.cfg.MaxAttempts == NoLimit {
+		return begun - 1
+	}
+	return min(begun-1, max(0, i.cfg.MaxAttempts-attempts))
+}
+
 // beAlone waits until no other message that may end the process is under way. Whoever marks one as begun holds this
 // before: else the end that another brings counts for both.
 func (i *Inbox) beAlone(ctx context.Context) (leave func(), err error) {
@@ -58,7 +67,7 @@ func (r *reader) dealAlone(ctx context.Context, l *lane, m message.Message) erro
 		return fmt.Errorf("inbox: mark a message as begun: %w", err)
 	}
 	b := r.batch(l)
-	b.ended = tries - 1
+	b.ended = r.box.ends(tries, 0)
 	if b.ended > 0 {
 		r.box.reportEnded(ctx, m, b.ended)
 	}

@@ -91,6 +91,28 @@ func TestAHandlerThatEndsItsProcessAgainAndAgain(t *testing.T) {
 	waitFor(t, r.pool, `SELECT count(*) = 5 FROM inbox_parked WHERE state = 'waiting'`)
 }
 
+// A process that marked a message as begun and ended over another one, when the message was about to be dead, is none of its attempts.
+func TestABeginBehindTheLimitIsNoAttempt(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, func(c *inbox.Config) { c.MaxAttempts = 3 })
+	refuse := func(context.Context, pgx.Tx, message.Message) ([]byte, error) { return nil, errors.New("not yet") }
+	b.process(t, event("s", 1), refuse)
+	if _, err := b.pool.Exec(t.Context(), `UPDATE inbox_parked SET begun = 3, begun_by = gen_random_uuid(), due_at = now()`); err != nil {
+		t.Fatal(err)
+	}
+	n, err := b.box.RetryDue(t.Context(), 1, func(context.Context, pgx.Tx, message.Message) ([]byte, error) {
+		t.Error("the handler runs once more")
+		return nil, nil
+	})
+	if err != nil || n != 1 {
+		t.Fatalf("%d tried: %v", n, err)
+	}
+	dead, err := b.box.Dead(t.Context(), 10)
+	if err != nil || len(dead) != 1 || dead[0].Attempts != 3 {
+		t.Errorf("dead are %+v, %v", dead, err)
+	}
+}
+
 // A message that is only waiting until another, which may end the process, is through is not begun: the end that the other
 // brings is not its own.
 func TestSuspectsAreBegunOneAfterAnother(t *testing.T) {

@@ -94,7 +94,7 @@ func (i *Inbox) retryClaimed(ctx context.Context, c claim, handle Handler) error
 	if h == nil || h.id != c.id || h.begun != c.begun {
 		return errOther
 	}
-	ended := h.begun - 1
+	ended := i.ends(h.begun, h.attempts)
 	if ended > 0 {
 		i.reportEnded(ctx, h.m, h.attempts+ended)
 	}

@@ -48,6 +48,11 @@ func worker() []mutant {
 			edits: []edit{{"delivery/rehydrate.go", "	s.sql.LetGo.Queue(batch, nil)\n", ""}},
 		},
 		{
+			name: "begins-are-attempts", promise: "P7", breaks: "a dead message counts attempts that were none",
+			test: command{pkg: "inbox", run: "^TestABeginBehindTheLimitIsNoAttempt$"}, says: "Attempts:4",
+			edits: []edit{{"inbox/ended.go", "return min(begun-1, max(0, i.cfg.MaxAttempts-attempts))", "return begun - 1"}},
+		},
+		{
 			name: "suspects-begun-together", promise: "P7", breaks: "a message is dead for the ends that another brought",
 			test: command{pkg: "inbox", run: "^TestSuspectsAreBegunOneAfterAnother$"}, says: "runs beside that of stream",
 			edits: []edit{{"inbox/sql/parked.sql", "(@suspects::boolean OR d.begun = 0", "(@suspects::boolean OR d.begun >= 0"}},
