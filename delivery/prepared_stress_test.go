@@ -26,6 +26,7 @@ type twoPhase struct {
 
 	mu        sync.Mutex
 	committed map[int64]time.Time // by sequence
+	longest   time.Duration       // of all transactions, from begin to end
 }
 
 const producersInTwoPhases = 8
@@ -43,7 +44,9 @@ func TestOverlappingPreparedTransactionsStopNothing(t *testing.T) {
 }
 
 // The promise's own measure: held for 0.4 s at most, for a minute, and no event waits
-// longer than 1.5 s.
+// longer than 1.5 s: for those that were under way when the watermark's next position
+// was noted, and those when it was committed itself, and 0.7 s for all that delivery does.
+// A disk that stands still holds transactions longer, so the longest one is measured.
 func TestPreparedTransactionsDelayNothingForLong(t *testing.T) { //nolint:paralleltest // it measures time
 	slow.Test(t)
 	b := setup(t, 4)
@@ -61,9 +64,9 @@ func TestPreparedTransactionsDelayNothingForLong(t *testing.T) { //nolint:parall
 		}
 		longest = max(longest, about.Timestamp.Sub(p.committed[sequence]))
 	})
-	t.Logf("%d events, the longest wait was %s", len(p.committed), longest)
-	if longest > 1500*time.Millisecond {
-		t.Errorf("an event waited for %s", longest)
+	t.Logf("%d events, the longest wait was %s, the longest transaction %s", len(p.committed), longest, p.longest)
+	if most := 2*max(p.longest, 400*time.Millisecond) + 700*time.Millisecond; longest > most {
+		t.Errorf("an event waited for %s, want %s at most", longest, most)
 	}
 }
 
@@ -123,6 +126,7 @@ func (p *twoPhase) produce(t *testing.T, pool *pgxpool.Pool, producer int, end <
 			ending = "ROLLBACK"
 		}
 		var sequence int64
+		began := time.Now()
 		for _, sql := range []string{
 			`BEGIN`, `SELECT outbox_append($1, 'thing.done', '{}')`,
 			`PREPARE TRANSACTION '` + name + `'`, fmt.Sprintf(`SELECT pg_sleep(%f)`, random.Float64()*p.hold), ending + ` PREPARED '` + name + `'`,
@@ -138,10 +142,12 @@ func (p *twoPhase) produce(t *testing.T, pool *pgxpool.Pool, producer int, end <
 				return
 			}
 		}
+		ended := time.Now()
+		p.mu.Lock()
+		p.longest = max(p.longest, ended.Sub(began))
 		if ending == "COMMIT" {
-			p.mu.Lock()
-			p.committed[sequence] = time.Now()
-			p.mu.Unlock()
+			p.committed[sequence] = ended
 		}
+		p.mu.Unlock()
 	}
 }
