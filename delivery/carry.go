@@ -18,8 +18,7 @@ type carried struct {
 	bytes    int64
 }
 
-// carry rehydrates what one claim found and publishes it, every partition on
-// its own.
+// carry rehydrates what one claim found and publishes it.
 func (r *Relay) carry(ctx context.Context, found Claim) {
 	reserved, most := r.reserve(), r.shaping.largest(r.publisher)
 	events, cutAt, err := r.events(ctx, found, most.bytes, max(1, reserved/r.copies))
@@ -27,26 +26,20 @@ func (r *Relay) carry(ctx context.Context, found Claim) {
 	if err != nil && ctx.Err() == nil {
 		r.away(err)
 	}
-	var publishing sync.WaitGroup
-	r.expect(len(found.Batches))
+	look := make([]carried, 0, len(found.Batches))
 	for _, b := range found.Batches {
 		c := carried{messages: len(b.Messages)}
 		if err != nil || !r.suspected(ctx, b) {
-			r.expect(-1)
-			r.refund(&reserved, 0)
 			r.settled(b, c.messages, 0)
 			continue
 		}
-		b, c.bytes = attach(b, events, cutAt)
+		c.Batch, c.bytes = attach(b, events, cutAt)
 		c.bytes *= r.copies
-		r.refund(&reserved, c.bytes)
-		publishing.Go(func() { //nolint:contextcheck // a batch lives as long as its lease, not as long as the claim
-			c.Result = r.publish(b, most)
-			r.finished <- c
-		})
+		reserved -= c.bytes
+		look = append(look, c)
 	}
 	r.unreserve(reserved)
-	publishing.Wait()
+	r.publish(look, most, func(c carried) { r.finished <- c })
 }
 
 // held is how many times a payload is in memory at once: as it was read, transformed, and what the publisher makes of it.
@@ -61,13 +54,6 @@ func held(cfg Config, publisher Publisher) int64 {
 	return int64(n)
 }
 
-// expect tells a publisher that waits for all batches of a look how many there are.
-func (r *Relay) expect(calls int) {
-	if p, ok := r.publisher.(Pacer); ok {
-		p.Expect(calls)
-	}
-}
-
 // reserve takes a part of the window's bytes for one rehydration.
 func (r *Relay) reserve() int64 {
 	r.mu.Lock()
@@ -76,9 +62,6 @@ func (r *Relay) reserve() int64 {
 	r.bytes -= part
 	return part
 }
-
-// refund moves what a batch really holds out of the reservation.
-func (r *Relay) refund(reserved *int64, used int64) { *reserved -= used }
 
 // unreserve gives back what is left of a reservation; a single payload larger
 // than it leaves the window in debt until its batch is settled.
@@ -156,13 +139,40 @@ func (r *Relay) suspected(ctx context.Context, b Batch) bool {
 	return err == nil
 }
 
-// publish gives every message of the batch its outcome. What need not be
-// published is decided here; the rest is the publisher's.
-func (r *Relay) publish(b Batch, most readable) Result {
+// publish gives every message its outcome and every batch to done, from any goroutine. What need not be published is
+// decided here; the rest is the publisher's, of all batches together, unless transforms may hold up one of them.
+func (r *Relay) publish(look []carried, most readable, done func(carried)) {
+	shaped := make([]shaped, len(look))
+	if len(r.cfg.Transforms) == 0 {
+		for i, c := range look {
+			shaped[i] = r.shape(c, most)
+		}
+		r.send(shaped, done)
+		return
+	}
+	var publishing sync.WaitGroup
+	for i, c := range look {
+		publishing.Go(func() {
+			shaped[i] = r.shape(c, most)
+			r.send(shaped[i:i+1], done)
+		})
+	}
+	publishing.Wait()
+}
+
+// shaped is a batch with what of it goes to the publisher.
+type shaped struct {
+	carried
+	send  Batch
+	index []int // of send's messages in the batch
+}
+
+// shape makes what is to be published, and gives what is not its outcome.
+func (r *Relay) shape(c carried, most readable) shaped {
+	b := &c.Batch
 	b.Order, b.Policy = r.cfg.Ordering, r.cfg.Failure
-	outcomes := make([]Outcome, len(b.Messages))
-	send := Batch{Lease: b.Lease, Order: b.Order, Policy: b.Policy}
-	var index []int
+	c.Outcomes = make([]Outcome, len(b.Messages))
+	s := shaped{carried: c, send: Batch{Lease: b.Lease, Order: b.Order, Policy: b.Policy}}
 	held := map[string]bool{} // streams that go no further in this batch
 	hooks := r.shaping.start(b.Lease.Context(), func() bool { return !b.Lease.Valid() || b.Lease.Draining() })
 	defer hooks.end()
@@ -173,11 +183,11 @@ func (r *Relay) publish(b Batch, most readable) Result {
 			m, o, stop = hooks.shape(&b.Messages[i])
 		}
 		if o == nil {
-			send.Messages = append(send.Messages, m)
-			index = append(index, i)
+			s.send.Messages = append(s.send.Messages, m)
+			s.index = append(s.index, i)
 			continue
 		}
-		outcomes[i] = *o
+		c.Outcomes[i] = *o
 		if stop {
 			break // what follows is left for the next claim
 		}
@@ -185,21 +195,40 @@ func (r *Relay) publish(b Batch, most readable) Result {
 			held[m.Stream] = true
 		}
 	}
-	if len(index) == 0 {
-		r.expect(-1)
-	} else {
-		began := r.clock()
-		given := r.publisher.Publish(b.Lease.Context(), send)
-		if r.cfg.Observer != nil {
-			r.cfg.Observer.Published(began, send, given)
+	return s
+}
+
+// send publishes what was shaped.
+func (r *Relay) send(all []shaped, done func(carried)) {
+	look, of := make([]Batch, 0, len(all)), make([]int, 0, len(all))
+	for i, s := range all {
+		if len(s.index) == 0 {
+			r.answered(s.carried, done)
+			continue
 		}
-		for i, o := range given {
-			outcomes[index[i]] = o
-		}
+		look, of = append(look, s.send), append(of, i)
 	}
-	r.observe(b, outcomes)
-	b.More = b.More || leftOver(outcomes)
-	return Result{Batch: b, Outcomes: outcomes}
+	if len(look) == 0 {
+		return
+	}
+	began := r.clock()
+	r.publisher.Publish(look, func(i int, given []Outcome) {
+		s := all[of[i]]
+		if r.cfg.Observer != nil {
+			r.cfg.Observer.Published(began, s.send, given)
+		}
+		for n, o := range given {
+			s.Outcomes[s.index[n]] = o
+		}
+		r.answered(s.carried, done)
+	})
+}
+
+// answered ends what publish began for a batch.
+func (r *Relay) answered(c carried, done func(carried)) {
+	r.observe(c.Batch, c.Outcomes)
+	c.Batch.More = c.Batch.More || leftOver(c.Outcomes)
+	done(c)
 }
 
 // leftOver tells whether the publisher took a part of the batch and left the rest

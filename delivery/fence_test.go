@@ -22,11 +22,12 @@ type gate struct {
 	goOn      chan struct{} // closed: the batch may be marked
 }
 
-func (g gate) Publish(ctx context.Context, b delivery.Batch) []delivery.Outcome {
-	outcomes := g.Publisher.Publish(ctx, b)
-	g.published <- struct{}{}
-	<-g.goOn
-	return outcomes
+func (g gate) Publish(look []delivery.Batch, done func(int, []delivery.Outcome)) {
+	g.Publisher.Publish(look, func(i int, outcomes []delivery.Outcome) {
+		g.published <- struct{}{}
+		<-g.goOn
+		done(i, outcomes)
+	})
 }
 
 // A worker that lost its lease between publishing and marking changes nothing:

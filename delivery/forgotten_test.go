@@ -1,7 +1,6 @@
 package delivery_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -143,10 +142,11 @@ type amid struct {
 	do   func()
 }
 
-func (a *amid) Publish(ctx context.Context, b delivery.Batch) []delivery.Outcome {
-	outcomes := a.Publisher.Publish(ctx, b)
-	a.once.Do(a.do)
-	return outcomes
+func (a *amid) Publish(look []delivery.Batch, done func(int, []delivery.Outcome)) {
+	a.Publisher.Publish(look, func(i int, outcomes []delivery.Outcome) {
+		a.once.Do(a.do)
+		done(i, outcomes)
+	})
 }
 
 // A mark that was on its way when the database failed over finds another event under

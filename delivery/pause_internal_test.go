@@ -14,7 +14,6 @@ type gathering struct {
 }
 
 func (g gathering) Ready() <-chan struct{} { return g.ready }
-func (gathering) Expect(int)               {}
 
 // breath is how long a relay waits before its next look.
 func breath(t *testing.T, r *Relay, last look) time.Duration {

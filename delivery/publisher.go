@@ -13,7 +13,7 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// Publisher publishes the messages of one partition.
+// Publisher publishes messages.
 //
 // It is called for many partitions at once, but for one partition never twice
 // at a time.
@@ -25,11 +25,13 @@ type Publisher interface {
 	// promises that.
 	Take(ctx context.Context, l *lease.Lease) (Standing, error)
 
-	// Publish returns one outcome for each message of the batch, in order. It
-	// must keep the batch's Order, must not let a message pass a failed one that
-	// the batch's Policy lets it wait for, and must stop when ctx ends: what has
-	// no definite answer by then is Unresolved.
-	Publish(ctx context.Context, b Batch) []Outcome
+	// Publish publishes batches of different partitions, those of one look at the
+	// outbox, and returns when it has called done for each: with its index and one
+	// outcome for each of its messages, in order, as soon as they are known and from
+	// any goroutine. It must keep each batch's Order, must not let a message pass a
+	// failed one that the batch's Policy lets it wait for, and must stop when its
+	// lease ends: what has no definite answer by then is Unresolved.
+	Publish(look []Batch, done func(batch int, outcomes []Outcome))
 
 	// Kept returns the Kept of a partition that is not taken, as the stream says it now:
 	// of one that nobody can take any more, or whose owner waits.
@@ -45,10 +47,6 @@ type Pacer interface {
 	// Ready is closed once what Publish is given would be sent at once. What is
 	// claimed before only waits, and its partitions with it.
 	Ready() <-chan struct{}
-	// Expect tells that Publish is about to be called so many times, or, if less than 0,
-	// so many times fewer than was told. What is given first may wait for the rest, but
-	// not for long.
-	Expect(calls int)
 }
 
 // Stepper (ADR 25) is a Publisher that may have only one message of a partition in flight: it is

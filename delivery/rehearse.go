@@ -159,7 +159,8 @@ func (s *Rehearser) rehearse(ctx context.Context, b Batch, waiting map[streamKey
 			return 0, err
 		}
 		part, _ := attach(Batch{Lease: b.Lease, Messages: slices.Clone(b.Messages)}, events, cutAt)
-		res := s.relay.publish(part, most) //nolint:contextcheck // a batch lives as long as its lease
+		var res Result
+		s.relay.publish([]carried{{Result: Result{Batch: part}}}, most, func(c carried) { res = c.Result })
 		for i, o := range res.Outcomes {
 			if o.Kind == Unresolved {
 				return 0, fmt.Errorf("partition %d: %w", id, o.Err)

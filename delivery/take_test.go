@@ -1,7 +1,6 @@
 package delivery_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,10 +18,11 @@ import (
 // dying publishes and then behaves as a process that ended before its mark.
 type dying struct{ delivery.Publisher }
 
-func (d dying) Publish(ctx context.Context, b delivery.Batch) []delivery.Outcome {
-	d.Publisher.Publish(ctx, b)
-	b.Lease.Lost()
-	return make([]delivery.Outcome, len(b.Messages))
+func (d dying) Publish(look []delivery.Batch, done func(int, []delivery.Outcome)) {
+	d.Publisher.Publish(look, func(i int, outcomes []delivery.Outcome) {
+		look[i].Lease.Lost()
+		done(i, make([]delivery.Outcome, len(outcomes)))
+	})
 }
 
 // expireAll ends every lease as if its owner had crashed, and gives everything to
@@ -286,12 +286,13 @@ type killedBy struct {
 	sequence int64
 }
 
-func (k killedBy) Publish(ctx context.Context, b delivery.Batch) []delivery.Outcome {
-	for _, m := range b.Messages {
-		if m.Sequence == k.sequence {
+func (k killedBy) Publish(look []delivery.Batch, done func(int, []delivery.Outcome)) {
+	for i, b := range look {
+		if slices.ContainsFunc(b.Messages, func(m delivery.Message) bool { return m.Sequence == k.sequence }) {
 			b.Lease.Lost()
-			return make([]delivery.Outcome, len(b.Messages))
+			done(i, make([]delivery.Outcome, len(b.Messages)))
+			continue
 		}
+		k.Publisher.Publish(look[i:i+1], func(_ int, outcomes []delivery.Outcome) { done(i, outcomes) })
 	}
-	return k.Publisher.Publish(ctx, b)
 }

@@ -79,7 +79,7 @@ func benchmarkPublish(b *testing.B, mode string, headers natspub.Headers, c *cod
 		}
 		began := processor.Time(b)
 		b.StartTimer()
-		outcomes := publisher.Publish(b.Context(), batch)
+		outcomes := publish(b, publisher, batch)
 		b.StopTimer()
 		used += processor.Time(b) - began
 		for i, o := range outcomes {

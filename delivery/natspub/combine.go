@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -14,7 +13,7 @@ import (
 // combiner puts the batches of several partitions into one atomic batch (ADR 22). Each
 // keeps its own closing record with its own expectation, so each is fenced as if
 // it were alone; together they share what a batch costs the server, which is more
-// than its messages do. The shares of one look at the outbox wait for each other.
+// than its messages do. The shares of one look at the outbox come together.
 // While flights are in the air, the next ones gather; what does not fit into one is
 // cut, so that flights are full as long as enough waits.
 type combiner struct {
@@ -23,11 +22,7 @@ type combiner struct {
 	mu     sync.Mutex
 	queue  []*share
 	flying int
-	// expected is how many more calls of Publish are about to bring a share, until then
-	// at most.
-	expected int
-	until    time.Time
-	landed   chan struct{} // closed when the next share would fly at once; nil while nobody waits for that
+	landed chan struct{} // closed when the next share would fly at once; nil while nobody waits for that
 }
 
 // share is one partition's part of a flight.
@@ -35,6 +30,7 @@ type share struct {
 	run      *fencedRun
 	indices  []int
 	bytes    int
+	denied   error       // the connection's last one before
 	answered chan shared // receives once; never blocks
 }
 
@@ -53,24 +49,22 @@ const (
 	// fullFlights is how many more flights may be in the air as long as they are full:
 	// the server takes in one batch while it writes another.
 	fullFlights = 1
-	// boarding is how long shares wait for others that were announced.
-	boarding = 2 * time.Millisecond
 	// leastCut is the fewest messages that are cut off a share to fill a batch.
 	leastCut = 50
 )
 
 var errNotSent = errors.New("not sent")
 
-// send hands a share over and waits for its answer.
-func (c *combiner) send(ctx context.Context, s *share) shared {
-	s.answered = make(chan shared, 1)
+// add has shares sent that come together, as soon as there is room.
+func (c *combiner) add(shares ...*share) {
 	c.mu.Lock()
-	if !s.run.arrived {
-		s.run.arrived, c.expected = true, max(0, c.expected-1)
-	}
-	c.queue = append(c.queue, s)
+	c.queue = append(c.queue, shares...)
 	c.mu.Unlock()
-	c.dispatch() //nolint:contextcheck // a flight carries several shares and outlives each one's context
+	c.dispatch()
+}
+
+// wait returns the answer to a share.
+func (c *combiner) wait(ctx context.Context, s *share) shared {
 	select {
 	case ans := <-s.answered:
 		return ans
@@ -84,9 +78,6 @@ func (c *combiner) dispatch() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for len(c.queue) > 0 && (c.flying < c.f.cfg.Flights || c.flying < c.f.cfg.Flights+fullFlights && c.fullLocked()) {
-		if c.expected > 0 && !c.fullLocked() && time.Now().Before(c.until) {
-			return // expect has it tried again
-		}
 		aboard := c.boardLocked()
 		c.flying++
 		go func() {
@@ -105,20 +96,6 @@ func (c *combiner) announceLocked() {
 	if c.landed != nil && c.freeLocked() {
 		close(c.landed)
 		c.landed = nil
-	}
-}
-
-// expect notes that so many more calls of Publish are about to come.
-func (c *combiner) expect(calls int) {
-	c.mu.Lock()
-	c.expected = max(0, c.expected+calls)
-	if calls > 0 {
-		c.until = time.Now().Add(boarding)
-		time.AfterFunc(boarding, c.dispatch)
-	}
-	c.mu.Unlock()
-	if calls < 0 {
-		c.dispatch()
 	}
 }
 
@@ -176,7 +153,7 @@ func (c *combiner) fly(aboard []*share) {
 	defer c.f.slots.leave()
 	sent := aboard[:0]
 	for _, s := range aboard {
-		if !s.run.batch.Lease.Valid() {
+		if !s.run.goesOn() {
 			answerAll([]*share{s}, answer{err: errNotSent})
 			continue
 		}

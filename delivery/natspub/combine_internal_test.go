@@ -1,7 +1,6 @@
 package natspub
 
 import (
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,10 +23,7 @@ func TestASecondFlightIsFull(t *testing.T) {
 			run: &fencedRun{batch: delivery.Batch{Lease: l}}, indices: make([]int, messages), bytes: bytes, answered: make(chan shared, 1),
 		}
 		shares = append(shares, s)
-		c.mu.Lock()
-		c.queue = append(c.queue, s)
-		c.mu.Unlock()
-		c.dispatch()
+		c.add(s)
 	}
 	want := func(flying, waiting int) {
 		t.Helper()
@@ -60,7 +56,7 @@ func TestASecondFlightIsFull(t *testing.T) {
 	}
 }
 
-// The shares of one look fly together when all have come, or when some take too long; meanwhile nothing else is asked for.
+// The shares of one look fly together, and who asks is told when the next ones would fly at once.
 func TestSharesOfOneLookFlyTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -69,12 +65,8 @@ func TestSharesOfOneLookFlyTogether(t *testing.T) {
 		f.slots.enter(t.Context()) // nothing is sent before the slot is left
 		l := leasetest.Held(0, 1)
 		l.Lost() // and nothing then
-		var sending sync.WaitGroup
-		send := func() {
-			sending.Go(func() {
-				c.send(t.Context(), &share{run: &fencedRun{batch: delivery.Batch{Lease: l}}, indices: make([]int, 10)})
-			})
-			synctest.Wait()
+		share := func() *share {
+			return &share{run: &fencedRun{batch: delivery.Batch{Lease: l}}, indices: make([]int, 10), answered: make(chan shared, 1)}
 		}
 		want := func(flying, waiting int, ready bool) {
 			t.Helper()
@@ -94,32 +86,21 @@ func TestSharesOfOneLookFlyTogether(t *testing.T) {
 			}
 		}
 		want(0, 0, true)
-		c.expect(3)
-		send()
-		send()
-		want(0, 2, false)
-		send()
+		c.add(share(), share(), share())
 		want(1, 0, false)
+		late := share()
+		c.add(late)
+		want(1, 1, false)
 		landed := c.ready()
+		if isClosed(landed) {
+			t.Error("ready while a batch is in the air")
+		}
 		f.slots.leave()
+		<-late.answered
 		synctest.Wait()
 		want(0, 0, true)
 		if !isClosed(landed) || !isClosed(c.ready()) {
 			t.Error("nobody was told that the batch has landed")
 		}
-
-		f.slots.enter(t.Context())
-		c.expect(3)
-		send()
-		c.expect(-1) // one had nothing to send
-		want(0, 1, false)
-		<-time.After(boarding) // and one takes its time
-		synctest.Wait()
-		want(1, 0, false)
-		if isClosed(c.ready()) {
-			t.Error("ready while a batch is in the air")
-		}
-		f.slots.leave()
-		sending.Wait()
 	})
 }

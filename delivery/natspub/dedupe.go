@@ -93,7 +93,16 @@ func (d *Dedupe) Extent(ctx context.Context) (delivery.Extent, error) {
 func (d *Dedupe) Steps(order delivery.Ordering) bool { return order != delivery.OrderStream }
 
 // Publish implements delivery.Publisher.
-func (d *Dedupe) Publish(ctx context.Context, b delivery.Batch) []delivery.Outcome {
+func (d *Dedupe) Publish(look []delivery.Batch, done func(int, []delivery.Outcome)) {
+	var publishing sync.WaitGroup
+	for i, b := range look {
+		publishing.Go(func() { done(i, d.one(b.Lease.Context(), b)) })
+	}
+	publishing.Wait()
+}
+
+// one publishes one batch.
+func (d *Dedupe) one(ctx context.Context, b delivery.Batch) []delivery.Outcome {
 	w := d.writers.get()
 	defer d.writers.put(w)
 	run := &pipeline{
@@ -129,7 +138,7 @@ func followers(messages []delivery.Message, steps bool) []int {
 	return next
 }
 
-// pipeline is one Publish under way. An answer has the next message sent at once, on
+// pipeline is a batch under way. An answer has the next message sent at once, on
 // the goroutine that reads the answers of all partitions: what is answered together is
 // followed by messages that go out together.
 type pipeline struct {

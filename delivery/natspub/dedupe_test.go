@@ -195,7 +195,7 @@ func TestNothingIsSentUnderAnEndedLease(t *testing.T) {
 	b := setup(t, 1)
 	work := batch(newMessage(1, "s", "1"), newMessage(2, "t", "2"))
 	work.Lease.Lost()
-	outcomes := b.publisher(t, natspub.DedupeConfig{}).Publish(t.Context(), work)
+	outcomes := publish(t, b.publisher(t, natspub.DedupeConfig{}), work)
 	if got, want := kinds(outcomes), []delivery.Kind{delivery.Unresolved, delivery.Unresolved}; !slices.Equal(got, want) {
 		t.Errorf("outcomes %v, want %v", got, want)
 	}

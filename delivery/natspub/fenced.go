@@ -138,9 +138,6 @@ func (f *Fenced) attempt() string { return f.prefix + strconv.FormatUint(f.sent.
 // Ready implements delivery.Pacer.
 func (f *Fenced) Ready() <-chan struct{} { return f.combiner.ready() }
 
-// Expect implements delivery.Pacer.
-func (f *Fenced) Expect(calls int) { f.combiner.expect(calls) }
-
 // Kept implements delivery.Publisher.
 func (f *Fenced) Kept(ctx context.Context, id partition.ID) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.AckTimeout)

@@ -136,7 +136,7 @@ func TestARefusedBatchIsHalved(t *testing.T) {
 			}
 			messages[40].Stream, messages[40].Topic = "bad", "elsewhere"
 			messages[60].Stream = "bad"
-			outcomes := w.Publish(t.Context(), delivery.Batch{
+			outcomes := publish(t, w, delivery.Batch{
 				Lease: w.lease, Messages: messages, Policy: policy,
 			})
 			for i, o := range outcomes {

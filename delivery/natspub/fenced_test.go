@@ -59,7 +59,7 @@ func (w worker) publish(t *testing.T, messages ...delivery.Message) []delivery.O
 	for i := range messages {
 		messages[i].Partition = w.lease.Partition
 	}
-	return w.Publish(t.Context(), delivery.Batch{Lease: w.lease, Messages: messages, Order: delivery.OrderPartition})
+	return publish(t, w, delivery.Batch{Lease: w.lease, Messages: messages, Order: delivery.OrderPartition})
 }
 
 // events are the stored messages without the control messages.

@@ -1,10 +1,8 @@
 package natspub_test
 
 import (
-	"context"
 	"log/slog"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
@@ -74,11 +72,11 @@ func batch(messages ...delivery.Message) delivery.Batch {
 	return delivery.Batch{Lease: leasetest.Held(3, 7), Messages: messages}
 }
 
-func publish(t *testing.T, p *natspub.Dedupe, b delivery.Batch) []delivery.Outcome {
+// publish publishes one batch.
+func publish(t testing.TB, p delivery.Publisher, b delivery.Batch) (outcomes []delivery.Outcome) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(b.Lease.Context(), time.Minute)
-	defer cancel()
-	return p.Publish(ctx, b)
+	p.Publish([]delivery.Batch{b}, func(_ int, of []delivery.Outcome) { outcomes = of })
+	return outcomes
 }
 
 func kinds(outcomes []delivery.Outcome) []delivery.Kind {

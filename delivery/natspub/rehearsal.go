@@ -42,7 +42,14 @@ func (r *Rehearsal) Kept(context.Context, partition.ID) (uint64, error) { return
 func (r *Rehearsal) Extent(context.Context) (delivery.Extent, error) { return delivery.Extent{}, nil }
 
 // Publish implements delivery.Publisher.
-func (r *Rehearsal) Publish(ctx context.Context, b delivery.Batch) []delivery.Outcome {
+func (r *Rehearsal) Publish(look []delivery.Batch, done func(int, []delivery.Outcome)) {
+	for i, b := range look {
+		done(i, r.judge(b))
+	}
+}
+
+// judge gives each message of a batch the outcome that it would have without faults.
+func (r *Rehearsal) judge(b delivery.Batch) []delivery.Outcome {
 	outcomes := make([]delivery.Outcome, len(b.Messages))
 	held := map[string]bool{}
 	for i, m := range b.Messages {
@@ -62,7 +69,7 @@ func (r *Rehearsal) Publish(ctx context.Context, b delivery.Batch) []delivery.Ou
 			continue
 		}
 		outcomes[i] = delivery.Outcome{Kind: delivery.Published}
-		r.log.DebugContext(ctx, "would publish", "sequence", m.Sequence, "generation", m.Generation, "partition", m.Partition, "stream", m.Stream,
+		r.log.Debug("would publish", "sequence", m.Sequence, "generation", m.Generation, "partition", m.Partition, "stream", m.Stream,
 			"subject", msg.Subject, "bytes", size)
 	}
 	return outcomes

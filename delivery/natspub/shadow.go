@@ -62,7 +62,7 @@ func (s *Shadow) Close() error { return s.dedupe.Close() }
 
 // Publish sends the messages, those of one stream one after the other.
 func (s *Shadow) Publish(ctx context.Context, messages []delivery.Message) []delivery.Outcome {
-	return s.dedupe.Publish(ctx, delivery.Batch{
+	return s.dedupe.one(ctx, delivery.Batch{
 		Lease: s.lease, Messages: messages, Order: delivery.OrderStream,
 		Policy: delivery.BehindNone,
 	})

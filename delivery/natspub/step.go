@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -12,33 +13,47 @@ import (
 	"github.com/postrider/postrider/delivery"
 )
 
-// Publish implements delivery.Publisher: one atomic batch, or several when parts
-// of it are refused. What does not fit into one batch is left for the next call.
-func (f *Fenced) Publish(ctx context.Context, b delivery.Batch) []delivery.Outcome {
-	run := &fencedRun{
+// Publish implements delivery.Publisher: one atomic batch of each partition, which the
+// others' may share, or several when parts of it are refused. What does not fit into one
+// batch is left for the next call.
+func (f *Fenced) Publish(look []delivery.Batch, done func(int, []delivery.Outcome)) {
+	runs, sends := make([]*fencedRun, len(look)), make([][]int, len(look))
+	first := make([]*share, 0, len(look))
+	for i, b := range look {
+		runs[i] = f.run(b)
+		if sends[i] = runs[i].prepare(); len(sends[i]) > 0 {
+			runs[i].first = runs[i].share(sends[i])
+			first = append(first, runs[i].first)
+		}
+	}
+	f.combiner.add(first...)
+	var publishing sync.WaitGroup
+	for i, run := range runs {
+		publishing.Go(func() {
+			run.step(run.batch.Lease.Context(), sends[i])
+			done(i, run.outcomes)
+		})
+	}
+	publishing.Wait()
+}
+
+// run begins the way of a batch.
+func (f *Fenced) run(b delivery.Batch) *fencedRun {
+	r := &fencedRun{
 		Fenced: f, batch: b, subject: FenceSubject(f.cfg.Outbox, b.Lease.Partition),
 		bodies: make([]body, len(b.Messages)), outcomes: make([]delivery.Outcome, len(b.Messages)),
 		held: map[string]bool{},
 	}
 	f.mu.Lock()
-	run.standing = f.standings[b.Lease.Partition]
+	r.standing = f.standings[b.Lease.Partition]
 	f.mu.Unlock()
-	defer func() { //nolint:contextcheck // a flight carries several shares and outlives each one's context
-		if !run.arrived {
-			f.combiner.expect(-1)
-		}
-	}()
-	if run.standing == nil || run.standing.epoch != b.Lease.Epoch {
-		run.fail(fmt.Errorf("%w: partition %d was not taken", delivery.ErrUnknown, b.Lease.Partition))
-		return run.outcomes
+	if r.standing == nil || r.standing.epoch != b.Lease.Epoch {
+		r.fail(fmt.Errorf("%w: partition %d was not taken", delivery.ErrUnknown, b.Lease.Partition))
 	}
-	if send := run.prepare(); len(send) > 0 {
-		run.step(ctx, send)
-	}
-	return run.outcomes
+	return r
 }
 
-// fencedRun is one Publish under way.
+// fencedRun is a batch under way.
 type fencedRun struct {
 	*Fenced
 	batch    delivery.Batch
@@ -49,7 +64,7 @@ type fencedRun struct {
 	held     map[string]bool // streams behind a failed message
 	parts    []part          // what earlier batches of this run have stored
 	failed   bool            // nothing more may be sent
-	arrived  bool            // at the combiner, with anything
+	first    *share          // at the combiner, until it is waited for
 }
 
 // prepare chooses the messages to send and fails those that can never be stored.
@@ -142,18 +157,18 @@ const (
 // the stream keeps refusing one for what is in it, it is halved until the message is
 // found that it refuses.
 func (r *fencedRun) step(ctx context.Context, indices []int) {
-	for indices = r.sendable(indices); len(indices) > 0; indices = r.sendable(indices) {
+	for len(indices) > 0 {
 		sent, v, err := r.store(ctx, indices)
-		indices = indices[len(sent):]
 		switch {
 		case v == stored || v == given:
 		case len(sent) > 1:
 			half := len(sent) / 2
 			r.step(ctx, sent[:half])
-			r.step(ctx, sent[half:])
+			r.step(ctx, r.sendable(sent[half:]))
 		default:
 			r.refuse(sent[0], delivery.Outcome{Kind: kindOf(err), Err: fmt.Errorf("refused by stream %s: %w", r.cfg.Stream, err)})
 		}
+		indices = r.sendable(indices[len(sent):])
 	}
 }
 
@@ -176,24 +191,32 @@ func kindOf(err error) delivery.Kind {
 // store sends one batch, of the messages of those indices or of the first ones,
 // until it has a definite answer, and returns which were sent. Every attempt holds
 // the same messages and expects the same last record, so at most one of them can be
-// stored.
+// stored. The first one goes together with what other partitions are about to send,
+// the others by themselves.
 func (r *fencedRun) store(ctx context.Context, indices []int) (sent []int, v verdict, err error) {
+	s := r.first
+	if r.first = nil; s == nil {
+		s = r.share(indices)
+		r.combiner.add(s)
+	}
 	var (
+		ans      = r.combiner.wait(ctx, s)
+		denied   = s.denied
 		unknown  bool // an attempt may still be stored
 		doubtful = suspicion{run: r}
 		deadline = time.Now().Add(2 * r.cfg.AckTimeout)
 	)
-	r.standing.batch++
+	if ans.sent > 0 {
+		indices = indices[:ans.sent]
+	}
 	for n := 1; ; n++ {
-		// A handover does not wait for what was never sent: that is the heir's.
-		if !r.batch.Lease.Valid() || r.batch.Lease.Draining() || n > 1 && time.Now().After(deadline) || ctx.Err() != nil {
-			r.give(unknown, err)
-			return indices, given, nil
-		}
-		denied := r.nc.LastError()
-		ans := r.send(ctx, indices, n)
-		if n == 1 && ans.sent > 0 {
-			indices = indices[:ans.sent]
+		if n > 1 {
+			if !r.goesOn() || time.Now().After(deadline) || ctx.Err() != nil {
+				r.give(unknown, err)
+				return indices, given, nil
+			}
+			denied = r.nc.LastError()
+			ans = r.again(ctx, indices)
 		}
 		if ans.err == nil {
 			return indices, r.accept(indices, ans.answer), nil
@@ -257,16 +280,22 @@ func (r *fencedRun) give(unknown bool, err error) {
 // looked at.
 func (r *fencedRun) denied(before error) error { return permission(r.nc, before) }
 
-// send sends the batch once, under an id of its own: the first time together with
-// what other partitions are about to send, then by itself.
-func (r *fencedRun) send(ctx context.Context, indices []int, attempt int) shared {
-	if attempt == 1 {
-		s := &share{run: r, indices: indices}
-		for _, i := range indices {
-			s.bytes += len(r.bodies[i].data)
-		}
-		return r.combiner.send(ctx, s)
+// goesOn tells whether anything may be sent: a handover does not wait for what was never
+// sent, that is the heir's.
+func (r *fencedRun) goesOn() bool { return r.batch.Lease.Valid() && !r.batch.Lease.Draining() }
+
+// share is the first attempt at a batch of those messages.
+func (r *fencedRun) share(indices []int) *share {
+	r.standing.batch++
+	s := &share{run: r, indices: indices, denied: r.nc.LastError(), answered: make(chan shared, 1)}
+	for _, i := range indices {
+		s.bytes += len(r.bodies[i].data)
 	}
+	return s
+}
+
+// again sends a batch once more, by itself and under an id of its own.
+func (r *fencedRun) again(ctx context.Context, indices []int) shared {
 	if !r.slots.enter(ctx) {
 		return shared{answer: answer{err: errNotSent}, alone: true}
 	}

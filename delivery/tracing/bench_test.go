@@ -122,7 +122,8 @@ func BenchmarkPublish(b *testing.B) {
 				before := processor()
 				for b.Loop() {
 					began := time.Now()
-					outcomes := publisher.Publish(b.Context(), work)
+					var outcomes []delivery.Outcome
+					publisher.Publish([]delivery.Batch{work}, func(_ int, of []delivery.Outcome) { outcomes = of })
 					if outcomes[0].Kind != delivery.Published {
 						b.Fatal(outcomes[0].Err)
 					}
