@@ -39,7 +39,7 @@ func (r *Relay) carry(ctx context.Context, found Claim) {
 		look = append(look, c)
 	}
 	r.unreserve(reserved)
-	r.publish(look, most, func(c carried) { r.finished <- c })
+	r.publish(look, most, func(c carried) { r.finished <- c }) //nolint:contextcheck // a batch lives as long as its lease
 }
 
 // held is how many times a payload is in memory at once: as it was read, transformed, and what the publisher makes of it.

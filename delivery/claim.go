@@ -25,6 +25,8 @@ type Ask struct {
 	After int64
 	// Most is the most rows.
 	Most int
+
+	named bool // by a ring, or since more may wait
 }
 
 // Limits bound a claim over all partitions.
@@ -33,8 +35,12 @@ type Limits struct {
 	Total int
 	// UpTo is the highest sequence that may be claimed.
 	UpTo int64
-	// Watermark moves the watermark first, and takes it for UpTo.
+	// Watermark moves the watermark first, and takes it for UpTo. Apart is how many
+	// sequences it must have moved to be stored for that alone; 1 or more.
 	Watermark bool
+	Apart     int
+	// ReadyOnly leaves out parked rows, for where none can be due.
+	ReadyOnly bool
 	// Payload is how large a payload may be, in bytes, that comes with the claim. 0:
 	// none of the events do.
 	Payload int64
@@ -67,6 +73,15 @@ type Claim struct {
 	server   time.Time // when its server was started
 }
 
+// nothingUpTo returns the position of the log up to which nothing can be claimed; empty:
+// something can, or could without being written.
+func (c *Claim) nothingUpTo() string {
+	if len(c.Batches) > 0 || c.expecting || c.Watermark.Lag() > 0 {
+		return ""
+	}
+	return c.began
+}
+
 // Close gives the session back.
 func (c *Claim) Close() {
 	if c.session != nil {
@@ -93,14 +108,16 @@ func (s *Store) Claim(ctx context.Context, asks []Ask, limits Limits, policy Fai
 	var era int
 	batch := &pgx.Batch{}
 	if limits.Watermark {
-		s.queueAdvance(batch, &c.Watermark)
+		s.queueAdvance(batch, &c.Watermark, max(1, limits.Apart))
 	}
 	s.sql.Begin.Queue(batch, nil).QueryRow(func(row pgx.Row) error { return row.Scan(&c.began, nil) })
-	if policy.passes() {
+	switch {
+	case limits.ReadyOnly:
+	case policy.passes():
 		s.sql.ClaimDue.Queue(batch, pg.Args{
 			"partitions": ids, "most": most, "total": limits.Total, "up_to": limits.UpTo, "proven": limits.Watermark,
 		}).Query(collectClaimed(&parked, true, nil))
-	} else {
+	default:
 		s.sql.ClaimParked.Queue(batch, pg.Args{
 			"partitions": ids, "most": most, "total": limits.Total, "up_to": limits.UpTo, "proven": limits.Watermark, "skip_dead": policy.skipsDead(),
 		}).Query(collectClaimed(&parked, true, nil))

@@ -17,6 +17,10 @@
 //	ready      ─▶ publishing, fresh
 //	publishing ─▶ ready, fresh       from claim to mark: at most one batch is under way
 //
+// When the outbox is looked at is decided in one place, a pure function (schedule.go). A
+// look asks for the partitions that rings named, and once in a PollInterval for every one: a
+// ring saves time, and nothing rests on it.
+//
 // A row of the outbox is work not yet published. Published rows are deleted by
 // key. Rows that cannot be published now are parked, out of the hot path: the
 // failed ones until their next attempt, the dead ones until a person acts, the

@@ -34,6 +34,8 @@ type flow struct {
 	stale bool
 	// again: more may wait than the batch under way holds.
 	again bool
+	// named: the next look asks for it, although it does not for every partition.
+	named bool
 	// alone is a pause that concerns only this partition.
 	alone pause
 	// refusals counts how often in a row the stream knew a newer owner.
@@ -156,7 +158,7 @@ func (r *Relay) most(partitions int) int {
 
 // askLocked says what to claim of a partition now.
 func (r *Relay) askLocked(f *flow, most int) Ask {
-	ask := Ask{Lease: f.lease, After: nowhere, Most: most}
+	ask := Ask{Lease: f.lease, After: nowhere, Most: most, named: f.named}
 	if f.careful > 0 {
 		ask.Most = 1
 	}

@@ -1,7 +1,6 @@
 package delivery
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -140,72 +139,4 @@ func (r *Relay) goOnLocked() {
 		r.log.Info("delivery goes on", "failures", r.pause.failures)
 		r.pause = pause{}
 	}
-}
-
-// longestBreather bounds what pacing adds to the latency for the database's sake.
-const longestBreather = 5 * time.Millisecond
-
-// look is what the last look at the outbox came to.
-type look struct {
-	began, ended time.Time
-	asked, found int
-	little       bool
-}
-
-// full tells that more may wait than was found.
-func (l look) full(batch int) bool {
-	return l.asked == 0 || l.found >= batch || l.little && l.found >= littleLook
-}
-
-// breathe waits before the next look, or returns the context's error. A look that
-// found little is followed by a rest as long as it took: what comes meanwhile shares
-// the next one, and a database that is slow is asked less often. With a publisher
-// that gathers, what it found goes all its way before, if that is soon: until it can
-// send again and the marks are made, partitions could not be claimed, or only to wait.
-func (r *Relay) breathe(ctx context.Context, last look) error {
-	var rested time.Time
-	if !last.full(r.cfg.BatchSize) {
-		rested = last.ended.Add(min(last.ended.Sub(last.began), longestBreather))
-		if p, ok := r.publisher.(Pacer); ok {
-			r.await(ctx, r.settledAll(), longestBreather)
-			r.await(ctx, p.Ready(), r.cfg.PollInterval)
-			r.await(ctx, r.settledAll(), longestBreather)
-		}
-	}
-	r.mu.Lock()
-	wait := max(time.Until(r.pause.until), time.Until(rested))
-	r.mu.Unlock()
-	r.await(ctx, nil, wait)
-	return ctx.Err()
-}
-
-// await waits for what comes, but only so long.
-func (r *Relay) await(ctx context.Context, what <-chan struct{}, most time.Duration) {
-	if most <= 0 {
-		return
-	}
-	select { // mostly it is there
-	case <-what:
-		return
-	default:
-	}
-	timer := time.NewTimer(most)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-what:
-	case <-timer.C:
-	}
-}
-
-// settledAll returns a channel that is closed when nothing is between claim and mark.
-func (r *Relay) settledAll() <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.cleared == nil {
-		r.cleared = make(chan struct{})
-	}
-	cleared := r.cleared
-	r.roomLocked(0)
-	return cleared
 }

@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -49,47 +48,6 @@ func (s *standingLog) looksAfter(position string, expecting bool, during time.Du
 	return s.looks - before
 }
 
-// A poll is left out only after two looks at the same position, an interval apart, and while the log stands there.
-func TestPollsAreLeftOutWhileNothingIsCommitted(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		log := &standingLog{position: "0/A"}
-		const interval = 50 * time.Millisecond
-		r := &Relay{cfg: Config{PollInterval: interval, StatementTimeout: time.Minute}, store: log}
-		var q quiet
-		try := func(name string, waited, want time.Duration) {
-			t.Helper()
-			if next, yes := r.lasts(t.Context(), q, waited); next != want || yes != (want > 0) {
-				t.Errorf("%s: left out %t, the next after %s, want %s", name, yes, next, want)
-			}
-		}
-		try("before any look", interval, 0)
-		q.note("0/A", time.Now())
-		try("after one look", interval, 0)
-		<-time.After(interval - 1)
-		q.note("0/A", time.Now())
-		try("after two that were too close", interval, 0)
-		<-time.After(1)
-		q.note("0/A", time.Now())
-		try("after two", interval, 2*interval)
-		try("later", 2*interval, 4*interval)
-		try("in a long silence", 4*interval, 4*interval)
-		log.position = "0/B"
-		try("when something was committed", interval, 0)
-		log.position, log.err = "0/A", errors.New("away")
-		try("when the database does not answer", interval, 0)
-		log.err = nil
-		try("when it answers again", interval, 2*interval)
-		<-time.After(longestQuiet)
-		try("after the longest silence", interval, 0)
-		q.note("", time.Now())
-		<-time.After(interval)
-		q.note("", time.Now())
-		log.position = ""
-		try("after looks that prove nothing", interval, 0)
-	})
-}
-
 // Only a claim that found nothing, where nothing comes due and nothing is undecided, proves anything.
 func TestWhatProvesThatNothingIsThere(t *testing.T) {
 	t.Parallel()
@@ -111,11 +69,6 @@ func TestWhatProvesThatNothingIsThere(t *testing.T) {
 	}
 }
 
-// mute is a doorbell that nobody rings.
-type mute struct{}
-
-func (mute) Rung() <-chan struct{} { return nil }
-
 // In silence a relay looks about once a second instead of at every poll, but at the next poll when something was committed, and at
 // every poll where something may come due.
 func TestARelayInSilenceHardlyLooks(t *testing.T) {
@@ -123,7 +76,7 @@ func TestARelayInSilenceHardlyLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &standingLog{}
 		l := leasetest.Held(1, 1)
-		r, err := newRelay(Config{Ordering: OrderStream}, log, instant{}, mute{})
+		r, err := newRelay(Config{Ordering: OrderStream}, log, instant{}, Silence{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,8 +21,21 @@ func defaultRandom() float64 { return rand.Float64() } // jitter, not a secret
 // Doorbell tells that something may be waiting in the outbox. A lost ring costs
 // at most one PollInterval.
 type Doorbell interface {
+	// Rung receives after rings.
 	Rung() <-chan struct{}
+	// Heard returns which partitions were named by the rings since it was asked last;
+	// every: one named none, and is for all.
+	Heard() (named []partition.ID, every bool)
 }
+
+// Silence is a doorbell that nobody rings.
+type Silence struct{}
+
+// Rung implements Doorbell.
+func (Silence) Rung() <-chan struct{} { return nil }
+
+// Heard implements Doorbell.
+func (Silence) Heard() ([]partition.ID, bool) { return nil, false }
 
 // Relay delivers the partitions of a set of leases.
 type Relay struct {
@@ -41,8 +54,11 @@ type Relay struct {
 	takes    chan struct{} // holds one entry for each partition that is being taken
 	fatal    chan error
 
+	expecting bool // parked rows may come due, as the last claim saw it; the loop's own
+
 	mu      sync.Mutex
 	flows   map[partition.ID]*flow
+	all     bool          // the next look asks for every partition
 	room    int           // messages that still fit into the window
 	cleared chan struct{} // closed when nothing is in hand; nil while nobody waits for that
 	bytes   int64         // payload bytes that still fit
@@ -89,7 +105,7 @@ func newRelay(cfg Config, store backend, publisher Publisher, bell Doorbell) (*R
 		takes: make(chan struct{}, takesAtOnce), flows: map[partition.ID]*flow{},
 		room: cfg.Window, bytes: cfg.WindowBytes, copies: held(cfg, publisher),
 	}
-	r.shaping = newShaping(cfg, r.wake)
+	r.shaping = newShaping(cfg, r.wakeAll)
 	r.stats.init(cfg.Registerer)
 	return r, nil
 }
@@ -118,81 +134,10 @@ func (r *Relay) run(ctx context.Context, held *lease.Set, once bool) error {
 	return err
 }
 
-// claimLoop claims for every partition that has nothing in flight, whenever
-// there is a reason to look.
-func (r *Relay) claimLoop(ctx context.Context, held *lease.Set, once bool, publishing *sync.WaitGroup) error {
-	poll := time.NewTimer(0)
-	defer poll.Stop()
-	extent := time.NewTicker(r.cfg.ExtentInterval)
-	defer extent.Stop()
-	r.checkExtent(ctx)
-	wait := patience{least: watermarkPoll, most: r.cfg.PollInterval}
-	little := true
-	var still quiet
-	for turn := 0; ; turn++ {
-		last := look{began: time.Now(), little: little}
-		select {
-		case <-r.freed: // whatever it was for is looked for now
-		default:
-		}
-		asks := r.enter(ctx, held.Held(), turn, publishing)
-		found, position, err := r.round(ctx, asks, little, publishing)
-		last.ended, last.asked, last.found = time.Now(), len(asks), found
-		if len(asks) < held.Len() {
-			position = ""
-		}
-		still.note(position, last.began)
-		if len(asks) > 0 {
-			little = found < littleLook
-		}
-		switch {
-		case err != nil && ctx.Err() == nil:
-			r.away(err)
-		case err == nil && found == 0 && len(asks) == held.Len():
-			r.idle()
-		}
-		next := wait.next(r.stats.watermark.Load())
-		if once && err == nil && found == 0 && len(asks) == held.Len() && !wait.moving() {
-			return nil
-		}
-		for waiting := true; waiting; {
-			poll.Reset(next)
-			waiting = false
-			select {
-			case <-ctx.Done():
-				return nil
-			case err := <-r.fatal:
-				return err
-			case <-poll.C:
-				next, waiting = r.lasts(ctx, still, next)
-			case <-extent.C:
-				r.checkExtent(ctx)
-			case <-r.freed:
-			case <-held.Changed():
-			case <-r.bell.Rung():
-				r.lookAgain()
-			}
-		}
-		if err := r.breathe(ctx, last); err != nil {
-			return nil // the context ended: an orderly stop
-		}
-	}
-}
-
-// lookAgain makes the partitions that are busy be claimed once more when they
-// are settled: the ring may have been for them.
-func (r *Relay) lookAgain() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, f := range r.flows {
-		f.again = f.busy()
-	}
-}
-
 // enter begins work on the leases that have nothing in flight, as many as the
-// window has room for. Each turn starts at another lease, so that none starves.
-// Partitions that are new here are taken first, in the background.
-func (r *Relay) enter(ctx context.Context, leases []*lease.Lease, turn int, publishing *sync.WaitGroup) []Ask {
+// window has room for: every one, or those that were named. Each turn starts at another
+// lease, so that none starves. Partitions that are new here are taken first, in the background.
+func (r *Relay) enter(ctx context.Context, leases []*lease.Lease, turn int, every bool, publishing *sync.WaitGroup) []Ask {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.room < r.cfg.BatchSize || r.bytes <= 0 {
@@ -202,13 +147,20 @@ func (r *Relay) enter(ctx context.Context, leases []*lease.Lease, turn int, publ
 	most := r.most(len(leases))
 	for i := range leases {
 		l := leases[(i+turn)%len(leases)]
-		if f := r.flowAtLocked(l.Partition); f.busy() || !f.alone.over() || !l.Enter() {
+		if f := r.flowAtLocked(l.Partition); !every && !f.named || f.busy() || !f.alone.over() || !l.Enter() {
 			continue
 		}
 		if f := r.flowOfLocked(l); f.begin() == taking {
 			publishing.Go(func() { r.take(ctx, l) })
 		} else {
 			asks = append(asks, r.askLocked(f, most))
+			f.named = false
+		}
+	}
+	if every {
+		r.all = false
+		for _, f := range r.flows { // also of those that others hold by now
+			f.named = false
 		}
 	}
 	return asks
@@ -217,17 +169,17 @@ func (r *Relay) enter(ctx context.Context, leases []*lease.Lease, turn int, publ
 // round claims once and sends what it finds on its way. It returns the number of
 // messages and, where nothing was there and nothing comes without being written, the
 // position of the log for which that holds.
-func (r *Relay) round(ctx context.Context, asks []Ask, little bool, publishing *sync.WaitGroup) (int, string, error) {
+func (r *Relay) round(ctx context.Context, asks []Ask, l look, publishing *sync.WaitGroup) (int, string, error) {
 	if len(asks) == 0 {
 		return 0, "", nil
 	}
 	began := r.clock()
-	found, err := r.claim(ctx, asks, little)
+	found, err := r.claim(ctx, asks, l)
 	position := found.nothingUpTo()
 	moved := r.moved(found.server)
 	if moved {
 		position = ""
-		r.wake()
+		r.wakeAll()
 	}
 	found.Batches = slices.DeleteFunc(found.Batches, func(b Batch) bool { return moved || r.outlived(b, found.since) })
 	claimed := map[partition.ID]*Batch{}
@@ -255,6 +207,9 @@ func (r *Relay) round(ctx context.Context, asks []Ask, little bool, publishing *
 			f.end(true)
 			a.Lease.Leave()
 		}
+		if a.named && (err != nil || found.Watermark.Lag() > 0) { // what it was named for may not be decided yet
+			f.named = true
+		}
 	}
 	r.mu.Unlock()
 	if total == 0 {
@@ -273,14 +228,21 @@ const (
 	littlePayload = 16 << 10
 )
 
+// coarse is how far the watermark goes before a look at what rings named stores it. Whoever looks behind it
+// has as many sequences more to go through while transactions are open.
+const coarse = 256
+
 // claim reads what may be published now.
-func (r *Relay) claim(ctx context.Context, asks []Ask, little bool) (Claim, error) {
+func (r *Relay) claim(ctx context.Context, asks []Ask, l look) (Claim, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
 	defer cancel()
 	r.mu.Lock()
 	limits := Limits{Total: r.room, UpTo: unbounded, Watermark: r.cfg.Ordering == OrderPartition}
 	r.mu.Unlock()
-	if little {
+	if !l.every { // polls keep the row true enough for those who read it, and find what comes due
+		limits.Apart, limits.ReadyOnly = coarse, !r.expecting
+	}
+	if l.little {
 		limits.Total, limits.Payload = min(limits.Total, littleLook), min(littlePayload, r.cfg.MaxPayload)
 	}
 	if r.cfg.Failure.passes() || r.cfg.Failure.skipsDead() {
@@ -295,6 +257,9 @@ func (r *Relay) claim(ctx context.Context, asks []Ask, little bool) (Claim, erro
 		}
 	}
 	found, err := r.store.Claim(ctx, asks, limits, r.cfg.Failure)
+	if err == nil {
+		r.expecting = found.expecting
+	}
 	if err == nil && limits.Watermark {
 		r.stats.watermark.Store(&found.Watermark)
 	}
@@ -311,7 +276,9 @@ func (r *Relay) settled(b Batch, messages int, bytes int64) {
 	f := r.flowOfLocked(b.Lease)
 	again := f.again || b.More
 	f.end(true)
+	f.named = f.named || again
 	full := r.room < r.cfg.BatchSize || r.bytes <= 0
+	r.all = r.all || full
 	r.roomLocked(messages)
 	r.bytes += bytes
 	r.mu.Unlock()
@@ -327,13 +294,5 @@ func (r *Relay) roomLocked(messages int) {
 	if r.cleared != nil && r.room >= r.cfg.Window {
 		close(r.cleared)
 		r.cleared = nil
-	}
-}
-
-// wake has the outbox looked at again.
-func (r *Relay) wake() {
-	select {
-	case r.freed <- struct{}{}:
-	default:
 	}
 }

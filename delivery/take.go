@@ -48,7 +48,9 @@ func (r *Relay) take(ctx context.Context, l *lease.Lease) {
 // at again.
 func (r *Relay) leaveUnclaimed(l *lease.Lease, well bool) {
 	r.mu.Lock()
-	r.flowOfLocked(l).end(well)
+	f := r.flowOfLocked(l)
+	f.end(well)
+	f.named = true
 	r.mu.Unlock()
 	l.Leave()
 	r.wake()

@@ -29,7 +29,7 @@ func (w Watermark) Lag() int64 { return max(0, w.Highest-w.Safe) }
 // everything after it in the log, and is proven again.
 func (s *Store) Advance(ctx context.Context) (w Watermark, err error) {
 	batch := &pgx.Batch{}
-	s.queueAdvance(batch, &w)
+	s.queueAdvance(batch, &w, 1)
 	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
 		return Watermark{}, fmt.Errorf("advance the watermark: %w", err)
 	}
@@ -38,11 +38,11 @@ func (s *Store) Advance(ctx context.Context) (w Watermark, err error) {
 
 // queueAdvance moves the watermark in a transaction of its own. What follows in the
 // batch may take long, if only since nobody reads the answers: the row must not be
-// held meanwhile.
-func (s *Store) queueAdvance(batch *pgx.Batch, w *Watermark) {
+// held meanwhile. Less than apart sequences are not worth a write.
+func (s *Store) queueAdvance(batch *pgx.Batch, w *Watermark, apart int) {
 	batch.Queue(`BEGIN`)
 	s.sql.Advancing.Queue(batch, nil)
-	s.sql.Advance.Queue(batch, pg.Args{"relation": s.events}).QueryRow(func(row pgx.Row) error { return row.Scan(&w.Safe, &w.Highest, nil) })
+	s.sql.Advance.Queue(batch, pg.Args{"relation": s.events, "apart": apart}).QueryRow(func(row pgx.Row) error { return row.Scan(&w.Safe, &w.Highest, nil) })
 	batch.Queue(`COMMIT`)
 }
 

@@ -2,6 +2,7 @@ package delivery_test
 
 import (
 	"context"
+	"math"
 	"slices"
 	"testing"
 
@@ -146,6 +147,32 @@ func (b *bundle) begin(t *testing.T) pgx.Tx {
 	}
 	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
 	return tx
+}
+
+// A claim relies on what it has proven, and stores it when the watermark has come as far as was asked for.
+func TestTheWatermarkIsStoredWhenItHasComeFar(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.acquireAll(t, b.keeper)
+	var last int64
+	for range 3 {
+		last = b.append(t, "s", `1`)
+	}
+	for _, c := range []struct {
+		apart  int
+		stored int64
+	}{{int(last) + 1, 0}, {int(last), last}} {
+		found, err := b.store.Claim(t.Context(), []delivery.Ask{{Lease: b.keeper.Set().Held()[0], After: math.MinInt64, Most: 10}},
+			delivery.Limits{Total: 10, Watermark: true, Apart: c.apart}, delivery.BehindStream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found.Close()
+		if found.Watermark.Safe != last || len(found.Batches) != 1 || len(found.Batches[0].Messages) != 3 {
+			t.Errorf("apart %d: the watermark is at %d, want %d; claimed %+v", c.apart, found.Watermark.Safe, last, found.Batches)
+		}
+		b.until(t, `SELECT safe_sequence FROM outbox_watermark`, int(c.stored))
+	}
 }
 
 // wantHeldBelow tries several times to move the watermark: it must stay below the

@@ -3,16 +3,20 @@ package outbox
 import (
 	"fmt"
 	"strings"
+
+	"github.com/postrider/postrider/partition"
 )
 
-// BellSubject is the core-NATS subject that wakes the workers of a schema. Publishing an empty message there after the commit saves them
+// BellSubject is the core-NATS subject that wakes the workers of a schema. Publishing a message there after the commit saves them
 // the wait for their next poll. It is a courtesy: nothing is lost when it is not sent or does not arrive, and one ring is enough for many
 // transactions. Ring after the commit, never inside the transaction.
 //
 //	if err := tx.Commit(ctx); err != nil {
 //		return err
 //	}
-//	_ = nc.Publish(outbox.BellSubject("public"), nil) // workers poll anyway
+//	_ = nc.Publish(outbox.BellSubject("public"), outbox.BellBody(appended...)) // workers poll anyway
+//
+// With an empty message the workers look at every partition, which costs the database more.
 //
 // Characters other than A-Z a-z 0-9 _ - are escaped as %XX.
 func BellSubject(schema string) string {
@@ -27,4 +31,18 @@ func BellSubject(schema string) string {
 		fmt.Fprintf(&subject, "%%%02X", c)
 	}
 	return subject.String()
+}
+
+// BellBody names the partitions of what was appended, each once (partition.ID.Append). It is nil, which names
+// none and rings for all, when nothing was queued.
+func BellBody(appended ...Appended) []byte {
+	var body []byte
+	seen := map[partition.ID]bool{}
+	for _, a := range appended {
+		if a.Enqueued && !seen[a.Partition] {
+			seen[a.Partition] = true
+			body = a.Partition.Append(body)
+		}
+	}
+	return body
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/outbox"
+	"github.com/postrider/postrider/partition"
 )
 
 // The event is committed with the change that it tells of, or not at all.
@@ -51,6 +52,18 @@ func ExampleConfig_policy() {
 	})
 	fmt.Println(producer != nil, err)
 	// Output: true <nil>
+}
+
+func ExampleBellBody() {
+	appended := []outbox.Appended{ // what AppendTx returned
+		{Partition: 3, Enqueued: true}, {Partition: 258, Enqueued: true}, {Partition: 3, Enqueued: true}, {Duplicate: true},
+	}
+	body := outbox.BellBody(appended...)
+	fmt.Printf("%x\n", body)
+	fmt.Println(partition.ParseIDs(body))
+	// Output:
+	// 00030102
+	// [3 258] true
 }
 
 func ExampleBellSubject() {

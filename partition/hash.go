@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -16,6 +17,22 @@ var ErrCount = errors.New("partition count must be 1..32767")
 
 // ID is the number of a partition, 0..Count-1.
 type ID int16
+
+// Append adds the number to a list in bytes, as rings of the doorbell hold it: two bytes each, big-endian.
+func (id ID) Append(list []byte) []byte {
+	return binary.BigEndian.AppendUint16(list, uint16(id)) // never negative
+}
+
+// ParseIDs reads such a list. False: it is empty, or none.
+func ParseIDs(list []byte) (ids []ID, ok bool) {
+	if len(list) == 0 || len(list)%2 != 0 {
+		return nil, false
+	}
+	for ; len(list) > 0; list = list[2:] {
+		ids = append(ids, ID(binary.BigEndian.Uint16(list))) // what no partition has names nothing
+	}
+	return ids, true
+}
 
 // Count is the number of partitions of an outbox, 1..32767.
 type Count int

@@ -3,29 +3,33 @@ package natspub
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/postrider/postrider/partition"
 )
 
 // Bell is a doorbell over core NATS (ADR 8): a ring reaches everybody who listens on
 // the subject, and is lost when nobody can be reached. Rings that come while
-// one is waiting are one ring.
+// one is waiting are one ring. It implements delivery.Doorbell.
 type Bell struct {
 	nc      *nats.Conn
 	subject string
 	sub     *nats.Subscription
 	rung    chan struct{}
+
+	mu    sync.Mutex
+	named map[partition.ID]bool
+	every bool
 }
 
 // NewBell listens on the subject. Close ends it.
 func NewBell(nc *nats.Conn, subject string) (*Bell, error) {
-	b := &Bell{nc: nc, subject: subject, rung: make(chan struct{}, 1)}
-	sub, err := nc.Subscribe(subject, func(*nats.Msg) {
-		select {
-		case b.rung <- struct{}{}:
-		default:
-		}
-	})
+	b := &Bell{nc: nc, subject: subject, rung: make(chan struct{}, 1), named: map[partition.ID]bool{}}
+	sub, err := nc.Subscribe(subject, b.hear)
 	if err != nil {
 		return nil, fmt.Errorf("listen to doorbell %s: %w", subject, err)
 	}
@@ -33,12 +37,37 @@ func NewBell(nc *nats.Conn, subject string) (*Bell, error) {
 	return b, nil
 }
 
-// Ring rings; it never waits and never fails loudly: polling finds what a lost
-// ring announced.
+func (b *Bell) hear(ring *nats.Msg) {
+	named, ok := partition.ParseIDs(ring.Data)
+	b.mu.Lock()
+	b.every = b.every || !ok
+	for _, id := range named {
+		b.named[id] = true
+	}
+	b.mu.Unlock()
+	select {
+	case b.rung <- struct{}{}:
+	default:
+	}
+}
+
+// Ring rings for every partition; it never waits and never fails loudly: polling
+// finds what a lost ring announced.
 func (b *Bell) Ring() { _ = b.nc.Publish(b.subject, nil) }
 
 // Rung receives after rings.
 func (b *Bell) Rung() <-chan struct{} { return b.rung }
+
+// Heard returns which partitions the rings named since it was asked last; every: one
+// named none, and was for all.
+func (b *Bell) Heard() (named []partition.ID, every bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	named, every = slices.Collect(maps.Keys(b.named)), b.every
+	clear(b.named)
+	b.every = false
+	return named, every
+}
 
 // Flush returns when the server knows of the subscription: rings from then on
 // are heard.

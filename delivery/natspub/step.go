@@ -197,7 +197,7 @@ func (r *fencedRun) store(ctx context.Context, indices []int) (sent []int, v ver
 	s := r.first
 	if r.first = nil; s == nil {
 		s = r.share(indices)
-		r.combiner.add(s)
+		r.combiner.add(s) //nolint:contextcheck // a flight carries several shares and outlives each one's context
 	}
 	var (
 		ans      = r.combiner.wait(ctx, s)

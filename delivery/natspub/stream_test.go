@@ -3,6 +3,7 @@ package natspub_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/internal/testkit/natstest"
+	"github.com/postrider/postrider/outbox"
+	"github.com/postrider/postrider/partition"
 )
 
 func defaultSubject(t *testing.T) natspub.Subject {
@@ -99,12 +102,35 @@ func TestABellIsHeardByAll(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	bells[0].Ring()
-	for _, b := range bells {
-		select {
-		case <-b.Rung():
-		case <-ctx.Done():
-			t.Fatal("a bell was not heard")
+	heard := func(want []partition.ID, all bool) {
+		t.Helper()
+		for _, b := range bells {
+			var named []partition.ID
+			var every bool
+			for len(named) < len(want) || every != all {
+				select {
+				case <-b.Rung():
+				case <-ctx.Done():
+					t.Fatalf("a bell heard %v, %t; want %v, %t", named, every, want, all)
+				}
+				more, e := b.Heard()
+				named, every = append(named, more...), every || e
+			}
+			if slices.Sort(named); !slices.Equal(named, want) {
+				t.Errorf("a bell heard %v, want %v", named, want)
+			}
 		}
 	}
+	bells[0].Ring()
+	heard(nil, true)
+	ring := func(body []byte) {
+		t.Helper()
+		if err := connect(t, server).Publish("outbox.bell.test", body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ring(outbox.BellBody(outbox.Appended{Partition: 300, Enqueued: true}, outbox.Appended{Partition: 7, Enqueued: true}))
+	heard([]partition.ID{7, 300}, false)
+	ring([]byte("odd"))
+	heard(nil, true)
 }

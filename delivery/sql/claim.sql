@@ -72,11 +72,12 @@ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id
 
 -- query: ClaimLittle
 -- A claim (ready) with the events of what it found (event, row by
--- row), for when that is little. The setting tells Position that
--- anything was found.
+-- row), for when that is little. The setting tells Position where the log
+-- ended when anything was found: behind the commits of all that this statement sees.
 SELECT c.*, coalesce(e.sequence, 0), e.event_id, e.stream_version, e.event_type, e.size, e.payload,
        e.traceparent, e.tracestate, e.headers, e.correlation_id, e.causation_id, e.tenant_id, coalesce(e.audit_only, false), e.occurred_at, e.recorded_at,
-       set_config('postrider.found', 'true', true)
+       CASE WHEN coalesce(current_setting('postrider.found', true), '') = ''
+            THEN set_config('postrider.found', pg_current_wal_insert_lsn()::text, true) END
   FROM (
 -- include: ready
        ) AS c
@@ -96,7 +97,7 @@ SELECT c.*, coalesce(e.sequence, 0), e.event_id, e.stream_version, e.event_type,
 SELECT pg_current_wal_insert_lsn()::text, s.generation,
        (SELECT a.backend_start FROM pg_stat_get_activity(pg_backend_pid()) AS a), pg_postmaster_start_time(),
        EXISTS (SELECT FROM {schema}.outbox_parked AS p WHERE NOT p.blocked AND p.dead_at IS NULL),
-       CASE WHEN @events::boolean AND current_setting('postrider.found', true) = 'true' AND pg_current_wal_flush_lsn() < pg_current_wal_insert_lsn()
+       CASE WHEN @events::boolean AND pg_current_wal_flush_lsn() < nullif(current_setting('postrider.found', true), '')::pg_lsn
             THEN set_config('synchronous_commit', 'on', true) || pg_logical_emit_message(true, 'postrider', '') END
   FROM {schema}.outbox_settings AS s
 

@@ -21,7 +21,8 @@ SELECT set_config('synchronous_commit', 'off', true),
 -- its gap waits for it anyway. Before PostgreSQL 14.1 all have such names.
 --
 -- Many workers may do this at once: each proves by itself, and none waits for
--- another. Who finds the row locked or changed keeps what it has proven to itself.
+-- another. Who finds the row locked or changed keeps what it has proven to itself, and
+-- so does who has come less than @apart further.
 WITH RECURSIVE leaves (relid) AS (
 -- include: leaves
        ),
@@ -71,7 +72,7 @@ WITH RECURSIVE leaves (relid) AS (
          FROM {schema}.outbox_watermark AS w, noted AS n
         WHERE w.id
           AND w.updated_at = n.updated_at
-          AND (n.safe > n.safe_sequence
+          AND (n.safe >= n.safe_sequence + @apart
                OR n.note = 'new'
                OR n.note = 'none' AND n.candidate IS NOT NULL
                OR n.note = 'kept' AND cardinality(n.still) < cardinality(n.holders))

@@ -51,7 +51,7 @@ func run(ctx context.Context, args []string) error {
 		fmt.Printf("sequence %d, version %d of %s, partition %d, event id %s\n",
 			a.Sequence, a.StreamVersion, args[0], a.Partition, a.EventID)
 	}
-	return ring(os.Getenv("NATS_URL"))
+	return ring(os.Getenv("NATS_URL"), appended)
 }
 
 // pay writes the payment and tells of it in one transaction: both are committed
@@ -78,7 +78,7 @@ func pay(ctx context.Context, pool *pgxpool.Pool, producer *outbox.Producer, ord
 
 // ring wakes the workers. It comes after the commit, since a ring inside the
 // transaction would make them look for a row that is not visible yet.
-func ring(url string) error {
+func ring(url string, appended []outbox.Appended) error {
 	if url == "" {
 		return nil
 	}
@@ -87,7 +87,7 @@ func ring(url string) error {
 		return fmt.Errorf("the event is committed, but the doorbell cannot be rung: %w", err)
 	}
 	defer nc.Close()
-	if err := nc.Publish(outbox.BellSubject("public"), nil); err != nil {
+	if err := nc.Publish(outbox.BellSubject("public"), outbox.BellBody(appended...)); err != nil {
 		return err
 	}
 	return nc.Flush() // a long-lived program need not: its connection flushes by itself

@@ -42,3 +42,25 @@ func conditions() []mutant {
 		},
 	}
 }
+
+// looks is the ways to look at too little of the outbox.
+func looks() []mutant {
+	planned := command{pkg: "delivery", run: "^TestALookAsksForWhatWasNamed$"}
+	return []mutant{
+		{
+			name: "hint-trusted", promise: "P1", breaks: "while rings name partitions nobody looks at the others",
+			test: command{pkg: "delivery", run: "^TestARingForAnotherPartitionIsMadeUpFor$"}, says: "waited in vain for 0 from SELECT",
+			edits: []edit{{"delivery/schedule.go", " || now.Sub(s.every) >= s.poll {", " {"}},
+		},
+		{
+			name: "ring-for-all-ignored", promise: "P5", breaks: "a ring for all has only those looked at that others named",
+			test: planned, says: "for all: it does",
+			edits: []edit{{"delivery/schedule.go", "s.once || o.every || !o.named", "s.once || !o.named"}},
+		},
+		{
+			name: "ring-amid-batch-lost", promise: "P5", breaks: "a ring for a partition whose batch is under way is forgotten",
+			test: command{pkg: "delivery", run: "^TestARingWhileABatchIsUnderWayIsNotLost$"}, says: "waited in vain for 0 from SELECT",
+			edits: []edit{{"delivery/loop.go", "f.again, f.named = f.again || f.busy(), true", "f.named = !f.busy()"}},
+		},
+	}
+}

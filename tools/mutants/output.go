@@ -24,10 +24,11 @@ type output struct {
 // allPassed tells that something was tested and nothing was left out.
 func (o output) allPassed() bool { return o.ok && len(o.passed) > 0 && len(o.skipped) == 0 }
 
-// end is the last of the text.
+// end is the first complaints and the last of the text, which may be logs alone.
 func (o output) end() string {
 	lines := strings.Split(strings.TrimSpace(o.text), "\n")
-	return "    " + strings.Join(lines[max(0, len(lines)-25):], "\n    ") + "\n"
+	lines = append(slices.Clone(o.complaints[:min(len(o.complaints), 10)]), lines[max(0, len(lines)-25):]...)
+	return "    " + strings.Join(lines, "\n    ") + "\n"
 }
 
 var (

@@ -75,10 +75,10 @@ func watermark() []mutant {
 			name: "rows-before-check", promise: "P1", breaks: "rows are read with the look for writers, not after it",
 			test: command{pkg: "delivery", run: "^TestACommitAmidALookIsNotPassedOver$"}, says: `stored .*, want `,
 			edits: []edit{
-				{"delivery/claim.go", "\tif limits.Watermark {\n\t\ts.queueAdvance(batch, &c.Watermark)\n\t}\n", ""},
+				{"delivery/claim.go", "\tif limits.Watermark {\n\t\ts.queueAdvance(batch, &c.Watermark, max(1, limits.Apart))\n\t}\n", ""},
 				{"delivery/claim.go", `"proven": limits.Watermark, "skip_dead"`, `"proven": false, "skip_dead"`},
 				{claimFile, "mine.after\n            AND r.global_sequence <= " + decided, "mine.after\n            AND r.global_sequence <= (SELECT CASE WHEN @proven::boolean AND false THEN 0::bigint ELSE @up_to END)"},
-				{"delivery/claim.go", "\ts.sql.Position.Queue(batch,", "\tif limits.Watermark {\n\t\ts.queueAdvance(batch, &c.Watermark)\n\t}\n\ts.sql.Position.Queue(batch,"},
+				{"delivery/claim.go", "\ts.sql.Position.Queue(batch,", "\tif limits.Watermark {\n\t\ts.queueAdvance(batch, &c.Watermark, max(1, limits.Apart))\n\t}\n\ts.sql.Position.Queue(batch,"},
 				{
 					"delivery/claim.go", "\tc.session = session\n",
 					"\tc.session = session\n\tready = slices.DeleteFunc(ready, func(m Message) bool { return limits.Watermark && m.Sequence > c.Watermark.Safe })\n",

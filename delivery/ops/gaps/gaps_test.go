@@ -69,7 +69,7 @@ func setup(t *testing.T) *bundle {
 		t.Fatal(err)
 	}
 	b.relay = func() *delivery.Relay {
-		r, err := delivery.NewRelay(delivery.Config{Ordering: delivery.OrderStream, Lost: b.lost}, deliveries, publisher, silence{})
+		r, err := delivery.NewRelay(delivery.Config{Ordering: delivery.OrderStream, Lost: b.lost}, deliveries, publisher, delivery.Silence{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,11 +87,6 @@ func setup(t *testing.T) *bundle {
 	}
 	return b
 }
-
-// silence is a doorbell that nobody rings.
-type silence struct{}
-
-func (silence) Rung() <-chan struct{} { return nil }
 
 // drain delivers everything that can be delivered now.
 func (b *bundle) drain(t *testing.T) {

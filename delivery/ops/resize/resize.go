@@ -51,11 +51,6 @@ type resize struct {
 	relay  *delivery.Relay
 }
 
-// silence is a doorbell that nobody rings.
-type silence struct{}
-
-func (silence) Rung() <-chan struct{} { return nil }
-
 // Run changes the number of partitions, and tells how many pending rows moved. Workers that wait for their next look are not woken.
 func Run(ctx context.Context, c Config) (moved int, err error) {
 	r := resize{Config: c, owner: uuid.Must(uuid.NewV7())}
@@ -66,7 +61,7 @@ func Run(ctx context.Context, c Config) (moved int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if r.relay, err = delivery.NewRelay(delivery.Config{Logger: c.Logger}, store, c.Publisher, silence{}); err != nil {
+	if r.relay, err = delivery.NewRelay(delivery.Config{Logger: c.Logger}, store, c.Publisher, delivery.Silence{}); err != nil {
 		return 0, err
 	}
 	audit, err := maintenance.New(c.Pool, c.Schema)

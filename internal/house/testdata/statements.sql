@@ -189,7 +189,8 @@ UNION ALL
 
 /* delivery.ClaimLittle */ SELECT c.*, coalesce(e.sequence, 0), e.event_id, e.stream_version, e.event_type, e.size, e.payload,
        e.traceparent, e.tracestate, e.headers, e.correlation_id, e.causation_id, e.tenant_id, coalesce(e.audit_only, false), e.occurred_at, e.recorded_at,
-       set_config('postrider.found', 'true', true)
+       CASE WHEN coalesce(current_setting('postrider.found', true), '') = ''
+            THEN set_config('postrider.found', pg_current_wal_insert_lsn()::text, true) END
   FROM (
 SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id, o.topic,
 (SELECT EXISTS (SELECT FROM "public".outbox_parked))
@@ -237,7 +238,7 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
 /* delivery.Position */ SELECT pg_current_wal_insert_lsn()::text, s.generation,
        (SELECT a.backend_start FROM pg_stat_get_activity(pg_backend_pid()) AS a), pg_postmaster_start_time(),
        EXISTS (SELECT FROM "public".outbox_parked AS p WHERE NOT p.blocked AND p.dead_at IS NULL),
-       CASE WHEN $1::boolean AND current_setting('postrider.found', true) = 'true' AND pg_current_wal_flush_lsn() < pg_current_wal_insert_lsn()
+       CASE WHEN $1::boolean AND pg_current_wal_flush_lsn() < nullif(current_setting('postrider.found', true), '')::pg_lsn
             THEN set_config('synchronous_commit', 'on', true) || pg_logical_emit_message(true, 'postrider', '') END
   FROM "public".outbox_settings AS s;
 
@@ -862,7 +863,7 @@ SELECT coalesce((SELECT generation FROM raised), 0);
          FROM "public".outbox_watermark AS w, noted AS n
         WHERE w.id
           AND w.updated_at = n.updated_at
-          AND (n.safe > n.safe_sequence
+          AND (n.safe >= n.safe_sequence + $2
                OR n.note = 'new'
                OR n.note = 'none' AND n.candidate IS NOT NULL
                OR n.note = 'kept' AND cardinality(n.still) < cardinality(n.holders))

@@ -53,7 +53,7 @@ type Producer struct {
 	load     Load
 	pool     *pgxpool.Pool
 	producer *outbox.Producer
-	ring     func()
+	ring     func(body []byte)
 	stop     context.CancelFunc
 	running  sync.WaitGroup
 
@@ -64,7 +64,7 @@ type Producer struct {
 }
 
 // Produce starts a producer. Transactions are of one to five events of random streams, some are rolled back, some use
-// the SQL function; half of the commits ring the doorbell.
+// the SQL function; half of the commits ring the doorbell, not all of them for the right partitions.
 func (c *Cluster) Produce(t testing.TB, load Load) *Producer {
 	t.Helper()
 	load = load.withDefaults()
@@ -88,7 +88,7 @@ func (c *Cluster) Produce(t testing.TB, load Load) *Producer {
 	ctx, stop := context.WithCancel(t.Context())
 	p := &Producer{
 		cluster: c, load: load, pool: pool, producer: library, stop: stop,
-		ring: func() { _ = nc.Publish(outbox.BellSubject("public"), nil) },
+		ring: func(body []byte) { _ = nc.Publish(outbox.BellSubject("public"), body) },
 	}
 	for n := range load.Writers {
 		p.running.Go(func() { p.write(ctx, n) })
@@ -177,7 +177,7 @@ func (p *Producer) transaction(ctx context.Context, writer, n int) error {
 		p.cluster.Ledger.Committed(entries, time.Now())
 		p.committed.Add(int64(len(entries)))
 		if rand.IntN(2) == 0 {
-			p.ring()
+			p.ring(bellBody(entries))
 		}
 		return nil
 	case certainlyNot(err):
@@ -187,6 +187,21 @@ func (p *Producer) transaction(ctx context.Context, writer, n int) error {
 		p.unknown.Add(int64(len(entries)))
 	}
 	return fmt.Errorf("commit: %w", err)
+}
+
+// bellBody rings for all, for the right partitions, or, as before a resize, for another.
+func bellBody(entries []ledger.Entry) []byte {
+	var appended []outbox.Appended
+	switch rand.IntN(4) {
+	case 0:
+		return nil
+	case 1:
+		return outbox.BellBody(outbox.Appended{Enqueued: true, Partition: 1})
+	}
+	for _, e := range entries {
+		appended = append(appended, outbox.Appended{Enqueued: true, Partition: e.Partition})
+	}
+	return outbox.BellBody(appended...)
 }
 
 // certainlyNot tells whether the server said that COMMIT had no effect. A server that ends the session says nothing

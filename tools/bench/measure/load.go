@@ -200,6 +200,7 @@ func (l *load) append(ctx context.Context, conn *pgx.Conn, book *ledger.Ledger, 
 		events[i] = outbox.Event{StreamID: e.stream + "@" + strconv.Itoa(which), Type: e.kind, Payload: e.payload, OccurredAt: e.occurred}
 	}
 	entries := make([]ledger.Entry, 0, len(events))
+	var named []byte
 	var batch pgx.Batch // without BEGIN it is one transaction
 	err := l.producer.QueueAppend(&batch, func(appended []outbox.Appended) error {
 		for i, a := range appended {
@@ -208,6 +209,7 @@ func (l *load) append(ctx context.Context, conn *pgx.Conn, book *ledger.Ledger, 
 				BodyHash: ledger.HashBody(events[i].Payload),
 			})
 		}
+		named = outbox.BellBody(appended...)
 		return nil
 	}, events...)
 	if err != nil {
@@ -217,7 +219,7 @@ func (l *load) append(ctx context.Context, conn *pgx.Conn, book *ledger.Ledger, 
 		return fmt.Errorf("produce: %w", err)
 	}
 	l.committed(book, entries, time.Now())
-	if err := l.n.nc.Publish(outbox.BellSubject("public"), nil); err != nil {
+	if err := l.n.nc.Publish(outbox.BellSubject("public"), named); err != nil {
 		return fmt.Errorf("ring the bell: %w", err)
 	}
 	return nil

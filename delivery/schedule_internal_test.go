@@ -1,0 +1,198 @@
+package delivery
+
+import (
+	"testing"
+	"time"
+)
+
+// planned is a schedule of a relay that has looked already, as long ago as it likes.
+func planned(last look) (s *schedule, now time.Time) {
+	now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	s = newSchedule(Config{BatchSize: 100, PollInterval: 50 * time.Millisecond}, false)
+	last.ended = now
+	if last.began.IsZero() {
+		last.began = now
+	}
+	last.every = true
+	s.looked(last, nil)
+	return s, now
+}
+
+// until is how long the schedule waits while it sees the same, and what it does then.
+func (s *schedule) until(now time.Time, o sight) (waited time.Duration, do deed) {
+	for at := now; ; {
+		do, wait := s.next(at, o)
+		if do != idling {
+			return at.Sub(now), do
+		}
+		at = at.Add(wait)
+	}
+}
+
+func TestALookComesWithAReasonOrAPoll(t *testing.T) {
+	t.Parallel()
+	s, now := planned(look{asked: 1})
+	if waited, do := s.until(now, sight{}); waited != 50*time.Millisecond || do != seeking {
+		t.Errorf("without a reason it does %d after %s, want a look when the poll is due", do, waited)
+	}
+	s, now = planned(look{asked: 1})
+	s.want(now.Add(10 * time.Millisecond))
+	if waited, do := s.until(now.Add(10*time.Millisecond), sight{}); waited != 0 || do != seeking {
+		t.Errorf("with a reason it does %d after %s, want a look at once", do, waited)
+	}
+}
+
+// A look that found little is followed by a rest as long as it took, if that was not long.
+func TestALookThatFoundLittleIsFollowedByARest(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name       string
+		took, want time.Duration
+		last       look
+	}{
+		{"little", 3 * time.Millisecond, 3 * time.Millisecond, look{asked: 1, found: 99}},
+		{"slow", time.Second, longestBreather, look{asked: 1}},
+		{"a batch", time.Second, 0, look{asked: 1, found: 100}},
+		{"as much as a little look may find", time.Second, 0, look{asked: 1, found: littleLook, little: true}},
+		{"nobody was asked for", time.Second, 0, look{}},
+	} {
+		c.last.began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(-c.took)
+		s, now := planned(c.last)
+		s.want(now)
+		if got, _ := s.until(now, sight{}); got != c.want {
+			t.Errorf("%s: a rest of %s, want %s", c.name, got, c.want)
+		}
+	}
+	s, now := planned(look{asked: 1, found: 100})
+	s.want(now)
+	if got, _ := s.until(now, sight{pause: now.Add(time.Second)}); got != time.Second {
+		t.Errorf("a pause lasted %s, want 1s", got)
+	}
+}
+
+// With a publisher that gathers, the next look comes when that could send again and all is marked; neither is waited
+// for without end.
+func TestALookWaitsForAPublisherThatGathers(t *testing.T) {
+	t.Parallel()
+	fresh := func() (*schedule, time.Time) {
+		s, now := planned(look{asked: 1, found: 1})
+		s.want(now)
+		return s, now
+	}
+	s, now := fresh()
+	if got, _ := s.until(now, sight{gathers: true}); got != s.poll {
+		t.Errorf("a publisher that is never ready was waited for %s, want %s", got, s.poll)
+	}
+	s, now = fresh()
+	s.next(now, sight{gathers: true})
+	if got, _ := s.until(now.Add(20*time.Millisecond), sight{gathers: true, ready: true}); got != 0 {
+		t.Errorf("when the publisher was ready it waited %s more", got)
+	}
+	s, now = fresh()
+	if got, _ := s.until(now, sight{gathers: true, ready: true, inHand: true}); got != 2*longestBreather {
+		t.Errorf("marks that never come were waited for %s, want %s", got, 2*longestBreather)
+	}
+	s, now = fresh()
+	s.next(now, sight{gathers: true, inHand: true})
+	if got, _ := s.until(now.Add(20*time.Millisecond), sight{gathers: true, ready: true, inHand: true}); got != longestBreather {
+		t.Errorf("marks of what the publisher had in the air were waited for %s, want %s", got, longestBreather)
+	}
+	s, now = fresh()
+	s.next(now, sight{gathers: true, ready: true, inHand: true})
+	if got, _ := s.until(now.Add(2*time.Millisecond), sight{gathers: true, ready: true}); got != 0 {
+		t.Errorf("when all was marked it waited %s more", got)
+	}
+}
+
+// What rings name is asked for alone; everything is when something concerns all, and once in a PollInterval whatever is named.
+func TestALookAsksForWhatWasNamed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		later time.Duration
+		o     sight
+		want  deed
+	}{
+		{"named", time.Millisecond, sight{named: true}, looking},
+		{"nothing is named", time.Millisecond, sight{}, seeking},
+		{"for all", time.Millisecond, sight{named: true, every: true}, seeking},
+		{"named, and a poll is due", 50 * time.Millisecond, sight{named: true}, seeking},
+	} {
+		s, now := planned(look{asked: 1, found: 100})
+		s.want(now.Add(c.later))
+		if do, _ := s.next(now.Add(c.later), c.o); do != c.want {
+			t.Errorf("%s: it does %d, want %d", c.name, do, c.want)
+		}
+	}
+	s, now := planned(look{asked: 1, found: 100})
+	s.once = true
+	s.want(now)
+	if do, _ := s.next(now, sight{named: true}); do != seeking {
+		t.Error("whoever looks once did not ask for everything")
+	}
+	// Rings for others do not put off what nobody rang for.
+	s, now = planned(look{asked: 1, found: 100})
+	for at := now; ; at = at.Add(time.Millisecond) {
+		s.want(at)
+		do, _ := s.next(at, sight{named: true})
+		if do == seeking {
+			if at.Sub(now) != s.poll {
+				t.Errorf("everything was asked for after %s, want %s", at.Sub(now), s.poll)
+			}
+			break
+		}
+		s.looked(look{began: at, ended: at, asked: 1, found: 100}, nil)
+	}
+}
+
+// A poll is left out only after two looks at the same position, an interval apart, and while the log stands there.
+func TestPollsAreLeftOutWhileNothingIsCommitted(t *testing.T) {
+	t.Parallel()
+	const interval = 50 * time.Millisecond
+	s, now := planned(look{asked: 1})
+	poll := func(name string, position string, want deed) {
+		t.Helper()
+		waited, do := s.until(now, sight{})
+		now = now.Add(waited)
+		if do != want {
+			t.Errorf("%s: it does %d, want %d", name, do, want)
+		}
+		if do == seeking {
+			s.looked(look{began: now, ended: now, every: true, asked: 1, position: position}, nil)
+		}
+	}
+	answer := func(name, position string, want time.Duration) {
+		t.Helper()
+		s.probed(now, position)
+		if got, _ := s.until(now, sight{}); got != want {
+			t.Errorf("%s: the next after %s, want %s", name, got, want)
+		}
+	}
+	poll("before any look that proves something", "0/A", seeking)
+	s.want(now)
+	poll("too soon after the first look", "0/A", seeking)
+	poll("after one look", "0/A", seeking)
+	poll("after two", "", probing)
+	answer("after two", "0/A", 2*interval)
+	poll("later", "", probing)
+	answer("later", "0/A", 4*interval)
+	poll("in a long silence", "", probing)
+	answer("in a long silence", "0/A", 4*interval)
+	poll("when something was committed", "", probing)
+	answer("when something was committed", "0/B", 0)
+	poll("when something was committed", "0/B", seeking)
+	poll("after one look there", "0/B", seeking)
+	poll("when the database does not answer", "", probing)
+	answer("when the database does not answer", "", 0)
+	poll("then", "", seeking)
+	poll("after looks that prove nothing", "", seeking)
+	poll("and again", "0/C", seeking)
+	poll("after one look that does", "0/C", seeking)
+	for range 8 {
+		if waited, do := s.until(now, sight{}); do == probing {
+			now = now.Add(waited)
+			s.probed(now, "0/C")
+		}
+	}
+	poll("after the longest silence", "0/C", seeking)
+}
