@@ -13,6 +13,7 @@ type schedule struct {
 	once  bool          // each look asks for everything
 
 	wanted time.Time // since when there is a reason to look; zero: there is none
+	owed   bool      // a poll is the reason, or one of them
 	ready  time.Time // since when the publisher is, of those with a reason
 	due    time.Time // the next poll
 	apart  time.Duration
@@ -75,6 +76,12 @@ func (s *schedule) want(now time.Time) {
 	}
 }
 
+// owe notes that a poll is to look.
+func (s *schedule) owe(now time.Time) {
+	s.owed = true
+	s.want(now)
+}
+
 // next says what to do now; idling: for so long.
 //
 // A look that found little is followed by a rest as long as it took: what comes
@@ -82,6 +89,9 @@ func (s *schedule) want(now time.Time) {
 // a publisher that gathers, what it found goes all its way before, if that is soon: until
 // it can send again and the marks are made, partitions could not be claimed, or only to wait.
 func (s *schedule) next(now time.Time, o sight) (deed, time.Duration) {
+	if !s.owed && !s.once && !o.every && !o.named { // a ring was for others, or a look came before it was heard
+		s.wanted = time.Time{}
+	}
 	if s.wanted.IsZero() {
 		if wait := s.due.Sub(now); wait > 0 {
 			return idling, wait
@@ -89,7 +99,7 @@ func (s *schedule) next(now time.Time, o sight) (deed, time.Duration) {
 		if s.still.lasts(now, s.poll) {
 			return probing, 0
 		}
-		s.want(now)
+		s.owe(now)
 	}
 	until := o.pause
 	if !s.last.full(s.batch) {
@@ -123,7 +133,7 @@ func (s *schedule) gathered(now time.Time, o sight) time.Time {
 
 // looked takes a look into account, and where the watermark stood.
 func (s *schedule) looked(l look, w *Watermark) {
-	s.last, s.wanted, s.ready = l, time.Time{}, time.Time{}
+	s.last, s.wanted, s.owed, s.ready = l, time.Time{}, false, time.Time{}
 	if l.every {
 		s.every = l.began
 	}
@@ -138,7 +148,7 @@ func (s *schedule) looked(l look, w *Watermark) {
 // probed takes the answer to a probe into account: in silence polls become rarer.
 func (s *schedule) probed(now time.Time, position string) {
 	if position == "" || position != s.still.position {
-		s.want(now)
+		s.owe(now)
 		return
 	}
 	s.apart = min(2*s.apart, rarestPoll*s.poll)

@@ -37,8 +37,13 @@ func TestALookComesWithAReasonOrAPoll(t *testing.T) {
 	}
 	s, now = planned(look{asked: 1})
 	s.want(now.Add(10 * time.Millisecond))
-	if waited, do := s.until(now.Add(10*time.Millisecond), sight{}); waited != 0 || do != seeking {
+	if waited, do := s.until(now.Add(10*time.Millisecond), sight{every: true}); waited != 0 || do != seeking {
 		t.Errorf("with a reason it does %d after %s, want a look at once", do, waited)
+	}
+	s, now = planned(look{asked: 1})
+	s.want(now.Add(10 * time.Millisecond))
+	if waited, do := s.until(now.Add(10*time.Millisecond), sight{}); waited != 40*time.Millisecond || do != seeking {
+		t.Errorf("with a ring for others it does %d after %s, want a look when the poll is due", do, waited)
 	}
 }
 
@@ -59,13 +64,13 @@ func TestALookThatFoundLittleIsFollowedByARest(t *testing.T) {
 		c.last.began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(-c.took)
 		s, now := planned(c.last)
 		s.want(now)
-		if got, _ := s.until(now, sight{}); got != c.want {
+		if got, _ := s.until(now, sight{every: true}); got != c.want {
 			t.Errorf("%s: a rest of %s, want %s", c.name, got, c.want)
 		}
 	}
 	s, now := planned(look{asked: 1, found: 100})
 	s.want(now)
-	if got, _ := s.until(now, sight{pause: now.Add(time.Second)}); got != time.Second {
+	if got, _ := s.until(now, sight{every: true, pause: now.Add(time.Second)}); got != time.Second {
 		t.Errorf("a pause lasted %s, want 1s", got)
 	}
 }
@@ -80,26 +85,26 @@ func TestALookWaitsForAPublisherThatGathers(t *testing.T) {
 		return s, now
 	}
 	s, now := fresh()
-	if got, _ := s.until(now, sight{gathers: true}); got != s.poll {
+	if got, _ := s.until(now, sight{every: true, gathers: true}); got != s.poll {
 		t.Errorf("a publisher that is never ready was waited for %s, want %s", got, s.poll)
 	}
 	s, now = fresh()
-	s.next(now, sight{gathers: true})
-	if got, _ := s.until(now.Add(20*time.Millisecond), sight{gathers: true, ready: true}); got != 0 {
+	s.next(now, sight{every: true, gathers: true})
+	if got, _ := s.until(now.Add(20*time.Millisecond), sight{every: true, gathers: true, ready: true}); got != 0 {
 		t.Errorf("when the publisher was ready it waited %s more", got)
 	}
 	s, now = fresh()
-	if got, _ := s.until(now, sight{gathers: true, ready: true, inHand: true}); got != 2*longestBreather {
+	if got, _ := s.until(now, sight{every: true, gathers: true, ready: true, inHand: true}); got != 2*longestBreather {
 		t.Errorf("marks that never come were waited for %s, want %s", got, 2*longestBreather)
 	}
 	s, now = fresh()
-	s.next(now, sight{gathers: true, inHand: true})
-	if got, _ := s.until(now.Add(20*time.Millisecond), sight{gathers: true, ready: true, inHand: true}); got != longestBreather {
+	s.next(now, sight{every: true, gathers: true, inHand: true})
+	if got, _ := s.until(now.Add(20*time.Millisecond), sight{every: true, gathers: true, ready: true, inHand: true}); got != longestBreather {
 		t.Errorf("marks of what the publisher had in the air were waited for %s, want %s", got, longestBreather)
 	}
 	s, now = fresh()
-	s.next(now, sight{gathers: true, ready: true, inHand: true})
-	if got, _ := s.until(now.Add(2*time.Millisecond), sight{gathers: true, ready: true}); got != 0 {
+	s.next(now, sight{every: true, gathers: true, ready: true, inHand: true})
+	if got, _ := s.until(now.Add(2*time.Millisecond), sight{every: true, gathers: true, ready: true}); got != 0 {
 		t.Errorf("when all was marked it waited %s more", got)
 	}
 }
@@ -114,7 +119,7 @@ func TestALookAsksForWhatWasNamed(t *testing.T) {
 		want  deed
 	}{
 		{"named", time.Millisecond, sight{named: true}, looking},
-		{"nothing is named", time.Millisecond, sight{}, seeking},
+		{"nothing is named", time.Millisecond, sight{}, idling},
 		{"for all", time.Millisecond, sight{named: true, every: true}, seeking},
 		{"named, and a poll is due", 50 * time.Millisecond, sight{named: true}, seeking},
 	} {
@@ -132,16 +137,15 @@ func TestALookAsksForWhatWasNamed(t *testing.T) {
 	}
 	// Rings for others do not put off what nobody rang for.
 	s, now = planned(look{asked: 1, found: 100})
-	for at := now; ; at = at.Add(time.Millisecond) {
+	at := now
+	for do := looking; do != seeking && at.Before(now.Add(2*s.poll)); at = at.Add(time.Millisecond) {
 		s.want(at)
-		do, _ := s.next(at, sight{named: true})
-		if do == seeking {
-			if at.Sub(now) != s.poll {
-				t.Errorf("everything was asked for after %s, want %s", at.Sub(now), s.poll)
-			}
-			break
+		if do, _ = s.next(at, sight{named: true}); do == looking {
+			s.looked(look{began: at, ended: at, asked: 1, found: 100}, nil)
 		}
-		s.looked(look{began: at, ended: at, asked: 1, found: 100}, nil)
+	}
+	if after := at.Add(-time.Millisecond).Sub(now); after != s.poll {
+		t.Errorf("beside rings everything was asked for after %s, want %s", after, s.poll)
 	}
 }
 
@@ -169,7 +173,7 @@ func TestPollsAreLeftOutWhileNothingIsCommitted(t *testing.T) {
 		}
 	}
 	poll("before any look that proves something", "0/A", seeking)
-	s.want(now)
+	s.owe(now)
 	poll("too soon after the first look", "0/A", seeking)
 	poll("after one look", "0/A", seeking)
 	poll("after two", "", probing)

@@ -40,7 +40,7 @@ func TestARingHasWhatItNamesLookedAt(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 4)
 	b.acquireAll(t, b.keeper)
-	b.start(t, b.relay(t, delivery.Config{PollInterval: time.Minute}))
+	b.start(t, b.relay(t, delivery.Config{PollInterval: time.Minute, ExtentInterval: time.Hour}))
 	b.append(t, "s", `0`)
 	b.bell.Ring() // everything was looked at, and is not due for a minute
 	b.until(t, `SELECT count(*) FROM outbox`, 0)
@@ -101,7 +101,7 @@ func TestARingWhileABatchIsUnderWayIsNotLost(t *testing.T) {
 	b := setup(t, 1)
 	b.acquireAll(t, b.keeper)
 	g := gate{Publisher: b.fencedPublisher(t), published: make(chan struct{}, 2), goOn: make(chan struct{})}
-	r, err := delivery.NewRelay(delivery.Config{PollInterval: time.Minute, Logger: testLogger(t)}, b.store, g, b.bell)
+	r, err := delivery.NewRelay(delivery.Config{PollInterval: time.Minute, ExtentInterval: time.Hour, Logger: testLogger(t)}, b.store, g, b.bell)
 	if err != nil {
 		t.Fatal(err)
 	}

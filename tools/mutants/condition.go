@@ -49,7 +49,7 @@ func looks() []mutant {
 	return []mutant{
 		{
 			name: "hint-trusted", promise: "P1", breaks: "while rings name partitions nobody looks at the others",
-			test: command{pkg: "delivery", run: "^TestARingForAnotherPartitionIsMadeUpFor$"}, says: "waited in vain for 0 from SELECT",
+			test: planned, says: "named, and a poll is due: it does",
 			edits: []edit{{"delivery/schedule.go", " || now.Sub(s.every) >= s.poll {", " {"}},
 		},
 		{
