@@ -82,8 +82,8 @@ type devReport struct {
 	Reordered       int     `json:"reordered"`
 	Duplicates      int     `json:"duplicates"`
 	EventsPerSecond float64 `json:"events_per_second"`
-	LatencyP50      float64 `json:"latency_p50_seconds"`
-	LatencyP99      float64 `json:"latency_p99_seconds"`
+	LatencyP50      float64 `json:"latency_p50_ms"`
+	LatencyP99      float64 `json:"latency_p99_ms"`
 	Workers         int     `json:"workers"`
 	Partitions      int     `json:"partitions"`
 }
@@ -371,7 +371,7 @@ func (d *dev) report() error {
 	r := d.checker.Report()
 	body := devReport{
 		Committed: r.Committed, Received: r.Received, Lost: r.Lost, Reordered: r.Reordered, Duplicates: r.Duplicates,
-		EventsPerSecond: r.EventsPerSecond, LatencyP50: r.LatencyP50, LatencyP99: r.LatencyP99,
+		EventsPerSecond: r.EventsPerSecond, LatencyP50: 1000 * r.LatencyP50, LatencyP99: 1000 * r.LatencyP99,
 		Workers: d.cmd.Workers, Partitions: d.partitions,
 	}
 	if d.cmd.JSON {
@@ -380,7 +380,7 @@ func (d *dev) report() error {
 		}
 	} else {
 		d.say("\ncommitted %d, received %d, lost %d, reordered %d, duplicates %d\n%.0f events/s, latency from commit to subscriber p50 %.1f ms, p99 %.1f ms",
-			body.Committed, body.Received, body.Lost, body.Reordered, body.Duplicates, body.EventsPerSecond, 1000*body.LatencyP50, 1000*body.LatencyP99)
+			body.Committed, body.Received, body.Lost, body.Reordered, body.Duplicates, body.EventsPerSecond, body.LatencyP50, body.LatencyP99)
 	}
 	if !body.ok() || !r.OK() {
 		for _, f := range r.Faults {

@@ -141,7 +141,7 @@ func devDrained(t *testing.T, flags ...string) {
 	}
 	t.Log(dev.Stdout())
 	keys := []string{
-		"committed", "duplicates", "events_per_second", "latency_p50_seconds", "latency_p99_seconds",
+		"committed", "duplicates", "events_per_second", "latency_p50_ms", "latency_p99_ms",
 		"lost", "partitions", "received", "reordered", "workers",
 	}
 	if got := slices.Sorted(maps.Keys(object)); !slices.Equal(got, keys) {
@@ -155,7 +155,7 @@ func devDrained(t *testing.T, flags ...string) {
 			t.Errorf("%s is %v, want %v", key, object[key], want)
 		}
 	}
-	for _, key := range []string{"events_per_second", "latency_p50_seconds", "latency_p99_seconds"} {
+	for _, key := range []string{"events_per_second", "latency_p50_ms", "latency_p99_ms"} {
 		if n, ok := object[key].(float64); !ok || n <= 0 {
 			t.Errorf("%s is %v", key, object[key])
 		}

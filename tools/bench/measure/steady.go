@@ -86,7 +86,7 @@ func (c steady) measure(ctx context.Context, b *Bench, d *database, n *broker, o
 		b.say("only %.0f of %d events/s were reached: the latency is that of a machine that cannot do more", r.EventsPerSecond, c.rate)
 	}
 	return Sample{Events: r.Received, Foreign: used.foreign, Values: map[string]float64{
-		ValueP50: r.LatencyP50, ValueP99: r.LatencyP99, ValueP999: r.LatencyP999, ValueRate: r.EventsPerSecond, ValueReached: reached,
+		ValueP50: 1000 * r.LatencyP50, ValueP99: 1000 * r.LatencyP99, ValueP999: 1000 * r.LatencyP999, ValueRate: r.EventsPerSecond, ValueReached: reached,
 		ValueWritersP50: quantile(writers, 0.5), ValueWritersP99: quantile(writers, 0.99),
 		ValueRelayShare: used.percent(roleRelay), ValuePostgresShare: used.percent(rolePostgres), ValueNATSShare: used.percent(roleNATS),
 	}}, nil
