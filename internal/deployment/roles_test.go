@@ -179,9 +179,10 @@ func monitorSuffices(t *testing.T, r roles, environment []string) {
 			ID string `json:"worker_id"`
 		}
 	}
-	if err := json.Unmarshal([]byte(get(t, second, "/api/v1/workers")), &workers); err != nil || len(workers.Workers) != 2 {
-		t.Fatalf("the monitor shows %v: %v", workers, err)
-	}
+	clustertest.Until(t, "the monitor shows both workers", func(context.Context) (bool, error) { // its page may be up before its row is
+		err := json.Unmarshal([]byte(get(t, second, "/api/v1/workers")), &workers)
+		return len(workers.Workers) == 2, err
+	}, second.Stderr)
 	mustPostrider(t, r.environment(t, "operator"), "workers", "drain", workers.Workers[0].ID, "--reason=test")
 }
 
