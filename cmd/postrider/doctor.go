@@ -18,6 +18,7 @@ import (
 	"github.com/postrider/postrider/condition"
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/walbell"
 	"github.com/postrider/postrider/heartbeat"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/outbox/schema"
@@ -105,7 +106,7 @@ func (c *doctorCmd) checkDatabase(ctx context.Context) []finding {
 	if readable && c.Ordering == string(delivery.OrderPartition) {
 		findings = append(findings, strictFindings(ctx, pool, c.Schema, relation)...)
 	}
-	return append(findings, commitFinding(server, unread), forgottenFinding(ctx, pool, c.Schema), shapeFinding(ctx, pool, c.Schema),
+	return append(findings, commitFinding(server, unread), doorbellFinding(ctx, pool, c.Schema), forgottenFinding(ctx, pool, c.Schema), shapeFinding(ctx, pool, c.Schema),
 		conditionFinding(ctx, pool, c.Schema))
 }
 
@@ -196,6 +197,16 @@ func commitFinding(server delivery.DatabaseServer, err error) finding {
 	default:
 		return finding{"durability", levelOK, "fsync on, synchronous_commit " + server.SynchronousCommit}
 	}
+}
+
+// doorbellFinding tells who rings for events: their producers, or the log, too.
+func doorbellFinding(ctx context.Context, pool *pgxpool.Pool, schema string) finding {
+	const check = "doorbell"
+	text, err := walbell.Check(ctx, pool, schema)
+	if err != nil {
+		return finding{check, levelWarning, "events of producers that do not ring wait for polls: " + redact(err.Error())}
+	}
+	return finding{check, levelOK, text}
 }
 
 // forgottenFinding tells whether a failover or a restore lost published events: an

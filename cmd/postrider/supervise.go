@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/fx"
 
 	"github.com/postrider/postrider/coordinator"
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/walbell"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/ui"
 )
@@ -35,6 +37,19 @@ func startSweeper(lc fx.Lifecycle, sd fx.Shutdowner, cfg workerConfig, p *pools,
 		return err
 	}
 	supervise(lc, sd, f, "sweeper", sweeper.Run)
+	return nil
+}
+
+// startLogBell rings for producers that do not, where the database lets it. What is delivered once needs no bell.
+func startLogBell(lc fx.Lifecycle, sd fx.Shutdowner, cfg workerConfig, p *pools, b *bells, registry *prometheus.Registry, f *failure) error {
+	if cfg.once {
+		return nil
+	}
+	listener, err := walbell.New(walbell.Config{Schema: cfg.database.Schema, Ring: b.work.RingFor, Registerer: registry, Logger: cfg.log}, p.control)
+	if err != nil {
+		return err
+	}
+	supervise(lc, sd, f, "log's bell", listener.Run)
 	return nil
 }
 

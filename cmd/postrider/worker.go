@@ -97,7 +97,7 @@ func newWorker(ctx context.Context, cfg workerConfig, w *worker) *fx.App {
 			func() *failure { return &failure{} },
 			func() *cluster { return &cluster{} },
 		),
-		fx.Invoke(startWork, startSweeper, registerProbes, startConditions),
+		fx.Invoke(startWork, startSweeper, startLogBell, registerProbes, startConditions),
 		fx.StartTimeout(time.Minute),
 		fx.StopTimeout(cfg.stopTimeout()),
 		fx.WithLogger(func() fxevent.Logger {

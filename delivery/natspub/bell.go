@@ -55,6 +55,15 @@ func (b *Bell) hear(ring *nats.Msg) {
 // finds what a lost ring announced.
 func (b *Bell) Ring() { _ = b.nc.Publish(b.subject, nil) }
 
+// RingFor rings for some partitions, or for every one if it is given none, as Ring does.
+func (b *Bell) RingFor(named ...partition.ID) {
+	var body []byte
+	for _, id := range named {
+		body = id.Append(body)
+	}
+	_ = b.nc.Publish(b.subject, body)
+}
+
 // Rung receives after rings.
 func (b *Bell) Rung() <-chan struct{} { return b.rung }
 

@@ -23,6 +23,14 @@
 -- so is up to its settings (--http-read-only, credentials that may only look). Of the audit it shows nothing, unless the
 -- worker's login holds postrider_monitor, too.
 
+-- Where producers ring no bell, as in psql, events wait for the next poll, unless workers hear of commits from the log
+-- (docs/adr/0026). That takes wal_level = logical, connections past any pooler, and by a superuser, with the role that logs in:
+--
+--   ALTER ROLE shop_relay REPLICATION;
+--   CREATE PUBLICATION postrider_public FOR TABLE public.outbox_ready WITH (publish = 'insert');     -- postrider_<schema>
+--
+-- It reads the log of the whole database and keeps a database awake that suspends itself. DROP PUBLICATION ends it.
+
 -- Whoever may create in a schema of the path would say what the names below mean, and this runs as a superuser.
 SET search_path = pg_catalog, pg_temp;
 

@@ -34,6 +34,7 @@ var mayImport = map[string][]string{
 	"delivery/ops/resize": {"partition", "lease", "delivery", "delivery/ops/maintenance", "internal/pg"},
 	"delivery/ops/gaps":   {"partition", "delivery", "delivery/ops/maintenance", "internal/pg"},
 	"delivery/tracing":    {"delivery", "lease"},
+	"delivery/walbell":    {"partition", "internal/pg"},
 	"outbox":              {"partition", "internal/pg"},
 	"outbox/schema":       {"partition", "internal/pg"},
 	"outbox/importer":     {"outbox", "partition", "internal/pg"},
@@ -90,6 +91,7 @@ var owners = map[string][]string{
 	"github.com/klauspost/compress":  {"message/codec", "ui"},
 	"github.com/pressly/goose":       {"outbox/schema"},
 	"github.com/jackc/pgx":           {"condition", "heartbeat", "lease", "delivery", "outbox", "inbox", "projection", "cmd", "internal", "tools/bench/measure", "tools/peers"},
+	"github.com/jackc/pglogrepl":     {"delivery/walbell"},
 	"github.com/testcontainers":      {"internal/testkit"},
 	"testing":                        {"internal/testkit", "inbox/inboxtest"},
 	// Packages make spans by the API alone; how they are exported is the program's.

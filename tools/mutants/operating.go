@@ -57,5 +57,20 @@ func worker() []mutant {
 			test: command{pkg: "inbox", run: "^TestSuspectsAreBegunOneAfterAnother$"}, says: "runs beside that of stream",
 			edits: []edit{{"inbox/sql/parked.sql", "(@suspects::boolean OR d.begun = 0", "(@suspects::boolean OR d.begun >= 0"}},
 		},
+		{
+			name: "log-bell-as-truth", promise: "P6", breaks: "workers leave polls to a bell that may not be there",
+			test: command{pkg: "cmd/postrider", run: "^TestPollsDeliverWithoutTheLog$"}, says: "events wait",
+			edits: []edit{{"cmd/postrider/settings.go", "PollInterval: f.Interval}", "PollInterval: max(f.Interval, time.Minute)}"}},
+		},
+		{
+			name: "log-bell-keeps-the-log", promise: "settings", breaks: "the server keeps its log for as long as a worker listens",
+			test: command{pkg: "delivery/walbell", run: "^TestNoLogIsKept$"}, says: "the log is kept",
+			edits: []edit{{"delivery/walbell/session.go", "WALFlushPosition: s.heard,", "WALFlushPosition: 1,"}},
+		},
+		{
+			name: "log-bell-as-standby", promise: "settings", breaks: "commits are taken for safe because the bell heard of them",
+			test: command{pkg: "delivery/walbell", run: "^TestItIsNoSynchronousStandby$"}, says: "the slot is held",
+			edits: []edit{{"delivery/walbell/look.go", `strings.Contains(names, "*"), `, ``}},
+		},
 	}
 }

@@ -26,7 +26,8 @@ var ErrUnproved = errors.New("the checker found faults")
 type Bench struct {
 	cfg       Config
 	postgres  *localpg.Server
-	postmaker int // process id of the server
+	postmaker int  // process id of the server
+	decodes   bool // its log can be decoded
 	databases map[shape]*database
 	made      int
 	datasets  map[int]*dataset

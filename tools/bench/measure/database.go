@@ -21,6 +21,45 @@ type shape struct {
 	payload    int
 	json       bool // the events' payload is jsonb
 	events     int  // that are there, all of them to be published
+	log        logUse
+}
+
+// logUse says what the server's log is for.
+type logUse string
+
+const (
+	logDecodable logUse = "decodable" // it can be decoded, and is not
+	logRings     logUse = "rings"     // the outbox asks for the bell from the log
+	logMessages  logUse = "messages"  // as decodable, and each append writes a message into it, as the bell could need instead
+)
+
+// emits adds the message to what appends one event.
+const emits = `DO $do$ BEGIN EXECUTE replace(pg_get_functiondef('outbox_append_event'::regproc), E'\nEND\n$function$',
+	E'\n    PERFORM pg_logical_emit_message(true, ''postrider'', placed::text);\nEND\n$function$'); END $do$`
+
+// decodable restarts the server with a log that can be decoded, which is larger: scenarios that need none come before.
+func (b *Bench) decodable(ctx context.Context) (err error) {
+	if b.decodes {
+		return nil
+	}
+	if err := b.execute(ctx, `ALTER SYSTEM SET wal_level = 'logical'`); err != nil {
+		return err
+	}
+	if err := b.postgres.Restart(ctx); err != nil {
+		return err
+	}
+	b.decodes = true
+	b.postmaker, err = postmaster(b.postgres.DataDir())
+	return err
+}
+
+// sender is the process that decodes the log for the bell, once there is one.
+func (d *database) sender(ctx context.Context) (pid int, err error) {
+	err = until(ctx, lookEvery, func() (bool, error) {
+		err := d.pool.QueryRow(ctx, `SELECT coalesce(max(active_pid), 0) FROM pg_replication_slots WHERE confirmed_flush_lsn IS NOT NULL`).Scan(&pid)
+		return pid != 0, err
+	})
+	return pid, err
 }
 
 // database is an outbox filled with events, which can be put back as it was.
@@ -39,6 +78,11 @@ func (b *Bench) database(ctx context.Context, s shape) (*database, error) {
 	data, err := b.dataset(s.payload)
 	if err != nil {
 		return nil, err
+	}
+	if s.log != "" {
+		if err := b.decodable(ctx); err != nil {
+			return nil, err
+		}
 	}
 	began := time.Now()
 	b.made++
@@ -72,6 +116,18 @@ func (b *Bench) database(ctx context.Context, s shape) (*database, error) {
 		if err := d.execute(ctx, `ALTER TABLE events ALTER COLUMN payload TYPE jsonb USING convert_from(payload, 'UTF8')::jsonb`); err != nil {
 			return nil, err
 		}
+	}
+	switch s.log {
+	case logRings:
+		err = d.execute(ctx, `CREATE PUBLICATION postrider_public FOR TABLE outbox_ready WITH (publish = 'insert')`)
+	case logMessages:
+		err = d.execute(ctx, emits)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := d.execute(ctx, `CREATE TABLE bench_others (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, payload bytea)`); err != nil {
+		return nil, err
 	}
 	if err := d.execute(ctx, `CREATE UNLOGGED TABLE bench_pointers (global_sequence bigint, partition_key smallint, stream_id text, topic text)`); err != nil {
 		return nil, err
@@ -111,7 +167,7 @@ func (b *Bench) execute(ctx context.Context, statement string) error {
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
-	defer conn.Close(ctx) //nolint:errcheck // nothing is open
+	defer func() { _ = conn.Close(ctx) }()
 	if _, err := conn.Exec(ctx, statement); err != nil {
 		return fmt.Errorf("%s: %w", statement, err)
 	}

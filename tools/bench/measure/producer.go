@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/postrider/postrider/internal/ledger"
 	"github.com/postrider/postrider/outbox"
 )
 
@@ -113,6 +115,102 @@ func (c producing) produce(ctx context.Context, conn *pgx.Conn, producer *outbox
 		count.Add(1)
 	}
 	return nil
+}
+
+// unheard is the case of transactions that do not concern the outbox, as fast as they go, beside a worker.
+type unheard struct {
+	shape
+	connections int
+}
+
+func (c unheard) run(ctx context.Context, b *Bench) (_ Sample, err error) {
+	d, err := b.database(ctx, c.shape)
+	if err != nil {
+		return Sample{}, err
+	}
+	if err := d.restore(ctx, false); err != nil {
+		return Sample{}, err
+	}
+	n, err := b.broker(ctx, brokerShape{replicas: 1})
+	if err != nil {
+		return Sample{}, err
+	}
+	defer func() { err = errors.Join(err, n.close()) }()
+	workers, err := b.startRelay(ctx, d, n, relayShape{mode: "dedupe", order: ledger.ByPartition})
+	if err != nil {
+		return Sample{}, err
+	}
+	defer func() { err = errors.Join(err, stopWorkers(workers)) }()
+	processors, sender := b.roles(n.child, children(workers)...), 0
+	if c.log == logRings {
+		if sender, err = d.sender(ctx); err != nil {
+			return Sample{}, err
+		}
+	}
+	if _, err := c.others(ctx, d, b.cfg.warmUp()); err != nil {
+		return Sample{}, err
+	}
+	sent, err := senderUse(sender)
+	if err != nil {
+		return Sample{}, err
+	}
+	before, err := processors.measure()
+	if err != nil {
+		return Sample{}, err
+	}
+	transactions, err := c.others(ctx, d, b.cfg.Duration)
+	if err != nil {
+		return Sample{}, err
+	}
+	after, err := processors.measure()
+	if err != nil {
+		return Sample{}, err
+	}
+	sentAfter, err := senderUse(sender)
+	if err != nil {
+		return Sample{}, err
+	}
+	used := after.since(before)
+	return Sample{Foreign: used.foreign, Values: map[string]float64{
+		ValueTransactions: float64(transactions) / used.wall.Seconds(), ValuePostgres: used.perEvent(rolePostgres, transactions),
+		ValueRelay: used.perEvent(roleRelay, transactions), ValueRelayShare: used.percent(roleRelay),
+		ValueSender: float64((sentAfter - sent).Microseconds()) / float64(max(1, transactions)),
+	}}, nil
+}
+
+// senderUse is what the process that decodes the log has used; 0 without one.
+func senderUse(pid int) (time.Duration, error) {
+	if pid == 0 {
+		return 0, nil
+	}
+	p, err := readProcess(pid)
+	return p.own, err
+}
+
+// others insert rows into another table, one in each transaction.
+func (c unheard) others(ctx context.Context, d *database, length time.Duration) (int, error) {
+	until, cancel := context.WithTimeout(ctx, length)
+	defer cancel()
+	var count atomic.Int64
+	failed := make(chan error, c.connections)
+	for range c.connections {
+		go func() {
+			failed <- d.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+				for until.Err() == nil {
+					if _, err := conn.Exec(ctx, `INSERT INTO bench_others (payload) VALUES ($1)`, d.data.at(0).payload); err != nil {
+						return fmt.Errorf("others: %w", err)
+					}
+					count.Add(1)
+				}
+				return nil
+			})
+		}()
+	}
+	var all error
+	for range c.connections {
+		all = errors.Join(all, <-failed)
+	}
+	return int(count.Load()), errors.Join(all, ctx.Err())
 }
 
 func producerCases(c Config) []Case {

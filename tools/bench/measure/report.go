@@ -26,6 +26,7 @@ const (
 	ValueNATSShare     = "nats_core_percent"
 	ValueTransactions  = "transactions_per_second"
 	ValueWAL           = "wal_bytes_per_transaction"
+	ValueSender        = "log_sender_us_per_transaction"
 )
 
 // Sample is what one case gave in one round.
@@ -141,7 +142,7 @@ func (r *Result) Columns() []string {
 		}
 	}
 	order := []string{
-		r.Main, ValueRate, ValueReached, ValueP50, ValueP99, ValueP999, ValueWritersP50, ValueWritersP99, ValueTransactions, ValueWAL,
+		r.Main, ValueRate, ValueReached, ValueP50, ValueP99, ValueP999, ValueWritersP50, ValueWritersP99, ValueTransactions, ValueWAL, ValueSender,
 		ValueRelay, ValuePostgres, ValueNATS, ValueAllocations, ValueMemory, ValueRelayShare, ValuePostgresShare, ValueNATSShare,
 	}
 	place := func(name string) int {

@@ -59,6 +59,9 @@ func Scenarios() []Scenario {
 		{"workers", "publish a backlog with 1 to 8 worker processes", ValueRate, "events/s", workerCases},
 		{"snapshot", "publish while an old snapshot keeps vacuum from removing 800,000 dead rows", ValueRate, "events/s", snapshotCases},
 		{"producers", "what the outbox row costs a producer", ValueTransactions, "tx/s", producerCases},
+		// The last: their server writes a larger log.
+		{"bell", "commit to receipt where producers do not ring: by polls, and by the bell from PostgreSQL's log", ValueP99, "ms", bellCases},
+		{"bell-cost", "what the bell from PostgreSQL's log costs those who write", ValueTransactions, "tx/s", bellCostCases},
 	}
 }
 

@@ -19,6 +19,7 @@ type steady struct {
 	relay  *relayShape // nil is the null relay
 	atomic bool
 	rate   int
+	silent bool // producers do not ring
 }
 
 func (c steady) run(ctx context.Context, b *Bench) (_ Sample, err error) {
@@ -50,6 +51,11 @@ func (c steady) run(ctx context.Context, b *Bench) (_ Sample, err error) {
 		}
 		defer func() { err = errors.Join(err, stopWorkers(workers)) }()
 		relays, order = children(workers), c.relay.order
+		if c.log == logRings {
+			if _, err := d.sender(ctx); err != nil {
+				return Sample{}, err
+			}
+		}
 	}
 	return c.measure(ctx, b, d, n, order, relays)
 }
@@ -59,6 +65,7 @@ func (c steady) measure(ctx context.Context, b *Bench, d *database, n *broker, o
 	if err != nil {
 		return Sample{}, err
 	}
+	l.silent = c.silent
 	stop, err := l.subscribe(ctx)
 	if err != nil {
 		return Sample{}, err
@@ -123,6 +130,50 @@ func steadyCases(c Config) []Case {
 		shape: many, broker: brokerShape{replicas: 1}, rate: 100, relay: &relayShape{mode: "fenced", order: ledger.ByPartition},
 	})
 	return cases
+}
+
+// with is the shape of a database without events, of which the server's log is used.
+func (c Config) with(use logUse) shape {
+	s := c.shape()
+	s.events, s.log = 0, use
+	return s
+}
+
+// bellCases are about what events of producers wait for that do not ring.
+func bellCases(c Config) []Case {
+	rates := []int{100, 1000}
+	if c.Quick {
+		rates = []int{200}
+	}
+	var cases []Case
+	for _, rate := range rates {
+		add := func(name, base string, use logUse, silent bool) {
+			on := steady{
+				shape: c.with(use), broker: brokerShape{replicas: 1}, relay: &relayShape{mode: "dedupe", order: ledger.ByPartition}, rate: rate, silent: silent,
+			}
+			cases = append(cases, Case{Name: name, Base: base, relay: true, run: on.run})
+		}
+		polls := fmt.Sprintf("polls, %d/s", rate)
+		add(polls, "", logDecodable, true)
+		add(fmt.Sprintf("the log rings, %d/s", rate), polls, logRings, true)
+		add(fmt.Sprintf("producers ring, %d/s", rate), polls, logDecodable, false)
+	}
+	return cases
+}
+
+// bellCostCases are about what everybody else pays for the bell from the log.
+func bellCostCases(c Config) []Case {
+	connections := 8
+	if c.Quick {
+		connections = 2
+	}
+	const appends, others = "appends", "transactions of others"
+	return []Case{
+		{Name: appends, run: producing{shape: c.with(logDecodable), connections: connections}.run},
+		{Name: appends + ", each with a message", Base: appends, run: producing{shape: c.with(logMessages), connections: connections}.run},
+		{Name: others, relay: true, run: unheard{shape: c.with(logDecodable), connections: connections}.run},
+		{Name: others + ", and the log rings", Base: others, relay: true, run: unheard{shape: c.with(logRings), connections: connections}.run},
+	}
 }
 
 // idle is the case of a relay that has nothing to do.
