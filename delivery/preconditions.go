@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -25,6 +26,27 @@ type Violation struct {
 // String gives all of it on one line.
 func (v Violation) String() string {
 	return v.Precondition + ": " + v.Detail + "; to mend it: " + v.Cure
+}
+
+// ErrStrict is returned where strict order cannot be kept.
+var ErrStrict = errors.New("--ordering partition cannot be kept here")
+
+// RequireStrict is ErrStrict with everything that stands against strict order; warnings do not.
+func RequireStrict(ctx context.Context, db pg.DB, schema string, events Relation) error {
+	violations, err := CheckStrict(ctx, db, schema, events)
+	if err != nil {
+		return err
+	}
+	var all []error
+	for _, v := range violations {
+		if !v.Warning {
+			all = append(all, errors.New(v.String()))
+		}
+	}
+	if len(all) > 0 {
+		return fmt.Errorf("%w: %w", ErrStrict, errors.Join(all...))
+	}
+	return nil
 }
 
 // otherwise ends the cure of whatever forbids strict order.

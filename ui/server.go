@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -21,6 +22,8 @@ type ServerConfig struct {
 	// Addr is the TCP address to listen on, "host:port"; an empty host means
 	// all interfaces and port 0 any free one. Defaults to "127.0.0.1:8080".
 	Addr string
+	// AnyPort takes any free port of Addr's host where Addr is taken. Defaults to false.
+	AnyPort bool
 	// Options configures the handler.
 	Options Options
 	// TLS, when set, must hold a certificate or a way to get one. Defaults to plain HTTP.
@@ -167,6 +170,10 @@ func (s *Server) Listen(ctx context.Context) (net.Addr, error) {
 		return s.listener.Addr(), nil
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.config.Addr)
+	if s.config.AnyPort && errors.Is(err, syscall.EADDRINUSE) {
+		host, _, _ := net.SplitHostPort(s.config.Addr) // Validate has read it
+		listener, err = new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("ui: listen on %s: %w", s.config.Addr, err)
 	}
@@ -204,6 +211,17 @@ func (s *Server) URL() string {
 		host = "localhost"
 	}
 	return scheme + "://" + net.JoinHostPort(host, port) + strings.TrimSuffix(s.config.Options.BasePath, "/") + "/"
+}
+
+// Close ends a server that is not run: its listener, and the event streams of its handler where that is mounted elsewhere. After Run there
+// is nothing left to end.
+func (s *Server) Close() {
+	s.handler.CloseStreams()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listener != nil {
+		_ = s.listener.Close()
+	}
 }
 
 // Run serves until ctx ends, then ends the event streams, waits up to ShutdownTimeout for running requests and returns nil. It calls Listen

@@ -22,7 +22,8 @@ type natsFlags struct {
 // inboxPrefix is what a subject may begin with: tokens without wildcards.
 var inboxPrefix = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
 
-func (f natsFlags) connect(name string, log *slog.Logger, options ...nats.Option) (*nats.Conn, error) {
+// options are how to log in.
+func (f natsFlags) options() (options []nats.Option, err error) {
 	if f.NatsInboxPrefix != "" {
 		if !inboxPrefix.MatchString(f.NatsInboxPrefix) {
 			return nil, fmt.Errorf("%w: --nats-inbox-prefix must be tokens of letters, digits, _ and -, got %q", errRefused, f.NatsInboxPrefix)
@@ -35,7 +36,15 @@ func (f natsFlags) connect(name string, log *slog.Logger, options ...nats.Option
 	if f.NatsCA != "" {
 		options = append(options, nats.RootCAs(f.NatsCA))
 	}
-	return natspub.Connect(f.NatsURL, name, log, options...)
+	return options, nil
+}
+
+func (f natsFlags) connect(name string, log *slog.Logger, more ...nats.Option) (*nats.Conn, error) {
+	options, err := f.options()
+	if err != nil {
+		return nil, err
+	}
+	return natspub.Connect(f.NatsURL, name, log, append(options, more...)...)
 }
 
 // streamFlags say which stream is published to.

@@ -166,6 +166,12 @@ func killOne(t *testing.T, ttl time.Duration, flags ...string) {
 	t.Logf("published again and dropped by the stream: %d", rest[0].Sum(t).Duplicates+rest[1].Sum(t).Duplicates)
 }
 
+// The publish modes.
+const (
+	modeFenced = "fenced"
+	modeDedupe = "dedupe"
+)
+
 // A worker that is stopped for longer than its leases last, in the middle of its work, wakes up as one that owns nothing.
 func TestSIGSTOPPastTheTTL(t *testing.T) { //nolint:paralleltest // measures time
 	for _, mode := range []string{modeFenced, modeDedupe} {

@@ -235,14 +235,16 @@ func (d *dev) prepare(ctx context.Context) error {
 // startWorkers starts the workers one after the other; the first one makes the stream and carries the monitor.
 func (d *dev) startWorkers(ctx context.Context) error {
 	for i := range d.cmd.Workers {
-		cfg := workerConfig{
-			database: databaseFlags{DatabaseURL: d.databaseURL, Schema: d.cmd.Schema},
-			nats:     natsFlags{NatsURL: d.natsURL}, worker: d.cmd.workerFlags, http: d.cmd.httpFlags,
-			create: createFlags{CreateStream: true, StreamReplicas: d.cmd.NatsNodes, StreamStorage: "file", StreamDuplicate: "2m"},
-			log:    d.log.With("n", i+1),
+		cfg, err := d.cmd.settings()
+		if err != nil {
+			return err
 		}
-		if i > 0 {
-			cfg.http.HTTPAddr = "off"
+		cfg.DatabaseURL, cfg.Schema, cfg.NATSURL, cfg.Logger = d.databaseURL, d.cmd.Schema, d.natsURL, d.log.With("n", i+1)
+		cfg.Stream.Create, cfg.Stream.Replicas = true, d.cmd.NatsNodes
+		if i == 0 {
+			if cfg.Monitor, err = d.cmd.server(); err != nil {
+				return err
+			}
 		}
 		app, w, err := startWorker(ctx, cfg)
 		if err != nil {
@@ -255,14 +257,14 @@ func (d *dev) startWorkers(ctx context.Context) error {
 				d.log.Warn("worker did not stop in good order", "error", err)
 			}
 		})
-		if w.Monitor != nil {
-			d.monitor = w.Monitor.URL()
+		if w.Monitor() != nil {
+			d.monitor = w.Monitor().URL()
 		}
 		go func() {
 			select {
-			case <-app.Wait(): // a signal, which is the session's matter, or a failure
-				if err := w.Failure.get(); err != nil {
-					d.broken <- fmt.Errorf("a worker ended: %w", err)
+			case <-w.ended:
+				if w.err != nil {
+					d.broken <- fmt.Errorf("a worker ended: %w", w.err)
 				}
 			case <-ctx.Done():
 			}

@@ -2,8 +2,8 @@
 //
 // # Model
 //
-// One file holds one command. A worker is wired in worker.go, by fx, from constructors that are usable without it; everything else in this
-// package is flags, files and words.
+// One file holds one command. A worker is that of package worker; fx wires settings, metrics and traces around it, and starts and stops
+// them in order (worker.go). Everything else in this package is flags, files and words.
 //
 // # Invariants
 //

@@ -20,6 +20,7 @@ import (
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/delivery/walbell"
 	"github.com/postrider/postrider/heartbeat"
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/outbox/schema"
 )
@@ -165,9 +166,9 @@ func pathFinding(server delivery.DatabaseServer, err error) finding {
 	switch {
 	case err != nil:
 		return finding{check, levelError, redact(err.Error())}
-	case server.SearchPath != fixedPath:
+	case server.SearchPath != pg.FixedPath:
 		return finding{check, levelWarning, "a pooler keeps the program from setting it, and whoever may create in a schema of " + server.SearchPath +
-			" says what its statements mean; to mend it, for the role that the pooler logs in as: ALTER ROLE … SET search_path = " + fixedPath}
+			" says what its statements mean; to mend it, for the role that the pooler logs in as: ALTER ROLE … SET search_path = " + pg.FixedPath}
 	}
 	return finding{check, levelOK, server.SearchPath}
 }

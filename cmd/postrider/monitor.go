@@ -3,15 +3,13 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"strings"
-	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/internal/buildinfo"
 	"github.com/postrider/postrider/ui"
 )
@@ -61,70 +59,50 @@ func (f httpFlags) published() (hosts []string, base string, err error) {
 	return hosts, base, nil
 }
 
-// validate refuses what can be known to be wrong before anything is started.
-func (f httpFlags) validate() error {
+// server is how the flags have the monitor served; nil: not at all.
+func (f httpFlags) server() (*ui.ServerConfig, error) {
 	auth, err := f.auth()
 	if err != nil || f.HTTPAddr == "off" {
-		return err
+		return nil, err
 	}
 	hosts, base, err := f.published()
 	if err != nil {
+		return nil, err
+	}
+	return &ui.ServerConfig{Addr: cmp.Or(f.HTTPAddr, defaultHTTPAddr), AnyPort: f.HTTPAddr == "", Options: ui.Options{
+		Auth: auth, ShowPayload: f.HTTPShowPayload, ReadOnly: f.HTTPReadOnly, BasePath: base, AllowedHosts: hosts, Environment: f.HTTPEnvironment,
+	}}, nil
+}
+
+// validate refuses what can be known to be wrong before anything is started.
+func (f httpFlags) validate() error {
+	config, err := f.server()
+	if err != nil || config == nil {
 		return err
 	}
-	config := ui.ServerConfig{Addr: f.HTTPAddr, Options: ui.Options{Source: unread{}, Auth: auth, BasePath: base, AllowedHosts: hosts}}
+	config.Options.Source = struct{ ui.Source }{} // it is not there yet
 	if err := config.Validate(); err != nil {
 		return fmt.Errorf("%w: --http-*: %w", errRefused, err)
 	}
 	return nil
 }
 
-// unread stands for a source that is not there yet.
-type unread struct{ ui.Source }
-
-// newMonitor listens already when it returns.
+// newMonitor makes the monitor of a process without a worker. It listens already when it returns.
 func (f httpFlags) newMonitor(
-	ctx context.Context, source ui.Source, operations operations, registry *prometheus.Registry, ready func(context.Context) error, log *slog.Logger,
+	ctx context.Context, source ui.Source, operator *ops.Operator, registry *prometheus.Registry, ready func(context.Context) error, log *slog.Logger,
 ) (*ui.Server, error) {
-	auth, err := f.auth()
+	config, err := f.server()
 	if err != nil {
 		return nil, err
 	}
-	hosts, base, err := f.published()
-	if err != nil {
-		return nil, err
-	}
-	cache, err := ui.NewCache(source, ui.CacheConfig{})
+	o := &config.Options
+	o.Gatherer, o.Ready, o.Version, o.Logger = registry, ready, buildinfo.Version(), log
+	server, err := ui.Compose(ctx, *config, source, operator, registry)
 	if err != nil {
 		return nil, fmt.Errorf("monitor: %w", err)
 	}
-	if err := registry.Register(ui.NewCollector(cache)); err != nil {
-		return nil, fmt.Errorf("monitor metrics: %w", err)
-	}
-	config := ui.ServerConfig{Addr: f.HTTPAddr, Options: ui.Options{
-		Source: cache, Auth: auth, Operator: operations.operator, ShowPayload: f.HTTPShowPayload,
-		ReadOnly: f.HTTPReadOnly || operations.lookOnly, BasePath: base,
-		AllowedHosts: hosts, Environment: f.HTTPEnvironment,
-		Gatherer: registry, Ready: ready, Version: buildinfo.Version(), Logger: log,
-	}}
-	if f.HTTPAddr == "" {
-		config.Addr = defaultHTTPAddr
-	}
-	server, err := listen(ctx, config)
-	if f.HTTPAddr == "" && errors.Is(err, syscall.EADDRINUSE) {
-		config.Addr = net.JoinHostPort("127.0.0.1", "0")
-		server, err = listen(ctx, config)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("monitor (--http-addr %s): %w", config.Addr, err)
+	if _, err := server.Listen(ctx); err != nil {
+		return nil, fmt.Errorf("monitor (--http-addr): %w", err)
 	}
 	return server, nil
-}
-
-func listen(ctx context.Context, config ui.ServerConfig) (*ui.Server, error) {
-	server, err := ui.NewServer(config)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errRefused, err)
-	}
-	_, err = server.Listen(ctx)
-	return server, err
 }

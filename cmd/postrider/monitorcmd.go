@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/heartbeat"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
@@ -66,16 +67,20 @@ func (c *monitorCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	people, err := c.pool(s.ctx, "postrider operator", operatorConnections)
+	people, err := c.pool(s.ctx, "postrider operator", 2)
 	if err != nil {
 		return err
 	}
 	defer people.Close()
-	operations, err := readOperations(s.ctx, people, c.Schema, info, c.HTTPShowPayload, log)
+	events, err := eventsOf(info)
 	if err != nil {
 		return err
 	}
-	server, err := c.newMonitor(s.ctx, source, operations, newRegistry(), pool.Ping, log)
+	operator, err := ops.New(s.ctx, people, c.Schema, events)
+	if err != nil {
+		return err
+	}
+	server, err := c.newMonitor(s.ctx, source, operator, newRegistry(), pool.Ping, log)
 	if err != nil {
 		return err
 	}

@@ -18,12 +18,11 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.uber.org/fx"
+	"go.opentelemetry.io/otel/trace"
 
-	"github.com/postrider/postrider/delivery/natspub"
-	"github.com/postrider/postrider/delivery/tracing"
-	"github.com/postrider/postrider/heartbeat"
 	"github.com/postrider/postrider/internal/buildinfo"
+	"github.com/postrider/postrider/partition"
+	"github.com/postrider/postrider/worker"
 )
 
 // The variables that are read here; the SDK reads more of them by itself.
@@ -97,33 +96,38 @@ func validateTraces(getenv func(string) string) error {
 	return nil
 }
 
-// tracer is what makes spans; its observer is nil where tracing is off.
-type tracer struct{ observer *tracing.Observer }
+// traces are made while a worker runs, and exported.
+type traces struct {
+	log      *slog.Logger
+	links    int // of a span at most
+	provider *sdktrace.TracerProvider
+}
 
-// newTracer starts the export of traces where that is wanted. The environment was validated.
-func newTracer(ctx context.Context, lc fx.Lifecycle, opened *undo, cfg workerConfig, beater *heartbeat.Beater) (tracer, error) {
+// newTraces returns nil where nothing is to be exported. The environment was validated.
+func newTraces(c worker.Config) *traces {
 	if !exportsTraces(os.Getenv) {
-		return tracer{}, nil
+		return nil
 	}
-	subject, err := natspub.ParseSubject(cfg.worker.Subject)
-	if err != nil {
-		return tracer{}, err
-	}
-	otel.SetErrorHandler(otelErrors(cfg.log)) //nolint:contextcheck // it comes from goroutines of the SDK
+	return &traces{log: c.Logger, links: c.Delivery.BatchSize}
+}
+
+// start begins the export of the traces of that worker.
+func (t *traces) start(ctx context.Context, id partition.WorkerID) (trace.TracerProvider, error) {
+	otel.SetErrorHandler(otelErrors(t.log)) //nolint:contextcheck // it comes from goroutines of the SDK
 	exporter, err := newExporter(ctx)
 	if err != nil {
-		return tracer{}, fmt.Errorf("traces (OTEL_EXPORTER_OTLP_*): %w", err)
+		return nil, fmt.Errorf("traces (OTEL_EXPORTER_OTLP_*): %w", err)
 	}
 	self, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(), resource.WithAttributes(
 		attribute.String("service.name", "postrider"), attribute.String("service.version", buildinfo.Version()),
-		attribute.String("service.instance.id", beater.ID().String()), attribute.Int("process.pid", os.Getpid()),
+		attribute.String("service.instance.id", id.String()), attribute.Int("process.pid", os.Getpid()),
 	), resource.WithFromEnv()) // what the environment says wins
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) && !errors.Is(err, resource.ErrSchemaURLConflict) {
-		return tracer{}, fmt.Errorf("traces (OTEL_RESOURCE_ATTRIBUTES): %w", err)
+		return nil, fmt.Errorf("traces (OTEL_RESOURCE_ATTRIBUTES): %w", err)
 	}
 	limits := sdktrace.NewSpanLimits()
 	if os.Getenv(envLinks) == "" {
-		limits.LinkCountLimit = cfg.worker.BatchSize
+		limits.LinkCountLimit = t.links
 	}
 	var batching []sdktrace.BatchSpanProcessorOption
 	if os.Getenv(envQueue) == "" {
@@ -132,18 +136,21 @@ func newTracer(ctx context.Context, lc fx.Lifecycle, opened *undo, cfg workerCon
 	if os.Getenv(envBatch) == "" {
 		batching = append(batching, sdktrace.WithMaxExportBatchSize(traceBatch))
 	}
-	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(self), sdktrace.WithRawSpanLimits(limits),
-		sdktrace.WithBatcher(&calmExporter{SpanExporter: exporter, log: cfg.log}, batching...))
-	opened.add(lc, func() { //nolint:contextcheck // it runs when the context has ended
-		flush, cancel := context.WithTimeout(context.Background(), traceFlush)
-		defer cancel()
-		if err := provider.Shutdown(flush); err != nil {
-			cfg.log.Warn("the last traces could not be exported in time", "error", err)
-		}
-	})
-	return tracer{tracing.New(tracing.Config{
-		Provider: provider, Version: buildinfo.Version(), Stream: cfg.worker.Stream, Template: subject.String(), Subject: subject.Of,
-	})}, nil
+	t.provider = sdktrace.NewTracerProvider(sdktrace.WithResource(self), sdktrace.WithRawSpanLimits(limits),
+		sdktrace.WithBatcher(&calmExporter{SpanExporter: exporter, log: t.log}, batching...))
+	return t.provider, nil
+}
+
+// end sends the last traces, also when ctx has ended.
+func (t *traces) end(ctx context.Context) {
+	if t == nil || t.provider == nil {
+		return
+	}
+	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), traceFlush)
+	defer cancel()
+	if err := t.provider.Shutdown(flush); err != nil {
+		t.log.Warn("the last traces could not be exported in time", "error", err)
+	}
 }
 
 func newExporter(ctx context.Context) (sdktrace.SpanExporter, error) {

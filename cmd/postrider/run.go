@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +10,8 @@ import (
 
 	"go.uber.org/fx"
 	"golang.org/x/term"
+
+	"github.com/postrider/postrider/worker"
 )
 
 type runCmd struct {
@@ -78,42 +79,63 @@ func (c *runCmd) Run(s *session) error {
 	if c.Shadow {
 		return c.runShadow(s, log)
 	}
-	cfg := workerConfig{
-		database: c.databaseFlags, nats: c.natsFlags, worker: c.workerFlags, create: c.createFlags,
-		http: c.httpFlags, partitions: c.Partitions, noLeasing: c.NoLeasing, once: c.Once, log: log,
+	cfg, err := c.settings()
+	if err != nil {
+		return err
 	}
-	return runWorker(s.ctx, cfg, func(ctx context.Context, w *worker) {
+	cfg.Logger = log
+	return runWorker(s.ctx, cfg, func(ctx context.Context, w *running) {
 		watch(ctx, w, screen, c.Window, s.stdout)
 		if c.Once && !c.JSON && !c.Silent {
-			done := w.Relay.Stats()
+			done := w.Stats()
 			fmt.Fprintf(s.stdout, "published %d, skipped %d, failed %d\n", done.Published, done.Skipped, done.Failed)
 		}
 	})
 }
 
+// settings are the worker's own of the flags.
+func (c *runCmd) settings() (worker.Config, error) {
+	w, err := c.workerFlags.settings()
+	if err != nil {
+		return w, err
+	}
+	if w.NATSOptions, err = c.natsFlags.options(); err != nil {
+		return w, err
+	}
+	if w.Stream.Duplicates, err = positiveDuration("--stream-duplicate-window", c.StreamDuplicate); err != nil {
+		return w, err
+	}
+	w.Stream.Create, w.Stream.Replicas, w.Stream.Memory = c.CreateStream, c.StreamReplicas, c.StreamStorage == "memory"
+	w.DatabaseURL, w.Schema, w.Partitions, w.NATSURL = c.DatabaseURL, c.Schema, c.Partitions, c.NatsURL
+	w.Alone, w.Once = c.NoLeasing, c.Once
+	w.Monitor, err = c.httpFlags.server()
+	return w, err
+}
+
 // startWorker wires a worker and joins the cluster.
-func startWorker(ctx context.Context, cfg workerConfig) (*fx.App, *worker, error) {
-	var w worker
+func startWorker(ctx context.Context, cfg worker.Config) (*fx.App, *running, error) {
+	var w *running
 	app := newWorker(ctx, cfg, &w)
 	if err := app.Err(); err != nil {
 		return nil, nil, rootCause(err)
 	}
-	start, cancel := context.WithTimeout(ctx, app.StartTimeout())
+	// What ends ctx from here on stops the worker in good order.
+	start, cancel := context.WithTimeout(context.WithoutCancel(ctx), app.StartTimeout())
 	defer cancel()
 	if err := app.Start(start); err != nil {
-		return nil, nil, rootCause(err)
+		return nil, nil, err
 	}
-	return app, &w, nil
+	return app, w, nil
 }
 
 // runWorker starts a worker, watches it, and stops it in good order.
-func runWorker(ctx context.Context, cfg workerConfig, watch func(context.Context, *worker)) error {
+func runWorker(ctx context.Context, cfg worker.Config, watch func(context.Context, *running)) error {
 	app, w, err := startWorker(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	if w.Monitor != nil {
-		cfg.log.Info("monitor", "url", w.Monitor.URL())
+	if w.Monitor() != nil {
+		cfg.Logger.Info("monitor", "url", w.Monitor().URL())
 	}
 	watching, stopWatching := context.WithCancel(ctx)
 	watched := make(chan struct{})
@@ -123,14 +145,17 @@ func runWorker(ctx context.Context, cfg workerConfig, watch func(context.Context
 	}()
 	select {
 	case <-ctx.Done():
-	case <-app.Wait():
+	case <-w.ended:
 	}
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), app.StopTimeout())
 	defer cancel()
 	err = app.Stop(stop)
 	stopWatching()
 	<-watched
-	return errors.Join(w.Failure.get(), err)
+	if err != nil {
+		return err
+	}
+	return w.err
 }
 
 // view is how `run` shows what it does.

@@ -1,16 +1,14 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/postrider/postrider/coordinator"
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
-	"github.com/postrider/postrider/heartbeat"
-	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
+	"github.com/postrider/postrider/worker"
 )
 
 // positiveDuration reads a duration above zero, by the name of its flag.
@@ -43,67 +41,41 @@ type workerFlags struct {
 	Retention    time.Duration `help:"How long the history of deliveries and dedupe keys are kept; 0: for ever." default:"168h"`
 }
 
-func (f workerFlags) heartbeat() heartbeat.Config {
-	// As long as a lease: a dead worker's partitions are planned anew when its leases run out.
-	return heartbeat.Config{TTL: f.LeaseTTL}.WithDefaults()
+// settings are the worker's own of these.
+func (f workerFlags) settings() (c worker.Config, err error) {
+	c.Lease.TTL, c.Retention = f.LeaseTTL, &delivery.RetentionConfig{History: f.Retention}
+	c.Coordinator = coordinator.Config{Strategy: partition.Strategy(f.Assignment), DrainTimeout: f.DrainTimeout}
+	c.Stream.Name, c.PublishMode, c.AckTimeout = f.Stream, natspub.PublishMode(f.PublishMode), f.AckTimeout
+	c.Heartbeat.Shape = f.shapeFlags.settings()
+	if c.Shape, err = f.shape(f.Subject); err != nil {
+		return c, err
+	}
+	c.Delivery, err = f.relay()
+	return c, err
 }
 
-func (f workerFlags) lease() lease.Config {
-	return lease.Config{TTL: f.LeaseTTL}.WithDefaults()
-}
-
-func (f workerFlags) coordinator() coordinator.Config {
-	return coordinator.Config{
-		Strategy: partition.Strategy(f.Assignment), DrainTimeout: f.DrainTimeout,
-		Interval: min(time.Second, f.LeaseTTL/4),
-	}.WithDefaults()
-}
-
-func (f workerFlags) relay() (delivery.Config, error) {
-	c := f.relayWithoutRetry()
-	c.Retry = f.retry()
-	c.Ordering, c.Lost = delivery.Ordering(f.Ordering), delivery.Lost(f.LostMessages)
-	c.Failure = delivery.FailurePolicy(f.Behind)
-	var err error
+func (f workerFlags) relay() (c delivery.Config, err error) {
+	c = delivery.Config{
+		BatchSize: f.BatchSize, Window: f.InFlight, PollInterval: f.Interval, Retry: delivery.DefaultRetryPolicy(),
+		Ordering: delivery.Ordering(f.Ordering), Lost: delivery.Lost(f.LostMessages), Failure: delivery.FailurePolicy(f.Behind),
+	}
+	c.Retry.Base, c.Retry.Max, c.Retry.MaxAttempts = f.RetryBase, f.RetryMax, f.MaxAttempts
 	c.Transforms, err = f.transforms()
 	return c, err
 }
 
-func (f workerFlags) relayWithoutRetry() delivery.Config {
-	return delivery.Config{BatchSize: f.BatchSize, Window: f.InFlight, PollInterval: f.Interval}.WithDefaults()
-}
-
-func (f workerFlags) retry() delivery.RetryPolicy {
-	p := delivery.DefaultRetryPolicy()
-	p.Base, p.Max, p.MaxAttempts = f.RetryBase, f.RetryMax, f.MaxAttempts
-	return p
-}
-
-func (f workerFlags) retention() delivery.RetentionConfig {
-	return delivery.RetentionConfig{History: f.Retention}
-}
-
 // validate refuses by the flag's name what the packages would refuse by the field's.
 func (f workerFlags) validate() error {
-	if _, err := natspub.ParseSubject(f.Subject); err != nil {
-		return fmt.Errorf("%w: %w", errRefused, err)
-	}
-	for _, c := range []struct {
-		flags string
-		err   error
-	}{
-		{"--lease-ttl", errors.Join(f.lease().Validate(), f.heartbeat().Validate())},
-		{"--assignment, --drain-timeout", f.coordinator().Validate()},
-		{"--batch-size, --in-flight, --interval", f.relayWithoutRetry().Validate()},
-		{"--max-attempts, --retry-base, --retry-max", f.retry().Validate()},
-		{"--retention", f.retention().Validate()},
-	} {
-		if c.err != nil {
-			return fmt.Errorf("%w: %s: %w", errRefused, c.flags, c.err)
-		}
-	}
 	if err := f.shapeFlags.validate(); err != nil {
 		return err
+	}
+	c, err := f.settings()
+	if err != nil {
+		return err
+	}
+	c.DatabaseURL = "postgres://" // where it is is none of these
+	if err := c.Validate(); err != nil {
+		return refusedFor(worker.ErrConfig, err)
 	}
 	switch {
 	case f.BatchSize == 0:

@@ -51,7 +51,6 @@ type shadowTick struct {
 
 // shadow is a wired shadow.
 type shadow struct {
-	store      *delivery.Store
 	rehearser  *delivery.Rehearser
 	partitions partition.Count
 	monitor    *ui.Server // nil: none
@@ -132,18 +131,16 @@ func (c *runCmd) newShadow(ctx context.Context, log *slog.Logger) (*shadow, erro
 	if c.HTTPAddr == "" || c.HTTPAddr == "off" { // the port is the live worker's
 		return w, nil
 	}
-	cfg := workerConfig{database: database, worker: c.workerFlags}
-	source, err := workerSource(cfg, &pools{control: pool, data: pool}, w.store, ui.SourceConfig{})
+	source, err := sourceOf(ctx, pool, c.Schema, info, ui.SourceConfig{Strategy: partition.Strategy(c.Assignment), HeartbeatTTL: c.LeaseTTL})
 	if err != nil {
 		return w, err
 	}
-	w.monitor, err = c.newMonitor(ctx, source, operations{}, registry, pool.Ping, log)
+	w.monitor, err = c.newMonitor(ctx, source, nil, registry, pool.Ping, log)
 	return w, err
 }
 
 // shadowRelay makes the relay and what it works with.
 func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool, nc *nats.Conn, info schema.Info, registry prometheus.Registerer, log *slog.Logger) error {
-	cfg := workerConfig{database: c.databaseFlags, worker: c.workerFlags, log: log}
 	relation, err := eventsOf(info)
 	if err != nil {
 		return err
@@ -153,8 +150,8 @@ func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool,
 		return err
 	}
 	if c.Ordering == string(delivery.OrderPartition) {
-		if err := checkStrict(ctx, cfg, &pools{data: pool}, info); err != nil {
-			return err
+		if err := delivery.RequireStrict(ctx, pool, c.Schema, relation); err != nil {
+			return refusedFor(delivery.ErrStrict, err)
 		}
 	}
 	shape, err := c.shape(c.Subject)
@@ -165,8 +162,8 @@ func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool,
 	if err != nil {
 		return err
 	}
-	if _, err := publishMode(cfg, nc, stream); err != nil {
-		return err
+	if _, err := natspub.PublishMode(c.PublishMode).On(nc, stream, log); err != nil {
+		return refusedFor(natspub.ErrConfig, err)
 	}
 	publisher, err := natspub.NewRehearsal(nc, natspub.DedupeConfig{Stream: c.Stream, Shape: shape, MaxMessageSize: natspub.LargestMessage(stream.Config)}, log)
 	if err != nil {
@@ -183,7 +180,7 @@ func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool,
 	}
 	relay.MaxPayload = largestPayload(info)
 	relay.Logger, relay.Registerer = log, prometheus.WrapRegistererWithPrefix("shadow_", registry)
-	w.store, w.partitions = store, info.Partitions
+	w.partitions = info.Partitions
 	w.rehearser, err = delivery.NewRehearser(relay, store, publisher, bell, info.Partitions)
 	return err
 }

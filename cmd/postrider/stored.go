@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/outbox/schema"
 )
 
@@ -17,7 +18,7 @@ func checkSchema(ctx context.Context, pool *pgxpool.Pool, name string, partition
 	if err != nil {
 		return schema.Info{}, fmt.Errorf("%w: %w", errRefused, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, pg.ConnectTimeout)
 	defer cancel()
 	info, err := m.Check(ctx, pool)
 	return info, named(err)

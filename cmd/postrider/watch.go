@@ -50,11 +50,11 @@ type tick struct {
 }
 
 // watch shows a worker once a second until the context ends, and once more then.
-func watch(ctx context.Context, w *worker, how view, window time.Duration, out io.Writer) {
+func watch(ctx context.Context, w *running, how view, window time.Duration, out io.Writer) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	recent := rates{window: window}
-	before, state, at := w.Relay.Stats(), w.Coordinator.State(), time.Now()
+	before, state, at := w.Stats(), w.State(), time.Now()
 	recent.add(at, before.Published)
 	for last := false; !last; {
 		select {
@@ -62,7 +62,7 @@ func watch(ctx context.Context, w *worker, how view, window time.Duration, out i
 		case <-ctx.Done():
 			last = true
 		}
-		now, stats, after := time.Now(), w.Relay.Stats(), w.Coordinator.State()
+		now, stats, after := time.Now(), w.Stats(), w.State()
 		recent.add(now, stats.Published)
 		switch how {
 		case viewJSON:
@@ -76,9 +76,9 @@ func watch(ctx context.Context, w *worker, how view, window time.Duration, out i
 }
 
 // tick tells what came about between two looks.
-func (w *worker) tick(now time.Time, took time.Duration, before, s delivery.Stats, was, state coordinator.State) tick {
+func (w *running) tick(now time.Time, took time.Duration, before, s delivery.Stats, was, state coordinator.State) tick {
 	t := tick{
-		At: now.UTC(), Worker: w.Beater.ID().String(),
+		At: now.UTC(), Worker: w.ID().String(),
 		Claimed: s.Claimed - before.Claimed, Published: s.Published - before.Published,
 		Skipped: s.Skipped - before.Skipped, Failed: s.Failed - before.Failed,
 		Retried: s.Retried - before.Retried, Dead: s.Dead - before.Dead,
@@ -109,8 +109,8 @@ func numbers(ids []partition.ID) []int {
 }
 
 // screen is the terminal's picture of a worker.
-func (w *worker) screen(s delivery.Stats, perSecond float64) string {
-	state := w.Coordinator.State()
+func (w *running) screen(s delivery.Stats, perSecond float64) string {
+	state := w.State()
 	var b strings.Builder
 	section := func(title string, rows ...table.Row) {
 		t := table.NewWriter()
@@ -120,11 +120,11 @@ func (w *worker) screen(s delivery.Stats, perSecond float64) string {
 		b.WriteString(t.Render() + "\n")
 	}
 	monitor := "off"
-	if w.Monitor != nil {
-		monitor = w.Monitor.URL()
+	if w.Monitor() != nil {
+		monitor = w.Monitor().URL()
 	}
 	section("Worker",
-		table.Row{"id", w.Beater.ID()}, table.Row{"workers", state.Members}, table.Row{"monitor", monitor},
+		table.Row{"id", w.ID()}, table.Row{"workers", state.Members}, table.Row{"monitor", monitor},
 		table.Row{"in flight", s.InFlight}, table.Row{"paused for", s.PausedFor.Round(time.Millisecond)},
 		table.Row{"watermark lag", lag(s.Watermark)})
 	section("Throughput",

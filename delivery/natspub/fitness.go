@@ -2,10 +2,39 @@ package natspub
 
 import (
 	"fmt"
+	"log/slog"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
+
+// PublishMode is how messages are published.
+type PublishMode string
+
+// The modes.
+const (
+	// PublishAuto is PublishFenced where server and stream take atomic batches, else PublishDedupe.
+	PublishAuto   PublishMode = "auto"
+	PublishFenced PublishMode = "fenced"
+	PublishDedupe PublishMode = "dedupe"
+)
+
+// On decides between the modes: fenced or dedupe. A stream on which fenced would not keep its promise is ErrStreamUnfit, and ErrConfig
+// where fenced was asked for and the stream takes no batches.
+func (m PublishMode) On(nc *nats.Conn, info *jetstream.StreamInfo, log *slog.Logger) (PublishMode, error) {
+	if m == PublishDedupe {
+		return m, nil
+	}
+	can, why := CanFence(nc, info)
+	switch {
+	case !can && m == PublishFenced:
+		return "", fmt.Errorf("%w: --publish-mode fenced: %s", ErrConfig, why)
+	case !can:
+		log.Warn("publishing in mode dedupe: a crash may repeat messages, under the same id", "why", why)
+		return PublishDedupe, nil
+	}
+	return PublishFenced, CheckFence(info.Config)
+}
 
 // CanFence tells whether server and stream take atomic batches; if not, why says
 // what is missing.

@@ -3,34 +3,34 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"crypto/subtle"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 
-	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/ops"
-	"github.com/postrider/postrider/heartbeat"
-	"github.com/postrider/postrider/lease"
-	"github.com/postrider/postrider/partition"
+	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/outbox"
 	"github.com/postrider/postrider/ui"
+	"github.com/postrider/postrider/worker"
 )
 
-const (
-	address = "127.0.0.1:8081"
-	mount   = "/admin/outbox"
-	schema  = "public"
-)
+// mount is where the monitor is.
+const mount = "/admin/outbox"
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, program{
+		database: os.Getenv("DATABASE_URL"), nats: os.Getenv("NATS_URL"), address: "127.0.0.1:8081", out: os.Stdout,
+		people: users{"admin": {rand.Text(), ui.AccessOperate}, "guest": {rand.Text(), ui.AccessReadOnly}},
+	})
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "embedded:", err)
@@ -38,135 +38,83 @@ func main() {
 	}
 }
 
-func run(ctx context.Context) error {
-	config, err := pgxpool.ParseConfig(os.Getenv("DATABASE_URL"))
-	if err != nil {
-		return err
-	}
-	// Whoever may create functions in a schema of the role's path does not say what the monitor's statements mean.
-	config.ConnConfig.RuntimeParams["search_path"] = "pg_catalog, pg_temp"
-	pool, err := pgxpool.NewWithConfig(ctx, config)
+// program is what the environment says.
+type program struct {
+	database, nats, address string
+	people                  users
+	out                     io.Writer
+	listening               func(url string) // may be nil
+}
+
+func run(ctx context.Context, p program) error {
+	pool, err := pgxpool.New(ctx, p.database)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	people := users{"admin": {rand.Text(), ui.AccessOperate}, "guest": {rand.Text(), ui.AccessReadOnly}}
-	monitor, err := newMonitor(ctx, pool, people)
+	if _, err := pool.Exec(ctx, createOrders); err != nil {
+		return err
+	}
+	relay, err := worker.New(ctx, worker.Config{
+		DatabaseURL: p.database, NATSURL: p.nats,
+		Stream: natspub.StreamConfig{Create: true},
+		// No Addr: it is mounted below, in a server that is there anyway.
+		Monitor: &ui.ServerConfig{Options: ui.Options{
+			Environment: "example", ShowPayload: true, // to those who may act
+			Auth: ui.Auth{Authorize: p.people.access, Identify: name},
+		}},
+	})
 	if err != nil {
 		return err
 	}
-
+	defer relay.Close() // for the errors before it runs
+	producer, err := outbox.New(outbox.Config{})
+	if err != nil {
+		return err
+	}
+	monitor := relay.Monitor().Handler()
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintln(w, "This is the program's own page. The outbox is at "+mount+"/.")
-	})
-	mux.Handle(mount+"/", login(people, http.StripPrefix(mount, monitor)))
-
-	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	mux.Handle("POST /orders", &orders{pool: pool, producer: producer, ring: relay.Ring})
+	mux.Handle(mount+"/", login(p.people, http.StripPrefix(mount, monitor)))
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", p.address)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	// Open event streams would keep Shutdown waiting.
 	server.RegisterOnShutdown(monitor.CloseStreams)
-	ended := make(chan error, 1)
-	go func() { ended <- server.ListenAndServe() }()
-	for name, u := range people {
-		fmt.Printf("http://%s%s/ as %s with password %s\n", address, mount, name, u.password)
-	}
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-	}
-	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	if err := server.Shutdown(stop); err != nil {
-		return err
-	}
-	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	p.tell("http://" + listener.Addr().String())
+	return together(ctx, server, listener, relay)
 }
 
-// newMonitor composes the monitor from the stores of the packages that own the
-// tables, which only read here, and an operator, which acts.
-func newMonitor(ctx context.Context, pool *pgxpool.Pool, people users) (*ui.Handler, error) {
-	workers, err := heartbeat.NewStore(pool, schema)
-	if err != nil {
-		return nil, err
+func (p program) tell(url string) {
+	for name, u := range p.people {
+		fmt.Fprintf(p.out, "%s%s/ as %s with password %s\n", url, mount, name, u.password)
 	}
-	leases, err := lease.NewStore(pool, schema)
-	if err != nil {
-		return nil, err
+	if p.listening != nil {
+		p.listening(url)
 	}
-	deliveries, err := delivery.NewStore(ctx, pool, schema, delivery.Relation{})
-	if err != nil {
-		return nil, err
-	}
-	source, err := ui.NewSource(ui.SourceConfig{
-		Workers: workers, Leases: leases, Deliveries: deliveries, Strategy: partition.Modulo,
-	})
-	if err != nil {
-		return nil, err
-	}
-	// Page, API and metrics share one cache: the database is read once a second
-	// at most, however many ask.
-	cache, err := ui.NewCache(source, ui.CacheConfig{})
-	if err != nil {
-		return nil, err
-	}
-	registry := prometheus.NewRegistry()
-	if err := registry.Register(ui.NewCollector(cache)); err != nil {
-		return nil, err
-	}
-	operator, err := ops.New(ctx, pool, schema, delivery.Relation{})
-	if err != nil {
-		return nil, err
-	}
-	return ui.NewHandler(ui.Options{
-		Source:      cache,
-		Operator:    operator,
-		ShowPayload: true, // to those who may act
-		Environment: "example",
-		Gatherer:    registry,
-		Ready:       pool.Ping,
-		Auth: ui.Auth{
-			Authorize: people.access,
-			Identify: func(r *http.Request) string {
-				name, _, _ := r.BasicAuth() // Authorize let it in
-				return name
-			},
-		},
-	})
 }
 
-// users stand for the program's own, by name.
-type users map[string]struct {
-	password string
-	access   ui.Access
-}
-
-// access is what whoever sent the request may do.
-func (u users) access(r *http.Request) ui.Access {
-	name, given, _ := r.BasicAuth()
-	known, ok := u[name]
-	if !ok || subtle.ConstantTimeCompare([]byte(given), []byte(known.password)) != 1 {
-		return ui.AccessNone
-	}
-	return known.access
-}
-
-// login stands for the program's own way to know its users. Health checks pass:
-// whatever probes them has no password.
-func login(people users, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case mount + "/healthz", mount + "/readyz":
-		default:
-			if people.access(r) == ui.AccessNone {
-				w.Header().Set("WWW-Authenticate", `Basic realm="example"`)
-				http.Error(w, "log in first", http.StatusUnauthorized)
-				return
-			}
+// together serves and delivers until the context or one of the two ends. The worker stops last: what the last requests committed still
+// leaves from here, or from whoever has the partitions next.
+func together(ctx context.Context, server *http.Server, listener net.Listener, relay *worker.Worker) error {
+	group, ended := errgroup.WithContext(ctx)
+	delivering, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group.Go(func() error { return relay.Run(delivering) })
+	group.Go(func() error {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return err
 		}
-		next.ServeHTTP(w, r)
+		return nil
 	})
+	group.Go(func() error {
+		defer stop()
+		<-ended.Done()
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		return server.Shutdown(grace)
+	})
+	return group.Wait()
 }

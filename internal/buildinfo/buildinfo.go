@@ -7,7 +7,10 @@ import (
 // version is set with -ldflags "-X …/internal/buildinfo.version=v1.2.3".
 var version string
 
-// Version is the version of the running program.
+// module is ours.
+const module = "github.com/postrider/postrider"
+
+// Version is Postrider's in the running program, which may be another that embeds it.
 func Version() string {
 	if version != "" {
 		return version
@@ -15,6 +18,11 @@ func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "devel"
+	}
+	for _, d := range info.Deps {
+		if d.Path == module {
+			return d.Version
+		}
 	}
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		return v

@@ -31,6 +31,7 @@ var shared = map[string]string{
 	"Store":     "the statements of a package",
 	"State":     "what a package's object is doing",
 	"Table":     "a table of the database",
+	"Worker":    "one process of the cluster: as its row says, and as it runs",
 	"Bell":      "what wakes other workers: as the coordinator needs it, and over NATS",
 }
 

@@ -1,5 +1,5 @@
-// Package pg is how the packages speak to PostgreSQL: one interface for connections, pools and transactions, and the
-// statements that they embed.
+// Package pg is how the packages speak to PostgreSQL: one interface for connections, pools and transactions, how a program
+// opens its pools, and the statements that they embed.
 //
 // # Model
 //

@@ -18,7 +18,7 @@ func conditions() []mutant {
 		{
 			name: "ready-while-paused", promise: "P8", breaks: "a worker that cannot deliver is ready",
 			test: command{pkg: "cmd/postrider", run: "^TestEveryPauseOfDeliveryIsNamed$/^stream_deleted$"}, says: "wait until all name stream_missing",
-			edits: []edit{{"cmd/postrider/conditions.go", "if err := board.Err(); err != nil {", "if err := board.Err(); false {"}},
+			edits: []edit{{"worker/conditions.go", "if err := w.board.Err(); err != nil {", "if err := w.board.Err(); false {"}},
 		},
 		{
 			name: "condition-not-written", promise: "P8", breaks: "only the worker itself knows what keeps it from delivering",

@@ -14,7 +14,7 @@ func rights() []mutant {
 		{
 			name: "pool-keeps-its-path", promise: "rights", breaks: "who may create in a schema of the worker's path acts as the worker",
 			test: overloads, says: "planted overload|worker ended before",
-			edits: []edit{{"cmd/postrider/database.go", `cfg.ConnConfig.RuntimeParams["search_path"] = fixedPath`, `_ = fixedPath`}},
+			edits: []edit{{"internal/pg/pool.go", `cfg.ConnConfig.RuntimeParams["search_path"] = FixedPath`, `_ = FixedPath`}},
 		},
 		{
 			name: "migrations-keep-their-path", promise: "rights", breaks: "who may create in a schema of the migrator's path acts as the migrator",

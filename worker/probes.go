@@ -1,4 +1,4 @@
-package main
+package worker
 
 import (
 	"context"
@@ -6,11 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/internal/buildinfo"
 )
 
 const (
@@ -20,23 +18,23 @@ const (
 )
 
 // registerProbes exposes what a worker knows of the servers that it works with.
-func registerProbes(registry *prometheus.Registry, nc *nats.Conn, store *delivery.Store) error {
+func (w *Worker) registerProbes() error {
 	for _, c := range []prometheus.Collector{
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "outbox_broker_connected", Help: "1 while this worker is connected to NATS, else 0.",
 		}, func() float64 {
-			if nc.IsConnected() {
+			if w.nc.IsConnected() {
 				return 1
 			}
 			return 0
 		}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "outbox_build_info", Help: "Always 1; the label is the worker's version.",
-			ConstLabels: prometheus.Labels{"version": buildinfo.Version()},
+			ConstLabels: prometheus.Labels{"version": w.cfg.Heartbeat.Version},
 		}, func() float64 { return 1 }),
-		newHorizonCollector(store.Horizon),
+		newHorizonCollector(w.store.Horizon),
 	} {
-		if err := registry.Register(c); err != nil {
+		if err := w.metrics.Register(c); err != nil {
 			return fmt.Errorf("metrics: %w", err)
 		}
 	}

@@ -1,0 +1,112 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Connections says what a pool's connections are for.
+type Connections struct {
+	// Name shows in pg_stat_activity.
+	Name string
+	// Most is how many there are at most; above 0. With DeadPeer there are always as many.
+	Most int32
+	// DeadPeer is about how long the server keeps a session whose client went dark; 0 leaves it to the operating systems.
+	DeadPeer time.Duration
+	// ReadOnly lets the server refuse every write of these sessions.
+	ReadOnly bool
+}
+
+// ConnectTimeout bounds the first contact with the database.
+const ConnectTimeout = 10 * time.Second
+
+// Open opens a pool to the server that cfg names and makes sure that it can be reached. The caller's cfg stays as it is.
+func (c Connections) Open(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
+	cfg = cfg.Copy()
+	cfg.MaxConns = c.Most
+	if c.DeadPeer > 0 { // a worker's sessions live as long as the worker
+		cfg.MinConns = c.Most
+	}
+	cfg.ConnConfig.RuntimeParams["application_name"] = c.Name
+	cfg.ConnConfig.RuntimeParams["search_path"] = FixedPath
+	if cfg.ConnConfig.ConnectTimeout == 0 {
+		cfg.ConnConfig.ConnectTimeout = ConnectTimeout
+	}
+	given := cfg.AfterConnect
+	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		if given != nil {
+			if err := given(ctx, conn); err != nil {
+				return err
+			}
+		}
+		return c.prepare(ctx, conn)
+	}
+	pool, err := reach(ctx, cfg)
+	if refusesPath(err) {
+		cfg = cfg.Copy()
+		delete(cfg.ConnConfig.RuntimeParams, "search_path")
+		pool, err = reach(ctx, cfg)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("connect to PostgreSQL at %s:%d: %w", cfg.ConnConfig.Host, cfg.ConnConfig.Port, err)
+	}
+	return pool, nil
+}
+
+// FixedPath is the search_path of all sessions. It keeps those who may create in a schema of the role's own path from saying what the program's statements mean: PostgreSQL
+// prefers a function that matches exactly to a polymorphic one of pg_catalog.
+const FixedPath = "pg_catalog, pg_temp"
+
+// reach opens a pool and waits for its first connection.
+func reach(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, ConnectTimeout, errors.New("no answer in time"))
+	defer cancel()
+	// A pooler that takes no transactions answers every single statement well.
+	err = pgx.BeginFunc(ctx, pool, func(pgx.Tx) error { return nil })
+	if err == nil {
+		return pool, nil
+	}
+	pool.Close()
+	if strings.Contains(err.Error(), "statement pooling mode") {
+		return nil, fmt.Errorf("%w: the pooler's pool_mode is statement, which takes no transactions: it must be transaction or session", err)
+	}
+	return nil, err
+}
+
+// refusesPath tells whether a pooler takes no search_path from its clients. A statement instead of the parameter would stay with a session
+// that others use next; the path is then up to the role's settings, of which doctor speaks.
+func refusesPath(err error) bool {
+	const protocolViolation = "08P01"
+	var answer *pgconn.PgError
+	return errors.As(err, &answer) && answer.Code == protocolViolation && strings.Contains(answer.Message, "search_path")
+}
+
+// prepare sets by statements what poolers refuse as startup parameters.
+func (c Connections) prepare(ctx context.Context, conn *pgx.Conn) error {
+	switch {
+	case c.ReadOnly:
+		_, err := conn.Exec(ctx, `SET default_transaction_read_only = on`)
+		return err
+	case c.DeadPeer > 0:
+		// The server looks after its client: three probes, so that a session without one ends after about DeadPeer. Connections without
+		// TCP ignore it.
+		step := strconv.Itoa(int(max(1, (c.DeadPeer/4).Round(time.Second)/time.Second)))
+		_, err := conn.Exec(ctx, `SELECT set_config('tcp_keepalives_idle', $1, false), set_config('tcp_keepalives_interval', $1, false),
+			set_config('tcp_keepalives_count', '3', false), set_config('tcp_user_timeout', $2, false)`,
+			step, strconv.FormatInt(c.DeadPeer.Milliseconds(), 10))
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/postrider/postrider/condition"
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/outbox"
+)
+
+func (w *Worker) openBroker(context.Context) (err error) {
+	// The worker's own come last: a connection that is given up would never deliver again. One that keeps messages for later is refused by
+	// the publishers.
+	options := append(slices.Clone(w.cfg.NATSOptions), nats.MaxReconnects(-1), w.heardRefusals())
+	if w.nc, err = natspub.Connect(w.cfg.NATSURL, "postrider", w.log, options...); err != nil {
+		return field("NATSURL", err)
+	}
+	w.opened = append(w.opened, w.nc.Close)
+	return nil
+}
+
+// heardRefusals reports what NATS refuses as soon as it says so: what was refused gets no answer, and would be waited for. Requests to
+// JetStream are asked again each second by a probe, and nothing hangs on a bell.
+func (w *Worker) heardRefusals() nats.Option {
+	bell := outbox.BellSubject(w.cfg.Schema)
+	return nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		w.log.Warn("NATS reported an error", "error", err)
+		_, subject, publishing := strings.Cut(err.Error(), `Permissions Violation for Publish to "`)
+		if errors.Is(err, nats.ErrPermissionViolation) && publishing && !strings.HasPrefix(subject, "$JS.") && !strings.HasPrefix(subject, bell) {
+			w.board.Report(condition.Delivery, err)
+		}
+	})
+}
+
+// watchConditions asks both servers each second, so that a cause is known although nothing is to be delivered.
+func (w *Worker) watchConditions(ctx context.Context) error {
+	return w.board.Watch(ctx,
+		condition.Probe{Source: condition.Connection, Ask: func(context.Context) error { return w.connected() }},
+		condition.Probe{Source: condition.Stream, Ask: func(ctx context.Context) error {
+			if !w.nc.IsConnected() || w.relay.Flows() {
+				return nil
+			}
+			_, err := w.publisher.Extent(ctx)
+			return err
+		}},
+		condition.Probe{Source: condition.Database, Ask: func(ctx context.Context) error { return delivery.CheckDatabase(ctx, w.control) }},
+	)
+}
+
+// connected says why there is no connection to NATS.
+func (w *Worker) connected() error {
+	switch {
+	case w.nc.IsConnected():
+		return nil
+	case w.nc.LastError() != nil:
+		return fmt.Errorf("%w: %w", natspub.ErrNotConnected, w.nc.LastError())
+	}
+	return natspub.ErrNotConnected
+}
+
+// Ready tells what keeps this worker from delivering; nil: nothing.
+func (w *Worker) Ready(ctx context.Context) error {
+	if err := w.board.Err(); err != nil {
+		return err
+	}
+	if err := w.connected(); err != nil {
+		return err
+	}
+	return w.control.Ping(ctx)
+}

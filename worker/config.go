@@ -1,0 +1,165 @@
+package worker
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/postrider/postrider/coordinator"
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/heartbeat"
+	"github.com/postrider/postrider/internal/buildinfo"
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/outbox/schema"
+	"github.com/postrider/postrider/partition"
+	"github.com/postrider/postrider/ui"
+)
+
+// Config says where a worker works, and how. What is left zero is as `postrider run` has it by default.
+type Config struct {
+	// DatabaseURL is PostgreSQL's URL or DSN; for what it leaves out pgx reads the PG* variables. The role needs a relay's rights, and with
+	// a monitor those of an operator.
+	DatabaseURL string
+	// Database takes the place of DatabaseURL where more is to be said, such as where passwords come from (BeforeConnect). How many
+	// connections there are is the worker's: 12, and 2 for a monitor.
+	Database *pgxpool.Config
+	// Schema of the outbox's tables. Defaults to "public".
+	Schema string
+	// Partitions that the outbox must have, 1 to 32767. Defaults to whatever it has.
+	Partitions int
+	// NATSURL is the servers' URLs, separated by commas. Defaults to nats.DefaultURL.
+	NATSURL string
+	// NATSOptions say more, such as how to log in. How the connection is made again, and who hears its errors, is the worker's.
+	NATSOptions []nats.Option
+	// Stream is checked, and made when it is missing and Create is set. Its Subject is Shape's.
+	Stream natspub.StreamConfig
+	// Shape says how an event becomes a message. Replays that would make others are refused where Heartbeat.Shape describes it.
+	Shape natspub.Shape
+	// PublishMode defaults to natspub.PublishAuto.
+	PublishMode natspub.PublishMode
+	// AckTimeout is how long the broker may be silent while acknowledgements are awaited; at least 10 ms. Defaults to 5 s.
+	AckTimeout time.Duration
+	Lease      lease.Config
+	// Heartbeat's TTL defaults to Lease.TTL, Coordinator's Interval to a quarter of it, but 1 s at most.
+	Heartbeat   heartbeat.Config
+	Coordinator coordinator.Config
+	Delivery    delivery.Config
+	// Retention defaults to 7 days of history.
+	Retention *delivery.RetentionConfig
+	// Alone delivers all partitions without coordination; Run fails beside other workers.
+	Alone bool
+	// Once ends Run when everything was delivered that can be now.
+	Once bool
+	// Monitor makes the worker's monitor. Where Addr is not empty New listens there and Run serves. Its Source, Operator, Ready, Version and
+	// Logger are the worker's, and so is Gatherer unless one is given. Defaults to none.
+	Monitor *ui.ServerConfig
+	// TracerProvider returns what makes the spans of the worker of that id; the caller shuts it down. Defaults to none.
+	TracerProvider func(id partition.WorkerID) (trace.TracerProvider, error)
+	// Registerer has the metrics until Run ends, and those of no other worker. Defaults to none; the monitor has them in any case.
+	Registerer prometheus.Registerer
+	// Logger is that of everything whose own Config names none. Defaults to slog.Default.
+	Logger *slog.Logger
+}
+
+// ErrConfig is wrapped by every complaint about a value with which starting again is of no use.
+var ErrConfig = errors.New("worker configuration")
+
+// field says which field an error is about, and which flag of `postrider run`.
+func field(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+// refused is field for what wraps one of the causes, or for everything where there are none, as ErrConfig.
+func refused(name string, err error, causes ...error) error {
+	if err = field(name, err); err == nil || len(causes) > 0 && !slices.ContainsFunc(causes, func(c error) bool { return errors.Is(err, c) }) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrConfig, err)
+}
+
+// WithDefaults fills the fields that were left zero.
+func (c Config) WithDefaults() Config {
+	c.Schema, c.NATSURL = cmp.Or(c.Schema, "public"), cmp.Or(c.NATSURL, nats.DefaultURL)
+	c.PublishMode, c.Stream.Name = cmp.Or(c.PublishMode, natspub.PublishAuto), cmp.Or(c.Stream.Name, natspub.DefaultStream)
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Shape.Subject.String() == "" {
+		c.Shape.Subject, _ = natspub.ParseSubject(natspub.DefaultSubject)
+	}
+	c.Stream.Subject = c.Shape.Subject
+	retention := delivery.RetentionConfig{History: 7 * 24 * time.Hour}
+	if c.Retention != nil {
+		retention = *c.Retention
+	}
+	c.Retention = &retention
+	for _, log := range []**slog.Logger{
+		&c.Stream.Logger, &c.Lease.Logger, &c.Heartbeat.Logger, &c.Coordinator.Logger, &c.Delivery.Logger, &c.Retention.Logger,
+	} {
+		*log = cmp.Or(*log, c.Logger)
+	}
+	c.Lease = c.Lease.WithDefaults()
+	// As long as a lease: a dead worker's partitions are planned anew when its leases run out.
+	c.Heartbeat.TTL, c.Heartbeat.Version = cmp.Or(c.Heartbeat.TTL, c.Lease.TTL), cmp.Or(c.Heartbeat.Version, buildinfo.Version())
+	c.Heartbeat = c.Heartbeat.WithDefaults()
+	c.Coordinator.Interval = cmp.Or(c.Coordinator.Interval, min(time.Second, c.Lease.TTL/4))
+	c.Coordinator = c.Coordinator.WithDefaults()
+	return c
+}
+
+// Validate refuses, by name, values outside their ranges.
+func (c Config) Validate() error {
+	c = c.WithDefaults()
+	_, database := c.pools()
+	var mode, monitor error
+	if modes := []natspub.PublishMode{natspub.PublishAuto, natspub.PublishFenced, natspub.PublishDedupe}; !slices.Contains(modes, c.PublishMode) {
+		mode = fmt.Errorf("must be one of %v, got %q", modes, c.PublishMode)
+	}
+	if c.Monitor != nil {
+		config := *c.Monitor
+		config.Options.Source = struct{ ui.Source }{} // it is not there yet
+		monitor = config.Validate()
+	}
+	work := c.Delivery.WithDefaults()
+	for _, f := range []struct {
+		name string
+		err  error
+	}{
+		{"DatabaseURL (--database-url)", database},
+		{"Schema, Partitions (--schema, --partitions)", schema.Config{Schema: c.Schema, Partitions: c.Partitions}.Validate()},
+		{"Shape (--headers, --compress)", c.Shape.Validate()},
+		{"PublishMode (--publish-mode)", mode},
+		{"Lease (--lease-ttl)", c.Lease.Validate()},
+		{"Heartbeat (--lease-ttl)", c.Heartbeat.Validate()},
+		{"Coordinator (--assignment, --drain-timeout)", c.Coordinator.Validate()},
+		{"Delivery.Retry (--max-attempts, --retry-base, --retry-max)", work.Retry.Validate()},
+		{"Delivery (--batch-size, --in-flight, --interval)", work.Validate()},
+		{"Retention (--retention)", c.Retention.Validate()},
+		{"Monitor (--http-addr)", monitor},
+	} {
+		if f.err != nil {
+			return refused(f.name, f.err)
+		}
+	}
+	return nil
+}
+
+// pools is what all pools begin with.
+func (c Config) pools() (*pgxpool.Config, error) {
+	if c.Database != nil {
+		return c.Database, nil
+	}
+	return pgxpool.ParseConfig(c.DatabaseURL)
+}

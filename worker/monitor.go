@@ -1,0 +1,55 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/heartbeat"
+	"github.com/postrider/postrider/ui"
+)
+
+// operatorConnections are for people who look or act: they must not hold up leases and deliveries.
+const operatorConnections = 2
+
+// listens tells whether the monitor has a server of its own.
+func (w *Worker) listens() bool { return w.monitor != nil && w.cfg.Monitor.Addr != "" }
+
+func (w *Worker) openMonitor(ctx context.Context) error {
+	if w.cfg.Monitor == nil {
+		return nil
+	}
+	config := *w.cfg.Monitor
+	o := &config.Options
+	o.Ready, o.Version, o.Logger = w.Ready, w.cfg.Heartbeat.Version, w.log
+	o.Gatherer = cmp.Or[prometheus.Gatherer](o.Gatherer, w.metrics)
+	workers, err := heartbeat.NewStore(w.control, w.cfg.Schema)
+	if err != nil {
+		return err
+	}
+	source, err := ui.NewSource(ui.SourceConfig{
+		Workers: workers, Leases: w.leases, Deliveries: w.store, Self: w.ID(), Own: w.board.List,
+		Strategy: w.cfg.Coordinator.Strategy, HeartbeatTTL: w.cfg.Heartbeat.TTL,
+	})
+	if err != nil {
+		return err
+	}
+	pool, err := w.openPool(ctx, "operator", operatorConnections)
+	if err != nil {
+		return err
+	}
+	operator, err := ops.New(ctx, pool, w.cfg.Schema, w.events)
+	if err != nil {
+		return err
+	}
+	if w.monitor, err = ui.Compose(ctx, config, source, operator, w.metrics); err != nil {
+		return field("Monitor", err)
+	}
+	w.opened = append(w.opened, w.monitor.Close)
+	if w.listens() {
+		_, err = w.monitor.Listen(ctx)
+	}
+	return field("Monitor (--http-addr)", err)
+}

@@ -1,0 +1,51 @@
+package worker
+
+import (
+	"context"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
+)
+
+// batches is this worker's share of the atomic batches that one stream admits.
+func (w *Worker) batches() int {
+	return min(max(1, natspub.MaxBatchesTotal/max(1, w.coordinator.Members())), natspub.MaxBatchesTotal/2)
+}
+
+// openPublisher checks the stream and makes the publisher of the mode.
+func (w *Worker) openPublisher(ctx context.Context) error {
+	stream, err := natspub.EnsureStream(ctx, w.nc, w.cfg.Stream)
+	if err != nil {
+		return refused("Stream (--stream)", err, natspub.ErrConfig)
+	}
+	mode, err := w.cfg.PublishMode.On(w.nc, stream, w.log)
+	if err != nil {
+		return refused("PublishMode", err, natspub.ErrConfig)
+	}
+	ordering := w.cfg.Delivery.WithDefaults().Ordering
+	w.log.Info("publishing", "mode", string(mode), "ordering", string(ordering), "stream", w.cfg.Stream.Name)
+	var publisher interface {
+		delivery.Publisher
+		Close() error
+	}
+	if largest := natspub.LargestMessage(stream.Config); mode == natspub.PublishDedupe {
+		publisher, err = natspub.NewDedupe(w.nc, natspub.DedupeConfig{
+			Stream: w.cfg.Stream.Name, Shape: w.cfg.Shape, AckTimeout: w.cfg.AckTimeout, MaxMessageSize: largest,
+		})
+	} else {
+		flights := 1
+		if stream.Config.Replicas > 1 {
+			flights = 3
+		}
+		publisher, err = natspub.NewFenced(w.nc, natspub.FencedConfig{
+			Stream: w.cfg.Stream.Name, Shape: w.cfg.Shape, AckTimeout: w.cfg.AckTimeout, MaxMessageSize: largest,
+			Outbox: w.info.OutboxID, Flights: flights, InFlight: w.batches, NeverExpire: stream.Config.MaxAge > 0,
+		})
+	}
+	if err != nil {
+		return refused("NATSOptions, AckTimeout (--ack-timeout)", err)
+	}
+	w.publisher = publisher
+	w.opened = append(w.opened, func() { _ = publisher.Close() })
+	return nil
+}

@@ -1,0 +1,265 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/postrider/postrider/condition"
+	"github.com/postrider/postrider/coordinator"
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/tracing"
+	"github.com/postrider/postrider/delivery/walbell"
+	"github.com/postrider/postrider/heartbeat"
+	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/outbox"
+	"github.com/postrider/postrider/outbox/schema"
+	"github.com/postrider/postrider/partition"
+	"github.com/postrider/postrider/ui"
+)
+
+// Run runs a worker until the context ends, and returns nil when everything was given back. See Worker.Run.
+func Run(ctx context.Context, cfg Config) error {
+	w, err := New(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	return w.Run(ctx)
+}
+
+// Worker is one worker of the cluster.
+type Worker struct {
+	cfg     Config
+	log     *slog.Logger
+	metrics *prometheus.Registry
+	closing sync.Once
+	opened  []func() // what closes it, in the order of opening
+
+	heartbeat, control, data *pgxpool.Pool // apart, so that no kind of work starves another
+	info                     schema.Info
+	events                   delivery.Relation
+	nc                       *nats.Conn
+	board                    *condition.Board
+
+	beater      *heartbeat.Beater
+	keeper      *lease.Keeper
+	leases      *lease.Store
+	store       *delivery.Store
+	traces      *tracing.Observer // nil: none
+	publisher   delivery.Publisher
+	relay       *delivery.Relay
+	coordinator *coordinator.Coordinator
+	sweeper     *delivery.Sweeper
+	logBell     *walbell.Listener // nil: none
+	monitor     *ui.Server        // nil: none
+}
+
+// New connects to both servers and makes sure that they fit. It changes nothing but to make the stream where Stream.Create is set. Run or
+// Close ends what it opened; after an error there is nothing to end.
+func New(ctx context.Context, cfg Config) (*Worker, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.WithDefaults()
+	w := &Worker{cfg: cfg, log: cfg.Logger, metrics: prometheus.NewRegistry()}
+	for _, step := range []func(context.Context) error{
+		w.openBoard, w.openDatabase, w.openBroker, w.openMembership, w.openPublisher, w.openRelay, w.openCoordinator, w.openMonitor, w.showMetrics,
+	} {
+		if err := step(ctx); err != nil {
+			w.Close()
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// Close ends a worker that is not run. Run does so by itself; closing twice does nothing.
+func (w *Worker) Close() {
+	w.closing.Do(func() {
+		for _, end := range slices.Backward(w.opened) {
+			end()
+		}
+	})
+}
+
+// ID names the worker among the others; each New makes another.
+func (w *Worker) ID() partition.WorkerID { return w.beater.ID() }
+
+// Stats are the relay's counts since New.
+func (w *Worker) Stats() delivery.Stats { return w.relay.Stats() }
+
+// State is what the coordinator last saw and did.
+func (w *Worker) State() coordinator.State { return w.coordinator.State() }
+
+// Ring wakes the workers for what was appended, after its commit; without it they find it with their next look. It never waits.
+func (w *Worker) Ring(appended ...outbox.Appended) {
+	_ = w.nc.Publish(outbox.BellSubject(w.cfg.Schema), outbox.BellBody(appended...))
+}
+
+// Monitor is the monitor that Config.Monitor asked for, whose Handler may be mounted in another server, below any path; nil: none. A
+// server that is shut down should call the handler's CloseStreams (http.Server.RegisterOnShutdown).
+func (w *Worker) Monitor() *ui.Server { return w.monitor }
+
+// openBoard makes the place where everything in this worker says what keeps it from delivering.
+func (w *Worker) openBoard(context.Context) error {
+	w.board = condition.NewBoard(w.log, natspub.Reason)
+	return w.metrics.Register(w.board)
+}
+
+// showMetrics gives the program's registry all metrics, once there are all.
+func (w *Worker) showMetrics(context.Context) error {
+	if w.cfg.Registerer == nil {
+		return nil
+	}
+	if err := w.cfg.Registerer.Register(w.metrics); err != nil {
+		return refused("Registerer", fmt.Errorf("%w; each worker of a program needs its own, as prometheus.WrapRegistererWith makes them", err))
+	}
+	w.opened = append(w.opened, func() { w.cfg.Registerer.Unregister(w.metrics) })
+	return nil
+}
+
+func (w *Worker) openDatabase(ctx context.Context) error {
+	for _, one := range []struct {
+		pool **pgxpool.Pool
+		name string
+		size int32
+	}{{&w.heartbeat, "heartbeat", 1}, {&w.control, "control", 3}, {&w.data, "delivery", 8}} {
+		var err error
+		if *one.pool, err = w.openPool(ctx, one.name, one.size); err != nil {
+			return err
+		}
+	}
+	m, err := schema.New(schema.Config{Schema: w.cfg.Schema, Partitions: w.cfg.Partitions})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, pg.ConnectTimeout)
+	defer cancel()
+	if w.info, err = m.Check(ctx, w.control); err != nil {
+		return refused("Schema, Partitions (--schema, --partitions)", err, schema.ErrPartitionMismatch)
+	}
+	if w.events, err = delivery.ParseRelation(w.info.Events); err != nil {
+		return err
+	}
+	return field("DatabaseURL (--database-url)", delivery.CheckDatabase(ctx, w.control))
+}
+
+func (w *Worker) openPool(ctx context.Context, name string, size int32) (*pgxpool.Pool, error) {
+	config, err := w.cfg.pools()
+	if err != nil {
+		return nil, err
+	}
+	// Whatever holds a lease row's lock on a connection that went dark must let go of it in about the time of a lease.
+	pool, err := pg.Connections{Name: "postrider " + name, Most: size, DeadPeer: w.cfg.Lease.TTL}.Open(ctx, config)
+	if err != nil {
+		return nil, field("DatabaseURL (--database-url)", err)
+	}
+	w.opened = append(w.opened, pool.Close)
+	return pool, nil
+}
+
+// openMembership makes what the worker is known by among the others, and what it holds.
+func (w *Worker) openMembership(ctx context.Context) error {
+	workers, err := heartbeat.NewStore(w.heartbeat, w.cfg.Schema)
+	if err != nil {
+		return err
+	}
+	if w.leases, err = lease.NewStore(w.control, w.cfg.Schema); err != nil {
+		return err
+	}
+	if w.store, err = delivery.NewStore(ctx, w.data, w.cfg.Schema, w.events); err != nil {
+		return err
+	}
+	w.cfg.Heartbeat.Board = w.board
+	if w.beater, err = heartbeat.NewBeater(workers, w.cfg.Heartbeat); err != nil {
+		return err
+	}
+	if w.keeper, err = lease.NewKeeper(w.leases, w.ID(), w.cfg.Lease); err != nil {
+		return err
+	}
+	if err := w.registerProbes(); err != nil || w.cfg.TracerProvider == nil {
+		return err
+	}
+	provider, err := w.cfg.TracerProvider(w.ID())
+	if err != nil {
+		return field("TracerProvider", err)
+	}
+	subject := w.cfg.Shape.Subject
+	w.traces = tracing.New(tracing.Config{
+		Provider: provider, Version: w.cfg.Heartbeat.Version, Stream: w.cfg.Stream.Name, Template: subject.String(), Subject: subject.Of,
+	})
+	return nil
+}
+
+// bell is a doorbell of the schema: one is for work, one, with an end, for the cluster.
+func (w *Worker) bell(end string) (*natspub.Bell, error) {
+	bell, err := natspub.NewBell(w.nc, outbox.BellSubject(w.cfg.Schema)+end)
+	if err == nil {
+		w.opened = append(w.opened, func() { _ = bell.Close() })
+	}
+	return bell, err
+}
+
+func (w *Worker) openRelay(ctx context.Context) error {
+	c := &w.cfg.Delivery
+	if c.Ordering != delivery.OrderStream {
+		if err := delivery.RequireStrict(ctx, w.data, w.cfg.Schema, w.events); err != nil {
+			return refused("Delivery.Ordering", err, delivery.ErrStrict)
+		}
+	}
+	if c.MaxPayload == 0 { // as much as could be appended; whoever lowers that later means what is appended then
+		c.MaxPayload = max(delivery.DefaultMaxPayload, w.info.MaxPayloadBytes)
+	}
+	c.Board, c.Registerer = w.board, w.metrics
+	if w.traces != nil {
+		c.Observer = w.traces
+	}
+	bell, err := w.bell("")
+	if err != nil {
+		return err
+	}
+	if w.relay, err = delivery.NewRelay(*c, w.store, w.publisher, bell); err != nil {
+		return err
+	}
+	if !w.cfg.Once { // what is delivered once needs no bell
+		if w.logBell, err = walbell.New(walbell.Config{
+			Schema: w.cfg.Schema, Ring: bell.RingFor, Registerer: w.metrics, Logger: w.log,
+		}, w.control); err != nil {
+			return err
+		}
+	}
+	w.sweeper, err = delivery.NewSweeper(w.store, w.data, *w.cfg.Retention)
+	return err
+}
+
+func (w *Worker) openCoordinator(context.Context) error {
+	c := &w.cfg.Coordinator
+	c.Board, c.Registerer = w.board, w.metrics
+	if w.traces != nil {
+		c.Observer = w.traces.Coordinated
+	}
+	deliver := w.relay.Run
+	if w.cfg.Once {
+		deliver = func(ctx context.Context, held *lease.Set) error {
+			select {
+			case <-w.coordinator.Planned():
+			case <-ctx.Done():
+			}
+			return w.relay.RunOnce(ctx, held)
+		}
+	}
+	bell, err := w.bell(".cluster")
+	if err != nil {
+		return err
+	}
+	w.coordinator, err = coordinator.New(*c, w.beater, w.keeper, bell, deliver)
+	return err
+}
