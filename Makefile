@@ -15,7 +15,7 @@ MODE ?= fenced
 NODES ?= 3
 # Flags of `make bench`, of which --program and --data are set.
 BENCH ?= --json bench.json --svg bench.svg
-# Flags of `make bench/peers`.
+# Flags of `make bench/peers` and `make bench/peers/latency`.
 PEERS ?=
 # Of `make bench/monitor`: rows, seconds, another build of the program, a data directory that is filled once.
 ROWS ?= 500000
@@ -105,6 +105,10 @@ bench: postgres build ## Measure the relay beside a null relay with DATA (BENCH=
 .PHONY: bench/peers
 bench/peers: postgres build ## The same drain by other Go libraries (PEERS="-rounds 5"; tools/peers/doc.go)
 	go -C tools/peers run . -program $(CURDIR)/bin/postrider -data $(CURDIR)/$(DATA) $(PEERS)
+
+.PHONY: bench/peers/latency
+bench/peers/latency: postgres build ## Commit to receipt beside other queues at 100 and 1,000/s; installs graphile-worker with npm (PEERS="-rounds 5 -duration 10s")
+	go -C tools/peers run . -latency -graphile $(CURDIR)/bin/tools/graphile-worker -program $(CURDIR)/bin/postrider -data $(CURDIR)/$(DATA) $(PEERS)
 
 .PHONY: bench/monitor
 bench/monitor: postgres ## What ten tabs cost a database with ROWS=500000 waiting rows (MEASURE=60 BINARY=program KEEP=directory)

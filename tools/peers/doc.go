@@ -1,15 +1,15 @@
-// Command peers measures Postrider beside other ways to get events from PostgreSQL to JetStream in Go, on the same events,
-// in turns, in the scenario "peers" of package measure. It is a module of its own, so that the other tools need none of the 17 modules
-// that come with them.
+// Command peers measures Postrider beside other ways to get events out of PostgreSQL, on the same events, in turns. It is a module
+// of its own, so that the other tools need none of the 17 modules that come with them.
 //
 //	make bench/peers
 //	make bench/peers PEERS="-rounds 5 -events 200000 -json $PWD/peers.json"
+//	make bench/peers/latency PEERS="-rounds 5 -duration 10s -json $PWD/latency.json"
 //
 // # Model
 //
-// Every peer's own tables are filled by its own API before the clock starts, and copied for each round. Its relay runs in a
-// process of its own; the clock runs from the signal to start, when it is connected, to the time at which the broker stored
-// the last event. All put the same subject, headers, message id and body on a message, and wait for the acknowledgement
+// Scenario "peers" of package measure publishes a backlog to JetStream. Every peer's own tables are filled by its own API before
+// the clock starts, and copied for each round. Its relay runs in a process of its own; the clock runs from the signal to start, when it
+// is connected, to the time at which the broker stored the last event. All put the same subject, headers, message id and body on a message, and wait for the acknowledgement
 // before they call an event done.
 //
 //   - River: a job for each event; 2,000 workers, the shortest cooldown and poll interval that it allows, acknowledgements awaited by
@@ -20,12 +20,35 @@
 //
 // Both get large batches and short polls where their documentation leaves a choice. Neither has fences or leases.
 //
+// # Latency
+//
+// Scenario "latency" is from a commit to a handler at 100 and 1,000 transactions a second (see package measure for the clocks). All
+// have the same server, the same producers with the same transaction around the insert, and a body of the same bytes. What is measured:
+//
+//   - Postrider: AppendTx, `postrider run` with its defaults (one worker, mode fenced; "dedupe" is the other mode), a stream of one server,
+//     to an ordered consumer of it. Producers ring the bell after the commit, as docs/producers.md advises, or ("no bell") leave it to
+//     the workers' polls.
+//   - River: InsertTx, to the beginning of Work; LISTEN, 100 workers. Defaults have a cooldown of 100 ms between fetches, and
+//     between notifications of one inserting client; the other case has the least that it allows, 1 ms, on both sides.
+//   - Watermill SQL: Publish in the transaction, to the message's arrival at the subscriber's channel, where it is acknowledged at once;
+//     batches of 100. It has no wake-up: by default it polls after 1 s without a message, in the other cases after 10 ms. One topic, or
+//     eight by partition, with a subscriber's loop each.
+//   - graphile-worker: add_job in SQL, to the beginning of the task, in Node.js; LISTEN, 24 jobs at once on 25 connections, as its page on
+//     performance has it, and the same with that page's local queue of 500 and batched completion.
+//
+// The handlers of the other systems are in the process that reads from PostgreSQL. Postrider's event is stored by the broker first, and
+// received by one more process. All handlers note the time and do nothing else.
+//
+// graphile-worker is installed by npm into the directory of -graphile, at one version; without node, npm or their registry it is
+// left out, and a line says why. Versions are part of the names in the output.
+//
 // # Invariants
 //
 // The checker reads the stream back: nothing may be lost or repeated, and where the peer keeps order, streams must be in
-// order. There is no figure of a round that is not proven so.
+// order. Of a round of latency every committed event must have been received once. There is no figure of a round that is not proven so.
 //
 // # Failure handling
 //
-// A peer that cannot start or stands still for 30 s ends the benchmark with what it logged.
+// A peer that cannot start or stands still for 30 s ends the benchmark with what it logged; a handler that receives nothing for 15 s reports
+// what it has, and the rest counts as lost.
 package main

@@ -25,7 +25,7 @@ func peers() []measure.Peer {
 	}
 }
 
-// The parts that this program runs; others are those of package measure.
+// The parts that this program runs, with those of handlers; others are those of package measure.
 const (
 	partRiver      = "river"
 	partWatermill  = "watermill"
@@ -55,13 +55,15 @@ func runPart(ctx context.Context, name string, input io.Reader, output io.Writer
 		return measure.ServePeer(ctx, input, output, runWatermill(1))
 	case partWatermill8:
 		return measure.ServePeer(ctx, input, output, runWatermill(8))
-	default:
-		return measure.RunPart(ctx, name, input, output, slog.New(slog.DiscardHandler))
 	}
+	if handler := handlers()[name]; handler != nil {
+		return measure.ServeHandler(ctx, input, output, handler)
+	}
+	return measure.RunPart(ctx, name, input, output, slog.New(slog.DiscardHandler))
 }
 
 func compare(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	cfg := measure.Config{Peers: peers(), Only: []string{"peers"}, Progress: func(line string) {
+	cfg := measure.Config{Progress: func(line string) {
 		fmt.Fprintln(stderr, time.Now().Format("15:04:05 ")+line)
 	}}
 	flags := flag.NewFlagSet("peers", flag.ContinueOnError)
@@ -71,14 +73,28 @@ func compare(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	flags.IntVar(&cfg.Rounds, "rounds", 0, "rounds; default 5")
 	flags.IntVar(&cfg.Events, "events", 0, "events of a drain; default 200000")
 	flags.IntVar(&cfg.Payload, "payload", 0, "bytes of a payload; default 500")
+	flags.DurationVar(&cfg.Duration, "duration", 0, "how long a round of -latency is measured; default 15s")
 	flags.StringVar(&cfg.Match, "match", "", "only cases with this in their names, and what they are compared with")
+	flags.Float64Var(&cfg.Foreign, "foreign", 0, "share of the processors that others may use in a round; above it the round is measured again; default 0.05")
+	flags.IntVar(&cfg.Repeats, "repeats", 0, "how often at most; -1 for never; default 2")
 	flags.BoolVar(&cfg.Quick, "quick", false, "one round of few events: measures nothing")
+	rate := flags.Int("rate", 0, "transactions a second of -latency; default: 100, and then 1000")
+	latency := flags.Bool("latency", false, "measure commit to receipt at a steady rate instead of a drain")
+	graphile := flags.String("graphile", "", "directory that graphile-worker is installed into, for -latency; default: it is left out")
 	report, chart := flags.String("json", "", "write the report to this file"), flags.String("svg", "", "draw a chart into this file")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if cfg.Program == "" {
 		return errors.New("-program is missing: a build of postrider")
+	}
+	if *rate > 0 {
+		cfg.Rates = []int{*rate}
+	}
+	if *latency {
+		cfg.Systems, cfg.Only = allSystems(ctx, *graphile, cfg.Progress), []string{"latency"}
+	} else {
+		cfg.Peers, cfg.Only = peers(), []string{"peers"}
 	}
 	result, err := measure.Run(ctx, cfg)
 	if result == nil {
@@ -94,29 +110,24 @@ func compare(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	return err
 }
 
+// allSystems says why graphile-worker is left out, where it is.
+func allSystems(ctx context.Context, dir string, say func(string)) []measure.System {
+	all := systems()
+	if dir == "" {
+		say("graphile-worker is left out: -graphile names no directory")
+		return all
+	}
+	more, err := graphiles(ctx, dir)
+	if err != nil {
+		say("graphile-worker is left out: " + err.Error())
+	}
+	return append(all, more...)
+}
+
 func toFile(name string, write func(io.Writer) error) error {
 	file, err := os.Create(name)
 	if err != nil {
 		return err
 	}
 	return errors.Join(write(file), file.Close())
-}
-
-// show prints a line for each case.
-func show(out io.Writer, report *measure.Report) {
-	fmt.Fprintln(out, report.Title())
-	for _, r := range report.Results {
-		fmt.Fprintf(out, "\n%-38s %28s %8s %8s %9s %8s %8s\n", r.Scenario, "events/s", "× null", "relay µs", "postgres", "nats", "MiB")
-		for _, c := range r.Cases {
-			rate := c.Values[measure.ValueRate]
-			mark := ""
-			if c.Disturbed > 0 {
-				mark = fmt.Sprintf("  %d of %d rounds disturbed", c.Disturbed, len(c.Samples))
-			}
-			fmt.Fprintf(out, "%-38s %28s %8.2f %8.1f %9.1f %8.1f %8.0f%s\n", c.Name,
-				fmt.Sprintf("%s [%s–%s]", measure.Figure(rate.Median), measure.Figure(rate.Least), measure.Figure(rate.Most)),
-				c.Ratios[measure.ValueRate].Median, c.Values[measure.ValueRelay].Median, c.Values[measure.ValuePostgres].Median,
-				c.Values[measure.ValueNATS].Median, c.Values[measure.ValueMemory].Median, mark)
-		}
-	}
 }

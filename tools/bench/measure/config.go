@@ -20,6 +20,7 @@ const (
 	leastBody   = 64
 	mostBody    = 512 << 10
 	mostRounds  = 100
+	mostRate    = 100_000
 	leastSteady = 500 * time.Millisecond
 )
 
@@ -31,6 +32,10 @@ type Config struct {
 	Parts string
 	// Peers are measured in a scenario "peers", which is there when they are. Defaults to none.
 	Peers []Peer
+	// Systems are measured in a scenario "latency", which is there when they are. Defaults to none.
+	Systems []System
+	// Rates are transactions a second of scenario "latency": 1 to 100,000. Defaults to 100 and 1,000.
+	Rates []int
 	// Against is another build of the program: each case of the relay is measured with it, too, and compared. Defaults to none.
 	Against string
 	// Relay holds more flags of `postrider run`, for the relay under test. Defaults to none.
@@ -86,6 +91,11 @@ func (c Config) WithDefaults() (Config, error) {
 			c.Duration = time.Second
 		}
 	}
+	if len(c.Rates) == 0 {
+		if c.Rates = []int{100, 1000}; c.Quick {
+			c.Rates = c.Rates[:1]
+		}
+	}
 	if c.Foreign == 0 {
 		c.Foreign = 0.05
 	}
@@ -110,6 +120,9 @@ func (c Config) scenarios() []Scenario {
 	if len(c.Peers) > 0 {
 		all = append(all, peerScenario(c.Peers))
 	}
+	if len(c.Systems) > 0 {
+		all = append(all, latencyScenario(c.Systems))
+	}
 	return all
 }
 
@@ -124,6 +137,11 @@ func (c Config) Validate() error {
 	if err := errors.Join(within("events", c.Events, 64, mostEvents), within("payload", c.Payload, leastBody, mostBody),
 		within("partitions", c.Partitions, 1, 32767), within("rounds", c.Rounds, 1, mostRounds), within("repeats", c.Repeats, 0, 10)); err != nil {
 		return err
+	}
+	for _, rate := range c.Rates {
+		if err := within("rates", rate, 1, mostRate); err != nil {
+			return err
+		}
 	}
 	for _, name := range c.Only {
 		known := c.scenarios()

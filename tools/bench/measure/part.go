@@ -14,8 +14,9 @@ import (
 
 // The parts of RunPart.
 const (
-	partNATS = "nats"
-	partNull = "null"
+	partNATS       = "nats"
+	partNull       = "null"
+	partSubscriber = "subscriber"
 )
 
 // ErrPart is returned for a part that does not exist.
@@ -30,6 +31,8 @@ func RunPart(ctx context.Context, name string, input io.Reader, output io.Writer
 		return p.runNATS(ctx)
 	case partNull:
 		return p.runNull(ctx)
+	case partSubscriber:
+		return ServeHandler(ctx, input, output, runSubscriber)
 	default:
 		return fmt.Errorf("%w: %q", ErrPart, name)
 	}

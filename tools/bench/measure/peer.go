@@ -179,19 +179,28 @@ func (b *Bench) peerDatabase(ctx context.Context, c peerCase) (*database, error)
 	if err != nil {
 		return nil, err
 	}
+	return b.copied(ctx, "bench_peer_"+c.Part, c.shape, data, func(u string) error {
+		b.say("filling %s with %d events", c.Name, c.events)
+		if err := c.Fill(ctx, u, data.peerEvents(c.shape)); err != nil {
+			return fmt.Errorf("fill %s: %w", c.Name, err)
+		}
+		return nil
+	})
+}
+
+// copied is a copy of a database, which is made and filled the first time.
+func (b *Bench) copied(ctx context.Context, filled string, s shape, data *dataset, fill func(database string) error) (*database, error) {
 	u, err := url.Parse(b.postgres.URL())
 	if err != nil {
 		return nil, fmt.Errorf("address of PostgreSQL: %w", err)
 	}
-	filled := "bench_peer_" + c.Part
 	if !b.filled[filled] {
-		b.say("filling %s with %d events", c.Name, c.events)
 		if err := b.execute(ctx, `CREATE DATABASE `+filled); err != nil {
 			return nil, err
 		}
 		u.Path = "/" + filled
-		if err := c.Fill(ctx, u.String(), data.peerEvents(c.shape)); err != nil {
-			return nil, fmt.Errorf("fill %s: %w", c.Name, err)
+		if err := fill(u.String()); err != nil {
+			return nil, err
 		}
 		b.filled[filled] = true
 	}
@@ -204,7 +213,7 @@ func (b *Bench) peerDatabase(ctx context.Context, c peerCase) (*database, error)
 	if err := b.execute(ctx, `CHECKPOINT`); err != nil {
 		return nil, err
 	}
-	return &database{shape: c.shape, url: u.String(), data: data}, nil
+	return &database{shape: s, url: u.String(), data: data}, nil
 }
 
 func (d *dataset) peerEvents(s shape) iter.Seq[PeerEvent] {

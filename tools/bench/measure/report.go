@@ -19,6 +19,9 @@ const (
 	ValueP50           = "p50_ms"
 	ValueP99           = "p99_ms"
 	ValueP999          = "p999_ms"
+	ValueMax           = "max_ms"
+	ValueDueP50        = "due_to_receipt_p50_ms"
+	ValueDueP99        = "due_to_receipt_p99_ms"
 	ValueWritersP50    = "earlier_writers_p50_ms"
 	ValueWritersP99    = "earlier_writers_p99_ms"
 	ValueRelayShare    = "relay_core_percent"
@@ -142,7 +145,8 @@ func (r *Result) Columns() []string {
 		}
 	}
 	order := []string{
-		r.Main, ValueRate, ValueReached, ValueP50, ValueP99, ValueP999, ValueWritersP50, ValueWritersP99, ValueTransactions, ValueWAL, ValueSender,
+		r.Main, ValueRate, ValueReached, ValueP50, ValueP99, ValueP999, ValueMax, ValueDueP50, ValueDueP99, ValueWritersP50, ValueWritersP99,
+		ValueTransactions, ValueWAL, ValueSender,
 		ValueRelay, ValuePostgres, ValueNATS, ValueAllocations, ValueMemory, ValueRelayShare, ValuePostgresShare, ValueNATSShare,
 	}
 	place := func(name string) int {
