@@ -7,6 +7,7 @@
 //	pools: heartbeat, control (leases), delivery, and operator where there is a monitor
 //	heartbeat.Beater, lease.Keeper ── coordinator.Coordinator ── delivery.Relay ── natspub.Fenced or Dedupe
 //	condition.Board, which two probes a second and everything above report to; delivery.Sweeper; ui.Server
+//	walbell.Listener, which rings for producers that do not, where the database asks for it
 //
 // Worker.Run joins the cluster, delivers until the context ends, then stops the parts in the reverse order: the monitor, the probes, the
 // sweeper, and the coordinator, which drains, releases its leases and leaves. Then everything is closed that New opened. The function Run
