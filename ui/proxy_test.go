@@ -102,9 +102,14 @@ func TestGuessingIsSlowedDown(t *testing.T) {
 		t.Helper()
 		return api(t, server, http.MethodGet, "/summary", "", as)
 	}
-	wantRefused := func(as func(*http.Request)) {
+	// On a machine that stood still meanwhile another guess may be allowed: then it goes on.
+	wantRefused := func(guess func(), as func(*http.Request)) {
 		t.Helper()
 		got := summary(as)
+		for try := 0; got.StatusCode != http.StatusTooManyRequests && try < 10; try++ {
+			guess()
+			got = summary(as)
+		}
 		wantProblem(t, got, http.StatusTooManyRequests, "too_many_attempts", "")
 		if after := got.Header.Get("Retry-After"); after == "" || after == "0" {
 			t.Errorf("Retry-After is %q", after)
@@ -117,17 +122,28 @@ func TestGuessingIsSlowedDown(t *testing.T) {
 	for i := range 20 {
 		wantStatus(t, summary(basic("ann", fmt.Sprint("guess ", i))), http.StatusUnauthorized)
 	}
-	wantRefused(basic("ann", "wrong"))
-	wantRefused(basic("ann", "right"))
-	for i := range 250 { // names of nobody
-		summary(basic(fmt.Sprint("nobody ", i), "right"))
+	passwords := func() {
+		for i := range 20 {
+			summary(basic("ann", fmt.Sprint("guess ", i)))
+		}
 	}
-	wantRefused(basic("nobody", "right"))
+	wantRefused(passwords, basic("ann", "wrong"))
+	wantRefused(passwords, basic("ann", "right"))
+	names := func() {
+		for i := range 250 {
+			summary(basic(fmt.Sprint("nobody ", i), "right"))
+		}
+	}
+	names()
+	wantRefused(names, basic("nobody", "right"))
 	wantStatus(t, summary(token), http.StatusOK)
-	for i := range 250 {
-		summary(header("Authorization", fmt.Sprint("Bearer guess", i)))
+	tokens := func() {
+		for i := range 250 {
+			summary(header("Authorization", fmt.Sprint("Bearer guess", i)))
+		}
 	}
-	wantRefused(token)
+	tokens()
+	wantRefused(tokens, token)
 	wantStatus(t, summary(basic("bob", "right")), http.StatusOK)
 	wantStatus(t, callFrom(t, server, "127.0.0.3", http.MethodGet, "/api/v1/summary", basic("ann", "right")), http.StatusOK)
 	wantStatus(t, summary(header("X-User", "zoe")), http.StatusOK)
