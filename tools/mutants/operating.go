@@ -60,7 +60,7 @@ func worker() []mutant {
 		{
 			name: "log-bell-as-truth", promise: "P6", breaks: "workers leave polls to a bell that may not be there",
 			test: command{pkg: "cmd/postrider", run: "^TestPollsDeliverWithoutTheLog$"}, says: "events wait",
-			edits: []edit{{"cmd/postrider/settings.go", "PollInterval: f.Interval}", "PollInterval: max(f.Interval, time.Minute)}"}},
+			edits: []edit{{"cmd/postrider/settings.go", "PollInterval: f.Interval,", "PollInterval: max(f.Interval, time.Minute),"}},
 		},
 		{
 			name: "log-bell-keeps-the-log", promise: "settings", breaks: "the server keeps its log for as long as a worker listens",
