@@ -23,6 +23,8 @@ const (
 	reconnectWait  = 20 * time.Millisecond
 	// codeStoreFailed is the server's code for a stream whose files cannot be made.
 	codeStoreFailed = 10049
+	// codeNoPeers is that for a stream with too few servers to lie on.
+	codeNoPeers = 10005
 	// StreamName is the name of the stream that Stream creates.
 	StreamName = "EVENTS"
 )
@@ -163,12 +165,12 @@ func createStream(ctx context.Context, js jetstream.JetStream, config jetstream.
 	return js.CreateStream(ctx, config)
 }
 
-// passing tells whether it is worth asking again: a server may still be removing the files of a stream of that name, or
-// a cluster holding an election.
+// passing tells whether it is worth asking again: a server may still be removing the files of a stream of that name, a
+// cluster holding an election or taking a server for gone that is there again.
 func passing(err error) bool {
 	var refused *jetstream.APIError
 	if errors.As(err, &refused) {
-		return refused.ErrorCode == codeStoreFailed || refused.Code == http.StatusServiceUnavailable
+		return refused.ErrorCode == codeStoreFailed || refused.ErrorCode == codeNoPeers || refused.Code == http.StatusServiceUnavailable
 	}
 	return errors.Is(err, context.DeadlineExceeded)
 }
