@@ -2,6 +2,7 @@ package delivery_test
 
 import (
 	"context"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -84,16 +85,7 @@ func TestACommitAmidALookIsNotPassedOver(t *testing.T) {
 			t.Parallel()
 			b := setup(t, 1)
 			b.acquireAll(t, b.keeper)
-			one := b.pool.Config() // a session whose statements are prepared: preparing would wait for the lock, too
-			one.MaxConns = 1
-			pool, err := pgxpool.NewWithConfig(t.Context(), one)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(pool.Close)
-			if b.store, err = delivery.NewStore(t.Context(), pool, "public", delivery.Relation{}); err != nil {
-				t.Fatal(err)
-			}
+			b.useOneSession(t)
 			b.start(t, b.fencedRelay(t, delivery.Config{SweepInterval: 200 * time.Millisecond}))
 			want := texts(b.append(t, "s-first", `1`))
 			b.until(t, `SELECT count(*) FROM outbox`, 0) // the partition is taken
@@ -105,9 +97,6 @@ func TestACommitAmidALookIsNotPassedOver(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.until(t, `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '`+table+`'::regclass`, 1)
-			if table != "outbox_watermark" { // a look that stops, as with its worker, keeps nobody else from moving the watermark
-				b.exec(t, `SELECT FROM outbox_watermark FOR UPDATE NOWAIT`)
-			}
 			if err := late.Commit(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -120,4 +109,55 @@ func TestACommitAmidALookIsNotPassedOver(t *testing.T) {
 			}
 		})
 	}
+}
+
+// useOneSession has the store work in a session whose statements are prepared once they ran: preparing would wait for a
+// lock, too.
+func (b *bundle) useOneSession(t *testing.T) {
+	t.Helper()
+	one := b.pool.Config()
+	one.MaxConns = 1
+	pool, err := pgxpool.NewWithConfig(t.Context(), one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	if b.store, err = delivery.NewStore(t.Context(), pool, "public", delivery.Relation{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A look that stops behind the watermark, as with its worker, keeps nobody else from moving that.
+func TestALookThatStopsHoldsNoWatermark(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.acquireAll(t, b.keeper)
+	b.useOneSession(t)
+	look := func() error {
+		found, err := b.store.Claim(t.Context(), []delivery.Ask{{Lease: b.keeper.Set().Held()[0], After: math.MinInt64, Most: 1}},
+			delivery.Limits{Total: 1, Watermark: true}, delivery.BehindStream)
+		found.Close()
+		return err
+	}
+	if err := look(); err != nil {
+		t.Fatal(err)
+	}
+	late := b.begin(t)
+	appendIn(t, late, "s-late")
+	b.append(t, "s-early", `1`) // so that a candidate must be noted
+	lock := b.begin(t)
+	if _, err := lock.Exec(t.Context(), `LOCK TABLE outbox_parked IN ACCESS EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	looked := make(chan error, 1)
+	go func() { looked <- look() }()
+	b.until(t, `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'outbox_parked'::regclass`, 1)
+	b.exec(t, `SELECT FROM outbox_watermark FOR UPDATE NOWAIT`)
+	if err := lock.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-looked; err != nil {
+		t.Error(err)
+	}
+	b.until(t, `SELECT count(*) FROM outbox_watermark WHERE candidate IS NOT NULL`, 1)
 }

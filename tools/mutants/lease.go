@@ -76,7 +76,7 @@ func database() []mutant {
 		},
 		{
 			name: "watermark-held", promise: "P1", breaks: "a worker that stops amid a claim keeps the others from moving the watermark",
-			test: command{pkg: "delivery", run: "^TestACommitAmidALookIsNotPassedOver$"}, says: "could not obtain lock",
+			test: command{pkg: "delivery", run: "^TestALookThatStopsHoldsNoWatermark$"}, says: "could not obtain lock",
 			edits: []edit{
 				{"delivery/watermark.go", "\tbatch.Queue(`BEGIN`)\n", ""},
 				{"delivery/watermark.go", "\tbatch.Queue(`COMMIT`)\n", ""},
