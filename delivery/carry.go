@@ -142,19 +142,19 @@ func (r *Relay) suspected(ctx context.Context, b Batch) bool {
 // publish gives every message its outcome and every batch to done, from any goroutine. What need not be published is
 // decided here; the rest is the publisher's, of all batches together, unless transforms may hold up one of them.
 func (r *Relay) publish(look []carried, most readable, done func(carried)) {
-	shaped := make([]shaped, len(look))
+	all := make([]shaped, len(look))
 	if len(r.cfg.Transforms) == 0 {
 		for i, c := range look {
-			shaped[i] = r.shape(c, most)
+			all[i] = r.shape(c, most)
 		}
-		r.send(shaped, done)
+		r.send(all, done)
 		return
 	}
 	var publishing sync.WaitGroup
 	for i, c := range look {
 		publishing.Go(func() {
-			shaped[i] = r.shape(c, most)
-			r.send(shaped[i:i+1], done)
+			all[i] = r.shape(c, most)
+			r.send(all[i:i+1], done)
 		})
 	}
 	publishing.Wait()

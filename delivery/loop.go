@@ -17,21 +17,21 @@ func (r *Relay) claimLoop(ctx context.Context, held *lease.Set, once bool, publi
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for turn := 0; ctx.Err() == nil; {
-		o, settled, ready := r.sight()
+		o, settled, ready := r.survey()
 		do, wait := plan.next(time.Now(), o)
 		switch do {
-		case looking, seeking:
-			l, err := r.look(ctx, held, turn, look{every: do == seeking, little: plan.little}, publishing)
+		case actLookNamed, actLookAll:
+			l, err := r.look(ctx, held, turn, look{every: do == actLookAll, little: plan.little}, publishing)
 			turn++
 			plan.looked(l, r.stats.watermark.Load())
-			if once && err == nil && l.found == 0 && l.asked == held.Len() && !plan.lag.moving() {
+			if once && err == nil && l.found == 0 && l.asked == held.Len() && !plan.lag.moving(l.ended) {
 				return nil
 			}
 			continue
-		case probing:
+		case actProbe:
 			plan.probed(time.Now(), r.position(ctx))
 			continue
-		case idling:
+		case actWait:
 		}
 		timer.Reset(wait)
 		select {
@@ -59,9 +59,9 @@ func (r *Relay) claimLoop(ctx context.Context, held *lease.Set, once bool, publi
 	return nil
 }
 
-// sight is what the schedule decides by, with what is closed when nothing is in hand
+// survey is what the schedule decides by, with what is closed when nothing is in hand
 // and when the publisher is ready; nil when it is so.
-func (r *Relay) sight() (o sight, settled, ready <-chan struct{}) {
+func (r *Relay) survey() (o observation, settled, ready <-chan struct{}) {
 	r.mu.Lock()
 	o.every, o.pause, o.inHand = r.all, r.pause.until, r.room < r.cfg.Window
 	for _, f := range r.flows {

@@ -65,7 +65,7 @@ func (s *Rehearser) Run(ctx context.Context, once bool) error {
 	defer timer.Stop()
 	for failures := 0; ; {
 		found, err := s.look(ctx)
-		next := wait.next(s.relay.stats.watermark.Load())
+		next := wait.next(time.Now(), s.relay.stats.watermark.Load())
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -77,7 +77,7 @@ func (s *Rehearser) Run(ctx context.Context, once bool) error {
 		case found > 0:
 			failures = 0
 			continue
-		case once && !wait.moving():
+		case once && !wait.moving(time.Now()):
 			return nil
 		default:
 			failures = 0

@@ -34,7 +34,7 @@ func newSchedule(cfg Config, once bool) *schedule {
 // look is what a look at the outbox came to.
 type look struct {
 	began, ended time.Time
-	every        bool // partition that is held was to be asked for
+	every        bool // every partition that is held was to be asked for
 	asked, found int
 	little       bool
 	// position of the log up to which nothing waits anywhere; empty: something may.
@@ -46,8 +46,8 @@ func (l look) full(batch int) bool {
 	return l.asked == 0 || l.found >= batch || l.little && l.found >= littleLook
 }
 
-// sight is what next decides by.
-type sight struct {
+// observation is what next decides by.
+type observation struct {
 	every   bool      // something concerns every partition
 	named   bool      // rings named some
 	inHand  bool      // something is between claim and mark
@@ -56,14 +56,14 @@ type sight struct {
 	pause   time.Time // nothing is done before
 }
 
-// deed is what the loop does.
-type deed uint8
+// action is what the loop does.
+type action uint8
 
 const (
-	idling  deed = iota // wait for what happens
-	probing             // ask whether the log of the server stands where it stood
-	looking             // at what was named
-	seeking             // look at everything
+	actWait      action = iota // wait for what happens
+	actProbe                   // ask whether the log of the server stands where it stood
+	actLookNamed               // at what was named
+	actLookAll                 // look at everything
 )
 
 // longestBreather bounds what pacing adds to the latency for the database's sake.
@@ -82,22 +82,22 @@ func (s *schedule) owe(now time.Time) {
 	s.want(now)
 }
 
-// next says what to do now; idling: for so long.
+// next says what to do now; actWait: for so long.
 //
 // A look that found little is followed by a rest as long as it took: what comes
 // meanwhile shares the next one, and a database that is slow is asked less often. With
 // a publisher that gathers, what it found goes all its way before, if that is soon: until
 // it can send again and the marks are made, partitions could not be claimed, or only to wait.
-func (s *schedule) next(now time.Time, o sight) (deed, time.Duration) {
+func (s *schedule) next(now time.Time, o observation) (action, time.Duration) {
 	if !s.owed && !s.once && !o.every && !o.named { // a ring was for others, or a look came before it was heard
 		s.wanted = time.Time{}
 	}
 	if s.wanted.IsZero() {
 		if wait := s.due.Sub(now); wait > 0 {
-			return idling, wait
+			return actWait, wait
 		}
 		if s.still.lasts(now, s.poll) {
-			return probing, 0
+			return actProbe, 0
 		}
 		s.owe(now)
 	}
@@ -109,16 +109,16 @@ func (s *schedule) next(now time.Time, o sight) (deed, time.Duration) {
 		}
 	}
 	if wait := until.Sub(now); wait > 0 {
-		return idling, wait
+		return actWait, wait
 	}
 	if s.once || o.every || !o.named || now.Sub(s.every) >= s.poll {
-		return seeking, 0
+		return actLookAll, 0
 	}
-	return looking, 0
+	return actLookNamed, 0
 }
 
 // gathered is how long the publisher and the marks are waited for at most.
-func (s *schedule) gathered(now time.Time, o sight) time.Time {
+func (s *schedule) gathered(now time.Time, o observation) time.Time {
 	switch {
 	case !o.ready:
 		return s.wanted.Add(s.poll)
@@ -141,7 +141,7 @@ func (s *schedule) looked(l look, w *Watermark) {
 		s.little = l.found < littleLook
 	}
 	s.still.note(l.position, l.began)
-	s.apart = s.lag.next(w)
+	s.apart = s.lag.next(l.ended, w)
 	s.due = l.ended.Add(s.apart)
 }
 
@@ -209,13 +209,13 @@ type patience struct {
 	since       time.Time // when the watermark was behind and had moved last
 }
 
-func (p *patience) next(w *Watermark) time.Duration {
+func (p *patience) next(now time.Time, w *Watermark) time.Duration {
 	if w == nil || w.Lag() == 0 {
 		p.wait = 0
 		return p.most
 	}
 	if p.wait == 0 || w.Safe != p.seen {
-		p.wait, p.since = p.least, time.Now()
+		p.wait, p.since = p.least, now
 	} else {
 		p.wait = min(2*p.wait, p.most)
 	}
@@ -224,4 +224,4 @@ func (p *patience) next(w *Watermark) time.Duration {
 }
 
 // moving tells whether the watermark is behind and may still move soon.
-func (p *patience) moving() bool { return p.wait > 0 && time.Since(p.since) < time.Second }
+func (p *patience) moving(now time.Time) bool { return p.wait > 0 && now.Sub(p.since) < time.Second }

@@ -19,10 +19,10 @@ func planned(last look) (s *schedule, now time.Time) {
 }
 
 // until is how long the schedule waits while it sees the same, and what it does then.
-func (s *schedule) until(now time.Time, o sight) (waited time.Duration, do deed) {
+func (s *schedule) until(now time.Time, o observation) (waited time.Duration, do action) {
 	for at := now; ; {
 		do, wait := s.next(at, o)
-		if do != idling {
+		if do != actWait {
 			return at.Sub(now), do
 		}
 		at = at.Add(wait)
@@ -32,17 +32,17 @@ func (s *schedule) until(now time.Time, o sight) (waited time.Duration, do deed)
 func TestALookComesWithAReasonOrAPoll(t *testing.T) {
 	t.Parallel()
 	s, now := planned(look{asked: 1})
-	if waited, do := s.until(now, sight{}); waited != 50*time.Millisecond || do != seeking {
+	if waited, do := s.until(now, observation{}); waited != 50*time.Millisecond || do != actLookAll {
 		t.Errorf("without a reason it does %d after %s, want a look when the poll is due", do, waited)
 	}
 	s, now = planned(look{asked: 1})
 	s.want(now.Add(10 * time.Millisecond))
-	if waited, do := s.until(now.Add(10*time.Millisecond), sight{every: true}); waited != 0 || do != seeking {
+	if waited, do := s.until(now.Add(10*time.Millisecond), observation{every: true}); waited != 0 || do != actLookAll {
 		t.Errorf("with a reason it does %d after %s, want a look at once", do, waited)
 	}
 	s, now = planned(look{asked: 1})
 	s.want(now.Add(10 * time.Millisecond))
-	if waited, do := s.until(now.Add(10*time.Millisecond), sight{}); waited != 40*time.Millisecond || do != seeking {
+	if waited, do := s.until(now.Add(10*time.Millisecond), observation{}); waited != 40*time.Millisecond || do != actLookAll {
 		t.Errorf("with a ring for others it does %d after %s, want a look when the poll is due", do, waited)
 	}
 }
@@ -64,13 +64,13 @@ func TestALookThatFoundLittleIsFollowedByARest(t *testing.T) {
 		c.last.began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(-c.took)
 		s, now := planned(c.last)
 		s.want(now)
-		if got, _ := s.until(now, sight{every: true}); got != c.want {
+		if got, _ := s.until(now, observation{every: true}); got != c.want {
 			t.Errorf("%s: a rest of %s, want %s", c.name, got, c.want)
 		}
 	}
 	s, now := planned(look{asked: 1, found: 100})
 	s.want(now)
-	if got, _ := s.until(now, sight{every: true, pause: now.Add(time.Second)}); got != time.Second {
+	if got, _ := s.until(now, observation{every: true, pause: now.Add(time.Second)}); got != time.Second {
 		t.Errorf("a pause lasted %s, want 1s", got)
 	}
 }
@@ -85,26 +85,26 @@ func TestALookWaitsForAPublisherThatGathers(t *testing.T) {
 		return s, now
 	}
 	s, now := fresh()
-	if got, _ := s.until(now, sight{every: true, gathers: true}); got != s.poll {
+	if got, _ := s.until(now, observation{every: true, gathers: true}); got != s.poll {
 		t.Errorf("a publisher that is never ready was waited for %s, want %s", got, s.poll)
 	}
 	s, now = fresh()
-	s.next(now, sight{every: true, gathers: true})
-	if got, _ := s.until(now.Add(20*time.Millisecond), sight{every: true, gathers: true, ready: true}); got != 0 {
+	s.next(now, observation{every: true, gathers: true})
+	if got, _ := s.until(now.Add(20*time.Millisecond), observation{every: true, gathers: true, ready: true}); got != 0 {
 		t.Errorf("when the publisher was ready it waited %s more", got)
 	}
 	s, now = fresh()
-	if got, _ := s.until(now, sight{every: true, gathers: true, ready: true, inHand: true}); got != 2*longestBreather {
+	if got, _ := s.until(now, observation{every: true, gathers: true, ready: true, inHand: true}); got != 2*longestBreather {
 		t.Errorf("marks that never come were waited for %s, want %s", got, 2*longestBreather)
 	}
 	s, now = fresh()
-	s.next(now, sight{every: true, gathers: true, inHand: true})
-	if got, _ := s.until(now.Add(20*time.Millisecond), sight{every: true, gathers: true, ready: true, inHand: true}); got != longestBreather {
+	s.next(now, observation{every: true, gathers: true, inHand: true})
+	if got, _ := s.until(now.Add(20*time.Millisecond), observation{every: true, gathers: true, ready: true, inHand: true}); got != longestBreather {
 		t.Errorf("marks of what the publisher had in the air were waited for %s, want %s", got, longestBreather)
 	}
 	s, now = fresh()
-	s.next(now, sight{every: true, gathers: true, ready: true, inHand: true})
-	if got, _ := s.until(now.Add(2*time.Millisecond), sight{every: true, gathers: true, ready: true}); got != 0 {
+	s.next(now, observation{every: true, gathers: true, ready: true, inHand: true})
+	if got, _ := s.until(now.Add(2*time.Millisecond), observation{every: true, gathers: true, ready: true}); got != 0 {
 		t.Errorf("when all was marked it waited %s more", got)
 	}
 }
@@ -115,13 +115,13 @@ func TestALookAsksForWhatWasNamed(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		later time.Duration
-		o     sight
-		want  deed
+		o     observation
+		want  action
 	}{
-		{"named", time.Millisecond, sight{named: true}, looking},
-		{"nothing is named", time.Millisecond, sight{}, idling},
-		{"for all", time.Millisecond, sight{named: true, every: true}, seeking},
-		{"named, and a poll is due", 50 * time.Millisecond, sight{named: true}, seeking},
+		{"named", time.Millisecond, observation{named: true}, actLookNamed},
+		{"nothing is named", time.Millisecond, observation{}, actWait},
+		{"for all", time.Millisecond, observation{named: true, every: true}, actLookAll},
+		{"named, and a poll is due", 50 * time.Millisecond, observation{named: true}, actLookAll},
 	} {
 		s, now := planned(look{asked: 1, found: 100})
 		s.want(now.Add(c.later))
@@ -132,15 +132,15 @@ func TestALookAsksForWhatWasNamed(t *testing.T) {
 	s, now := planned(look{asked: 1, found: 100})
 	s.once = true
 	s.want(now)
-	if do, _ := s.next(now, sight{named: true}); do != seeking {
+	if do, _ := s.next(now, observation{named: true}); do != actLookAll {
 		t.Error("whoever looks once did not ask for everything")
 	}
 	// Rings for others do not put off what nobody rang for.
 	s, now = planned(look{asked: 1, found: 100})
 	at := now
-	for do := looking; do != seeking && at.Before(now.Add(2*s.poll)); at = at.Add(time.Millisecond) {
+	for do := actLookNamed; do != actLookAll && at.Before(now.Add(2*s.poll)); at = at.Add(time.Millisecond) {
 		s.want(at)
-		if do, _ = s.next(at, sight{named: true}); do == looking {
+		if do, _ = s.next(at, observation{named: true}); do == actLookNamed {
 			s.looked(look{began: at, ended: at, asked: 1, found: 100}, nil)
 		}
 	}
@@ -154,49 +154,49 @@ func TestPollsAreLeftOutWhileNothingIsCommitted(t *testing.T) {
 	t.Parallel()
 	const interval = 50 * time.Millisecond
 	s, now := planned(look{asked: 1})
-	poll := func(name string, position string, want deed) {
+	poll := func(name string, position string, want action) {
 		t.Helper()
-		waited, do := s.until(now, sight{})
+		waited, do := s.until(now, observation{})
 		now = now.Add(waited)
 		if do != want {
 			t.Errorf("%s: it does %d, want %d", name, do, want)
 		}
-		if do == seeking {
+		if do == actLookAll {
 			s.looked(look{began: now, ended: now, every: true, asked: 1, position: position}, nil)
 		}
 	}
 	answer := func(name, position string, want time.Duration) {
 		t.Helper()
 		s.probed(now, position)
-		if got, _ := s.until(now, sight{}); got != want {
+		if got, _ := s.until(now, observation{}); got != want {
 			t.Errorf("%s: the next after %s, want %s", name, got, want)
 		}
 	}
-	poll("before any look that proves something", "0/A", seeking)
+	poll("before any look that proves something", "0/A", actLookAll)
 	s.owe(now)
-	poll("too soon after the first look", "0/A", seeking)
-	poll("after one look", "0/A", seeking)
-	poll("after two", "", probing)
+	poll("too soon after the first look", "0/A", actLookAll)
+	poll("after one look", "0/A", actLookAll)
+	poll("after two", "", actProbe)
 	answer("after two", "0/A", 2*interval)
-	poll("later", "", probing)
+	poll("later", "", actProbe)
 	answer("later", "0/A", 4*interval)
-	poll("in a long silence", "", probing)
+	poll("in a long silence", "", actProbe)
 	answer("in a long silence", "0/A", 4*interval)
-	poll("when something was committed", "", probing)
+	poll("when something was committed", "", actProbe)
 	answer("when something was committed", "0/B", 0)
-	poll("when something was committed", "0/B", seeking)
-	poll("after one look there", "0/B", seeking)
-	poll("when the database does not answer", "", probing)
+	poll("when something was committed", "0/B", actLookAll)
+	poll("after one look there", "0/B", actLookAll)
+	poll("when the database does not answer", "", actProbe)
 	answer("when the database does not answer", "", 0)
-	poll("then", "", seeking)
-	poll("after looks that prove nothing", "", seeking)
-	poll("and again", "0/C", seeking)
-	poll("after one look that does", "0/C", seeking)
+	poll("then", "", actLookAll)
+	poll("after looks that prove nothing", "", actLookAll)
+	poll("and again", "0/C", actLookAll)
+	poll("after one look that does", "0/C", actLookAll)
 	for range 8 {
-		if waited, do := s.until(now, sight{}); do == probing {
+		if waited, do := s.until(now, observation{}); do == actProbe {
 			now = now.Add(waited)
 			s.probed(now, "0/C")
 		}
 	}
-	poll("after the longest silence", "0/C", seeking)
+	poll("after the longest silence", "0/C", actLookAll)
 }

@@ -53,9 +53,9 @@ func (b *Bell) hear(ring *nats.Msg) {
 
 // Ring rings for every partition; it never waits and never fails loudly: polling
 // finds what a lost ring announced.
-func (b *Bell) Ring() { _ = b.nc.Publish(b.subject, nil) }
+func (b *Bell) Ring() { b.RingFor() }
 
-// RingFor rings for some partitions, or for every one if it is given none, as Ring does.
+// RingFor rings for some partitions, or for every one if it is given none.
 func (b *Bell) RingFor(named ...partition.ID) {
 	var body []byte
 	for _, id := range named {

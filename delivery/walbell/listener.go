@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -54,7 +53,8 @@ func New(cfg Config, pool *pgxpool.Pool) (*Listener, error) {
 	l := &Listener{cfg: cfg, pool: pool, rung: make(chan struct{}, 1), held: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "outbox_log_bell_held", Help: "1 while this worker rings for commits that it hears from PostgreSQL's log, else 0.",
 	})}
-	if err := pg.Fill(files, "sql/slot.sql", "walbell", cfg.Schema, &l.sql); err != nil {
+	var err error
+	if l.sql, err = newStatements(cfg.Schema); err != nil {
 		return nil, err
 	}
 	if cfg.Registerer != nil {

@@ -20,6 +20,11 @@ type statements struct {
 	Look pg.Query
 }
 
+func newStatements(schema string) (sql statements, err error) {
+	err = pg.Fill(files, "sql/slot.sql", "walbell", schema, &sql)
+	return sql, err
+}
+
 // sight is what the database says of an outbox's bell.
 type sight struct {
 	asked       bool // the publication is there
@@ -106,8 +111,8 @@ func explained(err error) error {
 // Check tells people what rings for an outbox beside its producers. The error is what is lacking, with its cure; a role that
 // could not replicate is noticed, too.
 func Check(ctx context.Context, pool *pgxpool.Pool, schema string) (string, error) {
-	var sql statements
-	if err := pg.Fill(files, "sql/slot.sql", "walbell", schema, &sql); err != nil {
+	sql, err := newStatements(schema)
+	if err != nil {
 		return "", err
 	}
 	s, err := look(ctx, pool, sql, schema)

@@ -2597,16 +2597,6 @@ SELECT (SELECT n FROM foreign_rows), (SELECT count(*) FROM moved);
           FROM pg_database AS d WHERE d.datname = current_database()) AS n
   LEFT JOIN pg_replication_slots AS s ON s.slot_name = n.slot;
 
--- delivery/walbell/sql/slot.sql
-
-/* walbell.Look */ SELECT EXISTS (SELECT FROM pg_publication AS p JOIN pg_publication_rel AS r ON r.prpubid = p.oid
-                WHERE p.pubname = $1 AND p.pubinsert AND r.prrelid = to_regclass('"public".outbox_ready')),
-       current_setting('wal_level'), current_setting('synchronous_standby_names'),
-       n.slot, coalesce(s.active_pid, 0), s.confirmed_flush_lsn IS NOT NULL
-  FROM (SELECT format('postrider_%s_%s', d.oid, left(md5($2), 16)) AS slot
-          FROM pg_database AS d WHERE d.datname = current_database()) AS n
-  LEFT JOIN pg_replication_slots AS s ON s.slot_name = n.slot;
-
 -- heartbeat/sql/*.sql
 
 /* heartbeat.Beat */ INSERT INTO "public".outbox_workers AS w

@@ -70,6 +70,19 @@ type database struct {
 	data *dataset
 }
 
+// servers returns an outbox of which nothing was published, and a new broker, which the caller closes.
+func (b *Bench) servers(ctx context.Context, s shape, on brokerShape) (*database, *broker, error) {
+	d, err := b.database(ctx, s)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := d.restore(ctx, false); err != nil {
+		return nil, nil, err
+	}
+	n, err := b.broker(ctx, on)
+	return d, n, err
+}
+
 // database returns the database of a shape, and makes it when there is none.
 func (b *Bench) database(ctx context.Context, s shape) (*database, error) {
 	if d := b.databases[s]; d != nil {

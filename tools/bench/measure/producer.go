@@ -124,14 +124,7 @@ type unheard struct {
 }
 
 func (c unheard) run(ctx context.Context, b *Bench) (_ Sample, err error) {
-	d, err := b.database(ctx, c.shape)
-	if err != nil {
-		return Sample{}, err
-	}
-	if err := d.restore(ctx, false); err != nil {
-		return Sample{}, err
-	}
-	n, err := b.broker(ctx, brokerShape{replicas: 1})
+	d, n, err := b.servers(ctx, c.shape, brokerShape{replicas: 1})
 	if err != nil {
 		return Sample{}, err
 	}

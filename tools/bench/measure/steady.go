@@ -23,14 +23,7 @@ type steady struct {
 }
 
 func (c steady) run(ctx context.Context, b *Bench) (_ Sample, err error) {
-	d, err := b.database(ctx, c.shape)
-	if err != nil {
-		return Sample{}, err
-	}
-	if err := d.restore(ctx, false); err != nil {
-		return Sample{}, err
-	}
-	n, err := b.broker(ctx, c.broker)
+	d, n, err := b.servers(ctx, c.shape, c.broker)
 	if err != nil {
 		return Sample{}, err
 	}
@@ -186,14 +179,7 @@ type idle struct {
 const idleSettle = 3 * time.Second
 
 func (c idle) run(ctx context.Context, b *Bench) (_ Sample, err error) {
-	d, err := b.database(ctx, c.shape)
-	if err != nil {
-		return Sample{}, err
-	}
-	if err := d.restore(ctx, false); err != nil {
-		return Sample{}, err
-	}
-	n, err := b.broker(ctx, brokerShape{replicas: 1})
+	d, n, err := b.servers(ctx, c.shape, brokerShape{replicas: 1})
 	if err != nil {
 		return Sample{}, err
 	}
