@@ -16,7 +16,7 @@ import (
 	"github.com/postrider/postrider/lease/leasetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, leaks.Known()...) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(leaks.Patiently(m), leaks.Known()...) }
 
 func logger(t *testing.T) *slog.Logger {
 	t.Helper()

@@ -23,7 +23,7 @@ import (
 	"github.com/postrider/postrider/lease/leasetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, leaks.Known()...) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(leaks.Patiently(m), leaks.Known()...) }
 
 const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 

@@ -14,3 +14,19 @@ func Known() []goleak.Option {
 		goleak.IgnoreTopFunction(natsServer + "/ats.Register.func1"),
 	}
 }
+
+// Patiently runs tests, and then gives what they have stopped the time to end: a server of NATS that is stopped amid
+// batches writes what its queue still holds, and goleak waits for a second.
+func Patiently(tests goleak.TestingM) goleak.TestingM { return patient{tests} }
+
+type patient struct{ tests goleak.TestingM }
+
+func (p patient) Run() int {
+	code := p.tests.Run()
+	for range 20 {
+		if code != 0 || goleak.Find(Known()...) == nil {
+			break
+		}
+	}
+	return code
+}

@@ -16,7 +16,7 @@ import (
 	"github.com/postrider/postrider/internal/testkit/natstest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, leaks.Known()...) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(leaks.Patiently(m), leaks.Known()...) }
 
 func deadline(t *testing.T) context.Context {
 	t.Helper()

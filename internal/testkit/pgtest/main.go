@@ -33,5 +33,5 @@ func (r runner) Run() int {
 // not return. Call it from TestMain.
 func Main(m *testing.M, options ...goleak.Option) {
 	shared.open()
-	goleak.VerifyTestMain(runner{m}, append(leaks.Known(), options...)...)
+	goleak.VerifyTestMain(leaks.Patiently(runner{m}), append(leaks.Known(), options...)...)
 }
