@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,32 +15,115 @@ import (
 // carried is a batch on its way to the mark, with what it takes of the window.
 type carried struct {
 	Result
+	of       *tenure
 	messages int
 	bytes    int64
+	// careful: it may end its worker, so what is about to be done is noted first.
+	careful bool
+	// published is how many messages were, and trouble what no message caused.
+	published int
+	trouble   error
+	// late: its partition goes on, whenever it is marked.
+	late bool
 }
 
-// carry rehydrates what one claim found and publishes it.
-func (r *Relay) carry(ctx context.Context, found Claim) {
-	reserved, most := r.reserve(), r.shaping.largest(r.publisher)
-	events, cutAt, err := r.events(ctx, found, most.bytes, max(1, reserved/r.copies))
-	found.Close()
-	if err != nil && ctx.Err() == nil {
-		r.away(err)
+// carry has what one claim found rehydrated and published.
+func (r *Relay) carry(ctx context.Context, found Claim, messages int) {
+	look := make([]*carried, len(found.Batches))
+	for i, b := range found.Batches {
+		f := r.flowOf(b.Lease)
+		look[i] = &carried{Result: Result{Batch: b}, of: f.tenure, messages: len(b.Messages), careful: f.careful > 0 && len(b.Messages) > 0}
 	}
-	look := make([]carried, 0, len(found.Batches))
-	for _, b := range found.Batches {
-		c := carried{messages: len(b.Messages)}
-		if err != nil || !r.suspected(ctx, b) {
-			r.settled(b, c.messages, 0)
-			continue
+	r.takeRoom(messages)
+	reserved := min(max(r.bytes, 1), r.cfg.WindowBytes/4) // a part of the window's bytes
+	r.bytes -= reserved
+	r.begin(func() func() {
+		most := r.shaping.largest(r.publisher)
+		events, cutAt, err := r.events(ctx, found, most.bytes, max(1, reserved/r.copies))
+		found.Close()
+		if err != nil {
+			return func() {
+				r.bytes += reserved
+				if ctx.Err() == nil {
+					r.away(err)
+				}
+				for _, c := range look {
+					r.unpublishable(c)
+				}
+			}
 		}
-		c.Batch, c.bytes = attach(b, events, cutAt)
-		c.bytes *= r.copies
-		reserved -= c.bytes
-		look = append(look, c)
+		left := reserved
+		fit := make([]*carried, 0, len(look))
+		for _, c := range look {
+			if err := r.suspected(ctx, c); err != nil {
+				r.told.tell(func() {
+					if ctx.Err() == nil {
+						r.unpublished(c.Batch.Lease.Partition, err)
+					}
+					r.unpublishable(c)
+				})
+				continue
+			}
+			c.Batch, c.bytes = attach(c.Batch, events, cutAt)
+			c.bytes *= r.copies
+			left -= c.bytes
+			fit = append(fit, c)
+		}
+		// A single payload larger than what was reserved leaves the window in debt until its batch is settled.
+		r.told.tell(func() { r.bytes += left })
+		r.publish(fit, most, func(c *carried) { r.told.tell(func() { r.answered(c) }) }) //nolint:contextcheck // a batch lives as long as its lease
+		return func() {}
+	})
+}
+
+// takeRoom counts messages that were claimed.
+func (r *Relay) takeRoom(messages int) {
+	r.room -= messages
+	r.unanswered += messages
+	r.stats.inFlight.Store(int64(r.cfg.Window - r.room))
+}
+
+// unpublishable ends a batch that was not given to the publisher.
+func (r *Relay) unpublishable(c *carried) {
+	r.unanswered -= c.messages
+	r.settled(c)
+}
+
+// answered takes what became of a batch. Its partition goes on at once, or when it is marked.
+func (r *Relay) answered(c *carried) {
+	l := c.Batch.Lease
+	f := r.flowOf(l)
+	r.unanswered -= c.messages
+	if c.published > 0 {
+		r.succeeded(l.Partition)
 	}
-	r.unreserve(reserved)
-	r.publish(look, most, func(c carried) { r.finished <- c }) //nolint:contextcheck // a batch lives as long as its lease
+	if errors.Is(c.trouble, ErrUnknown) || errors.Is(c.trouble, ErrFenced) {
+		f.anew()
+	}
+	if errors.Is(c.trouble, ErrFenced) {
+		r.stats.refused.Add(1)
+		r.log.Warn("fenced by the stream: the partition has a newer owner", "partition", l.Partition, "epoch", l.Epoch, "error", c.trouble)
+		l.Lost()
+	} else {
+		r.unresolved(l.Partition, c.trouble)
+	}
+	switch {
+	case !slices.ContainsFunc(c.Outcomes, func(o Outcome) bool { return o.Kind != Unresolved }):
+		r.settled(c)
+	case f.mayGoOn(c, r.cfg.Ordering):
+		c.late = true
+		f.progress(c.Result)
+		for _, m := range c.Batch.Messages { // the rest of it is small
+			m.Event.Payload = nil
+		}
+		r.bytes += c.bytes
+		c.bytes = 0
+		r.marks.add(c, lateMark)
+		r.free(f, c.Batch.More)
+	default:
+		f.to(marking)
+		r.marks.add(c, company)
+	}
 }
 
 // held is how many times a payload is in memory at once: as it was read, transformed, and what the publisher makes of it.
@@ -52,23 +136,6 @@ func held(cfg Config, publisher Publisher) int64 {
 		n += s.Copies()
 	}
 	return int64(n)
-}
-
-// reserve takes a part of the window's bytes for one rehydration.
-func (r *Relay) reserve() int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	part := min(max(r.bytes, 1), r.cfg.WindowBytes/4)
-	r.bytes -= part
-	return part
-}
-
-// unreserve gives back what is left of a reservation; a single payload larger
-// than it leaves the window in debt until its batch is settled.
-func (r *Relay) unreserve(left int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.bytes += left
 }
 
 // events returns the events of everything that can be published now.
@@ -124,24 +191,19 @@ func attach(b Batch, events map[int64]*Event, cutAt int64) (Batch, int64) {
 	return b, bytes
 }
 
-// suspected notes durably what a partition that is carried one by one is about to
-// do; true: go on.
-func (r *Relay) suspected(ctx context.Context, b Batch) bool {
-	if !r.careful(b.Lease) || len(b.Messages) == 0 {
-		return true
+// suspected notes durably what a partition that is carried one by one is about to do.
+func (r *Relay) suspected(ctx context.Context, c *carried) error {
+	if !c.careful {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
 	defer cancel()
-	err := r.store.Suspect(ctx, b.Lease, b.Messages[0].Sequence)
-	if err != nil && ctx.Err() == nil {
-		r.unpublished(b.Lease.Partition, err)
-	}
-	return err == nil
+	return r.store.Suspect(ctx, c.Batch.Lease, c.Batch.Messages[0].Sequence)
 }
 
 // publish gives every message its outcome and every batch to done, from any goroutine. What need not be published is
 // decided here; the rest is the publisher's, of all batches together, unless transforms may hold up one of them.
-func (r *Relay) publish(look []carried, most readable, done func(carried)) {
+func (r *Relay) publish(look []*carried, most readable, done func(*carried)) {
 	all := make([]shaped, len(look))
 	if len(r.cfg.Transforms) == 0 {
 		for i, c := range look {
@@ -162,13 +224,13 @@ func (r *Relay) publish(look []carried, most readable, done func(carried)) {
 
 // shaped is a batch with what of it goes to the publisher.
 type shaped struct {
-	carried
+	*carried
 	send  Batch
 	index []int // of send's messages in the batch
 }
 
 // shape makes what is to be published, and gives what is not its outcome.
-func (r *Relay) shape(c carried, most readable) shaped {
+func (r *Relay) shape(c *carried, most readable) shaped {
 	b := &c.Batch
 	b.Order, b.Policy = r.cfg.Ordering, r.cfg.Failure
 	c.Outcomes = make([]Outcome, len(b.Messages))
@@ -199,11 +261,11 @@ func (r *Relay) shape(c carried, most readable) shaped {
 }
 
 // send publishes what was shaped.
-func (r *Relay) send(all []shaped, done func(carried)) {
+func (r *Relay) send(all []shaped, done func(*carried)) {
 	look, of := make([]Batch, 0, len(all)), make([]int, 0, len(all))
 	for i, s := range all {
 		if len(s.index) == 0 {
-			r.answered(s.carried, done)
+			r.outcome(s.carried, done)
 			continue
 		}
 		look, of = append(look, s.send), append(of, i)
@@ -220,13 +282,13 @@ func (r *Relay) send(all []shaped, done func(carried)) {
 		for n, o := range given {
 			s.Outcomes[s.index[n]] = o
 		}
-		r.answered(s.carried, done)
+		r.outcome(s.carried, done)
 	})
 }
 
-// answered ends what publish began for a batch.
-func (r *Relay) answered(c carried, done func(carried)) {
-	r.observe(c.Batch, c.Outcomes)
+// outcome ends what publish began for a batch.
+func (r *Relay) outcome(c *carried, done func(*carried)) {
+	c.published, c.trouble = r.observe(c.Batch, c.Outcomes)
 	c.Batch.More = c.Batch.More || leftOver(c.Outcomes)
 	done(c)
 }
@@ -241,12 +303,10 @@ func leftOver(outcomes []Outcome) bool {
 // cacheLimit is the largest payload kept for a retry, in bytes.
 const cacheLimit = 64 << 10
 
-// observe counts the outcomes, keeps the events of failed messages for their
-// next attempt, and reacts to what no message caused.
-func (r *Relay) observe(b Batch, outcomes []Outcome) {
+// observe counts the outcomes and keeps the events of failed messages for their
+// next attempt. It returns how many were published, and what no message caused.
+func (r *Relay) observe(b Batch, outcomes []Outcome) (published int, trouble error) {
 	now := time.Now()
-	published := 0
-	var unresolved error
 	for i, o := range outcomes {
 		m := b.Messages[i]
 		switch o.Kind {
@@ -269,23 +329,11 @@ func (r *Relay) observe(b Batch, outcomes []Outcome) {
 		case Permanent:
 			r.stats.failure(o.Err)
 		case Unresolved:
-			unresolved = cmp.Or(unresolved, o.Err)
+			trouble = cmp.Or(trouble, o.Err)
 		case Skipped, Behind, Scheduled:
 		}
 	}
-	if published > 0 {
-		r.succeeded(b.Lease.Partition)
-	}
-	if errors.Is(unresolved, ErrUnknown) || errors.Is(unresolved, ErrFenced) {
-		r.forget(b.Lease.Partition)
-	}
-	if errors.Is(unresolved, ErrFenced) {
-		r.stats.refused.Add(1)
-		r.log.Warn("fenced by the stream: the partition has a newer owner", "partition", b.Lease.Partition, "epoch", b.Lease.Epoch, "error", unresolved)
-		b.Lease.Lost()
-		return
-	}
-	r.unresolved(b.Lease.Partition, unresolved)
+	return published, trouble
 }
 
 // unresolved reacts to a failure that no message caused.
@@ -294,10 +342,7 @@ func (r *Relay) unresolved(id partition.ID, err error) {
 	case err == nil: // nothing failed, or the lease ended
 	case errors.Is(err, ErrConfiguration):
 		r.stats.failure(err)
-		select {
-		case r.fatal <- err:
-		default:
-		}
+		r.fatal = cmp.Or(r.fatal, err)
 	default:
 		r.unpublished(id, err)
 	}

@@ -9,13 +9,15 @@
 //
 // A Relay takes every partition that is new to it, and claims batches for every
 // held partition that has none in flight, within a window that bounds messages
-// and bytes. All that a relay knows of a partition is its flow (flow.go), which stands
-// in one of four stages:
+// and bytes. One goroutine, the loop, owns all state; others work for it, and have it
+// do the rest (mailbox). All that a relay knows of a partition is its flow (flow.go), which stands
+// in one of five stages:
 //
 //	fresh      ─▶ taking             under a new lease, or when what is known may be wrong
 //	taking     ─▶ ready, fresh       a takeover that fails is begun again
 //	ready      ─▶ publishing, fresh
-//	publishing ─▶ ready, fresh       from claim to mark: at most one batch is under way
+//	publishing ─▶ ready, marking, fresh   from claim to answer: at most one batch is under way
+//	marking    ─▶ ready, fresh       from answer to mark, where that decides what may be claimed
 //
 // When the outbox is looked at is decided in one place, a pure function (schedule.go). A
 // look asks for the partitions that rings named, and once in a PollInterval for every one: a
@@ -55,11 +57,16 @@
 //     nothing, and counts what was refused.
 //   - Before the first claim of a lease, and after any outcome that stays unknown,
 //     the partition is taken: the publisher makes sure that nothing sent before can
-//     still be stored, and what the stream holds already is marked. So nothing is
-//     published twice where the publisher can tell (see natspub).
-//   - A mark is asynchronous. Should a crash of the server take it back, every
-//     session dies with it: a claim in a session younger than the partition's last
-//     mark is dropped and the partition taken anew.
+//     still be stored, and what the stream holds already is marked: all that records name
+//     behind the last one that the database knows. So nothing is published twice where
+//     the publisher can tell (see natspub).
+//   - A mark may be late (ADR 27): with ordering partition the next rows are published
+//     before it, unless something failed or came from the parking place, for that decides
+//     what may be claimed. Marks of a partition are made in order.
+//   - A mark is asynchronous. Should a crash of the server take some back, the partition's
+//     row does not know the record any more up to which all was marked: then the next
+//     mark is not made, and the partition taken anew. So it is where a claim in a session
+//     younger than the last mark finds rows below the cursor or parked ones, and that shows.
 //   - An event is known by its UUID. A sequence that the stream names and the
 //     database gives to another event means that the database has forgotten
 //     commits; then the generation of all messages to come rises.

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -16,7 +17,8 @@ const (
 	fresh      stage = "fresh"      // to be taken, for the first time under its lease or anew
 	taking     stage = "taking"     // a takeover is under way
 	ready      stage = "ready"      // its rows may be claimed
-	publishing stage = "publishing" // from claim to mark
+	publishing stage = "publishing" // from claim to answer
+	marking    stage = "marking"    // from answer to mark, where the partition must wait for that
 )
 
 // steps are the stages that may follow each. doc.go draws them.
@@ -24,10 +26,11 @@ var steps = map[stage][]stage{
 	fresh:      {taking},
 	taking:     {ready, fresh},
 	ready:      {publishing, fresh},
-	publishing: {ready, fresh},
+	publishing: {ready, marking, fresh},
+	marking:    {ready, fresh},
 }
 
-// flow is all that a relay knows of a partition. The relay's mutex guards it.
+// flow is all that a relay knows of a partition. It is the loop's own, as are its tenures.
 type flow struct {
 	stage stage
 	// stale: what is under way ends in fresh, whatever comes of it.
@@ -41,25 +44,31 @@ type flow struct {
 	// refusals counts how often in a row the stream knew a newer owner.
 	refusals int
 
-	tenure
+	*tenure
 }
 
 // tenure is what is known of a partition under one lease.
 type tenure struct {
 	lease *lease.Lease
-	// after is the cursor: no ready row up to it is undelivered, as far as claims
-	// and marks under this lease have shown.
+	// after is the cursor: every ready row up to it is in the stream, or was parked.
 	after int64
 	swept time.Time // when a claim last ignored the cursor
 	// stream and fence are where the last known event and the record of the last
 	// known batch lie in the stream; control is the last control message of all.
 	stream, fence, control uint64
+	// recorded is how far the database is known to know of the records.
+	recorded uint64
 	// remade tells that the stream is another one than when the partition was taken.
 	remade bool
 	// marked is the database's time of the last mark of anything published.
 	marked time.Time
 	// careful is how many messages are still carried one by one.
 	careful int
+	// unmarked are the batches whose marks are not made yet, in their order; in hand is how
+	// many of them a mark under way holds. Troubled: a mark failed and is made again.
+	unmarked []*carried
+	inHand   int
+	troubled bool
 }
 
 // crashesToCare is after how many owners in a row that settled nothing a
@@ -71,23 +80,23 @@ const (
 	crashesToDie  = 3
 )
 
-// flowAtLocked returns what is known of a partition.
-func (r *Relay) flowAtLocked(id partition.ID) *flow {
+// flowAt returns what is known of a partition.
+func (r *Relay) flowAt(id partition.ID) *flow {
 	f := r.flows[id]
 	if f == nil {
-		f = &flow{stage: fresh}
+		f = &flow{stage: fresh, tenure: &tenure{}}
 		r.flows[id] = f
 	}
 	return f
 }
 
-// flowOfLocked returns what is known of the lease's partition; nothing of an older lease.
-func (r *Relay) flowOfLocked(l *lease.Lease) *flow {
-	f := r.flowAtLocked(l.Partition)
+// flowOf returns what is known of the lease's partition; nothing of an older lease.
+func (r *Relay) flowOf(l *lease.Lease) *flow {
+	f := r.flowAt(l.Partition)
 	if f.lease == l {
 		return f
 	}
-	f.tenure = tenure{lease: l, after: nowhere, stream: l.Progress.StreamSequence, fence: l.Progress.FenceSequence}
+	f.tenure = newTenure(l)
 	switch {
 	case l.Progress.Crashes >= crashesToCare:
 		f.careful = r.cfg.BatchSize // it may be any of the last batch
@@ -96,6 +105,13 @@ func (r *Relay) flowOfLocked(l *lease.Lease) *flow {
 	}
 	f.anew()
 	return f
+}
+
+func newTenure(l *lease.Lease) *tenure {
+	return &tenure{
+		lease: l, after: nowhere,
+		stream: l.Progress.StreamSequence, fence: l.Progress.FenceSequence, recorded: l.Progress.FenceSequence,
+	}
 }
 
 // to makes a step. One that is not in the table is a defect of this package: nothing may be published after it.
@@ -107,7 +123,7 @@ func (f *flow) to(next stage) {
 }
 
 // busy tells whether something is under way.
-func (f *flow) busy() bool { return f.stage == taking || f.stage == publishing }
+func (f *flow) busy() bool { return f.stage != fresh && f.stage != ready }
 
 // begin starts what comes next: a takeover, or a look.
 func (f *flow) begin() stage {
@@ -137,11 +153,19 @@ func (f *flow) anew() {
 	}
 }
 
-// forget has the partition taken anew.
-func (r *Relay) forget(id partition.ID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.flowAtLocked(id).anew()
+// mayGoOn tells whether the next rows may be published before these are marked: all of them went
+// out in order, for the first time, and nothing of them lies in the parking place. What the
+// mark of anything else changes decides what may be claimed.
+func (f *flow) mayGoOn(c *carried, order Ordering) bool {
+	if order != OrderPartition || f.careful > 0 || f.troubled || f.stale {
+		return false
+	}
+	for i, o := range c.Outcomes {
+		if m := &c.Batch.Messages[i]; o.Kind != Published || m.Parked || m.Attempts > 0 || m.Generation > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // leastShare is the fewest messages of a partition that a full batch is cut to.
@@ -156,23 +180,24 @@ func (r *Relay) most(partitions int) int {
 	return r.cfg.BatchSize
 }
 
-// askLocked says what to claim of a partition now.
-func (r *Relay) askLocked(f *flow, most int) Ask {
+// ask says what to claim of a partition now.
+func (r *Relay) ask(f *flow, most int) Ask {
 	ask := Ask{Lease: f.lease, After: nowhere, Most: most, named: f.named}
 	if f.careful > 0 {
 		ask.Most = 1
 	}
 	// Without a watermark rows may turn up anywhere, so there is no cursor. With
-	// one, a row below the cursor would be somebody's mistake; the sweep finds it.
-	if r.cfg.Ordering == OrderPartition && time.Since(f.swept) < r.cfg.SweepInterval {
+	// one, a row below the cursor would be somebody's mistake; the sweep finds it, when
+	// nothing is there any more that is only waiting for its mark.
+	if r.cfg.Ordering == OrderPartition && (time.Since(f.swept) < r.cfg.SweepInterval || len(f.unmarked) > 0) {
 		ask.After = f.after
 	}
 	return ask
 }
 
-// sweptLocked notes that a claim looked at the whole partition, and reports what
+// sweptThrough notes that a claim looked at the whole partition, and reports what
 // it found below the cursor.
-func (r *Relay) sweptLocked(f *flow, b *Batch) {
+func (r *Relay) sweptThrough(f *flow, b *Batch) {
 	f.swept = time.Now()
 	late := 0
 	if b == nil || r.cfg.Ordering != OrderPartition {
@@ -190,48 +215,51 @@ func (r *Relay) sweptLocked(f *flow, b *Batch) {
 	}
 }
 
-// progress moves the cursor behind what was settled without a gap, and notes how
-// far the stream is and when that was marked.
-func (r *Relay) progress(res Result, marked time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	f := r.flowOfLocked(res.Batch.Lease)
+// progress moves the cursor behind what has its outcome without a gap, and notes how far the stream is.
+func (t *tenure) progress(res Result) {
 	unbroken := true
 	for i, o := range res.Outcomes {
 		m := res.Batch.Messages[i]
 		unbroken = unbroken && o.Kind != Unresolved
 		if unbroken && !m.Parked {
-			f.after = max(f.after, m.Sequence)
+			t.after = max(t.after, m.Sequence)
 		}
-		f.stream, f.fence, f.control = max(f.stream, o.StreamSequence), max(f.fence, o.FenceSequence), max(f.control, o.FenceSequence)
-		if o.Kind == Published {
-			f.marked = marked
-		}
+		t.stream, t.fence, t.control = max(t.stream, o.StreamSequence), max(t.fence, o.FenceSequence), max(t.control, o.FenceSequence)
 	}
-	if f.careful > 0 {
-		f.careful -= len(res.Outcomes)
+	if t.careful > 0 {
+		t.careful -= len(res.Outcomes)
 	}
 }
 
-// outlived tells whether a batch was claimed in a session that is younger than the
-// partition's last mark. Then the server may have crashed between and taken the
-// mark back, and the partition is taken anew.
-func (r *Relay) outlived(b Batch, session time.Time) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	f := r.flowOfLocked(b.Lease)
-	if session.Before(f.marked) || f.marked.IsZero() {
+// noted takes a mark into account that the database made at that time.
+func (t *tenure) noted(res Result, at time.Time) {
+	for _, o := range res.Outcomes {
+		if o.Kind == Published {
+			t.marked = at
+		}
+		t.recorded = max(t.recorded, o.FenceSequence)
+	}
+}
+
+// outlived tells whether a batch holds what was marked already: it was claimed in a session that
+// is younger than the partition's last mark, and what may have been marked is in it. Then the server may have crashed
+// between and taken the mark back: where it has, the partition is taken anew.
+func (r *Relay) outlived(ctx context.Context, b Batch, session time.Time) bool {
+	f := r.flowOf(b.Lease)
+	known := func(m Message) bool {
+		return r.cfg.Ordering != OrderPartition || f.after == nowhere || m.Parked || m.Sequence <= f.after
+	}
+	if session.Before(f.marked) || f.marked.IsZero() || !slices.ContainsFunc(b.Messages, known) {
 		return false
 	}
-	r.log.Info("a partition is taken anew, as its last mark was made before this database session began", "partition", b.Lease.Partition)
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
+	defer cancel()
+	if upTo, err := r.store.Recorded(ctx, b.Lease); err == nil && upTo >= f.recorded {
+		f.marked = session.Add(time.Microsecond) // what it knows now, it does not forget
+		return false
+	}
+	r.log.Info("a partition is taken anew: the database has forgotten marks", "partition", b.Lease.Partition)
 	f.anew()
 	f.marked = time.Time{}
 	return true
-}
-
-// careful tells whether the partition's messages are carried one by one.
-func (r *Relay) careful(l *lease.Lease) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.flowOfLocked(l).careful > 0
 }

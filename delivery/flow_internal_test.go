@@ -43,7 +43,7 @@ func TestWhatMayBeWrongIsTakenAnew(t *testing.T) {
 		{"ready", func(f *flow) { f.begin(); f.end(true) }, false},
 		{"between claim and mark", func(f *flow) { f.begin(); f.end(true); f.begin() }, true},
 	} {
-		f := &flow{stage: fresh, tenure: tenure{after: 7}}
+		f := &flow{stage: fresh, tenure: &tenure{after: 7}}
 		at.does(f)
 		f.again = true
 		f.anew()
@@ -64,7 +64,7 @@ func TestATakeoverIsOfOneLease(t *testing.T) {
 	t.Parallel()
 	r := &Relay{flows: map[partition.ID]*flow{}}
 	one := leasetest.Held(1, 1)
-	f := r.flowOfLocked(one)
+	f := r.flowOf(one)
 	if f.begin(); f.stage != taking {
 		t.Fatalf("it is %s", f.stage)
 	}
@@ -73,10 +73,10 @@ func TestATakeoverIsOfOneLease(t *testing.T) {
 	}
 	f.end(true)
 	f.after, f.stream, f.refusals = 7, 9, 1
-	if again := r.flowOfLocked(one); again != f || f.stage != ready || f.after != 7 {
+	if again := r.flowOf(one); again != f || f.stage != ready || f.after != 7 {
 		t.Errorf("under the same lease it is %+v", again)
 	}
-	if next := r.flowOfLocked(leasetest.Held(1, 2)); next.stage != fresh || next.after != nowhere || next.stream != 0 || next.refusals != 1 {
+	if next := r.flowOf(leasetest.Held(1, 2)); next.stage != fresh || next.after != nowhere || next.stream != 0 || next.refusals != 1 {
 		t.Errorf("under another lease it is %+v", next)
 	}
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/postrider/postrider/lease"
 )
 
-// claimLoop looks at the outbox whenever there is a reason.
-func (r *Relay) claimLoop(ctx context.Context, held *lease.Set, once bool, publishing *sync.WaitGroup) error {
+// loop looks at the outbox whenever there is a reason, until the context ends, and finishes what is under way.
+func (r *Relay) loop(ctx context.Context, held *lease.Set, once bool) error {
+	defer r.finish(ctx)
 	extent := time.NewTicker(r.cfg.ExtentInterval)
 	defer extent.Stop()
 	r.checkExtent(ctx)
@@ -17,11 +18,19 @@ func (r *Relay) claimLoop(ctx context.Context, held *lease.Set, once bool, publi
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for turn := 0; ctx.Err() == nil; {
-		o, settled, ready := r.survey()
+		if r.told.open(); r.fatal != nil {
+			return r.fatal
+		}
+		if r.woken {
+			r.woken = false
+			plan.want(time.Now())
+		}
+		r.mark(ctx, time.Now())
+		o, ready := r.survey()
 		do, wait := plan.next(time.Now(), o)
 		switch do {
 		case actLookNamed, actLookAll:
-			l, err := r.look(ctx, held, turn, look{every: do == actLookAll, little: plan.little}, publishing)
+			l, err := r.look(ctx, held, turn, look{every: do == actLookAll, little: plan.little})
 			turn++
 			plan.looked(l, r.stats.watermark.Load())
 			if once && err == nil && l.found == 0 && l.asked == held.Len() && !plan.lag.moving(l.ended) {
@@ -33,24 +42,21 @@ func (r *Relay) claimLoop(ctx context.Context, held *lease.Set, once bool, publi
 			continue
 		case actWait:
 		}
-		timer.Reset(wait)
+		timer.Reset(r.marks.before(wait))
 		select {
 		case <-ctx.Done():
 			return nil
-		case err := <-r.fatal:
-			return err
 		case <-timer.C:
 			continue
-		case <-settled:
+		case <-r.told.arrived:
 			continue
 		case <-ready:
 			continue
 		case <-extent.C:
 			r.checkExtent(ctx)
-			r.wantAll()
-		case <-r.freed:
+			r.all = true
 		case <-held.Changed():
-			r.wantAll()
+			r.all = true
 		case <-r.bell.Rung():
 			r.hear()
 		}
@@ -59,29 +65,23 @@ func (r *Relay) claimLoop(ctx context.Context, held *lease.Set, once bool, publi
 	return nil
 }
 
-// survey is what the schedule decides by, with what is closed when nothing is in hand
-// and when the publisher is ready; nil when it is so.
-func (r *Relay) survey() (o observation, settled, ready <-chan struct{}) {
-	r.mu.Lock()
-	o.every, o.pause, o.inHand = r.all, r.pause.until, r.room < r.cfg.Window
+// survey is what the schedule decides by, with what is closed when the publisher is ready; nil when it is so.
+func (r *Relay) survey() (o observation, ready <-chan struct{}) {
+	o.every, o.pause, o.unanswered = r.all, r.pause.until, r.unanswered > 0
 	for _, f := range r.flows {
 		if o.named = f.named; o.named {
 			break
 		}
 	}
-	r.mu.Unlock()
 	p, gathers := r.publisher.(Pacer)
 	if !gathers {
-		return o, nil, nil
+		return o, nil
 	}
 	o.gathers = true
 	if ready = p.Ready(); closed(ready) {
 		o.ready, ready = true, nil
 	}
-	if o.inHand {
-		settled = r.settledAll()
-	}
-	return o, settled, ready
+	return o, ready
 }
 
 func closed(c <-chan struct{}) bool {
@@ -94,11 +94,9 @@ func closed(c <-chan struct{}) bool {
 }
 
 // hear notes what a ring was for. Partitions that are busy are claimed once more when
-// they are settled.
+// they are not any more.
 func (r *Relay) hear() {
 	named, every := r.bell.Heard()
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	for _, id := range named {
 		if f := r.flows[id]; f != nil {
 			f.again, f.named = f.again || f.busy(), true
@@ -110,13 +108,6 @@ func (r *Relay) hear() {
 			f.again = f.again || f.busy()
 		}
 	}
-}
-
-// wantAll has the next look ask for every partition.
-func (r *Relay) wantAll() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.all = true
 }
 
 // position tells where the log of the server ends; empty: nobody knows.
@@ -131,14 +122,10 @@ func (r *Relay) position(ctx context.Context) string {
 }
 
 // look looks once, and says what came of it.
-func (r *Relay) look(ctx context.Context, held *lease.Set, turn int, l look, publishing *sync.WaitGroup) (look, error) {
-	select {
-	case <-r.freed: // whatever it was for is looked for now
-	default:
-	}
+func (r *Relay) look(ctx context.Context, held *lease.Set, turn int, l look) (look, error) {
 	l.began = time.Now()
-	asks := r.enter(ctx, held.Held(), turn, l.every, publishing)
-	found, position, err := r.round(ctx, asks, l, publishing)
+	asks := r.enter(ctx, held.Held(), turn, l.every)
+	found, position, err := r.round(ctx, asks, l)
 	l.ended, l.asked, l.found = time.Now(), len(asks), found
 	if l.asked == held.Len() {
 		l.position = position
@@ -152,28 +139,37 @@ func (r *Relay) look(ctx context.Context, held *lease.Set, turn int, l look, pub
 	return l, err
 }
 
-// settledAll returns a channel that is closed when nothing is between claim and mark.
-func (r *Relay) settledAll() <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.cleared == nil {
-		r.cleared = make(chan struct{})
-	}
-	cleared := r.cleared
-	r.roomLocked(0)
-	return cleared
-}
-
 // wakeAll has all of the outbox looked at again.
-func (r *Relay) wakeAll() {
-	r.wantAll()
-	r.wake()
+func (r *Relay) wakeAll() { r.all, r.woken = true, true }
+
+// mailbox holds what other goroutines have the loop do. Whoever tells never waits.
+type mailbox struct {
+	arrived chan struct{} // holds one entry while there may be letters
+
+	mu      sync.Mutex
+	letters []func()
 }
 
-// wake has the outbox looked at again, at what was named or at all.
-func (r *Relay) wake() {
+func newMailbox() mailbox { return mailbox{arrived: make(chan struct{}, 1)} }
+
+// tell has the loop do something, behind all that it was told before.
+func (m *mailbox) tell(what func()) {
+	m.mu.Lock()
+	m.letters = append(m.letters, what)
+	m.mu.Unlock()
 	select {
-	case r.freed <- struct{}{}:
+	case m.arrived <- struct{}{}:
 	default:
+	}
+}
+
+// open does what came. Only the loop calls it.
+func (m *mailbox) open() {
+	m.mu.Lock()
+	letters := m.letters
+	m.letters = nil
+	m.mu.Unlock()
+	for _, what := range letters {
+		what()
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -24,6 +23,7 @@ type marks struct {
 	generation integers
 	streams    strs
 	places     places
+	records    []uint64 // that close the batches; not sent
 }
 
 // parks is the rows of a park statement.
@@ -47,6 +47,7 @@ type leaseKeys struct {
 	delivered  bigints
 	fence      bigints
 	stream     bigints
+	recorded   bigints
 }
 
 // settlement is everything one transaction writes for several partitions.
@@ -62,8 +63,9 @@ type settlement struct {
 	retried        bool // of the ready ones
 }
 
-// ErrOtherServer is returned for batches that another database server gave out, or this one before it was started again.
-var ErrOtherServer = errors.New("claimed from another database server, or before this one was started again")
+// ErrForgotten is returned for batches that another database server gave out, or this one before it was started again, and
+// where the database has forgotten an earlier mark of the partition.
+var ErrForgotten = errors.New("the database has moved or has forgotten marks")
 
 // Mark (ADR 7) settles the results in one transaction: published and skipped rows are
 // deleted and recorded, the others parked or left as they are. It returns the
@@ -73,15 +75,16 @@ var ErrOtherServer = errors.New("claimed from another database server, or before
 // The commit is asynchronous. When a crash of the server takes it back, every
 // session ends with it, and the partition is taken anew before anything else is
 // published: the stream's record then says what is stored. For the same reason nothing
-// is marked, and ErrOtherServer returned, once another server answers than gave the
-// batches out, or that one was started again.
+// is marked, and ErrForgotten returned, once another server answers than gave the
+// batches out, or that one was started again, and where the partition's row does not
+// know the record up to which all is marked: a mark vouches for all before it.
 func (s *Store) Mark(ctx context.Context, results []Result, retry RetryPolicy, random func() float64) (fenced []partition.ID, marked time.Time, err error) {
 	st := settle(results, retry, random)
 	if len(st.all.partitions) == 0 {
 		return nil, time.Time{}, nil
 	}
 	if slices.ContainsFunc(results, func(r Result) bool { return !r.Batch.server.Equal(results[0].Batch.server) }) {
-		return nil, time.Time{}, fmt.Errorf("mark: %w", ErrOtherServer)
+		return nil, time.Time{}, fmt.Errorf("mark: %w", ErrForgotten)
 	}
 	if server := results[0].Batch.server; !server.IsZero() {
 		st.server = &server
@@ -118,7 +121,7 @@ func (s *Store) markByKey(ctx context.Context, st settlement) (held map[partitio
 	mark := func(query pg.Query, m marks) {
 		query.Queue(batch, pg.Args{
 			"owner": st.owner, "partitions": st.all.partitions, "epochs": st.all.epochs,
-			"delivered": st.all.delivered, "fence": st.all.fence, "stream": st.all.stream,
+			"delivered": st.all.delivered, "fence": st.all.fence, "stream": st.all.stream, "recorded": st.all.recorded,
 			"row_partitions": m.partitions, "sequences": m.sequences, "stream_sequences": m.stream, "generations": m.generation, "stream_ids": m.streams,
 		}).Query(note)
 	}
@@ -142,7 +145,7 @@ func (s *Store) markByKey(ctx context.Context, st settlement) (held map[partitio
 		})
 	}
 	if err = s.db.SendBatch(ctx, batch).Close(); divided(err) {
-		err = ErrOtherServer
+		err = ErrForgotten
 	}
 	return held, at, err
 }
@@ -175,6 +178,7 @@ func settle(results []Result, retry RetryPolicy, random func() float64) settleme
 		st.all.delivered = append(st.all.delivered, delivered)
 		st.all.fence = append(st.all.fence, fence)
 		st.all.stream = append(st.all.stream, stream)
+		st.all.recorded = append(st.all.recorded, int64(r.Recorded)) // a stream's sequence never reaches 2^63
 	}
 	return st
 }
@@ -191,6 +195,7 @@ func (st *settlement) finish(m Message, o Outcome) {
 	into.sequences = append(into.sequences, m.Sequence)
 	into.streams = append(into.streams, m.Stream)
 	into.places = append(into.places, m.place)
+	into.records = append(into.records, o.FenceSequence)
 	into.generation = append(into.generation, int32(m.Generation)) // read from an int column
 	if o.Kind == Skipped {
 		o.StreamSequence = 0
@@ -266,16 +271,17 @@ func Reason(err error) string {
 }
 
 // bulk is what the statement MarkPlaces (ADR 21) needs beyond the rows themselves, for
-// each partition.
+// each batch.
 type bulk struct {
+	partitions       keys
 	low, high        integers
-	first            bigints // stream sequence
+	first, last      bigints // stream sequences
 	dense, ascending []bool  // sequences, stream sequences: one by one
 }
 
 const divisionByZero = "22012" // SQLSTATE
 
-// errMoved says that rows are not where they were claimed.
+// errMoved says that rows are not where they were claimed, or more.
 var errMoved = errors.New("rows moved")
 
 // bulk returns what it needs to settle everything at once by the rows' places;
@@ -286,30 +292,27 @@ func (st *settlement) bulk() (bulk, bool) {
 		return bulk{}, false
 	}
 	var b bulk
-	at := 0
-	for _, id := range st.all.partitions {
-		low := at
-		dense, ascending, first := true, true, int64(math.MaxInt64)
-		for ; at < len(rows.partitions) && rows.partitions[at] == id; at++ {
-			if rows.generation[at] != 0 || rows.stream[at] == 0 || !rows.places[at].known {
-				return bulk{}, false
-			}
-			first = min(first, int64(rows.stream[at])) // a stream's sequence never reaches 2^63
-			if at > low {
-				if rows.sequences[at] <= rows.sequences[at-1] {
-					return bulk{}, false
-				}
-				dense = dense && rows.sequences[at] == rows.sequences[at-1]+1
-				ascending = ascending && rows.stream[at] == rows.stream[at-1]+1
-			}
-		}
-		if at == low {
+	for at := range rows.partitions {
+		if rows.generation[at] != 0 || rows.stream[at] == 0 || !rows.places[at].known {
 			return bulk{}, false
 		}
-		b.low, b.high, b.first = append(b.low, int32(low+1)), append(b.high, int32(at)), append(b.first, first) // at most a window
-		b.dense, b.ascending = append(b.dense, dense), append(b.ascending, ascending)
+		position, last := int64(rows.stream[at]), len(b.partitions)-1 // a stream's sequence never reaches 2^63
+		same := at > 0 && rows.partitions[at] == rows.partitions[at-1]
+		switch {
+		case same && rows.sequences[at] <= rows.sequences[at-1]:
+			return bulk{}, false
+		case same && rows.records[at] == rows.records[at-1]:
+			b.high[last]++
+			b.dense[last] = b.dense[last] && rows.sequences[at] == rows.sequences[at-1]+1
+			b.ascending[last] = b.ascending[last] && rows.stream[at] == rows.stream[at-1]+1
+			b.first[last], b.last[last] = min(b.first[last], position), max(b.last[last], position)
+		default:
+			b.partitions, b.low, b.high = append(b.partitions, rows.partitions[at]), append(b.low, int32(at+1)), append(b.high, int32(at+1)) // at most a window
+			b.first, b.last = append(b.first, position), append(b.last, position)
+			b.dense, b.ascending = append(b.dense, true), append(b.ascending, true)
+		}
 	}
-	return b, at == len(rows.partitions)
+	return b, len(slices.Compact(slices.Clone(b.partitions))) == len(st.all.partitions)
 }
 
 // markBulk settles everything by the rows' places, or nothing and errMoved.
@@ -319,8 +322,8 @@ func (s *Store) markBulk(ctx context.Context, st settlement, b bulk) (held map[p
 	s.sql.Marking.Queue(batch, pg.Args{"server": st.server})
 	s.sql.MarkPlaces.Queue(batch, pg.Args{
 		"owner": st.owner, "partitions": st.all.partitions, "epochs": st.all.epochs,
-		"delivered": st.all.delivered, "fence": st.all.fence, "stream": st.all.stream,
-		"lows": b.low, "highs": b.high, "first_stream": b.first, "dense": b.dense, "ascending": b.ascending,
+		"delivered": st.all.delivered, "fence": st.all.fence, "stream": st.all.stream, "recorded": st.all.recorded,
+		"batches": b.partitions, "lows": b.low, "highs": b.high, "first_stream": b.first, "last_stream": b.last, "dense": b.dense, "ascending": b.ascending,
 		"sequences": st.ready.sequences, "stream_sequences": st.ready.stream, "places": st.ready.places,
 	}).Query(func(rows pgx.Rows) error {
 		var id partition.ID

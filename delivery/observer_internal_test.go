@@ -27,7 +27,10 @@ type instant struct{ outcomes []Outcome }
 
 func (p instant) Take(context.Context, *lease.Lease) (Standing, error) { return Standing{}, nil }
 func (p instant) Kept(context.Context, partition.ID) (uint64, error)   { return 0, nil }
-func (p instant) Extent(context.Context) (Extent, error)               { return Extent{}, nil }
+func (p instant) Between(_ context.Context, _ partition.ID, after, _ uint64) (uint64, []Delivered, error) {
+	return after, nil, nil
+}
+func (p instant) Extent(context.Context) (Extent, error) { return Extent{}, nil }
 func (p instant) Publish(look []Batch, done func(int, []Outcome)) {
 	for i := range look {
 		done(i, p.outcomes)
@@ -54,7 +57,7 @@ func TestAnObserverCostsNothingWhenThereIsNone(t *testing.T) { //nolint:parallel
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		for range runs {
-			r.publish([]carried{{Result: Result{Batch: b}}}, r.shaping.largest(r.publisher), func(carried) {})
+			r.publish([]*carried{{Result: Result{Batch: b}}}, r.shaping.largest(r.publisher), func(*carried) {})
 		}
 		runtime.ReadMemStats(&after)
 		return float64(after.Mallocs-before.Mallocs) / runs

@@ -36,9 +36,8 @@ const flowing = time.Second
 func (r *Relay) away(err error) {
 	r.stats.failure(err)
 	r.cfg.Board.Report(condition.Delivery, err)
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if wait, counted := r.pause.fail(); counted {
+		r.stats.pausedUntil.Store(r.pause.until.UnixNano())
 		r.log.Warn("delivery pauses", "error", err, "for", wait.Round(time.Millisecond), "failures", r.pause.failures)
 	}
 }
@@ -46,15 +45,13 @@ func (r *Relay) away(err error) {
 // unpublished notes that a partition's batch could not be published, or not all
 // of it, for no fault of the messages. While other partitions flow, only this one waits.
 func (r *Relay) unpublished(id partition.ID, err error) {
-	r.mu.Lock()
-	alone := time.Since(r.flowed) < flowing
+	alone := r.Flows()
 	if alone {
-		p := &r.flowAtLocked(id).alone
+		p := &r.flowAt(id).alone
 		if wait, counted := p.fail(); counted {
 			r.log.Warn("a partition pauses", "partition", id, "error", err, "for", wait.Round(time.Millisecond), "failures", p.failures)
 		}
 	}
-	r.mu.Unlock()
 	if alone {
 		r.stats.failure(err)
 		r.cfg.Board.ReportFor(boardName(id), err, alonePauses)
@@ -77,11 +74,9 @@ const refusedFor = 5 * time.Second
 // refusedByFence notes that the stream knows a newer owner of the partition: said once that
 // is how a fence works, again and again it keeps everybody from delivering.
 func (r *Relay) refusedByFence(id partition.ID, err error) {
-	r.mu.Lock()
-	f := r.flowAtLocked(id)
+	f := r.flowAt(id)
 	f.refusals++
 	again := f.refusals > 1
-	r.mu.Unlock()
 	if again {
 		r.cfg.Board.ReportFor("fence of "+boardName(id), err, refusedFor)
 	}
@@ -89,9 +84,7 @@ func (r *Relay) refusedByFence(id partition.ID, err error) {
 
 // notRefused ends what refusedByFence began: the partition was taken.
 func (r *Relay) notRefused(id partition.ID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if f := r.flowAtLocked(id); f.refusals > 0 {
+	if f := r.flowAt(id); f.refusals > 0 {
 		f.refusals = 0
 		r.cfg.Board.Report("fence of "+boardName(id), nil)
 	}
@@ -100,43 +93,36 @@ func (r *Relay) notRefused(id partition.ID) {
 // idle notes a look that asked for everything held and found nothing: whatever had
 // failed is not to be delivered here any more.
 func (r *Relay) idle() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.goOnLocked()
+	r.goOn()
 	for id := range r.flows {
-		r.resumeLocked(id)
+		r.resume(id)
 	}
 }
 
 // Flows tells whether anything was published within the last second.
-func (r *Relay) Flows() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return time.Since(r.flowed) < flowing
-}
+func (r *Relay) Flows() bool { return time.Since(time.Unix(0, r.stats.flowed.Load())) < flowing }
 
 // succeeded notes a success.
 func (r *Relay) succeeded(id partition.ID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.flowed = time.Now()
-	r.resumeLocked(id)
-	r.goOnLocked()
+	r.stats.flowed.Store(time.Now().UnixNano())
+	r.resume(id)
+	r.goOn()
 }
 
-// resumeLocked ends the pause of one partition.
-func (r *Relay) resumeLocked(id partition.ID) {
-	if f := r.flowAtLocked(id); f.alone.failures > 0 {
+// resume ends the pause of one partition.
+func (r *Relay) resume(id partition.ID) {
+	if f := r.flowAt(id); f.alone.failures > 0 {
 		f.alone = pause{}
 		r.cfg.Board.Report(boardName(id), nil)
 	}
 }
 
-// goOnLocked ends a pause.
-func (r *Relay) goOnLocked() {
+// goOn ends a pause.
+func (r *Relay) goOn() {
 	r.cfg.Board.Report(condition.Delivery, nil)
 	if r.pause.failures > 0 && r.pause.over() {
 		r.log.Info("delivery goes on", "failures", r.pause.failures)
 		r.pause = pause{}
+		r.stats.pausedUntil.Store(0)
 	}
 }

@@ -37,6 +37,11 @@ type Publisher interface {
 	// of one that nobody can take any more, or whose owner waits.
 	Kept(ctx context.Context, id partition.ID) (uint64, error)
 
+	// Between returns what records of the partition name that lie between two positions, both left
+	// out: those of the first ones, and where the last of these lies. When there is none, and in a
+	// mode without records, it returns after.
+	Between(ctx context.Context, id partition.ID, after, before uint64) (last uint64, named []Delivered, err error)
+
 	// Extent returns what the stream holds now.
 	Extent(ctx context.Context) (Extent, error)
 }

@@ -80,7 +80,7 @@ func TestARelayInSilenceHardlyLooks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.flowOfLocked(l).stage = ready
+		r.flowOf(l).stage = ready
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- r.Run(ctx, lease.UntimedSet(l)) }()

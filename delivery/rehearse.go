@@ -160,7 +160,7 @@ func (s *Rehearser) rehearse(ctx context.Context, b Batch, waiting map[streamKey
 		}
 		part, _ := attach(Batch{Lease: b.Lease, Messages: slices.Clone(b.Messages)}, events, cutAt)
 		var res Result
-		s.relay.publish([]carried{{Result: Result{Batch: part}}}, most, func(c carried) { res = c.Result }) //nolint:contextcheck // a batch lives as long as its lease
+		s.relay.publish([]*carried{{Result: Result{Batch: part}}}, most, func(c *carried) { res = c.Result }) //nolint:contextcheck // a batch lives as long as its lease
 		for i, o := range res.Outcomes {
 			if o.Kind == Unresolved {
 				return 0, fmt.Errorf("partition %d: %w", id, o.Err)

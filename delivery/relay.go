@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -38,6 +37,9 @@ func (Silence) Rung() <-chan struct{} { return nil }
 func (Silence) Heard() ([]partition.ID, bool) { return nil, false }
 
 // Relay delivers the partitions of a set of leases.
+//
+// One goroutine, the loop, owns the flows and the window. Takeovers, reading, publishing and
+// marks are work of other goroutines, which tell the loop what came of it.
 type Relay struct {
 	cfg       Config
 	store     backend
@@ -48,24 +50,25 @@ type Relay struct {
 	shaping   *shaping
 	copies    int64 // of each payload that are held at once
 	cache     *lru.Cache[int64, *Event]
+	takes     chan struct{} // holds one entry for each partition that is being taken
+	told      mailbox       // what the loop is to do
+	working   sync.WaitGroup
 
-	finished chan carried  // published batches on their way to the mark
-	freed    chan struct{} // something became claimable
-	takes    chan struct{} // holds one entry for each partition that is being taken
-	fatal    chan error
+	// What follows is the loop's own.
 
-	expecting bool // parked rows may come due, as the last claim saw it; the loop's own
-
-	mu      sync.Mutex
-	flows   map[partition.ID]*flow
-	all     bool          // the next look asks for every partition
-	room    int           // messages that still fit into the window
-	cleared chan struct{} // closed when nothing is in hand; nil while nobody waits for that
-	bytes   int64         // payload bytes that still fit
-	pause   pause
-	flowed  time.Time // when anything was published last
-	created time.Time // the stream, when it was looked at last
-	server  time.Time // when the database server was started that answered last
+	flows      map[partition.ID]*flow
+	work       int   // pieces of work that have not ended
+	expecting  bool  // parked rows may come due, as the last claim saw it
+	all        bool  // the next look asks for every partition
+	woken      bool  // there is a reason to look
+	room       int   // messages that still fit into the window, which ends with their marks
+	bytes      int64 // payload bytes that still fit
+	unanswered int   // messages from claim to answer
+	marks      marker
+	pause      pause
+	created    time.Time // the stream, when it was looked at last
+	server     time.Time // when the database server was started that answered last
+	fatal      error     // ends the loop
 }
 
 // backend is what a relay does in the database.
@@ -82,6 +85,7 @@ type backend interface {
 	EveryPartition(ctx context.Context) ([]partition.ID, error)
 	Regress(ctx context.Context, id partition.ID, era int, reason string) (generation int, err error)
 	Position(ctx context.Context) (string, error)
+	Recorded(ctx context.Context, l *lease.Lease) (upTo uint64, err error)
 	recordedAs(ctx context.Context, id partition.ID, sequences []int64, kept uint64) (found []recorded, err error)
 }
 
@@ -101,11 +105,10 @@ func newRelay(cfg Config, store backend, publisher Publisher, bell Doorbell) (*R
 	}
 	r := &Relay{
 		cfg: cfg, store: store, publisher: publisher, bell: bell, log: cfg.Logger, cache: cache,
-		finished: make(chan carried, 64), freed: make(chan struct{}, 1), fatal: make(chan error, 1),
-		takes: make(chan struct{}, takesAtOnce), flows: map[partition.ID]*flow{},
+		takes: make(chan struct{}, takesAtOnce), told: newMailbox(), flows: map[partition.ID]*flow{},
 		room: cfg.Window, bytes: cfg.WindowBytes, copies: held(cfg, publisher),
 	}
-	r.shaping = newShaping(cfg, r.wakeAll)
+	r.shaping = newShaping(cfg, func() { r.told.tell(r.wakeAll) })
 	r.stats.init(cfg.Registerer)
 	return r, nil
 }
@@ -114,32 +117,43 @@ func newRelay(cfg Config, store backend, publisher Publisher, bell Doorbell) (*R
 // what is in flight. It returns an error that wraps ErrConfiguration when the
 // broker refuses for a reason that only a person can change.
 func (r *Relay) Run(ctx context.Context, held *lease.Set) error {
-	return r.run(ctx, held, false)
+	return r.loop(ctx, held, false)
 }
 
 // RunOnce delivers until a look at every held partition finds nothing that can
 // be published now. It waits a second for transactions that hold the watermark
 // back.
 func (r *Relay) RunOnce(ctx context.Context, held *lease.Set) error {
-	return r.run(ctx, held, true)
+	return r.loop(ctx, held, true)
 }
 
-func (r *Relay) run(ctx context.Context, held *lease.Set, once bool) error {
-	var publishing, marking sync.WaitGroup
-	marking.Go(func() { r.markLoop(ctx) })
-	err := r.claimLoop(ctx, held, once, &publishing)
-	publishing.Wait()
-	close(r.finished)
-	marking.Wait()
-	return err
+// begin does a piece of work beside the loop, which then does what that returned.
+func (r *Relay) begin(work func() (then func())) {
+	r.work++
+	r.working.Go(func() {
+		then := work()
+		r.told.tell(func() {
+			r.work--
+			then()
+		})
+	})
 }
 
-// enter begins work on the leases that have nothing in flight, as many as the
+// finish waits until all work has ended, and makes the marks that are left.
+func (r *Relay) finish(ctx context.Context) {
+	for r.told.open(); r.work > 0 || r.marks.waiting(); r.told.open() {
+		if r.mark(ctx, time.Time{}) {
+			continue
+		}
+		<-r.told.arrived
+	}
+	r.working.Wait()
+}
+
+// enter begins work on the leases that have nothing under way, as many as the
 // window has room for: every one, or those that were named. Each turn starts at another
 // lease, so that none starves. Partitions that are new here are taken first, in the background.
-func (r *Relay) enter(ctx context.Context, leases []*lease.Lease, turn int, every bool, publishing *sync.WaitGroup) []Ask {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *Relay) enter(ctx context.Context, leases []*lease.Lease, turn int, every bool) []Ask {
 	if r.room < r.cfg.BatchSize || r.bytes <= 0 {
 		return nil
 	}
@@ -147,13 +161,17 @@ func (r *Relay) enter(ctx context.Context, leases []*lease.Lease, turn int, ever
 	most := r.most(len(leases))
 	for i := range leases {
 		l := leases[(i+turn)%len(leases)]
-		if f := r.flowAtLocked(l.Partition); !every && !f.named || f.busy() || !f.alone.over() || !l.Enter() {
+		if f := r.flowAt(l.Partition); !every && !f.named || f.busy() || !f.alone.over() {
 			continue
 		}
-		if f := r.flowOfLocked(l); f.begin() == taking {
-			publishing.Go(func() { r.take(ctx, l) })
+		f := r.flowOf(l)
+		if f.stage == fresh && len(f.unmarked) > 0 || !l.Enter() { // what the stream holds is looked up when all that is known of it is marked
+			continue
+		}
+		if f.begin() == taking {
+			r.take(ctx, l, f.tenure)
 		} else {
-			asks = append(asks, r.askLocked(f, most))
+			asks = append(asks, r.ask(f, most))
 			f.named = false
 		}
 	}
@@ -169,7 +187,7 @@ func (r *Relay) enter(ctx context.Context, leases []*lease.Lease, turn int, ever
 // round claims once and sends what it finds on its way. It returns the number of
 // messages and, where nothing was there and nothing comes without being written, the
 // position of the log for which that holds.
-func (r *Relay) round(ctx context.Context, asks []Ask, l look, publishing *sync.WaitGroup) (int, string, error) {
+func (r *Relay) round(ctx context.Context, asks []Ask, l look) (int, string, error) {
 	if len(asks) == 0 {
 		return 0, "", nil
 	}
@@ -181,7 +199,7 @@ func (r *Relay) round(ctx context.Context, asks []Ask, l look, publishing *sync.
 		position = ""
 		r.wakeAll()
 	}
-	found.Batches = slices.DeleteFunc(found.Batches, func(b Batch) bool { return moved || r.outlived(b, found.since) })
+	found.Batches = slices.DeleteFunc(found.Batches, func(b Batch) bool { return moved || r.outlived(ctx, b, found.since) })
 	claimed := map[partition.ID]*Batch{}
 	total := 0
 	for i, b := range found.Batches {
@@ -191,18 +209,16 @@ func (r *Relay) round(ctx context.Context, asks []Ask, l look, publishing *sync.
 	if r.cfg.Observer != nil && (total > 0 || err != nil) {
 		r.cfg.Observer.Claimed(began, len(asks), total, err)
 	}
-	r.mu.Lock()
-	r.room -= total
 	for _, a := range asks {
-		f, b := r.flowOfLocked(a.Lease), claimed[a.Lease.Partition]
+		f, b := r.flowOf(a.Lease), claimed[a.Lease.Partition]
 		if a.After == nowhere && err == nil {
-			r.sweptLocked(f, b)
+			r.sweptThrough(f, b)
 		}
 		switch {
 		case b != nil:
 		case err == nil && f.careful > 0 && !f.stale: // nothing is left that could crash anybody
 			f.careful = 0
-			publishing.Go(func() { r.calm(ctx, a.Lease) })
+			r.calm(ctx, a.Lease)
 		default:
 			f.end(true)
 			a.Lease.Leave()
@@ -211,13 +227,12 @@ func (r *Relay) round(ctx context.Context, asks []Ask, l look, publishing *sync.
 			f.named = true
 		}
 	}
-	r.mu.Unlock()
 	if total == 0 {
 		found.Close()
 		return 0, position, err
 	}
 	r.stats.claimed.Add(int64(total))
-	publishing.Go(func() { r.carry(ctx, found) })
+	r.carry(ctx, found, total)
 	return total, "", nil
 }
 
@@ -236,9 +251,7 @@ const coarse = 256
 func (r *Relay) claim(ctx context.Context, asks []Ask, l look) (Claim, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
 	defer cancel()
-	r.mu.Lock()
 	limits := Limits{Total: r.room, UpTo: unbounded, Watermark: r.cfg.Ordering == OrderPartition}
-	r.mu.Unlock()
 	if !l.every { // polls keep the row true enough for those who read it, and find what comes due
 		limits.Apart, limits.ReadyOnly = coarse, !r.expecting
 	}
@@ -264,35 +277,4 @@ func (r *Relay) claim(ctx context.Context, asks []Ask, l look) (Claim, error) {
 		r.stats.watermark.Store(&found.Watermark)
 	}
 	return found, err
-}
-
-// settled ends a batch: its partition may be claimed again. What is left of very large payloads goes before the next ones are read: the
-// collector by itself would let them gather.
-func (r *Relay) settled(b Batch, messages int, bytes int64) {
-	if bytes > r.cfg.WindowBytes/2 {
-		runtime.GC()
-	}
-	r.mu.Lock()
-	f := r.flowOfLocked(b.Lease)
-	again := f.again || b.More
-	f.end(true)
-	f.named = f.named || again
-	full := r.room < r.cfg.BatchSize || r.bytes <= 0
-	r.all = r.all || full
-	r.roomLocked(messages)
-	r.bytes += bytes
-	r.mu.Unlock()
-	b.Lease.Leave()
-	if again || full {
-		r.wake()
-	}
-}
-
-// roomLocked gives back what settled messages took of the window.
-func (r *Relay) roomLocked(messages int) {
-	r.room += messages
-	if r.cleared != nil && r.room >= r.cfg.Window {
-		close(r.cleared)
-		r.cleared = nil
-	}
 }

@@ -48,12 +48,12 @@ func (l look) full(batch int) bool {
 
 // observation is what next decides by.
 type observation struct {
-	every   bool      // something concerns every partition
-	named   bool      // rings named some
-	inHand  bool      // something is between claim and mark
-	gathers bool      // the publisher sends together what it is given, and
-	ready   bool      // would send at once
-	pause   time.Time // nothing is done before
+	every      bool      // something concerns every partition
+	named      bool      // rings named some
+	unanswered bool      // something is between claim and answer
+	gathers    bool      // the publisher sends together what it is given, and
+	ready      bool      // would send at once
+	pause      time.Time // nothing is done before
 }
 
 // action is what the loop does.
@@ -86,8 +86,8 @@ func (s *schedule) owe(now time.Time) {
 //
 // A look that found little is followed by a rest as long as it took: what comes
 // meanwhile shares the next one, and a database that is slow is asked less often. With
-// a publisher that gathers, what it found goes all its way before, if that is soon: until
-// it can send again and the marks are made, partitions could not be claimed, or only to wait.
+// a publisher that gathers, what it found is answered before, if that is soon: until
+// it can send again, partitions could not be claimed, or only to wait.
 func (s *schedule) next(now time.Time, o observation) (action, time.Duration) {
 	if !s.owed && !s.once && !o.every && !o.named { // a ring was for others, or a look came before it was heard
 		s.wanted = time.Time{}
@@ -117,7 +117,7 @@ func (s *schedule) next(now time.Time, o observation) (action, time.Duration) {
 	return actLookNamed, 0
 }
 
-// gathered is how long the publisher and the marks are waited for at most.
+// gathered is how long the publisher and its answers are waited for at most.
 func (s *schedule) gathered(now time.Time, o observation) time.Time {
 	switch {
 	case !o.ready:
@@ -125,7 +125,7 @@ func (s *schedule) gathered(now time.Time, o observation) time.Time {
 	case s.ready.IsZero():
 		s.ready = now
 	}
-	if o.inHand {
+	if o.unanswered {
 		return later(s.wanted.Add(2*longestBreather), s.ready.Add(longestBreather))
 	}
 	return time.Time{}

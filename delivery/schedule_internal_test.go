@@ -94,16 +94,16 @@ func TestALookWaitsForAPublisherThatGathers(t *testing.T) {
 		t.Errorf("when the publisher was ready it waited %s more", got)
 	}
 	s, now = fresh()
-	if got, _ := s.until(now, observation{every: true, gathers: true, ready: true, inHand: true}); got != 2*longestBreather {
+	if got, _ := s.until(now, observation{every: true, gathers: true, ready: true, unanswered: true}); got != 2*longestBreather {
 		t.Errorf("marks that never come were waited for %s, want %s", got, 2*longestBreather)
 	}
 	s, now = fresh()
-	s.next(now, observation{every: true, gathers: true, inHand: true})
-	if got, _ := s.until(now.Add(20*time.Millisecond), observation{every: true, gathers: true, ready: true, inHand: true}); got != longestBreather {
+	s.next(now, observation{every: true, gathers: true, unanswered: true})
+	if got, _ := s.until(now.Add(20*time.Millisecond), observation{every: true, gathers: true, ready: true, unanswered: true}); got != longestBreather {
 		t.Errorf("marks of what the publisher had in the air were waited for %s, want %s", got, longestBreather)
 	}
 	s, now = fresh()
-	s.next(now, observation{every: true, gathers: true, ready: true, inHand: true})
+	s.next(now, observation{every: true, gathers: true, ready: true, unanswered: true})
 	if got, _ := s.until(now.Add(2*time.Millisecond), observation{every: true, gathers: true, ready: true}); got != 0 {
 		t.Errorf("when all was marked it waited %s more", got)
 	}

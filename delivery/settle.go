@@ -3,119 +3,235 @@ package delivery
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
-	"sync"
 	"time"
+
+	"github.com/postrider/postrider/partition"
 )
 
-// markLoop settles published batches, as many in one statement as are waiting.
-func (r *Relay) markLoop(ctx context.Context) {
-	var marking sync.WaitGroup
-	defer marking.Wait()
-	for c := range r.finished {
-		r.settle(ctx, r.gather(c), &marking)
+const (
+	// lateMark is how long a mark may be put off that nobody waits for: the more it holds
+	// the less each costs.
+	lateMark = 10 * time.Millisecond
+	// company is how long a mark waits that somebody waits for: what is answered together
+	// is marked together.
+	company = 250 * time.Microsecond
+)
+
+// marker is what is to be marked (ADR 27). One mark is under way at a time, but for those that failed.
+type marker struct {
+	tenures  []*tenure // that have batches which no mark holds, each once
+	messages int       // of these batches
+	due      time.Time
+	underWay bool
+}
+
+// add has a batch marked in its turn, not later than after that time.
+func (m *marker) add(c *carried, within time.Duration) {
+	t := c.of
+	t.unmarked = append(t.unmarked, c)
+	m.list(t, c.messages, within)
+}
+
+// list has the tenure's batches marked, of which so many messages are new.
+func (m *marker) list(t *tenure, messages int, within time.Duration) {
+	if t.inHand > 0 { // comes when these are marked
+		return
+	}
+	due := time.Now().Add(within)
+	if len(m.tenures) == 0 || due.Before(m.due) {
+		m.due = due
+	}
+	m.messages += messages
+	if !slices.Contains(m.tenures, t) {
+		m.tenures = append(m.tenures, t)
 	}
 }
 
-// company is how long a small batch waits to be marked with others: what is
-// answered together ends one after the other.
-const company = 250 * time.Microsecond
+// waiting tells whether anything is to be marked.
+func (m *marker) waiting() bool { return len(m.tenures) > 0 }
 
-// gather returns the batch with those that are finished, too, or soon.
-func (r *Relay) gather(c carried) []carried {
-	group, total := []carried{c}, c.messages
-	timer := time.NewTimer(company)
-	defer timer.Stop()
-	for total < r.cfg.Window {
-		var next carried
-		select {
-		case next = <-r.finished:
-		default:
-			if total >= r.cfg.BatchSize {
-				return group
-			}
-			select {
-			case next = <-r.finished:
-			case <-timer.C:
-			}
-		}
-		if next.Batch.Lease == nil { // none came, or the channel is closed
-			return group
-		}
-		group = append(group, next)
-		total += next.messages
+// before shortens a wait to when the next mark is due.
+func (m *marker) before(wait time.Duration) time.Duration {
+	if m.underWay || !m.waiting() {
+		return wait
 	}
-	return group
+	return max(0, min(wait, time.Until(m.due)))
 }
 
-// settle marks the batches together. When that fails, each is settled for
-// itself, so that one partition's trouble holds up no other.
-func (r *Relay) settle(ctx context.Context, group []carried, marking *sync.WaitGroup) {
-	var results []Result
-	for _, c := range group {
-		if slices.ContainsFunc(c.Outcomes, func(o Outcome) bool { return o.Kind != Unresolved }) {
-			results = append(results, c.Result)
+// mark begins a mark of all that waits for one, if it is due; at the zero time it always is.
+func (r *Relay) mark(ctx context.Context, now time.Time) (begun bool) {
+	m := &r.marks
+	if m.underWay || !m.waiting() || !now.IsZero() && now.Before(m.due) && m.messages < r.cfg.BatchSize {
+		return false
+	}
+	var group, left []*tenure
+	for _, t := range m.tenures { // of a partition one at a time, in their order
+		if slices.ContainsFunc(group, func(o *tenure) bool { return o.lease.Partition == t.lease.Partition }) {
+			left = append(left, t)
+		} else {
+			group = append(group, t)
 		}
 	}
-	if len(results) > 0 {
-		if err := r.tryMark(ctx, results); err != nil {
-			r.stats.failure(err)
-			r.log.Warn("mark failed; each partition is marked for itself", "error", err, "partitions", len(results))
-			for _, c := range group {
-				marking.Go(func() { r.settleAlone(ctx, c) })
+	*m = marker{underWay: true, tenures: left}
+	results := make([]Result, len(group))
+	for i, t := range group {
+		results[i] = t.result()
+	}
+	r.begin(func() func() {
+		fenced, at, err := r.tryMark(ctx, results)
+		return func() {
+			m.underWay = false
+			if err != nil {
+				r.log.Warn("mark failed; each partition is marked for itself", "error", err, "partitions", len(results))
 			}
-			return
+			for i, t := range group {
+				switch {
+				case err != nil:
+					t.troubled = true
+					r.markAlone(ctx, t, results[i])
+				case slices.Contains(fenced, t.lease.Partition):
+					r.marked(t)
+				default:
+					r.settle(t, results[i], at)
+				}
+			}
+		}
+	})
+	return true
+}
+
+// result is everything of a tenure that is to be marked.
+func (t *tenure) result() Result {
+	t.inHand = len(t.unmarked)
+	res := t.unmarked[0].Result
+	if len(t.unmarked) > 1 {
+		res.Batch.Messages, res.Outcomes = nil, nil
+		for _, c := range t.unmarked {
+			res.Batch.Messages, res.Outcomes = append(res.Batch.Messages, c.Batch.Messages...), append(res.Outcomes, c.Outcomes...)
 		}
 	}
-	for _, c := range group {
-		r.settled(c.Batch, c.messages, c.bytes)
+	res.Recorded = t.recorded
+	return res
+}
+
+// settle takes note of a mark that was made.
+func (r *Relay) settle(t *tenure, res Result, at time.Time) {
+	for _, c := range t.unmarked[:t.inHand] {
+		if !c.late {
+			t.progress(c.Result)
+		}
+	}
+	t.noted(res, at)
+	r.marked(t)
+}
+
+// marked ends a mark of a tenure, whatever came of it.
+func (r *Relay) marked(t *tenure) {
+	over := t.unmarked[:t.inHand]
+	t.unmarked, t.inHand = slices.Clone(t.unmarked[t.inHand:]), 0
+	for _, c := range over {
+		r.settled(c)
+	}
+	if f := r.flowAt(t.lease.Partition); f.tenure == t && f.stage == fresh && len(t.unmarked) == 0 { // it may be taken now
+		f.named, r.woken = true, true
+	}
+	for _, c := range t.unmarked {
+		r.marks.list(t, c.messages, company)
 	}
 }
 
-// settleAlone marks one batch, again and again while its lease is trusted and
+// settled ends a batch. What is left of very large payloads goes before the next ones are read: the
+// collector by itself would let them gather.
+func (r *Relay) settled(c *carried) {
+	if c.bytes > r.cfg.WindowBytes/2 {
+		runtime.GC()
+	}
+	if !c.late {
+		r.free(r.flowOf(c.Batch.Lease), c.Batch.More)
+	}
+	r.giveBack(c.messages, c.bytes)
+	c.Batch.Lease.Leave()
+}
+
+// free has a partition claimed again, at once if more waits than the batch held.
+func (r *Relay) free(f *flow, more bool) {
+	again := f.again || more
+	f.end(true)
+	f.named = f.named || again
+	r.woken = r.woken || again
+}
+
+// giveBack returns what a batch took of the window. Where it was full everything is looked at.
+func (r *Relay) giveBack(messages int, bytes int64) {
+	if r.room < r.cfg.BatchSize || r.bytes <= 0 {
+		r.wakeAll()
+	}
+	r.room += messages
+	r.bytes += bytes
+	r.stats.inFlight.Store(int64(r.cfg.Window - r.room))
+}
+
+// markAlone marks what failed to be marked with others, again and again while the lease is trusted and
 // the relay runs: until then nobody else can have published the rows again.
-func (r *Relay) settleAlone(ctx context.Context, c carried) {
-	defer r.settled(c.Batch, c.messages, c.bytes)
-	for failures := 1; c.Batch.Lease.Valid(); failures++ {
-		err := r.tryMark(ctx, []Result{c.Result})
-		other := errors.Is(err, ErrOtherServer)
-		if other {
-			err = nil
+func (r *Relay) markAlone(ctx context.Context, t *tenure, res Result) {
+	id := t.lease.Partition
+	r.begin(func() func() {
+		for failures := 1; t.lease.Valid(); failures++ {
+			fenced, at, err := r.tryMark(ctx, []Result{res})
+			forgotten := errors.Is(err, ErrForgotten)
+			if forgotten {
+				err = nil
+			}
+			r.cfg.Board.ReportFor("marks of "+boardName(id), err, alonePauses)
+			switch {
+			case forgotten: // who takes the partition anew sees what the stream holds
+				r.log.Info("a batch is not marked: the database has moved since it was claimed, or has forgotten an earlier mark",
+					"partition", id, "messages", len(res.Outcomes))
+				return func() { r.unmarkable(t) }
+			case err == nil && len(fenced) == 0:
+				return func() { t.troubled = false; r.settle(t, res, at) }
+			case err == nil:
+				return func() { t.troubled = false; r.marked(t) }
+			}
+			r.log.Warn("mark failed; trying again while the lease is ours", "error", err, "partition", id, "failures", failures)
+			timer := time.NewTimer(outageWait(failures))
+			select {
+			case <-timer.C:
+				continue
+			case <-ctx.Done():
+				timer.Stop()
+			}
+			break
 		}
-		r.cfg.Board.ReportFor("marks of "+boardName(c.Batch.Lease.Partition), err, alonePauses)
-		if other { // who takes the partition anew sees what the stream holds
-			r.forget(c.Batch.Lease.Partition)
-			r.log.Info("a batch is not marked: it was claimed from another database server, or before this one was started again",
-				"partition", c.Batch.Lease.Partition, "messages", len(c.Outcomes))
-		}
-		if err == nil {
-			return
-		}
-		r.stats.failure(err)
-		r.log.Warn("mark failed; trying again while the lease is ours",
-			"error", err, "partition", c.Batch.Lease.Partition, "failures", failures)
-		timer := time.NewTimer(outageWait(failures))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		}
+		return func() { t.troubled = false; r.marked(t) }
+	})
+}
+
+// unmarkable has a partition taken anew, of whose marks the database has forgotten some: what is
+// left to be marked is known to the stream alone.
+func (r *Relay) unmarkable(t *tenure) {
+	t.troubled, t.inHand = false, len(t.unmarked)
+	if f := r.flowAt(t.lease.Partition); f.tenure == t {
+		f.anew()
 	}
+	r.marked(t)
 }
 
 // tryMark marks once and ends the leases that turned out to be fenced.
-func (r *Relay) tryMark(ctx context.Context, results []Result) error {
+func (r *Relay) tryMark(ctx context.Context, results []Result) (fenced []partition.ID, at time.Time, err error) {
 	// What was published is marked even when the relay is told to stop.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.StatementTimeout)
 	defer cancel()
 	began := r.clock()
-	fenced, marked, err := r.store.Mark(ctx, results, r.cfg.Retry, r.cfg.Random)
+	fenced, at, err = r.store.Mark(ctx, results, r.cfg.Retry, r.cfg.Random)
 	if r.cfg.Observer != nil {
 		r.cfg.Observer.Marked(began, results, err)
 	}
 	if err != nil {
-		return err
+		r.stats.failure(err)
+		return nil, at, err
 	}
 	for _, res := range results {
 		if slices.Contains(fenced, res.Batch.Lease.Partition) {
@@ -127,9 +243,8 @@ func (r *Relay) tryMark(ctx context.Context, results []Result) error {
 		}
 		r.stats.settled(res, r.cfg.Retry)
 		r.died(res)
-		r.progress(res, marked)
 	}
-	return nil
+	return fenced, at, nil
 }
 
 // died logs the messages that wait for a person from now on, each once.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,9 +45,9 @@ func TestACommitBetweenTwoStepsIsNotPassedOver(t *testing.T) {
 		}
 		low := appendIn(t, late, "s-late")
 		want = append(want, texts(low, b.append(t, "s-early", `1`))...)
-		steps := 0
+		var steps atomic.Int64
 		pool := watched{b.pool, func() {
-			if steps++; steps == step+1 {
+			if steps.Add(1) == int64(step+1) {
 				if err := late.Commit(t.Context()); err != nil {
 					t.Error(err)
 				}
@@ -56,8 +57,8 @@ func TestACommitBetweenTwoStepsIsNotPassedOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.drain(t, b.fencedRelay(t, delivery.Config{SweepInterval: time.Hour}))
-		if steps <= step {
-			t.Fatalf("the relay made %d steps", steps)
+		if steps.Load() <= int64(step) {
+			t.Fatalf("the relay made %d steps", steps.Load())
 		}
 	}
 	if got := b.sequences(t); !slices.Equal(got, want) {

@@ -52,6 +52,19 @@ func owner(l *lease.Lease) *uuid.UUID {
 	return &l.Owner
 }
 
+// Recorded is where the last record of the partition lies of which the database knows: what that names, and
+// what all before it do, is marked.
+func (s *Store) Recorded(ctx context.Context, l *lease.Lease) (upTo uint64, err error) {
+	err = s.sql.Recorded.Row(ctx, s.db, pg.Args{"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition}).Scan(&upTo)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = errLeaseGone
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look up what is marked: %w", err)
+	}
+	return upTo, nil
+}
+
 // errLeaseGone is returned by statements that found another owner or epoch.
 var errLeaseGone = errors.New("the lease went to another worker")
 

@@ -42,6 +42,7 @@ type LastError struct {
 type stats struct {
 	claimed, published, skipped, failed, retried, dead, duplicates, fenced atomic.Int64
 	refused, late, losses, regressions                                     atomic.Int64
+	inFlight, flowed, pausedUntil                                          atomic.Int64 // the times in ns since 1970; 0: never
 	watermark                                                              atomic.Pointer[Watermark]
 	latency                                                                prometheus.Histogram
 	byTopic, byType                                                        *tally
@@ -137,9 +138,7 @@ func (r *Relay) Stats() Stats {
 	s.mu.Lock()
 	st.Errors = append(st.Errors, s.errors...)
 	s.mu.Unlock()
-	r.mu.Lock()
-	st.InFlight = r.cfg.Window - r.room
-	st.PausedFor = max(0, time.Until(r.pause.until))
-	r.mu.Unlock()
+	st.InFlight = int(s.inFlight.Load())
+	st.PausedFor = max(0, time.Until(time.Unix(0, s.pausedUntil.Load())))
 	return st
 }

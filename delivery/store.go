@@ -35,7 +35,7 @@ type queries struct {
 	Marking, MarkReady, MarkParked, MarkPlaces                                             pg.Query
 	Park, Promote, Waiting                                                                 pg.Query
 	Advancing, Advance, Writers, Watermark                                                 pg.Query
-	Undelivered, Unblock, Suspect, Raise, Regress                                          pg.Query
+	Undelivered, Recorded, Unblock, Suspect, Raise, Regress                                pg.Query
 	Heal, HealFormer, HealKnown, HealKeys, HealTable, HealLock, HealSettle                 pg.Query
 	Counting, Probing, Backlog, Oldest, Heads, DeadTopics, DeadSome                        pg.Query
 	Throughput, Latency, Rate, Horizon, ReadOnly                                           pg.Query

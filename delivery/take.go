@@ -13,25 +13,40 @@ import (
 const takesAtOnce = 16
 
 // take prepares a partition that was entered, and leaves it.
-func (r *Relay) take(ctx context.Context, l *lease.Lease) {
-	well := false
-	defer func() { r.leaveUnclaimed(l, well) }()
-	select {
-	case r.takes <- struct{}{}:
-		defer func() { <-r.takes }()
-	case <-ctx.Done():
-		return
-	}
-	began := r.clock()
-	err := r.takeUp(ctx, l)
-	if r.cfg.Observer != nil {
-		r.cfg.Observer.Taken(began, l, err)
-	}
+func (r *Relay) take(ctx context.Context, l *lease.Lease, known *tenure) {
+	t := takeover{Relay: r, lease: l, tenure: *known}
+	r.begin(func() func() {
+		select {
+		case r.takes <- struct{}{}:
+			defer func() { <-r.takes }()
+		case <-ctx.Done():
+			return func() { r.leaveUnclaimed(l, false) }
+		}
+		began := r.clock()
+		err := t.run(ctx)
+		if r.cfg.Observer != nil {
+			r.cfg.Observer.Taken(began, l, err)
+		}
+		return func() {
+			known.learn(&t.tenure)
+			r.taken(l, err, ctx.Err() != nil)
+			r.leaveUnclaimed(l, err == nil)
+		}
+	})
+}
+
+// learn takes over what a takeover found.
+func (t *tenure) learn(from *tenure) {
+	t.stream, t.fence, t.control, t.recorded, t.marked = from.stream, from.fence, from.control, from.recorded, from.marked
+	t.after, t.remade = nowhere, from.remade
+}
+
+// taken reacts to how a takeover ended.
+func (r *Relay) taken(l *lease.Lease, err error, stopped bool) {
 	switch {
 	case err == nil: // that it can be published to is not shown yet
-		well = true
 		r.notRefused(l.Partition)
-	case l.Context().Err() != nil || ctx.Err() != nil:
+	case l.Context().Err() != nil || stopped:
 	case errors.Is(err, ErrFenced), errors.Is(err, errLeaseGone):
 		r.stats.refused.Add(1)
 		r.log.Warn("the partition has a newer owner", "partition", l.Partition, "epoch", l.Epoch, "error", err)
@@ -47,66 +62,57 @@ func (r *Relay) take(ctx context.Context, l *lease.Lease) {
 // leaveUnclaimed ends a visit that claimed nothing, and has the partition looked
 // at again.
 func (r *Relay) leaveUnclaimed(l *lease.Lease, well bool) {
-	r.mu.Lock()
-	f := r.flowOfLocked(l)
+	f := r.flowOf(l)
 	f.end(well)
-	f.named = true
-	r.mu.Unlock()
+	f.named, r.woken = true, true
 	l.Leave()
-	r.wake()
 }
 
-// takeUp takes the partition from the publisher and settles what earlier owners
+// takeover is one under way, with what is known of the partition.
+type takeover struct {
+	*Relay
+	tenure
+
+	lease    *lease.Lease
+	standing Standing
+}
+
+// run takes the partition from the publisher and settles what earlier owners
 // left open: marks of what the stream holds already, messages that the stream
 // lost, a message that crashed its worker.
-func (r *Relay) takeUp(ctx context.Context, l *lease.Lease) error {
-	standing, err := r.publisher.Take(l.Context(), l) //nolint:contextcheck // a takeover lives as long as its lease
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
-	defer cancel()
+func (t *takeover) run(ctx context.Context) (err error) {
+	t.standing, err = t.publisher.Take(t.lease.Context(), t.lease) //nolint:contextcheck // a takeover lives as long as its lease
 	var fenced *FencedError
 	if errors.As(err, &fenced) { // the next lease lies above it, whoever gets it
-		return errors.Join(err, r.store.Raise(ctx, l, fenced.Epoch))
+		return errors.Join(err, t.within(ctx, func(ctx context.Context) error { return t.store.Raise(ctx, t.lease, fenced.Epoch) }))
 	}
 	if err != nil {
 		return err
 	}
-	found, err := r.named(ctx, l, standing)
-	if err != nil {
+	if err := t.within(ctx, t.settleLost); err != nil {
 		return err
 	}
-	// Before what was lost is queued again: that has the partition know the stream's record.
-	if err := r.settleForgotten(ctx, l, found); err != nil {
+	if err := t.settleDelivered(ctx); err != nil { // there may be much of it
 		return err
 	}
-	lost, err := r.settleLost(ctx, l, standing)
-	if err == nil && lost {
-		found, err = r.named(ctx, l, standing)
-	}
-	if err != nil {
+	if err := t.within(ctx, t.settleSuspect); err != nil {
 		return err
 	}
-	if err := r.settleDelivered(ctx, l, standing, found); err != nil {
-		return err
-	}
-	if err := r.settleSuspect(ctx, l); err != nil {
-		return err
-	}
-	if err := r.store.Unblock(ctx, l, r.cfg.Failure); err != nil {
-		return err
-	}
-	r.mu.Lock()
-	f := r.flowOfLocked(l)
-	f.control, f.after = standing.Fence, nowhere
-	r.mu.Unlock()
-	return nil
+	t.control = t.standing.Fence
+	return t.within(ctx, func(ctx context.Context) error { return t.store.Unblock(ctx, t.lease, t.cfg.Failure) })
+}
+
+// within gives the database the time of a statement.
+func (t *takeover) within(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, t.cfg.StatementTimeout)
+	defer cancel()
+	return do(ctx)
 }
 
 // moved tells whether a claim was answered by another server than the one before, or
 // by one that was started again. What it has forgotten shows when a partition is
 // taken, and no more when the next record is written: so all are taken anew first.
 func (r *Relay) moved(server time.Time) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	before := r.server
 	if server.IsZero() || server.Equal(before) {
 		return false
@@ -139,26 +145,26 @@ func (n named) forgotten() bool {
 	return n.stranger() || !n.Event.Valid && n.Expected
 }
 
-// named looks up what the stream's last record names.
-func (r *Relay) named(ctx context.Context, l *lease.Lease, standing Standing) ([]named, error) {
-	if len(standing.Delivered) == 0 {
+// lookUp looks up what records of the stream name, of which the last lies at that position.
+func (t *takeover) lookUp(ctx context.Context, delivered []Delivered, last uint64) ([]named, error) {
+	if len(delivered) == 0 {
 		return nil, nil
 	}
-	sequences := make([]int64, len(standing.Delivered))
-	delivered := make(map[int64]Delivered, len(standing.Delivered))
-	for i, d := range standing.Delivered {
-		sequences[i], delivered[d.Sequence] = d.Sequence, d
+	sequences := make([]int64, len(delivered))
+	of := make(map[int64]Delivered, len(delivered))
+	for i, d := range delivered {
+		sequences[i], of[d.Sequence] = d.Sequence, d
 	}
-	found, err := r.store.recordedAs(ctx, l.Partition, sequences, standing.Kept)
+	found, err := t.store.recordedAs(ctx, t.lease.Partition, sequences, last)
 	all := make([]named, len(found))
 	for i, f := range found {
-		all[i] = named{delivered[f.Sequence], f}
+		all[i] = named{of[f.Sequence], f}
 	}
 	return all, err
 }
 
 // settleForgotten reports events that the stream holds and the database has forgotten.
-func (r *Relay) settleForgotten(ctx context.Context, l *lease.Lease, found []named) error {
+func (t *takeover) settleForgotten(ctx context.Context, found []named) error {
 	forgotten, era := 0, 0
 	for _, n := range found {
 		if n.forgotten() {
@@ -169,24 +175,69 @@ func (r *Relay) settleForgotten(ctx context.Context, l *lease.Lease, found []nam
 	if forgotten == 0 {
 		return nil
 	}
-	return r.regressed(ctx, l, era, forgotten, len(found))
+	return t.regressed(ctx, t.lease, era, forgotten, len(found))
 }
 
 // settleDelivered marks what the stream holds and the database does not know as
-// published. What is forgotten is left alone: its sequence may be another event's.
-func (r *Relay) settleDelivered(ctx context.Context, l *lease.Lease, standing Standing, found []named) error {
-	res := Result{Batch: Batch{Lease: l, Policy: r.cfg.Failure}}
+// published: what the records name that lie behind the last one of which the database knows.
+func (t *takeover) settleDelivered(ctx context.Context) (err error) {
+	if t.recorded, err = t.store.Recorded(ctx, t.lease); err != nil {
+		return err
+	}
+	marked := 0
+	for at, last := t.recorded, false; !last; {
+		var delivered []Delivered
+		before := at
+		if at, delivered, err = t.publisher.Between(ctx, t.lease.Partition, at, t.standing.Kept); err != nil {
+			return err
+		}
+		if last = at == before; last {
+			at, delivered = t.standing.Kept, t.standing.Delivered
+		}
+		if err = t.within(ctx, func(ctx context.Context) error {
+			n, err := t.settleNamed(ctx, delivered, at)
+			marked += n
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	if marked > 0 {
+		t.log.Info("the stream holds messages of an earlier owner that were not marked", "partition", t.lease.Partition, "messages", marked)
+	}
+	return nil
+}
+
+// settleNamed marks what records name, of which the last lies at that position. What is forgotten is left alone: its
+// sequence may be another event's.
+func (t *takeover) settleNamed(ctx context.Context, delivered []Delivered, last uint64) (marked int, err error) {
+	found, err := t.lookUp(ctx, delivered, last)
+	if err == nil {
+		err = t.settleForgotten(ctx, found)
+	}
+	if err != nil {
+		return 0, err
+	}
+	res := Result{Batch: Batch{Lease: t.lease, Policy: t.cfg.Failure}, Recorded: t.recorded}
 	for _, n := range found {
 		if n.Waiting && n.recorded.Generation == n.Delivered.Generation && !n.forgotten() {
 			res.Batch.Messages = append(res.Batch.Messages, Message{Pointer: n.Pointer})
-			res.Outcomes = append(res.Outcomes, Outcome{Kind: Published, StreamSequence: n.StreamSequence, FenceSequence: standing.Kept})
+			res.Outcomes = append(res.Outcomes, Outcome{Kind: Published, StreamSequence: n.StreamSequence, FenceSequence: last})
 		}
 	}
 	if len(res.Outcomes) == 0 {
-		return nil
+		return 0, nil
 	}
-	r.log.Info("the stream holds messages of an earlier owner that were not marked", "partition", l.Partition, "messages", len(res.Outcomes))
-	return r.tryMark(ctx, []Result{res})
+	fenced, at, err := t.tryMark(ctx, []Result{res})
+	switch {
+	case err != nil:
+		return 0, err
+	case len(fenced) > 0:
+		return 0, errLeaseGone
+	}
+	t.noted(res, at)
+	t.progress(res)
+	return len(res.Outcomes), nil
 }
 
 // regressed reports that the database lost commits, as after a failover to a
@@ -210,53 +261,55 @@ func (r *Relay) regressed(ctx context.Context, l *lease.Lease, era, forgotten, n
 	return nil
 }
 
-// settleLost queues again what the stream had acknowledged and does not hold.
-func (r *Relay) settleLost(ctx context.Context, l *lease.Lease, standing Standing) (lost bool, err error) {
-	r.mu.Lock()
-	f := r.flowOfLocked(l)
-	known := f.stream
+// settleLost queues again what the stream had acknowledged and does not hold. Events that the database has forgotten are told
+// before: what is queued again has the partition know the stream's record.
+func (t *takeover) settleLost(ctx context.Context) error {
+	found, err := t.lookUp(ctx, t.standing.Delivered, t.standing.Kept)
+	if err == nil {
+		err = t.settleForgotten(ctx, found)
+	}
+	if err != nil {
+		return err
+	}
+	known, standing := t.stream, t.standing
 	switch {
 	case standing.Fence > 0: // other modes may have published since
-		known = f.fence
-	case f.remade:
+		known = t.fence
+	case t.remade:
 		standing.Kept = 0
 	}
-	r.mu.Unlock()
-	former, err := r.formerLoss(ctx, l, standing)
+	former, err := t.formerLoss(ctx, t.lease, standing)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if standing.Kept >= known && !former {
-		r.mu.Lock()
-		f.remade = false
-		r.mu.Unlock()
-		return false, nil
+		t.remade = false
+		return nil
 	}
-	r.stats.losses.Add(1)
-	r.log.Error("THE STREAM HAS LOST ACKNOWLEDGED MESSAGES: it was restored from an older copy, purged or made anew",
-		"partition", l.Partition, "acknowledged_up_to", known, "kept_up_to", standing.Kept, "lost_messages", r.cfg.Lost)
-	r.stats.failure(fmt.Errorf("the stream lost acknowledged messages of partition %d above %d (known up to %d)", l.Partition, standing.Kept, known))
-	if r.cfg.Lost == LostRepublish {
-		healed, err := r.heal(ctx, l, standing)
+	t.stats.losses.Add(1)
+	t.log.Error("THE STREAM HAS LOST ACKNOWLEDGED MESSAGES: it was restored from an older copy, purged or made anew",
+		"partition", t.lease.Partition, "acknowledged_up_to", known, "kept_up_to", standing.Kept, "lost_messages", t.cfg.Lost)
+	t.stats.failure(fmt.Errorf("the stream lost acknowledged messages of partition %d above %d (known up to %d)", t.lease.Partition, standing.Kept, known))
+	if t.cfg.Lost == LostRepublish {
+		healed, err := t.heal(ctx, t.lease, standing)
 		if err != nil {
-			return true, err
+			return err
 		}
-		r.log.Warn("lost messages are queued again", "partition", l.Partition, "lost", healed.Lost, "queued", healed.Queued)
+		t.log.Warn("lost messages are queued again", "partition", t.lease.Partition, "lost", healed.Lost, "queued", healed.Queued)
 	}
-	r.mu.Lock()
-	f.stream, f.fence, f.remade = standing.Kept, standing.Kept, false
-	r.mu.Unlock()
-	return true, nil
+	t.tenure.stream, t.tenure.fence, t.tenure.remade = standing.Kept, standing.Kept, false
+	return nil
 }
 
 // settleSuspect gives up the message over which the last owners crashed, one after
 // the other, while they worked on nothing else of the partition.
-func (r *Relay) settleSuspect(ctx context.Context, l *lease.Lease) error {
+func (t *takeover) settleSuspect(ctx context.Context) error {
+	l := t.lease
 	suspect := l.Progress.Suspect
 	if suspect == 0 || l.Progress.Suspected < crashesToDie {
 		return nil
 	}
-	found, err := r.store.recordedAs(ctx, l.Partition, []int64{suspect}, 0)
+	found, err := t.store.recordedAs(ctx, l.Partition, []int64{suspect}, 0)
 	if err != nil {
 		return err
 	}
@@ -264,22 +317,23 @@ func (r *Relay) settleSuspect(ctx context.Context, l *lease.Lease) error {
 		if !f.Waiting {
 			continue
 		}
-		r.log.Error("workers ended one after the other while they carried this message: it is dead",
+		t.log.Error("workers ended one after the other while they carried this message: it is dead",
 			"partition", l.Partition, "sequence", suspect, "workers", l.Progress.Suspected)
-		return r.tryMark(ctx, []Result{{
-			Batch:    Batch{Lease: l, Policy: r.cfg.Failure, Messages: []Message{{Pointer: f.Pointer}}},
+		_, _, err := t.tryMark(ctx, []Result{{
+			Batch:    Batch{Lease: l, Policy: t.cfg.Failure, Messages: []Message{{Pointer: f.Pointer}}},
 			Outcomes: []Outcome{{Kind: Permanent, Err: ErrWorkerEnded}},
 		}})
+		return err
 	}
 	return nil
 }
 
-// calm forgets the crashes of a partition that has nothing left to crash over.
+// calm forgets the crashes of a partition that has nothing left to crash over. Where that fails, its next owner tries it again.
 func (r *Relay) calm(ctx context.Context, l *lease.Lease) {
-	defer r.leaveUnclaimed(l, true)
-	if err := r.tryMark(ctx, []Result{{Batch: Batch{Lease: l}}}); err != nil {
-		r.stats.failure(err) // it is tried again by the next owner
-	}
+	r.begin(func() func() {
+		_, _, _ = r.tryMark(ctx, []Result{{Batch: Batch{Lease: l}}})
+		return func() { r.leaveUnclaimed(l, true) }
+	})
 }
 
 // ErrWorkerEnded is the failure of a message over which workers ended, one after
@@ -293,8 +347,6 @@ func (r *Relay) checkExtent(ctx context.Context) {
 	if err != nil {
 		return // an outage shows elsewhere
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	remade := !r.created.IsZero() && !now.Created.Equal(r.created)
 	r.created = now.Created
 	for _, f := range r.flows {
@@ -313,7 +365,7 @@ func (r *Relay) Take(ctx context.Context, leases []*lease.Lease) error {
 	var refused error
 	for _, l := range leases {
 		for attempt := 1; ; attempt++ {
-			err := r.takeUp(ctx, l)
+			err := (&takeover{Relay: r, lease: l, tenure: *newTenure(l)}).run(ctx)
 			if err == nil {
 				break
 			}

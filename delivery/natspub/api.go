@@ -3,7 +3,6 @@ package natspub
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,29 +24,48 @@ type api struct {
 // codeNoMessage is the answer when nothing is stored on a subject.
 const codeNoMessage = 10037
 
-// last returns the last message on a literal subject; sequence 0: there is none.
-func (a api) last(ctx context.Context, subject string) (body []byte, sequence uint64, err error) {
+// storedMessage is a message of the stream; sequence 0: there is none.
+type storedMessage struct {
+	sequence uint64
+	header   nats.Header
+	body     []byte
+}
+
+// last returns the last message on a literal subject.
+func (a api) last(ctx context.Context, subject string) (storedMessage, error) {
+	return a.get(ctx, map[string]any{"last_by_subj": subject})
+}
+
+// next returns the first message at or behind a position whose subject matches.
+func (a api) next(ctx context.Context, filter string, from uint64) (storedMessage, error) {
+	return a.get(ctx, map[string]any{"seq": from, "next_by_subj": filter})
+}
+
+func (a api) get(ctx context.Context, which map[string]any) (storedMessage, error) {
 	var reply struct {
 		Error   *APIError `json:"error"`
 		Message struct {
 			Sequence uint64 `json:"seq"`
-			Data     string `json:"data"`
+			Headers  []byte `json:"hdrs"`
+			Data     []byte `json:"data"`
 		} `json:"message"`
 	}
-	err = a.request(ctx, "STREAM.MSG.GET", map[string]string{"last_by_subj": subject}, &reply)
+	err := a.request(ctx, "STREAM.MSG.GET", which, &reply)
 	switch {
 	case err != nil:
-		return nil, 0, err
+		return storedMessage{}, err
 	case reply.Error != nil && reply.Error.ErrCode == codeNoMessage:
-		return nil, 0, nil
+		return storedMessage{}, nil
 	case reply.Error != nil:
-		return nil, 0, a.refused(reply.Error)
+		return storedMessage{}, a.refused(reply.Error)
 	}
-	body, err = base64.StdEncoding.DecodeString(reply.Message.Data)
-	if err != nil {
-		return nil, 0, fmt.Errorf("%w: malformed answer to STREAM.MSG.GET: %w", delivery.ErrOutage, err)
+	m := storedMessage{sequence: reply.Message.Sequence, body: reply.Message.Data}
+	if len(reply.Message.Headers) > 0 {
+		if m.header, err = nats.DecodeHeadersMsg(reply.Message.Headers); err != nil {
+			return storedMessage{}, fmt.Errorf("%w: malformed headers in the answer to STREAM.MSG.GET: %w", delivery.ErrOutage, err)
+		}
 	}
-	return body, reply.Message.Sequence, nil
+	return m, nil
 }
 
 // extent returns where the stream begins and ends, and since when it exists.

@@ -81,6 +81,11 @@ func (d *Dedupe) Kept(ctx context.Context, _ partition.ID) (uint64, error) {
 	return extent.Last, err
 }
 
+// Between implements delivery.Publisher: there are no records.
+func (d *Dedupe) Between(_ context.Context, _ partition.ID, after, _ uint64) (uint64, []delivery.Delivered, error) {
+	return after, nil, nil
+}
+
 // Extent implements delivery.Publisher.
 func (d *Dedupe) Extent(ctx context.Context) (delivery.Extent, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.AckTimeout)

@@ -29,8 +29,9 @@
 //   - Fenced: all attempts to store a part expect the same record, so at most one
 //     is stored. A lost answer is asked for by sending again; reading proves
 //     nothing but who won.
-//   - Fenced: a record lists every message whose mark may not be durable, by
-//     sequence, generation and identity.
+//   - Fenced: a record lists every message of its batch, by sequence, generation and
+//     identity. Those behind the last one that the database knows of list all whose
+//     marks may be missing (Between).
 //   - Dedupe: of one stream key, or of a partition that is kept in order, at most
 //     one message is in flight: the next is sent when the one before was
 //     acknowledged. A pipeline that goes on after a failure would store later

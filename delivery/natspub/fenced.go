@@ -84,6 +84,7 @@ type standing struct {
 	epoch int64
 	last  uint64 // the expectation: where the last control message lies
 	kept  uint64 // where the last watermark lies
+	parts []part // what it names
 	batch uint64
 }
 
@@ -149,17 +150,49 @@ func (f *Fenced) Kept(ctx context.Context, id partition.ID) (uint64, error) {
 // lastRecord reads the last record on a control subject: where it lies, and where the
 // last watermark does.
 func (f *Fenced) lastRecord(ctx context.Context, subject string) (found record, at, kept uint64, err error) {
-	body, at, err := f.api.last(ctx, subject)
+	m, err := f.api.last(ctx, subject)
+	at = m.sequence
 	if err != nil || at == 0 {
 		return found, at, at, err
 	}
-	if found, err = parseRecord(body); err != nil {
-		return found, at, at, fmt.Errorf("%w: message %d on %s: %w", delivery.ErrConfiguration, at, subject, err)
+	if found, err = recordOf(m, subject); err != nil {
+		return found, at, at, err
 	}
 	if found.Kind == kindFence {
 		return found, at, found.Kept, nil
 	}
 	return found, at, at, nil
+}
+
+// recordsAtOnce is how many records are read before what they name is returned.
+const recordsAtOnce = 50
+
+// Between implements delivery.Publisher. Fences name nothing of their own.
+func (f *Fenced) Between(ctx context.Context, id partition.ID, after, before uint64) (last uint64, named []delivery.Delivered, err error) {
+	subject := FenceSubject(f.cfg.Outbox, id)
+	last = after
+	for range recordsAtOnce {
+		if last+1 >= before {
+			break
+		}
+		ask, cancel := context.WithTimeout(ctx, f.cfg.AckTimeout)
+		m, err := f.api.next(ask, subject, last+1)
+		cancel()
+		if err != nil {
+			return after, nil, err
+		}
+		if m.sequence == 0 || m.sequence >= before {
+			break
+		}
+		found, err := recordOf(m, subject)
+		if err != nil {
+			return after, nil, err
+		}
+		if last = m.sequence; found.Kind == kindWatermark {
+			named = append(named, found.delivered(last)...)
+		}
+	}
+	return last, named, nil
 }
 
 // Extent implements delivery.Publisher.
@@ -192,9 +225,9 @@ func (f *Fenced) Take(ctx context.Context, l *lease.Lease) (delivery.Standing, e
 		return delivery.Standing{}, fmt.Errorf("take partition %d: %w", l.Partition, err)
 	}
 	f.mu.Lock()
-	f.standings[l.Partition] = &standing{epoch: l.Epoch, last: t.fence, kept: t.kept}
+	f.standings[l.Partition] = &standing{epoch: l.Epoch, last: t.fence, kept: t.kept, parts: t.parts}
 	f.mu.Unlock()
-	return delivery.Standing{Kept: t.kept, Fence: t.fence, Delivered: t.delivered}, nil
+	return delivery.Standing{Kept: t.kept, Fence: t.fence, Delivered: record{Parts: t.parts}.delivered(0)}, nil
 }
 
 // takeover is one Take under way.
@@ -204,9 +237,9 @@ type takeover struct {
 	subject string
 	written map[string]bool // attempts without an answer
 
-	kept      uint64 // position of the last watermark
-	delivered []delivery.Delivered
-	fence     uint64 // position of our own record
+	kept  uint64 // position of the last watermark
+	parts []part // what it names
+	fence uint64 // position of our own record
 }
 
 // once reads and writes once. Errors other than outages end the takeover.
@@ -219,7 +252,7 @@ func (t *takeover) once(ctx context.Context) (done bool, err error) {
 	}
 	switch {
 	case t.written[found.Attempt]: // an earlier write of this takeover was stored after all; what it copied counts
-		t.kept, t.fence, t.delivered = kept, at, found.delivered(at)
+		t.kept, t.fence, t.parts = kept, at, found.located(at)
 		return true, nil
 	case found.Epoch > t.lease.Epoch, found.Epoch == t.lease.Epoch && at > 0 && found.Owner != t.lease.Owner:
 		return false, &delivery.FencedError{Epoch: found.Epoch, Ours: t.lease.Epoch}
@@ -234,7 +267,7 @@ func (t *takeover) once(ctx context.Context) (done bool, err error) {
 	case ans.err == nil && ans.stream != t.cfg.Stream:
 		return false, t.foreign(t.subject, ans.stream)
 	case ans.err == nil:
-		t.kept, t.fence, t.delivered = kept, ans.sequence, found.delivered(at)
+		t.kept, t.fence, t.parts = kept, ans.sequence, fence.Parts
 		return true, nil
 	case refusal(ans.err) == codeBadExpectedSequence: // what was read is outdated
 		return false, fmt.Errorf("%w: %w", delivery.ErrOutage, ans.err)

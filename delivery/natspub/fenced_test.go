@@ -54,6 +54,21 @@ func (w worker) take(t *testing.T) delivery.Standing {
 	return s
 }
 
+// between reads all records between two positions.
+func (w worker) between(t *testing.T, after, before uint64) (all []delivery.Delivered) {
+	t.Helper()
+	for {
+		last, named, err := w.Between(t.Context(), w.lease.Partition, after, before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all = append(all, named...); last == after {
+			return all
+		}
+		after = last
+	}
+}
+
 func (w worker) publish(t *testing.T, messages ...delivery.Message) []delivery.Outcome {
 	t.Helper()
 	for i := range messages {
@@ -107,6 +122,39 @@ func TestABatchIsStoredWithItsRecord(t *testing.T) {
 		stored := b.messages(t)[1]
 		if stored.Header.Get("Nats-Msg-Id") != "" || stored.Header.Get("Outbox-Epoch") != "" || stored.Header.Get("Outbox-Event-Id") == "" {
 			t.Errorf("headers %v", stored.Header)
+		}
+	})
+}
+
+// Records between two positions are read to the end, however many; fences name nothing, and others' partitions do not count.
+func TestRecordsBetweenTwoPositions(t *testing.T) {
+	t.Parallel()
+	onEachTopology(t, func(t *testing.T, b bundle) {
+		t.Helper()
+		w := b.worker(t, 3, 7, natspub.FencedConfig{})
+		other := b.worker(t, 4, 7, natspub.FencedConfig{})
+		w.take(t)
+		other.take(t)
+		var want []delivery.Delivered
+		var records []uint64
+		for n := range 120 {
+			m := newMessage(int64(n+1), "a", "x")
+			o := w.publish(t, m)[0]
+			want = append(want, delivery.Delivered{Sequence: m.Sequence, Identity: delivery.IdentityOf(m.Event.ID), StreamSequence: o.StreamSequence})
+			records = append(records, o.FenceSequence)
+			if n%40 == 0 {
+				w.take(t)
+				other.publish(t, newMessage(int64(n+1000), "b", "x"))
+			}
+		}
+		if got := w.between(t, 0, records[119]); !slices.Equal(got, want[:119]) {
+			t.Errorf("before the last one are %v", got)
+		}
+		if got := w.between(t, records[9], records[70]); !slices.Equal(got, want[10:70]) {
+			t.Errorf("between the 10th and the 71st are %v", got)
+		}
+		if got := w.between(t, records[118], records[119]); len(got) != 0 {
+			t.Errorf("between neighbours are %v", got)
 		}
 	})
 }

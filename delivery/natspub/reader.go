@@ -45,7 +45,8 @@ func (r *StreamReader) Extent(ctx context.Context) (gaps.StreamExtent, error) {
 	if err != nil {
 		return gaps.StreamExtent{}, err
 	}
-	_, front, err := r.api.next(ctx, r.filter, 1)
+	first, err := r.api.next(ctx, r.filter, 1)
+	front := first.sequence
 	if front == 0 {
 		front = e.Last + 1
 	}
@@ -94,12 +95,12 @@ func (r *StreamReader) Scan(ctx context.Context, first, last uint64, fn func([]g
 		}
 		if at == before { // heard nothing: what is left may have been removed meanwhile
 			ask, cancel := context.WithTimeout(ctx, readTimeout)
-			_, next, err := r.api.next(ask, r.filter, at)
+			next, err := r.api.next(ask, r.filter, at)
 			cancel()
 			if err != nil {
 				return err
 			}
-			if next == 0 || next > end {
+			if next.sequence == 0 || next.sequence > end {
 				return nil
 			}
 		}
@@ -111,8 +112,8 @@ func (r *StreamReader) Scan(ctx context.Context, first, last uint64, fn func([]g
 func (r *StreamReader) lastOf(ctx context.Context, last uint64) (uint64, error) {
 	ask, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	_, at, err := r.api.last(ask, r.filter)
-	return min(at, last), err
+	m, err := r.api.last(ask, r.filter)
+	return min(m.sequence, last), err
 }
 
 // read reads from a position on until the end, or until nothing comes any more,

@@ -111,6 +111,15 @@ func (r record) located(at uint64) []part {
 // errRecord is returned for a control message that this program did not write.
 var errRecord = errors.New("unreadable control record")
 
+// recordOf reads a control message.
+func recordOf(m storedMessage, subject string) (record, error) {
+	r, err := parseRecord(m.body)
+	if err != nil {
+		return r, fmt.Errorf("%w: message %d on %s: %w", delivery.ErrConfiguration, m.sequence, subject, err)
+	}
+	return r, nil
+}
+
 func parseRecord(body []byte) (record, error) {
 	var r record
 	if err := json.Unmarshal(body, &r); err != nil {

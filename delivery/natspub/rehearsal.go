@@ -38,6 +38,11 @@ func (r *Rehearsal) Take(context.Context, *lease.Lease) (delivery.Standing, erro
 // Kept implements delivery.Publisher.
 func (r *Rehearsal) Kept(context.Context, partition.ID) (uint64, error) { return 0, nil }
 
+// Between implements delivery.Publisher.
+func (r *Rehearsal) Between(_ context.Context, _ partition.ID, after, _ uint64) (uint64, []delivery.Delivered, error) {
+	return after, nil, nil
+}
+
 // Extent implements delivery.Publisher.
 func (r *Rehearsal) Extent(context.Context) (delivery.Extent, error) { return delivery.Extent{}, nil }
 

@@ -2,7 +2,6 @@ package natspub
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"strconv"
 	"time"
@@ -75,48 +74,19 @@ func (s *Shadow) Stored(ctx context.Context, after uint64, generation int) (map[
 	stored, of := map[int64]uint64{}, strconv.Itoa(generation)
 	for at := after; ; {
 		ask, cancel := context.WithTimeout(ctx, 5*time.Second)
-		header, found, err := s.api().next(ask, s.filter, at+1)
+		m, err := s.api().next(ask, s.filter, at+1)
 		cancel()
-		if err != nil || found == 0 {
+		if err != nil || m.sequence == 0 {
 			return stored, err
 		}
-		sequence, err := strconv.ParseInt(header.Get(message.HeaderSequence), 10, 64)
+		sequence, err := strconv.ParseInt(m.header.Get(message.HeaderSequence), 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("message %d under %s is not of a replay: header %s is %q", found, s.filter, message.HeaderSequence, header.Get(message.HeaderSequence))
+			return nil, fmt.Errorf("message %d under %s is not of a replay: header %s is %q", m.sequence, s.filter, message.HeaderSequence, m.header.Get(message.HeaderSequence))
 		}
-		if at = found; header.Get(message.HeaderGeneration) == of {
-			stored[sequence] = found
+		if at = m.sequence; m.header.Get(message.HeaderGeneration) == of {
+			stored[sequence] = at
 		}
 	}
 }
 
 func (s *Shadow) api() api { return api{s.dedupe.nc, s.dedupe.cfg.Stream} }
-
-// next returns the headers of the first message at or behind a position whose
-// subject matches; sequence 0: there is none.
-func (a api) next(ctx context.Context, filter string, from uint64) (header nats.Header, sequence uint64, err error) {
-	var reply struct {
-		Error   *APIError `json:"error"`
-		Message struct {
-			Sequence uint64 `json:"seq"`
-			Headers  string `json:"hdrs"`
-		} `json:"message"`
-	}
-	err = a.request(ctx, "STREAM.MSG.GET", map[string]any{"seq": from, "next_by_subj": filter}, &reply)
-	switch {
-	case err != nil:
-		return nil, 0, err
-	case reply.Error != nil && reply.Error.ErrCode == codeNoMessage:
-		return nil, 0, nil
-	case reply.Error != nil:
-		return nil, 0, a.refused(reply.Error)
-	}
-	raw, err := base64.StdEncoding.DecodeString(reply.Message.Headers)
-	if err == nil {
-		header, err = nats.DecodeHeadersMsg(raw)
-	}
-	if err != nil {
-		return nil, 0, fmt.Errorf("%w: malformed headers in the answer to STREAM.MSG.GET: %w", delivery.ErrOutage, err)
-	}
-	return header, reply.Message.Sequence, nil
-}

@@ -62,7 +62,6 @@ type fencedRun struct {
 	bodies   []body
 	outcomes []delivery.Outcome
 	held     map[string]bool // streams behind a failed message
-	parts    []part          // what earlier batches of this run have stored
 	failed   bool            // nothing more may be sent
 	first    *share          // at the combiner, until it is waited for
 }
@@ -308,7 +307,7 @@ func (r *fencedRun) again(ctx context.Context, indices []int) shared {
 func (r *fencedRun) closing(indices []int, id string) *nats.Msg {
 	return r.control(r.subject, record{
 		Kind: kindWatermark, Epoch: r.batch.Lease.Epoch, Owner: r.batch.Lease.Owner, Batch: r.standing.batch, Attempt: id,
-		Parts: append(r.parts[:len(r.parts):len(r.parts)], partOf(r.batch.Messages, indices)),
+		Parts: []part{partOf(r.batch.Messages, indices)},
 	}, r.standing.last)
 }
 
@@ -325,16 +324,14 @@ func (r *fencedRun) accept(indices []int, ans answer) verdict {
 		r.fail(r.foreign(r.subject, ans.stream))
 		return given
 	}
-	r.standing.last, r.standing.kept = ans.sequence, ans.sequence
-	first := ans.sequence - uint64(len(indices))
+	p := partOf(r.batch.Messages, indices)
+	p.First = ans.sequence - uint64(len(indices))
+	r.standing.last, r.standing.kept, r.standing.parts = ans.sequence, ans.sequence, []part{p}
 	for n, i := range indices {
 		r.outcomes[i] = delivery.Outcome{
-			Kind: delivery.Published, StreamSequence: first + uint64(n), FenceSequence: ans.sequence,
+			Kind: delivery.Published, StreamSequence: p.First + uint64(n), FenceSequence: ans.sequence,
 		}
 	}
-	p := partOf(r.batch.Messages, indices)
-	p.First = first
-	r.parts = append(r.parts, p)
 	return stored
 }
 
@@ -345,12 +342,13 @@ var errOldRecord = errors.New("the record before the one expected")
 func (r *fencedRun) resolve(ctx context.Context, indices []int) verdict {
 	for n := 1; ; n++ {
 		ask, cancel := context.WithTimeout(ctx, r.cfg.AckTimeout)
-		body, at, err := r.api.last(ask, r.subject)
+		m, err := r.api.last(ask, r.subject)
 		cancel()
 		var found record
+		at := m.sequence
 		if err == nil && at > 0 {
-			if found, err = parseRecord(body); err != nil {
-				r.fail(fmt.Errorf("%w: message %d on %s: %w", delivery.ErrConfiguration, at, r.subject, err))
+			if found, err = recordOf(m, r.subject); err != nil {
+				r.fail(err)
 				return given
 			}
 		}

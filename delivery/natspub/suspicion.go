@@ -34,7 +34,7 @@ func (s *suspicion) confirmed(ctx context.Context, messages int) bool {
 func (r *fencedRun) storesControl(ctx context.Context) bool {
 	ans := r.ask(ctx, r.control(r.subject, record{
 		Kind: kindFence, Epoch: r.batch.Lease.Epoch, Owner: r.batch.Lease.Owner, Batch: r.standing.batch, Attempt: r.attempt(),
-		Kept: r.standing.kept, Parts: r.parts,
+		Kept: r.standing.kept, Parts: r.standing.parts,
 	}, r.standing.last))
 	if ans.err != nil {
 		return false

@@ -26,13 +26,17 @@ SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout',
 -- with those that were to go; a difference divides by zero, which undoes everything.
 -- The sum keeps the index out: while the table is small, a scan of the partition
 -- looks as cheap as its places, and the plan stays when it has grown.
--- @lows and @highs are where a partition's rows begin and end in @sequences and @stream_sequences.
+-- @batches are their partitions; @lows and @highs are where a batch begins and ends in @sequences and @stream_sequences.
 -- include: held
    , batches AS (
        SELECT held.partition_key, held.lease_epoch, m.low, m.high, m.first_stream, m.last_stream, m.dense, m.ascending
-         FROM unnest(@partitions::smallint[], @lows::int[], @highs::int[], @first_stream::bigint[], @stream::bigint[], @dense::boolean[], @ascending::boolean[])
+         FROM unnest(@batches::smallint[], @lows::int[], @highs::int[], @first_stream::bigint[], @last_stream::bigint[], @dense::boolean[], @ascending::boolean[])
                 AS m (partition_key, low, high, first_stream, last_stream, dense, ascending)
          JOIN held USING (partition_key)),
+     rows AS (
+       SELECT partition_key, min(low) AS low, max(high) AS high
+         FROM batches
+        GROUP BY partition_key),
      gone AS (
        DELETE FROM {schema}.outbox_ready AS o
         WHERE o.ctid = ANY (@places::tid[])
@@ -56,28 +60,29 @@ SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout',
      counted AS (
        INSERT INTO {schema}.outbox_throughput AS t (minute, partition_key, published, retried, skipped)
        SELECT date_trunc('minute', clock_timestamp()), partition_key, high - low + 1, 0, 0
-         FROM batches
+         FROM rows
        ON CONFLICT (minute, partition_key) DO UPDATE
           SET published = t.published + EXCLUDED.published)
-SELECT batches.partition_key, clock_timestamp(),
-       1 / CASE WHEN found.sequences = (@sequences::bigint[])[batches.low:batches.high] THEN 1 ELSE 0 END
-  FROM batches
+SELECT rows.partition_key, clock_timestamp(),
+       1 / CASE WHEN found.sequences = (@sequences::bigint[])[rows.low:rows.high] THEN 1 ELSE 0 END
+  FROM rows
   LEFT JOIN found USING (partition_key)
 
 -- fragment: held
 -- How every mark begins: the lease rows of the partitions that are still this
 -- worker's are locked in one order, one by one by their keys, compared, and carry
--- how far they are.
+-- how far they are. One that does not know the record up to which all is marked has
+-- forgotten a mark, and divides by zero, which undoes everything.
 WITH mine AS (
-       SELECT m.partition_key, m.epoch, m.delivered, m.fence, m.stream
-         FROM unnest(@partitions::smallint[], @epochs::bigint[], @delivered::bigint[], @fence::bigint[], @stream::bigint[])
-                AS m (partition_key, epoch, delivered, fence, stream)
+       SELECT m.partition_key, m.epoch, m.delivered, m.fence, m.stream, m.recorded
+         FROM unnest(@partitions::smallint[], @epochs::bigint[], @delivered::bigint[], @fence::bigint[], @stream::bigint[], @recorded::bigint[])
+                AS m (partition_key, epoch, delivered, fence, stream, recorded)
         ORDER BY m.partition_key),
      locked AS (
-       SELECT mine.*
+       SELECT mine.*, own.one
          FROM mine
         CROSS JOIN LATERAL (
-                SELECT
+                SELECT 1 / CASE WHEN f.fence_sequence >= mine.recorded THEN 1 ELSE 0 END AS one
                   FROM {schema}.outbox_partitions AS f
                  WHERE f.partition_key = mine.partition_key
                    AND f.lease_owner IS NOT DISTINCT FROM @owner AND f.lease_epoch = mine.epoch
@@ -92,7 +97,7 @@ WITH mine AS (
               suspected       = 0,
               updated_at      = clock_timestamp()
          FROM locked
-        WHERE p.partition_key = locked.partition_key
+        WHERE p.partition_key = locked.partition_key AND locked.one = 1
           AND p.lease_owner IS NOT DISTINCT FROM @owner AND p.lease_epoch = locked.epoch
     RETURNING p.partition_key, p.lease_epoch)
 

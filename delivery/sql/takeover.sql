@@ -23,6 +23,12 @@ SELECT n.sequence, e.event_id, o.global_sequence IS NOT NULL,
   LEFT JOIN {schema}.outbox AS o ON o.partition_key = @partition AND o.global_sequence = n.sequence
  ORDER BY n.sequence
 
+-- query: Recorded
+-- Where the last record lies whose messages, and those of all before it, are marked.
+SELECT p.fence_sequence
+  FROM {schema}.outbox_partitions AS p
+ WHERE p.partition_key = @partition AND p.lease_owner IS NOT DISTINCT FROM @owner AND p.lease_epoch = @epoch
+
 -- query: Unblock
 -- For a new owner, whose policy may be another than its predecessor's: the rows
 -- that its policy blocks by nothing. @skip_dead: dead rows block nothing; @passes: nothing

@@ -12,7 +12,7 @@ func conditions() []mutant {
 			name: "taken-ends-pause", promise: "P8", breaks: "a pause ends before anything was published",
 			test: command{pkg: "delivery", run: "^TestAPauseStandsOnTheBoard$"}, says: "after a partition was taken the board says",
 			edits: []edit{{
-				"delivery/pause.go", "\tif f := r.flowAtLocked(id); f.refusals > 0 {\n", "\tr.goOnLocked()\n\tif f := r.flowAtLocked(id); f.refusals > 0 {\n",
+				"delivery/pause.go", "\tif f := r.flowAt(id); f.refusals > 0 {\n", "\tr.goOn()\n\tif f := r.flowAt(id); f.refusals > 0 {\n",
 			}},
 		},
 		{

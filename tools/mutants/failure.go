@@ -45,7 +45,12 @@ func failure() []mutant {
 		{
 			name: "suspect-not-noted", promise: "P7", breaks: "a message that ends its workers does so for ever",
 			test: command{pkg: "delivery", run: poison}, says: "the message does not die",
-			edits: []edit{{"delivery/carry.go", "if !r.careful(b.Lease) || len(b.Messages) == 0 {", "if true || len(b.Messages) == 0 {"}},
+			edits: []edit{{"delivery/carry.go", "\tif !c.careful {\n", "\tif true || !c.careful {\n"}},
+		},
+		{
+			name: "passed-before-parked", promise: "P2", breaks: "a partition goes on before the mark of a failure",
+			test: command{pkg: "delivery", run: "^TestAPartitionWaitsForTheMarkOfAFailure$"}, says: "something passed what had failed",
+			edits: []edit{{"delivery/carry.go", "\t\tf.to(marking)\n", "\t\tc.late = true\n\t\tf.progress(c.Result)\n\t\tr.free(f, c.Batch.More)\n"}},
 		},
 		{
 			name: "latency-counts-waiting", promise: "metrics", breaks: "the latency of a scheduled event counts the time it was to wait",

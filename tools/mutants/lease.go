@@ -39,7 +39,7 @@ func database() []mutant {
 		{
 			name: "places-not-compared", promise: "P1", breaks: "a row that lies where a published one lay goes with it",
 			test: command{pkg: "delivery", run: "^TestAMarkFindsRowsThatMovedAndNoOthers$"}, says: "waited in vain",
-			edits: []edit{{"delivery/sql/mark.sql", "CASE WHEN found.sequences = (@sequences::bigint[])[batches.low:batches.high] THEN 1 ELSE 0 END", "1"}},
+			edits: []edit{{"delivery/sql/mark.sql", "CASE WHEN found.sequences = (@sequences::bigint[])[rows.low:rows.high] THEN 1 ELSE 0 END", "1"}},
 		},
 		withoutEpoch("park", stale, "the epoch changed, and park is written",
 			edit{park, ownerRow, "f.lease_owner IS NOT DISTINCT FROM @owner"}, edit{park, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM @owner"}),
@@ -63,6 +63,11 @@ func database() []mutant {
 			name: "epoch-not-raised", promise: "P3", breaks: "a new owner has its predecessor's epoch",
 			test: command{pkg: "lease", run: "^TestEveryAcquisitionRaisesTheEpoch$"}, says: "epoch must rise",
 			edits: []edit{{leases, "= @owner,\n              lease_epoch = p.lease_epoch + 1", "= @owner,\n              lease_epoch = p.lease_epoch"}},
+		},
+		{
+			name: "mark-behind-forgotten", promise: "P4", breaks: "a mark is made behind one that the database has forgotten",
+			test: command{pkg: "delivery", run: "^TestAMarkIsNotMadeBehindOneThatWasForgotten$"}, says: "stored .*, want ",
+			edits: []edit{{mark, "f.fence_sequence >= mine.recorded THEN 1 ELSE 0", "f.fence_sequence >= mine.recorded THEN 1 ELSE 1"}},
 		},
 		{
 			name: "session-not-compared", promise: "P4", breaks: "marks that a crash took back go unnoticed",

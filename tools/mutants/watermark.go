@@ -103,7 +103,7 @@ func watermark() []mutant {
 		{
 			name: cursorByStream, promise: "P1", breaks: "ordering stream claims above a cursor",
 			test: command{pkg: "delivery", run: "^TestALateCommitIsNotSkipped$"}, says: `waited in vain for 2 from .*'published'`,
-			edits: []edit{{"delivery/flow.go", "if r.cfg.Ordering == OrderPartition && time.Since(", "if time.Since("}},
+			edits: []edit{{"delivery/flow.go", "if r.cfg.Ordering == OrderPartition && (time.Since(", "if (time.Since("}},
 		},
 	}
 }

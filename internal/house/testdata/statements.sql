@@ -395,18 +395,18 @@ SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT coun
        , 1 / CASE WHEN pg_postmaster_start_time() <> $1::timestamptz THEN 0 ELSE 1 END;
 
 /* delivery.MarkReady */ WITH mine AS (
-       SELECT m.partition_key, m.epoch, m.delivered, m.fence, m.stream
-         FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
-                AS m (partition_key, epoch, delivered, fence, stream)
+       SELECT m.partition_key, m.epoch, m.delivered, m.fence, m.stream, m.recorded
+         FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
+                AS m (partition_key, epoch, delivered, fence, stream, recorded)
         ORDER BY m.partition_key),
      locked AS (
-       SELECT mine.*
+       SELECT mine.*, own.one
          FROM mine
         CROSS JOIN LATERAL (
-                SELECT
+                SELECT 1 / CASE WHEN f.fence_sequence >= mine.recorded THEN 1 ELSE 0 END AS one
                   FROM "public".outbox_partitions AS f
                  WHERE f.partition_key = mine.partition_key
-                   AND f.lease_owner IS NOT DISTINCT FROM $6 AND f.lease_epoch = mine.epoch
+                   AND f.lease_owner IS NOT DISTINCT FROM $7 AND f.lease_epoch = mine.epoch
                    FOR NO KEY UPDATE) AS own),
      held AS (
        UPDATE "public".outbox_partitions AS p
@@ -418,12 +418,12 @@ SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT coun
               suspected       = 0,
               updated_at      = clock_timestamp()
          FROM locked
-        WHERE p.partition_key = locked.partition_key
-          AND p.lease_owner IS NOT DISTINCT FROM $6 AND p.lease_epoch = locked.epoch
+        WHERE p.partition_key = locked.partition_key AND locked.one = 1
+          AND p.lease_owner IS NOT DISTINCT FROM $7 AND p.lease_epoch = locked.epoch
     RETURNING p.partition_key, p.lease_epoch)
    , done AS MATERIALIZED (
        SELECT held.partition_key, held.lease_epoch, d.sequence, d.stream_sequence, d.generation, d.stream_id
-         FROM unnest($7::smallint[], $8::bigint[], $9::bigint[], $10::int[], $11::text[])
+         FROM unnest($8::smallint[], $9::bigint[], $10::bigint[], $11::int[], $12::text[])
                 AS d (partition_key, sequence, stream_sequence, generation, stream_id)
          JOIN held USING (partition_key)),
      gone AS (
@@ -465,18 +465,18 @@ SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT coun
 SELECT partition_key, clock_timestamp() FROM held;
 
 /* delivery.MarkParked */ WITH mine AS (
-       SELECT m.partition_key, m.epoch, m.delivered, m.fence, m.stream
-         FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
-                AS m (partition_key, epoch, delivered, fence, stream)
+       SELECT m.partition_key, m.epoch, m.delivered, m.fence, m.stream, m.recorded
+         FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
+                AS m (partition_key, epoch, delivered, fence, stream, recorded)
         ORDER BY m.partition_key),
      locked AS (
-       SELECT mine.*
+       SELECT mine.*, own.one
          FROM mine
         CROSS JOIN LATERAL (
-                SELECT
+                SELECT 1 / CASE WHEN f.fence_sequence >= mine.recorded THEN 1 ELSE 0 END AS one
                   FROM "public".outbox_partitions AS f
                  WHERE f.partition_key = mine.partition_key
-                   AND f.lease_owner IS NOT DISTINCT FROM $6 AND f.lease_epoch = mine.epoch
+                   AND f.lease_owner IS NOT DISTINCT FROM $7 AND f.lease_epoch = mine.epoch
                    FOR NO KEY UPDATE) AS own),
      held AS (
        UPDATE "public".outbox_partitions AS p
@@ -488,12 +488,12 @@ SELECT partition_key, clock_timestamp() FROM held;
               suspected       = 0,
               updated_at      = clock_timestamp()
          FROM locked
-        WHERE p.partition_key = locked.partition_key
-          AND p.lease_owner IS NOT DISTINCT FROM $6 AND p.lease_epoch = locked.epoch
+        WHERE p.partition_key = locked.partition_key AND locked.one = 1
+          AND p.lease_owner IS NOT DISTINCT FROM $7 AND p.lease_epoch = locked.epoch
     RETURNING p.partition_key, p.lease_epoch)
    , done AS MATERIALIZED (
        SELECT held.partition_key, held.lease_epoch, d.sequence, d.stream_sequence, d.generation, d.stream_id
-         FROM unnest($7::smallint[], $8::bigint[], $9::bigint[], $10::int[], $11::text[])
+         FROM unnest($8::smallint[], $9::bigint[], $10::bigint[], $11::int[], $12::text[])
                 AS d (partition_key, sequence, stream_sequence, generation, stream_id)
          JOIN held USING (partition_key)),
      gone AS (
@@ -535,18 +535,18 @@ SELECT partition_key, clock_timestamp() FROM held;
 SELECT partition_key, clock_timestamp() FROM held;
 
 /* delivery.MarkPlaces */ WITH mine AS (
-       SELECT m.partition_key, m.epoch, m.delivered, m.fence, m.stream
-         FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
-                AS m (partition_key, epoch, delivered, fence, stream)
+       SELECT m.partition_key, m.epoch, m.delivered, m.fence, m.stream, m.recorded
+         FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
+                AS m (partition_key, epoch, delivered, fence, stream, recorded)
         ORDER BY m.partition_key),
      locked AS (
-       SELECT mine.*
+       SELECT mine.*, own.one
          FROM mine
         CROSS JOIN LATERAL (
-                SELECT
+                SELECT 1 / CASE WHEN f.fence_sequence >= mine.recorded THEN 1 ELSE 0 END AS one
                   FROM "public".outbox_partitions AS f
                  WHERE f.partition_key = mine.partition_key
-                   AND f.lease_owner IS NOT DISTINCT FROM $6 AND f.lease_epoch = mine.epoch
+                   AND f.lease_owner IS NOT DISTINCT FROM $7 AND f.lease_epoch = mine.epoch
                    FOR NO KEY UPDATE) AS own),
      held AS (
        UPDATE "public".outbox_partitions AS p
@@ -558,17 +558,21 @@ SELECT partition_key, clock_timestamp() FROM held;
               suspected       = 0,
               updated_at      = clock_timestamp()
          FROM locked
-        WHERE p.partition_key = locked.partition_key
-          AND p.lease_owner IS NOT DISTINCT FROM $6 AND p.lease_epoch = locked.epoch
+        WHERE p.partition_key = locked.partition_key AND locked.one = 1
+          AND p.lease_owner IS NOT DISTINCT FROM $7 AND p.lease_epoch = locked.epoch
     RETURNING p.partition_key, p.lease_epoch)
    , batches AS (
        SELECT held.partition_key, held.lease_epoch, m.low, m.high, m.first_stream, m.last_stream, m.dense, m.ascending
-         FROM unnest($1::smallint[], $7::int[], $8::int[], $9::bigint[], $5::bigint[], $10::boolean[], $11::boolean[])
+         FROM unnest($8::smallint[], $9::int[], $10::int[], $11::bigint[], $12::bigint[], $13::boolean[], $14::boolean[])
                 AS m (partition_key, low, high, first_stream, last_stream, dense, ascending)
          JOIN held USING (partition_key)),
+     rows AS (
+       SELECT partition_key, min(low) AS low, max(high) AS high
+         FROM batches
+        GROUP BY partition_key),
      gone AS (
        DELETE FROM "public".outbox_ready AS o
-        WHERE o.ctid = ANY ($12::tid[])
+        WHERE o.ctid = ANY ($15::tid[])
           AND o.partition_key + 0 = ANY (ARRAY(SELECT held.partition_key::int FROM held))
           AND o.generation = 0
     RETURNING o.partition_key, o.global_sequence),
@@ -580,21 +584,21 @@ SELECT partition_key, clock_timestamp() FROM held;
        INSERT INTO "public".outbox_deliveries
               (partition_key, lease_epoch, first_sequence, last_sequence, sequences,
                first_stream_sequence, last_stream_sequence, stream_sequences, published_at, message_count)
-       SELECT partition_key, lease_epoch, ($13::bigint[])[low], ($13::bigint[])[high],
-              CASE WHEN NOT dense THEN ($13::bigint[])[low:high] END,
+       SELECT partition_key, lease_epoch, ($16::bigint[])[low], ($16::bigint[])[high],
+              CASE WHEN NOT dense THEN ($16::bigint[])[low:high] END,
               first_stream, last_stream,
-              CASE WHEN NOT ascending THEN ($14::bigint[])[low:high] END,
+              CASE WHEN NOT ascending THEN ($17::bigint[])[low:high] END,
               clock_timestamp(), high - low + 1
          FROM batches),
      counted AS (
        INSERT INTO "public".outbox_throughput AS t (minute, partition_key, published, retried, skipped)
        SELECT date_trunc('minute', clock_timestamp()), partition_key, high - low + 1, 0, 0
-         FROM batches
+         FROM rows
        ON CONFLICT (minute, partition_key) DO UPDATE
           SET published = t.published + EXCLUDED.published)
-SELECT batches.partition_key, clock_timestamp(),
-       1 / CASE WHEN found.sequences = ($13::bigint[])[batches.low:batches.high] THEN 1 ELSE 0 END
-  FROM batches
+SELECT rows.partition_key, clock_timestamp(),
+       1 / CASE WHEN found.sequences = ($16::bigint[])[rows.low:rows.high] THEN 1 ELSE 0 END
+  FROM rows
   LEFT JOIN found USING (partition_key);
 
 /* delivery.Park */ WITH locked AS (
@@ -766,6 +770,10 @@ HAVING pg_has_role('pg_read_all_stats', 'USAGE');
   LEFT JOIN "public".outbox_partitions AS p ON p.partition_key = $2
   LEFT JOIN "public".outbox AS o ON o.partition_key = $2 AND o.global_sequence = n.sequence
  ORDER BY n.sequence;
+
+/* delivery.Recorded */ SELECT p.fence_sequence
+  FROM "public".outbox_partitions AS p
+ WHERE p.partition_key = $1 AND p.lease_owner IS NOT DISTINCT FROM $2 AND p.lease_epoch = $3;
 
 /* delivery.Unblock */ UPDATE "public".outbox_parked AS p
    SET blocked = false
