@@ -21,7 +21,8 @@
 //
 // When the outbox is looked at is decided in one place, a pure function (schedule.go). A
 // look asks for the partitions that rings named, and once in a PollInterval for every one: a
-// ring saves time, and nothing rests on it.
+// ring saves time, and nothing rests on it. Where a poll finds what nobody rang for, the
+// next ones come sooner.
 //
 // A row of the outbox is work not yet published. Published rows are deleted by
 // key. Rows that cannot be published now are parked, out of the hot path: the

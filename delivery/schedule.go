@@ -22,6 +22,7 @@ type schedule struct {
 	little bool
 	lag    patience
 	still  quiet
+	quick  time.Duration // how soon a poll comes after one that found what nobody rang for; 0: in its time
 }
 
 func newSchedule(cfg Config, once bool) *schedule {
@@ -65,6 +66,10 @@ const (
 	actLookNamed               // at what was named
 	actLookAll                 // look at everything
 )
+
+// quickPoll is how soon the outbox is looked at again after a poll found something: whoever appended
+// it does not ring. With each poll that finds nothing the wait doubles, up to a PollInterval.
+const quickPoll = 4 * time.Millisecond
 
 // longestBreather bounds what pacing adds to the latency for the database's sake.
 const longestBreather = 5 * time.Millisecond
@@ -133,6 +138,15 @@ func (s *schedule) gathered(now time.Time, o observation) time.Time {
 
 // looked takes a look into account, and where the watermark stood.
 func (s *schedule) looked(l look, w *Watermark) {
+	switch {
+	case !s.owed:
+	case l.found > 0:
+		s.quick = min(quickPoll, s.poll)
+	default:
+		if s.quick *= 2; s.quick >= s.poll {
+			s.quick = 0
+		}
+	}
 	s.last, s.wanted, s.owed, s.ready = l, time.Time{}, false, time.Time{}
 	if l.every {
 		s.every = l.began
@@ -142,6 +156,9 @@ func (s *schedule) looked(l look, w *Watermark) {
 	}
 	s.still.note(l.position, l.began)
 	s.apart = s.lag.next(l.ended, w)
+	if s.quick > 0 {
+		s.apart = min(s.apart, s.quick)
+	}
 	s.due = l.ended.Add(s.apart)
 }
 

@@ -200,3 +200,35 @@ func TestPollsAreLeftOutWhileNothingIsCommitted(t *testing.T) {
 	}
 	poll("after the longest silence", "0/C", actLookAll)
 }
+
+// Where a poll finds what nobody rang for, the next polls come soon, and rarer again when they find nothing.
+func TestPollsAreQuickWhereNobodyRings(t *testing.T) {
+	t.Parallel()
+	s, now := planned(look{asked: 1})
+	poll := func(found int, want time.Duration) {
+		t.Helper()
+		waited, do := s.until(now, observation{})
+		if waited != want || do != actLookAll {
+			t.Errorf("it does %d after %s, want a look after %s", do, waited, want)
+		}
+		now = now.Add(waited)
+		s.looked(look{began: now, ended: now, every: true, asked: 1, found: found}, nil)
+	}
+	poll(0, s.poll)
+	poll(3, s.poll)
+	poll(1, quickPoll)
+	poll(0, quickPoll)
+	poll(0, 2*quickPoll)
+	poll(1, 4*quickPoll)
+	for wait := quickPoll; wait < s.poll; wait *= 2 {
+		poll(0, wait)
+	}
+	poll(0, s.poll)
+	// What a ring announced says nothing of polls.
+	s.want(now)
+	if do, _ := s.next(now, observation{every: true}); do != actLookAll {
+		t.Fatalf("it does %d", do)
+	}
+	s.looked(look{began: now, ended: now, every: true, asked: 1, found: 1}, nil)
+	poll(0, s.poll)
+}
