@@ -60,15 +60,17 @@ type tenure struct {
 	recorded uint64
 	// remade tells that the stream is another one than when the partition was taken.
 	remade bool
-	// marked is the database's time of the last mark of anything published.
-	marked time.Time
+	// marked is the database's time of the last mark of anything published, parked that of
+	// the last one that parked anything.
+	marked, parked time.Time
 	// careful is how many messages are still carried one by one.
 	careful int
-	// unmarked are the batches whose marks are not made yet, in their order; in hand is how
-	// many of them a mark under way holds. Troubled: a mark failed and is made again.
-	unmarked []*carried
-	inHand   int
-	troubled bool
+	// unmarked are the batches whose marks are not made yet, in their order; inHand is how
+	// many of them a mark under way holds. Listed: the marker is to mark some. Troubled: a
+	// mark failed and is made again.
+	unmarked         []*carried
+	inHand           int
+	listed, troubled bool
 }
 
 // crashesToCare is after how many owners in a row that settled nothing a
@@ -234,18 +236,29 @@ func (t *tenure) progress(res Result) {
 // noted takes a mark into account that the database made at that time.
 func (t *tenure) noted(res Result, at time.Time) {
 	for _, o := range res.Outcomes {
-		if o.Kind == Published {
+		switch o.Kind {
+		case Published:
 			t.marked = at
+		case Retry, Permanent, Behind, Scheduled:
+			t.parked = at
+		case Skipped, Unresolved:
 		}
 		t.recorded = max(t.recorded, o.FenceSequence)
 	}
 }
 
-// outlived tells whether a batch holds what was marked already: it was claimed in a session that
-// is younger than the partition's last mark, and what may have been marked is in it. Then the server may have crashed
-// between and taken the mark back: where it has, the partition is taken anew.
+// outlived tells whether the server may have crashed between the partition's last mark and the session
+// in which a batch was claimed, and may have taken the mark back: then the partition is taken anew. Behind a mark that
+// parked anything that must be so, since what is missing there lets others pass. Else it matters if the batch holds
+// what may have been marked, and shows by the record of which the database knows.
 func (r *Relay) outlived(ctx context.Context, b Batch, session time.Time) bool {
 	f := r.flowOf(b.Lease)
+	if !f.parked.IsZero() && !session.Before(f.parked) {
+		r.log.Info("a partition is taken anew, as it was last parked from before this database session began", "partition", b.Lease.Partition)
+		f.anew()
+		f.marked, f.parked = time.Time{}, time.Time{}
+		return true
+	}
 	known := func(m Message) bool {
 		return r.cfg.Ordering != OrderPartition || f.after == nowhere || m.Parked || m.Sequence <= f.after
 	}
@@ -260,6 +273,6 @@ func (r *Relay) outlived(ctx context.Context, b Batch, session time.Time) bool {
 	}
 	r.log.Info("a partition is taken anew: the database has forgotten marks", "partition", b.Lease.Partition)
 	f.anew()
-	f.marked = time.Time{}
+	f.marked, f.parked = time.Time{}, time.Time{}
 	return true
 }

@@ -44,8 +44,8 @@ func (m *marker) list(t *tenure, messages int, within time.Duration) {
 		m.due = due
 	}
 	m.messages += messages
-	if !slices.Contains(m.tenures, t) {
-		m.tenures = append(m.tenures, t)
+	if !t.listed {
+		t.listed, m.tenures = true, append(m.tenures, t)
 	}
 }
 
@@ -67,11 +67,12 @@ func (r *Relay) mark(ctx context.Context, now time.Time) (begun bool) {
 		return false
 	}
 	var group, left []*tenure
+	seen := make(map[partition.ID]bool, len(m.tenures))
 	for _, t := range m.tenures { // of a partition one at a time, in their order
-		if slices.ContainsFunc(group, func(o *tenure) bool { return o.lease.Partition == t.lease.Partition }) {
+		if id := t.lease.Partition; seen[id] {
 			left = append(left, t)
 		} else {
-			group = append(group, t)
+			seen[id], t.listed, group = true, false, append(group, t)
 		}
 	}
 	*m = marker{underWay: true, tenures: left}

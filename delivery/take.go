@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/postrider/postrider/lease"
@@ -37,8 +39,8 @@ func (r *Relay) take(ctx context.Context, l *lease.Lease, known *tenure) {
 
 // learn takes over what a takeover found.
 func (t *tenure) learn(from *tenure) {
-	t.stream, t.fence, t.control, t.recorded, t.marked = from.stream, from.fence, from.control, from.recorded, from.marked
-	t.after, t.remade = nowhere, from.remade
+	t.stream, t.fence, t.control, t.recorded = from.stream, from.fence, from.control, from.recorded
+	t.after, t.remade, t.marked, t.parked = nowhere, from.remade, from.marked, from.parked
 }
 
 // taken reacts to how a takeover ended.
@@ -123,7 +125,7 @@ func (r *Relay) moved(server time.Time) bool {
 	}
 	for _, f := range r.flows {
 		f.anew()
-		f.marked = time.Time{}
+		f.marked, f.parked = time.Time{}, time.Time{}
 	}
 	r.log.Info("the database is another server or was started again: all partitions are taken anew", "partitions", len(r.flows))
 	return true
@@ -150,15 +152,15 @@ func (t *takeover) lookUp(ctx context.Context, delivered []Delivered, last uint6
 	if len(delivered) == 0 {
 		return nil, nil
 	}
-	sequences := make([]int64, len(delivered))
-	of := make(map[int64]Delivered, len(delivered))
-	for i, d := range delivered {
-		sequences[i], of[d.Sequence] = d.Sequence, d
+	of := make(map[int64][]Delivered, len(delivered)) // one event may be named under several generations
+	for _, d := range delivered {
+		of[d.Sequence] = append(of[d.Sequence], d)
 	}
-	found, err := t.store.recordedAs(ctx, t.lease.Partition, sequences, last)
+	found, err := t.store.recordedAs(ctx, t.lease.Partition, slices.Collect(maps.Keys(of)), last)
 	all := make([]named, len(found))
 	for i, f := range found {
-		all[i] = named{of[f.Sequence], f}
+		names := of[f.Sequence]
+		all[i] = named{names[max(0, slices.IndexFunc(names, func(d Delivered) bool { return d.Generation == f.Generation }))], f}
 	}
 	return all, err
 }

@@ -68,7 +68,7 @@ type failovers struct {
 	expected int // generation
 }
 
-func newFailovers(t *testing.T) *failovers {
+func newFailovers(t *testing.T, flags ...string) *failovers {
 	t.Helper()
 	f := &failovers{primary: pgtest.Server(t, localpg.Config{})}
 	migrate := clustertest.Launch(t, "migrate", []string{"DATABASE_URL=" + f.primary.URL()}, "migrate", "up", "--partitions=8")
@@ -77,7 +77,7 @@ func newFailovers(t *testing.T) *failovers {
 	}
 	f.pool = pgtest.Pool(t, f.primary.URL())
 	f.cluster = clustertest.New(t, clustertest.Config{
-		DatabaseURL: f.primary.URL(), Partitions: 8, Proxied: true, Resized: true, Flags: append(shortTTL(), "--http-addr=127.0.0.1:0"),
+		DatabaseURL: f.primary.URL(), Partitions: 8, Proxied: true, Resized: true, Flags: append(append(shortTTL(), "--http-addr=127.0.0.1:0"), flags...),
 	})
 	f.workers = f.cluster.Start(t, 2)
 	f.cluster.WaitShared(t, f.workers...)
@@ -111,6 +111,27 @@ func (f *failovers) forget(t *testing.T, n int) {
 	standby, pool := f.standby(t)
 	insert(t, f.primary.URL(), fmt.Sprintf("common-%d", n), 100)
 	f.drained(t)
+	f.cut(t, pool)
+	insert(t, f.primary.URL(), fmt.Sprintf("forgotten-%d", n), n)
+	f.drained(t)
+	f.over(t, standby, pool)
+	f.alarms++
+	f.expected++
+	clustertest.Until(t, fmt.Sprintf("the loss of %d events is told", n), func(ctx context.Context) (bool, error) {
+		alarms, generation, err := f.told(ctx)
+		return alarms == f.alarms && generation == f.expected, err
+	}, func() string { return fmt.Sprint(f.told(context.WithoutCancel(t.Context()))) })
+	f.drained(t)
+	f.wantTold(t)
+	doctor := clustertest.Launch(t, "doctor", f.environment(), "doctor")
+	if status := doctor.Exit(t); status == exitOK || !strings.Contains(doctor.Stdout(), "the database had forgotten some") {
+		t.Errorf("doctor ends with %d and says\n%s", status, doctor.Stdout())
+	}
+}
+
+// cut has the standby receive nothing more than what there is.
+func (f *failovers) cut(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
 	var end string
 	if err := f.pool.QueryRow(t.Context(), `SELECT pg_current_wal_flush_lsn()::text`).Scan(&end); err != nil {
 		t.Fatal(err)
@@ -128,21 +149,6 @@ func (f *failovers) forget(t *testing.T, n int) {
 		err = pool.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM pg_stat_wal_receiver)`).Scan(&cut)
 		return cut, err
 	}, nil)
-	insert(t, f.primary.URL(), fmt.Sprintf("forgotten-%d", n), n)
-	f.drained(t)
-	f.over(t, standby, pool)
-	f.alarms++
-	f.expected++
-	clustertest.Until(t, fmt.Sprintf("the loss of %d events is told", n), func(ctx context.Context) (bool, error) {
-		alarms, generation, err := f.told(ctx)
-		return alarms == f.alarms && generation == f.expected, err
-	}, func() string { return fmt.Sprint(f.told(context.WithoutCancel(t.Context()))) })
-	f.drained(t)
-	f.wantTold(t)
-	doctor := clustertest.Launch(t, "doctor", f.environment(), "doctor")
-	if status := doctor.Exit(t); status == exitOK || !strings.Contains(doctor.Stdout(), "the database had forgotten some") {
-		t.Errorf("doctor ends with %d and says\n%s", status, doctor.Stdout())
-	}
 }
 
 // keep fails over to a standby that has everything, under load: nothing is told.

@@ -167,7 +167,8 @@ func (f *Fenced) lastRecord(ctx context.Context, subject string) (found record, 
 // recordsAtOnce is how many records are read before what they name is returned.
 const recordsAtOnce = 50
 
-// Between implements delivery.Publisher. Fences name nothing of their own.
+// Between implements delivery.Publisher. Fences name nothing of their own. Behind the records there is one
+// more, that of who asks; a server that does not know it is an old leader.
 func (f *Fenced) Between(ctx context.Context, id partition.ID, after, before uint64) (last uint64, named []delivery.Delivered, err error) {
 	subject := FenceSubject(f.cfg.Outbox, id)
 	last = after
@@ -181,7 +182,10 @@ func (f *Fenced) Between(ctx context.Context, id partition.ID, after, before uin
 		if err != nil {
 			return after, nil, err
 		}
-		if m.sequence == 0 || m.sequence >= before {
+		if m.sequence == 0 {
+			return after, nil, fmt.Errorf("%w: stream %s gives no record of partition %d behind %d, and must have one", delivery.ErrOutage, f.cfg.Stream, id, last)
+		}
+		if m.sequence >= before {
 			break
 		}
 		found, err := recordOf(m, subject)

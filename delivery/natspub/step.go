@@ -263,10 +263,10 @@ func perSubject(err error) bool {
 	return errors.As(err, &e) && e.Description == "maximum messages per subject exceeded"
 }
 
-// give up: a later Take finds out what became of attempts without an answer.
+// give up: a later Take finds out what became of attempts without an answer. What was never sent is nobody's fault.
 func (r *fencedRun) give(unknown bool, err error) {
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, errNotSent) && !unknown:
 		r.fail(nil)
 	case unknown || refusal(err) == 0:
 		r.fail(fmt.Errorf("%w: %w: %w", delivery.ErrUnknown, delivery.ErrOutage, err))
