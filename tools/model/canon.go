@@ -2,99 +2,128 @@ package model
 
 import (
 	"cmp"
-	"encoding/binary"
 	"slices"
 )
 
-// canon writes two states alike if they differ only in what no step can tell apart:
+// Key implements search.System. It writes two states alike if they differ only in what no step can tell apart:
 //
-//   - which worker is which. An epoch has one owner for ever, so that comparing owner and epoch is comparing epochs.
-//     Not so if marks compare owners alone: then every worker keeps its name.
-//   - requests in the network that can only be refused: the stream is past their expectation or the lease row past their
-//     epoch; and marks whose rows are gone for good.
-type canon struct {
-	named bool // workers keep their names
-	exact bool // nothing is alike: for the test of this very reduction
-	key   []byte
-}
-
-// Key implements search.System.
-func (x *system) Key(s *State, key []byte) []byte { return x.canon.of(s, key) }
-
-func (c *canon) of(s *State, key []byte) []byte {
-	c.key = key
-	c.database(s.Database)
-	c.add(s.Stream.Len)
+//   - which worker is which, unless a failover may give one epoch to two of them, or marks compare owners alone: else
+//     comparing owner and epoch is comparing epochs.
+//   - the name of a takeover, unless its worker may still have to know its fence.
+//   - requests in the network that can only be refused: the stream is past their expectation, or the lease row past their
+//     epoch; and marks that find everything as they would leave it.
+func (x *system) Key(s *State, key []byte) []byte {
+	c := canon{system: x, state: s, key: key, named: x.exact || x.Lagging || x.MarkWithoutEpoch}
+	d := &s.Database
+	c.add(s.Acquired, s.Stream.Len, byte(s.Passed), flags(d.Expired, d.Trespassed, s.Disordered))
+	if x.exact {
+		c.add(s.Taken)
+	}
+	for _, p := range []Partition{d.Partition, d.Durable} {
+		c.add(c.owner(p.Owner), p.Epoch, p.Fence, p.Delivered, byte(p.Ready), byte(p.Parked))
+	}
 	for _, m := range s.Stream.messages() {
 		c.message(m)
 	}
 	workers := s.Workers
-	if !c.named && !c.exact {
+	if !c.named {
 		slices.SortFunc(workers[:], func(a, b Worker) int { return cmp.Compare(a.Epoch, b.Epoch) })
 	}
 	for _, w := range workers {
-		c.add(byte(w.At), w.Epoch, w.Take, w.Expect, w.Batch, byte(w.Claimed), byte(w.Stored), byte(w.Events), byte(w.Aside))
-		c.message(w.Known)
+		if c.add(byte(w.At)); w.At == Idle {
+			continue
+		}
+		c.add(w.Epoch, w.Takes, w.Expect, w.Cursor, byte(w.Publish), byte(w.Retried), byte(w.Pending), byte(w.Passed), flags(w.Stale))
+		if x.exact || x.Compare || x.WalkFromMemory {
+			c.add(w.Marked.Fence, w.Marked.Delivered)
+		}
+		if x.exact {
+			c.add(w.Take)
+		}
 	}
-	c.late(s)
+	c.late()
 	return c.key
+}
+
+// canon is a key that is being written.
+type canon struct {
+	*system
+
+	state *State
+	key   []byte
+	named bool // workers keep their names
 }
 
 func (c *canon) add(bytes ...byte) { c.key = append(c.key, bytes...) }
 
-func (c *canon) database(d Database) {
-	flags := byte(0)
-	for i, set := range []bool{d.Owner == 0, d.Expired, d.Trespassed} {
-		if set {
-			flags |= 1 << i
+func flags(set ...bool) (bits byte) {
+	for i, is := range set {
+		if is {
+			bits |= 1 << i
 		}
 	}
-	c.add(c.owner(d.Owner), d.Epoch, flags, byte(d.Rows), byte(d.Durable))
+	return bits
 }
 
 func (c *canon) owner(o uint8) uint8 {
-	if c.named || c.exact {
+	if c.named || o == 0 {
 		return o
 	}
-	return 0
+	return 1
 }
 
 func (c *canon) message(m Message) {
-	c.add(byte(m.Kind), m.Epoch, c.owner(m.Owner), m.Take, m.Batch, byte(m.Events))
+	if m.Kind == Fence && !c.exact {
+		me := c.state.Workers[m.Owner-1]
+		m.Take = flags(m.Take == me.Take && me.At <= WriteFence)
+	}
+	c.add(byte(m.Kind), m.Epoch, c.owner(m.Owner), m.Take, byte(m.Events))
+	if m.Kind == Mark {
+		c.add(byte(m.Passed), byte(m.Retried), m.Upto, m.From.Fence, m.From.Delivered)
+	}
 }
 
 // late writes the set of requests in one order.
-func (c *canon) late(s *State) {
-	_, last := s.Stream.last()
-	var packed [maxLate]uint64
-	count := 0
-	for _, r := range s.Late {
+func (c *canon) late() {
+	var places [maxLate][]byte
+	count, head := 0, c.key
+	var room [maxLate * 16]byte
+	rest := room[:0]
+	for _, r := range c.state.Late {
 		if r == (Request{}) {
 			break
 		}
-		if !c.exact && c.idle(r, s, last) {
+		if !c.exact && c.idle(r) {
 			continue
 		}
-		m := r.Record
-		kind := byte(m.Kind)
-		if r.Blind {
-			kind += 128
-		}
-		packed[count] = binary.BigEndian.Uint64([]byte{
-			kind, m.Epoch<<4 | c.owner(m.Owner), m.Take, m.Batch, byte(m.Events), byte(r.Events), r.Expect, 0,
-		})
+		c.key = rest
+		c.message(r.Record)
+		c.add(byte(r.Events), r.Expect, flags(r.Blind))
+		places[count] = c.key
+		rest = c.key[len(c.key):]
 		count++
 	}
-	slices.Sort(packed[:count])
-	for _, p := range packed[:count] {
-		c.key = binary.BigEndian.AppendUint64(c.key, p)
+	c.key = head
+	slices.SortFunc(places[:count], func(a, b []byte) int { return slices.Compare(a, b) })
+	for _, p := range places[:count] {
+		c.add(p...)
 	}
 }
 
-// idle reports whether the arrival of the request can never change anything any more.
-func (c *canon) idle(r Request, s *State, last uint8) bool {
-	if r.Record.Kind == Mark {
-		return !c.named && r.Record.Epoch != s.Database.Epoch || r.Record.Events&s.Database.Durable == 0
+// idle reports whether the arrival of the request can never change anything any more. What is marked does not come back
+// without a crash, which ends all marks under way.
+func (c *canon) idle(r Request) bool {
+	m, d := r.Record, c.state.Database
+	if m.Kind != Mark {
+		_, last := c.state.Stream.last()
+		return !r.Blind && r.Expect != last
 	}
-	return !r.Blind && r.Expect != last
+	if c.MarkWithoutEpoch || c.MarkOutlivesSession || c.Compare || c.ParkAgain {
+		return false
+	}
+	before := d.Partition
+	if !c.mark(&d, m) {
+		return m.Epoch <= d.Epoch // a failover may have gone back behind that lease, so that it is given again
+	}
+	return d.Partition == before
 }

@@ -1,53 +1,138 @@
 package model
 
 // The database's clock only ever says that a lease has run out, and may say so at any moment. Every write under a lease
-// is a compare-and-set on owner and epoch. Changes of the lease row commit synchronously, which flushes whatever was
-// committed before; marks commit asynchronously.
+// is a compare-and-set on owner and epoch. Changes of the lease row commit synchronously, marks do not, see flush.
 
-// acquire takes a free or expired lease and returns its new epoch.
-func (d *Database) acquire(owner uint8) (epoch uint8, ok bool) {
+// acquire takes a free or expired lease.
+func (d *Database) acquire(owner uint8) (ok bool) {
 	if d.Owner != 0 && !d.Expired {
-		return 0, false
+		return false
 	}
 	d.Owner, d.Expired = owner, false
 	d.Epoch++
-	d.flush()
-	return d.Epoch, true
-}
-
-// renew extends a lease, expired or not, that nobody else has taken.
-func (d *Database) renew(owner, epoch uint8) (ok bool) {
-	if d.Owner != owner || d.Epoch != epoch {
-		return false
-	}
-	d.Expired = false
-	d.flush()
 	return true
 }
 
-// free gives a lease back.
-func (d *Database) free(owner, epoch uint8) (ok bool) {
-	if d.Owner != owner || d.Epoch != epoch {
+// holds tells whether that is the lease.
+func (d *Database) holds(owner, epoch uint8) bool { return d.Owner == owner && d.Epoch == epoch }
+
+// raise has the next lease lie above an epoch that the stream knows, and gives this one back.
+func (d *Database) raise(owner, epoch, above uint8) {
+	if d.holds(owner, epoch) {
+		d.Owner, d.Expired, d.Epoch = 0, false, max(d.Epoch, above)
+	}
+}
+
+// mark settles what the request holds, and moves F with it.
+func (x *system) mark(d *Database, m Message) (ok bool) {
+	mine := d.holds(m.Owner, m.Epoch)
+	if !mine && !(x.MarkWithoutEpoch && d.Owner == m.Owner) || x.behind(d.Partition, m.From) {
 		return false
 	}
-	d.Owner, d.Expired = 0, false
-	d.flush()
+	before := d.Partition
+	if x.Cursor {
+		x.move(&d.Partition, m)
+	} else {
+		x.remove(&d.Partition, m)
+	}
+	d.Fence, d.Delivered = max(d.Fence, m.Upto), max(d.Delivered, m.top())
+	d.Trespassed = d.Trespassed || !mine && before != d.Partition
 	return true
 }
 
-// mark deletes the rows of the events that the request names.
-func (d *Database) mark(m Message, p Protocol) (ok bool) {
-	mine := d.Owner == m.Owner && d.Epoch == m.Epoch
-	if ok = mine || p.MarkWithoutEpoch && d.Owner == m.Owner; !ok {
-		return false
+// waiting returns the ready rows that count as not published.
+func (x *system) waiting(p Partition) Set {
+	if x.Cursor {
+		return p.Ready &^ upTo(p.Delivered)
 	}
-	d.Trespassed = d.Trespassed || !mine && d.Rows&m.Events != 0
-	d.Rows &^= m.Events
-	return true
+	return p.Ready
 }
 
-// flush makes durable whatever is committed.
-func (d *Database) flush() { d.Durable = d.Rows }
+// behind tells whether the partition lacks a mark that somebody knows.
+func (x *system) behind(p Partition, known Progress) bool {
+	return p.Fence < known.Fence || p.Delivered < known.Delivered && !x.CompareFence
+}
 
-// crash forgets what was not flushed.
-func (d *Database) crash() { d.Rows = d.Durable }
+// remove deletes the published rows and parks the failed ones, wherever they lie.
+func (x *system) remove(p *Partition, m Message) {
+	ready, parked := m.Events, m.Events
+	if x.MarkWhereClaimed {
+		ready, parked = m.Events&^m.Retried, m.Retried
+	}
+	p.Ready &^= ready
+	p.Parked = p.Parked&^parked | m.Passed&p.Ready
+	p.Ready &^= m.Passed
+}
+
+// move parks the failed rows that the cursor moves over. Nothing is deleted.
+func (x *system) move(p *Partition, m Message) {
+	over := upTo(m.top()) &^ upTo(p.Delivered)
+	if x.ParkAgain {
+		over = upTo(m.top())
+	}
+	p.Parked &^= m.Events
+	if !x.PassUnparked {
+		p.Parked |= m.Passed & over
+	}
+}
+
+// reclaim: rows behind the cursor go, whoever does it and whenever.
+func (x *system) reclaim(s *State) {
+	if !x.Reclaim {
+		return
+	}
+	n := *s
+	upto := n.Database.Delivered
+	if x.ReclaimAhead {
+		for _, me := range s.Workers {
+			upto = max(upto, (me.Pending | me.Passed).top())
+		}
+	}
+	if n.Database.Ready &^= upTo(upto); n.Database.Ready != s.Database.Ready {
+		x.emit(n, Note{Did: "rows behind the cursor are reclaimed"})
+	}
+}
+
+// flush: what commits synchronously is durable, and with it whatever was committed before. A standby that lags behind
+// waits for nothing.
+func (x *system) flush(n *State) {
+	if !x.Lagging {
+		n.Database.Durable = n.Database.Partition
+	}
+}
+
+// time: the lease runs out.
+func (x *system) time(s *State) {
+	if n := *s; n.Database.Owner != 0 && !n.Database.Expired {
+		n.Database.Expired = true
+		x.emit(n, Note{Did: "the lease runs out"})
+	}
+}
+
+// crash: what was committed becomes durable in its order, a while later. A crash of the primary, or a failover, forgets
+// what is not, and ends every session with the marks that it has under way. A worker notices, unless it compares instead.
+// Before it reads F there is nothing to notice.
+func (x *system) crash(s *State) {
+	if !x.Crashes {
+		return
+	}
+	n := *s
+	if n.Database.Durable = n.Database.Partition; n != *s {
+		x.emit(n, Note{Did: "what is committed becomes durable"})
+	}
+	n = *s
+	n.Database.Partition = n.Database.Durable
+	if x.Lagging {
+		n.Database.Expired = false
+	}
+	for w := range n.Workers {
+		me := &n.Workers[w]
+		me.Stale = me.Stale || me.At > WalkRecords && !x.GoOnAfterCrash && !x.Compare && !(x.MarkThroughCrash && me.At == MarkRows)
+	}
+	for place := maxLate - 1; place >= 0; place-- {
+		if n.Late[place].Record.Kind == Mark && !x.MarkOutlivesSession && !x.Compare {
+			n.release(place)
+		}
+	}
+	x.emit(n, Note{Did: "the database crashes"})
+}

@@ -1,13 +1,14 @@
 // Package model checks the protocol of publish mode fenced by visiting every state that a small system can reach: lease,
-// fence, takeover, publish and mark of one partition. No program imports it; `go -C tools test ./model` runs it. README.md
-// tells what was checked and found.
+// fence, takeover, publish and late marks of one partition. No program imports it; `go -C tools test ./model` runs it.
+// README.md tells what was checked and found.
 //
 // # Model
 //
-//	worker.go    the worker's program, beside "The protocol" in README.md
+//	takeover.go  the worker's program, beside "The protocol" in README.md: until it knows what is published
+//	worker.go    and from then on
 //	stream.go    the broker: an append-only log with an atomic, conditional write
-//	database.go  the lease row, the pointer rows, asynchronous commits
-//	network.go   answers that get lost, bytes that arrive late, reads that are stale, crashes of the database
+//	database.go  the lease row, the rows of the outbox, asynchronous commits, crashes and failovers
+//	network.go   answers that get lost, bytes that arrive late, reads that are stale
 //	protocol.go  the precautions, one switch each to leave it out
 //	invariant.go what must hold in every state
 //	explore.go   bounds of the search (package search); canon.go: which states count as the same; trace.go: counterexamples

@@ -7,18 +7,23 @@ import (
 	"github.com/postrider/postrider/tools/model/search"
 )
 
-// Config bounds the model. Crashes, pauses, expiries, lost answers, late bytes and stale reads are not bounded: there may
-// be any number of them, anywhere.
+// Config bounds the model. Crashes of workers and of the database, pauses, expiries, lost answers, late bytes and stale
+// reads are not bounded: there may be any number of them, anywhere.
 type Config struct {
-	Workers         uint8 // 1 to 3
-	Events          uint8 // 1 to 7, in order
-	Claim           uint8 // most events in a claim, 1 to 7; a claim is published in one batch or several
-	Epochs          uint8 // acquisitions of the lease, 1 to 5
-	Takes           uint8 // takeovers under one lease, 1 to 3
-	StaleReads      bool  // reads of the last record may return earlier ones
-	DatabaseCrashes bool  // the database may crash and lose commits that were not flushed
-	Progress        bool  // look for states from which the work cannot be finished; takes memory for every step
-	MaxStates       int   // go no further when there are more; 0: no limit
+	Workers      uint8 // 1 to 3
+	Events       uint8 // 1 to 5, in order
+	Fail         Set   // those of them that may fail, any number of times
+	Claim        uint8 // most rows read at once, besides parked ones
+	Acquisitions uint8 // of the lease, 1 to 5
+	Takes        uint8 // takeovers under one lease, 1 to 3
+	StaleReads   bool  // reads of the last record may return earlier ones
+	Crashes      bool  // the database may crash and lose commits that are not durable
+	Lagging      bool  // changes of the lease row are not durable at once either: a failover to a standby that lags behind
+	Cursor       bool  // a mark moves a cursor, and deletes nothing
+	Reclaim      bool  // rows that the cursor has passed are deleted, at any time
+	Compare      bool  // workers notice no crash, but marks and claims compare how far the marks are with what the worker knows
+	Progress     bool  // look for states from which the work cannot be finished; takes memory for every step
+	MaxStates    int   // go no further when there are more; 0: no limit
 }
 
 // ErrConfig is in every error about a Config.
@@ -33,7 +38,7 @@ func (c Config) Validate() error {
 		{"Workers", c.Workers, maxWorkers},
 		{"Events", c.Events, maxEvents},
 		{"Claim", c.Claim, maxEvents},
-		{"Epochs", c.Epochs, 5},
+		{"Acquisitions", c.Acquisitions, 5},
 		{"Takes", c.Takes, 3},
 	} {
 		if f.value < 1 || f.value > f.limit {
@@ -43,12 +48,10 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// all returns every event.
-func (c Config) all() Set { return 1<<c.Events - 1 }
-
 // Initial implements search.System: everything is committed and nobody has begun.
-func (c Config) Initial() State {
-	return State{Database: Database{Rows: c.all(), Durable: c.all()}}
+func (x *system) Initial() State {
+	p := Partition{Ready: upTo(x.Events)}
+	return State{Database: Database{Partition: p, Durable: p}}
 }
 
 // Result is what an exploration found.
@@ -59,31 +62,28 @@ func Explore(c Config, p Protocol) (Result, error) {
 	if err := c.Validate(); err != nil {
 		return Result{}, err
 	}
-	return search.Run(newSystem(c, p), c.options()), nil
+	return search.Run(&system{Config: c, Protocol: p}, c.options()), nil
 }
 
 func (c Config) options() search.Options {
 	options := search.Options{MaxStates: c.MaxStates}
 	if c.Progress {
-		options.Progress = Progress
+		options.Progress = CanFinish
 	}
 	return options
 }
 
-func newSystem(c Config, p Protocol) *system {
-	return &system{Config: c, Protocol: p, canon: canon{named: p.MarkWithoutEpoch}}
-}
-
-// Finished implements search.System: every event is in the stream and every mark durable.
+// Finished implements search.System: every event is in the stream, and no crash brings any work back.
 func (x *system) Finished(s *State) bool {
-	return s.Database.Durable == 0 && s.Stream.stored() == x.all()
+	return x.waiting(s.Database.Durable)|s.Database.Durable.Parked == 0 && s.Stream.stored() == upTo(x.Events)
 }
 
-// Live implements search.System: the lease can be acquired once more, or its holder is there.
+// Live implements search.System: the lease can be acquired once more, or its holder is there and may go on.
 func (x *system) Live(s *State) bool {
-	holder := false
-	for _, me := range s.Workers {
-		holder = holder || me.At != Idle && me.Epoch == s.Database.Epoch
+	for w, me := range s.Workers {
+		if me.At != Idle && s.Database.holds(owner(uint8(w)), me.Epoch) && !(me.Stale && me.Takes == x.Takes) {
+			return true
+		}
 	}
-	return holder || s.Database.Epoch < x.Epochs
+	return s.Acquired < x.Acquisitions
 }

@@ -2,26 +2,30 @@ package model
 
 import "github.com/postrider/postrider/tools/model/search"
 
-// The invariants, in the order in which they are looked at, and Progress, which is about ways and not about single states.
+// The invariants, in the order in which they are looked at, and CanFinish, which is about ways and not about single states.
 const (
 	NoDuplicate = "P4: no event is in the stream twice"
-	Ascending   = "P2: first publications ascend"
-	OneVoice    = "P3: after a record of epoch e, nothing of a lower epoch is stored"
-	NothingLost = "P1: an event without a pointer row is in the stream"
+	InStream    = "P2: the events of one stream ascend"
+	Ascending   = "P2: an event is stored behind later ones only if it failed, or was blocked by one that had"
+	OneVoice    = "P3: after a record of epoch e, nothing of a lower epoch is stored, nor of another owner"
+	NothingLost = "P1: an event that is not in the stream waits, or is parked"
 	NoTrespass  = "P3: a write to the database under a lost lease changes nothing"
 	Placed      = "what a worker takes for published lies where it thinks"
-	Progress    = "while somebody can act, the work can still be finished"
+	Covered     = "what the records up to F name is marked"
+	CanFinish   = "while somebody can act, the work can still be finished"
 )
 
 // Invariants implements search.System.
 func (x *system) Invariants() []search.Invariant[State] {
 	return []search.Invariant[State]{
 		{Name: NoDuplicate, Holds: noDuplicate},
-		{Name: Ascending, Holds: ascending},
+		{Name: InStream, Holds: inStream},
+		{Name: Ascending, Holds: func(s *State) bool { return !s.Disordered }},
 		{Name: OneVoice, Holds: oneVoice},
 		{Name: NothingLost, Holds: x.nothingLost},
 		{Name: NoTrespass, Holds: func(s *State) bool { return !s.Database.Trespassed }},
 		{Name: Placed, Holds: placed, Follow: true},
+		{Name: Covered, Holds: x.covered, Follow: true},
 	}
 }
 
@@ -38,11 +42,11 @@ func noDuplicate(s *State) bool {
 	return true
 }
 
-func ascending(s *State) bool {
+func inStream(s *State) bool {
 	var seen Set
 	for _, m := range s.Stream.messages() {
-		if m.Kind == Event && seen&m.Events == 0 {
-			if seen > m.Events {
+		if m.Kind == Event {
+			if seen&m.Events.behind() != 0 {
 				return false
 			}
 			seen |= m.Events
@@ -52,36 +56,43 @@ func ascending(s *State) bool {
 }
 
 func oneVoice(s *State) bool {
-	var highest uint8
+	var highest Message
 	for _, m := range s.Stream.messages() {
-		if m.Epoch < highest {
+		if m.Epoch < highest.Epoch || m.Epoch == highest.Epoch && m.Owner != highest.Owner {
 			return false
 		}
 		if m.Kind != Event {
-			highest = m.Epoch
+			highest = m
 		}
 	}
 	return true
 }
 
-func (x *system) nothingLost(s *State) bool { return x.all()&^s.Database.Rows&^s.Stream.stored() == 0 }
+func (x *system) nothingLost(s *State) bool {
+	return upTo(x.Events)&^s.Stream.stored()&^x.waiting(s.Database.Partition)&^s.Database.Parked == 0
+}
 
-// placed: a worker that is about to mark a claim finds its events in the stream, under its epoch and before the record
-// that it takes for the last one. Their positions are part of the published history.
+// placed: what a worker is about to mark lies in the stream, up to the record that it takes for the last one. Its position
+// is part of the published history.
 func placed(s *State) bool {
 	for _, me := range s.Workers {
-		if me.At != MarkRows || me.Known.Kind != Watermark {
+		if me.At <= WalkRecords {
 			continue
 		}
 		var lie Set
 		for _, m := range s.Stream.messages()[:me.Expect] {
-			if m.Kind == Event && m.Epoch == me.Known.Epoch {
+			if m.Kind == Event {
 				lie |= m.Events
 			}
 		}
-		if me.Known.Events&^lie != 0 {
+		if me.Pending&^lie != 0 {
 			return false
 		}
 	}
 	return true
+}
+
+func (x *system) covered(s *State) bool {
+	d := s.Database
+	return s.Stream.named(0, d.Fence)&(x.waiting(d.Partition)|d.Parked) == 0
 }

@@ -11,9 +11,9 @@ type reaction struct {
 // network holds it, and the sender gives up waiting. What the network never lets go has never arrived.
 func (x *system) send(s *State, w uint8, r Request, then reaction) {
 	n := *s
-	answer, sequence := n.Stream.write(r)
+	answer, sequence := n.write(r)
 	unknown := n
-	note := Note{Who: owner(w), Did: "sends", Record: r.Record, Expect: r.Expect, Blind: blind(r), Sequence: sequence}
+	note := Note{Who: owner(w), Did: "sends", Record: r.Record, Expect: r.Expect, Blind: r.Blind, Sequence: sequence}
 	switch answer {
 	case Outside:
 		x.truncated = true
@@ -41,7 +41,7 @@ func (x *system) hold(n State, w uint8, r Request) {
 		x.truncated = true
 		return
 	}
-	x.emit(n, Note{Who: owner(w), Did: "sends", Record: r.Record, Expect: r.Expect, Blind: blind(r), Then: "no answer, the bytes are held up"})
+	x.emit(n, Note{Who: owner(w), Did: "sends", Record: r.Record, Expect: r.Expect, Blind: r.Blind, Then: "no answer, the bytes are held up"})
 }
 
 // deliver emits the late arrival of each request that the network holds. Nobody waits for its answer.
@@ -49,15 +49,15 @@ func (x *system) deliver(s *State) {
 	for place := 0; place < maxLate && s.Late[place] != (Request{}); place++ {
 		n := *s
 		r := n.release(place)
-		note := Note{Did: "late bytes arrive:", Record: r.Record, Expect: r.Expect, Blind: blind(r), Then: "refused"}
+		note := Note{Did: "late bytes arrive:", Record: r.Record, Expect: r.Expect, Blind: r.Blind, Then: "refused"}
 		if r.Record.Kind == Mark {
-			if n.Database.mark(r.Record, x.Protocol) {
+			if x.mark(&n.Database, r.Record) {
 				note.Then = "done"
 			}
 			x.emit(n, note)
 			continue
 		}
-		answer, sequence := n.Stream.write(r)
+		answer, sequence := n.write(r)
 		if answer == Outside {
 			x.truncated = true
 			continue
@@ -79,31 +79,3 @@ func (x *system) read(s *State, see func(rec Message, sequence uint8, did string
 		see(rec, sequence, "reads stale")
 	}
 }
-
-// time: the lease runs out.
-func (x *system) time(s *State) {
-	if s.Database.Owner == 0 || s.Database.Expired {
-		return
-	}
-	n := *s
-	n.Database.Expired = true
-	x.emit(n, Note{Did: "the lease runs out"})
-}
-
-// crash of the database: marks that were not flushed are gone, and so is every session. A worker between claim and flush
-// has lost the claim's session, and claims again.
-func (x *system) crash(s *State) {
-	if !x.DatabaseCrashes {
-		return
-	}
-	n := *s
-	n.Database.crash()
-	for w := range n.Workers {
-		if me := &n.Workers[w]; me.At == FlushClaim && !x.FlushElsewhere {
-			me.At, me.Claimed = ClaimRows, 0
-		}
-	}
-	x.emit(n, Note{Did: "the database crashes"})
-}
-
-func blind(r Request) bool { return r.Blind || r.Record.Kind == Mark }

@@ -8,33 +8,68 @@ type Protocol struct {
 	NoFence bool
 	// BlindFence: a takeover reads the last record and writes its fence without an expectation.
 	BlindFence bool
-	// FenceWithoutCopy: a fence does not list what the record before it lists.
-	FenceWithoutCopy bool
 	// FenceByEpoch: a worker takes any fence of its epoch for the one that it is about to write, and so writes none when it
 	// takes the partition anew.
 	FenceByEpoch bool
-	// FenceFromMemory: a worker that finds its own fence goes by the record it has read last, not by the fence's list.
-	FenceFromMemory bool
-	// RecordWithoutEvents: a watermark does not list events.
+	// RecordWithoutEvents: a watermark does not name the events of its batch.
 	RecordWithoutEvents bool
-	// RecordOfOneBatch: a watermark lists its own batch only, not the batches of the same claim before it.
-	RecordOfOneBatch bool
-	// DecideByRead: after an unknown outcome, a read that does not show the batch counts as "not committed". The worker
+	// DecideByRead: after an unknown outcome, a read that does not show the batch counts as "not stored". The worker
 	// claims anew and sends a new batch, with the sequence that it has read.
 	DecideByRead bool
-	// SkipByRead: the same, but it puts the events aside for later and goes on with the rows behind them.
-	SkipByRead bool
-	// TrustUnknown: an unknown outcome counts as committed.
+	// FailByRead: the same, but the events count as failed, and are parked.
+	FailByRead bool
+	// TrustUnknown: an unknown outcome counts as stored.
 	TrustUnknown bool
 	// OldRecordsCount: after a refusal, a record that is not newer than the expected one may count as the batch.
 	OldRecordsCount bool
+
+	// LastRecordOnly: a takeover marks what the last watermark names, and nothing of the ones before it.
+	LastRecordOnly bool
+	// WalkFirst: a takeover walks the records before it writes its fence.
+	WalkFirst bool
+	// WalkFromMemory: a worker that takes the partition anew walks from the F that it remembers, not from the database's.
+	WalkFromMemory bool
+	// WalkToAnyEnd: a walk ends where a read shows no further record, and not at the takeover's own fence.
+	WalkToAnyEnd bool
+
+	// MarkInTheAir: a late mark holds the batch that is in the air, too.
+	MarkInTheAir bool
+	// MarkInParts: a mark holds some of what is published and not marked, or none, and moves F as if it held all.
+	MarkInParts bool
+	// TrustMark: a mark without an answer counts as made, so that later ones do not hold what it held.
+	TrustMark bool
 	// MarkWithoutEpoch: a mark compares the owner alone.
 	MarkWithoutEpoch bool
-	// NoFlush: nothing is flushed between claim and publish.
-	NoFlush bool
-	// FlushElsewhere: the flush uses another session than the claim, so that it succeeds although the database crashed
-	// between the two.
-	FlushElsewhere bool
-	// ForgetRecord: rows are published as claimed, without a look at the last record's list.
-	ForgetRecord bool
+	// MarkWhereClaimed: a mark deletes a row where it lay when it was claimed, not where it lies.
+	MarkWhereClaimed bool
+	// MarkOutlivesSession: a mark that was sent before a crash of the database arrives after it.
+	MarkOutlivesSession bool
+	// GoOnAfterCrash: after a crash of the database a worker goes on as before it.
+	GoOnAfterCrash bool
+	// MarkThroughCrash: the same, if it is about to mark, as behind the walk.
+	MarkThroughCrash bool
+	// GoOnPastFailed: the partition goes on after a batch in which rows failed, were blocked, or came from the parking place,
+	// before that is marked.
+	GoOnPastFailed bool
+	// ClaimPending: a claim does not leave out ready rows that are published and not marked.
+	ClaimPending bool
+	// ClaimParked: nor parked ones.
+	ClaimParked bool
+
+	// EqualEpoch, with Config.Lagging: another owner's record of an equal epoch stops nobody.
+	EqualEpoch bool
+
+	// PassUnparked, with Config.Cursor: the cursor moves over failed rows, and parks nothing.
+	PassUnparked bool
+	// ParkAgain, with Config.Cursor: a mark parks all that it holds as failed, not only what its cursor moves over.
+	ParkAgain bool
+	// WalkUnparked, with Config.Cursor: the walk parks none of the rows that no record names.
+	WalkUnparked bool
+	// ReclaimAhead, with Config.Cursor: rows are reclaimed up to what the worker is through with, not up to the committed cursor.
+	ReclaimAhead bool
+
+	// CompareFence, with Config.Compare: F alone is compared, which a mark that only parks does not move.
+	CompareFence bool
+	// ForgetSeen, with Config.Compare: what a claim has seen does not count as known.
+	ForgetSeen bool
 }

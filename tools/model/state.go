@@ -3,13 +3,16 @@ package model
 // Bounds of the arrays that hold a state.
 const (
 	maxWorkers = 3
-	maxEvents  = 7
-	maxLog     = 18
+	maxEvents  = 5
+	maxLog     = 16
 	maxLate    = 10
 )
 
-// Set is a set of events; event n, counted from 1, is bit n-1.
+// Set is a set of events; event n, counted from 1, is bit n-1. Odd and even events are two streams.
 type Set uint8
+
+// upTo returns the events 1 to n.
+func upTo(n uint8) Set { return 1<<n - 1 }
 
 // size returns the number of events.
 func (s Set) size() (n uint8) {
@@ -28,6 +31,27 @@ func (s Set) first(n uint8) Set {
 	return s &^ rest
 }
 
+// top returns the highest event.
+func (s Set) top() (n uint8) {
+	for ; s != 0; s >>= 1 {
+		n++
+	}
+	return n
+}
+
+// behind returns the events that come later in the streams of these.
+func (s Set) behind() Set { return s<<2 | s<<4 }
+
+// subsets calls use with every subset.
+func (s Set) subsets(use func(Set)) {
+	for sub := s; ; sub = (sub - 1) & s {
+		use(sub)
+		if sub == 0 {
+			return
+		}
+	}
+}
+
 // Kind says what a message of the stream, or a request, is.
 type Kind uint8
 
@@ -35,20 +59,28 @@ type Kind uint8
 const (
 	None      Kind = iota // no record yet
 	Event                 // an event's message
-	Watermark             // closes a batch
+	Watermark             // closes a batch, and names its events
 	Fence                 // written by a takeover
-	Mark                  // a request to the database: delete the rows of these events
+	Mark                  // a request to the database
 )
 
-// Message is a message of the stream.
+// Message is a message of the stream, or a mark.
 type Message struct {
 	Kind   Kind
 	Epoch  uint8 // of the lease that it was written under
 	Owner  uint8 // worker 1, 2, …
-	Take   uint8 // of a fence: which of its owner's takeovers under that epoch wrote it
-	Batch  uint8 // number of the batch since the takeover; a fence copies it
-	Events Set   // of an event: itself; of a record: the events that it lists
+	Take   uint8 // of a fence: which takeover wrote it
+	Events Set   // of an event: itself; of a watermark: its batch; of a mark: what is published
+
+	// Of a mark:
+	Passed  Set      // what is to be parked
+	Retried Set      // those of Events that were parked when they were claimed
+	Upto    uint8    // where the last record lies that it covers
+	From    Progress // the marks that it goes on from, see Config.Compare
 }
+
+// top returns the highest event that a mark settles.
+func (m Message) top() uint8 { return (m.Events | m.Passed).top() }
 
 // Stream is the broker's side: one append-only log. The sequence of a message is its index plus one.
 type Stream struct {
@@ -56,42 +88,59 @@ type Stream struct {
 	Len uint8
 }
 
-// Database is the partition's lease row and its pointer rows.
-type Database struct {
-	Owner, Epoch uint8
-	Expired      bool
-	Rows         Set  // pointer rows: events not yet marked delivered
-	Durable      Set  // pointer rows that a crash of the database would leave behind
-	Trespassed   bool // a write under a lost lease has changed something; only the invariant looks at it
+// Progress is how far the marks of a partition are.
+type Progress struct {
+	Fence     uint8 // F: all that the records up to this position name is marked
+	Delivered uint8 // every event up to this one is published, or parked
 }
 
-// Place is where in its program a worker stands: worker.go has one function for each.
+// Partition is what the database keeps of the partition.
+type Partition struct {
+	Progress
+
+	Owner, Epoch uint8
+	Ready        Set // rows that were neither deleted nor parked
+	Parked       Set // rows that were passed: to be published later
+}
+
+// Database is the primary, and what a crash leaves of it or a failover finds.
+type Database struct {
+	Partition
+
+	Expired    bool
+	Durable    Partition
+	Trespassed bool // a write under a lost lease has changed something; only the invariant looks at it
+}
+
+// Place is where in its program a worker stands: takeover.go and worker.go have one function for each.
 type Place uint8
 
 // The places, in the order in which an undisturbed worker passes them.
 const (
-	Idle       Place = iota // no lease, no memory
-	ReadRecord              // takeover: read the last record
-	WriteFence              // takeover: write the fence
-	MarkRows                // mark what the known record lists
-	ClaimRows               // read the first undelivered rows
-	FlushClaim              // make durable what the claim has seen
-	SendBatch               // publish the claim, in one batch or in several
-	ReadBack                // the expectation was refused: find out why
+	Idle        Place = iota // no lease, no memory
+	ReadRecord               // takeover: read the last record
+	WriteFence               // takeover: write the fence
+	WalkRecords              // takeover: read the records behind F
+	MarkRows                 // nothing is claimed before this mark
+	ClaimRows                // no batch is in the air
+	SendBatch                // publish the claim
+	ReadBack                 // the expectation was refused: find out why
 )
 
 // Worker is a worker's place and all that it remembers.
 type Worker struct {
 	At      Place
-	Epoch   uint8   // e: of its lease
-	Take    uint8   // how many times it took the partition under this lease
-	Known   Message // rec: the last record as far as it knows
-	Expect  uint8   // S: that record's sequence
-	Batch   uint8   // b: number of its latest batch since the takeover
-	Claimed Set     // the claim under way
-	Stored  Set     // those of it that earlier batches have stored
-	Events  Set     // those in the batch under way
-	Aside   Set     // not claimed for now; only a variant does that
+	Epoch   uint8    // e: of its lease
+	Takes   uint8    // how many times it took the partition under this lease
+	Take    uint8    // the name of its latest takeover, which no other has
+	Expect  uint8    // S: where the last record lies, as far as it knows
+	Publish Set      // the events of the batch in the air
+	Retried Set      // those of Publish and Pending that were claimed from the parking place
+	Pending Set      // published, and not known to be marked
+	Passed  Set      // passed by the latest claim or the walk, and not known to be parked
+	Cursor  uint8    // the highest event that it has claimed since the takeover
+	Marked  Progress // how far the marks are that it knows of; only Config.Compare and a variant need it
+	Stale   bool     // marks that it knows of may be gone: it claims and marks nothing before it has taken the partition anew
 }
 
 // Request is a write that the network holds: its sender no longer waits, but the bytes may still arrive.
@@ -104,14 +153,18 @@ type Request struct {
 
 // State is one partition with its workers and the network between them.
 type State struct {
-	Database Database
-	Stream   Stream
-	Workers  [maxWorkers]Worker
-	Late     [maxLate]Request // a set; places not in use are zero
+	Database   Database
+	Stream     Stream
+	Workers    [maxWorkers]Worker
+	Late       [maxLate]Request // a set; places not in use are zero
+	Acquired   uint8            // how often the lease was acquired
+	Taken      uint8            // how many takeovers there were
+	Passed     Set              // events not stored yet that a claim has passed; only an invariant looks at it
+	Disordered bool             // an event was stored behind later ones though no claim had passed it; likewise
 }
 
 // hold puts a request into the network. Equal ones are one: they carry the same expectation, so that after one of them
-// the other would be refused.
+// the other would be refused; and marks do the same.
 func (s *State) hold(r Request) (fits bool) {
 	for i := range s.Late {
 		if s.Late[i] == (Request{}) {
@@ -130,4 +183,15 @@ func (s *State) release(place int) Request {
 	copy(s.Late[place:], s.Late[place+1:])
 	s.Late[maxLate-1] = Request{}
 	return r
+}
+
+// write stores what is sent, and notes whether the partition's order allows it.
+func (s *State) write(r Request) (answer Answer, sequence uint8) {
+	before := s.Stream.stored()
+	if answer, sequence = s.Stream.write(r); answer == Stored {
+		overtaken := r.Events & upTo(max(before.top(), 1)-1) &^ before
+		s.Disordered = s.Disordered || overtaken&^s.Passed != 0
+		s.Passed &^= r.Events
+	}
+	return answer, sequence
 }

@@ -13,6 +13,16 @@ func (s *Stream) lastUpTo(length uint8) (rec Message, sequence uint8) {
 	return Message{}, 0
 }
 
+// named returns the events that the records behind one sequence and up to another name.
+func (s *Stream) named(behind, upto uint8) (all Set) {
+	for at := behind; at < upto; at++ {
+		if m := s.Log[at]; m.Kind == Watermark {
+			all |= m.Events
+		}
+	}
+	return all
+}
+
 // Answer is what the broker says to a write. An answer that does not arrive is none of these.
 type Answer uint8
 
@@ -32,11 +42,8 @@ func (s *Stream) write(r Request) (answer Answer, sequence uint8) {
 	if s.Len+r.Events.size()+1 > maxLog {
 		return Outside, 0
 	}
-	m := r.Record
-	m.Kind = Event
-	for rest := r.Events; rest != 0; rest &^= m.Events {
-		m.Events = rest.first(1)
-		s.append(m)
+	for rest := r.Events; rest != 0; rest &^= rest.first(1) {
+		s.append(Message{Kind: Event, Epoch: r.Record.Epoch, Owner: r.Record.Owner, Events: rest.first(1)})
 	}
 	s.append(r.Record)
 	return Stored, s.Len

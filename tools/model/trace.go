@@ -15,6 +15,7 @@ type Note struct {
 	Expect   uint8   // for a write that is not Blind: the sequence that the last record must have
 	Blind    bool
 	Sequence uint8 // of the record that was read or stored
+	Passed   Set   // what a claim has passed
 	Then     string
 }
 
@@ -29,7 +30,7 @@ func traceText(t []search.Step[State, Note]) string {
 	}
 	if len(t) > 0 {
 		end := t[len(t)-1].State
-		fmt.Fprintf(&b, "     stream: %v\n     rows left in the outbox: %v\n", end.Stream, end.Database.Rows)
+		fmt.Fprintf(&b, "     stream: %v\n     %v\n", end.Stream, end.Database.Partition)
 	}
 	return b.String()
 }
@@ -59,6 +60,9 @@ func stepText(step search.Step[State, Note]) string {
 			fmt.Fprintf(&b, " expecting %d", s.Expect)
 		}
 	}
+	if s.Passed != 0 {
+		fmt.Fprintf(&b, ", passes %v", s.Passed)
+	}
 	if s.Then != "" {
 		fmt.Fprintf(&b, "; %s", s.Then)
 	}
@@ -80,17 +84,26 @@ func (s Stream) String() string {
 	return strings.Join(parts, "  ")
 }
 
+// String returns the rows, and up to which record they are marked.
+func (p Partition) String() string {
+	return fmt.Sprintf("ready: %v, parked: %v, F: %d, delivered up to %d", p.Ready, p.Parked, p.Fence, p.Delivered)
+}
+
 // String returns the kind and what the message says.
 func (m Message) String() string {
 	switch m.Kind {
 	case Event:
 		return m.Events.String()
 	case Mark:
-		return fmt.Sprintf("mark[e%d w%d rows %v]", m.Epoch, m.Owner, m.Events)
+		failed := ""
+		if m.Passed != 0 {
+			failed = fmt.Sprintf(" parks %v", m.Passed)
+		}
+		return fmt.Sprintf("mark[e%d w%d %v%s up to %d]", m.Epoch, m.Owner, m.Events, failed, m.Upto)
 	case Watermark:
-		return fmt.Sprintf("watermark[e%d w%d b%d lists %v]", m.Epoch, m.Owner, m.Batch, m.Events)
+		return fmt.Sprintf("watermark[e%d w%d names %v]", m.Epoch, m.Owner, m.Events)
 	case Fence:
-		return fmt.Sprintf("fence[e%d w%d lists %v]", m.Epoch, m.Owner, m.Events)
+		return fmt.Sprintf("fence[e%d w%d]", m.Epoch, m.Owner)
 	case None:
 	}
 	return "no record"

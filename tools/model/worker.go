@@ -4,7 +4,8 @@ package model
 type system struct {
 	Config
 	Protocol
-	canon     canon
+
+	exact     bool // no states count as one: for the test of just that
 	emit      func(State, Note)
 	truncated bool
 }
@@ -17,6 +18,7 @@ func (x *system) Successors(s *State, emit func(State, Note)) (truncated bool) {
 	}
 	x.deliver(s)
 	x.time(s)
+	x.reclaim(s)
 	x.crash(s)
 	return x.truncated
 }
@@ -25,210 +27,206 @@ func (x *system) Successors(s *State, emit func(State, Note)) (truncated bool) {
 // Sending and being answered is one step: to everybody else a slow request is a pause before it, and a slow answer is a
 // pause after it.
 func (x *system) worker(s *State, w uint8) {
-	if s.Workers[w].At == Idle {
+	me := s.Workers[w]
+	if me.At == Idle {
 		x.acquire(s, w)
 		return
 	}
 	x.renew(s, w)
 	x.stop(s, w)
 	x.takeAnew(s, w)
-	switch s.Workers[w].At {
+	switch me.At {
 	case ReadRecord:
 		x.readRecord(s, w)
 	case WriteFence:
 		x.writeFence(s, w)
+	case WalkRecords:
+		x.walkRecords(s, w)
 	case MarkRows:
 		x.markRows(s, w)
 	case ClaimRows:
+		x.markLate(s, w)
 		x.claimRows(s, w)
 		x.free(s, w)
-	case FlushClaim:
-		x.flushClaim(s, w)
 	case SendBatch:
+		x.markLate(s, w)
 		x.sendBatch(s, w)
 	case ReadBack:
+		x.markLate(s, w)
 		x.readBack(s, w)
 	}
 }
 
-// takeover, e: from the database's lease row.
-func (x *system) acquire(s *State, w uint8) {
-	n := *s
-	if n.Database.Epoch == x.Epochs {
+// markRows marks behind a walk, or behind a batch that left something: only then is anything claimed.
+func (x *system) markRows(s *State, w uint8) {
+	x.tryMark(s, w, s.Workers[w].Pending, s.Workers[w].Passed)
+}
+
+// markLate marks what is published by now, at any time. Nothing waits for it.
+func (x *system) markLate(s *State, w uint8) {
+	me := s.Workers[w]
+	published, passed := me.Pending, Set(0)
+	if x.MarkInTheAir {
+		published |= me.Publish
+	}
+	if x.GoOnPastFailed && me.At == ClaimRows {
+		passed = me.Passed
+	}
+	if published|passed != 0 {
+		x.tryMark(s, w, published, passed)
+	}
+}
+
+// tryMark emits what can become of a mark.
+func (x *system) tryMark(s *State, w uint8, published, passed Set) {
+	me := s.Workers[w]
+	if me.Stale {
 		return
 	}
-	if epoch, ok := n.Database.acquire(owner(w)); ok {
-		n.Workers[w] = Worker{At: ReadRecord, Epoch: epoch, Take: 1}
-		x.emit(n, Note{Who: owner(w), Did: "acquires the lease"})
+	m := Message{Kind: Mark, Epoch: me.Epoch, Owner: owner(w), Events: published, Passed: passed, Upto: me.Expect}
+	if x.MarkWhereClaimed {
+		m.Retried = me.Retried & published
 	}
-}
-
-// takeAnew: the worker drops what it was about to do, whatever became of it, and takes the partition once more.
-func (x *system) takeAnew(s *State, w uint8) {
-	if me := s.Workers[w]; me.At > WriteFence && me.Take < x.Takes {
-		n := *s
-		n.Workers[w] = Worker{At: ReadRecord, Epoch: me.Epoch, Take: me.Take + 1}
-		x.emit(n, Note{Who: owner(w), Did: "takes the partition anew"})
+	if x.Compare {
+		m.From = me.Marked
 	}
-}
-
-// takeover: (rec, S) = the last record.
-func (x *system) readRecord(s *State, w uint8) {
-	x.read(s, func(rec Message, sequence uint8, did string) {
-		n := *s
-		me := &n.Workers[w]
-		note := Note{Who: owner(w), Did: did, Record: rec, Sequence: sequence}
-		own := rec.Kind == Fence && rec.Epoch == me.Epoch && rec.Owner == owner(w)
-		switch {
-		case rec.Epoch > me.Epoch:
-			*me = Worker{}
-			note.Then = "a higher epoch: stops"
-		case own && (rec.Take == me.Take || x.FenceByEpoch):
-			if x.FenceFromMemory {
-				rec.Events = me.Known.Events
-			}
-			me.stand(rec, sequence)
-			note.Then = "its own fence: stands"
-		case x.NoFence:
-			me.stand(rec, sequence)
-			note.Then = "stands"
-		default:
-			me.At, me.Known, me.Expect = WriteFence, rec, sequence
-		}
-		x.emit(n, note)
+	if !x.MarkInParts {
+		x.sendMark(s, w, m)
+		return
+	}
+	published.subsets(func(part Set) {
+		m.Events = part
+		x.sendMark(s, w, m)
 	})
 }
 
-// takeover: write fence{e, me, copy of rec} expecting S.
-func (x *system) writeFence(s *State, w uint8) {
-	me := s.Workers[w]
-	rec := Message{Kind: Fence, Epoch: me.Epoch, Owner: owner(w), Take: me.Take, Batch: me.Known.Batch, Events: me.Known.Events}
-	written := rec
-	if x.FenceWithoutCopy {
-		written.Events = 0
+func (x *system) sendMark(s *State, w uint8, m Message) {
+	n := *s
+	me := &n.Workers[w]
+	note := Note{Who: owner(w), Did: "sends", Record: m, Then: "done"}
+	switch {
+	case x.mark(&n.Database, m):
+		me.marked(m)
+	case n.Database.holds(m.Owner, m.Epoch):
+		me.Stale = true
+		note.Then = "the database is behind: nothing is marked"
+	default:
+		*me = Worker{}
+		note.Then = "the lease is lost: stops"
 	}
-	readAgain := func(me *Worker) {
-		known := me.Known
-		*me = Worker{At: ReadRecord, Epoch: me.Epoch, Take: me.Take}
-		if x.FenceFromMemory {
-			me.Known = known
-		}
+	x.emit(n, note)
+
+	held := *s
+	if x.TrustMark {
+		held.Workers[w].marked(m)
 	}
-	x.send(s, w, Request{Record: written, Expect: me.Expect, Blind: x.BlindFence}, reaction{
-		stored:  func(me *Worker, sequence uint8) { me.stand(rec, sequence) }, // proves that rec was the last record
-		refused: readAgain,
-		unknown: readAgain,
-	})
+	x.hold(held, w, Request{Record: m})
 }
 
-// stand: the worker knows the last record. What it lists is marked before anything is claimed.
-func (me *Worker) stand(rec Message, sequence uint8) {
-	me.Known, me.Expect = rec, sequence
-	me.Claimed, me.Stored, me.Events = 0, 0, 0
-	me.At = MarkRows
-	if rec.Events == 0 {
+// marked: a mark was made.
+func (me *Worker) marked(m Message) {
+	me.Pending &^= m.Events
+	me.Retried &^= m.Events
+	me.Passed &^= m.Passed
+	me.Marked = Progress{max(me.Marked.Fence, m.Upto), max(me.Marked.Delivered, m.top())}
+	if me.At == MarkRows && me.Pending|me.Passed == 0 {
 		me.At = ClaimRows
 	}
 }
 
-// takeover, at its end, and after every claim: mark what the record lists.
-func (x *system) markRows(s *State, w uint8) {
-	me := s.Workers[w]
-	mark := Message{Kind: Mark, Epoch: me.Epoch, Owner: owner(w), Events: me.Known.Events}
-	n := *s
-	note := Note{Who: owner(w), Did: "sends", Record: mark, Blind: true, Then: "done"}
-	if n.Database.mark(mark, x.Protocol) {
-		n.Workers[w].At = ClaimRows
-		if x.ForgetRecord {
-			n.Workers[w].Known.Events = 0
-		}
-	} else {
-		n.Workers[w] = Worker{}
-		note.Then = "the lease is lost: stops"
-	}
-	x.emit(n, note)
-	x.hold(*s, w, Request{Record: mark})
-}
-
-// claimRows reads the first undelivered rows. A row that the last record lists is back because its mark was lost: it is
-// marked again, not published again.
+// claimRows reads the first rows that wait, and parked ones that are due. Those that are published and not marked are left
+// out: they lie below the cursor that the worker has in its memory. Of the rows read some fail, and a row behind a
+// parked one of its stream is blocked: they are passed.
 func (x *system) claimRows(s *State, w uint8) {
-	rows := s.Database.Rows &^ s.Workers[w].Aside
-	if rows&s.Workers[w].Known.Events != 0 {
+	me, d := s.Workers[w], s.Database
+	if x.Compare && x.behind(d.Partition, me.Marked) {
 		n := *s
-		n.Workers[w].At = MarkRows
-		x.emit(n, Note{Who: owner(w), Did: "claims", Record: Message{Kind: Event, Events: rows}, Then: "the last record lists some"})
+		n.Workers[w].Stale = true
+		x.emit(n, Note{Who: owner(w), Did: "claims", Then: "the database is behind: nothing is claimed"})
 		return
 	}
-	for size := uint8(1); size <= min(x.Claim, rows.size()); size++ {
-		n := *s
-		n.Workers[w].At, n.Workers[w].Claimed = FlushClaim, rows.first(size)
-		x.emit(n, Note{Who: owner(w), Did: "claims", Record: Message{Kind: Event, Events: rows.first(size)}})
+	if me.Stale {
+		return
+	}
+	rows, parked := x.waiting(d.Partition), d.Parked
+	if !x.ClaimPending {
+		rows &^= me.Pending | me.Passed
+	}
+	if !x.ClaimParked {
+		parked &^= me.Pending
+	}
+	behind := rows &^ upTo(me.Cursor)
+	x.claim(s, w, behind, parked)
+	if rows != behind {
+		x.claim(s, w, rows, parked)
 	}
 }
 
-// flushClaim makes durable what the claim has seen, the marks before it among it. It uses the claim's session, see crash.
-func (x *system) flushClaim(s *State, w uint8) {
+func (x *system) claim(s *State, w uint8, rows, parked Set) {
+	for size := uint8(0); size <= min(x.Claim, rows.size()); size++ {
+		fresh := rows.first(size)
+		(fresh & x.Fail).subsets(func(failed Set) {
+			passed := failed | fresh&(failed|parked).behind()
+			parked.subsets(func(retried Set) {
+				if blocked := (parked &^ retried).behind(); fresh|retried != 0 && retried&blocked == 0 {
+					x.begin(s, w, fresh&^passed, retried, passed)
+				}
+			})
+		})
+	}
+}
+
+// begin puts a batch into the air, or, where nothing can be published, leaves what was passed to the next mark.
+func (x *system) begin(s *State, w uint8, fresh, retried, passed Set) {
 	n := *s
-	note := Note{Who: owner(w), Did: "flushes"}
-	if x.NoFlush {
-		note.Did = "does not flush"
-	} else {
-		n.Database.flush()
+	me := &n.Workers[w]
+	n.Passed |= passed
+	me.Publish, me.Passed = fresh|retried, me.Passed|passed
+	me.Retried |= retried
+	if !x.ForgetSeen {
+		me.Marked = n.Database.Progress
 	}
-	x.cut(&n, w, note)
+	me.Cursor = max(me.Cursor, (fresh | passed).top())
+	me.At = SendBatch
+	if me.Publish == 0 {
+		x.settled(me)
+	}
+	x.emit(n, Note{Who: owner(w), Did: "claims", Record: Message{Kind: Event, Events: me.Publish}, Passed: passed})
 }
 
-// cut emits every way to begin the next batch with the first of the claimed events that are not stored yet.
-func (x *system) cut(s *State, w uint8, note Note) {
-	rest := s.Workers[w].Claimed &^ s.Workers[w].Stored
-	for size := uint8(1); size <= rest.size(); size++ {
-		n := *s
-		me := &n.Workers[w]
-		me.At, me.Events = SendBatch, rest.first(size)
-		me.Batch++
-		x.emit(n, note)
+// settled: nothing is in the air. The partition goes on at once, unless rows were passed or came from the parking place.
+func (x *system) settled(me *Worker) {
+	if me.At = ClaimRows; me.Passed|me.Retried != 0 && !x.GoOnPastFailed {
+		me.At = MarkRows
 	}
 }
 
-// step: send batch{events, watermark{e, me, b}} expecting S, again and again until the answer is definite.
+// step: send batch{events, watermark{e, me, events}} expecting S, again and again until the answer is definite.
 func (x *system) sendBatch(s *State, w uint8) {
 	me := s.Workers[w]
-	if me.Events == 0 {
-		x.cut(s, w, Note{Who: owner(w), Did: "goes on with the claim"})
-		return
-	}
-	rec := Message{Kind: Watermark, Epoch: me.Epoch, Owner: owner(w), Batch: me.Batch, Events: me.Stored | me.Events}
-	if x.RecordOfOneBatch {
-		rec.Events = me.Events
-	}
+	rec := Message{Kind: Watermark, Epoch: me.Epoch, Owner: owner(w), Events: me.Publish}
 	if x.RecordWithoutEvents {
 		rec.Events = 0
 	}
-	x.send(s, w, Request{Record: rec, Events: me.Events, Expect: me.Expect, Blind: x.NoExpectation}, reaction{
-		stored:  func(me *Worker, sequence uint8) { me.committed(rec, sequence) },
+	x.send(s, w, Request{Record: rec, Events: me.Publish, Expect: me.Expect, Blind: x.NoExpectation}, reaction{
+		stored:  x.stored,
 		refused: func(me *Worker) { me.At = ReadBack },
 		unknown: func(me *Worker) { // the same events again, expecting the same S
-			if x.DecideByRead || x.SkipByRead {
+			if x.DecideByRead || x.FailByRead {
 				me.At = ReadBack
 			}
 			if x.TrustUnknown {
-				me.committed(rec, me.Expect)
+				x.stored(me, me.Expect)
 			}
 		},
 	})
 }
 
-// committed: the batch under way is in the stream. What is stored is known from memory, whatever the record lists. When
-// the whole claim is stored, it is marked.
-func (me *Worker) committed(rec Message, sequence uint8) {
-	me.Known, me.Expect = rec, sequence
-	me.Stored |= me.Events
-	me.At, me.Events = SendBatch, 0
-	if me.Stored == me.Claimed {
-		rec.Events = me.Stored
-		me.stand(rec, sequence)
-	}
+// stored: the batch in the air is in the stream.
+func (x *system) stored(me *Worker, sequence uint8) {
+	me.Expect = sequence
+	me.Pending, me.Publish = me.Pending|me.Publish, 0
+	x.settled(me)
 }
 
 // step, after a refusal: (rec, q) = the last record.
@@ -237,21 +235,21 @@ func (x *system) readBack(s *State, w uint8) {
 		n := *s
 		me := &n.Workers[w]
 		note := Note{Who: owner(w), Did: did, Record: rec, Sequence: q}
-		own := rec.Kind == Watermark && rec.Epoch == me.Epoch && rec.Owner == owner(w) && rec.Batch == me.Batch
+		mine := rec.Owner == owner(w) && rec.Epoch == me.Epoch
 		switch {
-		case own && (q > me.Expect || x.OldRecordsCount):
-			me.committed(rec, q)
-			note.Then = "its own batch: committed"
-		case rec.Epoch > me.Epoch:
+		case mine && rec.Kind == Watermark && (q > me.Expect || x.OldRecordsCount):
+			x.stored(me, q)
+			note.Then = "its own batch: stored"
+		case rec.Epoch > me.Epoch || q > me.Expect && !mine:
 			*me = Worker{}
-			note.Then = "a higher epoch: fenced, stops"
+			note.Then = "a newer owner: fenced, stops"
 		case x.DecideByRead:
-			*me = Worker{At: ClaimRows, Epoch: me.Epoch, Take: me.Take, Known: me.Known, Expect: q, Batch: me.Batch}
+			me.At, me.Expect, me.Publish = ClaimRows, q, 0
 			note.Then = "not its batch: claims anew"
-		case x.SkipByRead:
-			aside := me.Aside | me.Events
-			*me = Worker{At: ClaimRows, Epoch: me.Epoch, Take: me.Take, Known: me.Known, Expect: q, Batch: me.Batch, Aside: aside}
-			note.Then = "not its batch: puts it aside"
+		case x.FailByRead:
+			me.At, me.Expect, me.Passed, me.Publish = MarkRows, q, me.Passed|me.Publish&^me.Retried, 0
+			n.Passed |= me.Passed
+			note.Then = "not its batch: it failed"
 		default: // q = S or older: the read is stale and says nothing; read again
 			return
 		}
@@ -261,8 +259,9 @@ func (x *system) readBack(s *State, w uint8) {
 
 // renew: a renewal that finds another owner or epoch ends the lease.
 func (x *system) renew(s *State, w uint8) {
-	n := *s
-	if n.Database.renew(owner(w), s.Workers[w].Epoch) {
+	if n := *s; n.Database.Expired && n.Database.holds(owner(w), s.Workers[w].Epoch) {
+		n.Database.Expired = false
+		x.flush(&n)
 		x.emit(n, Note{Who: owner(w), Did: "renews its lease"})
 	}
 }
@@ -274,11 +273,13 @@ func (x *system) stop(s *State, w uint8) {
 	x.emit(n, Note{Who: owner(w), Did: "crashes or gives up"})
 }
 
-// free: a planned handover, with nothing in flight.
+// free: a planned handover, with nothing in the air.
 func (x *system) free(s *State, w uint8) {
 	n := *s
-	n.Workers[w] = Worker{}
-	if n.Database.free(owner(w), s.Workers[w].Epoch) {
+	if n.Database.holds(owner(w), s.Workers[w].Epoch) {
+		n.Database.Owner, n.Database.Expired = 0, false
+		n.Workers[w] = Worker{}
+		x.flush(&n)
 		x.emit(n, Note{Who: owner(w), Did: "gives its lease back"})
 	}
 }
