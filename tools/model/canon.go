@@ -21,6 +21,9 @@ func (x *system) Key(s *State, key []byte) []byte {
 	}
 	for _, p := range []Partition{d.Partition, d.Durable} {
 		c.add(c.owner(p.Owner), p.Epoch, p.Fence, p.Delivered, byte(p.Ready), byte(p.Parked))
+		if x.exact || x.Compare {
+			c.add(p.Parks)
+		}
 	}
 	for _, m := range s.Stream.messages() {
 		c.message(m)
@@ -35,7 +38,7 @@ func (x *system) Key(s *State, key []byte) []byte {
 		}
 		c.add(w.Epoch, w.Takes, w.Expect, w.Cursor, byte(w.Publish), byte(w.Retried), byte(w.Pending), byte(w.Passed), flags(w.Stale))
 		if x.exact || x.Compare || x.WalkFromMemory {
-			c.add(w.Marked.Fence, w.Marked.Delivered)
+			c.add(w.Marked.Fence, w.Marked.Parks)
 		}
 		if x.exact {
 			c.add(w.Take)
@@ -79,7 +82,7 @@ func (c *canon) message(m Message) {
 	}
 	c.add(byte(m.Kind), m.Epoch, c.owner(m.Owner), m.Take, byte(m.Events))
 	if m.Kind == Mark {
-		c.add(byte(m.Passed), byte(m.Retried), m.Upto, m.From.Fence, m.From.Delivered)
+		c.add(byte(m.Passed), byte(m.Retried), m.Upto, m.From.Fence, m.From.Parks)
 	}
 }
 

@@ -35,22 +35,21 @@ func (x *system) mark(d *Database, m Message) (ok bool) {
 	} else {
 		x.remove(&d.Partition, m)
 	}
-	d.Fence, d.Delivered = max(d.Fence, m.Upto), max(d.Delivered, m.top())
+	if d.Fence = max(d.Fence, m.Upto); d.Parked&^before.Parked != 0 {
+		d.Parks++
+	}
 	d.Trespassed = d.Trespassed || !mine && before != d.Partition
 	return true
 }
 
-// waiting returns the ready rows that count as not published.
-func (x *system) waiting(p Partition) Set {
-	if x.Cursor {
-		return p.Ready &^ upTo(p.Delivered)
-	}
-	return p.Ready
+// waiting returns the ready rows that count as not published. Without a cursor, Delivered stays 0.
+func (p Partition) waiting() Set {
+	return p.Ready &^ upTo(p.Delivered)
 }
 
 // behind tells whether the partition lacks a mark that somebody knows.
 func (x *system) behind(p Partition, known Progress) bool {
-	return p.Fence < known.Fence || p.Delivered < known.Delivered && !x.CompareFence
+	return p.Fence < known.Fence || p.Parks < known.Parks && !x.CompareFence
 }
 
 // remove deletes the published rows and parks the failed ones, wherever they lie.
@@ -64,7 +63,7 @@ func (x *system) remove(p *Partition, m Message) {
 	p.Ready &^= m.Passed
 }
 
-// move parks the failed rows that the cursor moves over. Nothing is deleted.
+// move moves the cursor, and parks the failed rows that it moves over. Nothing is deleted.
 func (x *system) move(p *Partition, m Message) {
 	over := upTo(m.top()) &^ upTo(p.Delivered)
 	if x.ParkAgain {
@@ -74,6 +73,7 @@ func (x *system) move(p *Partition, m Message) {
 	if !x.PassUnparked {
 		p.Parked |= m.Passed & over
 	}
+	p.Delivered = max(p.Delivered, m.top())
 }
 
 // reclaim: rows behind the cursor go, whoever does it and whenever.

@@ -69,7 +69,7 @@ func oneVoice(s *State) bool {
 }
 
 func (x *system) nothingLost(s *State) bool {
-	return upTo(x.Events)&^s.Stream.stored()&^x.waiting(s.Database.Partition)&^s.Database.Parked == 0
+	return upTo(x.Events)&^s.Stream.stored()&^s.Database.Partition.waiting()&^s.Database.Parked == 0
 }
 
 // placed: what a worker is about to mark lies in the stream, up to the record that it takes for the last one. Its position
@@ -94,5 +94,5 @@ func placed(s *State) bool {
 
 func (x *system) covered(s *State) bool {
 	d := s.Database
-	return s.Stream.named(0, d.Fence)&(x.waiting(d.Partition)|d.Parked) == 0
+	return s.Stream.named(0, d.Fence)&(d.waiting()|d.Parked) == 0
 }

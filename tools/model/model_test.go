@@ -36,8 +36,8 @@ func explore(t *testing.T, c Config) Result {
 	if r.Finished == 0 {
 		t.Error("no state in which every event is published and marked: the model shows nothing")
 	}
-	if row := "| " + humanize.Comma(int64(r.States)) + " | " + humanize.Comma(int64(r.Steps)) + " |"; !strings.Contains(readme(t), row) {
-		t.Errorf("README.md does not have the figures %s", row)
+	if figure := humanize.Comma(int64(r.States)); !strings.Contains(readme(t), " "+figure+"\n") {
+		t.Errorf("README.md does not have the figure %s", figure)
 	}
 	return r
 }
@@ -112,6 +112,7 @@ func TestFurtherBounds(t *testing.T) { //nolint:paralleltest // one after the ot
 		{Workers: 2, Events: 3, Fail: 1, Claim: 2, Acquisitions: 2, Takes: 1, Crashes: true, Lagging: true, Cursor: true, Reclaim: true},
 		{Workers: 2, Events: 2, Fail: 1, Claim: 2, Acquisitions: 2, Takes: 1, Crashes: true, Lagging: true, Compare: true},
 		{Workers: 2, Events: 2, Fail: 1, Claim: 2, Acquisitions: 2, Takes: 1, Crashes: true, Cursor: true, Reclaim: true, Compare: true},
+		{Workers: 1, Events: 3, Fail: 1, Claim: 2, Acquisitions: 1, Takes: 2, Crashes: true, Compare: true},
 	} {
 		explore(t, c)
 	}
@@ -122,12 +123,13 @@ func TestStatesThatCountAsOneBehaveAlike(t *testing.T) {
 	behaveAlike(t, Config{Workers: 2, Events: 1, Claim: 1, Acquisitions: 2, Takes: 1, StaleReads: true, Crashes: true}, Protocol{})
 	behaveAlike(t, Config{Workers: 1, Events: 1, Fail: 1, Claim: 1, Acquisitions: 1, Takes: 2, Crashes: true, Cursor: true}, Protocol{})
 	behaveAlike(t, Config{Workers: 2, Events: 1, Claim: 1, Acquisitions: 2, Takes: 1, Crashes: true, Lagging: true}, Protocol{})
+	behaveAlike(t, Config{Workers: 1, Events: 1, Fail: 1, Claim: 1, Acquisitions: 1, Takes: 2, Crashes: true, Compare: true}, Protocol{})
 	behaveAlike(t, Config{Workers: 2, Events: 1, Claim: 1, Acquisitions: 2, Takes: 1}, Protocol{MarkWithoutEpoch: true})
 }
 
 func TestMoreStatesThatCountAsOneBehaveAlike(t *testing.T) { //nolint:paralleltest // alone, for the memory
 	slow.Test(t)
-	behaveAlike(t, Config{Workers: 2, Events: 2, Fail: 1, Claim: 2, Acquisitions: 2, Takes: 1, Crashes: true}, Protocol{})
+	behaveAlike(t, Config{Workers: 2, Events: 2, Claim: 2, Acquisitions: 2, Takes: 1}, Protocol{})
 }
 
 // behaveAlike explores without taking states for the same. They must fall into as many classes as there are states when

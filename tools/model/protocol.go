@@ -68,7 +68,7 @@ type Protocol struct {
 	// ReclaimAhead, with Config.Cursor: rows are reclaimed up to what the worker is through with, not up to the committed cursor.
 	ReclaimAhead bool
 
-	// CompareFence, with Config.Compare: F alone is compared, which a mark that only parks does not move.
+	// CompareFence, with Config.Compare: F alone is compared, which a mark that parks may not move.
 	CompareFence bool
 	// ForgetSeen, with Config.Compare: what a claim has seen does not count as known.
 	ForgetSeen bool

@@ -90,8 +90,8 @@ type Stream struct {
 
 // Progress is how far the marks of a partition are.
 type Progress struct {
-	Fence     uint8 // F: all that the records up to this position name is marked
-	Delivered uint8 // every event up to this one is published, or parked
+	Fence uint8 // F: all that the records up to this position name is marked
+	Parks uint8 // how many marks have parked anything
 }
 
 // Partition is what the database keeps of the partition.
@@ -99,8 +99,9 @@ type Partition struct {
 	Progress
 
 	Owner, Epoch uint8
-	Ready        Set // rows that were neither deleted nor parked
-	Parked       Set // rows that were passed: to be published later
+	Delivered    uint8 // the cursor: every event up to this one is published, or parked
+	Ready        Set   // rows that were neither deleted nor parked
+	Parked       Set   // rows that were passed: to be published later
 }
 
 // Database is the primary, and what a crash leaves of it or a failover finds.

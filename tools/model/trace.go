@@ -86,7 +86,7 @@ func (s Stream) String() string {
 
 // String returns the rows, and up to which record they are marked.
 func (p Partition) String() string {
-	return fmt.Sprintf("ready: %v, parked: %v, F: %d, delivered up to %d", p.Ready, p.Parked, p.Fence, p.Delivered)
+	return fmt.Sprintf("ready: %v, parked: %v, F: %d, cursor: %d", p.Ready, p.Parked, p.Fence, p.Delivered)
 }
 
 // String returns the kind and what the message says.

@@ -107,6 +107,7 @@ func (x *system) sendMark(s *State, w uint8, m Message) {
 	switch {
 	case x.mark(&n.Database, m):
 		me.marked(m)
+		me.Marked = n.Database.Progress
 	case n.Database.holds(m.Owner, m.Epoch):
 		me.Stale = true
 		note.Then = "the database is behind: nothing is marked"
@@ -128,7 +129,6 @@ func (me *Worker) marked(m Message) {
 	me.Pending &^= m.Events
 	me.Retried &^= m.Events
 	me.Passed &^= m.Passed
-	me.Marked = Progress{max(me.Marked.Fence, m.Upto), max(me.Marked.Delivered, m.top())}
 	if me.At == MarkRows && me.Pending|me.Passed == 0 {
 		me.At = ClaimRows
 	}
@@ -148,7 +148,7 @@ func (x *system) claimRows(s *State, w uint8) {
 	if me.Stale {
 		return
 	}
-	rows, parked := x.waiting(d.Partition), d.Parked
+	rows, parked := d.waiting(), d.Parked
 	if !x.ClaimPending {
 		rows &^= me.Pending | me.Passed
 	}
