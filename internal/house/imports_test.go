@@ -72,7 +72,6 @@ var mayImport = map[string][]string{
 		"internal/localpg", "internal/loopback",
 	},
 	"tools/model":        {"tools/model/search"},
-	"tools/model/prefix": {"tools/model/search"},
 	"tools/model/search": {},
 	"tools/mutants":      {"internal/testkit/part"},
 	"tools/peers":        {"tools/bench/measure"},

@@ -66,7 +66,7 @@ var names = map[string]string{
 }
 
 // Every precaution is needed: without it, an invariant breaks. README.md says what comes first, up to a
-// promise, and how soon; the trace there is the one found here.
+// promise, and how soon.
 func TestEveryVariantIsCaught(t *testing.T) {
 	t.Parallel()
 	text := readme(t)
@@ -83,12 +83,7 @@ func TestEveryVariantIsCaught(t *testing.T) {
 			}
 			row, promise := "", false
 			for _, b := range r.Broken {
-				title := v.name + " breaks " + b.Invariant
-				shown := "```trace\n" + title + "\n" + traceText(b.Trace) + "```"
-				t.Logf("after %d steps\n%s", len(b.Trace), shown)
-				if strings.Contains(text, title) && !strings.Contains(text, shown) {
-					t.Errorf("README.md shows another trace of: %s", title)
-				}
+				t.Logf("%s breaks %s after %d steps\n%s", v.name, b.Invariant, len(b.Trace), traceText(b.Trace))
 				if !promise {
 					row += fmt.Sprintf(" %s %d", names[b.Invariant], len(b.Trace))
 				}
