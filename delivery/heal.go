@@ -23,9 +23,12 @@ type Healed struct {
 func (s *Store) Heal(ctx context.Context, l *lease.Lease, kept uint64) (Healed, error) {
 	var h Healed
 	var held int
-	err := s.sql.Heal.Row(ctx, s.db, pg.Args{
+	batch := &pgx.Batch{}
+	s.sql.HealOwn.Queue(batch, pg.Args{"partition": l.Partition})
+	s.sql.Heal.Queue(batch, pg.Args{
 		"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "kept": int64(kept), // a stream's sequence never reaches 2^63
-	}).Scan(&held, &h.Lost, &h.Queued)
+	}).QueryRow(func(row pgx.Row) error { return row.Scan(&held, &h.Lost, &h.Queued) })
+	err := s.db.SendBatch(ctx, batch).Close()
 	if err == nil && held == 0 {
 		err = errLeaseGone
 	}

@@ -187,3 +187,27 @@ func TestTheLossOfAFormerPartitionIsNoticed(t *testing.T) {
 	b.deliver(t)
 	b.lacks(t, "healed", 0)
 }
+
+// What a replay queues while the healing of a lost stream waits for it is not queued again.
+func TestWhatAReplayQueuedMeanwhileIsNotHealed(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.acquireAll(t, b.keeper)
+	sequence := b.append(t, "s", `1`)
+	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	replay := b.holdMarks(t, 0)
+	healed := make(chan delivery.Healed, 1)
+	go func() {
+		h, err := b.store.Heal(t.Context(), b.keeper.Set().Held()[0], 0)
+		if err != nil {
+			t.Error(err)
+		}
+		healed <- h
+	}()
+	b.until(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`, 1)
+	replay(`INSERT INTO outbox (global_sequence, partition_key, generation, parked, stream_id) VALUES ($1, 0, 100, true, 's')`, sequence)
+	if h := <-healed; h != (delivery.Healed{Lost: 1}) {
+		t.Errorf("healed %+v, want one lost and none queued", h)
+	}
+	b.until(t, `SELECT count(*) FROM outbox`, 1)
+}

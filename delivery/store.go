@@ -36,7 +36,7 @@ type queries struct {
 	Park, Promote, Waiting                                                                 pg.Query
 	Advancing, Advance, Writers, Watermark                                                 pg.Query
 	Undelivered, Recorded, Unblock, Suspect, Raise, Regress                                pg.Query
-	Heal, HealFormer, HealKnown, HealKeys, HealTable, HealLock, HealSettle                 pg.Query
+	Heal, HealOwn, HealFormer, HealKnown, HealKeys, HealTable, HealLock, HealSettle        pg.Query
 	Counting, Probing, Backlog, Oldest, Heads, DeadTopics, DeadSome                        pg.Query
 	Throughput, Latency, Rate, Horizon, ReadOnly                                           pg.Query
 	RetainDeliveries, RetainDedupe, RetainThroughput, RetainOwnership                      pg.Query

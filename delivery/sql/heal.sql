@@ -40,6 +40,11 @@ WITH held AS (
     RETURNING global_sequence)
 SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT count(*) FROM queued)
 
+-- query: HealOwn
+-- Comes before Heal in its transaction, as whoever queues events holds this lock: Heal would not see rows that
+-- came while it waited for it.
+SELECT FROM {schema}.outbox_partitions WHERE partition_key = @partition FOR NO KEY UPDATE
+
 -- query: HealFormer
 -- Queues again, from the next batches of the history behind @after, what was published
 -- before the last resize and is not in the stream any more: it lies above the

@@ -71,6 +71,11 @@ func stream() []mutant {
 			edits: []edit{{"delivery/take.go", "if standing.Kept >= known && !former {", "if true || standing.Kept >= known && !former {"}},
 		},
 		{
+			name: "healed-beside-a-replay", promise: "P4", breaks: "what a replay queues while a lost stream is healed is queued twice",
+			test: command{pkg: "delivery", run: "^TestWhatAReplayQueuedMeanwhileIsNotHealed$"}, says: "want one lost and none queued",
+			edits: []edit{{"delivery/heal.go", "\ts.sql.HealOwn.Queue(batch, pg.Args{\"partition\": l.Partition})\n", ""}},
+		},
+		{
 			name: "scheduled-above-watermark", promise: "P2", breaks: "a scheduled event whose time has come passes writers below it",
 			test: command{pkg: "delivery", run: "^TestAScheduledEventWaitsForWritersBelowIt$"}, says: "while a writer below was under way",
 			edits: []edit{

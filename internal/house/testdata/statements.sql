@@ -305,6 +305,8 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
     RETURNING global_sequence)
 SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT count(*) FROM queued);
 
+/* delivery.HealOwn */ SELECT FROM "public".outbox_partitions WHERE partition_key = $1 FOR NO KEY UPDATE;
+
 /* delivery.HealFormer */ WITH held AS (
        SELECT p.partition_key
          FROM "public".outbox_partitions AS p
