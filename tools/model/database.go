@@ -26,7 +26,7 @@ func (d *Database) raise(owner, epoch, above uint8) {
 // mark settles what the request holds, and moves F with it.
 func (x *system) mark(d *Database, m Message) (ok bool) {
 	mine := d.holds(m.Owner, m.Epoch)
-	if !mine && !(x.MarkWithoutEpoch && d.Owner == m.Owner) || x.behind(d.Partition, m.From) {
+	if !mine && (!x.MarkWithoutEpoch || d.Owner != m.Owner) || x.behind(d.Partition, m.From) {
 		return false
 	}
 	before := d.Partition
@@ -127,7 +127,7 @@ func (x *system) crash(s *State) {
 	}
 	for w := range n.Workers {
 		me := &n.Workers[w]
-		me.Stale = me.Stale || me.At > WalkRecords && !x.GoOnAfterCrash && !x.Compare && !(x.MarkThroughCrash && me.At == MarkRows)
+		me.Stale = me.Stale || me.At > WalkRecords && !x.GoOnAfterCrash && !x.Compare && (!x.MarkThroughCrash || me.At != MarkRows)
 	}
 	for place := maxLate - 1; place >= 0; place-- {
 		if n.Late[place].Record.Kind == Mark && !x.MarkOutlivesSession && !x.Compare {

@@ -81,7 +81,7 @@ func (x *system) Finished(s *State) bool {
 // Live implements search.System: the lease can be acquired once more, or its holder is there and may go on.
 func (x *system) Live(s *State) bool {
 	for w, me := range s.Workers {
-		if me.At != Idle && s.Database.holds(owner(uint8(w)), me.Epoch) && !(me.Stale && me.Takes == x.Takes) {
+		if me.At != Idle && s.Database.holds(owner(uint8(w)), me.Epoch) && (!me.Stale || me.Takes != x.Takes) {
 			return true
 		}
 	}

@@ -45,6 +45,16 @@ func forgotten() []mutant {
 			edits: []edit{{"delivery/take.go", "if server.IsZero() || server.Equal(before) {", "if server.IsZero() || !before.IsZero() {"}},
 		},
 		{
+			name: "mark-behind-forgotten", promise: "P4", breaks: "a mark is made behind one that the database has forgotten",
+			test: command{pkg: "delivery", run: "^TestAMarkIsNotMadeBehindOneThatWasForgotten$"}, says: "stored .*, want ",
+			edits: []edit{{"delivery/sql/mark.sql", "f.fence_sequence >= mine.recorded THEN 1 ELSE 0", "f.fence_sequence >= mine.recorded THEN 1 ELSE 1"}},
+		},
+		{
+			name: "park-taken-back", promise: "P2", breaks: "a park that a crash took back goes unnoticed",
+			test: command{pkg: "delivery", run: "^TestAParkThatCameBackHoldsItsStream$"}, says: "passed what had failed",
+			edits: []edit{{"delivery/flow.go", "!f.parked.IsZero() && !session", "false && !session"}},
+		},
+		{
 			name: "mark-of-another-server", promise: "P1", breaks: "a mark that outlives a failover takes another event for the one that it names",
 			test:  command{pkg: "delivery", run: "^TestAMarkOfAnotherServerIsNotMade$"},
 			says:  "stored are \\[1\\]",

@@ -65,19 +65,9 @@ func database() []mutant {
 			edits: []edit{{leases, "= @owner,\n              lease_epoch = p.lease_epoch + 1", "= @owner,\n              lease_epoch = p.lease_epoch"}},
 		},
 		{
-			name: "mark-behind-forgotten", promise: "P4", breaks: "a mark is made behind one that the database has forgotten",
-			test: command{pkg: "delivery", run: "^TestAMarkIsNotMadeBehindOneThatWasForgotten$"}, says: "stored .*, want ",
-			edits: []edit{{mark, "f.fence_sequence >= mine.recorded THEN 1 ELSE 0", "f.fence_sequence >= mine.recorded THEN 1 ELSE 1"}},
-		},
-		{
 			name: "session-not-compared", promise: "P4", breaks: "marks that a crash took back go unnoticed",
 			test: command{pkg: "delivery", run: "^TestMarksThatCameBackArePublishedOnce$"}, says: "[0-9]+ messages are stored, want 11",
 			edits: []edit{{"delivery/flow.go", "if session.Before(f.marked) ||", "if true || session.Before(f.marked) ||"}},
-		},
-		{
-			name: "park-taken-back", promise: "P2", breaks: "a park that a crash took back goes unnoticed",
-			test: command{pkg: "delivery", run: "^TestAParkThatCameBackHoldsItsStream$"}, says: "passed what had failed",
-			edits: []edit{{"delivery/flow.go", "!f.parked.IsZero() && !session", "false && !session"}},
 		},
 		{
 			name: "no-flush", promise: "P1, P4", breaks: "rows are published before their commit is durable",
