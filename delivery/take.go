@@ -77,6 +77,7 @@ type takeover struct {
 
 	lease    *lease.Lease
 	standing Standing
+	last     []named // what the stream's last record names, as long as the database was not changed since it was looked up
 }
 
 // run takes the partition from the publisher and settles what earlier owners
@@ -165,8 +166,12 @@ func (t *takeover) lookUp(ctx context.Context, delivered []Delivered, last uint6
 	return all, err
 }
 
-// settleForgotten reports events that the stream holds and the database has forgotten.
-func (t *takeover) settleForgotten(ctx context.Context, found []named) error {
+// compare looks up what records name, and reports events that the stream holds and the database has forgotten.
+func (t *takeover) compare(ctx context.Context, delivered []Delivered, last uint64) ([]named, error) {
+	found, err := t.lookUp(ctx, delivered, last)
+	if err != nil {
+		return nil, err
+	}
 	forgotten, era := 0, 0
 	for _, n := range found {
 		if n.forgotten() {
@@ -175,9 +180,9 @@ func (t *takeover) settleForgotten(ctx context.Context, found []named) error {
 		}
 	}
 	if forgotten == 0 {
-		return nil
+		return found, nil
 	}
-	return t.regressed(ctx, t.lease, era, forgotten, len(found))
+	return found, t.regressed(ctx, t.lease, era, forgotten, len(found))
 }
 
 // settleDelivered marks what the stream holds and the database does not know as
@@ -196,8 +201,15 @@ func (t *takeover) settleDelivered(ctx context.Context) (err error) {
 		if last = at == before; last {
 			at, delivered = t.standing.Kept, t.standing.Delivered
 		}
-		if err = t.within(ctx, func(ctx context.Context) error {
-			n, err := t.settleNamed(ctx, delivered, at)
+		if err = t.within(ctx, func(ctx context.Context) (err error) {
+			found := t.last
+			if !last || found == nil {
+				found, err = t.compare(ctx, delivered, at)
+			}
+			if err != nil {
+				return err
+			}
+			n, err := t.settleNamed(ctx, found, at)
 			marked += n
 			return err
 		}); err != nil {
@@ -212,14 +224,7 @@ func (t *takeover) settleDelivered(ctx context.Context) (err error) {
 
 // settleNamed marks what records name, of which the last lies at that position. What is forgotten is left alone: its
 // sequence may be another event's.
-func (t *takeover) settleNamed(ctx context.Context, delivered []Delivered, last uint64) (marked int, err error) {
-	found, err := t.lookUp(ctx, delivered, last)
-	if err == nil {
-		err = t.settleForgotten(ctx, found)
-	}
-	if err != nil {
-		return 0, err
-	}
+func (t *takeover) settleNamed(ctx context.Context, found []named, last uint64) (marked int, err error) {
 	res := Result{Batch: Batch{Lease: t.lease, Policy: t.cfg.Failure}, Recorded: t.recorded}
 	for _, n := range found {
 		if n.Waiting && n.recorded.Generation == n.Delivered.Generation && !n.forgotten() {
@@ -266,11 +271,8 @@ func (r *Relay) regressed(ctx context.Context, l *lease.Lease, era, forgotten, n
 // settleLost queues again what the stream had acknowledged and does not hold. Events that the database has forgotten are told
 // before: what is queued again has the partition know the stream's record.
 func (t *takeover) settleLost(ctx context.Context) error {
-	found, err := t.lookUp(ctx, t.standing.Delivered, t.standing.Kept)
-	if err == nil {
-		err = t.settleForgotten(ctx, found)
-	}
-	if err != nil {
+	var err error
+	if t.last, err = t.compare(ctx, t.standing.Delivered, t.standing.Kept); err != nil {
 		return err
 	}
 	known, standing := t.stream, t.standing
@@ -298,6 +300,7 @@ func (t *takeover) settleLost(ctx context.Context) error {
 			return err
 		}
 		t.log.Warn("lost messages are queued again", "partition", t.lease.Partition, "lost", healed.Lost, "queued", healed.Queued)
+		t.last = nil
 	}
 	t.tenure.stream, t.tenure.fence, t.tenure.remade = standing.Kept, standing.Kept, false
 	return nil
