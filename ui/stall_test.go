@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -59,7 +60,9 @@ func (o *ordered) look(t *testing.T, address, events string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cache, err := ui.NewCache(source, ui.CacheConfig{Interval: 100 * time.Millisecond})
+	cache, err := ui.NewCache(source, ui.CacheConfig{
+		Interval: 100 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), // of reads that fail
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
