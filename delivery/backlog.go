@@ -37,21 +37,28 @@ type Backlog struct {
 // show it often keep it for a while.
 func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
 	var b Backlog
-	batch := &pgx.Batch{}
-	s.sql.Counting.Queue(batch, nil)
-	s.sql.Backlog.Queue(batch, nil).Query(func(rows pgx.Rows) (err error) {
-		b.Partitions, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (PartitionBacklog, error) {
-			var p PartitionBacklog
-			err := row.Scan(&p.Partition, &p.Pending, &p.Failed, &p.Blocked, &p.Dead, &p.Scheduled, &p.BlockedStreams, &p.OldestPending, &p.Start, &b.At)
-			p.OldestPending = max(p.OldestPending, 0)
-			return p, err
-		})
-		return err
+	var err error
+	b.Partitions, err = readBehind(ctx, s.db, s.sql.Counting, s.sql.Backlog, nil, func(row pgx.CollectableRow) (PartitionBacklog, error) {
+		var p PartitionBacklog
+		err := row.Scan(&p.Partition, &p.Pending, &p.Failed, &p.Blocked, &p.Dead, &p.Scheduled, &p.BlockedStreams, &p.OldestPending, &p.Start, &b.At)
+		p.OldestPending = max(p.OldestPending, 0)
+		return p, err
 	})
-	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
+	if err != nil {
 		return Backlog{}, fmt.Errorf("backlog: %w", err)
 	}
 	return b, nil
+}
+
+// readBehind reads the rows of a query behind one that tells the planner how.
+func readBehind[T any](ctx context.Context, db pg.DB, planner, query pg.Query, args pg.Args, row pgx.RowToFunc[T]) (list []T, err error) {
+	batch := &pgx.Batch{}
+	planner.Queue(batch, nil)
+	query.Queue(batch, args).Query(func(rows pgx.Rows) (err error) {
+		list, err = pgx.CollectRows(rows, row)
+		return err
+	})
+	return list, db.SendBatch(ctx, batch).Close()
 }
 
 // PartitionOldest is how long one partition's oldest pending row has waited.
@@ -81,18 +88,15 @@ func (s *Store) Oldest(ctx context.Context, start map[partition.ID]int64) (Oldes
 		ids, from = append(ids, id), append(from, sequence)
 	}
 	var o Oldest
-	batch := &pgx.Batch{}
-	s.sql.Probing.Queue(batch, nil)
-	s.sql.Oldest.Queue(batch, pg.Args{"partitions": ids, "start": from}).Query(func(rows pgx.Rows) (err error) {
-		o.Partitions, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (PartitionOldest, error) {
-			var p PartitionOldest
-			err := row.Scan(&p.Partition, &p.Start, &p.Pending, &p.Waited, &o.At)
-			p.Waited = max(p.Waited, 0)
-			return p, err
-		})
-		return err
+	var err error
+	args := pg.Args{"partitions": ids, "start": from}
+	o.Partitions, err = readBehind(ctx, s.db, s.sql.Probing, s.sql.Oldest, args, func(row pgx.CollectableRow) (PartitionOldest, error) {
+		var p PartitionOldest
+		err := row.Scan(&p.Partition, &p.Start, &p.Pending, &p.Waited, &o.At)
+		p.Waited = max(p.Waited, 0)
+		return p, err
 	})
-	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
+	if err != nil {
 		return Oldest{}, fmt.Errorf("oldest pending: %w", err)
 	}
 	return o, nil
@@ -107,18 +111,12 @@ type Minute struct {
 // Throughput returns the last minutes, oldest first and the running one last,
 // with zeros where nothing happened. It reads only the minute buckets.
 func (s *Store) Throughput(ctx context.Context, minutes int) ([]Minute, error) {
-	var list []Minute
-	batch := &pgx.Batch{}
-	s.sql.Counting.Queue(batch, nil)
-	s.sql.Throughput.Queue(batch, pg.Args{"minutes": minutes}).Query(func(rows pgx.Rows) (err error) {
-		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Minute, error) {
-			var m Minute
-			err := row.Scan(&m.At, &m.Published, &m.Failed, &m.Retried, &m.Skipped)
-			return m, err
-		})
-		return err
+	list, err := readBehind(ctx, s.db, s.sql.Counting, s.sql.Throughput, pg.Args{"minutes": minutes}, func(row pgx.CollectableRow) (Minute, error) {
+		var m Minute
+		err := row.Scan(&m.At, &m.Published, &m.Failed, &m.Retried, &m.Skipped)
+		return m, err
 	})
-	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("throughput: %w", err)
 	}
 	return list, nil

@@ -253,11 +253,14 @@ func (t *tenure) noted(res Result, at time.Time) {
 // what may have been marked, and shows by the record of which the database knows.
 func (r *Relay) outlived(ctx context.Context, b Batch, session time.Time) bool {
 	f := r.flowOf(b.Lease)
-	if !f.parked.IsZero() && !session.Before(f.parked) {
-		r.log.Info("a partition is taken anew, as it was last parked from before this database session began", "partition", b.Lease.Partition)
+	anew := func(why string) bool {
+		r.log.Info("a partition is taken anew", "partition", b.Lease.Partition, "reason", why)
 		f.anew()
 		f.marked, f.parked = time.Time{}, time.Time{}
 		return true
+	}
+	if !f.parked.IsZero() && !session.Before(f.parked) {
+		return anew("it was last parked from before this database session began")
 	}
 	known := func(m Message) bool {
 		return r.cfg.Ordering != OrderPartition || f.after == nowhere || m.Parked || m.Sequence <= f.after
@@ -271,8 +274,5 @@ func (r *Relay) outlived(ctx context.Context, b Batch, session time.Time) bool {
 		f.marked = session.Add(time.Microsecond) // what it knows now, it does not forget
 		return false
 	}
-	r.log.Info("a partition is taken anew: the database has forgotten marks", "partition", b.Lease.Partition)
-	f.anew()
-	f.marked, f.parked = time.Time{}, time.Time{}
-	return true
+	return anew("the database has forgotten marks")
 }

@@ -48,11 +48,7 @@ type FormerPartition struct {
 
 // FormerPartitions are those that the partition's owner answers for.
 func (s *Store) FormerPartitions(ctx context.Context, id partition.ID) ([]FormerPartition, error) {
-	rows, err := s.sql.HealKnown.Rows(ctx, s.db, pg.Args{"partition": id})
-	if err != nil {
-		return nil, fmt.Errorf("look up former partitions: %w", err)
-	}
-	former, err := pgx.CollectRows(rows, pgx.RowToStructByPos[FormerPartition])
+	former, err := pg.Collect(ctx, s.db, s.sql.HealKnown, pg.Args{"partition": id}, pgx.RowToStructByPos[FormerPartition])
 	if err != nil {
 		return nil, fmt.Errorf("look up former partitions: %w", err)
 	}
@@ -62,11 +58,7 @@ func (s *Store) FormerPartitions(ctx context.Context, id partition.ID) ([]Former
 // EveryPartition lists all that there are and were; nothing if their number never
 // changed.
 func (s *Store) EveryPartition(ctx context.Context) ([]partition.ID, error) {
-	rows, err := s.sql.HealKeys.Rows(ctx, s.db, nil)
-	if err != nil {
-		return nil, fmt.Errorf("look up partitions: %w", err)
-	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[partition.ID])
+	ids, err := pg.Collect(ctx, s.db, s.sql.HealKeys, nil, pgx.RowTo[partition.ID])
 	if err != nil {
 		return nil, fmt.Errorf("look up partitions: %w", err)
 	}

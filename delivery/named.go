@@ -111,15 +111,13 @@ func (s *Store) readNamed(ctx context.Context, start map[partition.ID]int64, top
 		sequences = append(sequences, h.sequence)
 	}
 	typed := map[int64]string{}
-	batch = &pgx.Batch{}
-	s.sql.Planning.Queue(batch, nil)
-	s.sql.EventTypes.Queue(batch, pg.Args{"sequences": sequences}).Query(func(found pgx.Rows) error {
-		var sequence int64
+	_, err := readBehind(ctx, s.db, s.sql.Planning, s.sql.EventTypes, pg.Args{"sequences": sequences}, func(row pgx.CollectableRow) (sequence int64, err error) {
 		var kind string
-		_, err := pgx.ForEachRow(found, []any{&sequence, &kind}, func() error { typed[sequence] = kind; return nil })
-		return err
+		err = row.Scan(&sequence, &kind)
+		typed[sequence] = kind
+		return sequence, err
 	})
-	switch err := s.db.SendBatch(ctx, batch).Close(); {
+	switch {
 	case ctx.Err() != nil:
 		return rows, err
 	case err == nil:

@@ -27,11 +27,8 @@ type recorded struct {
 // recordedAs looks the sequences up in events and outbox. The stream names them in
 // a record at the position kept, 0 where it does not.
 func (s *Store) recordedAs(ctx context.Context, id partition.ID, sequences []int64, kept uint64) (found []recorded, err error) {
-	rows, err := s.sql.Undelivered.Rows(ctx, s.db, pg.Args{"partition": id, "sequences": sequences, "record": int64(kept)}) // a stream's sequence never reaches 2^63
-	if err != nil {
-		return nil, fmt.Errorf("look up what the stream holds: %w", err)
-	}
-	found, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (recorded, error) {
+	args := pg.Args{"partition": id, "sequences": sequences, "record": int64(kept)} // a stream's sequence never reaches 2^63
+	found, err = pg.Collect(ctx, s.db, s.sql.Undelivered, args, func(row pgx.CollectableRow) (recorded, error) {
 		r := recorded{Pointer: Pointer{Partition: id}}
 		var event pgtype.UUID
 		err := row.Scan(&r.Sequence, &event, &r.Waiting, &r.Generation, &r.Attempts, &r.Stream, &r.Topic, &r.Parked, &r.Expected)

@@ -71,12 +71,9 @@ func (s *Store) Purge(ctx context.Context, after time.Duration) (int64, error) {
 
 // Snapshot reads all workers, stale ones included, sorted by id.
 func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
-	rows, err := s.sql.Snapshot.Rows(ctx, s.db, nil)
-	if err != nil {
-		return Snapshot{}, fmt.Errorf("snapshot of workers: %w", err)
-	}
 	var snap Snapshot
-	snap.Workers, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Worker, error) {
+	var err error
+	snap.Workers, err = pg.Collect(ctx, s.db, s.sql.Snapshot, nil, func(row pgx.CollectableRow) (Worker, error) {
 		var w Worker
 		var c condition.Condition
 		var since *time.Time

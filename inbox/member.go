@@ -76,11 +76,7 @@ func (r *reader) share(ctx context.Context) (int, error) {
 	if _, err := r.box.sql.Beat.Exec(ctx, r.box.db, args); err != nil {
 		return 0, fmt.Errorf("give a sign of life: %w", err)
 	}
-	rows, err := r.box.sql.Readers.Rows(ctx, r.box.db, pg.Args{"consumer": name})
-	if err != nil {
-		return 0, fmt.Errorf("list readers: %w", err)
-	}
-	readers, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	readers, err := pg.Collect(ctx, r.box.db, r.box.sql.Readers, pg.Args{"consumer": name}, pgx.RowTo[uuid.UUID])
 	if err != nil {
 		return 0, fmt.Errorf("list readers: %w", err)
 	}

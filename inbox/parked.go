@@ -61,13 +61,9 @@ func (i *Inbox) Parked(ctx context.Context, q ParkedQuery) ([]Parked, error) {
 	case q.Limit < 1 || q.Limit > maxList:
 		return nil, fmt.Errorf("%w: Limit must be 1 to %d, got %d", ErrQuery, maxList, q.Limit)
 	}
-	rows, err := i.sql.List.Rows(ctx, i.db, pg.Args{
+	list, err := pg.Collect(ctx, i.db, i.sql.List, pg.Args{
 		"consumer": i.cfg.Name, "state": q.State.String(), "after": q.After, "stream": q.Stream, "limit": q.Limit,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("inbox: list parked messages: %w", missingTables(err))
-	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Parked, error) {
+	}, func(row pgx.CollectableRow) (Parked, error) {
 		p := Parked{State: q.State}
 		var state, subject string
 		var sequence int64

@@ -213,21 +213,13 @@ func (s *Store) renewAround(ctx context.Context, held pg.Args) (renewed, locked 
 // partitions.
 func (s *Store) Release(ctx context.Context, owner partition.WorkerID, leases []*Lease) ([]partition.ID, error) {
 	ids, epochs := keys(leases)
-	rows, err := s.sql.Release.Rows(ctx, s.db, pg.Args{"owner": owner, "partitions": ids, "epochs": epochs})
-	if err != nil {
-		return nil, fmt.Errorf("release leases: %w", err)
-	}
-	return collectIDs(rows, "release leases")
+	return s.collectIDs(ctx, "release leases", s.sql.Release, pg.Args{"owner": owner, "partitions": ids, "epochs": epochs})
 }
 
 // Disown frees every row of the owner, whatever its epoch, and returns their
 // partitions.
 func (s *Store) Disown(ctx context.Context, owner partition.WorkerID) ([]partition.ID, error) {
-	rows, err := s.sql.Disown.Rows(ctx, s.db, pg.Args{"owner": owner})
-	if err != nil {
-		return nil, fmt.Errorf("disown leases: %w", err)
-	}
-	return collectIDs(rows, "disown leases")
+	return s.collectIDs(ctx, "disown leases", s.sql.Disown, pg.Args{"owner": owner})
 }
 
 func keys(leases []*Lease) (ids []partition.ID, epochs []int64) {
@@ -238,8 +230,8 @@ func keys(leases []*Lease) (ids []partition.ID, epochs []int64) {
 	return ids, epochs
 }
 
-func collectIDs(rows pgx.Rows, operation string) ([]partition.ID, error) {
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[partition.ID])
+func (s *Store) collectIDs(ctx context.Context, operation string, query pg.Query, args pg.Args) ([]partition.ID, error) {
+	ids, err := pg.Collect(ctx, s.db, query, args, pgx.RowTo[partition.ID])
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", operation, err)
 	}
@@ -248,12 +240,9 @@ func collectIDs(rows pgx.Rows, operation string) ([]partition.ID, error) {
 
 // Snapshot reads all partitions, sorted.
 func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
-	rows, err := s.sql.Snapshot.Rows(ctx, s.db, nil)
-	if err != nil {
-		return Snapshot{}, fmt.Errorf("snapshot of partitions: %w", err)
-	}
 	var snap Snapshot
-	snap.Rows, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Row, error) {
+	var err error
+	snap.Rows, err = pg.Collect(ctx, s.db, s.sql.Snapshot, nil, func(row pgx.CollectableRow) (Row, error) {
 		var (
 			r     Row
 			owner *uuid.UUID

@@ -165,11 +165,7 @@ func (j *journal) ends(ctx context.Context, db pg.DB, grace time.Duration) ([]he
 	if j.pool != nil {
 		db = j.pool
 	}
-	rows, err := j.sql.Heads.Rows(ctx, db, pg.Args{"grace": grace})
-	if err != nil {
-		return nil, fmt.Errorf("read the journal: %w", err)
-	}
-	heads, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h head, err error) {
+	heads, err := pg.Collect(ctx, db, j.sql.Heads, pg.Args{"grace": grace}, func(row pgx.CollectableRow) (h head, err error) {
 		err = row.Scan(&h.stream, &h.last, &h.event, &h.wanted, &h.old)
 		return h, err
 	})

@@ -61,11 +61,7 @@ func (p *Projection) visit(ctx context.Context, tx pgx.Tx) (leave func() error, 
 	names := []string{
 		"search_path", "TimeZone", "DateStyle", "IntervalStyle", "extra_float_digits", "bytea_output", "idle_in_transaction_session_timeout",
 	}
-	rows, err := p.sql.Settings.Rows(ctx, tx, pg.Args{"names": names})
-	if err != nil {
-		return nil, err
-	}
-	values, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	values, err := pg.Collect(ctx, tx, p.sql.Settings, pg.Args{"names": names}, pgx.RowTo[string])
 	if err != nil {
 		return nil, err
 	}

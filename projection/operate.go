@@ -75,11 +75,7 @@ func (p *Projection) Summary(ctx context.Context) (Summary, error) {
 		return Summary{}, fmt.Errorf("summary: %w", err)
 	}
 	s.OldestDeadAge, s.OldestDueAge = seconds(dead), seconds(due)
-	rows, err := p.sql.Eligible.Rows(ctx, p.cfg.Pool, nil)
-	if err != nil {
-		return Summary{}, fmt.Errorf("summary: %w", err)
-	}
-	next, err := pgx.CollectRows(rows, scanStatus)
+	next, err := pg.Collect(ctx, p.cfg.Pool, p.sql.Eligible, nil, scanStatus)
 	if err != nil {
 		return Summary{}, fmt.Errorf("summary: %w", err)
 	}
@@ -107,11 +103,7 @@ func (p *Projection) List(ctx context.Context, state State, limit int) ([]Stream
 	if state != "" {
 		only = &state
 	}
-	rows, err := p.sql.List.Rows(ctx, p.cfg.Pool, pg.Args{"state": only, "limit": limit})
-	if err != nil {
-		return nil, fmt.Errorf("list: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, scanStatus)
+	list, err := pg.Collect(ctx, p.cfg.Pool, p.sql.List, pg.Args{"state": only, "limit": limit}, scanStatus)
 	if err != nil {
 		return nil, fmt.Errorf("list: %w", err)
 	}
@@ -136,11 +128,7 @@ func (p *Projection) RequeueDead(ctx context.Context, limit int) ([]string, erro
 }
 
 func (p *Projection) requeue(ctx context.Context, stream *string, limit int) ([]string, error) {
-	rows, err := p.sql.Requeue.Rows(ctx, p.cfg.Pool, pg.Args{"stream": stream, "limit": limit})
-	if err != nil {
-		return nil, fmt.Errorf("requeue: %w", err)
-	}
-	done, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	done, err := pg.Collect(ctx, p.cfg.Pool, p.sql.Requeue, pg.Args{"stream": stream, "limit": limit}, pgx.RowTo[string])
 	if err != nil {
 		return nil, fmt.Errorf("requeue: %w", err)
 	}

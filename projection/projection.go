@@ -148,11 +148,7 @@ func (j *journal) events(ctx context.Context, db pg.DB, stream string, from int6
 	if j.pool != nil {
 		db = j.pool
 	}
-	rows, err := j.sql.Read.Rows(ctx, db, pg.Args{"stream": stream, "from": from, "limit": limit})
-	if err != nil {
-		return nil, fmt.Errorf("read stream %q: %w", stream, err)
-	}
-	events, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Event, err error) {
+	events, err := pg.Collect(ctx, db, j.sql.Read, pg.Args{"stream": stream, "from": from, "limit": limit}, func(row pgx.CollectableRow) (e Event, err error) {
 		err = row.Scan(&e.Sequence, &e.Stream, &e.Version, &e.ID, &e.Type, &e.Topic, &e.Tenant, &e.Payload, &e.Metadata,
 			&e.OccurredAt, &e.RecordedAt, &e.audit)
 		return e, err

@@ -104,12 +104,8 @@ func (o *Operator) Audit(ctx context.Context, after int64, limit int) (AuditPage
 		p.After = math.MaxInt64
 	}
 	var page AuditPage
-	err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
-		rows, err := o.sql.AuditPage.Rows(ctx, tx, pg.Args{"before": p.After, "limit": p.Limit})
-		if err != nil {
-			return err
-		}
-		page.Entries, err = pgx.CollectRows(rows, pgx.RowToStructByPos[AuditEntry])
+	err := o.outbox.Read(ctx, func(tx pgx.Tx) (err error) {
+		page.Entries, err = pg.Collect(ctx, tx, o.sql.AuditPage, pg.Args{"before": p.After, "limit": p.Limit}, pgx.RowToStructByPos[AuditEntry])
 		return err
 	})
 	if err != nil {
@@ -131,9 +127,5 @@ func (o *Operator) actionsOn(ctx context.Context, tx pgx.Tx, sequence int64) ([]
 	if err := o.sql.MayReadAudit.Row(ctx, tx, nil).Scan(&may); err != nil || !may {
 		return nil, err
 	}
-	rows, err := o.sql.Actions.Rows(ctx, tx, pg.Args{"sequence": sequence, "limit": latestActions})
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[MessageAction])
+	return pg.Collect(ctx, tx, o.sql.Actions, pg.Args{"sequence": sequence, "limit": latestActions}, pgx.RowToStructByPos[MessageAction])
 }

@@ -193,11 +193,7 @@ func (s *search) settledOnes(ctx context.Context, candidates []Message, queue []
 
 // eventsOf returns those of the named events that the filter chooses.
 func (s *search) eventsOf(ctx context.Context, sequences []int64) ([]Message, error) {
-	rows, err := s.o.sql.Named.Rows(ctx, s.tx, s.f.askedOfEvents(pg.Args{"sequences": sequences}))
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Message, error) {
+	return pg.Collect(ctx, s.tx, s.o.sql.Named, s.f.askedOfEvents(pg.Args{"sequences": sequences}), func(row pgx.CollectableRow) (Message, error) {
 		var m Message
 		err := row.Scan(&m.Sequence, &m.Stream, &m.Topic, &m.EventID, &m.Type, &m.StreamVersion, &m.RecordedAt)
 		return m, err

@@ -275,11 +275,7 @@ func (o *Operator) change(
 	ids, sequences := columns(selected)
 	args := op.extra(c.Selection.State)
 	args["partitions"], args["sequences"] = ids, sequences
-	rows, err := op.query.Rows(ctx, tx, args)
-	if err != nil {
-		return nil, 0, err
-	}
-	if done, err = pgx.CollectRows(rows, pgx.RowToStructByPos[changed]); err != nil || len(done) == 0 {
+	if done, err = pg.Collect(ctx, tx, op.query, args, pgx.RowToStructByPos[changed]); err != nil || len(done) == 0 {
 		return nil, 0, err
 	}
 	for i := range done {

@@ -91,11 +91,7 @@ func (o *Operator) write(ctx context.Context, fn func(pgx.Tx) error) error {
 
 // queueKeys are the partitions whose rows the outbox may hold.
 func (o *Operator) queueKeys(ctx context.Context, tx pgx.Tx) ([]partition.ID, error) {
-	rows, err := o.sql.QueueKeys.Rows(ctx, tx, nil)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[partition.ID])
+	return pg.Collect(ctx, tx, o.sql.QueueKeys, nil, pgx.RowTo[partition.ID])
 }
 
 // notFound turns pgx's answer for no row into false.

@@ -58,18 +58,12 @@ func (o *Operator) Partition(ctx context.Context, id partition.ID, limit int) (P
 	}
 	p = p.withDefaults()
 	var story PartitionStory
-	err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
-		rows, err := o.sql.Heads.Rows(ctx, tx, pg.Args{"partition": id, "limit": p.Limit, "behind": MaxBehind})
-		if err != nil {
+	err := o.outbox.Read(ctx, func(tx pgx.Tx) (err error) {
+		args := pg.Args{"partition": id, "limit": p.Limit, "behind": MaxBehind}
+		if story.Heads, err = pg.Collect(ctx, tx, o.sql.Heads, args, pgx.RowToStructByPos[Head]); err != nil {
 			return err
 		}
-		if story.Heads, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Head]); err != nil {
-			return err
-		}
-		if rows, err = o.sql.Batches.Rows(ctx, tx, pg.Args{"partition": id, "limit": p.Limit}); err != nil {
-			return err
-		}
-		story.Batches, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (DeliveredBatch, error) {
+		story.Batches, err = pg.Collect(ctx, tx, o.sql.Batches, pg.Args{"partition": id, "limit": p.Limit}, func(row pgx.CollectableRow) (DeliveredBatch, error) {
 			var b DeliveredBatch
 			err := row.Scan(&b.ID, &b.Epoch, &b.First, &b.Last, &b.FirstInStream, &b.LastInStream, &b.PublishedAt, &b.Published, &b.Skipped)
 			return b, err

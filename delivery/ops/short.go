@@ -76,12 +76,8 @@ func hexadecimal(text string, least int) bool {
 
 func (o *Operator) only(ctx context.Context, field, noun, text string, query pg.Query, args pg.Args) (uuid.UUID, error) {
 	var found []uuid.UUID
-	err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
-		rows, err := query.Rows(ctx, tx, args)
-		if err != nil {
-			return err
-		}
-		found, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	err := o.outbox.Read(ctx, func(tx pgx.Tx) (err error) {
+		found, err = pg.Collect(ctx, tx, query, args, pgx.RowTo[uuid.UUID])
 		return err
 	})
 	switch {

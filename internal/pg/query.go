@@ -40,6 +40,15 @@ func (q Query) Rows(ctx context.Context, db Querier, args Args) (pgx.Rows, error
 	return db.Query(ctx, q.Text, q.bind(args)...)
 }
 
+// Collect runs the query and returns what row makes of each of its rows.
+func Collect[T any](ctx context.Context, db Querier, q Query, args Args, row pgx.RowToFunc[T]) ([]T, error) {
+	rows, err := q.Rows(ctx, db, args)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, row)
+}
+
 // Row runs the query and returns its first row.
 func (q Query) Row(ctx context.Context, db RowQuerier, args Args) pgx.Row {
 	return db.QueryRow(ctx, q.Text, q.bind(args)...)

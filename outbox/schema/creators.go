@@ -40,9 +40,9 @@ func Creators(ctx context.Context, db pg.DB, schema string) ([]Creator, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := q.Creators.Rows(ctx, db, pg.Args{"schema": schema})
+	found, err := pg.Collect(ctx, db, q.Creators, pg.Args{"schema": schema}, pgx.RowToStructByPos[Creator])
 	if err != nil {
 		return nil, fmt.Errorf("who may create in schema %s: %w", schema, err)
 	}
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[Creator])
+	return found, nil
 }

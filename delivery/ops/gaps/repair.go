@@ -158,13 +158,9 @@ func (s *Store) queue(ctx context.Context, r Repair, chunk []Gap, recent time.Ti
 		if len(queued) == 0 {
 			return nil
 		}
-		rows, err := s.sql.Enqueue.Rows(ctx, tx, pg.Args{
+		done, err := pg.Collect(ctx, tx, s.sql.Enqueue, pg.Args{
 			"partitions": in, "sequences": sequences, "generations": generations, "count": int(count),
-		})
-		if err != nil {
-			return err
-		}
-		done, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+		}, pgx.RowTo[int64])
 		if err != nil {
 			return err
 		}

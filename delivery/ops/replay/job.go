@@ -116,11 +116,7 @@ func (s *Store) List(ctx context.Context, before int64, limit int) ([]Job, error
 }
 
 func (s *Store) jobs(ctx context.Context, db pg.DB, below, id *int64, limit int) ([]Job, error) {
-	rows, err := s.sql.Jobs.Rows(ctx, db, pg.Args{"below": below, "id": id, "limit": limit})
-	if err != nil {
-		return nil, fmt.Errorf("read replays: %w", err)
-	}
-	jobs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Job, error) {
+	jobs, err := pg.Collect(ctx, db, s.sql.Jobs, pg.Args{"below": below, "id": id, "limit": limit}, func(row pgx.CollectableRow) (Job, error) {
 		var j Job
 		err := row.Scan(&j.ID, &j.Kind, &j.Destination, &j.State, &j.Actor, &j.Reason, &j.Selection, &j.Prefix, &j.Stream,
 			&j.Position, &j.Last, &j.Selected, &j.Replayed, &j.Gone, &j.Failed, &j.StreamSequence, &j.Generation,

@@ -25,11 +25,7 @@ type event struct {
 func (r *run) next(ctx context.Context, tx pgx.Tx, position int64, most int) (events []event, upTo int64, err error) {
 	upTo = r.job.windowEnd(position, pageWindow)
 	args := r.job.selected(pg.Args{"id": r.id, "after": position, "upto": upTo, "limit": most})
-	rows, err := r.page(r.job).Rows(ctx, tx, args)
-	if err != nil {
-		return nil, 0, fmt.Errorf("read the next events: %w", err)
-	}
-	if events, err = pgx.CollectRows(rows, pgx.RowToStructByPos[event]); err != nil {
+	if events, err = pg.Collect(ctx, tx, r.page(r.job), args, pgx.RowToStructByPos[event]); err != nil {
 		return nil, 0, fmt.Errorf("read the next events: %w", err)
 	}
 	if len(events) >= most {

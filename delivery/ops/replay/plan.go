@@ -147,11 +147,7 @@ func (j Job) windowEnd(at, size int64) int64 {
 
 // troubled lists the rows that a retry is for.
 func (s *Store) troubled(ctx context.Context, tx pgx.Tx, sel Selection, last int64) ([]int64, error) {
-	rows, err := s.sql.Troubled.Rows(ctx, tx, sel.among(pg.Args{"after": max(0, sel.From-1), "upto": last}))
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[int64])
+	return pg.Collect(ctx, tx, s.sql.Troubled, sel.among(pg.Args{"after": max(0, sel.From-1), "upto": last}), pgx.RowTo[int64])
 }
 
 // How long the end of a selection is waited for: until the transactions that may

@@ -80,11 +80,7 @@ func (r *run) revive(ctx context.Context, tx pgx.Tx, ids []partition.ID, sequenc
 	if err := r.outbox.LockPartitions(ctx, tx, ids); err != nil {
 		return nil, err
 	}
-	rows, err := r.sql.Retry.Rows(ctx, tx, pg.Args{"partitions": ids, "sequences": sequences})
-	if err != nil {
-		return nil, err
-	}
-	changed, err := pgx.CollectRows(rows, pgx.RowToStructByPos[revived])
+	changed, err := pg.Collect(ctx, tx, r.sql.Retry, pg.Args{"partitions": ids, "sequences": sequences}, pgx.RowToStructByPos[revived])
 	if err != nil || len(changed) == 0 {
 		return nil, err
 	}
