@@ -35,8 +35,8 @@ type Limits struct {
 	Total int
 	// UpTo is the highest sequence that may be claimed.
 	UpTo int64
-	// Watermark moves the watermark first, and takes it for UpTo. Apart is how many
-	// sequences it must have moved to be stored for that alone; 1 or more.
+	// Watermark proves how far the order is decided first, and takes that for UpTo. Apart is
+	// how many sequences further than stored is worth an Advance for that alone; 1 or more.
 	Watermark bool
 	Apart     int
 	// ReadyOnly leaves out parked rows, for where none can be due.
@@ -55,8 +55,10 @@ const (
 // Claim is what one round trip found.
 type Claim struct {
 	Batches []Batch
-	// Watermark is where it was moved to, when the limits said so.
+	// Watermark is what was proven, when the limits said so, and Advance tells that it is
+	// worth to be stored.
 	Watermark Watermark
+	Advance   bool
 	// events came with the claim, by sequence; with them all that it read was made
 	// durable.
 	events map[int64]*Event
@@ -94,7 +96,7 @@ func (c *Claim) Close() {
 // ones first. It writes nothing; the lease is what keeps others away. A claim
 // that was made without error must be closed.
 //
-// The watermark is moved before any row is read: each statement has a snapshot of
+// The watermark is proven before any row is read: each statement has a snapshot of
 // its own, and what was proven holds for later ones only. Parked rows are read before
 // ready ones: a row that shows in the earlier snapshot has its predecessors in the
 // later one.
@@ -107,34 +109,26 @@ func (s *Store) Claim(ctx context.Context, asks []Ask, limits Limits, policy Fai
 	var c Claim
 	var era int
 	batch := &pgx.Batch{}
-	if limits.Watermark {
-		s.queueAdvance(batch, &c.Watermark, max(1, limits.Apart))
-	}
 	s.sql.Begin.Queue(batch, nil).QueryRow(func(row pgx.Row) error { return row.Scan(&c.began, nil) })
-	switch {
-	case limits.ReadyOnly:
-	case policy.passes():
-		s.sql.ClaimDue.Queue(batch, pg.Args{
-			"partitions": ids, "most": most, "total": limits.Total, "up_to": limits.UpTo, "proven": limits.Watermark,
-		}).Query(collectClaimed(&parked, true, nil))
-	default:
-		s.sql.ClaimParked.Queue(batch, pg.Args{
-			"partitions": ids, "most": most, "total": limits.Total, "up_to": limits.UpTo, "proven": limits.Watermark, "skip_dead": policy.skipsDead(),
-		}).Query(collectClaimed(&parked, true, nil))
+	if limits.Watermark {
+		s.sql.Prove.Queue(batch, pg.Args{"relation": s.events, "apart": max(1, limits.Apart)}).
+			QueryRow(func(row pgx.Row) error { return row.Scan(&c.Watermark.Safe, &c.Watermark.Highest, &c.Advance, nil) })
 	}
-	withEvents := limits.Payload > 0
+	if !limits.ReadyOnly {
+		query, args := s.sql.ClaimDue, pg.Args{"partitions": ids, "most": most, "total": limits.Total, "up_to": limits.UpTo, "proven": limits.Watermark}
+		if !policy.passes() {
+			query, args["skip_dead"] = s.sql.ClaimParked, policy.skipsDead()
+		}
+		query.Queue(batch, args).Query(collectClaimed(&parked, true, nil))
+	}
+	query, args, withEvents := s.sql.ClaimReady, pg.Args{
+		"partitions": ids, "after": after, "most": most, "total": limits.Total, "up_to": limits.UpTo, "proven": limits.Watermark,
+		"passes": policy.passes(), "skip_dead": policy.skipsDead(),
+	}, limits.Payload > 0
 	if withEvents {
-		c.events = map[int64]*Event{}
-		s.sql.ClaimLittle.Queue(batch, pg.Args{
-			"partitions": ids, "after": after, "most": most, "total": limits.Total, "up_to": limits.UpTo, "proven": limits.Watermark,
-			"passes": policy.passes(), "skip_dead": policy.skipsDead(), "payload": limits.Payload,
-		}).Query(collectClaimed(&ready, false, c.events))
-	} else {
-		s.sql.ClaimReady.Queue(batch, pg.Args{
-			"partitions": ids, "after": after, "most": most, "total": limits.Total, "up_to": limits.UpTo, "proven": limits.Watermark,
-			"passes": policy.passes(), "skip_dead": policy.skipsDead(),
-		}).Query(collectClaimed(&ready, false, nil))
+		query, args["payload"], c.events = s.sql.ClaimLittle, limits.Payload, map[int64]*Event{}
 	}
+	query.Queue(batch, args).Query(collectClaimed(&ready, false, c.events))
 	s.sql.Position.Queue(batch, pg.Args{"events": withEvents}).QueryRow(func(row pgx.Row) error { return row.Scan(&c.readUpTo, &era, &c.since, &c.server, &c.expecting, nil) })
 	session, err := s.db.Acquire(ctx)
 	if err != nil {

@@ -43,7 +43,7 @@ func (b *bundle) session(t *testing.T) *pgx.Conn {
 // advance moves the watermark once.
 func (b *bundle) advance(t *testing.T) delivery.Watermark {
 	t.Helper()
-	w, err := b.store.Advance(t.Context())
+	w, err := b.store.Advance(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,6 +61,7 @@ type Relay struct {
 	expecting  bool  // parked rows may come due, as the last claim saw it
 	all        bool  // the next look asks for every partition
 	woken      bool  // there is a reason to look
+	advancing  bool  // the watermark is being stored
 	room       int   // messages that still fit into the window, which ends with their marks
 	bytes      int64 // payload bytes that still fit
 	unanswered int   // messages from claim to answer
@@ -74,6 +75,7 @@ type Relay struct {
 // backend is what a relay does in the database.
 type backend interface {
 	Claim(ctx context.Context, asks []Ask, limits Limits, policy FailurePolicy) (Claim, error)
+	Advance(ctx context.Context, apart int) (Watermark, error)
 	Rehydrate(ctx context.Context, found Claim, sequences []int64, maxPayload, maxBytes int64) (events map[int64]*Event, cutAt int64, err error)
 	Mark(ctx context.Context, results []Result, retry RetryPolicy, random func() float64) (fenced []partition.ID, marked time.Time, err error)
 	Unblock(ctx context.Context, l *lease.Lease, policy FailurePolicy) error
@@ -193,6 +195,9 @@ func (r *Relay) round(ctx context.Context, asks []Ask, l look) (int, string, err
 	}
 	began := r.clock()
 	found, err := r.claim(ctx, asks, l)
+	if found.Advance && !r.advancing {
+		r.advance(ctx, l.apart())
+	}
 	position := found.nothingUpTo()
 	moved := r.moved(found.server)
 	if moved {
@@ -243,17 +248,13 @@ const (
 	littlePayload = 16 << 10
 )
 
-// coarse is how far the watermark goes before a look at what rings named stores it. Whoever looks behind it
-// has as many sequences more to go through while transactions are open.
-const coarse = 256
-
 // claim reads what may be published now.
 func (r *Relay) claim(ctx context.Context, asks []Ask, l look) (Claim, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
 	defer cancel()
-	limits := Limits{Total: r.room, UpTo: unbounded, Watermark: r.cfg.Ordering == OrderPartition}
-	if !l.every { // polls keep the row true enough for those who read it, and find what comes due
-		limits.Apart, limits.ReadyOnly = coarse, !r.expecting
+	limits := Limits{Total: r.room, UpTo: unbounded, Watermark: r.cfg.Ordering == OrderPartition, Apart: l.apart()}
+	if !l.every { // polls find what comes due
+		limits.ReadyOnly = !r.expecting
 	}
 	if l.little {
 		limits.Total, limits.Payload = min(limits.Total, littleLook), min(littlePayload, r.cfg.MaxPayload)
@@ -277,4 +278,19 @@ func (r *Relay) claim(ctx context.Context, asks []Ask, l look) (Claim, error) {
 		r.stats.watermark.Store(&found.Watermark)
 	}
 	return found, err
+}
+
+// advance has the watermark stored, which no look waits for.
+func (r *Relay) advance(ctx context.Context, apart int) {
+	r.advancing = true
+	r.begin(func() func() {
+		ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
+		defer cancel()
+		_, err := r.store.Advance(ctx, apart)
+		return func() {
+			if r.advancing = false; err != nil && ctx.Err() == nil {
+				r.away(err)
+			}
+		}
+	})
 }

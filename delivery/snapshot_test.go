@@ -134,10 +134,12 @@ func TestALookThatStopsHoldsNoWatermark(t *testing.T) {
 	b := setup(t, 1)
 	b.acquireAll(t, b.keeper)
 	b.useOneSession(t)
+	var told bool
 	look := func() error {
 		found, err := b.store.Claim(t.Context(), []delivery.Ask{{Lease: b.keeper.Set().Held()[0], After: math.MinInt64, Most: 1}},
 			delivery.Limits{Total: 1, Watermark: true}, delivery.BehindStream)
 		found.Close()
+		told = found.Advance
 		return err
 	}
 	if err := look(); err != nil {
@@ -159,6 +161,12 @@ func TestALookThatStopsHoldsNoWatermark(t *testing.T) {
 	}
 	if err := <-looked; err != nil {
 		t.Error(err)
+	}
+	if !told {
+		t.Error("it does not tell that there is something to be noted")
+	}
+	if _, err := b.store.Advance(t.Context(), 1); err != nil {
+		t.Fatal(err)
 	}
 	b.until(t, `SELECT count(*) FROM outbox_watermark WHERE candidate IS NOT NULL`, 1)
 }

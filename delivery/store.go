@@ -4,6 +4,7 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"hash/crc32"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -34,7 +35,7 @@ type queries struct {
 	Flush, Rehydrate, LetGo, EventTypes                                                    pg.Query
 	Marking, MarkReady, MarkParked, MarkPlaces                                             pg.Query
 	Park, Promote, Waiting                                                                 pg.Query
-	Advancing, Advance, Writers, Watermark                                                 pg.Query
+	Prove, Advancing, Advance, Writers, Watermark                                          pg.Query
 	Undelivered, Recorded, Unblock, Suspect, Raise, Regress                                pg.Query
 	Heal, HealOwn, HealFormer, HealKnown, HealKeys, HealTable, HealLock, HealSettle        pg.Query
 	Counting, Probing, Backlog, Oldest, Heads, DeadTopics, DeadSome                        pg.Query
@@ -51,7 +52,9 @@ func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*St
 		return nil, err
 	}
 	s := &Store{db: db, events: columns.Relation}
-	if err := pg.Fill(statements, "sql/*.sql", "delivery", schema, &s.sql, "{events}", columns.Relation,
+	// Where a pooler hands sessions around, each outbox has a setting of its own in them.
+	safe := fmt.Sprintf("postrider.safe_%08x", crc32.ChecksumIEEE([]byte(schema+" "+columns.Relation)))
+	if err := pg.Fill(statements, "sql/*.sql", "delivery", schema, &s.sql, "{events}", columns.Relation, "{safe}", safe,
 		"{routing_key}", columns.OrNull("routing_key", "text"), "{payload}", columns.Payload(), "{audit_only}", columns.AuditOnly(),
 		"{occurred_at}", columns.Or("occurred_at", "timestamp with time zone", "e.recorded_at")); err != nil {
 		return nil, fmt.Errorf("delivery store: %w", err)

@@ -21,29 +21,33 @@ type Watermark struct {
 // Lag is the distance in sequences, 0 when nothing waits.
 func (w Watermark) Lag() int64 { return max(0, w.Highest-w.Safe) }
 
-// Advance moves the watermark as far as is proven now; it never waits for a
-// transaction. What it returns may be relied on by statements sent afterwards,
-// not by the ones before. A claim does the same first, when its limits say so.
+// Advance moves the watermark as far as is proven now, and stores it if it comes apart
+// sequences further (1 or more) or something must be noted for later; it never waits for
+// a transaction. What it returns may be relied on by statements sent afterwards,
+// not by the ones before.
 //
 // The commit is asynchronous: a watermark that is lost in a crash is lost with
 // everything after it in the log, and is proven again.
-func (s *Store) Advance(ctx context.Context) (w Watermark, err error) {
+func (s *Store) Advance(ctx context.Context, apart int) (w Watermark, err error) {
 	batch := &pgx.Batch{}
-	s.queueAdvance(batch, &w, 1)
+	s.sql.Advancing.Queue(batch, nil)
+	s.sql.Advance.Queue(batch, pg.Args{"relation": s.events, "apart": apart}).QueryRow(func(row pgx.Row) error { return row.Scan(&w.Safe, &w.Highest, nil, nil) })
 	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
 		return Watermark{}, fmt.Errorf("advance the watermark: %w", err)
 	}
 	return w, nil
 }
 
-// queueAdvance moves the watermark in a transaction of its own. What follows in the
-// batch may take long, if only since nobody reads the answers: the row must not be
-// held meanwhile. Less than apart sequences are not worth a write.
-func (s *Store) queueAdvance(batch *pgx.Batch, w *Watermark, apart int) {
-	batch.Queue(`BEGIN`)
-	s.sql.Advancing.Queue(batch, nil)
-	s.sql.Advance.Queue(batch, pg.Args{"relation": s.events, "apart": apart}).QueryRow(func(row pgx.Row) error { return row.Scan(&w.Safe, &w.Highest, nil) })
-	batch.Queue(`COMMIT`)
+// coarse is how far the watermark goes before a look at what rings named has it stored. Whoever looks behind it
+// proves the rest anew. Polls keep the row true enough for those who read it.
+const coarse = 256
+
+// apart is how far the watermark must have gone to be stored behind a look.
+func (l look) apart() int {
+	if l.every {
+		return 1
+	}
+	return coarse
 }
 
 // Holder is a transaction that holds the watermark back: it has locked the

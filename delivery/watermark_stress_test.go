@@ -70,7 +70,7 @@ func underStress(t *testing.T, s stress) {
 	for range 2 {
 		others.Go(func() {
 			for ctx.Err() == nil {
-				if _, err := b.store.Advance(ctx); err != nil && ctx.Err() == nil {
+				if _, err := b.store.Advance(ctx, 1); err != nil && ctx.Err() == nil {
 					t.Errorf("advance: %v", err)
 					return
 				}

@@ -149,7 +149,7 @@ func (b *bundle) begin(t *testing.T) pgx.Tx {
 	return tx
 }
 
-// A claim relies on what it has proven, and stores it when the watermark has come as far as was asked for.
+// A claim relies on what it has proven, and tells when the watermark has come so far that it is worth to be stored.
 func TestTheWatermarkIsStoredWhenItHasComeFar(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
@@ -171,8 +171,52 @@ func TestTheWatermarkIsStoredWhenItHasComeFar(t *testing.T) {
 		if found.Watermark.Safe != last || len(found.Batches) != 1 || len(found.Batches[0].Messages) != 3 {
 			t.Errorf("apart %d: the watermark is at %d, want %d; claimed %+v", c.apart, found.Watermark.Safe, last, found.Batches)
 		}
+		if found.Advance != (c.stored > 0) {
+			t.Errorf("apart %d: it says %t", c.apart, found.Advance)
+		}
+		if w, err := b.store.Advance(t.Context(), c.apart); err != nil || w.Safe != last {
+			t.Errorf("apart %d: stored, it is at %d: %v", c.apart, w.Safe, err)
+		}
 		b.until(t, `SELECT safe_sequence FROM outbox_watermark`, int(c.stored))
 	}
+}
+
+// Where every sequence above what a session has proven is visible, nobody looks at the locks; a gap is one for as long as
+// its writer is there.
+func TestWhatIsWholeIsDecided(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.acquireAll(t, b.keeper)
+	b.useOneSession(t)
+	look := func(want int64) {
+		t.Helper()
+		found, err := b.store.Claim(t.Context(), []delivery.Ask{{Lease: b.keeper.Set().Held()[0], After: math.MinInt64, Most: 1}},
+			delivery.Limits{Total: 1, Watermark: true, Apart: math.MaxInt32}, delivery.BehindStream)
+		found.Close()
+		if err != nil || found.Watermark.Safe != want {
+			t.Fatalf("proven up to %d, want %d: %v", found.Watermark.Safe, want, err)
+		}
+	}
+	look(b.append(t, "s", `1`))
+	idle := b.begin(t)
+	if _, err := idle.Exec(t.Context(), `LOCK TABLE events IN ROW EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	whole := b.append(t, "s", `2`)
+	look(whole)
+	late := b.begin(t)
+	appendIn(t, late, "s-late")
+	b.append(t, "s", `3`)
+	look(whole)
+	if err := late.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	look(whole) // the idle one holds a lock, and may have drawn what is missing
+	if err := idle.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	look(whole + 2)
+	look(b.append(t, "s", `4`))
 }
 
 // wantHeldBelow tries several times to move the watermark: it must stay below the
@@ -180,7 +224,7 @@ func TestTheWatermarkIsStoredWhenItHasComeFar(t *testing.T) {
 func (b *bundle) wantHeldBelow(t *testing.T, sequence int64) {
 	t.Helper()
 	for range 4 {
-		w, err := b.store.Advance(t.Context())
+		w, err := b.store.Advance(t.Context(), 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -195,7 +239,7 @@ func (b *bundle) wantSafe(t *testing.T, sequence int64) {
 	t.Helper()
 	var safe int64
 	for range 2 {
-		w, err := b.store.Advance(t.Context())
+		w, err := b.store.Advance(t.Context(), 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -132,7 +132,7 @@ func (o *ordered) page(t *testing.T) answer {
 func (o *ordered) until(t *testing.T, what string, met func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; {
-		if _, err := o.store.Advance(t.Context()); err != nil {
+		if _, err := o.store.Advance(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
 		if met() {

@@ -21,7 +21,7 @@ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id
            FROM (SELECT i.stream_id
                    FROM {schema}.outbox_parked AS i
                   WHERE i.partition_key = mine.partition_key
-                    AND i.global_sequence <= (SELECT CASE WHEN @proven::boolean THEN current_setting('postrider.safe')::bigint ELSE @up_to END)
+                    AND i.global_sequence <= (SELECT CASE WHEN @proven::boolean THEN current_setting('{safe}')::bigint ELSE @up_to END)
                     AND NOT i.blocked AND i.dead_at IS NULL
                     AND i.available_at <= clock_timestamp()
                     -- A scheduled row behind another one leads nothing, and must not
@@ -39,7 +39,7 @@ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id
            FROM {schema}.outbox_parked AS r
           WHERE r.partition_key = mine.partition_key
             AND r.stream_id = head.stream_id
-            AND r.global_sequence <= (SELECT CASE WHEN @proven::boolean THEN current_setting('postrider.safe')::bigint ELSE @up_to END)
+            AND r.global_sequence <= (SELECT CASE WHEN @proven::boolean THEN current_setting('{safe}')::bigint ELSE @up_to END)
             AND NOT (@skip_dead::boolean AND r.dead_at IS NOT NULL)
           ORDER BY r.global_sequence
           LIMIT mine.most) AS p
@@ -60,7 +60,7 @@ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id
          SELECT r.*
            FROM {schema}.outbox_parked AS r
           WHERE r.partition_key = mine.partition_key
-            AND r.global_sequence <= (SELECT CASE WHEN @proven::boolean THEN current_setting('postrider.safe')::bigint ELSE @up_to END)
+            AND r.global_sequence <= (SELECT CASE WHEN @proven::boolean THEN current_setting('{safe}')::bigint ELSE @up_to END)
             AND NOT r.blocked AND r.dead_at IS NULL
             AND r.available_at <= clock_timestamp()
           ORDER BY r.available_at
@@ -129,7 +129,7 @@ SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id
            FROM {schema}.outbox_ready AS r
           WHERE r.partition_key = mine.partition_key
             AND r.global_sequence > mine.after
-            AND r.global_sequence <= (SELECT CASE WHEN @proven::boolean THEN current_setting('postrider.safe')::bigint ELSE @up_to END)
+            AND r.global_sequence <= (SELECT CASE WHEN @proven::boolean THEN current_setting('{safe}')::bigint ELSE @up_to END)
           ORDER BY r.global_sequence
           LIMIT mine.most) AS o
  LIMIT @total

@@ -2,10 +2,43 @@
 SELECT set_config('synchronous_commit', 'off', true),
 -- include: planning
 
+-- query: Prove
+-- Proves as far as it can now (proof) up to where all sequences are decided, and tells whether
+-- that is worth to be stored: Advance does that.
+--
+-- Rows up to there are read by a later statement: this one's snapshot is older than its look
+-- at the locks. The setting tells it to those that follow in this session, and ends with it:
+-- what was proven is forgotten only by a crash of the server, which ends every session.
+-- include: proof
+-- include: told
+
 -- query: Advance
--- Moves the watermark as far as is proven now (ADR 11), and tells where it stands. Rows up
--- to it are read by a later statement: this one's snapshot is older than its look
--- at the locks. The setting tells it to those that follow in this session.
+-- Stores what can be proven now (proof), if that is worth it.
+--
+-- Many workers may do this at once: each proves by itself, and none waits for
+-- another. Who finds the row locked or changed keeps what it has proven to itself, and
+-- so does who has come less than @apart further.
+-- include: proof
+   , free AS MATERIALIZED (
+       SELECT w.id
+         FROM {schema}.outbox_watermark AS w, seen
+        WHERE w.id
+          AND w.updated_at = seen.updated_at
+          AND seen.worth
+          FOR NO KEY UPDATE OF w SKIP LOCKED),
+     moved AS (
+       UPDATE {schema}.outbox_watermark AS w
+          SET safe_sequence = n.safe,
+              candidate     = CASE n.note WHEN 'new' THEN n.highest WHEN 'kept' THEN n.candidate END,
+              candidate_at  = CASE n.note WHEN 'new' THEN clock_timestamp() WHEN 'kept' THEN n.candidate_at END,
+              holders       = CASE n.note WHEN 'new' THEN n.writers WHEN 'kept' THEN n.still END,
+              updated_at    = clock_timestamp()
+         FROM seen AS n, free
+        WHERE w.id = free.id)
+-- include: told
+
+-- fragment: proof
+-- How far the watermark is proven now (ADR 11).
 --
 -- A sequence up to the highest visible one was drawn before this snapshot, by a
 -- transaction that had locked the table before it drew. That transaction is among
@@ -14,45 +47,51 @@ SELECT set_config('synchronous_commit', 'off', true),
 -- writers, everything up to the first gap; and beyond it what was the highest when
 -- the candidate was noted, once all writers of that time have ended.
 --
+-- Where every sequence between what was proven and the highest is visible, they are decided, and
+-- the locks, half of the cost, are not looked at.
+--
 -- A transaction that is prepared keeps its virtual id, which names it until it has
 -- ended. One that the server recovered at its start has a new name, -1/xid: the old
 -- one may be what a candidate waits for. So while there is such a writer no
 -- candidate is settled. None comes while the server runs, and whatever lies above
 -- its gap waits for it anyway. Before PostgreSQL 14.1 all have such names.
---
--- Many workers may do this at once: each proves by itself, and none waits for
--- another. Who finds the row locked or changed keeps what it has proven to itself, and
--- so does who has come less than @apart further.
 WITH RECURSIVE leaves (relid) AS (
 -- include: leaves
        ),
      state AS MATERIALIZED (
        SELECT w.safe_sequence, w.candidate, w.candidate_at, w.holders, w.updated_at,
+              greatest(w.safe_sequence, nullif(current_setting('{safe}', true), '')::bigint) AS known,
               (SELECT coalesce(max(e.sequence), 0) FROM {events} AS e) AS highest
          FROM {schema}.outbox_watermark AS w
         WHERE w.id),
+     visible AS MATERIALIZED (
+       SELECT CASE WHEN s.highest - s.known <= 100
+                   THEN (SELECT count(*) FROM {events} AS e WHERE e.sequence > s.known AND e.sequence <= s.highest) >= s.highest - s.known
+                   ELSE false END AS whole
+         FROM state AS s),
      writers AS MATERIALIZED (
        SELECT coalesce(array_agg(DISTINCT l.virtualtransaction), '{}') AS holders,
               coalesce(bool_or(l.virtualtransaction LIKE '-1/%'), false) AS recovered
          FROM pg_locks AS l
-        WHERE (SELECT highest > safe_sequence FROM state)
+        WHERE NOT (SELECT whole FROM visible)
           AND
 -- include: writing
           AND l.relation IN (SELECT relid FROM leaves)
           AND l.pid IS DISTINCT FROM pg_backend_pid()),
      remaining AS MATERIALIZED (
-       SELECT s.*, w.holders AS writers, w.recovered,
+       SELECT s.*, v.whole, w.holders AS writers, w.recovered,
               ARRAY(SELECT unnest(s.holders) INTERSECT SELECT unnest(w.holders)) AS still
-         FROM state AS s, writers AS w),
+         FROM state AS s, visible AS v, writers AS w),
      proven AS MATERIALIZED (
        SELECT r.*,
               CASE WHEN r.candidate IS NOT NULL AND r.still = '{}' AND NOT r.recovered
-                   THEN greatest(r.candidate, r.safe_sequence) ELSE r.safe_sequence END AS base
+                   THEN greatest(r.candidate, r.known) ELSE r.known END AS base
          FROM remaining AS r),
      decided AS MATERIALIZED (
        SELECT p.*,
-              CASE WHEN p.highest <= p.safe_sequence THEN p.safe_sequence
-                   WHEN p.writers = '{}'             THEN p.highest
+              CASE WHEN p.highest <= p.known    THEN p.known
+                   WHEN p.whole                 THEN p.highest
+                   WHEN p.writers = '{}'        THEN p.highest
                    ELSE coalesce((SELECT max(n.sequence)
                                     FROM (SELECT e.sequence, row_number() OVER (ORDER BY e.sequence) AS nth
                                             FROM {events} AS e
@@ -67,26 +106,13 @@ WITH RECURSIVE leaves (relid) AS (
                    WHEN d.candidate > d.safe THEN 'kept'
                    ELSE 'new' END AS note
          FROM decided AS d),
-     free AS MATERIALIZED (
-       SELECT w.id
-         FROM {schema}.outbox_watermark AS w, noted AS n
-        WHERE w.id
-          AND w.updated_at = n.updated_at
-          AND (n.safe >= n.safe_sequence + @apart
-               OR n.note = 'new'
-               OR n.note = 'none' AND n.candidate IS NOT NULL
-               OR n.note = 'kept' AND cardinality(n.still) < cardinality(n.holders))
-          FOR NO KEY UPDATE OF w SKIP LOCKED),
-     moved AS (
-       UPDATE {schema}.outbox_watermark AS w
-          SET safe_sequence = n.safe,
-              candidate     = CASE n.note WHEN 'new' THEN n.highest WHEN 'kept' THEN n.candidate END,
-              candidate_at  = CASE n.note WHEN 'new' THEN clock_timestamp() WHEN 'kept' THEN n.candidate_at END,
-              holders       = CASE n.note WHEN 'new' THEN n.writers WHEN 'kept' THEN n.still END,
-              updated_at    = clock_timestamp()
-         FROM noted AS n, free
-        WHERE w.id = free.id)
-SELECT safe, highest, set_config('postrider.safe', safe::text, false) FROM noted
+     seen AS MATERIALIZED (
+       SELECT n.*,
+              n.safe >= n.safe_sequence + @apart::int
+              OR n.note = 'new'
+              OR n.note = 'none' AND n.candidate IS NOT NULL
+              OR n.note = 'kept' AND cardinality(n.still) < cardinality(n.holders) AS worth
+         FROM noted AS n)
 
 -- query: Writers
 -- The highest sequence that is visible, the watermark, and the transactions that
@@ -139,6 +165,9 @@ SELECT w.safe_sequence,
              OR n.any_awaited AND coalesce(n.xact_start, n.prepared_at) < clock_timestamp() - interval '1 second') AS h ON true
  WHERE w.id
  ORDER BY coalesce(h.xact_start, h.prepared_at) NULLS LAST, h.pid
+
+-- fragment: told
+SELECT safe, highest, worth, set_config('{safe}', safe::text, false) FROM seen
 
 -- fragment: leaves
        SELECT @relation::text::regclass::oid

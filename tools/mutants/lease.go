@@ -77,10 +77,7 @@ func database() []mutant {
 		{
 			name: "watermark-held", promise: "P1", breaks: "a worker that stops amid a claim keeps the others from moving the watermark",
 			test: command{pkg: "delivery", run: "^TestALookThatStopsHoldsNoWatermark$"}, says: "could not obtain lock",
-			edits: []edit{
-				{"delivery/watermark.go", "\tbatch.Queue(`BEGIN`)\n", ""},
-				{"delivery/watermark.go", "\tbatch.Queue(`COMMIT`)\n", ""},
-			},
+			edits: []edit{{"delivery/claim.go", "s.sql.Prove.Queue(", "s.sql.Advance.Queue("}},
 		},
 		{
 			name: "no-flush-with-events", promise: "P1, P4", breaks: "rows whose events come with the claim are published before their commit is durable",

@@ -1,7 +1,7 @@
 package main
 
 // decided is how claims end at what the watermark proves.
-const decided = "(SELECT CASE WHEN @proven::boolean THEN current_setting('postrider.safe')::bigint ELSE @up_to END)"
+const decided = "(SELECT CASE WHEN @proven::boolean THEN current_setting('{safe}')::bigint ELSE @up_to END)"
 
 const claimFile = "delivery/sql/claim.sql"
 

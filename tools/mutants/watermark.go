@@ -7,6 +7,9 @@ import (
 
 const advance = "delivery/sql/watermark.sql"
 
+// proving is how a claim begins.
+const proving = "\tif limits.Watermark {\n\t\ts.sql.Prove.Queue(batch, pg.Args{\"relation\": s.events, \"apart\": max(1, limits.Apart)}).\n\t\t\tQueryRow(func(row pgx.Row) error { return row.Scan(&c.Watermark.Safe, &c.Watermark.Highest, &c.Advance, nil) })\n\t}\n"
+
 // These the stress cannot notice: it delivers in the order of partitions, restarts no server, and waits as long as it takes.
 const (
 	cursorByStream      = "cursor-by-stream"
@@ -67,6 +70,11 @@ func watermark() []mutant {
 			name: "naive-cursor", promise: "P1", breaks: "the highest visible sequence is taken for safe", test: stress, says: missing,
 			edits: []edit{{advance, "WHEN p.writers = '{}'  ", "WHEN true              "}},
 		},
+		{
+			name: "gap-taken-for-whole", promise: "P1", breaks: "what is visible is taken for all that there is", test: command{pkg: "delivery", run: "^TestWhatIsWholeIsDecided$"},
+			says:  "proven up to [0-9]+, want ",
+			edits: []edit{{advance, "e.sequence <= s.highest) >= s.highest - s.known", "e.sequence <= s.highest) >= 1"}},
+		},
 		snapshotProof("snapshot-xmax", "safe when xmin has reached the candidate's xmax", "pg_snapshot_xmax(pg_current_snapshot())",
 			"above_the_snapshot"),
 		snapshotProof("snapshot-own-xid", "safe when xmin has passed the reader's own xid", "pg_current_xact_id()",
@@ -75,10 +83,10 @@ func watermark() []mutant {
 			name: "rows-before-check", promise: "P1", breaks: "rows are read with the look for writers, not after it",
 			test: command{pkg: "delivery", run: "^TestACommitAmidALookIsNotPassedOver$"}, says: `stored .*, want `,
 			edits: []edit{
-				{"delivery/claim.go", "\tif limits.Watermark {\n\t\ts.queueAdvance(batch, &c.Watermark, max(1, limits.Apart))\n\t}\n", ""},
-				{"delivery/claim.go", `"proven": limits.Watermark, "skip_dead"`, `"proven": false, "skip_dead"`},
+				{"delivery/claim.go", proving, ""},
+				{"delivery/claim.go", `"proven": limits.Watermark}`, `"proven": false}`},
 				{claimFile, "mine.after\n            AND r.global_sequence <= " + decided, "mine.after\n            AND r.global_sequence <= (SELECT CASE WHEN @proven::boolean AND false THEN 0::bigint ELSE @up_to END)"},
-				{"delivery/claim.go", "\ts.sql.Position.Queue(batch,", "\tif limits.Watermark {\n\t\ts.queueAdvance(batch, &c.Watermark, max(1, limits.Apart))\n\t}\n\ts.sql.Position.Queue(batch,"},
+				{"delivery/claim.go", "\ts.sql.Position.Queue(batch,", proving + "\ts.sql.Position.Queue(batch,"},
 				{
 					"delivery/claim.go", "\tc.session = session\n",
 					"\tc.session = session\n\tready = slices.DeleteFunc(ready, func(m Message) bool { return limits.Watermark && m.Sequence > c.Watermark.Safe })\n",

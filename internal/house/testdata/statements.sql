@@ -821,39 +821,46 @@ SELECT coalesce((SELECT generation FROM raised), 0);
        set_config('max_parallel_workers_per_gather', '0', true), set_config('enable_memoize', 'off', true),
        set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true);
 
-/* delivery.Advance */ WITH RECURSIVE leaves (relid) AS (
+/* delivery.Prove */ WITH RECURSIVE leaves (relid) AS (
        SELECT $1::text::regclass::oid
         UNION ALL
        SELECT i.inhrelid FROM pg_inherits AS i JOIN leaves ON i.inhparent = leaves.relid
        ),
      state AS MATERIALIZED (
        SELECT w.safe_sequence, w.candidate, w.candidate_at, w.holders, w.updated_at,
+              greatest(w.safe_sequence, nullif(current_setting('postrider.safe', true), '')::bigint) AS known,
               (SELECT coalesce(max(e.sequence), 0) FROM "public"."events" AS e) AS highest
          FROM "public".outbox_watermark AS w
         WHERE w.id),
+     visible AS MATERIALIZED (
+       SELECT CASE WHEN s.highest - s.known <= 100
+                   THEN (SELECT count(*) FROM "public"."events" AS e WHERE e.sequence > s.known AND e.sequence <= s.highest) >= s.highest - s.known
+                   ELSE false END AS whole
+         FROM state AS s),
      writers AS MATERIALIZED (
        SELECT coalesce(array_agg(DISTINCT l.virtualtransaction), '{}') AS holders,
               coalesce(bool_or(l.virtualtransaction LIKE '-1/%'), false) AS recovered
          FROM pg_locks AS l
-        WHERE (SELECT highest > safe_sequence FROM state)
+        WHERE NOT (SELECT whole FROM visible)
           AND
           l.locktype = 'relation' AND l.granted AND l.mode = 'RowExclusiveLock'
           AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
           AND l.relation IN (SELECT relid FROM leaves)
           AND l.pid IS DISTINCT FROM pg_backend_pid()),
      remaining AS MATERIALIZED (
-       SELECT s.*, w.holders AS writers, w.recovered,
+       SELECT s.*, v.whole, w.holders AS writers, w.recovered,
               ARRAY(SELECT unnest(s.holders) INTERSECT SELECT unnest(w.holders)) AS still
-         FROM state AS s, writers AS w),
+         FROM state AS s, visible AS v, writers AS w),
      proven AS MATERIALIZED (
        SELECT r.*,
               CASE WHEN r.candidate IS NOT NULL AND r.still = '{}' AND NOT r.recovered
-                   THEN greatest(r.candidate, r.safe_sequence) ELSE r.safe_sequence END AS base
+                   THEN greatest(r.candidate, r.known) ELSE r.known END AS base
          FROM remaining AS r),
      decided AS MATERIALIZED (
        SELECT p.*,
-              CASE WHEN p.highest <= p.safe_sequence THEN p.safe_sequence
-                   WHEN p.writers = '{}'             THEN p.highest
+              CASE WHEN p.highest <= p.known    THEN p.known
+                   WHEN p.whole                 THEN p.highest
+                   WHEN p.writers = '{}'        THEN p.highest
                    ELSE coalesce((SELECT max(n.sequence)
                                     FROM (SELECT e.sequence, row_number() OVER (ORDER BY e.sequence) AS nth
                                             FROM "public"."events" AS e
@@ -868,15 +875,82 @@ SELECT coalesce((SELECT generation FROM raised), 0);
                    WHEN d.candidate > d.safe THEN 'kept'
                    ELSE 'new' END AS note
          FROM decided AS d),
-     free AS MATERIALIZED (
+     seen AS MATERIALIZED (
+       SELECT n.*,
+              n.safe >= n.safe_sequence + $2::int
+              OR n.note = 'new'
+              OR n.note = 'none' AND n.candidate IS NOT NULL
+              OR n.note = 'kept' AND cardinality(n.still) < cardinality(n.holders) AS worth
+         FROM noted AS n)
+SELECT safe, highest, worth, set_config('postrider.safe', safe::text, false) FROM seen;
+
+/* delivery.Advance */ WITH RECURSIVE leaves (relid) AS (
+       SELECT $1::text::regclass::oid
+        UNION ALL
+       SELECT i.inhrelid FROM pg_inherits AS i JOIN leaves ON i.inhparent = leaves.relid
+       ),
+     state AS MATERIALIZED (
+       SELECT w.safe_sequence, w.candidate, w.candidate_at, w.holders, w.updated_at,
+              greatest(w.safe_sequence, nullif(current_setting('postrider.safe', true), '')::bigint) AS known,
+              (SELECT coalesce(max(e.sequence), 0) FROM "public"."events" AS e) AS highest
+         FROM "public".outbox_watermark AS w
+        WHERE w.id),
+     visible AS MATERIALIZED (
+       SELECT CASE WHEN s.highest - s.known <= 100
+                   THEN (SELECT count(*) FROM "public"."events" AS e WHERE e.sequence > s.known AND e.sequence <= s.highest) >= s.highest - s.known
+                   ELSE false END AS whole
+         FROM state AS s),
+     writers AS MATERIALIZED (
+       SELECT coalesce(array_agg(DISTINCT l.virtualtransaction), '{}') AS holders,
+              coalesce(bool_or(l.virtualtransaction LIKE '-1/%'), false) AS recovered
+         FROM pg_locks AS l
+        WHERE NOT (SELECT whole FROM visible)
+          AND
+          l.locktype = 'relation' AND l.granted AND l.mode = 'RowExclusiveLock'
+          AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+          AND l.relation IN (SELECT relid FROM leaves)
+          AND l.pid IS DISTINCT FROM pg_backend_pid()),
+     remaining AS MATERIALIZED (
+       SELECT s.*, v.whole, w.holders AS writers, w.recovered,
+              ARRAY(SELECT unnest(s.holders) INTERSECT SELECT unnest(w.holders)) AS still
+         FROM state AS s, visible AS v, writers AS w),
+     proven AS MATERIALIZED (
+       SELECT r.*,
+              CASE WHEN r.candidate IS NOT NULL AND r.still = '{}' AND NOT r.recovered
+                   THEN greatest(r.candidate, r.known) ELSE r.known END AS base
+         FROM remaining AS r),
+     decided AS MATERIALIZED (
+       SELECT p.*,
+              CASE WHEN p.highest <= p.known    THEN p.known
+                   WHEN p.whole                 THEN p.highest
+                   WHEN p.writers = '{}'        THEN p.highest
+                   ELSE coalesce((SELECT max(n.sequence)
+                                    FROM (SELECT e.sequence, row_number() OVER (ORDER BY e.sequence) AS nth
+                                            FROM "public"."events" AS e
+                                           WHERE e.sequence > p.base
+                                           ORDER BY e.sequence
+                                           LIMIT 10000) AS n
+                                   WHERE n.sequence = p.base + n.nth), p.base) END AS safe
+         FROM proven AS p),
+     noted AS MATERIALIZED (
+       SELECT d.*,
+              CASE WHEN d.safe >= d.highest  THEN 'none'
+                   WHEN d.candidate > d.safe THEN 'kept'
+                   ELSE 'new' END AS note
+         FROM decided AS d),
+     seen AS MATERIALIZED (
+       SELECT n.*,
+              n.safe >= n.safe_sequence + $2::int
+              OR n.note = 'new'
+              OR n.note = 'none' AND n.candidate IS NOT NULL
+              OR n.note = 'kept' AND cardinality(n.still) < cardinality(n.holders) AS worth
+         FROM noted AS n)
+   , free AS MATERIALIZED (
        SELECT w.id
-         FROM "public".outbox_watermark AS w, noted AS n
+         FROM "public".outbox_watermark AS w, seen
         WHERE w.id
-          AND w.updated_at = n.updated_at
-          AND (n.safe >= n.safe_sequence + $2
-               OR n.note = 'new'
-               OR n.note = 'none' AND n.candidate IS NOT NULL
-               OR n.note = 'kept' AND cardinality(n.still) < cardinality(n.holders))
+          AND w.updated_at = seen.updated_at
+          AND seen.worth
           FOR NO KEY UPDATE OF w SKIP LOCKED),
      moved AS (
        UPDATE "public".outbox_watermark AS w
@@ -885,9 +959,9 @@ SELECT coalesce((SELECT generation FROM raised), 0);
               candidate_at  = CASE n.note WHEN 'new' THEN clock_timestamp() WHEN 'kept' THEN n.candidate_at END,
               holders       = CASE n.note WHEN 'new' THEN n.writers WHEN 'kept' THEN n.still END,
               updated_at    = clock_timestamp()
-         FROM noted AS n, free
+         FROM seen AS n, free
         WHERE w.id = free.id)
-SELECT safe, highest, set_config('postrider.safe', safe::text, false) FROM noted;
+SELECT safe, highest, worth, set_config('postrider.safe', safe::text, false) FROM seen;
 
 /* delivery.Writers */ WITH RECURSIVE leaves (relid) AS (
        SELECT $1::text::regclass::oid
