@@ -32,6 +32,7 @@ func (r *Relay) carry(ctx context.Context, found Claim, messages int) {
 	look := make([]*carried, len(found.Batches))
 	for i, b := range found.Batches {
 		f := r.flowOf(b.Lease)
+		b.Session = f.session
 		look[i] = &carried{Result: Result{Batch: b}, of: f.tenure, messages: len(b.Messages), careful: f.careful > 0 && len(b.Messages) > 0}
 	}
 	r.takeRoom(messages)
@@ -234,7 +235,7 @@ func (r *Relay) shape(c *carried, most readable) shaped {
 	b := &c.Batch
 	b.Order, b.Policy = r.cfg.Ordering, r.cfg.Failure
 	c.Outcomes = make([]Outcome, len(b.Messages))
-	s := shaped{carried: c, send: Batch{Lease: b.Lease, Order: b.Order, Policy: b.Policy}}
+	s := shaped{carried: c, send: Batch{Lease: b.Lease, Session: b.Session, Order: b.Order, Policy: b.Policy}}
 	held := map[string]bool{} // streams that go no further in this batch
 	hooks := r.shaping.start(b.Lease.Context(), func() bool { return !b.Lease.Valid() || b.Lease.Draining() })
 	defer hooks.end()

@@ -49,7 +49,8 @@ type flow struct {
 
 // tenure is what is known of a partition under one lease.
 type tenure struct {
-	lease *lease.Lease
+	lease   *lease.Lease
+	session Session // of the publisher; nil before it was taken
 	// after is the cursor: every ready row up to it is in the stream, or was parked.
 	after int64
 	swept time.Time // when a claim last ignored the cursor

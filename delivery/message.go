@@ -103,6 +103,7 @@ func (m Message) wanted() time.Time {
 // Batch is the work of one partition under one lease, ascending by sequence.
 type Batch struct {
 	Lease    *lease.Lease
+	Session  Session // of the publisher that took the partition
 	Messages []Message
 	// More tells that the claim was cut by its limit.
 	More bool

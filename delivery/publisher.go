@@ -79,8 +79,14 @@ type Extent struct {
 	Created time.Time
 }
 
+// Session is what a publisher keeps of a partition that it took, and nobody else looks into. A batch without one
+// was not taken.
+type Session any
+
 // Standing is what a publisher found when it took a partition.
 type Standing struct {
+	// Session comes with every batch that is published, until the partition is taken again.
+	Session Session
 	// Kept: up to this position the stream holds whatever was ever acknowledged
 	// for the partition. In fenced mode it is where the record of the last batch was
 	// found, to compare with the last one known; in other modes the stream's end,

@@ -39,7 +39,7 @@ func (r *Relay) take(ctx context.Context, l *lease.Lease, known *tenure) {
 
 // learn takes over what a takeover found.
 func (t *tenure) learn(from *tenure) {
-	t.stream, t.fence, t.control, t.recorded = from.stream, from.fence, from.control, from.recorded
+	t.session, t.stream, t.fence, t.control, t.recorded = from.session, from.stream, from.fence, from.control, from.recorded
 	t.after, t.remade, t.marked, t.parked = nowhere, from.remade, from.marked, from.parked
 }
 
@@ -101,7 +101,7 @@ func (t *takeover) run(ctx context.Context) (err error) {
 	if err := t.within(ctx, t.settleSuspect); err != nil {
 		return err
 	}
-	t.control = t.standing.Fence
+	t.session, t.control = t.standing.Session, t.standing.Fence
 	return t.within(ctx, func(ctx context.Context) error { return t.store.Unblock(ctx, t.lease, t.cfg.Failure) })
 }
 

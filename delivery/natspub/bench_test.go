@@ -63,7 +63,8 @@ func benchmarkPublish(b *testing.B, mode string, headers natspub.Headers, c *cod
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = publisher.Close() })
-	if _, err := publisher.Take(b.Context(), l); err != nil {
+	taken, err := publisher.Take(b.Context(), l)
+	if err != nil {
 		b.Fatal(err)
 	}
 	const size = 500
@@ -71,7 +72,7 @@ func benchmarkPublish(b *testing.B, mode string, headers natspub.Headers, c *cod
 	var used time.Duration
 	for b.Loop() {
 		b.StopTimer()
-		batch := delivery.Batch{Lease: l, Order: delivery.OrderStream}
+		batch := delivery.Batch{Lease: l, Session: taken.Session, Order: delivery.OrderStream}
 		for i := range size {
 			m := newMessage(int64(sent+i+1), fmt.Sprintf("order-%d", i), `{"customer":"c-1","text":"`+strings.Repeat("0123456789abcdef", 17)+`"}`)
 			m.Event.OccurredAt = time.Now()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -73,15 +72,10 @@ type Fenced struct {
 	sent    atomic.Uint64
 
 	combiner *combiner
-
-	mu        sync.Mutex
-	standings map[partition.ID]*standing
 }
 
-// standing is what this process knows of a partition that it took. Only the
-// partition's own Take and Publish, which never overlap, use it.
-type standing struct {
-	epoch int64
+// session is what is known of a partition that was taken.
+type session struct {
 	last  uint64 // the expectation: where the last control message lies
 	kept  uint64 // where the last watermark lies
 	parts []part // what it names
@@ -118,7 +112,7 @@ func NewFenced(nc *nats.Conn, cfg FencedConfig) (*Fenced, error) {
 	}
 	f := &Fenced{
 		cfg: cfg, build: build, writers: newWriters(build), nc: nc, api: api{nc, cfg.Stream}, answers: a, slots: newSlots(cfg.InFlight),
-		prefix: nuid.Next()[14:], standings: map[partition.ID]*standing{},
+		prefix: nuid.Next()[14:],
 	}
 	f.combiner = &combiner{f: f}
 	return f, nil
@@ -211,9 +205,6 @@ func (f *Fenced) Extent(ctx context.Context) (delivery.Extent, error) {
 // last. When that write was acknowledged, no batch of an earlier owner, and no
 // earlier batch of this one, can be stored any more; reading alone proves nothing.
 func (f *Fenced) Take(ctx context.Context, l *lease.Lease) (delivery.Standing, error) {
-	f.mu.Lock()
-	delete(f.standings, l.Partition)
-	f.mu.Unlock()
 	t := takeover{Fenced: f, lease: l, subject: FenceSubject(f.cfg.Outbox, l.Partition), written: map[string]bool{}}
 	var err error
 	for n := 1; n <= takeAttempts; n++ {
@@ -228,10 +219,9 @@ func (f *Fenced) Take(ctx context.Context, l *lease.Lease) (delivery.Standing, e
 	if err != nil {
 		return delivery.Standing{}, fmt.Errorf("take partition %d: %w", l.Partition, err)
 	}
-	f.mu.Lock()
-	f.standings[l.Partition] = &standing{epoch: l.Epoch, last: t.fence, kept: t.kept, parts: t.parts}
-	f.mu.Unlock()
-	return delivery.Standing{Kept: t.kept, Fence: t.fence, Delivered: record{Parts: t.parts}.delivered(0)}, nil
+	return delivery.Standing{
+		Session: &session{last: t.fence, kept: t.kept, parts: t.parts}, Kept: t.kept, Fence: t.fence, Delivered: record{Parts: t.parts}.delivered(0),
+	}, nil
 }
 
 // takeover is one Take under way.

@@ -19,7 +19,7 @@ import (
 )
 
 // behind returns a publisher whose connection runs through a proxy.
-func (b bundle) behind(t *testing.T, cfg natspub.FencedConfig) (*faultproxy.NATS, worker) {
+func (b bundle) behind(t *testing.T, cfg natspub.FencedConfig) (*faultproxy.NATS, *worker) {
 	t.Helper()
 	node, _, _ := strings.Cut(b.server.URL(), ",")
 	proxy := faultproxy.StartNATS(t, node)
@@ -28,7 +28,7 @@ func (b bundle) behind(t *testing.T, cfg natspub.FencedConfig) (*faultproxy.NATS
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	return proxy, worker{b.fenced(t, nc, cfg), leasetest.Held(3, 7)}
+	return proxy, &worker{Fenced: b.fenced(t, nc, cfg), lease: leasetest.Held(3, 7)}
 }
 
 func isFence(m faultproxy.Message) bool { return strings.HasPrefix(m.Subject, "outbox.fence.") }
@@ -94,7 +94,7 @@ func TestLateBytesAreRefusedAfterATakeover(t *testing.T) {
 		if o := old.publish(t, newMessage(1, "s", "late")); o[0].Kind != delivery.Unresolved {
 			t.Fatalf("published through a held link: %+v", o[0])
 		}
-		heir := worker{b.fenced(t, b.nc, natspub.FencedConfig{}), leasetest.Held(3, 8)}
+		heir := &worker{Fenced: b.fenced(t, b.nc, natspub.FencedConfig{}), lease: leasetest.Held(3, 8)}
 		if s := heir.take(t); len(s.Delivered) != 0 {
 			t.Fatalf("the standing is %+v", s)
 		}
@@ -194,7 +194,7 @@ func TestARefusedPermissionIsNobodysFault(t *testing.T) {
 	if _, err := js.CreateStream(t.Context(), natstest.StreamConfig(1)); err != nil {
 		t.Fatal(err)
 	}
-	w := worker{bundle{}.fenced(t, connect("relay"), natspub.FencedConfig{AckTimeout: time.Second}), leasetest.Held(0, 1)}
+	w := &worker{Fenced: bundle{}.fenced(t, connect("relay"), natspub.FencedConfig{AckTimeout: time.Second}), lease: leasetest.Held(0, 1)}
 	w.take(t)
 	reload := func(permissions *server.Permissions) {
 		changed := options.Clone()

@@ -1,6 +1,7 @@
 package natspub_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,12 +25,28 @@ import (
 // worker is one process's publisher with its lease on a partition.
 type worker struct {
 	*natspub.Fenced
-	lease *lease.Lease
+	lease   *lease.Lease
+	session delivery.Session
 }
 
-func (b bundle) worker(t *testing.T, id partition.ID, epoch int64, cfg natspub.FencedConfig) worker {
+// Take keeps the session.
+func (w *worker) Take(ctx context.Context, l *lease.Lease) (delivery.Standing, error) {
+	s, err := w.Fenced.Take(ctx, l)
+	w.session = s.Session
+	return s, err
+}
+
+// Publish publishes under it.
+func (w *worker) Publish(look []delivery.Batch, done func(int, []delivery.Outcome)) {
+	for i := range look {
+		look[i].Session = w.session
+	}
+	w.Fenced.Publish(look, done)
+}
+
+func (b bundle) worker(t *testing.T, id partition.ID, epoch int64, cfg natspub.FencedConfig) *worker {
 	t.Helper()
-	return worker{b.fenced(t, b.nc, cfg), leasetest.Held(id, epoch)}
+	return &worker{Fenced: b.fenced(t, b.nc, cfg), lease: leasetest.Held(id, epoch)}
 }
 
 func (b bundle) fenced(t *testing.T, nc *nats.Conn, cfg natspub.FencedConfig) *natspub.Fenced {
@@ -45,7 +62,7 @@ func (b bundle) fenced(t *testing.T, nc *nats.Conn, cfg natspub.FencedConfig) *n
 	return p
 }
 
-func (w worker) take(t *testing.T) delivery.Standing {
+func (w *worker) take(t *testing.T) delivery.Standing {
 	t.Helper()
 	s, err := w.Take(t.Context(), w.lease)
 	if err != nil {
@@ -55,7 +72,7 @@ func (w worker) take(t *testing.T) delivery.Standing {
 }
 
 // between reads all records between two positions.
-func (w worker) between(t *testing.T, after, before uint64) (all []delivery.Delivered) {
+func (w *worker) between(t *testing.T, after, before uint64) (all []delivery.Delivered) {
 	t.Helper()
 	for {
 		last, named, err := w.Between(t.Context(), w.lease.Partition, after, before)
@@ -69,7 +86,7 @@ func (w worker) between(t *testing.T, after, before uint64) (all []delivery.Deli
 	}
 }
 
-func (w worker) publish(t *testing.T, messages ...delivery.Message) []delivery.Outcome {
+func (w *worker) publish(t *testing.T, messages ...delivery.Message) []delivery.Outcome {
 	t.Helper()
 	for i := range messages {
 		messages[i].Partition = w.lease.Partition
@@ -172,7 +189,7 @@ func TestATakeoverFencesTheOldOwner(t *testing.T) {
 		old.publish(t, newMessage(1, "a", "before"))
 		old.publish(t, first, again)
 
-		heir := worker{b.fenced(t, b.nc, natspub.FencedConfig{}), leasetest.Held(3, 8)}
+		heir := &worker{Fenced: b.fenced(t, b.nc, natspub.FencedConfig{}), lease: leasetest.Held(3, 8)}
 		s := heir.take(t)
 		want := []delivery.Delivered{
 			{Sequence: 2, Identity: delivery.IdentityOf(first.Event.ID), StreamSequence: 4},
@@ -206,18 +223,18 @@ func TestAStalePartitionHarmsNoOther(t *testing.T) {
 		t.Helper()
 		p := b.fenced(t, b.nc, natspub.FencedConfig{})
 		const partitions = 12
-		leases := make([]*lease.Lease, partitions)
-		for i := range leases {
-			leases[i] = leasetest.Held(partition.ID(i), 1)
-			(worker{p, leases[i]}).take(t)
+		workers := make([]*worker, partitions)
+		for i := range workers {
+			workers[i] = &worker{Fenced: p, lease: leasetest.Held(partition.ID(i), 1)}
+			workers[i].take(t)
 		}
-		(worker{b.fenced(t, connect(t, b.server), natspub.FencedConfig{}), leasetest.Held(5, 2)}).take(t)
+		(&worker{Fenced: b.fenced(t, connect(t, b.server), natspub.FencedConfig{}), lease: leasetest.Held(5, 2)}).take(t)
 		var publishing sync.WaitGroup
 		results := make([][]delivery.Outcome, partitions)
-		for i, l := range leases {
+		for i, w := range workers {
 			publishing.Go(func() {
 				for n := range 20 {
-					o := (worker{p, l}).publish(t, newMessage(int64(100*i+n), "s", "x"))
+					o := w.publish(t, newMessage(int64(100*i+n), "s", "x"))
 					results[i] = append(results[i], o...)
 					if o[0].Kind != delivery.Published {
 						return
@@ -304,7 +321,7 @@ func TestOutboxesOnOneStreamAreApart(t *testing.T) {
 	two := b.worker(t, 0, 2, natspub.FencedConfig{Outbox: uuid.New()})
 	one.take(t)
 	two.take(t)
-	for _, w := range []worker{one, two} {
+	for _, w := range []*worker{one, two} {
 		if o := w.publish(t, newMessage(1, "s", "x")); o[0].Kind != delivery.Published {
 			t.Errorf("outcome %+v", o[0])
 		}

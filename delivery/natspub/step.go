@@ -44,10 +44,7 @@ func (f *Fenced) run(b delivery.Batch) *fencedRun {
 		bodies: make([]body, len(b.Messages)), outcomes: make([]delivery.Outcome, len(b.Messages)),
 		held: map[string]bool{},
 	}
-	f.mu.Lock()
-	r.standing = f.standings[b.Lease.Partition]
-	f.mu.Unlock()
-	if r.standing == nil || r.standing.epoch != b.Lease.Epoch {
+	if r.session, _ = b.Session.(*session); r.session == nil {
 		r.fail(fmt.Errorf("%w: partition %d was not taken", delivery.ErrUnknown, b.Lease.Partition))
 	}
 	return r
@@ -58,12 +55,13 @@ type fencedRun struct {
 	*Fenced
 	batch    delivery.Batch
 	subject  string
-	standing *standing
+	session  *session
 	bodies   []body
 	outcomes []delivery.Outcome
 	held     map[string]bool // streams behind a failed message
 	failed   bool            // nothing more may be sent
 	first    *share          // at the combiner, until it is waited for
+	closed   part            // what the record of the last attempt names
 }
 
 // prepare chooses the messages to send and fails those that can never be stored.
@@ -285,7 +283,7 @@ func (r *fencedRun) goesOn() bool { return r.batch.Lease.Valid() && !r.batch.Lea
 
 // share is the first attempt at a batch of those messages.
 func (r *fencedRun) share(indices []int) *share {
-	r.standing.batch++
+	r.session.batch++
 	s := &share{run: r, indices: indices, denied: r.nc.LastError(), answered: make(chan shared, 1)}
 	for _, i := range indices {
 		s.bytes += len(r.bodies[i].data)
@@ -305,10 +303,11 @@ func (r *fencedRun) again(ctx context.Context, indices []int) shared {
 
 // closing is the record that closes a batch of those messages.
 func (r *fencedRun) closing(indices []int, id string) *nats.Msg {
+	r.closed = partOf(r.batch.Messages, indices)
 	return r.control(r.subject, record{
-		Kind: kindWatermark, Epoch: r.batch.Lease.Epoch, Owner: r.batch.Lease.Owner, Batch: r.standing.batch, Attempt: id,
-		Parts: []part{partOf(r.batch.Messages, indices)},
-	}, r.standing.last)
+		Kind: kindWatermark, Epoch: r.batch.Lease.Epoch, Owner: r.batch.Lease.Owner, Batch: r.session.batch, Attempt: id,
+		Parts: []part{r.closed},
+	}, r.session.last)
 }
 
 // The headers of an atomic batch.
@@ -324,12 +323,12 @@ func (r *fencedRun) accept(indices []int, ans answer) verdict {
 		r.fail(r.foreign(r.subject, ans.stream))
 		return given
 	}
-	p := partOf(r.batch.Messages, indices)
-	p.First = ans.sequence - uint64(len(indices))
-	r.standing.last, r.standing.kept, r.standing.parts = ans.sequence, ans.sequence, []part{p}
+	first := ans.sequence - uint64(len(indices))
+	r.closed.First = first
+	r.session.last, r.session.kept, r.session.parts = ans.sequence, ans.sequence, []part{r.closed}
 	for n, i := range indices {
 		r.outcomes[i] = delivery.Outcome{
-			Kind: delivery.Published, StreamSequence: p.First + uint64(n), FenceSequence: ans.sequence,
+			Kind: delivery.Published, StreamSequence: first + uint64(n), FenceSequence: ans.sequence,
 		}
 	}
 	return stored
@@ -354,8 +353,8 @@ func (r *fencedRun) resolve(ctx context.Context, indices []int) verdict {
 		}
 		own := found.Epoch == r.batch.Lease.Epoch && found.Owner == r.batch.Lease.Owner
 		switch {
-		case err != nil || at > 0 && at <= r.standing.last: // no answer, or one of an old leader
-		case own && found.Kind == kindWatermark && found.Batch == r.standing.batch:
+		case err != nil || at > 0 && at <= r.session.last: // no answer, or one of an old leader
+		case own && found.Kind == kindWatermark && found.Batch == r.session.batch:
 			return r.accept(indices, answer{sequence: at, stream: r.cfg.Stream})
 		case found.Epoch > r.batch.Lease.Epoch:
 			r.fail(fmt.Errorf("%w: epoch %d, ours is %d", delivery.ErrFenced, found.Epoch, r.batch.Lease.Epoch))

@@ -33,13 +33,13 @@ func (s *suspicion) confirmed(ctx context.Context, messages int) bool {
 // as any batch.
 func (r *fencedRun) storesControl(ctx context.Context) bool {
 	ans := r.ask(ctx, r.control(r.subject, record{
-		Kind: kindFence, Epoch: r.batch.Lease.Epoch, Owner: r.batch.Lease.Owner, Batch: r.standing.batch, Attempt: r.attempt(),
-		Kept: r.standing.kept, Parts: r.standing.parts,
-	}, r.standing.last))
+		Kind: kindFence, Epoch: r.batch.Lease.Epoch, Owner: r.batch.Lease.Owner, Batch: r.session.batch, Attempt: r.attempt(),
+		Kept: r.session.kept, Parts: r.session.parts,
+	}, r.session.last))
 	if ans.err != nil {
 		return false
 	}
-	r.standing.last = ans.sequence
+	r.session.last = ans.sequence
 	return true
 }
 

@@ -59,7 +59,7 @@ func TestABatchThatArrivesAfterTheTakeoverIsRefused(t *testing.T) {
 		if o := old.publish(t, newMessage(1, "s", "late")); o[0].Kind != delivery.Unresolved {
 			t.Fatalf("published through a held link: %+v", o[0])
 		}
-		heir := worker{b.fenced(t, b.nc, natspub.FencedConfig{}), leasetest.Held(3, 8)}
+		heir := &worker{Fenced: b.fenced(t, b.nc, natspub.FencedConfig{}), lease: leasetest.Held(3, 8)}
 		heir.take(t)
 		heir.publish(t, newMessage(1, "s", "fresh"))
 		proxy.Release()

@@ -111,9 +111,11 @@ func BenchmarkPublish(b *testing.B) {
 				}
 				defer publisher.Close()
 				work, _ := load(batchSize, traced)
-				if _, err := publisher.Take(b.Context(), work.Lease); err != nil {
+				taken, err := publisher.Take(b.Context(), work.Lease)
+				if err != nil {
 					b.Fatal(err)
 				}
+				work.Session = taken.Session
 				var o delivery.Observer
 				if mode.ratio >= 0 {
 					o = tracing.New(tracing.Config{Provider: provider(b, mode.ratio), Template: "events.{topic}.{type}", Stream: "EVENTS"})

@@ -21,14 +21,14 @@ const (
 // stream is the ways to store what must not be stored, or to forget what is.
 func stream() []mutant {
 	// closing ends the function that makes a batch's record.
-	const closing = "\t}, r.standing.last)\n}\n\n// The headers of an atomic batch."
+	const closing = "\t}, r.session.last)\n}\n\n// The headers of an atomic batch."
 	return []mutant{
 		{
 			name: "no-expectation", promise: "P3, P4", breaks: "batches expect nothing of the partition's last record",
 			test: fenceTest(lateBytes), says: "stored .*, want each once",
 			edits: []edit{
 				{step, "\treturn r.control(r.subject, record{\n\t\tKind: kindWatermark", "\tm := r.control(r.subject, record{\n\t\tKind: kindWatermark"},
-				{step, closing, "\t}, r.standing.last)\n\tm.Header.Del(nats.ExpectedLastSubjSeqHdr)\n\treturn m\n}\n\n// The headers of an atomic batch."},
+				{step, closing, "\t}, r.session.last)\n\tm.Header.Del(nats.ExpectedLastSubjSeqHdr)\n\treturn m\n}\n\n// The headers of an atomic batch."},
 			},
 		},
 		{
@@ -58,7 +58,7 @@ func stream() []mutant {
 		{
 			name: "record-without-events", promise: "P4", breaks: "records do not say what is stored",
 			test: command{pkg: "delivery", run: "^TestAnHeirMarksWhatTheStreamHolds$"}, says: "stored .*, want ",
-			edits: []edit{{step, "Parts: []part{partOf(r.batch.Messages, indices)},", ""}},
+			edits: []edit{{step, "Parts: []part{r.closed},", ""}},
 		},
 		{
 			name: "last-record-only", promise: "P4", breaks: "of the batches that an owner did not mark its heir knows the last one alone",
