@@ -2,6 +2,9 @@ package delivery
 
 import (
 	"context"
+	"errors"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -20,6 +23,20 @@ type standingLog struct {
 	err       error
 	expecting bool
 	looks     int
+	advance   bool // is worth it
+	refused   error
+	refusals  int
+}
+
+func (s *standingLog) Advance(context.Context, int) (Watermark, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refused != nil {
+		s.refusals++
+	} else {
+		s.advance = false
+	}
+	return Watermark{}, s.refused
 }
 
 func (s *standingLog) Position(context.Context) (string, error) {
@@ -32,7 +49,7 @@ func (s *standingLog) Claim(context.Context, []Ask, Limits, FailurePolicy) (Clai
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.looks++
-	return Claim{began: s.position, expecting: s.expecting}, nil
+	return Claim{began: s.position, expecting: s.expecting, Advance: s.advance}, nil
 }
 
 // looksAfter counts the looks in the time after something was committed.
@@ -99,6 +116,39 @@ func TestARelayInSilenceHardlyLooks(t *testing.T) {
 			if looks := log.looksAfter(c.position, c.expecting, c.during); looks < c.least || looks > c.most {
 				t.Errorf("%s: %d looks in %s, want %d to %d", c.name, looks, c.during, c.least, c.most)
 			}
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// No look waits for the watermark to be stored; where that cannot be, delivery pauses and says why, as long as it lasts.
+func TestAWatermarkThatCannotBeStoredIsTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := &standingLog{advance: true, refused: errors.New("permission denied for table outbox_watermark")}
+		l := leasetest.Held(1, 1)
+		r, err := newRelay(Config{Ordering: OrderPartition, Logger: slog.New(slog.DiscardHandler)}, log, instant{}, Silence{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.flowOf(l).stage = ready
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx, lease.UntimedSet(l)) }()
+		if looks := log.looksAfter("0/A", false, time.Minute); looks > 3 || log.refusals < 10 {
+			t.Errorf("%d looks and %d refusals, want hardly a look and more refusals", looks, log.refusals)
+		}
+		if s := r.Stats(); len(s.Errors) != 1 || !strings.Contains(s.Errors[0].Text, "outbox_watermark") || s.PausedFor == 0 {
+			t.Errorf("it says %+v", s)
+		}
+		log.mu.Lock()
+		log.refused = nil
+		log.mu.Unlock()
+		if looks := log.looksAfter("0/A", false, time.Minute); looks < 50 || log.advance {
+			t.Errorf("%d looks behind that, and it is to be stored: %t", looks, log.advance)
 		}
 		cancel()
 		if err := <-ended; err != nil {

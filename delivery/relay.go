@@ -62,6 +62,7 @@ type Relay struct {
 	all        bool  // the next look asks for every partition
 	woken      bool  // there is a reason to look
 	advancing  bool  // the watermark is being stored
+	behind     bool  // it could not be stored
 	room       int   // messages that still fit into the window, which ends with their marks
 	bytes      int64 // payload bytes that still fit
 	unanswered int   // messages from claim to answer
@@ -256,6 +257,12 @@ func (r *Relay) claim(ctx context.Context, asks []Ask, l look) (Claim, error) {
 	if !l.every { // polls find what comes due
 		limits.ReadyOnly = !r.expecting
 	}
+	if r.behind {
+		if _, err := r.store.Advance(ctx, limits.Apart); err != nil {
+			return Claim{}, err
+		}
+		r.behind = false
+	}
 	if l.little {
 		limits.Total, limits.Payload = min(limits.Total, littleLook), min(littlePayload, r.cfg.MaxPayload)
 	}
@@ -280,17 +287,13 @@ func (r *Relay) claim(ctx context.Context, asks []Ask, l look) (Claim, error) {
 	return found, err
 }
 
-// advance has the watermark stored, which no look waits for.
+// advance has the watermark stored, which no look waits for. Where that fails, the next look does it first, and fails with it.
 func (r *Relay) advance(ctx context.Context, apart int) {
 	r.advancing = true
 	r.begin(func() func() {
-		ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
+		within, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
 		defer cancel()
-		_, err := r.store.Advance(ctx, apart)
-		return func() {
-			if r.advancing = false; err != nil && ctx.Err() == nil {
-				r.away(err)
-			}
-		}
+		_, err := r.store.Advance(within, apart)
+		return func() { r.advancing, r.behind = false, err != nil }
 	})
 }

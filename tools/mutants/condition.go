@@ -16,6 +16,12 @@ func conditions() []mutant {
 			}},
 		},
 		{
+			name: "unstored-unsaid", promise: "P8", breaks: "a watermark that cannot be stored is nobody's concern",
+			test:  command{pkg: "delivery", run: "^TestAWatermarkThatCannotBeStoredIsTold$"},
+			says:  "looks and 0 refusals|looks and [1-9] refusals|it says",
+			edits: []edit{{"delivery/relay.go", "r.advancing, r.behind = false, err != nil", "r.advancing, r.behind = false, false && err != nil"}},
+		},
+		{
 			name: "ready-while-paused", promise: "P8", breaks: "a worker that cannot deliver is ready",
 			test: command{pkg: "cmd/postrider", run: "^TestEveryPauseOfDeliveryIsNamed$/^stream_deleted$"}, says: "wait until all name stream_missing",
 			edits: []edit{{"worker/conditions.go", "if err := w.board.Err(); err != nil {", "if err := w.board.Err(); false {"}},
