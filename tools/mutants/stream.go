@@ -38,7 +38,7 @@ func stream() []mutant {
 				fenced,
 				"delivery.FencedError{Epoch: found.Epoch, Ours: t.lease.Epoch}\n\t}\n",
 				"delivery.FencedError{Epoch: found.Epoch, Ours: t.lease.Epoch}\n\tdefault:\n" +
-					"\t\tt.kept, t.fence, t.delivered = at, at, found.delivered(at)\n\t\treturn true, nil\n\t}\n",
+					"\t\tt.kept, t.fence, t.parts = at, at, found.located(at)\n\t\treturn true, nil\n\t}\n",
 			}},
 		},
 		{
