@@ -121,10 +121,11 @@ func (s *Store) Claim(ctx context.Context, asks []Ask, limits Limits, policy Fai
 		}
 		query.Queue(batch, args).Query(collectClaimed(&parked, true, nil))
 	}
-	query, args, withEvents := s.sql.ClaimReady, pg.Args{
+	withEvents := limits.Payload > 0
+	query, args := s.sql.ClaimReady, pg.Args{
 		"partitions": ids, "after": after, "most": most, "total": limits.Total, "up_to": limits.UpTo, "proven": limits.Watermark,
 		"passes": policy.passes(), "skip_dead": policy.skipsDead(),
-	}, limits.Payload > 0
+	}
 	if withEvents {
 		query, args["payload"], c.events = s.sql.ClaimLittle, limits.Payload, map[int64]*Event{}
 	}

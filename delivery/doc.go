@@ -33,9 +33,9 @@
 // # Order
 //
 // Sequences become visible out of order. With ordering partition nothing is
-// claimed above the watermark (Store.Advance): the position up to which every
-// sequence is visible or will never be, proven by the locks of the transactions
-// that could still write. It rests on what CheckStrict checks. Since nothing
+// claimed above the watermark (Store.Claim): the position up to which every
+// sequence is visible or will never be, proven by what is visible or by the locks of
+// the transactions that could still write. It rests on what CheckStrict checks. Since nothing
 // appears below it, a partition's progress is a cursor, kept in memory for as long
 // as the lease; a sweep looks below it now and then.
 //

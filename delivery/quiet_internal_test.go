@@ -65,6 +65,26 @@ func (s *standingLog) looksAfter(position string, expecting bool, during time.Du
 	return s.looks - before
 }
 
+// relay runs one that holds a partition which is taken, until it is stopped.
+func (s *standingLog) relay(t *testing.T, cfg Config) (r *Relay, stop func()) {
+	t.Helper()
+	r, err := newRelay(cfg, s, instant{}, Silence{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := leasetest.Held(1, 1)
+	r.flowOf(l).stage = ready
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx, lease.UntimedSet(l)) }()
+	return r, func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // Only a claim that found nothing, where nothing comes due and nothing is undecided, proves anything.
 func TestWhatProvesThatNothingIsThere(t *testing.T) {
 	t.Parallel()
@@ -92,15 +112,7 @@ func TestARelayInSilenceHardlyLooks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		log := &standingLog{}
-		l := leasetest.Held(1, 1)
-		r, err := newRelay(Config{Ordering: OrderStream}, log, instant{}, Silence{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.flowOf(l).stage = ready
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- r.Run(ctx, lease.UntimedSet(l)) }()
+		r, stop := log.relay(t, Config{Ordering: OrderStream})
 		for _, c := range []struct {
 			name        string
 			position    string
@@ -117,10 +129,7 @@ func TestARelayInSilenceHardlyLooks(t *testing.T) {
 				t.Errorf("%s: %d looks in %s, want %d to %d", c.name, looks, c.during, c.least, c.most)
 			}
 		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		stop()
 	})
 }
 
@@ -129,15 +138,7 @@ func TestAWatermarkThatCannotBeStoredIsTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		log := &standingLog{advance: true, refused: errors.New("permission denied for table outbox_watermark")}
-		l := leasetest.Held(1, 1)
-		r, err := newRelay(Config{Ordering: OrderPartition, Logger: slog.New(slog.DiscardHandler)}, log, instant{}, Silence{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.flowOf(l).stage = ready
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- r.Run(ctx, lease.UntimedSet(l)) }()
+		r, stop := log.relay(t, Config{Ordering: OrderPartition, Logger: slog.New(slog.DiscardHandler)})
 		if looks := log.looksAfter("0/A", false, time.Minute); looks > 3 || log.refusals < 10 {
 			t.Errorf("%d looks and %d refusals, want hardly a look and more refusals", looks, log.refusals)
 		}
@@ -150,9 +151,6 @@ func TestAWatermarkThatCannotBeStoredIsTold(t *testing.T) {
 		if looks := log.looksAfter("0/A", false, time.Minute); looks < 50 || log.advance {
 			t.Errorf("%d looks behind that, and it is to be stored: %t", looks, log.advance)
 		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		stop()
 	})
 }

@@ -114,7 +114,7 @@ func TestACommitAmidALookIsNotPassedOver(t *testing.T) {
 
 // useOneSession has the store work in a session whose statements are prepared once they ran: preparing would wait for a
 // lock, too.
-func (b *bundle) useOneSession(t *testing.T) {
+func (b *bundle) useOneSession(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	one := b.pool.Config()
 	one.MaxConns = 1
@@ -126,6 +126,7 @@ func (b *bundle) useOneSession(t *testing.T) {
 	if b.store, err = delivery.NewStore(t.Context(), pool, "public", delivery.Relation{}); err != nil {
 		t.Fatal(err)
 	}
+	return pool
 }
 
 // A look that stops behind the watermark, as with its worker, keeps nobody else from moving that.

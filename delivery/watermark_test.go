@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/outbox/schema"
 )
 
 // Snapshots do not tell who has drawn a sequence, locks do. In each case a writer
@@ -217,6 +218,36 @@ func TestWhatIsWholeIsDecided(t *testing.T) {
 	}
 	look(whole + 2)
 	look(b.append(t, "s", `4`))
+}
+
+// A pooler hands sessions around: what one outbox has proven in a session says nothing of another's sequences.
+func TestOutboxesInOneSessionProveForThemselves(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	migrator, err := schema.New(schema.Config{DatabaseURL: b.pool.Config().ConnString(), Schema: "other", Partitions: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := migrator.Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	one := b.useOneSession(t)
+	other, err := delivery.NewStore(t.Context(), one, "other", delivery.Relation{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		b.append(t, "s", `1`)
+	}
+	b.wantSafe(t, 5)
+	late := b.begin(t)
+	if _, err := late.Exec(t.Context(), `SELECT other.outbox_append('s-late', 'thing.done', '{}')`); err != nil {
+		t.Fatal(err)
+	}
+	b.exec(t, `SELECT other.outbox_append('s', 'thing.done', '{}')`)
+	if w, err := other.Advance(t.Context(), 1); err != nil || w.Safe != 0 {
+		t.Errorf("the other outbox is proven up to %d, want 0: %v", w.Safe, err)
+	}
 }
 
 // wantHeldBelow tries several times to move the watermark: it must stay below the

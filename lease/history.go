@@ -88,14 +88,11 @@ func (s *Store) History(ctx context.Context, q HistoryQuery) (History, error) {
 	if err := s.sql.HistoryBegins.Row(ctx, s.db, nil).Scan(&begins); err != nil {
 		return History{}, fmt.Errorf("history of ownership: %w", err)
 	}
-	rows, err := s.sql.History.Rows(ctx, s.db, pg.Args{
-		"before": q.Before, "partition": q.Partition, "since": moment(q.Since), "until": moment(q.Until), "limit": q.Limit,
-	})
-	if err != nil {
-		return History{}, fmt.Errorf("history of ownership: %w", err)
-	}
 	var h History
-	h.Changes, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Change, error) {
+	var err error
+	h.Changes, err = pg.Collect(ctx, s.db, s.sql.History, pg.Args{
+		"before": q.Before, "partition": q.Partition, "since": moment(q.Since), "until": moment(q.Until), "limit": q.Limit,
+	}, func(row pgx.CollectableRow) (Change, error) {
 		var c Change
 		var from, to *uuid.UUID
 		err := row.Scan(&c.ID, &c.At, &c.Kind, &from, &c.From.Hostname, &to, &c.To.Hostname, &c.RanOut, &c.Partitions, &c.Epochs)

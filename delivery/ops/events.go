@@ -159,11 +159,8 @@ type skippedSource struct {
 func (k *skippedSource) reached() (sequence int64, done bool) { return k.after, k.done }
 
 func (k *skippedSource) step(ctx context.Context, s *search, rows int) ([]hit, error) {
-	list, err := s.o.skipped.of(s.p.Descending).Rows(ctx, s.tx, pg.Args{"after": k.after, "limit": rows, "partitions": s.f.Partitions})
-	if err != nil {
-		return nil, err
-	}
-	sequences, err := pgx.CollectRows(list, pgx.RowTo[int64])
+	args := pg.Args{"after": k.after, "limit": rows, "partitions": s.f.Partitions}
+	sequences, err := pg.Collect(ctx, s.tx, s.o.skipped.of(s.p.Descending), args, pgx.RowTo[int64])
 	if err != nil {
 		return nil, err
 	}

@@ -118,7 +118,7 @@ WITH RECURSIVE leaves (relid) AS (
 -- The highest sequence that is visible, the watermark, and the transactions that
 -- hold a lock which a writer of events holds. All that was drawn up to then is
 -- decided when these have ended, by name; but nothing while there is a prepared one
--- that the server recovered, for that has another name than before (Advance).
+-- that the server recovered, for that has another name than before (proof).
 WITH RECURSIVE leaves (relid) AS (
 -- include: leaves
        )
@@ -134,7 +134,7 @@ SELECT (SELECT coalesce(max(e.sequence), 0) FROM {events} AS e),
 
 -- query: Watermark
 -- Where the watermark stands, and which transactions hold it back: those that the
--- candidate waits for, recovered ones (Advance), and, as long as there is any of
+-- candidate waits for, recovered ones (proof), and, as long as there is any of
 -- these, others that have been open for a second: they hold back what comes next.
 -- Without pg_read_all_stats only the process ids of other roles' sessions are known,
 -- and none of those others.

@@ -75,6 +75,12 @@ func watermark() []mutant {
 			says:  "proven up to [0-9]+, want ",
 			edits: []edit{{advance, "e.sequence <= s.highest) >= s.highest - s.known", "e.sequence <= s.highest) >= 1"}},
 		},
+		{
+			name: "proofs-shared", promise: "P1", breaks: "what one outbox has proven in a session is taken for another's",
+			test:  command{pkg: "delivery", run: "^TestOutboxesInOneSessionProveForThemselves$"},
+			says:  "the other outbox is proven up to [1-9]",
+			edits: []edit{{"delivery/store.go", `[]byte(schema+" "+columns.Relation)`, `[]byte("")`}},
+		},
 		snapshotProof("snapshot-xmax", "safe when xmin has reached the candidate's xmax", "pg_snapshot_xmax(pg_current_snapshot())",
 			"above_the_snapshot"),
 		snapshotProof("snapshot-own-xid", "safe when xmin has passed the reader's own xid", "pg_current_xact_id()",
