@@ -62,7 +62,10 @@ build: ## Build ./bin/postrider, without cgo
 .PHONY: test
 test: postgres $(TESTREPORT) $(if $(RACE),gcc) ## Run all tests that are not slow, but for faults and deploy (PACKAGES=./lease/... for some, RACE=1)
 	@$(call each,if [ -n "$(RACE)" ] && [[ " $(RACED) " == *" $$module "* ]]; then \
-		$(call tested,concurrent,CGO_ENABLED=1,-race -timeout 25m); $(call tested,sequential,CGO_ENABLED=0,-timeout 15m); \
+		names=$$(.ci/packages $$module processtests $(PACKAGES)); \
+		$(call tested,concurrent,CGO_ENABLED=1,-race -timeout 25m -skip "$$names"); \
+		$(call tested,sequential,CGO_ENABLED=0,-timeout 15m); \
+		$(call tested,processes,CGO_ENABLED=0,-timeout 15m -run "$$names"); \
 	else $(call tested,all,CGO_ENABLED=0,-timeout 15m); fi)
 
 .PHONY: test/slow

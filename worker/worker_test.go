@@ -127,7 +127,7 @@ func TestWorkersOfOneProcessShareAndHandOver(t *testing.T) {
 }
 
 // A program may run a worker again, with the same registry, and with neither leasing nor a polling interval to wait for.
-func TestOnce(t *testing.T) {
+func TestRunOnce(t *testing.T) {
 	t.Parallel()
 	for name, alone := range map[string]bool{"with leasing": false, "alone": true} {
 		t.Run(name, func(t *testing.T) {

@@ -1,8 +1,11 @@
 package house_test
 
 import (
+	"go/ast"
+	"go/token"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -39,6 +42,36 @@ func TestEachPackageWithTestsIsRunOnce(t *testing.T) {
 		}
 		if len(all) == 0 || len(concurrent)+len(sequential) != len(all) {
 			t.Errorf("module %s: %d packages have tests, %d are concurrent and %d sequential", folder, len(all), len(concurrent), len(sequential))
+		}
+	}
+}
+
+// Tests of processes are named to the raced run, which leaves them out of every package, and to the other one, which runs
+// them in their own.
+func TestNoTestBearsTheNameOfOneOfProcesses(t *testing.T) {
+	t.Parallel()
+	out, err := exec.CommandContext(t.Context(), filepath.Join(root, ".ci", "packages"), ".", "processtests", "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pattern := regexp.MustCompile(strings.TrimSpace(string(out)))
+	places := map[string][]string{}
+	sources(t, func(name string, _ *token.FileSet, file *ast.File) {
+		if within(name, "tools") || within(name, "examples") { // other modules
+			return
+		}
+		for _, declared := range file.Decls {
+			if f, ok := declared.(*ast.FuncDecl); ok && f.Recv == nil && pattern.MatchString(f.Name.Name) {
+				places[f.Name.Name] = append(places[f.Name.Name], name)
+			}
+		}
+	})
+	if len(places) < 10 {
+		t.Errorf("there are %d tests of processes", len(places))
+	}
+	for name, paths := range places {
+		if len(paths) > 1 || !strings.HasPrefix(filepath.Base(paths[0]), "cluster_") {
+			t.Errorf("%s is a test of processes, and is in %s", name, strings.Join(paths, ", "))
 		}
 	}
 }
