@@ -15,7 +15,6 @@ type (
 	bigints   []int64        // bigint[]
 	positions []uint64       // bigint[], with NULL for 0
 	strs      []string       // text[]
-	places    []place        // tid[]
 
 	key      partition.ID
 	integer  int32
@@ -92,26 +91,6 @@ func (a strs) IndexType() any { return new(str) }
 // TextValue implements pgtype.TextValuer.
 func (v *str) TextValue() (pgtype.Text, error) {
 	return pgtype.Text{String: string(*v), Valid: true}, nil
-}
-
-// Dimensions implements pgtype.ArrayGetter.
-func (a places) Dimensions() []pgtype.ArrayDimension { return dimension(len(a)) }
-
-// Index implements pgtype.ArrayGetter.
-func (a places) Index(i int) any { return &a[i] }
-
-// IndexType implements pgtype.ArrayGetter.
-func (a places) IndexType() any { return new(place) }
-
-// TIDValue implements pgtype.TIDValuer.
-func (p *place) TIDValue() (pgtype.TID, error) {
-	return pgtype.TID{BlockNumber: p.block, OffsetNumber: p.offset, Valid: p.known}, nil
-}
-
-// ScanTID implements pgtype.TIDScanner.
-func (p *place) ScanTID(v pgtype.TID) error {
-	*p = place{v.BlockNumber, v.OffsetNumber, v.Valid}
-	return nil
 }
 
 func dimension(n int) []pgtype.ArrayDimension {

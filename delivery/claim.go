@@ -175,7 +175,7 @@ func collectClaimed(found *[]Message, parked bool, events map[int64]*Event) func
 			reader               *eventReader
 			scheduled            pgtype.Timestamptz
 		)
-		into := []any{&id, &m.Sequence, &generation, &attempts, &stream, &topic, &m.Blocked, &due, &m.place}
+		into := []any{&id, &m.Sequence, &generation, &attempts, &stream, &topic, &m.Blocked, &due}
 		if parked {
 			into = append(into, &scheduled)
 		}

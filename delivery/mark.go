@@ -22,7 +22,6 @@ type marks struct {
 	stream     positions // NULL for what was skipped
 	generation integers
 	streams    strs
-	places     places
 	records    []uint64 // that close the batches; not sent
 }
 
@@ -194,7 +193,6 @@ func (st *settlement) finish(m Message, o Outcome) {
 	into.partitions = append(into.partitions, m.Partition)
 	into.sequences = append(into.sequences, m.Sequence)
 	into.streams = append(into.streams, m.Stream)
-	into.places = append(into.places, m.place)
 	into.records = append(into.records, o.FenceSequence)
 	into.generation = append(into.generation, int32(m.Generation)) // read from an int column
 	if o.Kind == Skipped {
@@ -270,7 +268,7 @@ func Reason(err error) string {
 	return string(text)
 }
 
-// bulk is what the statement MarkPlaces (ADR 21) needs beyond the rows themselves, for
+// bulk is what the statement MarkRanges (ADR 28) needs beyond the rows themselves, for
 // each batch.
 type bulk struct {
 	partitions       keys
@@ -281,11 +279,11 @@ type bulk struct {
 
 const divisionByZero = "22012" // SQLSTATE
 
-// errMoved says that rows are not where they were claimed, or more.
+// errMoved says that a batch is not what its range holds.
 var errMoved = errors.New("rows moved")
 
-// bulk returns what it needs to settle everything at once by the rows' places;
-// false where there is anything but rows published in their first attempt.
+// bulk returns what it needs to settle everything at once by ranges; false where
+// there is anything but rows published in their first attempt.
 func (st *settlement) bulk() (bulk, bool) {
 	rows := st.ready
 	if len(st.parked.partitions) > 0 || len(st.park.partitions) > 0 || len(st.promoted) > 0 || st.retried {
@@ -293,7 +291,7 @@ func (st *settlement) bulk() (bulk, bool) {
 	}
 	var b bulk
 	for at := range rows.partitions {
-		if rows.generation[at] != 0 || rows.stream[at] == 0 || !rows.places[at].known {
+		if rows.generation[at] != 0 || rows.stream[at] == 0 {
 			return bulk{}, false
 		}
 		position, last := int64(rows.stream[at]), len(b.partitions)-1 // a stream's sequence never reaches 2^63
@@ -320,11 +318,11 @@ func (s *Store) markBulk(ctx context.Context, st settlement, b bulk) (held map[p
 	held = map[partition.ID]bool{}
 	batch := &pgx.Batch{}
 	s.sql.Marking.Queue(batch, pg.Args{"server": st.server})
-	s.sql.MarkPlaces.Queue(batch, pg.Args{
+	s.sql.MarkRanges.Queue(batch, pg.Args{
 		"owner": st.owner, "partitions": st.all.partitions, "epochs": st.all.epochs,
 		"delivered": st.all.delivered, "fence": st.all.fence, "stream": st.all.stream, "recorded": st.all.recorded,
 		"batches": b.partitions, "lows": b.low, "highs": b.high, "first_stream": b.first, "last_stream": b.last, "dense": b.dense, "ascending": b.ascending,
-		"sequences": st.ready.sequences, "stream_sequences": st.ready.stream, "places": st.ready.places,
+		"sequences": st.ready.sequences, "stream_sequences": st.ready.stream,
 	}).Query(func(rows pgx.Rows) error {
 		var id partition.ID
 		var one int

@@ -32,15 +32,6 @@ type Pointer struct {
 	// ScheduledFor is the time before which it must not be published; zero: none was
 	// given.
 	ScheduledFor time.Time
-	// place is where the row lay when it was claimed, unless it is parked.
-	place place
-}
-
-// place is a row's position in its table.
-type place struct {
-	block  uint32
-	offset uint16
-	known  bool
 }
 
 // Event is what a pointer points to, as the events relation holds it.

@@ -33,7 +33,7 @@ type Store struct {
 type queries struct {
 	Planning, Begin, ClaimParked, ClaimDue, ClaimReady, ClaimLittle, Position, LogPosition pg.Query
 	Flush, Rehydrate, LetGo, EventTypes                                                    pg.Query
-	Marking, MarkReady, MarkParked, MarkPlaces                                             pg.Query
+	Marking, MarkReady, MarkParked, MarkRanges                                             pg.Query
 	Park, Promote, Waiting                                                                 pg.Query
 	Prove, Advancing, Advance, Writers, Watermark                                          pg.Query
 	Undelivered, Recorded, Unblock, Suspect, Raise, Regress                                pg.Query

@@ -13,7 +13,7 @@ SELECT pg_current_wal_insert_lsn()::text, ARRAY[
 SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id, p.topic,
        p.blocked,
        p.dead_at IS NULL AND p.available_at <= clock_timestamp() AS due,
-       NULL::tid AS place, p.scheduled_for
+       p.scheduled_for
   FROM unnest(@partitions::smallint[], @most::int[]) AS mine (partition_key, most)
 -- include: flowing
  CROSS JOIN LATERAL (
@@ -53,7 +53,7 @@ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id
 SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id, p.topic,
        p.blocked,
        true AS due,
-       NULL::tid AS place, p.scheduled_for
+       p.scheduled_for
   FROM unnest(@partitions::smallint[], @most::int[]) AS mine (partition_key, most)
 -- include: flowing
  CROSS JOIN LATERAL (
@@ -110,7 +110,7 @@ SELECT pg_current_wal_insert_lsn()::text
 -- A row behind a parked row of its stream is returned as blocked; while nothing
 -- is parked that question costs one look at an empty index. Replayed rows hold up
 -- nothing: they were published before. With @passes
--- nothing is ever blocked, and with @skip_dead dead rows block nothing. A row's place is where it lies now; a mark looks there first.
+-- nothing is ever blocked, and with @skip_dead dead rows block nothing.
 SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id, o.topic,
 -- include: anything_parked
        AND NOT @passes::boolean
@@ -120,12 +120,11 @@ SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id
                       AND p.global_sequence < o.global_sequence
                       AND p.replay_id IS NULL
                       AND NOT (@skip_dead::boolean AND p.dead_at IS NOT NULL)) AS blocked,
-       o.available_at <= clock_timestamp() AS due,
-       o.place
+       o.available_at <= clock_timestamp() AS due
   FROM unnest(@partitions::smallint[], @after::bigint[], @most::int[]) AS mine (partition_key, after, most)
 -- include: flowing
  CROSS JOIN LATERAL (
-         SELECT r.partition_key, r.global_sequence, r.generation, r.attempts, r.stream_id, r.topic, r.available_at, r.ctid AS place
+         SELECT r.partition_key, r.global_sequence, r.generation, r.attempts, r.stream_id, r.topic, r.available_at
            FROM {schema}.outbox_ready AS r
           WHERE r.partition_key = mine.partition_key
             AND r.global_sequence > mine.after

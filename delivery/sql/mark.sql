@@ -17,15 +17,14 @@ SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout',
        DELETE FROM {schema}.outbox_parked AS o
 -- include: gone
 
--- query: MarkPlaces
+-- query: MarkRanges
 -- What MarkReady does, for batches of which every row was ready, was claimed for the
--- first time, was published, and lies where the claim saw it. A list of places is
--- the cheapest way to a row, and what is recorded is known before.
+-- first time and was published. Such a batch is a range of its partition's keys, which is
+-- the cheapest way to its rows, and what is recorded is known before.
 --
--- A place may hold another row by now, or none. So the rows that went are compared
--- with those that were to go; a difference divides by zero, which undoes everything.
--- The sum keeps the index out: while the table is small, a scan of the partition
--- looks as cheap as its places, and the plan stays when it has grown.
+-- A row may have left the range since, and with ordering: stream another one may have come.
+-- So the rows that went are compared with those that were to go; a difference divides by
+-- zero, which undoes everything.
 -- @batches are their partitions; @lows and @highs are where a batch begins and ends in @sequences and @stream_sequences.
 -- include: held
    , batches AS (
@@ -39,8 +38,9 @@ SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout',
         GROUP BY partition_key),
      gone AS (
        DELETE FROM {schema}.outbox_ready AS o
-        WHERE o.ctid = ANY (@places::tid[])
-          AND o.partition_key + 0 = ANY (ARRAY(SELECT held.partition_key::int FROM held))
+        USING batches
+        WHERE o.partition_key = ANY (ARRAY[batches.partition_key])
+          AND o.global_sequence BETWEEN (@sequences::bigint[])[batches.low] AND (@sequences::bigint[])[batches.high]
           AND o.generation = 0
     RETURNING o.partition_key, o.global_sequence),
      found AS (

@@ -97,7 +97,7 @@ UNION ALL
 /* delivery.ClaimParked */ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id, p.topic,
        p.blocked,
        p.dead_at IS NULL AND p.available_at <= clock_timestamp() AS due,
-       NULL::tid AS place, p.scheduled_for
+       p.scheduled_for
   FROM unnest($1::smallint[], $2::int[]) AS mine (partition_key, most)
  CROSS JOIN LATERAL (
          SELECT
@@ -138,7 +138,7 @@ UNION ALL
 /* delivery.ClaimDue */ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id, p.topic,
        p.blocked,
        true AS due,
-       NULL::tid AS place, p.scheduled_for
+       p.scheduled_for
   FROM unnest($1::smallint[], $2::int[]) AS mine (partition_key, most)
  CROSS JOIN LATERAL (
          SELECT
@@ -168,8 +168,7 @@ UNION ALL
                       AND p.global_sequence < o.global_sequence
                       AND p.replay_id IS NULL
                       AND NOT ($3::boolean AND p.dead_at IS NOT NULL)) AS blocked,
-       o.available_at <= clock_timestamp() AS due,
-       o.place
+       o.available_at <= clock_timestamp() AS due
   FROM unnest($1::smallint[], $4::bigint[], $5::int[]) AS mine (partition_key, after, most)
  CROSS JOIN LATERAL (
          SELECT
@@ -178,7 +177,7 @@ UNION ALL
             AND l.paused_at IS NULL
           LIMIT 1) AS flowing
  CROSS JOIN LATERAL (
-         SELECT r.partition_key, r.global_sequence, r.generation, r.attempts, r.stream_id, r.topic, r.available_at, r.ctid AS place
+         SELECT r.partition_key, r.global_sequence, r.generation, r.attempts, r.stream_id, r.topic, r.available_at
            FROM "public".outbox_ready AS r
           WHERE r.partition_key = mine.partition_key
             AND r.global_sequence > mine.after
@@ -203,8 +202,7 @@ SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id
                       AND p.global_sequence < o.global_sequence
                       AND p.replay_id IS NULL
                       AND NOT ($3::boolean AND p.dead_at IS NOT NULL)) AS blocked,
-       o.available_at <= clock_timestamp() AS due,
-       o.place
+       o.available_at <= clock_timestamp() AS due
   FROM unnest($1::smallint[], $4::bigint[], $5::int[]) AS mine (partition_key, after, most)
  CROSS JOIN LATERAL (
          SELECT
@@ -213,7 +211,7 @@ SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id
             AND l.paused_at IS NULL
           LIMIT 1) AS flowing
  CROSS JOIN LATERAL (
-         SELECT r.partition_key, r.global_sequence, r.generation, r.attempts, r.stream_id, r.topic, r.available_at, r.ctid AS place
+         SELECT r.partition_key, r.global_sequence, r.generation, r.attempts, r.stream_id, r.topic, r.available_at
            FROM "public".outbox_ready AS r
           WHERE r.partition_key = mine.partition_key
             AND r.global_sequence > mine.after
@@ -536,7 +534,7 @@ SELECT partition_key, clock_timestamp() FROM held;
               skipped   = t.skipped   + EXCLUDED.skipped)
 SELECT partition_key, clock_timestamp() FROM held;
 
-/* delivery.MarkPlaces */ WITH mine AS (
+/* delivery.MarkRanges */ WITH mine AS (
        SELECT m.partition_key, m.epoch, m.delivered, m.fence, m.stream, m.recorded
          FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
                 AS m (partition_key, epoch, delivered, fence, stream, recorded)
@@ -574,8 +572,9 @@ SELECT partition_key, clock_timestamp() FROM held;
         GROUP BY partition_key),
      gone AS (
        DELETE FROM "public".outbox_ready AS o
-        WHERE o.ctid = ANY ($15::tid[])
-          AND o.partition_key + 0 = ANY (ARRAY(SELECT held.partition_key::int FROM held))
+        USING batches
+        WHERE o.partition_key = ANY (ARRAY[batches.partition_key])
+          AND o.global_sequence BETWEEN ($15::bigint[])[batches.low] AND ($15::bigint[])[batches.high]
           AND o.generation = 0
     RETURNING o.partition_key, o.global_sequence),
      found AS (
@@ -586,10 +585,10 @@ SELECT partition_key, clock_timestamp() FROM held;
        INSERT INTO "public".outbox_deliveries
               (partition_key, lease_epoch, first_sequence, last_sequence, sequences,
                first_stream_sequence, last_stream_sequence, stream_sequences, published_at, message_count)
-       SELECT partition_key, lease_epoch, ($16::bigint[])[low], ($16::bigint[])[high],
-              CASE WHEN NOT dense THEN ($16::bigint[])[low:high] END,
+       SELECT partition_key, lease_epoch, ($15::bigint[])[low], ($15::bigint[])[high],
+              CASE WHEN NOT dense THEN ($15::bigint[])[low:high] END,
               first_stream, last_stream,
-              CASE WHEN NOT ascending THEN ($17::bigint[])[low:high] END,
+              CASE WHEN NOT ascending THEN ($16::bigint[])[low:high] END,
               clock_timestamp(), high - low + 1
          FROM batches),
      counted AS (
@@ -599,7 +598,7 @@ SELECT partition_key, clock_timestamp() FROM held;
        ON CONFLICT (minute, partition_key) DO UPDATE
           SET published = t.published + EXCLUDED.published)
 SELECT rows.partition_key, clock_timestamp(),
-       1 / CASE WHEN found.sequences = ($16::bigint[])[rows.low:rows.high] THEN 1 ELSE 0 END
+       1 / CASE WHEN found.sequences = ($15::bigint[])[rows.low:rows.high] THEN 1 ELSE 0 END
   FROM rows
   LEFT JOIN found USING (partition_key);
 
