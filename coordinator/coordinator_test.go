@@ -126,7 +126,9 @@ func (c *cluster) shares(t *testing.T, want map[partition.WorkerID]int) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var got map[partition.WorkerID]int
-	for {
+	pace := time.NewTicker(5 * time.Millisecond)
+	defer pace.Stop()
+	for ; ; <-pace.C {
 		snapshot, err := c.leases.Snapshot(ctx)
 		if err != nil {
 			t.Fatalf("leases are spread %v, want %v: %v", got, want, err)
@@ -177,7 +179,9 @@ func (c *cluster) balanced(t *testing.T, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for {
+	pace := time.NewTicker(5 * time.Millisecond)
+	defer pace.Stop()
+	for ; ; <-pace.C {
 		snapshot, err := c.leases.Snapshot(ctx)
 		if err != nil {
 			t.Fatalf("not balanced: %v", err)
@@ -292,7 +296,9 @@ func drainBegun(t *testing.T, l *lease.Lease) <-chan struct{} {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	go func() {
 		defer cancel()
-		for !l.Draining() {
+		pace := time.NewTicker(time.Millisecond)
+		defer pace.Stop()
+		for ; !l.Draining(); <-pace.C {
 			if ctx.Err() != nil {
 				return
 			}

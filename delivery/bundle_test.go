@@ -242,7 +242,9 @@ func (b *bundle) until(t *testing.T, sql string, want int) {
 	standstill := time.AfterFunc(patience, func() { cancel(context.DeadlineExceeded) })
 	defer standstill.Stop()
 	last := -1
-	for last != want {
+	pace := time.NewTicker(5 * time.Millisecond)
+	defer pace.Stop()
+	for ; last != want; <-pace.C {
 		var got int
 		if err := b.pool.QueryRow(ctx, sql).Scan(&got); err != nil {
 			t.Fatalf("waited in vain for %d from %s, last was %d: %v", want, sql, last, err)

@@ -42,7 +42,9 @@ func (b *bundle) holdMarks(t *testing.T, id partition.ID) (release func(do strin
 // untilStored waits until the stream holds so many events, and returns their sequences.
 func (b *bundle) untilStored(t *testing.T, stream string, want int) []string {
 	t.Helper()
-	for began := time.Now(); ; {
+	pace := time.NewTicker(5 * time.Millisecond)
+	defer pace.Stop()
+	for began := time.Now(); ; <-pace.C {
 		if got := sequencesOf(b.stored(t), stream); len(got) >= want {
 			return got
 		} else if time.Since(began) > patience {

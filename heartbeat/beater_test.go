@@ -48,12 +48,14 @@ func (b bundle) snapshot(t *testing.T) heartbeat.Snapshot {
 	return s
 }
 
-// until polls the database, without sleeping in between, until ok or a minute.
+// until asks the database until ok or a minute.
 func (b bundle) until(t *testing.T, what string, ok func(heartbeat.Snapshot) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for !ok(b.snapshot(t)) {
+	pace := time.NewTicker(5 * time.Millisecond)
+	defer pace.Stop()
+	for ; !ok(b.snapshot(t)); <-pace.C {
 		if ctx.Err() != nil {
 			t.Fatalf("waited in vain for %s", what)
 		}

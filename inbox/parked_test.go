@@ -28,7 +28,9 @@ func failing(version int64, times *int, err error) inbox.Handler {
 
 func (b *bundle) retryUntil(t testing.TB, handle inbox.Handler, sql string) {
 	t.Helper()
-	for {
+	pace := time.NewTicker(5 * time.Millisecond)
+	defer pace.Stop()
+	for ; ; <-pace.C {
 		if _, err := b.box.RetryDue(t.Context(), 100, handle); err != nil {
 			t.Fatal(err)
 		}

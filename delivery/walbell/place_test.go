@@ -59,7 +59,9 @@ func (p place) until(t *testing.T, what, sql string, wanted func(int) bool) (n i
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for {
+	pace := time.NewTicker(5 * time.Millisecond)
+	defer pace.Stop()
+	for ; ; <-pace.C {
 		if err := p.pool.QueryRow(ctx, sql).Scan(&n); err != nil {
 			t.Fatalf("%s: %v, last was %d", what, err, n)
 		}
