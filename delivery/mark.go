@@ -268,7 +268,7 @@ func Reason(err error) string {
 	return string(text)
 }
 
-// bulk is what the statement MarkRanges (ADR 28) needs beyond the rows themselves, for
+// bulk is what the statement MarkRanges (ADR 21) needs beyond the rows themselves, for
 // each batch.
 type bulk struct {
 	partitions       keys
