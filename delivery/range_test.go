@@ -42,10 +42,16 @@ func TestAMarkOfARangeTakesItsOwnRowsAlone(t *testing.T) {
 		if fenced, _, err := b.store.Mark(t.Context(), []delivery.Result{result}, delivery.DefaultRetryPolicy(), nil); err != nil || len(fenced) != 0 {
 			t.Fatalf("fenced %v, %v", fenced, err)
 		}
-		b.until(t, `SELECT count(*) FROM outbox`, 4)
-		b.until(t, `SELECT count(*) FROM outbox WHERE global_sequence IN (35, 45, 46) OR global_sequence = 30 AND generation = 1`, 4)
-		b.until(t, `SELECT sum(message_count) FROM outbox_deliveries`, 4)
-		b.until(t, `SELECT sum(published) FROM outbox_throughput`, 4)
-		b.until(t, `SELECT count(*) FROM outbox_messages WHERE state = 'published' AND stream_sequence = global_sequence`, 4)
+		for sql, want := range map[string]int{
+			`SELECT count(*) FROM outbox`: 4,
+			`SELECT count(*) FROM outbox WHERE global_sequence IN (35, 45, 46) OR global_sequence = 30 AND generation = 1`: 4,
+			`SELECT sum(message_count) FROM outbox_deliveries`:                                                             4,
+			`SELECT sum(published) FROM outbox_throughput`:                                                                 4,
+			`SELECT count(*) FROM outbox_messages WHERE state = 'published' AND stream_sequence = global_sequence`:         4,
+		} {
+			if got := b.number(t, sql); got != want {
+				t.Errorf("%s gives %d, want %d", sql, got, want)
+			}
+		}
 	}
 }
