@@ -205,10 +205,24 @@ func matching(cases []Case, text string) []Case {
 	return slices.DeleteFunc(cases, func(c Case) bool { return !wanted[c.Name] })
 }
 
+// turns are the places of n cases in the order of a round. Every other round goes backwards, as who runs after another has
+// what that one left: caches that are warm, a file system that writes.
+func turns(n, round int) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	if round%2 == 1 {
+		slices.Reverse(order)
+	}
+	return order
+}
+
 // measure runs the cases in turns.
 func (b *Bench) measure(ctx context.Context, cases []Case, result *Result) error {
 	for round := range b.cfg.Rounds {
-		for i, c := range cases {
+		for _, i := range turns(len(cases), round) {
+			c := cases[i]
 			sample, err := b.sample(ctx, c)
 			if err != nil {
 				return fmt.Errorf("round %d, %s: %w", round+1, c.Name, err)

@@ -2,8 +2,8 @@
 //
 // # Model
 //
-// A [Scenario] is a list of cases that are measured in turns: one round runs every case once, the next round again, so
-// that what changes on the machine changes for all of them. A case gives a [Sample]: values by name, and the checker's
+// A [Scenario] is a list of cases that are measured in turns: one round runs every case once, the next round again
+// backwards, so that what changes on the machine changes for all of them, and none always follows another. A case gives a [Sample]: values by name, and the checker's
 // verdict. The medians over the rounds are reported, and ratios are taken within a round, between a case and its base,
 // and only then reduced to a median.
 //

@@ -130,6 +130,16 @@ func TestRatiosAreOfTheSameRound(t *testing.T) {
 }
 
 // What this process burns is its own and not foreign.
+// Who comes second in one round comes first in the next.
+func TestRoundsChangeTheirDirection(t *testing.T) {
+	t.Parallel()
+	for round, want := range [][]int{{0, 1, 2}, {2, 1, 0}, {0, 1, 2}} {
+		if got := turns(3, round); !slices.Equal(got, want) {
+			t.Errorf("round %d: %v, want %v", round, got, want)
+		}
+	}
+}
+
 func TestUseOfProcessors(t *testing.T) {
 	t.Parallel()
 	r := roles{roleBench: {{os.Getpid(), true}}}
