@@ -57,8 +57,9 @@ type tenure struct {
 	// stream and fence are where the last known event and the record of the last
 	// known batch lie in the stream; control is the last control message of all.
 	stream, fence, control uint64
-	// recorded is how far the database is known to know of the records.
-	recorded uint64
+	// recorded is how far the database is known to know of the records, and closed is the
+	// record of the last batch that was answered.
+	recorded, closed uint64
 	// remade tells that the stream is another one than when the partition was taken.
 	remade bool
 	// marked is the database's time of the last mark of anything published, parked that of
@@ -113,7 +114,8 @@ func (r *Relay) flowOf(l *lease.Lease) *flow {
 func newTenure(l *lease.Lease) *tenure {
 	return &tenure{
 		lease: l, after: nowhere,
-		stream: l.Progress.StreamSequence, fence: l.Progress.FenceSequence, recorded: l.Progress.FenceSequence,
+		stream: l.Progress.StreamSequence, fence: l.Progress.FenceSequence,
+		recorded: l.Progress.FenceSequence, closed: l.Progress.FenceSequence,
 	}
 }
 

@@ -131,6 +131,33 @@ func TestAnHeirMarksAllBatchesThatWereNotMarked(t *testing.T) {
 	b.wantOnce(t, sequences)
 }
 
+// A mark vouches for all before it: where one is given up, as at the relay's end, those behind it are not made either, and the
+// heir finds all of them.
+func TestNoMarkVouchesForOneThatWasGivenUp(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	sequences, stop, release := b.lateBatches(t, b.fencedRelay(t, delivery.Config{}))
+	row, err := b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = row.Rollback(context.Background()) })
+	if _, err := row.Exec(t.Context(), `SELECT FROM outbox_ready WHERE global_sequence = $1 FOR UPDATE`, sequences[1]); err != nil {
+		t.Fatal(err)
+	}
+	release(`SELECT`)
+	stop() // the mark of the first batch waits in vain for that row
+	b.until(t, `SELECT count(*) FROM outbox`, 15)
+	if err := row.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.exec(t, `UPDATE outbox_partitions SET lease_until = clock_timestamp() - interval '1 s'`)
+	b.keeper = b.newKeeper(t)
+	b.acquireAll(t, b.keeper)
+	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	b.wantOnce(t, sequences)
+}
+
 // A standby that lags lacks marks; whatever they were, the records tell them.
 func TestMarksThatAStandbyLacksAreMadeUpFor(t *testing.T) {
 	t.Parallel()

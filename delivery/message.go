@@ -146,7 +146,7 @@ type Outcome struct {
 type Result struct {
 	Batch    Batch
 	Outcomes []Outcome
-	// Recorded is where the last record of the partition lies of which the database must know,
-	// since everything up to there was marked; 0: it need not.
+	// Recorded is where the record before these messages lies: a mark is refused where the
+	// database does not know that everything up to there was marked. 0: it need not.
 	Recorded uint64
 }

@@ -113,8 +113,15 @@ func (t *tenure) result() Result {
 			res.Batch.Messages, res.Outcomes = append(res.Batch.Messages, c.Batch.Messages...), append(res.Outcomes, c.Outcomes...)
 		}
 	}
-	res.Recorded = t.recorded
 	return res
+}
+
+// follow notes behind which record a batch lies: a mark vouches for all before it, so it is refused until that one is marked.
+func (t *tenure) follow(c *carried) {
+	c.Recorded = t.closed
+	for _, o := range c.Outcomes {
+		t.closed = max(t.closed, o.FenceSequence)
+	}
 }
 
 // settle takes note of a mark that was made.
@@ -188,7 +195,7 @@ func (r *Relay) markAlone(ctx context.Context, t *tenure, res Result) {
 			r.cfg.Board.ReportFor("marks of "+boardName(id), err, alonePauses)
 			switch {
 			case forgotten: // who takes the partition anew sees what the stream holds
-				r.log.Info("a batch is not marked: the database has moved since it was claimed, or has forgotten an earlier mark",
+				r.log.Info("a batch is not marked: the database has moved since it was claimed, or lacks the mark of an earlier one",
 					"partition", id, "messages", len(res.Outcomes))
 				return func() { r.unmarkable(t) }
 			case err == nil && len(fenced) == 0:

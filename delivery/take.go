@@ -40,6 +40,7 @@ func (r *Relay) take(ctx context.Context, l *lease.Lease, known *tenure) {
 // learn takes over what a takeover found.
 func (t *tenure) learn(from *tenure) {
 	t.session, t.stream, t.fence, t.control, t.recorded = from.session, from.stream, from.fence, from.control, from.recorded
+	t.closed = from.recorded
 	t.after, t.remade, t.marked, t.parked = nowhere, from.remade, from.marked, from.parked
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/postrider/postrider/internal/ledger"
 	"github.com/postrider/postrider/internal/testkit/natstest"
+	"github.com/postrider/postrider/partition"
 )
 
 const fenceSubjects = "outbox.fence."
@@ -54,7 +55,7 @@ func (c *Cluster) Contents(t testing.TB) *Contents {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), contentsPatience)
 	defer cancel()
-	r := reader{contents: &Contents{Copies: map[uuid.UUID]int{}}, tenures: map[string]record{}}
+	r := reader{contents: &Contents{Copies: map[uuid.UUID]int{}}, tenures: map[string]record{}, kept: map[string]uint64{}, recent: map[partition.ID][]record{}}
 	if err := r.read(ctx, c.NATS.JetStream(t)); err != nil {
 		t.Fatalf("read the stream: %v", err)
 	}
@@ -69,7 +70,13 @@ type reader struct {
 	contents *Contents
 	pending  []ledger.Message  // not yet closed by a control message
 	tenures  map[string]record // the last control message by its subject
+	kept     map[string]uint64 // where the last watermark lies, by its subject
+
+	recent map[partition.ID][]record // the last control messages of each partition, for who asks how something came about
 }
+
+// recordsTold is how many control messages of a partition are told with a copy.
+const recordsTold = 40
 
 func (r *reader) read(ctx context.Context, js jetstream.JetStream) error {
 	stream, err := js.Stream(ctx, natstest.StreamName)
@@ -113,9 +120,14 @@ func (r *reader) read(ctx context.Context, js jetstream.JetStream) error {
 
 func (r *reader) receive(message jetstream.Msg, at uint64) error {
 	if subject := message.Subject(); strings.HasPrefix(subject, fenceSubjects) {
-		found, err := parseRecord(subject, message.Data())
+		found, err := parseRecord(message, at)
 		if err != nil {
 			return err
+		}
+		if list := append(r.recent[found.partition], found); len(list) > recordsTold {
+			r.recent[found.partition] = list[1:]
+		} else {
+			r.recent[found.partition] = list
 		}
 		r.control(found, at)
 		return nil
@@ -127,7 +139,8 @@ func (r *reader) receive(message jetstream.Msg, at uint64) error {
 	r.contents.Messages++
 	r.contents.Copies[m.EventID]++
 	if n := r.contents.Copies[m.EventID]; n > 1 && m.Generation == 0 {
-		r.contents.fault("event %s (sequence %d, partition %d) lies at %d as copy %d", m.EventID, m.Sequence, m.Partition, at, n)
+		r.contents.fault("event %s (sequence %d, partition %d) lies at %d as copy %d; the control messages before it:\n%s",
+			m.EventID, m.Sequence, m.Partition, at, n, lines(r.recent[m.Partition]))
 	}
 	if m.MessageID == "" { // else it was published in mode dedupe
 		r.pending = append(r.pending, m)
@@ -139,6 +152,15 @@ func (r *reader) receive(message jetstream.Msg, at uint64) error {
 func (r *reader) control(found record, at uint64) {
 	before, known := r.tenures[found.subject]
 	r.tenures[found.subject] = found
+	if found.expected != before.at {
+		r.contents.fault("%s: the control message at %d expects %d before it, and %d is", found.subject, at, found.expected, before.at)
+	}
+	kept := r.kept[found.subject]
+	if found.Kind == kindWatermark {
+		r.kept[found.subject] = at
+	} else if found.Kept != kept {
+		r.contents.fault("%s: the fence at %d takes %d for the last watermark, and that is %d", found.subject, at, found.Kept, kept)
+	}
 	switch {
 	case known && found.Epoch < before.Epoch:
 		r.contents.fault("%s: epoch %d at %d comes after epoch %d", found.subject, found.Epoch, at, before.Epoch)
@@ -176,6 +198,15 @@ func (r *reader) control(found record, at uint64) {
 			return
 		}
 	}
+}
+
+// lines are what is in the list, one a line.
+func lines(list []record) string {
+	var text strings.Builder
+	for _, r := range list {
+		fmt.Fprintln(&text, r)
+	}
+	return text.String()
 }
 
 var errRecord = errors.New("control message cannot be read")

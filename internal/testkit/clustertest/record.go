@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/partition"
 )
@@ -24,6 +25,8 @@ type record struct {
 	Kind  string    `json:"kind"`
 	Epoch int64     `json:"epoch"`
 	Owner uuid.UUID `json:"owner"`
+	Batch uint64    `json:"batch"`
+	Kept  uint64    `json:"kept"`
 	Parts []struct {
 		First     uint64  `json:"first"`
 		Sequences []int64 `json:"sequences"`
@@ -32,13 +35,29 @@ type record struct {
 
 	subject   string
 	partition partition.ID
+	at        uint64 // where it lies
+	expected  uint64 // where it was to find the one before
 }
 
-func parseRecord(subject string, body []byte) (record, error) {
-	r := record{subject: subject}
-	if err := json.Unmarshal(body, &r); err != nil {
+func (r record) String() string {
+	text := fmt.Sprintf("%s at %d behind %d: epoch %d, owner %s, batch %d, kept %d", r.Kind, r.at, r.expected, r.Epoch, r.Owner, r.Batch, r.Kept)
+	for _, p := range r.Parts {
+		text += fmt.Sprintf(", sequences %v from %d", p.Sequences, p.First)
+	}
+	return text
+}
+
+func parseRecord(message jetstream.Msg, at uint64) (record, error) {
+	subject := message.Subject()
+	r := record{subject: subject, at: at}
+	if err := json.Unmarshal(message.Data(), &r); err != nil {
 		return r, fmt.Errorf("%w: %w", errRecord, err)
 	}
+	expected, err := strconv.ParseUint(message.Headers().Get(jetstream.ExpectedLastSubjSeqHeader), 10, 64)
+	if err != nil {
+		return r, fmt.Errorf("%w: what it expects: %w", errRecord, err)
+	}
+	r.expected = expected
 	if r.Kind != kindWatermark && r.Kind != kindFence {
 		return r, fmt.Errorf("%w: its kind is %q", errRecord, r.Kind)
 	}
