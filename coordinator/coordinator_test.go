@@ -73,7 +73,7 @@ func setup(t *testing.T, partitions int, cfg coordinator.Config) *cluster {
 	c := &cluster{url: pgtest.Migrated(t, partitions), cfg: cfg, ttl: 10 * time.Second}
 	c.pool = pgtest.Pool(t, c.url)
 	var err error
-	if c.leases, err = lease.NewStore(c.pool, "public"); err != nil {
+	if c.leases, err = lease.NewStore(t.Context(), c.pool, "public"); err != nil {
 		t.Fatal(err)
 	}
 	return c

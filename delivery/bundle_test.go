@@ -86,7 +86,7 @@ func setupAt(t *testing.T, address string, partitions int) *bundle {
 	if b.store, err = delivery.NewStore(t.Context(), b.pool, "public", delivery.Relation{}); err != nil {
 		t.Fatal(err)
 	}
-	if b.leases, err = lease.NewStore(b.pool, "public"); err != nil {
+	if b.leases, err = lease.NewStore(t.Context(), b.pool, "public"); err != nil {
 		t.Fatal(err)
 	}
 	b.keeper = b.newKeeper(t)

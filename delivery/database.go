@@ -13,11 +13,6 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// functions are those of the server on which leases and durability rest.
-var functions = []string{
-	"pg_control_system", "pg_walfile_name", "pg_current_wal_insert_lsn", "pg_current_wal_flush_lsn", "pg_logical_emit_message",
-}
-
 // Errors of CheckDatabase.
 var (
 	ErrReadOnly  = errors.New("the database is read-only")
@@ -25,10 +20,9 @@ var (
 )
 
 // CheckDatabase tells whether the server can be worked with by this session's role: it
-// may be written to, and the functions are there that leases and durability rest on. Its
-// errors name what is missing and the cure, and wrap ErrReadOnly or ErrFunctions. It is
-// the one place that asks what a server can do.
-func CheckDatabase(ctx context.Context, db pg.DB) error {
+// may be written to, and gives what a worker found that it gives when it began (pg.Needs).
+// Its errors name what is missing and the cure, and wrap ErrReadOnly or ErrFunctions.
+func CheckDatabase(ctx context.Context, db pg.DB, functions ...string) error {
 	ask, err := loadChecks("public")
 	if err != nil {
 		return fmt.Errorf("check the database: %w", err)
@@ -36,7 +30,7 @@ func CheckDatabase(ctx context.Context, db pg.DB) error {
 	var standby, readOnly bool
 	var role string
 	var denied, absent []string
-	if err := ask.Database.Row(ctx, db, pg.Args{"functions": functions}).Scan(&standby, &readOnly, &role, &denied, &absent); err != nil {
+	if err := ask.Database.Row(ctx, db, pg.Args{"functions": append([]string{}, functions...)}).Scan(&standby, &readOnly, &role, &denied, &absent); err != nil {
 		return fmt.Errorf("check the database: %w", err)
 	}
 	switch {
@@ -48,10 +42,10 @@ func CheckDatabase(ctx context.Context, db pg.DB) error {
 			"%w: default_transaction_read_only is on; to mend it: turn it off for the database, the role %s or the server", ErrReadOnly, role)}
 	case len(absent) > 0:
 		return &condition.Error{Reason: condition.DatabaseFailed, Err: fmt.Errorf(
-			"%w: this server has no %s, on which leases and durability rest; to mend it: use PostgreSQL 14 or newer itself", ErrFunctions, strings.Join(absent, ", "))}
+			"%w: this server has no %s any more; to mend it: start the workers again, who then do without", ErrFunctions, strings.Join(absent, ", "))}
 	case len(denied) > 0:
 		return &condition.Error{Reason: condition.DatabaseRights, Err: fmt.Errorf(
-			"%w: %s may not execute %s; to mend it: as a superuser, GRANT EXECUTE ON FUNCTION %s TO %s",
+			"%w: %s may not execute %s any more; to mend it: start the workers again, who then do without, or, as a superuser, GRANT EXECUTE ON FUNCTION %s TO %s",
 			ErrFunctions, role, strings.Join(denied, ", "), strings.Join(denied, ", "), pgx.Identifier{role}.Sanitize())}
 	}
 	return nil

@@ -12,26 +12,32 @@ import (
 // until that was seen several times.
 func TestRehydrationMakesDurableWhatWasRead(t *testing.T) {
 	t.Parallel()
-	asynchronously(t, func(b *bundle, sequence int64, flushed func() bool) (before bool) {
-		found := b.claimOne(t, sequence, 0)
-		before = flushed()
-		_, _, err := b.store.Rehydrate(t.Context(), found, []int64{sequence}, 1<<20, 1<<20)
-		found.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return before
+	eachWay(t, 1, func(t *testing.T, b *bundle) {
+		t.Helper()
+		b.asynchronously(t, func(sequence int64, flushed func() bool) (before bool) {
+			found := b.claimOne(t, sequence, 0)
+			before = flushed()
+			_, _, err := b.store.Rehydrate(t.Context(), found, []int64{sequence}, 1<<20, 1<<20)
+			found.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return before
+		})
 	})
 }
 
 // So it is when they come with the claim.
 func TestAClaimWithEventsMakesDurableWhatWasRead(t *testing.T) {
 	t.Parallel()
-	asynchronously(t, func(b *bundle, sequence int64, flushed func() bool) (before bool) {
-		before = flushed()
-		found := b.claimOne(t, sequence, 1<<20)
-		found.Close()
-		return before
+	eachWay(t, 1, func(t *testing.T, b *bundle) {
+		t.Helper()
+		b.asynchronously(t, func(sequence int64, flushed func() bool) (before bool) {
+			before = flushed()
+			found := b.claimOne(t, sequence, 1<<20)
+			found.Close()
+			return before
+		})
 	})
 }
 
@@ -47,9 +53,8 @@ func (b *bundle) claimOne(t *testing.T, sequence, payload int64) delivery.Claim 
 
 // asynchronously has events read that were committed asynchronously, which must be durable then. The reader
 // tells whether each was so before.
-func asynchronously(t *testing.T, read func(b *bundle, sequence int64, flushed func() bool) (before bool)) {
+func (b *bundle) asynchronously(t *testing.T, read func(sequence int64, flushed func() bool) (before bool)) {
 	t.Helper()
-	b := setup(t, 1)
 	b.acquireAll(t, b.keeper)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -78,7 +83,7 @@ func asynchronously(t *testing.T, read func(b *bundle, sequence int64, flushed f
 		if err := producer.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`).Scan(&position); err != nil {
 			t.Fatal(err)
 		}
-		before := read(b, sequence, flushed)
+		before := read(sequence, flushed)
 		if !flushed() {
 			t.Fatalf("what was read of sequence %d is not durable", sequence)
 		}

@@ -25,7 +25,8 @@ type Pool interface {
 type Store struct {
 	db Pool
 
-	events string // the relation, quoted
+	events string   // the relation, quoted
+	ways   []pg.Way // of asking this server
 	sql    queries
 }
 
@@ -44,20 +45,31 @@ type queries struct {
 }
 
 // NewStore returns a store on the tables of that schema and looks at the events
-// relation's columns.
+// relation's columns, and at what the server lets this session's role ask.
 func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*Store, error) {
 	columns, err := events.Columns(ctx, db, schema,
 		"sequence", "event_id", "stream_version", "event_type", "payload", "metadata", "tenant_id", "recorded_at")
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, events: columns.Relation}
+	changes, err := pg.WayOfChanges(ctx, db)
+	if err != nil {
+		return nil, fmt.Errorf("delivery store: %w", err)
+	}
+	forcing, err := pg.WayOfForcing(ctx, db, schema)
+	if err != nil {
+		return nil, fmt.Errorf("delivery store: %w", err)
+	}
+	s := &Store{db: db, events: columns.Relation, ways: []pg.Way{changes, forcing}}
 	// Where a pooler hands sessions around, each outbox has a setting of its own in them.
 	safe := fmt.Sprintf("postrider.safe_%08x", crc32.ChecksumIEEE([]byte(schema+" "+columns.Relation)))
-	if err := pg.Fill(statements, "sql/*.sql", "delivery", schema, &s.sql, "{events}", columns.Relation, "{safe}", safe,
+	if err := pg.Fill(statements, "sql/*.sql", "delivery", schema, &s.sql, append(pg.Replace(s.ways...), "{events}", columns.Relation, "{safe}", safe,
 		"{routing_key}", columns.OrNull("routing_key", "text"), "{payload}", columns.Payload(), "{audit_only}", columns.AuditOnly(),
-		"{occurred_at}", columns.Or("occurred_at", "timestamp with time zone", "e.recorded_at")); err != nil {
+		"{occurred_at}", columns.Or("occurred_at", "timestamp with time zone", "e.recorded_at"))...); err != nil {
 		return nil, fmt.Errorf("delivery store: %w", err)
 	}
 	return s, nil
 }
+
+// Ways are how this server is asked for what not every one tells.
+func (s *Store) Ways() []pg.Way { return s.ways }

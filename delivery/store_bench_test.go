@@ -67,7 +67,7 @@ func stores(b *testing.B, pool *pgxpool.Pool) (*delivery.Store, *lease.Store, []
 	if err != nil {
 		b.Fatal(err)
 	}
-	leases, err := lease.NewStore(pool, "public")
+	leases, err := lease.NewStore(b.Context(), pool, "public")
 	if err != nil {
 		b.Fatal(err)
 	}

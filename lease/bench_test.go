@@ -14,7 +14,7 @@ import (
 // BenchmarkStore is what the statements cost on 10,000 partitions, for the prices of the coordinators' simulation.
 func BenchmarkStore(b *testing.B) {
 	const partitions, share = 10_000, 50
-	store, err := lease.NewStore(pgtest.Pool(b, pgtest.Migrated(b, partitions)), "public")
+	store, err := lease.NewStore(b.Context(), pgtest.Pool(b, pgtest.Migrated(b, partitions)), "public")
 	if err != nil {
 		b.Fatal(err)
 	}

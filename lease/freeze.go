@@ -27,7 +27,7 @@ const refreeze = 10 * time.Second
 // freeze is somebody's; whatever owner holds then is free with it, and what a dead
 // predecessor held is free now. Two connections of a pool are in use.
 func Freeze(ctx context.Context, db pg.DB, schema string, owner partition.WorkerID, log *slog.Logger) (thaw func() error, err error) {
-	store, err := NewStore(db, schema)
+	store, err := NewStore(ctx, db, schema)
 	if err != nil {
 		return nil, fmt.Errorf("freeze the outbox: %w", err)
 	}

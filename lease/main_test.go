@@ -24,7 +24,7 @@ type bundle struct {
 func setup(t *testing.T, partitions int) bundle {
 	t.Helper()
 	pool := pgtest.Pool(t, pgtest.Migrated(t, partitions))
-	store, err := lease.NewStore(pool, "public")
+	store, err := lease.NewStore(t.Context(), pool, "public")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,6 +61,7 @@ func (s Snapshot) Owners() map[partition.ID]partition.WorkerID {
 // Store reads and writes outbox_partitions.
 type Store struct {
 	db  pg.DB
+	way pg.Way // of telling databases apart
 	sql queries
 
 	// host is where this process runs, told of those that are no members.
@@ -73,11 +74,14 @@ type queries struct {
 	LockFreeze, StayIdle, Freeze, Thaw, History, HistoryBegins          pg.Query
 }
 
-// NewStore returns a store on the tables of that schema. It fails when the
-// schema is not a plain identifier.
-func NewStore(db pg.DB, schema string) (*Store, error) {
-	s := &Store{db: db}
-	if err := pg.Fill(statements, "sql/*.sql", "lease", schema, &s.sql); err != nil {
+// NewStore returns a store on the tables of that schema, and looks at what the server
+// lets this session's role ask. It fails when the schema is not a plain identifier.
+func NewStore(ctx context.Context, db pg.DB, schema string) (s *Store, err error) {
+	s = &Store{db: db}
+	if s.way, err = pg.WayOfIdentity(ctx, db); err != nil {
+		return nil, fmt.Errorf("lease store: %w", err)
+	}
+	if err := pg.Fill(statements, "sql/*.sql", "lease", schema, &s.sql, s.way.Replace...); err != nil {
 		return nil, fmt.Errorf("lease store: %w", err)
 	}
 	if host, err := os.Hostname(); err == nil { // without one it is told without
@@ -85,6 +89,9 @@ func NewStore(db pg.DB, schema string) (*Store, error) {
 	}
 	return s, nil
 }
+
+// Way is how this server's database is told from another.
+func (s *Store) Way() pg.Way { return s.way }
 
 // Acquire takes those of the partitions that are free, each under a new epoch;
 // none while the outbox is frozen.

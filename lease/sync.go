@@ -43,7 +43,7 @@ func (s *Store) Sync(ctx context.Context, count partition.Count, prune, dryRun b
 // Recount makes outbox_partitions hold exactly count rows. Those that go must be held
 // by owner, and nothing may wait in them.
 func Recount(ctx context.Context, tx pgx.Tx, schema string, count partition.Count, owner partition.WorkerID) error {
-	s, err := NewStore(tx, schema)
+	s, err := NewStore(ctx, tx, schema)
 	if err != nil {
 		return fmt.Errorf("recount partitions: %w", err)
 	}

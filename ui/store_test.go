@@ -32,7 +32,7 @@ func newStores(t *testing.T, pool *pgxpool.Pool) stores {
 	if s.workers, err = heartbeat.NewStore(pool, "public"); err != nil {
 		t.Fatal(err)
 	}
-	if s.leases, err = lease.NewStore(pool, "public"); err != nil {
+	if s.leases, err = lease.NewStore(t.Context(), pool, "public"); err != nil {
 		t.Fatal(err)
 	}
 	if s.deliveries, err = delivery.NewStore(t.Context(), pool, "public", delivery.Relation{Name: "events"}); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/postrider/postrider/condition"
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/outbox"
 )
 
@@ -41,6 +42,7 @@ func (w *Worker) heardRefusals() nats.Option {
 
 // watchConditions asks both servers each second, so that a cause is known although nothing is to be delivered.
 func (w *Worker) watchConditions(ctx context.Context) error {
+	needs := pg.Needs(append(w.store.Ways(), w.leases.Way())...)
 	return w.board.Watch(ctx,
 		condition.Probe{Source: condition.Connection, Ask: func(context.Context) error { return w.connected() }},
 		condition.Probe{Source: condition.Stream, Ask: func(ctx context.Context) error {
@@ -50,7 +52,7 @@ func (w *Worker) watchConditions(ctx context.Context) error {
 			_, err := w.publisher.Extent(ctx)
 			return err
 		}},
-		condition.Probe{Source: condition.Database, Ask: func(ctx context.Context) error { return delivery.CheckDatabase(ctx, w.control) }},
+		condition.Probe{Source: condition.Database, Ask: func(ctx context.Context) error { return delivery.CheckDatabase(ctx, w.control, needs...) }},
 	)
 }
 

@@ -2,9 +2,9 @@
 //
 // # Model
 //
-// New opens what a worker needs, each kind of work with connections of its own, and checks that the database's tables and the stream fit:
+// New opens what a worker needs, and checks that the database's tables and the stream fit:
 //
-//	pools: heartbeat, control (leases), delivery, and operator where there is a monitor
+//	pools: control (heartbeats, leases, probes), delivery, and operator where there is a monitor
 //	heartbeat.Beater, lease.Keeper ── coordinator.Coordinator ── delivery.Relay ── natspub.Fenced or Dedupe
 //	condition.Board, which two probes a second and everything above report to; delivery.Sweeper; ui.Server
 //	walbell.Listener, which rings for producers that do not, where the database asks for it

@@ -8,6 +8,7 @@ import (
 
 	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/heartbeat"
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/ui"
 )
 
@@ -36,7 +37,7 @@ func (w *Worker) openMonitor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pool, err := w.openPool(ctx, "operator", operatorConnections)
+	pool, err := w.openPool(ctx, pg.Connections{Name: "operator", Most: operatorConnections})
 	if err != nil {
 		return err
 	}

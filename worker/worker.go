@@ -43,11 +43,11 @@ type Worker struct {
 	closing sync.Once
 	opened  []func() // what closes it, in the order of opening
 
-	heartbeat, control, data *pgxpool.Pool // apart, so that no kind of work starves another
-	info                     schema.Info
-	events                   delivery.Relation
-	nc                       *nats.Conn
-	board                    *condition.Board
+	control, data *pgxpool.Pool // apart, so that what is delivered holds up no lease
+	info          schema.Info
+	events        delivery.Relation
+	nc            *nats.Conn
+	board         *condition.Board
 
 	beater      *heartbeat.Beater
 	keeper      *lease.Keeper
@@ -131,9 +131,9 @@ func (w *Worker) openDatabase(ctx context.Context) error {
 		pool **pgxpool.Pool
 		name string
 		size int32
-	}{{&w.heartbeat, "heartbeat", 1}, {&w.control, "control", 3}, {&w.data, "delivery", 8}} {
+	}{{&w.control, "control", 2}, {&w.data, "delivery", 4}} {
 		var err error
-		if *one.pool, err = w.openPool(ctx, one.name, one.size); err != nil {
+		if *one.pool, err = w.openPool(ctx, pg.Connections{Name: one.name, Most: one.size, Keep: true}); err != nil {
 			return err
 		}
 	}
@@ -152,13 +152,14 @@ func (w *Worker) openDatabase(ctx context.Context) error {
 	return field("DatabaseURL (--database-url)", delivery.CheckDatabase(ctx, w.control))
 }
 
-func (w *Worker) openPool(ctx context.Context, name string, size int32) (*pgxpool.Pool, error) {
+func (w *Worker) openPool(ctx context.Context, c pg.Connections) (*pgxpool.Pool, error) {
 	config, err := w.cfg.pools()
 	if err != nil {
 		return nil, err
 	}
 	// Whatever holds a lease row's lock on a connection that went dark must let go of it in about the time of a lease.
-	pool, err := pg.Connections{Name: "postrider " + name, Most: size, DeadPeer: w.cfg.Lease.TTL}.Open(ctx, config)
+	c.Name, c.DeadPeer = "postrider "+c.Name, w.cfg.Lease.TTL
+	pool, err := c.Open(ctx, config)
 	if err != nil {
 		return nil, field("DatabaseURL (--database-url)", err)
 	}
@@ -168,11 +169,11 @@ func (w *Worker) openPool(ctx context.Context, name string, size int32) (*pgxpoo
 
 // openMembership makes what the worker is known by among the others, and what it holds.
 func (w *Worker) openMembership(ctx context.Context) error {
-	workers, err := heartbeat.NewStore(w.heartbeat, w.cfg.Schema)
+	workers, err := heartbeat.NewStore(w.control, w.cfg.Schema)
 	if err != nil {
 		return err
 	}
-	if w.leases, err = lease.NewStore(w.control, w.cfg.Schema); err != nil {
+	if w.leases, err = lease.NewStore(ctx, w.control, w.cfg.Schema); err != nil {
 		return err
 	}
 	if w.store, err = delivery.NewStore(ctx, w.data, w.cfg.Schema, w.events); err != nil {

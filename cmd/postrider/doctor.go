@@ -94,10 +94,12 @@ func (c *doctorCmd) checkDatabase(ctx context.Context) []finding {
 	if !add("schema", err, fmt.Sprintf("version %d, %d partitions", info.Version, info.Partitions)) {
 		return findings
 	}
-	add("server", delivery.CheckDatabase(ctx, pool), "may be written to, and has the functions that are needed")
+	add("server", delivery.CheckDatabase(ctx, pool), "may be written to")
 	relation, err := eventsOf(info)
 	if err == nil {
-		_, err = delivery.NewStore(ctx, pool, c.Schema, relation)
+		ways, unasked := waysOf(ctx, pool, c.Schema, relation)
+		add("server functions", unasked, ways)
+		err = unasked
 	}
 	readable := add("events relation", err, info.Events+" has the columns that are needed")
 	findings = append(findings, pathFinding(server, unread))
@@ -109,6 +111,28 @@ func (c *doctorCmd) checkDatabase(ctx context.Context) []finding {
 	}
 	return append(findings, commitFinding(server, unread), doorbellFinding(ctx, pool, c.Schema), forgottenFinding(ctx, pool, c.Schema), shapeFinding(ctx, pool, c.Schema),
 		conditionFinding(ctx, pool, c.Schema))
+}
+
+// waysOf tells how workers ask this server for what not every one tells.
+func waysOf(ctx context.Context, pool *pgxpool.Pool, schema string, relation delivery.Relation) (string, error) {
+	store, err := delivery.NewStore(ctx, pool, schema, relation)
+	if err != nil {
+		return "", err
+	}
+	leases, err := lease.NewStore(ctx, pool, schema)
+	if err != nil {
+		return "", err
+	}
+	var instead []string
+	for _, w := range append(store.Ways(), leases.Way()) {
+		if w.Instead != "" {
+			instead = append(instead, w.Instead)
+		}
+	}
+	if len(instead) == 0 {
+		return "all are there", nil
+	}
+	return "done in another way: " + strings.Join(instead, "; "), nil
 }
 
 func checkVersion(server delivery.DatabaseServer) error {
@@ -127,7 +151,7 @@ func checkPrimary(server delivery.DatabaseServer) error {
 }
 
 func missingPartitions(ctx context.Context, pool *pgxpool.Pool, schema string, count int) (string, error) {
-	store, err := lease.NewStore(pool, schema)
+	store, err := lease.NewStore(ctx, pool, schema)
 	if err != nil {
 		return "", err
 	}

@@ -58,7 +58,7 @@ func (c *partitionsHistoryCmd) Run(s *session) error {
 	if _, err := checkSchema(s.ctx, pool, c.Schema, 0); err != nil {
 		return err
 	}
-	store, err := lease.NewStore(pool, c.Schema)
+	store, err := lease.NewStore(s.ctx, pool, c.Schema)
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func (c *partitionsSyncCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	store, err := lease.NewStore(pool, c.Schema)
+	store, err := lease.NewStore(s.ctx, pool, c.Schema)
 	if err != nil {
 		return err
 	}

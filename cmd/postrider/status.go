@@ -58,7 +58,7 @@ func sourceOf(ctx context.Context, pool *pgxpool.Pool, name string, info schema.
 	if config.Workers, err = heartbeat.NewStore(pool, name); err != nil {
 		return nil, err
 	}
-	if config.Leases, err = lease.NewStore(pool, name); err != nil {
+	if config.Leases, err = lease.NewStore(ctx, pool, name); err != nil {
 		return nil, err
 	}
 	if config.Deliveries, err = delivery.NewStore(ctx, pool, name, events); err != nil {

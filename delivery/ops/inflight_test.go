@@ -25,7 +25,7 @@ func (b *bundle) worker(t *testing.T) worker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	leases, err := lease.NewStore(b.pool, "public")
+	leases, err := lease.NewStore(t.Context(), b.pool, "public")
 	if err != nil {
 		t.Fatal(err)
 	}

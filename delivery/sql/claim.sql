@@ -1,6 +1,6 @@
 -- query: Begin
 -- What comes before the statements of a claim that read.
-SELECT pg_current_wal_insert_lsn()::text, ARRAY[
+SELECT {position}, ARRAY[
 -- include: planning
        ]
 
@@ -77,7 +77,7 @@ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id
 SELECT c.*, coalesce(e.sequence, 0), e.event_id, e.stream_version, e.event_type, e.size, e.payload,
        e.traceparent, e.tracestate, e.headers, e.correlation_id, e.causation_id, e.tenant_id, coalesce(e.audit_only, false), e.occurred_at, e.recorded_at,
        CASE WHEN coalesce(current_setting('postrider.found', true), '') = ''
-            THEN set_config('postrider.found', pg_current_wal_insert_lsn()::text, true) END
+            THEN set_config('postrider.found', {position}, true) END
   FROM (
 -- include: ready
        ) AS c
@@ -90,19 +90,22 @@ SELECT c.*, coalesce(e.sequence, 0), e.event_id, e.stream_version, e.event_type,
 -- query: Position
 -- Read last in a claim: a position of the log behind all that was read, and since
 -- when this session lives, as a crash of the server ends every session; and since when
--- this server does, as another one may have forgotten something. The fifth value tells
+-- this server does, as another one may have forgotten something. A role that a session took
+-- may not see when it began, and takes its first look for that. The fifth value tells
 -- whether anything may come due without being written. With @events, for a claim that read
 -- the events, too: if it found any, the end of this transaction makes all that it saw
 -- durable, as Flush does.
-SELECT pg_current_wal_insert_lsn()::text, s.generation,
-       (SELECT a.backend_start FROM pg_stat_get_activity(pg_backend_pid()) AS a), pg_postmaster_start_time(),
+SELECT {position}, s.generation,
+       coalesce((SELECT a.backend_start FROM pg_stat_get_activity(pg_backend_pid()) AS a),
+                nullif(current_setting('postrider.since', true), '')::timestamptz,
+                set_config('postrider.since', clock_timestamp()::text, false)::timestamptz), pg_postmaster_start_time(),
        EXISTS (SELECT FROM {schema}.outbox_parked AS p WHERE NOT p.blocked AND p.dead_at IS NULL),
-       CASE WHEN @events::boolean AND pg_current_wal_flush_lsn() < nullif(current_setting('postrider.found', true), '')::pg_lsn
-            THEN set_config('synchronous_commit', 'on', true) || pg_logical_emit_message(true, 'postrider', '') END
+       CASE WHEN @events::boolean AND nullif(current_setting('postrider.found', true), ''){unforced}
+            THEN set_config('synchronous_commit', 'on', true) || {force} END
   FROM {schema}.outbox_settings AS s
 
 -- query: LogPosition
-SELECT pg_current_wal_insert_lsn()::text
+SELECT {position}
 
 -- fragment: ready
 -- The first undelivered rows of each partition above its cursor, with @proven up to what

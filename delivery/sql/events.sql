@@ -3,8 +3,8 @@
 -- published: an asynchronous commit could be lost and its sequence used again.
 -- A record is only written when the log is not flushed that far already.
 SELECT set_config('synchronous_commit', 'on', true),
-       CASE WHEN pg_current_wal_flush_lsn() < @position::pg_lsn
-            THEN pg_logical_emit_message(true, 'postrider', '') END
+       CASE WHEN @position::text{unforced}
+            THEN {force} END
 
 -- query: Rehydrate
 -- include: event

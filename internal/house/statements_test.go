@@ -23,6 +23,10 @@ var update = flag.Bool("update", false, "write testdata/statements.sql anew")
 var replaced = []string{
 	"{events}", `"public"."events"`, "{safe}", "postrider.safe", "{topic}", "e.topic", "{later_topic}", "l.topic", "{routing_key}", "e.routing_key", "{payload}", "e.payload",
 	"{audit_only}", "coalesce(e.audit_only, false)", "{later_audit_only}", "coalesce(l.audit_only, false)", "{occurred_at}", "e.occurred_at",
+	// As PostgreSQL itself is asked; internal/pg has the other ways.
+	"{position}", "pg_current_wal_insert_lsn()::text", "{unforced}", "::pg_lsn > pg_current_wal_flush_lsn()",
+	"{force}", "pg_logical_emit_message(true, 'postrider', '')::text",
+	"{database}", "(SELECT format('%s/%s', c.system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)) FROM pg_control_system() AS c)",
 }
 
 var notReplaced = regexp.MustCompile(`[^']\{[a-z_]+\}`) // what is quoted is an array

@@ -17,8 +17,10 @@ import (
 type Connections struct {
 	// Name shows in pg_stat_activity.
 	Name string
-	// Most is how many there are at most; above 0. With DeadPeer there are always as many.
+	// Most is how many there are at most; above 0.
 	Most int32
+	// Keep holds all of them open; else those that nobody uses for a minute end.
+	Keep bool
 	// DeadPeer is about how long the server keeps a session whose client went dark; 0 leaves it to the operating systems.
 	DeadPeer time.Duration
 	// ReadOnly lets the server refuse every write of these sessions.
@@ -32,7 +34,7 @@ const ConnectTimeout = 10 * time.Second
 func (c Connections) Open(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
 	cfg = cfg.Copy()
 	cfg.MaxConns = c.Most
-	if c.DeadPeer > 0 { // a worker's sessions live as long as the worker
+	if cfg.MaxConnIdleTime = time.Minute; c.Keep {
 		cfg.MinConns = c.Most
 	}
 	cfg.ConnConfig.RuntimeParams["application_name"] = c.Name

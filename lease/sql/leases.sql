@@ -228,7 +228,7 @@ ON CONFLICT (partition_key) DO UPDATE
 
 -- fragment: database
 -- Which database answers: its cluster, and the timeline that it writes. Another one may have forgotten what was read and settled.
-          (SELECT format('%s/%s', c.system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)) FROM pg_control_system() AS c)
+          {database}
 
 -- fragment: returned
     RETURNING p.partition_key, p.lease_epoch, p.delivered, p.fence_sequence, p.stream_sequence, p.crashes, p.suspect, p.suspected,

@@ -75,7 +75,7 @@ func setup(t *testing.T) *bundle {
 		}
 		return r
 	}
-	leases, err := lease.NewStore(b.pool, "public")
+	leases, err := lease.NewStore(t.Context(), b.pool, "public")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ type resize struct {
 // Run changes the number of partitions, and tells how many pending rows moved. Workers that wait for their next look are not woken.
 func Run(ctx context.Context, c Config) (moved int, err error) {
 	r := resize{Config: c, owner: uuid.Must(uuid.NewV7())}
-	if r.leases, err = lease.NewStore(c.Pool, c.Schema); err != nil {
+	if r.leases, err = lease.NewStore(ctx, c.Pool, c.Schema); err != nil {
 		return 0, err
 	}
 	store, err := delivery.NewStore(ctx, c.Pool, c.Schema, c.Events)

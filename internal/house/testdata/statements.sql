@@ -234,10 +234,12 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
                                     headers, correlation_id, causation_id, tenant_id, audit_only, occurred_at, recorded_at) ON c.due AND NOT c.blocked;
 
 /* delivery.Position */ SELECT pg_current_wal_insert_lsn()::text, s.generation,
-       (SELECT a.backend_start FROM pg_stat_get_activity(pg_backend_pid()) AS a), pg_postmaster_start_time(),
+       coalesce((SELECT a.backend_start FROM pg_stat_get_activity(pg_backend_pid()) AS a),
+                nullif(current_setting('postrider.since', true), '')::timestamptz,
+                set_config('postrider.since', clock_timestamp()::text, false)::timestamptz), pg_postmaster_start_time(),
        EXISTS (SELECT FROM "public".outbox_parked AS p WHERE NOT p.blocked AND p.dead_at IS NULL),
-       CASE WHEN $1::boolean AND pg_current_wal_flush_lsn() < nullif(current_setting('postrider.found', true), '')::pg_lsn
-            THEN set_config('synchronous_commit', 'on', true) || pg_logical_emit_message(true, 'postrider', '') END
+       CASE WHEN $1::boolean AND nullif(current_setting('postrider.found', true), '')::pg_lsn > pg_current_wal_flush_lsn()
+            THEN set_config('synchronous_commit', 'on', true) || pg_logical_emit_message(true, 'postrider', '')::text END
   FROM "public".outbox_settings AS s;
 
 /* delivery.LogPosition */ SELECT pg_current_wal_insert_lsn()::text;
@@ -248,8 +250,8 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
        set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true);
 
 /* delivery.Flush */ SELECT set_config('synchronous_commit', 'on', true),
-       CASE WHEN pg_current_wal_flush_lsn() < $1::pg_lsn
-            THEN pg_logical_emit_message(true, 'postrider', '') END;
+       CASE WHEN $1::text::pg_lsn > pg_current_wal_flush_lsn()
+            THEN pg_logical_emit_message(true, 'postrider', '')::text END;
 
 /* delivery.Rehydrate */ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.payload)::bigint,
        CASE WHEN octet_length(s.payload) <= $1::bigint THEN s.payload END,

@@ -1,0 +1,73 @@
+package delivery_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/internal/testkit/pgtest"
+	"github.com/postrider/postrider/lease"
+)
+
+// serverFunctions are those that managed servers may refuse.
+const serverFunctions = "pg_control_system(), pg_walfile_name(pg_lsn), pg_current_wal_insert_lsn(), pg_current_wal_flush_lsn(), " +
+	"pg_logical_emit_message(boolean, text, text)"
+
+// eachWay runs a test with a server that gives all functions, and with one that refuses them to the relay's role.
+func eachWay(t *testing.T, partitions int, run func(t *testing.T, b *bundle)) {
+	t.Helper()
+	for name, refuses := range map[string]bool{"all functions": false, "functions refused": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, partitions)
+			if refuses {
+				b.refuseFunctions(t)
+			}
+			run(t, b)
+		})
+	}
+}
+
+// refuseFunctions has the bundle's stores be those of a plain role that may not call the functions.
+func (b *bundle) refuseFunctions(t *testing.T) {
+	t.Helper()
+	role := pgx.Identifier{"relay_" + strings.ReplaceAll(uuid.NewString(), "-", "")}.Sanitize()
+	for _, statement := range []string{
+		"CREATE ROLE " + role, "REVOKE EXECUTE ON FUNCTION " + serverFunctions + " FROM PUBLIC",
+		"GRANT ALL ON ALL TABLES IN SCHEMA public TO " + role, "GRANT ALL ON ALL FUNCTIONS IN SCHEMA public TO " + role,
+		"GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO " + role,
+	} {
+		b.exec(t, statement)
+	}
+	pool := pgtest.PoolAs(t, b.pool.Config().ConnString(), role)
+	var err error
+	if b.store, err = delivery.NewStore(t.Context(), pool, "public", delivery.Relation{}); err != nil {
+		t.Fatal(err)
+	}
+	if b.leases, err = lease.NewStore(t.Context(), pool, "public"); err != nil {
+		t.Fatal(err)
+	}
+	for _, way := range append(b.store.Ways(), b.leases.Way()) {
+		if way.Instead == "" || !strings.Contains(way.Instead, "permission denied for function") || len(way.Needs) > 0 {
+			t.Errorf("a way that needs no function is not told: %+v", way)
+		}
+	}
+	b.keeper = b.newKeeper(t)
+}
+
+// A relay delivers, in order and each once, whatever functions its server refuses; its heir, too.
+func TestARelayDeliversWithoutTheServersFunctions(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.refuseFunctions(t)
+	sequences, stop, release := b.lateBatches(t, b.fencedRelay(t, delivery.Config{}))
+	release(`UPDATE outbox_partitions SET lease_owner = $1, lease_epoch = lease_epoch + 1, lease_until = clock_timestamp() - interval '1 s'`, uuid.New())
+	stop()
+	b.keeper = b.newKeeper(t)
+	b.acquireAll(t, b.keeper)
+	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	b.wantOnce(t, sequences)
+}

@@ -1,0 +1,107 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// A Way is how one thing is asked of a server: by functions of PostgreSQL that are made for it, or, where a server refuses
+// these to the session's role, in another way that costs more. Both keep every promise.
+type Way struct {
+	// Replace is for Fill: what stands for the names that statements use.
+	Replace []string
+	// Needs are the functions that this way calls; where another way is taken, none.
+	Needs []string
+	// Instead tells what is done instead, and what the server said; empty: nothing is.
+	Instead string
+}
+
+// The functions of each way.
+var (
+	positions = []string{"pg_current_wal_insert_lsn", "pg_current_wal_flush_lsn"}
+	messages  = []string{"pg_logical_emit_message"}
+	timelines = []string{"pg_control_system", "pg_walfile_name", "pg_current_wal_insert_lsn"}
+)
+
+// WayOfChanges finds how to tell whether anything was committed since ({position}, a text that is another one then), and whether what
+// was read at such a position may be in memory alone (a condition behind the position's text, {unforced}). Without positions of the log
+// two snapshots that read alike see the same rows, and everything that was read is taken for unforced.
+func WayOfChanges(ctx context.Context, db DB) (Way, error) {
+	denied, err := refuses(ctx, db, `SELECT CASE WHEN NOT pg_is_in_recovery() THEN (pg_current_wal_insert_lsn(), pg_current_wal_flush_lsn())::text END`)
+	if denied == nil || err != nil {
+		return Way{Needs: positions, Replace: []string{
+			"{position}", "pg_current_wal_insert_lsn()::text", "{unforced}", "::pg_lsn > pg_current_wal_flush_lsn()",
+		}}, err
+	}
+	return Way{Instead: fmt.Sprintf("snapshots tell of changes, and each look that finds events forces the log to disk (%s)", denied.Message), Replace: []string{
+		"{position}", "pg_current_snapshot()::text", "{unforced}", " IS NOT NULL",
+	}}, nil
+}
+
+// WayOfForcing finds what has the end of a transaction write to the log ({force}, an expression), so that it can be waited for. Without
+// messages a row is locked in a way that nobody waits for.
+func WayOfForcing(ctx context.Context, db DB, schema string) (Way, error) {
+	var may bool
+	err := db.QueryRow(ctx, `SELECT coalesce(has_function_privilege(to_regprocedure('pg_catalog.pg_logical_emit_message(boolean,text,text)'), 'EXECUTE'), false)`).Scan(&may)
+	if may || err != nil {
+		return Way{Needs: messages, Replace: []string{"{force}", "pg_logical_emit_message(true, 'postrider', '')::text"}}, err
+	}
+	lock := fmt.Sprintf("(SELECT f.generation::text FROM %s.outbox_settings AS f FOR KEY SHARE)", pgx.Identifier{schema}.Sanitize())
+	return Way{Instead: "a locked row forces the log to disk (permission denied for function pg_logical_emit_message)", Replace: []string{"{force}", lock}}, nil
+}
+
+// WayOfIdentity finds how to tell one database from another that took its place ({database}, an expression): by its cluster and the
+// timeline that it writes, else by when its server was started. Then a restart, too, has partitions taken anew.
+func WayOfIdentity(ctx context.Context, db DB) (Way, error) {
+	denied, err := refuses(ctx, db, `SELECT CASE WHEN NOT pg_is_in_recovery() THEN pg_walfile_name(pg_current_wal_insert_lsn()) END FROM pg_control_system()`)
+	if denied == nil || err != nil {
+		return Way{Needs: timelines, Replace: []string{"{database}",
+			"(SELECT format('%s/%s', c.system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)) FROM pg_control_system() AS c)"}}, err
+	}
+	return Way{Instead: fmt.Sprintf("the database is known by its server's start, and each restart has partitions taken anew (%s)", denied.Message),
+		Replace: []string{"{database}", "pg_postmaster_start_time()::text"}}, nil
+}
+
+// Replace is what stands for the names of all these ways.
+func Replace(ways ...Way) (texts []string) {
+	for _, w := range ways {
+		texts = append(texts, w.Replace...)
+	}
+	return texts
+}
+
+// Needs are the functions that these ways call, each once.
+func Needs(ways ...Way) []string {
+	names := []string{}
+	for _, w := range ways {
+		names = append(names, w.Needs...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// refuses asks the server for what it may refuse, and returns its refusal: the right is missing, the function, or, as Aurora has it, the
+// setting that it wants. Anything else is an error.
+func refuses(ctx context.Context, db DB, query string) (*pgconn.PgError, error) {
+	const (
+		privilege = "42501"
+		undefined = "42883"
+		state     = "55000"
+		feature   = "0A000"
+		parameter = "22023"
+	)
+	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { // within a transaction of the caller a savepoint, so that it survives
+		_, err := tx.Exec(ctx, query)
+		return err
+	})
+	var answer *pgconn.PgError
+	if errors.As(err, &answer) && slices.Contains([]string{privilege, undefined, state, feature, parameter}, answer.Code) {
+		return answer, nil
+	}
+	return nil, err
+}
