@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
@@ -132,4 +133,25 @@ func (c *columns) arguments() pg.Args {
 		"metadata": c.metadata, "topics": c.topics, "keys": c.keys, "hashes": c.hashes, "dedupe": c.dedupe,
 		"tenants": c.tenants, "published": c.published, "not_before": c.notBefore, "occurred_at": c.occurredAt,
 	}
+}
+
+// texts are the arguments with each array as PostgreSQL writes it: of arrays, text is all that drivers of database/sql agree on.
+func (c *columns) texts() (pg.Args, error) {
+	args, types := c.arguments(), pgtype.NewMap()
+	for name, array := range map[string]uint32{
+		"streams": pgtype.TextArrayOID, "types": pgtype.TextArrayOID, "payloads": pgtype.ByteaArrayOID, "ids": pgtype.UUIDArrayOID,
+		"expected": pgtype.Int8ArrayOID, "metadata": pgtype.JSONBArrayOID, "topics": pgtype.TextArrayOID, "keys": pgtype.TextArrayOID,
+		"hashes": pgtype.Int8ArrayOID, "dedupe": pgtype.TextArrayOID, "tenants": pgtype.TextArrayOID, "published": pgtype.BoolArrayOID,
+		"not_before": pgtype.TimestamptzArrayOID, "occurred_at": pgtype.TimestamptzArrayOID,
+	} {
+		text, err := types.Encode(array, pgtype.TextFormatCode, args[name], nil)
+		if err != nil {
+			return nil, fmt.Errorf("write %s as text: %w", name, err)
+		}
+		args[name] = nil // NULL, for a column that no event uses
+		if text != nil {
+			args[name] = string(text)
+		}
+	}
+	return args, nil
 }

@@ -11,6 +11,8 @@
 //		StreamID: "order-17", Type: "order.paid", Payload: body,
 //	})
 //
+// AppendSQL does the same for database/sql, and so for GORM, ent, Bun and sqlc (examples/orms). Package outboxtest helps your tests.
+//
 // All events of one call travel in one round trip and one statement. Programs in other languages call the SQL functions outbox_append and
 // outbox_append_bytes, which do the same; the tables come from package outbox/schema.
 //

@@ -59,25 +59,43 @@ func (e *VersionConflictError) Unwrap() []error { return []error{ErrVersionConfl
 
 // classify puts the sentinel in front of what the SQL functions answered.
 func classify(err error) error {
-	var answer *pgconn.PgError
-	if !errors.As(err, &answer) {
-		return err
-	}
+	answer := answerOf(err)
 	switch {
-	case answer.Code == "OB001":
+	case answer.code == "OB001":
 		conflict := &VersionConflictError{cause: err}
-		if json.Unmarshal([]byte(answer.Detail), conflict) != nil {
+		if json.Unmarshal([]byte(answer.detail), conflict) != nil {
 			return fmt.Errorf("%w: %w", ErrVersionConflict, err)
 		}
 		return conflict
-	case answer.Code == "23505" && answer.ConstraintName == "events_stream_version_key":
+	case answer.code == "23505" && answer.constraint == "events_stream_version_key":
 		return fmt.Errorf("%w: %w", ErrVersionConflict, err)
-	case answer.Code == "23505" && answer.ConstraintName == "events_event_id_key":
+	case answer.code == "23505" && answer.constraint == "events_event_id_key":
 		return fmt.Errorf("%w: %w", ErrDuplicateEvent, err)
-	case answer.Code == "54000":
+	case answer.code == "54000":
 		return fmt.Errorf("%w: %w", ErrPayloadTooLarge, err)
-	case answer.Code == "22023":
+	case answer.code == "22023":
 		return fmt.Errorf("%w: %w", ErrInvalidEvent, err)
 	}
 	return err
 }
+
+// answer is what the server said, whatever driver brought it; empty for other errors.
+type answer struct{ code, detail, constraint string }
+
+func answerOf(err error) answer {
+	var ofPgx *pgconn.PgError
+	var ofPq interface{ Get(field byte) string }
+	var ofBun interface{ Field(field byte) string }
+	switch {
+	case errors.As(err, &ofPgx):
+		return answer{ofPgx.Code, ofPgx.Detail, ofPgx.ConstraintName}
+	case errors.As(err, &ofPq):
+		return answerIn(ofPq.Get)
+	case errors.As(err, &ofBun):
+		return answerIn(ofBun.Field)
+	}
+	return answer{}
+}
+
+// answerIn reads fields by their letters, https://www.postgresql.org/docs/current/protocol-error-fields.html.
+func answerIn(field func(byte) string) answer { return answer{field('C'), field('D'), field('n')} }

@@ -37,21 +37,59 @@ func New(cfg Config) (*Producer, error) {
 // AppendTx appends the events, all or none, in one round trip, as part of tx. It returns one Appended per event, in their order. Several
 // events of one stream get consecutive versions; ExpectedVersion is compared with the version right before its event.
 //
-// Errors: ErrInvalidEvent and ErrPayloadTooLarge before anything was sent; ErrVersionConflict, ErrDuplicateEvent and anything else from the
-// database, after which tx can only be rolled back. No events, no round trip.
-func (p *Producer) AppendTx(ctx context.Context, tx pgx.Tx, events ...Event) ([]Appended, error) {
+// A pool and an idle connection are refused with ErrNoTransaction. Where tx hides that it is in no transaction, the call is one of its own:
+// the events are committed at once, whatever becomes of the rest.
+//
+// Errors: ErrNoTransaction, ErrInvalidEvent and ErrPayloadTooLarge before anything was sent; ErrVersionConflict, ErrDuplicateEvent and
+// anything else from the database, after which tx can only be rolled back. No events, no round trip.
+func (p *Producer) AppendTx(ctx context.Context, tx Tx, events ...Event) ([]Appended, error) {
 	if len(events) == 0 {
 		return nil, nil
 	}
-	columns, err := p.columns(events)
+	columns, err := p.checked(tx, events)
 	if err != nil {
-		return nil, fmt.Errorf("append: %w", err)
+		return nil, err
 	}
 	rows, err := p.sql.Append.Rows(ctx, tx, columns.arguments())
 	if err != nil {
 		return nil, fmt.Errorf("append: %w", classify(err))
 	}
+	defer rows.Close()
 	return collect(rows, len(events))
+}
+
+// AppendSQL is AppendTx for database/sql, and so for the libraries on top of it. It works with the drivers of pgx, lib/pq and Bun, in each
+// of their modes: what it sends is text.
+func (p *Producer) AppendSQL(ctx context.Context, tx SQLTx, events ...Event) ([]Appended, error) {
+	if len(events) == 0 {
+		return nil, nil
+	}
+	columns, err := p.checked(tx, events)
+	if err != nil {
+		return nil, err
+	}
+	arguments, err := columns.texts()
+	if err != nil {
+		return nil, fmt.Errorf("append: %w", err)
+	}
+	rows, err := p.sql.Append.SQLRows(ctx, tx, arguments)
+	if err != nil {
+		return nil, fmt.Errorf("append: %w", classify(err))
+	}
+	defer rows.Close()
+	return collect(rows, len(events))
+}
+
+// checked are the columns of events that may be appended in tx.
+func (p *Producer) checked(tx any, events []Event) (*columns, error) {
+	columns, err := p.columns(events)
+	if err == nil {
+		err = outside(tx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("append: %w", err)
+	}
+	return columns, nil
 }
 
 // QueueAppend queues AppendTx as one statement of a batch, so that BEGIN, append and COMMIT of many transactions can travel in one round
@@ -66,6 +104,7 @@ func (p *Producer) QueueAppend(batch *pgx.Batch, done func([]Appended) error, ev
 		return fmt.Errorf("append: %w", err)
 	}
 	p.sql.Append.Queue(batch, columns.arguments()).Query(func(rows pgx.Rows) error {
+		defer rows.Close()
 		appended, err := collect(rows, len(events))
 		if err != nil {
 			return err
@@ -75,19 +114,27 @@ func (p *Producer) QueueAppend(batch *pgx.Batch, done func([]Appended) error, ev
 	return nil
 }
 
-func collect(rows pgx.Rows, events int) ([]Appended, error) {
+// answers are rows of pgx or of database/sql.
+type answers interface {
+	Next() bool
+	Scan(into ...any) error
+	Err() error
+}
+
+func collect(rows answers, events int) ([]Appended, error) {
 	appended := make([]Appended, 0, events)
-	var a Appended
-	var placed *int16
-	_, err := pgx.ForEachRow(rows, []any{&a.Sequence, &a.EventID, &a.StreamVersion, &placed, &a.Duplicate, &a.Enqueued}, func() error {
-		a.Partition = 0
+	for rows.Next() {
+		var a Appended
+		var placed *int16
+		if err := rows.Scan(&a.Sequence, &a.EventID, &a.StreamVersion, &placed, &a.Duplicate, &a.Enqueued); err != nil {
+			return nil, fmt.Errorf("append: %w", classify(err))
+		}
 		if placed != nil {
 			a.Partition = partition.ID(*placed)
 		}
 		appended = append(appended, a)
-		return nil
-	})
-	if err != nil {
+	}
+	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("append: %w", classify(err))
 	}
 	if len(appended) != events {

@@ -3,6 +3,7 @@ package pg
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,6 +39,17 @@ func (q Query) Exec(ctx context.Context, db Execer, args Args) (pgconn.CommandTa
 // Rows runs the query and returns its rows.
 func (q Query) Rows(ctx context.Context, db Querier, args Args) (pgx.Rows, error) {
 	return db.Query(ctx, q.Text, q.bind(args)...)
+}
+
+// SQLRows is Rows through database/sql. The arguments must be of types that every driver takes.
+func (q Query) SQLRows(ctx context.Context, db SQLQuerier, args Args) (*sql.Rows, error) {
+	values := q.bind(args)
+	if len(values) > 0 {
+		if wrong, is := values[0].(misfit); is {
+			return nil, wrong.err
+		}
+	}
+	return db.QueryContext(ctx, q.Text, values...)
 }
 
 // Collect runs the query and returns what row makes of each of its rows.

@@ -41,5 +41,10 @@ func rights() []mutant {
 			test: command{pkg: "outbox/schema", run: "^TestBatchesLockInTheOrderOfStreams$"}, says: "deadlock detected",
 			edits: []edit{{migration, "ORDER BY s.stream OFFSET 0", "ORDER BY key OFFSET 0"}},
 		},
+		{
+			name: "pool-as-transaction", promise: "append", breaks: "an event is committed before the rest of its transaction, or without it",
+			test: command{pkg: "outbox", run: "^TestOnlyInATransaction$"}, says: `pgxpool\.Pool: <nil>`,
+			edits: []edit{{"outbox/tx.go", "case *pgxpool.Pool:\n\t\talone = true", "case *pgxpool.Pool:"}},
+		},
 	}
 }
