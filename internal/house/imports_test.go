@@ -95,7 +95,7 @@ var owners = map[string][]string{
 	"github.com/jackc/pgx":           {"condition", "heartbeat", "lease", "delivery", "outbox", "inbox", "projection", "worker", "cmd", "internal", "tools/bench/measure", "tools/peers"},
 	"github.com/jackc/pglogrepl":     {"delivery/walbell"},
 	"github.com/testcontainers":      {"internal/testkit"},
-	"testing":                        {"internal/testkit", "inbox/inboxtest"},
+	"testing":                        {"internal/testkit", "inbox/inboxtest", "outbox/outboxtest"},
 	// Packages make spans by the API alone; how they are exported is the program's.
 	"go.opentelemetry.io/otel":           {"delivery/tracing", "worker", "cmd"},
 	"go.opentelemetry.io/otel/sdk":       {"cmd"},

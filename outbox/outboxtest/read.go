@@ -1,0 +1,127 @@
+package outboxtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/outbox"
+)
+
+// Stored is an event as it was appended, with what the outbox filled in. ExpectedVersion is not stored.
+type Stored struct {
+	outbox.Event
+	// Sequence is the global sequence.
+	Sequence int64
+	// StreamVersion is the event's version in its stream, 1 for the first.
+	StreamVersion int64
+}
+
+// Events are what a transaction appended, in that order.
+type Events []Stored
+
+const readStatement = "/* outboxtest.Read */ "
+
+// read is the text that reads what the transaction wrote: rows of its own id or of one of its savepoints, which are later and in progress.
+func read(schema string) (string, error) {
+	if err := pg.CheckSchema(schema); err != nil {
+		return "", err
+	}
+	name := pgx.Identifier{schema}.Sanitize()
+	return readStatement + `SELECT e.sequence, e.event_id, e.stream_id, e.stream_version, e.event_type, e.topic, coalesce(e.tenant_id, ''),
+       coalesce(e.routing_key, e.stream_id), coalesce(d.dedupe_key, ''), e.payload, coalesce(e.metadata::text, '{}'), e.audit_only, e.occurred_at,
+       p.available_at
+  FROM (SELECT pg_current_xact_id_if_assigned()::text::bigint AS id) AS own
+ CROSS JOIN ` + name + `.events AS e
+ CROSS JOIN LATERAL (SELECT (e.xmin::text::bigint - own.id) & 4294967295 AS later) AS x
+  LEFT JOIN ` + name + `.outbox_dedupe_keys AS d ON d.global_sequence = e.sequence
+  LEFT JOIN ` + name + `.outbox_parked AS p ON p.global_sequence = e.sequence
+ WHERE CASE WHEN x.later < 2147483648 THEN pg_xact_status((own.id + x.later)::text::xid8) = 'in progress' END
+ ORDER BY e.sequence`, nil
+}
+
+// Read returns what tx has appended so far in the schema's outbox. tx must be able to read the tables, as their owner does. A Fake is the
+// same in every schema.
+func Read(t testing.TB, tx outbox.Tx, schema string) Events {
+	t.Helper()
+	text, err := read(schema)
+	if err != nil {
+		t.Fatalf("outboxtest: %v", err)
+	}
+	rows, err := tx.Query(t.Context(), text)
+	if err != nil {
+		t.Fatalf("outboxtest: read what was appended: %v", err)
+	}
+	defer rows.Close()
+	events, err := collect(rows)
+	if err != nil {
+		t.Fatalf("outboxtest: read what was appended: %v", err)
+	}
+	return events
+}
+
+// ReadSQL is Read for database/sql.
+func ReadSQL(t testing.TB, tx outbox.SQLTx, schema string) Events {
+	t.Helper()
+	text, err := read(schema)
+	if err != nil {
+		t.Fatalf("outboxtest: %v", err)
+	}
+	rows, err := tx.QueryContext(t.Context(), text)
+	if err != nil {
+		t.Fatalf("outboxtest: read what was appended: %v", err)
+	}
+	defer rows.Close()
+	events, err := collect(rows)
+	if err != nil {
+		t.Fatalf("outboxtest: read what was appended: %v", err)
+	}
+	return events
+}
+
+// answers are rows of pgx or of database/sql.
+type answers interface {
+	Next() bool
+	Scan(into ...any) error
+	Err() error
+}
+
+func collect(rows answers) (events Events, err error) {
+	for rows.Next() {
+		var e Stored
+		var metadata string
+		var available *time.Time
+		err := rows.Scan(&e.Sequence, &e.ID, &e.StreamID, &e.StreamVersion, &e.Type, &e.Topic, &e.TenantID, &e.PartitionKey, &e.DedupeKey,
+			&e.Payload, &metadata, &e.AuditOnly, &e.OccurredAt, &available)
+		if err != nil {
+			return nil, err
+		}
+		if e.Metadata, err = metadataOf(metadata); err != nil {
+			return nil, err
+		}
+		if available != nil {
+			e.AvailableAt = *available
+		}
+		events = append(events, e)
+	}
+	return events, rows.Err()
+}
+
+// metadataOf reads metadata as they are stored.
+func metadataOf(text string) (outbox.Metadata, error) {
+	var m struct {
+		TraceParent   string            `json:"traceparent"`
+		TraceState    string            `json:"tracestate"`
+		CorrelationID string            `json:"correlation_id"`
+		CausationID   string            `json:"causation_id"`
+		Headers       map[string]string `json:"headers"`
+	}
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
+		return outbox.Metadata{}, fmt.Errorf("metadata %s: %w", text, err)
+	}
+	return outbox.Metadata(m), nil
+}
