@@ -7,7 +7,7 @@ DATA ?= testdata/repo-history-12k.jsonl.gz
 # Packages that the test targets run, of the modules MODULES: all packages of all modules, or some of the root's. Those of
 # another module by PACKAGES=./model MODULES=tools.
 PACKAGES ?= ./...
-MODULES ?= $(if $(filter ./...,$(PACKAGES)),. tools tools/peers examples examples/searchsync,.)
+MODULES ?= $(if $(filter ./...,$(PACKAGES)),. tools tools/peers examples examples/orms examples/searchsync,.)
 # Of `make soak`: how long, the seed of the faults, fenced or dedupe, 1 or 3 brokers.
 DURATION ?= 10m
 SEED ?= 1
