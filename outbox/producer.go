@@ -54,7 +54,6 @@ func (p *Producer) AppendTx(ctx context.Context, tx Tx, events ...Event) ([]Appe
 	if err != nil {
 		return nil, fmt.Errorf("append: %w", classify(err))
 	}
-	defer rows.Close()
 	return collect(rows, len(events))
 }
 
@@ -76,7 +75,6 @@ func (p *Producer) AppendSQL(ctx context.Context, tx SQLTx, events ...Event) ([]
 	if err != nil {
 		return nil, fmt.Errorf("append: %w", classify(err))
 	}
-	defer rows.Close()
 	return collect(rows, len(events))
 }
 
@@ -104,7 +102,6 @@ func (p *Producer) QueueAppend(batch *pgx.Batch, done func([]Appended) error, ev
 		return fmt.Errorf("append: %w", err)
 	}
 	p.sql.Append.Queue(batch, columns.arguments()).Query(func(rows pgx.Rows) error {
-		defer rows.Close()
 		appended, err := collect(rows, len(events))
 		if err != nil {
 			return err
@@ -114,14 +111,8 @@ func (p *Producer) QueueAppend(batch *pgx.Batch, done func([]Appended) error, ev
 	return nil
 }
 
-// answers are rows of pgx or of database/sql.
-type answers interface {
-	Next() bool
-	Scan(into ...any) error
-	Err() error
-}
-
-func collect(rows answers, events int) ([]Appended, error) {
+func collect(rows pg.Rows, events int) ([]Appended, error) {
+	defer rows.Close()
 	appended := make([]Appended, 0, events)
 	for rows.Next() {
 		var a Appended

@@ -21,7 +21,7 @@ type SQLTx interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// ErrNoTransaction: a pool or an idle connection was given where a transaction belongs.
+// ErrNoTransaction tells that a pool or an idle connection was given where a transaction belongs.
 var ErrNoTransaction = errors.New("not in a transaction")
 
 // outside refuses what shows, without a round trip, that it is in no transaction.

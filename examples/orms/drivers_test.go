@@ -69,8 +69,9 @@ func TestDriversAppendTheSame(t *testing.T) {
 				t.Errorf("%s: %v, want %v", name, err, wrong)
 			}
 			var conflict *outbox.VersionConflictError
-			if errors.As(err, &conflict) && (conflict.Stream != "plain" || conflict.Expected != 7 || conflict.Actual != 1) {
-				t.Errorf("%s: the conflict is %+v", name, conflict)
+			if errors.Is(wrong, outbox.ErrVersionConflict) &&
+				(!errors.As(err, &conflict) || conflict.Stream != "plain" || conflict.Expected != 7 || conflict.Actual != 1) {
+				t.Errorf("%s: the conflict tells %+v", name, conflict)
 			}
 			if err := tx.Rollback(); err != nil {
 				t.Errorf("%s: roll back: %v", name, err)

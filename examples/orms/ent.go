@@ -44,6 +44,6 @@ func createOrder(ctx context.Context, tx dialect.Tx, order Order) (int64, error)
 	if err := tx.Query(ctx, insert, args, &rows); err != nil {
 		return 0, err
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }()
 	return entsql.ScanInt64(rows)
 }

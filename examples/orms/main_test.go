@@ -14,7 +14,9 @@ import (
 )
 
 // TestMain lets GORM keep the goroutine that looks after its prepared statements: nothing ends it.
-func TestMain(m *testing.M) { pgtest.Main(m, goleak.IgnoreTopFunction("gorm.io/gorm/internal/lru.NewLRU[...].func1")) }
+func TestMain(m *testing.M) {
+	pgtest.Main(m, goleak.IgnoreTopFunction("gorm.io/gorm/internal/lru.NewLRU[...].func1"))
+}
 
 func producer(t *testing.T) *outbox.Producer {
 	t.Helper()

@@ -42,3 +42,25 @@ type RowQuerier interface {
 type SQLQuerier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
+
+// Rows are rows of pgx, or of database/sql.
+type Rows interface {
+	Next() bool
+	Scan(into ...any) error
+	Err() error
+	Close()
+}
+
+// QuerySQL is Query of a Querier, through database/sql.
+func QuerySQL(ctx context.Context, db SQLQuerier, text string, args ...any) (Rows, error) {
+	rows, err := db.QueryContext(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	return sqlRows{rows}, rows.Err()
+}
+
+type sqlRows struct{ *sql.Rows }
+
+// Close loses no error that Err does not tell.
+func (r sqlRows) Close() { _ = r.Rows.Close() }

@@ -3,7 +3,6 @@ package pg
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -42,14 +41,14 @@ func (q Query) Rows(ctx context.Context, db Querier, args Args) (pgx.Rows, error
 }
 
 // SQLRows is Rows through database/sql. The arguments must be of types that every driver takes.
-func (q Query) SQLRows(ctx context.Context, db SQLQuerier, args Args) (*sql.Rows, error) {
+func (q Query) SQLRows(ctx context.Context, db SQLQuerier, args Args) (Rows, error) {
 	values := q.bind(args)
 	if len(values) > 0 {
 		if wrong, is := values[0].(misfit); is {
 			return nil, wrong.err
 		}
 	}
-	return db.QueryContext(ctx, q.Text, values...)
+	return QuerySQL(ctx, db, q.Text, values...)
 }
 
 // Collect runs the query and returns what row makes of each of its rows.

@@ -19,7 +19,7 @@ import (
 // Partitions is how many partitions a Fake has: as many as a migrated database has by default.
 const Partitions = 64
 
-// ErrNotOfTheOutbox: a Fake was given a statement of the application.
+// ErrNotOfTheOutbox tells that a Fake was given a statement of the application.
 var ErrNotOfTheOutbox = errors.New("outboxtest: a Fake runs AppendTx, AppendSQL and Read alone; test other statements on a real database")
 
 // Fake is an outbox in memory and a transaction on it: a pgx.Tx whose Begin gives inner ones, as savepoints are. DB gives it as a *sql.DB.

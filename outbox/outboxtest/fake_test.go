@@ -47,14 +47,16 @@ func script() [][]outbox.Event {
 			},
 		}},
 		{
-			{ID: id(2), StreamID: "s", Type: "a", OccurredAt: occurred}, {ID: id(3), StreamID: "other", Type: "a", OccurredAt: occurred},
+			{ID: id(2), StreamID: "s", Type: "a", OccurredAt: occurred},
+			{ID: id(3), StreamID: "other", Type: "a", OccurredAt: occurred},
 			{ID: id(4), StreamID: "s", Type: "b", OccurredAt: occurred, ExpectedVersion: outbox.ExactVersion(1), AvailableAt: occurred},
 		},
 		{{ID: id(5), StreamID: "s", Type: "c", ExpectedVersion: outbox.ExactVersion(1)}},
 		{{ID: id(6), StreamID: "new", Type: "t"}, {ID: id(7), StreamID: "s", Type: "c", ExpectedVersion: outbox.ExactVersion(0)}},
 		{{ID: id(8), StreamID: "s", Type: "a", Topic: "shop", DedupeKey: "k", ExpectedVersion: outbox.ExactVersion(99)}},
 		{
-			{ID: id(9), StreamID: "s", Type: "a", Topic: "x", DedupeKey: "k", OccurredAt: occurred}, {ID: id(10), StreamID: "s", Type: "a", Topic: "x", DedupeKey: "k"},
+			{ID: id(9), StreamID: "s", Type: "a", Topic: "x", DedupeKey: "k", OccurredAt: occurred},
+			{ID: id(10), StreamID: "s", Type: "a", Topic: "x", DedupeKey: "k"},
 			{ID: id(11), StreamID: "s", Type: "a", AuditOnly: true, OccurredAt: occurred, AvailableAt: later},
 		},
 		{{ID: id(2), StreamID: "again", Type: "t"}},
@@ -182,7 +184,7 @@ func TestAFakeAsADatabase(t *testing.T) {
 		if _, err := db.BeginTx(t.Context(), nil); err == nil {
 			t.Error("a second transaction began")
 		}
-		full.ID, full.StreamID, full.DedupeKey = uuid.New(), fmt.Sprint("commit ", commit), fmt.Sprint(full.StreamID, commit)
+		full.ID, full.StreamID, full.DedupeKey = uuid.New(), fmt.Sprint("commit ", commit), fmt.Sprint("key ", commit)
 		appended, err := p.AppendSQL(t.Context(), tx, full, outbox.Event{StreamID: "s", Type: "t"})
 		if err != nil || !appended[0].Enqueued || appended[0].EventID != full.ID {
 			t.Fatalf("appended %+v, %v", appended, err)
@@ -314,7 +316,7 @@ func (j *judge) Context() context.Context       { return j.TB.Context() }
 func (j *judge) Fatalf(format string, a ...any) { j.said = fmt.Sprintf(format, a...); panic(j) }
 
 // complaint is what the test was told when it was ended, nothing if it was not.
-func complaint(t *testing.T, check func(testing.TB)) (said string) {
+func complaint(t *testing.T, check func(*judge)) (said string) {
 	t.Helper()
 	j := &judge{TB: t}
 	defer func() {
@@ -343,10 +345,10 @@ func TestRequireComparesEachField(t *testing.T) {
 	same := full
 	same.Payload = []byte(`{"to":"a","amount":12345678901234567890}`)
 	for _, want := range []outbox.Event{full, same, {StreamID: "full"}, audit} {
-		if said := complaint(t, func(t testing.TB) { events.Require(t, want) }); said != "" {
+		if said := complaint(t, func(j *judge) { events.Require(j, want) }); said != "" {
 			t.Errorf("%+v: %s", want, said)
 		}
-		if said := complaint(t, func(t testing.TB) { events.RequireNone(t, want) }); !strings.Contains(said, "1 of 2 events") {
+		if said := complaint(t, func(j *judge) { events.RequireNone(j, want) }); !strings.Contains(said, "1 of 2 events") {
 			t.Errorf("none like %+v: %q", want, said)
 		}
 	}
@@ -371,20 +373,20 @@ func TestRequireComparesEachField(t *testing.T) {
 	} {
 		want := full
 		change(&want)
-		said := complaint(t, func(t testing.TB) { events.Require(t, want) })
+		said := complaint(t, func(j *judge) { events.Require(j, want) })
 		_, first, _ := strings.Cut(said, "\n1. ")
 		first, _, _ = strings.Cut(first, "\n2. ")
 		if lines := strings.Split(first, "\n"); len(lines) != 2 || !strings.Contains(lines[1], " "+field+" is ") {
 			t.Errorf("with another %s it says %q", field, said)
 		}
-		if said := complaint(t, func(t testing.TB) { events.RequireNone(t, want) }); said != "" {
+		if said := complaint(t, func(j *judge) { events.RequireNone(j, want) }); said != "" {
 			t.Errorf("none with another %s: %s", field, said)
 		}
 	}
-	if said := complaint(t, func(t testing.TB) { events.Require(t, outbox.Event{Type: "t"}) }); !strings.Contains(said, "2 of 2 events") {
+	if said := complaint(t, func(j *judge) { events.Require(j, outbox.Event{Type: "t"}) }); !strings.Contains(said, "2 of 2 events") {
 		t.Errorf("two of a kind: %q", said)
 	}
-	if said := complaint(t, func(t testing.TB) { outboxtest.Read(t, fake, `a"b`) }); !strings.Contains(said, "schema name") {
+	if said := complaint(t, func(j *judge) { outboxtest.Read(j, fake, `a"b`) }); !strings.Contains(said, "schema name") {
 		t.Errorf("a hostile schema: %q", said)
 	}
 }

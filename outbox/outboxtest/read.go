@@ -52,16 +52,7 @@ func Read(t testing.TB, tx outbox.Tx, schema string) Events {
 	if err != nil {
 		t.Fatalf("outboxtest: %v", err)
 	}
-	rows, err := tx.Query(t.Context(), text)
-	if err != nil {
-		t.Fatalf("outboxtest: read what was appended: %v", err)
-	}
-	defer rows.Close()
-	events, err := collect(rows)
-	if err != nil {
-		t.Fatalf("outboxtest: read what was appended: %v", err)
-	}
-	return events
+	return collect(t, func() (pg.Rows, error) { return tx.Query(t.Context(), text) })
 }
 
 // ReadSQL is Read for database/sql.
@@ -71,44 +62,44 @@ func ReadSQL(t testing.TB, tx outbox.SQLTx, schema string) Events {
 	if err != nil {
 		t.Fatalf("outboxtest: %v", err)
 	}
-	rows, err := tx.QueryContext(t.Context(), text)
+	return collect(t, func() (pg.Rows, error) { return pg.QuerySQL(t.Context(), tx, text) })
+}
+
+func collect(t testing.TB, query func() (pg.Rows, error)) Events {
+	t.Helper()
+	rows, err := query()
 	if err != nil {
 		t.Fatalf("outboxtest: read what was appended: %v", err)
 	}
 	defer rows.Close()
-	events, err := collect(rows)
-	if err != nil {
+	var events Events
+	for rows.Next() {
+		e, err := scan(rows)
+		if err != nil {
+			t.Fatalf("outboxtest: read what was appended: %v", err)
+		}
+		events = append(events, e)
+	}
+	if err := rows.Err(); err != nil {
 		t.Fatalf("outboxtest: read what was appended: %v", err)
 	}
 	return events
 }
 
-// answers are rows of pgx or of database/sql.
-type answers interface {
-	Next() bool
-	Scan(into ...any) error
-	Err() error
-}
-
-func collect(rows answers) (events Events, err error) {
-	for rows.Next() {
-		var e Stored
-		var metadata string
-		var available *time.Time
-		err := rows.Scan(&e.Sequence, &e.ID, &e.StreamID, &e.StreamVersion, &e.Type, &e.Topic, &e.TenantID, &e.PartitionKey, &e.DedupeKey,
-			&e.Payload, &metadata, &e.AuditOnly, &e.OccurredAt, &available)
-		if err != nil {
-			return nil, err
-		}
-		if e.Metadata, err = metadataOf(metadata); err != nil {
-			return nil, err
-		}
-		if available != nil {
-			e.AvailableAt = *available
-		}
-		events = append(events, e)
+// scan reads one row of the statement.
+func scan(rows pg.Rows) (e Stored, err error) {
+	var metadata string
+	var available *time.Time
+	err = rows.Scan(&e.Sequence, &e.ID, &e.StreamID, &e.StreamVersion, &e.Type, &e.Topic, &e.TenantID, &e.PartitionKey, &e.DedupeKey,
+		&e.Payload, &metadata, &e.AuditOnly, &e.OccurredAt, &available)
+	if err != nil {
+		return e, err
 	}
-	return events, rows.Err()
+	if available != nil {
+		e.AvailableAt = *available
+	}
+	e.Metadata, err = metadataOf(metadata)
+	return e, err
 }
 
 // metadataOf reads metadata as they are stored.
