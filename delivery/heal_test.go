@@ -84,7 +84,7 @@ func (b *bundle) lacks(t *testing.T, when string, want int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream, err := natspub.NewStreamReader(b.nc, natspub.DefaultStream, subject)
+	stream, err := natspub.NewStreamReader(b.nc, "", natspub.DefaultStream, subject)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,11 +30,14 @@ func (w *Worker) openBroker(context.Context) (err error) {
 // heardRefusals reports what NATS refuses as soon as it says so: what was refused gets no answer, and would be waited for. Requests to
 // JetStream are asked again each second by a probe, and nothing hangs on a bell.
 func (w *Worker) heardRefusals() nats.Option {
-	bell := outbox.BellSubject(w.cfg.Schema)
+	ignored := []string{"$JS.", outbox.BellSubject(w.cfg.Schema)}
+	if w.cfg.Stream.APIPrefix != "" {
+		ignored = append(ignored, w.cfg.Stream.APIPrefix+".")
+	}
 	return nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 		w.log.Warn("NATS reported an error", "error", err)
 		_, subject, publishing := strings.Cut(err.Error(), `Permissions Violation for Publish to "`)
-		if errors.Is(err, nats.ErrPermissionViolation) && publishing && !strings.HasPrefix(subject, "$JS.") && !strings.HasPrefix(subject, bell) {
+		if errors.Is(err, nats.ErrPermissionViolation) && publishing && !slices.ContainsFunc(ignored, func(i string) bool { return strings.HasPrefix(subject, i) }) {
 			w.board.Report(condition.Delivery, err)
 		}
 	})

@@ -30,7 +30,7 @@ func (w *Worker) openPublisher(ctx context.Context) error {
 	}
 	if largest := natspub.LargestMessage(stream.Config); mode == natspub.PublishDedupe {
 		publisher, err = natspub.NewDedupe(w.nc, natspub.DedupeConfig{
-			Stream: w.cfg.Stream.Name, Shape: w.cfg.Shape, AckTimeout: w.cfg.AckTimeout, MaxMessageSize: largest,
+			Stream: w.cfg.Stream.Name, APIPrefix: w.cfg.Stream.APIPrefix, Shape: w.cfg.Shape, AckTimeout: w.cfg.AckTimeout, MaxMessageSize: largest,
 		})
 	} else {
 		flights := 1
@@ -38,7 +38,7 @@ func (w *Worker) openPublisher(ctx context.Context) error {
 			flights = 3
 		}
 		publisher, err = natspub.NewFenced(w.nc, natspub.FencedConfig{
-			Stream: w.cfg.Stream.Name, Shape: w.cfg.Shape, AckTimeout: w.cfg.AckTimeout, MaxMessageSize: largest,
+			Stream: w.cfg.Stream.Name, APIPrefix: w.cfg.Stream.APIPrefix, Shape: w.cfg.Shape, AckTimeout: w.cfg.AckTimeout, MaxMessageSize: largest,
 			Outbox: w.info.OutboxID, Flights: flights, InFlight: w.batches, NeverExpire: stream.Config.MaxAge > 0,
 		})
 	}

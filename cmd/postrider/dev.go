@@ -220,7 +220,7 @@ func (d *dev) prepare(ctx context.Context) error {
 		return err
 	}
 	d.partitions = int(info.Partitions)
-	if d.nc, err = (natsFlags{NatsURL: d.natsURL}).connect("postrider dev", d.log); err != nil {
+	if d.nc, _, err = (natsFlags{NatsURL: d.natsURL}).connect("postrider dev", d.log); err != nil {
 		return err
 	}
 	d.stops = append(d.stops, d.nc.Close)

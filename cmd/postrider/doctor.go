@@ -255,13 +255,13 @@ func forgottenFinding(ctx context.Context, pool *pgxpool.Pool, schema string) fi
 
 func (c *doctorCmd) checkBroker(s *session, subject natspub.Subject) []finding {
 	log := s.logger()
-	nc, err := c.connect("postrider doctor", log, nats.MaxReconnects(0))
+	nc, apiPrefix, err := c.connect("postrider doctor", log, nats.MaxReconnects(0))
 	if err != nil {
 		return []finding{{"broker", levelError, redact(err.Error()) + "; to mend it: " + condition.BrokerAway.Cure()}}
 	}
 	defer nc.Close()
 	findings := []finding{{"broker", levelOK, "nats-server " + nc.ConnectedServerVersion() + " at " + natspub.Redact(nc.ConnectedUrl())}}
-	info, err := natspub.EnsureStream(s.ctx, nc, natspub.StreamConfig{Name: c.Stream, Subject: subject, Logger: log})
+	info, err := natspub.EnsureStream(s.ctx, nc, natspub.StreamConfig{Name: c.Stream, APIPrefix: apiPrefix, Subject: subject, Logger: log})
 	if err != nil {
 		return append(findings, finding{"stream", levelError, redact(err.Error())})
 	}

@@ -97,15 +97,15 @@ func (f *gapsFlags) open(s *session, broker bool) (l looking, err error) {
 	if l.store, err = f.database(s, pool); err != nil || !broker {
 		return l, err
 	}
-	nc, err := f.connect("postrider gaps", s.logger())
+	nc, apiPrefix, err := f.connect("postrider gaps", s.logger())
 	if err != nil {
 		return l, fmt.Errorf("%w; --no-broker compares the tables alone", err)
 	}
 	l.done = func() { nc.Close(); pool.Close() }
-	if _, err = natspub.EnsureStream(s.ctx, nc, natspub.StreamConfig{Name: f.JetStream, Subject: subject, Logger: s.logger()}); err != nil {
+	if _, err = natspub.EnsureStream(s.ctx, nc, natspub.StreamConfig{Name: f.JetStream, APIPrefix: apiPrefix, Subject: subject, Logger: s.logger()}); err != nil {
 		return l, err
 	}
-	l.stream, err = natspub.NewStreamReader(nc, f.JetStream, subject)
+	l.stream, err = natspub.NewStreamReader(nc, apiPrefix, f.JetStream, subject)
 	return l, err
 }
 

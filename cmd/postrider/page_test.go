@@ -75,7 +75,7 @@ func TestAWorkerHasFewSettings(t *testing.T) {
 	t.Parallel()
 	app := model(t)
 	flags := flagsOf(app.Children[slices.IndexFunc(app.Children, func(n *kong.Node) bool { return n.Name == "run" })])
-	for _, mode := range []string{"config", "once", "shadow", "json", "silent", "window"} {
+	for _, mode := range []string{"config", "once", "no-leasing", "shadow", "json", "silent", "window"} {
 		delete(flags, mode)
 	}
 	if len(flags) > mostSettings {

@@ -66,17 +66,17 @@ func (f *replayFlags) shadow(s *session, pool *pgxpool.Pool, job replay.Job, pac
 	if err != nil {
 		return nil, err
 	}
-	nc, err := pace.connect("postrider replay", s.logger())
+	nc, apiPrefix, err := pace.connect("postrider replay", s.logger())
 	if err != nil {
 		return nil, err
 	}
-	stream, err := natspub.EnsureStream(s.ctx, nc, natspub.StreamConfig{Name: job.Stream, Subject: prefixed, Logger: s.logger()})
+	stream, err := natspub.EnsureStream(s.ctx, nc, natspub.StreamConfig{Name: job.Stream, APIPrefix: apiPrefix, Subject: prefixed, Logger: s.logger()})
 	if err != nil {
 		nc.Close()
 		return nil, fmt.Errorf("--shadow-stream: %w", err)
 	}
 	publisher, err := natspub.NewShadow(nc, natspub.ShadowConfig{
-		Prefix: job.Prefix, Stream: job.Stream, Shape: shape, MaxMessageSize: natspub.LargestMessage(stream.Config),
+		Prefix: job.Prefix, Stream: job.Stream, APIPrefix: apiPrefix, Shape: shape, MaxMessageSize: natspub.LargestMessage(stream.Config),
 	})
 	if err != nil {
 		nc.Close()

@@ -74,7 +74,7 @@ func operatorRepairs(t *testing.T, pool *pgxpool.Pool, broker *natstest.Server) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream, err := natspub.NewStreamReader(nc, natspub.DefaultStream, subject)
+	stream, err := natspub.NewStreamReader(nc, "", natspub.DefaultStream, subject)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -107,12 +107,12 @@ func (c *partitionsResizeCmd) Run(s *session) error {
 // resize changes the number of partitions, and wakes the workers.
 func (c *partitionsResizeCmd) resize(s *session, pool *pgxpool.Pool, info schema.Info, events delivery.Relation) (moved int, err error) {
 	log := s.logger()
-	nc, err := c.connect("postrider resize", log)
+	nc, apiPrefix, err := c.connect("postrider resize", log)
 	if err != nil {
 		return 0, err
 	}
 	defer nc.Close()
-	publisher, done, err := c.publisher(s.ctx, nc, info, log)
+	publisher, done, err := c.publisher(s.ctx, nc, apiPrefix, info, log)
 	if err != nil {
 		return 0, err
 	}
@@ -129,12 +129,12 @@ func (c *partitionsResizeCmd) resize(s *session, pool *pgxpool.Pool, info schema
 }
 
 // publisher is what takes partitions over from the stream, by the mode that the workers use.
-func (c *partitionsResizeCmd) publisher(ctx context.Context, nc *nats.Conn, info schema.Info, log *slog.Logger) (p delivery.Publisher, done func(), err error) {
+func (c *partitionsResizeCmd) publisher(ctx context.Context, nc *nats.Conn, apiPrefix string, info schema.Info, log *slog.Logger) (p delivery.Publisher, done func(), err error) {
 	subject, err := natspub.ParseSubject(c.Subject)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", errRefused, err)
 	}
-	stream, err := natspub.EnsureStream(ctx, nc, natspub.StreamConfig{Name: c.Stream, Subject: subject, Logger: log})
+	stream, err := natspub.EnsureStream(ctx, nc, natspub.StreamConfig{Name: c.Stream, APIPrefix: apiPrefix, Subject: subject, Logger: log})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -143,9 +143,9 @@ func (c *partitionsResizeCmd) publisher(ctx context.Context, nc *nats.Conn, info
 		Close() error
 	}
 	if can, _ := natspub.CanFence(nc, stream); can && natspub.CheckFence(stream.Config) == nil {
-		publisher, err = natspub.NewFenced(nc, natspub.FencedConfig{Stream: c.Stream, Outbox: info.OutboxID, NeverExpire: stream.Config.MaxAge > 0})
+		publisher, err = natspub.NewFenced(nc, natspub.FencedConfig{Stream: c.Stream, APIPrefix: apiPrefix, Outbox: info.OutboxID, NeverExpire: stream.Config.MaxAge > 0})
 	} else {
-		publisher, err = natspub.NewDedupe(nc, natspub.DedupeConfig{Stream: c.Stream})
+		publisher, err = natspub.NewDedupe(nc, natspub.DedupeConfig{Stream: c.Stream, APIPrefix: apiPrefix})
 	}
 	return publisher, func() { _ = publisher.Close() }, err
 }

@@ -99,14 +99,16 @@ func (c *runCmd) settings() (worker.Config, error) {
 	if err != nil {
 		return w, err
 	}
-	if w.NATSOptions, err = c.natsFlags.options(); err != nil {
+	b, err := c.broker()
+	if err != nil {
 		return w, err
 	}
 	if w.Stream.Duplicates, err = positiveDuration("--stream-duplicate-window", c.StreamDuplicate); err != nil {
 		return w, err
 	}
 	w.Stream.Create, w.Stream.Replicas, w.Stream.Memory = c.CreateStream, c.StreamReplicas, c.StreamStorage == "memory"
-	w.DatabaseURL, w.Schema, w.Partitions, w.NATSURL = c.DatabaseURL, c.Schema, c.Partitions, c.NatsURL
+	w.DatabaseURL, w.Schema, w.Partitions = c.DatabaseURL, c.Schema, c.Partitions
+	w.NATSURL, w.NATSOptions, w.Stream.APIPrefix = b.url, b.options, b.apiPrefix
 	w.Alone, w.Once = c.NoLeasing, c.Once
 	w.Monitor, err = c.httpFlags.server()
 	return w, err

@@ -119,13 +119,13 @@ func (c *runCmd) newShadow(ctx context.Context, log *slog.Logger) (*shadow, erro
 	if err != nil {
 		return w, err
 	}
-	nc, err := c.connect("postrider shadow", log)
+	nc, apiPrefix, err := c.connect("postrider shadow", log)
 	if err != nil {
 		return w, err
 	}
 	w.close = append(w.close, nc.Close)
 	registry := newRegistry()
-	if err := c.shadowRelay(ctx, w, pool, nc, info, registry, log); err != nil {
+	if err := c.shadowRelay(ctx, w, pool, nc, apiPrefix, info, registry, log); err != nil {
 		return w, err
 	}
 	if c.HTTPAddr == "" || c.HTTPAddr == "off" { // the port is the live worker's
@@ -140,7 +140,7 @@ func (c *runCmd) newShadow(ctx context.Context, log *slog.Logger) (*shadow, erro
 }
 
 // shadowRelay makes the relay and what it works with.
-func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool, nc *nats.Conn, info schema.Info, registry prometheus.Registerer, log *slog.Logger) error {
+func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool, nc *nats.Conn, apiPrefix string, info schema.Info, registry prometheus.Registerer, log *slog.Logger) error {
 	relation, err := eventsOf(info)
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool,
 	if err != nil {
 		return err
 	}
-	stream, err := natspub.EnsureStream(ctx, nc, natspub.StreamConfig{Name: c.Stream, Subject: shape.Subject, Logger: log})
+	stream, err := natspub.EnsureStream(ctx, nc, natspub.StreamConfig{Name: c.Stream, APIPrefix: apiPrefix, Subject: shape.Subject, Logger: log})
 	if err != nil {
 		return err
 	}

@@ -14,9 +14,11 @@ import (
 
 // subscription says what to read of a stream.
 type subscription struct {
-	stream  string
-	filter  string
-	durable string
+	// apiPrefix is that of natspub.JetStream.
+	apiPrefix string
+	stream    string
+	filter    string
+	durable   string
 	// from is the delivery policy of a consumer that is made now.
 	from jetstream.DeliverPolicy
 }
@@ -35,7 +37,7 @@ const quietTime = 5 * time.Second
 // subscription is an ordered consumer, which restarts itself where it stopped; a durable one acknowledges what receive returned from. A
 // consumer that stands still is left for a new one behind the last message.
 func subscribe(ctx context.Context, nc *nats.Conn, sub subscription, ready func(), receive func(jetstream.Msg) error) error {
-	js, err := jetstream.New(nc)
+	js, err := natspub.JetStream(nc, sub.apiPrefix)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errConsumer, err)
 	}

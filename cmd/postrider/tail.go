@@ -81,7 +81,7 @@ func (c *tailCmd) Run(s *session) error {
 	if t.checker, err = ledger.NewChecker(judge); err != nil {
 		return err
 	}
-	nc, err := c.connect("postrider tail", s.logger())
+	nc, apiPrefix, err := c.connect("postrider tail", s.logger())
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (c *tailCmd) Run(s *session) error {
 		t.idle = time.AfterFunc(c.IdleExit, stop)
 		defer t.idle.Stop()
 	}
-	sub := subscription{stream: c.Stream, filter: filter, durable: c.Durable, from: from}
+	sub := subscription{apiPrefix: apiPrefix, stream: c.Stream, filter: filter, durable: c.Durable, from: from}
 	if err := subscribe(ctx, nc, sub, func() {}, t.receive); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/delivery"
 )
@@ -17,8 +18,20 @@ import (
 // not used: where a stream allows direct gets it may be answered by a follower
 // that lags behind.
 type api struct {
-	nc     *nats.Conn
-	stream string
+	nc             *nats.Conn
+	prefix, stream string
+}
+
+// ownAPI is under what JetStream answers where it is the account's own, in the server that a client is connected to.
+const ownAPI = "$JS.API"
+
+// JetStream makes a client of JetStream under a prefix of its subjects, as StreamConfig has it.
+func JetStream(nc *nats.Conn, apiPrefix string) (jetstream.JetStream, error) {
+	js, err := jetstream.NewWithAPIPrefix(nc, cmp.Or(apiPrefix, ownAPI))
+	if err != nil {
+		return nil, fmt.Errorf("JetStream client: %w", err)
+	}
+	return js, nil
 }
 
 // codeNoMessage is the answer when nothing is stored on a subject.
@@ -93,7 +106,7 @@ func (a api) request(ctx context.Context, operation string, body, reply any) err
 		return fmt.Errorf("%s: %w", operation, err)
 	}
 	before := a.nc.LastError()
-	msg, err := a.nc.RequestWithContext(ctx, "$JS.API."+operation+"."+a.stream, data)
+	msg, err := a.nc.RequestWithContext(ctx, cmp.Or(a.prefix, ownAPI)+"."+operation+"."+a.stream, data)
 	if err != nil {
 		return fmt.Errorf("%w: %s of stream %s: %w", delivery.ErrOutage, operation, a.stream, cmp.Or(permission(a.nc, before), plainly(err)))
 	}

@@ -56,7 +56,7 @@ func Connect(url, name string, log *slog.Logger, more ...nats.Option) (*nats.Con
 	}
 	nc, err := nats.Connect(url, options...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to NATS at %s (--nats-url): %w", Redact(url), err)
+		return nil, fmt.Errorf("connect to NATS at %s (--nats-url, --nats-context): %w", Redact(url), err)
 	}
 	return nc, nil
 }

@@ -18,6 +18,8 @@ import (
 type DedupeConfig struct {
 	// Stream is the JetStream stream that must acknowledge. Defaults to EVENTS.
 	Stream string
+	// APIPrefix is as in StreamConfig.
+	APIPrefix string
 	// Shape says how an event becomes a message.
 	Shape Shape
 	// AckTimeout is how long the broker may be silent while acknowledgements are
@@ -90,7 +92,7 @@ func (d *Dedupe) Between(_ context.Context, _ partition.ID, after, _ uint64) (ui
 func (d *Dedupe) Extent(ctx context.Context) (delivery.Extent, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.AckTimeout)
 	defer cancel()
-	return api{d.nc, d.cfg.Stream}.extent(ctx)
+	return api{d.nc, d.cfg.APIPrefix, d.cfg.Stream}.extent(ctx)
 }
 
 // Steps implements delivery.Stepper: of a partition that is kept in order the next message

@@ -35,6 +35,8 @@ const (
 type FencedConfig struct {
 	// Stream is the JetStream stream that must acknowledge. Defaults to EVENTS.
 	Stream string
+	// APIPrefix is as in StreamConfig.
+	APIPrefix string
 	// Shape says how an event becomes a message.
 	Shape Shape
 	// Outbox keeps the control subjects of several outboxes on one stream apart.
@@ -111,7 +113,7 @@ func NewFenced(nc *nats.Conn, cfg FencedConfig) (*Fenced, error) {
 		return nil, err
 	}
 	f := &Fenced{
-		cfg: cfg, build: build, writers: newWriters(build), nc: nc, api: api{nc, cfg.Stream}, answers: a, slots: newSlots(cfg.InFlight),
+		cfg: cfg, build: build, writers: newWriters(build), nc: nc, api: api{nc, cfg.APIPrefix, cfg.Stream}, answers: a, slots: newSlots(cfg.InFlight),
 		prefix: nuid.Next()[14:],
 	}
 	f.combiner = &combiner{f: f}

@@ -24,13 +24,13 @@ type StreamReader struct {
 	filter string
 }
 
-// NewStreamReader returns a reader of the subjects that match the template.
-func NewStreamReader(nc *nats.Conn, stream string, subject Subject) (*StreamReader, error) {
-	js, err := jetstream.New(nc)
+// NewStreamReader returns a reader of the subjects that match the template; apiPrefix is as in StreamConfig.
+func NewStreamReader(nc *nats.Conn, apiPrefix, stream string, subject Subject) (*StreamReader, error) {
+	js, err := JetStream(nc, apiPrefix)
 	if err != nil {
-		return nil, fmt.Errorf("JetStream client: %w", err)
+		return nil, err
 	}
-	return &StreamReader{js: js, api: api{nc, stream}, stream: stream, filter: subject.Filter()}, nil
+	return &StreamReader{js: js, api: api{nc, apiPrefix, stream}, stream: stream, filter: subject.Filter()}, nil
 }
 
 // readTimeout bounds each call of the JetStream API, and how long a reader hears

@@ -28,6 +28,8 @@ type ShadowConfig struct {
 	Prefix string
 	// Stream must capture everything below the prefix.
 	Stream string
+	// APIPrefix is as in StreamConfig.
+	APIPrefix string
 	// Shape is that of the live messages; its subject stands behind the prefix.
 	Shape Shape
 	// MaxMessageSize is the stream's own limit, in bytes; 0 or below: none.
@@ -43,7 +45,7 @@ func NewShadow(nc *nats.Conn, cfg ShadowConfig) (*Shadow, error) {
 	if shape.Subject, err = ParseSubject(cfg.Prefix + "." + shape.Subject.String()); err != nil {
 		return nil, err
 	}
-	d, err := NewDedupe(nc, DedupeConfig{Stream: cfg.Stream, Shape: shape, MaxMessageSize: cfg.MaxMessageSize})
+	d, err := NewDedupe(nc, DedupeConfig{Stream: cfg.Stream, APIPrefix: cfg.APIPrefix, Shape: shape, MaxMessageSize: cfg.MaxMessageSize})
 	if err != nil {
 		return nil, err
 	}
@@ -89,4 +91,4 @@ func (s *Shadow) Stored(ctx context.Context, after uint64, generation int) (map[
 	}
 }
 
-func (s *Shadow) api() api { return api{s.dedupe.nc, s.dedupe.cfg.Stream} }
+func (s *Shadow) api() api { return api{s.dedupe.nc, s.dedupe.cfg.APIPrefix, s.dedupe.cfg.Stream} }

@@ -1,6 +1,7 @@
 package natspub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,9 @@ const (
 type StreamConfig struct {
 	// Name of the stream. Defaults to EVENTS.
 	Name string
+	// APIPrefix is under what JetStream answers: "$JS.NAME.API" for the domain NAME, or what the account imports another's API as.
+	// Defaults to "$JS.API".
+	APIPrefix string
 	// Subject is the template whose subjects the stream must capture.
 	Subject Subject
 	// Create makes the stream when it is missing; an existing one is never
@@ -77,9 +81,9 @@ func EnsureStream(ctx context.Context, nc *nats.Conn, cfg StreamConfig) (*jetstr
 	if cfg.Duplicates < time.Second {
 		return nil, fmt.Errorf("%w: duplicate window must be at least 1s, got %s", ErrConfig, cfg.Duplicates)
 	}
-	js, err := jetstream.New(nc)
+	js, err := JetStream(nc, cfg.APIPrefix)
 	if err != nil {
-		return nil, fmt.Errorf("JetStream client: %w", err)
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
 	defer cancel()
@@ -87,7 +91,11 @@ func EnsureStream(ctx context.Context, nc *nats.Conn, cfg StreamConfig) (*jetstr
 	switch {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount),
 		errors.Is(err, nats.ErrNoResponders):
-		return nil, fmt.Errorf("%w on %s: start nats-server with -js, or allow it for this account", ErrJetStreamOff, Redact(nc.ConnectedUrl()))
+		cure := "start nats-server with -js, or allow it for this account"
+		if cfg.APIPrefix != "" {
+			cure = "nobody answers there; correct jetstream_domain or jetstream_api_prefix in --nats-context, or see to the leaf node or the account's import"
+		}
+		return nil, fmt.Errorf("%w on %s, under %s: %s", ErrJetStreamOff, Redact(nc.ConnectedUrl()), cmp.Or(cfg.APIPrefix, ownAPI), cure)
 	case errors.Is(err, jetstream.ErrStreamNotFound) && cfg.Create:
 		stream, err = js.CreateStream(ctx, cfg.stream(nc))
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another worker was faster

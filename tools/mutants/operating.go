@@ -32,6 +32,11 @@ func operating() []mutant {
 			},
 		},
 		{
+			name: "api-prefix-ignored", promise: "settings", breaks: "a worker asks another JetStream than that of its domain for its records",
+			test: command{pkg: "cmd/postrider", run: "^TestEveryCommandAsksTheAPIOfTheContext$"}, says: "run --once .* status 1",
+			edits: []edit{{"delivery/natspub/api.go", `cmp.Or(a.prefix, ownAPI)+`, `cmp.Or(ownAPI, a.prefix)+`}},
+		},
+		{
 			name: "events-change-under-workers", promise: "settings", breaks: "workers go on with other events than the database says",
 			test: command{pkg: "cmd/postrider", run: "^TestTheEventsRelationIsStoredOnce$"}, says: `"shop.history" is stored, not "events"`,
 			edits: []edit{{"outbox/schema/sql/settings.sql", "WHERE a.there AND a.living = 0", "WHERE a.there"}},

@@ -53,7 +53,7 @@ func setup(t *testing.T) *bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.stream, err = natspub.NewStreamReader(nc, natspub.DefaultStream, subject); err != nil {
+	if b.stream, err = natspub.NewStreamReader(nc, "", natspub.DefaultStream, subject); err != nil {
 		t.Fatal(err)
 	}
 	if b.store, err = gaps.New(t.Context(), b.pool, "public", delivery.Relation{}); err != nil {

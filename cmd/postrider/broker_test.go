@@ -1,0 +1,133 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats.go"
+)
+
+// settingsOf is a context as its file has it.
+type settingsOf map[string]any
+
+// write writes a context, as the nats command line does: also what is empty.
+func (c settingsOf) write(t *testing.T) string {
+	t.Helper()
+	all := settingsOf{
+		"description": "of a test", "url": "", "socks_proxy": "", "token": "", "user": "", "password": "", "creds": "", "nkey": "", "cert": "", "key": "",
+		"ca": "", "nsc": "", "jetstream_domain": "", "jetstream_api_prefix": "", "jetstream_event_prefix": "", "inbox_prefix": "", "user_jwt": "",
+		"user_seed": "", "color_scheme": "", "tls_first": false, "windows_cert_store": "", "windows_cert_match_by": "", "windows_cert_match": "",
+		"windows_ca_certs_match": nil,
+	}
+	for name, value := range c {
+		all[name] = value
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "context.json")
+	if err := os.WriteFile(name, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestContextsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	file := writeFile(t, planted)
+	for name, c := range map[string]struct {
+		settings settingsOf
+		says     []string
+	}{
+		"two logins":            {settingsOf{"creds": file, "nkey": file}, []string{"creds and nkey", "remove"}},
+		"user and token":        {settingsOf{"user": "u", "token": planted}, []string{"user and token"}},
+		"a key that is none":    {settingsOf{"nkey": file}, []string{"nkey: "}},
+		"a key that is away":    {settingsOf{"nkey": "/nowhere/x.nk"}, []string{"nkey: ", "/nowhere/x.nk"}},
+		"creds that are away":   {settingsOf{"creds": "/nowhere/x.creds"}, []string{"creds", "/nowhere/x.creds"}},
+		"a certificate alone":   {settingsOf{"cert": file}, []string{"cert needs key"}},
+		"no certificate":        {settingsOf{"cert": file, "key": file}, []string{"cert, key: "}},
+		"no authority":          {settingsOf{"ca": "/nowhere/ca.pem"}, []string{"ca ", "/nowhere/ca.pem"}},
+		"a password alone":      {settingsOf{"password": planted}, []string{"password needs user"}},
+		"a variable not set":    {settingsOf{"token": "env://POSTRIDER_NO_SUCH_VARIABLE"}, []string{"POSTRIDER_NO_SUCH_VARIABLE"}},
+		"a proxy":               {settingsOf{"socks_proxy": "socks5://u:" + planted + "@x"}, []string{"socks_proxy"}},
+		"nsc":                   {settingsOf{"nsc": "nsc://o/a/u"}, []string{"nsc is not supported"}},
+		"a password manager":    {settingsOf{"token": "op://vault/item"}, []string{"token", "op:"}},
+		"a setting of tomorrow": {settingsOf{"quantum_link": planted}, []string{"quantum_link", "remove"}},
+		"domain and prefix":     {settingsOf{"jetstream_domain": "a", "jetstream_api_prefix": "b"}, []string{"exclude"}},
+		"a domain of two":       {settingsOf{"jetstream_domain": "a.b"}, []string{"jetstream_domain", `"a.b"`}},
+		"a prefix of any":       {settingsOf{"jetstream_api_prefix": "a.>"}, []string{"jetstream_api_prefix", `"a.>"`}},
+		"answers of any":        {settingsOf{"inbox_prefix": "a.*"}, []string{"inbox_prefix", `"a.*"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := c.settings.write(t)
+			complaint{[]string{"tail", "--limit=1", "--nats-context=" + file}, exitRefused, append(c.says, "--nats-context", file)}.check(t)
+		})
+	}
+	complaint{onRun("--nats-context=" + file), exitRefused, []string{file, "invalid character"}}.check(t)
+	complaint{onRun("--nats-context=/nowhere/x.json"), exitRefused, []string{"/nowhere/x.json", "no such file"}}.check(t)
+}
+
+// A context is found by its name; what it refers to is put in; flags win.
+func TestAContextByItsName(t *testing.T) {
+	home := t.TempDir()
+	folder := filepath.Join(home, "configured", "nats", "context")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{
+		"HOME": home, "XDG_CONFIG_HOME": filepath.Join(home, "configured"), "OUR_KEYS": filepath.Join(home, "keys"), "OUR_TOKEN": "t0ken",
+	} {
+		t.Setenv(name, value)
+	}
+	cert, _ := pems(t)
+	for name, target := range map[string]string{"ca.pem": cert, "other.pem": cert} {
+		if err := os.Symlink(target, filepath.Join(home, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write := func(name string, c settingsOf) {
+		if err := os.Rename(c.write(t), filepath.Join(folder, name+".json")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("shop", settingsOf{"url": "nats://n1,nats://n2", "token": "env://OUR_TOKEN", "ca": "~/ca.pem", "inbox_prefix": "answers", "jetstream_domain": "hub"})
+	write("other.dc", settingsOf{"user": "u", "password": "secret", "ca": "$HOME/other.pem"})
+	got := func(f natsFlags) (b broker, o nats.Options) {
+		b, err := f.broker()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, option := range b.options {
+			if err := option(&o); err != nil {
+				t.Error(err)
+			}
+		}
+		return b, o
+	}
+	if b, o := got(natsFlags{NatsContext: "shop"}); b.url != "nats://n1,nats://n2" || b.apiPrefix != "$JS.hub.API" || o.Token != "t0ken" || o.InboxPrefix != "answers" || o.RootCAsCB == nil {
+		t.Errorf("shop is %+v, %+v", b, o)
+	}
+	if b, o := got(natsFlags{NatsContext: "shop", NatsURL: "nats://n3", NatsInboxPrefix: "mine"}); b.url != "nats://n3" || o.InboxPrefix != "mine" || b.apiPrefix == "" {
+		t.Errorf("with flags it is %+v, %+v", b, o)
+	}
+	_, token, seed := serveOperator(t)
+	creds, err := jwt.FormatUserConfig(token, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, o := got(natsFlags{NatsContext: "other.dc", NatsCreds: writeFile(t, string(creds))}); o.UserJWT == nil || o.User != "" || o.RootCAsCB == nil {
+		t.Errorf("with credentials it is %+v", o)
+	}
+	if b, o := got(natsFlags{NatsContext: "other.dc"}); b.url != nats.DefaultURL || o.User != "u" || o.Password != "secret" || b.apiPrefix != "" {
+		t.Errorf("other.dc is %+v, %+v", b, o)
+	}
+	if b, o := got(natsFlags{}); b.url != nats.DefaultURL || o.InboxPrefix != "" || b.apiPrefix != "" {
+		t.Errorf("without a context it is %+v, %+v", b, o)
+	}
+	complaint{[]string{"tail", "--limit=1", "--nats-context=shoop"}, exitRefused, []string{"shoop", folder, "other.dc, shop"}}.check(t)
+}
