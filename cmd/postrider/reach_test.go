@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -155,13 +156,27 @@ accounts {
   }
 }`
 
-// serveLeaf starts a hub, and a leaf node of it with a JetStream of its own.
+// rightsUnder are those of a worker that makes its stream and of a subscriber, where JetStream answers under these prefixes.
+func rightsUnder(prefixes ...string) string {
+	var api strings.Builder
+	for _, p := range prefixes {
+		fmt.Fprintf(&api, "%q, %q, %q, %q, ", p+".STREAM.INFO.EVENTS", p+".STREAM.MSG.GET.EVENTS", p+".STREAM.CREATE.EVENTS", p+".CONSUMER.>")
+	}
+	return `users: [{user: relay, password: secret, permissions: {
+		publish: [` + api.String() + `"events.>", "outbox.fence.>", "outbox.bell.>"], subscribe: ["outbox.bell.>", "answers.relay.>"]
+	}}]`
+}
+
+// serveLeaf starts a hub, and a leaf node of it with a JetStream of its own. The leaf node holds its user of the hub to the rights under the
+// domain's prefix, as it does its own users; the hub to those under JetStream's own, as what it looks at.
 func serveLeaf(t *testing.T) (hub, leaf *server.Server) {
 	t.Helper()
 	var options *server.Options
-	hub = serve(t, "server_name: hub\njetstream {domain: hub}\nleafnodes {listen: \"127.0.0.1:-1\"}", func(o *server.Options) { options = o })
-	leaf = serve(t, fmt.Sprintf("server_name: leaf\njetstream {domain: leaf}\nleafnodes {remotes: [{url: \"nats://127.0.0.1:%d\"}]}", options.LeafNode.Port))
-	nc, err := nats.Connect(leaf.ClientURL())
+	hub = serve(t, "server_name: hub\njetstream {domain: hub}\nleafnodes {listen: \"127.0.0.1:-1\"}\nauthorization {"+rightsUnder("$JS.API", "$JS.hub.API")+"}",
+		func(o *server.Options) { options = o })
+	leaf = serve(t, fmt.Sprintf("server_name: leaf\njetstream {domain: leaf}\nleafnodes {remotes: [{url: \"nats://relay:secret@127.0.0.1:%d\"}]}\nauthorization {%s}",
+		options.LeafNode.Port, rightsUnder("$JS.hub.API")))
+	nc, err := nats.Connect(leaf.ClientURL(), nats.UserInfo("relay", "secret"), nats.CustomInboxPrefix("answers.relay"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,8 +186,8 @@ func serveLeaf(t *testing.T) (hub, leaf *server.Server) {
 		t.Fatal(err)
 	}
 	clustertest.Until(t, "the leaf node reaches the hub", func(ctx context.Context) (bool, error) {
-		_, err := js.AccountInfo(ctx)
-		return err == nil, nil
+		_, err := js.Stream(ctx, natspub.DefaultStream)
+		return errors.Is(err, jetstream.ErrStreamNotFound), nil
 	}, nil)
 	return hub, leaf
 }
@@ -227,16 +242,12 @@ var reaches = map[string]func(t *testing.T) reach{
 	},
 	"a prefix of answers": func(t *testing.T) reach {
 		t.Helper()
-		return reach{settingsOf{"user": "relay", "password": "secret", "inbox_prefix": "answers.relay"}, serve(t, `authorization {
-			users: [{user: relay, password: secret, permissions: {
-				publish: ["events.>", "outbox.fence.>", "outbox.bell.>", "$JS.API.STREAM.*.EVENTS", "$JS.API.STREAM.MSG.GET.EVENTS", "$JS.API.CONSUMER.>"]
-				subscribe: ["outbox.bell.>", "answers.relay.>"]
-			}}]}`), nil}
+		return reach{settingsOf{"user": "relay", "password": "secret", "inbox_prefix": "answers.relay"}, serve(t, "authorization {"+rightsUnder("$JS.API")+"}"), nil}
 	},
 	"a domain behind a leaf node": func(t *testing.T) reach {
 		t.Helper()
 		hub, leaf := serveLeaf(t)
-		return reach{settingsOf{"jetstream_domain": "hub"}, hub, leaf}
+		return reach{settingsOf{"user": "relay", "password": "secret", "inbox_prefix": "answers.relay", "jetstream_domain": "hub"}, hub, leaf}
 	},
 	"another account's API": func(t *testing.T) reach {
 		t.Helper()

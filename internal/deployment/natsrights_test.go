@@ -2,6 +2,7 @@ package deployment_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -28,7 +29,7 @@ type restricted struct {
 	js  jetstream.JetStream // of the admin
 }
 
-func newRestricted(t *testing.T, change func(*server.Permissions)) restricted {
+func newRestricted(t *testing.T, change func(*server.Permissions), more ...func(*server.Options)) restricted {
 	t.Helper()
 	for _, name := range []string{"RELAY", "PRODUCER", "READER", "ADMIN"} {
 		t.Setenv(name+"_PASSWORD", "secret")
@@ -43,6 +44,9 @@ func newRestricted(t *testing.T, change func(*server.Permissions)) restricted {
 		if u.Username == "relay" && change != nil {
 			change(u.Permissions)
 		}
+	}
+	for _, m := range more {
+		m(options)
 	}
 	s, err := server.NewServer(options)
 	if err != nil {
@@ -76,6 +80,17 @@ func (r restricted) environment(c *clustertest.Cluster) []string {
 	return []string{"DATABASE_URL=" + c.DatabaseURL, "NATS_URL=" + r.as("relay"), "POSTRIDER_NATS_INBOX_PREFIX=_INBOX_relay"}
 }
 
+// context is a worker's, as the nats command line has it.
+func (r restricted) context(t *testing.T, domain string) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "relay.json")
+	text := fmt.Sprintf(`{"url": %q, "user": "relay", "password": "secret", "inbox_prefix": "_INBOX_relay", "jetstream_domain": %q}`, r.url, domain)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 func (r restricted) connect(t *testing.T, user string) *nats.Conn {
 	t.Helper()
 	return r.connectWith(t, user, "_INBOX_"+user)
@@ -95,14 +110,22 @@ func (r restricted) connectWith(t *testing.T, user, inbox string) *nats.Conn {
 
 // The rights suffice in both modes: workers take over from each other, ring, publish; a producer rings; a consumer reads.
 func TestRightsInNATSSuffice(t *testing.T) { //nolint:paralleltest // clusters run one at a time
-	for mode, change := range map[string]func(*server.Permissions){ //nolint:paralleltest // one at a time
-		"fenced": nil,
-		"dedupe": func(p *server.Permissions) { without(p, "outbox.fence.>"); without(p, "$JS.API.STREAM.MSG.GET.EVENTS") },
+	for _, way := range []struct { //nolint:paralleltest // one at a time
+		mode   string
+		change func(*server.Permissions)
+		domain string
+	}{
+		{mode: "fenced"},
+		{mode: "dedupe", change: func(p *server.Permissions) { without(p, "outbox.fence.>"); without(p, "$JS.API.STREAM.MSG.GET.EVENTS") }},
+		{mode: "fenced", domain: "hub"}, // its servers know $JS.hub.API as $JS.API when they look at rights
 	} {
-		t.Run(mode, func(t *testing.T) {
-			r := newRestricted(t, change)
+		t.Run(strings.TrimSpace(way.mode+" "+way.domain), func(t *testing.T) {
+			r := newRestricted(t, way.change, func(o *server.Options) { o.JetStreamDomain = way.domain })
 			c := clustertest.New(t, clustertest.Config{Partitions: 4, NATS: natstest.Attach(r.as("admin")), NoStream: true})
-			environment := append(r.environment(c), "POSTRIDER_PUBLISH_MODE="+mode)
+			environment := append(r.environment(c), "POSTRIDER_PUBLISH_MODE="+way.mode)
+			if way.domain != "" {
+				environment = []string{"DATABASE_URL=" + c.DatabaseURL, "POSTRIDER_NATS_CONTEXT=" + r.context(t, way.domain)}
+			}
 			first := clustertest.Launch(t, "first", environment, "run", "--http-addr=127.0.0.1:0")
 			c.Backlog(t, 50)
 			c.WaitDrained(t)
