@@ -45,7 +45,7 @@ func TestChartSpeaksTheProgramsLanguage(t *testing.T) { //nolint:paralleltest //
 		"POSTRIDER_DATABASE_URL": "…", "POSTRIDER_NATS_URL": "…", "POSTRIDER_SCHEMA": "shop", "POSTRIDER_IN_FLIGHT": "2000000",
 		"POSTRIDER_FORWARD_HEADER": "Source,Tenant", "POSTRIDER_CREATE_STREAM": "true", "POSTRIDER_RETRY_MAX": "90s",
 		"POSTRIDER_HTTP_HOST": "ops.example.org,$(POD_IP),/ops/outbox", "POSTRIDER_HTTP_READ_ONLY": "true",
-		"POSTRIDER_NATS_CREDS": "/run/postrider/nats.creds",
+		"POSTRIDER_NATS_CREDS": "/run/postrider/nats.creds", "POSTRIDER_NATS_CONTEXT": "/run/postrider/context.json",
 	} {
 		if env[name] != want {
 			t.Errorf("%s is %q, want %q", name, env[name], want)
@@ -155,7 +155,7 @@ func TestChartKnowsEachSetting(t *testing.T) { //nolint:paralleltest // processe
 		t.Fatal(err)
 	}
 	own := []string{
-		"config", "database-url", "schema", "nats-url", "nats-creds", "nats-ca", "drain-timeout", // values of their own
+		"config", "database-url", "schema", "nats-url", "nats-creds", "nats-ca", "nats-context", "drain-timeout", // values of their own
 		"once", "no-leasing", "json", "silent", "window", // not for a cluster in the background
 	}
 	for flag := range flags {

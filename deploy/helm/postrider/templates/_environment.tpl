@@ -14,6 +14,9 @@
 {{- if .Values.nats.caSecret }}
 - {name: POSTRIDER_NATS_CA, value: /run/postrider/nats-ca.crt}
 {{- end }}
+{{- if .Values.nats.contextSecret }}
+- {name: POSTRIDER_NATS_CONTEXT, value: /run/postrider/context.json}
+{{- end }}
 - {name: GOMEMLIMIT, value: {{ .Values.goMemLimit | quote }}}
 - {name: POSTRIDER_DRAIN_TIMEOUT, value: {{ printf "%ds" (int .Values.drainTimeoutSeconds) | quote }}}
 {{- with .Values.monitor }}
@@ -67,8 +70,11 @@
 {{- if .Values.nats.caSecret }}
 {{- $files = append $files (dict "name" .Values.nats.caSecret "key" .Values.nats.caKey "path" "nats-ca.crt") }}
 {{- end }}
-{{- if not $files }}[]{{ end }}
+{{- if not (or $files .Values.nats.contextSecret) }}[]{{ end }}
 {{- range $files }}
 - secret: {name: {{ .name }}, items: [{key: {{ .key | quote }}, path: {{ .path }}}]}
+{{- end }}
+{{- with .Values.nats.contextSecret }}
+- secret: {name: {{ . }}}
 {{- end }}
 {{- end }}
