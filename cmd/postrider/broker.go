@@ -135,8 +135,8 @@ func (c *natsContext) load(name string) error {
 	for _, path := range []*string{&c.Creds, &c.NKey, &c.Cert, &c.Key, &c.CA} {
 		*path = expanded(*path, home)
 	}
-	for _, text := range []*string{&c.Password, &c.Token, &c.UserJWT, &c.UserSeed} {
-		if *text, err = secret(*text, home); err != nil {
+	for _, value := range []*string{&c.Password, &c.Token, &c.UserJWT, &c.UserSeed} {
+		if *value, err = secret(*value, home); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 	}

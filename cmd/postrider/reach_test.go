@@ -94,9 +94,9 @@ func pemFile(t *testing.T, kind string, content []byte) string {
 }
 
 // keyPair is a new one with its seed and its public key.
-func keyPair(t *testing.T, make func() (nkeys.KeyPair, error)) (pair nkeys.KeyPair, seed []byte, public string) {
+func keyPair(t *testing.T, create func() (nkeys.KeyPair, error)) (pair nkeys.KeyPair, seed []byte, public string) {
 	t.Helper()
-	pair, err := make()
+	pair, err := create()
 	if err != nil {
 		t.Fatal(err)
 	}
