@@ -156,23 +156,20 @@ accounts {
   }
 }`
 
-// rightsUnder are those of a worker that makes its stream and of a subscriber, where JetStream answers under these prefixes.
-func rightsUnder(prefixes ...string) string {
-	var api strings.Builder
-	for _, p := range prefixes {
-		fmt.Fprintf(&api, "%q, %q, %q, %q, ", p+".STREAM.INFO.EVENTS", p+".STREAM.MSG.GET.EVENTS", p+".STREAM.CREATE.EVENTS", p+".CONSUMER.>")
-	}
-	return `users: [{user: relay, password: secret, permissions: {
-		publish: [` + api.String() + `"events.>", "outbox.fence.>", "outbox.bell.>"], subscribe: ["outbox.bell.>", "answers.relay.>"]
-	}}]`
+// rightsUnder are those of a worker that makes its stream and of a subscriber, where JetStream answers under that prefix.
+func rightsUnder(api string) string {
+	return strings.ReplaceAll(`users: [{user: relay, password: secret, permissions: {
+		publish: ["events.>", "outbox.fence.>", "outbox.bell.>", "API.STREAM.INFO.EVENTS", "API.STREAM.MSG.GET.EVENTS", "API.STREAM.CREATE.EVENTS", "API.CONSUMER.>"]
+		subscribe: ["outbox.bell.>", "answers.relay.>"]
+	}}]`, "API", api)
 }
 
-// serveLeaf starts a hub, and a leaf node of it with a JetStream of its own. The leaf node holds its user of the hub to the rights under the
-// domain's prefix, as it does its own users; the hub to those under JetStream's own, as what it looks at.
+// serveLeaf starts a hub, and a leaf node of it with a JetStream of its own. Rights are those under the domain's prefix at the leaf node, and
+// for its user at the hub.
 func serveLeaf(t *testing.T) (hub, leaf *server.Server) {
 	t.Helper()
 	var options *server.Options
-	hub = serve(t, "server_name: hub\njetstream {domain: hub}\nleafnodes {listen: \"127.0.0.1:-1\"}\nauthorization {"+rightsUnder("$JS.API", "$JS.hub.API")+"}",
+	hub = serve(t, "server_name: hub\njetstream {domain: hub}\nleafnodes {listen: \"127.0.0.1:-1\"}\nauthorization {"+rightsUnder("$JS.hub.API")+"}",
 		func(o *server.Options) { options = o })
 	leaf = serve(t, fmt.Sprintf("server_name: leaf\njetstream {domain: leaf}\nleafnodes {remotes: [{url: \"nats://relay:secret@127.0.0.1:%d\"}]}\nauthorization {%s}",
 		options.LeafNode.Port, rightsUnder("$JS.hub.API")))
