@@ -40,6 +40,8 @@ type cli struct {
 	Gaps       gapsCmd       `cmd:"" help:"Compare events, outbox, history and stream, and queue what was never enqueued."`
 	Inbox      inboxCmd      `cmd:"" help:"Create the tables of consumers' inboxes, and mend what is dead in one."`
 	Import     importCmd     `cmd:"" help:"Append events from files of JSON lines."`
+	Capture    captureCmd    `cmd:"" help:"Have the changes of any table append events."`
+	Adopt      adoptCmd      `cmd:"" help:"Have an outbox table that is there append events, and import what waits in it."`
 	Tail       tailCmd       `cmd:"" help:"Subscribe to the events, print or count them, and check their order."`
 	ConfigCmd  configCmd     `cmd:"" name:"config" help:"Show the settings."`
 

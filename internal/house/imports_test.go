@@ -37,6 +37,7 @@ var mayImport = map[string][]string{
 	"delivery/walbell":    {"partition", "internal/pg"},
 	"outbox":              {"partition", "internal/pg"},
 	"outbox/schema":       {"partition", "internal/pg"},
+	"outbox/capture":      {"internal/pg"},
 	"outbox/importer":     {"outbox", "partition", "internal/pg"},
 	"inbox":               {"internal/pg", "message"},
 	"projection":          {"internal/pg", "message"},

@@ -18,6 +18,8 @@ var (
 	ErrServerVersion = errors.New("PostgreSQL 14 or newer is required")
 	// ErrUnpublished: Down would remove rows that were never published.
 	ErrUnpublished = errors.New("unpublished rows exist")
+	// ErrCaptured: Down would leave triggers of other tables that append; writes to these would fail.
+	ErrCaptured = errors.New("tables append to the outbox by triggers")
 	// ErrDirection: Print knows only Up and Down.
 	ErrDirection = errors.New(`direction must be "up" or "down"`)
 )

@@ -141,7 +141,7 @@ func (m *Migrator) provider(db *sql.DB) (*goose.Provider, error) {
 }
 
 // Down removes everything that Up made except the schema itself: the functions, the tables and with them every event. It returns
-// ErrUnpublished while rows wait to be published, unless Config.Force is set. On a schema that is not migrated it does nothing.
+// ErrUnpublished while rows wait to be published, unless Config.Force is set, and ErrCaptured while tables append by triggers. On a schema that is not migrated it does nothing.
 func (m *Migrator) Down(ctx context.Context) (err error) {
 	db, err := m.open()
 	if err != nil {
@@ -179,8 +179,20 @@ func (m *Migrator) mayRemove(ctx context.Context, conn *sql.Conn) (bool, error) 
 	if err != nil {
 		return false, fmt.Errorf("look for tables: %w", err)
 	}
-	if !versions.Valid || !pointers.Valid || m.cfg.Force {
+	if !versions.Valid || !pointers.Valid {
 		return versions.Valid, nil
+	}
+	var captured sql.NullString
+	err = conn.QueryRowContext(ctx, `SELECT min(t.tgrelid::regclass::text) FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid
+		WHERE t.tgname IN ('00_postrider_capture', '00_postrider_adopt') AND strpos(p.prosrc, $1) > 0`, m.quoted()+".outbox_append_bytes(").Scan(&captured)
+	if err != nil {
+		return false, fmt.Errorf("look for triggers: %w", err)
+	}
+	if captured.Valid {
+		return false, fmt.Errorf("%w, and without it writes to %s would fail: end that with `postrider capture drop` or `postrider adopt drop` first", ErrCaptured, captured.String)
+	}
+	if m.cfg.Force {
+		return true, nil
 	}
 	var waiting bool
 	err = conn.QueryRowContext(ctx, `SELECT EXISTS (SELECT FROM `+m.quoted()+`.outbox)`).Scan(&waiting)

@@ -48,3 +48,40 @@ func rights() []mutant {
 		},
 	}
 }
+
+// captures is the ways to tell other changes than those of a table, or in whose name nobody made any.
+func captures() []mutant {
+	of := func(run string) command { return command{pkg: "outbox/capture", run: "^" + run + "$"} }
+	return []mutant{
+		{
+			name: "capture-fires-late", promise: "append", breaks: "a trigger of the table that changes a row again has its event first",
+			test: of("TestATriggerOfTheTableComesAfterwards"), says: "jobs.updated[^\n]*\n[^\n]*jobs.inserted",
+			edits: []edit{{"outbox/capture/store.go", `return "00_postrider_" + string(k)`, `return "zz_postrider_" + string(k)`}},
+		},
+		{
+			name: "capture-follows-sessions", promise: "append", breaks: "a row's event depends on the time zone of who writes it",
+			test: of("TestASessionsSettingsDoNotChangeEvents"), says: `\+05:45`,
+			edits: []edit{{"outbox/capture/names.go", "SET timezone = 'UTC'\n", ""}},
+		},
+		{
+			name: "capture-for-everybody", promise: "rights", breaks: "events of a table are forged by a trigger of another one",
+			test: of("TestAWriterNeedsNoRightOnTheOutbox"), says: "<nil>, want SQLSTATE 42501",
+			edits: []edit{{"outbox/capture/names.go", `"REVOKE ALL ON FUNCTION " + call + " FROM PUBLIC"`, `"GRANT EXECUTE ON FUNCTION " + call + " TO PUBLIC"`}},
+		},
+		{
+			name: "capture-as-superuser", promise: "rights", breaks: "code of a table's owner runs with the rights of who captured it",
+			test: of("TestTheTriggerRunsAsTheTablesOwner"), says: "the function runs as",
+			edits: []edit{{"outbox/capture/names.go", `" OWNER TO " + t.owner`, `" OWNER TO CURRENT_USER"`}},
+		},
+		{
+			name: "adopt-in-any-order", promise: "append", breaks: "what waited in an outbox table is imported in another order",
+			test: of("TestAFailedImportChangesNothing"), says: "the order is another",
+			edits: []edit{{"outbox/capture/waiting.go", `s.order = strings.Join(by, ", ")`, `s.order = "r.ctid DESC"`}},
+		},
+		{
+			name: "adopt-twice", promise: "append", breaks: "a table that is adopted again has two events for a row, or cannot be",
+			test: of("TestAdoptingAgainDoublesNothing"), says: "imported again",
+			edits: []edit{{"outbox/capture/waiting.go", "return slices.Contains(known, one.ID)", "return false && slices.Contains(known, one.ID)"}},
+		},
+	}
+}

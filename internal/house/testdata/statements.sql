@@ -3242,6 +3242,55 @@ ON CONFLICT (partition_key) DO UPDATE
 
 /* outbox.WithoutEnqueue */ SELECT "public".outbox_without_enqueue();
 
+-- outbox/capture/sql/*.sql
+
+/* capture.Find */ SELECT c.oid, n.nspname::text, c.relname::text, c.relowner::regrole::text, c.relkind IN ('r', 'p'),
+       pg_has_role(c.relowner, 'USAGE'),
+       has_schema_privilege(c.relowner, o.oid, 'USAGE') AND has_function_privilege(c.relowner, p.oid, 'EXECUTE'),
+       has_schema_privilege(o.oid, 'USAGE') AND has_table_privilege(e.oid, 'SELECT'),
+       c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhparent = c.oid),
+       n.oid = o.oid AND c.relname IN ('events', 'outbox', 'outbox_ready', 'outbox_parked', 'outbox_dedupe_keys'),
+       EXISTS (SELECT FROM pg_trigger AS t WHERE t.tgrelid = c.oid AND t.tgname = $1)
+  FROM pg_namespace AS o
+  JOIN pg_class AS e ON e.relnamespace = o.oid AND e.relname = 'events'
+  JOIN pg_proc AS p ON p.pronamespace = o.oid AND p.proname = 'outbox_append_bytes' AND p.proowner = e.relowner
+ CROSS JOIN pg_class AS c
+  JOIN pg_namespace AS n ON n.oid = c.relnamespace
+ WHERE o.nspname = $2
+   AND (format('%s.%s', n.nspname, c.relname) = $3 OR n.nspname = 'public' AND c.relname = $3)
+   AND c.relkind IN ('r', 'p', 'v', 'm', 'f');
+
+/* capture.Columns */ SELECT a.attname::text, coalesce(nullif(t.typbasetype, 0), t.oid)::regtype::text, a.attnotnull,
+       coalesce(array_position(k.conkey, a.attnum), 0),
+       a.attidentity <> '' OR coalesce(pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%', false)
+  FROM pg_attribute AS a
+  JOIN pg_type AS t ON t.oid = a.atttypid
+  LEFT JOIN pg_constraint AS k ON k.conrelid = a.attrelid AND k.contype = 'p'
+  LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+ WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped
+ ORDER BY a.attnum;
+
+/* capture.Installed */ SELECT t.tgname::text, n.nspname::text, c.relname::text, f.nspname::text, p.proname::text, p.proowner::regrole::text,
+       t.tgenabled <> 'D', coalesce(obj_description(p.oid, 'pg_proc'), '')
+  FROM pg_trigger AS t
+  JOIN pg_class AS c ON c.oid = t.tgrelid
+  JOIN pg_namespace AS n ON n.oid = c.relnamespace
+  JOIN pg_proc AS p ON p.oid = t.tgfoid
+  JOIN pg_namespace AS f ON f.oid = p.pronamespace
+ WHERE t.tgname = ANY ($1::text[]) AND t.tgparentid = 0 AND strpos(p.prosrc, $2) > 0
+ ORDER BY 2, 3, 1;
+
+/* capture.LimitLocks */ SELECT set_config('lock_timeout', $1, true);
+
+/* capture.Known */ SELECT e.event_id FROM "public".events AS e WHERE e.event_id = ANY ($1::uuid[]);
+
+/* capture.Versions */ SELECT s.stream, coalesce((SELECT max(e.stream_version) FROM "public".events AS e WHERE e.stream_id = s.stream), 0)
+  FROM unnest($1::text[]) AS s (stream);
+
+/* capture.Append */ SELECT count(*)
+  FROM "public".outbox_append_batch($1::text[], $2::text[], $3::bytea[], $4::uuid[], $5::bigint[],
+           $6::text[]::jsonb[], $7::text[], $8::text[], NULL, NULL, $9::text[], NULL, NULL, $10::timestamptz[]);
+
 -- outbox/importer/sql/*.sql
 
 /* importer.Present */ SELECT e.stream_id, e.stream_version

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/postrider/postrider/outbox/capture"
+)
+
+type adoptCmd struct {
+	Create adoptCreateCmd `cmd:"" default:"withargs" help:"Begin with a table; what \"postrider adopt --table\" does."`
+	List   adoptListCmd   `cmd:"" help:"List the tables that are adopted."`
+	Drop   adoptDropCmd   `cmd:"" help:"End it for a table; its events stay."`
+}
+
+type adoptCreateCmd struct {
+	triggerFlags
+	Preset   string            `help:"Shape of the table: debezium or watermill; what --map says goes before it." placeholder:"NAME" env:"-"`
+	Map      map[string]string `help:"What columns become, as COLUMN=FIELD, separated by commas; several fields with + between. Fields: event_id, stream_id, topic, type, payload, metadata, headers, tenant_id, partition_key, occurred_at." mapsep:"," placeholder:"COLUMN=FIELD" env:"-"`
+	Topic    string            `help:"Topic of rows without a column for it." env:"-"`
+	Stream   string            `help:"Stream of rows without a column for it: all are in order." env:"-"`
+	Type     string            `help:"Type of rows without a column for it." env:"-"`
+	Qualify  *bool             `help:"Put the topic before the stream's id, as in Order:17, where ids are unique within a topic only. The preset debezium does." negatable:"" env:"-"`
+	Order    []string          `help:"Columns that order the rows that wait, or ctid. Without it a column with a sequence, else created_at." placeholder:"COLUMN" env:"-"`
+	Pending  string            `help:"Column that is NULL or false in rows that wait. Without it all rows wait." placeholder:"COLUMN" env:"-"`
+	NoImport bool              `help:"Leave the rows that are there alone." env:"-"`
+	Delete   bool              `help:"Delete a row when its event is appended. Not for producers that delete rows themselves." env:"-"`
+	Replace  bool              `help:"Make the trigger anew if it is there, without missing a row." env:"-"`
+}
+
+// Help explains below the flags.
+func (c *adoptCreateCmd) Help() string {
+	return `The application writes to its table as before. From then on each INSERT appends the row's event, in the same
+transaction; UPDATE and DELETE say nothing. What waits is imported before, in order, while the table is locked against
+writers: look at the count that --dry-run --json tells, ten thousand rows take seconds. A row whose event is there is left
+out, so that adopting again doubles nothing: a uuid is the event's id, another value becomes one with the table's name.
+
+Debezium's table: id, aggregatetype (topic), aggregateid (stream), type, payload. Watermill's watermill_TOPIC: uuid,
+created_at, payload, metadata (headers); all its messages are one stream, unless --map uuid=stream_id says otherwise.
+
+The trigger runs as the table's owner, who needs USAGE on the outbox's schema and EXECUTE on outbox_append_bytes. Run this
+as a superuser, or as a role that owns the table and may read events.
+
+Examples:
+  postrider adopt --table outboxevent --preset debezium --order created_at --dry-run
+  postrider adopt --table watermill_orders --preset watermill --type order.changed
+  postrider adopt --table app.outbox --map id=event_id,customer=stream_id,kind=type,body=payload --topic shop --pending sent_at
+  postrider adopt drop --table outboxevent`
+}
+
+// Run imports and makes the trigger.
+func (c *adoptCreateCmd) Run(s *session) error {
+	o, err := c.options()
+	if err != nil {
+		return err
+	}
+	progress := passingLine{out: s.stderr}
+	o.Replace, o.Progress = c.Replace, func(done, all int64) {
+		if !c.JSON {
+			progress.show("imported %s of %s rows", humanize.Comma(done), humanize.Comma(all))
+		}
+	}
+	return c.withTriggers(s, "adopt", func(store *capture.Store) error {
+		done, err := store.Adopt(s.ctx, capture.Adoption{
+			Table: c.Table, Preset: c.Preset, Map: c.Map, Topic: c.Topic, Stream: c.Stream, Type: c.Type, Qualify: c.Qualify,
+			Order: c.Order, Pending: c.Pending, NoImport: c.NoImport, Delete: c.Delete,
+		}, o)
+		progress.end()
+		if err != nil {
+			return err
+		}
+		return c.print(s.stdout, done, fmt.Sprintf("rows of %s append events from now on; %s of %s that waited were imported, the others had their events",
+			done.Table, humanize.Comma(done.Imported), humanize.Comma(done.Waiting)))
+	})
+}
+
+type adoptListCmd struct {
+	databaseFlags
+	JSON bool `help:"Print a JSON array." name:"json"`
+}
+
+// Run lists.
+func (c *adoptListCmd) Run(s *session) error {
+	return listTriggers(s, c.databaseFlags, capture.Adopted, c.JSON)
+}
+
+type adoptDropCmd struct{ triggerFlags }
+
+// Run drops.
+func (c *adoptDropCmd) Run(s *session) error { return dropTrigger(s, c.triggerFlags, capture.Adopted) }

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/postrider/postrider/outbox/capture"
+)
+
+type captureCmd struct {
+	Create captureCreateCmd `cmd:"" default:"withargs" help:"Begin with a table; what \"postrider capture --table\" does."`
+	List   captureListCmd   `cmd:"" help:"List the tables that are captured."`
+	Drop   captureDropCmd   `cmd:"" help:"End it for a table; its events stay."`
+}
+
+// triggerFlags are what all commands that make or end triggers have.
+type triggerFlags struct {
+	databaseFlags
+	Table       string        `help:"The table, as schema.name, or name in schema public." required:"" placeholder:"NAME" env:"-"`
+	LockTimeout time.Duration `help:"How long to wait for transactions that write to the table; other writers wait behind. At least 1 ms." default:"5s" env:"-"`
+	DryRun      bool          `help:"Print the SQL, and change nothing." env:"-"`
+	JSON        bool          `help:"Print one JSON object." name:"json"`
+}
+
+// options refuses what is no limit.
+func (f triggerFlags) options() (capture.Options, error) {
+	if f.LockTimeout < time.Millisecond {
+		return capture.Options{}, fmt.Errorf("%w: --lock-timeout must be at least 1ms, got %s", errRefused, f.LockTimeout)
+	}
+	return capture.Options{DryRun: f.DryRun, LockTimeout: f.LockTimeout}, f.validate()
+}
+
+// with opens the store and has it do its work.
+func (f databaseFlags) withTriggers(s *session, name string, do func(*capture.Store) error) error {
+	if err := f.validate(); err != nil {
+		return err
+	}
+	pool, err := f.pool(s.ctx, "postrider "+name, 1)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	store, err := capture.New(pool, f.Schema)
+	if err != nil {
+		return err
+	}
+	if err = do(store); errors.Is(err, capture.ErrInput) {
+		return fmt.Errorf("%w: %w", errRefused, err)
+	}
+	return err
+}
+
+// triggerBody is the JSON form of what was done with a trigger.
+type triggerBody struct {
+	Table    string   `json:"table"`
+	DryRun   bool     `json:"dry_run"`
+	Waiting  int64    `json:"waiting"`
+	Imported int64    `json:"imported"`
+	SQL      []string `json:"sql"`
+}
+
+// print shows what was done, or would be.
+func (f triggerFlags) print(out io.Writer, done capture.Done, text string) error {
+	if f.JSON {
+		return writeJSON(out, triggerBody{Table: done.Table, DryRun: f.DryRun, Waiting: done.Waiting, Imported: done.Imported, SQL: done.SQL})
+	}
+	if f.DryRun {
+		text = "BEGIN;\n" + strings.Join(done.SQL, ";\n") + ";\nCOMMIT;"
+	}
+	_, err := fmt.Fprintln(out, text)
+	return err
+}
+
+type captureCreateCmd struct {
+	triggerFlags
+	Key        []string `help:"Columns that name the row's stream, separated by commas; they may not be NULL. Without it the primary key." placeholder:"COLUMN" env:"-"`
+	Columns    []string `help:"Only these columns. Without it all, and those that the table gets later." placeholder:"COLUMN" env:"-"`
+	Exclude    []string `help:"All but these columns." placeholder:"COLUMN" env:"-"`
+	Operations []string `help:"Which of insert, update and delete are told." default:"insert,update,delete" env:"-"`
+	Topic      string   `help:"Topic of the events. Without it the table's name." env:"-"`
+	Type       string   `help:"Template of the events' type; operation is inserted, updated or deleted." default:"{table}.{operation}" env:"-"`
+	Old        bool     `help:"Tell with an update how the row was before." env:"-"`
+	Replace    bool     `help:"Make the trigger anew if it is there, without missing a change." env:"-"`
+}
+
+// Help explains below the flags.
+func (c *captureCreateCmd) Help() string {
+	return `From then on each INSERT, UPDATE and DELETE of a row appends an event, in the transaction that does it: in order,
+once, and not if it rolls back. The event of public.orders' row 17 is orders.inserted {"new": {…}}, orders.updated
+{"new": {…}} or orders.deleted {"old": {…}} of the stream public.orders:17. An update that changes no captured column
+has none; one that changes the key is a delete and an insert. TRUNCATE is refused while deletions are told.
+
+The trigger runs as the table's owner, who needs USAGE on the outbox's schema and EXECUTE on outbox_append_bytes;
+those who write to the table need nothing more. Run this as the table's owner, or as a superuser.
+
+Examples:
+  postrider capture --table orders --dry-run
+  postrider capture --table shop.orders --exclude card_number --old
+  postrider capture --table shop.lines --key order_id,line --operations insert,delete --topic shop
+  postrider capture list
+  postrider capture drop --table shop.orders`
+}
+
+// Run makes the trigger.
+func (c *captureCreateCmd) Run(s *session) error {
+	o, err := c.options()
+	if err != nil {
+		return err
+	}
+	o.Replace = c.Replace
+	return c.withTriggers(s, "capture", func(store *capture.Store) error {
+		done, err := store.Capture(s.ctx, capture.Capture{
+			Table: c.Table, Key: c.Key, Columns: c.Columns, Exclude: c.Exclude, Operations: c.Operations, Topic: c.Topic, Type: c.Type, Old: c.Old,
+		}, o)
+		if err != nil {
+			return err
+		}
+		return c.print(s.stdout, done, "changes of "+done.Table+" append events from now on")
+	})
+}
+
+type captureListCmd struct {
+	databaseFlags
+	JSON bool `help:"Print a JSON array." name:"json"`
+}
+
+// Run lists.
+func (c *captureListCmd) Run(s *session) error {
+	return listTriggers(s, c.databaseFlags, capture.Captured, c.JSON)
+}
+
+type captureDropCmd struct{ triggerFlags }
+
+// Run drops.
+func (c *captureDropCmd) Run(s *session) error {
+	return dropTrigger(s, c.triggerFlags, capture.Captured)
+}
+
+// triggerRow is the JSON form of a trigger.
+type triggerRow struct {
+	Table    string          `json:"table"`
+	Function string          `json:"function"`
+	RunsAs   string          `json:"runs_as"`
+	Enabled  bool            `json:"enabled"`
+	Settings json.RawMessage `json:"settings,omitempty"`
+}
+
+func listTriggers(s *session, f databaseFlags, kind capture.Purpose, asJSON bool) error {
+	return f.withTriggers(s, string(kind)+" list", func(store *capture.Store) error {
+		list, err := store.List(s.ctx)
+		if err != nil {
+			return err
+		}
+		found, rows := []triggerRow{}, []table.Row{}
+		for _, t := range list {
+			if t.Purpose != kind {
+				continue
+			}
+			found = append(found, triggerRow{t.Table, t.Function, t.Owner, t.Enabled, t.Settings})
+			rows = append(rows, table.Row{t.Table, t.Owner, t.Enabled, string(t.Settings)})
+		}
+		if asJSON {
+			return writeJSON(s.stdout, found)
+		}
+		writeTable(s.stdout, table.Row{"table", "runs as", "enabled", "settings"}, rows)
+		return nil
+	})
+}
+
+func dropTrigger(s *session, f triggerFlags, kind capture.Purpose) error {
+	o, err := f.options()
+	if err != nil {
+		return err
+	}
+	return f.withTriggers(s, string(kind)+" drop", func(store *capture.Store) error {
+		done, err := store.Drop(s.ctx, kind, f.Table, o)
+		if err != nil {
+			return err
+		}
+		return f.print(s.stdout, done, done.Table+" appends no events any more")
+	})
+}

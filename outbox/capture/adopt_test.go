@@ -1,0 +1,125 @@
+package capture_test
+
+import (
+	"testing"
+
+	"github.com/postrider/postrider/outbox/capture"
+)
+
+// Watermill's table is one topic, in the order of its offsets.
+func TestAWatermillTableIsAdopted(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.run(t, `CREATE TABLE watermill_orders ("offset" bigserial, "uuid" varchar(36) NOT NULL, created_at timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP,
+			payload json DEFAULT NULL, metadata json DEFAULT NULL, transaction_id xid8 NOT NULL, PRIMARY KEY (transaction_id, "offset"))`,
+		`INSERT INTO watermill_orders ("offset", uuid, created_at, payload, metadata, transaction_id) VALUES
+			(2, 'ee8e1b0c-0000-4000-8000-000000000002', '2026-01-02 03:04:05', '{"n" : 2}', '{"correlation_id": "c"}', '7'),
+			(1, 'short-1', '2026-01-02 03:04:06', '{"n": 1}', '{}', '8')`)
+	l.adopt(t, capture.Adoption{Table: "watermill_orders", Preset: "watermill"})
+	l.run(t, `INSERT INTO watermill_orders (uuid, payload, metadata, transaction_id) VALUES ('short-3', NULL, NULL, pg_current_xact_id())`)
+	l.tells(t, `orders orders message {"n": 1}`, `orders orders message {"n" : 2}`, `orders orders message `)
+	if got := one[string](t, l, `SELECT string_agg(coalesce(metadata -> 'headers' ->> 'correlation_id', '-'), ' ' ORDER BY sequence) FROM events`); got != "- c -" {
+		t.Errorf("headers %s", got)
+	}
+	if !one[bool](t, l, `SELECT occurred_at = '2026-01-02 03:04:05Z' FROM events WHERE event_id = 'ee8e1b0c-0000-4000-8000-000000000002'`) {
+		t.Error("another id, or another time")
+	}
+}
+
+// What was imported is not imported again, whatever the id, and a row that was deleted by its trigger is none.
+func TestAdoptingAgainDoublesNothing(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.run(t, `CREATE TABLE queue (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, customer int NOT NULL, kind text, body bytea, meta jsonb, tenant text, sent_at timestamptz)`,
+		`INSERT INTO queue (customer, kind, body, sent_at) VALUES (7, 'old', 'sent', now()), (7, 'first', '\x00ff', NULL)`)
+	a := capture.Adoption{
+		Table: "public.queue", Topic: "shop", Pending: "sent_at", Delete: true,
+		Map: map[string]string{"id": "event_id", "customer": "stream_id+partition_key", "kind": "type", "body": "payload", "meta": "metadata", "tenant": "tenant_id"},
+	}
+	if dry, err := l.Adopt(t.Context(), a, capture.Options{DryRun: true}); err != nil || dry.Waiting != 1 || one[int](t, l, `SELECT count(*) FROM pg_trigger WHERE tgname LIKE '00\_%'`) != 0 {
+		t.Fatalf("dry run: %+v, %v", dry, err)
+	}
+	if done := l.adopt(t, a); done.Waiting != 1 || done.Imported != 1 {
+		t.Errorf("%d of %d were imported, want 1 of 1", done.Imported, done.Waiting)
+	}
+	l.run(t, `INSERT INTO queue (customer, kind, body, meta, tenant) VALUES (7, 'second', 'x', '{"correlation_id": "c"}', 'acme')`)
+	if got := one[string](t, l, `SELECT string_agg(format('%s %s %s %s %s', topic, stream_id, event_type, payload, coalesce(tenant_id, '-')), '; ' ORDER BY sequence) FROM events`); got !=
+		`shop 7 first \x00ff -; shop 7 second \x78 acme` {
+		t.Errorf("events: %s", got)
+	}
+	if left := one[string](t, l, `SELECT string_agg(kind, ' ') FROM queue`); left != "old" {
+		t.Errorf("the table holds %s", left)
+	}
+	a.Delete = false
+	if _, err := l.Adopt(t.Context(), a, capture.Options{Replace: true}); err != nil {
+		t.Fatal(err)
+	}
+	l.run(t, `INSERT INTO queue (customer, kind, body) VALUES (7, 'third', '')`)
+	done, err := l.Adopt(t.Context(), a, capture.Options{Replace: true})
+	if err != nil || done.Waiting != 1 || done.Imported != 0 {
+		t.Errorf("%d of %d were imported again: %v", done.Imported, done.Waiting, err)
+	}
+	if n := one[int](t, l, `SELECT count(*) FROM events`); n != 3 {
+		t.Errorf("%d events, want 3", n)
+	}
+}
+
+// A row that cannot be an event leaves everything as it was.
+func TestAFailedImportChangesNothing(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.run(t, `CREATE TABLE queue (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n serial, stream text, body text)`,
+		`INSERT INTO queue (stream, body) SELECT 's' || n % 2, n FROM generate_series(1, 300) AS n`, `INSERT INTO queue (stream, body) VALUES (' bad ', '')`)
+	a := capture.Adoption{Table: "queue", Map: map[string]string{"id": "event_id", "stream": "stream_id", "body": "payload"}, Type: "t"}
+	_, err := l.Adopt(t.Context(), a, capture.Options{})
+	wantCode(t, err, "22023")
+	if n := one[int](t, l, `SELECT (SELECT count(*) FROM events) + (SELECT count(*) FROM pg_proc WHERE proname LIKE 'postrider\_%')`); n != 0 {
+		t.Errorf("%d events and functions are left", n)
+	}
+	l.run(t, `DELETE FROM queue WHERE stream = ' bad '`)
+	l.adopt(t, a)
+	if !one[bool](t, l, `SELECT count(*) = 300 AND bool_and(stream_version = (convert_from(payload, 'UTF8')::int + 1) / 2) FROM events`) {
+		t.Errorf("the order is another")
+	}
+}
+
+func TestWhatCannotBeAdoptedIsRefused(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.run(t, `CREATE TABLE queue (id uuid, stream text, kind text, body text, at text)`)
+	whole := func(more ...string) map[string]string {
+		m := map[string]string{"id": "event_id", "stream": "stream_id", "kind": "type", "body": "payload"}
+		for i := 0; i < len(more); i += 2 {
+			m[more[i]] = more[i+1]
+		}
+		return m
+	}
+	for _, c := range []struct {
+		capture.Adoption
+		says []string
+	}{
+		{capture.Adoption{}, []string{"--map", "no column becomes"}},
+		{capture.Adoption{Preset: "kafka"}, []string{"--preset", "debezium, watermill"}},
+		{capture.Adoption{Preset: "debezium"}, []string{"--map", "no column aggregateid"}},
+		{capture.Adoption{Map: whole("at", "when")}, []string{"--map", "no field when", "occurred_at"}},
+		{capture.Adoption{Map: whole("at", "payload")}, []string{"--map", "two columns become payload"}},
+		{capture.Adoption{Map: whole("at", "occurred_at")}, []string{"--map", "at=occurred_at", "timestamp"}},
+		{capture.Adoption{Map: whole("stream", "tenant_id")}, []string{"--map", "stream_id", "--stream"}},
+		{capture.Adoption{Map: whole(), Topic: "a\tb"}, []string{"--topic", "control"}},
+		{capture.Adoption{Map: whole()}, []string{"--order", "ctid", "--no-import"}},
+		{capture.Adoption{Map: whole(), Order: []string{"no"}}, []string{"--order", "no column no"}},
+		{capture.Adoption{Map: whole(), Order: []string{"ctid"}, Pending: "no"}, []string{"--pending", "no column no"}},
+		{capture.Adoption{Map: whole(), Order: []string{"ctid"}, Delete: true}, []string{"--delete", "primary key"}},
+	} {
+		c.Table = "queue"
+		_, err := l.Adopt(t.Context(), c.Adoption, capture.Options{})
+		wantRefused(t, err, c.says...)
+	}
+	owner := l.role(t)
+	l.run(t, `ALTER TABLE queue OWNER TO `+owner, `GRANT CREATE ON SCHEMA public TO `+owner, `GRANT EXECUTE ON FUNCTION outbox_append_bytes TO `+owner)
+	_, err := l.as(t, owner).Adopt(t.Context(), capture.Adoption{Table: "queue", Map: whole(), Order: []string{"ctid"}}, capture.Options{})
+	wantRefused(t, err, "--no-import", "GRANT SELECT")
+	if _, err := l.as(t, owner).Adopt(t.Context(), capture.Adoption{Table: "queue", Map: whole(), NoImport: true}, capture.Options{}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,45 @@
+// Package capture has the tables of an application append events by themselves: any table whose rows change (Capture), or an
+// outbox table that is written for another relay (Adoption).
+//
+// # Model
+//
+// Both make one trigger function and one AFTER … FOR EACH ROW trigger of the table. The function calls outbox_append_bytes, so the event
+// is part of the transaction that changed the row, and everything that holds for a producer's events holds for it.
+//
+// The function lies in the table's schema and runs as the table's owner, with a fixed search_path. So whoever may write to the table needs
+// no right on the outbox, and the owner of the outbox runs nothing that the table's types bring along. The owner of the table must be a
+// producer: USAGE on the outbox's schema, EXECUTE on outbox_append_bytes. The command is run by the table's owner or a superuser; what
+// imports rows reads events, too.
+//
+//	                 INSERT                 UPDATE                         DELETE
+//	capture          T.inserted {"new":…}   T.updated {"old":…,"new":…}    T.deleted {"old":…}
+//	adoption         the event of the row   nothing                        nothing
+//
+// A captured row is the stream "schema.table:key", of several columns "schema.table:[a, b]". Rows are what row_to_json makes of them, with
+// fixed settings: numbers with all their digits, times as ISO 8601 in UTC, bytea as "\x…", json columns as they were written. Columns that
+// the table gets later are captured, too, unless the columns were chosen by name; columns that go are left out from then on.
+//
+// Adopt makes the trigger, which keeps writers out until the commit, and appends what waits in its order, in one transaction: no row is
+// between the two. Its event id is the row's uuid, or is computed from the table's name and the row's id, so a row that has its event gets no second one.
+//
+// # Invariants
+//
+//   - A change has one event if it commits, and none if it does not. An UPDATE that changes none of the captured columns has none.
+//   - The events of a row are in the order of its changes: whoever changes it holds its lock until the event is committed.
+//   - A key that is changed, and a row that goes to another partition, end one row and begin another: deleted, then inserted.
+//   - Nobody but the owner can use the function for a trigger of another table: that would forge events.
+//   - The trigger fires before the table's other AFTER triggers, for its name sorts before theirs.
+//
+// # Failures
+//
+// What outbox_append_bytes refuses fails the statement that changed the row: a key of more than 1024 bytes, with control characters or spaces
+// at its ends, a payload that is too large. A key that is coarser than the row queues its writers until commit, and can deadlock those
+// that change rows in different orders. Each stream of a transaction takes a lock of the shared lock table, some 6000 of them with PostgreSQL's
+// defaults: a statement that changes more rows fails with SQLSTATE 53200; raise max_locks_per_transaction, or change rows in portions.
+//
+// Without a trigger there is no event: on a replica (session_replication_role), for a trigger that was disabled, for a partition that is
+// dropped or detached. TRUNCATE is refused where deletions are captured, but not that of a partition by its own name. An AFTER trigger of
+// the table that changes other rows of the statement that fired it is seen before the change of these by the statement itself.
+//
+// Whoever sets postrider.replaying as outbox_without_enqueue does has the changes of the transaction recorded and not published.
+package capture

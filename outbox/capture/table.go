@@ -1,0 +1,114 @@
+package capture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/pg"
+)
+
+// table is a table of an application.
+type table struct {
+	name
+	owner   string // as SQL writes it
+	columns []column
+	// readable tells whether this session may read events; taken whether the trigger is there.
+	readable, taken bool
+	oid             uint32
+}
+
+type column struct {
+	Name, Type string
+	NotNull    bool
+	// Key is its place in the primary key, from 1; 0 for none.
+	Key int
+	// Drawn tells that its values come from a sequence.
+	Drawn bool
+}
+
+// find reads what there is of a table, and refuses one that cannot have the trigger.
+func (s *Store) find(ctx context.Context, tx pgx.Tx, kind Purpose, asked string) (*table, error) {
+	t := &table{}
+	var fit, mine, producer, parent, own bool
+	err := s.sql.Find.Row(ctx, tx, pg.Args{"schema": s.schema, "table": asked, "trigger": kind.trigger()}).
+		Scan(&t.oid, &t.schema, &t.name.name, &t.owner, &fit, &mine, &producer, &t.readable, &parent, &own, &t.taken)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, refuse("--table: there is no %s in this database, or no outbox in schema %s (--schema); a table is named schema.name, in the case that it has", asked, s.schema)
+	case err != nil:
+		return nil, fmt.Errorf("look for table %s: %w", asked, err)
+	case !fit:
+		return nil, refuse("--table: %s is no table with rows of its own; name the table that they come from", t)
+	case own:
+		return nil, refuse("--table: %s is written by every append: its events would append for ever", t)
+	case parent:
+		return nil, refuse("--table: other tables inherit from %s, and its triggers do not see their rows; choose each of them, or make it a partitioned table", t)
+	case !mine:
+		return nil, refuse("--table: %s is owned by %s: let that role run this, or a superuser", t, t.owner)
+	case !producer:
+		schema := identifier(s.schema)
+		return nil, refuse("--table: the trigger of %s runs as its owner, who may not append: GRANT USAGE ON SCHEMA %s TO %s; GRANT EXECUTE ON FUNCTION %s.outbox_append_bytes TO %[3]s",
+			t, schema, t.owner, schema)
+	}
+	t.columns, err = pg.Collect(ctx, tx, s.sql.Columns, pg.Args{"table": t.oid}, pgx.RowToStructByPos[column])
+	if err != nil {
+		return nil, fmt.Errorf("columns of %s: %w", t, err)
+	}
+	return t, nil
+}
+
+func (t *table) column(name string) (column, bool) {
+	at := slices.IndexFunc(t.columns, func(c column) bool { return c.Name == name })
+	if at < 0 {
+		return column{}, false
+	}
+	return t.columns[at], true
+}
+
+// must refuses a name that is no column.
+func (t *table) must(flag, name string) (column, error) {
+	c, found := t.column(name)
+	if !found {
+		var all []string
+		for _, one := range t.columns {
+			all = append(all, one.Name)
+		}
+		return c, refuse("%s: %s has no column %s; it has %s", flag, t, name, strings.Join(all, ", "))
+	}
+	return c, nil
+}
+
+// primary are the columns of the primary key in its order.
+func (t *table) primary() (names []string) {
+	var keys []column
+	for _, c := range t.columns {
+		if c.Key > 0 {
+			keys = append(keys, c)
+		}
+	}
+	slices.SortFunc(keys, func(a, b column) int { return a.Key - b.Key })
+	for _, c := range keys {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// free refuses a table whose trigger is there and shall not be replaced, and returns what drops the one that shall.
+func (s *Store) free(ctx context.Context, tx pgx.Tx, kind Purpose, t *table, o Options) ([]string, error) {
+	if !t.taken {
+		return nil, nil
+	}
+	if !o.Replace {
+		return nil, refuse("--table: %s has the trigger already; --replace makes it anew, `postrider %s drop` ends it", t, kind)
+	}
+	drop, _, err := s.drop(ctx, tx, kind, t.String())
+	if err == nil && drop == nil {
+		err = refuse("--table: %s has the trigger of another outbox, or as a partition; end that first", t)
+	}
+	return drop, err
+}
