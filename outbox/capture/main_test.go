@@ -73,16 +73,16 @@ func (l lab) adopt(t *testing.T, a capture.Adoption) capture.Done {
 	return done
 }
 
-// told are the events, one a line.
+// told are the events in their order.
 func (l lab) told(t *testing.T) string {
 	t.Helper()
-	return one[string](t, l, `SELECT coalesce(string_agg(format('%s %s %s %s', topic, stream_id, event_type, convert_from(payload, 'UTF8')), E'\n' ORDER BY sequence), '') FROM events`)
+	return one[string](t, l, `SELECT coalesce(string_agg(format('%s %s %s %s', topic, stream_id, event_type, convert_from(payload, 'UTF8')), ' | ' ORDER BY sequence), '') FROM events`)
 }
 
 func (l lab) tells(t *testing.T, want ...string) {
 	t.Helper()
-	if got := l.told(t); got != strings.Join(want, "\n") {
-		t.Errorf("events:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
+	if got := l.told(t); got != strings.Join(want, " | ") { // one line, for the mutants
+		t.Errorf("events: %s; want: %s", got, strings.Join(want, " | "))
 	}
 	if n := one[int](t, l, `SELECT count(*) FROM outbox_ready`); n != len(want) {
 		t.Errorf("%d events are queued of %d", n, len(want))
