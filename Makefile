@@ -33,6 +33,10 @@ HELM_VERSION := v3.22.0
 HELM := bin/tools/helm-$(HELM_VERSION)
 # Its version is in deploy/tools/go.mod.
 PROMTOOL := bin/tools/promtool
+# What the recipes need, as Debian names it; a JDK and Node.js may also come from elsewhere.
+RECIPES := python3-psycopg2 python3-psycopg libpostgresql-jdbc-java libgoogle-gson-java ruby-pg php-cli php-pgsql
+RECIPES += $(if $(shell command -v javac),,default-jdk-headless) $(if $(shell command -v npm),,nodejs npm)
+MODULES_OF_NODE := bin/tools/recipes/node_modules
 # What `make image` makes, and the version that its program gives itself.
 IMAGE ?= postrider:devel
 VERSION ?= devel
@@ -99,6 +103,10 @@ test/deploy: postgres $(TESTREPORT) $(HELM) $(PROMTOOL) ## Check what deploys Po
 	@command -v systemd-analyze >/dev/null || .ci/apt systemd
 	POSTRIDER_HELM=$(CURDIR)/$(HELM) POSTRIDER_PROMTOOL=$(CURDIR)/$(PROMTOOL) POSTRIDER_REQUIRE_TOOLS=1 CGO_ENABLED=0 \
 	$(REPORT) -least 1 -- go $(TEST) -timeout 10m -- ./internal/deployment
+
+.PHONY: test/recipes
+test/recipes: postgres $(TESTREPORT) recipes ## Run the recipes for producers in other languages (examples/recipes)
+	POSTRIDER_REQUIRE_TOOLS=1 CGO_ENABLED=0 $(REPORT) -least 1 -- go -C examples $(TEST) -timeout 10m -- ./recipes
 
 .PHONY: bench
 bench: postgres build ## Measure the relay beside a null relay with DATA (BENCH="--only drain --rounds 5"; docs/performance.md)
@@ -196,6 +204,19 @@ gcc:
 .PHONY: $(TESTREPORT)
 $(TESTREPORT):
 	@go -C tools build -o $(CURDIR)/$@ ./testreport
+
+.PHONY: recipes
+recipes: $(MODULES_OF_NODE) ## Install the languages of the recipes, and their clients
+
+.PHONY: recipes/languages
+recipes/languages:
+	@dpkg-query --show $(RECIPES) >/dev/null 2>&1 || .ci/apt $(RECIPES)
+
+$(MODULES_OF_NODE): examples/recipes/node/package.json | recipes/languages
+	@mkdir -p $(@D)
+	@cp $< $(@D)
+	npm install --prefix $(@D) --no-audit --no-fund --no-package-lock --ignore-scripts --loglevel=error
+	@touch $@
 
 $(GOLANGCI):
 	@mkdir -p bin/tools
