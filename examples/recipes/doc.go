@@ -8,8 +8,9 @@
 //	php/append.php      PHP, PDO
 //
 // Each reads events from its input, one JSON object a line as in events.jsonl, and for each event commits one transaction:
-// the row of its own table (state.sql), and the event. It prints what the database answered. The argument rollback has it
-// fail before the first commit, which leaves nothing. It retries nothing: what may be tried again is for you to decide.
+// the row of its own table (state.sql), and the event. It prints what the database answered, and OB001 where the stream has
+// another version than expected: then the transaction is rolled back, and what to do is for you to decide. The argument
+// rollback has it fail before the first commit, which leaves nothing.
 //
 // An event without a message id goes through outbox_append: the payload is jsonb, and the answer the sequence. One with a
 // message id, the dedupe key, goes through outbox_append_batch: the payload is bytes, and the answer is sequence,

@@ -18,13 +18,18 @@ const many = ({ stream, type, payload, topic = null, key = null, expected = null
 const db = drizzle(process.env.DATABASE_URL);
 for await (const line of readline.createInterface({ input: process.stdin })) {
   const event = JSON.parse(line); // its payload is a text that holds JSON; pass an object through JSON.stringify
-  const appended = await db.transaction(async (tx) => {
-    const state = { name: event.stream, status: event.type };
-    await tx.insert(orders).values(state).onConflictDoUpdate({ target: orders.name, set: state });
-    const { rows } = await tx.execute(event.message === undefined ? one(event) : many(event));
-    if (process.argv[2] === "rollback") throw new Error("asked to roll back");
-    return rows[0];
-  }); // of an error of PostgreSQL, error.cause.code is the SQLSTATE
-  console.log(Object.values(appended).join(" ")); // a sequence is a bigint, which pg gives as a string
+  const state = { name: event.stream, status: event.type };
+  try {
+    const appended = await db.transaction(async (tx) => {
+      await tx.insert(orders).values(state).onConflictDoUpdate({ target: orders.name, set: state });
+      const { rows } = await tx.execute(event.message === undefined ? one(event) : many(event));
+      if (process.argv[2] === "rollback") throw new Error("asked to roll back");
+      return rows[0];
+    });
+    console.log(Object.values(appended).join(" ")); // a sequence is a bigint, which pg gives as a string
+  } catch (error) {
+    if (error.cause?.code !== "OB001") throw error;
+    console.log("OB001"); // the stream has another version than expected
+  }
 }
 await db.$client.end();

@@ -26,9 +26,12 @@ while (($line = fgets(STDIN)) !== false) {
             throw new RuntimeException('asked to roll back');
         }
         $db->commit();
+        echo implode(' ', array_map(fn ($value) => is_bool($value) ? var_export($value, true) : $value, $appended)), "\n";
     } catch (Throwable $error) {
         $db->rollBack();
-        throw $error; // of a PDOException, getCode() is the SQLSTATE
+        if ($error->getCode() !== 'OB001') {
+            throw $error;
+        }
+        echo "OB001\n"; // the stream has another version than expected
     }
-    echo implode(' ', array_map(fn ($value) => is_bool($value) ? var_export($value, true) : $value, $appended)), "\n";
 }

@@ -31,8 +31,10 @@ for line in sys.stdin.buffer:
         if sys.argv[1:] == ["rollback"]:
             raise RuntimeError("asked to roll back")
         conn.commit()
-    except BaseException:
+        print(*appended)
+    except BaseException as error:
         conn.rollback()
-        raise  # of an error of psycopg2, pgcode is the SQLSTATE; in psycopg 3 it is sqlstate
-    print(*appended)
+        if not isinstance(error, psycopg2.Error) or error.diag.sqlstate != "OB001":
+            raise
+        print("OB001")  # the stream has another version than expected
 conn.close()

@@ -27,6 +27,10 @@ $stdin.set_encoding("UTF-8").each_line do |line| # whatever the locale says
     raise "asked to roll back" if ARGV == ["rollback"]
 
     result.values.first
-  end # of a PG::Error, result.error_field(PG::PG_DIAG_SQLSTATE) is the SQLSTATE
+  end
   puts appended.join(" ")
+rescue PG::ServerError => e
+  raise unless e.result.error_field(PG::PG_DIAG_SQLSTATE) == "OB001"
+
+  puts "OB001" # the stream has another version than expected
 end
