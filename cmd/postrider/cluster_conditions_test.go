@@ -229,10 +229,9 @@ func whatHinders() []struct {
 		},
 		{
 			name: "WAL functions revoked", reason: condition.DatabaseRights,
-			doctor: "GRANT EXECUTE ON FUNCTION pg_control_system(), pg_current_wal_flush_lsn(), pg_current_wal_insert_lsn(), " +
-				"pg_logical_emit_message(boolean,text,text), pg_walfile_name(pg_lsn) TO ",
-			begin: exec("REVOKE EXECUTE ON FUNCTION " + walFunctions + " FROM PUBLIC"),
-			end:   exec("GRANT EXECUTE ON FUNCTION " + walFunctions + " TO PUBLIC"),
+			doctor: "workers that begin now go other ways",
+			begin:  exec("REVOKE EXECUTE ON FUNCTION " + walFunctions + " FROM PUBLIC"),
+			end:    exec("GRANT EXECUTE ON FUNCTION " + walFunctions + " TO PUBLIC"),
 		},
 	}
 }

@@ -132,7 +132,7 @@ func waysOf(ctx context.Context, pool *pgxpool.Pool, schema string, relation del
 	if len(instead) == 0 {
 		return "all are there", nil
 	}
-	return "done in another way: " + strings.Join(instead, "; "), nil
+	return "workers that begin now go other ways: " + strings.Join(instead, "; "), nil
 }
 
 func checkVersion(server delivery.DatabaseServer) error {

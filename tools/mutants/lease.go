@@ -42,11 +42,6 @@ func database() []mutant {
 			edits: []edit{{"delivery/sql/mark.sql", "CASE WHEN found.sequences = (@sequences::bigint[])[rows.low:rows.high] THEN 1 ELSE 0 END", "1"}},
 		},
 		{
-			name: "mark-vouches-for-none", promise: "P4", breaks: "a mark is made although one before it was given up",
-			test: command{pkg: "delivery", run: "^TestNoMarkVouchesForOneThatWasGivenUp$"}, says: "waited in vain for 15",
-			edits: []edit{{"delivery/settle.go", "c.Recorded = t.closed", "c.Recorded = t.recorded"}},
-		},
-		{
 			name: "range-counted", promise: "P1", breaks: "a row that came into the range of a published batch goes instead of one that left it",
 			test: command{pkg: "delivery", run: "^TestAMarkOfARangeTakesItsOwnRowsAlone$"}, says: "outbox gives [23], want 4",
 			edits: []edit{{"delivery/sql/mark.sql", "found.sequences = (@sequences::bigint[])[rows.low:rows.high]", "cardinality(found.sequences) = rows.high - rows.low + 1"}},
