@@ -3,6 +3,7 @@ package delivery_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -70,4 +71,21 @@ func TestARelayDeliversWithoutTheServersFunctions(t *testing.T) {
 	b.acquireAll(t, b.keeper)
 	b.drain(t, b.fencedRelay(t, delivery.Config{}))
 	b.wantOnce(t, sequences)
+}
+
+// A server that was started again is another database where nothing else tells: what it gave out may be forgotten.
+func TestADatabaseIsKnownByItsStart(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 2)
+	b.refuseFunctions(t)
+	b.acquireAll(t, b.keeper)
+	leases := b.keeper.Set().Held()
+	if got := leases[1].Progress.Database; got == "" || got != leases[0].Progress.Database {
+		t.Fatalf("the database is %q and %q", got, leases[0].Progress.Database)
+	}
+	leases[0].Progress.Database = "2026-01-01 00:00:00+00" // as if acquired before a restart
+	renewed, locked, err := b.leases.Renew(t.Context(), b.keeper.Owner(), time.Hour, time.Second, leases)
+	if err != nil || len(locked) != 0 || len(renewed) != 1 || renewed[0] != leases[1].Partition {
+		t.Fatalf("renewed %v, locked %v, %v; want only partition %d", renewed, locked, err, leases[1].Partition)
+	}
 }

@@ -53,11 +53,6 @@ func failure() []mutant {
 			edits: []edit{{"delivery/carry.go", "\t\tf.to(marking)\n", "\t\tc.late = true\n\t\tf.progress(c.Result)\n\t\tr.free(f, c.Batch.More)\n"}},
 		},
 		{
-			name: "mark-vouches-for-none", promise: "P4", breaks: "a mark is made although one before it was given up",
-			test: command{pkg: "delivery", run: "^TestNoMarkVouchesForOneThatWasGivenUp$"}, says: "waited in vain for 15",
-			edits: []edit{{"delivery/settle.go", "c.Recorded = t.closed", "c.Recorded = t.recorded"}},
-		},
-		{
 			name: "latency-counts-waiting", promise: "metrics", breaks: "the latency of a scheduled event counts the time it was to wait",
 			test: command{pkg: "delivery", run: "^TestLatencyLeavesOutWhatWasScheduled$"}, says: "the histogram counts 1, 36|of the history",
 			edits: []edit{{"delivery/message.go", "if m.ScheduledFor.After(m.Event.RecordedAt) {", "if false {"}},

@@ -4,6 +4,11 @@ package main
 func forgotten() []mutant {
 	return []mutant{
 		{
+			name: "mark-vouches-for-none", promise: "P4", breaks: "a mark is made although one before it was given up",
+			test: command{pkg: "delivery", run: "^TestNoMarkVouchesForOneThatWasGivenUp$"}, says: "waited in vain for 15",
+			edits: []edit{{"delivery/settle.go", "c.Recorded = t.closed", "c.Recorded = t.recorded"}},
+		},
+		{
 			name: "stale-goes-on", promise: "P8", breaks: "what shows while a partition is under way has it taken anew never",
 			test: command{pkg: "delivery", run: "^TestWhatMayBeWrongIsTakenAnew$"}, says: "it is not taken anew",
 			edits: []edit{{"delivery/flow.go", "if f.stale || f.stage == taking && !well {", "if f.stage == taking && !well {"}},
