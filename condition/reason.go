@@ -49,7 +49,7 @@ var known = []struct {
 	{StreamAway, broker, "Nobody answers for the stream", "see that JetStream runs and the stream has a leader: nats stream info"},
 	{FenceRefused, stream, "The stream knows a newer owner", "see that no other cluster publishes to it, and that the database is not an older copy"},
 	{DatabaseReadOnly, database, "The database is read-only", "connect to the primary (target_session_attrs=read-write), or turn default_transaction_read_only off"},
-	{DatabaseRights, database, "The database role lacks a right", "run deploy/sql/roles.sql once more, or grant what the error names"},
+	{DatabaseRights, database, "The database role lacks a right", "run deploy/sql/roles.sql once more, or grant what the error names; without functions of PostgreSQL do workers that begin then"},
 	{DatabaseFull, database, "The database's disk is full", "make room on it"},
 	{DatabaseAway, database, "The database does not answer", "bring it back, or correct --database-url; delivery goes on by itself"},
 	{DatabaseFailed, database, "The database refuses", "its error says what is wrong"},

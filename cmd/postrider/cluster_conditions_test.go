@@ -229,7 +229,7 @@ func whatHinders() []struct {
 		},
 		{
 			name: "WAL functions revoked", reason: condition.DatabaseRights,
-			doctor: "workers that begin now go other ways",
+			doctor: "without functions of PostgreSQL do workers that begin then",
 			begin:  exec("REVOKE EXECUTE ON FUNCTION " + walFunctions + " FROM PUBLIC"),
 			end:    exec("GRANT EXECUTE ON FUNCTION " + walFunctions + " TO PUBLIC"),
 		},

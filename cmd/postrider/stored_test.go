@@ -103,6 +103,8 @@ func readNoEvents() map[string]string {
 		"migrate up": "says where they are", "migrate down": "removes everything", "migrate status": "migrations alone", "migrate print": "SQL alone",
 		"partitions sync": "rows of partitions alone", "tail": "reads the stream", "monitor": "is tried below",
 		"inbox migrate": "a consumer's tables", "inbox dead": "a consumer's tables", "inbox requeue": "a consumer's tables", "inbox skip": "a consumer's tables",
+		"capture create": "makes a trigger", "capture list": "triggers alone", "capture drop": "triggers alone",
+		"adopt create": "appends with the functions", "adopt list": "triggers alone", "adopt drop": "triggers alone",
 		"config print": "reads no database", "healthcheck": "reads no database", "version": "reads no database",
 	}
 }
