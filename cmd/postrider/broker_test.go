@@ -79,11 +79,10 @@ func TestAContextByItsName(t *testing.T) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range map[string]string{
-		"HOME": home, "XDG_CONFIG_HOME": filepath.Join(home, "configured"), "OUR_KEYS": filepath.Join(home, "keys"), "OUR_TOKEN": "t0ken",
-	} {
-		t.Setenv(name, value)
-	}
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "configured"))
+	t.Setenv("OUR_KEYS", filepath.Join(home, "keys"))
+	t.Setenv("OUR_TOKEN", "t0ken")
 	cert, _ := pems(t)
 	for name, target := range map[string]string{"ca.pem": cert, "other.pem": cert} {
 		if err := os.Symlink(target, filepath.Join(home, name)); err != nil {

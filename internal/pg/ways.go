@@ -60,11 +60,15 @@ func WayOfForcing(ctx context.Context, db DB, schema string) (Way, error) {
 func WayOfIdentity(ctx context.Context, db DB) (Way, error) {
 	denied, err := refuses(ctx, db, `SELECT CASE WHEN NOT pg_is_in_recovery() THEN pg_walfile_name(pg_current_wal_insert_lsn()) END FROM pg_control_system()`)
 	if denied == nil || err != nil {
-		return Way{Needs: timelines, Replace: []string{"{database}",
-			"(SELECT format('%s/%s', c.system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)) FROM pg_control_system() AS c)"}}, err
+		return Way{Needs: timelines, Replace: []string{
+			"{database}",
+			"(SELECT format('%s/%s', c.system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)) FROM pg_control_system() AS c)",
+		}}, err
 	}
-	return Way{Instead: fmt.Sprintf("the database is known by its server's start, and each restart has partitions taken anew (%s)", denied.Message),
-		Replace: []string{"{database}", "pg_postmaster_start_time()::text"}}, nil
+	return Way{
+		Instead: fmt.Sprintf("the database is known by its server's start, and each restart has partitions taken anew (%s)", denied.Message),
+		Replace: []string{"{database}", "pg_postmaster_start_time()::text"},
+	}, nil
 }
 
 // Replace is what stands for the names of all these ways.

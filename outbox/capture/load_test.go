@@ -197,8 +197,16 @@ func TestADebeziumOutboxIsAdoptedUnderItsProducers(t *testing.T) {
 	for n := range 3 {
 		group.Go(func() error { return p.write(ctx, l, fmt.Sprint(1000+n), stop) })
 	}
+	failed := ctx.Done()
 	more := func(what string, goal int64) {
-		clustertest.Until(t, what, func(context.Context) (bool, error) { return p.rows.Load() >= goal, ctx.Err() }, nil)
+		clustertest.Until(t, what, func(context.Context) (bool, error) {
+			select {
+			case <-failed:
+				return false, context.Canceled
+			default:
+				return p.rows.Load() >= goal, nil
+			}
+		}, nil)
 	}
 	more("producers write", 10_050)
 	done := l.adopt(t, capture.Adoption{Table: "outboxevent", Preset: "debezium"})
