@@ -108,11 +108,11 @@ func (r *Relay) answered(c *carried) {
 	} else {
 		r.unresolved(l.Partition, c.trouble)
 	}
+	c.of.follow(c)
 	switch {
 	case !slices.ContainsFunc(c.Outcomes, func(o Outcome) bool { return o.Kind != Unresolved }):
 		r.settled(c)
 	case f.mayGoOn(c, r.cfg.Ordering):
-		c.of.follow(c)
 		c.late = true
 		f.progress(c.Result)
 		for _, m := range c.Batch.Messages { // the rest of it is small
@@ -123,7 +123,6 @@ func (r *Relay) answered(c *carried) {
 		r.marks.add(c, lateMark)
 		r.free(f, c.Batch.More)
 	default:
-		c.of.follow(c)
 		f.to(marking)
 		r.marks.add(c, company)
 	}

@@ -28,10 +28,7 @@ func TestWhatADatabaseLacksIsNamed(t *testing.T) {
 	if err := delivery.CheckDatabase(t.Context(), relay); err != nil {
 		t.Fatalf("of an ordinary role: %v", err)
 	}
-	for _, function := range []string{
-		"pg_control_system()", "pg_walfile_name(pg_lsn)", "pg_current_wal_insert_lsn()", "pg_current_wal_flush_lsn()",
-		"pg_logical_emit_message(boolean,text,text)",
-	} {
+	for _, function := range serverFunctions {
 		if _, err := owner.Exec(t.Context(), "REVOKE EXECUTE ON FUNCTION "+function+" FROM PUBLIC"); err != nil {
 			t.Fatal(err)
 		}

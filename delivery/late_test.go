@@ -94,6 +94,15 @@ func (b *bundle) wantOnce(t *testing.T, want []string) {
 	}
 }
 
+// wantHeirOnce has a new owner deliver what is left, and wants what wantOnce does.
+func (b *bundle) wantHeirOnce(t *testing.T, want []string) {
+	t.Helper()
+	b.keeper = b.newKeeper(t)
+	b.acquireAll(t, b.keeper)
+	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	b.wantOnce(t, want)
+}
+
 // A partition does not wait for its marks, in both modes.
 func TestAPartitionGoesOnBeforeItsMarks(t *testing.T) {
 	t.Parallel()
@@ -116,7 +125,11 @@ func TestAPartitionGoesOnBeforeItsMarks(t *testing.T) {
 // An heir marks every batch that the stream holds and its predecessor did not mark, not only the last one.
 func TestAnHeirMarksAllBatchesThatWereNotMarked(t *testing.T) {
 	t.Parallel()
-	b := setup(t, 1)
+	eachWay(t, 1, heirMarksAll)
+}
+
+func heirMarksAll(t *testing.T, b *bundle) {
+	t.Helper()
 	relay := b.fencedRelay(t, delivery.Config{})
 	sequences, stop, release := b.lateBatches(t, relay)
 	release(`UPDATE outbox_partitions SET lease_owner = $1, lease_epoch = lease_epoch + 1, lease_until = clock_timestamp() - interval '1 s'`, uuid.New())
@@ -125,10 +138,7 @@ func TestAnHeirMarksAllBatchesThatWereNotMarked(t *testing.T) {
 		t.Errorf("no mark was refused: the test shows nothing (%+v)", s)
 	}
 	b.until(t, `SELECT count(*) FROM outbox`, 15)
-	b.keeper = b.newKeeper(t)
-	b.acquireAll(t, b.keeper)
-	b.drain(t, b.fencedRelay(t, delivery.Config{}))
-	b.wantOnce(t, sequences)
+	b.wantHeirOnce(t, sequences)
 }
 
 // A mark vouches for all before it: where one is given up, as at the relay's end, those behind it are not made either, and the
@@ -152,10 +162,7 @@ func TestNoMarkVouchesForOneThatWasGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.exec(t, `UPDATE outbox_partitions SET lease_until = clock_timestamp() - interval '1 s'`)
-	b.keeper = b.newKeeper(t)
-	b.acquireAll(t, b.keeper)
-	b.drain(t, b.fencedRelay(t, delivery.Config{}))
-	b.wantOnce(t, sequences)
+	b.wantHeirOnce(t, sequences)
 }
 
 // A standby that lags lacks marks; whatever they were, the records tell them.

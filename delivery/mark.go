@@ -313,7 +313,7 @@ func (st *settlement) bulk() (bulk, bool) {
 	return b, len(slices.Compact(slices.Clone(b.partitions))) == len(st.all.partitions)
 }
 
-// markBulk settles everything by the rows' places, or nothing and errMoved.
+// markBulk settles everything by ranges, or nothing and errMoved.
 func (s *Store) markBulk(ctx context.Context, st settlement, b bulk) (held map[partition.ID]bool, at time.Time, err error) {
 	held = map[partition.ID]bool{}
 	batch := &pgx.Batch{}

@@ -19,14 +19,11 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/statements.sql anew")
 
-// replaced is what stands for the names that packages replace beside the schema: an events relation that has every column.
+// replaced is what stands for the names that packages replace beside the schema: an events relation that has every column. A server that
+// refuses nothing adds its ways.
 var replaced = []string{
 	"{events}", `"public"."events"`, "{safe}", "postrider.safe", "{topic}", "e.topic", "{later_topic}", "l.topic", "{routing_key}", "e.routing_key", "{payload}", "e.payload",
 	"{audit_only}", "coalesce(e.audit_only, false)", "{later_audit_only}", "coalesce(l.audit_only, false)", "{occurred_at}", "e.occurred_at",
-	// As PostgreSQL itself is asked; internal/pg has the other ways.
-	"{position}", "pg_current_wal_insert_lsn()::text", "{unforced}", "::pg_lsn > pg_current_wal_flush_lsn()",
-	"{force}", "pg_logical_emit_message(true, 'postrider', '')::text",
-	"{database}", "(SELECT format('%s/%s', c.system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)) FROM pg_control_system() AS c)",
 }
 
 var notReplaced = regexp.MustCompile(`[^']\{[a-z_]+\}`) // what is quoted is an array
@@ -113,7 +110,7 @@ func TestStatementsReadAsTheyAreSent(t *testing.T) {
 	var all strings.Builder
 	fmt.Fprint(&all, "-- Every statement as it is sent, by package and file; `make sql` writes this. The files of each package say why.\n")
 	for _, c := range fillings(t) {
-		queries, err := pg.All(os.DirFS(filepath.Join(root, c.dir)), c.pattern, c.owner, "public", replaced...)
+		queries, err := pg.All(os.DirFS(filepath.Join(root, c.dir)), c.pattern, c.owner, "public", append(pg.Replace(pg.Usual()...), replaced...)...)
 		if err != nil {
 			t.Fatalf("%s: %v", c.dir, err)
 		}

@@ -34,7 +34,8 @@ const ConnectTimeout = 10 * time.Second
 func (c Connections) Open(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
 	cfg = cfg.Copy()
 	cfg.MaxConns = c.Most
-	if cfg.MaxConnIdleTime = time.Minute; c.Keep {
+	cfg.MaxConnIdleTime = time.Minute
+	if c.Keep {
 		cfg.MinConns = c.Most
 	}
 	cfg.ConnConfig.RuntimeParams["application_name"] = c.Name

@@ -21,12 +21,24 @@ type Way struct {
 	Instead string
 }
 
-// The functions of each way.
+// The ways of PostgreSQL itself.
 var (
-	positions = []string{"pg_current_wal_insert_lsn", "pg_current_wal_flush_lsn"}
-	messages  = []string{"pg_logical_emit_message"}
-	timelines = []string{"pg_control_system", "pg_walfile_name", "pg_current_wal_insert_lsn"}
+	byPositions = Way{
+		Needs:   []string{"pg_current_wal_insert_lsn", "pg_current_wal_flush_lsn"},
+		Replace: []string{"{position}", "pg_current_wal_insert_lsn()::text", "{unforced}", "::pg_lsn > pg_current_wal_flush_lsn()"},
+	}
+	byMessages  = Way{Needs: []string{"pg_logical_emit_message"}, Replace: []string{"{force}", "pg_logical_emit_message(true, 'postrider', '')::text"}}
+	byTimelines = Way{
+		Needs: []string{"pg_control_system", "pg_walfile_name", "pg_current_wal_insert_lsn"},
+		Replace: []string{
+			"{database}",
+			"(SELECT format('%s/%s', c.system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)) FROM pg_control_system() AS c)",
+		},
+	}
 )
+
+// Usual are the ways of a server that refuses nothing.
+func Usual() []Way { return []Way{byPositions, byMessages, byTimelines} }
 
 // WayOfChanges finds how to tell whether anything was committed since ({position}, a text that is another one then), and whether what
 // was read at such a position may be in memory alone (a condition behind the position's text, {unforced}). Without positions of the log
@@ -34,13 +46,12 @@ var (
 func WayOfChanges(ctx context.Context, db DB) (Way, error) {
 	denied, err := refuses(ctx, db, `SELECT CASE WHEN NOT pg_is_in_recovery() THEN (pg_current_wal_insert_lsn(), pg_current_wal_flush_lsn())::text END`)
 	if denied == nil || err != nil {
-		return Way{Needs: positions, Replace: []string{
-			"{position}", "pg_current_wal_insert_lsn()::text", "{unforced}", "::pg_lsn > pg_current_wal_flush_lsn()",
-		}}, err
+		return byPositions, err
 	}
-	return Way{Instead: fmt.Sprintf("snapshots tell of changes, and each look that finds events forces the log to disk (%s)", denied.Message), Replace: []string{
-		"{position}", "pg_current_snapshot()::text", "{unforced}", " IS NOT NULL",
-	}}, nil
+	return Way{
+		Instead: fmt.Sprintf("snapshots tell of changes, and each look that finds events forces the log to disk (%s)", denied.Message),
+		Replace: []string{"{position}", "pg_current_snapshot()::text", "{unforced}", " IS NOT NULL"},
+	}, nil
 }
 
 // WayOfForcing finds what has the end of a transaction write to the log ({force}, an expression), so that it can be waited for. Without
@@ -49,10 +60,13 @@ func WayOfForcing(ctx context.Context, db DB, schema string) (Way, error) {
 	var may bool
 	err := db.QueryRow(ctx, `SELECT coalesce(has_function_privilege(to_regprocedure('pg_catalog.pg_logical_emit_message(boolean,text,text)'), 'EXECUTE'), false)`).Scan(&may)
 	if may || err != nil {
-		return Way{Needs: messages, Replace: []string{"{force}", "pg_logical_emit_message(true, 'postrider', '')::text"}}, err
+		return byMessages, err
 	}
 	lock := fmt.Sprintf("(SELECT f.generation::text FROM %s.outbox_settings AS f FOR KEY SHARE)", pgx.Identifier{schema}.Sanitize())
-	return Way{Instead: "a locked row forces the log to disk (permission denied for function pg_logical_emit_message)", Replace: []string{"{force}", lock}}, nil
+	return Way{
+		Instead: "a locked row forces the log to disk (permission denied for function pg_logical_emit_message)",
+		Replace: []string{"{force}", lock},
+	}, nil
 }
 
 // WayOfIdentity finds how to tell one database from another that took its place ({database}, an expression): by its cluster and the
@@ -60,10 +74,7 @@ func WayOfForcing(ctx context.Context, db DB, schema string) (Way, error) {
 func WayOfIdentity(ctx context.Context, db DB) (Way, error) {
 	denied, err := refuses(ctx, db, `SELECT CASE WHEN NOT pg_is_in_recovery() THEN pg_walfile_name(pg_current_wal_insert_lsn()) END FROM pg_control_system()`)
 	if denied == nil || err != nil {
-		return Way{Needs: timelines, Replace: []string{
-			"{database}",
-			"(SELECT format('%s/%s', c.system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)) FROM pg_control_system() AS c)",
-		}}, err
+		return byTimelines, err
 	}
 	return Way{
 		Instead: fmt.Sprintf("the database is known by its server's start, and each restart has partitions taken anew (%s)", denied.Message),

@@ -124,11 +124,8 @@ func (r *reader) receive(message jetstream.Msg, at uint64) error {
 		if err != nil {
 			return err
 		}
-		if list := append(r.recent[found.partition], found); len(list) > recordsTold {
-			r.recent[found.partition] = list[1:]
-		} else {
-			r.recent[found.partition] = list
-		}
+		list := append(r.recent[found.partition], found)
+		r.recent[found.partition] = list[max(0, len(list)-recordsTold):]
 		r.control(found, at)
 		return nil
 	}
