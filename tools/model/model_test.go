@@ -14,7 +14,7 @@ import (
 	"github.com/postrider/postrider/tools/model/search"
 )
 
-// explore visits the states of Postrider's own protocol and expects no counterexample, and its figures in README.md.
+// explore visits the states of Postrider's own protocol and expects no counterexample, and its figures in figures.golden.
 func explore(t *testing.T, c Config) Result {
 	t.Helper()
 	started := time.Now()
@@ -36,15 +36,15 @@ func explore(t *testing.T, c Config) Result {
 	if r.Finished == 0 {
 		t.Error("no state in which every event is published and marked: the model shows nothing")
 	}
-	if figure := humanize.Comma(int64(r.States)); !strings.Contains(readme(t), " "+figure+"\n") {
-		t.Errorf("README.md does not have the figure %s", figure)
+	if figure := humanize.Comma(int64(r.States)); !strings.Contains(figures(t), " "+figure+"\n") {
+		t.Errorf("figures.golden does not have the figure %s", figure)
 	}
 	return r
 }
 
-func readme(t *testing.T) string {
+func figures(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("README.md")
+	text, err := os.ReadFile("figures.golden")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,11 +65,11 @@ var names = map[string]string{
 	NoTrespass: "NoTrespass", Placed: "Placed", Covered: "Covered", CanFinish: "CanFinish",
 }
 
-// Every precaution is needed: without it, an invariant breaks. README.md says what comes first, up to a
+// Every precaution is needed: without it, an invariant breaks. figures.golden says what comes first, up to a
 // promise, and how soon.
 func TestEveryVariantIsCaught(t *testing.T) {
 	t.Parallel()
-	text := readme(t)
+	text := figures(t)
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
@@ -90,7 +90,7 @@ func TestEveryVariantIsCaught(t *testing.T) {
 				promise = promise || strings.HasPrefix(b.Invariant, "P")
 			}
 			if row = fmt.Sprintf("%-20s%s\n", v.name, row); len(r.Broken) == 0 || !strings.Contains(text, row) {
-				t.Errorf("README.md does not say: %s", row)
+				t.Errorf("figures.golden does not say: %s", row)
 			}
 		})
 	}
