@@ -41,7 +41,6 @@ func (r *Relay) carry(ctx context.Context, found Claim, messages int) {
 	r.begin(func() func() {
 		most := r.shaping.largest(r.publisher)
 		events, cutAt, err := r.events(ctx, found, most.bytes, max(1, reserved/r.copies))
-		found.Close()
 		if err != nil {
 			return func() {
 				r.bytes += reserved
@@ -165,7 +164,7 @@ func (r *Relay) events(ctx context.Context, found Claim, maxPayload, maxBytes in
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
 	defer cancel()
-	events, cutAt, err := r.store.Rehydrate(ctx, found, wanted, maxPayload, maxBytes)
+	events, cutAt, err := r.store.Rehydrate(ctx, wanted, maxPayload, maxBytes)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/internal/arena"
 	"github.com/postrider/postrider/internal/pg"
@@ -59,20 +58,14 @@ type Claim struct {
 	// worth to be stored.
 	Watermark Watermark
 	Advance   bool
-	// events came with the claim, by sequence; with them all that it read was made
-	// durable.
+	// events came with the claim, by sequence.
 	events map[int64]*Event
 	// began is a position of the write-ahead log before anything was read; expecting
 	// tells that rows may come due although nothing is written.
 	began     string
 	expecting bool
-	// readUpTo is a position of the write-ahead log behind everything read, and
-	// session is where it was read. After a crash of the server positions say
-	// nothing about what an earlier session saw.
-	readUpTo string
-	session  *pgxpool.Conn
-	since    time.Time // when the session began, by the database's clock
-	server   time.Time // when its server was started
+	since     time.Time // when the session that read it began, by the database's clock
+	server    time.Time // when its server was started
 }
 
 // nothingUpTo returns the position of the log up to which nothing can be claimed; empty:
@@ -84,17 +77,8 @@ func (c *Claim) nothingUpTo() string {
 	return c.began
 }
 
-// Close gives the session back.
-func (c *Claim) Close() {
-	if c.session != nil {
-		c.session.Release()
-		c.session = nil
-	}
-}
-
 // Claim (ADR 5) reads the next undelivered rows of the partitions asked for, the first
-// ones first. It writes nothing; the lease is what keeps others away. A claim
-// that was made without error must be closed.
+// ones first. It writes nothing; the lease is what keeps others away.
 //
 // The watermark is proven before any row is read: each statement has a snapshot of
 // its own, and what was proven holds for later ones only. Parked rows are read before
@@ -121,25 +105,18 @@ func (s *Store) Claim(ctx context.Context, asks []Ask, limits Limits, policy Fai
 		}
 		query.Queue(batch, args).Query(collectClaimed(&parked, true, nil))
 	}
-	withEvents := limits.Payload > 0
 	query, args := s.sql.ClaimReady, pg.Args{
 		"partitions": ids, "after": after, "most": most, "total": limits.Total, "up_to": limits.UpTo, "proven": limits.Watermark,
 		"passes": policy.passes(), "skip_dead": policy.skipsDead(),
 	}
-	if withEvents {
+	if limits.Payload > 0 {
 		query, args["payload"], c.events = s.sql.ClaimLittle, limits.Payload, map[int64]*Event{}
 	}
 	query.Queue(batch, args).Query(collectClaimed(&ready, false, c.events))
-	s.sql.Position.Queue(batch, pg.Args{"events": withEvents}).QueryRow(func(row pgx.Row) error { return row.Scan(&c.readUpTo, &era, &c.since, &c.server, &c.expecting, nil) })
-	session, err := s.db.Acquire(ctx)
-	if err != nil {
+	s.sql.Server.Queue(batch, nil).QueryRow(func(row pgx.Row) error { return row.Scan(&era, &c.since, &c.server, &c.expecting) })
+	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
 		return Claim{}, fmt.Errorf("claim: %w", err)
 	}
-	if err := session.SendBatch(ctx, batch).Close(); err != nil {
-		session.Release()
-		return Claim{}, fmt.Errorf("claim: %w", err)
-	}
-	c.session = session
 	if !policy.passes() {
 		parked = dueOnly(parked)
 	}
@@ -181,7 +158,7 @@ func collectClaimed(found *[]Message, parked bool, events map[int64]*Event) func
 		}
 		if events != nil {
 			reader = newEventReader()
-			into = append(append(into, reader.into...), nil)
+			into = append(into, reader.into...)
 		}
 		for rows.Next() {
 			if err := rows.Scan(into...); err != nil {

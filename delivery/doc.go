@@ -50,9 +50,8 @@
 //     for rows that were parked. A FailurePolicy may let rows pass failed ones.
 //   - A row is not published while an earlier row of its stream is parked. The
 //     check stands in the claim statement itself.
-//   - Between reading and publishing everything read is made durable, in the
-//     session that read it: a row of an asynchronous commit could vanish and its
-//     sequence be used again, and a mark could come back.
+//   - What is queued is durable before it is visible (ADR 7, CheckStrict), so a row that
+//     was read may be published at once: none vanishes with its sequence used again.
 //   - Every write is a compare-and-set on the lease's owner and epoch, in the
 //     same transaction and first in it. A worker that lost its lease changes
 //     nothing, and counts what was refused.

@@ -98,7 +98,6 @@ func (b *bundle) claimed(t *testing.T, l *lease.Lease, sequence int64) delivery.
 	if err != nil {
 		t.Fatal(err)
 	}
-	found.Close()
 	if len(found.Batches) != 1 || found.Batches[0].Messages[0].Sequence != sequence {
 		t.Fatalf("claimed %+v", found.Batches)
 	}

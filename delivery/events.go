@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // EventReader reads events as a relay of the same configuration would publish them, for those who publish past a relay.
@@ -47,7 +45,7 @@ func (r *EventReader) Read(ctx context.Context, pointers []Pointer) ([]Reading, 
 		sequences[i] = p.Sequence
 	}
 	most := r.largest(r.to)
-	found, cutAt, err := r.store.read(ctx, sequences, most.bytes, r.cfg.WindowBytes/4)
+	found, cutAt, err := r.store.Rehydrate(ctx, sequences, most.bytes, r.cfg.WindowBytes/4)
 	if err != nil {
 		return nil, err
 	}
@@ -77,14 +75,4 @@ func (r *EventReader) Read(ctx context.Context, pointers []Pointer) ([]Reading, 
 		}
 	}
 	return readings, nil
-}
-
-// read reads the events of those sequences as Rehydrate does, for readers that
-// claimed nothing: everything read has been durable for long.
-func (s *Store) read(ctx context.Context, sequences []int64, maxPayload, maxBytes int64) (found map[int64]*Event, cutAt int64, err error) {
-	found, cutAt, err = s.retrieve(ctx, s.db, &pgx.Batch{}, sequences, maxPayload, maxBytes)
-	if err != nil {
-		return nil, 0, fmt.Errorf("read events: %w", err)
-	}
-	return found, cutAt, nil
 }

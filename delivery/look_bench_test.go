@@ -40,11 +40,9 @@ func BenchmarkLook(b *testing.B) {
 			c.limits.UpTo, c.limits.Watermark = math.MaxInt64, true
 			ctx := context.WithoutCancel(b.Context())
 			for b.Loop() {
-				found, err := store.Claim(ctx, asks, c.limits, delivery.BehindStream)
-				if err != nil {
+				if _, err := store.Claim(ctx, asks, c.limits, delivery.BehindStream); err != nil {
 					b.Fatal(err)
 				}
-				found.Close()
 			}
 		})
 	}

@@ -57,8 +57,8 @@ type checks struct {
 	Database, Server, Regressed, Columns, Exists pg.Query
 
 	// Each returns a row, detail and cure, for each way in which its precondition is violated.
-	Primary, Table, Identity, Sequence, Grants, Isolation, Subscription, Rule pg.Query
-	WriteAll, Writes, Statistics, Idle, Prepared                              pg.Query
+	Primary, Table, Identity, Sequence, Grants, Isolation, Subscription, Rule, Durable pg.Query
+	WriteAll, Writes, Statistics, Idle, Prepared                                       pg.Query
 }
 
 func loadChecks(schema string) (c checks, err error) {
@@ -72,6 +72,7 @@ type precondition struct {
 	query    pg.Query
 	ofEvents bool // the statement takes the events relation
 	warning  bool
+	anyOrder bool // another ordering is no way round it
 }
 
 // preconditions are in the order in which they are reported.
@@ -85,6 +86,7 @@ func (c checks) preconditions() []precondition {
 		{name: "isolation", query: c.Isolation},
 		{name: "subscription", query: c.Subscription, ofEvents: true},
 		{name: "rule", query: c.Rule, ofEvents: true},
+		{name: "durable", query: c.Durable, anyOrder: true},
 		{name: "write_all", query: c.WriteAll, warning: true},
 		{name: "writes", query: c.Writes, ofEvents: true, warning: true},
 		{name: "statistics", query: c.Statistics, warning: true},
@@ -136,7 +138,7 @@ func CheckStrict(ctx context.Context, db pg.DB, schema string, events Relation) 
 func (p precondition) violation(row pgx.CollectableRow) (Violation, error) {
 	v := Violation{Precondition: p.name, Warning: p.warning}
 	err := row.Scan(&v.Detail, &v.Cure)
-	if !p.warning {
+	if !p.warning && !p.anyOrder {
 		v.Cure += otherwise
 	}
 	return v, err

@@ -118,7 +118,8 @@ func (b breach) prove(t *testing.T, s *strict) {
 	for _, v := range found {
 		warning := slices.Contains([]string{"write_all", "writes", "statistics", "idle", "prepared"}, v.Precondition)
 		sql, _, escape := strings.Cut(v.Cure, "; or ")
-		if v.Warning != warning || strings.HasSuffix(v.Cure, "; or run with --ordering stream") == warning || escape == warning {
+		wayRound := !warning && v.Precondition != "durable"
+		if v.Warning != warning || strings.HasSuffix(v.Cure, "; or run with --ordering stream") != wayRound || escape != wayRound {
 			t.Errorf("%+v: a warning asks for no other ordering, a violation offers it", v)
 		}
 		s.exec(t, sql)
@@ -310,6 +311,18 @@ func TestStrictOrderRefusesReplicatedEvents(t *testing.T) {
 			WITH (create_slot = false, slot_name = NONE, enabled = false)`,
 		violates: []string{"subscription"}, says: []string{`subscription "A copy" writes into public.events:`},
 	}.prove(t, s)
+}
+
+func TestWhatIsQueuedMustBeDurable(t *testing.T) {
+	t.Parallel()
+	proveAll(t, "", map[string]breach{
+		"disabled":   {how: `ALTER TABLE outbox_parked DISABLE TRIGGER outbox_durable`, violates: []string{"durable"}, says: []string{"public.outbox_parked has no trigger"}},
+		"not always": {how: `ALTER TABLE outbox_ready ENABLE TRIGGER outbox_durable`, violates: []string{"durable"}, says: []string{"public.outbox_ready has no trigger"}},
+		"both dropped": {
+			how:      `DROP TRIGGER outbox_durable ON outbox_ready; DROP TRIGGER outbox_durable ON outbox_parked`,
+			violates: []string{"durable", "durable"}, says: []string{"public.outbox_parked"},
+		},
+	})
 }
 
 func TestStrictOrderNeedsReadCommittedConnections(t *testing.T) {

@@ -24,7 +24,6 @@ func TestAMarkOfARangeTakesItsOwnRowsAlone(t *testing.T) {
 	if err != nil || len(found.Batches) != 1 || len(found.Batches[0].Messages) != 6 {
 		t.Fatalf("claimed %+v, %v", found.Batches, err)
 	}
-	found.Close()
 	b.exec(t, `UPDATE outbox SET available_at = available_at WHERE global_sequence = 20`)
 	b.exec(t, `DELETE FROM outbox WHERE global_sequence = 40`)
 	b.exec(t, `INSERT INTO outbox (global_sequence, partition_key, stream_id) VALUES (35, 0, 's-35'), (45, 0, 's-45'), (46, 1, 's-46')`)

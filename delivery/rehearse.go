@@ -113,7 +113,6 @@ func (s *Rehearser) look(ctx context.Context) (rows int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	found.Close()
 	waiting, err := s.waiting(ctx, found.Batches)
 	if err != nil {
 		return 0, err
@@ -154,7 +153,7 @@ func (s *Rehearser) rehearse(ctx context.Context, b Batch, waiting map[streamKey
 	})
 	most := s.relay.shaping.largest(s.relay.publisher)
 	for len(b.Messages) > 0 {
-		events, cutAt, err := s.store.read(ctx, sequences, most.bytes, s.relay.cfg.WindowBytes/4/s.relay.copies)
+		events, cutAt, err := s.store.Rehydrate(ctx, sequences, most.bytes, s.relay.cfg.WindowBytes/4/s.relay.copies)
 		if err != nil {
 			return 0, err
 		}

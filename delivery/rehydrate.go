@@ -29,35 +29,28 @@ var ErrEventUnreadable = errors.New("event cannot be read")
 // maxBytes together; one always does. The first that does not fit is cutAt (0: all
 // fit), and the events from there on are to be left out. Payloads above maxPayload
 // are not read; their events carry only a Size.
-//
-// In the same round trip everything that the claim read is made durable. That is
-// certain only in the claim's own session: a server that crashed meanwhile may have
-// lost what the claim saw and have reached its position again.
-func (s *Store) Rehydrate(ctx context.Context, found Claim, sequences []int64, maxPayload, maxBytes int64) (events map[int64]*Event, cutAt int64, err error) {
-	batch := &pgx.Batch{}
-	s.sql.Flush.Queue(batch, pg.Args{"position": found.readUpTo})
-	events, cutAt, err = s.retrieve(ctx, found.session, batch, sequences, maxPayload, maxBytes)
-	if err != nil {
+func (s *Store) Rehydrate(ctx context.Context, sequences []int64, maxPayload, maxBytes int64) (events map[int64]*Event, cutAt int64, err error) {
+	if events, cutAt, err = s.retrieve(ctx, sequences, maxPayload, maxBytes); err != nil {
 		return nil, 0, fmt.Errorf("rehydrate: %w", err)
 	}
 	return events, cutAt, nil
 }
 
-// retrieve adds its statements to the batch and sends it. Payloads that are small
-// enough for all of them to fit come at once. The sizes of larger ones come with
+// retrieve reads events. Payloads that are small enough for all of them to fit come at once. The sizes of larger ones come with
 // them, and those that fit are read afterwards.
-func (s *Store) retrieve(ctx context.Context, on pg.DB, batch *pgx.Batch, sequences []int64, maxPayload, maxBytes int64) (map[int64]*Event, int64, error) {
+func (s *Store) retrieve(ctx context.Context, sequences []int64, maxPayload, maxBytes int64) (map[int64]*Event, int64, error) {
 	events := make(map[int64]*Event, len(sequences))
 	if len(sequences) == 0 {
-		return events, 0, on.SendBatch(ctx, batch).Close()
+		return events, 0, nil
 	}
+	batch := &pgx.Batch{}
 	small := min(maxPayload, maxBytes/int64(len(sequences)))
 	read := func(sequences []int64, most int64) {
 		s.sql.Planning.Queue(batch, nil)
 		s.sql.Rehydrate.Queue(batch, pg.Args{"sequences": bigints(sequences), "payload": most}).Query(collectEvents(events, len(sequences)))
 	}
 	read(sequences, small)
-	if err := on.SendBatch(ctx, batch).Close(); err != nil {
+	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, 0, err
 	}
 	large, cutAt := largeThatFit(events, small, maxPayload, maxBytes)
@@ -67,7 +60,7 @@ func (s *Store) retrieve(ctx context.Context, on pg.DB, batch *pgx.Batch, sequen
 	batch = &pgx.Batch{}
 	read(large, maxPayload)
 	s.sql.LetGo.Queue(batch, nil)
-	return events, cutAt, on.SendBatch(ctx, batch).Close()
+	return events, cutAt, s.db.SendBatch(ctx, batch).Close()
 }
 
 // largeThatFit returns which payloads between small and maxPayload fit beside the

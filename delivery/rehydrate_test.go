@@ -6,9 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/partition"
 )
 
 // Small payloads come whatever is among them; of the larger ones come as many as fit, and what lies behind the first
@@ -16,7 +13,6 @@ import (
 func TestRehydrationReadsWhatFits(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
-	b.acquireAll(t, b.keeper)
 	var all []int64
 	for _, size := range []int{100, 100, 5000, 100, 7000, 100} {
 		all = append(all, b.append(t, "s", `"`+strings.Repeat("x", size-2)+`"`))
@@ -37,13 +33,7 @@ func TestRehydrationReadsWhatFits(t *testing.T) {
 		"not quite":          {all[:2], 100, 199, all[1], []int{100}},
 		"nothing":            {nil, 1 << 20, 1 << 20, 0, nil},
 	} {
-		found, err := b.store.Claim(t.Context(), []delivery.Ask{{Lease: b.keeper.Set().Get(partition.ID(0)), Most: 10}},
-			delivery.Limits{Total: 10, UpTo: all[5]}, delivery.BehindStream)
-		if err != nil {
-			t.Fatal(err)
-		}
-		events, cutAt, err := b.store.Rehydrate(t.Context(), found, c.sequences, c.maxPayload, c.maxBytes)
-		found.Close()
+		events, cutAt, err := b.store.Rehydrate(t.Context(), c.sequences, c.maxPayload, c.maxBytes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +56,6 @@ func TestRehydrationReadsWhatFits(t *testing.T) {
 func TestAConnectionLetsGoOfALargeEvent(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
 	const size = 24 << 20
 	b := setup(t, 1)
-	b.acquireAll(t, b.keeper)
 	if _, err := b.pool.Exec(t.Context(), `UPDATE outbox_settings SET max_payload_bytes = 67108864`); err != nil {
 		t.Fatal(err)
 	}
@@ -83,13 +72,7 @@ func TestAConnectionLetsGoOfALargeEvent(t *testing.T) { //nolint:paralleltest //
 		return stats.HeapAlloc
 	}
 	before := held()
-	found, err := b.store.Claim(t.Context(), []delivery.Ask{{Lease: b.keeper.Set().Get(partition.ID(0)), Most: 10}},
-		delivery.Limits{Total: 10, UpTo: sequence}, delivery.BehindStream)
-	if err != nil {
-		t.Fatal(err)
-	}
-	events, _, err := b.store.Rehydrate(t.Context(), found, []int64{sequence}, 2*size, 1<<20)
-	found.Close()
+	events, _, err := b.store.Rehydrate(t.Context(), []int64{sequence}, 2*size, 1<<20)
 	if err != nil || len(events[sequence].Payload) != size {
 		t.Fatalf("%v, %v", events[sequence], err)
 	}

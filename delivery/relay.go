@@ -77,7 +77,7 @@ type Relay struct {
 type backend interface {
 	Claim(ctx context.Context, asks []Ask, limits Limits, policy FailurePolicy) (Claim, error)
 	Advance(ctx context.Context, apart int) (Watermark, error)
-	Rehydrate(ctx context.Context, found Claim, sequences []int64, maxPayload, maxBytes int64) (events map[int64]*Event, cutAt int64, err error)
+	Rehydrate(ctx context.Context, sequences []int64, maxPayload, maxBytes int64) (events map[int64]*Event, cutAt int64, err error)
 	Mark(ctx context.Context, results []Result, retry RetryPolicy, random func() float64) (fenced []partition.ID, marked time.Time, err error)
 	Unblock(ctx context.Context, l *lease.Lease, policy FailurePolicy) error
 	Suspect(ctx context.Context, l *lease.Lease, sequence int64) error
@@ -234,7 +234,6 @@ func (r *Relay) round(ctx context.Context, asks []Ask, l look) (int, string, err
 		}
 	}
 	if total == 0 {
-		found.Close()
 		return 0, position, err
 	}
 	r.stats.claimed.Add(int64(total))

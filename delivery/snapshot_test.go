@@ -139,7 +139,6 @@ func TestALookThatStopsHoldsNoWatermark(t *testing.T) {
 	look := func() error {
 		found, err := b.store.Claim(t.Context(), []delivery.Ask{{Lease: b.keeper.Set().Held()[0], After: math.MinInt64, Most: 1}},
 			delivery.Limits{Total: 1, Watermark: true}, delivery.BehindStream)
-		found.Close()
 		told = found.Advance
 		return err
 	}

@@ -25,23 +25,23 @@ type Pool interface {
 type Store struct {
 	db Pool
 
-	events string   // the relation, quoted
-	ways   []pg.Way // of asking this server
+	events string // the relation, quoted
+	way    pg.Way // of asking this server whether anything was committed
 	sql    queries
 }
 
 // queries are in the files of sql, by verb.
 type queries struct {
-	Planning, Begin, ClaimParked, ClaimDue, ClaimReady, ClaimLittle, Position, LogPosition pg.Query
-	Flush, Rehydrate, LetGo, EventTypes                                                    pg.Query
-	Marking, MarkReady, MarkParked, MarkRanges                                             pg.Query
-	Park, Promote, Waiting                                                                 pg.Query
-	Prove, Advancing, Advance, Writers, Watermark                                          pg.Query
-	Undelivered, Recorded, Unblock, Suspect, Raise, Regress                                pg.Query
-	Heal, HealOwn, HealFormer, HealKnown, HealKeys, HealTable, HealLock, HealSettle        pg.Query
-	Counting, Probing, Backlog, Oldest, Heads, DeadTopics, DeadSome                        pg.Query
-	Throughput, Latency, Rate, Horizon, ReadOnly                                           pg.Query
-	RetainDeliveries, RetainDedupe, RetainThroughput, RetainOwnership                      pg.Query
+	Planning, Begin, ClaimParked, ClaimDue, ClaimReady, ClaimLittle, Server, LogPosition pg.Query
+	Rehydrate, LetGo, EventTypes                                                         pg.Query
+	Marking, MarkReady, MarkParked, MarkRanges                                           pg.Query
+	Park, Promote, Waiting                                                               pg.Query
+	Prove, Advancing, Advance, Writers, Watermark                                        pg.Query
+	Undelivered, Recorded, Unblock, Suspect, Raise, Regress                              pg.Query
+	Heal, HealOwn, HealFormer, HealKnown, HealKeys, HealTable, HealLock, HealSettle      pg.Query
+	Counting, Probing, Backlog, Oldest, Heads, DeadTopics, DeadSome                      pg.Query
+	Throughput, Latency, Rate, Horizon, ReadOnly                                         pg.Query
+	RetainDeliveries, RetainDedupe, RetainThroughput, RetainOwnership                    pg.Query
 }
 
 // NewStore returns a store on the tables of that schema and looks at the events
@@ -52,18 +52,14 @@ func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*St
 	if err != nil {
 		return nil, err
 	}
-	changes, err := pg.WayOfChanges(ctx, db)
+	way, err := pg.WayOfChanges(ctx, db)
 	if err != nil {
 		return nil, fmt.Errorf("delivery store: %w", err)
 	}
-	forcing, err := pg.WayOfForcing(ctx, db, schema)
-	if err != nil {
-		return nil, fmt.Errorf("delivery store: %w", err)
-	}
-	s := &Store{db: db, events: columns.Relation, ways: []pg.Way{changes, forcing}}
+	s := &Store{db: db, events: columns.Relation, way: way}
 	// Where a pooler hands sessions around, each outbox has a setting of its own in them.
 	safe := fmt.Sprintf("postrider.safe_%08x", crc32.ChecksumIEEE([]byte(schema+" "+columns.Relation)))
-	if err := pg.Fill(statements, "sql/*.sql", "delivery", schema, &s.sql, append(pg.Replace(s.ways...), "{events}", columns.Relation, "{safe}", safe,
+	if err := pg.Fill(statements, "sql/*.sql", "delivery", schema, &s.sql, append(pg.Replace(s.way), "{events}", columns.Relation, "{safe}", safe,
 		"{routing_key}", columns.OrNull("routing_key", "text"), "{payload}", columns.Payload(), "{audit_only}", columns.AuditOnly(),
 		"{occurred_at}", columns.Or("occurred_at", "timestamp with time zone", "e.recorded_at"))...); err != nil {
 		return nil, fmt.Errorf("delivery store: %w", err)
@@ -71,5 +67,5 @@ func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*St
 	return s, nil
 }
 
-// Ways are how this server is asked for what not every one tells.
-func (s *Store) Ways() []pg.Way { return s.ways }
+// Way is how this server is asked for what not every one tells.
+func (s *Store) Way() pg.Way { return s.way }

@@ -99,14 +99,12 @@ func storeRound(b *testing.B, store *delivery.Store, asks []delivery.Ask, after 
 		results = append(results, r)
 	}
 	if len(sequences) == 0 {
-		found.Close()
 		return times, 0
 	}
 	began = time.Now()
-	if _, _, err := store.Rehydrate(ctx, found, sequences, 1<<20, 1<<30); err != nil {
+	if _, _, err := store.Rehydrate(ctx, sequences, 1<<20, 1<<30); err != nil {
 		b.Fatal(err)
 	}
-	found.Close()
 	times[1] = time.Since(began)
 	began = time.Now()
 	if _, _, err := store.Mark(ctx, results, delivery.RetryPolicy{}, func() float64 { return 0 }); err != nil {

@@ -168,7 +168,6 @@ func TestTheWatermarkIsStoredWhenItHasComeFar(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found.Close()
 		if found.Watermark.Safe != last || len(found.Batches) != 1 || len(found.Batches[0].Messages) != 3 {
 			t.Errorf("apart %d: the watermark is at %d, want %d; claimed %+v", c.apart, found.Watermark.Safe, last, found.Batches)
 		}
@@ -193,7 +192,6 @@ func TestWhatIsWholeIsDecided(t *testing.T) {
 		t.Helper()
 		found, err := b.store.Claim(t.Context(), []delivery.Ask{{Lease: b.keeper.Set().Held()[0], After: math.MinInt64, Most: 1}},
 			delivery.Limits{Total: 1, Watermark: true, Apart: math.MaxInt32}, delivery.BehindStream)
-		found.Close()
 		if err != nil || found.Watermark.Safe != want {
 			t.Fatalf("proven up to %d, want %d: %v", found.Watermark.Safe, want, err)
 		}

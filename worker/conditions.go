@@ -45,7 +45,7 @@ func (w *Worker) heardRefusals() nats.Option {
 
 // watchConditions asks both servers each second, so that a cause is known although nothing is to be delivered.
 func (w *Worker) watchConditions(ctx context.Context) error {
-	needs := pg.Needs(append(w.store.Ways(), w.leases.Way())...)
+	needs := pg.Needs(w.store.Way(), w.leases.Way())
 	return w.board.Watch(ctx,
 		condition.Probe{Source: condition.Connection, Ask: func(context.Context) error { return w.connected() }},
 		condition.Probe{Source: condition.Stream, Ask: func(ctx context.Context) error {

@@ -236,8 +236,7 @@ func whatHinders() []struct {
 	}
 }
 
-const walFunctions = "pg_control_system(), pg_walfile_name(pg_lsn), pg_current_wal_insert_lsn(), pg_current_wal_flush_lsn(), " +
-	"pg_logical_emit_message(boolean, text, text)"
+const walFunctions = "pg_control_system(), pg_walfile_name(pg_lsn), pg_current_wal_insert_lsn()"
 
 // Whatever keeps a worker from delivering is named by everything that people and programs look at, and by nothing any
 // more when it is over.

@@ -124,7 +124,7 @@ func waysOf(ctx context.Context, pool *pgxpool.Pool, schema string, relation del
 		return "", err
 	}
 	var instead []string
-	for _, w := range append(store.Ways(), leases.Way()) {
+	for _, w := range []pg.Way{store.Way(), leases.Way()} {
 		if w.Instead != "" {
 			instead = append(instead, w.Instead)
 		}

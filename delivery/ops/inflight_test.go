@@ -44,7 +44,6 @@ func (w worker) claim(t *testing.T, messages int) delivery.Batch {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
 	if len(c.Batches) != 1 || len(c.Batches[0].Messages) != messages {
 		t.Fatalf("claimed %+v", c.Batches)
 	}

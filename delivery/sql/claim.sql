@@ -72,12 +72,9 @@ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id
 
 -- query: ClaimLittle
 -- A claim (ready) with the events of what it found (event, row by
--- row), for when that is little. The setting tells Position where the log
--- ended when anything was found: behind the commits of all that this statement sees.
+-- row), for when that is little.
 SELECT c.*, coalesce(e.sequence, 0), e.event_id, e.stream_version, e.event_type, e.size, e.payload,
-       e.traceparent, e.tracestate, e.headers, e.correlation_id, e.causation_id, e.tenant_id, coalesce(e.audit_only, false), e.occurred_at, e.recorded_at,
-       CASE WHEN coalesce(current_setting('postrider.found', true), '') = ''
-            THEN set_config('postrider.found', {position}, true) END
+       e.traceparent, e.tracestate, e.headers, e.correlation_id, e.causation_id, e.tenant_id, coalesce(e.audit_only, false), e.occurred_at, e.recorded_at
   FROM (
 -- include: ready
        ) AS c
@@ -87,21 +84,17 @@ SELECT c.*, coalesce(e.sequence, 0), e.event_id, e.stream_version, e.event_type,
         OFFSET 0) AS s) AS e (sequence, event_id, stream_version, event_type, size, payload, traceparent, tracestate,
                                     headers, correlation_id, causation_id, tenant_id, audit_only, occurred_at, recorded_at) ON c.due AND NOT c.blocked
 
--- query: Position
--- Read last in a claim: a position of the log behind all that was read, and since
+-- query: Server
+-- Read last in a claim: the outbox's generation, and since
 -- when this session lives, as a crash of the server ends every session; and since when
 -- this server does, as another one may have forgotten something. A role that a session took
--- may not see when it began, and takes its first look for that. The fifth value tells
--- whether anything may come due without being written. With @events, for a claim that read
--- the events, too: if it found any, the end of this transaction makes all that it saw
--- durable, as Flush does.
-SELECT {position}, s.generation,
+-- may not see when it began, and takes its first look for that. The last value tells
+-- whether anything may come due without being written.
+SELECT s.generation,
        coalesce((SELECT a.backend_start FROM pg_stat_get_activity(pg_backend_pid()) AS a),
                 nullif(current_setting('postrider.since', true), '')::timestamptz,
                 set_config('postrider.since', clock_timestamp()::text, false)::timestamptz), pg_postmaster_start_time(),
-       EXISTS (SELECT FROM {schema}.outbox_parked AS p WHERE NOT p.blocked AND p.dead_at IS NULL),
-       CASE WHEN @events::boolean AND nullif(current_setting('postrider.found', true), ''){unforced}
-            THEN set_config('synchronous_commit', 'on', true) || {force} END
+       EXISTS (SELECT FROM {schema}.outbox_parked AS p WHERE NOT p.blocked AND p.dead_at IS NULL)
   FROM {schema}.outbox_settings AS s
 
 -- query: LogPosition

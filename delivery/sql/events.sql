@@ -1,11 +1,3 @@
--- query: Flush
--- Makes everything that was visible when @position was read durable, before it is
--- published: an asynchronous commit could be lost and its sequence used again.
--- A record is only written when the log is not flushed that far already.
-SELECT set_config('synchronous_commit', 'on', true),
-       CASE WHEN @position::text{unforced}
-            THEN {force} END
-
 -- query: Rehydrate
 -- include: event
          WHERE e.sequence = ANY (@sequences::bigint[])

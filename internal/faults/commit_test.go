@@ -21,7 +21,7 @@ var statements = map[string]func(sql string) bool{
 	"release":   faultproxy.Mentions("SET lease_owner = NULL"),
 	"watermark": faultproxy.Mentions("SET safe_sequence"),
 	"heartbeat": faultproxy.Mentions("heartbeat_until"),
-	"barrier":   faultproxy.Mentions("pg_logical_emit_message"),
+	"claim":     faultproxy.Mentions("clock_timestamp() AS due"),
 }
 
 // Connections break exactly when the server is about to commit, and when it has committed and the worker does not know.

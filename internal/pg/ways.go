@@ -24,10 +24,9 @@ type Way struct {
 // The ways of PostgreSQL itself.
 var (
 	byPositions = Way{
-		Needs:   []string{"pg_current_wal_insert_lsn", "pg_current_wal_flush_lsn"},
-		Replace: []string{"{position}", "pg_current_wal_insert_lsn()::text", "{unforced}", "::pg_lsn > pg_current_wal_flush_lsn()"},
+		Needs:   []string{"pg_current_wal_insert_lsn"},
+		Replace: []string{"{position}", "pg_current_wal_insert_lsn()::text"},
 	}
-	byMessages  = Way{Needs: []string{"pg_logical_emit_message"}, Replace: []string{"{force}", "pg_logical_emit_message(true, 'postrider', '')::text"}}
 	byTimelines = Way{
 		Needs: []string{"pg_control_system", "pg_walfile_name", "pg_current_wal_insert_lsn"},
 		Replace: []string{
@@ -38,34 +37,18 @@ var (
 )
 
 // Usual are the ways of a server that refuses nothing.
-func Usual() []Way { return []Way{byPositions, byMessages, byTimelines} }
+func Usual() []Way { return []Way{byPositions, byTimelines} }
 
-// WayOfChanges finds how to tell whether anything was committed since ({position}, a text that is another one then), and whether what
-// was read at such a position may be in memory alone (a condition behind the position's text, {unforced}). Without positions of the log
-// two snapshots that read alike see the same rows, and everything that was read is taken for unforced.
+// WayOfChanges finds how to tell whether anything was committed since ({position}, a text that is another one then). Without positions of
+// the log two snapshots that read alike see the same rows.
 func WayOfChanges(ctx context.Context, db DB) (Way, error) {
-	denied, err := refuses(ctx, db, `SELECT CASE WHEN NOT pg_is_in_recovery() THEN (pg_current_wal_insert_lsn(), pg_current_wal_flush_lsn())::text END`)
+	denied, err := refuses(ctx, db, `SELECT CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_insert_lsn() END`)
 	if denied == nil || err != nil {
 		return byPositions, err
 	}
 	return Way{
-		Instead: fmt.Sprintf("snapshots tell of changes, and each look that finds events forces the log to disk (%s)", denied.Message),
-		Replace: []string{"{position}", "pg_current_snapshot()::text", "{unforced}", " IS NOT NULL"},
-	}, nil
-}
-
-// WayOfForcing finds what has the end of a transaction write to the log ({force}, an expression), so that it can be waited for. Without
-// messages a row is locked in a way that nobody waits for.
-func WayOfForcing(ctx context.Context, db DB, schema string) (Way, error) {
-	var may bool
-	err := db.QueryRow(ctx, `SELECT coalesce(has_function_privilege(to_regprocedure('pg_catalog.pg_logical_emit_message(boolean,text,text)'), 'EXECUTE'), false)`).Scan(&may)
-	if may || err != nil {
-		return byMessages, err
-	}
-	lock := fmt.Sprintf("(SELECT f.generation::text FROM %s.outbox_settings AS f FOR KEY SHARE)", pgx.Identifier{schema}.Sanitize())
-	return Way{
-		Instead: "a locked row forces the log to disk (permission denied for function pg_logical_emit_message)",
-		Replace: []string{"{force}", lock},
+		Instead: fmt.Sprintf("snapshots tell of changes (%s)", denied.Message),
+		Replace: []string{"{position}", "pg_current_snapshot()::text"},
 	}, nil
 }
 

@@ -37,11 +37,6 @@ func conditions() []mutant {
 			edits: []edit{{"delivery/database.go", "case len(denied) > 0:", "case false && len(denied) > 0:"}},
 		},
 		{
-			name: "lock-forces-nothing", promise: "P1, P4", breaks: "where messages in the log are refused, rows are published before their commit is durable",
-			test: command{pkg: "delivery", run: "^TestRehydrationMakesDurableWhatWasRead$/^functions_refused$"}, says: "is not durable",
-			edits: []edit{{"internal/pg/ways.go", " AS f FOR KEY SHARE)", " AS f)"}},
-		},
-		{
 			name: "restart-goes-unseen", promise: "P2, P4", breaks: "where timelines are refused, a lease outlives a failover",
 			test: command{pkg: "delivery", run: "^TestADatabaseIsKnownByItsStart$"}, says: "want only partition",
 			edits: []edit{{"lease/store.go", "if acquired[id] == database {", "if true {"}},

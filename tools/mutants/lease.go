@@ -4,7 +4,10 @@ package main
 var stale = command{pkg: "delivery", run: "^TestEveryWriteComparesOwnerAndEpoch$"}
 
 // leases are the statements about them.
-const leases = "lease/sql/leases.sql"
+const (
+	leases = "lease/sql/leases.sql"
+	tables = "outbox/schema/migrations/00001_tables.sql"
+)
 
 // older are those of what it writes to the leases.
 var older = command{pkg: "lease", run: "^TestAnOlderLeaseOfTheSameOwnerChangesNothing$"}
@@ -75,19 +78,30 @@ func database() []mutant {
 			edits: []edit{{"delivery/flow.go", "if session.Before(f.marked) ||", "if true || session.Before(f.marked) ||"}},
 		},
 		{
-			name: "no-flush", promise: "P1, P4", breaks: "rows are published before their commit is durable",
-			test: command{pkg: "delivery", run: "^TestRehydrationMakesDurableWhatWasRead$"}, says: "is not durable",
-			edits: []edit{{"delivery/sql/events.sql", "CASE WHEN @position::text{unforced}", "CASE WHEN false AND @position::text{unforced}"}},
-		},
-		{
 			name: "watermark-held", promise: "P1", breaks: "a worker that stops amid a claim keeps the others from moving the watermark",
 			test: command{pkg: "delivery", run: "^TestALookThatStopsHoldsNoWatermark$"}, says: "could not obtain lock",
 			edits: []edit{{"delivery/claim.go", "s.sql.Prove.Queue(", "s.sql.Advance.Queue("}},
 		},
+	}
+}
+
+// durability breaks that what is queued is on disk when it is visible.
+func durability() []mutant {
+	return []mutant{
 		{
-			name: "no-flush-with-events", promise: "P1, P4", breaks: "rows whose events come with the claim are published before their commit is durable",
-			test: command{pkg: "delivery", run: "^TestAClaimWithEventsMakesDurableWhatWasRead$"}, says: "is not durable",
-			edits: []edit{{claimFile, "set_config('postrider.found', {position}, true)", "set_config('postrider.found', '0/0', true)"}},
+			name: "commits-in-memory", promise: "P1, P4", breaks: "rows are published before their commit is on disk",
+			test: command{pkg: "outbox/schema", run: "^TestWhatIsQueuedIsDurableWhenItIsVisible$"}, says: "an append: the commit is not on disk",
+			edits: []edit{{tables, "set_config('synchronous_commit', 'local', true)", "set_config('synchronous_commit', 'off', true)"}},
+		},
+		{
+			name: "durable-too-soon", promise: "P1, P4", breaks: "a producer switches synchronous commits off behind the append",
+			test: command{pkg: "outbox/schema", run: "^TestWhatIsQueuedIsDurableWhenItIsVisible$"}, says: "switched off behind an append: the commit is not on disk",
+			edits: []edit{{tables, "AFTER INSERT ON {schema}.outbox_ready\n    DEFERRABLE INITIALLY DEFERRED", "AFTER INSERT ON {schema}.outbox_ready\n    DEFERRABLE INITIALLY IMMEDIATE"}},
+		},
+		{
+			name: "durable-for-most", promise: "P1, P4", breaks: "in the role of a replica rows are queued by commits in memory",
+			test: command{pkg: "outbox/schema", run: "^TestWhatIsQueuedIsDurableWhenItIsVisible$"}, says: "in the role of a replica: the commit is not on disk",
+			edits: []edit{{tables, "ALTER TABLE {schema}.outbox_ready ENABLE ALWAYS TRIGGER outbox_durable;\n", ""}},
 		},
 	}
 }

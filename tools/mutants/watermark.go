@@ -92,10 +92,10 @@ func watermark() []mutant {
 				{"delivery/claim.go", proving, ""},
 				{"delivery/claim.go", `"proven": limits.Watermark}`, `"proven": false}`},
 				{claimFile, "mine.after\n            AND r.global_sequence <= " + decided, "mine.after\n            AND r.global_sequence <= (SELECT CASE WHEN @proven::boolean AND false THEN 0::bigint ELSE @up_to END)"},
-				{"delivery/claim.go", "\ts.sql.Position.Queue(batch,", proving + "\ts.sql.Position.Queue(batch,"},
+				{"delivery/claim.go", "\ts.sql.Server.Queue(batch,", proving + "\ts.sql.Server.Queue(batch,"},
 				{
-					"delivery/claim.go", "\tc.session = session\n",
-					"\tc.session = session\n\tready = slices.DeleteFunc(ready, func(m Message) bool { return limits.Watermark && m.Sequence > c.Watermark.Safe })\n",
+					"delivery/claim.go", "\tif !policy.passes() {\n\t\tparked = dueOnly(",
+					"\tready = slices.DeleteFunc(ready, func(m Message) bool { return limits.Watermark && m.Sequence > c.Watermark.Safe })\n\tif !policy.passes() {\n\t\tparked = dueOnly(",
 				},
 			},
 		},

@@ -182,6 +182,20 @@ SELECT format('%I holds pg_write_all_data: it could draw a sequence before the I
  GROUP BY r.rolname
  ORDER BY r.rolname
 
+-- query: Durable
+-- What is queued is published as soon as it is visible, so it must be on disk by then (ADR 7).
+SELECT format('%I.%I has no trigger outbox_durable that always fires: what is queued may be published before it is on disk', n.nspname, c.relname),
+       CASE WHEN g.oid IS NULL
+            THEN format('CREATE CONSTRAINT TRIGGER outbox_durable AFTER INSERT ON %I.%I DEFERRABLE INITIALLY DEFERRED '
+                        || 'FOR EACH ROW EXECUTE FUNCTION %1$I.outbox_durable(); ', n.nspname, c.relname)
+            ELSE '' END || format('ALTER TABLE %I.%I ENABLE ALWAYS TRIGGER outbox_durable', n.nspname, c.relname)
+  FROM pg_class AS c
+  JOIN pg_namespace AS n ON n.oid = c.relnamespace
+  LEFT JOIN pg_trigger AS g ON g.tgrelid = c.oid AND g.tgname = 'outbox_durable'
+ WHERE c.oid IN (to_regclass('{schema}.outbox_ready'), to_regclass('{schema}.outbox_parked'))
+   AND g.tgenabled IS DISTINCT FROM 'A'
+ ORDER BY c.relname
+
 -- query: Writes
 -- Whatever the relay itself wrote into events would hold back its own watermark.
 -- Not said of owner and superuser, who may do everything.

@@ -187,9 +187,7 @@ UNION ALL
  LIMIT $8;
 
 /* delivery.ClaimLittle */ SELECT c.*, coalesce(e.sequence, 0), e.event_id, e.stream_version, e.event_type, e.size, e.payload,
-       e.traceparent, e.tracestate, e.headers, e.correlation_id, e.causation_id, e.tenant_id, coalesce(e.audit_only, false), e.occurred_at, e.recorded_at,
-       CASE WHEN coalesce(current_setting('postrider.found', true), '') = ''
-            THEN set_config('postrider.found', pg_current_wal_insert_lsn()::text, true) END
+       e.traceparent, e.tracestate, e.headers, e.correlation_id, e.causation_id, e.tenant_id, coalesce(e.audit_only, false), e.occurred_at, e.recorded_at
   FROM (
 SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id, o.topic,
 (SELECT EXISTS (SELECT FROM "public".outbox_parked))
@@ -233,13 +231,11 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
         OFFSET 0) AS s) AS e (sequence, event_id, stream_version, event_type, size, payload, traceparent, tracestate,
                                     headers, correlation_id, causation_id, tenant_id, audit_only, occurred_at, recorded_at) ON c.due AND NOT c.blocked;
 
-/* delivery.Position */ SELECT pg_current_wal_insert_lsn()::text, s.generation,
+/* delivery.Server */ SELECT s.generation,
        coalesce((SELECT a.backend_start FROM pg_stat_get_activity(pg_backend_pid()) AS a),
                 nullif(current_setting('postrider.since', true), '')::timestamptz,
                 set_config('postrider.since', clock_timestamp()::text, false)::timestamptz), pg_postmaster_start_time(),
-       EXISTS (SELECT FROM "public".outbox_parked AS p WHERE NOT p.blocked AND p.dead_at IS NULL),
-       CASE WHEN $1::boolean AND nullif(current_setting('postrider.found', true), '')::pg_lsn > pg_current_wal_flush_lsn()
-            THEN set_config('synchronous_commit', 'on', true) || pg_logical_emit_message(true, 'postrider', '')::text END
+       EXISTS (SELECT FROM "public".outbox_parked AS p WHERE NOT p.blocked AND p.dead_at IS NULL)
   FROM "public".outbox_settings AS s;
 
 /* delivery.LogPosition */ SELECT pg_current_wal_insert_lsn()::text;
@@ -248,10 +244,6 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
        set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
        set_config('max_parallel_workers_per_gather', '0', true), set_config('enable_memoize', 'off', true),
        set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true);
-
-/* delivery.Flush */ SELECT set_config('synchronous_commit', 'on', true),
-       CASE WHEN $1::text::pg_lsn > pg_current_wal_flush_lsn()
-            THEN pg_logical_emit_message(true, 'postrider', '')::text END;
 
 /* delivery.Rehydrate */ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.payload)::bigint,
        CASE WHEN octet_length(s.payload) <= $1::bigint THEN s.payload END,
@@ -1301,6 +1293,18 @@ SELECT format('rule %I of %s does something else instead of an INSERT', w.rulena
  WHERE m.roleid = 'pg_write_all_data'::regrole AND NOT r.rolsuper
  GROUP BY r.rolname
  ORDER BY r.rolname;
+
+/* delivery.Durable */ SELECT format('%I.%I has no trigger outbox_durable that always fires: what is queued may be published before it is on disk', n.nspname, c.relname),
+       CASE WHEN g.oid IS NULL
+            THEN format('CREATE CONSTRAINT TRIGGER outbox_durable AFTER INSERT ON %I.%I DEFERRABLE INITIALLY DEFERRED '
+                        || 'FOR EACH ROW EXECUTE FUNCTION %1$I.outbox_durable(); ', n.nspname, c.relname)
+            ELSE '' END || format('ALTER TABLE %I.%I ENABLE ALWAYS TRIGGER outbox_durable', n.nspname, c.relname)
+  FROM pg_class AS c
+  JOIN pg_namespace AS n ON n.oid = c.relnamespace
+  LEFT JOIN pg_trigger AS g ON g.tgrelid = c.oid AND g.tgname = 'outbox_durable'
+ WHERE c.oid IN (to_regclass('"public".outbox_ready'), to_regclass('"public".outbox_parked'))
+   AND g.tgenabled IS DISTINCT FROM 'A'
+ ORDER BY c.relname;
 
 /* delivery.Writes */ WITH RECURSIVE lineage (relid, root) AS (
        SELECT c.oid, true

@@ -177,6 +177,28 @@ CREATE INDEX outbox_parked_trouble_idx ON {schema}.outbox_parked (partition_key,
 CREATE INDEX outbox_parked_first_idx ON {schema}.outbox_parked (partition_key, stream_id, global_sequence) WHERE replay_id IS NULL;
 CREATE INDEX outbox_parked_replay_idx ON {schema}.outbox_parked (replay_id) WHERE replay_id IS NOT NULL;
 
+-- What is queued is published as soon as it is visible (ADR 7). A commit that is visible and not on disk yet could vanish in a
+-- crash, and its sequence be used for another event. So a transaction that queues anything commits synchronously,
+-- whatever its session says. Deferred, this is done last: nothing behind it can take it back.
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_durable() RETURNS trigger
+LANGUAGE plpgsql AS $function$
+BEGIN
+    IF pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) 'off' THEN
+        PERFORM pg_catalog.set_config('synchronous_commit', 'local', true);
+    END IF;
+    RETURN NULL;
+END
+$function$;
+-- +goose StatementEnd
+CREATE CONSTRAINT TRIGGER outbox_durable AFTER INSERT ON {schema}.outbox_ready
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION {schema}.outbox_durable();
+CREATE CONSTRAINT TRIGGER outbox_durable AFTER INSERT ON {schema}.outbox_parked
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION {schema}.outbox_durable();
+ALTER TABLE {schema}.outbox_ready ENABLE ALWAYS TRIGGER outbox_durable;
+ALTER TABLE {schema}.outbox_parked ENABLE ALWAYS TRIGGER outbox_durable;
+REVOKE EXECUTE ON FUNCTION {schema}.outbox_durable FROM PUBLIC;
+
 -- global_sequence is NULL only inside the transaction that takes the key.
 CREATE TABLE {schema}.outbox_dedupe_keys (
     global_sequence bigint,
@@ -337,5 +359,6 @@ DROP TABLE {schema}.outbox_partitions;
 DROP TABLE {schema}.outbox_deliveries;
 DROP TABLE {schema}.outbox_dedupe_keys;
 DROP TABLE {schema}.outbox;
+DROP FUNCTION {schema}.outbox_durable();
 DROP TABLE {schema}.events;
 DROP TABLE {schema}.outbox_settings;
