@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/internal/localpg"
@@ -57,6 +58,37 @@ func TestFailoversThatForgetAreToldApart(t *testing.T) { //nolint:paralleltest /
 	f.forget(t, 8)
 }
 
+// So it is where workers may call none of the functions that tell of the server's log: they know the server by its start alone, and take a
+// restart for no loss.
+func TestAFailoverIsToldWithoutTheServersFunctions(t *testing.T) { //nolint:paralleltest // clusters run one at a time
+	f := prepareFailovers(t)
+	role := plainRelay(t, f.pool)
+	address, err := url.Parse(f.cluster.Database.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	address.User = url.UserPassword(role, "relay")
+	f.begin(t, "--database-url="+address.String())
+	f.forget(t, 8)
+	f.keep(t)
+}
+
+// plainRelay makes a role with a relay's rights, and takes those functions from everybody.
+func plainRelay(t *testing.T, pool *pgxpool.Pool) string {
+	t.Helper()
+	role := "relay_" + strings.ReplaceAll(uuid.NewString(), "-", "")
+	for _, sql := range []string{
+		"CREATE ROLE " + role + " LOGIN PASSWORD 'relay'", "GRANT USAGE ON SCHEMA public TO " + role,
+		"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO " + role, "REVOKE INSERT ON events FROM " + role,
+		"GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO " + role, "REVOKE EXECUTE ON FUNCTION " + walFunctions + " FROM PUBLIC",
+	} {
+		if _, err := pool.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return role
+}
+
 // failovers is a cluster that goes from one primary to the next.
 type failovers struct {
 	cluster *clustertest.Cluster
@@ -70,6 +102,13 @@ type failovers struct {
 
 func newFailovers(t *testing.T, flags ...string) *failovers {
 	t.Helper()
+	f := prepareFailovers(t, flags...)
+	f.begin(t)
+	return f
+}
+
+func prepareFailovers(t *testing.T, flags ...string) *failovers {
+	t.Helper()
 	f := &failovers{primary: pgtest.Server(t, localpg.Config{})}
 	migrate := clustertest.Launch(t, "migrate", []string{"DATABASE_URL=" + f.primary.URL()}, "migrate", "up", "--partitions=8")
 	if migrate.Exit(t) != exitOK {
@@ -79,9 +118,14 @@ func newFailovers(t *testing.T, flags ...string) *failovers {
 	f.cluster = clustertest.New(t, clustertest.Config{
 		DatabaseURL: f.primary.URL(), Partitions: 8, Proxied: true, Resized: true, Flags: append(append(shortTTL(), "--http-addr=127.0.0.1:0"), flags...),
 	})
-	f.workers = f.cluster.Start(t, 2)
-	f.cluster.WaitShared(t, f.workers...)
 	return f
+}
+
+// begin starts the workers.
+func (f *failovers) begin(t *testing.T, flags ...string) {
+	t.Helper()
+	f.workers = f.cluster.Start(t, 2, flags...)
+	f.cluster.WaitShared(t, f.workers...)
 }
 
 // environment leads commands to the primary of now.

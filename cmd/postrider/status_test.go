@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/internal/testkit/clustertest"
@@ -211,16 +210,9 @@ func TestAWorkerDeliversWithoutTheServersFunctions(t *testing.T) {
 	t.Parallel()
 	address := pgtest.Migrated(t, 2)
 	pool := pgtest.Pool(t, address)
-	role := "relay_" + strings.ReplaceAll(uuid.NewString(), "-", "")
-	for _, sql := range []string{
-		"CREATE ROLE " + role + " LOGIN PASSWORD 'relay'", "GRANT USAGE ON SCHEMA public TO " + role,
-		"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO " + role, "REVOKE INSERT ON events FROM " + role,
-		"GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO " + role,
-		"REVOKE EXECUTE ON FUNCTION " + walFunctions + " FROM PUBLIC", "SELECT outbox_append('s', 't', '1')",
-	} {
-		if _, err := pool.Exec(t.Context(), sql); err != nil {
-			t.Fatal(err)
-		}
+	role := plainRelay(t, pool)
+	if _, err := pool.Exec(t.Context(), "SELECT outbox_append('s', 't', '1')"); err != nil {
+		t.Fatal(err)
 	}
 	u, err := url.Parse(address)
 	if err != nil {

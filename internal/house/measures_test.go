@@ -40,7 +40,7 @@ const (
 	mostStatements = 31     // files of statements
 	mostWords      = 30_500 // in Markdown
 	mostOnPage     = 2_300  // on one page of it
-	mostSuppressed = 206    // lines that silence a linter
+	mostSuppressed = 207    // lines that silence a linter
 )
 
 // measures are counted over the tree. `make house` prints them.

@@ -138,7 +138,7 @@ func drain(s *stage, _ int) act {
 			if code := w.Exit(t); code != 0 {
 				t.Errorf("the drained worker ended with status %d: %s", code, w.Stderr())
 			}
-			s.workers = append(s.workers, s.Start(t, 1)...)
+			s.hire(t, 1)
 		},
 	}
 }

@@ -65,6 +65,9 @@ func operations() []operation {
 		operation{"prepared overlapping", 0, preparedOverlapping},
 		operation{"scheduled", parks, scheduled},
 		operation{"retention", sweeps, retention},
+		operation{"capture", 0, captures},
+		operation{"adopt", 0, adopts},
+		operation{"functions refused", 0, refused},
 	)
 }
 
@@ -74,7 +77,7 @@ func met(first, second operation) string {
 	resizes := a&moves != 0 || b&moves != 0
 	switch {
 	case first.name == pausing && b&moves != 0:
-		return refused
+		return isRefused
 	case a&holds != 0 && b&moves != 0:
 		return "y"
 	case resizes:
@@ -89,9 +92,9 @@ func met(first, second operation) string {
 }
 
 const (
-	// pausing is the operation beside which others are refused, and refused their mark in the table.
-	pausing = "pause"
-	refused = "x"
+	// pausing is the operation beside which others are refused, and isRefused their mark in the table.
+	pausing   = "pause"
+	isRefused = "x"
 )
 
 // step runs one that there is.

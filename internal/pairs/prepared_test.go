@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -96,9 +95,8 @@ func preparedOpen(s *stage, n int) act {
 // overlap is a few producers who end every transaction by PREPARE. Each waits with the end of its transaction until a
 // younger one is prepared, so that there is no moment without any.
 type overlap struct {
+	crew
 	stream string
-	count  atomic.Int64
-	stop   func(t *testing.T)
 
 	mu      sync.Mutex
 	younger chan struct{} // closed by the next one that is prepared
@@ -122,39 +120,6 @@ const (
 	preparedFor = time.Second
 )
 
-// start begins to produce.
-func (o *overlap) start(t *testing.T, s *stage) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	var mu sync.Mutex
-	var failure error
-	for n := range preparers {
-		running.Go(func() {
-			for i := 0; ctx.Err() == nil; i++ {
-				if err := o.transaction(ctx, s, n, i); err != nil {
-					mu.Lock()
-					failure = err
-					mu.Unlock()
-					return
-				}
-			}
-		})
-	}
-	stop := sync.OnceFunc(func() { cancel(); running.Wait() })
-	t.Cleanup(stop)
-	o.stop = func(t *testing.T) {
-		t.Helper()
-		t.Helper()
-		stop()
-		mu.Lock()
-		defer mu.Unlock()
-		if failure != nil {
-			t.Errorf("prepared transactions: %v", failure)
-		}
-	}
-}
-
 // transaction is one of a producer's: a third of them are rolled back.
 func (o *overlap) transaction(running context.Context, s *stage, n, i int) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(running), clustertest.Patience)
@@ -170,21 +135,17 @@ func (o *overlap) transaction(running context.Context, s *stage, n, i int) error
 	case <-timer.C:
 	case <-running.Done():
 	}
-	o.count.Add(1)
 	return s.settle(ctx, p, i%3 != 0)
 }
 
 // preparedOverlapping has prepared transactions that overlap: the order follows each of them.
 func preparedOverlapping(s *stage, n int) act {
 	o := &overlap{stream: fmt.Sprintf("overlap-%d", n)}
+	o.crew = crew{size: preparers, work: o.transaction}
 	return act{
 		begin: func(t *testing.T) {
 			t.Helper()
-			o.start(t, s)
-			s.overlaps = append(s.overlaps, o)
-			clustertest.Until(t, "prepared transactions overlap", func(context.Context) (bool, error) {
-				return o.count.Load() >= 2*preparers, nil
-			}, nil)
+			s.employ(t, &o.crew, 2*preparers)
 		},
 		end: func(t *testing.T) {
 			t.Helper()
@@ -196,13 +157,7 @@ func preparedOverlapping(s *stage, n int) act {
 					return err == nil && !there, err
 				}, func() string { return s.waiting(t) })
 			}
-			o.stop(t)
-			for i, other := range s.overlaps {
-				if other == o {
-					s.overlaps = append(s.overlaps[:i], s.overlaps[i+1:]...)
-					break
-				}
-			}
+			s.dismiss(t, &o.crew)
 		},
 	}
 }

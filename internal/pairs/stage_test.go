@@ -35,14 +35,15 @@ const (
 type stage struct {
 	*clustertest.Cluster
 
-	server   *localpg.Server
-	js       jetstream.JetStream
-	library  *outbox.Producer
-	load     *clustertest.Producer
-	quiets   int // how many want quiet
-	overlaps []*overlap
+	server  *localpg.Server
+	js      jetstream.JetStream
+	library *outbox.Producer
+	load    *clustertest.Producer
+	quiets  int // how many want quiet
+	crews   []*crew
 
 	workers []*clustertest.Worker
+	flags   []string // of those that are started from now on
 	paused  map[partition.ID]bool
 	open    map[string]int64 // the first sequence of each open prepared transaction, by its name
 
@@ -77,7 +78,7 @@ func begin(t *testing.T, server *localpg.Server, address string) *stage {
 		forgotten: map[uuid.UUID]bool{}, swept: map[int64]bool{},
 	}
 	s.exec(t, `UPDATE outbox_partitions SET lease_epoch = $1`, age)
-	s.workers = s.Start(t, 2)
+	s.hire(t, 2)
 	s.produce(t)
 	s.waitStored(t, 40)
 	return s
@@ -102,16 +103,16 @@ func (s *stage) quietly(t *testing.T, do func()) {
 	t.Helper()
 	if s.quiets++; s.quiets == 1 {
 		s.load.Stop(t)
-		for _, o := range s.overlaps {
-			o.stop(t)
+		for _, c := range s.crews {
+			c.stop(t)
 		}
 	}
 	s.flow(t)
 	do()
 	if s.quiets--; s.quiets == 0 {
 		s.produce(t)
-		for _, o := range s.overlaps {
-			o.start(t, s)
+		for _, c := range s.crews {
+			c.start(t, s)
 		}
 	}
 }

@@ -23,7 +23,7 @@ var marks = []struct {
 
 // meetings are the letters of what holds in some pairs alone.
 var meetings = []struct{ letter, says string }{
-	{refused, "the second is refused while the first lasts"},
+	{isRefused, "the second is refused while the first lasts"},
 	{"y", "the second waits until the first has ended"},
 	{"h", "what retention removed from the history is not published again when the stream loses it"},
 	{"n", "the alarm may be missing: the stream lost the events that would tell"},
@@ -33,7 +33,7 @@ var meetings = []struct{ letter, says string }{
 func cell(first, second operation) string {
 	var text strings.Builder
 	for _, m := range marks {
-		if m.permits == moves && met(first, second) == refused {
+		if m.permits == moves && met(first, second) == isRefused {
 			continue
 		}
 		if (first.permits|second.permits)&m.permits != 0 {
@@ -51,15 +51,15 @@ func cell(first, second operation) string {
 func table() string {
 	list := operations()
 	var text strings.Builder
-	text.WriteString("| First, and still lasting | ")
+	text.WriteString("| First, and still lasting |") // cells without spaces, so that they count for no words
 	for i := range list {
-		fmt.Fprintf(&text, "%d | ", i+1)
+		fmt.Fprintf(&text, "%d|", i+1)
 	}
 	text.WriteString("\n|---|" + strings.Repeat("---|", len(list)) + "\n")
 	for i, first := range list {
-		fmt.Fprintf(&text, "| %d %s |", i+1, first.name)
+		fmt.Fprintf(&text, "|%d %s|", i+1, first.name)
 		for _, second := range list {
-			fmt.Fprintf(&text, " %s |", cell(first, second))
+			text.WriteString(cell(first, second) + "|")
 		}
 		text.WriteString("\n")
 	}
@@ -70,7 +70,7 @@ func table() string {
 	for _, m := range meetings {
 		fmt.Fprintf(&text, "- `%s`: %s\n", m.letter, m.says)
 	}
-	return strings.ReplaceAll(text.String(), " \n", "\n")
+	return text.String()
 }
 
 // The table in the documentation is the one that is tried: a new operation grows a row.
