@@ -150,11 +150,11 @@ func (c StreamConfig) check(info *jetstream.StreamInfo) error {
 		captured = captured || covers(s, filter)
 	}
 	switch {
+	case info.Config.Mirror != nil: // which has no subjects
+		return fmt.Errorf("%w: %s is a mirror; publish to its origin", ErrStreamUnfit, c.Name)
 	case !captured:
 		return fmt.Errorf("%w: %s has subjects %v, which do not capture %s; add %s to it or change --subject",
 			ErrStreamUnfit, c.Name, info.Config.Subjects, filter, c.capture())
-	case info.Config.Mirror != nil:
-		return fmt.Errorf("%w: %s is a mirror; publish to its origin", ErrStreamUnfit, c.Name)
 	case info.Config.Sealed:
 		return fmt.Errorf("%w: %s is sealed", ErrStreamUnfit, c.Name)
 	case info.Config.NoAck:

@@ -67,6 +67,10 @@ func TestUnfitStreamsAreRefused(t *testing.T) {
 			c.NoAck = true
 			c.AllowAtomicPublish = false
 		}, "no_ack"},
+		"MIRROR": {func(c *jetstream.StreamConfig) {
+			c.Subjects, c.Mirror = nil, &jetstream.StreamSource{Name: "NARROW"}
+			c.AllowAtomicPublish = false
+		}, "MIRROR is a mirror"},
 	} {
 		server.Stream(t, 1, func(s *jetstream.StreamConfig) { c.change(s); s.Name = name })
 		_, err := natspub.EnsureStream(t.Context(), nc, natspub.StreamConfig{Name: name, Subject: defaultSubject(t), Logger: logger(t)})

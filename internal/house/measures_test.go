@@ -38,7 +38,7 @@ var wideImports = map[string]int{"cmd/postrider": 26, "worker": 15, "tools/bench
 const (
 	mostLines      = 57_240 // Go of the root module without tests; aim 45,000
 	mostStatements = 31     // files of statements
-	mostWords      = 30_500 // in Markdown
+	mostWords      = 30_600 // in Markdown
 	mostOnPage     = 2_300  // on one page of it
 	mostSuppressed = 207    // lines that silence a linter
 )
