@@ -66,6 +66,23 @@ CREATE TABLE {schema}.inbox_senders (
     CONSTRAINT inbox_senders_pkey PRIMARY KEY (consumer, sender)
 ) WITH (fillfactor = 80);
 
+-- The other side, package caller: the calls of a sender that have no answer, and its last one that was sent.
+CREATE TABLE {schema}.inbox_calls (
+    sender     text        NOT NULL,
+    queued     bigint      GENERATED ALWAYS AS IDENTITY,
+    queued_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    attempts   integer     NOT NULL DEFAULT 0,
+    last_error text,
+    request    bytea       NOT NULL,
+    CONSTRAINT inbox_calls_pkey PRIMARY KEY (sender, queued)
+);
+CREATE TABLE {schema}.inbox_callers (
+    sender     text        NOT NULL PRIMARY KEY,
+    generation integer     NOT NULL DEFAULT 0,
+    call_id    bigint      NOT NULL DEFAULT 0,
+    queued     bigint      NOT NULL DEFAULT 0 -- which call has that id
+) WITH (fillfactor = 80);
+
 -- Consumers that read JetStream: into how many lanes, from which stream.
 CREATE TABLE {schema}.inbox_consumers (
     consumer       text        NOT NULL PRIMARY KEY,

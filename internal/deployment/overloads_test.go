@@ -190,6 +190,7 @@ func receive(t *testing.T, r roles) {
 			}
 		}
 	}
+	callOnce(t, pool, box, r.schema)
 	for _, command := range [][]string{{"dead", "--consumer=billing"}, {"requeue", "--consumer=billing", "--all"}} {
 		mustPostrider(t, r.environment(t, "consumer"), append([]string{"inbox"}, command...)...)
 	}

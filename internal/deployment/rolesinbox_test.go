@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/inbox"
+	"github.com/postrider/postrider/inbox/caller"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
@@ -142,5 +143,47 @@ func consumerSuffices(t *testing.T, r roles) {
 		{"requeue", "--consumer=billing", "--all"},
 	} {
 		mustPostrider(t, r.environment(t, "consumer"), append([]string{"inbox"}, command...)...)
+	}
+}
+
+// direct is a caller's receiver in the same process.
+type direct struct{ *inbox.Inbox }
+
+// Call implements caller.Receiver.
+func (d direct) Call(ctx context.Context, call inbox.Call, request []byte) ([]byte, error) {
+	o, err := d.Inbox.Call(ctx, call, func(context.Context, pgx.Tx) ([]byte, error) { return request, nil })
+	return o.Result, errors.Join(err, o.Err)
+}
+
+// Last implements caller.Receiver.
+func (d direct) Last(ctx context.Context, sender string) (inbox.Call, error) {
+	return d.LastCall(ctx, sender)
+}
+
+// callOnce has a call queued, carried out by the inbox and answered, with the pool's rights alone.
+func callOnce(t *testing.T, pool *pgxpool.Pool, box *inbox.Inbox, schema string) {
+	t.Helper()
+	answers := make(chan string, 1)
+	c, err := caller.New(pool, direct{box}, func(_ context.Context, _ pgx.Tx, _, result []byte, no error) error {
+		answers <- string(result)
+		return no
+	}, caller.Config{Name: "sender", Schema: schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return c.Queue(t.Context(), tx, []byte("hello")) }); err != nil {
+		t.Fatalf("queue a call: %v", err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	untilTrue(t, pool, `SELECT NOT EXISTS (SELECT FROM `+pgx.Identifier{schema, "inbox_calls"}.Sanitize()+`)`)
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if answer := <-answers; answer != "hello" {
+		t.Errorf("the call is answered with %q", answer)
 	}
 }

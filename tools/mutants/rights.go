@@ -85,3 +85,26 @@ func captures() []mutant {
 		},
 	}
 }
+
+// calls is the ways to carry a call out twice, or to take its answer in twice.
+func calls() []mutant {
+	const step = "inbox/caller/step.go"
+	of := func(run string) command { return command{pkg: "inbox/caller", run: "^" + run + "$"} }
+	return []mutant{
+		{
+			name: "call-numbered-again", promise: "calls", breaks: "a call whose sender dies before the answer is carried out twice",
+			test: of("TestACallerIsKilled"), says: `effects are \["request 0" "request 0"`,
+			edits: []edit{{step, "if u.queued == last.queued {", "if u.queued == last.queued && c.sent.queued == u.queued {"}},
+		},
+		{
+			name: "answer-taken-in-apart", promise: "calls", breaks: "two senders take one answer in",
+			test: of("TestTwoCallersShareAQueue"), says: "answers are",
+			edits: []edit{{step, "if removed.RowsAffected() == 0 {", "if removed.RowsAffected() < 0 {"}},
+		},
+		{
+			name: "forgotten-ids-given-again", promise: "calls", breaks: "a sender whose database was set back takes other calls' results for its own",
+			test: of("TestADatabaseThatForgotIsNoticed"), says: "it took another call's answer in",
+			edits: []edit{{"inbox/caller/caller.go", "theirs.ID <= ours.ID {", "theirs.ID <= ours.ID || true {"}},
+		},
+	}
+}

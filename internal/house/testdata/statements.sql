@@ -2951,6 +2951,37 @@ SELECT $1::text, $2::text
 
 /* inbox.LimitIdle */ SELECT pg_catalog.set_config('idle_in_transaction_session_timeout', $1, true);
 
+-- inbox/caller/sql/*.sql
+
+/* caller.Queue */ INSERT INTO "public".inbox_calls (sender, request) VALUES ($1, $2);
+
+/* caller.Waits */ SELECT EXISTS (SELECT FROM "public".inbox_calls WHERE sender = $1);
+
+/* caller.AddCaller */ INSERT INTO "public".inbox_callers (sender)
+SELECT $1::text
+ WHERE NOT EXISTS (SELECT FROM "public".inbox_callers WHERE sender = $1)
+    ON CONFLICT DO NOTHING;
+
+/* caller.LockCaller */ SELECT generation, call_id, queued,
+       CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN pg_catalog.set_config('synchronous_commit', 'on', true) END
+  FROM "public".inbox_callers
+ WHERE sender = $1
+   FOR NO KEY UPDATE;
+
+/* caller.Head */ SELECT c.queued, c.request
+  FROM "public".inbox_calls AS c
+ WHERE c.sender = $1
+   AND c.queued = coalesce((SELECT l.queued FROM "public".inbox_calls AS l WHERE l.sender = $1 AND l.queued = $2),
+                           (SELECT o.queued FROM "public".inbox_calls AS o WHERE o.sender = $1 ORDER BY o.queued LIMIT 1));
+
+/* caller.Number */ UPDATE "public".inbox_callers SET generation = $1, call_id = $2, queued = $3 WHERE sender = $4;
+
+/* caller.Failed */ UPDATE "public".inbox_calls SET attempts = attempts + 1, last_error = $1 WHERE sender = $2 AND queued = $3;
+
+/* caller.Remove */ DELETE FROM "public".inbox_calls WHERE sender = $1 AND queued = $2;
+
+/* caller.Last */ SELECT generation, call_id FROM "public".inbox_callers WHERE sender = $1;
+
 -- lease/sql/*.sql
 
 /* lease.Snapshot */ SELECT p.partition_key, nullif(p.lease_owner, s.gone), p.lease_until, p.lease_until - s.at AS time_left,

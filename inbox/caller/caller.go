@@ -1,0 +1,202 @@
+package caller
+
+import (
+	"cmp"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/inbox"
+	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/message"
+)
+
+//go:embed sql/*.sql
+var statements embed.FS
+
+type queries struct{ Queue, Waits, AddCaller, LockCaller, Head, Number, Failed, Remove, Last pg.Query }
+
+// Errors to branch on.
+var (
+	// ErrOutdated is what a Receiver returns for a call that the receiver refused as Outdated.
+	ErrOutdated = errors.New("the receiver has gone past this call")
+	// ErrForgotten: the receiver knows calls of which the sender's database does not. See GoOn.
+	ErrForgotten = errors.New("the sender's database has forgotten calls that were carried out")
+)
+
+// Receiver is the other side, as the sender reaches it.
+type Receiver interface {
+	// Call has a call carried out, and returns its result or, marked by inbox.Final, the receiver's no: what inbox.Call says there. ErrOutdated
+	// is for what is refused as Outdated. After any other error the call is sent again.
+	Call(ctx context.Context, call inbox.Call, request []byte) (result []byte, err error)
+	// Last is the sender's last call: what LastCall of the inbox says there.
+	Last(ctx context.Context, sender string) (inbox.Call, error)
+}
+
+// Answered takes an answer in, in the transaction that ends the call: the result, or the receiver's no. It must make every effect through tx, and
+// neither commit nor roll back. After an error the call is sent again, and answered with the same.
+type Answered func(ctx context.Context, tx pgx.Tx, request, result []byte, no error) error
+
+// Config says how a Caller works.
+type Config struct {
+	// Name of the sender, by which the receiver knows it. 1 to 2000 bytes. Needed.
+	Name string
+	// Schema holds the inbox tables. Defaults to "public".
+	Schema string
+	// Interval is the time between two looks for calls while none wait; Wake has one made at once. Defaults to 500 ms.
+	Interval time.Duration
+	// Timeout bounds an attempt. Defaults to 5 s.
+	Timeout time.Duration
+	// Logger defaults to discarding.
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	c.Schema = cmp.Or(c.Schema, inbox.DefaultSchema)
+	c.Interval, c.Timeout = cmp.Or(c.Interval, 500*time.Millisecond), cmp.Or(c.Timeout, 5*time.Second)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Validate refuses a wrong value with inbox.ErrConfig and names its field.
+func (c Config) Validate() error {
+	switch {
+	case c.Name == "" || len(c.Name) > message.MaxKey:
+		return fmt.Errorf("%w: Name must have 1 to %d bytes, got %d", inbox.ErrConfig, message.MaxKey, len(c.Name))
+	case c.Interval < 0 || c.Timeout < 0:
+		return fmt.Errorf("%w: Interval and Timeout must not be negative", inbox.ErrConfig)
+	}
+	return nil
+}
+
+// Caller sends the calls of one sender. Queue and Wake may be called from anywhere, Run once at a time.
+type Caller struct {
+	db       inbox.DB
+	receiver Receiver
+	answered Answered
+	cfg      Config
+	sql      queries
+	wake     chan struct{}
+	sent     underWay // last, by this process
+}
+
+// New checks the configuration; it does not connect.
+func New(db inbox.DB, receiver Receiver, answered Answered, cfg Config) (*Caller, error) {
+	if db == nil || receiver == nil || answered == nil {
+		return nil, fmt.Errorf("%w: database, receiver and who takes answers in are needed", inbox.ErrConfig)
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	c := &Caller{db: db, receiver: receiver, answered: answered, cfg: cfg.withDefaults(), wake: make(chan struct{}, 1)}
+	if err := pg.Fill(statements, "sql/*.sql", "caller", c.cfg.Schema, &c.sql); err != nil {
+		return nil, fmt.Errorf("%w: Schema: %w", inbox.ErrConfig, err)
+	}
+	return c, nil
+}
+
+// Queue has a call made if the transaction commits.
+func (c *Caller) Queue(ctx context.Context, tx pgx.Tx, request []byte) error {
+	if request == nil {
+		request = []byte{}
+	}
+	if _, err := c.sql.Queue.Exec(ctx, tx, pg.Args{"sender": c.cfg.Name, "request": request}); err != nil {
+		return fmt.Errorf("caller: queue a call: %w", err)
+	}
+	return nil
+}
+
+// Wake has Run look for calls at once: for after the commit.
+func (c *Caller) Wake() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+const (
+	firstPause = 100 * time.Millisecond
+	lastPause  = 30 * time.Second
+)
+
+// Run sends calls until the context ends, and returns nil then. The only error is ErrForgotten; it waits for whatever is away.
+func (c *Caller) Run(ctx context.Context) error {
+	next, pause := c.compare, firstPause
+	for ctx.Err() == nil {
+		wait, wake := c.cfg.Interval, c.wake
+		more, err := next(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, ErrForgotten):
+			return err
+		case err != nil:
+			c.cfg.Logger.WarnContext(ctx, "a call has no answer", "sender", c.cfg.Name, "call_id", c.sent.call.ID, "error", err)
+			wait, pause, wake = pause, min(2*pause, lastPause), nil
+		default:
+			next, pause = c.step, firstPause
+		}
+		if more {
+			continue
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-wake:
+		}
+		timer.Stop()
+	}
+	return nil
+}
+
+// compare asks the receiver first, so that what another process sends meanwhile is not taken for forgotten.
+func (c *Caller) compare(ctx context.Context) (more bool, err error) {
+	theirs, err := c.receiver.Last(ctx, c.cfg.Name)
+	if err != nil {
+		return false, err
+	}
+	ours := inbox.Call{}
+	err = c.sql.Last.Row(ctx, c.db, pg.Args{"sender": c.cfg.Name}).Scan(&ours.Generation, &ours.ID)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return false, fmt.Errorf("caller: last call: %w", err)
+	}
+	return true, inOrder(theirs, ours)
+}
+
+// inOrder is ErrForgotten where the first call is above the second.
+func inOrder(theirs, ours inbox.Call) error {
+	if theirs.Generation < ours.Generation || theirs.Generation == ours.Generation && theirs.ID <= ours.ID {
+		return nil
+	}
+	return fmt.Errorf("%w: the last one was %d of generation %d, here it is %d of %d; compare both sides, then GoOn",
+		ErrForgotten, theirs.ID, theirs.Generation, ours.ID, ours.Generation)
+}
+
+// GoOn has what waits sent under a generation of its own, whatever the receiver knows: for a person who has compared both sides after ErrForgotten.
+// What was carried out and waits here again is carried out a second time. Run must not be running.
+func (c *Caller) GoOn(ctx context.Context) error {
+	theirs, err := c.receiver.Last(ctx, c.cfg.Name)
+	if err != nil {
+		return fmt.Errorf("caller: the receiver's last call: %w", err)
+	}
+	err = pgx.BeginFunc(ctx, c.db, func(tx pgx.Tx) error {
+		last, err := c.lock(ctx, tx)
+		if err != nil {
+			return err
+		}
+		generation := max(theirs.Generation, last.call.Generation) + 1
+		return c.number(ctx, tx, underWay{call: inbox.Call{Generation: generation}})
+	})
+	if err == nil {
+		c.sent = underWay{}
+	}
+	return err
+}

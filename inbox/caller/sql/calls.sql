@@ -1,0 +1,39 @@
+-- query: Queue
+INSERT INTO {schema}.inbox_calls (sender, request) VALUES (@sender, @request)
+
+-- query: Waits
+SELECT EXISTS (SELECT FROM {schema}.inbox_calls WHERE sender = @sender)
+
+-- query: AddCaller
+INSERT INTO {schema}.inbox_callers (sender)
+SELECT @sender::text
+ WHERE NOT EXISTS (SELECT FROM {schema}.inbox_callers WHERE sender = @sender)
+    ON CONFLICT DO NOTHING
+
+-- query: LockCaller
+-- An id that was sent must outlive a crash, whatever the session says of commits.
+SELECT generation, call_id, queued,
+       CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN pg_catalog.set_config('synchronous_commit', 'on', true) END
+  FROM {schema}.inbox_callers
+ WHERE sender = @sender
+   FOR NO KEY UPDATE
+
+-- query: Head
+-- The call that was sent last, while it has no answer; else the oldest.
+SELECT c.queued, c.request
+  FROM {schema}.inbox_calls AS c
+ WHERE c.sender = @sender
+   AND c.queued = coalesce((SELECT l.queued FROM {schema}.inbox_calls AS l WHERE l.sender = @sender AND l.queued = @last),
+                           (SELECT o.queued FROM {schema}.inbox_calls AS o WHERE o.sender = @sender ORDER BY o.queued LIMIT 1))
+
+-- query: Number
+UPDATE {schema}.inbox_callers SET generation = @generation, call_id = @call, queued = @queued WHERE sender = @sender
+
+-- query: Failed
+UPDATE {schema}.inbox_calls SET attempts = attempts + 1, last_error = @reason WHERE sender = @sender AND queued = @queued
+
+-- query: Remove
+DELETE FROM {schema}.inbox_calls WHERE sender = @sender AND queued = @queued
+
+-- query: Last
+SELECT generation, call_id FROM {schema}.inbox_callers WHERE sender = @sender
