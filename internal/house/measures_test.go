@@ -38,7 +38,7 @@ var wideImports = map[string]int{"cmd/postrider": 26, "worker": 15, "tools/bench
 const (
 	mostLines      = 57_610 // Go of the root module without tests; aim 45,000
 	mostStatements = 32     // files of statements
-	mostWords      = 30_650 // in Markdown
+	mostWords      = 31_460 // in Markdown
 	mostOnPage     = 2_300  // on one page of it
 	mostSuppressed = 207    // lines that silence a linter
 )
