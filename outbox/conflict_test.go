@@ -305,3 +305,47 @@ func TestDatabaseLimit(t *testing.T) {
 		}
 	}
 }
+
+// A payload that does not fit the schema of its type ends the transaction, and the error tells which event, where and why.
+func TestPayloadsFitTheirSchemas(t *testing.T) {
+	t.Parallel()
+	address := pgtest.Migrated(t, 4)
+	pool := pgtest.Pool(t, address)
+	if _, err := pool.Exec(t.Context(), `INSERT INTO outbox_types (event_type, json_schema, checked)
+		VALUES ('checked', '{"properties": {"n": {"type": "integer"}}}', true), ('told', '{"format": "any"}', false)`); err != nil {
+		t.Fatal(err)
+	}
+	p, db := producer(t, outbox.Config{}), openSQL(t, address, pgx.QueryExecModeExec)
+	event := func(kind, payload string) outbox.Event {
+		return outbox.Event{StreamID: "s", Type: kind, Payload: []byte(payload)}
+	}
+	good, bad := event("checked", `{"n": 1}`), event("checked", `{"n": "secret"}`)
+	for _, c := range []struct {
+		events  []outbox.Event
+		index   int
+		pointer string
+	}{
+		{[]outbox.Event{bad}, 0, "/n"},
+		{[]outbox.Event{good, event("told", `?`), bad, bad}, 2, "/n"},
+		{[]outbox.Event{event("told", `?`), event("checked", `{`)}, 1, ""},
+		{[]outbox.Event{{StreamID: "s", Type: "checked"}}, 0, ""},
+	} {
+		_, one := appendAll(t.Context(), pool, p, c.events...)
+		_, two := inSQL(t.Context(), db, p, c.events...)
+		for _, err := range []error{one, two} {
+			var unfit *outbox.PayloadSchemaError
+			if !errors.Is(err, outbox.ErrPayloadSchema) || !errors.As(err, &unfit) {
+				t.Fatalf("%+v: %v", c, err)
+			}
+			if unfit.Index != c.index || unfit.Type != "checked" || unfit.Pointer != c.pointer || unfit.Rule == "" || strings.Contains(err.Error(), "secret") {
+				t.Errorf("%+v: %+v: %v", c, unfit, err)
+			}
+		}
+	}
+	if n := one[int](t, pool, `SELECT count(*) FROM events`); n != 0 {
+		t.Errorf("%d events of refused calls are there", n)
+	}
+	if _, err := appendAll(t.Context(), pool, p, good, event("told", `?`), good); err != nil {
+		t.Error(err)
+	}
+}

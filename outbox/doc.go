@@ -14,7 +14,8 @@
 // AppendSQL does the same for database/sql, and so for GORM, ent, Bun and sqlc (examples/orms). Package outboxtest helps your tests.
 //
 // All events of one call travel in one round trip and one statement. Programs in other languages call the SQL functions outbox_append and
-// outbox_append_bytes, which do the same; the tables come from package outbox/schema.
+// outbox_append_bytes, which do the same; the tables come from package outbox/schema. Payloads of a type that is checked
+// (`postrider types`) must fit its JSON Schema, whoever appends them.
 //
 // # Invariants
 //
@@ -26,7 +27,7 @@
 //
 // Events are checked before anything is sent: ErrInvalidEvent and ErrPayloadTooLarge leave the transaction usable, and nothing of the call
 // is written. Any error of the database, ErrVersionConflict among them, ends the transaction: roll back, read the stream again, decide
-// anew. A dedupe key that is taken is no error: Appended.Duplicate is set and the first event returned.
+// anew. A dedupe key that is taken is no error: Appended.Duplicate tells that the event is not new, and the first one is returned.
 //
 // An expected version is decided under READ COMMITTED, PostgreSQL's default. Under a stricter isolation a conflict shows as
 // ErrVersionConflict or as SQLSTATE 40001. Streams are locked until the transaction ends; a transaction that appends to several streams in

@@ -19,6 +19,8 @@ var (
 	// ErrVersionConflict: the stream has another version than was expected, or
 	// somebody else wrote that version first; see VersionConflictError.
 	ErrVersionConflict = errors.New("stream version conflict")
+	// ErrPayloadSchema: a payload does not fit the JSON Schema that its type is checked with; see PayloadSchemaError.
+	ErrPayloadSchema = errors.New("payload does not fit its schema")
 	// ErrDuplicateEvent: an event with this ID exists.
 	ErrDuplicateEvent = errors.New("event id exists")
 )
@@ -57,6 +59,39 @@ func (e *VersionConflictError) Error() string {
 // Unwrap gives ErrVersionConflict and the database's error.
 func (e *VersionConflictError) Unwrap() []error { return []error{ErrVersionConflict, e.cause} }
 
+// PayloadSchemaError tells what does not fit. It is an ErrPayloadSchema.
+type PayloadSchemaError struct {
+	// Index is the event's place among the arguments.
+	Index int
+	// Type is the event's type.
+	Type string
+	// Pointer is a JSON pointer (RFC 6901) to the part of the payload; empty for the whole.
+	Pointer string
+	// Rule begins with the keyword of the schema, where it is about one, and says what it wants.
+	Rule  string
+	cause error
+}
+
+// Error implements error. Of the payload it tells names of properties alone.
+func (e *PayloadSchemaError) Error() string {
+	return fmt.Sprintf("event %d: %s of type %q at %q: %s", e.Index, ErrPayloadSchema, e.Type, e.Pointer, e.Rule)
+}
+
+// Unwrap gives ErrPayloadSchema and the database's error.
+func (e *PayloadSchemaError) Unwrap() []error { return []error{ErrPayloadSchema, e.cause} }
+
+// unfit is what outbox_check_payload answered.
+func unfit(detail string, cause error) error {
+	var told struct {
+		Type, Pointer, Rule string
+		Position            int // from 1
+	}
+	if json.Unmarshal([]byte(detail), &told) != nil {
+		return fmt.Errorf("%w: %w", ErrPayloadSchema, cause)
+	}
+	return &PayloadSchemaError{Index: told.Position - 1, Type: told.Type, Pointer: told.Pointer, Rule: told.Rule, cause: cause}
+}
+
 // classify puts the sentinel in front of what the SQL functions answered.
 func classify(err error) error {
 	answer := answerOf(err)
@@ -67,6 +102,8 @@ func classify(err error) error {
 			return fmt.Errorf("%w: %w", ErrVersionConflict, err)
 		}
 		return conflict
+	case answer.code == "OB002":
+		return unfit(answer.detail, err)
 	case answer.code == "23505" && answer.constraint == "events_stream_version_key":
 		return fmt.Errorf("%w: %w", ErrVersionConflict, err)
 	case answer.code == "23505" && answer.constraint == "events_event_id_key":

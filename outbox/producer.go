@@ -40,8 +40,8 @@ func New(cfg Config) (*Producer, error) {
 // A pool and an idle connection are refused with ErrNoTransaction. Where tx hides that it is in no transaction, the call is one of its own:
 // the events are committed at once, whatever becomes of the rest.
 //
-// Errors: ErrNoTransaction, ErrInvalidEvent and ErrPayloadTooLarge before anything was sent; ErrVersionConflict, ErrDuplicateEvent and
-// anything else from the database, after which tx can only be rolled back. No events, no round trip.
+// Errors: ErrNoTransaction, ErrInvalidEvent and ErrPayloadTooLarge before anything was sent; ErrVersionConflict, ErrPayloadSchema,
+// ErrDuplicateEvent and anything else from the database, after which tx can only be rolled back. No events, no round trip.
 func (p *Producer) AppendTx(ctx context.Context, tx Tx, events ...Event) ([]Appended, error) {
 	if len(events) == 0 {
 		return nil, nil

@@ -1,6 +1,7 @@
 package capture_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/postrider/postrider/outbox/capture"
@@ -122,4 +123,32 @@ func TestWhatCannotBeAdoptedIsRefused(t *testing.T) {
 	if _, err := l.as(t, owner).Adopt(t.Context(), capture.Adoption{Table: "queue", Map: whole(), NoImport: true}, capture.Options{}); err != nil {
 		t.Error(err)
 	}
+}
+
+// Rows become events of a type that is checked only if they fit: the writer's statement fails otherwise, and so does an import.
+func TestRowsFitTheSchemaOfTheirType(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.run(t, `CREATE TABLE orders (id int PRIMARY KEY, amount numeric)`,
+		`CREATE TABLE queue (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n serial, stream text, body text)`,
+		`INSERT INTO queue (stream, body) VALUES ('s', '{"amount": 1}'), ('s', '{"amount": "1"}')`,
+		`INSERT INTO outbox_types (event_type, json_schema, checked)
+		 SELECT k, '{"properties": {"new": {"properties": {"amount": {"maximum": 10}}}, "amount": {"type": "number"}}}', true FROM unnest('{orders.inserted,queued}'::text[]) AS k`)
+	l.capture(t, capture.Capture{Table: "orders"})
+	l.run(t, `INSERT INTO orders VALUES (1, 10)`, `UPDATE orders SET amount = 11`)
+	_, err := l.Exec(t.Context(), `INSERT INTO orders VALUES (2, 1), (3, 11)`)
+	wantCode(t, err, "OB002")
+	if !strings.Contains(err.Error(), `'orders.inserted' does not fit its schema at "/new/amount": maximum: must be at most 10`) {
+		t.Errorf("it says %v", err)
+	}
+	a := capture.Adoption{Table: "queue", Map: map[string]string{"id": "event_id", "stream": "stream_id", "body": "payload"}, Type: "queued"}
+	_, err = l.Adopt(t.Context(), a, capture.Options{})
+	wantCode(t, err, "OB002")
+	if n := one[int](t, l, `SELECT (SELECT count(*) FROM events) * 10 + (SELECT count(*) FROM orders)`); n != 21 {
+		t.Errorf("%d: there are other events and rows than two and one", n)
+	}
+	l.run(t, `UPDATE queue SET body = '{"amount": 2}' WHERE n = 2`)
+	l.adopt(t, a)
+	_, err = l.Exec(t.Context(), `INSERT INTO queue (stream, body) VALUES ('s', 'x')`)
+	wantCode(t, err, "OB002")
 }

@@ -33,7 +33,7 @@
 // # Failures
 //
 // What outbox_append_bytes refuses fails the statement that changed the row: a key of more than 1024 bytes, with control characters or spaces
-// at its ends, a payload that is too large. A key that is coarser than the row queues its writers until commit, and can deadlock those
+// at its ends, a payload that is too large or does not fit the schema of a type that is checked. A key that is coarser than the row queues its writers until commit, and can deadlock those
 // that change rows in different orders. Each stream of a transaction takes a lock of the shared lock table, some 6000 of them with PostgreSQL's
 // defaults: a statement that changes more rows fails with SQLSTATE 53200; raise max_locks_per_transaction, or change rows in portions.
 //

@@ -8,14 +8,18 @@ import (
 )
 
 // blame finds the line that an append failed for: the event that breaks a
-// rule or does not continue its stream, else the transaction's first one.
+// rule, does not fit its schema or does not continue its stream, else the transaction's first one.
 func (r *run) blame(m *missing, err error) error {
 	at := 0
 	var invalid *outbox.InvalidEventError
 	var conflict *outbox.VersionConflictError
+	var unfit *outbox.PayloadSchemaError
 	switch {
 	case errors.As(err, &invalid):
 		at = invalid.Index
+		err = fmt.Errorf("%w: %w", ErrInput, err)
+	case errors.As(err, &unfit):
+		at = unfit.Index
 		err = fmt.Errorf("%w: %w", ErrInput, err)
 	case errors.As(err, &conflict):
 		at = m.find(conflict.Stream, conflict.Expected+1)

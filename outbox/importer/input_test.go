@@ -117,6 +117,24 @@ func TestLongLines(t *testing.T) {
 	}
 }
 
+// A line whose payload does not fit the schema of its type is named; what came before is committed.
+func TestPayloadsOfAFileFitTheirSchemas(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	if _, err := b.pool.Exec(t.Context(), `INSERT INTO outbox_types (event_type, json_schema, checked) VALUES ('changed', '{"properties": {"n": {"const": 1}}}', true)`); err != nil {
+		t.Fatal(err)
+	}
+	wrong := strings.Replace(event(2, "c", 1), `"n":  1`, `"n":  2`, 1)
+	result, err := b.run(t.Context(), t, []byte(event(1, "a", 1)+event(2, "b", 1)+wrong+event(2, "d", 1)))
+	var at *importer.LineError
+	if !errors.Is(err, importer.ErrInput) || !errors.As(err, &at) || at.Line != 3 || !strings.Contains(err.Error(), `"/n": const: must be 1`) {
+		t.Errorf("got %v", err)
+	}
+	if n := b.count(t, `SELECT count(*) FROM events`); n != 1 || result.Events != 1 {
+		t.Errorf("%d events, %+v", n, result)
+	}
+}
+
 // A stream must begin at 1 or continue; the offending transaction is undone,
 // what came before it stays.
 func TestVersionsThatDoNotContinue(t *testing.T) {

@@ -27,7 +27,7 @@
 //
 // Read sees what its own transaction appended, in savepoints too, and nothing of others. A Fake answers AppendTx and AppendSQL as the
 // database does: sequences, versions, duplicates, conflicts, and a transaction that failed takes nothing more. It does not know two
-// transactions at a time, nor retention, nor the limits that are set in the database.
+// transactions at a time, nor retention, nor what is set in the database: limits, types that are checked.
 //
 // # Failure handling
 //

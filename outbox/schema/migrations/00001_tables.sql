@@ -5,7 +5,7 @@
 --
 --   GRANT USAGE ON SCHEMA {schema} TO app_producer, app_relay, app_monitor, app_operator;
 --   -- producer: the append functions and nothing else; outbox_without_enqueue where it marks a transaction
---   GRANT EXECUTE ON FUNCTION {schema}.outbox_append, {schema}.outbox_append_bytes,
+--   GRANT EXECUTE ON FUNCTION {schema}.outbox_append, {schema}.outbox_append_one, {schema}.outbox_append_bytes,
 --                             {schema}.outbox_append_batch, {schema}.outbox_without_enqueue TO app_producer;
 --   -- relay: reads events, never writes them (a writer of events would hold
 --   -- back its own watermark), and works on the outbox_ tables
@@ -22,7 +22,8 @@
 --   -- monitor: everything but the payload; how long events take if it may read when they were recorded
 --   GRANT SELECT ON {schema}.outbox_messages, {schema}.outbox, {schema}.outbox_ready, {schema}.outbox_parked, {schema}.outbox_deliveries,
 --         {schema}.outbox_partitions, {schema}.outbox_workers, {schema}.outbox_throughput, {schema}.outbox_audit, {schema}.outbox_settings,
---         {schema}.outbox_watermark, {schema}.outbox_schema_version, {schema}.outbox_replays, {schema}.outbox_ownership TO app_monitor;
+--         {schema}.outbox_watermark, {schema}.outbox_schema_version, {schema}.outbox_replays, {schema}.outbox_ownership,
+--         {schema}.outbox_types TO app_monitor;
 --   GRANT SELECT (sequence, recorded_at) ON {schema}.events TO app_monitor;
 --   -- operator: the monitor's rights, and who requeues, skips, discards, replays
 --   -- and repairs gaps; the payload only where it may be shown
@@ -34,6 +35,9 @@
 --   GRANT UPDATE (drain_requested_at) ON {schema}.outbox_workers TO app_operator;
 --   GRANT SELECT (sequence, event_id, stream_id, stream_version, event_type, topic, metadata,
 --                 tenant_id, routing_key, audit_only, occurred_at, recorded_at) ON {schema}.events TO app_operator;
+--   -- who says what payloads must look like
+--   GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.outbox_types TO app_operator;
+--   GRANT EXECUTE ON FUNCTION {schema}.outbox_schema_problem TO app_operator;
 --   -- who changes the number of partitions
 --   GRANT UPDATE ON {schema}.outbox_deliveries TO app_operator;
 --   GRANT UPDATE (partition_count, generation, regressed, frozen_at, frozen_by, resized_at) ON {schema}.outbox_settings TO app_operator;
@@ -209,6 +213,18 @@ CREATE TABLE {schema}.outbox_dedupe_keys (
 ) WITH (fillfactor = 90);
 CREATE INDEX outbox_dedupe_keys_created_idx ON {schema}.outbox_dedupe_keys USING brin (created_at);
 
+-- What producers and consumers agree on. Every append looks its type up here.
+CREATE TABLE {schema}.outbox_types (
+    created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    updated_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    checked     boolean     NOT NULL DEFAULT false,
+    event_type  text        NOT NULL CHECK (octet_length(event_type) BETWEEN 1 AND 1024),
+    description text,
+    json_schema jsonb       NOT NULL,
+    CONSTRAINT outbox_types_pkey PRIMARY KEY (event_type)
+);
+COMMENT ON COLUMN {schema}.outbox_types.checked IS 'The append functions refuse payloads of the type that do not fit json_schema.';
+
 -- The published history, one row per batch.
 CREATE TABLE {schema}.outbox_deliveries (
     id                    bigint      GENERATED ALWAYS AS IDENTITY,
@@ -357,6 +373,7 @@ DROP TABLE {schema}.outbox_watermark;
 DROP TABLE {schema}.outbox_former_partitions;
 DROP TABLE {schema}.outbox_partitions;
 DROP TABLE {schema}.outbox_deliveries;
+DROP TABLE {schema}.outbox_types;
 DROP TABLE {schema}.outbox_dedupe_keys;
 DROP TABLE {schema}.outbox;
 DROP FUNCTION {schema}.outbox_durable();

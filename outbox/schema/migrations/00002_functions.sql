@@ -1,5 +1,5 @@
--- The functions of the outbox: the partition of a key, what an event must look like,
--- appending, and the state of a row.
+-- The functions of the outbox: the partition of a key, what an event and its payload
+-- must look like, appending, and the state of a row.
 --
 -- What names mean is not for others to decide. PostgreSQL prefers a function whose
 -- arguments match exactly, in whatever schema of the path, to a polymorphic or
@@ -273,6 +273,273 @@ END;
 
 REVOKE EXECUTE ON FUNCTION {schema}.outbox_bad_text, {schema}.outbox_metadata_problem, {schema}.outbox_event_problem FROM PUBLIC;
 
+-- What payloads must look like: the part of JSON Schema 2020-12 that types can be
+-- checked with. A schema that says more is refused when it is set, so nothing that
+-- it says goes unchecked. These say what is wrong first, or NULL.
+
+-- place is a JSON pointer into the schema.
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_rules_problem(rules jsonb, defs jsonb, place text) RETURNS text
+LANGUAGE plpgsql IMMUTABLE AS $function$
+DECLARE
+    keyword text;
+    rule    jsonb;
+    kind    text;
+    wrong   text;
+    name    text;
+    part    jsonb;
+BEGIN
+    IF jsonb_typeof(rules) = 'boolean' THEN
+        RETURN NULL;
+    ELSIF jsonb_typeof(rules) <> 'object' THEN
+        RETURN format('%s must be a schema: an object, true or false', place);
+    END IF;
+    FOR keyword, rule IN SELECT r.key, r.value FROM jsonb_each(rules) AS r LOOP
+        kind := jsonb_typeof(rule);
+        wrong := NULL;
+        CASE
+        WHEN keyword IN ('title', 'description', '$comment') THEN
+            IF kind <> 'string' THEN wrong := 'must be a string'; END IF;
+        WHEN keyword IN ('deprecated', 'readOnly', 'writeOnly') THEN
+            IF kind <> 'boolean' THEN wrong := 'must be true or false'; END IF;
+        WHEN keyword IN ('default', 'const') THEN
+            NULL;
+        WHEN keyword IN ('examples', 'enum') THEN
+            IF kind <> 'array' OR keyword = 'enum' AND rule = '[]' THEN wrong := 'must be an array'; END IF;
+        WHEN keyword = '$schema' AND place = '' THEN
+            IF kind <> 'string' OR rule #>> '{}' !~ '^https://json-schema[.]org/draft/2020-12/schema#?$' THEN
+                wrong := 'must be that of 2020-12, https://json-schema.org/draft/2020-12/schema';
+            END IF;
+        WHEN keyword = '$id' AND place = '' THEN
+            IF kind <> 'string' OR strpos(rule #>> '{}', '#') > 0 THEN wrong := 'must be a URI without fragment'; END IF;
+        WHEN keyword = '$ref' THEN
+            IF kind <> 'string' OR rule #>> '{}' !~ '^#/\$defs/' OR NOT defs ? substr(rule #>> '{}', 9) THEN
+                wrong := 'must be #/$defs/ and the name of a definition that is there';
+            END IF;
+        WHEN keyword IN ('type', 'required') THEN
+            part := CASE WHEN kind = 'string' AND keyword = 'type' THEN jsonb_build_array(rule) ELSE rule END;
+            IF jsonb_typeof(part) <> 'array' OR keyword = 'type' AND part = '[]' THEN
+                wrong := 'must be an array';
+            ELSIF (SELECT count(DISTINCT e.one) FILTER (WHERE jsonb_typeof(e.one) = 'string'
+                           AND (keyword = 'required' OR e.one #>> '{}' IN ('null', 'boolean', 'object', 'array', 'number', 'string', 'integer'))) <> count(*)
+                     FROM jsonb_array_elements(part) AS e (one)) THEN
+                wrong := CASE keyword WHEN 'type' THEN 'must be types of JSON Schema, each once' ELSE 'must be strings, each once' END;
+            END IF;
+        WHEN keyword IN ('minLength', 'maxLength', 'minItems', 'maxItems') THEN
+            IF kind <> 'number' OR rule #>> '{}' !~ '^[0-9]{1,9}([.]0+)?$' THEN wrong := 'must be a whole number, 0 to 999999999'; END IF;
+        WHEN keyword IN ('minimum', 'maximum') THEN
+            IF kind <> 'number' THEN wrong := 'must be a number'; END IF;
+        WHEN keyword = 'pattern' THEN
+            wrong := {schema}.outbox_pattern_problem(rule);
+        WHEN keyword IN ('items', 'additionalProperties') THEN
+            wrong := {schema}.outbox_rules_problem(rule, defs, place || '/' || keyword);
+            IF wrong IS NOT NULL THEN RETURN wrong; END IF;
+        WHEN keyword = 'properties' OR keyword = '$defs' AND place = '' THEN
+            IF kind <> 'object' THEN
+                wrong := 'must be an object';
+            ELSE
+                FOR name, part IN SELECT r.key, r.value FROM jsonb_each(rule) AS r LOOP
+                    IF keyword = '$defs' AND name !~ '^[A-Za-z0-9._-]+$' THEN
+                        RETURN '/$defs may have names of letters, digits, dot, _ and - alone';
+                    END IF;
+                    wrong := {schema}.outbox_rules_problem(part, defs, place || '/' || keyword || '/' || {schema}.outbox_pointer_token(name));
+                    IF wrong IS NOT NULL THEN RETURN wrong; END IF;
+                END LOOP;
+            END IF;
+        WHEN keyword IN ('$schema', '$id', '$defs') THEN
+            wrong := 'may stand at the root alone';
+        ELSE
+            wrong := 'is not checked here: leave it out, or set the type without --check';
+        END CASE;
+        IF wrong IS NOT NULL THEN
+            RETURN format('%s/%s %s', place, {schema}.outbox_pointer_token(keyword), wrong);
+        END IF;
+    END LOOP;
+    RETURN NULL;
+END
+$function$;
+-- +goose StatementEnd
+
+-- One token of a JSON pointer (RFC 6901).
+CREATE FUNCTION {schema}.outbox_pointer_token(name text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN replace(replace(name, '~', '~0'), '/', '~1');
+
+-- Patterns are of the part of regular expressions that ECMA-262, PostgreSQL, RE2 and
+-- others read alike, but for the dot, which here matches ends of lines, too: no look
+-- around, no references, no classes but \d \w \D \W, no escapes but of signs and \n \r \t \f \v.
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_pattern_problem(rule jsonb) RETURNS text
+LANGUAGE plpgsql IMMUTABLE AS $function$
+BEGIN
+    IF jsonb_typeof(rule) <> 'string' THEN
+        RETURN 'must be a string';
+    ELSIF (rule #>> '{}') COLLATE "C" !~ '^(?![*])([^][(){}|*+?^$.\\]|\\[][(){}|*+?^$.\\/dDwWnrtfv]|\[\^?([^][\\]|\\[][(){}|*+?^$.\\/dDwWnrtfv-])+\]|\(\?:|\((?![?])|[)|*+?^$.]|\{[0-9]{1,3}(,([0-9]{1,3})?)?\})*$' THEN
+        RETURN 'has more than is read alike everywhere: characters, sets in brackets, groups, |, ^, $, and the repetitions * + ? {n,m}';
+    ELSIF '' COLLATE "C" ~ (rule #>> '{}') THEN -- what cannot be read fails here
+        RETURN NULL;
+    END IF;
+    RETURN NULL;
+EXCEPTION
+    WHEN invalid_regular_expression THEN
+        RETURN SQLERRM;
+END
+$function$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_schema_problem(rules jsonb) RETURNS text
+LANGUAGE plpgsql IMMUTABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $function$
+DECLARE
+    defs    jsonb := coalesce(rules -> '$defs', '{}');
+    problem text := {schema}.outbox_rules_problem(rules, defs, '');
+    name    text;
+    hops    int;
+BEGIN
+    IF jsonb_typeof(rules) <> 'object' THEN
+        RETURN 'the schema must be an object';
+    ELSIF problem IS NOT NULL THEN
+        RETURN problem;
+    END IF;
+    -- A definition that is another one, and that the first, would never be decided.
+    FOR name IN SELECT k.name FROM jsonb_object_keys(defs) AS k (name) LOOP
+        hops := 0;
+        WHILE name IS NOT NULL LOOP
+            IF hops > (SELECT count(*) FROM jsonb_object_keys(defs)) THEN
+                RETURN format('/$defs/%s is a reference to itself', name);
+            END IF;
+            hops := hops + 1;
+            name := substr(defs -> name ->> '$ref', 9);
+        END LOOP;
+    END LOOP;
+    RETURN NULL;
+END
+$function$;
+-- +goose StatementEnd
+COMMENT ON FUNCTION {schema}.outbox_schema_problem IS 'Why types cannot be checked with this JSON Schema; NULL: they can.';
+
+ALTER TABLE {schema}.outbox_types ADD CONSTRAINT outbox_types_json_schema_check
+    CHECK (CASE WHEN checked THEN {schema}.outbox_schema_problem(json_schema) IS NULL ELSE jsonb_typeof(json_schema) = 'object' END);
+
+-- Where a value breaks a rule, as a JSON pointer, and the rule. Values are not told:
+-- errors end up in logs.
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_mismatch(rules jsonb, defs jsonb, given jsonb, pointer text) RETURNS text[]
+LANGUAGE plpgsql IMMUTABLE AS $function$
+DECLARE
+    kind    text := jsonb_typeof(given);
+    rule    jsonb;
+    words   text;
+    number  numeric;
+    name    text;
+    part    jsonb;
+    problem text[];
+BEGIN
+    IF jsonb_typeof(rules) = 'boolean' THEN
+        RETURN CASE WHEN rules = 'false' THEN ARRAY[pointer, 'false: nothing may be here'] END;
+    END IF;
+    IF kind = 'number' THEN
+        number := given::numeric;
+    END IF;
+    rule := rules -> 'type';
+    IF NOT rule ? kind AND (kind <> 'number' OR NOT rule ? 'integer' OR number <> trunc(number)) THEN
+        RETURN ARRAY[pointer, 'type: must be ' || rule::text];
+    END IF;
+    rule := rules -> 'enum';
+    IF rule IS NOT NULL AND NOT EXISTS (SELECT FROM jsonb_array_elements(rule) AS e (one) WHERE e.one = given) THEN
+        RETURN ARRAY[pointer, 'enum: must be one of ' || left(rule::text, 200)];
+    END IF;
+    IF rules -> 'const' <> given THEN
+        RETURN ARRAY[pointer, 'const: must be ' || left((rules -> 'const')::text, 200)];
+    END IF;
+    CASE kind
+    WHEN 'string' THEN
+        words := given #>> '{}';
+        IF char_length(words) < (rules ->> 'minLength')::numeric THEN
+            RETURN ARRAY[pointer, format('minLength: must have at least %s characters', rules ->> 'minLength')];
+        ELSIF char_length(words) > (rules ->> 'maxLength')::numeric THEN
+            RETURN ARRAY[pointer, format('maxLength: must have at most %s characters', rules ->> 'maxLength')];
+        ELSIF words COLLATE "C" !~ (rules ->> 'pattern') THEN
+            RETURN ARRAY[pointer, 'pattern: must match ' || (rules ->> 'pattern')];
+        END IF;
+    WHEN 'number' THEN
+        IF number < (rules ->> 'minimum')::numeric THEN
+            RETURN ARRAY[pointer, format('minimum: must be at least %s', rules ->> 'minimum')];
+        ELSIF number > (rules ->> 'maximum')::numeric THEN
+            RETURN ARRAY[pointer, format('maximum: must be at most %s', rules ->> 'maximum')];
+        END IF;
+    WHEN 'array' THEN
+        IF jsonb_array_length(given) < (rules ->> 'minItems')::numeric THEN
+            RETURN ARRAY[pointer, format('minItems: must have at least %s items', rules ->> 'minItems')];
+        ELSIF jsonb_array_length(given) > (rules ->> 'maxItems')::numeric THEN
+            RETURN ARRAY[pointer, format('maxItems: must have at most %s items', rules ->> 'maxItems')];
+        END IF;
+        rule := rules -> 'items';
+        IF rule IS NOT NULL THEN
+            FOR nth IN 0 .. jsonb_array_length(given) - 1 LOOP
+                problem := {schema}.outbox_mismatch(rule, defs, given -> nth, pointer || '/' || nth::text);
+                IF problem IS NOT NULL THEN RETURN problem; END IF;
+            END LOOP;
+        END IF;
+    WHEN 'object' THEN
+        FOR name IN SELECT r.name FROM jsonb_array_elements_text(rules -> 'required') AS r (name) WHERE NOT given ? r.name LIMIT 1 LOOP
+            RETURN ARRAY[pointer, 'required: must have ' || to_json(name)::text];
+        END LOOP;
+        FOR name, part IN SELECT p.key, p.value FROM jsonb_each(rules -> 'properties') AS p WHERE given ? p.key LOOP
+            problem := {schema}.outbox_mismatch(part, defs, given -> name, pointer || '/' || {schema}.outbox_pointer_token(name));
+            IF problem IS NOT NULL THEN RETURN problem; END IF;
+        END LOOP;
+        rule := rules -> 'additionalProperties';
+        IF rule <> 'true' THEN
+            FOR name, part IN SELECT p.key, p.value FROM jsonb_each(given) AS p
+                               WHERE NOT coalesce(rules -> 'properties' ? p.key, false) LOOP
+                problem := CASE WHEN rule = 'false' THEN ARRAY[pointer || '/' || {schema}.outbox_pointer_token(name), 'additionalProperties: may not be there']
+                                ELSE {schema}.outbox_mismatch(rule, defs, part, pointer || '/' || {schema}.outbox_pointer_token(name)) END;
+                IF problem IS NOT NULL THEN RETURN problem; END IF;
+            END LOOP;
+        END IF;
+    ELSE
+        NULL;
+    END CASE;
+    IF rules ? '$ref' THEN
+        RETURN {schema}.outbox_mismatch(defs -> substr(rules ->> '$ref', 9), defs, given, pointer);
+    END IF;
+    RETURN NULL;
+END
+$function$;
+-- +goose StatementEnd
+
+-- Refuses a payload. place is the event's in a batch, from 1.
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_check_payload(checked_type text, rules jsonb, payload bytea, place bigint) RETURNS void
+LANGUAGE plpgsql STABLE AS $function$
+DECLARE
+    given   jsonb;
+    problem text[];
+BEGIN
+    BEGIN
+        given := convert_from(payload, 'UTF8')::jsonb;
+        rules := rules || '{}'; -- a value that is stored compressed is expanded once
+        problem := {schema}.outbox_mismatch(rules, rules -> '$defs', given, '');
+    EXCEPTION
+        WHEN data_exception OR program_limit_exceeded THEN -- no JSON, or more than the server bears
+            problem := ARRAY['', CASE WHEN given IS NULL THEN 'must be JSON that fits jsonb: ' ELSE 'cannot be checked: ' END || SQLERRM];
+    END;
+    IF problem IS NOT NULL THEN
+        RAISE EXCEPTION '%payload of type % does not fit its schema at "%": %',
+                        coalesce('event ' || place || ': ', ''), quote_literal(checked_type), left(problem[1], 1024), problem[2]
+            USING ERRCODE = 'OB002',
+                  DETAIL  = jsonb_build_object('type', checked_type, 'pointer', problem[1], 'rule', problem[2], 'position', coalesce(place, 1))::text,
+                  HINT    = '`postrider types show` shows the schema.';
+    END IF;
+END
+$function$;
+-- +goose StatementEnd
+
+REVOKE EXECUTE ON FUNCTION {schema}.outbox_rules_problem, {schema}.outbox_pointer_token, {schema}.outbox_pattern_problem,
+                           {schema}.outbox_schema_problem, {schema}.outbox_mismatch, {schema}.outbox_check_payload FROM PUBLIC;
+
 -- Marks the transaction: what it appends from now on is recorded as audit-only,
 -- and nothing is queued. The mark is the transaction's own id. A value that
 -- anybody left in a session, which a pool hands to somebody else, is the id of no
@@ -304,9 +571,9 @@ $function$;
 -- +goose StatementEnd
 REVOKE EXECUTE ON FUNCTION {schema}.outbox_without_enqueue, {schema}.outbox_is_replaying FROM PUBLIC;
 
--- Appending one event. Two public functions, one for JSON and one for bytes (an
--- overload would make the type of a quoted literal ambiguous), on a private one
--- that outbox_append_batch uses too, for a batch of one event.
+-- Appending one event. Public functions, for JSON and for bytes (an overload would
+-- make the type of a quoted literal ambiguous), on a private one that
+-- outbox_append_batch uses too, for a batch of one event.
 --
 -- The public functions run with their owner's rights and a fixed search_path; the
 -- caller needs EXECUTE on them and USAGE on the schema, nothing on the tables.
@@ -314,7 +581,8 @@ REVOKE EXECUTE ON FUNCTION {schema}.outbox_without_enqueue, {schema}.outbox_is_r
 -- for every call, which doubles the time.
 --
 -- SQLSTATEs: OB001 expected_version differs from the stream's version (DETAIL is a
--- JSON object: stream, expected, actual); 22023 an argument is refused, named in
+-- JSON object: stream, expected, actual); OB002 the payload does not fit the schema
+-- of its type (DETAIL: type, pointer, rule, position); 22023 an argument is refused, named in
 -- the text; 23505 the event_id exists, or another writer took the version while
 -- not running READ COMMITTED; 54000 the payload is larger than
 -- outbox_settings.max_payload_bytes.
@@ -331,6 +599,7 @@ DECLARE
                                                    expected, octet_length(new_payload), new_metadata);
     current  bigint;
     largest  bigint;
+    rules    jsonb;
 BEGIN
     IF problem IS NOT NULL THEN
         RAISE EXCEPTION '%', problem USING ERRCODE = '22023';
@@ -353,11 +622,15 @@ BEGIN
     IF pg_advisory_xact_lock(hashtextextended(new_stream, '{schema}.events'::regclass::oid::bigint)) IS NULL THEN
         NULL;
     END IF;
-    SELECT (SELECT max(e.stream_version) FROM {schema}.events AS e WHERE e.stream_id = new_stream), s.max_payload_bytes
-      INTO current, largest FROM {schema}.outbox_settings AS s;
+    SELECT (SELECT max(e.stream_version) FROM {schema}.events AS e WHERE e.stream_id = new_stream), s.max_payload_bytes,
+           (SELECT t.json_schema FROM {schema}.outbox_types AS t WHERE t.event_type = new_type AND t.checked)
+      INTO current, largest, rules FROM {schema}.outbox_settings AS s;
     current := coalesce(current, 0);
     IF octet_length(new_payload) > largest THEN
         RAISE EXCEPTION 'payload is % bytes, the limit is %', octet_length(new_payload), largest USING ERRCODE = '54000';
+    END IF;
+    IF rules IS NOT NULL THEN
+        PERFORM {schema}.outbox_check_payload(new_type, rules, new_payload, NULL);
     END IF;
     IF expected <> current THEN
         PERFORM {schema}.outbox_version_conflict(new_stream, expected, current);
@@ -449,8 +722,32 @@ topic, partition_key (default stream_id): where it is published, and what decide
 dedupe_key: unique per topic; when it is taken, nothing is written and the first event''s sequence is returned.
 publish => false: recorded, never published. available_at: not published before that time.';
 
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_append_one(
+    stream_id text, event_type text, payload jsonb, expected_version bigint DEFAULT NULL, metadata jsonb DEFAULT NULL,
+    topic text DEFAULT 'default', partition_key text DEFAULT NULL, dedupe_key text DEFAULT NULL,
+    tenant_id text DEFAULT NULL, publish boolean DEFAULT true, available_at timestamptz DEFAULT NULL,
+    event_id uuid DEFAULT NULL, occurred_at timestamptz DEFAULT NULL,
+    OUT sequence bigint, OUT stream_version bigint, OUT duplicate boolean)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan AS $function$
+DECLARE
+    one record;
+BEGIN
+    one := {schema}.outbox_append_event(stream_id, event_type, convert_to(payload::text, 'UTF8'), expected_version, metadata,
+        coalesce(topic, 'default'), partition_key, NULL, dedupe_key, tenant_id, coalesce(publish, true),
+        available_at, event_id, occurred_at);
+    sequence := one.appended;
+    stream_version := one.version;
+    duplicate := one.duplicate;
+END
+$function$;
+-- +goose StatementEnd
+COMMENT ON FUNCTION {schema}.outbox_append_one IS 'As outbox_append; tells also the version, and whether the dedupe key was taken, so that sequence and version are the first event''s.';
+
 REVOKE EXECUTE ON FUNCTION {schema}.outbox_append_event, {schema}.outbox_version_conflict,
-                           {schema}.outbox_append_bytes, {schema}.outbox_append FROM PUBLIC;
+                           {schema}.outbox_append_bytes, {schema}.outbox_append, {schema}.outbox_append_one FROM PUBLIC;
 
 -- Appending many events with one statement per table. Arrays go in, one row per
 -- event comes out, in the order of the input; partition_key is NULL where no pointer
@@ -520,6 +817,14 @@ BEGIN
      LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION '%', problem USING ERRCODE = CASE WHEN too_large THEN '54000' ELSE '22023' END;
+    END IF;
+
+    IF EXISTS (SELECT FROM {schema}.outbox_types AS t WHERE t.checked) THEN
+        PERFORM {schema}.outbox_check_payload(c.type, c.rules, c.payload, c.position)
+           FROM (SELECT u.type, t.json_schema AS rules, u.payload, u.position
+                   FROM unnest(event_types, payloads) WITH ORDINALITY AS u (type, payload, position)
+                   JOIN {schema}.outbox_types AS t ON t.event_type = u.type AND t.checked
+                  ORDER BY u.position OFFSET 0) AS c;
     END IF;
 
     IF {schema}.outbox_is_replaying() THEN
@@ -653,12 +958,20 @@ END;
 DROP FUNCTION {schema}.outbox_state(timestamptz, boolean, int, boolean, timestamptz);
 DROP FUNCTION {schema}.outbox_append_batch(text[], text[], bytea[], uuid[], bigint[], jsonb[], text[], text[], bigint[],
     text[], text[], boolean[], timestamptz[], timestamptz[]);
+DROP FUNCTION {schema}.outbox_append_one(text, text, jsonb, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz);
 DROP FUNCTION {schema}.outbox_append(text, text, jsonb, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz);
 DROP FUNCTION {schema}.outbox_append_bytes(text, text, bytea, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz);
 DROP FUNCTION {schema}.outbox_version_conflict(text, bigint, bigint);
 DROP FUNCTION {schema}.outbox_append_event(text, text, bytea, bigint, jsonb, text, text, bigint, text, text, boolean, timestamptz, uuid, timestamptz);
 DROP FUNCTION {schema}.outbox_is_replaying();
 DROP FUNCTION {schema}.outbox_without_enqueue();
+ALTER TABLE {schema}.outbox_types DROP CONSTRAINT outbox_types_json_schema_check;
+DROP FUNCTION {schema}.outbox_check_payload(text, jsonb, bytea, bigint);
+DROP FUNCTION {schema}.outbox_mismatch(jsonb, jsonb, jsonb, text);
+DROP FUNCTION {schema}.outbox_schema_problem(jsonb);
+DROP FUNCTION {schema}.outbox_rules_problem(jsonb, jsonb, text);
+DROP FUNCTION {schema}.outbox_pattern_problem(jsonb);
+DROP FUNCTION {schema}.outbox_pointer_token(text);
 DROP FUNCTION {schema}.outbox_event_problem(text, text, text, text, text, text, bigint, int, jsonb);
 DROP FUNCTION {schema}.outbox_metadata_problem(jsonb);
 DROP FUNCTION {schema}.outbox_bad_text(text);
