@@ -55,6 +55,23 @@ func TestAppendScheduledAndAuditOnly(t *testing.T) {
 	}
 }
 
+// Whoever appends in a join, once for each row of a table, has an event of each, also where rows are alike.
+func TestRowsThatAreAlikeAreAllAppended(t *testing.T) {
+	t.Parallel()
+	conn := connect(t, pgtest.Migrated(t, 4))
+	run(t, conn, `CREATE TEMPORARY TABLE input AS SELECT 's'::text AS stream, '{}'::text AS body FROM generate_series(1, 1000)`)
+	run(t, conn, `ANALYZE input`)
+	for i, call := range []string{
+		`outbox_append(i.stream, 't', i.body::jsonb)`, `outbox_append_one(i.stream, 't', i.body::jsonb)`, `outbox_append_bytes(i.stream, 't', i.body::bytea)`,
+		`outbox_append_batch(ARRAY[i.stream], '{t}', ARRAY[i.body]::bytea[])`, `outbox_append_batch(ARRAY[i.stream, i.stream], '{t,t}', ARRAY[i.body, i.body]::bytea[])`,
+	} {
+		run(t, conn, `SELECT count(o.*) FROM input AS i, `+call+` AS o`)
+		if n, want := one[int](t, conn, `SELECT count(*) FROM events`), 1000*(i+1+i/4); n != want {
+			t.Errorf("%s: %d events, want %d", call, n, want)
+		}
+	}
+}
+
 func TestAppendConflict(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, pgtest.Migrated(t, 4))

@@ -9,7 +9,7 @@ func rights() []mutant {
 		{
 			name: "definer-path-with-schema", promise: "rights", breaks: "who may create in the outbox's schema becomes its owner",
 			test: path, says: "outbox_append_batch runs with its caller's search_path",
-			edits: []edit{{migration, "duplicate boolean, enqueued boolean)\nLANGUAGE plpgsql SECURITY DEFINER\nSET search_path = pg_catalog,", "duplicate boolean, enqueued boolean)\nLANGUAGE plpgsql SECURITY DEFINER\nSET search_path = pg_catalog, {schema},"}},
+			edits: []edit{{migration, "duplicate boolean, enqueued boolean)\nLANGUAGE plpgsql SECURITY DEFINER ROWS 1\nSET search_path = pg_catalog,", "duplicate boolean, enqueued boolean)\nLANGUAGE plpgsql SECURITY DEFINER ROWS 1\nSET search_path = pg_catalog, {schema},"}},
 		},
 		{
 			name: "pool-keeps-its-path", promise: "rights", breaks: "who may create in a schema of the worker's path acts as the worker",

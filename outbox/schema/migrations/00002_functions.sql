@@ -765,6 +765,10 @@ REVOKE EXECUTE ON FUNCTION {schema}.outbox_append_event, {schema}.outbox_version
 -- events locks only the streams that have an event without expected version: the
 -- lock table is shared memory. Of two such batches that expect the same version
 -- the second fails with 23505 instead of OB001.
+--
+-- ROWS 1: where a function promises more, a join that calls it for each row of a table
+-- remembers its answers, and does not call it again for the same arguments, volatile
+-- or not (Memoize, PostgreSQL 14 to 18): events would be lost.
 
 -- +goose StatementBegin
 CREATE FUNCTION {schema}.outbox_append_batch(
@@ -774,7 +778,7 @@ CREATE FUNCTION {schema}.outbox_append_batch(
     tenant_ids text[] DEFAULT NULL, published boolean[] DEFAULT NULL, not_before timestamptz[] DEFAULT NULL,
     occurred timestamptz[] DEFAULT NULL)
 RETURNS TABLE (sequence bigint, event_id uuid, stream_version bigint, partition_key smallint, duplicate boolean, enqueued boolean)
-LANGUAGE plpgsql SECURITY DEFINER
+LANGUAGE plpgsql SECURITY DEFINER ROWS 1
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan AS $function$
 #variable_conflict use_column
