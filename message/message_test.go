@@ -2,6 +2,7 @@ package message_test
 
 import (
 	"errors"
+	"regexp"
 	"testing"
 	"time"
 
@@ -87,4 +88,34 @@ func FuzzParse(f *testing.F) {
 		h.Set(message.HeaderGeneration, generation)
 		_, _ = message.Parse("events.a", 1, h, nil) // it must not panic
 	})
+}
+
+// What Headers says of a header is what Parse asks of it.
+func TestHeadersAreAsTheyAreRead(t *testing.T) {
+	t.Parallel()
+	rules := map[string]message.HeaderRule{}
+	for _, rule := range message.Headers() {
+		if rule.Says == "" || rules[rule.Name].Name != "" {
+			t.Errorf("%s: %+v", rule.Name, rule)
+		}
+		rules[rule.Name] = rule
+	}
+	for name := range headers() {
+		rule := rules[name]
+		if value := headers().Get(name); !regexp.MustCompile(rule.Pattern).MatchString(value) {
+			t.Errorf("%s: %q does not match %q", name, value, rule.Pattern)
+		}
+		without := headers()
+		without.Del(name)
+		if _, err := message.Parse("events.a", 1, without, nil); (err != nil) != rule.Always {
+			t.Errorf("%s: always there is %t, and without it Parse says %v", name, rule.Always, err)
+		}
+		for _, wrong := range []string{"", "x\n", "-1", "yesterday"} {
+			h := headers()
+			h.Set(name, wrong)
+			if _, err := message.Parse("events.a", 1, h, nil); err != nil && wrong != "" && rule.Pattern != "." && regexp.MustCompile(rule.Pattern).MatchString(wrong) {
+				t.Errorf("%s: %q matches, and Parse says %v", name, wrong, err)
+			}
+		}
+	}
 }

@@ -92,6 +92,7 @@ func storedProbes(worker string) []struct {
 			{[]string{"replay", "resume", "1"}, "queued 1 event"},
 		}},
 		{"replay list", one("type "+ownType, "replay", "list")},
+		{"asyncapi", one(`"name": "`+ownType+`"`, "asyncapi")},
 		{"replay cancel", one("replay 3 is cancelled", "replay", "cancel", "3")},
 	}
 }
@@ -105,6 +106,7 @@ func readNoEvents() map[string]string {
 		"inbox migrate": "a consumer's tables", "inbox dead": "a consumer's tables", "inbox requeue": "a consumer's tables", "inbox skip": "a consumer's tables",
 		"capture create": "makes a trigger", "capture list": "triggers alone", "capture drop": "triggers alone",
 		"adopt create": "appends with the functions", "adopt list": "triggers alone", "adopt drop": "triggers alone",
+		"types set": "the registry alone", "types list": "the registry alone", "types show": "the registry alone", "types drop": "the registry alone",
 		"config print": "reads no database", "healthcheck": "reads no database", "version": "reads no database",
 	}
 }

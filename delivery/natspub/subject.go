@@ -83,6 +83,29 @@ func (s Subject) Filter() string {
 	return strings.Join(tokens, ".")
 }
 
+// Within is the subject of a topic's messages, with the other fields left in braces.
+func (s Subject) Within(topic string) string {
+	tokens := make([]string, len(s.parts))
+	for i, p := range s.parts {
+		switch p.field {
+		case "":
+			tokens[i] = p.literal
+		case "topic":
+			tokens[i] = Token(topic)
+		default:
+			tokens[i] = "{" + p.field + "}"
+		}
+	}
+	return strings.Join(tokens, ".")
+}
+
+// Token is data as one token of a subject.
+func Token(data string) string {
+	var b strings.Builder
+	encodeToken(&b, data)
+	return b.String()
+}
+
 // Of builds a message's subject.
 func (s Subject) Of(m delivery.Message) string {
 	var b strings.Builder

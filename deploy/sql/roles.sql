@@ -11,7 +11,8 @@
 --   postrider_producer   appends events through the functions, and can neither read nor write a table
 --   postrider_worker     postrider run; reads events and never writes them
 --   postrider_monitor    postrider status, workers, partitions list: of the events it reads when they were recorded
---   postrider_operator   postrider messages, dead, replay, gaps, workers drain, partitions pause and resume; reads no payload
+--   postrider_operator   postrider messages, dead, replay, gaps, types, asyncapi, workers drain, partitions pause and resume; reads
+--                        no payload
 --   postrider_consumer   Go consumers with package inbox, and postrider inbox dead, requeue and skip: the inbox's tables
 --                        alone. What handlers do to other tables is granted by those who own them
 --
@@ -66,7 +67,7 @@ DECLARE
     target constant text := coalesce(nullif(current_setting('postrider.schema', true), ''), 'public');
     read_tables constant text := 'outbox, outbox_ready, outbox_parked, outbox_messages, outbox_deliveries, outbox_partitions, '
         'outbox_workers, outbox_throughput, outbox_audit, outbox_settings, outbox_watermark, outbox_schema_version, outbox_replays, '
-        'outbox_ownership';
+        'outbox_ownership, outbox_types';
     one record;
     grants text[];
     statement text;
@@ -82,7 +83,8 @@ BEGIN
     END LOOP;
 
     grants := ARRAY[
-        'GRANT EXECUTE ON FUNCTION outbox_append, outbox_append_bytes, outbox_append_batch, outbox_without_enqueue TO postrider_producer',
+        'GRANT EXECUTE ON FUNCTION outbox_append, outbox_append_one, outbox_append_bytes, outbox_append_batch, outbox_without_enqueue
+               TO postrider_producer',
 
         'GRANT SELECT ON events, outbox_settings, outbox_schema_version TO postrider_worker',
         'GRANT UPDATE (generation, regressed) ON outbox_settings TO postrider_worker',
@@ -103,6 +105,8 @@ BEGIN
         'GRANT SELECT, INSERT, DELETE ON outbox_replay_sequences TO postrider_operator',
         'GRANT INSERT ON outbox_deliveries, outbox_audit TO postrider_operator',
         'GRANT INSERT, UPDATE ON outbox_throughput TO postrider_operator',
+        'GRANT INSERT, UPDATE, DELETE ON outbox_types TO postrider_operator',
+        'GRANT EXECUTE ON FUNCTION outbox_schema_problem TO postrider_operator',
         'GRANT UPDATE (paused_at, updated_at) ON outbox_partitions TO postrider_operator',
         'GRANT UPDATE (drain_requested_at) ON outbox_workers TO postrider_operator'
     ];

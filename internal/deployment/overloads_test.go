@@ -130,14 +130,23 @@ func mustFail(t *testing.T, r roles) {
 	}
 }
 
+// checkedSchema has a keyword of each kind that looks at something.
+const checkedSchema = `{"type": "object", "required": [], "additionalProperties": {"enum": [1, {}]}, "properties": {
+	"a/b": {"type": "string", "pattern": "^[a-z]+$", "minLength": 1, "maxLength": 9}, "n": {"type": ["number", "null"], "minimum": 1, "maximum": 2},
+	"l": {"type": "array", "items": {"$ref": "#/$defs/n"}, "minItems": 1, "maxItems": 3}, "o": {"additionalProperties": false}},
+	"$defs": {"n": {"type": "integer", "minimum": 1}}}`
+
 // appendInAllForms appends as a producer whose session has the planted schemas in its path.
 func appendInAllForms(t *testing.T, r roles) {
 	t.Helper()
+	mustStatement(t, r.url(t, "operator"), `INSERT INTO shop.outbox_types (event_type, json_schema, checked) VALUES ('checked', '`+checkedSchema+`', true)`)
 	for _, sql := range []string{
 		`SELECT shop.outbox_append('a', 't', '{}', metadata => '{"correlation_id": "x", "headers": {"A": "b"}}', dedupe_key => 'k', partition_key => 'p')`,
 		`SELECT shop.outbox_append('a', 't', '{}', dedupe_key => 'k')`,
 		`SELECT shop.outbox_append('a', 't', '{}', expected_version => 1, available_at => '2100-01-01')`,
 		`SELECT shop.outbox_append_bytes('a', 't', '\x00', tenant_id => 'x', publish => false)`,
+		`SELECT shop.outbox_append_one('a', 'checked', '{"a/b": "x", "n": 1.5, "l": [1, 2], "o": {}}', dedupe_key => 'm')`,
+		`SELECT shop.outbox_append_batch('{a,b}', '{checked,checked}', ARRAY['{"n": 2}', '{}']::bytea[])`,
 		`SELECT shop.outbox_append_batch('{a,b,b}', '{t,t,t}', '{x,x,x}', dedupe_keys => '{k,l,l}', topics => '{default,x,x}')`,
 		`BEGIN; SELECT shop.outbox_without_enqueue(); SELECT shop.outbox_append('a', 't', '{}');
 			SELECT shop.outbox_append_batch('{a,b}', '{t,t}', '{x,x}'); COMMIT`,
@@ -148,6 +157,9 @@ func appendInAllForms(t *testing.T, r roles) {
 	for _, sql := range []string{
 		`SELECT shop.outbox_append('a', 't', '{}', expected_version => 77)`, `SELECT shop.outbox_append('', 't', '{}', metadata => '{"headers": {"Nats-X": "b"}}')`,
 		`SELECT shop.outbox_append_batch('{a,b}', '{t,}', '{x,x}', expected_versions => '{1,2}')`,
+		`SELECT shop.outbox_append('a', 'checked', '{"a/b": "1"}')`, `SELECT shop.outbox_append('a', 'checked', '{"n": 3}')`,
+		`SELECT shop.outbox_append('a', 'checked', '{"l": [0]}')`, `SELECT shop.outbox_append('a', 'checked', '{"o": {"p/": 1}}')`,
+		`SELECT shop.outbox_append_bytes('a', 'checked', '\xff')`, `SELECT shop.outbox_append_batch('{a,b}', '{t,checked}', '{x,x}')`,
 	} {
 		if err := statement(t, r.url(t, "producer"), sql); err == nil {
 			t.Errorf("%s was accepted", sql)

@@ -112,20 +112,8 @@ func rolesSuffice(t *testing.T, r roles) {
 	for _, way := range []string{"requeue", "skip", "discard"} {
 		mustPostrider(t, r.environment(t, "operator"), "dead", way, "--stream="+way, "--reason=test", "--yes")
 	}
-	for _, command := range [][]string{
-		{"messages", "list"},
-		{"messages", "show", "1"},
-		{"dead", "list"},
-		{"status"},
-		{"partitions", "pause", "0", "--reason=test"},
-		{"partitions", "resume", "0", "--reason=test"},
-		{"replay", "--all", "--yes", "--reason=test"},
-		{"replay", "--kind=retry", "--all", "--prepare", "--yes"},
-		{"replay", "cancel", "2", "--reason=test"},
-		{"gaps", "detect", "--no-broker"},
-	} {
-		mustPostrider(t, r.environment(t, "operator"), command...)
-	}
+	operatorSuffices(t, r)
+	mustPostrider(t, r.environment(t, "monitor"), "types", "list")
 	count("1", `SELECT count(*)::text FROM {schema}.outbox_messages WHERE state = 'dead'`) // requeued, and dead again
 	mustPostrider(t, with("worker"), "doctor")
 	for _, command := range [][]string{
@@ -145,6 +133,31 @@ func rolesSuffice(t *testing.T, r roles) {
 		if strings.Contains(worker.Stderr(), complaint) {
 			t.Errorf("the worker complains: %s", worker.Stderr())
 		}
+	}
+}
+
+// operatorSuffices has the operator's role do what operators do.
+func operatorSuffices(t *testing.T, r roles) {
+	t.Helper()
+	rules := "--json-schema=" + write(t, "schema.json", checkedSchema)
+	for _, command := range [][]string{
+		{"messages", "list"},
+		{"messages", "show", "1"},
+		{"dead", "list"},
+		{"status"},
+		{"partitions", "pause", "0", "--reason=test"},
+		{"partitions", "resume", "0", "--reason=test"},
+		{"replay", "--all", "--yes", "--reason=test"},
+		{"replay", "--kind=retry", "--all", "--prepare", "--yes"},
+		{"replay", "cancel", "2", "--reason=test"},
+		{"gaps", "detect", "--no-broker"},
+		{"types", "set", "thing.told", rules, "--check", "--reason=test"},
+		{"types", "set", "thing.done", rules, "--check"},
+		{"types", "set", "thing.done", rules},
+		{"types", "drop", "thing.told", "--reason=test"},
+		{"asyncapi"},
+	} {
+		mustPostrider(t, r.environment(t, "operator"), command...)
 	}
 }
 
@@ -233,7 +246,7 @@ var held = map[string]map[string]string{
 		"outbox": "SELECT", "outbox_ready": "SELECT", "outbox_parked": "SELECT", "outbox_messages": "SELECT",
 		"outbox_deliveries": "SELECT", "outbox_partitions": "SELECT", "outbox_workers": "SELECT", "outbox_throughput": "SELECT",
 		"outbox_audit": "SELECT", "outbox_settings": "SELECT", "outbox_watermark": "SELECT", "outbox_schema_version": "SELECT",
-		"outbox_replays": "SELECT", "outbox_ownership": "SELECT",
+		"outbox_replays": "SELECT", "outbox_ownership": "SELECT", "outbox_types": "SELECT",
 	},
 	"operator": {
 		"events": "SELECT(audit_only) SELECT(event_id) SELECT(event_type) SELECT(metadata) SELECT(occurred_at) SELECT(recorded_at) " +
@@ -243,7 +256,7 @@ var held = map[string]map[string]string{
 		"outbox_workers": "SELECT UPDATE(drain_requested_at)", "outbox_throughput": "INSERT SELECT UPDATE", "outbox_audit": "INSERT SELECT",
 		"outbox_settings": "SELECT", "outbox_watermark": "SELECT", "outbox_schema_version": "SELECT",
 		"outbox_replays": "INSERT SELECT UPDATE", "outbox_replay_sequences": "DELETE INSERT SELECT",
-		"outbox_ownership": "SELECT",
+		"outbox_ownership": "SELECT", "outbox_types": "DELETE INSERT SELECT UPDATE",
 	},
 	"worker": {
 		"events": "SELECT", "outbox_settings": "SELECT UPDATE(generation) UPDATE(regressed)", "outbox_schema_version": "SELECT",
@@ -301,7 +314,7 @@ func TestRolesHoldNothingElse(t *testing.T) {
 	refused := map[string][]string{
 		"consumer": {`SELECT * FROM events`, `SELECT * FROM outbox`, `TRUNCATE inbox_records`, `CREATE TABLE mine ()`, `SELECT outbox_append('a', 'b', '1')`},
 		"producer": {
-			`SELECT * FROM events`, `SELECT nextval('events_sequence_seq')`, `CREATE TABLE mine ()`,
+			`SELECT * FROM events`, `SELECT * FROM outbox_types`, `SELECT nextval('events_sequence_seq')`, `CREATE TABLE mine ()`,
 			`INSERT INTO outbox (global_sequence, partition_key, stream_id) VALUES (1, 1, 'a')`,
 		},
 		"worker": {

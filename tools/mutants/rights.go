@@ -42,6 +42,21 @@ func rights() []mutant {
 			edits: []edit{{migration, "ORDER BY s.stream OFFSET 0", "ORDER BY key OFFSET 0"}},
 		},
 		{
+			name: "batch-answers-remembered", promise: "append", breaks: "of rows that are alike, appended in a join, only the first is",
+			test: command{pkg: "outbox/schema", run: "^TestRowsThatAreAlikeAreAllAppended$"}, says: "events, want",
+			edits: []edit{{migration, "LANGUAGE plpgsql SECURITY DEFINER ROWS 1\n", "LANGUAGE plpgsql SECURITY DEFINER ROWS 1000\n"}},
+		},
+		{
+			name: "batch-goes-unchecked", promise: "append", breaks: "a batch appends payloads that do not fit the schema of their type",
+			test: command{pkg: "outbox/schema", run: "^TestACheckedTypeRefusesWhatDoesNotFit$"}, says: "outbox_append_batch.*want OB002",
+			edits: []edit{{migration, "IF EXISTS (SELECT FROM {schema}.outbox_types AS t WHERE t.checked) THEN", "IF false THEN"}},
+		},
+		{
+			name: "unknown-keyword-passes", promise: "append", breaks: "a schema is set of which a part is not checked",
+			test: command{pkg: "outbox/schema", run: "^TestSchemasThatCannotBeCheckedAreRefused$"}, says: "it says",
+			edits: []edit{{migration, "wrong := 'is not checked here: leave it out, or set the type without --check';", "NULL;"}},
+		},
+		{
 			name: "pool-as-transaction", promise: "append", breaks: "an event is committed before the rest of its transaction, or without it",
 			test: command{pkg: "outbox", run: "^TestOnlyInATransaction$"}, says: `pgxpool\.Pool: <nil>`,
 			edits: []edit{{"outbox/tx.go", "case *pgxpool.Pool:\n\t\talone = true", "case *pgxpool.Pool:"}},

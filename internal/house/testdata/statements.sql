@@ -2085,6 +2085,31 @@ SELECT f.id, f.at, f.actor, f.action, coalesce(f.reason, ''),
  ORDER BY f.id DESC
  LIMIT $2;
 
+-- delivery/ops/contracts/sql/*.sql
+
+/* contracts.Problem */ SELECT "public".outbox_schema_problem($1::text::jsonb);
+
+/* contracts.Put */ INSERT INTO "public".outbox_types AS t (event_type, json_schema, checked, description)
+VALUES ($1, $2::text::jsonb, $3, nullif($4, ''))
+ON CONFLICT (event_type) DO UPDATE
+   SET json_schema = excluded.json_schema, checked = excluded.checked, description = coalesce(excluded.description, t.description),
+       updated_at = clock_timestamp();
+
+/* contracts.Find */ SELECT t.event_type, t.json_schema::text, t.checked, coalesce(t.description, ''), t.created_at, t.updated_at
+  FROM "public".outbox_types AS t WHERE t.event_type = $1;
+
+/* contracts.List */ SELECT t.event_type, t.json_schema::text, t.checked, coalesce(t.description, ''), t.created_at, t.updated_at
+  FROM "public".outbox_types AS t ORDER BY t.event_type COLLATE "C";
+
+/* contracts.Remove */ DELETE FROM "public".outbox_types WHERE event_type = $1;
+
+/* contracts.Seen */ SELECT n.topic, n.event_type, count(*), max(n.sequence)
+  FROM (SELECT e.sequence, e.event_type, coalesce(e.topic, 'default') AS topic, coalesce(e.audit_only, false) AS audit_only
+          FROM "public"."events" AS e ORDER BY e.sequence DESC LIMIT $1) AS n
+ WHERE NOT n.audit_only
+ GROUP BY n.topic, n.event_type
+ ORDER BY n.topic COLLATE "C", n.event_type COLLATE "C";
+
 -- delivery/ops/gaps/sql/*.sql
 
 /* gaps.Bounds */ SELECT (SELECT d.published_at FROM "public".outbox_deliveries AS d ORDER BY d.published_at LIMIT 1),
