@@ -1,0 +1,18 @@
+// Package contracts holds the check of payloads in SQL to a validator of JSON Schema that others wrote. It has no code of its own.
+//
+// # Model
+//
+// The test makes schemas of all keywords that a checked type may have, and for each of them documents, of which many nearly fit. The function
+// outbox_mismatch, which the append functions call, and the other validator must decide alike; where they refuse a document,
+// it must be for a part of it that both name.
+//
+// # Invariants
+//
+// Every schema that is made is one that may be set, each keyword decides some document, and both answers are given often: else the test
+// compares nothing, and fails. A seed makes the same schemas and documents everywhere.
+//
+// # Failure handling
+//
+// What differs is shown with schema, document, both answers and the seed. The one difference that is meant is the dot of a pattern, which in
+// SQL matches ends of lines: the other validator is told so.
+package contracts
