@@ -25,7 +25,7 @@ func migrator(t *testing.T, cfg schema.Config) *schema.Migrator {
 	return m
 }
 
-func connect(t *testing.T, url string) *pgx.Conn {
+func connect(t testing.TB, url string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
 	if err != nil {
@@ -35,7 +35,7 @@ func connect(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-func one[T any](t *testing.T, conn *pgx.Conn, sql string, args ...any) T {
+func one[T any](t testing.TB, conn *pgx.Conn, sql string, args ...any) T {
 	t.Helper()
 	var value T
 	if err := conn.QueryRow(t.Context(), sql, args...).Scan(&value); err != nil {
@@ -44,7 +44,7 @@ func one[T any](t *testing.T, conn *pgx.Conn, sql string, args ...any) T {
 	return value
 }
 
-func run(t *testing.T, conn *pgx.Conn, sql string, args ...any) {
+func run(t testing.TB, conn *pgx.Conn, sql string, args ...any) {
 	t.Helper()
 	if _, err := conn.Exec(t.Context(), sql, args...); err != nil {
 		t.Fatalf("%s: %v", sql, err)

@@ -45,7 +45,7 @@ const placed = `{
 		"price": {"type": "number", "maximum": 100.5}, "kind": {"enum": ["a", "b", null]}, "inner": {"$ref": "#/$defs/line"}}}}
 }`
 
-func setType(t *testing.T, conn *pgx.Conn, name, text string, checked bool) {
+func setType(t testing.TB, conn *pgx.Conn, name, text string, checked bool) {
 	t.Helper()
 	run(t, conn, `INSERT INTO outbox_types (event_type, json_schema, checked) VALUES ($1, $2::text::jsonb, $3)
 		ON CONFLICT (event_type) DO UPDATE SET json_schema = excluded.json_schema, checked = excluded.checked`, name, text, checked)
