@@ -2,110 +2,76 @@ package inbox
 
 import (
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/message"
 )
 
-// stream is a row of inbox_streams: what is known of one stream, and its lock.
-type stream struct {
-	key        int64
-	version    int64
-	eventID    uuid.UUID
-	generation int
-	partition  int
-	sequence   int64
-	epoch      int64
-	blocked    bool
-	changed    bool
-}
-
-// record is what was dealt with under one version.
-type record struct {
-	eventID uuid.UUID
-	result  []byte
-}
-
-// known is everything that decides about a message.
-type known struct {
-	stream stream
-	record *record
-	// parked tells that this very event is parked already.
-	parked bool
-}
-
-// verdict is what to do with a message.
-type verdict int
+// verdict is what to do with a message, in the words of the SQL function inbox_decide (ADR 28).
+type verdict string
 
 const (
-	runIt      verdict = iota + 1
-	answerIt           // with what is recorded
-	refuseIt           // too old
-	parkIt             // behind what is parked
-	keepParked         // it is parked already
-	buryIt             // another event has its place
+	runIt      verdict = "run"
+	answerIt   verdict = "repeat"   // with what is recorded
+	refuseIt   verdict = "outdated" // too old
+	parkIt     verdict = "park"     // behind what is parked
+	keepParked verdict = "waiting"  // it is parked already
+	buryIt     verdict = "conflict" // another event has its place
 )
 
-// decision is the verdict and what is odd.
+// decision is what inbox_decide says of one message: what to do, and what is odd.
 type decision struct {
+	// key is that of the stream's row.
+	key      int64
 	verdict  verdict
 	findings Finding
 	missing  int64
+	// last is the stream's version before.
+	last int64
+	// result is what is recorded, for a repeat.
+	result []byte
 }
 
-// decide is the table in the package's documentation, row by row. It depends on nothing else.
-func decide(order Order, k known, m message.Message) decision {
-	s := k.stream
-	d := decision{findings: oddities(s, m)}
-	switch {
-	case k.record != nil && k.record.eventID == m.EventID: // row 1
-		d.verdict, d.findings = answerIt, d.findings&LowerEpoch
-	case k.record == nil && m.Version == s.version && m.EventID == s.eventID: // row 2
-		d.verdict, d.findings = answerIt, d.findings&LowerEpoch
-	case k.parked: // row 3
-		d.verdict = keepParked
-	case k.record != nil, m.Version == s.version: // row 4
-		d.verdict = buryIt
-		d.findings |= Conflict
-	case m.Version < s.version && order == OrderVersions: // row 5
-		d.verdict = refuseIt
-	case s.blocked: // row 6
-		d.verdict = parkIt
-	default: // rows 7 to 9
-		d.verdict = runIt
-		if d.findings.Has(Gap) {
-			d.missing = m.Version - s.version - 1
-		}
-	}
-	return d
+// read puts the decisions into the places of their messages.
+func readDecisions(rows pgx.Rows, into []decision) error {
+	var place int64
+	var what string
+	var findings int32
+	var d decision
+	_, err := pgx.ForEachRow(rows, []any{&place, &d.key, &what, &findings, &d.missing, &d.last, &d.result}, func() error {
+		d.verdict, d.findings = verdict(what), Finding(findings)
+		into[place-1] = d
+		return nil
+	})
+	return err
 }
 
-// oddities compares a message with the last one of its stream.
-func oddities(s stream, m message.Message) Finding {
-	var f Finding
-	if m.Version-1 > s.version { // this way round it cannot overflow
-		f |= Gap
-	}
-	if s.version == 0 {
-		return f
-	}
-	if m.Version < s.version || m.Generation == s.generation && m.Sequence < s.sequence {
-		f |= Reversal
-	}
-	if m.Generation < s.generation {
-		f |= LowerGeneration
-	}
-	if m.Partition == s.partition && m.Generation == s.generation && m.Epoch > 0 && m.Epoch < s.epoch {
-		f |= LowerEpoch
-	}
-	return f
+// columns are messages turned on their side, as the SQL functions take them.
+type columns struct {
+	streams                     []string
+	versions, sequences, epochs []int64
+	events                      []uuid.UUID
+	partitions, generations     []int32
 }
 
-// move is what is known of the stream after the message was dealt with.
-func (s *stream) move(m message.Message) {
-	if m.Version <= s.version {
-		return
+func columnsOf(messages []message.Message) columns {
+	n := len(messages)
+	c := columns{
+		streams: make([]string, n), versions: make([]int64, n), sequences: make([]int64, n), epochs: make([]int64, n),
+		events: make([]uuid.UUID, n), partitions: make([]int32, n), generations: make([]int32, n),
 	}
-	s.version, s.eventID = m.Version, m.EventID
-	s.generation, s.partition, s.sequence, s.epoch = m.Generation, m.Partition, m.Sequence, m.Epoch
-	s.changed = true
+	for k, m := range messages {
+		c.streams[k], c.versions[k], c.sequences[k], c.epochs[k] = m.Stream, m.Version, m.Sequence, m.Epoch
+		c.events[k], c.partitions[k], c.generations[k] = m.EventID, int32(m.Partition), int32(m.Generation)
+	}
+	return c
+}
+
+// decideArgs are the arguments of Decide.
+func (i *Inbox) decideArgs(c columns, itsTurn bool) pg.Args {
+	return pg.Args{
+		"consumer": i.cfg.Name, "by_ids": i.cfg.Order == OrderIDs, "its_turn": itsTurn, "streams": c.streams, "versions": c.versions,
+		"events": c.events, "sequences": c.sequences, "partitions": c.partitions, "generations": c.generations, "epochs": c.epochs,
+	}
 }

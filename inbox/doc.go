@@ -14,6 +14,8 @@
 //
 // # What decides
 //
+// The SQL function inbox_decide, here and for consumers in other languages (docs/inbox-protocol.md).
+//
 // Order is promised per stream, by version: the relay publishes a stream's versions ascending (policies block=none and
 // on_dead=skip excepted). Nothing else decides. Sequences of a partition may step back within a generation (parked and
 // scheduled rows come later), a requeued message has a higher generation than its successors, a resize moves streams
@@ -35,7 +37,7 @@
 //
 // In rows 5 to 9 come besides, against the stream's last message: Reversal for a lower sequence of the same generation,
 // LowerGeneration, LowerEpoch for the same partition and generation. With OrderIDs, rows 6 and 9 take the place of row 5.
-// A test goes through every row.
+// Tests go through every row.
 //
 // A gap is not an error: audit-only events have versions, and operators skip and discard. A conflict means that the
 // producer's database forgot published events and uses their versions again: a person decides (Skip, or Forget and

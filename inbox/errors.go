@@ -3,6 +3,7 @@ package inbox
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -70,7 +71,7 @@ func text(s string) string { return strings.ToValidUTF8(strings.ReplaceAll(s, "\
 // missingTables says what to do when the tables are not there.
 func missingTables(err error) error {
 	var answer *pgconn.PgError
-	if errors.As(err, &answer) && (answer.Code == "42P01" || answer.Code == "3F000") {
+	if errors.As(err, &answer) && slices.Contains([]string{"42P01", "42883", "3F000"}, answer.Code) {
 		return fmt.Errorf("%w: call inbox.Migrate or run `postrider inbox migrate`: %w", ErrNotMigrated, err)
 	}
 	return err

@@ -22,9 +22,8 @@ var statements embed.FS
 type queries struct {
 	Settings, SettingsBack, LimitIdle pg.Query
 
-	AddStreams, LockStreams, LockStream, SetStreams, ForgetStream  pg.Query
-	FindRecords, AddRecords, AddSkipped, ForgetRecords, Purge      pg.Query
-	Park, FindParked, Claim, Unclaim, Head, Fail, Remove, Promote  pg.Query
+	Decide, Record, LockStream, ForgetStream, ForgetRecords, Purge pg.Query
+	Park, Unpark, Claim, Unclaim, Head, Fail                       pg.Query
 	List, Count, Requeue, FindDead, TakeDead                       pg.Query
 	AddSender, LockSender, SetSender, LastCall                     pg.Query
 	AddConsumer, LockConsumer, RestartConsumer, AddMalformed       pg.Query

@@ -121,8 +121,7 @@ func (i *Inbox) Skip(ctx context.Context, event uuid.UUID, note string) error {
 		return fmt.Errorf("inbox: skip %s: %w", event, missingTables(err))
 	}
 	t := newTransaction(i, tx)
-	name, err := t.lockStream(ctx, key)
-	if err != nil {
+	if err := t.lockStream(ctx, key); err != nil {
 		return err
 	}
 	var id, sequence int64
@@ -139,15 +138,12 @@ func (i *Inbox) Skip(ctx context.Context, event uuid.UUID, note string) error {
 	if err != nil {
 		return err
 	}
-	t.streams[name].move(m)
-	if err := t.settle(ctx); err != nil {
+	t.record(key, m, nil)
+	if err := t.settle(ctx, &note); err != nil {
 		return err
 	}
-	b := &pgx.Batch{}
-	i.sql.AddSkipped.Queue(b, pg.Args{"key": key, "version": m.Version, "event": m.EventID, "generation": m.Generation, "note": note})
-	i.sql.Promote.Queue(b, pg.Args{"key": key, "id": id})
-	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return fmt.Errorf("inbox: skip %s: %w", event, err)
+	if err := t.unpark(ctx, key, id); err != nil {
+		return err
 	}
 	if err := tx.Commit(ctx); err != nil {
 		return fmt.Errorf("inbox: commit: %w", err)
@@ -165,23 +161,16 @@ func (i *Inbox) Forget(ctx context.Context, name string) error {
 		return err
 	}
 	defer end()
-	t := newTransaction(i, tx)
-	rows, err := i.sql.LockStreams.Rows(ctx, tx, pg.Args{"consumer": i.cfg.Name, "streams": []string{name}})
+	var key int64
+	err = i.sql.ForgetStream.Row(ctx, tx, pg.Args{"consumer": i.cfg.Name, "stream": name}).Scan(&key)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("inbox: forget %q: no such stream: %w", name, ErrNotFound)
+	}
 	if err == nil {
-		err = t.readStreams(rows)
+		_, err = i.sql.ForgetRecords.Exec(ctx, tx, pg.Args{"key": key})
 	}
 	if err != nil {
 		return fmt.Errorf("inbox: forget %q: %w", name, missingTables(err))
-	}
-	s, ok := t.streams[name]
-	if !ok {
-		return fmt.Errorf("inbox: forget %q: no such stream: %w", name, ErrNotFound)
-	}
-	b := &pgx.Batch{}
-	i.sql.ForgetRecords.Queue(b, pg.Args{"key": s.key})
-	i.sql.ForgetStream.Queue(b, pg.Args{"key": s.key})
-	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return fmt.Errorf("inbox: forget %q: %w", name, err)
 	}
 	if err := tx.Commit(ctx); err != nil {
 		return fmt.Errorf("inbox: commit: %w", err)

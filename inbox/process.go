@@ -108,13 +108,13 @@ func (b *batch) attempt(ctx context.Context, messages []message.Message) ([]Outc
 	}
 	defer end()
 	t := newTransaction(b.box, tx)
-	if err := t.look(ctx, b.fence, messages); err != nil {
+	decisions, err := t.look(ctx, b.fence, messages)
+	if err != nil {
 		return nil, err
 	}
 	outcomes := make([]Outcome, len(messages))
 	for n, m := range messages {
-		d := decide(b.box.cfg.Order, t.known(m), m)
-		outcomes[n], err = t.carryOut(ctx, d, m, b.handle)
+		outcomes[n], err = t.carryOut(ctx, decisions[n], m, b.handle)
 		if err != nil {
 			var failed *handlerError
 			if errors.As(err, &failed) {
@@ -123,7 +123,7 @@ func (b *batch) attempt(ctx context.Context, messages []message.Message) ([]Outc
 			return nil, err
 		}
 	}
-	if err := t.settle(ctx); err != nil {
+	if err := t.settle(ctx, nil); err != nil {
 		return nil, b.box.blame(err)
 	}
 	if err := b.box.commit(ctx, tx); err != nil {
@@ -140,25 +140,26 @@ func (b *batch) park(ctx context.Context, m message.Message, cause error, attemp
 	}
 	defer end()
 	t := newTransaction(b.box, tx)
-	if err := t.look(ctx, b.fence, []message.Message{m}); err != nil {
+	decisions, err := t.look(ctx, b.fence, []message.Message{m})
+	if err != nil {
 		return err
 	}
-	d := decide(b.box.cfg.Order, t.known(m), m)
+	d := decisions[0]
 	var outcome Outcome
 	if d.verdict == runIt {
 		status, delay := b.box.fate(attempts, cause)
 		outcome = Outcome{
-			Status: status, Findings: d.findings, Missing: d.missing, Last: t.streams[m.Stream].version,
+			Status: status, Findings: d.findings, Missing: d.missing, Last: d.last,
 			Err: cause, Attempts: attempts, RetryAt: retryAt(status, delay),
 		}
-		err = t.park(ctx, m, outcome, delay)
+		err = t.park(d, m, outcome, delay)
 	} else {
 		outcome, err = t.carryOut(ctx, d, m, nil)
 	}
 	if err != nil {
 		return err
 	}
-	if err := t.settle(ctx); err != nil {
+	if err := t.settle(ctx, nil); err != nil {
 		return err
 	}
 	if err := tx.Commit(ctx); err != nil {

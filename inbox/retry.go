@@ -102,7 +102,7 @@ func (i *Inbox) retryClaimed(ctx context.Context, c claim, handle Handler) error
 		end()
 		return i.retryFailed(ctx, c, Final(errEnded), h.attempts+ended)
 	}
-	o, err := t.retryHead(ctx, c.key, h, d, handle)
+	o, err := t.retryHead(ctx, h, d, handle)
 	if err == nil {
 		if err = i.commit(ctx, tx); err == nil {
 			i.report(ctx, h.m, o)
@@ -117,31 +117,27 @@ func (i *Inbox) retryClaimed(ctx context.Context, c claim, handle Handler) error
 	return i.retryFailed(ctx, c, failed.cause, h.attempts+ended+1)
 }
 
-// lockStream locks a stream by its key and returns its name.
-func (t *transaction) lockStream(ctx context.Context, key int64) (string, error) {
+// lockStream locks a stream by its key.
+func (t *transaction) lockStream(ctx context.Context, key int64) error {
 	b := &pgx.Batch{}
 	t.box.sql.LimitIdle.Queue(b, pg.Args{"idle": t.box.idleLimit()})
-	t.box.sql.LockStream.Queue(b, pg.Args{"key": key}).Query(t.readStreams)
+	t.box.sql.LockStream.Queue(b, pg.Args{"key": key}).QueryRow(func(row pgx.Row) error { return row.Scan(&key) })
 	if err := t.tx.SendBatch(ctx, b).Close(); err != nil {
-		return "", fmt.Errorf("inbox: lock a stream: %w", err)
+		return fmt.Errorf("inbox: lock stream %d: %w", key, err)
 	}
-	for name := range t.streams {
-		return name, nil
-	}
-	return "", fmt.Errorf("inbox: stream %d is gone", key)
+	return nil
 }
 
 // lookAtHead locks the stream and reads its first parked message, and what the table says about it; nil without any.
 func (t *transaction) lookAtHead(ctx context.Context, key int64) (*head, decision, error) {
-	name, err := t.lockStream(ctx, key)
-	if err != nil {
+	if err := t.lockStream(ctx, key); err != nil {
 		return nil, decision{}, err
 	}
 	var h head
 	var subject string
 	var sequence int64
 	var envelope, payload []byte
-	err = t.box.sql.Head.Row(ctx, t.tx, pg.Args{"key": key}).
+	err := t.box.sql.Head.Row(ctx, t.tx, pg.Args{"key": key}).
 		Scan(&h.id, &h.state, &h.attempts, &h.begun, &h.reason, &subject, &sequence, &envelope, &payload)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, decision{}, nil
@@ -152,22 +148,19 @@ func (t *transaction) lookAtHead(ctx context.Context, key int64) (*head, decisio
 	if h.m, err = decodeEnvelope(envelope, subject, sequence, payload); err != nil {
 		return nil, decision{}, err
 	}
-	rows, err := t.box.sql.FindRecords.Rows(ctx, t.tx, pg.Args{
-		"consumer": t.box.cfg.Name, "streams": []string{name}, "versions": []int64{h.m.Version},
-	})
+	decisions := make([]decision, 1)
+	rows, err := t.box.sql.Decide.Rows(ctx, t.tx, t.box.decideArgs(columnsOf([]message.Message{h.m}), true))
 	if err == nil {
-		err = t.readRecords(rows)
+		err = readDecisions(rows, decisions)
 	}
 	if err != nil {
 		return nil, decision{}, fmt.Errorf("inbox: look a message up: %w", err)
 	}
-	k := t.known(h.m)
-	k.parked, k.stream.blocked = false, false // it is its turn
-	return &h, decide(t.box.cfg.Order, k, h.m), nil
+	return &h, decisions[0], nil
 }
 
 // retryHead deals with the first parked message of a stream; the caller commits.
-func (t *transaction) retryHead(ctx context.Context, key int64, h *head, d decision, handle Handler) (Outcome, error) {
+func (t *transaction) retryHead(ctx context.Context, h *head, d decision, handle Handler) (Outcome, error) {
 	if d.verdict == buryIt {
 		o := Outcome{Status: Dead, Findings: d.findings, Err: errConflict, Attempts: h.attempts}
 		return o, t.setHead(ctx, h, o, 0)
@@ -177,16 +170,21 @@ func (t *transaction) retryHead(ctx context.Context, key int64, h *head, d decis
 		return Outcome{}, err
 	}
 	o.Attempts = h.attempts
-	if err := t.settle(ctx); err != nil {
+	if err := t.settle(ctx, nil); err != nil {
 		return Outcome{}, t.box.blame(err)
 	}
-	b := &pgx.Batch{}
-	t.box.sql.Remove.Queue(b, pg.Args{"id": h.id})
-	t.box.sql.Promote.Queue(b, pg.Args{"key": key, "id": h.id})
-	if err := t.tx.SendBatch(ctx, b).Close(); err != nil {
-		return Outcome{}, t.box.blame(fmt.Errorf("inbox: unpark a message: %w", err))
+	if err := t.unpark(ctx, d.key, h.id); err != nil {
+		return Outcome{}, t.box.blame(err)
 	}
 	return o, nil
+}
+
+// unpark removes the first parked message of a stream; the next one is due.
+func (t *transaction) unpark(ctx context.Context, key, id int64) error {
+	if _, err := t.box.sql.Unpark.Exec(ctx, t.tx, pg.Args{"key": key, "id": id}); err != nil {
+		return fmt.Errorf("inbox: unpark a message: %w", err)
+	}
+	return nil
 }
 
 func (t *transaction) setHead(ctx context.Context, h *head, o Outcome, delay time.Duration) error {

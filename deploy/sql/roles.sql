@@ -13,8 +13,8 @@
 --   postrider_monitor    postrider status, workers, partitions list: of the events it reads when they were recorded
 --   postrider_operator   postrider messages, dead, replay, gaps, types, asyncapi, workers drain, partitions pause and resume; reads
 --                        no payload
---   postrider_consumer   Go consumers with package inbox, and postrider inbox dead, requeue and skip: the inbox's tables
---                        alone. What handlers do to other tables is granted by those who own them
+--   postrider_consumer   consumers with package inbox or its functions, and postrider inbox dead, requeue and skip: the
+--                        inbox's tables and functions alone. What handlers do to other tables is granted by those who own them
 --
 -- None of them can log in. Either let them, ALTER ROLE postrider_worker LOGIN PASSWORD '…', or grant them to logins of
 -- your own, GRANT postrider_worker TO shop_relay. Who migrates must be postrider_migrator itself, so that one role owns
@@ -122,6 +122,7 @@ DO $$
 DECLARE
     target constant text := coalesce(nullif(current_setting('postrider.schema', true), ''), 'public');
     name regclass;
+    called regprocedure;
 BEGIN
     IF to_regclass(format('%I.inbox_schema_version', target)) IS NULL THEN
         RETURN; -- no inboxes here
@@ -132,6 +133,11 @@ BEGIN
         EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO postrider_consumer', name);
     END LOOP;
     EXECUTE format('REVOKE INSERT, UPDATE, DELETE ON %I.inbox_schema_version FROM postrider_consumer', target);
+    FOR called IN SELECT p.oid FROM pg_proc AS p JOIN pg_class AS c ON c.relowner = p.proowner -- what others made is not the inbox's
+                   WHERE c.oid = to_regclass(format('%I.inbox_schema_version', target)) AND p.pronamespace = c.relnamespace
+                     AND p.proname LIKE 'inbox\_%' LOOP
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO postrider_consumer', called);
+    END LOOP;
 END $$;
 
 RESET search_path;

@@ -203,8 +203,34 @@ func receive(t *testing.T, r roles) {
 		}
 	}
 	callOnce(t, pool, box, r.schema)
+	inOtherLanguages(t, r)
 	for _, command := range [][]string{{"dead", "--consumer=billing"}, {"requeue", "--consumer=billing", "--all"}} {
 		mustPostrider(t, r.environment(t, "consumer"), append([]string{"inbox"}, command...)...)
+	}
+}
+
+// inOtherLanguages is receive with the SQL functions, which are the consumer's alone.
+func inOtherLanguages(t *testing.T, r roles) {
+	t.Helper()
+	headers := func(stream string, version int) string {
+		return fmt.Sprintf(`{"Outbox-Event-Id": "%s", "Outbox-Stream": "%s", "Outbox-Stream-Version": "%d", "Outbox-Type": "t",
+			"Outbox-Sequence": "1", "Outbox-Partition": "1"}`, uuid.NewSHA1(uuid.Nil, fmt.Append(nil, stream, version)), stream, version)
+	}
+	begin := func(stream string, version int) string {
+		return fmt.Sprintf(`SELECT inbox_begin('any', 's', 1, '%s', 'x')`, headers(stream, version))
+	}
+	for _, sql := range []string{
+		begin("a", 1), begin("a", 1), fmt.Sprintf(`SELECT inbox_done('any', '%s', 'result')`, headers("a", 1)), begin("a", 3), begin("a", 2),
+		fmt.Sprintf(`SELECT inbox_failed('any', 's', 1, '%s', 'x', 'broken', base => '0')`, headers("b", 1)), begin("b", 2),
+		fmt.Sprintf(`SELECT inbox_begin('any', n.subject, n.stream_sequence, n.headers, n.payload, n.parked)
+			FROM inbox_next('any', '%s') AS n`, uuid.New()),
+		`SELECT inbox_begin('any', 's', 1, '{}', 'x')`,
+	} {
+		path := "SET search_path = " + r.schema + ", public; "
+		mustStatement(t, r.url(t, "consumer"), path+sql)
+		if err := statement(t, r.url(t, "producer"), path+sql); err == nil || !strings.Contains(err.Error(), "permission denied for function") {
+			t.Errorf("a producer that says %s: %v", sql, err)
+		}
 	}
 }
 

@@ -60,7 +60,17 @@ func worker() []mutant {
 		{
 			name: "suspects-begun-together", promise: "P7", breaks: "a message is dead for the ends that another brought",
 			test: command{pkg: "inbox", run: "^TestSuspectsAreBegunOneAfterAnother$"}, says: "runs beside that of stream",
-			edits: []edit{{"inbox/sql/parked.sql", "(@suspects::boolean OR d.begun = 0", "(@suspects::boolean OR d.begun >= 0"}},
+			edits: []edit{{"inbox/migrations/00001_inbox.sql", "(suspects OR d.begun = 0", "(suspects OR d.begun >= 0"}},
+		},
+		{
+			name: "inbox-decides-without-lock", promise: "P7", breaks: "two that bring a message at once both run it",
+			test: command{pkg: "inbox", run: "^TestOneStreamIsDealtWithOneAfterTheOther$"}, says: "process s version 2|the copy is",
+			edits: []edit{{"inbox/migrations/00001_inbox.sql", "      ORDER BY s.stream\n        FOR NO KEY UPDATE;", "      ORDER BY s.stream;"}},
+		},
+		{
+			name: "inbox-begin-keeps-no-record", promise: "P7", breaks: "a consumer in another language makes an effect twice",
+			test: command{pkg: "inbox", run: "^TestTheFunctionsRunAMessageOnce$"}, says: "no message without a result|time 1 gives",
+			edits: []edit{{"inbox/migrations/00001_inbox.sql", "        IF verdict = 'run' THEN\n            PERFORM", "        IF verdict = 'never' THEN\n            PERFORM"}},
 		},
 		{
 			name: "log-bell-as-truth", promise: "P6", breaks: "workers leave polls to a bell that may not be there",

@@ -22,9 +22,9 @@ func rights() []mutant {
 			edits: []edit{{"outbox/schema/connect.go", "`SET search_path = pg_catalog, pg_temp`", "`SET search_path = public`"}},
 		},
 		{
-			name: "inbox-names-no-schema", promise: "rights", breaks: "who may create in a schema of a consumer's path acts as the consumer",
+			name: "inbox-keeps-its-path", promise: "rights", breaks: "who may create in a schema of a consumer's path acts as the consumer",
 			test: overloads, says: "planted overload",
-			edits: []edit{{"inbox/sql/streams.sql", "pg_catalog.unnest", "unnest"}},
+			edits: []edit{{"inbox/migrations/00001_inbox.sql", "last bigint, result bytea)\nLANGUAGE plpgsql\nSET search_path = pg_catalog, pg_temp\n", "last bigint, result bytea)\nLANGUAGE plpgsql\n"}},
 		},
 		{
 			name: "nats-password-in-error", promise: "rights", breaks: "part of a password that was not encoded is in the error",

@@ -2810,41 +2810,11 @@ VALUES ($1, $2, $3, $4, pg_catalog.clock_timestamp() + $5::interval)
 VALUES ($1, $2, $3, $4, $5, $6)
     ON CONFLICT DO NOTHING;
 
-/* inbox.Park */ INSERT INTO "public".inbox_parked
-       (consumer, stream_key, version, event_id, state, attempts, due_at, reason, subject, stream_sequence, envelope, payload)
-SELECT $1, $2::bigint, $3::bigint, $4, $5::text, $6,
-       CASE WHEN $5::text = 'waiting'
-            THEN CASE WHEN NOT EXISTS (SELECT FROM "public".inbox_parked AS p
-                                        WHERE p.stream_key = $2::bigint AND p.version <= $3::bigint)
-                      THEN pg_catalog.clock_timestamp() END
-            ELSE pg_catalog.clock_timestamp() + $7::interval END,
-       $8, $9, $10, $11, $12
-    ON CONFLICT DO NOTHING;
+/* inbox.Park */ SELECT "public".inbox_park($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12);
 
-/* inbox.FindParked */ SELECT w.stream, w.version, p.event_id
-  FROM unnest($1::text[], $2::bigint[], $3::uuid[]) AS w (stream, version, event_id)
- CROSS JOIN LATERAL (
-       SELECT s.stream_key FROM "public".inbox_streams AS s WHERE s.consumer = $4 AND s.stream = w.stream AND s.blocked LIMIT 1) AS s
- CROSS JOIN LATERAL (
-       SELECT p.event_id FROM "public".inbox_parked AS p
-        WHERE p.stream_key = s.stream_key AND p.version = w.version AND p.event_id = w.event_id LIMIT 1) AS p;
+/* inbox.Unpark */ SELECT "public".inbox_unpark($1, $2);
 
-/* inbox.Claim */ UPDATE "public".inbox_parked AS p
-   SET begun = CASE WHEN p.begun_by = $1::uuid THEN p.begun ELSE p.begun + 1 END, begun_by = $1::uuid,
-       due_at = pg_catalog.clock_timestamp()
-                + pg_catalog.make_interval(secs => least($2::float8, $3::float8 * pg_catalog.power($4::float8, least(p.begun, 50))))
-  FROM (SELECT d.parked_id
-          FROM "public".inbox_parked AS d
-          JOIN "public".inbox_streams AS s USING (stream_key)
-         WHERE d.consumer = $5 AND d.due_at <= pg_catalog.clock_timestamp()
-           AND ($6::boolean OR d.begun = 0 OR (d.begun = 1 AND d.begun_by = $1::uuid))
-           AND NOT EXISTS (SELECT FROM "public".inbox_parked AS e
-                            WHERE e.stream_key = d.stream_key AND (e.version, e.parked_id) < (d.version, d.parked_id))
-         ORDER BY d.due_at
-         LIMIT 1
-           FOR NO KEY UPDATE OF s SKIP LOCKED) AS head
- WHERE p.parked_id = head.parked_id AND p.due_at <= pg_catalog.clock_timestamp()
-RETURNING p.stream_key, p.parked_id, p.begun;
+/* inbox.Claim */ SELECT key, id, begun FROM "public".inbox_claim($1, $2, $3, $4, $5, $6);
 
 /* inbox.Unclaim */ UPDATE "public".inbox_parked SET begun = begun - 1, begun_by = NULL, due_at = pg_catalog.clock_timestamp()
  WHERE parked_id = $1 AND begun = $2 AND begun_by = $3;
@@ -2859,21 +2829,6 @@ RETURNING p.stream_key, p.parked_id, p.begun;
 /* inbox.Fail */ UPDATE "public".inbox_parked
    SET state = $1, attempts = $2, due_at = pg_catalog.clock_timestamp() + $3::interval, reason = $4, begun = 0, begun_by = NULL
  WHERE parked_id = $5;
-
-/* inbox.Remove */ DELETE FROM "public".inbox_parked WHERE parked_id = $1;
-
-/* inbox.Promote */ WITH next AS (
-    SELECT parked_id, state FROM "public".inbox_parked
-     WHERE stream_key = $1 AND parked_id <> $2
-     ORDER BY version, parked_id
-     LIMIT 1
-), due AS (
-    UPDATE "public".inbox_parked AS p SET due_at = pg_catalog.clock_timestamp()
-      FROM next
-     WHERE p.parked_id = next.parked_id AND next.state = 'waiting'
-)
-UPDATE "public".inbox_streams SET blocked = EXISTS (SELECT FROM next), updated_at = pg_catalog.clock_timestamp()
- WHERE stream_key = $1;
 
 /* inbox.List */ SELECT p.parked_id, p.state, p.attempts, p.due_at, p.parked_at, coalesce(p.reason, ''), p.subject, p.stream_sequence, p.envelope, p.payload
   FROM "public".inbox_parked AS p
@@ -2897,50 +2852,17 @@ UPDATE "public".inbox_streams SET blocked = EXISTS (SELECT FROM next), updated_a
  WHERE stream_key = $1 AND event_id = $2 AND state = 'dead'
 RETURNING parked_id, subject, stream_sequence, envelope, payload;
 
-/* inbox.AddStreams */ INSERT INTO "public".inbox_streams (consumer, stream)
-SELECT $1::text, w.stream
-  FROM pg_catalog.unnest($2::text[]) AS w (stream)
- WHERE NOT EXISTS (SELECT FROM "public".inbox_streams AS s WHERE s.consumer = $1 AND s.stream = w.stream)
- ORDER BY w.stream
-    ON CONFLICT DO NOTHING;
+/* inbox.Decide */ SELECT place, key, verdict, findings, missing, last, result
+  FROM "public".inbox_decide($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
 
-/* inbox.LockStreams */ SELECT stream, stream_key, version, event_id, generation, partition, sequence, epoch, blocked
-  FROM "public".inbox_streams
- WHERE consumer = $1 AND stream = ANY ($2::text[])
- ORDER BY stream
-   FOR NO KEY UPDATE;
+/* inbox.Record */ SELECT "public".inbox_record($1, $2, $3, $4, $5, $6, $7, $8, $9);
 
-/* inbox.LockStream */ SELECT stream, stream_key, version, event_id, generation, partition, sequence, epoch, blocked
-  FROM "public".inbox_streams
- WHERE stream_key = $1
-   FOR NO KEY UPDATE;
-
-/* inbox.SetStreams */ UPDATE "public".inbox_streams AS s
-   SET version = w.version, event_id = w.event_id, generation = w.generation, partition = w.partition,
-       sequence = w.sequence, epoch = w.epoch, blocked = w.blocked, updated_at = pg_catalog.clock_timestamp()
-  FROM unnest($1::bigint[], $2::bigint[], $3::uuid[], $4::integer[], $5::integer[],
-              $6::bigint[], $7::bigint[], $8::boolean[])
-       AS w (stream_key, version, event_id, generation, partition, sequence, epoch, blocked)
- WHERE s.stream_key = w.stream_key;
-
-/* inbox.FindRecords */ SELECT w.stream, w.version, r.event_id, r.result
-  FROM unnest($1::text[], $2::bigint[]) AS w (stream, version)
- CROSS JOIN LATERAL (
-       SELECT s.stream_key FROM "public".inbox_streams AS s WHERE s.consumer = $3 AND s.stream = w.stream LIMIT 1) AS s
- CROSS JOIN LATERAL (
-       SELECT r.event_id, r.result FROM "public".inbox_records AS r
-        WHERE r.stream_key = s.stream_key AND r.version = w.version LIMIT 1) AS r;
-
-/* inbox.AddRecords */ INSERT INTO "public".inbox_records (stream_key, version, event_id, generation, result)
-SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::uuid[], $4::integer[], $5::bytea[]);
-
-/* inbox.AddSkipped */ INSERT INTO "public".inbox_records (stream_key, version, event_id, generation, skipped, note)
-VALUES ($1, $2, $3, $4, true, $5)
-    ON CONFLICT DO NOTHING;
+/* inbox.LockStream */ SELECT stream_key FROM "public".inbox_streams WHERE stream_key = $1 FOR NO KEY UPDATE;
 
 /* inbox.ForgetStream */ UPDATE "public".inbox_streams
    SET version = 0, event_id = NULL, generation = 0, partition = -1, sequence = 0, epoch = 0, updated_at = pg_catalog.clock_timestamp()
- WHERE stream_key = $1;
+ WHERE consumer = $1 AND stream = $2
+RETURNING stream_key;
 
 /* inbox.ForgetRecords */ DELETE FROM "public".inbox_records WHERE stream_key = $1;
 
