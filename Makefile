@@ -105,7 +105,7 @@ test/deploy: postgres $(TESTREPORT) $(HELM) $(PROMTOOL) ## Check what deploys Po
 	$(REPORT) -least 1 -- go $(TEST) -timeout 10m -- ./internal/deployment
 
 .PHONY: test/recipes
-test/recipes: postgres $(TESTREPORT) recipes ## Run the recipes for producers in other languages (examples/recipes)
+test/recipes: postgres $(TESTREPORT) recipes ## Run the recipes for producers and consumers in other languages (examples/recipes)
 	POSTRIDER_REQUIRE_TOOLS=1 CGO_ENABLED=0 $(REPORT) -least 1 -- go -C examples $(TEST) -timeout 10m -- ./recipes
 
 .PHONY: bench

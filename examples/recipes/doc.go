@@ -1,4 +1,7 @@
-// Package recipes holds producers in other languages, one short program each, and their test. It has no code of its own.
+// Package recipes holds producers and consumers in other languages, one short program each, and their tests. It has no code of
+// its own.
+//
+// # Producers
 //
 //	node/append.mjs     Node, pg
 //	node/drizzle.mjs    Node, Drizzle
@@ -18,4 +21,11 @@
 //
 // The test runs them all and compares what they appended, byte for byte, with what package outbox does. Where a language
 // is missing its test is skipped, unless POSTRIDER_REQUIRE_TOOLS is 1; `make test/recipes` installs them.
+//
+// # Consumers
+//
+//	node/consume.mjs    Node, pg
+//	python/consume.py   Python, psycopg2; psycopg 3 but for the import
+//
+// Each calls the inbox's SQL functions as docs/inbox-protocol.md says, and is judged by the program inboxtest.
 package recipes
