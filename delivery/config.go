@@ -48,6 +48,10 @@ type Config struct {
 	// it acknowledged; at least 100 ms. Defaults to 10 s. A new owner asks in any
 	// case.
 	ExtentInterval time.Duration
+	// KeepRecords is how long the records of former batches stay in the stream: longer than a
+	// standby that may be promoted lags behind. With ExtentInterval older ones are removed, where the publisher may. Defaults to 0:
+	// all stay.
+	KeepRecords time.Duration
 	// SweepInterval is how often a partition is claimed from its beginning instead
 	// of its cursor, for rows that should not be there; at least 100 ms. Defaults
 	// to 30 s.
@@ -146,6 +150,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: Lost must be republish or report, got %q", ErrConfig, c.Lost)
 	case c.ExtentInterval < 100*time.Millisecond:
 		return fmt.Errorf("%w: ExtentInterval must be at least 100ms, got %s", ErrConfig, c.ExtentInterval)
+	case c.KeepRecords < 0:
+		return fmt.Errorf("%w: KeepRecords must not be negative, got %s", ErrConfig, c.KeepRecords)
 	case c.SweepInterval < 100*time.Millisecond:
 		return fmt.Errorf("%w: SweepInterval must be at least 100ms, got %s", ErrConfig, c.SweepInterval)
 	case c.MaxPayload < 1:

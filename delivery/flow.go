@@ -73,6 +73,7 @@ type tenure struct {
 	unmarked         []*carried
 	inHand           int
 	listed, troubled bool
+	known            known // of its records
 }
 
 // crashesToCare is after how many owners in a row that settled nothing a

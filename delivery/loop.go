@@ -11,8 +11,12 @@ import (
 // loop looks at the outbox whenever there is a reason, until the context ends, and finishes what is under way.
 func (r *Relay) loop(ctx context.Context, held *lease.Set, once bool) error {
 	defer r.finish(ctx)
+	aside, leave := context.WithCancel(ctx) // what nobody waits for
+	defer leave()
 	extent := time.NewTicker(r.cfg.ExtentInterval)
 	defer extent.Stop()
+	trim := time.NewTicker(trimEvery(r.cfg))
+	defer trim.Stop()
 	r.checkExtent(ctx)
 	plan := newSchedule(r.cfg, once)
 	timer := time.NewTimer(0)
@@ -55,6 +59,9 @@ func (r *Relay) loop(ctx context.Context, held *lease.Set, once bool) error {
 		case <-extent.C:
 			r.checkExtent(ctx)
 			r.all = true
+		case <-trim.C:
+			r.trim(aside)
+			continue
 		case <-held.Changed():
 			r.all = true
 		case <-r.bell.Rung():

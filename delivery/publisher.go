@@ -70,6 +70,15 @@ type Sizer interface {
 	Copies() int
 }
 
+// Trimmer is a Publisher whose stream keeps a record of each batch, of which hardly any is ever read again.
+type Trimmer interface {
+	// Records tells where the last record of a session lies, and how many it has written up to that.
+	Records(s Session) (last, written uint64)
+	// Trim removes records of a partition that lie before one of the session's, of which Records told: some of them where there are many, and
+	// then there are more. Where nobody may the error wraps ErrConfiguration.
+	Trim(ctx context.Context, id partition.ID, s Session, last, written uint64) (more bool, err error)
+}
+
 // Extent is where a stream begins and ends.
 type Extent struct {
 	// First and Last are positions; both are 0 for a stream that never held

@@ -68,6 +68,8 @@ type Relay struct {
 	unanswered int   // messages from claim to answer
 	marks      marker
 	pause      pause
+	trimming   bool      // old records are being removed
+	trimAgain  time.Time // not before
 	created    time.Time // the stream, when it was looked at last
 	server     time.Time // when the database server was started that answered last
 	fatal      error     // ends the loop

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/lease"
 )
 
 // RetentionConfig says how long what is over is kept.
@@ -122,4 +123,99 @@ func (s *Sweeper) Sweep(ctx context.Context) (deleted int64, err error) {
 		}
 	}
 	return deleted, errors.Join(failed...)
+}
+
+// known is a record of a partition behind which no older one is needed, once the database has known of it for long.
+type known struct {
+	session       Session
+	last, written uint64    // as a Trimmer tells
+	since         time.Time // when the database was seen to know all up to there; zero: it was not
+}
+
+// trimEvery is how often it is looked which records are old.
+func trimEvery(c Config) time.Duration {
+	return min(10*time.Second, max(c.KeepRecords/2, 50*time.Millisecond))
+}
+
+// trimLater is when it is tried again to remove records, where nobody might.
+const trimLater = time.Hour
+
+// trim has the stream let go of records that the database has known of for KeepRecords (ADR 28): only one that forgot
+// as much would have them read. It is done in the background, for one partition after the other.
+func (r *Relay) trim(ctx context.Context) {
+	trimmer, is := r.publisher.(Trimmer)
+	now := time.Now()
+	if !is || r.cfg.KeepRecords == 0 || r.trimming || now.Before(r.trimAgain) {
+		return
+	}
+	type job struct {
+		lease *lease.Lease
+		known
+	}
+	var due []job
+	for _, f := range r.flows {
+		if f.session == nil || !f.lease.Valid() {
+			continue
+		}
+		k := &f.known
+		if k.session != f.session {
+			*k = known{session: f.session}
+			k.last, k.written = trimmer.Records(f.session)
+		}
+		switch {
+		case k.since.IsZero() && f.knows(k.last):
+			k.since = now
+		case !k.since.IsZero() && now.Sub(k.since) >= r.cfg.KeepRecords:
+			due = append(due, job{f.lease, *k})
+			*k = known{}
+		}
+	}
+	if len(due) == 0 {
+		return
+	}
+	r.trimming = true
+	r.begin(func() func() {
+		var err error
+		for _, d := range due {
+			for more := true; more && err == nil && d.lease.Valid(); {
+				began := time.Now()
+				if more, err = trimmer.Trim(ctx, d.lease.Partition, d.session, d.last, d.written); err == nil {
+					err = Breathe(ctx, time.Since(began))
+				}
+			}
+		}
+		return func() { r.trimmed(err) }
+	})
+}
+
+// trimmed ends it. What failed for another reason than a right is tried again in its time.
+func (r *Relay) trimmed(err error) {
+	r.trimming = false
+	if !errors.Is(err, ErrConfiguration) {
+		return
+	}
+	if r.trimAgain.IsZero() { // it is said once
+		r.log.Warn("the records of former batches stay in the stream: let workers purge it, or run `postrider partitions trim` now and then", "error", err)
+	}
+	r.trimAgain = time.Now().Add(trimLater)
+}
+
+// knows tells whether the database knows of all records up to that one. The last one may be a fence, which has nothing to be marked.
+func (f *flow) knows(last uint64) bool {
+	return f.recorded >= last || f.stage == ready && len(f.unmarked) == 0 && f.recorded >= f.closed
+}
+
+// breather is how many times as long as the server worked at a purge it is left alone.
+const breather = 20
+
+// Breathe waits after a purge that took so long.
+func Breathe(ctx context.Context, took time.Duration) error {
+	timer := time.NewTimer(breather * took)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/nats-io/nats.go"
@@ -31,6 +32,8 @@ type doctorCmd struct {
 	streamFlags
 	Ordering string `help:"What the workers keep in order: ${enum}." enum:"partition,stream" default:"partition"`
 	JSON     bool   `help:"Print a JSON array." name:"json"`
+
+	outbox uuid.UUID // where the database told it
 }
 
 // finding is what one check found.
@@ -94,6 +97,7 @@ func (c *doctorCmd) checkDatabase(ctx context.Context) []finding {
 	if !add("schema", err, fmt.Sprintf("version %d, %d partitions", info.Version, info.Partitions)) {
 		return findings
 	}
+	c.outbox = info.OutboxID
 	add("server", delivery.CheckDatabase(ctx, pool), "may be written to")
 	relation, err := eventsOf(info)
 	if err == nil {
@@ -273,7 +277,10 @@ func (c *doctorCmd) checkBroker(s *session, subject natspub.Subject) []finding {
 	} else if err := natspub.CheckFence(info.Config); err != nil {
 		fence.Level, fence.Detail = levelError, redact(err.Error())
 	}
-	return append(findings, fence)
+	if findings = append(findings, fence); fence.Level == levelOK && c.outbox != uuid.Nil {
+		findings = append(findings, recordsFinding(s.ctx, natspub.NewRecords(nc, apiPrefix, c.Stream, c.outbox)))
+	}
+	return findings
 }
 
 // conditionFinding tells what living workers say that keeps them from delivering.

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/ui"
 )
@@ -18,6 +22,7 @@ type partitionsCmd struct {
 	Pause   partitionsPauseCmd   `cmd:"" help:"Deliver nothing of partitions until they are resumed."`
 	Resume  partitionsResumeCmd  `cmd:"" help:"End the pause of partitions."`
 	Resize  partitionsResizeCmd  `cmd:"" help:"Change the number of partitions while producers and workers run."`
+	Trim    partitionsTrimCmd    `cmd:"" help:"Remove old records from the stream, where workers may not."`
 }
 
 type partitionsListCmd struct{ lookFlags }
@@ -94,4 +99,88 @@ func (c *partitionsSyncCmd) Run(s *session) error {
 	}
 	_, err = fmt.Fprintf(s.stdout, done, added, removed, info.Partitions)
 	return err
+}
+
+type partitionsTrimCmd struct {
+	databaseFlags
+	natsFlags
+
+	Stream string `help:"JetStream stream that holds the events." default:"EVENTS"`
+	Keep   uint64 `help:"How many records of each partition stay, at least 100." default:"1000" env:"-"`
+	JSON   bool   `help:"Print one JSON object." name:"json"`
+}
+
+// leastRecords is what an heir may read, and more.
+const leastRecords = 100
+
+// Help says what for.
+func (c *partitionsTrimCmd) Help() string {
+	return `In mode fenced each batch leaves a record in the stream. Workers that may purge it remove those
+that nobody reads any more; this command does it for others, from time to time, while they run.
+It takes the newest records for those that are needed: keep more than a partition's batches
+since a standby, or a backup, that may take the database's place.
+
+Example:
+  postrider partitions trim --keep 1000`
+}
+
+// Run trims the records of each partition, of those that a resize removed, too.
+func (c *partitionsTrimCmd) Run(s *session) error {
+	if err := c.validate(); err != nil {
+		return err
+	}
+	if c.Keep < leastRecords {
+		return fmt.Errorf("%w: --keep must be at least %d, got %d", errRefused, leastRecords, c.Keep)
+	}
+	pool, err := c.pool(s.ctx, "postrider trim", 1)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	info, err := checkSchema(s.ctx, pool, c.Schema, 0)
+	if err != nil {
+		return err
+	}
+	nc, apiPrefix, err := c.connect("postrider trim", s.logger())
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	removed, left, err := natspub.NewRecords(nc, apiPrefix, c.Stream, info.OutboxID).Trim(s.ctx, c.Keep)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(s.stdout, map[string]uint64{"removed": removed, "left": left})
+	}
+	_, err = fmt.Fprintf(s.stdout, "removed %d records, %d are left\n", removed, left)
+	return err
+}
+
+// manyRecords of a partition are worth a warning where nobody removes them.
+const manyRecords = 10_000
+
+// recordsFinding tells how many records the stream holds, and whether this user may remove old ones.
+func recordsFinding(ctx context.Context, records *natspub.Records) finding {
+	const check = "records"
+	held, err := records.Held(ctx)
+	if err != nil {
+		return finding{check, levelError, redact(err.Error())}
+	}
+	var all, most uint64
+	for _, n := range held {
+		all, most = all+n, max(most, n)
+	}
+	f := finding{check, levelOK, fmt.Sprintf("%d of %d partitions, at most %d of one; this user may remove old ones", all, len(held), most)}
+	if err := records.MayTrim(ctx); err != nil {
+		if most > manyRecords {
+			f.Level = levelWarning
+		}
+		if !errors.Is(err, delivery.ErrConfiguration) {
+			f.Level = levelError
+		}
+		f.Detail = fmt.Sprintf("%d of %d partitions, at most %d of one; this user may not remove old ones: if workers may not either, run `postrider partitions trim` now and then (%s)",
+			all, len(held), most, redact(err.Error()))
+	}
+	return f
 }

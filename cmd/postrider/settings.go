@@ -38,6 +38,7 @@ type workerFlags struct {
 	RetryMax     time.Duration `help:"Longest wait between attempts." default:"5m"`
 	Behind       string        `help:"What waits behind a message that fails: ${enum}. stream: its stream, and when it is dead until a person acts; retries: its stream, until it is dead; none: nothing." enum:"stream,retries,none" default:"stream"`
 	LostMessages string        `help:"What is done about acknowledged messages that the stream lost: ${enum}." enum:"republish,report" default:"republish"`
+	KeepRecords  time.Duration `help:"How long the stream keeps the records of former batches, in mode fenced; 0: for ever." default:"10m"`
 	Retention    time.Duration `help:"How long the history of deliveries and dedupe keys are kept; 0: for ever." default:"168h"`
 }
 
@@ -57,7 +58,7 @@ func (f workerFlags) settings() (c worker.Config, err error) {
 func (f workerFlags) relay() (c delivery.Config, err error) {
 	c = delivery.Config{
 		BatchSize: f.BatchSize, Window: f.InFlight, PollInterval: f.Interval, Retry: delivery.DefaultRetryPolicy(),
-		Ordering: delivery.Ordering(f.Ordering), Lost: delivery.Lost(f.LostMessages), Failure: delivery.FailurePolicy(f.Behind),
+		Ordering: delivery.Ordering(f.Ordering), Lost: delivery.Lost(f.LostMessages), KeepRecords: f.KeepRecords, Failure: delivery.FailurePolicy(f.Behind),
 	}
 	c.Retry.Base, c.Retry.Max, c.Retry.MaxAttempts = f.RetryBase, f.RetryMax, f.MaxAttempts
 	c.Transforms, err = f.transforms()

@@ -81,6 +81,50 @@ func (a api) get(ctx context.Context, which map[string]any) (storedMessage, erro
 	return m, nil
 }
 
+// held returns how many messages the stream holds on each subject under a filter.
+func (a api) held(ctx context.Context, filter string) (map[string]uint64, error) {
+	var reply struct {
+		Error *APIError `json:"error"`
+		State struct {
+			Subjects map[string]uint64 `json:"subjects"`
+		} `json:"state"`
+	}
+	err := a.request(ctx, "STREAM.INFO", map[string]any{"subjects_filter": filter}, &reply)
+	if err == nil && reply.Error != nil {
+		err = a.refused(reply.Error)
+	}
+	return reply.State.Subjects, err
+}
+
+const operationPurge = "STREAM.PURGE"
+
+// purge removes the messages of a literal subject that lie before a position, or all but the last ones: one of the two is
+// above 0. It returns how many went. Where nobody may, the error wraps ErrConfiguration.
+func (a api) purge(ctx context.Context, subject string, before, keep uint64) (purged uint64, err error) {
+	which := map[string]any{"filter": subject, "keep": keep}
+	if keep == 0 {
+		if before <= 1 { // nothing lies before it, and older servers would take it for all
+			return 0, nil
+		}
+		which = map[string]any{"filter": subject, "seq": before}
+	}
+	var reply struct {
+		Error  *APIError `json:"error"`
+		Purged uint64    `json:"purged"`
+	}
+	err = a.request(ctx, operationPurge, which, &reply)
+	switch {
+	case errors.Is(err, nats.ErrPermissionViolation):
+		err = fmt.Errorf("%w: %w", delivery.ErrConfiguration, err)
+	case err != nil || reply.Error == nil:
+	case reply.Error.ErrCode == codePurgeFailed || reply.Error.ErrCode == codeStreamSealed:
+		err = fmt.Errorf("%w: stream %s: %w", delivery.ErrConfiguration, a.stream, reply.Error)
+	default:
+		err = a.refused(reply.Error)
+	}
+	return reply.Purged, err
+}
+
 // extent returns where the stream begins and ends, and since when it exists.
 func (a api) extent(ctx context.Context) (delivery.Extent, error) {
 	var reply struct {
@@ -108,7 +152,7 @@ func (a api) request(ctx context.Context, operation string, body, reply any) err
 	before := a.nc.LastError()
 	msg, err := a.nc.RequestWithContext(ctx, cmp.Or(a.prefix, ownAPI)+"."+operation+"."+a.stream, data)
 	if err != nil {
-		return fmt.Errorf("%w: %s of stream %s: %w", delivery.ErrOutage, operation, a.stream, cmp.Or(permission(a.nc, before), plainly(err)))
+		return fmt.Errorf("%w: %s of stream %s: %w", delivery.ErrOutage, operation, a.stream, cmp.Or(permission(a.nc, before, operation), plainly(err)))
 	}
 	if err := json.Unmarshal(msg.Data, reply); err != nil {
 		return fmt.Errorf("%w: malformed answer to %s: %w", delivery.ErrOutage, operation, err)

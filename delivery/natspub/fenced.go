@@ -74,6 +74,7 @@ type Fenced struct {
 	sent    atomic.Uint64
 
 	combiner *combiner
+	chunk    chunk
 }
 
 // session is what is known of a partition that was taken.
@@ -82,6 +83,8 @@ type session struct {
 	kept  uint64 // where the last watermark lies
 	parts []part // what it names
 	batch uint64
+
+	edge edge
 }
 
 // NewFenced returns a publisher on a connection made by Connect. Close ends it.
@@ -126,8 +129,11 @@ func (f *Fenced) Close() error { return f.answers.close() }
 // FenceSubject is a partition's control subject. The outbox's id is in it, so
 // that several outboxes can share a stream.
 func FenceSubject(outbox uuid.UUID, id partition.ID) string {
-	return fmt.Sprintf("outbox.fence.%x.%d", outbox[:6], id)
+	return fenceSubjects(outbox) + strconv.Itoa(int(id))
 }
+
+// fenceSubjects is how the control subjects of an outbox begin.
+func fenceSubjects(outbox uuid.UUID) string { return fmt.Sprintf("outbox.fence.%x.", outbox[:6]) }
 
 // attempt returns a name that no other message has.
 func (f *Fenced) attempt() string { return f.prefix + strconv.FormatUint(f.sent.Add(1), 36) }
@@ -221,9 +227,9 @@ func (f *Fenced) Take(ctx context.Context, l *lease.Lease) (delivery.Standing, e
 	if err != nil {
 		return delivery.Standing{}, fmt.Errorf("take partition %d: %w", l.Partition, err)
 	}
-	return delivery.Standing{
-		Session: &session{last: t.fence, kept: t.kept, parts: t.parts}, Kept: t.kept, Fence: t.fence, Delivered: record{Parts: t.parts}.delivered(0),
-	}, nil
+	s := &session{last: t.fence, kept: t.kept, parts: t.parts}
+	s.wrote(t.fence)
+	return delivery.Standing{Session: s, Kept: t.kept, Fence: t.fence, Delivered: record{Parts: t.parts}.delivered(0)}, nil
 }
 
 // takeover is one Take under way.

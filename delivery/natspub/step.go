@@ -275,7 +275,7 @@ func (r *fencedRun) give(unknown bool, err error) {
 
 // denied returns a refusal of permission that came since the last error was
 // looked at.
-func (r *fencedRun) denied(before error) error { return permission(r.nc, before) }
+func (r *fencedRun) denied(before error) error { return permission(r.nc, before, "") }
 
 // goesOn tells whether anything may be sent: a handover does not wait for what was never
 // sent, that is the heir's.
@@ -325,6 +325,7 @@ func (r *fencedRun) accept(indices []int, ans answer) verdict {
 	}
 	first := ans.sequence - uint64(len(indices))
 	r.closed.First = first
+	r.session.wrote(ans.sequence)
 	r.session.last, r.session.kept, r.session.parts = ans.sequence, ans.sequence, []part{r.closed}
 	for n, i := range indices {
 		r.outcomes[i] = delivery.Outcome{

@@ -40,6 +40,7 @@ func (r *fencedRun) storesControl(ctx context.Context) bool {
 		return false
 	}
 	r.session.last = ans.sequence
+	r.session.wrote(ans.sequence)
 	return true
 }
 

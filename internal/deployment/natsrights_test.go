@@ -156,6 +156,48 @@ func TestRightsInNATSSuffice(t *testing.T) { //nolint:paralleltest // clusters r
 	}
 }
 
+// Without the right to purge a worker says once that records stay, and delivers; with it they go.
+func TestRecordsGoWhereTheStreamMayBePurged(t *testing.T) { //nolint:paralleltest // clusters run one at a time
+	for _, given := range []bool{false, true} {
+		r := newRestricted(t, func(p *server.Permissions) {
+			if given {
+				p.Publish.Allow = append(p.Publish.Allow, "$JS.API.STREAM.PURGE.EVENTS")
+			}
+		})
+		c := clustertest.New(t, clustertest.Config{Partitions: 2, NATS: natstest.Attach(r.as("admin")), NoStream: true})
+		w := clustertest.Launch(t, "worker", append(r.environment(c), "POSTRIDER_KEEP_RECORDS=50ms"), "run", "--http-addr=off", "--batch-size=1", "--ack-timeout=1s")
+		c.Backlog(t, 50)
+		c.WaitDrained(t)
+		clustertest.Until(t, "it is known what becomes of records", func(ctx context.Context) (bool, error) {
+			if !given {
+				return strings.Contains(w.Stderr(), "partitions trim"), nil
+			}
+			stream, err := r.js.Stream(ctx, natstest.StreamName)
+			if err != nil {
+				return false, err
+			}
+			info, err := stream.Info(ctx, jetstream.WithSubjectFilter("outbox.fence.>"))
+			if err != nil {
+				return false, err
+			}
+			left := 0
+			for _, n := range info.State.Subjects {
+				left += int(n)
+			}
+			return left == 2, nil
+		}, w.Stderr)
+		c.Backlog(t, 50)
+		c.WaitDrained(t)
+		w.Signal(t, syscall.SIGTERM)
+		if status := w.Exit(t); status != 0 {
+			t.Errorf("the worker ended with %d", status)
+		}
+		if n, want := strings.Count(w.Stderr(), "partitions trim"), map[bool]int{false: 1}[given]; n != want {
+			t.Errorf("with the right %t it is said %d times, want %d: %s", given, n, want, w.Stderr())
+		}
+	}
+}
+
 // read receives and acknowledges messages as the user reader.
 func (r restricted) read(t *testing.T, want int) int {
 	t.Helper()

@@ -11,8 +11,8 @@ import (
 
 // Workers are killed at random, every one to three seconds, and replaced.
 func TestRandomKills(t *testing.T) { //nolint:paralleltest // clusters run one at a time
-	t.Run("short", func(t *testing.T) { randomKills(t, 1, 15*time.Second) }) //nolint:paralleltest // clusters run one at a time
-	for name, nodes := range topologies() {                                  //nolint:paralleltest // clusters run one at a time
+	t.Run("short", amidTrims)
+	for name, nodes := range topologies() { //nolint:paralleltest // clusters run one at a time
 		t.Run(name, func(t *testing.T) {
 			slow.Test(t)
 			randomKills(t, nodes, faultDuration(t))
@@ -20,11 +20,22 @@ func TestRandomKills(t *testing.T) { //nolint:paralleltest // clusters run one a
 	}
 }
 
-func randomKills(t *testing.T, nodes int, duration time.Duration) {
+// amidTrims kills owners between a record, its mark, and the removal of older ones.
+func amidTrims(t *testing.T) {
+	t.Helper()
+	s := randomKills(t, 1, 20*time.Second, "--keep-records=500ms")
+	batches, left := s.Count(t, `SELECT count(*) FROM outbox_deliveries`), s.Contents(t)
+	t.Logf("%d batches have left %d records", batches, left.Watermarks)
+	if 2*left.Watermarks > batches {
+		t.Errorf("%d batches have left %d records: hardly any was removed", batches, left.Watermarks)
+	}
+}
+
+func randomKills(t *testing.T, nodes int, duration time.Duration, flags ...string) *stage {
 	t.Helper()
 	random := seeded(t, 1)
 	brokers := clustertest.StartBrokers(t, clustertest.BrokerConfig{Nodes: nodes})
-	s := begin(t, setting{Config: clustertest.Config{NATS: brokers.Server, Replicas: nodes, Flags: shortTTL()}})
+	s := begin(t, setting{Config: clustertest.Config{NATS: brokers.Server, Replicas: nodes, Flags: shortTTL(flags...)}})
 	ctx, cancel := context.WithTimeout(t.Context(), duration)
 	defer cancel()
 	kills := 0
@@ -34,4 +45,5 @@ func randomKills(t *testing.T, nodes int, duration time.Duration) {
 	}
 	s.Verify(t)
 	s.report(t, kills)
+	return s
 }

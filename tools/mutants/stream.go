@@ -91,6 +91,27 @@ func stream() []mutant {
 	}
 }
 
+// room is the ways to remove records that are needed.
+func room() []mutant {
+	return []mutant{
+		{
+			name: "trim-of-unmarked", promise: "P4", breaks: "records are removed of which the database does not know",
+			test: command{pkg: "delivery", run: "^TestRecordsOfBatchesThatAreNotMarkedStay$"}, says: "stored .*, want ",
+			edits: []edit{{"delivery/retention.go", "return f.recorded >= last || f.stage", "return true || f.stage"}},
+		},
+		{
+			name: "trim-one-too-many", promise: "P4", breaks: "a trim removes the record up to which the database knows",
+			test: fenceTest("TestATrimLeavesWhatIsNotKnown"), says: "records lie at",
+			edits: []edit{{"delivery/natspub/trim.go", "f.api.purge(ctx, subject, last, 0)", "f.api.purge(ctx, subject, last+1, 0)"}},
+		},
+		{
+			name: "trim-above-the-last", promise: "P4", breaks: "a trim removes a partition's last record, too",
+			test: command{pkg: "delivery/natspub", run: "^TestATrimOfAFormerOwnerLeavesTheHeirs$"}, says: "records lie at",
+			edits: []edit{{"delivery/natspub/trim.go", "last = min(last, newest.sequence)", "_ = newest"}},
+		},
+	}
+}
+
 // client is the ways to let the client send what nobody knows of, or out of turn.
 func client() []mutant {
 	return []mutant{

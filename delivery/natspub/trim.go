@@ -1,0 +1,164 @@
+package natspub
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/partition"
+)
+
+// A purge of one subject has the server read what lies between the first message that it removes and the subject's last one,
+// while the stream takes nothing. So there are two ways.
+const (
+	// Up to a position, which is right however late the server does it: where that is not more than so many
+	// messages, or so many while the partition rests.
+	shortSpan = 100_000
+	calmSpan  = 400_000
+	// All but the last ones, where the server ends early: done late it takes more, but always leaves so many.
+	busyRecords = 1000
+	calmRecords = 16
+)
+
+// edge is where the last record of a session lies, and how many it has written.
+type edge struct {
+	mu            sync.Mutex
+	last, written uint64
+}
+
+// wrote notes a record.
+func (s *session) wrote(at uint64) {
+	s.edge.mu.Lock()
+	defer s.edge.mu.Unlock()
+	s.edge.last, s.edge.written = at, s.edge.written+1
+}
+
+// Records implements delivery.Trimmer.
+func (f *Fenced) Records(of delivery.Session) (last, written uint64) {
+	s, taken := of.(*session)
+	if !taken {
+		return 0, 0
+	}
+	s.edge.mu.Lock()
+	defer s.edge.mu.Unlock()
+	return s.edge.last, s.edge.written
+}
+
+// Trim implements delivery.Trimmer. The partition's last record stays, whoever wrote it.
+func (f *Fenced) Trim(ctx context.Context, id partition.ID, of delivery.Session, last, written uint64) (more bool, err error) {
+	subject := FenceSubject(f.cfg.Outbox, id)
+	ctx, cancel := context.WithTimeout(ctx, f.cfg.AckTimeout)
+	defer cancel()
+	newest, err := f.api.last(ctx, subject)
+	if err != nil {
+		return false, err
+	}
+	oldest, err := f.api.next(ctx, subject, 1)
+	last = min(last, newest.sequence)
+	if err != nil || oldest.sequence >= last {
+		return false, err
+	}
+	_, now := f.Records(of)
+	span, least := uint64(shortSpan), max(busyRecords, now-written+calmRecords)
+	if now == written {
+		span, least = calmSpan, calmRecords
+	}
+	if newest.sequence-oldest.sequence <= span {
+		_, err = f.api.purge(ctx, subject, last, 0)
+		return false, err
+	}
+	held, err := f.api.held(ctx, subject)
+	if err != nil {
+		return false, err
+	}
+	_, more, err = f.api.thin(ctx, subject, held[subject], least, &f.chunk)
+	return more, err
+}
+
+// thin removes the oldest messages of a subject but for the last ones, as many as the server does in a moment.
+func (a api) thin(ctx context.Context, subject string, held, least uint64, c *chunk) (removed uint64, more bool, err error) {
+	if held <= least {
+		return 0, false, nil
+	}
+	keep := max(least, held-min(held, c.size()))
+	began := time.Now()
+	removed, err = a.purge(ctx, subject, 0, keep)
+	c.took(time.Since(began))
+	return removed, keep > least, err
+}
+
+// chunk is how many messages one purge removes: what takes about moment.
+type chunk struct{ n atomic.Uint64 }
+
+const (
+	leastChunk = 8
+	mostChunk  = 4096
+	moment     = 25 * time.Millisecond
+)
+
+func (c *chunk) size() uint64 { return max(leastChunk, c.n.Load()) }
+
+func (c *chunk) took(d time.Duration) {
+	switch n := c.size(); {
+	case d < moment:
+		c.n.Store(min(2*n, mostChunk))
+	case d > 2*moment:
+		c.n.Store(max(n/2, leastChunk))
+	}
+}
+
+// Records are those of one outbox in a stream, for whoever is not the owner.
+type Records struct {
+	api     api
+	subject string // of each, but for the partition
+	chunk   chunk
+}
+
+// NewRecords returns the records of an outbox; apiPrefix is as in StreamConfig.
+func NewRecords(nc *nats.Conn, apiPrefix, stream string, outbox uuid.UUID) *Records {
+	return &Records{api: api{nc, apiPrefix, stream}, subject: fenceSubjects(outbox)}
+}
+
+// Held returns how many there are, by subject: of each partition, and of those that are no more.
+func (r *Records) Held(ctx context.Context) (map[string]uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	return r.api.held(ctx, r.subject+"*")
+}
+
+// MayTrim is nil where records may be removed; where not, the error wraps delivery.ErrConfiguration.
+func (r *Records) MayTrim(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_, err := r.api.purge(ctx, r.subject+"none", 0, 1) // no partition is named so
+	return err
+}
+
+// Trim removes all but the last records of each subject, and returns how many went and how many are left.
+func (r *Records) Trim(ctx context.Context, keep uint64) (removed, left uint64, err error) {
+	held, err := r.Held(ctx)
+	for _, subject := range slices.Sorted(maps.Keys(held)) {
+		n := held[subject]
+		for more := true; more && err == nil; {
+			var gone uint64
+			began := time.Now()
+			ask, cancel := context.WithTimeout(ctx, readTimeout)
+			gone, more, err = r.api.thin(ask, subject, n, keep, &r.chunk)
+			cancel()
+			n, removed = n-min(n, gone), removed+gone
+			more = more && gone > 0
+			if err == nil && more {
+				err = delivery.Breathe(ctx, time.Since(began))
+			}
+		}
+		left += n
+	}
+	return removed, left, err
+}
