@@ -1,14 +1,42 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/postrider/postrider/internal/localnats"
+	"github.com/postrider/postrider/internal/localpg"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
+	"github.com/postrider/postrider/internal/testkit/natstest"
+	"github.com/postrider/postrider/internal/testkit/pgtest"
+	"github.com/postrider/postrider/internal/testkit/slow"
 )
+
+// A stream has more workers than it takes atomic batches at once.
+func TestSixtyFourWorkersPublishToOneStream(t *testing.T) { //nolint:paralleltest // clusters run one at a time
+	slow.Test(t)
+	const workers = 64
+	server := pgtest.Server(t, localpg.Config{Settings: map[string]string{"max_connections": fmt.Sprint(8*workers + 50)}})
+	if code, _, stderr := call(t, "migrate", "up", "--partitions=128", "--database-url="+server.URL()); code != exitOK {
+		t.Fatal(stderr)
+	}
+	c := clustertest.New(t, clustertest.Config{
+		Partitions: 128, DatabaseURL: server.URL(), NATS: natstest.StartWith(t, localnats.Config{MaxBatches: workers / 8}),
+		Flags: []string{"--lease-ttl=30s", "--interval=1s"}, // they share the cores
+	})
+	var all []*clustertest.Worker
+	for len(all) < workers { // all at once, they would keep each other from starting in time
+		all = append(all, c.Start(t, 8)...)
+	}
+	c.WaitHeld(t, all...)
+	c.Subscribe(t, nil)
+	c.Backlog(t, 20_000)
+	c.Verify(t)
+}
 
 // Three processes share 64 partitions, a fourth takes its part, and one that leaves gives its part back.
 func TestProcessesSharePartitions(t *testing.T) { //nolint:paralleltest // clusters run one at a time

@@ -1,6 +1,7 @@
 package natspub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -146,11 +147,25 @@ func (c *combiner) fly(aboard []*share) {
 	// A share's own context ends its waiting; the flight ends by its time-out.
 	ctx, cancel := context.WithTimeout(context.Background(), 2*c.f.cfg.AckTimeout)
 	defer cancel()
-	if !c.f.slots.enter(ctx) {
-		answerAll(aboard, answer{err: errNotSent})
-		return
+	for n := 1; ; n++ {
+		if !c.f.slots.enter(ctx) {
+			answerAll(aboard, answer{err: errNotSent})
+			return
+		}
+		ans := answer{err: errNotSent}
+		if aboard = stillGoing(aboard); len(aboard) > 0 {
+			ans = c.f.exchange(ctx, func(opens, reply string) error { return c.f.write(aboard, opens, reply) })
+		}
+		c.f.slots.leave(ans)
+		if refusal(ans.err) != codeBatchTooMany || !crowded(ctx, n) {
+			answerAll(aboard, ans)
+			return
+		}
 	}
-	defer c.f.slots.leave()
+}
+
+// stillGoing are the shares that may be sent; the others have their answer.
+func stillGoing(aboard []*share) []*share {
 	sent := aboard[:0]
 	for _, s := range aboard {
 		if !s.run.goesOn() {
@@ -159,9 +174,7 @@ func (c *combiner) fly(aboard []*share) {
 		}
 		sent = append(sent, s)
 	}
-	if len(sent) > 0 {
-		answerAll(sent, c.f.exchange(ctx, func(reply string) error { return c.f.write(sent, reply) }))
-	}
+	return sent
 }
 
 // answerAll tells each share what became of it, and where its record lies.
@@ -175,15 +188,18 @@ func answerAll(shares []*share, ans answer) {
 	}
 }
 
-// write sends the shares as one batch, each closed by its own record. The writer
-// makes every message in the same place.
-func (f *Fenced) write(shares []*share, reply string) error {
+// write sends the shares as one batch, each closed by its own record: whether there is room for it is answered to opens, and what
+// became of it to reply. The writer makes every message in the same place.
+func (f *Fenced) write(shares []*share, opens, reply string) error {
 	w := f.writers.get()
 	defer f.writers.put(w)
 	defer w.without(headerBatchID, headerBatchSequence)
 	id, n := []string{f.attempt()}, 0
 	send := func(msg *nats.Msg) error {
 		msg.Header[headerBatchID], msg.Header[headerBatchSequence] = id, batchNumbers[n]
+		if n == 0 {
+			msg.Reply = cmp.Or(msg.Reply, opens)
+		}
 		n++
 		return f.nc.PublishMsg(msg)
 	}

@@ -42,7 +42,7 @@ func TestASecondFlightIsFull(t *testing.T) {
 	want(2, 0)
 	add(999, 100)
 	want(2, 1) // but no third
-	f.slots.leave()
+	f.slots.leave(answer{})
 	for _, s := range shares {
 		if ans := <-s.answered; ans.err == nil {
 			t.Error("a share without a lease was sent")
@@ -95,7 +95,7 @@ func TestSharesOfOneLookFlyTogether(t *testing.T) {
 		if isClosed(landed) {
 			t.Error("ready while a batch is in the air")
 		}
-		f.slots.leave()
+		f.slots.leave(answer{})
 		<-late.answered
 		synctest.Wait()
 		want(0, 0, true)

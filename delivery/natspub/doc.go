@@ -50,11 +50,12 @@
 // the connection broke): Fenced sends again under the same expectation until it
 // knows, or has the partition taken anew; Dedupe publishes again later under the
 // same id. Outage (no responders, stream full or without leader, permission taken
-// away): the relay pauses, no attempt is counted. Caused by the message (too large,
-// refused header; a batch that is refused again and again is halved until the
-// message is found): an attempt is counted, and those that cannot heal are
-// permanent. Configuration (another stream on the subject, batches not allowed): the
-// relay stops and says so.
+// away; no room for one more batch, until there is): the relay pauses, no attempt is
+// counted. Caused by the message (too large, refused header; a batch that is refused
+// again and again is halved until the message is found): an attempt is counted, and
+// those that cannot heal are permanent. Configuration (another stream on the subject,
+// batches not allowed): the relay stops and says so.
 //
-// Decisions: ADR 6 (dedupe), ADR 12 (fenced), ADR 23 (no stream for each partition).
+// Decisions: ADR 6 (dedupe), ADR 12 (fenced), ADR 23 (no stream for each partition),
+// ADR 28 (old records).
 package natspub

@@ -17,9 +17,8 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// Limits of one atomic batch and of all that are in flight. The server admits
-// 1,000 messages a batch and 50 open batches a stream, abandoned ones included
-// for 10 s.
+// Limits of one atomic batch, and of all that are in flight before it is known what the stream admits. The server admits
+// 1,000 messages a batch and, unless it is set otherwise, 50 open batches a stream, abandoned ones included for 10 s.
 const (
 	MaxBatchEvents    = 990
 	MaxBatchBytes     = 4 << 20
@@ -47,8 +46,8 @@ type FencedConfig struct {
 	// MaxMessageSize is the stream's own limit for headers and body, in bytes;
 	// 0 or below means none. The server's max_payload always applies.
 	MaxMessageSize int
-	// InFlight returns how many batches this process may have in flight now; all
-	// replicas together must stay within MaxBatchesTotal. Defaults to 8.
+	// InFlight returns how many batches this process begins with in flight, a share of
+	// MaxBatchesTotal; more or less of them as the stream admits. Defaults to 8.
 	InFlight func() int
 	// Flights is how many batches with parts of several partitions are in flight at
 	// once whatever they hold; while they are, the next parts gather, and one more
@@ -290,15 +289,28 @@ func (f *Fenced) control(subject string, r record, expected uint64) *nats.Msg {
 	return &nats.Msg{Subject: subject, Header: header, Data: r.encode()}
 }
 
-// exchange sends messages, of which write sends all with that reply subject on the
+// opening is where the first message of a batch is answered: emptily, or by a refusal for want of room, which servers before 2.14
+// give as incomplete. What else is wrong is told to the last message, too.
+type opening struct{ to answerChannel }
+
+func (o opening) receive(ans answer) {
+	if code := refusal(ans.err); code == codeBatchTooMany || code == codeBatchIncomplete {
+		o.to.receive(answer{err: errTooMany})
+	}
+}
+
+var errTooMany = &APIError{Code: 400, ErrCode: codeBatchTooMany, Description: "the stream takes no more atomic batches at once"}
+
+// exchange sends messages, of which write sends all with these reply subjects on the first and the
 // last one, and waits for the answer.
-func (f *Fenced) exchange(ctx context.Context, write func(reply string) error) answer {
-	answered := make(answerChannel, 1)
-	reply := f.answers.expect(0, answered)
+func (f *Fenced) exchange(ctx context.Context, write func(opens, reply string) error) answer {
+	answered := make(answerChannel, 2)
+	opens, reply := f.answers.expect(0, opening{answered}), f.answers.expect(0, answered)
+	defer f.answers.forget(opens)
 	defer f.answers.forget(reply)
 	disconnected := f.nc.StatusChanged(nats.RECONNECTING, nats.CLOSED, nats.DISCONNECTED)
 	defer f.nc.RemoveStatusListener(disconnected)
-	if err := write(reply); err != nil {
+	if err := write(opens, reply); err != nil {
 		return answer{err: plainly(err)}
 	}
 	timeout := time.NewTimer(f.cfg.AckTimeout)
@@ -317,7 +329,7 @@ func (f *Fenced) exchange(ctx context.Context, write func(reply string) error) a
 
 // ask sends one control message and waits for its answer.
 func (f *Fenced) ask(ctx context.Context, msg *nats.Msg) answer {
-	return f.exchange(ctx, func(reply string) error {
+	return f.exchange(ctx, func(_, reply string) error {
 		msg.Reply = reply
 		return f.nc.PublishMsg(msg)
 	})

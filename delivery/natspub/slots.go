@@ -2,30 +2,47 @@ package natspub
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
+	"time"
 )
 
-// slots bounds the batches in flight. The bound may change at any time: all
-// replicas share what one stream admits.
-type slots struct {
-	limit func() int
+const (
+	// mostSlots is how many batches a process may have in flight however many the stream admits.
+	mostSlots = 16
+	// roomier is how many batches in a row are admitted before one more is tried.
+	roomier = 200
+)
 
-	mu    sync.Mutex
-	used  int
-	freed chan struct{} // closed and replaced when a slot becomes free
+// slots bounds the batches in flight. All processes share what one stream admits, which no server tells: each begins
+// with its share, takes less when the stream refuses a batch for that reason, and little by little more while it does not.
+type slots struct {
+	share func() int
+
+	mu       sync.Mutex
+	used     int
+	most     int
+	of       int           // the share that most began with
+	admitted int           // batches in a row, of those that might have been more
+	short    bool          // somebody had to wait
+	freed    chan struct{} // closed and replaced when a slot becomes free
 }
 
-func newSlots(limit func() int) *slots { return &slots{limit: limit, freed: make(chan struct{})} }
+func newSlots(share func() int) *slots { return &slots{share: share, freed: make(chan struct{})} }
 
 // enter waits for a slot; false means that ctx ended first.
 func (s *slots) enter(ctx context.Context) bool {
 	for {
 		s.mu.Lock()
-		if s.used < max(1, s.limit()) {
+		if share := max(1, s.share()); share != s.of { // others came or went
+			s.of, s.most, s.admitted = share, share, 0
+		}
+		if s.used < s.most {
 			s.used++
 			s.mu.Unlock()
 			return true
 		}
+		s.short = true
 		freed := s.freed
 		s.mu.Unlock()
 		select {
@@ -36,10 +53,33 @@ func (s *slots) enter(ctx context.Context) bool {
 	}
 }
 
-func (s *slots) leave() {
+// leave gives a slot back, with what the answer was.
+func (s *slots) leave(ans answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.used--
 	close(s.freed)
 	s.freed = make(chan struct{})
+	switch {
+	case refusal(ans.err) == codeBatchTooMany:
+		s.most, s.admitted, s.short = max(1, s.most/2), 0, false
+	case ans.err == nil && s.short:
+		if s.admitted++; s.admitted >= roomier {
+			s.most, s.admitted, s.short = min(s.most+1, max(s.of, mostSlots)), 0, false
+		}
+	}
+}
+
+// crowded waits before a batch is sent again for which the stream had no room: longer with each attempt, and by chance, so that those
+// who wait do not come together. False means that ctx ended.
+func crowded(ctx context.Context, attempts int) bool {
+	most := min(retryLeast<<min(attempts, 10), retryMost)
+	timer := time.NewTimer(rand.N(most) + retryLeast) // jitter, not a secret
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

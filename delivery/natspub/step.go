@@ -228,6 +228,9 @@ func (r *fencedRun) store(ctx context.Context, indices []int) (sent []int, v ver
 			continue
 		case code == codeBadExpectedSequence:
 			return indices, r.resolve(ctx, indices), nil
+		case code == codeBatchTooMany: // nobody's fault; nothing of it was stored
+			crowded(ctx, n)
+			continue
 		case isConfiguration(err):
 			r.fail(fmt.Errorf("%w: %w", delivery.ErrConfiguration, err))
 			return indices, given, nil
@@ -296,9 +299,10 @@ func (r *fencedRun) again(ctx context.Context, indices []int) shared {
 	if !r.slots.enter(ctx) {
 		return shared{answer: answer{err: errNotSent}, alone: true}
 	}
-	defer r.slots.leave()
 	alone := []*share{{run: r, indices: indices}}
-	return shared{answer: r.exchange(ctx, func(reply string) error { return r.write(alone, reply) }), alone: true}
+	ans := r.exchange(ctx, func(opens, reply string) error { return r.write(alone, opens, reply) })
+	r.slots.leave(ans)
+	return shared{answer: ans, alone: true}
 }
 
 // closing is the record that closes a batch of those messages.

@@ -26,6 +26,8 @@ type Config struct {
 	Port int
 	// MaxPayload is the largest message in bytes, headers included, up to 64 MiB. Defaults to the server's 1 MiB.
 	MaxPayload int
+	// MaxBatches is how many atomic batches a stream takes at once. Defaults to the server's 50.
+	MaxBatches int
 	// SyncAlways forces every acknowledged write to disk, as `sync_interval: always` does. Defaults to false:
 	// the server forces writes to disk every two minutes.
 	SyncAlways bool

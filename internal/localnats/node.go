@@ -45,6 +45,7 @@ func planNodes(ctx context.Context, config Config, storeDir string) ([]*node, er
 			StoreDir:               filepath.Join(storeDir, "node-"+strconv.Itoa(i+1)),
 			MaxPayload:             int32(config.MaxPayload),
 			SyncAlways:             config.SyncAlways,
+			JetStreamLimits:        server.JSLimitOpts{MaxBatchInflightPerStream: config.MaxBatches},
 			SyncInterval:           syncInterval,
 		}
 		var err error

@@ -91,7 +91,7 @@ func stream() []mutant {
 	}
 }
 
-// room is the ways to remove records that are needed.
+// room is the ways to remove records that are needed, and to blame a message for a stream that is full of batches.
 func room() []mutant {
 	return []mutant{
 		{
@@ -108,6 +108,11 @@ func room() []mutant {
 			name: "trim-above-the-last", promise: "P4", breaks: "a trim removes a partition's last record, too",
 			test: command{pkg: "delivery/natspub", run: "^TestATrimOfAFormerOwnerLeavesTheHeirs$"}, says: "records lie at",
 			edits: []edit{{"delivery/natspub/trim.go", "last = min(last, newest.sequence)", "_ = newest"}},
+		},
+		{
+			name: "crowd-is-poison", promise: "P6", breaks: "a stream that takes no more batches is taken for one that refuses a message",
+			test: command{pkg: "delivery/natspub", run: "^TestAMessageWaitsForRoomInTheStream$/^R1$"}, says: "it did not wait",
+			edits: []edit{{fenced, "o.to.receive(answer{err: errTooMany})", "_ = ans"}},
 		},
 	}
 }
