@@ -81,6 +81,30 @@ func Regressed(ctx context.Context, db pg.DB, schema string) (at *time.Time, lat
 	return at, lately, err
 }
 
+// TableRoom is what a table takes.
+type TableRoom struct {
+	Name string
+	// Churns: its rows come and go, so that it grows while vacuum does not come by.
+	Churns bool
+	// Bytes are with indexes; Live and Dead rows are estimates.
+	Bytes, Live, Dead int64
+	// NoVacuum: autovacuum passes it by.
+	NoVacuum bool
+}
+
+// Room reads what the tables of an outbox take, its events among them, the largest first.
+func Room(ctx context.Context, db pg.DB, schema string, events Relation) ([]TableRoom, error) {
+	ask, err := loadChecks(schema)
+	if err != nil {
+		return nil, err
+	}
+	tables, err := pg.Collect(ctx, db, ask.Room, pg.Args{"relation": events.within(schema)}, pgx.RowToStructByPos[TableRoom])
+	if err != nil {
+		return nil, fmt.Errorf("look what the tables take: %w", err)
+	}
+	return tables, nil
+}
+
 // ReadOnly tells whether the whole database refuses writes.
 func (s *Store) ReadOnly(ctx context.Context) (readOnly bool, err error) {
 	if err := s.sql.ReadOnly.Row(ctx, s.db, nil).Scan(&readOnly); err != nil {

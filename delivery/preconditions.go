@@ -54,7 +54,7 @@ const otherwise = "; or run with --ordering stream"
 
 // checks are the statements that look at a server and at the events relation before anything else is known of them.
 type checks struct {
-	Database, Server, Regressed, Columns, Exists pg.Query
+	Database, Server, Regressed, Columns, Exists, Room pg.Query
 
 	// Each returns a row, detail and cure, for each way in which its precondition is violated.
 	Primary, Table, Identity, Sequence, Grants, Isolation, Subscription, Rule, Durable pg.Query

@@ -113,6 +113,9 @@ func (c *doctorCmd) checkDatabase(ctx context.Context) []finding {
 	if readable && c.Ordering == string(delivery.OrderPartition) {
 		findings = append(findings, strictFindings(ctx, pool, c.Schema, relation)...)
 	}
+	if readable {
+		findings = append(findings, roomFindings(ctx, pool, c.Schema, relation)...)
+	}
 	return append(findings, commitFinding(server, unread), doorbellFinding(ctx, pool, c.Schema), forgottenFinding(ctx, pool, c.Schema), shapeFinding(ctx, pool, c.Schema),
 		conditionFinding(ctx, pool, c.Schema))
 }
@@ -270,7 +273,7 @@ func (c *doctorCmd) checkBroker(s *session, subject natspub.Subject) []finding {
 		return append(findings, finding{"stream", levelError, redact(err.Error())})
 	}
 	findings = append(findings, finding{"stream", levelOK, fmt.Sprintf("%s with %d replicas, %d messages, duplicate window %s, max_payload %d",
-		info.Config.Name, info.Config.Replicas, info.State.Msgs, info.Config.Duplicates, nc.MaxPayload())})
+		info.Config.Name, info.Config.Replicas, info.State.Msgs, info.Config.Duplicates, nc.MaxPayload())}, streamRoom(info))
 	fence := finding{"fence", levelOK, "the stream takes fenced batches"}
 	if can, why := natspub.CanFence(nc, info); !can {
 		fence.Level, fence.Detail = levelWarning, why+"; workers publish in mode dedupe"

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 )
@@ -38,6 +41,36 @@ func TestTablesSteerNoTerminal(t *testing.T) {
 	code, stdout, stderr := call(t, "workers", "--database-url="+database)
 	if code != exitOK || strings.ContainsAny(stdout, "\x1b\x07\u009b") || !strings.Contains(stdout, `ho\x1b]0;title\ast`) {
 		t.Errorf("status %d: %q %s", code, stdout, stderr)
+	}
+}
+
+// Tables that vacuum passes by, or cannot clean, and a stream that is nearly full are told.
+func TestRoomIsTold(t *testing.T) {
+	t.Parallel()
+	database, broker := pgtest.Migrated(t, 8), natstest.Start(t, 1)
+	broker.Stream(t, 1, func(c *jetstream.StreamConfig) { c.MaxBytes = 10_000 })
+	on := []string{"--database-url=" + database, "--nats-url=" + broker.URL()}
+	found := diagnose(t, exitOK, on...)
+	for check, text := range map[string]string{"room": "events ", "vacuum": "all tables", "room in the stream": "of 9.8 KiB (max_bytes)"} {
+		if f := found[check]; f.Level != levelOK || !strings.Contains(f.Detail, text) {
+			t.Errorf("of a fresh outbox: %+v", f)
+		}
+	}
+	if _, err := pgtest.Pool(t, database).Exec(t.Context(), `ALTER TABLE outbox_ready SET (autovacuum_enabled = off)`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := broker.JetStream(t).Publish(t.Context(), "events.a.b", make([]byte, 8_500)); err != nil {
+		t.Fatal(err)
+	}
+	found = diagnose(t, exitOK, on...)
+	for check, text := range map[string]string{"vacuum": "passes outbox_ready by", "room in the stream": "delivery pauses"} {
+		if f := found[check]; f.Level != levelWarning || !strings.Contains(f.Detail, text) {
+			t.Errorf("it finds %+v, want %q", f, text)
+		}
+	}
+	dead := judgeRoom([]delivery.TableRoom{{Name: "outbox_ready", Churns: true, Live: 5, Dead: manyDead + 1}, {Name: "events", Dead: manyDead + 1}})[1]
+	if dead.Level != levelWarning || !strings.Contains(dead.Detail, "outbox_ready has 1,000,001 dead rows") || strings.Contains(dead.Detail, "events") {
+		t.Errorf("dead rows are told as %+v", dead)
 	}
 }
 

@@ -291,6 +291,25 @@ SELECT pg_catalog.current_setting('server_version_num')::int, pg_catalog.current
 -- When the database was last found to have forgotten published events, and whether that is less than a day ago.
 SELECT regressed, coalesce(regressed > clock_timestamp() - interval '1 day', false) FROM {schema}.outbox_settings
 
+-- query: Room
+-- The tables that grow, with what they and their indexes take; dead rows as the statistics have them; and whether autovacuum
+-- passes them by. A table of events in parts is the sum of these. @relation is the events'.
+SELECT t.name, t.churns,
+       coalesce(sum(pg_catalog.pg_total_relation_size(c.oid)), 0)::bigint,
+       coalesce(sum(s.n_live_tup), 0)::bigint, coalesce(sum(s.n_dead_tup), 0)::bigint,
+       pg_catalog.current_setting('autovacuum') = 'off'
+         OR coalesce(bool_or(EXISTS (SELECT FROM pg_catalog.pg_options_to_table(c.reloptions) AS o
+                                      WHERE o.option_name = 'autovacuum_enabled' AND o.option_value IN ('false', 'off', 'no', '0'))), false)
+  FROM (VALUES (@relation::text, 'events', false), ('{schema}.outbox_ready', 'outbox_ready', true), ('{schema}.outbox_parked', 'outbox_parked', true),
+               ('{schema}.outbox_partitions', 'outbox_partitions', true), ('{schema}.outbox_workers', 'outbox_workers', true),
+               ('{schema}.outbox_watermark', 'outbox_watermark', true), ('{schema}.outbox_throughput', 'outbox_throughput', true),
+               ('{schema}.outbox_deliveries', 'outbox_deliveries', true), ('{schema}.outbox_audit', 'outbox_audit', false)) AS t (relation, name, churns)
+  LEFT JOIN LATERAL pg_catalog.pg_partition_tree(to_regclass(t.relation)) AS p ON true
+  LEFT JOIN pg_catalog.pg_class AS c ON c.oid = coalesce(p.relid, to_regclass(t.relation)) AND c.relkind IN ('r', 'p', 'm')
+  LEFT JOIN pg_catalog.pg_stat_all_tables AS s ON s.relid = c.oid
+ GROUP BY t.name, t.churns
+ ORDER BY 3 DESC, t.name
+
 -- query: Database
 -- What the workers' statements need of the server: that it may be written to, and the
 -- functions asked for, of pg_catalog. The variant with bytea of a function is not used.

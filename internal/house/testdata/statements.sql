@@ -1382,6 +1382,22 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
 
 /* delivery.Regressed */ SELECT regressed, coalesce(regressed > clock_timestamp() - interval '1 day', false) FROM "public".outbox_settings;
 
+/* delivery.Room */ SELECT t.name, t.churns,
+       coalesce(sum(pg_catalog.pg_total_relation_size(c.oid)), 0)::bigint,
+       coalesce(sum(s.n_live_tup), 0)::bigint, coalesce(sum(s.n_dead_tup), 0)::bigint,
+       pg_catalog.current_setting('autovacuum') = 'off'
+         OR coalesce(bool_or(EXISTS (SELECT FROM pg_catalog.pg_options_to_table(c.reloptions) AS o
+                                      WHERE o.option_name = 'autovacuum_enabled' AND o.option_value IN ('false', 'off', 'no', '0'))), false)
+  FROM (VALUES ($1::text, 'events', false), ('"public".outbox_ready', 'outbox_ready', true), ('"public".outbox_parked', 'outbox_parked', true),
+               ('"public".outbox_partitions', 'outbox_partitions', true), ('"public".outbox_workers', 'outbox_workers', true),
+               ('"public".outbox_watermark', 'outbox_watermark', true), ('"public".outbox_throughput', 'outbox_throughput', true),
+               ('"public".outbox_deliveries', 'outbox_deliveries', true), ('"public".outbox_audit', 'outbox_audit', false)) AS t (relation, name, churns)
+  LEFT JOIN LATERAL pg_catalog.pg_partition_tree(to_regclass(t.relation)) AS p ON true
+  LEFT JOIN pg_catalog.pg_class AS c ON c.oid = coalesce(p.relid, to_regclass(t.relation)) AND c.relkind IN ('r', 'p', 'm')
+  LEFT JOIN pg_catalog.pg_stat_all_tables AS s ON s.relid = c.oid
+ GROUP BY t.name, t.churns
+ ORDER BY 3 DESC, t.name;
+
 /* delivery.Database */ SELECT pg_is_in_recovery(),
        current_setting('transaction_read_only')::boolean,
        current_user::text,
