@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// logFunctions are those that tell of the server's log, or write to it. Managed servers refuse some.
-const logFunctions = `pg_control_system(), pg_walfile_name(pg_lsn), pg_current_wal_insert_lsn(), pg_current_wal_flush_lsn(),
-	pg_logical_emit_message(boolean, text, text)`
+// logFunctions are those that tell of the server's log. Managed servers refuse some.
+const logFunctions = `pg_control_system(), pg_walfile_name(pg_lsn), pg_current_wal_insert_lsn(), pg_current_wal_flush_lsn()`
 
 // refused has workers of a plain role whose server gives them none of these functions. When it ends, one of them is
 // replaced by a worker that has them: both kinds work side by side.
