@@ -34,8 +34,8 @@ type Info struct {
 	OutboxID uuid.UUID
 }
 
-// Check reports what is migrated. It returns ErrNotMigrated, ErrOutdated, ErrNewer, or ErrPartitionMismatch when
-// Config.Partitions is set and differs. It needs SELECT on outbox_schema_version and outbox_settings.
+// Check reports what is migrated. It returns ErrNotMigrated, ErrOutdated, ErrNewer when a newer binary migrated the schema so that this one
+// cannot work with it, or ErrPartitionMismatch when Config.Partitions is set and differs. It needs SELECT on outbox_schema_version and outbox_settings.
 func (m *Migrator) Check(ctx context.Context, db pg.RowQuerier) (Info, error) {
 	version, err := m.version(ctx, db)
 	if err != nil {
@@ -50,8 +50,9 @@ func (m *Migrator) Check(ctx context.Context, db pg.RowQuerier) (Info, error) {
 	case version == 0:
 		return info, fmt.Errorf("%w: schema %s has no outbox tables; %s", ErrNotMigrated, m.quoted(), hint)
 	case version > latest:
-		return info, fmt.Errorf("%w: schema %s is at version %d, this binary knows %d; upgrade postrider",
-			ErrNewer, m.quoted(), version, latest)
+		if err := m.checkNewer(ctx, db, version, latest); err != nil {
+			return info, err
+		}
 	}
 	err = db.QueryRow(ctx, `SELECT partition_count, max_payload_bytes FROM `+m.quoted()+`.outbox_settings`).
 		Scan(&info.Partitions, &info.MaxPayloadBytes)
@@ -70,6 +71,19 @@ func (m *Migrator) Check(ctx context.Context, db pg.RowQuerier) (Info, error) {
 		return info, fmt.Errorf("check schema %s: read settings: %w", m.quoted(), err)
 	}
 	return info, nil
+}
+
+// checkNewer asks a schema with migrations that this binary does not know whether it can be worked with all the same.
+func (m *Migrator) checkNewer(ctx context.Context, db pg.RowQuerier, version, latest int64) error {
+	var from int64
+	if err := db.QueryRow(ctx, `SELECT usable_from FROM `+m.quoted()+`.outbox_settings`).Scan(&from); err != nil {
+		return fmt.Errorf("check schema %s: read settings: %w", m.quoted(), err)
+	}
+	if from > latest {
+		return fmt.Errorf("%w: schema %s is at version %d, for binaries that know %d; this one knows %d; upgrade postrider",
+			ErrNewer, m.quoted(), version, from, latest)
+	}
+	return nil
 }
 
 func (m *Migrator) version(ctx context.Context, db pg.RowQuerier) (int64, error) {

@@ -8,7 +8,7 @@ var (
 	ErrNotMigrated = errors.New("outbox schema is not migrated")
 	// ErrOutdated: the tables are older than this binary needs.
 	ErrOutdated = errors.New("outbox schema is outdated")
-	// ErrNewer: the tables were migrated by a newer binary.
+	// ErrNewer: the tables were migrated by a newer binary, and say that this one cannot work with them.
 	ErrNewer = errors.New("outbox schema is newer than this binary")
 	// ErrPartitionMismatch: another partition count is stored than was asked for.
 	ErrPartitionMismatch = errors.New("partition count does not match the stored one")

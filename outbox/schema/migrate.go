@@ -39,9 +39,8 @@ func New(cfg Config) (*Migrator, error) {
 }
 
 // Up creates the schema where it is missing and applies every migration that is not applied yet. It returns ErrPartitionMismatch, and
-// changes nothing, when Config.Partitions is set and differs from what is stored; ErrNewer when a newer binary migrated the schema;
-// ErrServerVersion for PostgreSQL before 14. ErrEvents, when Config.Events does not exist or cannot be changed now, comes after the tables
-// were migrated.
+// changes nothing, when Config.Partitions is set and differs from what is stored; ErrNewer as Check does; ErrServerVersion for PostgreSQL
+// before 14. ErrEvents, when Config.Events does not exist or cannot be changed now, comes after the tables were migrated.
 func (m *Migrator) Up(ctx context.Context) (err error) {
 	db, err := m.open()
 	if err != nil {

@@ -220,12 +220,24 @@ func TestOtherVersions(t *testing.T) {
 	url := pgtest.Migrated(t, 4)
 	conn := connect(t, url)
 	m := migrator(t, schema.Config{DatabaseURL: url})
+	known := one[int64](t, conn, `SELECT max(version_id) FROM outbox_schema_version`)
 	run(t, conn, `INSERT INTO outbox_schema_version (version_id, is_applied) VALUES (999, true)`)
+	run(t, conn, `UPDATE outbox_settings SET usable_from = $1`, known) // what this binary knows suffices
+	if info, err := m.Check(t.Context(), conn); err != nil || info.Version != 999 || info.Partitions != 4 {
+		t.Errorf("Check of a newer schema that may be used: %+v, %v", info, err)
+	}
+	if err := m.Up(t.Context()); err != nil {
+		t.Errorf("Up of a newer schema that may be used: %v", err)
+	}
+	run(t, conn, `UPDATE outbox_settings SET usable_from = $1`, known+1)
 	if _, err := m.Check(t.Context(), conn); !errors.Is(err, schema.ErrNewer) {
 		t.Errorf("Check of a newer schema: %v", err)
 	}
 	if err := m.Up(t.Context()); !errors.Is(err, schema.ErrNewer) {
 		t.Errorf("Up of a newer schema: %v", err)
+	}
+	if err := m.Down(t.Context()); err == nil || one[int64](t, conn, `SELECT max(version_id) FROM outbox_schema_version`) != 999 {
+		t.Errorf("Down of a newer schema, which this binary knows only a part of: %v", err)
 	}
 	steps, err := m.Status(t.Context())
 	if err != nil || !steps[len(steps)-1].Applied || steps[len(steps)-1].Version != 999 {

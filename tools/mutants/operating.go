@@ -37,6 +37,11 @@ func operating() []mutant {
 			edits: []edit{{"delivery/natspub/api.go", `cmp.Or(a.prefix, ownAPI)+`, `cmp.Or(ownAPI, a.prefix)+`}},
 		},
 		{
+			name: "newer-tables-for-all", promise: "settings", breaks: "a program works on tables that say that it cannot",
+			test: command{pkg: "outbox/schema", run: "^TestOtherVersions$"}, says: "Check of a newer schema: <nil>",
+			edits: []edit{{"outbox/schema/check.go", "if from > latest {", "if from > version {"}},
+		},
+		{
 			name: "events-change-under-workers", promise: "settings", breaks: "workers go on with other events than the database says",
 			test: command{pkg: "cmd/postrider", run: "^TestTheEventsRelationIsStoredOnce$"}, says: `"shop.history" is stored, not "events"`,
 			edits: []edit{{"outbox/schema/sql/settings.sql", "WHERE a.there AND a.living = 0", "WHERE a.there"}},

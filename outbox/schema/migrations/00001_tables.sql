@@ -70,6 +70,7 @@ CREATE TABLE {schema}.outbox_settings (
     frozen_at         timestamptz,
     frozen_by         uuid,
     resized_at        timestamptz,
+    usable_from       int         NOT NULL DEFAULT 1,
     events_relation   text        NOT NULL DEFAULT 'events'
         CONSTRAINT outbox_settings_events_relation_check
         CHECK (events_relation ~ '^[A-Za-z_][A-Za-z0-9_]{0,62}([.][A-Za-z_][A-Za-z0-9_]{0,62})?$')
@@ -82,6 +83,7 @@ COMMENT ON COLUMN {schema}.outbox_settings.regressed IS 'When generation was rai
 COMMENT ON COLUMN {schema}.outbox_settings.frozen_at IS 'Workers give back all leases and take none for a minute from then, as long as the session that froze the outbox holds its advisory lock; it keeps setting this.';
 COMMENT ON COLUMN {schema}.outbox_settings.frozen_by IS 'Owner of the leases of whoever froze the outbox. They are free when its session is gone.';
 COMMENT ON COLUMN {schema}.outbox_settings.resized_at IS 'What was published before then may belong to another partition by now.';
+COMMENT ON COLUMN {schema}.outbox_settings.usable_from IS 'Programs that know the migrations up to this one, and not the later ones, work with these tables, too.';
 COMMENT ON COLUMN {schema}.outbox_settings.events_relation IS 'Table or view that every worker and command reads events from, as name (in this schema) or schema.name; set by postrider migrate up.';
 
 -- Columns go from wide fixed lengths to variable ones, so that no row carries
