@@ -17,6 +17,8 @@ NODES ?= 3
 BENCH ?= --json bench.json --svg bench.svg
 # Flags of `make bench/peers` and `make bench/peers/latency`.
 PEERS ?=
+# Of `make test/matrix`: set, the corners alone.
+SHORT ?=
 # Of `make bench/monitor`: rows, seconds, another build of the program, a data directory that is filled once.
 ROWS ?= 500000
 MEASURE ?= 60
@@ -37,6 +39,8 @@ PROMTOOL := bin/tools/promtool
 RECIPES := python3-psycopg2 python3-psycopg libpostgresql-jdbc-java libgoogle-gson-java ruby-pg php-cli php-pgsql
 RECIPES += $(if $(shell command -v javac),,default-jdk-headless) $(if $(shell command -v npm),,nodejs npm)
 MODULES_OF_NODE := bin/tools/recipes/node_modules
+# Releases of PostgreSQL and nats-server. Whoever PostgreSQL runs as must be able to read them.
+SERVERS := $(CURDIR)/bin/tools/servers
 # What `make image` makes, and the version that its program gives itself.
 IMAGE ?= postrider:devel
 VERSION ?= devel
@@ -108,6 +112,11 @@ test/deploy: postgres $(TESTREPORT) $(HELM) $(PROMTOOL) ## Check what deploys Po
 test/recipes: postgres $(TESTREPORT) recipes ## Run the recipes for producers and consumers in other languages (examples/recipes)
 	POSTRIDER_REQUIRE_TOOLS=1 CGO_ENABLED=0 $(REPORT) -least 1 -- go -C examples $(TEST) -timeout 10m -- ./recipes
 
+.PHONY: test/matrix
+test/matrix: servers $(TESTREPORT) ## Run workers on each release of PostgreSQL and nats-server, and write the table in docs/deployment.md (SHORT=1: the corners)
+	@status=0; POSTRIDER_SHORT=$(SHORT) POSTRIDER_SERVERS=$(SERVERS) CGO_ENABLED=0 \
+	$(REPORT) -least 1 -- go -C tools $(TEST) -tags matrix -timeout 20m -run '^TestMatrix$$' -- ./matrix || status=$$?; cat bin/matrix.txt; exit $$status
+
 .PHONY: bench
 bench: postgres build ## Measure the relay beside a null relay with DATA (BENCH="--only drain --rounds 5"; docs/performance.md)
 	CGO_ENABLED=0 go -C tools build -trimpath -o $(CURDIR)/bin/ ./bench
@@ -132,7 +141,7 @@ mutants: postgres ## Break the product in known ways: some test must notice each
 
 .PHONY: lint
 lint: $(GOLANGCI) ## Run golangci-lint at the pinned version
-	$(foreach m,$(MODULES),(cd $(m) && $(CURDIR)/$(GOLANGCI) run --build-tags containers ./...);)
+	$(foreach m,$(MODULES),(cd $(m) && $(CURDIR)/$(GOLANGCI) run --build-tags containers,matrix ./...);)
 	$(GOLANGCI) fmt --diff ./...
 
 .PHONY: fmt
@@ -211,6 +220,10 @@ recipes: $(MODULES_OF_NODE) ## Install the languages of the recipes, and their c
 .PHONY: recipes/languages
 recipes/languages:
 	@dpkg-query --show $(RECIPES) >/dev/null 2>&1 || .ci/apt $(RECIPES)
+
+.PHONY: servers
+servers: ## Fetch the releases of PostgreSQL and nats-server for test/matrix (SHORT=1: for the corners)
+	@go -C tools run ./matrix -servers $(SERVERS) $(if $(SHORT),-short)
 
 $(MODULES_OF_NODE): examples/recipes/node/package.json | recipes/languages
 	@mkdir -p $(@D)

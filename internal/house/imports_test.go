@@ -74,6 +74,7 @@ var mayImport = map[string][]string{
 		"delivery", "delivery/natspub", "outbox", "outbox/schema", "partition", "internal/ledger", "internal/localnats", "message",
 		"internal/localpg", "internal/loopback",
 	},
+	"tools/matrix":       {},
 	"tools/model":        {"tools/model/search"},
 	"tools/model/search": {},
 	"tools/mutants":      {"internal/testkit/part"},

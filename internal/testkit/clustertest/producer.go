@@ -1,6 +1,7 @@
 package clustertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,8 @@ import (
 
 // Load says how a producer writes.
 type Load struct {
+	// DatabaseURL says as whom it writes. Defaults to the cluster's.
+	DatabaseURL string
 	// Writers is the number of connections that write at once. Defaults to 4.
 	Writers int
 	// Streams is over how many streams the events are spread. Defaults to 200.
@@ -72,7 +75,7 @@ func (c *Cluster) Produce(t testing.TB, load Load) *Producer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := pgxpool.ParseConfig(c.DatabaseURL)
+	config, err := pgxpool.ParseConfig(cmp.Or(load.DatabaseURL, c.DatabaseURL))
 	if err != nil {
 		t.Fatal(err)
 	}

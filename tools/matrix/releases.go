@@ -1,0 +1,84 @@
+package main
+
+import "fmt"
+
+// postgres is a release of PostgreSQL.
+type postgres struct {
+	major    int
+	packaged string // version of the npm package
+}
+
+// broker is a release of nats-server.
+type broker struct {
+	line    string // as people name it
+	version string
+	fences  bool // it knows atomic batches
+}
+
+// databases are the releases that the schema allows, oldest first.
+func databases() []postgres {
+	return []postgres{
+		{14, "14.23.0-beta.17"}, {15, "15.18.0-beta.17"}, {16, "16.14.0-beta.17"}, {17, "17.10.0-beta.17"}, {18, "18.4.0-beta.17"},
+	}
+}
+
+func brokers() []broker {
+	return []broker{
+		{"2.11", "2.11.17", false}, {"2.12", "2.12.15", true}, {"2.14", "2.14.9", true}, {"2.15", "2.15.2", true},
+	}
+}
+
+// cell is one pair of servers.
+type cell struct {
+	database postgres
+	broker   broker
+	refuses  bool // the functions that managed servers refuse
+}
+
+// String names the cell.
+func (c cell) String() string {
+	name := fmt.Sprintf("PostgreSQL %d, nats-server %s", c.database.major, c.broker.line)
+	if c.refuses {
+		name += ", functions refused"
+	}
+	return name
+}
+
+// mode is how workers publish there.
+func (c cell) mode() string {
+	if c.broker.fences {
+		return "fenced"
+	}
+	return "dedupe"
+}
+
+// row is the cells of a release of PostgreSQL.
+func row(database postgres) (cells []cell) {
+	all := brokers()
+	for _, b := range all {
+		cells = append(cells, cell{database: database, broker: b})
+	}
+	return append(cells, cell{database: database, broker: all[len(all)-1], refuses: true})
+}
+
+func cells() (all []cell) {
+	for _, d := range databases() {
+		all = append(all, row(d)...)
+	}
+	return all
+}
+
+// corners are the oldest and the newest release with fences, and the oldest one that refuses its functions.
+func corners() []cell {
+	d, b := databases(), brokers()
+	oldest, newest := d[0], d[len(d)-1]
+	fencing := b[0]
+	for _, one := range b {
+		if fencing = one; one.fences {
+			break
+		}
+	}
+	return []cell{
+		{database: oldest, broker: fencing}, {database: oldest, broker: fencing, refuses: true}, {database: newest, broker: b[len(b)-1]},
+	}
+}
