@@ -17,8 +17,9 @@ NODES ?= 3
 BENCH ?= --json bench.json --svg bench.svg
 # Flags of `make bench/peers` and `make bench/peers/latency`.
 PEERS ?=
-# Of `make test/matrix`: set, the corners alone.
+# Of `make test/matrix`: set, the corners alone. Of `make test/rolling`: a tag or commit, see .ci/earlier.
 SHORT ?=
+FROM ?=
 # Of `make bench/monitor`: rows, seconds, another build of the program, a data directory that is filled once.
 ROWS ?= 500000
 MEASURE ?= 60
@@ -116,6 +117,12 @@ test/recipes: postgres $(TESTREPORT) recipes ## Run the recipes for producers an
 test/matrix: servers $(TESTREPORT) ## Run workers on each release of PostgreSQL and nats-server, and write the table in docs/deployment.md (SHORT=1: the corners)
 	@status=0; POSTRIDER_SHORT=$(SHORT) POSTRIDER_SERVERS=$(SERVERS) CGO_ENABLED=0 \
 	$(REPORT) -least 1 -- go -C tools $(TEST) -tags matrix -timeout 20m -run '^TestMatrix$$' -- ./matrix || status=$$?; cat bin/matrix.txt; exit $$status
+
+.PHONY: test/rolling
+test/rolling: postgres $(TESTREPORT) ## Replace workers of an earlier build by those of this one, and back, under load (FROM=v1.2.3, or a commit)
+	@.ci/earlier bin/earlier $(FROM)
+	POSTRIDER_EARLIER=$(CURDIR)/bin/earlier/postrider CGO_ENABLED=0 \
+	$(REPORT) -least 1 -- go -C tools $(TEST) -tags matrix -timeout 10m -run '^TestRolling$$' -- ./matrix
 
 .PHONY: bench
 bench: postgres build ## Measure the relay beside a null relay with DATA (BENCH="--only drain --rounds 5"; docs/performance.md)

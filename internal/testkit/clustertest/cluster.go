@@ -134,10 +134,10 @@ func (c *Cluster) setting(name string) (value string) {
 // Run launches `postrider run` with the cluster's flags and these, and waits for nothing.
 func (c *Cluster) Run(t testing.TB, flags ...string) *Process {
 	t.Helper()
-	return c.run(t, c.proxied(), flags)
+	return c.run(t, Binary(t), c.proxied(), flags)
 }
 
-func (c *Cluster) run(t testing.TB, environment, flags []string) *Process {
+func (c *Cluster) run(t testing.TB, binary string, environment, flags []string) *Process {
 	t.Helper()
 	c.mu.Lock()
 	c.started++
@@ -147,26 +147,32 @@ func (c *Cluster) run(t testing.TB, environment, flags []string) *Process {
 	if !slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--http-addr") }) {
 		args = append(args, "--http-addr=off")
 	}
-	return Launch(t, name, environment, args...)
+	return LaunchBinary(t, name, binary, environment, args...)
 }
 
 // Start starts n workers at once and returns them when they are members, in the order of their ids.
 func (c *Cluster) Start(t testing.TB, n int, flags ...string) []*Worker {
 	t.Helper()
-	return c.start(t, n, c.proxied(), flags)
+	return c.start(t, Binary(t), n, c.proxied(), flags)
+}
+
+// StartBuild is Start of another build of the program.
+func (c *Cluster) StartBuild(t testing.TB, binary string, n int, flags ...string) []*Worker {
+	t.Helper()
+	return c.start(t, binary, n, c.proxied(), flags)
 }
 
 // StartDirect is Start past the proxies.
 func (c *Cluster) StartDirect(t testing.TB, n int, flags ...string) []*Worker {
 	t.Helper()
-	return c.start(t, n, c.Environment(), flags)
+	return c.start(t, Binary(t), n, c.Environment(), flags)
 }
 
-func (c *Cluster) start(t testing.TB, n int, environment, flags []string) []*Worker {
+func (c *Cluster) start(t testing.TB, binary string, n int, environment, flags []string) []*Worker {
 	t.Helper()
 	workers := make([]*Worker, n)
 	for i := range workers {
-		w := &Worker{Process: c.run(t, environment, append([]string{"--json"}, flags...))}
+		w := &Worker{Process: c.run(t, binary, environment, append([]string{"--json"}, flags...))}
 		workers[i] = w
 		t.Cleanup(func() { // before the process is killed
 			select {
