@@ -8,7 +8,7 @@ import (
 	"github.com/postrider/postrider/message"
 )
 
-// verdict is what to do with a message, in the words of the SQL function inbox_decide (ADR 28).
+// verdict is what to do with a message, in the words of the SQL function inbox_decide (ADR 29).
 type verdict string
 
 const (

@@ -129,7 +129,7 @@ CREATE TABLE {schema}.inbox_malformed (
     CONSTRAINT inbox_malformed_pkey PRIMARY KEY (consumer, stream_sequence)
 );
 
--- What is decided and recorded of a message, for Go and for every other language (ADR 28). All run with their caller's
+-- What is decided and recorded of a message, for Go and for every other language (ADR 29). All run with their caller's
 -- rights and a path of their own. They find rows by key, whatever the statistics say, and by plans that stay.
 
 -- inbox_decide locks the streams of the messages, in one order, and goes through the table in the documentation of the Go
