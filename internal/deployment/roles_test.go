@@ -236,7 +236,7 @@ const everything = "DELETE INSERT SELECT UPDATE"
 // Who may do what to a table is written down here a second time, by hand.
 var held = map[string]map[string]string{
 	"consumer": {
-		"inbox_consumers": everything, "inbox_lanes": everything, "inbox_malformed": everything, "inbox_parked": everything,
+		"inbox_callers": everything, "inbox_calls": everything, "inbox_consumers": everything, "inbox_lanes": everything, "inbox_malformed": everything, "inbox_parked": everything,
 		"inbox_readers": everything, "inbox_records": everything, "inbox_senders": everything, "inbox_streams": everything,
 		"inbox_schema_version": "SELECT",
 	},
