@@ -27,6 +27,10 @@ const (
 	calmRecords = 16
 )
 
+// begins is the position of the message that begins a stream: while it is there nothing was dropped from the front, as a look for gaps
+// concludes. The partition whose record it is keeps its records.
+const begins = 1
+
 // edge is where the last record of a session lies, and how many it has written.
 type edge struct {
 	mu            sync.Mutex
@@ -62,7 +66,7 @@ func (f *Fenced) Trim(ctx context.Context, id partition.ID, of delivery.Session,
 	}
 	oldest, err := f.api.next(ctx, subject, 1)
 	last = min(last, newest.sequence)
-	if err != nil || oldest.sequence >= last {
+	if err != nil || oldest.sequence >= last || oldest.sequence <= begins {
 		return false, err
 	}
 	_, now := f.Records(of)
@@ -144,9 +148,18 @@ func (r *Records) MayTrim(ctx context.Context) error {
 // Trim removes all but the last records of each subject, and returns how many went and how many are left.
 func (r *Records) Trim(ctx context.Context, keep uint64) (removed, left uint64, err error) {
 	held, err := r.Held(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
 	for _, subject := range slices.Sorted(maps.Keys(held)) {
 		n := held[subject]
-		for more := true; more && err == nil; {
+		ask, cancel := context.WithTimeout(ctx, readTimeout)
+		oldest, err := r.api.next(ask, subject, 1)
+		cancel()
+		if err != nil {
+			return removed, left, err
+		}
+		for more := oldest.sequence > begins; more; {
 			var gone uint64
 			began := time.Now()
 			ask, cancel := context.WithTimeout(ctx, readTimeout)
@@ -157,8 +170,11 @@ func (r *Records) Trim(ctx context.Context, keep uint64) (removed, left uint64, 
 			if err == nil && more {
 				err = delivery.Breathe(ctx, time.Since(began))
 			}
+			if err != nil {
+				return removed, left, err
+			}
 		}
 		left += n
 	}
-	return removed, left, err
+	return removed, left, nil
 }

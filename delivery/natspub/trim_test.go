@@ -37,12 +37,40 @@ func (b bundle) records(t *testing.T, subject string) (positions []uint64) {
 	return positions
 }
 
+// begun has the stream begin with another message than a record.
+func (b bundle) begun(t *testing.T) {
+	t.Helper()
+	if _, err := b.server.JetStream(t).Publish(t.Context(), "events.other.first", nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// By the message that begins a stream a look for gaps tells that nothing was dropped: it stays where it is a record, too.
+func TestTheRecordThatBeginsTheStreamStays(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	w := b.worker(t, 3, 7, natspub.FencedConfig{})
+	w.take(t)
+	w.publish(t, newMessage(1, "s", "x"))
+	last, written := w.Records(w.session)
+	if _, err := w.Trim(t.Context(), 3, w.session, last, written); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := natspub.NewRecords(b.nc, "", natspub.DefaultStream, uuid.Nil).Trim(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.records(t, natspub.FenceSubject(uuid.Nil, 3)); !slices.Equal(got, []uint64{1, 3}) {
+		t.Errorf("records lie at %v, want the first one to stay", got)
+	}
+}
+
 // A trim removes what lies before the record that is named, however many came behind it meanwhile, and nothing of
 // other partitions or of events; who takes the partition then finds what it found before.
 func TestATrimLeavesWhatIsNotKnown(t *testing.T) {
 	t.Parallel()
 	onEachTopology(t, func(t *testing.T, b bundle) {
 		t.Helper()
+		b.begun(t)
 		w, other := b.worker(t, 3, 7, natspub.FencedConfig{}), b.worker(t, 4, 7, natspub.FencedConfig{})
 		w.take(t)
 		other.take(t)
@@ -51,7 +79,7 @@ func TestATrimLeavesWhatIsNotKnown(t *testing.T) {
 			w.publish(t, newMessage(int64(n+1), "s", "x"))
 		}
 		last, written := w.Records(w.session)
-		if written != 4 || last != 10 {
+		if written != 4 || last != 11 {
 			t.Fatalf("a fence and three batches are %d records, the last at %d", written, last)
 		}
 		for n := range 2 {
@@ -60,17 +88,17 @@ func TestATrimLeavesWhatIsNotKnown(t *testing.T) {
 		if more, err := w.Trim(t.Context(), 3, w.session, last, written); err != nil || more {
 			t.Fatalf("trimmed: more %t, %v", more, err)
 		}
-		if got := b.records(t, natspub.FenceSubject(uuid.Nil, 3)); !slices.Equal(got, []uint64{10, 12, 14}) {
+		if got := b.records(t, natspub.FenceSubject(uuid.Nil, 3)); !slices.Equal(got, []uint64{11, 13, 15}) {
 			t.Errorf("records lie at %v, want the named one and both behind it", got)
 		}
 		if got := b.records(t, natspub.FenceSubject(uuid.Nil, 4)); len(got) != 2 {
 			t.Errorf("records of the other partition lie at %v, want both", got)
 		}
 		heir := b.worker(t, 3, 8, natspub.FencedConfig{})
-		if s := heir.take(t); s.Kept != 14 || len(s.Delivered) != 1 {
+		if s := heir.take(t); s.Kept != 15 || len(s.Delivered) != 1 {
 			t.Errorf("the heir finds %+v", s)
 		}
-		named := heir.between(t, last, 14)
+		named := heir.between(t, last, 15)
 		if len(named) != 1 || named[0].Sequence != 4 {
 			t.Errorf("between what the database knows and the last record lies %+v, want sequence 4", named)
 		}
@@ -84,6 +112,7 @@ func TestATrimLeavesWhatIsNotKnown(t *testing.T) {
 func TestATrimOfARestingPartitionLeavesOneRecord(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
+	b.begun(t)
 	subject := natspub.FenceSubject(uuid.Nil, 3)
 	var w *worker
 	for epoch := range 5 {
@@ -103,8 +132,8 @@ func TestATrimOfARestingPartitionLeavesOneRecord(t *testing.T) {
 		}
 	}
 	heir := &worker{Fenced: b.fenced(t, b.nc, natspub.FencedConfig{}), lease: leasetest.Held(3, 9)}
-	if s := heir.take(t); s.Kept != 4 || len(s.Delivered) != 1 || s.Delivered[0].StreamSequence != 3 {
-		t.Errorf("the heir finds %+v, want the message at 3 and its record at 4, which is gone", s)
+	if s := heir.take(t); s.Kept != 5 || len(s.Delivered) != 1 || s.Delivered[0].StreamSequence != 4 {
+		t.Errorf("the heir finds %+v, want the message at 4 and its record at 5, which is gone", s)
 	}
 }
 
@@ -112,6 +141,7 @@ func TestATrimOfARestingPartitionLeavesOneRecord(t *testing.T) {
 func TestATrimOfAFormerOwnerLeavesTheHeirs(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
+	b.begun(t)
 	old := b.worker(t, 3, 7, natspub.FencedConfig{})
 	old.take(t)
 	old.publish(t, newMessage(1, "s", "x"))
@@ -123,7 +153,7 @@ func TestATrimOfAFormerOwnerLeavesTheHeirs(t *testing.T) {
 		if _, err := old.Trim(t.Context(), 3, old.session, named, written); err != nil {
 			t.Fatal(err)
 		}
-		want := []uint64{3, 4, 6}
+		want := []uint64{4, 5, 7}
 		if named > last {
 			want = want[2:]
 		}
@@ -137,6 +167,7 @@ func TestATrimOfAFormerOwnerLeavesTheHeirs(t *testing.T) {
 func TestRecordsAreTrimmedByNumber(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
+	b.begun(t)
 	for id, batches := range map[partition.ID]int{3: 40, 4: 50} {
 		w := b.worker(t, id, 7, natspub.FencedConfig{})
 		w.take(t)
@@ -162,6 +193,7 @@ func TestRecordsAreTrimmedByNumber(t *testing.T) {
 func TestADeniedTrimIsAMatterOfConfiguration(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1, func(c *jetstream.StreamConfig) { c.DenyPurge = true })
+	b.begun(t)
 	w := b.worker(t, 3, 7, natspub.FencedConfig{})
 	w.take(t)
 	w.publish(t, newMessage(1, "s", "x"))
@@ -178,6 +210,7 @@ func TestADeniedTrimIsAMatterOfConfiguration(t *testing.T) {
 func TestATrimOverALongSpanGoesInSteps(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
+	b.begun(t)
 	w := b.worker(t, 3, 7, natspub.FencedConfig{})
 	w.take(t)
 	for n := range 40 {

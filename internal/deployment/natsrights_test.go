@@ -165,6 +165,9 @@ func TestRecordsGoWhereTheStreamMayBePurged(t *testing.T) { //nolint:paralleltes
 			}
 		})
 		c := clustertest.New(t, clustertest.Config{Partitions: 2, NATS: natstest.Attach(r.as("admin")), NoStream: true})
+		if _, err := r.js.Publish(t.Context(), "events.other.first", nil); err != nil { // the record that begins a stream stays
+			t.Fatal(err)
+		}
 		w := clustertest.Launch(t, "worker", append(r.environment(c), "POSTRIDER_KEEP_RECORDS=50ms"), "run", "--http-addr=off", "--batch-size=1", "--ack-timeout=1s")
 		c.Backlog(t, 50)
 		c.WaitDrained(t)

@@ -110,6 +110,11 @@ func room() []mutant {
 			edits: []edit{{"delivery/natspub/trim.go", "last = min(last, newest.sequence)", "_ = newest"}},
 		},
 		{
+			name: "trim-of-the-front", promise: "gaps", breaks: "the message goes by which a look for gaps tells that nothing was dropped from the stream's front",
+			test: command{pkg: "delivery/natspub", run: "^TestTheRecordThatBeginsTheStreamStays$"}, says: "want the first one to stay",
+			edits: []edit{{"delivery/natspub/trim.go", "const begins = 1", "const begins = 0"}},
+		},
+		{
 			name: "crowd-is-poison", promise: "P6", breaks: "a stream that takes no more batches is taken for one that refuses a message",
 			test: command{pkg: "delivery/natspub", run: "^TestAMessageWaitsForRoomInTheStream$/^R1$"}, says: "it did not wait",
 			edits: []edit{{fenced, "o.to.receive(answer{err: errTooMany})", "_ = ans"}},
