@@ -71,72 +71,49 @@ func crashDatabase(t *testing.T, nodes, times int) {
 	s.report(t, times)
 }
 
-// The database crashes while producers commit asynchronously: it forgets some of their events and gives their sequences
-// to others. Nothing of what it forgot may be in the stream.
-func TestDatabaseForgetsCommits(t *testing.T) { //nolint:paralleltest // clusters run one at a time
-	t.Run("short", func(t *testing.T) { forgetCommits(t, 1, 2) })
+// The database crashes while sessions of producers commit asynchronously, and the process that writes the log in the background
+// lags. What they queued is on disk all the same: none of it is forgotten, and the stream holds each once.
+func TestDatabaseForgetsNoCommits(t *testing.T) { //nolint:paralleltest // clusters run one at a time
+	t.Run("short", func(t *testing.T) { forgetNoCommits(t, 1, 2) })
 	for name, nodes := range topologies() { //nolint:paralleltest // clusters run one at a time
 		t.Run(name, func(t *testing.T) {
 			slow.Test(t)
-			forgetCommits(t, nodes, 6)
+			forgetNoCommits(t, nodes, 6)
 		})
 	}
 }
 
-func forgetCommits(t *testing.T, nodes, times int) {
+func forgetNoCommits(t *testing.T, nodes, times int) {
 	t.Helper()
 	random := seeded(t, 4)
 	brokers := clustertest.StartBrokers(t, clustertest.BrokerConfig{Nodes: nodes})
-	database, url := ownDatabase(t, localpg.Config{})
+	// Its background writer is slow, and not stopped: it could hold what those need who write the log themselves.
+	database, url := ownDatabase(t, localpg.Config{Settings: map[string]string{"wal_writer_delay": "10s", "wal_writer_flush_after": "1GB"}})
 	s := begin(t, setting{
 		// Renewals and heartbeats commit synchronously: there should be few.
 		Config: clustertest.Config{NATS: brokers.Server, Replicas: nodes, DatabaseURL: url, Flags: []string{"--lease-ttl=30s"}},
 		Load:   clustertest.Load{Outages: true, Asynchronous: true, Writers: 8, Every: time.Millisecond},
 	})
-	for n := range times {
-		s.stopFlushing(t)
+	for range times {
 		last(t.Context(), between(random, 200*time.Millisecond, 2*time.Second))
-		goOn := func() {}
-		if n == 0 { // workers wait for the disk before they publish; without them something is forgotten for certain
-			goOn = s.suspend(t)
-			s.load.WaitCommitted(t, 100)
-		}
 		ctx, cancel := context.WithTimeout(t.Context(), clustertest.Patience)
 		if err := database.Kill(ctx); err != nil {
 			t.Fatal(err)
 		}
 		cancel()
 		s.restart(t, database)
-		goOn()
 		s.subscriber.WaitReceived(t, 300)
 	}
 	s.Drain(t)
 	s.wantStreamAsTable(t)
 	report := s.subscriber.Checker.Report()
-	t.Logf("%d events were committed and forgotten", report.Lost)
-	if report.Lost == 0 {
-		t.Error("nothing was forgotten: the test proves nothing")
-	}
-	if report.Reordered+report.Duplicates+report.Altered+report.EpochFaults != 0 {
-		t.Errorf("the checker found other faults than losses: %s", report)
+	if report.Lost+report.Reordered+report.Duplicates+report.Altered+report.EpochFaults != 0 {
+		t.Errorf("the checker found faults: %s", report)
 	}
 	if n := s.Count(t, `SELECT generation FROM outbox_settings`); n != 0 {
 		t.Errorf("the relay believes that the database forgot published events: generation %d", n)
 	}
 	s.report(t, times)
-}
-
-// suspend stops all workers, until goOn is called.
-func (s *stage) suspend(t *testing.T) (goOn func()) {
-	t.Helper()
-	for _, w := range s.workers {
-		w.Signal(t, syscall.SIGSTOP)
-	}
-	return func() {
-		for _, w := range s.workers {
-			w.Signal(t, syscall.SIGCONT)
-		}
-	}
 }
 
 // wantStreamAsTable wants each event of the table in the stream, once, and no other.
