@@ -28,7 +28,7 @@ type About struct {
 	Token func(text string) string
 }
 
-// These are the objects of https://www.asyncabout.com/docs/reference/specification/v3.0.0, as far as they are used.
+// These are the objects of https://www.asyncapi.com/docs/reference/specification/v3.0.0, as far as they are used.
 type (
 	document struct {
 		AsyncAPI   string               `json:"asyncapi"`
