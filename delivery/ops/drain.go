@@ -61,7 +61,7 @@ func (o *Operator) setDrain(ctx context.Context, c DrainCommand, query pg.Query,
 	if c.Worker == uuid.Nil {
 		return DrainResult{}, maintenance.Refuse(FieldWorker, "an id is required")
 	}
-	if err := checkWords(c.Actor, c.Reason, false); err != nil {
+	if err := maintenance.CheckWords(c.Actor, c.Reason, false); err != nil {
 		return DrainResult{}, err
 	}
 	transact := o.write

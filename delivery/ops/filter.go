@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -67,21 +65,13 @@ func (f Filter) validate() error {
 	for field, text := range map[string]string{
 		FieldStream: f.Stream, FieldTopic: f.Topic, FieldType: f.Type, FieldError: f.ErrorContains,
 	} {
-		if err := checkText(field, text); err != nil {
+		if err := maintenance.CheckText(field, text); err != nil {
 			return err
 		}
 	}
 	if !f.Since.IsZero() && !f.Until.IsZero() && !f.Since.Before(f.Until) {
 		return maintenance.Refuse(FieldUntil, "must lie after %s, got %s",
 			f.Since.Format(time.RFC3339), f.Until.Format(time.RFC3339))
-	}
-	return nil
-}
-
-// checkText refuses what PostgreSQL's text cannot hold.
-func checkText(field, text string) error {
-	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-		return maintenance.Refuse(field, "must be UTF-8 without zero bytes")
 	}
 	return nil
 }

@@ -165,36 +165,7 @@ func (c Command) validate(op operation) error {
 		return maintenance.Refuse(FieldState, "%s is for messages that are %s, not %q",
 			op.name, strings.Join(names, " or "), c.Selection.State)
 	}
-	return checkWords(c.Actor, c.Reason, op.reason)
-}
-
-// Limits of texts for the audit, in bytes.
-const (
-	actorLimit  = 200
-	reasonLimit = 2000
-)
-
-// checkWords refuses an actor or a reason that says nothing or too much.
-func checkWords(actor, reason string, reasonRequired bool) error {
-	for _, w := range []struct {
-		field, text string
-		limit       int
-		required    bool
-	}{
-		{FieldActor, actor, actorLimit, true},
-		{FieldReason, reason, reasonLimit, reasonRequired},
-	} {
-		if w.required && strings.TrimSpace(w.text) == "" {
-			return &InputError{Field: w.field, Problem: "is required; it is written to the audit"}
-		}
-		if len(w.text) > w.limit {
-			return &InputError{Field: w.field, Problem: fmt.Sprintf("must have at most %d bytes, got %d", w.limit, len(w.text))}
-		}
-		if err := checkText(w.field, w.text); err != nil {
-			return err
-		}
-	}
-	return nil
+	return maintenance.CheckWords(c.Actor, c.Reason, op.reason)
 }
 
 // chunks works a selection off, one transaction after the other.

@@ -88,7 +88,7 @@ func (c PauseCommand) validate() error {
 	case len(c.Partitions) > 0 && c.All:
 		return maintenance.Refuse(FieldSelection, "partitions and all exclude each other")
 	}
-	return checkWords(c.Actor, c.Reason, false)
+	return maintenance.CheckWords(c.Actor, c.Reason, false)
 }
 
 func (o *Operator) lockPartitions(ctx context.Context, tx pgx.Tx, c PauseCommand) error {

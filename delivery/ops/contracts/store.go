@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -26,8 +25,6 @@ const (
 	typeLimit        = 1024
 	schemaLimit      = 256 << 10
 	descriptionLimit = 2000
-	actorLimit       = 200
-	reasonLimit      = 2000
 )
 
 // Store keeps the contracts of one outbox.
@@ -218,11 +215,11 @@ func unknown(name string) error {
 func (c Contract) validate() error {
 	var object map[string]json.RawMessage
 	switch {
-	case c.Type == "" || len(c.Type) > typeLimit || !plain(c.Type):
+	case c.Type == "" || len(c.Type) > typeLimit || maintenance.CheckText("type", c.Type) != nil:
 		return maintenance.Refuse("type", "must be 1 to %d bytes of text", typeLimit)
 	case len(c.Schema) > schemaLimit:
 		return maintenance.Refuse("json-schema", "must have at most %d bytes, got %d", schemaLimit, len(c.Schema))
-	case len(c.Description) > descriptionLimit || !plain(c.Description):
+	case len(c.Description) > descriptionLimit || maintenance.CheckText("description", c.Description) != nil:
 		return maintenance.Refuse("description", "must be text of at most %d bytes", descriptionLimit)
 	}
 	if err := json.Unmarshal(c.Schema, &object); err != nil || object == nil {
@@ -231,15 +228,4 @@ func (c Contract) validate() error {
 	return nil
 }
 
-func (o Options) validate() error {
-	switch {
-	case strings.TrimSpace(o.Actor) == "" || len(o.Actor) > actorLimit || !plain(o.Actor):
-		return maintenance.Refuse("actor", "must be 1 to %d bytes of text; it is written to the audit", actorLimit)
-	case len(o.Reason) > reasonLimit || !plain(o.Reason):
-		return maintenance.Refuse("reason", "must be text of at most %d bytes", reasonLimit)
-	}
-	return nil
-}
-
-// plain tells whether PostgreSQL takes it as text.
-func plain(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
+func (o Options) validate() error { return maintenance.CheckWords(o.Actor, o.Reason, false) }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -67,11 +66,8 @@ func (s *Store) Repair(ctx context.Context, r Repair, stream Stream) (Repaired, 
 			return done, maintenance.Refuse("kind", "%s cannot be repaired by a program; %v can", k, mendable)
 		}
 	}
-	if strings.TrimSpace(r.Actor) == "" || len(r.Actor) > 200 {
-		return done, maintenance.Refuse("actor", "is required, at most 200 bytes; it is written to the audit")
-	}
-	if !r.DryRun && strings.TrimSpace(r.Reason) == "" || len(r.Reason) > 2000 {
-		return done, maintenance.Refuse("reason", "is required, at most 2000 bytes; it is written to the audit")
+	if err := maintenance.CheckWords(r.Actor, r.Reason, !r.DryRun); err != nil {
+		return done, err
 	}
 	wanted := r.Kinds
 	if slices.Contains(wanted, NeverEnqueued) { // to tell them from those that the stream holds

@@ -1,6 +1,10 @@
 package maintenance
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
 
 // InputError is a complaint about one input of an operator. Nothing was changed.
 type InputError struct {
@@ -22,4 +26,41 @@ func (e *InputError) Unwrap() error { return e.Err }
 // Refuse returns an InputError with that problem.
 func Refuse(field, format string, args ...any) error {
 	return &InputError{Field: field, Problem: fmt.Sprintf(format, args...)}
+}
+
+// Limits of texts for the audit, in bytes.
+const (
+	ActorLimit  = 200
+	reasonLimit = 2000
+)
+
+// CheckWords refuses, as actor or reason, who does something and why, where it says nothing or more than the audit takes.
+func CheckWords(actor, reason string, reasonRequired bool) error {
+	for _, w := range []struct {
+		field, text string
+		limit       int
+		required    bool
+	}{
+		{"actor", actor, ActorLimit, true},
+		{"reason", reason, reasonLimit, reasonRequired},
+	} {
+		if w.required && strings.TrimSpace(w.text) == "" {
+			return Refuse(w.field, "is required; it is written to the audit")
+		}
+		if len(w.text) > w.limit {
+			return Refuse(w.field, "must have at most %d bytes, got %d", w.limit, len(w.text))
+		}
+		if err := CheckText(w.field, w.text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckText refuses what PostgreSQL's text cannot hold.
+func CheckText(field, text string) error {
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		return Refuse(field, "must be UTF-8 without zero bytes")
+	}
+	return nil
 }

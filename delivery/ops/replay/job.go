@@ -300,7 +300,7 @@ func (j Job) outcome() outcome {
 // Cancel ends a replay for good, whoever runs it. What it has queued already is
 // delivered.
 func (s *Store) Cancel(ctx context.Context, id int64, actor, reason string) (Job, error) {
-	if err := checkActor(actor, reason); err != nil {
+	if err := maintenance.CheckWords(actor, reason, false); err != nil {
 		return Job{}, err
 	}
 	err := s.outbox.Write(ctx, func(tx pgx.Tx) error {

@@ -58,10 +58,10 @@ func (c RunConfig) Validate() error {
 		return maintenance.Refuse("batch-size", "must lie between 1 and 10000, got %d", c.BatchSize)
 	case c.MaxPending < 1:
 		return maintenance.Refuse("max-pending", "must be at least 1, got %d", c.MaxPending)
-	case len(c.Actor) > actorLimit:
-		return maintenance.Refuse("actor", "must have at most %d bytes, got %d", actorLimit, len(c.Actor))
+	case len(c.Actor) > maintenance.ActorLimit:
+		return maintenance.Refuse("actor", "must have at most %d bytes, got %d", maintenance.ActorLimit, len(c.Actor))
 	}
-	return checkText("actor", c.Actor)
+	return maintenance.CheckText("actor", c.Actor)
 }
 
 // The range of rates: slower, a run would seem to be dead between two events.

@@ -2,9 +2,7 @@ package replay
 
 import (
 	"regexp"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/postrider/postrider/delivery/ops/maintenance"
 )
@@ -108,12 +106,8 @@ func (s Spec) WithDefaults() Spec {
 	return s
 }
 
-// Limits of texts, in bytes.
-const (
-	actorLimit  = 200
-	reasonLimit = 2000
-	prefixLimit = 200
-)
+// prefixLimit is how long a prefix may be, in bytes.
+const prefixLimit = 200
 
 // Validate refuses what cannot be done, by the field's name.
 func (s Spec) Validate() error {
@@ -135,26 +129,10 @@ func (s Spec) Validate() error {
 	case s.Destination == Shadow && !streamPattern.MatchString(s.Stream):
 		return maintenance.Refuse("shadow-stream", "must be a stream's name: no spaces, dots, wildcards or slashes; got %q", s.Stream)
 	}
-	if err := checkActor(s.Actor, s.Reason); err != nil {
+	if err := maintenance.CheckWords(s.Actor, s.Reason, false); err != nil {
 		return err
 	}
 	return s.Selection.validate()
-}
-
-// checkActor refuses what the audit does not take.
-func checkActor(actor, reason string) error {
-	switch {
-	case strings.TrimSpace(actor) == "":
-		return maintenance.Refuse("actor", "is required; it is written to the audit")
-	case len(actor) > actorLimit:
-		return maintenance.Refuse("actor", "must have at most %d bytes, got %d", actorLimit, len(actor))
-	case len(reason) > reasonLimit:
-		return maintenance.Refuse("reason", "must have at most %d bytes, got %d", reasonLimit, len(reason))
-	}
-	if err := checkText("actor", actor); err != nil {
-		return err
-	}
-	return checkText("reason", reason)
 }
 
 func (s Selection) validate() error {
@@ -173,17 +151,9 @@ func (s Selection) validate() error {
 		return maintenance.Refuse("until", "must lie after %s, got %s", s.Since.Format(time.RFC3339), s.Until.Format(time.RFC3339))
 	}
 	for field, text := range map[string]string{"stream": s.Stream, "type": s.Type, "topic": s.Topic, "tenant": s.Tenant} {
-		if err := checkText(field, text); err != nil {
+		if err := maintenance.CheckText(field, text); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// checkText refuses what PostgreSQL's text cannot hold.
-func checkText(field, text string) error {
-	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-		return maintenance.Refuse(field, "must be UTF-8 without zero bytes")
 	}
 	return nil
 }
