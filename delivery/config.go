@@ -49,8 +49,7 @@ type Config struct {
 	// case.
 	ExtentInterval time.Duration
 	// KeepRecords is how long the records of former batches stay in the stream: longer than a
-	// standby that may be promoted lags behind. With ExtentInterval older ones are removed, where the publisher may. Defaults to 0:
-	// all stay.
+	// standby that may be promoted lags behind. Older ones are removed in the background, where the publisher may. Defaults to 0: all stay.
 	KeepRecords time.Duration
 	// SweepInterval is how often a partition is claimed from its beginning instead
 	// of its cursor, for rows that should not be there; at least 100 ms. Defaults

@@ -132,9 +132,13 @@ type known struct {
 	since         time.Time // when the database was seen to know all up to there; zero: it was not
 }
 
-// trimEvery is how often it is looked which records are old.
+// trimEvery is how often it is looked which records are old: seldom where all stay.
 func trimEvery(c Config) time.Duration {
-	return min(10*time.Second, max(c.KeepRecords/2, 50*time.Millisecond))
+	const most = 10 * time.Second
+	if c.KeepRecords == 0 {
+		return most
+	}
+	return min(most, max(c.KeepRecords/2, 50*time.Millisecond))
 }
 
 // trimLater is when it is tried again to remove records, where nobody might.
