@@ -29,17 +29,11 @@ var ErrEventUnreadable = errors.New("event cannot be read")
 // maxBytes together; one always does. The first that does not fit is cutAt (0: all
 // fit), and the events from there on are to be left out. Payloads above maxPayload
 // are not read; their events carry only a Size.
+//
+// Payloads that are small enough for all of them to fit come at once. The sizes of larger ones come with them, and those that fit are
+// read afterwards.
 func (s *Store) Rehydrate(ctx context.Context, sequences []int64, maxPayload, maxBytes int64) (events map[int64]*Event, cutAt int64, err error) {
-	if events, cutAt, err = s.retrieve(ctx, sequences, maxPayload, maxBytes); err != nil {
-		return nil, 0, fmt.Errorf("rehydrate: %w", err)
-	}
-	return events, cutAt, nil
-}
-
-// retrieve reads events. Payloads that are small enough for all of them to fit come at once. The sizes of larger ones come with
-// them, and those that fit are read afterwards.
-func (s *Store) retrieve(ctx context.Context, sequences []int64, maxPayload, maxBytes int64) (map[int64]*Event, int64, error) {
-	events := make(map[int64]*Event, len(sequences))
+	events = make(map[int64]*Event, len(sequences))
 	if len(sequences) == 0 {
 		return events, 0, nil
 	}
@@ -51,7 +45,7 @@ func (s *Store) retrieve(ctx context.Context, sequences []int64, maxPayload, max
 	}
 	read(sequences, small)
 	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
-		return nil, 0, err
+		return nil, 0, fmt.Errorf("rehydrate: %w", err)
 	}
 	large, cutAt := largeThatFit(events, small, maxPayload, maxBytes)
 	if len(large) == 0 {
@@ -60,7 +54,10 @@ func (s *Store) retrieve(ctx context.Context, sequences []int64, maxPayload, max
 	batch = &pgx.Batch{}
 	read(large, maxPayload)
 	s.sql.LetGo.Queue(batch, nil)
-	return events, cutAt, s.db.SendBatch(ctx, batch).Close()
+	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, 0, fmt.Errorf("rehydrate: %w", err)
+	}
+	return events, cutAt, nil
 }
 
 // largeThatFit returns which payloads between small and maxPayload fit beside the
