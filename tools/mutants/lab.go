@@ -18,7 +18,7 @@ import (
 )
 
 // sideBySide is how many tests run at a time: they wait for their servers more than they compute.
-const sideBySide = 2
+const sideBySide = 3
 
 // lab runs tests on variants of one module.
 type lab struct {
