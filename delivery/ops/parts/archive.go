@@ -21,29 +21,30 @@ import (
 const perTransaction = 100
 
 // Archive writes a part's events to a file events-N.jsonl.gz in that folder, as an import reads them, reads the file back, and
-// returns its name and how many events it has.
-func (s *Store) Archive(ctx context.Context, part Part, folder string) (name string, events int, err error) {
-	name = filepath.Join(folder, fmt.Sprintf("events-%d.jsonl.gz", part.Number))
+// tells where they are.
+func (s *Store) Archive(ctx context.Context, part Part, folder string) (_ Archived, err error) {
+	name := filepath.Join(folder, fmt.Sprintf("events-%d.jsonl.gz", part.Number))
 	unfinished := name + ".unfinished"
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("archive part %d of the events: %w", part.Number, err), gone(os.Remove(unfinished)))
 		}
 	}()
-	if events, err = s.write(ctx, part, unfinished); err != nil {
-		return "", 0, err
+	events, err := s.write(ctx, part, unfinished)
+	if err != nil {
+		return Archived{}, err
 	}
 	back, err := readable(unfinished)
 	if err != nil {
-		return "", 0, err
+		return Archived{}, err
 	}
 	if back != events {
-		return "", 0, fmt.Errorf("%d events were written and %d could be read back", events, back)
+		return Archived{}, fmt.Errorf("%d events were written and %d could be read back", events, back)
 	}
 	if err := os.Rename(unfinished, name); err != nil {
-		return "", 0, err
+		return Archived{}, err
 	}
-	return name, events, durable(folder)
+	return Archived{name, events}, durable(folder)
 }
 
 // gone forgives that a file is not there.

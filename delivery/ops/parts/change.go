@@ -81,8 +81,14 @@ func (s *Store) Begin(ctx context.Context, who Who) (part int64, begun bool, err
 	return *number, true, s.analyze(ctx)
 }
 
-// Drop drops the oldest part, with what the audit shall know of it. Where it may not, the error is an InputError.
-func (s *Store) Drop(ctx context.Context, part Part, archive string, who Who) error {
+// Archived is where a part's events are, and how many.
+type Archived struct {
+	File   string `json:"archive,omitempty"`
+	Events int    `json:"archived"`
+}
+
+// Drop drops the oldest part. Where it may not, the error is an InputError.
+func (s *Store) Drop(ctx context.Context, part Part, archived Archived, who Who) error {
 	return wrap(fmt.Sprintf("drop part %d of the events", part.Number), s.locked(ctx, true, func(tx pgx.Tx) error {
 		var problem *string
 		if err := s.sql.Drop.Row(ctx, tx, pg.Args{"part": part.Number}).Scan(&problem); err != nil {
@@ -91,7 +97,7 @@ func (s *Store) Drop(ctx context.Context, part Part, archive string, who Who) er
 		if problem != nil {
 			return maintenance.Refuse("part", "%s", *problem)
 		}
-		return s.audit.Record(ctx, tx, who.Actor, "events.drop", part, who.Reason, map[string]string{"archive": archive})
+		return s.audit.Record(ctx, tx, who.Actor, "events.drop", part, who.Reason, archived)
 	}))
 }
 

@@ -193,7 +193,7 @@ func TestOldPartsGoAndTheirStreamsGoOn(t *testing.T) {
 	b.split(t)
 	b.begin(t)
 	b.must(t, event("lives"))
-	if err := b.store.Drop(t.Context(), b.parts(t)[0], "", who); err != nil {
+	if err := b.store.Drop(t.Context(), b.parts(t)[0], parts.Archived{}, who); err != nil {
 		t.Fatal(err)
 	}
 	if n := get[int](t, b, `SELECT count(*) FROM events`); n != 1 {
@@ -222,7 +222,7 @@ func TestWhatIsNeededIsNotDropped(t *testing.T) {
 	b.split(t)
 	refused := func(says string) {
 		t.Helper()
-		if err := b.store.Drop(t.Context(), b.parts(t)[0], "", who); err == nil || !strings.Contains(err.Error(), says) {
+		if err := b.store.Drop(t.Context(), b.parts(t)[0], parts.Archived{}, who); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("dropping the oldest part: %v, want %q", err, says)
 		}
 	}
@@ -231,7 +231,7 @@ func TestWhatIsNeededIsNotDropped(t *testing.T) {
 	refused("the newest event must stay")
 	b.must(t, event("t"))
 	refused("event 1 waits in the outbox")
-	if err := b.store.Drop(t.Context(), b.parts(t)[1], "", who); err == nil || !strings.Contains(err.Error(), "the oldest part is 0") {
+	if err := b.store.Drop(t.Context(), b.parts(t)[1], parts.Archived{}, who); err == nil || !strings.Contains(err.Error(), "the oldest part is 0") {
 		t.Errorf("dropping another part: %v", err)
 	}
 }
@@ -274,10 +274,11 @@ func TestAnArchiveIsReadBack(t *testing.T) {
 	b.must(t, full, event("s"), outbox.Event{StreamID: "u", Type: "t", Payload: []byte(` {"spaces": "kept"} `)}, outbox.Event{StreamID: "empty", Type: "t"})
 	b.split(t)
 	folder := t.TempDir()
-	name, events, err := b.store.Archive(t.Context(), b.parts(t)[0], folder)
-	if err != nil || events != 4 {
-		t.Fatalf("%d events: %v", events, err)
+	archived, err := b.store.Archive(t.Context(), b.parts(t)[0], folder)
+	if err != nil || archived.Events != 4 {
+		t.Fatalf("%+v: %v", archived, err)
 	}
+	name := archived.File
 	const columns = `SELECT string_agg(concat_ws('|', event_id, stream_id, stream_version, event_type, topic, tenant_id, routing_key, metadata, audit_only,
 		occurred_at, encode(payload, 'hex')), E'\n' ORDER BY sequence) FROM events`
 	want := get[string](t, b, columns)
