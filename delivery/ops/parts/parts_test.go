@@ -307,3 +307,45 @@ func TestAnArchiveIsReadBack(t *testing.T) {
 		t.Errorf("%v, %v", left, err)
 	}
 }
+
+// Whoever waits for another writer of his stream, and has not looked for its version yet, holds a part back, too.
+func TestWhoWaitsForAStreamHoldsAPartBack(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.split(t)
+	b.must(t, event("s"))
+	tx, err := b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background()) //nolint:errcheck // it may have ended
+	if _, err := tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock(hashtextextended('s', 'events'::regclass::oid::bigint))`); err != nil {
+		t.Fatal(err)
+	}
+	waiting := func() bool {
+		return get[bool](t, b, `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+			AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`)
+	}
+	for _, sql := range []string{`SELECT outbox_append('s', 't', '{}')`, `SELECT outbox_append_batch('{s,s}', '{t,t}', '{x,x}')`} {
+		waits := make(chan error, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			_, err := b.pool.Exec(ctx, sql)
+			waits <- err
+		}()
+		for !waiting() {
+			select {
+			case err := <-waits:
+				t.Fatalf("%s does not wait: %v", sql, err)
+			default:
+			}
+		}
+		if n := get[int](t, b, `SELECT count(*) FROM pg_locks WHERE relation = 'events'::regclass AND mode = 'RowExclusiveLock'`); n != 1 {
+			t.Errorf("%s: %d locks hold a part back while it waits for the stream", sql, n)
+		}
+		cancel()
+		<-waits
+		for waiting() { // the server ends it a little later
+		}
+	}
+}
