@@ -237,12 +237,10 @@ func (c *eventsPruneCmd) Run(s *session) error {
 	if err := c.confirmed("events are dropped", c.Reason); err != nil {
 		return err
 	}
-	if c.Archive != "" {
-		if info, err := os.Stat(c.Archive); err != nil || !info.IsDir() {
+	return c.with(s, c.Timeout, func(store *parts.Store) error {
+		if info, err := os.Stat(c.Archive); c.Archive != "" && (err != nil || !info.IsDir()) {
 			return fmt.Errorf("%w: --archive: %s is no folder", errRefused, c.Archive)
 		}
-	}
-	return c.with(s, c.Timeout, func(store *parts.Store) error {
 		list, err := store.List(s.ctx)
 		if err != nil {
 			return err

@@ -1,4 +1,4 @@
-// Package parts keeps the events in parts of a partitioned table: a new one begins when it is wished, old ones become files
+// Package parts keeps the events in parts of a partitioned table (ADR 30): a new one begins when it is wished, old ones become files
 // and go.
 //
 // # Model
