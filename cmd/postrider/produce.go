@@ -1,14 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/internal/ledger"
+	"github.com/postrider/postrider/internal/chaos"
 	"github.com/postrider/postrider/outbox"
 	"github.com/postrider/postrider/outbox/importer"
 )
@@ -47,16 +45,7 @@ func (d *dev) produce(ctx context.Context) error {
 
 // committed enters events into the ledger.
 func (d *dev) committed(ctx context.Context, events []outbox.Event, appended []outbox.Appended, at time.Time) {
-	entries := make([]ledger.Entry, 0, len(events))
-	for i, e := range events {
-		if a := appended[i]; a.Enqueued {
-			entries = append(entries, ledger.Entry{
-				EventID: a.EventID, Stream: e.StreamID, Version: a.StreamVersion, Sequence: a.Sequence,
-				Partition: a.Partition, BodyHash: ledger.HashBody(d.published(ctx, e)),
-			})
-		}
-	}
-	d.ledger.Committed(entries, at)
+	d.ledger.Committed((&chaos.Load{Published: d.published}).Entries(ctx, events, appended), at)
 }
 
 // published is the payload as the workers publish it. One that they refuse is entered as it is.
@@ -72,63 +61,25 @@ func (d *dev) published(ctx context.Context, e outbox.Event) []byte {
 	return changed.Payload
 }
 
-// generatedStreams is how many streams generated events spread over.
-const generatedStreams = 500
+// defaultRate is how many events are generated a second when nothing was said.
+const defaultRate = 100
 
 // generate appends events of a made-up shop, one to four a transaction.
 func (d *dev) generate(ctx context.Context) error {
-	rate := d.cmd.Rate
-	if rate == 0 {
-		rate = 100
-	}
-	producer, err := outbox.New(outbox.Config{Schema: d.cmd.Schema})
+	load, err := d.load(cmp.Or(d.cmd.Rate, defaultRate))
 	if err != nil {
 		return err
 	}
-	ring := ringer(d.nc, d.cmd.Schema)
-	d.say("Generating   %g events/s; Ctrl-C ends", rate)
-	types := []string{"order.placed", "order.paid", "order.packed", "order.shipped"}
-	start, made := time.Now(), 0
-	for ctx.Err() == nil {
-		events := make([]outbox.Event, 1+rand.IntN(4))
-		for i := range events {
-			order := rand.IntN(generatedStreams)
-			events[i] = outbox.Event{
-				StreamID: fmt.Sprintf("order-%d", order), Type: types[rand.IntN(len(types))], Topic: "shop",
-				Payload: fmt.Appendf(nil, `{"order":%d,"n":%d}`, order, made+i),
-			}
-		}
-		if err := d.appendOne(ctx, producer, events); err != nil {
-			if ctx.Err() != nil {
-				return nil // stopped by the user
-			}
-			return err
-		}
-		ring()
-		made += len(events)
-		due := start.Add(time.Duration(float64(made) / rate * float64(time.Second)))
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Until(due)):
-		}
-	}
-	return nil
+	d.say("Generating   %g events/s; Ctrl-C ends", load.Rate)
+	return load.Run(ctx)
 }
 
-func (d *dev) appendOne(ctx context.Context, producer *outbox.Producer, events []outbox.Event) error {
-	tx, err := d.pool.Begin(ctx)
+func (d *dev) load(rate float64) (*chaos.Load, error) {
+	producer, err := outbox.New(outbox.Config{Schema: d.cmd.Schema})
 	if err != nil {
-		return fmt.Errorf("generate: %w", err)
+		return nil, err
 	}
-	defer tx.Rollback(context.WithoutCancel(ctx))
-	appended, err := producer.AppendTx(ctx, tx, events...)
-	if err != nil {
-		return fmt.Errorf("generate: %w", err)
-	}
-	// A commit that is begun is waited for: its outcome belongs into the ledger.
-	if err := tx.Commit(context.WithoutCancel(ctx)); err != nil {
-		return errors.Join(errors.New("generate: the commit's outcome is unknown"), err)
-	}
-	d.committed(ctx, events, appended, time.Now())
-	return nil
+	return &chaos.Load{
+		Pool: d.pool, Producer: producer, Ledger: d.ledger, Rate: rate, Published: d.published, Ring: ringer(d.nc, d.cmd.Schema),
+	}, nil
 }

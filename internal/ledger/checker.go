@@ -41,6 +41,9 @@ type Config struct {
 	// LateInPartition is told of what came after newer events of its partition and
 	// is no fault: with ByStream. It must not call the checker. Defaults to nobody.
 	LateInPartition func(Fault)
+	// Latency is told of every event that is both committed and received, when it became so. It must not call the checker. Needs a Ledger.
+	// Defaults to nobody.
+	Latency func(committed, received time.Time)
 	// FaultsKept is how many faults of each kind are kept with their text; from 1 to 100,000. All are counted. Defaults to 10.
 	FaultsKept int
 }
@@ -94,6 +97,7 @@ type Checker struct {
 	byPartition int // reversals within a partition, judged or not
 	epochsInfo  int // epochs that go back in dedupe mode
 	outstanding int // committed but not received
+	settled     int // up to this record of the ledger there is nothing more to come
 	// highestStored is the highest stream sequence seen before the message in hand: a new copy in the stream lies above it.
 	highestStored uint64
 	firstAt       time.Time
@@ -230,7 +234,7 @@ func (c *Checker) receiveWithLedgerLocked(m *Message) {
 	switch r.outcome {
 	case committed:
 		c.outstanding--
-		c.latency.add(time.Duration(m.ReceivedAt.UnixNano() - r.committedAt))
+		c.timedLocked(r, m.ReceivedAt)
 		c.signalDrainedLocked()
 	case failed:
 		c.justFound = append(c.justFound, c.faultOf(KindPhantom, m, "its transaction failed, yet it was published"))
@@ -240,10 +244,19 @@ func (c *Checker) receiveWithLedgerLocked(m *Message) {
 // committedLocked hears from the ledger that an event is committed.
 func (c *Checker) committedLocked(index int) {
 	if c.exact.received(index) {
-		c.latency.add(0) // the message was faster than the producer's report
+		r := &c.config.Ledger.records[index]
+		c.timedLocked(r, time.Unix(0, r.committedAt)) // the message was faster than the producer's report
 		return
 	}
 	c.outstanding++
+}
+
+func (c *Checker) timedLocked(r *record, received time.Time) {
+	at := time.Unix(0, r.committedAt)
+	c.latency.add(received.Sub(at))
+	if c.config.Latency != nil {
+		c.config.Latency(at, received)
+	}
 }
 
 func (c *Checker) countFirstLocked(m *Message) {

@@ -233,3 +233,41 @@ func TestFaultsAreCountedPastTheKeptOnes(t *testing.T) {
 		t.Errorf("%d duplicates, %d kept", r.Duplicates, len(r.Faults))
 	}
 }
+
+// Who waits longest, and how long each waited, is known while the producers go on.
+func TestOldestAndLatency(t *testing.T) {
+	t.Parallel()
+	s := newScenario(4, 2, 1)
+	l := ledger.New()
+	var latencies []time.Duration
+	c := newChecker(t, ledger.Config{Ledger: l, Latency: func(committed, received time.Time) {
+		latencies = append(latencies, received.Sub(committed))
+	}})
+	oldest := func(want time.Duration) {
+		t.Helper()
+		if at := c.Oldest(); !at.Equal(epoch.Add(want)) {
+			t.Errorf("the oldest is of %s, want %s", at, epoch.Add(want))
+		}
+	}
+	if at := c.Oldest(); !at.IsZero() {
+		t.Errorf("nothing was committed, and the oldest is of %s", at)
+	}
+	l.Begin(s.entries[:1]) // and its outcome comes last
+	l.Committed(s.entries[1:2], epoch)
+	l.Committed(s.entries[2:3], epoch.Add(time.Second))
+	oldest(0)
+	s.messages[1].ReceivedAt = epoch.Add(time.Minute)
+	c.Receive(s.messages[1])
+	oldest(time.Second)
+	c.Receive(s.messages[3]) // before its producer says so
+	l.Committed(s.entries[3:], epoch.Add(2*time.Second))
+	c.Receive(s.messages[2])
+	if at := c.Oldest(); !at.IsZero() {
+		t.Errorf("everything was received, and the oldest is of %s", at)
+	}
+	l.Committed(s.entries[:1], epoch.Add(3*time.Second))
+	oldest(3 * time.Second)
+	if len(latencies) != 3 || latencies[0] != time.Minute || latencies[1] != 0 {
+		t.Errorf("the latencies are %v", latencies)
+	}
+}

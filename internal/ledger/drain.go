@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // ErrNoLedger is returned by Wait when the checker has no ledger: it cannot know when it has everything.
@@ -12,6 +13,27 @@ var ErrNoLedger = errors.New("the checker has no ledger to be drained against")
 // Drained is closed once the producers called Finish and every event they declared committed was received. Events of unknown outcome are
 // not waited for. Without a ledger it is never closed.
 func (c *Checker) Drained() <-chan struct{} { return c.drained }
+
+// Oldest is when the oldest event was committed, in the order of declaration, that was not received yet; zero if there is none, or no ledger.
+func (c *Checker) Oldest() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.config.Ledger
+	if l == nil {
+		return time.Time{}
+	}
+	settled := true
+	for i := c.settled; i < len(l.records) && c.outstanding > 0; i++ {
+		waits := !c.exact.received(i)
+		if waits && l.records[i].outcome == committed {
+			return time.Unix(0, l.records[i].committedAt)
+		}
+		if settled = settled && (!waits || l.records[i].outcome == failed); settled {
+			c.settled = i + 1
+		}
+	}
+	return time.Time{}
+}
 
 // Wait returns nil when the checker is drained, an error that counts what is
 // missing when the context ends first, and ErrNoLedger without a ledger.

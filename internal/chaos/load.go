@@ -1,0 +1,137 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/postrider/postrider/internal/ledger"
+	"github.com/postrider/postrider/outbox"
+)
+
+// Load is a producer of events of a made-up shop, one to four a transaction, 500 streams, whose outcomes it enters into a ledger.
+type Load struct {
+	Pool     *pgxpool.Pool
+	Producer *outbox.Producer
+	Ledger   *ledger.Ledger
+	// Rate is events a second, above 0. What an outage kept from being produced is not made up for.
+	Rate float64
+	// Topic of the events. Defaults to "shop".
+	Topic string
+	// Published is the payload as workers publish it, where they change it. Defaults to the payload itself.
+	Published func(context.Context, outbox.Event) []byte
+	// Ring wakes the workers after a commit. Defaults to nothing: they poll.
+	Ring func()
+	// Outages says that the database may go away: a transaction that fails is then none of Run's errors.
+	Outages bool
+}
+
+const (
+	generatedStreams = 500
+	// transactionPatience bounds a transaction whose server does not answer.
+	transactionPatience = 10 * time.Second
+	// mostArrears is how far a load may lag behind its rate before it lets that go.
+	mostArrears = 250 * time.Millisecond
+)
+
+// Run appends until ctx ends, which is no error. A transaction that is under way then is finished: its outcome belongs into the ledger.
+func (l *Load) Run(ctx context.Context) error {
+	types := []string{"order.placed", "order.paid", "order.packed", "order.shipped"}
+	due, made := time.Now(), 0
+	for ctx.Err() == nil {
+		events := make([]outbox.Event, 1+rand.IntN(4))
+		for i := range events {
+			order := rand.IntN(generatedStreams)
+			events[i] = outbox.Event{
+				StreamID: fmt.Sprintf("order-%d", order), Type: types[rand.IntN(len(types))], Topic: l.topic(),
+				Payload: fmt.Appendf(nil, `{"order":%d,"n":%d}`, order, made+i),
+			}
+		}
+		if err := l.append(context.WithoutCancel(ctx), events); err != nil && !l.Outages {
+			return fmt.Errorf("generate: %w", err)
+		}
+		made += len(events)
+		due = due.Add(time.Duration(float64(len(events)) / l.Rate * float64(time.Second)))
+		if late := time.Since(due); late > mostArrears {
+			due = due.Add(late)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Until(due)):
+		}
+	}
+	return nil
+}
+
+func (l *Load) topic() string {
+	if l.Topic == "" {
+		return "shop"
+	}
+	return l.Topic
+}
+
+func (l *Load) append(ctx context.Context, events []outbox.Event) error {
+	ctx, cancel := context.WithTimeout(ctx, transactionPatience)
+	defer cancel()
+	tx, err := l.Pool.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback(ctx)
+	appended, err := l.Producer.AppendTx(ctx, tx, events...)
+	if err != nil {
+		return err
+	}
+	entries := l.Entries(ctx, events, appended)
+	l.Ledger.Begin(entries)
+	err = tx.Commit(ctx)
+	switch {
+	case err == nil:
+		l.Ledger.Committed(entries, time.Now())
+		if l.Ring != nil {
+			l.Ring()
+		}
+		return nil
+	case certainlyNot(err):
+		l.Ledger.Failed(entries)
+	default:
+		l.Ledger.Unknown(entries)
+	}
+	return fmt.Errorf("commit: %w", err)
+}
+
+// Entries are events as the ledger knows them, those left out that are not to be published.
+func (l *Load) Entries(ctx context.Context, events []outbox.Event, appended []outbox.Appended) []ledger.Entry {
+	entries := make([]ledger.Entry, 0, len(events))
+	for i, e := range events {
+		a := appended[i]
+		if !a.Enqueued {
+			continue
+		}
+		body := e.Payload
+		if l.Published != nil {
+			body = l.Published(ctx, e)
+		}
+		entries = append(entries, ledger.Entry{
+			EventID: a.EventID, Stream: e.StreamID, Version: a.StreamVersion, Sequence: a.Sequence,
+			Partition: a.Partition, BodyHash: ledger.HashBody(body),
+		})
+	}
+	return entries
+}
+
+// certainlyNot tells whether the server said that COMMIT had no effect. A server that ends the session says nothing about it, and neither
+// does pgconn.SafeToRetry: pgx reports a connection that broke while the answer was awaited as one that was closed before.
+func certainlyNot(err error) bool {
+	var answer *pgconn.PgError
+	if errors.As(err, &answer) {
+		return answer.Severity == "ERROR"
+	}
+	return errors.Is(err, pgx.ErrTxCommitRollback)
+}
