@@ -191,8 +191,8 @@ vulnerabilities: $(GOVULNCHECK) ## Look for known vulnerabilities that are reach
 	$(foreach m,$(MODULES),(cd $(m) && $(CURDIR)/$(GOVULNCHECK) ./...);)
 
 .PHONY: demo
-demo: postgres build ## Import DATA and watch it being delivered (HEADLESS=1 ends when all of it is)
-	./bin/postrider dev --import $(DATA) $(if $(HEADLESS),--exit-when-drained)
+demo: postgres build ## Deliver DATA and a steady load while workers and servers fail, to a verdict (HEADLESS=1: the short form)
+	./bin/postrider dev --chaos --import $(DATA) $(if $(HEADLESS),--chaos-duration=0s --http-addr=off)
 
 .PHONY: image
 image: ## Build the container image IMAGE=postrider:devel around a program built here (VERSION=v1.2.3)

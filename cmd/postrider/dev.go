@@ -28,14 +28,15 @@ type devCmd struct {
 	Schema      string `help:"Schema of the outbox's tables." default:"public"`
 	workerFlags
 	httpFlags
-	Workers         int      `help:"Number of workers in this process: 1 to 64." default:"3"`
-	Partitions      int      `help:"Number of partitions: 1 to 32767." default:"64"`
-	Import          []string `help:"File of JSON lines to import; repeatable." placeholder:"FILE"`
-	Rate            float64  `help:"Generate that many events a second instead. Without files the default is 100." default:"0"`
-	DataDir         string   `help:"Directory that keeps database and stream; without it they are temporary." placeholder:"DIR"`
-	NatsNodes       int      `help:"Nodes of the in-process NATS: 1 or 3." enum:"1,3" default:"1"`
-	ExitWhenDrained bool     `help:"End when every event was received, with status 0 only if nothing was lost, reordered or doubled."`
-	JSON            bool     `help:"Print one JSON object at the end, and nothing else to standard output." name:"json"`
+	Workers    int      `help:"Number of workers in this process: 1 to 64." default:"3"`
+	Partitions int      `help:"Number of partitions: 1 to 32767." default:"64"`
+	Import     []string `help:"File of JSON lines to import; repeatable." placeholder:"FILE"`
+	Rate       float64  `help:"Generate that many events a second instead. Without files the default is 100." default:"0"`
+	DataDir    string   `help:"Directory that keeps database and stream; without it they are temporary." placeholder:"DIR"`
+	NatsNodes  int      `help:"Nodes of the in-process NATS: 1 or 3." enum:"1,3" default:"1"`
+	showFlags
+	ExitWhenDrained bool `help:"End when every event was received, with status 0 only if nothing was lost, reordered or doubled."`
+	JSON            bool `help:"Print one JSON object at the end, and nothing else to standard output." name:"json"`
 }
 
 // Help shows examples below the flags.
@@ -45,7 +46,8 @@ func (c *devCmd) Help() string {
 Examples:
   postrider dev                                             generated events, monitor stays up
   postrider dev --import events.jsonl.gz                    real events
-  postrider dev --import events.jsonl.gz --exit-when-drained --json`
+  postrider dev --import events.jsonl.gz --exit-when-drained --json
+  postrider dev --chaos --import events.jsonl.gz            while workers and servers fail, to a verdict`
 }
 
 func (c *devCmd) validate() error {
@@ -65,6 +67,9 @@ func (c *devCmd) validate() error {
 		return fmt.Errorf("%w: --rate generates events and --import reads them; give one of the two", errRefused)
 	case c.ExitWhenDrained && len(c.Import) == 0:
 		return fmt.Errorf("%w: --exit-when-drained needs --import: generated events do not end", errRefused)
+	}
+	if err := c.validateShow(); err != nil {
+		return err
 	}
 	for _, name := range c.Import {
 		if _, err := os.Stat(name); err != nil {
@@ -99,7 +104,9 @@ type dev struct {
 	log     *slog.Logger
 
 	databaseURL, natsURL string
-	stops                []func() // in the order of starting
+	postgres             *localpg.Server    // nil: somebody else's
+	broker               *localnats.Cluster // nil: somebody else's
+	stops                []func()           // in the order of starting
 	pool                 *pgxpool.Pool
 	nc                   *nats.Conn
 	ledger               *ledger.Ledger
@@ -114,6 +121,9 @@ type dev struct {
 func (c *devCmd) Run(s *session) error {
 	if err := c.validate(); err != nil {
 		return err
+	}
+	if c.Chaos {
+		return c.show(s)
 	}
 	d := &dev{cmd: c, session: s, log: s.sparingLogger(), ledger: ledger.New(), broken: make(chan error, c.Workers)}
 	defer d.stop()
@@ -164,14 +174,8 @@ func (d *dev) startPostgres(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.stops = append(d.stops, func() { //nolint:contextcheck // it runs when the context has ended
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		defer cancel()
-		if err := server.Stop(ctx); err != nil {
-			d.log.Warn("PostgreSQL did not stop in good order", "error", err)
-		}
-	})
-	d.databaseURL = server.URL()
+	d.later(ctx, "PostgreSQL", 30*time.Second, server.Stop)
+	d.postgres, d.databaseURL = server, server.URL()
 	d.say("PostgreSQL   private, up in %s\npsql '%s'", time.Since(started).Round(time.Millisecond), d.databaseURL)
 	return nil
 }
@@ -193,7 +197,7 @@ func (d *dev) startNATS(ctx context.Context) error {
 			d.log.Warn("NATS did not stop in good order", "error", err)
 		}
 	})
-	d.natsURL = cluster.URL()
+	d.broker, d.natsURL = cluster, cluster.URL()
 	d.say("NATS         in process, %s at %s", english.Plural(d.cmd.NatsNodes, "node", ""), d.natsURL)
 	return nil
 }
@@ -250,13 +254,7 @@ func (d *dev) startWorkers(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		d.stops = append(d.stops, func() { //nolint:contextcheck // it runs when the context has ended
-			stop, cancel := context.WithTimeout(context.Background(), app.StopTimeout())
-			defer cancel()
-			if err := app.Stop(stop); err != nil {
-				d.log.Warn("worker did not stop in good order", "error", err)
-			}
-		})
+		d.later(ctx, "worker", app.StopTimeout(), app.Stop)
 		if w.Monitor() != nil {
 			d.monitor = w.Monitor().URL()
 		}

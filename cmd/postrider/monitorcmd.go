@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/postrider/postrider/delivery/ops"
@@ -52,22 +54,27 @@ func (c *monitorCmd) Run(s *session) error {
 		return err
 	}
 	log := s.logger()
-	pool, err := c.pool(s.ctx, "postrider monitor", 3)
+	return c.serve(s.ctx, log, func(url string) { log.Info("monitor", "url", url) })
+}
+
+// serve serves until the context ends; listening is told where.
+func (c *monitorCmd) serve(ctx context.Context, log *slog.Logger, listening func(url string)) error {
+	pool, err := c.pool(ctx, "postrider monitor", 3)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	info, err := checkSchema(s.ctx, pool, c.Schema, 0)
+	info, err := checkSchema(ctx, pool, c.Schema, 0)
 	if err != nil {
 		return err
 	}
-	source, err := sourceOf(s.ctx, pool, c.Schema, info, ui.SourceConfig{
+	source, err := sourceOf(ctx, pool, c.Schema, info, ui.SourceConfig{
 		Strategy: partition.Strategy(c.Assignment), HeartbeatTTL: c.LeaseTTL,
 	})
 	if err != nil {
 		return err
 	}
-	people, err := c.pool(s.ctx, "postrider operator", 2)
+	people, err := c.pool(ctx, "postrider operator", 2)
 	if err != nil {
 		return err
 	}
@@ -76,14 +83,14 @@ func (c *monitorCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	operator, err := ops.New(s.ctx, people, c.Schema, events)
+	operator, err := ops.New(ctx, people, c.Schema, events)
 	if err != nil {
 		return err
 	}
-	server, err := c.newMonitor(s.ctx, source, operator, newRegistry(), pool.Ping, log)
+	server, err := c.newMonitor(ctx, source, operator, newRegistry(), pool.Ping, log)
 	if err != nil {
 		return err
 	}
-	log.Info("monitor", "url", server.URL())
-	return server.Run(s.ctx)
+	listening(server.URL())
+	return server.Run(ctx)
 }

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/internal/chaos"
+	"github.com/postrider/postrider/internal/ledger"
+	"github.com/postrider/postrider/lease"
+)
+
+// showFlags are those of `dev --chaos`.
+type showFlags struct {
+	Chaos         bool          `help:"Show what is promised: a steady load on private servers, while workers are killed and frozen, the broker's leader is stopped and PostgreSQL is restarted. Ends with a verdict."`
+	ChaosDuration time.Duration `help:"How long mishaps begin, 0 to 24 h; each happens once at least. With --chaos." default:"1m" placeholder:"DURATION"`
+	Seed          uint64        `help:"Order and victims of the mishaps; 0: drawn, and told. With --chaos."`
+	Verbose       bool          `help:"Print what the workers log, too. With --chaos."`
+}
+
+const (
+	// showTTL is how long leases last in a show: nobody likes to watch for ten seconds.
+	showTTL = 3 * time.Second
+	// showRate is how many events a second are generated when nothing was said.
+	showRate = 300
+)
+
+func (c *devCmd) validateShow() error {
+	switch {
+	case !c.Chaos:
+		if c.Verbose || c.Seed != 0 {
+			return fmt.Errorf("%w: --seed and --verbose mean nothing without --chaos", errRefused)
+		}
+	case c.DatabaseURL != "" || c.NatsURL != "" || c.DataDir != "":
+		return fmt.Errorf("%w: --chaos breaks its servers; leave out --database-url, --nats-url and --data-dir", errRefused)
+	case c.Workers < 2:
+		return fmt.Errorf("%w: --chaos needs --workers of at least 2: where one is struck, another takes over", errRefused)
+	case c.ChaosDuration < 0 || c.ChaosDuration > 24*time.Hour:
+		return fmt.Errorf("%w: --chaos-duration must lie between 0s and 24h, got %s", errRefused, c.ChaosDuration)
+	}
+	return nil
+}
+
+// show is a development cluster that is broken on purpose.
+type show struct {
+	*dev
+
+	seed   uint64
+	crew   *chaos.Crew
+	engine *chaos.Engine
+}
+
+// show brings everything up, breaks it by turns, and tells how it went.
+func (c *devCmd) show(s *session) error {
+	c.NatsNodes = 3 // a leader that stops leaves two
+	log := slog.New(slog.DiscardHandler)
+	if c.Verbose {
+		log = s.logger()
+	}
+	v := &show{dev: &dev{cmd: c, session: s, log: log, ledger: ledger.New()}, seed: c.Seed}
+	if v.seed == 0 {
+		v.seed = 1 + rand.Uint64N(1_000_000)
+	}
+	defer v.stop()
+	for _, step := range []func(context.Context) error{v.startPostgres, v.startNATS, v.prepare, v.startCrew} {
+		if err := step(s.ctx); err != nil {
+			return err
+		}
+	}
+	return v.run(s.ctx)
+}
+
+// startCrew starts the workers as processes, as they are in earnest, and makes the engine.
+func (v *show) startCrew(ctx context.Context) error {
+	var log io.Writer
+	if v.cmd.Verbose {
+		log = v.session.stderr
+	}
+	crew, err := chaos.NewCrew(chaos.CrewConfig{
+		Arguments: []string{
+			"run", "--http-addr=off", "--create-stream", "--stream-replicas=3", "--lease-ttl=" + showTTL.String(), "--schema=" + v.cmd.Schema,
+			"--ordering=" + v.cmd.Ordering, "--publish-mode=" + v.cmd.PublishMode, "--assignment=" + v.cmd.Assignment,
+			"--stream=" + v.cmd.Stream, "--subject=" + v.cmd.Subject,
+		},
+		Environment: []string{"POSTRIDER_DATABASE_URL=" + v.databaseURL, "POSTRIDER_NATS_URL=" + v.natsURL},
+		Workers:     v.cmd.Workers, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	v.crew = crew
+	v.later(ctx, "workers", 15*time.Second, crew.Stop)
+	leases, err := lease.NewStore(ctx, v.pool, v.cmd.Schema)
+	if err != nil {
+		return err
+	}
+	v.engine, err = chaos.New(chaos.Config{
+		Crew: crew, Leases: leases, Judge: ledger.Config{Ledger: v.ledger, Ordering: ledger.Ordering(v.cmd.Ordering)},
+		Mishaps: []chaos.Mishap{crew.KillWorker(), crew.FreezeWorker(), v.stopLeader(), v.restartPostgres()},
+		Seed:    v.seed, Duration: v.cmd.ChaosDuration,
+	})
+	if err != nil {
+		return err
+	}
+	v.say("Workers      %d processes, %d partitions, leases of %s", v.cmd.Workers, v.partitions, showTTL)
+	return crew.Start(ctx)
+}
+
+// stopLeader stops the node that leads the stream, and starts it again when another does.
+func (v *show) stopLeader() chaos.Mishap {
+	return chaos.Mishap{Kind: "broker's leader stopped", Strike: func(ctx context.Context, _ *rand.Rand) (chaos.Struck, error) {
+		node, err := v.leader(ctx)
+		if err != nil {
+			return chaos.Struck{}, err
+		}
+		return chaos.Struck{
+			Text: fmt.Sprintf("stopped node %d, the broker's leader", node+1), Then: "delivery went on",
+			Mend: func(ctx context.Context) error { return v.broker.RestartNode(ctx, node) },
+		}, v.broker.StopNode(node)
+	}}
+}
+
+// leader is the number of the node that leads the stream, from 0.
+func (v *show) leader(ctx context.Context) (int, error) {
+	js, err := natspub.JetStream(v.nc, "")
+	if err != nil {
+		return 0, err
+	}
+	stream, err := js.Stream(ctx, v.cmd.Stream)
+	if err != nil {
+		return 0, fmt.Errorf("look for the stream's leader: %w", err)
+	}
+	for i := range v.cmd.NatsNodes {
+		if node := v.broker.Server(i); node != nil && node.Name() == stream.CachedInfo().Cluster.Leader {
+			return i, nil
+		}
+	}
+	return 0, errors.New("no node leads the stream")
+}
+
+// restartPostgres ends every session.
+func (v *show) restartPostgres() chaos.Mishap {
+	return chaos.Mishap{Kind: "PostgreSQL restarted", Strike: func(ctx context.Context, _ *rand.Rand) (chaos.Struck, error) {
+		return chaos.Struck{Text: "restarted PostgreSQL", Then: "delivery went on"}, v.postgres.Restart(ctx)
+	}}
+}
+
+// run feeds the cluster while the engine breaks it, with the monitor and a screen beside.
+func (v *show) run(interrupt context.Context) error {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(interrupt))
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	defer cancel(nil)
+	if err := v.beside(ctx, cancel, &beside); err != nil {
+		return err
+	}
+	if err := v.produceFiles(ctx); err != nil {
+		return err
+	}
+	load, err := v.load(v.cmd.Rate)
+	if err != nil {
+		return err
+	}
+	if load.Rate == 0 {
+		load.Rate = showRate
+	}
+	load.Outages = true
+	running, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	defer context.AfterFunc(interrupt, func() { stop(nil) })()
+	ended := make(chan struct{})
+	var verdict chaos.Verdict
+	go func() {
+		defer close(ended)
+		verdict = v.engine.Run(running, load.Run)
+	}()
+	v.watch(ended)
+	return errors.Join(v.verdict(verdict), context.Cause(ctx))
+}
+
+// beside starts the monitor and the subscriber.
+func (v *show) beside(ctx context.Context, fail context.CancelCauseFunc, running *sync.WaitGroup) error {
+	if v.cmd.HTTPAddr != "off" {
+		m := monitorCmd{
+			databaseFlags: databaseFlags{DatabaseURL: v.databaseURL, Schema: v.cmd.Schema}, httpFlags: v.cmd.httpFlags,
+			Assignment: v.cmd.Assignment, LeaseTTL: showTTL,
+		}
+		listens := make(chan string, 1)
+		running.Go(func() {
+			if err := m.serve(ctx, v.log, func(url string) { listens <- url }); err != nil {
+				fail(err)
+			}
+		})
+		select {
+		case v.monitor = <-listens:
+			v.say("Monitor      %s", v.monitor)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	filter, err := eventsFilter(v.cmd.Subject)
+	if err != nil {
+		return err
+	}
+	ready := make(chan struct{})
+	running.Go(func() {
+		sub := subscription{stream: v.cmd.Stream, filter: filter, from: jetstream.DeliverAllPolicy}
+		if err := subscribe(ctx, v.nc, sub, func() { close(ready) }, v.judge); err != nil {
+			fail(err)
+		}
+	})
+	select {
+	case <-ready:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// judge gives a message to the engine.
+func (v *show) judge(msg jetstream.Msg) error {
+	meta, err := msg.Metadata()
+	if err != nil {
+		return fmt.Errorf("message without metadata: %w", err)
+	}
+	m, err := ledger.ParseMessage(msg.Headers(), msg.Data(), meta.Sequence.Stream)
+	if err != nil {
+		return fmt.Errorf("stream sequence %d: %w", meta.Sequence.Stream, err)
+	}
+	v.engine.Receive(m)
+	return nil
+}
+
+// produceFiles imports what --import names, before anything is broken.
+func (v *show) produceFiles(ctx context.Context) error {
+	if len(v.cmd.Import) == 0 {
+		return nil
+	}
+	return v.produce(ctx)
+}
+
+// repeat is the command that has the same mishaps in the same order.
+func (v *show) repeat() string {
+	words := []string{"postrider dev --chaos", fmt.Sprintf("--seed=%d", v.seed), "--chaos-duration=" + v.cmd.ChaosDuration.String()}
+	for _, name := range v.cmd.Import {
+		words = append(words, "--import="+name)
+	}
+	return strings.Join(words, " ")
+}
+
+// later stops something at the end, within that time.
+func (d *dev) later(ctx context.Context, what string, within time.Duration, stop func(context.Context) error) {
+	d.stops = append(d.stops, func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
+		defer cancel()
+		if err := stop(ctx); err != nil {
+			d.log.Warn("did not stop in good order", "error", fmt.Errorf("%s: %w", what, err))
+		}
+	})
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
+
+	"github.com/postrider/postrider/internal/chaos"
+)
+
+// latestIncidents is how many mishaps the screen shows.
+const latestIncidents = 10
+
+// watch shows how things stand until ended is closed: on a terminal a screen, elsewhere a line for each mishap and every five seconds.
+func (v *show) watch(ended <-chan struct{}) {
+	terminal := isTerminal(v.session.stdout) && !v.cmd.JSON && !v.cmd.Verbose
+	every := 5 * time.Second
+	if terminal {
+		every = 250 * time.Millisecond
+	}
+	ticker, look := time.NewTicker(every), time.NewTicker(250*time.Millisecond)
+	defer ticker.Stop()
+	defer look.Stop()
+	told := 0
+	for over := false; !over; {
+		select {
+		case <-ended:
+			over = true
+		case <-look.C:
+		case <-ticker.C:
+			if !terminal {
+				v.say("%s", steadily(v.engine.State()))
+			}
+		}
+		state := v.engine.State()
+		if terminal {
+			fmt.Fprint(v.session.stdout, "\x1b[H\x1b[J"+v.screen(state))
+			continue
+		}
+		for ; told < len(state.Incidents) && state.Incidents[told].Took > 0; told++ {
+			v.say("%s", incident(state.Incidents[told]))
+		}
+	}
+}
+
+// screen is the whole screen, 80 columns wide.
+func (v *show) screen(s chaos.State) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Postrider, while things break   seed %d   %s: %s\n", v.seed, strings.TrimSpace(clock(s.Elapsed)), s.Phase)
+	if v.monitor != "" {
+		fmt.Fprintf(&b, "monitor %s\n", v.monitor)
+	}
+	fmt.Fprintf(&b, "\ncommitted %s   received %s   under way %s\nreordered %d   doubled %d   %s\n\n",
+		humanize.Comma(int64(s.Committed)), humanize.Comma(int64(s.Received)), humanize.Comma(int64(s.UnderWay)), s.Reordered, s.Duplicates, quietly(s.Quiet))
+	for _, m := range s.Members {
+		state := fmt.Sprintf("pid %d", m.PID)
+		switch {
+		case !m.Running:
+			state = "killed"
+		case m.Frozen:
+			state = "frozen"
+		}
+		fmt.Fprintf(&b, "worker %d   %-12s %3d partitions  %s\n", m.Number, state, m.Partitions, strings.Repeat("▪", min(m.Partitions*32/max(v.partitions, 1), 32)))
+	}
+	b.WriteString("\n")
+	for _, t := range s.Tallies() {
+		fmt.Fprintf(&b, "%-26s %-4s longest recovery %s\n", t.Kind, fmt.Sprintf("%d×", t.Times), seconds(t.Longest))
+	}
+	b.WriteString("\n")
+	for _, i := range s.Incidents[max(0, len(s.Incidents)-latestIncidents):] {
+		b.WriteString(incident(i) + "\n")
+	}
+	return b.String()
+}
+
+func incident(i chaos.Incident) string {
+	took := "…"
+	if i.Took > 0 {
+		took = "in " + seconds(i.Took)
+	}
+	return fmt.Sprintf("%s  %-38s %s %s", clock(i.At), i.Text, i.Then, took)
+}
+
+func steadily(s chaos.State) string {
+	return fmt.Sprintf("%s  committed %s, received %s, reordered %d, doubled %d; %s",
+		clock(s.Elapsed), humanize.Comma(int64(s.Committed)), humanize.Comma(int64(s.Received)), s.Reordered, s.Duplicates, quietly(s.Quiet))
+}
+
+// quietly tells the latency of the time in which nothing was broken.
+func quietly(q chaos.Quiet) string {
+	if q.Events == 0 {
+		return "latency not measured yet"
+	}
+	return fmt.Sprintf("latency undisturbed p50 %.1f ms, p99 %.1f ms", 1e3*q.P50.Seconds(), 1e3*q.P99.Seconds())
+}
+
+func clock(d time.Duration) string {
+	return fmt.Sprintf("%2d:%02d", int(d.Minutes()), int(d.Seconds())%60)
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
+
+// mishapBody is one kind of mishap in the verdict.
+type mishapBody struct {
+	Kind           string  `json:"kind"`
+	Times          int     `json:"times"`
+	LongestSeconds float64 `json:"longest_recovery_seconds"`
+}
+
+// verdictBody is the verdict as --json has it.
+type verdictBody struct {
+	devReport
+
+	OK      bool         `json:"ok"`
+	Seed    uint64       `json:"seed"`
+	Mishaps []mishapBody `json:"mishaps"`
+	Failure string       `json:"failure,omitempty"`
+}
+
+// verdict prints how it ended. The error is silent where that says it all.
+func (v *show) verdict(verdict chaos.Verdict) error {
+	r, n := verdict.Report, len(verdict.Incidents)
+	body := verdictBody{
+		devReport: devReport{
+			Committed: r.Committed, Received: r.Received, Lost: r.Lost, Reordered: r.Reordered, Duplicates: r.Duplicates,
+			EventsPerSecond: r.EventsPerSecond, LatencyP50: 1e3 * verdict.Quiet.P50.Seconds(), LatencyP99: 1e3 * verdict.Quiet.P99.Seconds(),
+			Workers: v.cmd.Workers, Partitions: v.partitions,
+		},
+		OK: verdict.OK(), Seed: v.seed, Mishaps: []mishapBody{},
+	}
+	for _, t := range verdict.Tallies() {
+		body.Mishaps = append(body.Mishaps, mishapBody{t.Kind, t.Times, t.Longest.Seconds()})
+	}
+	if verdict.Failure != nil {
+		body.Failure = verdict.Failure.Error()
+	}
+	if v.cmd.JSON {
+		if err := writeJSON(v.session.stdout, body); err != nil {
+			return err
+		}
+	} else {
+		v.say("\n%s in %s: lost %d, reordered %d, doubled %d of %s events", english.Plural(n, "mishap", ""), strings.TrimSpace(clock(verdict.Elapsed)),
+			r.Lost, r.Reordered, r.Duplicates, humanize.Comma(int64(r.Committed)))
+		for _, m := range body.Mishaps {
+			v.say("  %-26s %-4s longest recovery %.1f s", m.Kind, fmt.Sprintf("%d×", m.Times), m.LongestSeconds)
+		}
+		v.say("  %s", quietly(verdict.Quiet))
+		v.say("%s\nAgain: %s", map[bool]string{true: "VERDICT: every event once, in order.", false: "VERDICT: BROKEN."}[body.OK], v.repeat())
+	}
+	if body.OK {
+		return nil
+	}
+	for _, f := range r.Faults {
+		fmt.Fprintln(v.session.stderr, f)
+	}
+	if verdict.Failure != nil {
+		fmt.Fprintln(v.session.stderr, printable(verdict.Failure.Error()))
+	}
+	return errSilent
+}
