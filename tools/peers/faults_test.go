@@ -28,6 +28,7 @@ const (
 	faultsDuration = "POSTRIDER_FAULTS_DURATION" // of each relay's faults, a Go duration; makes the test run
 	faultsSeed     = "POSTRIDER_FAULTS_SEED"     // a whole number
 	faultsRelays   = "POSTRIDER_FAULTS_RELAYS"   // parts of names, separated by commas; all by default
+	faultsAccounts = "POSTRIDER_FAULTS_ACCOUNTS" // 1: a transaction changes one account; 3: up to three
 	faultsFolder   = "POSTRIDER_FAULTS_FOLDER"   // gets peers-faults.txt and peers-faults.json
 )
 
@@ -74,7 +75,8 @@ func planned(seed uint64, duration time.Duration) (plan []strike) {
 }
 
 // TestFaults tries the same faults on each relay.
-func TestFaults(t *testing.T) { //nolint:paralleltest // relays run one at a time
+func TestFaults(t *testing.T) {
+	t.Parallel()
 	text := os.Getenv(faultsDuration)
 	if text == "" {
 		t.Skip("make peers/faults sets " + faultsDuration)
@@ -87,17 +89,30 @@ func TestFaults(t *testing.T) { //nolint:paralleltest // relays run one at a tim
 	if err != nil {
 		t.Fatalf("%s must be a whole number, got %q", faultsSeed, os.Getenv(faultsSeed))
 	}
-	found := &findings{Date: time.Now().UTC().Format(time.DateOnly), Seed: seed, Duration: text}
+	accounts, err := strconv.Atoi(os.Getenv(faultsAccounts))
+	if err != nil || accounts != 1 && accounts != mostAccounts {
+		t.Fatalf("%s must be 1 or %d, got %q", faultsAccounts, mostAccounts, os.Getenv(faultsAccounts))
+	}
+	found := &findings{Date: time.Now().UTC().Format(time.DateOnly), Seed: seed, Duration: text, Accounts: accounts}
 	t.Cleanup(func() { found.publish(t, os.Getenv(faultsFolder)) })
 	chosen := strings.Split(os.Getenv(faultsRelays), ",")
+	found.Results = endureAll(t, planned(seed, duration), accounts, func(r relay) bool {
+		return slices.ContainsFunc(chosen, func(part string) bool { return strings.Contains(strings.ToLower(r.name), strings.ToLower(part)) })
+	})
+	if len(found.Results) == 0 {
+		t.Errorf("%s: no relay has %q in its name", faultsRelays, os.Getenv(faultsRelays))
+	}
+}
+
+// endureAll tries the plan on one relay after another.
+func endureAll(t *testing.T, plan []strike, accounts int, chosen func(relay) bool) (all []result) {
+	t.Helper()
 	for _, r := range relays() {
-		if slices.ContainsFunc(chosen, func(part string) bool { return strings.Contains(strings.ToLower(r.name), strings.ToLower(part)) }) {
-			t.Run(r.name, func(t *testing.T) { found.Results = append(found.Results, endure(t, r, planned(seed, duration))) })
+		if chosen(r) {
+			t.Run(r.name, func(t *testing.T) { all = append(all, endure(t, r, plan, accounts)) })
 		}
 	}
-	if len(found.Results) == 0 {
-		t.Fatalf("%s: no relay has %q in its name", faultsRelays, os.Getenv(faultsRelays))
-	}
+	return all
 }
 
 func (f *findings) publish(t *testing.T, folder string) {
@@ -126,7 +141,7 @@ type run struct {
 }
 
 // endure starts a relay and its load, has the plan happen, and judges.
-func endure(t *testing.T, r relay, plan []strike) result {
+func endure(t *testing.T, r relay, plan []strike, accounts int) result {
 	t.Helper()
 	x := &run{relay: r, brokers: clustertest.StartBrokers(t, clustertest.BrokerConfig{Nodes: 3}), database: pgtest.Server(t, localpg.Config{})}
 	r.create(t, x.database.URL())
@@ -142,7 +157,7 @@ func endure(t *testing.T, r relay, plan []strike) result {
 	for i := range x.processes {
 		x.launch(t, i)
 	}
-	load := startWriters(t, x.Cluster, r)
+	load := startWriters(t, x.Cluster, r, accounts)
 	subscriber.WaitReceived(t, 300)
 	x.rest(t, calmFirst)
 	faults := map[string]int{}
@@ -308,14 +323,17 @@ func (x *run) drain(t *testing.T) (waiting []uuid.UUID) {
 }
 
 // Each relay works through a few faults, and Postrider keeps its promises.
-func TestEveryRelayEndures(t *testing.T) { //nolint:paralleltest // relays run one at a time
+func TestEveryRelayEndures(t *testing.T) {
+	t.Parallel()
 	slow.Test(t)
-	for _, r := range relays() { //nolint:paralleltest // they need the machine
-		t.Run(r.name, func(t *testing.T) {
-			found := endure(t, r, []strike{{"SIGKILL", 0, 0}, {"database cut", 0, 0}, {"leader killed", 0, time.Second}})
-			if len(found.Faults) != 3 || found.Lost > 0 || found.Standstill <= 0 || found.Longest < found.Standstill/2 {
-				t.Errorf("%+v", found)
-			}
-		})
+	plan := []strike{{"SIGKILL", 0, 0}, {"database cut", 0, 0}, {"leader killed", 0, time.Second}}
+	all := endureAll(t, plan, mostAccounts, func(relay) bool { return true })
+	if len(all) != len(relays()) {
+		t.Errorf("%d results", len(all))
+	}
+	for _, found := range all {
+		if len(found.Faults) != len(plan) || found.Lost > 0 || found.Standstill <= 0 || found.Longest <= 0 {
+			t.Errorf("%+v", found)
+		}
 	}
 }

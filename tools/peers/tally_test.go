@@ -138,6 +138,7 @@ type findings struct {
 	Date     string   `json:"date"`
 	Seed     uint64   `json:"seed"`
 	Duration string   `json:"duration"`
+	Accounts int      `json:"accounts"` // that a transaction may change
 	Results  []result `json:"results"`
 }
 

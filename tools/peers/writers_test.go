@@ -26,6 +26,8 @@ const (
 	writerPace    = 80 * time.Millisecond
 	writerStreams = 50
 	writerTimeout = 10 * time.Second
+	// mostAccounts is how many accounts a transaction may change, and how many events it may have.
+	mostAccounts = 3
 )
 
 // writersOwn makes tables that are the application's: each stream has a row, which a transaction that appends to it has locked.
@@ -40,11 +42,12 @@ type writers struct {
 	pool    *pgxpool.Pool
 	insert  insertion
 	ledger  *ledger.Ledger
+	apart   bool // the events of a transaction are of different accounts
 	stop    context.CancelFunc
 	running sync.WaitGroup
 }
 
-func startWriters(t *testing.T, c *clustertest.Cluster, r relay) *writers {
+func startWriters(t *testing.T, c *clustertest.Cluster, r relay, accounts int) *writers {
 	t.Helper()
 	insert, err := r.insert()
 	if err != nil {
@@ -60,7 +63,7 @@ func startWriters(t *testing.T, c *clustertest.Cluster, r relay) *writers {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	w := &writers{pool: pool, insert: insert, ledger: c.Ledger, stop: stop}
+	w := &writers{pool: pool, insert: insert, ledger: c.Ledger, apart: accounts > 1, stop: stop}
 	for range writerCount {
 		w.running.Go(func() { w.write(ctx) })
 	}
@@ -86,7 +89,7 @@ func (w *writers) write(ctx context.Context) {
 	}
 }
 
-// transaction changes one to three accounts, with an event of each; one of ten is rolled back. Without a database nothing happens.
+// transaction changes accounts, with an event for each change; one of ten is rolled back. Without a database nothing happens.
 func (w *writers) transaction(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, writerTimeout)
 	defer cancel()
@@ -95,7 +98,10 @@ func (w *writers) transaction(ctx context.Context) {
 		return
 	}
 	defer tx.Rollback(ctx)
-	accounts := rand.Perm(writerStreams)[:1+rand.IntN(3)]
+	accounts := rand.Perm(writerStreams)[:1+rand.IntN(mostAccounts)]
+	if !w.apart {
+		accounts = slices.Repeat(accounts[:1], len(accounts))
+	}
 	slices.Sort(accounts) // so that no two transactions wait for each other
 	entries := make([]ledger.Entry, len(accounts))
 	for i, n := range accounts {
