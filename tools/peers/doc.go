@@ -58,9 +58,9 @@
 //
 // The relays have their defaults, with these exceptions (relays_test.go):
 //
-//   - River has no order for more than one job at a time; its documentation leads to a queue with MaxWorkers 1, so there is a case with
-//     that in one process, and the least cooldown, since it works one job a cooldown. The other case has 100 workers in each of three
-//     processes. Both rescue the jobs of dead processes after 10 s: with the defaults they would wait an hour.
+//   - River keeps an order in River Pro alone (riverqueue.com/docs/pro/sequences), which is not tried. Without it one job at a time in one
+//     process comes nearest, with the least cooldown, since it works one job a cooldown. The other case has 100 workers in each of three
+//     processes, as its examples have. Both rescue the jobs of dead processes after 10 s: with the defaults these would wait an hour.
 //   - Watermill's forwarder stands in three processes, of which one at a time holds the lock of a topic; with eight topics, by partition,
 //     the processes share them.
 //

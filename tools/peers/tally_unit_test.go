@@ -56,6 +56,22 @@ func TestATallyCounts(t *testing.T) {
 	}
 }
 
+// Any breach is one, and so is a run in which nothing happened.
+func TestABreachIsABreach(t *testing.T) {
+	t.Parallel()
+	if !(result{Events: 1}).kept() {
+		t.Error("nothing is wrong, and yet nothing is kept")
+	}
+	for _, r := range []result{
+		{}, {Events: 1, Lost: 1}, {Events: 1, Late: 1}, {Events: 1, Reordered: 1}, {Events: 1, PartitionReversals: 1}, {Events: 1, Doubled: 1},
+		{Events: 1, Other: 1},
+	} {
+		if r.kept() {
+			t.Errorf("%+v is taken for a promise kept", r)
+		}
+	}
+}
+
 // The table fits a terminal, and says after which faults promises were broken.
 func TestTheTableFits(t *testing.T) {
 	t.Parallel()
