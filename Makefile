@@ -149,9 +149,11 @@ bench/peers/latency: postgres build ## Commit to receipt beside other queues at 
 
 .PHONY: peers/faults
 peers/faults: postgres ## The same faults for DURATION on Postrider, River and Watermill; table and JSON in bin (SEED=1 ACCOUNTS=1 RELAYS=fenced,river)
-	@mkdir -p bin
-	@status=0; POSTRIDER_FAULTS_DURATION=$(DURATION) POSTRIDER_FAULTS_SEED=$(SEED) POSTRIDER_FAULTS_RELAYS=$(RELAYS) POSTRIDER_FAULTS_ACCOUNTS=$(ACCOUNTS) POSTRIDER_FAULTS_FOLDER=$(CURDIR)/bin \
-	CGO_ENABLED=0 go -C tools/peers test -count=1 -timeout 0 -v -run '^TestFaults$$' . || status=$$?; cat bin/peers-faults.txt; exit $$status
+	@mkdir -p bin; rm -f bin/peers-faults.*
+	@status=0; POSTRIDER_FAULTS_DURATION=$(DURATION) POSTRIDER_FAULTS_SEED=$(SEED) POSTRIDER_FAULTS_RELAYS='$(RELAYS)' \
+	POSTRIDER_FAULTS_ACCOUNTS=$(ACCOUNTS) POSTRIDER_FAULTS_FOLDER=$(CURDIR)/bin CGO_ENABLED=0 \
+	go -C tools/peers test -count=1 -timeout 0 -v -run '^TestFaults$$' . || status=$$?; \
+	[ ! -e bin/peers-faults.txt ] || cat bin/peers-faults.txt; exit $$status
 
 .PHONY: bench/monitor
 bench/monitor: postgres ## What ten tabs cost a database with ROWS=500000 waiting rows (MEASURE=60 BINARY=program KEEP=directory)
