@@ -63,7 +63,12 @@ func TestABreachIsABreach(t *testing.T) {
 		t.Error("nothing is wrong, and yet nothing is kept")
 	}
 	for _, r := range []result{
-		{}, {Events: 1, Lost: 1}, {Events: 1, Late: 1}, {Events: 1, Reordered: 1}, {Events: 1, PartitionReversals: 1}, {Events: 1, Doubled: 1},
+		{},
+		{Events: 1, Lost: 1},
+		{Events: 1, Late: 1},
+		{Events: 1, Reordered: 1},
+		{Events: 1, PartitionReversals: 1},
+		{Events: 1, Doubled: 1},
 		{Events: 1, Other: 1},
 	} {
 		if r.kept() {

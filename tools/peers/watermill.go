@@ -124,7 +124,8 @@ func (p natsPublisher) Publish(_ string, messages ...*message.Message) error {
 				msg.Header[name] = []string{value}
 			}
 		}
-		if _, err := p.js.PublishMsg(m.Context(), msg); err != nil {
+		// As watermill-nats does, by the client's time-out of 5 s and not until the message's AckDeadline of 30 s.
+		if _, err := p.js.PublishMsg(context.WithoutCancel(m.Context()), msg); err != nil {
 			return fmt.Errorf("publish: %w", err)
 		}
 	}
