@@ -38,7 +38,7 @@ var wideImports = map[string]int{"cmd/postrider": 27, "worker": 15, "tools/bench
 const (
 	mostLines      = 59_000 // Go of the root module without tests; aim 45,000
 	mostStatements = 33     // files of statements
-	mostWords      = 33_000 // in Markdown
+	mostWords      = 33_600 // in Markdown; each run of make soak/report adds 25
 	mostOnPage     = 2_300  // on one page of it
 	mostSuppressed = 209    // lines that silence a linter
 )
