@@ -8,11 +8,14 @@ DATA ?= testdata/repo-history-12k.jsonl.gz
 # another module by PACKAGES=./model MODULES=tools.
 PACKAGES ?= ./...
 MODULES ?= $(if $(filter ./...,$(PACKAGES)),. tools tools/peers examples examples/orms examples/searchsync,.)
-# Of `make soak`: how long, the seed of the faults, fenced or dedupe, 1 or 3 brokers.
+# Of `make soak` and `make peers/faults`: how long, the seed of the faults; fenced or dedupe, 1 or 3 brokers; parts of relays' names, 3 or 1
+# accounts that a transaction changes.
 DURATION ?= 10m
 SEED ?= 1
 MODE ?= fenced
 NODES ?= 3
+RELAYS ?=
+ACCOUNTS ?= 3
 # Flags of `make bench`, of which --program and --data are set.
 BENCH ?= --json bench.json --svg bench.svg
 # Flags of `make bench/peers` and `make bench/peers/latency`.
@@ -88,8 +91,15 @@ test/faults: postgres $(TESTREPORT) ## Run the fault suite in its short form (SL
 
 .PHONY: soak
 soak: postgres ## Random faults for DURATION=10m from SEED=1 (MODE=fenced|dedupe NODES=1|3)
+	@mkdir -p bin
 	POSTRIDER_SOAK_DURATION=$(DURATION) POSTRIDER_SOAK_SEED=$(SEED) POSTRIDER_SOAK_MODE=$(MODE) POSTRIDER_SOAK_NODES=$(NODES) \
 	CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestSoak$$' ./internal/faults
+
+.PHONY: soak/report
+soak/report: export POSTRIDER_SOAK_PAGE := $(CURDIR)/docs/soak.md
+soak/report: export POSTRIDER_SOAK_JSON := $(CURDIR)/bin/soak.json
+soak/report: export POSTRIDER_SOAK_COMMIT = $(shell git describe --always --dirty)
+soak/report: soak ## The same, with a row in docs/soak.md and all figures in bin/soak.json
 
 .PHONY: test/containers
 test/containers: postgres $(TESTREPORT) ## Run the integration tests on containers (needs a Docker engine)
@@ -136,6 +146,14 @@ bench/peers: postgres build ## The same drain by other Go libraries (PEERS="-rou
 .PHONY: bench/peers/latency
 bench/peers/latency: postgres build ## Commit to receipt beside other queues at 100 and 1,000/s; installs graphile-worker with npm (PEERS="-rounds 5 -duration 10s")
 	go -C tools/peers run . -latency -graphile $(CURDIR)/bin/tools/graphile-worker -program $(CURDIR)/bin/postrider -data $(CURDIR)/$(DATA) $(PEERS)
+
+.PHONY: peers/faults
+peers/faults: postgres ## The same faults for DURATION on Postrider, River and Watermill; table and JSON in bin (SEED=1 ACCOUNTS=1 RELAYS=fenced,river)
+	@mkdir -p bin; rm -f bin/peers-faults.*
+	@status=0; POSTRIDER_FAULTS_DURATION=$(DURATION) POSTRIDER_FAULTS_SEED=$(SEED) POSTRIDER_FAULTS_RELAYS='$(RELAYS)' \
+	POSTRIDER_FAULTS_ACCOUNTS=$(ACCOUNTS) POSTRIDER_FAULTS_FOLDER=$(CURDIR)/bin CGO_ENABLED=0 \
+	go -C tools/peers test -count=1 -timeout 0 -v -run '^TestFaults$$' . || status=$$?; \
+	[ ! -e bin/peers-faults.txt ] || cat bin/peers-faults.txt; exit $$status
 
 .PHONY: bench/monitor
 bench/monitor: postgres ## What ten tabs cost a database with ROWS=500000 waiting rows (MEASURE=60 BINARY=program KEEP=directory)

@@ -15,32 +15,42 @@ import (
 // fault is one kind of what happens to a soak.
 type fault struct {
 	name   string
+	part   string // of the system, as the report counts
 	weight int
 	strike func(*testing.T)
 }
 
+// The parts of the system that faults strike.
+const (
+	partWorkers   = "workers"
+	partBrokers   = "brokers"
+	partDatabase  = "database"
+	partLinks     = "links"
+	partProducers = "producers"
+)
+
 // faults are those that the mode withstands: without a fence late messages of earlier owners are stored.
 func (s *soak) faults() []fault {
 	list := []fault{
-		{"kill a worker", 6, s.killWorker},
-		{"stop a worker", 3, s.stopWorker},
-		{"change the number of workers", 2, s.scale},
-		{"kill a broker", 2, s.killBroker},
-		{"kill the database", 1, s.killDatabase},
-		{"cut the database's links", 2, func(*testing.T) { s.takeovers.void(); s.Database.Cut() }},
-		{"cut a broker's links", 2, func(*testing.T) { s.broker().Cut() }},
-		{"cut around a commit", 4, s.cutAtCommit},
-		{"cut at an acknowledgement", 3, s.cutAtAck},
-		{"drop acknowledgements", 2, s.dropAcks},
-		{"slow or narrow link", 2, s.poorLink},
-		{"refuse connections", 1, s.refuse},
-		{"open transaction", 2, s.openTransaction},
+		{"kill a worker", partWorkers, 6, s.killWorker},
+		{"stop a worker", partWorkers, 3, s.stopWorker},
+		{"change the number of workers", partWorkers, 2, s.scale},
+		{"kill a broker", partBrokers, 2, s.killBroker},
+		{"kill the database", partDatabase, 1, s.killDatabase},
+		{"cut the database's links", partLinks, 2, func(*testing.T) { s.takeovers.void(); s.Database.Cut() }},
+		{"cut a broker's links", partLinks, 2, func(*testing.T) { s.broker().Cut() }},
+		{"cut around a commit", partLinks, 4, s.cutAtCommit},
+		{"cut at an acknowledgement", partLinks, 3, s.cutAtAck},
+		{"drop acknowledgements", partLinks, 2, s.dropAcks},
+		{"slow or narrow link", partLinks, 2, s.poorLink},
+		{"refuse connections", partLinks, 1, s.refuse},
+		{"open transaction", partProducers, 2, s.openTransaction},
 	}
 	if s.plan.mode == "fenced" {
 		list = append(list,
-			fault{"freeze a worker", 4, s.freezeWorker},
-			fault{"late bytes", 3, s.lateBytes},
-			fault{"black hole", 3, s.blackhole})
+			fault{"freeze a worker", partWorkers, 4, s.freezeWorker},
+			fault{"late bytes", partLinks, 3, s.lateBytes},
+			fault{"black hole", partLinks, 3, s.blackhole})
 	}
 	return list
 }
@@ -101,7 +111,7 @@ func (s *soak) while(t *testing.T, least, most time.Duration) {
 		return
 	}
 	last(t.Context(), d/2)
-	s.note(t, "kill a worker amid that")
+	s.note(t, fault{name: "kill a worker amid that", part: partWorkers})
 	s.kill(t, s.worker())
 	s.workers = append(s.workers, s.StartDirect(t, 1)...)
 	last(t.Context(), d/2)

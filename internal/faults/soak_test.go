@@ -74,14 +74,16 @@ type soak struct {
 	random   *rand.Rand
 	brokers  *clustertest.Brokers
 	database *localpg.Server
-	counts   map[string]int
+	counts   map[string]int // of faults, by name
+	parts    map[string]int // of faults, by part
 	start    time.Time
 }
 
 // Random faults of all kinds, for as long as is asked for.
 func TestSoak(t *testing.T) { //nolint:paralleltest // clusters run one at a time
 	plan := planSoak(t)
-	s := &soak{plan: plan, random: seeded(t, plan.seed), counts: map[string]int{}}
+	s := &soak{plan: plan, random: seeded(t, plan.seed), counts: map[string]int{}, parts: map[string]int{}}
+	t.Cleanup(func() { s.write(t) }) // after everything else, so that it knows of all failures
 	s.brokers = clustertest.StartBrokers(t, clustertest.BrokerConfig{Nodes: plan.nodes})
 	var url string
 	s.database, url = ownDatabase(t, localpg.Config{})
@@ -100,6 +102,9 @@ func TestSoak(t *testing.T) { //nolint:paralleltest // clusters run one at a tim
 	}
 	s.subscriber.WaitReceived(t, 300)
 	s.WaitShared(t, s.workers...)
+	if os.Getenv(soakViolation) == "1" {
+		s.violate(t)
+	}
 	report := s.Verify(t)
 	s.conclude(t, report)
 }
@@ -115,7 +120,7 @@ func (s *soak) inject(t *testing.T) {
 	n := s.random.IntN(total)
 	for _, f := range list {
 		if n -= f.weight; n < 0 {
-			s.note(t, f.name)
+			s.note(t, f)
 			f.strike(t)
 			break
 		}
@@ -124,10 +129,11 @@ func (s *soak) inject(t *testing.T) {
 }
 
 // note counts a fault and says when it happened.
-func (s *soak) note(t *testing.T, name string) {
+func (s *soak) note(t *testing.T, f fault) {
 	t.Helper()
-	s.counts[name]++
-	t.Logf("%7.2fs %s", time.Since(s.start).Seconds(), name)
+	s.counts[f.name]++
+	s.parts[f.part]++
+	t.Logf("%7.2fs %s", time.Since(s.start).Seconds(), f.name)
 }
 
 // conclude prints what happened.
@@ -139,7 +145,7 @@ func (s *soak) conclude(t *testing.T, r ledger.Report) {
 		total += s.counts[name]
 		kinds = append(kinds, fmt.Sprintf("%s %d", name, s.counts[name]))
 	}
-	violations := r.Lost + r.Reordered + r.Duplicates + r.Phantoms + r.Altered + r.VersionGaps + r.EpochFaults + r.LedgerFaults
+	violations := r.Lost + r.Reordered + r.Duplicates + others(r)
 	t.Logf("soak: seed %d, mode %s, brokers %d, %s", s.plan.seed, s.plan.mode, s.plan.nodes, s.plan.duration)
 	t.Logf("soak: %d faults: %s", total, strings.Join(kinds, ", "))
 	t.Logf("soak: events committed %d, received %d, of unknown outcome and received %d", r.Committed, r.Received, r.UnknownReceived)

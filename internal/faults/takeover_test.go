@@ -115,7 +115,15 @@ func quantiles(list []time.Duration) string {
 	if len(list) == 0 {
 		return "none"
 	}
+	p50, longest := middle(list)
+	return fmt.Sprintf("%d, p50 %s, longest %s", len(list), p50.Round(time.Millisecond), longest.Round(time.Millisecond))
+}
+
+// middle returns the median and the longest; zero of none.
+func middle(list []time.Duration) (p50, longest time.Duration) {
+	if len(list) == 0 {
+		return 0, 0
+	}
 	sorted := slices.Sorted(slices.Values(list))
-	return fmt.Sprintf("%d, p50 %s, longest %s", len(sorted),
-		sorted[len(sorted)/2].Round(time.Millisecond), sorted[len(sorted)-1].Round(time.Millisecond))
+	return sorted[len(sorted)/2], sorted[len(sorted)-1]
 }

@@ -38,7 +38,7 @@ var wideImports = map[string]int{"cmd/postrider": 29, "worker": 15, "tools/bench
 const (
 	mostLines      = 61_400 // Go of the root module without tests; aim 45,000
 	mostStatements = 34     // files of statements
-	mostWords      = 33_100 // in Markdown
+	mostWords      = 33_700 // in Markdown
 	mostOnPage     = 2_300  // on one page of it
 	mostSuppressed = 209    // lines that silence a linter
 )

@@ -42,6 +42,28 @@
 // graphile-worker is installed by npm into the directory of -graphile, at one version; without node, npm or their registry it is
 // left out, and a line says why. Versions are part of the names in the output.
 //
+// # Faults
+//
+//	make peers/faults DURATION=10m SEED=1 RELAYS=fenced,river
+//
+// TestFaults runs each relay as processes between a PostgreSQL and three brokers, behind proxies, and starts again what ends. About 200
+// events a second come from transactions that change one to three of 50 accounts, lock each, and give it its next version (ACCOUNTS=1:
+// that change one account one to three times); a tenth of them are rolled back. The seed alone decides which faults come in which order: each process is killed, and stopped for 15 s; the
+// database is killed, and away for 2 s; the stream's leader is killed, and away for 3 s; all links to the database, or to the brokers,
+// are cut, or swallow everything for 12 s. Then the load ends, and each relay has four minutes to publish what it still has.
+//
+// Package ledger judges all by the same rule: each committed event is in the stream, once, and in the order of its account. The order of
+// a partition is that of the numbers that the transactions drew; Postrider alone promises it. All but mode fenced set message ids, and the
+// stream forgets these after two minutes, as is the default: a copy that comes sooner is no double.
+//
+// The relays have their defaults, with these exceptions (relays_test.go):
+//
+//   - River keeps an order in River Pro alone (riverqueue.com/docs/pro/sequences), which is not tried. Without it one job at a time in one
+//     process comes nearest, with the least cooldown, since it works one job a cooldown. The other case has 100 workers in each of three
+//     processes, as its examples have. Both rescue the jobs of dead processes after 10 s: with the defaults these would wait an hour.
+//   - Watermill's forwarder stands in three processes, of which one at a time holds the lock of a topic; with eight topics, by partition,
+//     the processes share them.
+//
 // # Invariants
 //
 // The checker reads the stream back: nothing may be lost or repeated, and where the peer keeps order, streams must be in

@@ -50,11 +50,13 @@ func main() {
 func runPart(ctx context.Context, name string, input io.Reader, output io.Writer) error {
 	switch name {
 	case partRiver:
-		return measure.ServePeer(ctx, input, output, runRiver)
+		return measure.ServePeer(ctx, input, output, func(ctx context.Context, s measure.PeerSettings, begin func() error) error {
+			return runRiver(ctx, s, drainingRiver(), begin)
+		})
 	case partWatermill:
-		return measure.ServePeer(ctx, input, output, runWatermill(1))
+		return measure.ServePeer(ctx, input, output, runWatermill(1, drainingWatermill()))
 	case partWatermill8:
-		return measure.ServePeer(ctx, input, output, runWatermill(8))
+		return measure.ServePeer(ctx, input, output, runWatermill(8, drainingWatermill()))
 	}
 	if handler := handlers()[name]; handler != nil {
 		return measure.ServeHandler(ctx, input, output, handler)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -13,6 +14,13 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == measure.PartCommand { // a child of the benchmark
 		main()
+		os.Exit(0)
+	}
+	if len(os.Args) == 3 && os.Args[1] == relayCommand { // a process of TestFaults
+		if err := serveRelay(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		os.Exit(0)
 	}
 	clustertest.Main(m)

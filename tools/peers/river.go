@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
-	"github.com/riverqueue/river/rivermigrate"
 
 	"github.com/postrider/postrider/tools/bench/measure"
 )
@@ -33,15 +32,10 @@ func fillRiver(ctx context.Context, database string, events iter.Seq[measure.Pee
 		return err
 	}
 	defer pool.Close()
-	driver := riverpgxv5.New(pool)
-	migrator, err := rivermigrate.New(driver, nil)
-	if err != nil {
-		return err
-	}
-	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
+	if err := createRiver(ctx, database); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	client, err := river.NewClient[pgx.Tx](driver, &river.Config{})
+	client, err := river.NewClient[pgx.Tx](riverpgxv5.New(pool), &river.Config{})
 	if err != nil {
 		return err
 	}
@@ -96,8 +90,17 @@ func (w *publishWorker) Work(ctx context.Context, job *river.Job[publishJob]) er
 	}
 }
 
-func runRiver(ctx context.Context, s measure.PeerSettings, begin func() error) error {
-	nc, err := nats.Connect(s.NATS)
+// drainingRiver is what publishes a backlog the fastest.
+func drainingRiver() river.Config {
+	return river.Config{
+		Queues:        map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: riverWorkers}},
+		FetchCooldown: 2 * time.Millisecond, FetchPollInterval: 10 * time.Millisecond, JobTimeout: -1,
+	}
+}
+
+// runRiver works the jobs as the configuration says until the context ends.
+func runRiver(ctx context.Context, s measure.PeerSettings, config river.Config, begin func() error) error {
+	nc, err := nats.Connect(s.NATS, nats.MaxReconnects(-1))
 	if err != nil {
 		return err
 	}
@@ -111,14 +114,11 @@ func runRiver(ctx context.Context, s measure.PeerSettings, begin func() error) e
 		return err
 	}
 	defer pool.Close()
-	workers := river.NewWorkers()
-	if err := river.AddWorkerSafely(workers, &publishWorker{js: js}); err != nil {
+	config.Workers = river.NewWorkers()
+	if err := river.AddWorkerSafely(config.Workers, &publishWorker{js: js}); err != nil {
 		return err
 	}
-	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
-		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: riverWorkers}}, Workers: workers,
-		FetchCooldown: 2 * time.Millisecond, FetchPollInterval: 10 * time.Millisecond, JobTimeout: -1,
-	})
+	client, err := river.NewClient(riverpgxv5.New(pool), &config)
 	if err != nil {
 		return err
 	}

@@ -84,14 +84,16 @@ func insert(ctx context.Context, pool *pgxpool.Pool, topic string, list []*messa
 	if len(list) == 0 {
 		return nil
 	}
-	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		inner, err := sql.NewPublisher(sql.TxFromPgx(tx), sql.PublisherConfig{SchemaAdapter: watermillSchema()}, watermill.NopLogger{})
-		if err != nil {
-			return err
-		}
-		publisher := forwarder.NewPublisher(inner, forwarder.PublisherConfig{ForwarderTopic: topic})
-		return publisher.Publish("events", list...)
-	})
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return insertTx(tx, topic, list...) })
+}
+
+func insertTx(tx pgx.Tx, topic string, list ...*message.Message) error {
+	inner, err := sql.NewPublisher(sql.TxFromPgx(tx), sql.PublisherConfig{SchemaAdapter: watermillSchema()}, watermill.NopLogger{})
+	if err != nil {
+		return err
+	}
+	publisher := forwarder.NewPublisher(inner, forwarder.PublisherConfig{ForwarderTopic: topic})
+	return publisher.Publish("events", list...)
 }
 
 // subjectKey is the metadata that holds the subject; all others are headers.
@@ -122,7 +124,8 @@ func (p natsPublisher) Publish(_ string, messages ...*message.Message) error {
 				msg.Header[name] = []string{value}
 			}
 		}
-		if _, err := p.js.PublishMsg(m.Context(), msg); err != nil {
+		// As watermill-nats does, by the client's time-out of 5 s and not until the message's AckDeadline of 30 s.
+		if _, err := p.js.PublishMsg(context.WithoutCancel(m.Context()), msg); err != nil {
 			return fmt.Errorf("publish: %w", err)
 		}
 	}
@@ -132,9 +135,14 @@ func (p natsPublisher) Publish(_ string, messages ...*message.Message) error {
 // Close implements message.Publisher.
 func (natsPublisher) Close() error { return nil }
 
-func runWatermill(topics int) func(context.Context, measure.PeerSettings, func() error) error {
+// drainingWatermill is what publishes a backlog the fastest.
+func drainingWatermill() sql.SubscriberConfig {
+	return sql.SubscriberConfig{SchemaAdapter: watermillSchema(), PollInterval: watermillPoll}
+}
+
+func runWatermill(topics int, config sql.SubscriberConfig) func(context.Context, measure.PeerSettings, func() error) error {
 	return func(ctx context.Context, s measure.PeerSettings, begin func() error) error {
-		nc, err := nats.Connect(s.NATS)
+		nc, err := nats.Connect(s.NATS, nats.MaxReconnects(-1))
 		if err != nil {
 			return err
 		}
@@ -150,7 +158,7 @@ func runWatermill(topics int) func(context.Context, measure.PeerSettings, func()
 		defer pool.Close()
 		var all []*forwarder.Forwarder
 		for n := range topics {
-			f, err := newForwarder(pool, js, watermillTopic(n))
+			f, err := newForwarder(pool, js, watermillTopic(n), config)
 			if err != nil {
 				return err
 			}
@@ -170,10 +178,9 @@ func runWatermill(topics int) func(context.Context, measure.PeerSettings, func()
 	}
 }
 
-func newForwarder(pool *pgxpool.Pool, js jetstream.JetStream, topic string) (*forwarder.Forwarder, error) {
-	subscriber, err := sql.NewSubscriber(sql.BeginnerFromPgx(pool), sql.SubscriberConfig{
-		SchemaAdapter: watermillSchema(), OffsetsAdapter: sql.DefaultPostgreSQLOffsetsAdapter{}, PollInterval: watermillPoll,
-	}, watermill.NopLogger{})
+func newForwarder(pool *pgxpool.Pool, js jetstream.JetStream, topic string, config sql.SubscriberConfig) (*forwarder.Forwarder, error) {
+	config.OffsetsAdapter = sql.DefaultPostgreSQLOffsetsAdapter{}
+	subscriber, err := sql.NewSubscriber(sql.BeginnerFromPgx(pool), config, watermill.NopLogger{})
 	if err != nil {
 		return nil, err
 	}

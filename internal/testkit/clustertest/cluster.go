@@ -104,8 +104,8 @@ func (c *Cluster) Environment() []string {
 	return []string{"DATABASE_URL=" + c.DatabaseURL, "NATS_URL=" + c.NATS.URL()}
 }
 
-// proxied tells a program where the proxies are; without proxies it is Environment.
-func (c *Cluster) proxied() []string {
+// ProxiedEnvironment tells a program where the proxies are; without proxies it is Environment.
+func (c *Cluster) ProxiedEnvironment() []string {
 	if c.Database == nil {
 		return c.Environment()
 	}
@@ -134,7 +134,7 @@ func (c *Cluster) setting(name string) (value string) {
 // Run launches `postrider run` with the cluster's flags and these, and waits for nothing.
 func (c *Cluster) Run(t testing.TB, flags ...string) *Process {
 	t.Helper()
-	return c.run(t, Binary(t), c.proxied(), flags)
+	return c.run(t, Binary(t), c.ProxiedEnvironment(), flags)
 }
 
 func (c *Cluster) run(t testing.TB, binary string, environment, flags []string) *Process {
@@ -153,13 +153,13 @@ func (c *Cluster) run(t testing.TB, binary string, environment, flags []string) 
 // Start starts n workers at once and returns them when they are members, in the order of their ids.
 func (c *Cluster) Start(t testing.TB, n int, flags ...string) []*Worker {
 	t.Helper()
-	return c.start(t, Binary(t), n, c.proxied(), flags)
+	return c.start(t, Binary(t), n, c.ProxiedEnvironment(), flags)
 }
 
 // StartBuild is Start of another build of the program.
 func (c *Cluster) StartBuild(t testing.TB, binary string, n int, flags ...string) []*Worker {
 	t.Helper()
-	return c.start(t, binary, n, c.proxied(), flags)
+	return c.start(t, binary, n, c.ProxiedEnvironment(), flags)
 }
 
 // StartDirect is Start past the proxies.

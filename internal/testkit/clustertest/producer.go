@@ -183,7 +183,7 @@ func (p *Producer) transaction(ctx context.Context, writer, n int) error {
 			p.ring(bellBody(entries))
 		}
 		return nil
-	case certainlyNot(err):
+	case CertainlyNot(err):
 		p.cluster.Ledger.Failed(entries)
 	default:
 		p.cluster.Ledger.Unknown(entries)
@@ -207,10 +207,10 @@ func bellBody(entries []ledger.Entry) []byte {
 	return outbox.BellBody(appended...)
 }
 
-// certainlyNot tells whether the server said that COMMIT had no effect. A server that ends the session says nothing
+// CertainlyNot tells whether the server said that COMMIT had no effect. A server that ends the session says nothing
 // about it, and neither does pgconn.SafeToRetry: pgx 5.12 reports a connection that broke while the answer was awaited
 // as one that was closed before.
-func certainlyNot(err error) bool {
+func CertainlyNot(err error) bool {
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) {
 		return answer.Severity == "ERROR"

@@ -154,8 +154,8 @@ func (s *Subscriber) WaitReceived(t testing.TB, more int) {
 	}, func() string { return fmt.Sprintf("%d are", s.Messages()) })
 }
 
-// waitEnd waits until everything that the stream holds now was received.
-func (s *Subscriber) waitEnd(t testing.TB) {
+// WaitEnd waits until everything that the stream holds now was received.
+func (s *Subscriber) WaitEnd(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()

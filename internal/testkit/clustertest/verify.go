@@ -50,7 +50,7 @@ func (c *Cluster) Verify(t testing.TB, allowed ...Allowance) ledger.Report {
 	if err := s.Checker.Wait(ctx); err != nil {
 		t.Error(err)
 	}
-	s.waitEnd(t)
+	s.WaitEnd(t)
 	report := s.Checker.Report()
 	t.Log(report)
 	if !report.OK() || c.Fenced() && report.Duplicates != 0 {
