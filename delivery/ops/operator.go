@@ -36,7 +36,7 @@ type queries struct {
 
 	Find, EventsLike, Event, Payload, Pointer, Beside, States, MayReadAudit, Actions pg.Query
 
-	Now, Selected, SelectedParked, Requeue, Settle, Waiting, Hold, Unhold, Move pg.Query
+	Now, Selected, SelectedParked, Causes, Requeue, Settle, Waiting, Hold, Unhold, Move pg.Query
 
 	Partitions, Pause, Heads, Batches, Worker, WorkersLike, Drain, Undrain, AuditPage, Rights pg.Query
 }
