@@ -85,9 +85,10 @@ func (g *gallery) trouble(t *testing.T) {
 	}
 	g.dead = all[0]
 	g.kill(t, hostile("error")+"\nsecond line", g.dead)
+	g.exec(t, `UPDATE outbox SET failures = '[{"at": "2026-01-02T03:04:05Z", "class": "permanent", "text": "x"}]' WHERE global_sequence = $1`, g.dead)
 	g.block(t, all[1:]...)
 	for n := range 3 {
-		g.kill(t, "message is larger than max_payload", g.append(t, fmt.Sprintf("upload-%d", n)))
+		g.kill(t, fmt.Sprintf("message of %d bytes is larger than max_payload 1048576", 1<<20+997*n), g.append(t, fmt.Sprintf("upload-%d", n)))
 	}
 	g.exec(t, `UPDATE outbox_partitions SET paused_at = clock_timestamp() - interval '90 minutes' WHERE partition_key IN (4, 9)`)
 	g.exec(t, `INSERT INTO outbox_audit (actor, action, target, reason, details) VALUES
@@ -112,6 +113,7 @@ func (g *gallery) pages(t *testing.T) []page {
 		{"overview-table", "/?partitions=table", "tr#p-15"},
 		{"messages", "/messages", "#selection"},
 		{"messages-dead", "/messages?state=dead", "#selection"},
+		{"causes", "/messages/causes", ".causes"},
 		{"messages-none", "/messages?stream=nobody", "main .empty"},
 		{"messages-refused", "/messages?state=lost", "#problem"},
 		{"message-dead", fmt.Sprintf("/messages/%d", g.dead), "#act"},

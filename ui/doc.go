@@ -15,6 +15,7 @@
 //	/                    the overview; ?partitions=table shows these as a table
 //	/partitions/{n}      one partition's story
 //	/messages            the list under its filters, and /messages/{sequence or id}
+//	/messages/causes     dead messages by what they died of
 //	/messages/confirm    asks before messages are changed
 //	/workers/{id}/drain  asks before a worker is drained
 //	/audit               what operators did

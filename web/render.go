@@ -53,6 +53,9 @@ func (r *Renderer) Failure(w io.Writer, page ErrorPage) error {
 // Messages writes the list of messages.
 func (r *Renderer) Messages(w io.Writer, page Messages) error { return r.render(w, "messages", page) }
 
+// Causes writes the page of what messages are dead of.
+func (r *Renderer) Causes(w io.Writer, page Causes) error { return r.render(w, "causes", page) }
+
 // Message writes the page of one message.
 func (r *Renderer) Message(w io.Writer, page Message) error { return r.render(w, "message", page) }
 

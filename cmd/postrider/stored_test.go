@@ -76,6 +76,7 @@ func storedProbes(worker string) []struct {
 		{"messages cancel", one("would cancel 1", append([]string{"messages", "cancel"}, mend...)...)},
 		{"messages move", one("would move 1", append([]string{"messages", "move", "--at=2h"}, mend...)...)},
 		{"dead list", one(ownType, "dead", "list")},
+		{"dead causes", one("error family", "dead", "causes")},
 		{"dead requeue", one("would requeue 1", append([]string{"dead", "requeue"}, mend...)...)},
 		{"dead skip", one("would skip 1", append([]string{"dead", "skip"}, mend...)...)},
 		{"dead discard", one("would discard 1", append([]string{"dead", "discard"}, mend...)...)},

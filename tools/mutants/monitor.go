@@ -29,6 +29,11 @@ func monitor() []mutant {
 			edits: []edit{{"delivery/sql/statistics.sql", "interval '10 seconds'", "interval '2 minutes'"}},
 		},
 		{
+			name: "cause-takes-others", promise: "P7", breaks: "acting on what died of one cause changes what died of others",
+			test: command{pkg: "delivery/ops", run: "^TestTheDeadAreGroupedByCause$"}, says: "messages of the cause",
+			edits: []edit{{"delivery/ops/sql/list.sql", "                              = @family)", "                              <> '' OR true)"}},
+		},
+		{
 			name: "names-unbounded", promise: "P8", breaks: "metrics grow with the names that producers make up",
 			test: command{pkg: "delivery", run: "^TestDeadAndOldestByName$"}, says: "[0-9]+ topics, t-2",
 			edits: []edit{{"delivery/names.go", "case len(n.kept) == NamesKept || name == OtherName", "case name == OtherName"}},

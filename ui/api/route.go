@@ -39,6 +39,7 @@ func (a *API) Routes() []Route {
 		{post, "/api/v1/partitions/pause", a.postPartitions(act.Pause), false, false},
 		{post, "/api/v1/partitions/resume", a.postPartitions(act.Resume), false, false},
 		{get, "/api/v1/messages", a.messages, false, true},
+		{get, "/api/v1/messages/causes", a.causes, false, true},
 		{get, "/api/v1/messages/{message}", a.message, false, false},
 		{get, "/api/v1/messages/{message}/payload", a.payload, true, false},
 		{post, "/api/v1/messages/requeue", a.postMessages(act.Requeue), false, false},

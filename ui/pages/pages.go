@@ -46,6 +46,7 @@ func (p *Pages) Routes(page, form func(pattern string, handle http.HandlerFunc))
 	for pattern, handle := range map[string]http.HandlerFunc{
 		"GET /messages":               p.messages,
 		"GET /messages/confirm":       p.confirm,
+		"GET /messages/causes":        p.causes,
 		"GET /messages/{message}":     p.message,
 		"GET /audit":                  p.audit,
 		"GET /workers/{worker}/drain": p.drain,

@@ -1431,17 +1431,20 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
                          AND ($4::text IS NULL OR o.stream_id = $4)
                          AND ($5::text IS NULL OR o.topic = $5)
                          AND ($6::text IS NULL OR strpos(o.last_error, $6) > 0)
-                         AND ($7::text IS NULL AND $8::timestamptz IS NULL AND $9::timestamptz IS NULL
-                              OR (SELECT ($7 IS NULL OR e.event_type = $7)
-                                         AND ($8 IS NULL OR e.recorded_at >= $8)
-                                         AND ($9 IS NULL OR e.recorded_at < $9)
+                         AND ($7::text IS NULL OR
+                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              = $7)
+                         AND ($8::text IS NULL AND $9::timestamptz IS NULL AND $10::timestamptz IS NULL
+                              OR (SELECT ($8 IS NULL OR e.event_type = $8)
+                                         AND ($9 IS NULL OR e.recorded_at >= $9)
+                                         AND ($10 IS NULL OR e.recorded_at < $10)
                                     FROM "public"."events" AS e
                                    WHERE e.sequence = o.global_sequence))
                         , false) AS chosen
           FROM (SELECT o.*
                   FROM "public".outbox AS o
-                 WHERE (o.partition_key, o.global_sequence) > ($10::smallint, $11::bigint)
-                   AND o.partition_key <= $12
+                 WHERE (o.partition_key, o.global_sequence) > ($11::smallint, $12::bigint)
+                   AND o.partition_key <= $13
                    AND o.parked AND (o.dead_at IS NOT NULL OR NOT o.blocked AND o.attempts > 0)
                  ORDER BY o.partition_key, o.global_sequence
                  LIMIT $1) AS o) AS w
@@ -1458,22 +1461,63 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
                          AND ($4::text IS NULL OR o.stream_id = $4)
                          AND ($5::text IS NULL OR o.topic = $5)
                          AND ($6::text IS NULL OR strpos(o.last_error, $6) > 0)
-                         AND ($7::text IS NULL AND $8::timestamptz IS NULL AND $9::timestamptz IS NULL
-                              OR (SELECT ($7 IS NULL OR e.event_type = $7)
-                                         AND ($8 IS NULL OR e.recorded_at >= $8)
-                                         AND ($9 IS NULL OR e.recorded_at < $9)
+                         AND ($7::text IS NULL OR
+                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              = $7)
+                         AND ($8::text IS NULL AND $9::timestamptz IS NULL AND $10::timestamptz IS NULL
+                              OR (SELECT ($8 IS NULL OR e.event_type = $8)
+                                         AND ($9 IS NULL OR e.recorded_at >= $9)
+                                         AND ($10 IS NULL OR e.recorded_at < $10)
                                     FROM "public"."events" AS e
                                    WHERE e.sequence = o.global_sequence))
                         , false) AS chosen
           FROM (SELECT o.*
                   FROM "public".outbox AS o
-                 WHERE (o.partition_key, o.global_sequence) > ($10::smallint, $11::bigint)
-                   AND o.partition_key <= $12
+                 WHERE (o.partition_key, o.global_sequence) > ($11::smallint, $12::bigint)
+                   AND o.partition_key <= $13
                    AND o.parked
                  ORDER BY o.partition_key, o.global_sequence
                  LIMIT $1) AS o) AS w
  WHERE w.chosen OR w.nth = $1
  ORDER BY w.partition_key, w.global_sequence;
+
+/* ops.Causes */ WITH looked AS MATERIALIZED (
+       SELECT o.*
+         FROM "public".outbox AS o
+        WHERE (o.partition_key, o.global_sequence) > ($1::smallint, $2::bigint)
+          AND o.partition_key <= $3
+                   AND o.parked AND (o.dead_at IS NOT NULL OR NOT o.blocked AND o.attempts > 0)
+        ORDER BY o.partition_key, o.global_sequence
+        LIMIT $4),
+     chosen AS MATERIALIZED (
+       SELECT o.*, coalesce(
+                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+              , '') AS family, coalesce(o.failures -> -1 ->> 'class', '') AS class
+         FROM looked AS o
+        WHERE o.dead_at <= $5
+                         AND ($6::text IS NULL OR o.stream_id = $6)
+                         AND ($7::text IS NULL OR o.topic = $7)
+                         AND ($8::text IS NULL OR strpos(o.last_error, $8) > 0)
+                         AND ($9::text IS NULL OR
+                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              = $9)
+                         AND ($10::text IS NULL AND $11::timestamptz IS NULL AND $12::timestamptz IS NULL
+                              OR (SELECT ($10 IS NULL OR e.event_type = $10)
+                                         AND ($11 IS NULL OR e.recorded_at >= $11)
+                                         AND ($12 IS NULL OR e.recorded_at < $12)
+                                    FROM "public"."events" AS e
+                                   WHERE e.sequence = o.global_sequence))
+       )
+SELECT c.topic, coalesce(e.event_type, ''), c.family, count(*), min(c.class), max(c.class), min(c.dead_at), max(c.dead_at),
+       min(c.global_sequence), (array_agg(left(coalesce(c.last_error, ''), 300) ORDER BY c.global_sequence))[1], NULL::smallint
+  FROM chosen AS c
+  LEFT JOIN LATERAL (SELECT e.event_type FROM "public"."events" AS e WHERE e.sequence = c.global_sequence LIMIT 1) AS e ON true
+ GROUP BY 1, 2, 3
+ UNION ALL
+(SELECT '', '', '', 0, '', '', NULL, NULL, w.global_sequence, '', w.partition_key
+   FROM looked AS w
+  ORDER BY w.partition_key, w.global_sequence
+ OFFSET $4 - 1);
 
 /* ops.Requeue */ WITH chosen AS (
        SELECT o.partition_key, o.global_sequence, o.stream_id, o.attempts, o.generation, coalesce(o.last_error, '') AS last_error
@@ -1699,10 +1743,13 @@ SELECT k.partition_key,
                          AND ($5::text IS NULL OR o.stream_id = $5)
                          AND ($6::text IS NULL OR o.topic = $6)
                          AND ($7::text IS NULL OR strpos(o.last_error, $7) > 0)
-                         AND ($8::text IS NULL AND $9::timestamptz IS NULL AND $10::timestamptz IS NULL
-                              OR (SELECT ($8 IS NULL OR e.event_type = $8)
-                                         AND ($9 IS NULL OR e.recorded_at >= $9)
-                                         AND ($10 IS NULL OR e.recorded_at < $10)
+                         AND ($8::text IS NULL OR
+                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              = $8)
+                         AND ($9::text IS NULL AND $10::timestamptz IS NULL AND $11::timestamptz IS NULL
+                              OR (SELECT ($9 IS NULL OR e.event_type = $9)
+                                         AND ($10 IS NULL OR e.recorded_at >= $10)
+                                         AND ($11 IS NULL OR e.recorded_at < $11)
                                     FROM "public"."events" AS e
                                    WHERE e.sequence = o.global_sequence))
                          , false) AS chosen
@@ -1727,10 +1774,13 @@ SELECT k.partition_key,
                          AND ($5::text IS NULL OR o.stream_id = $5)
                          AND ($6::text IS NULL OR o.topic = $6)
                          AND ($7::text IS NULL OR strpos(o.last_error, $7) > 0)
-                         AND ($8::text IS NULL AND $9::timestamptz IS NULL AND $10::timestamptz IS NULL
-                              OR (SELECT ($8 IS NULL OR e.event_type = $8)
-                                         AND ($9 IS NULL OR e.recorded_at >= $9)
-                                         AND ($10 IS NULL OR e.recorded_at < $10)
+                         AND ($8::text IS NULL OR
+                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              = $8)
+                         AND ($9::text IS NULL AND $10::timestamptz IS NULL AND $11::timestamptz IS NULL
+                              OR (SELECT ($9 IS NULL OR e.event_type = $9)
+                                         AND ($10 IS NULL OR e.recorded_at >= $10)
+                                         AND ($11 IS NULL OR e.recorded_at < $11)
                                     FROM "public"."events" AS e
                                    WHERE e.sequence = o.global_sequence))
                          , false) AS chosen
@@ -1755,10 +1805,13 @@ SELECT k.partition_key,
                          AND ($5::text IS NULL OR o.stream_id = $5)
                          AND ($6::text IS NULL OR o.topic = $6)
                          AND ($7::text IS NULL OR strpos(o.last_error, $7) > 0)
-                         AND ($8::text IS NULL AND $9::timestamptz IS NULL AND $10::timestamptz IS NULL
-                              OR (SELECT ($8 IS NULL OR e.event_type = $8)
-                                         AND ($9 IS NULL OR e.recorded_at >= $9)
-                                         AND ($10 IS NULL OR e.recorded_at < $10)
+                         AND ($8::text IS NULL OR
+                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              = $8)
+                         AND ($9::text IS NULL AND $10::timestamptz IS NULL AND $11::timestamptz IS NULL
+                              OR (SELECT ($9 IS NULL OR e.event_type = $9)
+                                         AND ($10 IS NULL OR e.recorded_at >= $10)
+                                         AND ($11 IS NULL OR e.recorded_at < $11)
                                     FROM "public"."events" AS e
                                    WHERE e.sequence = o.global_sequence))
                          , false) AS chosen
@@ -1783,10 +1836,13 @@ SELECT k.partition_key,
                          AND ($5::text IS NULL OR o.stream_id = $5)
                          AND ($6::text IS NULL OR o.topic = $6)
                          AND ($7::text IS NULL OR strpos(o.last_error, $7) > 0)
-                         AND ($8::text IS NULL AND $9::timestamptz IS NULL AND $10::timestamptz IS NULL
-                              OR (SELECT ($8 IS NULL OR e.event_type = $8)
-                                         AND ($9 IS NULL OR e.recorded_at >= $9)
-                                         AND ($10 IS NULL OR e.recorded_at < $10)
+                         AND ($8::text IS NULL OR
+                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              = $8)
+                         AND ($9::text IS NULL AND $10::timestamptz IS NULL AND $11::timestamptz IS NULL
+                              OR (SELECT ($9 IS NULL OR e.event_type = $9)
+                                         AND ($10 IS NULL OR e.recorded_at >= $10)
+                                         AND ($11 IS NULL OR e.recorded_at < $11)
                                     FROM "public"."events" AS e
                                    WHERE e.sequence = o.global_sequence))
                          , false) AS chosen
@@ -1811,10 +1867,13 @@ SELECT k.partition_key,
                          AND ($5::text IS NULL OR o.stream_id = $5)
                          AND ($6::text IS NULL OR o.topic = $6)
                          AND ($7::text IS NULL OR strpos(o.last_error, $7) > 0)
-                         AND ($8::text IS NULL AND $9::timestamptz IS NULL AND $10::timestamptz IS NULL
-                              OR (SELECT ($8 IS NULL OR e.event_type = $8)
-                                         AND ($9 IS NULL OR e.recorded_at >= $9)
-                                         AND ($10 IS NULL OR e.recorded_at < $10)
+                         AND ($8::text IS NULL OR
+                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              = $8)
+                         AND ($9::text IS NULL AND $10::timestamptz IS NULL AND $11::timestamptz IS NULL
+                              OR (SELECT ($9 IS NULL OR e.event_type = $9)
+                                         AND ($10 IS NULL OR e.recorded_at >= $10)
+                                         AND ($11 IS NULL OR e.recorded_at < $11)
                                     FROM "public"."events" AS e
                                    WHERE e.sequence = o.global_sequence))
                          , false) AS chosen
@@ -1839,10 +1898,13 @@ SELECT k.partition_key,
                          AND ($5::text IS NULL OR o.stream_id = $5)
                          AND ($6::text IS NULL OR o.topic = $6)
                          AND ($7::text IS NULL OR strpos(o.last_error, $7) > 0)
-                         AND ($8::text IS NULL AND $9::timestamptz IS NULL AND $10::timestamptz IS NULL
-                              OR (SELECT ($8 IS NULL OR e.event_type = $8)
-                                         AND ($9 IS NULL OR e.recorded_at >= $9)
-                                         AND ($10 IS NULL OR e.recorded_at < $10)
+                         AND ($8::text IS NULL OR
+                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              = $8)
+                         AND ($9::text IS NULL AND $10::timestamptz IS NULL AND $11::timestamptz IS NULL
+                              OR (SELECT ($9 IS NULL OR e.event_type = $9)
+                                         AND ($10 IS NULL OR e.recorded_at >= $10)
+                                         AND ($11 IS NULL OR e.recorded_at < $11)
                                     FROM "public"."events" AS e
                                    WHERE e.sequence = o.global_sequence))
                          , false) AS chosen
@@ -1930,23 +1992,26 @@ SELECT k.partition_key,
                          AND ($2::text IS NULL OR o.stream_id = $2)
                          AND ($3::text IS NULL OR o.topic = $3)
                          AND ($4::text IS NULL OR strpos(o.last_error, $4) > 0)
-                         AND ($5::text IS NULL AND $6::timestamptz IS NULL AND $7::timestamptz IS NULL
-                              OR (SELECT ($5 IS NULL OR e.event_type = $5)
-                                         AND ($6 IS NULL OR e.recorded_at >= $6)
-                                         AND ($7 IS NULL OR e.recorded_at < $7)
+                         AND ($5::text IS NULL OR
+                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              = $5)
+                         AND ($6::text IS NULL AND $7::timestamptz IS NULL AND $8::timestamptz IS NULL
+                              OR (SELECT ($6 IS NULL OR e.event_type = $6)
+                                         AND ($7 IS NULL OR e.recorded_at >= $7)
+                                         AND ($8 IS NULL OR e.recorded_at < $8)
                                     FROM "public"."events" AS e
                                    WHERE e.sequence = o.global_sequence))
                 , false)
   FROM (SELECT r.*
-          FROM unnest($8::bigint[]) AS w (sequence)
+          FROM unnest($9::bigint[]) AS w (sequence)
          CROSS JOIN LATERAL (
                  SELECT q.*
                    FROM "public".outbox AS q
-                  WHERE NOT q.parked AND q.partition_key = ANY ($9::smallint[]) AND q.global_sequence = w.sequence
+                  WHERE NOT q.parked AND q.partition_key = ANY ($10::smallint[]) AND q.global_sequence = w.sequence
                   LIMIT 1) AS r
          UNION ALL
         SELECT p.*
-          FROM unnest($10::smallint[], $11::bigint[]) AS k (partition_key, sequence)
+          FROM unnest($11::smallint[], $12::bigint[]) AS k (partition_key, sequence)
          CROSS JOIN LATERAL (
                  SELECT q.*
                    FROM "public".outbox AS q
