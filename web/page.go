@@ -70,6 +70,8 @@ type Monitor struct {
 	Tiles []Tile
 	// Chart is the throughput of the last hour.
 	Chart Chart
+	// Seconds is the throughput of the last five minutes; nil where it is not known.
+	Seconds *SecondsChart
 	// Ownership is the last changes of ownership.
 	Ownership Ownership
 	// Workers are sorted by id.

@@ -694,13 +694,25 @@ UPDATE "public".outbox_parked AS p
          CROSS JOIN LATERAL (SELECT d.first_sequence UNION SELECT d.last_sequence) AS v (sequence)
           JOIN "public"."events" AS e ON e.sequence = v.sequence) AS s;
 
-/* delivery.Rate */ SELECT coalesce(sum(d.message_count), 0)::float8
-       / CASE WHEN count(*) < $1 THEN 10 ELSE greatest(extract(epoch FROM clock_timestamp() - min(d.published_at)), 0.1)::float8 END
-  FROM (SELECT b.message_count, b.published_at
-          FROM "public".outbox_deliveries AS b
-         WHERE b.published_at > (SELECT clock_timestamp()) - interval '10 seconds'
-         ORDER BY b.published_at DESC
-         LIMIT $1) AS d;
+/* delivery.Recent */ WITH present AS MATERIALIZED (SELECT clock_timestamp() AS at),
+     looked AS MATERIALIZED (
+       SELECT b.message_count, b.published_at
+         FROM "public".outbox_deliveries AS b
+        WHERE b.published_at > (SELECT at FROM present) - $1::interval
+        ORDER BY b.published_at DESC
+        LIMIT $2),
+     whole AS (
+       SELECT CASE WHEN (SELECT count(*) FROM looked) < $2 THEN at - $1::interval
+                   ELSE (SELECT min(published_at) FROM looked) END AS since
+         FROM present)
+SELECT p.at, w.since,
+       (SELECT coalesce(sum(d.message_count), 0)::float8 FROM looked AS d WHERE d.published_at > p.at - interval '10 seconds')
+       / least(10, greatest(extract(epoch FROM p.at - w.since), 0.1))::float8,
+       ARRAY(SELECT s.second FROM (SELECT date_trunc('second', published_at) AS second FROM looked GROUP BY 1) AS s ORDER BY 1),
+       ARRAY(SELECT s.published::bigint
+               FROM (SELECT date_trunc('second', published_at) AS second, sum(message_count) AS published FROM looked GROUP BY 1) AS s
+              ORDER BY s.second)
+  FROM present AS p, whole AS w;
 
 /* delivery.Horizon */ SELECT coalesce(max(age(h.xmin)), 0), coalesce(max(clock_timestamp() - h.since), interval '0')
   FROM (SELECT a.backend_xmin AS xmin, a.xact_start AS since
