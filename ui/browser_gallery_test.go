@@ -49,6 +49,12 @@ func newGallery(t *testing.T) *gallery {
 	for i, id := range others {
 		g.join(t, id, []string{hostile("host"), "relay-7c9d8f6b5-x2x4z", "relay-2.example.net"}[i], share[id]...)
 	}
+	g.exec(t, `UPDATE outbox_ownership SET changed_at = changed_at - interval '40 minutes' + id * interval '20 seconds'`)
+	g.exec(t, `INSERT INTO outbox_ownership (kind, previous_id, previous_hostname, worker_id, hostname, lease_until, partition_keys, lease_epochs, changed_at)
+		VALUES ('released', $1, 'relay-2.example.net', NULL, NULL, NULL, '{2,5,8,11}', '{2,2,2,2}', now() - interval '25 minutes'),
+		       ('moved', $1, 'relay-2.example.net', $2, $3, NULL, '{2,5,8,11}', '{3,3,3,3}', now() - interval '24 minutes'),
+		       ('taken-over', $2, $3, $1, 'relay-2.example.net', now() - interval '9 minutes', '{2,5,8,11}', '{4,4,4,4}', now() - interval '8 minutes')`,
+		others[2], uuid.UUID{0: 9, 15: 0xd9}, hostile("gone"))
 	for n := range 40 {
 		g.published = g.append(t, fmt.Sprintf("order-%d", n%9))
 	}
@@ -127,6 +133,7 @@ func (g *gallery) pages(t *testing.T) []page {
 		{"drain", fmt.Sprintf("/workers/%s/drain", g.owner), "#confirm-heading"},
 		{"audit", "/audit", "main table"},
 		{"ownership", "/ownership?partition=1", "main table"},
+		{"ownership-all", "/ownership", "#timeline"},
 		{"audit-end", "/audit?after=1", "main .empty"},
 		{"failure", "/nothing", ".failure"},
 	}

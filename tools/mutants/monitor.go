@@ -29,6 +29,16 @@ func monitor() []mutant {
 			edits: []edit{{"delivery/sql/statistics.sql", "interval '10 seconds'", "interval '2 minutes'"}},
 		},
 		{
+			name: "seconds-over-gaps", promise: "P8", breaks: "seconds that nobody looked at are shown as if nothing was published in them",
+			test: command{pkg: "ui/source", run: "^TestSecondsAreThoseThatWereLookedAt$"}, says: "after a gap",
+			edits: []edit{{"ui/source/seconds.go", "r.at.IsZero() || from.After(r.at)", "r.at.IsZero()"}},
+		},
+		{
+			name: "timeline-hides-gaps", promise: "P8", breaks: "the time without an owner before a take-over is drawn as the dead owner's",
+			test: command{pkg: "ui/pages", run: "^TestSpansFollowTheChanges$"}, says: "b 20-0, a 60-20",
+			edits: []edit{{"ui/pages/timeline.go", "c.RanOut != nil && c.RanOut.Before(c.At)", "false"}},
+		},
+		{
 			name: "cause-takes-others", promise: "P7", breaks: "acting on what died of one cause changes what died of others",
 			test: command{pkg: "delivery/ops", run: "^TestTheDeadAreGroupedByCause$"}, says: "messages of the cause",
 			edits: []edit{{"delivery/ops/sql/list.sql", "                              = @family)", "                              <> '' OR true)"}},
