@@ -38,7 +38,7 @@ type queries struct {
 
 	Now, Selected, SelectedParked, Causes, Requeue, Settle, Waiting, Hold, Unhold, Move pg.Query
 
-	Partitions, Pause, Heads, Batches, Worker, WorkersLike, Drain, Undrain, AuditPage, Rights pg.Query
+	Partitions, Pause, Heads, Batches, Worker, WorkersLike, Drain, Undrain, AuditPage, Flows, Rights pg.Query
 }
 
 // directed is a statement that pages upwards or downwards.

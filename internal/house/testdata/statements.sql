@@ -1694,6 +1694,28 @@ SELECT partition_key, global_sequence, stream_id, attempts, generation, last_err
  ORDER BY a.id DESC
  LIMIT $2;
 
+/* ops.Flows */ WITH present AS MATERIALIZED (SELECT clock_timestamp() AS at),
+     looked AS MATERIALIZED (
+       SELECT d.first_sequence, d.last_sequence, d.sequences, d.message_count, d.published_at
+         FROM "public".outbox_deliveries AS d
+        WHERE d.published_at > (SELECT at FROM present) - interval '1 minute' AND d.message_count > 0
+        ORDER BY d.published_at DESC
+        LIMIT $1),
+     span AS (
+       SELECT CASE WHEN count(*) < $1 THEN interval '1 minute'
+                   ELSE greatest(interval '0.1 s', (SELECT at FROM present) - min(published_at)) END AS span
+         FROM looked)
+SELECT coalesce(e.topic, ''), coalesce(e.event_type, ''), sum(s.weight) / extract(epoch FROM span.span)::float8, count(*), span.span
+  FROM looked AS d
+ CROSS JOIN span
+ CROSS JOIN LATERAL (
+         SELECT v.sequence, d.message_count::float8 / count(*) OVER () AS weight
+           FROM (SELECT DISTINCT CASE WHEN d.sequences IS NULL THEN d.first_sequence + (d.last_sequence - d.first_sequence) * n / 4
+                                      ELSE d.sequences[1 + (cardinality(d.sequences) - 1) * n / 4] END AS sequence
+                   FROM generate_series(0, 4) AS n) AS v) AS s
+  LEFT JOIN LATERAL (SELECT e.topic AS topic, e.event_type FROM "public"."events" AS e WHERE e.sequence = s.sequence LIMIT 1) AS e ON true
+ GROUP BY 1, 2, span.span;
+
 /* ops.Rights */ WITH needed (purpose, privilege, relation, columns) AS (
        VALUES
          ('look', 'SELECT', '"public".outbox', NULL),
