@@ -59,6 +59,12 @@ func (r *Renderer) Causes(w io.Writer, page Causes) error { return r.render(w, "
 // Message writes the page of one message.
 func (r *Renderer) Message(w io.Writer, page Message) error { return r.render(w, "message", page) }
 
+// Topics writes the page of what topics and types do.
+func (r *Renderer) Topics(w io.Writer, page Topics) error { return r.render(w, "topics", page) }
+
+// Stream writes the page of one stream's life.
+func (r *Renderer) Stream(w io.Writer, page Stream) error { return r.render(w, "stream", page) }
+
 // Confirm writes the question before messages are changed.
 func (r *Renderer) Confirm(w io.Writer, page Confirm) error { return r.render(w, "confirm", page) }
 

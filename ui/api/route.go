@@ -47,6 +47,7 @@ func (a *API) Routes() []Route {
 		{post, "/api/v1/messages/discard", a.postMessages(act.Discard), false, false},
 		{get, "/api/v1/throughput", a.throughput, false, false},
 		{get, "/api/v1/ownership", a.ownership, false, true},
+		{get, "/api/v1/topics", a.topics, false, false},
 		{get, "/api/v1/audit", a.audit, false, true},
 		{get, "/api/v1/events", a.events, true, false},
 	}
