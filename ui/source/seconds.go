@@ -29,7 +29,7 @@ type published struct {
 
 func (r *recentReader) look(ctx context.Context, store *delivery.Store) (published, error) {
 	began := time.Now()
-	within := secondsKept
+	within := secondsKept + time.Second // the first one is cut
 	if !r.read.IsZero() {
 		within = min(within, began.Sub(r.read)+looksOverlap)
 	}
