@@ -37,9 +37,9 @@ var wideImports = map[string]int{"cmd/postrider": 27, "worker": 15, "tools/bench
 
 // The limits of the whole: what there is may be less tomorrow, and not more.
 const (
-	mostLines      = 60_800 // Go of the root module without tests; aim 45,000
+	mostLines      = 60_350 // Go of the root module without tests; aim 45,000
 	mostStatements = 33     // files of statements
-	mostWords      = 33_150 // in Markdown
+	mostWords      = 33_050 // in Markdown
 	mostOnPage     = 2_310  // on one page of it
 	mostSuppressed = 209    // lines that silence a linter
 )

@@ -39,6 +39,11 @@ func monitor() []mutant {
 			edits: []edit{{"ui/pages/timeline.go", "c.RanOut != nil && c.RanOut.Before(c.At)", "false"}},
 		},
 		{
+			name: "unknown-is-zero", promise: "P8", breaks: "a topic whose dead messages are not told apart is shown as having none",
+			test: command{pkg: "ui/source", run: "^TestNameLoadsClaimNothingThatIsNotKnown$"}, says: "new: 9, 0 dead 0s",
+			edits: []edit{{"ui/source/names.go", "all && rest.Dead == 0 && rest.Oldest == 0", "all"}},
+		},
+		{
 			name: "cause-takes-others", promise: "P7", breaks: "acting on what died of one cause changes what died of others",
 			test: command{pkg: "delivery/ops", run: "^TestTheDeadAreGroupedByCause$"}, says: "messages of the cause",
 			edits: []edit{{"delivery/ops/sql/list.sql", "                              = @family)", "                              <> '' OR true)"}},

@@ -15,15 +15,16 @@ type TopicLoads struct {
 	Flows *ops.Flows
 }
 
-// TopicLoads joins what the snapshot knows of topics and types with what was published lately.
-func (d *Desk) TopicLoads(r *http.Request, seen source.Observation) (TopicLoads, error) {
+// TopicLoads joins what the snapshot knows of topics and types with what was published lately. Where that cannot be read the rest is worth
+// showing.
+func (d *Desk) TopicLoads(r *http.Request, seen source.Observation) TopicLoads {
 	var loads TopicLoads
 	var topics, types map[string]float64
-	if d.Operator != nil {
-		flows, err := Look(d, r, func(ctx context.Context, op *ops.Operator) (ops.Flows, error) { return op.Flows(ctx) })
-		if err != nil {
-			return loads, err
-		}
+	flows, err := Look(d, r, func(ctx context.Context, op *ops.Operator) (ops.Flows, error) { return op.Flows(ctx) })
+	switch {
+	case err != nil && d.Operator != nil:
+		d.Logger.WarnContext(r.Context(), "monitor cannot read what was published", logError, source.Scrub(err.Error()))
+	case err == nil:
 		topics, types = map[string]float64{}, map[string]float64{}
 		for _, one := range flows.List {
 			topics[one.Topic] += one.PerSecond
@@ -32,5 +33,5 @@ func (d *Desk) TopicLoads(r *http.Request, seen source.Observation) (TopicLoads,
 		loads.Flows = &flows
 	}
 	loads.Topics, loads.Types = seen.TopicLoads(topics), seen.TypeLoads(types)
-	return loads, nil
+	return loads
 }

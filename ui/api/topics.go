@@ -27,11 +27,7 @@ func (a *API) topics(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	loads, err := a.desk.TopicLoads(r, seen)
-	if err != nil {
-		a.failBy(w, r, err, 0)
-		return
-	}
+	loads := a.desk.TopicLoads(r, seen)
 	body := topicsBody{freshness: newFreshness(seen), Topics: nameBodies(loads.Topics), Types: nameBodies(loads.Types)}
 	if f := loads.Flows; f != nil {
 		body.Sampled, body.SpanSeconds = &f.Sampled, new(source.Seconds(f.Span))

@@ -16,11 +16,7 @@ func (p *Pages) topics(w http.ResponseWriter, r *http.Request) {
 		p.failUnread(w, r)
 		return
 	}
-	loads, err := p.desk.TopicLoads(r, seen)
-	if err != nil {
-		p.failPage(w, r, err)
-		return
-	}
+	loads := p.desk.TopicLoads(r, seen)
 	page := web.Topics{
 		Shell: p.shellOf(r, "Topics and types", sectionTopics), Trouble: seen.Trouble(), Counted: seen.Named != nil,
 		ByTopic: p.nameRows(loads.Topics, paramTopic), ByType: p.nameRows(loads.Types, paramType),
