@@ -41,7 +41,9 @@ func (s *Store) Rehydrate(ctx context.Context, sequences []int64, maxPayload, ma
 	small := min(maxPayload, maxBytes/int64(len(sequences)))
 	read := func(sequences []int64, most int64) {
 		s.sql.Planning.Queue(batch, nil)
-		s.sql.Rehydrate.Queue(batch, pg.Args{"sequences": bigints(sequences), "payload": most}).Query(collectEvents(events, len(sequences)))
+		s.sql.Rehydrate.Queue(batch, pg.Args{
+			"sequences": bigints(sequences), "low": slices.Min(sequences), "high": slices.Max(sequences), "payload": most,
+		}).Query(collectEvents(events, len(sequences)))
 	}
 	read(sequences, small)
 	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {

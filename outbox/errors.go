@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -104,9 +105,9 @@ func classify(err error) error {
 		return conflict
 	case answer.code == "OB002":
 		return unfit(answer.detail, err)
-	case answer.code == "23505" && answer.constraint == "events_stream_version_key":
+	case answer.code == "23505" && strings.HasSuffix(answer.constraint, "_stream_version_key"): // events, or events_3 for a part of it
 		return fmt.Errorf("%w: %w", ErrVersionConflict, err)
-	case answer.code == "23505" && answer.constraint == "events_event_id_key":
+	case answer.code == "23505" && strings.HasSuffix(answer.constraint, "_event_id_key"):
 		return fmt.Errorf("%w: %w", ErrDuplicateEvent, err)
 	case answer.code == "54000":
 		return fmt.Errorf("%w: %w", ErrPayloadTooLarge, err)

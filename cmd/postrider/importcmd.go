@@ -19,18 +19,19 @@ import (
 
 type importCmd struct {
 	databaseFlags
-	Files []string `arg:"" name:"file" help:"Files of JSON lines, plain or gzip; '-' for standard input."`
-	Topic string   `help:"Topic of the events." default:"default"`
-	Rate  float64  `help:"Most events a second; 0: as many as go." default:"0" env:"-"`
-	Ring  string   `help:"NATS URL on which the workers are woken after commits; without it they find the events by polling." placeholder:"URL"`
-	JSON  bool     `help:"Print one JSON object at the end, and no progress." name:"json"`
+	Files     []string `arg:"" name:"file" help:"Files of JSON lines, plain or gzip; '-' for standard input."`
+	Topic     string   `help:"Topic of events that name none." default:"default"`
+	AuditOnly bool     `help:"Store the events and publish none of them." env:"-"`
+	Rate      float64  `help:"Most events a second; 0: as many as go." default:"0" env:"-"`
+	Ring      string   `help:"NATS URL on which the workers are woken after commits; without it they find the events by polling." placeholder:"URL"`
+	JSON      bool     `help:"Print one JSON object at the end, and no progress." name:"json"`
 }
 
 // Help shows the format below the flags.
 func (c *importCmd) Help() string {
 	return `Each line is {"tx":1,"stream":"order-7","version":1,"type":"order.placed","occurred_at":"2026-01-02T03:04:05Z","payload":{…}}.
 Neighbouring lines with the same tx are one transaction. Events that are there already (by stream and version)
-are left out, so that an import can be repeated.
+are left out, so that an import can be repeated. Files of "events prune" have more, which is kept.
 
 Example:
   postrider import --database-url postgres://app@db/app events.jsonl.gz`
@@ -69,7 +70,7 @@ func (c *importCmd) Run(s *session) error {
 	}
 	progress := newProgressLine(s.stderr, c.JSON)
 	im, err := newImporter(pool, c.Schema, importer.Config{
-		Topic: c.Topic, Rate: c.Rate, Progress: progress.show,
+		Topic: c.Topic, AuditOnly: c.AuditOnly, Rate: c.Rate, Progress: progress.show,
 		OnCommitted: func(importer.Transaction) { ring() },
 	})
 	if err != nil {

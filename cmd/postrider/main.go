@@ -43,6 +43,7 @@ type cli struct {
 	Capture    captureCmd    `cmd:"" help:"Have the changes of any table append events."`
 	Adopt      adoptCmd      `cmd:"" help:"Have an outbox table that is there append events, and import what waits in it."`
 	Types      typesCmd      `cmd:"" help:"Register what payloads of event types look like, and have them checked."`
+	Events     eventsCmd     `cmd:"" help:"Keep the events in parts, and drop old ones."`
 	Asyncapi   asyncapiCmd   `cmd:"" help:"Describe topics, types and headers as an AsyncAPI document."`
 	Tail       tailCmd       `cmd:"" help:"Subscribe to the events, print or count them, and check their order."`
 	ConfigCmd  configCmd     `cmd:"" name:"config" help:"Show the settings."`

@@ -1,6 +1,7 @@
 -- query: Rehydrate
+-- The bounds name the parts of a partitioned table in which these lie; the array does not.
 -- include: event
-         WHERE e.sequence = ANY (@sequences::bigint[])
+         WHERE e.sequence = ANY (@sequences::bigint[]) AND e.sequence BETWEEN @low::bigint AND @high::bigint
         OFFSET 0) AS s
 
 -- fragment: event

@@ -1,11 +1,12 @@
 package deployment_test
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// projectionCases are tests of the rules in docs/projection.md: one that comes and one that doesn't, of each.
+// projectionCases are tests of deploy/prometheus/projections.yaml: one that comes and one that doesn't, of each.
 const projectionCases = `
 rule_files: [rules.yaml]
 evaluation_interval: 1m
@@ -47,21 +48,19 @@ tests:
 // The rules that programs with package projection are advised to use are valid, fire when they should, and say where to read on.
 func TestProjectionRules(t *testing.T) {
 	t.Parallel()
-	text := read(t, "docs/projection.md")
-	_, rules, _ := strings.Cut(text, "```yaml\n")
-	rules, _, found := strings.Cut(rules, "```")
-	if !found {
-		t.Fatal("docs/projection.md has no rules")
-	}
-	anchors := anchorsOf(text)
+	const file = "deploy/prometheus/projections.yaml"
+	anchors, rules := anchorsOf(read(t, "docs/projection.md")), read(t, file)
 	for _, anchor := range []string{"projectiondead", "projectionbehind"} {
 		if !anchors[anchor] || !strings.Contains(rules, "docs/projection.md#"+anchor+"\n") {
 			t.Errorf("no rule leads to #%s, or there is no such section", anchor)
 		}
 	}
 	promtool := tool(t, "promtool", "POSTRIDER_PROMTOOL")
-	file := write(t, "rules.yaml", rules)
-	cases := write(t, "cases.yaml", strings.Replace(projectionCases, "rules.yaml", file, 1))
+	absolute, err := filepath.Abs(filepath.Join(root, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := write(t, "cases.yaml", strings.Replace(projectionCases, "rules.yaml", absolute, 1))
 	for _, args := range [][]string{{"check", "rules", "--lint=all", "--lint-fatal", file}, {"test", "rules", cases}} {
 		if stdout, stderr, err := execute(t, root, promtool, args...); err != nil {
 			t.Errorf("promtool %s: %v\n%s%s", strings.Join(args, " "), err, stdout, stderr)

@@ -31,6 +31,7 @@ var mayImport = map[string][]string{
 	"delivery/natspub":       {"condition", "delivery", "delivery/ops/gaps", "partition", "lease", "message", "internal/arena"},
 	"delivery/ops":           {"partition", "delivery", "delivery/ops/maintenance", "internal/pg"},
 	"delivery/ops/contracts": {"delivery", "delivery/ops/maintenance", "internal/pg", "message"},
+	"delivery/ops/parts":     {"delivery/ops/maintenance", "internal/pg", "outbox/importer"},
 	"delivery/ops/replay":    {"partition", "delivery", "delivery/ops/maintenance", "internal/pg"},
 	"delivery/ops/resize":    {"partition", "lease", "delivery", "delivery/ops/maintenance", "internal/pg"},
 	"delivery/ops/gaps":      {"partition", "delivery", "delivery/ops/maintenance", "internal/pg"},

@@ -68,6 +68,7 @@ func operations() []operation {
 		operation{"capture", 0, captures},
 		operation{"adopt", 0, adopts},
 		operation{"functions refused", 0, refused},
+		operation{"events in parts", 0, inParts},
 	)
 }
 

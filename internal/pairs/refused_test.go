@@ -18,7 +18,8 @@ func refused(s *stage, _ int) act {
 			role := named("relay")
 			for _, sql := range []string{
 				`CREATE ROLE ` + role + ` LOGIN PASSWORD 'relay'`, `GRANT USAGE ON SCHEMA public TO ` + role,
-				`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO ` + role, `REVOKE INSERT ON events FROM ` + role,
+				`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO ` + role, `DO $$ DECLARE t text; BEGIN FOR t IN SELECT oid::regclass FROM pg_class WHERE relname LIKE 'events%' AND relkind IN ('r', 'p')
+					LOOP EXECUTE 'REVOKE INSERT ON ' || t || ' FROM ` + role + `'; END LOOP; END $$`,
 				`GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO ` + role, `REVOKE EXECUTE ON FUNCTION ` + logFunctions + ` FROM PUBLIC`,
 			} {
 				s.exec(t, sql)

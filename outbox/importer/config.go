@@ -19,8 +19,10 @@ type Config struct {
 	Producer *outbox.Producer
 	// Schema holds the outbox; the same as the producer's. Defaults to "public".
 	Schema string
-	// Topic of all events. Defaults to "default".
+	// Topic of events that name none. Defaults to "default".
 	Topic string
+	// AuditOnly stores the events and publishes none of them.
+	AuditOnly bool
 	// Rate limits the import to this many events a second, on average over
 	// about a tenth of a second; from 0.001 up. Defaults to 0: no limit.
 	Rate float64

@@ -2,7 +2,7 @@
 //
 // # Model
 //
-// A line is {"tx","stream","version","type","occurred_at","payload"}; further fields are ignored. Neighbouring lines of one tx are one
+// A line is {"tx","stream","version","type","occurred_at","payload"}, and what else a [Line] has; further fields are ignored. Neighbouring lines of one tx are one
 // database transaction, and tx never goes back. A file is plain or gzip, of one member or several, told apart by its first bytes. The
 // payload is published byte for byte as it stands in the file.
 //

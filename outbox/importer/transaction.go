@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/postrider/postrider/outbox"
 )
 
@@ -30,17 +32,32 @@ type row struct {
 	kind       string
 	occurredAt time.Time
 	payload    []byte
+
+	id                 uuid.UUID
+	topic, tenant, key string
+	metadata           outbox.Metadata
+	auditOnly          bool
 }
 
-func (r *row) event(topic string) outbox.Event {
-	return outbox.Event{
+// event is the row as it is appended, with that topic if it has none.
+func (r *row) event(c *Config) outbox.Event {
+	e := outbox.Event{
+		ID:              r.id,
 		StreamID:        r.stream,
 		Type:            r.kind,
-		Topic:           topic,
+		Topic:           r.topic,
+		TenantID:        r.tenant,
+		PartitionKey:    r.key,
 		Payload:         r.payload,
+		Metadata:        r.metadata,
 		OccurredAt:      r.occurredAt,
 		ExpectedVersion: outbox.ExactVersion(r.version - 1),
+		AuditOnly:       r.auditOnly || c.AuditOnly,
 	}
+	if e.Topic == "" {
+		e.Topic = c.Topic
+	}
+	return e
 }
 
 // reader groups the lines of a source into transactions.
@@ -102,18 +119,31 @@ func (r *reader) step() *transaction {
 	return done
 }
 
-// line is one line of a file; absent fields stay nil.
-type line struct {
+// Line is one line of a file; absent fields stay nil or empty. What comes behind the payload is optional.
+type Line struct {
+	// Tx numbers the transaction.
 	Tx         *int64          `json:"tx"`
 	Stream     *string         `json:"stream"`
 	Version    *int64          `json:"version"`
 	Type       *string         `json:"type"`
 	OccurredAt *time.Time      `json:"occurred_at"`
-	Payload    json.RawMessage `json:"payload"`
+	Payload    json.RawMessage `json:"payload,omitempty"`
+
+	// Bytes is the payload where that cannot stand in a line of JSON as it is.
+	Bytes     []byte           `json:"payload_base64,omitzero"`
+	EventID   *uuid.UUID       `json:"event_id,omitempty"`
+	Topic     string           `json:"topic,omitempty"`
+	Tenant    string           `json:"tenant,omitempty"`
+	Key       string           `json:"partition_key,omitempty"`
+	Metadata  *json.RawMessage `json:"metadata,omitempty"`
+	AuditOnly bool             `json:"audit_only,omitempty"`
+	// Sequence and RecordedAt tell of where the event was before; an import gives it others.
+	Sequence   int64      `json:"sequence,omitempty"`
+	RecordedAt *time.Time `json:"recorded_at,omitempty"`
 }
 
 func parse(text []byte) (number int64, r row, err error) {
-	var l line
+	var l Line
 	if err := json.Unmarshal(text, &l); err != nil {
 		return 0, row{}, inputError("malformed JSON: %w", err)
 	}
@@ -126,7 +156,7 @@ func parse(text []byte) (number int64, r row, err error) {
 		{"version", l.Version != nil},
 		{"type", l.Type != nil},
 		{"occurred_at", l.OccurredAt != nil},
-		{"payload", l.Payload != nil},
+		{"payload", l.Payload != nil || l.Bytes != nil},
 	} {
 		if !field.present {
 			return 0, row{}, inputError("field %q is missing", field.name)
@@ -142,7 +172,53 @@ func parse(text []byte) (number int64, r row, err error) {
 	case *l.Version < 1:
 		return 0, row{}, inputError("field \"version\" must be at least 1, got %d", *l.Version)
 	}
-	return *l.Tx, row{
+	r = row{
 		stream: *l.Stream, version: *l.Version, kind: *l.Type, occurredAt: *l.OccurredAt, payload: l.Payload,
-	}, nil
+		topic: l.Topic, tenant: l.Tenant, key: l.Key, auditOnly: l.AuditOnly,
+	}
+	if l.Bytes != nil {
+		r.payload = l.Bytes
+	}
+	if l.EventID != nil {
+		r.id = *l.EventID
+	}
+	if l.Metadata != nil {
+		if r.metadata, err = metadata(*l.Metadata); err != nil {
+			return 0, row{}, err
+		}
+	}
+	return *l.Tx, r, nil
+}
+
+// metadata reads what the column has.
+func metadata(text []byte) (m outbox.Metadata, err error) {
+	var fields struct {
+		TraceParent   string            `json:"traceparent"`
+		TraceState    string            `json:"tracestate"`
+		CorrelationID string            `json:"correlation_id"`
+		CausationID   string            `json:"causation_id"`
+		Headers       map[string]string `json:"headers"`
+	}
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return m, inputError("field \"metadata\": %w", err)
+	}
+	return outbox.Metadata(fields), nil
+}
+
+// Count reads a file as an import does, and tells how many events it has.
+func Count(r io.Reader, name string) (events int, err error) {
+	source, err := newSource(r)
+	if err != nil {
+		return 0, &LineError{File: name, Line: 1, Err: err}
+	}
+	lines := &reader{source: source}
+	for lines.err == nil {
+		if done := lines.step(); done != nil {
+			events += len(done.rows)
+		}
+	}
+	if !errors.Is(lines.err, io.EOF) {
+		return events, &LineError{File: name, Line: source.line, Err: lines.err}
+	}
+	return events, nil
 }

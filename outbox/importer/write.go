@@ -34,7 +34,7 @@ func (r *run) write(ctx context.Context, chunk []transaction) error {
 				r.skipped++
 				continue
 			}
-			m.events = append(m.events, row.event(r.config.Topic))
+			m.events = append(m.events, row.event(&r.config))
 			m.versions = append(m.versions, row.version)
 			m.lines = append(m.lines, row.line)
 			m.bytes += len(row.payload)

@@ -10,7 +10,7 @@ import (
 
 // catalogue is all mutants.
 func catalogue() []mutant {
-	return slices.Concat(watermark(), database(), durability(), ownership(), stream(), room(), forgotten(), client(), failure(), worker(), replays(), rights(), captures(), calls(), monitor(), resizes(), olderDatabase(), operating(), conditions(), looks())
+	return slices.Concat(watermark(), database(), durability(), ownership(), stream(), room(), forgotten(), client(), failure(), worker(), replays(), rights(), captures(), calls(), monitor(), resizes(), olderDatabase(), operating(), conditions(), looks(), eventParts())
 }
 
 // areas are what mutants break beyond the promises of docs/guarantees.md.

@@ -1,49 +1,45 @@
 package gaps
 
-import "math/bits"
+import (
+	"maps"
+	"math/bits"
+	"slices"
+)
 
-// bitset is a set of numbers at and above a base.
-type bitset struct {
-	base  uint64
-	words []uint64
+const pageBits = 1 << 16
+
+// bitset is a set of sequences, in pages: they are dense, but for what lies between two parts of the events.
+type bitset map[uint64]*[pageBits / 64]uint64
+
+func (b bitset) set(n uint64) {
+	page := b[n/pageBits]
+	if page == nil {
+		page = new([pageBits / 64]uint64)
+		b[n/pageBits] = page
+	}
+	page[n%pageBits/64] |= 1 << (n % 64)
 }
 
-func (b *bitset) set(n uint64) {
-	if n < b.base {
-		return
-	}
-	at := (n - b.base) / 64
-	if at >= uint64(len(b.words)) {
-		b.words = append(b.words, make([]uint64, max(1024, int(at)+1-len(b.words)+len(b.words)/4))...) // memory bounds it
-	}
-	b.words[at] |= 1 << ((n - b.base) % 64)
-}
-
-func (b *bitset) clear(n uint64) {
-	if b.has(n) {
-		b.words[(n-b.base)/64] &^= 1 << ((n - b.base) % 64)
+func (b bitset) clear(n uint64) {
+	if page := b[n/pageBits]; page != nil {
+		page[n%pageBits/64] &^= 1 << (n % 64)
 	}
 }
 
-// after returns the first number of the set at or above n.
-func (b *bitset) after(n uint64) (next uint64, found bool) {
-	n = max(n, b.base)
-	for at := (n - b.base) / 64; at < uint64(len(b.words)); at++ {
-		word := b.words[at]
-		if at == (n-b.base)/64 {
-			word &^= 1<<((n-b.base)%64) - 1
+func (b bitset) has(n uint64) bool {
+	page := b[n/pageBits]
+	return page != nil && page[n%pageBits/64]&(1<<(n%64)) != 0
+}
+
+// all goes through the set, from its lowest number.
+func (b bitset) all(yield func(n uint64) bool) {
+	for _, key := range slices.Sorted(maps.Keys(b)) {
+		for at, word := range b[key] {
+			for ; word != 0; word &= word - 1 {
+				if !yield(key*pageBits + uint64(at)*64 + uint64(bits.TrailingZeros64(word))) { // not negative
+					return
+				}
+			}
 		}
-		if word != 0 {
-			return b.base + at*64 + uint64(bits.TrailingZeros64(word)), true // not negative
-		}
 	}
-	return 0, false
-}
-
-func (b *bitset) has(n uint64) bool {
-	if n < b.base {
-		return false
-	}
-	at := (n - b.base) / 64
-	return at < uint64(len(b.words)) && b.words[at]&(1<<((n-b.base)%64)) != 0
 }

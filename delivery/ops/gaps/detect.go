@@ -47,7 +47,8 @@ func (s *Store) Detect(ctx context.Context, o Options, stream Stream) (*Report, 
 	}
 	d := &detection{
 		Store: s, Options: o, stream: stream,
-		report: &Report{Counts: map[GapKind]int64{}, limit: o.Limit},
+		report:  &Report{Counts: map[GapKind]int64{}, limit: o.Limit},
+		settled: bitset{}, held: bitset{}, missing: bitset{}, lost: bitset{},
 	}
 	if err := d.run(ctx); err != nil {
 		return nil, fmt.Errorf("look for gaps: %w", err)
@@ -109,7 +110,7 @@ func (d *detection) never(ctx context.Context) error {
 		chunk = chunk[:0]
 		return err
 	}
-	for at, found := d.missing.after(0); found; at, found = d.missing.after(at + 1) {
+	for at := range d.missing.all {
 		if d.report.Counts[NeverEnqueued] >= int64(d.Limit) {
 			d.report.Counts[NeverEnqueued]++
 			continue
@@ -140,8 +141,6 @@ func (d *detection) events(ctx context.Context) error {
 	if since != nil {
 		d.report.note("events recorded before %s are not judged: neither the history nor this stream goes further back", since.Format("2006-01-02T15:04:05Z07:00"))
 	}
-	d.settled.base = uint64(d.low()) // not negative
-	d.missing.base = d.settled.base
 	err := d.pages(ctx, "history", func(_ partition.ID, sequence int64, _ *int64, _ int) error {
 		d.settled.set(uint64(sequence))
 		return nil
@@ -156,6 +155,9 @@ func (d *detection) events(ctx context.Context) error {
 		return err
 	}
 	for at := d.low(); at < d.highest; {
+		if err := d.look(ctx, d.sql.Following, pg.Args{"after": at, "upto": d.highest}, []any{&at}, func() error { return nil }); err != nil {
+			return err
+		}
 		next := d.highest
 		if d.Stream == "" && next-at > eventWindow {
 			next = at + eventWindow
@@ -273,7 +275,8 @@ func (d *detection) versions(ctx context.Context) error {
 		err := d.look(ctx, d.sql.Versions, pg.Args{"stream": stream, "version": version, "limit": versionPage, "only": orNull(d.Stream)},
 			[]any{&name, &at, &before, &sequence, &key, &n}, func() error {
 				id := partition.Of(key, d.count)
-				if at > before+1 && d.covers(sequence, name, id) {
+				dropped := before == 0 && d.from > 0 // with a part of the events
+				if at > before+1 && !dropped && d.covers(sequence, name, id) {
 					d.report.add(Gap{
 						Kind: NoVersion, Stream: name, Partition: id, Version: before + 1, Through: at - 1, Sequence: sequence,
 						Detail: "missing before this sequence",
@@ -295,7 +298,6 @@ func (d *detection) messages(ctx context.Context) error {
 	if d.stream == nil {
 		return nil
 	}
-	d.held.base = uint64(d.low()) // not negative
 	return d.scan(ctx, d.extent.First, d.extent.Last)
 }
 

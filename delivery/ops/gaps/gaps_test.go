@@ -16,6 +16,7 @@ import (
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/delivery/ops/gaps"
 	"github.com/postrider/postrider/delivery/ops/maintenance"
+	"github.com/postrider/postrider/delivery/ops/parts"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/lease"
@@ -261,5 +262,39 @@ func TestWhatWasForgottenIsNotJudged(t *testing.T) {
 	var input *maintenance.InputError
 	if _, err := b.store.Repair(t.Context(), gaps.Repair{Options: gaps.Options{Kinds: []gaps.GapKind{gaps.UnknownEvent}}, Actor: "a", Reason: "r"}, b.stream); !errors.As(err, &input) {
 		t.Errorf("repaired what cannot be: %v", err)
+	}
+}
+
+// What was dropped with its part of the events is no gap, wherever it is missed. What is missing besides is found in later parts.
+func TestDroppedPartsAreNoGaps(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	store, err := parts.New(parts.Config{Pool: b.pool, Schema: "public"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	who := parts.Who{Actor: "test", Reason: "a test"}
+	b.append(t, 100)
+	b.drain(t)
+	if _, err := store.Split(t.Context(), who); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := store.Begin(t.Context(), who); err != nil {
+		t.Fatal(err)
+	}
+	b.append(t, 100)
+	b.drain(t)
+	want(t, b.detect(t, gaps.Options{}))
+	list, err := store.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Drop(t.Context(), list[0], parts.Archived{}, who); err != nil {
+		t.Fatal(err)
+	}
+	want(t, b.detect(t, gaps.Options{}))
+	b.exec(t, `DELETE FROM events WHERE sequence = 1000000000050`)
+	if found := b.detect(t, gaps.Options{Kinds: []gaps.GapKind{gaps.UnknownEvent}}); len(found) != 1 {
+		t.Errorf("found %v, want the one that was not dropped", found)
 	}
 }

@@ -30,7 +30,6 @@ func (d *detection) history(ctx context.Context) error {
 	}
 	var suspects []int64
 	var dropped int64
-	d.lost.base = uint64(d.low()) // not negative
 	err = d.pages(ctx, "history and stream", func(_ partition.ID, sequence int64, position *int64, _ int) error {
 		if position == nil {
 			return nil

@@ -24,8 +24,8 @@ type Store struct {
 }
 
 type queries struct {
-	Bounds, Events, Suspects, Pointers, Versions, Unknown, Enqueue pg.Query
-	HistoryEnd, History, Deliveries                                pg.Query
+	Bounds, Events, Following, Suspects, Pointers, Versions, Unknown, Enqueue pg.Query
+	HistoryEnd, History, Deliveries                                           pg.Query
 }
 
 // New returns a store on the tables of that schema and looks at the events
@@ -65,6 +65,7 @@ type bounds struct {
 	since      *time.Time // the history tells everything since then; nil: it is empty
 	complete   bool       // nothing was ever dropped from the history
 	highest    int64
+	from       int64     // what lay below was dropped in parts
 	newest     int64     // the last batch of the history
 	recent     time.Time // history rows that appear later are younger
 	count      partition.Count
@@ -74,7 +75,7 @@ type bounds struct {
 func (s *Store) bounds(ctx context.Context, o Options) (b bounds, err error) {
 	err = s.outbox.Read(ctx, func(tx pgx.Tx) error {
 		var count int
-		if err := s.sql.Bounds.Row(ctx, tx, nil).Scan(&b.since, &b.highest, &b.newest, &b.recent, &count, &b.complete); err != nil {
+		if err := s.sql.Bounds.Row(ctx, tx, nil).Scan(&b.since, &b.highest, &b.newest, &b.recent, &count, &b.complete, &b.from); err != nil {
 			return err
 		}
 		b.count = partition.Count(count)

@@ -23,6 +23,9 @@ type event struct {
 // next reads the next events of the replay behind that position, and how far it
 // looked.
 func (r *run) next(ctx context.Context, tx pgx.Tx, position int64, most int) (events []event, upTo int64, err error) {
+	if err := r.sql.Following.Row(ctx, tx, pg.Args{"after": position, "upto": r.job.Last}).Scan(&position); err != nil {
+		return nil, 0, fmt.Errorf("look where events go on: %w", err)
+	}
 	upTo = r.job.windowEnd(position, pageWindow)
 	args := r.job.selected(pg.Args{"id": r.id, "after": position, "upto": upTo, "limit": most})
 	if events, err = pg.Collect(ctx, tx, r.page(r.job), args, pgx.RowToStructByPos[event]); err != nil {

@@ -92,8 +92,12 @@ func (s *Store) count(ctx context.Context, id *int64, j Job, p *Estimate, progre
 		}
 	}
 	for at := j.Position; at < j.Last; {
-		next := j.windowEnd(at, window)
+		next := j.Last
 		err := s.outbox.Read(ctx, func(tx pgx.Tx) error {
+			if err := s.sql.Following.Row(ctx, tx, pg.Args{"after": at, "upto": j.Last}).Scan(&at); err != nil {
+				return err
+			}
+			next = j.windowEnd(at, window)
 			ids, err := s.outbox.Partitions(ctx, tx)
 			if err != nil {
 				return err

@@ -31,7 +31,7 @@ type queries struct {
 	Jobs, LockReplays, Generation, Create, Choose, Forget, SetSelected, Touch, Take, Hold, Advance, Finish pg.Query
 
 	HasStream, Writers, Count, CountCurrent, Unwanted, Waiting, LeaveOut, Troubled pg.Query
-	Page, PageOfStream, CurrentPage, CurrentPageOfStream                           pg.Query
+	Following, Page, PageOfStream, CurrentPage, CurrentPageOfStream                pg.Query
 
 	ReadyBelow, Backlog, Occupied, Enqueue, Chosen, Retry pg.Query
 }

@@ -253,7 +253,7 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
   FROM (SELECT e.sequence, e.event_id, e.stream_version, e.event_type, e.metadata, e.tenant_id, e.recorded_at,
                coalesce(e.audit_only, false) AS audit_only, e.occurred_at AS occurred_at, e.payload AS payload
           FROM "public"."events" AS e
-         WHERE e.sequence = ANY ($2::bigint[])
+         WHERE e.sequence = ANY ($2::bigint[]) AND e.sequence BETWEEN $3::bigint AND $4::bigint
         OFFSET 0) AS s;
 
 /* delivery.LetGo */ SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL;
@@ -2232,7 +2232,8 @@ ON CONFLICT (event_type) DO UPDATE
        (SELECT coalesce(max(d.id), 0) FROM "public".outbox_deliveries AS d),
        clock_timestamp() - interval '10 minutes',
        s.partition_count,
-       coalesce((SELECT min(d.id) = 1 FROM "public".outbox_deliveries AS d), false)
+       coalesce((SELECT min(d.id) = 1 FROM "public".outbox_deliveries AS d), false),
+       s.events_from
   FROM "public".outbox_settings AS s;
 
 /* gaps.Events */ SELECT e.sequence
@@ -2244,6 +2245,8 @@ ON CONFLICT (event_type) DO UPDATE
    AND e.sequence NOT IN (SELECT o.global_sequence FROM "public".outbox AS o
                            WHERE o.partition_key = ANY ($5::smallint[]) AND o.global_sequence > $1 AND o.global_sequence <= $2
                               AND ($3::text IS NULL OR o.stream_id = $3));
+
+/* gaps.Following */ SELECT coalesce(min(e.sequence) - 1, $1) FROM "public"."events" AS e WHERE e.sequence > $2 AND e.sequence <= $1;
 
 /* gaps.Suspects */ WITH asked AS MATERIALIZED (SELECT s AS sequence FROM unnest($1::bigint[]) AS s),
      known AS MATERIALIZED (
@@ -2302,7 +2305,8 @@ SELECT e.sequence, e.stream_id, e.event_id, e.stream_version, coalesce(e.routing
 /* gaps.Unknown */ SELECT u.place, e.event_id
   FROM unnest($1::bigint[], $2::uuid[]) WITH ORDINALITY AS u (sequence, id, place)
   LEFT JOIN "public"."events" AS e ON e.sequence = u.sequence
- WHERE e.event_id IS DISTINCT FROM u.id;
+ WHERE e.event_id IS DISTINCT FROM u.id
+   AND u.sequence >= (SELECT s.events_from FROM "public".outbox_settings AS s);
 
 /* gaps.Enqueue */ INSERT INTO "public".outbox (global_sequence, partition_key, generation, parked, blocked, stream_id, topic)
 SELECT e.sequence, n.partition_key, n.generation, true,
@@ -2396,6 +2400,52 @@ SELECT a.sequence, e.stream_id, e.event_id, e.stream_version, coalesce(e.routing
 
 /* maintenance.Record */ INSERT INTO "public".outbox_audit (actor, action, target, reason, details)
 VALUES ($1, $2, $3, nullif($4, ''), $5);
+
+-- delivery/ops/parts/sql/*.sql
+
+/* parts.Patience */ SELECT set_config('lock_timeout', $1::text, true);
+
+/* parts.State */ SELECT s.events_in_parts, s.events_relation,
+       CASE WHEN s.events_in_parts THEN NULL ELSE "public".outbox_events_hindrance() END
+  FROM "public".outbox_settings AS s;
+
+/* parts.Bound */ SELECT "public".outbox_events_bound();
+
+/* parts.Validate */ ALTER TABLE "public".events VALIDATE CONSTRAINT events_bound;
+
+/* parts.Split */ SELECT "public".outbox_events_split();
+
+/* parts.Begin */ SELECT "public".outbox_events_begin();
+
+/* parts.Drop */ SELECT "public".outbox_events_drop($1);
+
+/* parts.Analyze */ ANALYZE "public".events;
+
+/* parts.Parts */ SELECT n.part, n.name, greatest(n.reltuples, 0)::bigint, pg_total_relation_size(n.oid), f.sequence, f.recorded_at, l.sequence, l.recorded_at
+  FROM (SELECT c.oid, c.relname::text AS name, c.reltuples, substring(c.relname FROM 8)::bigint AS part
+          FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
+         WHERE i.inhparent = '"public".events'::regclass) AS n
+  LEFT JOIN LATERAL (SELECT e.sequence, e.recorded_at FROM "public".events AS e
+                      WHERE e.sequence < (n.part + 1) * 1000000000000 AND (n.part = 0 OR e.sequence >= n.part * 1000000000000)
+                      ORDER BY e.sequence LIMIT 1) AS f ON true
+  LEFT JOIN LATERAL (SELECT e.sequence, e.recorded_at FROM "public".events AS e
+                      WHERE e.sequence < (n.part + 1) * 1000000000000 AND (n.part = 0 OR e.sequence >= n.part * 1000000000000)
+                      ORDER BY e.sequence DESC LIMIT 1) AS l ON true
+ ORDER BY n.part;
+
+/* parts.Events */ SELECT e.sequence, e.event_id, e.stream_id, e.stream_version, e.event_type, e.topic, coalesce(e.tenant_id, ''), coalesce(e.routing_key, ''),
+       e.metadata, e.audit_only, e.occurred_at, e.recorded_at, e.payload
+  FROM "public".events AS e
+ WHERE e.sequence < ($1::bigint + 1) * 1000000000000 AND ($1 = 0 OR e.sequence >= $1 * 1000000000000)
+ ORDER BY e.sequence;
+
+/* parts.Holders */ SELECT coalesce(string_agg(DISTINCT format('pid %s (%s, %s s)', l.pid, coalesce(nullif(a.application_name, ''), 'unnamed'),
+                                           coalesce(extract(epoch FROM clock_timestamp() - a.xact_start)::int, 0)), ', '), '')
+  FROM pg_locks AS l
+  LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
+ WHERE l.locktype = 'relation' AND l.granted AND l.relation = '"public".events'::regclass
+   AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+   AND ($1::boolean OR l.mode = 'RowExclusiveLock') AND l.pid IS DISTINCT FROM pg_backend_pid();
 
 -- delivery/ops/replay/sql/*.sql
 
@@ -2685,6 +2735,8 @@ SELECT $5, e.sequence
    AND ($7::timestamptz IS NULL OR e.recorded_at >= $7)
    AND ($8::timestamptz IS NULL OR e.recorded_at < $8)
             );
+
+/* replay.Following */ SELECT coalesce(min(e.sequence) - 1, $1) FROM "public"."events" AS e WHERE e.sequence > $2 AND e.sequence <= $1;
 
 /* replay.Page */ SELECT e.sequence, e.stream_id, coalesce(e.topic, 'default'), coalesce(e.routing_key, e.stream_id)
   FROM "public"."events" AS e

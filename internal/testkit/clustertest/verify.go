@@ -81,7 +81,8 @@ func (c *Cluster) verifyTables(t testing.TB, received int, failures, replays boo
 		what, sql string
 		want      int
 	}{
-		{"events in the table", `SELECT count(*) FROM events`, received},
+		{"events in the table and in archives", `SELECT (SELECT count(*) FROM events)
+			+ (SELECT coalesce(sum((details ->> 'archived')::int), 0) FROM outbox_audit WHERE action = 'events.drop')`, received},
 		{"events in the published history", history, received},
 		{"published events in outbox_messages", `SELECT count(*) FROM outbox_messages WHERE state = 'published'`, received},
 		{"batches under an older epoch than one before", epochsDescending, 0},

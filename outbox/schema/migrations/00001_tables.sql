@@ -71,6 +71,8 @@ CREATE TABLE {schema}.outbox_settings (
     frozen_by         uuid,
     resized_at        timestamptz,
     usable_from       int         NOT NULL DEFAULT 1,
+    events_in_parts   boolean     NOT NULL DEFAULT false,
+    events_from       bigint      NOT NULL DEFAULT 0,
     events_relation   text        NOT NULL DEFAULT 'events'
         CONSTRAINT outbox_settings_events_relation_check
         CHECK (events_relation ~ '^[A-Za-z_][A-Za-z0-9_]{0,62}([.][A-Za-z_][A-Za-z0-9_]{0,62})?$')
@@ -84,6 +86,8 @@ COMMENT ON COLUMN {schema}.outbox_settings.frozen_at IS 'Workers give back all l
 COMMENT ON COLUMN {schema}.outbox_settings.frozen_by IS 'Owner of the leases of whoever froze the outbox. They are free when its session is gone.';
 COMMENT ON COLUMN {schema}.outbox_settings.resized_at IS 'What was published before then may belong to another partition by now.';
 COMMENT ON COLUMN {schema}.outbox_settings.usable_from IS 'Programs that know the migrations up to this one, and not the later ones, work with these tables, too.';
+COMMENT ON COLUMN {schema}.outbox_settings.events_in_parts IS 'events is a partitioned table: ids and versions are unique in each part, and in all of them by the append functions.';
+COMMENT ON COLUMN {schema}.outbox_settings.events_from IS 'Events with lower sequences were dropped, with their parts, by postrider events drop.';
 COMMENT ON COLUMN {schema}.outbox_settings.events_relation IS 'Table or view that every worker and command reads events from, as name (in this schema) or schema.name; set by postrider migrate up.';
 
 -- Columns go from wide fixed lengths to variable ones, so that no row carries
@@ -110,7 +114,15 @@ CREATE TABLE {schema}.events (
 );
 COMMENT ON TABLE {schema}.events IS 'Append-only. Written by producers, read by the relay.';
 COMMENT ON COLUMN {schema}.events.routing_key IS 'What the partition was computed from; NULL means stream_id. Kept so that a change of the partition count can compute it again.';
+COMMENT ON COLUMN {schema}.events.stream_version IS 'The next one of its stream, also where the ones before were dropped (outbox_stream_heads).';
 COMMENT ON COLUMN {schema}.events.audit_only IS 'Never published: the event has no pointer row.';
+
+-- The last version of a stream all of whose events were dropped.
+CREATE TABLE {schema}.outbox_stream_heads (
+    stream_version bigint NOT NULL,
+    stream_id      text   NOT NULL,
+    CONSTRAINT outbox_stream_heads_pkey PRIMARY KEY (stream_id)
+);
 
 -- One pointer row per event that is not yet published; publishing deletes it.
 -- Rows to publish now are apart from rows that cannot be (failed and waiting,
@@ -379,5 +391,6 @@ DROP TABLE {schema}.outbox_types;
 DROP TABLE {schema}.outbox_dedupe_keys;
 DROP TABLE {schema}.outbox;
 DROP FUNCTION {schema}.outbox_durable();
+DROP TABLE {schema}.outbox_stream_heads;
 DROP TABLE {schema}.events;
 DROP TABLE {schema}.outbox_settings;

@@ -614,6 +614,7 @@ DECLARE
     current  bigint;
     largest  bigint;
     rules    jsonb;
+    in_parts boolean;
 BEGIN
     IF problem IS NOT NULL THEN
         RAISE EXCEPTION '%', problem USING ERRCODE = '22023';
@@ -630,16 +631,19 @@ BEGIN
             RETURN;
         END IF;
     END LOOP;
+    -- Held before anything is looked up, so that a new part of events begins behind all that was (outbox_events_begin).
+    LOCK TABLE ONLY {schema}.events IN ROW EXCLUSIVE MODE;
     -- Writers to one stream queue here. The version is read in a later statement, so
     -- that whoever waited sees what it waited for, and the next sequence is drawn
     -- after the previous version became visible.
     IF pg_advisory_xact_lock(hashtextextended(new_stream, '{schema}.events'::regclass::oid::bigint)) IS NULL THEN
         NULL;
     END IF;
-    SELECT (SELECT max(e.stream_version) FROM {schema}.events AS e WHERE e.stream_id = new_stream), s.max_payload_bytes,
+    SELECT coalesce((SELECT max(e.stream_version) FROM {schema}.events AS e WHERE e.stream_id = new_stream),
+                    (SELECT h.stream_version FROM {schema}.outbox_stream_heads AS h WHERE h.stream_id = new_stream), 0),
+           s.max_payload_bytes, s.events_in_parts,
            (SELECT t.json_schema FROM {schema}.outbox_types AS t WHERE t.event_type = new_type AND t.checked)
-      INTO current, largest, rules FROM {schema}.outbox_settings AS s;
-    current := coalesce(current, 0);
+      INTO current, largest, in_parts, rules FROM {schema}.outbox_settings AS s;
     IF octet_length(new_payload) > largest THEN
         RAISE EXCEPTION 'payload is % bytes, the limit is %', octet_length(new_payload), largest USING ERRCODE = '54000';
     END IF;
@@ -648,6 +652,9 @@ BEGIN
     END IF;
     IF expected <> current THEN
         PERFORM {schema}.outbox_version_conflict(new_stream, expected, current);
+    END IF;
+    IF in_parts AND new_id IS NOT NULL THEN
+        PERFORM {schema}.outbox_refuse_ids(ARRAY[new_id]);
     END IF;
     -- The identity is drawn here and nowhere else: the watermark rests on it.
     INSERT INTO {schema}.events (event_id, stream_id, stream_version, event_type, topic, payload, metadata,
@@ -672,6 +679,22 @@ BEGIN
     IF new_dedupe IS NOT NULL THEN
         UPDATE {schema}.outbox_dedupe_keys AS d SET global_sequence = appended
          WHERE d.topic = new_topic AND d.dedupe_key = new_dedupe;
+    END IF;
+END
+$function$;
+-- +goose StatementEnd
+
+-- What the unique constraint of each part of events says of its own, for all of them.
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_refuse_ids(ids uuid[]) RETURNS void
+LANGUAGE plpgsql AS $function$
+DECLARE
+    known uuid;
+BEGIN
+    SELECT e.event_id INTO known FROM {schema}.events AS e WHERE e.event_id = ANY (ids) LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'duplicate key value violates unique constraint "events_event_id_key"'
+            USING ERRCODE = '23505', CONSTRAINT = 'events_event_id_key', DETAIL = format('Key (event_id)=(%s) already exists.', known);
     END IF;
 END
 $function$;
@@ -760,7 +783,7 @@ $function$;
 -- +goose StatementEnd
 COMMENT ON FUNCTION {schema}.outbox_append_one IS 'As outbox_append; tells also the version, and whether the dedupe key was taken, so that sequence and version are the first event''s.';
 
-REVOKE EXECUTE ON FUNCTION {schema}.outbox_append_event, {schema}.outbox_version_conflict,
+REVOKE EXECUTE ON FUNCTION {schema}.outbox_append_event, {schema}.outbox_refuse_ids, {schema}.outbox_version_conflict,
                            {schema}.outbox_append_bytes, {schema}.outbox_append, {schema}.outbox_append_one FROM PUBLIC;
 
 -- Appending many events with one statement per table. Arrays go in, one row per
@@ -865,6 +888,10 @@ BEGIN
           FROM asked LEFT JOIN fresh ON fresh.topic = asked.topic AND fresh.dedupe_key = asked.key;
     END IF;
 
+    LOCK TABLE ONLY {schema}.events IN ROW EXCLUSIVE MODE; -- as for one event
+    IF event_ids IS NOT NULL AND (SELECT s.events_in_parts FROM {schema}.outbox_settings AS s) THEN
+        PERFORM {schema}.outbox_refuse_ids(event_ids);
+    END IF;
     PERFORM pg_advisory_xact_lock(k.key)
        FROM (SELECT s.stream, hashtextextended(s.stream, '{schema}.events'::regclass::oid::bigint) AS key
                FROM (SELECT DISTINCT u.stream COLLATE "C" AS stream
@@ -878,7 +905,8 @@ BEGIN
              FROM unnest(stream_ids, expected_versions, duplicates) WITH ORDINALITY AS u (stream, expected, duplicate, position)),
          streams AS MATERIALIZED (
            SELECT a.stream,
-                  coalesce((SELECT max(e.stream_version) FROM {schema}.events AS e WHERE e.stream_id = a.stream), 0) AS version
+                  coalesce((SELECT max(e.stream_version) FROM {schema}.events AS e WHERE e.stream_id = a.stream),
+                           (SELECT h.stream_version FROM {schema}.outbox_stream_heads AS h WHERE h.stream_id = a.stream), 0) AS version
              FROM added AS a WHERE a.nth = 1 AND NOT a.duplicate)
     SELECT array_agg(CASE WHEN NOT a.duplicate THEN s.version + a.nth END ORDER BY a.position),
            min(a.position) FILTER (WHERE NOT a.duplicate AND a.expected <> s.version + a.nth - 1)
@@ -980,6 +1008,7 @@ DROP FUNCTION {schema}.outbox_append_one(text, text, jsonb, bigint, jsonb, text,
 DROP FUNCTION {schema}.outbox_append(text, text, jsonb, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz);
 DROP FUNCTION {schema}.outbox_append_bytes(text, text, bytea, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz);
 DROP FUNCTION {schema}.outbox_version_conflict(text, bigint, bigint);
+DROP FUNCTION {schema}.outbox_refuse_ids(uuid[]);
 DROP FUNCTION {schema}.outbox_append_event(text, text, bytea, bigint, jsonb, text, text, bigint, text, text, boolean, timestamptz, uuid, timestamptz);
 DROP FUNCTION {schema}.outbox_is_replaying();
 DROP FUNCTION {schema}.outbox_without_enqueue();

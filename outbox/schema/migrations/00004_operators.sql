@@ -87,7 +87,202 @@ CREATE TABLE {schema}.outbox_replay_sequences (
 );
 COMMENT ON TABLE {schema}.outbox_replay_sequences IS 'For retry the chosen rows; otherwise those left out, since they waited in the outbox when the replay was made.';
 
+-- Events in parts, so that old ones go as files go. A part holds 10^12 sequences; the next one begins when the identity is
+-- moved to its first sequence, in front of which no sequence is drawn any more. So a part ends when it is wished, nothing is
+-- scanned, and an insert always finds a part. The functions are the owner's.
+
+-- What keeps events from being put into a partitioned table in its own place; NULL: nothing.
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_events_hindrance() RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp AS $function$
+    SELECT string_agg(h.text, '; ' ORDER BY h.text)
+      FROM (SELECT format('view %s reads it', v.oid::regclass) AS text
+              FROM pg_depend AS d JOIN pg_rewrite AS r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid JOIN pg_class AS v ON v.oid = r.ev_class
+             WHERE d.refobjid = '{schema}.events'::regclass AND v.oid NOT IN ('{schema}.outbox_messages'::regclass, '{schema}.events'::regclass)
+             UNION
+            SELECT format('function %s reads it', d.objid::regprocedure) FROM pg_depend AS d
+             WHERE d.classid = 'pg_proc'::regclass AND d.refobjid = '{schema}.events'::regclass
+             UNION
+            SELECT format('foreign key %I of %s refers to it', c.conname, c.conrelid::regclass)
+              FROM pg_constraint AS c WHERE c.contype = 'f' AND c.confrelid = '{schema}.events'::regclass
+             UNION
+            SELECT format('trigger %I is on it', g.tgname) FROM pg_trigger AS g WHERE g.tgrelid = '{schema}.events'::regclass AND NOT g.tgisinternal
+             UNION
+            SELECT format('rule %I is on it', r.rulename) FROM pg_rewrite AS r WHERE r.ev_class = '{schema}.events'::regclass
+             UNION
+            SELECT format('policies are on it') FROM pg_class AS c WHERE c.oid = '{schema}.events'::regclass AND c.relrowsecurity
+             UNION
+            SELECT format('publication %I has it', p.pubname)
+              FROM pg_publication_rel AS m JOIN pg_publication AS p ON p.oid = m.prpubid WHERE m.prrelid = '{schema}.events'::regclass
+             UNION
+            SELECT format('%s inherits', i.inhrelid::regclass) FROM pg_inherits AS i WHERE i.inhparent = '{schema}.events'::regclass) AS h
+$function$;
+-- +goose StatementEnd
+
+-- Makes the part with that number, if it is not there. What ATTACH PARTITION locks lets producers write.
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_events_add(part bigint) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $function$
+DECLARE
+    name text := 'events_' || part;
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
+                    WHERE i.inhparent = '{schema}.events'::regclass AND c.relname = name) THEN
+        EXECUTE format('CREATE TABLE {schema}.%I (LIKE {schema}.events INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE INCLUDING COMMENTS)', name);
+        EXECUTE format('ALTER TABLE {schema}.%I ADD CONSTRAINT %I UNIQUE (event_id), ADD CONSTRAINT %I UNIQUE (stream_id, stream_version)',
+                       name, name || '_event_id_key', name || '_stream_version_key');
+        EXECUTE format('ALTER TABLE {schema}.%I OWNER TO %I', name,
+                       (SELECT c.relowner::regrole::text FROM pg_class AS c WHERE c.oid = '{schema}.events'::regclass));
+        EXECUTE format('ALTER TABLE {schema}.events ATTACH PARTITION {schema}.%I FOR VALUES FROM (%s) TO (%s)',
+                       name, part * 1000000000000, (part + 1) * 1000000000000);
+    END IF;
+END
+$function$;
+-- +goose StatementEnd
+
+-- Promises that the table of events ends before a part that is far away, so that it can become the part before that without
+-- being read. The promise is checked afterwards (VALIDATE CONSTRAINT), beside producers.
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_events_bound() RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $function$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_constraint AS c WHERE c.conrelid = '{schema}.events'::regclass AND c.conname = 'events_bound') THEN
+        EXECUTE format('ALTER TABLE {schema}.events ADD CONSTRAINT events_bound CHECK (sequence < %s) NOT VALID',
+                       ((SELECT coalesce(max(e.sequence), 0) + 100000000000 FROM {schema}.events AS e) / 1000000000000 + 1) * 1000000000000);
+    END IF;
+END
+$function$;
+-- +goose StatementEnd
+
+-- Puts a partitioned table in the place of events, and events into it as its first part. Rights go over; sessions plan anew.
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_events_split() RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $function$
+DECLARE
+    bound    bigint;
+    last     bigint;
+    shown    text := pg_get_viewdef('{schema}.outbox_messages'::regclass);
+    whole    regclass;
+    one      record;
+BEGIN
+    LOCK TABLE {schema}.events IN ACCESS EXCLUSIVE MODE;
+    SELECT substring(pg_get_constraintdef(c.oid) FROM '[0-9]{13,}')::bigint INTO STRICT bound
+      FROM pg_constraint AS c WHERE c.conrelid = '{schema}.events'::regclass AND c.conname = 'events_bound' AND c.convalidated;
+    SELECT CASE WHEN s.is_called THEN s.last_value ELSE 0 END INTO last FROM {schema}.events_sequence_seq AS s;
+    whole := '{schema}.events'::regclass;
+    ALTER TABLE {schema}.events RENAME TO events_0;
+    ALTER TABLE {schema}.events_0 RENAME CONSTRAINT events_pkey TO events_0_pkey;
+    ALTER TABLE {schema}.events_0 RENAME CONSTRAINT events_event_id_key TO events_0_event_id_key;
+    ALTER TABLE {schema}.events_0 RENAME CONSTRAINT events_stream_version_key TO events_0_stream_version_key;
+    ALTER TABLE {schema}.events_0 ALTER COLUMN sequence DROP IDENTITY;
+    CREATE TABLE {schema}.events (LIKE {schema}.events_0 INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE INCLUDING COMMENTS)
+        PARTITION BY RANGE (sequence);
+    ALTER TABLE {schema}.events DROP CONSTRAINT events_bound;
+    ALTER TABLE {schema}.events ADD CONSTRAINT events_pkey PRIMARY KEY (sequence);
+    EXECUTE format('ALTER TABLE {schema}.events ALTER COLUMN sequence ADD GENERATED ALWAYS AS IDENTITY (CACHE 1 START WITH %s)', last + 1);
+    EXECUTE format('ALTER TABLE {schema}.events OWNER TO %I', (SELECT c.relowner::regrole::text FROM pg_class AS c WHERE c.oid = whole));
+    EXECUTE format('COMMENT ON TABLE {schema}.events IS %L', obj_description(whole, 'pg_class'));
+    EXECUTE format('ALTER TABLE {schema}.events ATTACH PARTITION {schema}.events_0 FOR VALUES FROM (MINVALUE) TO (%s)', bound);
+    ALTER TABLE {schema}.events_0 DROP CONSTRAINT events_bound;
+    PERFORM {schema}.outbox_events_add(bound / 1000000000000);
+    FOR one IN SELECT a.privilege_type, NULL AS place, a.grantee, a.is_grantable, c.relowner
+                 FROM pg_class AS c, aclexplode(c.relacl) AS a WHERE c.oid = whole
+                UNION ALL
+               SELECT a.privilege_type, t.attname, a.grantee, a.is_grantable, c.relowner
+                 FROM pg_class AS c JOIN pg_attribute AS t ON t.attrelid = c.oid, aclexplode(t.attacl) AS a
+                WHERE c.oid = whole AND NOT t.attisdropped LOOP
+        CONTINUE WHEN one.grantee = one.relowner;
+        EXECUTE format('GRANT %s%s ON {schema}.events TO %s%s', one.privilege_type, '(' || quote_ident(one.place) || ')',
+                       CASE one.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(one.grantee)) END,
+                       CASE WHEN one.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END);
+    END LOOP;
+    EXECUTE 'CREATE OR REPLACE VIEW {schema}.outbox_messages AS ' || shown;
+    UPDATE {schema}.outbox_settings SET events_in_parts = true;
+END
+$function$;
+-- +goose StatementEnd
+
+-- Begins the next part, unless the last one is empty, and makes the one behind it. Whoever appends holds a lock that this one
+-- waits for, from before the lookup of ids and versions: so nobody who found them free before the new part writes into it.
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_events_begin() RETURNS bigint
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $function$
+DECLARE
+    upper bigint;
+BEGIN
+    LOCK TABLE ONLY {schema}.events IN SHARE ROW EXCLUSIVE MODE;
+    SELECT s.last_value / 1000000000000 + 1 INTO upper FROM {schema}.events_sequence_seq AS s;
+    PERFORM {schema}.outbox_events_add(upper);
+    IF NOT EXISTS (SELECT FROM {schema}.events AS e WHERE e.sequence >= (upper - 1) * 1000000000000) THEN
+        RETURN NULL;
+    END IF;
+    PERFORM {schema}.outbox_events_add(upper + 1);
+    PERFORM setval('{schema}.events_sequence_seq', upper * 1000000000000, false);
+    RETURN upper;
+END
+$function$;
+-- +goose StatementEnd
+
+-- Drops the oldest part. The heads of its streams stay, as far as nothing of them comes later, and are noted before anybody is
+-- locked out. The answer is why it may not be dropped; NULL: it is.
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_events_drop(part bigint) RETURNS text
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $function$
+DECLARE
+    name text   := 'events_' || part;
+    upper bigint := (part + 1) * 1000000000000;
+    one  text;
+BEGIN
+    DELETE FROM {schema}.outbox_stream_heads AS h
+     WHERE EXISTS (SELECT FROM {schema}.events AS e WHERE e.stream_id = h.stream_id AND e.sequence >= upper);
+    INSERT INTO {schema}.outbox_stream_heads AS h (stream_id, stream_version)
+    SELECT e.stream_id, max(e.stream_version) FROM {schema}.events AS e
+     WHERE e.sequence < upper
+     GROUP BY e.stream_id
+    HAVING NOT EXISTS (SELECT FROM {schema}.events AS later WHERE later.stream_id = e.stream_id AND later.sequence >= upper)
+        ON CONFLICT (stream_id) DO UPDATE SET stream_version = greatest(h.stream_version, excluded.stream_version);
+    LOCK TABLE ONLY {schema}.events IN ACCESS EXCLUSIVE MODE;
+    SELECT min(substring(c.relname FROM 8)::bigint)::text INTO one
+      FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid WHERE i.inhparent = '{schema}.events'::regclass;
+    IF one IS DISTINCT FROM part::text THEN
+        RETURN format('the oldest part is %s', one);
+    ELSIF NOT EXISTS (SELECT FROM {schema}.events AS e WHERE e.sequence >= upper) THEN
+        RETURN 'no later part has an event, and the newest event must stay';
+    END IF;
+    SELECT o.global_sequence::text INTO one
+      FROM {schema}.outbox_partitions AS p
+     CROSS JOIN LATERAL (SELECT o.global_sequence FROM {schema}.outbox AS o
+                          WHERE o.partition_key = p.partition_key AND o.global_sequence < upper LIMIT 1) AS o LIMIT 1;
+    IF FOUND THEN
+        RETURN format('event %s waits in the outbox', one);
+    END IF;
+    SELECT r.id::text INTO one FROM {schema}.outbox_replays AS r
+     WHERE r.state IN ('planned', 'running', 'paused') AND r.position < upper LIMIT 1;
+    IF FOUND THEN
+        RETURN format('replay %s has not come past it', one);
+    END IF;
+    EXECUTE format('DROP TABLE {schema}.%I', name);
+    UPDATE {schema}.outbox_settings SET events_from = upper;
+    RETURN NULL;
+END
+$function$;
+-- +goose StatementEnd
+REVOKE EXECUTE ON FUNCTION {schema}.outbox_events_hindrance, {schema}.outbox_events_drop, {schema}.outbox_events_add, {schema}.outbox_events_bound,
+                           {schema}.outbox_events_split, {schema}.outbox_events_begin FROM PUBLIC;
+
 -- +goose Down
+DROP FUNCTION {schema}.outbox_events_drop(bigint);
+DROP FUNCTION {schema}.outbox_events_begin();
+DROP FUNCTION {schema}.outbox_events_split();
+DROP FUNCTION {schema}.outbox_events_bound();
+DROP FUNCTION {schema}.outbox_events_add(bigint);
+DROP FUNCTION {schema}.outbox_events_hindrance();
 DROP TABLE {schema}.outbox_replay_sequences;
 DROP TABLE {schema}.outbox_replays;
 DROP TABLE {schema}.outbox_ownership;

@@ -7,7 +7,8 @@ SELECT (SELECT d.published_at FROM {schema}.outbox_deliveries AS d ORDER BY d.pu
        (SELECT coalesce(max(d.id), 0) FROM {schema}.outbox_deliveries AS d),
        clock_timestamp() - interval '10 minutes',
        s.partition_count,
-       coalesce((SELECT min(d.id) = 1 FROM {schema}.outbox_deliveries AS d), false)
+       coalesce((SELECT min(d.id) = 1 FROM {schema}.outbox_deliveries AS d), false),
+       s.events_from
   FROM {schema}.outbox_settings AS s
 
 -- query: Events
@@ -21,6 +22,10 @@ SELECT e.sequence
    AND e.sequence NOT IN (SELECT o.global_sequence FROM {schema}.outbox AS o
                            WHERE o.partition_key = ANY (@partitions::smallint[]) AND o.global_sequence > @after AND o.global_sequence <= @upto
                               AND (@stream::text IS NULL OR o.stream_id = @stream))
+
+-- query: Following
+-- Where events go on behind @after, up to @upto: between two parts of them lie sequences without end.
+SELECT coalesce(min(e.sequence) - 1, @upto) FROM {events} AS e WHERE e.sequence > @after AND e.sequence <= @upto
 
 -- query: Suspects
 -- Which of @sequences have, in one snapshot, neither a pointer nor a history row
@@ -82,11 +87,12 @@ SELECT v.stream_id, v.stream_version, v.before, v.sequence, v.key, v.n
  ORDER BY v.stream_id, v.stream_version
 
 -- query: Unknown
--- Which messages, by their place in the arrays, name an event that is not there.
+-- Which messages, by their place in the arrays, name an event that is not there, and was not dropped with its part.
 SELECT u.place, e.event_id
   FROM unnest(@sequences::bigint[], @ids::uuid[]) WITH ORDINALITY AS u (sequence, id, place)
   LEFT JOIN {events} AS e ON e.sequence = u.sequence
  WHERE e.event_id IS DISTINCT FROM u.id
+   AND u.sequence >= (SELECT s.events_from FROM {schema}.outbox_settings AS s)
 
 -- query: Enqueue
 -- Pointer rows for the events, as far as they have none by now, in front of what

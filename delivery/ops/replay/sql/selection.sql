@@ -100,6 +100,10 @@ SELECT o.global_sequence
             -- include: match
             )
 
+-- query: Following
+-- Where events go on behind @after, up to @upto: between two parts of them lie sequences without end.
+SELECT coalesce(min(e.sequence) - 1, @upto) FROM {events} AS e WHERE e.sequence > @after AND e.sequence <= @upto
+
 -- query: Page
 -- The next events of replay @id behind @after and up to @upto, at most @limit.
 -- include: page

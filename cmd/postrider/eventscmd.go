@@ -1,0 +1,316 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/delivery/ops/parts"
+)
+
+type eventsCmd struct {
+	Split eventsSplitCmd `cmd:"" help:"Put the events into a partitioned table, of which parts can be dropped."`
+	List  eventsListCmd  `cmd:"" help:"List the parts of the events."`
+	Begin eventsBeginCmd `cmd:"" help:"Begin the next part, for example each month."`
+	Prune eventsPruneCmd `cmd:"" help:"Archive and drop the oldest parts."`
+}
+
+// Help explains what the commands share.
+func (c *eventsCmd) Help() string {
+	return `Run these as the owner of the tables. With events in parts old ones go at once, without a DELETE: split them once,
+begin a part each month, and prune those that are older than you need. Streams go on at their next versions.
+
+Examples:
+  postrider events split --yes --reason "keep a year"
+  postrider events begin && postrider events prune --keep 13 --archive /var/backups/events --yes --reason "a year is kept"`
+}
+
+// eventsFlags are those of all commands for parts.
+type eventsFlags struct {
+	databaseFlags
+	JSON bool `help:"Print JSON." name:"json"`
+}
+
+// with opens the store and has it do its work.
+func (f eventsFlags) with(s *session, patience time.Duration, do func(*parts.Store) error) error {
+	if err := f.validate(); err != nil {
+		return err
+	}
+	pool, err := f.pool(s.ctx, "postrider events", 2)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if _, err := checkSchema(s.ctx, pool, f.Schema, 0); err != nil {
+		return err
+	}
+	store, err := parts.New(parts.Config{Pool: pool, Schema: f.Schema, Patience: patience})
+	if err != nil {
+		return err
+	}
+	err = do(store)
+	var input *ops.InputError
+	switch {
+	case errors.Is(err, parts.ErrNotSplit):
+		return fmt.Errorf("%w: %w; `postrider events split` makes them", errRefused, err)
+	case errors.As(err, &input):
+		return fmt.Errorf("%w: %w", errRefused, err)
+	}
+	return err
+}
+
+// eventsChange are the flags of what changes the table.
+type eventsChange struct {
+	eventsFlags
+	actorFlags
+	Timeout time.Duration `help:"How long to try for a lock on the table. Producers wait for half a second at a time." default:"1m" env:"-"`
+}
+
+func (f eventsChange) who() parts.Who { return parts.Who{Actor: f.actor(), Reason: f.Reason} }
+
+// confirmFlags are those of what is not taken back.
+type confirmFlags struct {
+	DryRun bool `help:"Say what would be done, and do nothing." env:"-"`
+	Yes    bool `help:"Confirm it." env:"-"`
+}
+
+func (f confirmFlags) confirmed(what, reason string) error {
+	switch {
+	case f.DryRun:
+	case strings.TrimSpace(reason) == "":
+		return fmt.Errorf("%w: --reason is required; it is written to the audit", errRefused)
+	case !f.Yes:
+		return fmt.Errorf("%w: %s; say --yes if that is meant", errRefused, what)
+	}
+	return nil
+}
+
+type eventsSplitCmd struct {
+	eventsChange
+	confirmFlags
+}
+
+// Help says what changes.
+func (c *eventsSplitCmd) Help() string {
+	return `The present events become the first part. They are read once, beside producers; then the table is locked for an instant.
+Rights go over. Ids and versions stay unique over all parts for whoever appends with the functions; a role that inserts into
+events itself is only held to those of the current part. Views, foreign keys and triggers on events are refused, and named.
+
+Examples:
+  postrider events split --dry-run
+  postrider events split --yes --reason "keep a year"`
+}
+
+// Run puts events into parts.
+func (c *eventsSplitCmd) Run(s *session) error {
+	if err := c.confirmed("the table of events is replaced by a partitioned one", c.Reason); err != nil {
+		return err
+	}
+	return c.with(s, c.Timeout, func(store *parts.Store) error {
+		if c.DryRun {
+			hindrance, err := store.Hindrance(s.ctx)
+			if err != nil {
+				return err
+			}
+			if c.JSON {
+				return writeJSON(s.stdout, map[string]any{"hindrance": hindrance, "dry_run": true})
+			}
+			text := "nothing is in the way"
+			if hindrance != "" {
+				text = "in the way: " + hindrance
+			}
+			_, err = fmt.Fprintln(s.stdout, printable(text))
+			return err
+		}
+		done, err := store.Split(s.ctx, c.who())
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return writeJSON(s.stdout, map[string]any{"split": done, "dry_run": false})
+		}
+		text := "events are in parts now"
+		if !done {
+			text = "events were in parts already"
+		}
+		_, err = fmt.Fprintln(s.stdout, text)
+		return err
+	})
+}
+
+type eventsListCmd struct{ eventsFlags }
+
+// Run lists the parts.
+func (c *eventsListCmd) Run(s *session) error {
+	return c.with(s, 0, func(store *parts.Store) error {
+		list, err := store.List(s.ctx)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return writeJSON(s.stdout, list)
+		}
+		return printParts(s, list)
+	})
+}
+
+func printParts(s *session, list []parts.Part) error {
+	rows := make([]table.Row, len(list))
+	for i, p := range list {
+		rows[i] = table.Row{p.Number, p.Table, "~" + humanize.Comma(p.Events), humanize.IBytes(uint64(max(p.Bytes, 0))), "-", "-", "-"}
+		if p.First != nil {
+			rows[i] = append(rows[i][:4], *p.First, p.FirstRecorded.UTC().Format(time.DateOnly), p.LastRecorded.UTC().Format(time.DateOnly))
+		}
+	}
+	writeTable(s.stdout, table.Row{"PART", "TABLE", "EVENTS", "SIZE", "FIRST", "FROM", "TO"}, rows)
+	return nil
+}
+
+type eventsBeginCmd struct{ eventsChange }
+
+// Help says what waits for it.
+func (c *eventsBeginCmd) Help() string {
+	return `Events from now on go into a new part, and the one behind it is made. It waits for transactions that have appended; where
+one stays open longer than --timeout the command ends with status 1 and names it, and the present part goes on.
+
+Example, on the first of each month:
+  postrider events begin`
+}
+
+// Run begins a part.
+func (c *eventsBeginCmd) Run(s *session) error {
+	return c.with(s, c.Timeout, func(store *parts.Store) error {
+		part, begun, err := store.Begin(s.ctx, c.who())
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return writeJSON(s.stdout, map[string]any{"part": part, "begun": begun})
+		}
+		text := fmt.Sprintf("part %d has begun", part)
+		if !begun {
+			text = "the newest part is empty, and stays the one to be filled"
+		}
+		_, err = fmt.Fprintln(s.stdout, text)
+		return err
+	})
+}
+
+type eventsPruneCmd struct {
+	eventsChange
+	confirmFlags
+	Keep    int    `help:"How many parts with events stay, the newest ones: at least 1." required:"" env:"-"`
+	Archive string `help:"Folder for files that an import reads back: events-N.jsonl.gz." placeholder:"DIR" env:"-"`
+	Discard bool   `help:"Keep no copy." env:"-"`
+}
+
+// Help says what stays.
+func (c *eventsPruneCmd) Help() string {
+	return `A part goes only when none of its events waits in the outbox or for a replay. What was delivered of it stays in the
+stream, and in the history until --retention. It cannot be replayed any more, nor can a projection be built anew from it.
+
+Examples:
+  postrider events prune --keep 13 --archive /var/backups/events --dry-run
+  postrider events prune --keep 13 --archive /var/backups/events --yes --reason "a year is kept"`
+}
+
+// pruned is one part that went.
+type pruned struct {
+	parts.Part
+	parts.Archived
+}
+
+// Run archives and drops parts, the oldest first.
+func (c *eventsPruneCmd) Run(s *session) error {
+	switch {
+	case c.Keep < 1:
+		return fmt.Errorf("%w: --keep must be at least 1, got %d", errRefused, c.Keep)
+	case (c.Archive == "") != c.Discard:
+		return fmt.Errorf("%w: give either --archive DIR or --discard", errRefused)
+	}
+	if err := c.confirmed("events are dropped", c.Reason); err != nil {
+		return err
+	}
+	return c.with(s, c.Timeout, func(store *parts.Store) error {
+		if info, err := os.Stat(c.Archive); c.Archive != "" && (err != nil || !info.IsDir()) {
+			return fmt.Errorf("%w: --archive: %s is no folder", errRefused, c.Archive)
+		}
+		list, err := store.List(s.ctx)
+		if err != nil {
+			return err
+		}
+		old := surplus(list, c.Keep)
+		gone := []pruned{}
+		for _, part := range old {
+			one := pruned{Part: part}
+			if !c.DryRun {
+				if one, err = c.prune(s, store, part); err != nil {
+					break
+				}
+			}
+			gone = append(gone, one)
+		}
+		return errors.Join(c.print(s, gone), err)
+	})
+}
+
+// surplus are the oldest parts, as many as there are beyond those that stay.
+func surplus(list []parts.Part, keep int) []parts.Part {
+	filled := 0
+	for _, p := range list {
+		if p.First != nil {
+			filled++
+		}
+	}
+	for i, p := range list {
+		if filled <= keep {
+			return list[:i]
+		}
+		if p.First != nil {
+			filled--
+		}
+	}
+	return nil // keep is at least 1
+}
+
+func (c *eventsPruneCmd) prune(s *session, store *parts.Store, part parts.Part) (one pruned, err error) {
+	one.Part = part
+	if c.Archive != "" {
+		if !c.JSON {
+			fmt.Fprintf(s.stderr, "archiving part %d, some %s events\n", part.Number, humanize.Comma(part.Events))
+		}
+		if one.Archived, err = store.Archive(s.ctx, part, c.Archive); err != nil {
+			return one, err
+		}
+	}
+	return one, store.Drop(s.ctx, part, one.Archived, c.who())
+}
+
+func (c *eventsPruneCmd) print(s *session, gone []pruned) error {
+	if c.JSON {
+		return writeJSON(s.stdout, map[string]any{"parts": gone, "dry_run": c.DryRun})
+	}
+	for _, one := range gone {
+		text := fmt.Sprintf("part %d was dropped", one.Number)
+		switch {
+		case c.DryRun:
+			text = fmt.Sprintf("part %d would be dropped, some %s events", one.Number, humanize.Comma(one.Part.Events))
+		case one.File != "":
+			text += fmt.Sprintf("; its %s events are in %s", humanize.Comma(int64(one.Archived.Events)), one.File)
+		}
+		if _, err := fmt.Fprintln(s.stdout, printable(text)); err != nil {
+			return err
+		}
+	}
+	if len(gone) == 0 {
+		_, err := fmt.Fprintf(s.stdout, "no more than %d parts have events\n", c.Keep)
+		return err
+	}
+	return nil
+}

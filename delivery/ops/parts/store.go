@@ -1,0 +1,151 @@
+package parts
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/postrider/postrider/delivery/ops/maintenance"
+	"github.com/postrider/postrider/internal/pg"
+)
+
+//go:embed sql/*.sql
+var embedded embed.FS
+
+// Defaults of a Config.
+const (
+	// LockWait is how long producers may wait, in one try, for what locks them out. It is shorter than deadlock_timeout, so
+	// that it is this that gives up.
+	LockWait = 500 * time.Millisecond
+	// Patience is how long a lock is tried for.
+	Patience = time.Minute
+)
+
+// Errors to branch on.
+var (
+	// ErrBusy: the table of events was locked by others all the time; the text names them.
+	ErrBusy = errors.New("the table of events is in use")
+	// ErrNotSplit: events are one table.
+	ErrNotSplit = errors.New("events are not in parts")
+)
+
+// Config is what New needs.
+type Config struct {
+	// Pool is of the owner of the tables. Required.
+	Pool *pgxpool.Pool
+	// Schema holds the outbox. Required.
+	Schema string
+	// Patience is how long to try for a lock. Defaults to Patience.
+	Patience time.Duration
+}
+
+// Store changes the table of events.
+type Store struct {
+	pool     *pgxpool.Pool
+	audit    *maintenance.Outbox
+	patience time.Duration
+	sql      queries
+}
+
+type queries struct {
+	Patience, State, Bound, Validate, Split, Begin, Drop, Analyze, Parts, Events, Holders pg.Query
+}
+
+// New returns the store of one outbox.
+func New(c Config) (*Store, error) {
+	s := &Store{pool: c.Pool, patience: c.Patience}
+	if s.patience == 0 {
+		s.patience = Patience
+	}
+	if err := pg.Fill(embedded, "sql/*.sql", "parts", c.Schema, &s.sql); err != nil {
+		return nil, err
+	}
+	var err error
+	s.audit, err = maintenance.New(c.Pool, c.Schema)
+	return s, err
+}
+
+// Part is one part of the events.
+type Part struct {
+	Number int64  `json:"part"`
+	Table  string `json:"table"`
+	// Events is estimated from the statistics.
+	Events int64 `json:"events"`
+	Bytes  int64 `json:"bytes"`
+	// First and Last are its lowest and highest sequence, with the times at which these were recorded; nil where it is empty.
+	First         *int64     `json:"first_sequence"`
+	FirstRecorded *time.Time `json:"first_recorded_at"`
+	Last          *int64     `json:"last_sequence"`
+	LastRecorded  *time.Time `json:"last_recorded_at"`
+}
+
+// List returns the parts in their order. It returns ErrNotSplit where there are none.
+func (s *Store) List(ctx context.Context) ([]Part, error) {
+	if split, err := s.split(ctx); err != nil || !split {
+		return nil, errors.Join(err, notSplit(split || err != nil))
+	}
+	rows, err := s.sql.Parts.Rows(ctx, s.pool, nil)
+	if err != nil {
+		return nil, fmt.Errorf("list the parts of events: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p Part, err error) {
+		err = row.Scan(&p.Number, &p.Table, &p.Events, &p.Bytes, &p.First, &p.FirstRecorded, &p.Last, &p.LastRecorded)
+		return p, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the parts of events: %w", err)
+	}
+	return list, nil
+}
+
+func notSplit(split bool) error {
+	if split {
+		return nil
+	}
+	return ErrNotSplit
+}
+
+// split tells whether events are in parts.
+func (s *Store) split(ctx context.Context) (split bool, err error) {
+	var relation string
+	var hindrance *string
+	if err := s.sql.State.Row(ctx, s.pool, nil).Scan(&split, &relation, &hindrance); err != nil {
+		return false, fmt.Errorf("read how events are kept: %w", err)
+	}
+	return split, nil
+}
+
+// locked runs fn in a transaction that waits for locks no longer than LockWait, again and again while others hold them. The
+// exclusive ones wait for readers, too.
+func (s *Store) locked(ctx context.Context, exclusive bool, fn func(pgx.Tx) error) error {
+	var busy bool
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+			if _, err := s.sql.Patience.Exec(ctx, tx, pg.Args{"wait": LockWait.String()}); err != nil {
+				return err
+			}
+			return fn(tx)
+		})
+		var answer *pgconn.PgError
+		busy = errors.As(err, &answer) && (answer.Code == "55P03" || answer.Code == "40P01") // not available; a deadlock
+		if err != nil && !busy {
+			err = backoff.Permanent(err)
+		}
+		return struct{}{}, err
+	}, backoff.WithMaxElapsedTime(s.patience))
+	if err == nil || !busy {
+		return err
+	}
+	var holders string
+	if err := s.sql.Holders.Row(ctx, s.pool, pg.Args{"all": exclusive}).Scan(&holders); err != nil {
+		return errors.Join(ErrBusy, err)
+	}
+	return fmt.Errorf("%w: tried for %s; held now by %s", ErrBusy, s.patience, holders)
+}

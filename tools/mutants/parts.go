@@ -1,0 +1,39 @@
+package main
+
+// eventParts is the ways to lose, by parts of the events, what constraints and workers know of all of them.
+func eventParts() []mutant {
+	const functions, operators = "outbox/schema/migrations/00002_functions.sql", "outbox/schema/migrations/00004_operators.sql"
+	parts := func(test string) command { return command{pkg: "delivery/ops/parts", run: "^" + test + "$"} }
+	return []mutant{
+		{
+			name: "part-begins-beside-writers", promise: "append", breaks: "who found a version free in one part writes it into the next",
+			test: parts("TestAPartBeginsBehindWhoeverAppends"), says: "beginning beside a writer",
+			edits: []edit{{operators, "    LOCK TABLE ONLY {schema}.events IN SHARE ROW EXCLUSIVE MODE;\n", ""}},
+		},
+		{
+			name: "looked-before-locked", promise: "append", breaks: "a part begins between the look for a version and the event that gets it",
+			test: parts("TestWhoWaitsForAStreamHoldsAPartBack"), says: "locks hold a part back",
+			edits: []edit{{functions, "    LOCK TABLE ONLY {schema}.events IN ROW EXCLUSIVE MODE;\n    -- Writers to one", "    -- Writers to one"}},
+		},
+		{
+			name: "ids-of-one-part", promise: "append", breaks: "an id of an earlier part is taken for a new one",
+			test: parts("TestSequencesVersionsAndIdsGoOnOverParts"), says: "an id of another part",
+			edits: []edit{{functions, "IF in_parts AND new_id IS NOT NULL THEN", "IF false THEN"}},
+		},
+		{
+			name: "heads-forgotten", promise: "append", breaks: "a stream whose events were dropped begins anew at version 1",
+			test: parts("TestOldPartsGoAndTheirStreamsGoOn"), says: "the stream goes on at version",
+			edits: []edit{{functions, "WHERE h.stream_id = new_stream), 0)", "WHERE false), 0)"}},
+		},
+		{
+			name: "waiting-part-dropped", promise: "P1", breaks: "an event goes with its part before it is published",
+			test: parts("TestWhatIsNeededIsNotDropped"), says: "waits in the outbox|dropping the oldest part: <nil>",
+			edits: []edit{{operators, "AND o.global_sequence < upper LIMIT 1) AS o LIMIT 1", "AND false LIMIT 1) AS o LIMIT 1"}},
+		},
+		{
+			name: "dropped-is-unknown", promise: "gaps", breaks: "what was dropped on purpose looks like what the database forgot",
+			test: command{pkg: "delivery/ops/gaps", run: "^TestDroppedPartsAreNoGaps$"}, says: "unknown-event",
+			edits: []edit{{"delivery/ops/gaps/sql/events.sql", "u.sequence >= (SELECT s.events_from FROM", "u.sequence >= (SELECT 0 * s.events_from FROM"}},
+		},
+	}
+}
