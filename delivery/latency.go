@@ -35,13 +35,39 @@ func (s *Store) Latency(ctx context.Context) (Latency, error) {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// rateBatches bounds the batches that are looked at for the rate.
-const rateBatches = 2000
+// recentBatches bounds the batches that are looked at for what was published lately.
+const recentBatches = 2000
 
-// Rate is how many events a second were published in the last ten seconds, by all workers.
-func (s *Store) Rate(ctx context.Context) (perSecond float64, err error) {
-	if err := s.sql.Rate.Row(ctx, s.db, pg.Args{"batches": rateBatches}).Scan(&perSecond); err != nil {
-		return 0, fmt.Errorf("rate: %w", err)
+// Recent is what all workers together published lately, by the database clock.
+type Recent struct {
+	// At is when it was read.
+	At time.Time
+	// Since is from when on every event is counted.
+	Since time.Time
+	// PerSecond is how many events a second were published in the last ten.
+	PerSecond float64
+	// Seconds ascend; those in which nothing was published are not among them.
+	Seconds []Second
+}
+
+// Second is how many events were published in the second that begins then.
+type Second struct {
+	At        time.Time
+	Published int64
+}
+
+// Recent looks at the newest 2,000 batches that were published within that time; Since tells how far they reach. A batch is
+// committed moments after it was counted, so that the last second or two may still grow.
+func (s *Store) Recent(ctx context.Context, within time.Duration) (Recent, error) {
+	var r Recent
+	var at []time.Time
+	var published []int64
+	row := s.sql.Recent.Row(ctx, s.db, pg.Args{"batches": recentBatches, "within": within})
+	if err := row.Scan(&r.At, &r.Since, &r.PerSecond, &at, &published); err != nil {
+		return Recent{}, fmt.Errorf("published lately: %w", err)
 	}
-	return perSecond, nil
+	for i := range at {
+		r.Seconds = append(r.Seconds, Second{At: at[i], Published: published[i]})
+	}
+	return r, nil
 }

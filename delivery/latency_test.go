@@ -1,6 +1,7 @@
 package delivery_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -107,11 +108,11 @@ func TestTheRateIsOfTheLastSeconds(t *testing.T) {
 	}
 	rate := func() float64 {
 		t.Helper()
-		perSecond, err := store.Rate(t.Context())
+		recent, err := store.Recent(t.Context(), 5*time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return perSecond
+		return recent.PerSecond
 	}
 	if got := rate(); got != 0 {
 		t.Errorf("of nothing: %v", got)
@@ -134,3 +135,48 @@ func TestTheRateIsOfTheLastSeconds(t *testing.T) {
 		t.Errorf("2,000 events in the last moments: %v", got)
 	}
 }
+
+// Each second has what all partitions published in it, and where batches are too many to be looked at it is told since when they were.
+func TestPublishedLatelyBySeconds(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t, pgtest.Migrated(t, 4))
+	store, err := delivery.NewStore(t.Context(), pool, "public", delivery.Relation{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	recent := func(within time.Duration) delivery.Recent {
+		t.Helper()
+		r, err := store.Recent(t.Context(), within)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	if r := recent(time.Minute); len(r.Seconds) > 0 || r.At.Sub(r.Since) != time.Minute {
+		t.Errorf("of nothing: %v", r)
+	}
+	insert := func(first, last, count int, at time.Time) {
+		t.Helper()
+		if _, err := pool.Exec(t.Context(), `INSERT INTO outbox_deliveries (partition_key, lease_epoch, first_sequence, last_sequence,
+			message_count, published_at) SELECT n % 4, 1, n, n, $3, $4 FROM generate_series($1::int, $2) AS n`, first, last, count, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	base := recent(time.Minute).At.Truncate(time.Second).Add(-40 * time.Second)
+	insert(1, 6, 5, base.Add(999*time.Millisecond))
+	insert(7, 7, 3, base.Add(3*time.Second))
+	insert(8, 8, 9, base.Add(-5*time.Minute))
+	r := recent(2 * time.Minute)
+	if want := []delivery.Second{{At: base, Published: 30}, {At: base.Add(3 * time.Second), Published: 3}}; !slices.EqualFunc(r.Seconds, want, sameSecond) {
+		t.Errorf("published %v, want %v", r.Seconds, want)
+	}
+	if r.At.Sub(r.Since) != 2*time.Minute {
+		t.Errorf("everything is counted since %s before", r.At.Sub(r.Since))
+	}
+	insert(100, 2099, 1, base.Add(10*time.Second))
+	if r = recent(2 * time.Minute); !r.Since.Equal(base.Add(10 * time.Second)) {
+		t.Errorf("of too many batches they are counted since %s, want %s", r.Since, base.Add(10*time.Second))
+	}
+}
+
+func sameSecond(a, b delivery.Second) bool { return a.At.Equal(b.At) && a.Published == b.Published }

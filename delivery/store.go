@@ -40,7 +40,7 @@ type queries struct {
 	Undelivered, Recorded, Unblock, Suspect, Raise, Regress                              pg.Query
 	Heal, HealOwn, HealFormer, HealKnown, HealKeys, HealTable, HealLock, HealSettle      pg.Query
 	Counting, Probing, Backlog, Oldest, Heads, DeadTopics, DeadSome                      pg.Query
-	Throughput, Latency, Rate, Horizon, ReadOnly                                         pg.Query
+	Throughput, Latency, Recent, Horizon, ReadOnly                                       pg.Query
 	RetainDeliveries, RetainDedupe, RetainThroughput, RetainOwnership                    pg.Query
 }
 

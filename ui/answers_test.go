@@ -28,6 +28,7 @@ func TestEveryOperationAnswersAsDocumented(t *testing.T) {
 	requests := map[string][2]string{ // path and body by operation
 		"openapi": {"/openapi.yaml"}, "summary": {"/summary"}, "workers": {"/workers"}, "partitions": {"/partitions"}, "partition": {"/partitions/0"},
 		"messages": {"/messages?state=dead&limit=1"}, "message": {"/messages/1"}, "payload": {"/messages/1/payload"},
+		"causes": {"/messages/causes?topic=default"}, "topics": {"/topics"},
 		"throughput": {"/throughput"}, "ownership": {"/ownership?limit=1"}, "audit": {"/audit?limit=1"},
 		"drainWorker":     {"/workers/" + worker.String() + "/drain", `{"reason": "r"}`},
 		"undrainWorker":   {"/workers/" + worker.String()[30:] + "/undrain", `{"reason": "r"}`},

@@ -49,6 +49,12 @@ func newGallery(t *testing.T) *gallery {
 	for i, id := range others {
 		g.join(t, id, []string{hostile("host"), "relay-7c9d8f6b5-x2x4z", "relay-2.example.net"}[i], share[id]...)
 	}
+	g.exec(t, `UPDATE outbox_ownership SET changed_at = changed_at - interval '40 minutes' + id * interval '20 seconds'`)
+	g.exec(t, `INSERT INTO outbox_ownership (kind, previous_id, previous_hostname, worker_id, hostname, lease_until, partition_keys, lease_epochs, changed_at)
+		VALUES ('released', $1, 'relay-2.example.net', NULL, NULL, NULL, '{2,5,8,11}', '{2,2,2,2}', now() - interval '25 minutes'),
+		       ('moved', $1, 'relay-2.example.net', $2, $3, NULL, '{2,5,8,11}', '{3,3,3,3}', now() - interval '24 minutes'),
+		       ('taken-over', $2, $3, $1, 'relay-2.example.net', now() - interval '9 minutes', '{2,5,8,11}', '{4,4,4,4}', now() - interval '8 minutes')`,
+		others[2], uuid.UUID{0: 9, 15: 0xd9}, hostile("gone"))
 	for n := range 40 {
 		g.published = g.append(t, fmt.Sprintf("order-%d", n%9))
 	}
@@ -85,9 +91,10 @@ func (g *gallery) trouble(t *testing.T) {
 	}
 	g.dead = all[0]
 	g.kill(t, hostile("error")+"\nsecond line", g.dead)
+	g.exec(t, `UPDATE outbox SET failures = '[{"at": "2026-01-02T03:04:05Z", "class": "permanent", "text": "x"}]' WHERE global_sequence = $1`, g.dead)
 	g.block(t, all[1:]...)
 	for n := range 3 {
-		g.kill(t, "message is larger than max_payload", g.append(t, fmt.Sprintf("upload-%d", n)))
+		g.kill(t, fmt.Sprintf("message of %d bytes is larger than max_payload 1048576", 1<<20+997*n), g.append(t, fmt.Sprintf("upload-%d", n)))
 	}
 	g.exec(t, `UPDATE outbox_partitions SET paused_at = clock_timestamp() - interval '90 minutes' WHERE partition_key IN (4, 9)`)
 	g.exec(t, `INSERT INTO outbox_audit (actor, action, target, reason, details) VALUES
@@ -112,11 +119,16 @@ func (g *gallery) pages(t *testing.T) []page {
 		{"overview-table", "/?partitions=table", "tr#p-15"},
 		{"messages", "/messages", "#selection"},
 		{"messages-dead", "/messages?state=dead", "#selection"},
+		{"causes", "/messages/causes", ".causes"},
 		{"messages-none", "/messages?stream=nobody", "main .empty"},
 		{"messages-refused", "/messages?state=lost", "#problem"},
 		{"message-dead", fmt.Sprintf("/messages/%d", g.dead), "#act"},
 		{"message-payload", fmt.Sprintf("/messages/%d?payload=show", g.dead), "#payload pre"},
 		{"message-published", fmt.Sprintf("/messages/%d", g.published), "#explain"},
+		{"topics", "/topics", ".names"},
+		{"stream", "/streams?stream=order-3", ".life"},
+		{"stream-stands", "/streams?" + url.Values{"stream": {hostile("stream")}}.Encode(), "#standing"},
+		{"stream-none", "/streams?stream=nobody", "main .empty"},
 		{"confirm", "/messages/confirm?" + url.Values{"all": {"discard"}, "state": {"dead"}}.Encode(), "#confirm-heading"},
 		{"confirm-refused", fmt.Sprintf("/messages/confirm?selected=skip&dead=%d", g.published), "#problem"},
 		{"partition-stuck", fmt.Sprintf("/partitions/%d", at), "#heads table"},
@@ -125,6 +137,7 @@ func (g *gallery) pages(t *testing.T) []page {
 		{"drain", fmt.Sprintf("/workers/%s/drain", g.owner), "#confirm-heading"},
 		{"audit", "/audit", "main table"},
 		{"ownership", "/ownership?partition=1", "main table"},
+		{"ownership-all", "/ownership", "#timeline"},
 		{"audit-end", "/audit?after=1", "main .empty"},
 		{"failure", "/nothing", ".failure"},
 	}

@@ -15,7 +15,10 @@
 //	/                    the overview; ?partitions=table shows these as a table
 //	/partitions/{n}      one partition's story
 //	/messages            the list under its filters, and /messages/{sequence or id}
+//	/messages/causes     dead messages by what they died of
 //	/messages/confirm    asks before messages are changed
+//	/streams?stream={id} one stream's events and what became of each
+//	/topics              rate, oldest age and dead by topic and by type
 //	/workers/{id}/drain  asks before a worker is drained
 //	/audit               what operators did
 //	/actions/            where the pages' forms are posted

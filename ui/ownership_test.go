@@ -127,9 +127,9 @@ func TestPagesTellOfOwnership(t *testing.T) {
 	for path, parts := range map[string][]string{
 		"/":                                     {"taken over", "its lease ended", "one", "two", `href="./ownership"`},
 		"/partitions/1":                         {"moved", "released", `ownership?partition=1"`, "epoch 2"},
-		"/ownership":                            {"taken over", "moved", "released", "The history begins", "0, 2"},
+		"/ownership":                            {"taken over", "moved", "released", "The history begins", "0, 2", `id="timeline"`, `aria-label="Owners of 4 partitions`, `<path class="nobody"`, "two</bdi>"},
 		"/ownership?partition=1":                {"moved", "epoch 2", `value="1"`},
-		"/ownership?partition=3":                {"No change matches."},
+		"/ownership?partition=3":                {"No change matches.", `aria-label="Owners of 1 partition from`},
 		"/ownership?until=2020-01-01T00:00:00Z": {"No change matches."},
 	} {
 		got := call(t, server, http.MethodGet, path)
@@ -152,6 +152,7 @@ func TestPagesTellOfOwnership(t *testing.T) {
 	older, _, _ = strings.Cut(older, `"`)
 	second := call(t, server, http.MethodGet, "/ownership?after="+strings.ReplaceAll(older, "&amp;", "&"))
 	wantContains(t, second, "← Newest</a>", "taken over")
+	wantLacks(t, second, `id="timeline"`) // it is on the first page
 }
 
 // A monitor that cannot read the history shows the rest, and says so.

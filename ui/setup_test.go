@@ -62,6 +62,9 @@ func cluster(partitions int) ui.Snapshot {
 			HeartbeatLeft: left, HeartbeatAge: &age,
 		})
 	}
+	for i := range 187 {
+		snapshot.Seconds = append(snapshot.Seconds, ui.Second{At: at.Add(time.Duration(i-187) * time.Second), Published: int64(900 + i*i*37%400)})
+	}
 	for n := range partitions {
 		snapshot.Partitions = append(snapshot.Partitions, testPartition(at, n, snapshot.Workers))
 	}

@@ -28,6 +28,8 @@ type (
 	Partition = source.Partition
 	// Minute is one bucket of the throughput history.
 	Minute = source.Minute
+	// Second is what was published in one second.
+	Second = source.Second
 	// Latency is how long events took lately.
 	Latency = source.Latency
 	// Summary is a snapshot's totals.

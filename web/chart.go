@@ -90,16 +90,9 @@ func NewChart(minutes []Minute) Chart {
 		highest = max(highest, m.Published+m.Failed)
 	}
 
-	step := tickStep(highest)
-	scale := float64(step * ceilDiv(max(highest, minimumScale), step))
 	plot := float64(chart.Base - chartTop)
-	for value := int64(0); float64(value) <= scale; value += step {
-		chart.Ticks = append(chart.Ticks, Tick{
-			Y:     units(float64(chart.Base) - plot*float64(value)/scale),
-			Label: Count(value),
-		})
-	}
-
+	var scale float64
+	chart.Ticks, scale = ticks(highest, chart.Base)
 	if len(minutes) == 0 {
 		return chart
 	}
@@ -134,6 +127,16 @@ func newBar(m Minute, x, pitch, perEvent float64, base int) Bar {
 		bar.Pieces = append(bar.Pieces, Piece{Class: piece.class, Y: units(bottom), Height: units(height)})
 	}
 	return bar
+}
+
+// ticks are the grid lines up to a round number above the highest value, which is the scale's end.
+func ticks(highest int64, base int) (lines []Tick, scale float64) {
+	step := tickStep(highest)
+	scale = float64(step * ceilDiv(max(highest, minimumScale), step))
+	for value := int64(0); float64(value) <= scale; value += step {
+		lines = append(lines, Tick{Y: units(float64(base) - float64(base-chartTop)*float64(value)/scale), Label: Count(value)})
+	}
+	return lines, scale
 }
 
 // tickStep picks a round distance (1, 2 or 5 times a power of ten) that gives

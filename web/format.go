@@ -19,6 +19,7 @@ func formatFuncs() template.FuncMap {
 	return template.FuncMap{
 		"count":    Count,
 		"duration": Duration,
+		"latency":  Latency,
 		"dict":     dict,
 		"clock":    clock,
 		"minute":   minute,

@@ -10,6 +10,8 @@ type Filter struct {
 	ID        string
 	Sequence  string
 	Error     string
+	// Family is the last error as causes are told apart by.
+	Family string
 	// Since and Until are times, or durations before now.
 	Since, Until string
 	// Active says that anything but a state is filtered by.

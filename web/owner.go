@@ -2,6 +2,7 @@ package web
 
 import (
 	"hash/fnv"
+	"maps"
 	"slices"
 )
 
@@ -30,6 +31,13 @@ func OwnerHues(ids []string) map[string]int {
 		hues[id] = hue
 	}
 	return hues
+}
+
+// AddHue gives one more owner a colour that stands clear of those given, as far as there is one.
+func AddHue(hues map[string]int, id string) {
+	if _, has := hues[id]; !has {
+		hues[id] = pickHue(preferredHue(id), slices.Collect(maps.Values(hues)))
+	}
 }
 
 // pickHue returns the preferred hue if it stands clear of those taken, and

@@ -39,6 +39,8 @@ type Owner struct {
 type OwnershipPage struct {
 	Shell
 	Ownership
+	// Timeline draws it; nil: nothing can be drawn.
+	Timeline *Timeline
 	// Partition, Since and Until are the filter as it was given, Filtered that there
 	// is one.
 	Partition, Since, Until string

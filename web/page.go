@@ -17,7 +17,7 @@ type Shell struct {
 	// ReadOnly says that this visitor may look and not act.
 	ReadOnly bool
 	// Section is the entry of the navigation that the page belongs to:
-	// "monitor", "messages" or "audit". Empty hides the navigation.
+	// "monitor", "topics", "messages" or "audit". Empty hides the navigation.
 	Section string
 	// Operable says that messages and the audit can be looked at.
 	Operable bool
@@ -70,6 +70,8 @@ type Monitor struct {
 	Tiles []Tile
 	// Chart is the throughput of the last hour.
 	Chart Chart
+	// Seconds is the throughput of the last five minutes; nil where it is not known.
+	Seconds *SecondsChart
 	// Ownership is the last changes of ownership.
 	Ownership Ownership
 	// Workers are sorted by id.

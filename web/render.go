@@ -53,8 +53,17 @@ func (r *Renderer) Failure(w io.Writer, page ErrorPage) error {
 // Messages writes the list of messages.
 func (r *Renderer) Messages(w io.Writer, page Messages) error { return r.render(w, "messages", page) }
 
+// Causes writes the page of what messages are dead of.
+func (r *Renderer) Causes(w io.Writer, page Causes) error { return r.render(w, "causes", page) }
+
 // Message writes the page of one message.
 func (r *Renderer) Message(w io.Writer, page Message) error { return r.render(w, "message", page) }
+
+// Topics writes the page of what topics and types do.
+func (r *Renderer) Topics(w io.Writer, page Topics) error { return r.render(w, "topics", page) }
+
+// Stream writes the page of one stream's life.
+func (r *Renderer) Stream(w io.Writer, page Stream) error { return r.render(w, "stream", page) }
 
 // Confirm writes the question before messages are changed.
 func (r *Renderer) Confirm(w io.Writer, page Confirm) error { return r.render(w, "confirm", page) }

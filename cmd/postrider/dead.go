@@ -15,6 +15,7 @@ import (
 
 type deadCmd struct {
 	List    deadListCmd    `cmd:"" help:"List the messages that wait for a person."`
+	Causes  deadCausesCmd  `cmd:"" help:"Group the dead messages by what they died of."`
 	Requeue deadRequeueCmd `cmd:"" help:"Deliver dead messages anew, in the order of their streams."`
 	Skip    deadSkipCmd    `cmd:"" help:"Settle dead messages without publishing them, and let their streams go on."`
 	Discard deadDiscardCmd `cmd:"" help:"As skip, for messages that shall never be published."`
@@ -27,6 +28,7 @@ type filterFlags struct {
 	Topic         *string `help:"Only messages of that topic." placeholder:"NAME" env:"-"`
 	Type          *string `help:"Only messages whose event has that type." placeholder:"NAME" env:"-"`
 	ErrorContains *string `help:"Only messages whose last error contains that text." placeholder:"TEXT" env:"-"`
+	ErrorFamily   *string `help:"Only messages whose last error is like that, as 'dead causes' writes it." placeholder:"TEXT" env:"-"`
 	ID            *string `help:"Only the message of that event." placeholder:"UUID" env:"-"`
 	Since         *string `help:"Only events recorded since then: 2026-01-02T03:04:05Z, or 10m: ten minutes ago." placeholder:"WHEN" env:"-"`
 	Until         *string `help:"Only events recorded before then." placeholder:"WHEN" env:"-"`
@@ -47,6 +49,7 @@ func (f filterFlags) filter() (ops.Filter, error) {
 		{"--topic", f.Topic, &a.Topic},
 		{"--type", f.Type, &a.Type},
 		{"--error-contains", f.ErrorContains, &a.ErrorContains},
+		{"--error-family", f.ErrorFamily, &a.ErrorFamily},
 	} {
 		if one.from == nil {
 			continue
@@ -311,7 +314,7 @@ func (f *mendFlags) mend(s *session, state ops.State, m mending) error {
 func (f *mendFlags) selects(s ops.Selection) error {
 	if len(s.Sequences) == 0 && !s.All && s.Filter.Empty() {
 		return fmt.Errorf("%w: nothing is selected: give sequences, filters (--partition, --stream, --topic, --type, --error-contains, "+
-			"--id, --since, --until) or --all", errRefused)
+			"--error-family, --id, --since, --until) or --all", errRefused)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/internal/ledger"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
@@ -87,6 +88,20 @@ func TestDeadMessagesAreMended(t *testing.T) { //nolint:paralleltest // clusters
 	}
 	if detail.State != "dead" || !strings.Contains(*detail.LastError, "max_payload") || detail.Behind != 2 || len(detail.Next) != 2 {
 		t.Errorf("before: %+v", detail)
+	}
+	var causes ops.CausesBody
+	if err := json.Unmarshal([]byte(operate(t, c, "dead", "causes", "--type", "thing.done", "--json")), &causes); err != nil {
+		t.Fatal(err)
+	}
+	if len(causes.Causes) != 1 || causes.Causes[0].Count != 3 || *causes.Causes[0].Class != "permanent" || !causes.Complete {
+		t.Fatalf("the causes are %+v", causes)
+	}
+	family := *causes.Causes[0].Family
+	if table := operate(t, c, "dead", "causes"); !strings.Contains(table, "permanent") || !strings.Contains(table, family) {
+		t.Errorf("the causes as a table: %s", table)
+	}
+	if got := operate(t, c, "dead", "requeue", "--error-family", family, "--dry-run"); got != "would requeue 3 messages\n" {
+		t.Errorf("of the cause it %s", got)
 	}
 	// Somebody repairs the event whose message is requeued.
 	if _, err := c.Pool.Exec(t.Context(), `UPDATE events SET payload = '"small"' WHERE sequence = $1`, events["requeue"][1]); err != nil {

@@ -44,10 +44,11 @@ const (
 // be missing and left out. %d is a sequence that waits.
 func monitorRoutes() []string {
 	routes := []string{
-		"/", "/?partitions=table", "/healthz", "/readyz", "/metrics", "/audit", "/ownership", "/messages", "/partitions/7", "/messages/%d",
+		"/", "/?partitions=table", "/healthz", "/readyz", "/metrics", "/audit", "/ownership", "/topics", "/messages", "/partitions/7", "/messages/%d",
 		"/workers/01890000-0000-7000-8000-000000000000/drain",
 		"/api/v1/summary", "/api/v1/workers", "/api/v1/partitions", "/api/v1/partitions/7", "/api/v1/throughput",
-		"/api/v1/ownership", "/api/v1/audit", "/api/v1/messages", "/api/v1/messages/%d",
+		"/messages/causes", "/messages/causes?type=nothing", "/streams?stream=stream-77", "/streams?stream=nothing",
+		"/api/v1/ownership", "/api/v1/topics", "/api/v1/messages/causes", "/api/v1/audit", "/api/v1/messages", "/api/v1/messages/%d",
 	}
 	for _, filter := range []string{
 		"state=pending", "state=failed", "state=blocked", "state=dead", "state=published", "state=skipped", "state=discarded",

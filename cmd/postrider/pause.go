@@ -66,7 +66,7 @@ func (f actorFlags) actor() string {
 // inputNames are the command line's names of inputs.
 var inputNames = map[string]string{
 	ops.FieldState: "--state", ops.FieldPartition: "partition", ops.FieldStream: "--stream", ops.FieldTopic: "--topic",
-	ops.FieldType: "--type", ops.FieldError: "--error-contains", ops.FieldUntil: "--until", ops.FieldAfter: "--after",
+	ops.FieldType: "--type", ops.FieldError: "--error-contains", ops.FieldFamily: "--error-family", ops.FieldUntil: "--until", ops.FieldAfter: "--after",
 	ops.FieldLimit: "--limit", ops.FieldSequence: "SEQUENCE", ops.FieldEventID: "--id", ops.FieldReason: "--reason",
 	ops.FieldActor: "--actor", ops.FieldWorker: "WORKER",
 }

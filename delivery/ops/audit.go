@@ -32,6 +32,7 @@ type selectionBody struct {
 	Type          string         `json:"type,omitempty"`
 	EventID       *uuid.UUID     `json:"event_id,omitempty"`
 	ErrorContains string         `json:"error_contains,omitempty"`
+	ErrorFamily   string         `json:"error_family,omitempty"`
 	Since         *time.Time     `json:"since,omitempty"`
 	Until         *time.Time     `json:"until,omitempty"`
 }
@@ -50,7 +51,7 @@ func (o *Operator) auditMessages(ctx context.Context, tx pgx.Tx, c Command, op o
 	f := c.Selection.Filter
 	target := messagesTarget{Partitions: partitionsOf(done), Selection: selectionBody{
 		State: c.Selection.State, All: c.Selection.All, Partitions: f.Partitions, Stream: f.Stream, Topic: f.Topic, Type: f.Type,
-		EventID: orNull(f.EventID), ErrorContains: f.ErrorContains, Since: timeOrNull(f.Since), Until: timeOrNull(f.Until),
+		EventID: orNull(f.EventID), ErrorContains: f.ErrorContains, ErrorFamily: f.ErrorFamily, Since: timeOrNull(f.Since), Until: timeOrNull(f.Until),
 	}}
 	for _, d := range done {
 		target.Sequences = append(target.Sequences, d.Sequence)

@@ -135,6 +135,38 @@ func utc(t *time.Time) *time.Time {
 	return &there
 }
 
+// CausesBody is the JSON form of Causes; Complete is false where not all was looked at.
+type CausesBody struct {
+	Causes   []CauseBody `json:"causes"`
+	Others   int64       `json:"others"`
+	Complete bool        `json:"complete"`
+}
+
+// CauseBody is the JSON form of a Cause. What is not known is null.
+type CauseBody struct {
+	Count   int64     `json:"count"`
+	Topic   *string   `json:"topic"`
+	Type    *string   `json:"event_type"`
+	Family  *string   `json:"error_family"`
+	Class   *string   `json:"error_class"`
+	First   time.Time `json:"first_dead_at"`
+	Last    time.Time `json:"last_dead_at"`
+	Example int64     `json:"example_sequence"`
+	Error   *string   `json:"example_error"`
+}
+
+// Body returns the causes' JSON form; its times are UTC.
+func (c Causes) Body() CausesBody {
+	b := CausesBody{Causes: []CauseBody{}, Others: c.Others, Complete: !c.More}
+	for _, one := range c.List {
+		b.Causes = append(b.Causes, CauseBody{
+			Count: one.Count, Topic: orNull(one.Topic), Type: orNull(one.Type), Family: orNull(one.Family), Class: orNull(one.Class),
+			First: one.First.UTC(), Last: one.Last.UTC(), Example: one.Example, Error: orNull(one.Error),
+		})
+	}
+	return b
+}
+
 // MendBody is the JSON form of a Result, the same in the commands and in the
 // monitor's API; so are the ones below.
 type MendBody struct {

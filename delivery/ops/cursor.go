@@ -84,37 +84,62 @@ func (o *Operator) next(ctx context.Context, tx pgx.Tx, c *cursor, limit int) ([
 	if c.State == Scheduled {
 		selected = o.sql.SelectedParked
 	}
-	rows, err := selected.Rows(ctx, tx, c.Filter.asked(pg.Args{
-		"partition": c.after.Partition, "after": c.after.Sequence, "last": c.runs[0].last, "state": c.State, "began": c.began, "step": c.step,
-	}))
+	args := c.looks()
+	args["state"] = c.State
+	rows, err := selected.Rows(ctx, tx, args)
 	if err != nil {
 		return nil, to, err
 	}
 	var list []key
 	var k key
-	var chosen, last, more bool
+	var chosen, last bool
+	var end *key
 	if _, err := pgx.ForEachRow(rows, []any{&k.Partition, &k.Sequence, &chosen, &last}, func() error {
 		if chosen {
 			list = append(list, k)
 		}
 		if last {
-			to.after, more = k, true
+			end = new(k)
 		}
 		return nil
 	}); err != nil {
 		return nil, to, err
 	}
-	switch {
-	case len(list) > limit:
+	if len(list) > limit {
 		list = list[:limit]
 		to.after = list[limit-1]
-	case !more:
-		to.runs = to.runs[1:]
-		if len(to.runs) > 0 {
-			to.after = key{Partition: to.runs[0].first, Sequence: -1}
-		}
+	} else {
+		to.goOn(end)
 	}
 	return list, to, nil
+}
+
+// looks is what a statement is told that looks at the next rows.
+func (c *cursor) looks() pg.Args {
+	return c.Filter.asked(pg.Args{
+		"partition": c.after.Partition, "after": c.after.Sequence, "last": c.runs[0].last, "began": c.began, "step": c.step,
+	})
+}
+
+// goOn moves behind the last row that was looked at; nil: the run has no more.
+func (p *place) goOn(last *key) {
+	if last != nil {
+		p.after = *last
+		return
+	}
+	if p.runs = p.runs[1:]; len(p.runs) > 0 {
+		p.after = key{Partition: p.runs[0].first, Sequence: -1}
+	}
+}
+
+// pace has the next statement look at more rows where one was quick, and at fewer where it took long.
+func (c *cursor) pace(took time.Duration) {
+	switch {
+	case took < stepTime:
+		c.step = min(2*c.step, lookStep)
+	case took > 2*stepTime:
+		c.step = max(c.step/2, countStep)
+	}
 }
 
 // tally is how far a selection is counted.
@@ -146,11 +171,8 @@ func (o *Operator) count(ctx context.Context, c cursor, most int64, within time.
 		}); err != nil {
 			return t, err
 		}
-		switch took := time.Since(stepped); {
-		case took < stepTime:
-			c.step = min(2*c.step, lookStep)
-		case took > 2*stepTime && within > 0:
-			c.step = max(c.step/2, countStep)
+		if within > 0 {
+			c.pace(time.Since(stepped))
 		}
 		if told != nil {
 			told(t.n)

@@ -34,7 +34,8 @@
 // full as far as all were read, or Page.Within is over; what was found beyond the
 // one that lags is left to the next page. A stream's messages are named by its
 // events, which have an index for that. Selections look at the failed and dead
-// rows in the same way.
+// rows in the same way, and so do the causes of death: messages of one topic and
+// type whose last errors differ in numbers, ids and quoted text alone.
 //
 // # Invariants
 //

@@ -14,6 +14,7 @@ const (
 	FieldTopic     = "topic"
 	FieldType      = "type"
 	FieldError     = "error_contains"
+	FieldFamily    = "error_family"
 	FieldUntil     = "until"
 	FieldAfter     = "after"
 	FieldLimit     = "limit"

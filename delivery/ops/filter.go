@@ -27,6 +27,8 @@ type Filter struct {
 	// ErrorContains is a part of the last error, upper and lower case as it
 	// stands there. Settled messages have no last error.
 	ErrorContains string
+	// ErrorFamily is the last error as Causes writes it, compared exactly.
+	ErrorFamily string
 	// Since and Until bound when the event was recorded: Since belongs to it,
 	// Until does not.
 	Since, Until time.Time
@@ -35,7 +37,7 @@ type Filter struct {
 // Empty tells whether the filter chooses everything, whatever its States.
 func (f Filter) Empty() bool {
 	return len(f.Partitions) == 0 && f.Sequence == 0 && f.Stream == "" && f.Topic == "" && f.Type == "" && f.EventID == uuid.Nil &&
-		f.ErrorContains == "" && f.Since.IsZero() && f.Until.IsZero()
+		!f.asksErrors() && f.Since.IsZero() && f.Until.IsZero()
 }
 
 // withDefaults makes an empty list no list, which chooses all, and names each
@@ -63,7 +65,7 @@ func (f Filter) validate() error {
 		return maintenance.Refuse(FieldSequence, "must be at least 1, got %d", f.Sequence)
 	}
 	for field, text := range map[string]string{
-		FieldStream: f.Stream, FieldTopic: f.Topic, FieldType: f.Type, FieldError: f.ErrorContains,
+		FieldStream: f.Stream, FieldTopic: f.Topic, FieldType: f.Type, FieldError: f.ErrorContains, FieldFamily: f.ErrorFamily,
 	} {
 		if err := maintenance.CheckText(field, text); err != nil {
 			return err
@@ -89,7 +91,7 @@ func (f Filter) queueStates() []State { return f.want(Pending, Scheduled, Failed
 
 // settledStates are the chosen states of rows that left it.
 func (f Filter) settledStates() []State {
-	if f.ErrorContains != "" {
+	if f.asksErrors() {
 		return nil
 	}
 	return f.want(Published, Skipped, Discarded)
@@ -97,7 +99,7 @@ func (f Filter) settledStates() []State {
 
 // asked adds what the filter asks of a row of the outbox to a statement's arguments, but for its states and partitions.
 func (f Filter) asked(args pg.Args) pg.Args {
-	args["error"] = orNull(f.ErrorContains)
+	args["error"], args["family"] = orNull(f.ErrorContains), orNull(f.ErrorFamily)
 	return f.askedOfEvents(args)
 }
 
@@ -107,6 +109,9 @@ func (f Filter) askedOfEvents(args pg.Args) pg.Args {
 	args["since"], args["until"] = timeOrNull(f.Since), timeOrNull(f.Until)
 	return args
 }
+
+// asksErrors tells whether only rows that failed are chosen.
+func (f Filter) asksErrors() bool { return f.ErrorContains != "" || f.ErrorFamily != "" }
 
 // asksEvents tells whether a row of the outbox alone does not say if it is chosen.
 func (f Filter) asksEvents() bool { return f.Type != "" || !f.Since.IsZero() || !f.Until.IsZero() }

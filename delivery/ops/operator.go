@@ -36,9 +36,9 @@ type queries struct {
 
 	Find, EventsLike, Event, Payload, Pointer, Beside, States, MayReadAudit, Actions pg.Query
 
-	Now, Selected, SelectedParked, Requeue, Settle, Waiting, Hold, Unhold, Move pg.Query
+	Now, Selected, SelectedParked, Causes, Requeue, Settle, Waiting, Hold, Unhold, Move pg.Query
 
-	Partitions, Pause, Heads, Batches, Worker, WorkersLike, Drain, Undrain, AuditPage, Rights pg.Query
+	Partitions, Pause, Heads, Batches, Worker, WorkersLike, Drain, Undrain, AuditPage, Flows, Rights pg.Query
 }
 
 // directed is a statement that pages upwards or downwards.

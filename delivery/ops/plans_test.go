@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -46,6 +47,13 @@ func TestTroubleIsFoundByItsIndex(t *testing.T) {
 			l, err := op.List(t.Context(), ops.Filter{States: []ops.State{ops.Dead}}, ops.Page{})
 			if err == nil && len(l.Messages) != 2 {
 				err = fmt.Errorf("listed %d", len(l.Messages))
+			}
+			return err
+		},
+		"causes": func(op *ops.Operator) error {
+			c, err := op.Causes(t.Context(), ops.Filter{}, time.Minute)
+			if err == nil && (len(c.List) != 1 || c.List[0].Count != 2) {
+				err = fmt.Errorf("found %v", c)
 			}
 			return err
 		},

@@ -38,7 +38,7 @@ func (o *Operator) newQueueSource(f Filter, p Page, in []partition.ID) *queueSou
 	for _, id := range in {
 		q.lanes = append(q.lanes, lane{partition: id, parked: true, after: p.After})
 		// Rows that can be published now are pending, and have no error.
-		if f.wants(Pending) && f.ErrorContains == "" {
+		if f.wants(Pending) && !f.asksErrors() {
 			q.lanes = append(q.lanes, lane{partition: id, after: p.After})
 		}
 	}

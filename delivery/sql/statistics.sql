@@ -31,16 +31,29 @@ SELECT count(*),
          CROSS JOIN LATERAL (SELECT d.first_sequence UNION SELECT d.last_sequence) AS v (sequence)
           JOIN {events} AS e ON e.sequence = v.sequence) AS s
 
--- query: Rate
--- How many events a second were marked as published in the last ten seconds, or, where @batches batches are fewer than that, since the first
--- of the newest @batches. (The clock in a subquery is asked once, so that the index bounds the scan.)
-SELECT coalesce(sum(d.message_count), 0)::float8
-       / CASE WHEN count(*) < @batches THEN 10 ELSE greatest(extract(epoch FROM clock_timestamp() - min(d.published_at)), 0.1)::float8 END
-  FROM (SELECT b.message_count, b.published_at
-          FROM {schema}.outbox_deliveries AS b
-         WHERE b.published_at > (SELECT clock_timestamp()) - interval '10 seconds'
-         ORDER BY b.published_at DESC
-         LIMIT @batches) AS d
+-- query: Recent
+-- What was marked as published in each second of the last @within, by the newest @batches batches of that time at most, the events a second
+-- of the last ten, and since when nothing is missing: where there are more batches, since the first of these. (The clock in a subquery is
+-- asked once, so that the index bounds the scan.)
+WITH present AS MATERIALIZED (SELECT clock_timestamp() AS at),
+     looked AS MATERIALIZED (
+       SELECT b.message_count, b.published_at
+         FROM {schema}.outbox_deliveries AS b
+        WHERE b.published_at > (SELECT at FROM present) - @within::interval
+        ORDER BY b.published_at DESC
+        LIMIT @batches),
+     whole AS (
+       SELECT CASE WHEN (SELECT count(*) FROM looked) < @batches THEN at - @within::interval
+                   ELSE (SELECT min(published_at) FROM looked) END AS since
+         FROM present)
+SELECT p.at, w.since,
+       (SELECT coalesce(sum(d.message_count), 0)::float8 FROM looked AS d WHERE d.published_at > p.at - interval '10 seconds')
+       / least(10, greatest(extract(epoch FROM p.at - w.since), 0.1))::float8,
+       ARRAY(SELECT s.second FROM (SELECT date_trunc('second', published_at) AS second FROM looked GROUP BY 1) AS s ORDER BY 1),
+       ARRAY(SELECT s.published::bigint
+               FROM (SELECT date_trunc('second', published_at) AS second, sum(message_count) AS published FROM looked GROUP BY 1) AS s
+              ORDER BY s.second)
+  FROM present AS p, whole AS w
 
 -- query: Horizon
 -- What keeps vacuum from removing dead rows of this database: the oldest

@@ -29,6 +29,26 @@ func monitor() []mutant {
 			edits: []edit{{"delivery/sql/statistics.sql", "interval '10 seconds'", "interval '2 minutes'"}},
 		},
 		{
+			name: "seconds-over-gaps", promise: "P8", breaks: "seconds that nobody looked at are shown as if nothing was published in them",
+			test: command{pkg: "ui/source", run: "^TestSecondsAreThoseThatWereLookedAt$"}, says: "after a gap",
+			edits: []edit{{"ui/source/seconds.go", "r.at.IsZero() || from.After(r.at)", "r.at.IsZero()"}},
+		},
+		{
+			name: "timeline-hides-gaps", promise: "P8", breaks: "the time without an owner before a take-over is drawn as the dead owner's",
+			test: command{pkg: "ui/pages", run: "^TestSpansFollowTheChanges$"}, says: "b 20-0, a 60-20",
+			edits: []edit{{"ui/pages/timeline.go", "c.RanOut != nil && c.RanOut.Before(c.At)", "false"}},
+		},
+		{
+			name: "unknown-is-zero", promise: "P8", breaks: "a topic whose dead messages are not told apart is shown as having none",
+			test: command{pkg: "ui/source", run: "^TestNameLoadsClaimNothingThatIsNotKnown$"}, says: "new: 9, 0 dead 0s",
+			edits: []edit{{"ui/source/names.go", "all && rest.Dead == 0 && rest.Oldest == 0", "all"}},
+		},
+		{
+			name: "cause-takes-others", promise: "P7", breaks: "acting on what died of one cause changes what died of others",
+			test: command{pkg: "delivery/ops", run: "^TestTheDeadAreGroupedByCause$"}, says: "messages of the cause",
+			edits: []edit{{"delivery/ops/sql/list.sql", "                              = @family)", "                              <> '' OR true)"}},
+		},
+		{
 			name: "names-unbounded", promise: "P8", breaks: "metrics grow with the names that producers make up",
 			test: command{pkg: "delivery", run: "^TestDeadAndOldestByName$"}, says: "[0-9]+ topics, t-2",
 			edits: []edit{{"delivery/names.go", "case len(n.kept) == NamesKept || name == OtherName", "case name == OtherName"}},

@@ -42,6 +42,7 @@ type filterCommand struct {
 	Type          *string `json:"type"`
 	ID            *string `json:"id"`
 	ErrorContains *string `json:"error_contains"`
+	ErrorFamily   *string `json:"error_family"`
 	Since         *string `json:"since"`
 	Until         *string `json:"until"`
 }
@@ -218,6 +219,7 @@ func (c filterCommand) filter(now time.Time) (ops.Filter, error) {
 		{"topic", c.Topic, &f.Topic},
 		{"type", c.Type, &f.Type},
 		{"error_contains", c.ErrorContains, &f.ErrorContains},
+		{"error_family", c.ErrorFamily, &f.ErrorFamily},
 	} {
 		if one.from == nil {
 			continue

@@ -49,6 +49,25 @@ func (a *API) messages(w http.ResponseWriter, r *http.Request) {
 	WriteJSON(w, http.StatusOK, body)
 }
 
+func (a *API) causes(w http.ResponseWriter, r *http.Request) {
+	values, err := parameters(r, causeParameters, []string{"partition"})
+	if err != nil {
+		a.failBy(w, r, err, 0)
+		return
+	}
+	filter, err := act.Filter(values, time.Now())
+	if err != nil {
+		a.failBy(w, r, err, 0)
+		return
+	}
+	causes, err := act.Look(a.desk, r, func(ctx context.Context, op *ops.Operator) (ops.Causes, error) { return op.Causes(ctx, filter, 0) })
+	if err != nil {
+		a.failBy(w, r, err, 0)
+		return
+	}
+	WriteJSON(w, http.StatusOK, causes.Body())
+}
+
 func (a *API) message(w http.ResponseWriter, r *http.Request) {
 	detail, err := a.desk.ShowMessage(r)
 	if err != nil {

@@ -39,6 +39,7 @@ func (a *API) Routes() []Route {
 		{post, "/api/v1/partitions/pause", a.postPartitions(act.Pause), false, false},
 		{post, "/api/v1/partitions/resume", a.postPartitions(act.Resume), false, false},
 		{get, "/api/v1/messages", a.messages, false, true},
+		{get, "/api/v1/messages/causes", a.causes, false, true},
 		{get, "/api/v1/messages/{message}", a.message, false, false},
 		{get, "/api/v1/messages/{message}/payload", a.payload, true, false},
 		{post, "/api/v1/messages/requeue", a.postMessages(act.Requeue), false, false},
@@ -46,6 +47,7 @@ func (a *API) Routes() []Route {
 		{post, "/api/v1/messages/discard", a.postMessages(act.Discard), false, false},
 		{get, "/api/v1/throughput", a.throughput, false, false},
 		{get, "/api/v1/ownership", a.ownership, false, true},
+		{get, "/api/v1/topics", a.topics, false, false},
 		{get, "/api/v1/audit", a.audit, false, true},
 		{get, "/api/v1/events", a.events, true, false},
 	}

@@ -37,6 +37,13 @@ type partitionsBody struct {
 type throughputBody struct {
 	freshness
 	Minutes []minuteBody `json:"minutes"`
+	// Seconds are whole ones; fewer than 300 while nobody looked for so long.
+	Seconds []secondBody `json:"seconds"`
+}
+
+type secondBody struct {
+	At        time.Time `json:"at"`
+	Published int64     `json:"published"`
 }
 
 type minuteBody struct {
@@ -96,10 +103,13 @@ func (a *API) newSummaryBody(seen source.Observation) summaryBody {
 }
 
 func newThroughputBody(seen source.Observation) throughputBody {
-	body := throughputBody{freshness: newFreshness(seen), Minutes: []minuteBody{}}
+	body := throughputBody{freshness: newFreshness(seen), Minutes: []minuteBody{}, Seconds: []secondBody{}}
 	for _, m := range seen.Minutes {
 		m.At = m.At.UTC()
 		body.Minutes = append(body.Minutes, minuteBody(m))
+	}
+	for _, s := range seen.Seconds {
+		body.Seconds = append(body.Seconds, secondBody{At: s.At.UTC(), Published: s.Published})
 	}
 	return body
 }

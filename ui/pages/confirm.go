@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/postrider/postrider/delivery/ops"
@@ -22,6 +21,7 @@ const (
 	paramFrom     = "from"
 	paramMore     = "more" // the count that was confirmed is not complete
 	fromMessage   = "message"
+	fromCauses    = "causes"
 )
 
 // actionsOnMessages are the ways to end a message's wait.
@@ -60,10 +60,12 @@ func readOrder(q url.Values) (order, error) {
 	o.fields = append(o.filter.fields(), web.Field{Name: paramSelected, Value: name})
 	if o.all {
 		o.fields[len(o.fields)-1].Name = paramAll
-		return o, o.selectAll()
 	}
-	if o.from = q.Get(paramFrom); o.from == fromMessage {
-		o.fields = append(o.fields, web.Field{Name: paramFrom, Value: fromMessage})
+	if o.from = q.Get(paramFrom); o.from == fromMessage || o.from == fromCauses {
+		o.fields = append(o.fields, web.Field{Name: paramFrom, Value: o.from})
+	}
+	if o.all {
+		return o, o.selectAll()
 	}
 	return o, o.selectNamed(q)
 }
@@ -110,6 +112,9 @@ func (o *order) selectNamed(q url.Values) error {
 func (o order) back() string {
 	if o.from == fromMessage && len(o.selections) == 1 && len(o.selections[0].Sequences) == 1 {
 		return "messages/" + number(o.selections[0].Sequences[0])
+	}
+	if o.from == fromCauses {
+		return "messages/causes"
 	}
 	return o.filter.query()
 }
@@ -197,16 +202,10 @@ func (o order) scope() string {
 	if !o.all {
 		return "Selected one by one"
 	}
-	var parts []string
-	for _, f := range o.fields {
-		if f.Name != paramAll && f.Name != paramState {
-			parts = append(parts, f.Name+" "+web.Plain(f.Value))
-		}
+	if text := inWords(o.fields); text != "" {
+		return "All that match " + text
 	}
-	if len(parts) == 0 {
-		return "Every message in that state, in all partitions"
-	}
-	return "All that match " + strings.Join(parts, ", ")
+	return "Every message in that state, in all partitions"
 }
 
 // formMessages does what was confirmed and leads back to the list, where the address tells what was done. It goes on for as long as the

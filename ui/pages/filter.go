@@ -25,6 +25,7 @@ const (
 	paramID        = "id"
 	paramSequence  = "sequence"
 	paramError     = "error_contains"
+	paramFamily    = "error_family"
 	paramSince     = "since"
 	paramUntil     = "until"
 	paramBefore    = "before"
@@ -33,7 +34,7 @@ const (
 
 // filterParams are those that belong to the filter and not to the page in it.
 var filterParams = []string{
-	paramState, paramPartition, paramStream, paramTopic, paramType, paramID, paramSequence, paramError, paramSince, paramUntil,
+	paramState, paramPartition, paramStream, paramTopic, paramType, paramID, paramSequence, paramError, paramFamily, paramSince, paramUntil,
 }
 
 // messageFilter is a filter as it was asked for.
@@ -121,7 +122,7 @@ func (f messageFilter) form(seen *source.Observation) web.Filter {
 	form := web.Filter{
 		Partition: strings.Join(f.given[paramPartition], " "), Stream: f.given.Get(paramStream), Topic: f.given.Get(paramTopic),
 		Type: f.given.Get(paramType), ID: f.given.Get(paramID), Sequence: f.given.Get(paramSequence), Error: f.given.Get(paramError),
-		Since: f.given.Get(paramSince), Until: f.given.Get(paramUntil),
+		Family: f.given.Get(paramFamily), Since: f.given.Get(paramSince), Until: f.given.Get(paramUntil),
 		Active: len(f.given) > 0,
 	}
 	counts := map[ops.State]int64{}

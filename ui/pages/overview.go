@@ -59,6 +59,13 @@ func (p *Pages) monitorPage(seen source.Observation) web.Monitor {
 		minutes = append(minutes, web.Minute(m))
 	}
 	page.Chart = web.NewChart(minutes)
+	if len(seen.Seconds) > 0 {
+		seconds := make([]web.Second, 0, len(seen.Seconds))
+		for _, s := range seen.Seconds {
+			seconds = append(seconds, web.Second(s))
+		}
+		page.Seconds = web.NewSecondsChart(seconds)
+	}
 
 	hues, hosts := ownerHues(seen.Snapshot), map[uuid.UUID]string{}
 	for _, w := range seen.Workers {

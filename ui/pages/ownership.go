@@ -36,6 +36,12 @@ func (p *Pages) ownership(w http.ResponseWriter, r *http.Request) {
 		Shell: p.shellOf(r, "Changes of ownership", sectionMonitor), Ownership: ownershipShown(history, seen, now, q.Partition),
 		Partition: given.Get(paramPartition), Since: given.Get(paramSince), Until: given.Get(paramUntil),
 	}
+	if seen != nil && q.Before == 0 {
+		if page.Timeline, err = p.timeline(r.Context(), *seen, now, q); err != nil {
+			p.failPage(w, r, err)
+			return
+		}
+	}
 	filter := url.Values{}
 	for _, name := range []string{paramPartition, paramSince, paramUntil} {
 		if value := strings.TrimSpace(given.Get(name)); value != "" {
@@ -78,7 +84,7 @@ func (p *Pages) besideSnapshot(r *http.Request, seen source.Observation, only *p
 func ownershipShown(history lease.History, seen *source.Observation, now time.Time, only *partition.ID) web.Ownership {
 	var hues map[string]int
 	if seen != nil {
-		hues = ownerHues(seen.Snapshot)
+		hues = huesWith(seen.Snapshot, history.Changes)
 	}
 	owner := func(h lease.Owner) *web.Owner {
 		if h.Nobody() {

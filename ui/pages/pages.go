@@ -14,6 +14,7 @@ import (
 // Sections of the navigation.
 const (
 	sectionMonitor  = "monitor"
+	sectionTopics   = "topics"
 	sectionMessages = "messages"
 	sectionAudit    = "audit"
 )
@@ -46,7 +47,9 @@ func (p *Pages) Routes(page, form func(pattern string, handle http.HandlerFunc))
 	for pattern, handle := range map[string]http.HandlerFunc{
 		"GET /messages":               p.messages,
 		"GET /messages/confirm":       p.confirm,
+		"GET /messages/causes":        p.causes,
 		"GET /messages/{message}":     p.message,
+		"GET /streams":                p.stream,
 		"GET /audit":                  p.audit,
 		"GET /workers/{worker}/drain": p.drain,
 	} {
@@ -55,6 +58,7 @@ func (p *Pages) Routes(page, form func(pattern string, handle http.HandlerFunc))
 	page("GET /{$}", p.overview)
 	page("GET /partitions/{partition}", p.story)
 	page("GET /ownership", p.ownership)
+	page("GET /topics", p.topics)
 	for pattern, handle := range map[string]http.HandlerFunc{
 		"POST /actions/messages":   p.formMessages,
 		"POST /actions/partitions": p.formPartitions,

@@ -38,6 +38,9 @@ type Snapshot struct {
 	Latency *Latency
 	// PerSecond is how many events a second were published in the last ten; nil where the source does not tell.
 	PerSecond *float64
+	// Seconds are the consecutive whole seconds of the last five minutes, oldest first: fewer while they have not been looked at for so
+	// long, none where the source does not tell.
+	Seconds []Second
 	// Named is what waits and what is dead by topic and by type; nil where it is not known yet.
 	Named *delivery.Named
 	// Frozen says that nobody may hold a lease now, as the partitions change.
@@ -46,6 +49,12 @@ type Snapshot struct {
 	ReadOnly bool
 	// Own is what keeps the reading process from delivering, if it is a worker.
 	Own []condition.Condition
+}
+
+// Second is what was published in one second, which begins at At.
+type Second struct {
+	At        time.Time
+	Published int64
 }
 
 // WorkerState says what a worker is doing.

@@ -79,7 +79,8 @@ type storeSource struct {
 	reader    oldestReader
 	watermark paced[Watermark]
 	latency   paced[*Latency]
-	rate      paced[float64]
+	published paced[published]
+	recent    recentReader
 }
 
 // New composes the read sides of the packages that own the tables.
@@ -130,8 +131,10 @@ func (s *storeSource) Snapshot(ctx context.Context) (Snapshot, error) {
 		return Snapshot{}, fmt.Errorf("ui: %w", err)
 	}
 	snapshot := compose(workers, leases, withOldest(backlog, oldest), minutes, s.config.Strategy, s.config.HeartbeatTTL)
-	if rate, err := s.rate.get(ctx, s.config.BacklogShare, s.config.Deliveries.Rate); err == nil {
-		snapshot.PerSecond = &rate
+	if p, err := s.published.get(ctx, s.config.BacklogShare, func(ctx context.Context) (published, error) {
+		return s.recent.look(ctx, s.config.Deliveries)
+	}); err == nil {
+		snapshot.PerSecond, snapshot.Seconds = &p.perSecond, p.seconds
 	}
 	snapshot.Watermark, snapshot.Latency, snapshot.Named = watermark, latency, s.readNamed(ctx)
 	if snapshot.ReadOnly, err = s.config.Deliveries.ReadOnly(ctx); err != nil {

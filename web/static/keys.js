@@ -32,6 +32,7 @@ function help() {
 
 const actions = new Map([
   ['g', () => follow('[data-key="g"]')],
+  ['y', () => follow('[data-key="y"]')],
   ['m', () => follow('[data-key="m"]')],
   ['a', () => follow('[data-key="a"]')],
   ['d', dead],

@@ -16,6 +16,36 @@ SELECT clock_timestamp()
                    AND o.parked
 -- include: selected_end
 
+-- query: Causes
+-- Looks at the next @step rows that failed or died, as Selected does, and tells what those died of that the filter chooses, each cause with
+-- its lowest message; one more line without a count is the last row looked at, so that the caller knows how far it came.
+WITH looked AS MATERIALIZED (
+       SELECT o.*
+         FROM {schema}.outbox AS o
+        WHERE (o.partition_key, o.global_sequence) > (@partition::smallint, @after::bigint)
+          AND o.partition_key <= @last
+              -- include: troubled
+        ORDER BY o.partition_key, o.global_sequence
+        LIMIT @step),
+     chosen AS MATERIALIZED (
+       SELECT o.*, coalesce(
+              -- include: family
+              , '') AS family, coalesce(o.failures -> -1 ->> 'class', '') AS class
+         FROM looked AS o
+        WHERE o.dead_at <= @began
+              -- include: asked
+       )
+SELECT c.topic, coalesce(e.event_type, ''), c.family, count(*), min(c.class), max(c.class), min(c.dead_at), max(c.dead_at),
+       min(c.global_sequence), (array_agg(left(coalesce(c.last_error, ''), 300) ORDER BY c.global_sequence))[1], NULL::smallint
+  FROM chosen AS c
+  LEFT JOIN LATERAL (SELECT e.event_type FROM {events} AS e WHERE e.sequence = c.global_sequence LIMIT 1) AS e ON true
+ GROUP BY 1, 2, 3
+ UNION ALL
+(SELECT '', '', '', 0, '', '', NULL, NULL, w.global_sequence, '', w.partition_key
+   FROM looked AS w
+  ORDER BY w.partition_key, w.global_sequence
+ OFFSET @step - 1)
+
 -- query: Requeue
 -- Rows of the state @state begin anew where they are; the answer is what they were.
 -- The first row of a stream leads it, any other waits behind that.

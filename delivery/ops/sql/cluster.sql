@@ -73,6 +73,31 @@ SELECT a.id, a.at, a.actor, a.action, coalesce(a.reason, ''), a.target, a.detail
  ORDER BY a.id DESC
  LIMIT @limit
 
+-- query: Flows
+-- What the newest @batches batches of the last minute hold by topic and type, a second: up to five events of each batch stand for all of
+-- it. (The clock in a subquery is asked once, so that the index bounds the scan.)
+WITH present AS MATERIALIZED (SELECT clock_timestamp() AS at),
+     looked AS MATERIALIZED (
+       SELECT d.first_sequence, d.last_sequence, d.sequences, d.message_count, d.published_at
+         FROM {schema}.outbox_deliveries AS d
+        WHERE d.published_at > (SELECT at FROM present) - interval '1 minute' AND d.message_count > 0
+        ORDER BY d.published_at DESC
+        LIMIT @batches),
+     span AS (
+       SELECT CASE WHEN count(*) < @batches THEN interval '1 minute'
+                   ELSE greatest(interval '0.1 s', (SELECT at FROM present) - min(published_at)) END AS span
+         FROM looked)
+SELECT coalesce(e.topic, ''), coalesce(e.event_type, ''), sum(s.weight) / extract(epoch FROM span.span)::float8, count(*), span.span
+  FROM looked AS d
+ CROSS JOIN span
+ CROSS JOIN LATERAL (
+         SELECT v.sequence, d.message_count::float8 / count(*) OVER () AS weight
+           FROM (SELECT DISTINCT CASE WHEN d.sequences IS NULL THEN d.first_sequence + (d.last_sequence - d.first_sequence) * n / 4
+                                      ELSE d.sequences[1 + (cardinality(d.sequences) - 1) * n / 4] END AS sequence
+                   FROM generate_series(0, 4) AS n) AS v) AS s
+  LEFT JOIN LATERAL (SELECT {topic} AS topic, e.event_type FROM {events} AS e WHERE e.sequence = s.sequence LIMIT 1) AS e ON true
+ GROUP BY 1, 2, span.span
+
 -- query: Rights
 -- What an operator needs and this role does not have. {events} may be a view,
 -- and lack some of the columns.

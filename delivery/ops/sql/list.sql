@@ -306,9 +306,16 @@ SELECT s.sequence, d.partition_key, d.lease_epoch, d.published_at,
                          AND (@stream::text IS NULL OR o.stream_id = @stream)
                          AND (@topic::text IS NULL OR o.topic = @topic)
                          AND (@error::text IS NULL OR strpos(o.last_error, @error) > 0)
+                         AND (@family::text IS NULL OR
+                              -- include: family
+                              = @family)
                          AND (@type::text IS NULL AND @since::timestamptz IS NULL AND @until::timestamptz IS NULL
                               OR (SELECT (@type IS NULL OR e.event_type = @type)
                                          AND (@since IS NULL OR e.recorded_at >= @since)
                                          AND (@until IS NULL OR e.recorded_at < @until)
                                     FROM {events} AS e
                                    WHERE e.sequence = o.global_sequence))
+
+-- fragment: family
+-- The last error without what differs from message to message: text in double quotes and words with a digit.
+                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')

@@ -694,13 +694,25 @@ UPDATE "public".outbox_parked AS p
          CROSS JOIN LATERAL (SELECT d.first_sequence UNION SELECT d.last_sequence) AS v (sequence)
           JOIN "public"."events" AS e ON e.sequence = v.sequence) AS s;
 
-/* delivery.Rate */ SELECT coalesce(sum(d.message_count), 0)::float8
-       / CASE WHEN count(*) < $1 THEN 10 ELSE greatest(extract(epoch FROM clock_timestamp() - min(d.published_at)), 0.1)::float8 END
-  FROM (SELECT b.message_count, b.published_at
-          FROM "public".outbox_deliveries AS b
-         WHERE b.published_at > (SELECT clock_timestamp()) - interval '10 seconds'
-         ORDER BY b.published_at DESC
-         LIMIT $1) AS d;
+/* delivery.Recent */ WITH present AS MATERIALIZED (SELECT clock_timestamp() AS at),
+     looked AS MATERIALIZED (
+       SELECT b.message_count, b.published_at
+         FROM "public".outbox_deliveries AS b
+        WHERE b.published_at > (SELECT at FROM present) - $1::interval
+        ORDER BY b.published_at DESC
+        LIMIT $2),
+     whole AS (
+       SELECT CASE WHEN (SELECT count(*) FROM looked) < $2 THEN at - $1::interval
+                   ELSE (SELECT min(published_at) FROM looked) END AS since
+         FROM present)
+SELECT p.at, w.since,
+       (SELECT coalesce(sum(d.message_count), 0)::float8 FROM looked AS d WHERE d.published_at > p.at - interval '10 seconds')
+       / least(10, greatest(extract(epoch FROM p.at - w.since), 0.1))::float8,
+       ARRAY(SELECT s.second FROM (SELECT date_trunc('second', published_at) AS second FROM looked GROUP BY 1) AS s ORDER BY 1),
+       ARRAY(SELECT s.published::bigint
+               FROM (SELECT date_trunc('second', published_at) AS second, sum(message_count) AS published FROM looked GROUP BY 1) AS s
+              ORDER BY s.second)
+  FROM present AS p, whole AS w;
 
 /* delivery.Horizon */ SELECT coalesce(max(age(h.xmin)), 0), coalesce(max(clock_timestamp() - h.since), interval '0')
   FROM (SELECT a.backend_xmin AS xmin, a.xact_start AS since
@@ -1431,17 +1443,20 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
                          AND ($4::text IS NULL OR o.stream_id = $4)
                          AND ($5::text IS NULL OR o.topic = $5)
                          AND ($6::text IS NULL OR strpos(o.last_error, $6) > 0)
-                         AND ($7::text IS NULL AND $8::timestamptz IS NULL AND $9::timestamptz IS NULL
-                              OR (SELECT ($7 IS NULL OR e.event_type = $7)
-                                         AND ($8 IS NULL OR e.recorded_at >= $8)
-                                         AND ($9 IS NULL OR e.recorded_at < $9)
+                         AND ($7::text IS NULL OR
+                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              = $7)
+                         AND ($8::text IS NULL AND $9::timestamptz IS NULL AND $10::timestamptz IS NULL
+                              OR (SELECT ($8 IS NULL OR e.event_type = $8)
+                                         AND ($9 IS NULL OR e.recorded_at >= $9)
+                                         AND ($10 IS NULL OR e.recorded_at < $10)
                                     FROM "public"."events" AS e
                                    WHERE e.sequence = o.global_sequence))
                         , false) AS chosen
           FROM (SELECT o.*
                   FROM "public".outbox AS o
-                 WHERE (o.partition_key, o.global_sequence) > ($10::smallint, $11::bigint)
-                   AND o.partition_key <= $12
+                 WHERE (o.partition_key, o.global_sequence) > ($11::smallint, $12::bigint)
+                   AND o.partition_key <= $13
                    AND o.parked AND (o.dead_at IS NOT NULL OR NOT o.blocked AND o.attempts > 0)
                  ORDER BY o.partition_key, o.global_sequence
                  LIMIT $1) AS o) AS w
@@ -1458,22 +1473,63 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
                          AND ($4::text IS NULL OR o.stream_id = $4)
                          AND ($5::text IS NULL OR o.topic = $5)
                          AND ($6::text IS NULL OR strpos(o.last_error, $6) > 0)
-                         AND ($7::text IS NULL AND $8::timestamptz IS NULL AND $9::timestamptz IS NULL
-                              OR (SELECT ($7 IS NULL OR e.event_type = $7)
-                                         AND ($8 IS NULL OR e.recorded_at >= $8)
-                                         AND ($9 IS NULL OR e.recorded_at < $9)
+                         AND ($7::text IS NULL OR
+                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              = $7)
+                         AND ($8::text IS NULL AND $9::timestamptz IS NULL AND $10::timestamptz IS NULL
+                              OR (SELECT ($8 IS NULL OR e.event_type = $8)
+                                         AND ($9 IS NULL OR e.recorded_at >= $9)
+                                         AND ($10 IS NULL OR e.recorded_at < $10)
                                     FROM "public"."events" AS e
                                    WHERE e.sequence = o.global_sequence))
                         , false) AS chosen
           FROM (SELECT o.*
                   FROM "public".outbox AS o
-                 WHERE (o.partition_key, o.global_sequence) > ($10::smallint, $11::bigint)
-                   AND o.partition_key <= $12
+                 WHERE (o.partition_key, o.global_sequence) > ($11::smallint, $12::bigint)
+                   AND o.partition_key <= $13
                    AND o.parked
                  ORDER BY o.partition_key, o.global_sequence
                  LIMIT $1) AS o) AS w
  WHERE w.chosen OR w.nth = $1
  ORDER BY w.partition_key, w.global_sequence;
+
+/* ops.Causes */ WITH looked AS MATERIALIZED (
+       SELECT o.*
+         FROM "public".outbox AS o
+        WHERE (o.partition_key, o.global_sequence) > ($1::smallint, $2::bigint)
+          AND o.partition_key <= $3
+                   AND o.parked AND (o.dead_at IS NOT NULL OR NOT o.blocked AND o.attempts > 0)
+        ORDER BY o.partition_key, o.global_sequence
+        LIMIT $4),
+     chosen AS MATERIALIZED (
+       SELECT o.*, coalesce(
+                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+              , '') AS family, coalesce(o.failures -> -1 ->> 'class', '') AS class
+         FROM looked AS o
+        WHERE o.dead_at <= $5
+                         AND ($6::text IS NULL OR o.stream_id = $6)
+                         AND ($7::text IS NULL OR o.topic = $7)
+                         AND ($8::text IS NULL OR strpos(o.last_error, $8) > 0)
+                         AND ($9::text IS NULL OR
+                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              = $9)
+                         AND ($10::text IS NULL AND $11::timestamptz IS NULL AND $12::timestamptz IS NULL
+                              OR (SELECT ($10 IS NULL OR e.event_type = $10)
+                                         AND ($11 IS NULL OR e.recorded_at >= $11)
+                                         AND ($12 IS NULL OR e.recorded_at < $12)
+                                    FROM "public"."events" AS e
+                                   WHERE e.sequence = o.global_sequence))
+       )
+SELECT c.topic, coalesce(e.event_type, ''), c.family, count(*), min(c.class), max(c.class), min(c.dead_at), max(c.dead_at),
+       min(c.global_sequence), (array_agg(left(coalesce(c.last_error, ''), 300) ORDER BY c.global_sequence))[1], NULL::smallint
+  FROM chosen AS c
+  LEFT JOIN LATERAL (SELECT e.event_type FROM "public"."events" AS e WHERE e.sequence = c.global_sequence LIMIT 1) AS e ON true
+ GROUP BY 1, 2, 3
+ UNION ALL
+(SELECT '', '', '', 0, '', '', NULL, NULL, w.global_sequence, '', w.partition_key
+   FROM looked AS w
+  ORDER BY w.partition_key, w.global_sequence
+ OFFSET $4 - 1);
 
 /* ops.Requeue */ WITH chosen AS (
        SELECT o.partition_key, o.global_sequence, o.stream_id, o.attempts, o.generation, coalesce(o.last_error, '') AS last_error
@@ -1638,6 +1694,28 @@ SELECT partition_key, global_sequence, stream_id, attempts, generation, last_err
  ORDER BY a.id DESC
  LIMIT $2;
 
+/* ops.Flows */ WITH present AS MATERIALIZED (SELECT clock_timestamp() AS at),
+     looked AS MATERIALIZED (
+       SELECT d.first_sequence, d.last_sequence, d.sequences, d.message_count, d.published_at
+         FROM "public".outbox_deliveries AS d
+        WHERE d.published_at > (SELECT at FROM present) - interval '1 minute' AND d.message_count > 0
+        ORDER BY d.published_at DESC
+        LIMIT $1),
+     span AS (
+       SELECT CASE WHEN count(*) < $1 THEN interval '1 minute'
+                   ELSE greatest(interval '0.1 s', (SELECT at FROM present) - min(published_at)) END AS span
+         FROM looked)
+SELECT coalesce(e.topic, ''), coalesce(e.event_type, ''), sum(s.weight) / extract(epoch FROM span.span)::float8, count(*), span.span
+  FROM looked AS d
+ CROSS JOIN span
+ CROSS JOIN LATERAL (
+         SELECT v.sequence, d.message_count::float8 / count(*) OVER () AS weight
+           FROM (SELECT DISTINCT CASE WHEN d.sequences IS NULL THEN d.first_sequence + (d.last_sequence - d.first_sequence) * n / 4
+                                      ELSE d.sequences[1 + (cardinality(d.sequences) - 1) * n / 4] END AS sequence
+                   FROM generate_series(0, 4) AS n) AS v) AS s
+  LEFT JOIN LATERAL (SELECT e.topic AS topic, e.event_type FROM "public"."events" AS e WHERE e.sequence = s.sequence LIMIT 1) AS e ON true
+ GROUP BY 1, 2, span.span;
+
 /* ops.Rights */ WITH needed (purpose, privilege, relation, columns) AS (
        VALUES
          ('look', 'SELECT', '"public".outbox', NULL),
@@ -1699,10 +1777,13 @@ SELECT k.partition_key,
                          AND ($5::text IS NULL OR o.stream_id = $5)
                          AND ($6::text IS NULL OR o.topic = $6)
                          AND ($7::text IS NULL OR strpos(o.last_error, $7) > 0)
-                         AND ($8::text IS NULL AND $9::timestamptz IS NULL AND $10::timestamptz IS NULL
-                              OR (SELECT ($8 IS NULL OR e.event_type = $8)
-                                         AND ($9 IS NULL OR e.recorded_at >= $9)
-                                         AND ($10 IS NULL OR e.recorded_at < $10)
+                         AND ($8::text IS NULL OR
+                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              = $8)
+                         AND ($9::text IS NULL AND $10::timestamptz IS NULL AND $11::timestamptz IS NULL
+                              OR (SELECT ($9 IS NULL OR e.event_type = $9)
+                                         AND ($10 IS NULL OR e.recorded_at >= $10)
+                                         AND ($11 IS NULL OR e.recorded_at < $11)
                                     FROM "public"."events" AS e
                                    WHERE e.sequence = o.global_sequence))
                          , false) AS chosen
@@ -1727,10 +1808,13 @@ SELECT k.partition_key,
                          AND ($5::text IS NULL OR o.stream_id = $5)
                          AND ($6::text IS NULL OR o.topic = $6)
                          AND ($7::text IS NULL OR strpos(o.last_error, $7) > 0)
-                         AND ($8::text IS NULL AND $9::timestamptz IS NULL AND $10::timestamptz IS NULL
-                              OR (SELECT ($8 IS NULL OR e.event_type = $8)
-                                         AND ($9 IS NULL OR e.recorded_at >= $9)
-                                         AND ($10 IS NULL OR e.recorded_at < $10)
+                         AND ($8::text IS NULL OR
+                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              = $8)
+                         AND ($9::text IS NULL AND $10::timestamptz IS NULL AND $11::timestamptz IS NULL
+                              OR (SELECT ($9 IS NULL OR e.event_type = $9)
+                                         AND ($10 IS NULL OR e.recorded_at >= $10)
+                                         AND ($11 IS NULL OR e.recorded_at < $11)
                                     FROM "public"."events" AS e
                                    WHERE e.sequence = o.global_sequence))
                          , false) AS chosen
@@ -1755,10 +1839,13 @@ SELECT k.partition_key,
                          AND ($5::text IS NULL OR o.stream_id = $5)
                          AND ($6::text IS NULL OR o.topic = $6)
                          AND ($7::text IS NULL OR strpos(o.last_error, $7) > 0)
-                         AND ($8::text IS NULL AND $9::timestamptz IS NULL AND $10::timestamptz IS NULL
-                              OR (SELECT ($8 IS NULL OR e.event_type = $8)
-                                         AND ($9 IS NULL OR e.recorded_at >= $9)
-                                         AND ($10 IS NULL OR e.recorded_at < $10)
+                         AND ($8::text IS NULL OR
+                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              = $8)
+                         AND ($9::text IS NULL AND $10::timestamptz IS NULL AND $11::timestamptz IS NULL
+                              OR (SELECT ($9 IS NULL OR e.event_type = $9)
+                                         AND ($10 IS NULL OR e.recorded_at >= $10)
+                                         AND ($11 IS NULL OR e.recorded_at < $11)
                                     FROM "public"."events" AS e
                                    WHERE e.sequence = o.global_sequence))
                          , false) AS chosen
@@ -1783,10 +1870,13 @@ SELECT k.partition_key,
                          AND ($5::text IS NULL OR o.stream_id = $5)
                          AND ($6::text IS NULL OR o.topic = $6)
                          AND ($7::text IS NULL OR strpos(o.last_error, $7) > 0)
-                         AND ($8::text IS NULL AND $9::timestamptz IS NULL AND $10::timestamptz IS NULL
-                              OR (SELECT ($8 IS NULL OR e.event_type = $8)
-                                         AND ($9 IS NULL OR e.recorded_at >= $9)
-                                         AND ($10 IS NULL OR e.recorded_at < $10)
+                         AND ($8::text IS NULL OR
+                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              = $8)
+                         AND ($9::text IS NULL AND $10::timestamptz IS NULL AND $11::timestamptz IS NULL
+                              OR (SELECT ($9 IS NULL OR e.event_type = $9)
+                                         AND ($10 IS NULL OR e.recorded_at >= $10)
+                                         AND ($11 IS NULL OR e.recorded_at < $11)
                                     FROM "public"."events" AS e
                                    WHERE e.sequence = o.global_sequence))
                          , false) AS chosen
@@ -1811,10 +1901,13 @@ SELECT k.partition_key,
                          AND ($5::text IS NULL OR o.stream_id = $5)
                          AND ($6::text IS NULL OR o.topic = $6)
                          AND ($7::text IS NULL OR strpos(o.last_error, $7) > 0)
-                         AND ($8::text IS NULL AND $9::timestamptz IS NULL AND $10::timestamptz IS NULL
-                              OR (SELECT ($8 IS NULL OR e.event_type = $8)
-                                         AND ($9 IS NULL OR e.recorded_at >= $9)
-                                         AND ($10 IS NULL OR e.recorded_at < $10)
+                         AND ($8::text IS NULL OR
+                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              = $8)
+                         AND ($9::text IS NULL AND $10::timestamptz IS NULL AND $11::timestamptz IS NULL
+                              OR (SELECT ($9 IS NULL OR e.event_type = $9)
+                                         AND ($10 IS NULL OR e.recorded_at >= $10)
+                                         AND ($11 IS NULL OR e.recorded_at < $11)
                                     FROM "public"."events" AS e
                                    WHERE e.sequence = o.global_sequence))
                          , false) AS chosen
@@ -1839,10 +1932,13 @@ SELECT k.partition_key,
                          AND ($5::text IS NULL OR o.stream_id = $5)
                          AND ($6::text IS NULL OR o.topic = $6)
                          AND ($7::text IS NULL OR strpos(o.last_error, $7) > 0)
-                         AND ($8::text IS NULL AND $9::timestamptz IS NULL AND $10::timestamptz IS NULL
-                              OR (SELECT ($8 IS NULL OR e.event_type = $8)
-                                         AND ($9 IS NULL OR e.recorded_at >= $9)
-                                         AND ($10 IS NULL OR e.recorded_at < $10)
+                         AND ($8::text IS NULL OR
+                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              = $8)
+                         AND ($9::text IS NULL AND $10::timestamptz IS NULL AND $11::timestamptz IS NULL
+                              OR (SELECT ($9 IS NULL OR e.event_type = $9)
+                                         AND ($10 IS NULL OR e.recorded_at >= $10)
+                                         AND ($11 IS NULL OR e.recorded_at < $11)
                                     FROM "public"."events" AS e
                                    WHERE e.sequence = o.global_sequence))
                          , false) AS chosen
@@ -1930,23 +2026,26 @@ SELECT k.partition_key,
                          AND ($2::text IS NULL OR o.stream_id = $2)
                          AND ($3::text IS NULL OR o.topic = $3)
                          AND ($4::text IS NULL OR strpos(o.last_error, $4) > 0)
-                         AND ($5::text IS NULL AND $6::timestamptz IS NULL AND $7::timestamptz IS NULL
-                              OR (SELECT ($5 IS NULL OR e.event_type = $5)
-                                         AND ($6 IS NULL OR e.recorded_at >= $6)
-                                         AND ($7 IS NULL OR e.recorded_at < $7)
+                         AND ($5::text IS NULL OR
+                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              = $5)
+                         AND ($6::text IS NULL AND $7::timestamptz IS NULL AND $8::timestamptz IS NULL
+                              OR (SELECT ($6 IS NULL OR e.event_type = $6)
+                                         AND ($7 IS NULL OR e.recorded_at >= $7)
+                                         AND ($8 IS NULL OR e.recorded_at < $8)
                                     FROM "public"."events" AS e
                                    WHERE e.sequence = o.global_sequence))
                 , false)
   FROM (SELECT r.*
-          FROM unnest($8::bigint[]) AS w (sequence)
+          FROM unnest($9::bigint[]) AS w (sequence)
          CROSS JOIN LATERAL (
                  SELECT q.*
                    FROM "public".outbox AS q
-                  WHERE NOT q.parked AND q.partition_key = ANY ($9::smallint[]) AND q.global_sequence = w.sequence
+                  WHERE NOT q.parked AND q.partition_key = ANY ($10::smallint[]) AND q.global_sequence = w.sequence
                   LIMIT 1) AS r
          UNION ALL
         SELECT p.*
-          FROM unnest($10::smallint[], $11::bigint[]) AS k (partition_key, sequence)
+          FROM unnest($11::smallint[], $12::bigint[]) AS k (partition_key, sequence)
          CROSS JOIN LATERAL (
                  SELECT q.*
                    FROM "public".outbox AS q
@@ -2307,7 +2406,7 @@ VALUES ($1, $2, $3, nullif($4, ''), $5);
 /* parts.Patience */ SELECT set_config('lock_timeout', $1::text, true);
 
 /* parts.State */ SELECT s.events_in_parts, s.events_relation,
-       CASE WHEN s.events_in_parts THEN NULL ELSE "public".outbox_events_hindrance() END
+       CASE WHEN s.events_in_parts OR s.events_relation <> 'events' THEN NULL ELSE "public".outbox_events_hindrance() END
   FROM "public".outbox_settings AS s;
 
 /* parts.Bound */ SELECT "public".outbox_events_bound();
