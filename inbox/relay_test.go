@@ -21,7 +21,7 @@ import (
 // A real worker writes the messages: compressed above a size, and with the attributes of CloudEvents.
 func TestMessagesOfAWorkerThatCompresses(t *testing.T) { //nolint:paralleltest // clusters run one at a time
 	c := clustertest.New(t, clustertest.Config{Partitions: 4})
-	c.Start(t, 1, "--compress=zstd:200B", "--cloudevents", "--cloudevents-source=/shop")
+	c.Start(t, 1, "--compress=zstd:200B", "--cloudevents=/shop")
 	prepare(t, c.Pool)
 	if _, err := c.Pool.Exec(t.Context(), `CREATE TABLE bodies (stream text, version bigint, body jsonb, headers text)`); err != nil {
 		t.Fatal(err)

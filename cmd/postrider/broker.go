@@ -295,15 +295,11 @@ type createFlags struct {
 	CreateStream    bool   `help:"Create the stream when it is missing."`
 	StreamReplicas  int    `help:"Replicas of a created stream: 1, 3 or 5." default:"1"`
 	StreamStorage   string `help:"Storage of a created stream: ${enum}." enum:"file,memory" default:"file"`
-	StreamDuplicate string `name:"stream-duplicate-window" help:"Window of a created stream in which a message id is stored once." default:"2m"`
 }
 
 func (f createFlags) validate() error {
 	if r := f.StreamReplicas; r != 1 && r != 3 && r != 5 {
 		return fmt.Errorf("%w: --stream-replicas must be 1, 3 or 5, got %d", errRefused, r)
-	}
-	if _, err := positiveDuration("--stream-duplicate-window", f.StreamDuplicate); err != nil {
-		return err
 	}
 	return nil
 }

@@ -93,7 +93,6 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 		"window below a second":       {onRun("--window=1ms"), exitRefused, []string{"--window"}},
 		"drain timeout":               {onRun("--drain-timeout=0s"), exitRefused, []string{"--drain-timeout"}},
 		"acknowledgement timeout":     {onRun("--ack-timeout=1ms"), exitRefused, []string{"--ack-timeout"}},
-		"duplicate window":            {onRun("--stream-duplicate-window=soon"), exitRefused, []string{"--stream-duplicate-window", "soon"}},
 		"replicas":                    {onRun("--stream-replicas=2"), exitRefused, []string{"--stream-replicas"}},
 		"batch of nothing":            {onRun("--batch-size=0"), exitRefused, []string{"--batch-size"}},
 		"negative attempts":           {onRun("--max-attempts=-1"), exitRefused, []string{"--max-attempts"}},

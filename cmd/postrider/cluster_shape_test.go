@@ -18,7 +18,7 @@ import (
 // everyShape is every setting that changes messages.
 func everyShape() []string {
 	return []string{
-		"--headers=full", "--forward-header=x-user", "--cloudevents", "--cloudevents-source=/shop", "--redact-pointer=thing.done=/card",
+		"--headers=full", "--forward-header=x-user", "--cloudevents=/shop", "--redact-pointer=thing.done=/card",
 		"--rename-type=thing.done=thing.finished", "--compress=zstd:1KiB",
 	}
 }
@@ -93,7 +93,7 @@ func TestAReplayShapesMessagesAsTheWorkersDo(t *testing.T) { //nolint:parallelte
 		t.Errorf("%d replays were made", n)
 	}
 	file := filepath.Join(t.TempDir(), "postrider.yaml")
-	if err := os.WriteFile(file, []byte("redact-pointer: [thing.done=/card]\ncloudevents: true\ncloudevents-source: /shop\nheaders: full\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("redact-pointer: [thing.done=/card]\ncloudevents: /shop\nheaders: full\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	environment := append(c.Environment(), "POSTRIDER_RENAME_TYPE=thing.done=thing.finished", "POSTRIDER_FORWARD_HEADER=x-user")

@@ -69,7 +69,7 @@ func plainDefault(text string) string {
 }
 
 // mostSettings is how many settings a worker may have. What only chooses a mode or an output is none.
-const mostSettings = 46
+const mostSettings = 45
 
 func TestAWorkerHasFewSettings(t *testing.T) {
 	t.Parallel()

@@ -103,9 +103,6 @@ func (c *runCmd) settings() (worker.Config, error) {
 	if err != nil {
 		return w, err
 	}
-	if w.Stream.Duplicates, err = positiveDuration("--stream-duplicate-window", c.StreamDuplicate); err != nil {
-		return w, err
-	}
 	w.Stream.Create, w.Stream.Replicas, w.Stream.Memory = c.CreateStream, c.StreamReplicas, c.StreamStorage == "memory"
 	w.DatabaseURL, w.Schema, w.Partitions = c.DatabaseURL, c.Schema, c.Partitions
 	w.NATSURL, w.NATSOptions, w.Stream.APIPrefix = b.url, b.options, b.apiPrefix

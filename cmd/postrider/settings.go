@@ -11,15 +11,6 @@ import (
 	"github.com/postrider/postrider/worker"
 )
 
-// positiveDuration reads a duration above zero, by the name of its flag.
-func positiveDuration(flag, text string) (time.Duration, error) {
-	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 {
-		return 0, fmt.Errorf("%w: %s must be a duration above 0 such as 10s, got %q", errRefused, flag, text)
-	}
-	return d, nil
-}
-
 // workerFlags are the settings of a worker; `run` and `dev` share them.
 type workerFlags struct {
 	streamFlags

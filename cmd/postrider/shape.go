@@ -19,8 +19,7 @@ type shapeFlags struct {
 	Headers       string   `help:"Headers of a message: ${enum}." enum:"standard,full,minimal" default:"standard"`
 	ForwardHeader []string `help:"Of the producers' own headers only this one is sent; repeatable." placeholder:"NAME"`
 
-	Cloudevents       bool   `help:"Add the headers of CloudEvents 1.0 in binary mode; needs --cloudevents-source." name:"cloudevents"`
-	CloudeventsSource string `help:"Attribute source of all events, a URI reference such as /shop/orders." placeholder:"URI"`
+	Cloudevents string `help:"Add the headers of CloudEvents 1.0 in binary mode; their source is this URI reference, such as /shop/orders." placeholder:"SOURCE"`
 
 	RedactPointer []string `help:"JSON pointer to what is removed from payloads, as /customer/email or TYPE=/customer/email; * stands for every element of an array; repeatable." placeholder:"[TYPE=]/POINTER"`
 	RenameType    []string `help:"Publish a type under another name; repeatable." placeholder:"STORED=PUBLISHED"`
@@ -38,8 +37,8 @@ const (
 
 func (f shapeFlags) headers() natspub.Headers {
 	h := natspub.Headers{Full: f.Headers == "full", Minimal: f.Headers == "minimal", Forward: f.ForwardHeader}
-	if f.Cloudevents {
-		h.CloudEvents = &natspub.CloudEvents{Source: f.CloudeventsSource, ContentType: contentType}
+	if f.Cloudevents != "" {
+		h.CloudEvents = &natspub.CloudEvents{Source: f.Cloudevents, ContentType: contentType}
 	}
 	return h
 }
@@ -134,8 +133,8 @@ func (f shapeFlags) settings() string {
 		add("headers", f.Headers)
 	}
 	each("forward-header", f.ForwardHeader)
-	if f.Cloudevents {
-		add("cloudevents-source", f.CloudeventsSource)
+	if f.Cloudevents != "" {
+		add("cloudevents", f.Cloudevents)
 	}
 	each("redact-pointer", f.RedactPointer)
 	each("rename-type", f.RenameType)
@@ -149,14 +148,8 @@ func (f shapeFlags) settings() string {
 }
 
 func (f shapeFlags) validate() error {
-	switch {
-	case f.Cloudevents && f.CloudeventsSource == "":
-		return fmt.Errorf("%w: --cloudevents needs --cloudevents-source, a URI reference such as /shop/orders that says where the events come from", errRefused)
-	case !f.Cloudevents && f.CloudeventsSource != "":
-		return fmt.Errorf("%w: --cloudevents-source means nothing without --cloudevents", errRefused)
-	}
 	if err := f.headers().Validate(); err != nil {
-		return fmt.Errorf("%w: --forward-header, --cloudevents-source: %w", errRefused, err)
+		return fmt.Errorf("%w: --forward-header, --cloudevents: %w", errRefused, err)
 	}
 	c, err := f.compressor()
 	if err != nil {

@@ -20,10 +20,9 @@ import (
 func TestWrongShapesAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]complaint{
-		"no source":         {onRun("--cloudevents"), exitRefused, []string{"--cloudevents-source"}},
-		"source alone":      {onRun("--cloudevents-source=/x"), exitRefused, []string{"--cloudevents-source", "--cloudevents"}},
-		"source":            {onRun("--cloudevents", "--cloudevents-source=a b"), exitRefused, []string{"--cloudevents-source", `"a b"`}},
-		"forwarded id":      {onRun("--cloudevents", "--cloudevents-source=/x", "--forward-header=ce-id"), exitRefused, []string{"--forward-header", "ce-id"}},
+		"no source":         {onRun("--cloudevents"), exitRefused, []string{"--cloudevents", "expected"}},
+		"source":            {onRun("--cloudevents=a b"), exitRefused, []string{"--cloudevents", `"a b"`}},
+		"forwarded id":      {onRun("--cloudevents=/x", "--forward-header=ce-id"), exitRefused, []string{"--forward-header", "ce-id"}},
 		"forwarded header":  {onRun("--forward-header=Nats-Rollup"), exitRefused, []string{"--forward-header", "Nats-Rollup"}},
 		"encoding":          {onRun("--compress=brotli"), exitRefused, []string{"--compress", "zstd", "brotli"}},
 		"size":              {onRun("--compress=zstd:much"), exitRefused, []string{"--compress", "zstd:much"}},
@@ -38,7 +37,7 @@ func TestWrongShapesAreRefused(t *testing.T) {
 		"replay":            {[]string{"replay", "--all", "--compress=brotli"}, exitRefused, []string{"--compress", "brotli"}},
 		"replay's rename":   {[]string{"replay", "--all", "--rename-type=a"}, exitRefused, []string{"--rename-type", `"a"`}},
 		"resume's pointer":  {[]string{"replay", "resume", "7", "--redact-pointer=email"}, exitRefused, []string{"--redact-pointer", "email"}},
-		"dev":               {[]string{"dev", "--cloudevents"}, exitRefused, []string{"--cloudevents-source"}},
+		"dev":               {[]string{"dev", "--cloudevents=a b"}, exitRefused, []string{"--cloudevents"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,7 +62,7 @@ func TestSettingsAreTheSameTextForTheSameMessages(t *testing.T) {
 	for _, change := range []func(*shapeFlags){
 		func(*shapeFlags) {}, func(f *shapeFlags) { f.Headers = "full" }, func(f *shapeFlags) { f.Headers = "minimal" },
 		func(f *shapeFlags) { f.ForwardHeader = []string{"a"} },
-		func(f *shapeFlags) { f.Cloudevents, f.CloudeventsSource = true, "/a" }, func(f *shapeFlags) { f.RedactPointer = []string{"/a"} },
+		func(f *shapeFlags) { f.Cloudevents = "/a" }, func(f *shapeFlags) { f.RedactPointer = []string{"/a"} },
 		func(f *shapeFlags) { f.RenameType = []string{"a=b"} },
 		func(f *shapeFlags) { f.RenameType = []string{"a=b", "c=d"} }, func(f *shapeFlags) { f.RenameType = []string{`a=b" "c=d`} },
 		func(f *shapeFlags) { f.Compress = "gzip" }, func(f *shapeFlags) { f.Compress = "gzip:1KiB" },
@@ -111,7 +110,7 @@ func TestTailShowsWhatWasCompressed(t *testing.T) {
 
 // Everything that shapes a message at once, on real events: the checker of dev compares each payload with what the rules make of it.
 func TestDevShapesMessages(t *testing.T) { //nolint:paralleltest // fills the machine
-	devDrained(t, "--cloudevents", "--cloudevents-source=/history", "--compress=zstd:200",
+	devDrained(t, "--cloudevents=/history", "--compress=zstd:200",
 		"--redact-pointer=/commit", "--redact-pointer=file.modified=/parent", "--rename-type=file.modified=file.changed")
 }
 
@@ -123,7 +122,7 @@ func TestShapedMessagesSurviveKills(t *testing.T) { //nolint:paralleltest // clu
 			t.Run(fmt.Sprintf("%s R%d", mode, replicas), func(t *testing.T) {
 				c := clustertest.New(t, clustertest.Config{
 					Partitions: 8, NATS: natstest.Start(t, replicas), Replicas: replicas, Flags: append(shortTTL(),
-						"--publish-mode="+mode, "--cloudevents", "--cloudevents-source=/shop", "--compress=zstd:0"),
+						"--publish-mode="+mode, "--cloudevents=/shop", "--compress=zstd:0"),
 				})
 				s := c.Subscribe(t, nil)
 				workers := c.Start(t, 2)

@@ -112,7 +112,7 @@ func TestTheAsyncAPIDocumentSaysWhatIsPublished(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Once in mode dedupe, and once more with all that a worker can add. What is stored is replayed, whatever its type became since.
-	for i, more := range [][]string{{"--publish-mode=dedupe"}, {"--headers=full", "--cloudevents", "--cloudevents-source=/shop", "--compress=zstd"}} {
+	for i, more := range [][]string{{"--publish-mode=dedupe"}, {"--headers=full", "--cloudevents=/shop", "--compress=zstd"}} {
 		if i > 0 {
 			if code, _, stderr := call(t, "types", "set", "order.paid", "--check", "--json-schema="+writeFile(t, `{"type": "object"}`), database); code != exitOK {
 				t.Fatal(stderr)
