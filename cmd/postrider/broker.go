@@ -292,9 +292,9 @@ type streamFlags struct {
 
 // createFlags say how a missing stream is made.
 type createFlags struct {
-	CreateStream    bool   `help:"Create the stream when it is missing."`
-	StreamReplicas  int    `help:"Replicas of a created stream: 1, 3 or 5." default:"1"`
-	StreamStorage   string `help:"Storage of a created stream: ${enum}." enum:"file,memory" default:"file"`
+	CreateStream   bool   `help:"Create the stream when it is missing."`
+	StreamReplicas int    `help:"Replicas of a created stream: 1, 3 or 5." default:"1"`
+	StreamStorage  string `help:"Storage of a created stream: ${enum}." enum:"file,memory" default:"file"`
 }
 
 func (f createFlags) validate() error {
