@@ -86,10 +86,11 @@ func canariesMeetOperators(t *testing.T, mode string) {
 	waitReadBy(t, c, "at first", workers...)
 
 	operate(t, c, "partitions", "pause", "--all", "--reason=test")
-	clustertest.Until(t, "the status says that the canary is overdue, and why", func(context.Context) (bool, error) {
+	told := func() bool {
 		text := operate(t, c, "status")
-		return strings.Contains(text, "\ncanary overdue: event ") && strings.Contains(text, "paused by an operator"), nil
-	}, nil)
+		return strings.Contains(text, "\ncanary overdue: event ") && strings.Contains(text, "paused by an operator")
+	}
+	clustertest.Until(t, "the status says that the canary is overdue, and why", func(context.Context) (bool, error) { return told(), nil }, nil)
 	operate(t, c, "partitions", "resume", "--all", "--reason=test")
 	waitReadBy(t, c, "after the pause", workers...)
 
