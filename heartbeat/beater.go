@@ -163,7 +163,7 @@ func (b *Beater) beat(ctx context.Context) error {
 	b.mu.Lock()
 	self := b.self
 	b.mu.Unlock()
-	self.Condition = b.cfg.Board.First()
+	self.Condition, self.Canary = b.cfg.Board.First(), b.cfg.Canary()
 	return b.table.Beat(ctx, self, b.cfg.TTL)
 }
 

@@ -31,6 +31,8 @@ type Config struct {
 	// Board says what keeps the worker from delivering: each beat writes it down. A
 	// failed beat is reported to it. Defaults to none.
 	Board *condition.Board
+	// Canary says what is wrong with the worker's canary, "": nothing: each beat writes it down. Defaults to nothing.
+	Canary func() string
 	// Logger defaults to slog.Default.
 	Logger *slog.Logger
 }
@@ -48,6 +50,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.PurgeAfter == 0 {
 		c.PurgeAfter = 10 * time.Minute
+	}
+	if c.Canary == nil {
+		c.Canary = func() string { return "" }
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

@@ -42,7 +42,7 @@ func (s *Store) Beat(ctx context.Context, w Worker, ttl time.Duration) error {
 		reason, detail, age = string(c.Reason), c.Detail, time.Since(c.Since)
 	}
 	_, err := s.sql.Beat.Exec(ctx, s.db, pg.Args{
-		"worker": w.ID, "hostname": w.Hostname, "pid": w.PID, "version": w.Version, "ttl": ttl, "state": string(w.State), "shape": w.Shape,
+		"worker": w.ID, "hostname": w.Hostname, "pid": w.PID, "version": w.Version, "ttl": ttl, "state": string(w.State), "shape": w.Shape, "canary": w.Canary,
 		"reason": reason, "detail": detail, "age": age,
 	})
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
 		var c condition.Condition
 		var since *time.Time
 		err := row.Scan(&w.ID, &w.Hostname, &w.PID, &w.Version, &w.State,
-			&w.StartedAt, &w.HeartbeatUntil, &w.Left, &w.DrainRequestedAt, &w.Shape, &c.Reason, &c.Detail, &since, &snap.At)
+			&w.StartedAt, &w.HeartbeatUntil, &w.Left, &w.DrainRequestedAt, &w.Shape, &w.Canary, &c.Reason, &c.Detail, &since, &snap.At)
 		if since != nil {
 			c.Since, w.Condition = *since, &c
 		}

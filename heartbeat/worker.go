@@ -37,6 +37,8 @@ type Worker struct {
 	DrainRequestedAt *time.Time
 	// Shape says what its messages look like; "": it does not say.
 	Shape string
+	// Canary says what is wrong with the canary that it sent last; "": nothing, or it sends none.
+	Canary string
 	// Condition is what kept it from delivering at its last beat; nil: nothing. Its
 	// time is the database's when it was read, this process's when it is written.
 	Condition *condition.Condition

@@ -56,6 +56,9 @@ type Config struct {
 	Delivery    delivery.Config
 	// Retention defaults to 7 days of history.
 	Retention *delivery.RetentionConfig
+	// Canary is how often one worker of the cluster appends an event of CanaryTopic and waits until it can be read from the stream, for
+	// metrics and status; 1 s to 24 h. The role needs EXECUTE on outbox_append_batch for it. Defaults to 0: never.
+	Canary time.Duration
 	// Alone delivers all partitions without coordination; Run fails beside other workers.
 	Alone bool
 	// Once ends Run when everything was delivered that can be now.
@@ -124,7 +127,10 @@ func (c Config) WithDefaults() Config {
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	_, database := c.pools()
-	var mode, monitor error
+	var mode, canary, monitor error
+	if c.Canary != 0 && (c.Canary < time.Second || c.Canary > 24*time.Hour) {
+		canary = fmt.Errorf("must lie between 1s and 24h, or be 0, got %s", c.Canary)
+	}
 	if modes := []natspub.PublishMode{natspub.PublishAuto, natspub.PublishFenced, natspub.PublishDedupe}; !slices.Contains(modes, c.PublishMode) {
 		mode = fmt.Errorf("must be one of %v, got %q", modes, c.PublishMode)
 	}
@@ -148,6 +154,7 @@ func (c Config) Validate() error {
 		{"Delivery.Retry (--max-attempts, --retry-base, --retry-max)", work.Retry.Validate()},
 		{"Delivery (--batch-size, --in-flight, --interval)", work.Validate()},
 		{"Retention (--retention)", c.Retention.Validate()},
+		{"Canary (--canary)", canary},
 		{"Monitor (--http-addr)", monitor},
 	} {
 		if f.err != nil {

@@ -7,6 +7,7 @@
 //	pools: control (heartbeats, leases, probes), delivery, and operator where there is a monitor
 //	heartbeat.Beater, lease.Keeper ── coordinator.Coordinator ── delivery.Relay ── natspub.Fenced or Dedupe
 //	condition.Board, which two probes a second and everything above report to; delivery.Sweeper; ui.Server
+//	canary, which appends an event now and then and reads it back, where Config.Canary asks for it
 //	walbell.Listener, which rings for producers that do not, where the database asks for it
 //
 // Worker.Run joins the cluster, delivers until the context ends, then stops the parts in the reverse order: the monitor, the probes, the

@@ -18,6 +18,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	if w.logBell != nil {
 		parts = append(parts, part{name: "log's bell", run: w.logBell.Run})
 	}
+	if w.canary != nil {
+		parts = append(parts, part{name: "canary", run: w.canary.run})
+	}
 	if w.listens() {
 		parts = append(parts, part{name: "monitor", run: w.monitor.Run})
 	}

@@ -59,6 +59,7 @@ type Worker struct {
 	coordinator *coordinator.Coordinator
 	sweeper     *delivery.Sweeper
 	logBell     *walbell.Listener // nil: none
+	canary      *canary           // nil: none
 	monitor     *ui.Server        // nil: none
 }
 
@@ -71,7 +72,7 @@ func New(ctx context.Context, cfg Config) (*Worker, error) {
 	cfg = cfg.WithDefaults()
 	w := &Worker{cfg: cfg, log: cfg.Logger, metrics: prometheus.NewRegistry()}
 	for _, step := range []func(context.Context) error{
-		w.openBoard, w.openDatabase, w.openBroker, w.openMembership, w.openPublisher, w.openRelay, w.openCoordinator, w.openMonitor, w.showMetrics,
+		w.openBoard, w.openDatabase, w.openBroker, w.openMembership, w.openPublisher, w.openRelay, w.openCoordinator, w.openCanary, w.openMonitor, w.showMetrics,
 	} {
 		if err := step(ctx); err != nil {
 			w.Close()
@@ -179,7 +180,7 @@ func (w *Worker) openMembership(ctx context.Context) error {
 	if w.store, err = delivery.NewStore(ctx, w.data, w.cfg.Schema, w.events); err != nil {
 		return err
 	}
-	w.cfg.Heartbeat.Board = w.board
+	w.cfg.Heartbeat.Board, w.cfg.Heartbeat.Canary = w.board, func() string { return w.canary.trouble() }
 	if w.beater, err = heartbeat.NewBeater(workers, w.cfg.Heartbeat); err != nil {
 		return err
 	}

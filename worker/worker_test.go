@@ -37,11 +37,14 @@ type member struct {
 	ended chan error
 }
 
-func start(t *testing.T, cfg worker.Config) *member {
+func start(t *testing.T, cfg worker.Config, before ...func(*worker.Worker)) *member {
 	t.Helper()
 	w, err := worker.New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, change := range before {
+		change(w)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	m := &member{Worker: w, stop: stop, ended: make(chan error, 1)}

@@ -77,10 +77,12 @@ type statusBody struct {
 	ui.SummaryBody
 	// WatermarkError says why nothing is known of the watermark.
 	WatermarkError string `json:"watermark_error,omitempty"`
+	// Canaries says what is wrong with canaries.
+	Canaries []string `json:"canaries,omitempty"`
 }
 
 func newStatusBody(snapshot ui.Snapshot, name string, version int64) statusBody {
-	body := statusBody{At: snapshot.At.UTC(), Schema: name, Version: version, SummaryBody: snapshot.SummaryBody()}
+	body := statusBody{At: snapshot.At.UTC(), Schema: name, Version: version, SummaryBody: snapshot.SummaryBody(), Canaries: snapshot.Canaries()}
 	if err := snapshot.Watermark.Err; err != nil {
 		body.WatermarkError = redact(err.Error())
 	}
@@ -143,6 +145,9 @@ func writeWhy(out io.Writer, snapshot ui.Snapshot) {
 		default:
 			writeWrapped(out, fmt.Sprintf("%s: %s (%s)", w.Where(), redact(w.Text), events))
 		}
+	}
+	for _, text := range snapshot.Canaries() {
+		writeWrapped(out, "canary "+redact(text))
 	}
 	if snapshot.Stalled() {
 		what := "a transaction"

@@ -40,6 +40,7 @@ const codeNoMessage = 10037
 // storedMessage is a message of the stream; sequence 0: there is none.
 type storedMessage struct {
 	sequence uint64
+	at       time.Time
 	header   nats.Header
 	body     []byte
 }
@@ -58,9 +59,10 @@ func (a api) get(ctx context.Context, which map[string]any) (storedMessage, erro
 	var reply struct {
 		Error   *APIError `json:"error"`
 		Message struct {
-			Sequence uint64 `json:"seq"`
-			Headers  []byte `json:"hdrs"`
-			Data     []byte `json:"data"`
+			Sequence uint64    `json:"seq"`
+			At       time.Time `json:"time"`
+			Headers  []byte    `json:"hdrs"`
+			Data     []byte    `json:"data"`
 		} `json:"message"`
 	}
 	err := a.request(ctx, "STREAM.MSG.GET", which, &reply)
@@ -72,7 +74,7 @@ func (a api) get(ctx context.Context, which map[string]any) (storedMessage, erro
 	case reply.Error != nil:
 		return storedMessage{}, a.refused(reply.Error)
 	}
-	m := storedMessage{sequence: reply.Message.Sequence, body: reply.Message.Data}
+	m := storedMessage{sequence: reply.Message.Sequence, at: reply.Message.At, body: reply.Message.Data}
 	if len(reply.Message.Headers) > 0 {
 		if m.header, err = nats.DecodeHeadersMsg(reply.Message.Headers); err != nil {
 			return storedMessage{}, fmt.Errorf("%w: malformed headers in the answer to STREAM.MSG.GET: %w", delivery.ErrOutage, err)

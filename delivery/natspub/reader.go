@@ -53,6 +53,15 @@ func (r *StreamReader) Extent(ctx context.Context) (gaps.StreamExtent, error) {
 	return gaps.StreamExtent{First: e.First, Front: front, Last: e.Last, Created: e.Created}, err
 }
 
+// Next returns the first message at or behind a position, and when the broker stored it; Position 0: there is none.
+func (r *StreamReader) Next(ctx context.Context, from uint64) (gaps.StoredMessage, time.Time, error) {
+	m, err := r.api.next(ctx, r.filter, from)
+	if err != nil || m.sequence == 0 {
+		return gaps.StoredMessage{}, time.Time{}, err
+	}
+	return entryOf(r.filter, m.header, m.sequence), m.at, nil
+}
+
 // Drops says which settings let the stream lack single messages, and its oldest ones.
 func (r *StreamReader) Drops(ctx context.Context) (single, oldest string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)

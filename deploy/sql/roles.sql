@@ -3,6 +3,7 @@
 --
 --   psql -v ON_ERROR_STOP=1 -f roles.sql
 --   psql -v ON_ERROR_STOP=1 -c "SET postrider.schema = 'shop'" -f roles.sql      tables in another schema than public
+--   psql -v ON_ERROR_STOP=1 -c "SET postrider.canary = 'on'" -f roles.sql        workers run with --canary, and append its events
 --
 -- The first time it wants a superuser, or a role with CREATEROLE that owns the database; later the migrator will do.
 -- Repeating it is harmless: what these roles hold on the outbox's tables is taken away and given anew.
@@ -115,6 +116,10 @@ BEGIN
     FOREACH statement IN ARRAY grants LOOP
         EXECUTE statement;
     END LOOP;
+    REVOKE EXECUTE ON FUNCTION outbox_append_batch FROM postrider_worker;
+    IF coalesce(current_setting('postrider.canary', true), '') = 'on' THEN
+        GRANT EXECUTE ON FUNCTION outbox_append_batch TO postrider_worker;
+    END IF;
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 END $$;
 

@@ -3,15 +3,16 @@
 -- a drained worker as one that was asked to drain. A condition keeps its time while its
 -- reason stays.
 INSERT INTO {schema}.outbox_workers AS w
-       (worker_id, hostname, pid, version, started_at, heartbeat_until, state, shape,
+       (worker_id, hostname, pid, version, started_at, heartbeat_until, state, shape, canary,
         condition, condition_detail, condition_since, drain_requested_at)
-VALUES (@worker, @hostname, @pid, @version, clock_timestamp(), clock_timestamp() + @ttl::interval, @state, nullif(@shape, ''),
+VALUES (@worker, @hostname, @pid, @version, clock_timestamp(), clock_timestamp() + @ttl::interval, @state, nullif(@shape, ''), nullif(@canary::text, ''),
         nullif(@reason::text, ''), nullif(@detail::text, ''),
         CASE WHEN @reason::text <> '' THEN clock_timestamp() - @age::interval END,
         CASE WHEN @state = 'draining' THEN clock_timestamp() END)
 ON CONFLICT (worker_id) DO UPDATE
    SET heartbeat_until  = clock_timestamp() + @ttl::interval,
        state            = EXCLUDED.state,
+       canary           = EXCLUDED.canary,
        condition        = EXCLUDED.condition,
        condition_detail = EXCLUDED.condition_detail,
        condition_since  = CASE WHEN w.condition = EXCLUDED.condition THEN w.condition_since ELSE EXCLUDED.condition_since END
@@ -26,7 +27,7 @@ DELETE FROM {schema}.outbox_workers
 
 -- query: Snapshot
 SELECT worker_id, hostname, pid, version, state, started_at, heartbeat_until,
-       heartbeat_until - s.at AS time_left, drain_requested_at, coalesce(shape, ''),
+       heartbeat_until - s.at AS time_left, drain_requested_at, coalesce(shape, ''), coalesce(canary, ''),
        coalesce(condition, ''), coalesce(condition_detail, ''), condition_since, s.at
   FROM {schema}.outbox_workers, (SELECT clock_timestamp() AS at) AS s
  ORDER BY worker_id

@@ -21,7 +21,7 @@ func scraped(t *testing.T) map[string][]string {
 	t.Helper()
 	c := clustertest.New(t, clustertest.Config{Partitions: 4})
 	c.Backlog(t, 20)
-	w := c.Start(t, 1, "--http-addr=127.0.0.1:0")[0]
+	w := c.Start(t, 1, "--http-addr=127.0.0.1:0", "--canary=1s")[0]
 	c.WaitDrained(t)
 	found := map[string][]string{}
 	clustertest.Until(t, "the worker has read the watermark and what holds vacuum back", func(context.Context) (bool, error) {
@@ -29,7 +29,7 @@ func scraped(t *testing.T) map[string][]string {
 		for _, sample := range sampleOf.FindAllStringSubmatch(metricsOf(t, w.Process), -1) { //nolint:contextcheck // it has the test's
 			found[sample[1]] = append(found[sample[1]], sample[2])
 		}
-		return found["outbox_watermark_lag_events"] != nil && found["outbox_held_xmin_seconds"] != nil &&
+		return found["outbox_watermark_lag_events"] != nil && found["outbox_canary_seconds_bucket"] != nil && found["outbox_held_xmin_seconds"] != nil &&
 			found["outbox_dead_by_topic"] != nil && found["outbox_oldest_pending_age_by_type_seconds"] != nil, nil
 	}, nil)
 	return found

@@ -27,9 +27,19 @@ func conditions() []mutant {
 			edits: []edit{{"worker/conditions.go", "if err := w.board.Err(); err != nil {", "if err := w.board.Err(); false {"}},
 		},
 		{
+			name: "canaries-of-all", promise: "P8", breaks: "each worker sends canaries",
+			test: command{pkg: "worker", run: "^TestOneWorkerSendsCanaries$"}, says: "the other worker read",
+			edits: []edit{{"worker/canary.go", "return c.w.keeper.Set().Get(0) != nil }", "return true }"}},
+		},
+		{
+			name: "canaries-pile-up", promise: "P8", breaks: "canaries gather where delivery is paused",
+			test: command{pkg: "worker", run: "^TestACanaryIsOverdue$"}, says: "canaries wait, want one of each stream",
+			edits: []edit{{"worker/canary.go", "if c.waiting[stream] == nil {", "if true {"}},
+		},
+		{
 			name: "condition-not-written", promise: "P8", breaks: "only the worker itself knows what keeps it from delivering",
 			test: command{pkg: "cmd/postrider", run: "^TestEveryPauseOfDeliveryIsNamed$/^stream_deleted$"}, says: "wait until all name stream_missing",
-			edits: []edit{{"heartbeat/beater.go", "\tself.Condition = b.cfg.Board.First()\n", ""}},
+			edits: []edit{{"heartbeat/beater.go", "self.Condition, self.Canary = b.cfg.Board.First(), b.cfg.Canary()", "self.Canary = b.cfg.Canary()"}},
 		},
 		{
 			name: "functions-not-asked", promise: "P8", breaks: "a server without the functions that leases need is found well",

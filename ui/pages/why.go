@@ -33,6 +33,9 @@ func obstaclesShown(s source.Snapshot, operable bool) []web.Obstacle {
 		}
 		list = append(list, one)
 	}
+	for _, text := range s.Canaries() {
+		list = append(list, web.Obstacle{Key: "canary", Tone: "bad", Title: "The canary", Text: "It is " + text + "."})
+	}
 	return list
 }
 

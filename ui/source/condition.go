@@ -67,6 +67,17 @@ func (s Snapshot) Conditions() []Condition {
 	return list
 }
 
+// Canaries is what is wrong with canaries, as their workers say; they tell no secrets.
+func (s Snapshot) Canaries() []string {
+	var list []string
+	for _, w := range s.Workers {
+		if w.Canary != "" && w.State != WorkerStale {
+			list = append(list, Scrub(w.Canary))
+		}
+	}
+	return list
+}
+
 // hinders is the condition that keeps the partition from being delivered: its owner's, or any where nobody owns it.
 func (s Snapshot) hinders(p Partition) *condition.Condition {
 	if s.ReadOnly {

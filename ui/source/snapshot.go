@@ -83,6 +83,8 @@ type Worker struct {
 	DrainRequestedAt *time.Time
 	// Condition is what keeps the worker from delivering; nil: nothing.
 	Condition *condition.Condition
+	// Canary says what is wrong with the canary that the worker sent last; "": nothing.
+	Canary string
 	// HeartbeatLeft is the time until the heartbeat runs out by the database clock; negative once it has.
 	HeartbeatLeft time.Duration
 	// HeartbeatAge is the time since the last heartbeat, or nil when the lifetime of a heartbeat is not known to the source.

@@ -238,7 +238,7 @@ func compose(workers heartbeat.Snapshot, leases lease.Snapshot, backlog delivery
 		worker := Worker{
 			ID: w.ID, Hostname: w.Hostname, PID: w.PID, Version: w.Version, State: workerState(w),
 			StartedAt: w.StartedAt, HeartbeatUntil: w.HeartbeatUntil, HeartbeatLeft: w.Left,
-			DrainRequestedAt: w.DrainRequestedAt, Condition: w.Condition,
+			DrainRequestedAt: w.DrainRequestedAt, Condition: w.Condition, Canary: w.Canary,
 			Owned: owned[w.ID], Desired: len(plan[w.ID]),
 		}
 		if heartbeatTTL > 0 {

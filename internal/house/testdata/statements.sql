@@ -2881,15 +2881,16 @@ SELECT (SELECT n FROM foreign_rows), (SELECT count(*) FROM moved);
 -- heartbeat/sql/*.sql
 
 /* heartbeat.Beat */ INSERT INTO "public".outbox_workers AS w
-       (worker_id, hostname, pid, version, started_at, heartbeat_until, state, shape,
+       (worker_id, hostname, pid, version, started_at, heartbeat_until, state, shape, canary,
         condition, condition_detail, condition_since, drain_requested_at)
-VALUES ($1, $2, $3, $4, clock_timestamp(), clock_timestamp() + $5::interval, $6, nullif($7, ''),
-        nullif($8::text, ''), nullif($9::text, ''),
-        CASE WHEN $8::text <> '' THEN clock_timestamp() - $10::interval END,
+VALUES ($1, $2, $3, $4, clock_timestamp(), clock_timestamp() + $5::interval, $6, nullif($7, ''), nullif($8::text, ''),
+        nullif($9::text, ''), nullif($10::text, ''),
+        CASE WHEN $9::text <> '' THEN clock_timestamp() - $11::interval END,
         CASE WHEN $6 = 'draining' THEN clock_timestamp() END)
 ON CONFLICT (worker_id) DO UPDATE
    SET heartbeat_until  = clock_timestamp() + $5::interval,
        state            = EXCLUDED.state,
+       canary           = EXCLUDED.canary,
        condition        = EXCLUDED.condition,
        condition_detail = EXCLUDED.condition_detail,
        condition_since  = CASE WHEN w.condition = EXCLUDED.condition THEN w.condition_since ELSE EXCLUDED.condition_since END;
@@ -2900,7 +2901,7 @@ ON CONFLICT (worker_id) DO UPDATE
  WHERE heartbeat_until < clock_timestamp() - $1::interval;
 
 /* heartbeat.Snapshot */ SELECT worker_id, hostname, pid, version, state, started_at, heartbeat_until,
-       heartbeat_until - s.at AS time_left, drain_requested_at, coalesce(shape, ''),
+       heartbeat_until - s.at AS time_left, drain_requested_at, coalesce(shape, ''), coalesce(canary, ''),
        coalesce(condition, ''), coalesce(condition_detail, ''), condition_since, s.at
   FROM "public".outbox_workers, (SELECT clock_timestamp() AS at) AS s
  ORDER BY worker_id;

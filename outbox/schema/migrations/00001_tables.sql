@@ -363,12 +363,14 @@ CREATE TABLE {schema}.outbox_workers (
     shape              text,
     condition          text,
     condition_detail   text,
+    canary             text,
     CONSTRAINT outbox_workers_pkey PRIMARY KEY (worker_id)
 ) WITH (fillfactor = 50, vacuum_truncate = off);
 COMMENT ON COLUMN {schema}.outbox_workers.drain_requested_at IS 'When an operator asked the worker to give its partitions back and to take none until it is started again.';
 COMMENT ON COLUMN {schema}.outbox_workers.shape IS 'The settings that change messages, as the worker''s flags; NULL: it does not say.';
 COMMENT ON COLUMN {schema}.outbox_workers.condition IS 'Why the worker cannot deliver, in one word; NULL: nothing keeps it.';
 COMMENT ON COLUMN {schema}.outbox_workers.condition_detail IS 'The error behind it.';
+COMMENT ON COLUMN {schema}.outbox_workers.canary IS 'What is wrong with the canary that the worker sent last; NULL: nothing, or it sends none.';
 
 CREATE TABLE {schema}.outbox_throughput (
     minute        timestamptz NOT NULL,
