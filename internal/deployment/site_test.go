@@ -83,8 +83,8 @@ func (s site) check(t *testing.T, page, link string) {
 	}
 }
 
-// Each page of docs/ is on the site and each link of the site leads to a page, a heading, or a file of the repository; so do what search finds and what
-// llms.txt lists.
+// Each page of docs/ is on the site, and each link of the site leads to a page, a heading, or a file of the repository; so do what
+// search finds and what llms.txt lists.
 func TestTheSiteHasEveryPageAndItsLinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	s := buildSite(t)
