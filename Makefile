@@ -37,6 +37,9 @@ GOVULNCHECK_VERSION := v1.8.0
 GOVULNCHECK := bin/tools/govulncheck-$(GOVULNCHECK_VERSION)
 HELM_VERSION := v3.22.0
 HELM := bin/tools/helm-$(HELM_VERSION)
+# The last release that builds with Go 1.26.
+HUGO_VERSION := v0.165.0
+HUGO := bin/tools/hugo-$(HUGO_VERSION)
 # Its version is in deploy/tools/go.mod.
 PROMTOOL := bin/tools/promtool
 # What the recipes need, as Debian names it; a JDK and Node.js may also come from elsewhere.
@@ -45,9 +48,11 @@ RECIPES += $(if $(shell command -v javac),,default-jdk-headless) $(if $(shell co
 MODULES_OF_NODE := bin/tools/recipes/node_modules
 # Releases of PostgreSQL and nats-server. Whoever PostgreSQL runs as must be able to read them.
 SERVERS := $(CURDIR)/bin/tools/servers
-# What `make image` makes, and the version that its program gives itself.
+# What `make image` makes, and the version that its program gives itself; `make site` shows it, too.
 IMAGE ?= postrider:devel
 VERSION ?= devel
+# Where `make site` is served; with the slash at its end.
+SITE ?= https://postrider.github.io/postrider/
 
 # -p 2: every package may start servers of its own. -parallel 3: tests mostly wait. `make vet` and `make lint` vet.
 TEST := test -json -count=1 -shuffle=on -p 2 -parallel 3 -vet=off
@@ -112,11 +117,12 @@ test/browser: postgres $(TESTREPORT) ## Run the monitor's tests in a real browse
 	CI_BROWSER=1 CGO_ENABLED=0 $(REPORT) -least 1 -- go $(TEST) -timeout 20m -run Browser -- ./ui/...
 
 .PHONY: test/deploy
-test/deploy: postgres $(TESTREPORT) $(HELM) $(PROMTOOL) ## Check what deploys Postrider: Compose file, Helm chart, unit, roles, alert rules, dashboard
+test/deploy: postgres $(TESTREPORT) $(HELM) $(PROMTOOL) $(HUGO) ## Check what deploys Postrider: Compose file, Helm chart, unit, roles, alert rules, dashboard; the site
 	@command -v docker-compose >/dev/null || docker compose version >/dev/null 2>&1 || .ci/apt docker-compose
 	@command -v pgbouncer >/dev/null || test -x /usr/sbin/pgbouncer || .ci/apt pgbouncer
 	@command -v systemd-analyze >/dev/null || .ci/apt systemd
-	POSTRIDER_HELM=$(CURDIR)/$(HELM) POSTRIDER_PROMTOOL=$(CURDIR)/$(PROMTOOL) POSTRIDER_REQUIRE_TOOLS=1 CGO_ENABLED=0 \
+	POSTRIDER_HELM=$(CURDIR)/$(HELM) POSTRIDER_PROMTOOL=$(CURDIR)/$(PROMTOOL) POSTRIDER_HUGO=$(CURDIR)/$(HUGO) \
+	POSTRIDER_REQUIRE_TOOLS=1 CGO_ENABLED=0 \
 	$(REPORT) -least 1 -- go $(TEST) -timeout 10m -- ./internal/deployment
 
 .PHONY: test/recipes
@@ -218,6 +224,16 @@ image: ## Build the container image IMAGE=postrider:devel around a program built
 	docker build --quiet --target prebuilt --file deploy/docker/Dockerfile --tag $(IMAGE) --build-arg VERSION=$(VERSION) \
 		--build-arg REVISION=$$(git rev-parse HEAD 2>/dev/null || echo unknown) .
 
+.PHONY: site
+site: $(HUGO) ## Build the documentation as a site into bin/site (SITE=http://localhost:8000/ VERSION=v1.2.3)
+	rm -rf bin/site
+	HUGO_PARAMS_VERSION=$(VERSION) $(HUGO) --source docs/site --destination $(CURDIR)/bin/site --cacheDir $(CURDIR)/bin/tools/hugo-cache \
+		--noBuildLock --panicOnWarning --quiet --baseURL $(SITE)
+
+.PHONY: site/check
+site/check: $(HUGO) ## Check that the site can be built, and that all of its links lead somewhere
+	POSTRIDER_HUGO=$(CURDIR)/$(HUGO) CGO_ENABLED=0 go test -count=1 -run '^TestTheSite' ./internal/deployment
+
 .PHONY: clean
 clean: ## Remove what was built
 	rm -rf bin
@@ -225,7 +241,7 @@ clean: ## Remove what was built
 # What the targets above need.
 
 .PHONY: tools
-tools: $(GOLANGCI) $(HELM) $(PROMTOOL) $(GOVULNCHECK) ## Build the programs that checks need, into bin/tools
+tools: $(GOLANGCI) $(HELM) $(PROMTOOL) $(GOVULNCHECK) $(HUGO) ## Build the programs that checks need, into bin/tools
 
 .PHONY: postgres
 postgres:
@@ -274,6 +290,11 @@ $(HELM):
 	@mkdir -p bin/tools
 	GOFLAGS= GOBIN=$(CURDIR)/bin/tools CGO_ENABLED=0 go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
 	@mv bin/tools/helm $@
+
+$(HUGO):
+	@mkdir -p bin/tools
+	GOFLAGS= GOBIN=$(CURDIR)/bin/tools CGO_ENABLED=0 go install github.com/gohugoio/hugo@$(HUGO_VERSION)
+	@mv bin/tools/hugo $@
 
 # promtool cannot be installed by version: its go.mod replaces modules. Of its service discoveries DNS alone is left in.
 $(PROMTOOL): deploy/tools/go.mod deploy/tools/go.sum
