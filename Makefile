@@ -117,12 +117,11 @@ test/browser: postgres $(TESTREPORT) ## Run the monitor's tests in a real browse
 	CI_BROWSER=1 CGO_ENABLED=0 $(REPORT) -least 1 -- go $(TEST) -timeout 20m -run Browser -- ./ui/...
 
 .PHONY: test/deploy
-test/deploy: postgres $(TESTREPORT) $(HELM) $(PROMTOOL) $(HUGO) ## Check what deploys Postrider: Compose file, Helm chart, unit, roles, alert rules, dashboard; the site
+test/deploy: postgres $(TESTREPORT) $(HELM) $(PROMTOOL) ## Check what deploys Postrider: Compose file, Helm chart, unit, roles, alert rules, dashboard
 	@command -v docker-compose >/dev/null || docker compose version >/dev/null 2>&1 || .ci/apt docker-compose
 	@command -v pgbouncer >/dev/null || test -x /usr/sbin/pgbouncer || .ci/apt pgbouncer
 	@command -v systemd-analyze >/dev/null || .ci/apt systemd
-	POSTRIDER_HELM=$(CURDIR)/$(HELM) POSTRIDER_PROMTOOL=$(CURDIR)/$(PROMTOOL) POSTRIDER_HUGO=$(CURDIR)/$(HUGO) \
-	POSTRIDER_REQUIRE_TOOLS=1 CGO_ENABLED=0 \
+	POSTRIDER_HELM=$(CURDIR)/$(HELM) POSTRIDER_PROMTOOL=$(CURDIR)/$(PROMTOOL) POSTRIDER_REQUIRE_TOOLS=1 CGO_ENABLED=0 \
 	$(REPORT) -least 1 -- go $(TEST) -timeout 10m -- ./internal/deployment
 
 .PHONY: test/recipes
@@ -241,7 +240,7 @@ clean: ## Remove what was built
 # What the targets above need.
 
 .PHONY: tools
-tools: $(GOLANGCI) $(HELM) $(PROMTOOL) $(GOVULNCHECK) $(HUGO) ## Build the programs that checks need, into bin/tools
+tools: $(GOLANGCI) $(HELM) $(PROMTOOL) $(GOVULNCHECK) ## Build the programs that checks need, into bin/tools
 
 .PHONY: postgres
 postgres:

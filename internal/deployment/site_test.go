@@ -31,7 +31,10 @@ type site struct {
 // buildSite has Hugo build the documentation.
 func buildSite(t *testing.T) site {
 	t.Helper()
-	hugo, folder := tool(t, "hugo", "POSTRIDER_HUGO"), t.TempDir()
+	hugo, folder := os.Getenv("POSTRIDER_HUGO"), t.TempDir() // to build it takes minutes: not in every run
+	if hugo == "" {
+		t.Skip("hugo is missing: make site/check provides it")
+	}
 	if _, stderr, err := execute(t, filepath.Join(root, "docs", "site"), hugo, "--destination", folder, "--cacheDir", t.TempDir(), "--noBuildLock",
 		"--panicOnWarning", "--quiet", "--baseURL", siteAddress); err != nil {
 		t.Fatalf("hugo: %v\n%s", err, stderr)
