@@ -31,7 +31,10 @@ var errStandsStill = errors.New("the consumer stands still")
 
 // quietTime is how long nothing may come before the stream is asked whether it holds more. After a change of leaders a client may have no
 // request left with the server and hear its heartbeats all the same (nats-io/nats.go#2063).
-const quietTime = 5 * time.Second
+const quietTime = 2 * time.Second
+
+// readHeartbeat is how often a broker with nothing to send says so. A consumer whose server is gone is noticed after two, and made anew.
+const readHeartbeat = 500 * time.Millisecond
 
 // subscribe hands the messages to receive, in order, until the context ends. ready is called when the consumer is there. An ephemeral
 // subscription is an ordered consumer, which restarts itself where it stopped; a durable one acknowledges what receive returned from. A
@@ -88,7 +91,7 @@ func (r *reader) another(ctx context.Context) jetstream.Consumer {
 
 // read receives until the context ends, a message cannot be taken, or the consumer stands still.
 func (r *reader) read(ctx context.Context, consumer jetstream.Consumer) error {
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(2000))
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(2000), jetstream.PullHeartbeat(readHeartbeat))
 	if err != nil {
 		return fmt.Errorf("%w to stream %s: %w", errConsumer, r.stream, err)
 	}
