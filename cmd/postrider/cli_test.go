@@ -93,6 +93,8 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 		"window below a second":       {onRun("--window=1ms"), exitRefused, []string{"--window"}},
 		"drain timeout":               {onRun("--drain-timeout=0s"), exitRefused, []string{"--drain-timeout"}},
 		"acknowledgement timeout":     {onRun("--ack-timeout=1ms"), exitRefused, []string{"--ack-timeout"}},
+		"canary of a shadow":          {onRun("--shadow", "--canary=1m"), exitRefused, []string{"--canary", "--shadow"}},
+		"canary once":                 {onRun("--once", "--canary=1m"), exitRefused, []string{"--canary", "--once"}},
 		"replicas":                    {onRun("--stream-replicas=2"), exitRefused, []string{"--stream-replicas"}},
 		"batch of nothing":            {onRun("--batch-size=0"), exitRefused, []string{"--batch-size"}},
 		"negative attempts":           {onRun("--max-attempts=-1"), exitRefused, []string{"--max-attempts"}},
