@@ -7,10 +7,12 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/delivery/natspub"
@@ -28,8 +30,10 @@ type showFlags struct {
 }
 
 const (
-	// showTTL is how long leases last in a show: nobody likes to watch for ten seconds.
+	// showTTL is how long leases last in a show where nothing else was said: nobody likes to watch for ten seconds.
 	showTTL = 3 * time.Second
+	// defaultChaosDuration is that of the flag.
+	defaultChaosDuration = time.Minute
 	// showRate is how many events a second are generated when nothing was said.
 	showRate = 300
 )
@@ -37,9 +41,11 @@ const (
 func (c *devCmd) validateShow() error {
 	switch {
 	case !c.Chaos:
-		if c.Verbose || c.Seed != 0 {
-			return fmt.Errorf("%w: --seed and --verbose mean nothing without --chaos", errRefused)
+		if c.Verbose || c.Seed != 0 || c.ChaosDuration != defaultChaosDuration {
+			return fmt.Errorf("%w: --chaos-duration, --seed and --verbose mean nothing without --chaos", errRefused)
 		}
+	case c.ExitWhenDrained:
+		return fmt.Errorf("%w: --chaos ends by itself; leave out --exit-when-drained", errRefused)
 	case c.DatabaseURL != "" || c.NatsURL != "" || c.DataDir != "":
 		return fmt.Errorf("%w: --chaos breaks its servers; leave out --database-url, --nats-url and --data-dir", errRefused)
 	case c.Workers < 2:
@@ -55,8 +61,46 @@ type show struct {
 	*dev
 
 	seed   uint64
+	given  []string // the flags of workers that were given, for these
 	crew   *chaos.Crew
 	engine *chaos.Engine
+}
+
+// passedOn are the flags of this command that differ from their defaults and are a worker's, but for those that a show decides.
+func (s *session) passedOn() (flags []string) {
+	of := func(command string) (found []*kong.Flag) {
+		for _, node := range s.kong.Model.Children {
+			if node.Name == command {
+				found = node.Flags
+			}
+		}
+		return found
+	}
+	workers := map[string]bool{}
+	for _, f := range of("run") {
+		workers[f.Name] = !strings.HasPrefix(f.Name, "http-")
+	}
+	for _, own := range []string{"database-url", "nats-url", "schema", "partitions", "json"} {
+		workers[own] = false
+	}
+	for _, f := range of("dev") {
+		value := fmt.Sprint(f.Target.Interface())
+		otherwise := f.Default
+		if d, err := time.ParseDuration(otherwise); err == nil {
+			otherwise = d.String()
+		}
+		if !workers[f.Name] || value == otherwise || f.Target.IsZero() && !f.HasDefault {
+			continue
+		}
+		if list, ok := f.Target.Interface().([]string); ok {
+			for _, one := range list {
+				flags = append(flags, "--"+f.Name+"="+one)
+			}
+			continue
+		}
+		flags = append(flags, "--"+f.Name+"="+value)
+	}
+	return flags
 }
 
 // show brings everything up, breaks it by turns, and tells how it went.
@@ -66,7 +110,10 @@ func (c *devCmd) show(s *session) error {
 	if c.Verbose {
 		log = s.logger()
 	}
-	v := &show{dev: &dev{cmd: c, session: s, log: log, ledger: ledger.New()}, seed: c.Seed}
+	v := &show{dev: &dev{cmd: c, session: s, log: log, ledger: ledger.New()}, seed: c.Seed, given: s.passedOn()}
+	if !slices.ContainsFunc(v.given, func(flag string) bool { return strings.HasPrefix(flag, "--lease-ttl=") }) {
+		c.LeaseTTL = showTTL
+	}
 	if v.seed == 0 {
 		v.seed = 1 + rand.Uint64N(1_000_000)
 	}
@@ -86,11 +133,9 @@ func (v *show) startCrew(ctx context.Context) error {
 		log = v.session.stderr
 	}
 	crew, err := chaos.NewCrew(chaos.CrewConfig{
-		Arguments: []string{
-			"run", "--http-addr=off", "--create-stream", "--stream-replicas=3", "--lease-ttl=" + showTTL.String(), "--schema=" + v.cmd.Schema,
-			"--ordering=" + v.cmd.Ordering, "--publish-mode=" + v.cmd.PublishMode, "--assignment=" + v.cmd.Assignment,
-			"--stream=" + v.cmd.Stream, "--subject=" + v.cmd.Subject,
-		},
+		Arguments: append([]string{
+			"run", "--http-addr=off", "--create-stream", "--stream-replicas=3", "--lease-ttl=" + v.cmd.LeaseTTL.String(), "--schema=" + v.cmd.Schema,
+		}, v.given...),
 		Environment: []string{"POSTRIDER_DATABASE_URL=" + v.databaseURL, "POSTRIDER_NATS_URL=" + v.natsURL},
 		Workers:     v.cmd.Workers, Log: log,
 	})
@@ -111,7 +156,7 @@ func (v *show) startCrew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v.say("Workers      %d processes, %d partitions, leases of %s", v.cmd.Workers, v.partitions, showTTL)
+	v.say("Workers      %d processes, %d partitions, leases of %s", v.cmd.Workers, v.partitions, v.cmd.LeaseTTL)
 	return crew.Start(ctx)
 }
 
@@ -163,7 +208,10 @@ func (v *show) run(interrupt context.Context) error {
 	if err := v.beside(ctx, cancel, &beside); err != nil {
 		return err
 	}
-	if err := v.produceFiles(ctx); err != nil {
+	running, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	defer context.AfterFunc(interrupt, func() { stop(nil) })()
+	if err := v.produceFiles(running); err != nil {
 		return err
 	}
 	load, err := v.load(v.cmd.Rate)
@@ -174,9 +222,6 @@ func (v *show) run(interrupt context.Context) error {
 		load.Rate = showRate
 	}
 	load.Outages = true
-	running, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	defer context.AfterFunc(interrupt, func() { stop(nil) })()
 	ended := make(chan struct{})
 	var verdict chaos.Verdict
 	go func() {
@@ -192,7 +237,7 @@ func (v *show) beside(ctx context.Context, fail context.CancelCauseFunc, running
 	if v.cmd.HTTPAddr != "off" {
 		m := monitorCmd{
 			databaseFlags: databaseFlags{DatabaseURL: v.databaseURL, Schema: v.cmd.Schema}, httpFlags: v.cmd.httpFlags,
-			Assignment: v.cmd.Assignment, LeaseTTL: showTTL,
+			Assignment: v.cmd.Assignment, LeaseTTL: v.cmd.LeaseTTL,
 		}
 		listens := make(chan string, 1)
 		running.Go(func() {
@@ -250,7 +295,14 @@ func (v *show) produceFiles(ctx context.Context) error {
 
 // repeat is the command that has the same mishaps in the same order.
 func (v *show) repeat() string {
-	words := []string{"postrider dev --chaos", fmt.Sprintf("--seed=%d", v.seed), "--chaos-duration=" + v.cmd.ChaosDuration.String()}
+	words := []string{
+		"postrider dev --chaos", fmt.Sprintf("--seed=%d", v.seed), "--chaos-duration=" + v.cmd.ChaosDuration.String(),
+		fmt.Sprintf("--workers=%d", v.cmd.Workers), fmt.Sprintf("--partitions=%d", v.cmd.Partitions),
+	}
+	if v.cmd.Rate > 0 {
+		words = append(words, fmt.Sprintf("--rate=%g", v.cmd.Rate))
+	}
+	words = append(words, v.given...)
 	for _, name := range v.cmd.Import {
 		words = append(words, "--import="+name)
 	}

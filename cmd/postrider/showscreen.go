@@ -53,8 +53,8 @@ func (v *show) screen(s chaos.State) string {
 	if v.monitor != "" {
 		fmt.Fprintf(&b, "monitor %s\n", v.monitor)
 	}
-	fmt.Fprintf(&b, "\ncommitted %s   received %s   under way %s\nreordered %d   doubled %d   %s\n\n",
-		humanize.Comma(int64(s.Committed)), humanize.Comma(int64(s.Received)), humanize.Comma(int64(s.UnderWay)), s.Reordered, s.Duplicates, quietly(s.Quiet))
+	fmt.Fprintf(&b, "\ncommitted %s   received %s   under way %s\nlost %d   reordered %d   doubled %d   %s\n\n",
+		humanize.Comma(int64(s.Committed)), humanize.Comma(int64(s.Received)), humanize.Comma(int64(s.UnderWay)), lost(s), s.Reordered, s.Duplicates, quietly(s.Quiet))
 	for _, m := range s.Members {
 		state := fmt.Sprintf("pid %d", m.PID)
 		switch {
@@ -74,6 +74,14 @@ func (v *show) screen(s chaos.State) string {
 		b.WriteString(incident(i) + "\n")
 	}
 	return b.String()
+}
+
+// lost is what is missing when all is over: until then it is under way.
+func lost(s chaos.State) int {
+	if s.Phase == chaos.Over {
+		return s.UnderWay
+	}
+	return 0
 }
 
 func incident(i chaos.Incident) string {
