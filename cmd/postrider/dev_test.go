@@ -57,11 +57,6 @@ $`)
 		if !says.MatchString(dev.Stdout()) {
 			t.Errorf("%s: it says\n%s", level, dev.Stdout())
 		}
-		for _, shown := range shownInReadme(t) {
-			if !shown.MatchString(dev.Stdout()) {
-				t.Errorf("README.md shows %s; it says\n%s", shown, dev.Stdout())
-			}
-		}
 		for line := range strings.Lines(dev.Stdout()) {
 			if len(line) > 81 && !strings.Contains(line, "://") && !strings.Contains(line, path) {
 				t.Errorf("%s: %d columns: %s", level, len(line)-1, line)
@@ -77,11 +72,6 @@ $`)
 		}
 	}
 }
-
-var (
-	devLine = regexp.MustCompile(`(?m)^(?:PostgreSQL   |psql 'postgres|NATS   |committed \d|\d+ events/s).*$`)
-	figures = regexp.MustCompile(`\d+(?:\\\.\d+)*`)
-)
 
 // Who tries a resize on dev finds no fault in it: what was pending comes from another partition than it was committed to.
 func TestDevOutlastsAResize(t *testing.T) { //nolint:paralleltest // fills the machine
@@ -106,23 +96,6 @@ func TestDevOutlastsAResize(t *testing.T) { //nolint:paralleltest // fills the m
 	if code := dev.Exit(t); code != exitOK || !strings.Contains(dev.Stdout(), "lost 0, reordered 0, duplicates 0") || strings.Contains(dev.Stdout(), "altered") {
 		t.Errorf("it ended with %d, and says\n%s", code, dev.Stdout())
 	}
-}
-
-// shownInReadme are the lines of dev that the README shows, with any figures.
-func shownInReadme(t *testing.T) (lines []*regexp.Regexp) {
-	t.Helper()
-	text, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, line := range devLine.FindAllString(string(text), -1) {
-		pattern := figures.ReplaceAllString(regexp.QuoteMeta(line), `[0-9.]+m?`)
-		lines = append(lines, regexp.MustCompile("(?m)^"+strings.ReplaceAll(pattern, "…", `\S+`)+"$"))
-	}
-	if len(lines) != 5 {
-		t.Fatalf("README.md shows %d lines of dev", len(lines))
-	}
-	return lines
 }
 
 func devDrained(t *testing.T, flags ...string) {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -90,5 +92,31 @@ func TestTheShowsScreen(t *testing.T) {
 	}
 	if n := strings.Count(screen, "delivery went on"); n != latestIncidents {
 		t.Errorf("%d mishaps are shown", n)
+	}
+}
+
+var anyFigure = regexp.MustCompile(`[0-9][0-9.,:]*`)
+
+// The README shows a verdict as a show prints it, with other figures.
+func TestTheReadmeShowsAVerdict(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, _ := strings.Cut(string(readme), "The demo's verdict:\n```\n")
+	shown, _, found := strings.Cut(shown, "```")
+	verdict := chaos.Verdict{Report: ledger.Report{Committed: 10, Received: 10}}
+	verdict.Quiet = chaos.Quiet{Events: 10, P50: time.Millisecond, P99: time.Millisecond}
+	for _, kind := range []string{"worker frozen", "PostgreSQL restarted", "worker killed", "broker's leader stopped"} {
+		verdict.Incidents = append(verdict.Incidents, chaos.Incident{Kind: kind, Took: time.Second})
+	}
+	var out bytes.Buffer
+	if err := aShow(&out).verdict(verdict); err != nil {
+		t.Fatal(err)
+	}
+	plain := func(text string) string { return anyFigure.ReplaceAllString(text, "1") }
+	if !found || strings.Count(shown, "\n") < 6 || !strings.Contains(plain(out.String()), plain(shown)) {
+		t.Errorf("README.md shows\n%s\nand a show says\n%s", shown, &out)
 	}
 }
