@@ -94,3 +94,34 @@ func worker() []mutant {
 		},
 	}
 }
+
+// shows is the ways to make a show that proves less than it says.
+func shows() []mutant {
+	return []mutant{
+		{
+			name: "show-knows-no-lag", promise: "show", breaks: "a mishap counts as over while a committed event still waits",
+			test: command{pkg: "internal/chaos", run: "^TestWhatNeverComesIsLost$"}, says: "the verdict is .*events are missing",
+			edits: []edit{{"internal/chaos/engine.go", "if look.Waiting > e.config.Behind {", "if false && look.Waiting > e.config.Behind {"}},
+		},
+		{
+			name: "show-freezes-nobody", promise: "show", breaks: "a worker is said to be frozen, and goes on",
+			test: command{pkg: "internal/chaos", run: "^TestWorkersAreStruckAndNothingIsLost$"}, says: "not all partitions have another owner",
+			edits: []edit{{"internal/chaos/turns.go", "return struck, c.Freeze(victim.Number)", "return struck, nil"}},
+		},
+		{
+			name: "show-draws-from-one-source", promise: "show", breaks: "the seed repeats the order only while each mishap draws as many numbers",
+			test: command{pkg: "internal/chaos", run: "^TestTheSeedRepeatsTheOrder$"}, says: "seed 7 gave",
+			edits: []edit{{"internal/chaos/turns.go", "return next, rand.New(rand.NewPCG(t.seed, t.number))", "return next, t.order"}},
+		},
+		{
+			name: "show-always-well", promise: "show", breaks: "a broken verdict ends with status 0",
+			test: command{pkg: "cmd/postrider", run: "^TestALostEventBreaksTheVerdict$"}, says: "<nil>:",
+			edits: []edit{{"cmd/postrider/showscreen.go", "	return errSilent\n", "	return nil\n"}},
+		},
+		{
+			name: "show-forgets-flags", promise: "show", breaks: "the workers of a show do without the flags that were given",
+			test: command{pkg: "cmd/postrider", run: "^TestAShowEndsWithAVerdict$"}, says: "status 1",
+			edits: []edit{{"cmd/postrider/show.go", "}, v.given...),", "}, v.given[:0]...),"}},
+		},
+	}
+}
