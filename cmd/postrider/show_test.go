@@ -116,7 +116,12 @@ func TestTheReadmeShowsAVerdict(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain := func(text string) string { return anyFigure.ReplaceAllString(text, "1") }
-	if !found || strings.Count(shown, "\n") < 6 || !strings.Contains(plain(out.String()), plain(shown)) {
-		t.Errorf("README.md shows\n%s\nand a show says\n%s", shown, &out)
+	if !found || strings.Count(shown, "\n") < 6 {
+		t.Errorf("README.md shows\n%s", shown)
+	}
+	for line := range strings.Lines(shown) { // the kinds come in any order
+		if !strings.Contains(plain(out.String()), plain(line)) {
+			t.Errorf("README.md shows\n%s\nand a show says\n%s", line, &out)
+		}
 	}
 }
