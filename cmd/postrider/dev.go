@@ -326,13 +326,9 @@ func (d *dev) work(interrupt context.Context) error {
 }
 
 func (d *dev) receive(msg jetstream.Msg) error {
-	meta, err := msg.Metadata()
+	m, err := ledger.ReadMessage(msg)
 	if err != nil {
-		return fmt.Errorf("message without metadata: %w", err)
-	}
-	m, err := ledger.ParseMessage(msg.Headers(), msg.Data(), meta.Sequence.Stream)
-	if err != nil {
-		return fmt.Errorf("stream sequence %d: %w", meta.Sequence.Stream, err)
+		return err
 	}
 	for _, fault := range d.checker.Receive(m) {
 		d.log.Error("the checker found a fault", "fault", fault.String())

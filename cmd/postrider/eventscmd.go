@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -81,14 +80,10 @@ type confirmFlags struct {
 }
 
 func (f confirmFlags) confirmed(what, reason string) error {
-	switch {
-	case f.DryRun:
-	case strings.TrimSpace(reason) == "":
-		return fmt.Errorf("%w: --reason is required; it is written to the audit", errRefused)
-	case !f.Yes:
-		return fmt.Errorf("%w: %s; say --yes if that is meant", errRefused, what)
+	if f.DryRun {
+		return nil
 	}
-	return nil
+	return confirmed(what, reason, f.Yes)
 }
 
 type eventsSplitCmd struct {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -61,6 +62,17 @@ func (f actorFlags) actor() string {
 		return u.Username
 	}
 	return os.Getenv("USER")
+}
+
+// confirmed refuses to do what is not taken back without a reason, and without --yes.
+func confirmed(what, reason string, yes bool) error {
+	switch {
+	case strings.TrimSpace(reason) == "":
+		return fmt.Errorf("%w: --reason is required; it is written to the audit", errRefused)
+	case !yes:
+		return fmt.Errorf("%w: %s; say --yes if that is meant", errRefused, what)
+	}
+	return nil
 }
 
 // inputNames are the command line's names of inputs.

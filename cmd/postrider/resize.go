@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -61,12 +60,10 @@ func (c *partitionsResizeCmd) Run(s *session) error {
 	if c.Count < 1 || c.Count > 32767 {
 		return fmt.Errorf("%w: the number of partitions must lie between 1 and 32767, got %d", errRefused, c.Count)
 	}
-	switch {
-	case c.DryRun:
-	case strings.TrimSpace(c.Reason) == "":
-		return fmt.Errorf("%w: --reason is required; it is written to the audit", errRefused)
-	case !c.Yes:
-		return fmt.Errorf("%w: delivery stops and producers wait while the partitions change; say --yes if that is meant", errRefused)
+	if !c.DryRun {
+		if err := confirmed("delivery stops and producers wait while the partitions change", c.Reason, c.Yes); err != nil {
+			return err
+		}
 	}
 	pool, err := c.pool(s.ctx, "postrider resize", 4)
 	if err != nil {

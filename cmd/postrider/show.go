@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +63,6 @@ type show struct {
 
 	seed   uint64
 	given  []string // the flags of workers that were given, for these
-	crew   *chaos.Crew
 	engine *chaos.Engine
 }
 
@@ -142,7 +142,6 @@ func (v *show) startCrew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v.crew = crew
 	v.later(ctx, "workers", 15*time.Second, crew.Stop)
 	leases, err := lease.NewStore(ctx, v.pool, v.cmd.Schema)
 	if err != nil {
@@ -211,15 +210,14 @@ func (v *show) run(interrupt context.Context) error {
 	running, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(interrupt, func() { stop(nil) })()
-	if err := v.produceFiles(running); err != nil {
-		return err
+	if len(v.cmd.Import) > 0 { // before anything is broken
+		if err := v.produce(running); err != nil {
+			return err
+		}
 	}
-	load, err := v.load(v.cmd.Rate)
+	load, err := v.load(cmp.Or(v.cmd.Rate, showRate))
 	if err != nil {
 		return err
-	}
-	if load.Rate == 0 {
-		load.Rate = showRate
 	}
 	load.Outages = true
 	ended := make(chan struct{})
@@ -273,24 +271,12 @@ func (v *show) beside(ctx context.Context, fail context.CancelCauseFunc, running
 
 // judge gives a message to the engine.
 func (v *show) judge(msg jetstream.Msg) error {
-	meta, err := msg.Metadata()
+	m, err := ledger.ReadMessage(msg)
 	if err != nil {
-		return fmt.Errorf("message without metadata: %w", err)
-	}
-	m, err := ledger.ParseMessage(msg.Headers(), msg.Data(), meta.Sequence.Stream)
-	if err != nil {
-		return fmt.Errorf("stream sequence %d: %w", meta.Sequence.Stream, err)
+		return err
 	}
 	v.engine.Receive(m)
 	return nil
-}
-
-// produceFiles imports what --import names, before anything is broken.
-func (v *show) produceFiles(ctx context.Context) error {
-	if len(v.cmd.Import) == 0 {
-		return nil
-	}
-	return v.produce(ctx)
 }
 
 // repeat is the command that has the same mishaps in the same order.

@@ -11,29 +11,23 @@ import (
 	"github.com/postrider/postrider/internal/chaos"
 )
 
+// sayEvery is the time between two lines that say how things stand, where there is no terminal.
+const sayEvery = 5 * time.Second
+
 // latestIncidents is how many mishaps the screen shows.
 const latestIncidents = 10
 
-// watch shows how things stand until ended is closed: on a terminal a screen, elsewhere a line for each mishap and every five seconds.
+// watch shows how things stand until ended is closed: on a terminal a screen, elsewhere a line for each mishap and one now and then.
 func (v *show) watch(ended <-chan struct{}) {
 	terminal := isTerminal(v.session.stdout) && !v.cmd.JSON && !v.cmd.Verbose
-	every := 5 * time.Second
-	if terminal {
-		every = 250 * time.Millisecond
-	}
-	ticker, look := time.NewTicker(every), time.NewTicker(250*time.Millisecond)
-	defer ticker.Stop()
+	look := time.NewTicker(250 * time.Millisecond)
 	defer look.Stop()
-	told := 0
+	told, said := 0, time.Now()
 	for over := false; !over; {
 		select {
 		case <-ended:
 			over = true
 		case <-look.C:
-		case <-ticker.C:
-			if !terminal {
-				v.say("%s", steadily(v.engine.State()))
-			}
 		}
 		state := v.engine.State()
 		if terminal {
@@ -42,6 +36,10 @@ func (v *show) watch(ended <-chan struct{}) {
 		}
 		for ; told < len(state.Incidents) && state.Incidents[told].Took > 0; told++ {
 			v.say("%s", incident(state.Incidents[told]))
+		}
+		if time.Since(said) >= sayEvery {
+			v.say("%s", steadily(state))
+			said = time.Now()
 		}
 	}
 }
@@ -67,7 +65,7 @@ func (v *show) screen(s chaos.State) string {
 	}
 	b.WriteString("\n")
 	for _, t := range s.Tallies() {
-		fmt.Fprintf(&b, "%-26s %-4s longest recovery %s\n", t.Kind, fmt.Sprintf("%d×", t.Times), seconds(t.Longest))
+		b.WriteString(tally(t) + "\n")
 	}
 	b.WriteString("\n")
 	for _, i := range s.Incidents[max(0, len(s.Incidents)-latestIncidents):] {
@@ -82,6 +80,10 @@ func lost(s chaos.State) int {
 		return s.UnderWay
 	}
 	return 0
+}
+
+func tally(t chaos.Tally) string {
+	return fmt.Sprintf("%-26s %-4s longest recovery %s", t.Kind, fmt.Sprintf("%d×", t.Times), seconds(t.Longest))
 }
 
 func incident(i chaos.Incident) string {
@@ -152,8 +154,8 @@ func (v *show) verdict(verdict chaos.Verdict) error {
 	} else {
 		v.say("\n%s in %s: lost %d, reordered %d, doubled %d of %s events", english.Plural(n, "mishap", ""), strings.TrimSpace(clock(verdict.Elapsed)),
 			r.Lost, r.Reordered, r.Duplicates, humanize.Comma(int64(r.Committed)))
-		for _, m := range body.Mishaps {
-			v.say("  %-26s %-4s longest recovery %.1f s", m.Kind, fmt.Sprintf("%d×", m.Times), m.LongestSeconds)
+		for _, t := range verdict.Tallies() {
+			v.say("  %s", tally(t))
 		}
 		v.say("  %s", quietly(verdict.Quiet))
 		v.say("%s\nAgain: %s", map[bool]string{true: "VERDICT: every event once, in order.", false: "VERDICT: BROKEN."}[body.OK], v.repeat())

@@ -64,25 +64,24 @@ func launch(cmd *exec.Cmd, log io.Writer, name string) (*process, error) {
 	return p, nil
 }
 
-// readTicks learns from the worker's first line who it is.
+// readTicks learns from the worker's first line who it is; the others are only taken off the pipe.
 func (p *process) readTicks(from io.Reader) {
 	lines := bufio.NewReader(from)
-	for {
+	var tick struct {
+		Worker partition.WorkerID `json:"worker_id"`
+	}
+	for tick.Worker == (partition.WorkerID{}) {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
 			return
 		}
-		var tick struct {
-			Worker partition.WorkerID `json:"worker_id"`
-		}
-		if json.Unmarshal(line, &tick) != nil || tick.Worker == p.worker() {
-			continue
-		}
-		p.mu.Lock()
-		p.id = tick.Worker
-		p.mu.Unlock()
-		close(p.known)
+		_ = json.Unmarshal(line, &tick) // what is no tick names nobody
 	}
+	p.mu.Lock()
+	p.id = tick.Worker
+	p.mu.Unlock()
+	close(p.known)
+	_, _ = io.Copy(io.Discard, lines)
 }
 
 func (p *process) readLog(from io.Reader, log io.Writer, name string) {

@@ -10,10 +10,24 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/message"
 	"github.com/postrider/postrider/partition"
 )
+
+// ReadMessage is ParseMessage of a message as a consumer gets it. Errors name its place in the stream.
+func ReadMessage(msg jetstream.Msg) (Message, error) {
+	meta, err := msg.Metadata()
+	if err != nil {
+		return Message{}, fmt.Errorf("message without metadata: %w", err)
+	}
+	m, err := ParseMessage(msg.Headers(), msg.Data(), meta.Sequence.Stream)
+	if err != nil {
+		return m, fmt.Errorf("stream sequence %d: %w", meta.Sequence.Stream, err)
+	}
+	return m, nil
+}
 
 // ErrHeader is wrapped by every complaint of ParseMessage.
 var ErrHeader = errors.New("not an outbox message")

@@ -13,42 +13,40 @@ import (
 // Who is who changes something, and why, for the audit.
 type Who struct{ Actor, Reason string }
 
+func (w Who) validate(reasonRequired bool) error {
+	return maintenance.CheckWords(w.Actor, w.Reason, reasonRequired)
+}
+
 // Hindrance tells what keeps events from being put into parts; "" if nothing does, or if they are.
 func (s *Store) Hindrance(ctx context.Context) (string, error) {
-	var split bool
-	var relation string
-	var hindrance *string
-	if err := s.sql.State.Row(ctx, s.pool, nil).Scan(&split, &relation, &hindrance); err != nil {
-		return "", fmt.Errorf("read how events are kept: %w", err)
-	}
-	switch {
-	case relation != "events":
-		return fmt.Sprintf("the outbox reads its events from %s", relation), nil
-	case hindrance != nil:
-		return *hindrance, nil
-	}
-	return "", nil
+	_, hindrance, err := s.state(ctx)
+	return hindrance, err
 }
 
 // Split puts events into parts, of which the present ones are the first. It reads the table once, beside producers, and locks
 // it for an instant at the end. It reports whether there was anything to do.
 func (s *Store) Split(ctx context.Context, who Who) (bool, error) {
-	if split, err := s.split(ctx); err != nil || split {
+	if err := who.validate(true); err != nil {
 		return false, err
 	}
-	if hindrance, err := s.Hindrance(ctx); err != nil || hindrance != "" {
-		if err == nil {
-			err = maintenance.Refuse("events", "%s; remove that first, and make it anew afterwards", hindrance)
-		}
+	split, hindrance, err := s.state(ctx)
+	switch {
+	case err != nil || split:
 		return false, err
+	case hindrance != "":
+		return false, maintenance.Refuse("events", "%s; remove that first, and make it anew afterwards", hindrance)
 	}
-	if err := s.locked(ctx, true, func(tx pgx.Tx) error { return one(s.sql.Bound.Exec(ctx, tx, nil)) }); err != nil {
+	bound := func(tx pgx.Tx) error {
+		_, err := s.sql.Bound.Exec(ctx, tx, nil)
+		return err
+	}
+	if err := s.locked(ctx, true, bound); err != nil {
 		return false, fmt.Errorf("bound the table of events: %w", err)
 	}
 	if _, err := s.sql.Validate.Exec(ctx, s.pool, nil); err != nil {
 		return false, fmt.Errorf("check that the events lie below the bound: %w", err)
 	}
-	err := s.locked(ctx, true, func(tx pgx.Tx) error {
+	err = s.locked(ctx, true, func(tx pgx.Tx) error {
 		if _, err := s.sql.Split.Exec(ctx, tx, nil); err != nil {
 			return err
 		}
@@ -62,10 +60,10 @@ func (s *Store) Split(ctx context.Context, who Who) (bool, error) {
 
 // Begin begins the next part. It reports its number, and false where the last part is empty and stays the one to be filled.
 func (s *Store) Begin(ctx context.Context, who Who) (part int64, begun bool, err error) {
-	if split, err := s.split(ctx); err != nil || !split {
-		if err == nil {
-			err = ErrNotSplit
-		}
+	if err := who.validate(false); err != nil {
+		return 0, false, err
+	}
+	if err := s.mustBeSplit(ctx); err != nil {
 		return 0, false, err
 	}
 	var number *int64
@@ -89,6 +87,9 @@ type Archived struct {
 
 // Drop drops the oldest part. Where it may not, the error is an InputError.
 func (s *Store) Drop(ctx context.Context, part Part, archived Archived, who Who) error {
+	if err := who.validate(true); err != nil {
+		return err
+	}
 	return wrap(fmt.Sprintf("drop part %d of the events", part.Number), s.locked(ctx, true, func(tx pgx.Tx) error {
 		var problem *string
 		if err := s.sql.Drop.Row(ctx, tx, pg.Args{"part": part.Number}).Scan(&problem); err != nil {
@@ -105,8 +106,6 @@ func (s *Store) analyze(ctx context.Context) error {
 	_, err := s.sql.Analyze.Exec(ctx, s.pool, nil)
 	return wrap("analyze the events", err)
 }
-
-func one[T any](_ T, err error) error { return err }
 
 func wrap(what string, err error) error {
 	if err == nil {

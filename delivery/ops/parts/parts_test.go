@@ -91,6 +91,17 @@ func (b *bundle) parts(t *testing.T) []parts.Part {
 	return list
 }
 
+// open begins a transaction, which ends with the test if not before.
+func (b *bundle) open(t *testing.T) pgx.Tx {
+	t.Helper()
+	tx, err := b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	return tx
+}
+
 func get[T any](t *testing.T, b *bundle, sql string, args ...any) (v T) {
 	t.Helper()
 	if err := b.pool.QueryRow(t.Context(), sql, args...).Scan(&v); err != nil {
@@ -243,11 +254,7 @@ func TestAPartBeginsBehindWhoeverAppends(t *testing.T) {
 	b := setup(t)
 	b.split(t)
 	b.must(t, event("s"))
-	tx, err := b.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = tx.Rollback(context.Background()) }) // it may have ended
+	tx := b.open(t)
 	if _, err := b.producer.AppendTx(t.Context(), tx, event("s")); err != nil {
 		t.Fatal(err)
 	}
@@ -315,11 +322,7 @@ func TestWhoWaitsForAStreamHoldsAPartBack(t *testing.T) {
 	b := setup(t)
 	b.split(t)
 	b.must(t, event("s"))
-	tx, err := b.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = tx.Rollback(context.Background()) }) // it may have ended
+	tx := b.open(t)
 	if _, err := tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock(hashtextextended('s', 'events'::regclass::oid::bigint))`); err != nil {
 		t.Fatal(err)
 	}

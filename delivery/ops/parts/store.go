@@ -88,8 +88,8 @@ type Part struct {
 
 // List returns the parts in their order. It returns ErrNotSplit where there are none.
 func (s *Store) List(ctx context.Context) ([]Part, error) {
-	if split, err := s.split(ctx); err != nil || !split {
-		return nil, errors.Join(err, notSplit(split || err != nil))
+	if err := s.mustBeSplit(ctx); err != nil {
+		return nil, err
 	}
 	rows, err := s.sql.Parts.Rows(ctx, s.pool, nil)
 	if err != nil {
@@ -105,21 +105,24 @@ func (s *Store) List(ctx context.Context) ([]Part, error) {
 	return list, nil
 }
 
-func notSplit(split bool) error {
-	if split {
-		return nil
+// state tells whether events are in parts, and if not what is in the way; "": nothing.
+func (s *Store) state(ctx context.Context) (split bool, hindrance string, err error) {
+	var relation string
+	if err := s.sql.State.Row(ctx, s.pool, nil).Scan(&split, &relation, &hindrance); err != nil {
+		return false, "", fmt.Errorf("read how events are kept: %w", err)
 	}
-	return ErrNotSplit
+	if relation != "events" {
+		hindrance = fmt.Sprintf("the outbox reads its events from %s", relation)
+	}
+	return split, hindrance, nil
 }
 
-// split tells whether events are in parts.
-func (s *Store) split(ctx context.Context) (split bool, err error) {
-	var relation string
-	var hindrance *string
-	if err := s.sql.State.Row(ctx, s.pool, nil).Scan(&split, &relation, &hindrance); err != nil {
-		return false, fmt.Errorf("read how events are kept: %w", err)
+func (s *Store) mustBeSplit(ctx context.Context) error {
+	split, _, err := s.state(ctx)
+	if err == nil && !split {
+		err = ErrNotSplit
 	}
-	return split, nil
+	return err
 }
 
 // locked runs fn in a transaction that waits for locks no longer than LockWait, again and again while others hold them. The

@@ -2406,7 +2406,7 @@ VALUES ($1, $2, $3, nullif($4, ''), $5);
 /* parts.Patience */ SELECT set_config('lock_timeout', $1::text, true);
 
 /* parts.State */ SELECT s.events_in_parts, s.events_relation,
-       CASE WHEN s.events_in_parts OR s.events_relation <> 'events' THEN NULL ELSE "public".outbox_events_hindrance() END
+       CASE WHEN s.events_in_parts OR s.events_relation <> 'events' THEN '' ELSE coalesce("public".outbox_events_hindrance(), '') END
   FROM "public".outbox_settings AS s;
 
 /* parts.Bound */ SELECT "public".outbox_events_bound();

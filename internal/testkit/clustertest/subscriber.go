@@ -115,20 +115,16 @@ func (s *Subscriber) read(ctx context.Context) error {
 }
 
 func (s *Subscriber) receive(message jetstream.Msg) error {
-	meta, err := message.Metadata()
+	m, err := ledger.ReadMessage(message)
 	if err != nil {
-		return fmt.Errorf("message without metadata: %w", err)
-	}
-	m, err := ledger.ParseMessage(message.Headers(), message.Data(), meta.Sequence.Stream)
-	if err != nil {
-		return fmt.Errorf("stream sequence %d: %w", meta.Sequence.Stream, err)
+		return err
 	}
 	s.Checker.Receive(m)
 	if s.observer != nil {
 		s.observer(m)
 	}
 	s.messages.Add(1)
-	s.last.Store(meta.Sequence.Stream)
+	s.last.Store(m.StreamSequence)
 	return nil
 }
 

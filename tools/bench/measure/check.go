@@ -50,12 +50,12 @@ func (n *broker) readBack(ctx context.Context, from uint64) ([]ledger.Message, e
 		if err != nil {
 			return nil, fmt.Errorf("read the stream back: after %d events: %w", len(read), errors.Join(err, context.Cause(ctx)))
 		}
-		m, at, err := parse(msg)
+		m, err := ledger.ReadMessage(msg)
 		if err != nil {
 			return nil, err
 		}
 		read = append(read, m)
-		if at >= end.Sequence {
+		if m.StreamSequence >= end.Sequence {
 			return read, nil
 		}
 	}
@@ -67,18 +67,6 @@ func eventsFrom(sequence uint64) jetstream.OrderedConsumerConfig {
 	return jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{eventsFilter}, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: sequence,
 	}
-}
-
-func parse(msg jetstream.Msg) (ledger.Message, uint64, error) {
-	meta, err := msg.Metadata()
-	if err != nil {
-		return ledger.Message{}, 0, fmt.Errorf("message without metadata: %w", err)
-	}
-	m, err := ledger.ParseMessage(msg.Headers(), msg.Data(), meta.Sequence.Stream)
-	if err != nil {
-		return m, 0, fmt.Errorf("stream sequence %d: %w", meta.Sequence.Stream, err)
-	}
-	return m, meta.Sequence.Stream, nil
 }
 
 // check judges what a stream holds of a seeded database of so many events. Of a partial drain the part of each partition

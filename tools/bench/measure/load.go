@@ -92,7 +92,7 @@ func (l *load) subscribe(ctx context.Context) (stop func() error, err error) {
 }
 
 func (l *load) receive(msg jetstream.Msg, at time.Time) error {
-	m, _, err := parse(msg)
+	m, err := ledger.ReadMessage(msg)
 	if err != nil {
 		return err
 	}

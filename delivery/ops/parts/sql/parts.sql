@@ -2,9 +2,9 @@
 SELECT set_config('lock_timeout', @wait::text, true)
 
 -- query: State
--- Whether events are in parts, and if not what is in the way.
+-- Whether events are in parts, and if not what is in the way. The function wants the table to be there.
 SELECT s.events_in_parts, s.events_relation,
-       CASE WHEN s.events_in_parts OR s.events_relation <> 'events' THEN NULL ELSE {schema}.outbox_events_hindrance() END
+       CASE WHEN s.events_in_parts OR s.events_relation <> 'events' THEN '' ELSE coalesce({schema}.outbox_events_hindrance(), '') END
   FROM {schema}.outbox_settings AS s
 
 -- query: Bound
