@@ -2,11 +2,15 @@ package projection
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/postrider/postrider/internal/pg"
 )
@@ -64,9 +68,9 @@ type watermark struct {
 // head is the end of a stream in the journal.
 type head struct {
 	stream       string
-	last, wanted int64 // wanted: the last one that is not for the audit alone, 0 if there is none
-	event        uuid.UUID
-	old          bool // wanted is older than the grace
+	last, wanted int64     // wanted: the last one that is not for the audit alone, 0 if there is none
+	event        uuid.UUID // zero: it was dropped
+	old          bool      // wanted is older than the grace
 }
 
 // Detect compares all watermarks and all rows with the journal. It changes nothing and may run at any time. Events
@@ -86,6 +90,10 @@ func (p *Projection) detect(ctx context.Context, grace time.Duration, fingerprin
 	}
 	// The journal is read later than the watermarks: a watermark beyond its end is really one.
 	heads, err := p.journal.ends(ctx, p.cfg.Pool, grace)
+	if err != nil {
+		return report, nil, err
+	}
+	heads, err = p.journal.withDropped(ctx, p.cfg.Pool, marks, heads)
 	if err != nil {
 		return report, nil, err
 	}
@@ -125,7 +133,7 @@ func judge(w watermark, h head, fingerprints bool) (GapKind, bool) {
 		return "", false
 	case w.applied > h.last || w.wanted > h.last:
 		return Ahead, true
-	case w.applied == h.last && w.event != nil && *w.event != h.event:
+	case w.applied == h.last && w.event != nil && h.event != uuid.Nil && *w.event != h.event:
 		return Diverged, true
 	case w.expected <= w.applied || w.expected > w.applied+1:
 		return MidStream, true
@@ -158,6 +166,35 @@ func (p *Projection) marks(ctx context.Context, fingerprints bool) (all []waterm
 		return nil, fmt.Errorf("read the watermarks: %w", err)
 	}
 	return all, nil
+}
+
+// withDropped adds the ends of streams whose events were all dropped, where a watermark asks for one. Who may not read them takes such a
+// stream for one that the database forgot.
+func (j *journal) withDropped(ctx context.Context, db pg.DB, marks []watermark, heads []head) ([]head, error) {
+	there := make(map[string]bool, len(heads))
+	for _, h := range heads {
+		there[h.stream] = true
+	}
+	if !slices.ContainsFunc(marks, func(w watermark) bool { return w.applied > 0 && !there[w.stream] }) {
+		return heads, nil
+	}
+	if j.pool != nil {
+		db = j.pool
+	}
+	dropped, err := pg.Collect(ctx, db, j.sql.Dropped, nil, func(row pgx.CollectableRow) (h head, err error) {
+		err = row.Scan(&h.stream, &h.last)
+		return h, err
+	})
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && (refused.Code == "42501" || refused.Code == "42P01") { // no right; a journal without this table
+		return heads, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what was dropped of the journal: %w", err)
+	}
+	heads = append(heads, dropped...)
+	slices.SortFunc(heads, func(a, b head) int { return strings.Compare(a.stream, b.stream) })
+	return heads, nil
 }
 
 // ends reads the end of every stream, in the order of their bytes.

@@ -129,7 +129,7 @@ func (p *Projection) ring() {
 // journal reads events.
 type journal struct {
 	pool *pgxpool.Pool // nil: the projection's own database
-	sql  struct{ Read, Heads pg.Query }
+	sql  struct{ Read, Dropped, Heads pg.Query }
 }
 
 func newJournal(cfg Config) (*journal, error) {

@@ -39,7 +39,7 @@ var wideImports = map[string]int{"cmd/postrider": 29, "worker": 15, "tools/bench
 const (
 	mostLines      = 63_150 // Go of the root module without tests; aim 45,000
 	mostStatements = 34     // files of statements
-	mostWords      = 31_500 // in Markdown
+	mostWords      = 31_550 // in Markdown
 	mostOnPage     = 2_200  // on one page of it
 	mostSuppressed = 209    // lines that silence a linter
 )

@@ -31,6 +31,11 @@ func eventParts() []mutant {
 			edits: []edit{{operators, "AND o.global_sequence < upper LIMIT 1) AS o LIMIT 1", "AND false LIMIT 1) AS o LIMIT 1"}},
 		},
 		{
+			name: "dropped-is-diverged", promise: "gaps", breaks: "a projection takes what was dropped on purpose for what the database forgot",
+			test: command{pkg: "projection", run: "^TestAProjectionOutlastsADroppedPart$"}, says: "as if the database had forgotten",
+			edits: []edit{{"projection/gaps.go", "w.event != nil && h.event != uuid.Nil && *w.event", "w.event != nil && *w.event"}},
+		},
+		{
 			name: "dropped-is-unknown", promise: "gaps", breaks: "what was dropped on purpose looks like what the database forgot",
 			test: command{pkg: "delivery/ops/gaps", run: "^TestDroppedPartsAreNoGaps$"}, says: "unknown-event",
 			edits: []edit{{"delivery/ops/gaps/sql/events.sql", "u.sequence >= (SELECT s.events_from FROM", "u.sequence >= (SELECT 0 * s.events_from FROM"}},

@@ -3648,6 +3648,10 @@ SELECT d.stream_id FROM dead AS d JOIN changed AS c ON c.stream_id = d.stream_id
  WHERE stream_id = $1 AND stream_version >= $2
  ORDER BY stream_version LIMIT $3;
 
+/* projection.Dropped */ SELECT h.stream_id, h.stream_version
+  FROM "public".outbox_stream_heads AS h
+ WHERE NOT EXISTS (SELECT FROM "public".events AS e WHERE e.stream_id = h.stream_id);
+
 /* projection.Heads */ WITH RECURSIVE streams (stream_id) AS (
     (SELECT stream_id FROM "public".events ORDER BY stream_id LIMIT 1)
     UNION ALL

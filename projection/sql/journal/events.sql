@@ -5,6 +5,12 @@ SELECT sequence, stream_id, stream_version, event_id, event_type, topic, coalesc
  WHERE stream_id = @stream AND stream_version >= @from
  ORDER BY stream_version LIMIT @limit
 
+-- query: Dropped
+-- Streams all of whose events were dropped with their parts, and their last versions.
+SELECT h.stream_id, h.stream_version
+  FROM {schema}.outbox_stream_heads AS h
+ WHERE NOT EXISTS (SELECT FROM {schema}.events AS e WHERE e.stream_id = h.stream_id)
+
 -- query: Heads
 -- Every stream with its last version and the last one that is to be applied: two looks into the index a stream,
 -- however many events there are. Audit-only events at a stream's end are passed one by one.
