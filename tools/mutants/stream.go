@@ -51,20 +51,6 @@ func stream() []mutant {
 			}},
 		},
 		{
-			name: "patience-of-the-time-out", promise: "P5", breaks: "what a leader took with it is awaited for the whole time-out",
-			test: command{pkg: "delivery/natspub", run: "^TestPatienceFollowsTheAnswers$"}, says: "at first an answer is awaited for 5s",
-			edits: []edit{{
-				"delivery/natspub/patience.go",
-				"return min(p.most, max(leastPatience, p.smooth+4*p.vary)<<min(p.silent, 10))",
-				"return p.most",
-			}},
-		},
-		{
-			name: "patience-without-memory", promise: "P5", breaks: "a broker that is always slower than a second is asked in vain for ever",
-			test: command{pkg: "delivery/natspub", run: "^TestPatienceFollowsTheAnswers$"}, says: "after one silence an answer is awaited for 1s",
-			edits: []edit{{"delivery/natspub/patience.go", "\t\tp.silent++\n", ""}},
-		},
-		{
 			name: "fence-does-not-copy", promise: "P4", breaks: "a fence forgets what the record before it lists",
 			test: fenceTest(takeover), says: `the standing is .*Delivered:\[\]`,
 			edits: []edit{{fenced, "Parts: found.located(at),", "Parts: nil,"}},
