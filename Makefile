@@ -56,8 +56,8 @@ SITE ?= https://postrider.github.io/postrider/
 
 # -p 2: every package may start servers of its own. -parallel 3: tests mostly wait. `make vet` and `make lint` vet.
 TEST := test -json -count=1 -shuffle=on -p 2 -parallel 3 -vet=off
-# Modules whose tests the race detector watches under RACE=1: the product, and the examples that others start from.
-RACED := . examples
+# The module beside the product whose tests the race detector watches under RACE=1: examples that others start from.
+RACED := examples
 # A test that failed is run again alone, so often.
 AGAIN ?= 3
 TESTREPORT := bin/tools/testreport
@@ -78,12 +78,22 @@ build: ## Build ./bin/postrider, without cgo
 
 .PHONY: test
 test: postgres $(TESTREPORT) $(if $(RACE),gcc) ## Run all tests that are not slow, but for faults and deploy (PACKAGES=./lease/... for some, RACE=1)
-	@$(call each,if [ -n "$(RACE)" ] && [[ " $(RACED) " == *" $$module "* ]]; then \
-		names=$$(.ci/packages $$module processtests $(PACKAGES)); \
-		$(call tested,concurrent,CGO_ENABLED=1,-race -timeout 25m -skip "$$names"); \
-		$(call tested,sequential,CGO_ENABLED=0,-timeout 15m); \
-		$(call tested,processes,CGO_ENABLED=0,-timeout 15m -run "$$names"); \
-	else $(call tested,all,CGO_ENABLED=0,-timeout 15m); fi)
+	@$(MAKE) --no-print-directory --keep-going --jobs=2 test/product test/others
+
+# Two lanes run side by side, as tests mostly wait: the product, or what the race detector watches of it, and all else.
+raced = $(call tested,concurrent,CGO_ENABLED=1,-race -timeout 25m -skip "$$(.ci/packages $$module processtests $(PACKAGES))")
+unraced = $(call tested,sequential,CGO_ENABLED=0,-timeout 15m); \
+	$(call tested,processes,CGO_ENABLED=0,-timeout 15m -run "$$(.ci/packages $$module processtests $(PACKAGES))")
+all = $(call tested,all,CGO_ENABLED=0,-timeout 15m)
+
+.PHONY: test/product
+test/product:
+	@module=. failed=0; if [[ " $(MODULES) " == *" . "* ]]; then $(if $(RACE),$(raced),$(all)); fi; exit $$failed
+
+.PHONY: test/others
+test/others:
+	@$(call each,if [ "$$module" = . ]; then $(if $(RACE),$(unraced),:); \
+	elif [ "$(RACE) $$module" = "1 $(RACED)" ]; then $(raced); $(unraced); else $(all); fi)
 
 .PHONY: test/slow
 test/slow: postgres $(TESTREPORT) ## Run the slow tests (POSTRIDER_PART=1/3 for a third of them)

@@ -178,6 +178,9 @@ func (l *lab) variant(ctx context.Context, c command, limit time.Duration, m *mu
 	return v, v.run(ctx, binary, c, limit)
 }
 
+// stripped is a flag that saves the linker half of its work: nobody debugs these programs.
+const stripped = "-ldflags=-s -w"
+
 // unbrokenTests builds the tests of a package of the tree as it is, once.
 func (l *lab) unbrokenTests(ctx context.Context, pkg string) func() (binary, complaint string) {
 	l.mu.Lock()
@@ -186,7 +189,7 @@ func (l *lab) unbrokenTests(ctx context.Context, pkg string) func() (binary, com
 		binary := filepath.Join(l.folder, fmt.Sprintf("unbroken%d", len(l.unbroken)))
 		l.unbroken[pkg] = sync.OnceValues(func() (string, string) {
 			v := variant{lab: l}
-			v.build(ctx, "test", "-c", "-o", binary, "./"+pkg)
+			v.build(ctx, "test", "-c", stripped, "-o", binary, "./"+pkg)
 			return binary, v.output.build
 		})
 	}
@@ -208,7 +211,7 @@ func (v *variant) breakTests(ctx context.Context, pkg string, m mutant) (binary 
 		}
 	}
 	binary = filepath.Join(v.folder, "tests")
-	v.build(ctx, "test", "-c", "-o", binary, "./"+pkg)
+	v.build(ctx, "test", "-c", stripped, "-o", binary, "./"+pkg)
 	return binary, nil
 }
 

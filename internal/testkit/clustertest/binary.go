@@ -66,7 +66,7 @@ func build() (folder, path string, err error) {
 		return "", "", fmt.Errorf("clustertest: %w", err)
 	}
 	path = filepath.Join(folder, "postrider")
-	args := []string{"build", "-o", path}
+	args := []string{"build", "-ldflags=-s -w", "-o", path} // nobody debugs it: half of the linking is saved
 	if os.Getenv(RaceVariable) == "1" {
 		args = append(args, "-race")
 	}
