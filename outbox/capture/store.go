@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -70,10 +71,21 @@ type Options struct {
 	DryRun bool
 	// Replace drops the trigger of that kind that is there, in the same transaction: no change is missed.
 	Replace bool
+	// Publication is one that another relay reads. The table leaves it in the same transaction, and with Drop comes back: each change is told
+	// by one of the two.
+	Publication string
 	// LockTimeout is how long the table's writers may keep the trigger waiting, and others behind it. Defaults to 5 s.
 	LockTimeout time.Duration
 	// Progress is told how many rows of how many were imported.
 	Progress func(done, all int64)
+}
+
+// published are the statements that take a table out of the other relay's publication, or put it back.
+func (o Options) published(table name, verb string) []string {
+	if o.Publication == "" {
+		return nil
+	}
+	return []string{"ALTER PUBLICATION " + identifier(o.Publication) + " " + verb + " TABLE " + table.quoted()}
 }
 
 // Done is what was done, or would be.
@@ -139,7 +151,7 @@ func (s *Store) Drop(ctx context.Context, kind Purpose, table string, o Options)
 			return refuse("--table: %s has no trigger of `postrider %s` that appends to schema %s; `postrider %s list` shows those that there are",
 				table, kind, s.schema, kind)
 		}
-		done = Done{Table: found.String(), SQL: drop}
+		done = Done{Table: found.String(), SQL: slices.Concat(drop, o.published(found, "ADD"))}
 		return s.execute(ctx, tx, done, o)
 	})
 	return done, err
@@ -205,6 +217,9 @@ func explained(table string, err error) error {
 			"wait until their transactions end, or for longer: %w", table, err)
 	case "42501": // insufficient_privilege
 		return fmt.Errorf("a right is missing, and nothing was changed: run it as a superuser, or as the owner of %s with CREATE on its schema: %w", table, err)
+	case "55000": // object_not_in_prerequisite_state
+		return fmt.Errorf("--publication: one FOR ALL TABLES cannot leave %s out, and nothing was changed: "+
+			"drop it and create it FOR TABLE …, in one transaction: %w", table, err)
 	case "42723", "42710": // the function or the trigger exists
 		return fmt.Errorf("%s, or one of its partitions, has such a trigger, or another object its name; nothing was changed: %w", table, err)
 	}

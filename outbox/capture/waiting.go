@@ -29,6 +29,9 @@ func (a *Adoption) waiting(t *table, s *shape) error {
 			s.test = "r." + identifier(c.Name) + " IS NOT TRUE"
 		}
 	}
+	if chosen := s.chosen("r"); chosen != "" {
+		s.test += " AND " + chosen
+	}
 	if a.NoImport {
 		return nil
 	}
