@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -80,12 +81,14 @@ type Options struct {
 	Progress func(done, all int64)
 }
 
+const publication = "ALTER PUBLICATION "
+
 // published are the statements that take a table out of the other relay's publication, or put it back.
 func (o Options) published(table name, verb string) []string {
 	if o.Publication == "" {
 		return nil
 	}
-	return []string{"ALTER PUBLICATION " + identifier(o.Publication) + " " + verb + " TABLE " + table.quoted()}
+	return []string{publication + identifier(o.Publication) + " " + verb + " TABLE " + table.quoted()}
 }
 
 // Done is what was done, or would be.
@@ -199,6 +202,10 @@ func (s *Store) execute(ctx context.Context, tx pgx.Tx, done Done, o Options) er
 	}
 	for _, statement := range done.SQL {
 		if _, err := tx.Exec(ctx, statement); err != nil {
+			if strings.HasPrefix(statement, publication) {
+				return fmt.Errorf("--publication: nothing was changed; one FOR ALL TABLES cannot leave %s out: "+
+					"drop it and create it FOR TABLE …, in one transaction: %w", done.Table, err)
+			}
 			return explained(done.Table, err)
 		}
 	}
@@ -217,9 +224,6 @@ func explained(table string, err error) error {
 			"wait until their transactions end, or for longer: %w", table, err)
 	case "42501": // insufficient_privilege
 		return fmt.Errorf("a right is missing, and nothing was changed: run it as a superuser, or as the owner of %s with CREATE on its schema: %w", table, err)
-	case "55000": // object_not_in_prerequisite_state
-		return fmt.Errorf("--publication: one FOR ALL TABLES cannot leave %s out, and nothing was changed: "+
-			"drop it and create it FOR TABLE …, in one transaction: %w", table, err)
 	case "42723", "42710": // the function or the trigger exists
 		return fmt.Errorf("%s, or one of its partitions, has such a trigger, or another object its name; nothing was changed: %w", table, err)
 	}

@@ -93,6 +93,8 @@ func (s shape) selection(t *table) string {
 			value = "NULL::text"
 		case field == "metadata":
 			value = "(" + value + ")::text"
+		case field == "stream_id" || field == "type" || field == "topic": // where there is none, the append says so
+			value = "coalesce((" + value + ")::text, '')"
 		case field != "event_id" && field != "payload" && field != "occurred_at":
 			value = "(" + value + ")::text" // a literal has no type
 		}
