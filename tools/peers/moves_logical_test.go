@@ -31,7 +31,8 @@ func startLogical(t *testing.T, tables string) *clustertest.Cluster {
 }
 
 // The table that Debezium's outbox event router reads, whose rows go in the transaction that they came in, and a publication of all tables.
-func TestAMoveFromDebezium(t *testing.T) { //nolint:paralleltest // clusters run one at a time
+func TestAMoveFromDebezium(t *testing.T) {
+	t.Parallel()
 	c := startLogical(t, `CREATE TABLE outboxevent (id uuid NOT NULL PRIMARY KEY, aggregatetype varchar(255) NOT NULL, aggregateid varchar(255) NOT NULL,
 		type varchar(255) NOT NULL, payload jsonb)`)
 	r := reader{slot: "debezium", publication: "dbz_publication", table: "outboxevent", tell: func(m *moving, row map[string]string) error {
@@ -62,7 +63,8 @@ func TestAMoveFromDebezium(t *testing.T) { //nolint:paralleltest // clusters run
 }
 
 // A table whose changes Sequin tells.
-func TestAMoveFromSequin(t *testing.T) { //nolint:paralleltest // clusters run one at a time
+func TestAMoveFromSequin(t *testing.T) {
+	t.Parallel()
 	c := startLogical(t, ``)
 	r := reader{slot: "sequin_slot", publication: "sequin_pub", table: "accounts", tell: func(m *moving, row map[string]string) error {
 		return m.told(row["id"], []byte(`{"version": `+row["version"]+`}`))

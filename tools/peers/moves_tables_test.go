@@ -20,7 +20,8 @@ import (
 )
 
 // A table with a column for what is sent, and a loop.
-func TestAMoveFromATableOfOnesOwn(t *testing.T) { //nolint:paralleltest // clusters run one at a time
+func TestAMoveFromATableOfOnesOwn(t *testing.T) {
+	t.Parallel()
 	c := clustertest.New(t, clustertest.Config{})
 	if _, err := c.Pool.Exec(t.Context(), `CREATE SCHEMA app; CREATE TABLE app.outbox
 		(id bigserial PRIMARY KEY, customer text NOT NULL, kind text NOT NULL, body jsonb NOT NULL, sent_at timestamptz)`); err != nil {
@@ -48,18 +49,22 @@ func TestAMoveFromATableOfOnesOwn(t *testing.T) { //nolint:paralleltest // clust
 // startLoop sends and marks rows in the order of their ids.
 func startLoop(t *testing.T, m *moving) func() {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
+	ctx, ending, ended := t.Context(), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		for ctx.Err() == nil {
-			if err := pgx.BeginFunc(t.Context(), m.Pool, func(tx pgx.Tx) error { return m.sendRows(t.Context(), tx) }); err != nil {
+		for {
+			select {
+			case <-ending:
+				return
+			default:
+			}
+			if err := pgx.BeginFunc(ctx, m.Pool, func(tx pgx.Tx) error { return m.sendRows(ctx, tx) }); err != nil {
 				t.Error(err)
 				return
 			}
 		}
 	}()
-	return func() { cancel(); <-ended }
+	return func() { close(ending); <-ended }
 }
 
 func (m *moving) sendRows(ctx context.Context, tx pgx.Tx) error {
@@ -88,7 +93,8 @@ type mailJob struct{}
 func (mailJob) Kind() string { return "mail" }
 
 // River's own client inserts; jobs of another kind stay with River.
-func TestAMoveFromRiver(t *testing.T) { //nolint:paralleltest // clusters run one at a time
+func TestAMoveFromRiver(t *testing.T) {
+	t.Parallel()
 	c := clustertest.New(t, clustertest.Config{})
 	if err := createRiver(t.Context(), c.DatabaseURL); err != nil {
 		t.Fatal(err)
@@ -147,7 +153,8 @@ func startRiver(t *testing.T, m *moving, mails *atomic.Int64) func() {
 }
 
 // Watermill's own publisher and forwarder, with its envelope.
-func TestAMoveFromWatermill(t *testing.T) { //nolint:paralleltest // clusters run one at a time
+func TestAMoveFromWatermill(t *testing.T) {
+	t.Parallel()
 	const topic = "outbox"
 	c := clustertest.New(t, clustertest.Config{})
 	if err := initialize(t.Context(), sql.BeginnerFromPgx(c.Pool), topic); err != nil {
