@@ -17,12 +17,13 @@ type adoptCmd struct {
 type adoptCreateCmd struct {
 	triggerFlags
 	Preset   string            `help:"Shape of the table: debezium or watermill; what --map says goes before it." placeholder:"NAME" env:"-"`
-	Map      map[string]string `help:"What columns become, as COLUMN=FIELD, separated by commas; several fields with + between. Fields: event_id, stream_id, topic, type, payload, metadata, headers, tenant_id, partition_key, occurred_at." mapsep:"," placeholder:"COLUMN=FIELD" env:"-"`
+	Map      map[string]string `help:"What columns become, as COLUMN=FIELD, separated by commas; several fields with + between; COLUMN.KEY is what a JSON column has under a key. Fields: event_id, stream_id, topic, type, payload, metadata, headers, tenant_id, partition_key, occurred_at." mapsep:"," placeholder:"COLUMN=FIELD" env:"-"`
 	Topic    string            `help:"Topic of rows without a column for it." env:"-"`
 	Stream   string            `help:"Stream of rows without a column for it: all are in order." env:"-"`
 	Type     string            `help:"Type of rows without a column for it." env:"-"`
 	Qualify  *bool             `help:"Put the topic before the stream's id, as in Order:17, where ids are unique within a topic only. The preset debezium does." negatable:"" env:"-"`
 	Order    []string          `help:"Columns that order the rows that wait, or ctid. Without it a column with a sequence, else created_at." placeholder:"COLUMN" env:"-"`
+	Where    map[string]string `help:"Only rows with these values, as COLUMN=VALUE, several values with + between." mapsep:"," placeholder:"COLUMN=VALUE" env:"-"`
 	Pending  string            `help:"Column that is NULL or false in rows that wait. Without it all rows wait." placeholder:"COLUMN" env:"-"`
 	NoImport bool              `help:"Leave the rows that are there alone." env:"-"`
 	Delete   bool              `help:"Delete a row when its event is appended. Not for producers that delete rows themselves." env:"-"`
@@ -38,6 +39,7 @@ out, so that adopting again doubles nothing: a uuid is the event's id, another v
 
 Debezium's table: id, aggregatetype (topic), aggregateid (stream), type, payload. Watermill's watermill_TOPIC: uuid,
 created_at, payload, metadata (headers); all its messages are one stream, unless --map uuid=stream_id says otherwise.
+docs/migrating.md has the way from there, from River, Sequin, and a table of your own.
 
 The trigger runs as the table's owner, who needs USAGE on the outbox's schema and EXECUTE on outbox_append_bytes. Run this
 as a superuser, or as a role that owns the table and may read events.
@@ -64,7 +66,7 @@ func (c *adoptCreateCmd) Run(s *session) error {
 	return c.withTriggers(s, "adopt", func(store *capture.Store) error {
 		done, err := store.Adopt(s.ctx, capture.Adoption{
 			Table: c.Table, Preset: c.Preset, Map: c.Map, Topic: c.Topic, Stream: c.Stream, Type: c.Type, Qualify: c.Qualify,
-			Order: c.Order, Pending: c.Pending, NoImport: c.NoImport, Delete: c.Delete,
+			Order: c.Order, Where: c.Where, Pending: c.Pending, NoImport: c.NoImport, Delete: c.Delete,
 		}, o)
 		progress.end()
 		if err != nil {

@@ -24,6 +24,7 @@ type triggerFlags struct {
 	databaseFlags
 	Table       string        `help:"The table, as schema.name, or name in schema public." required:"" placeholder:"NAME" env:"-"`
 	LockTimeout time.Duration `help:"How long to wait for transactions that write to the table; other writers wait behind. At least 1 ms." default:"5s" env:"-"`
+	Publication string        `help:"Take the table out of this publication, which another relay reads, in the same transaction; drop puts it back." placeholder:"NAME" env:"-"`
 	DryRun      bool          `help:"Print the SQL, and change nothing." env:"-"`
 	JSON        bool          `help:"Print one JSON object." name:"json"`
 }
@@ -33,7 +34,7 @@ func (f triggerFlags) options() (capture.Options, error) {
 	if f.LockTimeout < time.Millisecond {
 		return capture.Options{}, fmt.Errorf("%w: --lock-timeout must be at least 1ms, got %s", errRefused, f.LockTimeout)
 	}
-	return capture.Options{DryRun: f.DryRun, LockTimeout: f.LockTimeout}, f.validate()
+	return capture.Options{DryRun: f.DryRun, LockTimeout: f.LockTimeout, Publication: f.Publication}, f.validate()
 }
 
 // with opens the store and has it do its work.

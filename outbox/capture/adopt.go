@@ -16,7 +16,8 @@ type Adoption struct {
 	Table string `json:"-"`
 	// Preset names a shape that is known: debezium, watermill. What else is given goes before it.
 	Preset string `json:"preset,omitempty"`
-	// Map names for each column the field that it becomes, several with + between. Fields names them.
+	// Map names for each column the field that it becomes, several with + between. Fields names them. COLUMN.KEY is what a JSON column has
+	// under a key.
 	Map map[string]string `json:"map"`
 	// Topic, Stream and Type are what all events have where no column says so.
 	Topic  string `json:"topic,omitempty"`
@@ -26,6 +27,8 @@ type Adoption struct {
 	Qualify *bool `json:"qualify,omitempty"`
 	// Order are the columns by which rows that wait are imported. Defaults to a column with a sequence, else one named created_at.
 	Order []string `json:"-"`
+	// Where names columns with the values that rows must have, several with + between. Other rows are left alone.
+	Where map[string]string `json:"where,omitempty"`
 	// Pending is a column that is NULL or false in rows that wait. Defaults to none: all rows wait.
 	Pending string `json:"-"`
 	// NoImport leaves the rows that are there alone.
@@ -54,9 +57,10 @@ func Presets() []string { return slices.Sorted(maps.Keys(presets)) }
 
 // shape is an adoption that fits its table: expressions of a row by field.
 type shape struct {
-	of    func(row string) map[string]string
-	order string
-	test  string // of rows that wait
+	of     func(row string) map[string]string
+	chosen func(row string) string // which rows are meant, "" for all
+	order  string
+	test   string // of rows that wait
 }
 
 // Adopt imports what waits in an outbox table and has its rows append events from then on, in one transaction that keeps writers out.
@@ -83,7 +87,7 @@ func (s *Store) Adopt(ctx context.Context, a Adoption, o Options) (Done, error) 
 			return err
 		}
 		// CREATE TRIGGER keeps writers out until the commit.
-		done = Done{Table: t.String(), SQL: append(drop, list...)}
+		done = Done{Table: t.String(), SQL: slices.Concat(drop, list, o.published(t.name, "DROP"))}
 		if err := s.execute(ctx, tx, done, o); err != nil {
 			return err
 		}
@@ -140,7 +144,7 @@ func (a *Adoption) fit(t *table) (s shape, err error) {
 	}
 	columns := map[string]column{} // by field
 	for _, name := range slices.Sorted(maps.Keys(a.Map)) {
-		column, err := t.must("--map", name)
+		column, err := t.source("--map", name)
 		if err != nil {
 			return s, err
 		}
@@ -176,6 +180,9 @@ func (a *Adoption) fit(t *table) (s shape, err error) {
 		return s, err
 	}
 	s.of = func(row string) map[string]string { return a.expressions(t, columns, row) }
+	if s.chosen, err = a.chosen(t); err != nil {
+		return s, err
+	}
 	if err := a.waiting(t, &s); err != nil {
 		return s, err
 	}
@@ -205,7 +212,7 @@ func typed(t *table, columns map[string]column) error {
 func (a *Adoption) expressions(t *table, columns map[string]column, row string) map[string]string {
 	found := map[string]string{}
 	for field, c := range columns {
-		value := row + "." + identifier(c.Name)
+		value := c.of(row)
 		switch {
 		case field == "event_id" && c.Type != "uuid":
 			value = "CASE WHEN " + value + "::text ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN " + value + "::text::uuid" +
@@ -236,6 +243,25 @@ func (a *Adoption) expressions(t *table, columns map[string]column, row string) 
 	return found
 }
 
+// chosen is the test of Where, of a row.
+func (a *Adoption) chosen(t *table) (func(row string) string, error) {
+	var columns []column
+	for _, name := range slices.Sorted(maps.Keys(a.Where)) {
+		c, err := t.source("--where", name)
+		if err != nil {
+			return nil, err
+		}
+		columns = append(columns, c)
+	}
+	return func(row string) string {
+		var tests []string
+		for i, name := range slices.Sorted(maps.Keys(a.Where)) {
+			tests = append(tests, columns[i].of(row)+"::text IN ("+literals(strings.Split(a.Where[name], "+"))+")")
+		}
+		return strings.Join(tests, " AND ")
+	}, nil
+}
+
 // body is that of the function.
 func (a *Adoption) body(t *table, calls string, s shape) string {
 	e := s.of("NEW")
@@ -252,6 +278,9 @@ func (a *Adoption) body(t *table, calls string, s shape) string {
 			tests = append(tests, "t."+identifier(key)+" = NEW."+identifier(key))
 		}
 		body += "    DELETE FROM " + t.quoted() + " AS t WHERE " + strings.Join(tests, " AND ") + ";\n"
+	}
+	if test := s.chosen("NEW"); test != "" {
+		body = strings.Replace(body, "BEGIN\n", "BEGIN\n    IF ("+test+") IS NOT TRUE THEN\n        RETURN NULL;\n    END IF;\n", 1)
 	}
 	return body + "    RETURN NULL;\nEND\n"
 }

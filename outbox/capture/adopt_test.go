@@ -65,6 +65,69 @@ func TestAdoptingAgainDoublesNothing(t *testing.T) {
 	}
 }
 
+// A queue holds more than events: of the rows with the values that were named alone an event is made, from keys of a JSON column.
+func TestOnlyTheRowsThatWereNamedAreAdopted(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.run(t, `CREATE TABLE jobs (id bigserial PRIMARY KEY, kind text NOT NULL, args jsonb, done_at timestamptz)`,
+		`INSERT INTO jobs (kind, args, done_at) VALUES ('publish', '{"of": "a", "n": 1}', now())`,
+		`INSERT INTO jobs (kind, args) VALUES ('mail', '{}'), ('publish', '{"of": "a", "n": 2}'), ('tell', '{"of": "b", "n": 3}')`)
+	a := capture.Adoption{
+		Table: "jobs", Pending: "done_at", Delete: true,
+		Map: map[string]string{"id": "event_id", "args.of": "stream_id", "kind": "type", "args": "payload"},
+	}
+	_, err := l.Adopt(t.Context(), a, capture.Options{})
+	wantCode(t, err, "22023") // a mail is of no stream
+	a.Where = map[string]string{"kind": "publish+tell"}
+	done := l.adopt(t, a)
+	if done.Waiting != 2 {
+		t.Errorf("%d rows waited, want 2", done.Waiting)
+	}
+	l.run(t, `INSERT INTO jobs (kind, args) VALUES ('mail', '{}'), ('tell', '{"of": "a", "n": 4}')`)
+	l.tells(t, `default a publish {"n": 2, "of": "a"}`, `default b tell {"n": 3, "of": "b"}`, `default a tell {"n": 4, "of": "a"}`)
+	if left := one[string](t, l, `SELECT string_agg(kind, ' ' ORDER BY id) FROM jobs`); left != "publish mail mail" {
+		t.Errorf("the table holds %s", left)
+	}
+}
+
+// Each row is in what the other relay reads, or has an event: the table leaves the publication with the trigger, and comes back with its end.
+func TestATableLeavesThePublicationOfAnotherRelay(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.run(t, `CREATE TABLE other (id int)`, `CREATE TABLE queue (id uuid PRIMARY KEY, stream text)`, `CREATE PUBLICATION theirs FOR TABLE queue, other`)
+	const published = `SELECT coalesce(string_agg(tablename, ' ' ORDER BY tablename), '') FROM pg_publication_tables WHERE pubname = 'theirs'`
+	wantPublished := func(want string) {
+		t.Helper()
+		if got := one[string](t, l, published); got != want {
+			t.Errorf("published is %q, want %q", got, want)
+		}
+	}
+	o := capture.Options{Publication: "theirs"}
+	a := capture.Adoption{Table: "queue", Map: map[string]string{"id": "event_id", "stream": "stream_id+payload"}, Type: "t", NoImport: true}
+	for _, step := range []struct {
+		kind  capture.Purpose
+		begin func() error
+	}{
+		{capture.Adopted, func() error { _, err := l.Adopt(t.Context(), a, o); return err }},
+		{capture.Captured, func() error { _, err := l.Capture(t.Context(), capture.Capture{Table: "queue"}, o); return err }},
+	} {
+		if err := step.begin(); err != nil {
+			t.Fatal(err)
+		}
+		wantPublished("other")
+		if _, err := l.Drop(t.Context(), step.kind, "queue", o); err != nil {
+			t.Fatal(err)
+		}
+		wantPublished("other queue")
+	}
+	l.run(t, `CREATE PUBLICATION everything FOR ALL TABLES`)
+	_, err := l.Adopt(t.Context(), a, capture.Options{Publication: "everything"})
+	wantCode(t, err, "55000")
+	if !strings.Contains(err.Error(), "FOR TABLE") || one[int](t, l, `SELECT count(*) FROM pg_trigger WHERE tgname LIKE '00\_%'`) != 0 {
+		t.Errorf("it says %v", err)
+	}
+}
+
 // A row that cannot be an event leaves everything as it was.
 func TestAFailedImportChangesNothing(t *testing.T) {
 	t.Parallel()
@@ -110,6 +173,8 @@ func TestWhatCannotBeAdoptedIsRefused(t *testing.T) {
 		{capture.Adoption{Map: whole()}, []string{"--order", "ctid", "--no-import"}},
 		{capture.Adoption{Map: whole(), Order: []string{"no"}}, []string{"--order", "no column no"}},
 		{capture.Adoption{Map: whole(), Order: []string{"ctid"}, Pending: "no"}, []string{"--pending", "no column no"}},
+		{capture.Adoption{Map: whole(), Where: map[string]string{"no": "x"}}, []string{"--where", "no column no"}},
+		{capture.Adoption{Map: whole("body.at", "occurred_at")}, []string{"--map", "no column body.at"}},
 		{capture.Adoption{Map: whole(), Order: []string{"ctid"}, Delete: true}, []string{"--delete", "primary key"}},
 	} {
 		c.Table = "queue"

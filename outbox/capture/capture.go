@@ -51,7 +51,7 @@ func (s *Store) Capture(ctx context.Context, c Capture, o Options) (Done, error)
 		if err != nil {
 			return err
 		}
-		done = Done{Table: t.String(), SQL: append(drop, list...)}
+		done = Done{Table: t.String(), SQL: slices.Concat(drop, list, o.published(t.name, "DROP"))}
 		return s.execute(ctx, tx, done, o)
 	})
 	return done, err

@@ -24,6 +24,8 @@
 //
 // # Invariants
 //
+//   - A table that leaves another relay's publication with its trigger has each change told by one of the two: the trigger waits for those who
+//     wrote before, and whoever writes afterwards finds both done.
 //   - A change has one event if it commits, and none if it does not. An UPDATE that changes none of the captured columns has none.
 //   - The events of a row are in the order of its changes: whoever changes it holds its lock until the event is committed.
 //   - A key that is changed, and a row that goes to another partition, end one row and begin another: deleted, then inserted.
@@ -36,6 +38,9 @@
 // at its ends, a payload that is too large or does not fit the schema of a type that is checked. A key that is coarser than the row queues its writers until commit, and can deadlock those
 // that change rows in different orders. Each stream of a transaction takes a lock of the shared lock table, some 6000 of them with PostgreSQL's
 // defaults: a statement that changes more rows fails with SQLSTATE 53200; raise max_locks_per_transaction, or change rows in portions.
+//
+// Making a trigger waits for those who write to the table. Where they wait for each other's rows behind it, PostgreSQL lets them pass after its
+// deadlock_timeout; past the limit nothing is changed, and it can be tried again.
 //
 // Without a trigger there is no event: on a replica (session_replication_role), for a trigger that was disabled, for a partition that is
 // dropped or detached. TRUNCATE is refused where deletions are captured, but not that of a partition by its own name. An AFTER trigger of

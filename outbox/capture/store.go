@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -70,10 +72,23 @@ type Options struct {
 	DryRun bool
 	// Replace drops the trigger of that kind that is there, in the same transaction: no change is missed.
 	Replace bool
+	// Publication is one that another relay reads. The table leaves it in the same transaction, and with Drop comes back: each change is told
+	// by one of the two.
+	Publication string
 	// LockTimeout is how long the table's writers may keep the trigger waiting, and others behind it. Defaults to 5 s.
 	LockTimeout time.Duration
 	// Progress is told how many rows of how many were imported.
 	Progress func(done, all int64)
+}
+
+const publication = "ALTER PUBLICATION "
+
+// published are the statements that take a table out of the other relay's publication, or put it back.
+func (o Options) published(table name, verb string) []string {
+	if o.Publication == "" {
+		return nil
+	}
+	return []string{publication + identifier(o.Publication) + " " + verb + " TABLE " + table.quoted()}
 }
 
 // Done is what was done, or would be.
@@ -139,7 +154,7 @@ func (s *Store) Drop(ctx context.Context, kind Purpose, table string, o Options)
 			return refuse("--table: %s has no trigger of `postrider %s` that appends to schema %s; `postrider %s list` shows those that there are",
 				table, kind, s.schema, kind)
 		}
-		done = Done{Table: found.String(), SQL: drop}
+		done = Done{Table: found.String(), SQL: slices.Concat(drop, o.published(found, "ADD"))}
 		return s.execute(ctx, tx, done, o)
 	})
 	return done, err
@@ -187,6 +202,10 @@ func (s *Store) execute(ctx context.Context, tx pgx.Tx, done Done, o Options) er
 	}
 	for _, statement := range done.SQL {
 		if _, err := tx.Exec(ctx, statement); err != nil {
+			if strings.HasPrefix(statement, publication) {
+				return fmt.Errorf("--publication: nothing was changed; one FOR ALL TABLES cannot leave %s out: "+
+					"drop it and create it FOR TABLE …, in one transaction: %w", done.Table, err)
+			}
 			return explained(done.Table, err)
 		}
 	}

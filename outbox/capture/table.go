@@ -29,6 +29,8 @@ type column struct {
 	Key int
 	// Drawn tells that its values come from a sequence.
 	Drawn bool
+	// part is the key of a JSON column whose value is meant, "" for the column.
+	part string
 }
 
 // find reads what there is of a table, and refuses one that cannot have the trigger.
@@ -81,6 +83,25 @@ func (t *table) must(flag, name string) (column, error) {
 		return c, refuse("%s: %s has no column %s; it has %s", flag, t, name, strings.Join(all, ", "))
 	}
 	return c, nil
+}
+
+// source is a column, or COLUMN.KEY for what a JSON column has under a key.
+func (t *table) source(flag, name string) (column, error) {
+	whole, part, _ := strings.Cut(name, ".")
+	c, found := t.column(whole)
+	if _, itself := t.column(name); itself || !found || part == "" || !strings.HasPrefix(c.Type, "json") {
+		return t.must(flag, name)
+	}
+	c.part, c.Type = part, "text"
+	return c, nil
+}
+
+// of is the column's value in a row.
+func (c column) of(row string) string {
+	if c.part != "" {
+		return "(" + row + "." + identifier(c.Name) + " ->> " + literal(c.part) + ")"
+	}
+	return row + "." + identifier(c.Name)
 }
 
 // primary are the columns of the primary key in its order.

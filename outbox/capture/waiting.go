@@ -29,6 +29,9 @@ func (a *Adoption) waiting(t *table, s *shape) error {
 			s.test = "r." + identifier(c.Name) + " IS NOT TRUE"
 		}
 	}
+	if chosen := s.chosen("r"); chosen != "" {
+		s.test += " AND " + chosen
+	}
 	if a.NoImport {
 		return nil
 	}
@@ -90,6 +93,8 @@ func (s shape) selection(t *table) string {
 			value = "NULL::text"
 		case field == "metadata":
 			value = "(" + value + ")::text"
+		case field == "stream_id" || field == "type" || field == "topic": // where there is none, the append says so
+			value = "coalesce((" + value + ")::text, '')"
 		case field != "event_id" && field != "payload" && field != "occurred_at":
 			value = "(" + value + ")::text" // a literal has no type
 		}

@@ -98,6 +98,16 @@ func captures() []mutant {
 			test: of("TestAdoptingAgainDoublesNothing"), says: "imported again",
 			edits: []edit{{"outbox/capture/waiting.go", "return slices.Contains(known, one.ID)", "return false && slices.Contains(known, one.ID)"}},
 		},
+		{
+			name: "adopt-any-row", promise: "append", breaks: "rows of a queue that are no events become some",
+			test: of("TestOnlyTheRowsThatWereNamedAreAdopted"), says: `INSERT INTO jobs.*22023`,
+			edits: []edit{{"outbox/capture/adopt.go", `if test := s.chosen("NEW"); test != ""`, `if test := s.chosen("NEW"); false`}},
+		},
+		{
+			name: "adopt-beside-another", promise: "append", breaks: "another relay publishes the rows of an adopted table, too",
+			test: of("TestATableLeavesThePublicationOfAnotherRelay"), says: "published is",
+			edits: []edit{{"outbox/capture/adopt.go", `list, o.published(t.name, "DROP"))`, `list)`}},
+		},
 	}
 }
 
