@@ -33,7 +33,7 @@ type doctorCmd struct {
 	Ordering string `help:"What the workers keep in order: ${enum}." enum:"partition,stream" default:"partition"`
 	JSON     bool   `help:"Print a JSON array." name:"json"`
 
-	outbox uuid.UUID // where the database told it
+	control natspub.Control // where the database told it
 }
 
 // finding is what one check found.
@@ -97,7 +97,7 @@ func (c *doctorCmd) checkDatabase(ctx context.Context) []finding {
 	if !add("schema", err, fmt.Sprintf("version %d, %d partitions", info.Version, info.Partitions)) {
 		return findings
 	}
-	c.outbox = info.OutboxID
+	c.control = controlOf(info)
 	add("server", delivery.CheckDatabase(ctx, pool), "may be written to")
 	relation, err := eventsOf(info)
 	if err == nil {
@@ -268,7 +268,7 @@ func (c *doctorCmd) checkBroker(s *session, subject natspub.Subject) []finding {
 	}
 	defer nc.Close()
 	findings := []finding{{"broker", levelOK, "nats-server " + nc.ConnectedServerVersion() + " at " + natspub.Redact(nc.ConnectedUrl())}}
-	info, err := natspub.EnsureStream(s.ctx, nc, natspub.StreamConfig{Name: c.Stream, APIPrefix: apiPrefix, Subject: subject, Logger: log})
+	info, err := natspub.EnsureStream(s.ctx, nc, natspub.StreamConfig{Name: c.Stream, APIPrefix: apiPrefix, Subject: subject, Control: c.control, Logger: log})
 	if err != nil {
 		return append(findings, finding{"stream", levelError, redact(err.Error())})
 	}
@@ -277,11 +277,11 @@ func (c *doctorCmd) checkBroker(s *session, subject natspub.Subject) []finding {
 	fence := finding{"fence", levelOK, "the stream takes fenced batches"}
 	if can, why := natspub.CanFence(nc, info); !can {
 		fence.Level, fence.Detail = levelWarning, why+"; workers publish in mode dedupe"
-	} else if err := natspub.CheckFence(info.Config); err != nil {
+	} else if err := natspub.CheckFence(info.Config, c.control); err != nil {
 		fence.Level, fence.Detail = levelError, redact(err.Error())
 	}
-	if findings = append(findings, fence); fence.Level == levelOK && c.outbox != uuid.Nil {
-		findings = append(findings, recordsFinding(s.ctx, natspub.NewRecords(nc, apiPrefix, c.Stream, c.outbox)))
+	if findings = append(findings, fence); fence.Level == levelOK && c.control.Outbox != uuid.Nil {
+		findings = append(findings, recordsFinding(s.ctx, natspub.NewRecords(nc, apiPrefix, c.Stream, c.control)))
 	}
 	return findings
 }
