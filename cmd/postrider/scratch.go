@@ -131,6 +131,8 @@ type scrutiny struct {
 	Takeover float64   `json:"longest_takeover_seconds"`
 	Bound    float64   `json:"promised_takeover_seconds"`
 	Doctor   []finding `json:"doctor"`
+	// Interrupted runs prove nothing about the mishaps that they did without.
+	Interrupted bool `json:"interrupted,omitempty"`
 	// Left are the commands that remove what could not be removed.
 	Left []string `json:"left_behind,omitempty"`
 }
@@ -142,7 +144,20 @@ func (y *scrutiny) judge(verdict chaos.Verdict) {
 	}
 }
 
-func (y *scrutiny) ok() bool { return y == nil || y.Takeover <= y.Bound && len(y.Left) == 0 }
+func (y *scrutiny) ok() bool {
+	return y == nil || y.Takeover <= y.Bound && len(y.Left) == 0 && !y.Interrupted
+}
+
+// word is the verdict in a line; fit tells whether it would be well without this.
+func (y *scrutiny) word(fit bool) string {
+	switch {
+	case fit && y.ok():
+		return "VERDICT: every event once, in order."
+	case fit && y.Interrupted:
+		return "VERDICT: none; it was interrupted. Nothing was broken until then."
+	}
+	return "VERDICT: BROKEN."
+}
 
 // tell says it in lines below a verdict's.
 func (y *scrutiny) tell(say func(string, ...any)) {

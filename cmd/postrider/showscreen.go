@@ -160,7 +160,7 @@ func (v *show) verdict(verdict chaos.Verdict) error {
 		}
 		v.say("  %s", quietly(verdict.Quiet))
 		v.more.tell(v.say)
-		v.say("%s\nAgain: %s", map[bool]string{true: "VERDICT: every event once, in order.", false: "VERDICT: BROKEN."}[body.OK], v.repeat())
+		v.say("%s\nAgain: %s", v.more.word(verdict.OK()), v.repeat())
 	}
 	if body.OK {
 		return nil

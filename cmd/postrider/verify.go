@@ -111,9 +111,7 @@ func (c *verifyCmd) Run(s *session) error {
 	})
 	v.stop()
 	verdict.Failure = errors.Join(verdict.Failure, failed)
-	if s.ctx.Err() != nil {
-		verdict.Failure = errors.Join(verdict.Failure, errors.New("interrupted"))
-	}
+	v.more.Interrupted = s.ctx.Err() != nil
 	v.more.judge(verdict)
 	return v.verdict(verdict)
 }
