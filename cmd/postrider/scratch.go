@@ -73,7 +73,7 @@ func (x *scratch) makeStream(ctx context.Context, nc *nats.Conn, config natspub.
 	if x.js, err = natspub.JetStream(nc, config.APIPrefix); err != nil {
 		return err
 	}
-	const rights = "the NATS user needs what it takes to make, use and delete a stream: see docs/operations.md"
+	const rights = "the NATS user needs what it takes to make, use and delete a stream: see docs/verify.md"
 	switch _, err = x.js.Stream(ctx, x.name); {
 	case err == nil:
 		return fmt.Errorf("%w: stream %s is there already, and somebody else's", errRefused, x.name)
@@ -126,11 +126,11 @@ func (x *scratch) remove(ctx context.Context) (left []string) {
 
 // scrutiny is what is told of a run on servers that are somebody's, beside its verdict.
 type scrutiny struct {
-	Scratch string `json:"scratch"`
-	// Takeover is the longest time until a worker that was killed or frozen had no partition any more, Bound what is promised.
-	Takeover float64   `json:"longest_takeover_seconds"`
-	Bound    float64   `json:"promised_takeover_seconds"`
-	Doctor   []finding `json:"doctor"`
+	Scratch string `json:"scratch,omitempty"`
+	// Takeover is the longest time until a worker that was killed, frozen or held up had no partition any more, Bound what is promised.
+	Takeover float64   `json:"longest_takeover_seconds,omitempty"`
+	Bound    float64   `json:"promised_takeover_seconds,omitempty"`
+	Doctor   []finding `json:"doctor,omitempty"`
 	// Interrupted runs prove nothing about the mishaps that they did without.
 	Interrupted bool `json:"interrupted,omitempty"`
 	// Left are the commands that remove what could not be removed.
@@ -164,7 +164,7 @@ func (y *scrutiny) tell(say func(string, ...any)) {
 	if y == nil {
 		return
 	}
-	say("  takeover from a worker that was killed or frozen: %.1f s at most, promised %.1f s", y.Takeover, y.Bound)
+	say("  takeover of partitions from a worker that is gone: %.1f s at most, promised %.1f s", y.Takeover, y.Bound)
 	well := 0
 	for _, f := range y.Doctor {
 		if f.Level == levelOK {

@@ -44,7 +44,7 @@ const (
 // Help shows examples below the flags.
 func (c *verifyCmd) Help() string {
 	return `On your servers, in a schema and a stream of its own that are removed at the end: workers are killed,
-frozen and cut off, while every event is accounted for. The status is 1 where a promise broke.
+frozen, held up and cut off, while every event is accounted for. The status is 1 where a promise broke.
 The role needs CREATE on the database, the NATS user the rights to make and delete a stream.
 
 Examples:
@@ -201,7 +201,7 @@ func (v *verification) startProxied(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return v.startWith(ctx, crew, crew.KillWorker(), crew.FreezeWorker(), proxy.Cut(postgresServer), proxy.Cut(natsServer))
+	return v.startWith(ctx, crew, crew.KillWorker(), crew.FreezeWorker(), proxy.Hold(crew), proxy.Cut(postgresServer), proxy.Cut(natsServer))
 }
 
 // doctor is what `doctor` finds while the workers run.

@@ -11,6 +11,7 @@ import (
 	"io"
 	mathrand "math/rand/v2"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -26,19 +27,24 @@ type Proxy struct {
 	running  sync.WaitGroup
 
 	mu    sync.Mutex
-	away  map[string]bool // the kinds of servers that cannot be reached
+	away  map[string]bool       // the kinds of servers that cannot be reached
+	held  map[int]chan struct{} // by process: closed when its bytes go on
 	links map[*link]bool
 	over  bool
 }
 
 // link is a connection that goes through.
 type link struct {
-	server string
-	ends   [2]net.Conn
+	server  string
+	process int
+	ends    [2]net.Conn
 }
 
 // request is the line with which a connection to the proxy begins.
-type request struct{ Word, Server, Network, Address string }
+type request struct {
+	Word, Server, Network, Address string
+	Process                        int
+}
 
 const (
 	// mostRequested bounds that line, in bytes.
@@ -55,7 +61,7 @@ func NewProxy() (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the proxy: %w", err)
 	}
-	p := &Proxy{listener: listener, word: rand.Text(), away: map[string]bool{}, links: map[*link]bool{}}
+	p := &Proxy{listener: listener, word: rand.Text(), away: map[string]bool{}, held: map[int]chan struct{}{}, links: map[*link]bool{}}
 	p.running.Go(func() {
 		for {
 			client, err := listener.Accept()
@@ -79,6 +85,10 @@ func (p *Proxy) Close() {
 	for l := range p.links {
 		l.reset()
 	}
+	for _, held := range p.held {
+		close(held)
+	}
+	clear(p.held)
 	p.mu.Unlock()
 	p.running.Wait()
 }
@@ -97,9 +107,10 @@ func (p *Proxy) serve(client net.Conn) {
 		return
 	}
 	server, err := (&net.Dialer{Timeout: requestPatience}).Dial(asked.Network, asked.Address)
-	if err != nil || !p.join(l, asked.Server, server) {
+	if err != nil || !p.join(l, asked, server) {
 		return
 	}
+	p.await(l.process)
 	if _, err := client.Write([]byte{'\n'}); err != nil {
 		return
 	}
@@ -107,7 +118,7 @@ func (p *Proxy) serve(client net.Conn) {
 	var directions sync.WaitGroup
 	for _, way := range [][2]net.Conn{{client, server}, {server, client}} {
 		directions.Go(func() {
-			_, _ = io.Copy(way[1], way[0]) // either end may go
+			_, _ = io.Copy(patient{way[1], p, l.process}, way[0]) // either end may go
 			_ = l.ends[0].Close()
 			_ = l.ends[1].Close()
 		})
@@ -119,6 +130,33 @@ func (p *Proxy) serve(client net.Conn) {
 type oneByOne struct{ io.Reader }
 
 func (r oneByOne) Read(b []byte) (int, error) { return r.Reader.Read(b[:1]) }
+
+// patient writes when its process's bytes are not held back.
+type patient struct {
+	net.Conn
+	proxy   *Proxy
+	process int
+}
+
+func (w patient) Write(b []byte) (int, error) {
+	w.proxy.await(w.process)
+	return w.Conn.Write(b)
+}
+
+// ReadFrom keeps io.Copy from passing Write by.
+func (w patient) ReadFrom(r io.Reader) (int64, error) {
+	return io.Copy(struct{ io.Writer }{w}, r)
+}
+
+// await returns when the bytes of a process may go on.
+func (p *Proxy) await(process int) {
+	p.mu.Lock()
+	held := p.held[process]
+	p.mu.Unlock()
+	if held != nil {
+		<-held
+	}
+}
 
 func (p *Proxy) enter(l *link) bool {
 	p.mu.Lock()
@@ -132,11 +170,11 @@ func (p *Proxy) enter(l *link) bool {
 }
 
 // join gives a link its server; false: that cannot be reached now.
-func (p *Proxy) join(l *link, kind string, server net.Conn) bool {
+func (p *Proxy) join(l *link, asked request, server net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l.server, l.ends[1] = kind, server
-	return !p.over && !p.away[kind]
+	l.server, l.process, l.ends[1] = asked.Server, asked.Process, server
+	return !p.over && !p.away[asked.Server]
 }
 
 func (p *Proxy) leave(l *link) {
@@ -192,6 +230,30 @@ func (p *Proxy) Cut(server string) Mishap {
 	}}
 }
 
+// Hold keeps back all bytes between a worker and its servers until the others have its partitions, and lets them go on: what it had sent
+// comes late, when it is no longer its to send.
+func (p *Proxy) Hold(crew *Crew) Mishap {
+	return Mishap{Kind: "worker's network held", Strike: func(_ context.Context, random *mathrand.Rand) (Struck, error) {
+		victim := crew.Members()[random.IntN(len(crew.workers))]
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		held := make(chan struct{})
+		p.held[victim.PID] = held
+		return Struck{
+			Text: "held the network of " + workerName(victim.Number), Then: "its partitions moved", Over: movedFrom(victim),
+			Mend: func(context.Context) error {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				if p.held[victim.PID] == held { // else all is over
+					delete(p.held, victim.PID)
+					close(held)
+				}
+				return nil
+			},
+		}, nil
+	}}
+}
+
 // Dialer connects by way of the proxy at that address, to servers of that kind. Its methods may be called from any goroutine.
 type Dialer struct{ Proxy, Server string }
 
@@ -209,7 +271,7 @@ func (d Dialer) DialContext(ctx context.Context, network, address string) (net.C
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	_ = conn.SetDeadline(time.Now().Add(requestPatience))
-	asked, err := json.Marshal(request{word, d.Server, network, address})
+	asked, err := json.Marshal(request{word, d.Server, network, address, os.Getpid()})
 	if err == nil {
 		_, err = conn.Write(append(asked, '\n'))
 	}
