@@ -264,6 +264,9 @@ func TestAVerificationTellsWhatItLeaves(t *testing.T) {
 	if left := other.remove(t.Context()); left != nil {
 		t.Errorf("it left %v", left)
 	}
+	if found, err := collect(t, pool, `SELECT nspname::text FROM pg_namespace WHERE nspname = '`+x.name+`'`); err != nil || len(found) != 1 {
+		t.Fatalf("the first one's schema is gone: %v, %v", found, err)
+	}
 	js := broker.JetStream(t)
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: x.name}); err != nil {
 		t.Fatal(err)
