@@ -26,6 +26,9 @@ const (
 	removalInterval = 500 * time.Millisecond
 )
 
+// scratchName is what the scratch's name begins with, and the first token of its subjects.
+const scratchName = "postrider_verify"
+
 // scratch is a schema and a stream of one name on servers that are somebody's. What this process did not make it never removes.
 type scratch struct {
 	name string
@@ -37,13 +40,17 @@ type scratch struct {
 }
 
 func newScratch() *scratch {
-	return &scratch{name: "postrider_verify_" + strings.ToLower(rand.Text()[:12])}
+	return &scratch{name: scratchName + "_" + strings.ToLower(rand.Text()[:12])}
 }
 
-// subject and control are of tokens that nobody else has.
-func (x *scratch) subject() string { return x.name + ".events.{topic}.{type}" }
+// below is where all subjects of the scratch lie: rights can be given for any scratch, as a token is given whole.
+func (x *scratch) below(what string) string {
+	return scratchName + "." + strings.TrimPrefix(x.name, scratchName+"_") + "." + what
+}
 
-func (x *scratch) control() string { return x.name + ".fence" }
+func (x *scratch) subject() string { return x.below("events.{topic}.{type}") }
+
+func (x *scratch) control() string { return x.below("fence") }
 
 // quoted is the schema's name as SQL writes it.
 func (x *scratch) quoted() string { return pgx.Identifier{x.name}.Sanitize() }
