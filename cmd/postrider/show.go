@@ -155,11 +155,14 @@ func (v *show) startWith(ctx context.Context, crew *chaos.Crew, mishaps ...chaos
 	if err != nil {
 		return err
 	}
-	v.engine, err = chaos.New(chaos.Config{
-		Crew: crew, Leases: leases, Judge: ledger.Config{Ledger: v.ledger, Ordering: ledger.Ordering(v.cmd.Ordering), ContiguousVersions: v.more != nil},
+	config := chaos.Config{
+		Crew: crew, Leases: leases, Judge: ledger.Config{Ledger: v.ledger, Ordering: ledger.Ordering(v.cmd.Ordering)},
 		Mishaps: mishaps, Seed: v.seed, Duration: v.cmd.ChaosDuration,
-	})
-	if err != nil {
+	}
+	if v.more != nil { // nobody knows how far away these servers are
+		config.Judge.ContiguousVersions, config.Behind = true, verifyBehind
+	}
+	if v.engine, err = chaos.New(config); err != nil {
 		return err
 	}
 	v.say("Workers      %d processes, %d partitions, leases of %s", v.cmd.Workers, v.partitions, v.cmd.LeaseTTL)

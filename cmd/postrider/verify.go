@@ -33,6 +33,8 @@ const (
 	verifyPartitions = 16
 	// verifyProducers append at once: only then can one commit pass another.
 	verifyProducers = 4
+	// verifyBehind is how long an event may wait while delivery counts as caught up: slow servers break no promise.
+	verifyBehind = 2 * time.Second
 	// takeoverGrace is how much longer than a lease a crash may keep a partition without owner.
 	takeoverGrace = 2 * time.Second
 	// throughVariable tells a worker of the proxy by way of which it connects to anything.
