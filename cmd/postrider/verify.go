@@ -203,7 +203,7 @@ func (v *verification) startProxied(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return v.startWith(ctx, crew, crew.KillWorker(), crew.FreezeWorker(), proxy.Hold(crew), proxy.Cut(postgresServer), proxy.Cut(natsServer))
+	return v.startWith(ctx, crew, crew.KillWorker(), crew.FreezeWorker(), proxy.Hold(crew, natsServer, postgresServer), proxy.Cut(postgresServer), proxy.Cut(natsServer))
 }
 
 // doctor is what `doctor` finds while the workers run.

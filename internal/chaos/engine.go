@@ -175,7 +175,7 @@ func (e *Engine) strike(ctx context.Context, m Mishap, random *rand.Rand) error 
 			if !struck.Over(look) {
 				return errors.New("not all partitions have another owner")
 			}
-			e.change(index, func(i *Incident) { i.Moved = cmp.Or(i.Moved, time.Since(began)) })
+			e.change(index, func(i *Incident) { i.Moved = cmp.Or(i.Moved, time.Since(happened)) })
 		}
 		if !e.meter.hasSince(happened) {
 			return errors.New("nothing that was committed since was received")

@@ -27,17 +27,22 @@ type Proxy struct {
 	running  sync.WaitGroup
 
 	mu    sync.Mutex
-	away  map[string]bool       // the kinds of servers that cannot be reached
-	held  map[int]chan struct{} // by process: closed when its bytes go on
+	away  map[string]bool         // the kinds of servers that cannot be reached
+	held  map[route]chan struct{} // closed when bytes go on
 	links map[*link]bool
 	over  bool
 }
 
 // link is a connection that goes through.
 type link struct {
-	server  string
+	route
+	ends [2]net.Conn
+}
+
+// route is from a process to a kind of server.
+type route struct {
 	process int
-	ends    [2]net.Conn
+	server  string
 }
 
 // request is the line with which a connection to the proxy begins.
@@ -55,13 +60,16 @@ const (
 	leastAway, mostAway = 200 * time.Millisecond, 1500 * time.Millisecond
 )
 
+// betweenHolds is the time between the holding up of two kinds of servers.
+const betweenHolds = time.Second
+
 // NewProxy listens on the loopback interface. Close ends it.
 func NewProxy() (*Proxy, error) {
 	listener, err := net.Listen("tcp", net.JoinHostPort(loopback.Host, "0"))
 	if err != nil {
 		return nil, fmt.Errorf("open the proxy: %w", err)
 	}
-	p := &Proxy{listener: listener, word: rand.Text(), away: map[string]bool{}, held: map[int]chan struct{}{}, links: map[*link]bool{}}
+	p := &Proxy{listener: listener, word: rand.Text(), away: map[string]bool{}, held: map[route]chan struct{}{}, links: map[*link]bool{}}
 	p.running.Go(func() {
 		for {
 			client, err := listener.Accept()
@@ -85,10 +93,9 @@ func (p *Proxy) Close() {
 	for l := range p.links {
 		l.reset()
 	}
-	for _, held := range p.held {
-		close(held)
+	for r := range p.held {
+		p.releaseLocked(r)
 	}
-	clear(p.held)
 	p.mu.Unlock()
 	p.running.Wait()
 }
@@ -110,7 +117,7 @@ func (p *Proxy) serve(client net.Conn) {
 	if err != nil || !p.join(l, asked, server) {
 		return
 	}
-	p.await(l.process)
+	p.await(l.route)
 	if _, err := client.Write([]byte{'\n'}); err != nil {
 		return
 	}
@@ -118,7 +125,7 @@ func (p *Proxy) serve(client net.Conn) {
 	var directions sync.WaitGroup
 	for _, way := range [][2]net.Conn{{client, server}, {server, client}} {
 		directions.Go(func() {
-			_, _ = io.Copy(patient{way[1], p, l.process}, way[0]) // either end may go
+			_, _ = io.Copy(patient{way[1], p, l.route}, way[0]) // either end may go
 			_ = l.ends[0].Close()
 			_ = l.ends[1].Close()
 		})
@@ -134,12 +141,12 @@ func (r oneByOne) Read(b []byte) (int, error) { return r.Reader.Read(b[:1]) }
 // patient writes when its process's bytes are not held back.
 type patient struct {
 	net.Conn
-	proxy   *Proxy
-	process int
+	proxy *Proxy
+	route route
 }
 
 func (w patient) Write(b []byte) (int, error) {
-	w.proxy.await(w.process)
+	w.proxy.await(w.route)
 	return w.Conn.Write(b)
 }
 
@@ -148,10 +155,10 @@ func (w patient) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(struct{ io.Writer }{w}, r)
 }
 
-// await returns when the bytes of a process may go on.
-func (p *Proxy) await(process int) {
+// await returns when bytes may go on.
+func (p *Proxy) await(r route) {
 	p.mu.Lock()
-	held := p.held[process]
+	held := p.held[r]
 	p.mu.Unlock()
 	if held != nil {
 		<-held
@@ -173,7 +180,7 @@ func (p *Proxy) enter(l *link) bool {
 func (p *Proxy) join(l *link, asked request, server net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l.server, l.process, l.ends[1] = asked.Server, asked.Process, server
+	l.route, l.ends[1] = route{asked.Process, asked.Server}, server
 	return !p.over && !p.away[asked.Server]
 }
 
@@ -231,27 +238,44 @@ func (p *Proxy) Cut(server string) Mishap {
 }
 
 // Hold keeps back all bytes between a worker and its servers until the others have its partitions, and lets them go on: what it had sent
-// comes late, when it is no longer its to send.
-func (p *Proxy) Hold(crew *Crew) Mishap {
-	return Mishap{Kind: "worker's network held", Strike: func(_ context.Context, random *mathrand.Rand) (Struck, error) {
+// comes late, when it is no longer its to send. The kinds of servers go one after the other, so that the last ones give it something to send
+// to the first.
+func (p *Proxy) Hold(crew *Crew, servers ...string) Mishap {
+	return Mishap{Kind: "worker's network held", Strike: func(ctx context.Context, random *mathrand.Rand) (Struck, error) {
 		victim := crew.Members()[random.IntN(len(crew.workers))]
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		held := make(chan struct{})
-		p.held[victim.PID] = held
-		return Struck{
+		struck := Struck{
 			Text: "held the network of " + workerName(victim.Number), Then: "its partitions moved", Over: movedFrom(victim),
 			Mend: func(context.Context) error {
 				p.mu.Lock()
 				defer p.mu.Unlock()
-				if p.held[victim.PID] == held { // else all is over
-					delete(p.held, victim.PID)
-					close(held)
+				for _, server := range servers {
+					p.releaseLocked(route{victim.PID, server})
 				}
 				return nil
 			},
-		}, nil
+		}
+		for n, server := range servers {
+			if n > 0 {
+				select {
+				case <-time.After(betweenHolds):
+				case <-ctx.Done():
+					return struck, errors.Join(context.Cause(ctx), struck.Mend(ctx))
+				}
+			}
+			p.mu.Lock()
+			p.held[route{victim.PID, server}] = make(chan struct{})
+			p.mu.Unlock()
+		}
+		return struck, nil
 	}}
+}
+
+// releaseLocked lets the bytes of a route go on. p.mu is held.
+func (p *Proxy) releaseLocked(r route) {
+	if held := p.held[r]; held != nil {
+		close(held)
+		delete(p.held, r)
+	}
 }
 
 // Dialer connects by way of the proxy at that address, to servers of that kind. Its methods may be called from any goroutine.

@@ -28,7 +28,7 @@ type Incident struct {
 	// Then is what Took so long: "its partitions moved". Took is 0 while it lasts.
 	Then string
 	Took time.Duration
-	// Moved is how long it took until Struck.Over said so, which is about leases: Took is until delivery has caught up, too.
+	// Moved is how long it took from the strike until Struck.Over said so, which is about leases: Took is until delivery has caught up, too.
 	Moved time.Duration
 }
 
