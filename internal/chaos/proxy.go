@@ -123,9 +123,12 @@ func (p *Proxy) serve(client net.Conn) {
 	}
 	_ = client.SetDeadline(time.Time{})
 	var directions sync.WaitGroup
-	for _, way := range [][2]net.Conn{{client, server}, {server, client}} {
+	for _, way := range []struct {
+		to   io.Writer
+		from net.Conn
+	}{{patient{server, p, l.route}, client}, {client, server}} {
 		directions.Go(func() {
-			_, _ = io.Copy(patient{way[1], p, l.route}, way[0]) // either end may go
+			_, _ = io.Copy(way.to, way.from) // either end may go
 			_ = l.ends[0].Close()
 			_ = l.ends[1].Close()
 		})
@@ -155,7 +158,7 @@ func (w patient) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(struct{ io.Writer }{w}, r)
 }
 
-// await returns when bytes may go on.
+// await returns when what is sent on a route may go on.
 func (p *Proxy) await(r route) {
 	p.mu.Lock()
 	held := p.held[r]
@@ -237,14 +240,13 @@ func (p *Proxy) Cut(server string) Mishap {
 	}}
 }
 
-// Hold keeps back all bytes between a worker and its servers until the others have its partitions, and lets them go on: what it had sent
-// comes late, when it is no longer its to send. The kinds of servers go one after the other, so that the last ones give it something to send
-// to the first.
+// Hold keeps back what a worker sends until the others have its partitions, and lets it go on: it comes late, when it is no longer its to
+// send. Answers come. The kinds of servers go one after the other, so that the last ones give it something to send to the first.
 func (p *Proxy) Hold(crew *Crew, servers ...string) Mishap {
 	return Mishap{Kind: "worker's network held", Strike: func(ctx context.Context, random *mathrand.Rand) (Struck, error) {
 		victim := crew.Members()[random.IntN(len(crew.workers))]
 		struck := Struck{
-			Text: "held the network of " + workerName(victim.Number), Then: "its partitions moved", Over: movedFrom(victim),
+			Text: "held back what " + workerName(victim.Number) + " sends", Then: "its partitions moved", Over: movedFrom(victim),
 			Mend: func(context.Context) error {
 				p.mu.Lock()
 				defer p.mu.Unlock()
