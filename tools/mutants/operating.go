@@ -1,5 +1,7 @@
 package main
 
+import "time"
+
 // operating is the ways to forget what operators told workers, and to mislead them.
 func operating() []mutant {
 	return []mutant{
@@ -132,18 +134,18 @@ func verifications() []mutant {
 	whole := command{pkg: "cmd/postrider", run: "^TestAVerificationFindsNothingAndLeavesNothing$"}
 	return []mutant{
 		{
-			name: "verified-naive-cursor", promise: "P1, P2", breaks: "commits that others pass are forgotten, on somebody's servers", test: whole, says: `"ok":false`,
+			name: "verified-naive-cursor", promise: "P1, P2", breaks: "commits that others pass are forgotten, on somebody's servers", test: whole, says: `"ok":false`, limit: 6 * time.Minute,
 			edits: []edit{{advance, "WHEN p.writers = '{}'  ", "WHEN true              "}},
 		},
 		{
-			name: "verified-no-expectation", promise: "P3, P4", breaks: "what comes late from a former owner is stored, on somebody's servers", test: whole, says: `"duplicates":[1-9].*"ok":false`,
+			name: "verified-no-expectation", promise: "P3, P4", breaks: "what comes late from a former owner is stored, on somebody's servers", test: whole, says: `"duplicates":[1-9].*"ok":false`, limit: 6 * time.Minute,
 			edits: []edit{
 				{step, "\treturn r.control(r.subject, record{\n\t\tKind: kindWatermark", "\tm := r.control(r.subject, record{\n\t\tKind: kindWatermark"},
 				{step, "\t}, r.session.last)\n}\n\n// The headers of an atomic batch.", "\t}, r.session.last)\n\tm.Header.Del(nats.ExpectedLastSubjSeqHdr)\n\treturn m\n}\n\n// The headers of an atomic batch."},
 			},
 		},
 		{
-			name: "verify-leaves-its-schema", promise: "verify", breaks: "the schema stays", test: whole, says: "left or changed: schema postrider_verify_",
+			name: "verify-leaves-its-schema", promise: "verify", breaks: "the schema stays", test: whole, says: "left or changed: schema postrider_verify_", limit: 6 * time.Minute,
 			edits: []edit{{"cmd/postrider/scratch.go", "		if x.schema {", "		if false && x.schema {"}},
 		},
 		{
