@@ -132,7 +132,7 @@ func prepareDrain(b *testing.B, server *natstest.Server, mode string, order deli
 	}
 	var publisher delivery.Publisher
 	if mode == "fenced" {
-		publisher, err = natspub.NewFenced(nc, natspub.FencedConfig{Outbox: uuid.New()})
+		publisher, err = natspub.NewFenced(nc, natspub.FencedConfig{Control: natspub.Control{Outbox: uuid.New()}})
 	} else {
 		publisher, err = natspub.NewDedupe(nc, natspub.DedupeConfig{})
 	}

@@ -62,7 +62,7 @@ func (b *bundle) trimming(t *testing.T, log *slog.Logger) (*delivery.Relay, tick
 
 // records are how many the stream holds, of the partition that has most.
 func (b *bundle) records(ctx context.Context) (most uint64, err error) {
-	held, err := natspub.NewRecords(b.nc, "", natspub.DefaultStream, uuid.Nil).Held(ctx)
+	held, err := natspub.NewRecords(b.nc, "", natspub.DefaultStream, natspub.Control{}).Held(ctx)
 	for _, n := range held {
 		most = max(most, n)
 	}

@@ -41,7 +41,8 @@ type Config struct {
 	// NATSOptions say more, such as how to log in. How the connection is made again, and who hears its errors, is the worker's. A domain of
 	// JetStream is Stream.APIPrefix's.
 	NATSOptions []nats.Option
-	// Stream is checked, and made when it is missing and Create is set. Its Subject is Shape's.
+	// Stream is checked, and made when it is missing and Create is set. Its Subject is Shape's, its Control the
+	// outbox's.
 	Stream natspub.StreamConfig
 	// Shape says how an event becomes a message. Replays that would make others are refused where Heartbeat.Shape describes it.
 	Shape natspub.Shape

@@ -14,11 +14,12 @@ func (w *Worker) batches() int {
 
 // openPublisher checks the stream and makes the publisher of the mode.
 func (w *Worker) openPublisher(ctx context.Context) error {
+	w.cfg.Stream.Control = natspub.Control{Outbox: w.info.OutboxID, Prefix: w.info.ControlPrefix}
 	stream, err := natspub.EnsureStream(ctx, w.nc, w.cfg.Stream)
 	if err != nil {
 		return refused("Stream (--stream)", err, natspub.ErrConfig)
 	}
-	mode, err := w.cfg.PublishMode.On(w.nc, stream, w.log)
+	mode, err := w.cfg.PublishMode.On(w.nc, stream, w.cfg.Stream.Control, w.log)
 	if err != nil {
 		return refused("PublishMode", err, natspub.ErrConfig)
 	}
@@ -39,7 +40,7 @@ func (w *Worker) openPublisher(ctx context.Context) error {
 		}
 		publisher, err = natspub.NewFenced(w.nc, natspub.FencedConfig{
 			Stream: w.cfg.Stream.Name, APIPrefix: w.cfg.Stream.APIPrefix, Shape: w.cfg.Shape, AckTimeout: w.cfg.AckTimeout, MaxMessageSize: largest,
-			Outbox: w.info.OutboxID, Flights: flights, InFlight: w.batches, NeverExpire: stream.Config.MaxAge > 0,
+			Control: w.cfg.Stream.Control, Flights: flights, InFlight: w.batches, NeverExpire: stream.Config.MaxAge > 0,
 		})
 	}
 	if err != nil {

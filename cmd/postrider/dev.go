@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -109,6 +110,7 @@ type dev struct {
 	stops                []func()           // in the order of starting
 	pool                 *pgxpool.Pool
 	nc                   *nats.Conn
+	apiPrefix            string // of JetStream
 	ledger               *ledger.Ledger
 	checker              *ledger.Checker
 	monitor              string
@@ -141,11 +143,12 @@ func (d *dev) say(format string, args ...any) {
 	fmt.Fprintf(out, format+"\n", args...)
 }
 
-// stop takes down what start brought up, the last first.
+// stop takes down what start brought up, the last first. Stopping twice is harmless.
 func (d *dev) stop() {
-	for i := len(d.stops) - 1; i >= 0; i-- {
-		d.stops[i]()
+	for _, stop := range slices.Backward(d.stops) {
+		stop()
 	}
+	d.stops = nil
 }
 
 func (d *dev) start(ctx context.Context) error {

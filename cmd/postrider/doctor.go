@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -33,7 +34,7 @@ type doctorCmd struct {
 	Ordering string `help:"What the workers keep in order: ${enum}." enum:"partition,stream" default:"partition"`
 	JSON     bool   `help:"Print a JSON array." name:"json"`
 
-	outbox uuid.UUID // where the database told it
+	control natspub.Control // where the database told it
 }
 
 // finding is what one check found.
@@ -55,11 +56,10 @@ func (c *doctorCmd) Run(s *session) error {
 	if err := c.databaseFlags.validate(); err != nil {
 		return err
 	}
-	subject, err := natspub.ParseSubject(c.Subject)
+	findings, err := c.findings(s.ctx, s.logger())
 	if err != nil {
-		return fmt.Errorf("%w: %w", errRefused, err)
+		return err
 	}
-	findings := slices.Concat(c.checkDatabase(s.ctx), c.checkBroker(s, subject))
 	if c.JSON {
 		err = writeJSON(s.stdout, findings)
 	} else {
@@ -73,6 +73,14 @@ func (c *doctorCmd) Run(s *session) error {
 		return errors.Join(err, errSilent)
 	}
 	return err
+}
+
+func (c *doctorCmd) findings(ctx context.Context, log *slog.Logger) ([]finding, error) {
+	subject, err := natspub.ParseSubject(c.Subject)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errRefused, err)
+	}
+	return slices.Concat(c.checkDatabase(ctx), c.checkBroker(ctx, subject, log)), nil
 }
 
 func (c *doctorCmd) checkDatabase(ctx context.Context) []finding {
@@ -97,7 +105,7 @@ func (c *doctorCmd) checkDatabase(ctx context.Context) []finding {
 	if !add("schema", err, fmt.Sprintf("version %d, %d partitions", info.Version, info.Partitions)) {
 		return findings
 	}
-	c.outbox = info.OutboxID
+	c.control = controlOf(info)
 	add("server", delivery.CheckDatabase(ctx, pool), "may be written to")
 	relation, err := eventsOf(info)
 	if err == nil {
@@ -260,15 +268,14 @@ func forgottenFinding(ctx context.Context, pool *pgxpool.Pool, schema string) fi
 	return f
 }
 
-func (c *doctorCmd) checkBroker(s *session, subject natspub.Subject) []finding {
-	log := s.logger()
+func (c *doctorCmd) checkBroker(ctx context.Context, subject natspub.Subject, log *slog.Logger) []finding {
 	nc, apiPrefix, err := c.connect("postrider doctor", log, nats.MaxReconnects(0))
 	if err != nil {
 		return []finding{{"broker", levelError, redact(err.Error()) + "; to mend it: " + condition.BrokerAway.Cure()}}
 	}
 	defer nc.Close()
 	findings := []finding{{"broker", levelOK, "nats-server " + nc.ConnectedServerVersion() + " at " + natspub.Redact(nc.ConnectedUrl())}}
-	info, err := natspub.EnsureStream(s.ctx, nc, natspub.StreamConfig{Name: c.Stream, APIPrefix: apiPrefix, Subject: subject, Logger: log})
+	info, err := natspub.EnsureStream(ctx, nc, natspub.StreamConfig{Name: c.Stream, APIPrefix: apiPrefix, Subject: subject, Control: c.control, Logger: log})
 	if err != nil {
 		return append(findings, finding{"stream", levelError, redact(err.Error())})
 	}
@@ -277,11 +284,11 @@ func (c *doctorCmd) checkBroker(s *session, subject natspub.Subject) []finding {
 	fence := finding{"fence", levelOK, "the stream takes fenced batches"}
 	if can, why := natspub.CanFence(nc, info); !can {
 		fence.Level, fence.Detail = levelWarning, why+"; workers publish in mode dedupe"
-	} else if err := natspub.CheckFence(info.Config); err != nil {
+	} else if err := natspub.CheckFence(info.Config, c.control); err != nil {
 		fence.Level, fence.Detail = levelError, redact(err.Error())
 	}
-	if findings = append(findings, fence); fence.Level == levelOK && c.outbox != uuid.Nil {
-		findings = append(findings, recordsFinding(s.ctx, natspub.NewRecords(nc, apiPrefix, c.Stream, c.outbox)))
+	if findings = append(findings, fence); fence.Level == levelOK && c.control.Outbox != uuid.Nil {
+		findings = append(findings, recordsFinding(ctx, natspub.NewRecords(nc, apiPrefix, c.Stream, c.control)))
 	}
 	return findings
 }

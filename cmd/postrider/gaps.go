@@ -12,6 +12,7 @@ import (
 
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/delivery/ops/gaps"
+	"github.com/postrider/postrider/outbox/schema"
 )
 
 type gapsCmd struct {
@@ -94,7 +95,8 @@ func (f *gapsFlags) open(s *session, broker bool) (l looking, err error) {
 			l.done()
 		}
 	}()
-	if l.store, err = f.database(s, pool); err != nil || !broker {
+	var info schema.Info
+	if l.store, info, err = f.database(s, pool); err != nil || !broker {
 		return l, err
 	}
 	nc, apiPrefix, err := f.connect("postrider gaps", s.logger())
@@ -102,23 +104,24 @@ func (f *gapsFlags) open(s *session, broker bool) (l looking, err error) {
 		return l, fmt.Errorf("%w; --no-broker compares the tables alone", err)
 	}
 	l.done = func() { nc.Close(); pool.Close() }
-	if _, err = natspub.EnsureStream(s.ctx, nc, natspub.StreamConfig{Name: f.JetStream, APIPrefix: apiPrefix, Subject: subject, Logger: s.logger()}); err != nil {
+	if _, err = natspub.EnsureStream(s.ctx, nc, natspub.StreamConfig{Name: f.JetStream, APIPrefix: apiPrefix, Subject: subject, Control: controlOf(info), Logger: s.logger()}); err != nil {
 		return l, err
 	}
 	l.stream, err = natspub.NewStreamReader(nc, apiPrefix, f.JetStream, subject)
 	return l, err
 }
 
-func (f *gapsFlags) database(s *session, pool *pgxpool.Pool) (*gaps.Store, error) {
+func (f *gapsFlags) database(s *session, pool *pgxpool.Pool) (*gaps.Store, schema.Info, error) {
 	info, err := checkSchema(s.ctx, pool, f.Schema, 0)
 	if err != nil {
-		return nil, err
+		return nil, info, err
 	}
 	events, err := eventsOf(info)
 	if err != nil {
-		return nil, err
+		return nil, info, err
 	}
-	return gaps.New(s.ctx, pool, f.Schema, events)
+	store, err := gaps.New(s.ctx, pool, f.Schema, events)
+	return store, info, err
 }
 
 type gapsDetectCmd struct {

@@ -27,6 +27,7 @@ type cli struct {
 	LogFormat string          `help:"Format of the log: ${enum}." enum:"text,json" default:"text"`
 
 	Dev        devCmd        `cmd:"" help:"Run everything on this machine: PostgreSQL, NATS, workers, monitor, events, checker."`
+	Verify     verifyCmd     `cmd:"" help:"Prove the promises on your servers: break workers and connections in a schema and a stream that are removed again."`
 	Run        runCmd        `cmd:"" help:"Run one worker of the cluster."`
 	Monitor    monitorCmd    `cmd:"" help:"Serve the monitor, its API and the metrics alone, without a worker."`
 	Migrate    migrateCmd    `cmd:"" help:"Create, remove or look at the tables."`

@@ -24,6 +24,7 @@ type migrateUpCmd struct {
 	databaseFlags
 	Partitions     int    `help:"Number of partitions, which only a resize changes: 1 to 32767. 0: 64 in a new schema, what is stored in an existing one." default:"0"`
 	EventsRelation string `help:"Table or view that everybody reads events from, as name or schema.name; stored. Without it what is stored, in a new schema events." placeholder:"NAME"`
+	ControlPrefix  string `help:"What the subjects of control messages begin with, outside of the events'; stored, before the first worker starts. Without it what is stored, in a new schema outbox.fence." placeholder:"SUBJECT"`
 	Inbox          bool   `help:"Create the tables of consumers' inboxes, too."`
 	JSON           bool   `help:"Print one JSON object." name:"json"`
 }
@@ -48,7 +49,7 @@ func (c *migrateUpCmd) Run(s *session) error {
 			return fmt.Errorf("%w: --events-relation: %w", errRefused, err)
 		}
 	}
-	m, err := migrator(c.databaseFlags, s.logger(), schema.Config{Partitions: c.Partitions, Events: c.EventsRelation})
+	m, err := migrator(c.databaseFlags, s.logger(), schema.Config{Partitions: c.Partitions, Events: c.EventsRelation, ControlPrefix: c.ControlPrefix})
 	if err != nil {
 		return err
 	}
@@ -59,7 +60,7 @@ func (c *migrateUpCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	answer := map[string]any{"schema": c.Schema, "version": info.Version, "partitions": info.Partitions, "events_relation": info.Events}
+	answer := map[string]any{"schema": c.Schema, "version": info.Version, "partitions": info.Partitions, "events_relation": info.Events, "control_prefix": info.ControlPrefix}
 	if c.Inbox {
 		if answer["inbox_version"], err = migrateInbox(s.ctx, c.databaseFlags); err != nil {
 			return err

@@ -146,7 +146,7 @@ func (c *partitionsTrimCmd) Run(s *session) error {
 		return err
 	}
 	defer nc.Close()
-	removed, left, err := natspub.NewRecords(nc, apiPrefix, c.Stream, info.OutboxID).Trim(s.ctx, c.Keep)
+	removed, left, err := natspub.NewRecords(nc, apiPrefix, c.Stream, controlOf(info)).Trim(s.ctx, c.Keep)
 	if err != nil {
 		return err
 	}

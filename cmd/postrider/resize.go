@@ -131,7 +131,7 @@ func (c *partitionsResizeCmd) publisher(ctx context.Context, nc *nats.Conn, apiP
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", errRefused, err)
 	}
-	stream, err := natspub.EnsureStream(ctx, nc, natspub.StreamConfig{Name: c.Stream, APIPrefix: apiPrefix, Subject: subject, Logger: log})
+	stream, err := natspub.EnsureStream(ctx, nc, natspub.StreamConfig{Name: c.Stream, APIPrefix: apiPrefix, Subject: subject, Control: controlOf(info), Logger: log})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -139,8 +139,8 @@ func (c *partitionsResizeCmd) publisher(ctx context.Context, nc *nats.Conn, apiP
 		delivery.Publisher
 		Close() error
 	}
-	if can, _ := natspub.CanFence(nc, stream); can && natspub.CheckFence(stream.Config) == nil {
-		publisher, err = natspub.NewFenced(nc, natspub.FencedConfig{Stream: c.Stream, APIPrefix: apiPrefix, Outbox: info.OutboxID, NeverExpire: stream.Config.MaxAge > 0})
+	if can, _ := natspub.CanFence(nc, stream); can && natspub.CheckFence(stream.Config, controlOf(info)) == nil {
+		publisher, err = natspub.NewFenced(nc, natspub.FencedConfig{Stream: c.Stream, APIPrefix: apiPrefix, Control: controlOf(info), NeverExpire: stream.Config.MaxAge > 0})
 	} else {
 		publisher, err = natspub.NewDedupe(nc, natspub.DedupeConfig{Stream: c.Stream, APIPrefix: apiPrefix})
 	}

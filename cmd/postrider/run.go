@@ -8,9 +8,11 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"go.uber.org/fx"
 	"golang.org/x/term"
 
+	"github.com/postrider/postrider/internal/chaos"
 	"github.com/postrider/postrider/worker"
 )
 
@@ -108,6 +110,13 @@ func (c *runCmd) settings() (worker.Config, error) {
 	w.DatabaseURL, w.Schema, w.Partitions = c.DatabaseURL, c.Schema, c.Partitions
 	w.NATSURL, w.NATSOptions, w.Stream.APIPrefix = b.url, b.options, b.apiPrefix
 	w.Alone, w.Once, w.Canary = c.NoLeasing, c.Once, c.Canary
+	if proxy := os.Getenv(throughVariable); proxy != "" {
+		if w.Database, err = c.config(); err != nil {
+			return w, err
+		}
+		w.Database.ConnConfig.DialFunc = chaos.Dialer{Proxy: proxy, Server: postgresServer}.DialContext
+		w.NATSOptions = append(w.NATSOptions, nats.SetCustomDialer(chaos.Dialer{Proxy: proxy, Server: natsServer}))
+	}
 	w.Monitor, err = c.httpFlags.server()
 	return w, err
 }

@@ -160,11 +160,11 @@ func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool,
 	if err != nil {
 		return err
 	}
-	stream, err := natspub.EnsureStream(ctx, nc, natspub.StreamConfig{Name: c.Stream, APIPrefix: apiPrefix, Subject: shape.Subject, Logger: log})
+	stream, err := natspub.EnsureStream(ctx, nc, natspub.StreamConfig{Name: c.Stream, APIPrefix: apiPrefix, Subject: shape.Subject, Control: controlOf(info), Logger: log})
 	if err != nil {
 		return err
 	}
-	if _, err := natspub.PublishMode(c.PublishMode).On(nc, stream, log); err != nil {
+	if _, err := natspub.PublishMode(c.PublishMode).On(nc, stream, controlOf(info), log); err != nil {
 		return refusedFor(natspub.ErrConfig, err)
 	}
 	publisher, err := natspub.NewRehearsal(nc, natspub.DedupeConfig{Stream: c.Stream, Shape: shape, MaxMessageSize: natspub.LargestMessage(stream.Config)}, log)

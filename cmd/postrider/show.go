@@ -15,6 +15,7 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/internal/chaos"
@@ -62,7 +63,9 @@ type show struct {
 	*dev
 
 	seed   uint64
-	given  []string // the flags of workers that were given, for these
+	again  string    // the command that repeats it, where it is not this one's
+	more   *scrutiny // what else is told of servers that are somebody's
+	given  []string  // the flags of workers that were given, for these
 	engine *chaos.Engine
 }
 
@@ -123,7 +126,7 @@ func (c *devCmd) show(s *session) error {
 			return err
 		}
 	}
-	return v.run(s.ctx)
+	return v.run(s.ctx, 1, v.verdict)
 }
 
 // startCrew starts the workers as processes, as they are in earnest, and makes the engine.
@@ -142,17 +145,24 @@ func (v *show) startCrew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return v.startWith(ctx, crew, crew.KillWorker(), crew.FreezeWorker(), v.stopLeader(), v.restartPostgres())
+}
+
+// startWith starts the workers, and makes the engine that has these mishaps.
+func (v *show) startWith(ctx context.Context, crew *chaos.Crew, mishaps ...chaos.Mishap) error {
 	v.later(ctx, "workers", 15*time.Second, crew.Stop)
 	leases, err := lease.NewStore(ctx, v.pool, v.cmd.Schema)
 	if err != nil {
 		return err
 	}
-	v.engine, err = chaos.New(chaos.Config{
+	config := chaos.Config{
 		Crew: crew, Leases: leases, Judge: ledger.Config{Ledger: v.ledger, Ordering: ledger.Ordering(v.cmd.Ordering)},
-		Mishaps: []chaos.Mishap{crew.KillWorker(), crew.FreezeWorker(), v.stopLeader(), v.restartPostgres()},
-		Seed:    v.seed, Duration: v.cmd.ChaosDuration,
-	})
-	if err != nil {
+		Mishaps: mishaps, Seed: v.seed, Duration: v.cmd.ChaosDuration,
+	}
+	if v.more != nil { // nobody knows how far away these servers are
+		config.Judge.ContiguousVersions, config.Behind = true, verifyBehind
+	}
+	if v.engine, err = chaos.New(config); err != nil {
 		return err
 	}
 	v.say("Workers      %d processes, %d partitions, leases of %s", v.cmd.Workers, v.partitions, v.cmd.LeaseTTL)
@@ -198,8 +208,8 @@ func (v *show) restartPostgres() chaos.Mishap {
 	}}
 }
 
-// run feeds the cluster while the engine breaks it, with the monitor and a screen beside.
-func (v *show) run(interrupt context.Context) error {
+// run feeds the cluster while the engine breaks it, with the monitor and a screen beside, and has the verdict told before these end.
+func (v *show) run(interrupt context.Context, producers int, tell func(chaos.Verdict) error) error {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(interrupt))
 	var beside sync.WaitGroup
 	defer beside.Wait()
@@ -219,15 +229,22 @@ func (v *show) run(interrupt context.Context) error {
 	if err != nil {
 		return err
 	}
-	load.Outages = true
+	load.Outages, load.Rate = true, load.Rate/float64(producers)
+	load.Unruly = producers > 1 // else nothing can pass what stays open
 	ended := make(chan struct{})
 	var verdict chaos.Verdict
 	go func() {
 		defer close(ended)
-		verdict = v.engine.Run(running, load.Run)
+		verdict = v.engine.Run(running, func(ctx context.Context) error {
+			group, ctx := errgroup.WithContext(ctx)
+			for range producers {
+				group.Go(func() error { return load.Run(ctx) })
+			}
+			return group.Wait()
+		})
 	}()
 	v.watch(ended)
-	return errors.Join(v.verdict(verdict), context.Cause(ctx))
+	return errors.Join(tell(verdict), context.Cause(ctx))
 }
 
 // beside starts the monitor and the subscriber.
@@ -256,7 +273,7 @@ func (v *show) beside(ctx context.Context, fail context.CancelCauseFunc, running
 	}
 	ready := make(chan struct{})
 	running.Go(func() {
-		sub := subscription{stream: v.cmd.Stream, filter: filter, from: jetstream.DeliverAllPolicy}
+		sub := subscription{apiPrefix: v.apiPrefix, stream: v.cmd.Stream, filter: filter, from: jetstream.DeliverAllPolicy}
 		if err := subscribe(ctx, v.nc, sub, func() { close(ready) }, v.judge); err != nil {
 			fail(err)
 		}
@@ -281,6 +298,9 @@ func (v *show) judge(msg jetstream.Msg) error {
 
 // repeat is the command that has the same mishaps in the same order.
 func (v *show) repeat() string {
+	if v.again != "" {
+		return v.again
+	}
 	words := []string{
 		"postrider dev --chaos", fmt.Sprintf("--seed=%d", v.seed), "--chaos-duration=" + v.cmd.ChaosDuration.String(),
 		fmt.Sprintf("--workers=%d", v.cmd.Workers), fmt.Sprintf("--partitions=%d", v.cmd.Partitions),

@@ -128,6 +128,7 @@ type verdictBody struct {
 	Seed    uint64       `json:"seed"`
 	Mishaps []mishapBody `json:"mishaps"`
 	Failure string       `json:"failure,omitempty"`
+	scrutiny
 }
 
 // verdict prints how it ended. The error is silent where that says it all.
@@ -139,7 +140,10 @@ func (v *show) verdict(verdict chaos.Verdict) error {
 			EventsPerSecond: r.EventsPerSecond, LatencyP50: 1e3 * verdict.Quiet.P50.Seconds(), LatencyP99: 1e3 * verdict.Quiet.P99.Seconds(),
 			Workers: v.cmd.Workers, Partitions: v.partitions,
 		},
-		OK: verdict.OK(), Seed: v.seed, Mishaps: []mishapBody{},
+		OK: verdict.OK() && v.more.ok(), Seed: v.seed, Mishaps: []mishapBody{},
+	}
+	if v.more != nil {
+		body.scrutiny = *v.more
 	}
 	for _, t := range verdict.Tallies() {
 		body.Mishaps = append(body.Mishaps, mishapBody{t.Kind, t.Times, t.Longest.Seconds()})
@@ -158,7 +162,8 @@ func (v *show) verdict(verdict chaos.Verdict) error {
 			v.say("  %s", tally(t))
 		}
 		v.say("  %s", quietly(verdict.Quiet))
-		v.say("%s\nAgain: %s", map[bool]string{true: "VERDICT: every event once, in order.", false: "VERDICT: BROKEN."}[body.OK], v.repeat())
+		v.more.tell(v.say)
+		v.say("%s\nAgain: %s", v.more.word(verdict.OK()), v.repeat())
 	}
 	if body.OK {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/outbox/schema"
 )
@@ -29,6 +30,11 @@ func eventsOf(info schema.Info) (delivery.Relation, error) {
 	return delivery.ParseRelation(info.Events)
 }
 
+// controlOf is where an outbox's control messages go: the database says that, too.
+func controlOf(info schema.Info) natspub.Control {
+	return natspub.Control{Outbox: info.OutboxID, Prefix: info.ControlPrefix}
+}
+
 // largestPayload is what is read of an event: as much as could be appended. Whoever lowers that later means what is appended then.
 func largestPayload(info schema.Info) int64 {
 	return max(delivery.DefaultMaxPayload, info.MaxPayloadBytes)
@@ -41,6 +47,8 @@ func named(err error) error {
 		return fmt.Errorf("%w: --partitions: %w", errRefused, err)
 	case errors.Is(err, schema.ErrEvents):
 		return fmt.Errorf("%w: --events-relation: %w", errRefused, err)
+	case errors.Is(err, schema.ErrControl):
+		return fmt.Errorf("%w: --control-prefix: %w", errRefused, err)
 	case err == nil, errors.Is(err, schema.ErrNotMigrated), errors.Is(err, schema.ErrOutdated),
 		errors.Is(err, schema.ErrNewer), errors.Is(err, schema.ErrUnpublished):
 		return err

@@ -224,6 +224,39 @@ func commandTakes(t *testing.T, path, flag string) bool {
 	return command != nil && slices.ContainsFunc(command.Flags, func(f *kong.Flag) bool { return f.Name == flag })
 }
 
+// What control subjects begin with is stored before the first worker starts; later they would look for its records in vain.
+func TestTheControlPrefixIsStoredBeforeTheFirstWorker(t *testing.T) {
+	t.Parallel()
+	address := pgtest.Migrated(t, 4)
+	pool := pgtest.Pool(t, address)
+	up := func(more ...string) []string {
+		return append([]string{"migrate", "up", "--json", "--database-url=" + address}, more...)
+	}
+	stored := func(want string, more ...string) {
+		t.Helper()
+		if code, stdout, stderr := call(t, up(more...)...); code != exitOK || !strings.Contains(stdout, `"control_prefix":"`+want+`"`) {
+			t.Errorf("%q is not stored: status %d: %s%s", want, code, stdout, stderr)
+		}
+	}
+	stored("outbox.fence")
+	for _, prefix := range []string{"a..b", "a.>", "a b", strings.Repeat("a", 101)} {
+		complaint{up("--control-prefix=" + prefix), exitRefused, []string{"ControlPrefix", prefix}}.check(t)
+	}
+	stored("shop.fence", "--control-prefix=shop.fence")
+	for _, used := range []string{
+		`INSERT INTO outbox_workers (worker_id, heartbeat_until) VALUES (gen_random_uuid(), clock_timestamp() + interval '1 hour')`,
+		`UPDATE outbox_workers SET heartbeat_until = clock_timestamp(); UPDATE outbox_partitions SET lease_epoch = 1 WHERE partition_key = 3`,
+		`DELETE FROM outbox_partitions WHERE partition_key = 3; INSERT INTO outbox_former_partitions (lease_epoch, fence_sequence, stream_sequence, partition_key) VALUES (1, 0, 0, 3)`,
+	} {
+		if _, err := pool.Exec(t.Context(), used); err != nil {
+			t.Fatal(err)
+		}
+		complaint{up("--control-prefix=other"), exitRefused, []string{"--control-prefix", "under shop.fence", "before the first worker"}}.check(t)
+		stored("shop.fence", "--control-prefix=shop.fence")
+	}
+	stored("shop.fence")
+}
+
 // Where the events are is stored once, and changes only where that relation exists and no worker lives.
 func TestTheEventsRelationIsStoredOnce(t *testing.T) {
 	t.Parallel()

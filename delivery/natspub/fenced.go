@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nuid"
 
@@ -38,8 +37,8 @@ type FencedConfig struct {
 	APIPrefix string
 	// Shape says how an event becomes a message.
 	Shape Shape
-	// Outbox keeps the control subjects of several outboxes on one stream apart.
-	Outbox uuid.UUID
+	// Control says where control messages go.
+	Control Control
 	// AckTimeout is the longest that the answer to a batch is awaited; at least 10 ms. It is a second at first, and as long
 	// as answers take. After it the batch is sent again under the same expectation. Defaults to 5 s.
 	AckTimeout time.Duration
@@ -127,15 +126,6 @@ func NewFenced(nc *nats.Conn, cfg FencedConfig) (*Fenced, error) {
 // Close ends the subscription to acknowledgements.
 func (f *Fenced) Close() error { return f.answers.close() }
 
-// FenceSubject is a partition's control subject. The outbox's id is in it, so
-// that several outboxes can share a stream.
-func FenceSubject(outbox uuid.UUID, id partition.ID) string {
-	return fenceSubjects(outbox) + strconv.Itoa(int(id))
-}
-
-// fenceSubjects is how the control subjects of an outbox begin.
-func fenceSubjects(outbox uuid.UUID) string { return fmt.Sprintf("outbox.fence.%x.", outbox[:6]) }
-
 // attempt returns a name that no other message has.
 func (f *Fenced) attempt() string { return f.prefix + strconv.FormatUint(f.sent.Add(1), 36) }
 
@@ -146,7 +136,7 @@ func (f *Fenced) Ready() <-chan struct{} { return f.combiner.ready() }
 func (f *Fenced) Kept(ctx context.Context, id partition.ID) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.AckTimeout)
 	defer cancel()
-	_, _, kept, err := f.lastRecord(ctx, FenceSubject(f.cfg.Outbox, id))
+	_, _, kept, err := f.lastRecord(ctx, f.cfg.Control.Subject(id))
 	return kept, err
 }
 
@@ -173,7 +163,7 @@ const recordsAtOnce = 50
 // Between implements delivery.Publisher. Fences name nothing of their own. Behind the records there is one
 // more, that of who asks; a server that does not know it is an old leader.
 func (f *Fenced) Between(ctx context.Context, id partition.ID, after, before uint64) (last uint64, named []delivery.Delivered, err error) {
-	subject := FenceSubject(f.cfg.Outbox, id)
+	subject := f.cfg.Control.Subject(id)
 	last = after
 	for range recordsAtOnce {
 		if last+1 >= before {
@@ -214,7 +204,7 @@ func (f *Fenced) Extent(ctx context.Context) (delivery.Extent, error) {
 // last. When that write was acknowledged, no batch of an earlier owner, and no
 // earlier batch of this one, can be stored any more; reading alone proves nothing.
 func (f *Fenced) Take(ctx context.Context, l *lease.Lease) (delivery.Standing, error) {
-	t := takeover{Fenced: f, lease: l, subject: FenceSubject(f.cfg.Outbox, l.Partition), written: map[string]bool{}}
+	t := takeover{Fenced: f, lease: l, subject: f.cfg.Control.Subject(l.Partition), written: map[string]bool{}}
 	var err error
 	for n := 1; n <= takeAttempts; n++ {
 		var done bool

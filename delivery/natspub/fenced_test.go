@@ -285,7 +285,7 @@ func TestMessagesThatCannotBeStoredFailAlone(t *testing.T) {
 func TestStreamsThatCannotBeFencedAreRefused(t *testing.T) {
 	t.Parallel()
 	fit := jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>", "outbox.fence.>"}, AllowAtomicPublish: true, Discard: jetstream.DiscardNew}
-	if err := natspub.CheckFence(fit); err != nil {
+	if err := natspub.CheckFence(fit, natspub.Control{}); err != nil {
 		t.Error(err)
 	}
 	for setting, change := range map[string]func(*jetstream.StreamConfig){
@@ -300,14 +300,14 @@ func TestStreamsThatCannotBeFencedAreRefused(t *testing.T) {
 	} {
 		c := fit
 		change(&c)
-		err := natspub.CheckFence(c)
+		err := natspub.CheckFence(c, natspub.Control{})
 		if !errors.Is(err, natspub.ErrStreamUnfit) || !strings.Contains(err.Error(), setting) || !strings.Contains(err.Error(), "--publish-mode dedupe") {
 			t.Errorf("%s: %v", setting, err)
 		}
 	}
 	kept := fit
 	kept.MaxAge, kept.AllowMsgTTL = time.Hour, true
-	if err := natspub.CheckFence(kept); err != nil {
+	if err := natspub.CheckFence(kept, natspub.Control{}); err != nil {
 		t.Errorf("max_age with message TTLs: %v", err)
 	}
 }
@@ -317,8 +317,8 @@ func TestStreamsThatCannotBeFencedAreRefused(t *testing.T) {
 func TestOutboxesOnOneStreamAreApart(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
-	one := b.worker(t, 0, 9, natspub.FencedConfig{Outbox: uuid.New()})
-	two := b.worker(t, 0, 2, natspub.FencedConfig{Outbox: uuid.New()})
+	one := b.worker(t, 0, 9, natspub.FencedConfig{Control: natspub.Control{Outbox: uuid.New()}})
+	two := b.worker(t, 0, 2, natspub.FencedConfig{Control: natspub.Control{Outbox: uuid.New()}})
 	one.take(t)
 	two.take(t)
 	for _, w := range []*worker{one, two} {

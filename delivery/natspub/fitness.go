@@ -21,7 +21,7 @@ const (
 
 // On decides between the modes: fenced or dedupe. A stream on which fenced would not keep its promise is ErrStreamUnfit, and ErrConfig
 // where fenced was asked for and the stream takes no batches.
-func (m PublishMode) On(nc *nats.Conn, info *jetstream.StreamInfo, log *slog.Logger) (PublishMode, error) {
+func (m PublishMode) On(nc *nats.Conn, info *jetstream.StreamInfo, control Control, log *slog.Logger) (PublishMode, error) {
 	if m == PublishDedupe {
 		return m, nil
 	}
@@ -33,7 +33,7 @@ func (m PublishMode) On(nc *nats.Conn, info *jetstream.StreamInfo, log *slog.Log
 		log.Warn("publishing in mode dedupe: a crash may repeat messages, under the same id", "why", why)
 		return PublishDedupe, nil
 	}
-	return PublishFenced, CheckFence(info.Config)
+	return PublishFenced, CheckFence(info.Config, control)
 }
 
 // CanFence tells whether server and stream take atomic batches; if not, why says
@@ -50,17 +50,17 @@ func CanFence(nc *nats.Conn, info *jetstream.StreamInfo) (can bool, why string) 
 
 // CheckFence refuses settings under which a stale owner could publish, or a
 // partition's last control message could vanish.
-func CheckFence(s jetstream.StreamConfig) error {
+func CheckFence(s jetstream.StreamConfig, control Control) error {
 	refuse := func(setting, why, cure string) error {
 		return fmt.Errorf("%w for --publish-mode fenced: %s has %s, %s; %s, or run with --publish-mode dedupe", ErrStreamUnfit, s.Name, setting, why, cure)
 	}
 	captured := false
 	for _, subject := range s.Subjects {
-		captured = captured || covers(subject, FenceSubjects)
+		captured = captured || covers(subject, control.Subjects())
 	}
 	switch {
 	case !captured:
-		return refuse(fmt.Sprintf("subjects %v", s.Subjects), "which do not capture the control messages", "add "+FenceSubjects)
+		return refuse(fmt.Sprintf("subjects %v", s.Subjects), "which do not capture the control messages", "add "+control.Subjects())
 	case !s.AllowAtomicPublish:
 		return refuse("allow_atomic off", "so that it refuses batches", "turn it on")
 	case s.Retention != jetstream.LimitsPolicy:

@@ -40,7 +40,7 @@ func (f *Fenced) Publish(look []delivery.Batch, done func(int, []delivery.Outcom
 // run begins the way of a batch.
 func (f *Fenced) run(b delivery.Batch) *fencedRun {
 	r := &fencedRun{
-		Fenced: f, batch: b, subject: FenceSubject(f.cfg.Outbox, b.Lease.Partition),
+		Fenced: f, batch: b, subject: f.cfg.Control.Subject(b.Lease.Partition),
 		bodies: make([]body, len(b.Messages)), outcomes: make([]delivery.Outcome, len(b.Messages)),
 		held: map[string]bool{},
 	}

@@ -10,17 +10,39 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/partition"
 )
 
 // Defaults of the stream.
 const (
 	DefaultStream = "EVENTS"
-	// FenceSubjects hold the control messages of the partitions; a consumer
+	// DefaultControlPrefix begins the subjects of control messages; a consumer
 	// that filters the events' subjects never sees them.
-	FenceSubjects = "outbox.fence.>"
+	DefaultControlPrefix = "outbox.fence"
 )
+
+// Control says where an outbox's control messages go.
+type Control struct {
+	// Outbox keeps the control subjects of several outboxes on one stream apart.
+	Outbox uuid.UUID
+	// Prefix is what they begin with, as the outbox's tables have it. Defaults to DefaultControlPrefix.
+	Prefix string
+}
+
+// Subjects is what a stream must capture for mode fenced.
+func (c Control) Subjects() string { return cmp.Or(c.Prefix, DefaultControlPrefix) + ".>" }
+
+// Subject is a partition's control subject.
+func (c Control) Subject(id partition.ID) string { return c.own() + strconv.Itoa(int(id)) }
+
+// own is how this outbox's control subjects begin.
+func (c Control) own() string {
+	return fmt.Sprintf("%s.%x.", cmp.Or(c.Prefix, DefaultControlPrefix), c.Outbox[:6])
+}
 
 // StreamConfig says which stream is published to, and how it is created when
 // that is asked for.
@@ -32,6 +54,8 @@ type StreamConfig struct {
 	APIPrefix string
 	// Subject is the template whose subjects the stream must capture.
 	Subject Subject
+	// Control says where control messages go, which a stream that is made captures, too.
+	Control Control
 	// Create makes the stream when it is missing; an existing one is never
 	// changed.
 	Create bool
@@ -107,7 +131,7 @@ func EnsureStream(ctx context.Context, nc *nats.Conn, cfg StreamConfig) (*jetstr
 		cfg.Logger.Info("created stream", "stream", cfg.Name, "replicas", cfg.Replicas)
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil, fmt.Errorf("%w: %s; create it with subjects %s and %s, or start once with --create-stream",
-			ErrStreamMissing, cfg.Name, cfg.capture(), FenceSubjects)
+			ErrStreamMissing, cfg.Name, cfg.capture(), cfg.Control.Subjects())
 	case err != nil:
 		return nil, fmt.Errorf("look up stream %s: %w", cfg.Name, err)
 	}
@@ -132,7 +156,7 @@ func (c StreamConfig) stream(nc *nats.Conn) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:               c.Name,
 		Description:        "Events of an outbox, published by Postrider.",
-		Subjects:           []string{c.capture(), FenceSubjects},
+		Subjects:           []string{c.capture(), c.Control.Subjects()},
 		Storage:            storage,
 		Replicas:           c.Replicas,
 		Retention:          jetstream.LimitsPolicy,

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/delivery/natspub"
@@ -50,6 +51,37 @@ func TestTheStreamIsCreatedOnlyWhenAsked(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// Outside programs know the default; a prefix of its own lets an outbox have a stream of its own in the same account.
+func TestControlSubjectsLieUnderThePrefixOfTheOutbox(t *testing.T) {
+	t.Parallel()
+	outbox := uuid.MustParse("01234567-89ab-cdef-0123-456789abcdef")
+	for prefix, want := range map[string]string{"": "outbox.fence.0123456789ab.7 of outbox.fence.>", "a.b": "a.b.0123456789ab.7 of a.b.>"} {
+		c := natspub.Control{Outbox: outbox, Prefix: prefix}
+		if got := c.Subject(7) + " of " + c.Subjects(); got != want {
+			t.Errorf("%q: %s, want %s", prefix, got, want)
+		}
+	}
+	nc := connect(t, natstest.Start(t, 1))
+	for name, prefix := range map[string]string{"ONE": "", "TWO": "two.fence"} {
+		subject, err := natspub.ParseSubject(name + ".{topic}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := natspub.Control{Outbox: outbox, Prefix: prefix}
+		info, err := natspub.EnsureStream(t.Context(), nc, natspub.StreamConfig{Name: name, Subject: subject, Control: c, Create: true, Logger: logger(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := natspub.CheckFence(info.Config, c); err != nil {
+			t.Error(err)
+		}
+		c.Prefix += "other"
+		if err := natspub.CheckFence(info.Config, c); !errors.Is(err, natspub.ErrStreamUnfit) || !strings.Contains(err.Error(), c.Subjects()) {
+			t.Errorf("a stream that does not capture %s: %v", c.Subjects(), err)
+		}
+	}
 }
 
 func TestUnfitStreamsAreRefused(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 
 	"github.com/postrider/postrider/delivery"
@@ -57,7 +56,7 @@ func (f *Fenced) Records(of delivery.Session) (last, written uint64) {
 
 // Trim implements delivery.Trimmer. The partition's last record stays, whoever wrote it.
 func (f *Fenced) Trim(ctx context.Context, id partition.ID, of delivery.Session, last, written uint64) (more bool, err error) {
-	subject := FenceSubject(f.cfg.Outbox, id)
+	subject := f.cfg.Control.Subject(id)
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.AckTimeout)
 	defer cancel()
 	newest, err := f.api.last(ctx, subject)
@@ -126,8 +125,8 @@ type Records struct {
 }
 
 // NewRecords returns the records of an outbox; apiPrefix is as in StreamConfig.
-func NewRecords(nc *nats.Conn, apiPrefix, stream string, outbox uuid.UUID) *Records {
-	return &Records{api: api{nc, apiPrefix, stream, &patience{most: defaultAckTimeout}}, subject: fenceSubjects(outbox)}
+func NewRecords(nc *nats.Conn, apiPrefix, stream string, control Control) *Records {
+	return &Records{api: api{nc, apiPrefix, stream, &patience{most: defaultAckTimeout}}, subject: control.own()}
 }
 
 // Held returns how many there are, by subject: of each partition, and of those that are no more.

@@ -105,7 +105,7 @@ func BenchmarkPublish(b *testing.B) {
 		for _, mode := range modes {
 			name := fmt.Sprintf("%s/traced-1-in-%d", mode.name, traced)
 			b.Run(name, func(b *testing.B) {
-				publisher, err := natspub.NewFenced(nc, natspub.FencedConfig{Outbox: uuid.New()})
+				publisher, err := natspub.NewFenced(nc, natspub.FencedConfig{Control: natspub.Control{Outbox: uuid.New()}})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -24,7 +25,8 @@ type CrewConfig struct {
 	Program string
 	// Arguments start one worker: "run" and its flags, the servers among them, --json left out. Required.
 	Arguments []string
-	// Environment is added to this process's: the servers' addresses, which hold passwords, for instance.
+	// Environment is added to this process's, without its POSTRIDER_ variables: settings are Arguments, or stand here, as the servers'
+	// addresses, which hold passwords.
 	Environment []string
 	// Workers is their number, 2 to 64: where one is struck, another must take over. Defaults to 3.
 	Workers int
@@ -96,7 +98,8 @@ func (c *Crew) Replace(ctx context.Context, n int) error {
 func (c *Crew) launch(n int) error {
 	name := workerName(n)
 	cmd := exec.Command(c.config.Program, append(c.config.Arguments[:len(c.config.Arguments):len(c.config.Arguments)], "--json")...)
-	cmd.Env = append(os.Environ(), c.config.Environment...)
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "POSTRIDER_") })
+	cmd.Env = append(cmd.Env, c.config.Environment...)
 	p, err := launch(cmd, c.config.Log, name)
 	if err != nil {
 		return err

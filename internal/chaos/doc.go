@@ -5,10 +5,11 @@
 //
 //	Crew ── workers: child processes of this very program, so that SIGKILL and SIGSTOP are real
 //	Load ── a steady producer, every outcome of which goes into the ledger
+//	Proxy ── between workers and servers, so that connections can be cut
 //	Engine ── load, mishaps one after the other, drain, Verdict
 //
-// A [Mishap] is something that can be made to happen. The crew has two ([Crew.KillWorker], [Crew.FreezeWorker]); those of servers and links
-// are the caller's, who has them. [Engine.Run] strikes by turns:
+// A [Mishap] is something that can be made to happen. The crew has two ([Crew.KillWorker], [Crew.FreezeWorker]), the proxy
+// one for each kind of server ([Proxy.Cut]) and one for a worker's network ([Proxy.Hold]); those of servers are the caller's, who has them. [Engine.Run] strikes by turns:
 //
 //	whole and quiet ─▶ strike ─▶ over: leases moved, backlog gone (timed) ─▶ mend ─▶ whole and quiet …
 //

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -170,8 +171,11 @@ func (e *Engine) strike(ctx context.Context, m Mishap, random *rand.Rand) error 
 		if look.Err != nil {
 			return fmt.Errorf("the leases cannot be read: %w", look.Err)
 		}
-		if struck.Over != nil && !struck.Over(look) {
-			return errors.New("not all partitions have another owner")
+		if struck.Over != nil {
+			if !struck.Over(look) {
+				return errors.New("not all partitions have another owner")
+			}
+			e.change(index, func(i *Incident) { i.Moved = cmp.Or(i.Moved, time.Since(happened)) })
 		}
 		if !e.meter.hasSince(happened) {
 			return errors.New("nothing that was committed since was received")

@@ -28,6 +28,8 @@ type Load struct {
 	Published func(context.Context, outbox.Event) []byte
 	// Ring wakes the workers after a commit. Defaults to nothing: they poll.
 	Ring func()
+	// Unruly has one transaction of 16 stay open for up to 30 ms, so that later ones pass it, and one of 16 roll back.
+	Unruly bool
 	// Outages says that the database may go away: a transaction that fails is then none of Run's errors.
 	Outages bool
 }
@@ -36,6 +38,8 @@ const (
 	generatedStreams = 500
 	// transactionPatience bounds a transaction whose server does not answer.
 	transactionPatience = 10 * time.Second
+	// mostDawdled is how long an unruly transaction stays open.
+	mostDawdled = 30 * time.Millisecond
 	// mostArrears is how far a load may lag behind its rate before it lets that go.
 	mostArrears = 250 * time.Millisecond
 )
@@ -90,6 +94,15 @@ func (l *Load) append(ctx context.Context, events []outbox.Event) error {
 	}
 	entries := l.Entries(ctx, events, appended)
 	l.Ledger.Begin(entries)
+	if l.Unruly {
+		switch rand.IntN(16) {
+		case 0:
+			<-time.After(rand.N(mostDawdled))
+		case 1:
+			l.Ledger.Failed(entries)
+			return tx.Rollback(ctx)
+		}
+	}
 	err = tx.Commit(ctx)
 	switch {
 	case err == nil:

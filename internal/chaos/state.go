@@ -28,6 +28,8 @@ type Incident struct {
 	// Then is what Took so long: "its partitions moved". Took is 0 while it lasts.
 	Then string
 	Took time.Duration
+	// Moved is how long it took from the strike until Struck.Over said so, which is about leases: Took is until delivery has caught up, too.
+	Moved time.Duration
 }
 
 // Tally sums up the incidents of one kind. Longest is of those that are over.

@@ -110,6 +110,7 @@ func (r restricted) connectWith(t *testing.T, user, inbox string) *nats.Conn {
 
 // The rights suffice in both modes: workers take over from each other, ring, publish; a producer rings; a consumer reads.
 func TestRightsInNATSSuffice(t *testing.T) { //nolint:paralleltest // clusters run one at a time
+	t.Run("verify", verifies)
 	for _, way := range []struct { //nolint:paralleltest // one at a time
 		mode   string
 		change func(*server.Permissions)

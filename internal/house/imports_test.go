@@ -56,7 +56,7 @@ var mayImport = map[string][]string{
 
 	"internal/arena":           {},
 	"internal/buildinfo":       {},
-	"internal/chaos":           {"internal/ledger", "lease", "outbox", "partition"},
+	"internal/chaos":           {"internal/ledger", "internal/loopback", "lease", "outbox", "partition"},
 	"internal/deployment":      {},
 	"internal/faults":          {},
 	"internal/house":           {},

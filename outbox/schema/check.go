@@ -32,6 +32,8 @@ type Info struct {
 	Events string
 	// OutboxID tells this outbox from others that publish to the same stream.
 	OutboxID uuid.UUID
+	// ControlPrefix is what the subjects of its control messages begin with.
+	ControlPrefix string
 }
 
 // Check reports what is migrated. It returns ErrNotMigrated, ErrOutdated, ErrNewer when a newer binary migrated the schema so that this one
@@ -67,7 +69,7 @@ func (m *Migrator) Check(ctx context.Context, db pg.RowQuerier) (Info, error) {
 		return info, fmt.Errorf("%w: schema %s is at version %d, this binary needs %d; %s",
 			ErrOutdated, m.quoted(), version, latest, hint)
 	}
-	if err := db.QueryRow(ctx, `SELECT outbox_id, events_relation FROM `+m.quoted()+`.outbox_settings`).Scan(&info.OutboxID, &info.Events); err != nil {
+	if err := db.QueryRow(ctx, `SELECT outbox_id, events_relation, control_prefix FROM `+m.quoted()+`.outbox_settings`).Scan(&info.OutboxID, &info.Events, &info.ControlPrefix); err != nil {
 		return info, fmt.Errorf("check schema %s: read settings: %w", m.quoted(), err)
 	}
 	return info, nil

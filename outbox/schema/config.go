@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
@@ -31,6 +32,10 @@ type Config struct {
 	// Events is the table or view with the events, as "name", in Schema, or "schema.name". Up stores it, and refuses another one than is
 	// stored while a worker lives; Check compares it. Empty means whatever is stored, which is "events" in a new schema.
 	Events string
+	// ControlPrefix is what the subjects of control messages begin with: 1 to 100 characters, tokens of A-Z a-z 0-9 _ - separated by dots,
+	// outside of the events' subjects. Up stores it, and refuses another one than is stored once a worker has started. Empty means
+	// whatever is stored, which is "outbox.fence" in a new schema.
+	ControlPrefix string
 	// Force lets Down remove rows that are not published yet.
 	Force bool
 	// Logger receives one line per applied migration. Defaults to discarding.
@@ -54,8 +59,13 @@ func (c Config) Validate() error {
 			return fmt.Errorf("%w: Events: %w", ErrConfig, err)
 		}
 	}
+	if c.ControlPrefix != "" && (len(c.ControlPrefix) > 100 || !controlPrefix.MatchString(c.ControlPrefix)) {
+		return fmt.Errorf("%w: ControlPrefix: must be 1 to 100 characters, tokens of letters, digits, _ and - separated by dots, got %q", ErrConfig, c.ControlPrefix)
+	}
 	return nil
 }
+
+var controlPrefix = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
 
 func (c Config) withDefaults() Config {
 	if c.Schema == "" {

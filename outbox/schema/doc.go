@@ -19,12 +19,12 @@
 //
 // Any number of processes may migrate one schema at once: a session advisory lock keyed by the schema's name lets one work and the others
 // find nothing left to do. Migrating twice is the same as once. The stored partition count never changes by migrating, and the relation
-// with the events not while a worker lives. Several schemas in one database do not see each other.
+// with the events not while a worker lives, nor the prefix of the control subjects once one has lived. Several schemas in one database do not see each other.
 //
 // # Failures
 //
 // A failed migration is rolled back and leaves the version before it. Errors to branch on: ErrNotMigrated, ErrOutdated, ErrNewer,
-// ErrPartitionMismatch, ErrEvents, ErrServerVersion, ErrUnpublished, ErrCaptured; each text says what to do. Down removes the events
+// ErrPartitionMismatch, ErrEvents, ErrControl, ErrServerVersion, ErrUnpublished, ErrCaptured; each text says what to do. Down removes the events
 // too and therefore refuses while something is unpublished, unless forced. The advisory lock needs a session: migrate past a
 // transaction-pooling proxy.
 package schema

@@ -14,6 +14,8 @@ var (
 	ErrPartitionMismatch = errors.New("partition count does not match the stored one")
 	// ErrEvents: Up cannot store that relation, or not now.
 	ErrEvents = errors.New("events relation was not stored")
+	// ErrControl: Up cannot store that prefix of the control subjects any more.
+	ErrControl = errors.New("control prefix was not stored")
 	// ErrServerVersion: PostgreSQL is older than 14.
 	ErrServerVersion = errors.New("PostgreSQL 14 or newer is required")
 	// ErrUnpublished: Down would remove rows that were never published.

@@ -40,7 +40,8 @@ func New(cfg Config) (*Migrator, error) {
 
 // Up creates the schema where it is missing and applies every migration that is not applied yet. It returns ErrPartitionMismatch, and
 // changes nothing, when Config.Partitions is set and differs from what is stored; ErrNewer as Check does; ErrServerVersion for PostgreSQL
-// before 14. ErrEvents, when Config.Events does not exist or cannot be changed now, comes after the tables were migrated.
+// before 14. ErrEvents, when Config.Events does not exist or cannot be changed now, and ErrControl, when Config.ControlPrefix
+// cannot any more, come after the tables were migrated.
 func (m *Migrator) Up(ctx context.Context) (err error) {
 	db, err := m.open()
 	if err != nil {
@@ -64,7 +65,7 @@ func (m *Migrator) Up(ctx context.Context) (err error) {
 		m.cfg.Logger.InfoContext(ctx, "migration applied", "schema", m.cfg.Schema, "version", r.Source.Version, "took", r.Duration)
 	}
 	if err := m.locked(ctx, db, func(conn *sql.Conn) error {
-		return errors.Join(m.checkStored(ctx, conn), m.storeRelation(ctx, conn), m.warnOfCreators(ctx, conn))
+		return errors.Join(m.checkStored(ctx, conn), m.storeRelation(ctx, conn), m.storeControl(ctx, conn), m.warnOfCreators(ctx, conn))
 	}); err != nil {
 		return fmt.Errorf("migrate up: %w", err)
 	}

@@ -37,6 +37,32 @@ func (m *Migrator) storeRelation(ctx context.Context, conn *sql.Conn) error {
 	})
 }
 
+// storeControl stores what control subjects begin with, if the configuration says so.
+func (m *Migrator) storeControl(ctx context.Context, conn *sql.Conn) error {
+	if m.cfg.ControlPrefix == "" {
+		return nil
+	}
+	q, err := newQueries(m.cfg.Schema)
+	if err != nil {
+		return err
+	}
+	return conn.Raw(func(driver any) error {
+		raw, err := pgxConn(driver)
+		if err != nil {
+			return err
+		}
+		var stored string
+		var used bool
+		if err := q.SetControlPrefix.Row(ctx, raw, pg.Args{"prefix": m.cfg.ControlPrefix}).Scan(&stored, &used); err != nil {
+			return fmt.Errorf("store control prefix: %w", err)
+		}
+		if used && stored != m.cfg.ControlPrefix {
+			return fmt.Errorf("%w: workers have published under %s; leave it out, or take it for a new schema, before the first worker starts", ErrControl, stored)
+		}
+		return nil
+	})
+}
+
 func (m *Migrator) storeRelationBy(ctx context.Context, db pg.DB) error {
 	q, err := newQueries(m.cfg.Schema)
 	if err != nil {

@@ -1,5 +1,7 @@
 package main
 
+import "time"
+
 // operating is the ways to forget what operators told workers, and to mislead them.
 func operating() []mutant {
 	return []mutant{
@@ -122,6 +124,49 @@ func shows() []mutant {
 			name: "show-forgets-flags", promise: "show", breaks: "the workers of a show do without the flags that were given",
 			test: command{pkg: "cmd/postrider", run: "^TestAShowEndsWithAVerdict$"}, says: "status 1",
 			edits: []edit{{"cmd/postrider/show.go", "}, v.given...),", "}, v.given[:0]...),"}},
+		},
+	}
+}
+
+// verifications are the ways to make a verification that finds less than it says, or leaves more; the first ones are a broken product that it
+// has to find.
+func verifications() []mutant {
+	whole := command{pkg: "cmd/postrider", run: "^TestAVerificationFindsNothingAndLeavesNothing$"}
+	return []mutant{
+		{
+			name: "verified-naive-cursor", promise: "P1, P2", breaks: "commits that others pass are forgotten, on somebody's servers", test: whole, says: `"ok":false`, limit: 6 * time.Minute,
+			edits: []edit{{advance, "WHEN p.writers = '{}'  ", "WHEN true              "}},
+		},
+		{
+			name: "verified-no-expectation", promise: "P3, P4", breaks: "what comes late from a former owner is stored, on somebody's servers", test: whole, says: `"duplicates":[1-9].*"ok":false`, limit: 6 * time.Minute,
+			edits: []edit{
+				{step, "\treturn r.control(r.subject, record{\n\t\tKind: kindWatermark", "\tm := r.control(r.subject, record{\n\t\tKind: kindWatermark"},
+				{step, "\t}, r.session.last)\n}\n\n// The headers of an atomic batch.", "\t}, r.session.last)\n\tm.Header.Del(nats.ExpectedLastSubjSeqHdr)\n\treturn m\n}\n\n// The headers of an atomic batch."},
+			},
+		},
+		{
+			name: "verify-leaves-its-schema", promise: "verify", breaks: "the schema stays", test: whole, says: "left or changed: schema postrider_verify_", limit: 6 * time.Minute,
+			edits: []edit{{"cmd/postrider/scratch.go", "		if x.schema {", "		if false && x.schema {"}},
+		},
+		{
+			name: "verify-removes-others-schema", promise: "verify", breaks: "a schema that was there is removed",
+			test: command{pkg: "cmd/postrider", run: "^TestAVerificationTellsWhatItLeaves$"}, says: "the first one's schema",
+			edits: []edit{{"cmd/postrider/scratch.go", "	x.pool = pool\n", "	x.pool, x.schema = pool, true\n"}},
+		},
+		{
+			name: "verify-proves-by-an-interruption", promise: "verify", breaks: "one that was interrupted ends with status 0",
+			test: command{pkg: "cmd/postrider", run: "^TestAVerificationThatIsInterruptedLeavesNothing$"}, says: "status 0",
+			edits: []edit{{"cmd/postrider/verify.go", "v.more.Interrupted = s.ctx.Err() != nil", "v.more.Interrupted = false"}},
+		},
+		{
+			name: "verify-cuts-nothing", promise: "verify", breaks: "connections that are said to be cut go on",
+			test: command{pkg: "internal/chaos", run: "^TestACutBreaksWhatGoesThrough$"}, says: "was not cut",
+			edits: []edit{{"internal/chaos/proxy.go", "			l.reset()\n			broken++", "			broken++"}},
+		},
+		{
+			name: "control-prefix-at-any-time", promise: "P4", breaks: "records of a former prefix of the control subjects are looked for in vain",
+			test: command{pkg: "cmd/postrider", run: "^TestTheControlPrefixIsStoredBeforeTheFirstWorker$"}, says: "is not stored|status 0, want 2",
+			edits: []edit{{"outbox/schema/sql/settings.sql", "SELECT EXISTS (SELECT FROM {schema}.outbox_partitions AS p WHERE p.lease_epoch > 0)\n", "SELECT false\n"}},
 		},
 	}
 }

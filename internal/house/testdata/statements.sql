@@ -3468,6 +3468,18 @@ ON CONFLICT (partition_key) DO UPDATE
     RETURNING 1)
 SELECT a.there, a.living FROM asked AS a;
 
+/* schema.SetControlPrefix */ WITH asked AS (
+       SELECT EXISTS (SELECT FROM "public".outbox_partitions AS p WHERE p.lease_epoch > 0)
+              OR EXISTS (SELECT FROM "public".outbox_former_partitions)
+              OR EXISTS (SELECT FROM "public".outbox_workers AS w WHERE w.heartbeat_until > clock_timestamp()) AS used),
+     stored AS (
+       UPDATE "public".outbox_settings AS s
+          SET control_prefix = $1
+         FROM asked AS a
+        WHERE NOT a.used AND s.control_prefix <> $1
+    RETURNING 1)
+SELECT s.control_prefix, a.used FROM "public".outbox_settings AS s, asked AS a;
+
 /* schema.Creators */ WITH place AS (
        SELECT n.nspname, n.nspowner, n.nspacl, c.relowner, d.datdba
          FROM pg_namespace AS n

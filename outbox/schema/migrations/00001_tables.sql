@@ -73,6 +73,9 @@ CREATE TABLE {schema}.outbox_settings (
     usable_from       int         NOT NULL DEFAULT 1,
     events_in_parts   boolean     NOT NULL DEFAULT false,
     events_from       bigint      NOT NULL DEFAULT 0,
+    control_prefix    text        NOT NULL DEFAULT 'outbox.fence'
+        CONSTRAINT outbox_settings_control_prefix_check
+        CHECK (control_prefix ~ '^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$' AND length(control_prefix) <= 100),
     events_relation   text        NOT NULL DEFAULT 'events'
         CONSTRAINT outbox_settings_events_relation_check
         CHECK (events_relation ~ '^[A-Za-z_][A-Za-z0-9_]{0,62}([.][A-Za-z_][A-Za-z0-9_]{0,62})?$')
@@ -88,6 +91,7 @@ COMMENT ON COLUMN {schema}.outbox_settings.resized_at IS 'What was published bef
 COMMENT ON COLUMN {schema}.outbox_settings.usable_from IS 'Programs that know the migrations up to this one, and not the later ones, work with these tables, too.';
 COMMENT ON COLUMN {schema}.outbox_settings.events_in_parts IS 'events is a partitioned table: ids and versions are unique in each part, and in all of them by the append functions.';
 COMMENT ON COLUMN {schema}.outbox_settings.events_from IS 'Events with lower sequences were dropped, with their parts, by postrider events drop.';
+COMMENT ON COLUMN {schema}.outbox_settings.control_prefix IS 'What the subjects of control messages begin with; set by postrider migrate up before the first worker starts.';
 COMMENT ON COLUMN {schema}.outbox_settings.events_relation IS 'Table or view that every worker and command reads events from, as name (in this schema) or schema.name; set by postrider migrate up.';
 
 -- Columns go from wide fixed lengths to variable ones, so that no row carries

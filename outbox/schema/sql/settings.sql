@@ -15,6 +15,21 @@ WITH asked AS (
     RETURNING 1)
 SELECT a.there, a.living FROM asked AS a
 
+-- query: SetControlPrefix
+-- Stores what control subjects begin with, where no partition was ever owned: a record under
+-- the former prefix would be looked for in vain. Returns what was stored before.
+WITH asked AS (
+       SELECT EXISTS (SELECT FROM {schema}.outbox_partitions AS p WHERE p.lease_epoch > 0)
+              OR EXISTS (SELECT FROM {schema}.outbox_former_partitions)
+              OR EXISTS (SELECT FROM {schema}.outbox_workers AS w WHERE w.heartbeat_until > clock_timestamp()) AS used),
+     stored AS (
+       UPDATE {schema}.outbox_settings AS s
+          SET control_prefix = @prefix
+         FROM asked AS a
+        WHERE NOT a.used AND s.control_prefix <> @prefix
+    RETURNING 1)
+SELECT s.control_prefix, a.used FROM {schema}.outbox_settings AS s, asked AS a
+
 -- query: Creators
 -- Who may create in the outbox's schema, besides superusers and those who may act as
 -- the tables' owner, and the statement that ends it.

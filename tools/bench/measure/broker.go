@@ -37,7 +37,7 @@ type broker struct {
 const (
 	streamName   = natspub.DefaultStream
 	eventsFilter = "events.>"
-	fenceFilter  = natspub.FenceSubjects
+	fenceFilter  = natspub.DefaultControlPrefix + ".>"
 )
 
 func (b *Bench) broker(ctx context.Context, s brokerShape) (_ *broker, err error) {

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/internal/chaos"
+	"github.com/postrider/postrider/outbox"
+)
+
+const (
+	// removalPatience bounds making the scratch, and removing it.
+	removalPatience = 30 * time.Second
+	removalInterval = 500 * time.Millisecond
+)
+
+// scratchName is what the scratch's name begins with, and the first token of its subjects.
+const scratchName = "postrider_verify"
+
+// scratch is a schema and a stream of one name on servers that are somebody's. What this process did not make it never removes.
+type scratch struct {
+	name string
+
+	pool   *pgxpool.Pool
+	js     jetstream.JetStream
+	schema bool // made
+	stream bool // made
+}
+
+func newScratch() *scratch {
+	return &scratch{name: scratchName + "_" + strings.ToLower(rand.Text()[:12])}
+}
+
+// below is where all subjects of the scratch lie: rights can be given for any scratch, as a token is given whole.
+func (x *scratch) below(what string) string {
+	return scratchName + "." + strings.TrimPrefix(x.name, scratchName+"_") + "." + what
+}
+
+func (x *scratch) subject() string { return x.below("events.{topic}.{type}") }
+
+func (x *scratch) control() string { return x.below("fence") }
+
+// quoted is the schema's name as SQL writes it.
+func (x *scratch) quoted() string { return pgx.Identifier{x.name}.Sanitize() }
+
+// makeSchema refuses a schema that is there.
+func (x *scratch) makeSchema(ctx context.Context, pool *pgxpool.Pool) error {
+	const duplicateSchema, insufficientPrivilege = "42P06", "42501"
+	x.pool = pool
+	_, err := pool.Exec(ctx, `CREATE SCHEMA `+x.quoted())
+	var answer *pgconn.PgError
+	switch {
+	case err == nil:
+		x.schema = true
+		return nil
+	case errors.As(err, &answer) && answer.Code == duplicateSchema:
+		return fmt.Errorf("%w: schema %s is there already, and somebody else's", errRefused, x.name)
+	case errors.As(err, &answer) && answer.Code == insufficientPrivilege:
+		c := pool.Config().ConnConfig
+		return fmt.Errorf("%w: --database-url: the role may not make the scratch schema; GRANT CREATE ON DATABASE %s TO %s",
+			errRefused, pgx.Identifier{c.Database}.Sanitize(), pgx.Identifier{c.User}.Sanitize())
+	}
+	return fmt.Errorf("make schema %s: %w", x.name, err)
+}
+
+// makeStream refuses a stream that is there, and one of somebody else's that would store what workers ring with.
+func (x *scratch) makeStream(ctx context.Context, nc *nats.Conn, config natspub.StreamConfig) (err error) {
+	if x.js, err = natspub.JetStream(nc, config.APIPrefix); err != nil {
+		return err
+	}
+	const rights = "the NATS user needs what it takes to make, use and delete a stream: see docs/verify.md"
+	switch _, err = x.js.Stream(ctx, x.name); {
+	case err == nil:
+		return fmt.Errorf("%w: stream %s is there already, and somebody else's", errRefused, x.name)
+	case !errors.Is(err, jetstream.ErrStreamNotFound):
+		return fmt.Errorf("look for stream %s: %w; %s", x.name, err, rights)
+	}
+	bell := outbox.BellSubject(x.name)
+	switch other, err := x.js.StreamNameBySubject(ctx, bell); {
+	case err == nil:
+		return fmt.Errorf("%w: stream %s captures %s, and would store what wakes the scratch's workers; take outbox.bell.> out of its subjects", errRefused, other, bell)
+	case !errors.Is(err, jetstream.ErrStreamNotFound):
+		return fmt.Errorf("look for a stream that captures %s: %w; %s", bell, err, rights)
+	}
+	config.Name, config.Create = x.name, true
+	x.stream = true // also when the answer is lost: nobody else makes one of this name
+	if _, err := natspub.EnsureStream(ctx, nc, config); err != nil {
+		return fmt.Errorf("%w; %s", err, rights)
+	}
+	return nil
+}
+
+// remove removes what was made, as often as it takes, and returns the commands that remove the rest.
+func (x *scratch) remove(ctx context.Context) (left []string) {
+	for {
+		left = nil
+		if x.stream {
+			if err := x.js.DeleteStream(ctx, x.name); err == nil || errors.Is(err, jetstream.ErrStreamNotFound) {
+				x.stream = false
+			} else {
+				left = append(left, "nats stream rm -f "+x.name)
+			}
+		}
+		if x.schema {
+			drop := "DROP SCHEMA " + x.quoted() + " CASCADE"
+			if _, err := x.pool.Exec(ctx, drop); err == nil {
+				x.schema = false
+			} else {
+				left = append(left, "psql -c '"+drop+"'")
+			}
+		}
+		if len(left) == 0 || ctx.Err() != nil {
+			return left
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(removalInterval):
+		}
+	}
+}
+
+// scrutiny is what is told of a run on servers that are somebody's, beside its verdict.
+type scrutiny struct {
+	Scratch string `json:"scratch,omitempty"`
+	// Takeover is the longest time until a worker that was killed, frozen or held up had no partition any more, Bound what is promised.
+	Takeover float64   `json:"longest_takeover_seconds,omitempty"`
+	Bound    float64   `json:"promised_takeover_seconds,omitempty"`
+	Doctor   []finding `json:"doctor,omitempty"`
+	// Interrupted runs prove nothing about the mishaps that they did without.
+	Interrupted bool `json:"interrupted,omitempty"`
+	// Left are the commands that remove what could not be removed.
+	Left []string `json:"left_behind,omitempty"`
+}
+
+// judge looks at what the verdict does not.
+func (y *scrutiny) judge(verdict chaos.Verdict) {
+	for _, i := range verdict.Incidents {
+		y.Takeover = max(y.Takeover, i.Moved.Seconds())
+	}
+}
+
+func (y *scrutiny) ok() bool {
+	return y == nil || y.Takeover <= y.Bound && len(y.Left) == 0 && !y.Interrupted
+}
+
+// word is the verdict in a line; fit tells whether it would be well without this.
+func (y *scrutiny) word(fit bool) string {
+	switch {
+	case fit && y.ok():
+		return "VERDICT: every event once, in order."
+	case fit && y.Interrupted:
+		return "VERDICT: none; it was interrupted. Nothing was broken until then."
+	}
+	return "VERDICT: BROKEN."
+}
+
+// tell says it in lines below a verdict's.
+func (y *scrutiny) tell(say func(string, ...any)) {
+	if y == nil {
+		return
+	}
+	say("  takeover of partitions from a worker that is gone: %.1f s at most, promised %.1f s", y.Takeover, y.Bound)
+	well := 0
+	for _, f := range y.Doctor {
+		if f.Level == levelOK {
+			well++
+		}
+	}
+	say("  doctor: %d of %d checks are ok", well, len(y.Doctor))
+	for f := range slices.Values(y.Doctor) {
+		if f.Level != levelOK {
+			say("    %s: %s: %s", f.Level, f.Check, printable(f.Detail))
+		}
+	}
+}
