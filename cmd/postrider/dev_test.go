@@ -99,16 +99,17 @@ func TestDevOutlastsAResize(t *testing.T) { //nolint:paralleltest // fills the m
 }
 
 // Load and checker try a cluster of workers elsewhere, tell all the time how it stands, and judge at the end.
-func TestDevTriesWorkersElsewhere(t *testing.T) { //nolint:paralleltest // clusters run one at a time
+func TestDevTriesWorkersElsewhere(t *testing.T) {
+	t.Parallel()
 	for _, refused := range [][]string{{"--workers=-1"}, {"--workers=0"}, {"--workers=0", "--database-url=x", "--nats-url=x", "--http-addr=:0"}} {
 		if code := clustertest.Launch(t, "refused", nil, append([]string{"dev"}, refused...)...).Exit(t); code != exitRefused {
 			t.Errorf("dev %s ended with %d", refused, code)
 		}
 	}
-	c := clustertest.New(t, clustertest.Config{Flags: shortTTL()})
+	c := clustertest.New(t, clustertest.Config{Flags: shortTTL(), Proxied: true})
 	workers := c.Start(t, 2)
 	c.WaitShared(t, workers...)
-	dev := clustertest.Launch(t, "dev", c.Environment(), "dev", "--workers=0", "--rate=200")
+	dev := clustertest.Launch(t, "dev", c.ProxiedEnvironment(), "dev", "--workers=0", "--rate=200")
 	stands := regexp.MustCompile(`(?m)^committed \d+, received (\d+), under way \d+, lost 0, reordered 0, duplicates 0$`)
 	told := func(more int) {
 		t.Helper()
@@ -120,6 +121,7 @@ func TestDevTriesWorkersElsewhere(t *testing.T) { //nolint:paralleltest // clust
 	told(1)
 	workers[1].Signal(t, syscall.SIGKILL)
 	c.WaitHeld(t, workers[0])
+	c.Database.Cut() // the load outlasts it
 	told(2)
 	dev.Signal(t, syscall.SIGTERM)
 	if code := dev.Exit(t); code != exitOK || !strings.Contains(dev.Stdout(), "Workers      elsewhere, 64 partitions") {
