@@ -51,12 +51,12 @@ type deaf struct {
 	made atomic.Int32
 }
 
-// OrderedConsumer makes the consumer.
-func (d *deaf) OrderedConsumer(ctx context.Context, stream string, c jetstream.OrderedConsumerConfig) (jetstream.Consumer, error) {
+// CreateConsumer makes the consumer.
+func (d *deaf) CreateConsumer(ctx context.Context, stream string, c jetstream.ConsumerConfig) (jetstream.Consumer, error) {
 	if d.made.Add(1) == 1 {
-		c.FilterSubjects = []string{"events.nobody"}
+		c.FilterSubject = "events.nobody"
 	}
-	return d.JetStream.OrderedConsumer(ctx, stream, c)
+	return d.JetStream.CreateConsumer(ctx, stream, c)
 }
 
 func TestAConsumerThatStandsStillIsLeft(t *testing.T) {

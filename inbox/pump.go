@@ -16,9 +16,8 @@ import (
 // errStandsStill: JetStream holds messages that it does not deliver.
 var errStandsStill = errors.New("the consumer stands still")
 
-// errMadeAnew: the client made its consumer anew, after the server may have been away. The pass begins again, which looks
-// whether the stream still holds what was read.
-var errMadeAnew = errors.New("the consumer was made anew")
+// errLostOnTheWay: a message was delivered and did not come.
+var errLostOnTheWay = errors.New("a message was lost on the way")
 
 // errRewound: the lanes go back, and are taken anew.
 var errRewound = errors.New("the stream holds other messages than those that were read")
@@ -83,24 +82,24 @@ func (r *reader) pass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(max(500, 2*r.cfg.BatchSize)))
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(max(500, 2*r.cfg.BatchSize)), jetstream.PullHeartbeat(heartbeat))
 	if err != nil {
 		return fmt.Errorf("read stream %s: %w", r.cfg.Stream, err)
 	}
 	stop := context.AfterFunc(ctx, messages.Stop)
 	defer stop()
 	defer messages.Stop()
-	name := ""
+	var received uint64
 	for {
 		msg, err := messages.Next(jetstream.NextMaxWait(r.cfg.QuietTime))
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case errors.Is(err, nats.ErrTimeout), errors.Is(err, jetstream.ErrNoHeartbeat):
+		case errors.Is(err, nats.ErrTimeout):
 			if r.behind(ctx) {
 				return errStandsStill
 			}
-			continue // nothing is there, or the broker is away and the iterator asks again
+			continue // nothing is there
 		case err != nil:
 			return fmt.Errorf("read stream %s: %w", r.cfg.Stream, err)
 		}
@@ -108,10 +107,9 @@ func (r *reader) pass(ctx context.Context) error {
 		if err != nil {
 			continue // no message of the stream
 		}
-		if name != "" && name != meta.Consumer {
-			return errMadeAnew
+		if received++; received != meta.Sequence.Consumer {
+			return errLostOnTheWay
 		}
-		name = meta.Consumer
 		if !r.hand(ctx, msg, meta) {
 			return nil
 		}
@@ -154,7 +152,14 @@ func (r *reader) closePass() {
 	r.endPass = nil
 }
 
-// subscribe makes an ordered consumer behind a position. A stream that was made anew begins anew.
+// heartbeat is how often a server with nothing to send says so. One that is silent for two ends the pass.
+const heartbeat = time.Second
+
+// patience bounds the making of a consumer: who asked a server that has gone since asks again.
+const patience = 3 * time.Second
+
+// subscribe makes a consumer behind a position. A stream that was made anew begins anew. The client's ordered consumers do as a
+// pass does, but wait 10 s for a server that is gone.
 func (r *reader) subscribe(ctx context.Context, from uint64) (jetstream.Consumer, error) {
 	r.mu.Lock()
 	furthest, created := r.furthest, r.created
@@ -180,13 +185,16 @@ func (r *reader) subscribe(ctx context.Context, from uint64) (jetstream.Consumer
 	if first := stream.CachedInfo().State.FirstSeq; from > 0 && first > from+1 {
 		r.log.ErrorContext(ctx, "the stream has removed what was not read", "from", from+1, "to", first-1)
 	}
-	config := jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{r.cfg.Filter}, DeliverPolicy: jetstream.DeliverAllPolicy, InactiveThreshold: time.Minute,
+	config := jetstream.ConsumerConfig{
+		FilterSubject: r.cfg.Filter, DeliverPolicy: jetstream.DeliverAllPolicy, AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1,
+		InactiveThreshold: time.Minute,
 	}
 	if from > 0 {
 		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, from+1
 	}
-	consumer, err := r.js.OrderedConsumer(ctx, r.cfg.Stream, config)
+	attempt, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	consumer, err := r.js.CreateConsumer(attempt, r.cfg.Stream, config)
 	if err != nil {
 		return nil, fmt.Errorf("read stream %s: %w", r.cfg.Stream, err)
 	}

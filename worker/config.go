@@ -47,7 +47,7 @@ type Config struct {
 	Shape natspub.Shape
 	// PublishMode defaults to natspub.PublishAuto.
 	PublishMode natspub.PublishMode
-	// AckTimeout is how long the broker may be silent while acknowledgements are awaited; at least 10 ms. Defaults to 5 s.
+	// AckTimeout is the longest that the broker may be silent while acknowledgements are awaited; at least 10 ms. Defaults to 5 s.
 	AckTimeout time.Duration
 	Lease      lease.Config
 	// Heartbeat's TTL defaults to Lease.TTL, Coordinator's Interval to a quarter of it, but 1 s at most.

@@ -22,7 +22,7 @@ type workerFlags struct {
 	BatchSize    int           `help:"Most messages of one partition in one batch." default:"500"`
 	InFlight     int           `help:"Most messages between claim and mark." default:"4096"`
 	Interval     time.Duration `help:"How often the outbox is looked at when no doorbell rings; up to four times rarer while nothing is committed." default:"50ms"`
-	AckTimeout   time.Duration `help:"How long the broker may be silent while acknowledgements are awaited." default:"5s"`
+	AckTimeout   time.Duration `help:"The longest that the broker may be silent while acknowledgements are awaited." default:"5s"`
 	DrainTimeout time.Duration `help:"How long work in flight may hold up a handover." default:"5s"`
 	MaxAttempts  int           `help:"Failures after which a message is dead; 0: never." default:"8"`
 	RetryBase    time.Duration `help:"Wait after the first failure, doubled with each; half of it at random." default:"1s"`

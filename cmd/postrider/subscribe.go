@@ -36,9 +36,9 @@ const quietTime = 2 * time.Second
 // readHeartbeat is how often a broker with nothing to send says so. A consumer whose server is gone is noticed after two, and made anew.
 const readHeartbeat = 500 * time.Millisecond
 
-// subscribe hands the messages to receive, in order, until the context ends. ready is called when the consumer is there. An ephemeral
-// subscription is an ordered consumer, which restarts itself where it stopped; a durable one acknowledges what receive returned from. A
-// consumer that stands still is left for a new one behind the last message.
+// subscribe hands the messages to receive, in order, until the context ends. ready is called when the consumer is there. A durable
+// subscription acknowledges what receive returned from. A consumer that stands still, whose server is silent, or of which a message was lost
+// on the way is left for a new one behind the last message.
 func subscribe(ctx context.Context, nc *nats.Conn, sub subscription, ready func(), receive func(jetstream.Msg) error) error {
 	js, err := natspub.JetStream(nc, sub.apiPrefix)
 	if err != nil {
@@ -78,7 +78,10 @@ type reader struct {
 // another makes a consumer behind the last message, as soon as the stream can be reached; nil when the context ends before.
 func (r *reader) another(ctx context.Context) jetstream.Consumer {
 	for ctx.Err() == nil {
-		if consumer, err := r.consumer(ctx); err == nil {
+		attempt, cancel := context.WithTimeout(ctx, r.quiet)
+		consumer, err := r.consumer(attempt)
+		cancel()
+		if err == nil {
 			return consumer
 		}
 		select {
@@ -98,6 +101,7 @@ func (r *reader) read(ctx context.Context, consumer jetstream.Consumer) error {
 	stop := context.AfterFunc(ctx, messages.Stop)
 	defer stop()
 	defer messages.Stop()
+	var received uint64
 	for {
 		msg, err := messages.Next(jetstream.NextMaxWait(r.quiet))
 		switch {
@@ -108,14 +112,19 @@ func (r *reader) read(ctx context.Context, consumer jetstream.Consumer) error {
 				return errStandsStill
 			}
 			continue
-		case errors.Is(err, jetstream.ErrNoHeartbeat):
+		case errors.Is(err, jetstream.ErrNoHeartbeat) && r.durable != "":
 			continue // the broker is away; the iterator asks again
+		case errors.Is(err, jetstream.ErrNoHeartbeat), errors.Is(err, jetstream.ErrConsumerDeleted) && r.durable == "":
+			return errStandsStill
 		case err != nil:
 			return fmt.Errorf("receive from stream %s: %w", r.stream, err)
 		}
 		meta, err := msg.Metadata()
 		if err != nil {
 			return fmt.Errorf("receive from stream %s: %w", r.stream, err)
+		}
+		if received++; r.durable == "" && meta.Sequence.Consumer != received {
+			return errStandsStill // one was lost on the way
 		}
 		if err := r.receive(msg); err != nil {
 			return err
@@ -159,8 +168,11 @@ func (r *reader) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	})
 }
 
+// ordered makes a consumer as the client's ordered ones are. Those make themselves anew, and wait 10 s for a server that is gone.
 func (r *reader) ordered(ctx context.Context) (jetstream.Consumer, error) {
-	config := jetstream.OrderedConsumerConfig{FilterSubjects: []string{r.filter}, DeliverPolicy: r.from}
+	config := jetstream.ConsumerConfig{
+		FilterSubject: r.filter, DeliverPolicy: r.from, AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: time.Minute,
+	}
 	if r.last == 0 && r.from == jetstream.DeliverNewPolicy {
 		stream, err := r.js.Stream(ctx, r.stream)
 		if err != nil {
@@ -171,7 +183,7 @@ func (r *reader) ordered(ctx context.Context) (jetstream.Consumer, error) {
 	if r.last > 0 {
 		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, r.last+1
 	}
-	return r.js.OrderedConsumer(ctx, r.stream, config)
+	return r.js.CreateConsumer(ctx, r.stream, config)
 }
 
 // eventsFilter is the subject filter that fits a template.

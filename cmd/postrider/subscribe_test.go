@@ -45,8 +45,16 @@ func TestAConsumerThatStandsStillIsLeft(t *testing.T) {
 	if err := r.read(ctx, deaf); !errors.Is(err, errStandsStill) {
 		t.Fatalf("a consumer that delivers nothing of a stream with messages: %v, want %v", err, errStandsStill)
 	}
+	r.quiet = time.Minute // what follows is only slow, where the machine is
+	// One that is gone with its server stands for the client's own that wait for it.
+	gone := r.another(ctx)
+	if err := stream.DeleteConsumer(ctx, gone.CachedInfo().Name); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.read(ctx, gone); !errors.Is(err, errStandsStill) {
+		t.Fatalf("a consumer that is gone: %v, want %v", err, errStandsStill)
+	}
 	publish("events.b")
-	r.quiet = time.Minute // this one is only slow, where the machine is
 	if err := r.read(ctx, r.another(ctx)); err != nil {
 		t.Fatal(err)
 	}

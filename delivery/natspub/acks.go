@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -153,4 +154,52 @@ func parseAnswer(msg *nats.Msg) answer {
 		return answer{err: ack.Error}
 	}
 	return answer{sequence: ack.Sequence, duplicate: ack.Duplicate, stream: ack.Stream}
+}
+
+const defaultAckTimeout = 5 * time.Second
+
+// leastPatience is the shortest that an answer is awaited, unless the time-out itself is shorter.
+const leastPatience = time.Second
+
+// patience is how long an answer is awaited before it is asked for again. What was on its way to a leader that stopped is
+// never answered, so it follows how long answers took, as TCP's retransmission does (RFC 6298), and doubles while there are
+// none: a broker that is always slow is not asked in vain for ever.
+type patience struct {
+	most time.Duration // --ack-timeout
+
+	mu           sync.Mutex
+	smooth, vary time.Duration // of the answers' times
+	silent       int           // waits that ended without an answer, since the last one
+}
+
+// now is how long to wait.
+func (p *patience) now() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.nowLocked()
+}
+
+func (p *patience) nowLocked() time.Duration {
+	return min(p.most, max(leastPatience, p.smooth+4*p.vary)<<min(p.silent, 10))
+}
+
+// answered notes how long an answer took.
+func (p *patience) answered(took time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.silent = 0; p.smooth == 0 {
+		p.smooth, p.vary = took, took/2
+		return
+	}
+	p.vary += ((p.smooth - took).Abs() - p.vary) / 4
+	p.smooth += (took - p.smooth) / 8
+}
+
+// unanswered notes that a wait of that long was in vain. Of those that waited beside each other the first one counts.
+func (p *patience) unanswered(waited time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if waited >= p.nowLocked() {
+		p.silent++
+	}
 }

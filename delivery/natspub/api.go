@@ -20,6 +20,7 @@ import (
 type api struct {
 	nc             *nats.Conn
 	prefix, stream string
+	patience       *patience
 }
 
 // ownAPI is under what JetStream answers where it is the account's own, in the server that a client is connected to.
@@ -65,7 +66,7 @@ func (a api) get(ctx context.Context, which map[string]any) (storedMessage, erro
 			Data     []byte    `json:"data"`
 		} `json:"message"`
 	}
-	err := a.request(ctx, "STREAM.MSG.GET", which, &reply)
+	err := a.ask(ctx, "STREAM.MSG.GET", which, &reply)
 	switch {
 	case err != nil:
 		return storedMessage{}, err
@@ -144,6 +145,24 @@ func (a api) extent(ctx context.Context) (delivery.Extent, error) {
 		return delivery.Extent{}, a.refused(reply.Error)
 	}
 	return delivery.Extent{First: reply.State.First, Last: reply.State.Last, Created: reply.Created}, nil
+}
+
+// ask is a request that is made again where it is not answered: the server that took it may have gone.
+func (a api) ask(ctx context.Context, operation string, body, reply any) error {
+	for {
+		began, patience := time.Now(), a.patience.now()
+		once, cancel := context.WithTimeout(ctx, patience)
+		err := a.request(once, operation, body, reply)
+		cancel()
+		switch {
+		case err == nil:
+			a.patience.answered(time.Since(began))
+			return nil
+		case !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil:
+			return err
+		}
+		a.patience.unanswered(patience)
+	}
 }
 
 func (a api) request(ctx context.Context, operation string, body, reply any) error {

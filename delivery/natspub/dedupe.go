@@ -22,9 +22,9 @@ type DedupeConfig struct {
 	APIPrefix string
 	// Shape says how an event becomes a message.
 	Shape Shape
-	// AckTimeout is how long the broker may be silent while acknowledgements are
-	// awaited; at least 10 ms. After it their outcomes are unknown. Defaults to
-	// 5 s.
+	// AckTimeout is the longest that the broker may be silent while acknowledgements are
+	// awaited; at least 10 ms. It is a second at first, and as long as they take. After it
+	// their outcomes are unknown. Defaults to 5 s.
 	AckTimeout time.Duration
 	// MaxMessageSize is the stream's own limit for headers and body, in bytes;
 	// 0 or below means none. The server's max_payload always applies.
@@ -34,11 +34,12 @@ type DedupeConfig struct {
 // Dedupe publishes with message ids: pipelined over streams, one message in
 // flight for each. It implements delivery.Publisher.
 type Dedupe struct {
-	cfg     DedupeConfig
-	build   builder
-	writers *writers
-	nc      *nats.Conn
-	answers *answers
+	cfg      DedupeConfig
+	build    builder
+	writers  *writers
+	nc       *nats.Conn
+	answers  *answers
+	patience *patience
 }
 
 // NewDedupe returns a publisher on a connection made by Connect. Close ends it.
@@ -47,7 +48,7 @@ func NewDedupe(nc *nats.Conn, cfg DedupeConfig) (*Dedupe, error) {
 		cfg.Stream = DefaultStream
 	}
 	if cfg.AckTimeout == 0 {
-		cfg.AckTimeout = 5 * time.Second
+		cfg.AckTimeout = defaultAckTimeout
 	}
 	if cfg.AckTimeout < 10*time.Millisecond {
 		return nil, fmt.Errorf("%w: AckTimeout must be at least 10ms, got %s", ErrConfig, cfg.AckTimeout)
@@ -63,7 +64,7 @@ func NewDedupe(nc *nats.Conn, cfg DedupeConfig) (*Dedupe, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Dedupe{cfg: cfg, build: build, writers: newWriters(build), nc: nc, answers: a}, nil
+	return &Dedupe{cfg: cfg, build: build, writers: newWriters(build), nc: nc, answers: a, patience: &patience{most: cfg.AckTimeout}}, nil
 }
 
 // Close ends the subscription to acknowledgements.
@@ -92,7 +93,7 @@ func (d *Dedupe) Between(_ context.Context, _ partition.ID, after, _ uint64) (ui
 func (d *Dedupe) Extent(ctx context.Context) (delivery.Extent, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.AckTimeout)
 	defer cancel()
-	return api{d.nc, d.cfg.APIPrefix, d.cfg.Stream}.extent(ctx)
+	return api{d.nc, d.cfg.APIPrefix, d.cfg.Stream, d.patience}.extent(ctx)
 }
 
 // Steps implements delivery.Stepper: of a partition that is kept in order the next message
@@ -165,7 +166,8 @@ type pipeline struct {
 // drive sends the first message of every stream, and waits until all that follow them are settled.
 func (p *pipeline) drive(ctx context.Context, disconnected <-chan nats.Status) {
 	p.begin()
-	timeout := time.NewTimer(p.cfg.AckTimeout)
+	patience := p.patience.now()
+	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
 	for {
 		select {
@@ -176,11 +178,12 @@ func (p *pipeline) drive(ctx context.Context, disconnected <-chan nats.Status) {
 		case <-disconnected:
 			p.abandon(nats.ErrDisconnected)
 		case <-timeout.C:
-			if left := p.patience(); left > 0 {
+			if left := patience - p.silence(); left > 0 {
 				timeout.Reset(left)
 				continue
 			}
-			p.abandon(fmt.Errorf("no acknowledgement within %s", p.cfg.AckTimeout))
+			p.patience.unanswered(patience)
+			p.abandon(fmt.Errorf("no acknowledgement within %s", patience))
 		}
 	}
 }
@@ -211,15 +214,17 @@ func (p *pipeline) receive(ans answer) {
 	}
 	defer p.endLocked()
 	delete(p.replies, ans.index)
-	p.heard = time.Now()
+	now := time.Now()
+	p.patience.answered(now.Sub(p.heard))
+	p.heard = now
 	p.take(ans)
 }
 
-// patience is how much longer an answer may take.
-func (p *pipeline) patience() time.Duration {
+// silence is how long nothing was answered.
+func (p *pipeline) silence() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return time.Until(p.heard.Add(p.cfg.AckTimeout))
+	return time.Since(p.heard)
 }
 
 func (p *pipeline) endLocked() {

@@ -46,8 +46,8 @@
 //
 // # Failures
 //
-// Answers are classed by their JetStream code. Unknown (no answer in time, or
-// the connection broke): Fenced sends again under the same expectation until it
+// Answers are classed by their JetStream code. Unknown (no answer in time, which is learnt from
+// the answers before, or the connection broke): Fenced sends again under the same expectation until it
 // knows, or has the partition taken anew; Dedupe publishes again later under the
 // same id. Outage (no responders, stream full or without leader, permission taken
 // away; no room for one more batch, until there is): the relay pauses, no attempt is

@@ -40,8 +40,8 @@ type FencedConfig struct {
 	Shape Shape
 	// Outbox keeps the control subjects of several outboxes on one stream apart.
 	Outbox uuid.UUID
-	// AckTimeout is how long the answer to a batch is awaited; at least 10 ms.
-	// After it the batch is sent again under the same expectation. Defaults to 5 s.
+	// AckTimeout is the longest that the answer to a batch is awaited; at least 10 ms. It is a second at first, and as long
+	// as answers take. After it the batch is sent again under the same expectation. Defaults to 5 s.
 	AckTimeout time.Duration
 	// MaxMessageSize is the stream's own limit for headers and body, in bytes;
 	// 0 or below means none. The server's max_payload always applies.
@@ -62,15 +62,16 @@ type FencedConfig struct {
 // Fenced publishes atomic batches that the stream refuses to anybody but the
 // partition's last owner. It implements delivery.Publisher.
 type Fenced struct {
-	cfg     FencedConfig
-	build   builder
-	writers *writers
-	nc      *nats.Conn
-	api     api
-	answers *answers
-	slots   *slots
-	prefix  string // of attempts, unique for this process
-	sent    atomic.Uint64
+	cfg      FencedConfig
+	build    builder
+	writers  *writers
+	nc       *nats.Conn
+	api      api
+	answers  *answers
+	slots    *slots
+	patience *patience
+	prefix   string // of attempts, unique for this process
+	sent     atomic.Uint64
 
 	combiner *combiner
 	chunk    chunk
@@ -92,7 +93,7 @@ func NewFenced(nc *nats.Conn, cfg FencedConfig) (*Fenced, error) {
 		cfg.Stream = DefaultStream
 	}
 	if cfg.AckTimeout == 0 {
-		cfg.AckTimeout = 5 * time.Second
+		cfg.AckTimeout = defaultAckTimeout
 	}
 	if cfg.AckTimeout < 10*time.Millisecond {
 		return nil, fmt.Errorf("%w: AckTimeout must be at least 10ms, got %s", ErrConfig, cfg.AckTimeout)
@@ -114,9 +115,10 @@ func NewFenced(nc *nats.Conn, cfg FencedConfig) (*Fenced, error) {
 	if err != nil {
 		return nil, err
 	}
+	p := &patience{most: cfg.AckTimeout}
 	f := &Fenced{
-		cfg: cfg, build: build, writers: newWriters(build), nc: nc, api: api{nc, cfg.APIPrefix, cfg.Stream}, answers: a, slots: newSlots(cfg.InFlight),
-		prefix: nuid.Next()[14:],
+		cfg: cfg, build: build, writers: newWriters(build), nc: nc, api: api{nc, cfg.APIPrefix, cfg.Stream, p}, answers: a,
+		slots: newSlots(cfg.InFlight), patience: p, prefix: nuid.Next()[14:],
 	}
 	f.combiner = &combiner{f: f}
 	return f, nil
@@ -313,15 +315,18 @@ func (f *Fenced) exchange(ctx context.Context, write func(opens, reply string) e
 	if err := write(opens, reply); err != nil {
 		return answer{err: plainly(err)}
 	}
-	timeout := time.NewTimer(f.cfg.AckTimeout)
+	began, patience := time.Now(), f.patience.now()
+	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
 	select {
 	case ans := <-answered:
+		f.patience.answered(time.Since(began))
 		return ans
 	case <-disconnected:
 		return answer{err: nats.ErrDisconnected}
 	case <-timeout.C:
-		return answer{err: fmt.Errorf("%w within %s", nats.ErrTimeout, f.cfg.AckTimeout)}
+		f.patience.unanswered(patience)
+		return answer{err: fmt.Errorf("%w within %s", nats.ErrTimeout, patience)}
 	case <-ctx.Done():
 		return answer{err: context.Cause(ctx)}
 	}

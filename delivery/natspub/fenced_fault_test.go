@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,8 +19,8 @@ import (
 	"github.com/postrider/postrider/lease/leasetest"
 )
 
-// behind returns a publisher whose connection runs through a proxy.
-func (b bundle) behind(t *testing.T, cfg natspub.FencedConfig) (*faultproxy.NATS, *worker) {
+// proxied is a connection through a proxy.
+func (b bundle) proxied(t *testing.T) (*faultproxy.NATS, *nats.Conn) {
 	t.Helper()
 	node, _, _ := strings.Cut(b.server.URL(), ",")
 	proxy := faultproxy.StartNATS(t, node)
@@ -28,6 +29,13 @@ func (b bundle) behind(t *testing.T, cfg natspub.FencedConfig) (*faultproxy.NATS
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
+	return proxy, nc
+}
+
+// behind returns a publisher whose connection runs through a proxy.
+func (b bundle) behind(t *testing.T, cfg natspub.FencedConfig) (*faultproxy.NATS, *worker) {
+	t.Helper()
+	proxy, nc := b.proxied(t)
 	return proxy, &worker{Fenced: b.fenced(t, nc, cfg), lease: leasetest.Held(3, 7)}
 }
 
@@ -81,6 +89,35 @@ func TestALostAcknowledgementStoresNothingTwice(t *testing.T) {
 			}
 		}
 	})
+}
+
+// An answer that is lost is asked for soon, not when the time-out ends.
+func TestALostAnswerIsAskedForSoon(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	proxy, nc := b.proxied(t)
+	lose := func() {
+		var answers atomic.Int64
+		proxy.DropMessages(func(m faultproxy.Message) bool { return faultproxy.PubAck(m) && answers.Add(1) == 1 })
+	}
+	w := &worker{Fenced: b.fenced(t, nc, natspub.FencedConfig{AckTimeout: time.Hour}), lease: leasetest.Held(3, 7)}
+	w.take(t)
+	lose()
+	if o := w.publish(t, newMessage(1, "s", "1")); o[0].Kind != delivery.Published {
+		t.Errorf("a batch whose answer was lost ended as %+v", o[0])
+	}
+	b.nc = nc
+	d := b.publisher(t, natspub.DedupeConfig{AckTimeout: time.Hour})
+	m := newMessage(2, "s", "2")
+	lose()
+	for _, want := range []delivery.Kind{delivery.Unresolved, delivery.Published} {
+		if o := publish(t, d, batch(m)); o[0].Kind != want {
+			t.Errorf("a message whose answer was lost ended as %+v, want %v", o[0], want)
+		}
+	}
+	if got := len(b.events(t)); got != 2 {
+		t.Errorf("%d messages are stored, want 2", got)
+	}
 }
 
 // Bytes of a stopped owner that arrive after the takeover are refused.

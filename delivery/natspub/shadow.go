@@ -91,4 +91,6 @@ func (s *Shadow) Stored(ctx context.Context, after uint64, generation int) (map[
 	}
 }
 
-func (s *Shadow) api() api { return api{s.dedupe.nc, s.dedupe.cfg.APIPrefix, s.dedupe.cfg.Stream} }
+func (s *Shadow) api() api {
+	return api{s.dedupe.nc, s.dedupe.cfg.APIPrefix, s.dedupe.cfg.Stream, s.dedupe.patience}
+}

@@ -127,7 +127,7 @@ type Records struct {
 
 // NewRecords returns the records of an outbox; apiPrefix is as in StreamConfig.
 func NewRecords(nc *nats.Conn, apiPrefix, stream string, outbox uuid.UUID) *Records {
-	return &Records{api: api{nc, apiPrefix, stream}, subject: fenceSubjects(outbox)}
+	return &Records{api: api{nc, apiPrefix, stream, &patience{most: defaultAckTimeout}}, subject: fenceSubjects(outbox)}
 }
 
 // Held returns how many there are, by subject: of each partition, and of those that are no more.

@@ -61,6 +61,20 @@ func conditions() []mutant {
 			test: command{pkg: "delivery/natspub", run: "^TestALostConnectionLeavesTheOutcomeUnknown$"}, says: "without a connection it says",
 			edits: []edit{{"delivery/natspub/dedupe.go", "classify(plainly(err))", "classify(err)"}},
 		},
+		{
+			name: "patience-of-the-time-out", promise: "P5", breaks: "what a leader took with it is awaited for the whole time-out",
+			test: command{pkg: "delivery/natspub", run: "^TestPatienceFollowsTheAnswers$"}, says: "at first an answer is awaited for 5s",
+			edits: []edit{{
+				"delivery/natspub/acks.go",
+				"return min(p.most, max(leastPatience, p.smooth+4*p.vary)<<min(p.silent, 10))",
+				"return p.most",
+			}},
+		},
+		{
+			name: "patience-without-memory", promise: "P5", breaks: "a broker that is always slower than a second is asked in vain for ever",
+			test: command{pkg: "delivery/natspub", run: "^TestPatienceFollowsTheAnswers$"}, says: "after one silence an answer is awaited for 1s",
+			edits: []edit{{"delivery/natspub/acks.go", "\t\tp.silent++\n", ""}},
+		},
 	}
 }
 
