@@ -37,6 +37,17 @@ GOVULNCHECK_VERSION := v1.8.0
 GOVULNCHECK := bin/tools/govulncheck-$(GOVULNCHECK_VERSION)
 HELM_VERSION := v3.22.0
 HELM := bin/tools/helm-$(HELM_VERSION)
+CYCLONEDX_VERSION := v1.10.0
+CYCLONEDX := bin/tools/cyclonedx-$(CYCLONEDX_VERSION)/cyclonedx-gomod
+# The last release of which every module can be had by the proxy.
+GORELEASER_VERSION := v2.16.0
+GORELEASER := bin/tools/goreleaser-$(GORELEASER_VERSION)
+# Docker finds it as a plugin below DOCKER_CONFIG. Without it no image is built for another platform than the engine's.
+BUILDX_VERSION := v0.38.2
+BUILDX := bin/tools/buildx-$(BUILDX_VERSION)/cli-plugins/docker-buildx
+# What Compose reads files with.
+COMPOSE_VERSION := v2.16.2
+COMPOSE := bin/tools/compose-spec-$(COMPOSE_VERSION)
 # The last release that builds with Go 1.26.
 HUGO_VERSION := v0.165.0
 HUGO := bin/tools/hugo-$(HUGO_VERSION)
@@ -127,11 +138,10 @@ test/browser: postgres $(TESTREPORT) ## Run the monitor's tests in a real browse
 	CI_BROWSER=1 CGO_ENABLED=0 $(REPORT) -least 1 -- go $(TEST) -timeout 20m -run Browser -- ./ui/...
 
 .PHONY: test/deploy
-test/deploy: postgres $(TESTREPORT) $(HELM) $(PROMTOOL) ## Check what deploys Postrider: Compose file, Helm chart, unit, roles, alert rules, dashboard
-	@command -v docker-compose >/dev/null || docker compose version >/dev/null 2>&1 || .ci/apt docker-compose
+test/deploy: postgres $(TESTREPORT) $(HELM) $(COMPOSE) $(PROMTOOL) ## Check what deploys Postrider: Compose file, Helm chart, unit, roles, alert rules, dashboard
 	@command -v pgbouncer >/dev/null || test -x /usr/sbin/pgbouncer || .ci/apt pgbouncer
 	@command -v systemd-analyze >/dev/null || .ci/apt systemd
-	POSTRIDER_HELM=$(CURDIR)/$(HELM) POSTRIDER_PROMTOOL=$(CURDIR)/$(PROMTOOL) POSTRIDER_REQUIRE_TOOLS=1 CGO_ENABLED=0 \
+	POSTRIDER_HELM=$(CURDIR)/$(HELM) POSTRIDER_COMPOSE=$(CURDIR)/$(COMPOSE) POSTRIDER_PROMTOOL=$(CURDIR)/$(PROMTOOL) POSTRIDER_REQUIRE_TOOLS=1 CGO_ENABLED=0 \
 	$(REPORT) -least 1 -- go $(TEST) -timeout 10m -- ./internal/deployment
 
 .PHONY: test/recipes
@@ -233,6 +243,13 @@ image: ## Build the container image IMAGE=postrider:devel around a program built
 	docker build --quiet --target prebuilt --file deploy/docker/Dockerfile --tag $(IMAGE) --build-arg VERSION=$(VERSION) \
 		--build-arg REVISION=$$(git rev-parse HEAD 2>/dev/null || echo unknown) .
 
+.PHONY: release/snapshot
+release/snapshot: $(GORELEASER) $(CYCLONEDX) $(BUILDX) $(HELM) ## Make in bin/dist what a release holds, images where an engine answers; publish nothing
+	PATH="$(CURDIR)/$(dir $(CYCLONEDX)):$$PATH" HELM=$(CURDIR)/$(HELM) \
+		DOCKER_CONFIG=$(CURDIR)/$(patsubst %/cli-plugins/,%,$(dir $(BUILDX))) $(GORELEASER) release --snapshot --clean \
+		$(shell docker version >/dev/null 2>&1 || echo --skip=docker)
+	POSTRIDER_RELEASE=$(CURDIR)/bin/dist CGO_ENABLED=0 go test -count=1 -run '^TestRelease' ./internal/deployment
+
 .PHONY: site
 site: $(HUGO) ## Build the documentation as a site into bin/site (SITE=http://localhost:8000/ VERSION=v1.2.3)
 	rm -rf bin/site
@@ -250,7 +267,7 @@ clean: ## Remove what was built
 # What the targets above need.
 
 .PHONY: tools
-tools: $(GOLANGCI) $(HELM) $(PROMTOOL) $(GOVULNCHECK) ## Build the programs that checks need, into bin/tools
+tools: $(GOLANGCI) $(HELM) $(COMPOSE) $(PROMTOOL) $(GOVULNCHECK) ## Build the programs that checks need, into bin/tools
 
 .PHONY: postgres
 postgres:
@@ -299,6 +316,23 @@ $(HELM):
 	@mkdir -p bin/tools
 	GOFLAGS= GOBIN=$(CURDIR)/bin/tools CGO_ENABLED=0 go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
 	@mv bin/tools/helm $@
+
+$(CYCLONEDX):
+	GOFLAGS= GOBIN=$(CURDIR)/$(@D) CGO_ENABLED=0 go install github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@$(CYCLONEDX_VERSION)
+
+$(BUILDX):
+	GOFLAGS= GOBIN=$(CURDIR)/$(@D) CGO_ENABLED=0 go install github.com/docker/buildx/cmd/buildx@$(BUILDX_VERSION)
+	@mv $(@D)/buildx $@
+
+$(GORELEASER):
+	@mkdir -p bin/tools
+	GOFLAGS= GOBIN=$(CURDIR)/bin/tools CGO_ENABLED=0 go install github.com/goreleaser/goreleaser/v2@$(GORELEASER_VERSION)
+	@mv bin/tools/goreleaser $@
+
+$(COMPOSE):
+	@mkdir -p bin/tools
+	GOFLAGS= GOBIN=$(CURDIR)/bin/tools CGO_ENABLED=0 go install github.com/compose-spec/compose-go/v2/cmd@$(COMPOSE_VERSION)
+	@mv bin/tools/cmd $@
 
 $(HUGO):
 	@mkdir -p bin/tools

@@ -29,7 +29,7 @@ type devCmd struct {
 	Schema      string `help:"Schema of the outbox's tables." default:"public"`
 	workerFlags
 	httpFlags
-	Workers    int      `help:"Number of workers in this process: 1 to 64." default:"3"`
+	Workers    int      `help:"Number of workers in this process: 1 to 64; 0: generate and check alone, workers elsewhere deliver." default:"3"`
 	Partitions int      `help:"Number of partitions: 1 to 32767." default:"64"`
 	Import     []string `help:"File of JSON lines to import; repeatable." placeholder:"FILE"`
 	Rate       float64  `help:"Generate that many events a second instead. Without files the default is 100." default:"0"`
@@ -48,7 +48,8 @@ Examples:
   postrider dev                                             generated events, monitor stays up
   postrider dev --import events.jsonl.gz                    real events
   postrider dev --import events.jsonl.gz --exit-when-drained --json
-  postrider dev --chaos --import events.jsonl.gz            while workers and servers fail, to a verdict`
+  postrider dev --chaos --import events.jsonl.gz            while workers and servers fail, to a verdict
+  postrider dev --workers 0 --database-url … --nats-url …   try a cluster that runs`
 }
 
 func (c *devCmd) validate() error {
@@ -58,8 +59,12 @@ func (c *devCmd) validate() error {
 		}
 	}
 	switch {
-	case c.Workers < 1 || c.Workers > 64:
-		return fmt.Errorf("%w: --workers must lie between 1 and 64, got %d", errRefused, c.Workers)
+	case c.Workers < 0 || c.Workers > 64:
+		return fmt.Errorf("%w: --workers must lie between 0 and 64, got %d", errRefused, c.Workers)
+	case c.Workers == 0 && (c.DatabaseURL == "" || c.NatsURL == ""):
+		return fmt.Errorf("%w: --workers=0 leaves delivery to workers elsewhere; give their --database-url and --nats-url", errRefused)
+	case c.Workers == 0 && c.HTTPAddr != "" && c.HTTPAddr != "off":
+		return fmt.Errorf("%w: --workers=0 serves no monitor; leave out --http-addr, and run `postrider monitor`", errRefused)
 	case c.Partitions < 1 || c.Partitions > 32767:
 		return fmt.Errorf("%w: --partitions must lie between 1 and 32767, got %d", errRefused, c.Partitions)
 	case c.Rate < 0:
@@ -271,7 +276,11 @@ func (d *dev) startWorkers(ctx context.Context) error {
 			}
 		}()
 	}
-	d.say("Workers      %d in this process, %d partitions", d.cmd.Workers, d.partitions)
+	where := "elsewhere"
+	if d.cmd.Workers > 0 {
+		where = fmt.Sprintf("%d in this process", d.cmd.Workers)
+	}
+	d.say("Workers      %s, %d partitions", where, d.partitions)
 	if d.monitor != "" {
 		d.say("Monitor      %s", d.monitor)
 	}

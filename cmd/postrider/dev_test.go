@@ -98,6 +98,40 @@ func TestDevOutlastsAResize(t *testing.T) { //nolint:paralleltest // fills the m
 	}
 }
 
+// Load and checker try a cluster of workers elsewhere, tell all the time how it stands, and judge at the end.
+func TestDevTriesWorkersElsewhere(t *testing.T) {
+	t.Parallel()
+	for _, refused := range [][]string{{"--workers=-1"}, {"--workers=0"}, {"--workers=0", "--database-url=x", "--nats-url=x", "--http-addr=:0"}} {
+		if code := clustertest.Launch(t, "refused", nil, append([]string{"dev"}, refused...)...).Exit(t); code != exitRefused {
+			t.Errorf("dev %s ended with %d", refused, code)
+		}
+	}
+	c := clustertest.New(t, clustertest.Config{Flags: shortTTL(), Proxied: true})
+	workers := c.Start(t, 2)
+	c.WaitShared(t, workers...)
+	dev := clustertest.Launch(t, "dev", c.ProxiedEnvironment(), "dev", "--workers=0", "--rate=200")
+	stands := regexp.MustCompile(`(?m)^committed \d+, received (\d+), under way \d+, lost 0, reordered 0, duplicates 0$`)
+	told := func(more int) {
+		t.Helper()
+		seen := len(stands.FindAllString(dev.Stdout(), -1))
+		clustertest.Until(t, "dev tells how things stand", func(context.Context) (bool, error) {
+			return len(stands.FindAllString(dev.Stdout(), -1)) >= seen+more, nil
+		}, nil)
+	}
+	told(1)
+	workers[1].Signal(t, syscall.SIGKILL)
+	c.WaitHeld(t, workers[0])
+	c.Database.Cut() // the load outlasts it
+	told(2)
+	dev.Signal(t, syscall.SIGTERM)
+	if code := dev.Exit(t); code != exitOK || !strings.Contains(dev.Stdout(), "Workers      elsewhere, 64 partitions") {
+		t.Errorf("it ended with %d, and says\n%s%s", code, dev.Stdout(), dev.Stderr())
+	}
+	if lines := stands.FindAllStringSubmatch(dev.Stdout(), -1); lines[len(lines)-1][1] == "0" {
+		t.Errorf("it received nothing:\n%s", dev.Stdout())
+	}
+}
+
 func devDrained(t *testing.T, flags ...string) {
 	t.Helper()
 	args := append([]string{

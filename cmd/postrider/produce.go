@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"sync"
 	"time"
 
 	"github.com/postrider/postrider/delivery"
@@ -71,7 +72,37 @@ func (d *dev) generate(ctx context.Context) error {
 		return err
 	}
 	d.say("Generating   %g events/s; Ctrl-C ends", load.Rate)
+	ctx, stop := context.WithCancel(ctx)
+	var telling sync.WaitGroup
+	defer telling.Wait()
+	defer stop()
+	if d.cmd.Workers == 0 {
+		telling.Go(func() { d.tell(ctx) })
+	}
 	return load.Run(ctx)
+}
+
+const (
+	// tellEvery is how often a check of workers elsewhere tells how it stands.
+	tellEvery = 2 * time.Second
+	// lostAfter is how long a committed event may be under way before it is called lost: any takeover is over by then.
+	lostAfter = time.Minute
+)
+
+// tell says how things stand, until the context ends.
+func (d *dev) tell(ctx context.Context) {
+	ticker := time.NewTicker(tellEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			r, lost := d.checker.Report(), d.checker.Overdue(now.Add(-lostAfter))
+			d.say("committed %d, received %d, under way %d, lost %d, reordered %d, duplicates %d",
+				r.Committed, r.Received, r.Lost-lost, lost, r.Reordered, r.Duplicates)
+		}
+	}
 }
 
 func (d *dev) load(rate float64) (*chaos.Load, error) {
@@ -81,5 +112,6 @@ func (d *dev) load(rate float64) (*chaos.Load, error) {
 	}
 	return &chaos.Load{
 		Pool: d.pool, Producer: producer, Ledger: d.ledger, Rate: rate, Published: d.published, Ring: ringer(d.nc, d.cmd.Schema),
+		Outages: d.cmd.Workers == 0, // servers of others may be broken on purpose
 	}, nil
 }

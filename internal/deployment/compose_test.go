@@ -25,6 +25,7 @@ const composeFolder = "deploy/compose"
 type compose struct {
 	Services map[string]composeService
 	Secrets  map[string]struct{ File string }
+	Configs  map[string]map[string]string
 	Volumes  map[string]any
 }
 
@@ -35,6 +36,8 @@ type composeService struct {
 	Command     []string
 	Environment map[string]string
 	Secrets     []string
+	Configs     []struct{ Source, Target string }
+	Profiles    []string
 	Volumes     []string
 	Ports       []string
 	ReadOnly    bool     `yaml:"read_only"`
@@ -48,8 +51,13 @@ type composeService struct {
 
 func readCompose(t *testing.T) compose {
 	t.Helper()
+	return readComposeFile(t, composeFolder+"/compose.yaml")
+}
+
+func readComposeFile(t *testing.T, name string) compose {
+	t.Helper()
 	var c compose
-	if err := yaml.Unmarshal([]byte(read(t, composeFolder+"/compose.yaml")), &c); err != nil {
+	if err := yaml.Unmarshal([]byte(read(t, name)), &c); err != nil {
 		t.Fatal(err)
 	}
 	if len(c.Services) < 9 {
@@ -199,20 +207,19 @@ func mounts(s composeService, place, name string) bool {
 	})
 }
 
-// Compose itself understands the file: the plugin where it is, else the program of before, which Debian has.
-func TestComposeUnderstandsTheFile(t *testing.T) {
+// Compose itself understands the files.
+func TestComposeUnderstandsTheFiles(t *testing.T) {
 	t.Parallel()
-	command := []string{"docker", "compose"}
-	if exec.CommandContext(t.Context(), "docker", "compose", "version").Run() != nil {
-		command = []string{tool(t, "docker-compose", "POSTRIDER_COMPOSE")}
-	}
-	stdout, stderr, err := execute(t, filepath.Join(root, composeFolder), command[0], append(command[1:], "--file=compose.yaml", "config")...)
-	if err != nil {
-		t.Fatalf("%v config: %v\n%s", command, err, stderr)
-	}
-	var c struct{ Services map[string]any }
-	if err := yaml.Unmarshal([]byte(stdout), &c); err != nil || len(c.Services) != len(readCompose(t).Services) {
-		t.Errorf("it understands %d services: %v", len(c.Services), err)
+	compose := tool(t, "compose-spec", "POSTRIDER_COMPOSE")
+	for _, file := range []string{composeFolder + "/compose.yaml", demoFile} {
+		stdout, stderr, err := execute(t, root, compose, file)
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", file, err, stderr)
+		}
+		var c struct{ Services map[string]any }
+		if err := yaml.Unmarshal([]byte(stdout), &c); err != nil || len(c.Services) != len(readComposeFile(t, file).Services) {
+			t.Errorf("%s: it understands %d services: %v", file, len(c.Services), err)
+		}
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package deployment holds the tests of what is in deploy/: it has no code of its own.
+// Package deployment holds the tests of what is in deploy/, and of a release that was laid out: it has no code of its own.
 //
 // Nothing there is compiled, so everything there is compared with the program: each flag and variable that a file names
 // must exist, each metric must be in the answer of a worker that runs, each right must be enough for the real commands

@@ -33,7 +33,7 @@ func TestImageIsTheOneThatIsTested(t *testing.T) {
 	if bases["runtime"] != "scratch" || bases["prebuilt"] != "runtime" || bases["release"] != "runtime" {
 		t.Errorf("the stages stand on %v", bases)
 	}
-	prebuilt, release := []string{"COPY bin/image/ /"}, []string{"COPY --from=build /src/bin/image/ /"}
+	prebuilt, release := []string{"ARG FILES=bin/image/", "COPY ${FILES} /"}, []string{"COPY --from=build /src/bin/image/ /"}
 	if !slices.Equal(bodies["prebuilt"], prebuilt) || !slices.Equal(bodies["release"], release) {
 		t.Errorf("the last stages are %v and %v", bodies["prebuilt"], bodies["release"])
 	}

@@ -256,6 +256,11 @@ func TestOldestAndLatency(t *testing.T) {
 	l.Committed(s.entries[1:2], epoch)
 	l.Committed(s.entries[2:3], epoch.Add(time.Second))
 	oldest(0)
+	for before, want := range map[time.Duration]int{0: 0, 1: 1, time.Second: 1, time.Second + 1: 2} {
+		if n := c.Overdue(epoch.Add(before)); n != want {
+			t.Errorf("%d events were committed before %s and not received, want %d", n, before, want)
+		}
+	}
 	s.messages[1].ReceivedAt = epoch.Add(time.Minute)
 	c.Receive(s.messages[1])
 	oldest(time.Second)
@@ -264,6 +269,9 @@ func TestOldestAndLatency(t *testing.T) {
 	c.Receive(s.messages[2])
 	if at := c.Oldest(); !at.IsZero() {
 		t.Errorf("everything was received, and the oldest is of %s", at)
+	}
+	if n := c.Overdue(epoch.Add(time.Hour)); n != 0 {
+		t.Errorf("everything was received, and %d events are overdue", n)
 	}
 	l.Committed(s.entries[:1], epoch.Add(3*time.Second))
 	oldest(3 * time.Second)

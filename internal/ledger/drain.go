@@ -35,6 +35,21 @@ func (c *Checker) Oldest() time.Time {
 	return time.Time{}
 }
 
+// Overdue counts the events that were committed before that time and not received yet; 0 without a ledger.
+func (c *Checker) Overdue(before time.Time) (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.config.Ledger == nil {
+		return 0
+	}
+	for i := c.settled; i < len(c.config.Ledger.records) && c.outstanding > 0; i++ {
+		if record := &c.config.Ledger.records[i]; record.outcome == committed && record.committedAt < before.UnixNano() && !c.exact.received(i) {
+			n++
+		}
+	}
+	return n
+}
+
 // Wait returns nil when the checker is drained, an error that counts what is
 // missing when the context ends first, and ErrNoLedger without a ledger.
 func (c *Checker) Wait(ctx context.Context) error {

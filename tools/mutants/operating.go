@@ -26,6 +26,11 @@ func operating() []mutant {
 			edits: []edit{{"cmd/postrider/tail.go", "judge := ledger.Config{Ordering: ledger.ByStream}", "judge := ledger.Config{Ordering: ledger.ByPartition}"}},
 		},
 		{
+			name: "lost-is-on-its-way", promise: "dev", breaks: "what is lost is under way for ever",
+			test: command{pkg: "internal/ledger", run: "^TestOldestAndLatency$"}, says: "not received, want",
+			edits: []edit{{"internal/ledger/drain.go", "record.committedAt < before.UnixNano()", "record.committedAt > before.UnixNano()"}},
+		},
+		{
 			name: "stored-events-ignored", promise: "settings", breaks: "commands look for events where the workers do not",
 			test: command{pkg: "cmd/postrider", run: "^TestEveryCommandReadsTheStoredEvents$"}, says: "is wanted",
 			edits: []edit{
