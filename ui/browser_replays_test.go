@@ -24,18 +24,18 @@ func TestBrowserReplays(t *testing.T) {
 	server := b.serve(t, ui.Options{})
 	serveReplays(t, b.again)
 	open(t, ctx, 1400, server.URL+"/replays", "#ask")
-	ask := func(rate, reason string) {
+	ask := func(stream, rate, reason string) {
 		t.Helper()
-		must(t, do(ctx, chromedp.SendKeys(`#ask [name=stream]`, "s-1"), chromedp.SetValue(`#ask [name=rate]`, rate), chromedp.Click("#ask button")))
+		must(t, do(ctx, chromedp.SendKeys(`#ask [name=stream]`, stream), chromedp.SetValue(`#ask [name=rate]`, rate), chromedp.Click("#ask button")))
 		send(t, ctx, reason, "#flash")
 	}
-	ask("50", "a consumer lost a day")
+	ask("s-1", "50", "a consumer lost a day")
 	watched(t, ctx, "r-1", `row.querySelector('progress')?.value > 0 && row.querySelector('.state').textContent === 'running'`)
 	if b.one(t, `SELECT count(*) FROM outbox_replays WHERE state = 'running' AND reason = 'a consumer lost a day'`) != 1 {
 		t.Error("nothing runs with that reason")
 	}
 	watched(t, ctx, "r-1", `row.querySelector('.state').textContent === 'done' && row.textContent.includes('150 of 150')`)
-	ask("0.1", "slow")
+	ask("s-0", "0.1", "slow")
 	watched(t, ctx, "r-2", `row.querySelector('.state').textContent === 'running'`)
 	must(t, do(ctx, chromedp.Click("#r-2 a[href$=cancel]")))
 	send(t, ctx, "the wrong day", "#flash")
