@@ -1733,7 +1733,15 @@ SELECT coalesce(e.topic, ''), coalesce(e.event_type, ''), sum(s.weight) / extrac
          ('act', 'UPDATE', '"public".outbox_partitions', '{paused_at,updated_at}'),
          ('act', 'UPDATE', '"public".outbox_workers', '{drain_requested_at}'),
          ('audit', 'SELECT', '"public".outbox_audit', NULL),
-         ('payload', 'SELECT', '"public"."events"', ARRAY['payload']))
+         ('payload', 'SELECT', '"public"."events"', ARRAY['payload']),
+         ('replays', 'SELECT', '"public".outbox_replays', NULL),
+         ('replay', 'INSERT', '"public".outbox_replays', NULL),
+         ('replay', 'UPDATE', '"public".outbox_replays', NULL),
+         ('replay', 'SELECT', '"public".outbox_replay_sequences', NULL),
+         ('replay', 'INSERT', '"public".outbox_replay_sequences', NULL),
+         ('replay', 'DELETE', '"public".outbox_replay_sequences', NULL),
+         ('replay', 'SELECT', '"public".outbox_audit', NULL),
+         ('replay', 'INSERT', '"public".outbox', NULL))
 SELECT n.purpose, n.privilege || coalesce(' (' || there.names || ')', '') || ' ON ' || n.relation
   FROM needed AS n,
        LATERAL (SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) AS names,
