@@ -56,6 +56,7 @@ type OwnershipPage struct {
 	Older, Newest string
 }
 
+// Hues is the number of owner colours in the style sheet. They are numbered
 // around the colour wheel, so that neighbours in number look alike.
 const Hues = 12
 
