@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/ops/replay"
 	"github.com/postrider/postrider/ui"
 )
 
@@ -24,7 +26,14 @@ func TestEveryOperationAnswersAsDocumented(t *testing.T) {
 	o.kill(t, "e", o.append(t, "a"), o.append(t, "b"), o.append(t, "c"))
 	bearer := header("Authorization", "Bearer t0ken")
 	auth := ui.Auth{Tokens: []ui.Token{{Value: "t0ken", Name: "robot", Access: ui.AccessOperate}}}
-	server := o.serve(t, ui.Options{Auth: auth, ShowPayload: true, Environment: "test", AllowedHosts: []string{"outbox.example.org"}})
+	replays, err := replay.New(t.Context(), o.pool, "public", delivery.Relation{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := replays.Create(t.Context(), replay.Spec{Selection: replay.Selection{All: true}, Rate: 1, Actor: "robot"}, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	server := o.serve(t, ui.Options{Replays: replays, Auth: auth, ShowPayload: true, Environment: "test", AllowedHosts: []string{"outbox.example.org"}})
 	requests := map[string][2]string{ // path and body by operation
 		"openapi": {"/openapi.yaml"}, "summary": {"/summary"}, "workers": {"/workers"}, "partitions": {"/partitions"}, "partition": {"/partitions/0"},
 		"messages": {"/messages?state=dead&limit=1"}, "message": {"/messages/1"}, "payload": {"/messages/1/payload"},
@@ -35,6 +44,8 @@ func TestEveryOperationAnswersAsDocumented(t *testing.T) {
 		"pausePartitions": {"/partitions/pause", `{"partitions": [1], "reason": "r"}`}, "resumePartitions": {"/partitions/resume", `{"all": true}`},
 		"requeueMessages": {"/messages/requeue", `{"sequences": [1], "reason": "r"}`},
 		"skipMessages":    {"/messages/skip", `{"filter": {"stream": "b"}, "expected_count": 1, "reason": "r"}`},
+		"listReplays":     {"/replays?limit=1"}, "showReplay": {"/replays/1"}, "cancelReplay": {"/replays/1/cancel", `{"reason": "r"}`},
+		"startReplay":     {"/replays", `{"all": true, "dry_run": true}`},
 		"discardMessages": {"/messages/discard", `{"all": true, "dry_run": true, "reason": "r"}`},
 	}
 	c, err := theContract()
@@ -60,7 +71,7 @@ func TestEveryOperationAnswersAsDocumented(t *testing.T) {
 		wantProblem(t, api(t, server, op.method, path, body), http.StatusUnauthorized, "unauthorized", "")
 	}
 	wantProblem(t, api(t, server, http.MethodGet, "/events?nonsense=1", "", bearer), http.StatusBadRequest, "invalid", "nonsense")
-	o.wantAudits(t, entry{"robot", "worker.drain", "r"}, entry{"robot", "partition.pause", "r"}, entry{"robot", "dead.requeue", "r"},
+	o.wantAudits(t, entry{"robot", "replay.create", ""}, entry{"robot", "replay.cancel", "r"}, entry{"robot", "worker.drain", "r"}, entry{"robot", "partition.pause", "r"}, entry{"robot", "dead.requeue", "r"},
 		entry{"robot", "partition.resume", ""}, entry{"robot", "dead.skip", "r"}, entry{"robot", "worker.undrain", "r"})
 
 	strangers, stale := o.serve(t, ui.Options{AllowedHosts: []string{"outbox.example.org"}}), serve(t, ui.Options{Source: &scripted{next: noSnapshot}})

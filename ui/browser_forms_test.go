@@ -145,6 +145,7 @@ func TestBrowserReadsOnly(t *testing.T) {
 		"actions/messages":   fmt.Sprintf("selected=requeue&dead=%d", g.dead),
 		"actions/partitions": "partition=1&action=pause",
 		"actions/workers":    "worker=" + g.owner.String(),
+		"actions/replays":    "all=1&reason=x&n=40",
 	} {
 		status := forge(t, ctx, server.URL+"/"+path, body)
 		if status != http.StatusForbidden {

@@ -101,6 +101,27 @@ func (g *gallery) trouble(t *testing.T) {
 		('ann', 'dead.requeue', '{"sequences": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], "partitions": [1, 2]}', 'the broker is mended', '{"count": 10}'),
 		('local', 'partition.pause', '{"partitions": [4]}', NULL, '{"count": 1}'),
 		($1, $1, '{"worker_id": "01000000-0000-0000-0000-0000000000a1"}', $1, jsonb_build_object('hostname', $1::text))`, hostile("audit"))
+	g.replay(t)
+}
+
+// replay adds replays in every state.
+func (g *gallery) replay(t *testing.T) {
+	t.Helper()
+	g.exec(t, `INSERT INTO outbox_replays (kind, destination, actor, reason, selection, prefix, stream, last_sequence, state, generation, rate,
+			selected, expected, replayed, gone, failed, waiting_for, created_at, updated_at, finished_at)
+		SELECT r.kind, CASE WHEN r.prefix IS NULL THEN 'live' ELSE 'shadow' END, r.actor, r.reason, r.selection::jsonb, r.prefix, 'REPLAYS', 40, r.state,
+			100 * r.n, r.rate, r.selected, r.expected, r.replayed, r.gone, r.failed, r.waiting, now() - (9 - r.n) * interval '7 minutes', now() + r.heard,
+			CASE WHEN r.state IN ('done', 'cancelled') THEN now() - interval '1 minute' END
+		  FROM (VALUES
+			(1, 'range', 'ann', 'a day is missing', '{"since": "2026-01-02T00:00:00Z"}', NULL, 'done', 500, 1234567, NULL, 1234567, 0, 0, NULL, interval '0'),
+			(2, 'retry', 'ann', NULL, '{"all": true, "to_sequence": 40}', NULL, 'cancelled', 1000, 4, 7, 0, 0, 0, NULL, interval '0'),
+			(3, 'retry', 'bob', 'mended', '{"topic": "shop"}', NULL, 'done', NULL, 90, NULL, 85, 5, 0, NULL, interval '0'),
+			(4, 'range', $1, $1, jsonb_build_object('stream', $1::text)::text, NULL, 'running', 200, 80000, 80000, 30117, 0, 0, 'the outbox holds 5123 rows that can be published', interval '10 minutes'),
+			(5, 'rebuild-current', 'ann', 'a new table', '{"all": true}', 'replay.{id}', 'running', NULL, 100, NULL, 3, 0, 2, NULL, interval '-2 minutes'),
+			(6, 'range', 'ann', 'next week', '{"all": true}', NULL, 'planned', NULL, 46, NULL, 0, 0, 0, NULL, interval '0'),
+			(7, 'range', 'local', 'a consumer lost a day', '{"topic": "shop", "to_sequence": 40}', NULL, 'planned', 1000, NULL, 12, 0, 0, 0, NULL, interval '0'))
+		    AS r (n, kind, actor, reason, selection, prefix, state, rate, selected, expected, replayed, gone, failed, waiting, heard)
+		 ORDER BY r.n`, hostile("replay"))
 }
 
 func (g *gallery) options() ui.Options {
@@ -126,6 +147,11 @@ func (g *gallery) pages(t *testing.T) []page {
 		{"message-payload", fmt.Sprintf("/messages/%d?payload=show", g.dead), "#payload pre"},
 		{"message-published", fmt.Sprintf("/messages/%d", g.published), "#explain"},
 		{"topics", "/topics", ".names"},
+		{"replays", "/replays", ".replays"},
+		{"confirm-replay-refused", "/replays/confirm?kind=range&stream=nobody", "#problem"},
+		{"replays-none", "/replays?after=1", "main .empty"},
+		{"confirm-replay", "/replays/confirm?kind=range&stream=order-3&rate=200", "#confirm-heading"},
+		{"confirm-replay-end", "/replays/4/cancel", "#confirm-heading"},
 		{"stream", "/streams?stream=order-3", ".life"},
 		{"stream-stands", "/streams?" + url.Values{"stream": {hostile("stream")}}.Encode(), "#standing"},
 		{"stream-none", "/streams?stream=nobody", "main .empty"},

@@ -11,8 +11,8 @@ import (
 )
 
 // Compose returns the server of a monitor that shows source, with one cache for pages, API and metrics. Registerer, where given, gets the
-// metrics that NewCollector makes of it. Operator, where given, becomes that of the Options as far as its role has the rights; what it lacks
-// is logged.
+// metrics that NewCollector makes of it. Operator, where given, becomes that of the Options as far as its role has the rights; what it and
+// Options.Replays lack is logged.
 func Compose(ctx context.Context, config ServerConfig, source Source, operator *ops.Operator, registerer prometheus.Registerer) (*Server, error) {
 	cache, err := NewCache(source, CacheConfig{})
 	if err != nil {
@@ -42,6 +42,7 @@ func (o *Options) operate(ctx context.Context, operator *ops.Operator) error {
 	list := func(rights []string) string { return strings.Join(rights, "; ") }
 	switch {
 	case len(missing.Look) > 0:
+		o.Replays = nil
 		log.Warn("the monitor shows no messages and takes no actions: the database role lacks rights", "missing", list(missing.Look))
 		return nil
 	case len(missing.Act) > 0:
@@ -52,6 +53,15 @@ func (o *Options) operate(ctx context.Context, operator *ops.Operator) error {
 	}
 	if o.ShowPayload && len(missing.Payload) > 0 {
 		log.Warn("the monitor shows no payloads (--http-show-payload): the database role lacks a right", "missing", list(missing.Payload))
+	}
+	switch {
+	case o.Replays == nil:
+	case len(missing.Replays) > 0:
+		log.Info("the monitor shows no replays: the database role lacks a right", "missing", list(missing.Replays))
+		o.Replays = nil
+	case len(missing.Replay) > 0:
+		log.Info("the monitor makes no replays: the database role lacks rights", "missing", list(missing.Replay))
+		o.listsOnly = true
 	}
 	o.Operator, o.ReadOnly = operator, o.ReadOnly || len(missing.Act) > 0
 	return nil

@@ -20,6 +20,7 @@
 //	/streams?stream={id} one stream's events and what became of each
 //	/topics              rate, oldest age and dead by topic and by type
 //	/workers/{id}/drain  asks before a worker is drained
+//	/replays             replays and how far they are; /replays/confirm counts and asks, /replays/{n}/cancel asks before one is ended
 //	/audit               what operators did
 //	/actions/            where the pages' forms are posted
 //	/healthz             200 while the process serves

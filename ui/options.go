@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/delivery/ops/replay"
 )
 
 // Keys of log records.
@@ -37,6 +38,8 @@ type Options struct {
 	// Operator looks at single messages and acts on them; its role needs an operator's rights. Without one these routes answer 501 and the
 	// pages show no actions.
 	Operator *ops.Operator
+	// Replays lists replays and makes those that are asked for, which Server.Replay runs. Its role needs an operator's rights. Defaults to none.
+	Replays *replay.Store
 	// ShowPayload lets those with AccessOperate see payloads and metadata (the producers' headers, trace context), also where ReadOnly keeps
 	// them from acting. Defaults to false: nobody sees them.
 	ShowPayload bool
@@ -66,6 +69,8 @@ type Options struct {
 	MaxStreams int
 	// MaxBodyBytes caps a request's body. Defaults to 1 MiB.
 	MaxBodyBytes int64
+
+	listsOnly bool // Replays may be looked at alone
 }
 
 const (

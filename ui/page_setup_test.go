@@ -12,6 +12,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/delivery/ops/replay"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/partition"
 	"github.com/postrider/postrider/ui"
@@ -21,6 +22,7 @@ import (
 type outboxBundle struct {
 	pool   *pgxpool.Pool
 	op     *ops.Operator
+	again  *replay.Store
 	source ui.Source
 	place  int64 // in the stream
 }
@@ -38,6 +40,9 @@ func onOutbox(t *testing.T, pool *pgxpool.Pool) *outboxBundle {
 	if b.op, err = ops.New(t.Context(), b.pool, "public", delivery.Relation{}); err != nil {
 		t.Fatal(err)
 	}
+	if b.again, err = replay.New(t.Context(), b.pool, "public", delivery.Relation{}); err != nil {
+		t.Fatal(err)
+	}
 	s := newStores(t, b.pool)
 	b.source, err = ui.NewSource(ui.SourceConfig{
 		Workers: s.workers, Leases: s.leases, Deliveries: s.deliveries, Strategy: partition.Modulo, HeartbeatTTL: ttl, BacklogShare: 1,
@@ -50,7 +55,7 @@ func onOutbox(t *testing.T, pool *pgxpool.Pool) *outboxBundle {
 
 func (b *outboxBundle) serve(t *testing.T, options ui.Options) *httptest.Server {
 	t.Helper()
-	options.Operator = b.op
+	options.Operator, options.Replays = b.op, b.again
 	if options.Source == nil {
 		options.Source = b.source
 	}

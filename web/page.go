@@ -17,7 +17,7 @@ type Shell struct {
 	// ReadOnly says that this visitor may look and not act.
 	ReadOnly bool
 	// Section is the entry of the navigation that the page belongs to:
-	// "monitor", "topics", "messages" or "audit". Empty hides the navigation.
+	// "monitor", "topics", "messages", "replays" or "audit". Empty hides the navigation.
 	Section string
 	// Operable says that messages and the audit can be looked at.
 	Operable bool

@@ -56,6 +56,19 @@ func (r *Renderer) Messages(w io.Writer, page Messages) error { return r.render(
 // Causes writes the page of what messages are dead of.
 func (r *Renderer) Causes(w io.Writer, page Causes) error { return r.render(w, "causes", page) }
 
+// Replays writes the list of replays.
+func (r *Renderer) Replays(w io.Writer, page Replays) error { return r.render(w, "replays", page) }
+
+// ReplayConfirm writes the page that asks before events are replayed.
+func (r *Renderer) ReplayConfirm(w io.Writer, page ReplayConfirm) error {
+	return r.render(w, "replay-confirm", page)
+}
+
+// ReplayCancel writes the page that asks before a replay is ended.
+func (r *Renderer) ReplayCancel(w io.Writer, page ReplayCancel) error {
+	return r.render(w, "replay-cancel", page)
+}
+
 // Message writes the page of one message.
 func (r *Renderer) Message(w io.Writer, page Message) error { return r.render(w, "message", page) }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/delivery/ops/replay"
 	"github.com/postrider/postrider/heartbeat"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/ui"
@@ -43,6 +44,9 @@ func (w *Worker) openMonitor(ctx context.Context) error {
 	}
 	operator, err := ops.New(ctx, pool, w.cfg.Schema, w.events)
 	if err != nil {
+		return err
+	}
+	if o.Replays, err = replay.New(ctx, pool, w.cfg.Schema, w.events); err != nil {
 		return err
 	}
 	if w.monitor, err = ui.Compose(ctx, config, source, operator, w.metrics); err != nil {

@@ -23,6 +23,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	if w.listens() {
 		parts = append(parts, part{name: "monitor", run: w.monitor.Run})
+	} else if w.monitor != nil {
+		parts = append(parts, part{name: "replays", run: w.monitor.Replay})
 	}
 	working, end := context.WithCancel(ctx)
 	defer end()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/postrider/postrider/delivery/ops/replay"
 	"github.com/postrider/postrider/internal/ledger"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
 )
@@ -49,11 +50,11 @@ func (r *repeats) of(generation int) (events int64, more int) {
 
 // promise makes dry runs until nothing that is selected waits for its first
 // delivery.
-func promise(t *testing.T, c *clustertest.Cluster, selection ...string) planBody {
+func promise(t *testing.T, c *clustertest.Cluster, selection ...string) replay.PlanBody {
 	t.Helper()
-	var p planBody
+	var p replay.PlanBody
 	for try := 1; try == 1 || p.Waiting > 0; try++ {
-		p = planBody{}
+		p = replay.PlanBody{}
 		if err := json.Unmarshal([]byte(operate(t, c, append([]string{"replay", "--dry-run", "--json"}, selection...)...)), &p); err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +67,7 @@ func promise(t *testing.T, c *clustertest.Cluster, selection ...string) planBody
 
 // killed replays and kills the process twice in its middle, and returns what the
 // third one says.
-func killed(t *testing.T, c *clustertest.Cluster, promised int64, args ...string) replayBody {
+func killed(t *testing.T, c *clustertest.Cluster, promised int64, args ...string) replay.Body {
 	t.Helper()
 	var id int64
 	for round := int64(1); round <= 2; round++ {
@@ -83,7 +84,7 @@ func killed(t *testing.T, c *clustertest.Cluster, promised int64, args ...string
 		p.Signal(t, syscall.SIGKILL)
 		p.Exit(t)
 	}
-	var j replayBody
+	var j replay.Body
 	if err := json.Unmarshal([]byte(operate(t, c, "replay", "resume", fmt.Sprint(id), "--rate=0", "--json")), &j); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +107,7 @@ func TestKilledReplaysKeepTheirPromise(t *testing.T) { //nolint:paralleltest // 
 		t.Fatal(err)
 	}
 	c.Produce(t, clustertest.Load{Streams: 40, Writers: 2})
-	var last planBody
+	var last replay.PlanBody
 	for _, selection := range [][]string{
 		{"--stream=stream-7"},
 		{"--since=2020-02-02T00:00:00Z", "--until=2020-02-03T00:00:00Z"},

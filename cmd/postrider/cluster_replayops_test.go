@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/postrider/postrider/delivery/ops/replay"
 	"github.com/postrider/postrider/internal/ledger"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
 )
@@ -82,7 +83,7 @@ func TestAReplayOutlastsWhatOperatorsDo(t *testing.T) { //nolint:paralleltest //
 	operate(t, c, "partitions", "resume", "--all")
 	workers[0].Signal(t, syscall.SIGTERM)
 	workers[0].Exit(t)
-	var j replayBody
+	var j replay.Body
 	if err := json.Unmarshal([]byte(operate(t, c, "replay", "resume", "1", "--rate=0", "--json")), &j); err != nil {
 		t.Fatal(err)
 	}

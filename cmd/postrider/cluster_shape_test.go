@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/postrider/postrider/delivery/ops/replay"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 )
@@ -98,7 +99,7 @@ func TestAReplayShapesMessagesAsTheWorkersDo(t *testing.T) { //nolint:parallelte
 	}
 	environment := append(c.Environment(), "POSTRIDER_RENAME_TYPE=thing.done=thing.finished", "POSTRIDER_FORWARD_HEADER=x-user")
 	done := clustertest.Launch(t, "replay", environment, append(past, "--config="+file, "--compress=zstd:1024")...)
-	var j replayBody
+	var j replay.Body
 	if code := done.Exit(t); code != exitOK || json.Unmarshal([]byte(done.Stdout()), &j) != nil || j.Replayed != 40 {
 		t.Fatalf("it ended with %d: %s%s", code, done.Stdout(), done.Stderr())
 	}

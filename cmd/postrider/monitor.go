@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/delivery/ops/replay"
 	"github.com/postrider/postrider/internal/buildinfo"
 	"github.com/postrider/postrider/ui"
 )
@@ -89,14 +90,14 @@ func (f httpFlags) validate() error {
 
 // newMonitor makes the monitor of a process without a worker. It listens already when it returns.
 func (f httpFlags) newMonitor(
-	ctx context.Context, source ui.Source, operator *ops.Operator, registry *prometheus.Registry, ready func(context.Context) error, log *slog.Logger,
+	ctx context.Context, source ui.Source, operator *ops.Operator, replays *replay.Store, registry *prometheus.Registry, ready func(context.Context) error, log *slog.Logger,
 ) (*ui.Server, error) {
 	config, err := f.server()
 	if err != nil {
 		return nil, err
 	}
 	o := &config.Options
-	o.Gatherer, o.Ready, o.Version, o.Logger = registry, ready, buildinfo.Version(), log
+	o.Gatherer, o.Ready, o.Version, o.Logger, o.Replays = registry, ready, buildinfo.Version(), log, replays
 	server, err := ui.Compose(ctx, *config, source, operator, registry)
 	if err != nil {
 		return nil, fmt.Errorf("monitor: %w", err)

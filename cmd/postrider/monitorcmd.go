@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/delivery/ops/replay"
 	"github.com/postrider/postrider/heartbeat"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
@@ -87,7 +88,11 @@ func (c *monitorCmd) serve(ctx context.Context, log *slog.Logger, listening func
 	if err != nil {
 		return err
 	}
-	server, err := c.newMonitor(ctx, source, operator, newRegistry(), pool.Ping, log)
+	replays, err := replay.New(ctx, people, c.Schema, events)
+	if err != nil {
+		return err
+	}
+	server, err := c.newMonitor(ctx, source, operator, replays, newRegistry(), pool.Ping, log)
 	if err != nil {
 		return err
 	}

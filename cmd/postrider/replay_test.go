@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/postrider/postrider/delivery/ops/replay"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 )
@@ -114,7 +115,7 @@ func TestAPlannedReplayIsListedAndBegun(t *testing.T) {
 	t.Parallel()
 	address := replays(t)
 	on := func(args ...string) (int, string, string) { return call(t, append(args, "--database-url="+address)...) }
-	var made replayBody
+	var made replay.Body
 	code, stdout, stderr := on("replay", "--stream=s-1", "--yes", "--prepare", "--reason=test", "--json")
 	if err := json.Unmarshal([]byte(stdout), &made); err != nil || code != exitOK || made.State != "planned" || *made.Selected != 10 {
 		t.Fatalf("status %d: %s%s", code, stdout, stderr)

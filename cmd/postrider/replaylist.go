@@ -35,16 +35,16 @@ func (c *replayListCmd) Run(s *session) error {
 		return err
 	}
 	if c.JSON {
-		bodies := make([]replayBody, len(jobs))
+		bodies := make([]replay.Body, len(jobs))
 		for i, j := range jobs {
-			bodies[i] = newReplayBody(j)
+			bodies[i] = j.Body()
 		}
 		return writeJSON(s.stdout, bodies)
 	}
 	var rows []table.Row
 	for _, j := range jobs {
 		rows = append(rows, table.Row{
-			j.ID, j.Kind, printable(clip(describe(j.Selection), 50)), target(j), shownState(j), progressOf(j), j.Generation,
+			j.ID, j.Kind, printable(clip(j.Selection.String(), 50)), target(j), shownState(j), progressOf(j), j.Generation,
 			j.CreatedAt.Format(time.RFC3339), printable(j.Actor), printable(clip(j.WaitingFor, 60)),
 		})
 	}
@@ -61,6 +61,8 @@ func (c *replayListCmd) Run(s *session) error {
 func standing(j replay.Job) string {
 	ways := fmt.Sprintf("with: postrider replay resume %d, or end it with: postrider replay cancel %d", j.ID, j.ID)
 	switch ago := humanize.RelTime(time.Now().Add(-j.Idle), time.Now(), "ago", ""); {
+	case j.Waits():
+		return fmt.Sprintf("replay %d was asked for from a monitor and waits for a process that serves one; go on without it %s", j.ID, ways)
 	case j.Abandoned():
 		return fmt.Sprintf("replay %d was interrupted %s; go on %s", j.ID, ago, ways)
 	case j.State == replay.Planned:

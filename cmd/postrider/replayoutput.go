@@ -94,18 +94,9 @@ func (f *replayFlags) shadow(s *session, pool *pgxpool.Pool, job replay.Job, pac
 	return done, err
 }
 
-// planBody is what a dry run prints.
-type planBody struct {
-	Kind        replay.JobKind     `json:"kind"`
-	Destination replay.Destination `json:"destination"`
-	Selection   replay.Selection   `json:"selection"`
-	replay.Estimate
-	DryRun bool `json:"dry_run"`
-}
-
 func (f *replayFlags) printPlan(out io.Writer, spec replay.Spec, p replay.Estimate) error {
 	if f.JSON {
-		return writeJSON(out, planBody{Kind: spec.Kind, Destination: spec.Destination, Selection: spec.Selection, Estimate: p, DryRun: true})
+		return writeJSON(out, spec.Body(p))
 	}
 	text := fmt.Sprintf("would replay %s up to sequence %d", counted(p.Selected, "event"), p.Last)
 	if p.Selected > 0 {
@@ -128,47 +119,9 @@ func (f *replayFlags) printPlan(out io.Writer, spec replay.Spec, p replay.Estima
 	return err
 }
 
-// replayBody is the JSON form of a replay.
-type replayBody struct {
-	ID             int64              `json:"id"`
-	Kind           replay.JobKind     `json:"kind"`
-	Destination    replay.Destination `json:"destination"`
-	State          replay.State       `json:"state"`
-	Interrupted    bool               `json:"interrupted"`
-	Selection      replay.Selection   `json:"selection"`
-	Prefix         *string            `json:"prefix"`
-	Stream         *string            `json:"stream"`
-	Position       int64              `json:"position"`
-	Last           int64              `json:"to_sequence"`
-	Selected       *int64             `json:"selected"`
-	Replayed       int64              `json:"replayed"`
-	Gone           int64              `json:"gone"`
-	Failed         int64              `json:"failed"`
-	StreamSequence int64              `json:"stream_sequence"`
-	Generation     int                `json:"generation"`
-	Actor          string             `json:"actor"`
-	Reason         *string            `json:"reason"`
-	CreatedAt      time.Time          `json:"created_at"`
-	UpdatedAt      time.Time          `json:"updated_at"`
-	FinishedAt     *time.Time         `json:"finished_at"`
-	WaitingFor     *string            `json:"waiting_for"`
-	LastError      *string            `json:"last_error"`
-	Held           *string            `json:"held_back_by,omitempty"`
-}
-
-func newReplayBody(j replay.Job) replayBody {
-	return replayBody{
-		ID: j.ID, Kind: j.Kind, Destination: j.Destination, State: j.State, Interrupted: j.Abandoned(), Selection: j.Selection,
-		Prefix: orNone(j.Prefix), Stream: orNone(j.Stream), Position: j.Position, Last: j.Last, Selected: j.Selected,
-		Replayed: j.Replayed, Gone: j.Gone, Failed: j.Failed, StreamSequence: j.StreamSequence, Generation: j.Generation,
-		Actor: j.Actor, Reason: orNone(j.Reason), CreatedAt: j.CreatedAt, UpdatedAt: j.UpdatedAt, FinishedAt: j.FinishedAt,
-		WaitingFor: orNone(j.WaitingFor), LastError: orNone(j.LastError), Held: orNone(j.Held),
-	}
-}
-
 func (f *replayFlags) printJob(out io.Writer, j replay.Job) error {
 	if f.JSON {
-		return writeJSON(out, newReplayBody(j))
+		return writeJSON(out, j.Body())
 	}
 	var text string
 	switch j.State {
@@ -194,33 +147,6 @@ func (f *replayFlags) printJob(out io.Writer, j replay.Job) error {
 	}
 	_, err := fmt.Fprintln(out, text)
 	return err
-}
-
-// describe writes a selection in the words of the flags.
-func describe(s replay.Selection) string {
-	var parts []string
-	add := func(name string, value any) { parts = append(parts, fmt.Sprintf("%s %v", name, value)) }
-	if s.All {
-		return "all"
-	}
-	if s.From > 0 {
-		add("from", s.From)
-	}
-	if s.To > 0 {
-		add("to", s.To)
-	}
-	if s.Since != nil {
-		add("since", s.Since.Format(time.RFC3339))
-	}
-	if s.Until != nil {
-		add("until", s.Until.Format(time.RFC3339))
-	}
-	for _, one := range [][2]string{{"stream", s.Stream}, {"type", s.Type}, {"topic", s.Topic}, {"tenant", s.Tenant}} {
-		if one[1] != "" {
-			add(one[0], one[1])
-		}
-	}
-	return strings.Join(parts, ", ")
 }
 
 // orNone makes what is empty null in JSON.

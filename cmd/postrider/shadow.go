@@ -137,7 +137,7 @@ func (c *runCmd) newShadow(ctx context.Context, log *slog.Logger) (*shadow, erro
 	if err != nil {
 		return w, err
 	}
-	w.monitor, err = c.newMonitor(ctx, source, nil, registry, pool.Ping, log)
+	w.monitor, err = c.newMonitor(ctx, source, nil, nil, registry, pool.Ping, log)
 	return w, err
 }
 

@@ -24,7 +24,10 @@ GRANT INSERT, UPDATE ON outbox_throughput TO {role};
 GRANT UPDATE (paused_at, updated_at) ON outbox_partitions TO {role};
 GRANT UPDATE (drain_requested_at) ON outbox_workers TO {role};
 GRANT SELECT (sequence, event_id, stream_id, stream_version, event_type, topic, tenant_id,
-              metadata, audit_only, occurred_at, recorded_at) ON events TO {role};`
+              metadata, audit_only, occurred_at, recorded_at) ON events TO {role};
+GRANT SELECT, INSERT, UPDATE ON outbox_replays TO {role};
+GRANT SELECT, INSERT, DELETE ON outbox_replay_sequences TO {role};
+GRANT INSERT ON outbox TO {role};`
 
 // An operator needs no more than these rights; the payload is one more.
 func TestAnOperatorsRights(t *testing.T) {
@@ -83,6 +86,7 @@ func TestAnOperatorsRights(t *testing.T) {
 	wantMissing(t, op, ops.Missing{
 		Look: []string{events}, Act: []string{`UPDATE (updated_at, paused_at) ON "public".outbox_partitions`},
 		Audit: []string{`SELECT ON "public".outbox_audit`}, Payload: []string{`SELECT (payload) ON "public"."events"`},
+		Replay: []string{`SELECT ON "public".outbox_audit`},
 	})
 }
 

@@ -13,6 +13,19 @@ func replays() []mutant {
 			},
 		},
 		{
+			name: "replay-taken-from-the-living", promise: "replay", breaks: "two processes that serve take a replay from each other",
+			test: replay("TestAServedReplayIsGoneOnWith"), says: "it was run [0-9]+ times|a replay that is run went from",
+			edits: []edit{
+				{"delivery/ops/replay/sql/replays.sql", "state = 'running' AND updated_at < clock_timestamp() - @dead::interval", "state = 'running' AND @dead::interval IS NOT NULL"},
+				{"delivery/ops/replay/sql/replays.sql", "r.state = 'running' AND r.updated_at < clock_timestamp() - @dead::interval", "r.state = 'running' AND @dead::interval IS NOT NULL"},
+			},
+		},
+		{
+			name: "replay-grows", promise: "replay", breaks: "what the page replays is more than it counted and asked about",
+			test: command{pkg: "ui", run: "^TestEventsAreReplayedFromThePage$"}, says: "it is \\{",
+			edits: []edit{{"ui/pages/replays.go", "given.Set(\"to_sequence\", number(plan.Last))", "_ = plan.Last"}},
+		},
+		{
 			name: "replay-passes-writers", promise: "replay", breaks: "it counts before everything below its end is decided",
 			test: replay("TestAReplayEndsBelowOpenTransactions"), says: "it went to 21",
 			edits: []edit{{"delivery/ops/replay/plan.go", "(len(writers) > 0 || recovered) && last > safe", "false && last > safe"}},

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/delivery/ops/replay"
 	"github.com/postrider/postrider/ui/source"
 )
 
@@ -30,6 +31,9 @@ type Desk struct {
 	Readiness *source.Readiness
 	// Operator looks at single messages and acts; nil: there is none.
 	Operator *ops.Operator
+	// Replays lists replays and makes them, where the role has the rights (Replayable); nil: none.
+	Replays    *replay.Store
+	Replayable bool
 	// ReadOnly caps everyone's access, ShowPayload lets operators see payloads and metadata.
 	ReadOnly, ShowPayload bool
 	// Environment, if there is one, and Version are shown.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/delivery/ops/replay"
 	"github.com/postrider/postrider/ui/source"
 )
 
@@ -36,6 +37,13 @@ func (d *Desk) Complain(ctx context.Context, err error) Complaint {
 		return about(http.StatusNotImplemented, "operator_not_configured", "There are no messages and actions: "+ErrNoOperator.Error()+".")
 	case errors.Is(err, errNotPermitted):
 		return about(http.StatusForbidden, "read_only", "Actions are not allowed here: access is read-only.")
+	case errors.Is(err, errNoReplays), errors.Is(err, errNoReplay):
+		return about(http.StatusNotImplemented, "operator_not_configured",
+			"There is nothing to replay with: "+err.Error()+"; its log names them. `postrider replay` takes an operator's rights of its own.")
+	case errors.Is(err, replay.ErrNotFound):
+		return about(http.StatusNotFound, "not_found", "There is no such replay.")
+	case errors.Is(err, replay.ErrEnded):
+		return about(http.StatusConflict, "wrong_state", "The replay has ended already.")
 	case errors.As(err, &input):
 		c := about(http.StatusBadRequest, "invalid", fmt.Sprintf("%s: %s", input.Field, input.Problem))
 		c.Field, c.Sequences = input.Field, input.Sequences

@@ -48,6 +48,10 @@ func (a *API) Routes() []Route {
 		{get, "/api/v1/throughput", a.throughput, false, false},
 		{get, "/api/v1/ownership", a.ownership, false, true},
 		{get, "/api/v1/topics", a.topics, false, false},
+		{get, "/api/v1/replays", a.replays, false, true},
+		{post, "/api/v1/replays", a.postReplay, false, false},
+		{get, "/api/v1/replays/{replay}", a.replay, false, false},
+		{post, "/api/v1/replays/{replay}/cancel", a.postCancelReplay, false, false},
 		{get, "/api/v1/audit", a.audit, false, true},
 		{get, "/api/v1/events", a.events, true, false},
 	}

@@ -5,7 +5,7 @@
 //	GET  ──▶ Cache, Desk ──▶ view model of package web ──▶ page
 //	POST ──▶ form ──▶ Desk ──▶ 303 to the page that the form came from
 //
-// A file holds a page: overview, messages, causes, message, stream, topics, confirm, story, ownership, audit, drain. [Pages.Routes] lists the addresses; the handler
+// A file holds a page: overview, messages, causes, message, stream, topics, confirm, replays, story, ownership, audit, drain. [Pages.Routes] lists the addresses; the handler
 // of package ui guards them.
 //
 // # Invariants

@@ -38,6 +38,10 @@ func flash(q url.Values) *web.Flash {
 		text = fmt.Sprintf("Partition %d is resumed.", n)
 	case "drain":
 		text = "The worker was asked to drain: it gives its partitions to the others and takes no new ones."
+	case "replay":
+		text = fmt.Sprintf("Replay %d was asked for.", n)
+	case "cancel":
+		text = fmt.Sprintf("Replay %d is ended.", n)
 	case "undrain":
 		text = "The worker takes part again."
 	case "drained":

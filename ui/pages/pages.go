@@ -16,6 +16,7 @@ const (
 	sectionMonitor  = "monitor"
 	sectionTopics   = "topics"
 	sectionMessages = "messages"
+	sectionReplays  = "replays"
 	sectionAudit    = "audit"
 )
 
@@ -45,13 +46,16 @@ func New(desk *act.Desk) (*Pages, error) {
 // Routes registers the pages and the forms on them. A monitor without an operator has those of partitions alone.
 func (p *Pages) Routes(page, form func(pattern string, handle http.HandlerFunc)) {
 	for pattern, handle := range map[string]http.HandlerFunc{
-		"GET /messages":               p.messages,
-		"GET /messages/confirm":       p.confirm,
-		"GET /messages/causes":        p.causes,
-		"GET /messages/{message}":     p.message,
-		"GET /streams":                p.stream,
-		"GET /audit":                  p.audit,
-		"GET /workers/{worker}/drain": p.drain,
+		"GET /messages":                p.messages,
+		"GET /messages/confirm":        p.confirm,
+		"GET /messages/causes":         p.causes,
+		"GET /messages/{message}":      p.message,
+		"GET /streams":                 p.stream,
+		"GET /replays":                 p.replays,
+		"GET /replays/confirm":         p.confirmReplay,
+		"GET /replays/{replay}/cancel": p.cancelReplay,
+		"GET /audit":                   p.audit,
+		"GET /workers/{worker}/drain":  p.drain,
 	} {
 		page(pattern, p.operated(handle))
 	}
@@ -63,6 +67,7 @@ func (p *Pages) Routes(page, form func(pattern string, handle http.HandlerFunc))
 		"POST /actions/messages":   p.formMessages,
 		"POST /actions/partitions": p.formPartitions,
 		"POST /actions/workers":    p.formWorkers,
+		"POST /actions/replays":    p.formReplays,
 	} {
 		form(pattern, p.operated(handle))
 	}

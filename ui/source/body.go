@@ -63,6 +63,8 @@ type WorkerBody struct {
 	DrainRequestedAt *time.Time `json:"drain_requested_at"`
 	// Condition is the word for what keeps the worker from delivering; null: nothing.
 	Condition *condition.Reason `json:"condition"`
+	// Canary says what is wrong with the canary that the worker sent last; null: nothing, or it sends none.
+	Canary *string `json:"canary"`
 }
 
 // PartitionBody is the JSON form of a partition, the same in `postrider partitions list` and in the API.
@@ -113,7 +115,7 @@ func (s Snapshot) WorkerBodies() []WorkerBody {
 			ID: w.ID, Hostname: w.Hostname, PID: w.PID, Version: w.Version, State: w.State,
 			StartedAt: w.StartedAt.UTC(), HeartbeatUntil: w.HeartbeatUntil.UTC(),
 			HeartbeatLeftSeconds: Seconds(w.HeartbeatLeft), Owned: w.Owned, Desired: w.Desired,
-			DrainRequestedAt: UTC(w.DrainRequestedAt),
+			DrainRequestedAt: UTC(w.DrainRequestedAt), Canary: OrNull(Scrub(w.Canary)),
 		}
 		if w.HeartbeatAge != nil {
 			age := Seconds(*w.HeartbeatAge)

@@ -34,6 +34,7 @@ const actions = new Map([
   ['g', () => follow('[data-key="g"]')],
   ['y', () => follow('[data-key="y"]')],
   ['m', () => follow('[data-key="m"]')],
+  ['r', () => follow('[data-key="r"]')],
   ['a', () => follow('[data-key="a"]')],
   ['d', dead],
   ['/', () => document.querySelector('[data-search]')?.focus()],

@@ -7,7 +7,8 @@
 // and how far it is. It is made (Create) before anything is delivered, and counts
 // then what it is for; one that is to begin at once (Spec.Begin) is running from the
 // moment it is made, so that none is left of which nobody knows what it waits for. Run works it off in steps and may be ended at any time, in
-// good order or by a kill; whoever runs it next goes on where it was.
+// good order or by a kill; whoever runs it next goes on where it was. One that is made with a rate (Spec.Rate) is run by a process that
+// serves (Serve), of several by one, and by the next when that one ended; a command that takes it has it for itself.
 //
 //	range            every selected event
 //	rebuild-current  of every stream the last selected event alone

@@ -48,15 +48,25 @@ type Job struct {
 	Expected *int64
 	// Idle is the time since the row was last changed.
 	Idle time.Duration
-	// Held is as in Plan; only Create tells it.
+	// Rate is as in Spec.
+	Rate float64
+	// Held is as in Estimate; only Create tells it.
 	Held string
 }
 
-// beat is how often a run that waits touches its row.
-const beat = 5 * time.Second
+// beat is how often a run that waits touches its row, dead how long one did not that was killed.
+const (
+	beat = 5 * time.Second
+	dead = 6 * beat
+)
 
 // Abandoned tells whether a running replay has nobody who runs it: it was killed.
-func (j Job) Abandoned() bool { return j.State == Running && j.Idle > 6*beat }
+func (j Job) Abandoned() bool { return j.State == Running && j.Idle > dead }
+
+// Waits tells whether it is for a process that serves replays, and none runs it.
+func (j Job) Waits() bool {
+	return j.Rate > 0 && (j.State == Planned || j.State == Paused || j.Abandoned())
+}
 
 // Left is how many events are still to be dealt with; -1 before they are counted.
 func (j Job) Left() int64 {
@@ -120,7 +130,7 @@ func (s *Store) jobs(ctx context.Context, db pg.DB, below, id *int64, limit int)
 		var j Job
 		err := row.Scan(&j.ID, &j.Kind, &j.Destination, &j.State, &j.Actor, &j.Reason, &j.Selection, &j.Prefix, &j.Stream,
 			&j.Position, &j.Last, &j.Selected, &j.Replayed, &j.Gone, &j.Failed, &j.StreamSequence, &j.Generation,
-			&j.CreatedAt, &j.UpdatedAt, &j.FinishedAt, &j.WaitingFor, &j.LastError, &j.Idle, &j.Expected)
+			&j.CreatedAt, &j.UpdatedAt, &j.FinishedAt, &j.WaitingFor, &j.LastError, &j.Idle, &j.Expected, &j.Rate)
 		j.Prefix = strings.ReplaceAll(j.Prefix, "{id}", strconv.FormatInt(j.ID, 10))
 		return j, err
 	})
@@ -130,7 +140,7 @@ func (s *Store) jobs(ctx context.Context, db pg.DB, below, id *int64, limit int)
 	return jobs, nil
 }
 
-// Create makes a replay, counts what it is for and delivers nothing. When expected
+// Create makes a replay, counts what it is for and delivers nothing; what others run (Spec.Rate) they count. When expected
 // is not nil and another number is selected, the replay is cancelled at once. When
 // counting was interrupted the replay is kept; the job has its number then, and
 // whoever goes on with it counts it anew and refuses another number than expected.
@@ -156,7 +166,7 @@ func (s *Store) Create(ctx context.Context, spec Spec, expected *int64, progress
 		if err := s.sql.Create.Row(ctx, tx, pg.Args{
 			"kind": spec.Kind, "destination": spec.Destination, "actor": spec.Actor, "selection": spec.Selection, "reason": spec.Reason,
 			"prefix": spec.Prefix, "stream": spec.Stream, "position": spec.first(), "last": last, "generation": generation, "state": state,
-			"expected": expected,
+			"expected": expected, "rate": spec.Rate,
 		}).Scan(&id); err != nil {
 			return err
 		}
@@ -175,13 +185,19 @@ func (s *Store) Create(ctx context.Context, spec Spec, expected *int64, progress
 	if err != nil {
 		return Job{}, fmt.Errorf("make the replay: %w", err)
 	}
-	j, err := s.counted(ctx, id, spec.Actor, progress)
+	var j Job
+	if spec.Rate > 0 {
+		j, err = s.Get(ctx, id)
+		s.ask()
+	} else {
+		j, err = s.counted(ctx, id, spec.Actor, progress)
+	}
 	j.ID, j.Held = id, held
 	if err != nil && spec.Begin { // nobody runs it; if this fails, too, it shows after a while
 		apart, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		_ = s.outbox.Write(apart, func(tx pgx.Tx) error {
-			_, err := s.sql.Finish.Exec(apart, tx, pg.Args{"id": id, "runner": nil, "state": Paused})
+			_, err := s.sql.Finish.Exec(apart, tx, pg.Args{"id": id, "runner": nil, "state": Paused, "error": nil})
 			return err
 		})
 	}
@@ -304,7 +320,7 @@ func (s *Store) Cancel(ctx context.Context, id int64, actor, reason string) (Job
 		return Job{}, err
 	}
 	err := s.outbox.Write(ctx, func(tx pgx.Tx) error {
-		tag, err := s.sql.Finish.Exec(ctx, tx, pg.Args{"id": id, "runner": nil, "state": Cancelled})
+		tag, err := s.sql.Finish.Exec(ctx, tx, pg.Args{"id": id, "runner": nil, "state": Cancelled, "error": nil})
 		if err != nil {
 			return err
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -36,6 +35,8 @@ type RunConfig struct {
 	// Counting is told how far the count is, where making the replay was interrupted
 	// before that was done. nil: nobody.
 	Counting func(at, end int64)
+
+	served bool // by Store.Serve
 }
 
 // WithDefaults fills what was left zero.
@@ -52,8 +53,8 @@ func (c RunConfig) WithDefaults() RunConfig {
 // Validate refuses values outside their ranges, by name.
 func (c RunConfig) Validate() error {
 	switch {
-	case c.Rate != 0 && (math.IsNaN(c.Rate) || c.Rate < slowest || c.Rate > fastest):
-		return maintenance.Refuse("rate", "must be 0 or lie between %g and %g, got %g", slowest, fastest, c.Rate)
+	case c.Rate != 0 && !possible(c.Rate):
+		return refuseRate(c.Rate)
 	case c.BatchSize < 1 || c.BatchSize > 10_000:
 		return maintenance.Refuse("batch-size", "must lie between 1 and 10000, got %d", c.BatchSize)
 	case c.MaxPending < 1:
@@ -69,6 +70,12 @@ const (
 	slowest = 0.1
 	fastest = 1e9
 )
+
+func possible(rate float64) bool { return rate >= slowest && rate <= fastest } // NaN does not
+
+func refuseRate(rate float64) error {
+	return maintenance.Refuse("rate", "must be 0 or lie between %g and %g, got %g", slowest, fastest, rate)
+}
 
 // run is one process's work on one replay.
 type run struct {
@@ -109,7 +116,7 @@ func (s *Store) Run(ctx context.Context, id int64, cfg RunConfig) (Job, error) {
 		// all the same.
 		apart, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		_ = r.end(apart, Paused)
+		_ = r.end(apart, Paused, err)
 		if j, read := s.Get(apart, id); read == nil {
 			r.job = j
 		}
@@ -148,7 +155,7 @@ func (r *run) work(ctx context.Context) error {
 			r.cfg.Progress(r.job)
 		}
 		if done.finished {
-			return r.end(ctx, Done)
+			return r.end(ctx, Done, nil)
 		}
 		r.pace.add(done.events)
 		if done.waiting != "" {
@@ -181,7 +188,13 @@ func (r *run) take(ctx context.Context) error {
 				generation = next
 			}
 		}
-		if _, err := r.sql.Take.Exec(ctx, tx, pg.Args{"id": j.ID, "runner": r.runner, "generation": generation}); err != nil {
+		tag, err := r.sql.Take.Exec(ctx, tx, pg.Args{
+			"id": j.ID, "runner": r.runner, "generation": generation, "served": r.cfg.served, "dead": dead,
+		})
+		if err == nil && tag.RowsAffected() == 0 {
+			err = ErrTaken
+		}
+		if err != nil {
 			return err
 		}
 		j.Generation = generation
@@ -227,10 +240,14 @@ func (r *run) step(ctx context.Context) (step, error) {
 	return done, err
 }
 
-// end leaves the replay in that state.
-func (r *run) end(ctx context.Context, state State) error {
+// end leaves the replay in that state. Nobody else tells why one that is served ended.
+func (r *run) end(ctx context.Context, state State, why error) error {
+	text := ""
+	if r.cfg.served && why != nil && !errors.Is(why, context.Canceled) {
+		text = delivery.Reason(why)
+	}
 	return r.outbox.Write(ctx, func(tx pgx.Tx) error {
-		tag, err := r.sql.Finish.Exec(ctx, tx, pg.Args{"id": r.id, "runner": r.runner, "state": state})
+		tag, err := r.sql.Finish.Exec(ctx, tx, pg.Args{"id": r.id, "runner": r.runner, "state": state, "error": text})
 		if err != nil {
 			return err
 		}

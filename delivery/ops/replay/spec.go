@@ -81,6 +81,9 @@ type Spec struct {
 	// Begin says that whoever makes the replay runs it, too: it is Running from the
 	// beginning. One that never comes to that was interrupted, as any other.
 	Begin bool
+	// Rate has a process that serves replays (Store.Serve) run this one, with at most so many events a second, 0.1 to 1e9; it is live
+	// then. 0: whoever makes it runs it.
+	Rate float64
 	// Actor is who wants it, Reason why; for the audit. The reason may be empty.
 	Actor, Reason string
 }
@@ -122,6 +125,10 @@ func (s Spec) Validate() error {
 		return maintenance.Refuse("shadow-prefix", "must be tokens of letters, digits, '-' and '_' or {id}, the first one fixed, separated by dots; got %q", s.Prefix)
 	case s.Destination == Live && s.Prefix != "":
 		return maintenance.Refuse("shadow-prefix", "a live replay has none")
+	case s.Rate != 0 && (s.Destination == Shadow || s.Begin):
+		return maintenance.Refuse("rate", "goes with a live replay that others run")
+	case s.Rate != 0 && !possible(s.Rate):
+		return refuseRate(s.Rate)
 	case s.Destination == Shadow && s.Stream == "":
 		return maintenance.Refuse("shadow-stream", "is required")
 	case s.Destination == Shadow && len(s.Prefix) > prefixLimit:

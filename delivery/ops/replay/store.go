@@ -25,10 +25,11 @@ type Store struct {
 	outbox *maintenance.Outbox
 	sql    queries
 	events string // the relation, quoted
+	asked  chan struct{}
 }
 
 type queries struct {
-	Jobs, LockReplays, Generation, Create, Choose, Forget, SetSelected, Touch, Take, Hold, Advance, Finish pg.Query
+	Jobs, LockReplays, Generation, Create, Choose, Forget, SetSelected, Touch, Take, Due, Hold, Advance, Finish pg.Query
 
 	HasStream, Writers, Count, CountCurrent, Unwanted, Waiting, LeaveOut, Troubled pg.Query
 	Following, Page, PageOfStream, CurrentPage, CurrentPageOfStream                pg.Query
@@ -47,7 +48,7 @@ func New(ctx context.Context, db pg.Conn, schema string, events delivery.Relatio
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, outbox: outbox, events: of.Relation}
+	s := &Store{db: db, outbox: outbox, events: of.Relation, asked: make(chan struct{}, 1)}
 	topic, auditOnly := of.OrNull("topic", "text"), of.AuditOnly()
 	if err := pg.Fill(embedded, "sql/*.sql", "replay", schema, &s.sql, "{events}", of.Relation,
 		"{topic}", topic, "{later_topic}", later(topic), "{audit_only}", auditOnly, "{later_audit_only}", later(auditOnly),
@@ -89,12 +90,13 @@ func (j Job) selected(args pg.Args) pg.Args {
 	return j.Selection.among(args)
 }
 
-// orNull makes a parameter that is NULL where nothing was asked for.
-func orNull(text string) *string {
-	if text == "" {
+// orNull makes NULL, or null, of what is empty.
+func orNull[T comparable](value T) *T {
+	var zero T
+	if value == zero {
 		return nil
 	}
-	return &text
+	return &value
 }
 
 // refusedWith tells whether the database refused with that SQLSTATE.

@@ -118,7 +118,15 @@ WITH needed (purpose, privilege, relation, columns) AS (
          ('act', 'UPDATE', '{schema}.outbox_partitions', '{paused_at,updated_at}'),
          ('act', 'UPDATE', '{schema}.outbox_workers', '{drain_requested_at}'),
          ('audit', 'SELECT', '{schema}.outbox_audit', NULL),
-         ('payload', 'SELECT', '{events}', ARRAY['payload']))
+         ('payload', 'SELECT', '{events}', ARRAY['payload']),
+         ('replays', 'SELECT', '{schema}.outbox_replays', NULL),
+         ('replay', 'INSERT', '{schema}.outbox_replays', NULL),
+         ('replay', 'UPDATE', '{schema}.outbox_replays', NULL),
+         ('replay', 'SELECT', '{schema}.outbox_replay_sequences', NULL),
+         ('replay', 'INSERT', '{schema}.outbox_replay_sequences', NULL),
+         ('replay', 'DELETE', '{schema}.outbox_replay_sequences', NULL),
+         ('replay', 'SELECT', '{schema}.outbox_audit', NULL),
+         ('replay', 'INSERT', '{schema}.outbox', NULL))
 SELECT n.purpose, n.privilege || coalesce(' (' || there.names || ')', '') || ' ON ' || n.relation
   FROM needed AS n,
        LATERAL (SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) AS names,

@@ -1733,7 +1733,15 @@ SELECT coalesce(e.topic, ''), coalesce(e.event_type, ''), sum(s.weight) / extrac
          ('act', 'UPDATE', '"public".outbox_partitions', '{paused_at,updated_at}'),
          ('act', 'UPDATE', '"public".outbox_workers', '{drain_requested_at}'),
          ('audit', 'SELECT', '"public".outbox_audit', NULL),
-         ('payload', 'SELECT', '"public"."events"', ARRAY['payload']))
+         ('payload', 'SELECT', '"public"."events"', ARRAY['payload']),
+         ('replays', 'SELECT', '"public".outbox_replays', NULL),
+         ('replay', 'INSERT', '"public".outbox_replays', NULL),
+         ('replay', 'UPDATE', '"public".outbox_replays', NULL),
+         ('replay', 'SELECT', '"public".outbox_replay_sequences', NULL),
+         ('replay', 'INSERT', '"public".outbox_replay_sequences', NULL),
+         ('replay', 'DELETE', '"public".outbox_replay_sequences', NULL),
+         ('replay', 'SELECT', '"public".outbox_audit', NULL),
+         ('replay', 'INSERT', '"public".outbox', NULL))
 SELECT n.purpose, n.privilege || coalesce(' (' || there.names || ')', '') || ' ON ' || n.relation
   FROM needed AS n,
        LATERAL (SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) AS names,
@@ -2452,7 +2460,7 @@ VALUES ($1, $2, $3, nullif($4, ''), $5);
 /* replay.Jobs */ SELECT r.id, r.kind, r.destination, r.state, r.actor, coalesce(r.reason, ''), r.selection, coalesce(r.prefix, ''), coalesce(r.stream, ''),
        r.position, r.last_sequence, r.selected, r.replayed, r.gone, r.failed, r.stream_sequence, r.generation,
        r.created_at, r.updated_at, r.finished_at, coalesce(r.waiting_for, ''), coalesce(r.last_error, ''),
-       clock_timestamp() - r.updated_at, r.expected
+       clock_timestamp() - r.updated_at, r.expected, coalesce(r.rate, 0)
   FROM "public".outbox_replays AS r
  WHERE ($1::bigint IS NULL OR r.id < $1) AND ($2::bigint IS NULL OR r.id = $2)
  ORDER BY r.id DESC
@@ -2470,8 +2478,8 @@ VALUES ($1, $2, $3, nullif($4, ''), $5);
                     WHERE d.generations IS NOT NULL), 0)) / 100);
 
 /* replay.Create */ INSERT INTO "public".outbox_replays
-       (kind, destination, actor, selection, reason, prefix, stream, position, last_sequence, generation, state, expected)
-VALUES ($1, $2, $3, $4, nullif($5, ''), nullif($6, ''), nullif($7, ''), $8, $9, $10, $11, $12)
+       (kind, destination, actor, selection, reason, prefix, stream, position, last_sequence, generation, state, expected, rate)
+VALUES ($1, $2, $3, $4, nullif($5, ''), nullif($6, ''), nullif($7, ''), $8, $9, $10, $11, $12, nullif($13::float8, 0))
 RETURNING id;
 
 /* replay.Choose */ INSERT INTO "public".outbox_replay_sequences (replay_id, sequence)
@@ -2484,8 +2492,19 @@ SELECT $1, s FROM unnest($2::bigint[]) AS s;
 /* replay.Touch */ UPDATE "public".outbox_replays SET updated_at = clock_timestamp() WHERE id = $1 AND state = 'running';
 
 /* replay.Take */ UPDATE "public".outbox_replays
-   SET state = 'running', runner = $1, generation = $2, waiting_for = NULL, updated_at = clock_timestamp()
- WHERE id = $3;
+   SET state = 'running', runner = $1, generation = $2, waiting_for = NULL, updated_at = clock_timestamp(),
+       rate = CASE WHEN $3::boolean THEN rate END
+ WHERE id = $4 AND state NOT IN ('done', 'cancelled')
+   AND (NOT $3::boolean
+        OR rate IS NOT NULL AND (state IN ('planned', 'paused') OR state = 'running' AND updated_at < clock_timestamp() - $5::interval));
+
+/* replay.Due */ SELECT r.id
+  FROM "public".outbox_replays AS r
+ WHERE r.rate IS NOT NULL
+   AND (r.state IN ('planned', 'paused') OR r.state = 'running' AND r.updated_at < clock_timestamp() - $1::interval)
+   AND NOT EXISTS (SELECT FROM "public".outbox_replays AS o WHERE o.destination = 'live' AND o.state = 'running' AND o.id <> r.id)
+ ORDER BY r.updated_at, r.id
+ LIMIT 1;
 
 /* replay.Hold */ SELECT r.position, r.generation
   FROM "public".outbox_replays AS r
@@ -2504,9 +2523,9 @@ SELECT $1, s FROM unnest($2::bigint[]) AS s;
  WHERE id = $8 AND runner = $9 AND state = 'running';
 
 /* replay.Finish */ UPDATE "public".outbox_replays
-   SET state = $1, runner = NULL, waiting_for = NULL, updated_at = clock_timestamp(),
+   SET state = $1, runner = NULL, waiting_for = NULL, last_error = coalesce(nullif($2::text, ''), last_error), updated_at = clock_timestamp(),
        finished_at = CASE WHEN $1 IN ('done', 'cancelled') THEN clock_timestamp() END
- WHERE id = $2 AND ($3::uuid IS NULL AND state NOT IN ('done', 'cancelled') OR runner = $3 AND state = 'running');
+ WHERE id = $3 AND ($4::uuid IS NULL AND state NOT IN ('done', 'cancelled') OR runner = $4 AND state = 'running');
 
 /* replay.ReadyBelow */ SELECT EXISTS (SELECT FROM "public".outbox AS o WHERE NOT o.parked AND o.partition_key = ANY ($1::smallint[]) AND o.global_sequence <= $2);
 

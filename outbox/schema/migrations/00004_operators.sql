@@ -55,6 +55,7 @@ CREATE TABLE {schema}.outbox_replays (
     gone            bigint      NOT NULL DEFAULT 0,
     failed          bigint      NOT NULL DEFAULT 0,
     stream_sequence bigint      NOT NULL DEFAULT 0,
+    rate            float8,
     generation      int         NOT NULL,
     runner          uuid,
     kind            text        NOT NULL CHECK (kind IN ('range', 'rebuild-current', 'retry')),
@@ -75,6 +76,7 @@ COMMENT ON COLUMN {schema}.outbox_replays.position        IS 'Everything selecte
 COMMENT ON COLUMN {schema}.outbox_replays.last_sequence   IS 'Later events are none of its business.';
 COMMENT ON COLUMN {schema}.outbox_replays.expected        IS 'How many events must be selected; NULL: any number. One that selects another number is cancelled before it begins.';
 COMMENT ON COLUMN {schema}.outbox_replays.selected        IS 'How many events it was for; NULL until they are counted.';
+COMMENT ON COLUMN {schema}.outbox_replays.rate            IS 'Most events a second, of one that a process with a monitor runs; NULL: a command does.';
 COMMENT ON COLUMN {schema}.outbox_replays.stream_sequence IS 'Shadow: where the last message lies whose acknowledgement was noted.';
 COMMENT ON COLUMN {schema}.outbox_replays.generation      IS 'A multiple of 100 above every generation that was in use.';
 COMMENT ON COLUMN {schema}.outbox_replays.runner          IS 'The one process that may work on it; whoever resumes it puts its own id here.';

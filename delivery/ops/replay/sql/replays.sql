@@ -3,7 +3,7 @@
 SELECT r.id, r.kind, r.destination, r.state, r.actor, coalesce(r.reason, ''), r.selection, coalesce(r.prefix, ''), coalesce(r.stream, ''),
        r.position, r.last_sequence, r.selected, r.replayed, r.gone, r.failed, r.stream_sequence, r.generation,
        r.created_at, r.updated_at, r.finished_at, coalesce(r.waiting_for, ''), coalesce(r.last_error, ''),
-       clock_timestamp() - r.updated_at, r.expected
+       clock_timestamp() - r.updated_at, r.expected, coalesce(r.rate, 0)
   FROM {schema}.outbox_replays AS r
  WHERE (@below::bigint IS NULL OR r.id < @below) AND (@id::bigint IS NULL OR r.id = @id)
  ORDER BY r.id DESC
@@ -27,8 +27,8 @@ SELECT 100 * (1 + greatest(
 
 -- query: Create
 INSERT INTO {schema}.outbox_replays
-       (kind, destination, actor, selection, reason, prefix, stream, position, last_sequence, generation, state, expected)
-VALUES (@kind, @destination, @actor, @selection, nullif(@reason, ''), nullif(@prefix, ''), nullif(@stream, ''), @position, @last, @generation, @state, @expected)
+       (kind, destination, actor, selection, reason, prefix, stream, position, last_sequence, generation, state, expected, rate)
+VALUES (@kind, @destination, @actor, @selection, nullif(@reason, ''), nullif(@prefix, ''), nullif(@stream, ''), @position, @last, @generation, @state, @expected, nullif(@rate::float8, 0))
 RETURNING id
 
 -- query: Choose
@@ -47,10 +47,24 @@ UPDATE {schema}.outbox_replays SET updated_at = clock_timestamp() WHERE id = @id
 
 -- query: Take
 -- Whoever runs a replay puts its id into the row; an older runner's steps find
--- another one there.
+-- another one there. Who serves (@served) takes what waits for that and what somebody was killed at;
+-- what a command takes is the command's.
 UPDATE {schema}.outbox_replays
-   SET state = 'running', runner = @runner, generation = @generation, waiting_for = NULL, updated_at = clock_timestamp()
- WHERE id = @id
+   SET state = 'running', runner = @runner, generation = @generation, waiting_for = NULL, updated_at = clock_timestamp(),
+       rate = CASE WHEN @served::boolean THEN rate END
+ WHERE id = @id AND state NOT IN ('done', 'cancelled')
+   AND (NOT @served::boolean
+        OR rate IS NOT NULL AND (state IN ('planned', 'paused') OR state = 'running' AND updated_at < clock_timestamp() - @dead::interval))
+
+-- query: Due
+-- The replay that has waited longest for one who serves; none while a live one runs.
+SELECT r.id
+  FROM {schema}.outbox_replays AS r
+ WHERE r.rate IS NOT NULL
+   AND (r.state IN ('planned', 'paused') OR r.state = 'running' AND r.updated_at < clock_timestamp() - @dead::interval)
+   AND NOT EXISTS (SELECT FROM {schema}.outbox_replays AS o WHERE o.destination = 'live' AND o.state = 'running' AND o.id <> r.id)
+ ORDER BY r.updated_at, r.id
+ LIMIT 1
 
 -- query: Hold
 -- Begins a step: the row stays locked to its end.
@@ -74,7 +88,7 @@ UPDATE {schema}.outbox_replays
 -- query: Finish
 -- Ends a run, or the replay. A cancellation (@runner is NULL) asks for no runner.
 UPDATE {schema}.outbox_replays
-   SET state = @state, runner = NULL, waiting_for = NULL, updated_at = clock_timestamp(),
+   SET state = @state, runner = NULL, waiting_for = NULL, last_error = coalesce(nullif(@error::text, ''), last_error), updated_at = clock_timestamp(),
        finished_at = CASE WHEN @state IN ('done', 'cancelled') THEN clock_timestamp() END
  WHERE id = @id AND (@runner::uuid IS NULL AND state NOT IN ('done', 'cancelled') OR runner = @runner AND state = 'running')
 

@@ -1,0 +1,77 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/delivery/ops/maintenance"
+	"github.com/postrider/postrider/internal/pg"
+)
+
+// How often it is looked for replays to be served, and how soon after a failure.
+const (
+	look  = 5 * time.Second
+	relax = 30 * time.Second
+)
+
+// Serve runs the replays that were made to be run by others (Spec.Rate), one after the other, until the context ends; it lays aside then
+// what it was at, for another one who serves. Several processes may serve: each replay is run by one of them, and by another one when
+// that was killed. What this store makes is begun at once. It fails never: what goes wrong is logged, noted in the replay, and tried again.
+func (s *Store) Serve(ctx context.Context, log *slog.Logger) {
+	for ctx.Err() == nil {
+		id, err := s.due(ctx)
+		if id != 0 {
+			err = s.serve(ctx, id)
+		}
+		wait := look
+		switch {
+		case err == nil && id != 0:
+			continue // to the next one
+		case err != nil && !benign(err) && ctx.Err() == nil:
+			log.WarnContext(ctx, "a replay that was asked for cannot be run; it is tried again", "replay", id, "error", err)
+			wait = relax
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-s.asked:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// ask wakes who serves with this store.
+func (s *Store) ask() {
+	select {
+	case s.asked <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+// due is the replay that is to be served next; 0: none.
+func (s *Store) due(ctx context.Context) (id int64, err error) {
+	err = s.sql.Due.Row(ctx, s.db, pg.Args{"dead": dead}).Scan(&id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = nil
+	}
+	return id, err
+}
+
+func (s *Store) serve(ctx context.Context, id int64) error {
+	j, err := s.Get(ctx, id)
+	if err == nil {
+		_, err = s.Run(ctx, id, RunConfig{Rate: j.Rate, served: true})
+	}
+	return err
+}
+
+// benign tells what others did to the replay meanwhile, and that it is not what was expected: the replay says so itself.
+func benign(err error) bool {
+	var input *maintenance.InputError
+	return errors.Is(err, ErrTaken) || errors.Is(err, ErrEnded) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrLiveRunning) || errors.As(err, &input)
+}

@@ -1,0 +1,164 @@
+package api
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/postrider/postrider/delivery/ops/replay"
+	"github.com/postrider/postrider/ui/act"
+	"github.com/postrider/postrider/ui/source"
+)
+
+type replaysBody struct {
+	Replays []replay.Body `json:"replays"`
+	Next    *int64        `json:"next"`
+}
+
+// replayCommand holds pointers, since an empty text must not choose everything.
+type replayCommand struct {
+	Kind     string   `json:"kind"`
+	Stream   *string  `json:"stream"`
+	Topic    *string  `json:"topic"`
+	Type     *string  `json:"type"`
+	Tenant   *string  `json:"tenant"`
+	Since    *string  `json:"since"`
+	Until    *string  `json:"until"`
+	From     *int64   `json:"from_sequence"`
+	To       *int64   `json:"to_sequence"`
+	All      bool     `json:"all"`
+	Rate     *float64 `json:"rate"`
+	DryRun   bool     `json:"dry_run"`
+	Expected *int64   `json:"expected_count"`
+	Reason   string   `json:"reason"`
+}
+
+type cancelCommand struct {
+	Reason string `json:"reason"`
+}
+
+func (a *API) replays(w http.ResponseWriter, r *http.Request) {
+	values, err := parameters(r, []string{"after", "limit"}, nil)
+	if err != nil {
+		a.failBy(w, r, err, 0)
+		return
+	}
+	after, limit, err := act.Paging(values)
+	if err != nil {
+		a.failBy(w, r, err, 0)
+		return
+	}
+	jobs, err := a.desk.ListReplays(r.Context(), after, limit)
+	if err != nil {
+		a.failBy(w, r, err, 0)
+		return
+	}
+	body := replaysBody{Replays: []replay.Body{}}
+	for _, j := range jobs {
+		body.Replays = append(body.Replays, replayBody(j))
+	}
+	if len(jobs) == limit {
+		body.Next = &jobs[limit-1].ID
+	}
+	WriteJSON(w, http.StatusOK, body)
+}
+
+// replayBody is a replay without credentials in what went wrong.
+func replayBody(j replay.Job) replay.Body {
+	j.LastError, j.WaitingFor = source.Scrub(j.LastError), source.Scrub(j.WaitingFor)
+	return j.Body()
+}
+
+func (a *API) replay(w http.ResponseWriter, r *http.Request) {
+	id, err := act.ReplayNumber(r.PathValue("replay"))
+	var j replay.Job
+	if err == nil {
+		j, err = a.desk.ShowReplay(r.Context(), id)
+	}
+	if err != nil {
+		a.failBy(w, r, err, 0)
+		return
+	}
+	WriteJSON(w, http.StatusOK, replayBody(j))
+}
+
+func (a *API) postReplay(w http.ResponseWriter, r *http.Request) {
+	var body replayCommand
+	if !a.readCommand(w, r, &body) {
+		return
+	}
+	spec, err := body.spec()
+	if err != nil {
+		a.failBy(w, r, err, 0)
+		return
+	}
+	act.Prolong(w)
+	if body.DryRun {
+		plan, err := a.desk.CountReplay(r.Context(), act.Who(r), spec)
+		if err != nil {
+			a.failBy(w, r, err, 0)
+			return
+		}
+		WriteJSON(w, http.StatusOK, spec.Body(plan))
+		return
+	}
+	j, err := a.desk.Replay(r.Context(), act.Who(r), spec, body.Expected)
+	if err != nil {
+		a.failBy(w, r, err, 0)
+		return
+	}
+	WriteJSON(w, http.StatusOK, replayBody(j))
+}
+
+func (a *API) postCancelReplay(w http.ResponseWriter, r *http.Request) {
+	var body cancelCommand
+	if !a.readCommand(w, r, &body) {
+		return
+	}
+	id, err := act.ReplayNumber(r.PathValue("replay"))
+	var j replay.Job
+	if err == nil {
+		j, err = a.desk.CancelReplay(r.Context(), act.Who(r), id, body.Reason)
+	}
+	if err != nil {
+		a.failBy(w, r, err, 0)
+		return
+	}
+	WriteJSON(w, http.StatusOK, replayBody(j))
+}
+
+// spec reads the fields as the pages' form has them.
+func (c replayCommand) spec() (replay.Spec, error) {
+	values := url.Values{"kind": {c.Kind}, "reason": {c.Reason}}
+	if c.All {
+		values.Set("all", "true")
+	}
+	for name, from := range map[string]*string{
+		"stream": c.Stream, "topic": c.Topic, "type": c.Type, "tenant": c.Tenant, "since": c.Since, "until": c.Until,
+		"from_sequence": decimal(c.From), "to_sequence": decimal(c.To), "rate": fraction(c.Rate),
+	} {
+		if from == nil {
+			continue
+		}
+		if *from == "" {
+			return replay.Spec{}, act.Refused(name, "must not be empty")
+		}
+		values.Set(name, *from)
+	}
+	return act.ReplaySpec(values, time.Now())
+}
+
+func decimal(n *int64) *string {
+	if n == nil {
+		return nil
+	}
+	return new(strconv.FormatInt(*n, 10))
+}
+
+func fraction(n *float64) *string {
+	if n == nil {
+		return nil
+	}
+	return new(strconv.FormatFloat(*n, 'g', -1, 64))
+}

@@ -1,0 +1,239 @@
+package pages
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/postrider/postrider/delivery/ops/replay"
+	"github.com/postrider/postrider/ui/act"
+	"github.com/postrider/postrider/ui/source"
+	"github.com/postrider/postrider/web"
+)
+
+// replayParams are the fields of the form that asks for a replay.
+var replayParams = []string{
+	"kind", paramStream, paramTopic, paramType, "tenant", paramSince, paramUntil, "from_sequence", "to_sequence", paramAll, "rate",
+}
+
+// replaysEvery is how many seconds lie between two updates while a replay is under way.
+const replaysEvery = 2
+
+// replays serves the list of replays; the address may hold what the form begins with.
+func (p *Pages) replays(w http.ResponseWriter, r *http.Request) {
+	p.listReplays(w, r, http.StatusOK, "")
+}
+
+func (p *Pages) listReplays(w http.ResponseWriter, r *http.Request, status int, problem string) {
+	q := r.URL.Query()
+	before, err := act.Number(q, paramAfter, 1)
+	if err != nil {
+		p.failPage(w, r, err)
+		return
+	}
+	jobs, err := p.desk.ListReplays(r.Context(), before, pageRows+1)
+	if err != nil {
+		p.failPage(w, r, err)
+		return
+	}
+	now, _ := p.now(r.Context())
+	page := web.Replays{Shell: p.shellOf(r, "Replays", sectionReplays), Problem: problem, Given: map[string]string{}}
+	page.Every = listEvery
+	if before > 0 {
+		page.Every, page.Newest = 0, "replays"
+	}
+	if page.MayAct {
+		why := p.desk.MayReplay(act.Who(r))
+		if page.MayReplay = why == nil; why != nil {
+			page.Why = p.desk.Complain(r.Context(), why).Message
+		}
+	}
+	for _, name := range replayParams {
+		page.Given[name] = q.Get(name)
+	}
+	page.Given["rate"] = cmp.Or(page.Given["rate"], number(act.DefaultRate))
+	if len(jobs) > pageRows {
+		jobs = jobs[:pageRows]
+		page.Older = "replays?after=" + number(jobs[pageRows-1].ID)
+	}
+	for _, j := range jobs {
+		row := replayRow(j, now)
+		if row.Stoppable && before == 0 {
+			page.Every = replaysEvery
+		}
+		page.Rows = append(page.Rows, row)
+	}
+	p.send(w, r, status, func(w io.Writer) error { return p.renderer.Replays(w, page) })
+}
+
+func replayRow(j replay.Job, now time.Time) web.Replay {
+	j.LastError, j.WaitingFor = source.Scrub(j.LastError), source.Scrub(j.WaitingFor)
+	row := web.Replay{
+		ID: j.ID, Kind: kindInWords(j.Kind), Selection: j.Selection.String(), State: string(j.State), Note: j.WaitingFor,
+		Dealt: j.Replayed + j.Gone + j.Failed, Failed: j.Failed, Gone: j.Gone, Generation: j.Generation, Actor: j.Actor, Reason: j.Reason,
+		Created: web.Moment{At: j.CreatedAt, Now: now}, Stoppable: !j.Ended(),
+	}
+	if j.Destination == replay.Shadow {
+		row.To = j.Prefix + ".>"
+	}
+	if j.FinishedAt != nil {
+		row.Finished = web.Moment{At: *j.FinishedAt, Now: now}
+	}
+	if j.Selected != nil {
+		row.Counted, row.Selected = true, *j.Selected
+		row.Percent = 100
+		if row.Selected > 0 {
+			row.Percent = int(min(100, 100*row.Dealt/row.Selected))
+		}
+	}
+	if j.Rate > 0 {
+		row.Rate = web.Rate(j.Rate)
+	}
+	resume := fmt.Sprintf("Go on with: postrider replay resume %d", j.ID)
+	switch {
+	case j.Waits():
+		row.State, row.Note = "waiting", cmp.Or(j.LastError, "for its turn, or for a worker that serves a monitor")
+	case j.Abandoned():
+		row.State, row.Note = "interrupted", resume
+	case j.State == replay.Planned, j.State == replay.Paused:
+		row.Note = resume
+	case j.State == replay.Cancelled && j.Expected != nil && row.Counted && *j.Expected != row.Selected:
+		row.Note = fmt.Sprintf("%s were selected, not %s as was confirmed: nothing was replayed", web.Count(row.Selected), web.Count(*j.Expected))
+	case j.Differs() != "":
+		row.Note = j.Differs()
+	}
+	return row
+}
+
+func kindInWords(kind replay.JobKind) string {
+	switch kind {
+	case replay.RebuildCurrent:
+		return "The last of each stream"
+	case replay.Retry:
+		return "What is dead or failed"
+	case replay.Range:
+	}
+	return "Every event"
+}
+
+// replayGiven are the fields of a form that are not empty.
+func replayGiven(q url.Values) url.Values {
+	given := url.Values{}
+	for _, name := range append([]string{paramReason}, replayParams...) {
+		if text := strings.TrimSpace(q.Get(name)); text != "" {
+			given.Set(name, text)
+		}
+	}
+	return given
+}
+
+// confirmReplay counts what a replay would be for, and asks.
+func (p *Pages) confirmReplay(w http.ResponseWriter, r *http.Request) {
+	if err := p.desk.MayReplay(act.Who(r)); err != nil {
+		p.failPage(w, r, err)
+		return
+	}
+	p.askReplay(w, r, replayGiven(r.URL.Query()), http.StatusOK, "")
+}
+
+func (p *Pages) askReplay(w http.ResponseWriter, r *http.Request, given url.Values, status int, problem string) {
+	spec, err := act.ReplaySpec(given, time.Now())
+	var plan replay.Estimate
+	if err == nil {
+		plan, err = p.desk.CountReplay(r.Context(), act.Who(r), spec)
+	}
+	if err != nil {
+		p.unless(w, r, err, func(c act.Complaint) { p.listReplays(w, r, c.Status, c.Message) })
+		return
+	}
+	reason := given.Get(paramReason)
+	given.Del(paramReason)
+	page := web.ReplayConfirm{
+		Shell: p.shellOf(r, "Confirm", sectionReplays), Kind: kindInWords(spec.Kind), Selection: spec.Selection.String(), Selected: plan.Selected,
+		Waiting: plan.Waiting, Unwanted: plan.Unwanted, Last: plan.Last, Held: plan.Held, Rate: web.Rate(cmp.Or(spec.Rate, act.DefaultRate)),
+		Back: "replays?" + given.Encode(), Reason: reason, Problem: problem,
+	}
+	// What is asked for is what was counted: nothing newer, and moments do not move.
+	given.Set("to_sequence", number(plan.Last))
+	for name, at := range map[string]*time.Time{paramSince: spec.Selection.Since, paramUntil: spec.Selection.Until} {
+		if at != nil {
+			given.Set(name, at.Format(time.RFC3339Nano))
+		}
+	}
+	given.Set(paramCount, number(plan.Selected))
+	for _, name := range append([]string{paramCount}, replayParams...) {
+		if text := given.Get(name); text != "" {
+			page.Fields = append(page.Fields, web.Field{Name: name, Value: text})
+		}
+	}
+	p.send(w, r, status, func(w io.Writer) error { return p.renderer.ReplayConfirm(w, page) })
+}
+
+// cancelReplay asks before a replay is ended.
+func (p *Pages) cancelReplay(w http.ResponseWriter, r *http.Request) {
+	p.askCancel(w, r, r.PathValue(paramReplay), http.StatusOK, "", "")
+}
+
+const paramReplay = "replay"
+
+func (p *Pages) askCancel(w http.ResponseWriter, r *http.Request, name string, status int, reason, problem string) {
+	err := p.desk.MayReplay(act.Who(r))
+	var j replay.Job
+	if err == nil {
+		var id int64
+		if id, err = act.ReplayNumber(name); err == nil {
+			j, err = p.desk.ShowReplay(r.Context(), id)
+		}
+	}
+	if err != nil {
+		p.failPage(w, r, err)
+		return
+	}
+	now, _ := p.now(r.Context())
+	page := web.ReplayCancel{Shell: p.shellOf(r, "End a replay", sectionReplays), Replay: replayRow(j, now), Reason: reason, Problem: problem}
+	p.send(w, r, status, func(w io.Writer) error { return p.renderer.ReplayCancel(w, page) })
+}
+
+// formReplays makes the replay that was confirmed, or ends one.
+func (p *Pages) formReplays(w http.ResponseWriter, r *http.Request) {
+	q, ok := p.form(w, r)
+	if !ok {
+		return
+	}
+	if q.Get(paramAction) == "cancel" {
+		p.endReplay(w, r, q)
+		return
+	}
+	given := replayGiven(q)
+	if given.Get(paramReason) == "" {
+		p.askReplay(w, r, given, http.StatusBadRequest, "reason: must not be empty: it is for the audit")
+		return
+	}
+	spec, err := act.ReplaySpec(given, time.Now())
+	var j replay.Job
+	if err == nil {
+		expected := flashNumber(q, paramCount)
+		j, err = p.desk.Replay(r.Context(), act.Who(r), spec, &expected)
+	}
+	if err != nil {
+		p.unless(w, r, err, func(c act.Complaint) { p.askReplay(w, r, given, c.Status, c.Message) })
+		return
+	}
+	p.seeOther(w, r, "replays", url.Values{paramDone: {"replay"}, paramCount: {number(j.ID)}})
+}
+
+func (p *Pages) endReplay(w http.ResponseWriter, r *http.Request, q url.Values) {
+	id, err := act.ReplayNumber(q.Get(paramReplay))
+	if err == nil {
+		_, err = p.desk.CancelReplay(r.Context(), act.Who(r), id, q.Get(paramReason))
+	}
+	if err != nil {
+		p.unless(w, r, err, func(c act.Complaint) { p.askCancel(w, r, q.Get(paramReplay), c.Status, q.Get(paramReason), c.Message) })
+		return
+	}
+	p.seeOther(w, r, "replays", url.Values{paramDone: {"cancel"}, paramCount: {number(id)}})
+}
