@@ -348,32 +348,6 @@ func (d *dev) receive(msg jetstream.Msg) error {
 	return nil
 }
 
-// drainGrace is how long an interrupted run waits for what is under way.
-const drainGrace = 15 * time.Second
-
-// drained waits until everything was received, and says how far it is. After an interruption it waits for drainGrace.
-func (d *dev) drained(ctx, interrupt context.Context) error {
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
-	interrupted := interrupt.Done()
-	var late <-chan time.Time
-	for {
-		select {
-		case <-d.checker.Drained():
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-interrupted:
-			interrupted, late = nil, time.After(drainGrace)
-		case <-late:
-			return fmt.Errorf("interrupted: not everything was received within %s", drainGrace)
-		case <-ticker.C:
-			r := d.checker.Report()
-			d.say("received %d of %d", r.Received, r.Committed)
-		}
-	}
-}
-
 // report prints what the checker found; its error is silent, as the report says it all.
 func (d *dev) report() error {
 	r := d.checker.Report()

@@ -26,8 +26,8 @@ type monitorCmd struct {
 // Help explains below the flags.
 func (c *monitorCmd) Help() string {
 	return `Pages, API, health and metrics, as the workers serve them, from the database alone: no NATS, no lease, no
-delivery. It goes on when all workers are gone, and while the database is away it shows what it saw last. It is
-ready when the database answers. What a worker alone knows, its own counters, is on that worker's /metrics.
+delivery. It runs the replays that its pages are asked for. It goes on when all workers are gone, and while the
+database is away it shows what it saw last. It is ready when the database answers. What a worker alone knows, its own counters, is on that worker's /metrics.
 
 Example:
   postrider monitor --http-addr 127.0.0.1:8090 --database-url postgres://monitor@db/app`

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -101,6 +102,32 @@ func (d *dev) tell(ctx context.Context) {
 			r, lost := d.checker.Report(), d.checker.Overdue(now.Add(-lostAfter))
 			d.say("committed %d, received %d, under way %d, lost %d, reordered %d, duplicates %d",
 				r.Committed, r.Received, r.Lost-lost, lost, r.Reordered, r.Duplicates)
+		}
+	}
+}
+
+// drainGrace is how long an interrupted run waits for what is under way.
+const drainGrace = 15 * time.Second
+
+// drained waits until everything was received, and says how far it is. After an interruption it waits for drainGrace.
+func (d *dev) drained(ctx, interrupt context.Context) error {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	interrupted := interrupt.Done()
+	var late <-chan time.Time
+	for {
+		select {
+		case <-d.checker.Drained():
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-interrupted:
+			interrupted, late = nil, time.After(drainGrace)
+		case <-late:
+			return fmt.Errorf("interrupted: not everything was received within %s", drainGrace)
+		case <-ticker.C:
+			r := d.checker.Report()
+			d.say("received %d of %d", r.Received, r.Committed)
 		}
 	}
 }
