@@ -103,7 +103,7 @@ func readNoEvents() map[string]string {
 	return map[string]string{
 		"dev": "makes events of its own, with the functions", "import": "appends with the functions",
 		"migrate up": "says where they are", "migrate down": "removes everything", "migrate status": "migrations alone", "migrate print": "SQL alone",
-		"partitions sync": "rows of partitions alone", "partitions trim": "the stream's records alone", "tail": "reads the stream", "monitor": "is tried below",
+		"partitions sync": "rows of partitions alone", "partitions trim": "the stream's records alone", "tail": "reads the stream", "verify": "makes tables of its own", "monitor": "is tried below",
 		"inbox migrate": "a consumer's tables", "inbox dead": "a consumer's tables", "inbox requeue": "a consumer's tables", "inbox skip": "a consumer's tables",
 		"events split": "refuses others than its own", "events list": "parts of its own", "events begin": "parts of its own", "events prune": "parts of its own",
 		"capture create": "makes a trigger", "capture list": "triggers alone", "capture drop": "triggers alone",
