@@ -85,7 +85,7 @@ help: ## Show this help
 
 .PHONY: build
 build: ## Build ./bin/postrider, without cgo
-	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/postrider
+	CGO_ENABLED=0 go build -o bin/ ./cmd/postrider
 
 .PHONY: test
 test: postgres $(TESTREPORT) $(if $(RACE),gcc) ## Run all tests that are not slow, but for faults and deploy (PACKAGES=./lease/... for some, RACE=1)
@@ -161,7 +161,7 @@ test/rolling: postgres $(TESTREPORT) ## Replace workers of an earlier build by t
 
 .PHONY: bench
 bench: postgres build ## Measure the relay beside a null relay with DATA (BENCH="--only drain --rounds 5"; docs/performance.md)
-	CGO_ENABLED=0 go -C tools build -trimpath -o $(CURDIR)/bin/ ./bench
+	CGO_ENABLED=0 go -C tools build -o $(CURDIR)/bin/ ./bench
 	./bin/bench --program bin/postrider --data $(DATA) $(BENCH)
 
 .PHONY: bench/peers

@@ -91,7 +91,7 @@ build_nats() {
   local root="$work/nats" version
   version=$(cd "$repository" && go list -m -f '{{.Version}}' github.com/nats-io/nats-server/v2)
   prepare_root "$root"
-  GOFLAGS='' GOBIN="$root/usr/bin" CGO_ENABLED=0 go install -trimpath "github.com/nats-io/nats-server/v2@$version"
+  GOFLAGS='' GOBIN="$root/usr/bin" CGO_ENABLED=0 go install "github.com/nats-io/nats-server/v2@$version"
   mkdir -p "$root/data"
   import_root "$root" postrider-test/nats:latest \
     "USER $uid" 'ENTRYPOINT ["/usr/bin/nats-server"]' 'CMD ["-js", "-sd", "/data"]'
