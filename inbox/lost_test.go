@@ -3,6 +3,8 @@ package inbox_test
 import (
 	"fmt"
 	"os"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,8 +87,29 @@ func TestAStreamThatLostItsEnd(t *testing.T) {
 	}
 }
 
+// A message that was delivered and did not come is read again before what lies behind it.
+func TestAMessageThatIsLostOnTheWay(t *testing.T) {
+	t.Parallel()
+	r := newReading(t)
+	r.publish(t, event("a", 1), event("b", 1))
+	link, js := proxied(t, r.server.URL())
+	r.js = js
+	var came atomic.Int64
+	link.DropMessages(func(m faultproxy.Message) bool { return strings.HasPrefix(m.Subject, "events.") && came.Add(1) == 1 })
+	end := r.run(t, quick(), apply)
+	defer end()
+	waitFor(t, r.pool, `SELECT count(*) = 2 FROM effects`)
+}
+
 // slowly reaches a server by a slow link.
 func slowly(t *testing.T, url string, latency time.Duration) jetstream.JetStream {
+	t.Helper()
+	link, js := proxied(t, url)
+	link.Latency(faultproxy.Both, latency)
+	return js
+}
+
+func proxied(t *testing.T, url string) (*faultproxy.NATS, jetstream.JetStream) {
 	t.Helper()
 	link := faultproxy.StartNATS(t, url)
 	conn, err := nats.Connect(link.URL())
@@ -94,10 +117,9 @@ func slowly(t *testing.T, url string, latency time.Duration) jetstream.JetStream
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	link.Latency(faultproxy.Both, latency)
 	js, err := jetstream.New(conn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return js
+	return link, js
 }

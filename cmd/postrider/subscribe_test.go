@@ -3,11 +3,16 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/internal/testkit/faultproxy"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 )
 
@@ -60,5 +65,40 @@ func TestAConsumerThatStandsStillIsLeft(t *testing.T) {
 	}
 	if len(got) != 2 || got[0] != "events.a" || got[1] != "events.b" {
 		t.Errorf("received %q", got)
+	}
+}
+
+// A message that was delivered and did not come is asked for again.
+func TestAMessageThatIsLostOnTheWayIsReadAgain(t *testing.T) {
+	t.Parallel()
+	server := natstest.Start(t, 1)
+	server.Stream(t, 1)
+	for _, subject := range []string{"events.a", "events.b"} {
+		if _, err := server.JetStream(t).Publish(t.Context(), subject, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	proxy := faultproxy.StartNATS(t, server.URL())
+	nc, err := natspub.Connect(proxy.URL(), t.Name(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	var came atomic.Int64
+	proxy.DropMessages(func(m faultproxy.Message) bool { return m.Subject == "events.a" && came.Add(1) == 1 })
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var got []string
+	sub := subscription{stream: natstest.StreamName, filter: "events.>", from: jetstream.DeliverAllPolicy}
+	if err := subscribe(ctx, nc, sub, func() {}, func(m jetstream.Msg) error {
+		if got = append(got, m.Subject()); m.Subject() == "events.b" {
+			stop()
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"events.a", "events.b"}; !slices.Equal(got, want) {
+		t.Errorf("received %q, want %q", got, want)
 	}
 }

@@ -26,6 +26,11 @@ func operating() []mutant {
 			edits: []edit{{"cmd/postrider/tail.go", "judge := ledger.Config{Ordering: ledger.ByStream}", "judge := ledger.Config{Ordering: ledger.ByPartition}"}},
 		},
 		{
+			name: "gap-of-a-reader", promise: "tail", breaks: "a reader goes past a message that was lost on the way",
+			test: command{pkg: "cmd/postrider", run: "^TestAMessageThatIsLostOnTheWayIsReadAgain$"}, says: `received \["events.b"\], want`,
+			edits: []edit{{"cmd/postrider/subscribe.go", "meta.Sequence.Consumer != received", "meta.Sequence.Consumer < received"}},
+		},
+		{
 			name: "lost-is-on-its-way", promise: "show", breaks: "what is lost is under way for ever",
 			test: command{pkg: "internal/ledger", run: "^TestOldestAndLatency$"}, says: "not received, want",
 			edits: []edit{{"internal/ledger/drain.go", "record.committedAt < before.UnixNano()", "record.committedAt > before.UnixNano()"}},
