@@ -12,6 +12,7 @@ import (
 
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/delivery/ops/gaps"
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/outbox/schema"
 )
 
@@ -267,8 +268,8 @@ func (f *gapsFlags) print(out io.Writer, r *gaps.Report, list []gaps.Gap, repair
 		}
 		for _, g := range list {
 			body.Gaps = append(body.Gaps, gapBody{
-				Kind: g.Kind, Sequence: orNone(g.Sequence), Partition: int(g.Partition), Stream: orNone(g.Stream), EventID: orNone(g.EventID),
-				Version: orNone(g.Version), Through: orNone(g.Through), Position: orNone(g.Position), Generation: g.Generation, Detail: orNone(g.Detail),
+				Kind: g.Kind, Sequence: pg.OrNull(g.Sequence), Partition: int(g.Partition), Stream: pg.OrNull(g.Stream), EventID: pg.OrNull(g.EventID),
+				Version: pg.OrNull(g.Version), Through: pg.OrNull(g.Through), Position: pg.OrNull(g.Position), Generation: g.Generation, Detail: pg.OrNull(g.Detail),
 			})
 		}
 		return writeJSON(out, body)

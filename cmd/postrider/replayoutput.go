@@ -148,12 +148,3 @@ func (f *replayFlags) printJob(out io.Writer, j replay.Job) error {
 	_, err := fmt.Fprintln(out, text)
 	return err
 }
-
-// orNone makes what is empty null in JSON.
-func orNone[T comparable](value T) *T {
-	var zero T
-	if value == zero {
-		return nil
-	}
-	return &value
-}

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -179,7 +178,7 @@ func (y *scrutiny) tell(say func(string, ...any)) {
 		}
 	}
 	say("  doctor: %d of %d checks are ok", well, len(y.Doctor))
-	for f := range slices.Values(y.Doctor) {
+	for _, f := range y.Doctor {
 		if f.Level != levelOK {
 			say("    %s: %s: %s", f.Level, f.Check, printable(f.Detail))
 		}

@@ -23,6 +23,10 @@ type api struct {
 	patience       *patience
 }
 
+func newAPI(nc *nats.Conn, prefix, stream string, ackTimeout time.Duration) api {
+	return api{nc, prefix, stream, &patience{most: ackTimeout}}
+}
+
 // ownAPI is under what JetStream answers where it is the account's own, in the server that a client is connected to.
 const ownAPI = "$JS.API"
 

@@ -34,12 +34,12 @@ type DedupeConfig struct {
 // Dedupe publishes with message ids: pipelined over streams, one message in
 // flight for each. It implements delivery.Publisher.
 type Dedupe struct {
-	cfg      DedupeConfig
-	build    builder
-	writers  *writers
-	nc       *nats.Conn
-	answers  *answers
-	patience *patience
+	cfg     DedupeConfig
+	build   builder
+	writers *writers
+	nc      *nats.Conn
+	answers *answers
+	api     api
 }
 
 // NewDedupe returns a publisher on a connection made by Connect. Close ends it.
@@ -64,7 +64,7 @@ func NewDedupe(nc *nats.Conn, cfg DedupeConfig) (*Dedupe, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Dedupe{cfg: cfg, build: build, writers: newWriters(build), nc: nc, answers: a, patience: &patience{most: cfg.AckTimeout}}, nil
+	return &Dedupe{cfg: cfg, build: build, writers: newWriters(build), nc: nc, answers: a, api: newAPI(nc, cfg.APIPrefix, cfg.Stream, cfg.AckTimeout)}, nil
 }
 
 // Close ends the subscription to acknowledgements.
@@ -93,7 +93,7 @@ func (d *Dedupe) Between(_ context.Context, _ partition.ID, after, _ uint64) (ui
 func (d *Dedupe) Extent(ctx context.Context) (delivery.Extent, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.AckTimeout)
 	defer cancel()
-	return api{d.nc, d.cfg.APIPrefix, d.cfg.Stream, d.patience}.extent(ctx)
+	return d.api.extent(ctx)
 }
 
 // Steps implements delivery.Stepper: of a partition that is kept in order the next message
@@ -166,7 +166,7 @@ type pipeline struct {
 // drive sends the first message of every stream, and waits until all that follow them are settled.
 func (p *pipeline) drive(ctx context.Context, disconnected <-chan nats.Status) {
 	p.begin()
-	patience := p.patience.now()
+	patience := p.api.patience.now()
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
 	for {
@@ -182,7 +182,7 @@ func (p *pipeline) drive(ctx context.Context, disconnected <-chan nats.Status) {
 				timeout.Reset(left)
 				continue
 			}
-			p.patience.unanswered(patience)
+			p.api.patience.unanswered(patience)
 			p.abandon(fmt.Errorf("no acknowledgement within %s", patience))
 		}
 	}
@@ -215,7 +215,7 @@ func (p *pipeline) receive(ans answer) {
 	defer p.endLocked()
 	delete(p.replies, ans.index)
 	now := time.Now()
-	p.patience.answered(now.Sub(p.heard))
+	p.api.patience.answered(now.Sub(p.heard))
 	p.heard = now
 	p.take(ans)
 }

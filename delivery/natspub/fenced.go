@@ -61,16 +61,15 @@ type FencedConfig struct {
 // Fenced publishes atomic batches that the stream refuses to anybody but the
 // partition's last owner. It implements delivery.Publisher.
 type Fenced struct {
-	cfg      FencedConfig
-	build    builder
-	writers  *writers
-	nc       *nats.Conn
-	api      api
-	answers  *answers
-	slots    *slots
-	patience *patience
-	prefix   string // of attempts, unique for this process
-	sent     atomic.Uint64
+	cfg     FencedConfig
+	build   builder
+	writers *writers
+	nc      *nats.Conn
+	api     api
+	answers *answers
+	slots   *slots
+	prefix  string // of attempts, unique for this process
+	sent    atomic.Uint64
 
 	combiner *combiner
 	chunk    chunk
@@ -114,10 +113,9 @@ func NewFenced(nc *nats.Conn, cfg FencedConfig) (*Fenced, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &patience{most: cfg.AckTimeout}
 	f := &Fenced{
-		cfg: cfg, build: build, writers: newWriters(build), nc: nc, api: api{nc, cfg.APIPrefix, cfg.Stream, p}, answers: a,
-		slots: newSlots(cfg.InFlight), patience: p, prefix: nuid.Next()[14:],
+		cfg: cfg, build: build, writers: newWriters(build), nc: nc, api: newAPI(nc, cfg.APIPrefix, cfg.Stream, cfg.AckTimeout), answers: a,
+		slots: newSlots(cfg.InFlight), prefix: nuid.Next()[14:],
 	}
 	f.combiner = &combiner{f: f}
 	return f, nil
@@ -305,17 +303,17 @@ func (f *Fenced) exchange(ctx context.Context, write func(opens, reply string) e
 	if err := write(opens, reply); err != nil {
 		return answer{err: plainly(err)}
 	}
-	began, patience := time.Now(), f.patience.now()
+	began, patience := time.Now(), f.api.patience.now()
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
 	select {
 	case ans := <-answered:
-		f.patience.answered(time.Since(began))
+		f.api.patience.answered(time.Since(began))
 		return ans
 	case <-disconnected:
 		return answer{err: nats.ErrDisconnected}
 	case <-timeout.C:
-		f.patience.unanswered(patience)
+		f.api.patience.unanswered(patience)
 		return answer{err: fmt.Errorf("%w within %s", nats.ErrTimeout, patience)}
 	case <-ctx.Done():
 		return answer{err: context.Cause(ctx)}

@@ -30,7 +30,7 @@ func NewStreamReader(nc *nats.Conn, apiPrefix, stream string, subject Subject) (
 	if err != nil {
 		return nil, err
 	}
-	return &StreamReader{js: js, api: api{nc, apiPrefix, stream, &patience{most: defaultAckTimeout}}, stream: stream, filter: subject.Filter()}, nil
+	return &StreamReader{js: js, api: newAPI(nc, apiPrefix, stream, defaultAckTimeout), stream: stream, filter: subject.Filter()}, nil
 }
 
 // readTimeout bounds each call of the JetStream API, and how long a reader hears

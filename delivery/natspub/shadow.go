@@ -76,7 +76,7 @@ func (s *Shadow) Stored(ctx context.Context, after uint64, generation int) (map[
 	stored, of := map[int64]uint64{}, strconv.Itoa(generation)
 	for at := after; ; {
 		ask, cancel := context.WithTimeout(ctx, 5*time.Second)
-		m, err := s.api().next(ask, s.filter, at+1)
+		m, err := s.dedupe.api.next(ask, s.filter, at+1)
 		cancel()
 		if err != nil || m.sequence == 0 {
 			return stored, err
@@ -89,8 +89,4 @@ func (s *Shadow) Stored(ctx context.Context, after uint64, generation int) (map[
 			stored[sequence] = at
 		}
 	}
-}
-
-func (s *Shadow) api() api {
-	return api{s.dedupe.nc, s.dedupe.cfg.APIPrefix, s.dedupe.cfg.Stream, s.dedupe.patience}
 }

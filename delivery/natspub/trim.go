@@ -126,7 +126,7 @@ type Records struct {
 
 // NewRecords returns the records of an outbox; apiPrefix is as in StreamConfig.
 func NewRecords(nc *nats.Conn, apiPrefix, stream string, control Control) *Records {
-	return &Records{api: api{nc, apiPrefix, stream, &patience{most: defaultAckTimeout}}, subject: control.own()}
+	return &Records{api: newAPI(nc, apiPrefix, stream, defaultAckTimeout), subject: control.own()}
 }
 
 // Held returns how many there are, by subject: of each partition, and of those that are no more.

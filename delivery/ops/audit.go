@@ -51,7 +51,7 @@ func (o *Operator) auditMessages(ctx context.Context, tx pgx.Tx, c Command, op o
 	f := c.Selection.Filter
 	target := messagesTarget{Partitions: partitionsOf(done), Selection: selectionBody{
 		State: c.Selection.State, All: c.Selection.All, Partitions: f.Partitions, Stream: f.Stream, Topic: f.Topic, Type: f.Type,
-		EventID: orNull(f.EventID), ErrorContains: f.ErrorContains, ErrorFamily: f.ErrorFamily, Since: timeOrNull(f.Since), Until: timeOrNull(f.Until),
+		EventID: pg.OrNull(f.EventID), ErrorContains: f.ErrorContains, ErrorFamily: f.ErrorFamily, Since: timeOrNull(f.Since), Until: timeOrNull(f.Until),
 	}}
 	for _, d := range done {
 		target.Sequences = append(target.Sequences, d.Sequence)

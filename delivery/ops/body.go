@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -85,9 +86,9 @@ func (m Message) Body() MessageBody {
 	return MessageBody{
 		Sequence: m.Sequence, Partition: int(m.Partition), Stream: m.Stream, Topic: m.Topic, State: m.State,
 		Attempts: m.Attempts, Generation: m.Generation,
-		AvailableAt: utc(m.AvailableAt), DeadAt: utc(m.DeadAt), PublishedAt: utc(m.PublishedAt),
-		StreamSequence: m.StreamSequence, LastError: orNull(m.LastError), EventID: orNull(m.EventID), Type: orNull(m.Type),
-		StreamVersion: orNull(m.StreamVersion), RecordedAt: utc(orNull(m.RecordedAt)),
+		AvailableAt: pg.UTC(m.AvailableAt), DeadAt: pg.UTC(m.DeadAt), PublishedAt: pg.UTC(m.PublishedAt),
+		StreamSequence: m.StreamSequence, LastError: pg.OrNull(m.LastError), EventID: pg.OrNull(m.EventID), Type: pg.OrNull(m.Type),
+		StreamVersion: pg.OrNull(m.StreamVersion), RecordedAt: pg.UTC(pg.OrNull(m.RecordedAt)),
 	}
 }
 
@@ -98,7 +99,7 @@ func (d Detail) Body() DetailBody {
 		Failures: []FailedAttempt{}, Deliveries: []DeliveryBody{}, Next: []NeighbourBody{}, Actions: []ActionBody{},
 	}
 	if d.Event != nil {
-		b.TenantID, b.OccurredAt, b.AuditOnly = orNull(d.Event.TenantID), utc(d.Event.OccurredAt), d.Event.AuditOnly
+		b.TenantID, b.OccurredAt, b.AuditOnly = pg.OrNull(d.Event.TenantID), pg.UTC(d.Event.OccurredAt), d.Event.AuditOnly
 		b.Metadata = d.Event.Metadata
 	}
 	for _, one := range d.Failures {
@@ -116,8 +117,8 @@ func (d Detail) Body() DetailBody {
 	}
 	for _, a := range d.Actions {
 		b.Actions = append(b.Actions, ActionBody{
-			ID: a.ID, At: a.At.UTC(), Actor: a.Actor, Action: a.Action, Reason: orNull(a.Reason),
-			Attempts: a.Attempts, Generation: a.Generation, LastError: orNull(a.LastError),
+			ID: a.ID, At: a.At.UTC(), Actor: a.Actor, Action: a.Action, Reason: pg.OrNull(a.Reason),
+			Attempts: a.Attempts, Generation: a.Generation, LastError: pg.OrNull(a.LastError),
 		})
 	}
 	if d.BlockedBy != nil {
@@ -125,14 +126,6 @@ func (d Detail) Body() DetailBody {
 		b.BlockedBy = &by
 	}
 	return b
-}
-
-func utc(t *time.Time) *time.Time {
-	if t == nil {
-		return nil
-	}
-	there := t.UTC()
-	return &there
 }
 
 // CausesBody is the JSON form of Causes; Complete is false where not all was looked at.
@@ -160,8 +153,8 @@ func (c Causes) Body() CausesBody {
 	b := CausesBody{Causes: []CauseBody{}, Others: c.Others, Complete: !c.More}
 	for _, one := range c.List {
 		b.Causes = append(b.Causes, CauseBody{
-			Count: one.Count, Topic: orNull(one.Topic), Type: orNull(one.Type), Family: orNull(one.Family), Class: orNull(one.Class),
-			First: one.First.UTC(), Last: one.Last.UTC(), Example: one.Example, Error: orNull(one.Error),
+			Count: one.Count, Topic: pg.OrNull(one.Topic), Type: pg.OrNull(one.Type), Family: pg.OrNull(one.Family), Class: pg.OrNull(one.Class),
+			First: one.First.UTC(), Last: one.Last.UTC(), Example: one.Example, Error: pg.OrNull(one.Error),
 		})
 	}
 	return b

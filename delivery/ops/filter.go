@@ -99,13 +99,13 @@ func (f Filter) settledStates() []State {
 
 // asked adds what the filter asks of a row of the outbox to a statement's arguments, but for its states and partitions.
 func (f Filter) asked(args pg.Args) pg.Args {
-	args["error"], args["family"] = orNull(f.ErrorContains), orNull(f.ErrorFamily)
+	args["error"], args["family"] = pg.OrNull(f.ErrorContains), pg.OrNull(f.ErrorFamily)
 	return f.askedOfEvents(args)
 }
 
 // askedOfEvents adds what it asks of an event.
 func (f Filter) askedOfEvents(args pg.Args) pg.Args {
-	args["stream"], args["topic"], args["type"] = orNull(f.Stream), orNull(f.Topic), orNull(f.Type)
+	args["stream"], args["topic"], args["type"] = pg.OrNull(f.Stream), pg.OrNull(f.Topic), pg.OrNull(f.Type)
 	args["since"], args["until"] = timeOrNull(f.Since), timeOrNull(f.Until)
 	return args
 }
@@ -115,15 +115,6 @@ func (f Filter) asksErrors() bool { return f.ErrorContains != "" || f.ErrorFamil
 
 // asksEvents tells whether a row of the outbox alone does not say if it is chosen.
 func (f Filter) asksEvents() bool { return f.Type != "" || !f.Since.IsZero() || !f.Until.IsZero() }
-
-// orNull makes NULL, as a parameter and in JSON, of what is not given.
-func orNull[T comparable](value T) *T {
-	var zero T
-	if value == zero {
-		return nil
-	}
-	return &value
-}
 
 func timeOrNull(t time.Time) *time.Time {
 	if t.IsZero() {

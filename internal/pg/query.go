@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -26,6 +27,23 @@ type Query struct {
 
 // Args are the arguments of a query by name.
 type Args map[string]any
+
+// OrNull makes NULL, as an argument and in JSON, of what is empty.
+func OrNull[T comparable](value T) *T {
+	var zero T
+	if value == zero {
+		return nil
+	}
+	return &value
+}
+
+// UTC is a time that was read, which has the session's zone; nil stays nil.
+func UTC(at *time.Time) *time.Time {
+	if at == nil {
+		return nil
+	}
+	return new(at.UTC())
+}
 
 // ErrArgs tells that a query was given other arguments than its text names.
 var ErrArgs = errors.New("arguments do not fit the statement")

@@ -165,7 +165,7 @@ func (d *detection) events(ctx context.Context) error {
 		var found []int64
 		var sequence int64
 		err := d.look(ctx, d.sql.Events, pg.Args{
-			"after": at, "upto": next, "stream": orNull(d.Stream), "since": since, "partitions": d.bounds.partitions,
+			"after": at, "upto": next, "stream": pg.OrNull(d.Stream), "since": since, "partitions": d.bounds.partitions,
 		}, []any{&sequence}, func() error {
 			if d.report.Events++; !d.settled.has(uint64(sequence)) {
 				found = append(found, sequence)
@@ -272,7 +272,7 @@ func (d *detection) versions(ctx context.Context) error {
 			name, key           string
 			at                  int64
 		)
-		err := d.look(ctx, d.sql.Versions, pg.Args{"stream": stream, "version": version, "limit": versionPage, "only": orNull(d.Stream)},
+		err := d.look(ctx, d.sql.Versions, pg.Args{"stream": stream, "version": version, "limit": versionPage, "only": pg.OrNull(d.Stream)},
 			[]any{&name, &at, &before, &sequence, &key, &n}, func() error {
 				id := partition.Of(key, d.count)
 				dropped := before == 0 && d.from > 0 // with a part of the events

@@ -90,11 +90,3 @@ func (s *Store) bounds(ctx context.Context, o Options) (b bounds, err error) {
 
 // low is the position before the first event that counts.
 func (o Options) low() int64 { return max(0, o.From-1) }
-
-// orNull makes a parameter that is NULL where nothing was asked for.
-func orNull(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
-}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // PlanBody is an Estimate as commands and API show it.
@@ -53,18 +55,11 @@ type Body struct {
 func (j Job) Body() Body {
 	return Body{
 		ID: j.ID, Kind: j.Kind, Destination: j.Destination, State: j.State, Interrupted: j.Abandoned(), Selection: j.Selection,
-		Prefix: orNull(j.Prefix), Stream: orNull(j.Stream), Position: j.Position, Last: j.Last, Selected: j.Selected,
+		Prefix: pg.OrNull(j.Prefix), Stream: pg.OrNull(j.Stream), Position: j.Position, Last: j.Last, Selected: j.Selected,
 		Replayed: j.Replayed, Gone: j.Gone, Failed: j.Failed, StreamSequence: j.StreamSequence, Generation: j.Generation,
-		Rate: orNull(j.Rate), Actor: j.Actor, Reason: orNull(j.Reason), CreatedAt: j.CreatedAt.UTC(), UpdatedAt: j.UpdatedAt.UTC(), FinishedAt: inUTC(j.FinishedAt),
-		WaitingFor: orNull(j.WaitingFor), LastError: orNull(j.LastError), Held: orNull(j.Held),
+		Rate: pg.OrNull(j.Rate), Actor: j.Actor, Reason: pg.OrNull(j.Reason), CreatedAt: j.CreatedAt.UTC(), UpdatedAt: j.UpdatedAt.UTC(), FinishedAt: pg.UTC(j.FinishedAt),
+		WaitingFor: pg.OrNull(j.WaitingFor), LastError: pg.OrNull(j.LastError), Held: pg.OrNull(j.Held),
 	}
-}
-
-func inUTC(at *time.Time) *time.Time {
-	if at == nil {
-		return nil
-	}
-	return new(at.UTC())
 }
 
 // String writes a selection in the words of the command's flags.

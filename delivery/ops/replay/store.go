@@ -77,7 +77,7 @@ func (s *Store) page(j Job) pg.Query {
 
 // among adds the arguments of the selection to those of a statement.
 func (s Selection) among(args pg.Args) pg.Args {
-	args["stream"], args["type"], args["topic"], args["tenant"] = orNull(s.Stream), orNull(s.Type), orNull(s.Topic), orNull(s.Tenant)
+	args["stream"], args["type"], args["topic"], args["tenant"] = pg.OrNull(s.Stream), pg.OrNull(s.Type), pg.OrNull(s.Topic), pg.OrNull(s.Tenant)
 	args["since"], args["until"] = s.Since, s.Until
 	return args
 }
@@ -88,15 +88,6 @@ func (j Job) selected(args pg.Args) pg.Args {
 		args["last"] = j.Last
 	}
 	return j.Selection.among(args)
-}
-
-// orNull makes NULL, or null, of what is empty.
-func orNull[T comparable](value T) *T {
-	var zero T
-	if value == zero {
-		return nil
-	}
-	return &value
 }
 
 // refusedWith tells whether the database refused with that SQLSTATE.
