@@ -24,6 +24,11 @@ func monitor() []mutant {
 			edits: []edit{{"delivery/hooks.go", "if size <= largeTransform {", "if true || size <= largeTransform {"}},
 		},
 		{
+			name: "watermark-of-minutes-ago", promise: "P8", breaks: "one slow read has the page say for minutes how little was waited for",
+			test: command{pkg: "ui/source", run: "^TestASlowReadIsRepeatedInTime$"}, says: "1s later: 1, <nil>; want 2",
+			edits: []edit{{"ui/source/paced.go", "pause = min(pause, p.most)", "pause = max(pause, p.most)"}},
+		},
+		{
 			name: "rate-of-minutes", promise: "P8", breaks: "what is shown as published per second is of another time",
 			test: command{pkg: "delivery", run: "^TestTheRateIsOfTheLastSeconds$"}, says: "400 events in ten seconds",
 			edits: []edit{{"delivery/sql/statistics.sql", "interval '10 seconds'", "interval '2 minutes'"}},

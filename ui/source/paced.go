@@ -17,6 +17,8 @@ const (
 // paced repeats a read in the background, less often the longer it takes, so that
 // it takes no more than a share of the time. Its zero value is ready.
 type paced[T any] struct {
+	most time.Duration // between two reads, whatever their share; 0: as long as the share wants
+
 	mu      sync.Mutex
 	last    T
 	known   bool  // last was read
@@ -70,7 +72,11 @@ func (p *paced[T]) run(ctx context.Context, share float64, read func(context.Con
 		p.last, p.known = value, true
 	}
 	if err == nil || errors.Is(err, context.DeadlineExceeded) {
-		p.nextDue = began.Add(time.Duration(float64(time.Since(began)) / share))
+		pause := time.Duration(float64(time.Since(began)) / share)
+		if p.most > 0 {
+			pause = min(pause, p.most)
+		}
+		p.nextDue = began.Add(pause)
 	}
 	p.err = err
 	close(p.running)

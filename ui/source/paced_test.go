@@ -46,6 +46,28 @@ func TestSlowReadsAreRepeatedLessOften(t *testing.T) {
 	})
 }
 
+// What must not be old is read again, however long it took once.
+func TestASlowReadIsRepeatedInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := paced[int64]{most: 10 * time.Second}
+		var reads atomic.Int64
+		read := func(context.Context) (int64, error) {
+			<-time.After(200 * time.Millisecond)
+			return reads.Add(1), nil
+		}
+		for _, step := range []struct {
+			wait time.Duration
+			want int64
+		}{{0, 1}, {9 * time.Second, 1}, {time.Second, 1}, {time.Second, 2}} {
+			<-time.After(step.wait)
+			if got, err := p.get(t.Context(), 0.0025, read); err != nil || got != step.want {
+				t.Errorf("%s later: %d, %v; want %d", step.wait, got, err, step.want)
+			}
+		}
+	})
+}
+
 // A read that never ends in time is not begun again and again.
 func TestAReadThatTakesTooLongIsNotRepeatedAtOnce(t *testing.T) {
 	t.Parallel()

@@ -69,6 +69,9 @@ const latencyTimeout = 2 * time.Second
 // relation for its highest sequence, which a view may take long to answer.
 const watermarkTimeout = 2 * time.Second
 
+// watermarkPause is the longest that a watermark is shown: one slow read would otherwise have said for minutes how little was waited for.
+const watermarkPause = 10 * time.Second
+
 // storeSource reads the stores. Membership and leases are small and read each time. The backlog's cost grows with the backlog and the
 // watermark's may hang on the events relation, so these are read less often the longer it takes.
 type storeSource struct {
@@ -91,7 +94,7 @@ func New(config Config) (Source, error) {
 	if config.BacklogShare == 0 {
 		config.BacklogShare = defaultBacklogShare
 	}
-	return &storeSource{config: config}, nil
+	return &storeSource{config: config, watermark: paced[Watermark]{most: watermarkPause}}, nil
 }
 
 // Snapshot implements Source.
