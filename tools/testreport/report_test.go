@@ -5,6 +5,7 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -131,17 +132,24 @@ func TestTotalsAddUp(t *testing.T) {
 	const failing = `{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:7: no\n"}
 {"Action":"output","Package":"p","Test":"TestA","Output":"time=now level=INFO\n"}
 {"Action":"fail","Package":"p","Test":"TestA"}`
-	for _, events := range []string{passing, failing, passing} {
-		err := judge(events, &strings.Builder{}, options{totals: path})
-		if err != nil && !errors.Is(err, errFailed) {
-			t.Fatal(err)
-		}
+	var runs sync.WaitGroup
+	for i := range 64 { // side by side, as the lanes of a run end
+		runs.Go(func() {
+			events := passing
+			if i == 5 {
+				events = failing
+			}
+			if err := judge(events, &strings.Builder{}, options{totals: path}); err != nil && !errors.Is(err, errFailed) {
+				t.Error(err)
+			}
+		})
 	}
+	runs.Wait()
 	var out strings.Builder
 	if err := run(t.Context(), &out, nil, options{totals: path, sum: true}); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := out.String(), "--- p TestA\n    a_test.go:7: no\n2 passed, 1 failed, 0 skipped\n"; got != want {
+	if got, want := out.String(), "--- p TestA\n    a_test.go:7: no\n63 passed, 1 failed, 0 skipped\n"; got != want {
 		t.Errorf("the sum is %q, want %q", got, want)
 	}
 }

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
-	"strings"
 )
 
 var (
@@ -23,37 +25,50 @@ func (t tally) String() string {
 	return fmt.Sprintf("%d passed, %d failed, %d skipped", t.passed, t.failed, t.skipped)
 }
 
-// totals is the sum of several runs: the counts in the first line of a file, and what failed in the others.
+// totals is the sum of several runs: their counts, and what failed.
 type totals struct {
 	tally
+
 	failures string
 }
 
-// readTotals reads the sum of earlier runs; a file that does not exist yet is a sum of zero.
-func readTotals(path string) (totals, error) {
-	content, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return totals{}, nil
-	}
-	if err != nil {
-		return totals{}, err
-	}
-	first, rest, _ := strings.Cut(string(content), "\n")
-	t := totals{failures: rest}
-	if _, err := fmt.Sscanf(first, "%d passed, %d failed, %d skipped", &t.passed, &t.failed, &t.skipped); err != nil {
-		return totals{}, fmt.Errorf("read the totals in %s: %w", path, err)
-	}
-	return t, nil
+// entry is one run in the file: a line of JSON.
+type entry struct {
+	Passed, Failed, Skipped int
+	Failures                string
 }
 
-// addTotals adds one run.
-func addTotals(path string, more totals) error {
-	t, err := readTotals(path)
+// readTotals reads the sum of earlier runs; a file that does not exist yet is a sum of zero.
+func readTotals(path string) (t totals, err error) {
+	content, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return totals{}, err
+	}
+	for d := json.NewDecoder(bytes.NewReader(content)); ; {
+		var e entry
+		switch err := d.Decode(&e); {
+		case errors.Is(err, io.EOF):
+			return t, nil
+		case err != nil:
+			return totals{}, fmt.Errorf("read the totals in %s: %w", path, err)
+		}
+		t.passed += e.Passed
+		t.failed += e.Failed
+		t.skipped += e.Skipped
+		t.failures += e.Failures
+	}
+}
+
+// addTotals adds one run, in one write: others may end at the same time.
+func addTotals(path string, run totals) error {
+	line, err := json.Marshal(entry{Passed: run.passed, Failed: run.failed, Skipped: run.skipped, Failures: run.failures})
 	if err != nil {
 		return err
 	}
-	t.passed += more.passed
-	t.failed += more.failed
-	t.skipped += more.skipped
-	return os.WriteFile(path, []byte(t.String()+"\n"+t.failures+more.failures), 0o600)
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(append(line, '\n'))
+	return errors.Join(err, file.Close())
 }
