@@ -186,8 +186,8 @@ bench/monitor: postgres ## What ten tabs cost a database with ROWS=500000 waitin
 	CGO_ENABLED=0 go test -v -count=1 -timeout 60m -run '^$$' -bench '^BenchmarkMonitor$$' -benchtime 1x ./cmd/postrider
 
 .PHONY: mutants
-mutants: postgres ## Break the product in known ways: some test must notice each (RUN=regexp, POSTRIDER_PART=1/3, STRESS=rows for the watermark's)
-	CGO_ENABLED=0 go -C tools run ./mutants $(if $(RUN),-run '$(RUN)') $(if $(STRESS),-stress $(STRESS))
+mutants: postgres ## Break the product in known ways: some test must notice each (RUN=regexp, POSTRIDER_PART=1/3, STRESS=rows for the watermark's, PASSED=1 behind make test)
+	CGO_ENABLED=0 go -C tools run ./mutants $(if $(RUN),-run '$(RUN)') $(if $(STRESS),-stress $(STRESS)) $(if $(PASSED),-passed)
 
 .PHONY: lint
 lint: $(GOLANGCI) ## Run golangci-lint at the pinned version

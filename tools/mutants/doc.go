@@ -1,6 +1,6 @@
 // Command mutants breaks the product on purpose, one promise at a time, and checks that some test notices.
 //
-//	go -C tools run ./mutants [-run REGEXP] [-json] [-list]
+//	go -C tools run ./mutants [-run REGEXP] [-passed] [-json] [-list]
 //
 // # Model
 //
@@ -10,7 +10,8 @@
 // originals, embedded SQL included, for the tests and for what tests build themselves. Nothing in the tree is changed, and
 // no broken code is in it but for the texts of this package.
 //
-// First all tests named run once as they are. Then come the mutants. Two run at a time.
+// First all tests named run once as they are, but those of make test where that has just passed (-passed). Then come the
+// mutants. Three run at a time.
 //
 // # Invariants
 //

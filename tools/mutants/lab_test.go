@@ -187,6 +187,22 @@ func TestNothingIsTriedInVain(t *testing.T) {
 	}
 }
 
+// What make test has just passed is not run without mutants first; what it does not run is.
+func TestWhatHasPassedIsNotRunFirst(t *testing.T) {
+	t.Parallel()
+	broken := sumMutant("broken", "return a - b")
+	broken.test.run = "^TestBroken$"
+	l := fixtureLab(t, io.Discard)
+	l.passed = true
+	if results, err := l.tryAll(t.Context(), []mutant{broken}); err != nil || len(results) != 1 {
+		t.Errorf("%v, %v", results, err)
+	}
+	broken.test.env = "SETTING=1"
+	if _, err := l.tryAll(t.Context(), []mutant{broken}); !errors.Is(err, errBaseline) {
+		t.Errorf("with a setting of its own: %v", err)
+	}
+}
+
 func TestChoose(t *testing.T) {
 	t.Setenv(part.Variable, "")
 	all := []mutant{{name: "naive-cursor"}, {name: "blind-fence"}}

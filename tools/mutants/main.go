@@ -20,10 +20,11 @@ func main() {
 	only := flag.String("run", "", "try only the mutants whose names match this `regexp`")
 	rows := flag.Int("stress", 0, "try the watermark's mutants alone, under the stress of this many `rows` (25000 or more)")
 	asJSON := flag.Bool("json", false, "print JSON")
+	passed := flag.Bool("passed", false, "make test has just passed: what it runs is not run without mutants first")
 	list := flag.Bool("list", false, "print the mutants, and try none")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *only, *rows, *asJSON, *list)
+	err := run(ctx, *only, *rows, *asJSON, *list, *passed)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
@@ -31,7 +32,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, only string, rows int, asJSON, list bool) (err error) {
+func run(ctx context.Context, only string, rows int, asJSON, list, passed bool) (err error) {
 	all := catalogue()
 	if rows > 0 {
 		all = underStress(rows)
@@ -52,6 +53,7 @@ func run(ctx context.Context, only string, rows int, asJSON, list bool) (err err
 			err = e
 		}
 	}()
+	lab.passed = passed
 	results, err := lab.tryAll(ctx, selected)
 	if err != nil {
 		return err

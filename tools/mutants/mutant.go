@@ -39,6 +39,11 @@ type command struct {
 	env string // one assignment, or nothing
 }
 
+// ordinary tells that make test runs it.
+func (c command) ordinary() bool {
+	return c.env == "" && c.pkg != "internal/faults" && c.pkg != "internal/deployment"
+}
+
 func (m mutant) timeLimit() time.Duration { return cmp.Or(m.limit, defaultLimit) }
 
 // check refuses a mutant that cannot mean what it says.
