@@ -51,8 +51,9 @@ COMPOSE := bin/tools/compose-spec-$(COMPOSE_VERSION)
 # The last release that builds with Go 1.26.
 HUGO_VERSION := v0.165.0
 HUGO := bin/tools/hugo-$(HUGO_VERSION)
-# Its version is in deploy/tools/go.mod.
+# Their version is in deploy/tools/go.mod.
 PROMTOOL := bin/tools/promtool
+PROMETHEUS := bin/tools/prometheus
 # What the recipes need, as Debian names it; a JDK and Node.js may also come from elsewhere.
 RECIPES := python3-psycopg2 python3-psycopg libpostgresql-jdbc-java libgoogle-gson-java ruby-pg php-cli php-pgsql
 RECIPES += $(if $(shell command -v javac),,default-jdk-headless) $(if $(shell command -v npm),,nodejs npm)
@@ -143,6 +144,11 @@ test/deploy: postgres $(TESTREPORT) $(HELM) $(COMPOSE) $(PROMTOOL) ## Check what
 	@command -v systemd-analyze >/dev/null || .ci/apt systemd
 	POSTRIDER_HELM=$(CURDIR)/$(HELM) POSTRIDER_COMPOSE=$(CURDIR)/$(COMPOSE) POSTRIDER_PROMTOOL=$(CURDIR)/$(PROMTOOL) POSTRIDER_REQUIRE_TOOLS=1 CGO_ENABLED=0 \
 	$(REPORT) -least 1 -- go $(TEST) -timeout 10m -- ./internal/deployment
+
+.PHONY: test/dashboard
+test/dashboard: postgres $(TESTREPORT) $(PROMETHEUS) ## Have Prometheus, which it builds for minutes, scrape three workers and answer what the dashboard asks
+	POSTRIDER_PROMETHEUS=$(CURDIR)/$(PROMETHEUS) CGO_ENABLED=0 \
+	$(REPORT) -least 1 -- go $(TEST) -run '^TestPrometheus' -- ./internal/deployment
 
 .PHONY: test/recipes
 test/recipes: postgres $(TESTREPORT) recipes ## Run the recipes for producers and consumers in other languages (examples/recipes)
@@ -339,8 +345,8 @@ $(HUGO):
 	GOFLAGS= GOBIN=$(CURDIR)/bin/tools CGO_ENABLED=0 go install github.com/gohugoio/hugo@$(HUGO_VERSION)
 	@mv bin/tools/hugo $@
 
-# promtool cannot be installed by version: its go.mod replaces modules. Of its service discoveries DNS alone is left in.
-$(PROMTOOL): deploy/tools/go.mod deploy/tools/go.sum
+# They cannot be installed by version: their go.mod replaces modules. Of their service discoveries DNS alone is left in.
+$(PROMTOOL) $(PROMETHEUS): deploy/tools/go.mod deploy/tools/go.sum
 	@mkdir -p bin/tools
 	GOFLAGS= GOWORK=off CGO_ENABLED=0 go -C deploy/tools build -trimpath -tags remove_all_sd,enable_dns_sd -o $(CURDIR)/$@ \
-		github.com/prometheus/prometheus/cmd/promtool
+		github.com/prometheus/prometheus/cmd/$(@F)
