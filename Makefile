@@ -18,6 +18,9 @@ RELAYS ?=
 ACCOUNTS ?= 3
 # Flags of `make bench`, of which --program and --data are set.
 BENCH ?= --json bench.json --svg bench.svg
+# Of `make bench/charts`: how often everything is measured; the report and the charts begin with CHARTS.
+ROUNDS ?= 5
+CHARTS := docs/images/benchmark
 # Flags of `make bench/peers` and `make bench/peers/latency`.
 PEERS ?=
 # Of `make test/matrix`: set, the corners alone. Of `make test/rolling`: a tag or commit, see .ci/earlier.
@@ -169,6 +172,19 @@ test/rolling: postgres $(TESTREPORT) ## Replace workers of an earlier build by t
 bench: postgres build ## Measure the relay beside a null relay with DATA (BENCH="--only drain --rounds 5"; docs/performance.md)
 	CGO_ENABLED=0 go -C tools build -o $(CURDIR)/bin/ ./bench
 	./bin/bench --program bin/postrider --data $(DATA) $(BENCH)
+
+.PHONY: bench/charts
+bench/charts: postgres build ## Measure what the charts of docs/performance.md show, half an hour, and draw them (ROUNDS=1)
+	CGO_ENABLED=0 go -C tools build -o $(CURDIR)/bin/ ./bench
+	./bin/bench --program bin/postrider --data $(DATA) --rounds $(ROUNDS) --duration 10s --only drain,replicated,steady \
+		--match 'by partition($$|, (100|1000|5000)/s, 3 replicas)' --json $(CHARTS).json
+	@$(MAKE) bench/draw
+
+.PHONY: bench/draw
+bench/draw: ## Draw those charts from the report that is stored with them
+	CGO_ENABLED=0 go -C tools build -o $(CURDIR)/bin/ ./bench
+	./bin/bench --from $(CHARTS).json --only drain,replicated --svg $(CHARTS)-drain.svg >/dev/null
+	./bin/bench --from $(CHARTS).json --only steady --svg $(CHARTS)-latency.svg >/dev/null
 
 .PHONY: bench/peers
 bench/peers: postgres build ## The same drain by other Go libraries (PEERS="-rounds 5"; tools/peers/doc.go)

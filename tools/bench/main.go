@@ -28,11 +28,12 @@ var errRefused = errors.New("refused")
 
 // cli is the command line.
 type cli struct {
-	Program    string        `help:"The postrider program to measure, such as bin/postrider." placeholder:"PROGRAM"`
+	Program    string        `help:"The postrider program to measure, such as bin/postrider." placeholder:"PROGRAM" xor:"from"`
 	Data       string        `help:"File of JSON lines that the events are made of, plain or gzip." placeholder:"FILE"`
 	List       bool          `help:"List the scenarios, and measure nothing."`
+	From       string        `help:"Show and draw the report that --json wrote here, or the scenarios --only of it, and measure nothing." placeholder:"FILE" xor:"from"`
 	Only       []string      `help:"Scenarios to run, separated by commas. Default: all." placeholder:"NAME,…"`
-	Match      string        `help:"Only cases with this in their names, and what they are compared with." placeholder:"TEXT"`
+	Match      string        `help:"Only cases with names that this regular expression matches, and what they are compared with." placeholder:"PATTERN"`
 	Rounds     int           `help:"Rounds, each of which runs every case once: 1 to 100. Default 5." default:"0"`
 	Events     int           `help:"Events of a drain: 64 to 20000000. Default 200000." default:"0"`
 	Payload    int           `help:"Bytes of a payload, which is filled up or cut: 64 to 524288. Default 500." default:"0"`
@@ -60,6 +61,7 @@ Examples; … stands for --program and --data, which make bench gives:
   bench --list
   bench … --only drain,steady --json report.json --svg report.svg
   bench … --only drain --match fenced --rounds 9 --events 1000000
+  bench --from report.json --only drain --svg drain.svg
   bench … --only drain --match fenced --against ./postrider.before
   bench … --quick`
 }
@@ -130,6 +132,12 @@ func (c *cli) measure(ctx context.Context, stdout, stderr io.Writer) error {
 		return nil
 	}
 	switch {
+	case c.From != "":
+		report, err := readReport(c.From, c.Only)
+		if err != nil {
+			return err
+		}
+		return c.write(stdout, report)
 	case c.Program == "":
 		return fmt.Errorf("%w: --program is missing: the program to measure, such as bin/postrider, which make build makes", errRefused)
 	case c.Data == "":

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -59,6 +60,34 @@ func (c *cli) write(stdout io.Writer, report *measure.Report) error {
 		}
 	}
 	return nil
+}
+
+// readReport reads what --json wrote, and keeps the scenarios only, or all.
+func readReport(name string, only []string) (*measure.Report, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("%w: --from: %w", errRefused, err)
+	}
+	var report measure.Report
+	if err := json.Unmarshal(text, &report); err != nil {
+		return nil, fmt.Errorf("%w: --from: %s: %w", errRefused, name, err)
+	}
+	if len(report.Results) == 0 {
+		return nil, fmt.Errorf("%w: --from: %s holds no results: it is not what bench --json writes", errRefused, name)
+	}
+	if len(only) == 0 {
+		return &report, nil
+	}
+	var kept []*measure.Result
+	for _, scenario := range only {
+		i := slices.IndexFunc(report.Results, func(r *measure.Result) bool { return r.Scenario == scenario })
+		if i < 0 {
+			return nil, fmt.Errorf("%w: --only: %s has no scenario %q", errRefused, name, scenario)
+		}
+		kept = append(kept, report.Results[i])
+	}
+	report.Results = kept
+	return &report, nil
 }
 
 func toFile(name string, write func(io.Writer) error) error {

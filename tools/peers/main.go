@@ -76,7 +76,7 @@ func compare(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	flags.IntVar(&cfg.Events, "events", 0, "events of a drain; default 200000")
 	flags.IntVar(&cfg.Payload, "payload", 0, "bytes of a payload; default 500")
 	flags.DurationVar(&cfg.Duration, "duration", 0, "how long a round of -latency is measured; default 15s")
-	flags.StringVar(&cfg.Match, "match", "", "only cases with this in their names, and what they are compared with")
+	flags.StringVar(&cfg.Match, "match", "", "only cases with names that this regular expression matches, and what they are compared with")
 	flags.Float64Var(&cfg.Foreign, "foreign", 0, "share of the processors that others may use in a round; above it the round is measured again; default 0.05")
 	flags.IntVar(&cfg.Repeats, "repeats", 0, "how often at most; -1 for never; default 2")
 	flags.BoolVar(&cfg.Quick, "quick", false, "one round of few events: measures nothing")

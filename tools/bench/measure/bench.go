@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -175,7 +176,7 @@ func (b *Bench) run(ctx context.Context) (*Report, error) {
 		}
 	}
 	if len(plan) == 0 {
-		return nil, fmt.Errorf("%w: match: no case has %q in its name", ErrConfig, b.cfg.Match)
+		return nil, fmt.Errorf("%w: match: no case has a name like %q", ErrConfig, b.cfg.Match)
 	}
 	for _, p := range plan {
 		result := &Result{Scenario: p.Name, About: p.About, Main: p.main, Unit: p.unit}
@@ -193,11 +194,11 @@ func (b *Bench) run(ctx context.Context) (*Report, error) {
 	return report, nil
 }
 
-// matching keeps the cases with that text in their names, and what they are compared with.
-func matching(cases []Case, text string) []Case {
-	wanted := map[string]bool{}
+// matching keeps the cases whose names the pattern matches, and what they are compared with.
+func matching(cases []Case, pattern string) []Case {
+	wanted, names := map[string]bool{}, regexp.MustCompile(pattern)
 	for _, c := range cases {
-		if strings.Contains(c.Name, text) {
+		if names.MatchString(c.Name) {
 			wanted[c.Name] = true
 			wanted[c.Base] = true
 		}

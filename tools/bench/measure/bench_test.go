@@ -144,7 +144,7 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"events": func(c *Config) { c.Events = 3 }, "payload": func(c *Config) { c.Payload = 5 }, "partitions": func(c *Config) { c.Partitions = 40_000 },
 		"rounds": func(c *Config) { c.Rounds = 101 }, "repeats": func(c *Config) { c.Repeats = 11 }, "only": func(c *Config) { c.Only = []string{"drian"} },
 		"duration": func(c *Config) { c.Duration = time.Millisecond }, "foreign": func(c *Config) { c.Foreign = 2 }, "data": func(c *Config) { c.Data = "nothing" },
-		"against": func(c *Config) { c.Against = "nothing" }, "program": func(c *Config) { c.Program = "" },
+		"against": func(c *Config) { c.Against = "nothing" }, "program": func(c *Config) { c.Program = "" }, "match": func(c *Config) { c.Match = "(" },
 	} {
 		cfg := Config{Program: "/bin/true", Data: testData}
 		change(&cfg)

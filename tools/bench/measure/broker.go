@@ -18,9 +18,12 @@ type brokerShape struct {
 }
 
 func (s brokerShape) String() string {
-	name := fmt.Sprintf("R%d", s.replicas)
+	name := "one server"
+	if s.replicas > 1 {
+		name = fmt.Sprintf("%d replicas", s.replicas)
+	}
 	if s.sync {
-		name += " sync always"
+		name += ", sync always"
 	}
 	return name
 }

@@ -7,33 +7,46 @@ import (
 	"strings"
 )
 
-// Measures of the chart, in pixels.
+// Measures of the chart, in pixels. A case is a line of text above its bar, so that it can be read on a narrow screen, too.
 const (
-	chartWidth   = 960
-	chartLabels  = 380
-	chartBars    = 400
-	chartRow     = 22
-	chartHead    = 46
-	chartPadding = 24
+	chartWidth = 720
+	chartEdge  = 16
+	chartBars  = chartWidth - 2*chartEdge
+	chartHead  = 58
+	chartRow   = 38
+	chartFoot  = 76
 )
 
+// chartStyle has the documentation's colours, for light and dark. Grey is what the others are compared with.
+const chartStyle = `<style>
+svg{--ground:#fff;--ink:#1b2430;--soft:#56616f;--base:#9aa5b1;--half:#ccd3da;--own:#1f6299;--own-half:#a5cbe9}
+@media(prefers-color-scheme:dark){svg{--ground:#10141a;--ink:#dbe2ea;--soft:#98a5b4;--base:#7d8997;--half:#3d4754;--own:#5a9fd4;--own-half:#28506f}}
+.ground{fill:var(--ground)}text{font:15px system-ui,sans-serif;fill:var(--ink)}.h{font-weight:650;font-size:18px}.q{fill:var(--soft);font-size:13.5px}
+.end{text-anchor:end}.base{fill:var(--base)}.base.most{fill:var(--half)}.own{fill:var(--own)}.own.most{fill:var(--own-half)}line{stroke:var(--ink)}
+</style>
+`
+
 // WriteSVG draws each scenario's main value: a bar to the median, a line from the least to the most, and the ratio to the
-// base where there is one.
+// base where there is one. A latency's bar has the 50th percentile in it, too.
 func (r *Report) WriteSVG(w io.Writer) error {
-	height := chartPadding * 2
+	height := chartFoot
 	for _, result := range r.Results {
 		height += chartHead + chartRow*len(result.Cases)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img" aria-label="Postrider's benchmark">`,
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img" aria-label="Postrider's benchmark">`+"\n",
 		chartWidth, height, chartWidth, height)
-	b.WriteString(`<style>text{font:12px system-ui,sans-serif;fill:#222}.h{font-weight:600;font-size:14px}.q{fill:#666}</style>` +
-		"\n" + `<rect width="100%" height="100%" fill="#fff"/>` + "\n")
-	y := chartPadding
+	b.WriteString(chartStyle + `<rect class="ground" width="100%" height="100%"/>` + "\n")
+	y := 0
 	for _, result := range r.Results {
 		y = result.draw(&b, y)
 	}
-	fmt.Fprintf(&b, `<text class="q" x="%d" y="%d">%s</text>`+"\n</svg>\n", chartPadding, height-chartPadding/2, html.EscapeString(r.Title()))
+	what, amount, _ := strings.Cut(r.Title(), ": ")
+	for _, line := range []string{"Bars are medians, thin lines reach from the least round to the most.", what, amount} {
+		y += 20
+		fmt.Fprintf(&b, `<text class="q" x="%d" y="%d">%s</text>`+"\n", chartEdge, y, html.EscapeString(line))
+	}
+	b.WriteString("</svg>\n")
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("write the chart: %w", err)
 	}
@@ -52,9 +65,14 @@ func (r *Report) Title() string {
 
 // draw adds a scenario and returns where the next one begins.
 func (r *Result) draw(b *strings.Builder, y int) int {
-	fmt.Fprintf(b, `<text class="h" x="%d" y="%d">%s</text><text class="q" x="%d" y="%d">%s</text>`+"\n",
-		chartPadding, y+14, html.EscapeString(r.Scenario+": "+r.About), chartPadding, y+30, html.EscapeString(r.Main+", "+r.Unit))
-	y += chartHead - 8
+	unit := r.Unit
+	if r.Main == ValueP99 {
+		unit = "p50 and p99 in " + unit
+	}
+	fmt.Fprintf(b, `<text class="h" x="%d" y="%d">%s</text><text class="q end" x="%d" y="%d">%s, × its base in grey</text>`,
+		chartEdge, y+26, html.EscapeString(r.Scenario), chartWidth-chartEdge, y+26, html.EscapeString(unit))
+	fmt.Fprintf(b, `<text class="q" x="%d" y="%d">%s</text>`+"\n", chartEdge, y+46, html.EscapeString(r.About))
+	y += chartHead
 	most := 0.0
 	for _, c := range r.Cases {
 		most = max(most, c.Values[r.Main].Most)
@@ -62,28 +80,41 @@ func (r *Result) draw(b *strings.Builder, y int) int {
 	if most == 0 {
 		most = 1
 	}
-	place := func(v float64) float64 { return chartLabels + chartBars*v/most }
+	long := func(v float64) float64 { return chartBars * v / most }
 	for _, c := range r.Cases {
-		v := c.Values[r.Main]
-		color := "#2f6fb0"
-		if c.Base == "" {
-			color = "#9aa5b1"
-		}
-		note := Figure(v.Median)
-		if ratio, found := c.Ratios[r.Main]; found {
-			note += fmt.Sprintf("  (%.2f × its base)", ratio.Median)
-		}
-		if c.Disturbed > 0 {
-			note += fmt.Sprintf(", %d disturbed", c.Disturbed)
-		}
-		middle := y + chartRow/2
-		fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="end">%s</text>`, chartLabels-8, middle+4, html.EscapeString(c.Name))
-		fmt.Fprintf(b, `<rect x="%d" y="%d" width="%.1f" height="%d" fill="%s"/>`, chartLabels, y+3, place(v.Median)-chartLabels, chartRow-6, color)
-		fmt.Fprintf(b, `<line x1="%.1f" x2="%.1f" y1="%d" y2="%d" stroke="#222"/>`, place(v.Least), place(v.Most), middle, middle)
-		fmt.Fprintf(b, `<text x="%.1f" y="%d">%s</text>`+"\n", place(v.Most)+8, middle+4, html.EscapeString(note))
+		r.drawCase(b, c, y, long)
 		y += chartRow
 	}
-	return y + 8
+	return y
+}
+
+// drawCase adds a case; long is how many pixels a value takes.
+func (r *Result) drawCase(b *strings.Builder, c *CaseResult, y int, long func(float64) float64) {
+	v, class := c.Values[r.Main], "own"
+	if c.Base == "" {
+		class = "base"
+	}
+	note := Figure(v.Median)
+	bar := func(class string, value float64) {
+		fmt.Fprintf(b, `<rect class="%s" x="%d" y="%d" width="%.1f" height="10"/>`, class, chartEdge, y+21, long(value))
+	}
+	if r.Main == ValueP99 {
+		middle := c.Values[ValueP50].Median
+		note = Figure(middle) + " and " + note
+		bar(class+" most", v.Median)
+		bar(class, middle)
+	} else {
+		bar(class, v.Median)
+	}
+	if ratio, found := c.Ratios[r.Main]; found {
+		note += fmt.Sprintf(", %.2f ×", ratio.Median)
+	}
+	if c.Disturbed > 0 {
+		note += fmt.Sprintf(", %d disturbed", c.Disturbed)
+	}
+	fmt.Fprintf(b, `<line x1="%.1f" x2="%.1f" y1="%d" y2="%d"/>`, chartEdge+long(v.Least), chartEdge+long(v.Most), y+26, y+26)
+	fmt.Fprintf(b, `<text x="%d" y="%d">%s</text><text class="end" x="%d" y="%d">%s</text>`+"\n",
+		chartEdge, y+15, html.EscapeString(c.Name), chartWidth-chartEdge, y+15, html.EscapeString(note))
 }
 
 // Figure writes a number for people: three digits that count, thousands apart.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -54,7 +55,7 @@ type Config struct {
 	Duration time.Duration
 	// Only names the scenarios to run. Defaults to all.
 	Only []string
-	// Match keeps the cases whose names hold this text, and their bases. Defaults to all.
+	// Match is a regular expression: it keeps the cases whose names it matches, and their bases. Defaults to all.
 	Match string
 	// Quick runs one round of few events: to see that everything works, not to measure.
 	Quick bool
@@ -158,6 +159,9 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: duration must be at least %s, got %s", ErrConfig, leastSteady, c.Duration)
 	case c.Foreign < 0 || c.Foreign > 1:
 		return fmt.Errorf("%w: foreign must lie between 0 and 1, got %g", ErrConfig, c.Foreign)
+	}
+	if _, err := regexp.Compile(c.Match); err != nil {
+		return fmt.Errorf("%w: match: %w", ErrConfig, err)
 	}
 	if c.Program == "" {
 		return fmt.Errorf("%w: program is missing: the postrider program to measure", ErrConfig)
