@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -153,7 +152,7 @@ func TestComposeIsComplete(t *testing.T) {
 	}
 }
 
-// Prometheus finds every worker, loads the alerts and shows its credentials; Grafana has the dashboard and its data source.
+// Prometheus finds every worker, loads the alerts and shows its credentials.
 func TestComposeObserves(t *testing.T) {
 	t.Parallel()
 	c := readCompose(t)
@@ -184,13 +183,6 @@ func TestComposeObserves(t *testing.T) {
 	}
 	if scrape.BasicAuth.Username != "prometheus" || scrape.BasicAuth.PasswordFile != "/run/secrets/prometheus_password" {
 		t.Errorf("Prometheus logs in with %+v", scrape.BasicAuth)
-	}
-	dashboards := regexp.MustCompile(`path: (\S+?)}`).FindStringSubmatch(read(t, composeFolder+"/grafana/dashboards.yaml"))
-	if dashboards == nil || !mounts(c.Services["grafana"], dashboards[1]+"/dashboard.json", "dashboard.json") {
-		t.Errorf("Grafana looks for dashboards in %v", dashboards)
-	}
-	if !strings.Contains(read(t, composeFolder+"/grafana/datasources.yaml"), "http://prometheus:9090") {
-		t.Error("Grafana does not know Prometheus")
 	}
 	promtool := tool(t, "promtool", "POSTRIDER_PROMTOOL")
 	stdout, stderr, err := execute(t, filepath.Join(root, composeFolder), promtool, "check", "config", "--syntax-only", "prometheus.yaml")

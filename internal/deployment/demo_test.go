@@ -90,7 +90,7 @@ func TestDemoRunsTheProgram(t *testing.T) {
 	}
 }
 
-// What is in the file for others is understood by them: by NATS, by Prometheus, by Grafana.
+// What is in the file for others is understood by them: by NATS, by Prometheus.
 func TestDemoConfiguresOthers(t *testing.T) {
 	t.Parallel()
 	c := readComposeFile(t, demoFile)
@@ -111,14 +111,57 @@ func TestDemoConfiguresOthers(t *testing.T) {
 	if !strings.Contains(prometheus, "targets: ["+strings.Join(workers, ", ")+"]") {
 		t.Errorf("Prometheus looks for workers elsewhere than at %v:\n%s", workers, prometheus)
 	}
-	if !strings.Contains(c.Configs["dashboards"]["content"], "path: "+filepath.Dir(c.Services["grafana"].Environment["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"])) {
-		t.Error("Grafana looks for the dashboard elsewhere")
-	}
 	promtool := tool(t, "promtool", "POSTRIDER_PROMTOOL")
 	stdout, stderr, err := execute(t, root, promtool, "check", "config", "--syntax-only", write(t, "prometheus.yml", prometheus))
 	if err != nil {
 		t.Errorf("promtool: %v\n%s%s", err, stdout, stderr)
 	}
+}
+
+// Grafana asks the Prometheus beside it, and begins with a dashboard from where it looks for them, in the demo as in earnest.
+func TestGrafanaIsProvisioned(t *testing.T) {
+	t.Parallel()
+	demo, earnest := readComposeFile(t, demoFile), readCompose(t)
+	place := checkProvisioning(t, demo, demo.Configs["datasources"]["content"], demo.Configs["dashboards"]["content"])
+	if !slices.Contains(demo.Services["grafana"].Configs, struct{ Source, Target string }{"dashboard", place}) {
+		t.Errorf("the demo has no dashboard at %s", place)
+	}
+	const folder = composeFolder + "/grafana/"
+	place = checkProvisioning(t, earnest, read(t, folder+"datasources.yaml"), read(t, folder+"dashboards.yaml"))
+	if !mounts(earnest.Services["grafana"], place, "dashboard.json") {
+		t.Errorf("%s has no dashboard at %s", composeFolder, place)
+	}
+}
+
+// checkProvisioning reads what Grafana reads, as strictly as it, and returns where its first dashboard lies.
+func checkProvisioning(t *testing.T, c compose, sources, dashboards string) (home string) {
+	t.Helper()
+	type source struct {
+		Name, UID, Type, Access, URL string
+		IsDefault                    bool `yaml:"isDefault"`
+	}
+	var from struct {
+		APIVersion  int `yaml:"apiVersion"`
+		Datasources []source
+	}
+	decodeYAML(t, "data sources", sources, &from)
+	want := source{"Prometheus", "prometheus", "prometheus", "proxy", "http://prometheus:9090", true} // 9090 is what its image listens at
+	if from.APIVersion != 1 || !slices.Equal(from.Datasources, []source{want}) || !strings.HasPrefix(c.Services["prometheus"].Image, "prom/prometheus:") {
+		t.Errorf("Grafana asks %+v, and Prometheus is of image %s", from, c.Services["prometheus"].Image)
+	}
+	var shown struct {
+		APIVersion int `yaml:"apiVersion"`
+		Providers  []struct {
+			Name, Type string
+			Options    struct{ Path string }
+		}
+	}
+	decodeYAML(t, "dashboards", dashboards, &shown)
+	home = c.Services["grafana"].Environment["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+	if shown.APIVersion != 1 || len(shown.Providers) != 1 || shown.Providers[0].Type != "file" || shown.Providers[0].Options.Path != filepath.Dir(home) {
+		t.Errorf("Grafana looks for dashboards in %+v, and begins with %s", shown, home)
+	}
+	return home
 }
 
 // Grafana shows the dashboard that deploy/grafana has.

@@ -34,7 +34,12 @@ func read(t *testing.T, name string) string {
 // readYAML decodes a file of the repository; unknown fields of into are refused.
 func readYAML(t *testing.T, name string, into any) {
 	t.Helper()
-	decoder := yaml.NewDecoder(strings.NewReader(read(t, name)))
+	decodeYAML(t, name, read(t, name), into)
+}
+
+func decodeYAML(t *testing.T, name, text string, into any) {
+	t.Helper()
+	decoder := yaml.NewDecoder(strings.NewReader(text))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(into); err != nil {
 		t.Fatalf("%s: %v", name, err)
