@@ -44,6 +44,42 @@ func TestBenchListsItsScenarios(t *testing.T) {
 	}
 }
 
+// charts is what the figures and charts of docs/performance.md begin with.
+const charts = "../../docs/images/benchmark"
+
+// The charts of the documentation are those that the program draws from the report beside them, and that one is of a measurement.
+func TestTheDocumentationHasTheCharts(t *testing.T) {
+	t.Parallel()
+	for name, scenarios := range map[string]string{"drain": "drain,replicated", "latency": "steady"} {
+		drawn := filepath.Join(t.TempDir(), "chart.svg")
+		code, stdout, stderr := call(t, "--from="+charts+".json", "--only="+scenarios, "--svg="+drawn)
+		if code != exitOK || strings.Contains(stdout, "QUICK") || !strings.Contains(stdout, "fenced, by partition") {
+			t.Errorf("status %d: %s%s", code, stdout, stderr)
+		}
+		if want, got := read(t, drawn), read(t, charts+"-"+name+".svg"); got != want {
+			t.Errorf("%s-%s.svg is another chart; `make bench/draw` draws it", charts, name)
+		}
+	}
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func write(t *testing.T, text string) (name string) {
+	t.Helper()
+	name = filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
 // The help names every flag, and shows how they are used.
 func TestBenchShowsItsHelp(t *testing.T) {
 	t.Parallel()
@@ -74,6 +110,12 @@ func TestBenchRefusesBadSettings(t *testing.T) {
 		{[]string{program, some, "--events=5"}, []string{"events", "64"}},
 		{[]string{program, some, "--match=nothing such"}, []string{"match", "nothing such"}},
 		{[]string{program, some, "--roundz=5"}, []string{"--roundz", "--help"}},
+		{[]string{program, some, "--match=("}, []string{"match", "("}},
+		{[]string{program, "--from=" + charts + ".json"}, []string{"--program", "--from"}},
+		{[]string{"--from=nothing"}, []string{"--from", "nothing"}},
+		{[]string{"--from=main.go"}, []string{"--from", "main.go"}},
+		{[]string{"--from=" + write(t, "{}")}, []string{"--from", "bench --json"}},
+		{[]string{"--from=" + charts + ".json", "--only=drian"}, []string{"--only", "drian"}},
 	} {
 		code, stdout, stderr := call(t, c.args...)
 		if code != exitRefused || stdout != "" {
@@ -108,12 +150,9 @@ func TestBenchWritesItsReport(t *testing.T) { //nolint:paralleltest // it uses t
 	if code := p.Exit(t); code != exitOK {
 		t.Fatal(p.Stderr())
 	}
-	text, err := os.ReadFile(report)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := read(t, report)
 	var r measure.Report
-	if err := json.Unmarshal(text, &r); err != nil {
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		t.Fatal(err)
 	}
 	if len(r.Results) != 1 || len(r.Results[0].Cases) != 2 || r.Results[0].Cases[1].Ratios[measure.ValueRate].Median <= 0 || !r.Quick {
@@ -122,8 +161,8 @@ func TestBenchWritesItsReport(t *testing.T) { //nolint:paralleltest // it uses t
 	if !strings.HasPrefix(r.Version, "devel") {
 		t.Errorf("the version is %q, not that of the program", r.Version)
 	}
-	if drawn, err := os.ReadFile(chart); err != nil || !strings.HasPrefix(string(drawn), "<svg ") {
-		t.Errorf("%.80s, %v", drawn, err)
+	if drawn := read(t, chart); !strings.HasPrefix(drawn, "<svg ") {
+		t.Errorf("%.80s", drawn)
 	}
 	if !strings.Contains(p.Stderr(), "2/2 round 1 drain") {
 		t.Errorf("there is no progress: %s", p.Stderr())

@@ -62,7 +62,7 @@ func (c *cli) write(stdout io.Writer, report *measure.Report) error {
 	return nil
 }
 
-// readReport reads what --json wrote, and keeps the scenarios only, or all.
+// readReport reads what --json wrote, and keeps of its scenarios those of only, or all.
 func readReport(name string, only []string) (*measure.Report, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -78,15 +78,10 @@ func readReport(name string, only []string) (*measure.Report, error) {
 	if len(only) == 0 {
 		return &report, nil
 	}
-	var kept []*measure.Result
-	for _, scenario := range only {
-		i := slices.IndexFunc(report.Results, func(r *measure.Result) bool { return r.Scenario == scenario })
-		if i < 0 {
-			return nil, fmt.Errorf("%w: --only: %s has no scenario %q", errRefused, name, scenario)
-		}
-		kept = append(kept, report.Results[i])
+	report.Results = slices.DeleteFunc(report.Results, func(r *measure.Result) bool { return !slices.Contains(only, r.Scenario) })
+	if len(report.Results) == 0 {
+		return nil, fmt.Errorf("%w: --only: %s has none of %s", errRefused, name, strings.Join(only, ", "))
 	}
-	report.Results = kept
 	return &report, nil
 }
 

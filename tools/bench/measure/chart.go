@@ -39,7 +39,7 @@ func (r *Report) WriteSVG(w io.Writer) error {
 	b.WriteString(chartStyle + `<rect class="ground" width="100%" height="100%"/>` + "\n")
 	y := 0
 	for _, result := range r.Results {
-		y = result.draw(&b, y)
+		y = result.draw(&b, y, r.Rounds)
 	}
 	what, amount, _ := strings.Cut(r.Title(), ": ")
 	for _, line := range []string{"Bars are medians, thin lines reach from the least round to the most.", what, amount} {
@@ -63,8 +63,8 @@ func (r *Report) Title() string {
 		r.Version, r.Machine, r.Processors, r.Started.Format("2006-01-02"), r.Events, r.Payload, r.Partitions, r.Rounds, quick)
 }
 
-// draw adds a scenario and returns where the next one begins.
-func (r *Result) draw(b *strings.Builder, y int) int {
+// draw adds a scenario, meant to have so many rounds, and returns where the next one begins.
+func (r *Result) draw(b *strings.Builder, y, rounds int) int {
 	unit := r.Unit
 	if r.Main == ValueP99 {
 		unit = "p50 and p99 in " + unit
@@ -82,14 +82,14 @@ func (r *Result) draw(b *strings.Builder, y int) int {
 	}
 	long := func(v float64) float64 { return chartBars * v / most }
 	for _, c := range r.Cases {
-		r.drawCase(b, c, y, long)
+		r.drawCase(b, c, y, rounds, long)
 		y += chartRow
 	}
 	return y
 }
 
 // drawCase adds a case; long is how many pixels a value takes.
-func (r *Result) drawCase(b *strings.Builder, c *CaseResult, y int, long func(float64) float64) {
+func (r *Result) drawCase(b *strings.Builder, c *CaseResult, y, rounds int, long func(float64) float64) {
 	v, class := c.Values[r.Main], "own"
 	if c.Base == "" {
 		class = "base"
@@ -108,6 +108,9 @@ func (r *Result) drawCase(b *strings.Builder, c *CaseResult, y int, long func(fl
 	}
 	if ratio, found := c.Ratios[r.Main]; found {
 		note += fmt.Sprintf(", %.2f ×", ratio.Median)
+	}
+	if n := len(c.Samples); n < rounds { // it was interrupted
+		note += fmt.Sprintf(", rounds: %d", n)
 	}
 	if c.Disturbed > 0 {
 		note += fmt.Sprintf(", %d disturbed", c.Disturbed)
