@@ -1,6 +1,8 @@
 package deployment_test
 
 import (
+	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -11,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/postrider/postrider/internal/localpg"
@@ -280,4 +283,39 @@ func here(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return folder
+}
+
+// A worker starts once the brokers are healthy, and needs a leader of theirs: without one, a server is not.
+func TestComposeWaitsForALeader(t *testing.T) {
+	t.Parallel()
+	s, err := server.NewServer(&server.Options{
+		ServerName: "nats-1", Host: "127.0.0.1", Port: server.RANDOM_PORT, HTTPHost: "127.0.0.1", HTTPPort: server.RANDOM_PORT,
+		JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
+		Cluster: server.ClusterOpts{Name: "demo", Host: "127.0.0.1", Port: server.RANDOM_PORT},
+		Routes:  server.RoutesFromStr("nats://127.0.0.1:1"), // nobody is there
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	s.Start()
+	for _, file := range []string{composeFolder + "/compose.yaml", demoFile} {
+		check := fmt.Sprint(readComposeFile(t, file).Services["nats-1"].Healthcheck["test"])
+		_, path, found := strings.Cut(strings.TrimSuffix(check, "]"), "http://127.0.0.1:8222")
+		if !found {
+			t.Fatalf("%s: the brokers' check is %s", file, check)
+		}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.MonitorAddr().String()+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		response, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("%s: a server without a leader is healthy: %s answers %s, %v", file, path, response.Status, err)
+		}
+	}
 }
