@@ -48,12 +48,12 @@ func newRunner(t *testing.T, pool *pgxpool.Pool, patience time.Duration) (runner
 	t.Helper()
 	bells = &rang{}
 	runner = resize.NewRunner(resize.Config{
-		Pool: pool, Schema: "public", Timeout: patience, Logger: slog.New(slog.DiscardHandler),
+		Schema: "public", Timeout: patience, Logger: slog.New(slog.DiscardHandler),
 		Connect: func(context.Context) (resize.Broker, error) {
 			publisher, err := natspub.NewRehearsal(nil, natspub.DedupeConfig{}, slog.New(slog.DiscardHandler))
 			return resize.Broker{Publisher: publisher, Ring: bells.ring, Close: func() {}}, err
 		},
-	}, pool)
+	}, pool, func(ctx context.Context) (*pgxpool.Pool, error) { return pgxpool.NewWithConfig(ctx, pool.Config()) })
 	ctx, cancel := context.WithCancel(context.Background())
 	var serving sync.WaitGroup
 	serving.Go(func() { runner.Serve(ctx) })

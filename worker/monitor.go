@@ -55,9 +55,7 @@ func (w *Worker) openMonitor(ctx context.Context) error {
 	if o.Replays, err = replay.New(ctx, pool, w.cfg.Schema, w.events); err != nil {
 		return err
 	}
-	if o.Resizes, err = w.resizes(ctx, pool); err != nil {
-		return err
-	}
+	o.Resizes = w.resizes(pool)
 	if w.monitor, err = ui.Compose(ctx, config, source, operator, w.metrics); err != nil {
 		return field("Monitor", err)
 	}
@@ -69,16 +67,13 @@ func (w *Worker) openMonitor(ctx context.Context) error {
 }
 
 // resizes changes the number of partitions by this worker's publisher: taking a partition leaves nothing in it.
-func (w *Worker) resizes(ctx context.Context, look *pgxpool.Pool) (*resize.Runner, error) {
-	pool, err := w.openPool(ctx, pg.Connections{Name: "resize", Most: resizeConnections})
-	if err != nil {
-		return nil, err
+func (w *Worker) resizes(look *pgxpool.Pool) *resize.Runner {
+	broker := resize.Broker{
+		Publisher: w.publisher, Ring: func(bell string) { _ = w.nc.Publish(outbox.BellSubject(w.cfg.Schema)+bell, nil) }, Close: func() {},
 	}
 	return resize.NewRunner(resize.Config{
-		Pool: pool, Schema: w.cfg.Schema, Events: w.events, Logger: w.log,
-		Connect: func(context.Context) (resize.Broker, error) {
-			ring := func(bell string) { _ = w.nc.Publish(outbox.BellSubject(w.cfg.Schema)+bell, nil) }
-			return resize.Broker{Publisher: w.publisher, Ring: ring, Close: func() {}}, nil
-		},
-	}, look), nil
+		Schema: w.cfg.Schema, Events: w.events, Logger: w.log, Connect: func(context.Context) (resize.Broker, error) { return broker, nil },
+	}, look, func(ctx context.Context) (*pgxpool.Pool, error) {
+		return w.newPool(ctx, pg.Connections{Name: "resize", Most: resizeConnections})
+	})
 }

@@ -90,8 +90,10 @@ func resizeComplaint(err error) (c Complaint, resizing bool) {
 	refused := Complaint{Status: http.StatusConflict, Code: "wrong_state"}
 	switch {
 	case errors.Is(err, errNoResizes):
-		return Complaint{Status: http.StatusNotImplemented, Code: "operator_not_configured",
-			Message: "The number of partitions cannot be changed from here: " + errNoResizes.Error() + ". `postrider partitions resize` takes such rights of its own."}, true
+		return Complaint{
+			Status: http.StatusNotImplemented, Code: "operator_not_configured",
+			Message: "The number of partitions cannot be changed from here: " + errNoResizes.Error() + ". `postrider partitions resize` takes such rights of its own.",
+		}, true
 	case errors.Is(err, resize.ErrCountChanged) && errors.As(err, &input):
 		return Complaint{Status: http.StatusConflict, Code: "count_changed", Message: input.Problem + ".", Field: input.Field}, true
 	case errors.Is(err, lease.ErrFrozen):

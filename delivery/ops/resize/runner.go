@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/lease"
 )
@@ -21,15 +23,16 @@ var ErrStopped = errors.New("the process that changed the partitions was stopped
 type Runner struct {
 	db     pg.DB
 	config Config
+	open   func(context.Context) (*pgxpool.Pool, error)
 	asked  chan *job
 
 	mu   sync.Mutex
 	last *job
 }
 
-// NewRunner returns one that resizes as c says, Progress aside, and looks by db.
-func NewRunner(c Config, db pg.DB) *Runner {
-	return &Runner{db: db, config: c, asked: make(chan *job, 1)}
+// NewRunner returns one that looks by db, and resizes as c says by a pool of its own, which it opens for that; Pool and Progress are its own.
+func NewRunner(c Config, db pg.DB, open func(context.Context) (*pgxpool.Pool, error)) *Runner {
+	return &Runner{db: db, config: c, open: open, asked: make(chan *job, 1)}
 }
 
 // Asked is a resize that was asked for.
@@ -62,7 +65,25 @@ func (r *Runner) Serve(ctx context.Context) {
 }
 
 func (r *Runner) serve(ctx context.Context, j *job) {
+	done, err := r.run(ctx, j)
+	if err != nil && ctx.Err() != nil {
+		err = ErrStopped
+	}
+	if err != nil {
+		r.config.Logger.WarnContext(ctx, "the number of partitions was not changed", "to", j.To, "error", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	j.From, j.Moved, j.Err, j.EndedAt = done.From, done.Moved, err, time.Now()
+	close(j.ended)
+}
+
+func (r *Runner) run(ctx context.Context, j *job) (done Resized, err error) {
 	c := r.config
+	if c.Pool, err = r.open(ctx); err != nil {
+		return Resized{From: j.From, To: j.To}, err
+	}
+	defer c.Pool.Close()
 	c.Progress = func(string) {
 		select {
 		case <-j.began:
@@ -70,17 +91,7 @@ func (r *Runner) serve(ctx context.Context, j *job) {
 			close(j.began)
 		}
 	}
-	done, err := Run(ctx, c, Wanted{To: j.To, From: j.From, Actor: j.Actor, Reason: j.Reason})
-	if err != nil && ctx.Err() != nil {
-		err = ErrStopped
-	}
-	if err != nil {
-		c.Logger.WarnContext(ctx, "the number of partitions was not changed", "to", j.To, "error", err)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	j.From, j.Moved, j.Err, j.EndedAt = done.From, done.Moved, err, time.Now()
-	close(j.ended)
+	return Run(ctx, c, Wanted{To: j.To, From: j.From, Actor: j.Actor, Reason: j.Reason})
 }
 
 // Start begins a resize, and returns when the workers were asked for their partitions, or with why it ended before that. It goes on when
