@@ -264,6 +264,7 @@ func TestResizesAreRefused(t *testing.T) {
 		}
 	}
 	wantContains(t, call(t, none, http.MethodGet, "/partitions/resize"), "postrider partitions resize")
+	wantLacks(t, call(t, none, http.MethodGet, "/"), "partitions/resize")
 
 	// A worker's role may act on messages and lacks the rights of the tables' owner.
 	name := "monitor_" + strings.ToLower(rand.Text())
@@ -305,4 +306,17 @@ func TestResizesAreRefused(t *testing.T) {
 	o.wantAudits(t)
 	let()
 	untilResized(t, server, func(s standing) bool { return s.Last.State == "done" && s.Partitions == 7 })
+}
+
+// Where events wait for a resize the overview leads to the page that tells how far it is, if there is one.
+func TestTheOverviewLeadsToAResize(t *testing.T) {
+	t.Parallel()
+	s := cluster(4)
+	s.Frozen, s.Partitions[1].Owner, s.Partitions[1].Pending = true, uuid.Nil, 3
+	runner, _, _ := newRunner(t, pgtest.Pool(t, pgtest.Migrated(t, 4)), time.Minute)
+	const link = `<a href="./partitions/resize">How far it is</a>`
+	wantContains(t, call(t, serve(t, ui.Options{Source: always(s), Resizes: runner}), http.MethodGet, "/"), `id="o-resizing"`, link)
+	without := call(t, serve(t, ui.Options{Source: always(s)}), http.MethodGet, "/")
+	wantContains(t, without, `id="o-resizing"`)
+	wantLacks(t, without, link)
 }

@@ -76,8 +76,9 @@ type Monitor struct {
 	Ownership Ownership
 	// Workers are sorted by id.
 	Workers []Worker
-	// Partitions are sorted by number.
+	// Partitions are sorted by number; Resizable says that there is a page to change how many.
 	Partitions []Partition
+	Resizable  bool
 	// Unowned counts the partitions that no live lease covers.
 	Unowned int
 	// AsTable shows the partitions as a table in place of the grid.

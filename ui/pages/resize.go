@@ -9,6 +9,9 @@ import (
 	"github.com/postrider/postrider/web"
 )
 
+// pathResize leads to the page of the number of partitions, from the root.
+const pathResize = "partitions/resize"
+
 // resizeEvery is how many seconds lie between two updates while the partitions change.
 const resizeEvery = 1
 
@@ -88,5 +91,5 @@ func (p *Pages) formResize(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p.desk.Cache.Outdate()
-	p.seeOther(w, r, "partitions/resize", url.Values{paramDone: {"resize"}, paramCount: {number(int64(wanted.To))}})
+	p.seeOther(w, r, pathResize, url.Values{paramDone: {"resize"}, paramCount: {number(int64(wanted.To))}})
 }
