@@ -60,7 +60,7 @@ func (d *Desk) PlanResize(ctx context.Context, who Identity, o resize.Wanted) (r
 	ctx, cancel := context.WithTimeout(ctx, actTimeout)
 	defer cancel()
 	done, err := d.Resizes.Plan(ctx, o)
-	d.logAction(ctx, who, "partitions.resize", true, int64(done.Moved), err)
+	d.logAction(ctx, who, "partitions.resize", true, int64(o.To), err)
 	return done, err
 }
 
