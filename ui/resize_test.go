@@ -208,6 +208,10 @@ func TestResizesByTheAPI(t *testing.T) {
 		t.Errorf("%d partitions are held, want the worker's two", n)
 	}
 	o.exec(t, `UPDATE outbox_partitions SET paused_at = now() WHERE partition_key = 2`)
+	wantProblem(t, api(t, server, http.MethodPost, "/partitions/resize", `{"count": 2}`), http.StatusBadRequest, "invalid", "reason")
+	if s := untilResized(t, server, func(standing) bool { return true }); s.Last == nil || s.Last.State != "failed" || !strings.Contains(s.Last.Error, "--timeout") {
+		t.Errorf("after a refusal the last one is %+v", s.Last)
+	}
 	paused := wantProblem(t, api(t, server, http.MethodPost, "/partitions/resize", `{"count": 2, "dry_run": true}`), http.StatusConflict, "wrong_state", "")
 	if !strings.Contains(paused.Error.Message, "postrider partitions resume 2") {
 		t.Errorf("of paused partitions it says %s", paused.Error.Message)

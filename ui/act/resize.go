@@ -52,7 +52,7 @@ func (d *Desk) Resizing(ctx context.Context) (lease.Census, *resize.Asked, error
 	return d.Resizes.Look(ctx)
 }
 
-// PlanResize says what a resize would do; the order's actor is who.
+// PlanResize says what a resize would do; the actor is who.
 func (d *Desk) PlanResize(ctx context.Context, who Identity, o resize.Wanted) (resize.Resized, error) {
 	if err := d.MayResize(who); err != nil {
 		return resize.Resized{}, err
@@ -65,7 +65,7 @@ func (d *Desk) PlanResize(ctx context.Context, who Identity, o resize.Wanted) (r
 }
 
 // Resize begins a resize, which goes on when the context ends, and returns when the workers were asked for their partitions, or with why
-// it ended before; the order's actor is who. Wait returns what it did.
+// it ended before; the actor is who. Wait returns what it did.
 func (d *Desk) Resize(ctx context.Context, who Identity, o resize.Wanted) (wait func(context.Context) (resize.Resized, error), err error) {
 	if err := d.MayResize(who); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func resizeComplaint(err error) (c Complaint, resizing bool) {
 	case errors.Is(err, resize.ErrNotReturned):
 		refused.Message = "Not all workers gave back their partitions in time. Nothing was changed, and they go on. Drain or end the worker that keeps its partitions, or give it longer: postrider partitions resize --timeout."
 	case errors.Is(err, resize.ErrStopped):
-		refused.Message = "This process was stopped amid it. Nothing was changed; ask again."
+		refused.Message = "This process was stopped amid it. Where the number is still the old one, nothing was changed: ask again."
 	case errors.Is(err, resize.ErrStream):
 		refused.Status, refused.Code = http.StatusServiceUnavailable, "stream_failed"
 		refused.Message = "NATS did not let the partitions be taken. Nothing was changed, and the workers go on; try again when it answers. The log of this process tells why."

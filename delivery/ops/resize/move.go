@@ -68,7 +68,7 @@ func (q queries) everythingPaused(ctx context.Context, db pg.RowQuerier) (*time.
 		ErrPaused, len(ids), all, list, list)
 }
 
-// Fields that an Wanted is refused for.
+// Fields that Wanted is refused for.
 const (
 	FieldCount    = "count"
 	FieldExpected = "expected_from"
@@ -101,7 +101,7 @@ type Resized struct {
 }
 
 // Plan returns what Run would do now, or why it would refuse, the words for the audit aside. The events are read for
-// the keys by which their producers placed them. A wrong Wanted is a maintenance.InputError.
+// the keys by which their producers placed them. What is wrong with o is a maintenance.InputError.
 func Plan(ctx context.Context, db pg.DB, schema string, events delivery.Relation, o Wanted) (Resized, error) {
 	done := Resized{To: o.To, DryRun: true}
 	if err := o.check(); err != nil {

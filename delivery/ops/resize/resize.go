@@ -52,7 +52,7 @@ type Config struct {
 	Pool   *pgxpool.Pool
 	Schema string
 	Events delivery.Relation
-	// Connect is called when the order was found good.
+	// Connect is called when what is wanted was found good.
 	Connect func(context.Context) (Broker, error)
 	// Timeout is how long the workers may take to give back their partitions. Defaults to DefaultTimeout.
 	Timeout time.Duration

@@ -16,7 +16,7 @@ import (
 // ErrRunning is returned where a Runner is at a resize already.
 var ErrRunning = fmt.Errorf("%w, from here", lease.ErrFrozen)
 
-// ErrStopped is why a resize failed whose process was stopped amid it. Nothing was changed.
+// ErrStopped is why a resize failed whose process was stopped amid it.
 var ErrStopped = errors.New("the process that changed the partitions was stopped")
 
 // Runner resizes for those who do not wait for the end, one resize at a time.
@@ -35,7 +35,7 @@ func NewRunner(c Config, db pg.DB, open func(context.Context) (*pgxpool.Pool, er
 	return &Runner{db: db, config: c, open: open, asked: make(chan *job, 1)}
 }
 
-// Asked is a resize that was asked for.
+// Asked is a resize that was asked for, and not refused.
 type Asked struct {
 	// From is 0 where that is not known yet.
 	From, To, Moved int
@@ -50,6 +50,7 @@ type Asked struct {
 type job struct {
 	Asked
 	began, ended chan struct{}
+	before       *job // that was the last one
 }
 
 // Serve runs what is asked for until the context ends; what is under way is given up then, and its partitions are given back.
@@ -69,13 +70,27 @@ func (r *Runner) serve(ctx context.Context, j *job) {
 	if err != nil && ctx.Err() != nil {
 		err = ErrStopped
 	}
-	if err != nil {
-		r.config.Logger.WarnContext(ctx, "the number of partitions was not changed", "to", j.To, "error", err)
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	j.From, j.Moved, j.Err, j.EndedAt = done.From, done.Moved, err, time.Now()
+	switch {
+	case err == nil:
+	case j.hasBegun():
+		r.config.Logger.WarnContext(ctx, "the number of partitions was not changed", "to", j.To, "error", err)
+	default: // who asked is told
+		r.last = j.before
+	}
+	j.before = nil
 	close(j.ended)
+}
+
+func (j *job) hasBegun() bool {
+	select {
+	case <-j.began:
+		return true
+	default:
+		return false
+	}
 }
 
 func (r *Runner) run(ctx context.Context, j *job) (done Resized, err error) {
@@ -85,9 +100,7 @@ func (r *Runner) run(ctx context.Context, j *job) (done Resized, err error) {
 	}
 	defer c.Pool.Close()
 	c.Progress = func(string) {
-		select {
-		case <-j.began:
-		default:
+		if !j.hasBegun() {
 			close(j.began)
 		}
 	}
@@ -106,7 +119,7 @@ func (r *Runner) Start(ctx context.Context, o Wanted) (wait func(context.Context
 		r.mu.Unlock()
 		return nil, ErrRunning
 	}
-	r.last = j
+	j.before, r.last = r.last, j
 	r.mu.Unlock()
 	r.asked <- j // there is room, as the one before has ended
 	wait = func(ctx context.Context) (Resized, error) {
