@@ -88,3 +88,21 @@ func (s *Store) takeFreeze(ctx context.Context, tx pgx.Tx) error {
 	_, err = s.Disown(ctx, *before)
 	return err
 }
+
+// Census is how many partitions there are, and how far somebody is who changes that.
+type Census struct {
+	Partitions int
+	// Frozen says that somebody is at it, and Returned how many partitions that one has by now.
+	Frozen   bool
+	Returned int
+	// ResizedAt is when the number was changed last, by the database clock; nil: never.
+	ResizedAt *time.Time
+}
+
+// Census looks at the tables, so that it tells of whoever resizes.
+func (s *Store) Census(ctx context.Context) (at Census, err error) {
+	if err := s.sql.Census.Row(ctx, s.db, nil).Scan(&at.Partitions, &at.Frozen, &at.Returned, &at.ResizedAt); err != nil {
+		return at, fmt.Errorf("look at the number of partitions: %w", err)
+	}
+	return at, nil
+}

@@ -71,7 +71,7 @@ type Store struct {
 type queries struct {
 	Snapshot, Count, Acquire, AcquireSolo, LeasedElsewhere              pg.Query
 	LockPatience, Renew, RenewFree, Release, Disown, SyncAdd, SyncPrune pg.Query
-	LockFreeze, StayIdle, Freeze, Thaw, History, HistoryBegins          pg.Query
+	LockFreeze, StayIdle, Freeze, Thaw, Census, History, HistoryBegins  pg.Query
 }
 
 // NewStore returns a store on the tables of that schema, and looks at what the server

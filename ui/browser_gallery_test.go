@@ -8,10 +8,12 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/google/uuid"
 
+	"github.com/postrider/postrider/delivery/ops/resize"
 	"github.com/postrider/postrider/partition"
 	"github.com/postrider/postrider/ui"
 )
@@ -34,12 +36,14 @@ type gallery struct {
 	partitions              int
 	dead, failed, published int64
 	owner                   uuid.UUID
+	resizes                 *resize.Runner
 }
 
 func newGallery(t *testing.T) *gallery {
 	t.Helper()
 	const partitions = 16
 	g := &gallery{outboxBundle: newPages(t, partitions), partitions: partitions, owner: uuid.UUID{0: 1, 15: 0xa1}}
+	g.resizes, _, _ = newRunner(t, g.pool, time.Minute)
 	share := map[uuid.UUID][]partition.ID{}
 	others := []uuid.UUID{g.owner, {0: 2, 15: 0xb2}, {0: 3, 15: 0xc3}}
 	for p := range partition.ID(partitions - 1) { // the last one has no owner
@@ -125,7 +129,7 @@ func (g *gallery) replay(t *testing.T) {
 }
 
 func (g *gallery) options() ui.Options {
-	return ui.Options{Environment: "staging", Version: "1.2.3", ShowPayload: true}
+	return ui.Options{Environment: "staging", Version: "1.2.3", ShowPayload: true, Resizes: g.resizes}
 }
 
 // page is one of the monitor's, and a selector of what shows that it is there.
@@ -161,6 +165,9 @@ func (g *gallery) pages(t *testing.T) []page {
 		{"partition-paused", "/partitions/4", "#pause"},
 		{"partition-unowned", "/partitions/15", "#pause"},
 		{"drain", fmt.Sprintf("/workers/%s/drain", g.owner), "#confirm-heading"},
+		{"resize", "/partitions/resize", "#ask"},
+		{"confirm-resize-none", "/partitions/resize/confirm?partitions=16", "#confirm-heading"},
+		{"confirm-resize-refused", "/partitions/resize/confirm?partitions=32", "#problem"},
 		{"audit", "/audit", "main table"},
 		{"ownership", "/ownership?partition=1", "main table"},
 		{"ownership-all", "/ownership", "#timeline"},

@@ -12,7 +12,7 @@ import (
 
 // Compose returns the server of a monitor that shows source, with one cache for pages, API and metrics. Registerer, where given, gets the
 // metrics that NewCollector makes of it. Operator, where given, becomes that of the Options as far as its role has the rights; what it and
-// Options.Replays lack is logged.
+// Options.Replays and Options.Resizes lack is logged.
 func Compose(ctx context.Context, config ServerConfig, source Source, operator *ops.Operator, registerer prometheus.Registerer) (*Server, error) {
 	cache, err := NewCache(source, CacheConfig{})
 	if err != nil {
@@ -42,7 +42,7 @@ func (o *Options) operate(ctx context.Context, operator *ops.Operator) error {
 	list := func(rights []string) string { return strings.Join(rights, "; ") }
 	switch {
 	case len(missing.Look) > 0:
-		o.Replays = nil
+		o.Replays, o.Resizes = nil, nil
 		log.Warn("the monitor shows no messages and takes no actions: the database role lacks rights", "missing", list(missing.Look))
 		return nil
 	case len(missing.Act) > 0:
@@ -53,6 +53,10 @@ func (o *Options) operate(ctx context.Context, operator *ops.Operator) error {
 	}
 	if o.ShowPayload && len(missing.Payload) > 0 {
 		log.Warn("the monitor shows no payloads (--http-show-payload): the database role lacks a right", "missing", list(missing.Payload))
+	}
+	if o.Resizes != nil && len(missing.Resize) > 0 {
+		log.Info("the monitor does not change the number of partitions: the database role lacks rights", "missing", list(missing.Resize))
+		o.Resizes = nil
 	}
 	switch {
 	case o.Replays == nil:

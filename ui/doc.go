@@ -14,6 +14,7 @@
 //
 //	/                    the overview; ?partitions=table shows these as a table
 //	/partitions/{n}      one partition's story
+//	/partitions/resize   how many there are, and how far a change is; /partitions/resize/confirm counts and asks
 //	/messages            the list under its filters, and /messages/{sequence or id}
 //	/messages/causes     dead messages by what they died of
 //	/messages/confirm    asks before messages are changed

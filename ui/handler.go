@@ -57,7 +57,7 @@ func NewHandler(options Options) (*Handler, error) {
 	}
 	desk := &act.Desk{
 		Cache: cache, Readiness: source.NewReadiness(options.Ready, cache), Operator: options.Operator, ReadOnly: options.ReadOnly,
-		Replays: options.Replays, Replayable: !options.listsOnly,
+		Replays: options.Replays, Replayable: !options.listsOnly, Resizes: options.Resizes,
 		ShowPayload: options.ShowPayload, Environment: options.Environment, Version: options.Version, Logger: options.Logger,
 	}
 	human, err := pages.New(desk)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/delivery/ops/replay"
+	"github.com/postrider/postrider/delivery/ops/resize"
 )
 
 // Keys of log records.
@@ -38,8 +39,10 @@ type Options struct {
 	// Operator looks at single messages and acts on them; its role needs an operator's rights. Without one these routes answer 501 and the
 	// pages show no actions.
 	Operator *ops.Operator
-	// Replays lists replays and makes those that are asked for, which Server.Replay runs. Its role needs an operator's rights. Defaults to none.
+	// Replays lists replays and makes those that are asked for, which Server.Work runs. Its role needs an operator's rights. Defaults to none.
 	Replays *replay.Store
+	// Resizes changes the number of partitions, in Server.Work. Its role needs the rights of the tables' owner. Defaults to none.
+	Resizes *resize.Runner
 	// ShowPayload lets those with AccessOperate see payloads and metadata (the producers' headers, trace context), also where ReadOnly keeps
 	// them from acting. Defaults to false: nobody sees them.
 	ShowPayload bool

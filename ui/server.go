@@ -224,28 +224,33 @@ func (s *Server) Close() {
 	}
 }
 
-// Replay runs the replays that were asked for from a monitor (Options.Replays) until ctx ends, and returns nil; with ReadOnly, or without
-// the rights, none. Run does so by itself: it is for a handler that is served elsewhere.
-func (s *Server) Replay(ctx context.Context) error {
-	if o := s.handler.options; o.Replays != nil && !o.ReadOnly && !o.listsOnly {
-		o.Replays.Serve(ctx, o.Logger)
-	} else {
-		<-ctx.Done()
+// Work does what was asked for from a monitor (Options.Replays, Options.Resizes) until ctx ends, and returns nil; with ReadOnly, or without
+// the rights, nothing. Run does so by itself: it is for a handler that is served elsewhere.
+func (s *Server) Work(ctx context.Context) error {
+	var all sync.WaitGroup
+	if o := s.handler.options; !o.ReadOnly {
+		if o.Replays != nil && !o.listsOnly {
+			all.Go(func() { o.Replays.Serve(ctx, o.Logger) })
+		}
+		if o.Resizes != nil {
+			all.Go(func() { o.Resizes.Serve(ctx) })
+		}
 	}
+	<-ctx.Done()
+	all.Wait()
 	return nil
 }
 
-// Run serves until ctx ends, then ends the event streams, waits up to ShutdownTimeout for running requests and returns nil. It runs replays
-// that were asked for (Replay). It calls Listen
-// when nobody has. A server runs once.
+// Run serves until ctx ends, then ends the event streams, waits up to ShutdownTimeout for running requests and returns nil. It does what
+// was asked for (Work). It calls Listen when nobody has. A server runs once.
 func (s *Server) Run(ctx context.Context) error {
 	if _, err := s.Listen(ctx); err != nil {
 		return err
 	}
-	replaying, stop := context.WithCancel(ctx)
-	var replays sync.WaitGroup
-	replays.Go(func() { _ = s.Replay(replaying) })
-	defer replays.Wait()
+	working, stop := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	work.Go(func() { _ = s.Work(working) })
+	defer work.Wait()
 	defer stop()
 	served := make(chan error, 1)
 	go func() {

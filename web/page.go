@@ -76,8 +76,9 @@ type Monitor struct {
 	Ownership Ownership
 	// Workers are sorted by id.
 	Workers []Worker
-	// Partitions are sorted by number.
+	// Partitions are sorted by number; Resizable says that there is a page to change how many.
 	Partitions []Partition
+	Resizable  bool
 	// Unowned counts the partitions that no live lease covers.
 	Unowned int
 	// AsTable shows the partitions as a table in place of the grid.
@@ -175,4 +176,39 @@ type Partition struct {
 // Troubled says whether the cell deserves the eye's attention.
 func (p Partition) Troubled() bool {
 	return !p.Owned || p.Stalled || p.Dead > 0 || p.Blocked > 0
+}
+
+// Resize is the page of the number of partitions, and of how far its change is.
+type Resize struct {
+	Shell
+	// Partitions is how many there are, and Since when; zero: since ever.
+	Partitions int
+	Since      Moment
+	// Resizing says that somebody is changing it, and Returned how many partitions the workers have given back to that one.
+	Resizing bool
+	Returned int
+	// Last is the last change that was asked for here; nil: none was.
+	Last *Resized
+	// Given is what the form holds, Problem what is wrong with it.
+	Given, Problem string
+}
+
+// Percent is how many of a hundred partitions were given back.
+func (r Resize) Percent() int { return 100 * r.Returned / max(1, r.Partitions) }
+
+// Resized is a change of the number of partitions.
+type Resized struct {
+	// State is "running", "done" or "failed"; Error why it failed, and what to do.
+	State, Error    string
+	From, To, Moved int
+	Actor, Reason   string
+	Ended           Moment
+}
+
+// ResizeConfirm asks before the number of partitions is changed.
+type ResizeConfirm struct {
+	Shell
+	// From is how many there are, To how many are asked for, Moved how many pending rows would lie elsewhere.
+	From, To, Moved int
+	Reason, Problem string
 }

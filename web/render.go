@@ -69,6 +69,14 @@ func (r *Renderer) ReplayCancel(w io.Writer, page ReplayCancel) error {
 	return r.render(w, "replay-cancel", page)
 }
 
+// Resize writes the page of the number of partitions.
+func (r *Renderer) Resize(w io.Writer, page Resize) error { return r.render(w, "resize", page) }
+
+// ResizeConfirm writes the question before that number is changed.
+func (r *Renderer) ResizeConfirm(w io.Writer, page ResizeConfirm) error {
+	return r.render(w, "resize-confirm", page)
+}
+
 // Message writes the page of one message.
 func (r *Renderer) Message(w io.Writer, page Message) error { return r.render(w, "message", page) }
 

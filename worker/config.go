@@ -30,7 +30,8 @@ type Config struct {
 	// a monitor those of an operator.
 	DatabaseURL string
 	// Database takes the place of DatabaseURL where more is to be said, such as where passwords come from (BeforeConnect). How many
-	// connections there are is the worker's: 6, and up to 2 while somebody uses its monitor.
+	// connections there are is the worker's: 6, up to 2 while somebody uses its monitor, and up
+	// to 4 while that changes the number of partitions.
 	Database *pgxpool.Config
 	// Schema of the outbox's tables. Defaults to "public".
 	Schema string

@@ -4,17 +4,23 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/delivery/ops/replay"
+	"github.com/postrider/postrider/delivery/ops/resize"
 	"github.com/postrider/postrider/heartbeat"
 	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/outbox"
 	"github.com/postrider/postrider/ui"
 )
 
 // operatorConnections are for people who look or act: they must not hold up leases and deliveries.
 const operatorConnections = 2
+
+// resizeConnections are for a resize that the monitor is asked for: a lock, its renewal, and the rows.
+const resizeConnections = 4
 
 // listens tells whether the monitor has a server of its own.
 func (w *Worker) listens() bool { return w.monitor != nil && w.cfg.Monitor.Addr != "" }
@@ -49,6 +55,7 @@ func (w *Worker) openMonitor(ctx context.Context) error {
 	if o.Replays, err = replay.New(ctx, pool, w.cfg.Schema, w.events); err != nil {
 		return err
 	}
+	o.Resizes = w.resizes(pool)
 	if w.monitor, err = ui.Compose(ctx, config, source, operator, w.metrics); err != nil {
 		return field("Monitor", err)
 	}
@@ -57,4 +64,16 @@ func (w *Worker) openMonitor(ctx context.Context) error {
 		_, err = w.monitor.Listen(ctx)
 	}
 	return field("Monitor (--http-addr)", err)
+}
+
+// resizes changes the number of partitions by this worker's publisher: taking a partition leaves nothing in it.
+func (w *Worker) resizes(look *pgxpool.Pool) *resize.Runner {
+	broker := resize.Broker{
+		Publisher: w.publisher, Ring: func(bell string) { _ = w.nc.Publish(outbox.BellSubject(w.cfg.Schema)+bell, nil) }, Close: func() {},
+	}
+	return resize.NewRunner(resize.Config{
+		Schema: w.cfg.Schema, Events: w.events, Logger: w.log, Connect: func(context.Context) (resize.Broker, error) { return broker, nil },
+	}, look, func(ctx context.Context) (*pgxpool.Pool, error) {
+		return w.newPool(ctx, pg.Connections{Name: "resize", Most: resizeConnections})
+	})
 }

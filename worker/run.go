@@ -24,7 +24,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if w.listens() {
 		parts = append(parts, part{name: "monitor", run: w.monitor.Run})
 	} else if w.monitor != nil {
-		parts = append(parts, part{name: "replays", run: w.monitor.Replay})
+		parts = append(parts, part{name: "work of the monitor", run: w.monitor.Work})
 	}
 	working, end := context.WithCancel(ctx)
 	defer end()

@@ -153,7 +153,16 @@ func (w *Worker) openDatabase(ctx context.Context) error {
 	return field("DatabaseURL (--database-url)", delivery.CheckDatabase(ctx, w.control))
 }
 
+// openPool opens a pool that lives as long as the worker.
 func (w *Worker) openPool(ctx context.Context, c pg.Connections) (*pgxpool.Pool, error) {
+	pool, err := w.newPool(ctx, c)
+	if err == nil {
+		w.opened = append(w.opened, pool.Close)
+	}
+	return pool, err
+}
+
+func (w *Worker) newPool(ctx context.Context, c pg.Connections) (*pgxpool.Pool, error) {
 	config, err := w.cfg.pools()
 	if err != nil {
 		return nil, err
@@ -161,11 +170,7 @@ func (w *Worker) openPool(ctx context.Context, c pg.Connections) (*pgxpool.Pool,
 	// Whatever holds a lease row's lock on a connection that went dark must let go of it in about the time of a lease.
 	c.Name, c.DeadPeer = "postrider "+c.Name, w.cfg.Lease.TTL
 	pool, err := c.Open(ctx, config)
-	if err != nil {
-		return nil, field("DatabaseURL (--database-url)", err)
-	}
-	w.opened = append(w.opened, pool.Close)
-	return pool, nil
+	return pool, field("DatabaseURL (--database-url)", err)
 }
 
 // openMembership makes what the worker is known by among the others, and what it holds.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,22 +13,36 @@ import (
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 )
 
-// The number of partitions changes up and down under load: nothing is lost or
+// The number of partitions changes up by the command and down by a worker's monitor, under load, in the same words: nothing is lost or
 // doubled, every stream keeps its order, and producers put new events where the
 // moved ones went.
 func TestResizeUnderLoad(t *testing.T) { //nolint:paralleltest // clusters run one at a time
-	c := clustertest.New(t, clustertest.Config{Partitions: 16, Resized: true, Flags: append(shortTTL(), "--ordering=stream")})
+	c := clustertest.New(t, clustertest.Config{Partitions: 16, Resized: true, Flags: append(shortTTL(), "--ordering=stream", "--http-addr=127.0.0.1:0")})
 	workers := c.Start(t, 3)
 	c.WaitShared(t, workers...)
 	s := c.Subscribe(t, nil)
 	load := c.Produce(t, clustertest.Load{Every: 4 * time.Millisecond})
 	s.WaitReceived(t, 300)
 	for _, count := range []int{40, 7} {
-		resize := clustertest.Launch(t, "resize", c.Environment(), "partitions", "resize", fmt.Sprint(count), "--yes", "--reason=test", "--json")
-		if code := resize.Exit(t); code != exitOK {
-			t.Fatalf("partitions resize %d: %s", count, resize.Stderr())
+		var done string
+		if count > c.Partitions() {
+			resize := clustertest.Launch(t, "resize", c.Environment(), "partitions", "resize", fmt.Sprint(count), "--yes", "--reason=test", "--json")
+			if code := resize.Exit(t); code != exitOK {
+				t.Fatalf("partitions resize %d: %s", count, resize.Stderr())
+			}
+			done = resize.Stdout()
+		} else {
+			var status int
+			if status, done = ask(t, workers[1], http.MethodPost, "/api/v1/partitions/resize", fmt.Sprintf(`{"count": %d, "reason": "test"}`, count)); status != http.StatusOK {
+				t.Fatalf("resize to %d by a worker's monitor: %s", count, done)
+			}
 		}
-		t.Log(resize.Stdout())
+		t.Log(done)
+		said := read[map[string]any](t, done)
+		moved, counted := said["moved"].(float64)
+		if delete(said, "moved"); !counted || moved < 0 || fmt.Sprint(said) != fmt.Sprintf("map[dry_run:false from:%d to:%d]", c.Partitions(), count) {
+			t.Errorf("of %d partitions made %d it says %s", c.Partitions(), count, done)
+		}
 		c.Repartitioned(count)
 		c.WaitShared(t, workers...)
 		if n := c.Count(t, `SELECT count(*) FROM outbox_partitions`); n != count {

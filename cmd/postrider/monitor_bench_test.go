@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/internal/localpg"
@@ -132,6 +134,7 @@ func (w *benchWorld) measureCPU(b *testing.B, length time.Duration) {
 		b.Errorf("the monitor costs the database %.2f %% of a core, at most %.0f %% is allowed", 100*cost, 100*mostCPU)
 	}
 	w.measureRoutes(b)
+	w.measurePaint(b)
 	stop()
 	if n := frames.Load(); n < int64(benchTabs*int(length/time.Second)/2) {
 		b.Errorf("the tabs got %d snapshots only", n)
@@ -224,6 +227,40 @@ func (w *benchWorld) measureRoutes(b *testing.B) {
 	}
 	if len(missing) > 0 {
 		b.Logf("not there: %s", strings.Join(missing, " "))
+	}
+}
+
+// measurePaint loads the overview in a browser, where there is one, and takes the time until something of it is seen.
+func (w *benchWorld) measurePaint(b *testing.B) {
+	b.Helper()
+	if _, err := exec.LookPath("chromium"); err != nil {
+		b.Log("first paint: no Chromium is on the PATH")
+		return
+	}
+	allocator, stop := chromedp.NewExecAllocator(b.Context(), append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.NoSandbox)...)
+	defer stop()
+	tab, end := chromedp.NewContext(allocator)
+	defer end()
+	tab, cancel := context.WithTimeout(tab, time.Minute)
+	defer cancel()
+	// The entry is there as soon as the frame was shown.
+	const painted = `new Promise((tell) => new PerformanceObserver((list) => tell(list.getEntries()[0].startTime)).observe({type: 'paint', buffered: true}))`
+	var times []time.Duration
+	for range benchRequests {
+		if err := chromedp.Do(tab, chromedp.Navigate(w.url)); err != nil {
+			b.Fatal(err)
+		}
+		after, err := chromedp.Run(tab, chromedp.Evaluate[float64](painted, chromedp.EvalAwaitPromise))
+		if err != nil {
+			b.Fatal(err)
+		}
+		times = append(times, time.Duration(after*float64(time.Millisecond)))
+	}
+	slices.Sort(times)
+	p50, p95, most := times[len(times)/2], times[len(times)*95/100], times[len(times)-1]
+	b.Logf("%-45s %9s %9s %9s", "first paint of /", p50.Round(time.Millisecond), p95.Round(time.Millisecond), most.Round(time.Millisecond))
+	if p50 >= mostLatency {
+		b.Errorf("the first paint takes %s, at most %s is allowed", p50, mostLatency)
 	}
 }
 

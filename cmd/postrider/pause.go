@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/delivery/ops/resize"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -80,7 +81,7 @@ var inputNames = map[string]string{
 	ops.FieldState: "--state", ops.FieldPartition: "partition", ops.FieldStream: "--stream", ops.FieldTopic: "--topic",
 	ops.FieldType: "--type", ops.FieldError: "--error-contains", ops.FieldFamily: "--error-family", ops.FieldUntil: "--until", ops.FieldAfter: "--after",
 	ops.FieldLimit: "--limit", ops.FieldSequence: "SEQUENCE", ops.FieldEventID: "--id", ops.FieldReason: "--reason",
-	ops.FieldActor: "--actor", ops.FieldWorker: "WORKER",
+	ops.FieldActor: "--actor", ops.FieldWorker: "WORKER", resize.FieldCount: "COUNT",
 }
 
 // inputRefused names the flag where the package names its input.

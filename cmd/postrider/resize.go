@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go"
 
 	"github.com/postrider/postrider/delivery"
@@ -15,7 +13,6 @@ import (
 	"github.com/postrider/postrider/delivery/ops/resize"
 	"github.com/postrider/postrider/outbox"
 	"github.com/postrider/postrider/outbox/schema"
-	"github.com/postrider/postrider/partition"
 )
 
 type partitionsResizeCmd struct {
@@ -44,21 +41,10 @@ Examples:
   postrider partitions resize 128 --yes --reason "more workers"`
 }
 
-// resized is what the command prints.
-type resized struct {
-	From   int  `json:"from"`
-	To     int  `json:"to"`
-	Moved  int  `json:"moved"`
-	DryRun bool `json:"dry_run"`
-}
-
 // Run changes the number of partitions.
 func (c *partitionsResizeCmd) Run(s *session) error {
 	if err := c.validate(); err != nil {
 		return err
-	}
-	if c.Count < 1 || c.Count > 32767 {
-		return fmt.Errorf("%w: the number of partitions must lie between 1 and 32767, got %d", errRefused, c.Count)
 	}
 	if !c.DryRun {
 		if err := confirmed("delivery stops and producers wait while the partitions change", c.Reason, c.Yes); err != nil {
@@ -78,17 +64,19 @@ func (c *partitionsResizeCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	done := resized{From: int(info.Partitions), To: c.Count, DryRun: c.DryRun}
-	if done.From != done.To {
-		// Whether it can be done is known before anything stops.
-		if done.Moved, err = resize.Plan(s.ctx, pool, c.Schema, events, info.Partitions, partition.Count(c.Count)); err != nil { // checked above
-			return err
-		}
-		if !c.DryRun {
-			if done.Moved, err = c.resize(s, pool, info, events); err != nil {
-				return err
-			}
-		}
+	var done resize.Resized
+	order := resize.Wanted{To: c.Count, Actor: c.actor(), Reason: c.Reason}
+	if c.DryRun {
+		done, err = resize.Plan(s.ctx, pool, c.Schema, events, order)
+	} else {
+		done, err = resize.Run(s.ctx, resize.Config{
+			Pool: pool, Schema: c.Schema, Events: events, Timeout: c.Timeout, Logger: s.logger(),
+			Connect:  func(ctx context.Context) (resize.Broker, error) { return c.broker(ctx, info, s.logger()) },
+			Progress: func(line string) { fmt.Fprintln(s.stderr, line) },
+		}, order)
+	}
+	if err != nil {
+		return inputRefused(err)
 	}
 	if c.JSON {
 		return writeJSON(s.stdout, done)
@@ -101,28 +89,26 @@ func (c *partitionsResizeCmd) Run(s *session) error {
 	return err
 }
 
-// resize changes the number of partitions, and wakes the workers.
-func (c *partitionsResizeCmd) resize(s *session, pool *pgxpool.Pool, info schema.Info, events delivery.Relation) (moved int, err error) {
-	log := s.logger()
+// broker is what takes partitions over from the stream, and wakes the workers.
+func (c *partitionsResizeCmd) broker(ctx context.Context, info schema.Info, log *slog.Logger) (resize.Broker, error) {
 	nc, apiPrefix, err := c.connect("postrider resize", log)
 	if err != nil {
-		return 0, err
+		return resize.Broker{}, err
 	}
-	defer nc.Close()
-	publisher, done, err := c.publisher(s.ctx, nc, apiPrefix, info, log)
+	publisher, done, err := c.publisher(ctx, nc, apiPrefix, info, log)
 	if err != nil {
-		return 0, err
+		nc.Close()
+		return resize.Broker{}, err
 	}
-	defer done()
-	moved, err = resize.Run(s.ctx, resize.Config{
-		Pool: pool, Schema: c.Schema, Events: events, From: info.Partitions, To: partition.Count(c.Count), // checked by Run
-		Publisher: publisher, Timeout: c.Timeout, Actor: c.actor(), Reason: c.Reason, Logger: log,
-		Progress: func(line string) { fmt.Fprintln(s.stderr, line) },
-	})
-	for _, bell := range []string{"", ".cluster"} { // nobody waits for the next look
-		_ = nc.Publish(outbox.BellSubject(c.Schema)+bell, nil)
-	}
-	return moved, errors.Join(err, nc.FlushTimeout(time.Second))
+	return resize.Broker{
+		Publisher: publisher,
+		Ring:      func(bell string) { _ = nc.Publish(outbox.BellSubject(c.Schema)+bell, nil) },
+		Close: func() {
+			_ = nc.FlushTimeout(time.Second) // who hears no bell looks later
+			done()
+			nc.Close()
+		},
+	}, nil
 }
 
 // publisher is what takes partitions over from the stream, by the mode that the workers use.

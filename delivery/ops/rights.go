@@ -11,8 +11,9 @@ import (
 // GRANT needs it: "UPDATE (paused_at, updated_at) ON public.outbox_partitions".
 type Missing struct {
 	// Look is for every list and every message, Act for everything that changes
-	// something, Audit for the audit, Payload for payloads, Replays for the list of replays, Replay to make and run them.
-	Look, Act, Audit, Payload, Replays, Replay []string
+	// something, Audit for the audit, Payload for payloads, Replays for the list of replays, Replay to make and run them,
+	// Resize to change the number of partitions.
+	Look, Act, Audit, Payload, Replays, Replay, Resize []string
 }
 
 // MissingRights asks the database what the operator's role may not do. A right
@@ -24,7 +25,9 @@ func (o *Operator) MissingRights(ctx context.Context) (Missing, error) {
 		if err != nil {
 			return err
 		}
-		lists := map[string]*[]string{"look": &m.Look, "act": &m.Act, "audit": &m.Audit, "payload": &m.Payload, "replays": &m.Replays, "replay": &m.Replay}
+		lists := map[string]*[]string{
+			"look": &m.Look, "act": &m.Act, "audit": &m.Audit, "payload": &m.Payload, "replays": &m.Replays, "replay": &m.Replay, "resize": &m.Resize,
+		}
 		var purpose, right string
 		_, err = pgx.ForEachRow(rows, []any{&purpose, &right}, func() error {
 			*lists[purpose] = append(*lists[purpose], right)

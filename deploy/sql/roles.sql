@@ -23,7 +23,8 @@
 --
 -- The monitor of a worker works with the worker's own rights, which suffice to show messages and to act on them; who may do
 -- so is up to its settings (--http-read-only, credentials that may only look). Of the audit it shows nothing, unless the
--- worker's login holds postrider_monitor, too; and it makes and runs no replays, unless that holds postrider_operator.
+-- worker's login holds postrider_monitor, too; and it makes and runs no replays, unless that holds postrider_operator, and
+-- does not resize, unless that is a member of postrider_migrator.
 
 -- Where producers ring no bell, as in psql, events wait for the next poll, unless workers hear of commits from the log
 -- (docs/adr/0026). That takes wal_level = logical, connections past any pooler, and by a superuser, with the role that logs in:

@@ -295,6 +295,13 @@ UPDATE {schema}.outbox_settings SET frozen_at = clock_timestamp(), frozen_by = @
 -- query: Thaw
 UPDATE {schema}.outbox_settings SET frozen_at = NULL, frozen_by = NULL WHERE frozen_by = @owner
 
+-- query: Census
+-- How many partitions there are, whether somebody changes that now, and how many of them that one holds by now.
+SELECT z.partition_count, z.frozen, (SELECT count(*) FROM {schema}.outbox_partitions AS p WHERE z.frozen AND p.lease_owner = z.frozen_by), z.resized_at
+  FROM (SELECT s.partition_count, s.frozen_by, s.resized_at,
+               -- include: frozen
+               AS frozen FROM {schema}.outbox_settings AS s) AS z
+
 -- fragment: frozen
 -- Whether somebody at work has frozen the outbox of the settings s: the session of
 -- whoever froze it holds the lock. Nothing is looked for while nothing is frozen.

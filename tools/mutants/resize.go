@@ -86,5 +86,20 @@ func olderDatabase() []mutant {
 			test: command{pkg: "cmd/postrider", run: "^TestResizeOfADatabaseOlderThanItsStream$"}, says: "partitions resize: all 4 partitions are here",
 			edits: []edit{{"delivery/ops/resize/resize.go", "|| attempt > 1 {", "|| attempt > 0 {"}},
 		},
+		{
+			name: "resize-by-anybody", promise: "monitor", breaks: "a monitor resizes for those who may only look, if the guard before it fails",
+			test: command{pkg: "ui", run: "^TestResizesAreRefused$"}, says: "status 200, want 403",
+			edits: []edit{{"ui/act/resize.go", "if err := d.MayAct(who); err != nil {", "if err := d.MayAct(who); err != nil && d.Resizes == nil {"}},
+		},
+		{
+			name: "resize-twice", promise: "monitor", breaks: "a form from before a resize undoes it",
+			test: command{pkg: "ui", run: "^TestPartitionsAreResizedFromThePage$"}, says: "status 303, want 409",
+			edits: []edit{{"delivery/ops/resize/move.go", "o.From != 0 && o.From != done.From", "false"}},
+		},
+		{
+			name: "resize-given-up-and-kept", promise: "P5", breaks: "a resize that failed keeps the partitions it had taken",
+			test: command{pkg: "ui", run: "^TestResizesByTheAPI$"}, says: "partitions are held, want the worker's two",
+			edits: []edit{{"delivery/ops/resize/resize.go", "errors.Join(err, r.giveBack(ctx), thaw())", "errors.Join(err, thaw())"}},
+		},
 	}
 }

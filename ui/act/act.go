@@ -7,6 +7,7 @@ import (
 
 	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/delivery/ops/replay"
+	"github.com/postrider/postrider/delivery/ops/resize"
 	"github.com/postrider/postrider/ui/source"
 )
 
@@ -34,6 +35,8 @@ type Desk struct {
 	// Replays lists replays and makes them, where the role has the rights (Replayable); nil: none.
 	Replays    *replay.Store
 	Replayable bool
+	// Resizes changes the number of partitions; nil: it is not done from here.
+	Resizes *resize.Runner
 	// ReadOnly caps everyone's access, ShowPayload lets operators see payloads and metadata.
 	ReadOnly, ShowPayload bool
 	// Environment, if there is one, and Version are shown.

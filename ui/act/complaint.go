@@ -27,6 +27,18 @@ type Complaint struct {
 
 // Complain says in general words what went wrong; the cause of a failure of the database stays in the log.
 func (d *Desk) Complain(ctx context.Context, err error) Complaint {
+	c, known := complaint(err)
+	if !known {
+		d.Logger.WarnContext(ctx, "monitor cannot ask the database", logError, source.Scrub(err.Error()))
+	}
+	return c
+}
+
+// complaint also tells whether it says all there is.
+func complaint(err error) (c Complaint, known bool) {
+	if c, resizing := resizeComplaint(err); resizing {
+		return c, true
+	}
 	var input *ops.InputError
 	var state interface{ SQLState() string }
 	about := func(status int, code, message string) Complaint {
@@ -34,16 +46,16 @@ func (d *Desk) Complain(ctx context.Context, err error) Complaint {
 	}
 	switch {
 	case errors.Is(err, ErrNoOperator):
-		return about(http.StatusNotImplemented, "operator_not_configured", "There are no messages and actions: "+ErrNoOperator.Error()+".")
+		return about(http.StatusNotImplemented, "operator_not_configured", "There are no messages and actions: "+ErrNoOperator.Error()+"."), true
 	case errors.Is(err, errNotPermitted):
-		return about(http.StatusForbidden, "read_only", "Actions are not allowed here: access is read-only.")
+		return about(http.StatusForbidden, "read_only", "Actions are not allowed here: access is read-only."), true
 	case errors.Is(err, errNoReplays), errors.Is(err, errNoReplay):
 		return about(http.StatusNotImplemented, "operator_not_configured",
-			"There is nothing to replay with: "+err.Error()+"; its log names them. `postrider replay` takes an operator's rights of its own.")
+			"There is nothing to replay with: "+err.Error()+"; its log names them. `postrider replay` takes an operator's rights of its own."), true
 	case errors.Is(err, replay.ErrNotFound):
-		return about(http.StatusNotFound, "not_found", "There is no such replay.")
+		return about(http.StatusNotFound, "not_found", "There is no such replay."), true
 	case errors.Is(err, replay.ErrEnded):
-		return about(http.StatusConflict, "wrong_state", "The replay has ended already.")
+		return about(http.StatusConflict, "wrong_state", "The replay has ended already."), true
 	case errors.As(err, &input):
 		c := about(http.StatusBadRequest, "invalid", fmt.Sprintf("%s: %s", input.Field, input.Problem))
 		c.Field, c.Sequences = input.Field, input.Sequences
@@ -55,17 +67,16 @@ func (d *Desk) Complain(ctx context.Context, err error) Complaint {
 		case errors.Is(err, ops.ErrCountChanged):
 			c.Status, c.Code = http.StatusConflict, "count_changed"
 		}
-		return c
+		return c, true
 	case errors.Is(err, ops.ErrBusy):
-		return about(http.StatusServiceUnavailable, "busy", "Somebody else holds a partition's row. Nothing of this step was changed; try again.")
+		return about(http.StatusServiceUnavailable, "busy", "Somebody else holds a partition's row. Nothing of this step was changed; try again."), true
 	case errors.Is(err, context.DeadlineExceeded):
-		return about(http.StatusGatewayTimeout, "timeout", "The database did not answer in time. What was changed stays; doing it again takes the rest.")
+		return about(http.StatusGatewayTimeout, "timeout", "The database did not answer in time. What was changed stays; doing it again takes the rest."), true
 	}
-	d.Logger.WarnContext(ctx, "monitor cannot ask the database", logError, source.Scrub(err.Error()))
 	const insufficientPrivilege = "42501"
 	if errors.As(err, &state) && state.SQLState() == insufficientPrivilege {
 		return about(http.StatusServiceUnavailable, "rights_missing",
-			"The database refuses this to the monitor's role. The log of this process tells what is missing.")
+			"The database refuses this to the monitor's role. The log of this process tells what is missing."), false
 	}
-	return about(http.StatusServiceUnavailable, "database_failed", "The database did not carry this out. The log of this process tells why.")
+	return about(http.StatusServiceUnavailable, "database_failed", "The database did not carry this out. The log of this process tells why."), false
 }

@@ -6,7 +6,7 @@
 //	request ──▶ Who ──▶ Desk: look, or right ─▶ operator ─▶ log ──▶ result, or Complaint
 //
 // An [Identity] is noted in a request by the handler's guard. [Look] reads single messages, the Desk's methods act on messages, partitions
-// and workers, and make replays, which a process that serves them runs. The parameters that pages and API have in common are read by query.go.
+// and workers, and make replays and resizes, which a process that serves them runs. The parameters that pages and API have in common are read by query.go.
 //
 // # Invariants
 //

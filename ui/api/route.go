@@ -38,6 +38,8 @@ func (a *API) Routes() []Route {
 		{get, "/api/v1/partitions/{partition}", a.partition, false, false},
 		{post, "/api/v1/partitions/pause", a.postPartitions(act.Pause), false, false},
 		{post, "/api/v1/partitions/resume", a.postPartitions(act.Resume), false, false},
+		{get, "/api/v1/partitions/resize", a.resizing, false, false},
+		{post, "/api/v1/partitions/resize", a.postResize, false, false},
 		{get, "/api/v1/messages", a.messages, false, true},
 		{get, "/api/v1/messages/causes", a.causes, false, true},
 		{get, "/api/v1/messages/{message}", a.message, false, false},

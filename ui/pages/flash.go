@@ -42,6 +42,8 @@ func flash(q url.Values) *web.Flash {
 		text = fmt.Sprintf("Replay %d was asked for.", n)
 	case "cancel":
 		text = fmt.Sprintf("Replay %d is ended.", n)
+	case "resize":
+		text = fmt.Sprintf("The change to %s partitions was begun.", web.Count(n))
 	case "undrain":
 		text = "The worker takes part again."
 	case "drained":

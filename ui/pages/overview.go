@@ -49,7 +49,8 @@ func (p *Pages) monitorPage(seen source.Observation) web.Monitor {
 		Trouble:   seen.Trouble(),
 		Tiles:     tiles(seen.Snapshot),
 		Unowned:   sum.UnownedPartitions,
-		Obstacles: obstaclesShown(seen.Snapshot, p.desk.Operator != nil),
+		Obstacles: obstaclesShown(seen.Snapshot, p.desk.Operator != nil, p.desk.Resizes != nil),
+		Resizable: p.desk.Resizes != nil,
 	}
 	if w := seen.Watermark; seen.Stalled() {
 		page.Stall = &web.Stall{Count: len(w.Holders), Names: w.HolderNames(), Waiting: w.Waiting, Rollbacks: w.Rollbacks()}

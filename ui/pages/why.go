@@ -13,8 +13,8 @@ import (
 // partitionsNamed is how many partitions are named where there may be many.
 const partitionsNamed = 16
 
-// obstaclesShown puts what keeps events waiting into words.
-func obstaclesShown(s source.Snapshot, operable bool) []web.Obstacle {
+// obstaclesShown puts what keeps events waiting into words, with links to the pages that there are.
+func obstaclesShown(s source.Snapshot, operable, resizable bool) []web.Obstacle {
 	var list []web.Obstacle
 	waits := s.Waits()
 	for _, c := range s.Conditions() {
@@ -24,7 +24,7 @@ func obstaclesShown(s source.Snapshot, operable bool) []web.Obstacle {
 	}
 	for _, o := range waits {
 		one := obstacleWords(s, o)
-		if !operable && strings.HasPrefix(one.Link, "messages") {
+		if !operable && strings.HasPrefix(one.Link, "messages") || !resizable && one.Link == pathResize {
 			one.Link, one.LinkText = "", ""
 		}
 		one.Partitions = o.Partitions
@@ -61,7 +61,10 @@ func obstacleWords(s source.Snapshot, o source.Wait) web.Obstacle {
 	case source.WaitPaused:
 		return web.Obstacle{Key: "paused", Tone: "warn", Title: "Paused by an operator", Text: events + " " + wait + " until the partition is resumed."}
 	case source.WaitResizing:
-		return web.Obstacle{Key: "resizing", Tone: "warn", Title: "The partitions are being resized", Text: events + " " + wait + " until that has ended."}
+		return web.Obstacle{
+			Key: "resizing", Tone: "warn", Title: "The partitions are being resized", Text: events + " " + wait + " until that has ended.",
+			Link: pathResize, LinkText: "How far it is",
+		}
 	case source.WaitNoOwner:
 		return web.Obstacle{
 			Key: "no-owner", Tone: "bad", Title: "No owner",

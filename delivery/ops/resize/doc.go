@@ -11,6 +11,9 @@
 //	         transaction (Move)
 //	thaw     the owner gives back what it held, and the workers take the new partitions
 //
+// Command and monitor do it by the same Run. A Runner does so for the monitor, whose pages do not wait for the end, one resize at a time; how
+// far one is stands in the tables (lease.Census), whoever runs it.
+//
 // # Invariants
 //
 //   - Rows move only while one owner holds every partition, in the database and in the stream: nothing of any is under way.

@@ -5,12 +5,14 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/ops/maintenance"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
@@ -27,10 +29,13 @@ var ErrForeignPartitions = errors.New("pending events were placed by a custom pa
 // streams would meet in the same partitions, and could neither wait nor go on together.
 var ErrPaused = errors.New("partitions are paused")
 
+// ErrCountChanged is wrapped by the refusal of a resize from another number of partitions than there are.
+var ErrCountChanged = errors.New("there is another number of partitions")
+
 var errLeaseGone = errors.New("the lease went to another worker")
 
 type queries struct {
-	LockOutbox, LockCount, HoldLeases, Paused, PlanMoves, Move, SetCount, PauseAll pg.Query
+	Count, LockOutbox, LockCount, HoldLeases, Paused, PlanMoves, Move, SetCount, PauseAll pg.Query
 }
 
 func load(ctx context.Context, db pg.Querier, schema string, events delivery.Relation) (q queries, err error) {
@@ -63,21 +68,68 @@ func (q queries) everythingPaused(ctx context.Context, db pg.RowQuerier) (*time.
 		ErrPaused, len(ids), all, list, list)
 }
 
-// Plan returns how many pending rows Move would move now, or why it would
-// refuse. The events are read for the keys by which their producers placed them.
-func Plan(ctx context.Context, db pg.DB, schema string, events delivery.Relation, from, to partition.Count) (moved int, err error) {
+// Fields that Wanted is refused for.
+const (
+	FieldCount    = "count"
+	FieldExpected = "expected_from"
+)
+
+// Wanted is what is asked for.
+type Wanted struct {
+	// To is the number of partitions from then on, 1 to 32767.
+	To int
+	// From is how many there must be now; 0: any number.
+	From int
+	// Actor and Reason are for the audit.
+	Actor, Reason string
+}
+
+func (o Wanted) check() error {
+	if o.To < 1 || o.To > math.MaxInt16 {
+		return maintenance.Refuse(FieldCount, "must lie between 1 and %d, got %d", math.MaxInt16, o.To)
+	}
+	return nil
+}
+
+// Resized is what was done or, with DryRun, would be.
+type Resized struct {
+	From int `json:"from"`
+	To   int `json:"to"`
+	// Moved is how many pending rows lie in another partition by then.
+	Moved  int  `json:"moved"`
+	DryRun bool `json:"dry_run"`
+}
+
+// Plan returns what Run would do now, or why it would refuse, the words for the audit aside. The events are read for
+// the keys by which their producers placed them. What is wrong with o is a maintenance.InputError.
+func Plan(ctx context.Context, db pg.DB, schema string, events delivery.Relation, o Wanted) (Resized, error) {
+	done := Resized{To: o.To, DryRun: true}
+	if err := o.check(); err != nil {
+		return done, err
+	}
 	q, err := load(ctx, db, schema, events)
 	if err != nil {
-		return 0, fmt.Errorf("resize: %w", err)
+		return done, fmt.Errorf("resize: %w", err)
+	}
+	if err := q.Count.Row(ctx, db, nil).Scan(&done.From); err != nil {
+		return done, fmt.Errorf("resize: %w", err)
+	}
+	if o.From != 0 && o.From != done.From {
+		return done, &maintenance.InputError{
+			Field: FieldExpected, Problem: fmt.Sprintf("there are %d partitions, not %d; nothing was changed", done.From, o.From), Err: ErrCountChanged,
+		}
+	}
+	if done.From == done.To {
+		return done, nil
 	}
 	if _, err := q.everythingPaused(ctx, db); err != nil {
-		return 0, fmt.Errorf("resize: %w", err)
+		return done, fmt.Errorf("resize: %w", err)
 	}
 	var foreign int
-	if err := q.PlanMoves.Row(ctx, db, pg.Args{"from": int(from), "to": int(to)}).Scan(&foreign, &moved); err != nil {
-		return 0, fmt.Errorf("resize: count pending rows: %w", err)
+	if err := q.PlanMoves.Row(ctx, db, pg.Args{"from": done.From, "to": done.To}).Scan(&foreign, &done.Moved); err != nil {
+		return done, fmt.Errorf("resize: count pending rows: %w", err)
 	}
-	return moved, foreigners(foreign)
+	return done, foreigners(foreign)
 }
 
 func foreigners(n int) error {

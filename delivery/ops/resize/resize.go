@@ -1,6 +1,7 @@
 package resize
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,18 +28,35 @@ const (
 	endPatience = 10 * time.Second
 )
 
-// Config is what Run needs. Every field must be set but Reason.
-type Config struct {
-	Pool     *pgxpool.Pool
-	Schema   string
-	Events   delivery.Relation
-	From, To partition.Count
-	// Publisher takes partitions over; it publishes nothing.
+// ErrNotReturned is returned where workers keep their partitions for longer than Config.Timeout.
+var ErrNotReturned = errors.New("not all workers gave back their partitions")
+
+// ErrStream is returned where NATS does not let the partitions be taken.
+var ErrStream = errors.New("the stream does not let the partitions be taken")
+
+// DefaultTimeout is how long workers may take to give back their partitions where nothing else is said.
+const DefaultTimeout = time.Minute
+
+// Broker is what takes partitions over from the stream, and wakes workers.
+type Broker struct {
+	// Publisher publishes nothing here.
 	Publisher delivery.Publisher
-	// Timeout is how long the workers may take to give back their partitions.
-	Timeout       time.Duration
-	Actor, Reason string
-	// Progress gets a line at each step.
+	// Ring wakes workers that wait for their next look, by a bell of theirs: what its subject ends in. Close ends what was connected.
+	Ring  func(bell string)
+	Close func()
+}
+
+// Config is what Run needs. Every field must be set but Timeout and Progress.
+type Config struct {
+	// Pool should have four connections.
+	Pool   *pgxpool.Pool
+	Schema string
+	Events delivery.Relation
+	// Connect is called when what is wanted was found good.
+	Connect func(context.Context) (Broker, error)
+	// Timeout is how long the workers may take to give back their partitions. Defaults to DefaultTimeout.
+	Timeout time.Duration
+	// Progress gets a line at each step, the first one when the workers were asked.
 	Progress func(line string)
 	Logger   *slog.Logger
 }
@@ -46,40 +64,75 @@ type Config struct {
 // resize is one under way.
 type resize struct {
 	Config
-	owner  partition.WorkerID
-	leases *lease.Store
-	relay  *delivery.Relay
+	from, to partition.Count
+	owner    partition.WorkerID
+	leases   *lease.Store
+	relay    *delivery.Relay
 }
 
-// Run changes the number of partitions, and tells how many pending rows moved. Workers that wait for their next look are not woken.
-func Run(ctx context.Context, c Config) (moved int, err error) {
-	r := resize{Config: c, owner: uuid.Must(uuid.NewV7())}
+// Run changes the number of partitions, and tells how many pending rows moved. What Plan refuses is refused before anything stops; where the
+// number is the wanted one already nothing is done.
+func Run(ctx context.Context, c Config, o Wanted) (Resized, error) {
+	if err := cmp.Or(o.check(), maintenance.CheckWords(o.Actor, o.Reason, true)); err != nil {
+		return Resized{To: o.To}, err
+	}
+	done, err := Plan(ctx, c.Pool, c.Schema, c.Events, o)
+	done.DryRun = false
+	if err != nil || done.From == done.To {
+		return done, err
+	}
+	done.Moved = 0
+	broker, err := c.Connect(ctx)
+	if err != nil {
+		return done, err
+	}
+	defer broker.Close()
+	r := resize{
+		Config: c, from: partition.Count(done.From), to: partition.Count(done.To), // that fit, as Plan found
+		owner: uuid.Must(uuid.NewV7()),
+	}
+	r.Timeout = cmp.Or(r.Timeout, DefaultTimeout)
 	if r.leases, err = lease.NewStore(ctx, c.Pool, c.Schema); err != nil {
-		return 0, err
+		return done, err
 	}
 	store, err := delivery.NewStore(ctx, c.Pool, c.Schema, c.Events)
 	if err != nil {
-		return 0, err
+		return done, err
 	}
-	if r.relay, err = delivery.NewRelay(delivery.Config{Logger: c.Logger}, store, c.Publisher, delivery.Silence{}); err != nil {
-		return 0, err
+	if r.relay, err = delivery.NewRelay(delivery.Config{Logger: c.Logger}, store, broker.Publisher, delivery.Silence{}); err != nil {
+		return done, err
 	}
-	audit, err := maintenance.New(c.Pool, c.Schema)
+	defer func() {
+		broker.Ring("")
+		broker.Ring(".cluster")
+	}()
+	done.Moved, err = r.run(ctx, o)
+	return done, err
+}
+
+func (r *resize) run(ctx context.Context, o Wanted) (moved int, err error) {
+	audit, err := maintenance.New(r.Pool, r.Schema)
 	if err != nil {
 		return 0, err
 	}
-	thaw, err := lease.Freeze(ctx, c.Pool, c.Schema, r.owner, c.Logger)
+	thaw, err := lease.Freeze(ctx, r.Pool, r.Schema, r.owner, r.Logger)
 	if err != nil {
 		return 0, err
 	}
 	leases, err := r.take(ctx)
 	if err == nil {
-		c.Progress("moving pending rows; producers wait")
-		moved, err = Move(ctx, c.Pool, c.Schema, c.Events, leases, c.To, func(tx pgx.Tx, from partition.Count, moved int) error {
-			return audit.Record(ctx, tx, c.Actor, "partitions.resize", map[string]int{"from": int(from), "to": int(c.To)}, c.Reason, map[string]int{"moved": moved})
+		r.say("moving pending rows; producers wait")
+		moved, err = Move(ctx, r.Pool, r.Schema, r.Events, leases, r.to, func(tx pgx.Tx, from partition.Count, moved int) error {
+			return audit.Record(ctx, tx, o.Actor, "partitions.resize", map[string]int{"from": int(from), "to": int(r.to)}, o.Reason, map[string]int{"moved": moved})
 		})
 	}
 	return moved, errors.Join(err, r.giveBack(ctx), thaw())
+}
+
+func (r *resize) say(format string, args ...any) {
+	if r.Progress != nil {
+		r.Progress(fmt.Sprintf(format, args...))
+	}
 }
 
 // take takes every partition, from the workers and from the stream. A database that is older than its stream, as after a
@@ -90,8 +143,13 @@ func (r *resize) take(ctx context.Context) ([]*lease.Lease, error) {
 		if err != nil {
 			return leases, err
 		}
-		r.Progress(fmt.Sprintf("all %d partitions are here; taking them from the stream", len(leases)))
-		if err = r.relay.Take(ctx, leases); !errors.Is(err, delivery.ErrFenced) || attempt > 1 {
+		r.say("all %d partitions are here; taking them from the stream", len(leases))
+		err = r.relay.Take(ctx, leases)
+		fenced := errors.Is(err, delivery.ErrFenced)
+		if fenced || errors.Is(err, delivery.ErrOutage) {
+			err = fmt.Errorf("%w: %w", ErrStream, err)
+		}
+		if !fenced || attempt > 1 {
 			return leases, err
 		}
 		if err := r.giveBack(ctx); err != nil {
@@ -102,11 +160,11 @@ func (r *resize) take(ctx context.Context) ([]*lease.Lease, error) {
 
 // acquire waits for the workers and takes every partition.
 func (r *resize) acquire(ctx context.Context) (held []*lease.Lease, err error) {
-	missing, here := make([]partition.ID, r.From), map[partition.ID]bool{}
+	missing, here := make([]partition.ID, r.from), map[partition.ID]bool{}
 	for i := range missing {
 		missing[i] = partition.ID(i) // a count that fits
 	}
-	wait, cancel := context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("not all workers gave back their partitions within %s (--timeout)", r.Timeout))
+	wait, cancel := context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("%w within %s (--timeout)", ErrNotReturned, r.Timeout))
 	defer cancel()
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
@@ -116,10 +174,10 @@ func (r *resize) acquire(ctx context.Context) (held []*lease.Lease, err error) {
 			return held, fmt.Errorf("%w: %w", err, context.Cause(wait))
 		}
 		held = append(held, taken...)
-		if len(held) == int(r.From) {
+		if len(held) == int(r.from) {
 			return held, nil
 		}
-		r.Progress(fmt.Sprintf("waiting for the workers: %d of %d partitions are here", len(held), r.From))
+		r.say("waiting for the workers: %d of %d partitions are here", len(held), r.from)
 		for _, l := range taken {
 			here[l.Partition] = true
 		}

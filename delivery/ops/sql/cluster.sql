@@ -126,7 +126,13 @@ WITH needed (purpose, privilege, relation, columns) AS (
          ('replay', 'INSERT', '{schema}.outbox_replay_sequences', NULL),
          ('replay', 'DELETE', '{schema}.outbox_replay_sequences', NULL),
          ('replay', 'SELECT', '{schema}.outbox_audit', NULL),
-         ('replay', 'INSERT', '{schema}.outbox', NULL))
+         ('replay', 'INSERT', '{schema}.outbox', NULL),
+         ('resize', 'UPDATE', '{schema}.outbox_settings', '{partition_count,generation,frozen_at,frozen_by,resized_at}'),
+         ('resize', 'INSERT', '{schema}.outbox_partitions', NULL),
+         ('resize', 'UPDATE', '{schema}.outbox_partitions', NULL),
+         ('resize', 'DELETE', '{schema}.outbox_partitions', NULL),
+         ('resize', 'INSERT', '{schema}.outbox_former_partitions', NULL),
+         ('resize', 'DELETE', '{schema}.outbox_former_partitions', NULL))
 SELECT n.purpose, n.privilege || coalesce(' (' || there.names || ')', '') || ' ON ' || n.relation
   FROM needed AS n,
        LATERAL (SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) AS names,

@@ -1741,7 +1741,13 @@ SELECT coalesce(e.topic, ''), coalesce(e.event_type, ''), sum(s.weight) / extrac
          ('replay', 'INSERT', '"public".outbox_replay_sequences', NULL),
          ('replay', 'DELETE', '"public".outbox_replay_sequences', NULL),
          ('replay', 'SELECT', '"public".outbox_audit', NULL),
-         ('replay', 'INSERT', '"public".outbox', NULL))
+         ('replay', 'INSERT', '"public".outbox', NULL),
+         ('resize', 'UPDATE', '"public".outbox_settings', '{partition_count,generation,frozen_at,frozen_by,resized_at}'),
+         ('resize', 'INSERT', '"public".outbox_partitions', NULL),
+         ('resize', 'UPDATE', '"public".outbox_partitions', NULL),
+         ('resize', 'DELETE', '"public".outbox_partitions', NULL),
+         ('resize', 'INSERT', '"public".outbox_former_partitions', NULL),
+         ('resize', 'DELETE', '"public".outbox_former_partitions', NULL))
 SELECT n.purpose, n.privilege || coalesce(' (' || there.names || ')', '') || ' ON ' || n.relation
   FROM needed AS n,
        LATERAL (SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) AS names,
@@ -2845,6 +2851,8 @@ SELECT $5, e.sequence
 
 /* resize.LockOutbox */ LOCK TABLE "public".outbox, "public".outbox_ready, "public".outbox_parked IN EXCLUSIVE MODE;
 
+/* resize.Count */ SELECT partition_count FROM "public".outbox_settings;
+
 /* resize.LockCount */ SELECT partition_count FROM "public".outbox_settings FOR UPDATE;
 
 /* resize.HoldLeases */ SELECT (SELECT count(*) FROM "public".outbox_partitions), count(*)
@@ -3401,6 +3409,17 @@ ON CONFLICT (partition_key) DO UPDATE
 /* lease.Freeze */ UPDATE "public".outbox_settings SET frozen_at = clock_timestamp(), frozen_by = $1;
 
 /* lease.Thaw */ UPDATE "public".outbox_settings SET frozen_at = NULL, frozen_by = NULL WHERE frozen_by = $1;
+
+/* lease.Census */ SELECT z.partition_count, z.frozen, (SELECT count(*) FROM "public".outbox_partitions AS p WHERE z.frozen AND p.lease_owner = z.frozen_by), z.resized_at
+  FROM (SELECT s.partition_count, s.frozen_by, s.resized_at,
+CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
+     THEN EXISTS (SELECT
+                    FROM pg_locks AS k
+                   WHERE k.locktype = 'advisory' AND k.granted AND k.objsubid = 2
+                     AND k.classid = hashtext('postrider freeze')::oid AND k.objid = hashtext(s.outbox_id::text)::oid
+                     AND k.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database()))
+     ELSE false END
+               AS frozen FROM "public".outbox_settings AS s) AS z;
 
 -- outbox/sql/*.sql
 

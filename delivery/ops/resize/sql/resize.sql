@@ -3,6 +3,9 @@
 -- the statement that then inserts.
 LOCK TABLE {schema}.outbox, {schema}.outbox_ready, {schema}.outbox_parked IN EXCLUSIVE MODE
 
+-- query: Count
+SELECT partition_count FROM {schema}.outbox_settings
+
 -- query: LockCount
 SELECT partition_count FROM {schema}.outbox_settings FOR UPDATE
 

@@ -1,0 +1,215 @@
+package resize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/lease"
+)
+
+// ErrRunning is returned where a Runner is at a resize already.
+var ErrRunning = fmt.Errorf("%w, from here", lease.ErrFrozen)
+
+// ErrStopped is why a resize failed whose process was stopped amid it.
+var ErrStopped = errors.New("the process that changed the partitions was stopped")
+
+// Runner resizes for those who do not wait for the end, one resize at a time.
+type Runner struct {
+	db     pg.DB
+	config Config
+	open   func(context.Context) (*pgxpool.Pool, error)
+	asked  chan *job
+
+	mu   sync.Mutex
+	last *job
+}
+
+// NewRunner returns one that looks by db, and resizes as c says by a pool of its own, which it opens for that; Pool and Progress are its own.
+func NewRunner(c Config, db pg.DB, open func(context.Context) (*pgxpool.Pool, error)) *Runner {
+	return &Runner{db: db, config: c, open: open, asked: make(chan *job, 1)}
+}
+
+// Asked is a resize that was asked for, and not refused.
+type Asked struct {
+	// From is 0 where that is not known yet.
+	From, To, Moved int
+	Actor, Reason   string
+	StartedAt       time.Time
+	// EndedAt is zero while it is under way; Err is why it failed, nil otherwise.
+	EndedAt time.Time
+	Err     error
+}
+
+// job is a Asked with what tells that it began, and that it ended.
+type job struct {
+	Asked
+	began, ended chan struct{}
+	before       *job // that was the last one
+}
+
+// Serve runs what is asked for until the context ends; what is under way is given up then, and its partitions are given back.
+func (r *Runner) Serve(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case j := <-r.asked:
+			r.serve(ctx, j)
+		}
+	}
+}
+
+func (r *Runner) serve(ctx context.Context, j *job) {
+	done, err := r.run(ctx, j)
+	if err != nil && ctx.Err() != nil {
+		err = ErrStopped
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	j.From, j.Moved, j.Err, j.EndedAt = done.From, done.Moved, err, time.Now()
+	switch {
+	case err == nil:
+	case j.hasBegun():
+		r.config.Logger.WarnContext(ctx, "the number of partitions was not changed", "to", j.To, "error", err)
+	default: // who asked is told
+		r.last = j.before
+	}
+	j.before = nil
+	close(j.ended)
+}
+
+func (j *job) hasBegun() bool {
+	select {
+	case <-j.began:
+		return true
+	default:
+		return false
+	}
+}
+
+func (r *Runner) run(ctx context.Context, j *job) (done Resized, err error) {
+	c := r.config
+	if c.Pool, err = r.open(ctx); err != nil {
+		return Resized{From: j.From, To: j.To}, err
+	}
+	defer c.Pool.Close()
+	c.Progress = func(string) {
+		if !j.hasBegun() {
+			close(j.began)
+		}
+	}
+	return Run(ctx, c, Wanted{To: j.To, From: j.From, Actor: j.Actor, Reason: j.Reason})
+}
+
+// Start begins a resize, and returns when the workers were asked for their partitions, or with why it ended before that. It goes on when
+// ctx has ended; wait returns what it did. It is ErrRunning where Serve is at one, lease.ErrFrozen where others are.
+func (r *Runner) Start(ctx context.Context, o Wanted) (wait func(context.Context) (Resized, error), err error) {
+	j := &job{
+		Asked: Asked{From: o.From, To: o.To, Actor: o.Actor, Reason: o.Reason, StartedAt: time.Now()},
+		began: make(chan struct{}), ended: make(chan struct{}),
+	}
+	r.mu.Lock()
+	if r.last != nil && r.last.EndedAt.IsZero() {
+		r.mu.Unlock()
+		return nil, ErrRunning
+	}
+	j.before, r.last = r.last, j
+	r.mu.Unlock()
+	r.asked <- j // there is room, as the one before has ended
+	wait = func(ctx context.Context) (Resized, error) {
+		select {
+		case <-j.ended:
+			return Resized{From: j.From, To: j.To, Moved: j.Moved}, j.Err
+		case <-ctx.Done():
+			return Resized{}, ctx.Err()
+		}
+	}
+	select {
+	case <-j.began:
+		return wait, nil
+	case <-j.ended:
+		return wait, j.Err
+	case <-ctx.Done():
+		return wait, ctx.Err()
+	}
+}
+
+// Plan is what a resize would do now, or why it would be refused.
+func (r *Runner) Plan(ctx context.Context, o Wanted) (Resized, error) {
+	return Plan(ctx, r.db, r.config.Schema, r.config.Events, o)
+}
+
+// Look tells how far a resize is, from the tables, so whoever runs it, and of the last one that was asked for here; nil: none was.
+func (r *Runner) Look(ctx context.Context) (lease.Census, *Asked, error) {
+	leases, err := lease.NewStore(ctx, r.db, r.config.Schema)
+	if err != nil {
+		return lease.Census{}, nil, err
+	}
+	census, err := leases.Census(ctx)
+	if err != nil {
+		return census, nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last == nil {
+		return census, nil, nil
+	}
+	last := r.last.Asked
+	return census, &last, nil
+}
+
+// ProgressBody is what Look told as the API shows it.
+type ProgressBody struct {
+	Partitions int        `json:"partitions"`
+	Resizing   bool       `json:"resizing"`
+	Returned   int        `json:"returned"`
+	ResizedAt  *time.Time `json:"resized_at"`
+	Last       *AskedBody `json:"last"`
+}
+
+// AskedBody is a Asked as the API shows it.
+type AskedBody struct {
+	// State is "running", "done" or "failed".
+	State     string     `json:"state"`
+	From      *int       `json:"from"`
+	To        int        `json:"to"`
+	Moved     int        `json:"moved"`
+	Actor     string     `json:"actor"`
+	Reason    string     `json:"reason"`
+	StartedAt time.Time  `json:"started_at"`
+	EndedAt   *time.Time `json:"ended_at"`
+	Error     *string    `json:"error"`
+}
+
+// State is "running", "done" or "failed".
+func (j Asked) State() string {
+	switch {
+	case j.EndedAt.IsZero():
+		return "running"
+	case j.Err != nil:
+		return "failed"
+	}
+	return "done"
+}
+
+// BodyOf says in the words of complain why the last one failed.
+func BodyOf(census lease.Census, last *Asked, complain func(error) string) ProgressBody {
+	b := ProgressBody{Partitions: census.Partitions, Resizing: census.Frozen, Returned: census.Returned, ResizedAt: pg.UTC(census.ResizedAt)}
+	if last == nil {
+		return b
+	}
+	b.Last = &AskedBody{
+		State: last.State(), From: pg.OrNull(last.From), To: last.To, Moved: last.Moved, Actor: last.Actor, Reason: last.Reason,
+		StartedAt: last.StartedAt.UTC(), EndedAt: pg.UTC(pg.OrNull(last.EndedAt)),
+	}
+	if last.Err != nil {
+		b.Last.Error = pg.OrNull(complain(last.Err))
+	}
+	return b
+}

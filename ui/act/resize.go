@@ -1,0 +1,120 @@
+package act
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/delivery/ops/resize"
+	"github.com/postrider/postrider/lease"
+)
+
+var errNoResizes = errors.New("this monitor has no worker beside it, or its database role lacks the rights of the tables' owner")
+
+// MayResize tells why who cannot change the number of partitions, nil if they can.
+func (d *Desk) MayResize(who Identity) error {
+	if err := d.MayAct(who); err != nil {
+		return err
+	}
+	if d.Resizes == nil {
+		return errNoResizes
+	}
+	return nil
+}
+
+// Fields of the form that asks for another number of partitions: how many, and how many there were when it was confirmed.
+const (
+	ParamPartitions = "partitions"
+	paramExpected   = resize.FieldExpected
+)
+
+// ResizeWanted reads what that form asks for.
+func ResizeWanted(q url.Values) (resize.Wanted, error) {
+	to, err := strconv.Atoi(strings.TrimSpace(q.Get(ParamPartitions)))
+	if err != nil {
+		return resize.Wanted{}, Refused(resize.FieldCount, "must be a whole number, got %q", q.Get(ParamPartitions))
+	}
+	from, err := Number(q, paramExpected, 1)
+	return resize.Wanted{To: to, From: int(from), Reason: q.Get("reason")}, err
+}
+
+// Resizing is how many partitions there are, and how far a resize is.
+func (d *Desk) Resizing(ctx context.Context) (lease.Census, *resize.Asked, error) {
+	if d.Resizes == nil {
+		return lease.Census{}, nil, errNoResizes
+	}
+	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
+	defer cancel()
+	return d.Resizes.Look(ctx)
+}
+
+// PlanResize says what a resize would do; the actor is who.
+func (d *Desk) PlanResize(ctx context.Context, who Identity, o resize.Wanted) (resize.Resized, error) {
+	if err := d.MayResize(who); err != nil {
+		return resize.Resized{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, actTimeout)
+	defer cancel()
+	done, err := d.Resizes.Plan(ctx, o)
+	d.logAction(ctx, who, "partitions.resize", true, int64(o.To), err)
+	return done, err
+}
+
+// Resize begins a resize, which goes on when the context ends, and returns when the workers were asked for their partitions, or with why
+// it ended before; the actor is who. Wait returns what it did.
+func (d *Desk) Resize(ctx context.Context, who Identity, o resize.Wanted) (wait func(context.Context) (resize.Resized, error), err error) {
+	if err := d.MayResize(who); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, actTimeout)
+	defer cancel()
+	o.Actor = who.Name
+	wait, err = d.Resizes.Start(ctx, o)
+	d.logAction(ctx, who, "partitions.resize", false, int64(o.To), err)
+	return wait, err
+}
+
+// WhyNotResized says why a resize failed that the log tells of already.
+func WhyNotResized(err error) string {
+	c, _ := complaint(err)
+	return c.Message
+}
+
+// resizeComplaint says what stands against a resize, and how to go on.
+func resizeComplaint(err error) (c Complaint, resizing bool) {
+	var input *ops.InputError
+	refused := Complaint{Status: http.StatusConflict, Code: "wrong_state"}
+	switch {
+	case errors.Is(err, errNoResizes):
+		return Complaint{
+			Status: http.StatusNotImplemented, Code: "operator_not_configured",
+			Message: "The number of partitions cannot be changed from here: " + errNoResizes.Error() + ". `postrider partitions resize` takes such rights of its own.",
+		}, true
+	case errors.Is(err, resize.ErrCountChanged) && errors.As(err, &input):
+		return Complaint{Status: http.StatusConflict, Code: "count_changed", Message: input.Problem + ".", Field: input.Field}, true
+	case errors.Is(err, lease.ErrFrozen):
+		refused.Message = "Somebody else is changing the partitions now. Nothing was done; try again when that has ended."
+	case errors.Is(err, resize.ErrPaused), errors.Is(err, resize.ErrForeignPartitions):
+		refused.Message = sentence(err)
+	case errors.Is(err, resize.ErrNotReturned):
+		refused.Message = "Not all workers gave back their partitions in time. Nothing was changed, and they go on. Drain or end the worker that keeps its partitions, or give it longer: postrider partitions resize --timeout."
+	case errors.Is(err, resize.ErrStopped):
+		refused.Message = "This process was stopped amid it. Where the number is still the old one, nothing was changed: ask again."
+	case errors.Is(err, resize.ErrStream):
+		refused.Status, refused.Code = http.StatusServiceUnavailable, "stream_failed"
+		refused.Message = "NATS did not let the partitions be taken. Nothing was changed, and the workers go on; try again when it answers. The log of this process tells why."
+	default:
+		return c, false
+	}
+	return refused, true
+}
+
+// sentence is an error of a resize as one.
+func sentence(err error) string {
+	text := strings.TrimPrefix(err.Error(), "resize: ")
+	return strings.ToUpper(text[:1]) + text[1:] + "."
+}

@@ -1,0 +1,56 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/postrider/postrider/delivery/ops/resize"
+	"github.com/postrider/postrider/ui/act"
+)
+
+// resizeCommand has the names of the arguments of `postrider partitions resize`.
+type resizeCommand struct {
+	Count  int  `json:"count"`
+	DryRun bool `json:"dry_run"`
+	// Expected refuses the action where there is another number of partitions.
+	Expected int    `json:"expected_from"`
+	Reason   string `json:"reason"`
+}
+
+func (a *API) resizing(w http.ResponseWriter, r *http.Request) {
+	census, last, err := a.desk.Resizing(r.Context())
+	if err != nil {
+		a.failBy(w, r, err, 0)
+		return
+	}
+	WriteJSON(w, http.StatusOK, resize.BodyOf(census, last, act.WhyNotResized))
+}
+
+// postResize answers when the resize has ended, as the command does; the resize does not wait for who asked.
+func (a *API) postResize(w http.ResponseWriter, r *http.Request) {
+	var body resizeCommand
+	if !a.readCommand(w, r, &body) {
+		return
+	}
+	act.Prolong(w)
+	order := resize.Wanted{To: body.Count, From: body.Expected, Reason: body.Reason}
+	if body.DryRun {
+		plan, err := a.desk.PlanResize(r.Context(), act.Who(r), order)
+		if err != nil {
+			a.failBy(w, r, err, 0)
+			return
+		}
+		WriteJSON(w, http.StatusOK, plan)
+		return
+	}
+	wait, err := a.desk.Resize(r.Context(), act.Who(r), order)
+	var done resize.Resized
+	if err == nil {
+		done, err = wait(r.Context())
+	}
+	if err != nil {
+		a.failBy(w, r, err, 0)
+		return
+	}
+	a.desk.Cache.Outdate()
+	WriteJSON(w, http.StatusOK, done)
+}

@@ -1,0 +1,95 @@
+package pages
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/postrider/postrider/ui/act"
+	"github.com/postrider/postrider/web"
+)
+
+// pathResize leads to the page of the number of partitions, from the root.
+const pathResize = "partitions/resize"
+
+// resizeEvery is how many seconds lie between two updates while the partitions change.
+const resizeEvery = 1
+
+// resize serves the number of partitions, how far its change is, and the form to ask for another.
+func (p *Pages) resize(w http.ResponseWriter, r *http.Request) {
+	p.showResize(w, r, http.StatusOK, "", "")
+}
+
+func (p *Pages) showResize(w http.ResponseWriter, r *http.Request, status int, given, problem string) {
+	census, last, err := p.desk.Resizing(r.Context())
+	if err != nil {
+		p.failPage(w, r, err)
+		return
+	}
+	now, _ := p.now(r.Context())
+	page := web.Resize{
+		Shell: p.shellOf(r, "Number of partitions", sectionMonitor), Partitions: census.Partitions, Since: moment(census.ResizedAt, now),
+		Resizing: census.Frozen, Returned: census.Returned, Given: given, Problem: problem,
+	}
+	if last != nil {
+		page.Last = &web.Resized{
+			State: last.State(), From: last.From, To: last.To, Moved: last.Moved, Actor: last.Actor, Reason: last.Reason,
+			Ended: web.Moment{At: last.EndedAt, Now: now},
+		}
+		if last.Err != nil {
+			page.Last.Error = act.WhyNotResized(last.Err)
+		}
+		page.Resizing = page.Resizing || last.EndedAt.IsZero()
+	}
+	if page.Every = listEvery; page.Resizing {
+		page.Every = resizeEvery
+	}
+	p.send(w, r, status, func(w io.Writer) error { return p.renderer.Resize(w, page) })
+}
+
+// confirmResize says what another number of partitions would do, and asks.
+func (p *Pages) confirmResize(w http.ResponseWriter, r *http.Request) {
+	p.askResize(w, r, r.URL.Query(), http.StatusOK, "")
+}
+
+func (p *Pages) askResize(w http.ResponseWriter, r *http.Request, q url.Values, status int, problem string) {
+	if err := p.desk.MayResize(act.Who(r)); err != nil {
+		p.failPage(w, r, err)
+		return
+	}
+	act.Prolong(w)
+	again := func(c act.Complaint) { p.showResize(w, r, c.Status, q.Get(act.ParamPartitions), c.Message) }
+	wanted, err := act.ResizeWanted(q)
+	if err != nil {
+		p.unless(w, r, err, again)
+		return
+	}
+	wanted.From = 0 // what there is now is shown
+	plan, err := p.desk.PlanResize(r.Context(), act.Who(r), wanted)
+	if err != nil {
+		p.unless(w, r, err, again)
+		return
+	}
+	page := web.ResizeConfirm{
+		Shell: p.shellOf(r, "Confirm", sectionMonitor), From: plan.From, To: plan.To, Moved: plan.Moved, Reason: wanted.Reason, Problem: problem,
+	}
+	p.send(w, r, status, func(w io.Writer) error { return p.renderer.ResizeConfirm(w, page) })
+}
+
+// formResize begins what was confirmed, and leads to the page that tells how far it is.
+func (p *Pages) formResize(w http.ResponseWriter, r *http.Request) {
+	q, ok := p.form(w, r)
+	if !ok {
+		return
+	}
+	wanted, err := act.ResizeWanted(q)
+	if err == nil {
+		_, err = p.desk.Resize(r.Context(), act.Who(r), wanted)
+	}
+	if err != nil {
+		p.unless(w, r, err, func(c act.Complaint) { p.askResize(w, r, q, c.Status, c.Message) })
+		return
+	}
+	p.desk.Cache.Outdate()
+	p.seeOther(w, r, pathResize, url.Values{paramDone: {"resize"}, paramCount: {number(int64(wanted.To))}})
+}
