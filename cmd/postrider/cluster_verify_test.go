@@ -202,7 +202,10 @@ func TestAVerificationFindsNothingAndLeavesNothing(t *testing.T) {
 	for _, m := range verdict.Mishaps {
 		kinds[m.Kind] = m.Times
 	}
-	for _, kind := range []string{"worker killed", "worker frozen", "worker's network held", "PostgreSQL cut off", "NATS cut off"} {
+	for _, kind := range []string{
+		"worker killed", "worker killed, marks held", "worker frozen", "worker's network held", "worker's batches late", "producer slow",
+		"PostgreSQL cut off", "NATS cut off",
+	} {
 		if kinds[kind] != 1 {
 			t.Errorf("%s: %d times", kind, kinds[kind])
 		}

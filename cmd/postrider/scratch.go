@@ -74,6 +74,37 @@ func (x *scratch) makeSchema(ctx context.Context, pool *pgxpool.Pool) error {
 	return fmt.Errorf("make schema %s: %w", x.name, err)
 }
 
+// slowStreams is what the names of streams begin with whose events take slowDown's time.
+const slowStreams = "slow"
+
+// slowDown has the transactions of some streams stay open, between the drawing of a sequence and that of their own id: no snapshot knows them.
+func (x *scratch) slowDown(ctx context.Context) error {
+	for _, sql := range []string{
+		`CREATE FUNCTION ` + x.quoted() + `.slow_down() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_catalog.pg_sleep(0.4); RETURN NEW; END'`,
+		`CREATE TRIGGER slow_down BEFORE INSERT ON ` + x.quoted() + `.events FOR EACH ROW WHEN (NEW.stream_id LIKE '` + slowStreams + `-%') EXECUTE FUNCTION ` +
+			x.quoted() + `.slow_down()`,
+	} {
+		if _, err := x.pool.Exec(ctx, sql); err != nil {
+			return fmt.Errorf("slow some streams down: %w", err)
+		}
+	}
+	return nil
+}
+
+// lockHistory keeps marks from being made until end is called: each writes into the table that it locks.
+func (x *scratch) lockHistory(ctx context.Context) (end func(), err error) {
+	tx, err := x.pool.Begin(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("keep marks from being made: %w", err)
+	}
+	end = func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }
+	if _, err := tx.Exec(ctx, `LOCK TABLE `+x.quoted()+`.outbox_deliveries IN SHARE MODE`); err != nil {
+		end()
+		return nil, fmt.Errorf("keep marks from being made: %w", err)
+	}
+	return end, nil
+}
+
 // makeStream refuses a stream that is there, and one of somebody else's that would store what workers ring with.
 func (x *scratch) makeStream(ctx context.Context, nc *nats.Conn, config natspub.StreamConfig) (err error) {
 	if x.js, err = natspub.JetStream(nc, config.APIPrefix); err != nil {

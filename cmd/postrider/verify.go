@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"regexp"
 	"time"
 
 	"github.com/postrider/postrider/delivery"
@@ -41,6 +42,8 @@ const (
 	throughVariable = "POSTRIDER_VERIFY_THROUGH"
 	// postgresServer and natsServer are the kinds of servers that the proxy knows.
 	postgresServer, natsServer = "PostgreSQL", "NATS"
+	// batchEnd is the header of the message that has NATS store a batch.
+	batchEnd = "Nats-Batch-Commit"
 )
 
 // Help shows examples below the flags.
@@ -121,7 +124,7 @@ func (c *verifyCmd) Run(s *session) error {
 // connect reaches both servers.
 func (v *verification) connect(ctx context.Context) (err error) {
 	database := databaseFlags{DatabaseURL: v.cmd.DatabaseURL, Schema: v.cmd.Schema}
-	if v.pool, err = database.pool(ctx, "postrider verify", verifyProducers+2); err != nil {
+	if v.pool, err = database.pool(ctx, "postrider verify", verifyProducers+4); err != nil {
 		return err
 	}
 	v.stops = append(v.stops, v.pool.Close)
@@ -156,6 +159,9 @@ func (v *verification) prepareScratch(ctx context.Context) error {
 	}
 	if err := m.Up(ctx); err != nil {
 		return named(err)
+	}
+	if err := v.scratch.slowDown(ctx); err != nil {
+		return err
 	}
 	info, err := checkSchema(ctx, v.pool, v.cmd.Schema, v.partitions)
 	if err != nil {
@@ -203,7 +209,14 @@ func (v *verification) startProxied(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return v.startWith(ctx, crew, crew.KillWorker(), crew.FreezeWorker(), proxy.Hold(crew, natsServer, postgresServer), proxy.Cut(postgresServer), proxy.Cut(natsServer))
+	load, err := v.load(1)
+	if err != nil {
+		return err
+	}
+	conditional := regexp.MustCompile(`PUB ` + regexp.QuoteMeta(v.scratch.control()) + `\.\S+ `)
+	return v.startWith(ctx, crew,
+		crew.KillWorker(), crew.KillUnmarked(v.scratch.lockHistory), crew.FreezeWorker(), load.Slow(slowStreams),
+		proxy.Hold(crew, natsServer, postgresServer), proxy.Late(crew, natsServer, batchEnd, conditional), proxy.Cut(postgresServer), proxy.Cut(natsServer))
 }
 
 // doctor is what `doctor` finds while the workers run.

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,10 +53,7 @@ func (l *Load) Run(ctx context.Context) error {
 		events := make([]outbox.Event, 1+rand.IntN(4))
 		for i := range events {
 			order := rand.IntN(generatedStreams)
-			events[i] = outbox.Event{
-				StreamID: fmt.Sprintf("order-%d", order), Type: types[rand.IntN(len(types))], Topic: l.topic(),
-				Payload: fmt.Appendf(nil, `{"order":%d,"n":%d}`, order, made+i),
-			}
+			events[i] = l.event(fmt.Sprintf("order-%d", order), types[rand.IntN(len(types))], fmt.Appendf(nil, `{"order":%d,"n":%d}`, order, made+i))
 		}
 		if err := l.append(context.WithoutCancel(ctx), events); err != nil && !l.Outages {
 			return fmt.Errorf("generate: %w", err)
@@ -73,11 +71,29 @@ func (l *Load) Run(ctx context.Context) error {
 	return nil
 }
 
-func (l *Load) topic() string {
-	if l.Topic == "" {
-		return "shop"
-	}
-	return l.Topic
+func (l *Load) event(stream, kind string, payload []byte) outbox.Event {
+	return outbox.Event{StreamID: stream, Type: kind, Topic: cmp.Or(l.Topic, "shop"), Payload: payload}
+}
+
+// slowTransactions is how many of them a mishap has.
+const slowTransactions = 5
+
+// Slow has transactions stay open that have drawn a sequence, one after the other, while others pass them. They append to streams whose names begin
+// so, for which a trigger of the caller's takes its time.
+func (l *Load) Slow(streams string) Mishap {
+	return Mishap{Kind: "producer slow", Strike: func(ctx context.Context, random *rand.Rand) (Struck, error) {
+		began := time.Now()
+		for range slowTransactions {
+			stream := fmt.Sprintf("%s-%d", streams, random.IntN(generatedStreams))
+			if err := l.append(context.WithoutCancel(ctx), []outbox.Event{l.event(stream, "order.audited", []byte(`{}`))}); err != nil {
+				return Struck{}, err
+			}
+		}
+		return Struck{
+			Text: fmt.Sprintf("held %d transactions open for %.1f s", slowTransactions, time.Since(began).Seconds()/slowTransactions),
+			Then: "delivery went on",
+		}, nil
+	}}
 }
 
 func (l *Load) append(ctx context.Context, events []outbox.Event) error {

@@ -26,17 +26,19 @@ type Proxy struct {
 	word     string
 	running  sync.WaitGroup
 
-	mu    sync.Mutex
-	away  map[string]bool         // the kinds of servers that cannot be reached
-	held  map[route]chan struct{} // closed when bytes go on
-	links map[*link]bool
-	over  bool
+	mu       sync.Mutex
+	away     map[string]bool         // the kinds of servers that cannot be reached
+	held     map[route]chan struct{} // closed when bytes go on
+	ambushes map[route]*ambush
+	links    map[*link]bool
+	over     bool
 }
 
 // link is a connection that goes through.
 type link struct {
 	route
-	ends [2]net.Conn
+	ends [2]net.Conn // the worker's, the server's
+	kept *kept       // what it carried when the worker's end was broken
 }
 
 // route is from a process to a kind of server.
@@ -69,7 +71,7 @@ func NewProxy() (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the proxy: %w", err)
 	}
-	p := &Proxy{listener: listener, word: rand.Text(), away: map[string]bool{}, held: map[route]chan struct{}{}, links: map[*link]bool{}}
+	p := &Proxy{listener: listener, word: rand.Text(), away: map[string]bool{}, held: map[route]chan struct{}{}, ambushes: map[route]*ambush{}, links: map[*link]bool{}}
 	p.running.Go(func() {
 		for {
 			client, err := listener.Accept()
@@ -95,6 +97,9 @@ func (p *Proxy) Close() {
 	}
 	for r := range p.held {
 		p.releaseLocked(r)
+	}
+	for r := range p.ambushes {
+		p.callOffLocked(r)
 	}
 	p.mu.Unlock()
 	p.running.Wait()
@@ -126,14 +131,16 @@ func (p *Proxy) serve(client net.Conn) {
 	for _, way := range []struct {
 		to   io.Writer
 		from net.Conn
-	}{{patient{server, p, l.route}, client}, {client, server}} {
+	}{{patient{server, p, l}, client}, {client, server}} {
 		directions.Go(func() {
 			_, _ = io.Copy(way.to, way.from) // either end may go
-			_ = l.ends[0].Close()
-			_ = l.ends[1].Close()
+			p.end(l, way.from)
 		})
 	}
 	directions.Wait()
+	if l.kept != nil {
+		close(l.kept.arrived)
+	}
 }
 
 // oneByOne reads single bytes, so that nothing behind the line is taken.
@@ -145,11 +152,14 @@ func (r oneByOne) Read(b []byte) (int, error) { return r.Reader.Read(b[:1]) }
 type patient struct {
 	net.Conn
 	proxy *Proxy
-	route route
+	link  *link
 }
 
 func (w patient) Write(b []byte) (int, error) {
-	w.proxy.await(w.route)
+	w.proxy.await(w.link.route)
+	if !w.proxy.meet(w.link, b) {
+		return 0, net.ErrClosed
+	}
 	return w.Conn.Write(b)
 }
 
@@ -198,11 +208,15 @@ func (p *Proxy) leave(l *link) {
 // reset breaks both ends; what is on its way is lost.
 func (l *link) reset() {
 	for _, end := range l.ends {
-		if tcp, is := end.(*net.TCPConn); is {
-			_ = tcp.SetLinger(0)
-		}
-		_ = end.Close()
+		reset(end)
 	}
+}
+
+func reset(end net.Conn) {
+	if tcp, is := end.(*net.TCPConn); is {
+		_ = tcp.SetLinger(0)
+	}
+	_ = end.Close()
 }
 
 // part breaks all connections to servers of a kind, and lets none through until it is called otherwise. It returns how many there were.

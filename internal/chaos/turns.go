@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"math/rand/v2"
+	"time"
 )
 
 // Mishap is something that can be made to happen to a cluster.
@@ -57,6 +58,30 @@ func (c *Crew) KillWorker() Mishap {
 			Mend: func(ctx context.Context) error { return c.Replace(ctx, victim.Number) },
 		}
 		return struck, c.Kill(ctx, victim.Number)
+	}}
+}
+
+// unmarkedFor is how long marks are held before a worker is killed: less than they wait for a lock, and long enough for several batches.
+const unmarkedFor = 1500 * time.Millisecond
+
+// KillUnmarked kills a worker that has published several batches of each partition and could mark none: hold keeps marks from being made until
+// end is called.
+func (c *Crew) KillUnmarked(hold func(context.Context) (end func(), err error)) Mishap {
+	killed := c.KillWorker()
+	return Mishap{Kind: "worker killed, marks held", Strike: func(ctx context.Context, random *rand.Rand) (Struck, error) {
+		end, err := hold(ctx)
+		if err != nil {
+			return Struck{}, err
+		}
+		defer end()
+		select {
+		case <-time.After(unmarkedFor):
+		case <-ctx.Done():
+			return Struck{}, context.Cause(ctx)
+		}
+		struck, err := killed.Strike(ctx, random)
+		struck.Text += ", its marks held"
+		return struck, err
 	}}
 }
 

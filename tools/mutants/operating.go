@@ -144,6 +144,16 @@ func verifications() []mutant {
 	whole := command{pkg: "cmd/postrider", run: "^TestAVerificationFindsNothingAndLeavesNothing$"}
 	return []mutant{
 		{
+			name: "verified-blind-fence", promise: "P3, P4", breaks: "a batch that comes between a takeover's read and its fence is passed over, on somebody's servers",
+			test: whole, says: `"duplicates":[1-9].*"ok":false`, limit: 6 * time.Minute,
+			edits: []edit{blindFence},
+		},
+		{
+			name: "verified-last-record-only", promise: "P4", breaks: "of the batches that an owner did not mark its heir knows the last one alone, on somebody's servers",
+			test: whole, says: `"duplicates":[1-9].*"ok":false`, limit: 6 * time.Minute,
+			edits: []edit{lastRecordOnly},
+		},
+		{
 			name: "verified-naive-cursor", promise: "P1, P2", breaks: "commits that others pass are forgotten, on somebody's servers", test: whole, says: `"ok":false`, limit: 6 * time.Minute,
 			edits: []edit{{advance, "WHEN p.writers = '{}'  ", "WHEN true              "}},
 		},
@@ -172,6 +182,11 @@ func verifications() []mutant {
 			name: "verify-cuts-nothing", promise: "verify", breaks: "connections that are said to be cut go on",
 			test: command{pkg: "internal/chaos", run: "^TestACutBreaksWhatGoesThrough$"}, says: "was not cut",
 			edits: []edit{{"internal/chaos/proxy.go", "			l.reset()\n			broken++", "			broken++"}},
+		},
+		{
+			name: "verify-loses-what-is-late", promise: "verify", breaks: "batches that are to come late never come",
+			test: command{pkg: "internal/chaos", run: "^TestWhatIsKeptArrivesBeforeWhatReliesOnIt$"}, says: "there came", limit: time.Minute,
+			edits: []edit{{"internal/chaos/late.go", "	return !lost\n", "	return !lost && own == nil\n"}},
 		},
 		{
 			name: "control-prefix-at-any-time", promise: "P4", breaks: "records of a former prefix of the control subjects are looked for in vain",

@@ -18,6 +18,16 @@ const (
 	lateBytes = "TestABatchThatArrivesAfterTheTakeoverIsRefused"
 )
 
+// What a verification must find, too.
+var (
+	blindFence = edit{
+		fenced,
+		"\tans := t.ask(ctx, t.control(t.subject, fence, at))\n",
+		"\tblind := t.control(t.subject, fence, at)\n\tblind.Header.Del(nats.ExpectedLastSubjSeqHdr)\n\tans := t.ask(ctx, blind)\n",
+	}
+	lastRecordOnly = edit{"delivery/take.go", "at, t.standing.Kept); err != nil {", "t.standing.Kept, t.standing.Kept); err != nil {"}
+)
+
 // stream is the ways to store what must not be stored, or to forget what is.
 func stream() []mutant {
 	// closing ends the function that makes a batch's record.
@@ -44,11 +54,7 @@ func stream() []mutant {
 		{
 			name: "blind-fence", promise: "P3, P4", breaks: "a new owner's fence expects nothing",
 			test: fenceTest("TestATakeoverKnowsWhatIsStoredBehindItsRead"), says: "the standing is|did not read again",
-			edits: []edit{{
-				fenced,
-				"\tans := t.ask(ctx, t.control(t.subject, fence, at))\n",
-				"\tblind := t.control(t.subject, fence, at)\n\tblind.Header.Del(nats.ExpectedLastSubjSeqHdr)\n\tans := t.ask(ctx, blind)\n",
-			}},
+			edits: []edit{blindFence},
 		},
 		{
 			name: "fence-does-not-copy", promise: "P4", breaks: "a fence forgets what the record before it lists",
@@ -63,7 +69,7 @@ func stream() []mutant {
 		{
 			name: "last-record-only", promise: "P4", breaks: "of the batches that an owner did not mark its heir knows the last one alone",
 			test: command{pkg: "delivery", run: "^TestAnHeirMarksAllBatchesThatWereNotMarked$"}, says: "stored .*, want ",
-			edits: []edit{{"delivery/take.go", "at, t.standing.Kept); err != nil {", "t.standing.Kept, t.standing.Kept); err != nil {"}},
+			edits: []edit{lastRecordOnly},
 		},
 		{
 			name: "lost-tail-not-compared", promise: "P1", breaks: "a stream that lost messages goes unnoticed",

@@ -1,0 +1,138 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"net"
+	"regexp"
+	"slices"
+	"time"
+)
+
+// ambush breaks the connections of a route in the midst of what is sent. Of every two the first one loses it, so that the worker begins anew;
+// what the second one carried arrives just before the next write that it would fail, or that would fail it.
+type ambush struct {
+	sent []byte         // what is kept holds this
+	rely *regexp.Regexp // how a write begins that relies on what was written before, and on what of that
+	left int            // connections that are still to be broken
+	kept *kept
+	over chan struct{} // closed when all has arrived
+}
+
+// kept is what a link carried when it was broken.
+type kept struct {
+	writes         [][]byte // how they begin
+	begun, arrived chan struct{}
+}
+
+// meets tells whether b holds a write that relies on the same as one that is kept.
+func (k *kept) meets(b []byte) bool {
+	return slices.ContainsFunc(k.writes, func(w []byte) bool { return bytes.Contains(b, w) })
+}
+
+const (
+	// lateRounds is how many batches come late in one mishap.
+	lateRounds = 3
+	// latePatience is how long they are waited for: what is encrypted shows nothing.
+	latePatience = 10 * time.Second
+)
+
+// meet has what is kept arrive before b, if b relies on what it would change, and breaks b's link, if b is what is waited for. Then b goes on
+// when it has become late. False: b is lost.
+func (p *Proxy) meet(l *link, b []byte) bool {
+	p.mu.Lock()
+	a := p.ambushes[l.route]
+	if a == nil {
+		p.mu.Unlock()
+		return true
+	}
+	var late, own *kept
+	if a.kept != nil && a.kept.meets(b) {
+		late, a.kept = a.kept, nil
+	}
+	lost, last := false, a.left == 0
+	if late == nil && a.kept == nil && a.left > 0 && bytes.Contains(b, a.sent) {
+		if lost = a.left%2 == 0; lost {
+			l.reset()
+		} else {
+			own = &kept{a.rely.FindAll(bytes.Clone(b), -1), make(chan struct{}), make(chan struct{})}
+			a.kept, l.kept = own, own
+			reset(l.ends[0])
+		}
+		a.left--
+	}
+	p.mu.Unlock()
+	if late != nil {
+		late.arrive()
+		if last {
+			close(a.over)
+		}
+	}
+	if own != nil {
+		<-own.begun
+	}
+	return !lost
+}
+
+// arrive has the other end get what was kept.
+func (k *kept) arrive() {
+	close(k.begun)
+	select {
+	case <-k.arrived:
+	case <-time.After(requestPatience):
+	}
+}
+
+// end closes both ends of a link of which one direction has ended; where something is kept, when the server has taken it in.
+func (p *Proxy) end(l *link, from net.Conn) {
+	p.mu.Lock()
+	late := l.kept != nil
+	p.mu.Unlock()
+	if tcp, is := l.ends[1].(*net.TCPConn); is && late && from == l.ends[0] {
+		_ = tcp.CloseWrite()
+		return
+	}
+	if late {
+		_, _ = io.Copy(io.Discard, from)
+	}
+	_ = l.ends[0].Close()
+	_ = l.ends[1].Close()
+}
+
+// Late breaks a worker's connections to servers of a kind again and again in the midst of writes that hold the text sent. Every other one
+// arrives all the same, on a later connection's time: when the worker has looked what became of it, and just before it writes again what
+// relies on the same, as rely matches. Where connections are encrypted it finds nothing to strike.
+func (p *Proxy) Late(crew *Crew, server, sent string, rely *regexp.Regexp) Mishap {
+	return Mishap{Kind: "worker's batches late", Strike: func(ctx context.Context, random *mathrand.Rand) (Struck, error) {
+		victim := crew.Members()[random.IntN(len(crew.workers))]
+		r := route{victim.PID, server}
+		a := &ambush{sent: []byte(sent), rely: rely, left: 2 * lateRounds, over: make(chan struct{})}
+		p.mu.Lock()
+		p.ambushes[r] = a
+		p.mu.Unlock()
+		select {
+		case <-a.over:
+		case <-time.After(latePatience):
+		case <-ctx.Done():
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.callOffLocked(r)
+		return Struck{
+			Text: fmt.Sprintf("%d batches of %s came late", (2*lateRounds-a.left)/2, workerName(victim.Number)), Then: "delivery went on",
+		}, context.Cause(ctx)
+	}}
+}
+
+// callOffLocked ends an ambush; what is kept arrives now. p.mu is held.
+func (p *Proxy) callOffLocked(r route) {
+	if a := p.ambushes[r]; a != nil {
+		if a.kept != nil {
+			close(a.kept.begun)
+		}
+		delete(p.ambushes, r)
+	}
+}
