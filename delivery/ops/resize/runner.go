@@ -46,7 +46,7 @@ type Asked struct {
 	Err     error
 }
 
-// job is a Asked with what tells that it began, and that it ended.
+// job is an Asked with what tells that it began, and that it ended.
 type job struct {
 	Asked
 	began, ended chan struct{}
@@ -173,7 +173,7 @@ type ProgressBody struct {
 	Last       *AskedBody `json:"last"`
 }
 
-// AskedBody is a Asked as the API shows it.
+// AskedBody is an Asked as the API shows it.
 type AskedBody struct {
 	// State is "running", "done" or "failed".
 	State     string     `json:"state"`
