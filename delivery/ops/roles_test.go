@@ -49,7 +49,12 @@ func TestAnOperatorsRights(t *testing.T) {
 	owner.publish(t, published)
 	worker := uuid.UUID{15: 1}
 	owner.member(t, worker, "1 min")
-	wantMissing(t, op, ops.Missing{Payload: []string{`SELECT (payload) ON "public"."events"`}})
+	resizes := []string{
+		`UPDATE (partition_count, generation, frozen_at, frozen_by, resized_at) ON "public".outbox_settings`, `INSERT ON "public".outbox_partitions`,
+		`UPDATE ON "public".outbox_partitions`, `DELETE ON "public".outbox_partitions`, `INSERT ON "public".outbox_former_partitions`,
+		`DELETE ON "public".outbox_former_partitions`,
+	}
+	wantMissing(t, op, ops.Missing{Payload: []string{`SELECT (payload) ON "public"."events"`}, Resize: resizes})
 	for what, do := range map[string]func() error{
 		"list": func() error {
 			_, err := op.List(t.Context(), ops.Filter{Type: "thing.done"}, ops.Page{})
@@ -86,7 +91,7 @@ func TestAnOperatorsRights(t *testing.T) {
 	wantMissing(t, op, ops.Missing{
 		Look: []string{events}, Act: []string{`UPDATE (updated_at, paused_at) ON "public".outbox_partitions`},
 		Audit: []string{`SELECT ON "public".outbox_audit`}, Payload: []string{`SELECT (payload) ON "public"."events"`},
-		Replay: []string{`SELECT ON "public".outbox_audit`},
+		Replay: []string{`SELECT ON "public".outbox_audit`}, Resize: resizes,
 	})
 }
 
