@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/postrider/postrider/condition"
+	"github.com/postrider/postrider/lease/leasetest"
 )
 
 // What stops the relay stands on the board until something was published, or nothing is left to be; that a partition could be taken
@@ -49,4 +50,23 @@ func TestAPauseStandsOnTheBoard(t *testing.T) {
 	want("when it refused again", newer.Error())
 	r.notRefused(3)
 	want("when the partition was taken", "")
+}
+
+// Marks that failed are told of as long as they are this worker's to make: not when the lease is lost.
+func TestMarksOfALostLeaseAreNotToldOf(t *testing.T) {
+	t.Parallel()
+	log := slog.New(slog.DiscardHandler)
+	b := condition.NewBoard(log)
+	r, err := NewRelay(Config{Board: b, Logger: log}, nil, instant{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := leasetest.Held(3, 1)
+	b.ReportFor("marks of "+boardName(3), errors.New("the database is away"), alonePauses)
+	l.Lost()
+	r.markAlone(t.Context(), newTenure(l), Result{})
+	<-r.told.arrived
+	if r.told.open(); b.First() != nil {
+		t.Errorf("the board says %+v", b.First())
+	}
 }

@@ -213,6 +213,7 @@ func (r *Relay) markAlone(ctx context.Context, t *tenure, res Result) {
 			}
 			break
 		}
+		r.cfg.Board.Report("marks of "+boardName(id), nil) // they are the heir's
 		return func() { t.troubled = false; r.marked(t) }
 	})
 }
