@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -33,9 +34,11 @@ func TestEveryOperationAnswersAsDocumented(t *testing.T) {
 	if _, err := replays.Create(t.Context(), replay.Spec{Selection: replay.Selection{All: true}, Rate: 1, Actor: "robot"}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	server := o.serve(t, ui.Options{Replays: replays, Auth: auth, ShowPayload: true, Environment: "test", AllowedHosts: []string{"outbox.example.org"}})
+	resizes, _, _ := newRunner(t, o.pool, time.Minute)
+	server := o.serve(t, ui.Options{Replays: replays, Resizes: resizes, Auth: auth, ShowPayload: true, Environment: "test", AllowedHosts: []string{"outbox.example.org"}})
 	requests := map[string][2]string{ // path and body by operation
 		"openapi": {"/openapi.yaml"}, "summary": {"/summary"}, "workers": {"/workers"}, "partitions": {"/partitions"}, "partition": {"/partitions/0"},
+		"resizing": {"/partitions/resize"}, "resizePartitions": {"/partitions/resize", `{"count": 4, "dry_run": true}`},
 		"messages": {"/messages?state=dead&limit=1"}, "message": {"/messages/1"}, "payload": {"/messages/1/payload"},
 		"causes": {"/messages/causes?topic=default"}, "topics": {"/topics"},
 		"throughput": {"/throughput"}, "ownership": {"/ownership?limit=1"}, "audit": {"/audit?limit=1"},

@@ -22,11 +22,6 @@ func conditions() []mutant {
 			edits: []edit{{"delivery/relay.go", "r.advancing, r.behind = false, err != nil", "r.advancing, r.behind = false, false && err != nil"}},
 		},
 		{
-			name: "marks-told-of-too-long", promise: "P8", breaks: "marks that failed are told of when the lease is lost",
-			test: command{pkg: "delivery", run: "^TestMarksOfALostLeaseAreNotToldOf$"}, says: "the board says",
-			edits: []edit{{"delivery/settle.go", "\t\tr.cfg.Board.Report(\"marks of \"+boardName(id), nil) // they are the heir's\n", ""}},
-		},
-		{
 			name: "ready-while-paused", promise: "P8", breaks: "a worker that cannot deliver is ready",
 			test: command{pkg: "cmd/postrider", run: "^TestEveryPauseOfDeliveryIsNamed$/^stream_deleted$"}, says: "wait until all name stream_missing",
 			edits: []edit{{"worker/conditions.go", "if err := w.board.Err(); err != nil {", "if err := w.board.Err(); false {"}},

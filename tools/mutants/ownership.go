@@ -24,5 +24,10 @@ func ownership() []mutant {
 			test: command{pkg: "delivery", run: "^TestTheSweeperDeletesOnlyWhatIsOver$"}, says: "7 changes of ownership",
 			edits: []edit{{"delivery/retention.go", "{s.store.sql.RetainOwnership, s.cfg.Ownership},", ""}},
 		},
+		{
+			name: "marks-told-of-too-long", promise: "P8", breaks: "marks that failed are told of when the lease is lost",
+			test: command{pkg: "delivery", run: "^TestMarksOfALostLeaseAreNotToldOf$"}, says: "the board says",
+			edits: []edit{{"delivery/settle.go", "\t\tr.cfg.Board.Report(\"marks of \"+boardName(id), nil) // they are the heir's\n", ""}},
+		},
 	}
 }
