@@ -299,6 +299,9 @@ func TestComposeWaitsForALeader(t *testing.T) {
 	}
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 	s.Start()
+	if !s.ReadyForConnections(time.Minute) {
+		t.Fatal("the server takes no connections")
+	}
 	for _, file := range []string{composeFolder + "/compose.yaml", demoFile} {
 		check := fmt.Sprint(readComposeFile(t, file).Services["nats-1"].Healthcheck["test"])
 		_, path, found := strings.Cut(strings.TrimSuffix(check, "]"), "http://127.0.0.1:8222")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +55,7 @@ func newLab(ctx context.Context, at string, progress io.Writer) (*lab, error) {
 
 func (l *lab) close() error { return os.RemoveAll(l.folder) }
 
-// tryAll makes sure that the mutants fit and that their tests pass without them, and then tries each.
+// tryAll makes sure that the mutants fit and that their tests pass without them, and then tries each, those that may take long first.
 func (l *lab) tryAll(ctx context.Context, mutants []mutant) ([]result, error) {
 	var misfits []error
 	for _, m := range mutants {
@@ -76,7 +77,13 @@ func (l *lab) tryAll(ctx context.Context, mutants []mutant) ([]result, error) {
 	tried := 0
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(sideBySide)
-	for i, m := range mutants {
+	order := make([]int, len(mutants))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(mutants[b].timeLimit(), mutants[a].timeLimit()) })
+	for _, i := range order {
+		m := mutants[i]
 		group.Go(func() error {
 			r, err := l.try(ctx, m)
 			if err != nil {
