@@ -135,7 +135,7 @@ func TestBrowserReadsOnly(t *testing.T) {
 			}
 			continue
 		}
-		ready := strings.NewReplacer("#act", "main", "#pause", "main").Replace(p.ready)
+		ready := strings.NewReplacer("#act", "main", "#ask", "main", "#pause", "main").Replace(p.ready)
 		open(t, ctx, 1440, server.URL+p.path, ready)
 		if n := evaluate[int](t, ctx, `document.querySelectorAll('form[method=post], .pick input, [name=selected], [name=all], a[href$=drain]').length`); n > 0 {
 			t.Errorf("%s offers %d actions", p.name, n)
@@ -146,6 +146,7 @@ func TestBrowserReadsOnly(t *testing.T) {
 		"actions/partitions": "partition=1&action=pause",
 		"actions/workers":    "worker=" + g.owner.String(),
 		"actions/replays":    "all=1&reason=x&n=40",
+		"actions/resize":     "partitions=32&reason=x",
 	} {
 		status := forge(t, ctx, server.URL+"/"+path, body)
 		if status != http.StatusForbidden {
@@ -222,7 +223,7 @@ func TestBrowserWorksWithoutScript(t *testing.T) {
 	t.Parallel()
 	ctx := browser(t)
 	g := newGallery(t)
-	server := g.serve(t, ui.Options{})
+	server := g.serve(t, ui.Options{Resizes: g.resizes})
 	command(t, ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	for _, p := range g.pages(t) {
 		if p.name == "message-payload" { // hidden here
