@@ -10,16 +10,23 @@ import (
 	"github.com/postrider/postrider/lease/leasetest"
 )
 
-// What stops the relay stands on the board until something was published, or nothing is left to be; that a partition could be taken
-// proves neither.
-func TestAPauseStandsOnTheBoard(t *testing.T) {
-	t.Parallel()
+// boarded is a relay of nothing, with the board on which it reports.
+func boarded(t *testing.T) (*Relay, *condition.Board) {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	b := condition.NewBoard(log)
 	r, err := NewRelay(Config{Board: b, Logger: log}, nil, instant{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return r, b
+}
+
+// What stops the relay stands on the board until something was published, or nothing is left to be; that a partition could be taken
+// proves neither.
+func TestAPauseStandsOnTheBoard(t *testing.T) {
+	t.Parallel()
+	r, b := boarded(t)
 	broken := &condition.Error{Reason: condition.StreamFull, Err: errors.New("the stream is full")}
 	want := func(when string, detail string) {
 		t.Helper()
@@ -55,12 +62,7 @@ func TestAPauseStandsOnTheBoard(t *testing.T) {
 // Marks that failed are told of as long as they are this worker's to make: not when the lease is lost.
 func TestMarksOfALostLeaseAreNotToldOf(t *testing.T) {
 	t.Parallel()
-	log := slog.New(slog.DiscardHandler)
-	b := condition.NewBoard(log)
-	r, err := NewRelay(Config{Board: b, Logger: log}, nil, instant{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, b := boarded(t)
 	l := leasetest.Held(3, 1)
 	b.ReportFor("marks of "+boardName(3), errors.New("the database is away"), alonePauses)
 	l.Lost()

@@ -308,15 +308,7 @@ func TestComposeWaitsForALeader(t *testing.T) {
 		if !found {
 			t.Fatalf("%s: the brokers' check is %s", file, check)
 		}
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.MonitorAddr().String()+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-		response, err := client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := ask(t, "http://"+s.MonitorAddr().String()+path)
 		if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusServiceUnavailable {
 			t.Errorf("%s: a server without a leader is healthy: %s answers %s, %v", file, path, response.Status, err)
 		}

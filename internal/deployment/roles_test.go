@@ -214,7 +214,19 @@ func metricsOf(t *testing.T, p *clustertest.Process) string {
 func get(t *testing.T, p *clustertest.Process, path string) string {
 	t.Helper()
 	w := clustertest.Worker{Process: p}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.Monitor(t)+path, nil)
+	response := ask(t, w.Monitor(t)+path)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s, %v", path, response.Status, err)
+	}
+	return string(text)
+}
+
+// ask sends a GET.
+func ask(t *testing.T, address string) *http.Response {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,12 +235,7 @@ func get(t *testing.T, p *clustertest.Process, path string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %s, %v", path, response.Status, err)
-	}
-	return string(text)
+	return response
 }
 
 const everything = "DELETE INSERT SELECT UPDATE"
