@@ -59,6 +59,23 @@ func TestAPauseStandsOnTheBoard(t *testing.T) {
 	want("when the partition was taken", "")
 }
 
+// A partition that pauses alone is told of by its owner: not by one that lost it.
+func TestAPauseEndsWithTheLease(t *testing.T) {
+	t.Parallel()
+	r, b := boarded(t)
+	l := leasetest.Held(3, 1)
+	r.flowOf(l)
+	r.succeeded(2)
+	r.unpublished(3, errors.New("the database is away"))
+	if r.enter(t.Context(), nil, 0, true); b.First() == nil {
+		t.Error("the board says nothing while the lease is held")
+	}
+	l.Lost()
+	if r.enter(t.Context(), nil, 0, true); b.First() != nil {
+		t.Errorf("the board says %+v", b.First())
+	}
+}
+
 // Marks that failed are told of as long as they are this worker's to make: not when the lease is lost.
 func TestMarksOfALostLeaseAreNotToldOf(t *testing.T) {
 	t.Parallel()

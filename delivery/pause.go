@@ -64,7 +64,7 @@ func (r *Relay) unpublished(id partition.ID, err error) {
 func boardName(id partition.ID) string { return fmt.Sprintf("partition %d", id) }
 
 // alonePauses is how long a partition that pauses alone is told of, unless it fails
-// again: it may have gone to another worker.
+// again: what failed may not be to deliver any more.
 const alonePauses = time.Minute
 
 // refusedFor is how long a refusal of the fence counts, unless it comes again: most

@@ -182,8 +182,11 @@ func (r *Relay) enter(ctx context.Context, leases []*lease.Lease, turn int, ever
 	}
 	if every {
 		r.all = false
-		for _, f := range r.flows { // also of those that others hold by now
+		for id, f := range r.flows { // also of those that others hold by now
 			f.named = false
+			if f.lease != nil && !f.lease.Valid() {
+				r.resume(id) // whoever holds it tells whether it pauses
+			}
 		}
 	}
 	return asks

@@ -29,5 +29,10 @@ func ownership() []mutant {
 			test: command{pkg: "delivery", run: "^TestMarksOfALostLeaseAreNotToldOf$"}, says: "the board says",
 			edits: []edit{{"delivery/settle.go", "\t\tr.cfg.Board.Report(\"marks of \"+boardName(id), nil) // they are the heir's\n", ""}},
 		},
+		{
+			name: "pause-told-of-too-long", promise: "P8", breaks: "a partition that pauses alone is told of when the lease is lost",
+			test: command{pkg: "delivery", run: "^TestAPauseEndsWithTheLease$"}, says: "the board says &",
+			edits: []edit{{"delivery/relay.go", "\t\t\t\tr.resume(id) // whoever holds it tells whether it pauses\n", ""}},
+		},
 	}
 }
