@@ -1,6 +1,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
+# Everything is built alike, or the compiler does its work once for each way: without cgo, which the race detector alone needs.
+export CGO_ENABLED := 0
 
 # Event file of `make demo` and `make bench`.
 DATA ?= testdata/repo-history-12k.jsonl.gz
@@ -61,6 +63,8 @@ PROMETHEUS := bin/tools/prometheus
 RECIPES := python3-psycopg2 python3-psycopg libpostgresql-jdbc-java libgoogle-gson-java ruby-pg php-cli php-pgsql
 RECIPES += $(if $(shell command -v javac),,default-jdk-headless) $(if $(shell command -v npm),,nodejs npm)
 MODULES_OF_NODE := bin/tools/recipes/node_modules
+# All modules at once: what looks at their sources reads once what they share.
+WORKSPACE := $(CURDIR)/bin/tools/all.work
 # Releases of PostgreSQL and nats-server. Whoever PostgreSQL runs as must be able to read them.
 SERVERS := $(CURDIR)/bin/tools/servers
 # What `make image` makes, and the version that its program gives itself; `make site` shows it, too.
@@ -89,17 +93,17 @@ help: ## Show this help
 
 .PHONY: build
 build: ## Build ./bin/postrider, without cgo
-	CGO_ENABLED=0 go build -o bin/ ./cmd/postrider
+	go build -o bin/ ./cmd/postrider
 
 .PHONY: test
 test: postgres $(TESTREPORT) $(if $(RACE),gcc) ## Run all tests that are not slow, but for faults and deploy (PACKAGES=./lease/... for some, RACE=1)
 	@$(MAKE) --no-print-directory --keep-going --jobs=2 test/product test/others
 
 # Two lanes run side by side, as tests mostly wait: the product, or what the race detector watches of it, and all else.
-raced = $(call tested,concurrent,CGO_ENABLED=1,-race -timeout 25m -skip "$$(.ci/packages $$module processtests $(PACKAGES))")
-unraced = $(call tested,sequential,CGO_ENABLED=0,-timeout 15m); \
-	$(call tested,processes,CGO_ENABLED=0,-timeout 15m -run "$$(.ci/packages $$module processtests $(PACKAGES))")
-all = $(call tested,all,CGO_ENABLED=0,-timeout 15m)
+raced = $(call tested,concurrent,CGO_ENABLED=1,-race -exec "env CGO_ENABLED=0" -timeout 25m -skip "$$(.ci/packages $$module processtests $(PACKAGES))")
+unraced = $(call tested,sequential,,-timeout 15m); \
+	$(call tested,processes,,-timeout 15m -run "$$(.ci/packages $$module processtests $(PACKAGES))")
+all = $(call tested,all,,-timeout 15m)
 
 .PHONY: test/product
 test/product:
@@ -113,17 +117,17 @@ test/others:
 .PHONY: test/slow
 test/slow: postgres $(TESTREPORT) ## Run the slow tests (POSTRIDER_PART=1/3 for a third of them)
 	@$(call each,names=$$(.ci/packages $$module slowtests $(PACKAGES)); \
-	$(call tested,slow,POSTRIDER_SLOW=1 CGO_ENABLED=0,-p 1 -timeout 40m -run "$$names"))
+	$(call tested,slow,POSTRIDER_SLOW=1,-p 1 -timeout 40m -run "$$names"))
 
 .PHONY: test/faults
 test/faults: postgres $(TESTREPORT) ## Run the fault suite in its short form (SLOW=1: on one broker and on three, and longer)
-	$(if $(SLOW),POSTRIDER_SLOW=1) CGO_ENABLED=0 $(REPORT) -- go $(TEST) -timeout 60m -- ./internal/faults
+	$(if $(SLOW),POSTRIDER_SLOW=1) $(REPORT) -- go $(TEST) -timeout 60m -- ./internal/faults
 
 .PHONY: soak
 soak: postgres ## Random faults for DURATION=10m from SEED=1 (MODE=fenced|dedupe NODES=1|3)
 	@mkdir -p bin
 	POSTRIDER_SOAK_DURATION=$(DURATION) POSTRIDER_SOAK_SEED=$(SEED) POSTRIDER_SOAK_MODE=$(MODE) POSTRIDER_SOAK_NODES=$(NODES) \
-	CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestSoak$$' ./internal/faults
+	go test -count=1 -timeout 0 -v -run '^TestSoak$$' ./internal/faults
 
 .PHONY: soak/report
 soak/report: export POSTRIDER_SOAK_PAGE := $(CURDIR)/docs/soak.md
@@ -135,54 +139,54 @@ soak/report: soak ## The same, with a row in docs/soak.md and all figures in bin
 test/containers: postgres $(TESTREPORT) ## Run the integration tests on containers (needs a Docker engine)
 	@if docker version >/dev/null 2>&1; then deploy/testimages/build.sh; \
 	elif [ "$${POSTRIDER_REQUIRE_CONTAINERS:-}" = 1 ]; then echo "no Docker engine answers" >&2; exit 1; fi; \
-	$(call each,$(call tested,served,POSTRIDER_TEST_BACKEND=containers TESTCONTAINERS_RYUK_DISABLED=true CGO_ENABLED=0,-tags containers -timeout 20m,-least 1))
+	$(call each,$(call tested,served,POSTRIDER_TEST_BACKEND=containers TESTCONTAINERS_RYUK_DISABLED=true,-tags containers -timeout 20m,-least 1))
 
 .PHONY: test/browser
 test/browser: postgres $(TESTREPORT) ## Run the monitor's tests in a real browser (needs Chromium)
-	CI_BROWSER=1 CGO_ENABLED=0 $(REPORT) -least 1 -- go $(TEST) -timeout 20m -run Browser -- ./ui/...
+	CI_BROWSER=1 $(REPORT) -least 1 -- go $(TEST) -timeout 20m -run Browser -- ./ui/...
 
 .PHONY: test/deploy
 test/deploy: postgres $(TESTREPORT) $(HELM) $(COMPOSE) $(PROMTOOL) ## Check what deploys Postrider: Compose file, Helm chart, unit, roles, alert rules, dashboard
 	@command -v pgbouncer >/dev/null || test -x /usr/sbin/pgbouncer || .ci/apt pgbouncer
 	@command -v systemd-analyze >/dev/null || .ci/apt systemd
-	POSTRIDER_HELM=$(CURDIR)/$(HELM) POSTRIDER_COMPOSE=$(CURDIR)/$(COMPOSE) POSTRIDER_PROMTOOL=$(CURDIR)/$(PROMTOOL) POSTRIDER_REQUIRE_TOOLS=1 CGO_ENABLED=0 \
+	POSTRIDER_HELM=$(CURDIR)/$(HELM) POSTRIDER_COMPOSE=$(CURDIR)/$(COMPOSE) POSTRIDER_PROMTOOL=$(CURDIR)/$(PROMTOOL) POSTRIDER_REQUIRE_TOOLS=1 \
 	$(REPORT) -least 1 -- go $(TEST) -timeout 10m -- ./internal/deployment
 
 .PHONY: test/dashboard
 test/dashboard: postgres $(TESTREPORT) $(PROMETHEUS) ## Have Prometheus, which it builds for minutes, scrape three workers and answer what the dashboard asks
-	POSTRIDER_PROMETHEUS=$(CURDIR)/$(PROMETHEUS) CGO_ENABLED=0 \
+	POSTRIDER_PROMETHEUS=$(CURDIR)/$(PROMETHEUS) \
 	$(REPORT) -least 1 -- go $(TEST) -run '^TestPrometheus' -- ./internal/deployment
 
 .PHONY: test/recipes
 test/recipes: postgres $(TESTREPORT) recipes ## Run the recipes for producers and consumers in other languages (examples/recipes)
-	POSTRIDER_REQUIRE_TOOLS=1 CGO_ENABLED=0 $(REPORT) -least 1 -- go -C examples $(TEST) -timeout 10m -- ./recipes
+	POSTRIDER_REQUIRE_TOOLS=1 $(REPORT) -least 1 -- go -C examples $(TEST) -timeout 10m -- ./recipes
 
 .PHONY: test/matrix
 test/matrix: servers $(TESTREPORT) ## Run workers on each release of PostgreSQL and nats-server, and write the table in docs/deployment.md (SHORT=1: the corners)
-	@status=0; POSTRIDER_SHORT=$(SHORT) POSTRIDER_SERVERS=$(SERVERS) CGO_ENABLED=0 \
+	@status=0; POSTRIDER_SHORT=$(SHORT) POSTRIDER_SERVERS=$(SERVERS) \
 	$(REPORT) -least 1 -- go -C tools $(TEST) -tags matrix -timeout 20m -run '^TestMatrix$$' -- ./matrix || status=$$?; cat bin/matrix.txt; exit $$status
 
 .PHONY: test/rolling
 test/rolling: postgres $(TESTREPORT) ## Replace workers of an earlier build by those of this one, and back, under load (FROM=v1.2.3, or a commit)
 	@.ci/earlier bin/earlier $(FROM)
-	POSTRIDER_EARLIER=$(CURDIR)/bin/earlier/postrider CGO_ENABLED=0 \
+	POSTRIDER_EARLIER=$(CURDIR)/bin/earlier/postrider \
 	$(REPORT) -least 1 -- go -C tools $(TEST) -tags matrix -timeout 10m -run '^TestRolling$$' -- ./matrix
 
 .PHONY: bench
 bench: postgres build ## Measure the relay beside a null relay with DATA (BENCH="--only drain --rounds 5"; docs/performance.md)
-	CGO_ENABLED=0 go -C tools build -o $(CURDIR)/bin/ ./bench
+	go -C tools build -o $(CURDIR)/bin/ ./bench
 	./bin/bench --program bin/postrider --data $(DATA) $(BENCH)
 
 .PHONY: bench/charts
 bench/charts: postgres build ## Measure what the charts of docs/performance.md show, half an hour, and draw them (ROUNDS=1)
-	CGO_ENABLED=0 go -C tools build -o $(CURDIR)/bin/ ./bench
+	go -C tools build -o $(CURDIR)/bin/ ./bench
 	./bin/bench --program bin/postrider --data $(DATA) --rounds $(ROUNDS) --duration 10s --only drain,replicated,steady \
 		--match 'by partition($$|, (100|1000|5000)/s, 3 replicas)' --json $(CHARTS).json
 	@$(MAKE) bench/draw
 
 .PHONY: bench/draw
 bench/draw: ## Draw those charts from the report that is stored with them
-	CGO_ENABLED=0 go -C tools build -o $(CURDIR)/bin/ ./bench
+	go -C tools build -o $(CURDIR)/bin/ ./bench
 	./bin/bench --from $(CHARTS).json --only drain,replicated --svg $(CHARTS)-drain.svg >/dev/null
 	./bin/bench --from $(CHARTS).json --only steady --svg $(CHARTS)-latency.svg >/dev/null
 
@@ -198,22 +202,22 @@ bench/peers/latency: postgres build ## Commit to receipt beside other queues at 
 peers/faults: postgres ## The same faults for DURATION on Postrider, River and Watermill; table and JSON in bin (SEED=1 ACCOUNTS=1 RELAYS=fenced,river)
 	@mkdir -p bin; rm -f bin/peers-faults.*
 	@status=0; POSTRIDER_FAULTS_DURATION=$(DURATION) POSTRIDER_FAULTS_SEED=$(SEED) POSTRIDER_FAULTS_RELAYS='$(RELAYS)' \
-	POSTRIDER_FAULTS_ACCOUNTS=$(ACCOUNTS) POSTRIDER_FAULTS_FOLDER=$(CURDIR)/bin CGO_ENABLED=0 \
+	POSTRIDER_FAULTS_ACCOUNTS=$(ACCOUNTS) POSTRIDER_FAULTS_FOLDER=$(CURDIR)/bin \
 	go -C tools/peers test -count=1 -timeout 0 -v -run '^TestFaults$$' . || status=$$?; \
 	[ ! -e bin/peers-faults.txt ] || cat bin/peers-faults.txt; exit $$status
 
 .PHONY: bench/monitor
 bench/monitor: postgres ## What ten tabs cost a database with ROWS=500000 waiting rows (MEASURE=60 BINARY=program KEEP=directory)
 	POSTRIDER_BENCH_ROWS=$(ROWS) POSTRIDER_BENCH_SECONDS=$(MEASURE) POSTRIDER_BENCH_BINARY=$(BINARY) POSTRIDER_BENCH_DATA=$(KEEP) \
-	CGO_ENABLED=0 go test -v -count=1 -timeout 60m -run '^$$' -bench '^BenchmarkMonitor$$' -benchtime 1x ./cmd/postrider
+	go test -v -count=1 -timeout 60m -run '^$$' -bench '^BenchmarkMonitor$$' -benchtime 1x ./cmd/postrider
 
 .PHONY: mutants
 mutants: postgres ## Break the product in known ways: some test must notice each (RUN=regexp, POSTRIDER_PART=1/3, STRESS=rows for the watermark's, PASSED=1 behind make test)
-	CGO_ENABLED=0 go -C tools run ./mutants $(if $(RUN),-run '$(RUN)') $(if $(STRESS),-stress $(STRESS)) $(if $(PASSED),-passed)
+	go -C tools run ./mutants $(if $(RUN),-run '$(RUN)') $(if $(STRESS),-stress $(STRESS)) $(if $(PASSED),-passed)
 
 .PHONY: lint
-lint: $(GOLANGCI) ## Run golangci-lint at the pinned version
-	$(foreach m,$(MODULES),(cd $(m) && $(CURDIR)/$(GOLANGCI) run --build-tags containers,matrix ./...);)
+lint: $(GOLANGCI) $(WORKSPACE) ## Run golangci-lint at the pinned version
+	GOWORK=$(WORKSPACE) $(GOLANGCI) run --build-tags containers,matrix $(addsuffix /...,$(MODULES:%=./%))
 	$(GOLANGCI) fmt --diff ./...
 
 .PHONY: fmt
@@ -241,8 +245,8 @@ gofmt: ## Fail if a file is not formatted
 	if [ -n "$$files" ]; then echo "not formatted:"; echo "$$files"; exit 1; fi
 
 .PHONY: vet
-vet: ## Run go vet; lint does so with the containers tag
-	$(foreach m,$(MODULES),go -C $(m) vet ./...;)
+vet: $(WORKSPACE) ## Run go vet; lint does so with the containers tag
+	GOWORK=$(WORKSPACE) go vet $(addsuffix /...,$(MODULES:%=./%))
 
 .PHONY: verify
 verify: gofmt vet house lint ## Run every check that is not a test
@@ -270,7 +274,7 @@ release/snapshot: $(GORELEASER) $(CYCLONEDX) $(BUILDX) $(HELM) ## Make in bin/di
 	PATH="$(CURDIR)/$(dir $(CYCLONEDX)):$$PATH" HELM=$(CURDIR)/$(HELM) \
 		DOCKER_CONFIG=$(CURDIR)/$(patsubst %/cli-plugins/,%,$(dir $(BUILDX))) $(GORELEASER) release --snapshot --clean \
 		$(shell docker version >/dev/null 2>&1 || echo --skip=docker)
-	POSTRIDER_RELEASE=$(CURDIR)/bin/dist CGO_ENABLED=0 go test -count=1 -run '^TestRelease' ./internal/deployment
+	POSTRIDER_RELEASE=$(CURDIR)/bin/dist go test -count=1 -run '^TestRelease' ./internal/deployment
 
 .PHONY: site
 site: $(HUGO) ## Build the documentation as a site into bin/site (SITE=http://localhost:8000/ VERSION=v1.2.3)
@@ -280,7 +284,7 @@ site: $(HUGO) ## Build the documentation as a site into bin/site (SITE=http://lo
 
 .PHONY: site/check
 site/check: $(HUGO) ## Check that the site can be built, and that all of its links lead somewhere
-	POSTRIDER_HUGO=$(CURDIR)/$(HUGO) CGO_ENABLED=0 go test -count=1 -run '^TestTheSite' ./internal/deployment
+	POSTRIDER_HUGO=$(CURDIR)/$(HUGO) go test -count=1 -run '^TestTheSite' ./internal/deployment
 
 .PHONY: clean
 clean: ## Remove what was built
@@ -329,40 +333,45 @@ $(GOLANGCI):
 		mv bin/tools/golangci-lint $@; \
 	fi
 
+$(WORKSPACE): $(addsuffix /go.mod,$(MODULES))
+	@mkdir -p $(@D)
+	@rm -f $@
+	@GOWORK=$@ go work init $(MODULES)
+
 $(GOVULNCHECK):
 	@mkdir -p bin/tools
-	GOFLAGS= GOBIN=$(CURDIR)/bin/tools CGO_ENABLED=0 go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
+	GOFLAGS= GOBIN=$(CURDIR)/bin/tools go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
 	@mv bin/tools/govulncheck $@
 
 $(HELM):
 	@mkdir -p bin/tools
-	GOFLAGS= GOBIN=$(CURDIR)/bin/tools CGO_ENABLED=0 go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
+	GOFLAGS= GOBIN=$(CURDIR)/bin/tools go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
 	@mv bin/tools/helm $@
 
 $(CYCLONEDX):
-	GOFLAGS= GOBIN=$(CURDIR)/$(@D) CGO_ENABLED=0 go install github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@$(CYCLONEDX_VERSION)
+	GOFLAGS= GOBIN=$(CURDIR)/$(@D) go install github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@$(CYCLONEDX_VERSION)
 
 $(BUILDX):
-	GOFLAGS= GOBIN=$(CURDIR)/$(@D) CGO_ENABLED=0 go install github.com/docker/buildx/cmd/buildx@$(BUILDX_VERSION)
+	GOFLAGS= GOBIN=$(CURDIR)/$(@D) go install github.com/docker/buildx/cmd/buildx@$(BUILDX_VERSION)
 	@mv $(@D)/buildx $@
 
 $(GORELEASER):
 	@mkdir -p bin/tools
-	GOFLAGS= GOBIN=$(CURDIR)/bin/tools CGO_ENABLED=0 go install github.com/goreleaser/goreleaser/v2@$(GORELEASER_VERSION)
+	GOFLAGS= GOBIN=$(CURDIR)/bin/tools go install github.com/goreleaser/goreleaser/v2@$(GORELEASER_VERSION)
 	@mv bin/tools/goreleaser $@
 
 $(COMPOSE):
 	@mkdir -p bin/tools
-	GOFLAGS= GOBIN=$(CURDIR)/bin/tools CGO_ENABLED=0 go install github.com/compose-spec/compose-go/v2/cmd@$(COMPOSE_VERSION)
+	GOFLAGS= GOBIN=$(CURDIR)/bin/tools go install github.com/compose-spec/compose-go/v2/cmd@$(COMPOSE_VERSION)
 	@mv bin/tools/cmd $@
 
 $(HUGO):
 	@mkdir -p bin/tools
-	GOFLAGS= GOBIN=$(CURDIR)/bin/tools CGO_ENABLED=0 go install github.com/gohugoio/hugo@$(HUGO_VERSION)
+	GOFLAGS= GOBIN=$(CURDIR)/bin/tools go install github.com/gohugoio/hugo@$(HUGO_VERSION)
 	@mv bin/tools/hugo $@
 
 # They cannot be installed by version: their go.mod replaces modules. Of their service discoveries DNS alone is left in.
 $(PROMTOOL) $(PROMETHEUS): deploy/tools/go.mod deploy/tools/go.sum
 	@mkdir -p bin/tools
-	GOFLAGS= GOWORK=off CGO_ENABLED=0 go -C deploy/tools build -trimpath -tags remove_all_sd,enable_dns_sd -o $(CURDIR)/$@ \
+	GOFLAGS= GOWORK=off go -C deploy/tools build -tags remove_all_sd,enable_dns_sd -o $(CURDIR)/$@ \
 		github.com/prometheus/prometheus/cmd/$(@F)

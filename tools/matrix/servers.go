@@ -81,7 +81,7 @@ func (s servers) fetchBroker(ctx context.Context, b broker) error {
 	}
 	return s.complete("nats-server-"+b.version, func(folder string) error {
 		_, err := run(ctx, folder, []string{"GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0", "GOBIN=" + folder},
-			"go", "install", "-trimpath", "github.com/nats-io/nats-server/v2@v"+b.version)
+			"go", "install", "github.com/nats-io/nats-server/v2@v"+b.version)
 		return err
 	})
 }

@@ -67,11 +67,13 @@ func build() (folder, path string, err error) {
 	}
 	path = filepath.Join(folder, "postrider")
 	args := []string{"build", "-ldflags=-s -w", "-o", path} // nobody debugs it: half of the linking is saved
+	env := os.Environ()
 	if os.Getenv(RaceVariable) == "1" {
-		args = append(args, "-race")
+		args, env = append(args, "-race"), append(env, "CGO_ENABLED=1")
 	}
 	// Not bound to a test: its lifetime is that of the test binary.
 	cmd := exec.Command("go", append(args, program)...)
+	cmd.Env = env
 	// In the program's own module: the tests of examples/searchsync are in another one.
 	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
 		cmd.Dir = filepath.Dir(file)
