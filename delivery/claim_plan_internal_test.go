@@ -7,10 +7,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/lease/leasetest"
 )
 
 // planNode is a node of an executed plan.
@@ -99,5 +101,25 @@ func TestAClaimGoesThroughThePartitionsOnce(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A claim tells since when its session lives: the same each time, however times are written there; and a new one's.
+func TestAClaimTellsSinceWhenItsSessionLives(t *testing.T) {
+	t.Parallel()
+	store, pool := oldestStore(t, 1)
+	for session := range 2 {
+		var began time.Time
+		if err := pool.QueryRow(t.Context(), `SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()`).Scan(&began); err != nil {
+			t.Fatal(err)
+		}
+		for _, how := range []string{`RESET datestyle`, `SET datestyle = 'SQL, DMY'`, `SET timezone = 'Asia/Kolkata'`, `RESET ALL`} {
+			execute(t, pool, how)
+			c, err := store.Claim(t.Context(), []Ask{{Lease: leasetest.Held(0, 1), Most: 1}}, Limits{Total: 1, UpTo: 1}, BehindStream)
+			if err != nil || !c.since.Equal(began) {
+				t.Errorf("session %d after %s: it lives since %s, told %s: %v", session, how, began, c.since, err)
+			}
+		}
+		pool.Reset()
 	}
 }

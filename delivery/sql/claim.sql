@@ -88,12 +88,14 @@ SELECT c.*, coalesce(e.sequence, 0), e.event_id, e.stream_version, e.event_type,
 -- Read last in a claim: the outbox's generation, and since
 -- when this session lives, as a crash of the server ends every session; and since when
 -- this server does, as another one may have forgotten something. A role that a session took
--- may not see when it began, and takes its first look for that. The last value tells
--- whether anything may come due without being written.
+-- may not see when it began, and takes its first look for that. The server copies what it knows
+-- of all its sessions to tell about one, so it is asked once, and a setting keeps the answer. The last
+-- value tells whether anything may come due without being written.
 SELECT s.generation,
-       coalesce((SELECT a.backend_start FROM pg_stat_get_activity(pg_backend_pid()) AS a),
-                nullif(current_setting('postrider.since', true), '')::timestamptz,
-                set_config('postrider.since', clock_timestamp()::text, false)::timestamptz), pg_postmaster_start_time(),
+       to_timestamp(coalesce(nullif(current_setting('postrider.since', true), ''),
+                             set_config('postrider.since', extract(epoch FROM coalesce(
+                                 (SELECT a.backend_start FROM pg_stat_get_activity(pg_backend_pid()) AS a),
+                                 clock_timestamp()))::text, false))::double precision), pg_postmaster_start_time(),
        EXISTS (SELECT FROM {schema}.outbox_parked AS p WHERE NOT p.blocked AND p.dead_at IS NULL)
   FROM {schema}.outbox_settings AS s
 

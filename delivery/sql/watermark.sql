@@ -55,21 +55,23 @@ SELECT set_config('synchronous_commit', 'off', true),
 -- one may be what a candidate waits for. So while there is such a writer no
 -- candidate is settled. None comes while the server runs, and whatever lies above
 -- its gap waits for it anyway. Before PostgreSQL 14.1 all have such names.
+--
+-- OFFSET 0 has each step computed once; to store it for that, as a materialized one is, costs a tenth of a look.
 WITH RECURSIVE leaves (relid) AS (
 -- include: leaves
        ),
-     state AS MATERIALIZED (
+     state AS (
        SELECT w.safe_sequence, w.candidate, w.candidate_at, w.holders, w.updated_at,
               greatest(w.safe_sequence, nullif(current_setting('{safe}', true), '')::bigint) AS known,
               (SELECT coalesce(max(e.sequence), 0) FROM {events} AS e) AS highest
          FROM {schema}.outbox_watermark AS w
         WHERE w.id),
-     visible AS MATERIALIZED (
+     visible AS (
        SELECT CASE WHEN s.highest - s.known <= 100
                    THEN (SELECT count(*) FROM {events} AS e WHERE e.sequence > s.known AND e.sequence <= s.highest) >= s.highest - s.known
                    ELSE false END AS whole
          FROM state AS s),
-     writers AS MATERIALIZED (
+     writers AS (
        SELECT coalesce(array_agg(DISTINCT l.virtualtransaction), '{}') AS holders,
               coalesce(bool_or(l.virtualtransaction LIKE '-1/%'), false) AS recovered
          FROM pg_locks AS l
@@ -78,16 +80,18 @@ WITH RECURSIVE leaves (relid) AS (
 -- include: writing
           AND l.relation IN (SELECT relid FROM leaves)
           AND l.pid IS DISTINCT FROM pg_backend_pid()),
-     remaining AS MATERIALIZED (
+     remaining AS (
        SELECT s.*, v.whole, w.holders AS writers, w.recovered,
               ARRAY(SELECT unnest(s.holders) INTERSECT SELECT unnest(w.holders)) AS still
-         FROM state AS s, visible AS v, writers AS w),
-     proven AS MATERIALIZED (
+         FROM state AS s, visible AS v, writers AS w
+       OFFSET 0),
+     proven AS (
        SELECT r.*,
               CASE WHEN r.candidate IS NOT NULL AND r.still = '{}' AND NOT r.recovered
                    THEN greatest(r.candidate, r.known) ELSE r.known END AS base
-         FROM remaining AS r),
-     decided AS MATERIALIZED (
+         FROM remaining AS r
+       OFFSET 0),
+     decided AS (
        SELECT p.*,
               CASE WHEN p.highest <= p.known    THEN p.known
                    WHEN p.whole                 THEN p.highest
@@ -99,20 +103,23 @@ WITH RECURSIVE leaves (relid) AS (
                                            ORDER BY e.sequence
                                            LIMIT 10000) AS n
                                    WHERE n.sequence = p.base + n.nth), p.base) END AS safe
-         FROM proven AS p),
-     noted AS MATERIALIZED (
+         FROM proven AS p
+       OFFSET 0),
+     noted AS (
        SELECT d.*,
               CASE WHEN d.safe >= d.highest  THEN 'none'
                    WHEN d.candidate > d.safe THEN 'kept'
                    ELSE 'new' END AS note
-         FROM decided AS d),
-     seen AS MATERIALIZED (
+         FROM decided AS d
+       OFFSET 0),
+     seen AS (
        SELECT n.*,
               n.safe >= n.safe_sequence + @apart::int
               OR n.note = 'new'
               OR n.note = 'none' AND n.candidate IS NOT NULL
               OR n.note = 'kept' AND cardinality(n.still) < cardinality(n.holders) AS worth
-         FROM noted AS n)
+         FROM noted AS n
+       OFFSET 0)
 
 -- query: Writers
 -- The highest sequence that is visible, the watermark, and the transactions that

@@ -232,9 +232,10 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
                                     headers, correlation_id, causation_id, tenant_id, audit_only, occurred_at, recorded_at) ON c.due AND NOT c.blocked;
 
 /* delivery.Server */ SELECT s.generation,
-       coalesce((SELECT a.backend_start FROM pg_stat_get_activity(pg_backend_pid()) AS a),
-                nullif(current_setting('postrider.since', true), '')::timestamptz,
-                set_config('postrider.since', clock_timestamp()::text, false)::timestamptz), pg_postmaster_start_time(),
+       to_timestamp(coalesce(nullif(current_setting('postrider.since', true), ''),
+                             set_config('postrider.since', extract(epoch FROM coalesce(
+                                 (SELECT a.backend_start FROM pg_stat_get_activity(pg_backend_pid()) AS a),
+                                 clock_timestamp()))::text, false))::double precision), pg_postmaster_start_time(),
        EXISTS (SELECT FROM "public".outbox_parked AS p WHERE NOT p.blocked AND p.dead_at IS NULL)
   FROM "public".outbox_settings AS s;
 
@@ -831,18 +832,18 @@ SELECT coalesce((SELECT generation FROM raised), 0);
         UNION ALL
        SELECT i.inhrelid FROM pg_inherits AS i JOIN leaves ON i.inhparent = leaves.relid
        ),
-     state AS MATERIALIZED (
+     state AS (
        SELECT w.safe_sequence, w.candidate, w.candidate_at, w.holders, w.updated_at,
               greatest(w.safe_sequence, nullif(current_setting('postrider.safe', true), '')::bigint) AS known,
               (SELECT coalesce(max(e.sequence), 0) FROM "public"."events" AS e) AS highest
          FROM "public".outbox_watermark AS w
         WHERE w.id),
-     visible AS MATERIALIZED (
+     visible AS (
        SELECT CASE WHEN s.highest - s.known <= 100
                    THEN (SELECT count(*) FROM "public"."events" AS e WHERE e.sequence > s.known AND e.sequence <= s.highest) >= s.highest - s.known
                    ELSE false END AS whole
          FROM state AS s),
-     writers AS MATERIALIZED (
+     writers AS (
        SELECT coalesce(array_agg(DISTINCT l.virtualtransaction), '{}') AS holders,
               coalesce(bool_or(l.virtualtransaction LIKE '-1/%'), false) AS recovered
          FROM pg_locks AS l
@@ -852,16 +853,18 @@ SELECT coalesce((SELECT generation FROM raised), 0);
           AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
           AND l.relation IN (SELECT relid FROM leaves)
           AND l.pid IS DISTINCT FROM pg_backend_pid()),
-     remaining AS MATERIALIZED (
+     remaining AS (
        SELECT s.*, v.whole, w.holders AS writers, w.recovered,
               ARRAY(SELECT unnest(s.holders) INTERSECT SELECT unnest(w.holders)) AS still
-         FROM state AS s, visible AS v, writers AS w),
-     proven AS MATERIALIZED (
+         FROM state AS s, visible AS v, writers AS w
+       OFFSET 0),
+     proven AS (
        SELECT r.*,
               CASE WHEN r.candidate IS NOT NULL AND r.still = '{}' AND NOT r.recovered
                    THEN greatest(r.candidate, r.known) ELSE r.known END AS base
-         FROM remaining AS r),
-     decided AS MATERIALIZED (
+         FROM remaining AS r
+       OFFSET 0),
+     decided AS (
        SELECT p.*,
               CASE WHEN p.highest <= p.known    THEN p.known
                    WHEN p.whole                 THEN p.highest
@@ -873,20 +876,23 @@ SELECT coalesce((SELECT generation FROM raised), 0);
                                            ORDER BY e.sequence
                                            LIMIT 10000) AS n
                                    WHERE n.sequence = p.base + n.nth), p.base) END AS safe
-         FROM proven AS p),
-     noted AS MATERIALIZED (
+         FROM proven AS p
+       OFFSET 0),
+     noted AS (
        SELECT d.*,
               CASE WHEN d.safe >= d.highest  THEN 'none'
                    WHEN d.candidate > d.safe THEN 'kept'
                    ELSE 'new' END AS note
-         FROM decided AS d),
-     seen AS MATERIALIZED (
+         FROM decided AS d
+       OFFSET 0),
+     seen AS (
        SELECT n.*,
               n.safe >= n.safe_sequence + $2::int
               OR n.note = 'new'
               OR n.note = 'none' AND n.candidate IS NOT NULL
               OR n.note = 'kept' AND cardinality(n.still) < cardinality(n.holders) AS worth
-         FROM noted AS n)
+         FROM noted AS n
+       OFFSET 0)
 SELECT safe, highest, worth, set_config('postrider.safe', safe::text, false) FROM seen;
 
 /* delivery.Advance */ WITH RECURSIVE leaves (relid) AS (
@@ -894,18 +900,18 @@ SELECT safe, highest, worth, set_config('postrider.safe', safe::text, false) FRO
         UNION ALL
        SELECT i.inhrelid FROM pg_inherits AS i JOIN leaves ON i.inhparent = leaves.relid
        ),
-     state AS MATERIALIZED (
+     state AS (
        SELECT w.safe_sequence, w.candidate, w.candidate_at, w.holders, w.updated_at,
               greatest(w.safe_sequence, nullif(current_setting('postrider.safe', true), '')::bigint) AS known,
               (SELECT coalesce(max(e.sequence), 0) FROM "public"."events" AS e) AS highest
          FROM "public".outbox_watermark AS w
         WHERE w.id),
-     visible AS MATERIALIZED (
+     visible AS (
        SELECT CASE WHEN s.highest - s.known <= 100
                    THEN (SELECT count(*) FROM "public"."events" AS e WHERE e.sequence > s.known AND e.sequence <= s.highest) >= s.highest - s.known
                    ELSE false END AS whole
          FROM state AS s),
-     writers AS MATERIALIZED (
+     writers AS (
        SELECT coalesce(array_agg(DISTINCT l.virtualtransaction), '{}') AS holders,
               coalesce(bool_or(l.virtualtransaction LIKE '-1/%'), false) AS recovered
          FROM pg_locks AS l
@@ -915,16 +921,18 @@ SELECT safe, highest, worth, set_config('postrider.safe', safe::text, false) FRO
           AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
           AND l.relation IN (SELECT relid FROM leaves)
           AND l.pid IS DISTINCT FROM pg_backend_pid()),
-     remaining AS MATERIALIZED (
+     remaining AS (
        SELECT s.*, v.whole, w.holders AS writers, w.recovered,
               ARRAY(SELECT unnest(s.holders) INTERSECT SELECT unnest(w.holders)) AS still
-         FROM state AS s, visible AS v, writers AS w),
-     proven AS MATERIALIZED (
+         FROM state AS s, visible AS v, writers AS w
+       OFFSET 0),
+     proven AS (
        SELECT r.*,
               CASE WHEN r.candidate IS NOT NULL AND r.still = '{}' AND NOT r.recovered
                    THEN greatest(r.candidate, r.known) ELSE r.known END AS base
-         FROM remaining AS r),
-     decided AS MATERIALIZED (
+         FROM remaining AS r
+       OFFSET 0),
+     decided AS (
        SELECT p.*,
               CASE WHEN p.highest <= p.known    THEN p.known
                    WHEN p.whole                 THEN p.highest
@@ -936,20 +944,23 @@ SELECT safe, highest, worth, set_config('postrider.safe', safe::text, false) FRO
                                            ORDER BY e.sequence
                                            LIMIT 10000) AS n
                                    WHERE n.sequence = p.base + n.nth), p.base) END AS safe
-         FROM proven AS p),
-     noted AS MATERIALIZED (
+         FROM proven AS p
+       OFFSET 0),
+     noted AS (
        SELECT d.*,
               CASE WHEN d.safe >= d.highest  THEN 'none'
                    WHEN d.candidate > d.safe THEN 'kept'
                    ELSE 'new' END AS note
-         FROM decided AS d),
-     seen AS MATERIALIZED (
+         FROM decided AS d
+       OFFSET 0),
+     seen AS (
        SELECT n.*,
               n.safe >= n.safe_sequence + $2::int
               OR n.note = 'new'
               OR n.note = 'none' AND n.candidate IS NOT NULL
               OR n.note = 'kept' AND cardinality(n.still) < cardinality(n.holders) AS worth
-         FROM noted AS n)
+         FROM noted AS n
+       OFFSET 0)
    , free AS MATERIALIZED (
        SELECT w.id
          FROM "public".outbox_watermark AS w, seen
