@@ -182,7 +182,7 @@ func (b *bundle) each(t *testing.T, name, filter string, visit func(jetstream.Ms
 	if err != nil {
 		t.Fatal(err)
 	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(1000))
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(1000), jetstream.PullHeartbeat(time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}

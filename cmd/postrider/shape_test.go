@@ -161,7 +161,7 @@ func wantCompressed(t *testing.T, c *clustertest.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	messages, err := consumer.Messages()
+	messages, err := consumer.Messages(jetstream.PullHeartbeat(time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go/jetstream"
@@ -116,7 +117,7 @@ func stored(t *testing.T, js jetstream.JetStream, name, filter string) []jetstre
 	if len(list) == 0 {
 		return nil
 	}
-	messages, err := consumer.Messages()
+	messages, err := consumer.Messages(jetstream.PullHeartbeat(time.Second))
 	if err != nil {
 		t.Fatalf("read stream %s: %v", name, err)
 	}

@@ -268,7 +268,7 @@ func (s *stage) tape(t *testing.T) []ledger.Message {
 	if info.NumPending == 0 {
 		return nil
 	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(1000))
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(1000), jetstream.PullHeartbeat(time.Second))
 	if err != nil {
 		t.Fatalf("read the stream: %v", err)
 	}

@@ -151,17 +151,22 @@ func (r *Runner) Look(ctx context.Context) (lease.Census, *Asked, error) {
 	if err != nil {
 		return lease.Census{}, nil, err
 	}
+	last := r.lastAsked() // first: what it says has ended is over in the database, too
 	census, err := leases.Census(ctx)
 	if err != nil {
 		return census, nil, err
 	}
+	return census, last, nil
+}
+
+func (r *Runner) lastAsked() *Asked {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.last == nil {
-		return census, nil, nil
+		return nil
 	}
 	last := r.last.Asked
-	return census, &last, nil
+	return &last
 }
 
 // ProgressBody is what Look told as the API shows it.

@@ -97,7 +97,7 @@ func (r *reader) read(ctx context.Context, js jetstream.JetStream) error {
 	if err != nil {
 		return err
 	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(1000))
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(1000), jetstream.PullHeartbeat(readHeartbeat))
 	if err != nil {
 		return err
 	}
