@@ -28,7 +28,7 @@ const (
 )
 
 const (
-	canaryStreams = 256 // one after the other, so that in time they come through all partitions
+	canaryStreams = 256 // one after the other, so that in time they come through most partitions
 	canaryTimeout = 5 * time.Second
 	canaryLook    = time.Second // between looks at a stream that does not hold it yet, at most
 )
@@ -128,7 +128,7 @@ func (c *canary) run(ctx context.Context) error {
 		if c.checks.Inc(); err != nil {
 			c.failures.Inc()
 		}
-		c.say(cmp.Or(c.bury(ctx), err, c.oldest()))
+		c.say(cmp.Or(c.bury(ctx), c.giveUp(ctx), err, c.overdueOne()))
 	}
 }
 
@@ -232,18 +232,42 @@ func (c *canary) bury(ctx context.Context) error {
 	return fmt.Errorf("%d died, and were discarded: see postrider messages list --topic %s --state discarded", died.Count, CanaryTopic)
 }
 
-// oldest says which has waited for longest; nil: none waits.
-func (c *canary) oldest() error {
-	var oldest *flight
-	for _, f := range c.waiting {
-		if oldest == nil || f.committed.Before(oldest.committed) {
-			oldest = f
-		}
-	}
-	if oldest == nil {
+// giveUp forgets the one that has waited for longest if nothing has it to deliver any more: somebody discarded it, the stream was purged,
+// or a failover forgot it.
+func (c *canary) giveUp(ctx context.Context) error {
+	stream, f := c.oldest()
+	if f == nil || time.Since(f.committed) < 2*c.w.cfg.Canary {
 		return nil
 	}
-	return oldest.missing()
+	ctx, cancel := context.WithTimeout(ctx, canaryTimeout)
+	defer cancel()
+	d, err := c.operator.Show(ctx, f.Sequence)
+	switch {
+	case errors.Is(err, ops.ErrNotFound):
+		d.State = ops.Unknown
+	case err != nil || d.State.Queued():
+		return nil
+	}
+	delete(c.waiting, stream)
+	return fmt.Errorf("%w, and nothing brings it there: it is %s", f.missing(), d.State)
+}
+
+// oldest is the one that has waited for longest, with its stream; nil: none waits.
+func (c *canary) oldest() (stream int, oldest *flight) {
+	for n, f := range c.waiting {
+		if oldest == nil || f.committed.Before(oldest.committed) {
+			stream, oldest = n, f
+		}
+	}
+	return stream, oldest
+}
+
+func (c *canary) overdueOne() error {
+	_, f := c.oldest()
+	if f == nil {
+		return nil
+	}
+	return f.missing()
 }
 
 // say tells what is wrong; nil: nothing.

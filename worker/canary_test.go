@@ -158,6 +158,23 @@ func TestADeadCanaryIsDiscarded(t *testing.T) {
 	}
 }
 
+// A canary that nothing has to deliver any more, as after a failover that forgot it, is told of once, and not for ever.
+func TestACanaryThatNeverComesIsForgotten(t *testing.T) {
+	t.Parallel()
+	c := clustertest.New(t, clustertest.Config{Partitions: 2})
+	cfg := withCanary(c)
+	w := start(t, cfg)
+	w.waitOwned(t, 2)
+	waitCanaries(t, "one was read", func() bool { n, _ := canaries(t, cfg); return n >= 1 })
+	set(t, c, `UPDATE outbox_partitions SET paused_at = clock_timestamp()`)
+	overdue(t, c, "is not in the stream")
+	set(t, c, `DELETE FROM outbox`)
+	overdue(t, c, "nothing brings it there: it is unknown")
+	set(t, c, `UPDATE outbox_partitions SET paused_at = NULL`)
+	overdue(t, c, "")
+	w.end(t)
+}
+
 // Who asks for a canary that nobody could leave out, or that would never come, is told so.
 func TestWrongCanariesAreRefused(t *testing.T) {
 	t.Parallel()

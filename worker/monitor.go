@@ -55,7 +55,9 @@ func (w *Worker) openMonitor(ctx context.Context) error {
 	if o.Replays, err = replay.New(ctx, pool, w.cfg.Schema, w.events); err != nil {
 		return err
 	}
-	o.Resizes = w.resizes(pool)
+	if !w.cfg.Alone { // nobody asks this worker for its partitions: the resize would end it, and itself with it
+		o.Resizes = w.resizes(pool)
+	}
 	if w.monitor, err = ui.Compose(ctx, config, source, operator, w.metrics); err != nil {
 		return field("Monitor", err)
 	}

@@ -212,15 +212,15 @@ func TestTheMonitorEndsWithTheWorker(t *testing.T) {
 		_ = answer.Body.Close()
 		return answer.StatusCode
 	}
-	for _, run := range []bool{false, true} {
+	for _, how := range []struct{ run, alone bool }{{}, {run: true}, {run: true, alone: true}} {
 		cfg := settings(c)
-		cfg.Monitor = &ui.ServerConfig{Addr: "127.0.0.1:0"}
+		cfg.Monitor, cfg.Alone = &ui.ServerConfig{Addr: "127.0.0.1:0"}, how.alone
 		w, err := worker.New(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
 		url := w.Monitor().URL()
-		if run {
+		if how.run {
 			ctx, stop := context.WithCancel(t.Context())
 			m := &member{Worker: w, stop: stop, ended: make(chan error, 1)}
 			go func() { m.ended <- w.Run(ctx) }()
@@ -229,11 +229,18 @@ func TestTheMonitorEndsWithTheWorker(t *testing.T) {
 					t.Errorf("/%s answers %d", path, got)
 				}
 			}
+			resizes := http.StatusOK
+			if how.alone { // it would give its partitions to itself
+				resizes = http.StatusNotImplemented
+			}
+			if got := status(url + "api/v1/partitions/resize"); got != resizes {
+				t.Errorf("alone %t: the monitor answers %d to who asks for resizes", how.alone, got)
+			}
 			m.end(t)
 		}
 		w.Close()
 		if got := status(url + "healthz"); got != 0 {
-			t.Errorf("run %t: the monitor answers %d after the end", run, got)
+			t.Errorf("run %t: the monitor answers %d after the end", how.run, got)
 		}
 		wantNothingLeft(t, c, cfg.Registerer)
 	}

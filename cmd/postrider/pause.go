@@ -52,10 +52,15 @@ func (f *operatorFlags) reading(ctx context.Context, pool *pgxpool.Pool) (*ops.O
 // actorFlags say who acts and why.
 type actorFlags struct {
 	Reason string `help:"Why; written to the audit." placeholder:"TEXT" env:"-"`
-	Actor  string `help:"Who; written to the audit. Without it the name of the login." placeholder:"NAME"`
+	whoFlags
 }
 
-func (f actorFlags) actor() string {
+// whoFlags say who acts, where why was said before.
+type whoFlags struct {
+	Actor string `help:"Who; written to the audit. Without it the name of the login." placeholder:"NAME"`
+}
+
+func (f whoFlags) actor() string {
 	if f.Actor != "" {
 		return f.Actor
 	}

@@ -316,7 +316,7 @@ func replayRefused(err error) error {
 type replayResumeCmd struct {
 	replayFlags
 	paceFlags
-	actorFlags
+	whoFlags
 	ID int64 `arg:"" name:"id" help:"Number of the replay."`
 }
 

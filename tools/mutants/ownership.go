@@ -34,5 +34,10 @@ func ownership() []mutant {
 			test: command{pkg: "delivery", run: "^TestAPauseEndsWithTheLease$"}, says: "the board says",
 			edits: []edit{{"delivery/relay.go", "\t\t\t\tr.resume(id) // whoever", "\t\t\t\t_ = id // whoever"}},
 		},
+		{
+			name: "canary-overdue-for-ever", promise: "P8", breaks: "a canary that nothing has to deliver any more stays overdue",
+			test: command{pkg: "worker", run: "^TestACanaryThatNeverComesIsForgotten$"}, says: "nothing brings it there",
+			edits: []edit{{"worker/canary.go", "case err != nil || d.State.Queued():", "default:"}},
+		},
 	}
 }

@@ -99,7 +99,32 @@ func olderDatabase() []mutant {
 		{
 			name: "resize-given-up-and-kept", promise: "P5", breaks: "a resize that failed keeps the partitions it had taken",
 			test: command{pkg: "ui", run: "^TestResizesByTheAPI$"}, says: "partitions are held, want the worker's two",
-			edits: []edit{{"delivery/ops/resize/resize.go", "errors.Join(err, r.giveBack(ctx), thaw())", "errors.Join(err, thaw())"}},
+			edits: []edit{{"delivery/ops/resize/resize.go", "errors.Join(r.giveBack(ctx), thaw())", "thaw()"}},
+		},
+		{
+			name: "resize-heals", promise: "P1, P8", breaks: "a resize has what the stream lost published again, whatever the workers are told",
+			test: command{pkg: "delivery", run: "^TestAResizeQueuesNothingThatTheStreamLost$"}, says: "16 events are queued again",
+			edits: []edit{{"delivery/ops/resize/resize.go", "Lost: delivery.LostReport", "Lost: delivery.LostRepublish"}},
+		},
+		{
+			name: "resize-by-an-old-number", promise: "P5", breaks: "a resize behind another one waits for partitions that are not there",
+			test: command{pkg: "delivery", run: "^TestAResizeGoesByTheNumberThatIs$"}, says: "it says acquire leases",
+			edits: []edit{{"delivery/ops/resize/resize.go", "now != int(r.from)", "false"}},
+		},
+		{
+			name: "resize-made-and-failed", promise: "P8", breaks: "a resize that was made is told as failed",
+			test: command{pkg: "delivery", run: "^TestAResizeThatWasMadeHasNotFailed$"}, says: "1 sessions cut off, .*terminating connection",
+			edits: []edit{{"delivery/ops/resize/resize.go", "if err == nil && ending != nil {", "if false {"}},
+		},
+		{
+			name: "resize-without-its-asker", promise: "P8", breaks: "a resize begins although who asked was told that it did not",
+			test: command{pkg: "delivery", run: "^TestAResizeWithoutItsAskerIsGivenUp$"}, says: "it ended with context deadline exceeded",
+			edits: []edit{{"delivery/ops/resize/runner.go", "\t\t\tgiveUp()\n", ""}},
+		},
+		{
+			name: "alone-and-resizing", promise: "P5", breaks: "a worker alone offers a resize, which would end it",
+			test: command{pkg: "worker", run: "^TestTheMonitorEndsWithTheWorker$"}, says: "alone true: the monitor answers 200",
+			edits: []edit{{"worker/monitor.go", "if !w.cfg.Alone {", "if true {"}},
 		},
 	}
 }

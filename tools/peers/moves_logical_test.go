@@ -138,6 +138,10 @@ func (r *reader) start(t *testing.T, m *moving) func() {
 	return func() {
 		close(ending)
 		<-ended
+		// A confirmation that is under way is lost where the server finds the session closed, and what was told is told again.
+		clustertest.Until(t, "the slot is where the reader is", func(ctx context.Context) (there bool, err error) {
+			return there, m.Pool.QueryRow(ctx, `SELECT confirmed_flush_lsn >= $2::pg_lsn FROM pg_replication_slots WHERE slot_name = $1`, r.slot, s.confirmed.String()).Scan(&there)
+		}, nil)
 		if err := conn.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -155,6 +159,7 @@ type reading struct {
 	conn      *pgconn.PgConn
 	relations map[uint32]*pglogrepl.RelationMessage
 	within    bool // a transaction
+	confirmed pglogrepl.LSN
 }
 
 // lookUp is how often a reading without messages looks whether it shall end.
@@ -190,6 +195,7 @@ func (s *reading) read(ctx context.Context, ending <-chan struct{}) error {
 
 func (s *reading) take(ctx context.Context, data []byte) error {
 	confirm := func(at pglogrepl.LSN) error {
+		s.confirmed = at
 		return pglogrepl.SendStandbyStatusUpdate(ctx, s.conn, pglogrepl.StandbyStatusUpdate{WALWritePosition: at})
 	}
 	switch data[0] {

@@ -265,10 +265,47 @@ func TestAPartBeginsBehindWhoeverAppends(t *testing.T) {
 	if _, _, err := hasty.Begin(t.Context(), who); err == nil || !strings.Contains(err.Error(), "held now by pid") {
 		t.Fatalf("beginning beside a writer: %v", err)
 	}
-	if err := tx.Commit(t.Context()); err != nil {
+	if _, err := tx.Exec(t.Context(), `PREPARE TRANSACTION 'later'`); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := hasty.Begin(t.Context(), who); err == nil || !strings.Contains(err.Error(), "held now by a prepared transaction (pg_prepared_xacts)") {
+		t.Errorf("beginning beside a writer that has prepared: %v", err)
+	}
+	if _, err := b.pool.Exec(t.Context(), `COMMIT PREPARED 'later'`); err != nil {
 		t.Fatal(err)
 	}
 	b.begin(t)
+}
+
+// Who only works on the part that is to be dropped, as a vacuum does, is named, too.
+func TestWhoHoldsAPartIsNamed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.split(t)
+	b.must(t, event("s"))
+	b.begin(t)
+	b.must(t, event("t"))
+	if _, err := b.pool.Exec(t.Context(), `DELETE FROM outbox`); err != nil {
+		t.Fatal(err)
+	}
+	tx := b.open(t)
+	if _, err := tx.Exec(t.Context(), `LOCK TABLE ONLY events_0 IN SHARE UPDATE EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	hasty, err := parts.New(parts.Config{Pool: b.pool, Schema: "public", Patience: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	drop := func() error { return hasty.Drop(t.Context(), b.parts(t)[0], parts.Archived{}, who) }
+	if err := drop(); err == nil || !strings.Contains(err.Error(), "held now by pid") {
+		t.Fatalf("dropping a part that is worked on: %v", err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := drop(); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestAnArchiveIsReadBack(t *testing.T) {

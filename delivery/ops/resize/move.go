@@ -115,9 +115,7 @@ func Plan(ctx context.Context, db pg.DB, schema string, events delivery.Relation
 		return done, fmt.Errorf("resize: %w", err)
 	}
 	if o.From != 0 && o.From != done.From {
-		return done, &maintenance.InputError{
-			Field: FieldExpected, Problem: fmt.Sprintf("there are %d partitions, not %d; nothing was changed", done.From, o.From), Err: ErrCountChanged,
-		}
+		return done, countChanged(done.From, o.From)
 	}
 	if done.From == done.To {
 		return done, nil
@@ -130,6 +128,24 @@ func Plan(ctx context.Context, db pg.DB, schema string, events delivery.Relation
 		return done, fmt.Errorf("resize: count pending rows: %w", err)
 	}
 	return done, foreigners(foreign)
+}
+
+func countChanged(now, from int) error {
+	return &maintenance.InputError{
+		Field: FieldExpected, Problem: fmt.Sprintf("there are %d partitions, not %d; nothing was changed", now, from), Err: ErrCountChanged,
+	}
+}
+
+// counted is how many partitions there are.
+func counted(ctx context.Context, db pg.DB, schema string, events delivery.Relation) (n int, err error) {
+	q, err := load(ctx, db, schema, events)
+	if err == nil {
+		err = q.Count.Row(ctx, db, nil).Scan(&n)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("resize: %w", err)
+	}
+	return n, nil
 }
 
 func foreigners(n int) error {
@@ -145,7 +161,8 @@ func foreigners(n int) error {
 // Producers wait meanwhile. Each stream keeps its order; a partition is another
 // one from then on, so the generation of all messages to come rises. An outbox whose
 // partitions are all paused stays paused; if only some are, it is ErrPaused. What
-// record writes is part of the transaction; nothing moves where that fails.
+// record writes is part of the transaction; nothing moves where that fails. With an error
+// moved is what the number may be all the same, where the commit's answer was lost.
 func Move(
 	ctx context.Context, db pg.DB, schema string, events delivery.Relation, leases []*lease.Lease, to partition.Count,
 	record func(tx pgx.Tx, from partition.Count, moved int) error,
@@ -194,8 +211,8 @@ func Move(
 	if err := record(tx, from, moved); err != nil {
 		return 0, fmt.Errorf("resize: %w", err)
 	}
-	if err := tx.Commit(ctx); err != nil {
-		return 0, fmt.Errorf("resize: %w", err)
+	if err := tx.Commit(ctx); err != nil { // it may have been made all the same
+		return moved, fmt.Errorf("resize: %w", err)
 	}
 	return moved, nil
 }

@@ -99,7 +99,8 @@ func Run(ctx context.Context, c Config, o Wanted) (Resized, error) {
 	if err != nil {
 		return done, err
 	}
-	if r.relay, err = delivery.NewRelay(delivery.Config{Logger: c.Logger}, store, broker.Publisher, delivery.Silence{}); err != nil {
+	// What the stream has lost is for the workers, who know whether it is to come back.
+	if r.relay, err = delivery.NewRelay(delivery.Config{Logger: c.Logger, Lost: delivery.LostReport}, store, broker.Publisher, delivery.Silence{}); err != nil {
 		return done, err
 	}
 	defer func() {
@@ -119,14 +120,43 @@ func (r *resize) run(ctx context.Context, o Wanted) (moved int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	leases, err := r.take(ctx)
-	if err == nil {
-		r.say("moving pending rows; producers wait")
-		moved, err = Move(ctx, r.Pool, r.Schema, r.Events, leases, r.to, func(tx pgx.Tx, from partition.Count, moved int) error {
-			return audit.Record(ctx, tx, o.Actor, "partitions.resize", map[string]int{"from": int(from), "to": int(r.to)}, o.Reason, map[string]int{"moved": moved})
-		})
+	moved, err = r.change(ctx, func(tx pgx.Tx, from partition.Count, moved int) error {
+		return audit.Record(ctx, tx, o.Actor, "partitions.resize", map[string]int{"from": int(from), "to": int(r.to)}, o.Reason, map[string]int{"moved": moved})
+	})
+	if err != nil && !errors.Is(err, ErrCountChanged) && r.changed(ctx) {
+		err = nil
 	}
-	return moved, errors.Join(err, r.giveBack(ctx), thaw())
+	ending := errors.Join(r.giveBack(ctx), thaw())
+	if err == nil && ending != nil {
+		r.Logger.WarnContext(ctx, "the number of partitions was changed; what was held for that ends by itself", "from", r.from, "to", r.to, "error", ending)
+		return moved, nil
+	}
+	return moved, errors.Join(err, ending)
+}
+
+// change is what happens while the workers hold nothing.
+func (r *resize) change(ctx context.Context, record func(pgx.Tx, partition.Count, int) error) (moved int, err error) {
+	now, err := counted(ctx, r.Pool, r.Schema, r.Events)
+	if err == nil && now != int(r.from) { // another resize has ended since Plan
+		err = countChanged(now, int(r.from))
+	}
+	if err != nil {
+		return 0, err
+	}
+	leases, err := r.take(ctx)
+	if err != nil {
+		return 0, err
+	}
+	r.say("moving pending rows; producers wait")
+	return Move(ctx, r.Pool, r.Schema, r.Events, leases, r.to, record)
+}
+
+// changed tells whether the number is the wanted one although nobody said so: the answer to a commit can be lost.
+func (r *resize) changed(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
+	defer cancel()
+	now, err := counted(ctx, r.Pool, r.Schema, r.Events)
+	return err == nil && now == int(r.to)
 }
 
 func (r *resize) say(format string, args ...any) {

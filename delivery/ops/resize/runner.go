@@ -50,7 +50,8 @@ type Asked struct {
 type job struct {
 	Asked
 	began, ended chan struct{}
-	before       *job // that was the last one
+	left         chan struct{} // who asked did not wait for it to begin
+	before       *job          // that was the last one
 }
 
 // Serve runs what is asked for until the context ends; what is under way is given up then, and its partitions are given back.
@@ -76,17 +77,24 @@ func (r *Runner) serve(ctx context.Context, j *job) {
 	switch {
 	case err == nil:
 	case j.hasBegun():
-		r.config.Logger.WarnContext(ctx, "the number of partitions was not changed", "to", j.To, "error", err)
-	default: // who asked is told
+		r.config.Logger.WarnContext(ctx, "a resize failed", "to", j.To, "error", err)
+	default: // who asked is told, unless nobody is there
+		if j.deserted() {
+			r.config.Logger.WarnContext(ctx, "a resize was given up: who asked for it has gone", "to", j.To, "error", err)
+		}
 		r.last = j.before
 	}
 	j.before = nil
 	close(j.ended)
 }
 
-func (j *job) hasBegun() bool {
+func (j *job) hasBegun() bool { return closed(j.began) }
+
+func (j *job) deserted() bool { return closed(j.left) }
+
+func closed(c <-chan struct{}) bool {
 	select {
-	case <-j.began:
+	case <-c:
 		return true
 	default:
 		return false
@@ -94,6 +102,16 @@ func (j *job) hasBegun() bool {
 }
 
 func (r *Runner) run(ctx context.Context, j *job) (done Resized, err error) {
+	ctx, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	go func() {
+		select {
+		case <-j.left:
+			giveUp()
+		case <-j.began:
+		case <-ctx.Done():
+		}
+	}()
 	c := r.config
 	if c.Pool, err = r.open(ctx); err != nil {
 		return Resized{From: j.From, To: j.To}, err
@@ -107,12 +125,12 @@ func (r *Runner) run(ctx context.Context, j *job) (done Resized, err error) {
 	return Run(ctx, c, Wanted{To: j.To, From: j.From, Actor: j.Actor, Reason: j.Reason})
 }
 
-// Start begins a resize, and returns when the workers were asked for their partitions, or with why it ended before that. It goes on when
-// ctx has ended; wait returns what it did. It is ErrRunning where Serve is at one, lease.ErrFrozen where others are.
+// Start begins a resize, and returns when the workers were asked for their partitions, or with why it ended before that. Where ctx ends
+// before, the resize is given up; afterwards it goes on. wait returns what it did. It is ErrRunning where Serve is at one, lease.ErrFrozen where others are.
 func (r *Runner) Start(ctx context.Context, o Wanted) (wait func(context.Context) (Resized, error), err error) {
 	j := &job{
 		Asked: Asked{From: o.From, To: o.To, Actor: o.Actor, Reason: o.Reason, StartedAt: time.Now()},
-		began: make(chan struct{}), ended: make(chan struct{}),
+		began: make(chan struct{}), ended: make(chan struct{}), left: make(chan struct{}),
 	}
 	r.mu.Lock()
 	if r.last != nil && r.last.EndedAt.IsZero() {
@@ -136,6 +154,7 @@ func (r *Runner) Start(ctx context.Context, o Wanted) (wait func(context.Context
 	case <-j.ended:
 		return wait, j.Err
 	case <-ctx.Done():
+		close(j.left)
 		return wait, ctx.Err()
 	}
 }

@@ -2464,11 +2464,15 @@ VALUES ($1, $2, $3, nullif($4, ''), $5);
  WHERE e.sequence < ($1::bigint + 1) * 1000000000000 AND ($1 = 0 OR e.sequence >= $1 * 1000000000000)
  ORDER BY e.sequence;
 
-/* parts.Holders */ SELECT coalesce(string_agg(DISTINCT format('pid %s (%s, %s s)', l.pid, coalesce(nullif(a.application_name, ''), 'unnamed'),
-                                           coalesce(extract(epoch FROM clock_timestamp() - a.xact_start)::int, 0)), ', '), '')
+/* parts.Holders */ SELECT coalesce(string_agg(DISTINCT CASE WHEN l.pid IS NULL THEN 'a prepared transaction (pg_prepared_xacts)'
+                                         ELSE format('pid %s (%s, %s s)', l.pid,
+                                                     coalesce(nullif(a.application_name, ''), nullif(a.backend_type, 'client backend'), 'unnamed'),
+                                                     coalesce(extract(epoch FROM clock_timestamp() - a.xact_start)::int, 0)) END, ', '),
+                'nobody any more')
   FROM pg_locks AS l
   LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
- WHERE l.locktype = 'relation' AND l.granted AND l.relation = '"public".events'::regclass
+ WHERE l.locktype = 'relation' AND l.granted
+   AND l.relation IN (SELECT '"public".events'::regclass UNION ALL SELECT i.inhrelid FROM pg_inherits AS i WHERE i.inhparent = '"public".events'::regclass)
    AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
    AND ($1::boolean OR l.mode = 'RowExclusiveLock') AND l.pid IS DISTINCT FROM pg_backend_pid();
 

@@ -49,11 +49,16 @@ SELECT e.sequence, e.event_id, e.stream_id, e.stream_version, e.event_type, e.to
  ORDER BY e.sequence
 
 -- query: Holders
--- Who holds a lock on events that a change of it waits for.
-SELECT coalesce(string_agg(DISTINCT format('pid %s (%s, %s s)', l.pid, coalesce(nullif(a.application_name, ''), 'unnamed'),
-                                           coalesce(extract(epoch FROM clock_timestamp() - a.xact_start)::int, 0)), ', '), '')
+-- Who holds a lock on events, or on a part of it, that a change waits for. A prepared transaction has no process; a vacuum
+-- that the server runs by itself has no name.
+SELECT coalesce(string_agg(DISTINCT CASE WHEN l.pid IS NULL THEN 'a prepared transaction (pg_prepared_xacts)'
+                                         ELSE format('pid %s (%s, %s s)', l.pid,
+                                                     coalesce(nullif(a.application_name, ''), nullif(a.backend_type, 'client backend'), 'unnamed'),
+                                                     coalesce(extract(epoch FROM clock_timestamp() - a.xact_start)::int, 0)) END, ', '),
+                'nobody any more')
   FROM pg_locks AS l
   LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
- WHERE l.locktype = 'relation' AND l.granted AND l.relation = '{schema}.events'::regclass
+ WHERE l.locktype = 'relation' AND l.granted
+   AND l.relation IN (SELECT '{schema}.events'::regclass UNION ALL SELECT i.inhrelid FROM pg_inherits AS i WHERE i.inhparent = '{schema}.events'::regclass)
    AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
    AND (@all::boolean OR l.mode = 'RowExclusiveLock') AND l.pid IS DISTINCT FROM pg_backend_pid()
