@@ -11,7 +11,7 @@ import (
 )
 
 // Violation is a precondition of strict order (ordering partition) that does
-// not hold.
+// not hold; ordering stream needs some of them, too (Forbids).
 type Violation struct {
 	// Precondition is its stable name, one word.
 	Precondition string
@@ -21,25 +21,30 @@ type Violation struct {
 	Cure string
 	// Warning marks what does not endanger the order and hampers operation only.
 	Warning bool
+
+	anyOrder bool
 }
+
+// Forbids tells whether a worker with that ordering may not start.
+func (v Violation) Forbids(o Ordering) bool { return !v.Warning && (o != OrderStream || v.anyOrder) }
 
 // String gives all of it on one line.
 func (v Violation) String() string {
 	return v.Precondition + ": " + v.Detail + "; to mend it: " + v.Cure
 }
 
-// ErrStrict is returned where strict order cannot be kept.
-var ErrStrict = errors.New("--ordering partition cannot be kept here")
+// ErrStrict is returned where the order cannot be kept.
+var ErrStrict = errors.New("the order cannot be kept here")
 
-// RequireStrict is ErrStrict with everything that stands against strict order; warnings do not.
-func RequireStrict(ctx context.Context, db pg.DB, schema string, events Relation) error {
+// RequireOrder is ErrStrict with everything that stands against that ordering; warnings do not.
+func RequireOrder(ctx context.Context, db pg.DB, schema string, events Relation, o Ordering) error {
 	violations, err := CheckStrict(ctx, db, schema, events)
 	if err != nil {
 		return err
 	}
 	var all []error
 	for _, v := range violations {
-		if !v.Warning {
+		if v.Forbids(o) {
 			all = append(all, errors.New(v.String()))
 		}
 	}
@@ -136,7 +141,7 @@ func CheckStrict(ctx context.Context, db pg.DB, schema string, events Relation) 
 }
 
 func (p precondition) violation(row pgx.CollectableRow) (Violation, error) {
-	v := Violation{Precondition: p.name, Warning: p.warning}
+	v := Violation{Precondition: p.name, Warning: p.warning, anyOrder: p.anyOrder}
 	err := row.Scan(&v.Detail, &v.Cure)
 	if !p.warning && !p.anyOrder {
 		v.Cure += otherwise

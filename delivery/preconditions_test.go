@@ -325,6 +325,26 @@ func TestWhatIsQueuedMustBeDurable(t *testing.T) {
 	})
 }
 
+// What is read must be durable whatever the ordering; the rest is of the watermark.
+func TestTheOrderOfStreamsNeedsDurabilityAlone(t *testing.T) {
+	t.Parallel()
+	s := newStrict(t, pgtest.Migrated(t, 4))
+	s.exec(t, `ALTER SEQUENCE events_sequence_seq CACHE 10`)
+	require := func(o delivery.Ordering) error {
+		return delivery.RequireOrder(t.Context(), s.admin, "public", delivery.Relation{}, o)
+	}
+	if err := require(delivery.OrderPartition); !errors.Is(err, delivery.ErrStrict) || !strings.Contains(err.Error(), "cache 10") {
+		t.Errorf("of partitions: %v", err)
+	}
+	if err := require(delivery.OrderStream); err != nil {
+		t.Errorf("of streams: %v", err)
+	}
+	s.exec(t, `ALTER TABLE outbox_ready DISABLE TRIGGER outbox_durable`)
+	if err := require(delivery.OrderStream); !errors.Is(err, delivery.ErrStrict) || !strings.Contains(err.Error(), "ENABLE ALWAYS TRIGGER") || strings.Contains(err.Error(), "cache 10") {
+		t.Errorf("of streams whose events are not durable: %v", err)
+	}
+}
+
 func TestStrictOrderNeedsReadCommittedConnections(t *testing.T) {
 	t.Parallel()
 	s := newStrict(t, pgtest.Migrated(t, 4))

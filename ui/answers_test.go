@@ -6,9 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -90,34 +87,6 @@ func TestEveryOperationAnswersAsDocumented(t *testing.T) {
 		if _, known := op.responses["503"]; known && op.tag == "cluster" && op.id != "events" {
 			wantProblem(t, api(t, stale, op.method, request[0], request[1]), http.StatusServiceUnavailable, "snapshot_unavailable", "")
 		}
-	}
-}
-
-// The codes of errors are the same in openapi.yaml and in docs/api.md.
-func TestTheCodesAreThoseOfTheGuide(t *testing.T) {
-	t.Parallel()
-	read := func(path string) string {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	_, list, _ := strings.Cut(read("api/openapi.yaml"), "\n    Code:\n      type: string\n      enum:\n")
-	described := regexp.MustCompile(`(?m)^        - (.*)$`)
-	var want, got []string
-	for _, line := range described.FindAllStringSubmatch(list[:strings.Index(list, "\n    ListedState:")], -1) {
-		want = append(want, line[1])
-	}
-	for _, row := range regexp.MustCompile(`(?m)^\| [45][0-9, ]* \|([^|]*)\|`).FindAllStringSubmatch(read("../docs/api.md"), -1) {
-		for _, code := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(row[1], -1) {
-			got = append(got, code[1])
-		}
-	}
-	slices.Sort(want)
-	slices.Sort(got)
-	if !slices.Equal(got, want) || len(want) < 20 {
-		t.Errorf("the guide has %q, openapi.yaml has %q", got, want)
 	}
 }
 

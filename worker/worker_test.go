@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/postrider/postrider/condition"
+	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/ui"
@@ -329,5 +330,19 @@ func TestTheConnectionIsNeverGivenUp(t *testing.T) {
 	w.Close()
 	if opts.MaxReconnect >= 0 || opts.ReconnectBufSize >= 0 {
 		t.Errorf("%d attempts to connect again, a buffer of %d bytes", opts.MaxReconnect, opts.ReconnectBufSize)
+	}
+}
+
+// Whatever the ordering, a worker publishes nothing that may vanish.
+func TestAWorkerWantsWhatIsQueuedDurable(t *testing.T) {
+	t.Parallel()
+	c := clustertest.New(t, clustertest.Config{Partitions: 4})
+	set(t, c, `ALTER TABLE outbox_ready DISABLE TRIGGER outbox_durable`)
+	for _, ordering := range []delivery.Ordering{delivery.OrderPartition, delivery.OrderStream} {
+		cfg := settings(c)
+		cfg.Delivery.Ordering = ordering
+		if _, err := worker.New(t.Context(), cfg); !errors.Is(err, worker.ErrConfig) || !strings.Contains(err.Error(), "ENABLE ALWAYS TRIGGER outbox_durable") {
+			t.Errorf("ordering %s: %v", ordering, err)
+		}
 	}
 }

@@ -118,10 +118,8 @@ func (c *doctorCmd) checkDatabase(ctx context.Context) []finding {
 	findings = append(findings, creatorFindings(ctx, pool, c.Schema)...)
 	rows, err := missingPartitions(ctx, pool, c.Schema, int(info.Partitions))
 	add("partition rows", err, rows)
-	if readable && c.Ordering == string(delivery.OrderPartition) {
-		findings = append(findings, strictFindings(ctx, pool, c.Schema, relation)...)
-	}
 	if readable {
+		findings = append(findings, orderFindings(ctx, pool, c.Schema, relation, delivery.Ordering(c.Ordering))...)
 		findings = append(findings, roomFindings(ctx, pool, c.Schema, relation)...)
 	}
 	return append(findings, commitFinding(server, unread), doorbellFinding(ctx, pool, c.Schema), forgottenFinding(ctx, pool, c.Schema), shapeFinding(ctx, pool, c.Schema),
@@ -177,9 +175,12 @@ func missingPartitions(ctx context.Context, pool *pgxpool.Pool, schema string, c
 	return strconv.Itoa(len(snapshot.Rows)), err
 }
 
-// strictFindings are about what --ordering partition rests on.
-func strictFindings(ctx context.Context, pool *pgxpool.Pool, schema string, relation delivery.Relation) []finding {
-	const check = "strict order"
+// orderFindings are about what --ordering rests on.
+func orderFindings(ctx context.Context, pool *pgxpool.Pool, schema string, relation delivery.Relation, order delivery.Ordering) []finding {
+	check := "strict order"
+	if order == delivery.OrderStream {
+		check = "order of streams"
+	}
 	violations, err := delivery.CheckStrict(ctx, pool, schema, relation)
 	if err != nil {
 		return []finding{{check, levelError, redact(err.Error())}}
@@ -188,8 +189,11 @@ func strictFindings(ctx context.Context, pool *pgxpool.Pool, schema string, rela
 	holds := true
 	for _, v := range violations {
 		level := levelWarning
-		if !v.Warning {
+		switch {
+		case v.Forbids(order):
 			level, holds = levelError, false
+		case order == delivery.OrderStream:
+			continue
 		}
 		findings = append(findings, finding{check + ": " + v.Precondition, level, v.Detail + "; to mend it: " + v.Cure})
 	}

@@ -145,4 +145,11 @@ func TestDoctorChecksThePreconditionsOfStrictOrder(t *testing.T) {
 			t.Errorf("%s is checked for ordering stream", check)
 		}
 	}
+	if _, err := pool.Exec(t.Context(), `ALTER TABLE outbox_parked DISABLE TRIGGER outbox_durable`); err != nil {
+		t.Fatal(err)
+	}
+	found = diagnose(t, exitFailed, append(on, "--ordering=stream")...)
+	if f := found["order of streams: durable"]; f.Level != levelError || !strings.Contains(f.Detail, "ENABLE ALWAYS TRIGGER outbox_durable") {
+		t.Errorf("of events that are not durable: %+v", f)
+	}
 }

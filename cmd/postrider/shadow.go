@@ -151,10 +151,8 @@ func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool,
 	if err != nil {
 		return err
 	}
-	if c.Ordering == string(delivery.OrderPartition) {
-		if err := delivery.RequireStrict(ctx, pool, c.Schema, relation); err != nil {
-			return refusedFor(delivery.ErrStrict, err)
-		}
+	if err := delivery.RequireOrder(ctx, pool, c.Schema, relation, delivery.Ordering(c.Ordering)); err != nil {
+		return refusedFor(delivery.ErrStrict, err)
 	}
 	shape, err := c.shape(c.Subject)
 	if err != nil {

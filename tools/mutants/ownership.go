@@ -39,5 +39,10 @@ func ownership() []mutant {
 			test: command{pkg: "worker", run: "^TestACanaryThatNeverComesIsForgotten$"}, says: "nothing brings it there",
 			edits: []edit{{"worker/canary.go", "case err != nil || d.State.Queued():", "default:"}},
 		},
+		{
+			name: "durable-by-ordering", promise: "P1", breaks: "with ordering stream nobody asks whether what is queued is durable",
+			test: command{pkg: "delivery", run: "^TestTheOrderOfStreamsNeedsDurabilityAlone$"}, says: "of streams whose events are not durable: <nil>",
+			edits: []edit{{"delivery/preconditions.go", "(o != OrderStream || v.anyOrder)", "o != OrderStream"}},
+		},
 	}
 }
