@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/postrider/postrider/condition"
 	"github.com/postrider/postrider/lease/leasetest"
@@ -73,6 +74,19 @@ func TestAPauseEndsWithTheLease(t *testing.T) {
 	l.Lost()
 	if r.enter(t.Context(), nil, 0, true); b.First() != nil {
 		t.Errorf("the board says %+v", b.First())
+	}
+}
+
+// What was kept of an event is not taken for another one's, which has its sequence in the database that took over.
+func TestAnotherServersEventsAreReadAnew(t *testing.T) {
+	t.Parallel()
+	r, _ := boarded(t)
+	began := time.Now()
+	for n, moved := range []bool{false, false, true} { // the first one, the same, another
+		r.cache.Add(100, &Event{Sequence: 100})
+		if is := r.moved(began.Add(time.Duration(n/2) * time.Hour)); is != moved || r.cache.Contains(100) == moved {
+			t.Errorf("answer %d: another server %t, kept %t", n, is, r.cache.Contains(100))
+		}
 	}
 }
 

@@ -129,6 +129,7 @@ func (r *Relay) moved(server time.Time) bool {
 		f.anew()
 		f.marked, f.parked = time.Time{}, time.Time{}
 	}
+	r.cache.Purge() // a sequence may be another event's by now
 	r.log.Info("the database is another server or was started again: all partitions are taken anew", "partitions", len(r.flows))
 	return true
 }
@@ -192,8 +193,11 @@ func (t *takeover) settleDelivered(ctx context.Context) (err error) {
 	if t.recorded, err = t.store.Recorded(ctx, t.lease); err != nil {
 		return err
 	}
-	marked := 0
-	for at, last := t.recorded, false; !last; {
+	marked, at := 0, t.recorded
+	if at > t.standing.Kept { // of a stream that is no more (LostReport keeps it): it says nothing of this one
+		at = 0
+	}
+	for last := false; !last; {
 		var delivered []Delivered
 		before := at
 		if at, delivered, err = t.publisher.Between(ctx, t.lease.Partition, at, t.standing.Kept); err != nil {

@@ -223,6 +223,35 @@ func TestMarksThatCameBackArePublishedOnce(t *testing.T) {
 	}
 }
 
+// Where losses are only reported the database's positions stay those of the stream that was: what its heir finds in the new one is marked
+// all the same, and not published again.
+func TestAnHeirMarksWhatTheNewStreamHolds(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	for range 40 {
+		b.append(t, "s", `1`)
+	}
+	b.deliver(t)
+	remake(t, b)
+	for range 12 {
+		b.append(t, "s", `2`)
+	}
+	b.exec(t, `CREATE TABLE kept AS SELECT * FROM outbox`)
+	report := func() {
+		b.succeed(t)
+		b.drain(t, b.fencedRelay(t, delivery.Config{Lost: delivery.LostReport, BatchSize: 4}))
+		b.until(t, `SELECT count(*) FROM outbox`, 0)
+	}
+	report()
+	// As if the owner had died before its marks.
+	b.exec(t, `DELETE FROM outbox_deliveries WHERE first_sequence IN (SELECT global_sequence FROM kept)`)
+	b.exec(t, `INSERT INTO outbox SELECT * FROM kept`)
+	report()
+	if got := len(sequencesOf(b.stored(t), "s")); got != 12 {
+		t.Errorf("%d messages are stored, want 12", got)
+	}
+}
+
 // crash ends all sessions, and leaves what the statements make of the database: what is left is older than the marks.
 func (b *bundle) crash(t *testing.T, statements ...string) {
 	t.Helper()

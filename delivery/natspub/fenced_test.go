@@ -289,14 +289,15 @@ func TestStreamsThatCannotBeFencedAreRefused(t *testing.T) {
 		t.Error(err)
 	}
 	for setting, change := range map[string]func(*jetstream.StreamConfig){
-		"retention Interest": func(c *jetstream.StreamConfig) { c.Retention = jetstream.InterestPolicy },
-		"discard old":        func(c *jetstream.StreamConfig) { c.Discard, c.MaxBytes = jetstream.DiscardOld, 1<<30 },
-		"max_age":            func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour },
-		"persist_mode":       func(c *jetstream.StreamConfig) { c.PersistMode = jetstream.AsyncPersistMode },
-		"allow_atomic":       func(c *jetstream.StreamConfig) { c.AllowAtomicPublish = false },
-		"subjects":           func(c *jetstream.StreamConfig) { c.Subjects = c.Subjects[:1] },
-		"subject transform":  func(c *jetstream.StreamConfig) { c.SubjectTransform = &jetstream.SubjectTransformConfig{} },
-		"for each subject":   func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject, c.DiscardNewPerSubject = 1, true },
+		"retention Interest":          func(c *jetstream.StreamConfig) { c.Retention = jetstream.InterestPolicy },
+		"discard old":                 func(c *jetstream.StreamConfig) { c.Discard, c.MaxBytes = jetstream.DiscardOld, 1<<30 },
+		"max_age":                     func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour },
+		"persist_mode":                func(c *jetstream.StreamConfig) { c.PersistMode = jetstream.AsyncPersistMode },
+		"allow_atomic":                func(c *jetstream.StreamConfig) { c.AllowAtomicPublish = false },
+		"subjects":                    func(c *jetstream.StreamConfig) { c.Subjects = c.Subjects[:1] },
+		"subject transform":           func(c *jetstream.StreamConfig) { c.SubjectTransform = &jetstream.SubjectTransformConfig{} },
+		"max_msgs_per_subject 1":      func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject, c.DiscardNewPerSubject = 1, true },
+		"max_msgs_per_subject 100000": func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 100_000 },
 	} {
 		c := fit
 		change(&c)

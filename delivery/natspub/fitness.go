@@ -71,8 +71,8 @@ func CheckFence(s jetstream.StreamConfig, control Control) error {
 		return refuse("discard old with a limit", "which drops control messages of idle partitions", "use discard new")
 	case s.MaxAge > 0 && !s.AllowMsgTTL:
 		return refuse(fmt.Sprintf("max_age %s", s.MaxAge), "which drops control messages of idle partitions", "allow message TTLs (allow_msg_ttl), so that they can be kept")
-	case s.DiscardNewPerSubject:
-		return refuse("a limit of messages for each subject that refuses new ones", "and a control subject holds many", "turn discard_new_per_subject off")
+	case s.MaxMsgsPerSubject > 0:
+		return refuse(fmt.Sprintf("max_msgs_per_subject %d", s.MaxMsgsPerSubject), "and a control subject holds many, which a takeover reads", "set it to -1")
 	case s.SubjectTransform != nil:
 		return refuse("a subject transform", "which may move control messages elsewhere", "remove it")
 	}

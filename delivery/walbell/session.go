@@ -34,7 +34,13 @@ var errSilent = errors.New("the server is silent")
 // connect opens a replication session to where the pool's go. The bounds are the server's too, so that they hold when
 // this process is gone.
 func connect(ctx context.Context, pool *pgxpool.Pool) (*pgconn.PgConn, error) {
-	config := pool.Config().ConnConfig.Copy().Config
+	full := pool.Config()
+	if full.BeforeConnect != nil { // passwords may come from there
+		if err := full.BeforeConnect(ctx, full.ConnConfig); err != nil {
+			return nil, fmt.Errorf("open a replication session: %w", err)
+		}
+	}
+	config := full.ConnConfig.Config
 	config.RuntimeParams["replication"] = "database"
 	config.RuntimeParams["application_name"] = sessionName
 	conn, err := pgconn.ConnectConfig(ctx, &config)

@@ -153,8 +153,8 @@ func TestPgBouncerLeavesThePathToTheRole(t *testing.T) { //nolint:paralleltest /
 	}
 }
 
-// Mode statement is refused by its name, whatever is tried first.
-func TestPgBouncerInModeStatementIsNamed(t *testing.T) { //nolint:paralleltest // clusters run one at a time
+// Mode statement is refused by its name, whatever is tried first, and a rehearsal in each mode.
+func TestPgBouncerRefusesWhatCannotBe(t *testing.T) { //nolint:paralleltest // clusters run one at a time
 	cluster := clustertest.New(t, clustertest.Config{Partitions: 8})
 	environment := []string{
 		"DATABASE_URL=" + pooled(t, cluster, pgbouncer(t), "statement") + "&default_query_exec_mode=cache_describe", "NATS_URL=" + cluster.NATS.URL(),
@@ -165,4 +165,11 @@ func TestPgBouncerInModeStatementIsNamed(t *testing.T) { //nolint:paralleltest /
 			t.Errorf("%v ended with %d: %s", command, status, text)
 		}
 	}
+	// A rehearsal's sessions would be handed to workers, which could write no more: it wants the server itself.
+	address := pooled(t, cluster, pgbouncer(t), "transaction")
+	stdout, stderr, status := postrider(t, []string{"DATABASE_URL=" + address, "NATS_URL=" + cluster.NATS.URL()}, "run", "--shadow", "--once")
+	if text := stdout + stderr; status == 0 || !strings.Contains(text, "give the server's own address in --database-url") {
+		t.Errorf("a rehearsal ended with %d: %s", status, text)
+	}
+	mustStatement(t, address, `CREATE TABLE written ()`)
 }

@@ -136,3 +136,18 @@ func TestStatementsReadAsTheyAreSent(t *testing.T) {
 		t.Errorf("what is sent is not what %s says: see `make sql` and git diff", golden)
 	}
 }
+
+// What a statement sets for its session stays there when a pooler hands that to others.
+func TestNoStatementSetsForTheSession(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/statements.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	begins := regexp.MustCompile(`(?m)^/\* (\S+) \*/ (SET|RESET) (\S+)`)
+	for _, m := range begins.FindAllStringSubmatch(string(text), -1) {
+		if m[2] == "RESET" || m[3] != "LOCAL" {
+			t.Errorf("%s is %s %s", m[1], m[2], m[3])
+		}
+	}
+}

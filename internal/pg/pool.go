@@ -40,6 +40,9 @@ func (c Connections) Open(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Po
 	}
 	cfg.ConnConfig.RuntimeParams["application_name"] = c.Name
 	cfg.ConnConfig.RuntimeParams["search_path"] = FixedPath
+	if c.ReadOnly {
+		cfg.ConnConfig.RuntimeParams[readOnly] = "on"
+	}
 	if cfg.ConnConfig.ConnectTimeout == 0 {
 		cfg.ConnConfig.ConnectTimeout = ConnectTimeout
 	}
@@ -53,16 +56,24 @@ func (c Connections) Open(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Po
 		return c.prepare(ctx, conn)
 	}
 	pool, err := reach(ctx, cfg)
-	if refusesPath(err) {
+	if unsupported(err, "search_path") {
 		cfg = cfg.Copy()
 		delete(cfg.ConnConfig.RuntimeParams, "search_path")
 		pool, err = reach(ctx, cfg)
+	}
+	if unsupported(err, readOnly) {
+		err = fmt.Errorf("%w: %w", errNotReadOnly, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("connect to PostgreSQL at %s:%d: %w", cfg.ConnConfig.Host, cfg.ConnConfig.Port, err)
 	}
 	return pool, nil
 }
+
+// readOnly is a parameter that no statement sets, for what a statement sets stays with a pooler's session when others use it.
+const readOnly = "default_transaction_read_only"
+
+var errNotReadOnly = errors.New("a pooler keeps the sessions from being read-only: give the server's own address in --database-url")
 
 // FixedPath is the search_path of all sessions. It keeps those who may create in a schema of the role's own path from saying what the program's statements mean: PostgreSQL
 // prefers a function that matches exactly to a polymorphic one of pg_catalog.
@@ -88,20 +99,23 @@ func reach(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
 	return nil, err
 }
 
-// refusesPath tells whether a pooler takes no search_path from its clients. A statement instead of the parameter would stay with a session
-// that others use next; the path is then up to the role's settings, of which doctor speaks.
-func refusesPath(err error) bool {
+// unsupported tells whether a pooler does not take that parameter from its clients. A statement instead would stay with a session that others
+// use next; the path is then up to the role's settings, of which doctor speaks.
+func unsupported(err error, parameter string) bool {
 	const protocolViolation = "08P01"
 	var answer *pgconn.PgError
-	return errors.As(err, &answer) && answer.Code == protocolViolation && strings.Contains(answer.Message, "search_path")
+	return errors.As(err, &answer) && answer.Code == protocolViolation && strings.Contains(answer.Message, parameter)
 }
 
 // prepare sets by statements what poolers refuse as startup parameters.
 func (c Connections) prepare(ctx context.Context, conn *pgx.Conn) error {
 	switch {
 	case c.ReadOnly:
-		_, err := conn.Exec(ctx, `SET default_transaction_read_only = on`)
-		return err
+		var is string
+		if err := conn.QueryRow(ctx, `SELECT current_setting($1)`, readOnly).Scan(&is); err != nil || is == "on" {
+			return err
+		}
+		return errNotReadOnly // the pooler ignores it
 	case c.DeadPeer > 0:
 		// The server looks after its client: three probes, so that a session without one ends after about DeadPeer. Connections without
 		// TCP ignore it.

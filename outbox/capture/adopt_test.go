@@ -1,9 +1,14 @@
 package capture_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/postrider/postrider/internal/testkit/clustertest"
+	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/outbox/capture"
 )
 
@@ -62,6 +67,44 @@ func TestAdoptingAgainDoublesNothing(t *testing.T) {
 	}
 	if n := one[int](t, l, `SELECT count(*) FROM events`); n != 3 {
 		t.Errorf("%d events, want 3", n)
+	}
+}
+
+// A row that was committed while the trigger waited for its writer becomes an event, whatever the database's isolation is by default.
+func TestNoRowIsLostWhateverTheIsolation(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.run(t, `CREATE TABLE queue (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, kind text, body bytea)`,
+		`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = ''serializable''', current_database()); END $$`)
+	writer, err := l.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Rollback(t.Context())
+	if _, err := writer.Exec(t.Context(), `INSERT INTO queue (kind, body) VALUES ('late', 'x')`); err != nil {
+		t.Fatal(err)
+	}
+	later := labAt(t, l.url, pgtest.Pool(t, l.url)) // its sessions have the default
+	adopted := make(chan error, 1)
+	go func() {
+		_, err := later.Adopt(t.Context(), capture.Adoption{
+			Table: "public.queue", Topic: "shop", Map: map[string]string{"id": "event_id+stream_id", "kind": "type", "body": "payload"},
+		}, capture.Options{LockTimeout: clustertest.Patience})
+		adopted <- err
+	}()
+	clustertest.Until(t, "the trigger waits for the writer", func(ctx context.Context) (waits bool, err error) {
+		select {
+		case err := <-adopted:
+			return false, fmt.Errorf("it did not wait: %w", err)
+		default:
+		}
+		return waits, l.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'queue'::regclass)`).Scan(&waits)
+	}, nil)
+	if err := errors.Join(writer.Commit(t.Context()), <-adopted); err != nil {
+		t.Fatal(err)
+	}
+	if got := one[string](t, l, `SELECT coalesce(string_agg(event_type, ' '), 'none') FROM events`); got != "late" {
+		t.Errorf("events: %s", got)
 	}
 }
 

@@ -180,7 +180,8 @@ func (s *Store) drop(ctx context.Context, tx pgx.Tx, kind Purpose, table string)
 
 // transaction runs do in one, and ends it without effect for a dry run.
 func (s *Store) transaction(ctx context.Context, o Options, do func(pgx.Tx) error) error {
-	tx, err := s.db.Begin(ctx)
+	// What was committed while a lock was waited for must show, whatever the database's default is.
+	tx, err := s.db.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ type Importer struct {
 	sql    queries
 }
 
-type queries struct{ Present, RelaxCommits, DurableCommit, RestoreCommits pg.Query }
+type queries struct{ Present, RelaxCommit pg.Query }
 
 // New returns an importer, or an error that wraps ErrConfig.
 func New(config Config) (*Importer, error) {
@@ -77,10 +77,7 @@ func (r *run) all(ctx context.Context, from io.Reader) error {
 	if r.conn, err = r.config.Pool.Acquire(ctx); err != nil {
 		return fmt.Errorf("acquire a connection: %w", err)
 	}
-	defer r.release(ctx)
-	if _, err := r.sql.RelaxCommits.Exec(ctx, r.conn, nil); err != nil {
-		return fmt.Errorf("relax commits: %w", err)
-	}
+	defer r.conn.Release()
 	reader := &reader{source: source}
 	for {
 		chunk, readErr := reader.chunk(r.pace.chunk(r.config.ChunkEvents))
@@ -97,17 +94,6 @@ func (r *run) all(ctx context.Context, from io.Reader) error {
 			r.config.Progress(r.progress())
 		}
 	}
-}
-
-// release gives the connection back as it was, or closes it.
-func (r *run) release(ctx context.Context) {
-	const grace = 5 * time.Second
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
-	defer cancel()
-	if _, err := r.sql.RestoreCommits.Exec(ctx, r.conn, nil); err != nil {
-		_ = r.conn.Conn().Close(ctx) // the pool discards a closed connection
-	}
-	r.conn.Release()
 }
 
 func (r *run) at(line int, err error) error {

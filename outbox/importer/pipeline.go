@@ -47,8 +47,8 @@ func (r *run) pipeline(ctx context.Context, window []missing, durable bool) erro
 	for i := range window {
 		mark := len(batch.QueuedQueries)
 		batch.Queue("BEGIN")
-		if durable && i == len(window)-1 {
-			r.sql.DurableCommit.Queue(batch, nil)
+		if !durable || i < len(window)-1 {
+			r.sql.RelaxCommit.Queue(batch, nil)
 		}
 		var appended []outbox.Appended
 		keep := func(a []outbox.Appended) error { appended = a; return nil }

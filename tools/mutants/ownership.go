@@ -44,5 +44,25 @@ func ownership() []mutant {
 			test: command{pkg: "delivery", run: "^TestTheOrderOfStreamsNeedsDurabilityAlone$"}, says: "of streams whose events are not durable: <nil>",
 			edits: []edit{{"delivery/preconditions.go", "(o != OrderStream || v.anyOrder)", "o != OrderStream"}},
 		},
+		{
+			name: "kept-over-a-failover", promise: "P1, P4", breaks: "what was kept of an event is published as the one that has its sequence after a failover",
+			test: command{pkg: "delivery", run: "^TestAnotherServersEventsAreReadAnew$"}, says: "another server true, kept true",
+			edits: []edit{{"delivery/take.go", "r.cache.Purge() // a sequence", "_ = r.cache.Purge // a sequence"}},
+		},
+		{
+			name: "records-for-each-subject", promise: "P4", breaks: "a stream that drops records of a subject is taken for fit",
+			test: command{pkg: "delivery/natspub", run: "^TestStreamsThatCannotBeFencedAreRefused$"}, says: "max_msgs_per_subject 100000: <nil>",
+			edits: []edit{{"delivery/natspub/fitness.go", "case s.MaxMsgsPerSubject > 0:", "case s.DiscardNewPerSubject:"}},
+		},
+		{
+			name: "positions-of-the-old-stream", promise: "P4", breaks: "where losses are reported an heir looks in a new stream behind positions of the old one",
+			test: command{pkg: "delivery", run: "^TestAnHeirMarksWhatTheNewStreamHolds$"}, says: "messages are stored, want 12",
+			edits: []edit{{"delivery/take.go", "if at > t.standing.Kept {", "if false {"}},
+		},
+		{
+			name: "adopted-by-an-old-snapshot", promise: "P1", breaks: "a row that was committed while adopt waited for its writer is lost above read committed",
+			test: command{pkg: "outbox/capture", run: "^TestNoRowIsLostWhateverTheIsolation$"}, says: "events: none",
+			edits: []edit{{"outbox/capture/store.go", "s.db.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})", "s.db.Begin(ctx)"}},
+		},
 	}
 }

@@ -130,7 +130,8 @@ func (s *Store) mustBeSplit(ctx context.Context) error {
 func (s *Store) locked(ctx context.Context, exclusive bool, fn func(pgx.Tx) error) error {
 	var busy bool
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
-		err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		// What was committed while a lock was waited for must show, whatever the database's default is.
+		err := pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 			if _, err := s.sql.Patience.Exec(ctx, tx, pg.Args{"wait": LockWait.String()}); err != nil {
 				return err
 			}

@@ -3500,11 +3500,7 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
   FROM unnest($1::text[], $2::bigint[]) AS wanted (stream_id, stream_version)
   JOIN "public".events AS e USING (stream_id, stream_version);
 
-/* importer.RelaxCommits */ SET synchronous_commit = off;
-
-/* importer.DurableCommit */ SET LOCAL synchronous_commit TO DEFAULT;
-
-/* importer.RestoreCommits */ RESET synchronous_commit;
+/* importer.RelaxCommit */ SET LOCAL synchronous_commit = off;
 
 -- outbox/schema/sql/*.sql
 

@@ -4,11 +4,6 @@ SELECT e.stream_id, e.stream_version
   FROM unnest(@streams::text[], @versions::bigint[]) AS wanted (stream_id, stream_version)
   JOIN {schema}.events AS e USING (stream_id, stream_version)
 
--- query: RelaxCommits
-SET synchronous_commit = off
-
--- query: DurableCommit
-SET LOCAL synchronous_commit TO DEFAULT
-
--- query: RestoreCommits
-RESET synchronous_commit
+-- query: RelaxCommit
+-- For this transaction: what is set for a session stays with it where a pooler hands it to others.
+SET LOCAL synchronous_commit = off
