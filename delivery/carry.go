@@ -149,7 +149,7 @@ func (r *Relay) events(ctx context.Context, found Claim, maxPayload, maxBytes in
 				continue
 			}
 			if m.Attempts > 0 {
-				if e, ok := r.cache.Get(m.Sequence); ok {
+				if e, ok := r.cache.Get(b.kept(m.Sequence)); ok {
 					known = append(known, e)
 					continue
 				}
@@ -301,6 +301,11 @@ func leftOver(outcomes []Outcome) bool {
 	return last > 0 && outcomes[0].Kind != Unresolved && outcomes[last].Kind == Unresolved && outcomes[last].Err == nil
 }
 
+// kept is what a failed message's event is kept by. Behind a failover its sequence may be another event's.
+type kept struct{ sequence, server int64 }
+
+func (b Batch) kept(sequence int64) kept { return kept{sequence, b.server.UnixMicro()} }
+
 // cacheLimit is the largest payload kept for a retry, in bytes.
 const cacheLimit = 64 << 10
 
@@ -317,7 +322,7 @@ func (r *Relay) observe(b Batch, outcomes []Outcome) (published int, trouble err
 				r.stats.duplicates.Add(1)
 			}
 			if m.Attempts > 0 {
-				r.cache.Remove(m.Sequence)
+				r.cache.Remove(b.kept(m.Sequence))
 			}
 			if m.Generation == 0 { // others waited for a person
 				r.stats.latency.Observe(now.Sub(m.wanted()).Seconds())
@@ -325,7 +330,7 @@ func (r *Relay) observe(b Batch, outcomes []Outcome) (published int, trouble err
 		case Retry:
 			r.stats.failure(o.Err)
 			if m.Event != nil && m.Event.Unreadable == nil && m.Event.Size <= cacheLimit {
-				r.cache.Add(m.Sequence, m.Event.clone())
+				r.cache.Add(b.kept(m.Sequence), m.Event.clone())
 			}
 		case Permanent:
 			r.stats.failure(o.Err)

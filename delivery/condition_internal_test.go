@@ -81,12 +81,16 @@ func TestAPauseEndsWithTheLease(t *testing.T) {
 func TestAnotherServersEventsAreReadAnew(t *testing.T) {
 	t.Parallel()
 	r, _ := boarded(t)
-	began := time.Now()
-	for n, moved := range []bool{false, false, true} { // the first one, the same, another
-		r.cache.Add(100, &Event{Sequence: 100})
-		if is := r.moved(began.Add(time.Duration(n/2) * time.Hour)); is != moved || r.cache.Contains(100) == moved {
-			t.Errorf("answer %d: another server %t, kept %t", n, is, r.cache.Contains(100))
-		}
+	b := Batch{server: time.Now(), Messages: []Message{{Pointer: Pointer{Sequence: 100}, Event: &Event{Sequence: 100}}}}
+	if _, trouble := r.observe(b, []Outcome{{Kind: Retry, Err: errors.New("not now")}}); trouble != nil {
+		t.Error(trouble)
+	}
+	if !r.cache.Contains(b.kept(100)) {
+		t.Error("it is not kept for its next attempt")
+	}
+	b.server = b.server.Add(time.Hour)
+	if r.cache.Contains(b.kept(100)) {
+		t.Error("it is kept for another server's")
 	}
 }
 

@@ -49,7 +49,7 @@ type Relay struct {
 	stats     stats
 	shaping   *shaping
 	copies    int64 // of each payload that are held at once
-	cache     *lru.Cache[int64, *Event]
+	cache     *lru.Cache[kept, *Event]
 	takes     chan struct{} // holds one entry for each partition that is being taken
 	told      mailbox       // what the loop is to do
 	working   sync.WaitGroup
@@ -104,7 +104,7 @@ func newRelay(cfg Config, store backend, publisher Publisher, bell Doorbell) (*R
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	cache, err := lru.New[int64, *Event](cfg.CacheSize)
+	cache, err := lru.New[kept, *Event](cfg.CacheSize)
 	if err != nil {
 		return nil, fmt.Errorf("%w: CacheSize: %w", ErrConfig, err)
 	}

@@ -129,7 +129,6 @@ func (r *Relay) moved(server time.Time) bool {
 		f.anew()
 		f.marked, f.parked = time.Time{}, time.Time{}
 	}
-	r.cache.Purge() // a sequence may be another event's by now
 	r.log.Info("the database is another server or was started again: all partitions are taken anew", "partitions", len(r.flows))
 	return true
 }
