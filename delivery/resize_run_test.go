@@ -10,7 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/delivery/ops/resize"
 )
 
@@ -22,8 +21,7 @@ func (b *bundle) resizing(t *testing.T, connected func()) resize.Config {
 		Pool: b.pool, Schema: "public", Logger: testLogger(t), Timeout: 10 * time.Second,
 		Connect: func(context.Context) (resize.Broker, error) {
 			connected()
-			publisher, err := natspub.NewFenced(b.nc, natspub.FencedConfig{AckTimeout: 2 * time.Second})
-			return resize.Broker{Publisher: publisher, Ring: func(string) {}, Close: func() { _ = publisher.Close() }}, err
+			return resize.Broker{Publisher: b.fencedPublisher(t), Ring: func(string) {}, Close: func() {}}, nil
 		},
 	}
 }

@@ -21,6 +21,7 @@
 //   - Each stream keeps its order: its rows move together, and messages to come carry a higher generation, since a
 //     partition's sequences begin anew.
 //   - A row that a producer's own partitioner placed is never moved: it is ErrForeignPartitions.
+//   - What the stream has lost is left to the workers, by whose setting it comes back or does not.
 //   - Paused streams never meet others: a pause of everything outlives the resize, one of some partitions is ErrPaused.
 //
 // # Failures
@@ -28,4 +29,7 @@
 // Whatever fails before the commit leaves every row where it was; leases and freeze are given back in any case. A process
 // that dies holds nobody up: its freeze ends with its session, and its leases with the freeze. A database that is older than
 // its stream is refused once, learns the stream's epochs from that, and is taken with leases above them.
+// Where another resize has ended since Plan, the number is compared again under the freeze (ErrCountChanged). What fails
+// behind the commit, or is said of it, fails no resize: the number tells whether it was made. One whose asker went
+// before the workers were asked is given up.
 package resize
