@@ -34,7 +34,10 @@ func (b *bundle) leaseWrites(t *testing.T, ready, healed int64, claimed delivery
 	published := delivery.Outcome{Kind: delivery.Published, StreamSequence: 20}
 	return []write{
 		{"suspect", func(l *lease.Lease) error { return b.store.Suspect(t.Context(), l, ready) }},
-		{"heal", func(l *lease.Lease) error { _, err := b.store.Heal(t.Context(), l, 3); return err }},
+		{"heal", func(l *lease.Lease) error {
+			_, _, _, err := b.store.Heal(t.Context(), l, 3, delivery.EveryBatch)
+			return err
+		}},
 		{"unblock", func(l *lease.Lease) error { return b.store.Unblock(t.Context(), l, delivery.BehindStream) }},
 		{"promote", mark(delivery.Pointer{Sequence: healed + 1000, Stream: "waits", Parked: true}, published)},
 		{"park", mark(delivery.Pointer{Sequence: ready, Stream: "s"}, delivery.Outcome{Kind: delivery.Retry, Err: errors.New("broken")})},

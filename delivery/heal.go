@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/jackc/pgx/v5"
 
@@ -18,24 +19,42 @@ type Healed struct {
 	Lost, Queued int
 }
 
+// BatchAt is a batch in a partition's history, ordered by its first sequence.
+type BatchAt struct{ First, ID int64 }
+
+// EveryBatch lies behind all batches.
+var EveryBatch = BatchAt{math.MaxInt64, math.MaxInt64}
+
+// healPage is how many batches of the history are healed in one transaction, which
+// marks wait for.
+const healPage = 100
+
+// healReport is after how many pages a long healing tells how far it is.
+const healReport = 50
+
 // Heal queues again what was recorded as published above that position of the
-// stream, since the partitions are what they are.
-func (s *Store) Heal(ctx context.Context, l *lease.Lease, kept uint64) (Healed, error) {
-	var h Healed
+// stream, since the partitions are what they are: of the last batches before that one. It returns
+// the batch up to which it came; done tells that nothing is left.
+func (s *Store) Heal(ctx context.Context, l *lease.Lease, kept uint64, before BatchAt) (h Healed, next BatchAt, done bool, err error) {
 	var held int
+	var first, id *int64
 	batch := &pgx.Batch{}
 	s.sql.HealOwn.Queue(batch, pg.Args{"partition": l.Partition})
 	s.sql.Heal.Queue(batch, pg.Args{
 		"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "kept": int64(kept), // a stream's sequence never reaches 2^63
-	}).QueryRow(func(row pgx.Row) error { return row.Scan(&held, &h.Lost, &h.Queued) })
-	err := s.db.SendBatch(ctx, batch).Close()
+		"first": before.First, "id": before.ID, "most": healPage,
+	}).QueryRow(func(row pgx.Row) error { return row.Scan(&held, &h.Lost, &h.Queued, &first, &id) })
+	err = s.db.SendBatch(ctx, batch).Close()
 	if err == nil && held == 0 {
 		err = errLeaseGone
 	}
-	if err != nil {
-		return Healed{}, fmt.Errorf("queue lost messages again: %w", err)
+	switch {
+	case err != nil:
+		return Healed{}, before, false, fmt.Errorf("queue lost messages again: %w", err)
+	case first == nil:
+		return h, before, true, nil
 	}
-	return h, nil
+	return h, BatchAt{*first, *id}, false, nil
 }
 
 // FormerPartition is a partition that a resize removed.
@@ -64,10 +83,6 @@ func (s *Store) EveryPartition(ctx context.Context) ([]partition.ID, error) {
 	}
 	return ids, nil
 }
-
-// healPage is how many batches of the history are healed in one transaction, which
-// marks of all partitions wait for.
-const healPage = 100
 
 // HealFormer queues again what was published before the last resize and is lost, from
 // the next batches of the history behind after: kept says up to where the stream holds
@@ -113,8 +128,8 @@ func (s *Store) HealFormer(ctx context.Context, l *lease.Lease, ids []partition.
 
 // formerLoss looks whether the stream lost what it held of partitions that are no more
 // and that this one answers for. kept is what it holds of all in a mode without records.
-func (r *Relay) formerLoss(ctx context.Context, l *lease.Lease, standing Standing) (lost bool, err error) {
-	former, err := r.store.FormerPartitions(ctx, l.Partition)
+func (t *takeover) formerLoss(ctx context.Context, standing Standing) (lost bool, err error) {
+	former, err := t.store.FormerPartitions(ctx, t.lease.Partition)
 	if err != nil || len(former) == 0 {
 		return false, err
 	}
@@ -122,7 +137,7 @@ func (r *Relay) formerLoss(ctx context.Context, l *lease.Lease, standing Standin
 	for i, f := range former {
 		ids[i] = f.ID
 	}
-	kept, err := r.keptOf(ctx, ids, standing)
+	kept, err := t.keptOf(ctx, ids, standing)
 	if err != nil {
 		return false, err
 	}
@@ -138,7 +153,7 @@ func (r *Relay) formerLoss(ctx context.Context, l *lease.Lease, standing Standin
 
 // keptOf is up to where the stream holds what was published under each of the
 // partitions.
-func (r *Relay) keptOf(ctx context.Context, ids []partition.ID, standing Standing) ([]int64, error) {
+func (t *takeover) keptOf(ctx context.Context, ids []partition.ID, standing Standing) ([]int64, error) {
 	kept := make([]int64, len(ids))
 	for i := range kept {
 		kept[i] = int64(standing.Kept) // a stream's sequence never reaches 2^63
@@ -147,7 +162,7 @@ func (r *Relay) keptOf(ctx context.Context, ids []partition.ID, standing Standin
 		return kept, nil
 	}
 	for i, id := range ids {
-		at, err := r.publisher.Kept(ctx, id)
+		at, err := t.publisher.Kept(ctx, id)
 		if err != nil {
 			return nil, err
 		}
@@ -158,36 +173,51 @@ func (r *Relay) keptOf(ctx context.Context, ids []partition.ID, standing Standin
 
 // heal queues again what the stream lost: what is older than the last resize first,
 // whoever's it was, since the same streams may go on in any of the partitions.
-func (r *Relay) heal(ctx context.Context, l *lease.Lease, standing Standing) (Healed, error) {
+func (t *takeover) heal(ctx context.Context, standing Standing) (Healed, error) {
 	var all Healed
-	ids, err := r.store.EveryPartition(ctx)
-	if err != nil {
+	var ids []partition.ID
+	var kept []int64
+	if err := t.within(ctx, func(ctx context.Context) (err error) {
+		if ids, err = t.store.EveryPartition(ctx); err == nil && len(ids) > 0 {
+			kept, err = t.keptOf(ctx, ids, standing)
+		}
+		return err
+	}); err != nil {
 		return all, err
 	}
 	if len(ids) > 0 {
-		kept, err := r.keptOf(ctx, ids, standing)
-		if err != nil {
+		after := int64(0)
+		if err := t.healPages(ctx, &all, func(ctx context.Context) (h Healed, done bool, err error) {
+			h, after, err = t.store.HealFormer(ctx, t.lease, ids, kept, after)
+			return h, after == 0, err
+		}); err != nil {
 			return all, err
 		}
-		for after, more := int64(0), true; more; {
-			h, last, err := r.healPage(ctx, l, ids, kept, after)
-			if err != nil {
-				return all, err
-			}
-			all.Lost, all.Queued = all.Lost+h.Lost, all.Queued+h.Queued
-			after, more = last, last > 0
-		}
 	}
-	h, err := r.store.Heal(ctx, l, standing.Kept)
-	return Healed{all.Lost + h.Lost, all.Queued + h.Queued}, err
+	before := EveryBatch
+	return all, t.healPages(ctx, &all, func(ctx context.Context) (h Healed, done bool, err error) {
+		h, before, done, err = t.store.Heal(ctx, t.lease, standing.Kept, before)
+		return h, done, err
+	})
 }
 
-// healPage gives each page the time of a statement: a long history takes many.
-func (r *Relay) healPage(ctx context.Context, l *lease.Lease, ids []partition.ID, kept []int64, after int64) (Healed, int64, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.StatementTimeout)
-	defer cancel()
-	if l.Context().Err() != nil {
-		return Healed{}, 0, errLeaseGone
+// healPages gives each page the time of a statement: a long history takes many.
+func (t *takeover) healPages(ctx context.Context, all *Healed, page func(context.Context) (Healed, bool, error)) error {
+	for n, done := 1, false; !done; n++ {
+		if t.lease.Context().Err() != nil {
+			return errLeaseGone
+		}
+		var h Healed
+		if err := t.within(ctx, func(ctx context.Context) (err error) {
+			h, done, err = page(ctx)
+			return err
+		}); err != nil {
+			return err
+		}
+		all.Lost, all.Queued = all.Lost+h.Lost, all.Queued+h.Queued
+		if n%healReport == 0 {
+			t.log.Info("lost messages are being queued again", "partition", t.lease.Partition, "lost", all.Lost, "queued", all.Queued)
+		}
 	}
-	return r.store.HealFormer(ctx, l, ids, kept, after)
+	return nil
 }

@@ -198,7 +198,7 @@ func TestWhatAReplayQueuedMeanwhileIsNotHealed(t *testing.T) {
 	replay := b.holdMarks(t, 0)
 	healed := make(chan delivery.Healed, 1)
 	go func() {
-		h, err := b.store.Heal(t.Context(), b.keeper.Set().Held()[0], 0)
+		h, _, _, err := b.store.Heal(t.Context(), b.keeper.Set().Held()[0], 0, delivery.EveryBatch)
 		if err != nil {
 			t.Error(err)
 		}
@@ -210,4 +210,48 @@ func TestWhatAReplayQueuedMeanwhileIsNotHealed(t *testing.T) {
 		t.Errorf("healed %+v, want one lost and none queued", h)
 	}
 	b.until(t, `SELECT count(*) FROM outbox`, 1)
+}
+
+// A long history is healed page by page. The loss stays one until the last page, so that the next owner goes on where this one
+// ended; and what was published again before the loss comes back as that, whichever page holds it.
+func TestALongHistoryIsHealedInPages(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.acquireAll(t, b.keeper)
+	var want []string
+	for range 250 {
+		want = append(want, texts(b.append(t, "s", `1`))...)
+	}
+	r := b.fencedRelay(t, delivery.Config{BatchSize: 1})
+	b.drain(t, r)
+	replayed := []string{want[0], want[len(want)-1]}
+	b.exec(t, `INSERT INTO outbox (global_sequence, partition_key, generation, parked, stream_id)
+		SELECT sequence, 0, 7, true, 's' FROM events WHERE sequence::text = ANY ($1)`, replayed)
+	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	if batches := b.number(t, `SELECT count(*) FROM outbox_deliveries`); batches != 251 {
+		t.Fatalf("the history has %d batches, want 251", batches)
+	}
+	remake(t, b)
+	// Of the 100 batches with the highest sequences, one holds what was published once more.
+	h, next, done, err := b.store.Heal(t.Context(), b.keeper.Set().Held()[0], 0, delivery.EveryBatch)
+	if err != nil || done || h != (delivery.Healed{Lost: 99, Queued: 99}) || next == delivery.EveryBatch {
+		t.Fatalf("the first page healed %+v down to %v, done %t: %v", h, next, done, err)
+	}
+	b.succeed(t) // the owner ends
+	heir := b.fencedRelay(t, delivery.Config{})
+	b.drain(t, heir)
+	if heir.Stats().Losses == 0 {
+		t.Error("the heir saw no loss")
+	}
+	b.until(t, `SELECT count(*) FROM outbox`, 0)
+	b.lacks(t, "healed", 0)
+	messages := b.stored(t)
+	if got := sequencesOf(messages, "s"); !slices.Equal(got, want) {
+		t.Errorf("stored %v, want %v", got, want)
+	}
+	for i, m := range messages {
+		if generation := m.Header.Get(message.HeaderGeneration); (generation == "7") != slices.Contains(replayed, m.Header.Get(message.HeaderSequence)) {
+			t.Errorf("message %d has the generation %q", i, generation)
+		}
+	}
 }

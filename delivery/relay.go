@@ -84,7 +84,7 @@ type backend interface {
 	Unblock(ctx context.Context, l *lease.Lease, policy FailurePolicy) error
 	Suspect(ctx context.Context, l *lease.Lease, sequence int64) error
 	Raise(ctx context.Context, l *lease.Lease, epoch int64) error
-	Heal(ctx context.Context, l *lease.Lease, kept uint64) (Healed, error)
+	Heal(ctx context.Context, l *lease.Lease, kept uint64, before BatchAt) (h Healed, next BatchAt, done bool, err error)
 	HealFormer(ctx context.Context, l *lease.Lease, ids []partition.ID, kept []int64, after int64) (h Healed, last int64, err error)
 	FormerPartitions(ctx context.Context, id partition.ID) ([]FormerPartition, error)
 	EveryPartition(ctx context.Context) ([]partition.ID, error)

@@ -93,10 +93,10 @@ func (t *takeover) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := t.within(ctx, t.settleLost); err != nil {
+	if err := t.settleLost(ctx); err != nil { // there may be much of it
 		return err
 	}
-	if err := t.settleDelivered(ctx); err != nil { // there may be much of it
+	if err := t.settleDelivered(ctx); err != nil { // as well
 		return err
 	}
 	if err := t.within(ctx, t.settleSuspect); err != nil {
@@ -275,8 +275,10 @@ func (r *Relay) regressed(ctx context.Context, l *lease.Lease, era, forgotten, n
 // settleLost queues again what the stream had acknowledged and does not hold. Events that the database has forgotten are told
 // before: what is queued again has the partition know the stream's record.
 func (t *takeover) settleLost(ctx context.Context) error {
-	var err error
-	if t.last, err = t.compare(ctx, t.standing.Delivered, t.standing.Kept); err != nil {
+	if err := t.within(ctx, func(ctx context.Context) (err error) {
+		t.last, err = t.compare(ctx, t.standing.Delivered, t.standing.Kept)
+		return err
+	}); err != nil {
 		return err
 	}
 	known, standing := t.stream, t.standing
@@ -286,8 +288,11 @@ func (t *takeover) settleLost(ctx context.Context) error {
 	case t.remade:
 		standing.Kept = 0
 	}
-	former, err := t.formerLoss(ctx, t.lease, standing)
-	if err != nil {
+	var former bool
+	if err := t.within(ctx, func(ctx context.Context) (err error) {
+		former, err = t.formerLoss(ctx, standing)
+		return err
+	}); err != nil {
 		return err
 	}
 	if standing.Kept >= known && !former {
@@ -299,7 +304,7 @@ func (t *takeover) settleLost(ctx context.Context) error {
 		"partition", t.lease.Partition, "acknowledged_up_to", known, "kept_up_to", standing.Kept, "lost_messages", t.cfg.Lost)
 	t.stats.failure(fmt.Errorf("the stream lost acknowledged messages of partition %d above %d (known up to %d)", t.lease.Partition, standing.Kept, known))
 	if t.cfg.Lost == LostRepublish {
-		healed, err := t.heal(ctx, t.lease, standing)
+		healed, err := t.heal(ctx, standing)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"strings"
@@ -29,6 +30,19 @@ func TestAFailoverOfTheDatabaseEndsLeases(t *testing.T) {
 	renewed, locked, err := b.store.Renew(t.Context(), k.Owner(), 3*time.Second, time.Second, leases)
 	if err != nil || len(locked) != 0 || len(renewed) != 1 || renewed[0] != 1 {
 		t.Fatalf("renewed %v, locked %v, %v; want only partition 1", renewed, locked, err)
+	}
+	// The same, while somebody holds rows locked.
+	tx, err := b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background())
+	if _, err := tx.Exec(t.Context(), `UPDATE outbox_partitions SET paused_at = now() WHERE partition_key = 1`); err != nil {
+		t.Fatal(err)
+	}
+	renewed, locked, err = b.store.Renew(t.Context(), k.Owner(), 3*time.Second, time.Millisecond, leases)
+	if err != nil || len(renewed) != 0 || len(locked) != 1 || locked[0] != 1 {
+		t.Errorf("around a locked row: renewed %v, locked %v, %v; want only partition 1, locked", renewed, locked, err)
 	}
 }
 

@@ -162,7 +162,7 @@ func (s *Store) Renew(ctx context.Context, owner partition.WorkerID, ttl, patien
 	ids, epochs := keys(leases)
 	// After a failover a row may well carry owner and epoch still; but what was
 	// read and settled since it was acquired may be forgotten.
-	acquired := make(map[partition.ID]string, len(leases))
+	acquired := make(acquiredFrom, len(leases))
 	for _, l := range leases {
 		acquired[l.Partition] = l.Progress.Database
 	}
@@ -183,7 +183,7 @@ func (s *Store) Renew(ctx context.Context, owner partition.WorkerID, ttl, patien
 	err = s.db.SendBatch(ctx, batch).Close()
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && refused.Code == pgerrLockNotAvailable {
-		return s.renewAround(ctx, held)
+		return s.renewAround(ctx, held, acquired)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("renew leases: %w", err)
@@ -194,18 +194,24 @@ func (s *Store) Renew(ctx context.Context, owner partition.WorkerID, ttl, patien
 // pgerrLockNotAvailable is the SQLSTATE of a lock_timeout that ran out.
 const pgerrLockNotAvailable = "55P03"
 
+// acquiredFrom is the database that a partition's lease was acquired from.
+type acquiredFrom map[partition.ID]string
+
 // renewAround renews what nobody holds locked.
-func (s *Store) renewAround(ctx context.Context, held pg.Args) (renewed, locked []partition.ID, err error) {
+func (s *Store) renewAround(ctx context.Context, held pg.Args, acquired acquiredFrom) (renewed, locked []partition.ID, err error) {
 	rows, err := s.sql.RenewFree.Rows(ctx, s.db, held)
 	if err != nil {
 		return nil, nil, fmt.Errorf("renew leases around locked rows: %w", err)
 	}
 	var id partition.ID
 	var done bool
-	_, err = pgx.ForEachRow(rows, []any{&id, &done}, func() error {
-		if done {
+	var database string
+	_, err = pgx.ForEachRow(rows, []any{&id, &done, &database}, func() error {
+		switch {
+		case acquired[id] != database:
+		case done:
 			renewed = append(renewed, id)
-		} else {
+		default:
 			locked = append(locked, id)
 		}
 		return nil

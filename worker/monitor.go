@@ -38,7 +38,7 @@ func (w *Worker) openMonitor(ctx context.Context) error {
 		return err
 	}
 	source, err := ui.NewSource(ui.SourceConfig{
-		Workers: workers, Leases: w.leases, Deliveries: w.store, Self: w.ID(), Own: w.board.List,
+		Workers: workers, Leases: w.leases, Deliveries: w.store, Self: w.ID(), Own: w.board.List, Closing: w.over,
 		Strategy: w.cfg.Coordinator.Strategy, HeartbeatTTL: w.cfg.Heartbeat.TTL,
 	})
 	if err != nil {

@@ -41,7 +41,8 @@ type Worker struct {
 	log     *slog.Logger
 	metrics *prometheus.Registry
 	closing sync.Once
-	opened  []func() // what closes it, in the order of opening
+	opened  []func()      // what closes it, in the order of opening
+	over    chan struct{} // closed before all that
 
 	control, data *pgxpool.Pool // apart, so that what is delivered holds up no lease
 	info          schema.Info
@@ -70,7 +71,7 @@ func New(ctx context.Context, cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	cfg = cfg.WithDefaults()
-	w := &Worker{cfg: cfg, log: cfg.Logger, metrics: prometheus.NewRegistry()}
+	w := &Worker{cfg: cfg, log: cfg.Logger, metrics: prometheus.NewRegistry(), over: make(chan struct{})}
 	for _, step := range []func(context.Context) error{
 		w.openBoard, w.openDatabase, w.openBroker, w.openMembership, w.openPublisher, w.openRelay, w.openCoordinator, w.openCanary, w.openMonitor, w.showMetrics,
 	} {
@@ -85,6 +86,7 @@ func New(ctx context.Context, cfg Config) (*Worker, error) {
 // Close ends a worker that is not run. Run does so by itself; closing twice does nothing.
 func (w *Worker) Close() {
 	w.closing.Do(func() {
+		close(w.over)
 		for _, end := range slices.Backward(w.opened) {
 			end()
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/internal/testkit/clustertest"
+	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 )
 
@@ -130,6 +131,24 @@ func TestResizeTells(t *testing.T) {
 			if code == exitOK || !strings.Contains(stderr, text) {
 				t.Errorf("%v with paused partitions: status %d, %q lacks %q", way, code, stderr, text)
 			}
+		}
+	}
+}
+
+// A resize fences partitions where the workers do, and only there.
+func TestAResizePublishesAsTheWorkersDo(t *testing.T) { //nolint:paralleltest // clusters run one at a time
+	c := clustertest.New(t, clustertest.Config{Partitions: 4, Resized: true})
+	for count, mode := range []string{"dedupe", "fenced"} {
+		resize := clustertest.Launch(t, "resize", c.Environment(), "partitions", "resize", fmt.Sprint(5+count), "--publish-mode="+mode, "--yes", "--reason=test")
+		if resize.Exit(t) != exitOK {
+			t.Fatalf("partitions resize: %s", resize.Stderr())
+		}
+		stream, err := c.NATS.JetStream(t).Stream(t.Context(), natstest.StreamName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if records := stream.CachedInfo().State.Msgs; (records > 0) != (mode == "fenced") {
+			t.Errorf("in mode %s the resize left %d records in the stream", mode, records)
 		}
 	}
 }

@@ -65,6 +65,8 @@ func (c *monitorCmd) serve(ctx context.Context, log *slog.Logger, listening func
 		return err
 	}
 	defer pool.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	info, err := checkSchema(ctx, pool, c.Schema, 0)
 	if err != nil {
 		return err

@@ -21,6 +21,8 @@ type partitionsResizeCmd struct {
 	streamFlags
 	actorFlags
 
+	PublishMode string `help:"How the workers publish: ${enum}; auto is fenced where server and stream allow it." enum:"auto,fenced,dedupe" default:"auto"`
+
 	Count   int           `arg:"" help:"Number of partitions from now on, 1 to 32767."`
 	Timeout time.Duration `help:"How long to wait for the workers to give back their partitions." default:"1m"`
 	DryRun  bool          `help:"Say what would be done, and do nothing." env:"-"`
@@ -125,7 +127,15 @@ func (c *partitionsResizeCmd) publisher(ctx context.Context, nc *nats.Conn, apiP
 		delivery.Publisher
 		Close() error
 	}
-	if can, _ := natspub.CanFence(nc, stream); can && natspub.CheckFence(stream.Config, controlOf(info)) == nil {
+	mode := natspub.PublishMode(c.PublishMode)
+	fits, _ := natspub.CanFence(nc, stream)
+	fits = fits && natspub.CheckFence(stream.Config, controlOf(info)) == nil
+	if mode == natspub.PublishFenced {
+		if _, err := mode.On(nc, stream, controlOf(info), log); err != nil {
+			return nil, nil, fmt.Errorf("%w: %w", errRefused, err)
+		}
+	}
+	if fits && mode != natspub.PublishDedupe {
 		publisher, err = natspub.NewFenced(nc, natspub.FencedConfig{Stream: c.Stream, APIPrefix: apiPrefix, Control: controlOf(info), NeverExpire: stream.Config.MaxAge > 0})
 	} else {
 		publisher, err = natspub.NewDedupe(nc, natspub.DedupeConfig{Stream: c.Stream, APIPrefix: apiPrefix})

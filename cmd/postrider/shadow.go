@@ -116,7 +116,8 @@ func (c *runCmd) newShadow(ctx context.Context, log *slog.Logger) (*shadow, erro
 	if err != nil {
 		return w, err
 	}
-	w.close = append(w.close, pool.Close)
+	ctx, cancel := context.WithCancel(ctx)
+	w.close = append(w.close, pool.Close, cancel)
 	info, err := checkSchema(ctx, pool, c.Schema, c.Partitions)
 	if err != nil {
 		return w, err

@@ -37,6 +37,8 @@ func (f lookFlags) look(ctx context.Context) (ui.Snapshot, schema.Info, error) {
 		return ui.Snapshot{}, schema.Info{}, err
 	}
 	defer pool.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	info, err := checkSchema(ctx, pool, f.Schema, 0)
 	if err != nil {
 		return ui.Snapshot{}, info, err
@@ -49,7 +51,7 @@ func (f lookFlags) look(ctx context.Context) (ui.Snapshot, schema.Info, error) {
 	return snapshot, info, err
 }
 
-// sourceOf reads the cluster through one pool; config lacks the stores alone.
+// sourceOf reads the cluster through one pool, until the context ends; config lacks the stores alone.
 func sourceOf(ctx context.Context, pool *pgxpool.Pool, name string, info schema.Info, config ui.SourceConfig) (ui.Source, error) {
 	events, err := eventsOf(info)
 	if err != nil {
@@ -64,6 +66,7 @@ func sourceOf(ctx context.Context, pool *pgxpool.Pool, name string, info schema.
 	if config.Deliveries, err = delivery.NewStore(ctx, pool, name, events); err != nil {
 		return nil, err
 	}
+	config.Closing = ctx.Done()
 	return ui.NewSource(config)
 }
 

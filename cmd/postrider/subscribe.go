@@ -71,6 +71,8 @@ type reader struct {
 	receive func(jetstream.Msg) error
 	// last is the stream sequence of what was received last, or of the stream's end when the first consumer was made for what is new.
 	last uint64
+	// created is when the stream was made that last is a sequence of.
+	created time.Time
 	// quiet is how long nothing may come before the stream is asked.
 	quiet time.Duration
 }
@@ -173,13 +175,18 @@ func (r *reader) ordered(ctx context.Context) (jetstream.Consumer, error) {
 	config := jetstream.ConsumerConfig{
 		FilterSubject: r.filter, DeliverPolicy: r.from, AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: time.Minute,
 	}
-	if r.last == 0 && r.from == jetstream.DeliverNewPolicy {
-		stream, err := r.js.Stream(ctx, r.stream)
-		if err != nil {
-			return nil, err
-		}
-		r.last = stream.CachedInfo().State.LastSeq
+	stream, err := r.js.Stream(ctx, r.stream)
+	if err != nil {
+		return nil, err
 	}
+	info := stream.CachedInfo()
+	switch {
+	case !r.created.IsZero() && !r.created.Equal(info.Created): // all of it is new
+		r.last, config.DeliverPolicy = 0, jetstream.DeliverAllPolicy
+	case r.last == 0 && r.from == jetstream.DeliverNewPolicy:
+		r.last = info.State.LastSeq
+	}
+	r.created = info.Created
 	if r.last > 0 {
 		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, r.last+1
 	}

@@ -68,6 +68,61 @@ func TestAConsumerThatStandsStillIsLeft(t *testing.T) {
 	}
 }
 
+// A stream that was made anew is read from its beginning: its sequences are others.
+func TestAStreamMadeAnewIsReadFromItsBeginning(t *testing.T) {
+	t.Parallel()
+	js := natstest.Start(t, 1).JetStream(t)
+	config := jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>"}}
+	fill := func(subjects ...string) {
+		t.Helper()
+		if _, err := js.CreateStream(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+		for _, subject := range subjects {
+			if _, err := js.Publish(t.Context(), subject, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for from, want := range map[jetstream.DeliverPolicy][]string{
+		jetstream.DeliverAllPolicy: {"events.a", "events.b", "events.c", "events.d"}, jetstream.DeliverNewPolicy: {"events.c", "events.d"},
+	} {
+		fill("events.a", "events.b")
+		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+		var got []string
+		r := reader{js: js, subscription: subscription{stream: "EVENTS", filter: "events.>", from: from}, quiet: time.Minute}
+		r.receive = func(m jetstream.Msg) error {
+			switch got = append(got, m.Subject()); m.Subject() {
+			case "events.b":
+				return errStandsStill
+			case "events.d":
+				stop()
+			}
+			return nil
+		}
+		first := r.another(ctx)
+		if from == jetstream.DeliverAllPolicy {
+			if err := r.read(ctx, first); !errors.Is(err, errStandsStill) {
+				t.Fatal(err)
+			}
+		}
+		if err := js.DeleteStream(ctx, "EVENTS"); err != nil {
+			t.Fatal(err)
+		}
+		fill("events.c", "events.d")
+		if err := r.read(ctx, r.another(ctx)); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("from %v it received %q, want %q", from, got, want)
+		}
+		stop()
+		if err := js.DeleteStream(t.Context(), "EVENTS"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A message that was delivered and did not come is asked for again.
 func TestAMessageThatIsLostOnTheWayIsReadAgain(t *testing.T) {
 	t.Parallel()

@@ -1,24 +1,46 @@
 -- query: Heal
 -- Queues again what was recorded as published above @kept of the stream and is not
 -- there any more, since the partitions are what they are; HealFormer does the
--- same for what is older. The lease row is compared first; the positions go back with
--- the stream, so that the next owner does not see the same loss again.
-WITH held AS (
+-- same for what is older. It takes the @most batches before @first and @id, the last ones
+-- first. The lease row is compared first; its positions go back with the stream when nothing
+-- is left, so that the next owner does not see the same loss again.
+WITH held AS MATERIALIZED (
+       SELECT p.partition_key
+         FROM {schema}.outbox_partitions AS p
+        WHERE p.partition_key = @partition AND p.lease_owner IS NOT DISTINCT FROM @owner AND p.lease_epoch = @epoch),
+     page AS MATERIALIZED (
+       SELECT d.id, d.first_sequence, d.last_sequence
+         FROM held
+         JOIN {schema}.outbox_deliveries AS d USING (partition_key)
+        CROSS JOIN {schema}.outbox_settings AS s
+        WHERE (d.first_sequence, d.id) < (@first, @id)
+          AND (s.resized_at IS NULL OR d.published_at >= s.resized_at)
+          AND d.last_stream_sequence > @kept
+          AND (d.lost_after IS NULL OR d.lost_after > @kept)
+        ORDER BY d.first_sequence DESC, d.id DESC
+        LIMIT @most),
+     settled AS (
        UPDATE {schema}.outbox_partitions AS p
           SET fence_sequence  = least(p.fence_sequence, @kept),
               stream_sequence = least(p.stream_sequence, @kept),
               updated_at      = clock_timestamp()
-        WHERE p.partition_key = @partition AND p.lease_owner IS NOT DISTINCT FROM @owner AND p.lease_epoch = @epoch
-    RETURNING p.partition_key),
+         FROM held
+        WHERE p.partition_key = held.partition_key AND (SELECT count(*) FROM page) < @most),
      lost AS (
        UPDATE {schema}.outbox_deliveries AS d
           SET lost_after = @kept
-         FROM held, {schema}.outbox_settings AS s
-        WHERE d.partition_key = held.partition_key
-          AND (s.resized_at IS NULL OR d.published_at >= s.resized_at)
-          AND d.last_stream_sequence > @kept
-          AND (d.lost_after IS NULL OR d.lost_after > @kept)
+         FROM page
+        WHERE d.id = page.id
     RETURNING d.*),
+     later AS MATERIALIZED (
+       SELECT k.sequence::bigint AS sequence, max(d.id) AS id
+         FROM {schema}.outbox_deliveries AS d
+        CROSS JOIN LATERAL jsonb_object_keys(d.generations) AS k (sequence)
+        WHERE d.generations IS NOT NULL AND d.partition_key = @partition
+          AND d.id > (SELECT min(page.id) FROM page)
+          AND d.first_sequence <= (SELECT max(page.last_sequence) FROM page)
+          AND d.last_sequence >= (SELECT min(page.first_sequence) FROM page)
+        GROUP BY 1),
      entries AS (
        SELECT DISTINCT ON (s.sequence)
               lost.partition_key, s.sequence,
@@ -27,8 +49,10 @@ WITH held AS (
         CROSS JOIN LATERAL unnest(
                 coalesce(lost.sequences, ARRAY(SELECT generate_series(lost.first_sequence, lost.last_sequence))),
                 lost.stream_sequences) WITH ORDINALITY AS s (sequence, stream_sequence, position)
+         LEFT JOIN later ON later.sequence = s.sequence
         WHERE (CASE WHEN lost.stream_sequences IS NULL THEN lost.first_stream_sequence + s.position - 1
                     ELSE s.stream_sequence END) > @kept
+          AND (later.id IS NULL OR later.id <= lost.id)
         ORDER BY s.sequence, lost.id DESC),
      queued AS (
        INSERT INTO {schema}.outbox_ready (global_sequence, partition_key, generation, stream_id, topic)
@@ -37,8 +61,11 @@ WITH held AS (
          JOIN {events} AS e ON e.sequence = n.sequence
         WHERE NOT EXISTS (SELECT FROM {schema}.outbox AS o
                            WHERE o.partition_key = n.partition_key AND o.global_sequence = n.sequence)
-    RETURNING global_sequence)
-SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT count(*) FROM queued)
+    RETURNING global_sequence),
+     deepest AS (
+       SELECT page.first_sequence, page.id FROM page WHERE (SELECT count(*) FROM page) = @most ORDER BY 1, 2 LIMIT 1)
+SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT count(*) FROM queued),
+       (SELECT first_sequence FROM deepest), (SELECT id FROM deepest)
 
 -- query: HealOwn
 -- Comes before Heal in its transaction, as whoever queues events holds this lock: Heal would not see rows that

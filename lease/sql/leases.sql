@@ -143,7 +143,8 @@ WITH mine AS (
                   FOR NO KEY UPDATE OF f SKIP LOCKED) AS held
         WHERE p.partition_key = held.partition_key
     RETURNING p.partition_key)
-SELECT mine.partition_key, renewed.partition_key IS NOT NULL
+SELECT mine.partition_key, renewed.partition_key IS NOT NULL,
+          -- include: database
   FROM mine
   JOIN {schema}.outbox_partitions AS f USING (partition_key)
   LEFT JOIN renewed USING (partition_key)

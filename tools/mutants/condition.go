@@ -52,6 +52,11 @@ func conditions() []mutant {
 			edits: []edit{{"lease/store.go", "if acquired[id] == database {", "if true {"}},
 		},
 		{
+			name: "failover-renewed-around-locks", promise: "P4", breaks: "a lease from before a failover is renewed while somebody holds a row locked",
+			test: command{pkg: "lease", run: "^TestAFailoverOfTheDatabaseEndsLeases$"}, says: "around a locked row: renewed .0",
+			edits: []edit{{"lease/store.go", "case acquired[id] != database:", "case false:"}},
+		},
+		{
 			name: "failure-logged-each-time", promise: "P8", breaks: "a failed reconciliation fills the log",
 			test: command{pkg: "coordinator", run: "^TestAFailureIsLoggedOnce$"}, says: "lines of failures",
 			edits: []edit{{"coordinator/coordinator.go", "\tif text == c.failing {", "\tif text == c.failing && err == nil {"}},

@@ -56,7 +56,7 @@ func database() []mutant {
 		withoutEpoch("suspect", stale, "the epoch changed, and suspect is written",
 			edit{takeover, suspects + "lease_epoch = @epoch", suspects + "@epoch::bigint IS NOT NULL"}),
 		withoutEpoch("heal", stale, "the epoch changed, and heal is written",
-			edit{"delivery/sql/heal.sql", "AND p.lease_epoch = @epoch\n    RETURNING", "AND @epoch::bigint IS NOT NULL\n    RETURNING"}),
+			edit{"delivery/sql/heal.sql", "AND p.lease_epoch = @epoch),\n     page AS MATERIALIZED (\n       SELECT d.id, d.first", "AND @epoch::bigint IS NOT NULL),\n     page AS MATERIALIZED (\n       SELECT d.id, d.first"}),
 		withoutEpoch("raise", stale, "the epoch changed, and raise is written",
 			edit{takeover, "AND lease_epoch = @epoch\n   AND lease_epoch < @known", "AND @epoch::bigint IS NOT NULL\n   AND lease_epoch < @known"}),
 		withoutEpoch("unblock", stale, "the epoch changed, and unblock is written",

@@ -29,6 +29,11 @@ func monitor() []mutant {
 			edits: []edit{{"ui/source/paced.go", "pause = min(pause, p.most)", "pause = max(pause, p.most)"}},
 		},
 		{
+			name: "reads-outlive-the-pool", promise: "P8", breaks: "a worker that is told to stop waits a minute for a count that nobody looks at",
+			test: command{pkg: "ui/source", run: "^TestAReadEndsBeforeItsPoolIsClosed$"}, says: "the read ended with context deadline exceeded after",
+			edits: []edit{{"ui/source/paced.go", "case <-p.over:", "case <-(chan struct{})(nil):"}},
+		},
+		{
 			name: "rate-of-minutes", promise: "P8", breaks: "what is shown as published per second is of another time",
 			test: command{pkg: "delivery", run: "^TestTheRateIsOfTheLastSeconds$"}, says: "400 events in ten seconds",
 			edits: []edit{{"delivery/sql/statistics.sql", "interval '10 seconds'", "interval '2 minutes'"}},

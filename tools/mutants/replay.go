@@ -61,6 +61,16 @@ func replays() []mutant {
 			edits: []edit{{"delivery/ops/gaps/sql/events.sql", "IN ('dead.skip', 'dead.discard', 'scheduled.cancel')", "IN ('dead.skip')"}},
 		},
 		{
+			name: "tail-of-the-old-stream", promise: "P8", breaks: "tail waits for the sequences of a stream that is no more",
+			test: command{pkg: "cmd/postrider", run: "^TestAStreamMadeAnewIsReadFromItsBeginning$"}, says: "from all it received",
+			edits: []edit{{"cmd/postrider/subscribe.go", "case !r.created.IsZero() && !r.created.Equal(info.Created):", "case false:"}},
+		},
+		{
+			name: "repaired-beside-healers", promise: "P4", breaks: "what workers put back into a stream made anew, while gaps are repaired, is queued once more",
+			test: command{pkg: "delivery/ops/gaps", run: "^TestWhatWorkersHealedMeanwhileIsNotRepaired$"}, says: "want none and 190",
+			edits: []edit{{"delivery/ops/gaps/repair.go", "again := at.Time.After(was.at)", "again := false"}},
+		},
+		{
 			name: "shadow-passes-failed", promise: "rehearsal", breaks: "it publishes what waits behind a message that would be dead",
 			test: command{pkg: "cmd/postrider", run: "^TestAShadowClaimsWhatAWorkerWould$"}, says: "the shadow claimed [0-9]+ events",
 			edits: []edit{{"delivery/rehearse.go", "s.failed.Add(streamKey{m.Partition, m.Stream}, true)", "_ = s.failed"}},

@@ -31,6 +31,11 @@ func resizes() []mutant {
 			edits: []edit{{"delivery/heal.go", "lost = lost || kept[i] < int64(known)", "lost = lost && kept[i] < int64(known)"}},
 		},
 		{
+			name: "resize-fences-dedupe", promise: "P8", breaks: "a resize writes records where the workers keep none",
+			test: command{pkg: "cmd/postrider", run: "^TestAResizePublishesAsTheWorkersDo$"}, says: "in mode dedupe the resize left",
+			edits: []edit{{"cmd/postrider/resize.go", "if fits && mode != natspub.PublishDedupe {", "if fits {"}},
+		},
+		{
 			name: "positions-forgotten", promise: "P1", breaks: "a partition that comes back does not know what the stream held of it",
 			test: command{pkg: "delivery", run: "^TestAPartitionThatComesBackKnowsItsLoss$"}, says: "the loss went unnoticed",
 			edits: []edit{{leases, "coalesce(b.fence_sequence, h.known, 0)", "0"}},

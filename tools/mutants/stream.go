@@ -82,6 +82,16 @@ func stream() []mutant {
 			edits: []edit{{"delivery/heal.go", "\ts.sql.HealOwn.Queue(batch, pg.Args{\"partition\": l.Partition})\n", ""}},
 		},
 		{
+			name: "healed-by-the-first-page", promise: "P1", breaks: "the first page of a healing ends the loss",
+			test: command{pkg: "delivery", run: "^TestALongHistoryIsHealedInPages$"}, says: "the heir saw no loss",
+			edits: []edit{{"delivery/sql/heal.sql", "(SELECT count(*) FROM page) < @most),", "@most > 0),"}},
+		},
+		{
+			name: "healed-as-before", promise: "P8", breaks: "what was published once more, and is on another page, comes back as what it was first",
+			test: command{pkg: "delivery", run: "^TestALongHistoryIsHealedInPages$"}, says: "the first page healed .Lost:100",
+			edits: []edit{{"delivery/sql/heal.sql", "WHERE d.generations IS NOT NULL AND d.partition_key = @partition", "WHERE false AND d.partition_key = @partition"}},
+		},
+		{
 			name: "scheduled-above-watermark", promise: "P2", breaks: "a scheduled event whose time has come passes writers below it",
 			test: command{pkg: "delivery", run: "^TestAScheduledEventWaitsForWritersBelowIt$"}, says: "while a writer below was under way",
 			edits: []edit{

@@ -17,7 +17,8 @@ const (
 // paced repeats a read in the background, less often the longer it takes, so that
 // it takes no more than a share of the time. Its zero value is ready.
 type paced[T any] struct {
-	most time.Duration // between two reads, whatever their share; 0: as long as the share wants
+	most time.Duration   // between two reads, whatever their share; 0: as long as the share wants
+	over <-chan struct{} // ends reads, also those that nobody waits for any more; nil: nothing does
 
 	mu      sync.Mutex
 	last    T
@@ -64,6 +65,13 @@ func (p *paced[T]) get(ctx context.Context, share float64, read func(context.Con
 func (p *paced[T]) run(ctx context.Context, share float64, read func(context.Context) (T, error)) {
 	ctx, cancel := context.WithTimeout(ctx, pacedTimeout)
 	defer cancel()
+	go func() {
+		select {
+		case <-p.over:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	began := time.Now()
 	value, err := read(ctx)
 	p.mu.Lock()

@@ -94,6 +94,31 @@ func TestAReadThatTakesTooLongIsNotRepeatedAtOnce(t *testing.T) {
 	})
 }
 
+// Whoever closes the pools ends the reads first, also those that nobody waits for any more.
+func TestAReadEndsBeforeItsPoolIsClosed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		over := make(chan struct{})
+		p := paced[int]{over: over}
+		short, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		ended := make(chan error, 1)
+		_, err := p.get(short, 0.01, func(ctx context.Context) (int, error) {
+			<-ctx.Done()
+			ended <- ctx.Err()
+			return 0, ctx.Err()
+		})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it ends with %v", err)
+		}
+		began := time.Now()
+		close(over)
+		if err := <-ended; !errors.Is(err, context.Canceled) || time.Since(began) > 0 {
+			t.Errorf("the read ended with %v after %s", err, time.Since(began))
+		}
+	})
+}
+
 // Who asks first and leaves does not take the read along.
 func TestAReadOutlivesWhoAsked(t *testing.T) {
 	t.Parallel()

@@ -40,6 +40,9 @@ type Config struct {
 	// repeated after 20 s at 0.01. The age of the oldest pending row, which takes a millisecond or so, has as much; the watermark is read by
 	// the same rule, in a quarter of that share. Defaults to 0.01.
 	BacklogShare float64
+	// Closing ends reads that go on when nobody waits for them any more, so that their pools can be closed. nil: nothing does, and they end
+	// within a minute.
+	Closing <-chan struct{}
 }
 
 // Validate names the first field whose value is refused.
@@ -94,7 +97,11 @@ func New(config Config) (Source, error) {
 	if config.BacklogShare == 0 {
 		config.BacklogShare = defaultBacklogShare
 	}
-	return &storeSource{config: config, watermark: paced[Watermark]{most: watermarkPause}}, nil
+	over := config.Closing
+	return &storeSource{
+		config: config, backlog: paced[delivery.Backlog]{over: over}, oldest: paced[delivery.Oldest]{over: over}, named: paced[delivery.Named]{over: over},
+		watermark: paced[Watermark]{most: watermarkPause, over: over}, latency: paced[*Latency]{over: over}, published: paced[published]{over: over},
+	}, nil
 }
 
 // Snapshot implements Source.

@@ -62,6 +62,32 @@ func TestAStreamMadeAnewIsNoProof(t *testing.T) {
 	b.lacks(t, "repaired", 0)
 }
 
+// Between the look and the repair the workers put back what a stream that was made anew lacks: at lower positions.
+func TestWhatWorkersHealedMeanwhileIsNotRepaired(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.lost = delivery.LostReport
+	b.append(t, 200) // 190 to be published
+	b.drain(t)
+	if err := b.js.DeleteStream(t.Context(), natspub.DefaultStream); err != nil {
+		t.Fatal(err)
+	}
+	b.server.Stream(t, 1)
+	b.lost = delivery.LostRepublish
+	done, err := b.store.Repair(t.Context(), gaps.Repair{
+		Options: gaps.Options{Kinds: []gaps.GapKind{gaps.NotInStream}}, Actor: "test", Reason: "because",
+		Confirm: func([]gaps.Gap) error {
+			_, err := b.keeper.AcquireSolo(t.Context()) // an heir
+			b.drain(t)
+			return err
+		},
+	}, b.stream)
+	if err != nil || len(done.Queued) != 0 || done.Gone != 190 {
+		t.Errorf("%d were queued, and %d were there again; want none and 190: %v", len(done.Queued), done.Gone, err)
+	}
+	b.lacks(t, "healed", 0)
+}
+
 // What a stream dropped by order is explained; what somebody purged is not, unless it
 // is the events alone.
 func TestWhatAStreamDropsByOrderIsExplained(t *testing.T) {

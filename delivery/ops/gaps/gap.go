@@ -55,7 +55,8 @@ type Gap struct {
 	// Detail says more.
 	Detail string
 
-	key string // routing key
+	key string    // routing key
+	at  time.Time // when the history last says that it was published
 }
 
 // Options say where to look.

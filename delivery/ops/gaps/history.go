@@ -89,7 +89,7 @@ func (d *detection) lacking(ctx context.Context, sequences []int64, drops bool) 
 	var at pgtype.Timestamptz
 	err = d.look(ctx, d.sql.Deliveries, pg.Args{"sequences": sequences, "partitions": d.bounds.partitions},
 		[]any{&g.Sequence, &g.Stream, &g.EventID, &g.Version, &g.key, &waits, &positions, &g.Generation, &at}, func() error {
-			g.Position, g.Partition = 0, partition.Of(g.key, d.count)
+			g.at, g.Position, g.Partition = at.Time, 0, partition.Of(g.key, d.count)
 			for _, p := range positions {
 				if p != nil {
 					g.Position = max(g.Position, uint64(*p))

@@ -194,9 +194,9 @@ func (s *Store) still(ctx context.Context, tx pgx.Tx, chunk []Gap, all []partiti
 	}); err != nil {
 		return nil, err
 	}
-	latest := map[int64]uint64{}
+	found := map[int64]Gap{}
 	for _, l := range chunk {
-		latest[l.Sequence] = l.Position
+		found[l.Sequence] = l
 	}
 	if rows, err = s.sql.Deliveries.Rows(ctx, tx, pg.Args{"sequences": lost, "partitions": all}); err != nil {
 		return nil, err
@@ -205,12 +205,12 @@ func (s *Store) still(ctx context.Context, tx pgx.Tx, chunk []Gap, all []partiti
 	var positions []*int64
 	var at pgtype.Timestamptz
 	_, err = pgx.ForEachRow(rows, []any{&g.Sequence, &g.Stream, &g.EventID, &g.Version, &g.key, &waits, &positions, &g.Generation, &at}, func() error {
+		was := found[g.Sequence]
+		again := at.Time.After(was.at) // a stream that was made anew has it at a lower position
 		for _, p := range positions {
-			if p != nil && uint64(*p) > latest[g.Sequence] {
-				waits = true // it was published again meanwhile
-			}
+			again = again || p != nil && uint64(*p) > was.Position
 		}
-		if !waits {
+		if !waits && !again {
 			still[g.Sequence] = g.Generation + 1
 		}
 		return nil

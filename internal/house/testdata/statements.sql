@@ -261,22 +261,43 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
 
 /* delivery.EventTypes */ SELECT e.sequence, coalesce(e.event_type, '') FROM "public"."events" AS e WHERE e.sequence = ANY ($1::bigint[]);
 
-/* delivery.Heal */ WITH held AS (
+/* delivery.Heal */ WITH held AS MATERIALIZED (
+       SELECT p.partition_key
+         FROM "public".outbox_partitions AS p
+        WHERE p.partition_key = $1 AND p.lease_owner IS NOT DISTINCT FROM $2 AND p.lease_epoch = $3),
+     page AS MATERIALIZED (
+       SELECT d.id, d.first_sequence, d.last_sequence
+         FROM held
+         JOIN "public".outbox_deliveries AS d USING (partition_key)
+        CROSS JOIN "public".outbox_settings AS s
+        WHERE (d.first_sequence, d.id) < ($4, $5)
+          AND (s.resized_at IS NULL OR d.published_at >= s.resized_at)
+          AND d.last_stream_sequence > $6
+          AND (d.lost_after IS NULL OR d.lost_after > $6)
+        ORDER BY d.first_sequence DESC, d.id DESC
+        LIMIT $7),
+     settled AS (
        UPDATE "public".outbox_partitions AS p
-          SET fence_sequence  = least(p.fence_sequence, $1),
-              stream_sequence = least(p.stream_sequence, $1),
+          SET fence_sequence  = least(p.fence_sequence, $6),
+              stream_sequence = least(p.stream_sequence, $6),
               updated_at      = clock_timestamp()
-        WHERE p.partition_key = $2 AND p.lease_owner IS NOT DISTINCT FROM $3 AND p.lease_epoch = $4
-    RETURNING p.partition_key),
+         FROM held
+        WHERE p.partition_key = held.partition_key AND (SELECT count(*) FROM page) < $7),
      lost AS (
        UPDATE "public".outbox_deliveries AS d
-          SET lost_after = $1
-         FROM held, "public".outbox_settings AS s
-        WHERE d.partition_key = held.partition_key
-          AND (s.resized_at IS NULL OR d.published_at >= s.resized_at)
-          AND d.last_stream_sequence > $1
-          AND (d.lost_after IS NULL OR d.lost_after > $1)
+          SET lost_after = $6
+         FROM page
+        WHERE d.id = page.id
     RETURNING d.*),
+     later AS MATERIALIZED (
+       SELECT k.sequence::bigint AS sequence, max(d.id) AS id
+         FROM "public".outbox_deliveries AS d
+        CROSS JOIN LATERAL jsonb_object_keys(d.generations) AS k (sequence)
+        WHERE d.generations IS NOT NULL AND d.partition_key = $1
+          AND d.id > (SELECT min(page.id) FROM page)
+          AND d.first_sequence <= (SELECT max(page.last_sequence) FROM page)
+          AND d.last_sequence >= (SELECT min(page.first_sequence) FROM page)
+        GROUP BY 1),
      entries AS (
        SELECT DISTINCT ON (s.sequence)
               lost.partition_key, s.sequence,
@@ -285,8 +306,10 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
         CROSS JOIN LATERAL unnest(
                 coalesce(lost.sequences, ARRAY(SELECT generate_series(lost.first_sequence, lost.last_sequence))),
                 lost.stream_sequences) WITH ORDINALITY AS s (sequence, stream_sequence, position)
+         LEFT JOIN later ON later.sequence = s.sequence
         WHERE (CASE WHEN lost.stream_sequences IS NULL THEN lost.first_stream_sequence + s.position - 1
-                    ELSE s.stream_sequence END) > $1
+                    ELSE s.stream_sequence END) > $6
+          AND (later.id IS NULL OR later.id <= lost.id)
         ORDER BY s.sequence, lost.id DESC),
      queued AS (
        INSERT INTO "public".outbox_ready (global_sequence, partition_key, generation, stream_id, topic)
@@ -295,8 +318,11 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
          JOIN "public"."events" AS e ON e.sequence = n.sequence
         WHERE NOT EXISTS (SELECT FROM "public".outbox AS o
                            WHERE o.partition_key = n.partition_key AND o.global_sequence = n.sequence)
-    RETURNING global_sequence)
-SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT count(*) FROM queued);
+    RETURNING global_sequence),
+     deepest AS (
+       SELECT page.first_sequence, page.id FROM page WHERE (SELECT count(*) FROM page) = $7 ORDER BY 1, 2 LIMIT 1)
+SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT count(*) FROM queued),
+       (SELECT first_sequence FROM deepest), (SELECT id FROM deepest);
 
 /* delivery.HealOwn */ SELECT FROM "public".outbox_partitions WHERE partition_key = $1 FOR NO KEY UPDATE;
 
@@ -3294,7 +3320,8 @@ RETURNING p.partition_key,
                   FOR NO KEY UPDATE OF f SKIP LOCKED) AS held
         WHERE p.partition_key = held.partition_key
     RETURNING p.partition_key)
-SELECT mine.partition_key, renewed.partition_key IS NOT NULL
+SELECT mine.partition_key, renewed.partition_key IS NOT NULL,
+          (SELECT format('%s/%s', c.system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)) FROM pg_control_system() AS c)
   FROM mine
   JOIN "public".outbox_partitions AS f USING (partition_key)
   LEFT JOIN renewed USING (partition_key)
