@@ -66,11 +66,6 @@ func replays() []mutant {
 			edits: []edit{{"cmd/postrider/subscribe.go", "case !r.created.IsZero() && !r.created.Equal(info.Created):", "case false:"}},
 		},
 		{
-			name: "repaired-beside-healers", promise: "P4", breaks: "what workers put back into a stream made anew, while gaps are repaired, is queued once more",
-			test: command{pkg: "delivery/ops/gaps", run: "^TestWhatWorkersHealedMeanwhileIsNotRepaired$"}, says: "want none and 190",
-			edits: []edit{{"delivery/ops/gaps/repair.go", "again := at.Time.After(was.at)", "again := false"}},
-		},
-		{
 			name: "shadow-passes-failed", promise: "rehearsal", breaks: "it publishes what waits behind a message that would be dead",
 			test: command{pkg: "cmd/postrider", run: "^TestAShadowClaimsWhatAWorkerWould$"}, says: "the shadow claimed [0-9]+ events",
 			edits: []edit{{"delivery/rehearse.go", "s.failed.Add(streamKey{m.Partition, m.Stream}, true)", "_ = s.failed"}},

@@ -31,11 +31,6 @@ func resizes() []mutant {
 			edits: []edit{{"delivery/heal.go", "lost = lost || kept[i] < int64(known)", "lost = lost && kept[i] < int64(known)"}},
 		},
 		{
-			name: "resize-fences-dedupe", promise: "P8", breaks: "a resize writes records where the workers keep none",
-			test: command{pkg: "cmd/postrider", run: "^TestAResizePublishesAsTheWorkersDo$"}, says: "in mode dedupe the resize left",
-			edits: []edit{{"cmd/postrider/resize.go", "if fits && mode != natspub.PublishDedupe {", "if fits {"}},
-		},
-		{
 			name: "positions-forgotten", promise: "P1", breaks: "a partition that comes back does not know what the stream held of it",
 			test: command{pkg: "delivery", run: "^TestAPartitionThatComesBackKnowsItsLoss$"}, says: "the loss went unnoticed",
 			edits: []edit{{leases, "coalesce(b.fence_sequence, h.known, 0)", "0"}},
@@ -86,6 +81,11 @@ func resizes() []mutant {
 // olderDatabase is the ways to fail where the stream knows more than the database.
 func olderDatabase() []mutant {
 	return []mutant{
+		{
+			name: "resize-fences-dedupe", promise: "P8", breaks: "a resize writes records where the workers keep none",
+			test: command{pkg: "cmd/postrider", run: "^TestResizeOfADatabaseOlderThanItsStream$"}, says: "in mode dedupe the resize left",
+			edits: []edit{{"cmd/postrider/resize.go", "if fits && mode != natspub.PublishDedupe {", "if fits {"}},
+		},
 		{
 			name: "resize-of-an-older-database", promise: "P5", breaks: "a resize right after a failover is refused by the stream's epochs",
 			test: command{pkg: "cmd/postrider", run: "^TestResizeOfADatabaseOlderThanItsStream$"}, says: "partitions resize: all 4 partitions are here",
