@@ -3,6 +3,7 @@ package pairs_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -230,12 +231,24 @@ func replayed(s *stage, _ int) act {
 	}
 }
 
+// lose notes what the stream holds, and is about to lose.
+func (s *stage) lose(t *testing.T) {
+	t.Helper()
+	tape := s.tape(t)
+	s.tapes = append(s.tapes, tape)
+	if s.permits&reports != 0 {
+		for _, m := range tape {
+			s.unhealed[m.EventID] = true
+		}
+	}
+}
+
 // lost deletes the stream and makes it again, before anybody can notice.
 func lost(s *stage, _ int) act {
 	return act{begin: func(t *testing.T) {
 		t.Helper()
 		s.quietly(t, func() {
-			s.tapes = append(s.tapes, s.tape(t))
+			s.lose(t)
 			if err := s.js.DeleteStream(t.Context(), natstest.StreamName); err != nil {
 				t.Fatal(err)
 			}
@@ -244,12 +257,26 @@ func lost(s *stage, _ int) act {
 	}}
 }
 
+// reported is lost, with workers that report it.
+func reported(s *stage, n int) act {
+	a := lost(s, n)
+	a.finish = func(t *testing.T) {
+		t.Helper()
+		clustertest.Until(t, "a worker reports the loss", func(context.Context) (bool, error) {
+			return slices.ContainsFunc(s.workers, func(w *clustertest.Worker) bool {
+				return strings.Contains(w.Stderr(), "THE STREAM HAS LOST ACKNOWLEDGED MESSAGES")
+			}), nil
+		}, nil)
+	}
+	return a
+}
+
 // emptied purges the stream.
 func emptied(s *stage, _ int) act {
 	return act{begin: func(t *testing.T) {
 		t.Helper()
 		s.quietly(t, func() {
-			s.tapes = append(s.tapes, s.tape(t))
+			s.lose(t)
 			var stream jetstream.Stream
 			stream, err := s.js.Stream(t.Context(), natstest.StreamName)
 			if err == nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,7 +86,7 @@ func (s *stage) missing(t *testing.T) (missing []string) {
 			t.Fatal(err)
 		}
 		unhealed := s.swept[sequence] && s.permits&repeats != 0
-		if !held[id] && !unhealed {
+		if !held[id] && !unhealed && !s.unhealed[id] {
 			missing = append(missing, fmt.Sprintf("%d (%s, partition %d)", sequence, stream, lies))
 		}
 	}
@@ -249,6 +251,12 @@ func (s *stage) judgeGaps(t *testing.T) {
 		held[m.Sequence] = true
 		if !known[m.Sequence] {
 			want["unrecorded"]++
+		}
+	}
+	if s.permits&reports != 0 {
+		lost := s.sequences(t, `SELECT sequence FROM events WHERE event_id = ANY ($1)`, slices.Collect(maps.Keys(s.unhealed)))
+		if n := len(slices.DeleteFunc(lost, func(sequence int64) bool { return held[sequence] || !known[sequence] })); n > 0 {
+			want["not-in-stream"] = n
 		}
 	}
 	unheard := 0 // neither the history nor the stream has them

@@ -23,6 +23,8 @@ const (
 	sweeps
 	// holds: events wait until it ends.
 	holds
+	// reports: workers are told to report what the stream lost, and not to publish it again.
+	reports
 )
 
 // act is one operation under way. Each step may be nil.
@@ -56,6 +58,7 @@ func operations() []operation {
 		{"replay", again, replayed},
 		{"stream lost", repeats, lost},
 		{"stream emptied", repeats, emptied},
+		{"stream lost, reported", reports, reported},
 	}
 	for _, n := range []int{1, 8, 40, 400} {
 		list = append(list, operation{fmt.Sprintf("failover forgets %d", n), forgets, failover(n)})
@@ -83,9 +86,9 @@ func met(first, second operation) string {
 		return "y"
 	case resizes:
 		return ""
-	case (a|b)&sweeps != 0 && (a|b)&repeats != 0:
+	case (a|b)&sweeps != 0 && (a|b)&repeats != 0 && (a|b)&reports == 0:
 		return "h"
-	case a&forgets != 0 && b&repeats != 0:
+	case a&forgets != 0 && b&(repeats|reports) != 0:
 		return "n"
 	default:
 		return ""

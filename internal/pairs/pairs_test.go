@@ -53,7 +53,7 @@ func TestPairs(t *testing.T) { //nolint:paralleltest // one server serves all, a
 				name := fmt.Sprintf("pair_%d", n)
 				administer(t, server, `CREATE DATABASE `+name+` TEMPLATE `+template)
 				t.Cleanup(func() { drop(t, server, name) })
-				meet(t, begin(t, server, database(t, server, name)), a, b)
+				meet(t, begin(t, server, database(t, server, name), a.permits|b.permits), a, b)
 			})
 		}
 	}
@@ -62,7 +62,6 @@ func TestPairs(t *testing.T) { //nolint:paralleltest // one server serves all, a
 // meet has the second operation begin and end while the first one lasts.
 func meet(t *testing.T, s *stage, a, b operation) {
 	t.Helper()
-	s.permits = a.permits | b.permits
 	first, second := a.act(s, 1), b.act(s, 2)
 	step(t, first.begin)
 	step(t, second.begin)

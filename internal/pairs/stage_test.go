@@ -54,6 +54,8 @@ type stage struct {
 	forgotten map[uuid.UUID]bool
 	// swept are the events whose history retention removed.
 	swept map[int64]bool
+	// unhealed are the events that the stream lost and that workers only reported.
+	unhealed map[uuid.UUID]bool
 	// late are streams with events that were parked.
 	late []string
 	// permits of both operations.
@@ -62,12 +64,16 @@ type stage struct {
 	refused []string
 }
 
-// begin makes the cluster and waits until it delivers.
-func begin(t *testing.T, server *localpg.Server, address string) *stage {
+// begin makes the cluster, for operations that permit so much, and waits until it delivers.
+func begin(t *testing.T, server *localpg.Server, address string, permitted permits) *stage {
 	t.Helper()
+	flags := []string{"--lease-ttl=3s"}
+	if permitted&reports != 0 {
+		flags = append(flags, "--lost-messages=report")
+	}
 	broker := natstest.StartWith(t, localnats.Config{Nodes: 1, MaxPayload: brokerPayload})
 	c := clustertest.New(t, clustertest.Config{
-		DatabaseURL: address, NATS: broker, Partitions: partitions, Resized: true, Flags: []string{"--lease-ttl=3s"},
+		DatabaseURL: address, NATS: broker, Partitions: partitions, Resized: true, Flags: flags,
 	})
 	library, err := outbox.New(outbox.Config{})
 	if err != nil {
@@ -75,7 +81,7 @@ func begin(t *testing.T, server *localpg.Server, address string) *stage {
 	}
 	s := &stage{
 		Cluster: c, server: server, js: broker.JetStream(t), library: library, paused: map[partition.ID]bool{}, open: map[string]int64{},
-		forgotten: map[uuid.UUID]bool{}, swept: map[int64]bool{},
+		forgotten: map[uuid.UUID]bool{}, swept: map[int64]bool{}, unhealed: map[uuid.UUID]bool{}, permits: permitted,
 	}
 	s.exec(t, `UPDATE outbox_partitions SET lease_epoch = $1`, age)
 	s.hire(t, 2)

@@ -18,6 +18,7 @@ var marks = []struct {
 	{forgets, "f", "an alarm tells of published events that the database forgot; they stay in the stream"},
 	{again, "g", "replayed events come again, each once, under a generation of their own"},
 	{parks, "p", "what is parked comes later than its partition's other events, in its stream's order"},
+	{reports, "l", "what the stream lost is reported, and stays lost"},
 	{holds, "w", "nothing that is held comes before it may, and all of it then"},
 }
 
@@ -34,6 +35,9 @@ func cell(first, second operation) string {
 	var text strings.Builder
 	for _, m := range marks {
 		if m.permits == moves && met(first, second) == isRefused {
+			continue
+		}
+		if m.permits == repeats && (first.permits|second.permits)&reports != 0 {
 			continue
 		}
 		if (first.permits|second.permits)&m.permits != 0 {
