@@ -77,6 +77,15 @@ func NewBeater(table Table, cfg Config) (*Beater, error) {
 // ID names the worker for its lifetime.
 func (b *Beater) ID() partition.WorkerID { return b.self.ID }
 
+// Self is the worker as its next beat tells of it.
+func (b *Beater) Self() Worker {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	self := b.self
+	self.Condition, self.Canary = b.cfg.Board.First(), b.cfg.Canary()
+	return self
+}
+
 // Register writes the first beat. One that is under way when the context ends has
 // another Interval: cut off, it would leave a row that nobody takes away, and the
 // others would wait for its expiry.
@@ -160,11 +169,7 @@ func (b *Beater) beat(ctx context.Context) error {
 	if b.left {
 		return nil
 	}
-	b.mu.Lock()
-	self := b.self
-	b.mu.Unlock()
-	self.Condition, self.Canary = b.cfg.Board.First(), b.cfg.Canary()
-	return b.table.Beat(ctx, self, b.cfg.TTL)
+	return b.table.Beat(ctx, b.Self(), b.cfg.TTL)
 }
 
 // Drain tells the others, at once, to plan without this worker; later beats say

@@ -3,6 +3,7 @@ package worker
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
@@ -37,10 +38,16 @@ func (w *Worker) openMonitor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	source, err := ui.NewSource(ui.SourceConfig{
+	look := ui.SourceConfig{
 		Workers: workers, Leases: w.leases, Deliveries: w.store, Self: w.ID(), Own: w.board.List, Closing: w.over,
 		Strategy: w.cfg.Coordinator.Strategy, HeartbeatTTL: w.cfg.Heartbeat.TTL,
-	})
+	}
+	if w.cfg.Alone {
+		self := w.beater.Self()
+		self.StartedAt = time.Now()
+		look.Alone = &self
+	}
+	source, err := ui.NewSource(look)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net"
@@ -234,6 +235,13 @@ func TestTheMonitorEndsWithTheWorker(t *testing.T) {
 			if how.alone { // it would give its partitions to itself
 				resizes = http.StatusNotImplemented
 			}
+			if how.alone { // it holds no lease, and delivers all of it
+				var body ui.SummaryBody
+				read(t, client, url+"api/v1/summary", &body)
+				if body.Partitions.Owned != 4 || body.Workers.Active != 1 {
+					t.Errorf("the monitor of a worker without leasing says %+v and %+v, want all owned by one", body.Workers, body.Partitions)
+				}
+			}
 			if got := status(url + "api/v1/partitions/resize"); got != resizes {
 				t.Errorf("alone %t: the monitor answers %d to who asks for resizes", how.alone, got)
 			}
@@ -244,6 +252,23 @@ func TestTheMonitorEndsWithTheWorker(t *testing.T) {
 			t.Errorf("run %t: the monitor answers %d after the end", how.run, got)
 		}
 		wantNothingLeft(t, c, cfg.Registerer)
+	}
+}
+
+// read reads a JSON object.
+func read(t *testing.T, client *http.Client, url string, into any) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if err := json.NewDecoder(answer.Body).Decode(into); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -121,7 +121,7 @@ func (c *statusCmd) Run(s *session) error {
 	case sum.DrainingWorkers > 0:
 		fmt.Fprintln(s.stdout, "all workers that run are draining: take that back with `postrider workers undrain`, or start another with `postrider run`")
 	default:
-		fmt.Fprintln(s.stdout, "no worker is running: start one with `postrider run`")
+		fmt.Fprintln(s.stdout, "no worker holds leases: start one with `postrider run`, if none runs --no-leasing")
 	}
 	return nil
 }

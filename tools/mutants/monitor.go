@@ -29,6 +29,11 @@ func monitor() []mutant {
 			edits: []edit{{"ui/source/paced.go", "pause = min(pause, p.most)", "pause = max(pause, p.most)"}},
 		},
 		{
+			name: "alone-owns-nothing", promise: "P8", breaks: "the monitor of a worker without leasing says that nobody delivers",
+			test: command{pkg: "worker", run: "^TestTheMonitorEndsWithTheWorker$"}, says: "want all owned by one",
+			edits: []edit{{"worker/monitor.go", "look.Alone = &self", "_ = self"}},
+		},
+		{
 			name: "reads-outlive-the-pool", promise: "P8", breaks: "a worker that is told to stop waits a minute for a count that nobody looks at",
 			test: command{pkg: "ui/source", run: "^TestAReadEndsBeforeItsPoolIsClosed$"}, says: "the read ended with context deadline exceeded after",
 			edits: []edit{{"ui/source/paced.go", "case <-p.over:", "case <-(chan struct{})(nil):"}},

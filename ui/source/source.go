@@ -36,6 +36,8 @@ type Config struct {
 	// that is known here before it stands in the database. Default to nothing.
 	Own  func() []condition.Condition
 	Self uuid.UUID
+	// Alone is the worker of this process where that delivers everything without leases, and stands in no table. nil: it does not.
+	Alone *heartbeat.Worker
 	// BacklogShare is the largest share of the time that may pass in counting the backlog, above 0 and up to 1: a count that takes 200 ms is
 	// repeated after 20 s at 0.01. The age of the oldest pending row, which takes a millisecond or so, has as much; the watermark is read by
 	// the same rule, in a quarter of that share. Defaults to 0.01.
@@ -114,6 +116,7 @@ func (s *storeSource) Snapshot(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("ui: %w", err)
 	}
+	s.takeAlone(&workers, leases)
 	minutes, err := s.config.Deliveries.Throughput(ctx, chartMinutes)
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("ui: %w", err)
@@ -154,6 +157,22 @@ func (s *storeSource) Snapshot(ctx context.Context) (Snapshot, error) {
 		snapshot.own(s.config.Self, s.config.Own())
 	}
 	return snapshot, nil
+}
+
+// takeAlone shows who delivers without leases as the owner of what nobody else holds.
+func (s *storeSource) takeAlone(workers *heartbeat.Snapshot, leases lease.Snapshot) {
+	if s.config.Alone == nil {
+		return
+	}
+	self := *s.config.Alone
+	self.Left = max(s.config.HeartbeatTTL, time.Second)
+	self.HeartbeatUntil = workers.At.Add(self.Left)
+	workers.Workers = append(workers.Workers, self)
+	for i, row := range leases.Rows {
+		if !row.Held() {
+			leases.Rows[i].Owner, leases.Rows[i].Until, leases.Rows[i].Left = self.ID, self.HeartbeatUntil, self.Left
+		}
+	}
 }
 
 // Ownership implements Source.
