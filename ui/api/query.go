@@ -76,3 +76,12 @@ func messageQuery(r *http.Request, now time.Time) (ops.Filter, ops.Page, error) 
 	p.After, p.Limit, err = act.Paging(values)
 	return f, p, err
 }
+
+// paging reads a list's page, where the list takes no other parameters.
+func paging(r *http.Request) (after int64, limit int, err error) {
+	values, err := parameters(r, []string{"after", "limit"}, nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	return act.Paging(values)
+}

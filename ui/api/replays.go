@@ -39,12 +39,7 @@ type cancelCommand struct {
 }
 
 func (a *API) replays(w http.ResponseWriter, r *http.Request) {
-	values, err := parameters(r, []string{"after", "limit"}, nil)
-	if err != nil {
-		a.failBy(w, r, err, 0)
-		return
-	}
-	after, limit, err := act.Paging(values)
+	after, limit, err := paging(r)
 	if err != nil {
 		a.failBy(w, r, err, 0)
 		return

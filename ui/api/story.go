@@ -64,12 +64,7 @@ type batchBody struct {
 }
 
 func (a *API) audit(w http.ResponseWriter, r *http.Request) {
-	values, err := parameters(r, []string{"after", "limit"}, nil)
-	if err != nil {
-		a.failBy(w, r, err, 0)
-		return
-	}
-	after, limit, err := act.Paging(values)
+	after, limit, err := paging(r)
 	if err != nil {
 		a.failBy(w, r, err, 0)
 		return
