@@ -21,7 +21,7 @@ type partitionsResizeCmd struct {
 	streamFlags
 	actorFlags
 
-	PublishMode string `help:"How the workers publish: ${enum}; auto is fenced where server and stream allow it." enum:"auto,fenced,dedupe" default:"auto"`
+	PublishMode string `help:"How messages are published: ${enum}; auto is fenced where server and stream allow it." enum:"auto,fenced,dedupe" default:"auto"`
 
 	Count   int           `arg:"" help:"Number of partitions from now on, 1 to 32767."`
 	Timeout time.Duration `help:"How long to wait for the workers to give back their partitions." default:"1m"`
