@@ -240,11 +240,11 @@ func (c *Consumer) register(ctx context.Context, tx pgx.Tx, info *jetstream.Stre
 			return 0, false, fmt.Errorf("inbox: restart consumer %s: %w", name, err)
 		}
 	}
-	var position int64
-	if c.cfg.FromNew {
-		position = int64(info.State.LastSeq)
+	var position, at int64
+	if c.cfg.FromNew && info.State.LastSeq > 0 {
+		position, at = int64(info.State.LastSeq), info.State.LastTime.UnixNano()
 	}
-	if _, err := sql.AddLanes.Exec(ctx, tx, pg.Args{"consumer": name, "lanes": stored, "position": position}); err != nil {
+	if _, err := sql.AddLanes.Exec(ctx, tx, pg.Args{"consumer": name, "lanes": stored, "position": position, "time": at}); err != nil {
 		return 0, false, fmt.Errorf("inbox: prepare consumer %s: %w", name, err)
 	}
 	return stored, anew, nil

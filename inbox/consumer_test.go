@@ -157,7 +157,15 @@ func TestALateReaderIsFenced(t *testing.T) {
 func TestAStreamThatWasMadeAnew(t *testing.T) {
 	t.Parallel()
 	r := newReading(t)
-	r.publish(t, event("s", 1), event("s", 2), event("s", 3))
+	malformed := func(text string) {
+		t.Helper()
+		if _, err := r.js.PublishMsg(t.Context(), &nats.Msg{Subject: "events.a", Data: []byte(text)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.publish(t, event("s", 1), event("s", 2))
+	malformed("first")
+	r.publish(t, event("s", 3))
 	end := r.run(t, quick(), apply)
 	waitFor(t, r.pool, `SELECT count(*) = 3 FROM effects`)
 	if err := r.js.DeleteStream(t.Context(), natstest.StreamName); err != nil {
@@ -167,6 +175,9 @@ func TestAStreamThatWasMadeAnew(t *testing.T) {
 	// The workers publish what was lost again; one of them is new.
 	r.publish(t, event("s", 3), event("s", 4))
 	waitFor(t, r.pool, `SELECT count(*) = 4 FROM effects`)
+	// What is malformed takes the place of what was under that sequence.
+	malformed("again")
+	waitFor(t, r.pool, `SELECT count(*) = 1 FROM inbox_malformed WHERE payload = 'again'`)
 	end()
 	if got := r.effects(t, "s"); !slices.Equal(got, []int64{1, 2, 3, 4}) {
 		t.Errorf("effects are %v", got)

@@ -58,6 +58,8 @@ func (i *Inbox) call(ctx context.Context, tx pgx.Tx, handle CallHandler) (result
 	}()
 	i.metrics.handler.Observe(time.Since(began).Seconds())
 	switch {
+	case err == nil && ctx.Err() == nil && limited.Err() != nil:
+		return nil, &handlerError{cause: fmt.Errorf("the handler took longer than %s: %w", i.cfg.HandlerTimeout, limited.Err())}
 	case err == nil:
 		return result, leftBehind(tx.Conn().PgConn(), result)
 	case ctx.Err() != nil:

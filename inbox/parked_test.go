@@ -3,6 +3,7 @@ package inbox_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -205,12 +206,17 @@ func TestOutagesCountNoAttempts(t *testing.T) {
 func TestAHandlerHasSoMuchTime(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, func(c *inbox.Config) { c.HandlerTimeout = 100 * time.Millisecond })
-	o := b.process(t, event("s", 1), func(ctx context.Context, tx pgx.Tx, _ message.Message) ([]byte, error) {
-		_, err := tx.Exec(ctx, `SELECT pg_sleep(60)`)
-		return nil, err
-	})
-	if o.Status != inbox.Failed || !errors.Is(o.Err, context.DeadlineExceeded) {
-		t.Errorf("it is %s: %v", o.Status, o.Err)
+	for n, passes := range []bool{false, true} { // the error on, or over it
+		o := b.process(t, event(fmt.Sprint("s", n), 1), func(ctx context.Context, tx pgx.Tx, _ message.Message) ([]byte, error) {
+			_, err := tx.Exec(ctx, `SELECT pg_sleep(60)`)
+			if passes {
+				err = nil
+			}
+			return nil, err
+		})
+		if o.Status != inbox.Failed || !errors.Is(o.Err, context.DeadlineExceeded) {
+			t.Errorf("passes over it %t: it is %s: %v", passes, o.Status, o.Err)
+		}
 	}
 }
 

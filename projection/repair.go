@@ -33,7 +33,15 @@ func (g Gap) needsDecision() bool { return g.Kind == Ahead || g.Kind == Diverged
 // Diverged are left unless rewrite says that the journal is right. progress, if set, hears after every stream.
 func (p *Projection) Repair(ctx context.Context, gaps []Gap, rewrite bool, progress func(done, all int)) (Repaired, error) {
 	result := Repaired{Repaired: []Gap{}, Left: []Unmade{}}
+	dropped, err := p.dropped(ctx, gaps)
+	if err != nil {
+		return result, fmt.Errorf("repair: %w", err)
+	}
 	for i, g := range gaps {
+		if dropped[g.Stream] {
+			result.Left = append(result.Left, Unmade{g, "its events were dropped: nothing can be built anew from them, and its rows stay as they are"})
+			continue
+		}
 		if g.needsDecision() && !rewrite {
 			result.Left = append(result.Left, Unmade{g, "the journal is another one than was applied: decide which is right"})
 			continue
@@ -57,6 +65,20 @@ func (p *Projection) Repair(ctx context.Context, gaps []Gap, rewrite bool, progr
 		}
 	}
 	return result, nil
+}
+
+// dropped are those of the streams whose events were all dropped with their parts.
+func (p *Projection) dropped(ctx context.Context, gaps []Gap) (map[string]bool, error) {
+	asked := make([]watermark, len(gaps))
+	for i, g := range gaps {
+		asked[i] = watermark{stream: g.Stream, applied: 1}
+	}
+	heads, err := p.journal.withDropped(ctx, p.cfg.Pool, asked, nil)
+	dropped := make(map[string]bool, len(heads))
+	for _, h := range heads {
+		dropped[h.stream] = true
+	}
+	return dropped, err
 }
 
 // startUp looks for gaps, repairs them, and plans what is behind.

@@ -127,7 +127,7 @@ func (l *live) requeue(t *testing.T) {
 	l.waitArrived(t, 0, behind)
 	l.waitState(t, "published", dead) // the mark may come later than the message
 	open(t, ctx, 1440, fmt.Sprintf("%s/messages/%d", l.server.URL, dead), "#explain")
-	if said := text(t, ctx, "main"); !strings.Contains(said, "It is in the stream.") || !strings.Contains(said, "dead.requeue") {
+	if said := text(t, ctx, "main"); !strings.Contains(said, "The stream has acknowledged it.") || !strings.Contains(said, "dead.requeue") {
 		t.Errorf("its page says %.500q", said)
 	}
 }

@@ -155,7 +155,7 @@ func TestMessageTellsItsStory(t *testing.T) {
 
 	b.publish(t, b.append(t, "other"))
 	settled := b.one(t, `SELECT last_sequence FROM outbox_deliveries`)
-	wantContains(t, call(t, server, http.MethodGet, fmt.Sprintf("/messages/%d", settled)), "It is in the stream.", "Deliveries, the oldest first")
+	wantContains(t, call(t, server, http.MethodGet, fmt.Sprintf("/messages/%d", settled)), "The stream has acknowledged it.", "Deliveries, the oldest first")
 	wantStatus(t, call(t, server, http.MethodGet, "/messages/999999"), http.StatusNotFound)
 	wantStatus(t, call(t, server, http.MethodGet, "/messages/nonsense"), http.StatusBadRequest)
 	id := b.text(t, `SELECT event_id::text FROM events WHERE sequence = $1`, settled)

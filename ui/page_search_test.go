@@ -104,6 +104,9 @@ func TestWhatIsNotCountedToItsEnd(t *testing.T) {
 	// 10,000 on a quick machine, fewer on one that takes longer than the page waits.
 	wantContains(t, ask, "Discard at least ", `id="uncounted"`, `name="n" value="`, `name="more" value="1"`, "Discard all that match")
 	wantLacks(t, ask, "10,400")
+	moments := call(t, server, http.MethodGet, "/messages/confirm?all=discard&state=dead&since=1h") // what is confirmed later is of the same time
+	wantContains(t, moments, `name="since" value="20`)
+	wantLacks(t, moments, `value="1h"`)
 	exact := url.Values{"all": {"discard"}, "state": {"dead"}, "reason": {"x"}, "n": {"10000"}}
 	wantStatus(t, post(t, server, "/actions/messages", exact), http.StatusConflict)
 	tooMany := url.Values{"all": {"discard"}, "state": {"dead"}, "reason": {"x"}, "n": {"20000"}, "more": {"1"}}

@@ -46,6 +46,7 @@ type canary struct {
 	waiting       map[int]*flight // by the stream
 	after         uint64          // what was not read is stored at this position or behind it
 	created       time.Time       // when the stream of NATS was
+	unread        error           // why the stream could not be read last; nil: it was
 
 	checks, failures prometheus.Counter
 	seconds          *prometheus.HistogramVec
@@ -200,6 +201,9 @@ func (c *canary) look(ctx context.Context) error {
 	defer cancel()
 	for {
 		m, at, err := c.reader.Next(ctx, c.after)
+		if !errors.Is(err, context.DeadlineExceeded) { // the round was over
+			c.unread = err
+		}
 		if err != nil || m.Position == 0 {
 			return err
 		}
@@ -232,11 +236,11 @@ func (c *canary) bury(ctx context.Context) error {
 	return fmt.Errorf("%d died, and were discarded: see postrider messages list --topic %s --state discarded", died.Count, CanaryTopic)
 }
 
-// giveUp forgets the one that has waited for longest if nothing has it to deliver any more: somebody discarded it, the stream was purged,
-// or a failover forgot it.
+// giveUp forgets the one that has waited for longest if the stream can be read, and nothing has it to deliver any more: somebody discarded
+// it, the stream was purged, or a failover forgot it.
 func (c *canary) giveUp(ctx context.Context) error {
 	stream, f := c.oldest()
-	if f == nil || time.Since(f.committed) < 2*c.w.cfg.Canary {
+	if f == nil || c.unread != nil || time.Since(f.committed) < 2*c.w.cfg.Canary {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, canaryTimeout)

@@ -43,9 +43,12 @@ func (w *Worker) openMonitor(ctx context.Context) error {
 		Strategy: w.cfg.Coordinator.Strategy, HeartbeatTTL: w.cfg.Heartbeat.TTL,
 	}
 	if w.cfg.Alone {
-		self := w.beater.Self()
-		self.StartedAt = time.Now()
-		look.Alone = &self
+		began := time.Now()
+		look.Alone = func() heartbeat.Worker {
+			self := w.beater.Self()
+			self.StartedAt = began
+			return self
+		}
 	}
 	source, err := ui.NewSource(look)
 	if err != nil {

@@ -126,6 +126,7 @@ type dev struct {
 
 // Run brings everything up, feeds it, checks it, and takes it down again.
 func (c *devCmd) Run(s *session) error {
+	outlivePipe()
 	if err := c.validate(); err != nil {
 		return err
 	}
@@ -236,8 +237,8 @@ func (d *dev) prepare(ctx context.Context) error {
 		return err
 	}
 	d.stops = append(d.stops, d.nc.Close)
-	// Events of others, or of an earlier run, can only come from a database or a stream that was there before.
-	foreign := d.cmd.DatabaseURL != "" || d.cmd.NatsURL != "" || d.cmd.DataDir != ""
+	// Events of others, or of an earlier run, come from a database or a stream that was there before, or from whoever tries the addresses.
+	foreign := d.cmd.DatabaseURL != "" || d.cmd.NatsURL != "" || d.cmd.DataDir != "" || !d.cmd.ExitWhenDrained
 	d.checker, err = ledger.NewChecker(ledger.Config{
 		Ledger: d.ledger, Ordering: ledger.Ordering(d.cmd.Ordering), AllowForeign: foreign, AllowMoved: true,
 	})

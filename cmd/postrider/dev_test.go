@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/postrider/postrider/internal/testkit/clustertest"
+	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/internal/testkit/slow"
 )
 
@@ -83,6 +84,10 @@ func TestDevOutlastsAResize(t *testing.T) { //nolint:paralleltest // fills the m
 		return found != nil, nil
 	}, nil)
 	servers := []string{"DATABASE_URL=" + found[1], "NATS_URL=" + found[2]}
+	pool := pgtest.Pool(t, found[1])
+	if _, err := pool.Exec(t.Context(), `SELECT outbox_append('somebody tries psql', 't', '1')`); err != nil {
+		t.Fatal(err)
+	}
 	moved := regexp.MustCompile(`[1-9][0-9,]* pending rows? moved`)
 	for partitions, done := "16", false; !done; {
 		resize := clustertest.Launch(t, "resize", servers, "partitions", "resize", partitions, "--yes", "--reason=a trial")

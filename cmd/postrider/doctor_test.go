@@ -68,6 +68,10 @@ func TestRoomIsTold(t *testing.T) {
 			t.Errorf("it finds %+v, want %q", f, text)
 		}
 	}
+	away := diagnose(t, exitFailed, "--database-url=postgres://u@127.0.0.1:1/x", "--nats-url="+broker.URL())
+	if f := away["fence"]; f.Level != levelWarning || !strings.Contains(f.Detail, "not checked") {
+		t.Errorf("where nothing tells which control messages are the outbox's, the fence is judged all the same: %+v", f)
+	}
 	dead := judgeRoom([]delivery.TableRoom{{Name: "outbox_ready", Churns: true, Live: 5, Dead: manyDead + 1}, {Name: "events", Dead: manyDead + 1}})[1]
 	if dead.Level != levelWarning || !strings.Contains(dead.Detail, "outbox_ready has 1,000,001 dead rows") || strings.Contains(dead.Detail, "events") {
 		t.Errorf("dead rows are told as %+v", dead)

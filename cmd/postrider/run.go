@@ -67,6 +67,7 @@ const gcPercent = 300
 
 // Run works until the context ends, or once.
 func (c *runCmd) Run(s *session) error {
+	outlivePipe()
 	if err := c.validate(); err != nil {
 		return err
 	}

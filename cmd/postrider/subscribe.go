@@ -183,8 +183,10 @@ func (r *reader) ordered(ctx context.Context) (jetstream.Consumer, error) {
 	switch {
 	case !r.created.IsZero() && !r.created.Equal(info.Created): // all of it is new
 		r.last, config.DeliverPolicy = 0, jetstream.DeliverAllPolicy
-	case r.last == 0 && r.from == jetstream.DeliverNewPolicy:
+	case r.created.IsZero() && r.from == jetstream.DeliverNewPolicy:
 		r.last = info.State.LastSeq
+	case r.last == 0 && r.from == jetstream.DeliverNewPolicy: // the stream was empty then
+		config.DeliverPolicy = jetstream.DeliverAllPolicy
 	}
 	r.created = info.Created
 	if r.last > 0 {

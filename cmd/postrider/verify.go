@@ -23,7 +23,7 @@ type verifyCmd struct {
 	Duration       time.Duration `help:"How long mishaps begin, 0 to 24 h; each happens once at least." default:"1m" env:"-"`
 	Seed           uint64        `help:"Order and victims of the mishaps; 0: drawn, and told." env:"-"`
 	Workers        int           `help:"Worker processes: 2 to 64." default:"3" env:"-"`
-	Rate           float64       `help:"Events a second, above 0." default:"300" env:"-"`
+	Rate           float64       `help:"Events a second, at least 4." default:"300" env:"-"`
 	StreamReplicas int           `help:"Replicas of a created stream: 1, 3 or 5." default:"1"`
 	Verbose        bool          `help:"Print what the workers log, too." env:"-"`
 	JSON           bool          `help:"Print one JSON object at the end, and nothing else to standard output." name:"json"`
@@ -67,8 +67,8 @@ func (c *verifyCmd) validate() error {
 		return fmt.Errorf("%w: --duration must lie between 0s and 24h, got %s", errRefused, c.Duration)
 	case c.Workers < 2 || c.Workers > 64:
 		return fmt.Errorf("%w: --workers must lie between 2 and 64, got %d", errRefused, c.Workers)
-	case c.Rate <= 0:
-		return fmt.Errorf("%w: --rate must be above 0, got %g", errRefused, c.Rate)
+	case c.Rate < 4: // each mishap waits for what was committed since
+		return fmt.Errorf("%w: --rate must be at least 4, got %g", errRefused, c.Rate)
 	}
 	return nil
 }
@@ -83,6 +83,7 @@ type verification struct {
 
 // Run makes the scratch, has it broken, removes it, and tells how it went.
 func (c *verifyCmd) Run(s *session) error {
+	outlivePipe()
 	if err := c.validate(); err != nil {
 		return err
 	}

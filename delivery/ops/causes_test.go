@@ -3,6 +3,7 @@ package ops_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +17,18 @@ func told(causes ops.Causes) (list []string) {
 		list = append(list, fmt.Sprintf("%d %s %s %s %s %d", c.Count, c.Topic, c.Type, c.Class, c.Family, c.Example))
 	}
 	return list
+}
+
+// A long error is cut, also behind a space: the cause has none there, nor a line's end, so that a form can carry it.
+func TestACauseHasNoSpaceAtItsEnd(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 8)
+	family := strings.Repeat("x", 196)
+	b.kill(t, family+"\ny\n 1", b.append(t, "s-1"))
+	found, err := b.op.Causes(t.Context(), ops.Filter{ErrorFamily: family + " y"}, time.Minute)
+	if want := []string{"1 default thing.done  " + family + " y 1"}; err != nil || !slices.Equal(told(found), want) {
+		t.Errorf("found %q, want %q: %v", told(found), want, err)
+	}
 }
 
 // What differs in numbers, ids and quoted text alone is one cause; topic and type tell causes apart.

@@ -10,11 +10,10 @@ WITH held AS MATERIALIZED (
         WHERE p.partition_key = @partition AND p.lease_owner IS NOT DISTINCT FROM @owner AND p.lease_epoch = @epoch),
      page AS MATERIALIZED (
        SELECT d.id, d.first_sequence, d.last_sequence
-         FROM held
-         JOIN {schema}.outbox_deliveries AS d USING (partition_key)
-        CROSS JOIN {schema}.outbox_settings AS s
-        WHERE (d.first_sequence, d.id) < (@first, @id)
-          AND (s.resized_at IS NULL OR d.published_at >= s.resized_at)
+         FROM {schema}.outbox_deliveries AS d
+        WHERE d.partition_key = @partition AND (d.first_sequence, d.id) < (@first, @id)
+          AND EXISTS (SELECT FROM held)
+          AND d.published_at >= (SELECT coalesce(s.resized_at, '-infinity') FROM {schema}.outbox_settings AS s)
           AND d.last_stream_sequence > @kept
           AND (d.lost_after IS NULL OR d.lost_after > @kept)
         ORDER BY d.first_sequence DESC, d.id DESC

@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/delivery/walbell"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
@@ -204,6 +206,27 @@ func TestItIsAskedFor(t *testing.T) {
 	p.exec(t, statement)
 	if _, err := walbell.Check(t.Context(), p.pool, "public"); err == nil || !strings.Contains(err.Error(), "wal_level") {
 		t.Errorf("of a server without a log to decode: %v", err)
+	}
+}
+
+// A pool whose passwords come when it connects is asked for them.
+func TestThePasswordComesWhenItConnects(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, nil)
+	config := p.pool.Config()
+	right := config.ConnConfig.Password
+	config.ConnConfig.Password = "of yesterday"
+	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+		c.Password = right
+		return nil
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	if text, err := walbell.Check(t.Context(), pool, "public"); err != nil || !strings.Contains(text, "the log can ring") {
+		t.Errorf("the log is not found well: %q %v", text, err)
 	}
 }
 

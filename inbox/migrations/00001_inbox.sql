@@ -426,7 +426,9 @@ BEGIN
     IF m.problem IS NOT NULL THEN
         INSERT INTO {schema}.inbox_malformed (consumer, stream_sequence, subject, reason, envelope, payload)
         VALUES (for_consumer, at_sequence, of_subject, m.problem, convert_to(coalesce(headers, '{}')::text, 'UTF8'), coalesce(body, ''))
-            ON CONFLICT DO NOTHING;
+            ON CONFLICT (consumer, stream_sequence) DO UPDATE
+           SET received_at = clock_timestamp(), subject = EXCLUDED.subject, reason = EXCLUDED.reason, envelope = EXCLUDED.envelope,
+               payload = EXCLUDED.payload;
         verdict := 'malformed';
         RETURN;
     END IF;

@@ -1,6 +1,6 @@
 -- query: AddLanes
-INSERT INTO {schema}.inbox_lanes (consumer, lane, position)
-SELECT @consumer, lane, @position FROM pg_catalog.generate_series(0, @lanes::integer - 1) AS lane
+INSERT INTO {schema}.inbox_lanes (consumer, lane, position, position_time)
+SELECT @consumer, lane, @position, @time FROM pg_catalog.generate_series(0, @lanes::integer - 1) AS lane
     ON CONFLICT DO NOTHING
 
 -- query: Acquire
@@ -94,4 +94,6 @@ SELECT reader FROM {schema}.inbox_readers WHERE consumer = @consumer AND alive_u
 -- query: AddMalformed
 INSERT INTO {schema}.inbox_malformed (consumer, stream_sequence, subject, reason, envelope, payload)
 VALUES (@consumer, @sequence, @subject, @reason, @envelope, @payload)
-    ON CONFLICT DO NOTHING
+    -- A stream that was made anew has other messages under the same sequences: the last one is kept.
+    ON CONFLICT (consumer, stream_sequence) DO UPDATE
+   SET received_at = clock_timestamp(), subject = EXCLUDED.subject, reason = EXCLUDED.reason, envelope = EXCLUDED.envelope, payload = EXCLUDED.payload

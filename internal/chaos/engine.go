@@ -183,7 +183,7 @@ func (e *Engine) strike(ctx context.Context, m Mishap, random *rand.Rand) error 
 		return e.caughtUp(look)
 	})
 	if err == nil {
-		e.change(index, func(i *Incident) { i.Took = time.Since(began) })
+		e.change(index, func(i *Incident) { i.Took = time.Since(happened) })
 	}
 	e.enter(Mending)
 	if struck.Mend != nil { // also after it was not over: nothing stays frozen

@@ -83,6 +83,11 @@ func looks() []mutant {
 	planned := command{pkg: "delivery", run: "^TestALookAsksForWhatWasNamed$"}
 	return []mutant{
 		{
+			name: "bell-with-an-old-password", promise: "P8", breaks: "the log's bell asks nobody for the password",
+			test: command{pkg: "delivery/walbell", run: "^TestThePasswordComesWhenItConnects$"}, says: "the log is not found well",
+			edits: []edit{{"delivery/walbell/session.go", "if full.BeforeConnect != nil {", "if false {"}},
+		},
+		{
 			name: "failover-renewed-around-locks", promise: "P4", breaks: "a lease from before a failover is renewed while somebody holds a row locked",
 			test: command{pkg: "lease", run: "^TestAFailoverOfTheDatabaseEndsLeases$"}, says: "around a locked row: renewed .0",
 			edits: []edit{{"lease/store.go", "case acquired[id] != database:", "case false:"}},

@@ -4,6 +4,11 @@ package main
 func forgotten() []mutant {
 	return []mutant{
 		{
+			name: "repair-erases-what-was-dropped", promise: "projection", breaks: "a repair deletes the rows of a stream whose events were dropped",
+			test: command{pkg: "projection", run: "^TestAProjectionOutlastsADroppedPart$"}, says: "FROM projection.entries",
+			edits: []edit{{"projection/repair.go", "if dropped[g.Stream] {", "if dropped[g.Stream] && g.Stream == \"\" {"}},
+		},
+		{
 			name: "repaired-beside-healers", promise: "P4", breaks: "what workers put back into a stream made anew, while gaps are repaired, is queued once more",
 			test: command{pkg: "delivery/ops/gaps", run: "^TestWhatWorkersHealedMeanwhileIsNotRepaired$"}, says: "want none and 190",
 			edits: []edit{{"delivery/ops/gaps/repair.go", "again := at.Time.After(was.at)", "again := false"}},

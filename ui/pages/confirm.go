@@ -57,6 +57,11 @@ func readOrder(q url.Values) (order, error) {
 	if o.filter, err = readFilter(q, time.Now()); err != nil {
 		return o, err
 	}
+	for name, at := range map[string]time.Time{paramSince: o.filter.Since, paramUntil: o.filter.Until} {
+		if !at.IsZero() { // what is confirmed is the time that was counted
+			o.filter.given.Set(name, at.Format(time.RFC3339Nano))
+		}
+	}
 	o.fields = append(o.filter.fields(), web.Field{Name: paramSelected, Value: name})
 	if o.all {
 		o.fields[len(o.fields)-1].Name = paramAll

@@ -105,7 +105,7 @@ func explain(d ops.Detail) string {
 		}
 		return "It is to be published as soon as its partition's owner reaches it."
 	case ops.Scheduled:
-		return "It waits for its time. Later messages of its stream wait behind it."
+		return "It waits for its time. Later messages of its stream wait behind it, unless workers run with --behind none."
 	case ops.Failed:
 		return "The last attempt failed. It will be tried again by itself when it is due."
 	case ops.Blocked:
@@ -113,7 +113,7 @@ func explain(d ops.Detail) string {
 	case ops.Dead:
 		return "It was given up after its last attempt and waits for a person: requeue it once the cause is mended, or skip or discard it."
 	case ops.Published:
-		return "It is in the stream."
+		return "The stream has acknowledged it."
 	case ops.Skipped:
 		return "It was settled without being published."
 	case ops.Discarded:

@@ -37,7 +37,7 @@ type Config struct {
 	Own  func() []condition.Condition
 	Self uuid.UUID
 	// Alone is the worker of this process where that delivers everything without leases, and stands in no table. nil: it does not.
-	Alone *heartbeat.Worker
+	Alone func() heartbeat.Worker
 	// BacklogShare is the largest share of the time that may pass in counting the backlog, above 0 and up to 1: a count that takes 200 ms is
 	// repeated after 20 s at 0.01. The age of the oldest pending row, which takes a millisecond or so, has as much; the watermark is read by
 	// the same rule, in a quarter of that share. Defaults to 0.01.
@@ -164,7 +164,7 @@ func (s *storeSource) takeAlone(workers *heartbeat.Snapshot, leases lease.Snapsh
 	if s.config.Alone == nil {
 		return
 	}
-	self := *s.config.Alone
+	self := s.config.Alone()
 	self.Left = max(s.config.HeartbeatTTL, time.Second)
 	self.HeartbeatUntil = workers.At.Add(self.Left)
 	workers.Workers = append(workers.Workers, self)

@@ -317,5 +317,5 @@ SELECT s.sequence, d.partition_key, d.lease_epoch, d.published_at,
                                    WHERE e.sequence = o.global_sequence))
 
 -- fragment: family
--- The last error without what differs from message to message: text in double quotes and words with a digit.
-                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+-- The last error without what differs from message to message: text in double quotes, words with a digit, and space.
+                              btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))

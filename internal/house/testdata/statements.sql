@@ -267,11 +267,10 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
         WHERE p.partition_key = $1 AND p.lease_owner IS NOT DISTINCT FROM $2 AND p.lease_epoch = $3),
      page AS MATERIALIZED (
        SELECT d.id, d.first_sequence, d.last_sequence
-         FROM held
-         JOIN "public".outbox_deliveries AS d USING (partition_key)
-        CROSS JOIN "public".outbox_settings AS s
-        WHERE (d.first_sequence, d.id) < ($4, $5)
-          AND (s.resized_at IS NULL OR d.published_at >= s.resized_at)
+         FROM "public".outbox_deliveries AS d
+        WHERE d.partition_key = $1 AND (d.first_sequence, d.id) < ($4, $5)
+          AND EXISTS (SELECT FROM held)
+          AND d.published_at >= (SELECT coalesce(s.resized_at, '-infinity') FROM "public".outbox_settings AS s)
           AND d.last_stream_sequence > $6
           AND (d.lost_after IS NULL OR d.lost_after > $6)
         ORDER BY d.first_sequence DESC, d.id DESC
@@ -1481,7 +1480,7 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
                          AND ($5::text IS NULL OR o.topic = $5)
                          AND ($6::text IS NULL OR strpos(o.last_error, $6) > 0)
                          AND ($7::text IS NULL OR
-                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $7)
                          AND ($8::text IS NULL AND $9::timestamptz IS NULL AND $10::timestamptz IS NULL
                               OR (SELECT ($8 IS NULL OR e.event_type = $8)
@@ -1511,7 +1510,7 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
                          AND ($5::text IS NULL OR o.topic = $5)
                          AND ($6::text IS NULL OR strpos(o.last_error, $6) > 0)
                          AND ($7::text IS NULL OR
-                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $7)
                          AND ($8::text IS NULL AND $9::timestamptz IS NULL AND $10::timestamptz IS NULL
                               OR (SELECT ($8 IS NULL OR e.event_type = $8)
@@ -1540,7 +1539,7 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
         LIMIT $4),
      chosen AS MATERIALIZED (
        SELECT o.*, coalesce(
-                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
               , '') AS family, coalesce(o.failures -> -1 ->> 'class', '') AS class
          FROM looked AS o
         WHERE o.dead_at <= $5
@@ -1548,7 +1547,7 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
                          AND ($7::text IS NULL OR o.topic = $7)
                          AND ($8::text IS NULL OR strpos(o.last_error, $8) > 0)
                          AND ($9::text IS NULL OR
-                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $9)
                          AND ($10::text IS NULL AND $11::timestamptz IS NULL AND $12::timestamptz IS NULL
                               OR (SELECT ($10 IS NULL OR e.event_type = $10)
@@ -1829,7 +1828,7 @@ SELECT k.partition_key,
                          AND ($6::text IS NULL OR o.topic = $6)
                          AND ($7::text IS NULL OR strpos(o.last_error, $7) > 0)
                          AND ($8::text IS NULL OR
-                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $8)
                          AND ($9::text IS NULL AND $10::timestamptz IS NULL AND $11::timestamptz IS NULL
                               OR (SELECT ($9 IS NULL OR e.event_type = $9)
@@ -1860,7 +1859,7 @@ SELECT k.partition_key,
                          AND ($6::text IS NULL OR o.topic = $6)
                          AND ($7::text IS NULL OR strpos(o.last_error, $7) > 0)
                          AND ($8::text IS NULL OR
-                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $8)
                          AND ($9::text IS NULL AND $10::timestamptz IS NULL AND $11::timestamptz IS NULL
                               OR (SELECT ($9 IS NULL OR e.event_type = $9)
@@ -1891,7 +1890,7 @@ SELECT k.partition_key,
                          AND ($6::text IS NULL OR o.topic = $6)
                          AND ($7::text IS NULL OR strpos(o.last_error, $7) > 0)
                          AND ($8::text IS NULL OR
-                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $8)
                          AND ($9::text IS NULL AND $10::timestamptz IS NULL AND $11::timestamptz IS NULL
                               OR (SELECT ($9 IS NULL OR e.event_type = $9)
@@ -1922,7 +1921,7 @@ SELECT k.partition_key,
                          AND ($6::text IS NULL OR o.topic = $6)
                          AND ($7::text IS NULL OR strpos(o.last_error, $7) > 0)
                          AND ($8::text IS NULL OR
-                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $8)
                          AND ($9::text IS NULL AND $10::timestamptz IS NULL AND $11::timestamptz IS NULL
                               OR (SELECT ($9 IS NULL OR e.event_type = $9)
@@ -1953,7 +1952,7 @@ SELECT k.partition_key,
                          AND ($6::text IS NULL OR o.topic = $6)
                          AND ($7::text IS NULL OR strpos(o.last_error, $7) > 0)
                          AND ($8::text IS NULL OR
-                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $8)
                          AND ($9::text IS NULL AND $10::timestamptz IS NULL AND $11::timestamptz IS NULL
                               OR (SELECT ($9 IS NULL OR e.event_type = $9)
@@ -1984,7 +1983,7 @@ SELECT k.partition_key,
                          AND ($6::text IS NULL OR o.topic = $6)
                          AND ($7::text IS NULL OR strpos(o.last_error, $7) > 0)
                          AND ($8::text IS NULL OR
-                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $8)
                          AND ($9::text IS NULL AND $10::timestamptz IS NULL AND $11::timestamptz IS NULL
                               OR (SELECT ($9 IS NULL OR e.event_type = $9)
@@ -2078,7 +2077,7 @@ SELECT k.partition_key,
                          AND ($3::text IS NULL OR o.topic = $3)
                          AND ($4::text IS NULL OR strpos(o.last_error, $4) > 0)
                          AND ($5::text IS NULL OR
-                              regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g')
+                              btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $5)
                          AND ($6::text IS NULL AND $7::timestamptz IS NULL AND $8::timestamptz IS NULL
                               OR (SELECT ($6 IS NULL OR e.event_type = $6)
@@ -2585,7 +2584,11 @@ SELECT $1, s FROM unnest($2::bigint[]) AS s;
                                          WHERE e.parked AND e.partition_key = o.partition_key AND e.stream_id = o.stream_id
                                            AND e.global_sequence < o.global_sequence
                                            AND (e.dead_at IS NOT NULL OR e.attempts > 0)))
-                 LIMIT $1) AS replayed);
+                 LIMIT $1) AS replayed)
+     + (SELECT count(*)
+          FROM (SELECT FROM "public".outbox AS o
+                 WHERE o.parked AND o.replay_id IS NULL AND NOT o.blocked AND o.dead_at IS NULL AND o.attempts = 0 AND o.available_at <= clock_timestamp()
+                 LIMIT $1) AS revived);
 
 /* replay.Occupied */ SELECT o.global_sequence,
        "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
@@ -2976,8 +2979,8 @@ ON CONFLICT (worker_id) DO UPDATE
 
 -- inbox/sql/*.sql
 
-/* inbox.AddLanes */ INSERT INTO "public".inbox_lanes (consumer, lane, position)
-SELECT $1, lane, $2 FROM pg_catalog.generate_series(0, $3::integer - 1) AS lane
+/* inbox.AddLanes */ INSERT INTO "public".inbox_lanes (consumer, lane, position, position_time)
+SELECT $1, lane, $2, $3 FROM pg_catalog.generate_series(0, $4::integer - 1) AS lane
     ON CONFLICT DO NOTHING;
 
 /* inbox.Acquire */ UPDATE "public".inbox_lanes AS l
@@ -3044,7 +3047,8 @@ VALUES ($1, $2, $3, $4, pg_catalog.clock_timestamp() + $5::interval)
 
 /* inbox.AddMalformed */ INSERT INTO "public".inbox_malformed (consumer, stream_sequence, subject, reason, envelope, payload)
 VALUES ($1, $2, $3, $4, $5, $6)
-    ON CONFLICT DO NOTHING;
+    ON CONFLICT (consumer, stream_sequence) DO UPDATE
+   SET received_at = clock_timestamp(), subject = EXCLUDED.subject, reason = EXCLUDED.reason, envelope = EXCLUDED.envelope, payload = EXCLUDED.payload;
 
 /* inbox.Park */ SELECT "public".inbox_park($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12);
 

@@ -96,7 +96,7 @@ UPDATE {schema}.outbox_replays
 SELECT EXISTS (SELECT FROM {schema}.outbox AS o WHERE NOT o.parked AND o.partition_key = ANY (@partitions::smallint[]) AND o.global_sequence <= @last)
 
 -- query: Backlog
--- How many rows workers could publish now, of new ones and of replayed ones, each
+-- How many rows workers could publish now, of new ones, of replayed ones and of those that were dead or scheduled, each
 -- up to @most. What waits behind a failed or dead row is not theirs to publish.
 SELECT (SELECT count(*) FROM (SELECT FROM {schema}.outbox AS o WHERE NOT o.parked LIMIT @most) AS ready)
      + (SELECT count(*)
@@ -108,6 +108,10 @@ SELECT (SELECT count(*) FROM (SELECT FROM {schema}.outbox AS o WHERE NOT o.parke
                                            AND e.global_sequence < o.global_sequence
                                            AND (e.dead_at IS NOT NULL OR e.attempts > 0)))
                  LIMIT @most) AS replayed)
+     + (SELECT count(*)
+          FROM (SELECT FROM {schema}.outbox AS o
+                 WHERE o.parked AND o.replay_id IS NULL AND NOT o.blocked AND o.dead_at IS NULL AND o.attempts = 0 AND o.available_at <= clock_timestamp()
+                 LIMIT @most) AS revived)
 
 -- query: Occupied
 -- Which of the sequences are in the outbox, and why they are still there.
