@@ -203,6 +203,23 @@ func TestATransactionInFlightIsFinished(t *testing.T) {
 	}
 }
 
+// Handlers that are within their time, and ask nothing of the transaction, take longer together than the server lets a session be idle.
+func TestABatchOutlastsTheIdleLimit(t *testing.T) {
+	t.Parallel()
+	r := newReading(t, func(c *inbox.Config) { c.HandlerTimeout = 200 * time.Millisecond })
+	for v := range int64(30) {
+		r.publish(t, event("s", v+1))
+	}
+	config := quick()
+	config.Lanes = 1
+	end := r.run(t, config, func(ctx context.Context, _ pgx.Tx, _ message.Message) ([]byte, error) {
+		_, err := r.pool.Exec(ctx, `SELECT pg_sleep(0.06)`)
+		return nil, err
+	})
+	waitFor(t, r.pool, `SELECT count(*) = 30 FROM inbox_records`)
+	end()
+}
+
 func TestOneSlowStreamOneBrokenStream(t *testing.T) {
 	t.Parallel()
 	r := newReading(t, func(c *inbox.Config) { c.MaxAttempts = inbox.NoLimit }) // it is healed when the test says so

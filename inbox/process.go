@@ -113,7 +113,14 @@ func (b *batch) attempt(ctx context.Context, messages []message.Message) ([]Outc
 		return nil, err
 	}
 	outcomes := make([]Outcome, len(messages))
+	asked := time.Now()
 	for n, m := range messages {
+		if time.Since(asked) > idleMargin/2 { // handlers that ask nothing leave the session idle, which the server ends in time
+			if err := tx.Conn().Ping(ctx); err != nil {
+				return nil, fmt.Errorf("inbox: between handlers: %w", err)
+			}
+			asked = time.Now()
+		}
 		outcomes[n], err = t.carryOut(ctx, decisions[n], m, b.handle)
 		if err != nil {
 			var failed *handlerError

@@ -38,6 +38,7 @@ func TestGapsAreFoundAndRepaired(t *testing.T) {
 		{"row of no stream", `INSERT INTO projection.entries VALUES ('nobody', 1)`, projection.MissingWatermark, false},
 		{"hole noted", `UPDATE projection.projection_streams SET expected_version = 3 WHERE stream_id = 'b'`, projection.MidStream, false},
 		{"versions skipped", `UPDATE projection.projection_streams SET expected_version = 9 WHERE stream_id = 'b'`, projection.MidStream, false},
+		{"told of what was forgotten", `UPDATE projection.projection_streams SET wanted_version = 7 WHERE stream_id = 'b'`, projection.Ahead, true},
 		{"journal forgot", `DELETE FROM events WHERE stream_id = 'b' AND stream_version > 4`, projection.Ahead, true},
 		{
 			"journal differs", `

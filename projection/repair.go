@@ -47,7 +47,7 @@ func (p *Projection) Repair(ctx context.Context, gaps []Gap, rewrite bool, progr
 			continue
 		}
 		var blamed *eventError
-		err := p.replayAlone(ctx, g.Stream, g.Kind != Trailing)
+		err := p.replayAlone(ctx, g.Stream, g.Kind != Trailing, g.Kind == Ahead)
 		switch {
 		case err != nil && ctx.Err() != nil: // the caller's time is over, which is no event's fault
 			return result, fmt.Errorf("repair: %w", context.Cause(ctx))
@@ -161,12 +161,12 @@ func (p *Projection) look(ctx context.Context, thorough bool, behind map[string]
 }
 
 // replayAlone replays one stream in a transaction of its own.
-func (p *Projection) replayAlone(ctx context.Context, stream string, fromScratch bool) error {
+func (p *Projection) replayAlone(ctx context.Context, stream string, fromScratch, whole bool) error {
 	return pgx.BeginFunc(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
 		if err := p.enter(ctx, tx); err != nil {
 			return err
 		}
-		return p.replay(ctx, tx, stream, fromScratch)
+		return p.replay(ctx, tx, stream, fromScratch, whole)
 	})
 }
 
@@ -192,8 +192,9 @@ func (p *Projection) seize(ctx context.Context, tx pgx.Tx, stream string) (at po
 }
 
 // replay applies, within tx, all that the journal has of a stream behind its watermark; or from the first event up to
-// the watermark, so that a dead head behind it is no obstacle, or up to the end where there is none.
-func (p *Projection) replay(ctx context.Context, tx pgx.Tx, stream string, fromScratch bool) error {
+// the watermark, so that a dead head behind it is no obstacle, or up to the end where there is none, or where whole wants all that there
+// is and nothing beyond.
+func (p *Projection) replay(ctx context.Context, tx pgx.Tx, stream string, fromScratch, whole bool) error {
 	at, err := p.seize(ctx, tx, stream)
 	if err != nil {
 		return err
@@ -202,6 +203,9 @@ func (p *Projection) replay(ctx context.Context, tx pgx.Tx, stream string, fromS
 	if fromScratch {
 		if until, err = p.target(ctx, tx, stream, at); err != nil {
 			return err
+		}
+		if whole {
+			until = math.MaxInt64
 		}
 		if err := p.erase(ctx, tx, stream); err != nil {
 			return err

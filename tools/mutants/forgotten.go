@@ -4,6 +4,16 @@ package main
 func forgotten() []mutant {
 	return []mutant{
 		{
+			name: "repair-leaves-what-was-told", promise: "projection", breaks: "a repair of a stream that was told of a forgotten event leaves it waiting for that",
+			test: command{pkg: "projection", run: "^TestGapsAreFoundAndRepaired$/^told_of_what_was_forgotten$"}, says: "gaps_test.go",
+			edits: []edit{{"projection/repair.go", "		if whole {", "		if false {"}},
+		},
+		{
+			name: "handler-passes-its-end", promise: "P7", breaks: "a handler that passes over the end of its time has its lane stand for ever",
+			test: command{pkg: "inbox", run: "^TestAHandlerHasSoMuchTime$"}, says: "record messages: conn closed",
+			edits: []edit{{"inbox/handler.go", "case err == nil && ctx.Err() == nil && limited.Err() != nil:", "case false:"}},
+		},
+		{
 			name: "repair-erases-what-was-dropped", promise: "projection", breaks: "a repair deletes the rows of a stream whose events were dropped",
 			test: command{pkg: "projection", run: "^TestAProjectionOutlastsADroppedPart$"}, says: "FROM projection.entries",
 			edits: []edit{{"projection/repair.go", "if dropped[g.Stream] {", "if dropped[g.Stream] && g.Stream == \"\" {"}},
