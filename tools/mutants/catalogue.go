@@ -10,11 +10,11 @@ import (
 
 // catalogue is all mutants.
 func catalogue() []mutant {
-	return slices.Concat(watermark(), database(), durability(), ownership(), stream(), room(), forgotten(), client(), failure(), worker(), replays(), rights(), captures(), calls(), monitor(), resizes(), olderDatabase(), operating(), conditions(), looks(), eventParts(), shows(), verifications())
+	return slices.Concat(watermark(), database(), durability(), ownership(), stream(), room(), forgotten(), consumers(), client(), failure(), worker(), replays(), rights(), captures(), calls(), monitor(), resizes(), olderDatabase(), operating(), conditions(), looks(), eventParts(), shows(), verifications())
 }
 
 // areas are what mutants break beyond the promises of docs/guarantees.md.
-var areas = []string{"append", "calls", "drain", "gaps", "headers", "messages", "metrics", "monitor", "rehearsal", "replay", "rights", "settings", "show", "tail", "verify"}
+var areas = []string{"append", "calls", "drain", "gaps", "headers", "messages", "metrics", "monitor", "projection", "rehearsal", "replay", "rights", "settings", "show", "tail", "verify"}
 
 // promises are the names that the mutant gives for what it breaks.
 func (m mutant) promises() []string { return strings.Split(m.promise, ", ") }

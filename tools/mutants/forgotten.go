@@ -4,21 +4,6 @@ package main
 func forgotten() []mutant {
 	return []mutant{
 		{
-			name: "repair-leaves-what-was-told", promise: "projection", breaks: "a repair of a stream that was told of a forgotten event leaves it waiting for that",
-			test: command{pkg: "projection", run: "^TestGapsAreFoundAndRepaired$/^told_of_what_was_forgotten$"}, says: "gaps_test.go",
-			edits: []edit{{"projection/repair.go", "		if whole {", "		if false {"}},
-		},
-		{
-			name: "handler-passes-its-end", promise: "P7", breaks: "a handler that passes over the end of its time has its lane stand for ever",
-			test: command{pkg: "inbox", run: "^TestAHandlerHasSoMuchTime$"}, says: "record messages: conn closed",
-			edits: []edit{{"inbox/handler.go", "case err == nil && ctx.Err() == nil && limited.Err() != nil:", "case false:"}},
-		},
-		{
-			name: "repair-erases-what-was-dropped", promise: "projection", breaks: "a repair deletes the rows of a stream whose events were dropped",
-			test: command{pkg: "projection", run: "^TestAProjectionOutlastsADroppedPart$"}, says: "FROM projection.entries",
-			edits: []edit{{"projection/repair.go", "if dropped[g.Stream] {", "if dropped[g.Stream] && g.Stream == \"\" {"}},
-		},
-		{
 			name: "repaired-beside-healers", promise: "P4", breaks: "what workers put back into a stream made anew, while gaps are repaired, is queued once more",
 			test: command{pkg: "delivery/ops/gaps", run: "^TestWhatWorkersHealedMeanwhileIsNotRepaired$"}, says: "want none and 190",
 			edits: []edit{{"delivery/ops/gaps/repair.go", "again := at.Time.After(was.at)", "again := false"}},
@@ -84,6 +69,27 @@ func forgotten() []mutant {
 			test:  command{pkg: "delivery", run: "^TestAMarkOfAnotherServerIsNotMade$"},
 			says:  "stored are \\[1\\]",
 			edits: []edit{{"delivery/sql/mark.sql", "pg_postmaster_start_time() <> @server::timestamptz THEN 0", "pg_postmaster_start_time() <> @server::timestamptz THEN 1"}},
+		},
+	}
+}
+
+// consumers is the ways to lose what a consumer has, or to have it stand.
+func consumers() []mutant {
+	return []mutant{
+		{
+			name: "repair-leaves-what-was-told", promise: "projection", breaks: "a repair of a stream that was told of a forgotten event leaves it waiting for that",
+			test: command{pkg: "projection", run: "^TestGapsAreFoundAndRepaired$/^told_of_what_was_forgotten$"}, says: "gaps_test.go",
+			edits: []edit{{"projection/repair.go", "		if whole {", "		if false {"}},
+		},
+		{
+			name: "handler-passes-its-end", promise: "P7", breaks: "a handler that passes over the end of its time has its lane stand for ever",
+			test: command{pkg: "inbox", run: "^TestAHandlerHasSoMuchTime$"}, says: "record messages: conn closed",
+			edits: []edit{{"inbox/handler.go", "case err == nil && ctx.Err() == nil && limited.Err() != nil:", "case false:"}},
+		},
+		{
+			name: "repair-erases-what-was-dropped", promise: "projection", breaks: "a repair deletes the rows of a stream whose events were dropped",
+			test: command{pkg: "projection", run: "^TestAProjectionOutlastsADroppedPart$"}, says: "FROM projection.entries",
+			edits: []edit{{"projection/repair.go", "if dropped[g.Stream] {", "if dropped[g.Stream] && g.Stream == \"\" {"}},
 		},
 	}
 }
