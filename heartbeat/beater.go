@@ -68,7 +68,7 @@ func NewBeater(table Table, cfg Config) (*Beater, error) {
 			}
 		})
 	}
-	self := Worker{ID: id, Hostname: cfg.Hostname, PID: cfg.PID, Version: cfg.Version, Shape: cfg.Shape, State: Active}
+	self := Worker{ID: id, Hostname: cfg.Hostname, PID: cfg.PID, Version: cfg.Version, Shape: cfg.Shape, State: Active, StartedAt: time.Now()}
 	return &Beater{
 		cfg: cfg, table: table, self: self, told: told, writing: make(chan struct{}, 1), log: cfg.Logger.With("worker", id.String()),
 	}, nil

@@ -3,7 +3,6 @@ package worker
 import (
 	"cmp"
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,12 +42,7 @@ func (w *Worker) openMonitor(ctx context.Context) error {
 		Strategy: w.cfg.Coordinator.Strategy, HeartbeatTTL: w.cfg.Heartbeat.TTL,
 	}
 	if w.cfg.Alone {
-		began := time.Now()
-		look.Alone = func() heartbeat.Worker {
-			self := w.beater.Self()
-			self.StartedAt = began
-			return self
-		}
+		look.Alone = w.beater.Self
 	}
 	source, err := ui.NewSource(look)
 	if err != nil {

@@ -31,7 +31,7 @@ func monitor() []mutant {
 		{
 			name: "alone-owns-nothing", promise: "P8", breaks: "the monitor of a worker without leasing says that nobody delivers",
 			test: command{pkg: "worker", run: "^TestTheMonitorEndsWithTheWorker$"}, says: "want all owned by one",
-			edits: []edit{{"worker/monitor.go", "look.Alone = func()", "_ = func()"}},
+			edits: []edit{{"worker/monitor.go", "look.Alone = w.beater.Self", "_ = w.beater.Self"}},
 		},
 		{
 			name: "reads-outlive-the-pool", promise: "P8", breaks: "a worker that is told to stop waits a minute for a count that nobody looks at",
