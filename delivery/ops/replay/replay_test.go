@@ -205,6 +205,27 @@ func TestAReplayWaits(t *testing.T) {
 	}
 }
 
+// What was dead and is tried again waits for the workers, too: there is room for so much of it.
+func TestARetryWaitsForRoom(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 2)
+	b.exec(t, `SELECT outbox_append('s-' || n, 't', '{}') FROM generate_series(1, 30) AS n`)
+	b.exec(t, `UPDATE outbox SET parked = true, dead_at = now(), attempts = 8`)
+	j := b.create(t, replay.Spec{Kind: replay.Retry, Selection: replay.Selection{All: true}})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	most := 0
+	done, err := b.store.Run(ctx, j.ID, replay.RunConfig{MaxPending: 8, BatchSize: 5, Progress: func(at replay.Job) {
+		most = max(most, one[int](t, b, `SELECT count(*) FROM outbox WHERE dead_at IS NULL`))
+		if strings.Contains(at.WaitingFor, "max-pending") {
+			b.publish(t, "dead_at IS NULL")
+		}
+	}})
+	if err != nil || done.Replayed != 30 || most > 8 {
+		t.Errorf("%d of 30 were tried again, up to %d at once, want 8: %v", done.Replayed, most, err)
+	}
+}
+
 // What an operator decided not to publish stays unpublished, also when the history
 // has forgotten it.
 func TestDiscardedEventsAreLeftOut(t *testing.T) {
