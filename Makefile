@@ -3,8 +3,6 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Everything is built alike, or the compiler does its work once for each way: without cgo, which the race detector alone needs.
 export CGO_ENABLED := 0
-# The compiler collects its garbage less often: a quarter less of processor time, for 400 MB more of memory.
-export GOFLAGS := $(strip $(shell go env GOFLAGS) '-toolexec=env GOGC=400')
 
 # Event file of `make demo` and `make bench`.
 DATA ?= testdata/repo-history-12k.jsonl.gz
