@@ -162,7 +162,7 @@ func (s *Store) Renew(ctx context.Context, owner partition.WorkerID, ttl, patien
 	ids, epochs := keys(leases)
 	// After a failover a row may well carry owner and epoch still; but what was
 	// read and settled since it was acquired may be forgotten.
-	acquired := make(acquiredFrom, len(leases))
+	acquired := make(map[partition.ID]string, len(leases))
 	for _, l := range leases {
 		acquired[l.Partition] = l.Progress.Database
 	}
@@ -194,11 +194,8 @@ func (s *Store) Renew(ctx context.Context, owner partition.WorkerID, ttl, patien
 // pgerrLockNotAvailable is the SQLSTATE of a lock_timeout that ran out.
 const pgerrLockNotAvailable = "55P03"
 
-// acquiredFrom is the database that a partition's lease was acquired from.
-type acquiredFrom map[partition.ID]string
-
-// renewAround renews what nobody holds locked.
-func (s *Store) renewAround(ctx context.Context, held pg.Args, acquired acquiredFrom) (renewed, locked []partition.ID, err error) {
+// renewAround renews what nobody holds locked, of what was acquired from this database.
+func (s *Store) renewAround(ctx context.Context, held pg.Args, acquired map[partition.ID]string) (renewed, locked []partition.ID, err error) {
 	rows, err := s.sql.RenewFree.Rows(ctx, s.db, held)
 	if err != nil {
 		return nil, nil, fmt.Errorf("renew leases around locked rows: %w", err)

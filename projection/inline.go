@@ -25,7 +25,7 @@ func (p *Projection) ApplyTx(ctx context.Context, tx pgx.Tx, streams ...string) 
 		return fmt.Errorf("apply: %w", err)
 	}
 	for _, stream := range streams {
-		if err := p.replay(ctx, tx, stream, false, false); err != nil {
+		if err := p.replay(ctx, tx, stream, false); err != nil {
 			p.metrics.failed.Inc()
 			return fmt.Errorf("apply: %w", err)
 		}

@@ -47,7 +47,7 @@ func (p *Projection) Repair(ctx context.Context, gaps []Gap, rewrite bool, progr
 			continue
 		}
 		var blamed *eventError
-		err := p.replayAlone(ctx, g.Stream, g.Kind != Trailing, g.Kind == Ahead)
+		err := p.replayAlone(ctx, g.Stream, g.Kind != Trailing)
 		switch {
 		case err != nil && ctx.Err() != nil: // the caller's time is over, which is no event's fault
 			return result, fmt.Errorf("repair: %w", context.Cause(ctx))
@@ -161,12 +161,12 @@ func (p *Projection) look(ctx context.Context, thorough bool, behind map[string]
 }
 
 // replayAlone replays one stream in a transaction of its own.
-func (p *Projection) replayAlone(ctx context.Context, stream string, fromScratch, whole bool) error {
+func (p *Projection) replayAlone(ctx context.Context, stream string, fromScratch bool) error {
 	return pgx.BeginFunc(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
 		if err := p.enter(ctx, tx); err != nil {
 			return err
 		}
-		return p.replay(ctx, tx, stream, fromScratch, whole)
+		return p.replay(ctx, tx, stream, fromScratch)
 	})
 }
 
@@ -192,9 +192,8 @@ func (p *Projection) seize(ctx context.Context, tx pgx.Tx, stream string) (at po
 }
 
 // replay applies, within tx, all that the journal has of a stream behind its watermark; or from the first event up to
-// the watermark, so that a dead head behind it is no obstacle, or up to the end where there is none, or where whole wants all that there
-// is and nothing beyond.
-func (p *Projection) replay(ctx context.Context, tx pgx.Tx, stream string, fromScratch, whole bool) error {
+// the watermark, so that a dead head behind it is no obstacle, or up to the end where there is none.
+func (p *Projection) replay(ctx context.Context, tx pgx.Tx, stream string, fromScratch bool) error {
 	at, err := p.seize(ctx, tx, stream)
 	if err != nil {
 		return err
@@ -203,9 +202,6 @@ func (p *Projection) replay(ctx context.Context, tx pgx.Tx, stream string, fromS
 	if fromScratch {
 		if until, err = p.target(ctx, tx, stream, at); err != nil {
 			return err
-		}
-		if whole {
-			until = math.MaxInt64
 		}
 		if err := p.erase(ctx, tx, stream); err != nil {
 			return err
@@ -241,7 +237,7 @@ func (p *Projection) replay(ctx context.Context, tx pgx.Tx, stream string, fromS
 	return nil
 }
 
-// target is where a replay from scratch ends: at the watermark if it is the journal's, else at the journal's end.
+// target is where a replay from scratch ends: at the watermark if that is the journal's, and what is wanted, too, else at the journal's end.
 func (p *Projection) target(ctx context.Context, tx pgx.Tx, stream string, at position) (int64, error) {
 	if at.applied == 0 || at.event == nil {
 		return math.MaxInt64, nil
@@ -252,6 +248,11 @@ func (p *Projection) target(ctx context.Context, tx pgx.Tx, stream string, at po
 	}
 	if len(events) == 0 || events[0].Version != at.applied || events[0].ID != *at.event {
 		return math.MaxInt64, nil
+	}
+	if at.wanted > at.applied {
+		if events, err = p.journal.events(ctx, tx, stream, at.wanted, 1); err != nil || len(events) == 0 {
+			return math.MaxInt64, err
+		}
 	}
 	return at.applied, nil
 }

@@ -201,7 +201,7 @@ func TestTheMonitorEndsWithTheWorker(t *testing.T) {
 	t.Parallel()
 	c := clustertest.New(t, clustertest.Config{Partitions: 4})
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: clustertest.Patience}
-	status := func(url string) int {
+	ask := func(url string, into any) int { // nil: the answer is for nobody
 		t.Helper()
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		if err != nil {
@@ -211,9 +211,15 @@ func TestTheMonitorEndsWithTheWorker(t *testing.T) {
 		if err != nil {
 			return 0
 		}
-		_ = answer.Body.Close()
+		defer answer.Body.Close()
+		if into != nil {
+			if err := json.NewDecoder(answer.Body).Decode(into); err != nil {
+				t.Fatal(err)
+			}
+		}
 		return answer.StatusCode
 	}
+	status := func(url string) int { return ask(url, nil) }
 	for _, how := range []struct{ run, alone bool }{{}, {run: true}, {run: true, alone: true}} {
 		cfg := settings(c)
 		cfg.Monitor, cfg.Alone = &ui.ServerConfig{Addr: "127.0.0.1:0"}, how.alone
@@ -237,7 +243,7 @@ func TestTheMonitorEndsWithTheWorker(t *testing.T) {
 			}
 			if how.alone { // it holds no lease, and delivers all of it
 				var body ui.SummaryBody
-				read(t, client, url+"api/v1/summary", &body)
+				ask(url+"api/v1/summary", &body)
 				if body.Partitions.Owned != 4 || body.Workers.Active != 1 {
 					t.Errorf("the monitor of a worker without leasing says %+v and %+v, want all owned by one", body.Workers, body.Partitions)
 				}
@@ -252,23 +258,6 @@ func TestTheMonitorEndsWithTheWorker(t *testing.T) {
 			t.Errorf("run %t: the monitor answers %d after the end", how.run, got)
 		}
 		wantNothingLeft(t, c, cfg.Registerer)
-	}
-}
-
-// read reads a JSON object.
-func read(t *testing.T, client *http.Client, url string, into any) {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	if err := json.NewDecoder(answer.Body).Decode(into); err != nil {
-		t.Fatal(err)
 	}
 }
 

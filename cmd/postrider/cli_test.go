@@ -96,6 +96,7 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 		"canary of a shadow":          {onRun("--shadow", "--canary=1m"), exitRefused, []string{"--canary", "--shadow"}},
 		"chaos on another's database": {[]string{"dev", "--chaos", "--database-url=postgres://u@" + nobody + "/x"}, exitRefused, []string{"--chaos", "--database-url"}},
 		"seed without chaos":          {[]string{"dev", "--seed=3"}, exitRefused, []string{"--seed", "--chaos"}},
+		"chaos with hardly an event":  {[]string{"dev", "--chaos", "--rate=0.5"}, exitRefused, []string{"--chaos", "--rate", "at least 4"}},
 		"chaos with one worker":       {[]string{"dev", "--chaos", "--workers=1"}, exitRefused, []string{"--workers"}},
 		"canary once":                 {onRun("--once", "--canary=1m"), exitRefused, []string{"--canary", "--once"}},
 		"replicas":                    {onRun("--stream-replicas=2"), exitRefused, []string{"--stream-replicas"}},

@@ -36,6 +36,8 @@ const (
 	showTTL = 3 * time.Second
 	// defaultChaosDuration is that of the flag.
 	defaultChaosDuration = time.Minute
+	// leastRate is how many events a second it takes: each mishap waits for what was committed since.
+	leastRate = 4
 	// showRate is how many events a second are generated when nothing was said.
 	showRate = 300
 )
@@ -52,6 +54,8 @@ func (c *devCmd) validateShow() error {
 		return fmt.Errorf("%w: --chaos breaks its servers; leave out --database-url, --nats-url and --data-dir", errRefused)
 	case c.Workers < 2:
 		return fmt.Errorf("%w: --chaos needs --workers of at least 2: where one is struck, another takes over", errRefused)
+	case c.Rate > 0 && c.Rate < leastRate:
+		return fmt.Errorf("%w: --chaos needs a --rate of at least %d, got %g", errRefused, leastRate, c.Rate)
 	case c.ChaosDuration < 0 || c.ChaosDuration > 24*time.Hour:
 		return fmt.Errorf("%w: --chaos-duration must lie between 0s and 24h, got %s", errRefused, c.ChaosDuration)
 	}

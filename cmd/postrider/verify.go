@@ -67,8 +67,8 @@ func (c *verifyCmd) validate() error {
 		return fmt.Errorf("%w: --duration must lie between 0s and 24h, got %s", errRefused, c.Duration)
 	case c.Workers < 2 || c.Workers > 64:
 		return fmt.Errorf("%w: --workers must lie between 2 and 64, got %d", errRefused, c.Workers)
-	case c.Rate < 4: // each mishap waits for what was committed since
-		return fmt.Errorf("%w: --rate must be at least 4, got %g", errRefused, c.Rate)
+	case c.Rate < leastRate:
+		return fmt.Errorf("%w: --rate must be at least %d, got %g", errRefused, leastRate, c.Rate)
 	}
 	return nil
 }

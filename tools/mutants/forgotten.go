@@ -79,7 +79,7 @@ func consumers() []mutant {
 		{
 			name: "repair-leaves-what-was-told", promise: "projection", breaks: "a repair of a stream that was told of a forgotten event leaves it waiting for that",
 			test: command{pkg: "projection", run: "^TestGapsAreFoundAndRepaired$/^told_of_what_was_forgotten$"}, says: "gaps_test.go",
-			edits: []edit{{"projection/repair.go", "		if whole {", "		if false {"}},
+			edits: []edit{{"projection/repair.go", "if at.wanted > at.applied {", "if false {"}},
 		},
 		{
 			name: "handler-passes-its-end", promise: "P7", breaks: "a handler that passes over the end of its time has its lane stand for ever",

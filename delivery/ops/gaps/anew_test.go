@@ -26,6 +26,15 @@ func (b *bundle) lacks(t *testing.T, when string, want int) {
 	}
 }
 
+// remake makes the stream anew.
+func (b *bundle) remake(t *testing.T) {
+	t.Helper()
+	if err := b.js.DeleteStream(t.Context(), natspub.DefaultStream); err != nil {
+		t.Fatal(err)
+	}
+	b.server.Stream(t, 1)
+}
+
 // A stream that was made anew holds nothing of what the history says, whatever lies at
 // its positions, or beyond them.
 func TestAStreamMadeAnewIsNoProof(t *testing.T) {
@@ -35,10 +44,7 @@ func TestAStreamMadeAnewIsNoProof(t *testing.T) {
 	b.append(t, 200) // 190 to be published
 	b.drain(t)
 	b.lacks(t, "at first", 0)
-	if err := b.js.DeleteStream(t.Context(), natspub.DefaultStream); err != nil {
-		t.Fatal(err)
-	}
-	b.server.Stream(t, 1)
+	b.remake(t)
 	b.lacks(t, "anew", 190)
 	b.exec(t, `SELECT outbox_append('later', 't', '1')`)
 	b.drain(t)
@@ -69,10 +75,7 @@ func TestWhatWorkersHealedMeanwhileIsNotRepaired(t *testing.T) {
 	b.lost = delivery.LostReport
 	b.append(t, 200) // 190 to be published
 	b.drain(t)
-	if err := b.js.DeleteStream(t.Context(), natspub.DefaultStream); err != nil {
-		t.Fatal(err)
-	}
-	b.server.Stream(t, 1)
+	b.remake(t)
 	b.lost = delivery.LostRepublish
 	done, err := b.store.Repair(t.Context(), gaps.Repair{
 		Options: gaps.Options{Kinds: []gaps.GapKind{gaps.NotInStream}}, Actor: "test", Reason: "because",
