@@ -85,19 +85,13 @@ func (r *Relay) survey() (o observation, ready <-chan struct{}) {
 		return o, nil
 	}
 	o.gathers = true
-	if ready = p.Ready(); closed(ready) {
+	ready = p.Ready()
+	select {
+	case <-ready:
 		o.ready, ready = true, nil
+	default:
 	}
 	return o, ready
-}
-
-func closed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }
 
 // hear notes what a ring was for. Partitions that are busy are claimed once more when

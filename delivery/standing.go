@@ -67,13 +67,9 @@ var errLeaseGone = errors.New("the lease went to another worker")
 
 // Unblock frees the parked rows that the policy of this relay blocks by nothing.
 func (s *Store) Unblock(ctx context.Context, l *lease.Lease, policy FailurePolicy) error {
-	rows, err := s.sql.Unblock.Rows(ctx, s.db, pg.Args{
+	_, err := s.sql.Unblock.Exec(ctx, s.db, pg.Args{
 		"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "skip_dead": policy.skipsDead(), "passes": policy.passes(),
 	})
-	if err == nil {
-		rows.Close()
-		err = rows.Err()
-	}
 	if err != nil {
 		return fmt.Errorf("unblock parked rows: %w", err)
 	}
@@ -82,15 +78,11 @@ func (s *Store) Unblock(ctx context.Context, l *lease.Lease, policy FailurePolic
 
 // Suspect notes, durably, the one row that is about to be worked on.
 func (s *Store) Suspect(ctx context.Context, l *lease.Lease, sequence int64) error {
-	rows, err := s.sql.Suspect.Rows(ctx, s.db, pg.Args{"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "sequence": sequence})
-	if err == nil {
-		rows.Close()
-		err = rows.Err()
-	}
+	tag, err := s.sql.Suspect.Exec(ctx, s.db, pg.Args{"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "sequence": sequence})
 	if err != nil {
 		return fmt.Errorf("note what is worked on: %w", err)
 	}
-	if rows.CommandTag().RowsAffected() == 0 {
+	if tag.RowsAffected() == 0 {
 		return errLeaseGone
 	}
 	return nil
@@ -99,11 +91,7 @@ func (s *Store) Suspect(ctx context.Context, l *lease.Lease, sequence int64) err
 // Raise has the partition's next lease lie above the epoch that the stream knows,
 // unless it went to another owner already.
 func (s *Store) Raise(ctx context.Context, l *lease.Lease, epoch int64) error {
-	rows, err := s.sql.Raise.Rows(ctx, s.db, pg.Args{"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "known": epoch})
-	if err == nil {
-		rows.Close()
-		err = rows.Err()
-	}
+	_, err := s.sql.Raise.Exec(ctx, s.db, pg.Args{"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "known": epoch})
 	if err != nil {
 		return fmt.Errorf("raise the epoch: %w", err)
 	}

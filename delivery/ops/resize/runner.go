@@ -76,10 +76,10 @@ func (r *Runner) serve(ctx context.Context, j *job) {
 	j.From, j.Moved, j.Err, j.EndedAt = done.From, done.Moved, err, time.Now()
 	switch {
 	case err == nil:
-	case j.hasBegun():
+	case closed(j.began):
 		r.config.Logger.WarnContext(ctx, "a resize failed", "to", j.To, "error", err)
 	default: // who asked is told, unless nobody is there
-		if j.deserted() {
+		if closed(j.left) {
 			r.config.Logger.WarnContext(ctx, "a resize was given up: who asked for it has gone", "to", j.To, "error", err)
 		}
 		r.last = j.before
@@ -87,10 +87,6 @@ func (r *Runner) serve(ctx context.Context, j *job) {
 	j.before = nil
 	close(j.ended)
 }
-
-func (j *job) hasBegun() bool { return closed(j.began) }
-
-func (j *job) deserted() bool { return closed(j.left) }
 
 func closed(c <-chan struct{}) bool {
 	select {
@@ -118,7 +114,7 @@ func (r *Runner) run(ctx context.Context, j *job) (done Resized, err error) {
 	}
 	defer c.Pool.Close()
 	c.Progress = func(string) {
-		if !j.hasBegun() {
+		if !closed(j.began) {
 			close(j.began)
 		}
 	}
