@@ -2,6 +2,7 @@ package schema
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -128,10 +129,13 @@ func latestVersion() (int64, error) {
 	return steps[len(steps)-1].Version, nil
 }
 
-func pgxConn(driver any) (*pgx.Conn, error) {
-	conn, ok := driver.(*stdlib.Conn)
-	if !ok {
-		return nil, fmt.Errorf("unexpected driver %T", driver)
-	}
-	return conn.Conn(), nil
+// onPgx runs do on the connection of the driver.
+func onPgx(conn *sql.Conn, do func(*pgx.Conn) error) error {
+	return conn.Raw(func(driver any) error {
+		raw, ok := driver.(*stdlib.Conn)
+		if !ok {
+			return fmt.Errorf("unexpected driver %T", driver)
+		}
+		return do(raw.Conn())
+	})
 }

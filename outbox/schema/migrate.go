@@ -73,11 +73,7 @@ func (m *Migrator) Up(ctx context.Context) (err error) {
 }
 
 func (m *Migrator) warnOfCreators(ctx context.Context, conn *sql.Conn) error {
-	return conn.Raw(func(driver any) error {
-		raw, err := pgxConn(driver)
-		if err != nil {
-			return err
-		}
+	return onPgx(conn, func(raw *pgx.Conn) error {
 		creators, err := Creators(ctx, raw, m.cfg.Schema)
 		for _, c := range creators {
 			m.cfg.Logger.WarnContext(ctx, "somebody may create objects in the outbox's schema", "schema", m.cfg.Schema, "role", c.Role, "cure", c.Cure)
@@ -103,12 +99,8 @@ func (m *Migrator) prepare(ctx context.Context, conn *sql.Conn) error {
 
 // checkStored compares a schema that is migrated, wholly or in part, with the configuration.
 func (m *Migrator) checkStored(ctx context.Context, conn *sql.Conn) error {
-	return conn.Raw(func(driver any) error {
-		raw, err := pgxConn(driver)
-		if err != nil {
-			return err
-		}
-		_, err = m.Check(ctx, raw)
+	return onPgx(conn, func(raw *pgx.Conn) error {
+		_, err := m.Check(ctx, raw)
 		if errors.Is(err, ErrNotMigrated) || errors.Is(err, ErrOutdated) {
 			return nil
 		}

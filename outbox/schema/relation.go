@@ -28,13 +28,7 @@ func (m *Migrator) storeRelation(ctx context.Context, conn *sql.Conn) error {
 	if m.cfg.Events == "" {
 		return nil
 	}
-	return conn.Raw(func(driver any) error {
-		raw, err := pgxConn(driver)
-		if err != nil {
-			return err
-		}
-		return m.storeRelationBy(ctx, raw)
-	})
+	return onPgx(conn, func(raw *pgx.Conn) error { return m.storeRelationBy(ctx, raw) })
 }
 
 // storeControl stores what control subjects begin with, if the configuration says so.
@@ -46,11 +40,7 @@ func (m *Migrator) storeControl(ctx context.Context, conn *sql.Conn) error {
 	if err != nil {
 		return err
 	}
-	return conn.Raw(func(driver any) error {
-		raw, err := pgxConn(driver)
-		if err != nil {
-			return err
-		}
+	return onPgx(conn, func(raw *pgx.Conn) error {
 		var stored string
 		var used bool
 		if err := q.SetControlPrefix.Row(ctx, raw, pg.Args{"prefix": m.cfg.ControlPrefix}).Scan(&stored, &used); err != nil {
