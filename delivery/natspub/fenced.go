@@ -334,7 +334,12 @@ func (f *Fenced) foreign(subject, stream string) error {
 
 // pauseFor waits longer with each attempt; false means that ctx ended.
 func pauseFor(ctx context.Context, attempts int) bool {
-	timer := time.NewTimer(min(retryLeast<<min(attempts-1, 10), retryMost))
+	return rest(ctx, min(retryLeast<<min(attempts-1, 10), retryMost))
+}
+
+// rest waits; false means that ctx ended.
+func rest(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
-	"time"
 )
 
 const (
@@ -74,12 +73,5 @@ func (s *slots) leave(ans answer) {
 // who wait do not come together. False means that ctx ended.
 func crowded(ctx context.Context, attempts int) bool {
 	most := min(retryLeast<<min(attempts, 10), retryMost)
-	timer := time.NewTimer(rand.N(most) + retryLeast) // jitter, not a secret
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return rest(ctx, rand.N(most)+retryLeast) // jitter, not a secret
 }
