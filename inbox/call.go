@@ -80,11 +80,7 @@ func (i *Inbox) Call(ctx context.Context, call Call, handle CallHandler) (Outcom
 		return Outcome{}, err
 	}
 	i.metrics.calls.WithLabelValues(o.Status.String()).Inc()
-	for _, n := range findingNames {
-		if o.Findings.Has(n.finding) {
-			i.metrics.findings.WithLabelValues(n.name).Inc()
-		}
-	}
+	i.metrics.found(o.Findings)
 	if o.Findings != 0 || o.Status == Dead {
 		i.cfg.Logger.InfoContext(ctx, "call of the inbox", "consumer", i.cfg.Name, "status", o.Status.String(),
 			"findings", o.Findings.String(), "sender", call.Sender, "call_id", call.ID, "last_id", o.Last, "missing", o.Missing, "error", o.Err)

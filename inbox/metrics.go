@@ -74,11 +74,7 @@ func newMetrics(reg prometheus.Registerer, consumer string) *metrics {
 func (i *Inbox) report(ctx context.Context, m message.Message, o Outcome) {
 	i.metrics.messages.WithLabelValues(o.Status.String()).Inc()
 	i.metrics.missing.Add(float64(o.Missing))
-	for _, n := range findingNames {
-		if o.Findings.Has(n.finding) {
-			i.metrics.findings.WithLabelValues(n.name).Inc()
-		}
-	}
+	i.metrics.found(o.Findings)
 	level := slog.LevelInfo
 	switch {
 	case o.Status == Dead || o.Findings&(Conflict|LowerEpoch) != 0:
@@ -92,6 +88,14 @@ func (i *Inbox) report(ctx context.Context, m message.Message, o Outcome) {
 		slog.String("findings", o.Findings.String()), slog.String("stream", m.Stream), slog.Int64("version", m.Version),
 		slog.Int64("last_version", o.Last), slog.Int64("missing", o.Missing), slog.String("event_id", m.EventID.String()),
 		slog.Int("generation", m.Generation), slog.Int("attempts", o.Attempts), slog.Any("error", o.Err))
+}
+
+func (m *metrics) found(all Finding) {
+	for _, n := range findingNames {
+		if all.Has(n.finding) {
+			m.findings.WithLabelValues(n.name).Inc()
+		}
+	}
 }
 
 // count sets the gauges of parked messages.
