@@ -103,11 +103,7 @@ func (a *API) postPartitions(action act.PartitionVerb) http.HandlerFunc {
 		}
 		result, err := a.desk.OnPartitions(r.Context(), act.Who(r), action,
 			ops.PauseCommand{Partitions: ids, All: body.All, DryRun: body.DryRun, Reason: body.Reason})
-		if err != nil {
-			a.failBy(w, r, err, 0)
-			return
-		}
-		WriteJSON(w, http.StatusOK, result.Body(action.Name, body.DryRun))
+		a.reply(w, r, result.Body(action.Name, body.DryRun), err)
 	}
 }
 
@@ -125,11 +121,7 @@ func (a *API) postWorker(action act.WorkerAction) http.HandlerFunc {
 			return
 		}
 		result, err := a.desk.OnWorker(r.Context(), act.Who(r), action, ops.DrainCommand{Worker: id, DryRun: body.DryRun, Reason: body.Reason})
-		if err != nil {
-			a.failBy(w, r, err, 0)
-			return
-		}
-		WriteJSON(w, http.StatusOK, result.Body(action.Name, id, body.DryRun))
+		a.reply(w, r, result.Body(action.Name, id, body.DryRun), err)
 	}
 }
 

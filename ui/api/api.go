@@ -42,6 +42,15 @@ func (a *API) failBy(w http.ResponseWriter, r *http.Request, err error, done int
 	WriteJSON(w, c.Status, problem{Error: c})
 }
 
+// reply answers an API request with what came of it, or with the error.
+func (a *API) reply(w http.ResponseWriter, r *http.Request, body any, err error) {
+	if err != nil {
+		a.failBy(w, r, err, 0)
+		return
+	}
+	WriteJSON(w, http.StatusOK, body)
+}
+
 // WriteJSON sends a body that was encoded before the status is decided.
 func WriteJSON(w http.ResponseWriter, status int, body any) {
 	encoded, err := json.Marshal(body)

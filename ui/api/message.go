@@ -61,20 +61,12 @@ func (a *API) causes(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	causes, err := act.Look(a.desk, r, func(ctx context.Context, op *ops.Operator) (ops.Causes, error) { return op.Causes(ctx, filter, 0) })
-	if err != nil {
-		a.failBy(w, r, err, 0)
-		return
-	}
-	WriteJSON(w, http.StatusOK, causes.Body())
+	a.reply(w, r, causes.Body(), err)
 }
 
 func (a *API) message(w http.ResponseWriter, r *http.Request) {
 	detail, err := a.desk.ShowMessage(r)
-	if err != nil {
-		a.failBy(w, r, err, 0)
-		return
-	}
-	WriteJSON(w, http.StatusOK, newDetailBody(detail, a.desk.MayReadPayload(act.Who(r))))
+	a.reply(w, r, newDetailBody(detail, a.desk.MayReadPayload(act.Who(r))), err)
 }
 
 // payload sends a message's body as a file. Browsers must not show it: it is whatever a producer wrote.

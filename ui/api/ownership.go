@@ -30,9 +30,5 @@ func (a *API) ownership(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	history, next, err := a.desk.Cache.OwnershipPage(r.Context(), q)
-	if err != nil {
-		a.failBy(w, r, err, 0)
-		return
-	}
-	WriteJSON(w, http.StatusOK, ownershipBody{Begins: source.UTC(source.OrNull(history.Begins)), Changes: source.ChangeBodies(history.Changes), Next: source.OrNull(next)})
+	a.reply(w, r, ownershipBody{Begins: source.UTC(source.OrNull(history.Begins)), Changes: source.ChangeBodies(history.Changes), Next: source.OrNull(next)}, err)
 }

@@ -71,11 +71,7 @@ func (a *API) replay(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		j, err = a.desk.ShowReplay(r.Context(), id)
 	}
-	if err != nil {
-		a.failBy(w, r, err, 0)
-		return
-	}
-	WriteJSON(w, http.StatusOK, replayBody(j))
+	a.reply(w, r, replayBody(j), err)
 }
 
 func (a *API) postReplay(w http.ResponseWriter, r *http.Request) {
@@ -91,19 +87,11 @@ func (a *API) postReplay(w http.ResponseWriter, r *http.Request) {
 	act.Prolong(w)
 	if body.DryRun {
 		plan, err := a.desk.CountReplay(r.Context(), act.Who(r), spec)
-		if err != nil {
-			a.failBy(w, r, err, 0)
-			return
-		}
-		WriteJSON(w, http.StatusOK, spec.Body(plan))
+		a.reply(w, r, spec.Body(plan), err)
 		return
 	}
 	j, err := a.desk.Replay(r.Context(), act.Who(r), spec, body.Expected)
-	if err != nil {
-		a.failBy(w, r, err, 0)
-		return
-	}
-	WriteJSON(w, http.StatusOK, replayBody(j))
+	a.reply(w, r, replayBody(j), err)
 }
 
 func (a *API) postCancelReplay(w http.ResponseWriter, r *http.Request) {
@@ -116,11 +104,7 @@ func (a *API) postCancelReplay(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		j, err = a.desk.CancelReplay(r.Context(), act.Who(r), id, body.Reason)
 	}
-	if err != nil {
-		a.failBy(w, r, err, 0)
-		return
-	}
-	WriteJSON(w, http.StatusOK, replayBody(j))
+	a.reply(w, r, replayBody(j), err)
 }
 
 // spec reads the fields as the pages' form has them.

@@ -18,11 +18,7 @@ type resizeCommand struct {
 
 func (a *API) resizing(w http.ResponseWriter, r *http.Request) {
 	census, last, err := a.desk.Resizing(r.Context())
-	if err != nil {
-		a.failBy(w, r, err, 0)
-		return
-	}
-	WriteJSON(w, http.StatusOK, resize.BodyOf(census, last, act.WhyNotResized))
+	a.reply(w, r, resize.BodyOf(census, last, act.WhyNotResized), err)
 }
 
 // postResize answers when the resize has ended, as the command does; the resize does not wait for who asked.
@@ -35,11 +31,7 @@ func (a *API) postResize(w http.ResponseWriter, r *http.Request) {
 	order := resize.Wanted{To: body.Count, From: body.Expected, Reason: body.Reason}
 	if body.DryRun {
 		plan, err := a.desk.PlanResize(r.Context(), act.Who(r), order)
-		if err != nil {
-			a.failBy(w, r, err, 0)
-			return
-		}
-		WriteJSON(w, http.StatusOK, plan)
+		a.reply(w, r, plan, err)
 		return
 	}
 	wait, err := a.desk.Resize(r.Context(), act.Who(r), order)
