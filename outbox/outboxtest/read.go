@@ -48,26 +48,22 @@ func read(schema string) (string, error) {
 // same in every schema.
 func Read(t testing.TB, tx outbox.Tx, schema string) Events {
 	t.Helper()
-	text, err := read(schema)
-	if err != nil {
-		t.Fatalf("outboxtest: %v", err)
-	}
-	return collect(t, func() (pg.Rows, error) { return tx.Query(t.Context(), text) })
+	return collect(t, schema, func(text string) (pg.Rows, error) { return tx.Query(t.Context(), text) })
 }
 
 // ReadSQL is Read for database/sql.
 func ReadSQL(t testing.TB, tx outbox.SQLTx, schema string) Events {
 	t.Helper()
+	return collect(t, schema, func(text string) (pg.Rows, error) { return pg.QuerySQL(t.Context(), tx, text) })
+}
+
+func collect(t testing.TB, schema string, query func(text string) (pg.Rows, error)) Events {
+	t.Helper()
 	text, err := read(schema)
 	if err != nil {
 		t.Fatalf("outboxtest: %v", err)
 	}
-	return collect(t, func() (pg.Rows, error) { return pg.QuerySQL(t.Context(), tx, text) })
-}
-
-func collect(t testing.TB, query func() (pg.Rows, error)) Events {
-	t.Helper()
-	rows, err := query()
+	rows, err := query(text)
 	if err != nil {
 		t.Fatalf("outboxtest: read what was appended: %v", err)
 	}
