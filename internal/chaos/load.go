@@ -127,7 +127,7 @@ func (l *Load) append(ctx context.Context, events []outbox.Event) error {
 			l.Ring()
 		}
 		return nil
-	case certainlyNot(err):
+	case CertainlyNot(err):
 		l.Ledger.Failed(entries)
 	default:
 		l.Ledger.Unknown(entries)
@@ -155,9 +155,9 @@ func (l *Load) Entries(ctx context.Context, events []outbox.Event, appended []ou
 	return entries
 }
 
-// certainlyNot tells whether the server said that COMMIT had no effect. A server that ends the session says nothing about it, and neither
+// CertainlyNot tells whether the server said that COMMIT had no effect. A server that ends the session says nothing about it, and neither
 // does pgconn.SafeToRetry: pgx reports a connection that broke while the answer was awaited as one that was closed before.
-func certainlyNot(err error) bool {
+func CertainlyNot(err error) bool {
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) {
 		return answer.Severity == "ERROR"

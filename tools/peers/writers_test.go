@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/postrider/postrider/internal/chaos"
 	"github.com/postrider/postrider/internal/ledger"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
 	"github.com/postrider/postrider/partition"
@@ -117,7 +118,7 @@ func (w *writers) transaction(ctx context.Context) {
 	switch err := tx.Commit(ctx); {
 	case err == nil:
 		w.ledger.Committed(entries, time.Now())
-	case clustertest.CertainlyNot(err):
+	case chaos.CertainlyNot(err):
 		w.ledger.Failed(entries)
 	default:
 		w.ledger.Unknown(entries)

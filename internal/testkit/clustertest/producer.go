@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/postrider/postrider/internal/chaos"
 	"github.com/postrider/postrider/internal/ledger"
 	"github.com/postrider/postrider/outbox"
 	"github.com/postrider/postrider/partition"
@@ -183,7 +183,7 @@ func (p *Producer) transaction(ctx context.Context, writer, n int) error {
 			p.ring(bellBody(entries))
 		}
 		return nil
-	case CertainlyNot(err):
+	case chaos.CertainlyNot(err):
 		p.cluster.Ledger.Failed(entries)
 	default:
 		p.cluster.Ledger.Unknown(entries)
@@ -205,17 +205,6 @@ func bellBody(entries []ledger.Entry) []byte {
 		appended = append(appended, outbox.Appended{Enqueued: true, Partition: e.Partition})
 	}
 	return outbox.BellBody(appended...)
-}
-
-// CertainlyNot tells whether the server said that COMMIT had no effect. A server that ends the session says nothing
-// about it, and neither does pgconn.SafeToRetry: pgx 5.12 reports a connection that broke while the answer was awaited
-// as one that was closed before.
-func CertainlyNot(err error) bool {
-	var answer *pgconn.PgError
-	if errors.As(err, &answer) {
-		return answer.Severity == "ERROR"
-	}
-	return errors.Is(err, pgx.ErrTxCommitRollback)
 }
 
 func (p *Producer) appendBatch(ctx context.Context, tx pgx.Tx, writer, n int) ([]ledger.Entry, error) {
