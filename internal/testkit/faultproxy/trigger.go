@@ -14,8 +14,6 @@ type Trigger struct {
 	stopped bool
 }
 
-func newTrigger() *Trigger { return &Trigger{fired: make(chan struct{})} }
-
 // Fired returns a channel that is closed when the trigger has struck.
 func (t *Trigger) Fired() <-chan struct{} { return t.fired }
 
@@ -82,7 +80,7 @@ type armedTrigger[rule any] struct {
 func (a *armed[rule]) add(r rule) *Trigger {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	t := newTrigger()
+	t := &Trigger{fired: make(chan struct{})}
 	a.list = append(a.list, armedTrigger[rule]{t, r})
 	return t
 }

@@ -185,13 +185,6 @@ func attributes(list []*common.KeyValue) map[string]string {
 	return values
 }
 
-// Spans returns what was received so far.
-func (c *Collector) Spans() []Span {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return append([]Span(nil), c.spans...)
-}
-
 // Wait waits until what was received is as wanted, and returns it.
 func (c *Collector) Wait(t testing.TB, what string, wanted func([]Span) bool) []Span {
 	t.Helper()
