@@ -38,17 +38,11 @@ type eventsFlags struct {
 
 // with opens the store and has it do its work.
 func (f eventsFlags) with(s *session, patience time.Duration, do func(*parts.Store) error) error {
-	if err := f.validate(); err != nil {
-		return err
-	}
-	pool, err := f.pool(s.ctx, "postrider events", 2)
+	pool, _, err := f.outbox(s.ctx, "postrider events", 2)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	if _, err := checkSchema(s.ctx, pool, f.Schema, 0); err != nil {
-		return err
-	}
 	store, err := parts.New(parts.Config{Pool: pool, Schema: f.Schema, Patience: patience})
 	if err != nil {
 		return err

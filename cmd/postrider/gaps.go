@@ -7,13 +7,11 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/delivery/ops/gaps"
 	"github.com/postrider/postrider/internal/pg"
-	"github.com/postrider/postrider/outbox/schema"
 )
 
 type gapsCmd struct {
@@ -86,7 +84,7 @@ func (f *gapsFlags) open(s *session, broker bool) (l looking, err error) {
 	if err != nil {
 		return l, fmt.Errorf("%w: %w", errRefused, err)
 	}
-	pool, err := f.pool(s.ctx, "postrider gaps", 2)
+	pool, info, err := f.outbox(s.ctx, "postrider gaps", 2)
 	if err != nil {
 		return l, err
 	}
@@ -96,8 +94,11 @@ func (f *gapsFlags) open(s *session, broker bool) (l looking, err error) {
 			l.done()
 		}
 	}()
-	var info schema.Info
-	if l.store, info, err = f.database(s, pool); err != nil || !broker {
+	events, err := eventsOf(info)
+	if err != nil {
+		return l, err
+	}
+	if l.store, err = gaps.New(s.ctx, pool, f.Schema, events); err != nil || !broker {
 		return l, err
 	}
 	nc, apiPrefix, err := f.connect("postrider gaps", s.logger())
@@ -110,19 +111,6 @@ func (f *gapsFlags) open(s *session, broker bool) (l looking, err error) {
 	}
 	l.stream, err = natspub.NewStreamReader(nc, apiPrefix, f.JetStream, subject)
 	return l, err
-}
-
-func (f *gapsFlags) database(s *session, pool *pgxpool.Pool) (*gaps.Store, schema.Info, error) {
-	info, err := checkSchema(s.ctx, pool, f.Schema, 0)
-	if err != nil {
-		return nil, info, err
-	}
-	events, err := eventsOf(info)
-	if err != nil {
-		return nil, info, err
-	}
-	store, err := gaps.New(s.ctx, pool, f.Schema, events)
-	return store, info, err
 }
 
 type gapsDetectCmd struct {

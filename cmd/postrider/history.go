@@ -50,14 +50,11 @@ func (c *partitionsHistoryCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	pool, err := c.pool(s.ctx, "postrider partitions", 1)
+	pool, _, err := c.outbox(s.ctx, "postrider partitions", 1)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	if _, err := checkSchema(s.ctx, pool, c.Schema, 0); err != nil {
-		return err
-	}
 	store, err := lease.NewStore(s.ctx, pool, c.Schema)
 	if err != nil {
 		return err

@@ -78,12 +78,11 @@ func (c *migrateUpCmd) Run(s *session) error {
 }
 
 func schemaInfo(ctx context.Context, f databaseFlags) (schema.Info, error) {
-	pool, err := f.pool(ctx, "postrider migrate", 1)
-	if err != nil {
-		return schema.Info{}, err
+	pool, info, err := f.outbox(ctx, "postrider migrate", 1)
+	if err == nil {
+		pool.Close()
 	}
-	defer pool.Close()
-	return checkSchema(ctx, pool, f.Schema, 0)
+	return info, err
 }
 
 type migrateDownCmd struct {

@@ -68,18 +68,11 @@ type partitionsSyncCmd struct {
 
 // Run makes outbox_partitions hold exactly the stored number of rows.
 func (c *partitionsSyncCmd) Run(s *session) error {
-	if err := c.validate(); err != nil {
-		return err
-	}
-	pool, err := c.pool(s.ctx, "postrider partitions", 1)
+	pool, info, err := c.outbox(s.ctx, "postrider partitions", 1)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	info, err := checkSchema(s.ctx, pool, c.Schema, 0)
-	if err != nil {
-		return err
-	}
 	store, err := lease.NewStore(s.ctx, pool, c.Schema)
 	if err != nil {
 		return err
@@ -132,15 +125,11 @@ func (c *partitionsTrimCmd) Run(s *session) error {
 	if c.Keep < leastRecords {
 		return fmt.Errorf("%w: --keep must be at least %d, got %d", errRefused, leastRecords, c.Keep)
 	}
-	pool, err := c.pool(s.ctx, "postrider trim", 1)
+	pool, info, err := c.outbox(s.ctx, "postrider trim", 1)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	info, err := checkSchema(s.ctx, pool, c.Schema, 0)
-	if err != nil {
-		return err
-	}
 	nc, apiPrefix, err := c.connect("postrider trim", s.logger())
 	if err != nil {
 		return err

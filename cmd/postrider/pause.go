@@ -8,8 +8,6 @@ import (
 	"os/user"
 	"strings"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/delivery/ops/resize"
 	"github.com/postrider/postrider/partition"
@@ -23,30 +21,19 @@ type operatorFlags struct {
 
 // operator connects to the outbox; done closes the connection.
 func (f *operatorFlags) operator(s *session) (op *ops.Operator, done func(), err error) {
-	if err := f.validate(); err != nil {
-		return nil, nil, err
-	}
-	pool, err := f.pool(s.ctx, "postrider operator", 1)
+	pool, info, err := f.outbox(s.ctx, "postrider operator", 1)
 	if err != nil {
 		return nil, nil, err
 	}
-	if op, err = f.reading(s.ctx, pool); err != nil {
+	events, err := eventsOf(info)
+	if err == nil {
+		op, err = ops.New(s.ctx, pool, f.Schema, events)
+	}
+	if err != nil {
 		pool.Close()
 		return nil, nil, err
 	}
 	return op, pool.Close, nil
-}
-
-func (f *operatorFlags) reading(ctx context.Context, pool *pgxpool.Pool) (*ops.Operator, error) {
-	info, err := checkSchema(ctx, pool, f.Schema, 0)
-	if err != nil {
-		return nil, err
-	}
-	events, err := eventsOf(info)
-	if err != nil {
-		return nil, err
-	}
-	return ops.New(ctx, pool, f.Schema, events)
 }
 
 // actorFlags say who acts and why.

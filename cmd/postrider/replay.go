@@ -31,29 +31,18 @@ type replayFlags struct {
 
 // open connects to the database; done closes the connections.
 func (f *replayFlags) open(s *session) (store *replay.Store, pool *pgxpool.Pool, err error) {
-	if err := f.validate(); err != nil {
+	if pool, f.info, err = f.outbox(s.ctx, "postrider replay", 3); err != nil {
 		return nil, nil, err
 	}
-	if pool, err = f.pool(s.ctx, "postrider replay", 3); err != nil {
-		return nil, nil, err
+	events, err := eventsOf(f.info)
+	if err == nil {
+		store, err = replay.New(s.ctx, pool, f.Schema, events)
 	}
-	if store, err = f.reading(s.ctx, pool); err != nil {
+	if err != nil {
 		pool.Close()
 		return nil, nil, err
 	}
 	return store, pool, nil
-}
-
-func (f *replayFlags) reading(ctx context.Context, pool *pgxpool.Pool) (*replay.Store, error) {
-	var err error
-	if f.info, err = checkSchema(ctx, pool, f.Schema, 0); err != nil {
-		return nil, err
-	}
-	events, err := eventsOf(f.info)
-	if err != nil {
-		return nil, err
-	}
-	return replay.New(ctx, pool, f.Schema, events)
 }
 
 // paceFlags say how fast a replay may be, and, where it goes past the workers, where to and what its messages look like.

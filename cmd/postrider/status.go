@@ -29,20 +29,13 @@ type lookFlags struct {
 
 // look reads the cluster's state once.
 func (f lookFlags) look(ctx context.Context) (ui.Snapshot, schema.Info, error) {
-	if err := f.validate(); err != nil {
-		return ui.Snapshot{}, schema.Info{}, err
-	}
-	pool, err := f.pool(ctx, "postrider status", 2)
+	pool, info, err := f.outbox(ctx, "postrider status", 2)
 	if err != nil {
-		return ui.Snapshot{}, schema.Info{}, err
+		return ui.Snapshot{}, info, err
 	}
 	defer pool.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	info, err := checkSchema(ctx, pool, f.Schema, 0)
-	if err != nil {
-		return ui.Snapshot{}, info, err
-	}
 	source, err := sourceOf(ctx, pool, f.Schema, info, ui.SourceConfig{Strategy: partition.Strategy(f.Assignment)})
 	if err != nil {
 		return ui.Snapshot{}, info, err

@@ -25,6 +25,22 @@ func checkSchema(ctx context.Context, pool *pgxpool.Pool, name string, partition
 	return info, named(err)
 }
 
+// outbox opens a pool, and reads what is stored about the outbox, which must be one that this program knows.
+func (f databaseFlags) outbox(ctx context.Context, name string, maxConns int32) (*pgxpool.Pool, schema.Info, error) {
+	if err := f.validate(); err != nil {
+		return nil, schema.Info{}, err
+	}
+	pool, err := f.pool(ctx, name, maxConns)
+	if err != nil {
+		return nil, schema.Info{}, err
+	}
+	info, err := checkSchema(ctx, pool, f.Schema, 0)
+	if err != nil {
+		pool.Close()
+	}
+	return pool, info, err
+}
+
 // eventsOf is where an outbox's events are: the database says so, to everybody the same.
 func eventsOf(info schema.Info) (delivery.Relation, error) {
 	return delivery.ParseRelation(info.Events)

@@ -29,18 +29,11 @@ type typesFlags struct {
 
 // with opens the store and has it do its work.
 func (f typesFlags) with(s *session, do func(*contracts.Store) error) error {
-	if err := f.validate(); err != nil {
-		return err
-	}
-	pool, err := f.pool(s.ctx, "postrider types", 1)
+	pool, info, err := f.outbox(s.ctx, "postrider types", 1)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	info, err := checkSchema(s.ctx, pool, f.Schema, 0)
-	if err != nil {
-		return err
-	}
 	events, err := eventsOf(info)
 	if err != nil {
 		return err
