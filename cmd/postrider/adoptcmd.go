@@ -57,7 +57,7 @@ func (c *adoptCreateCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	progress := passingLine{out: s.stderr}
+	progress := passingLine{statusLine: newStatusLine(s.stderr)}
 	o.Replace, o.Progress = c.Replace, func(done, all int64) {
 		if !c.JSON {
 			progress.show("imported %s of %s rows", humanize.Comma(done), humanize.Comma(all))
@@ -68,7 +68,7 @@ func (c *adoptCreateCmd) Run(s *session) error {
 			Table: c.Table, Preset: c.Preset, Map: c.Map, Topic: c.Topic, Stream: c.Stream, Type: c.Type, Qualify: c.Qualify,
 			Order: c.Order, Where: c.Where, Pending: c.Pending, NoImport: c.NoImport, Delete: c.Delete,
 		}, o)
-		progress.end()
+		progress.clear()
 		if err != nil {
 			return err
 		}

@@ -51,13 +51,9 @@ func (f filterFlags) filter() (ops.Filter, error) {
 		{"--error-contains", f.ErrorContains, &a.ErrorContains},
 		{"--error-family", f.ErrorFamily, &a.ErrorFamily},
 	} {
-		if one.from == nil {
-			continue
+		if err := given(one.flag, one.from, one.into); err != nil {
+			return a, err
 		}
-		if *one.from == "" { // a shell's empty variable must not choose everything
-			return a, fmt.Errorf("%w: %s must not be empty", errRefused, one.flag)
-		}
-		*one.into = *one.from
 	}
 	if f.ID != nil { // until it is looked up: a filter that is not empty
 		if err := inputRefused(ops.CheckEventID(*f.ID)); err != nil {
@@ -147,8 +143,8 @@ const listStep = time.Second
 // search looks for messages until there are as many as wanted, or no more.
 func (f *listFlags) search(s *session, op *ops.Operator, filter ops.Filter) (messages []ops.Message, next int64, err error) {
 	messages, next = []ops.Message{}, f.After
-	told := passingLine{out: s.stderr}
-	defer told.end()
+	told := passingLine{statusLine: newStatusLine(s.stderr)}
+	defer told.clear()
 	for first := true; len(messages) < f.Limit && (first || next != 0); first = false {
 		l, err := op.List(s.ctx, filter, ops.Page{
 			After: next, Limit: min(f.Limit-len(messages), ops.MaxLimit), Descending: f.NewestFirst, Within: listStep,
@@ -269,10 +265,10 @@ func (f *mendFlags) mend(s *session, state ops.State, m mending) error {
 	if err := f.find(s.ctx, op, &c.Selection.Filter); err != nil {
 		return err
 	}
-	told := passingLine{out: s.stderr}
+	told := passingLine{statusLine: newStatusLine(s.stderr)}
 	c.Counting = func(n int64) { told.show("counting: %s", counted(n, "message")) }
 	r, err := m.do(op, s.ctx, c) // also what a real run shall confirm
-	told.end()
+	told.clear()
 	if err != nil {
 		return inputRefused(err)
 	}
@@ -329,32 +325,17 @@ func counted[N int | int64](n N, noun string) string {
 
 // mendProgress shows how far a large selection is.
 type mendProgress struct {
-	out      io.Writer
-	total    int64
-	terminal bool
-	open     bool
+	statusLine
+	total int64
 }
 
 func (f *mendFlags) progress(out io.Writer, total int64) *mendProgress {
-	return &mendProgress{out: out, total: total, terminal: isTerminal(out)}
+	return &mendProgress{statusLine: newStatusLine(out), total: total}
 }
 
 func (p *mendProgress) show(r ops.Changed) {
 	if r.Count+r.Gone >= p.total && !p.open { // the result says it
 		return
 	}
-	text := fmt.Sprintf("%s of %s", humanize.Comma(r.Count+r.Gone), counted(p.total, "message"))
-	if p.terminal {
-		fmt.Fprint(p.out, "\r\x1b[K"+text)
-		p.open = true
-		return
-	}
-	fmt.Fprintln(p.out, text)
-}
-
-func (p *mendProgress) end() {
-	if p.open {
-		fmt.Fprintln(p.out)
-		p.open = false
-	}
+	p.write(fmt.Sprintf("%s of %s", humanize.Comma(r.Count+r.Gone), counted(p.total, "message")))
 }

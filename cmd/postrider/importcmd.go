@@ -48,17 +48,11 @@ type importBody struct {
 
 // Run imports the files one after the other.
 func (c *importCmd) Run(s *session) error {
-	if err := c.validate(); err != nil {
-		return err
-	}
-	pool, err := c.pool(s.ctx, "postrider import", 2)
+	pool, _, err := c.outbox(s.ctx, "postrider import", 2)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	if _, err := checkSchema(s.ctx, pool, c.Schema, 0); err != nil {
-		return err
-	}
 	ring := func() {}
 	if c.Ring != "" {
 		nc, err := natspub.Connect(c.Ring, "postrider import", s.logger())
@@ -79,7 +73,7 @@ func (c *importCmd) Run(s *session) error {
 	var total importBody
 	for _, name := range c.Files {
 		result, err := importFile(s.ctx, im, name)
-		progress.end()
+		progress.clear() // the total follows
 		total.Events += result.Events
 		total.Skipped += result.Skipped
 		total.Transactions += result.Transactions
@@ -138,15 +132,13 @@ func importFile(ctx context.Context, im *importer.Importer, name string) (import
 
 // progressLine shows how far an import is, on one line of a terminal, or on a line every few seconds elsewhere.
 type progressLine struct {
-	out      io.Writer
-	off      bool
-	terminal bool
-	shown    time.Time
-	open     bool
+	statusLine
+	off   bool
+	shown time.Time
 }
 
 func newProgressLine(out io.Writer, off bool) *progressLine {
-	return &progressLine{out: out, off: off, terminal: isTerminal(out), shown: time.Now()}
+	return &progressLine{statusLine: newStatusLine(out), off: off, shown: time.Now()}
 }
 
 func (p *progressLine) show(at importer.Progress) {
@@ -162,19 +154,6 @@ func (p *progressLine) show(at importer.Progress) {
 	if at.BytesTotal > 0 {
 		share = fmt.Sprintf(" %3.0f %%", 100*float64(at.BytesRead)/float64(at.BytesTotal))
 	}
-	text := fmt.Sprintf("%s:%s %s events, %s there already, %.0f/s", at.Name, share,
-		humanize.Comma(int64(at.Events)), humanize.Comma(int64(at.Skipped)), at.EventsPerSecond)
-	if p.terminal {
-		fmt.Fprint(p.out, "\r\x1b[K"+text)
-		p.open = true
-		return
-	}
-	fmt.Fprintln(p.out, text)
-}
-
-func (p *progressLine) end() {
-	if p.open { // the total follows
-		fmt.Fprint(p.out, "\r\x1b[K")
-		p.open = false
-	}
+	p.write(fmt.Sprintf("%s:%s %s events, %s there already, %.0f/s", at.Name, share,
+		humanize.Comma(int64(at.Events)), humanize.Comma(int64(at.Skipped)), at.EventsPerSecond))
 }

@@ -45,28 +45,52 @@ func printableRow(row table.Row) table.Row {
 	return clean
 }
 
+// statusLine is a line on a terminal that is written over; elsewhere each text is a line of its own.
+type statusLine struct {
+	out      io.Writer
+	terminal bool
+	open     bool
+}
+
+func newStatusLine(out io.Writer) statusLine { return statusLine{out: out, terminal: isTerminal(out)} }
+
+func (l *statusLine) write(text string) {
+	if !l.terminal {
+		fmt.Fprintln(l.out, text)
+		return
+	}
+	fmt.Fprint(l.out, "\r\x1b[K"+text)
+	l.open = true
+}
+
+// end leaves the last text where it is.
+func (l *statusLine) end() {
+	if l.open {
+		fmt.Fprintln(l.out)
+		l.open = false
+	}
+}
+
+// clear removes the last text.
+func (l *statusLine) clear() {
+	if l.open {
+		fmt.Fprint(l.out, "\r\x1b[K")
+		l.open = false
+	}
+}
+
 // passingLine is a line on a terminal that tells how far a command came; it is written over, begins when that takes a while, and is gone at
 // the end. Elsewhere nothing is written.
 type passingLine struct {
-	out   io.Writer
+	statusLine
 	began time.Time
-	open  bool
 }
 
 func (p *passingLine) show(format string, args ...any) {
 	if p.began.IsZero() {
 		p.began = time.Now()
 	}
-	if !isTerminal(p.out) || time.Since(p.began) < time.Second {
-		return
-	}
-	fmt.Fprint(p.out, "\r\x1b[K"+fmt.Sprintf(format, args...))
-	p.open = true
-}
-
-func (p *passingLine) end() {
-	if p.open {
-		fmt.Fprint(p.out, "\r\x1b[K")
-		p.open = false
+	if p.terminal && time.Since(p.began) >= time.Second {
+		p.write(fmt.Sprintf(format, args...))
 	}
 }

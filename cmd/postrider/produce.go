@@ -32,7 +32,7 @@ func (d *dev) produce(ctx context.Context) error {
 	}
 	for _, name := range d.cmd.Import {
 		result, err := importFile(ctx, im, name)
-		progress.end()
+		progress.clear()
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil // stopped by the user: report what there is

@@ -110,18 +110,16 @@ func (c *replayCancelCmd) Run(s *session) error {
 
 // replayProgress shows how far a replay is.
 type replayProgress struct {
-	out      io.Writer
-	terminal bool
-	open     bool
-	shown    time.Time
-	last     string
+	statusLine
+	shown time.Time
+	last  string
 	// began is when the first step was told of, and dealt how much was done then.
 	began time.Time
 	dealt int64
 }
 
 func newProgress(out io.Writer) *replayProgress {
-	return &replayProgress{out: out, terminal: isTerminal(out), shown: time.Now()}
+	return &replayProgress{statusLine: newStatusLine(out), shown: time.Now()}
 }
 
 func (p *replayProgress) say(text string) {
@@ -133,12 +131,7 @@ func (p *replayProgress) say(text string) {
 		return
 	}
 	p.shown, p.last = time.Now(), text
-	if p.terminal {
-		fmt.Fprint(p.out, "\r\x1b[K"+text)
-		p.open = true
-		return
-	}
-	fmt.Fprintln(p.out, text)
+	p.write(text)
 }
 
 func (p *replayProgress) counting(at, end int64) {
@@ -166,13 +159,6 @@ func (p *replayProgress) pace(j replay.Job) string {
 	perSecond := float64(dealt-p.dealt) / took.Seconds()
 	left := time.Duration(float64(j.Left()) / perSecond * float64(time.Second)).Round(time.Second)
 	return fmt.Sprintf("; %s/s, about %s left", humanize.CommafWithDigits(perSecond, 1), left)
-}
-
-func (p *replayProgress) end() {
-	if p.open {
-		fmt.Fprintln(p.out)
-		p.open = false
-	}
 }
 
 func progressOf(j replay.Job) string {
