@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"go.uber.org/dig"
 	"go.uber.org/fx"
 	"golang.org/x/term"
 
@@ -127,7 +128,7 @@ func startWorker(ctx context.Context, cfg worker.Config) (*fx.App, *running, err
 	var w *running
 	app := newWorker(ctx, cfg, &w)
 	if err := app.Err(); err != nil {
-		return nil, nil, rootCause(err)
+		return nil, nil, dig.RootCause(err) // without the wiring's frames
 	}
 	// What ends ctx from here on stops the worker in good order.
 	start, cancel := context.WithTimeout(context.WithoutCancel(ctx), app.StartTimeout())

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"go.uber.org/dig"
 
 	"github.com/postrider/postrider/coordinator"
 	"github.com/postrider/postrider/delivery"
@@ -18,9 +17,6 @@ import (
 
 // levelErrorsOnly leaves standard error to what ends the program.
 const levelErrorsOnly = slog.LevelError
-
-// rootCause takes the wiring's frames off a constructor's error.
-func rootCause(err error) error { return dig.RootCause(err) }
 
 // tick is what a worker did in one second, as one JSON line.
 type tick struct {
