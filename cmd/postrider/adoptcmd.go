@@ -35,7 +35,8 @@ func (c *adoptCreateCmd) Help() string {
 	return `The application writes to its table as before. From then on each INSERT appends the row's event, in the same
 transaction; UPDATE and DELETE say nothing. What waits is imported before, in order, while the table is locked against
 writers: look at the count that --dry-run --json tells, ten thousand rows take seconds. A row whose event is there is left
-out, so that adopting again doubles nothing while its events are kept: a uuid is the event's id, another value becomes one with the table's name.
+out, so that adopting again doubles nothing: a uuid is the event's id, another value becomes one with the table's name. A row of a stream
+whose events were dropped in part is refused; --no-import leaves the rows.
 
 Debezium's table: id, aggregatetype (topic), aggregateid (stream), type, payload. Watermill's watermill_TOPIC: uuid,
 created_at, payload, metadata (headers); all its messages are one stream, unless --map uuid=stream_id says otherwise.

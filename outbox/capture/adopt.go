@@ -80,7 +80,7 @@ func (s *Store) Adopt(ctx context.Context, a Adoption, o Options) (Done, error) 
 			return err
 		}
 		if !a.NoImport && !t.readable {
-			return refuse("--no-import: without it this role must read events, so that no row is appended twice: GRANT SELECT ON %s.events, or run it as the outbox's owner", identifier(s.schema))
+			return refuse("--no-import: without it this role must read events, so that no row is appended twice: GRANT SELECT ON %[1]s.events, %[1]s.outbox_stream_heads, or run it as the outbox's owner", identifier(s.schema))
 		}
 		list, err := making(Adopted, t, "INSERT", a.body(t, s.calls(), shape), false, a)
 		if err != nil {

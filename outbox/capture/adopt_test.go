@@ -260,3 +260,26 @@ func TestRowsFitTheSchemaOfTheirType(t *testing.T) {
 	_, err = l.Exec(t.Context(), `INSERT INTO queue (stream, body) VALUES ('s', 'x')`)
 	wantCode(t, err, "OB002")
 }
+
+// A row whose event was dropped with its part had one: who adopts again is told so, instead of telling it twice.
+func TestARowWhoseEventWasDroppedIsNotToldAgain(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.run(t, `CREATE TABLE queue (id bigserial PRIMARY KEY, stream text, body text)`, `INSERT INTO queue (stream, body) VALUES ('ended', '1'), ('lives', '2')`)
+	a := capture.Adoption{Table: "queue", Map: map[string]string{"id": "event_id", "stream": "stream_id", "body": "payload"}, Type: "queued"}
+	l.adopt(t, a)
+	l.run(t, `SELECT outbox_events_bound()`, `ALTER TABLE events VALIDATE CONSTRAINT events_bound`, `SELECT outbox_events_split()`, `SELECT outbox_events_begin()`, `INSERT INTO queue (stream, body) VALUES ('lives', '3')`,
+		`DELETE FROM outbox WHERE global_sequence < 1000000000000`)
+	if why := one[*string](t, l, `SELECT outbox_events_drop(0)`); why != nil {
+		t.Fatal(*why)
+	}
+	for _, left := range []string{"ended", "lives"} {
+		_, err := l.Adopt(t.Context(), a, capture.Options{Replace: true})
+		wantRefused(t, err, `"`+left+`"`, "dropped", "--no-import", "--where")
+		l.run(t, `DELETE FROM queue WHERE body < '3' AND stream = '`+left+`'`)
+	}
+	done, err := l.Adopt(t.Context(), a, capture.Options{Replace: true})
+	if err != nil || done.Waiting != 1 || done.Imported != 0 {
+		t.Errorf("%d of %d were imported again: %v", done.Imported, done.Waiting, err)
+	}
+}

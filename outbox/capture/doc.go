@@ -20,7 +20,8 @@
 // the table gets later are captured, too, unless the columns were chosen by name; columns that go are left out from then on.
 //
 // Adopt makes the trigger, which keeps writers out until the commit, and appends what waits in its order, in one transaction: no row is
-// between the two. Its event id is the row's uuid, or is computed from the table's name and the row's id, so a row whose event is kept gets no second one.
+// between the two. Its event id is the row's uuid, or is computed from the table's name and the row's id, so a row whose event is kept gets no
+// second one. Where events of its stream were dropped, nobody knows whether it had one: the row is refused.
 //
 // # Invariants
 //

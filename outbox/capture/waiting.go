@@ -191,7 +191,14 @@ func (s *Store) versions(ctx context.Context, tx pgx.Tx, list []arriving) ([]int
 	at := map[string]int64{}
 	var stream string
 	var version int64
-	if _, err := pgx.ForEachRow(rows, []any{&stream, &version}, func() error { at[stream] = version; return nil }); err != nil {
+	var dropped bool
+	if _, err := pgx.ForEachRow(rows, []any{&stream, &version, &dropped}, func() error {
+		if dropped {
+			return forgotten(list, stream)
+		}
+		at[stream] = version
+		return nil
+	}); err != nil {
 		return nil, err
 	}
 	versions := make([]int64, len(list))
@@ -200,6 +207,13 @@ func (s *Store) versions(ctx context.Context, tx pgx.Tx, list []arriving) ([]int
 		at[one.Stream]++
 	}
 	return versions, nil
+}
+
+// forgotten refuses a row of which nobody can tell whether it had its event.
+func forgotten(list []arriving, stream string) error {
+	one := slices.IndexFunc(list, func(one arriving) bool { return one.Stream == stream })
+	return refuse("the row of event %s belongs to stream %q, of which events were dropped (`postrider events prune`); its own may be one of them, and would be told twice: "+
+		"remove rows that were told, choose others by --where, or leave all that wait with --no-import", list[one].ID, stream)
 }
 
 func each[T any](list []arriving, of func(arriving) T) []T {

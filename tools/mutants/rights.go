@@ -99,6 +99,11 @@ func captures() []mutant {
 			edits: []edit{{"outbox/capture/waiting.go", "return slices.Contains(known, one.ID)", "return false && slices.Contains(known, one.ID)"}},
 		},
 		{
+			name: "adopt-dropped", promise: "append", breaks: "a table that is adopted again tells rows again whose events were dropped",
+			test: of("TestARowWhoseEventWasDroppedIsNotToldAgain"), says: "<nil>, want a refusal",
+			edits: []edit{{"outbox/capture/waiting.go", "		if dropped {", "		if false {"}},
+		},
+		{
 			name: "adopt-any-row", promise: "append", breaks: "rows of a queue that are no events become some",
 			test: of("TestOnlyTheRowsThatWereNamedAreAdopted"), says: `INSERT INTO jobs.*22023`,
 			edits: []edit{{"outbox/capture/adopt.go", `if test := s.chosen("NEW"); test != ""`, `if test := s.chosen("NEW"); false`}},

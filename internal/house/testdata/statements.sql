@@ -3481,7 +3481,8 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
 /* capture.Find */ SELECT c.oid, n.nspname::text, c.relname::text, c.relowner::regrole::text, c.relkind IN ('r', 'p'),
        pg_has_role(c.relowner, 'USAGE'),
        has_schema_privilege(c.relowner, o.oid, 'USAGE') AND has_function_privilege(c.relowner, p.oid, 'EXECUTE'),
-       has_schema_privilege(o.oid, 'USAGE') AND has_table_privilege(e.oid, 'SELECT'),
+       has_schema_privilege(o.oid, 'USAGE') AND has_table_privilege(e.oid, 'SELECT')
+           AND has_table_privilege(format('%I.outbox_stream_heads', o.nspname), 'SELECT'),
        c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhparent = c.oid),
        n.oid = o.oid AND c.relname IN ('events', 'outbox', 'outbox_ready', 'outbox_parked', 'outbox_dedupe_keys'),
        EXISTS (SELECT FROM pg_trigger AS t WHERE t.tgrelid = c.oid AND t.tgname = $1)
@@ -3518,8 +3519,11 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
 
 /* capture.Known */ SELECT e.event_id FROM "public".events AS e WHERE e.event_id = ANY ($1::uuid[]);
 
-/* capture.Versions */ SELECT s.stream, coalesce((SELECT max(e.stream_version) FROM "public".events AS e WHERE e.stream_id = s.stream), 0)
-  FROM unnest($1::text[]) AS s (stream);
+/* capture.Versions */ SELECT s.stream, coalesce(kept.last, head.stream_version, 0), coalesce(kept.first > 1, head.stream_version IS NOT NULL)
+  FROM unnest($1::text[]) AS s (stream)
+ CROSS JOIN LATERAL (SELECT min(e.stream_version) AS first, max(e.stream_version) AS last
+                       FROM "public".events AS e WHERE e.stream_id = s.stream) AS kept
+  LEFT JOIN "public".outbox_stream_heads AS head ON head.stream_id = s.stream;
 
 /* capture.Append */ SELECT count(*)
   FROM "public".outbox_append_batch($1::text[], $2::text[], $3::bytea[], $4::uuid[], $5::bigint[],

@@ -4,7 +4,8 @@
 SELECT c.oid, n.nspname::text, c.relname::text, c.relowner::regrole::text, c.relkind IN ('r', 'p'),
        pg_has_role(c.relowner, 'USAGE'),
        has_schema_privilege(c.relowner, o.oid, 'USAGE') AND has_function_privilege(c.relowner, p.oid, 'EXECUTE'),
-       has_schema_privilege(o.oid, 'USAGE') AND has_table_privilege(e.oid, 'SELECT'),
+       has_schema_privilege(o.oid, 'USAGE') AND has_table_privilege(e.oid, 'SELECT')
+           AND has_table_privilege(format('%I.outbox_stream_heads', o.nspname), 'SELECT'),
        c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhparent = c.oid),
        n.oid = o.oid AND c.relname IN ('events', 'outbox', 'outbox_ready', 'outbox_parked', 'outbox_dedupe_keys'),
        EXISTS (SELECT FROM pg_trigger AS t WHERE t.tgrelid = c.oid AND t.tgname = @trigger)
@@ -50,9 +51,13 @@ SELECT set_config('lock_timeout', @limit, true)
 SELECT e.event_id FROM {schema}.events AS e WHERE e.event_id = ANY (@ids::uuid[])
 
 -- query: Versions
--- The versions of streams. Where they are given, a batch of more than 64 events locks no stream: the lock table is small.
-SELECT s.stream, coalesce((SELECT max(e.stream_version) FROM {schema}.events AS e WHERE e.stream_id = s.stream), 0)
+-- The versions of streams, and whether events of theirs were dropped. Where versions are given, a batch of more than 64 events locks no
+-- stream: the lock table is small.
+SELECT s.stream, coalesce(kept.last, head.stream_version, 0), coalesce(kept.first > 1, head.stream_version IS NOT NULL)
   FROM unnest(@streams::text[]) AS s (stream)
+ CROSS JOIN LATERAL (SELECT min(e.stream_version) AS first, max(e.stream_version) AS last
+                       FROM {schema}.events AS e WHERE e.stream_id = s.stream) AS kept
+  LEFT JOIN {schema}.outbox_stream_heads AS head ON head.stream_id = s.stream
 
 -- query: Append
 SELECT count(*)
