@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -90,6 +90,7 @@ type devReport struct {
 	Committed       int     `json:"committed"`
 	Received        int     `json:"received"`
 	Lost            int     `json:"lost"`
+	Held            int     `json:"held"` // dead, or behind a dead one
 	Reordered       int     `json:"reordered"`
 	Duplicates      int     `json:"duplicates"`
 	EventsPerSecond float64 `json:"events_per_second"`
@@ -121,6 +122,7 @@ type dev struct {
 	monitor              string
 	partitions           int
 	transforms           []delivery.Transform // what the workers do to events
+	held                 int                  // dead at the end, or behind what is
 	broken               chan error           // a worker ended by itself
 }
 
@@ -322,11 +324,11 @@ func (d *dev) work(interrupt context.Context) error {
 		return context.Cause(ctx)
 	}
 	if err := d.produce(producing); err != nil {
-		return errors.Join(err, d.report())
+		return cmp.Or(err, d.report())
 	}
 	d.ledger.Finish()
 	err = d.drained(ctx, interrupt)
-	if report := errors.Join(err, d.report()); report != nil || d.cmd.ExitWhenDrained || interrupt.Err() != nil {
+	if report := cmp.Or(err, d.report()); report != nil || d.cmd.ExitWhenDrained || interrupt.Err() != nil {
 		return report
 	}
 	d.say("Everything was received. The monitor stays up; Ctrl-C ends.")
@@ -353,7 +355,7 @@ func (d *dev) receive(msg jetstream.Msg) error {
 func (d *dev) report() error {
 	r := d.checker.Report()
 	body := devReport{
-		Committed: r.Committed, Received: r.Received, Lost: r.Lost, Reordered: r.Reordered, Duplicates: r.Duplicates,
+		Committed: r.Committed, Received: r.Received, Lost: max(r.Lost-d.held, 0), Held: d.held, Reordered: r.Reordered, Duplicates: r.Duplicates,
 		EventsPerSecond: r.EventsPerSecond, LatencyP50: 1000 * r.LatencyP50, LatencyP99: 1000 * r.LatencyP99,
 		Workers: d.cmd.Workers, Partitions: d.partitions,
 	}
@@ -367,7 +369,9 @@ func (d *dev) report() error {
 	}
 	if !body.ok() || !r.OK() {
 		for _, f := range r.Faults {
-			fmt.Fprintln(d.session.stderr, f)
+			if d.held == 0 || f.Kind != ledger.KindLost {
+				fmt.Fprintln(d.session.stderr, f)
+			}
 		}
 		return errSilent
 	}

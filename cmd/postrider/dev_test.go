@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -71,6 +72,28 @@ $`)
 		if !logs && dev.Stderr() != "" {
 			t.Errorf("it logs\n%s", dev.Stderr())
 		}
+	}
+}
+
+// An event that nothing can carry is dead, not lost, and nobody waits for it without end.
+func TestDevEndsBehindADeadEvent(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "events.jsonl")
+	line := `{"tx":1,"stream":"order-7","version":%d,"type":"order.placed","occurred_at":"2026-01-02T03:04:05Z","payload":{"note":"%s"}}` + "\n"
+	events := fmt.Sprintf(line, 1, "") + fmt.Sprintf(line, 2, strings.Repeat("x", 2<<20)) + fmt.Sprintf(line, 3, "")
+	if err := os.WriteFile(path, []byte(events), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dev := clustertest.Launch(t, "dev", nil, "dev", "--exit-when-drained", "--json", "--http-addr=off", "--import", path)
+	if code := dev.Exit(t); code != exitFailed {
+		t.Errorf("it ended with %d", code)
+	}
+	var r devReport
+	if err := json.Unmarshal([]byte(dev.Stdout()), &r); err != nil || r.Committed != 3 || r.Received != 1 || r.Held != 2 || r.Lost != 0 {
+		t.Errorf("it reports %s: %v", dev.Stdout(), err)
+	}
+	if !strings.Contains(dev.Stderr(), "dead: 1 event, with 1 event behind") {
+		t.Errorf("it says\n%s", dev.Stderr())
 	}
 }
 
@@ -153,14 +176,14 @@ func devDrained(t *testing.T, flags ...string) {
 	}
 	t.Log(dev.Stdout())
 	keys := []string{
-		"committed", "duplicates", "events_per_second", "latency_p50_ms", "latency_p99_ms",
+		"committed", "duplicates", "events_per_second", "held", "latency_p50_ms", "latency_p99_ms",
 		"lost", "partitions", "received", "reordered", "workers",
 	}
 	if got := slices.Sorted(maps.Keys(object)); !slices.Equal(got, keys) {
 		t.Errorf("keys %v, want %v", got, keys)
 	}
 	for key, want := range map[string]float64{
-		"lost": 0, "reordered": 0, "duplicates": 0, "workers": 3, "partitions": 64,
+		"lost": 0, "held": 0, "reordered": 0, "duplicates": 0, "workers": 3, "partitions": 64,
 		"committed": historyEvents, "received": historyEvents,
 	} {
 		if object[key] != want {

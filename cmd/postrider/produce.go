@@ -106,15 +106,21 @@ func (d *dev) tell(ctx context.Context) {
 	}
 }
 
-// drainGrace is how long an interrupted run waits for what is under way.
-const drainGrace = 15 * time.Second
+const (
+	// drainGrace is how long an interrupted run waits for what is under way.
+	drainGrace = 15 * time.Second
+	// standsAfter is how long nothing was received when it is asked whether anything is still to come.
+	standsAfter = 5 * time.Second
+)
 
-// drained waits until everything was received, and says how far it is. After an interruption it waits for drainGrace.
+// drained waits until everything was received, or what is left is dead and waits for somebody, and says how far it is. After an interruption
+// it waits for drainGrace.
 func (d *dev) drained(ctx, interrupt context.Context) error {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	interrupted := interrupt.Done()
 	var late <-chan time.Time
+	last, since := 0, time.Now()
 	for {
 		select {
 		case <-d.checker.Drained():
@@ -125,11 +131,32 @@ func (d *dev) drained(ctx, interrupt context.Context) error {
 			interrupted, late = nil, time.After(drainGrace)
 		case <-late:
 			return fmt.Errorf("interrupted: not everything was received within %s", drainGrace)
-		case <-ticker.C:
+		case now := <-ticker.C:
 			r := d.checker.Report()
 			d.say("received %d of %d", r.Received, r.Committed)
+			if r.Received > last {
+				last, since = r.Received, now
+			}
+			if d.cmd.ExitWhenDrained && now.Sub(since) >= standsAfter {
+				if err := d.stands(ctx); err != nil {
+					return err
+				}
+			}
 		}
 	}
+}
+
+// stands returns an error if there are dead events, and none to be tried: then nothing more comes.
+func (d *dev) stands(ctx context.Context) error {
+	look := lookFlags{databaseFlags: databaseFlags{DatabaseURL: d.databaseURL, Schema: d.cmd.Schema}, Assignment: d.cmd.Assignment}
+	snapshot, _, err := look.look(ctx)
+	sum := snapshot.Summary()
+	if err != nil || sum.Dead == 0 || sum.Pending+sum.Failed > 0 {
+		return err
+	}
+	d.held = int(sum.Dead + sum.Blocked)
+	return fmt.Errorf("dead: %s, with %s behind; `postrider dead list` says why while a run without --exit-when-drained stays up",
+		counted(sum.Dead, "event"), counted(sum.Blocked, "event"))
 }
 
 func (d *dev) load(rate float64) (*chaos.Load, error) {

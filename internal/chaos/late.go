@@ -121,9 +121,11 @@ func (p *Proxy) Late(crew *Crew, server, sent string, rely *regexp.Regexp) Misha
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.callOffLocked(r)
-		return Struck{
-			Text: fmt.Sprintf("%d batches of %s came late", (2*lateRounds-a.left)/2, workerName(victim.Number)), Then: "delivery went on",
-		}, context.Cause(ctx)
+		text := fmt.Sprintf("%d batches of %s came late", (2*lateRounds-a.left)/2, workerName(victim.Number))
+		if a.left == 2*lateRounds {
+			text = fmt.Sprintf("no batch of %s was seen to hold back: it wrote none, or its connections are encrypted", workerName(victim.Number))
+		}
+		return Struck{Text: text, Then: "delivery went on"}, context.Cause(ctx)
 	}}
 }
 
