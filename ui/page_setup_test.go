@@ -13,6 +13,7 @@ import (
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/delivery/ops/replay"
+	"github.com/postrider/postrider/heartbeat"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/partition"
 	"github.com/postrider/postrider/ui"
@@ -43,14 +44,21 @@ func onOutbox(t *testing.T, pool *pgxpool.Pool) *outboxBundle {
 	if b.again, err = replay.New(t.Context(), b.pool, "public", delivery.Relation{}); err != nil {
 		t.Fatal(err)
 	}
+	b.look(t, nil)
+	return b
+}
+
+// look has the monitor show a worker without leases, if it is given.
+func (b *outboxBundle) look(t *testing.T, alone func() heartbeat.Worker) {
+	t.Helper()
 	s := newStores(t, b.pool)
+	var err error
 	b.source, err = ui.NewSource(ui.SourceConfig{
-		Workers: s.workers, Leases: s.leases, Deliveries: s.deliveries, Strategy: partition.Modulo, HeartbeatTTL: ttl, BacklogShare: 1,
+		Workers: s.workers, Leases: s.leases, Deliveries: s.deliveries, Strategy: partition.Modulo, HeartbeatTTL: ttl, BacklogShare: 1, Alone: alone,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b
 }
 
 func (b *outboxBundle) serve(t *testing.T, options ui.Options) *httptest.Server {

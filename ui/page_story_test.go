@@ -101,6 +101,20 @@ func TestPartitionIsPausedByForm(t *testing.T) {
 	wantLacks(t, call(t, readers, http.MethodGet, path), `<form id="pause"`, "Pause partition")
 }
 
+// A worker without leases owns what nobody else holds, and stands in no table: nothing offers to drain it.
+func TestAWorkerAloneIsNotDrained(t *testing.T) {
+	t.Parallel()
+	b := newPages(t, 2)
+	other, alone := uuid.UUID{15: 1}, uuid.UUID{15: 2}
+	b.join(t, other, "other", 0)
+	b.look(t, func() heartbeat.Worker {
+		return heartbeat.Worker{ID: alone, Hostname: "alone", State: heartbeat.Active}
+	})
+	page := call(t, b.serve(t, ui.Options{}), http.MethodGet, "/")
+	wantContains(t, page, fmt.Sprintf(`href="./workers/%s/drain"`, other), alone.String())
+	wantLacks(t, page, fmt.Sprintf(`workers/%s/drain`, alone))
+}
+
 func TestWorkerIsDrainedByForm(t *testing.T) {
 	t.Parallel()
 	b := newPages(t, 2)

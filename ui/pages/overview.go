@@ -100,7 +100,7 @@ func workerRow(w source.Worker, at time.Time, hue int) web.Worker {
 		Left: w.HeartbeatLeft, Owned: w.Owned, Desired: w.Desired, Hue: hue,
 	}
 	row.DrainAsked = moment(w.DrainRequestedAt, at)
-	row.Drainable = w.State == source.WorkerActive && w.DrainRequestedAt == nil
+	row.Drainable = w.State == source.WorkerActive && w.DrainRequestedAt == nil && !w.Alone
 	if w.HeartbeatAge != nil {
 		row.Age, row.HasAge = *w.HeartbeatAge, true
 	}

@@ -79,6 +79,8 @@ type Worker struct {
 	State    WorkerState
 	// StartedAt and HeartbeatUntil are database times.
 	StartedAt, HeartbeatUntil time.Time
+	// Alone tells that the worker delivers without leases: it stands in no table, so nobody can drain it.
+	Alone bool
 	// DrainRequestedAt is when an operator asked the worker to drain; nil: nobody did.
 	DrainRequestedAt *time.Time
 	// Condition is what keeps the worker from delivering; nil: nothing.

@@ -144,6 +144,9 @@ func (s *storeSource) Snapshot(ctx context.Context) (Snapshot, error) {
 		return Snapshot{}, fmt.Errorf("ui: %w", err)
 	}
 	snapshot := compose(workers, leases, withOldest(backlog, oldest), minutes, s.config.Strategy, s.config.HeartbeatTTL)
+	if s.config.Alone != nil { // it was put last
+		snapshot.Workers[len(snapshot.Workers)-1].Alone = true
+	}
 	if p, err := s.published.get(ctx, s.config.BacklogShare, func(ctx context.Context) (published, error) {
 		return s.recent.look(ctx, s.config.Deliveries)
 	}); err == nil {
