@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/lease"
@@ -69,24 +70,51 @@ func (s *Shadow) Publish(ctx context.Context, messages []delivery.Message) []del
 	})
 }
 
+const (
+	// askedBeside is how many messages are asked for at once, askedRounds how often before Stored answers.
+	askedBeside = 64
+	askedRounds = 64
+)
+
 // Stored returns what the stream holds under the prefix behind that position, by
 // the events' sequences: messages of that generation alone, as other replays may
-// have used the same prefix.
-func (s *Shadow) Stored(ctx context.Context, after uint64, generation int) (map[int64]uint64, error) {
+// have used the same prefix. It looks at some 4,000 messages and returns the last one's
+// position; 0: nothing is behind them.
+func (s *Shadow) Stored(ctx context.Context, after uint64, generation int) (stored map[int64]uint64, through uint64, err error) {
 	stored, of := map[int64]uint64{}, strconv.Itoa(generation)
-	for at := after; ; {
-		ask, cancel := context.WithTimeout(ctx, 5*time.Second)
-		m, err := s.dedupe.api.next(ask, s.filter, at+1)
-		cancel()
-		if err != nil || m.sequence == 0 {
-			return stored, err
-		}
-		sequence, err := strconv.ParseInt(m.header.Get(message.HeaderSequence), 10, 64)
+	for range askedRounds {
+		found, err := s.ahead(ctx, after+1)
 		if err != nil {
-			return nil, fmt.Errorf("message %d under %s is not of a replay: header %s is %q", m.sequence, s.filter, message.HeaderSequence, m.header.Get(message.HeaderSequence))
+			return nil, 0, err
 		}
-		if at = m.sequence; m.header.Get(message.HeaderGeneration) == of {
-			stored[sequence] = at
+		for _, m := range found {
+			if m.sequence == 0 {
+				return stored, 0, nil
+			}
+			sequence, err := strconv.ParseInt(m.header.Get(message.HeaderSequence), 10, 64)
+			if err != nil {
+				return nil, 0, fmt.Errorf("message %d under %s is not of a replay: header %s is %q", m.sequence, s.filter, message.HeaderSequence, m.header.Get(message.HeaderSequence))
+			}
+			if m.header.Get(message.HeaderGeneration) == of {
+				stored[sequence] = m.sequence
+			}
+			after = m.sequence
 		}
 	}
+	return stored, after, nil
+}
+
+// ahead asks for the first message under the prefix at or behind each of the next positions: so none up to the last answer's is missing.
+func (s *Shadow) ahead(ctx context.Context, from uint64) ([]storedMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	asking, ctx := errgroup.WithContext(ctx)
+	found := make([]storedMessage, askedBeside)
+	for i := range found {
+		asking.Go(func() (err error) {
+			found[i], err = s.dedupe.api.next(ctx, s.filter, from+uint64(i))
+			return err
+		})
+	}
+	return found, asking.Wait()
 }

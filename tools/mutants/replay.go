@@ -41,6 +41,11 @@ func replays() []mutant {
 			edits: []edit{{"delivery/ops/replay/sql/selection.sql", "AS e USING (sequence)\n WHERE\n       -- include: match\n\n-- query: Troubled", "AS e USING (sequence)\n WHERE false AND\n       -- include: match\n\n-- query: Troubled"}},
 		},
 		{
+			name: "replay-shadow-looks-silently", promise: "replay", breaks: "a shadow replay that looks for long is taken for dead, and two take it from each other without end",
+			test: replay("TestAShadowThatLooksForLongSaysSo"), says: "while it looked it said",
+			edits: []edit{{"delivery/ops/replay/shadow.go", `return r.touch(ctx, "it looks what the stream holds of it")`, "return nil"}},
+		},
+		{
 			name: "replay-shadow-asks-nothing", promise: "replay", breaks: "what a killed shadow replay stored is stored again",
 			test: replay("TestAShadowAsksTheStreamWhatItHolds"), says: "the stream holds [0-9]+ messages",
 			edits: []edit{{"delivery/ops/replay/shadow.go", "if !r.shadow.asked {", "if false {"}},

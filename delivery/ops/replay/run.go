@@ -299,15 +299,20 @@ func (r *run) hold(ctx context.Context, tx pgx.Tx) (position int64, generation i
 
 // idle waits a little, and says now and then that it does.
 func (r *run) idle(ctx context.Context, waiting string) error {
-	if time.Since(r.beaten) > beat || waiting != r.job.WaitingFor {
-		err := r.outbox.Write(ctx, func(tx pgx.Tx) error {
-			return r.advance(ctx, tx, moved{position: r.job.Position, waiting: waiting})
-		})
-		if err != nil {
-			return err
-		}
+	if err := r.touch(ctx, waiting); err != nil {
+		return err
 	}
 	return pause(ctx, waitLook)
+}
+
+// touch says now and then that the run lives, and what for.
+func (r *run) touch(ctx context.Context, waiting string) error {
+	if time.Since(r.beaten) <= beat && waiting == r.job.WaitingFor {
+		return nil
+	}
+	return r.outbox.Write(ctx, func(tx pgx.Tx) error {
+		return r.advance(ctx, tx, moved{position: r.job.Position, waiting: waiting})
+	})
 }
 
 // waitLook is how often a replay that waits looks again.

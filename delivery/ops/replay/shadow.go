@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,27 +20,28 @@ type ShadowPublisher interface {
 	// its duplicate window.
 	Publish(ctx context.Context, messages []delivery.Message) []delivery.Outcome
 	// Stored returns what the stream holds behind that position of the replay with
-	// that generation: the position of each sequence.
-	Stored(ctx context.Context, after uint64, generation int) (map[int64]uint64, error)
+	// that generation: the position of each sequence. It may look at a part alone, and
+	// says up to which position that goes; 0: to the end.
+	Stored(ctx context.Context, after uint64, generation int) (stored map[int64]uint64, through uint64, err error)
 }
 
 // shadowing is what a run knows of the stream.
 type shadowing struct {
 	// asked tells that the stream was asked what it holds since anything was last
-	// left open; stored are those messages that no step has noted yet.
-	asked  bool
-	stored map[int64]uint64
+	// left open; stored are those messages that no step has noted yet. Until then the
+	// stream was looked at up to through.
+	asked   bool
+	through uint64
+	stored  map[int64]uint64
 }
 
 // shadowStep publishes the next events and notes it when all of them are
 // acknowledged.
 func (r *run) shadowStep(ctx context.Context) (step, error) {
 	if !r.shadow.asked {
-		stored, err := r.cfg.Publisher.Stored(ctx, uint64(max(0, r.job.StreamSequence)), r.job.Generation)
-		if err != nil {
-			return step{}, fmt.Errorf("ask the stream what it holds of the replay: %w", err)
+		if err := r.ask(ctx); err != nil || !r.shadow.asked {
+			return step{}, err
 		}
-		r.shadow.asked, r.shadow.stored = true, stored
 	}
 	messages, upTo, err := r.messages(ctx)
 	if errors.Is(err, delivery.ErrTransform) {
@@ -80,6 +82,22 @@ func (r *run) shadowStep(ctx context.Context) (step, error) {
 		delete(r.shadow.stored, msg.Sequence)
 	}
 	return step{events: int64(len(messages)), finished: upTo >= r.job.Last}, nil
+}
+
+// ask looks on at what the stream holds. Others may have used the prefix before, so that this can take long.
+func (r *run) ask(ctx context.Context) error {
+	if r.shadow.through == 0 {
+		r.shadow.through, r.shadow.stored = uint64(max(0, r.job.StreamSequence)), map[int64]uint64{}
+	}
+	stored, through, err := r.cfg.Publisher.Stored(ctx, r.shadow.through, r.job.Generation)
+	if err != nil {
+		return fmt.Errorf("ask the stream what it holds of the replay: %w", err)
+	}
+	maps.Copy(r.shadow.stored, stored)
+	if r.shadow.through, r.shadow.asked = through, through == 0; r.shadow.asked {
+		return nil
+	}
+	return r.touch(ctx, "it looks what the stream holds of it")
 }
 
 // publish sends what the stream does not hold. open says what kept a message from

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +81,57 @@ func TestAShadowAsksTheStreamWhatItHolds(t *testing.T) {
 	}
 }
 
+// filled is a stream that holds much: it is looked at piece by piece, and of this replay it holds the first and the last of ten events.
+type filled struct {
+	taker
+	looked func()
+	sent   *[]int64
+}
+
+func (f filled) Stored(_ context.Context, after uint64, _ int) (map[int64]uint64, uint64, error) {
+	f.looked()
+	switch after {
+	case 0:
+		return map[int64]uint64{1: 40}, 5000, nil
+	case 5000:
+		return nil, 9000, nil
+	}
+	return map[int64]uint64{10: 9500}, 0, nil
+}
+
+func (f filled) Publish(ctx context.Context, messages []delivery.Message) []delivery.Outcome {
+	for _, m := range messages {
+		*f.sent = append(*f.sent, m.Sequence)
+	}
+	return f.taker.Publish(ctx, messages)
+}
+
+// Who looks for long at what others left under the prefix says so meanwhile: it is not taken for dead.
+func TestAShadowThatLooksForLongSaysSo(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.appendMany(t, 10)
+	b.publish(t, "true")
+	j := b.create(t, replay.Spec{Destination: replay.Shadow, Stream: "REPLAYS", Selection: replay.Selection{All: true}})
+	var said []string
+	var sent []int64
+	looked := func() {
+		now, err := b.store.Get(t.Context(), j.ID)
+		if err != nil {
+			t.Error(err)
+		}
+		said = append(said, now.WaitingFor)
+	}
+	j = b.run(t, j.ID, replay.RunConfig{Publisher: filled{looked: looked, sent: &sent}, Events: b.reader(t)})
+	if j.State != replay.Done || j.Replayed != 10 || !slices.Equal(sent, []int64{2, 3, 4, 5, 6, 7, 8, 9}) {
+		t.Errorf("%+v, sent %v", j, sent)
+	}
+	const looks = "it looks what the stream holds of it"
+	if !slices.Equal(said, []string{"", looks, looks}) {
+		t.Errorf("while it looked it said %q", said)
+	}
+}
+
 // What a transform says of a failure may hold anything, and as much as it likes: the replay goes on past the event.
 func TestAFailureOfATransformIsNotedWhateverItSays(t *testing.T) {
 	t.Parallel()
@@ -102,7 +154,9 @@ func TestAFailureOfATransformIsNotedWhateverItSays(t *testing.T) {
 // taker takes everything.
 type taker struct{}
 
-func (taker) Stored(context.Context, uint64, int) (map[int64]uint64, error) { return nil, nil }
+func (taker) Stored(context.Context, uint64, int) (map[int64]uint64, uint64, error) {
+	return nil, 0, nil
+}
 
 func (taker) Publish(_ context.Context, messages []delivery.Message) []delivery.Outcome {
 	outcomes := make([]delivery.Outcome, len(messages))
