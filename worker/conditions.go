@@ -34,13 +34,19 @@ func (w *Worker) heardRefusals() nats.Option {
 	if w.cfg.Stream.APIPrefix != "" {
 		ignored = append(ignored, w.cfg.Stream.APIPrefix+".")
 	}
-	return nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-		w.log.Warn("NATS reported an error", "error", err)
-		_, subject, publishing := strings.Cut(err.Error(), `Permissions Violation for Publish to "`)
-		if errors.Is(err, nats.ErrPermissionViolation) && publishing && !slices.ContainsFunc(ignored, func(i string) bool { return strings.HasPrefix(subject, i) }) {
-			w.board.Report(condition.Delivery, err)
+	return func(o *nats.Options) error {
+		tell := o.AsyncErrorCB
+		o.AsyncErrorCB = func(nc *nats.Conn, sub *nats.Subscription, err error) {
+			if tell != nil {
+				tell(nc, sub, err)
+			}
+			_, subject, publishing := strings.Cut(err.Error(), `Permissions Violation for Publish to "`)
+			if errors.Is(err, nats.ErrPermissionViolation) && publishing && !slices.ContainsFunc(ignored, func(i string) bool { return strings.HasPrefix(subject, i) }) {
+				w.board.Report(condition.Delivery, err)
+			}
 		}
-	})
+		return nil
+	}
 }
 
 // watchConditions asks both servers each second, so that a cause is known although nothing is to be delivered.

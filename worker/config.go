@@ -39,7 +39,7 @@ type Config struct {
 	Partitions int
 	// NATSURL is the servers' URLs, separated by commas. Defaults to nats.DefaultURL.
 	NATSURL string
-	// NATSOptions say more, such as how to log in. How the connection is made again, and who hears its errors, is the worker's. A domain of
+	// NATSOptions say more, such as how to log in. How the connection is made again is the worker's, which hears its errors, too. A domain of
 	// JetStream is Stream.APIPrefix's.
 	NATSOptions []nats.Option
 	// Stream is checked, and made when it is missing and Create is set. Its Subject is Shape's, its Control the

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/condition"
 	"github.com/postrider/postrider/delivery"
@@ -31,8 +32,9 @@ type doctorCmd struct {
 	databaseFlags
 	natsFlags
 	streamFlags
-	Ordering string `help:"What the workers keep in order: ${enum}." enum:"partition,stream" default:"partition"`
-	JSON     bool   `help:"Print a JSON array." name:"json"`
+	Ordering    string `help:"What the workers keep in order: ${enum}." enum:"partition,stream" default:"partition"`
+	PublishMode string `help:"How messages are published: ${enum}; auto is fenced where server and stream allow it." enum:"auto,fenced,dedupe" default:"auto"`
+	JSON        bool   `help:"Print a JSON array." name:"json"`
 
 	control natspub.Control // where the database told it
 }
@@ -79,6 +81,9 @@ func (c *doctorCmd) findings(ctx context.Context, log *slog.Logger) ([]finding, 
 	subject, err := natspub.ParseSubject(c.Subject)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errRefused, err)
+	}
+	if _, err := c.broker(); err != nil {
+		return nil, err
 	}
 	return slices.Concat(c.checkDatabase(ctx), c.checkBroker(ctx, subject, log)), nil
 }
@@ -275,7 +280,11 @@ func forgottenFinding(ctx context.Context, pool *pgxpool.Pool, schema string) fi
 func (c *doctorCmd) checkBroker(ctx context.Context, subject natspub.Subject, log *slog.Logger) []finding {
 	nc, apiPrefix, err := c.connect("postrider doctor", log, nats.MaxReconnects(0))
 	if err != nil {
-		return []finding{{"broker", levelError, redact(err.Error()) + "; to mend it: " + condition.BrokerAway.Cure()}}
+		f := finding{"broker", levelError, redact(err.Error())}
+		if !errors.Is(err, natspub.ErrConfig) { // which says how to write it
+			f.Detail += "; to mend it: " + cmp.Or(natspub.Reason(err), condition.BrokerAway).Cure()
+		}
+		return []finding{f}
 	}
 	defer nc.Close()
 	findings := []finding{{"broker", levelOK, "nats-server " + nc.ConnectedServerVersion() + " at " + natspub.Redact(nc.ConnectedUrl())}}
@@ -285,18 +294,31 @@ func (c *doctorCmd) checkBroker(ctx context.Context, subject natspub.Subject, lo
 	}
 	findings = append(findings, finding{"stream", levelOK, fmt.Sprintf("%s with %d replicas, %d messages, duplicate window %s, max_payload %d",
 		info.Config.Name, info.Config.Replicas, info.State.Msgs, info.Config.Duplicates, nc.MaxPayload())}, streamRoom(info))
-	fence := finding{"fence", levelOK, "the stream takes fenced batches"}
-	if can, why := natspub.CanFence(nc, info); !can {
-		fence.Level, fence.Detail = levelWarning, why+"; workers publish in mode dedupe"
-	} else if c.control.Outbox == uuid.Nil {
-		fence.Level, fence.Detail = levelWarning, "not checked: which control messages are this outbox's stands in the database"
-	} else if err := natspub.CheckFence(info.Config, c.control); err != nil {
-		fence.Level, fence.Detail = levelError, redact(err.Error())
-	}
-	if findings = append(findings, fence); fence.Level == levelOK && c.control.Outbox != uuid.Nil {
+	fence := c.fenceFinding(nc, info)
+	if findings = append(findings, fence); fence.Level == levelOK && natspub.PublishMode(c.PublishMode) != natspub.PublishDedupe {
 		findings = append(findings, recordsFinding(ctx, natspub.NewRecords(nc, apiPrefix, c.Stream, c.control)))
 	}
 	return findings
+}
+
+// fenceFinding tells how workers of that mode publish to the stream, or why they would not start.
+func (c *doctorCmd) fenceFinding(nc *nats.Conn, info *jetstream.StreamInfo) finding {
+	const check = "fence"
+	can, why := natspub.CanFence(nc, info)
+	switch mode := natspub.PublishMode(c.PublishMode); {
+	case mode == natspub.PublishDedupe:
+		return finding{check, levelOK, "none, with --publish-mode dedupe"}
+	case !can && mode == natspub.PublishFenced:
+		return finding{check, levelError, why + "; workers do not start with --publish-mode fenced"}
+	case !can:
+		return finding{check, levelWarning, why + "; workers publish in mode dedupe"}
+	case c.control.Outbox == uuid.Nil:
+		return finding{check, levelWarning, "not checked: which control messages are this outbox's stands in the database"}
+	}
+	if err := natspub.CheckFence(info.Config, c.control); err != nil {
+		return finding{check, levelError, redact(err.Error())}
+	}
+	return finding{check, levelOK, "the stream takes fenced batches"}
 }
 
 // conditionFinding tells what living workers say that keeps them from delivering.

@@ -78,6 +78,43 @@ func TestRoomIsTold(t *testing.T) {
 	}
 }
 
+// A stream that keeps no fence is wrong for workers that need it, and for a resize beside them, and right for others.
+func TestDoctorLooksAsTheWorkersPublish(t *testing.T) {
+	t.Parallel()
+	database := pgtest.Migrated(t, 8)
+	on := func(change func(*jetstream.StreamConfig)) []string {
+		broker := natstest.Start(t, 1)
+		broker.Stream(t, 1, change)
+		return []string{"--database-url=" + database, "--nats-url=" + broker.URL()}
+	}
+	unfit := on(func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 1 })
+	without := on(func(c *jetstream.StreamConfig) { c.AllowAtomicPublish = false })
+	for _, one := range []struct {
+		on    []string
+		mode  string
+		code  int
+		level string
+		says  string
+	}{
+		{unfit, "auto", exitFailed, levelError, "max_msgs_per_subject"},
+		{unfit, "fenced", exitFailed, levelError, "max_msgs_per_subject"},
+		{unfit, "dedupe", exitOK, levelOK, "none"},
+		{without, "auto", exitOK, levelWarning, "in mode dedupe"},
+		{without, "fenced", exitFailed, levelError, "do not start"},
+	} {
+		f := diagnose(t, one.code, append(one.on, "--publish-mode="+one.mode)...)["fence"]
+		if f.Level != one.level || !strings.Contains(f.Detail, one.says) {
+			t.Errorf("%s: %+v, want %s with %q", one.mode, f, one.level, one.says)
+		}
+	}
+	resize := append([]string{"partitions", "resize", "4", "--yes", "--reason=test"}, unfit...)
+	complaint{resize, exitRefused, []string{"max_msgs_per_subject"}}.check(t)
+	complaint{append([]string{"doctor", "--nats-context=none"}, unfit...), exitRefused, []string{"no such context"}}.check(t)
+	if f := diagnose(t, exitFailed, unfit[0], "--nats-url=nats://a#b@c")["broker"]; strings.Contains(f.Detail, "bring it back") {
+		t.Errorf("of a URL that cannot be read it says %s", f.Detail)
+	}
+}
+
 // Who may create in the outbox's schema is told, with the statement that ends it, by doctor and by each migration.
 func TestRightsToCreateAreTold(t *testing.T) {
 	t.Parallel()

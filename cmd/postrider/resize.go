@@ -127,15 +127,11 @@ func (c *partitionsResizeCmd) publisher(ctx context.Context, nc *nats.Conn, apiP
 		delivery.Publisher
 		Close() error
 	}
-	mode := natspub.PublishMode(c.PublishMode)
-	fits, _ := natspub.CanFence(nc, stream)
-	fits = fits && natspub.CheckFence(stream.Config, controlOf(info)) == nil
-	if mode == natspub.PublishFenced {
-		if _, err := mode.On(nc, stream, controlOf(info), log); err != nil {
-			return nil, nil, fmt.Errorf("%w: %w", errRefused, err)
-		}
+	mode, err := natspub.PublishMode(c.PublishMode).On(nc, stream, controlOf(info), log)
+	if err != nil { // as workers refuse it: without its fence the stream would not know of the move
+		return nil, nil, fmt.Errorf("%w: %w", errRefused, err)
 	}
-	if fits && mode != natspub.PublishDedupe {
+	if mode == natspub.PublishFenced {
 		publisher, err = natspub.NewFenced(nc, natspub.FencedConfig{Stream: c.Stream, APIPrefix: apiPrefix, Control: controlOf(info), NeverExpire: stream.Config.MaxAge > 0})
 	} else {
 		publisher, err = natspub.NewDedupe(nc, natspub.DedupeConfig{Stream: c.Stream, APIPrefix: apiPrefix})

@@ -67,7 +67,7 @@ func streamRoom(info *jetstream.StreamInfo) finding {
 	limit("max_msgs", float64(s.Msgs), float64(c.MaxMsgs), fmt.Sprintf("%d of %d messages", s.Msgs, c.MaxMsgs))
 	switch {
 	case level == levelWarning:
-		return finding{check, level, strings.Join(limits, ", ") + ": when it is full, delivery pauses; to mend it: raise the limit, or give it a max_age"}
+		return finding{check, level, strings.Join(limits, ", ") + ": when it is full, delivery pauses; to mend it: raise the limit"}
 	case len(limits) > 0:
 		return finding{check, level, strings.Join(limits, ", ")}
 	case c.MaxAge > 0:

@@ -19,13 +19,21 @@ const tellAgain = time.Minute
 
 // Connect dials with the options that order and fencing need: no reconnect
 // buffer, so that a publish which failed cannot be sent later; and reconnecting
-// for ever. More options may follow; they are applied last.
+// for ever, also where the login is refused: that of a server that is being set up, or one whose
+// new credentials come late. More options may follow; they are applied last.
 func Connect(url, name string, log *slog.Logger, more ...nats.Option) (*nats.Conn, error) {
 	var told time.Time // when an attempt was told of; callbacks come one after the other
+	tell := func(err error) {
+		if time.Since(told) >= tellAgain {
+			told = time.Now()
+			log.Warn("cannot connect to NATS again", "error", err)
+		}
+	}
 	options := append([]nats.Option{
 		nats.Name(name),
 		nats.ReconnectBufSize(-1),
 		nats.MaxReconnects(-1),
+		nats.IgnoreAuthErrorAbort(),
 		nats.ReconnectWait(100 * time.Millisecond),
 		nats.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond),
 		nats.Timeout(5 * time.Second),
@@ -36,17 +44,16 @@ func Connect(url, name string, log *slog.Logger, more ...nats.Option) (*nats.Con
 				log.Warn("disconnected from NATS", "error", err)
 			}
 		}),
-		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
-			if time.Since(told) >= tellAgain {
-				told = time.Now()
-				log.Warn("cannot connect to NATS again", "error", err)
-			}
-		}),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { tell(err) }),
 		nats.ReconnectHandler(func(nc *nats.Conn) {
 			told = time.Time{}
 			log.Info("reconnected to NATS", "server", nc.ConnectedServerName())
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			if refusesLogin(err) { // with each attempt
+				tell(err)
+				return
+			}
 			log.Warn("NATS reported an error", "error", err)
 		}),
 	}, more...)
@@ -59,6 +66,12 @@ func Connect(url, name string, log *slog.Logger, more ...nats.Option) (*nats.Con
 		return nil, fmt.Errorf("connect to NATS at %s (--nats-url, --nats-context): %w", Redact(url), err)
 	}
 	return nc, nil
+}
+
+// refusesLogin tells whether the server lets nobody in with the name, the token or the key.
+func refusesLogin(err error) bool {
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) ||
+		errors.Is(err, nats.ErrAccountAuthExpired)
 }
 
 // readable tells whether each of the URLs is one, and whether what stands before an @ is its user. A # in a password

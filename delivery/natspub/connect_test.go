@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/postrider/postrider/condition"
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 )
@@ -96,5 +98,44 @@ func TestTheLogSaysWhyConnectingAgainFails(t *testing.T) {
 		if n := log.await(t, "reconnected to NATS", why); n != 0 {
 			t.Errorf("%d more records say so", n)
 		}
+	}
+}
+
+// A login that is refused for a while, as by a server that is being set up, is tried again and again, and told of once.
+func TestALoginThatIsRefusedForAWhileIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	options := &server.Options{Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true}
+	admin, relay := &server.User{Username: "admin", Password: "admin"}, &server.User{Username: "relay", Password: "relay"}
+	s := started(t, options, admin, relay)
+	let := func(users ...*server.User) {
+		changed := options.Clone()
+		changed.Users = users
+		if err := s.ReloadOptions(changed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log, attempts, over := make(records, 1000), make(chan struct{}, 1000), make(chan struct{})
+	nc, err := natspub.Connect("nats://relay:relay@"+s.Addr().String(), t.Name(), slog.New(slog.NewTextHandler(log, nil)), nats.CustomReconnectDelay(func(int) time.Duration {
+		attempts <- struct{}{}
+		return 10 * time.Millisecond
+	}), nats.ClosedHandler(func(*nats.Conn) { close(over) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	let(admin)
+	for range 5 {
+		select {
+		case <-attempts:
+		case <-over:
+			t.Fatalf("it tries no more: %v", nc.LastError())
+		}
+	}
+	if got := natspub.Reason(nc.LastError()); got != condition.BrokerRefused {
+		t.Errorf("%v is called %q", nc.LastError(), got)
+	}
+	let(admin, relay)
+	if n := log.await(t, "reconnected to NATS", "uthorization"); n != 1 {
+		t.Errorf("%d records tell of the refusal, want 1", n)
 	}
 }

@@ -49,8 +49,7 @@ func classify(err error) delivery.Outcome {
 	case errors.Is(err, nats.ErrMaxPayload), errors.Is(err, nats.ErrBadSubject),
 		errors.Is(err, nats.ErrBadHeaderMsg), errors.Is(err, nats.ErrInvalidMsg):
 		return delivery.Outcome{Kind: delivery.Permanent, Err: err}
-	case errors.Is(err, nats.ErrPermissionViolation), errors.Is(err, nats.ErrAuthorization),
-		errors.Is(err, nats.ErrHeadersNotSupported):
+	case errors.Is(err, nats.ErrPermissionViolation), refusesLogin(err), errors.Is(err, nats.ErrHeadersNotSupported):
 		return delivery.Outcome{Kind: delivery.Unresolved, Err: fmt.Errorf("%w: %w", delivery.ErrConfiguration, err)}
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded),
 		errors.Is(err, nats.ErrConnectionReconnecting), errors.Is(err, nats.ErrConnectionClosed),
@@ -103,8 +102,7 @@ func Reason(err error) condition.Reason {
 	switch {
 	case errors.Is(err, delivery.ErrFenced):
 		return condition.FenceRefused
-	case errors.Is(err, nats.ErrPermissionViolation), errors.Is(err, nats.ErrAuthorization), errors.Is(err, delivery.ErrConfiguration),
-		errors.Is(err, ErrStreamUnfit):
+	case errors.Is(err, nats.ErrPermissionViolation), refusesLogin(err), errors.Is(err, delivery.ErrConfiguration), errors.Is(err, ErrStreamUnfit):
 		return condition.BrokerRefused
 	case code == codeStreamNotFound, errors.Is(err, ErrStreamMissing), errors.Is(err, jetstream.ErrStreamNotFound):
 		return condition.StreamMissing

@@ -203,19 +203,24 @@ func TestARefusedBatchIsHalved(t *testing.T) {
 	}
 }
 
-// When permission is taken away nothing is accused: the partition waits.
-func TestARefusedPermissionIsNobodysFault(t *testing.T) {
-	t.Parallel()
-	options := &server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true}
-	user := &server.User{Username: "relay", Password: "relay"}
-	options.Users = []*server.User{user, {Username: "admin", Password: "admin"}}
+// started is a server with those users.
+func started(t *testing.T, options *server.Options, users ...*server.User) *server.Server {
+	t.Helper()
+	options.Users = users
 	s, err := server.NewServer(options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Start()
-	defer s.WaitForShutdown()
-	defer s.Shutdown()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	return s
+}
+
+// When permission is taken away nothing is accused: the partition waits.
+func TestARefusedPermissionIsNobodysFault(t *testing.T) {
+	t.Parallel()
+	options := &server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true}
+	s := started(t, options, &server.User{Username: "relay", Password: "relay"}, &server.User{Username: "admin", Password: "admin"})
 	connect := func(user string) *nats.Conn {
 		nc, err := natspub.Connect("nats://"+user+":"+user+"@"+s.Addr().String(), user, logger(t))
 		if err != nil {

@@ -62,6 +62,11 @@ func conditions() []mutant {
 			edits: []edit{{"delivery/natspub/dedupe.go", "classify(plainly(err))", "classify(err)"}},
 		},
 		{
+			name: "login-given-up", promise: "P6", breaks: "a login that was refused twice ends a worker's connection for good",
+			test: command{pkg: "delivery/natspub", run: "^TestALoginThatIsRefusedForAWhileIsTriedAgain$"}, says: "it tries no more",
+			edits: []edit{{"delivery/natspub/connect.go", "\t\tnats.IgnoreAuthErrorAbort(),\n", ""}},
+		},
+		{
 			name: "patience-of-the-time-out", promise: "P5", breaks: "what a leader took with it is awaited for the whole time-out",
 			test: command{pkg: "delivery/natspub", run: "^TestPatienceFollowsTheAnswers$"}, says: "at first an answer is awaited for 5s",
 			edits: []edit{{
