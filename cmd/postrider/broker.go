@@ -290,6 +290,14 @@ type streamFlags struct {
 	Subject string `help:"Template of the subjects; fields {topic} {type} {partition} {stream} {tenant}." default:"events.{topic}.{type}"`
 }
 
+// Validate is called when the command line was read. An empty variable of the environment is no wish for the default.
+func (f streamFlags) Validate() error {
+	if f.Stream == "" {
+		return errors.New("--stream must name a stream; leave it out for EVENTS")
+	}
+	return nil
+}
+
 // createFlags say how a missing stream is made.
 type createFlags struct {
 	CreateStream   bool   `help:"Create the stream when it is missing."`

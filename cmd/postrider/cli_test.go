@@ -105,6 +105,7 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 		"partitions":                  {onRun("--partitions=40000"), exitRefused, []string{"--partitions", "40000"}},
 		"assignment":                  {onRun("--assignment=random"), exitRefused, []string{"--assignment", "modulo", "sticky"}},
 		"subject":                     {onRun("--subject=events.{nonsense}"), exitRefused, []string{"--subject", "nonsense"}},
+		"stream of no name":           {onRun("--stream="), exitRefused, []string{"--stream"}},
 		"json and silent":             {onRun("--json", "--silent"), exitRefused, []string{"--json", "--silent"}},
 		"user without password":       {onRun("--http-addr=127.0.0.1:0", "--http-users-file="+writeFile(t, "operate password alone\n")), exitRefused, []string{"--http-users-file", "line 1"}},
 		"open bind without password":  {onRun("--http-addr=0.0.0.0:0"), exitRefused, []string{"--http-addr"}},
@@ -221,6 +222,9 @@ func TestConfigurationFile(t *testing.T) {
 		"unknown setting": {"lease-ttl: 5s\nleese-ttl: 5s\nhttp-token: " + planted, []string{"configuration file", "leese-ttl"}},
 		"bad duration":    {"lease-ttl: 5x\nhttp-token: " + planted, []string{"lease-ttl", "5x"}},
 		"no YAML":         {"lease-ttl: [5s\nhttp-token: " + planted, []string{"configuration file", "yaml"}},
+		"of a command":    {"dry-run: true", []string{"--dry-run", "command line alone"}},
+		"of a command, 2": {"keep: 5", []string{"--keep", "command line alone"}},
+		"list of lists":   {"import: [[a]]", []string{"configuration file", "import"}},
 		"a list":          {"- " + planted, []string{"configuration file"}},
 		"nested":          {"schema: {is: nested}", []string{"configuration file", "schema"}},
 	} {
@@ -238,7 +242,7 @@ func TestConfigurationFile(t *testing.T) {
 
 // Flags win over the environment, the environment over the file, the file over the defaults.
 func TestPrecedenceOfSettings(t *testing.T) {
-	file := writeFile(t, "schema: from_file\nstream: FILE\nbatch-size: 7\n")
+	file := writeFile(t, "schema: from_file\nstream: FILE\nbatch-size: 7\nhttp-environment: 1.10\nforward-header: [a, 2026-01-02]\nlease-ttl:\n")
 	t.Setenv("POSTRIDER_SCHEMA", "from_environment")
 	t.Setenv("POSTRIDER_STREAM", "ENVIRONMENT")
 	code, stdout, stderr := call(t, "--config="+file, "config", "print")
@@ -250,6 +254,8 @@ func TestPrecedenceOfSettings(t *testing.T) {
 		{"stream", "ENVIRONMENT", "environment"},
 		{"batch-size", "7", "file"},
 		{"in-flight", "4096", "default"},
+		{"http-environment", "1.10", "file"},
+		{"lease-ttl", "10s", "default"},
 	} {
 		found := false
 		for line := range strings.Lines(stdout) {
@@ -283,6 +289,13 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 		"DSN":                          {"DATABASE_URL": "host=h user=u password=" + planted},
 		"DSN with spaces":              {"DATABASE_URL": "host=h password = " + planted},
 		"DSN with quotes":              {"DATABASE_URL": "host=h password='a " + planted + "'"},
+		"DSN, comma":                   {"DATABASE_URL": "host=h password=a," + planted},
+		"DSN, ampersand":               {"DATABASE_URL": "host=h password=a&" + planted},
+		"DSN, escaped":                 {"DATABASE_URL": `host=h password=a\ ` + planted},
+		"database URL, comma":          {"DATABASE_URL": "postgres://u:a," + planted + "@h/x"},
+		"database URL, quote":          {"DATABASE_URL": "postgres://u:a'" + planted + "@h/x"},
+		"database URL, query, comma":   {"DATABASE_URL": "postgres://h/x?password=a," + planted},
+		"NATS token without scheme":    {"NATS_URL": planted + "@h:4222"},
 		"NATS URL":                     {"NATS_URL": "nats://u:" + planted + "@h:4222"},
 		"NATS URL without scheme":      {"NATS_URL": "u:" + planted + "@h:4222"},
 		"NATS token":                   {"NATS_URL": "nats://" + planted + "@h:4222"},

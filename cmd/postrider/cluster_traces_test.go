@@ -234,6 +234,14 @@ func TestTheEnvironmentDecidesAboutTraces(t *testing.T) {
 		"protocol":           {env: map[string]string{envEndpoint: endpoint, envProtocol: "http/json"}, on: true, refused: envProtocol},
 		"sampler":            {env: map[string]string{envEndpoint: endpoint, envSampler: "sometimes"}, on: true, refused: envSampler},
 		"ratio":              {env: map[string]string{envEndpoint: endpoint, envSampler: "traceidratio", envSamplerRatio: "2"}, on: true, refused: envSamplerRatio},
+		"queue":              {env: map[string]string{envEndpoint: endpoint, envQueue: "abc"}, on: true, refused: envQueue},
+		"batch of none":      {env: map[string]string{envEndpoint: endpoint, envBatch: "0"}, on: true, refused: envBatch},
+		"links":              {env: map[string]string{envEndpoint: endpoint, envLinks: "many"}, on: true, refused: envLinks},
+		"time-out":           {env: map[string]string{envEndpoint: endpoint, "OTEL_EXPORTER_OTLP_TIMEOUT": "5s"}, on: true, refused: "OTEL_EXPORTER_OTLP_TIMEOUT"},
+		"headers, colon":     {env: map[string]string{envEndpoint: endpoint, envHeaders[0]: "Authorization: " + planted}, on: true, refused: envHeaders[0]},
+		"headers, name":      {env: map[string]string{envEndpoint: endpoint, envHeaders[1]: "Authorization: Basic " + planted + "=="}, on: true, refused: envHeaders[1]},
+		"headers, escape":    {env: map[string]string{envEndpoint: endpoint, envHeaders[0]: "a=b,c=" + planted + "%x"}, on: true, refused: envHeaders[0]},
+		"good numbers":       {env: map[string]string{envEndpoint: endpoint, envQueue: "64", envHeaders[0]: "a=Bearer%20" + planted + ", b=c=="}, on: true},
 		"good ratio":         {env: map[string]string{envEndpoint: endpoint, envSampler: "parentbased_traceidratio", envSamplerRatio: "0.01"}, on: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,48 +4,65 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v3"
 )
 
-// file is a configuration file: settings by the names of their flags.
-type file map[string]any
+// file is a configuration file: settings by the names of their flags, as they are written there. 007 and 1.10 may be texts. nil:
+// the file leaves it open.
+type file map[string]*string
 
 // loadFile reads YAML, of which JSON is a part.
 func loadFile(r io.Reader) (kong.Resolver, error) {
-	settings := map[string]any{}                                                  // the decoder gives nested maps the type of the outer one
-	if err := yaml.NewDecoder(r).Decode(&settings); err != nil && err != io.EOF { //nolint:errorlint // the decoder returns it bare
+	nodes := map[string]yaml.Node{}
+	if err := yaml.NewDecoder(r).Decode(&nodes); err != nil && err != io.EOF { //nolint:errorlint // the decoder returns it bare
 		return nil, fmt.Errorf("configuration file: %w", err)
 	}
-	for name, value := range settings {
-		if _, nested := value.(map[string]any); nested {
-			return nil, fmt.Errorf("configuration file: %s: a plain value or a list was expected", name)
+	settings := file{}
+	for name, node := range nodes {
+		if settings[name] = nil; node.Tag == "!!null" {
+			continue
 		}
+		parts := []*yaml.Node{&node}
+		if node.Kind == yaml.SequenceNode {
+			parts = node.Content
+		}
+		texts := make([]string, len(parts))
+		for i, part := range parts {
+			if part.Kind != yaml.ScalarNode {
+				return nil, fmt.Errorf("configuration file: %s: a plain value or a list was expected", name)
+			}
+			texts[i] = part.Value
+		}
+		settings[name] = new(strings.Join(texts, ","))
 	}
-	return file(settings), nil
+	return settings, nil
 }
 
-// Validate refuses settings that no command knows.
+// Validate refuses settings that no command knows, or none from a file.
 func (f file) Validate(app *kong.Application) error {
-	var known []string
-	collectFlags(app.Node, &known)
+	known := map[string]bool{} // true: a file may have it
+	collectFlags(app.Node, known)
 	for name := range f {
-		if !slices.Contains(known, name) {
+		readable, found := known[name]
+		switch {
+		case !found:
 			return fmt.Errorf("configuration file: unknown setting %q", name)
+		case !readable:
+			return fmt.Errorf("configuration file: --%s is read from the command line alone", name)
 		}
 	}
 	return nil
 }
 
-func collectFlags(node *kong.Node, names *[]string) {
+func collectFlags(node *kong.Node, known map[string]bool) {
 	for _, f := range node.Flags {
-		*names = append(*names, f.Name)
+		known[f.Name] = known[f.Name] || len(f.Envs) > 0
 	}
 	for _, child := range node.Children {
-		collectFlags(child, names)
+		collectFlags(child, known)
 	}
 }
 
@@ -59,16 +76,8 @@ func (f file) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, erro
 			return nil, nil // the environment wins over the file
 		}
 	}
-	switch v := f[flag.Name].(type) {
-	case nil:
-		return nil, nil // kong's way to say "not set here"
-	case []any:
-		parts := make([]string, len(v))
-		for i, p := range v {
-			parts[i] = fmt.Sprint(p)
-		}
-		return strings.Join(parts, ","), nil
-	default:
-		return fmt.Sprint(v), nil
+	if text := f[flag.Name]; text != nil {
+		return *text, nil
 	}
+	return nil, nil
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/postrider/postrider/delivery/natspub"
 )
 
 type configCmd struct {
@@ -89,6 +91,12 @@ func shown(name string, value any) any {
 	}
 	switch v := value.(type) {
 	case string:
+		switch name {
+		case "database-url":
+			return redactDatabase(v)
+		case "nats-url":
+			return natspub.Redact(v)
+		}
 		return redact(v)
 	case fmt.Stringer:
 		return v.String()

@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -38,6 +40,13 @@ const (
 	envLinks          = "OTEL_SPAN_LINK_COUNT_LIMIT"
 	envQueue          = "OTEL_BSP_MAX_QUEUE_SIZE"
 	envBatch          = "OTEL_BSP_MAX_EXPORT_BATCH_SIZE"
+)
+
+var (
+	envNumbers = []string{
+		envLinks, envQueue, envBatch, "OTEL_BSP_SCHEDULE_DELAY", "OTEL_BSP_EXPORT_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
+	}
+	envHeaders = []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"}
 )
 
 const (
@@ -84,6 +93,16 @@ func validateTraces(getenv func(string) string) error {
 			return refuse(name, "grpc or http/protobuf")
 		}
 	}
+	for _, name := range envNumbers {
+		if n, err := strconv.Atoi(getenv(name)); getenv(name) != "" && (err != nil || n < 1) {
+			return refuse(name, "a whole number above 0")
+		}
+	}
+	for _, name := range envHeaders {
+		if !readableHeaders(getenv(name)) { // their text is not for logs
+			return fmt.Errorf("%w: %s must be NAME=VALUE, several with commas between, the values percent-encoded", errRefused, name)
+		}
+	}
 	switch getenv(envSampler) {
 	case "", "always_on", "always_off", "parentbased_always_on", "parentbased_always_off":
 	case "traceidratio", "parentbased_traceidratio":
@@ -94,6 +113,21 @@ func validateTraces(getenv func(string) string) error {
 		return refuse(envSampler, "always_on, always_off, traceidratio, or one of these behind parentbased_")
 	}
 	return nil
+}
+
+// headerName is what RFC 9110 calls a token.
+var headerName = regexp.MustCompile("^\\s*[\\w!#$%&'*+.^`|~-]+\\s*$")
+
+// readableHeaders tells whether the exporter will read them all. Of one that it cannot read it would print the text.
+func readableHeaders(list string) bool {
+	for one := range strings.SplitSeq(list, ",") {
+		name, value, found := strings.Cut(one, "=")
+		_, err := url.PathUnescape(value)
+		if strings.TrimSpace(list) != "" && (!found || !headerName.MatchString(name) || err != nil) {
+			return false
+		}
+	}
+	return true
 }
 
 // traces are made while a worker runs, and exported.

@@ -61,8 +61,8 @@ func whyShown(p ui.Partition, why []string) string {
 
 type partitionsSyncCmd struct {
 	databaseFlags
-	Prune  bool `help:"Remove rows above the partition count, too; only those without lease and without messages."`
-	DryRun bool `help:"Say what would be done, and do nothing."`
+	Prune  bool `help:"Remove rows above the partition count, too; only those without lease and without messages." env:"-"`
+	DryRun bool `help:"Say what would be done, and do nothing." env:"-"`
 	JSON   bool `help:"Print one JSON object." name:"json"`
 }
 

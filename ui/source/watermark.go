@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/postrider/postrider/web"
 )
@@ -61,9 +62,30 @@ func (h Holder) String() string {
 // Rollback is the SQL that ends the transaction and takes back what it wrote.
 func (h Holder) Rollback() string {
 	if h.PID == 0 {
-		return "ROLLBACK PREPARED '" + strings.ReplaceAll(h.GID, "'", "''") + "'"
+		return "ROLLBACK PREPARED " + literal(h.GID)
 	}
 	return fmt.Sprintf("SELECT pg_terminate_backend(%d)", h.PID)
+}
+
+// literal is a text in SQL that steers no terminal, whoever chose it.
+func literal(text string) string {
+	var escaped strings.Builder
+	plain := true
+	for _, r := range text {
+		switch {
+		case r == '\'' || r == '\\':
+			escaped.WriteString(strings.Repeat(string(r), 2))
+		case !unicode.IsPrint(r):
+			plain = false
+			fmt.Fprintf(&escaped, `\U%08X`, r)
+		default:
+			escaped.WriteRune(r)
+		}
+	}
+	if plain {
+		return "'" + strings.ReplaceAll(text, "'", "''") + "'"
+	}
+	return "E'" + escaped.String() + "'"
 }
 
 // WatermarkState says what the watermark is doing.

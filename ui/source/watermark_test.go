@@ -52,10 +52,11 @@ func TestHoldersAreNamed(t *testing.T) {
 	t.Parallel()
 	age := 35 * time.Second
 	for want, h := range map[string]Holder{
-		"pid 123 (app, idle, 35 s old): SELECT pg_terminate_backend(123)":   {PID: 123, Application: "app", State: "idle", Age: &age},
-		"pid 123 (active, 35 s old): SELECT pg_terminate_backend(123)":      {PID: 123, State: "active", Age: &age},
-		"pid 123: SELECT pg_terminate_backend(123)":                         {PID: 123},
-		`prepared transaction "it's" (35 s old): ROLLBACK PREPARED 'it''s'`: {GID: "it's", Age: &age},
+		"pid 123 (app, idle, 35 s old): SELECT pg_terminate_backend(123)":       {PID: 123, Application: "app", State: "idle", Age: &age},
+		"pid 123 (active, 35 s old): SELECT pg_terminate_backend(123)":          {PID: 123, State: "active", Age: &age},
+		"pid 123: SELECT pg_terminate_backend(123)":                             {PID: 123},
+		`prepared transaction "it's" (35 s old): ROLLBACK PREPARED 'it''s'`:     {GID: "it's", Age: &age},
+		`prepared transaction "a\x1b'\\": ROLLBACK PREPARED E'a\U0000001B''\\'`: {GID: "a\x1b'\\"},
 	} {
 		if got := h.String() + ": " + h.Rollback(); got != want {
 			t.Errorf("%q, want %q", got, want)
