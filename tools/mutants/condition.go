@@ -56,6 +56,12 @@ func conditions() []mutant {
 			test: command{pkg: "coordinator", run: "^TestAFailureIsLoggedOnce$"}, says: "lines of failures",
 			edits: []edit{{"coordinator/coordinator.go", "\tif text == c.failing {", "\tif text == c.failing && err == nil {"}},
 		},
+	}
+}
+
+// connections is the ways to lose the broker, or to say it wrongly.
+func connections() []mutant {
+	return []mutant{
 		{
 			name: "buffer-is-full", promise: "P8", breaks: "without a connection the log speaks of a buffer",
 			test: command{pkg: "delivery/natspub", run: "^TestALostConnectionLeavesTheOutcomeUnknown$"}, says: "without a connection it says",

@@ -70,6 +70,12 @@ func replays() []mutant {
 			test: command{pkg: "cmd/postrider", run: "^TestAStreamMadeAnewIsReadFromItsBeginning$"}, says: "from all it received",
 			edits: []edit{{"cmd/postrider/subscribe.go", "case !r.created.IsZero() && !r.created.Equal(info.Created):", "case false:"}},
 		},
+	}
+}
+
+// rehearsals is the ways of a shadow to do other than a worker would.
+func rehearsals() []mutant {
+	return []mutant{
 		{
 			name: "shadow-passes-failed", promise: "rehearsal", breaks: "it publishes what waits behind a message that would be dead",
 			test: command{pkg: "cmd/postrider", run: "^TestAShadowClaimsWhatAWorkerWould$"}, says: "the shadow claimed [0-9]+ events",

@@ -64,6 +64,22 @@ func rights() []mutant {
 	}
 }
 
+// secrets is the ways to show what is nobody's business.
+func secrets() []mutant {
+	return []mutant{
+		{
+			name: "password-with-a-comma", promise: "settings", breaks: "the end of a password is printed",
+			test: command{pkg: "cmd/postrider", run: "^TestSecretsAreNotPrinted$/^DSN,_comma$"}, says: "a secret is shown",
+			edits: []edit{{"cmd/postrider/configprint.go", "return redactDatabase(v)", "return redact(v)"}},
+		},
+		{
+			name: "headers-of-traces", promise: "settings", breaks: "a collector's token is printed",
+			test: command{pkg: "cmd/postrider", run: "^TestTheEnvironmentDecidesAboutTraces$"}, says: "it says <nil>",
+			edits: []edit{{"cmd/postrider/otel.go", "if !readableHeaders(getenv(name)) {", "if false {"}},
+		},
+	}
+}
+
 // captures is the ways to tell other changes than those of a table, or in whose name nobody made any.
 func captures() []mutant {
 	of := func(run string) command { return command{pkg: "outbox/capture", run: "^" + run + "$"} }
