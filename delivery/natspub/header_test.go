@@ -16,7 +16,7 @@ import (
 func (b bundle) sent(t *testing.T, mode string, headers natspub.Headers, c *codec.Compressor, m delivery.Message) nats.Header {
 	t.Helper()
 	b.send(t, mode, headers, c, m)
-	return b.received(t, 1)[0].Headers()
+	return b.received(t, 1)[0].Header
 }
 
 // What producers say beside the event is sent without being asked for, and nothing is sent where they say nothing.
@@ -97,7 +97,7 @@ func TestHeadersThatSteerTheServerAreRefused(t *testing.T) {
 				if outcomes[1].Kind != delivery.Published {
 					t.Errorf("its neighbour: %+v", outcomes[1])
 				}
-				if got := b.received(t, 1)[0].Headers().Get("Outbox-Stream"); got != "b" {
+				if got := b.received(t, 1)[0].Header.Get("Outbox-Stream"); got != "b" {
 					t.Errorf("stored is an event of stream %q", got)
 				}
 			})

@@ -191,10 +191,15 @@ func requeue(s *stage, n int) act {
 // replayed replays what was published until it began.
 func replayed(s *stage, _ int) act {
 	var p *clustertest.Process
+	var command []string
 	end := func(t *testing.T) {
 		t.Helper()
-		t.Helper()
 		if p.Exit(t) == 0 {
+			return
+		}
+		if strings.Contains(p.Stderr(), "another live replay is running") {
+			s.WaitCount(t, 1, `SELECT (count(*) = 0)::int FROM outbox_replays WHERE state = 'running'`)
+			s.operate(t, command...)
 			return
 		}
 		t.Logf("the replay was interrupted: %s", p.Stderr())
@@ -206,8 +211,8 @@ func replayed(s *stage, _ int) act {
 		begin: func(t *testing.T) {
 			t.Helper()
 			to := s.Count(t, `SELECT max(global_sequence) FROM outbox_messages WHERE state = 'published'`)
-			p = clustertest.Launch(t, "replay", s.Environment(), "replay", "--to-sequence="+strconv.Itoa(to),
-				"--yes", "--rate=200", "--batch-size=20", "--reason=a pair", "--json")
+			command = []string{"replay", "--to-sequence=" + strconv.Itoa(to), "--yes", "--rate=200", "--batch-size=20", "--reason=a pair", "--json"}
+			p = clustertest.Launch(t, "replay", s.Environment(), command...)
 			clustertest.Until(t, "the replay is under way", func(ctx context.Context) (bool, error) {
 				var n int
 				err := s.Pool.QueryRow(ctx, `SELECT count(*) FROM outbox_replays`).Scan(&n)
@@ -263,7 +268,7 @@ func reported(s *stage, n int) act {
 	a.finish = func(t *testing.T) {
 		t.Helper()
 		clustertest.Until(t, "a worker reports the loss", func(context.Context) (bool, error) {
-			return slices.ContainsFunc(s.workers, func(w *clustertest.Worker) bool {
+			return slices.ContainsFunc(s.hired, func(w *clustertest.Worker) bool {
 				return strings.Contains(w.Stderr(), "THE STREAM HAS LOST ACKNOWLEDGED MESSAGES")
 			}), nil
 		}, nil)

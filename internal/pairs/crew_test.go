@@ -110,7 +110,8 @@ func (s *stage) appended(ctx context.Context, tx pgx.Tx, where string, args ...a
 // hire starts workers.
 func (s *stage) hire(t *testing.T, n int) {
 	t.Helper()
-	s.workers = append(s.workers, s.Start(t, n, s.flags...)...)
+	hired := s.Start(t, n, s.flags...)
+	s.workers, s.hired = append(s.workers, hired...), append(s.hired, hired...)
 }
 
 // replace starts as many workers as the n oldest, which end then.

@@ -43,7 +43,8 @@ type stage struct {
 	crews   []*crew
 
 	workers []*clustertest.Worker
-	flags   []string // of those that are started from now on
+	hired   []*clustertest.Worker // with those that have ended
+	flags   []string              // of those that are started from now on
 	paused  map[partition.ID]bool
 	open    map[string]int64 // the first sequence of each open prepared transaction, by its name
 
