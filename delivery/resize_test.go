@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops/resize"
@@ -33,6 +34,11 @@ func (b *bundle) resized(t *testing.T, to int) (moved int, err error) {
 
 func (b *bundle) resizedWith(t *testing.T, to int, record func(pgx.Tx, partition.Count, int) error) (moved int, err error) {
 	t.Helper()
+	return b.resizedWithin(t, to, time.Minute, record)
+}
+
+func (b *bundle) resizedWithin(t *testing.T, to int, patience time.Duration, record func(pgx.Tx, partition.Count, int) error) (moved int, err error) {
+	t.Helper()
 	b.exec(t, `UPDATE outbox_partitions SET lease_until = clock_timestamp() - interval '1 s'`)
 	ids := make([]partition.ID, b.count)
 	for i := range ids {
@@ -46,7 +52,7 @@ func (b *bundle) resizedWith(t *testing.T, to int, record func(pgx.Tx, partition
 	if err := b.fencedRelay(t, delivery.Config{}).Take(t.Context(), leases); err != nil {
 		t.Fatal(err)
 	}
-	if moved, err = resize.Move(t.Context(), b.pool, "public", delivery.Relation{}, leases, partition.Count(to), record); err == nil {
+	if moved, err = resize.Move(t.Context(), b.pool, "public", delivery.Relation{}, leases, partition.Count(to), patience, record); err == nil {
 		b.count = to
 	}
 	if _, err := b.leases.Disown(t.Context(), owner); err != nil {
@@ -90,6 +96,75 @@ func TestAResizeWithoutItsAuditIsNone(t *testing.T) {
 	}
 	if n := b.number(t, `SELECT partition_count FROM outbox_settings`); n != 4 {
 		t.Errorf("there are %d partitions", n)
+	}
+	b.deliver(t)
+}
+
+// A transaction that nobody ends keeps a resize from beginning, and no other producer from going on; the refusal names it.
+func TestProducersGoOnBesideAResizeThatWaits(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 4)
+	open, err := b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Rollback(context.WithoutCancel(t.Context()))
+	if _, err := open.Exec(t.Context(), `SELECT outbox_append('s', 'thing.done', '{}')`); err != nil {
+		t.Fatal(err)
+	}
+	refused := make(chan error, 1)
+	go func() {
+		_, err := b.resizedWithin(t, 8, 2*time.Second, func(pgx.Tx, partition.Count, int) error { return nil })
+		refused <- err
+	}()
+	b.until(t, `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'outbox'::regclass OR NOT granted AND relation = 'outbox_ready'::regclass`, 1)
+	b.append(t, "other", `1`)
+	select {
+	case err := <-refused:
+		t.Errorf("a producer waited until the resize was refused: %v", err)
+	default:
+		err := <-refused
+		if !errors.Is(err, resize.ErrProducers) || !strings.Contains(err.Error(), fmt.Sprintf("pid %d ", open.Conn().PgConn().PID())) {
+			t.Errorf("it is refused with %v", err)
+		}
+	}
+	if err := open.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.resize(t, 8)
+	b.deliver(t)
+}
+
+// A transaction that sees the count as it was before a resize would put its event where nobody looks: it is refused, and can be tried again.
+func TestAnAppendThatIsOlderThanAResizeIsRefused(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 4)
+	const later = `clock_timestamp() + interval '1 h'`
+	for i, append := range []string{
+		`SELECT outbox_append('s-' || n, 'thing.done', '{}') FROM generate_series(1, 20) AS n`,
+		`SELECT outbox_append('s-' || n, 'thing.done', '{}', available_at => ` + later + `) FROM generate_series(1, 20) AS n`,
+		`SELECT * FROM outbox_append_batch(ARRAY['a', 'b', 'c', 'd'], array_fill('t'::text, ARRAY[4]), array_fill('{}'::bytea, ARRAY[4]))`,
+	} {
+		for j, isolation := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
+			tx, err := b.pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: isolation})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Rollback(context.WithoutCancel(t.Context()))
+			if _, err := tx.Exec(t.Context(), `SELECT count(*) FROM outbox_settings`); err != nil {
+				t.Fatal(err)
+			}
+			b.resize(t, []int{2, 4}[(i+j)%2])
+			_, err = tx.Exec(t.Context(), append)
+			var refused *pgconn.PgError
+			if !errors.As(err, &refused) || refused.Code != "40001" {
+				t.Errorf("%s, %s: %v", isolation, append, err)
+			}
+			if err := tx.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			b.exec(t, `BEGIN ISOLATION LEVEL `+string(isolation)+`; `+strings.ReplaceAll(append, later, "NULL")+`; COMMIT`)
+		}
 	}
 	b.deliver(t)
 }

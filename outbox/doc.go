@@ -30,7 +30,7 @@
 // anew. A dedupe key that is taken is no error: Appended.Duplicate tells that the event is not new, and the first one is returned.
 //
 // An expected version is decided under READ COMMITTED, PostgreSQL's default. Under a stricter isolation a conflict shows as
-// ErrVersionConflict or as SQLSTATE 40001. Streams are locked until the transaction ends; a transaction that appends to several streams in
+// ErrVersionConflict or as SQLSTATE 40001, which any append there has when the outbox was resized since the transaction began. Streams are locked until the transaction ends; a transaction that appends to several streams in
 // several calls should do so in the order of their ids, byte by byte, which is the order within a call. The locks live in shared memory,
 // some 6000 of them with PostgreSQL's defaults: a transaction that touches more streams than that gives expected versions, in calls of more
 // than 64 events, which need no lock; else it fails with SQLSTATE 53200.

@@ -24,7 +24,7 @@ type partitionsResizeCmd struct {
 	PublishMode string `help:"How messages are published: ${enum}; auto is fenced where server and stream allow it." enum:"auto,fenced,dedupe" default:"auto"`
 
 	Count   int           `arg:"" help:"Number of partitions from now on, 1 to 32767."`
-	Timeout time.Duration `help:"How long to wait for the workers to give back their partitions." default:"1m"`
+	Timeout time.Duration `help:"How long to wait for the workers to give back their partitions, and then for producers to end their transactions." default:"1m"`
 	DryRun  bool          `help:"Say what would be done, and do nothing." env:"-"`
 	Yes     bool          `help:"Confirm that delivery stops while the partitions change." env:"-"`
 	JSON    bool          `help:"Print one JSON object." name:"json"`

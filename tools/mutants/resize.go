@@ -87,6 +87,16 @@ func olderDatabase() []mutant {
 			edits: []edit{{"cmd/postrider/resize.go", "if mode == natspub.PublishFenced {", "if mode != natspub.PublishAuto {"}},
 		},
 		{
+			name: "resize-unseen-by-snapshots", promise: "P1", breaks: "a producer above READ COMMITTED puts an event into a partition that is no more",
+			test: command{pkg: "delivery", run: "^TestAnAppendThatIsOlderThanAResizeIsRefused$"}, says: "repeatable read, SELECT outbox_append.*: <nil>",
+			edits: []edit{{"outbox/schema/migrations/00002_functions.sql", "PERFORM FROM {schema}.outbox_settings FOR SHARE;", "PERFORM FROM {schema}.outbox_settings;"}},
+		},
+		{
+			name: "resize-tries-once", promise: "P8", breaks: "a resize beside a long transaction fails at once, and does not say which",
+			test: command{pkg: "delivery", run: "^TestProducersGoOnBesideAResizeThatWaits$"}, says: "it is refused with",
+			edits: []edit{{"delivery/ops/resize/move.go", "if !maintenance.Busy(err) {", "if true {"}},
+		},
+		{
 			name: "resize-without-a-fence", promise: "P4", breaks: "a resize goes on where workers refuse the stream, and what is under way is published twice",
 			test: command{pkg: "cmd/postrider", run: "^TestDoctorLooksAsTheWorkersPublish$"}, says: "status 0, want 2",
 			edits: []edit{{"cmd/postrider/resize.go", "if err != nil { // as workers refuse it", "if false { // as workers refuse it"}},

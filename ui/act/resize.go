@@ -98,7 +98,7 @@ func resizeComplaint(err error) (c Complaint, resizing bool) {
 		return Complaint{Status: http.StatusConflict, Code: "count_changed", Message: input.Problem + ".", Field: input.Field}, true
 	case errors.Is(err, lease.ErrFrozen):
 		refused.Message = "Somebody else is changing the partitions now. Nothing was done; try again when that has ended."
-	case errors.Is(err, resize.ErrPaused), errors.Is(err, resize.ErrForeignPartitions):
+	case errors.Is(err, resize.ErrPaused), errors.Is(err, resize.ErrForeignPartitions), errors.Is(err, resize.ErrProducers):
 		refused.Message = sentence(err)
 	case errors.Is(err, resize.ErrNotReturned):
 		refused.Message = "Not all workers gave back their partitions in time. Nothing was changed, and they go on. Drain or end the worker that keeps its partitions, or give it longer: postrider partitions resize --timeout."

@@ -32,10 +32,13 @@ var ErrPaused = errors.New("partitions are paused")
 // ErrCountChanged is wrapped by the refusal of a resize from another number of partitions than there are.
 var ErrCountChanged = errors.New("there is another number of partitions")
 
+// ErrProducers is returned where transactions that write to the outbox stay open.
+var ErrProducers = errors.New("transactions of producers do not end")
+
 var errLeaseGone = errors.New("the lease went to another worker")
 
 type queries struct {
-	Count, LockOutbox, LockCount, HoldLeases, Paused, PlanMoves, Move, SetCount, PauseAll pg.Query
+	Count, LockOutbox, LimitWaits, Holders, LockCount, HoldLeases, Paused, PlanMoves, Move, SetCount, PauseAll pg.Query
 }
 
 func load(ctx context.Context, db pg.Querier, schema string, events delivery.Relation) (q queries, err error) {
@@ -158,27 +161,25 @@ func foreigners(n int) error {
 // Move changes the number of partitions and moves the pending rows to where
 // their keys belong, in one transaction. The leases must cover every partition and
 // have been taken (delivery.Relay.Take), so that nothing of any of them is under way.
-// Producers wait meanwhile. Each stream keeps its order; a partition is another
+// Producers wait meanwhile; for those whose transactions are open it waits again and again, with patience in all, and lets others go
+// on between. Each stream keeps its order; a partition is another
 // one from then on, so the generation of all messages to come rises. An outbox whose
 // partitions are all paused stays paused; if only some are, it is ErrPaused. What
 // record writes is part of the transaction; nothing moves where that fails. With an error
 // moved is what the number may be all the same, where the commit's answer was lost.
 func Move(
-	ctx context.Context, db pg.DB, schema string, events delivery.Relation, leases []*lease.Lease, to partition.Count,
+	ctx context.Context, db pg.DB, schema string, events delivery.Relation, leases []*lease.Lease, to partition.Count, patience time.Duration,
 	record func(tx pgx.Tx, from partition.Count, moved int) error,
 ) (moved int, err error) {
 	q, err := load(ctx, db, schema, events)
 	if err != nil {
 		return 0, fmt.Errorf("resize: %w", err)
 	}
-	tx, err := db.Begin(ctx)
+	tx, err := q.lockedOut(ctx, db, patience)
 	if err != nil {
-		return 0, fmt.Errorf("resize: %w", err)
-	}
-	defer tx.Rollback(context.WithoutCancel(ctx))
-	if _, err := q.LockOutbox.Exec(ctx, tx, nil); err != nil {
 		return 0, fmt.Errorf("resize: wait for producers: %w", err)
 	}
+	defer tx.Rollback(context.WithoutCancel(ctx))
 	var from partition.Count
 	if err := q.LockCount.Row(ctx, tx, nil).Scan(&from); err != nil {
 		return 0, fmt.Errorf("resize: %w", err)
@@ -215,6 +216,54 @@ func Move(
 		return moved, fmt.Errorf("resize: %w", err)
 	}
 	return moved, nil
+}
+
+const (
+	// leastWait and mostWait are how long producers queue behind one that does not end, before all of them go on for as long.
+	leastWait, mostWait = 500 * time.Millisecond, 4 * time.Second
+	// mostIdle is when the server ends the transaction of a process that was stopped in its midst.
+	mostIdle = 10 * time.Second
+)
+
+// lockedOut begins a transaction that no producer writes beside.
+func (q queries) lockedOut(ctx context.Context, db pg.DB, patience time.Duration) (pgx.Tx, error) {
+	over := time.Now().Add(patience)
+	for wait := leastWait; ; wait = min(2*wait, mostWait) {
+		tx, err := db.Begin(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err = q.lock(ctx, tx, wait); err == nil {
+			return tx, nil
+		}
+		_ = tx.Rollback(context.WithoutCancel(ctx))
+		if !maintenance.Busy(err) {
+			return nil, err
+		}
+		if time.Now().After(over) {
+			var holders string
+			if err := q.Holders.Row(ctx, db, nil).Scan(&holders); err != nil {
+				return nil, errors.Join(ErrProducers, err)
+			}
+			return nil, fmt.Errorf("%w within %s (--timeout): held by %s", ErrProducers, patience, holders)
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (q queries) lock(ctx context.Context, tx pgx.Tx, wait time.Duration) error {
+	if _, err := q.LimitWaits.Exec(ctx, tx, pg.Args{"lock": wait.String(), "idle": mostIdle.String()}); err != nil {
+		return err
+	}
+	if _, err := q.LockOutbox.Exec(ctx, tx, nil); err != nil {
+		return err
+	}
+	_, err := q.LimitWaits.Exec(ctx, tx, pg.Args{"lock": "0", "idle": mostIdle.String()})
+	return err
 }
 
 // holdAll compares every lease row and keeps them locked.

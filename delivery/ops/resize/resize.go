@@ -54,7 +54,8 @@ type Config struct {
 	Events delivery.Relation
 	// Connect is called when what is wanted was found good.
 	Connect func(context.Context) (Broker, error)
-	// Timeout is how long the workers may take to give back their partitions. Defaults to DefaultTimeout.
+	// Timeout is how long the workers may take to give back their partitions, and then producers to end what they began. Defaults to
+	// DefaultTimeout.
 	Timeout time.Duration
 	// Progress gets a line at each step, the first one when the workers were asked.
 	Progress func(line string)
@@ -148,7 +149,7 @@ func (r *resize) change(ctx context.Context, record func(pgx.Tx, partition.Count
 		return 0, err
 	}
 	r.say("moving pending rows; producers wait")
-	return Move(ctx, r.Pool, r.Schema, r.Events, leases, r.to, record)
+	return Move(ctx, r.Pool, r.Schema, r.Events, leases, r.to, r.Timeout, record)
 }
 
 // changed tells whether the number is the wanted one although nobody said so: the answer to a commit can be lost.

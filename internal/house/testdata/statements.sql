@@ -2895,6 +2895,19 @@ SELECT $5, e.sequence
 
 /* resize.LockOutbox */ LOCK TABLE "public".outbox, "public".outbox_ready, "public".outbox_parked IN EXCLUSIVE MODE;
 
+/* resize.LimitWaits */ SELECT set_config('lock_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $2, true);
+
+/* resize.Holders */ SELECT coalesce(string_agg(DISTINCT CASE WHEN l.pid IS NULL THEN 'prepared transaction ' || coalesce(quote_literal(x.gid), '')
+                                         ELSE format('pid %s (%s, %s s)', l.pid, coalesce(nullif(a.application_name, ''), 'unnamed'),
+                                                     coalesce(extract(epoch FROM clock_timestamp() - a.xact_start)::int, 0)) END, ', '),
+                'nobody any more')
+  FROM pg_locks AS l
+  LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
+  LEFT JOIN pg_prepared_xacts AS x ON l.pid IS NULL AND l.virtualtransaction = '-1/' || x.transaction
+ WHERE l.locktype = 'relation' AND l.granted AND l.mode <> 'AccessShareLock' AND l.pid IS DISTINCT FROM pg_backend_pid()
+   AND l.relation IN ('"public".outbox'::regclass, '"public".outbox_ready'::regclass, '"public".outbox_parked'::regclass)
+   AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database());
+
 /* resize.Count */ SELECT partition_count FROM "public".outbox_settings;
 
 /* resize.LockCount */ SELECT partition_count FROM "public".outbox_settings FOR UPDATE;

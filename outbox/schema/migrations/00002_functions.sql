@@ -598,7 +598,8 @@ REVOKE EXECUTE ON FUNCTION {schema}.outbox_without_enqueue, {schema}.outbox_is_r
 -- JSON object: stream, expected, actual); OB002 the payload does not fit the schema
 -- of its type (DETAIL: type, pointer, rule, position); 22023 an argument is refused, named in
 -- the text; 23505 the event_id exists, or another writer took the version while
--- not running READ COMMITTED; 54000 the payload is larger than
+-- not running READ COMMITTED; 40001 the partitions were resized since such a
+-- transaction began; 54000 the payload is larger than
 -- outbox_settings.max_payload_bytes.
 
 -- +goose StatementBegin
@@ -633,6 +634,9 @@ BEGIN
     END LOOP;
     -- Held before anything is looked up, so that a new part of events begins behind all that was (outbox_events_begin).
     LOCK TABLE ONLY {schema}.events IN ROW EXCLUSIVE MODE;
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        PERFORM {schema}.outbox_refuse_old_settings();
+    END IF;
     -- Writers to one stream queue here. The version is read in a later statement, so
     -- that whoever waited sees what it waited for, and the next sequence is drawn
     -- after the previous version became visible.
@@ -680,6 +684,18 @@ BEGIN
         UPDATE {schema}.outbox_dedupe_keys AS d SET global_sequence = appended
          WHERE d.topic = new_topic AND d.dedupe_key = new_dedupe;
     END IF;
+END
+$function$;
+-- +goose StatementEnd
+
+-- A stricter isolation sees the settings as its transaction began: a resize since then would have put the event where nobody looks.
+-- PostgreSQL refuses the lock (40001) of a row that was changed meanwhile; the tables are locked before, as a resize does it.
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_refuse_old_settings() RETURNS void
+LANGUAGE plpgsql AS $function$
+BEGIN
+    LOCK TABLE {schema}.outbox, {schema}.outbox_ready, {schema}.outbox_parked IN ROW EXCLUSIVE MODE;
+    PERFORM FROM {schema}.outbox_settings FOR SHARE;
 END
 $function$;
 -- +goose StatementEnd
@@ -783,7 +799,7 @@ $function$;
 -- +goose StatementEnd
 COMMENT ON FUNCTION {schema}.outbox_append_one IS 'As outbox_append; tells also the version, and whether the dedupe key was taken, so that sequence and version are the first event''s.';
 
-REVOKE EXECUTE ON FUNCTION {schema}.outbox_append_event, {schema}.outbox_refuse_ids, {schema}.outbox_version_conflict,
+REVOKE EXECUTE ON FUNCTION {schema}.outbox_append_event, {schema}.outbox_refuse_old_settings, {schema}.outbox_refuse_ids, {schema}.outbox_version_conflict,
                            {schema}.outbox_append_bytes, {schema}.outbox_append, {schema}.outbox_append_one FROM PUBLIC;
 
 -- Appending many events with one statement per table. Arrays go in, one row per
@@ -889,6 +905,9 @@ BEGIN
     END IF;
 
     LOCK TABLE ONLY {schema}.events IN ROW EXCLUSIVE MODE; -- as for one event
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        PERFORM {schema}.outbox_refuse_old_settings();
+    END IF;
     IF event_ids IS NOT NULL AND (SELECT s.events_in_parts FROM {schema}.outbox_settings AS s) THEN
         PERFORM {schema}.outbox_refuse_ids(event_ids);
     END IF;
@@ -1008,6 +1027,7 @@ DROP FUNCTION {schema}.outbox_append_one(text, text, jsonb, bigint, jsonb, text,
 DROP FUNCTION {schema}.outbox_append(text, text, jsonb, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz);
 DROP FUNCTION {schema}.outbox_append_bytes(text, text, bytea, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz);
 DROP FUNCTION {schema}.outbox_version_conflict(text, bigint, bigint);
+DROP FUNCTION {schema}.outbox_refuse_old_settings();
 DROP FUNCTION {schema}.outbox_refuse_ids(uuid[]);
 DROP FUNCTION {schema}.outbox_append_event(text, text, bytea, bigint, jsonb, text, text, bigint, text, text, boolean, timestamptz, uuid, timestamptz);
 DROP FUNCTION {schema}.outbox_is_replaying();

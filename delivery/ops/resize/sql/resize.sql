@@ -3,6 +3,23 @@
 -- the statement that then inserts.
 LOCK TABLE {schema}.outbox, {schema}.outbox_ready, {schema}.outbox_parked IN EXCLUSIVE MODE
 
+-- query: LimitWaits
+-- For this transaction: it waits for a lock for that long, and holds what it has for as long where its process says nothing more.
+SELECT set_config('lock_timeout', @lock, true), set_config('idle_in_transaction_session_timeout', @idle, true)
+
+-- query: Holders
+-- Who holds a lock that LockOutbox waits for. A prepared transaction has no process.
+SELECT coalesce(string_agg(DISTINCT CASE WHEN l.pid IS NULL THEN 'prepared transaction ' || coalesce(quote_literal(x.gid), '')
+                                         ELSE format('pid %s (%s, %s s)', l.pid, coalesce(nullif(a.application_name, ''), 'unnamed'),
+                                                     coalesce(extract(epoch FROM clock_timestamp() - a.xact_start)::int, 0)) END, ', '),
+                'nobody any more')
+  FROM pg_locks AS l
+  LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
+  LEFT JOIN pg_prepared_xacts AS x ON l.pid IS NULL AND l.virtualtransaction = '-1/' || x.transaction
+ WHERE l.locktype = 'relation' AND l.granted AND l.mode <> 'AccessShareLock' AND l.pid IS DISTINCT FROM pg_backend_pid()
+   AND l.relation IN ('{schema}.outbox'::regclass, '{schema}.outbox_ready'::regclass, '{schema}.outbox_parked'::regclass)
+   AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+
 -- query: Count
 SELECT partition_count FROM {schema}.outbox_settings
 
