@@ -110,7 +110,7 @@ func (r *Relay) answered(c *carried) {
 	c.of.follow(c)
 	switch {
 	case !slices.ContainsFunc(c.Outcomes, func(o Outcome) bool { return o.Kind != Unresolved }):
-		r.settled(c)
+		r.acquit(c)
 	case f.mayGoOn(c, r.cfg.Ordering):
 		c.late = true
 		f.progress(c.Result)
@@ -125,6 +125,22 @@ func (r *Relay) answered(c *carried) {
 		f.to(marking)
 		r.marks.add(c, company)
 	}
+}
+
+// acquit ends a batch of which nothing is known: whatever its message does, no worker ended over it. An outage kills none.
+func (r *Relay) acquit(c *carried) {
+	if !c.careful || !c.Batch.Lease.Valid() {
+		r.settled(c)
+		return
+	}
+	r.begin(func() func() {
+		ctx, cancel := context.WithTimeout(c.Batch.Lease.Context(), r.cfg.StatementTimeout)
+		defer cancel()
+		if err := r.store.Suspect(ctx, c.Batch.Lease, 0); err != nil { // it is carried again
+			r.log.Debug("a suspicion stays", "partition", c.Batch.Lease.Partition, "error", err)
+		}
+		return func() { r.settled(c) }
+	})
 }
 
 // held is how many times a payload is in memory at once: as it was read, transformed, and what the publisher makes of it.

@@ -63,7 +63,7 @@
 //   - A mark may be late (ADR 27): with ordering partition the next rows are published
 //     before it, unless something failed or came from the parking place, for that decides
 //     what may be claimed. Marks of a partition are made in order.
-//   - A mark is asynchronous, unless it parks. Should a crash of the server take some back, the partition's
+//   - A mark is asynchronous. Should a crash of the server take some back, the partition's
 //     row does not know the record any more up to which all was marked: then the next
 //     mark is not made, and the partition taken anew. So it is where a claim in a session
 //     younger than the last mark finds rows below the cursor or parked ones, and that shows.

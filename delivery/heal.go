@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/lease"
@@ -129,7 +130,11 @@ func (s *Store) HealFormer(ctx context.Context, l *lease.Lease, ids []partition.
 // formerLoss looks whether the stream lost what it held of partitions that are no more
 // and that this one answers for. kept is what it holds of all in a mode without records.
 func (t *takeover) formerLoss(ctx context.Context, standing Standing) (lost bool, err error) {
-	former, err := t.store.FormerPartitions(ctx, t.lease.Partition)
+	var former []FormerPartition
+	err = t.within(ctx, func(ctx context.Context) (err error) {
+		former, err = t.store.FormerPartitions(ctx, t.lease.Partition)
+		return err
+	})
 	if err != nil || len(former) == 0 {
 		return false, err
 	}
@@ -161,31 +166,36 @@ func (t *takeover) keptOf(ctx context.Context, ids []partition.ID, standing Stan
 	if standing.Fence == 0 { // one position for all
 		return kept, nil
 	}
+	asking, ctx := errgroup.WithContext(ctx)
+	asking.SetLimit(keptAtOnce)
 	for i, id := range ids {
-		at, err := t.publisher.Kept(ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		kept[i] = int64(at) // a stream's sequence never reaches 2^63
+		asking.Go(func() error {
+			at, err := t.publisher.Kept(ctx, id)
+			kept[i] = int64(at) // a stream's sequence never reaches 2^63
+			return err
+		})
 	}
-	return kept, nil
+	return kept, asking.Wait()
 }
+
+// keptAtOnce is of how many partitions at once the stream is asked: after a large shrink there are thousands.
+const keptAtOnce = 16
 
 // heal queues again what the stream lost: what is older than the last resize first,
 // whoever's it was, since the same streams may go on in any of the partitions.
-func (t *takeover) heal(ctx context.Context, standing Standing) (Healed, error) {
-	var all Healed
+func (t *takeover) heal(ctx context.Context, standing Standing) (all Healed, err error) {
 	var ids []partition.ID
 	var kept []int64
 	if err := t.within(ctx, func(ctx context.Context) (err error) {
-		if ids, err = t.store.EveryPartition(ctx); err == nil && len(ids) > 0 {
-			kept, err = t.keptOf(ctx, ids, standing)
-		}
+		ids, err = t.store.EveryPartition(ctx)
 		return err
 	}); err != nil {
 		return all, err
 	}
 	if len(ids) > 0 {
+		if kept, err = t.keptOf(ctx, ids, standing); err != nil {
+			return all, err
+		}
 		after := int64(0)
 		if err := t.healPages(ctx, &all, func(ctx context.Context) (h Healed, done bool, err error) {
 			h, after, err = t.store.HealFormer(ctx, t.lease, ids, kept, after)

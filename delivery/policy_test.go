@@ -1,6 +1,7 @@
 package delivery_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/message"
+	"github.com/postrider/postrider/partition"
 )
 
 // What waits behind a message that fails, and behind one that is dead, is the
@@ -163,4 +165,120 @@ func TestAMessageThatEndsItsWorkersDies(t *testing.T) {
 		t.Errorf("the others: %v", got)
 	}
 	b.until(t, `SELECT crashes FROM outbox_partitions`, 0)
+	b.exec(t, `UPDATE outbox_partitions SET crashes = 1`)
+	b.append(t, "fine", `3`)
+	b.succeed(t)
+	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	if n := b.number(t, `SELECT crashes FROM outbox_partitions`); n != 0 {
+		t.Errorf("although a message was published %d crashes are known", n)
+	}
+}
+
+// firstSize keeps how many messages of a partition were published first.
+type firstSize struct {
+	delivery.Publisher
+	of   partition.ID
+	size chan int
+}
+
+func (p firstSize) Publish(look []delivery.Batch, done func(int, []delivery.Outcome)) {
+	for _, b := range look {
+		if b.Lease.Partition == p.of {
+			select {
+			case p.size <- len(b.Messages):
+			default:
+			}
+		}
+	}
+	p.Publisher.Publish(look, done)
+}
+
+// What workers ended over is still looked for when a look has room for other partitions alone, or the partition is paused meanwhile.
+func TestTheSearchForAMessageIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 2)
+	streams := map[int]string{}
+	for n := 0; len(streams) < 2; n++ {
+		stream := fmt.Sprintf("s-%d", n)
+		streams[b.number(t, `SELECT outbox_partition('`+stream+`', 2)`)] = stream
+	}
+	for range 40 {
+		b.append(t, streams[0], `1`)
+	}
+	for range 5 {
+		b.append(t, streams[1], `1`)
+	}
+	b.exec(t, `UPDATE outbox_partitions SET crashes = 3, paused_at = CASE WHEN partition_key = 1 THEN now() END`)
+	b.succeed(t)
+	drained := func(p firstSize) {
+		r, err := delivery.NewRelay(delivery.Config{Logger: testLogger(t), BatchSize: 10, Window: 10}, b.store, p, b.bell)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.drain(t, r)
+	}
+	none := firstSize{b.fencedPublisher(t), 1, make(chan int, 1)}
+	drained(none)
+	if n := b.number(t, `SELECT crashes FROM outbox_partitions WHERE partition_key = 1`); n != 3 {
+		t.Errorf("while it is paused %d crashes are known", n)
+	}
+	for range 40 {
+		b.append(t, streams[0], `2`)
+	}
+	b.exec(t, `UPDATE outbox_partitions SET paused_at = NULL`)
+	first := firstSize{none.Publisher, 1, make(chan int, 1)}
+	drained(first)
+	if n := <-first.size; n != 1 {
+		t.Errorf("%d messages are published at once", n)
+	}
+	b.until(t, `SELECT sum(crashes) FROM outbox_partitions`, 0)
+}
+
+// out takes nothing, and tells that it was asked to.
+type out struct {
+	delivery.Publisher
+	asked chan struct{}
+}
+
+func (p out) Publish(look []delivery.Batch, done func(int, []delivery.Outcome)) {
+	for i, b := range look {
+		outcomes := make([]delivery.Outcome, len(b.Messages))
+		for j := range outcomes {
+			outcomes[j] = delivery.Outcome{Kind: delivery.Unresolved, Err: delivery.ErrOutage}
+		}
+		done(i, outcomes)
+	}
+	select {
+	case p.asked <- struct{}{}:
+	default:
+	}
+}
+
+// Workers that end while the broker takes nothing, for whatever reason, end over no message: none dies of it.
+func TestAnOutageKillsNoMessage(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	innocent := b.append(t, "s", `1`)
+	publisher := b.fencedPublisher(t)
+	for range 6 { // three until messages are carried one by one, and three over one of them
+		b.succeed(t)
+		away := out{publisher, make(chan struct{}, 1)}
+		r, err := delivery.NewRelay(delivery.Config{Logger: testLogger(t)}, b.store, away, b.bell)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, end := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx, b.keeper.Set()) }()
+		<-away.asked
+		end()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.succeed(t)
+	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	if s := b.state(t, innocent); s.State != "published" {
+		t.Errorf("it is %+v", s)
+	}
 }

@@ -83,6 +83,7 @@ type backend interface {
 	Mark(ctx context.Context, results []Result, retry RetryPolicy, random func() float64) (fenced []partition.ID, marked time.Time, err error)
 	Unblock(ctx context.Context, l *lease.Lease, policy FailurePolicy) error
 	Suspect(ctx context.Context, l *lease.Lease, sequence int64) error
+	Calm(ctx context.Context, l *lease.Lease) (calm bool, err error)
 	Raise(ctx context.Context, l *lease.Lease, epoch int64) error
 	Heal(ctx context.Context, l *lease.Lease, kept uint64, before BatchAt) (h Healed, next BatchAt, done bool, err error)
 	HealFormer(ctx context.Context, l *lease.Lease, ids []partition.ID, kept []int64, after int64) (h Healed, last int64, err error)
@@ -227,9 +228,8 @@ func (r *Relay) round(ctx context.Context, asks []Ask, l look) (int, string, err
 		}
 		switch {
 		case b != nil:
-		case err == nil && f.careful > 0 && !f.stale: // nothing is left that could crash anybody
-			f.careful = 0
-			r.calm(ctx, a.Lease)
+		case err == nil && total == 0 && f.careful > 0 && !f.stale: // perhaps nothing is left that could crash anybody
+			r.calm(ctx, f)
 		default:
 			f.end(true)
 			a.Lease.Leave()

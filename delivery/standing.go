@@ -76,9 +76,13 @@ func (s *Store) Unblock(ctx context.Context, l *lease.Lease, policy FailurePolic
 	return nil
 }
 
-// Suspect notes, durably, the one row that is about to be worked on.
+// Suspect notes, durably, the one row that is about to be worked on; 0: none, as its worker outlived the last one.
 func (s *Store) Suspect(ctx context.Context, l *lease.Lease, sequence int64) error {
-	tag, err := s.sql.Suspect.Exec(ctx, s.db, pg.Args{"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "sequence": sequence})
+	of := &sequence
+	if sequence == 0 {
+		of = nil
+	}
+	tag, err := s.sql.Suspect.Exec(ctx, s.db, pg.Args{"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "sequence": of})
 	if err != nil {
 		return fmt.Errorf("note what is worked on: %w", err)
 	}
@@ -86,6 +90,15 @@ func (s *Store) Suspect(ctx context.Context, l *lease.Lease, sequence int64) err
 		return errLeaseGone
 	}
 	return nil
+}
+
+// Calm forgets over what workers ended, unless something waits that they may have ended over.
+func (s *Store) Calm(ctx context.Context, l *lease.Lease) (calm bool, err error) {
+	tag, err := s.sql.Calm.Exec(ctx, s.db, pg.Args{"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition})
+	if err != nil {
+		return false, fmt.Errorf("forget over what workers ended: %w", err)
+	}
+	return tag.RowsAffected() > 0, nil
 }
 
 // Raise has the partition's next lease lie above the epoch that the stream knows,

@@ -37,7 +37,7 @@ type queries struct {
 	Marking, MarkReady, MarkParked, MarkRanges                                           pg.Query
 	Park, Promote, Waiting                                                               pg.Query
 	Prove, Advancing, Advance, Writers, Watermark                                        pg.Query
-	Undelivered, Recorded, Unblock, Suspect, Raise, Regress                              pg.Query
+	Undelivered, Recorded, Unblock, Suspect, Calm, Raise, Regress                        pg.Query
 	Heal, HealOwn, HealFormer, HealKnown, HealKeys, HealTable, HealLock, HealSettle      pg.Query
 	Counting, Probing, Backlog, Oldest, Heads, DeadTopics, DeadSome                      pg.Query
 	Throughput, Latency, Recent, Horizon, ReadOnly                                       pg.Query

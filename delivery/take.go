@@ -288,11 +288,8 @@ func (t *takeover) settleLost(ctx context.Context) error {
 	case t.remade:
 		standing.Kept = 0
 	}
-	var former bool
-	if err := t.within(ctx, func(ctx context.Context) (err error) {
-		former, err = t.formerLoss(ctx, standing)
-		return err
-	}); err != nil {
+	former, err := t.formerLoss(ctx, standing)
+	if err != nil {
 		return err
 	}
 	if standing.Kept >= known && !former {
@@ -342,11 +339,22 @@ func (t *takeover) settleSuspect(ctx context.Context) error {
 	return nil
 }
 
-// calm forgets the crashes of a partition that has nothing left to crash over. Where that fails, its next owner tries it again.
-func (r *Relay) calm(ctx context.Context, l *lease.Lease) {
+// calm forgets the crashes of a partition that has nothing left to crash over. Where something waits, or that fails, a later look does it.
+func (r *Relay) calm(ctx context.Context, f *flow) {
+	of, l := f.tenure, f.lease
 	r.begin(func() func() {
-		_, _, _ = r.tryMark(ctx, []Result{{Batch: Batch{Lease: l}}})
-		return func() { r.leaveUnclaimed(l, true) }
+		ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
+		defer cancel()
+		calm, _ := r.store.Calm(ctx, l)
+		return func() {
+			if calm {
+				of.careful = 0
+				r.leaveUnclaimed(l, true)
+				return
+			}
+			r.flowOf(l).end(true)
+			l.Leave()
+		}
 	})
 }
 

@@ -56,6 +56,14 @@ UPDATE {schema}.outbox_partitions
        updated_at = clock_timestamp()
  WHERE partition_key = @partition AND lease_owner IS NOT DISTINCT FROM @owner AND lease_epoch = @epoch
 
+-- query: Calm
+-- Forgets the crashes of a partition in which nothing is left that could end anybody: what only waits, as in one that is paused, still could.
+UPDATE {schema}.outbox_partitions AS p
+   SET crashes = 0, suspect = NULL, suspected = 0, updated_at = clock_timestamp()
+ WHERE p.partition_key = @partition AND p.lease_owner IS NOT DISTINCT FROM @owner AND p.lease_epoch = @epoch
+   AND NOT EXISTS (SELECT FROM {schema}.outbox_ready AS o WHERE o.partition_key = p.partition_key)
+   AND NOT EXISTS (SELECT FROM {schema}.outbox_parked AS o WHERE o.partition_key = p.partition_key AND NOT o.blocked AND o.dead_at IS NULL)
+
 -- query: Raise
 -- The stream knows a higher epoch than this lease's: the row was made anew, or the
 -- database is older than the stream. The next owner begins above it. A newer owner's

@@ -828,6 +828,12 @@ HAVING pg_has_role('pg_read_all_stats', 'USAGE');
        updated_at = clock_timestamp()
  WHERE partition_key = $2 AND lease_owner IS NOT DISTINCT FROM $3 AND lease_epoch = $4;
 
+/* delivery.Calm */ UPDATE "public".outbox_partitions AS p
+   SET crashes = 0, suspect = NULL, suspected = 0, updated_at = clock_timestamp()
+ WHERE p.partition_key = $1 AND p.lease_owner IS NOT DISTINCT FROM $2 AND p.lease_epoch = $3
+   AND NOT EXISTS (SELECT FROM "public".outbox_ready AS o WHERE o.partition_key = p.partition_key)
+   AND NOT EXISTS (SELECT FROM "public".outbox_parked AS o WHERE o.partition_key = p.partition_key AND NOT o.blocked AND o.dead_at IS NULL);
+
 /* delivery.Raise */ UPDATE "public".outbox_partitions
    SET lease_epoch = $1,
        updated_at  = clock_timestamp()
