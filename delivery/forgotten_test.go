@@ -82,6 +82,34 @@ func (b *bundle) publish(t *testing.T, n int) delivery.Stats {
 	return r.Stats()
 }
 
+// A sequence that a failover forgot is another event's by now. That one is known by its own name when its mark is forgotten, too.
+func TestAnEventIsNotTakenForTheForgottenOneOfItsSequence(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	const progress = ` AS SELECT partition_key, delivered, fence_sequence, stream_sequence FROM outbox_partitions;`
+	const forget = `
+		DELETE FROM outbox_deliveries WHERE last_sequence > (SELECT max(delivered) FROM kept);
+		UPDATE outbox_partitions AS p SET delivered = k.delivered, fence_sequence = k.fence_sequence, stream_sequence = k.stream_sequence
+		  FROM kept AS k WHERE k.partition_key = p.partition_key;`
+	b.publish(t, 1)
+	b.exec(t, `CREATE TABLE kept`+progress)
+	b.publish(t, 1)
+	b.exec(t, `DELETE FROM events WHERE sequence = 2;`+forget+`SELECT setval(pg_get_serial_sequence('events', 'sequence'), 1)`)
+	if told := b.publish(t, 0).Regressions; told != 1 {
+		t.Fatalf("it was counted %d times", told)
+	}
+	b.append(t, "s", `"another"`)
+	b.append(t, "s", `"one more"`)
+	b.exec(t, `CREATE TABLE waiting AS TABLE outbox_ready; DROP TABLE kept; CREATE TABLE kept`+progress)
+	b.succeed(t)
+	b.drain(t, b.fencedRelay(t, delivery.Config{BatchSize: 1}))
+	b.exec(t, `INSERT INTO outbox_ready TABLE waiting;`+forget)
+	b.publish(t, 0)
+	if got := sequencesOf(b.stored(t), "s"); !slices.Equal(got, []string{"1", "2", "2", "3"}) {
+		t.Errorf("the stream holds %v", got)
+	}
+}
+
 // A stream that was lost and filled again tells a database that knows nothing of that what it has forgotten, too: to
 // queue again what seems to be lost must not hide it.
 func TestForgottenEventsAreToldBehindALostStream(t *testing.T) {

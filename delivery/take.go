@@ -161,10 +161,24 @@ func (t *takeover) lookUp(ctx context.Context, delivered []Delivered, last uint6
 	found, err := t.store.recordedAs(ctx, t.lease.Partition, slices.Collect(maps.Keys(of)), last)
 	all := make([]named, len(found))
 	for i, f := range found {
-		names := of[f.Sequence]
-		all[i] = named{names[max(0, slices.IndexFunc(names, func(d Delivered) bool { return d.Generation == f.Generation }))], f}
+		all[i] = named{nameOf(of[f.Sequence], f), f}
 	}
 	return all, err
+}
+
+// nameOf is the one of a sequence's names that means what the database has there: behind a failover it may be another event's.
+func nameOf(names []Delivered, f recorded) Delivered {
+	best := names[0]
+	for _, d := range names {
+		switch {
+		case d.Generation != f.Generation:
+		case f.Event.Valid && IdentityOf(f.Event.UUID) == d.Identity:
+			return d
+		case best.Generation != f.Generation:
+			best = d
+		}
+	}
+	return best
 }
 
 // compare looks up what records name, and reports events that the stream holds and the database has forgotten.

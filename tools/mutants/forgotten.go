@@ -9,6 +9,11 @@ func forgotten() []mutant {
 			edits: []edit{{"delivery/ops/gaps/repair.go", "again := at.Time.After(was.at)", "again := false"}},
 		},
 		{
+			name: "named-by-another", promise: "P4", breaks: "an event is taken for the forgotten one that had its sequence, and published twice",
+			test: command{pkg: "delivery", run: "^TestAnEventIsNotTakenForTheForgottenOneOfItsSequence$"}, says: `the stream holds .1 2 2 3 2.`,
+			edits: []edit{{"delivery/take.go", "case f.Event.Valid && IdentityOf(f.Event.UUID) == d.Identity:", "case false:"}},
+		},
+		{
 			name: "mark-vouches-for-none", promise: "P4", breaks: "a mark is made although one before it was given up",
 			test: command{pkg: "delivery", run: "^TestNoMarkVouchesForOneThatWasGivenUp$"}, says: "waited in vain for 15",
 			edits: []edit{{"delivery/settle.go", "c.Recorded = t.closed", "c.Recorded = t.recorded"}},
