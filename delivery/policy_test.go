@@ -135,7 +135,16 @@ func TestARowBelowTheCursorIsFound(t *testing.T) {
 // dead at last; the others flow.
 func TestAMessageThatEndsItsWorkersDies(t *testing.T) {
 	t.Parallel()
-	b := setup(t, 1)
+	for name, heir := range map[string]func(*bundle, *testing.T){"leased": (*bundle).succeed, "alone": (*bundle).succeedAlone} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			aMessageThatEndsItsWorkersDies(t, setup(t, 1), heir)
+		})
+	}
+}
+
+func aMessageThatEndsItsWorkersDies(t *testing.T, b *bundle, heir func(*bundle, *testing.T)) {
+	t.Helper()
 	b.append(t, "fine", `1`)
 	killer := b.append(t, "killer", `1`)
 	b.append(t, "fine", `2`)
@@ -144,7 +153,7 @@ func TestAMessageThatEndsItsWorkersDies(t *testing.T) {
 		if crashes > 10 {
 			t.Fatal("the message does not die")
 		}
-		b.succeed(t)
+		heir(b, t)
 		r, err := delivery.NewRelay(delivery.Config{
 			Logger: testLogger(t), Retry: delivery.RetryPolicy{Base: 1, Factor: 1, Max: 1, Jitter: delivery.JitterNone},
 		}, b.store, killedBy{b.fencedPublisher(t), killer}, b.bell)
@@ -167,7 +176,7 @@ func TestAMessageThatEndsItsWorkersDies(t *testing.T) {
 	b.until(t, `SELECT crashes FROM outbox_partitions`, 0)
 	b.exec(t, `UPDATE outbox_partitions SET crashes = 1`)
 	b.append(t, "fine", `3`)
-	b.succeed(t)
+	heir(b, t)
 	b.drain(t, b.fencedRelay(t, delivery.Config{}))
 	if n := b.number(t, `SELECT crashes FROM outbox_partitions`); n != 0 {
 		t.Errorf("although a message was published %d crashes are known", n)

@@ -88,7 +88,7 @@ func (t *takeover) run(ctx context.Context) (err error) {
 	t.standing, err = t.publisher.Take(t.lease.Context(), t.lease) //nolint:contextcheck // a takeover lives as long as its lease
 	var fenced *FencedError
 	if errors.As(err, &fenced) { // the next lease lies above it, whoever gets it
-		return errors.Join(err, t.within(ctx, func(ctx context.Context) error { return t.store.Raise(ctx, t.lease, fenced.Epoch) }))
+		return errors.Join(err, t.within(context.WithoutCancel(ctx), func(ctx context.Context) error { return t.store.Raise(ctx, t.lease, fenced.Epoch) }))
 	}
 	if err != nil {
 		return err

@@ -34,6 +34,15 @@ func (b *bundle) succeed(t *testing.T) {
 	b.acquireAll(t, b.keeper)
 }
 
+// succeedAlone has one without leases take the place of the former.
+func (b *bundle) succeedAlone(t *testing.T) {
+	t.Helper()
+	b.keeper = b.newKeeper(t)
+	if _, err := b.keeper.AcquireSolo(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (b *bundle) fencedPublisher(t *testing.T) *natspub.Fenced {
 	t.Helper()
 	publisher, err := natspub.NewFenced(b.nc, natspub.FencedConfig{AckTimeout: 2 * time.Second})

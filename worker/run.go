@@ -66,7 +66,7 @@ func (p *part) stop() error {
 }
 
 // errFenced ends a worker without leasing when another worker took over.
-var errFenced = errors.New("another worker took the partitions over; a worker without leasing (--no-leasing) must run alone")
+var errFenced = errors.New("another worker took the partitions over, or the database is older than its stream; a worker without leasing (--no-leasing) must run alone")
 
 // runAlone delivers every partition without coordination.
 func (w *Worker) runAlone(ctx context.Context) error {

@@ -66,12 +66,15 @@ WITH freezer AS MATERIALIZED (
 -- include: taken
 
 -- query: AcquireSolo
--- Raises the epoch of every partition and leaves the owner empty: @name is only told.
+-- Raises the epoch of every partition and leaves the owner empty: @name is only told. Nobody knows whether the one before ended in good
+-- order: it counts as a crash, until something is settled or nothing waits.
 WITH taken AS (
        UPDATE {schema}.outbox_partitions AS p
           SET lease_owner = NULL,
               lease_until = NULL,
               lease_epoch = p.lease_epoch + 1,
+              crashes     = p.crashes + 1,
+              suspected   = p.suspected + (p.suspect IS NOT NULL)::int,
               released_by = NULL,
               updated_at  = clock_timestamp()
          FROM (SELECT f.partition_key, f.lease_owner, f.released_by

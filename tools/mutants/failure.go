@@ -43,6 +43,11 @@ func failure() []mutant {
 			edits: []edit{{"delivery/sql/mark.sql", "crashes         = 0,", "crashes         = p.crashes,"}},
 		},
 		{
+			name: "alone-never-careful", promise: "P7", breaks: "a message ends a worker without leases again and again, for ever",
+			test: command{pkg: "delivery", run: poison + "/^alone$"}, says: "the message does not die",
+			edits: []edit{{"lease/sql/leases.sql", "              crashes     = p.crashes + 1,\n", ""}},
+		},
+		{
 			name: "suspect-not-noted", promise: "P7", breaks: "a message that ends its workers does so for ever",
 			test: command{pkg: "delivery", run: poison}, says: "the message does not die",
 			edits: []edit{{"delivery/carry.go", "\tif !c.careful {\n", "\tif true || !c.careful {\n"}},

@@ -3270,6 +3270,8 @@ SELECT taken.partition_key, taken.lease_epoch, taken.delivered, taken.fence_sequ
           SET lease_owner = NULL,
               lease_until = NULL,
               lease_epoch = p.lease_epoch + 1,
+              crashes     = p.crashes + 1,
+              suspected   = p.suspected + (p.suspect IS NOT NULL)::int,
               released_by = NULL,
               updated_at  = clock_timestamp()
          FROM (SELECT f.partition_key, f.lease_owner, f.released_by
