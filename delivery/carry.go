@@ -127,22 +127,6 @@ func (r *Relay) answered(c *carried) {
 	}
 }
 
-// acquit ends a batch of which nothing is known: whatever its message does, no worker ended over it. An outage kills none.
-func (r *Relay) acquit(c *carried) {
-	if !c.careful || !c.Batch.Lease.Valid() {
-		r.settled(c)
-		return
-	}
-	r.begin(func() func() {
-		ctx, cancel := context.WithTimeout(c.Batch.Lease.Context(), r.cfg.StatementTimeout)
-		defer cancel()
-		if err := r.store.Suspect(ctx, c.Batch.Lease, 0); err != nil { // it is carried again
-			r.log.Debug("a suspicion stays", "partition", c.Batch.Lease.Partition, "error", err)
-		}
-		return func() { r.settled(c) }
-	})
-}
-
 // held is how many times a payload is in memory at once: as it was read, transformed, and what the publisher makes of it.
 func held(cfg Config, publisher Publisher) int64 {
 	n := 1
@@ -206,16 +190,6 @@ func attach(b Batch, events map[int64]*Event, cutAt int64) (Batch, int64) {
 		}
 	}
 	return b, bytes
-}
-
-// suspected notes durably what a partition that is carried one by one is about to do.
-func (r *Relay) suspected(ctx context.Context, c *carried) error {
-	if !c.careful {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
-	defer cancel()
-	return r.store.Suspect(ctx, c.Batch.Lease, c.Batch.Messages[0].Sequence)
 }
 
 // publish gives every message its outcome and every batch to done, from any goroutine. What need not be published is

@@ -76,15 +76,6 @@ type tenure struct {
 	known            known // of its records
 }
 
-// crashesToCare is after how many owners in a row that settled nothing a
-// partition's messages are carried one by one, and crashesToDie how many owners in
-// a row may end over a single message. Workers that are killed at random hardly ever die over the same message
-// again and again.
-const (
-	crashesToCare = 3
-	crashesToDie  = 3
-)
-
 // flowAt returns what is known of a partition.
 func (r *Relay) flowAt(id partition.ID) *flow {
 	f := r.flows[id]

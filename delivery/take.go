@@ -326,56 +326,6 @@ func (t *takeover) settleLost(ctx context.Context) error {
 	return nil
 }
 
-// settleSuspect gives up the message over which the last owners crashed, one after
-// the other, while they worked on nothing else of the partition.
-func (t *takeover) settleSuspect(ctx context.Context) error {
-	l := t.lease
-	suspect := l.Progress.Suspect
-	if suspect == 0 || l.Progress.Suspected < crashesToDie {
-		return nil
-	}
-	found, err := t.store.recordedAs(ctx, l.Partition, []int64{suspect}, 0)
-	if err != nil {
-		return err
-	}
-	for _, f := range found {
-		if !f.Waiting {
-			continue
-		}
-		t.log.Error("workers ended one after the other while they carried this message: it is dead",
-			"partition", l.Partition, "sequence", suspect, "workers", l.Progress.Suspected)
-		_, _, err := t.tryMark(ctx, []Result{{
-			Batch:    Batch{Lease: l, Policy: t.cfg.Failure, Messages: []Message{{Pointer: f.Pointer}}},
-			Outcomes: []Outcome{{Kind: Permanent, Err: ErrWorkerEnded}},
-		}})
-		return err
-	}
-	return nil
-}
-
-// calm forgets the crashes of a partition that has nothing left to crash over. Where something waits, or that fails, a later look does it.
-func (r *Relay) calm(ctx context.Context, f *flow) {
-	of, l := f.tenure, f.lease
-	r.begin(func() func() {
-		ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
-		defer cancel()
-		calm, _ := r.store.Calm(ctx, l)
-		return func() {
-			if calm {
-				of.careful = 0
-				r.leaveUnclaimed(l, true)
-				return
-			}
-			r.flowOf(l).end(true)
-			l.Leave()
-		}
-	})
-}
-
-// ErrWorkerEnded is the failure of a message over which workers ended, one after
-// the other.
-var ErrWorkerEnded = errors.New("workers ended one after the other while they carried this message")
-
 // checkExtent has the partitions taken again whose last known positions the
 // stream does not hold any more.
 func (r *Relay) checkExtent(ctx context.Context) {

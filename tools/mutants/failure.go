@@ -2,10 +2,7 @@ package main
 
 // failure is the ways to deal wrongly with what fails.
 func failure() []mutant {
-	const (
-		outage = "return delivery.Outcome{Kind: delivery.Unresolved, Err: fmt.Errorf(\"%w: %w\", delivery.ErrOutage, err)}"
-		poison = "^TestAMessageThatEndsItsWorkersDies$"
-	)
+	const outage = "return delivery.Outcome{Kind: delivery.Unresolved, Err: fmt.Errorf(\"%w: %w\", delivery.ErrOutage, err)}"
 	return []mutant{
 		{
 			name: "outage-counts-dedupe", promise: "P6", breaks: "attempts are counted while the broker is away",
@@ -38,21 +35,6 @@ func failure() []mutant {
 			edits: []edit{{"delivery/ops/sql/change.sql", "generation   = o.generation + 1", "generation   = o.generation"}},
 		},
 		{
-			name: "crashes-never-forgotten", promise: "P7", breaks: "a partition stays slow for ever after two crashes",
-			test: command{pkg: "delivery", run: poison}, says: "although a message was published 2 crashes",
-			edits: []edit{{"delivery/sql/mark.sql", "crashes         = 0,", "crashes         = p.crashes,"}},
-		},
-		{
-			name: "alone-never-careful", promise: "P7", breaks: "a message ends a worker without leases again and again, for ever",
-			test: command{pkg: "delivery", run: poison + "/^alone$"}, says: "the message does not die",
-			edits: []edit{{"lease/sql/leases.sql", "              crashes     = p.crashes + 1,\n", ""}},
-		},
-		{
-			name: "suspect-not-noted", promise: "P7", breaks: "a message that ends its workers does so for ever",
-			test: command{pkg: "delivery", run: poison}, says: "the message does not die",
-			edits: []edit{{"delivery/carry.go", "\tif !c.careful {\n", "\tif true || !c.careful {\n"}},
-		},
-		{
 			name: "passed-before-parked", promise: "P2", breaks: "a partition goes on before the mark of a failure",
 			test: command{pkg: "delivery", run: "^TestAPartitionWaitsForTheMarkOfAFailure$"}, says: "something passed what had failed",
 			edits: []edit{{"delivery/carry.go", "\t\tf.to(marking)\n", "\t\tc.late = true\n\t\tf.progress(c.Result)\n\t\tr.free(f, c.Batch.More)\n"}},
@@ -61,16 +43,6 @@ func failure() []mutant {
 			name: "latency-counts-waiting", promise: "metrics", breaks: "the latency of a scheduled event counts the time it was to wait",
 			test: command{pkg: "delivery", run: "^TestLatencyLeavesOutWhatWasScheduled$"}, says: "the histogram counts 1, 36|of the history",
 			edits: []edit{{"delivery/message.go", "if m.ScheduledFor.After(m.Event.RecordedAt) {", "if false {"}},
-		},
-		{
-			name: "outage-is-a-crash", promise: "P6, P7", breaks: "a message dies of workers that ended while the broker took nothing",
-			test: command{pkg: "delivery", run: "^TestAnOutageKillsNoMessage$"}, says: "it is .*dead",
-			edits: []edit{{"delivery/carry.go", "if !c.careful || !c.Batch.Lease.Valid() {", "if c.careful || !c.Batch.Lease.Valid() {"}},
-		},
-		{
-			name: "calm-although-something-waits", promise: "P7", breaks: "the search for a message that ends its workers is forgotten while its partition is paused",
-			test: command{pkg: "delivery", run: "^TestTheSearchForAMessageIsNotForgotten$"}, says: "while it is paused 0 crashes are known",
-			edits: []edit{{"delivery/sql/takeover.sql", "   AND NOT EXISTS (SELECT FROM {schema}.outbox_ready AS o WHERE o.partition_key = p.partition_key)\n", ""}},
 		},
 		{
 			name: "death-without-a-line", promise: "P7", breaks: "a message dies and the log does not tell",
@@ -91,6 +63,38 @@ func failure() []mutant {
 			name: "failures-unbounded", promise: "messages", breaks: "a message that fails for ever grows for ever",
 			test: command{pkg: "delivery", run: "^TestTheLastFailuresStayWithAMessage$"}, says: "[0-9]+ failures are kept",
 			edits: []edit{{"delivery/sql/park.sql", ">= 10 THEN", ">= 10000 THEN"}},
+		},
+	}
+}
+
+// crashes is the ways to let a message end one worker after the other, or to blame one for it.
+func crashes() []mutant {
+	const poison = "^TestAMessageThatEndsItsWorkersDies$"
+	return []mutant{
+		{
+			name: "crashes-never-forgotten", promise: "P7", breaks: "a partition stays slow for ever after two crashes",
+			test: command{pkg: "delivery", run: poison}, says: "although a message was published 2 crashes",
+			edits: []edit{{"delivery/sql/mark.sql", "crashes         = 0,", "crashes         = p.crashes,"}},
+		},
+		{
+			name: "alone-never-careful", promise: "P7", breaks: "a message ends a worker without leases again and again, for ever",
+			test: command{pkg: "delivery", run: poison + "/^alone$"}, says: "the message does not die",
+			edits: []edit{{"lease/sql/leases.sql", "              crashes     = p.crashes + 1,\n", ""}},
+		},
+		{
+			name: "suspect-not-noted", promise: "P7", breaks: "a message that ends its workers does so for ever",
+			test: command{pkg: "delivery", run: poison}, says: "the message does not die",
+			edits: []edit{{"delivery/crash.go", "\tif !c.careful {\n", "\tif true || !c.careful {\n"}},
+		},
+		{
+			name: "outage-is-a-crash", promise: "P6, P7", breaks: "a message dies of workers that ended while the broker took nothing",
+			test: command{pkg: "delivery", run: "^TestAnOutageKillsNoMessage$"}, says: "it is .*dead",
+			edits: []edit{{"delivery/crash.go", "if !c.careful || !c.Batch.Lease.Valid() {", "if c.careful || !c.Batch.Lease.Valid() {"}},
+		},
+		{
+			name: "calm-although-something-waits", promise: "P7", breaks: "the search for a message that ends its workers is forgotten while its partition is paused",
+			test: command{pkg: "delivery", run: "^TestTheSearchForAMessageIsNotForgotten$"}, says: "while it is paused 0 crashes are known",
+			edits: []edit{{"delivery/sql/takeover.sql", "   AND NOT EXISTS (SELECT FROM {schema}.outbox_ready AS o WHERE o.partition_key = p.partition_key)\n", ""}},
 		},
 	}
 }

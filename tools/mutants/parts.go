@@ -13,7 +13,7 @@ func eventParts() []mutant {
 		{
 			name: "looked-before-locked", promise: "append", breaks: "a part begins between the look for a version and the event that gets it",
 			test: parts("TestWhoWaitsForAStreamHoldsAPartBack"), says: "locks hold a part back",
-			edits: []edit{{functions, "    LOCK TABLE ONLY {schema}.events IN ROW EXCLUSIVE MODE;\n    -- Writers to one", "    -- Writers to one"}},
+			edits: []edit{{functions, "    LOCK TABLE ONLY {schema}.events IN ROW EXCLUSIVE MODE;\n", ""}},
 		},
 		{
 			name: "ids-of-one-part", promise: "append", breaks: "an id of an earlier part is taken for a new one",

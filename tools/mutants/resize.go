@@ -18,7 +18,7 @@ func resizes() []mutant {
 		{
 			name: "refused-again-and-again", promise: "P5", breaks: "an owner below the stream's epoch is refused once for each epoch",
 			test: command{pkg: "delivery", run: "^TestARefusedOwnerGoesAboveTheRecord$"}, says: "waited in vain",
-			edits: []edit{{"delivery/take.go", "return errors.Join(err, t.within(ctx, func(ctx context.Context) error { return t.store.Raise(ctx, t.lease, fenced.Epoch) }))", "return err"}},
+			edits: []edit{{"delivery/take.go", "return errors.Join(err, t.within(context.WithoutCancel(ctx), func(ctx context.Context) error { return t.store.Raise(ctx, t.lease, fenced.Epoch) }))", "return err"}},
 		},
 		{
 			name: "former-not-healed", promise: "P1", breaks: "what was published before a resize is not healed",
