@@ -53,10 +53,10 @@ func (r *report) again(ctx context.Context, c command, times int) error {
 		return nil
 	}
 	for _, s := range suspects {
-		passed := 0
+		passed, pattern := 0, r.pattern(s)
 		for range times {
 			alone := newReport(r.out)
-			arguments := []string{"-count=1", "-run=^" + regexp.QuoteMeta(s.test) + "$", s.pkg}
+			arguments := []string{"-count=1", "-run=" + pattern, s.pkg}
 			if err := c.events(ctx, arguments, alone.read); err != nil {
 				return err
 			}
@@ -82,6 +82,21 @@ func (r *report) suspects() []testName {
 		}
 	}
 	return all
+}
+
+// pattern matches a failed test, and of its subtests those that failed.
+func (r *report) pattern(s testName) string {
+	var subtests []string
+	for _, name := range r.failed {
+		if below, is := strings.CutPrefix(name.test, s.test+"/"); is && name.pkg == s.pkg {
+			subtests = append(subtests, regexp.QuoteMeta(topLevel(below)))
+		}
+	}
+	pattern := "^" + regexp.QuoteMeta(s.test) + "$"
+	if len(subtests) > 0 {
+		pattern += "/^(" + strings.Join(subtests, "|") + ")$"
+	}
+	return pattern
 }
 
 func topLevel(test string) string {

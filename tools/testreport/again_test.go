@@ -24,6 +24,12 @@ func TestOnce(t *testing.T) {
 			t.Error("bad luck")
 		}
 	})
+	t.Run("long", func(t *testing.T) {
+		if _, err := os.Stat("long"); err == nil {
+			t.Error("run again")
+		}
+		_ = os.WriteFile("long", nil, 0o600)
+	})
 }
 
 func TestAlways(t *testing.T) {
@@ -46,9 +52,9 @@ func TestWhatFailedIsRunAgain(t *testing.T) {
 		flaky bool
 		err   error
 	}{
-		"passes alone": {"", []string{"bad luck", "FLAKY unlucky TestOnce: failed, and passed 3 times alone", "4 passed, 0 failed, 0 skipped"}, true, nil},
-		"fails again":  {"always", []string{"FLAKY unlucky TestOnce", "3 passed, 1 failed, 0 skipped"}, true, errFailed},
-		"races":        {"race", []string{"bad luck", "2 passed, 2 failed, 0 skipped"}, false, errFailed},
+		"passes alone": {"", []string{"bad luck", "FLAKY unlucky TestOnce: failed, and passed 3 times alone", "5 passed, 0 failed, 0 skipped"}, true, nil},
+		"fails again":  {"always", []string{"FLAKY unlucky TestOnce", "4 passed, 1 failed, 0 skipped"}, true, errFailed},
+		"races":        {"race", []string{"bad luck", "3 passed, 2 failed, 0 skipped"}, false, errFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
