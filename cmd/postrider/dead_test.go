@@ -272,14 +272,19 @@ func TestDeadCommandsAskAndTell(t *testing.T) {
 	}
 }
 
-// A configuration file is for servers: its stream is the one of NATS, and what
-// it says of --all or --yes confirms nothing.
+// A configuration file is for servers: its stream is the one of NATS, and it may not
+// say --all or --yes.
 func TestSelectionsComeFromTheCommandLineAlone(t *testing.T) {
 	address, on := deadDatabase(t)
 	t.Setenv("POSTRIDER_ALL", "true")
 	t.Setenv("POSTRIDER_STREAM", "a")
 	t.Setenv("POSTRIDER_YES", "true")
-	file := writeFile(t, "stream: b\nall: true\nyes: true\nreason: from the file\nlimit: 1\ndatabase-url: "+address+"\n")
+	for _, setting := range []string{"all: true", "yes: true", "reason: from the file"} {
+		name, _, _ := strings.Cut(setting, ":")
+		with := writeFile(t, setting+"\ndatabase-url: "+address+"\n")
+		complaint{[]string{"--config=" + with, "dead", "requeue", "1"}, exitRefused, []string{"--" + name, "command line alone"}}.check(t)
+	}
+	file := writeFile(t, "stream: b\ndatabase-url: "+address+"\n")
 	complaint{[]string{"--config=" + file, "dead", "requeue"}, exitRefused, []string{"nothing is selected"}}.check(t)
 	complaint{on("dead", "requeue"), exitRefused, []string{"nothing is selected"}}.check(t)
 	complaint{[]string{"--config=" + file, "dead", "skip", "1", "2", "--reason=r"}, exitRefused, []string{"--yes"}}.check(t)
