@@ -25,8 +25,8 @@
 //
 // # Failures
 //
-// Events are checked before anything is sent: ErrInvalidEvent and ErrPayloadTooLarge leave the transaction usable, and nothing of the call
-// is written. Any error of the database, ErrVersionConflict among them, ends the transaction: roll back, read the stream again, decide
+// Events are checked before anything is sent: ErrInvalidEvent and ErrPayloadTooLarge leave the transaction usable then, and nothing of the call
+// is written. Where the database says so, as with a lower max_payload_bytes, errors.As finds its answer, and the transaction has ended. Any error of the database, ErrVersionConflict among them, ends the transaction: roll back, read the stream again, decide
 // anew. A dedupe key that is taken is no error: Appended.Duplicate tells that the event is not new, and the first one is returned.
 //
 // An expected version is decided under READ COMMITTED, PostgreSQL's default. Under a stricter isolation a conflict shows as

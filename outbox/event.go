@@ -74,9 +74,9 @@ func (v Version) Exact() (number int64, ok bool) { return v.number, v.exact }
 type Appended struct {
 	// Sequence is the global sequence, of the first event when Duplicate is set.
 	Sequence int64
-	// EventID is the event's ID.
+	// EventID is the event's ID; of a Duplicate whose first event was dropped since (`postrider events prune`) it is uuid.Nil.
 	EventID uuid.UUID
-	// StreamVersion is the event's version in its stream, 1 for the first.
+	// StreamVersion is the event's version in its stream, 1 for the first; 0 where EventID is uuid.Nil.
 	StreamVersion int64
 	// Partition is where the event is queued; without meaning unless Enqueued.
 	Partition partition.ID

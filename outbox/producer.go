@@ -5,6 +5,7 @@ import (
 	"embed"
 	"fmt"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/internal/pg"
@@ -117,8 +118,13 @@ func collect(rows pg.Rows, events int) ([]Appended, error) {
 	for rows.Next() {
 		var a Appended
 		var placed *int16
-		if err := rows.Scan(&a.Sequence, &a.EventID, &a.StreamVersion, &placed, &a.Duplicate, &a.Enqueued); err != nil {
+		var id *uuid.UUID
+		var version *int64
+		if err := rows.Scan(&a.Sequence, &id, &version, &placed, &a.Duplicate, &a.Enqueued); err != nil {
 			return nil, fmt.Errorf("append: %w", classify(err))
+		}
+		if id != nil && version != nil {
+			a.EventID, a.StreamVersion = *id, *version
 		}
 		if placed != nil {
 			a.Partition = partition.ID(*placed)

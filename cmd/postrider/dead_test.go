@@ -279,12 +279,12 @@ func TestSelectionsComeFromTheCommandLineAlone(t *testing.T) {
 	t.Setenv("POSTRIDER_ALL", "true")
 	t.Setenv("POSTRIDER_STREAM", "a")
 	t.Setenv("POSTRIDER_YES", "true")
-	for _, setting := range []string{"all: true", "yes: true", "reason: from the file"} {
+	for _, setting := range []string{"yes: true", "reason: from the file"} {
 		name, _, _ := strings.Cut(setting, ":")
 		with := writeFile(t, setting+"\ndatabase-url: "+address+"\n")
 		complaint{[]string{"--config=" + with, "dead", "requeue", "1"}, exitRefused, []string{"--" + name, "command line alone"}}.check(t)
 	}
-	file := writeFile(t, "stream: b\ndatabase-url: "+address+"\n")
+	file := writeFile(t, "stream: b\nall: true\ndatabase-url: "+address+"\n")
 	complaint{[]string{"--config=" + file, "dead", "requeue"}, exitRefused, []string{"nothing is selected"}}.check(t)
 	complaint{on("dead", "requeue"), exitRefused, []string{"nothing is selected"}}.check(t)
 	complaint{[]string{"--config=" + file, "dead", "skip", "1", "2", "--reason=r"}, exitRefused, []string{"--yes"}}.check(t)

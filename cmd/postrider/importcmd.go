@@ -31,7 +31,8 @@ type importCmd struct {
 func (c *importCmd) Help() string {
 	return `Each line is {"tx":1,"stream":"order-7","version":1,"type":"order.placed","occurred_at":"2026-01-02T03:04:05Z","payload":{…}}.
 Neighbouring lines with the same tx are one transaction. Events that are there already (by stream and version)
-are left out, so that an import can be repeated. Files of "events prune" have more, which is kept.
+are left out, so that an import can be repeated. Files of "events prune" have more, which is kept, but for keys
+of metadata that the program does not know.
 
 Example:
   postrider import --database-url postgres://app@db/app events.jsonl.gz`

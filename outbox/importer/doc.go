@@ -20,9 +20,9 @@
 //     stream at version 1 or continue it where the database ends; anything
 //     else is refused with [ErrVersion], because the outbox numbers streams
 //     without gaps.
-//   - Commits within a chunk do not wait for the disk; the last one of a chunk
-//     does, and with it all before. What a crashed server forgot, a repetition
-//     brings back.
+//   - Commits of events that are not published do not wait for the disk within a
+//     chunk; the last one does, and with it all before. What a crashed server
+//     forgot, a repetition brings back.
 //
 // # Failures
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -47,7 +48,8 @@ func (r *run) pipeline(ctx context.Context, window []missing, durable bool) erro
 	for i := range window {
 		mark := len(batch.QueuedQueries)
 		batch.Queue("BEGIN")
-		if !durable || i < len(window)-1 {
+		silent := !slices.ContainsFunc(window[i].events, func(e outbox.Event) bool { return !e.AuditOnly })
+		if silent && (!durable || i < len(window)-1) { // what is published may not be forgotten, by no standby either
 			r.sql.RelaxCommit.Queue(batch, nil)
 		}
 		var appended []outbox.Appended

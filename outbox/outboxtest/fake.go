@@ -159,7 +159,7 @@ func (s *stored) append(e entry, expected *int64) ([]any, error) {
 	sameID := false
 	for _, before := range s.entries {
 		if e.DedupeKey != "" && before.DedupeKey == e.DedupeKey && before.Topic == e.Topic {
-			return []any{before.Sequence, before.ID, before.StreamVersion, (*int16)(nil), true, false}, nil
+			return []any{before.Sequence, new(before.ID), new(before.StreamVersion), (*int16)(nil), true, false}, nil
 		}
 		if before.StreamID == e.StreamID {
 			version = before.StreamVersion
@@ -185,7 +185,7 @@ func (s *stored) append(e entry, expected *int64) ([]any, error) {
 		placed = new(int16)
 		*placed = int16(partition.Of(e.PartitionKey, Partitions))
 	}
-	return []any{e.Sequence, e.ID, e.StreamVersion, placed, false, !e.AuditOnly}, nil
+	return []any{e.Sequence, new(e.ID), new(e.StreamVersion), placed, false, !e.AuditOnly}, nil
 }
 
 // event is the i-th one, as it is stored.

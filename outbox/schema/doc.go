@@ -24,7 +24,7 @@
 // # Failures
 //
 // A failed migration is rolled back and leaves the version before it. Errors to branch on: ErrNotMigrated, ErrOutdated, ErrNewer,
-// ErrPartitionMismatch, ErrEvents, ErrControl, ErrServerVersion, ErrUnpublished, ErrCaptured; each text says what to do. Down removes the events
+// ErrPartitionMismatch, ErrEvents, ErrControl, ErrServerVersion, ErrUnpublished, ErrCaptured, ErrInUse; each text says what to do. Down removes the events
 // too and therefore refuses while something is unpublished, unless forced. The advisory lock needs a session: migrate past a
 // transaction-pooling proxy.
 package schema

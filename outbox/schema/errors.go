@@ -20,6 +20,8 @@ var (
 	ErrServerVersion = errors.New("PostgreSQL 14 or newer is required")
 	// ErrUnpublished: Down would remove rows that were never published.
 	ErrUnpublished = errors.New("unpublished rows exist")
+	// ErrInUse: something outside reads or refers to the tables that Down removes.
+	ErrInUse = errors.New("the outbox is in use")
 	// ErrCaptured: Down would leave triggers of other tables that append; writes to these would fail.
 	ErrCaptured = errors.New("tables append to the outbox by triggers")
 	// ErrDirection: Print knows only Up and Down.

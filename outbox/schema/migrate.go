@@ -133,7 +133,8 @@ func (m *Migrator) provider(db *sql.DB) (*goose.Provider, error) {
 }
 
 // Down removes everything that Up made except the schema itself: the functions, the tables and with them every event. It returns
-// ErrUnpublished while rows wait to be published, unless Config.Force is set, and ErrCaptured while tables append by triggers. On a schema that is not migrated it does nothing.
+// ErrUnpublished while rows wait to be published, unless Config.Force is set, ErrCaptured while tables append by triggers, and
+// ErrInUse while a view or a foreign key needs the events. On a schema that is not migrated it does nothing.
 func (m *Migrator) Down(ctx context.Context) (err error) {
 	db, err := m.open()
 	if err != nil {
@@ -183,8 +184,8 @@ func (m *Migrator) mayRemove(ctx context.Context, conn *sql.Conn) (bool, error) 
 	if captured.Valid {
 		return false, fmt.Errorf("%w, and without it writes to %s would fail: end that with `postrider capture drop` or `postrider adopt drop` first", ErrCaptured, captured.String)
 	}
-	if m.cfg.Force {
-		return true, nil
+	if err := m.mayDrop(ctx, conn); err != nil || m.cfg.Force {
+		return err == nil, err
 	}
 	var waiting bool
 	err = conn.QueryRowContext(ctx, `SELECT EXISTS (SELECT FROM `+m.quoted()+`.outbox)`).Scan(&waiting)
@@ -195,6 +196,25 @@ func (m *Migrator) mayRemove(ctx context.Context, conn *sql.Conn) (bool, error) 
 		return false, fmt.Errorf("%w in schema %s: publish, skip or discard them, or force the removal", ErrUnpublished, m.quoted())
 	}
 	return true, nil
+}
+
+// mayDrop refuses where a table or a view could not be dropped: each migration is taken back by itself, and the first ones would be gone.
+func (m *Migrator) mayDrop(ctx context.Context, conn *sql.Conn) error {
+	var user sql.NullString
+	err := conn.QueryRowContext(ctx, `WITH ours AS (SELECT to_regclass($1) AS events, to_regclass($2) AS messages)
+		SELECT min(u.name) FROM (
+		SELECT 'view ' || r.ev_class::regclass AS name FROM ours, pg_depend AS d JOIN pg_rewrite AS r ON r.oid = d.objid
+		 WHERE d.classid = 'pg_rewrite'::regclass AND d.refobjid IN (ours.events, ours.messages) AND r.ev_class NOT IN (ours.events, ours.messages)
+		 UNION ALL
+		SELECT 'a foreign key of ' || c.conrelid::regclass FROM ours, pg_constraint AS c WHERE c.contype = 'f' AND c.confrelid = ours.events) AS u`,
+		pgx.Identifier{m.cfg.Schema, "events"}.Sanitize(), pgx.Identifier{m.cfg.Schema, "outbox_messages"}.Sanitize()).Scan(&user)
+	if err != nil {
+		return fmt.Errorf("look for what needs the tables: %w", err)
+	}
+	if user.Valid {
+		return fmt.Errorf("%w in schema %s: %s; remove that first", ErrInUse, m.quoted(), user.String)
+	}
+	return nil
 }
 
 // dropVersions removes the version table, unless somebody migrated up again since the last migration was removed.

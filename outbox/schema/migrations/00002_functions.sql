@@ -688,7 +688,8 @@ END
 $function$;
 -- +goose StatementEnd
 
--- A stricter isolation sees the settings as its transaction began: a resize since then would have put the event where nobody looks.
+-- A stricter isolation sees the settings as its transaction began: after a resize it would put the event where nobody looks, and after a
+-- part of events began it would not see the versions and ids before.
 -- PostgreSQL refuses the lock (40001) of a row that was changed meanwhile; the tables are locked before, as a resize does it.
 -- +goose StatementBegin
 CREATE FUNCTION {schema}.outbox_refuse_old_settings() RETURNS void
@@ -846,7 +847,7 @@ DECLARE
     one        record;
     started    timestamptz := clock_timestamp();
 BEGIN
-    IF cardinality(stream_ids) = 1 THEN -- a third of the time
+    IF cardinality(stream_ids) = 1 AND cardinality(event_types) = 1 AND cardinality(payloads) = 1 THEN -- a third of the time
         one := {schema}.outbox_append_event(stream_ids[1], event_types[1], payloads[1], expected_versions[1], event_metadata[1],
             coalesce(topics[1], 'default'), partition_keys[1], routing_hashes[1], dedupe_keys[1], tenant_ids[1],
             coalesce(published[1], true), not_before[1], event_ids[1], occurred[1]);
@@ -909,7 +910,7 @@ BEGIN
         PERFORM {schema}.outbox_refuse_old_settings();
     END IF;
     IF event_ids IS NOT NULL AND (SELECT s.events_in_parts FROM {schema}.outbox_settings AS s) THEN
-        PERFORM {schema}.outbox_refuse_ids(event_ids);
+        PERFORM {schema}.outbox_refuse_ids(ARRAY(SELECT u.id FROM unnest(event_ids, duplicates) AS u (id, duplicate) WHERE u.duplicate IS NOT TRUE));
     END IF;
     PERFORM pg_advisory_xact_lock(k.key)
        FROM (SELECT s.stream, hashtextextended(s.stream, '{schema}.events'::regclass::oid::bigint) AS key

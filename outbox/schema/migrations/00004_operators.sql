@@ -132,11 +132,11 @@ DECLARE
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
                     WHERE i.inhparent = '{schema}.events'::regclass AND c.relname = name) THEN
-        EXECUTE format('CREATE TABLE {schema}.%I (LIKE {schema}.events INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE INCLUDING COMMENTS)', name);
+        EXECUTE format('CREATE TABLE {schema}.%I (LIKE {schema}.events INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING COMMENTS)', name);
         EXECUTE format('ALTER TABLE {schema}.%I ADD CONSTRAINT %I UNIQUE (event_id), ADD CONSTRAINT %I UNIQUE (stream_id, stream_version)',
                        name, name || '_event_id_key', name || '_stream_version_key');
         EXECUTE format('ALTER TABLE {schema}.%I OWNER TO %I', name,
-                       (SELECT c.relowner::regrole::text FROM pg_class AS c WHERE c.oid = '{schema}.events'::regclass));
+                       (SELECT pg_get_userbyid(c.relowner) FROM pg_class AS c WHERE c.oid = '{schema}.events'::regclass));
         EXECUTE format('ALTER TABLE {schema}.events ATTACH PARTITION {schema}.%I FOR VALUES FROM (%s) TO (%s)',
                        name, part * 1000000000000, (part + 1) * 1000000000000);
     END IF;
@@ -181,12 +181,12 @@ BEGIN
     ALTER TABLE {schema}.events_0 RENAME CONSTRAINT events_event_id_key TO events_0_event_id_key;
     ALTER TABLE {schema}.events_0 RENAME CONSTRAINT events_stream_version_key TO events_0_stream_version_key;
     ALTER TABLE {schema}.events_0 ALTER COLUMN sequence DROP IDENTITY;
-    CREATE TABLE {schema}.events (LIKE {schema}.events_0 INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE INCLUDING COMMENTS)
+    CREATE TABLE {schema}.events (LIKE {schema}.events_0 INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING COMMENTS)
         PARTITION BY RANGE (sequence);
     ALTER TABLE {schema}.events DROP CONSTRAINT events_bound;
     ALTER TABLE {schema}.events ADD CONSTRAINT events_pkey PRIMARY KEY (sequence);
     EXECUTE format('ALTER TABLE {schema}.events ALTER COLUMN sequence ADD GENERATED ALWAYS AS IDENTITY (CACHE 1 START WITH %s)', last + 1);
-    EXECUTE format('ALTER TABLE {schema}.events OWNER TO %I', (SELECT c.relowner::regrole::text FROM pg_class AS c WHERE c.oid = whole));
+    EXECUTE format('ALTER TABLE {schema}.events OWNER TO %I', (SELECT pg_get_userbyid(c.relowner) FROM pg_class AS c WHERE c.oid = whole));
     EXECUTE format('COMMENT ON TABLE {schema}.events IS %L', obj_description(whole, 'pg_class'));
     EXECUTE format('ALTER TABLE {schema}.events ATTACH PARTITION {schema}.events_0 FOR VALUES FROM (MINVALUE) TO (%s)', bound);
     ALTER TABLE {schema}.events_0 DROP CONSTRAINT events_bound;
@@ -224,6 +224,7 @@ BEGIN
         RETURN NULL;
     END IF;
     PERFORM {schema}.outbox_events_add(upper + 1);
+    UPDATE {schema}.outbox_settings SET events_in_parts = true; -- who has a snapshot from before is refused (outbox_refuse_old_settings)
     PERFORM setval('{schema}.events_sequence_seq', upper * 1000000000000, false);
     RETURN upper;
 END
