@@ -82,6 +82,7 @@ func TestAppendConflict(t *testing.T) {
 		answer.Detail != `{"actual": 1, "stream": "it's", "expected": 0}` {
 		t.Errorf("conflict: %+v", answer)
 	}
+	refused(t, conn, `SELECT outbox_append_batch('{a}', '{t,t}', '{x,y}')`, "22023")
 	refused(t, conn, `SELECT outbox_append_batch('{a,a}', '{t,t}', '{x,y}', expected_versions => '{0,0}')`, "OB001")
 	refused(t, conn, `SELECT outbox_append_batch('{a,a}', '{t,t}', '{x,y}', expected_versions => '{0,5}')`, "OB001")
 	run(t, conn, `SELECT outbox_append_batch('{a,a}', '{t,t}', '{x,y}', expected_versions => '{0,1}')`)

@@ -6,6 +6,16 @@ func eventParts() []mutant {
 	parts := func(test string) command { return command{pkg: "delivery/ops/parts", run: "^" + test + "$"} }
 	return []mutant{
 		{
+			name: "part-unseen-by-snapshots", promise: "append", breaks: "a transaction that is older than a part gives a version or an id twice",
+			test: command{pkg: "delivery/ops/parts", run: "^TestAnAppendThatIsOlderThanAPartIsRefused$"}, says: "it is answered with <nil>",
+			edits: []edit{{operators, "    UPDATE {schema}.outbox_settings SET events_in_parts = true; -- who", "    -- who"}},
+		},
+		{
+			name: "repeated-call-refused", promise: "append", breaks: "a batch that is sent again is refused by its own ids, once events are in parts",
+			test: command{pkg: "delivery/ops/parts", run: "^TestARepeatedCallIsKnownOverParts$"}, says: "in parts: .*event id exists",
+			edits: []edit{{functions, " WHERE u.duplicate IS NOT TRUE", ""}},
+		},
+		{
 			name: "part-begins-beside-writers", promise: "append", breaks: "who found a version free in one part writes it into the next",
 			test: parts("TestAPartBeginsBehindWhoeverAppends"), says: "beginning beside a writer",
 			edits: []edit{{operators, "    LOCK TABLE ONLY {schema}.events IN SHARE ROW EXCLUSIVE MODE;\n", ""}},
