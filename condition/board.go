@@ -85,8 +85,7 @@ func (b *Board) ReportFor(source string, err error, lasting time.Duration) {
 }
 
 func (b *Board) judge(source string, err error) Reason {
-	var told *Error
-	if errors.As(err, &told) {
+	if told, ok := errors.AsType[*Error](err); ok {
 		return told.Reason
 	}
 	for _, judge := range append(b.judges, ofDatabase) {

@@ -123,8 +123,7 @@ func (b *batch) attempt(ctx context.Context, messages []message.Message) ([]Outc
 		}
 		outcomes[n], err = t.carryOut(ctx, decisions[n], m, b.handle)
 		if err != nil {
-			var failed *handlerError
-			if errors.As(err, &failed) {
+			if failed, ok := errors.AsType[*handlerError](err); ok {
 				failed.index = n
 			}
 			return nil, err

@@ -97,7 +97,7 @@ func (c *Crew) Replace(ctx context.Context, n int) error {
 
 func (c *Crew) launch(n int) error {
 	name := workerName(n)
-	cmd := exec.Command(c.config.Program, append(c.config.Arguments[:len(c.config.Arguments):len(c.config.Arguments)], "--json")...)
+	cmd := exec.Command(c.config.Program, append(slices.Clip(c.config.Arguments), "--json")...)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "POSTRIDER_") })
 	cmd.Env = append(cmd.Env, c.config.Environment...)
 	p, err := launch(cmd, c.config.Log, name)

@@ -158,8 +158,7 @@ func (l *Load) Entries(ctx context.Context, events []outbox.Event, appended []ou
 // CertainlyNot tells whether the server said that COMMIT had no effect. A server that ends the session says nothing about it, and neither
 // does pgconn.SafeToRetry: pgx reports a connection that broke while the answer was awaited as one that was closed before.
 func CertainlyNot(err error) bool {
-	var answer *pgconn.PgError
-	if errors.As(err, &answer) {
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return answer.Severity == "ERROR"
 	}
 	return errors.Is(err, pgx.ErrTxCommitRollback)

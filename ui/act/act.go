@@ -151,8 +151,7 @@ func (d *Desk) logAction(ctx context.Context, who Identity, action string, dry b
 	}
 	level := slog.LevelWarn
 	cause := slog.String(logError, source.Scrub(err.Error()))
-	var input *ops.InputError
-	if errors.As(err, &input) {
+	if input, ok := errors.AsType[*ops.InputError](err); ok {
 		// The problem may quote what was sent.
 		level, cause = slog.LevelInfo, slog.String(logError, "refused: "+input.Field)
 	}

@@ -109,8 +109,7 @@ func orZero(n *int64) int64 {
 
 // inWords gives a refused input the name of its parameter.
 func inWords(err error) error {
-	var input *ops.InputError
-	if errors.As(err, &input) {
+	if input, ok := errors.AsType[*ops.InputError](err); ok {
 		renamed := *input
 		renamed.Field = strings.ReplaceAll(input.Field, "-", "_")
 		return &renamed

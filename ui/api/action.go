@@ -163,8 +163,7 @@ func (a *API) readCommand(w http.ResponseWriter, r *http.Request, body any) bool
 
 // unreadable names the field that a decoder stopped at.
 func unreadable(err error) error {
-	var kind *json.UnmarshalTypeError
-	if errors.As(err, &kind) {
+	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return act.Refused(cmp.Or(kind.Field, "body"), "must not be a JSON %s", kind.Value)
 	}
 	const unknown = "json: unknown field "

@@ -18,12 +18,7 @@ const worthAWord = time.Second
 // Stalled tells whether open transactions keep events from being delivered: they have held the watermark back for more than a second, and
 // as long some event has been pending in a partition that is not paused.
 func (s Snapshot) Stalled() bool {
-	for _, p := range s.Partitions {
-		if s.WaitsForOrder(p) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Partitions, s.WaitsForOrder)
 }
 
 // WaitsForOrder leaves out events that have only just come: a watermark that

@@ -141,7 +141,7 @@ func (s *Server) waitKnown(ctx context.Context, t testing.TB, subject string) {
 	probe.Header.Set(nats.ExpectedStreamHdr, "no stream of this name") // so that nothing is stored
 	again := time.NewTicker(reconnectWait)
 	defer again.Stop()
-	for _, node := range strings.Split(s.url, ",") {
+	for node := range strings.SplitSeq(s.url, ",") {
 		js, done, err := Attach(node).Ask()
 		if err != nil {
 			continue // it is down
@@ -168,8 +168,7 @@ func createStream(ctx context.Context, js jetstream.JetStream, config jetstream.
 // passing tells whether it is worth asking again: a server may still be removing the files of a stream of that name, a
 // cluster holding an election or taking a server for gone that is there again.
 func passing(err error) bool {
-	var refused *jetstream.APIError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*jetstream.APIError](err); ok {
 		return refused.ErrorCode == codeStoreFailed || refused.ErrorCode == codeNoPeers || refused.Code == http.StatusServiceUnavailable
 	}
 	return errors.Is(err, context.DeadlineExceeded)
