@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -46,21 +47,11 @@ const (
 
 // WithDefaults fills the fields that were left zero.
 func (c Config) WithDefaults() Config {
-	if c.Strategy == "" {
-		c.Strategy = partition.Modulo
-	}
-	if c.Interval == 0 {
-		c.Interval = time.Second
-	}
-	if c.Quiet == 0 {
-		c.Quiet = 20 * time.Millisecond
-	}
-	if c.DrainTimeout == 0 {
-		c.DrainTimeout = 5 * time.Second
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Strategy = cmp.Or(c.Strategy, partition.Modulo)
+	c.Interval = cmp.Or(c.Interval, time.Second)
+	c.Quiet = cmp.Or(c.Quiet, 20*time.Millisecond)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, 5*time.Second)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
 }
 

@@ -1,6 +1,7 @@
 package heartbeat
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -56,9 +57,7 @@ func NewBeater(table Table, cfg Config) (*Beater, error) {
 			return nil, fmt.Errorf("name the worker's host: %w", err)
 		}
 	}
-	if cfg.PID == 0 {
-		cfg.PID = os.Getpid()
-	}
+	cfg.PID = cmp.Or(cfg.PID, os.Getpid())
 	told := make(chan struct{}, 1)
 	if cfg.Board != nil {
 		cfg.Board.OnChange(func() {

@@ -1,6 +1,7 @@
 package heartbeat
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -39,24 +40,14 @@ type Config struct {
 
 // WithDefaults fills the fields that were left zero.
 func (c Config) WithDefaults() Config {
-	if c.Version == "" {
-		c.Version = "unknown"
-	}
-	if c.TTL == 0 {
-		c.TTL = 10 * time.Second
-	}
-	if c.Interval == 0 {
-		c.Interval = c.TTL / 3
-	}
-	if c.PurgeAfter == 0 {
-		c.PurgeAfter = 10 * time.Minute
-	}
+	c.Version = cmp.Or(c.Version, "unknown")
+	c.TTL = cmp.Or(c.TTL, 10*time.Second)
+	c.Interval = cmp.Or(c.Interval, c.TTL/3)
+	c.PurgeAfter = cmp.Or(c.PurgeAfter, 10*time.Minute)
 	if c.Canary == nil {
 		c.Canary = func() string { return "" }
 	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
 }
 

@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -98,35 +99,17 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Schema == "" {
-		c.Schema = DefaultSchema
-	}
-	if c.BackoffBase == 0 {
-		c.BackoffBase = time.Second
-	}
-	if c.BackoffFactor == 0 {
-		c.BackoffFactor = 2
-	}
-	if c.BackoffMax == 0 {
-		c.BackoffMax = 5 * time.Minute
-	}
-	if c.Jitter == "" {
-		c.Jitter = JitterEqual
-	}
-	if c.MaxAttempts == 0 {
-		c.MaxAttempts = 8
-	}
-	if c.HandlerTimeout == 0 {
-		c.HandlerTimeout = 30 * time.Second
-	}
-	if c.Retention == 0 {
-		c.Retention = 7 * 24 * time.Hour
-	}
+	c.Schema = cmp.Or(c.Schema, DefaultSchema)
+	c.BackoffBase = cmp.Or(c.BackoffBase, time.Second)
+	c.BackoffFactor = cmp.Or(c.BackoffFactor, 2)
+	c.BackoffMax = cmp.Or(c.BackoffMax, 5*time.Minute)
+	c.Jitter = cmp.Or(c.Jitter, JitterEqual)
+	c.MaxAttempts = cmp.Or(c.MaxAttempts, 8)
+	c.HandlerTimeout = cmp.Or(c.HandlerTimeout, 30*time.Second)
+	c.Retention = cmp.Or(c.Retention, 7*24*time.Hour)
 	if c.Seed == 0 {
 		c.Seed = rand.Uint64()
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }

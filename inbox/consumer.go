@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,30 +97,14 @@ func checkFilter(filter string) error {
 }
 
 func (c ConsumerConfig) withDefaults() ConsumerConfig {
-	if c.Stream == "" {
-		c.Stream = "EVENTS"
-	}
-	if c.Filter == "" {
-		c.Filter = "events.>"
-	}
-	if c.BatchSize == 0 {
-		c.BatchSize = 100
-	}
-	if c.Workers == 0 {
-		c.Workers = 4
-	}
-	if c.LeaseTTL == 0 {
-		c.LeaseTTL = 10 * time.Second
-	}
-	if c.Interval == 0 {
-		c.Interval = min(c.LeaseTTL/10, time.Second)
-	}
-	if c.QuietTime == 0 {
-		c.QuietTime = 5 * time.Second
-	}
-	if c.DrainTimeout == 0 {
-		c.DrainTimeout = 10 * time.Second
-	}
+	c.Stream = cmp.Or(c.Stream, "EVENTS")
+	c.Filter = cmp.Or(c.Filter, "events.>")
+	c.BatchSize = cmp.Or(c.BatchSize, 100)
+	c.Workers = cmp.Or(c.Workers, 4)
+	c.LeaseTTL = cmp.Or(c.LeaseTTL, 10*time.Second)
+	c.Interval = cmp.Or(c.Interval, min(c.LeaseTTL/10, time.Second))
+	c.QuietTime = cmp.Or(c.QuietTime, 5*time.Second)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, 10*time.Second)
 	return c
 }
 
@@ -210,9 +195,7 @@ func (c *Consumer) prepare(ctx context.Context, read mark, of time.Time) (state 
 // register writes the rows of the consumer and its lanes that are not there yet, and begins anew when the stream did.
 func (c *Consumer) register(ctx context.Context, tx pgx.Tx, info *jetstream.StreamInfo) (lanes int, anew bool, err error) {
 	lanes = c.cfg.Lanes
-	if lanes == 0 {
-		lanes = defaultLanes
-	}
+	lanes = cmp.Or(lanes, defaultLanes)
 	name, created := c.box.cfg.Name, info.Created.UTC().Truncate(time.Microsecond)
 	sql, named := &c.box.sql, pg.Args{"consumer": name}
 	args := pg.Args{"consumer": name, "lanes": lanes, "stream": c.cfg.Stream, "created": created}

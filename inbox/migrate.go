@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -27,9 +28,7 @@ const DefaultSchema = "public"
 // number of processes at once. The database may be another than the outbox's. Everything happens in one transaction. It
 // returns ErrNewer when a newer program migrated the schema.
 func Migrate(ctx context.Context, db DB, schema string) error {
-	if schema == "" {
-		schema = DefaultSchema
-	}
+	schema = cmp.Or(schema, DefaultSchema)
 	if err := pg.CheckSchema(schema); err != nil {
 		return fmt.Errorf("inbox: migrate: %w", err)
 	}
@@ -49,9 +48,7 @@ func Migrate(ctx context.Context, db DB, schema string) error {
 // Version returns the version of the inbox tables in the schema, and the one that this program needs. It returns
 // ErrNotMigrated where there are none.
 func Version(ctx context.Context, db DB, schema string) (stored, needed int, err error) {
-	if schema == "" {
-		schema = DefaultSchema
-	}
+	schema = cmp.Or(schema, DefaultSchema)
 	if err := pg.CheckSchema(schema); err != nil {
 		return 0, 0, fmt.Errorf("inbox: %w", err)
 	}

@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,12 +50,8 @@ var ErrQuery = errors.New("invalid query")
 
 // Parked lists parked messages in the order of their arrival.
 func (i *Inbox) Parked(ctx context.Context, q ParkedQuery) ([]Parked, error) {
-	if q.State == 0 {
-		q.State = Dead
-	}
-	if q.Limit == 0 {
-		q.Limit = defaultList
-	}
+	q.State = cmp.Or(q.State, Dead)
+	q.Limit = cmp.Or(q.Limit, defaultList)
 	switch {
 	case q.State != Dead && q.State != Failed && q.State != Waiting:
 		return nil, fmt.Errorf("%w: State must be Failed, Waiting or Dead, got %s", ErrQuery, q.State)

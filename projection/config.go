@@ -1,6 +1,7 @@
 package projection
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"regexp"
@@ -87,12 +88,8 @@ func (c Config) WithDefaults() Config {
 	text(&c.ShadowSchema, c.Schema+"_shadow")
 	text(&c.Stream, "EVENTS")
 	text(&c.Filter, "events.>")
-	if c.BatchEvents == 0 {
-		c.BatchEvents = 100
-	}
-	if c.MaxAttempts == 0 {
-		c.MaxAttempts = 8
-	}
+	c.BatchEvents = cmp.Or(c.BatchEvents, 100)
+	c.MaxAttempts = cmp.Or(c.MaxAttempts, 8)
 	span := func(field *time.Duration, value time.Duration) {
 		if *field == 0 {
 			*field = value
@@ -103,9 +100,7 @@ func (c Config) WithDefaults() Config {
 	span(&c.LeaseTTL, 30*time.Second)
 	span(&c.PollInterval, 250*time.Millisecond)
 	span(&c.SweepInterval, time.Minute)
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
 }
 

@@ -1,6 +1,7 @@
 package projection
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -211,9 +212,7 @@ func printsOf(tables []Table, schema, parameter string, unchecked bool) string {
 			i, column, from, condition))
 	}
 	if len(parts) == 0 {
-		if parameter == "" {
-			parameter = "''"
-		}
+		parameter = cmp.Or(parameter, "''")
 		return `SELECT 0 AS ord, NULL::text AS stream_id, 0::bigint AS n, 0::numeric AS h WHERE ` + parameter + `::text IS NULL`
 	}
 	return strings.Join(parts, "\nUNION ALL\n")

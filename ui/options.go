@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,21 +83,13 @@ const (
 )
 
 func (o Options) withDefaults() Options {
-	if o.Version == "" {
-		o.Version = "unknown"
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Version = cmp.Or(o.Version, "unknown")
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Ready == nil {
 		o.Ready = func(context.Context) error { return nil }
 	}
-	if o.MaxStreams == 0 {
-		o.MaxStreams = defaultMaxStreams
-	}
-	if o.MaxBodyBytes == 0 {
-		o.MaxBodyBytes = defaultMaxBodyBytes
-	}
+	o.MaxStreams = cmp.Or(o.MaxStreams, defaultMaxStreams)
+	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, defaultMaxBodyBytes)
 	return o
 }
 

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -58,9 +59,7 @@ const (
 )
 
 func (c ServerConfig) withDefaults() ServerConfig {
-	if c.Addr == "" {
-		c.Addr = defaultAddr
-	}
+	c.Addr = cmp.Or(c.Addr, defaultAddr)
 	for _, d := range []struct {
 		field *time.Duration
 		value time.Duration
@@ -75,15 +74,9 @@ func (c ServerConfig) withDefaults() ServerConfig {
 			*d.field = d.value
 		}
 	}
-	if c.MaxHeaderBytes == 0 {
-		c.MaxHeaderBytes = defaultMaxHeaderBytes
-	}
-	if c.MaxConnections == 0 {
-		c.MaxConnections = defaultConnections
-	}
-	if c.MaxConnectionsFrom == 0 {
-		c.MaxConnectionsFrom = min(defaultConnectionsFrom, c.MaxConnections)
-	}
+	c.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, defaultMaxHeaderBytes)
+	c.MaxConnections = cmp.Or(c.MaxConnections, defaultConnections)
+	c.MaxConnectionsFrom = cmp.Or(c.MaxConnectionsFrom, min(defaultConnectionsFrom, c.MaxConnections))
 	return c
 }
 

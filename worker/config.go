@@ -99,9 +99,7 @@ func refused(name string, err error, causes ...error) error {
 func (c Config) WithDefaults() Config {
 	c.Schema, c.NATSURL = cmp.Or(c.Schema, "public"), cmp.Or(c.NATSURL, nats.DefaultURL)
 	c.PublishMode, c.Stream.Name = cmp.Or(c.PublishMode, natspub.PublishAuto), cmp.Or(c.Stream.Name, natspub.DefaultStream)
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.Shape.Subject.String() == "" {
 		c.Shape.Subject, _ = natspub.ParseSubject(natspub.DefaultSubject)
 	}

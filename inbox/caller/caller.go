@@ -59,9 +59,7 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	c.Schema = cmp.Or(c.Schema, inbox.DefaultSchema)
 	c.Interval, c.Timeout = cmp.Or(c.Interval, 500*time.Millisecond), cmp.Or(c.Timeout, 5*time.Second)
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 

@@ -46,9 +46,7 @@ type Crew struct {
 
 // NewCrew starts nothing yet.
 func NewCrew(config CrewConfig) (*Crew, error) {
-	if config.Workers == 0 {
-		config.Workers = 3
-	}
+	config.Workers = cmp.Or(config.Workers, 3)
 	switch {
 	case len(config.Arguments) == 0:
 		return nil, fmt.Errorf("%w: Arguments are missing", ErrConfig)

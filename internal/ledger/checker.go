@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -53,12 +54,8 @@ var ErrConfig = errors.New("checker configuration")
 
 // WithDefaults fills the fields that were left zero.
 func (c Config) WithDefaults() Config {
-	if c.Ordering == "" {
-		c.Ordering = ByPartition
-	}
-	if c.FaultsKept == 0 {
-		c.FaultsKept = defaultFaultsKept
-	}
+	c.Ordering = cmp.Or(c.Ordering, ByPartition)
+	c.FaultsKept = cmp.Or(c.FaultsKept, defaultFaultsKept)
 	return c
 }
 

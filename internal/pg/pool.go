@@ -1,6 +1,7 @@
 package pg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,9 +44,7 @@ func (c Connections) Open(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Po
 	if c.ReadOnly {
 		cfg.ConnConfig.RuntimeParams[readOnly] = "on"
 	}
-	if cfg.ConnConfig.ConnectTimeout == 0 {
-		cfg.ConnConfig.ConnectTimeout = ConnectTimeout
-	}
+	cfg.ConnConfig.ConnectTimeout = cmp.Or(cfg.ConnConfig.ConnectTimeout, ConnectTimeout)
 	given := cfg.AfterConnect
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		if given != nil {

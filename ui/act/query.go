@@ -1,6 +1,7 @@
 package act
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -79,9 +80,7 @@ func Paging(values url.Values) (after int64, limit int, err error) {
 	if most > mostListed {
 		return 0, 0, Refused("limit", "must lie between 1 and %d, got %d", mostListed, most)
 	}
-	if most == 0 {
-		most = defaultListed
-	}
+	most = cmp.Or(most, defaultListed)
 	return after, int(most), nil
 }
 

@@ -1,6 +1,7 @@
 package act
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,9 +80,7 @@ func (d *Desk) Replay(ctx context.Context, who Identity, spec replay.Spec, expec
 	ctx, cancel := context.WithTimeout(ctx, actTimeout)
 	defer cancel()
 	spec.Actor = who.Name
-	if spec.Rate == 0 {
-		spec.Rate = DefaultRate
-	}
+	spec.Rate = cmp.Or(spec.Rate, DefaultRate)
 	j, err := d.Replays.Create(ctx, spec, expected, nil)
 	err = inWords(err)
 	d.logAction(ctx, who, "replays.start", false, orZero(expected), err)

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,18 +40,10 @@ const (
 )
 
 func (c CacheConfig) withDefaults() CacheConfig {
-	if c.Interval == 0 {
-		c.Interval = defaultInterval
-	}
-	if c.Timeout == 0 {
-		c.Timeout = defaultTimeout
-	}
-	if c.StaleAfter == 0 {
-		c.StaleAfter = defaultStaleAfter
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Interval = cmp.Or(c.Interval, defaultInterval)
+	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
+	c.StaleAfter = cmp.Or(c.StaleAfter, defaultStaleAfter)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,9 +97,7 @@ func New(config Config) (Source, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	if config.BacklogShare == 0 {
-		config.BacklogShare = defaultBacklogShare
-	}
+	config.BacklogShare = cmp.Or(config.BacklogShare, defaultBacklogShare)
 	over := config.Closing
 	return &storeSource{
 		config: config, backlog: paced[delivery.Backlog]{over: over}, oldest: paced[delivery.Oldest]{over: over}, named: paced[delivery.Named]{over: over},

@@ -1,6 +1,7 @@
 package clustertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,9 +68,7 @@ type Cluster struct {
 // New brings up what workers need.
 func New(t testing.TB, config Config) *Cluster {
 	t.Helper()
-	if config.Partitions == 0 {
-		config.Partitions = DefaultPartitions
-	}
+	config.Partitions = cmp.Or(config.Partitions, DefaultPartitions)
 	if config.DatabaseURL == "" {
 		config.DatabaseURL = pgtest.Migrated(t, config.Partitions)
 	}

@@ -38,15 +38,9 @@ type Load struct {
 }
 
 func (l Load) withDefaults() Load {
-	if l.Writers == 0 {
-		l.Writers = 4
-	}
-	if l.Streams == 0 {
-		l.Streams = 200
-	}
-	if l.Every == 0 {
-		l.Every = 8 * time.Millisecond
-	}
+	l.Writers = cmp.Or(l.Writers, 4)
+	l.Streams = cmp.Or(l.Streams, 200)
+	l.Every = cmp.Or(l.Every, 8*time.Millisecond)
 	return l
 }
 

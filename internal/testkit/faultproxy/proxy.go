@@ -1,6 +1,7 @@
 package faultproxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -218,9 +219,7 @@ func parseTarget(address string, defaultPort int, schemes ...string) (*url.URL, 
 			continue
 		}
 		port := parsed.Port()
-		if port == "" {
-			port = strconv.Itoa(defaultPort)
-		}
+		port = cmp.Or(port, strconv.Itoa(defaultPort))
 		return parsed, net.JoinHostPort(parsed.Hostname(), port), nil
 	}
 	return nil, "", fmt.Errorf("the address begins with %q, must begin with %s://", parsed.Scheme, schemes[0])
