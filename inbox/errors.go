@@ -70,8 +70,7 @@ func text(s string) string { return strings.ToValidUTF8(strings.ReplaceAll(s, "\
 
 // missingTables says what to do when the tables are not there.
 func missingTables(err error) error {
-	var answer *pgconn.PgError
-	if errors.As(err, &answer) && slices.Contains([]string{"42P01", "42883", "3F000"}, answer.Code) {
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok && slices.Contains([]string{"42P01", "42883", "3F000"}, answer.Code) {
 		return fmt.Errorf("%w: call inbox.Migrate or run `postrider inbox migrate`: %w", ErrNotMigrated, err)
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -105,19 +106,13 @@ func outage(err error) bool {
 	case "40001", "40P01", "55P03", "25P03", "25006":
 		return true
 	}
-	for _, class := range []string{"08", "53", "57", "58"} {
-		if strings.HasPrefix(answer.Code, class) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"08", "53", "57", "58"}, func(class string) bool { return strings.HasPrefix(answer.Code, class) })
 }
 
 // blame finds out whether the handler is to blame for a statement of the inbox that failed behind it: something that the
 // handler did, checked only now, refuses it.
 func (i *Inbox) blame(err error) error {
-	var answer *pgconn.PgError
-	if errors.As(err, &answer) && strings.HasPrefix(answer.Code, "23") && !strings.HasPrefix(answer.TableName, "inbox_") {
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok && strings.HasPrefix(answer.Code, "23") && !strings.HasPrefix(answer.TableName, "inbox_") {
 		return &handlerError{index: -1, cause: err}
 	}
 	return err

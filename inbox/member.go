@@ -3,6 +3,7 @@ package inbox
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -268,10 +269,7 @@ func (r *reader) dropLocked(l *lane) {
 // quitAll ends all lanes.
 func (r *reader) quitAll() {
 	r.mu.Lock()
-	var all []*lane
-	for _, l := range r.lanes {
-		all = append(all, l)
-	}
+	all := slices.Collect(maps.Values(r.lanes))
 	r.mu.Unlock()
 	for _, l := range all {
 		r.quit(l)

@@ -151,8 +151,7 @@ func migrate(ctx context.Context, tx pgx.Tx, schema string, list []string) error
 
 // shown adds what PostgreSQL says beside its message.
 func shown(err error) error {
-	var answer *pgconn.PgError
-	if errors.As(err, &answer) && answer.Detail != "" {
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok && answer.Detail != "" {
 		return fmt.Errorf("%w (%s)", err, answer.Detail)
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -69,12 +70,7 @@ func outage(err error, closed bool) bool {
 		if answer.Code == "55P03" { // lock not available
 			return true
 		}
-		for _, class := range []string{"08", "40", "53", "57P", "58", "25P03"} {
-			if strings.HasPrefix(answer.Code, class) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc([]string{"08", "40", "53", "57P", "58", "25P03"}, func(class string) bool { return strings.HasPrefix(answer.Code, class) })
 	case errors.Is(err, context.Canceled):
 		return true
 	}

@@ -185,8 +185,7 @@ func (j *journal) withDropped(ctx context.Context, db pg.DB, marks []watermark, 
 		err = row.Scan(&h.stream, &h.last)
 		return h, err
 	})
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) && (refused.Code == "42501" || refused.Code == "42P01") { // no right; a journal without this table
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && (refused.Code == "42501" || refused.Code == "42P01") { // no right; a journal without this table
 		return heads, nil
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -83,13 +84,8 @@ func (p *process) wait(ctx context.Context) error {
 // serverEnvironment is the environment of this process without what would change the server's behaviour:
 // the variables of libpq (PGDATA, PGPORT, …) and the language of its messages, which this package reads.
 func serverEnvironment() []string {
-	kept := []string{"LC_ALL=C"}
-	for _, entry := range os.Environ() {
-		switch {
-		case strings.HasPrefix(entry, "PG"), strings.HasPrefix(entry, "LC_"), strings.HasPrefix(entry, "LANG"):
-		default:
-			kept = append(kept, entry)
-		}
-	}
-	return kept
+	kept := slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		return strings.HasPrefix(entry, "PG") || strings.HasPrefix(entry, "LC_") || strings.HasPrefix(entry, "LANG")
+	})
+	return append(kept, "LC_ALL=C")
 }

@@ -177,8 +177,7 @@ func (s *Server) waitReady(ctx context.Context, started *process) error {
 		if err == nil {
 			return conn.Close(ctx)
 		}
-		var refused *pgconn.PgError
-		if errors.As(err, &refused) && strings.HasPrefix(refused.Code, "28") {
+		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && strings.HasPrefix(refused.Code, "28") {
 			return fmt.Errorf("localpg: the server refuses its own password: %w", err)
 		}
 		select {

@@ -97,8 +97,7 @@ func refuses(ctx context.Context, db DB, query string) (*pgconn.PgError, error) 
 		_, err := tx.Exec(ctx, query)
 		return err
 	})
-	var answer *pgconn.PgError
-	if errors.As(err, &answer) && slices.Contains([]string{privilege, undefined, state, feature, parameter}, answer.Code) {
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok && slices.Contains([]string{privilege, undefined, state, feature, parameter}, answer.Code) {
 		return answer, nil
 	}
 	return nil, err

@@ -228,8 +228,7 @@ func (p *Pages) formMessages(w http.ResponseWriter, r *http.Request) {
 	reason := q.Get(paramReason)
 	var expected *int64
 	if o.all { // of those that were named, each is looked at
-		confirmed := flashNumber(q, paramCount)
-		expected = &confirmed
+		expected = new(flashNumber(q, paramCount))
 	}
 	var total ops.Changed
 	for _, s := range o.selections {

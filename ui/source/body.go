@@ -101,8 +101,7 @@ func (s Snapshot) SummaryBody() SummaryBody {
 		Watermark: s.Watermark, Conditions: s.Conditions(), Waits: s.Waits(),
 	}
 	if l := s.Latency; l != nil && l.Samples > 0 {
-		half, most := Seconds(l.P50), Seconds(l.P99)
-		body.LatencyP50Seconds, body.LatencyP99Seconds = &half, &most
+		body.LatencyP50Seconds, body.LatencyP99Seconds = new(Seconds(l.P50)), new(Seconds(l.P99))
 	}
 	return body
 }
@@ -118,8 +117,7 @@ func (s Snapshot) WorkerBodies() []WorkerBody {
 			DrainRequestedAt: UTC(w.DrainRequestedAt), Canary: OrNull(Scrub(w.Canary)),
 		}
 		if w.HeartbeatAge != nil {
-			age := Seconds(*w.HeartbeatAge)
-			worker.HeartbeatAgeSeconds = &age
+			worker.HeartbeatAgeSeconds = new(Seconds(*w.HeartbeatAge))
 		}
 		if w.Condition != nil {
 			worker.Condition = &w.Condition.Reason

@@ -273,8 +273,7 @@ func compose(workers heartbeat.Snapshot, leases lease.Snapshot, backlog delivery
 			Owned: owned[w.ID], Desired: len(plan[w.ID]),
 		}
 		if heartbeatTTL > 0 {
-			age := max(0, heartbeatTTL-w.Left)
-			worker.HeartbeatAge = &age
+			worker.HeartbeatAge = new(max(0, heartbeatTTL-w.Left))
 		}
 		snapshot.Workers = append(snapshot.Workers, worker)
 	}

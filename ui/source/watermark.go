@@ -191,8 +191,7 @@ func (w Watermark) MarshalJSON() ([]byte, error) {
 	for _, h := range w.Holders {
 		holder := holderBody{PID: OrNull(h.PID), GID: OrNull(h.GID), Application: OrNull(h.Application), State: OrNull(h.State)}
 		if h.Age != nil {
-			age := Seconds(*h.Age)
-			holder.AgeSeconds = &age
+			holder.AgeSeconds = new(Seconds(*h.Age))
 		}
 		body.Holders = append(body.Holders, holder)
 	}

@@ -83,12 +83,7 @@ func (s Snapshot) silent() bool {
 	if len(s.Minutes) < 2 {
 		return false
 	}
-	for _, m := range s.Minutes[len(s.Minutes)-2:] {
-		if m.Published+m.Failed+m.Skipped > 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s.Minutes[len(s.Minutes)-2:], func(m Minute) bool { return m.Published+m.Failed+m.Skipped > 0 })
 }
 
 // hindrances lists what keeps events of the partition waiting; none when nothing waits or nothing is known to be in its way.

@@ -74,21 +74,13 @@ func (p *Proxy) Blackhole(d Direction, on bool) {
 // Hold keeps back what goes in this direction, up to 64 MiB per connection, until Release.
 func (p *Proxy) Hold(d Direction) {
 	p.t.Helper()
-	if p.valid(d) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.change(d, func(s *shape) { s.hold = true })
-	}
+	p.ask(d, p.change, func(s *shape) { s.hold = true })
 }
 
 // HoldPresent is Hold for the connections there are. New ones are not held.
 func (p *Proxy) HoldPresent(d Direction) {
 	p.t.Helper()
-	if p.valid(d) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.changePresent(d, func(s *shape) { s.hold = true })
-	}
+	p.ask(d, p.changePresent, func(s *shape) { s.hold = true })
 }
 
 // Release ends Hold and HoldPresent in both directions and delivers what they kept.
@@ -112,11 +104,7 @@ func (p *Proxy) Latency(d Direction, latency time.Duration) {
 		p.t.Errorf("faultproxy: Latency: %s is negative", latency)
 		return
 	}
-	if p.valid(d) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.change(d, func(s *shape) { s.latency = latency })
-	}
+	p.ask(d, p.change, func(s *shape) { s.latency = latency })
 }
 
 // Throttle lets this many bytes per second pass in this direction, on every connection. Zero ends it.
@@ -126,11 +114,7 @@ func (p *Proxy) Throttle(d Direction, bytesPerSecond int) {
 		p.t.Errorf("faultproxy: Throttle: %d is negative", bytesPerSecond)
 		return
 	}
-	if p.valid(d) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.change(d, func(s *shape) { s.rate = bytesPerSecond })
-	}
+	p.ask(d, p.change, func(s *shape) { s.rate = bytesPerSecond })
 }
 
 // Heal ends every manual fault: it opens the port and switches off blackholes, holds, latency and throttling. Triggers
@@ -156,6 +140,16 @@ func (p *Proxy) Waiting(d Direction) int {
 		}
 	}
 	return total
+}
+
+// ask has a caller's direction changed, by change or changePresent.
+func (p *Proxy) ask(d Direction, change func(Direction, func(*shape)), set func(*shape)) {
+	p.t.Helper()
+	if p.valid(d) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		change(d, set)
+	}
 }
 
 // change alters the connections there are and those to come. p.mu is held.

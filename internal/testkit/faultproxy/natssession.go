@@ -69,12 +69,13 @@ func (s *natsSession) end() {
 	}
 }
 
+// rest is nothing: neither direction keeps anything back.
+func (*natsSession) rest() []byte { return nil }
+
 // natsClient is what the client sends.
 type natsClient struct{ *natsSession }
 
 func (natsClient) name() string { return "what a NATS client sends" }
-
-func (natsClient) rest() []byte { return nil }
 
 func (natsClient) frame(data []byte) (int, error) {
 	return natsFrame(data, "PUB", "HPUB", "CONNECT", "SUB", "UNSUB", "PING", "PONG")
@@ -107,8 +108,6 @@ func (c natsClient) judge(frame []byte) ([]byte, action) {
 type natsServer struct{ *natsSession }
 
 func (natsServer) name() string { return "what a NATS server sends" }
-
-func (natsServer) rest() []byte { return nil }
 
 func (natsServer) frame(data []byte) (int, error) {
 	return natsFrame(data, "MSG", "HMSG", "INFO", "+OK", "-ERR", "PING", "PONG")
