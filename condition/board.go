@@ -71,7 +71,7 @@ func (b *Board) ReportFor(source string, err error, lasting time.Duration) {
 	if _, there := b.entries[source]; err == nil && !there {
 		return
 	}
-	before := b.reasonsLocked()
+	before := reasonsOf(b.listLocked())
 	if err == nil {
 		delete(b.entries, source)
 	} else {
@@ -119,8 +119,6 @@ func (b *Board) noteLocked(before []Reason) {
 		changed()
 	}
 }
-
-func (b *Board) reasonsLocked() []Reason { return reasonsOf(b.listLocked()) }
 
 func reasonsOf(list []Condition) []Reason {
 	var reasons []Reason

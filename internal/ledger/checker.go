@@ -194,7 +194,7 @@ func (c *Checker) receiveAloneLocked(m *Message) {
 		return
 	}
 	c.countFirstLocked(m)
-	if m.Generation > 0 && (passed || c.passedInPartitionLocked(m)) {
+	if m.Generation > 0 && (passed || m.Partition >= 0 && m.Sequence <= c.partitionLocked(m.Partition).sequence) {
 		at.sequence, at.version = max(at.sequence, m.Sequence), max(at.version, m.StreamVersion)
 		c.replayed++ // replayed from before this checker's time, or requeued late
 		return

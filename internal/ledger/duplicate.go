@@ -18,8 +18,6 @@ type window struct {
 	from, to time.Time
 }
 
-func (w window) holds(at time.Time) bool { return !at.Before(w.from) && !at.After(w.to) }
-
 // duplicateList remembers when duplicates came, to explain them at the end. Past timesMax it judges by the windows known at that moment.
 type duplicateList struct {
 	total       int
@@ -57,7 +55,7 @@ func (c *Checker) duplicateLocked(m *Message, format string, args ...any) {
 
 func (d *duplicateList) reason(at time.Time) (string, bool) {
 	for _, w := range d.windows {
-		if w.holds(at) {
+		if !at.Before(w.from) && !at.After(w.to) {
 			return w.reason, true
 		}
 	}

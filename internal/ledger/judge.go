@@ -64,10 +64,6 @@ func (at *partitionPlace) another(m *Message) bool {
 	return m.Generation > at.generation && (m.Epoch > at.epochOf || m.Epoch == 0)
 }
 
-func (c *Checker) passedInPartitionLocked(m *Message) bool {
-	return m.Partition >= 0 && m.Sequence <= c.partitionLocked(m.Partition).sequence
-}
-
 // judgeEpochLocked judges copies too: a stale owner's copy is what it is for.
 func (c *Checker) judgeEpochLocked(m *Message) {
 	if m.Epoch == 0 || m.Partition < 0 {

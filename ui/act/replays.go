@@ -83,7 +83,7 @@ func (d *Desk) Replay(ctx context.Context, who Identity, spec replay.Spec, expec
 	spec.Rate = cmp.Or(spec.Rate, DefaultRate)
 	j, err := d.Replays.Create(ctx, spec, expected, nil)
 	err = inWords(err)
-	d.logAction(ctx, who, "replays.start", false, orZero(expected), err)
+	d.logAction(ctx, who, "replays.start", false, *cmp.Or(expected, new(int64)), err)
 	return j, err
 }
 
@@ -97,13 +97,6 @@ func (d *Desk) CancelReplay(ctx context.Context, who Identity, id int64, reason 
 	j, err := d.Replays.Cancel(ctx, id, who.Name, reason)
 	d.logAction(ctx, who, "replays.cancel", false, j.Replayed, err)
 	return j, err
-}
-
-func orZero(n *int64) int64 {
-	if n == nil {
-		return 0
-	}
-	return *n
 }
 
 // inWords gives a refused input the name of its parameter.

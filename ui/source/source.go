@@ -254,7 +254,8 @@ func newWatermark(stall delivery.Stall, leases lease.Snapshot) Watermark {
 func compose(workers heartbeat.Snapshot, leases lease.Snapshot, backlog delivery.Backlog, minutes []delivery.Minute,
 	strategy partition.Strategy, heartbeatTTL time.Duration,
 ) Snapshot {
-	at := latest(workers.At, leases.At, backlog.At)
+	// The latest passes over stores that had no row to read a time from.
+	at := slices.MaxFunc([]time.Time{workers.At, leases.At, backlog.At}, time.Time.Compare)
 	snapshot := Snapshot{At: at, CountedAt: backlog.At, Frozen: leases.Frozen}
 
 	owners := leases.Owners()
@@ -324,9 +325,4 @@ func withOldest(b delivery.Backlog, oldest delivery.Oldest) delivery.Backlog {
 		b.Partitions[i].OldestPending = waited[b.Partitions[i].Partition]
 	}
 	return b
-}
-
-// latest passes over stores that had no row to read a time from.
-func latest(times ...time.Time) time.Time {
-	return slices.MaxFunc(times, time.Time.Compare)
 }

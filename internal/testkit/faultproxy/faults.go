@@ -165,7 +165,7 @@ func (p *Proxy) change(d Direction, set func(*shape)) {
 func (p *Proxy) changePresent(d Direction, set func(*shape)) {
 	for l := range p.links {
 		for _, side := range l.pipes(d) {
-			side.reshape(set)
+			side.update(func() { set(&side.shape) })
 		}
 	}
 }

@@ -89,11 +89,8 @@ func (d *Drop) Stop() int {
 	d.nats.mu.Lock()
 	defer d.nats.mu.Unlock()
 	delete(d.nats.drops, d)
-	return d.Count()
+	return int(d.dropped.Load())
 }
-
-// Count is how many messages were dropped so far.
-func (d *Drop) Count() int { return int(d.dropped.Load()) }
 
 // passesAll says that no message for the client can be dropped or cut at.
 func (n *NATS) passesAll() bool {

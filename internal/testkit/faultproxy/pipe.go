@@ -124,9 +124,6 @@ func (p *pipe) deafen() { p.update(func() { p.deaf = true }) }
 // close ends both loops.
 func (p *pipe) close() { p.update(func() { p.closed = true }) }
 
-// reshape changes the faults.
-func (p *pipe) reshape(set func(*shape)) { p.update(func() { set(&p.shape) }) }
-
 func (p *pipe) update(change func()) {
 	p.mu.Lock()
 	change()
