@@ -80,52 +80,28 @@ const DefaultMaxPayload = 8 << 20
 
 // WithDefaults fills the fields that were left zero.
 func (c Config) WithDefaults() Config {
-	if c.BatchSize == 0 {
-		c.BatchSize = 500
-	}
+	c.BatchSize = cmp.Or(c.BatchSize, 500)
 	if c.Window == 0 {
 		c.Window = max(4096, c.BatchSize)
 	}
-	if c.WindowBytes == 0 {
-		c.WindowBytes = 64 << 20
-	}
-	if c.MaxPayload == 0 {
-		c.MaxPayload = DefaultMaxPayload
-	}
-	if c.PollInterval == 0 {
-		c.PollInterval = 50 * time.Millisecond
-	}
-	if c.StatementTimeout == 0 {
-		c.StatementTimeout = 30 * time.Second
-	}
+	c.WindowBytes = cmp.Or(c.WindowBytes, 64<<20)
+	c.MaxPayload = cmp.Or(c.MaxPayload, DefaultMaxPayload)
+	c.PollInterval = cmp.Or(c.PollInterval, 50*time.Millisecond)
+	c.StatementTimeout = cmp.Or(c.StatementTimeout, 30*time.Second)
 	if c.Retry == (RetryPolicy{}) {
 		c.Retry = DefaultRetryPolicy()
 	}
 	c.Failure = cmp.Or(c.Failure, BehindStream)
-	if c.Ordering == "" {
-		c.Ordering = OrderPartition
-	}
-	if c.Lost == "" {
-		c.Lost = LostRepublish
-	}
-	if c.ExtentInterval == 0 {
-		c.ExtentInterval = 10 * time.Second
-	}
-	if c.SweepInterval == 0 {
-		c.SweepInterval = 30 * time.Second
-	}
-	if c.CacheSize == 0 {
-		c.CacheSize = 1024
-	}
-	if c.TransformTimeout == 0 {
-		c.TransformTimeout = time.Second
-	}
+	c.Ordering = cmp.Or(c.Ordering, OrderPartition)
+	c.Lost = cmp.Or(c.Lost, LostRepublish)
+	c.ExtentInterval = cmp.Or(c.ExtentInterval, 10*time.Second)
+	c.SweepInterval = cmp.Or(c.SweepInterval, 30*time.Second)
+	c.CacheSize = cmp.Or(c.CacheSize, 1024)
+	c.TransformTimeout = cmp.Or(c.TransformTimeout, time.Second)
 	if c.Random == nil {
 		c.Random = defaultRandom
 	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
 }
 

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,9 +41,7 @@ func (r Relation) within(schema string) string {
 		schema = r.Schema
 	}
 	name := r.Name
-	if name == "" {
-		name = "events"
-	}
+	name = cmp.Or(name, "events")
 	return pgx.Identifier{schema, name}.Sanitize()
 }
 

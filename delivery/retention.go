@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,24 +57,14 @@ func NewSweeper(store *Store, db pg.Execer, cfg RetentionConfig) (*Sweeper, erro
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if cfg.Throughput == 0 {
-		cfg.Throughput = 48 * time.Hour
-	}
-	if cfg.Ownership == 0 {
-		cfg.Ownership = 20_000
-	}
-	if cfg.Every == 0 {
-		cfg.Every = 10 * time.Minute
-	}
-	if cfg.Chunk == 0 {
-		cfg.Chunk = 1000
-	}
+	cfg.Throughput = cmp.Or(cfg.Throughput, 48*time.Hour)
+	cfg.Ownership = cmp.Or(cfg.Ownership, 20_000)
+	cfg.Every = cmp.Or(cfg.Every, 10*time.Minute)
+	cfg.Chunk = cmp.Or(cfg.Chunk, 1000)
 	if cfg.Random == nil {
 		cfg.Random = defaultRandom
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	return &Sweeper{cfg: cfg, db: db, store: store}, nil
 }
 

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,18 +26,14 @@ type Config struct {
 
 // WithDefaults fills the fields that were left zero.
 func (c Config) WithDefaults() Config {
-	if c.TTL == 0 {
-		c.TTL = 10 * time.Second
-	}
+	c.TTL = cmp.Or(c.TTL, 10*time.Second)
 	if c.Margin == 0 {
 		c.Margin = c.TTL * 3 / 10
 	}
 	if c.RenewEvery == 0 {
 		c.RenewEvery = c.TTL * 3 / 10
 	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
 }
 

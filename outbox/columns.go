@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -37,9 +38,7 @@ func (p *Producer) columns(events []Event) (*columns, error) {
 		ids: make([]uuid.UUID, n), topics: make([]string, n), hashes: make([]int64, n),
 	}
 	for i, e := range events {
-		if e.Topic == "" {
-			e.Topic = DefaultTopic
-		}
+		e.Topic = cmp.Or(e.Topic, DefaultTopic)
 		key := p.routingKey(e)
 		if err := p.validate(i, &e, key); err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package natspub
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -44,12 +45,8 @@ type Dedupe struct {
 
 // NewDedupe returns a publisher on a connection made by Connect. Close ends it.
 func NewDedupe(nc *nats.Conn, cfg DedupeConfig) (*Dedupe, error) {
-	if cfg.Stream == "" {
-		cfg.Stream = DefaultStream
-	}
-	if cfg.AckTimeout == 0 {
-		cfg.AckTimeout = defaultAckTimeout
-	}
+	cfg.Stream = cmp.Or(cfg.Stream, DefaultStream)
+	cfg.AckTimeout = cmp.Or(cfg.AckTimeout, defaultAckTimeout)
 	if cfg.AckTimeout < 10*time.Millisecond {
 		return nil, fmt.Errorf("%w: AckTimeout must be at least 10ms, got %s", ErrConfig, cfg.AckTimeout)
 	}

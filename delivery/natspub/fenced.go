@@ -1,6 +1,7 @@
 package natspub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,18 +88,12 @@ type session struct {
 
 // NewFenced returns a publisher on a connection made by Connect. Close ends it.
 func NewFenced(nc *nats.Conn, cfg FencedConfig) (*Fenced, error) {
-	if cfg.Stream == "" {
-		cfg.Stream = DefaultStream
-	}
-	if cfg.AckTimeout == 0 {
-		cfg.AckTimeout = defaultAckTimeout
-	}
+	cfg.Stream = cmp.Or(cfg.Stream, DefaultStream)
+	cfg.AckTimeout = cmp.Or(cfg.AckTimeout, defaultAckTimeout)
 	if cfg.AckTimeout < 10*time.Millisecond {
 		return nil, fmt.Errorf("%w: AckTimeout must be at least 10ms, got %s", ErrConfig, cfg.AckTimeout)
 	}
-	if cfg.Flights == 0 {
-		cfg.Flights = 1
-	}
+	cfg.Flights = cmp.Or(cfg.Flights, 1)
 	if cfg.InFlight == nil {
 		cfg.InFlight = func() int { return defaultInFlight }
 	}

@@ -80,21 +80,11 @@ var (
 )
 
 func (c StreamConfig) withDefaults() StreamConfig {
-	if c.Name == "" {
-		c.Name = DefaultStream
-	}
-	if c.Replicas == 0 {
-		c.Replicas = 1
-	}
-	if c.Duplicates == 0 {
-		c.Duplicates = 2 * time.Minute
-	}
-	if c.Timeout == 0 {
-		c.Timeout = 5 * time.Second
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Name = cmp.Or(c.Name, DefaultStream)
+	c.Replicas = cmp.Or(c.Replicas, 1)
+	c.Duplicates = cmp.Or(c.Duplicates, 2*time.Minute)
+	c.Timeout = cmp.Or(c.Timeout, 5*time.Second)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
 }
 

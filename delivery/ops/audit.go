@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -101,9 +102,7 @@ func (o *Operator) Audit(ctx context.Context, after int64, limit int) (AuditPage
 		return AuditPage{}, err
 	}
 	p = p.withDefaults()
-	if p.After == 0 {
-		p.After = math.MaxInt64
-	}
+	p.After = cmp.Or(p.After, math.MaxInt64)
 	var page AuditPage
 	err := o.outbox.Read(ctx, func(tx pgx.Tx) (err error) {
 		page.Entries, err = pg.Collect(ctx, tx, o.sql.AuditPage, pg.Args{"before": p.After, "limit": p.Limit}, pgx.RowToStructByPos[AuditEntry])

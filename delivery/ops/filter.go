@@ -148,12 +148,8 @@ const (
 )
 
 func (p Page) withDefaults() Page {
-	if p.Limit == 0 {
-		p.Limit = defaultLimit
-	}
-	if p.Within == 0 {
-		p.Within = defaultWithin
-	}
+	p.Limit = cmp.Or(p.Limit, defaultLimit)
+	p.Within = cmp.Or(p.Within, defaultWithin)
 	if p.After == 0 && p.Descending {
 		p.After = math.MaxInt64
 	}

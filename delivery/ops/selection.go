@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,9 +31,7 @@ type Selection struct {
 }
 
 func (s Selection) withDefaults() Selection {
-	if s.State == "" {
-		s.State = Dead
-	}
+	s.State = cmp.Or(s.State, Dead)
 	s.Filter = s.Filter.withDefaults()
 	s.Sequences = slices.Compact(slices.Sorted(slices.Values(s.Sequences)))
 	return s

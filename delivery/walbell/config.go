@@ -1,6 +1,7 @@
 package walbell
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -28,15 +29,9 @@ type Config struct {
 
 // WithDefaults fills the fields that were left zero.
 func (c Config) WithDefaults() Config {
-	if c.Schema == "" {
-		c.Schema = "public"
-	}
-	if c.Interval == 0 {
-		c.Interval = 2 * time.Second
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Schema = cmp.Or(c.Schema, "public")
+	c.Interval = cmp.Or(c.Interval, 2*time.Second)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
 }
 

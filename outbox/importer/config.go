@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -60,15 +61,9 @@ type Progress struct {
 
 // WithDefaults fills the fields that were left zero.
 func (c Config) WithDefaults() Config {
-	if c.Schema == "" {
-		c.Schema = "public"
-	}
-	if c.Topic == "" {
-		c.Topic = "default"
-	}
-	if c.ChunkEvents == 0 {
-		c.ChunkEvents = 1000
-	}
+	c.Schema = cmp.Or(c.Schema, "public")
+	c.Topic = cmp.Or(c.Topic, "default")
+	c.ChunkEvents = cmp.Or(c.ChunkEvents, 1000)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -54,9 +55,7 @@ func (r *row) event(c *Config) outbox.Event {
 		ExpectedVersion: outbox.ExactVersion(r.version - 1),
 		AuditOnly:       r.auditOnly || c.AuditOnly,
 	}
-	if e.Topic == "" {
-		e.Topic = c.Topic
-	}
+	e.Topic = cmp.Or(e.Topic, c.Topic)
 	return e
 }
 

@@ -1,6 +1,7 @@
 package gaps
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -77,9 +78,7 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Limit == 0 {
-		o.Limit = 1000
-	}
+	o.Limit = cmp.Or(o.Limit, 1000)
 	if o.Progress == nil {
 		o.Progress = func(string, int64, int64) {}
 	}

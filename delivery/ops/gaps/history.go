@@ -1,6 +1,7 @@
 package gaps
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -57,9 +58,7 @@ func (d *detection) history(ctx context.Context) error {
 	})
 	if dropped > 0 {
 		why := oldest
-		if why == "" {
-			why = "events alone were purged"
-		}
+		why = cmp.Or(why, "events alone were purged")
 		d.report.note("%d events were dropped from the front of the stream, which begins with the event at position %d: %s", dropped, d.extent.Front, why)
 	}
 	return err

@@ -1,6 +1,7 @@
 package gaps
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,9 +74,7 @@ func (s *Store) Repair(ctx context.Context, r Repair, stream Stream) (Repaired, 
 	if slices.Contains(wanted, NeverEnqueued) { // to tell them from those that the stream holds
 		r.Kinds = append(slices.Clone(wanted), Unrecorded)
 	}
-	if r.Limit == 0 {
-		r.Limit = repairLimit
-	}
+	r.Limit = cmp.Or(r.Limit, repairLimit)
 	var err error
 	if done.Report, err = s.Detect(ctx, r.Options, stream); err != nil {
 		return done, err

@@ -1,6 +1,7 @@
 package parts
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -61,9 +62,7 @@ type queries struct {
 // New returns the store of one outbox.
 func New(c Config) (*Store, error) {
 	s := &Store{pool: c.Pool, patience: c.Patience}
-	if s.patience == 0 {
-		s.patience = Patience
-	}
+	s.patience = cmp.Or(s.patience, Patience)
 	if err := pg.Fill(embedded, "sql/*.sql", "parts", c.Schema, &s.sql); err != nil {
 		return nil, err
 	}

@@ -41,12 +41,8 @@ type RunConfig struct {
 
 // WithDefaults fills what was left zero.
 func (c RunConfig) WithDefaults() RunConfig {
-	if c.BatchSize == 0 {
-		c.BatchSize = 500
-	}
-	if c.MaxPending == 0 {
-		c.MaxPending = 5000
-	}
+	c.BatchSize = cmp.Or(c.BatchSize, 500)
+	c.MaxPending = cmp.Or(c.MaxPending, 5000)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"regexp"
 	"time"
 
@@ -97,12 +98,8 @@ var streamPattern = regexp.MustCompile(`^[^\s.*>/\\\x00-\x1f\x7f]{1,255}$`)
 
 // WithDefaults fills what was left empty.
 func (s Spec) WithDefaults() Spec {
-	if s.Kind == "" {
-		s.Kind = Range
-	}
-	if s.Destination == "" {
-		s.Destination = Live
-	}
+	s.Kind = cmp.Or(s.Kind, Range)
+	s.Destination = cmp.Or(s.Destination, Live)
 	if s.Destination == Shadow && s.Prefix == "" {
 		s.Prefix = DefaultPrefix
 	}
