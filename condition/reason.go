@@ -45,7 +45,7 @@ var known = []struct {
 	{BrokerAway, broker, "NATS cannot be reached", "bring it back, or correct --nats-url; delivery goes on by itself"},
 	{BrokerRefused, broker, "NATS refuses", "mend the worker's login; its user needs the rights of deploy/nats/permissions.conf"},
 	{StreamMissing, broker, "The stream does not exist", "make it again as it was, or start a worker with --create-stream; what it had acknowledged is published again"},
-	{StreamFull, broker, "The stream is full", "raise its limit, or purge events' subjects alone: its records are needed"},
+	{StreamFull, broker, "The stream is full", "raise its limit, or purge events that every consumer has read: they do not come again; its records must stay"},
 	{StreamAway, broker, "Nobody answers for the stream", "see that JetStream runs and the stream has a leader: nats stream info"},
 	{FenceRefused, stream, "The stream knows a newer owner", "see that no other cluster publishes to it, and that the database is not an older copy"},
 	{DatabaseReadOnly, database, "The database is read-only", "connect to the primary (target_session_attrs=read-write), or turn default_transaction_read_only off"},

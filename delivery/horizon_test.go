@@ -13,20 +13,30 @@ import (
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 )
 
-// An open snapshot moves the horizon back, and its end lets it go on.
-func TestHorizonSeesAnOpenSnapshot(t *testing.T) {
+// An open snapshot moves the horizon back, and so does what was written in a transaction that is open; its end lets it go on.
+func TestHorizonSeesAnOpenTransaction(t *testing.T) {
 	t.Parallel()
+	for isolation, first := range map[pgx.TxIsoLevel]string{pgx.RepeatableRead: `SELECT 1`, pgx.ReadCommitted: `SELECT pg_current_xact_id()`} {
+		t.Run(string(isolation), func(t *testing.T) {
+			t.Parallel()
+			horizonSees(t, isolation, first)
+		})
+	}
+}
+
+func horizonSees(t *testing.T, isolation pgx.TxIsoLevel, first string) {
+	t.Helper()
 	pool := pgtest.Pool(t, pgtest.Migrated(t, 2))
 	store, err := delivery.NewStore(t.Context(), pool, "public", delivery.Relation{Name: "events"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tx, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	tx, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: isolation})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer tx.Rollback(context.WithoutCancel(t.Context()))
-	if _, err := tx.Exec(t.Context(), `SELECT 1`); err != nil {
+	if _, err := tx.Exec(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 { // transactions that the snapshot does not see
@@ -36,7 +46,7 @@ func TestHorizonSeesAnOpenSnapshot(t *testing.T) {
 	}
 	held, err := store.Horizon(t.Context())
 	if err != nil || held.Transactions < 3 || held.Age <= 0 {
-		t.Errorf("with an open snapshot: %+v, %v", held, err)
+		t.Errorf("with an open transaction: %+v, %v", held, err)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)

@@ -90,7 +90,7 @@ COMMENT ON COLUMN {schema}.outbox_settings.frozen_by IS 'Owner of the leases of 
 COMMENT ON COLUMN {schema}.outbox_settings.resized_at IS 'What was published before then may belong to another partition by now.';
 COMMENT ON COLUMN {schema}.outbox_settings.usable_from IS 'Programs that know the migrations up to this one, and not the later ones, work with these tables, too.';
 COMMENT ON COLUMN {schema}.outbox_settings.events_in_parts IS 'events is a partitioned table: ids and versions are unique in each part, and in all of them by the append functions.';
-COMMENT ON COLUMN {schema}.outbox_settings.events_from IS 'Events with lower sequences were dropped, with their parts, by postrider events drop.';
+COMMENT ON COLUMN {schema}.outbox_settings.events_from IS 'Events with lower sequences were dropped, with their parts, by postrider events prune.';
 COMMENT ON COLUMN {schema}.outbox_settings.control_prefix IS 'What the subjects of control messages begin with; set by postrider migrate up before the first worker starts.';
 COMMENT ON COLUMN {schema}.outbox_settings.events_relation IS 'Table or view that every worker and command reads events from, as name (in this schema) or schema.name; set by postrider migrate up.';
 
