@@ -111,6 +111,11 @@ func stream() []mutant {
 func room() []mutant {
 	return []mutant{
 		{
+			name: "horizon-without-writers", promise: "metrics", breaks: "a transaction that has written and idles holds vacuum back unseen",
+			test: command{pkg: "delivery", run: "^TestHorizonSeesAnOpenTransaction$"}, says: "with an open transaction: .Transactions:[0-2]",
+			edits: []edit{{"delivery/sql/statistics.sql", "ELSE a.backend_xid END", "END"}},
+		},
+		{
 			name: "trim-of-unmarked", promise: "P4", breaks: "records are removed of which the database does not know",
 			test: command{pkg: "delivery", run: "^TestRecordsOfBatchesThatAreNotMarkedStay$"}, says: "stored .*, want ",
 			edits: []edit{{"delivery/retention.go", "return f.recorded >= last || f.stage", "return true || f.stage"}},
