@@ -40,9 +40,7 @@ func (r Relation) within(schema string) string {
 	if r.Schema != "" {
 		schema = r.Schema
 	}
-	name := r.Name
-	name = cmp.Or(name, "events")
-	return pgx.Identifier{schema, name}.Sanitize()
+	return pgx.Identifier{schema, cmp.Or(r.Name, "events")}.Sanitize()
 }
 
 // Columns is an events relation with its columns.

@@ -194,8 +194,7 @@ func (c *Consumer) prepare(ctx context.Context, read mark, of time.Time) (state 
 
 // register writes the rows of the consumer and its lanes that are not there yet, and begins anew when the stream did.
 func (c *Consumer) register(ctx context.Context, tx pgx.Tx, info *jetstream.StreamInfo) (lanes int, anew bool, err error) {
-	lanes = c.cfg.Lanes
-	lanes = cmp.Or(lanes, defaultLanes)
+	lanes = cmp.Or(c.cfg.Lanes, defaultLanes)
 	name, created := c.box.cfg.Name, info.Created.UTC().Truncate(time.Microsecond)
 	sql, named := &c.box.sql, pg.Args{"consumer": name}
 	args := pg.Args{"consumer": name, "lanes": lanes, "stream": c.cfg.Stream, "created": created}

@@ -284,18 +284,28 @@ func (c *natsContext) options() (options []nats.Option, err error) {
 	return options, err
 }
 
+// streamFlag names a stream.
+type streamFlag struct {
+	Stream string `help:"JetStream stream that holds the events." default:"EVENTS"`
+}
+
 // streamFlags say which stream is published to.
 type streamFlags struct {
-	Stream  string `help:"JetStream stream that holds the events." default:"EVENTS"`
+	streamFlag
 	Subject string `help:"Template of the subjects; fields {topic} {type} {partition} {stream} {tenant}." default:"events.{topic}.{type}"`
 }
 
 // Validate is called when the command line was read. An empty variable of the environment is no wish for the default.
-func (f streamFlags) Validate() error {
+func (f streamFlag) Validate() error {
 	if f.Stream == "" {
 		return errors.New("--stream must name a stream; leave it out for EVENTS")
 	}
 	return nil
+}
+
+// modeFlag says how workers publish.
+type modeFlag struct {
+	PublishMode natspub.PublishMode `help:"How messages are published: ${enum}; auto is fenced where server and stream allow it." enum:"auto,fenced,dedupe" default:"auto"`
 }
 
 // createFlags say how a missing stream is made.

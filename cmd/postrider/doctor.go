@@ -32,9 +32,9 @@ type doctorCmd struct {
 	databaseFlags
 	natsFlags
 	streamFlags
-	Ordering    string `help:"What the workers keep in order: ${enum}." enum:"partition,stream" default:"partition"`
-	PublishMode string `help:"How messages are published: ${enum}; auto is fenced where server and stream allow it." enum:"auto,fenced,dedupe" default:"auto"`
-	JSON        bool   `help:"Print a JSON array." name:"json"`
+	modeFlag
+	Ordering string `help:"What the workers keep in order: ${enum}." enum:"partition,stream" default:"partition"`
+	JSON     bool   `help:"Print a JSON array." name:"json"`
 
 	control natspub.Control // where the database told it
 }
@@ -295,7 +295,7 @@ func (c *doctorCmd) checkBroker(ctx context.Context, subject natspub.Subject, lo
 	findings = append(findings, finding{"stream", levelOK, fmt.Sprintf("%s with %d replicas, %d messages, duplicate window %s, max_payload %d",
 		info.Config.Name, info.Config.Replicas, info.State.Msgs, info.Config.Duplicates, nc.MaxPayload())}, streamRoom(info))
 	fence := c.fenceFinding(nc, info)
-	if findings = append(findings, fence); fence.Level == levelOK && natspub.PublishMode(c.PublishMode) != natspub.PublishDedupe {
+	if findings = append(findings, fence); fence.Level == levelOK && c.PublishMode != natspub.PublishDedupe {
 		findings = append(findings, recordsFinding(ctx, natspub.NewRecords(nc, apiPrefix, c.Stream, c.control)))
 	}
 	return findings
@@ -305,7 +305,7 @@ func (c *doctorCmd) checkBroker(ctx context.Context, subject natspub.Subject, lo
 func (c *doctorCmd) fenceFinding(nc *nats.Conn, info *jetstream.StreamInfo) finding {
 	const check = "fence"
 	can, why := natspub.CanFence(nc, info)
-	switch mode := natspub.PublishMode(c.PublishMode); {
+	switch mode := c.PublishMode; {
 	case mode == natspub.PublishDedupe:
 		return finding{check, levelOK, "none, with --publish-mode dedupe"}
 	case !can && mode == natspub.PublishFenced:

@@ -120,10 +120,12 @@ var headerName = regexp.MustCompile("^\\s*[\\w!#$%&'*+.^`|~-]+\\s*$")
 
 // readableHeaders tells whether the exporter will read them all. Of one that it cannot read it would print the text.
 func readableHeaders(list string) bool {
+	if strings.TrimSpace(list) == "" {
+		return true
+	}
 	for one := range strings.SplitSeq(list, ",") {
 		name, value, found := strings.Cut(one, "=")
-		_, err := url.PathUnescape(value)
-		if strings.TrimSpace(list) != "" && (!found || !headerName.MatchString(name) || err != nil) {
+		if _, err := url.PathUnescape(value); !found || !headerName.MatchString(name) || err != nil {
 			return false
 		}
 	}

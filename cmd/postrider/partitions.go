@@ -97,10 +97,10 @@ func (c *partitionsSyncCmd) Run(s *session) error {
 type partitionsTrimCmd struct {
 	databaseFlags
 	natsFlags
+	streamFlag
 
-	Stream string `help:"JetStream stream that holds the events." default:"EVENTS"`
-	Keep   uint64 `help:"How many records of each partition stay, at least 100." default:"1000" env:"-"`
-	JSON   bool   `help:"Print one JSON object." name:"json"`
+	Keep uint64 `help:"How many records of each partition stay, at least 100." default:"1000" env:"-"`
+	JSON bool   `help:"Print one JSON object." name:"json"`
 }
 
 // leastRecords is what an heir may read, and more.

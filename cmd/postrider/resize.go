@@ -19,9 +19,8 @@ type partitionsResizeCmd struct {
 	databaseFlags
 	natsFlags
 	streamFlags
+	modeFlag
 	actorFlags
-
-	PublishMode string `help:"How messages are published: ${enum}; auto is fenced where server and stream allow it." enum:"auto,fenced,dedupe" default:"auto"`
 
 	Count   int           `arg:"" help:"Number of partitions from now on, 1 to 32767."`
 	Timeout time.Duration `help:"How long to wait for the workers to give back their partitions, and then for producers to end their transactions." default:"1m"`
@@ -127,7 +126,7 @@ func (c *partitionsResizeCmd) publisher(ctx context.Context, nc *nats.Conn, apiP
 		delivery.Publisher
 		Close() error
 	}
-	mode, err := natspub.PublishMode(c.PublishMode).On(nc, stream, controlOf(info), log)
+	mode, err := c.PublishMode.On(nc, stream, controlOf(info), log)
 	if err != nil { // as workers refuse it: without its fence the stream would not know of the move
 		return nil, nil, fmt.Errorf("%w: %w", errRefused, err)
 	}

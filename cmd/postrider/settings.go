@@ -6,7 +6,6 @@ import (
 
 	"github.com/postrider/postrider/coordinator"
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/partition"
 	"github.com/postrider/postrider/worker"
 )
@@ -14,9 +13,9 @@ import (
 // workerFlags are the settings of a worker; `run` and `dev` share them.
 type workerFlags struct {
 	streamFlags
+	modeFlag
 	shapeFlags
 	Ordering     string        `help:"What is kept in order: ${enum}." enum:"partition,stream" default:"partition"`
-	PublishMode  string        `help:"How messages are published: ${enum}; auto is fenced where server and stream allow it." enum:"auto,fenced,dedupe" default:"auto"`
 	Assignment   string        `help:"How partitions are shared: ${enum}." enum:"modulo,sticky" default:"modulo"`
 	LeaseTTL     time.Duration `help:"How long a lease and a heartbeat last without renewal." default:"10s"`
 	BatchSize    int           `help:"Most messages of one partition in one batch." default:"500"`
@@ -37,7 +36,7 @@ type workerFlags struct {
 func (f workerFlags) settings() (c worker.Config, err error) {
 	c.Lease.TTL, c.Retention = f.LeaseTTL, &delivery.RetentionConfig{History: f.Retention}
 	c.Coordinator = coordinator.Config{Strategy: partition.Strategy(f.Assignment), DrainTimeout: f.DrainTimeout}
-	c.Stream.Name, c.PublishMode, c.AckTimeout = f.Stream, natspub.PublishMode(f.PublishMode), f.AckTimeout
+	c.Stream.Name, c.PublishMode, c.AckTimeout = f.Stream, f.PublishMode, f.AckTimeout
 	c.Heartbeat.Shape = f.shapeFlags.settings()
 	if c.Shape, err = f.shape(f.Subject); err != nil {
 		return c, err

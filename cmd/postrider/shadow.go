@@ -163,7 +163,7 @@ func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool,
 	if err != nil {
 		return err
 	}
-	if _, err := natspub.PublishMode(c.PublishMode).On(nc, stream, controlOf(info), log); err != nil {
+	if _, err := c.PublishMode.On(nc, stream, controlOf(info), log); err != nil {
 		return refusedFor(natspub.ErrConfig, err)
 	}
 	publisher, err := natspub.NewRehearsal(nc, natspub.DedupeConfig{Stream: c.Stream, Shape: shape, MaxMessageSize: natspub.LargestMessage(stream.Config)}, log)

@@ -63,8 +63,7 @@ SELECT p.at, w.since,
 SELECT coalesce(max(age(h.xmin)), 0), coalesce(max(clock_timestamp() - h.since), interval '0')
   FROM (SELECT x.xmin, a.xact_start AS since
           FROM pg_stat_activity AS a
-         CROSS JOIN (VALUES (0), (1)) AS n (n)
-         CROSS JOIN LATERAL (SELECT CASE n.n WHEN 0 THEN a.backend_xmin ELSE a.backend_xid END) AS x (xmin) -- who has written and idles has the latter alone
+         CROSS JOIN LATERAL (VALUES (a.backend_xmin), (a.backend_xid)) AS x (xmin) -- who has written and idles has the latter alone
          WHERE x.xmin IS NOT NULL
            AND (a.datname = current_database() OR a.datid IS NULL) AND a.pid <> pg_backend_pid()
            AND a.backend_type <> 'autovacuum worker'

@@ -94,7 +94,7 @@ func olderDatabase() []mutant {
 		{
 			name: "resize-tries-once", promise: "P8", breaks: "a resize beside a long transaction fails at once, and does not say which",
 			test: command{pkg: "delivery", run: "^TestProducersGoOnBesideAResizeThatWaits$"}, says: "it is refused with",
-			edits: []edit{{"delivery/ops/resize/move.go", "if !maintenance.Busy(err) {", "if true {"}},
+			edits: []edit{{"delivery/ops/resize/move.go", "if !maintenance.Contended(err) {", "if true {"}},
 		},
 		{
 			name: "resize-without-a-fence", promise: "P4", breaks: "a resize goes on where workers refuse the stream, and what is under way is published twice",

@@ -57,8 +57,7 @@ func (d *detection) history(ctx context.Context) error {
 		return nil
 	})
 	if dropped > 0 {
-		why := oldest
-		why = cmp.Or(why, "events alone were purged")
+		why := cmp.Or(oldest, "events alone were purged")
 		d.report.note("%d events were dropped from the front of the stream, which begins with the event at position %d: %s", dropped, d.extent.Front, why)
 	}
 	return err

@@ -121,6 +121,17 @@ func (o *Outbox) Record(ctx context.Context, tx pgx.Tx, actor, action string, ta
 // Busy tells whether a change waited for a lock in vain.
 func Busy(err error) bool {
 	const lockNotAvailable = "55P03"
-	var refused *pgconn.PgError
-	return errors.As(err, &refused) && refused.Code == lockNotAvailable
+	return RefusedWith(err, lockNotAvailable)
+}
+
+// Contended tells whether others were in the way, so that a change may be made when it is tried again.
+func Contended(err error) bool {
+	const deadlockDetected = "40P01"
+	return Busy(err) || RefusedWith(err, deadlockDetected)
+}
+
+// RefusedWith tells whether the database refused with that SQLSTATE.
+func RefusedWith(err error, code string) bool {
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && refused.Code == code
 }

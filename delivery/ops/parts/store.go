@@ -10,7 +10,6 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/delivery/ops/maintenance"
@@ -136,8 +135,7 @@ func (s *Store) locked(ctx context.Context, exclusive bool, fn func(pgx.Tx) erro
 			}
 			return fn(tx)
 		})
-		var answer *pgconn.PgError
-		busy = errors.As(err, &answer) && (answer.Code == "55P03" || answer.Code == "40P01") // not available; a deadlock
+		busy = maintenance.Contended(err)
 		if err != nil && !busy {
 			err = backoff.Permanent(err)
 		}

@@ -196,7 +196,7 @@ func (r *run) take(ctx context.Context) error {
 		j.Generation = generation
 		return r.outbox.Record(ctx, tx, r.actor(j), "replay.run", j.target(), j.Reason, j.outcome())
 	})
-	if refusedWith(err, uniqueViolation) {
+	if maintenance.RefusedWith(err, uniqueViolation) {
 		return liveRunning()
 	}
 	if err != nil {
@@ -230,7 +230,7 @@ func (r *run) step(ctx context.Context) (step, error) {
 	if errors.Is(err, errResized) {
 		return step{waiting: "the partitions are being resized"}, nil
 	}
-	if maintenance.Busy(err) || refusedWith(err, deadlockDetected) {
+	if maintenance.Contended(err) {
 		return step{waiting: "a partition's row is locked by another session"}, nil
 	}
 	return done, err

@@ -3,12 +3,9 @@ package replay
 import (
 	"context"
 	"embed"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops/maintenance"
@@ -90,17 +87,8 @@ func (j Job) selected(args pg.Args) pg.Args {
 	return j.Selection.among(args)
 }
 
-// refusedWith tells whether the database refused with that SQLSTATE.
-func refusedWith(err error, code string) bool {
-	var answer *pgconn.PgError
-	return errors.As(err, &answer) && answer.Code == code
-}
-
-// SQLSTATEs that are answered.
-const (
-	uniqueViolation  = "23505"
-	deadlockDetected = "40P01"
-)
+// uniqueViolation is the SQLSTATE that is answered.
+const uniqueViolation = "23505"
 
 // pause waits, or returns the context's error.
 func pause(ctx context.Context, d time.Duration) error {

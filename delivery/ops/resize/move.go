@@ -237,7 +237,7 @@ func (q queries) lockedOut(ctx context.Context, db pg.DB, patience time.Duration
 			return tx, nil
 		}
 		_ = tx.Rollback(context.WithoutCancel(ctx))
-		if !maintenance.Busy(err) {
+		if !maintenance.Contended(err) {
 			return nil, err
 		}
 		if time.Now().After(over) {
@@ -256,13 +256,13 @@ func (q queries) lockedOut(ctx context.Context, db pg.DB, patience time.Duration
 }
 
 func (q queries) lock(ctx context.Context, tx pgx.Tx, wait time.Duration) error {
-	if _, err := q.LimitWaits.Exec(ctx, tx, pg.Args{"lock": wait.String(), "idle": mostIdle.String()}); err != nil {
+	if _, err := q.LimitWaits.Exec(ctx, tx, pg.Args{"lock": new(wait.String()), "idle": mostIdle.String()}); err != nil {
 		return err
 	}
 	if _, err := q.LockOutbox.Exec(ctx, tx, nil); err != nil {
 		return err
 	}
-	_, err := q.LimitWaits.Exec(ctx, tx, pg.Args{"lock": "0", "idle": mostIdle.String()})
+	_, err := q.LimitWaits.Exec(ctx, tx, pg.Args{"lock": (*string)(nil), "idle": mostIdle.String()})
 	return err
 }
 

@@ -218,8 +218,7 @@ func parseTarget(address string, defaultPort int, schemes ...string) (*url.URL, 
 		if parsed.Scheme != scheme {
 			continue
 		}
-		port := parsed.Port()
-		port = cmp.Or(port, strconv.Itoa(defaultPort))
+		port := cmp.Or(parsed.Port(), strconv.Itoa(defaultPort))
 		return parsed, net.JoinHostPort(parsed.Hostname(), port), nil
 	}
 	return nil, "", fmt.Errorf("the address begins with %q, must begin with %s://", parsed.Scheme, schemes[0])

@@ -4,7 +4,7 @@
 LOCK TABLE {schema}.outbox, {schema}.outbox_ready, {schema}.outbox_parked IN EXCLUSIVE MODE
 
 -- query: LimitWaits
--- For this transaction: it waits for a lock for that long, and holds what it has for as long where its process says nothing more.
+-- For this transaction: how long it waits for a lock, NULL as its session does; and after which silence of its process the server ends it.
 SELECT set_config('lock_timeout', @lock, true), set_config('idle_in_transaction_session_timeout', @idle, true)
 
 -- query: Holders
