@@ -265,7 +265,7 @@ func (r *Relay) outlived(ctx context.Context, b Batch, session time.Time) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
 	defer cancel()
-	if upTo, err := r.store.Recorded(ctx, b.Lease); err == nil && upTo >= f.recorded {
+	if upTo, _, err := r.store.Recorded(ctx, b.Lease); err == nil && upTo >= f.recorded {
 		f.marked = session.Add(time.Microsecond) // what it knows now, it does not forget
 		return false
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/lease"
 )
 
 // What the stream names and the database lacks was forgotten, below the highest
@@ -161,6 +162,38 @@ func TestALivingWorkerLooksWhatAnotherServerForgot(t *testing.T) {
 	if n := r.Stats().Regressions; n != 1 {
 		t.Errorf("it was counted %d times", n)
 	}
+}
+
+// tookThen does something between a worker's first takeover and its first claim.
+type tookThen struct {
+	delivery.Observer
+	once sync.Once
+	do   func()
+}
+
+func (o *tookThen) Taken(time.Time, *lease.Lease, error) { o.once.Do(o.do) }
+
+func (*tookThen) Claimed(time.Time, int, int, error) {}
+
+// The server that a takeover asked is known to the first claim already.
+func TestAFailoverBeforeTheFirstClaimIsNoticed(t *testing.T) {
+	t.Parallel()
+	b, server := setupOwn(t, 1)
+	b.publish(t, 3)
+	b.succeed(t)
+	over := make(chan struct{})
+	r := b.fencedRelay(t, delivery.Config{PollInterval: 5 * time.Millisecond, Observer: &tookThen{do: func() {
+		defer close(over)
+		b.exec(t, `DELETE FROM events; DELETE FROM outbox_deliveries; UPDATE outbox_partitions SET delivered = 0, fence_sequence = 0, stream_sequence = 0`)
+		b.pool.Reset()
+		if err := server.Restart(t.Context()); err != nil {
+			t.Error(err)
+		}
+		b.pool.Reset()
+	}}})
+	b.start(t, r)
+	<-over
+	b.until(t, `SELECT count(*) FROM outbox_audit WHERE action = 'database.regressed'`, 1)
 }
 
 // amid is a publisher that does something between the stream's first answer and the mark.

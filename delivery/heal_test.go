@@ -256,3 +256,46 @@ func TestALongHistoryIsHealedInPages(t *testing.T) {
 		}
 	}
 }
+
+// A loss that is only reported is reported to every owner, and healed by the first that may. Meanwhile marks count in the stream as it
+// is: behind a crash that took some back nothing is published twice.
+func TestALossThatIsOnlyReportedHidesNoMark(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	deliver := func(n int, lost delivery.Lost) (sequences []string) {
+		r := b.fencedRelay(t, delivery.Config{Lost: lost})
+		for i := range n {
+			sequences = append(sequences, texts(b.append(t, "s", fmt.Sprint(i)))...)
+			b.drain(t, r)
+		}
+		b.until(t, `SELECT count(*) FROM outbox`, 0)
+		return sequences
+	}
+	b.acquireAll(t, b.keeper)
+	old := deliver(8, delivery.LostReport)
+	remake(t, b)
+	for range 2 {
+		b.succeed(t)
+		r := b.fencedRelay(t, delivery.Config{Lost: delivery.LostReport})
+		b.drain(t, r)
+		if s := r.Stats(); s.Losses != 1 || s.Published != 0 {
+			t.Errorf("an owner that only reports sees %+v", s)
+		}
+	}
+	b.succeed(t)
+	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	b.wantOnce(t, old)
+
+	remake(t, b)
+	b.succeed(t)
+	want := deliver(1, delivery.LostReport)
+	b.exec(t, `CREATE TABLE kept AS SELECT * FROM outbox_partitions`)
+	want = append(want, deliver(24, delivery.LostReport)...)
+	b.forgetMarks(t)
+	b.succeed(t)
+	b.drain(t, b.fencedRelay(t, delivery.Config{Lost: delivery.LostReport}))
+	b.until(t, `SELECT count(*) FROM outbox`, 0)
+	if got := sequencesOf(b.stored(t), "s"); !slices.Equal(got, want) {
+		t.Errorf("stored %v, want %v", got, want)
+	}
+}

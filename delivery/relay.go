@@ -85,13 +85,14 @@ type backend interface {
 	Suspect(ctx context.Context, l *lease.Lease, sequence int64) error
 	Calm(ctx context.Context, l *lease.Lease) (calm bool, err error)
 	Raise(ctx context.Context, l *lease.Lease, epoch int64) error
+	Concede(ctx context.Context, l *lease.Lease, kept, known uint64) error
 	Heal(ctx context.Context, l *lease.Lease, kept uint64, before BatchAt) (h Healed, next BatchAt, done bool, err error)
 	HealFormer(ctx context.Context, l *lease.Lease, ids []partition.ID, kept []int64, after int64) (h Healed, last int64, err error)
 	FormerPartitions(ctx context.Context, id partition.ID) ([]FormerPartition, error)
 	EveryPartition(ctx context.Context) ([]partition.ID, error)
 	Regress(ctx context.Context, id partition.ID, era int, reason string) (generation int, err error)
 	Position(ctx context.Context) (string, error)
-	Recorded(ctx context.Context, l *lease.Lease) (upTo uint64, err error)
+	Recorded(ctx context.Context, l *lease.Lease) (upTo uint64, server time.Time, err error)
 	recordedAs(ctx context.Context, id partition.ID, sequences []int64, kept uint64) (found []recorded, err error)
 }
 
@@ -209,7 +210,6 @@ func (r *Relay) round(ctx context.Context, asks []Ask, l look) (int, string, err
 	moved := r.moved(found.server)
 	if moved {
 		position = ""
-		r.wakeAll()
 	}
 	found.Batches = slices.DeleteFunc(found.Batches, func(b Batch) bool { return moved || r.outlived(ctx, b, found.since) })
 	claimed := map[partition.ID]*Batch{}

@@ -38,7 +38,8 @@ type queries struct {
 	Park, Promote, Waiting                                                               pg.Query
 	Prove, Advancing, Advance, Writers, Watermark                                        pg.Query
 	Undelivered, Recorded, Unblock, Suspect, Calm, Raise, Regress                        pg.Query
-	Heal, HealOwn, HealFormer, HealKnown, HealKeys, HealTable, HealLock, HealSettle      pg.Query
+	Concede, Heal, HealOwn, HealFormer, HealKnown, HealKeys, HealTable, HealLock         pg.Query
+	HealSettle                                                                           pg.Query
 	Counting, Probing, Backlog, Oldest, Heads, DeadTopics, DeadSome                      pg.Query
 	Throughput, Latency, Recent, Horizon, ReadOnly                                       pg.Query
 	RetainDeliveries, RetainDedupe, RetainThroughput, RetainOwnership                    pg.Query

@@ -33,6 +33,7 @@ func (r *Relay) take(ctx context.Context, l *lease.Lease, known *tenure) {
 			known.learn(&t.tenure)
 			r.taken(l, err, ctx.Err() != nil)
 			r.leaveUnclaimed(l, err == nil)
+			r.moved(t.server)
 		}
 	})
 }
@@ -78,7 +79,8 @@ type takeover struct {
 
 	lease    *lease.Lease
 	standing Standing
-	last     []named // what the stream's last record names, as long as the database was not changed since it was looked up
+	server   time.Time // when the database server was started that was asked what is marked
+	last     []named   // what the stream's last record names, as long as the database was not changed since it was looked up
 }
 
 // run takes the partition from the publisher and settles what earlier owners
@@ -113,7 +115,7 @@ func (t *takeover) within(ctx context.Context, do func(context.Context) error) e
 	return do(ctx)
 }
 
-// moved tells whether a claim was answered by another server than the one before, or
+// moved tells whether a takeover or a claim was answered by another server than the one before, or
 // by one that was started again. What it has forgotten shows when a partition is
 // taken, and no more when the next record is written: so all are taken anew first.
 func (r *Relay) moved(server time.Time) bool {
@@ -129,6 +131,7 @@ func (r *Relay) moved(server time.Time) bool {
 		f.anew()
 		f.marked, f.parked = time.Time{}, time.Time{}
 	}
+	r.wakeAll()
 	r.log.Info("the database is another server or was started again: all partitions are taken anew", "partitions", len(r.flows))
 	return true
 }
@@ -203,7 +206,7 @@ func (t *takeover) compare(ctx context.Context, delivered []Delivered, last uint
 // settleDelivered marks what the stream holds and the database does not know as
 // published: what the records name that lie behind the last one of which the database knows.
 func (t *takeover) settleDelivered(ctx context.Context) (err error) {
-	if t.recorded, err = t.store.Recorded(ctx, t.lease); err != nil {
+	if t.recorded, t.server, err = t.store.Recorded(ctx, t.lease); err != nil {
 		return err
 	}
 	marked, at := 0, t.recorded
@@ -321,6 +324,8 @@ func (t *takeover) settleLost(ctx context.Context) error {
 		}
 		t.log.Warn("lost messages are queued again", "partition", t.lease.Partition, "lost", healed.Lost, "queued", healed.Queued)
 		t.last = nil
+	} else if err := t.within(ctx, func(ctx context.Context) error { return t.store.Concede(ctx, t.lease, standing.Kept, known) }); err != nil {
+		return err
 	}
 	t.tenure.stream, t.tenure.fence, t.tenure.remade = standing.Kept, standing.Kept, false
 	return nil

@@ -22,6 +22,7 @@ WITH held AS MATERIALIZED (
        UPDATE {schema}.outbox_partitions AS p
           SET fence_sequence  = least(p.fence_sequence, @kept),
               stream_sequence = least(p.stream_sequence, @kept),
+              lost_sequence   = 0,
               updated_at      = clock_timestamp()
          FROM held
         WHERE p.partition_key = held.partition_key AND (SELECT count(*) FROM page) < @most),
@@ -65,6 +66,15 @@ WITH held AS MATERIALIZED (
        SELECT page.first_sequence, page.id FROM page WHERE (SELECT count(*) FROM page) = @most ORDER BY 1, 2 LIMIT 1)
 SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT count(*) FROM queued),
        (SELECT first_sequence FROM deepest), (SELECT id FROM deepest)
+
+-- query: Concede
+-- A loss that is only reported: what is marked from here on lies in the stream as it is, and what it had held stays known.
+UPDATE {schema}.outbox_partitions
+   SET fence_sequence  = least(fence_sequence, @kept),
+       stream_sequence = least(stream_sequence, @kept),
+       lost_sequence   = greatest(lost_sequence, @known),
+       updated_at      = clock_timestamp()
+ WHERE partition_key = @partition AND lease_owner IS NOT DISTINCT FROM @owner AND lease_epoch = @epoch
 
 -- query: HealOwn
 -- Comes before Heal in its transaction, as whoever queues events holds this lock: Heal would not see rows that

@@ -25,7 +25,7 @@ SELECT n.sequence, e.event_id, o.global_sequence IS NOT NULL,
 
 -- query: Recorded
 -- Where the last record lies whose messages, and those of all before it, are marked.
-SELECT p.fence_sequence
+SELECT p.fence_sequence, pg_postmaster_start_time()
   FROM {schema}.outbox_partitions AS p
  WHERE p.partition_key = @partition AND p.lease_owner IS NOT DISTINCT FROM @owner AND p.lease_epoch = @epoch
 

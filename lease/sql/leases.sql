@@ -210,7 +210,9 @@ WITH gone AS (
         WHERE p.partition_key >= @count::int
           AND (p.lease_owner IS NULL OR p.lease_owner = @owner OR p.lease_until < clock_timestamp())
           AND NOT EXISTS (SELECT FROM {schema}.outbox AS o WHERE o.partition_key = p.partition_key)
-    RETURNING p.partition_key, p.lease_epoch, p.fence_sequence, p.stream_sequence, coalesce(p.lease_owner, p.released_by) AS previous),
+    RETURNING p.partition_key, p.lease_epoch, coalesce(p.lease_owner, p.released_by) AS previous,
+              -- include: known
+       ),
      told AS (
        INSERT INTO {schema}.outbox_ownership (kind, previous_id, previous_hostname, partition_keys, lease_epochs)
        SELECT 'removed', c.previous,
@@ -235,7 +237,13 @@ ON CONFLICT (partition_key) DO UPDATE
           {database}
 
 -- fragment: returned
-    RETURNING p.partition_key, p.lease_epoch, p.delivered, p.fence_sequence, p.stream_sequence, p.crashes, p.suspect, p.suspected,
+    RETURNING p.partition_key, p.lease_epoch, p.delivered, p.crashes, p.suspect, p.suspected,
+              -- include: known
+              ,
+
+-- fragment: known
+-- What was lost and only reported is still known, for the next owner to report, or to heal.
+              greatest(p.fence_sequence, p.lost_sequence) AS fence_sequence, greatest(p.stream_sequence, p.lost_sequence) AS stream_sequence
 
 -- fragment: taken
 SELECT taken.partition_key, taken.lease_epoch, taken.delivered, taken.fence_sequence, taken.stream_sequence, taken.crashes, taken.suspect, taken.suspected,

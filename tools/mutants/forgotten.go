@@ -60,6 +60,16 @@ func forgotten() []mutant {
 			edits: []edit{{"delivery/take.go", "if server.IsZero() || server.Equal(before) {", "if server.IsZero() || !before.IsZero() {"}},
 		},
 		{
+			name: "takeover-forgets-its-server", promise: "P8", breaks: "a failover between a worker's first takeover and its first claim goes unnoticed",
+			test: command{pkg: "delivery", run: "^TestAFailoverBeforeTheFirstClaimIsNoticed$"}, says: "waited in vain",
+			edits: []edit{{"delivery/take.go", "r.moved(t.server)\n", "\n"}},
+		},
+		{
+			name: "reported-loss-hides-marks", promise: "P4", breaks: "behind a loss that was only reported, marks that a crash took back go unnoticed",
+			test: command{pkg: "delivery", run: "^TestALossThatIsOnlyReportedHidesNoMark$"}, says: "stored .*, want ",
+			edits: []edit{{"delivery/sql/heal.sql", "SET fence_sequence  = least(fence_sequence, @kept),\n       stream_sequence = least(stream_sequence, @kept)", "SET stream_sequence = least(stream_sequence, @kept)"}},
+		},
+		{
 			name: "mark-behind-forgotten", promise: "P4", breaks: "a mark is made behind one that the database has forgotten",
 			test: command{pkg: "delivery", run: "^TestAMarkIsNotMadeBehindOneThatWasForgotten$"}, says: "stored .*, want ",
 			edits: []edit{{"delivery/sql/mark.sql", "f.fence_sequence >= mine.recorded THEN 1 ELSE 0", "f.fence_sequence >= mine.recorded THEN 1 ELSE 1"}},

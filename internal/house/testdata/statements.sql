@@ -279,6 +279,7 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
        UPDATE "public".outbox_partitions AS p
           SET fence_sequence  = least(p.fence_sequence, $6),
               stream_sequence = least(p.stream_sequence, $6),
+              lost_sequence   = 0,
               updated_at      = clock_timestamp()
          FROM held
         WHERE p.partition_key = held.partition_key AND (SELECT count(*) FROM page) < $7),
@@ -322,6 +323,13 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
        SELECT page.first_sequence, page.id FROM page WHERE (SELECT count(*) FROM page) = $7 ORDER BY 1, 2 LIMIT 1)
 SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT count(*) FROM queued),
        (SELECT first_sequence FROM deepest), (SELECT id FROM deepest);
+
+/* delivery.Concede */ UPDATE "public".outbox_partitions
+   SET fence_sequence  = least(fence_sequence, $1),
+       stream_sequence = least(stream_sequence, $1),
+       lost_sequence   = greatest(lost_sequence, $2),
+       updated_at      = clock_timestamp()
+ WHERE partition_key = $3 AND lease_owner IS NOT DISTINCT FROM $4 AND lease_epoch = $5;
 
 /* delivery.HealOwn */ SELECT FROM "public".outbox_partitions WHERE partition_key = $1 FOR NO KEY UPDATE;
 
@@ -805,7 +813,7 @@ HAVING pg_has_role('pg_read_all_stats', 'USAGE');
   LEFT JOIN "public".outbox AS o ON o.partition_key = $2 AND o.global_sequence = n.sequence
  ORDER BY n.sequence;
 
-/* delivery.Recorded */ SELECT p.fence_sequence
+/* delivery.Recorded */ SELECT p.fence_sequence, pg_postmaster_start_time()
   FROM "public".outbox_partitions AS p
  WHERE p.partition_key = $1 AND p.lease_owner IS NOT DISTINCT FROM $2 AND p.lease_epoch = $3;
 
@@ -3236,7 +3244,9 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
                 ORDER BY f.partition_key
                   FOR NO KEY UPDATE OF f SKIP LOCKED) AS was
         WHERE p.partition_key = was.partition_key
-    RETURNING p.partition_key, p.lease_epoch, p.delivered, p.fence_sequence, p.stream_sequence, p.crashes, p.suspect, p.suspected,
+    RETURNING p.partition_key, p.lease_epoch, p.delivered, p.crashes, p.suspect, p.suspected,
+              greatest(p.fence_sequence, p.lost_sequence) AS fence_sequence, greatest(p.stream_sequence, p.lost_sequence) AS stream_sequence
+              ,
               was.lease_owner AS silent, was.lease_until AS ran_out, was.released_by),
      told AS (
        INSERT INTO "public".outbox_ownership
@@ -3280,7 +3290,9 @@ SELECT taken.partition_key, taken.lease_epoch, taken.delivered, taken.fence_sequ
                 ORDER BY f.partition_key
                   FOR NO KEY UPDATE OF f) AS was
         WHERE p.partition_key = was.partition_key
-    RETURNING p.partition_key, p.lease_epoch, p.delivered, p.fence_sequence, p.stream_sequence, p.crashes, p.suspect, p.suspected,
+    RETURNING p.partition_key, p.lease_epoch, p.delivered, p.crashes, p.suspect, p.suspected,
+              greatest(p.fence_sequence, p.lost_sequence) AS fence_sequence, greatest(p.stream_sequence, p.lost_sequence) AS stream_sequence
+              ,
               coalesce(was.lease_owner, was.released_by) AS previous),
      told AS (
        INSERT INTO "public".outbox_ownership
@@ -3431,7 +3443,9 @@ ON CONFLICT (partition_key) DO NOTHING;
         WHERE p.partition_key >= $1::int
           AND (p.lease_owner IS NULL OR p.lease_owner = $2 OR p.lease_until < clock_timestamp())
           AND NOT EXISTS (SELECT FROM "public".outbox AS o WHERE o.partition_key = p.partition_key)
-    RETURNING p.partition_key, p.lease_epoch, p.fence_sequence, p.stream_sequence, coalesce(p.lease_owner, p.released_by) AS previous),
+    RETURNING p.partition_key, p.lease_epoch, coalesce(p.lease_owner, p.released_by) AS previous,
+              greatest(p.fence_sequence, p.lost_sequence) AS fence_sequence, greatest(p.stream_sequence, p.lost_sequence) AS stream_sequence
+       ),
      told AS (
        INSERT INTO "public".outbox_ownership (kind, previous_id, previous_hostname, partition_keys, lease_epochs)
        SELECT 'removed', c.previous,

@@ -304,6 +304,7 @@ CREATE TABLE {schema}.outbox_partitions (
     delivered       bigint      NOT NULL DEFAULT 0,
     fence_sequence  bigint      NOT NULL DEFAULT 0,
     stream_sequence bigint      NOT NULL DEFAULT 0,
+    lost_sequence   bigint      NOT NULL DEFAULT 0,
     suspect         bigint,
     updated_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
     lease_until     timestamptz,
@@ -318,6 +319,7 @@ CREATE TABLE {schema}.outbox_partitions (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, vacuum_truncate = off);
 INSERT INTO {schema}.outbox_partitions (partition_key)
 SELECT p FROM generate_series(0, {partitions} - 1) AS p;
+COMMENT ON COLUMN {schema}.outbox_partitions.lost_sequence IS 'Up to where a stream that lost it had held the partition, where that was only reported.';
 COMMENT ON COLUMN {schema}.outbox_partitions.suspect IS 'The one row that a careful owner is working on.';
 COMMENT ON COLUMN {schema}.outbox_partitions.suspected IS 'Owners in a row whose lease ran out while they were working on it.';
 COMMENT ON COLUMN {schema}.outbox_partitions.crashes IS 'Owners in a row whose lease ran out before they settled anything.';
