@@ -257,6 +257,9 @@ func (f *mendFlags) mend(s *session, state ops.State, m mending) error {
 	if err := f.selects(c.Selection); err != nil {
 		return err
 	}
+	if f.DryRun && c.Reason == "" {
+		c.Reason = "dry run" // which no audit shows
+	}
 	op, done, err := f.operator(s)
 	if err != nil {
 		return err
@@ -279,6 +282,9 @@ func (f *mendFlags) mend(s *session, state ops.State, m mending) error {
 		}
 		progress := f.progress(s.stderr, total)
 		c.DryRun, c.Progress = false, progress.show
+		if !f.Yes { // one was meant, not what matches by now
+			c.Expected = &total
+		}
 		r, err = m.do(op, s.ctx, c)
 		progress.end()
 		if err != nil && r.Count > 0 {

@@ -43,7 +43,8 @@ func runsOf(partitions []partition.ID) []run {
 // cursor is a selection on its way.
 type cursor struct {
 	Selection
-	began time.Time // by the database's clock
+	began   time.Time // by the database's clock
+	resized string    // when the partitions became what they are
 	place
 	named []key // what is left of the messages that were named
 	all   bool  // none is named: the rows of the runs are looked at
@@ -112,6 +113,15 @@ func (o *Operator) next(ctx context.Context, tx pgx.Tx, c *cursor, limit int) ([
 		to.goOn(end)
 	}
 	return list, to, nil
+}
+
+// stay tells whether the partitions are those that the cursor walks through: a resize moves rows to where it has been.
+func (o *Operator) stay(ctx context.Context, tx pgx.Tx, c *cursor) error {
+	var resized string
+	if err := o.sql.Now.Row(ctx, tx, nil).Scan(nil, &resized); err != nil || resized == c.resized {
+		return err
+	}
+	return &InputError{Field: FieldSelection, Err: ErrCountChanged, Problem: "the partitions were resized meanwhile; do it again for the rest"}
 }
 
 // looks is what a statement is told that looks at the next rows.

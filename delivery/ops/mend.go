@@ -80,7 +80,7 @@ func (o *Operator) Requeue(ctx context.Context, c Command) (Changed, error) {
 func (o *Operator) Skip(ctx context.Context, c Command) (Changed, error) {
 	return o.run(ctx, c, operation{
 		name: "skip", states: []State{Dead}, reason: true, query: o.sql.Settle,
-		extra: func(s State) pg.Args { return pg.Args{"discarded": false, "state": s} },
+		extra: func(s State) pg.Args { return pg.Args{"discarded": false, "state": s, "held": nil} },
 	})
 }
 
@@ -89,7 +89,7 @@ func (o *Operator) Skip(ctx context.Context, c Command) (Changed, error) {
 func (o *Operator) Discard(ctx context.Context, c Command) (Changed, error) {
 	return o.run(ctx, c, operation{
 		name: "discard", states: []State{Dead}, reason: true, query: o.sql.Settle,
-		extra: func(s State) pg.Args { return pg.Args{"discarded": true, "state": s} },
+		extra: func(s State) pg.Args { return pg.Args{"discarded": true, "state": s, "held": nil} },
 	})
 }
 
@@ -177,14 +177,17 @@ func (o *Operator) chunks(ctx context.Context, c Command, op operation, at *curs
 		var held map[int64]held
 		var waiting int64
 		err := o.write(ctx, func(tx pgx.Tx) (err error) {
-			if selected, to, err = o.next(ctx, tx, at, chunk); err != nil || len(selected) == 0 {
+			if selected, to, err = o.next(ctx, tx, at, chunk); err != nil {
+				return err
+			}
+			if err := o.lock(ctx, tx, selected); err != nil {
+				return err
+			}
+			if err := o.stay(ctx, tx, at); err != nil || len(selected) == 0 {
 				return err
 			}
 			if c.Selection.State == Scheduled {
 				held, err = o.holdRows(ctx, tx, selected)
-				return err
-			}
-			if err := o.lock(ctx, tx, selected); err != nil {
 				return err
 			}
 			done, waiting, err = o.change(ctx, tx, c, op, selected)
@@ -246,6 +249,9 @@ func (o *Operator) change(
 	ids, sequences := columns(selected)
 	args := op.extra(c.Selection.State)
 	args["partitions"], args["sequences"] = ids, sequences
+	if op.held != nil {
+		args["held"] = ends(selected, op.held)
+	}
 	if done, err = pg.Collect(ctx, tx, op.query, args, pgx.RowToStructByPos[changed]); err != nil || len(done) == 0 {
 		return nil, 0, err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/postrider/postrider/delivery/ops/maintenance"
 	"github.com/postrider/postrider/internal/pg"
@@ -32,11 +33,11 @@ func (o *Operator) Move(ctx context.Context, c Command, to time.Time) (Changed, 
 	})
 }
 
-// held is a row that was taken from the workers: until when it waited, nil where it
-// was held before.
+// held is a row that was taken from the workers: until when it waited, nil for ever, and until when it is held.
 type held struct {
 	key
 	until *time.Time
+	end   pgtype.Timestamptz
 }
 
 // holdRows keeps rows that wait for their time from being published when it comes.
@@ -45,9 +46,6 @@ type held struct {
 // taken out of its reach first. If that was committed before their time came, nobody
 // has begun with them.
 func (o *Operator) holdRows(ctx context.Context, tx pgx.Tx, selected []key) (map[int64]held, error) {
-	if err := o.lock(ctx, tx, selected); err != nil {
-		return nil, err
-	}
 	ids, sequences := columns(selected)
 	rows, err := o.sql.Hold.Rows(ctx, tx, pg.Args{"partitions": ids, "sequences": sequences})
 	if err != nil {
@@ -55,7 +53,7 @@ func (o *Operator) holdRows(ctx context.Context, tx pgx.Tx, selected []key) (map
 	}
 	list := map[int64]held{}
 	var h held
-	_, err = pgx.ForEachRow(rows, []any{&h.Partition, &h.Sequence, &h.until}, func() error { list[h.Sequence] = h; return nil })
+	_, err = pgx.ForEachRow(rows, []any{&h.Partition, &h.Sequence, &h.until, &h.end}, func() error { list[h.Sequence] = h; return nil })
 	return list, err
 }
 
@@ -69,7 +67,7 @@ func (o *Operator) settleHeld(ctx context.Context, c Command, op operation, list
 	defer cancel()
 	err = o.write(ctx, func(tx pgx.Tx) error {
 		var now time.Time
-		if err := o.sql.Now.Row(ctx, tx, nil).Scan(&now); err != nil {
+		if err := o.sql.Now.Row(ctx, tx, nil).Scan(&now, nil); err != nil {
 			return err
 		}
 		ours, late, err := o.findHeld(ctx, tx, list, now)
@@ -88,7 +86,7 @@ func (o *Operator) settleHeld(ctx context.Context, c Command, op operation, list
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%w (%d messages wait for ever until this is done again)", err, len(list))
+		return nil, fmt.Errorf("%w (%d messages wait up to 5 minutes longer than they were to)", err, len(list))
 	}
 	return done, nil
 }
@@ -134,6 +132,15 @@ func (o *Operator) letGo(ctx context.Context, tx pgx.Tx, late []key, list map[in
 	for i, k := range late {
 		until[i] = list[k.Sequence].until
 	}
-	_, err := o.sql.Unhold.Exec(ctx, tx, pg.Args{"partitions": ids, "sequences": sequences, "until": until})
+	_, err := o.sql.Unhold.Exec(ctx, tx, pg.Args{"partitions": ids, "sequences": sequences, "held": ends(late, list), "until": until})
 	return err
+}
+
+// ends is until when rows are held, as a parameter.
+func ends(rows []key, list map[int64]held) []pgtype.Timestamptz {
+	all := make([]pgtype.Timestamptz, len(rows))
+	for i, k := range rows {
+		all[i] = list[k.Sequence].end
+	}
+	return all
 }

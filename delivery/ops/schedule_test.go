@@ -173,7 +173,7 @@ func TestWhatIsOnItsWayIsNotCancelled(t *testing.T) {
 	}
 }
 
-// What an interrupted command left held is still scheduled, and can be cancelled or moved.
+// What an interrupted command left held is still scheduled, and can be cancelled or moved; but for what a worker may have begun with.
 func TestHeldMessagesCanBeTakenAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 3)
@@ -181,7 +181,14 @@ func TestHeldMessagesCanBeTakenAgain(t *testing.T) {
 	for i := range 4 {
 		sequences = append(sequences, b.append(t, fmt.Sprint("s-", i), inAnHour))
 	}
-	b.exec(t, `UPDATE outbox SET available_at = 'infinity'`)
+	begun := b.append(t, "s", inAnHour)
+	b.exec(t, `UPDATE outbox SET available_at = available_at + interval '5 minutes'`)
+	b.exec(t, `UPDATE outbox SET available_at = clock_timestamp() + interval '5 minutes', scheduled_for = clock_timestamp() WHERE global_sequence = $1`, begun)
+	if r, err := b.op.Cancel(t.Context(), scheduled(begun)); err != nil || r != (ops.Changed{Gone: 1}) {
+		t.Errorf("of what was due when it was held: %+v, %v", r, err)
+	}
+	b.wantQueue(t, "s", at(begun, "pending"))
+	b.exec(t, `DELETE FROM outbox WHERE global_sequence = $1`, begun)
 	if r, err := b.op.Move(t.Context(), scheduled(sequences[0]), time.Now().Add(time.Minute)); err != nil || r.Count != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}

@@ -68,7 +68,7 @@ func (o *Operator) begin(ctx context.Context, s Selection) (*cursor, error) {
 	c.runs = runsOf(s.Filter.Partitions)
 	c.after = key{Partition: c.runs[0].first, Sequence: -1}
 	err := o.outbox.Read(ctx, func(tx pgx.Tx) (err error) {
-		if err := o.sql.Now.Row(ctx, tx, nil).Scan(&c.began); err != nil {
+		if err := o.sql.Now.Row(ctx, tx, nil).Scan(&c.began, &c.resized); err != nil {
 			return err
 		}
 		switch {

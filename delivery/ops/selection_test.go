@@ -3,6 +3,7 @@ package ops_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -245,6 +246,23 @@ func TestLargeSelectionsAreCounted(t *testing.T) {
 		SELECT n, n % 2, 's', true, clock_timestamp() FROM generate_series(1, 10500) AS n`)
 	r, err := b.op.Requeue(t.Context(), ops.Command{Selection: ops.Selection{All: true}, Actor: "a", DryRun: true})
 	if err != nil || r.Count != 10500 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// A resize moves messages to where a command has looked already: it says so instead of passing over them.
+func TestAResizeBetweenTwoChunksIsTold(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	sequences := make([]int64, 501) // one more than a chunk
+	for i := range sequences {
+		sequences[i] = b.append(t, fmt.Sprint("s-", i))
+	}
+	b.kill(t, "e", sequences...)
+	c := ops.Command{Selection: ops.Selection{All: true}, Actor: "ann", Reason: "because"}
+	c.Progress = func(ops.Changed) { b.exec(t, `UPDATE outbox_settings SET resized_at = clock_timestamp()`) }
+	r, err := b.op.Requeue(t.Context(), c)
+	if r.Count != 500 || !errors.Is(err, ops.ErrCountChanged) || !strings.Contains(err.Error(), "the partitions were resized meanwhile") {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -1,5 +1,6 @@
 -- query: Now
-SELECT clock_timestamp()
+-- The time, and since when the partitions are what they are.
+SELECT clock_timestamp(), coalesce(s.resized_at::text, '') FROM {schema}.outbox_settings AS s
 
 -- query: Selected
 -- Looks at the next @step parked rows, or those of them that failed or died, in the partitions up to @last and
@@ -78,14 +79,14 @@ SELECT partition_key, global_sequence, stream_id, attempts, generation, last_err
 -- query: Settle
 -- Rows of the state @state go and are recorded as settled without a message, with @discarded as
 -- discarded; the answer is what they were. Of those that wait for their time only
--- the ones that Hold keeps from the workers.
+-- the ones that Hold keeps from the workers, for this command and long enough to commit.
 WITH gone AS (
        DELETE FROM {schema}.outbox AS o
-        USING unnest(@partitions::smallint[], @sequences::bigint[]) AS s (partition_key, sequence)
+        USING unnest(@partitions::smallint[], @sequences::bigint[], @held::timestamptz[]) AS s (partition_key, sequence, held)
         WHERE o.parked AND o.partition_key = s.partition_key AND o.global_sequence = s.sequence
           AND
               -- include: state
-              = @state AND (@state <> 'scheduled' OR o.available_at = 'infinity')
+              = @state AND (@state <> 'scheduled' OR o.available_at = s.held AND s.held > clock_timestamp() + interval '1 minute')
     RETURNING o.partition_key, o.global_sequence, o.stream_id, o.attempts, o.generation, coalesce(o.last_error, '') AS last_error),
      history AS (
        INSERT INTO {schema}.outbox_deliveries
@@ -124,10 +125,10 @@ SELECT count(*)
                   AND d.dead_at IS NOT NULL)
 
 -- query: Hold
--- Rows that wait for their time wait for ever, so that no worker begins with them;
--- the answer is what they waited for, nothing where they were held already.
+-- Rows that wait for their time wait five minutes at least, so that no worker begins with them, and go on
+-- by themselves where the command dies; the answer is what they wait for by rights, and until when they are held.
 WITH chosen AS (
-       SELECT o.partition_key, o.global_sequence, o.available_at
+       SELECT o.partition_key, o.global_sequence, coalesce(o.scheduled_for, o.available_at) AS until
          FROM unnest(@partitions::smallint[], @sequences::bigint[]) AS s (partition_key, sequence)
          JOIN {schema}.outbox AS o ON o.partition_key = s.partition_key AND o.global_sequence = s.sequence
         WHERE o.parked AND
@@ -136,26 +137,27 @@ WITH chosen AS (
           FOR UPDATE OF o),
      held AS (
        UPDATE {schema}.outbox AS o
-          SET available_at = 'infinity'
+          SET available_at = greatest(o.available_at, clock_timestamp() + interval '5 minutes')
          FROM chosen
-        WHERE o.parked AND o.partition_key = chosen.partition_key AND o.global_sequence = chosen.global_sequence)
-SELECT partition_key, global_sequence, CASE WHEN isfinite(available_at) THEN available_at END
-  FROM chosen
+        WHERE o.parked AND o.partition_key = chosen.partition_key AND o.global_sequence = chosen.global_sequence
+    RETURNING o.partition_key, o.global_sequence, chosen.until, o.available_at)
+SELECT partition_key, global_sequence, CASE WHEN isfinite(until) THEN until END, available_at
+  FROM held
 
 -- query: Unhold
 -- Held rows wait for what they waited for.
 UPDATE {schema}.outbox AS o
    SET available_at = s.available_at
-  FROM unnest(@partitions::smallint[], @sequences::bigint[], @until::timestamptz[]) AS s (partition_key, sequence, available_at)
- WHERE o.parked AND o.partition_key = s.partition_key AND o.global_sequence = s.sequence AND o.available_at = 'infinity'
+  FROM unnest(@partitions::smallint[], @sequences::bigint[], @held::timestamptz[], @until::timestamptz[]) AS s (partition_key, sequence, held, available_at)
+ WHERE o.parked AND o.partition_key = s.partition_key AND o.global_sequence = s.sequence AND o.available_at = s.held
 
 -- query: Move
 -- Held rows wait for another time; the answer is what they were.
 WITH chosen AS (
        SELECT o.partition_key, o.global_sequence, o.stream_id, o.attempts, o.generation, coalesce(o.last_error, '') AS last_error
-         FROM unnest(@partitions::smallint[], @sequences::bigint[]) AS s (partition_key, sequence)
+         FROM unnest(@partitions::smallint[], @sequences::bigint[], @held::timestamptz[]) AS s (partition_key, sequence, held)
          JOIN {schema}.outbox AS o ON o.partition_key = s.partition_key AND o.global_sequence = s.sequence
-        WHERE o.parked AND o.available_at = 'infinity'
+        WHERE o.parked AND o.available_at = s.held AND s.held > clock_timestamp() + interval '1 minute'
           FOR UPDATE OF o),
      moved AS (
        UPDATE {schema}.outbox AS o

@@ -118,6 +118,9 @@ SET search_path = pg_catalog, pg_temp AS $function$
             SELECT format('publication %I has it', p.pubname)
               FROM pg_publication_rel AS m JOIN pg_publication AS p ON p.oid = m.prpubid WHERE m.prrelid = '{schema}.events'::regclass
              UNION
+            SELECT 'its sequences are about to pass 10^12, where the first part ends'
+             WHERE 900000000000 <= greatest((SELECT max(e.sequence) FROM {schema}.events AS e), (SELECT s.last_value FROM {schema}.events_sequence_seq AS s))
+             UNION
             SELECT format('%s inherits', i.inhrelid::regclass) FROM pg_inherits AS i WHERE i.inhparent = '{schema}.events'::regclass) AS h
 $function$;
 -- +goose StatementEnd
@@ -144,7 +147,7 @@ END
 $function$;
 -- +goose StatementEnd
 
--- Promises that the table of events ends before a part that is far away, so that it can become the part before that without
+-- Promises that the table of events ends where the second part begins, so that it can become the first one without
 -- being read. The promise is checked afterwards (VALIDATE CONSTRAINT), beside producers.
 -- +goose StatementBegin
 CREATE FUNCTION {schema}.outbox_events_bound() RETURNS void
@@ -152,8 +155,7 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $function$
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_constraint AS c WHERE c.conrelid = '{schema}.events'::regclass AND c.conname = 'events_bound') THEN
-        EXECUTE format('ALTER TABLE {schema}.events ADD CONSTRAINT events_bound CHECK (sequence < %s) NOT VALID',
-                       ((SELECT coalesce(max(e.sequence), 0) + 100000000000 FROM {schema}.events AS e) / 1000000000000 + 1) * 1000000000000);
+        ALTER TABLE {schema}.events ADD CONSTRAINT events_bound CHECK (sequence < 1000000000000) NOT VALID;
     END IF;
 END
 $function$;
@@ -165,14 +167,13 @@ CREATE FUNCTION {schema}.outbox_events_split() RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $function$
 DECLARE
-    bound    bigint;
     last     bigint;
     shown    text := pg_get_viewdef('{schema}.outbox_messages'::regclass);
     whole    regclass;
     one      record;
 BEGIN
     LOCK TABLE {schema}.events IN ACCESS EXCLUSIVE MODE;
-    SELECT substring(pg_get_constraintdef(c.oid) FROM '[0-9]{13,}')::bigint INTO STRICT bound
+    PERFORM 1 / count(*)
       FROM pg_constraint AS c WHERE c.conrelid = '{schema}.events'::regclass AND c.conname = 'events_bound' AND c.convalidated;
     SELECT CASE WHEN s.is_called THEN s.last_value ELSE 0 END INTO last FROM {schema}.events_sequence_seq AS s;
     whole := '{schema}.events'::regclass;
@@ -188,9 +189,9 @@ BEGIN
     EXECUTE format('ALTER TABLE {schema}.events ALTER COLUMN sequence ADD GENERATED ALWAYS AS IDENTITY (CACHE 1 START WITH %s)', last + 1);
     EXECUTE format('ALTER TABLE {schema}.events OWNER TO %I', (SELECT pg_get_userbyid(c.relowner) FROM pg_class AS c WHERE c.oid = whole));
     EXECUTE format('COMMENT ON TABLE {schema}.events IS %L', obj_description(whole, 'pg_class'));
-    EXECUTE format('ALTER TABLE {schema}.events ATTACH PARTITION {schema}.events_0 FOR VALUES FROM (MINVALUE) TO (%s)', bound);
+    ALTER TABLE {schema}.events ATTACH PARTITION {schema}.events_0 FOR VALUES FROM (MINVALUE) TO (1000000000000);
     ALTER TABLE {schema}.events_0 DROP CONSTRAINT events_bound;
-    PERFORM {schema}.outbox_events_add(bound / 1000000000000);
+    PERFORM {schema}.outbox_events_add(1);
     FOR one IN SELECT a.privilege_type, NULL AS place, a.grantee, a.is_grantable, c.relowner
                  FROM pg_class AS c, aclexplode(c.relacl) AS a WHERE c.oid = whole
                 UNION ALL
@@ -259,7 +260,8 @@ BEGIN
         RETURN 'no later part has an event, and the newest event must stay';
     END IF;
     SELECT o.global_sequence::text INTO one
-      FROM {schema}.outbox_partitions AS p
+      FROM (SELECT r.partition_key FROM {schema}.outbox_partitions AS r -- a row may have been deleted, and be put back by sync
+            UNION SELECT generate_series(0, s.partition_count - 1)::smallint FROM {schema}.outbox_settings AS s) AS p
      CROSS JOIN LATERAL (SELECT o.global_sequence FROM {schema}.outbox AS o
                           WHERE o.partition_key = p.partition_key AND o.global_sequence < upper LIMIT 1) AS o LIMIT 1;
     IF FOUND THEN
