@@ -26,6 +26,9 @@ const live = () => document.querySelector('[data-live]');
 const every = () => Number(live()?.dataset.every ?? 0);
 // What is selected must not slip away under the hand.
 const selecting = () => live()?.querySelector('[data-row]') && live().querySelector('.pick input[name]:checked');
+// What a button does must not change under a reason that is being written.
+const writing = () => [...(live()?.querySelectorAll('form[method=post] :is(input:not([type=hidden]), textarea)') ?? [])]
+  .some((field) => field === document.activeElement || field.value !== field.defaultValue);
 
 function say(text, bad = false) {
   if (link.textContent !== text) link.textContent = text;
@@ -38,8 +41,8 @@ async function refresh() {
     return;
   }
   if (held) return;
-  if (selecting()) {
-    say('waiting: messages are selected');
+  if (selecting() || writing()) {
+    say(writing() ? 'waiting: a form is being filled in' : 'waiting: messages are selected');
     return;
   }
   refreshing = true;
@@ -56,7 +59,7 @@ async function refresh() {
     // A list that was not searched to the end of its page does not follow what
     // happens; the next one may.
     if (!found.dataset.every) throw new Error('looking takes long');
-    if (held || selecting()) return;
+    if (held || selecting() || writing()) return;
     patch(live(), found);
     failures = 0;
     say(streaming ? 'live' : 'polling');
