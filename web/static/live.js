@@ -61,6 +61,9 @@ async function refresh() {
     if (!found.dataset.every) throw new Error('looking takes long');
     if (held || selecting() || writing()) return;
     patch(live(), found);
+    // The counts stand above the filter, which is the reader's.
+    const states = document.getElementById('states');
+    if (states) patch(states, next.getElementById('states'));
     failures = 0;
     say(streaming ? 'live' : 'polling');
   } catch (error) {
