@@ -231,6 +231,12 @@ func TestMessagesAreMendedByForms(t *testing.T) {
 		wantStatus(t, again, refusal.status)
 		wantContains(t, again, "Nothing was done.", name)
 	}
+	// One is changed before another is refused.
+	fifth := b.append(t, "e")
+	b.kill(t, "no", fifth)
+	half := post(t, server, "/actions/messages", url.Values{"selected": {"requeue"}, "dead": {fmt.Sprint(fifth)}, "failed": {fmt.Sprint(third)}, "reason": {"x"}})
+	wantStatus(t, half, http.StatusConflict)
+	wantContains(t, half, "Not all was done.", fmt.Sprintf("%d is dead, not failed", third), "Before that, 1 were changed")
 	// More are dead by now than were confirmed.
 	again := post(t, server, "/actions/messages", url.Values{"all": {"discard"}, "state": {"dead"}, "reason": {"give up"}, "n": {"1"}})
 	wantStatus(t, again, http.StatusConflict)
@@ -246,8 +252,8 @@ func TestMessagesAreMendedByForms(t *testing.T) {
 		t.Errorf("it leads to %q", to)
 	}
 	wantContains(t, call(t, server, http.MethodGet, fmt.Sprintf("/messages/%d", third)), "dead.skip", "not needed", "local")
-	if n := b.one(t, `SELECT count(*) FROM outbox_audit WHERE actor = 'local'`); n != 4 {
-		t.Errorf("the audit has %d rows, want 4", n)
+	if n := b.one(t, `SELECT count(*) FROM outbox_audit WHERE actor = 'local'`); n != 5 {
+		t.Errorf("the audit has %d rows, want 5", n)
 	}
 }
 
