@@ -162,10 +162,11 @@ func TestAuditIsPaged(t *testing.T) {
 	server := b.serve(t, ui.Options{})
 	wantContains(t, call(t, server, http.MethodGet, "/audit"), "Nobody has done anything yet.")
 	b.exec(t, `INSERT INTO outbox_audit (actor, action, target, reason, details)
-		SELECT 'a<' || n || '>', 'thing', jsonb_build_object('sequences', (SELECT jsonb_agg(s) FROM generate_series(1, 20) AS s)), 'r', '{"count": 20}'
+		SELECT 'a<' || n || '>', 'thing', jsonb_build_object('sequences', (SELECT jsonb_agg(s) FROM generate_series(1, 20) AS s)), 'r', jsonb_build_object('count', 20, 'x', repeat('x', 5000))
 		  FROM generate_series(1, 120) AS n`)
 	entry := regexp.MustCompile(`<tr id="a-(\d+)"`)
 	path, seen := "/audit", 0
+	wantContains(t, call(t, server, http.MethodGet, path), `href="./api/v1/audit?after=121&amp;limit=1"`)
 	for range 3 {
 		page := call(t, server, http.MethodGet, path)
 		wantStatus(t, page, http.StatusOK)
