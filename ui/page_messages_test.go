@@ -236,7 +236,7 @@ func TestMessagesAreMendedByForms(t *testing.T) {
 	b.kill(t, "no", fifth)
 	half := post(t, server, "/actions/messages", url.Values{"selected": {"requeue"}, "dead": {fmt.Sprint(fifth)}, "failed": {fmt.Sprint(third)}, "reason": {"x"}})
 	wantStatus(t, half, http.StatusConflict)
-	wantContains(t, half, "Not all was done.", fmt.Sprintf("%d is dead, not failed", third), "Before that, 1 were changed")
+	wantContains(t, half, "Not all was done.", fmt.Sprintf("%d is dead, not failed; nothing was changed. Before that, 1 were changed", third))
 	// More are dead by now than were confirmed.
 	again := post(t, server, "/actions/messages", url.Values{"all": {"discard"}, "state": {"dead"}, "reason": {"give up"}, "n": {"1"}})
 	wantStatus(t, again, http.StatusConflict)

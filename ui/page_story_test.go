@@ -196,7 +196,8 @@ func TestSilenceAndReadinessAreNamed(t *testing.T) {
 	quiet.Partitions[1].Pending, quiet.Partitions[1].OldestPending = 5, time.Minute
 	busy := quiet
 	quiet.Minutes = make([]ui.Minute, 60)
-	wantContains(t, call(t, serve(t, ui.Options{Source: always(quiet)}), http.MethodGet, "/"), `id="o-silence"`, "which say nothing is wrong")
+	quiet.Workers[0].Canary, quiet.Workers[1].Canary = "late", "lost"
+	wantContains(t, call(t, serve(t, ui.Options{Source: always(quiet)}), http.MethodGet, "/"), `id="o-silence"`, "which say nothing is wrong", `id="o-canary-1"`, `id="o-canary-2"`)
 	unready := func(context.Context) error { return errors.New("NATS postgres://u:geheim@h/ is <b>away</b>") }
 	page := call(t, serve(t, ui.Options{Source: always(busy), Ready: unready}), http.MethodGet, "/")
 	wantLacks(t, page, `id="o-silence"`, "geheim", "<b>away")

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/postrider/postrider/delivery/ops"
@@ -245,7 +246,7 @@ func (p *Pages) formMessages(w http.ResponseWriter, r *http.Request) {
 		}
 		c := p.desk.Complain(r.Context(), err)
 		if o.changed = total.Count; o.changed > 0 {
-			c.Message += " Before that, " + web.Count(total.Count) + " were changed; doing it again takes the rest."
+			c.Message = strings.TrimSuffix(c.Message, ".") + ". Before that, " + web.Count(total.Count) + " were changed; doing it again takes the rest."
 		}
 		p.ask(w, r, o, c.Status, reason, c.Message)
 		return
