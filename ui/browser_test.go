@@ -2,6 +2,8 @@ package ui_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -237,15 +239,33 @@ func TestBrowserWithoutScript(t *testing.T) {
 func TestBrowserSaysWhenItIsCutOff(t *testing.T) {
 	t.Parallel()
 	ctx := browser(t)
-	server := serve(t, ui.Options{Source: always(cluster(16))})
-	must(t, do(ctx,
-		chromedp.Navigate(server.URL+"/"),
-		become(`document.getElementById('link').textContent === 'live'`),
-	))
+	var down atomic.Bool
+	cache, err := ui.NewCache(&scripted{next: func(context.Context) (ui.Snapshot, error) {
+		if down.Load() {
+			return ui.Snapshot{}, errors.New("away")
+		}
+		return cluster(16), nil
+	}}, ui.CacheConfig{Interval: 100 * time.Millisecond, StaleAfter: time.Second})
+	must(t, err)
+	server := serve(t, ui.Options{Source: cache})
+	says := func(text string) {
+		t.Helper()
+		must(t, do(ctx, become(fmt.Sprintf(`document.getElementById('link').textContent.startsWith(%q)`, text)), chromedp.WaitVisible("#topics")))
+	}
+	must(t, do(ctx, chromedp.Navigate(server.URL+"/topics"))) // it looks less often than the stream is tried again
+	says("live")
+	// One list that was not searched to its end does not end the updates.
+	evaluate[bool](t, ctx, `(window.real = fetch, window.fetch = async () => new Response('<div data-live></div>'), true)`)
+	says("not updating: looking takes long")
+	evaluate[bool](t, ctx, `(window.fetch = real, true)`)
+	says("live")
+	// The server is there, and its database is not: the stream falls silent.
+	down.Store(true)
+	says("polling")
+	must(t, do(ctx, chromedp.WaitVisible("#trouble")))
+	down.Store(false)
+	says("live")
 	server.Listener.Close()
 	server.CloseClientConnections()
-	must(t, do(ctx,
-		become(`document.getElementById('link').textContent.startsWith('not updating')`),
-		chromedp.WaitVisible("#p-15"),
-	))
+	says("not updating: ")
 }

@@ -149,13 +149,13 @@ func TestMessageTellsItsStory(t *testing.T) {
 	wantStatus(t, page, http.StatusOK)
 	wantContains(t, page, "waits for a person", "2 messages wait behind it", fmt.Sprintf(`href="../messages/%d"`, second),
 		"first line\nsecond ", `<span class="escape">U&#43;202E</span>line`, `<span class="escape">U&#43;001B</span>[31m`,
-		"traceparent", "00-abc", "extra.X-&lt;i&gt;", `a<span class="escape">U&#43;202E</span>b`, "Outbox-Event-Id", "Requeue…", "Discard…", "Show the payload")
+		"traceparent", "00-abc", "extra.X-&lt;i&gt;", `a<span class="escape">U&#43;202E</span>b`, `Outbox-Event-Id <span class="dim">(if published)`, "Requeue…", "Discard…", "Show the payload")
 	wantLacks(t, page, "secret", "\u202e", "\x1b")
 	wantContains(t, call(t, server, http.MethodGet, fmt.Sprintf("/messages/%d", third)), "waits behind", "and goes on by itself")
 
 	b.publish(t, b.append(t, "other"))
 	settled := b.one(t, `SELECT last_sequence FROM outbox_deliveries`)
-	wantContains(t, call(t, server, http.MethodGet, fmt.Sprintf("/messages/%d", settled)), "The stream has acknowledged it.", "Deliveries, the oldest first")
+	wantContains(t, call(t, server, http.MethodGet, fmt.Sprintf("/messages/%d", settled)), "The stream has acknowledged it.", "Deliveries, the oldest first", `Outbox-Stream <span class="dim">(published)`)
 	wantStatus(t, call(t, server, http.MethodGet, "/messages/999999"), http.StatusNotFound)
 	wantStatus(t, call(t, server, http.MethodGet, "/messages/nonsense"), http.StatusBadRequest)
 	id := b.text(t, `SELECT event_id::text FROM events WHERE sequence = $1`, settled)
@@ -174,7 +174,7 @@ func TestNoHeadersAreInventedForAMissingEvent(t *testing.T) {
 	wantContains(t, page, "temporary", "gone &lt;b&gt;")
 	wantStatus(t, page, http.StatusOK)
 	wantContains(t, page, "the events relation does not hold the event")
-	wantLacks(t, page, "Outbox-Event-Id", "Outbox-Type", "00000000-0000")
+	wantLacks(t, page, "Outbox-Event-Id", "00000000-0000")
 	wantContains(t, call(t, server, http.MethodGet, fmt.Sprintf("/messages/%d", known)), "Outbox-Event-Id")
 }
 
@@ -231,6 +231,12 @@ func TestMessagesAreMendedByForms(t *testing.T) {
 		wantStatus(t, again, refusal.status)
 		wantContains(t, again, "Nothing was done.", name)
 	}
+	// One is changed before another is refused.
+	fifth := b.append(t, "e")
+	b.kill(t, "no", fifth)
+	half := post(t, server, "/actions/messages", url.Values{"selected": {"requeue"}, "dead": {fmt.Sprint(fifth)}, "failed": {fmt.Sprint(third)}, "reason": {"x"}})
+	wantStatus(t, half, http.StatusConflict)
+	wantContains(t, half, "Not all was done.", fmt.Sprintf("%d is dead, not failed; nothing was changed. Before that, 1 were changed", third))
 	// More are dead by now than were confirmed.
 	again := post(t, server, "/actions/messages", url.Values{"all": {"discard"}, "state": {"dead"}, "reason": {"give up"}, "n": {"1"}})
 	wantStatus(t, again, http.StatusConflict)
@@ -246,8 +252,8 @@ func TestMessagesAreMendedByForms(t *testing.T) {
 		t.Errorf("it leads to %q", to)
 	}
 	wantContains(t, call(t, server, http.MethodGet, fmt.Sprintf("/messages/%d", third)), "dead.skip", "not needed", "local")
-	if n := b.one(t, `SELECT count(*) FROM outbox_audit WHERE actor = 'local'`); n != 4 {
-		t.Errorf("the audit has %d rows, want 4", n)
+	if n := b.one(t, `SELECT count(*) FROM outbox_audit WHERE actor = 'local'`); n != 5 {
+		t.Errorf("the audit has %d rows, want 5", n)
 	}
 }
 

@@ -162,10 +162,11 @@ func TestAuditIsPaged(t *testing.T) {
 	server := b.serve(t, ui.Options{})
 	wantContains(t, call(t, server, http.MethodGet, "/audit"), "Nobody has done anything yet.")
 	b.exec(t, `INSERT INTO outbox_audit (actor, action, target, reason, details)
-		SELECT 'a<' || n || '>', 'thing', jsonb_build_object('sequences', (SELECT jsonb_agg(s) FROM generate_series(1, 20) AS s)), 'r', '{"count": 20}'
+		SELECT 'a<' || n || '>', 'thing', jsonb_build_object('sequences', (SELECT jsonb_agg(s) FROM generate_series(1, 20) AS s)), 'r', jsonb_build_object('count', 20, 'x', repeat('x', 5000))
 		  FROM generate_series(1, 120) AS n`)
 	entry := regexp.MustCompile(`<tr id="a-(\d+)"`)
 	path, seen := "/audit", 0
+	wantContains(t, call(t, server, http.MethodGet, path), `href="./api/v1/audit?after=121&amp;limit=1"`)
 	for range 3 {
 		page := call(t, server, http.MethodGet, path)
 		wantStatus(t, page, http.StatusOK)
@@ -195,7 +196,8 @@ func TestSilenceAndReadinessAreNamed(t *testing.T) {
 	quiet.Partitions[1].Pending, quiet.Partitions[1].OldestPending = 5, time.Minute
 	busy := quiet
 	quiet.Minutes = make([]ui.Minute, 60)
-	wantContains(t, call(t, serve(t, ui.Options{Source: always(quiet)}), http.MethodGet, "/"), `id="o-silence"`, "which say nothing is wrong")
+	quiet.Workers[0].Canary, quiet.Workers[1].Canary = "late", "lost"
+	wantContains(t, call(t, serve(t, ui.Options{Source: always(quiet)}), http.MethodGet, "/"), `id="o-silence"`, "which say nothing is wrong", `id="o-canary-1"`, `id="o-canary-2"`)
 	unready := func(context.Context) error { return errors.New("NATS postgres://u:geheim@h/ is <b>away</b>") }
 	page := call(t, serve(t, ui.Options{Source: always(busy), Ready: unready}), http.MethodGet, "/")
 	wantLacks(t, page, `id="o-silence"`, "geheim", "<b>away")

@@ -90,6 +90,7 @@ func TestEventsAreReplayedFromThePage(t *testing.T) {
 	wrong := call(t, server, http.MethodGet, "/replays/confirm?rate=1000&kind=range")
 	wantStatus(t, wrong, http.StatusBadRequest)
 	wantContains(t, wrong, `id="problem"`, "nothing is selected", `id="ask"`)
+	wantLacks(t, wrong, "data-every")
 
 	asked := call(t, server, http.MethodGet, "/replays/confirm?kind=range&stream=s-1&since=1h&rate=500")
 	wantStatus(t, asked, http.StatusOK)

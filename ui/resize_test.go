@@ -125,6 +125,7 @@ func TestPartitionsAreResizedFromThePage(t *testing.T) {
 		wrong := call(t, server, http.MethodGet, "/partitions/resize/confirm?partitions="+given)
 		wantStatus(t, wrong, http.StatusBadRequest)
 		wantContains(t, wrong, `id="problem"`, problem, `value="`+given+`"`)
+		wantLacks(t, wrong, "data-every")
 	}
 	wantContains(t, call(t, server, http.MethodGet, "/partitions/resize/confirm?partitions=4"), "There are 4 partitions already")
 

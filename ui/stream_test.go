@@ -80,4 +80,8 @@ func TestALongStreamIsPaged(t *testing.T) {
 	second := fullPage(t, server, "/"+html.UnescapeString(older[1]))
 	wantRows(t, second, all[50:]...)
 	wantContains(t, second, `href="./streams?after=`, `rel="prev"`)
+	// What all wait for is on the second page, and the first one tells of it, too.
+	b.kill(t, "no", all[69])
+	b.block(t, all[:69]...)
+	wantContains(t, fullPage(t, server, "/streams?stream=long"), `id="standing"`, fmt.Sprintf(`messages/%d">%d</a> is dead`, all[69], all[69]))
 }

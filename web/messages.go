@@ -186,8 +186,9 @@ type Confirm struct {
 	// Reason is what was written so far; Required says that there must be one.
 	Reason   string
 	Required bool
-	// Problem says why nothing was done.
+	// Problem says why nothing was done, or not all; Changed is how many were changed before it.
 	Problem string
+	Changed int64
 	// Back is the address of the list.
 	Back string
 }

@@ -108,3 +108,6 @@ type AuditRow struct {
 	Record string
 	Cut    bool
 }
+
+// After is where a page of the audit begins whose first entry is this one.
+func (r AuditRow) After() int64 { return r.ID + 1 }

@@ -9,7 +9,7 @@ type Stream struct {
 	ID string
 	// Rows are its events, the newest first.
 	Rows []StreamRow
-	// Standing is the lowest of the rows that failed or died where others wait behind it; nil: none do.
+	// Standing is the lowest that failed or died where rows wait behind it; nil: none do.
 	Standing *MessageRow
 	// Newer, Older, SearchedTo, SearchOn and Upwards are as in Messages.
 	Newer, Older string

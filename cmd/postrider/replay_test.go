@@ -52,7 +52,7 @@ func TestReplayRefusesWrongInput(t *testing.T) {
 		"as good as none":   {[]string{"--all", "--yes", "--rate=1e-12"}, []string{"--rate", "0.1"}},
 		"batch":             {[]string{"--all", "--yes", "--batch-size=0"}, []string{"--batch-size"}},
 		"pending":           {[]string{"--all", "--yes", "--max-pending=0"}, []string{"--max-pending"}},
-		"actor":             {[]string{"--all", "--yes", "--actor=" + strings.Repeat("a", 201)}, []string{"--actor", "200 bytes"}},
+		"actor":             {[]string{"--all", "--yes", "--actor=" + strings.Repeat("a", 201)}, []string{"--actor", "200 characters"}},
 		"retry to a shadow": {append(shadow, "--kind=retry"), []string{"--shadow-prefix", "live subjects alone"}},
 		"no shadow stream":  {[]string{"--all", "--yes", "--shadow-prefix=a"}, []string{"--shadow-stream is required"}},
 		"wildcards":         {append(shadow, "--shadow-prefix=a.>"), []string{"--shadow-prefix", `"a.>"`}},

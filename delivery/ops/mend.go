@@ -16,9 +16,9 @@ import (
 // Command is what an operator wants of a selection of messages.
 type Command struct {
 	Selection Selection
-	// Actor is who wants it; at most 200 bytes. Required.
+	// Actor is who wants it; at most 200 characters. Required.
 	Actor string
-	// Reason is why, for the audit; at most 2000 bytes. Required for Skip and
+	// Reason is why, for the audit; at most 2000 characters. Required for Skip and
 	// Discard.
 	Reason string
 	// DryRun counts and changes nothing.

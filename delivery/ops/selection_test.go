@@ -44,7 +44,7 @@ func TestCommandsThatAreRefused(t *testing.T) {
 	b.block(t, blocked)
 	b.publish(t, published)
 	b.exec(t, `DELETE FROM outbox WHERE global_sequence = $1`, forgotten)
-	long := strings.Repeat("x", 2001)
+	long := strings.Repeat("ü", 2001)
 	now := time.Now()
 	every := ops.Selection{All: true}
 	by := func(s ops.Selection) ops.Command { return ops.Command{Selection: s} }
@@ -62,7 +62,7 @@ func TestCommandsThatAreRefused(t *testing.T) {
 		"another count":        {ops.Command{Selection: every, Expected: new(int64(2))}, ops.FieldExpected, ops.ErrCountChanged, "1 match, not 2"},
 		"no actor":             {ops.Command{Selection: every, Reason: "r"}, ops.FieldActor, nil, "required"},
 		"no reason":            {ops.Command{Selection: every, Actor: "a", Reason: " "}, ops.FieldReason, nil, "required"},
-		"long reason":          {ops.Command{Selection: every, Actor: "a", Reason: long}, ops.FieldReason, nil, "2000 bytes, got 2001"},
+		"long reason":          {ops.Command{Selection: every, Actor: "a", Reason: long}, ops.FieldReason, nil, "2000 characters, got 2001"},
 		"zero byte":            {ops.Command{Selection: every, Actor: "a", Reason: "a\x00"}, ops.FieldReason, nil, "UTF-8"},
 		"failed ones":          {by(ops.Selection{All: true, State: ops.Failed}), ops.FieldState, nil, `that are dead, not "failed"`},
 		"unknown state":        {by(ops.Selection{All: true, State: "odd"}), ops.FieldState, nil, "odd"},

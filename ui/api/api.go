@@ -54,10 +54,8 @@ func (a *API) reply(w http.ResponseWriter, r *http.Request, body any, err error)
 // WriteJSON sends a body that was encoded before the status is decided.
 func WriteJSON(w http.ResponseWriter, status int, body any) {
 	encoded, err := json.Marshal(body)
-	if err != nil {
-		// Only a programming error gets here: all bodies are plain structs.
-		http.Error(w, `{"error":{"code":"internal","message":"encoding failed"}}`, http.StatusInternalServerError)
-		return
+	if err != nil { // a programming error: all bodies are plain structs
+		status, encoded = http.StatusInternalServerError, []byte(`{"error":{"code":"internal","message":"encoding failed"}}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/postrider/postrider/delivery/ops"
@@ -40,6 +41,8 @@ type order struct {
 	// fields carry the order through the confirmation.
 	fields []web.Field
 	from   string
+	// changed is how many it had changed before it failed.
+	changed int64
 }
 
 func readOrder(q url.Values) (order, error) {
@@ -167,10 +170,13 @@ func (p *Pages) ask(w http.ResponseWriter, r *http.Request, o order, status int,
 	counts, err := p.count(r.Context(), act.Who(r), o)
 	page := web.Confirm{
 		Shell: p.shellOf(r, "Confirm", sectionMessages), Verb: o.Name, Scope: o.scope(), Fields: slices.Clone(o.fields),
-		Reason: reason, Required: needsReason(o.MessageVerb), Problem: problem, Back: o.back(),
+		Reason: reason, Required: needsReason(o.MessageVerb), Problem: problem, Changed: o.changed, Back: o.back(),
 	}
 	if err != nil {
 		c := p.desk.Complain(r.Context(), err)
+		if problem != "" { // it knows what was done
+			c.Status, c.Message = status, problem
+		}
 		if c.Status >= http.StatusInternalServerError {
 			p.Fail(w, r, c.Status, c.Message)
 			return
@@ -239,8 +245,8 @@ func (p *Pages) formMessages(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		c := p.desk.Complain(r.Context(), err)
-		if total.Count > 0 {
-			c.Message += " Before that, " + web.Count(total.Count) + " were changed; doing it again takes the rest."
+		if o.changed = total.Count; o.changed > 0 {
+			c.Message = strings.TrimSuffix(c.Message, ".") + ". Before that, " + web.Count(total.Count) + " were changed; doing it again takes the rest."
 		}
 		p.ask(w, r, o, c.Status, reason, c.Message)
 		return

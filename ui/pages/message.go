@@ -158,7 +158,7 @@ func plainJSON(value json.RawMessage) string {
 	return string(value)
 }
 
-// publishedHeaders are those that every message carries, whatever the configuration of the workers.
+// publishedHeaders are those that every message carries, whatever the configuration of the workers; that may rename the type.
 func publishedHeaders(d ops.Detail) []web.Header {
 	list := []web.Header{
 		{Name: message.HeaderEventID, Value: d.EventID.String()},
@@ -166,7 +166,6 @@ func publishedHeaders(d ops.Detail) []web.Header {
 		{Name: message.HeaderPartition, Value: strconv.Itoa(int(d.Partition))},
 		{Name: message.HeaderStream, Value: d.Stream},
 		{Name: message.HeaderStreamVersion, Value: number(d.StreamVersion)},
-		{Name: message.HeaderType, Value: d.Type},
 	}
 	if d.Generation > 0 {
 		list = append(list, web.Header{Name: message.HeaderGeneration, Value: strconv.Itoa(d.Generation)})

@@ -42,9 +42,10 @@ func (p *Pages) listReplays(w http.ResponseWriter, r *http.Request, status int, 
 	}
 	now, _ := p.now(r.Context())
 	page := web.Replays{Shell: p.shellOf(r, "Replays", sectionReplays), Problem: problem, Given: map[string]string{}}
-	page.Every = listEvery
 	if before > 0 {
-		page.Every, page.Newest = 0, "replays"
+		page.Newest = "replays"
+	} else if problem == "" { // this address would count again, or takes no GET
+		page.Every = listEvery
 	}
 	if page.MayAct {
 		why := p.desk.MayReplay(act.Who(r))
@@ -62,7 +63,7 @@ func (p *Pages) listReplays(w http.ResponseWriter, r *http.Request, status int, 
 	}
 	for _, j := range jobs {
 		row := replayRow(j, now)
-		if row.Stoppable && before == 0 {
+		if row.Stoppable && page.Every > 0 {
 			page.Every = replaysEvery
 		}
 		page.Rows = append(page.Rows, row)

@@ -41,8 +41,12 @@ func (p *Pages) showResize(w http.ResponseWriter, r *http.Request, status int, g
 		}
 		page.Resizing = page.Resizing || last.EndedAt.IsZero()
 	}
-	if page.Every = listEvery; page.Resizing {
+	switch {
+	case problem != "": // this address would count again, or takes no GET
+	case page.Resizing:
 		page.Every = resizeEvery
+	default:
+		page.Every = listEvery
 	}
 	p.send(w, r, status, func(w io.Writer) error { return p.renderer.Resize(w, page) })
 }

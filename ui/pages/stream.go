@@ -56,6 +56,19 @@ func (p *Pages) stream(w http.ResponseWriter, r *http.Request) {
 			page.Standing = &row
 		}
 	}
+	if blocked && page.Standing == nil { // what they wait for is on a later page
+		filter.States = []ops.State{ops.Failed, ops.Dead}
+		listing, err = act.Look(p.desk, r, func(ctx context.Context, op *ops.Operator) (ops.Listing, error) {
+			return op.List(ctx, filter.Filter, ops.Page{Limit: 1})
+		})
+		if err != nil {
+			p.failPage(w, r, err)
+			return
+		}
+		for _, m := range listing.Messages {
+			page.Standing = new(messageRow(m, now))
+		}
+	}
 	web.PlaceStream(page.Rows, now)
 	p.send(w, r, http.StatusOK, func(w io.Writer) error { return p.renderer.Stream(w, page) })
 }

@@ -33,8 +33,8 @@ func obstaclesShown(s source.Snapshot, operable, resizable bool) []web.Obstacle 
 		}
 		list = append(list, one)
 	}
-	for _, text := range s.Canaries() {
-		list = append(list, web.Obstacle{Key: "canary", Tone: "bad", Title: "The canary", Text: "It is " + text + "."})
+	for i, text := range s.Canaries() {
+		list = append(list, web.Obstacle{Key: fmt.Sprint("canary-", i+1), Tone: "bad", Title: "The canary", Text: "It is " + text + "."})
 	}
 	return list
 }

@@ -7,6 +7,7 @@ import { patch } from './patch.js';
 const POLL_MS = 2000;
 const SLOWEST_POLL_MS = 30000;
 const RECONNECT_STREAM_MS = 30000;
+const QUIET_STREAM_MS = 10000;
 
 const root = new URL('..', import.meta.url);
 const link = document.getElementById('link');
@@ -25,6 +26,9 @@ const live = () => document.querySelector('[data-live]');
 const every = () => Number(live()?.dataset.every ?? 0);
 // What is selected must not slip away under the hand.
 const selecting = () => live()?.querySelector('[data-row]') && live().querySelector('.pick input[name]:checked');
+// What a button does must not change under a reason that is being written.
+const writing = () => [...(live()?.querySelectorAll('form[method=post] :is(input:not([type=hidden]), textarea)') ?? [])]
+  .some((field) => field === document.activeElement || field.value !== field.defaultValue);
 
 function say(text, bad = false) {
   if (link.textContent !== text) link.textContent = text;
@@ -37,8 +41,8 @@ async function refresh() {
     return;
   }
   if (held) return;
-  if (selecting()) {
-    say('waiting: messages are selected');
+  if (selecting() || writing()) {
+    say(writing() ? 'waiting: a form is being filled in' : 'waiting: messages are selected');
     return;
   }
   refreshing = true;
@@ -52,8 +56,14 @@ async function refresh() {
     const found = next.querySelector('[data-live]');
     if (!found) throw new Error(`unexpected answer ${response.status}`);
     if (found.hasAttribute('data-failed')) throw new Error(found.querySelector('h1')?.textContent ?? 'failed');
-    if (held || selecting()) return;
+    // A list that was not searched to the end of its page does not follow what
+    // happens; the next one may.
+    if (!found.dataset.every) throw new Error('looking takes long');
+    if (held || selecting() || writing()) return;
     patch(live(), found);
+    // The counts stand above the filter, which is the reader's.
+    const states = document.getElementById('states');
+    if (states) patch(states, next.getElementById('states'));
     failures = 0;
     say(streaming ? 'live' : 'polling');
   } catch (error) {
@@ -68,28 +78,35 @@ async function refresh() {
   }
 }
 
+// poll refreshes after a while, and goes on with that. One timer runs as long as
+// the page is followed. Each snapshot sets it anew, so that with a stream it goes
+// off only when that has been silent.
 function poll() {
   clearTimeout(pollTimer);
   const wait = Math.min(Math.max(POLL_MS, every() * 1000) * 2 ** failures, SLOWEST_POLL_MS);
   pollTimer = setTimeout(async () => {
+    streaming = false;
     await refresh();
-    if (!streaming && !document.hidden) poll();
-  }, wait);
+    if (source && !streaming) poll();
+  }, streaming ? QUIET_STREAM_MS : wait);
 }
 
 // The stream only says that a newer snapshot exists. When it cannot be had
-// (too many tabs, a proxy that holds it back) polling takes its place.
+// (too many tabs, a proxy that holds it back) or says nothing (the database is
+// away) polling takes its place.
 function open() {
   close();
   const opened = new EventSource(new URL('api/v1/events', root));
   opened.addEventListener('snapshot', () => {
-    clearTimeout(pollTimer);
     streaming = true;
+    poll();
     if (snapshots++ % every() === 0) refresh();
   });
   opened.addEventListener('error', () => {
-    if (source === opened) streaming = false;
-    poll();
+    if (streaming) { // else the timer runs already; this comes with every attempt
+      streaming = false;
+      poll();
+    }
     if (opened.readyState === EventSource.CLOSED) {
       clearTimeout(reopenTimer);
       reopenTimer = setTimeout(open, RECONNECT_STREAM_MS);

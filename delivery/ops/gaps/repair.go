@@ -20,7 +20,7 @@ import (
 type Repair struct {
 	Options
 	// Actor is who wants it, Reason why; both are required, at most 200 and 2000
-	// bytes.
+	// characters.
 	Actor, Reason string
 	// DryRun says what would be queued and changes nothing.
 	DryRun bool

@@ -28,7 +28,7 @@ func Refuse(field, format string, args ...any) error {
 	return &InputError{Field: field, Problem: fmt.Sprintf(format, args...)}
 }
 
-// Limits of texts for the audit, in bytes.
+// Limits of texts for the audit, in characters.
 const (
 	ActorLimit  = 200
 	reasonLimit = 2000
@@ -47,8 +47,8 @@ func CheckWords(actor, reason string, reasonRequired bool) error {
 		if w.required && strings.TrimSpace(w.text) == "" {
 			return Refuse(w.field, "is required; it is written to the audit")
 		}
-		if len(w.text) > w.limit {
-			return Refuse(w.field, "must have at most %d bytes, got %d", w.limit, len(w.text))
+		if n := utf8.RuneCountInString(w.text); n > w.limit {
+			return Refuse(w.field, "must have at most %d characters, got %d", w.limit, n)
 		}
 		if err := CheckText(w.field, w.text); err != nil {
 			return err

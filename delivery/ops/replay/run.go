@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -55,8 +56,8 @@ func (c RunConfig) Validate() error {
 		return maintenance.Refuse("batch-size", "must lie between 1 and 10000, got %d", c.BatchSize)
 	case c.MaxPending < 1:
 		return maintenance.Refuse("max-pending", "must be at least 1, got %d", c.MaxPending)
-	case len(c.Actor) > maintenance.ActorLimit:
-		return maintenance.Refuse("actor", "must have at most %d bytes, got %d", maintenance.ActorLimit, len(c.Actor))
+	case utf8.RuneCountInString(c.Actor) > maintenance.ActorLimit:
+		return maintenance.Refuse("actor", "must have at most %d characters, got %d", maintenance.ActorLimit, utf8.RuneCountInString(c.Actor))
 	}
 	return maintenance.CheckText("actor", c.Actor)
 }
