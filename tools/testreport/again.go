@@ -60,7 +60,8 @@ func (r *report) again(ctx context.Context, c command, times int) error {
 			if err := c.events(ctx, arguments, alone.read); err != nil {
 				return err
 			}
-			if alone.counts.failed > 0 || alone.counts.passed == 0 || len(alone.running) > 0 {
+			unproven := func(name testName) bool { return s.covers(name) && !alone.passed[name] } // did not run, or was skipped
+			if alone.counts.failed > 0 || len(alone.running) > 0 || slices.ContainsFunc(r.failed, unproven) {
 				break
 			}
 			passed++
@@ -72,12 +73,17 @@ func (r *report) again(ctx context.Context, c command, times int) error {
 	return nil
 }
 
-// suspects are the failed tests, without subtests, of packages in which nothing else went wrong.
+// covers tells whether a test is this one or one of its subtests.
+func (s testName) covers(name testName) bool {
+	return name.pkg == s.pkg && topLevel(name.test) == s.test
+}
+
+// suspects are the failed tests, without subtests, of packages that ran to their end and in which nothing else went wrong.
 func (r *report) suspects() []testName {
 	var all []testName
 	for _, name := range r.failed {
 		top := testName{name.pkg, topLevel(name.test)}
-		if r.racesOf(name.pkg).String() == "" && !slices.Contains(all, top) {
+		if r.whole[name.pkg] && r.racesOf(name.pkg).String() == "" && !slices.Contains(all, top) {
 			all = append(all, top)
 		}
 	}
@@ -107,7 +113,7 @@ func topLevel(test string) string {
 // forgive counts a failed test and its subtests as passed, and names it.
 func (r *report) forgive(s testName, times int) {
 	kept := len(r.failed)
-	r.failed = slices.DeleteFunc(r.failed, func(name testName) bool { return name.pkg == s.pkg && topLevel(name.test) == s.test })
+	r.failed = slices.DeleteFunc(r.failed, s.covers)
 	r.counts.failed -= kept - len(r.failed)
 	r.counts.passed += kept - len(r.failed)
 	line := fmt.Sprintf("FLAKY %s %s: failed, and passed %d times alone\n", s.pkg, s.test, times)

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// unlucky is a package with a test that fails once, one that always fails when asked to, and one in whose package a race was seen.
+// unlucky is a package with a test that fails once, and whose subtest may be skipped then, one that fails always or ends the process once
+// when asked to, and one in whose package a race was seen.
 const unlucky = `package unlucky
 
 import (
@@ -22,6 +23,8 @@ func TestOnce(t *testing.T) {
 		if _, err := os.Stat("seen"); err != nil {
 			_ = os.WriteFile("seen", nil, 0o600)
 			t.Error("bad luck")
+		} else if os.Getenv("UNLUCKY") == "skip" {
+			t.Skip("not alone")
 		}
 	})
 	t.Run("long", func(t *testing.T) {
@@ -35,6 +38,10 @@ func TestOnce(t *testing.T) {
 func TestAlways(t *testing.T) {
 	if os.Getenv("UNLUCKY") == "always" {
 		t.Error("broken")
+	}
+	if _, err := os.Stat("exited"); err != nil && os.Getenv("UNLUCKY") == "exit" {
+		_ = os.WriteFile("exited", nil, 0o600)
+		os.Exit(3)
 	}
 }
 
@@ -54,6 +61,8 @@ func TestWhatFailedIsRunAgain(t *testing.T) {
 	}{
 		"passes alone": {"", []string{"bad luck", "FLAKY unlucky TestOnce: failed, and passed 3 times alone", "5 passed, 0 failed, 0 skipped"}, true, nil},
 		"fails again":  {"always", []string{"FLAKY unlucky TestOnce", "4 passed, 1 failed, 0 skipped"}, true, errFailed},
+		"is skipped":   {"skip", []string{"bad luck", "3 passed, 2 failed, 0 skipped"}, false, errFailed},
+		"breaks off":   {"exit", []string{"bad luck", "1 passed, 3 failed, 0 skipped"}, false, errFailed},
 		"races":        {"race", []string{"bad luck", "3 passed, 2 failed, 0 skipped"}, false, errFailed},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,6 +18,8 @@
 //     failing test counts as one failure, and so does a test that began and never ended.
 //   - What the race detector says is printed with the package that failed, whichever test it was taken for output of. No
 //     test of that package is run again: a race that was seen once is there.
+//   - A package that broke off, by a panic, its time or its own exit, stays failed: what came behind has not run. Nothing of
+//     it is run again. Nor is a failure forgiven that did not pass alone under its own name, but was skipped or not found.
 //   - More than a handful of failures are no bad luck: then nothing is run again.
 //   - The exit status is 0 only if something was reported, nothing failed, and at least as many tests passed as -least asks for:
 //     a suite that was skipped as a whole has not been run.

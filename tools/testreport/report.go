@@ -33,7 +33,9 @@ type report struct {
 	counts  tally
 	output  map[testName][]string
 	running map[testName]bool
+	passed  map[testName]bool
 	failing map[string]bool // packages in which a test failed
+	whole   map[string]bool // those that ran to their end all the same
 	reasons map[string]int  // why tests were skipped
 	builds  map[string][]string
 	races   map[string]*races // by package
@@ -44,7 +46,8 @@ type report struct {
 
 func newReport(out io.Writer) *report {
 	return &report{
-		out: out, output: map[testName][]string{}, running: map[testName]bool{}, failing: map[string]bool{},
+		out: out, output: map[testName][]string{}, running: map[testName]bool{}, passed: map[testName]bool{},
+		failing: map[string]bool{}, whole: map[string]bool{},
 		reasons: map[string]int{}, builds: map[string][]string{}, races: map[string]*races{},
 	}
 }
@@ -82,6 +85,9 @@ func (r *report) take(e event) {
 		r.running[name] = true
 	case "output":
 		r.racesOf(e.Package).take(e.Output)
+		if e.Test == "" && e.Output == "FAIL\n" { // the last that is said when all tests have run
+			r.whole[e.Package] = true
+		}
 		// How tests took turns says nothing about why one failed.
 		if !strings.HasPrefix(e.Output, "=== ") {
 			r.output[name] = append(r.output[name], e.Output)
@@ -103,6 +109,7 @@ func (r *report) endTest(e event) {
 	switch e.Action {
 	case "pass":
 		r.counts.passed++
+		r.passed[name] = true
 	case "skip":
 		r.counts.skipped++
 		r.reasons[reason(r.output[name])]++
