@@ -17,8 +17,7 @@ func conditions() []mutant {
 		},
 		{
 			name: "unstored-unsaid", promise: "P8", breaks: "a watermark that cannot be stored is nobody's concern",
-			test:  command{pkg: "delivery", run: "^TestAWatermarkThatCannotBeStoredIsTold$"},
-			says:  "looks and 0 refusals|looks and [1-9] refusals|it says",
+			test: command{pkg: "delivery", run: "^TestAWatermarkThatCannotBeStoredIsTold$"}, says: "looks and 0 refusals|looks and [1-9] refusals|it says",
 			edits: []edit{{"delivery/relay.go", "r.advancing, r.behind = false, err != nil", "r.advancing, r.behind = false, false && err != nil"}},
 		},
 		{

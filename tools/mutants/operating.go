@@ -6,6 +6,16 @@ import "time"
 func operating() []mutant {
 	return []mutant{
 		{
+			name: "resize-passed-over", promise: "P8", breaks: "a change of many messages misses what a resize moved",
+			test: command{pkg: "delivery/ops", run: "^TestAResizeBetweenTwoChunksIsTold$"}, says: "501",
+			edits: []edit{{"delivery/ops/cursor.go", "|| resized == c.resized {", "|| true {"}},
+		},
+		{
+			name: "held-by-the-clock-alone", promise: "P1", breaks: "a cancel takes what was due before somebody held it, which a worker may have begun with",
+			test: command{pkg: "delivery/ops", run: "^TestHeldMessagesCanBeTakenAgain$"}, says: "of what was due when it was held",
+			edits: []edit{{"delivery/ops/sql/change.sql", "coalesce(o.scheduled_for, o.available_at) AS until", "o.available_at AS until"}},
+		},
+		{
 			name: "resize-unaudited", promise: "P8", breaks: "a resize is made that the audit does not tell of",
 			test: command{pkg: "delivery", run: "^TestAResizeWithoutItsAuditIsNone$"}, says: "rows moved: <nil>",
 			edits: []edit{{"delivery/ops/resize/move.go", "if err := record(tx, from, moved); err != nil {", "if err := record(tx, from, moved); false && err != nil {"}},

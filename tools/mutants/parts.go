@@ -6,6 +6,11 @@ func eventParts() []mutant {
 	parts := func(test string) command { return command{pkg: "delivery/ops/parts", run: "^" + test + "$"} }
 	return []mutant{
 		{
+			name: "part-behind-no-lease", promise: "P1", breaks: "a part is dropped whose events wait in a partition without a lease row",
+			test: parts("TestWhatIsNeededIsNotDropped"), says: "event 1 waits in the outbox",
+			edits: []edit{{operators, "UNION SELECT generate_series(0, s.partition_count - 1)::smallint", "UNION SELECT generate_series(0, -1)::smallint"}},
+		},
+		{
 			name: "part-unseen-by-snapshots", promise: "append", breaks: "a transaction that is older than a part gives a version or an id twice",
 			test: command{pkg: "delivery/ops/parts", run: "^TestAnAppendThatIsOlderThanAPartIsRefused$"}, says: "it is answered with <nil>",
 			edits: []edit{{operators, "    UPDATE {schema}.outbox_settings SET events_in_parts = true; -- who", "    -- who"}},

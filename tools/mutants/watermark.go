@@ -28,8 +28,7 @@ const missing = `waited in vain for 0 from SELECT count\(\*\) FROM outbox|rows t
 func snapshotProof(name, breaks, bound, unlisted string) mutant {
 	return mutant{
 		name: name, promise: "P1", breaks: breaks,
-		test: command{pkg: "delivery", run: "^TestTheWatermarkStaysBelowAWriterThatNoSnapshotLists$/^" + unlisted + "$"},
-		says: "the watermark is at [0-9]+ while a writer",
+		test: command{pkg: "delivery", run: "^TestTheWatermarkStaysBelowAWriterThatNoSnapshotLists$/^" + unlisted + "$"}, says: "the watermark is at [0-9]+ while a writer",
 		edits: []edit{
 			{
 				advance,
@@ -77,8 +76,7 @@ func watermark() []mutant {
 		},
 		{
 			name: "proofs-shared", promise: "P1", breaks: "what one outbox has proven in a session is taken for another's",
-			test:  command{pkg: "delivery", run: "^TestOutboxesInOneSessionProveForThemselves$"},
-			says:  "the other outbox is proven up to [1-9]",
+			test: command{pkg: "delivery", run: "^TestOutboxesInOneSessionProveForThemselves$"}, says: "the other outbox is proven up to [1-9]",
 			edits: []edit{{"delivery/store.go", `[]byte(schema+" "+columns.Relation)`, `[]byte("")`}},
 		},
 		snapshotProof("snapshot-xmax", "safe when xmin has reached the candidate's xmax", "pg_snapshot_xmax(pg_current_snapshot())",

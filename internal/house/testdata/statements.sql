@@ -1482,7 +1482,7 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
 
 -- delivery/ops/sql/*.sql
 
-/* ops.Now */ SELECT clock_timestamp();
+/* ops.Now */ SELECT clock_timestamp(), coalesce(s.resized_at::text, '') FROM "public".outbox_settings AS s;
 
 /* ops.Selected */ SELECT w.partition_key, w.global_sequence, w.chosen, w.nth = $1
   FROM (SELECT o.partition_key, o.global_sequence,
@@ -1610,11 +1610,11 @@ SELECT partition_key, global_sequence, stream_id, attempts, generation, last_err
 
 /* ops.Settle */ WITH gone AS (
        DELETE FROM "public".outbox AS o
-        USING unnest($1::smallint[], $2::bigint[]) AS s (partition_key, sequence)
+        USING unnest($1::smallint[], $2::bigint[], $3::timestamptz[]) AS s (partition_key, sequence, held)
         WHERE o.parked AND o.partition_key = s.partition_key AND o.global_sequence = s.sequence
           AND
        "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
-              = $3 AND ($3 <> 'scheduled' OR o.available_at = 'infinity')
+              = $4 AND ($4 <> 'scheduled' OR o.available_at = s.held AND s.held > clock_timestamp() + interval '1 minute')
     RETURNING o.partition_key, o.global_sequence, o.stream_id, o.attempts, o.generation, coalesce(o.last_error, '') AS last_error),
      history AS (
        INSERT INTO "public".outbox_deliveries
@@ -1625,7 +1625,7 @@ SELECT partition_key, global_sequence, stream_id, attempts, generation, last_err
                    THEN array_agg(global_sequence ORDER BY global_sequence) END,
               array_fill(NULL::bigint, ARRAY[count(*)::int]),
               array_agg(global_sequence ORDER BY global_sequence),
-              CASE WHEN $4::boolean THEN array_agg(global_sequence ORDER BY global_sequence) END,
+              CASE WHEN $5::boolean THEN array_agg(global_sequence ORDER BY global_sequence) END,
               jsonb_object_agg(global_sequence, attempts) FILTER (WHERE attempts > 0),
               jsonb_object_agg(global_sequence, generation) FILTER (WHERE generation > 0),
               clock_timestamp(), 0
@@ -1651,7 +1651,7 @@ SELECT partition_key, global_sequence, stream_id, attempts, generation, last_err
                   AND d.dead_at IS NOT NULL);
 
 /* ops.Hold */ WITH chosen AS (
-       SELECT o.partition_key, o.global_sequence, o.available_at
+       SELECT o.partition_key, o.global_sequence, coalesce(o.scheduled_for, o.available_at) AS until
          FROM unnest($1::smallint[], $2::bigint[]) AS s (partition_key, sequence)
          JOIN "public".outbox AS o ON o.partition_key = s.partition_key AND o.global_sequence = s.sequence
         WHERE o.parked AND
@@ -1660,26 +1660,27 @@ SELECT partition_key, global_sequence, stream_id, attempts, generation, last_err
           FOR UPDATE OF o),
      held AS (
        UPDATE "public".outbox AS o
-          SET available_at = 'infinity'
+          SET available_at = greatest(o.available_at, clock_timestamp() + interval '5 minutes')
          FROM chosen
-        WHERE o.parked AND o.partition_key = chosen.partition_key AND o.global_sequence = chosen.global_sequence)
-SELECT partition_key, global_sequence, CASE WHEN isfinite(available_at) THEN available_at END
-  FROM chosen;
+        WHERE o.parked AND o.partition_key = chosen.partition_key AND o.global_sequence = chosen.global_sequence
+    RETURNING o.partition_key, o.global_sequence, chosen.until, o.available_at)
+SELECT partition_key, global_sequence, CASE WHEN isfinite(until) THEN until END, available_at
+  FROM held;
 
 /* ops.Unhold */ UPDATE "public".outbox AS o
    SET available_at = s.available_at
-  FROM unnest($1::smallint[], $2::bigint[], $3::timestamptz[]) AS s (partition_key, sequence, available_at)
- WHERE o.parked AND o.partition_key = s.partition_key AND o.global_sequence = s.sequence AND o.available_at = 'infinity';
+  FROM unnest($1::smallint[], $2::bigint[], $3::timestamptz[], $4::timestamptz[]) AS s (partition_key, sequence, held, available_at)
+ WHERE o.parked AND o.partition_key = s.partition_key AND o.global_sequence = s.sequence AND o.available_at = s.held;
 
 /* ops.Move */ WITH chosen AS (
        SELECT o.partition_key, o.global_sequence, o.stream_id, o.attempts, o.generation, coalesce(o.last_error, '') AS last_error
-         FROM unnest($1::smallint[], $2::bigint[]) AS s (partition_key, sequence)
+         FROM unnest($1::smallint[], $2::bigint[], $3::timestamptz[]) AS s (partition_key, sequence, held)
          JOIN "public".outbox AS o ON o.partition_key = s.partition_key AND o.global_sequence = s.sequence
-        WHERE o.parked AND o.available_at = 'infinity'
+        WHERE o.parked AND o.available_at = s.held AND s.held > clock_timestamp() + interval '1 minute'
           FOR UPDATE OF o),
      moved AS (
        UPDATE "public".outbox AS o
-          SET available_at = $3, scheduled_for = $3
+          SET available_at = $4, scheduled_for = $4
          FROM chosen
         WHERE o.parked AND o.partition_key = chosen.partition_key AND o.global_sequence = chosen.global_sequence)
 SELECT partition_key, global_sequence, stream_id, attempts, generation, last_error
