@@ -84,7 +84,7 @@ REPORT := $(TESTREPORT) -again $(AGAIN) $(if $(TOTALS),-totals $(TOTALS))
 # $(call each,COMMANDS) runs them for each module, whichever fail. They set failed=1 where they do.
 each = failed=0; for module in $(MODULES); do $(1); done; exit $$failed
 # $(call tested,KIND,SETTINGS,FLAGS,OF THE REPORT) tests the packages of a kind (.ci/packages) in $$module.
-tested = packages=$$(.ci/packages $$module $(1) $(PACKAGES)); \
+tested = packages=$$(.ci/packages $$module $(1) $(PACKAGES)) || failed=1; \
 	[ -z "$$packages" ] || $(2) $(REPORT) $(4) -- go -C $$module $(TEST) $(3) -- $$packages || failed=1
 
 .PHONY: help

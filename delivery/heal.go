@@ -58,10 +58,10 @@ func (s *Store) Heal(ctx context.Context, l *lease.Lease, kept uint64, before Ba
 	return h, BatchAt{*first, *id}, false, nil
 }
 
-// Concede notes a loss that is only reported: up to known the stream had held the partition, and holds it up to kept.
-func (s *Store) Concede(ctx context.Context, l *lease.Lease, kept, known uint64) error {
+// Concede notes a loss that is only reported: up to known the stream had held the partition.
+func (s *Store) Concede(ctx context.Context, l *lease.Lease, known uint64) error {
 	if _, err := s.sql.Concede.Exec(ctx, s.db, pg.Args{
-		"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "kept": int64(kept), "known": int64(known), // below 2^63
+		"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "known": int64(known), // below 2^63
 	}); err != nil {
 		return fmt.Errorf("note what the stream lost: %w", err)
 	}

@@ -85,7 +85,7 @@ type backend interface {
 	Suspect(ctx context.Context, l *lease.Lease, sequence int64) error
 	Calm(ctx context.Context, l *lease.Lease) (calm bool, err error)
 	Raise(ctx context.Context, l *lease.Lease, epoch int64) error
-	Concede(ctx context.Context, l *lease.Lease, kept, known uint64) error
+	Concede(ctx context.Context, l *lease.Lease, known uint64) error
 	Heal(ctx context.Context, l *lease.Lease, kept uint64, before BatchAt) (h Healed, next BatchAt, done bool, err error)
 	HealFormer(ctx context.Context, l *lease.Lease, ids []partition.ID, kept []int64, after int64) (h Healed, last int64, err error)
 	FormerPartitions(ctx context.Context, id partition.ID) ([]FormerPartition, error)

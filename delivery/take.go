@@ -317,15 +317,18 @@ func (t *takeover) settleLost(ctx context.Context) error {
 	t.log.Error("THE STREAM HAS LOST ACKNOWLEDGED MESSAGES: it was restored from an older copy, purged or made anew",
 		"partition", t.lease.Partition, "acknowledged_up_to", known, "kept_up_to", standing.Kept, "lost_messages", t.cfg.Lost)
 	t.stats.failure(fmt.Errorf("the stream lost acknowledged messages of partition %d above %d (known up to %d)", t.lease.Partition, standing.Kept, known))
-	if t.cfg.Lost == LostRepublish {
+	switch {
+	case t.cfg.Lost == LostRepublish:
 		healed, err := t.heal(ctx, standing)
 		if err != nil {
 			return err
 		}
 		t.log.Warn("lost messages are queued again", "partition", t.lease.Partition, "lost", healed.Lost, "queued", healed.Queued)
 		t.last = nil
-	} else if err := t.within(ctx, func(ctx context.Context) error { return t.store.Concede(ctx, t.lease, standing.Kept, known) }); err != nil {
-		return err
+	case standing.Kept < known:
+		if err := t.within(ctx, func(ctx context.Context) error { return t.store.Concede(ctx, t.lease, known) }); err != nil {
+			return err
+		}
 	}
 	t.tenure.stream, t.tenure.fence, t.tenure.remade = standing.Kept, standing.Kept, false
 	return nil

@@ -250,7 +250,7 @@ func (o *Operator) change(
 	args := op.extra(c.Selection.State)
 	args["partitions"], args["sequences"] = ids, sequences
 	if op.held != nil {
-		args["held"] = ends(selected, op.held)
+		_, args["held"] = holds(selected, op.held)
 	}
 	if done, err = pg.Collect(ctx, tx, op.query, args, pgx.RowToStructByPos[changed]); err != nil || len(done) == 0 {
 		return nil, 0, err

@@ -128,19 +128,15 @@ func (o *Operator) findHeld(ctx context.Context, tx pgx.Tx, list map[int64]held,
 
 func (o *Operator) letGo(ctx context.Context, tx pgx.Tx, late []key, list map[int64]held) error {
 	ids, sequences := columns(late)
-	until := make([]*time.Time, len(late))
-	for i, k := range late {
-		until[i] = list[k.Sequence].until
-	}
-	_, err := o.sql.Unhold.Exec(ctx, tx, pg.Args{"partitions": ids, "sequences": sequences, "held": ends(late, list), "until": until})
+	until, ends := holds(late, list)
+	_, err := o.sql.Unhold.Exec(ctx, tx, pg.Args{"partitions": ids, "sequences": sequences, "held": ends, "until": until})
 	return err
 }
 
-// ends is until when rows are held, as a parameter.
-func ends(rows []key, list map[int64]held) []pgtype.Timestamptz {
-	all := make([]pgtype.Timestamptz, len(rows))
-	for i, k := range rows {
-		all[i] = list[k.Sequence].end
+// holds is until when rows waited and until when they are held, as parameters.
+func holds(rows []key, list map[int64]held) (until []*time.Time, ends []pgtype.Timestamptz) {
+	for _, k := range rows {
+		until, ends = append(until, list[k.Sequence].until), append(ends, list[k.Sequence].end)
 	}
-	return all
+	return until, ends
 }

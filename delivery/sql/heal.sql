@@ -68,10 +68,10 @@ SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT coun
        (SELECT first_sequence FROM deepest), (SELECT id FROM deepest)
 
 -- query: Concede
--- A loss that is only reported: what is marked from here on lies in the stream as it is, and what it had held stays known.
+-- A loss that is only reported: of the records of the stream as it is none is known to be marked, and what it had held stays known.
 UPDATE {schema}.outbox_partitions
-   SET fence_sequence  = least(fence_sequence, @kept),
-       stream_sequence = least(stream_sequence, @kept),
+   SET fence_sequence  = 0,
+       stream_sequence = 0,
        lost_sequence   = greatest(lost_sequence, @known),
        updated_at      = clock_timestamp()
  WHERE partition_key = @partition AND lease_owner IS NOT DISTINCT FROM @owner AND lease_epoch = @epoch

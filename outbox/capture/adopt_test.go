@@ -169,6 +169,11 @@ func TestATableLeavesThePublicationOfAnotherRelay(t *testing.T) {
 	if !strings.Contains(err.Error(), "FOR TABLE") || one[int](t, l, `SELECT count(*) FROM pg_trigger WHERE tgname LIKE '00\_%'`) != 0 {
 		t.Errorf("it says %v", err)
 	}
+	_, err = l.Adopt(t.Context(), a, capture.Options{Publication: "nobodys"})
+	wantCode(t, err, "42704")
+	if strings.Contains(err.Error(), "FOR TABLE") {
+		t.Errorf("of one that is not there it says %v", err)
+	}
 }
 
 // A row that cannot be an event leaves everything as it was.

@@ -204,8 +204,7 @@ func (s *Store) execute(ctx context.Context, tx pgx.Tx, done Done, o Options) er
 	for _, statement := range done.SQL {
 		if _, err := tx.Exec(ctx, statement); err != nil {
 			if strings.HasPrefix(statement, publication) {
-				return fmt.Errorf("--publication: nothing was changed; one FOR ALL TABLES cannot leave %s out: "+
-					"drop it and create it FOR TABLE …, in one transaction: %w", done.Table, err)
+				err = fmt.Errorf("--publication: %w", err)
 			}
 			return explained(done.Table, err)
 		}
@@ -223,6 +222,8 @@ func explained(table string, err error) error {
 	case "55P03": // lock_not_available
 		return fmt.Errorf("others write to %s for longer than --lock-timeout, and nothing was changed: "+
 			"wait until their transactions end, or for longer: %w", table, err)
+	case "55000": // object_not_in_prerequisite_state: the publication is FOR ALL TABLES
+		return fmt.Errorf("%s cannot leave it, and nothing was changed: drop it and create it FOR TABLE …, in one transaction: %w", table, err)
 	case "42501": // insufficient_privilege
 		return fmt.Errorf("a right is missing, and nothing was changed: run it as a superuser, or as the owner of %s with CREATE on its schema: %w", table, err)
 	case "42723", "42710": // the function or the trigger exists

@@ -325,11 +325,11 @@ SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT coun
        (SELECT first_sequence FROM deepest), (SELECT id FROM deepest);
 
 /* delivery.Concede */ UPDATE "public".outbox_partitions
-   SET fence_sequence  = least(fence_sequence, $1),
-       stream_sequence = least(stream_sequence, $1),
-       lost_sequence   = greatest(lost_sequence, $2),
+   SET fence_sequence  = 0,
+       stream_sequence = 0,
+       lost_sequence   = greatest(lost_sequence, $1),
        updated_at      = clock_timestamp()
- WHERE partition_key = $3 AND lease_owner IS NOT DISTINCT FROM $4 AND lease_epoch = $5;
+ WHERE partition_key = $2 AND lease_owner IS NOT DISTINCT FROM $3 AND lease_epoch = $4;
 
 /* delivery.HealOwn */ SELECT FROM "public".outbox_partitions WHERE partition_key = $1 FOR NO KEY UPDATE;
 
