@@ -210,9 +210,6 @@ func (t *takeover) settleDelivered(ctx context.Context) (err error) {
 		return err
 	}
 	marked, at := 0, t.recorded
-	if at > t.standing.Kept { // of a stream that is no more (LostReport keeps it): it says nothing of this one
-		at = 0
-	}
 	for last := false; !last; {
 		var delivered []Delivered
 		before := at

@@ -115,15 +115,6 @@ func (o *Operator) next(ctx context.Context, tx pgx.Tx, c *cursor, limit int) ([
 	return list, to, nil
 }
 
-// stay tells whether the partitions are those that the cursor walks through: a resize moves rows to where it has been.
-func (o *Operator) stay(ctx context.Context, tx pgx.Tx, c *cursor) error {
-	var resized string
-	if err := o.sql.Now.Row(ctx, tx, nil).Scan(nil, &resized); err != nil || resized == c.resized {
-		return err
-	}
-	return &InputError{Field: FieldSelection, Err: ErrCountChanged, Problem: "the partitions were resized meanwhile; do it again for the rest"}
-}
-
 // looks is what a statement is told that looks at the next rows.
 func (c *cursor) looks() pg.Args {
 	return c.Filter.asked(pg.Args{

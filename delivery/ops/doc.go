@@ -46,7 +46,8 @@
 //     on its way while it is requeued: the mark compares generations and leaves
 //     the row, which is published again under its new generation.
 //   - A scheduled row is taken out of the workers' reach by a transaction of its own before
-//     it is cancelled or moved. If its time came before that was committed, a worker may
+//     it is cancelled or moved, for five minutes, so that it goes on by itself should the
+//     command die between the two. If its time came before that was committed, a worker may
 //     have begun with it, and it is let go as it was.
 //   - Within a stream nothing is published before an earlier row that is still
 //     in the outbox. A requeued row behind a dead one waits for it.

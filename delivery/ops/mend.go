@@ -180,10 +180,7 @@ func (o *Operator) chunks(ctx context.Context, c Command, op operation, at *curs
 			if selected, to, err = o.next(ctx, tx, at, chunk); err != nil {
 				return err
 			}
-			if err := o.lock(ctx, tx, selected); err != nil {
-				return err
-			}
-			if err := o.stay(ctx, tx, at); err != nil || len(selected) == 0 {
+			if err := o.lock(ctx, tx, at, selected); err != nil || len(selected) == 0 {
 				return err
 			}
 			if c.Selection.State == Scheduled {
@@ -225,13 +222,22 @@ type changed struct {
 	AvailableAt *time.Time `json:"available_at,omitempty" db:"-"`
 }
 
-// lock locks what the rows to change lie in. Resizes lock in this order, too.
-func (o *Operator) lock(ctx context.Context, tx pgx.Tx, rows []key) error {
-	ids, _ := columns(rows)
-	if err := o.outbox.LockTable(ctx, tx); err != nil {
+// lock locks what the rows to change lie in, as resizes do, in their order. Where there was a resize since the cursor began, it has
+// moved rows to where the cursor has been, and nothing more is changed.
+func (o *Operator) lock(ctx context.Context, tx pgx.Tx, at *cursor, rows []key) error {
+	if ids, _ := columns(rows); len(ids) > 0 {
+		if err := o.outbox.LockTable(ctx, tx); err != nil {
+			return err
+		}
+		if err := o.outbox.LockPartitions(ctx, tx, ids); err != nil {
+			return err
+		}
+	}
+	var resized string
+	if err := o.sql.Now.Row(ctx, tx, nil).Scan(nil, &resized); err != nil || resized == at.resized {
 		return err
 	}
-	return o.outbox.LockPartitions(ctx, tx, ids)
+	return &InputError{Field: FieldSelection, Err: ErrCountChanged, Problem: "the partitions were resized meanwhile; do it again for the rest"}
 }
 
 // columns are the rows' keys as parameters.

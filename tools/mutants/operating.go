@@ -8,7 +8,7 @@ func operating() []mutant {
 		{
 			name: "resize-passed-over", promise: "P8", breaks: "a change of many messages misses what a resize moved",
 			test: command{pkg: "delivery/ops", run: "^TestAResizeBetweenTwoChunksIsTold$"}, says: "501",
-			edits: []edit{{"delivery/ops/cursor.go", "|| resized == c.resized {", "|| true {"}},
+			edits: []edit{{"delivery/ops/mend.go", "|| resized == at.resized {", "|| true {"}},
 		},
 		{
 			name: "held-by-the-clock-alone", promise: "P1", breaks: "a cancel takes what was due before somebody held it, which a worker may have begun with",

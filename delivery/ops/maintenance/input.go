@@ -30,7 +30,7 @@ func Refuse(field, format string, args ...any) error {
 
 // Limits of texts for the audit, in characters.
 const (
-	ActorLimit  = 200
+	actorLimit  = 200
 	reasonLimit = 2000
 )
 
@@ -41,20 +41,27 @@ func CheckWords(actor, reason string, reasonRequired bool) error {
 		limit       int
 		required    bool
 	}{
-		{"actor", actor, ActorLimit, true},
+		{"actor", actor, actorLimit, true},
 		{"reason", reason, reasonLimit, reasonRequired},
 	} {
 		if w.required && strings.TrimSpace(w.text) == "" {
 			return Refuse(w.field, "is required; it is written to the audit")
 		}
-		if n := utf8.RuneCountInString(w.text); n > w.limit {
-			return Refuse(w.field, "must have at most %d characters, got %d", w.limit, n)
-		}
-		if err := CheckText(w.field, w.text); err != nil {
+		if err := checkWord(w.field, w.text, w.limit); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// CheckActor refuses what the audit does not take as an actor; it may be empty.
+func CheckActor(actor string) error { return checkWord("actor", actor, actorLimit) }
+
+func checkWord(field, text string, limit int) error {
+	if n := utf8.RuneCountInString(text); n > limit {
+		return Refuse(field, "must have at most %d characters, got %d", limit, n)
+	}
+	return CheckText(field, text)
 }
 
 // CheckText refuses what PostgreSQL's text cannot hold.

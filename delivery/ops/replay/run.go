@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -56,10 +55,8 @@ func (c RunConfig) Validate() error {
 		return maintenance.Refuse("batch-size", "must lie between 1 and 10000, got %d", c.BatchSize)
 	case c.MaxPending < 1:
 		return maintenance.Refuse("max-pending", "must be at least 1, got %d", c.MaxPending)
-	case utf8.RuneCountInString(c.Actor) > maintenance.ActorLimit:
-		return maintenance.Refuse("actor", "must have at most %d characters, got %d", maintenance.ActorLimit, utf8.RuneCountInString(c.Actor))
 	}
-	return maintenance.CheckText("actor", c.Actor)
+	return maintenance.CheckActor(c.Actor)
 }
 
 // The range of rates: slower, a run would seem to be dead between two events.
