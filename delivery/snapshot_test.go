@@ -93,11 +93,7 @@ func TestACommitAmidALookIsNotPassedOver(t *testing.T) {
 			late := b.begin(t)
 			low := appendIn(t, late, "s-late")
 			want = append(want, texts(low, b.append(t, "s-early", `1`))...)
-			lock := b.begin(t)
-			if _, err := lock.Exec(t.Context(), `LOCK TABLE `+table+` IN ACCESS EXCLUSIVE MODE`); err != nil {
-				t.Fatal(err)
-			}
-			b.until(t, `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '`+table+`'::regclass`, 1)
+			lock := b.stopALook(t, table)
 			if err := late.Commit(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -109,6 +105,33 @@ func TestACommitAmidALookIsNotPassedOver(t *testing.T) {
 				t.Errorf("stored %v, want %v", got, want)
 			}
 		})
+	}
+}
+
+// stopALook locks that table when a look waits for it that began behind what is there by now.
+func (b *bundle) stopALook(t *testing.T, table string) pgx.Tx {
+	t.Helper()
+	waiting := `FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid) WHERE NOT l.granted AND l.relation = '` + table + `'::regclass`
+	var now time.Time
+	if err := b.pool.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&now); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		lock := b.begin(t)
+		if _, err := lock.Exec(t.Context(), `LOCK TABLE `+table+` IN ACCESS EXCLUSIVE MODE`); err != nil {
+			t.Fatal(err)
+		}
+		b.until(t, `SELECT count(*) `+waiting, 1)
+		var began time.Time
+		if err := b.pool.QueryRow(t.Context(), `SELECT a.xact_start `+waiting).Scan(&began); err != nil {
+			t.Fatal(err)
+		}
+		if began.After(now) {
+			return lock
+		}
+		if err := lock.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
