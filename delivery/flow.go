@@ -62,6 +62,8 @@ type tenure struct {
 	recorded, closed uint64
 	// remade tells that the stream is another one than when the partition was taken.
 	remade bool
+	// healed is the last time that lost messages were queued again, which a failover may forget.
+	healed healed
 	// marked is the database's time of the last mark of anything published, parked that of
 	// the last one that parked anything.
 	marked, parked time.Time
@@ -265,7 +267,7 @@ func (r *Relay) outlived(ctx context.Context, b Batch, session time.Time) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
 	defer cancel()
-	if upTo, _, err := r.store.Recorded(ctx, b.Lease); err == nil && upTo >= f.recorded {
+	if upTo, _, _, err := r.store.Recorded(ctx, b.Lease); err == nil && upTo >= f.recorded {
 		f.marked = session.Add(time.Microsecond) // what it knows now, it does not forget
 		return false
 	}

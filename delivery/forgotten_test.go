@@ -166,14 +166,15 @@ func TestALivingWorkerLooksWhatAnotherServerForgot(t *testing.T) {
 
 // tookThen does something between a worker's first takeover and its first claim.
 type tookThen struct {
-	delivery.Observer
 	once sync.Once
 	do   func()
 }
 
 func (o *tookThen) Taken(time.Time, *lease.Lease, error) { o.once.Do(o.do) }
 
-func (*tookThen) Claimed(time.Time, int, int, error) {}
+func (*tookThen) Claimed(time.Time, int, int, error)                      {}
+func (*tookThen) Published(time.Time, delivery.Batch, []delivery.Outcome) {}
+func (*tookThen) Marked(time.Time, []delivery.Result, error)              {}
 
 // The server that a takeover asked is known to the first claim already.
 func TestAFailoverBeforeTheFirstClaimIsNoticed(t *testing.T) {
@@ -244,5 +245,65 @@ func TestAMarkOfAnotherServerIsNotMade(t *testing.T) {
 	b.until(t, `SELECT count(*) FROM outbox`, 0)
 	if got := sequencesOf(b.stored(t), "s"); sequence != 1 || !slices.Equal(got, []string{"1", "1"}) {
 		t.Errorf("stored are %v, want the event before the failover and the one after it", got)
+	}
+}
+
+// A failover forgets that lost messages were queued again: the worker that lives through it queues them once more. What came already
+// does not come twice, and what the database remembers is left alone.
+func TestAForgottenHealingIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	const forget = `DELETE FROM outbox; DELETE FROM outbox_deliveries WHERE id NOT IN (SELECT id FROM known); UPDATE outbox_deliveries SET lost_after = NULL;
+		UPDATE outbox_partitions AS p SET fence_sequence = w.fence_sequence, stream_sequence = w.stream_sequence FROM was AS w`
+	for name, c := range map[string]struct {
+		lose     func(*testing.T, *bundle)
+		came     bool
+		failover string
+	}{
+		"purged":                    {purge, false, forget},
+		"made anew":                 {remake, false, forget},
+		"purged, and all came":      {purge, true, forget},
+		"made anew, and all came":   {remake, true, forget},
+		"made anew, and remembered": {remake, true, `SELECT`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, server := setupOwn(t, 1)
+			for range 3 {
+				b.publish(t, 3)
+			}
+			c.lose(t, b)
+			b.succeed(t)
+			b.exec(t, `CREATE TABLE was AS SELECT * FROM outbox_partitions; CREATE TABLE known AS SELECT id FROM outbox_deliveries`)
+			healed := make(chan struct{})
+			failover := func() {
+				b.exec(t, c.failover)
+				b.pool.Reset()
+				if err := server.Restart(t.Context()); err != nil {
+					t.Error(err)
+				}
+				b.pool.Reset()
+			}
+			r := b.fencedRelay(t, delivery.Config{PollInterval: 5 * time.Millisecond, BatchSize: 4, Observer: &tookThen{do: func() {
+				if !c.came {
+					failover()
+				}
+				close(healed)
+			}}})
+			b.start(t, r)
+			<-healed
+			if c.came {
+				b.until(t, `SELECT count(*) FROM outbox`, 0)
+				failover()
+			}
+			b.until(t, `SELECT count(*) FROM outbox_deliveries WHERE lost_after IS NOT NULL`, 3)
+			want := texts(1, 2, 3, 4, 5, 6, 7, 8, 9, b.append(t, "s", `1`))
+			b.until(t, `SELECT count(*) FROM outbox`, 0)
+			if got := sequencesOf(b.stored(t), "s"); !slices.Equal(got, want) {
+				t.Errorf("stored are %v, want %v", got, want)
+			}
+			if lost := b.number(t, `SELECT count(*) FROM outbox_deliveries WHERE lost_after IS NOT NULL`); lost != 3 {
+				t.Errorf("%d batches are lost, want 3", lost)
+			}
+		})
 	}
 }

@@ -86,13 +86,13 @@ type backend interface {
 	Calm(ctx context.Context, l *lease.Lease) (calm bool, err error)
 	Raise(ctx context.Context, l *lease.Lease, epoch int64) error
 	Concede(ctx context.Context, l *lease.Lease, known uint64) error
-	Heal(ctx context.Context, l *lease.Lease, kept uint64, before BatchAt) (h Healed, next BatchAt, done bool, err error)
-	HealFormer(ctx context.Context, l *lease.Lease, ids []partition.ID, kept []int64, after int64) (h Healed, last int64, err error)
+	Heal(ctx context.Context, l *lease.Lease, kept uint64, until *time.Time, before BatchAt) (h Healed, next BatchAt, done bool, err error)
+	HealFormer(ctx context.Context, l *lease.Lease, ids []partition.ID, kept []int64, until *time.Time, after int64) (h Healed, last int64, err error)
 	FormerPartitions(ctx context.Context, id partition.ID) ([]FormerPartition, error)
 	EveryPartition(ctx context.Context) ([]partition.ID, error)
 	Regress(ctx context.Context, id partition.ID, era int, reason string) (generation int, err error)
 	Position(ctx context.Context) (string, error)
-	Recorded(ctx context.Context, l *lease.Lease) (upTo uint64, server time.Time, err error)
+	Recorded(ctx context.Context, l *lease.Lease) (upTo uint64, server, now time.Time, err error)
 	recordedAs(ctx context.Context, id partition.ID, sequences []int64, kept uint64) (found []recorded, err error)
 }
 

@@ -51,16 +51,16 @@ func owner(l *lease.Lease) *uuid.UUID {
 }
 
 // Recorded is where the last record of the partition lies of which the database knows: what that names, and
-// what all before it do, is marked; and when the server was started that says so.
-func (s *Store) Recorded(ctx context.Context, l *lease.Lease) (upTo uint64, server time.Time, err error) {
-	err = s.sql.Recorded.Row(ctx, s.db, pg.Args{"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition}).Scan(&upTo, &server)
+// what all before it do, is marked; when the server was started that says so, and what time it is there.
+func (s *Store) Recorded(ctx context.Context, l *lease.Lease) (upTo uint64, server, now time.Time, err error) {
+	err = s.sql.Recorded.Row(ctx, s.db, pg.Args{"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition}).Scan(&upTo, &server, &now)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = errLeaseGone
 	}
 	if err != nil {
-		return 0, server, fmt.Errorf("look up what is marked: %w", err)
+		return 0, server, now, fmt.Errorf("look up what is marked: %w", err)
 	}
-	return upTo, server, nil
+	return upTo, server, now, nil
 }
 
 // errLeaseGone is returned by statements that found another owner or epoch.

@@ -42,7 +42,7 @@ func (r *Relay) take(ctx context.Context, l *lease.Lease, known *tenure) {
 func (t *tenure) learn(from *tenure) {
 	t.session, t.stream, t.fence, t.control, t.recorded = from.session, from.stream, from.fence, from.control, from.recorded
 	t.closed = from.recorded
-	t.after, t.remade, t.marked, t.parked = nowhere, from.remade, from.marked, from.parked
+	t.after, t.remade, t.marked, t.parked, t.healed = nowhere, from.remade, from.marked, from.parked, from.healed
 }
 
 // taken reacts to how a takeover ended.
@@ -80,6 +80,7 @@ type takeover struct {
 	lease    *lease.Lease
 	standing Standing
 	server   time.Time // when the database server was started that was asked what is marked
+	now      time.Time // there, then
 	last     []named   // what the stream's last record names, as long as the database was not changed since it was looked up
 }
 
@@ -93,6 +94,12 @@ func (t *takeover) run(ctx context.Context) (err error) {
 		return errors.Join(err, t.within(context.WithoutCancel(ctx), func(ctx context.Context) error { return t.store.Raise(ctx, t.lease, fenced.Epoch) }))
 	}
 	if err != nil {
+		return err
+	}
+	if err := t.within(ctx, func(ctx context.Context) (err error) {
+		t.recorded, t.server, t.now, err = t.store.Recorded(ctx, t.lease)
+		return err
+	}); err != nil {
 		return err
 	}
 	if err := t.settleLost(ctx); err != nil { // there may be much of it
@@ -206,9 +213,6 @@ func (t *takeover) compare(ctx context.Context, delivered []Delivered, last uint
 // settleDelivered marks what the stream holds and the database does not know as
 // published: what the records name that lie behind the last one of which the database knows.
 func (t *takeover) settleDelivered(ctx context.Context) (err error) {
-	if t.recorded, t.server, err = t.store.Recorded(ctx, t.lease); err != nil {
-		return err
-	}
 	marked, at := 0, t.recorded
 	for last := false; !last; {
 		var delivered []Delivered
@@ -308,7 +312,7 @@ func (t *takeover) settleLost(ctx context.Context) error {
 	}
 	if standing.Kept >= known && !former {
 		t.remade = false
-		return nil
+		return t.healAgain(ctx)
 	}
 	t.stats.losses.Add(1)
 	t.log.Error("THE STREAM HAS LOST ACKNOWLEDGED MESSAGES: it was restored from an older copy, purged or made anew",
@@ -316,16 +320,18 @@ func (t *takeover) settleLost(ctx context.Context) error {
 	t.stats.failure(fmt.Errorf("the stream lost acknowledged messages of partition %d above %d (known up to %d)", t.lease.Partition, standing.Kept, known))
 	switch {
 	case t.cfg.Lost == LostRepublish:
-		healed, err := t.heal(ctx, standing)
+		found, err := t.heal(ctx, standing, nil)
 		if err != nil {
 			return err
 		}
-		t.log.Warn("lost messages are queued again", "partition", t.lease.Partition, "lost", healed.Lost, "queued", healed.Queued)
-		t.last = nil
+		t.log.Warn("lost messages are queued again", "partition", t.lease.Partition, "lost", found.Lost, "queued", found.Queued)
+		t.healed = healed{standing.Kept, t.server, t.now}
+		t.recorded, t.last = min(t.recorded, standing.Kept), nil
 	case standing.Kept < known:
 		if err := t.within(ctx, func(ctx context.Context) error { return t.store.Concede(ctx, t.lease, known) }); err != nil {
 			return err
 		}
+		t.recorded = 0
 	}
 	t.tenure.stream, t.tenure.fence, t.tenure.remade = standing.Kept, standing.Kept, false
 	return nil

@@ -3,7 +3,8 @@
 -- there any more, since the partitions are what they are; HealFormer does the
 -- same for what is older. It takes the @most batches before @first and @id, the last ones
 -- first. The lease row is compared first; its positions go back with the stream when nothing
--- is left, so that the next owner does not see the same loss again.
+-- is left, so that the next owner does not see the same loss again. What was recorded at
+-- @until or later is left alone, and the positions are, if that leaves nothing.
 WITH held AS MATERIALIZED (
        SELECT p.partition_key
          FROM {schema}.outbox_partitions AS p
@@ -14,6 +15,7 @@ WITH held AS MATERIALIZED (
         WHERE d.partition_key = @partition AND (d.first_sequence, d.id) < (@first, @id)
           AND EXISTS (SELECT FROM held)
           AND d.published_at >= (SELECT coalesce(s.resized_at, '-infinity') FROM {schema}.outbox_settings AS s)
+          AND d.published_at < coalesce(@until::timestamptz, 'infinity')
           AND d.last_stream_sequence > @kept
           AND (d.lost_after IS NULL OR d.lost_after > @kept)
         ORDER BY d.first_sequence DESC, d.id DESC
@@ -25,7 +27,8 @@ WITH held AS MATERIALIZED (
               lost_sequence   = 0,
               updated_at      = clock_timestamp()
          FROM held
-        WHERE p.partition_key = held.partition_key AND (SELECT count(*) FROM page) < @most),
+        WHERE p.partition_key = held.partition_key AND (SELECT count(*) FROM page) < @most
+          AND (@until::timestamptz IS NULL OR @some::boolean OR EXISTS (SELECT FROM page))),
      lost AS (
        UPDATE {schema}.outbox_deliveries AS d
           SET lost_after = @kept
@@ -85,9 +88,9 @@ SELECT FROM {schema}.outbox_partitions WHERE partition_key = @partition FOR NO K
 -- Queues again, from the next batches of the history behind @after, what was published
 -- before the last resize and is not in the stream any more: it lies above the
 -- position in @kept up to which the stream holds what was published under the partition
--- in @partitions. The events go to the partitions where their streams are now, in front of what
--- waits there, and in the order in which they were published. An event that was
--- published once more later comes back as that.
+-- in @partitions; not what was recorded at @until or later. The events go to the partitions
+-- where their streams are now, in front of what waits there, and in the order in which they
+-- were published. An event that was published once more later comes back as that.
 WITH held AS (
        SELECT p.partition_key
          FROM {schema}.outbox_partitions AS p
@@ -95,7 +98,7 @@ WITH held AS (
      page AS MATERIALIZED (
        SELECT d.id, k.kept
          FROM {schema}.outbox_settings AS s
-         JOIN {schema}.outbox_deliveries AS d ON d.published_at < s.resized_at
+         JOIN {schema}.outbox_deliveries AS d ON d.published_at < s.resized_at AND d.published_at < coalesce(@until::timestamptz, 'infinity')
          JOIN unnest(@partitions::smallint[], @kept::bigint[]) AS k (partition_key, kept) USING (partition_key)
         WHERE d.id > @after AND d.last_stream_sequence > k.kept AND (d.lost_after IS NULL OR d.lost_after > k.kept)
         ORDER BY d.id

@@ -24,8 +24,8 @@ SELECT n.sequence, e.event_id, o.global_sequence IS NOT NULL,
  ORDER BY n.sequence
 
 -- query: Recorded
--- Where the last record lies whose messages, and those of all before it, are marked.
-SELECT p.fence_sequence, pg_postmaster_start_time()
+-- Where the last record lies whose messages, and those of all before it, are marked; which server says so, and when.
+SELECT p.fence_sequence, pg_postmaster_start_time(), clock_timestamp()
   FROM {schema}.outbox_partitions AS p
  WHERE p.partition_key = @partition AND p.lease_owner IS NOT DISTINCT FROM @owner AND p.lease_epoch = @epoch
 

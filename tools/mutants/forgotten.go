@@ -73,6 +73,16 @@ func movedServers() []mutant {
 			edits: []edit{{"delivery/sql/heal.sql", "SET fence_sequence  = 0,\n       stream_sequence = 0", "SET stream_sequence = 0"}},
 		},
 		{
+			name: "healing-forgotten", promise: "P1", breaks: "lost messages that were queued again before a failover which forgot that never come",
+			test: command{pkg: "delivery", run: "^TestAForgottenHealingIsMadeAgain$"}, says: "waited in vain for 3",
+			edits: []edit{{"delivery/heal.go", "t.healed.server.Equal(t.server)", "!t.healed.server.IsZero()"}},
+		},
+		{
+			name: "healing-without-end", promise: "P4", breaks: "a failover that forgot nothing has what came since the last loss queued again",
+			test: command{pkg: "delivery", run: "^TestAForgottenHealingIsMadeAgain$"}, says: "batches are lost",
+			edits: []edit{{"delivery/heal.go", "standing, &t.healed.at)", "standing, nil)"}},
+		},
+		{
 			name: "mark-behind-forgotten", promise: "P4", breaks: "a mark is made behind one that the database has forgotten",
 			test: command{pkg: "delivery", run: "^TestAMarkIsNotMadeBehindOneThatWasForgotten$"}, says: "stored .*, want ",
 			edits: []edit{{"delivery/sql/mark.sql", "f.fence_sequence >= mine.recorded THEN 1 ELSE 0", "f.fence_sequence >= mine.recorded THEN 1 ELSE 1"}},

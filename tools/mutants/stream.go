@@ -84,7 +84,7 @@ func stream() []mutant {
 		{
 			name: "healed-by-the-first-page", promise: "P1", breaks: "the first page of a healing ends the loss",
 			test: command{pkg: "delivery", run: "^TestALongHistoryIsHealedInPages$"}, says: "the heir saw no loss",
-			edits: []edit{{"delivery/sql/heal.sql", "(SELECT count(*) FROM page) < @most),", "@most > 0),"}},
+			edits: []edit{{"delivery/sql/heal.sql", "AND (SELECT count(*) FROM page) < @most\n", "AND @most > 0\n"}},
 		},
 		{
 			name: "healed-as-before", promise: "P8", breaks: "what was published once more, and is on another page, comes back as what it was first",
