@@ -49,7 +49,7 @@ func (r *Relay) acquit(c *carried) {
 func (t *takeover) settleSuspect(ctx context.Context) error {
 	l := t.lease
 	suspect := l.Progress.Suspect
-	if suspect == 0 || l.Progress.Suspected < crashesToDie {
+	if suspect == 0 || l.Progress.Suspected < crashesToDie || t.session != nil { // settled under this lease
 		return nil
 	}
 	found, err := t.store.recordedAs(ctx, l.Partition, []int64{suspect}, 0)
@@ -63,7 +63,7 @@ func (t *takeover) settleSuspect(ctx context.Context) error {
 		t.log.Error("workers ended one after the other while they carried this message: it is dead",
 			"partition", l.Partition, "sequence", suspect, "workers", l.Progress.Suspected)
 		_, _, err := t.tryMark(ctx, []Result{{
-			Batch:    Batch{Lease: l, Policy: t.cfg.Failure, Messages: []Message{{Pointer: f.Pointer}}},
+			Batch:    Batch{Lease: l, Policy: t.cfg.Failure, server: t.server, Messages: []Message{{Pointer: f.Pointer}}},
 			Outcomes: []Outcome{{Kind: Permanent, Err: ErrWorkerEnded}},
 		}})
 		return err

@@ -94,7 +94,9 @@ func (r *Relay) flowOf(l *lease.Lease) *flow {
 	if f.lease == l {
 		return f
 	}
+	before := f.tenure
 	f.tenure = newTenure(l)
+	f.healed = before.healed // a failover that forgets it ends the lease, too
 	switch {
 	case l.Progress.Crashes >= crashesToCare:
 		f.careful = r.cfg.BatchSize // it may be any of the last batch

@@ -10,6 +10,7 @@ import (
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/lease"
+	"github.com/postrider/postrider/partition"
 )
 
 // What the stream names and the database lacks was forgotten, below the highest
@@ -248,22 +249,27 @@ func TestAMarkOfAnotherServerIsNotMade(t *testing.T) {
 	}
 }
 
-// A failover forgets that lost messages were queued again: the worker that lives through it queues them once more. What came already
-// does not come twice, and what the database remembers is left alone.
+// A failover forgets that lost messages were queued again: the worker that lives through it queues them once more, also under another
+// lease. What came already does not come twice, and what the database remembers is left alone.
 func TestAForgottenHealingIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	const forget = `DELETE FROM outbox; DELETE FROM outbox_deliveries WHERE id NOT IN (SELECT id FROM known); UPDATE outbox_deliveries SET lost_after = NULL;
 		UPDATE outbox_partitions AS p SET fence_sequence = w.fence_sequence, stream_sequence = w.stream_sequence FROM was AS w`
+	const none, some, all = "none", "some", "all"
 	for name, c := range map[string]struct {
 		lose     func(*testing.T, *bundle)
-		came     bool
+		came     string
 		failover string
+		lease    bool
 	}{
-		"purged":                    {purge, false, forget},
-		"made anew":                 {remake, false, forget},
-		"purged, and all came":      {purge, true, forget},
-		"made anew, and all came":   {remake, true, forget},
-		"made anew, and remembered": {remake, true, `SELECT`},
+		"purged":                    {purge, none, forget, false},
+		"made anew":                 {remake, none, forget, false},
+		"purged, some came":         {purge, some, forget, false},
+		"made anew, some came":      {remake, some, forget, false},
+		"purged, another lease":     {purge, some, forget, true},
+		"purged, all came":          {purge, all, forget, false},
+		"made anew, all came":       {remake, all, forget, false},
+		"made anew, and remembered": {remake, all, `SELECT`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -274,26 +280,41 @@ func TestAForgottenHealingIsMadeAgain(t *testing.T) {
 			c.lose(t, b)
 			b.succeed(t)
 			b.exec(t, `CREATE TABLE was AS SELECT * FROM outbox_partitions; CREATE TABLE known AS SELECT id FROM outbox_deliveries`)
-			healed := make(chan struct{})
+			healed, over := make(chan struct{}), make(chan struct{})
 			failover := func() {
 				b.exec(t, c.failover)
+				if c.lease {
+					b.keeper.Set().Held()[0].Lost()
+				}
 				b.pool.Reset()
 				if err := server.Restart(t.Context()); err != nil {
 					t.Error(err)
 				}
 				b.pool.Reset()
+				close(over)
 			}
-			r := b.fencedRelay(t, delivery.Config{PollInterval: 5 * time.Millisecond, BatchSize: 4, Observer: &tookThen{do: func() {
-				if !c.came {
-					failover()
+			at := func(when string) func() {
+				if when != c.came {
+					return func() {}
 				}
-				close(healed)
-			}}})
+				return failover
+			}
+			publisher := &amid{Publisher: b.fencedPublisher(t), do: at(some)}
+			r, err := delivery.NewRelay(delivery.Config{
+				PollInterval: 5 * time.Millisecond, BatchSize: 4, Logger: testLogger(t), Observer: &tookThen{do: func() { at(none)(); close(healed) }},
+			}, b.store, publisher, b.bell)
+			if err != nil {
+				t.Fatal(err)
+			}
 			b.start(t, r)
 			<-healed
-			if c.came {
+			if c.came == all {
 				b.until(t, `SELECT count(*) FROM outbox`, 0)
 				failover()
+			}
+			<-over
+			if c.lease {
+				b.regain(t)
 			}
 			b.until(t, `SELECT count(*) FROM outbox_deliveries WHERE lost_after IS NOT NULL`, 3)
 			want := texts(1, 2, 3, 4, 5, 6, 7, 8, 9, b.append(t, "s", `1`))
@@ -305,5 +326,18 @@ func TestAForgottenHealingIsMadeAgain(t *testing.T) {
 				t.Errorf("%d batches are lost, want 3", lost)
 			}
 		})
+	}
+}
+
+// regain acquires the partition as soon as nothing is under way under the lease that was lost.
+func (b *bundle) regain(t *testing.T) {
+	t.Helper()
+	b.exec(t, `UPDATE outbox_partitions SET lease_until = clock_timestamp() - interval '1 s'`)
+	var leases []*lease.Lease
+	for began := time.Now(); len(leases) == 0 && time.Since(began) < patience; {
+		var err error
+		if leases, err = b.keeper.Acquire(t.Context(), []partition.ID{0}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -96,11 +96,11 @@ func (s *Store) EveryPartition(ctx context.Context) ([]partition.ID, error) {
 	return ids, nil
 }
 
-// HealFormer queues again what was published before the last resize, and before until, and is lost, from
+// HealFormer queues again what was published before the last resize and is lost, from
 // the next batches of the history behind after: kept says up to where the stream holds
 // what was published under each of the partitions. It returns the last batch that was
 // dealt with, 0 when there is none. Other owners may do the same at the same time.
-func (s *Store) HealFormer(ctx context.Context, l *lease.Lease, ids []partition.ID, kept []int64, until *time.Time, after int64) (h Healed, last int64, err error) {
+func (s *Store) HealFormer(ctx context.Context, l *lease.Lease, ids []partition.ID, kept []int64, after int64) (h Healed, last int64, err error) {
 	conn, err := s.db.Acquire(ctx)
 	if err != nil {
 		return h, 0, fmt.Errorf("queue lost messages again: %w", err)
@@ -116,7 +116,7 @@ func (s *Store) HealFormer(ctx context.Context, l *lease.Lease, ids []partition.
 		var held int
 		var end *int64
 		if err := s.sql.HealFormer.Row(ctx, tx, pg.Args{
-			"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "partitions": ids, "kept": kept, "after": after, "most": healPage, "until": until,
+			"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "partitions": ids, "kept": kept, "after": after, "most": healPage,
 		}).Scan(&held, &h.Lost, &h.Queued, &end); err != nil {
 			return err
 		}
@@ -193,8 +193,8 @@ func (t *takeover) keptOf(ctx context.Context, ids []partition.ID, standing Stan
 const keptAtOnce = 16
 
 // heal queues again what the stream lost: what is older than the last resize first,
-// whoever's it was, since the same streams may go on in any of the partitions. What was recorded at until or later is not, unless that is nil.
-func (t *takeover) heal(ctx context.Context, standing Standing, until *time.Time) (all Healed, err error) {
+// whoever's it was, since the same streams may go on in any of the partitions.
+func (t *takeover) heal(ctx context.Context, standing Standing) (all Healed, err error) {
 	var ids []partition.ID
 	var kept []int64
 	if err := t.within(ctx, func(ctx context.Context) (err error) {
@@ -209,23 +209,28 @@ func (t *takeover) heal(ctx context.Context, standing Standing, until *time.Time
 		}
 		after := int64(0)
 		if err := t.healPages(ctx, &all, func(ctx context.Context) (h Healed, done bool, err error) {
-			h, after, err = t.store.HealFormer(ctx, t.lease, ids, kept, until, after)
+			h, after, err = t.store.HealFormer(ctx, t.lease, ids, kept, after)
 			return h, after == 0, err
 		}); err != nil {
 			return all, err
 		}
 	}
+	return all, t.healOwn(ctx, &all, standing.Kept, nil)
+}
+
+// healOwn queues again what this partition published and recorded before that time, unless it is nil.
+func (t *takeover) healOwn(ctx context.Context, all *Healed, kept uint64, until *time.Time) error {
 	before := EveryBatch
-	return all, t.healPages(ctx, &all, func(ctx context.Context) (h Healed, done bool, err error) {
-		h, before, done, err = t.store.Heal(ctx, t.lease, standing.Kept, until, before)
+	return t.healPages(ctx, all, func(ctx context.Context) (h Healed, done bool, err error) {
+		h, before, done, err = t.store.Heal(ctx, t.lease, kept, until, before)
 		return h, done, err
 	})
 }
 
-// healed is a healing.
+// healed is when lost messages were queued again, on which server, and what the stream held then.
 type healed struct {
-	kept       uint64 // what the stream held then
-	server, at time.Time
+	at, server time.Time
+	kept       uint64
 }
 
 // healAgain queues again what an earlier healing did, if another server answers since, which may have forgotten it.
@@ -233,17 +238,16 @@ func (t *takeover) healAgain(ctx context.Context) error {
 	if t.healed.at.IsZero() || t.healed.server.Equal(t.server) {
 		return nil
 	}
-	standing := t.standing
-	standing.Kept = t.healed.kept
-	again, err := t.heal(ctx, standing, &t.healed.at)
-	if err != nil {
+	var again Healed
+	if err := t.healOwn(ctx, &again, t.healed.kept, &t.healed.at); err != nil {
 		return err
 	}
 	t.healed.server = t.server
 	if again.Lost > 0 {
 		t.log.Warn("lost messages are queued once more: the database has forgotten that they were",
 			"partition", t.lease.Partition, "lost", again.Lost, "queued", again.Queued)
-		t.recorded, t.last = min(t.recorded, standing.Kept), nil
+		t.fence, t.stream = min(t.fence, t.healed.kept), min(t.stream, t.healed.kept)
+		t.recorded, t.last = 0, nil
 	}
 	return nil
 }

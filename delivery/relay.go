@@ -87,7 +87,7 @@ type backend interface {
 	Raise(ctx context.Context, l *lease.Lease, epoch int64) error
 	Concede(ctx context.Context, l *lease.Lease, known uint64) error
 	Heal(ctx context.Context, l *lease.Lease, kept uint64, until *time.Time, before BatchAt) (h Healed, next BatchAt, done bool, err error)
-	HealFormer(ctx context.Context, l *lease.Lease, ids []partition.ID, kept []int64, until *time.Time, after int64) (h Healed, last int64, err error)
+	HealFormer(ctx context.Context, l *lease.Lease, ids []partition.ID, kept []int64, after int64) (h Healed, last int64, err error)
 	FormerPartitions(ctx context.Context, id partition.ID) ([]FormerPartition, error)
 	EveryPartition(ctx context.Context) ([]partition.ID, error)
 	Regress(ctx context.Context, id partition.ID, era int, reason string) (generation int, err error)

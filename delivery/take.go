@@ -247,7 +247,7 @@ func (t *takeover) settleDelivered(ctx context.Context) (err error) {
 // settleNamed marks what records name, of which the last lies at that position. What is forgotten is left alone: its
 // sequence may be another event's.
 func (t *takeover) settleNamed(ctx context.Context, found []named, last uint64) (marked int, err error) {
-	res := Result{Batch: Batch{Lease: t.lease, Policy: t.cfg.Failure}, Recorded: t.recorded}
+	res := Result{Batch: Batch{Lease: t.lease, Policy: t.cfg.Failure, server: t.server}, Recorded: t.recorded}
 	for _, n := range found {
 		if n.Waiting && n.recorded.Generation == n.Delivered.Generation && !n.forgotten() {
 			res.Batch.Messages = append(res.Batch.Messages, Message{Pointer: n.Pointer})
@@ -299,10 +299,13 @@ func (t *takeover) settleLost(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
+	if err := t.healAgain(ctx); err != nil {
+		return err
+	}
 	known, standing := t.stream, t.standing
 	switch {
 	case standing.Fence > 0: // other modes may have published since
-		known = t.fence
+		known = max(t.fence, t.recorded) // a failover may have forgotten that a loss was reported
 	case t.remade:
 		standing.Kept = 0
 	}
@@ -312,7 +315,7 @@ func (t *takeover) settleLost(ctx context.Context) error {
 	}
 	if standing.Kept >= known && !former {
 		t.remade = false
-		return t.healAgain(ctx)
+		return nil
 	}
 	t.stats.losses.Add(1)
 	t.log.Error("THE STREAM HAS LOST ACKNOWLEDGED MESSAGES: it was restored from an older copy, purged or made anew",
@@ -320,19 +323,19 @@ func (t *takeover) settleLost(ctx context.Context) error {
 	t.stats.failure(fmt.Errorf("the stream lost acknowledged messages of partition %d above %d (known up to %d)", t.lease.Partition, standing.Kept, known))
 	switch {
 	case t.cfg.Lost == LostRepublish:
-		found, err := t.heal(ctx, standing, nil)
+		found, err := t.heal(ctx, standing)
 		if err != nil {
 			return err
 		}
 		t.log.Warn("lost messages are queued again", "partition", t.lease.Partition, "lost", found.Lost, "queued", found.Queued)
-		t.healed = healed{standing.Kept, t.server, t.now}
-		t.recorded, t.last = min(t.recorded, standing.Kept), nil
+		t.healed = healed{t.now, t.server, standing.Kept}
+		t.last = nil
 	case standing.Kept < known:
 		if err := t.within(ctx, func(ctx context.Context) error { return t.store.Concede(ctx, t.lease, known) }); err != nil {
 			return err
 		}
-		t.recorded = 0
 	}
+	t.recorded = 0 // positions may be another stream's
 	t.tenure.stream, t.tenure.fence, t.tenure.remade = standing.Kept, standing.Kept, false
 	return nil
 }

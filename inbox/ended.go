@@ -56,9 +56,10 @@ func (r *reader) dealAlone(ctx context.Context, l *lane, m message.Message) erro
 		return err
 	}
 	defer leave()
+	b := r.batch(l)
 	var tries int
 	err = r.box.sql.Begin.Row(ctx, r.box.db, pg.Args{
-		"consumer": r.box.cfg.Name, "lane": l.number, "reader": r.id, "epoch": l.epoch, "sequence": int64(m.StreamSequence),
+		"consumer": r.box.cfg.Name, "lane": l.number, "reader": r.id, "epoch": l.epoch, "sequence": int64(m.StreamSequence), "known": int64(b.fence.known),
 	}).Scan(&tries)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("%w: lane %d, epoch %d", ErrFenced, l.number, l.epoch)
@@ -66,7 +67,6 @@ func (r *reader) dealAlone(ctx context.Context, l *lane, m message.Message) erro
 	if err != nil {
 		return fmt.Errorf("inbox: mark a message as begun: %w", err)
 	}
-	b := r.batch(l)
 	b.ended = r.box.ends(tries, 0)
 	if b.ended > 0 {
 		r.box.reportEnded(ctx, m, b.ended)

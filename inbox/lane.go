@@ -32,8 +32,10 @@ type lane struct {
 	// stop asks the worker to end after its transaction; done is closed when it has.
 	stop, done chan struct{}
 
-	// careful is how many messages are still begun one by one, with a mark: only the worker uses it.
+	// careful is how many messages are still begun one by one, with a mark, and right is what transactions compare: only the
+	// worker uses them.
 	careful int
+	right   fence
 
 	// Under the reader's mutex:
 
@@ -73,7 +75,7 @@ func (r *reader) work(ctx context.Context, l *lane) {
 		if err != nil {
 			if errors.Is(err, ErrFenced) {
 				r.box.metrics.fenced.Inc()
-				r.log.WarnContext(ctx, "lane has another reader", "lane", l.number, "epoch", l.epoch)
+				r.log.WarnContext(ctx, "lane has another reader, or the database has forgotten its position", "lane", l.number, "epoch", l.epoch)
 			}
 			r.quit(l)
 			return
@@ -147,7 +149,10 @@ func (r *reader) deal(ctx context.Context, l *lane, items []item) error {
 }
 
 func (r *reader) batch(l *lane) batch {
-	return batch{box: r.box, handle: r.handle, fence: &fence{lane: l.number, owner: r.id, epoch: l.epoch, ttl: r.cfg.LeaseTTL}}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l.right.known = max(l.right.known, l.settled.sequence) // idle lanes store it, too
+	return batch{box: r.box, handle: r.handle, fence: &l.right}
 }
 
 // The pauses between tries while the database is away.

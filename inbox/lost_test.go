@@ -3,15 +3,18 @@ package inbox_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/postrider/postrider/inbox"
 	"github.com/postrider/postrider/internal/localnats"
 	"github.com/postrider/postrider/internal/testkit/faultproxy"
 	"github.com/postrider/postrider/internal/testkit/natstest"
@@ -122,4 +125,52 @@ func proxied(t *testing.T, url string) (*faultproxy.NATS, jetstream.JetStream) {
 		t.Fatal(err)
 	}
 	return link, js
+}
+
+// A failover forgets the last of what a reader that lives through it has done: it is done again, before what lies behind it.
+func TestWhatTheDatabaseForgotIsDoneAgain(t *testing.T) {
+	t.Parallel()
+	tables := []string{"inbox_lanes", "inbox_streams", "inbox_records", "effects"}
+	for name, c := range map[string]struct {
+		config inbox.ConsumerConfig
+		last   int64 // version of the stream
+	}{
+		"the lane goes on":     {inbox.ConsumerConfig{Lanes: 1, LeaseTTL: time.Minute, Interval: 5 * time.Second}, 11},
+		"the lane has nothing": {inbox.ConsumerConfig{Lanes: 1, LeaseTTL: time.Second, Interval: 20 * time.Millisecond}, 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newReading(t)
+			end := r.run(t, c.config, apply)
+			defer end()
+			deal := func(from, to int64) {
+				for version := from; version <= to; version++ {
+					r.publish(t, event("s", version))
+				}
+				waitFor(t, r.pool, `SELECT count(*) = $1 AND (SELECT min(position) FROM inbox_lanes) = $1 FROM effects`, to)
+			}
+			deal(1, 5)
+			for _, table := range tables {
+				if _, err := r.pool.Exec(t.Context(), `CREATE TABLE was_`+table+` AS TABLE `+table); err != nil {
+					t.Fatal(err)
+				}
+			}
+			deal(6, 10)
+			err := pgx.BeginFunc(t.Context(), r.pool, func(tx pgx.Tx) error {
+				for _, table := range tables {
+					if _, err := tx.Exec(t.Context(), `DELETE FROM `+table+`; INSERT INTO `+table+` OVERRIDING SYSTEM VALUE TABLE was_`+table); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			deal(11, c.last)
+			if got := r.effects(t, "s"); len(got) != int(c.last) || !slices.IsSorted(got) {
+				t.Errorf("the effects are %v, want 1 to %d", got, c.last)
+			}
+		})
+	}
 }

@@ -98,13 +98,13 @@ func share(lanes, readers, rank int) int {
 	return n
 }
 
-// dropLost ends lanes whose rows name another owner or epoch.
+// dropLost ends lanes whose rows name another owner or epoch, or have forgotten the position, as after a failover.
 func (r *reader) dropLost(ctx context.Context) error {
 	r.mu.Lock()
-	var mine []*lane
+	mine := map[*lane]uint64{} // with the position that the database has told or was told before it is asked
 	for _, l := range r.lanes {
 		if !l.leaving {
-			mine = append(mine, l)
+			mine[l] = l.settled.sequence
 		}
 	}
 	r.mu.Unlock()
@@ -112,14 +112,17 @@ func (r *reader) dropLost(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list lanes: %w", err)
 	}
-	epochs := map[int]int64{}
+	epochs, positions := map[int]int64{}, map[int]uint64{}
 	var number int
-	var epoch int64
-	if _, err := pgx.ForEachRow(rows, []any{&number, &epoch}, func() error { epochs[number] = epoch; return nil }); err != nil {
+	var epoch, position int64
+	if _, err := pgx.ForEachRow(rows, []any{&number, &epoch, &position}, func() error {
+		epochs[number], positions[number] = epoch, uint64(position)
+		return nil
+	}); err != nil {
 		return fmt.Errorf("list lanes: %w", err)
 	}
-	for _, l := range mine {
-		if epochs[l.number] != l.epoch {
+	for l, known := range mine {
+		if epochs[l.number] != l.epoch || positions[l.number] < known {
 			r.log.WarnContext(ctx, "lane lost", "lane", l.number, "epoch", l.epoch)
 			r.quit(l)
 		}
@@ -144,6 +147,7 @@ func (r *reader) acquire(ctx, work context.Context, n int, known []int) error {
 	var careful bool
 	_, err = pgx.ForEachRow(rows, []any{&number, &epoch, &position, &at, &careful}, func() error {
 		l := newLane(number, epoch, mark{uint64(position), at}, 4*r.cfg.BatchSize)
+		l.right = fence{lane: number, owner: r.id, epoch: epoch, ttl: r.cfg.LeaseTTL}
 		if careful {
 			l.careful = r.cfg.BatchSize
 			r.log.WarnContext(ctx, "lane comes from readers that were lost: its messages are begun one by one", "lane", number, "epoch", epoch)
@@ -182,13 +186,13 @@ func (l *lane) positionLocked(read mark) mark {
 // advanceIdle stores how far lanes with nothing in hand are.
 func (r *reader) advanceIdle(ctx context.Context) error {
 	var numbers []int
-	var epochs, positions, times []int64
+	var epochs, known, positions, times []int64
 	var marks []mark
 	r.mu.Lock()
 	for _, l := range r.lanes {
 		if at := l.positionLocked(r.read); !l.leaving && at.sequence > l.settled.sequence {
 			numbers, epochs, marks = append(numbers, l.number), append(epochs, l.epoch), append(marks, at)
-			positions, times = append(positions, int64(at.sequence)), append(times, at.at)
+			known, positions, times = append(known, int64(l.settled.sequence)), append(positions, int64(at.sequence)), append(times, at.at)
 		}
 	}
 	r.mu.Unlock()
@@ -196,7 +200,7 @@ func (r *reader) advanceIdle(ctx context.Context) error {
 		return nil
 	}
 	_, err := r.box.sql.Advance.Exec(ctx, r.box.db, pg.Args{
-		"consumer": r.box.cfg.Name, "reader": r.id, "lanes": numbers, "epochs": epochs, "positions": positions, "times": times,
+		"consumer": r.box.cfg.Name, "reader": r.id, "lanes": numbers, "epochs": epochs, "known": known, "positions": positions, "times": times,
 	})
 	if err != nil {
 		return fmt.Errorf("store positions: %w", err)
@@ -223,12 +227,13 @@ func (r *reader) releaseLocked(work context.Context, l *lane) {
 		<-l.done
 		r.mu.Lock()
 		position = later(position, l.settled)
+		known := max(l.right.known, l.settled.sequence)
 		r.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(work), releaseTimeout)
 		defer cancel()
 		_, err := r.box.sql.Release.Exec(ctx, r.box.db, pg.Args{
 			"consumer": r.box.cfg.Name, "lane": l.number, "reader": r.id, "epoch": l.epoch,
-			"position": int64(position.sequence), "time": position.at,
+			"position": int64(position.sequence), "time": position.at, "known": int64(known),
 		})
 		if err != nil {
 			r.log.WarnContext(ctx, "lane could not be given back and runs out", "lane", l.number, "error", err)

@@ -43,6 +43,8 @@ type fence struct {
 	owner uuid.UUID
 	epoch int64
 	ttl   time.Duration
+	// known is the position that the lane's reader has stored last.
+	known uint64
 }
 
 // batch is a run of messages on their way through one or more transactions.
@@ -135,6 +137,7 @@ func (b *batch) attempt(ctx context.Context, messages []message.Message) ([]Outc
 	if err := b.box.commit(ctx, tx); err != nil {
 		return nil, err
 	}
+	b.stored(messages)
 	return outcomes, nil
 }
 
@@ -171,8 +174,16 @@ func (b *batch) park(ctx context.Context, m message.Message, cause error, attemp
 	if err := tx.Commit(ctx); err != nil {
 		return fmt.Errorf("inbox: commit: %w", err)
 	}
+	b.stored([]message.Message{m})
 	b.done(ctx, []message.Message{m}, []Outcome{outcome})
 	return nil
+}
+
+// stored notes the position that a transaction has stored.
+func (b *batch) stored(messages []message.Message) {
+	if b.fence != nil {
+		b.fence.known = max(b.fence.known, messages[len(messages)-1].StreamSequence)
+	}
 }
 
 func retryAt(status Status, delay time.Duration) time.Time {

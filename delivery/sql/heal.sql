@@ -88,9 +88,9 @@ SELECT FROM {schema}.outbox_partitions WHERE partition_key = @partition FOR NO K
 -- Queues again, from the next batches of the history behind @after, what was published
 -- before the last resize and is not in the stream any more: it lies above the
 -- position in @kept up to which the stream holds what was published under the partition
--- in @partitions; not what was recorded at @until or later. The events go to the partitions
--- where their streams are now, in front of what waits there, and in the order in which they
--- were published. An event that was published once more later comes back as that.
+-- in @partitions. The events go to the partitions where their streams are now, in front of what
+-- waits there, and in the order in which they were published. An event that was
+-- published once more later comes back as that.
 WITH held AS (
        SELECT p.partition_key
          FROM {schema}.outbox_partitions AS p
@@ -98,7 +98,7 @@ WITH held AS (
      page AS MATERIALIZED (
        SELECT d.id, k.kept
          FROM {schema}.outbox_settings AS s
-         JOIN {schema}.outbox_deliveries AS d ON d.published_at < s.resized_at AND d.published_at < coalesce(@until::timestamptz, 'infinity')
+         JOIN {schema}.outbox_deliveries AS d ON d.published_at < s.resized_at
          JOIN unnest(@partitions::smallint[], @kept::bigint[]) AS k (partition_key, kept) USING (partition_key)
         WHERE d.id > @after AND d.last_stream_sequence > k.kept AND (d.lost_after IS NULL OR d.lost_after > k.kept)
         ORDER BY d.id

@@ -82,7 +82,8 @@ type Caller struct {
 	cfg      Config
 	sql      queries
 	wake     chan struct{}
-	sent     underWay // last, by this process
+	sent     underWay  // last, by this process
+	server   time.Time // when the database server was started that was compared with the receiver
 }
 
 // New checks the configuration; it does not connect.
@@ -162,8 +163,8 @@ func (c *Caller) compare(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	ours := inbox.Call{}
-	err = c.sql.Last.Row(ctx, c.db, pg.Args{"sender": c.cfg.Name}).Scan(&ours.Generation, &ours.ID)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+	err = c.sql.Last.Row(ctx, c.db, pg.Args{"sender": c.cfg.Name}).Scan(&ours.Generation, &ours.ID, &c.server)
+	if err != nil {
 		return false, fmt.Errorf("caller: last call: %w", err)
 	}
 	return true, inOrder(theirs, ours)

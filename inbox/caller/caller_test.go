@@ -16,7 +16,9 @@ import (
 
 	"github.com/postrider/postrider/inbox"
 	"github.com/postrider/postrider/inbox/caller"
+	"github.com/postrider/postrider/internal/localpg"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
+	"github.com/postrider/postrider/internal/testkit/pgtest"
 )
 
 func did(requests []string) []string {
@@ -250,6 +252,27 @@ func TestADatabaseThatForgotIsNoticed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What another process sent and the database has forgotten is not taken for what this one sends: each server is compared.
+func TestAServerThatForgotIsNoticed(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Server(t, localpg.Config{})
+	w := newWorldAt(t, server.URL())
+	w.queue(t, numbered(5)...)
+	stop := w.run(t)
+	w.answered(t)
+	_, err := w.box.Call(t.Context(), inbox.Call{Sender: sender, ID: 6}, func(context.Context, pgx.Tx) ([]byte, error) { return []byte("another's"), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.db.Reset()
+	if err := server.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.db.Reset()
+	w.queue(t, "another")
+	w.wantForgotten(t, stop)
 }
 
 // wantForgotten wants Run to end by itself, and nothing sent.

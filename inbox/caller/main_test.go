@@ -145,9 +145,11 @@ type world struct {
 	calls         int
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T) *world { t.Helper(); return newWorldAt(t, pgtest.URL(t)) }
+
+func newWorldAt(t *testing.T, url string) *world {
 	t.Helper()
-	w := &world{url: pgtest.URL(t), ended: make(chan struct{}, 10)}
+	w := &world{url: url, ended: make(chan struct{}, 10)}
 	w.db, w.far = pgtest.Pool(t, w.url), pgtest.Pool(t, pgtest.URL(t))
 	for _, pool := range []*pgxpool.Pool{w.db, w.far} {
 		if err := inbox.Migrate(t.Context(), pool, "public"); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -17,7 +18,11 @@ type underWay struct {
 	call    inbox.Call
 	queued  int64
 	request []byte
+	server  time.Time // when the database server was started that said so
 }
+
+// errMoved: another server answers than the one that was compared, or it was started again.
+var errMoved = errors.New("the database is another server or was started again")
 
 // step has one call answered; more is false where none waits.
 func (c *Caller) step(ctx context.Context) (more bool, err error) {
@@ -26,6 +31,9 @@ func (c *Caller) step(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	u, err := c.take(ctx)
+	if errors.Is(err, errMoved) { // what it has forgotten another process may have sent
+		return c.compare(ctx)
+	}
 	if err != nil || u.queued == 0 {
 		return false, err
 	}
@@ -55,6 +63,9 @@ func (c *Caller) step(ctx context.Context) (more bool, err error) {
 func (c *Caller) take(ctx context.Context) (u underWay, err error) {
 	err = pgx.BeginFunc(ctx, c.db, func(tx pgx.Tx) error {
 		last, err := c.lock(ctx, tx)
+		if err == nil && !last.server.Equal(c.server) {
+			err = errMoved
+		}
 		if err != nil {
 			return err
 		}
@@ -92,7 +103,7 @@ func (c *Caller) lock(ctx context.Context, tx pgx.Tx) (last underWay, err error)
 	}
 	var commits *string
 	last.call.Sender = c.cfg.Name
-	if err := c.sql.LockCaller.Row(ctx, tx, args).Scan(&last.call.Generation, &last.call.ID, &last.queued, &commits); err != nil {
+	if err := c.sql.LockCaller.Row(ctx, tx, args).Scan(&last.call.Generation, &last.call.ID, &last.queued, &last.server, &commits); err != nil {
 		return last, fmt.Errorf("caller: lock the sender: %w", err)
 	}
 	return last, nil

@@ -26,14 +26,15 @@ UPDATE {schema}.inbox_lanes AS l
  WHERE l.consumer = @consumer AND l.lane = held.lane
 
 -- query: Mine
-SELECT lane, epoch FROM {schema}.inbox_lanes WHERE consumer = @consumer AND owner = @reader
+SELECT lane, epoch, position FROM {schema}.inbox_lanes WHERE consumer = @consumer AND owner = @reader
 
 -- query: Fence
--- First in a reader's transaction: no row means that the lane has another reader.
+-- First in a reader's transaction: no row means that the lane has another reader, or that the database has forgotten the
+-- position that this one stored.
 UPDATE {schema}.inbox_lanes
    SET position = greatest(position, @position::bigint), position_time = CASE WHEN @position::bigint > position THEN @time ELSE position_time END,
        crashes = 0, tries = 0, lease_until = pg_catalog.clock_timestamp() + @ttl::interval
- WHERE consumer = @consumer AND lane = @lane AND owner = @reader AND epoch = @epoch
+ WHERE consumer = @consumer AND lane = @lane AND owner = @reader AND epoch = @epoch AND position >= @known::bigint
 
 -- query: Begin
 -- Before the handler runs for a message that may have ended its process: how often it was begun, this time included. Who
@@ -41,19 +42,20 @@ UPDATE {schema}.inbox_lanes
 UPDATE {schema}.inbox_lanes
    SET tries = CASE WHEN tried <> @sequence::bigint THEN 1 WHEN tried_epoch = epoch THEN tries ELSE tries + 1 END,
        tried = @sequence::bigint, tried_epoch = epoch
- WHERE consumer = @consumer AND lane = @lane AND owner = @reader AND epoch = @epoch
+ WHERE consumer = @consumer AND lane = @lane AND owner = @reader AND epoch = @epoch AND position >= @known::bigint
 RETURNING tries
 
 -- query: Advance
 -- Lanes with nothing in hand are as far as their reader has read.
 UPDATE {schema}.inbox_lanes AS l SET position = w.position, position_time = w.position_time
-  FROM unnest(@lanes::integer[], @epochs::bigint[], @positions::bigint[], @times::bigint[]) AS w (lane, epoch, position, position_time)
- WHERE l.consumer = @consumer AND l.owner = @reader AND l.lane = w.lane AND l.epoch = w.epoch AND l.position < w.position
+  FROM unnest(@lanes::integer[], @epochs::bigint[], @known::bigint[], @positions::bigint[], @times::bigint[]) AS w (lane, epoch, known, position, position_time)
+ WHERE l.consumer = @consumer AND l.owner = @reader AND l.lane = w.lane AND l.epoch = w.epoch AND l.position >= w.known AND l.position < w.position
 
 -- query: Release
 -- A message that was begun under this epoch did not end its process: that it was begun does not count.
-UPDATE {schema}.inbox_lanes SET owner = NULL, lease_until = NULL, position = greatest(position, @position::bigint),
-       position_time = CASE WHEN @position::bigint > position THEN @time ELSE position_time END,
+UPDATE {schema}.inbox_lanes SET owner = NULL, lease_until = NULL,
+       position = CASE WHEN position >= @known::bigint THEN greatest(position, @position::bigint) ELSE position END,
+       position_time = CASE WHEN position >= @known::bigint AND @position::bigint > position THEN @time ELSE position_time END,
        tries = CASE WHEN tried_epoch = epoch THEN greatest(tries - 1, 0) ELSE tries END
  WHERE consumer = @consumer AND lane = @lane AND owner = @reader AND epoch = @epoch
 

@@ -78,9 +78,14 @@ func movedServers() []mutant {
 			edits: []edit{{"delivery/heal.go", "t.healed.server.Equal(t.server)", "!t.healed.server.IsZero()"}},
 		},
 		{
+			name: "healing-ends-with-its-lease", promise: "P1", breaks: "lost messages that were queued again do not come when a failover forgets that and ends the lease",
+			test: command{pkg: "delivery", run: "^TestAForgottenHealingIsMadeAgain$/^purged,_another_lease$"}, says: "waited in vain for 3",
+			edits: []edit{{"delivery/flow.go", "f.healed = before.healed", "f.healed = healed{kept: before.healed.kept}"}},
+		},
+		{
 			name: "healing-without-end", promise: "P4", breaks: "a failover that forgot nothing has what came since the last loss queued again",
 			test: command{pkg: "delivery", run: "^TestAForgottenHealingIsMadeAgain$"}, says: "batches are lost",
-			edits: []edit{{"delivery/heal.go", "standing, &t.healed.at)", "standing, nil)"}},
+			edits: []edit{{"delivery/heal.go", "t.healed.kept, &t.healed.at)", "t.healed.kept, nil)"}},
 		},
 		{
 			name: "mark-behind-forgotten", promise: "P4", breaks: "a mark is made behind one that the database has forgotten",
@@ -107,6 +112,16 @@ func consumers() []mutant {
 			name: "repair-leaves-what-was-told", promise: "projection", breaks: "a repair of a stream that was told of a forgotten event leaves it waiting for that",
 			test: command{pkg: "projection", run: "^TestGapsAreFoundAndRepaired$/^told_of_what_was_forgotten$"}, says: "gaps_test.go",
 			edits: []edit{{"projection/repair.go", "if at.wanted > at.applied {", "if false {"}},
+		},
+		{
+			name: "position-not-compared", promise: "P1", breaks: "a reader that lives through a failover passes over messages whose effects the database has forgotten",
+			test: command{pkg: "inbox", run: "^TestWhatTheDatabaseForgotIsDoneAgain$/^the_lane_goes_on$"}, says: "did not become true",
+			edits: []edit{{"inbox/sql/lanes.sql", "AND position >= @known::bigint\n\n-- query: Begin", "AND @known::bigint >= 0\n\n-- query: Begin"}},
+		},
+		{
+			name: "idle-position-not-compared", promise: "P1", breaks: "a reader without messages does not see that the database has forgotten its position",
+			test: command{pkg: "inbox", run: "^TestWhatTheDatabaseForgotIsDoneAgain$/^the_lane_has_nothing$"}, says: "did not become true",
+			edits: []edit{{"inbox/member.go", "|| positions[l.number] < known {", "|| positions[l.number]+known < known {"}},
 		},
 		{
 			name: "handler-passes-its-end", promise: "P7", breaks: "a handler that passes over the end of its time has its lane stand for ever",

@@ -152,5 +152,10 @@ func calls() []mutant {
 			test: of("TestADatabaseThatForgotIsNoticed"), says: "it took another call's answer in",
 			edits: []edit{{"inbox/caller/caller.go", "theirs.ID <= ours.ID {", "theirs.ID <= ours.ID || true {"}},
 		},
+		{
+			name: "other-server-not-asked", promise: "calls", breaks: "what another process sent before a failover forgot it is taken for one's own",
+			test: of("TestAServerThatForgotIsNoticed"), says: "it took another call's answer in",
+			edits: []edit{{step, "!last.server.Equal(c.server)", "c.server.IsZero()"}},
+		},
 	}
 }

@@ -12,7 +12,7 @@ SELECT @sender::text
 
 -- query: LockCaller
 -- An id that was sent must outlive a crash, whatever the session says of commits.
-SELECT generation, call_id, queued,
+SELECT generation, call_id, queued, pg_catalog.pg_postmaster_start_time(),
        CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN pg_catalog.set_config('synchronous_commit', 'on', true) END
   FROM {schema}.inbox_callers
  WHERE sender = @sender
@@ -36,4 +36,4 @@ UPDATE {schema}.inbox_calls SET attempts = attempts + 1, last_error = @reason WH
 DELETE FROM {schema}.inbox_calls WHERE sender = @sender AND queued = @queued
 
 -- query: Last
-SELECT generation, call_id FROM {schema}.inbox_callers WHERE sender = @sender
+SELECT coalesce(max(generation), 0), coalesce(max(call_id), 0), pg_catalog.pg_postmaster_start_time() FROM {schema}.inbox_callers WHERE sender = @sender

@@ -342,11 +342,11 @@ SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT coun
      page AS MATERIALIZED (
        SELECT d.id, k.kept
          FROM "public".outbox_settings AS s
-         JOIN "public".outbox_deliveries AS d ON d.published_at < s.resized_at AND d.published_at < coalesce($4::timestamptz, 'infinity')
-         JOIN unnest($5::smallint[], $6::bigint[]) AS k (partition_key, kept) USING (partition_key)
-        WHERE d.id > $7 AND d.last_stream_sequence > k.kept AND (d.lost_after IS NULL OR d.lost_after > k.kept)
+         JOIN "public".outbox_deliveries AS d ON d.published_at < s.resized_at
+         JOIN unnest($4::smallint[], $5::bigint[]) AS k (partition_key, kept) USING (partition_key)
+        WHERE d.id > $6 AND d.last_stream_sequence > k.kept AND (d.lost_after IS NULL OR d.lost_after > k.kept)
         ORDER BY d.id
-        LIMIT $8),
+        LIMIT $7),
      lost AS (
        UPDATE "public".outbox_deliveries AS d
           SET lost_after = page.kept
@@ -3031,27 +3031,28 @@ RETURNING l.lane, l.epoch, l.position, l.position_time, l.crashes > 1 OR l.tries
          ORDER BY f.lane FOR NO KEY UPDATE SKIP LOCKED) AS held
  WHERE l.consumer = $2 AND l.lane = held.lane;
 
-/* inbox.Mine */ SELECT lane, epoch FROM "public".inbox_lanes WHERE consumer = $1 AND owner = $2;
+/* inbox.Mine */ SELECT lane, epoch, position FROM "public".inbox_lanes WHERE consumer = $1 AND owner = $2;
 
 /* inbox.Fence */ UPDATE "public".inbox_lanes
    SET position = greatest(position, $1::bigint), position_time = CASE WHEN $1::bigint > position THEN $2 ELSE position_time END,
        crashes = 0, tries = 0, lease_until = pg_catalog.clock_timestamp() + $3::interval
- WHERE consumer = $4 AND lane = $5 AND owner = $6 AND epoch = $7;
+ WHERE consumer = $4 AND lane = $5 AND owner = $6 AND epoch = $7 AND position >= $8::bigint;
 
 /* inbox.Begin */ UPDATE "public".inbox_lanes
    SET tries = CASE WHEN tried <> $1::bigint THEN 1 WHEN tried_epoch = epoch THEN tries ELSE tries + 1 END,
        tried = $1::bigint, tried_epoch = epoch
- WHERE consumer = $2 AND lane = $3 AND owner = $4 AND epoch = $5
+ WHERE consumer = $2 AND lane = $3 AND owner = $4 AND epoch = $5 AND position >= $6::bigint
 RETURNING tries;
 
 /* inbox.Advance */ UPDATE "public".inbox_lanes AS l SET position = w.position, position_time = w.position_time
-  FROM unnest($1::integer[], $2::bigint[], $3::bigint[], $4::bigint[]) AS w (lane, epoch, position, position_time)
- WHERE l.consumer = $5 AND l.owner = $6 AND l.lane = w.lane AND l.epoch = w.epoch AND l.position < w.position;
+  FROM unnest($1::integer[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS w (lane, epoch, known, position, position_time)
+ WHERE l.consumer = $6 AND l.owner = $7 AND l.lane = w.lane AND l.epoch = w.epoch AND l.position >= w.known AND l.position < w.position;
 
-/* inbox.Release */ UPDATE "public".inbox_lanes SET owner = NULL, lease_until = NULL, position = greatest(position, $1::bigint),
-       position_time = CASE WHEN $1::bigint > position THEN $2 ELSE position_time END,
+/* inbox.Release */ UPDATE "public".inbox_lanes SET owner = NULL, lease_until = NULL,
+       position = CASE WHEN position >= $1::bigint THEN greatest(position, $2::bigint) ELSE position END,
+       position_time = CASE WHEN position >= $1::bigint AND $2::bigint > position THEN $3 ELSE position_time END,
        tries = CASE WHEN tried_epoch = epoch THEN greatest(tries - 1, 0) ELSE tries END
- WHERE consumer = $3 AND lane = $4 AND owner = $5 AND epoch = $6;
+ WHERE consumer = $4 AND lane = $5 AND owner = $6 AND epoch = $7;
 
 /* inbox.RestartLanes */ UPDATE "public".inbox_lanes SET position = 0, position_time = 0, owner = NULL, lease_until = NULL, epoch = epoch + 1, tries = 0
  WHERE consumer = $1;
@@ -3180,7 +3181,7 @@ SELECT $1::text
  WHERE NOT EXISTS (SELECT FROM "public".inbox_callers WHERE sender = $1)
     ON CONFLICT DO NOTHING;
 
-/* caller.LockCaller */ SELECT generation, call_id, queued,
+/* caller.LockCaller */ SELECT generation, call_id, queued, pg_catalog.pg_postmaster_start_time(),
        CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN pg_catalog.set_config('synchronous_commit', 'on', true) END
   FROM "public".inbox_callers
  WHERE sender = $1
@@ -3198,7 +3199,7 @@ SELECT $1::text
 
 /* caller.Remove */ DELETE FROM "public".inbox_calls WHERE sender = $1 AND queued = $2;
 
-/* caller.Last */ SELECT generation, call_id FROM "public".inbox_callers WHERE sender = $1;
+/* caller.Last */ SELECT coalesce(max(generation), 0), coalesce(max(call_id), 0), pg_catalog.pg_postmaster_start_time() FROM "public".inbox_callers WHERE sender = $1;
 
 -- lease/sql/*.sql
 
