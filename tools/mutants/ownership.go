@@ -57,7 +57,10 @@ func ownership() []mutant {
 		{
 			name: "positions-of-the-old-stream", promise: "P4", breaks: "where losses are reported an heir looks in a new stream behind positions of the old one",
 			test: command{pkg: "delivery", run: "^TestAnHeirMarksWhatTheNewStreamHolds$"}, says: "messages are stored, want 12",
-			edits: []edit{{"delivery/take.go", "case standing.Kept < known:", "case false:"}},
+			edits: []edit{
+				{"delivery/take.go", "case standing.Kept < known:", "case false:"},
+				{"delivery/take.go", "t.recorded = 0 // positions may be another stream's", "_ = 0"},
+			},
 		},
 		{
 			name: "adopted-by-an-old-snapshot", promise: "P1", breaks: "a row that was committed while adopt waited for its writer is lost above read committed",
