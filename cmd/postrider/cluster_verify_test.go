@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"os"
+	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
@@ -226,6 +228,9 @@ func TestAVerificationFindsNothingAndLeavesNothing(t *testing.T) {
 func TestAVerificationThatIsInterruptedLeavesNothing(t *testing.T) {
 	t.Parallel()
 	v := newVerified(t)
+	hangups := make(chan os.Signal, 1) // who handles it passes on that it is not ignored, as it is where nohup runs the tests
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	p := v.begin(t)
 	v.awaitScratch(t, p)
 	p.Signal(t, syscall.SIGHUP)
