@@ -62,7 +62,7 @@ type tenure struct {
 	recorded, closed uint64
 	// remade tells that the stream is another one than when the partition was taken.
 	remade bool
-	// healed is the last time that lost messages were queued again, which a failover may forget.
+	// healed is the last time that lost messages were queued again, which a failover may forget. It outlives the lease.
 	healed healed
 	// marked is the database's time of the last mark of anything published, parked that of
 	// the last one that parked anything.

@@ -80,7 +80,7 @@ type takeover struct {
 	lease    *lease.Lease
 	standing Standing
 	server   time.Time // when the database server was started that was asked what is marked
-	now      time.Time // there, then
+	now      time.Time // what time it was there
 	last     []named   // what the stream's last record names, as long as the database was not changed since it was looked up
 }
 

@@ -62,7 +62,8 @@
 // A Consumer's messages are spread over lanes by a hash of the stream. A lane has one reader: its row names owner and
 // epoch, every transaction begins with a compare-and-set on both and stores the position in JetStream, so that effect,
 // record, position and right to the lane cannot come apart. A reader that was suspended past its lease changes nothing.
-// A database that has forgotten a position, as behind a failover, is told by it: the lane is taken and read again.
+// A position below what the reader has stored shows that the database has forgotten it, as behind a failover: the lane is
+// taken anew, and read from there.
 // Each reader reads the stream once with a consumer of its own behind the least position of its lanes; nothing is
 // acknowledged. Readers have equal shares of the lanes; one that comes or goes takes over at the others' next sign of
 // life, one that dies after LeaseTTL.

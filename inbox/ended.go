@@ -59,7 +59,7 @@ func (r *reader) dealAlone(ctx context.Context, l *lane, m message.Message) erro
 	b := r.batch(l)
 	var tries int
 	err = r.box.sql.Begin.Row(ctx, r.box.db, pg.Args{
-		"consumer": r.box.cfg.Name, "lane": l.number, "reader": r.id, "epoch": l.epoch, "sequence": int64(m.StreamSequence), "known": int64(b.fence.known),
+		"consumer": r.box.cfg.Name, "lane": l.number, "reader": r.id, "epoch": l.epoch, "sequence": int64(m.StreamSequence), "known": int64(l.known),
 	}).Scan(&tries)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("%w: lane %d, epoch %d", ErrFenced, l.number, l.epoch)

@@ -13,8 +13,8 @@ import (
 var (
 	// ErrConfig: a Config breaks a rule; the text names the field.
 	ErrConfig = errors.New("inbox config")
-	// ErrFenced: the reader's lane belongs to another reader now. Nothing was done.
-	ErrFenced = errors.New("the lane has another reader")
+	// ErrFenced: the reader's lane belongs to another reader now, or the database has forgotten its position. Nothing was done.
+	ErrFenced = errors.New("the lane has another reader, or the database has forgotten its position")
 	// ErrNotMigrated: the schema holds no inbox tables, or older ones than this program needs.
 	ErrNotMigrated = errors.New("inbox tables are missing or too old")
 	// ErrNewer: a newer program migrated the schema.

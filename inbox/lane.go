@@ -32,10 +32,10 @@ type lane struct {
 	// stop asks the worker to end after its transaction; done is closed when it has.
 	stop, done chan struct{}
 
-	// careful is how many messages are still begun one by one, with a mark, and right is what transactions compare: only the
-	// worker uses them.
+	// careful is how many messages are still begun one by one, with a mark, and known the position that the database must not
+	// be behind: only the worker uses them.
 	careful int
-	right   fence
+	known   uint64
 
 	// Under the reader's mutex:
 
@@ -151,8 +151,8 @@ func (r *reader) deal(ctx context.Context, l *lane, items []item) error {
 func (r *reader) batch(l *lane) batch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l.right.known = max(l.right.known, l.settled.sequence) // idle lanes store it, too
-	return batch{box: r.box, handle: r.handle, fence: &l.right}
+	l.known = max(l.known, l.settled.sequence) // signs of life store it, too
+	return batch{box: r.box, handle: r.handle, fence: &fence{lane: l.number, owner: r.id, epoch: l.epoch, ttl: r.cfg.LeaseTTL, known: &l.known}}
 }
 
 // The pauses between tries while the database is away.

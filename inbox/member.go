@@ -147,7 +147,6 @@ func (r *reader) acquire(ctx, work context.Context, n int, known []int) error {
 	var careful bool
 	_, err = pgx.ForEachRow(rows, []any{&number, &epoch, &position, &at, &careful}, func() error {
 		l := newLane(number, epoch, mark{uint64(position), at}, 4*r.cfg.BatchSize)
-		l.right = fence{lane: number, owner: r.id, epoch: epoch, ttl: r.cfg.LeaseTTL}
 		if careful {
 			l.careful = r.cfg.BatchSize
 			r.log.WarnContext(ctx, "lane comes from readers that were lost: its messages are begun one by one", "lane", number, "epoch", epoch)
@@ -227,7 +226,7 @@ func (r *reader) releaseLocked(work context.Context, l *lane) {
 		<-l.done
 		r.mu.Lock()
 		position = later(position, l.settled)
-		known := max(l.right.known, l.settled.sequence)
+		known := max(l.known, l.settled.sequence)
 		r.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(work), releaseTimeout)
 		defer cancel()

@@ -51,7 +51,7 @@ func newMetrics(reg prometheus.Registerer, consumer string) *metrics {
 		calls:     counters("inbox_calls_total", "Calls of senders by what became of them.", "status"),
 		missing:   counter("inbox_missing_versions_total", "Versions left out before a message: audit-only, skipped or discarded events."),
 		malformed: counter("inbox_malformed_total", "Messages that Postrider cannot have published."),
-		fenced:    counter("inbox_lane_fenced_total", "Transactions refused because their lane had another reader."),
+		fenced:    counter("inbox_lane_fenced_total", "Transactions refused because their lane had another reader, or the database had forgotten its position."),
 		rewinds:   counter("inbox_rewinds_total", "Times that a reader began further back, for a lane that it took."),
 		standing:  counter("inbox_standstills_total", "Times that JetStream held messages and delivered none."),
 		ended:     counter("inbox_handlers_ended_total", "Handlers that were begun, and whose process ended before they did."),

@@ -44,7 +44,7 @@ type fence struct {
 	epoch int64
 	ttl   time.Duration
 	// known is the position that the lane's reader has stored last.
-	known uint64
+	known *uint64
 }
 
 // batch is a run of messages on their way through one or more transactions.
@@ -182,7 +182,7 @@ func (b *batch) park(ctx context.Context, m message.Message, cause error, attemp
 // stored notes the position that a transaction has stored.
 func (b *batch) stored(messages []message.Message) {
 	if b.fence != nil {
-		b.fence.known = max(b.fence.known, messages[len(messages)-1].StreamSequence)
+		*b.fence.known = max(*b.fence.known, messages[len(messages)-1].StreamSequence)
 	}
 }
 

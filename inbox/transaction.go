@@ -46,7 +46,7 @@ func (t *transaction) look(ctx context.Context, f *fence, messages []message.Mes
 		last := messages[len(messages)-1]
 		q := sql.Fence.Queue(b, pg.Args{
 			"consumer": t.box.cfg.Name, "lane": f.lane, "reader": f.owner, "epoch": f.epoch,
-			"position": int64(last.StreamSequence), "ttl": f.ttl, "time": last.StoredAt.UnixNano(), "known": int64(f.known),
+			"position": int64(last.StreamSequence), "ttl": f.ttl, "time": last.StoredAt.UnixNano(), "known": int64(*f.known),
 		})
 		q.Query(func(rows pgx.Rows) error {
 			rows.Close()

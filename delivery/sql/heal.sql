@@ -4,7 +4,8 @@
 -- same for what is older. It takes the @most batches before @first and @id, the last ones
 -- first. The lease row is compared first; its positions go back with the stream when nothing
 -- is left, so that the next owner does not see the same loss again. What was recorded at
--- @until or later is left alone, and the positions are, if that leaves nothing.
+-- @until or later is left alone, and the positions are, if that leaves nothing; @some: not of an
+-- earlier page.
 WITH held AS MATERIALIZED (
        SELECT p.partition_key
          FROM {schema}.outbox_partitions AS p
