@@ -3,6 +3,7 @@ package house_test
 import (
 	"go/ast"
 	"go/token"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -73,5 +74,44 @@ func TestNoTestBearsTheNameOfOneOfProcesses(t *testing.T) {
 		if len(paths) > 1 || !strings.HasPrefix(filepath.Base(paths[0]), "cluster_") {
 			t.Errorf("%s is a test of processes, and is in %s", name, strings.Join(paths, ", "))
 		}
+	}
+}
+
+// Packages that cannot be listed are no packages that need no servers.
+func TestServedPackagesMustBeListed(t *testing.T) {
+	t.Parallel()
+	for name, second := range map[string]string{"fails": "exit 3", "finds none": "exit 0"} {
+		folder := t.TempDir()
+		script := "#!/bin/sh\ncase \"$*\" in *containers*) " + second + ";; esac\necho /lease\n"
+		if err := os.WriteFile(filepath.Join(folder, "go"), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(t.Context(), filepath.Join(root, ".ci", "packages"), ".", "served", "./...")
+		cmd.Env = append(os.Environ(), "PATH="+folder+":"+os.Getenv("PATH"))
+		if out, err := cmd.CombinedOutput(); err == nil {
+			t.Errorf("where go list %s the script is content: %s", name, out)
+		}
+	}
+}
+
+// A file that git tracks and nobody finds does not hide what is wrong with another one.
+func TestHouseSeesPastDeletedFiles(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	script, err := os.ReadFile(filepath.Join(root, ".ci", "house"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(folder, ".ci"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{".ci/house": string(script), "gone": "", "wrong": "// TO" + "DO\n"} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", "cd \"$1\" && git init -q && git add . && rm gone && ! bash .ci/house", "sh", folder).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "left to do") {
+		t.Errorf("%v: %s", err, out)
 	}
 }
