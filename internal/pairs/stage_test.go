@@ -57,6 +57,8 @@ type stage struct {
 	swept map[int64]bool
 	// unhealed are the events that the stream lost and that workers only reported.
 	unhealed map[uuid.UUID]bool
+	// selects is what replays up to a sequence must have selected, unselected where that cannot be known any more.
+	selects map[int]int
 	// late are streams with events that were parked.
 	late []string
 	// permits of both operations.
@@ -82,7 +84,7 @@ func begin(t *testing.T, server *localpg.Server, address string, permitted permi
 	}
 	s := &stage{
 		Cluster: c, server: server, js: broker.JetStream(t), library: library, paused: map[partition.ID]bool{}, open: map[string]int64{},
-		forgotten: map[uuid.UUID]bool{}, swept: map[int64]bool{}, unhealed: map[uuid.UUID]bool{}, permits: permitted,
+		forgotten: map[uuid.UUID]bool{}, swept: map[int64]bool{}, unhealed: map[uuid.UUID]bool{}, selects: map[int]int{}, permits: permitted,
 	}
 	s.exec(t, `UPDATE outbox_partitions SET lease_epoch = $1`, age)
 	s.hire(t, 2)
