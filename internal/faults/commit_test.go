@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"syscall"
 	"testing"
 
 	"github.com/postrider/postrider/internal/testkit/clustertest"
@@ -64,11 +63,8 @@ func cutAroundCommits(t *testing.T, nodes, rounds int) {
 // handOver has the oldest worker leave and another one come.
 func (s *stage) handOver(t *testing.T) {
 	t.Helper()
-	leaving := s.workers[0]
-	leaving.Signal(t, syscall.SIGTERM)
-	leaving.Exit(t)
-	s.gone = append(s.gone, leaving)
-	s.workers = append(s.workers[1:], s.Start(t, 1)...)
+	s.leave(t, 0)
+	s.workers = append(s.workers, s.Start(t, 1)...)
 }
 
 // fired waits until a trigger has struck.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
 
@@ -170,11 +169,10 @@ func blackholes(t *testing.T, nodes int) {
 // passProxies leaves the first worker behind the proxies and has two others go past them.
 func (s *stage) passProxies(t *testing.T) {
 	t.Helper()
-	for _, w := range s.workers[1:] {
-		w.Signal(t, syscall.SIGTERM)
-		w.Exit(t)
+	for len(s.workers) > 1 {
+		s.leave(t, 1)
 	}
-	s.gone, s.workers = slices.Clone(s.workers[1:]), append(s.workers[:1:1], s.StartDirect(t, 2)...)
+	s.workers = append(s.workers, s.StartDirect(t, 2)...)
 	s.WaitShared(t, s.workers...)
 }
 

@@ -121,6 +121,18 @@ func (s *stage) kill(t *testing.T, i int) {
 	s.gone = append(s.gone, w)
 }
 
+// leave has worker i end in good order.
+func (s *stage) leave(t *testing.T, i int) {
+	t.Helper()
+	w := s.workers[i]
+	w.Signal(t, syscall.SIGTERM)
+	if code := w.Exit(t); code != 0 {
+		t.Errorf("a worker that was asked to end ended with status %d: %s", code, w.Stderr())
+	}
+	s.workers = slices.Delete(s.workers, i, i+1)
+	s.gone = append(s.gone, w)
+}
+
 // replace kills worker i and starts another one.
 func (s *stage) replace(t *testing.T, i int) {
 	t.Helper()

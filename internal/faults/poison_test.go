@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -46,11 +45,9 @@ func poison(t *testing.T, nodes, events int) {
 
 	s.Backlog(t, events)
 	clean := s.drainBacklog(t, events, 0)
-	for _, w := range s.workers {
-		w.Signal(t, syscall.SIGTERM)
-		w.Exit(t)
+	for len(s.workers) > 0 {
+		s.leave(t, 0)
 	}
-	s.gone = s.workers
 
 	count := events / oneIn
 	var poisons []int64

@@ -17,7 +17,12 @@ type fault struct {
 	name   string
 	part   string // of the system, as the report counts
 	weight int
-	strike func(*testing.T)
+	strike func(*testing.T) (struck bool)
+}
+
+// surely is a strike that cannot miss.
+func surely(strike func(*testing.T)) func(*testing.T) bool {
+	return func(t *testing.T) bool { t.Helper(); strike(t); return true }
 }
 
 // The parts of the system that faults strike.
@@ -32,25 +37,25 @@ const (
 // faults are those that the mode withstands: without a fence late messages of earlier owners are stored.
 func (s *soak) faults() []fault {
 	list := []fault{
-		{"kill a worker", partWorkers, 6, s.killWorker},
-		{"stop a worker", partWorkers, 3, s.stopWorker},
-		{"change the number of workers", partWorkers, 2, s.scale},
-		{"kill a broker", partBrokers, 2, s.killBroker},
-		{"kill the database", partDatabase, 1, s.killDatabase},
-		{"cut the database's links", partLinks, 2, func(*testing.T) { s.takeovers.void(); s.Database.Cut() }},
-		{"cut a broker's links", partLinks, 2, func(*testing.T) { s.broker().Cut() }},
+		{"kill a worker", partWorkers, 6, surely(s.killWorker)},
+		{"stop a worker", partWorkers, 3, surely(s.stopWorker)},
+		{"change the number of workers", partWorkers, 2, surely(s.scale)},
+		{"kill a broker", partBrokers, 2, surely(s.killBroker)},
+		{"kill the database", partDatabase, 1, surely(s.killDatabase)},
+		{"cut the database's links", partLinks, 2, surely(func(*testing.T) { s.takeovers.void(); s.Database.Cut() })},
+		{"cut a broker's links", partLinks, 2, surely(func(*testing.T) { s.broker().Cut() })},
 		{"cut around a commit", partLinks, 4, s.cutAtCommit},
 		{"cut at an acknowledgement", partLinks, 3, s.cutAtAck},
-		{"drop acknowledgements", partLinks, 2, s.dropAcks},
-		{"slow or narrow link", partLinks, 2, s.poorLink},
-		{"refuse connections", partLinks, 1, s.refuse},
-		{"open transaction", partProducers, 2, s.openTransaction},
+		{"drop acknowledgements", partLinks, 2, surely(s.dropAcks)},
+		{"slow or narrow link", partLinks, 2, surely(s.poorLink)},
+		{"refuse connections", partLinks, 1, surely(s.refuse)},
+		{"open transaction", partProducers, 2, surely(s.openTransaction)},
 	}
 	if s.plan.mode == "fenced" {
 		list = append(list,
-			fault{"freeze a worker", partWorkers, 4, s.freezeWorker},
-			fault{"late bytes", partLinks, 3, s.lateBytes},
-			fault{"black hole", partLinks, 3, s.blackhole})
+			fault{"freeze a worker", partWorkers, 4, surely(s.freezeWorker)},
+			fault{"late bytes", partLinks, 3, surely(s.lateBytes)},
+			fault{"black hole", partLinks, 3, surely(s.blackhole)})
 	}
 	return list
 }
@@ -84,12 +89,7 @@ func (s *soak) stopWorker(t *testing.T) {
 // leave has a worker end in good order.
 func (s *soak) leave(t *testing.T) {
 	t.Helper()
-	i := s.worker()
-	w := s.workers[i]
-	w.Signal(t, syscall.SIGTERM)
-	w.Exit(t)
-	s.gone = append(s.gone, w)
-	s.workers = slices.Delete(s.workers, i, i+1)
+	s.stage.leave(t, s.worker())
 }
 
 func (s *soak) scale(t *testing.T) {
@@ -111,8 +111,7 @@ func (s *soak) while(t *testing.T, least, most time.Duration) {
 		return
 	}
 	last(t.Context(), d/2)
-	s.note(t, fault{name: "kill a worker amid that", part: partWorkers})
-	s.kill(t, s.worker())
+	s.strike(t, fault{name: "kill a worker amid that", part: partWorkers, strike: surely(func(t *testing.T) { t.Helper(); s.kill(t, s.worker()) })})
 	s.workers = append(s.workers, s.StartDirect(t, 1)...)
 	last(t.Context(), d/2)
 }
@@ -153,7 +152,7 @@ func (s *soak) killDatabase(t *testing.T) {
 }
 
 // cutAtCommit waits for the statement no longer than it may take to come by: there may be no worker behind the proxies.
-func (s *soak) cutAtCommit(t *testing.T) {
+func (s *soak) cutAtCommit(t *testing.T) (struck bool) {
 	t.Helper()
 	s.takeovers.void()
 	names := slices.Sorted(maps.Keys(statements))
@@ -164,10 +163,10 @@ func (s *soak) cutAtCommit(t *testing.T) {
 	}
 	trigger := s.Database.CutAtCommit(point, match)
 	defer trigger.Stop()
-	s.await(t, trigger, 2*time.Second)
+	return s.await(t, trigger, 2*time.Second)
 }
 
-func (s *soak) cutAtAck(t *testing.T) {
+func (s *soak) cutAtAck(t *testing.T) (struck bool) {
 	t.Helper()
 	b := s.broker()
 	trigger := b.CutAfterPub(commits)
@@ -176,16 +175,18 @@ func (s *soak) cutAtAck(t *testing.T) {
 		trigger = b.CutAtAck(faultproxy.PubAck)
 	}
 	defer trigger.Stop()
-	s.await(t, trigger, time.Second)
+	return s.await(t, trigger, time.Second)
 }
 
-func (s *soak) await(t *testing.T, trigger *faultproxy.Trigger, patience time.Duration) {
+func (s *soak) await(t *testing.T, trigger *faultproxy.Trigger, patience time.Duration) (struck bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	select {
 	case <-trigger.Fired():
+		return true
 	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/postrider/postrider/internal/ledger"
+	"github.com/postrider/postrider/internal/testkit/clustertest"
+	"github.com/postrider/postrider/internal/testkit/faultproxy"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/internal/testkit/slow"
 )
@@ -99,7 +101,7 @@ func (s *soak) write(t *testing.T) {
 	p50, longest := middle(takeovers)
 	r := soakReport{
 		Date: s.start.UTC().Format(time.DateOnly), Commit: os.Getenv(soakCommit), Seed: s.plan.seed, Mode: s.plan.mode, Nodes: s.plan.nodes,
-		Minutes: s.plan.duration.Minutes(), Faults: s.counts, Parts: s.parts, Events: found.Committed,
+		Minutes: min(time.Since(s.start), s.plan.duration).Minutes(), Faults: s.counts, Parts: s.parts, Events: found.Committed,
 		Lost: found.Lost, Reordered: found.Reordered, Doubled: found.Duplicates, Others: others(found),
 		Takeovers: len(takeovers), TakeoverP50: p50.Seconds(), TakeoverLongest: longest.Seconds(), Kept: !t.Failed(),
 	}
@@ -198,6 +200,31 @@ func soakedFor(t *testing.T, d time.Duration, violated bool) (status int, row st
 		t.Fatalf("the page is %q, the report %q, %v; the soak said\n%s", text, object, err, output)
 	}
 	return cmd.ProcessState.ExitCode(), row, r
+}
+
+// A soak that ends early tells how long it ran, and counts no fault that did not strike.
+func TestASoakTellsWhatWas(t *testing.T) {
+	checker, err := ledger.NewChecker(ledger.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &soak{
+		stage: &stage{subscriber: &clustertest.Subscriber{Checker: checker}, takeovers: &takeovers{}}, plan: soakPlan{duration: time.Hour},
+		start: time.Now().Add(-time.Minute), counts: map[string]int{}, parts: map[string]int{},
+	}
+	for name, struck := range map[string]bool{"struck": true, "missed": s.await(t, &faultproxy.Trigger{}, time.Millisecond)} {
+		s.strike(t, fault{name: name, part: partLinks, strike: func(*testing.T) bool { return struck }})
+	}
+	file := filepath.Join(t.TempDir(), "soak.json")
+	t.Setenv(soakJSON, file)
+	s.write(t)
+	var r soakReport
+	if object, err := os.ReadFile(file); err != nil || json.Unmarshal(object, &r) != nil {
+		t.Fatalf("%v: %s", err, object)
+	}
+	if r.Minutes < 1 || r.Minutes > 30 || len(r.Faults) != 1 || r.Faults["struck"] != 1 || r.Parts[partLinks] != 1 {
+		t.Errorf("the report is %+v", r)
+	}
 }
 
 // A page without a table gets no row.

@@ -120,20 +120,23 @@ func (s *soak) inject(t *testing.T) {
 	n := s.random.IntN(total)
 	for _, f := range list {
 		if n -= f.weight; n < 0 {
-			s.note(t, f)
-			f.strike(t)
+			s.strike(t, f)
 			break
 		}
 	}
 	s.subscriber.WaitReceived(t, 50)
 }
 
-// note counts a fault and says when it happened.
-func (s *soak) note(t *testing.T, f fault) {
+// strike has a fault happen, says when, and counts it if it struck.
+func (s *soak) strike(t *testing.T, f fault) {
 	t.Helper()
+	t.Logf("%7.2fs %s", time.Since(s.start).Seconds(), f.name)
+	if !f.strike(t) {
+		t.Log("it found nothing to strike")
+		return
+	}
 	s.counts[f.name]++
 	s.parts[f.part]++
-	t.Logf("%7.2fs %s", time.Since(s.start).Seconds(), f.name)
 }
 
 // conclude prints what happened.
