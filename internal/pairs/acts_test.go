@@ -222,15 +222,9 @@ func replayed(s *stage, _ int) act {
 					return true, nil
 				default:
 				}
-				var n int
-				err := s.Pool.QueryRow(ctx, `SELECT (SELECT count(*) FROM events WHERE sequence <= r.last_sequence)
-						- (SELECT count(*) FROM outbox_replay_sequences WHERE replay_id = r.id)
-					FROM outbox_replays AS r WHERE last_sequence = $1 AND state <> 'done'`, to).Scan(&n)
-				if errors.Is(err, pgx.ErrNoRows) {
-					return false, nil
-				}
+				n, err := s.selected(ctx, to)
 				s.selects[to] = n
-				return err == nil, err
+				return n != unselected, err
 			}, p.Stderr)
 		},
 		end: func(t *testing.T) {
@@ -248,6 +242,17 @@ func replayed(s *stage, _ int) act {
 		},
 		check: s.wantReplayed,
 	}
+}
+
+// selected is how many events a replay up to that sequence is to deliver; unselected: it was not made, or has ended.
+func (s *stage) selected(ctx context.Context, to int) (n int, err error) {
+	err = s.Pool.QueryRow(ctx, `SELECT (SELECT count(*) FROM events WHERE sequence <= r.last_sequence)
+			- (SELECT count(*) FROM outbox_replay_sequences WHERE replay_id = r.id)
+		FROM outbox_replays AS r WHERE last_sequence = $1 AND state <> 'done'`, to).Scan(&n)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return unselected, nil
+	}
+	return n, err
 }
 
 // lose notes what the stream holds, and is about to lose.

@@ -72,6 +72,8 @@ func operations() []operation {
 		operation{"adopt", 0, adopts},
 		operation{"functions refused", 0, refused},
 		operation{"events in parts", 0, inParts},
+		operation{"replay, served", again, served},
+		operation{"isolated producers", 0, isolated},
 	)
 }
 

@@ -55,7 +55,7 @@ type Store struct {
 	sql    queries
 }
 
-type queries struct{ Find, Columns, Installed, LimitLocks, Known, Versions, Append pg.Query }
+type queries struct{ Find, Columns, Installed, Narrowed, LimitLocks, Known, Versions, Append pg.Query }
 
 // New returns a store for the outbox in that schema, or pg.ErrSchemaName.
 func New(db *pgxpool.Pool, schema string) (*Store, error) {
@@ -200,6 +200,13 @@ func (s *Store) transaction(ctx context.Context, o Options, do func(pgx.Tx) erro
 func (s *Store) execute(ctx context.Context, tx pgx.Tx, done Done, o Options) error {
 	if o.DryRun {
 		return nil
+	}
+	var narrowed bool
+	if err := s.sql.Narrowed.Row(ctx, tx, pg.Args{"publication": o.Publication, "table": done.Table}).Scan(&narrowed); err != nil {
+		return err
+	}
+	if narrowed {
+		return refuse("--publication: %s publishes some rows or columns of %s, and all would come back: take it out yourself, and leave --publication out", o.Publication, done.Table)
 	}
 	for _, statement := range done.SQL {
 		if _, err := tx.Exec(ctx, statement); err != nil {

@@ -3545,6 +3545,14 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
  WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped
  ORDER BY a.attnum;
 
+/* capture.Narrowed */ SELECT EXISTS (SELECT
+                 FROM pg_publication AS p
+                 JOIN pg_publication_rel AS r ON r.prpubid = p.oid
+                 JOIN pg_class AS c ON c.oid = r.prrelid
+                 JOIN pg_namespace AS n ON n.oid = c.relnamespace
+                WHERE p.pubname = $1 AND format('%s.%s', n.nspname, c.relname) = $2
+                  AND coalesce(to_jsonb(r) ->> 'prqual', to_jsonb(r) ->> 'prattrs') IS NOT NULL);
+
 /* capture.Installed */ SELECT t.tgname::text, n.nspname::text, c.relname::text, f.nspname::text, p.proname::text, p.proowner::regrole::text,
        t.tgenabled <> 'D', coalesce(obj_description(p.oid, 'pg_proc'), '')
   FROM pg_trigger AS t

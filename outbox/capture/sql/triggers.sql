@@ -30,6 +30,16 @@ SELECT a.attname::text, coalesce(nullif(t.typbasetype, 0), t.oid)::regtype::text
  WHERE a.attrelid = @table AND a.attnum > 0 AND NOT a.attisdropped
  ORDER BY a.attnum
 
+-- query: Narrowed
+-- Whether a publication has a row filter or a list of columns for a table: to_jsonb, since servers before 15 have neither.
+SELECT EXISTS (SELECT
+                 FROM pg_publication AS p
+                 JOIN pg_publication_rel AS r ON r.prpubid = p.oid
+                 JOIN pg_class AS c ON c.oid = r.prrelid
+                 JOIN pg_namespace AS n ON n.oid = c.relnamespace
+                WHERE p.pubname = @publication AND format('%s.%s', n.nspname, c.relname) = @table
+                  AND coalesce(to_jsonb(r) ->> 'prqual', to_jsonb(r) ->> 'prattrs') IS NOT NULL)
+
 -- query: Installed
 -- The triggers that call this outbox. Those of partitions are their table's.
 SELECT t.tgname::text, n.nspname::text, c.relname::text, f.nspname::text, p.proname::text, p.proowner::regrole::text,
