@@ -2,6 +2,7 @@ package pairs_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -21,6 +22,8 @@ type crew struct {
 	size int
 	// work is the i-th transaction of producer n; it goes on when running has ended.
 	work func(running context.Context, s *stage, n, i int) error
+	// begin and end are of those that other processes are; nil: none.
+	begin, end func(t *testing.T)
 
 	count atomic.Int64
 	stop  func(t *testing.T)
@@ -48,6 +51,7 @@ func (s *stage) dismiss(t *testing.T, c *crew) {
 
 func (c *crew) start(t *testing.T, s *stage) {
 	t.Helper()
+	step(t, c.begin)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	var mu sync.Mutex
@@ -75,6 +79,7 @@ func (c *crew) start(t *testing.T, s *stage) {
 		if failure != nil {
 			t.Errorf("producers of an operation: %v", failure)
 		}
+		step(t, c.end)
 	}
 }
 
@@ -110,7 +115,11 @@ func (s *stage) appended(ctx context.Context, tx pgx.Tx, where string, args ...a
 // hire starts workers.
 func (s *stage) hire(t *testing.T, n int) {
 	t.Helper()
-	hired := s.Start(t, n, s.flags...)
+	flags := s.flags
+	if s.canaries > 0 {
+		flags = append(slices.Clone(flags), "--canary=1s")
+	}
+	hired := s.Start(t, n, flags...)
 	s.workers, s.hired = append(s.workers, hired...), append(s.hired, hired...)
 }
 

@@ -74,6 +74,7 @@ func operations() []operation {
 		operation{"events in parts", 0, inParts},
 		operation{"replay, served", again, served},
 		operation{"isolated producers", 0, isolated},
+		operation{"canaries", 0, canaries},
 	)
 }
 

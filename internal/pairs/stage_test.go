@@ -42,6 +42,8 @@ type stage struct {
 	quiets  int // how many want quiet
 	crews   []*crew
 
+	canaries int // how many want workers with one
+
 	workers []*clustertest.Worker
 	hired   []*clustertest.Worker // with those that have ended
 	flags   []string              // of those that are started from now on
