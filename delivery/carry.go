@@ -164,7 +164,7 @@ func (r *Relay) events(ctx context.Context, found Claim, maxPayload, maxBytes in
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
 	defer cancel()
-	events, cutAt, err := r.store.Rehydrate(ctx, wanted, maxPayload, maxBytes)
+	events, cutAt, err := r.store.Rehydrate(ctx, found.server, wanted, maxPayload, maxBytes)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // EventReader reads events as a relay of the same configuration would publish them, for those who publish past a relay.
@@ -45,7 +46,7 @@ func (r *EventReader) Read(ctx context.Context, pointers []Pointer) ([]Reading, 
 		sequences[i] = p.Sequence
 	}
 	most := r.largest(r.to)
-	found, cutAt, err := r.store.Rehydrate(ctx, sequences, most.bytes, r.cfg.WindowBytes/4)
+	found, cutAt, err := r.store.Rehydrate(ctx, time.Time{}, sequences, most.bytes, r.cfg.WindowBytes/4)
 	if err != nil {
 		return nil, err
 	}

@@ -85,9 +85,7 @@ func (s *Store) Mark(ctx context.Context, results []Result, retry RetryPolicy, r
 	if slices.ContainsFunc(results, func(r Result) bool { return !r.Batch.server.Equal(results[0].Batch.server) }) {
 		return nil, time.Time{}, fmt.Errorf("mark: %w", ErrForgotten)
 	}
-	if server := results[0].Batch.server; !server.IsZero() {
-		st.server = &server
-	}
+	st.server = started(results[0].Batch.server)
 	var held map[partition.ID]bool
 	b, usual := st.bulk()
 	if usual {
@@ -334,6 +332,14 @@ func (s *Store) markBulk(ctx context.Context, st settlement, b bulk) (held map[p
 		return nil, time.Time{}, errMoved
 	}
 	return held, at, err
+}
+
+// started is when a server was as statements compare it: the zero time is any server's.
+func started(at time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	return &at
 }
 
 // divided tells whether a statement undid itself.

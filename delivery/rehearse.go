@@ -153,7 +153,7 @@ func (s *Rehearser) rehearse(ctx context.Context, b Batch, waiting map[streamKey
 	})
 	most := s.relay.shaping.largest(s.relay.publisher)
 	for len(b.Messages) > 0 {
-		events, cutAt, err := s.store.Rehydrate(ctx, sequences, most.bytes, s.relay.cfg.WindowBytes/4/s.relay.copies)
+		events, cutAt, err := s.store.Rehydrate(ctx, time.Time{}, sequences, most.bytes, s.relay.cfg.WindowBytes/4/s.relay.copies)
 		if err != nil {
 			return 0, err
 		}

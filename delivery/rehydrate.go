@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -28,11 +29,12 @@ var ErrEventUnreadable = errors.New("event cannot be read")
 // Rehydrate reads the events of those sequences, as far as their payloads fit into
 // maxBytes together; one always does. The first that does not fit is cutAt (0: all
 // fit), and the events from there on are to be left out. Payloads above maxPayload
-// are not read; their events carry only a Size.
+// are not read; their events carry only a Size. Once another server answers than was started then, it returns
+// ErrForgotten: a sequence may mean another event there. At the zero time any may answer.
 //
 // Payloads that are small enough for all of them to fit come at once. The sizes of larger ones come with them, and those that fit are
 // read afterwards.
-func (s *Store) Rehydrate(ctx context.Context, sequences []int64, maxPayload, maxBytes int64) (events map[int64]*Event, cutAt int64, err error) {
+func (s *Store) Rehydrate(ctx context.Context, server time.Time, sequences []int64, maxPayload, maxBytes int64) (events map[int64]*Event, cutAt int64, err error) {
 	events = make(map[int64]*Event, len(sequences))
 	if len(sequences) == 0 {
 		return events, 0, nil
@@ -40,14 +42,14 @@ func (s *Store) Rehydrate(ctx context.Context, sequences []int64, maxPayload, ma
 	batch := &pgx.Batch{}
 	small := min(maxPayload, maxBytes/int64(len(sequences)))
 	read := func(sequences []int64, most int64) {
-		s.sql.Planning.Queue(batch, nil)
+		s.sql.Reading.Queue(batch, pg.Args{"server": started(server)})
 		s.sql.Rehydrate.Queue(batch, pg.Args{
 			"sequences": bigints(sequences), "low": slices.Min(sequences), "high": slices.Max(sequences), "payload": most,
 		}).Query(collectEvents(events, len(sequences)))
 	}
 	read(sequences, small)
-	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
-		return nil, 0, fmt.Errorf("rehydrate: %w", err)
+	if err := s.rehydrate(ctx, batch); err != nil {
+		return nil, 0, err
 	}
 	large, cutAt := largeThatFit(events, small, maxPayload, maxBytes)
 	if len(large) == 0 {
@@ -56,10 +58,21 @@ func (s *Store) Rehydrate(ctx context.Context, sequences []int64, maxPayload, ma
 	batch = &pgx.Batch{}
 	read(large, maxPayload)
 	s.sql.LetGo.Queue(batch, nil)
-	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
-		return nil, 0, fmt.Errorf("rehydrate: %w", err)
+	if err := s.rehydrate(ctx, batch); err != nil {
+		return nil, 0, err
 	}
 	return events, cutAt, nil
+}
+
+func (s *Store) rehydrate(ctx context.Context, batch *pgx.Batch) error {
+	err := s.db.SendBatch(ctx, batch).Close()
+	switch {
+	case divided(err): // or the relation of events did
+		return fmt.Errorf("rehydrate: %w: %w", ErrForgotten, err)
+	case err != nil:
+		return fmt.Errorf("rehydrate: %w", err)
+	}
+	return nil
 }
 
 // largeThatFit returns which payloads between small and maxPayload fit beside the

@@ -1,11 +1,15 @@
 package delivery_test
 
 import (
+	"errors"
 	"maps"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/postrider/postrider/delivery"
 )
 
 // Small payloads come whatever is among them; of the larger ones come as many as fit, and what lies behind the first
@@ -33,7 +37,7 @@ func TestRehydrationReadsWhatFits(t *testing.T) {
 		"not quite":          {all[:2], 100, 199, all[1], []int{100}},
 		"nothing":            {nil, 1 << 20, 1 << 20, 0, nil},
 	} {
-		events, cutAt, err := b.store.Rehydrate(t.Context(), c.sequences, c.maxPayload, c.maxBytes)
+		events, cutAt, err := b.store.Rehydrate(t.Context(), time.Time{}, c.sequences, c.maxPayload, c.maxBytes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,12 +76,36 @@ func TestAConnectionLetsGoOfALargeEvent(t *testing.T) { //nolint:paralleltest //
 		return stats.HeapAlloc
 	}
 	before := held()
-	events, _, err := b.store.Rehydrate(t.Context(), []int64{sequence}, 2*size, 1<<20)
+	events, _, err := b.store.Rehydrate(t.Context(), time.Time{}, []int64{sequence}, 2*size, 1<<20)
 	if err != nil || len(events[sequence].Payload) != size {
 		t.Fatalf("%v, %v", events[sequence], err)
 	}
 	clear(events)
 	if after := held(); after > before+size/2 {
 		t.Errorf("%d MiB are held before an event of %d MiB, %d after", before>>20, size>>20, after>>20)
+	}
+}
+
+// What one server gave out is not read from another: there the sequence may be another event's.
+func TestRehydrationAsksTheServerOfTheClaim(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	sequence := b.append(t, "s", strings.Repeat("1", 1000))
+	var started time.Time
+	if err := b.pool.QueryRow(t.Context(), `SELECT pg_postmaster_start_time()`).Scan(&started); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		server time.Time
+		err    error
+	}{
+		"the same":                {started, nil},
+		"one that started before": {started.Add(-time.Second), delivery.ErrForgotten},
+		"any":                     {time.Time{}, nil},
+	} {
+		events, _, err := b.store.Rehydrate(t.Context(), c.server, []int64{sequence}, 1<<20, 1<<20)
+		if !errors.Is(err, c.err) || (len(events) == 1) != (c.err == nil) {
+			t.Errorf("%s: %d events, %v, want %v", name, len(events), err, c.err)
+		}
 	}
 }

@@ -79,7 +79,7 @@ type Relay struct {
 type backend interface {
 	Claim(ctx context.Context, asks []Ask, limits Limits, policy FailurePolicy) (Claim, error)
 	Advance(ctx context.Context, apart int) (Watermark, error)
-	Rehydrate(ctx context.Context, sequences []int64, maxPayload, maxBytes int64) (events map[int64]*Event, cutAt int64, err error)
+	Rehydrate(ctx context.Context, server time.Time, sequences []int64, maxPayload, maxBytes int64) (events map[int64]*Event, cutAt int64, err error)
 	Mark(ctx context.Context, results []Result, retry RetryPolicy, random func() float64) (fenced []partition.ID, marked time.Time, err error)
 	Unblock(ctx context.Context, l *lease.Lease, policy FailurePolicy) error
 	Suspect(ctx context.Context, l *lease.Lease, sequence int64) error

@@ -33,7 +33,7 @@ type Store struct {
 // queries are in the files of sql, by verb.
 type queries struct {
 	Planning, Begin, ClaimParked, ClaimDue, ClaimReady, ClaimLittle, Server, LogPosition pg.Query
-	Rehydrate, LetGo, EventTypes                                                         pg.Query
+	Reading, Rehydrate, LetGo, EventTypes                                                pg.Query
 	Marking, MarkReady, MarkParked, MarkRanges                                           pg.Query
 	Park, Promote, Waiting                                                               pg.Query
 	Prove, Advancing, Advance, Writers, Watermark                                        pg.Query

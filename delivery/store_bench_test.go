@@ -102,7 +102,7 @@ func storeRound(b *testing.B, store *delivery.Store, asks []delivery.Ask, after 
 		return times, 0
 	}
 	began = time.Now()
-	if _, _, err := store.Rehydrate(ctx, sequences, 1<<20, 1<<30); err != nil {
+	if _, _, err := store.Rehydrate(ctx, time.Time{}, sequences, 1<<20, 1<<30); err != nil {
 		b.Fatal(err)
 	}
 	times[1] = time.Since(began)

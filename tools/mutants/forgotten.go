@@ -88,6 +88,16 @@ func movedServers() []mutant {
 			edits: []edit{{"delivery/heal.go", "t.healed.kept, &t.healed.at)", "t.healed.kept, nil)"}},
 		},
 		{
+			name: "events-of-any-server", promise: "P1, P2", breaks: "events are read from another server than gave out the claim",
+			test: command{pkg: "delivery", run: "^TestEventsAreOfTheServerThatGaveThemOut$"}, says: "the events are asked of the server",
+			edits: []edit{{"delivery/carry.go", "Rehydrate(ctx, found.server,", "Rehydrate(ctx, time.Time{},"}},
+		},
+		{
+			name: "any-server-reads", promise: "P1, P2", breaks: "a server that may have forgotten the claim reads its events",
+			test: command{pkg: "delivery", run: "^TestRehydrationAsksTheServerOfTheClaim$"}, says: "one that started before",
+			edits: []edit{{"delivery/sql/events.sql", "@server::timestamptz THEN 0 ELSE 1", "@server::timestamptz THEN 1 ELSE 1"}},
+		},
+		{
 			name: "mark-behind-forgotten", promise: "P4", breaks: "a mark is made behind one that the database has forgotten",
 			test: command{pkg: "delivery", run: "^TestAMarkIsNotMadeBehindOneThatWasForgotten$"}, says: "stored .*, want ",
 			edits: []edit{{"delivery/sql/mark.sql", "f.fence_sequence >= mine.recorded THEN 1 ELSE 0", "f.fence_sequence >= mine.recorded THEN 1 ELSE 1"}},
