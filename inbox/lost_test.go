@@ -29,9 +29,11 @@ func TestAStreamThatLostItsEnd(t *testing.T) {
 		running bool
 		more    int
 		slow    time.Duration // a way to or from the server
+		forgets bool          // the database, that the reader went back
 	}{
 		"while nobody reads": {more: 1}, "while somebody reads": {running: true, more: 1},
 		"and goes past it at once": {running: true, more: 10}, "far away": {more: 1, slow: 4 * quick().QuietTime},
+		"and a failover forgets that": {running: true, more: 1, forgets: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -57,6 +59,7 @@ func TestAStreamThatLostItsEnd(t *testing.T) {
 			end := r.run(t, quick(), apply)
 			waitFor(t, r.pool, `SELECT count(*) = 6 FROM effects`)
 			waitFor(t, r.pool, `SELECT min(position) = 6 FROM inbox_lanes`)
+			r.exec(t, `CREATE TABLE was_lanes AS TABLE inbox_lanes`)
 			if !c.running {
 				end()
 			}
@@ -71,6 +74,11 @@ func TestAStreamThatLostItsEnd(t *testing.T) {
 			}
 			if err := node.RestartNode(t.Context(), 0); err != nil {
 				t.Fatal(err)
+			}
+			if c.forgets {
+				waitFor(t, r.pool, `SELECT min(position) = 3 AND max(position) = 3 FROM inbox_lanes`)
+				r.exec(t, `DELETE FROM inbox_lanes; INSERT INTO inbox_lanes TABLE was_lanes`)
+				waitFor(t, r.pool, `SELECT bool_and(l.owner IS NOT NULL AND l.epoch > w.epoch) FROM inbox_lanes AS l JOIN was_lanes AS w USING (consumer, lane)`)
 			}
 			var messages []message.Message // they take the places of what was lost
 			for n := range c.more {
@@ -87,6 +95,13 @@ func TestAStreamThatLostItsEnd(t *testing.T) {
 			waitFor(t, r.pool, `SELECT count(*) = $1 FROM effects`, 6+c.more)
 			end()
 		})
+	}
+}
+
+func (b *bundle) exec(t *testing.T, sql string) {
+	t.Helper()
+	if _, err := b.pool.Exec(t.Context(), sql); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -151,9 +166,7 @@ func TestWhatTheDatabaseForgotIsDoneAgain(t *testing.T) {
 			}
 			deal(1, 5)
 			for _, table := range tables {
-				if _, err := r.pool.Exec(t.Context(), `CREATE TABLE was_`+table+` AS TABLE `+table); err != nil {
-					t.Fatal(err)
-				}
+				r.exec(t, `CREATE TABLE was_`+table+` AS TABLE `+table)
 			}
 			deal(6, 10)
 			err := pgx.BeginFunc(t.Context(), r.pool, func(tx pgx.Tx) error {

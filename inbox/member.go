@@ -161,8 +161,8 @@ func (r *reader) acquire(ctx, work context.Context, n int, known []int) error {
 	defer r.mu.Unlock()
 	rewind := false
 	for _, l := range taken {
-		// A pass that has not come past the lane's position yet will bring everything behind it.
-		l.ready = r.endPass != nil && r.read.sequence <= l.settled.sequence
+		// A pass that has not come past the lane's position yet will bring everything behind it, if it has asked the stream for that.
+		l.ready = r.endPass != nil && r.read.sequence <= l.settled.sequence && l.settled.sequence <= r.furthest.sequence
 		rewind = rewind || !l.ready
 		r.lanes[l.number] = l
 		r.background.Go(func() { r.work(work, l) })

@@ -134,6 +134,11 @@ func consumers() []mutant {
 			edits: []edit{{"inbox/member.go", "|| positions[l.number] < known {", "|| positions[l.number]+known < known {"}},
 		},
 		{
+			name: "pass-that-did-not-ask", promise: "P1", breaks: "a lane joins a pass that has not asked whether the stream still holds what was read up to its position",
+			test: command{pkg: "inbox", run: "^TestAStreamThatLostItsEnd$/^and_a_failover_forgets_that$"}, says: "SELECT count.* FROM effects",
+			edits: []edit{{"inbox/member.go", " && l.settled.sequence <= r.furthest.sequence", ""}},
+		},
+		{
 			name: "handler-passes-its-end", promise: "P7", breaks: "a handler that passes over the end of its time has its lane stand for ever",
 			test: command{pkg: "inbox", run: "^TestAHandlerHasSoMuchTime$"}, says: "record messages: conn closed",
 			edits: []edit{{"inbox/handler.go", "case err == nil && ctx.Err() == nil && limited.Err() != nil:", "case false:"}},
