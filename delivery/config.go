@@ -29,7 +29,7 @@ type Config struct {
 	// is usually lower and takes its place, where the payload is sent as it is.
 	MaxPayload int64
 	// PollInterval is how often the outbox is looked at when no doorbell rings;
-	// 1 ms to 1 min. Behind a poll that found something the next come after 4 ms. While nothing at all is committed polls become rarer, to a
+	// 1 ms to 1 min. Behind a poll that found something the next come after 2.5 ms. While nothing at all is committed polls become rarer, to a
 	// quarter of that, and only ask whether that is so. Defaults to 50 ms.
 	PollInterval time.Duration
 	// StatementTimeout bounds each round trip to the database. Defaults to 30 s.

@@ -69,7 +69,7 @@ const (
 
 // quickPoll is how soon the outbox is looked at again after a poll found something: whoever appended
 // it does not ring. With each poll that finds nothing the wait doubles, up to a PollInterval.
-const quickPoll = 4 * time.Millisecond
+const quickPoll = 2500 * time.Microsecond
 
 // longestBreather bounds what pacing adds to the latency for the database's sake.
 const longestBreather = 5 * time.Millisecond

@@ -39,7 +39,7 @@ var wideImports = map[string]int{"cmd/postrider": 29, "worker": 17, "ui": 10, "t
 const (
 	mostLines      = 66_360 // Go of the root module without tests; aim 45,000
 	mostStatements = 34     // files of statements
-	mostWords      = 33_150 // in Markdown
+	mostWords      = 33_470 // in Markdown
 	mostOnPage     = 2_280  // on one page of it
 	mostSuppressed = 209    // lines that silence a linter
 )
