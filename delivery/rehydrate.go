@@ -48,7 +48,7 @@ func (s *Store) Rehydrate(ctx context.Context, server time.Time, sequences []int
 		}).Query(collectEvents(events, len(sequences)))
 	}
 	read(sequences, small)
-	if err := s.rehydrate(ctx, batch); err != nil {
+	if err := s.rehydrate(ctx, server, batch); err != nil {
 		return nil, 0, err
 	}
 	large, cutAt := largeThatFit(events, small, maxPayload, maxBytes)
@@ -58,16 +58,16 @@ func (s *Store) Rehydrate(ctx context.Context, server time.Time, sequences []int
 	batch = &pgx.Batch{}
 	read(large, maxPayload)
 	s.sql.LetGo.Queue(batch, nil)
-	if err := s.rehydrate(ctx, batch); err != nil {
+	if err := s.rehydrate(ctx, server, batch); err != nil {
 		return nil, 0, err
 	}
 	return events, cutAt, nil
 }
 
-func (s *Store) rehydrate(ctx context.Context, batch *pgx.Batch) error {
+func (s *Store) rehydrate(ctx context.Context, server time.Time, batch *pgx.Batch) error {
 	err := s.db.SendBatch(ctx, batch).Close()
 	switch {
-	case divided(err): // or the relation of events did
+	case !server.IsZero() && divided(err): // or the relation of events did
 		return fmt.Errorf("rehydrate: %w: %w", ErrForgotten, err)
 	case err != nil:
 		return fmt.Errorf("rehydrate: %w", err)

@@ -136,8 +136,9 @@ func (r *reader) beginPass(cancel context.CancelFunc) (from mark, some bool) {
 	}
 	r.furthest = mark{}
 	for _, l := range r.lanes {
-		l.ready = true
-		r.furthest = later(r.furthest, l.enqueued)
+		if l.ready = true; !l.leaving { // a failover may have forgotten what that one has in hand
+			r.furthest = later(r.furthest, l.enqueued)
+		}
 	}
 	if from.sequence < r.read.sequence {
 		r.box.metrics.rewinds.Inc()

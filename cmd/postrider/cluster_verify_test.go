@@ -89,8 +89,9 @@ const catalogue = `
 SELECT 'schema ' || nspname FROM pg_namespace WHERE nspname !~ '^pg_(toast|temp)'
 UNION ALL SELECT 'relation ' || c.oid::regclass || ' ' || c.relkind::text FROM pg_class AS c WHERE c.relpersistence <> 't' AND c.relkind <> 't' AND c.relnamespace <> 'pg_toast'::regnamespace
 UNION ALL SELECT 'function ' || oid::regprocedure FROM pg_proc
-UNION ALL SELECT 'role ' || rolname FROM pg_roles WHERE rolname LIKE '%verify%'
+UNION ALL SELECT 'role ' || rolname FROM pg_roles WHERE rolname LIKE 'postrider\_verify%'
 UNION ALL SELECT 'setting ' || setdatabase || ' ' || setrole || ' ' || setconfig::text FROM pg_db_role_setting
+ WHERE setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
 UNION ALL SELECT 'database ' || datname || ' ' || coalesce(datacl::text, '') FROM pg_database WHERE datname = current_database()
 UNION ALL SELECT 'publication ' || pubname FROM pg_publication
 UNION ALL SELECT 'slot ' || slot_name FROM pg_replication_slots WHERE database = current_database()
@@ -151,9 +152,15 @@ func (v *verified) begin(t *testing.T, flags ...string) *clustertest.Process {
 func (v *verified) untouched(t *testing.T) {
 	t.Helper()
 	if after := v.traces(t); after != v.before {
-		for _, line := range strings.Split(after, "\n") {
-			if !strings.Contains(v.before, line) {
+		was, is := strings.Split(v.before, "\n"), strings.Split(after, "\n")
+		for _, line := range is {
+			if !slices.Contains(was, line) {
 				t.Errorf("left or changed: %s", line)
+			}
+		}
+		for _, line := range was {
+			if !slices.Contains(is, line) {
+				t.Errorf("gone or changed: %s", line)
 			}
 		}
 		t.Error("the servers are not as they were")

@@ -93,6 +93,11 @@ func movedServers() []mutant {
 			edits: []edit{{"delivery/carry.go", "Rehydrate(ctx, found.server,", "Rehydrate(ctx, time.Time{},"}},
 		},
 		{
+			name: "once-ends-amid-a-takeover", promise: "P1", breaks: "a relay that runs once ends while what a look had to drop waits for a takeover",
+			test: command{pkg: "delivery", run: "^TestOnceDeliversWhatALookHadToDrop$"}, says: "2 rows are left",
+			edits: []edit{{"delivery/loop.go", " && r.rests(held)", ""}},
+		},
+		{
 			name: "any-server-reads", promise: "P1, P2", breaks: "a server that may have forgotten the claim reads its events",
 			test: command{pkg: "delivery", run: "^TestRehydrationAsksTheServerOfTheClaim$"}, says: "one that started before",
 			edits: []edit{{"delivery/sql/events.sql", "@server::timestamptz THEN 0 ELSE 1", "@server::timestamptz THEN 1 ELSE 1"}},
