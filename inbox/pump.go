@@ -136,9 +136,8 @@ func (r *reader) beginPass(cancel context.CancelFunc) (from mark, some bool) {
 	}
 	r.furthest = mark{}
 	for _, l := range r.lanes {
-		if l.ready = true; !l.leaving { // a failover may have forgotten what that one has in hand
-			r.furthest = later(r.furthest, l.enqueued)
-		}
+		l.ready = true
+		r.furthest = later(r.furthest, l.enqueued)
 	}
 	if from.sequence < r.read.sequence {
 		r.box.metrics.rewinds.Inc()
