@@ -89,7 +89,7 @@ const catalogue = `
 SELECT 'schema ' || nspname FROM pg_namespace WHERE nspname !~ '^pg_(toast|temp)'
 UNION ALL SELECT 'relation ' || c.oid::regclass || ' ' || c.relkind::text FROM pg_class AS c WHERE c.relpersistence <> 't' AND c.relkind <> 't' AND c.relnamespace <> 'pg_toast'::regnamespace
 UNION ALL SELECT 'function ' || oid::regprocedure FROM pg_proc
-UNION ALL SELECT 'role ' || rolname FROM pg_roles WHERE rolname LIKE 'postrider\_verify%'
+UNION ALL SELECT 'role ' || rolname FROM pg_roles WHERE rolname LIKE '%verify%'
 UNION ALL SELECT 'setting ' || setdatabase || ' ' || setrole || ' ' || setconfig::text FROM pg_db_role_setting
  WHERE setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
 UNION ALL SELECT 'database ' || datname || ' ' || coalesce(datacl::text, '') FROM pg_database WHERE datname = current_database()
@@ -323,7 +323,7 @@ func TestAVerificationNamesTheRights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool, role := pgtest.Pool(t, address.String()), "verify_"+strings.ReplaceAll(uuid.NewString(), "-", "")
+	pool, role := pgtest.Pool(t, address.String()), "rights_"+strings.ReplaceAll(uuid.NewString(), "-", "")
 	if _, err := pool.Exec(t.Context(), "CREATE ROLE "+role+" LOGIN PASSWORD 'verify'"); err != nil {
 		t.Fatal(err)
 	}
