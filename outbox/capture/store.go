@@ -198,15 +198,15 @@ func (s *Store) transaction(ctx context.Context, o Options, do func(pgx.Tx) erro
 
 // execute runs the statements of an outcome.
 func (s *Store) execute(ctx context.Context, tx pgx.Tx, done Done, o Options) error {
-	if o.DryRun {
-		return nil
-	}
 	var narrowed bool
 	if err := s.sql.Narrowed.Row(ctx, tx, pg.Args{"publication": o.Publication, "table": done.Table}).Scan(&narrowed); err != nil {
 		return err
 	}
 	if narrowed {
 		return refuse("--publication: %s publishes some rows or columns of %s, and all would come back: take it out yourself, and leave --publication out", o.Publication, done.Table)
+	}
+	if o.DryRun {
+		return nil
 	}
 	for _, statement := range done.SQL {
 		if _, err := tx.Exec(ctx, statement); err != nil {
