@@ -38,7 +38,7 @@ func (r *Relay) loop(ctx context.Context, held *lease.Set, once bool) error {
 			l, err := r.look(ctx, held, turn, look{every: do == actLookAll, little: plan.little})
 			turn++
 			plan.looked(l, r.stats.watermark.Load())
-			if once && err == nil && l.found == 0 && l.asked == held.Len() && r.settledIn(held) && !plan.lag.moving(l.ended) {
+			if once && err == nil && l.found == 0 && l.asked == held.Len() && r.allTaken(held) && !plan.lag.moving(l.ended) {
 				return nil
 			}
 			continue
@@ -141,8 +141,8 @@ func (r *Relay) look(ctx context.Context, held *lease.Set, turn int, l look) (lo
 	return l, err
 }
 
-// settledIn tells whether nothing of what is held has to be taken, or taken anew.
-func (r *Relay) settledIn(held *lease.Set) bool {
+// allTaken tells whether nothing of what is held has to be taken, or taken anew.
+func (r *Relay) allTaken(held *lease.Set) bool {
 	return !slices.ContainsFunc(held.Held(), func(l *lease.Lease) bool { f := r.flowOf(l); return f.stage == fresh || f.stale })
 }
 

@@ -29,8 +29,8 @@ var ErrEventUnreadable = errors.New("event cannot be read")
 // Rehydrate reads the events of those sequences, as far as their payloads fit into
 // maxBytes together; one always does. The first that does not fit is cutAt (0: all
 // fit), and the events from there on are to be left out. Payloads above maxPayload
-// are not read; their events carry only a Size. Once another server answers than was started then, it returns
-// ErrForgotten: a sequence may mean another event there. At the zero time any may answer.
+// are not read; their events carry only a Size. It returns ErrForgotten where another server answers than the one that was
+// started at the time server, as a sequence may mean another event there; the zero time permits any.
 //
 // Payloads that are small enough for all of them to fit come at once. The sizes of larger ones come with them, and those that fit are
 // read afterwards.

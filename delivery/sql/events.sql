@@ -1,8 +1,8 @@
 -- query: Reading
--- Begins what Rehydrate reads, as Marking does a mark: what was claimed from a server that was started at another time
--- divides by zero.
-SELECT 1 / CASE WHEN pg_postmaster_start_time() <> @server::timestamptz THEN 0 ELSE 1 END,
+-- Begins what Rehydrate reads.
+SELECT
 -- include: planning
+-- include: same_server
 
 -- query: Rehydrate
 -- The bounds name the parts of a partitioned table in which these lie; the array does not.

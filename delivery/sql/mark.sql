@@ -1,8 +1,12 @@
 -- query: Marking
--- Begins a mark. What was claimed from a server that was started at another time divides by zero, which undoes
--- everything: it may have been forgotten, and its sequences may be those of other events by now.
+-- Begins a mark.
 SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '2s', true),
 -- include: planning
+-- include: same_server
+
+-- fragment: same_server
+-- What was claimed from a server that was started at another time divides by zero, which undoes
+-- everything: it may have been forgotten, and its sequences may be those of other events by now.
        , 1 / CASE WHEN pg_postmaster_start_time() <> @server::timestamptz THEN 0 ELSE 1 END
 
 -- query: MarkReady

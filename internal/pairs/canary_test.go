@@ -7,9 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/postrider/postrider/internal/ledger"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
-	"github.com/postrider/postrider/partition"
 	"github.com/postrider/postrider/worker"
 )
 
@@ -66,12 +64,7 @@ func (s *stage) declareCanaries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entries, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e ledger.Entry, err error) {
-		var in int
-		err = row.Scan(&e.EventID, &e.Stream, &e.Version, &e.Sequence, &in)
-		e.Partition = partition.ID(in) // of 16 bits
-		return e, err
-	})
+	entries, err := pgx.CollectRows(rows, entryOf)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -104,12 +104,15 @@ func (s *stage) appended(ctx context.Context, tx pgx.Tx, where string, args ...a
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (e ledger.Entry, err error) {
-		var in int
-		err = row.Scan(&e.EventID, &e.Stream, &e.Version, &e.Sequence, &in)
-		e.Partition = partition.ID(in) // of 16 bits
-		return e, err
-	})
+	return pgx.CollectRows(rows, entryOf)
+}
+
+// entryOf reads an event's id, stream, version, sequence and partition.
+func entryOf(row pgx.CollectableRow) (e ledger.Entry, err error) {
+	var in int
+	err = row.Scan(&e.EventID, &e.Stream, &e.Version, &e.Sequence, &in)
+	e.Partition = partition.ID(in) // of 16 bits
+	return e, err
 }
 
 // hire starts workers.

@@ -95,12 +95,12 @@ func movedServers() []mutant {
 		{
 			name: "once-ends-amid-a-takeover", promise: "P1", breaks: "a relay that runs once ends while what a look had to drop waits for a takeover",
 			test: command{pkg: "delivery", run: "^TestOnceDeliversWhatALookHadToDrop$"}, says: "2 rows are left",
-			edits: []edit{{"delivery/loop.go", " && r.settledIn(held)", ""}},
+			edits: []edit{{"delivery/loop.go", " && r.allTaken(held)", ""}},
 		},
 		{
 			name: "any-server-reads", promise: "P1, P2", breaks: "a server that may have forgotten the claim reads its events",
 			test: command{pkg: "delivery", run: "^TestRehydrationAsksTheServerOfTheClaim$"}, says: "one that started before",
-			edits: []edit{{"delivery/sql/events.sql", "@server::timestamptz THEN 0 ELSE 1", "@server::timestamptz THEN 1 ELSE 1"}},
+			edits: []edit{{"delivery/sql/mark.sql", "@server::timestamptz THEN 0 ELSE 1", "@server::timestamptz THEN 1 ELSE 1"}},
 		},
 		{
 			name: "mark-behind-forgotten", promise: "P4", breaks: "a mark is made behind one that the database has forgotten",
