@@ -37,8 +37,8 @@
 //
 // What outbox_append_bytes refuses fails the statement that changed the row: a key of more than 1024 bytes, with control characters or spaces
 // at its ends, a payload that is too large or does not fit the schema of a type that is checked. A key that is coarser than the row queues its writers until commit, and can deadlock those
-// that change rows in different orders. Each stream of a transaction takes a lock of the shared lock table, some 6000 of them with PostgreSQL's
-// defaults: a statement that changes more rows fails with SQLSTATE 53200; raise max_locks_per_transaction, or change rows in portions.
+// that change rows in different orders. A statement may change any number of rows: appends by triggers hold no lock of the shared lock table
+// for a stream, but queue at its next version. A captured row costs its writer about 0.15 ms, some forty times an update of a small row.
 //
 // Making a trigger waits for those who write to the table. Where they wait for each other's rows behind it, PostgreSQL lets them pass after its
 // deadlock_timeout; past the limit nothing is changed, and it can be tried again.

@@ -616,6 +616,7 @@ DECLARE
     largest  bigint;
     rules    jsonb;
     in_parts boolean;
+    known    bigint; -- the version that was found before
 BEGIN
     IF problem IS NOT NULL THEN
         RAISE EXCEPTION '%', problem USING ERRCODE = '22023';
@@ -639,33 +640,48 @@ BEGIN
     END IF;
     -- Writers to one stream queue here. The version is read in a later statement, so
     -- that whoever waited sees what it waited for, and the next sequence is drawn
-    -- after the previous version became visible.
-    IF pg_advisory_xact_lock(hashtextextended(new_stream, '{schema}.events'::regclass::oid::bigint)) IS NULL THEN
+    -- after the previous version became visible. A trigger appends for as many rows as
+    -- a statement has, more than the lock table holds: it queues at the version alone.
+    IF pg_trigger_depth() = 0 AND pg_advisory_xact_lock(hashtextextended(new_stream, '{schema}.events'::regclass::oid::bigint)) IS NULL THEN
         NULL;
     END IF;
-    SELECT coalesce((SELECT max(e.stream_version) FROM {schema}.events AS e WHERE e.stream_id = new_stream),
-                    (SELECT h.stream_version FROM {schema}.outbox_stream_heads AS h WHERE h.stream_id = new_stream), 0),
-           s.max_payload_bytes, s.events_in_parts,
-           (SELECT t.json_schema FROM {schema}.outbox_types AS t WHERE t.event_type = new_type AND t.checked)
-      INTO current, largest, in_parts, rules FROM {schema}.outbox_settings AS s;
-    IF octet_length(new_payload) > largest THEN
-        RAISE EXCEPTION 'payload is % bytes, the limit is %', octet_length(new_payload), largest USING ERRCODE = '54000';
-    END IF;
-    IF rules IS NOT NULL THEN
-        PERFORM {schema}.outbox_check_payload(new_type, rules, new_payload, NULL);
-    END IF;
-    IF expected <> current THEN
-        PERFORM {schema}.outbox_version_conflict(new_stream, expected, current);
-    END IF;
-    IF in_parts AND new_id IS NOT NULL THEN
-        PERFORM {schema}.outbox_refuse_ids(ARRAY[new_id]);
-    END IF;
-    -- The identity is drawn here and nowhere else: the watermark rests on it.
-    INSERT INTO {schema}.events (event_id, stream_id, stream_version, event_type, topic, payload, metadata,
-                                 tenant_id, routing_key, audit_only, occurred_at)
-    VALUES (coalesce(new_id, gen_random_uuid()), new_stream, current + 1, new_type, new_topic, new_payload, new_metadata,
-            new_tenant, nullif(new_key, new_stream), NOT new_publish, coalesce(new_occurred, clock_timestamp()))
-    RETURNING sequence, event_id, stream_version, false, NOT audit_only INTO appended, id, version, duplicate, enqueued;
+    LOOP
+        SELECT coalesce((SELECT max(e.stream_version) FROM {schema}.events AS e WHERE e.stream_id = new_stream),
+                        (SELECT h.stream_version FROM {schema}.outbox_stream_heads AS h WHERE h.stream_id = new_stream), 0),
+               s.max_payload_bytes, s.events_in_parts,
+               (SELECT t.json_schema FROM {schema}.outbox_types AS t WHERE t.event_type = new_type AND t.checked)
+          INTO current, largest, in_parts, rules FROM {schema}.outbox_settings AS s;
+        IF octet_length(new_payload) > largest THEN
+            RAISE EXCEPTION 'payload is % bytes, the limit is %', octet_length(new_payload), largest USING ERRCODE = '54000';
+        END IF;
+        IF rules IS NOT NULL AND known IS NULL THEN
+            PERFORM {schema}.outbox_check_payload(new_type, rules, new_payload, NULL);
+        END IF;
+        IF expected <> current THEN
+            PERFORM {schema}.outbox_version_conflict(new_stream, expected, current);
+        END IF;
+        IF in_parts AND new_id IS NOT NULL THEN
+            PERFORM {schema}.outbox_refuse_ids(ARRAY[new_id]);
+        END IF;
+        -- The identity is drawn here and nowhere else: the watermark rests on it.
+        IF known IS DISTINCT FROM current AND current_setting('transaction_isolation') = 'read committed' THEN
+            INSERT INTO {schema}.events (event_id, stream_id, stream_version, event_type, topic, payload, metadata,
+                                         tenant_id, routing_key, audit_only, occurred_at)
+            VALUES (coalesce(new_id, gen_random_uuid()), new_stream, current + 1, new_type, new_topic, new_payload, new_metadata,
+                    new_tenant, nullif(new_key, new_stream), NOT new_publish, coalesce(new_occurred, clock_timestamp()))
+            ON CONFLICT DO NOTHING -- waits for who took the version, and reads it anew
+            RETURNING sequence, event_id, stream_version, false, NOT audit_only INTO appended, id, version, duplicate, enqueued;
+            EXIT WHEN FOUND;
+            known := current;
+        ELSE -- nobody took the version, so that something else is there already: say which
+            INSERT INTO {schema}.events (event_id, stream_id, stream_version, event_type, topic, payload, metadata,
+                                         tenant_id, routing_key, audit_only, occurred_at)
+            VALUES (coalesce(new_id, gen_random_uuid()), new_stream, current + 1, new_type, new_topic, new_payload, new_metadata,
+                    new_tenant, nullif(new_key, new_stream), NOT new_publish, coalesce(new_occurred, clock_timestamp()))
+            RETURNING sequence, event_id, stream_version, false, NOT audit_only INTO appended, id, version, duplicate, enqueued;
+            EXIT;
+        END IF;
+    END LOOP;
     IF new_publish THEN -- the partition comes from the count that the inserting statement sees
         new_hash := coalesce(new_hash, {schema}.outbox_xxhash64(convert_to(coalesce(new_key, new_stream), 'UTF8')));
         IF not_before > clock_timestamp() THEN
