@@ -175,14 +175,12 @@ func (c *Consumer) prepare(ctx context.Context, read mark, of time.Time) (state 
 		return prepared{}, err
 	}
 	if !state.rewound {
-		state.rewound, err = lost(ctx, stream, furthest)
+		is, err := lost(ctx, stream, furthest)
+		if err == nil && is != holds {
+			state.rewound, err = c.rewind(ctx, tx, furthest, info.State.LastSeq, is)
+		}
 		if err != nil {
 			return prepared{}, err
-		}
-		if state.rewound {
-			if err := c.rewind(ctx, tx, furthest, info.State.LastSeq); err != nil {
-				return prepared{}, err
-			}
 		}
 	}
 	if err := tx.Commit(ctx); err != nil {
@@ -224,7 +222,8 @@ func (c *Consumer) register(ctx context.Context, tx pgx.Tx, info *jetstream.Stre
 	}
 	var position, at int64
 	if c.cfg.FromNew && info.State.LastSeq > 0 {
-		position, at = int64(info.State.LastSeq), info.State.LastTime.UnixNano()
+		// A bound, no message: workers remove their records.
+		position, at = int64(info.State.LastSeq), -info.State.LastTime.UnixNano()-1
 	}
 	if _, err := sql.AddLanes.Exec(ctx, tx, pg.Args{"consumer": name, "lanes": stored, "position": position, "time": at}); err != nil {
 		return 0, false, fmt.Errorf("inbox: prepare consumer %s: %w", name, err)

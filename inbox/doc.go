@@ -63,13 +63,14 @@
 // epoch, every transaction begins with a compare-and-set on both and stores the position in JetStream, so that effect,
 // record, position and right to the lane cannot come apart. A reader that was suspended past its lease changes nothing.
 // A position below what the reader has stored shows that the database has forgotten it, as behind a failover: the lane is
-// taken anew, and read from there.
+// taken anew, and read from there. A row that names a reader which does not read the lane is let go by that reader.
 // Each reader reads the stream once with a consumer of its own behind the least position of its lanes; nothing is
 // acknowledged. Readers have equal shares of the lanes; one that comes or goes takes over at the others' next sign of
 // life, one that dies after LeaseTTL.
 //
 // A position is a sequence with the time at which JetStream stored that message. Each pass begins with a look at both: a
-// stream that lost its end has given the sequence to another message, and the lanes go back to what was stored since.
+// stream that lost its end has given the sequence to another message, and the lanes go back to what was stored since. They
+// do so, too, where nothing is there: workers remove their records, so that an empty place proves nothing.
 //
 // # Invariants
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,7 +17,8 @@ import (
 // 1970. A stream that lost its end gives its sequences again, but at other times.
 type mark struct {
 	sequence uint64
-	at       int64 // 0 where unknown
+	// at is 0 where unknown. A negative one is a bound: all up to the sequence was stored before -at.
+	at int64
 }
 
 // later is the further of two marks.
@@ -46,65 +48,89 @@ func (c *Consumer) furthest(ctx context.Context) (mark, error) {
 	return m, nil
 }
 
-// lost tells whether the stream does not hold the message that was read there; what was removed on purpose is not lost.
-func lost(ctx context.Context, stream jetstream.Stream, m mark) (bool, error) {
+// doubt is what the stream says of a mark.
+type doubt int
+
+const (
+	holds   doubt = iota // it holds the message that was read there, or has removed it at its beginning
+	unclear              // nothing is there: a message that somebody removed, or a record of a worker in another's place
+	gone                 // it has lost that message
+)
+
+// lost looks for the message that was read at a mark. Workers remove their records, so that an empty place proves nothing.
+func lost(ctx context.Context, stream jetstream.Stream, m mark) (doubt, error) {
 	state := stream.CachedInfo().State
 	switch {
 	case m.sequence == 0 || m.sequence < state.FirstSeq:
-		return false, nil
+		return holds, nil
 	case m.sequence > state.LastSeq:
-		return true, nil
+		return gone, nil
 	case m.at == 0:
-		return false, nil
+		return holds, nil
 	}
 	msg, err := stream.GetMsg(ctx, m.sequence)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return false, nil
+		return unclear, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("read message %d of the stream: %w", m.sequence, err)
+		return holds, fmt.Errorf("read message %d of the stream: %w", m.sequence, err)
 	}
-	return msg.Time.UnixNano() != m.at, nil
+	at := msg.Time.UnixNano()
+	if at == m.at || m.at < 0 && at < -m.at {
+		return holds, nil
+	}
+	return gone, nil
 }
 
-// since finds the position behind which everything lies that the stream stored after a time.
-func (c *Consumer) since(ctx context.Context, at int64, last uint64) (uint64, error) {
-	if at == 0 {
-		return 0, nil // from the beginning
+// since finds the position behind which everything lies that the stream stored after a mark's message.
+func (c *Consumer) since(ctx context.Context, m mark, last uint64) (mark, error) {
+	if m.at == 0 {
+		return mark{}, nil // from the beginning
 	}
-	start := time.Unix(0, at).Add(-lostMargin)
+	start := time.Unix(0, -m.at)
+	if m.at > 0 {
+		start = time.Unix(0, m.at).Add(-lostMargin)
+	}
 	consumer, err := c.js.OrderedConsumer(ctx, c.cfg.Stream, jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{c.cfg.Filter}, DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &start,
 	})
 	if err != nil {
-		return 0, fmt.Errorf("read stream %s: %w", c.cfg.Stream, err)
+		return mark{}, fmt.Errorf("read stream %s: %w", c.cfg.Stream, err)
 	}
+	bound := -start.UnixNano()
 	// Silence proves nothing, it may be a slow server's: what is stored is counted.
 	if consumer.CachedInfo().NumPending == 0 {
-		return last, nil // nothing came since
+		return mark{last, bound}, nil // nothing came since
 	}
 	msg, err := consumer.Next(jetstream.FetchMaxWait(lostPatience))
 	if err != nil {
-		return 0, fmt.Errorf("read stream %s: %w", c.cfg.Stream, err)
+		return mark{}, fmt.Errorf("read stream %s: %w", c.cfg.Stream, err)
 	}
 	meta, err := msg.Metadata()
 	if err != nil {
-		return 0, fmt.Errorf("read stream %s: %w", c.cfg.Stream, err)
+		return mark{}, fmt.Errorf("read stream %s: %w", c.cfg.Stream, err)
 	}
-	return meta.Sequence.Stream - 1, nil
+	return mark{meta.Sequence.Stream - 1, bound}, nil
 }
 
-// rewind takes all lanes back to what the stream stored after the mark.
-func (c *Consumer) rewind(ctx context.Context, tx pgx.Tx, m mark, last uint64) error {
-	position, err := c.since(ctx, m.at, last)
+// rewind takes all lanes back to what the stream stored after the mark; rewound is false where none lies behind that.
+func (c *Consumer) rewind(ctx context.Context, tx pgx.Tx, m mark, last uint64, is doubt) (rewound bool, err error) {
+	to, err := c.since(ctx, m, last)
 	if err != nil {
-		return err
+		return false, err
 	}
-	args := pg.Args{"consumer": c.box.cfg.Name, "position": int64(position)}
-	if _, err := c.box.sql.Rewind.Exec(ctx, tx, args); err != nil {
-		return fmt.Errorf("inbox: rewind consumer %s: %w", c.box.cfg.Name, err)
+	args := pg.Args{"consumer": c.box.cfg.Name, "position": int64(to.sequence), "time": to.at}
+	tag, err := c.box.sql.Rewind.Exec(ctx, tx, args)
+	if err != nil {
+		return false, fmt.Errorf("inbox: rewind consumer %s: %w", c.box.cfg.Name, err)
 	}
-	c.box.cfg.Logger.ErrorContext(ctx, "the stream has lost messages that were read: reading again what it stored since",
-		"consumer", c.box.cfg.Name, "stream", c.cfg.Stream, "from", position+1, "to", m.sequence)
-	return nil
+	if tag.RowsAffected() == 0 && is == unclear {
+		return false, nil
+	}
+	level, what := slog.LevelError, "the stream has lost messages that were read: reading again what it stored since"
+	if is == unclear {
+		level, what = slog.LevelWarn, "the stream may have lost messages that were read, the last of them is not there: reading again what it stored since"
+	}
+	c.box.cfg.Logger.Log(ctx, level, what, "consumer", c.box.cfg.Name, "stream", c.cfg.Stream, "from", to.sequence+1, "to", m.sequence)
+	return true, nil
 }

@@ -30,10 +30,12 @@ func TestAStreamThatLostItsEnd(t *testing.T) {
 		more    int
 		slow    time.Duration // a way to or from the server
 		forgets bool          // the database, that the reader went back
+		trims   bool          // workers, their record in the place of the last message that was read
 	}{
 		"while nobody reads": {more: 1}, "while somebody reads": {running: true, more: 1},
 		"and goes past it at once": {running: true, more: 10}, "far away": {more: 1, slow: 4 * quick().QuietTime},
-		"and a failover forgets that": {running: true, more: 1, forgets: true},
+		"and a failover forgets that":      {running: true, more: 1, forgets: true},
+		"and workers remove their records": {more: 2, trims: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -66,12 +68,7 @@ func TestAStreamThatLostItsEnd(t *testing.T) {
 			if err := node.StopNode(0); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.RemoveAll(folder); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.CopyFS(folder, os.DirFS(backup)); err != nil {
-				t.Fatal(err)
-			}
+			putBack(t, folder, backup)
 			if err := node.RestartNode(t.Context(), 0); err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +82,11 @@ func TestAStreamThatLostItsEnd(t *testing.T) {
 				messages = append(messages, event(fmt.Sprint("new-", n), 1))
 			}
 			r.js = r.server.JetStream(t)
-			r.publish(t, append(messages, event("lost", 3))...)
+			r.publish(t, messages...)
+			if c.trims {
+				r.record(t, 6)
+			}
+			r.publish(t, event("lost", 3))
 			if c.slow > 0 {
 				r.js = slowly(t, r.server.URL(), c.slow)
 			}
@@ -95,6 +96,34 @@ func TestAStreamThatLostItsEnd(t *testing.T) {
 			waitFor(t, r.pool, `SELECT count(*) = $1 FROM effects`, 6+c.more)
 			end()
 		})
+	}
+}
+
+// putBack replaces a folder by its copy.
+func putBack(t *testing.T, folder, backup string) {
+	t.Helper()
+	err := os.RemoveAll(folder)
+	if err == nil {
+		err = os.CopyFS(folder, os.DirFS(backup))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// record stores a record of a worker, which must get this sequence, and removes it.
+func (r *reading) record(t *testing.T, sequence uint64) {
+	t.Helper()
+	ack, err := r.js.Publish(t.Context(), "outbox.fence.1", nil)
+	if err != nil || ack.Sequence != sequence {
+		t.Fatalf("the record is %v, %v; want sequence %d", ack, err, sequence)
+	}
+	stream, err := r.js.Stream(t.Context(), ack.Stream)
+	if err == nil {
+		err = stream.DeleteMsg(t.Context(), ack.Sequence)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -186,4 +215,28 @@ func TestWhatTheDatabaseForgotIsDoneAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A failover forgets who took lanes: the table names readers that do not know of it, and have their share already.
+func TestLanesThatNobodyKnowsAreRead(t *testing.T) {
+	t.Parallel()
+	r := newReading(t)
+	config := quick()
+	config.LeaseTTL, config.Interval = 2*time.Second, 50*time.Millisecond
+	defer r.run(t, config, apply)()
+	waitFor(t, r.pool, `SELECT count(owner) = 4 AND count(DISTINCT owner) = 1 FROM inbox_lanes`)
+	r.exec(t, `CREATE TABLE was_lanes AS TABLE inbox_lanes`)
+	defer r.run(t, config, apply)()
+	waitFor(t, r.pool, `SELECT count(owner) = 4 AND count(DISTINCT owner) = 2 FROM inbox_lanes`)
+	r.exec(t, `UPDATE inbox_lanes AS l SET owner = w.owner, epoch = w.epoch, lease_until = clock_timestamp() + interval '1 hour'
+		FROM was_lanes AS w WHERE w.lane = l.lane`)
+	var messages []message.Message
+	for n := range 40 {
+		messages = append(messages, event(fmt.Sprint("s-", n), 1))
+	}
+	r.publish(t, messages...)
+	waitFor(t, r.pool, `SELECT count(*) = 40 FROM effects`)
+	r.exec(t, `DELETE FROM inbox_lanes; DELETE FROM inbox_consumers`) // a failover to before the consumer began
+	r.publish(t, event("s-0", 2))
+	waitFor(t, r.pool, `SELECT count(*) = 41 FROM effects`)
 }

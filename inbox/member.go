@@ -35,9 +35,8 @@ func (r *reader) reconcile(ctx, work context.Context) error {
 	if err != nil {
 		return err
 	}
-	args := pg.Args{"consumer": r.box.cfg.Name, "reader": r.id, "ttl": r.cfg.LeaseTTL}
-	if _, err := r.box.sql.Renew.Exec(ctx, r.box.db, args); err != nil {
-		return fmt.Errorf("renew lanes: %w", err)
+	if err := r.renew(ctx); err != nil {
+		return err
 	}
 	if err := r.dropLost(ctx); err != nil {
 		return err
@@ -64,6 +63,28 @@ func (r *reader) reconcile(ctx, work context.Context) error {
 		return nil
 	}
 	return r.acquire(ctx, work, share-len(held), all)
+}
+
+// renew makes the table and this reader's memory say the same: what it reads is renewed, and what else names it is let go.
+func (r *reader) renew(ctx context.Context) error {
+	known, epochs := []int{}, []int64{}
+	r.mu.Lock()
+	for n, l := range r.lanes {
+		known, epochs = append(known, n), append(epochs, l.epoch)
+	}
+	r.mu.Unlock()
+	args := pg.Args{"consumer": r.box.cfg.Name, "reader": r.id, "ttl": r.cfg.LeaseTTL, "lanes": known, "epochs": epochs}
+	if _, err := r.box.sql.Renew.Exec(ctx, r.box.db, args); err != nil {
+		return fmt.Errorf("renew lanes: %w", err)
+	}
+	tag, err := r.box.sql.Disown.Exec(ctx, r.box.db, pg.Args{"consumer": r.box.cfg.Name, "reader": r.id, "known": known})
+	if err != nil {
+		return fmt.Errorf("let lanes go: %w", err)
+	}
+	if n := tag.RowsAffected(); n > 0 {
+		r.log.WarnContext(ctx, "the table named this reader for lanes that it does not read; they are free", "lanes", n)
+	}
+	return nil
 }
 
 // share is how many lanes this reader may have now.
@@ -157,6 +178,11 @@ func (r *reader) acquire(ctx, work context.Context, n int, known []int) error {
 	if err != nil {
 		return fmt.Errorf("take lanes: %w", err)
 	}
+	if len(taken) < n {
+		if err := r.restore(ctx); err != nil {
+			return err
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	rewind := false
@@ -172,6 +198,20 @@ func (r *reader) acquire(ctx, work context.Context, n int, known []int) error {
 		r.passLocked()
 	}
 	return nil
+}
+
+// restore adds the lanes again that the database has forgotten altogether: no reader could take them.
+func (r *reader) restore(ctx context.Context) error {
+	var there int
+	if err := r.box.sql.Lanes.Row(ctx, r.box.db, pg.Args{"consumer": r.box.cfg.Name}).Scan(&there); err != nil {
+		return fmt.Errorf("count lanes: %w", err)
+	}
+	if there >= r.count {
+		return nil
+	}
+	r.log.ErrorContext(ctx, "the database has forgotten lanes of this consumer; they begin anew", "lanes", r.count-there)
+	_, err := r.prepare(ctx, mark{}, time.Time{})
+	return err
 }
 
 // positionLocked is up to where a lane is dealt with, while the pass has come to read.

@@ -46,8 +46,10 @@ func newReader(ctx context.Context, c *Consumer) (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	own := *c
+	own.cfg.Lanes = state.lanes // also where the database forgets how many they were
 	return &reader{
-		Consumer: c, id: id, count: state.lanes,
+		Consumer: &own, id: id, count: state.lanes,
 		log:   c.box.cfg.Logger.With("consumer", c.box.cfg.Name, "reader", id),
 		slots: make(chan struct{}, c.cfg.Workers),
 		lanes: map[int]*lane{}, fresh: make(chan struct{}, 1), room: make(chan struct{}, 1),

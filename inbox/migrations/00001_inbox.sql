@@ -97,7 +97,7 @@ CREATE TABLE {schema}.inbox_lanes (
     lane        integer     NOT NULL,
     epoch       bigint      NOT NULL DEFAULT 0,
     position    bigint      NOT NULL DEFAULT 0, -- JetStream sequence up to which everything is dealt with
-    position_time bigint    NOT NULL DEFAULT 0, -- when JetStream stored that message, in nanoseconds; 0 where unknown
+    position_time bigint    NOT NULL DEFAULT 0, -- when JetStream stored that message, in nanoseconds; negative: a bound; 0: unknown
     owner       uuid,
     lease_until timestamptz,
     crashes     integer     NOT NULL DEFAULT 0, -- readers that were lost since a message was dealt with

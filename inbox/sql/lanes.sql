@@ -17,16 +17,31 @@ UPDATE {schema}.inbox_lanes AS l
 RETURNING l.lane, l.epoch, l.position, l.position_time, l.crashes > 1 OR l.tries > 0
 
 -- query: Renew
--- A row that is locked is in use by this reader's own transaction, which renews it, or just being taken.
+-- The lanes that this reader reads, by number and epoch: a row that names it otherwise runs out. A row that is locked is in
+-- use by this reader's own transaction, which renews it, or just being taken.
 UPDATE {schema}.inbox_lanes AS l
    SET lease_until = pg_catalog.clock_timestamp() + @ttl::interval
   FROM (SELECT f.lane FROM {schema}.inbox_lanes AS f
+          JOIN unnest(@lanes::integer[], @epochs::bigint[]) AS h (lane, epoch) ON h.lane = f.lane AND h.epoch = f.epoch
          WHERE f.consumer = @consumer AND f.owner = @reader
-         ORDER BY f.lane FOR NO KEY UPDATE SKIP LOCKED) AS held
+         ORDER BY f.lane FOR NO KEY UPDATE OF f SKIP LOCKED) AS held
  WHERE l.consumer = @consumer AND l.lane = held.lane
+
+-- query: Disown
+-- What names this reader and is not read by it: the database has forgotten that it gave the lane back, or the answer that
+-- it took it was lost. It lives, so that nothing of it counts as the end of a process.
+UPDATE {schema}.inbox_lanes AS l
+   SET owner = NULL, lease_until = NULL, tries = CASE WHEN l.tried_epoch = l.epoch THEN greatest(l.tries - 1, 0) ELSE l.tries END
+  FROM (SELECT f.lane FROM {schema}.inbox_lanes AS f
+         WHERE f.consumer = @consumer AND f.owner = @reader AND f.lane <> ALL (@known::integer[])
+         ORDER BY f.lane FOR NO KEY UPDATE SKIP LOCKED) AS strange
+ WHERE l.consumer = @consumer AND l.lane = strange.lane
 
 -- query: Mine
 SELECT lane, epoch, position FROM {schema}.inbox_lanes WHERE consumer = @consumer AND owner = @reader
+
+-- query: Lanes
+SELECT pg_catalog.count(*) FROM {schema}.inbox_lanes WHERE consumer = @consumer
 
 -- query: Fence
 -- First in a reader's transaction: no row means that the lane has another reader, or that the database has forgotten the
@@ -66,7 +81,7 @@ UPDATE {schema}.inbox_lanes SET position = 0, position_time = 0, owner = NULL, l
 
 -- query: Rewind
 -- The stream has other messages now where this consumer has read: it goes back behind the position.
-UPDATE {schema}.inbox_lanes SET position = @position::bigint, position_time = 0, owner = NULL, lease_until = NULL, epoch = epoch + 1, tries = 0
+UPDATE {schema}.inbox_lanes SET position = @position::bigint, position_time = @time::bigint, owner = NULL, lease_until = NULL, epoch = epoch + 1, tries = 0
  WHERE consumer = @consumer AND position > @position::bigint
 
 -- query: Furthest

@@ -139,6 +139,16 @@ func consumers() []mutant {
 			edits: []edit{{"inbox/member.go", "|| positions[l.number] < known {", "|| positions[l.number]+known < known {"}},
 		},
 		{
+			name: "inbox-lane-of-nobody", promise: "P1", breaks: "lanes are read by nobody after their database forgot who took them",
+			test: command{pkg: "inbox", run: "^TestLanesThatNobodyKnowsAreRead$"}, says: "SELECT count.* FROM effects",
+			edits: []edit{{"inbox/sql/lanes.sql", "ORDER BY f.lane FOR NO KEY UPDATE SKIP LOCKED) AS strange", "ORDER BY f.lane LIMIT 0 FOR NO KEY UPDATE SKIP LOCKED) AS strange"}},
+		},
+		{
+			name: "inbox-empty-place-proves", promise: "P1", breaks: "events are passed over when the stream lost its end and workers removed a record",
+			test: command{pkg: "inbox", run: "^TestAStreamThatLostItsEnd$/^and_workers_remove_their_records$"}, says: "SELECT count.* FROM effects",
+			edits: []edit{{"inbox/lost.go", "return unclear, nil", "return holds, nil"}},
+		},
+		{
 			name: "pass-that-did-not-ask", promise: "P1", breaks: "a lane joins a pass that has not asked whether the stream still holds what was read up to its position",
 			test: command{pkg: "inbox", run: "^TestAStreamThatLostItsEnd$/^and_a_failover_forgets_that$"}, says: "SELECT count.* FROM effects",
 			edits: []edit{{"inbox/member.go", " && l.settled.sequence <= r.furthest.sequence", ""}},

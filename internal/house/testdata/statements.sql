@@ -3033,11 +3033,21 @@ RETURNING l.lane, l.epoch, l.position, l.position_time, l.crashes > 1 OR l.tries
 /* inbox.Renew */ UPDATE "public".inbox_lanes AS l
    SET lease_until = pg_catalog.clock_timestamp() + $1::interval
   FROM (SELECT f.lane FROM "public".inbox_lanes AS f
-         WHERE f.consumer = $2 AND f.owner = $3
-         ORDER BY f.lane FOR NO KEY UPDATE SKIP LOCKED) AS held
- WHERE l.consumer = $2 AND l.lane = held.lane;
+          JOIN unnest($2::integer[], $3::bigint[]) AS h (lane, epoch) ON h.lane = f.lane AND h.epoch = f.epoch
+         WHERE f.consumer = $4 AND f.owner = $5
+         ORDER BY f.lane FOR NO KEY UPDATE OF f SKIP LOCKED) AS held
+ WHERE l.consumer = $4 AND l.lane = held.lane;
+
+/* inbox.Disown */ UPDATE "public".inbox_lanes AS l
+   SET owner = NULL, lease_until = NULL, tries = CASE WHEN l.tried_epoch = l.epoch THEN greatest(l.tries - 1, 0) ELSE l.tries END
+  FROM (SELECT f.lane FROM "public".inbox_lanes AS f
+         WHERE f.consumer = $1 AND f.owner = $2 AND f.lane <> ALL ($3::integer[])
+         ORDER BY f.lane FOR NO KEY UPDATE SKIP LOCKED) AS strange
+ WHERE l.consumer = $1 AND l.lane = strange.lane;
 
 /* inbox.Mine */ SELECT lane, epoch, position FROM "public".inbox_lanes WHERE consumer = $1 AND owner = $2;
+
+/* inbox.Lanes */ SELECT pg_catalog.count(*) FROM "public".inbox_lanes WHERE consumer = $1;
 
 /* inbox.Fence */ UPDATE "public".inbox_lanes
    SET position = greatest(position, $1::bigint), position_time = CASE WHEN $1::bigint > position THEN $2 ELSE position_time END,
@@ -3063,8 +3073,8 @@ RETURNING tries;
 /* inbox.RestartLanes */ UPDATE "public".inbox_lanes SET position = 0, position_time = 0, owner = NULL, lease_until = NULL, epoch = epoch + 1, tries = 0
  WHERE consumer = $1;
 
-/* inbox.Rewind */ UPDATE "public".inbox_lanes SET position = $1::bigint, position_time = 0, owner = NULL, lease_until = NULL, epoch = epoch + 1, tries = 0
- WHERE consumer = $2 AND position > $1::bigint;
+/* inbox.Rewind */ UPDATE "public".inbox_lanes SET position = $1::bigint, position_time = $2::bigint, owner = NULL, lease_until = NULL, epoch = epoch + 1, tries = 0
+ WHERE consumer = $3 AND position > $1::bigint;
 
 /* inbox.Furthest */ SELECT position, position_time FROM "public".inbox_lanes WHERE consumer = $1 ORDER BY position DESC LIMIT 1;
 
