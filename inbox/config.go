@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/message/codec"
 )
 
 // Order says what decides whether a message is too late.
@@ -50,6 +51,9 @@ type Config struct {
 	Jitter JitterKind
 	// MaxAttempts is how often a handler may fail before its message is dead. Defaults to 8; NoLimit: never dead.
 	MaxAttempts int
+	// MaxPayload is the longest body that compression is taken off to, in bytes; a longer one is dead. 1 to 64 MiB. Defaults to
+	// 8 MiB: raise it together with the outbox's max_payload_bytes.
+	MaxPayload int
 	// HandlerTimeout bounds one call of the handler: its context ends then, and so does its session in the database.
 	// At least 100 ms; defaults to 30 s.
 	HandlerTimeout time.Duration
@@ -85,6 +89,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: Jitter must be %q or %q, got %q", ErrConfig, JitterEqual, JitterNone, c.Jitter)
 	case c.MaxAttempts < NoLimit:
 		return fmt.Errorf("%w: MaxAttempts must be at least 1, 0 for the default or NoLimit, got %d", ErrConfig, c.MaxAttempts)
+	case c.MaxPayload < 0 || c.MaxPayload > codec.MaxLimit:
+		return fmt.Errorf("%w: MaxPayload must be 1 to %d bytes, got %d", ErrConfig, codec.MaxLimit, c.MaxPayload)
 	case c.HandlerTimeout != 0 && c.HandlerTimeout < 100*time.Millisecond:
 		return fmt.Errorf("%w: HandlerTimeout must be at least 100ms, got %s", ErrConfig, c.HandlerTimeout)
 	case c.Retention != 0 && c.Retention < time.Minute:
@@ -105,6 +111,7 @@ func (c Config) withDefaults() Config {
 	c.BackoffMax = cmp.Or(c.BackoffMax, 5*time.Minute)
 	c.Jitter = cmp.Or(c.Jitter, JitterEqual)
 	c.MaxAttempts = cmp.Or(c.MaxAttempts, 8)
+	c.MaxPayload = cmp.Or(c.MaxPayload, codec.DefaultLimit)
 	c.HandlerTimeout = cmp.Or(c.HandlerTimeout, 30*time.Second)
 	c.Retention = cmp.Or(c.Retention, 7*24*time.Hour)
 	if c.Seed == 0 {

@@ -14,7 +14,7 @@ func TestConfigsAreRefusedByName(t *testing.T) {
 	for field, c := range map[string]inbox.Config{
 		"Name": {}, "Order": {Name: "n", Order: 7}, "Backoff": {Name: "n", BackoffBase: -1}, "BackoffFactor": {Name: "n", BackoffFactor: 0.5},
 		"BackoffMax": {Name: "n", BackoffBase: time.Hour}, "Jitter": {Name: "n", Jitter: "full"}, "MaxAttempts": {Name: "n", MaxAttempts: -2},
-		"HandlerTimeout": {Name: "n", HandlerTimeout: 1}, "Retention": {Name: "n", Retention: 1}, "Schema": {Name: "n", Schema: "a.b"},
+		"HandlerTimeout": {Name: "n", HandlerTimeout: 1}, "Retention": {Name: "n", Retention: 1}, "MaxPayload": {Name: "n", MaxPayload: 65 << 20}, "Schema": {Name: "n", Schema: "a.b"},
 	} {
 		if _, err := inbox.New(nil, c); !errors.Is(err, inbox.ErrConfig) || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s gives %v", field, err)

@@ -48,7 +48,7 @@ const (
 // ErrQuery tells that a ParkedQuery breaks a rule; the text names the field.
 var ErrQuery = errors.New("invalid query")
 
-// Parked lists parked messages in the order of their arrival.
+// Parked lists parked messages in the order of their arrival. Compression is taken off as far as all bodies have no more than 64 MiB.
 func (i *Inbox) Parked(ctx context.Context, q ParkedQuery) ([]Parked, error) {
 	q.State = cmp.Or(q.State, Dead)
 	q.Limit = cmp.Or(q.Limit, defaultList)
@@ -58,6 +58,7 @@ func (i *Inbox) Parked(ctx context.Context, q ParkedQuery) ([]Parked, error) {
 	case q.Limit < 1 || q.Limit > maxList:
 		return nil, fmt.Errorf("%w: Limit must be 1 to %d, got %d", ErrQuery, maxList, q.Limit)
 	}
+	room := readAhead // a long list of bodies that become large must not fill the memory
 	list, err := pg.Collect(ctx, i.db, i.sql.List, pg.Args{
 		"consumer": i.cfg.Name, "state": q.State.String(), "after": q.After, "stream": q.Stream, "limit": q.Limit,
 	}, func(row pgx.CollectableRow) (Parked, error) {
@@ -76,8 +77,11 @@ func (i *Inbox) Parked(ctx context.Context, q ParkedQuery) ([]Parked, error) {
 		if p.Message, err = decodeEnvelope(envelope, subject, sequence, payload); err != nil {
 			return Parked{}, err
 		}
-		if plain, err := p.Decode(); err == nil { // what is damaged is shown as it came
-			p.Message = plain
+		// What is damaged is shown as it came, and so is what has no room.
+		if room > 0 {
+			if plain, err := i.decode(p.Message, min(i.cfg.MaxPayload, room)); err == nil {
+				p.Message, room = plain, room-len(plain.Payload)
+			}
 		}
 		return p, nil
 	})

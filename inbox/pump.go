@@ -226,7 +226,7 @@ func (r *reader) laneKey(m message.Message) string {
 	if r.cfg.LaneKey == nil {
 		return m.Stream
 	}
-	plain, err := m.Decode()
+	plain, err := r.box.decode(m, r.box.cfg.MaxPayload)
 	if err != nil {
 		return m.Stream // it will be dead there
 	}

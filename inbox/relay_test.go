@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -85,6 +86,27 @@ func compressed(t *testing.T, m message.Message, encoding string) message.Messag
 	}
 	m.Payload, m.Header = body, nats.Header{codec.Header: {encoding}}
 	return m
+}
+
+// A producer's own header must not make a consumer unpack a thousandfold.
+func TestABodyThatBecomesTooLargeIsDead(t *testing.T) {
+	t.Parallel()
+	compressor, err := codec.NewCompressor(codec.Gzip, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := compressor.Compress(make([]byte, 9<<20))
+	bomb := changed(event("s", 1), func(m *message.Message) { m.Payload, m.Header = body, nats.Header{codec.Header: {"gzip"}} })
+	for name, try := range map[string]struct {
+		limit int
+		want  inbox.Status
+	}{"as it is": {0, inbox.Dead}, "raised": {9 << 20, inbox.Applied}} {
+		b := newBundle(t, func(c *inbox.Config) { c.MaxPayload = try.limit })
+		o := b.process(t, bomb, apply)
+		if o.Status != try.want || try.want == inbox.Dead && !strings.Contains(o.Err.Error(), "MaxPayload") {
+			t.Errorf("%s: %s: %v", name, o.Status, o.Err)
+		}
+	}
 }
 
 func TestCompressedBodies(t *testing.T) {

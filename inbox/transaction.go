@@ -65,6 +65,15 @@ func (t *transaction) look(ctx context.Context, f *fence, messages []message.Mes
 	return decisions, nil
 }
 
+// decode takes the compression off a body, which may become so many bytes long.
+func (i *Inbox) decode(m message.Message, limit int) (message.Message, error) {
+	plain, err := m.DecodeUpTo(int64(limit))
+	if err != nil {
+		return m, fmt.Errorf("body (MaxPayload is %d): %w", i.cfg.MaxPayload, err)
+	}
+	return plain, nil
+}
+
 // carryOut does what was decided.
 func (t *transaction) carryOut(ctx context.Context, d decision, m message.Message, handle Handler) (Outcome, error) {
 	o := Outcome{Findings: d.findings, Missing: d.missing, Last: d.last}
@@ -86,7 +95,7 @@ func (t *transaction) carryOut(ctx context.Context, d decision, m message.Messag
 		return o, t.park(d, m, o, 0)
 	case runIt:
 		result, err := t.box.call(ctx, t.tx, func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
-			m, err := m.Decode() // as late as possible: what is read ahead stays small, and what is damaged is parked as it came
+			m, err := t.box.decode(m, t.box.cfg.MaxPayload) // as late as possible: what is read ahead stays small, and what is damaged is parked as it came
 			if err != nil {
 				return nil, Final(err)
 			}

@@ -67,7 +67,7 @@ func FromJetStream(msg jetstream.Msg) (Message, error) {
 }
 
 // Parse reads headers and body. sequence is the message's place in the JetStream stream, 0 where unknown. It takes off a
-// compression that package codec knows, and the header that names it; a compressed body may become 64 MiB long.
+// compression that package codec knows, and the header that names it; a compressed body may become codec.DefaultLimit long.
 func Parse(subject string, sequence uint64, header nats.Header, payload []byte) (Message, error) {
 	m, err := ParseEncoded(subject, sequence, header, payload)
 	if err != nil {
@@ -109,10 +109,13 @@ func ParseEncoded(subject string, sequence uint64, header nats.Header, payload [
 	return m, nil
 }
 
-// Decode takes the compression off. An encoding that no relay writes is the producer's own and stays. A body that does not
-// fit its encoding is a *MalformedError.
-func (m Message) Decode() (Message, error) {
-	body, err := codec.Body(m.Header, m.Payload, 0)
+// Decode is DecodeUpTo codec.DefaultLimit.
+func (m Message) Decode() (Message, error) { return m.DecodeUpTo(codec.DefaultLimit) }
+
+// DecodeUpTo takes the compression off; limit is the longest body, in bytes. An encoding that no relay writes is the producer's own and
+// stays. A body that does not fit its encoding, or becomes longer, is a *MalformedError.
+func (m Message) DecodeUpTo(limit int64) (Message, error) {
+	body, err := codec.Body(m.Header, m.Payload, limit)
 	switch {
 	case errors.Is(err, codec.ErrEncoding):
 		return m, nil

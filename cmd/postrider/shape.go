@@ -51,7 +51,7 @@ func (f shapeFlags) compression() (encoding codec.Encoding, above int, err error
 		size = compressAbove
 	}
 	bytes, err := humanize.ParseBytes(size)
-	if err != nil || bytes > codec.DefaultLimit || given && name == compressNone {
+	if err != nil || bytes > codec.MaxLimit || given && name == compressNone {
 		return "", 0, fmt.Errorf("%w: --compress must be none, or zstd, s2 or gzip, alone or with a size from 0 to 64MiB such as zstd:1KiB, got %q", errRefused, f.Compress)
 	}
 	return codec.Encoding(name), int(bytes), nil // at most 64 MiB

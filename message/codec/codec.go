@@ -18,9 +18,14 @@ const (
 	Gzip Encoding = "gzip"
 )
 
-// DefaultLimit is the longest body, in bytes, that Body and Decompress make when they are given no limit: as much as
-// a relay can be told to read of an event.
-const DefaultLimit = 64 << 20
+// Lengths of bodies, in bytes.
+const (
+	// DefaultLimit is the longest body that Body and Decompress make when they are given no limit: as long as a payload
+	// may be in an outbox as it was made.
+	DefaultLimit = 8 << 20
+	// MaxLimit is as long as an outbox can be told to let payloads be.
+	MaxLimit = 64 << 20
+)
 
 // The errors.
 var (

@@ -80,6 +80,11 @@ func worker() []mutant {
 			edits: []edit{{"delivery/rehydrate.go", "	s.sql.LetGo.Queue(batch, nil)\n", ""}},
 		},
 		{
+			name: "inbox-unpacks-anything", promise: "rights", breaks: "a producer's own Content-Encoding fills a consumer's memory",
+			test: command{pkg: "inbox", run: "^TestABodyThatBecomesTooLargeIsDead$"}, says: "as it is: applied",
+			edits: []edit{{"inbox/transaction.go", "m.DecodeUpTo(int64(limit))", "m.DecodeUpTo(codec.MaxLimit)"}, {"inbox/transaction.go", "\"github.com/postrider/postrider/message\"", "\"github.com/postrider/postrider/message\"\n\t\"github.com/postrider/postrider/message/codec\""}},
+		},
+		{
 			name: "begins-are-attempts", promise: "P7", breaks: "a dead message counts attempts that were none",
 			test: command{pkg: "inbox", run: "^TestABeginBehindTheLimitIsNoAttempt$"}, says: "Attempts:4",
 			edits: []edit{{"inbox/ended.go", "return min(begun-1, max(0, i.cfg.MaxAttempts-attempts))", "return begun - 1"}},
