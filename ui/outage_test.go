@@ -59,7 +59,16 @@ func TestOutage(t *testing.T) {
 	page := call(t, server, http.MethodGet, "/")
 	wantStatus(t, page, http.StatusOK)
 	wantContains(t, page, "These numbers are old", `id="p-3"`)
+	// Nobody knows whether anything is stuck, so no page says that all is well.
+	for _, path := range []string{"/", "/partitions/3"} {
+		page := call(t, server, http.MethodGet, path)
+		wantContains(t, page, "<strong>Unknown.</strong> The database did not answer")
+		if strings.Contains(page.text, "Healthy") {
+			t.Errorf("%s says that all is well, and its numbers are old", path)
+		}
+	}
 
 	down.Store(false)
-	until("/", func(a answer) bool { return a.StatusCode == 200 && !strings.Contains(a.text, "These numbers are old") })
+	got = until("/", func(a answer) bool { return a.StatusCode == 200 && !strings.Contains(a.text, "These numbers are old") })
+	wantContains(t, got, "Healthy: nothing is holding events up.")
 }

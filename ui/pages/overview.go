@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -23,13 +25,23 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 	page := p.monitorPage(seen)
 	page.Shell = p.shellOf(r, "Overview", sectionMonitor)
 	page.Every, page.Reload = 1, reloadEvery
-	page.NotReady = p.desk.Readiness.NotReady(r.Context())
+	page.NotReady = notReady(seen.Snapshot, p.desk.Readiness.NotReady(r.Context()))
 	page.Ownership = p.besideSnapshot(r, seen, nil, changesListed)
 	for i := range page.Workers {
 		page.Workers[i].Drainable = page.Workers[i].Drainable && page.MayAct
 	}
 	page.AsTable = r.URL.Query().Get("partitions") == "table"
 	p.send(w, r, http.StatusOK, func(w io.Writer) error { return p.renderer.Monitor(w, page) })
+}
+
+// notReady leaves out a reason that the snapshot has of this process already: one fault is one row.
+func notReady(s source.Snapshot, reason string) string {
+	for _, c := range s.Own {
+		if strings.HasPrefix(reason, string(c.Reason)+": ") {
+			return ""
+		}
+	}
+	return reason
 }
 
 // reloadEvery is how many seconds lie between two updates without script.
@@ -137,24 +149,14 @@ const (
 
 func tiles(s source.Snapshot) []web.Tile {
 	sum := s.Summary()
-	oldest := web.Tile{Key: "oldest", Label: "Oldest pending", Value: "none", Note: "nothing waits"}
-	if sum.OldestPending > 0 {
-		oldest.Value, oldest.Note = web.Duration(sum.OldestPending), "since it was appended"
-		switch {
-		case sum.OldestPending >= pendingAgeAlarm:
-			oldest.Tone = "bad"
-		case sum.OldestPending >= pendingAgeWarns:
-			oldest.Tone = "warn"
-		}
-	}
 	pending := web.Tile{Key: "pending", Label: "Pending", Value: web.Count(sum.Pending), Note: "not yet published"}
 	if sum.Scheduled > 0 {
 		pending.Note = web.Count(sum.Scheduled) + " more scheduled"
 	}
 	return []web.Tile{
 		pending,
-		oldest,
-		{Key: "rate", Label: "Published per second", Value: web.Rate(sum.PublishedPerSecond), Note: "last ten seconds"},
+		oldestTile(s),
+		rateTile(s),
 		latencyTile(s.Latency),
 		{Key: "published", Label: "Published, last 60 min", Value: web.Count(sum.PublishedLastHour), Note: "acknowledged by NATS"},
 		alarmTile("failed", "Failed", sum.Failed, "warn", "will be retried"),
@@ -163,6 +165,44 @@ func tiles(s source.Snapshot) []web.Tile {
 		ownersTile(sum),
 		watermarkTile(s.Watermark, s.Stalled()),
 	}
+}
+
+// oldestTile leaves out partitions that somebody paused on purpose.
+func oldestTile(s source.Snapshot) web.Tile {
+	var oldest, paused time.Duration
+	for _, p := range s.Partitions {
+		if p.PausedAt != nil {
+			paused = max(paused, p.OldestPending)
+		} else {
+			oldest = max(oldest, p.OldestPending)
+		}
+	}
+	tile := web.Tile{Key: "oldest", Label: "Oldest pending", Value: "none", Note: "nothing waits"}
+	if oldest > 0 {
+		tile.Value, tile.Note = web.Duration(oldest), "since it was appended"
+	}
+	if paused > 0 {
+		tile.Note = web.Duration(paused) + " where paused"
+	}
+	switch {
+	case oldest >= pendingAgeAlarm:
+		tile.Tone = "bad"
+	case oldest >= pendingAgeWarns:
+		tile.Tone = "warn"
+	}
+	return tile
+}
+
+// rateTile warns of a standstill: nothing was published for ten seconds, and an event has waited for longer in a partition that is not paused.
+func rateTile(s source.Snapshot) web.Tile {
+	sum := s.Summary()
+	tile := web.Tile{Key: "rate", Label: "Published per second", Value: web.Rate(sum.PublishedPerSecond), Note: "last ten seconds"}
+	if sum.PublishedPerSecond == 0 && slices.ContainsFunc(s.Partitions, func(p source.Partition) bool {
+		return p.PausedAt == nil && p.OldestPending >= 10*time.Second
+	}) {
+		tile.Tone, tile.Note = "warn", "none in ten seconds, and events wait"
+	}
+	return tile
 }
 
 func latencyTile(l *source.Latency) web.Tile {

@@ -43,24 +43,24 @@ const (
 // cause is one kind of thing that keeps events waiting.
 type cause int
 
-// The causes, in the order in which a person should look at them.
+// The causes by severity: outages, then faults that an operator ends, then what ends by itself or was intended.
 const (
 	causeCondition cause = iota // of a worker
-	causePaused
-	causeResizing
 	causeNoOwner
 	causeTransaction
 	causeSilence
 	causeDead
-	causeFailed
 	causeBlocked
+	causeFailed
+	causeResizing
+	causePaused
 	causes
 )
 
 // word names the cause for programs and metrics; a condition has its own.
 func (c cause) word() string {
 	return [causes]string{
-		"condition", WaitPaused, WaitResizing, WaitNoOwner, WaitTransaction, WaitSilence, WaitDead, WaitFailed, WaitBlocked,
+		"condition", WaitNoOwner, WaitTransaction, WaitSilence, WaitDead, WaitBlocked, WaitFailed, WaitResizing, WaitPaused,
 	}[c]
 }
 
@@ -127,6 +127,7 @@ func (s Snapshot) hindrances(p Partition) []hindrance {
 	if p.Blocked > 0 {
 		add(causeBlocked, p.Blocked, "%s blocked behind an earlier event of their stream", web.Count(p.Blocked))
 	}
+	slices.SortStableFunc(list, func(a, b hindrance) int { return cmp.Compare(a.cause, b.cause) })
 	return list
 }
 
@@ -207,7 +208,7 @@ func (w Wait) Where() string {
 // WaitReasons are all that a Wait can have.
 func WaitReasons() []string {
 	var list []string
-	for c := causePaused; c < causes; c++ {
+	for c := causeCondition + 1; c < causes; c++ {
 		list = append(list, c.word())
 	}
 	for _, r := range condition.Reasons() {

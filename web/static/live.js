@@ -65,7 +65,8 @@ async function refresh() {
     const states = document.getElementById('states');
     if (states) patch(states, next.getElementById('states'));
     failures = 0;
-    say(streaming ? 'live' : 'polling');
+    if (live().querySelector('#trouble')) say('old numbers', true); // the server answers, its database does not
+    else say(streaming ? 'live' : 'polling');
   } catch (error) {
     failures += 1;
     say(`not updating: ${error.message}`, true);
