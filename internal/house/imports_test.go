@@ -71,6 +71,7 @@ var mayImport = map[string][]string{
 	"internal/testkit":         {"*"},
 
 	"tools/contracts": {},
+	"tools/documents": {},
 	"tools/bench":     {"tools/bench/measure"},
 	"tools/bench/measure": {
 		"delivery", "delivery/natspub", "outbox", "outbox/schema", "partition", "internal/ledger", "internal/localnats", "message",
