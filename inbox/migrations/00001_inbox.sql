@@ -482,7 +482,7 @@ BEGIN
     ELSE
         IF verdict = 'run' THEN
             PERFORM {schema}.inbox_record(ARRAY[d.key], ARRAY[m.version], ARRAY[m.event_id], ARRAY[m.sequence], ARRAY[m.partition],
-                ARRAY[m.generation], ARRAY[m.epoch], ARRAY[NULL::bytea]);
+                ARRAY[m.generation], ARRAY[m.epoch], ARRAY[NULL::bytea], NULL::text);
         END IF;
         IF ticket IS NOT NULL THEN
             PERFORM {schema}.inbox_unpark(d.key, ticket);
@@ -496,7 +496,7 @@ CREATE FUNCTION {schema}.inbox_begin(
     by_ids boolean DEFAULT false, OUT verdict text, OUT result bytea, OUT findings text, OUT missing bigint)
 LANGUAGE sql
 SET search_path = pg_catalog, pg_temp AS $function$
-    SELECT * FROM {schema}.inbox_receive($1, $2, $3, $4, $5, $6, $7, NULL, false, NULL, NULL, NULL)
+    SELECT * FROM {schema}.inbox_receive($1, $2, $3, $4, $5, $6, $7, NULL::text, false, NULL::integer, NULL::interval, NULL::interval)
 $function$;
 COMMENT ON FUNCTION {schema}.inbox_begin IS 'Decides about a message, and records it: verdict run says that its effect belongs into this transaction.';
 
@@ -544,8 +544,8 @@ DECLARE
     h record;
 BEGIN
     LOOP
-        SELECT * INTO c FROM {schema}.inbox_claim($1, process, true, extract(epoch FROM base)::double precision, 2,
-                                                  extract(epoch FROM longest)::double precision);
+        SELECT * INTO c FROM {schema}.inbox_claim($1, process, true, extract(epoch FROM base)::double precision,
+                                                  2::double precision, extract(epoch FROM longest)::double precision);
         IF c.id IS NULL THEN
             RETURN;
         END IF;

@@ -1,11 +1,13 @@
 -- query: Park
-SELECT {schema}.inbox_park(@consumer, @key, @version, @event, @state, @attempts, @wait, @reason, @subject, @sequence, @envelope, @payload)
+SELECT {schema}.inbox_park(@consumer::text, @key::bigint, @version::bigint, @event::uuid, @state::text, @attempts::integer, @wait::interval, @reason::text,
+       @subject::text, @sequence::bigint, @envelope::bytea, @payload::bytea)
 
 -- query: Unpark
-SELECT {schema}.inbox_unpark(@key, @id)
+SELECT {schema}.inbox_unpark(@key::bigint, @id::bigint)
 
 -- query: Claim
-SELECT key, id, begun FROM {schema}.inbox_claim(@consumer, @process, @suspects, @base, @factor, @longest)
+SELECT key, id, begun FROM {schema}.inbox_claim(@consumer::text, @process::uuid, @suspects::boolean, @base::double precision,
+       @factor::double precision, @longest::double precision)
 
 -- query: Unclaim
 -- The handler did not end its process: that it was begun does not count.

@@ -1,9 +1,11 @@
 -- query: Decide
 SELECT place, key, verdict, findings, missing, last, result
-  FROM {schema}.inbox_decide(@consumer, @by_ids, @its_turn, @streams, @versions, @events, @sequences, @partitions, @generations, @epochs)
+  FROM {schema}.inbox_decide(@consumer::text, @by_ids::boolean, @its_turn::boolean, @streams::text[], @versions::bigint[], @events::uuid[],
+       @sequences::bigint[], @partitions::integer[], @generations::integer[], @epochs::bigint[])
 
 -- query: Record
-SELECT {schema}.inbox_record(@keys, @versions, @events, @sequences, @partitions, @generations, @epochs, @results, @given_up)
+SELECT {schema}.inbox_record(@keys::bigint[], @versions::bigint[], @events::uuid[], @sequences::bigint[], @partitions::integer[], @generations::integer[],
+       @epochs::bigint[], @results::bytea[], @given_up::text)
 
 -- query: LockStream
 SELECT stream_key FROM {schema}.inbox_streams WHERE stream_key = @key FOR NO KEY UPDATE

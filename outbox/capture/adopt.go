@@ -264,14 +264,7 @@ func (a *Adoption) chosen(t *table) (func(row string) string, error) {
 
 // body is that of the function.
 func (a *Adoption) body(t *table, calls string, s shape) string {
-	e := s.of("NEW")
-	var more strings.Builder
-	for _, argument := range []string{"topic", "event_id", "metadata", "tenant_id", "partition_key", "occurred_at"} {
-		if e[argument] != "" {
-			more.WriteString(",\n        " + argument + " => " + e[argument])
-		}
-	}
-	body := "BEGIN\n    PERFORM " + calls + "\n        " + e["stream_id"] + ",\n        " + e["type"] + ",\n        " + e["payload"] + more.String() + ");\n"
+	body := "BEGIN\n    PERFORM " + calls + arguments(s.of("NEW")) + ";\n"
 	if a.Delete {
 		var tests []string
 		for _, key := range t.primary() {

@@ -3,7 +3,6 @@ package capture
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -166,7 +165,9 @@ func (c *Capture) body(t *table, calls string) string {
 		if !c.tells(operation) {
 			return "NULL;"
 		}
-		return fmt.Sprintf("PERFORM %s%s, %s, convert_to(%s, 'UTF8'), topic => %s);", calls, stream, literal(c.kind(t, operation)), payload, literal(c.Topic))
+		return "PERFORM " + calls + arguments(map[string]string{
+			"stream_id": stream, "type": literal(c.kind(t, operation)), "payload": "convert_to(" + payload + ", 'UTF8')", "topic": literal(c.Topic),
+		}) + ";"
 	}
 	updated := `'{"new":' || new_row || '}'`
 	if c.Old {

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
@@ -85,4 +86,20 @@ func making(kind Purpose, t *table, events, body string, truncate bool, settings
 		list = append(list, "CREATE TRIGGER "+identifier(kind.truncates())+" BEFORE TRUNCATE ON "+t.quoted()+" FOR EACH STATEMENT EXECUTE FUNCTION "+call)
 	}
 	return list, nil
+}
+
+// parameters are those of outbox_append_bytes, in their order: the field of an event, and its type.
+var parameters = [][2]string{
+	{"stream_id", "text"}, {"type", "text"}, {"payload", "bytea"}, {"expected_version", "bigint"}, {"metadata", "jsonb"}, {"topic", "text"},
+	{"partition_key", "text"}, {"dedupe_key", "text"}, {"tenant_id", "text"}, {"publish", "boolean"}, {"available_at", "timestamptz"},
+	{"event_id", "uuid"}, {"occurred_at", "timestamptz"},
+}
+
+// arguments are those of a call, up to its end: all of them, each with its type, so that no stranger's function of the name is meant.
+func arguments(fields map[string]string) string {
+	given := make([]string, len(parameters))
+	for i, p := range parameters {
+		given[i] = "\n        (" + cmp.Or(fields[p[0]], "NULL") + ")::" + p[1]
+	}
+	return strings.Join(given, ",") + ")"
 }

@@ -20,8 +20,8 @@ func newQueries(schema string) (q queries, err error) {
 	return q, err
 }
 
-// Creator is a role that may create objects in the outbox's schema, and need not: nothing of the outbox looks for names there, but names
-// that it will need one day can be taken, by a table with a trigger for one.
+// Creator is a role that may create objects in the outbox's schema, and need not: a function of the name and with other arguments than
+// one of ours is called, or is in the way, where a producer leaves types open, as one in psql does. Our own calls leave none open.
 type Creator struct {
 	// Role is its name, or PUBLIC.
 	Role string

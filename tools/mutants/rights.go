@@ -4,6 +4,7 @@ package main
 func rights() []mutant {
 	path := command{pkg: "outbox/schema", run: "^TestFunctionsHaveAFixedPath$"}
 	const migration = "outbox/schema/migrations/00002_functions.sql"
+	strangers := command{pkg: "outbox/schema", run: "^TestNothingOfTheOutboxCallsAStranger$"}
 	overloads := command{pkg: "internal/deployment", run: "^TestNoPlantedOverloadRuns$"}
 	return []mutant{
 		{
@@ -25,6 +26,21 @@ func rights() []mutant {
 			name: "inbox-keeps-its-path", promise: "rights", breaks: "who may create in a schema of a consumer's path acts as the consumer",
 			test: overloads, says: "planted overload",
 			edits: []edit{{"inbox/migrations/00001_inbox.sql", "last bigint, result bytea)\nLANGUAGE plpgsql\nSET search_path = pg_catalog, pg_temp\n", "last bigint, result bytea)\nLANGUAGE plpgsql\n"}},
+		},
+		{
+			name: "stranger-checks-payloads", promise: "rights", breaks: "a function that a stranger put into the outbox's schema runs as its owner at an append",
+			test: strangers, says: "planted public.outbox_check_payload",
+			edits: []edit{{migration, "new_payload, NULL::bigint)", "new_payload, NULL)"}},
+		},
+		{
+			name: "stranger-adds-parts", promise: "rights", breaks: "a function that a stranger put into the outbox's schema runs as who splits the events",
+			test: strangers, says: "planted public.outbox_events_add",
+			edits: []edit{{"outbox/schema/migrations/00004_operators.sql", "outbox_events_add(1::bigint)", "outbox_events_add(1)"}},
+		},
+		{
+			name: "stranger-stops-captures", promise: "rights", breaks: "a function that a stranger put into the outbox's schema keeps captured tables from being written to",
+			test: command{pkg: "outbox/capture", run: "^TestWritersMeetNoStrangersFunction$"}, says: "is not unique|planted",
+			edits: []edit{{"outbox/capture/names.go", `")::" + p[1]`, `")"`}},
 		},
 		{
 			name: "nats-password-in-error", promise: "rights", breaks: "part of a password that was not encoded is in the error",

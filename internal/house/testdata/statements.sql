@@ -2491,7 +2491,7 @@ VALUES ($1, $2, $3, nullif($4, ''), $5);
 
 /* parts.Begin */ SELECT "public".outbox_events_begin();
 
-/* parts.Drop */ SELECT "public".outbox_events_drop($1);
+/* parts.Drop */ SELECT "public".outbox_events_drop($1::bigint);
 
 /* parts.Analyze */ ANALYZE "public".events;
 
@@ -2948,16 +2948,16 @@ SELECT $5, e.sequence
 /* resize.PlanMoves */ SELECT count(*) FILTER (WHERE p.before <> p.partition_key), count(*) FILTER (WHERE p.after <> p.partition_key)
   FROM (
 SELECT o.partition_key, o.global_sequence, o.parked,
-       "public".outbox_hash_partition("public".outbox_xxhash64(convert_to(coalesce(e.routing_key, o.stream_id), 'UTF8')), $1) AS before,
-       "public".outbox_hash_partition("public".outbox_xxhash64(convert_to(coalesce(e.routing_key, o.stream_id), 'UTF8')), $2) AS after
+       "public".outbox_hash_partition("public".outbox_xxhash64(convert_to(coalesce(e.routing_key, o.stream_id), 'UTF8')), $1::int) AS before,
+       "public".outbox_hash_partition("public".outbox_xxhash64(convert_to(coalesce(e.routing_key, o.stream_id), 'UTF8')), $2::int) AS after
   FROM "public".outbox AS o
   LEFT JOIN "public"."events" AS e ON e.sequence = o.global_sequence
        ) AS p;
 
 /* resize.Move */ WITH placed AS (
 SELECT o.partition_key, o.global_sequence, o.parked,
-       "public".outbox_hash_partition("public".outbox_xxhash64(convert_to(coalesce(e.routing_key, o.stream_id), 'UTF8')), $1) AS before,
-       "public".outbox_hash_partition("public".outbox_xxhash64(convert_to(coalesce(e.routing_key, o.stream_id), 'UTF8')), $2) AS after
+       "public".outbox_hash_partition("public".outbox_xxhash64(convert_to(coalesce(e.routing_key, o.stream_id), 'UTF8')), $1::int) AS before,
+       "public".outbox_hash_partition("public".outbox_xxhash64(convert_to(coalesce(e.routing_key, o.stream_id), 'UTF8')), $2::int) AS after
   FROM "public".outbox AS o
   LEFT JOIN "public"."events" AS e ON e.sequence = o.global_sequence
        ),
@@ -3098,11 +3098,13 @@ VALUES ($1, $2, $3, $4, $5, $6)
     ON CONFLICT (consumer, stream_sequence) DO UPDATE
    SET received_at = clock_timestamp(), subject = EXCLUDED.subject, reason = EXCLUDED.reason, envelope = EXCLUDED.envelope, payload = EXCLUDED.payload;
 
-/* inbox.Park */ SELECT "public".inbox_park($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12);
+/* inbox.Park */ SELECT "public".inbox_park($1::text, $2::bigint, $3::bigint, $4::uuid, $5::text, $6::integer, $7::interval, $8::text,
+       $9::text, $10::bigint, $11::bytea, $12::bytea);
 
-/* inbox.Unpark */ SELECT "public".inbox_unpark($1, $2);
+/* inbox.Unpark */ SELECT "public".inbox_unpark($1::bigint, $2::bigint);
 
-/* inbox.Claim */ SELECT key, id, begun FROM "public".inbox_claim($1, $2, $3, $4, $5, $6);
+/* inbox.Claim */ SELECT key, id, begun FROM "public".inbox_claim($1::text, $2::uuid, $3::boolean, $4::double precision,
+       $5::double precision, $6::double precision);
 
 /* inbox.Unclaim */ UPDATE "public".inbox_parked SET begun = begun - 1, begun_by = NULL, due_at = pg_catalog.clock_timestamp()
  WHERE parked_id = $1 AND begun = $2 AND begun_by = $3;
@@ -3141,9 +3143,11 @@ VALUES ($1, $2, $3, $4, $5, $6)
 RETURNING parked_id, subject, stream_sequence, envelope, payload;
 
 /* inbox.Decide */ SELECT place, key, verdict, findings, missing, last, result
-  FROM "public".inbox_decide($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
+  FROM "public".inbox_decide($1::text, $2::boolean, $3::boolean, $4::text[], $5::bigint[], $6::uuid[],
+       $7::bigint[], $8::integer[], $9::integer[], $10::bigint[]);
 
-/* inbox.Record */ SELECT "public".inbox_record($1, $2, $3, $4, $5, $6, $7, $8, $9);
+/* inbox.Record */ SELECT "public".inbox_record($1::bigint[], $2::bigint[], $3::uuid[], $4::bigint[], $5::integer[], $6::integer[],
+       $7::bigint[], $8::bytea[], $9::text);
 
 /* inbox.LockStream */ SELECT stream_key FROM "public".inbox_streams WHERE stream_key = $1 FOR NO KEY UPDATE;
 
@@ -3527,8 +3531,9 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
 
 /* outbox.Append */ SELECT sequence, event_id, stream_version, partition_key, duplicate, enqueued
   FROM "public".outbox_append_batch(
-       $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
-       $13, $14);
+       $1::text[], $2::text[], $3::bytea[], $4::uuid[], $5::bigint[], $6::jsonb[], $7::text[],
+       $8::text[], $9::bigint[], $10::text[], $11::text[], $12::boolean[], $13::timestamptz[],
+       $14::timestamptz[]);
 
 /* outbox.WithoutEnqueue */ SELECT "public".outbox_without_enqueue();
 
@@ -3591,7 +3596,8 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
 
 /* capture.Append */ SELECT count(*)
   FROM "public".outbox_append_batch($1::text[], $2::text[], $3::bytea[], $4::uuid[], $5::bigint[],
-           $6::text[]::jsonb[], $7::text[], $8::text[], NULL, NULL, $9::text[], NULL, NULL, $10::timestamptz[]);
+           $6::text[]::jsonb[], $7::text[], $8::text[], NULL::bigint[], NULL::text[], $9::text[], NULL::boolean[],
+           NULL::timestamptz[], $10::timestamptz[]);
 
 -- outbox/importer/sql/*.sql
 

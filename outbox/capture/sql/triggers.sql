@@ -72,4 +72,5 @@ SELECT s.stream, coalesce(kept.last, head.stream_version, 0), coalesce(kept.firs
 -- query: Append
 SELECT count(*)
   FROM {schema}.outbox_append_batch(@streams::text[], @types::text[], @payloads::bytea[], @ids::uuid[], @versions::bigint[],
-           @metadata::text[]::jsonb[], @topics::text[], @keys::text[], NULL, NULL, @tenants::text[], NULL, NULL, @occurred::timestamptz[])
+           @metadata::text[]::jsonb[], @topics::text[], @keys::text[], NULL::bigint[], NULL::text[], @tenants::text[], NULL::boolean[],
+           NULL::timestamptz[], @occurred::timestamptz[])

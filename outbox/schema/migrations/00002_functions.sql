@@ -8,6 +8,9 @@
 -- call is pg_catalog and nothing else, and everything of the outbox is named with
 -- its schema. Those that only these call inherit it: a path costs 3 us a call.
 --
+-- In the outbox's own schema others may have put functions beside these. A call that gives
+-- every argument in its exact type (a NULL has none, 1 is an int) finds ours and no other.
+--
 -- A function with a path of its own is never put in line. Those of one expression,
 -- which must be, have their bodies parsed here instead, once and for all.
 
@@ -393,7 +396,7 @@ LANGUAGE plpgsql IMMUTABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $function$
 DECLARE
     defs    jsonb := coalesce(rules -> '$defs', '{}');
-    problem text := {schema}.outbox_rules_problem(rules, defs, '');
+    problem text := {schema}.outbox_rules_problem(rules, defs, ''::text);
     name    text;
     hops    int;
 BEGIN
@@ -535,7 +538,7 @@ BEGIN
     BEGIN
         given := convert_from(payload, 'UTF8')::jsonb;
         rules := rules || '{}'; -- a value that is stored compressed is expanded once
-        problem := {schema}.outbox_mismatch(rules, rules -> '$defs', given, '');
+        problem := {schema}.outbox_mismatch(rules, rules -> '$defs', given, ''::text);
     EXCEPTION
         WHEN data_exception OR program_limit_exceeded THEN -- no JSON, or more than the server bears
             problem := ARRAY['', CASE WHEN given IS NULL THEN 'must be JSON that fits jsonb: ' ELSE 'cannot be checked: ' END || SQLERRM];
@@ -655,7 +658,7 @@ BEGIN
             RAISE EXCEPTION 'payload is % bytes, the limit is %', octet_length(new_payload), largest USING ERRCODE = '54000';
         END IF;
         IF rules IS NOT NULL AND known IS NULL THEN
-            PERFORM {schema}.outbox_check_payload(new_type, rules, new_payload, NULL);
+            PERFORM {schema}.outbox_check_payload(new_type, rules, new_payload, NULL::bigint);
         END IF;
         IF expected <> current THEN
             PERFORM {schema}.outbox_version_conflict(new_stream, expected, current);
@@ -758,7 +761,7 @@ DECLARE
     one record;
 BEGIN
     one := {schema}.outbox_append_event(stream_id, event_type, payload, expected_version, metadata,
-        coalesce(topic, 'default'), partition_key, NULL, dedupe_key, tenant_id, coalesce(publish, true),
+        coalesce(topic, 'default'), partition_key, NULL::bigint, dedupe_key, tenant_id, coalesce(publish, true),
         available_at, event_id, occurred_at);
     RETURN one.appended;
 END
@@ -779,7 +782,7 @@ DECLARE
     one record;
 BEGIN
     one := {schema}.outbox_append_event(stream_id, event_type, convert_to(payload::text, 'UTF8'), expected_version, metadata,
-        coalesce(topic, 'default'), partition_key, NULL, dedupe_key, tenant_id, coalesce(publish, true),
+        coalesce(topic, 'default'), partition_key, NULL::bigint, dedupe_key, tenant_id, coalesce(publish, true),
         available_at, event_id, occurred_at);
     RETURN one.appended;
 END
@@ -806,7 +809,7 @@ DECLARE
     one record;
 BEGIN
     one := {schema}.outbox_append_event(stream_id, event_type, convert_to(payload::text, 'UTF8'), expected_version, metadata,
-        coalesce(topic, 'default'), partition_key, NULL, dedupe_key, tenant_id, coalesce(publish, true),
+        coalesce(topic, 'default'), partition_key, NULL::bigint, dedupe_key, tenant_id, coalesce(publish, true),
         available_at, event_id, occurred_at);
     sequence := one.appended;
     stream_version := one.version;

@@ -191,7 +191,7 @@ BEGIN
     EXECUTE format('COMMENT ON TABLE {schema}.events IS %L', obj_description(whole, 'pg_class'));
     ALTER TABLE {schema}.events ATTACH PARTITION {schema}.events_0 FOR VALUES FROM (MINVALUE) TO (1000000000000);
     ALTER TABLE {schema}.events_0 DROP CONSTRAINT events_bound;
-    PERFORM {schema}.outbox_events_add(1);
+    PERFORM {schema}.outbox_events_add(1::bigint);
     FOR one IN SELECT a.privilege_type, NULL AS place, a.grantee, a.is_grantable, c.relowner
                  FROM pg_class AS c, aclexplode(c.relacl) AS a WHERE c.oid = whole
                 UNION ALL

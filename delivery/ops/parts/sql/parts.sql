@@ -20,7 +20,7 @@ SELECT {schema}.outbox_events_split()
 SELECT {schema}.outbox_events_begin()
 
 -- query: Drop
-SELECT {schema}.outbox_events_drop(@part)
+SELECT {schema}.outbox_events_drop(@part::bigint)
 
 -- query: Analyze
 -- Nothing does this for the table as a whole.
