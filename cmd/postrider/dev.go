@@ -216,7 +216,7 @@ func (d *dev) startNATS(ctx context.Context) error {
 // prepare migrates and connects.
 func (d *dev) prepare(ctx context.Context) error {
 	f := databaseFlags{DatabaseURL: d.databaseURL, Schema: d.cmd.Schema}
-	m, err := migrator(f, d.log, schema.Config{Partitions: d.cmd.Partitions})
+	m, err := migrator(f, d.log, schema.Config{Partitions: d.cmd.Partitions, OthersMayCreate: d.postgres != nil})
 	if err != nil {
 		return err
 	}

@@ -121,6 +121,7 @@ func (c *doctorCmd) checkDatabase(ctx context.Context) []finding {
 	readable := add("events relation", err, info.Events+" has the columns that are needed")
 	findings = append(findings, pathFinding(server, unread))
 	findings = append(findings, creatorFindings(ctx, pool, c.Schema)...)
+	findings = append(findings, strangerFindings(ctx, pool, c.Schema)...)
 	rows, err := missingPartitions(ctx, pool, c.Schema, int(info.Partitions))
 	add("partition rows", err, rows)
 	if readable {
@@ -219,6 +220,23 @@ func pathFinding(server delivery.DatabaseServer, err error) finding {
 			" says what its statements mean; to mend it, for the role that the pooler logs in as: ALTER ROLE … SET search_path = " + pg.FixedPath}
 	}
 	return finding{check, levelOK, server.SearchPath}
+}
+
+// strangerFindings names functions that others have put where the outbox's are.
+func strangerFindings(ctx context.Context, pool *pgxpool.Pool, name string) []finding {
+	const check = "functions of strangers"
+	strangers, err := schema.Strangers(ctx, pool, name)
+	switch {
+	case err != nil:
+		return []finding{{check, levelError, redact(err.Error())}}
+	case len(strangers) == 0:
+		return []finding{{check, levelOK, "none beside the outbox's own"}}
+	}
+	var findings []finding
+	for _, one := range strangers {
+		findings = append(findings, finding{check, levelError, one.Role + " has put a function beside one of the outbox's, which callers may meet instead; to mend it: " + one.Cure})
+	}
+	return findings
 }
 
 func creatorFindings(ctx context.Context, pool *pgxpool.Pool, name string) []finding {

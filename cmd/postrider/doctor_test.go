@@ -115,7 +115,8 @@ func TestDoctorLooksAsTheWorkersPublish(t *testing.T) {
 	}
 }
 
-// Who may create in the outbox's schema is told, with the statement that ends it, by doctor and by each migration.
+// A schema in which others may create is not migrated unless that is meant; doctor tells who may, and which functions they have put
+// beside ours, with the statement that ends it.
 func TestRightsToCreateAreTold(t *testing.T) {
 	t.Parallel()
 	database, broker := pgtest.Migrated(t, 8), natstest.Start(t, 1)
@@ -141,8 +142,11 @@ func TestRightsToCreateAreTold(t *testing.T) {
 			t.Errorf("after %s: %+v", way.sql, f)
 		}
 		code, _, stderr := call(t, "migrate", "up", on[0])
-		if code != exitOK || !strings.Contains(stderr, way.cure) {
-			t.Errorf("after %s migrate up says: %s", way.sql, stderr)
+		if code != exitRefused || !strings.Contains(stderr, way.cure) {
+			t.Errorf("after %s migrate up ends with %d: %s", way.sql, code, stderr)
+		}
+		if code, _, stderr := call(t, "migrate", "up", on[0], "--others-may-create"); code != exitOK || !strings.Contains(stderr, way.cure) {
+			t.Errorf("after %s migrate up --others-may-create ends with %d: %s", way.sql, code, stderr)
 		}
 		if _, err := pool.Exec(t.Context(), way.cure); err != nil {
 			t.Errorf("%s: %v", way.cure, err)
@@ -150,6 +154,17 @@ func TestRightsToCreateAreTold(t *testing.T) {
 		if f := diagnose(t, exitOK, on...)["rights on the schema"]; f.Level != levelOK {
 			t.Errorf("after %s: %+v", way.cure, f)
 		}
+	}
+	for _, sql := range []string{
+		`CREATE FUNCTION outbox_append(text, text, jsonb) RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'`, `ALTER FUNCTION outbox_append(text, text, jsonb) OWNER TO pg_monitor`,
+	} {
+		if _, err := pool.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const cure = "DROP FUNCTION public.outbox_append(text,text,jsonb)"
+	if f := diagnose(t, exitFailed, on...)["functions of strangers"]; f.Level != levelError || !strings.Contains(f.Detail, "pg_monitor") || !strings.Contains(f.Detail, cure) {
+		t.Errorf("of a function beside ours: %+v", f)
 	}
 }
 

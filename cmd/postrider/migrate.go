@@ -22,11 +22,12 @@ type migrateCmd struct {
 
 type migrateUpCmd struct {
 	databaseFlags
-	Partitions     int    `help:"Number of partitions, which only a resize changes: 1 to 32767. 0: 64 in a new schema, what is stored in an existing one." default:"0"`
-	EventsRelation string `help:"Table or view that everybody reads events from, as name or schema.name; stored. Without it what is stored, in a new schema events." placeholder:"NAME"`
-	ControlPrefix  string `help:"What the subjects of control messages begin with, outside of the events'; stored, before the first worker starts. Without it what is stored, in a new schema outbox.fence." placeholder:"SUBJECT"`
-	Inbox          bool   `help:"Create the tables of consumers' inboxes, too."`
-	JSON           bool   `help:"Print one JSON object." name:"json"`
+	Partitions      int    `help:"Number of partitions, which only a resize changes: 1 to 32767. 0: 64 in a new schema, what is stored in an existing one." default:"0"`
+	EventsRelation  string `help:"Table or view that everybody reads events from, as name or schema.name; stored. Without it what is stored, in a new schema events." placeholder:"NAME"`
+	ControlPrefix   string `help:"What the subjects of control messages begin with, outside of the events'; stored, before the first worker starts. Without it what is stored, in a new schema outbox.fence." placeholder:"SUBJECT"`
+	OthersMayCreate bool   `help:"Migrate although others may create functions in the schema, as everybody may in public where the cluster comes from PostgreSQL 14."`
+	Inbox           bool   `help:"Create the tables of consumers' inboxes, too."`
+	JSON            bool   `help:"Print one JSON object." name:"json"`
 }
 
 // migrator takes the configuration without what the flags say.
@@ -49,7 +50,7 @@ func (c *migrateUpCmd) Run(s *session) error {
 			return fmt.Errorf("%w: --events-relation: %w", errRefused, err)
 		}
 	}
-	m, err := migrator(c.databaseFlags, s.logger(), schema.Config{Partitions: c.Partitions, Events: c.EventsRelation, ControlPrefix: c.ControlPrefix})
+	m, err := migrator(c.databaseFlags, s.logger(), schema.Config{Partitions: c.Partitions, Events: c.EventsRelation, ControlPrefix: c.ControlPrefix, OthersMayCreate: c.OthersMayCreate})
 	if err != nil {
 		return err
 	}

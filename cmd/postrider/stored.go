@@ -63,6 +63,8 @@ func named(err error) error {
 		return fmt.Errorf("%w: --partitions: %w", errRefused, err)
 	case errors.Is(err, schema.ErrEvents):
 		return fmt.Errorf("%w: --events-relation: %w", errRefused, err)
+	case errors.Is(err, schema.ErrCreators):
+		return fmt.Errorf("%w: --schema: %w", errRefused, err)
 	case errors.Is(err, schema.ErrControl):
 		return fmt.Errorf("%w: --control-prefix: %w", errRefused, err)
 	case err == nil, errors.Is(err, schema.ErrNotMigrated), errors.Is(err, schema.ErrOutdated),

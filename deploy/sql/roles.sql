@@ -133,15 +133,21 @@ BEGIN
     IF to_regclass(format('%I.inbox_schema_version', target)) IS NULL THEN
         RETURN; -- no inboxes here
     END IF;
-    FOR name IN SELECT c.oid FROM pg_class AS c
+    FOR name IN SELECT c.oid FROM pg_class AS c -- what an earlier run of this gave, of others' tables too
                  WHERE c.relnamespace = to_regnamespace(quote_ident(target)) AND c.relkind = 'r' AND c.relname LIKE 'inbox\_%' LOOP
         EXECUTE format('REVOKE ALL ON %s FROM postrider_consumer', name);
+    END LOOP;
+    FOR name IN SELECT c.oid FROM pg_class AS c JOIN pg_class AS v ON v.relowner = c.relowner -- what others made is not the inbox's
+                 WHERE v.oid = to_regclass(format('%I.inbox_schema_version', target)) AND c.relnamespace = v.relnamespace AND c.relkind = 'r'
+                   AND c.relname IN ('inbox_streams', 'inbox_records', 'inbox_parked', 'inbox_senders', 'inbox_calls', 'inbox_callers',
+                       'inbox_consumers', 'inbox_lanes', 'inbox_readers', 'inbox_malformed', 'inbox_schema_version') LOOP
         EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO postrider_consumer', name);
     END LOOP;
     EXECUTE format('REVOKE INSERT, UPDATE, DELETE ON %I.inbox_schema_version FROM postrider_consumer', target);
     FOR called IN SELECT p.oid FROM pg_proc AS p JOIN pg_class AS c ON c.relowner = p.proowner -- what others made is not the inbox's
                    WHERE c.oid = to_regclass(format('%I.inbox_schema_version', target)) AND p.pronamespace = c.relnamespace
-                     AND p.proname LIKE 'inbox\_%' LOOP
+                     AND p.proname IN ('inbox_decide', 'inbox_record', 'inbox_park', 'inbox_unpark', 'inbox_claim', 'inbox_parse',
+                         'inbox_receive', 'inbox_begin', 'inbox_failed', 'inbox_done', 'inbox_next') LOOP
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO postrider_consumer', called);
     END LOOP;
 END $$;

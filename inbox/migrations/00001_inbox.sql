@@ -567,3 +567,24 @@ COMMENT ON FUNCTION {schema}.inbox_next IS 'Hands out a parked message that is d
 REVOKE EXECUTE ON FUNCTION {schema}.inbox_decide, {schema}.inbox_record, {schema}.inbox_park, {schema}.inbox_unpark, {schema}.inbox_claim,
     {schema}.inbox_parse, {schema}.inbox_receive, {schema}.inbox_begin, {schema}.inbox_failed,
     {schema}.inbox_done, {schema}.inbox_next FROM PUBLIC;
+
+-- What default privileges gave to others is taken back.
+DO $do$
+DECLARE
+    one record;
+BEGIN
+    FOR one IN
+        SELECT DISTINCT CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind, c.oid::regclass::text AS name, a.grantee
+          FROM pg_class AS c CROSS JOIN LATERAL aclexplode(c.relacl) AS a
+         WHERE c.relnamespace = '{schema}'::regnamespace AND c.relkind IN ('r', 'S') AND c.relname ~ '^inbox_'
+           AND c.relowner = current_user::regrole AND a.grantee <> c.relowner
+         UNION ALL
+        SELECT DISTINCT 'FUNCTION', f.oid::regprocedure::text, a.grantee
+          FROM pg_proc AS f CROSS JOIN LATERAL aclexplode(f.proacl) AS a
+         WHERE f.pronamespace = '{schema}'::regnamespace AND f.proname ~ '^inbox_' AND f.proowner = current_user::regrole AND a.grantee NOT IN (f.proowner, 0)
+    LOOP
+        EXECUTE format('REVOKE ALL ON %s %s FROM %s CASCADE', one.kind, one.name,
+                       CASE one.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(one.grantee)) END);
+    END LOOP;
+END
+$do$;

@@ -26,9 +26,12 @@ import (
 // roles are a server whose only roles, besides its superuser, are those of deploy/sql/roles.sql.
 type roles struct{ superuser, schema string }
 
-func newRoles(t *testing.T, schema string) roles {
+func newRoles(t *testing.T, schema string, before ...string) roles {
 	t.Helper()
 	r := roles{superuser: pgtest.Server(t, localpg.Config{}).URL(), schema: schema}
+	for _, sql := range before {
+		mustStatement(t, r.superuser, sql)
+	}
 	r.script(t)
 	for _, name := range []string{"migrator", "producer", "worker", "monitor", "operator", "consumer"} {
 		mustStatement(t, r.superuser, fmt.Sprintf(`ALTER ROLE postrider_%s LOGIN PASSWORD 'secret'`, name))
@@ -292,10 +295,49 @@ SELECT c.relname, string_agg(r.right, ' ' ORDER BY r.right COLLATE "C")
  WHERE c.relnamespace = 'public'::regnamespace
  GROUP BY 1`
 
+// functionsHeld are those that a role may run and everybody may not.
+var functionsHeld = map[string]string{
+	"consumer": "inbox_begin inbox_claim inbox_decide inbox_done inbox_failed inbox_next inbox_park inbox_parse inbox_receive inbox_record inbox_unpark",
+	"producer": "outbox_append outbox_append_batch outbox_append_bytes outbox_append_one outbox_without_enqueue",
+	"operator": "outbox_schema_problem",
+	"app":      "inbox_theirs", // its own
+	"PUBLIC":   "outbox_hash_partition outbox_partition outbox_state outbox_xxhash64",
+}
+
+// granted lists the functions that a role, or everybody, was granted.
+const granted = `SELECT coalesce(string_agg(DISTINCT p.proname, ' ' ORDER BY p.proname), '') FROM pg_proc AS p, aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) AS a
+	WHERE p.pronamespace = 'public'::regnamespace AND a.grantee = coalesce(to_regrole($1)::oid, 0)`
+
+// What each role may do is what is written down here and no more, also beside tables and functions of others that have such names, and
+// where default privileges give everything to an application's role.
 func TestRolesHoldNothingElse(t *testing.T) {
 	t.Parallel()
-	r := newRoles(t, "public")
+	r := newRoles(t, "public", `CREATE ROLE app; CREATE ROLE postrider_migrator; CREATE ROLE postrider_consumer;
+		GRANT USAGE, CREATE ON SCHEMA public TO app; GRANT postrider_migrator TO CURRENT_USER;
+		ALTER DEFAULT PRIVILEGES FOR ROLE postrider_migrator GRANT EXECUTE ON FUNCTIONS TO app;
+		ALTER DEFAULT PRIVILEGES FOR ROLE postrider_migrator GRANT ALL ON TABLES TO app, PUBLIC;
+		ALTER DEFAULT PRIVILEGES FOR ROLE postrider_migrator GRANT ALL ON SEQUENCES TO app;
+		SET ROLE app; CREATE TABLE public.inbox_mail (secret text); CREATE TABLE public.inbox_records_old (secret text);
+		CREATE FUNCTION public.inbox_theirs() RETURNS int LANGUAGE sql AS 'SELECT 1'; RESET ROLE; REVOKE CREATE ON SCHEMA public FROM app;
+		REVOKE ALL ON FUNCTION public.inbox_theirs FROM PUBLIC; GRANT SELECT ON public.inbox_mail TO postrider_consumer`)
 	pool := pgtest.Pool(t, r.superuser)
+	if _, err := pool.Exec(t.Context(), `CREATE TABLE public.inbox_of_ours (secret text); ALTER TABLE public.inbox_of_ours OWNER TO postrider_migrator`); err != nil {
+		t.Fatal(err)
+	}
+	r.script(t)
+	for _, role := range []string{"consumer", "producer", "monitor", "operator", "worker", "PUBLIC", "app"} {
+		name := role
+		if role != "PUBLIC" && role != "app" {
+			name = "postrider_" + role
+		}
+		var got string
+		if err := pool.QueryRow(t.Context(), granted, name).Scan(&got); err != nil {
+			t.Fatal(err)
+		}
+		if got != functionsHeld[role] {
+			t.Errorf("%s may run %q, want %q", name, got, functionsHeld[role])
+		}
+	}
 	for role, want := range held {
 		rows, err := pool.Query(t.Context(), rightsHeld, "postrider_"+role)
 		if err != nil {
@@ -317,6 +359,12 @@ func TestRolesHoldNothingElse(t *testing.T) {
 				t.Errorf("postrider_%s holds %q on %s, want %q", role, got[relation], relation, want[relation])
 			}
 		}
+	}
+	mustPostrider(t, r.environment(t, "migrator"), "events", "split", "--yes", "--reason=test")
+	var app string
+	if err := pool.QueryRow(t.Context(), `SELECT coalesce(string_agg(DISTINCT c.relname, ' '), '') FROM pg_class AS c, aclexplode(c.relacl) AS a
+		WHERE c.relnamespace = 'public'::regnamespace AND a.grantee IN (0, 'app'::regrole) AND c.relowner <> 'app'::regrole`).Scan(&app); err != nil || app != "" {
+		t.Errorf("an application's role, or everybody, has rights on %s, %v", app, err)
 	}
 	refused := map[string][]string{
 		"consumer": {`SELECT * FROM events`, `SELECT * FROM outbox`, `TRUNCATE inbox_records`, `CREATE TABLE mine ()`, `SELECT outbox_append('a', 'b', '1')`},

@@ -37,6 +37,8 @@ type Config struct {
 	// outside of the events' subjects. Up stores it, and refuses another one than is stored once a worker has started. Empty means
 	// whatever is stored, which is "outbox.fence" in a new schema.
 	ControlPrefix string
+	// OthersMayCreate lets Up migrate a schema in which roles besides the owner may create functions, whose names may then be taken for ours.
+	OthersMayCreate bool
 	// Force lets Down remove rows that are not published yet.
 	Force bool
 	// Logger receives one line per applied migration. Defaults to discarding.

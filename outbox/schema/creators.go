@@ -13,7 +13,7 @@ import (
 //go:embed sql/*.sql
 var statements embed.FS
 
-type queries struct{ Creators, EventsRelation, SetEventsRelation, SetControlPrefix pg.Query }
+type queries struct{ Creators, Strangers, EventsRelation, SetEventsRelation, SetControlPrefix pg.Query }
 
 func newQueries(schema string) (q queries, err error) {
 	err = pg.Fill(statements, "sql/*.sql", "schema", schema, &q)
@@ -43,6 +43,20 @@ func Creators(ctx context.Context, db pg.DB, schema string) ([]Creator, error) {
 	found, err := pg.Collect(ctx, db, q.Creators, pg.Args{"schema": schema}, pgx.RowToStructByPos[Creator])
 	if err != nil {
 		return nil, fmt.Errorf("who may create in schema %s: %w", schema, err)
+	}
+	return found, nil
+}
+
+// Strangers lists who has put functions beside those of a migrated outbox, under names of these, with the statements that drop them. A
+// call that leaves types open may mean one of them, and with further arguments that have defaults each call is refused. It needs no right.
+func Strangers(ctx context.Context, db pg.DB, schema string) ([]Creator, error) {
+	q, err := newQueries(schema)
+	if err != nil {
+		return nil, err
+	}
+	found, err := pg.Collect(ctx, db, q.Strangers, pg.Args{"schema": schema}, pgx.RowToStructByPos[Creator])
+	if err != nil {
+		return nil, fmt.Errorf("strangers' functions in schema %s: %w", schema, err)
 	}
 	return found, nil
 }

@@ -16,6 +16,8 @@ var (
 	ErrEvents = errors.New("events relation was not stored")
 	// ErrControl: Up cannot store that prefix of the control subjects any more.
 	ErrControl = errors.New("control prefix was not stored")
+	// ErrCreators: others may create in the schema, and Config.OthersMayCreate does not say that this is meant.
+	ErrCreators = errors.New("others may create in the outbox's schema")
 	// ErrServerVersion: PostgreSQL is older than 14.
 	ErrServerVersion = errors.New("PostgreSQL 14 or newer is required")
 	// ErrUnpublished: Down would remove rows that were never published.

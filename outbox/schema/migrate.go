@@ -39,8 +39,8 @@ func New(cfg Config) (*Migrator, error) {
 }
 
 // Up creates the schema where it is missing and applies every migration that is not applied yet. It returns ErrPartitionMismatch, and
-// changes nothing, when Config.Partitions is set and differs from what is stored; ErrNewer as Check does; ErrServerVersion for PostgreSQL
-// before 14. ErrEvents, when Config.Events does not exist or cannot be changed now, and ErrControl, when Config.ControlPrefix
+// changes nothing, when Config.Partitions is set and differs from what is stored; ErrCreators, when others may create in the schema;
+// ErrNewer as Check does; ErrServerVersion for PostgreSQL before 14. ErrEvents, when Config.Events does not exist or cannot be changed now, and ErrControl, when Config.ControlPrefix
 // cannot any more, come after the tables were migrated.
 func (m *Migrator) Up(ctx context.Context) (err error) {
 	db, err := m.open()
@@ -65,20 +65,27 @@ func (m *Migrator) Up(ctx context.Context) (err error) {
 		m.cfg.Logger.InfoContext(ctx, "migration applied", "schema", m.cfg.Schema, "version", r.Source.Version, "took", r.Duration)
 	}
 	if err := m.locked(ctx, db, func(conn *sql.Conn) error {
-		return errors.Join(m.checkStored(ctx, conn), m.storeRelation(ctx, conn), m.storeControl(ctx, conn), m.warnOfCreators(ctx, conn))
+		return errors.Join(m.checkStored(ctx, conn), m.storeRelation(ctx, conn), m.storeControl(ctx, conn))
 	}); err != nil {
 		return fmt.Errorf("migrate up: %w", err)
 	}
 	return nil
 }
 
-func (m *Migrator) warnOfCreators(ctx context.Context, conn *sql.Conn) error {
+// refuseCreators keeps a schema closed: beside a function of ours a stranger's could stand, which a producer that leaves types open calls.
+func (m *Migrator) refuseCreators(ctx context.Context, conn *sql.Conn) error {
 	return onPgx(conn, func(raw *pgx.Conn) error {
 		creators, err := Creators(ctx, raw, m.cfg.Schema)
+		if err != nil || len(creators) == 0 {
+			return err
+		}
 		for _, c := range creators {
 			m.cfg.Logger.WarnContext(ctx, "somebody may create objects in the outbox's schema", "schema", m.cfg.Schema, "role", c.Role, "cure", c.Cure)
 		}
-		return err
+		if m.cfg.OthersMayCreate {
+			return nil
+		}
+		return fmt.Errorf("%w: %s; or choose a schema of its own (--schema), or say --others-may-create", ErrCreators, creators[0])
 	})
 }
 
@@ -92,7 +99,9 @@ func (m *Migrator) prepare(ctx context.Context, conn *sql.Conn) error {
 		if _, err := conn.ExecContext(ctx, `CREATE SCHEMA `+m.quoted()); err != nil {
 			return fmt.Errorf("create schema %s: %w", m.quoted(), err)
 		}
-		return nil
+	}
+	if err := m.refuseCreators(ctx, conn); err != nil {
+		return err
 	}
 	return m.checkStored(ctx, conn)
 }

@@ -3635,9 +3635,9 @@ SELECT a.there, a.living FROM asked AS a;
 SELECT s.control_prefix, a.used FROM "public".outbox_settings AS s, asked AS a;
 
 /* schema.Creators */ WITH place AS (
-       SELECT n.nspname, n.nspowner, n.nspacl, c.relowner, d.datdba
+       SELECT n.nspname, n.nspowner, n.nspacl, coalesce(c.relowner, (SELECT u.oid FROM pg_roles AS u WHERE u.rolname = current_user)) AS relowner, d.datdba
          FROM pg_namespace AS n
-         JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname = 'outbox_settings'
+         LEFT JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname = 'outbox_settings'
          JOIN pg_database AS d ON d.datname = current_database()
         WHERE n.nspname = $1)
 SELECT coalesce(r.rolname, 'PUBLIC'),
@@ -3652,6 +3652,13 @@ SELECT coalesce(r.rolname, 'PUBLIC'),
  WHERE a.privilege_type = 'CREATE'
    AND (h.oid IS NULL OR NOT h.rolsuper AND NOT pg_has_role(h.oid, p.relowner, 'MEMBER'))
  ORDER BY 1;
+
+/* schema.Strangers */ SELECT pg_get_userbyid(f.proowner), format('DROP FUNCTION %s', f.oid::regprocedure)
+  FROM pg_class AS c
+  JOIN pg_proc AS f ON f.pronamespace = c.relnamespace AND f.proowner <> c.relowner
+ WHERE c.relname = 'outbox_settings' AND c.relnamespace = to_regnamespace(quote_ident($1))
+   AND EXISTS (SELECT FROM pg_proc AS o WHERE o.pronamespace = c.relnamespace AND o.proname = f.proname AND o.proowner = c.relowner)
+ ORDER BY 2;
 
 -- projection/sql/*.sql
 

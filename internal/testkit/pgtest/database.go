@@ -72,6 +72,9 @@ func Server(t testing.TB, config localpg.Config) *localpg.Server {
 	if err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
+	if err := execute(ctx, server.URL(), closed); err != nil {
+		t.Errorf("pgtest: %v", err)
+	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 		defer cancel()
@@ -118,7 +121,7 @@ func newName(kind string) string {
 // createDatabase returns the address of the new database. Its files are copied where the server lets one choose: without a
 // force to disk that takes a third of the time that a copy through the log takes.
 func createDatabase(ctx context.Context, server, name, from string) (string, error) {
-	from = cmp.Or(from, "template0")
+	from = cmp.Or(from, emptyTemplate)
 	statement := fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s",
 		pgx.Identifier{name}.Sanitize(), pgx.Identifier{from}.Sanitize())
 	err := execute(ctx, server, statement+" STRATEGY file_copy")
@@ -128,8 +131,17 @@ func createDatabase(ctx context.Context, server, name, from string) (string, err
 	if err != nil {
 		return "", fmt.Errorf("pgtest: create a database: %w", err)
 	}
-	return withDatabase(server, name)
+	address, err := withDatabase(server, name)
+	if err == nil && from == emptyTemplate {
+		err = execute(ctx, address, closed)
+	}
+	return address, err
 }
+
+// closed takes from a new database what PostgreSQL 14 alone gives to everybody.
+const closed = `DO $$BEGIN IF NOT pg_is_in_recovery() THEN REVOKE CREATE ON SCHEMA public FROM PUBLIC; END IF; END$$`
+
+const emptyTemplate = "template0"
 
 // unknownOption is what PostgreSQL 14 says of STRATEGY.
 const unknownOption = "42601"

@@ -43,7 +43,7 @@ func newTemplate(server source, partitions int) (_ string, err error) {
 			err = errors.Join(err, dropDatabase(ctx, server.url, name))
 		}
 	}()
-	migrator, err := schema.New(schema.Config{DatabaseURL: address, Schema: "public", Partitions: partitions})
+	migrator, err := schema.New(schema.Config{DatabaseURL: address, Schema: "public", Partitions: partitions, OthersMayCreate: true})
 	if err != nil {
 		return "", fmt.Errorf("pgtest: migrate a template: %w", err)
 	}

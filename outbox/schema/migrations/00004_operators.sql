@@ -125,6 +125,31 @@ SET search_path = pg_catalog, pg_temp AS $function$
 $function$;
 -- +goose StatementEnd
 
+-- Takes from others what default privileges gave them on tables, views and sequences that were made for the outbox, and on functions.
+-- What everybody may do with functions is said where these are made.
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_take_back(name_pattern text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $function$
+DECLARE
+    one record;
+BEGIN
+    FOR one IN
+        SELECT DISTINCT CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind, c.oid::regclass::text AS name, a.grantee
+          FROM pg_class AS c CROSS JOIN LATERAL aclexplode(c.relacl) AS a
+         WHERE c.relnamespace = '{schema}'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'S') AND c.relname ~ name_pattern AND a.grantee <> c.relowner
+         UNION ALL
+        SELECT DISTINCT 'FUNCTION', f.oid::regprocedure::text, a.grantee
+          FROM pg_proc AS f CROSS JOIN LATERAL aclexplode(f.proacl) AS a
+         WHERE f.pronamespace = '{schema}'::regnamespace AND f.proname ~ name_pattern AND a.grantee NOT IN (f.proowner, 0)
+    LOOP
+        EXECUTE format('REVOKE ALL ON %s %s FROM %s CASCADE', one.kind, one.name,
+                       CASE one.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(one.grantee)) END);
+    END LOOP;
+END
+$function$;
+-- +goose StatementEnd
+
 -- Makes the part with that number, if it is not there. What ATTACH PARTITION locks lets producers write.
 -- +goose StatementBegin
 CREATE FUNCTION {schema}.outbox_events_add(part bigint) RETURNS void
@@ -140,6 +165,7 @@ BEGIN
                        name, name || '_event_id_key', name || '_stream_version_key');
         EXECUTE format('ALTER TABLE {schema}.%I OWNER TO %I', name,
                        (SELECT pg_get_userbyid(c.relowner) FROM pg_class AS c WHERE c.oid = '{schema}.events'::regclass));
+        PERFORM {schema}.outbox_take_back(format('^%s$', name)::text);
         EXECUTE format('ALTER TABLE {schema}.events ATTACH PARTITION {schema}.%I FOR VALUES FROM (%s) TO (%s)',
                        name, part * 1000000000000, (part + 1) * 1000000000000);
     END IF;
@@ -192,6 +218,7 @@ BEGIN
     ALTER TABLE {schema}.events ATTACH PARTITION {schema}.events_0 FOR VALUES FROM (MINVALUE) TO (1000000000000);
     ALTER TABLE {schema}.events_0 DROP CONSTRAINT events_bound;
     PERFORM {schema}.outbox_events_add(1::bigint);
+    PERFORM {schema}.outbox_take_back('^events(_sequence_seq)?$'::text);
     FOR one IN SELECT a.privilege_type, NULL AS place, a.grantee, a.is_grantable, c.relowner
                  FROM pg_class AS c, aclexplode(c.relacl) AS a WHERE c.oid = whole
                 UNION ALL
@@ -279,7 +306,8 @@ END
 $function$;
 -- +goose StatementEnd
 REVOKE EXECUTE ON FUNCTION {schema}.outbox_events_hindrance, {schema}.outbox_events_drop, {schema}.outbox_events_add, {schema}.outbox_events_bound,
-                           {schema}.outbox_events_split, {schema}.outbox_events_begin FROM PUBLIC;
+                           {schema}.outbox_events_split, {schema}.outbox_events_begin, {schema}.outbox_take_back FROM PUBLIC;
+SELECT {schema}.outbox_take_back('^(events|outbox)(_|$)'::text);
 
 -- +goose Down
 DROP FUNCTION {schema}.outbox_events_drop(bigint);
@@ -287,6 +315,7 @@ DROP FUNCTION {schema}.outbox_events_begin();
 DROP FUNCTION {schema}.outbox_events_split();
 DROP FUNCTION {schema}.outbox_events_bound();
 DROP FUNCTION {schema}.outbox_events_add(bigint);
+DROP FUNCTION {schema}.outbox_take_back(text);
 DROP FUNCTION {schema}.outbox_events_hindrance();
 DROP TABLE {schema}.outbox_replay_sequences;
 DROP TABLE {schema}.outbox_replays;

@@ -32,11 +32,11 @@ SELECT s.control_prefix, a.used FROM {schema}.outbox_settings AS s, asked AS a
 
 -- query: Creators
 -- Who may create in the outbox's schema, besides superusers and those who may act as
--- the tables' owner, and the statement that ends it.
+-- the tables' owner, who before the first migration is this session, and the statement that ends it.
 WITH place AS (
-       SELECT n.nspname, n.nspowner, n.nspacl, c.relowner, d.datdba
+       SELECT n.nspname, n.nspowner, n.nspacl, coalesce(c.relowner, (SELECT u.oid FROM pg_roles AS u WHERE u.rolname = current_user)) AS relowner, d.datdba
          FROM pg_namespace AS n
-         JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname = 'outbox_settings'
+         LEFT JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname = 'outbox_settings'
          JOIN pg_database AS d ON d.datname = current_database()
         WHERE n.nspname = @schema)
 SELECT coalesce(r.rolname, 'PUBLIC'),
@@ -51,3 +51,12 @@ SELECT coalesce(r.rolname, 'PUBLIC'),
  WHERE a.privilege_type = 'CREATE'
    AND (h.oid IS NULL OR NOT h.rolsuper AND NOT pg_has_role(h.oid, p.relowner, 'MEMBER'))
  ORDER BY 1
+
+-- query: Strangers
+-- Functions that others have put beside those of the outbox, under the names of these.
+SELECT pg_get_userbyid(f.proowner), format('DROP FUNCTION %s', f.oid::regprocedure)
+  FROM pg_class AS c
+  JOIN pg_proc AS f ON f.pronamespace = c.relnamespace AND f.proowner <> c.relowner
+ WHERE c.relname = 'outbox_settings' AND c.relnamespace = to_regnamespace(quote_ident(@schema))
+   AND EXISTS (SELECT FROM pg_proc AS o WHERE o.pronamespace = c.relnamespace AND o.proname = f.proname AND o.proowner = c.relowner)
+ ORDER BY 2

@@ -109,7 +109,7 @@ func (b *Bench) database(ctx context.Context, s shape) (*database, error) {
 	}
 	u.Path = "/" + name
 	d := &database{shape: s, url: u.String(), data: data}
-	m, err := schema.New(schema.Config{DatabaseURL: d.url, Partitions: s.partitions, Logger: b.cfg.Logger})
+	m, err := schema.New(schema.Config{DatabaseURL: d.url, Partitions: s.partitions, OthersMayCreate: true, Logger: b.cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
