@@ -33,6 +33,7 @@ func (p *Projection) arguments(c claim, others pg.Args) pg.Args {
 type position struct {
 	applied, expected, wanted int64
 	event                     *uuid.UUID // the one at applied, nil where none was applied
+	begins                    bool       // the first event may have any version
 }
 
 // claims takes up to n streams that are due.
@@ -99,6 +100,7 @@ func (p *Projection) batch(ctx context.Context, c claim, limit int) error {
 		if err := tx.SendBatch(ctx, begin).Close(); err != nil {
 			return err
 		}
+		at.begins = p.cfg.FromKept
 		events, err := p.next(ctx, tx, c.stream, at, limit)
 		if err != nil {
 			return err
@@ -147,6 +149,9 @@ func (p *Projection) next(ctx context.Context, tx pgx.Tx, stream string, at posi
 			return nil, &eventError{stream: stream, version: at.applied, cause: ErrDiverged}
 		}
 		events = events[1:]
+	}
+	if at.begins && at.applied == 0 && len(events) > 0 {
+		at.applied = events[0].Version - 1
 	}
 	for i, e := range events {
 		if want := at.applied + 1 + int64(i); e.Version != want {
@@ -210,6 +215,11 @@ func (p *Projection) settle(ctx context.Context, tx pgx.Tx, c claim, at position
 	applied, event := at.applied, at.event
 	if n := len(events); n > 0 {
 		applied, event = events[n-1].Version, &events[n-1].ID
+	} else if at.begins && at.applied == 0 {
+		var err error
+		if applied, err = p.journal.droppedTo(ctx, tx, c.stream); err != nil {
+			return err
+		}
 	}
 	sum, err := p.print(ctx, tx, c.stream)
 	if err != nil {

@@ -68,6 +68,10 @@ type Config struct {
 	PollInterval time.Duration
 	// SweepInterval is the time between two looks at all streams of the journal: 10 ms to 24 h. Defaults to 1 min.
 	SweepInterval time.Duration
+	// FromKept has streams whose first events were dropped (`events prune`) begin at the first one kept; those dropped whole have nothing.
+	// Without it a start is refused with ErrDropped where a stream of which nothing was applied has lost its beginning. It needs
+	// SELECT on outbox_stream_heads.
+	FromKept bool
 	// NoRepair leaves gaps that are found at start to people; what is merely behind is applied all the same.
 	NoRepair bool
 	// Registerer takes the metrics. Optional.

@@ -20,6 +20,8 @@ var (
 	ErrNotDead = errors.New("the stream is not dead")
 	// ErrHole: the journal lacks a version between two that it has.
 	ErrHole = errors.New("the journal has a hole")
+	// ErrDropped: events that were never applied were dropped. See Config.FromKept.
+	ErrDropped = errors.New("the journal has lost the beginning of streams that were not applied: import the archive and project that, or set FromKept")
 	// ErrDiverged: the event at the watermark is another one than the one applied: the database forgot what it had told.
 	ErrDiverged = errors.New("the journal is another one than was applied")
 )

@@ -30,6 +30,8 @@ const (
 	Rows GapKind = "rows"
 	// Ahead: the projection knows a version that the journal does not have.
 	Ahead GapKind = "ahead"
+	// Dropped: events that were not applied are not in the journal any more. See Config.FromKept.
+	Dropped GapKind = "dropped"
 	// Diverged: the event at the watermark is another one than the one applied.
 	Diverged GapKind = "diverged"
 )
@@ -41,6 +43,7 @@ type Gap struct {
 	Applied  int64   `json:"applied_version"`
 	Expected int64   `json:"expected_version"`
 	Journal  int64   `json:"journal_version"`
+	First    int64   `json:"first_version"` // in the journal; 0 where it has none of the stream
 
 	rows bool // there are rows of the stream
 }
@@ -68,9 +71,15 @@ type watermark struct {
 // head is the end of a stream in the journal.
 type head struct {
 	stream       string
+	first        int64     // 0: it was dropped whole
 	last, wanted int64     // wanted: the last one that is not for the audit alone, 0 if there is none
 	event        uuid.UUID // zero: it was dropped
 	old          bool      // wanted is older than the grace
+}
+
+// lacks tells whether events behind a watermark were dropped.
+func (h head) lacks(applied int64) bool {
+	return h.first > applied+1 || h.first == 0 && h.last > applied
 }
 
 // Detect compares all watermarks and all rows with the journal. It changes nothing and may run at any time. Events
@@ -93,7 +102,7 @@ func (p *Projection) detect(ctx context.Context, grace time.Duration, fingerprin
 	if err != nil {
 		return report, nil, err
 	}
-	heads, err = p.journal.withDropped(ctx, p.cfg.Pool, marks, heads)
+	heads, err = p.journal.withDropped(ctx, p.cfg.Pool, marks, heads, fingerprints)
 	if err != nil {
 		return report, nil, err
 	}
@@ -115,9 +124,9 @@ func (p *Projection) detect(ctx context.Context, grace time.Duration, fingerprin
 				report.Behind++
 			}
 		}
-		if kind, found := judge(w, h, fingerprints); found {
+		if kind, found := judge(w, h, fingerprints, p.cfg.FromKept); found {
 			report.Gaps = append(report.Gaps, Gap{
-				Stream: max(w.stream, h.stream), Kind: kind, Applied: w.applied, Expected: w.expected, Journal: h.last, rows: w.actual != "",
+				Stream: max(w.stream, h.stream), Kind: kind, First: h.first, Applied: w.applied, Expected: w.expected, Journal: h.last, rows: w.actual != "",
 			})
 		}
 	}
@@ -125,9 +134,13 @@ func (p *Projection) detect(ctx context.Context, grace time.Duration, fingerprin
 }
 
 // judge compares one stream; the worst that is wrong is what it says.
-func judge(w watermark, h head, fingerprints bool) (GapKind, bool) {
+func judge(w watermark, h head, fingerprints, fromKept bool) (GapKind, bool) {
 	switch {
-	case !w.known && (w.actual != "" || h.wanted > 0 && h.old):
+	case !w.known && w.actual != "":
+		return MissingWatermark, true
+	case h.lacks(w.applied) && (w.applied > 0 || !fromKept):
+		return Dropped, true
+	case !w.known && h.wanted > 0 && h.old:
 		return MissingWatermark, true
 	case !w.known:
 		return "", false
@@ -168,14 +181,14 @@ func (p *Projection) marks(ctx context.Context, fingerprints bool) (all []waterm
 	return all, nil
 }
 
-// withDropped adds the ends of streams whose events were all dropped, where a watermark asks for one. Who may not read them takes such a
+// withDropped adds the ends of streams whose events were all dropped, where a watermark asks for one or all are asked for. Who may not read them takes such a
 // stream for one that the database forgot.
-func (j *journal) withDropped(ctx context.Context, db pg.DB, marks []watermark, heads []head) ([]head, error) {
+func (j *journal) withDropped(ctx context.Context, db pg.DB, marks []watermark, heads []head, all bool) ([]head, error) {
 	there := make(map[string]bool, len(heads))
 	for _, h := range heads {
 		there[h.stream] = true
 	}
-	if !slices.ContainsFunc(marks, func(w watermark) bool { return w.applied > 0 && !there[w.stream] }) {
+	if !all && !slices.ContainsFunc(marks, func(w watermark) bool { return max(w.applied, w.wanted) > 0 && !there[w.stream] }) {
 		return heads, nil
 	}
 	if j.pool != nil {
@@ -202,7 +215,7 @@ func (j *journal) ends(ctx context.Context, db pg.DB, grace time.Duration) ([]he
 		db = j.pool
 	}
 	heads, err := pg.Collect(ctx, db, j.sql.Heads, pg.Args{"grace": grace}, func(row pgx.CollectableRow) (h head, err error) {
-		err = row.Scan(&h.stream, &h.last, &h.event, &h.wanted, &h.old)
+		err = row.Scan(&h.stream, &h.first, &h.last, &h.event, &h.wanted, &h.old)
 		return h, err
 	})
 	if err != nil {

@@ -3,6 +3,7 @@ package projection
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -129,7 +130,7 @@ func (p *Projection) ring() {
 // journal reads events.
 type journal struct {
 	pool *pgxpool.Pool // nil: the projection's own database
-	sql  struct{ Read, Dropped, Heads pg.Query }
+	sql  struct{ Read, Dropped, DroppedTo, Heads pg.Query }
 }
 
 func newJournal(cfg Config) (*journal, error) {
@@ -141,6 +142,21 @@ func newJournal(cfg Config) (*journal, error) {
 		j.pool = cfg.Journal
 	}
 	return j, nil
+}
+
+// droppedTo is up to where a stream was dropped whose events are all gone, 0 where it was not.
+func (j *journal) droppedTo(ctx context.Context, db pg.DB, stream string) (version int64, err error) {
+	if j.pool != nil {
+		db = j.pool
+	}
+	err = j.sql.DroppedTo.Row(ctx, db, pg.Args{"stream": stream}).Scan(&version)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read what was dropped of stream %q: %w", stream, err)
+	}
+	return version, nil
 }
 
 // events reads up to limit events of a stream from a version on.

@@ -42,12 +42,16 @@ func (p *Projection) Repair(ctx context.Context, gaps []Gap, rewrite bool, progr
 			result.Left = append(result.Left, Unmade{g, "its events were dropped: nothing can be built anew from them, and its rows stay as they are"})
 			continue
 		}
+		if g.Kind == Dropped {
+			result.Left = append(result.Left, Unmade{g, fmt.Sprintf("%s: the journal begins with version %d", ErrDropped, g.First)})
+			continue
+		}
 		if g.needsDecision() && !rewrite {
 			result.Left = append(result.Left, Unmade{g, "the journal is another one than was applied: decide which is right"})
 			continue
 		}
 		var blamed *eventError
-		err := p.replayAlone(ctx, g.Stream, g.Kind != Trailing)
+		err := p.replayAlone(ctx, g.Stream, g.Kind != Trailing && (g.Kind != MissingWatermark || g.rows))
 		switch {
 		case err != nil && ctx.Err() != nil: // the caller's time is over, which is no event's fault
 			return result, fmt.Errorf("repair: %w", context.Cause(ctx))
@@ -73,7 +77,7 @@ func (p *Projection) dropped(ctx context.Context, gaps []Gap) (map[string]bool, 
 	for i, g := range gaps {
 		asked[i] = watermark{stream: g.Stream, applied: 1}
 	}
-	heads, err := p.journal.withDropped(ctx, p.cfg.Pool, asked, nil)
+	heads, err := p.journal.withDropped(ctx, p.cfg.Pool, asked, nil, false)
 	dropped := make(map[string]bool, len(heads))
 	for _, h := range heads {
 		dropped[h.stream] = true
@@ -91,6 +95,9 @@ func (p *Projection) startUp(ctx context.Context) error {
 	for _, g := range report.Gaps {
 		if g.Kind == Trailing || g.Kind == MissingWatermark && !g.rows {
 			continue // merely behind, or new: the workers' work
+		}
+		if g.Kind == Dropped && g.Applied == 0 {
+			return fmt.Errorf("%w: the journal has stream %q from version %d on", ErrDropped, g.Stream, g.First)
 		}
 		gaps = append(gaps, g)
 		p.log.WarnContext(ctx, "a gap", "stream", g.Stream, "kind", g.Kind, "applied", g.Applied, "expected", g.Expected, "journal", g.Journal)
@@ -208,6 +215,7 @@ func (p *Projection) replay(ctx context.Context, tx pgx.Tx, stream string, fromS
 		}
 		at = position{}
 	}
+	at.begins = p.cfg.FromKept && !fromScratch
 	for at.applied < until {
 		limit := int(min(int64(p.cfg.BatchEvents), until-at.applied))
 		events, err := p.next(ctx, tx, stream, at, limit)

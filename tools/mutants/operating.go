@@ -85,6 +85,11 @@ func worker() []mutant {
 			edits: []edit{{"inbox/transaction.go", "m.DecodeUpTo(int64(limit))", "m.DecodeUpTo(codec.MaxLimit)"}, {"inbox/transaction.go", "\"github.com/postrider/postrider/message\"", "\"github.com/postrider/postrider/message\"\n\t\"github.com/postrider/postrider/message/codec\""}},
 		},
 		{
+			name: "projection-begins-anywhere", promise: "P1", breaks: "a projection that begins behind what was pruned starts, and never comes right",
+			test: command{pkg: "projection", run: "^TestAProjectionBeginsBehindADroppedPart$"}, says: "a start without a beginning gives",
+			edits: []edit{{"projection/gaps.go", "return h.first > applied+1 || h.first == 0 && h.last > applied", "return false"}},
+		},
+		{
 			name: "begins-are-attempts", promise: "P7", breaks: "a dead message counts attempts that were none",
 			test: command{pkg: "inbox", run: "^TestABeginBehindTheLimitIsNoAttempt$"}, says: "Attempts:4",
 			edits: []edit{{"inbox/ended.go", "return min(begun-1, max(0, i.cfg.MaxAttempts-attempts))", "return begun - 1"}},

@@ -3219,7 +3219,9 @@ SELECT $1::text
 
 /* caller.Remove */ DELETE FROM "public".inbox_calls WHERE sender = $1 AND queued = $2;
 
-/* caller.Last */ SELECT coalesce(max(generation), 0), coalesce(max(call_id), 0), pg_catalog.pg_postmaster_start_time() FROM "public".inbox_callers WHERE sender = $1;
+/* caller.Last */ SELECT coalesce(max(generation), 0), coalesce(max(call_id), 0), pg_catalog.pg_postmaster_start_time(),
+       EXISTS (SELECT FROM "public".inbox_calls AS c JOIN "public".inbox_callers AS l ON l.sender = c.sender AND l.queued = c.queued WHERE c.sender = $1)
+  FROM "public".inbox_callers WHERE sender = $1;
 
 -- lease/sql/*.sql
 
@@ -3825,14 +3827,19 @@ SELECT d.stream_id FROM dead AS d JOIN changed AS c ON c.stream_id = d.stream_id
   FROM "public".outbox_stream_heads AS h
  WHERE NOT EXISTS (SELECT FROM "public".events AS e WHERE e.stream_id = h.stream_id);
 
+/* projection.DroppedTo */ SELECT h.stream_version FROM "public".outbox_stream_heads AS h
+ WHERE h.stream_id = $1 AND NOT EXISTS (SELECT FROM "public".events AS e WHERE e.stream_id = $1);
+
 /* projection.Heads */ WITH RECURSIVE streams (stream_id) AS (
     (SELECT stream_id FROM "public".events ORDER BY stream_id LIMIT 1)
     UNION ALL
     SELECT (SELECT e.stream_id FROM "public".events AS e WHERE e.stream_id > s.stream_id ORDER BY e.stream_id LIMIT 1)
       FROM streams AS s WHERE s.stream_id IS NOT NULL)
-SELECT s.stream_id, last.stream_version, last.event_id, coalesce(wanted.stream_version, 0),
+SELECT s.stream_id, first.stream_version, last.stream_version, last.event_id, coalesce(wanted.stream_version, 0),
        coalesce(wanted.recorded_at < pg_catalog.clock_timestamp() - $1::interval, false)
   FROM streams AS s
+ CROSS JOIN LATERAL (SELECT e.stream_version FROM "public".events AS e
+                      WHERE e.stream_id = s.stream_id ORDER BY e.stream_version LIMIT 1) AS first
  CROSS JOIN LATERAL (SELECT e.stream_version, e.event_id FROM "public".events AS e
                       WHERE e.stream_id = s.stream_id ORDER BY e.stream_version DESC LIMIT 1) AS last
   LEFT JOIN LATERAL (SELECT e.stream_version, e.recorded_at FROM "public".events AS e

@@ -11,17 +11,24 @@ SELECT h.stream_id, h.stream_version
   FROM {schema}.outbox_stream_heads AS h
  WHERE NOT EXISTS (SELECT FROM {schema}.events AS e WHERE e.stream_id = h.stream_id)
 
+-- query: DroppedTo
+-- Up to where a stream was dropped that has no events any more.
+SELECT h.stream_version FROM {schema}.outbox_stream_heads AS h
+ WHERE h.stream_id = @stream AND NOT EXISTS (SELECT FROM {schema}.events AS e WHERE e.stream_id = @stream)
+
 -- query: Heads
--- Every stream with its last version and the last one that is to be applied: two looks into the index a stream,
+-- Every stream with its first and last version and the last one that is to be applied: three looks into the index a stream,
 -- however many events there are. Audit-only events at a stream's end are passed one by one.
 WITH RECURSIVE streams (stream_id) AS (
     (SELECT stream_id FROM {schema}.events ORDER BY stream_id LIMIT 1)
     UNION ALL
     SELECT (SELECT e.stream_id FROM {schema}.events AS e WHERE e.stream_id > s.stream_id ORDER BY e.stream_id LIMIT 1)
       FROM streams AS s WHERE s.stream_id IS NOT NULL)
-SELECT s.stream_id, last.stream_version, last.event_id, coalesce(wanted.stream_version, 0),
+SELECT s.stream_id, first.stream_version, last.stream_version, last.event_id, coalesce(wanted.stream_version, 0),
        coalesce(wanted.recorded_at < pg_catalog.clock_timestamp() - @grace::interval, false)
   FROM streams AS s
+ CROSS JOIN LATERAL (SELECT e.stream_version FROM {schema}.events AS e
+                      WHERE e.stream_id = s.stream_id ORDER BY e.stream_version LIMIT 1) AS first
  CROSS JOIN LATERAL (SELECT e.stream_version, e.event_id FROM {schema}.events AS e
                       WHERE e.stream_id = s.stream_id ORDER BY e.stream_version DESC LIMIT 1) AS last
   LEFT JOIN LATERAL (SELECT e.stream_version, e.recorded_at FROM {schema}.events AS e
