@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"strings"
 	"unicode/utf8"
@@ -82,7 +83,11 @@ func (i *Inbox) Call(ctx context.Context, call Call, handle CallHandler) (Outcom
 	i.metrics.calls.WithLabelValues(o.Status.String()).Inc()
 	i.metrics.found(o.Findings)
 	if o.Findings != 0 || o.Status == Dead {
-		i.cfg.Logger.InfoContext(ctx, "call of the inbox", "consumer", i.cfg.Name, "status", o.Status.String(),
+		level := slog.LevelInfo
+		if o.Findings.Has(Gap) { // a sender of package caller leaves none out: this database has forgotten them
+			level = slog.LevelError
+		}
+		i.cfg.Logger.Log(ctx, level, "call of the inbox", "consumer", i.cfg.Name, "status", o.Status.String(),
 			"findings", o.Findings.String(), "sender", call.Sender, "call_id", call.ID, "last_id", o.Last, "missing", o.Missing, "error", o.Err)
 	}
 	return o, nil

@@ -156,18 +156,39 @@ func (c *Caller) Run(ctx context.Context) error {
 	return nil
 }
 
-// compare asks the receiver first, so that what another process sends meanwhile is not taken for forgotten.
+// compare asks the receiver between two looks, so that what another process sends meanwhile is not taken for forgotten by either.
 func (c *Caller) compare(ctx context.Context) (more bool, err error) {
+	_, answered, err := c.last(ctx)
+	if err != nil {
+		return false, err
+	}
 	theirs, err := c.receiver.Last(ctx, c.cfg.Name)
 	if err != nil {
 		return false, err
 	}
-	ours := inbox.Call{}
-	err = c.sql.Last.Row(ctx, c.db, pg.Args{"sender": c.cfg.Name}).Scan(&ours.Generation, &ours.ID, &c.server)
+	if answered.ID > 0 && inOrder(answered, theirs) != nil {
+		c.cfg.Logger.ErrorContext(ctx, "the receiver has forgotten calls that it answered: queue again what has to be done again",
+			"sender", c.cfg.Name, "last_id", theirs.ID, "call_id", answered.ID)
+	}
+	ours, _, err := c.last(ctx)
 	if err != nil {
-		return false, fmt.Errorf("caller: last call: %w", err)
+		return false, err
 	}
 	return true, inOrder(theirs, ours)
+}
+
+// last is what this database knows: the last call, and the last one that has its answer.
+func (c *Caller) last(ctx context.Context) (sent, answered inbox.Call, err error) {
+	var open bool
+	err = c.sql.Last.Row(ctx, c.db, pg.Args{"sender": c.cfg.Name}).Scan(&sent.Generation, &sent.ID, &c.server, &open)
+	if err != nil {
+		return sent, answered, fmt.Errorf("caller: last call: %w", err)
+	}
+	answered = sent
+	if open {
+		answered.ID--
+	}
+	return sent, answered, nil
 }
 
 // inOrder is ErrForgotten where the first call is above the second.

@@ -1,9 +1,11 @@
 package caller_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"slices"
@@ -251,6 +253,47 @@ func TestADatabaseThatForgotIsNoticed(t *testing.T) {
 				t.Errorf("the receiver's last call is %+v, %v", last, err)
 			}
 		})
+	}
+}
+
+// forgetful is a receiver whose database was set back.
+type forgetful struct{ last inbox.Call }
+
+func (f forgetful) Call(context.Context, inbox.Call, []byte) ([]byte, error) { return nil, nil }
+
+func (f forgetful) Last(context.Context, string) (inbox.Call, error) { return f.last, nil }
+
+// A receiver that has forgotten calls which it answered raises an alarm; one that has not answered the last call does not.
+func TestAReceiverThatForgotIsNoticed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.queue(t, numbered(3)...)
+	stop := w.run(t)
+	w.answered(t)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	for theirs, alarm := range map[int64]bool{2: true, 3: false} {
+		var log bytes.Buffer
+		c, err := caller.New(w.db, forgetful{inbox.Call{Sender: sender, ID: theirs}}, keep, caller.Config{
+			Name: sender, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.queue(t, fmt.Sprint("new ", theirs))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(ctx) }()
+		w.answered(t)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(log.String(), "forgotten calls"); got != alarm {
+			t.Errorf("the receiver's last call is %d: %s", theirs, &log)
+		}
+		do(t, w.db, `UPDATE inbox_callers SET call_id = 3`)
 	}
 }
 

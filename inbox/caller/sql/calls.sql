@@ -36,4 +36,6 @@ UPDATE {schema}.inbox_calls SET attempts = attempts + 1, last_error = @reason WH
 DELETE FROM {schema}.inbox_calls WHERE sender = @sender AND queued = @queued
 
 -- query: Last
-SELECT coalesce(max(generation), 0), coalesce(max(call_id), 0), pg_catalog.pg_postmaster_start_time() FROM {schema}.inbox_callers WHERE sender = @sender
+SELECT coalesce(max(generation), 0), coalesce(max(call_id), 0), pg_catalog.pg_postmaster_start_time(),
+       EXISTS (SELECT FROM {schema}.inbox_calls AS c JOIN {schema}.inbox_callers AS l ON l.sender = c.sender AND l.queued = c.queued WHERE c.sender = @sender)
+  FROM {schema}.inbox_callers WHERE sender = @sender
