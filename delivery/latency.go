@@ -33,7 +33,11 @@ func (s *Store) Latency(ctx context.Context) (Latency, error) {
 	return l, nil
 }
 
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+// seconds is at most a century: a relation of one's own may say that events were recorded long ago.
+func seconds(s float64) time.Duration {
+	const most = 100 * 365 * 24 * time.Hour
+	return time.Duration(min(s, most.Seconds()) * float64(time.Second))
+}
 
 // recentBatches bounds the batches that are looked at for what was published lately.
 const recentBatches = 2000

@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+
+	"github.com/postrider/postrider/internal/headername"
 )
 
 // Draft is an event on its way to be published, as a Transform sees it. It shows only what is stored with the event for good, not the
@@ -30,7 +32,7 @@ type Draft struct {
 	Type, Topic, TenantID string
 	Payload               []byte
 	// Headers are the producer's, never nil, which the publisher sends, all or some: names of 1 to 128 token characters that do not begin with
-	// Nats- or Outbox-, values without control characters, 32 KiB together.
+	// Nats- or Outbox- and are not Status, Description or KV-Operation in any case, values without control characters, 32 KiB together.
 	Headers map[string]string
 }
 
@@ -166,14 +168,13 @@ func headersProblem(headers map[string]string) string {
 	size := 0
 	for name, value := range headers {
 		size += len(name) + len(value)
-		lower := strings.ToLower(name)
 		switch {
 		case name == "" || len(name) > longestName || strings.ContainsFunc(name, func(r rune) bool {
 			return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 		}):
 			return "must have names of 1 to 128 token characters"
-		case strings.HasPrefix(lower, "nats-"), strings.HasPrefix(lower, "outbox-"):
-			return "must not begin with Nats- or Outbox-"
+		case headername.Reserved(name) != "":
+			return fmt.Sprintf("hold %q, which %s", name, headername.Reserved(name))
 		case !utf8.ValidString(value) || strings.ContainsFunc(value, func(r rune) bool { return unicode.IsControl(r) && r != '\t' }):
 			return "must not hold line breaks or control characters"
 		}

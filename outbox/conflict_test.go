@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -265,13 +266,15 @@ func TestInvalidEvents(t *testing.T) {
 		"DedupeKey":              {{StreamID: "s", Type: "t", DedupeKey: "\x7f"}},
 		"PartitionKey":           {{StreamID: "s", Type: "t", PartitionKey: "\t"}},
 		"ExpectedVersion":        {{StreamID: "s", Type: "t", ExpectedVersion: outbox.ExactVersion(-1)}},
+		"OccurredAt":             {{StreamID: "s", Type: "t", OccurredAt: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}, {StreamID: "s", Type: "t", OccurredAt: time.Date(0, 12, 31, 0, 0, 0, 0, time.UTC)}},
+		"AvailableAt":            {{StreamID: "s", Type: "t", AvailableAt: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}},
 		"Metadata.TraceParent":   {{StreamID: "s", Type: "t", Metadata: outbox.Metadata{TraceParent: "a\r\nb: c"}}},
 		"Metadata.TraceState":    {{StreamID: "s", Type: "t", Metadata: outbox.Metadata{TraceState: long}}},
 		"Metadata.CorrelationID": {{StreamID: "s", Type: "t", Metadata: outbox.Metadata{CorrelationID: "\n"}}},
 		"Metadata.CausationID":   {{StreamID: "s", Type: "t", Metadata: outbox.Metadata{CausationID: "\n"}}},
 		"Metadata.Headers": {
 			headers("", "x"), headers("a b", "x"), headers("a:", "x"), headers("ä", "x"), headers("a\r", "x"), headers(strings.Repeat("a", 129), "x"),
-			headers("NATS-Msg-Id", "x"), headers("outbox-epoch", "x"), headers("a", "x\r\ny"), headers("a", "x\u009by"), headers("a", "\xff"), headers("a", strings.Repeat("x", 32768)),
+			headers("Status", "x"), headers("description", "x"), headers("kv-OPERATION", "x"), headers("NATS-Msg-Id", "x"), headers("outbox-epoch", "x"), headers("a", "x\r\ny"), headers("a", "x\u009by"), headers("a", "\xff"), headers("a", strings.Repeat("x", 32768)),
 		},
 	} {
 		for _, event := range events {

@@ -35,9 +35,9 @@ type Event struct {
 	Metadata Metadata
 	// ExpectedVersion is the version that the stream must have now. Defaults to AnyVersion.
 	ExpectedVersion Version
-	// OccurredAt is when it happened. Defaults to the database's time.
+	// OccurredAt is when it happened, in the years 1 to 9999 (UTC). Defaults to the database's time.
 	OccurredAt time.Time
-	// AvailableAt keeps the event from being published before that time; later events of its stream do not overtake it. Defaults to at once.
+	// AvailableAt keeps the event from being published before that time, in the years 1 to 9999 (UTC); later events of its stream do not overtake it. Defaults to at once.
 	AvailableAt time.Time
 	// AuditOnly stores the event without publishing it.
 	AuditOnly bool
@@ -50,7 +50,7 @@ type Metadata struct {
 	// CorrelationID names the whole conversation, CausationID what led to this event.
 	CorrelationID, CausationID string
 	// Headers are sent as they are: at most 32 KiB, names of 1..128 token characters (RFC 9110 §5.6.2) that do not begin with Nats- or
-	// Outbox-, values without line breaks and control characters.
+	// Outbox- and are not Status, Description or KV-Operation in any case, which clients take for the server's, values without line breaks and control characters.
 	Headers map[string]string
 }
 

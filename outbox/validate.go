@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/postrider/postrider/internal/headername"
 )
 
 // The limits of the SQL functions, schema/migrations/00002_functions.sql.
@@ -48,6 +51,11 @@ func (p *Producer) validate(index int, e *Event, key string) error {
 	if n, exact := e.ExpectedVersion.Exact(); exact && (n < 0 || n == math.MaxInt64) {
 		return refuse("ExpectedVersion", "must be 0 or more and leave room for the next version")
 	}
+	for name, at := range map[string]time.Time{"OccurredAt": e.OccurredAt, "AvailableAt": e.AvailableAt} {
+		if year := at.UTC().Year(); year < 1 || year > 9999 {
+			return refuse(name, "must be in the years 1 to 9999 (UTC)")
+		}
+	}
 	if len(e.Payload) > p.cfg.MaxPayloadBytes {
 		return fmt.Errorf("%w: event %d has %d bytes, the limit is %d", ErrPayloadTooLarge, index, len(e.Payload), p.cfg.MaxPayloadBytes)
 	}
@@ -65,12 +73,11 @@ func headerProblem(headers map[string]string) string {
 	size := 0
 	for name, value := range headers {
 		size += len(name) + len(value)
-		lower := strings.ToLower(name)
 		switch {
 		case name == "" || len(name) > maxHeaderName || strings.ContainsFunc(name, notToken):
 			return "must have names of 1 to 128 token characters"
-		case strings.HasPrefix(lower, "nats-") || strings.HasPrefix(lower, "outbox-"):
-			return fmt.Sprintf("must not begin with Nats- or Outbox-, as %q does", name)
+		case headername.Reserved(name) != "":
+			return fmt.Sprintf("has %q, which %s", name, headername.Reserved(name))
 		case !utf8.ValidString(value) || strings.ContainsFunc(value, notHeaderValue):
 			return fmt.Sprintf("must not contain line breaks or control characters, as %q does", name)
 		}

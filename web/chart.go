@@ -82,12 +82,12 @@ func NewChart(minutes []Minute) Chart {
 	}
 	var highest int64
 	for _, m := range minutes {
-		chart.Published += m.Published
-		chart.Failed += m.Failed
-		chart.Retried += m.Retried
-		chart.Skipped += m.Skipped
+		chart.Published = plus(chart.Published, m.Published)
+		chart.Failed = plus(chart.Failed, m.Failed)
+		chart.Retried = plus(chart.Retried, m.Retried)
+		chart.Skipped = plus(chart.Skipped, m.Skipped)
 		chart.Peak = max(chart.Peak, m.Published)
-		highest = max(highest, m.Published+m.Failed)
+		highest = max(highest, plus(m.Published, m.Failed))
 	}
 
 	plot := float64(chart.Base - chartTop)
@@ -131,12 +131,24 @@ func newBar(m Minute, x, pitch, perEvent float64, base int) Bar {
 
 // ticks are the grid lines up to a round number above the highest value, which is the scale's end.
 func ticks(highest int64, base int) (lines []Tick, scale float64) {
+	highest = min(highest, highestDrawn)
 	step := tickStep(highest)
 	scale = float64(step * ceilDiv(max(highest, minimumScale), step))
 	for value := int64(0); float64(value) <= scale; value += step {
 		lines = append(lines, Tick{Y: units(float64(base) - float64(base-chartTop)*float64(value)/scale), Label: Count(value)})
 	}
 	return lines, scale
+}
+
+// highestDrawn leaves room above it: a line further on is still a number of 64 bits.
+const highestDrawn = math.MaxInt64 / 4
+
+// plus is the sum, or the largest number there is.
+func plus(a, b int64) int64 {
+	if b > 0 && a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return max(a, 0) + max(b, 0)
 }
 
 // tickStep picks a round distance (1, 2 or 5 times a power of ten) that gives

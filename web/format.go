@@ -44,8 +44,10 @@ func Count(n int64) string { return humanize.Comma(n) }
 // Rate writes a number per second with as many digits as say something.
 func Rate(perSecond float64) string {
 	switch {
-	case perSecond == 0:
+	case math.IsNaN(perSecond) || perSecond <= 0:
 		return "0"
+	case perSecond >= math.MaxInt64: // no whole number of 64 bits
+		return Count(math.MaxInt64)
 	case perSecond < 10:
 		return fmt.Sprintf("%.2f", perSecond)
 	case perSecond < 100:
@@ -56,10 +58,10 @@ func Rate(perSecond float64) string {
 }
 
 // Duration writes d in at most two units: 0.4 s, 12 s, 3 min 5 s, 2 h 10 min,
-// 4 d 3 h.
+// 4 d 3 h. The least duration, which has no positive counterpart, is written as the one beside it.
 func Duration(d time.Duration) string {
 	if d < 0 {
-		return "−" + Duration(-d)
+		return "−" + Duration(-max(d, -math.MaxInt64))
 	}
 	seconds := int64(d / time.Second)
 	switch {

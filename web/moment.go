@@ -15,7 +15,7 @@ func (m Moment) Zero() bool { return m.At.IsZero() }
 func (m Moment) Relative() string {
 	switch d := m.Now.Sub(m.At); {
 	case d < 0:
-		return "in " + Duration(-d)
+		return "in " + Duration(m.At.Sub(m.Now)) // not -d, which the least duration is itself
 	default:
 		return Duration(d) + " ago"
 	}

@@ -49,7 +49,7 @@ func NewSecondsChart(seconds []Second) *SecondsChart {
 	c.Plot = c.Base - c.Top
 	var total int64
 	for _, s := range seconds {
-		c.Peak, total = max(c.Peak, s.Published), total+s.Published
+		c.Peak, total = max(c.Peak, s.Published), plus(total, s.Published)
 	}
 	c.Mean = Rate(float64(total) / float64(len(seconds)))
 	var scale float64

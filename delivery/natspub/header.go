@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/internal/headername"
 	"github.com/postrider/postrider/message"
 )
 
@@ -18,7 +19,7 @@ type Headers struct {
 	// Minimal leaves out what producers say beside the event, but for what Forward names: their own headers, correlation and causation.
 	Minimal bool
 	// Forward names those of the producer's own headers that are sent; without names, and without Minimal, all are. Names that
-	// begin with Nats- or Outbox- are refused. With CloudEvents names that begin with
+	// begin with Nats- or Outbox-, Status, Description and KV-Operation are refused. With CloudEvents names that begin with
 	// ce- are extension attributes; those that the relay sets are refused.
 	Forward []string
 	// CloudEvents, where given, adds the headers of a CloudEvent.
@@ -43,12 +44,10 @@ func (h Headers) Validate() error {
 }
 
 func checkHeaderName(name string) error {
-	lower := strings.ToLower(name)
-	switch {
-	case name == "":
+	if name == "" {
 		return fmt.Errorf("a name must not be empty")
-	case strings.HasPrefix(lower, "nats-"), strings.HasPrefix(lower, "outbox-"):
-		return fmt.Errorf("names beginning with Nats- and Outbox- are reserved")
+	} else if problem := headername.Reserved(name); problem != "" {
+		return fmt.Errorf("the name %s", problem)
 	}
 	for i := range len(name) {
 		c := name[i]

@@ -30,7 +30,7 @@ SELECT l.partition_key,
                FROM {schema}.outbox_ready
               GROUP BY partition_key) AS ready USING (partition_key)
   LEFT JOIN LATERAL (
-         SELECT r.global_sequence, r.available_at
+         SELECT r.global_sequence, CASE WHEN isfinite(r.available_at) THEN r.available_at END AS available_at
            FROM {schema}.outbox_ready AS r
           WHERE r.partition_key = l.partition_key
           ORDER BY r.global_sequence
@@ -42,7 +42,8 @@ SELECT l.partition_key,
                     count(DISTINCT stream_id) FILTER (WHERE dead_at IS NULL AND blocked)      AS streams,
                     count(*) FILTER (WHERE dead_at IS NOT NULL)                               AS dead,
                     count(*) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts = 0 AND available_at > clock_timestamp()) AS scheduled,
-                    min(available_at) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts = 0 AND available_at <= clock_timestamp()) AS oldest
+                    min(available_at) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts = 0 AND available_at <= clock_timestamp()
+                                              AND isfinite(available_at)) AS oldest
                FROM {schema}.outbox_parked
               GROUP BY partition_key) AS parked USING (partition_key)
  ORDER BY l.partition_key
@@ -61,7 +62,7 @@ SELECT l.partition_key, coalesce(first.global_sequence, greatest(l.delivered, mi
  CROSS JOIN (SELECT clock_timestamp() AS at) AS s
   LEFT JOIN unnest(@partitions::smallint[], @start::bigint[]) AS mine (partition_key, start) USING (partition_key)
   LEFT JOIN LATERAL (
-         SELECT r.global_sequence, r.available_at
+         SELECT r.global_sequence, CASE WHEN isfinite(r.available_at) THEN r.available_at END AS available_at
            FROM {schema}.outbox_ready AS r
           WHERE r.partition_key = l.partition_key AND r.global_sequence >= coalesce(mine.start, 0)
           ORDER BY r.global_sequence
@@ -73,13 +74,13 @@ SELECT l.partition_key, coalesce(first.global_sequence, greatest(l.delivered, mi
                   WHERE d.partition_key = l.partition_key AND NOT d.blocked AND d.dead_at IS NULL AND d.available_at <= s.at
                   ORDER BY d.available_at
                   LIMIT 100) AS p
-          WHERE p.attempts = 0) AS parked ON true
+          WHERE p.attempts = 0 AND isfinite(p.available_at)) AS parked ON true
  ORDER BY l.partition_key
 
 -- query: Heads
 -- The first rows of each partition that can be published, @each at most, from a sequence on before which there was none
 -- (@partitions, @start), and those among its first @each parked rows whose time has come. Never more are read, whatever the backlog.
-SELECT l.partition_key, h.global_sequence, h.topic, h.parked, coalesce(s.at - h.available_at, interval '0')
+SELECT l.partition_key, h.global_sequence, h.topic, h.parked, coalesce(s.at - CASE WHEN isfinite(h.available_at) THEN h.available_at END, interval '0')
   FROM {schema}.outbox_partitions AS l
  CROSS JOIN (SELECT clock_timestamp() AS at) AS s
   LEFT JOIN unnest(@partitions::smallint[], @start::bigint[]) AS mine (partition_key, start) USING (partition_key)

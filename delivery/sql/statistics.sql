@@ -8,7 +8,7 @@ SELECT m.minute, coalesce(t.published, 0)::bigint, coalesce(t.failed, 0)::bigint
   FROM (SELECT date_trunc('minute', statement_timestamp()) - ago * interval '1 minute' AS minute
           FROM generate_series(0, @minutes::int - 1) AS ago) AS m
  CROSS JOIN LATERAL (
-         SELECT sum(b.published) AS published, sum(b.failed) AS failed, sum(b.retried) AS retried, sum(b.skipped) AS skipped
+         SELECT least(sum(b.published), 9223372036854775807) AS published, least(sum(b.failed), 9223372036854775807) AS failed, least(sum(b.retried), 9223372036854775807) AS retried, least(sum(b.skipped), 9223372036854775807) AS skipped
            FROM {schema}.outbox_throughput AS b
           WHERE b.minute = m.minute) AS t
  ORDER BY m.minute
@@ -22,14 +22,17 @@ SELECT m.minute, coalesce(t.published, 0)::bigint, coalesce(t.failed, 0)::bigint
 SELECT count(*),
        coalesce(percentile_cont(0.5)  WITHIN GROUP (ORDER BY s.seconds), 0),
        coalesce(percentile_cont(0.99) WITHIN GROUP (ORDER BY s.seconds), 0)
-  FROM (SELECT greatest(extract(epoch FROM d.published_at - greatest(e.recorded_at, (d.scheduled ->> v.sequence::text)::timestamptz)), 0)::float8 AS seconds
+  FROM (SELECT greatest(extract(epoch FROM d.published_at - since.at), 0)::float8 AS seconds
           FROM (SELECT b.first_sequence, b.last_sequence, b.published_at, b.scheduled
                   FROM {schema}.outbox_deliveries AS b
-                 WHERE b.published_at > (SELECT clock_timestamp()) - interval '5 minutes' AND b.generations IS NULL AND b.message_count > 0
+                 WHERE b.published_at > (SELECT clock_timestamp()) - interval '5 minutes' AND b.published_at < 'infinity'
+                   AND b.generations IS NULL AND b.message_count > 0
                  ORDER BY b.published_at DESC
                  LIMIT @batches) AS d
          CROSS JOIN LATERAL (SELECT d.first_sequence UNION SELECT d.last_sequence) AS v (sequence)
-          JOIN {events} AS e ON e.sequence = v.sequence) AS s
+          JOIN {events} AS e ON e.sequence = v.sequence
+         CROSS JOIN LATERAL (SELECT greatest(e.recorded_at, (d.scheduled ->> v.sequence::text)::timestamptz)) AS since (at)
+         WHERE isfinite(since.at)) AS s
 
 -- query: Recent
 -- What was marked as published in each second of the last @within, by the newest @batches batches of that time at most, the events a second
@@ -39,7 +42,7 @@ WITH present AS MATERIALIZED (SELECT clock_timestamp() AS at),
      looked AS MATERIALIZED (
        SELECT b.message_count, b.published_at
          FROM {schema}.outbox_deliveries AS b
-        WHERE b.published_at > (SELECT at FROM present) - @within::interval
+        WHERE b.published_at > (SELECT at FROM present) - @within::interval AND b.published_at < 'infinity'
         ORDER BY b.published_at DESC
         LIMIT @batches),
      whole AS (

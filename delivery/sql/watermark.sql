@@ -147,7 +147,7 @@ SELECT (SELECT coalesce(max(e.sequence), 0) FROM {events} AS e),
 -- and none of those others.
 SELECT w.safe_sequence,
        (SELECT coalesce(max(e.sequence), 0) FROM {events} AS e),
-       coalesce(clock_timestamp() - w.candidate_at, interval '0'),
+       coalesce(clock_timestamp() - CASE WHEN isfinite(w.candidate_at) THEN w.candidate_at END, interval '0'),
        h.pid, h.application_name, h.state, coalesce(clock_timestamp() - coalesce(h.xact_start, h.prepared_at), interval '0'), h.gid
   FROM {schema}.outbox_watermark AS w
   LEFT JOIN LATERAL (

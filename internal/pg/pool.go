@@ -52,6 +52,7 @@ func (c Connections) Open(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Po
 				return err
 			}
 		}
+		boundValues(conn.TypeMap())
 		return c.prepare(ctx, conn)
 	}
 	pool, err := reach(ctx, cfg)

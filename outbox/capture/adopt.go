@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/headername"
 )
 
 // Adoption says how the rows of an outbox table become events.
@@ -224,10 +226,12 @@ func (a *Adoption) expressions(t *table, columns map[string]column, row string) 
 		case field == "metadata":
 			value += "::jsonb"
 		case field == "headers":
-			field, value = "metadata", "CASE WHEN "+value+" IS NOT NULL THEN jsonb_build_object('headers', "+value+"::jsonb) END"
+			field, value = "metadata", "CASE WHEN "+value+" IS NOT NULL THEN jsonb_build_object('headers', "+sendable(value)+") END"
 		case field == "occurred_at" && c.Type == "timestamp without time zone":
-			value += " AT TIME ZONE 'UTC'"
-		case field != "event_id" && field != "occurred_at":
+			value = within(value + " AT TIME ZONE 'UTC'")
+		case field == "occurred_at":
+			value = within(value)
+		case field != "event_id":
 			value += "::text"
 		}
 		found[field] = value
@@ -241,6 +245,18 @@ func (a *Adoption) expressions(t *table, columns map[string]column, row string) 
 		found["stream_id"] = found["topic"] + " || ':' || " + found["stream_id"]
 	}
 	return found
+}
+
+// within is a time that an event may have: what is beyond its years becomes the nearest of them, and breaks no statement of the application.
+func within(value string) string {
+	return "CASE WHEN " + value + " IS NOT NULL THEN greatest(least(" + value +
+		", timestamptz '9999-12-31 23:59:59.999999+00'), timestamptz '0001-01-01 00:00:00+00') END"
+}
+
+// sendable are headers without those that are not a producer's (internal/headername).
+func sendable(value string) string {
+	return "coalesce((SELECT jsonb_object_agg(h.key, h.value) FROM jsonb_each(" + value + "::jsonb) AS h WHERE lower(h.key) !~ '" +
+		headername.Pattern + "'), '{}')"
 }
 
 // chosen is the test of Where, of a row.

@@ -111,6 +111,10 @@ func TestAppendRefuses(t *testing.T) {
 		{options: "dedupe_key => " + long, batch: "dedupe_keys => ARRAY['t'," + long + "]", names: "dedupe_key"},
 		{options: `tenant_id => E'\t'`, batch: `tenant_ids => ARRAY['t',E'\t']`, names: "tenant_id"},
 		{options: "expected_version => -1", batch: "expected_versions => ARRAY[0,-1]", names: "expected_version"},
+		{options: "expected_version => 9223372036854775807", batch: "expected_versions => ARRAY[0,9223372036854775807]", names: "expected_version"},
+		instant("infinity", "available_at", "not_before"), instant("-infinity", "available_at", "not_before"), instant("10000-01-01 00:00Z", "available_at", "not_before"),
+		instant("infinity", "occurred_at", "occurred"), instant("-infinity", "occurred_at", "occurred"), instant("0001-12-31 23:59:59Z BC", "occurred_at", "occurred"),
+		metadata(`{"note": "`+strings.Repeat("x", 262144)+`"}`, "262144"),
 		metadata(`[]`, "metadata"), metadata(`"x"`, "metadata"), metadata(`null`, "metadata"),
 		metadata(`{"traceparent": 1}`, "traceparent"),
 		metadata(`{"traceparent": "a\r\nNats-Rollup: all"}`, "traceparent"),
@@ -122,6 +126,8 @@ func TestAppendRefuses(t *testing.T) {
 		metadata(`{"headers": {"a\r\nb": "x"}}`, "token"),
 		metadata(`{"headers": {"NATS-Msg-Id": "x"}}`, "must not begin"),
 		metadata(`{"headers": {"outbox-epoch": "x"}}`, "must not begin"),
+		metadata(`{"headers": {"Status": "409"}}`, "take for the server's"), metadata(`{"headers": {"dEscription": ""}}`, "take for the server's"),
+		metadata(`{"headers": {"KV-Operation": "DEL"}}`, "take for the server's"),
 		metadata(`{"headers": {"a": "x\r\ny: z"}}`, "line breaks"),
 		metadata(`{"headers": {"a": "x\u009b31my"}}`, "control characters"),
 		metadata(`{"headers": {"a": "`+strings.Repeat("x", 32768)+`"}}`, "32768"),
@@ -148,6 +154,12 @@ func TestAppendRefuses(t *testing.T) {
 	}
 	if n := one[int](t, conn, `SELECT count(*) FROM events`); n != 0 {
 		t.Errorf("%d refused events were written", n)
+	}
+}
+
+func instant(text, field, column string) struct{ stream, kind, payload, options, batch, names string } {
+	return struct{ stream, kind, payload, options, batch, names string }{
+		options: field + " => '" + text + "'", batch: column + " => ARRAY[NULL,'" + text + "']::timestamptz[]", names: field,
 	}
 }
 

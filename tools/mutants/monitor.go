@@ -9,6 +9,21 @@ func monitor() []mutant {
 			edits: []edit{{"ui/attempts.go", "peer+\" \"+name", "peer"}},
 		},
 		{
+			name: "least-duration", promise: "monitor", breaks: "an event with a far date ends every process whose page shows it",
+			test: command{pkg: "web", run: "^TestDurationsAreWritten$"}, says: "stack",
+			edits: []edit{{"web/format.go", "Duration(-max(d, -math.MaxInt64))", "Duration(-d)"}},
+		},
+		{
+			name: "lines-without-end", promise: "monitor", breaks: "a count near the largest number makes a chart that never ends",
+			test: command{pkg: "web", run: "^FuzzFormats$"}, says: "panic|out of memory|lines,",
+			edits: []edit{{"web/chart.go", "highest = min(highest, highestDrawn)", "_ = highestDrawn"}},
+		},
+		{
+			name: "times-unbounded", promise: "monitor", breaks: "a time that JSON cannot write fails pages, lists and routes",
+			test: command{pkg: "internal/pg", run: "^TestTimesAndDurationsAreReadWithinBounds$"}, says: "infinity",
+			edits: []edit{{"internal/pg/pool.go", "boundValues(conn.TypeMap())", "_ = boundValues"}},
+		},
+		{
 			name: "connections-unbounded", promise: "monitor", breaks: "connections held open use up the process's descriptors",
 			test: command{pkg: "ui", run: "^TestAThousandConnectionsLeaveTheMonitorAnswering$"}, says: "connections were closed, want",
 			edits: []edit{{"ui/connections.go", "if full || fullFrom {", "if (full || fullFrom) && false {"}},

@@ -53,6 +53,16 @@ func rights() []mutant {
 			edits: []edit{{"cmd/postrider/output.go", "printable(fmt.Sprint(cell))", "fmt.Sprint(cell)"}},
 		},
 		{
+			name: "any-time-is-appended", promise: "append", breaks: "events have times that no program can read",
+			test: command{pkg: "outbox/schema", run: "^TestAppendRefuses$"}, says: "naming occurred_at",
+			edits: []edit{{migration, "WHEN {schema}.outbox_bad_time(occurred_at)", "WHEN false"}},
+		},
+		{
+			name: "status-is-appended", promise: "append", breaks: "clients take an event for an answer of the server and stop",
+			test: command{pkg: "outbox/schema", run: "^TestAppendRefuses$"}, says: "take for the server's",
+			edits: []edit{{migration, "lower(field) IN ('status', ", "lower(field) IN ("}},
+		},
+		{
 			name: "batch-locks-by-hash", promise: "append", breaks: "a batch and single appends in the order of streams deadlock",
 			test: command{pkg: "outbox/schema", run: "^TestBatchesLockInTheOrderOfStreams$"}, says: "deadlock detected",
 			edits: []edit{{migration, "ORDER BY s.stream OFFSET 0", "ORDER BY key OFFSET 0"}},

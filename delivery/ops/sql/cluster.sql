@@ -80,7 +80,7 @@ WITH present AS MATERIALIZED (SELECT clock_timestamp() AS at),
      looked AS MATERIALIZED (
        SELECT d.first_sequence, d.last_sequence, d.sequences, d.message_count, d.published_at
          FROM {schema}.outbox_deliveries AS d
-        WHERE d.published_at > (SELECT at FROM present) - interval '1 minute' AND d.message_count > 0
+        WHERE d.published_at > (SELECT at FROM present) - interval '1 minute' AND d.published_at < 'infinity' AND d.message_count > 0
         ORDER BY d.published_at DESC
         LIMIT @batches),
      span AS (

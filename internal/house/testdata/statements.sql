@@ -23,7 +23,7 @@
                FROM "public".outbox_ready
               GROUP BY partition_key) AS ready USING (partition_key)
   LEFT JOIN LATERAL (
-         SELECT r.global_sequence, r.available_at
+         SELECT r.global_sequence, CASE WHEN isfinite(r.available_at) THEN r.available_at END AS available_at
            FROM "public".outbox_ready AS r
           WHERE r.partition_key = l.partition_key
           ORDER BY r.global_sequence
@@ -35,7 +35,8 @@
                     count(DISTINCT stream_id) FILTER (WHERE dead_at IS NULL AND blocked)      AS streams,
                     count(*) FILTER (WHERE dead_at IS NOT NULL)                               AS dead,
                     count(*) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts = 0 AND available_at > clock_timestamp()) AS scheduled,
-                    min(available_at) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts = 0 AND available_at <= clock_timestamp()) AS oldest
+                    min(available_at) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts = 0 AND available_at <= clock_timestamp()
+                                              AND isfinite(available_at)) AS oldest
                FROM "public".outbox_parked
               GROUP BY partition_key) AS parked USING (partition_key)
  ORDER BY l.partition_key;
@@ -47,7 +48,7 @@
  CROSS JOIN (SELECT clock_timestamp() AS at) AS s
   LEFT JOIN unnest($1::smallint[], $2::bigint[]) AS mine (partition_key, start) USING (partition_key)
   LEFT JOIN LATERAL (
-         SELECT r.global_sequence, r.available_at
+         SELECT r.global_sequence, CASE WHEN isfinite(r.available_at) THEN r.available_at END AS available_at
            FROM "public".outbox_ready AS r
           WHERE r.partition_key = l.partition_key AND r.global_sequence >= coalesce(mine.start, 0)
           ORDER BY r.global_sequence
@@ -59,10 +60,10 @@
                   WHERE d.partition_key = l.partition_key AND NOT d.blocked AND d.dead_at IS NULL AND d.available_at <= s.at
                   ORDER BY d.available_at
                   LIMIT 100) AS p
-          WHERE p.attempts = 0) AS parked ON true
+          WHERE p.attempts = 0 AND isfinite(p.available_at)) AS parked ON true
  ORDER BY l.partition_key;
 
-/* delivery.Heads */ SELECT l.partition_key, h.global_sequence, h.topic, h.parked, coalesce(s.at - h.available_at, interval '0')
+/* delivery.Heads */ SELECT l.partition_key, h.global_sequence, h.topic, h.parked, coalesce(s.at - CASE WHEN isfinite(h.available_at) THEN h.available_at END, interval '0')
   FROM "public".outbox_partitions AS l
  CROSS JOIN (SELECT clock_timestamp() AS at) AS s
   LEFT JOIN unnest($1::smallint[], $2::bigint[]) AS mine (partition_key, start) USING (partition_key)
@@ -719,7 +720,7 @@ UPDATE "public".outbox_parked AS p
   FROM (SELECT date_trunc('minute', statement_timestamp()) - ago * interval '1 minute' AS minute
           FROM generate_series(0, $1::int - 1) AS ago) AS m
  CROSS JOIN LATERAL (
-         SELECT sum(b.published) AS published, sum(b.failed) AS failed, sum(b.retried) AS retried, sum(b.skipped) AS skipped
+         SELECT least(sum(b.published), 9223372036854775807) AS published, least(sum(b.failed), 9223372036854775807) AS failed, least(sum(b.retried), 9223372036854775807) AS retried, least(sum(b.skipped), 9223372036854775807) AS skipped
            FROM "public".outbox_throughput AS b
           WHERE b.minute = m.minute) AS t
  ORDER BY m.minute;
@@ -727,20 +728,23 @@ UPDATE "public".outbox_parked AS p
 /* delivery.Latency */ SELECT count(*),
        coalesce(percentile_cont(0.5)  WITHIN GROUP (ORDER BY s.seconds), 0),
        coalesce(percentile_cont(0.99) WITHIN GROUP (ORDER BY s.seconds), 0)
-  FROM (SELECT greatest(extract(epoch FROM d.published_at - greatest(e.recorded_at, (d.scheduled ->> v.sequence::text)::timestamptz)), 0)::float8 AS seconds
+  FROM (SELECT greatest(extract(epoch FROM d.published_at - since.at), 0)::float8 AS seconds
           FROM (SELECT b.first_sequence, b.last_sequence, b.published_at, b.scheduled
                   FROM "public".outbox_deliveries AS b
-                 WHERE b.published_at > (SELECT clock_timestamp()) - interval '5 minutes' AND b.generations IS NULL AND b.message_count > 0
+                 WHERE b.published_at > (SELECT clock_timestamp()) - interval '5 minutes' AND b.published_at < 'infinity'
+                   AND b.generations IS NULL AND b.message_count > 0
                  ORDER BY b.published_at DESC
                  LIMIT $1) AS d
          CROSS JOIN LATERAL (SELECT d.first_sequence UNION SELECT d.last_sequence) AS v (sequence)
-          JOIN "public"."events" AS e ON e.sequence = v.sequence) AS s;
+          JOIN "public"."events" AS e ON e.sequence = v.sequence
+         CROSS JOIN LATERAL (SELECT greatest(e.recorded_at, (d.scheduled ->> v.sequence::text)::timestamptz)) AS since (at)
+         WHERE isfinite(since.at)) AS s;
 
 /* delivery.Recent */ WITH present AS MATERIALIZED (SELECT clock_timestamp() AS at),
      looked AS MATERIALIZED (
        SELECT b.message_count, b.published_at
          FROM "public".outbox_deliveries AS b
-        WHERE b.published_at > (SELECT at FROM present) - $1::interval
+        WHERE b.published_at > (SELECT at FROM present) - $1::interval AND b.published_at < 'infinity'
         ORDER BY b.published_at DESC
         LIMIT $2),
      whole AS (
@@ -1045,7 +1049,7 @@ SELECT (SELECT coalesce(max(e.sequence), 0) FROM "public"."events" AS e),
 
 /* delivery.Watermark */ SELECT w.safe_sequence,
        (SELECT coalesce(max(e.sequence), 0) FROM "public"."events" AS e),
-       coalesce(clock_timestamp() - w.candidate_at, interval '0'),
+       coalesce(clock_timestamp() - CASE WHEN isfinite(w.candidate_at) THEN w.candidate_at END, interval '0'),
        h.pid, h.application_name, h.state, coalesce(clock_timestamp() - coalesce(h.xact_start, h.prepared_at), interval '0'), h.gid
   FROM "public".outbox_watermark AS w
   LEFT JOIN LATERAL (
@@ -1758,7 +1762,7 @@ SELECT partition_key, global_sequence, stream_id, attempts, generation, last_err
      looked AS MATERIALIZED (
        SELECT d.first_sequence, d.last_sequence, d.sequences, d.message_count, d.published_at
          FROM "public".outbox_deliveries AS d
-        WHERE d.published_at > (SELECT at FROM present) - interval '1 minute' AND d.message_count > 0
+        WHERE d.published_at > (SELECT at FROM present) - interval '1 minute' AND d.published_at < 'infinity' AND d.message_count > 0
         ORDER BY d.published_at DESC
         LIMIT $1),
      span AS (
@@ -2530,7 +2534,7 @@ VALUES ($1, $2, $3, nullif($4, ''), $5);
 /* replay.Jobs */ SELECT r.id, r.kind, r.destination, r.state, r.actor, coalesce(r.reason, ''), r.selection, coalesce(r.prefix, ''), coalesce(r.stream, ''),
        r.position, r.last_sequence, r.selected, r.replayed, r.gone, r.failed, r.stream_sequence, r.generation,
        r.created_at, r.updated_at, r.finished_at, coalesce(r.waiting_for, ''), coalesce(r.last_error, ''),
-       clock_timestamp() - r.updated_at, r.expected, coalesce(r.rate, 0)
+       CASE WHEN isfinite(r.updated_at) THEN clock_timestamp() - r.updated_at ELSE interval '0' END, r.expected, coalesce(r.rate, 0)
   FROM "public".outbox_replays AS r
  WHERE ($1::bigint IS NULL OR r.id < $1) AND ($2::bigint IS NULL OR r.id = $2)
  ORDER BY r.id DESC

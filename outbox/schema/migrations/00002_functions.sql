@@ -204,6 +204,11 @@ CREATE FUNCTION {schema}.outbox_bad_text(value text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN octet_length(value) NOT BETWEEN 1 AND 1024 OR value COLLATE "C" ~ E'^ | $|[\\u0001-\\u001f\\u007f-\\u009f]';
 
+-- Years 1 to 9999: what Go, JSON and JavaScript can write. NULL for NULL.
+CREATE FUNCTION {schema}.outbox_bad_time(value timestamptz) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN value NOT BETWEEN timestamptz '0001-01-01 00:00:00+00' AND timestamptz '9999-12-31 23:59:59.999999+00';
+
 -- Metadata becomes message headers, so nothing in it may end a header line or
 -- claim a name that the relay or the broker gives a meaning to. Values of headers
 -- hold no control characters of ISO 6429 (C1) either.
@@ -218,6 +223,8 @@ DECLARE
 BEGIN
     IF jsonb_typeof(metadata) <> 'object' THEN
         RETURN 'metadata must be a JSON object';
+    ELSIF pg_column_size(metadata) > 262144 THEN -- of that headers may be 32768
+        RETURN 'metadata must not exceed 262144 bytes';
     END IF;
     FOREACH field IN ARRAY '{traceparent,tracestate,correlation_id,causation_id}'::text[] LOOP
         value := metadata -> field;
@@ -237,6 +244,8 @@ BEGIN
             RETURN format('metadata header name %s must be 1 to 128 token characters', quote_literal(left(field, 128)));
         ELSIF lower(field) LIKE 'nats-%' OR lower(field) LIKE 'outbox-%' THEN
             RETURN format('metadata header name %s must not begin with Nats- or Outbox-', quote_literal(field));
+        ELSIF lower(field) IN ('status', 'description', 'kv-operation') THEN
+            RETURN format('metadata header name %s is one that NATS clients take for the server''s', quote_literal(field));
         ELSIF (value #>> '{}') COLLATE "C" ~ E'[\\u0001-\\u0008\\u000a-\\u001f\\u007f-\\u009f]' THEN
             RETURN format('metadata header %s must not contain line breaks or control characters', quote_literal(field));
         END IF;
@@ -251,7 +260,8 @@ $function$;
 -- +goose StatementEnd
 
 CREATE FUNCTION {schema}.outbox_event_problem(stream_id text, event_type text, topic text, partition_key text,
-    dedupe_key text, tenant_id text, expected_version bigint, payload_size int, metadata jsonb) RETURNS text
+    dedupe_key text, tenant_id text, expected_version bigint, payload_size int, metadata jsonb,
+    available_at timestamptz, occurred_at timestamptz) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE
     WHEN stream_id IS NULL OR {schema}.outbox_bad_text(stream_id)
@@ -266,15 +276,19 @@ RETURN CASE
         THEN 'dedupe_key must be 1 to 1024 bytes without control characters or spaces at its ends'
     WHEN {schema}.outbox_bad_text(tenant_id)
         THEN 'tenant_id must be 1 to 1024 bytes without control characters or spaces at its ends'
-    WHEN expected_version < 0
-        THEN 'expected_version must not be negative'
+    WHEN expected_version NOT BETWEEN 0 AND 9223372036854775806
+        THEN 'expected_version must be 0 or more and leave room for the next version'
     WHEN payload_size IS NULL
         THEN 'payload must not be NULL'
+    WHEN {schema}.outbox_bad_time(available_at)
+        THEN 'available_at must be in the years 1 to 9999 (UTC)'
+    WHEN {schema}.outbox_bad_time(occurred_at)
+        THEN 'occurred_at must be in the years 1 to 9999 (UTC)'
     WHEN metadata IS NOT NULL
         THEN {schema}.outbox_metadata_problem(metadata)
 END;
 
-REVOKE EXECUTE ON FUNCTION {schema}.outbox_bad_text, {schema}.outbox_metadata_problem, {schema}.outbox_event_problem FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION {schema}.outbox_bad_text, {schema}.outbox_bad_time, {schema}.outbox_metadata_problem, {schema}.outbox_event_problem FROM PUBLIC;
 
 -- What payloads must look like: the part of JSON Schema 2020-12 that types can be
 -- checked with. A schema that says more is refused when it is set, so nothing that
@@ -614,7 +628,7 @@ CREATE FUNCTION {schema}.outbox_append_event(
 LANGUAGE plpgsql AS $function$
 DECLARE
     problem  text := {schema}.outbox_event_problem(new_stream, new_type, new_topic, new_key, new_dedupe, new_tenant,
-                                                   expected, octet_length(new_payload), new_metadata);
+                                                   expected, octet_length(new_payload), new_metadata, not_before, new_occurred);
     current  bigint;
     largest  bigint;
     rules    jsonb;
@@ -884,12 +898,12 @@ BEGIN
       INTO problem, too_large
       FROM {schema}.outbox_settings AS s
      CROSS JOIN (SELECT u.position, octet_length(u.payload) AS size, u.stream, u.type, coalesce(u.topic, 'default') AS topic,
-                        u.key, u.dedupe, u.tenant, u.expected, u.metadata
+                        u.key, u.dedupe, u.tenant, u.expected, u.metadata, u.not_before, u.occurred
                    FROM unnest(stream_ids, event_types, topics, partition_keys, dedupe_keys, tenant_ids, expected_versions,
-                               payloads, event_metadata)
-                        WITH ORDINALITY AS u (stream, type, topic, key, dedupe, tenant, expected, payload, metadata, position)) AS a
+                               payloads, event_metadata, not_before, occurred)
+                        WITH ORDINALITY AS u (stream, type, topic, key, dedupe, tenant, expected, payload, metadata, not_before, occurred, position)) AS a
      CROSS JOIN LATERAL (SELECT {schema}.outbox_event_problem(a.stream, a.type, a.topic, a.key, a.dedupe, a.tenant, a.expected,
-                                                              a.size, a.metadata)) AS p (problem)
+                                                              a.size, a.metadata, a.not_before, a.occurred)) AS p (problem)
      WHERE p.problem IS NOT NULL OR a.size > s.max_payload_bytes
      LIMIT 1;
     IF FOUND THEN
@@ -1059,8 +1073,9 @@ DROP FUNCTION {schema}.outbox_schema_problem(jsonb);
 DROP FUNCTION {schema}.outbox_rules_problem(jsonb, jsonb, text);
 DROP FUNCTION {schema}.outbox_pattern_problem(jsonb);
 DROP FUNCTION {schema}.outbox_pointer_token(text);
-DROP FUNCTION {schema}.outbox_event_problem(text, text, text, text, text, text, bigint, int, jsonb);
+DROP FUNCTION {schema}.outbox_event_problem(text, text, text, text, text, text, bigint, int, jsonb, timestamptz, timestamptz);
 DROP FUNCTION {schema}.outbox_metadata_problem(jsonb);
+DROP FUNCTION {schema}.outbox_bad_time(timestamptz);
 DROP FUNCTION {schema}.outbox_bad_text(text);
 DROP FUNCTION {schema}.outbox_partition(text, int);
 DROP FUNCTION {schema}.outbox_hash_partition(bigint, int);
