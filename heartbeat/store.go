@@ -78,7 +78,8 @@ func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
 		var c condition.Condition
 		var since *time.Time
 		err := row.Scan(&w.ID, &w.Hostname, &w.PID, &w.Version, &w.State,
-			&w.StartedAt, &w.HeartbeatUntil, &w.Left, &w.DrainRequestedAt, &w.Shape, &w.Canary, &c.Reason, &c.Detail, &since, &snap.At)
+			&w.StartedAt, &w.HeartbeatUntil, &w.DrainRequestedAt, &w.Shape, &w.Canary, &c.Reason, &c.Detail, &since, &snap.At)
+		w.Left = w.HeartbeatUntil.Sub(snap.At)
 		if since != nil {
 			c.Since, w.Condition = *since, &c
 		}

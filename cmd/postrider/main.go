@@ -101,6 +101,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 			code = int(e)
 		}
 	}()
+	stdout, stderr = visibleWriter{stdout}, visibleWriter{stderr}
 	command, err := parser.Parse(args)
 	if err != nil {
 		fmt.Fprintf(stderr, "postrider: %s\nRun `postrider %s--help` for the flags.\n", err, commandPath(args))

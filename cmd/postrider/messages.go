@@ -251,11 +251,11 @@ func deliveryRows(d ops.Detail) []table.Row {
 	return rows
 }
 
-// printable keeps data from steering the terminal: control characters but tabs and line feeds are shown as escapes.
+// printable keeps data from steering the terminal: control characters but tabs and line feeds, and hidden ones, are shown as escapes.
 func printable(text string) string {
 	var b strings.Builder
 	for _, r := range text {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+		if hidden(r) || unicode.IsControl(r) && r != '\n' && r != '\t' {
 			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
 			continue
 		}

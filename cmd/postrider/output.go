@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"reflect"
 	"time"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -31,6 +35,38 @@ func writeTable(w io.Writer, header table.Row, rows []table.Row) {
 		t.AppendRow(printableRow(row))
 	}
 	fmt.Fprintln(w, t.Render())
+}
+
+// visibleWriter escapes what has no picture of its own and is no ASCII, as JSON does: who wrote it may mean to change how the rest is read.
+// Characters of ASCII are printable's, since the program's own lines steer terminals by them.
+type visibleWriter struct{ to io.Writer }
+
+// Write implements io.Writer.
+func (v visibleWriter) Write(p []byte) (int, error) {
+	shown := p
+	if i := bytes.IndexFunc(p, hidden); i >= 0 {
+		shown = bytes.Clone(p[:i])
+		for rest := p[i:]; len(rest) > 0; {
+			r, size := utf8.DecodeRune(rest)
+			if hidden(r) {
+				for _, unit := range utf16.Encode([]rune{r}) {
+					shown = fmt.Appendf(shown, `\u%04x`, unit)
+				}
+			} else {
+				shown = append(shown, rest[:size]...)
+			}
+			rest = rest[size:]
+		}
+	}
+	if _, err := v.to.Write(shown); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// hidden are characters beyond ASCII without a picture of their own: those that turn the direction of writing, blanks, controls.
+func hidden(r rune) bool {
+	return r >= utf8.RuneSelf && (!unicode.IsGraphic(r) || unicode.Is(unicode.Zs, r))
 }
 
 // printableRow is a row whose texts cannot steer a terminal, whoever wrote them into the database.

@@ -192,6 +192,9 @@ func (c *runCmd) view(s *session) view {
 }
 
 func isTerminal(w io.Writer) bool {
+	if v, is := w.(visibleWriter); is {
+		w = v.to
+	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

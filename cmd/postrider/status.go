@@ -143,14 +143,14 @@ func writeWhy(out io.Writer, snapshot ui.Snapshot) {
 		}
 	}
 	for _, text := range snapshot.Canaries() {
-		writeWrapped(out, "canary "+redact(text))
+		writeWrapped(out, "canary "+printable(redact(text)))
 	}
 	if snapshot.Stalled() {
 		what := "a transaction"
 		if n := len(snapshot.Watermark.Holders); n > 1 {
 			what = fmt.Sprintf("%d transactions", n)
 		}
-		fmt.Fprintf(out, "order waits for %s: %s\n", what, snapshot.Watermark.HolderNames())
+		fmt.Fprintf(out, "order waits for %s: %s\n", what, printable(snapshot.Watermark.HolderNames()))
 		fmt.Fprintf(out, "end it in the program that began it; where nobody does, this takes back what it wrote: %s\n",
 			strings.Join(snapshot.Watermark.Rollbacks(), "; "))
 	}

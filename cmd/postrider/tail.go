@@ -178,7 +178,7 @@ func (t *tail) print(msg jetstream.Msg, m ledger.Message) error {
 			payload = " " + string(jsonPayload(bodyOf(msg)))
 		}
 		_, err := fmt.Fprintf(t.out, "%d p%02d #%d %s@%d %s%s\n",
-			m.StreamSequence, m.Partition, m.Sequence, m.Stream, m.StreamVersion, m.Type, payload)
+			m.StreamSequence, m.Partition, m.Sequence, printable(m.Stream), m.StreamVersion, printable(m.Type), printable(payload))
 		return err
 	}
 }

@@ -26,8 +26,7 @@ DELETE FROM {schema}.outbox_workers
  WHERE heartbeat_until < clock_timestamp() - @after::interval
 
 -- query: Snapshot
-SELECT worker_id, hostname, pid, version, state, started_at, heartbeat_until,
-       heartbeat_until - s.at AS time_left, drain_requested_at, coalesce(shape, ''), coalesce(canary, ''),
+SELECT worker_id, coalesce(hostname, ''), coalesce(pid, 0), coalesce(version, ''), state, started_at, heartbeat_until, drain_requested_at, coalesce(shape, ''), coalesce(canary, ''),
        coalesce(condition, ''), coalesce(condition_detail, ''), condition_since, s.at
   FROM {schema}.outbox_workers, (SELECT clock_timestamp() AS at) AS s
  ORDER BY worker_id

@@ -48,6 +48,16 @@ func rights() []mutant {
 			edits: []edit{{"delivery/natspub/connect.go", `err != nil || strings.Contains(one, "@") && parsed.User == nil`, `err != nil && parsed != nil`}},
 		},
 		{
+			name: "hidden-characters-printed", promise: "rights", breaks: "a topic turns the direction of what an operator reads beside it",
+			test: command{pkg: "cmd/postrider", run: "^TestExtremeRowsAreShown$"}, says: "steers a terminal",
+			edits: []edit{{"cmd/postrider/main.go", "stdout, stderr = visibleWriter{stdout}, visibleWriter{stderr}", "_ = visibleWriter{}"}},
+		},
+		{
+			name: "null-ends-the-list", promise: "monitor", breaks: "one row of a worker that lacks its process id fails pages and commands for all",
+			test: command{pkg: "cmd/postrider", run: "^TestExtremeRowsAreShown$"}, says: "status 503",
+			edits: []edit{{"heartbeat/sql/workers.sql", "coalesce(pid, 0)", "pid"}},
+		},
+		{
 			name: "tables-steer-terminals", promise: "rights", breaks: "what somebody wrote into the database steers an operator's terminal",
 			test: command{pkg: "cmd/postrider", run: "^TestTablesSteerNoTerminal$"}, says: "status 0",
 			edits: []edit{{"cmd/postrider/output.go", "printable(fmt.Sprint(cell))", "fmt.Sprint(cell)"}},

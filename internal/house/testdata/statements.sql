@@ -2534,7 +2534,7 @@ VALUES ($1, $2, $3, nullif($4, ''), $5);
 /* replay.Jobs */ SELECT r.id, r.kind, r.destination, r.state, r.actor, coalesce(r.reason, ''), r.selection, coalesce(r.prefix, ''), coalesce(r.stream, ''),
        r.position, r.last_sequence, r.selected, r.replayed, r.gone, r.failed, r.stream_sequence, r.generation,
        r.created_at, r.updated_at, r.finished_at, coalesce(r.waiting_for, ''), coalesce(r.last_error, ''),
-       CASE WHEN isfinite(r.updated_at) THEN clock_timestamp() - r.updated_at ELSE interval '0' END, r.expected, coalesce(r.rate, 0)
+       CASE WHEN isfinite(r.updated_at) THEN clock_timestamp() - r.updated_at ELSE interval '0' END, r.expected, CASE WHEN r.rate BETWEEN 0 AND 1e9 THEN r.rate ELSE 0 END
   FROM "public".outbox_replays AS r
  WHERE ($1::bigint IS NULL OR r.id < $1) AND ($2::bigint IS NULL OR r.id = $2)
  ORDER BY r.id DESC
@@ -3012,8 +3012,7 @@ ON CONFLICT (worker_id) DO UPDATE
 /* heartbeat.Purge */ DELETE FROM "public".outbox_workers
  WHERE heartbeat_until < clock_timestamp() - $1::interval;
 
-/* heartbeat.Snapshot */ SELECT worker_id, hostname, pid, version, state, started_at, heartbeat_until,
-       heartbeat_until - s.at AS time_left, drain_requested_at, coalesce(shape, ''), coalesce(canary, ''),
+/* heartbeat.Snapshot */ SELECT worker_id, coalesce(hostname, ''), coalesce(pid, 0), coalesce(version, ''), state, started_at, heartbeat_until, drain_requested_at, coalesce(shape, ''), coalesce(canary, ''),
        coalesce(condition, ''), coalesce(condition_detail, ''), condition_since, s.at
   FROM "public".outbox_workers, (SELECT clock_timestamp() AS at) AS s
  ORDER BY worker_id;
