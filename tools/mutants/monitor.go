@@ -14,11 +14,6 @@ func monitor() []mutant {
 			edits: []edit{{"web/format.go", "Duration(-max(d, -math.MaxInt64))", "Duration(-d)"}},
 		},
 		{
-			name: "lines-without-end", promise: "monitor", breaks: "a count near the largest number makes a chart that never ends",
-			test: command{pkg: "web", run: "^FuzzFormats$"}, says: "panic|out of memory|lines,",
-			edits: []edit{{"web/chart.go", "highest = min(highest, highestDrawn)", "_ = highestDrawn"}},
-		},
-		{
 			name: "times-unbounded", promise: "monitor", breaks: "a time that JSON cannot write fails pages, lists and routes",
 			test: command{pkg: "internal/pg", run: "^TestTimesAndDurationsAreReadWithinBounds$"}, says: "infinity",
 			edits: []edit{{"internal/pg/pool.go", "boundValues(conn.TypeMap())", "_ = boundValues"}},
