@@ -15,8 +15,10 @@ type Reason string
 const (
 	BrokerAway       Reason = "broker_away"        // no connection to NATS
 	BrokerRefused    Reason = "broker_refused"     // a right in NATS is missing, or a setting is wrong
+	StreamUnfit      Reason = "stream_unfit"       // a setting under which it would not keep what it acknowledges
 	StreamMissing    Reason = "stream_missing"     // the stream does not exist
 	StreamFull       Reason = "stream_full"        // it refuses new messages
+	BrokerFull       Reason = "broker_full"        // a limit of the account or the server
 	StreamAway       Reason = "stream_away"        // nobody answers for it
 	FenceRefused     Reason = "fence_refused"      // its record names a newer owner, again and again
 	DatabaseReadOnly Reason = "database_read_only" // a standby, or default_transaction_read_only
@@ -44,8 +46,10 @@ var known = []struct {
 }{
 	{BrokerAway, broker, "NATS cannot be reached", "bring it back, or correct --nats-url; delivery goes on by itself"},
 	{BrokerRefused, broker, "NATS refuses", "mend the worker's login; its user needs the rights of deploy/nats/permissions.conf"},
+	{StreamUnfit, broker, "The stream does not fit", "set back what the error names (nats stream edit); delivery goes on by itself, and nothing is published again before"},
 	{StreamMissing, broker, "The stream does not exist", "make it again as it was, or start a worker with --create-stream; what it had acknowledged is published again"},
 	{StreamFull, broker, "The stream is full", "raise its limit, or purge events that every consumer has read: they do not come again; its records must stay"},
+	{BrokerFull, broker, "NATS has no room", "raise the limits of the account (max_file, max_mem) or of the server (max_file_store, max_memory_store, its disk), or make room in its streams"},
 	{StreamAway, broker, "Nobody answers for the stream", "see that JetStream runs and the stream has a leader: nats stream info"},
 	{FenceRefused, stream, "The stream knows a newer owner", "see that no other cluster publishes to it, and that the database is not an older copy"},
 	{DatabaseReadOnly, database, "The database is read-only", "connect to the primary (target_session_attrs=read-write), or turn default_transaction_read_only off"},

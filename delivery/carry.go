@@ -338,7 +338,7 @@ func (r *Relay) unresolved(id partition.ID, err error) {
 	case err == nil: // nothing failed, or the lease ended
 	case errors.Is(err, ErrConfiguration):
 		r.stats.failure(err)
-		r.fatal = cmp.Or(r.fatal, err)
+		r.misconfigured(err)
 	default:
 		r.unpublished(id, err)
 	}

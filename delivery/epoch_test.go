@@ -35,7 +35,7 @@ func (b *bundle) leaseWrites(t *testing.T, ready, healed int64, claimed delivery
 	return []write{
 		{"suspect", func(l *lease.Lease) error { return b.store.Suspect(t.Context(), l, ready) }},
 		{"heal", func(l *lease.Lease) error {
-			_, _, _, err := b.store.Heal(t.Context(), l, 3, nil, delivery.EveryBatch)
+			_, _, _, err := b.store.Heal(t.Context(), l, 3, delivery.Span{}, delivery.EveryBatch)
 			return err
 		}},
 		{"unblock", func(l *lease.Lease) error { return b.store.Unblock(t.Context(), l, delivery.BehindStream) }},

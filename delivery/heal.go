@@ -34,17 +34,32 @@ const healPage = 100
 // healReport is after how many pages a long healing tells how far it is.
 const healReport = 50
 
+// Span is which of what was published may be lost: before Until, unless that is nil, and not longer ago than Age, in which the
+// stream keeps a message, unless that is 0.
+type Span struct {
+	Until *time.Time
+	Age   time.Duration
+}
+
+// age is the age as statements take it.
+func (s Span) age() *time.Duration {
+	if s.Age == 0 {
+		return nil
+	}
+	return &s.Age
+}
+
 // Heal queues again what was recorded as published above that position of the
-// stream, since the partitions are what they are, and before that time, unless it is nil: of the last batches
+// stream, since the partitions are what they are, within that span: of the last batches
 // before that one. It returns the batch up to which it came; done tells that nothing is left.
-func (s *Store) Heal(ctx context.Context, l *lease.Lease, kept uint64, until *time.Time, before BatchAt) (h Healed, next BatchAt, done bool, err error) {
+func (s *Store) Heal(ctx context.Context, l *lease.Lease, kept uint64, within Span, before BatchAt) (h Healed, next BatchAt, done bool, err error) {
 	var held int
 	var first, id *int64
 	batch := &pgx.Batch{}
 	s.sql.HealOwn.Queue(batch, pg.Args{"partition": l.Partition})
 	s.sql.Heal.Queue(batch, pg.Args{
 		"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "kept": int64(kept), // a stream's sequence never reaches 2^63
-		"first": before.First, "id": before.ID, "most": healPage, "until": until, "some": before != EveryBatch,
+		"first": before.First, "id": before.ID, "most": healPage, "until": within.Until, "age": within.age(), "some": before != EveryBatch,
 	}).QueryRow(func(row pgx.Row) error { return row.Scan(&held, &h.Lost, &h.Queued, &first, &id) })
 	err = s.db.SendBatch(ctx, batch).Close()
 	if err == nil && held == 0 {
@@ -98,9 +113,9 @@ func (s *Store) EveryPartition(ctx context.Context) ([]partition.ID, error) {
 
 // HealFormer queues again what was published before the last resize and is lost, from
 // the next batches of the history behind after: kept says up to where the stream holds
-// what was published under each of the partitions. It returns the last batch that was
+// what was published under each of the partitions. Of the span only the age counts. It returns the last batch that was
 // dealt with, 0 when there is none. Other owners may do the same at the same time.
-func (s *Store) HealFormer(ctx context.Context, l *lease.Lease, ids []partition.ID, kept []int64, after int64) (h Healed, last int64, err error) {
+func (s *Store) HealFormer(ctx context.Context, l *lease.Lease, ids []partition.ID, kept []int64, within Span, after int64) (h Healed, last int64, err error) {
 	conn, err := s.db.Acquire(ctx)
 	if err != nil {
 		return h, 0, fmt.Errorf("queue lost messages again: %w", err)
@@ -116,7 +131,7 @@ func (s *Store) HealFormer(ctx context.Context, l *lease.Lease, ids []partition.
 		var held int
 		var end *int64
 		if err := s.sql.HealFormer.Row(ctx, tx, pg.Args{
-			"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "partitions": ids, "kept": kept, "after": after, "most": healPage,
+			"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "partitions": ids, "kept": kept, "age": within.age(), "after": after, "most": healPage,
 		}).Scan(&held, &h.Lost, &h.Queued, &end); err != nil {
 			return err
 		}
@@ -194,7 +209,7 @@ const keptAtOnce = 16
 
 // heal queues again what the stream lost: what is older than the last resize first,
 // whoever's it was, since the same streams may go on in any of the partitions.
-func (t *takeover) heal(ctx context.Context, standing Standing) (all Healed, err error) {
+func (t *takeover) heal(ctx context.Context, standing Standing, age time.Duration) (all Healed, err error) {
 	var ids []partition.ID
 	var kept []int64
 	if err := t.within(ctx, func(ctx context.Context) (err error) {
@@ -209,20 +224,20 @@ func (t *takeover) heal(ctx context.Context, standing Standing) (all Healed, err
 		}
 		after := int64(0)
 		if err := t.healPages(ctx, &all, func(ctx context.Context) (h Healed, done bool, err error) {
-			h, after, err = t.store.HealFormer(ctx, t.lease, ids, kept, after)
+			h, after, err = t.store.HealFormer(ctx, t.lease, ids, kept, Span{Age: age}, after)
 			return h, after == 0, err
 		}); err != nil {
 			return all, err
 		}
 	}
-	return all, t.healOwn(ctx, &all, standing.Kept, nil)
+	return all, t.healOwn(ctx, &all, standing.Kept, Span{Age: age})
 }
 
-// healOwn queues again what this partition published and recorded before that time, unless it is nil.
-func (t *takeover) healOwn(ctx context.Context, all *Healed, kept uint64, until *time.Time) error {
+// healOwn queues again what this partition published and recorded within that span.
+func (t *takeover) healOwn(ctx context.Context, all *Healed, kept uint64, within Span) error {
 	before := EveryBatch
 	return t.healPages(ctx, all, func(ctx context.Context) (h Healed, done bool, err error) {
-		h, before, done, err = t.store.Heal(ctx, t.lease, kept, until, before)
+		h, before, done, err = t.store.Heal(ctx, t.lease, kept, within, before)
 		return h, done, err
 	})
 }
@@ -238,8 +253,12 @@ func (t *takeover) healAgain(ctx context.Context) error {
 	if t.healed.at.IsZero() || t.healed.server.Equal(t.server) {
 		return nil
 	}
+	age, err := t.mayHeal(ctx)
+	if err != nil {
+		return err
+	}
 	var again Healed
-	if err := t.healOwn(ctx, &again, t.healed.kept, &t.healed.at); err != nil {
+	if err := t.healOwn(ctx, &again, t.healed.kept, Span{&t.healed.at, age}); err != nil {
 		return err
 	}
 	t.healed.server = t.server

@@ -126,6 +126,11 @@ func (r *Relay) position(ctx context.Context) string {
 // look looks once, and says what came of it.
 func (r *Relay) look(ctx context.Context, held *lease.Set, turn int, l look) (look, error) {
 	l.began = time.Now()
+	if r.unfit != nil {
+		l.ended = l.began
+		r.away(r.unfit)
+		return l, r.unfit
+	}
 	asks := r.enter(ctx, held.Held(), turn, l.every)
 	found, position, err := r.round(ctx, asks, l)
 	l.ended, l.asked, l.found = time.Now(), len(asks), found

@@ -1,6 +1,8 @@
 package delivery
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"time"
 
@@ -26,6 +28,61 @@ func (p *pause) fail() (wait time.Duration, counted bool) {
 	wait = outageWait(p.failures)
 	p.until = time.Now().Add(wait)
 	return wait, true
+}
+
+// Look asks what the stream holds and whether it still fits, and has the relay pause while it does not: whoever runs a relay calls
+// it now and then. Its error is the broker's; what the stream lacks is in the extent.
+func (r *Relay) Look(ctx context.Context) (Extent, error) {
+	now, err := r.publisher.Extent(ctx)
+	if err == nil {
+		r.told.tell(func() { r.fit(now) })
+	}
+	return now, err
+}
+
+// fit takes note of how the stream is set. Records must be written anew before it lets them expire.
+func (r *Relay) fit(now Extent) {
+	gone, aged := r.unfit != nil && now.Unfit == nil, now.MaxAge != r.maxAge
+	r.unfit, r.maxAge = now.Unfit, now.MaxAge
+	if aged {
+		for _, f := range r.flows {
+			f.anew()
+		}
+	}
+	if gone {
+		r.pause.until = time.Time{}
+		r.stats.pausedUntil.Store(0)
+	}
+	if gone || aged {
+		r.wakeAll()
+	}
+}
+
+// misconfigured takes an answer that hints at a setting: one that the stream has lost may come back, others end the relay.
+func (r *Relay) misconfigured(err error) {
+	r.begin(func() func() {
+		ctx, cancel := context.WithTimeout(context.Background(), r.cfg.StatementTimeout)
+		defer cancel()
+		now, unknown := r.publisher.Extent(ctx)
+		return func() {
+			if unknown != nil || now.Unfit == nil {
+				r.fatal = cmp.Or(r.fatal, err)
+				return
+			}
+			r.fit(now)
+			r.away(now.Unfit)
+		}
+	})
+}
+
+// mayHeal looks at the stream after what it lost was read: what its settings have it drop would be healed again and again. It
+// returns for how long the stream keeps a message: what is older is not lost.
+func (t *takeover) mayHeal(ctx context.Context) (age time.Duration, err error) {
+	now, err := t.Look(ctx)
+	if err == nil && now.Unfit != nil {
+		err = fmt.Errorf("%w: nothing is published again: %w", ErrOutage, now.Unfit)
+	}
+	return now.MaxAge, err
 }
 
 // flowing is how recent a success must be for a failure to concern only its own

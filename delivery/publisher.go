@@ -86,6 +86,10 @@ type Extent struct {
 	First, Last uint64
 	// Created is when the stream was made.
 	Created time.Time
+	// MaxAge is how long the stream keeps a message; 0: as long as there is room.
+	MaxAge time.Duration
+	// Unfit is why the stream as it is set now would not keep what it acknowledges: nothing may be published or healed. Nil: it fits.
+	Unfit error
 }
 
 // Session is what a publisher keeps of a partition that it took, and nobody else looks into. A batch without one

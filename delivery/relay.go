@@ -71,6 +71,8 @@ type Relay struct {
 	trimming   bool      // old records are being removed
 	trimAgain  time.Time // not before
 	created    time.Time // the stream, when it was looked at last
+	unfit      error     // the stream, as it was then: nothing is claimed
+	maxAge     time.Duration
 	server     time.Time // when the database server was started that answered last
 	fatal      error     // ends the loop
 }
@@ -86,8 +88,8 @@ type backend interface {
 	Calm(ctx context.Context, l *lease.Lease) (calm bool, err error)
 	Raise(ctx context.Context, l *lease.Lease, epoch int64) error
 	Concede(ctx context.Context, l *lease.Lease, known uint64) error
-	Heal(ctx context.Context, l *lease.Lease, kept uint64, until *time.Time, before BatchAt) (h Healed, next BatchAt, done bool, err error)
-	HealFormer(ctx context.Context, l *lease.Lease, ids []partition.ID, kept []int64, after int64) (h Healed, last int64, err error)
+	Heal(ctx context.Context, l *lease.Lease, kept uint64, within Span, before BatchAt) (h Healed, next BatchAt, done bool, err error)
+	HealFormer(ctx context.Context, l *lease.Lease, ids []partition.ID, kept []int64, within Span, after int64) (h Healed, last int64, err error)
 	FormerPartitions(ctx context.Context, id partition.ID) ([]FormerPartition, error)
 	EveryPartition(ctx context.Context) ([]partition.ID, error)
 	Regress(ctx context.Context, id partition.ID, era int, reason string) (generation int, err error)

@@ -317,13 +317,17 @@ func (t *takeover) settleLost(ctx context.Context) error {
 		t.remade = false
 		return nil
 	}
+	age, err := t.mayHeal(ctx)
+	if err != nil {
+		return err
+	}
 	t.stats.losses.Add(1)
 	t.log.Error("THE STREAM HAS LOST ACKNOWLEDGED MESSAGES: it was restored from an older copy, purged or made anew",
 		"partition", t.lease.Partition, "acknowledged_up_to", known, "kept_up_to", standing.Kept, "lost_messages", t.cfg.Lost)
 	t.stats.failure(fmt.Errorf("the stream lost acknowledged messages of partition %d above %d (known up to %d)", t.lease.Partition, standing.Kept, known))
 	switch {
 	case t.cfg.Lost == LostRepublish:
-		found, err := t.heal(ctx, standing)
+		found, err := t.heal(ctx, standing, age)
 		if err != nil {
 			return err
 		}
@@ -349,6 +353,7 @@ func (r *Relay) checkExtent(ctx context.Context) {
 	}
 	remade := !r.created.IsZero() && !now.Created.Equal(r.created)
 	r.created = now.Created
+	r.fit(now)
 	for _, f := range r.flows {
 		f.remade = f.remade || remade
 		if remade || f.stream > now.Last || f.control > 0 && (f.control < now.First || f.control > now.Last) {

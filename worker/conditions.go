@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,11 +56,14 @@ func (w *Worker) watchConditions(ctx context.Context) error {
 	return w.board.Watch(ctx,
 		condition.Probe{Source: condition.Connection, Ask: func(context.Context) error { return w.connected() }},
 		condition.Probe{Source: condition.Stream, Ask: func(ctx context.Context) error {
-			if !w.nc.IsConnected() || w.relay.Flows() {
+			if !w.nc.IsConnected() {
 				return nil
 			}
-			_, err := w.publisher.Extent(ctx)
-			return err
+			now, err := w.relay.Look(ctx)
+			if err != nil && w.relay.Flows() { // it is busy, not away
+				return nil
+			}
+			return cmp.Or(err, now.Unfit)
 		}},
 		condition.Probe{Source: condition.Database, Ask: func(ctx context.Context) error { return delivery.CheckDatabase(ctx, w.control, needs...) }},
 	)

@@ -29,9 +29,9 @@ func (w *Worker) openPublisher(ctx context.Context) error {
 		delivery.Publisher
 		Close() error
 	}
-	if largest := natspub.LargestMessage(stream.Config); mode == natspub.PublishDedupe {
+	if mode == natspub.PublishDedupe {
 		publisher, err = natspub.NewDedupe(w.nc, natspub.DedupeConfig{
-			Stream: w.cfg.Stream.Name, APIPrefix: w.cfg.Stream.APIPrefix, Shape: w.cfg.Shape, AckTimeout: w.cfg.AckTimeout, MaxMessageSize: largest,
+			Stream: w.cfg.Stream.Name, APIPrefix: w.cfg.Stream.APIPrefix, Shape: w.cfg.Shape, AckTimeout: w.cfg.AckTimeout,
 		})
 	} else {
 		flights := 1
@@ -39,7 +39,7 @@ func (w *Worker) openPublisher(ctx context.Context) error {
 			flights = 3
 		}
 		publisher, err = natspub.NewFenced(w.nc, natspub.FencedConfig{
-			Stream: w.cfg.Stream.Name, APIPrefix: w.cfg.Stream.APIPrefix, Shape: w.cfg.Shape, AckTimeout: w.cfg.AckTimeout, MaxMessageSize: largest,
+			Stream: w.cfg.Stream.Name, APIPrefix: w.cfg.Stream.APIPrefix, Shape: w.cfg.Shape, AckTimeout: w.cfg.AckTimeout,
 			Control: w.cfg.Stream.Control, Flights: flights, InFlight: w.batches, NeverExpire: stream.Config.MaxAge > 0,
 		})
 	}

@@ -131,9 +131,11 @@ func (c *partitionsResizeCmd) publisher(ctx context.Context, nc *nats.Conn, apiP
 		return nil, nil, fmt.Errorf("%w: %w", errRefused, err)
 	}
 	if mode == natspub.PublishFenced {
-		publisher, err = natspub.NewFenced(nc, natspub.FencedConfig{Stream: c.Stream, APIPrefix: apiPrefix, Control: controlOf(info), NeverExpire: stream.Config.MaxAge > 0})
+		publisher, err = natspub.NewFenced(nc, natspub.FencedConfig{
+			Stream: c.Stream, APIPrefix: apiPrefix, Shape: natspub.Shape{Subject: subject}, Control: controlOf(info), NeverExpire: stream.Config.MaxAge > 0,
+		})
 	} else {
-		publisher, err = natspub.NewDedupe(nc, natspub.DedupeConfig{Stream: c.Stream, APIPrefix: apiPrefix})
+		publisher, err = natspub.NewDedupe(nc, natspub.DedupeConfig{Stream: c.Stream, APIPrefix: apiPrefix, Shape: natspub.Shape{Subject: subject}})
 	}
 	return publisher, func() { _ = publisher.Close() }, err
 }

@@ -132,23 +132,17 @@ func (a api) purge(ctx context.Context, subject string, before, keep uint64) (pu
 	return reply.Purged, err
 }
 
-// extent returns where the stream begins and ends, and since when it exists.
-func (a api) extent(ctx context.Context) (delivery.Extent, error) {
+// info returns what the stream holds, and its settings.
+func (a api) info(ctx context.Context) (jetstream.StreamInfo, error) {
 	var reply struct {
-		Error   *APIError `json:"error"`
-		Created time.Time `json:"created"`
-		State   struct {
-			First uint64 `json:"first_seq"`
-			Last  uint64 `json:"last_seq"`
-		} `json:"state"`
+		Error *APIError `json:"error"`
+		jetstream.StreamInfo
 	}
-	if err := a.request(ctx, "STREAM.INFO", map[string]any{}, &reply); err != nil {
-		return delivery.Extent{}, err
+	err := a.request(ctx, "STREAM.INFO", map[string]any{}, &reply)
+	if err == nil && reply.Error != nil {
+		err = a.refused(reply.Error)
 	}
-	if reply.Error != nil {
-		return delivery.Extent{}, a.refused(reply.Error)
-	}
-	return delivery.Extent{First: reply.State.First, Last: reply.State.Last, Created: reply.Created}, nil
+	return reply.StreamInfo, err
 }
 
 // ask is a request that is made again where it is not answered: the server that took it may have gone.

@@ -27,8 +27,8 @@ type DedupeConfig struct {
 	// awaited; at least 10 ms. It is a second at first, and as long as they take. After it
 	// their outcomes are unknown. Defaults to 5 s.
 	AckTimeout time.Duration
-	// MaxMessageSize is the stream's own limit for headers and body, in bytes;
-	// 0 or below means none. The server's max_payload always applies.
+	// MaxMessageSize is the most that headers and body may have, in bytes; 0 or below: as much as the stream takes, as
+	// Extent saw it last. The server's max_payload always applies.
 	MaxMessageSize int
 }
 
@@ -41,6 +41,7 @@ type Dedupe struct {
 	nc      *nats.Conn
 	answers *answers
 	api     api
+	seen    seen
 }
 
 // NewDedupe returns a publisher on a connection made by Connect. Close ends it.
@@ -90,7 +91,11 @@ func (d *Dedupe) Between(_ context.Context, _ partition.ID, after, _ uint64) (ui
 func (d *Dedupe) Extent(ctx context.Context) (delivery.Extent, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.AckTimeout)
 	defer cancel()
-	return d.api.extent(ctx)
+	info, err := d.api.info(ctx)
+	if err != nil {
+		return delivery.Extent{}, err
+	}
+	return d.seen.of(info, Needs{Mode: PublishDedupe, Subject: d.build.Subject}), nil
 }
 
 // Steps implements delivery.Stepper: of a partition that is kept in order the next message
@@ -244,7 +249,7 @@ func (p *pipeline) send(i int) {
 	msg := p.writer.message(m, p.build.body(m))
 	p.writer.set(message.HeaderEpoch, p.writer.number(p.batch.Lease.Epoch))
 	p.writer.set(nats.MsgIdHdr, p.writer.messageID(m))
-	if err := checkSize(headerSize(msg.Header)+len(msg.Data), p.nc.MaxPayload(), p.cfg.MaxMessageSize, p.cfg.Stream); err != nil {
+	if err := checkSize(headerSize(msg.Header)+len(msg.Data), p.nc.MaxPayload(), p.seen.most(p.cfg.MaxMessageSize), p.cfg.Stream); err != nil {
 		p.settle(i, delivery.Outcome{Kind: delivery.Permanent, Err: err})
 		return
 	}

@@ -3,6 +3,7 @@ package natspub
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -85,6 +86,10 @@ const (
 	codeDuplicateInBatch   = 10201
 )
 
+// codesNoRoom are of limits of the account and of the server: JSAccountResourcesExceededErr, JSInsufficientResourcesErr,
+// JSMemoryResourcesExceededErr, JSStorageResourcesExceededErr.
+var codesNoRoom = []int{10002, 10023, 10028, 10047}
+
 // isConfiguration tells whether only a person can make such an answer go away.
 func isConfiguration(err error) bool {
 	switch refusal(err) {
@@ -102,12 +107,16 @@ func Reason(err error) condition.Reason {
 	switch {
 	case errors.Is(err, delivery.ErrFenced):
 		return condition.FenceRefused
-	case errors.Is(err, nats.ErrPermissionViolation), refusesLogin(err), errors.Is(err, delivery.ErrConfiguration), errors.Is(err, ErrStreamUnfit):
+	case errors.Is(err, ErrStreamUnfit), code == codeStreamSealed:
+		return condition.StreamUnfit
+	case errors.Is(err, nats.ErrPermissionViolation), refusesLogin(err), errors.Is(err, delivery.ErrConfiguration):
 		return condition.BrokerRefused
 	case code == codeStreamNotFound, errors.Is(err, ErrStreamMissing), errors.Is(err, jetstream.ErrStreamNotFound):
 		return condition.StreamMissing
 	case code == codeStreamFull:
 		return condition.StreamFull
+	case slices.Contains(codesNoRoom, code):
+		return condition.BrokerFull
 	case errors.Is(err, ErrNotConnected), errors.Is(err, nats.ErrDisconnected), errors.Is(err, nats.ErrConnectionClosed):
 		return condition.BrokerAway
 	case code != 0, errors.Is(err, delivery.ErrOutage), errors.Is(err, delivery.ErrUnknown), errors.Is(err, nats.ErrNoResponders):

@@ -43,8 +43,8 @@ type FencedConfig struct {
 	// AckTimeout is the longest that the answer to a batch is awaited; at least 10 ms. It is a second at first, and as long
 	// as answers take. After it the batch is sent again under the same expectation. Defaults to 5 s.
 	AckTimeout time.Duration
-	// MaxMessageSize is the stream's own limit for headers and body, in bytes;
-	// 0 or below means none. The server's max_payload always applies.
+	// MaxMessageSize is the most that headers and body may have, in bytes; 0 or below: as much as the stream takes, as
+	// Extent saw it last. The server's max_payload always applies.
 	MaxMessageSize int
 	// InFlight returns how many batches this process begins with in flight, a share of
 	// MaxBatchesTotal; more or less of them as the stream admits. Defaults to 8.
@@ -55,7 +55,7 @@ type FencedConfig struct {
 	// the other, so more than 1, the default, only makes them smaller; a replicated
 	// stream takes 3.
 	Flights int
-	// NeverExpire marks control messages so that a stream with max_age keeps them.
+	// NeverExpire marks control messages so that a stream with max_age keeps them, before Extent was asked for the first time.
 	NeverExpire bool
 }
 
@@ -71,6 +71,7 @@ type Fenced struct {
 	slots   *slots
 	prefix  string // of attempts, unique for this process
 	sent    atomic.Uint64
+	seen    seen
 
 	combiner *combiner
 	chunk    chunk
@@ -189,7 +190,11 @@ func (f *Fenced) Between(ctx context.Context, id partition.ID, after, before uin
 func (f *Fenced) Extent(ctx context.Context) (delivery.Extent, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.AckTimeout)
 	defer cancel()
-	return f.api.extent(ctx)
+	info, err := f.api.info(ctx)
+	if err != nil {
+		return delivery.Extent{}, err
+	}
+	return f.seen.of(info, Needs{PublishFenced, f.build.Subject, f.cfg.Control}), nil
 }
 
 // Take implements delivery.Publisher: it reads the partition's last record and
@@ -268,7 +273,7 @@ func (t *takeover) once(ctx context.Context) (done bool, err error) {
 // position.
 func (f *Fenced) control(subject string, r record, expected uint64) *nats.Msg {
 	header := nats.Header{nats.ExpectedLastSubjSeqHdr: {strconv.FormatUint(expected, 10)}}
-	if f.cfg.NeverExpire {
+	if f.cfg.NeverExpire || f.seen.keep.Load() {
 		header[nats.MsgTTLHdr] = []string{"never"}
 	}
 	return &nats.Msg{Subject: subject, Header: header, Data: r.encode()}

@@ -3,9 +3,12 @@ package natspub
 import (
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/delivery"
 )
 
 // PublishMode is how messages are published.
@@ -34,6 +37,62 @@ func (m PublishMode) On(nc *nats.Conn, info *jetstream.StreamInfo, control Contr
 		return PublishDedupe, nil
 	}
 	return PublishFenced, CheckFence(info.Config, control)
+}
+
+// Needs are what a publisher needs of its stream: workers ask for them when they start and each second from then on, and doctor does.
+type Needs struct {
+	// Mode is PublishFenced or PublishDedupe; empty: not known, so that only what both need is asked for.
+	Mode PublishMode
+	// Subject is the template of the messages' subjects.
+	Subject Subject
+	// Control is of mode fenced.
+	Control Control
+}
+
+// Unmet names the first setting that does not fit, and the cure, as an ErrStreamUnfit.
+func (n Needs) Unmet(s jetstream.StreamConfig) error {
+	filter, captured := n.Subject.Filter(), false
+	for _, subject := range s.Subjects {
+		captured = captured || covers(subject, filter)
+	}
+	switch {
+	case s.Mirror != nil: // which has no subjects
+		return fmt.Errorf("%w: %s is a mirror; publish to its origin", ErrStreamUnfit, s.Name)
+	case !captured:
+		return fmt.Errorf("%w: %s has subjects %v, which do not capture %s; add %s to it or change --subject",
+			ErrStreamUnfit, s.Name, s.Subjects, filter, n.Subject.capture())
+	case s.Sealed:
+		return fmt.Errorf("%w: %s is sealed; publish to another stream", ErrStreamUnfit, s.Name)
+	case s.NoAck:
+		return fmt.Errorf("%w: %s has acknowledgements turned off (no_ack); turn them on", ErrStreamUnfit, s.Name)
+	case n.Mode == PublishFenced:
+		return CheckFence(s, n.Control)
+	}
+	return nil
+}
+
+// seen is what was last seen of the settings of a stream: they may change at any time.
+type seen struct {
+	largest atomic.Int64 // message, in bytes; 0: any
+	keep    atomic.Bool  // records must say that they never expire
+}
+
+// of reads an extent from what the server says of the stream, and notes its settings.
+func (s *seen) of(info jetstream.StreamInfo, needs Needs) delivery.Extent {
+	s.largest.Store(int64(LargestMessage(info.Config)))
+	s.keep.Store(info.Config.MaxAge > 0 && info.Config.AllowMsgTTL)
+	return delivery.Extent{
+		First: info.State.FirstSeq, Last: info.State.LastSeq, Created: info.Created, MaxAge: info.Config.MaxAge, Unfit: needs.Unmet(info.Config),
+	}
+}
+
+// most is the largest message that the stream takes, at most as large as that; 0: any.
+func (s *seen) most(than int) int {
+	largest := int(s.largest.Load())
+	if than > 0 && (largest == 0 || than < largest) {
+		return than
+	}
+	return largest
 }
 
 // CanFence tells whether server and stream take atomic batches; if not, why says

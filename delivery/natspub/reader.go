@@ -41,16 +41,16 @@ const readTimeout = 5 * time.Second
 func (r *StreamReader) Extent(ctx context.Context) (gaps.StreamExtent, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	e, err := r.api.extent(ctx)
+	e, err := r.api.info(ctx)
 	if err != nil {
 		return gaps.StreamExtent{}, err
 	}
 	first, err := r.api.next(ctx, r.filter, 1)
 	front := first.sequence
 	if front == 0 {
-		front = e.Last + 1
+		front = e.State.LastSeq + 1
 	}
-	return gaps.StreamExtent{First: e.First, Front: front, Last: e.Last, Created: e.Created}, err
+	return gaps.StreamExtent{First: e.State.FirstSeq, Front: front, Last: e.State.LastSeq, Created: e.Created}, err
 }
 
 // Next returns the first message at or behind a position, and when the broker stored it; Position 0: there is none.

@@ -59,7 +59,7 @@ func (b builder) copies() int {
 
 // Largest implements delivery.Sizer.
 func (f *Fenced) Largest() (bytes int64, limit string) {
-	return f.build.largest(f.nc.MaxPayload(), f.cfg.MaxMessageSize, f.cfg.Stream)
+	return f.build.largest(f.nc.MaxPayload(), f.seen.most(f.cfg.MaxMessageSize), f.cfg.Stream)
 }
 
 // Copies implements delivery.Sizer.
@@ -67,7 +67,7 @@ func (f *Fenced) Copies() int { return f.build.copies() }
 
 // Largest implements delivery.Sizer.
 func (d *Dedupe) Largest() (bytes int64, limit string) {
-	return d.build.largest(d.nc.MaxPayload(), d.cfg.MaxMessageSize, d.cfg.Stream)
+	return d.build.largest(d.nc.MaxPayload(), d.seen.most(d.cfg.MaxMessageSize), d.cfg.Stream)
 }
 
 // Largest implements delivery.Sizer.

@@ -99,7 +99,7 @@ func (r *fencedRun) check(m delivery.Message, b body, about int) error {
 		return err
 	}
 	limits := func(size int) error {
-		return checkSize(size, r.nc.MaxPayload(), r.cfg.MaxMessageSize, r.cfg.Stream)
+		return checkSize(size, r.nc.MaxPayload(), r.seen.most(r.cfg.MaxMessageSize), r.cfg.Stream)
 	}
 	if limits(about) == nil {
 		return nil

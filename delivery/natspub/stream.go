@@ -121,7 +121,7 @@ func EnsureStream(ctx context.Context, nc *nats.Conn, cfg StreamConfig) (*jetstr
 		cfg.Logger.Info("created stream", "stream", cfg.Name, "replicas", cfg.Replicas)
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil, fmt.Errorf("%w: %s; create it with subjects %s and %s, or start once with --create-stream",
-			ErrStreamMissing, cfg.Name, cfg.capture(), cfg.Control.Subjects())
+			ErrStreamMissing, cfg.Name, cfg.Subject.capture(), cfg.Control.Subjects())
 	case err != nil:
 		return nil, fmt.Errorf("look up stream %s: %w", cfg.Name, err)
 	}
@@ -130,9 +130,9 @@ func EnsureStream(ctx context.Context, nc *nats.Conn, cfg StreamConfig) (*jetstr
 }
 
 // capture is the widest subject that lies under the template's fixed beginning.
-func (c StreamConfig) capture() string {
-	fixed, _, _ := strings.Cut(c.Subject.String(), ".{")
-	if fixed == c.Subject.String() {
+func (s Subject) capture() string {
+	fixed, _, _ := strings.Cut(s.String(), ".{")
+	if fixed == s.String() {
 		return fixed
 	}
 	return fixed + ".>"
@@ -146,7 +146,7 @@ func (c StreamConfig) stream(nc *nats.Conn) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:               c.Name,
 		Description:        "Events of an outbox, published by Postrider.",
-		Subjects:           []string{c.capture(), c.Control.Subjects()},
+		Subjects:           []string{c.Subject.capture(), c.Control.Subjects()},
 		Storage:            storage,
 		Replicas:           c.Replicas,
 		Retention:          jetstream.LimitsPolicy,
@@ -158,21 +158,8 @@ func (c StreamConfig) stream(nc *nats.Conn) jetstream.StreamConfig {
 
 // check refuses a stream that cannot take the messages.
 func (c StreamConfig) check(info *jetstream.StreamInfo) error {
-	filter := c.Subject.Filter()
-	captured := false
-	for _, s := range info.Config.Subjects {
-		captured = captured || covers(s, filter)
-	}
-	switch {
-	case info.Config.Mirror != nil: // which has no subjects
-		return fmt.Errorf("%w: %s is a mirror; publish to its origin", ErrStreamUnfit, c.Name)
-	case !captured:
-		return fmt.Errorf("%w: %s has subjects %v, which do not capture %s; add %s to it or change --subject",
-			ErrStreamUnfit, c.Name, info.Config.Subjects, filter, c.capture())
-	case info.Config.Sealed:
-		return fmt.Errorf("%w: %s is sealed", ErrStreamUnfit, c.Name)
-	case info.Config.NoAck:
-		return fmt.Errorf("%w: %s has acknowledgements turned off (no_ack); turn them on", ErrStreamUnfit, c.Name)
+	if err := (Needs{Subject: c.Subject}).Unmet(info.Config); err != nil {
+		return err
 	}
 	if info.Config.Discard == jetstream.DiscardOld && (info.Config.MaxMsgs > 0 || info.Config.MaxBytes > 0) {
 		c.Logger.Warn("the stream drops its oldest messages when it is full, read or not; discard: new would refuse instead",

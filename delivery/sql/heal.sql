@@ -5,7 +5,7 @@
 -- first. The lease row is compared first; its positions go back with the stream when nothing
 -- is left, so that the next owner does not see the same loss again. What was recorded at
 -- @until or later is left alone, and the positions are, if that leaves nothing; @some: not of an
--- earlier page.
+-- earlier page. What was published longer ago than @age is not lost: the stream lets it expire.
 WITH held AS MATERIALIZED (
        SELECT p.partition_key
          FROM {schema}.outbox_partitions AS p
@@ -17,6 +17,7 @@ WITH held AS MATERIALIZED (
           AND EXISTS (SELECT FROM held)
           AND d.published_at >= (SELECT coalesce(s.resized_at, '-infinity') FROM {schema}.outbox_settings AS s)
           AND d.published_at < coalesce(@until::timestamptz, 'infinity')
+          AND d.published_at > coalesce(clock_timestamp() - @age::interval, '-infinity')
           AND d.last_stream_sequence > @kept
           AND (d.lost_after IS NULL OR d.lost_after > @kept)
         ORDER BY d.first_sequence DESC, d.id DESC
@@ -91,7 +92,7 @@ SELECT FROM {schema}.outbox_partitions WHERE partition_key = @partition FOR NO K
 -- position in @kept up to which the stream holds what was published under the partition
 -- in @partitions. The events go to the partitions where their streams are now, in front of what
 -- waits there, and in the order in which they were published. An event that was
--- published once more later comes back as that.
+-- published once more later comes back as that. @age is as for Heal.
 WITH held AS (
        SELECT p.partition_key
          FROM {schema}.outbox_partitions AS p
@@ -101,7 +102,8 @@ WITH held AS (
          FROM {schema}.outbox_settings AS s
          JOIN {schema}.outbox_deliveries AS d ON d.published_at < s.resized_at
          JOIN unnest(@partitions::smallint[], @kept::bigint[]) AS k (partition_key, kept) USING (partition_key)
-        WHERE d.id > @after AND d.last_stream_sequence > k.kept AND (d.lost_after IS NULL OR d.lost_after > k.kept)
+        WHERE d.id > @after AND d.last_stream_sequence > k.kept
+          AND d.published_at > coalesce(clock_timestamp() - @age::interval, '-infinity') AND (d.lost_after IS NULL OR d.lost_after > k.kept)
         ORDER BY d.id
         LIMIT @most),
      lost AS (

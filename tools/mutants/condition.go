@@ -51,6 +51,24 @@ func conditions() []mutant {
 			edits: []edit{{"lease/store.go", "if acquired[id] == database {", "if true {"}},
 		},
 		{
+			name: "unfit-is-healed", promise: "P4, P8", breaks: "what a setting has the stream drop is published again and again",
+			test: command{pkg: "delivery", run: "^TestNothingIsHealedOnAStreamThatDoesNotFit$/^max_age$"}, says: "were published while the stream did not fit",
+			edits: []edit{
+				{"delivery/pause.go", "if err == nil && now.Unfit != nil {", "if false {"},
+				{"delivery/loop.go", "if r.unfit != nil {", "if false {"},
+			},
+		},
+		{
+			name: "unfit-unsaid", promise: "P8", breaks: "a worker publishes to a stream that does not keep what it acknowledges",
+			test: command{pkg: "delivery", run: "^TestNothingIsHealedOnAStreamThatDoesNotFit$/^max_msgs_per_subject$"}, says: "were published while",
+			edits: []edit{{"delivery/loop.go", "if r.unfit != nil {", "if false {"}},
+		},
+		{
+			name: "expired-is-lost", promise: "P4", breaks: "what a max_age lets go is published again",
+			test: command{pkg: "delivery", run: "^TestWhatExpiresIsNotHealed$"}, says: "were published again",
+			edits: []edit{{"delivery/sql/heal.sql", "          AND d.published_at > coalesce(clock_timestamp() - @age::interval, '-infinity')\n          AND d.last_stream_sequence > @kept", "          AND (@age::interval IS NULL OR true)\n          AND d.last_stream_sequence > @kept"}},
+		},
+		{
 			name: "failure-logged-each-time", promise: "P8", breaks: "a failed reconciliation fills the log",
 			test: command{pkg: "coordinator", run: "^TestAFailureIsLoggedOnce$"}, says: "lines of failures",
 			edits: []edit{{"coordinator/coordinator.go", "\tif text == c.failing {", "\tif text == c.failing && err == nil {"}},
