@@ -160,7 +160,16 @@ func TestPollingIsTheSafetyNet(t *testing.T) {
 	b.until(t, `SELECT count(*) FROM outbox`, 0)
 }
 
-// What only a person can change stops the relay, and the error names it.
+// fitting is a publisher whose stream is said to fit.
+type fitting struct{ *natspub.Dedupe }
+
+func (p fitting) Extent(ctx context.Context) (delivery.Extent, error) {
+	now, err := p.Dedupe.Extent(ctx)
+	now.Unfit = nil
+	return now, err
+}
+
+// What only a person can change, and no setting of the stream is, stops the relay, and the error names it.
 func TestAConfigurationErrorStopsTheRelay(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
@@ -174,7 +183,7 @@ func TestAConfigurationErrorStopsTheRelay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer publisher.Close()
-	r, err := delivery.NewRelay(delivery.Config{Logger: testLogger(t)}, b.store, publisher, b.bell)
+	r, err := delivery.NewRelay(delivery.Config{Logger: testLogger(t)}, b.store, fitting{publisher}, b.bell)
 	if err != nil {
 		t.Fatal(err)
 	}
