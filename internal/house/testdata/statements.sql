@@ -279,22 +279,23 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
           AND EXISTS (SELECT FROM held)
           AND d.published_at >= (SELECT coalesce(s.resized_at, '-infinity') FROM "public".outbox_settings AS s)
           AND d.published_at < coalesce($6::timestamptz, 'infinity')
-          AND d.last_stream_sequence > $7
-          AND (d.lost_after IS NULL OR d.lost_after > $7)
+          AND d.published_at > coalesce(clock_timestamp() - $7::interval, '-infinity')
+          AND d.last_stream_sequence > $8
+          AND (d.lost_after IS NULL OR d.lost_after > $8)
         ORDER BY d.first_sequence DESC, d.id DESC
-        LIMIT $8),
+        LIMIT $9),
      settled AS (
        UPDATE "public".outbox_partitions AS p
-          SET fence_sequence  = least(p.fence_sequence, $7),
-              stream_sequence = least(p.stream_sequence, $7),
+          SET fence_sequence  = least(p.fence_sequence, $8),
+              stream_sequence = least(p.stream_sequence, $8),
               lost_sequence   = 0,
               updated_at      = clock_timestamp()
          FROM held
-        WHERE p.partition_key = held.partition_key AND (SELECT count(*) FROM page) < $8
-          AND ($6::timestamptz IS NULL OR $9::boolean OR EXISTS (SELECT FROM page))),
+        WHERE p.partition_key = held.partition_key AND (SELECT count(*) FROM page) < $9
+          AND ($6::timestamptz IS NULL OR $10::boolean OR EXISTS (SELECT FROM page))),
      lost AS (
        UPDATE "public".outbox_deliveries AS d
-          SET lost_after = $7
+          SET lost_after = $8
          FROM page
         WHERE d.id = page.id
     RETURNING d.*),
@@ -317,7 +318,7 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
                 lost.stream_sequences) WITH ORDINALITY AS s (sequence, stream_sequence, position)
          LEFT JOIN later ON later.sequence = s.sequence
         WHERE (CASE WHEN lost.stream_sequences IS NULL THEN lost.first_stream_sequence + s.position - 1
-                    ELSE s.stream_sequence END) > $7
+                    ELSE s.stream_sequence END) > $8
           AND (later.id IS NULL OR later.id <= lost.id)
         ORDER BY s.sequence, lost.id DESC),
      queued AS (
@@ -329,7 +330,7 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
                            WHERE o.partition_key = n.partition_key AND o.global_sequence = n.sequence)
     RETURNING global_sequence),
      deepest AS (
-       SELECT page.first_sequence, page.id FROM page WHERE (SELECT count(*) FROM page) = $8 ORDER BY 1, 2 LIMIT 1)
+       SELECT page.first_sequence, page.id FROM page WHERE (SELECT count(*) FROM page) = $9 ORDER BY 1, 2 LIMIT 1)
 SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT count(*) FROM queued),
        (SELECT first_sequence FROM deepest), (SELECT id FROM deepest);
 
@@ -351,9 +352,10 @@ SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT coun
          FROM "public".outbox_settings AS s
          JOIN "public".outbox_deliveries AS d ON d.published_at < s.resized_at
          JOIN unnest($4::smallint[], $5::bigint[]) AS k (partition_key, kept) USING (partition_key)
-        WHERE d.id > $6 AND d.last_stream_sequence > k.kept AND (d.lost_after IS NULL OR d.lost_after > k.kept)
+        WHERE d.id > $6 AND d.last_stream_sequence > k.kept
+          AND d.published_at > coalesce(clock_timestamp() - $7::interval, '-infinity') AND (d.lost_after IS NULL OR d.lost_after > k.kept)
         ORDER BY d.id
-        LIMIT $7),
+        LIMIT $8),
      lost AS (
        UPDATE "public".outbox_deliveries AS d
           SET lost_after = page.kept
