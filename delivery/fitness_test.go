@@ -155,7 +155,9 @@ func TestWhatExpiresIsNotHealed(t *testing.T) {
 		b.bell.Ring()
 		b.until(t, `SELECT count(*) FROM outbox`, 0)
 		if round == 0 {
-			b.edit(t, func(s *jetstream.StreamConfig) { s.MaxAge, s.Duplicates, s.AllowMsgTTL = 300*time.Millisecond, 100*time.Millisecond, true })
+			b.edit(t, func(s *jetstream.StreamConfig) {
+				s.MaxAge, s.Duplicates, s.AllowMsgTTL = 300*time.Millisecond, 100*time.Millisecond, true
+			})
 		}
 		b.untilAllStored(t, ticking, 0)
 	}
