@@ -29,5 +29,6 @@
 //
 // What is wrong with a setting, or with what it names, is an error that names the field, and the flag of the command; it wraps ErrConfig
 // where trying again is of no use. While a server is away Run goes on; Ready and the monitor say what is missing. Run returns an error when
-// a part fails for good, as the relay does when the broker refuses for a reason that only a person can change.
+// a part fails for good, as the relay does when the broker refuses for a reason that only a person can change. It returns ErrClosed when NATS's client
+// gave the connection up; the function Run then begins anew.
 package worker

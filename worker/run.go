@@ -11,7 +11,10 @@ import (
 // error of the first part that fails, after the others stopped in good order. Everything is closed then: a worker runs once.
 func (w *Worker) Run(ctx context.Context) error {
 	defer w.Close()
-	parts := []part{{name: "coordinator", run: w.coordinator.Run}, {name: "sweeper", run: w.sweeper.Run}, {name: "conditions", run: w.watchConditions}}
+	parts := []part{
+		{name: "coordinator", run: w.coordinator.Run}, {name: "sweeper", run: w.sweeper.Run},
+		{name: "conditions", run: w.watchConditions}, {name: "connection", run: w.watchConnection},
+	}
 	if w.cfg.Alone {
 		parts[0] = part{name: "relay", run: w.runAlone}
 	}

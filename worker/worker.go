@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -26,13 +27,19 @@ import (
 	"github.com/postrider/postrider/ui"
 )
 
-// Run runs a worker until the context ends, and returns nil when everything was given back. See Worker.Run.
+// Run runs a worker until the context ends, and returns nil when everything was given back. See Worker.Run. After ErrClosed another one
+// takes its place.
 func Run(ctx context.Context, cfg Config) error {
-	w, err := New(ctx, cfg)
-	if err != nil {
-		return err
+	for {
+		w, err := New(ctx, cfg)
+		if err != nil {
+			return err
+		}
+		if err = w.Run(ctx); !errors.Is(err, ErrClosed) || ctx.Err() != nil {
+			return err
+		}
+		w.log.Error("another worker takes the place of one that cannot go on", "error", err)
 	}
-	return w.Run(ctx)
 }
 
 // Worker is one worker of the cluster.

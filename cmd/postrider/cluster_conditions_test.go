@@ -30,6 +30,7 @@ type hindered struct {
 	*clustertest.Cluster
 	broker  *server.Server
 	options *server.Options
+	worker  *clustertest.Worker
 	role    string
 	on      []string // flags of commands with the worker's own settings
 	monitor string
@@ -55,8 +56,8 @@ func newHindered(t *testing.T) *hindered {
 	}
 	address.User = url.UserPassword(h.role, password)
 	h.on = []string{"--database-url=" + address.String(), "--nats-url=" + as("relay")}
-	w := &clustertest.Worker{Process: clustertest.Launch(t, "worker", nil, append([]string{"run", "--http-addr=127.0.0.1:0"}, h.on...)...)}
-	h.monitor = w.Monitor(t)
+	h.worker = &clustertest.Worker{Process: clustertest.Launch(t, "worker", nil, append([]string{"run", "--http-addr=127.0.0.1:0"}, h.on...)...)}
+	h.monitor = h.worker.Monitor(t)
 	h.Backlog(t, 4)
 	h.WaitDrained(t)
 	return h
@@ -294,4 +295,27 @@ func (h *hindered) wantWhy(t *testing.T, reason condition.Reason) {
 		_, list, _ = call(t, "partitions", "list", h.on[0]) //nolint:contextcheck // of the test
 		return strings.Contains(body, `"why":["`+title) && strings.Contains(list, title), nil
 	}, func() string { return body + list })
+}
+
+// A max_payload that is lowered under a worker ends neither it nor delivery: the event that is too large now fails alone.
+func TestALoweredMaxPayloadFailsOneEventAlone(t *testing.T) { //nolint:paralleltest // clusters run one at a time
+	h := newHindered(t)
+	changed := h.options.Clone()
+	changed.Users, changed.MaxPayload = users(nil), 2<<10
+	if err := h.broker.ReloadOptions(changed); err != nil {
+		t.Fatal(err)
+	}
+	h.exec(t, "SELECT outbox_append('large', 'order.placed', to_jsonb(repeat('x', 5000)))")
+	h.Backlog(t, 50)
+	clustertest.Until(t, "all but the large event are published", func(ctx context.Context) (bool, error) {
+		var waiting, dead int
+		err := h.Pool.QueryRow(ctx, `SELECT count(*) FILTER (WHERE state <> 'dead'), count(*) FILTER (WHERE state = 'dead' AND last_error LIKE '%max_payload%')
+			FROM outbox_messages WHERE state NOT IN ('published', 'skipped')`).Scan(&waiting, &dead)
+		return waiting == 0 && dead == 1, err
+	}, nil)
+	select {
+	case <-h.worker.Ended():
+		t.Errorf("the worker ended: %s", h.worker.Stderr())
+	default:
+	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -139,8 +140,19 @@ func startWorker(ctx context.Context, cfg worker.Config) (*fx.App, *running, err
 	return app, w, nil
 }
 
-// runWorker starts a worker, watches it, and stops it in good order.
+// runWorker runs a worker, and another one in its place where its connection to NATS was given up.
 func runWorker(ctx context.Context, cfg worker.Config, watch func(context.Context, *running)) error {
+	for {
+		err := runOne(ctx, cfg, watch)
+		if !errors.Is(err, worker.ErrClosed) || ctx.Err() != nil {
+			return err
+		}
+		cfg.Logger.Error("another worker takes the place of one that cannot go on", "error", err)
+	}
+}
+
+// runOne starts a worker, watches it, and stops it in good order.
+func runOne(ctx context.Context, cfg worker.Config, watch func(context.Context, *running)) error {
 	app, w, err := startWorker(ctx, cfg)
 	if err != nil {
 		return err

@@ -69,6 +69,11 @@ func conditions() []mutant {
 			edits: []edit{{"delivery/sql/heal.sql", "          AND d.published_at > coalesce(clock_timestamp() - @age::interval, '-infinity')\n          AND d.last_stream_sequence > @kept", "          AND (@age::interval IS NULL OR true)\n          AND d.last_stream_sequence > @kept"}},
 		},
 		{
+			name: "closed-for-good", promise: "P8", breaks: "a worker whose connection NATS's client gave up waits for ever",
+			test: command{pkg: "cmd/postrider", run: "^TestALoweredMaxPayloadFailsOneEventAlone$"}, says: "wait until all but the large event are published",
+			edits: []edit{{"worker/conditions.go", "for !w.nc.IsClosed() {", "for {"}},
+		},
+		{
 			name: "failure-logged-each-time", promise: "P8", breaks: "a failed reconciliation fills the log",
 			test: command{pkg: "coordinator", run: "^TestAFailureIsLoggedOnce$"}, says: "lines of failures",
 			edits: []edit{{"coordinator/coordinator.go", "\tif text == c.failing {", "\tif text == c.failing && err == nil {"}},
