@@ -23,6 +23,7 @@ const (
 	FenceRefused     Reason = "fence_refused"      // its record names a newer owner, again and again
 	DatabaseReadOnly Reason = "database_read_only" // a standby, or default_transaction_read_only
 	DatabaseRights   Reason = "database_rights"    // the worker's role lacks a right
+	DatabaseUnfit    Reason = "database_unfit"     // a precondition does not hold any more
 	DatabaseFull     Reason = "database_full"      // no room on its disk
 	DatabaseAway     Reason = "database_away"      // no answer
 	DatabaseFailed   Reason = "database_failed"    // it answers with another error
@@ -53,7 +54,8 @@ var known = []struct {
 	{StreamAway, broker, "Nobody answers for the stream", "see that JetStream runs and the stream has a leader: nats stream info"},
 	{FenceRefused, stream, "The stream knows a newer owner", "see that no other cluster publishes to it, and that the database is not an older copy"},
 	{DatabaseReadOnly, database, "The database is read-only", "connect to the primary (target_session_attrs=read-write), or turn default_transaction_read_only off"},
-	{DatabaseRights, database, "The database role lacks a right", "run deploy/sql/roles.sql once more, or grant what the error names; without functions of PostgreSQL do workers that begin then"},
+	{DatabaseRights, database, "The database role lacks a right", "run deploy/sql/roles.sql once more, or grant what the error names; where row-level security hides rows: ALTER ROLE … BYPASSRLS; without functions of PostgreSQL do workers that begin then"},
+	{DatabaseUnfit, database, "The database does not fit", "run what the error says, or see postrider doctor; delivery goes on by itself"},
 	{DatabaseFull, database, "The database's disk is full", "make room on it"},
 	{DatabaseAway, database, "The database does not answer", "bring it back, or correct --database-url; delivery goes on by itself"},
 	{DatabaseFailed, database, "The database refuses", "its error says what is wrong"},

@@ -58,6 +58,8 @@ type DatabaseServer struct {
 	Standby bool
 	// SearchPath, Fsync and SynchronousCommit are as this session has them.
 	SearchPath, Fsync, SynchronousCommit string
+	// Encoding is the database's, ClientEncoding this session's.
+	Encoding, ClientEncoding string
 }
 
 // ReadDatabaseServer reads that, of servers of any version.
@@ -66,7 +68,7 @@ func ReadDatabaseServer(ctx context.Context, db pg.DB) (s DatabaseServer, err er
 	if err != nil {
 		return s, err
 	}
-	err = ask.Server.Row(ctx, db, nil).Scan(&s.Number, &s.Version, &s.Standby, &s.SearchPath, &s.Fsync, &s.SynchronousCommit)
+	err = ask.Server.Row(ctx, db, nil).Scan(&s.Number, &s.Version, &s.Standby, &s.SearchPath, &s.Fsync, &s.SynchronousCommit, &s.Encoding, &s.ClientEncoding)
 	return s, err
 }
 

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -126,10 +127,11 @@ func (r *Relay) position(ctx context.Context) string {
 // look looks once, and says what came of it.
 func (r *Relay) look(ctx context.Context, held *lease.Set, turn int, l look) (look, error) {
 	l.began = time.Now()
-	if r.unfit != nil {
+	if r.unfit != nil || r.held != nil {
 		l.ended = l.began
-		r.away(r.unfit)
-		return l, r.unfit
+		err := cmp.Or(r.unfit, r.held)
+		r.away(err)
+		return l, err
 	}
 	asks := r.enter(ctx, held.Held(), turn, l.every)
 	found, position, err := r.round(ctx, asks, l)

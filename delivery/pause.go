@@ -58,6 +58,18 @@ func (r *Relay) fit(now Extent) {
 	}
 }
 
+// Hold has the relay claim nothing while err is what does not hold; nil: go on.
+func (r *Relay) Hold(err error) {
+	r.told.tell(func() {
+		if r.held != nil && err == nil {
+			r.pause.until = time.Time{}
+			r.stats.pausedUntil.Store(0)
+			r.wakeAll()
+		}
+		r.held = err
+	})
+}
+
 // misconfigured takes an answer that hints at a setting: one that the stream has lost may come back, others end the relay.
 func (r *Relay) misconfigured(err error) {
 	r.begin(func() func() {

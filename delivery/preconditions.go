@@ -62,8 +62,8 @@ type checks struct {
 	Database, Server, Regressed, Columns, Exists, Room pg.Query
 
 	// Each returns a row, detail and cure, for each way in which its precondition is violated.
-	Primary, Table, Identity, Sequence, Grants, Isolation, Subscription, Rule, Durable pg.Query
-	WriteAll, Writes, Statistics, Idle, Prepared                                       pg.Query
+	Primary, Table, Identity, Sequence, Grants, Isolation, Subscription, Rule, Durable, Policies pg.Query
+	WriteAll, Writes, Statistics, Idle, Prepared, Behind                                         pg.Query
 }
 
 func loadChecks(schema string) (c checks, err error) {
@@ -92,9 +92,11 @@ func (c checks) preconditions() []precondition {
 		{name: "subscription", query: c.Subscription, ofEvents: true},
 		{name: "rule", query: c.Rule, ofEvents: true},
 		{name: "durable", query: c.Durable, anyOrder: true},
+		{name: "policies", query: c.Policies, ofEvents: true, anyOrder: true},
 		{name: "write_all", query: c.WriteAll, warning: true},
 		{name: "writes", query: c.Writes, ofEvents: true, warning: true},
 		{name: "statistics", query: c.Statistics, warning: true},
+		{name: "behind", query: c.Behind, ofEvents: true, warning: true},
 		{name: "idle", query: c.Idle, warning: true},
 		{name: "prepared", query: c.Prepared, warning: true},
 	}

@@ -73,6 +73,7 @@ type Relay struct {
 	created    time.Time // the stream, when it was looked at last
 	unfit      error     // the stream, as it was then: nothing is claimed
 	maxAge     time.Duration
+	held       error     // why nothing may be claimed, as Hold said
 	server     time.Time // when the database server was started that answered last
 	fatal      error     // ends the loop
 }

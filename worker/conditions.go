@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -67,6 +68,33 @@ func (w *Worker) watchConditions(ctx context.Context) error {
 		}},
 		condition.Probe{Source: condition.Database, Ask: func(ctx context.Context) error { return delivery.CheckDatabase(ctx, w.control, needs...) }},
 	)
+}
+
+// preconditionsEvery is how often the catalog is asked again for what a start refuses: it takes one round trip of some milliseconds.
+const preconditionsEvery = 30 * time.Second
+
+// watchPreconditions has delivery pause while a precondition of the order does not hold.
+func (w *Worker) watchPreconditions(ctx context.Context) error {
+	every := time.NewTicker(preconditionsEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-every.C:
+		}
+		ask, cancel := context.WithTimeout(ctx, preconditionsEvery)
+		err := delivery.RequireOrder(ask, w.control, w.cfg.Schema, w.events, w.cfg.Delivery.WithDefaults().Ordering)
+		cancel()
+		if err != nil && !errors.Is(err, delivery.ErrStrict) { // an outage shows elsewhere
+			continue
+		}
+		if err != nil {
+			err = &condition.Error{Reason: condition.DatabaseUnfit, Err: err}
+		}
+		w.board.Report("preconditions", err)
+		w.relay.Hold(err)
+	}
 }
 
 // ErrClosed ends a worker whose connection to NATS its client library gave up for good, as it does after some refusals of the server: a

@@ -14,6 +14,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	parts := []part{
 		{name: "coordinator", run: w.coordinator.Run}, {name: "sweeper", run: w.sweeper.Run},
 		{name: "conditions", run: w.watchConditions}, {name: "connection", run: w.watchConnection},
+		{name: "preconditions", run: w.watchPreconditions},
 	}
 	if w.cfg.Alone {
 		parts[0] = part{name: "relay", run: w.runAlone}

@@ -106,6 +106,7 @@ func (c *doctorCmd) checkDatabase(ctx context.Context) []finding {
 	server, unread := delivery.ReadDatabaseServer(ctx, pool)
 	add("PostgreSQL version", cmp.Or(unread, checkVersion(server)), server.Version)
 	add("primary", cmp.Or(unread, checkPrimary(server)), "the server is a primary")
+	add("encoding", cmp.Or(unread, checkEncoding(server)), server.Encoding)
 	info, err := checkSchema(ctx, pool, c.Schema, 0)
 	if !add("schema", err, fmt.Sprintf("version %d, %d partitions", info.Version, info.Partitions)) {
 		return findings
@@ -157,6 +158,17 @@ func waysOf(ctx context.Context, pool *pgxpool.Pool, schema string, relation del
 func checkVersion(server delivery.DatabaseServer) error {
 	if server.Number < 140000 {
 		return fmt.Errorf("PostgreSQL %s is too old; 14 or newer is needed", server.Version)
+	}
+	return nil
+}
+
+func checkEncoding(server delivery.DatabaseServer) error {
+	switch {
+	case server.Encoding == "SQL_ASCII":
+		return schema.ErrEncoding
+	case server.ClientEncoding != pg.Encoding:
+		return fmt.Errorf("a pooler gives sessions client_encoding %s, so that names arrive as other bytes; to mend it: set client_encoding to %s there",
+			server.ClientEncoding, pg.Encoding)
 	}
 	return nil
 }

@@ -40,7 +40,9 @@ func (c Connections) Open(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Po
 		cfg.MinConns = c.Most
 	}
 	cfg.ConnConfig.RuntimeParams["application_name"] = c.Name
+	cfg.ConnConfig.RuntimeParams["client_encoding"] = Encoding
 	cfg.ConnConfig.RuntimeParams["search_path"] = FixedPath
+	cfg.ConnConfig.RuntimeParams[rowSecurity] = "off"
 	if c.ReadOnly {
 		cfg.ConnConfig.RuntimeParams[readOnly] = "on"
 	}
@@ -56,10 +58,14 @@ func (c Connections) Open(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Po
 		return c.prepare(ctx, conn)
 	}
 	pool, err := reach(ctx, cfg)
-	if unsupported(err, "search_path") {
-		cfg = cfg.Copy()
-		delete(cfg.ConnConfig.RuntimeParams, "search_path")
-		pool, err = reach(ctx, cfg)
+	for range 2 { // a pooler names one of them at a time
+		for _, name := range []string{"search_path", rowSecurity} {
+			if unsupported(err, name) {
+				cfg = cfg.Copy()
+				delete(cfg.ConnConfig.RuntimeParams, name)
+				pool, err = reach(ctx, cfg)
+			}
+		}
 	}
 	if unsupported(err, readOnly) {
 		err = fmt.Errorf("%w: %w", errNotReadOnly, err)
@@ -72,6 +78,12 @@ func (c Connections) Open(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Po
 
 // readOnly is a parameter that no statement sets, for what a statement sets stays with a pooler's session when others use it.
 const readOnly = "default_transaction_read_only"
+
+// rowSecurity off has the server refuse, by the table's name, what would pass over rows that policies hide.
+const rowSecurity = "row_security"
+
+// Encoding is what all sessions send and receive, whatever the database or the role sets: Go's strings are UTF-8.
+const Encoding = "UTF8"
 
 var errNotReadOnly = errors.New("a pooler keeps the sessions from being read-only: give the server's own address in --database-url")
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // open returns a handle whose every connection resolves unqualified names in pg_catalog and nowhere else: a migration runs with the rights
@@ -21,19 +23,23 @@ func (m *Migrator) open() (*sql.DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: DatabaseURL: %w", ErrConfig, err)
 	}
+	cfg.RuntimeParams["client_encoding"] = pg.Encoding
 	return stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
 		if _, err := conn.Exec(ctx, `SET search_path = pg_catalog, pg_temp`); err != nil {
 			return fmt.Errorf("set search_path: %w", err)
 		}
 		var number int
-		var version string
-		err := conn.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_version')`).
-			Scan(&number, &version)
+		var version, encoding string
+		err := conn.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_setting('server_encoding')`).
+			Scan(&number, &version, &encoding)
 		if err != nil {
 			return fmt.Errorf("read server version: %w", err)
 		}
 		if err := checkServerVersion(number, version); err != nil {
 			return err
+		}
+		if encoding == "SQL_ASCII" {
+			return ErrEncoding
 		}
 		// The version table's times have no zone.
 		if _, err = conn.Exec(ctx, `SET TIME ZONE 'UTC'`); err != nil {
@@ -42,6 +48,10 @@ func (m *Migrator) open() (*sql.DB, error) {
 		return nil
 	})), nil
 }
+
+// ErrEncoding is returned for a database whose texts have no known meaning.
+var ErrEncoding = errors.New("the database's encoding is SQL_ASCII, which keeps bytes of any meaning as text: " +
+	"use a database with another one (CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0)")
 
 func checkServerVersion(number int, version string) error {
 	if number < 140000 {

@@ -55,13 +55,13 @@ func conditions() []mutant {
 			test: command{pkg: "delivery", run: "^TestNothingIsHealedOnAStreamThatDoesNotFit$/^max_age$"}, says: "were published while the stream did not fit",
 			edits: []edit{
 				{"delivery/pause.go", "if err == nil && now.Unfit != nil {", "if false {"},
-				{"delivery/loop.go", "if r.unfit != nil {", "if false {"},
+				{"delivery/loop.go", "if r.unfit != nil || r.held != nil {", "if false {"},
 			},
 		},
 		{
 			name: "unfit-unsaid", promise: "P8", breaks: "a worker publishes to a stream that does not keep what it acknowledges",
 			test: command{pkg: "delivery", run: "^TestNothingIsHealedOnAStreamThatDoesNotFit$/^max_msgs_per_subject$"}, says: "were published while",
-			edits: []edit{{"delivery/loop.go", "if r.unfit != nil {", "if false {"}},
+			edits: []edit{{"delivery/loop.go", "if r.unfit != nil || r.held != nil {", "if false {"}},
 		},
 		{
 			name: "expired-is-lost", promise: "P4", breaks: "what a max_age lets go is published again",
