@@ -1383,6 +1383,32 @@ SELECT format('rule %I of %s does something else instead of an INSERT', w.rulena
    AND g.tgenabled IS DISTINCT FROM 'A'
  ORDER BY c.relname;
 
+/* delivery.Policies */ SELECT format('row-level security of %I.%I applies to %s, which may not see all rows', n.nspname, c.relname, current_user),
+       format('ALTER ROLE %I BYPASSRLS (as a superuser), or ALTER TABLE %I.%I %s ROW LEVEL SECURITY', current_user, n.nspname, c.relname,
+              CASE WHEN pg_has_role(c.relowner, 'USAGE') THEN 'NO FORCE' ELSE 'DISABLE' END)
+  FROM pg_class AS c
+  JOIN pg_namespace AS n ON n.oid = c.relnamespace
+ WHERE c.relrowsecurity AND row_security_active(c.oid)
+   AND (c.oid = to_regclass($1)
+        OR c.relnamespace = to_regnamespace('"public"') AND c.relname LIKE 'outbox%' AND c.relkind IN ('r', 'p'))
+ ORDER BY 1;
+
+/* delivery.Behind */ SELECT format('the sequence %s stands at %s and %I.%I holds %s: inserts fail with 23505', q.seqrelid::regclass, coalesce(pg_sequence_last_value(q.seqrelid)::text, 'its begin'),
+              n.nspname, c.relname, m.held),
+       format('SELECT setval(%L, %s)', q.seqrelid::regclass, m.held)
+  FROM pg_sequence AS q
+  JOIN pg_depend AS d ON d.classid = 'pg_class'::regclass AND d.objid = q.seqrelid AND d.refclassid = 'pg_class'::regclass AND d.deptype IN ('a', 'i')
+  JOIN pg_class AS c ON c.oid = d.refobjid
+  JOIN pg_namespace AS n ON n.oid = c.relnamespace
+  JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = d.refobjsubid
+ CROSS JOIN LATERAL (
+       SELECT substring(query_to_xml(format('SELECT max(%I) AS held FROM %I.%I', a.attname, n.nspname, c.relname), false, false, '')::text
+                        FROM '<held>([0-9]+)</held>')::bigint AS held OFFSET 0) AS m
+ WHERE (c.oid = to_regclass($1) OR c.relnamespace = to_regnamespace('"public"') AND (c.relname LIKE 'outbox%' OR c.relname LIKE 'inbox%'))
+   AND has_sequence_privilege(q.seqrelid, 'USAGE, SELECT') AND has_table_privilege(c.oid, 'SELECT') AND NOT row_security_active(c.oid)
+   AND m.held > coalesce(pg_sequence_last_value(q.seqrelid), 0)
+ ORDER BY 1;
+
 /* delivery.Writes */ WITH RECURSIVE lineage (relid, root) AS (
        SELECT c.oid, true
          FROM pg_class AS c
@@ -1455,7 +1481,8 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
    AND current_setting('max_prepared_transactions')::int > 0;
 
 /* delivery.Server */ SELECT pg_catalog.current_setting('server_version_num')::int, pg_catalog.current_setting('server_version'), pg_catalog.pg_is_in_recovery(),
-       pg_catalog.current_setting('search_path'), pg_catalog.current_setting('fsync'), pg_catalog.current_setting('synchronous_commit');
+       pg_catalog.current_setting('search_path'), pg_catalog.current_setting('fsync'), pg_catalog.current_setting('synchronous_commit'),
+       pg_catalog.current_setting('server_encoding'), pg_catalog.current_setting('client_encoding');
 
 /* delivery.Regressed */ SELECT regressed, coalesce(regressed > clock_timestamp() - interval '1 day', false) FROM "public".outbox_settings;
 
