@@ -85,7 +85,7 @@ func movedServers() []mutant {
 		{
 			name: "healing-without-end", promise: "P4", breaks: "a failover that forgot nothing has what came since the last loss queued again",
 			test: command{pkg: "delivery", run: "^TestAForgottenHealingIsMadeAgain$"}, says: "batches are lost",
-			edits: []edit{{"delivery/heal.go", "t.healed.kept, &t.healed.at)", "t.healed.kept, nil)"}},
+			edits: []edit{{"delivery/heal.go", "t.healed.kept, Span{&t.healed.at, age})", "t.healed.kept, Span{Age: age})"}},
 		},
 		{
 			name: "events-of-any-server", promise: "P1, P2", breaks: "events are read from another server than gave out the claim",
