@@ -18,13 +18,14 @@ type adoptCreateCmd struct {
 	triggerFlags
 	Preset   string            `help:"Shape of the table: debezium or watermill; what --map says goes before it." placeholder:"NAME" env:"-"`
 	Map      map[string]string `help:"What columns become, as COLUMN=FIELD, separated by commas; several fields with + between; COLUMN.KEY is what a JSON column has under a key. Fields: event_id, stream_id, topic, type, payload, metadata, headers, tenant_id, partition_key, occurred_at." mapsep:"," placeholder:"COLUMN=FIELD" env:"-"`
-	Topic    string            `help:"Topic of rows without a column for it." env:"-"`
-	Stream   string            `help:"Stream of rows without a column for it: all are in order." env:"-"`
-	Type     string            `help:"Type of rows without a column for it." env:"-"`
+	Topic    string            `help:"Topic of rows without a column for it, or with nothing in it." env:"-"`
+	Stream   string            `help:"Stream of rows without a column for it, or with nothing in it." env:"-"`
+	Type     string            `help:"Type of rows without a column for it, or with nothing in it." env:"-"`
 	Qualify  *bool             `help:"Put the topic before the stream's id, as in Order:17, where ids are unique within a topic only. The preset debezium does." negatable:"" env:"-"`
 	Order    []string          `help:"Columns that order the rows that wait, or ctid. Without it a column with a sequence, else created_at." placeholder:"COLUMN" env:"-"`
 	Where    map[string]string `help:"Only rows with these values, as COLUMN=VALUE, several values with + between." mapsep:"," placeholder:"COLUMN=VALUE" env:"-"`
 	Pending  string            `help:"Column that is NULL or false in rows that wait. Without it all rows wait." placeholder:"COLUMN" env:"-"`
+	Anew     bool              `help:"Append rows that wait although an event has their id: with other content, or with theirs from another source." env:"-"`
 	NoImport bool              `help:"Leave the rows that are there alone." env:"-"`
 	Delete   bool              `help:"Delete a row when its event is appended. Not for producers that delete rows themselves." env:"-"`
 	Replace  bool              `help:"Make the trigger anew if it is there, without missing a row." env:"-"`
@@ -32,18 +33,29 @@ type adoptCreateCmd struct {
 
 // Help explains below the flags.
 func (c *adoptCreateCmd) Help() string {
-	return `The application writes to its table as before. From then on each INSERT appends the row's event, in the same
-transaction; UPDATE and DELETE say nothing. What waits is imported before, in order, while the table is locked against
-writers: look at the count that --dry-run --json tells, ten thousand rows take seconds. A row whose event is there is left
-out, so that adopting again doubles nothing: a uuid is the event's id, another value becomes one with the table's name. A row of a stream
-whose events were dropped in part is refused; --no-import leaves the rows.
+	return `The application writes to its table as before. An INSERT fails only if its payload is larger than the outbox takes, or
+does not fit the schema of a type that is checked. From now on each INSERT appends the row's event, in the same transaction;
+UPDATE and DELETE say nothing. What waits is imported before, in order, while the table is locked against writers: look at
+the count that --dry-run --json tells, ten thousand rows take seconds.
+
+What a message cannot have is made to fit. A name that is too long, or has control characters or spaces at its ends, is
+cut, cleaned, and ends with ~ and its MD5. Of headers odd characters of names become -, those with a meaning get X- before
+them, values are text in one line, and what is over 32 KiB is left out; what they were is kept in the event's metadata under
+"unfit". Times stay within the years 1 to 9999. A row without stream or type goes by --stream and --type; without these it
+goes by the table's name, and one that waits is refused.
+
+A uuid is the event's id, another value becomes one with the table's name; if another event has that id, the row gets a new
+one. So the column must be NOT NULL and unique, or the table have a primary key. A row whose event is there is left out, so
+that adopting again doubles nothing. Rows are refused of which nobody can tell: those whose id has an event of another
+content (ids began again, the row or --map was changed), or one with the same uuid and content from another table; --anew
+appends them. So is a row of a stream whose events were dropped in part. --no-import leaves all that wait.
 
 Debezium's table: id, aggregatetype (topic), aggregateid (stream), type, payload. Watermill's watermill_TOPIC: uuid,
 created_at, payload, metadata (headers); all its messages are one stream, unless --map uuid=stream_id says otherwise.
 docs/migrating.md has the way from there, from River, Sequin, and a table of your own.
 
-The trigger runs as the table's owner, who needs USAGE on the outbox's schema and EXECUTE on outbox_append_bytes. Run this
-as a superuser, or as a role that owns the table and may read events.
+The trigger runs as the table's owner, who needs USAGE on the outbox's schema and EXECUTE on outbox_append_adopted. Run
+this as a superuser, or as a role that owns the table and may read events. What reads the rows runs as the owner, too.
 
 Examples:
   postrider adopt --table outboxevent --preset debezium --order created_at --dry-run
@@ -67,7 +79,7 @@ func (c *adoptCreateCmd) Run(s *session) error {
 	return c.withTriggers(s, "adopt", func(store *capture.Store) error {
 		done, err := store.Adopt(s.ctx, capture.Adoption{
 			Table: c.Table, Preset: c.Preset, Map: c.Map, Topic: c.Topic, Stream: c.Stream, Type: c.Type, Qualify: c.Qualify,
-			Order: c.Order, Where: c.Where, Pending: c.Pending, NoImport: c.NoImport, Delete: c.Delete,
+			Order: c.Order, Where: c.Where, Pending: c.Pending, Anew: c.Anew, NoImport: c.NoImport, Delete: c.Delete,
 		}, o)
 		progress.clear()
 		if err != nil {

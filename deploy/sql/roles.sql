@@ -85,8 +85,8 @@ BEGIN
     END LOOP;
 
     grants := ARRAY[
-        'GRANT EXECUTE ON FUNCTION outbox_append, outbox_append_one, outbox_append_bytes, outbox_append_batch, outbox_without_enqueue
-               TO postrider_producer',
+        'GRANT EXECUTE ON FUNCTION outbox_append, outbox_append_one, outbox_append_bytes, outbox_append_batch, outbox_append_adopted,
+               outbox_without_enqueue TO postrider_producer',
 
         'GRANT SELECT ON events, outbox_settings, outbox_schema_version TO postrider_worker',
         'GRANT UPDATE (generation, regressed) ON outbox_settings TO postrider_worker',

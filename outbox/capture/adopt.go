@@ -3,13 +3,14 @@ package capture
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/postrider/postrider/internal/headername"
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // Adoption says how the rows of an outbox table become events.
@@ -21,7 +22,8 @@ type Adoption struct {
 	// Map names for each column the field that it becomes, several with + between. Fields names them. COLUMN.KEY is what a JSON column has
 	// under a key.
 	Map map[string]string `json:"map"`
-	// Topic, Stream and Type are what all events have where no column says so.
+	// Topic, Stream and Type are what events have where no column says so, and where it holds nothing in a row. Without them such a row of a
+	// writer goes by the table's name, in topic default; one that waits is refused.
 	Topic  string `json:"topic,omitempty"`
 	Stream string `json:"stream,omitempty"`
 	Type   string `json:"type,omitempty"`
@@ -35,8 +37,13 @@ type Adoption struct {
 	Pending string `json:"-"`
 	// NoImport leaves the rows that are there alone.
 	NoImport bool `json:"-"`
+	// Anew has rows that wait become events although one is there of the same id and another content, or of another source with the same uuid
+	// and content. Without it they are refused, since nobody can tell whether they were told.
+	Anew bool `json:"-"`
 	// Delete removes a row when its event is appended.
 	Delete bool `json:"delete,omitempty"`
+	// Source is the table's name at its first adoption; its events' ids are made from it.
+	Source string `json:"source,omitempty"`
 }
 
 // Fields are what a column can become.
@@ -59,11 +66,17 @@ func Presets() []string { return slices.Sorted(maps.Keys(presets)) }
 
 // shape is an adoption that fits its table: expressions of a row by field.
 type shape struct {
-	of     func(row string) map[string]string
-	chosen func(row string) string // which rows are meant, "" for all
+	of     func(value values) fields
+	chosen func(value values) string // which rows are meant, "" for all
 	order  string
 	test   string // of rows that wait
 }
+
+// values are expressions of columns in a row, fields those of what its event has.
+type (
+	values func(column) string
+	fields map[string]string
+)
 
 // Adopt imports what waits in an outbox table and has its rows append events from then on, in one transaction that keeps writers out.
 func (s *Store) Adopt(ctx context.Context, a Adoption, o Options) (Done, error) {
@@ -71,6 +84,9 @@ func (s *Store) Adopt(ctx context.Context, a Adoption, o Options) (Done, error) 
 	err := s.transaction(ctx, o, func(tx pgx.Tx) error {
 		t, err := s.find(ctx, tx, Adopted, a.Table)
 		if err != nil {
+			return err
+		}
+		if t.unique, err = pg.Collect(ctx, tx, s.sql.Unique, pg.Args{"table": t.oid}, pgx.RowTo[string]); err != nil {
 			return err
 		}
 		drop, err := s.free(ctx, tx, Adopted, t, o)
@@ -81,10 +97,13 @@ func (s *Store) Adopt(ctx context.Context, a Adoption, o Options) (Done, error) 
 		if err != nil {
 			return err
 		}
-		if !a.NoImport && !t.readable {
-			return refuse("--no-import: without it this role must read events, so that no row is appended twice: GRANT SELECT ON %[1]s.events, %[1]s.outbox_stream_heads, or run it as the outbox's owner", identifier(s.schema))
+		if err := s.mayAdopt(ctx, tx, t, a.NoImport); err != nil {
+			return err
 		}
-		list, err := making(Adopted, t, "INSERT", a.body(t, s.calls(), shape), false, a)
+		if a.Source, err = s.source(ctx, tx, t, drop != nil); err != nil {
+			return err
+		}
+		list, err := making(Adopted, t, "INSERT", a.body(t, s.calls("adopted"), shape), false, a)
 		if err != nil {
 			return err
 		}
@@ -96,7 +115,7 @@ func (s *Store) Adopt(ctx context.Context, a Adoption, o Options) (Done, error) 
 		if a.NoImport {
 			return nil
 		}
-		return s.bring(ctx, tx, t, shape, a.Delete, o, &done)
+		return s.bring(ctx, tx, t, a, shape, o, &done)
 	})
 	return done, err
 }
@@ -181,7 +200,11 @@ func (a *Adoption) fit(t *table) (s shape, err error) {
 	if err := typed(t, columns); err != nil {
 		return s, err
 	}
-	s.of = func(row string) map[string]string { return a.expressions(t, columns, row) }
+	if id := columns["event_id"]; !t.distinct(id) && len(t.primary()) == 0 {
+		return s, refuse("--map: two rows of %s may have one %s, and it has no primary key that tells them apart: ALTER TABLE %s ADD PRIMARY KEY (…), or ADD UNIQUE (%[2]s) to a column that is NOT NULL",
+			t, id.Name, t.quoted())
+	}
+	s.of = func(value values) fields { return a.expressions(t, columns, value) }
 	if s.chosen, err = a.chosen(t); err != nil {
 		return s, err
 	}
@@ -210,57 +233,79 @@ func typed(t *table, columns map[string]column) error {
 	return nil
 }
 
-// expressions are what a row's event consists of.
-func (a *Adoption) expressions(t *table, columns map[string]column, row string) map[string]string {
-	found := map[string]string{}
+// isUUID is a pattern of POSIX.
+const isUUID = "'^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'"
+
+// expressions are what a row's event consists of; NULL where the row does not say.
+func (a *Adoption) expressions(t *table, columns map[string]column, value values) fields {
+	e := fields{"of_headers": "false", "own_id": "NULL", "metadata": "NULL", "tenant_id": "NULL", "partition_key": "NULL", "occurred_at": "NULL",
+		"stream_id": or("NULL", a.Stream), "type": or("NULL", a.Type), "topic": or("NULL", cmp.Or(a.Topic, "default"))}
 	for field, c := range columns {
-		value := c.of(row)
-		switch {
-		case field == "event_id" && c.Type != "uuid":
-			value = "CASE WHEN " + value + "::text ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN " + value + "::text::uuid" +
-				" ELSE md5(" + literal(t.String()+":") + " || " + value + "::text)::uuid END"
-		case field == "payload" && c.Type == "bytea":
-			value = "coalesce(" + value + ", ''::bytea)"
-		case field == "payload":
-			value = "coalesce(convert_to(" + value + "::text, 'UTF8'), ''::bytea)"
-		case field == "metadata":
-			value += "::jsonb"
-		case field == "headers":
-			field, value = "metadata", "CASE WHEN "+value+" IS NOT NULL THEN jsonb_build_object('headers', "+sendable(value)+") END"
-		case field == "occurred_at" && c.Type == "timestamp without time zone":
-			value = within(value + " AT TIME ZONE 'UTC'")
-		case field == "occurred_at":
-			value = within(value)
-		case field != "event_id":
-			value += "::text"
-		}
-		found[field] = value
-	}
-	for field, all := range map[string]string{"stream_id": a.Stream, "type": a.Type, "topic": cmp.Or(a.Topic, "default")} {
-		if found[field] == "" {
-			found[field] = literal(all)
+		v := value(c)
+		switch field {
+		case "event_id":
+			if c.Type == "uuid" {
+				e["own_id"] = v
+			} else {
+				e["own_id"] = "CASE WHEN " + v + "::text ~* " + isUUID + " THEN " + v + "::text::uuid END"
+			}
+			e["row_key"] = a.rowKey(t, c, value)
+		case "payload":
+			if c.Type != "bytea" {
+				v = "convert_to(" + v + "::text, 'UTF8')"
+			}
+			e[field] = "coalesce(" + v + ", ''::bytea)"
+		case "headers":
+			e["metadata"], e["of_headers"] = v+"::text", "true"
+		case "occurred_at":
+			e[field] = v
+			if c.Type == "timestamp without time zone" {
+				e[field] += " AT TIME ZONE 'UTC'"
+			}
+		case "stream_id":
+			e[field] = or(v+"::text", a.Stream)
+		case "type":
+			e[field] = or(v+"::text", a.Type)
+		case "topic":
+			e[field] = or(v+"::text", cmp.Or(a.Topic, "default"))
+		default:
+			e[field] = v + "::text"
 		}
 	}
 	if a.Qualify != nil && *a.Qualify {
-		found["stream_id"] = found["topic"] + " || ':' || " + found["stream_id"]
+		e["stream_id"] = e["topic"] + " || ':' || " + e["stream_id"]
 	}
-	return found
+	return e
 }
 
-// within is a time that an event may have: what is beyond its years becomes the nearest of them, and breaks no statement of the application.
-func within(value string) string {
-	return "CASE WHEN " + value + " IS NOT NULL THEN greatest(least(" + value +
-		", timestamptz '9999-12-31 23:59:59.999999+00'), timestamptz '0001-01-01 00:00:00+00') END"
+// or is a text, or the other where there is none; NULL if neither is there.
+func or(value, other string) string {
+	switch {
+	case value == "NULL" && other != "":
+		return literal(other) + "::text"
+	case value == "NULL":
+		return value
+	case other != "":
+		return "coalesce(nullif(" + value + ", ''), " + literal(other) + ")"
+	}
+	return "nullif(" + value + ", '')"
 }
 
-// sendable are headers without those that are not a producer's (internal/headername).
-func sendable(value string) string {
-	return "coalesce((SELECT jsonb_object_agg(h.key, h.value) FROM jsonb_each(" + value + "::jsonb) AS h WHERE lower(h.key) !~ '" +
-		headername.Pattern + "'), '{}')"
+// rowKey tells a row from the others of its table.
+func (a *Adoption) rowKey(t *table, id column, value values) string {
+	if t.distinct(id) {
+		return value(id) + "::text"
+	}
+	list := []string{value(id) + "::text"}
+	for _, key := range t.primary() {
+		c, _ := t.column(key)
+		list = append(list, value(c)+"::text")
+	}
+	return "json_build_array(" + strings.Join(list, ", ") + ")::text"
 }
 
 // chosen is the test of Where, of a row.
-func (a *Adoption) chosen(t *table) (func(row string) string, error) {
+func (a *Adoption) chosen(t *table) (func(value values) string, error) {
 	var columns []column
 	for _, name := range slices.Sorted(maps.Keys(a.Where)) {
 		c, err := t.source("--where", name)
@@ -269,10 +314,10 @@ func (a *Adoption) chosen(t *table) (func(row string) string, error) {
 		}
 		columns = append(columns, c)
 	}
-	return func(row string) string {
+	return func(value values) string {
 		var tests []string
 		for i, name := range slices.Sorted(maps.Keys(a.Where)) {
-			tests = append(tests, columns[i].of(row)+"::text IN ("+literals(strings.Split(a.Where[name], "+"))+")")
+			tests = append(tests, value(columns[i])+"::text IN ("+literals(strings.Split(a.Where[name], "+"))+")")
 		}
 		return strings.Join(tests, " AND ")
 	}, nil
@@ -280,16 +325,39 @@ func (a *Adoption) chosen(t *table) (func(row string) string, error) {
 
 // body is that of the function.
 func (a *Adoption) body(t *table, calls string, s shape) string {
-	body := "BEGIN\n    PERFORM " + calls + arguments(s.of("NEW")) + ";\n"
+	var parts []string // of json columns: one that no text can hold fails the reading of each
+	written := func(c column) string {
+		if !c.fragile {
+			return c.of("NEW")
+		}
+		at := slices.Index(parts, c.of("NEW"))
+		if at < 0 {
+			at = len(parts)
+			parts = append(parts, c.of("NEW"))
+		}
+		return fmt.Sprintf("part_%d", at)
+	}
+	e, test := s.of(written), s.chosen(written)
+	e["source"] = literal(a.Source)
+	e["stream_id"], e["type"] = "coalesce("+e["stream_id"]+", "+e["source"]+")", "coalesce("+e["type"]+", "+e["source"]+")"
+	var declared, read string
+	for i, part := range parts {
+		declared += fmt.Sprintf("    part_%d text;\n", i)
+		read += fmt.Sprintf("    BEGIN\n        part_%d := %s;\n    EXCEPTION WHEN data_exception THEN\n        NULL; -- no text can hold it\n    END;\n", i, part)
+	}
+	if declared != "" {
+		declared = "DECLARE\n" + declared
+	}
+	if test != "" {
+		read += "    IF (" + test + ") IS NOT TRUE THEN\n        RETURN NULL;\n    END IF;\n"
+	}
+	body := declared + "BEGIN\n" + read + "    PERFORM " + calls + arguments(appended, e) + ";\n"
 	if a.Delete {
 		var tests []string
 		for _, key := range t.primary() {
 			tests = append(tests, "t."+identifier(key)+" = NEW."+identifier(key))
 		}
 		body += "    DELETE FROM " + t.quoted() + " AS t WHERE " + strings.Join(tests, " AND ") + ";\n"
-	}
-	if test := s.chosen("NEW"); test != "" {
-		body = strings.Replace(body, "BEGIN\n", "BEGIN\n    IF ("+test+") IS NOT TRUE THEN\n        RETURN NULL;\n    END IF;\n", 1)
 	}
 	return body + "    RETURN NULL;\nEND\n"
 }

@@ -120,7 +120,7 @@ func TestOnlyTheRowsThatWereNamedAreAdopted(t *testing.T) {
 		Map: map[string]string{"id": "event_id", "args.of": "stream_id", "kind": "type", "args": "payload"},
 	}
 	_, err := l.Adopt(t.Context(), a, capture.Options{})
-	wantCode(t, err, "22023") // a mail is of no stream
+	wantRefused(t, err, "row 2 ", "no stream", "--where") // a mail is of none
 	a.Where = map[string]string{"kind": "publish+tell"}
 	done := l.adopt(t, a)
 	if done.Waiting != 2 {
@@ -193,14 +193,14 @@ func TestAFailedImportChangesNothing(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.run(t, `CREATE TABLE queue (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n serial, stream text, body text)`,
-		`INSERT INTO queue (stream, body) SELECT 's' || n % 2, n FROM generate_series(1, 300) AS n`, `INSERT INTO queue (stream, body) VALUES (' bad ', '')`)
+		`INSERT INTO queue (stream, body) SELECT 's' || n % 2, n FROM generate_series(1, 300) AS n`, `INSERT INTO queue (stream, body) VALUES (NULL, '')`)
 	a := capture.Adoption{Table: "queue", Map: map[string]string{"id": "event_id", "stream": "stream_id", "body": "payload"}, Type: "t"}
 	_, err := l.Adopt(t.Context(), a, capture.Options{})
-	wantCode(t, err, "22023")
+	wantRefused(t, err, "number 251 to 301", "no stream", "--stream")
 	if n := one[int](t, l, `SELECT (SELECT count(*) FROM events) + (SELECT count(*) FROM pg_proc WHERE proname LIKE 'postrider\_%')`); n != 0 {
 		t.Errorf("%d events and functions are left", n)
 	}
-	l.run(t, `DELETE FROM queue WHERE stream = ' bad '`)
+	l.run(t, `DELETE FROM queue WHERE stream IS NULL`)
 	l.adopt(t, a)
 	if !one[bool](t, l, `SELECT count(*) = 300 AND bool_and(stream_version = (convert_from(payload, 'UTF8')::int + 1) / 2) FROM events`) {
 		t.Errorf("the order is another")
@@ -210,7 +210,7 @@ func TestAFailedImportChangesNothing(t *testing.T) {
 func TestWhatCannotBeAdoptedIsRefused(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.run(t, `CREATE TABLE queue (id uuid, stream text, kind text, body text, at text)`)
+	l.run(t, `CREATE TABLE queue (id uuid NOT NULL UNIQUE, stream text, kind text, body text, at text)`)
 	whole := func(more ...string) map[string]string {
 		m := map[string]string{"id": "event_id", "stream": "stream_id", "kind": "type", "body": "payload"}
 		for i := 0; i < len(more); i += 2 {
@@ -242,7 +242,7 @@ func TestWhatCannotBeAdoptedIsRefused(t *testing.T) {
 		wantRefused(t, err, c.says...)
 	}
 	owner := l.role(t)
-	l.run(t, `ALTER TABLE queue OWNER TO `+owner, `GRANT CREATE ON SCHEMA public TO `+owner, `GRANT EXECUTE ON FUNCTION outbox_append_bytes TO `+owner)
+	l.run(t, `ALTER TABLE queue OWNER TO `+owner, `GRANT CREATE ON SCHEMA public TO `+owner, `GRANT EXECUTE ON FUNCTION outbox_append_bytes, outbox_append_adopted TO `+owner)
 	_, err := l.as(t, owner).Adopt(t.Context(), capture.Adoption{Table: "queue", Map: whole(), Order: []string{"ctid"}}, capture.Options{})
 	wantRefused(t, err, "--no-import", "GRANT SELECT")
 	if _, err := l.as(t, owner).Adopt(t.Context(), capture.Adoption{Table: "queue", Map: whole(), NoImport: true}, capture.Options{}); err != nil {

@@ -46,7 +46,7 @@ func (s *Store) Capture(ctx context.Context, c Capture, o Options) (Done, error)
 		if err := c.complete(t); err != nil {
 			return err
 		}
-		list, err := making(Captured, t, c.events(), c.body(t, s.calls()), c.tells("delete"), c)
+		list, err := making(Captured, t, c.events(), c.body(t, s.calls("bytes")), c.tells("delete"), c)
 		if err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func (c *Capture) body(t *table, calls string) string {
 		if !c.tells(operation) {
 			return "NULL;"
 		}
-		return "PERFORM " + calls + arguments(map[string]string{
+		return "PERFORM " + calls + arguments(parameters, map[string]string{
 			"stream_id": stream, "type": literal(c.kind(t, operation)), "payload": "convert_to(" + payload + ", 'UTF8')", "topic": literal(c.Topic),
 		}) + ";"
 	}

@@ -3,12 +3,12 @@
 //
 // # Model
 //
-// Both make one trigger function and one AFTER … FOR EACH ROW trigger of the table. The function calls outbox_append_bytes, so the event
+// Both make one trigger function and one AFTER … FOR EACH ROW trigger of the table. The function calls outbox_append_bytes or outbox_append_adopted, so the event
 // is part of the transaction that changed the row, and everything that holds for a producer's events holds for it.
 //
 // The function lies in the table's schema and runs as the table's owner, with a fixed search_path. So whoever may write to the table needs
 // no right on the outbox, and the owner of the outbox runs nothing that the table's types bring along. The owner of the table must be a
-// producer: USAGE on the outbox's schema, EXECUTE on outbox_append_bytes. The command is run by the table's owner or a superuser; what
+// producer: USAGE on the outbox's schema, EXECUTE on outbox_append_bytes or outbox_append_adopted. The command is run by the table's owner or a superuser; what
 // imports rows reads events, too.
 //
 //	                 INSERT                 UPDATE                         DELETE
@@ -20,13 +20,19 @@
 // the table gets later are captured, too, unless the columns were chosen by name; columns that go are left out from then on.
 //
 // Adopt makes the trigger, which keeps writers out until the commit, and appends what waits in its order, in one transaction: no row is
-// between the two. Its event id is the row's uuid, or is computed from the table's name and the row's id, so a row whose event is kept gets no
-// second one. Where events of its stream were dropped, nobody knows whether it had one: the row is refused.
+// between the two. Its event id is the row's uuid, or is computed from the table's name and the row's id; where an event has that, it is
+// computed from the row's content, too, and then drawn. An event says in its metadata which row of which table it is of: with the same
+// content it is the row's, which gets no second one. A row is refused where nobody knows: its id has an event of another content, its uuid
+// and content one of another source, events of its stream were dropped.
+//
+// Rows are read, and removed, by the query of a materialized view of the owner's: SET ROLE would not do, since what it runs could RESET it,
+// or leave a deferred trigger for the COMMIT.
 //
 // # Invariants
 //
 //   - A table that leaves another relay's publication with its trigger has each change told by one of the two: the trigger waits for those who
 //     wrote before, and whoever writes afterwards finds both done.
+//   - An adopted table takes what it took before: what no event can have is made to fit by outbox_adopted_event.
 //   - A change has one event if it commits, and none if it does not. An UPDATE that changes none of the captured columns has none.
 //   - The events of a row are in the order of its changes: whoever changes it holds its lock until the event is committed.
 //   - A key that is changed, and a row that goes to another partition, end one row and begin another: deleted, then inserted.
@@ -35,7 +41,7 @@
 //
 // # Failures
 //
-// What outbox_append_bytes refuses fails the statement that changed the row: a key of more than 1024 bytes, with control characters or spaces
+// What outbox_append_bytes refuses fails the statement that changed the row, of an adopted table a payload alone: a key of more than 1024 bytes, with control characters or spaces
 // at its ends, a payload that is too large or does not fit the schema of a type that is checked. A key that is coarser than the row queues its writers until commit, and can deadlock those
 // that change rows in different orders. A statement may change any number of rows: appends by triggers hold no lock of the shared lock table
 // for a stream, but queue at its next version. A captured row costs its writer about 0.15 ms, some forty times an update of a small row.

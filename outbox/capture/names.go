@@ -96,7 +96,7 @@ var parameters = [][2]string{
 }
 
 // arguments are those of a call, up to its end: all of them, each with its type, so that no stranger's function of the name is meant.
-func arguments(fields map[string]string) string {
+func arguments(parameters [][2]string, fields map[string]string) string {
 	given := make([]string, len(parameters))
 	for i, p := range parameters {
 		given[i] = "\n        (" + cmp.Or(fields[p[0]], "NULL") + ")::" + p[1]

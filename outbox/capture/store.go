@@ -55,7 +55,7 @@ type Store struct {
 	sql    queries
 }
 
-type queries struct{ Find, Columns, Installed, Narrowed, LimitLocks, Known, Versions, Append pg.Query }
+type queries struct{ Find, Columns, Installed, Narrowed, LimitLocks, Unique, MayAdopt, Own, Fit, Versions, Append pg.Query }
 
 // New returns a store for the outbox in that schema, or pg.ErrSchemaName.
 func New(db *pgxpool.Pool, schema string) (*Store, error) {
@@ -119,7 +119,7 @@ func (s *Store) List(ctx context.Context) ([]Trigger, error) { return s.list(ctx
 
 func (s *Store) list(ctx context.Context, db pg.Querier) ([]Trigger, error) {
 	names := []string{Captured.trigger(), Adopted.trigger()}
-	list, err := pg.Collect(ctx, db, s.sql.Installed, pg.Args{"triggers": names, "calls": s.calls()}, func(row pgx.CollectableRow) (t Trigger, err error) {
+	list, err := pg.Collect(ctx, db, s.sql.Installed, pg.Args{"triggers": names, "calls": s.calls("")}, func(row pgx.CollectableRow) (t Trigger, err error) {
 		var trigger, note string
 		err = row.Scan(&trigger, &t.table.schema, &t.table.name, &t.function.schema, &t.function.name, &t.Owner, &t.Enabled, &note)
 		t.Purpose, t.Table, t.Function = Captured, t.table.String(), t.function.String()
@@ -137,9 +137,13 @@ func (s *Store) list(ctx context.Context, db pg.Querier) ([]Trigger, error) {
 	return list, nil
 }
 
-// calls is what every function of ours has in its body.
-func (s *Store) calls() string {
-	return identifier(s.schema) + ".outbox_append_bytes("
+// calls is what a function of ours has in its body; every one for "".
+func (s *Store) calls(what string) string {
+	start := identifier(s.schema) + ".outbox_append_"
+	if what == "" {
+		return start
+	}
+	return start + what + "("
 }
 
 // Drop ends what Capture or Adopt began with a table; the events that there are stay.

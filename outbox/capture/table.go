@@ -20,6 +20,7 @@ type table struct {
 	// readable tells whether this session may read events; taken whether the trigger is there.
 	readable, taken bool
 	oid             uint32
+	unique          []string // columns that no two rows have alike
 }
 
 type column struct {
@@ -29,8 +30,9 @@ type column struct {
 	Key int
 	// Drawn tells that its values come from a sequence.
 	Drawn bool
-	// part is the key of a JSON column whose value is meant, "" for the column.
-	part string
+	// part is the key of a JSON column whose value is meant, "" for the column. fragile: what json has under a key may be no text.
+	part    string
+	fragile bool
 }
 
 // find reads what there is of a table, and refuses one that cannot have the trigger.
@@ -52,7 +54,7 @@ func (s *Store) find(ctx context.Context, tx pgx.Tx, kind Purpose, asked string)
 		return nil, refuse("--table: other tables inherit from %s, and its triggers do not see their rows; choose each of them, or make it a partitioned table", t)
 	case !mine:
 		return nil, refuse("--table: %s is owned by %s: let that role run this, or a superuser", t, t.owner)
-	case !producer:
+	case !producer && kind == Captured:
 		schema := identifier(s.schema)
 		return nil, refuse("--table: the trigger of %s runs as its owner, who may not append: GRANT USAGE ON SCHEMA %s TO %s; GRANT EXECUTE ON FUNCTION %s.outbox_append_bytes TO %[3]s",
 			t, schema, t.owner, schema)
@@ -92,7 +94,7 @@ func (t *table) source(flag, name string) (column, error) {
 	if _, itself := t.column(name); itself || !found || part == "" || !strings.HasPrefix(c.Type, "json") {
 		return t.must(flag, name)
 	}
-	c.part, c.Type = part, "text"
+	c.part, c.fragile, c.Type = part, c.Type == "json", "text"
 	return c, nil
 }
 
@@ -103,6 +105,9 @@ func (c column) of(row string) string {
 	}
 	return row + "." + identifier(c.Name)
 }
+
+// distinct tells whether no two rows have the column's value.
+func (t *table) distinct(c column) bool { return c.part == "" && slices.Contains(t.unique, c.Name) }
 
 // primary are the columns of the primary key in its order.
 func (t *table) primary() (names []string) {

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/postrider/postrider/internal/pg"
 )
@@ -29,7 +31,7 @@ func (a *Adoption) waiting(t *table, s *shape) error {
 			s.test = "r." + identifier(c.Name) + " IS NOT TRUE"
 		}
 	}
-	if chosen := s.chosen("r"); chosen != "" {
+	if chosen := s.chosen(waits); chosen != "" {
 		s.test += " AND " + chosen
 	}
 	if a.NoImport {
@@ -67,52 +69,98 @@ func (a *Adoption) waiting(t *table, s *shape) error {
 	return nil
 }
 
+// waits is the value of a column in a row that waits.
+func waits(c column) string { return c.of("r") }
+
+// appended are the arguments of outbox_append_adopted: those of a row.
+var appended = [][2]string{
+	{"source", "text"}, {"row_key", "text"}, {"own_id", "uuid"}, {"stream_id", "text"}, {"type", "text"}, {"topic", "text"}, {"payload", "bytea"},
+	{"metadata", "text"}, {"of_headers", "boolean"}, {"tenant_id", "text"}, {"partition_key", "text"}, {"occurred_at", "timestamptz"},
+}
+
+// waiting is a row that waits, in the order of appended.
+type waiting struct {
+	Source     string
+	Row        string
+	Own        *uuid.UUID
+	Stream     *string
+	Type       *string
+	Topic      *string
+	Payload    []byte
+	Metadata   *string
+	OfHeaders  bool
+	Tenant     *string
+	Key        *string
+	OccurredAt pgtype.Timestamptz // an infinite one, too
+}
+
 // arriving is a row that waits, as an event.
 type arriving struct {
-	ID         uuid.UUID
 	Stream     string
-	Topic      string
 	Type       string
-	Payload    []byte
+	Topic      string
 	Metadata   *string
 	Tenant     *string
 	Key        *string
 	OccurredAt *time.Time
+	ID         uuid.UUID
+	Next       uuid.UUID // in place of one that a row before has
+	Told       bool
+	Doubtful   bool
+	Payload    []byte `db:"-"`
 }
 
 // selection is the statement that reads the rows that wait.
-func (s shape) selection(t *table) string {
-	e := s.of("r")
-	var list []string
-	for _, field := range []string{"event_id", "stream_id", "topic", "type", "payload", "metadata", "tenant_id", "partition_key", "occurred_at"} {
-		value := e[field]
-		switch {
-		case value == "" && field == "occurred_at":
-			value = "NULL::timestamptz"
-		case value == "":
-			value = "NULL::text"
-		case field == "metadata":
-			value = "(" + value + ")::text"
-		case field == "stream_id" || field == "type" || field == "topic": // where there is none, the append says so
-			value = "coalesce((" + value + ")::text, '')"
-		case field != "event_id" && field != "payload" && field != "occurred_at":
-			value = "(" + value + ")::text" // a literal has no type
-		}
-		list = append(list, value)
+func (s shape) selection(t *table, source string) string {
+	e := s.of(waits)
+	e["source"] = literal(source)
+	list := make([]string, len(appended))
+	for i, one := range appended {
+		list[i] = "(" + e[one[0]] + ")::" + one[1] + " AS " + one[0]
 	}
-	return "SELECT " + strings.Join(list, ",\n       ") + "\n  FROM " + t.quoted() + " AS r\n WHERE " + s.test + "\n ORDER BY " + s.order
+	return "SELECT " + strings.Join(list, ",\n       ") + ",\n       row_number() OVER (ORDER BY " + s.order + ") AS place\n  FROM " +
+		t.quoted() + " AS r\n WHERE " + s.test
 }
 
 // bring appends the rows that wait, portion by portion. The table is locked against writers.
-func (s *Store) bring(ctx context.Context, tx pgx.Tx, t *table, shape shape, remove bool, o Options, done *Done) error {
-	if err := tx.QueryRow(ctx, "SELECT count(*) FROM "+t.quoted()+" AS r WHERE "+shape.test).Scan(&done.Waiting); err != nil {
-		return fmt.Errorf("count the rows of %s that wait: %w", t, err)
+func (s *Store) bring(ctx context.Context, tx pgx.Tx, t *table, a Adoption, shape shape, o Options, done *Done) error {
+	for setting := range strings.Lines(fixed) { // a row has the text that its writer's would have had
+		if _, err := tx.Exec(ctx, strings.Replace(setting, "SET ", "SET LOCAL ", 1)); err != nil {
+			return err
+		}
 	}
+	selected, counted := shape.selection(t, a.Source), "SELECT count(*) FROM "
+	read := selected
 	if o.DryRun {
-		done.SQL = append(done.SQL, "-- the events of the rows that wait, in this order:\n"+shape.selection(t))
-		return nil
+		done.SQL = append(done.SQL, "-- the events of the rows that wait, in the order of place:\n"+selected)
+		read, counted = "SELECT count(*) AS waiting FROM "+t.quoted()+" AS r WHERE "+shape.test, "SELECT waiting FROM "
 	}
-	if _, err := tx.Exec(ctx, "DECLARE waiting NO SCROLL CURSOR FOR "+shape.selection(t)); err != nil {
+	view, err := s.contain(ctx, tx, t, "waiting", read)
+	if err != nil {
+		return fmt.Errorf("read the rows of %s that wait: %w", t, err)
+	}
+	if err := tx.QueryRow(ctx, counted+view).Scan(&done.Waiting); err != nil || o.DryRun {
+		return err
+	}
+	if err := s.appendAll(ctx, tx, t, view, a, o, done); err != nil {
+		return err
+	}
+	if err := s.release(ctx, tx, "MATERIALIZED VIEW", view); err != nil || !a.Delete {
+		return err
+	}
+	if err := s.remove(ctx, tx, t, shape.test); err != nil {
+		return fmt.Errorf("remove the rows of %s that waited: %w", t, err)
+	}
+	return nil
+}
+
+// appendAll appends the rows of a view.
+func (s *Store) appendAll(ctx context.Context, tx pgx.Tx, t *table, view string, a Adoption, o Options, done *Done) error {
+	var fields []string
+	for _, one := range appended {
+		fields = append(fields, one[0])
+	}
+	if _, err := tx.Exec(ctx, "DECLARE waiting NO SCROLL CURSOR FOR SELECT "+strings.Join(fields, ", ")+" FROM "+view+" ORDER BY place"); err != nil {
 		return fmt.Errorf("read the rows of %s that wait: %w", t, err)
 	}
 	for read := int64(0); read < done.Waiting; {
@@ -120,42 +168,54 @@ func (s *Store) bring(ctx context.Context, tx pgx.Tx, t *table, shape shape, rem
 		if err != nil {
 			return fmt.Errorf("read the rows of %s that wait: %w", t, err)
 		}
-		list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[arriving])
+		list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[waiting])
 		if err != nil {
 			return fmt.Errorf("read the rows of %s that wait, after %d: %w", t, read, err)
 		}
 		if len(list) == 0 {
 			break
 		}
-		appended, err := s.appendAll(ctx, tx, list)
+		n, err := s.appendSome(ctx, tx, list, a.Anew)
 		if err != nil {
 			return fmt.Errorf("of the rows of %s that wait, one of number %d to %d cannot be imported, and nothing was changed: %w", t, read+1, read+int64(len(list)), err)
 		}
 		read += int64(len(list))
-		done.Imported += appended
+		done.Imported += n
 		if o.Progress != nil {
 			o.Progress(read, done.Waiting)
 		}
 	}
-	if remove {
-		if _, err := tx.Exec(ctx, "DELETE FROM "+t.quoted()+" AS r WHERE "+shape.test); err != nil {
-			return fmt.Errorf("remove the rows of %s that waited: %w", t, err)
-		}
-	}
-	return nil
+	_, err := tx.Exec(ctx, "CLOSE waiting")
+	return err
 }
 
-// appendAll appends those of the rows that have no event yet.
-func (s *Store) appendAll(ctx context.Context, tx pgx.Tx, list []arriving) (int64, error) {
-	ids := make([]uuid.UUID, len(list))
-	for i, one := range list {
-		ids[i] = one.ID
+// appendSome appends those of the rows that have no event yet.
+func (s *Store) appendSome(ctx context.Context, tx pgx.Tx, rows []waiting, anew bool) (int64, error) {
+	for _, one := range rows {
+		if one.Stream == nil || one.Type == nil {
+			return 0, refuse("row %s has no stream or no type: choose others by --where, or say by --stream and --type what such rows go by", one.Row)
+		}
 	}
-	known, err := pg.Collect(ctx, tx, s.sql.Known, pg.Args{"ids": ids}, pgx.RowTo[uuid.UUID])
+	list, err := s.fit(ctx, tx, rows)
 	if err != nil {
 		return 0, err
 	}
-	list = slices.DeleteFunc(list, func(one arriving) bool { return slices.Contains(known, one.ID) })
+	taken := map[uuid.UUID]bool{}
+	for i := range list {
+		one := &list[i]
+		if one.Doubtful && !anew {
+			return 0, refuse("row %s has the id of event %s, whose content or origin is another: ids that began again, or a row, an event or a --map that was changed. "+
+				"Leave out what was told by --where, or all by --no-import; --anew appends such rows", rows[i].Row, one.ID)
+		}
+		if taken[one.ID] {
+			one.ID = one.Next
+		}
+		if taken[one.ID] {
+			one.ID = uuid.New()
+		}
+		taken[one.ID] = !one.Told
+	}
+	list = slices.DeleteFunc(list, func(one arriving) bool { return one.Told })
 	if len(list) == 0 {
 		return 0, nil
 	}
@@ -178,6 +238,28 @@ func (s *Store) appendAll(ctx context.Context, tx pgx.Tx, list []arriving) (int6
 	var appended int64
 	err = s.sql.Append.Row(ctx, tx, batch).Scan(&appended)
 	return appended, err
+}
+
+// fit makes events of rows.
+func (s *Store) fit(ctx context.Context, tx pgx.Tx, rows []waiting) ([]arriving, error) {
+	list, err := pg.Collect(ctx, tx, s.sql.Fit, pg.Args{
+		"source":   rows[0].Source,
+		"headers":  rows[0].OfHeaders,
+		"rows":     each(rows, func(one waiting) string { return one.Row }),
+		"own":      each(rows, func(one waiting) *uuid.UUID { return one.Own }),
+		"streams":  each(rows, func(one waiting) *string { return one.Stream }),
+		"types":    each(rows, func(one waiting) *string { return one.Type }),
+		"topics":   each(rows, func(one waiting) *string { return one.Topic }),
+		"payloads": each(rows, func(one waiting) []byte { return one.Payload }),
+		"metadata": each(rows, func(one waiting) *string { return one.Metadata }),
+		"tenants":  each(rows, func(one waiting) *string { return one.Tenant }),
+		"keys":     each(rows, func(one waiting) *string { return one.Key }),
+		"occurred": each(rows, func(one waiting) pgtype.Timestamptz { return one.OccurredAt }),
+	}, pgx.RowToStructByPos[arriving])
+	for i := range list {
+		list[i].Payload = rows[i].Payload
+	}
+	return list, err
 }
 
 // versions are what the rows' streams are at before each of them.
@@ -216,10 +298,43 @@ func forgotten(list []arriving, stream string) error {
 		"remove rows that were told, choose others by --where, or leave all that wait with --no-import", list[one].ID, stream)
 }
 
-func each[T any](list []arriving, of func(arriving) T) []T {
+func each[R, T any](list []R, of func(R) T) []T {
 	values := make([]T, len(list))
 	for i, one := range list {
 		values[i] = of(one)
 	}
 	return values
+}
+
+// mayAdopt refuses a table whose owner may not append its rows, and a session that may not import.
+func (s *Store) mayAdopt(ctx context.Context, tx pgx.Tx, t *table, noImport bool) error {
+	var owner, session bool
+	if err := s.sql.MayAdopt.Row(ctx, tx, pg.Args{"schema": s.schema, "table": t.oid}).Scan(&owner, &session); err != nil {
+		return fmt.Errorf("rights on the outbox: %w", err)
+	}
+	schema := identifier(s.schema)
+	if !owner {
+		return refuse("--table: the trigger of %s runs as its owner, who may not append: GRANT USAGE ON SCHEMA %s TO %s; GRANT EXECUTE ON FUNCTION %[2]s.outbox_append_adopted TO %[3]s",
+			t, schema, t.owner)
+	}
+	if !noImport && !(session && t.readable) {
+		return refuse("--no-import: without it this role must read events, so that no row is appended twice: GRANT SELECT ON %[1]s.events, %[1]s.outbox_stream_heads; "+
+			"GRANT EXECUTE ON FUNCTION %[1]s.outbox_adopted_event, %[1]s.outbox_append_batch; or run it as the outbox's owner", schema)
+	}
+	return nil
+}
+
+// source is the name that a table's events are told by: of a trigger that is replaced the one that it had, whatever the table is called now.
+func (s *Store) source(ctx context.Context, tx pgx.Tx, t *table, replaced bool) (string, error) {
+	if !replaced {
+		return t.String(), nil
+	}
+	list, err := s.list(ctx, tx)
+	for _, one := range list {
+		var had Adoption
+		if one.Purpose == Adopted && one.Table == t.String() && json.Unmarshal(one.Settings, &had) == nil && had.Source != "" {
+			return had.Source, err
+		}
+	}
+	return t.String(), err
 }

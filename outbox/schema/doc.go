@@ -10,7 +10,7 @@
 //	tables     events, outbox (= outbox_ready + outbox_parked), outbox_deliveries,
 //	           outbox_partitions, outbox_workers, outbox_dedupe_keys,
 //	           outbox_former_partitions, outbox_watermark, outbox_throughput, outbox_settings, outbox_types
-//	functions  outbox_append, outbox_append_one, outbox_append_bytes, outbox_append_batch, outbox_without_enqueue,
+//	functions  outbox_append, outbox_append_one, outbox_append_bytes, outbox_append_batch, outbox_append_adopted, outbox_without_enqueue,
 //	           outbox_partition, outbox_xxhash64, outbox_schema_problem, outbox_state
 //	view       outbox_messages
 //	operators  outbox_audit, outbox_ownership, outbox_replays, outbox_replay_sequences

@@ -186,7 +186,7 @@ func (m *Migrator) mayRemove(ctx context.Context, conn *sql.Conn) (bool, error) 
 	}
 	var captured sql.NullString
 	err = conn.QueryRowContext(ctx, `SELECT min(t.tgrelid::regclass::text) FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid
-		WHERE t.tgname IN ('00_postrider_capture', '00_postrider_adopt') AND strpos(p.prosrc, $1) > 0`, m.quoted()+".outbox_append_bytes(").Scan(&captured)
+		WHERE t.tgname IN ('00_postrider_capture', '00_postrider_adopt') AND strpos(p.prosrc, $1) > 0`, m.quoted()+".outbox_append_").Scan(&captured)
 	if err != nil {
 		return false, fmt.Errorf("look for triggers: %w", err)
 	}

@@ -153,7 +153,7 @@ func captures() []mutant {
 		{
 			name: "adopt-twice", promise: "append", breaks: "a table that is adopted again has two events for a row, or cannot be",
 			test: of("TestAdoptingAgainDoublesNothing"), says: "imported again",
-			edits: []edit{{"outbox/capture/waiting.go", "return slices.Contains(known, one.ID)", "return false && slices.Contains(known, one.ID)"}},
+			edits: []edit{{"outbox/capture/waiting.go", "return one.Told })", "return false })"}},
 		},
 		{
 			name: "adopt-dropped", promise: "append", breaks: "a table that is adopted again tells rows again whose events were dropped",
@@ -162,13 +162,51 @@ func captures() []mutant {
 		},
 		{
 			name: "adopt-any-row", promise: "append", breaks: "rows of a queue that are no events become some",
-			test: of("TestOnlyTheRowsThatWereNamedAreAdopted"), says: `INSERT INTO jobs.*22023`,
-			edits: []edit{{"outbox/capture/adopt.go", `if test := s.chosen("NEW"); test != ""`, `if test := s.chosen("NEW"); false`}},
+			test: of("TestOnlyTheRowsThatWereNamedAreAdopted"), says: `events: .*public.jobs`,
+			edits: []edit{{"outbox/capture/adopt.go", `if test != "" {`, `if false {`}},
 		},
 		{
 			name: "adopt-beside-another", promise: "append", breaks: "another relay publishes the rows of an adopted table, too",
 			test: of("TestATableLeavesThePublicationOfAnotherRelay"), says: "published is",
 			edits: []edit{{"outbox/capture/adopt.go", `list, o.published(t.name, "DROP"))`, `list)`}},
+		},
+	}
+}
+
+// hosts is the ways for an adopted table to lose rows, to fail its writers, or to run its owner's code as somebody else.
+func hosts() []mutant {
+	of := func(run string) command { return command{pkg: "outbox/capture", run: "^" + run + "$"} }
+	const functions = "outbox/schema/migrations/00002_functions.sql"
+	return []mutant{
+		{
+			name: "adopt-by-id-alone", promise: "append", breaks: "rows whose uuid another table has are taken for told",
+			test: of("TestTablesMayShareTheirIDs"), says: "events, want 604",
+			edits: []edit{{functions, "SELECT bool_or(f.mine AND (f.alike OR f.event_id = next_id))", "SELECT bool_or(true)"}},
+		},
+		{
+			name: "adopt-begun-again", promise: "append", breaks: "a row whose id began again is taken for told",
+			test: of("TestIDsThatBeginAgain"), says: "want a refusal",
+			edits: []edit{{functions, "SELECT bool_or(f.mine AND (f.alike OR f.event_id = next_id))", "SELECT bool_or(f.mine)"}},
+		},
+		{
+			name: "adopt-taken-meanwhile", promise: "append", breaks: "an INSERT of an application fails whose id another transaction took",
+			test: of("TestAnIDThatIsTakenMeanwhile"), says: "the application's INSERT fails",
+			edits: []edit{{functions, "    EXCEPTION WHEN unique_violation THEN -- another transaction", "    EXCEPTION WHEN division_by_zero THEN -- another transaction"}},
+		},
+		{
+			name: "adopt-odd-headers", promise: "append", breaks: "an INSERT of an application fails whose headers are none of a message",
+			test: of("TestOddRowsFailNoWriter"), says: "the application's INSERT fails",
+			edits: []edit{{functions, "    event_metadata := coalesce({schema}.outbox_adopted_metadata(metadata, of_headers), '{}'::jsonb)", "    event_metadata := coalesce(jsonb_build_object('headers'::text, metadata::jsonb), '{}'::jsonb)"}},
+		},
+		{
+			name: "adopt-as-its-caller", promise: "rights", breaks: "code of a table's owner runs with the rights of who adopts it",
+			test: of("TestAdoptLendsTheOwnerNothing"), says: "cast as",
+			edits: []edit{{"outbox/capture/contained.go", `"ALTER MATERIALIZED VIEW " + view + " OWNER TO " + t.owner,`, ""}},
+		},
+		{
+			name: "adopt-hidden-rows", promise: "append", breaks: "rows that a policy hides are left out without a word",
+			test: of("TestRowsThatAPolicyHides"), says: "want SQLSTATE 42501",
+			edits: []edit{{"outbox/capture/contained.go", `"SET LOCAL row_security = off",`, ""}},
 		},
 	}
 }

@@ -6,7 +6,7 @@
 --   GRANT USAGE ON SCHEMA {schema} TO app_producer, app_relay, app_monitor, app_operator;
 --   -- producer: the append functions and nothing else; outbox_without_enqueue where it marks a transaction
 --   GRANT EXECUTE ON FUNCTION {schema}.outbox_append, {schema}.outbox_append_one, {schema}.outbox_append_bytes,
---                             {schema}.outbox_append_batch, {schema}.outbox_without_enqueue TO app_producer;
+--                             {schema}.outbox_append_batch, {schema}.outbox_append_adopted, {schema}.outbox_without_enqueue TO app_producer;
 --   -- relay: reads events, never writes them (a writer of events would hold
 --   -- back its own watermark), and works on the outbox_ tables
 --   GRANT SELECT ON {schema}.events, {schema}.outbox_settings, {schema}.outbox_schema_version TO app_relay;

@@ -1039,6 +1039,152 @@ COMMENT ON FUNCTION {schema}.outbox_append_batch IS 'As outbox_append_bytes for 
 
 REVOKE EXECUTE ON FUNCTION {schema}.outbox_append_batch FROM PUBLIC;
 
+-- Rows of an outbox table that was adopted. Another relay bore more than a message can: what does not fit is made to, by rules that
+-- `postrider adopt --help` tells, so that no INSERT fails for it.
+
+-- A name without control characters and spaces at its ends, of at most 1024 bytes. Where it had to change it ends with ~ and its MD5.
+CREATE FUNCTION {schema}.outbox_adopted_name(value text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN {schema}.outbox_bad_text(value)
+    THEN ltrim(left(regexp_replace(value COLLATE "C", E'[\\u0001-\\u001f\\u007f-\\u009f]+', ' ', 'g'), 240)) || '~' || md5(value)
+    ELSE value
+END;
+
+-- Headers of which each may be sent: names in token characters, X- before those that have a meaning to somebody, values in one line. What
+-- is over 32768 bytes in the order of names, or still no header, is left out.
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_adopted_headers(headers jsonb) RETURNS jsonb
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $function$
+    WITH given AS (
+           SELECT h.key, coalesce(nullif(left(regexp_replace(h.key, '[^!#$%&''*+.^_`|~0-9A-Za-z-]', '-', 'g'), 100), ''), '-') AS name,
+                  regexp_replace((h.value #>> '{}') COLLATE "C", E'[\\u0001-\\u0008\\u000a-\\u001f\\u007f-\\u009f]+', ' ', 'g') AS value
+             FROM jsonb_each(CASE WHEN jsonb_typeof(headers) = 'object' THEN headers ELSE '{}'::jsonb END) AS h
+            WHERE jsonb_typeof(h.value) <> 'null'),
+         free AS (
+           SELECT g.key, g.value, CASE WHEN {schema}.outbox_metadata_problem(
+                      jsonb_build_object('headers'::text, jsonb_build_object(g.name, 'v'::text))) IS NULL THEN g.name ELSE 'X-' || g.name END AS name
+             FROM given AS g),
+         told AS (
+           SELECT f.key, f.value, f.name || CASE WHEN f.nth > 1 THEN '-' || f.nth::text ELSE '' END AS name
+             FROM (SELECT f.key, f.value, f.name, row_number() OVER (PARTITION BY lower(f.name) ORDER BY f.key COLLATE "C") AS nth FROM free AS f) AS f),
+         fit AS (
+           SELECT t.name, t.value, sum(octet_length(t.name) + octet_length(t.value)) OVER (ORDER BY t.name COLLATE "C") AS size
+             FROM told AS t
+            WHERE {schema}.outbox_metadata_problem(jsonb_build_object('headers'::text, jsonb_build_object(t.name, t.value))) IS NULL)
+    SELECT jsonb_object_agg(f.name, f.value) FROM fit AS f WHERE f.size <= 32768
+$function$;
+-- +goose StatementEnd
+
+-- Metadata of a row, or with of_headers its headers alone. Where they had to change, unfit holds the beginning of what they were.
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_adopted_metadata(given text, of_headers boolean) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE AS $function$
+DECLARE
+    whole jsonb;
+    field text;
+    unfit jsonb;
+BEGIN
+    BEGIN
+        whole := CASE WHEN of_headers THEN jsonb_build_object('headers'::text, given::jsonb) ELSE given::jsonb END;
+    EXCEPTION WHEN data_exception OR program_limit_exceeded THEN -- no JSON, or none that jsonb can hold
+        whole := '[]'::jsonb;
+    END;
+    IF given IS NULL OR whole IN ('null'::jsonb, '{"headers": null}'::jsonb) THEN
+        RETURN NULL;
+    ELSIF {schema}.outbox_metadata_problem(whole) IS NULL THEN
+        RETURN whole;
+    END IF;
+    unfit := jsonb_build_object('unfit'::text, left(given, 4096));
+    IF jsonb_typeof(whole) <> 'object' THEN
+        RETURN unfit;
+    END IF;
+    FOREACH field IN ARRAY '{traceparent,tracestate,correlation_id,causation_id}'::text[] LOOP
+        IF {schema}.outbox_metadata_problem(jsonb_build_object(field, whole -> field)) IS NOT NULL THEN
+            whole := whole - field;
+        END IF;
+    END LOOP;
+    whole := whole - 'headers'::text || coalesce(jsonb_build_object('headers'::text, {schema}.outbox_adopted_headers(whole -> 'headers'::text)), '{}'::jsonb) || unfit;
+    whole := CASE WHEN whole -> 'headers'::text = 'null'::jsonb THEN whole - 'headers'::text ELSE whole END;
+    RETURN CASE WHEN {schema}.outbox_metadata_problem(whole) IS NULL THEN whole ELSE unfit END;
+END
+$function$;
+-- +goose StatementEnd
+
+-- The event of a row. source is the table, row_key tells the row from its others, own_id is the row's uuid. A key may begin again, and a
+-- uuid be another event's: id is the first of three that no event has. told: an event of this very row is there; doubtful: one with this
+-- id of another content, or with this uuid and this content of another source.
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_adopted_event(
+    source text, row_key text, own_id uuid, stream text, type text, topic text, payload bytea, metadata text, of_headers boolean,
+    tenant text, key text, occurred timestamptz,
+    OUT event_stream text, OUT event_type text, OUT event_topic text, OUT event_metadata jsonb, OUT event_tenant text, OUT event_key text,
+    OUT event_occurred timestamptz, OUT id uuid, OUT next_id uuid, OUT told boolean, OUT doubtful boolean)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $function$
+DECLARE
+    origin jsonb := jsonb_build_object('table'::text, source, 'row'::text, row_key);
+    first  boolean;
+    second boolean;
+BEGIN
+    event_stream := {schema}.outbox_adopted_name(stream);
+    event_type := {schema}.outbox_adopted_name(type);
+    event_topic := {schema}.outbox_adopted_name(coalesce(nullif(topic, ''), 'default'));
+    event_tenant := {schema}.outbox_adopted_name(nullif(tenant, ''));
+    event_key := {schema}.outbox_adopted_name(nullif(key, ''));
+    event_metadata := coalesce({schema}.outbox_adopted_metadata(metadata, of_headers), '{}'::jsonb) || jsonb_build_object('adopted'::text, origin);
+    event_occurred := CASE WHEN occurred IS NOT NULL
+        THEN least(greatest(occurred, '0001-01-01 00:00:00Z'::timestamptz), '9999-12-31 23:59:59.999999Z'::timestamptz) END;
+    id := coalesce(own_id, md5(source || ':' || row_key)::uuid);
+    next_id := md5(concat_ws(E'\n', source, row_key, event_stream, event_type, event_topic, extract(epoch FROM event_occurred)::text,
+                             encode(sha256(payload), 'hex')))::uuid;
+    SELECT bool_or(f.mine AND (f.alike OR f.event_id = next_id)), bool_or(f.mine <> f.alike AND NOT f.here), bool_or(f.event_id = id), bool_or(f.event_id = next_id)
+      INTO told, doubtful, first, second
+      FROM (SELECT e.event_id, e.metadata -> 'adopted'::text IS NOT DISTINCT FROM origin AS mine,
+                   e.metadata #>> '{adopted,table}'::text[] IS NOT DISTINCT FROM source
+                       AND e.metadata -> 'adopted'::text <> origin AS here, -- a row beside this one
+                   e.stream_id = event_stream AND e.event_type = outbox_adopted_event.event_type AND e.topic = event_topic
+                       AND e.payload = outbox_adopted_event.payload AND coalesce(e.occurred_at = event_occurred, true) AS alike
+              FROM {schema}.events AS e WHERE e.event_id IN (id, next_id)) AS f;
+    told := coalesce(told, false);
+    doubtful := coalesce(doubtful, false) AND NOT told;
+    IF second THEN
+        next_id := gen_random_uuid();
+    END IF;
+    IF first THEN
+        id := next_id;
+        next_id := gen_random_uuid();
+    END IF;
+END
+$function$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_append_adopted(
+    source text, row_key text, own_id uuid, stream text, type text, topic text, payload bytea, metadata text, of_headers boolean,
+    tenant text, key text, occurred timestamptz) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan AS $function$
+DECLARE
+    e    record;
+    done record;
+BEGIN
+    e := {schema}.outbox_adopted_event(source, row_key, own_id, stream, type, topic, payload, metadata, of_headers, tenant, key, occurred);
+    BEGIN
+        done := {schema}.outbox_append_event(e.event_stream, e.event_type, payload, NULL::bigint, e.event_metadata, e.event_topic, e.event_key,
+            NULL::bigint, NULL::text, e.event_tenant, true, NULL::timestamptz, e.id, e.event_occurred);
+    EXCEPTION WHEN unique_violation THEN -- another transaction took the id meanwhile
+        done := {schema}.outbox_append_event(e.event_stream, e.event_type, payload, NULL::bigint, e.event_metadata, e.event_topic, e.event_key,
+            NULL::bigint, NULL::text, e.event_tenant, true, NULL::timestamptz, gen_random_uuid(), e.event_occurred);
+    END;
+END
+$function$;
+-- +goose StatementEnd
+COMMENT ON FUNCTION {schema}.outbox_append_adopted IS 'What the trigger of `postrider adopt` calls: the event of a row that was written for another relay.';
+
+REVOKE EXECUTE ON FUNCTION {schema}.outbox_adopted_name, {schema}.outbox_adopted_headers, {schema}.outbox_adopted_metadata,
+                           {schema}.outbox_adopted_event, {schema}.outbox_append_adopted FROM PUBLIC;
+
 -- The state of a row of the outbox, for the view and for statements that show rows.
 -- What waits for its time is a state of its own. (clock_timestamp() would keep the
 -- planner from looking into the view.) Everybody may call it, as it is called with
@@ -1055,6 +1201,11 @@ END;
 
 -- +goose Down
 DROP FUNCTION {schema}.outbox_state(timestamptz, boolean, int, boolean, timestamptz);
+DROP FUNCTION {schema}.outbox_append_adopted(text, text, uuid, text, text, text, bytea, text, boolean, text, text, timestamptz);
+DROP FUNCTION {schema}.outbox_adopted_event(text, text, uuid, text, text, text, bytea, text, boolean, text, text, timestamptz);
+DROP FUNCTION {schema}.outbox_adopted_metadata(text, boolean);
+DROP FUNCTION {schema}.outbox_adopted_headers(jsonb);
+DROP FUNCTION {schema}.outbox_adopted_name(text);
 DROP FUNCTION {schema}.outbox_append_batch(text[], text[], bytea[], uuid[], bigint[], jsonb[], text[], text[], bigint[],
     text[], text[], boolean[], timestamptz[], timestamptz[]);
 DROP FUNCTION {schema}.outbox_append_one(text, text, jsonb, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz);
