@@ -147,6 +147,7 @@ func appendInAllForms(t *testing.T, r roles) {
 		`SELECT shop.outbox_append_batch('{a,b,b}', '{t,t,t}', '{x,x,x}', dedupe_keys => '{k,l,l}', topics => '{default,x,x}')`,
 		`BEGIN; SELECT shop.outbox_without_enqueue(); SELECT shop.outbox_append('a', 't', '{}');
 			SELECT shop.outbox_append_batch('{a,b}', '{t,t}', '{x,x}'); COMMIT`,
+		`SELECT shop.outbox_append_adopted('t', n, NULL, E' s ', 't', NULL, 'x', '{"headers": {"a b": [1], "Nats-X": "\\n"}, "traceparent": 1}', false, '', 'k', 'infinity') FROM (VALUES ('1'), ('1'), ('1')) AS v (n)`,
 		`SELECT shop.outbox_partition('key', 64), shop.outbox_hash_partition(-5, 64)`,
 	} {
 		mustStatement(t, r.url(t, "producer"), sql)

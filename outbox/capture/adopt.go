@@ -44,6 +44,8 @@ type Adoption struct {
 	Delete bool `json:"delete,omitempty"`
 	// Source is the table's name at its first adoption; its events' ids are made from it.
 	Source string `json:"source,omitempty"`
+
+	unbroken bool // the trigger that is replaced saw each row that is chosen
 }
 
 // Fields are what a column can become.
@@ -100,7 +102,7 @@ func (s *Store) Adopt(ctx context.Context, a Adoption, o Options) (Done, error) 
 		if err := s.mayAdopt(ctx, tx, t, a.NoImport); err != nil {
 			return err
 		}
-		if a.Source, err = s.source(ctx, tx, t, drop != nil); err != nil {
+		if err := s.resume(ctx, tx, t, &a, drop != nil); err != nil {
 			return err
 		}
 		list, err := making(Adopted, t, "INSERT", a.body(t, s.calls("adopted"), shape), false, a)

@@ -52,7 +52,7 @@ func TestTablesMayShareTheirIDs(t *testing.T) {
 	l.run(t, `CREATE TABLE c (LIKE a INCLUDING ALL)`, `INSERT INTO c (id, stream, body) SELECT md5('1')::uuid, 's', 'a1'`)
 	c := capture.Adoption{Table: "c", Map: m, Type: "t"}
 	_, err := l.Adopt(t.Context(), c, capture.Options{})
-	wantRefused(t, err, "c4ca4238-a0b9-2382-0dcc-509a6f75849b", "--anew", "--where", "--no-import")
+	wantRefused(t, err, "row c4ca4238-a0b9-2382-0dcc-509a6f75849b ", "another table", "--anew", "--where", "--no-import")
 	c.Anew = true
 	l.wantImported(t, c, 1)
 	l.wantImported(t, c, 0)
@@ -104,10 +104,12 @@ func TestIDsThatBeginAgain(t *testing.T) {
 	a.Anew = true
 	l.wantImported(t, a, 10)
 	l.wantImported(t, a, 0)
+	a.Type, a.Anew = "other", false // rows that were told are, by whatever type now
+	l.wantImported(t, a, 0)
 
 	// What is adopted again by another name is the same table's.
 	l.run(t, `ALTER TABLE queue RENAME TO renamed`, `INSERT INTO renamed (stream, body) VALUES ('s', 'last')`)
-	a.Table, a.Anew = "renamed", false
+	a.Table = "renamed"
 	l.wantImported(t, a, 0)
 	if n := l.count(t); n != 51 {
 		t.Errorf("%d events, want 51", n)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -106,7 +107,8 @@ type arriving struct {
 	ID         uuid.UUID
 	Next       uuid.UUID // in place of one that a row before has
 	Told       bool
-	Doubtful   bool
+	Changed    bool   // an event of its key has another content
+	Shared     bool   // an event of its uuid and content has another source
 	Payload    []byte `db:"-"`
 }
 
@@ -175,7 +177,7 @@ func (s *Store) appendAll(ctx context.Context, tx pgx.Tx, t *table, view string,
 		if len(list) == 0 {
 			break
 		}
-		n, err := s.appendSome(ctx, tx, list, a.Anew)
+		n, err := s.appendSome(ctx, tx, list, a)
 		if err != nil {
 			return fmt.Errorf("of the rows of %s that wait, one of number %d to %d cannot be imported, and nothing was changed: %w", t, read+1, read+int64(len(list)), err)
 		}
@@ -190,7 +192,7 @@ func (s *Store) appendAll(ctx context.Context, tx pgx.Tx, t *table, view string,
 }
 
 // appendSome appends those of the rows that have no event yet.
-func (s *Store) appendSome(ctx context.Context, tx pgx.Tx, rows []waiting, anew bool) (int64, error) {
+func (s *Store) appendSome(ctx context.Context, tx pgx.Tx, rows []waiting, a Adoption) (int64, error) {
 	for _, one := range rows {
 		if one.Stream == nil || one.Type == nil {
 			return 0, refuse("row %s has no stream or no type: choose others by --where, or say by --stream and --type what such rows go by", one.Row)
@@ -203,9 +205,9 @@ func (s *Store) appendSome(ctx context.Context, tx pgx.Tx, rows []waiting, anew 
 	taken := map[uuid.UUID]bool{}
 	for i := range list {
 		one := &list[i]
-		if one.Doubtful && !anew {
-			return 0, refuse("row %s has the id of event %s, whose content or origin is another: ids that began again, or a row, an event or a --map that was changed. "+
-				"Leave out what was told by --where, or all by --no-import; --anew appends such rows", rows[i].Row, one.ID)
+		one.Told = one.Told || one.Changed && a.unbroken
+		if why := doubt(one); why != "" && !a.Anew {
+			return 0, refuse("of row %s nobody can tell whether it was told: %s. Leave out what was told by --where, or all by --no-import; --anew appends such rows", rows[i].Row, why)
 		}
 		if taken[one.ID] {
 			one.ID = one.Next
@@ -238,6 +240,19 @@ func (s *Store) appendSome(ctx context.Context, tx pgx.Tx, rows []waiting, anew 
 	var appended int64
 	err = s.sql.Append.Row(ctx, tx, batch).Scan(&appended)
 	return appended, err
+}
+
+// doubt is why nobody can tell whether a row had its event, "" where that is known.
+func doubt(one *arriving) string {
+	switch {
+	case one.Told:
+		return ""
+	case one.Changed:
+		return "an event of its id has another content: ids began again, or the row, the event or --map was changed"
+	case one.Shared:
+		return "an event of its uuid and content is of another table or producer"
+	}
+	return ""
 }
 
 // fit makes events of rows.
@@ -324,17 +339,19 @@ func (s *Store) mayAdopt(ctx context.Context, tx pgx.Tx, t *table, noImport bool
 	return nil
 }
 
-// source is the name that a table's events are told by: of a trigger that is replaced the one that it had, whatever the table is called now.
-func (s *Store) source(ctx context.Context, tx pgx.Tx, t *table, replaced bool) (string, error) {
+// resume has a trigger that is replaced go on: under the name that the table had, whatever it is called now. While it is there, a row has
+// an event of its key if there is one, whatever --map says since.
+func (s *Store) resume(ctx context.Context, tx pgx.Tx, t *table, a *Adoption, replaced bool) error {
+	a.Source = t.String()
 	if !replaced {
-		return t.String(), nil
+		return nil
 	}
 	list, err := s.list(ctx, tx)
 	for _, one := range list {
 		var had Adoption
 		if one.Purpose == Adopted && one.Table == t.String() && json.Unmarshal(one.Settings, &had) == nil && had.Source != "" {
-			return had.Source, err
+			a.Source, a.unbroken = had.Source, one.Enabled && maps.Equal(had.Where, a.Where)
 		}
 	}
-	return t.String(), err
+	return err
 }

@@ -91,6 +91,8 @@ func TestPrivileges(t *testing.T) {
 	for _, sql := range []string{
 		`SELECT outbox_append('s', 't', '{}')`, `SELECT outbox_append_bytes('s', 't', 'x')`,
 		`SELECT outbox_append_batch('{s}', '{t}', '{x}')`, `SELECT outbox_metadata_problem('{}')`,
+		`SELECT outbox_append_adopted('a', 'r', NULL, 's', 't', 'd', 'x', NULL, false, NULL, NULL, NULL)`,
+		`SELECT outbox_adopted_event('a', 'r', NULL, 's', 't', 'd', 'x', NULL, false, NULL, NULL, NULL)`,
 		`SELECT outbox_append_one('s', 't', '{}')`, `SELECT outbox_schema_problem('{}')`, `SELECT outbox_mismatch('{}', '{}', '{}', '')`,
 	} {
 		refused(t, conn, sql, "42501")

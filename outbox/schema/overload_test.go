@@ -16,6 +16,7 @@ var appendsExactly = []string{
 	`SELECT outbox_append_bytes('s'::text, 'a'::text, 'x'::bytea, NULL::bigint, NULL::jsonb, NULL::text, NULL::text, NULL::text, NULL::text, NULL::boolean, NULL::timestamptz, NULL::uuid, NULL::timestamptz)`,
 	`SELECT outbox_append_batch('{b}'::text[], '{checked}'::text[], '{"{}"}'::bytea[], ARRAY[gen_random_uuid()], NULL::bigint[], NULL::jsonb[], NULL::text[], NULL::text[], NULL::bigint[], NULL::text[], NULL::text[], NULL::boolean[], NULL::timestamptz[], NULL::timestamptz[])`,
 	`SELECT outbox_append_batch('{b,b,c}'::text[], '{checked,a,a}'::text[], '{"{}",x,y}'::bytea[], ARRAY[gen_random_uuid()], NULL::bigint[], NULL::jsonb[], NULL::text[], NULL::text[], NULL::bigint[], '{k,k}'::text[], NULL::text[], NULL::boolean[], ARRAY[clock_timestamp() + '1 h'::interval], NULL::timestamptz[])`,
+	`SELECT outbox_append_adopted('t'::text, 'r'::text, NULL::uuid, ' s '::text, 'a'::text, 'd'::text, 'x'::bytea, '{"headers":{"a b":[1],"Nats-X":"y"},"traceparent":1}'::text, false, 'n'::text, 'k'::text, 'infinity'::timestamptz) FROM generate_series(1, 3)`,
 	`SELECT outbox_partition('k'::text, 8)`,
 	`SELECT outbox_schema_problem('{"type":"object","properties":{"a/b":{"type":"array","items":{"type":"string","pattern":"x"}}}}'::jsonb)`,
 	`SELECT count(*) FROM outbox_messages`,

@@ -3573,6 +3573,43 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
 
 -- outbox/capture/sql/*.sql
 
+/* capture.Unique */ SELECT a.attname::text
+  FROM pg_index AS i
+  JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+ WHERE i.indrelid = $1 AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indnkeyatts = 1 AND i.indpred IS NULL AND a.attnotnull;
+
+/* capture.MayAdopt */ SELECT has_schema_privilege(c.relowner, o.oid, 'USAGE') AND has_function_privilege(c.relowner, append.oid, 'EXECUTE'),
+       has_function_privilege(event.oid, 'EXECUTE') AND has_function_privilege(batch.oid, 'EXECUTE')
+  FROM pg_class AS c
+  JOIN pg_namespace AS o ON o.nspname = $1
+  JOIN pg_class AS e ON e.relnamespace = o.oid AND e.relname = 'events'
+  JOIN pg_proc AS append ON append.pronamespace = o.oid AND append.proname = 'outbox_append_adopted' AND append.proowner = e.relowner
+  JOIN pg_proc AS event ON event.pronamespace = o.oid AND event.proname = 'outbox_adopted_event' AND event.proowner = e.relowner
+  JOIN pg_proc AS batch ON batch.pronamespace = o.oid AND batch.proname = 'outbox_append_batch' AND batch.proowner = e.relowner
+ WHERE c.oid = $2;
+
+/* capture.Own */ SELECT session_user = current_user AND pg_get_userbyid(c.relowner) = session_user FROM pg_class AS c WHERE c.oid = $1;
+
+/* capture.Fit */ SELECT f.event_stream, f.event_type, f.event_topic, f.event_metadata::text, f.event_tenant, f.event_key, f.event_occurred, f.id, f.next_id,
+       f.told, f.changed, f.shared
+  FROM unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::text[],
+              $8::text[], $9::text[], $10::timestamptz[])
+       WITH ORDINALITY AS u (row_key, own_id, stream, type, topic, payload, metadata, tenant, key, occurred, position)
+ CROSS JOIN LATERAL "public".outbox_adopted_event($11::text, u.row_key, u.own_id, u.stream, u.type, u.topic, u.payload, u.metadata,
+                        $12::boolean, u.tenant, u.key, u.occurred) AS f
+ ORDER BY u.position;
+
+/* capture.Versions */ SELECT s.stream, coalesce(kept.last, head.stream_version, 0), coalesce(kept.first > 1, head.stream_version IS NOT NULL)
+  FROM unnest($1::text[]) AS s (stream)
+ CROSS JOIN LATERAL (SELECT min(e.stream_version) AS first, max(e.stream_version) AS last
+                       FROM "public".events AS e WHERE e.stream_id = s.stream) AS kept
+  LEFT JOIN "public".outbox_stream_heads AS head ON head.stream_id = s.stream;
+
+/* capture.Append */ SELECT count(*)
+  FROM "public".outbox_append_batch($1::text[], $2::text[], $3::bytea[], $4::uuid[], $5::bigint[],
+           $6::text[]::jsonb[], $7::text[], $8::text[], NULL::bigint[], NULL::text[], $9::text[],
+           NULL::boolean[], NULL::timestamptz[], $10::timestamptz[]);
+
 /* capture.Find */ SELECT c.oid, n.nspname::text, c.relname::text, c.relowner::regrole::text, c.relkind IN ('r', 'p'),
        pg_has_role(c.relowner, 'USAGE'),
        has_schema_privilege(c.relowner, o.oid, 'USAGE') AND has_function_privilege(c.relowner, p.oid, 'EXECUTE'),
@@ -3619,19 +3656,6 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
  ORDER BY 2, 3, 1;
 
 /* capture.LimitLocks */ SELECT set_config('lock_timeout', $1, true);
-
-/* capture.Known */ SELECT e.event_id FROM "public".events AS e WHERE e.event_id = ANY ($1::uuid[]);
-
-/* capture.Versions */ SELECT s.stream, coalesce(kept.last, head.stream_version, 0), coalesce(kept.first > 1, head.stream_version IS NOT NULL)
-  FROM unnest($1::text[]) AS s (stream)
- CROSS JOIN LATERAL (SELECT min(e.stream_version) AS first, max(e.stream_version) AS last
-                       FROM "public".events AS e WHERE e.stream_id = s.stream) AS kept
-  LEFT JOIN "public".outbox_stream_heads AS head ON head.stream_id = s.stream;
-
-/* capture.Append */ SELECT count(*)
-  FROM "public".outbox_append_batch($1::text[], $2::text[], $3::bytea[], $4::uuid[], $5::bigint[],
-           $6::text[]::jsonb[], $7::text[], $8::text[], NULL::bigint[], NULL::text[], $9::text[], NULL::boolean[],
-           NULL::timestamptz[], $10::timestamptz[]);
 
 -- outbox/importer/sql/*.sql
 

@@ -24,7 +24,7 @@ SELECT session_user = current_user AND pg_get_userbyid(c.relowner) = session_use
 -- query: Fit
 -- What the rows are as events.
 SELECT f.event_stream, f.event_type, f.event_topic, f.event_metadata::text, f.event_tenant, f.event_key, f.event_occurred, f.id, f.next_id,
-       f.told, f.doubtful
+       f.told, f.changed, f.shared
   FROM unnest(@rows::text[], @own::uuid[], @streams::text[], @types::text[], @topics::text[], @payloads::bytea[], @metadata::text[],
               @tenants::text[], @keys::text[], @occurred::timestamptz[])
        WITH ORDINALITY AS u (row_key, own_id, stream, type, topic, payload, metadata, tenant, key, occurred, position)

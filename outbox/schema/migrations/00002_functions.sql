@@ -1111,14 +1111,14 @@ $function$;
 -- +goose StatementEnd
 
 -- The event of a row. source is the table, row_key tells the row from its others, own_id is the row's uuid. A key may begin again, and a
--- uuid be another event's: id is the first of three that no event has. told: an event of this very row is there; doubtful: one with this
--- id of another content, or with this uuid and this content of another source.
+-- uuid be another event's: id is the first of three that no event has. told: an event of this very row is there; changed: one of this row's
+-- key and another content; shared: one of its uuid and content, of another source.
 -- +goose StatementBegin
 CREATE FUNCTION {schema}.outbox_adopted_event(
     source text, row_key text, own_id uuid, stream text, type text, topic text, payload bytea, metadata text, of_headers boolean,
     tenant text, key text, occurred timestamptz,
     OUT event_stream text, OUT event_type text, OUT event_topic text, OUT event_metadata jsonb, OUT event_tenant text, OUT event_key text,
-    OUT event_occurred timestamptz, OUT id uuid, OUT next_id uuid, OUT told boolean, OUT doubtful boolean)
+    OUT event_occurred timestamptz, OUT id uuid, OUT next_id uuid, OUT told boolean, OUT changed boolean, OUT shared boolean)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $function$
 DECLARE
@@ -1137,8 +1137,8 @@ BEGIN
     id := coalesce(own_id, md5(source || ':' || row_key)::uuid);
     next_id := md5(concat_ws(E'\n', source, row_key, event_stream, event_type, event_topic, extract(epoch FROM event_occurred)::text,
                              encode(sha256(payload), 'hex')))::uuid;
-    SELECT bool_or(f.mine AND (f.alike OR f.event_id = next_id)), bool_or(f.mine <> f.alike AND NOT f.here), bool_or(f.event_id = id), bool_or(f.event_id = next_id)
-      INTO told, doubtful, first, second
+    SELECT bool_or(f.mine AND (f.alike OR f.event_id = next_id)), bool_or(f.mine AND NOT f.alike), bool_or(f.alike AND NOT f.mine AND NOT f.here), bool_or(f.event_id = id), bool_or(f.event_id = next_id)
+      INTO told, changed, shared, first, second
       FROM (SELECT e.event_id, e.metadata -> 'adopted'::text IS NOT DISTINCT FROM origin AS mine,
                    e.metadata #>> '{adopted,table}'::text[] IS NOT DISTINCT FROM source
                        AND e.metadata -> 'adopted'::text <> origin AS here, -- a row beside this one
@@ -1146,7 +1146,8 @@ BEGIN
                        AND e.payload = outbox_adopted_event.payload AND coalesce(e.occurred_at = event_occurred, true) AS alike
               FROM {schema}.events AS e WHERE e.event_id IN (id, next_id)) AS f;
     told := coalesce(told, false);
-    doubtful := coalesce(doubtful, false) AND NOT told;
+    changed := coalesce(changed, false) AND NOT told;
+    shared := coalesce(shared, false) AND NOT told;
     IF second THEN
         next_id := gen_random_uuid();
     END IF;
