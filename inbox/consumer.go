@@ -149,7 +149,7 @@ type prepared struct {
 // prepare looks at the stream and makes the consumer's rows complete. read is how far this
 // reader has read the stream that was made then, zero when it did not.
 func (c *Consumer) prepare(ctx context.Context, read mark, of time.Time) (state prepared, err error) {
-	furthest, err := c.furthest(ctx) // before the stream is asked: it goes on
+	marks, err := c.marks(ctx) // before the stream is asked: it goes on
 	if err != nil {
 		return prepared{}, err
 	}
@@ -159,7 +159,7 @@ func (c *Consumer) prepare(ctx context.Context, read mark, of time.Time) (state 
 	}
 	info := stream.CachedInfo()
 	if info.Created.Equal(of) {
-		furthest = later(furthest, read)
+		marks = append(marks, read)
 	}
 	if info.Config.Retention != jetstream.LimitsPolicy {
 		return prepared{}, fmt.Errorf("%w: %s has retention %s: other readers' messages would be deleted; it must be limits",
@@ -175,9 +175,9 @@ func (c *Consumer) prepare(ctx context.Context, read mark, of time.Time) (state 
 		return prepared{}, err
 	}
 	if !state.rewound {
-		is, err := lost(ctx, stream, furthest)
+		m, is, err := doubted(ctx, stream, marks)
 		if err == nil && is != holds {
-			state.rewound, err = c.rewind(ctx, tx, furthest, info.State.LastSeq, is)
+			state.rewound, err = c.rewind(ctx, tx, m, info.State.LastSeq, is)
 		}
 		if err != nil {
 			return prepared{}, err

@@ -29,7 +29,7 @@ type queries struct {
 	AddConsumer, LockConsumer, RestartConsumer, AddMalformed       pg.Query
 	Beat, Leave, Readers                                           pg.Query
 	AddLanes, Acquire, Renew, Mine, Fence, Begin, Advance, Release pg.Query
-	RestartLanes, Rewind, Furthest, Disown, Lanes                  pg.Query
+	RestartLanes, Rewind, Marks, Disown, Lanes                     pg.Query
 }
 
 // DB is what an inbox needs of a pgx pool: Begin, Exec, Query, QueryRow and SendBatch.

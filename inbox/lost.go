@@ -36,16 +36,33 @@ const (
 	lostPatience = 15 * time.Second
 )
 
-// furthest is the mark up to which the consumer has read, zero for a new one.
-func (c *Consumer) furthest(ctx context.Context) (mark, error) {
-	var position int64
-	var m mark
-	err := c.box.sql.Furthest.Row(ctx, c.box.db, pg.Args{"consumer": c.box.cfg.Name}).Scan(&position, &m.at)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return mark{}, fmt.Errorf("inbox: prepare consumer %s: %w", c.box.cfg.Name, missingTables(err))
+// marks are those of the lanes. Each counts: of a database that was set back some may be of what the stream held before.
+func (c *Consumer) marks(ctx context.Context) (all []mark, err error) {
+	all, err = pg.Collect(ctx, c.box.db, c.box.sql.Marks, pg.Args{"consumer": c.box.cfg.Name}, func(row pgx.CollectableRow) (m mark, err error) {
+		var position int64
+		err = row.Scan(&position, &m.at)
+		m.sequence = uint64(position)
+		return m, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("inbox: prepare consumer %s: %w", c.box.cfg.Name, missingTables(err))
 	}
-	m.sequence = uint64(position)
-	return m, nil
+	return all, nil
+}
+
+// doubted is the earliest of the marks that the stream does not hold, and the worst that it says of one.
+func doubted(ctx context.Context, stream jetstream.Stream, marks []mark) (earliest mark, worst doubt, err error) {
+	for _, m := range marks {
+		is, err := lost(ctx, stream, m)
+		if err != nil {
+			return mark{}, holds, err
+		}
+		if is != holds && (worst == holds || max(m.at, -m.at) < max(earliest.at, -earliest.at)) {
+			earliest = m
+		}
+		worst = max(worst, is)
+	}
+	return earliest, worst, nil
 }
 
 // doubt is what the stream says of a mark.

@@ -185,16 +185,12 @@ func (r *reader) acquire(ctx, work context.Context, n int, known []int) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	rewind := false
 	for _, l := range taken {
-		// A pass that has not come past the lane's position yet will bring everything behind it, if it has asked the stream for that.
-		l.ready = r.endPass != nil && r.read.sequence <= l.settled.sequence && l.settled.sequence <= r.furthest.sequence
-		rewind = rewind || !l.ready
 		r.lanes[l.number] = l
 		r.background.Go(func() { r.work(work, l) })
 		r.log.InfoContext(ctx, "lane taken", "lane", l.number, "epoch", l.epoch, "position", l.settled.sequence)
 	}
-	if rewind {
+	if len(taken) > 0 { // also where the pass would bring all of it: the next one asks the stream whether it holds the lane's mark
 		r.passLocked()
 	}
 	return nil

@@ -84,8 +84,8 @@ UPDATE {schema}.inbox_lanes SET position = 0, position_time = 0, owner = NULL, l
 UPDATE {schema}.inbox_lanes SET position = @position::bigint, position_time = @time::bigint, owner = NULL, lease_until = NULL, epoch = epoch + 1, tries = 0
  WHERE consumer = @consumer AND position > @position::bigint
 
--- query: Furthest
-SELECT position, position_time FROM {schema}.inbox_lanes WHERE consumer = @consumer ORDER BY position DESC LIMIT 1
+-- query: Marks
+SELECT DISTINCT position, position_time FROM {schema}.inbox_lanes WHERE consumer = @consumer AND position > 0
 
 -- query: AddConsumer
 INSERT INTO {schema}.inbox_consumers (consumer, lanes, stream, stream_created) VALUES (@consumer, @lanes, @stream, @created) ON CONFLICT DO NOTHING

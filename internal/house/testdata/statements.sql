@@ -3108,7 +3108,7 @@ RETURNING tries;
 /* inbox.Rewind */ UPDATE "public".inbox_lanes SET position = $1::bigint, position_time = $2::bigint, owner = NULL, lease_until = NULL, epoch = epoch + 1, tries = 0
  WHERE consumer = $3 AND position > $1::bigint;
 
-/* inbox.Furthest */ SELECT position, position_time FROM "public".inbox_lanes WHERE consumer = $1 ORDER BY position DESC LIMIT 1;
+/* inbox.Marks */ SELECT DISTINCT position, position_time FROM "public".inbox_lanes WHERE consumer = $1 AND position > 0;
 
 /* inbox.AddConsumer */ INSERT INTO "public".inbox_consumers (consumer, lanes, stream, stream_created) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING;
 
