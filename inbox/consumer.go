@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -158,7 +159,9 @@ func (c *Consumer) prepare(ctx context.Context, read mark, of time.Time) (state 
 		return prepared{}, fmt.Errorf("%w: %s: %w", ErrStream, c.cfg.Stream, err)
 	}
 	info := stream.CachedInfo()
+	remembered := false // what this reader read, and no lane's row says
 	if info.Created.Equal(of) {
+		remembered = !slices.Contains(marks, read)
 		marks = append(marks, read)
 	}
 	if info.Config.Retention != jetstream.LimitsPolicy {
@@ -178,6 +181,7 @@ func (c *Consumer) prepare(ctx context.Context, read mark, of time.Time) (state 
 		m, is, err := doubted(ctx, stream, marks)
 		if err == nil && is != holds {
 			state.rewound, err = c.rewind(ctx, tx, m, info.State.LastSeq, is)
+			state.rewound = state.rewound || is == gone && remembered && m == read
 		}
 		if err != nil {
 			return prepared{}, err

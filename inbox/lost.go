@@ -141,7 +141,7 @@ func (c *Consumer) rewind(ctx context.Context, tx pgx.Tx, m mark, last uint64, i
 	if err != nil {
 		return false, fmt.Errorf("inbox: rewind consumer %s: %w", c.box.cfg.Name, err)
 	}
-	if tag.RowsAffected() == 0 && is == unclear {
+	if tag.RowsAffected() == 0 { // the rows are no further: a record of a worker may lie in the place of a bound
 		return false, nil
 	}
 	level, what := slog.LevelError, "the stream has lost messages that were read: reading again what it stored since"

@@ -30,12 +30,14 @@ func TestAStreamThatLostItsEnd(t *testing.T) {
 		more    int
 		slow    time.Duration // a way to or from the server
 		forgets bool          // the database, that the reader went back
-		trims   bool          // workers, their record in the place of the last message that was read
+		// A worker's record lies where the reader goes back to.
+		recorded bool
+		trims    bool // workers, their record in the place of the last message that was read
 	}{
 		"while nobody reads": {more: 1}, "while somebody reads": {running: true, more: 1},
 		"and goes past it at once": {running: true, more: 10}, "far away": {more: 1, slow: 4 * quick().QuietTime},
 		"and a failover forgets that":      {running: true, more: 1, forgets: true},
-		"and workers remove their records": {more: 2, trims: true},
+		"and workers remove their records": {more: 2, trims: true}, "behind a record": {more: 2, recorded: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -45,6 +47,11 @@ func TestAStreamThatLostItsEnd(t *testing.T) {
 			r.js = r.server.JetStream(t)
 			r.bundle = newBundle(t)
 			node := r.server.Cluster(t)
+			if c.recorded {
+				if _, err := r.js.Publish(t.Context(), "outbox.fence.1", nil); err != nil {
+					t.Fatal(err)
+				}
+			}
 			r.publish(t, event("kept", 1), event("kept", 2), event("kept", 3))
 			if err := node.StopNode(0); err != nil {
 				t.Fatal(err)
@@ -60,7 +67,7 @@ func TestAStreamThatLostItsEnd(t *testing.T) {
 			r.publish(t, event("lost", 1), event("lost", 2), event("lost", 3))
 			end := r.run(t, quick(), apply)
 			waitFor(t, r.pool, `SELECT count(*) = 6 FROM effects`)
-			waitFor(t, r.pool, `SELECT min(position) = 6 FROM inbox_lanes`)
+			waitFor(t, r.pool, `SELECT min(position) >= 6 FROM inbox_lanes`)
 			r.exec(t, `CREATE TABLE was_lanes AS TABLE inbox_lanes`)
 			if !c.running {
 				end()
