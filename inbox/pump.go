@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/postrider/postrider/internal/unseen"
 	"github.com/postrider/postrider/message"
 )
 
@@ -82,6 +83,17 @@ func (r *reader) pass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	for begun := from; ; begun = from {
+		if !r.passUnseen(ctx, &from) {
+			return nil
+		}
+		if from == begun {
+			break
+		}
+		if consumer, err = r.subscribe(ctx, from.sequence); err != nil {
+			return err
+		}
+	}
 	messages, err := consumer.Messages(jetstream.PullMaxMessages(max(500, 2*r.cfg.BatchSize)), jetstream.PullHeartbeat(heartbeat))
 	if err != nil {
 		return fmt.Errorf("read stream %s: %w", r.cfg.Stream, err)
@@ -113,6 +125,23 @@ func (r *reader) pass(ctx context.Context) error {
 		if !r.hand(ctx, msg, meta) {
 			return nil
 		}
+	}
+}
+
+// passUnseen hands on what the client would keep to itself, up to the first message that it delivers. It returns false when the pass is to end.
+func (r *reader) passUnseen(ctx context.Context, from *mark) (more bool) {
+	ask, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		msg, err := unseen.Next(ask, r.js, r.cfg.Stream, r.cfg.Filter, from.sequence)
+		if err != nil || msg == nil {
+			return true // where the stream is away the subscription says so
+		}
+		meta := msg.Place()
+		if !r.hand(ctx, msg, meta) {
+			return false
+		}
+		*from = mark{meta.Sequence.Stream, meta.Timestamp.UnixNano()}
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,9 @@ var errConsumer = errors.New("cannot subscribe")
 // errStandsStill is returned when the stream holds messages that the consumer does not deliver.
 var errStandsStill = errors.New("the consumer stands still")
 
+// errUnseen is returned where the client keeps the next message to itself.
+var errUnseen = errors.New("the next message cannot be read")
+
 // quietTime is how long nothing may come before the stream is asked whether it holds more. After a change of leaders a client may have no
 // request left with the server and hear its heartbeats all the same (nats-io/nats.go#2063).
 const quietTime = 2 * time.Second
@@ -54,7 +58,12 @@ func subscribe(ctx context.Context, nc *nats.Conn, sub subscription, ready func(
 	}
 	ready()
 	for {
-		if err := r.read(ctx, consumer); !errors.Is(err, errStandsStill) {
+		err := r.read(ctx, consumer)
+		r.leave(ctx, consumer)
+		if errors.Is(err, errStandsStill) && r.durable == "" {
+			err = cmp.Or(r.passUnseen(ctx), err)
+		}
+		if !errors.Is(err, errStandsStill) {
 			return err
 		}
 		if consumer = r.another(ctx); consumer == nil {
@@ -110,16 +119,23 @@ func (r *reader) read(ctx context.Context, consumer jetstream.Consumer) error {
 		case errors.Is(err, jetstream.ErrMsgIteratorClosed), ctx.Err() != nil:
 			return nil
 		case errors.Is(err, nats.ErrTimeout):
-			if r.behind(ctx) {
-				return errStandsStill
+			if !r.behind(ctx) {
+				continue
 			}
-			continue
+			if r.durable != "" {
+				return r.named(ctx, errStandsStill)
+			}
+			return errStandsStill
 		case errors.Is(err, jetstream.ErrNoHeartbeat) && r.durable != "":
 			continue // the broker is away; the iterator asks again
 		case errors.Is(err, jetstream.ErrNoHeartbeat), errors.Is(err, jetstream.ErrConsumerDeleted) && r.durable == "":
 			return errStandsStill
 		case err != nil:
-			return fmt.Errorf("receive from stream %s: %w", r.stream, err)
+			err = r.named(ctx, fmt.Errorf("receive from stream %s: %w", r.stream, err))
+			if r.durable == "" && errors.Is(err, errUnseen) {
+				return errStandsStill
+			}
+			return err
 		}
 		meta, err := msg.Metadata()
 		if err != nil {
@@ -138,6 +154,52 @@ func (r *reader) read(ctx context.Context, consumer jetstream.Consumer) error {
 			}
 		}
 	}
+}
+
+// passUnseen receives what the client keeps to itself, up to the first message that it delivers. A durable consumer cannot be moved past it.
+func (r *reader) passUnseen(ctx context.Context) error {
+	for ctx.Err() == nil {
+		ask, cancel := context.WithTimeout(ctx, quietTime)
+		msg, err := natspub.Unseen(ask, r.js, r.stream, r.filter, r.last)
+		cancel()
+		if err != nil || msg == nil {
+			return nil // where the stream is away the consumer says so
+		}
+		if err := r.receive(msg); err != nil {
+			return err
+		}
+		r.last = msg.Place().Sequence.Stream
+	}
+	return nil
+}
+
+// named says which message a durable consumer cannot get past, if there is one; else it is the error itself.
+func (r *reader) named(ctx context.Context, err error) error {
+	ask, cancel := context.WithTimeout(ctx, quietTime)
+	defer cancel()
+	after := r.last
+	if r.durable != "" {
+		consumer, missing := r.js.Consumer(ask, r.stream, r.durable)
+		if missing != nil {
+			return err
+		}
+		after = max(after, consumer.CachedInfo().AckFloor.Stream) // what was received may not be acknowledged yet
+	}
+	if msg, _ := natspub.Unseen(ask, r.js, r.stream, r.filter, after); msg != nil {
+		return fmt.Errorf("%[3]w: message %[2]d of stream %[1]s has a header Status and no payload, which NATS clients take for an answer of the server: "+
+			"read without --durable, or remove it (`nats stream rmm %[1]s %[2]d`)", r.stream, msg.Place().Sequence.Stream, errUnseen)
+	}
+	return err
+}
+
+// leave removes a consumer that nobody reads any more; the server does so after a minute.
+func (r *reader) leave(ctx context.Context, consumer jetstream.Consumer) {
+	if r.durable != "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = r.js.DeleteConsumer(ctx, r.stream, consumer.CachedInfo().Name) // as it goes by itself
 }
 
 // behind tells whether the stream holds messages that were not received.

@@ -249,6 +249,9 @@ func (t *tail) report(s *session) error {
 		fmt.Fprintf(s.stderr, "received %d events of %d streams in %d partitions: %d reordered, %d duplicates%s; %d messages without outbox headers\n",
 			report.Received, report.Streams, report.Partitions, report.Reordered, report.Duplicates, late, t.foreign)
 	}
+	if c := t.cmd; c.Limit > 0 && t.seen < c.Limit {
+		fmt.Fprintf(s.stderr, "ended after %d of --limit %d messages\n", t.seen, c.Limit)
+	}
 	if !report.OK() {
 		return errSilent
 	}

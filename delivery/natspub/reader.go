@@ -1,6 +1,7 @@
 package natspub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/delivery/ops/gaps"
+	"github.com/postrider/postrider/internal/headername"
+	"github.com/postrider/postrider/internal/unseen"
 	"github.com/postrider/postrider/message"
 	"github.com/postrider/postrider/partition"
 )
@@ -97,24 +100,33 @@ func (r *StreamReader) Scan(ctx context.Context, first, last uint64, fn func([]g
 	if err != nil || end == 0 {
 		return err
 	}
+	var failed error
 	for at := max(first, 1); at <= end; {
-		before := at
-		if at, err = r.read(ctx, at, end, fn); err != nil {
-			return err
-		}
-		if at == before { // heard nothing: what is left may have been removed meanwhile
-			ask, cancel := context.WithTimeout(ctx, readTimeout)
-			next, err := r.api.next(ask, r.filter, at)
-			cancel()
-			if err != nil {
+		ask, cancel := context.WithTimeout(ctx, readTimeout)
+		next, err := r.api.next(ask, r.filter, at)
+		cancel()
+		switch {
+		case err != nil:
+			return cmp.Or(failed, err)
+		case next.sequence == 0 || next.sequence > end: // what is left may have been removed meanwhile
+			return failed
+		case len(next.body) == 0 && next.header.Get(headername.Status) != "": // the client keeps it to itself
+			if err := fn([]gaps.StoredMessage{entryOf(r.filter, next.header, next.sequence)}); err != nil {
 				return err
 			}
-			if next.sequence == 0 || next.sequence > end {
-				return nil
-			}
+			at, failed = next.sequence+1, nil
+			continue
+		case failed != nil:
+			return failed
 		}
+		at, failed = r.read(ctx, at, end, fn)
 	}
-	return nil
+	return failed
+}
+
+// Unseen returns the first message of the filter behind a position of a stream if clients keep it to themselves; else nil.
+func Unseen(ctx context.Context, js jetstream.JetStream, stream, filter string, after uint64) (*unseen.Message, error) {
+	return unseen.Next(ctx, js, stream, filter, after)
 }
 
 // lastOf returns the position of the last message under the filter up to that one.

@@ -1,0 +1,36 @@
+package inbox_test
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/postrider/postrider/message"
+)
+
+// Events without payload whose header Status the client takes for an answer of the server have their effect once, in order.
+func TestWhatTheClientKeepsHasItsEffect(t *testing.T) {
+	t.Parallel()
+	r := newReading(t)
+	for i, status := range []string{"", "409", "404", "", "503", "100"} {
+		m := event("s", int64(i+1))
+		header := nats.Header{
+			message.HeaderEventID: {m.EventID.String()}, message.HeaderStream: {m.Stream}, message.HeaderType: {m.Type}, message.HeaderPartition: {"0"},
+			message.HeaderStreamVersion: {strconv.FormatInt(m.Version, 10)}, message.HeaderSequence: {strconv.FormatInt(m.Sequence, 10)},
+		}
+		if status != "" {
+			header["Status"], header["Description"] = []string{status}, []string{"Consumer Deleted"}
+		}
+		if _, err := r.js.PublishMsg(t.Context(), &nats.Msg{Subject: m.Subject, Header: header}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end := r.run(t, quick(), apply)
+	waitFor(t, r.pool, `SELECT count(*) = 6 FROM effects`)
+	end()
+	if got := r.effects(t, "s"); !slices.Equal(got, []int64{1, 2, 3, 4, 5, 6}) {
+		t.Errorf("effects are %v", got)
+	}
+}
