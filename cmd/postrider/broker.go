@@ -11,8 +11,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
+	"github.com/alecthomas/kong"
 	"github.com/nats-io/nats.go"
 
 	"github.com/postrider/postrider/delivery/natspub"
@@ -26,6 +28,33 @@ type natsFlags struct {
 	NatsCA      string `help:"File with the certificates that sign the NATS servers'." placeholder:"FILE" type:"existingfile"`
 
 	NatsInboxPrefix string `help:"Begin of the subjects on which NATS answers, of which the user may subscribe what is below it; without it the context's, or _INBOX." placeholder:"SUBJECT"`
+
+	// overruled are the names of flags that were set in a place below the context's.
+	overruled []string
+}
+
+// AfterApply finds the settings that a context overrules: one of the command line those of the environment, that one those of the file.
+func (f *natsFlags) AfterApply(ctx *kong.Context) error {
+	f.overruled = nil
+	of := rank(ctx, "nats-context")
+	for _, name := range []string{"nats-url", "nats-creds", "nats-ca", "nats-inbox-prefix"} {
+		if f.NatsContext != "" && rank(ctx, name) < of {
+			f.overruled = append(f.overruled, name)
+		}
+	}
+	return nil
+}
+
+// counted are the flags without those that are overruled.
+func (f natsFlags) counted() natsFlags {
+	for name, value := range map[string]*string{
+		"nats-url": &f.NatsURL, "nats-creds": &f.NatsCreds, "nats-ca": &f.NatsCA, "nats-inbox-prefix": &f.NatsInboxPrefix,
+	} {
+		if slices.Contains(f.overruled, name) {
+			*value = ""
+		}
+	}
+	return f
 }
 
 // broker is how to reach NATS, and under which subjects JetStream answers there.
@@ -35,8 +64,9 @@ type broker struct {
 	apiPrefix string
 }
 
-// broker puts flags and context together: flags win. It reads all files.
+// broker puts flags and context together: of one place, flags win. It reads all files.
 func (f natsFlags) broker() (broker, error) {
+	f = f.counted()
 	c, from := natsContext{}, ""
 	if f.NatsContext != "" {
 		from = "--nats-context " + f.NatsContext + ": "

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/alecthomas/kong"
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
 )
@@ -129,4 +130,47 @@ func TestAContextByItsName(t *testing.T) {
 		t.Errorf("without a context it is %+v, %+v", b, o)
 	}
 	complaint{[]string{"tail", "--limit=1", "--nats-context=shoop"}, exitRefused, []string{"shoop", folder, "other.dc, shop"}}.check(t)
+}
+
+// A context on the command line is not overruled by what the shell or a file says, and one of the shell not by a file.
+func TestAContextIsWorthThePlaceThatNamesIt(t *testing.T) {
+	file := settingsOf{"url": "nats://context", "user": "u", "password": "p"}.write(t)
+	config := filepath.Join(t.TempDir(), "postrider.yaml")
+	if err := os.WriteFile(config, []byte("nats-url: nats://file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		environment map[string]string
+		args        []string
+		url         string
+		overruled   int
+	}{
+		"flag above the shell":   {map[string]string{"NATS_URL": "nats://shell"}, []string{"--nats-context=" + file}, "nats://context", 4},
+		"flag above the file":    {nil, []string{"--config=" + config, "--nats-context=" + file}, "nats://context", 4},
+		"shell above the file":   {map[string]string{"POSTRIDER_NATS_CONTEXT": file}, []string{"--config=" + config}, "nats://context", 4},
+		"both in the shell":      {map[string]string{"POSTRIDER_NATS_CONTEXT": file, "NATS_URL": "nats://shell"}, nil, "nats://shell", 3},
+		"both flags":             {map[string]string{"NATS_URL": "nats://shell"}, []string{"--nats-context=" + file, "--nats-url=nats://flag"}, "nats://flag", 3},
+		"flag above the context": {map[string]string{"POSTRIDER_NATS_CONTEXT": file}, []string{"--nats-url=nats://flag"}, "nats://flag", 3},
+		"no context":             {map[string]string{"NATS_URL": "nats://shell"}, nil, "nats://shell", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for variable, value := range c.environment {
+				t.Setenv(variable, value)
+			}
+			var all cli
+			parser, err := kong.New(&all, kong.Name("postrider"), kong.DefaultEnvars("POSTRIDER"), kong.Configuration(loadFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for command, flags := range map[string]*natsFlags{"run": &all.Run.natsFlags, "doctor": &all.Doctor.natsFlags, "tail": &all.Tail.natsFlags} {
+				if _, err := parser.Parse(append([]string{command}, c.args...)); err != nil {
+					t.Fatal(err)
+				}
+				b, err := flags.broker()
+				if err != nil || b.url != c.url || len(flags.overruled) != c.overruled {
+					t.Errorf("%s: %s, %q overruled: %v", command, b.url, flags.overruled, err)
+				}
+			}
+		})
+	}
 }

@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
-	"time"
 
-	"github.com/dustin/go-humanize/english"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -24,15 +21,17 @@ import (
 )
 
 type devCmd struct {
-	DatabaseURL string `help:"PostgreSQL to use instead of a private one." placeholder:"URL" env:"POSTRIDER_DATABASE_URL,DATABASE_URL"`
-	NatsURL     string `help:"NATS to use instead of an in-process one." placeholder:"URL" env:"POSTRIDER_NATS_URL,NATS_URL"`
+	DatabaseURL string `help:"PostgreSQL to use instead of a private one." placeholder:"URL" env:"-"`
+	NatsURL     string `help:"NATS to use instead of an in-process one." placeholder:"URL" env:"-"`
 	Schema      string `help:"Schema of the outbox's tables." default:"public"`
 	workerFlags
 	httpFlags
 	Workers    int      `help:"Number of workers in this process: 1 to 64; 0: generate and check alone, workers elsewhere deliver." default:"3"`
 	Partitions int      `help:"Number of partitions: 1 to 32767." default:"64"`
 	Import     []string `help:"File of JSON lines to import; repeatable." placeholder:"FILE"`
-	Rate       float64  `help:"Generate that many events a second instead. Without files the default is 100." default:"0"`
+	Rate       *float64 `help:"Generate that many events a second; 0: none. Without files the default is 100, with --chaos 300." placeholder:"N"`
+	Quiet      bool     `help:"Generate nothing, and print to standard output nothing but lines that export DATABASE_URL and NATS_URL, when all is up." env:"-"`
+	Port       int      `help:"First port, PostgreSQL's; the monitor's and those of NATS follow; 0: free ones, at each start the same with --data-dir." default:"0" env:"-"`
 	DataDir    string   `help:"Directory that keeps database and stream; without it they are temporary." placeholder:"DIR"`
 	NatsNodes  int      `help:"Nodes of the in-process NATS: 1 or 3." enum:"1,3" default:"1"`
 	showFlags
@@ -42,13 +41,15 @@ type devCmd struct {
 
 // Help shows examples below the flags.
 func (c *devCmd) Help() string {
-	return `Needs nothing but PostgreSQL's server binaries. As root it runs them as user postgres or nobody.
+	return `Needs nothing but PostgreSQL's server binaries. As root it runs them as user postgres or nobody. It uses servers that flags
+name, never those of DATABASE_URL, NATS_URL or PGHOST. Its PostgreSQL has wal_level logical.
 
 Examples:
   postrider dev                                             generated events, monitor stays up
   postrider dev --import events.jsonl.gz                    real events
   postrider dev --import events.jsonl.gz --exit-when-drained --json
   postrider dev --chaos --import events.jsonl.gz            while workers and servers fail, to a verdict
+  postrider dev --quiet --data-dir .dev --port 5500 > .env  an environment for a project: ` + "`. ./.env`" + ` in its shells
   postrider dev --workers 0 --database-url … --nats-url …   try a cluster that runs`
 }
 
@@ -67,9 +68,15 @@ func (c *devCmd) validate() error {
 		return fmt.Errorf("%w: --workers=0 serves no monitor; leave out --http-addr, and run `postrider monitor`", errRefused)
 	case c.Partitions < 1 || c.Partitions > 32767:
 		return fmt.Errorf("%w: --partitions must lie between 1 and 32767, got %d", errRefused, c.Partitions)
-	case c.Rate < 0:
-		return fmt.Errorf("%w: --rate must not be negative, got %g", errRefused, c.Rate)
-	case c.Rate > 0 && len(c.Import) > 0:
+	case c.Rate != nil && !(*c.Rate >= 0): // nor NaN
+		return fmt.Errorf("%w: --rate must not be negative, got %g", errRefused, *c.Rate)
+	case c.Quiet && (c.Chaos || c.Rate != nil && *c.Rate > 0):
+		return fmt.Errorf("%w: --quiet generates nothing; leave out --rate and --chaos", errRefused)
+	case c.Workers == 0 && !c.feeds():
+		return fmt.Errorf("%w: --workers=0 checks what it generates or imports; leave out --quiet and --rate=0", errRefused)
+	case c.Port != 0 && (c.Port < lowestDevPort || c.Port > highestDevPort):
+		return fmt.Errorf("%w: --port must lie between %d and %d, got %d", errRefused, lowestDevPort, highestDevPort, c.Port)
+	case c.rate(0) > 0 && len(c.Import) > 0:
 		return fmt.Errorf("%w: --rate generates events and --import reads them; give one of the two", errRefused)
 	case c.ExitWhenDrained && len(c.Import) == 0:
 		return fmt.Errorf("%w: --exit-when-drained needs --import: generated events do not end", errRefused)
@@ -84,6 +91,20 @@ func (c *devCmd) validate() error {
 	}
 	return nil
 }
+
+// rate is how many events a second are generated; otherwise is that of who said nothing.
+func (c *devCmd) rate(otherwise float64) float64 {
+	switch {
+	case c.Rate != nil:
+		return *c.Rate
+	case c.Quiet:
+		return 0
+	}
+	return otherwise
+}
+
+// feeds reports whether anything is imported or generated.
+func (c *devCmd) feeds() bool { return len(c.Import) > 0 || c.rate(defaultRate) > 0 }
 
 // devReport is the object that --json ends with.
 type devReport struct {
@@ -110,6 +131,8 @@ type dev struct {
 	session *session
 	log     *slog.Logger
 
+	ports                devPorts
+	elsewhere            bool // somebody said where the monitor listens
 	databaseURL, natsURL string
 	postgres             *localpg.Server    // nil: somebody else's
 	broker               *localnats.Cluster // nil: somebody else's
@@ -129,6 +152,11 @@ type dev struct {
 // Run brings everything up, feeds it, checks it, and takes it down again.
 func (c *devCmd) Run(s *session) error {
 	outlivePipe()
+	if c.DatabaseURL == "" {
+		if err := forgetShell(); err != nil {
+			return err
+		}
+	}
 	if err := c.validate(); err != nil {
 		return err
 	}
@@ -137,15 +165,19 @@ func (c *devCmd) Run(s *session) error {
 	}
 	d := &dev{cmd: c, session: s, log: s.sparingLogger(), ledger: ledger.New(), broken: make(chan error, c.Workers)}
 	defer d.stop()
-	if err := d.start(s.ctx); err != nil {
+	if err := d.start(s.ctx, d.startWorkers); err != nil {
 		return err
 	}
+	if err := d.keepPorts(); err != nil {
+		return err
+	}
+	d.tellAddresses()
 	return d.work(s.ctx)
 }
 
 func (d *dev) say(format string, args ...any) {
 	out := d.session.stdout
-	if d.cmd.JSON {
+	if d.cmd.JSON || d.cmd.Quiet {
 		out = d.session.stderr
 	}
 	fmt.Fprintf(out, format+"\n", args...)
@@ -159,57 +191,16 @@ func (d *dev) stop() {
 	d.stops = nil
 }
 
-func (d *dev) start(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{d.startPostgres, d.startNATS, d.prepare, d.startWorkers} {
+func (d *dev) start(ctx context.Context, startWorkers func(context.Context) error) (err error) {
+	if d.ports, err = d.cmd.ports(); err != nil {
+		return err
+	}
+	d.monitorAddress()
+	for _, step := range []func(context.Context) error{d.startPostgres, d.startNATS, d.prepare, startWorkers} {
 		if err := step(ctx); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-func (d *dev) startPostgres(ctx context.Context) error {
-	if d.databaseURL = d.cmd.DatabaseURL; d.databaseURL != "" {
-		return nil
-	}
-	cfg := localpg.Config{Logger: d.log}
-	if d.cmd.DataDir != "" {
-		// The server's user must be able to enter it.
-		if err := os.MkdirAll(d.cmd.DataDir, 0o755); err != nil { // what lies inside is closed
-			return fmt.Errorf("--data-dir: %w", err)
-		}
-		cfg.DataDir = filepath.Join(d.cmd.DataDir, "postgres")
-	}
-	started := time.Now()
-	server, err := localpg.Start(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	d.later(ctx, "PostgreSQL", 30*time.Second, server.Stop)
-	d.postgres, d.databaseURL = server, server.URL()
-	d.say("PostgreSQL   private, up in %s\npsql '%s'", time.Since(started).Round(time.Millisecond), d.databaseURL)
-	return nil
-}
-
-func (d *dev) startNATS(ctx context.Context) error {
-	if d.natsURL = d.cmd.NatsURL; d.natsURL != "" {
-		return nil
-	}
-	cfg := localnats.Config{Nodes: d.cmd.NatsNodes, Logger: d.log}
-	if d.cmd.DataDir != "" {
-		cfg.StoreDir = filepath.Join(d.cmd.DataDir, "nats")
-	}
-	cluster, err := localnats.Start(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	d.stops = append(d.stops, func() {
-		if err := cluster.Stop(); err != nil {
-			d.log.Warn("NATS did not stop in good order", "error", err)
-		}
-	})
-	d.broker, d.natsURL = cluster, cluster.URL()
-	d.say("NATS         in process, %s at %s", english.Plural(d.cmd.NatsNodes, "node", ""), d.natsURL)
 	return nil
 }
 
@@ -263,6 +254,9 @@ func (d *dev) startWorkers(ctx context.Context) error {
 		}
 		app, w, err := startWorker(ctx, cfg)
 		if err != nil {
+			if cfg.Monitor != nil && !d.elsewhere {
+				return d.cureOf(err, d.ports.Monitor)
+			}
 			return err
 		}
 		d.later(ctx, "worker", app.StopTimeout(), app.Stop)
@@ -304,6 +298,14 @@ func (d *dev) work(interrupt context.Context) error {
 		case <-ctx.Done():
 		}
 	})
+	if !d.cmd.feeds() {
+		select {
+		case <-interrupt.Done():
+			return d.reportIf(d.cmd.JSON)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 	producing, stopProducing := context.WithCancel(ctx)
 	defer context.AfterFunc(interrupt, stopProducing)()
 	defer stopProducing()
@@ -340,10 +342,20 @@ func (d *dev) work(interrupt context.Context) error {
 	}
 }
 
+// reportIf reports what nothing was checked for only to who reads it with a program.
+func (d *dev) reportIf(wanted bool) error {
+	if !wanted {
+		return nil
+	}
+	return d.report()
+}
+
+// receive passes over what is no event: whoever tries the addresses may have published it.
 func (d *dev) receive(msg jetstream.Msg) error {
 	m, err := ledger.ReadMessage(msg)
 	if err != nil {
-		return err
+		d.log.Warn("a message that is no event", "subject", msg.Subject(), "error", err)
+		return nil
 	}
 	for _, fault := range d.checker.Receive(m) {
 		d.log.Error("the checker found a fault", "fault", fault.String())

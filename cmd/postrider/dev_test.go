@@ -5,14 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/postrider/postrider/internal/loopback"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/internal/testkit/slow"
@@ -38,10 +41,11 @@ func TestDevSaysWhatPeopleRead(t *testing.T) { //nolint:paralleltest // fills th
 		t.Fatal(err)
 	}
 	says := regexp.MustCompile(`^PostgreSQL   private, up in [0-9.]+m?s
-psql 'postgres://\S+'
-NATS         in process, 1 node at nats://127\.0\.0\.1:\d+
+NATS         in process, 1 node
 Workers      3 in this process, 64 partitions
 Monitor      http://127\.0\.0\.1:\d+/
+export DATABASE_URL='postgres://\S+'
+export NATS_URL=nats://127\.0\.0\.1:\d+
 Imported     (?s:\S+): 1 events in 1 transactions, 0 were there already, \d+ events/s
 (received \d of 1\n)*
 committed 1, received 1, lost 0, reordered 0, duplicates 0
@@ -75,6 +79,134 @@ $`)
 	}
 }
 
+// A shell that points to real servers does not have dev use them: flags alone do.
+func TestDevTakesNoServersFromItsShell(t *testing.T) { //nolint:paralleltest // fills the machine
+	path := filepath.Join(t.TempDir(), "events.jsonl")
+	if err := os.WriteFile(path, []byte(`{"tx":1,"stream":"order-7","version":1,"type":"order.placed","occurred_at":"2026-01-02T03:04:05Z","payload":{}}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	real := pgtest.URL(t)
+	shell := []string{
+		"DATABASE_URL=" + real, "POSTRIDER_DATABASE_URL=" + real, "NATS_URL=nats://" + nobody, "POSTRIDER_NATS_URL=nats://" + nobody,
+		"POSTRIDER_NATS_CONTEXT=/nowhere/x.json", "PGHOST=nowhere", "PGSERVICE=nowhere", "PGOPTIONS=-c default_transaction_read_only=on", "PGTARGETSESSIONATTRS=standby",
+	}
+	dev := clustertest.Launch(t, "dev", shell, "dev", "--exit-when-drained", "--http-addr=off", "--import", path)
+	if code := dev.Exit(t); code != exitOK {
+		t.Errorf("it ended with %d: %s%s", code, dev.Stdout(), dev.Stderr())
+	}
+	var tables int
+	if err := pgtest.Pool(t, real).QueryRow(t.Context(), `SELECT count(*) FROM pg_tables WHERE schemaname = 'public'`).Scan(&tables); err != nil || tables > 0 {
+		t.Errorf("%d tables in the shell's database: %v", tables, err)
+	}
+}
+
+// A type that is checked from now on refuses what dev makes up: that is told, and dev goes on for who set it.
+func TestDevGoesOnWhenItsEventsAreRefused(t *testing.T) {
+	t.Parallel()
+	dev := clustertest.Launch(t, "dev", nil, "dev", "--http-addr=off")
+	address := regexp.MustCompile(`DATABASE_URL='(\S+)'(?s:.*)Generating`)
+	var found []string
+	clustertest.Until(t, "dev generates", func(context.Context) (bool, error) {
+		found = address.FindStringSubmatch(dev.Stdout())
+		return found != nil, nil
+	}, nil)
+	schema := filepath.Join(t.TempDir(), "paid.json")
+	if err := os.WriteFile(schema, []byte(`{"type":"object","required":["amount"]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := call(t, "types", "set", "order.paid", "--database-url="+found[1], "--json-schema="+schema, "--check"); code != exitOK {
+		t.Fatal(stderr)
+	}
+	pool := pgtest.Pool(t, found[1])
+	count := func() (n int) {
+		if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM events`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	clustertest.Until(t, "it tells of a refusal", func(context.Context) (bool, error) {
+		return strings.Contains(dev.Stdout()+dev.Stderr(), "order.paid"), nil
+	}, nil)
+	before := count()
+	clustertest.Until(t, "it goes on with other types", func(context.Context) (bool, error) { return count() > before+10, nil }, nil)
+	dev.Signal(t, syscall.SIGINT)
+	if code := dev.Exit(t); code != exitOK {
+		t.Errorf("it ended with %d: %s%s", code, dev.Stdout(), dev.Stderr())
+	}
+	if told := strings.Count(dev.Stdout()+dev.Stderr(), "order.paid"); told > 1 {
+		t.Errorf("it tells %d times of one cause", told)
+	}
+}
+
+// A project has dev as its environment: servers at ports that stay, no events but its own, and on standard output what a shell reads.
+func TestDevIsAProjectsEnvironment(t *testing.T) { //nolint:paralleltest // fills the machine
+	folder, port := t.TempDir(), freePorts(t, 3)
+	for _, one := range []string{folder, filepath.Dir(folder)} { // PostgreSQL's user enters it
+		if err := os.Chmod(one, 0o755); err != nil { //nolint:gosec // as said
+			t.Fatal(err)
+		}
+	}
+	exports := regexp.MustCompile(`^export DATABASE_URL='(\S+)'\nexport NATS_URL=(\S+)\n$`)
+	ports := regexp.MustCompile(fmt.Sprintf(`:%d/(?s:.*):%d\n`, port, port+2))
+	said := ""
+	for start, args := range [][]string{{"--port=" + strconv.Itoa(port)}, nil} {
+		dev := clustertest.Launch(t, "dev", nil, append([]string{"dev", "--quiet", "--data-dir=" + folder}, args...)...)
+		var found []string
+		clustertest.Until(t, "dev is up", func(context.Context) (bool, error) {
+			found = exports.FindStringSubmatch(dev.Stdout())
+			return found != nil, nil
+		}, nil)
+		if !ports.MatchString(dev.Stdout()) || start > 0 && dev.Stdout() != said {
+			t.Errorf("start %d, with --port=%d: it says\n%s, and before\n%s", start, port, dev.Stdout(), said)
+		}
+		said = dev.Stdout()
+		if want := fmt.Sprintf("Monitor      http://127.0.0.1:%d/", port+1); !strings.Contains(dev.Stderr(), want) {
+			t.Errorf("%q is not in\n%s", want, dev.Stderr())
+		}
+		pool := pgtest.Pool(t, found[1])
+		var level string
+		var events int
+		err := pool.QueryRow(t.Context(), `SELECT current_setting('wal_level'), (SELECT count(*) FROM events)`).Scan(&level, &events)
+		if err != nil || level != "logical" || events != start {
+			t.Errorf("wal_level %s, %d events: %v", level, events, err)
+		}
+		if _, err := pool.Exec(t.Context(), `SELECT outbox_append('order-1', 'order.placed', '{}')`); err != nil {
+			t.Error(err)
+		}
+		pool.Close()
+		dev.Signal(t, syscall.SIGINT)
+		if code := dev.Exit(t); code != exitOK || dev.Stdout() != said {
+			t.Errorf("it ended with %d: %s", code, dev.Stdout())
+		}
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port)) //nolint:noctx // at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close() //nolint:errcheck // of the test
+	code, _, stderr := call(t, "dev", "--quiet", "--data-dir="+folder)
+	if code != exitFailed || !strings.Contains(stderr, strconv.Itoa(port)) || !strings.Contains(stderr, "--port") || !strings.Contains(stderr, "ports.json") {
+		t.Errorf("status %d: %s", code, stderr)
+	}
+}
+
+// freePorts is the first of n ports in a row on which nobody listens.
+func freePorts(t *testing.T, n int) int {
+	t.Helper()
+	for {
+		first, err := loopback.FreePort(t.Context())
+		for i := 1; i < n && err == nil; i++ {
+			err = loopback.Probe(t.Context(), first+i)
+		}
+		if err == nil {
+			return first
+		}
+		if t.Context().Err() != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // An event that nothing can carry is dead, not lost, and nobody waits for it without end.
 func TestDevEndsBehindADeadEvent(t *testing.T) {
 	t.Parallel()
@@ -100,7 +232,7 @@ func TestDevEndsBehindADeadEvent(t *testing.T) {
 // Who tries a resize on dev finds no fault in it: what was pending comes from another partition than it was committed to.
 func TestDevOutlastsAResize(t *testing.T) { //nolint:paralleltest // fills the machine
 	dev := clustertest.Launch(t, "dev", nil, "dev", "--http-addr=off", "--rate=200")
-	addresses := regexp.MustCompile(`(?s)psql '(\S+)'.*(nats://\S+).*Generating`)
+	addresses := regexp.MustCompile(`(?s)DATABASE_URL='(\S+)'.*NATS_URL=(\S+).*Generating`)
 	var found []string
 	clustertest.Until(t, "dev generates", func(context.Context) (bool, error) {
 		found = addresses.FindStringSubmatch(dev.Stdout())

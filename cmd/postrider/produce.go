@@ -1,11 +1,13 @@
 package main
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/internal/chaos"
@@ -33,10 +35,13 @@ func (d *dev) produce(ctx context.Context) error {
 	for _, name := range d.cmd.Import {
 		result, err := importFile(ctx, im, name)
 		progress.clear()
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil // stopped by the user: report what there is
-			}
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil // stopped by the user: report what there is
+		case err != nil && d.postgres != nil && !d.cmd.ExitWhenDrained:
+			d.log.Error("the rest of the file is passed over", "file", name, "error", err) // its database is of use all the same
+			continue
+		case err != nil:
 			return err
 		}
 		d.say("Imported     %s: %d events in %d transactions, %d were there already, %.0f events/s",
@@ -68,7 +73,7 @@ const defaultRate = 100
 
 // generate appends events of a made-up shop, one to four a transaction.
 func (d *dev) generate(ctx context.Context) error {
-	load, err := d.load(cmp.Or(d.cmd.Rate, defaultRate))
+	load, err := d.load(d.cmd.rate(defaultRate))
 	if err != nil {
 		return err
 	}
@@ -167,5 +172,20 @@ func (d *dev) load(rate float64) (*chaos.Load, error) {
 	return &chaos.Load{
 		Pool: d.pool, Producer: producer, Ledger: d.ledger, Rate: rate, Published: d.published, Ring: ringer(d.nc, d.cmd.Schema),
 		Outages: d.cmd.Workers == 0, // servers of others may be broken on purpose
+		Refused: d.refused(),
 	}, nil
+}
+
+// refused tells each reason once for which the database refuses what is made up: whoever tries dev registers types, or adds triggers.
+func (d *dev) refused() func(error) {
+	var told sync.Map
+	return func(err error) {
+		reason := err.Error()
+		if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
+			reason = answer.Code + answer.ConstraintName
+		}
+		if _, before := told.LoadOrStore(reason, true); !before {
+			d.log.Warn("the database refuses some generated events; the others go on", "error", err)
+		}
+	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,8 +53,8 @@ func (c *devCmd) validateShow() error {
 		return fmt.Errorf("%w: --chaos breaks its servers; leave out --database-url, --nats-url and --data-dir", errRefused)
 	case c.Workers < 2:
 		return fmt.Errorf("%w: --chaos needs --workers of at least 2: where one is struck, another takes over", errRefused)
-	case c.Rate > 0 && c.Rate < leastRate:
-		return fmt.Errorf("%w: --chaos needs a --rate of at least %d, got %g", errRefused, leastRate, c.Rate)
+	case c.rate(showRate) < leastRate:
+		return fmt.Errorf("%w: --chaos needs a --rate of at least %d, got %g", errRefused, leastRate, c.rate(showRate))
 	case c.ChaosDuration < 0 || c.ChaosDuration > 24*time.Hour:
 		return fmt.Errorf("%w: --chaos-duration must lie between 0s and 24h, got %s", errRefused, c.ChaosDuration)
 	}
@@ -125,11 +124,10 @@ func (c *devCmd) show(s *session) error {
 		v.seed = 1 + rand.Uint64N(1_000_000)
 	}
 	defer v.stop()
-	for _, step := range []func(context.Context) error{v.startPostgres, v.startNATS, v.prepare, v.startCrew} {
-		if err := step(s.ctx); err != nil {
-			return err
-		}
+	if err := v.start(s.ctx, v.startCrew); err != nil {
+		return err
 	}
+	v.tellAddresses()
 	return v.run(s.ctx, 1, v.verdict)
 }
 
@@ -229,7 +227,7 @@ func (v *show) run(interrupt context.Context, producers int, tell func(chaos.Ver
 			return err
 		}
 	}
-	load, err := v.load(cmp.Or(v.cmd.Rate, showRate))
+	load, err := v.load(v.cmd.rate(showRate))
 	if err != nil {
 		return err
 	}
@@ -293,6 +291,10 @@ func (v *show) beside(ctx context.Context, fail context.CancelCauseFunc, running
 // judge gives a message to the engine.
 func (v *show) judge(msg jetstream.Msg) error {
 	m, err := ledger.ReadMessage(msg)
+	if err != nil && v.more == nil { // of whoever tries the addresses
+		v.log.Warn("a message that is no event", "subject", msg.Subject(), "error", err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -309,8 +311,8 @@ func (v *show) repeat() string {
 		"postrider dev --chaos", fmt.Sprintf("--seed=%d", v.seed), "--chaos-duration=" + v.cmd.ChaosDuration.String(),
 		fmt.Sprintf("--workers=%d", v.cmd.Workers), fmt.Sprintf("--partitions=%d", v.cmd.Partitions),
 	}
-	if v.cmd.Rate > 0 {
-		words = append(words, fmt.Sprintf("--rate=%g", v.cmd.Rate))
+	if v.cmd.Rate != nil {
+		words = append(words, fmt.Sprintf("--rate=%g", *v.cmd.Rate))
 	}
 	words = append(words, v.given...)
 	for _, name := range v.cmd.Import {

@@ -9,7 +9,7 @@ import (
 
 // toldTwice are the variables that commands tell of in words of their own, and mean the same by.
 var toldTwice = []string{
-	"DATABASE_URL", "NATS_URL", "POSTRIDER_DATABASE_URL", "POSTRIDER_NATS_URL", "POSTRIDER_ASSIGNMENT", "POSTRIDER_HTTP_ADDR", "POSTRIDER_JSON", "POSTRIDER_LEASE_TTL", "POSTRIDER_ORDERING", "POSTRIDER_PARTITIONS", "POSTRIDER_SUBJECT",
+	"POSTRIDER_ASSIGNMENT", "POSTRIDER_HTTP_ADDR", "POSTRIDER_JSON", "POSTRIDER_LEASE_TTL", "POSTRIDER_ORDERING", "POSTRIDER_PARTITIONS", "POSTRIDER_SUBJECT",
 }
 
 // Commands that read one variable mean the same by it: a worker's POSTRIDER_STREAM must not choose what another command shows.

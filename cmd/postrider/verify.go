@@ -94,7 +94,7 @@ func (c *verifyCmd) Run(s *session) error {
 	seed := cmp.Or(c.Seed, 1+rand.Uint64N(1_000_000))
 	x := newScratch()
 	settings := &devCmd{
-		DatabaseURL: c.DatabaseURL, NatsURL: c.NatsURL, Schema: x.name, Workers: c.Workers, Rate: c.Rate, JSON: c.JSON,
+		DatabaseURL: c.DatabaseURL, NatsURL: c.NatsURL, Schema: x.name, Workers: c.Workers, Rate: &c.Rate, JSON: c.JSON,
 		showFlags: showFlags{ChaosDuration: c.Duration, Verbose: c.Verbose}, httpFlags: httpFlags{HTTPAddr: "off"},
 	}
 	settings.Stream, settings.Subject, settings.LeaseTTL, settings.Ordering = x.name, x.subject(), showTTL, string(delivery.OrderPartition)

@@ -33,6 +33,8 @@ type Load struct {
 	Unruly bool
 	// Outages says that the database may go away: a transaction that fails is then none of Run's errors.
 	Outages bool
+	// Refused is told of a transaction that the database refused: then Run goes on with the next. Defaults to nil: Run ends.
+	Refused func(error)
 }
 
 const (
@@ -55,7 +57,10 @@ func (l *Load) Run(ctx context.Context) error {
 			order := rand.IntN(generatedStreams)
 			events[i] = l.event(fmt.Sprintf("order-%d", order), types[rand.IntN(len(types))], fmt.Appendf(nil, `{"order":%d,"n":%d}`, order, made+i))
 		}
-		if err := l.append(context.WithoutCancel(ctx), events); err != nil && !l.Outages {
+		switch err := l.append(context.WithoutCancel(ctx), events); {
+		case err != nil && l.Refused != nil && CertainlyNot(err):
+			l.Refused(err)
+		case err != nil && !l.Outages:
 			return fmt.Errorf("generate: %w", err)
 		}
 		made += len(events)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -58,7 +59,7 @@ func Start(ctx context.Context, config Config) (*Cluster, error) {
 			return c, nil
 		}
 		c.stopNodesLocked()
-		if config.Port != 0 || !errors.Is(err, errPortTaken) {
+		if slices.ContainsFunc(config.Ports, func(port int) bool { return port != 0 }) || !errors.Is(err, ErrPortTaken) {
 			break
 		}
 	}

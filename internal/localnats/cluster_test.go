@@ -235,7 +235,7 @@ func TestPortTakenIsReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster, err := localnats.Start(deadline(t), localnats.Config{Port: port})
+	cluster, err := localnats.Start(deadline(t), localnats.Config{Ports: []int{port}})
 	if err == nil {
 		_ = cluster.Stop()
 		t.Fatal("started on a port that is taken")
@@ -248,7 +248,7 @@ func TestPortTakenIsReported(t *testing.T) {
 func TestConfigRefusesWhatCannotRun(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]localnats.Config{
-		"two nodes": {Nodes: 2}, "port of three": {Nodes: 3, Port: 4222}, "port": {Port: 65536},
+		"two nodes": {Nodes: 2}, "ports of three": {Ports: []int{4222, 4223, 4224}}, "port": {Ports: []int{65536}},
 		"payload": {MaxPayload: -1},
 	} {
 		if _, err := localnats.Start(t.Context(), config); !errors.Is(err, localnats.ErrInvalidConfig) {

@@ -23,8 +23,8 @@ type Config struct {
 	// StoreDir is the folder of the streams; each node has one below it. Defaults to a temporary
 	// folder that Stop removes.
 	StoreDir string
-	// Port is the client port, 1 to 65535, and only for one node. Defaults to a free port per node.
-	Port int
+	// Ports are the client ports of the nodes, 1 to 65535, no more than nodes. A node without one, or with 0, gets a free port.
+	Ports []int
 	// MaxPayload is the largest message in bytes, headers included, up to 64 MiB. Defaults to the server's 1 MiB.
 	MaxPayload int
 	// MaxBatches is how many atomic batches a stream takes at once. Defaults to the server's 50.
@@ -42,12 +42,15 @@ func (c Config) Validate() error {
 	switch {
 	case c.Nodes != 0 && c.Nodes != 1 && c.Nodes != 3:
 		return fmt.Errorf("%w: Nodes is %d, must be 1 or 3", ErrInvalidConfig, c.Nodes)
-	case c.Port < 0 || c.Port > highestPort:
-		return fmt.Errorf("%w: Port is %d, must be 0 to %d", ErrInvalidConfig, c.Port, highestPort)
-	case c.Port != 0 && c.Nodes == 3:
-		return fmt.Errorf("%w: Port is for one node, Nodes is 3", ErrInvalidConfig)
+	case len(c.Ports) > max(c.Nodes, 1):
+		return fmt.Errorf("%w: Ports are %d, Nodes is %d", ErrInvalidConfig, len(c.Ports), max(c.Nodes, 1))
 	case c.MaxPayload < 0 || c.MaxPayload > largestPayload:
 		return fmt.Errorf("%w: MaxPayload is %d bytes, must be 0 to %d", ErrInvalidConfig, c.MaxPayload, largestPayload)
+	}
+	for _, port := range c.Ports {
+		if port < 0 || port > highestPort {
+			return fmt.Errorf("%w: Ports: %d is none, must be 0 to %d", ErrInvalidConfig, port, highestPort)
+		}
 	}
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// errPortTaken is the one start failure that another port cures.
-var errPortTaken = errors.New("localnats: port is taken")
+// ErrPortTaken is the one start failure that another port cures.
+var ErrPortTaken = errors.New("localnats: port is taken")
 
 // serverLog passes a server's messages on and keeps the first fatal one, which is the only place where the
 // server says why it did not start.
@@ -51,7 +51,7 @@ func (l *serverLog) Fatalf(format string, v ...any) {
 		return
 	}
 	if strings.Contains(message, "address already in use") {
-		l.fatal = fmt.Errorf("%w: %s", errPortTaken, message)
+		l.fatal = fmt.Errorf("%w: %s", ErrPortTaken, message)
 		return
 	}
 	l.fatal = fmt.Errorf("localnats: server: %s", message)

@@ -38,7 +38,6 @@ func planNodes(ctx context.Context, config Config, storeDir string) ([]*node, er
 		options := &server.Options{
 			ServerName:             "postrider-" + strconv.Itoa(i+1),
 			Host:                   loopback.Host,
-			Port:                   config.Port,
 			NoSigs:                 true,
 			JetStream:              true,
 			DisableJetStreamBanner: true,
@@ -47,6 +46,9 @@ func planNodes(ctx context.Context, config Config, storeDir string) ([]*node, er
 			SyncAlways:             config.SyncAlways,
 			JetStreamLimits:        server.JSLimitOpts{MaxBatchInflightPerStream: config.MaxBatches},
 			SyncInterval:           syncInterval,
+		}
+		if i < len(config.Ports) {
+			options.Port = config.Ports[i]
 		}
 		var err error
 		if options.Port == 0 {

@@ -16,7 +16,7 @@ import (
 
 // ErrNoBinaries says that no usable PostgreSQL server is installed. Its message names the ways out.
 var ErrNoBinaries = errors.New("localpg: no PostgreSQL server binaries found: install them " +
-	"(apt-get install postgresql, or your system's package) or set DATABASE_URL to a server that runs")
+	"(apt-get install postgresql, or your system's package) or give --database-url of a server that runs")
 
 // minimumMajor is the oldest release that the schema of the outbox supports.
 const minimumMajor = 14
@@ -76,7 +76,7 @@ func (b binaries) suits(wantMajor int) error {
 	switch {
 	case wantMajor != 0 && b.major != wantMajor:
 		return fmt.Errorf("localpg: the data directory belongs to PostgreSQL %d, installed in %s is %d: "+
-			"install release %d or set DATABASE_URL", wantMajor, b.dir, b.major, wantMajor)
+			"install release %d or give --database-url", wantMajor, b.dir, b.major, wantMajor)
 	case b.major < minimumMajor:
 		return fmt.Errorf("%w: %s holds release %d, needed is %d or newer", ErrNoBinaries, b.dir, b.major, minimumMajor)
 	}

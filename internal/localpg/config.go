@@ -12,6 +12,8 @@ import (
 // ErrInvalidConfig is wrapped by every error of Config.Validate.
 var ErrInvalidConfig = errors.New("localpg: invalid configuration")
 
+const highestPort = 65535
+
 // Config describes one private server. The zero value is valid.
 type Config struct {
 	// DataDir is the PostgreSQL data directory: empty or absent (it is then created), or made by this
@@ -20,6 +22,8 @@ type Config struct {
 	// BinDir is the folder that holds initdb and postgres. Defaults to the first pair found in PATH,
 	// else the newest in the folders where distributions put them.
 	BinDir string
+	// Port is where the server listens, 1 to 65535; one that is taken is refused. Defaults to a free one.
+	Port int
 	// Settings are server parameters ("shared_buffers": "1GB"), applied at every start. They override
 	// the defaults of DefaultSettings and, for a temporary DataDir, of TemporarySettings.
 	// Address, port and log destination belong to this package and are refused.
@@ -60,6 +64,9 @@ func reservedSettings() []string {
 
 // Validate reports the first field that cannot be used.
 func (c Config) Validate() error {
+	if c.Port < 0 || c.Port > highestPort {
+		return fmt.Errorf("%w: Port is %d, must be 0 to %d", ErrInvalidConfig, c.Port, highestPort)
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Settings)) {
 		switch {
 		case name == "" || strings.ContainsAny(name, "= \t\n\x00"):

@@ -18,7 +18,7 @@ import (
 
 // ErrForeignDataDir says that a data directory was not made by this package, which therefore leaves it alone.
 var ErrForeignDataDir = errors.New("localpg: the data directory is not empty and was not created by Postrider: " +
-	"choose another one, or start its server yourself and set DATABASE_URL")
+	"choose another one, or start its server yourself and give --database-url")
 
 const (
 	// passwordFile lies inside the data directory, readable by its owner only. It also marks the

@@ -51,7 +51,7 @@ func serverAccount(dataDir string, empty bool) (*account, error) {
 		return &account{uid: uint32(uid), gid: uint32(gid)}, nil
 	}
 	return nil, errors.New("localpg: PostgreSQL refuses to run as root, and there is neither a user postgres nor nobody: " +
-		"run as another user or set DATABASE_URL")
+		"run as another user or give --database-url")
 }
 
 // give hands a file or directory to the account.

@@ -37,8 +37,8 @@ const (
 	immediateDelay = 10 * time.Second
 )
 
-// errPortTaken is the one start failure that another port cures.
-var errPortTaken = errors.New("localpg: port is taken")
+// ErrPortTaken is the one start failure that another port cures.
+var ErrPortTaken = errors.New("localpg: port is taken")
 
 // Server is a running private PostgreSQL. Its methods may be called from any goroutine, one takes effect at a time.
 type Server struct {
@@ -65,10 +65,10 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 	}
 	s := &Server{config: config, cluster: c}
 	for range portAttempts {
-		if s.port, err = loopback.FreePort(ctx); err != nil {
+		if s.port, err = choosePort(ctx, config.Port); err != nil {
 			break
 		}
-		if err = s.startLocked(ctx); !errors.Is(err, errPortTaken) {
+		if err = s.startLocked(ctx); config.Port != 0 || !errors.Is(err, ErrPortTaken) {
 			break
 		}
 	}
@@ -79,6 +79,17 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// choosePort returns the wanted port if nobody listens there: whose server it was would be told by a refused password alone.
+func choosePort(ctx context.Context, wanted int) (int, error) {
+	if wanted == 0 {
+		return loopback.FreePort(ctx)
+	}
+	if err := loopback.Probe(ctx, wanted); err != nil {
+		return 0, fmt.Errorf("%w: %d: %w", ErrPortTaken, wanted, err)
+	}
+	return wanted, nil
 }
 
 // URL is the address of database "postgres" as superuser. It holds the password.
@@ -183,7 +194,7 @@ func (s *Server) waitReady(ctx context.Context, started *process) error {
 		select {
 		case <-started.done:
 			if strings.Contains(started.tail.String(), "Address already in use") {
-				return fmt.Errorf("%w: %d", errPortTaken, s.port)
+				return fmt.Errorf("%w: %d", ErrPortTaken, s.port)
 			}
 			return fmt.Errorf("localpg: the server ended while starting: %w:\n%s", started.err, started.tail)
 		case <-ctx.Done():

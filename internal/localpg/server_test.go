@@ -180,7 +180,7 @@ func TestMissingBinariesNameTheWaysOut(t *testing.T) {
 	if !errors.Is(err, localpg.ErrNoBinaries) {
 		t.Fatalf("got %v, want ErrNoBinaries", err)
 	}
-	for _, way := range []string{"apt-get install postgresql", "DATABASE_URL"} {
+	for _, way := range []string{"apt-get install postgresql", "--database-url"} {
 		if !strings.Contains(err.Error(), way) {
 			t.Errorf("error %q does not name %q", err, way)
 		}

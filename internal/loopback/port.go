@@ -48,22 +48,28 @@ func draw() int {
 
 // FreePort returns a TCP port between 20000 and 31999 on which nothing listened on 127.0.0.1 a moment ago.
 func FreePort(ctx context.Context) (int, error) {
-	var listen net.ListenConfig
 	var last error
 	for range attempts {
 		if ctx.Err() != nil {
 			return 0, fmt.Errorf("loopback: pick a port: %w", ctx.Err())
 		}
 		port := draw()
-		listener, err := listen.Listen(ctx, "tcp", net.JoinHostPort(Host, strconv.Itoa(port)))
-		if err != nil {
-			last = err
-			continue
+		if last = Probe(ctx, port); last == nil {
+			return port, nil
 		}
-		if err := listener.Close(); err != nil {
-			return 0, fmt.Errorf("loopback: close the probe: %w", err)
-		}
-		return port, nil
 	}
 	return 0, fmt.Errorf("%w: %w", ErrNoPort, last)
+}
+
+// Probe returns an error if somebody listens on that port of 127.0.0.1.
+func Probe(ctx context.Context, port int) error {
+	var listen net.ListenConfig
+	listener, err := listen.Listen(ctx, "tcp", net.JoinHostPort(Host, strconv.Itoa(port)))
+	if err != nil {
+		return fmt.Errorf("loopback: %w", err)
+	}
+	if err := listener.Close(); err != nil {
+		return fmt.Errorf("loopback: close the probe: %w", err)
+	}
+	return nil
 }

@@ -106,7 +106,7 @@ func secrets() []mutant {
 		{
 			name: "password-with-a-comma", promise: "settings", breaks: "the end of a password is printed",
 			test: command{pkg: "cmd/postrider", run: "^TestSecretsAreNotPrinted$/^DSN,_comma$"}, says: "a secret is shown",
-			edits: []edit{{"cmd/postrider/configprint.go", "return redactDatabase(v)", "return redact(v)"}},
+			edits: []edit{{"cmd/postrider/config.go", "return redactDatabase(v)", "return redact(v)"}},
 		},
 		{
 			name: "headers-of-traces", promise: "settings", breaks: "a collector's token is printed",
