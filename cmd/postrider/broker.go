@@ -330,6 +330,9 @@ func (f streamFlag) Validate() error {
 	if f.Stream == "" {
 		return errors.New("--stream must name a stream; leave it out for EVENTS")
 	}
+	if strings.ContainsAny(f.Stream, " \t\r\n.*>/\\") {
+		return fmt.Errorf("--stream must be a name without blanks, '.', '*', '>' and slashes, got %q", f.Stream)
+	}
 	return nil
 }
 

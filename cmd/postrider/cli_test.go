@@ -106,6 +106,8 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 		"assignment":                  {onRun("--assignment=random"), exitRefused, []string{"--assignment", "modulo", "sticky"}},
 		"subject":                     {onRun("--subject=events.{nonsense}"), exitRefused, []string{"--subject", "nonsense"}},
 		"stream of no name":           {onRun("--stream="), exitRefused, []string{"--stream"}},
+		"stream of two words":         {onRun("--stream=a b"), exitRefused, []string{"--stream", `"a b"`}},
+		"stream of two words, tail":   {[]string{"tail", "--stream=a.b"}, exitRefused, []string{"--stream"}},
 		"json and silent":             {onRun("--json", "--silent"), exitRefused, []string{"--json", "--silent"}},
 		"user without password":       {onRun("--http-addr=127.0.0.1:0", "--http-users-file="+writeFile(t, "operate password alone\n")), exitRefused, []string{"--http-users-file", "line 1"}},
 		"open bind without password":  {onRun("--http-addr=0.0.0.0:0"), exitRefused, []string{"--http-addr"}},

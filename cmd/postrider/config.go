@@ -115,7 +115,7 @@ func (c *configPrintCmd) Run(s *session) error {
 	settings := map[string]setting{}
 	var names []string
 	for _, f := range resolved.Flags() {
-		if f.Name == "help" || f.Name == "config" {
+		if slices.Contains([]string{"help", "config", "version", "wide"}, f.Name) {
 			continue
 		}
 		names = append(names, f.Name)

@@ -24,8 +24,9 @@ type devCmd struct {
 	DatabaseURL string `help:"PostgreSQL to use instead of a private one." placeholder:"URL" env:"-"`
 	NatsURL     string `help:"NATS to use instead of an in-process one." placeholder:"URL" env:"-"`
 	Schema      string `help:"Schema of the outbox's tables." default:"public"`
-	workerFlags
-	httpFlags
+	workerFlags `group:"delivery"`
+	httpFlags   `group:"monitor"`
+
 	Workers    int      `help:"Number of workers in this process: 1 to 64; 0: generate and check alone, workers elsewhere deliver." default:"3"`
 	Partitions int      `help:"Number of partitions: 1 to 32767." default:"64"`
 	Import     []string `help:"File of JSON lines to import; repeatable." placeholder:"FILE"`

@@ -70,11 +70,21 @@ func (c *doctorCmd) Run(s *session) error {
 			rows = append(rows, table.Row{f.Level, f.Check, f.Detail})
 		}
 		writeTable(s.stdout, table.Row{"", "check", "finding"}, rows)
+		fmt.Fprintln(s.stdout, tallied(findings))
 	}
 	if slices.ContainsFunc(findings, func(f finding) bool { return f.Level == levelError }) {
 		return errors.Join(err, errSilent)
 	}
 	return err
+}
+
+// tallied counts the findings of each level, the worst first.
+func tallied(findings []finding) string {
+	counts := map[string]int64{}
+	for _, f := range findings {
+		counts[f.Level]++
+	}
+	return fmt.Sprintf("%s, %s, %d ok", counted(counts[levelError], "error"), counted(counts[levelWarning], "warning"), counts[levelOK])
 }
 
 func (c *doctorCmd) findings(ctx context.Context, log *slog.Logger) ([]finding, error) {
@@ -322,8 +332,8 @@ func (c *doctorCmd) checkBroker(ctx context.Context, subject natspub.Subject, lo
 	if err != nil {
 		return append(findings, finding{"stream", levelError, redact(err.Error())})
 	}
-	findings = append(findings, finding{"stream", levelOK, fmt.Sprintf("%s with %d replicas, %d messages, duplicate window %s, max_payload %d",
-		info.Config.Name, info.Config.Replicas, info.State.Msgs, info.Config.Duplicates, nc.MaxPayload())}, streamRoom(info))
+	findings = append(findings, finding{"stream", levelOK, fmt.Sprintf("%s with %s, %s, duplicate window %s, max_payload %d",
+		info.Config.Name, counted(info.Config.Replicas, "replica"), counted(int64(info.State.Msgs), "message"), info.Config.Duplicates, nc.MaxPayload())}, streamRoom(info))
 	fence := c.fenceFinding(nc, info)
 	if findings = append(findings, fence); fence.Level == levelOK && c.PublishMode != natspub.PublishDedupe {
 		findings = append(findings, recordsFinding(ctx, natspub.NewRecords(nc, apiPrefix, c.Stream, c.control)))

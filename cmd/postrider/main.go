@@ -25,6 +25,8 @@ type cli struct {
 	Config    kong.ConfigFlag `help:"File with settings (YAML), named as the flags without the dashes." placeholder:"FILE" env:"POSTRIDER_CONFIG"`
 	LogLevel  string          `help:"Least level that is logged: ${enum}; auto is info, but warn for dev." enum:"auto,debug,info,warn,error" default:"auto"`
 	LogFormat string          `help:"Format of the log: ${enum}." enum:"text,json" default:"text"`
+	Wide      bool            `help:"Print tables as wide as they are; without it they fit the terminal." env:"-"`
+	VersionIs versionFlag     `name:"version" help:"Print the version." env:"-"`
 
 	Dev        devCmd        `cmd:"" help:"Run everything on this machine: PostgreSQL, NATS, workers, monitor, events, checker."`
 	Verify     verifyCmd     `cmd:"" help:"Prove the promises on your servers: break workers and connections in a schema and a stream that are removed again."`
@@ -51,6 +53,9 @@ type cli struct {
 
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask a monitor whether it lives; for containers."`
 	Version     versionCmd     `cmd:"" help:"Show the version."`
+	Help        helpCmd        `cmd:"" help:"Explain a command."`
+	Completion  completionCmd  `cmd:"" help:"Print the script that completes commands and flags in a shell."`
+	Complete    completeCmd    `cmd:"" name:"__complete" hidden:""`
 }
 
 // session is what every command runs in.
@@ -91,6 +96,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(exit(code)) }),
 		kong.UsageOnError(),
+		flagGroups,
 	)
 	if err != nil {
 		fmt.Fprintln(stderr, "postrider: "+err.Error())
@@ -106,6 +112,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	if err != nil {
 		fmt.Fprintf(stderr, "postrider: %s\nRun `postrider %s--help` for the flags.\n", err, commandPath(args))
 		return exitRefused
+	}
+	if c.Wide {
+		stdout = fullWidth{stdout}
 	}
 	err = command.Run(&session{ctx: ctx, stdout: stdout, stderr: stderr, cli: &c, kong: parser})
 	switch {

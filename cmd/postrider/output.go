@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"reflect"
 	"time"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 )
 
 // writeJSON prints one value on one line.
@@ -23,18 +21,9 @@ func writeJSON(w io.Writer, value any) error {
 	return nil
 }
 
-// writeTable prints rows under a header.
+// writeTable prints rows under a header, in the width of a terminal. No text can steer that, whoever wrote it into the database.
 func writeTable(w io.Writer, header table.Row, rows []table.Row) {
-	t := table.NewWriter()
-	style := table.StyleLight
-	style.Options = table.OptionsNoBordersAndSeparators
-	style.Format.Header = text.FormatDefault // names of schemas stand there, and case counts
-	t.SetStyle(style)
-	t.AppendHeader(header)
-	for _, row := range rows {
-		t.AppendRow(printableRow(row))
-	}
-	fmt.Fprintln(w, t.Render())
+	fmt.Fprint(w, fitTable(tableWidth(w), header, rows))
 }
 
 // visibleWriter escapes what has no picture of its own and is no ASCII, as JSON does: who wrote it may mean to change how the rest is read.
@@ -67,18 +56,6 @@ func (v visibleWriter) Write(p []byte) (int, error) {
 // hidden are characters beyond ASCII without a picture of their own: those that turn the direction of writing, blanks, controls.
 func hidden(r rune) bool {
 	return r >= utf8.RuneSelf && (!unicode.IsGraphic(r) || unicode.Is(unicode.Zs, r))
-}
-
-// printableRow is a row whose texts cannot steer a terminal, whoever wrote them into the database.
-func printableRow(row table.Row) table.Row {
-	clean := make(table.Row, len(row))
-	for i, cell := range row {
-		clean[i] = cell
-		if reflect.ValueOf(cell).Kind() == reflect.String {
-			clean[i] = printable(fmt.Sprint(cell))
-		}
-	}
-	return clean
 }
 
 // statusLine is a line on a terminal that is written over; elsewhere each text is a line of its own.

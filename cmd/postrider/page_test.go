@@ -22,7 +22,7 @@ var flagName = regexp.MustCompile("`--([a-z0-9-]+)[^`]*`")
 // model is the command line as kong has it.
 func model(t *testing.T) *kong.Application {
 	t.Helper()
-	parser, err := kong.New(&cli{}, kong.Name("postrider"), kong.DefaultEnvars("POSTRIDER"), kong.Configuration(loadFile), kong.Writers(io.Discard, io.Discard))
+	parser, err := kong.New(&cli{}, kong.Name("postrider"), kong.DefaultEnvars("POSTRIDER"), kong.Configuration(loadFile), flagGroups, kong.Writers(io.Discard, io.Discard))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestAWorkerHasFewSettings(t *testing.T) {
 	t.Parallel()
 	app := model(t)
 	flags := flagsOf(app.Children[slices.IndexFunc(app.Children, func(n *kong.Node) bool { return n.Name == "run" })])
-	for _, mode := range []string{"config", "once", "no-leasing", "shadow", "json", "silent", "window"} {
+	for _, mode := range []string{"config", "once", "no-leasing", "shadow", "json", "silent", "window", "wide", "version"} {
 		delete(flags, mode)
 	}
 	if len(flags) > mostSettings {

@@ -39,7 +39,7 @@ func (d *dev) produce(ctx context.Context) error {
 		case err != nil && ctx.Err() != nil:
 			return nil // stopped by the user: report what there is
 		case err != nil && d.postgres != nil && !d.cmd.ExitWhenDrained:
-			d.log.Error("the rest of the file is passed over", "file", name, "error", err) // its database is of use all the same
+			d.log.Error("the rest of the file is passed over", "error", fmt.Errorf("%s: %w", name, err)) // its database is of use all the same
 			continue
 		case err != nil:
 			return err

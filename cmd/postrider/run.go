@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime/debug"
 	"time"
@@ -12,18 +11,18 @@ import (
 	"github.com/nats-io/nats.go"
 	"go.uber.org/dig"
 	"go.uber.org/fx"
-	"golang.org/x/term"
 
 	"github.com/postrider/postrider/internal/chaos"
 	"github.com/postrider/postrider/worker"
 )
 
 type runCmd struct {
-	databaseFlags
-	natsFlags
-	workerFlags
-	createFlags
-	httpFlags
+	databaseFlags `group:"database"`
+	natsFlags     `group:"nats"`
+	workerFlags   `group:"delivery"`
+	createFlags   `group:"stream"`
+	httpFlags     `group:"monitor"`
+
 	Partitions int           `help:"Number of partitions that the database must have; 0: whatever it has." default:"0"`
 	NoLeasing  bool          `help:"Deliver all partitions alone, without coordination; refused beside other workers."`
 	Once       bool          `help:"Deliver what can be delivered now, and end."`
@@ -201,12 +200,4 @@ func (c *runCmd) view(s *session) view {
 	default:
 		return viewNone
 	}
-}
-
-func isTerminal(w io.Writer) bool {
-	if v, is := w.(visibleWriter); is {
-		w = v.to
-	}
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -12,9 +12,10 @@ import (
 
 // workerFlags are the settings of a worker; `run` and `dev` share them.
 type workerFlags struct {
-	streamFlags
+	streamFlags `group:"stream"`
 	modeFlag
-	shapeFlags
+	shapeFlags `group:"shape"`
+
 	Ordering     string        `help:"What is kept in order: ${enum}." enum:"partition,stream" default:"partition"`
 	Assignment   string        `help:"How partitions are shared: ${enum}." enum:"modulo,sticky" default:"modulo"`
 	LeaseTTL     time.Duration `help:"How long a lease and a heartbeat last without renewal." default:"10s"`
@@ -23,11 +24,11 @@ type workerFlags struct {
 	Interval     time.Duration `help:"How often the outbox is looked at when no doorbell rings; up to four times rarer while nothing is committed." default:"50ms"`
 	AckTimeout   time.Duration `help:"The longest that the broker may be silent while acknowledgements are awaited." default:"5s"`
 	DrainTimeout time.Duration `help:"How long work in flight may hold up a handover." default:"5s"`
-	MaxAttempts  int           `help:"Failures after which a message is dead; 0: never." default:"8"`
-	RetryBase    time.Duration `help:"Wait after the first failure, doubled with each; half of it at random." default:"1s"`
-	RetryMax     time.Duration `help:"Longest wait between attempts." default:"5m"`
-	Behind       string        `help:"What waits behind a message that fails: ${enum}. stream: its stream, and when it is dead until a person acts; retries: its stream, until it is dead; none: nothing." enum:"stream,retries,none" default:"stream"`
-	LostMessages string        `help:"What is done about acknowledged messages that the stream lost: ${enum}." enum:"republish,report" default:"republish"`
+	MaxAttempts  int           `group:"retry" help:"Failures after which a message is dead; 0: never." default:"8"`
+	RetryBase    time.Duration `group:"retry" help:"Wait after the first failure, doubled with each; half of it at random." default:"1s"`
+	RetryMax     time.Duration `group:"retry" help:"Longest wait between attempts." default:"5m"`
+	Behind       string        `group:"retry" help:"What waits behind a message that fails: ${enum}. stream: its stream, and when it is dead until a person acts; retries: its stream, until it is dead; none: nothing." enum:"stream,retries,none" default:"stream"`
+	LostMessages string        `group:"retry" help:"What is done about acknowledged messages that the stream lost: ${enum}." enum:"republish,report" default:"republish"`
 	KeepRecords  time.Duration `help:"How long the stream keeps the records of former batches, in mode fenced; 0: for ever." default:"10m"`
 	Retention    time.Duration `help:"How long the history of deliveries and dedupe keys are kept; 0: for ever." default:"168h"`
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
+	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/postrider/postrider/internal/chaos"
 )
@@ -14,8 +15,11 @@ import (
 // sayEvery is the time between two lines that say how things stand, where there is no terminal.
 const sayEvery = 5 * time.Second
 
-// latestIncidents is how many mishaps the screen shows.
-const latestIncidents = 10
+// The screen is a terminal's other one: the lines before it are there again behind it, and nothing piles up in what can be scrolled back.
+const (
+	enterScreen = "\x1b[?1049h\x1b[?25l"
+	leaveScreen = "\x1b[?25h\x1b[?1049l"
+)
 
 // watch shows how things stand until ended is closed: on a terminal a screen, elsewhere a line for each mishap and one now and then.
 func (v *show) watch(ended <-chan struct{}) {
@@ -23,6 +27,10 @@ func (v *show) watch(ended <-chan struct{}) {
 	look := time.NewTicker(250 * time.Millisecond)
 	defer look.Stop()
 	told, said := 0, time.Now()
+	if terminal {
+		fmt.Fprint(v.session.stdout, enterScreen)
+		defer fmt.Fprint(v.session.stdout, leaveScreen)
+	}
 	for over := false; !over; {
 		select {
 		case <-ended:
@@ -31,7 +39,8 @@ func (v *show) watch(ended <-chan struct{}) {
 		}
 		state := v.engine.State()
 		if terminal {
-			fmt.Fprint(v.session.stdout, "\x1b[H\x1b[J"+v.screen(state))
+			columns, rows := terminalSize(v.session.stdout)
+			fmt.Fprint(v.session.stdout, "\x1b[H"+strings.Join(v.screen(state, columns, rows), "\x1b[K\r\n")+"\x1b[J")
 			continue
 		}
 		for ; told < len(state.Incidents) && state.Incidents[told].Took > 0; told++ {
@@ -44,15 +53,20 @@ func (v *show) watch(ended <-chan struct{}) {
 	}
 }
 
-// screen is the whole screen, 80 columns wide.
-func (v *show) screen(s chaos.State) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "Postrider, while things break   seed %d   %s: %s\n", v.seed, strings.TrimSpace(clock(s.Elapsed)), s.Phase)
+// screen is the lines of a terminal of that size: what is most important first, then as many of the last mishaps as find room.
+func (v *show) screen(s chaos.State, columns, rows int) []string {
+	lines := []string{fmt.Sprintf("Postrider, while things break   seed %d   %s: %s", v.seed, strings.TrimSpace(clock(s.Elapsed)), s.Phase)}
 	if v.monitor != "" {
-		fmt.Fprintf(&b, "monitor %s\n", v.monitor)
+		lines = append(lines, "monitor "+v.monitor)
 	}
-	fmt.Fprintf(&b, "\ncommitted %s   received %s   under way %s\nlost %d   reordered %d   doubled %d   %s\n\n",
-		humanize.Comma(int64(s.Committed)), humanize.Comma(int64(s.Received)), humanize.Comma(int64(s.UnderWay)), lost(s), s.Reordered, s.Duplicates, quietly(s.Quiet))
+	for _, address := range []string{v.databaseURL, v.natsURL} {
+		if address != "" {
+			lines = append(lines, strings.Split(text.WrapHard(address, columns), "\n")...)
+		}
+	}
+	lines = append(lines, "",
+		fmt.Sprintf("committed %s   received %s   under way %s", humanize.Comma(int64(s.Committed)), humanize.Comma(int64(s.Received)), humanize.Comma(int64(s.UnderWay))),
+		fmt.Sprintf("lost %d   reordered %d   doubled %d   %s", s.Lost, s.Reordered, s.Duplicates, quietly(s.Quiet)), "")
 	for _, m := range s.Members {
 		state := fmt.Sprintf("pid %d", m.PID)
 		switch {
@@ -61,25 +75,23 @@ func (v *show) screen(s chaos.State) string {
 		case m.Frozen:
 			state = "frozen"
 		}
-		fmt.Fprintf(&b, "worker %d   %-12s %3d partitions  %s\n", m.Number, state, m.Partitions, strings.Repeat("▪", min(m.Partitions*32/max(v.partitions, 1), 32)))
+		lines = append(lines, fmt.Sprintf("worker %d   %-12s %3d partitions  %s", m.Number, state, m.Partitions, strings.Repeat("▪", min(m.Partitions*32/max(v.partitions, 1), 32))))
 	}
-	b.WriteString("\n")
+	lines = append(lines, "")
 	for _, t := range s.Tallies() {
-		b.WriteString(tally(t) + "\n")
+		lines = append(lines, tally(t))
 	}
-	b.WriteString("\n")
-	for _, i := range s.Incidents[max(0, len(s.Incidents)-latestIncidents):] {
-		b.WriteString(incident(i) + "\n")
+	lines = append(lines, "")
+	if room := max(rows-len(lines), 0); len(s.Incidents) > 0 {
+		for _, i := range s.Incidents[max(0, len(s.Incidents)-room):] {
+			lines = append(lines, incident(i))
+		}
 	}
-	return b.String()
-}
-
-// lost is what is missing when all is over: until then it is under way.
-func lost(s chaos.State) int {
-	if s.Phase == chaos.Over {
-		return s.UnderWay
+	lines = lines[:min(len(lines), rows)]
+	for i := range lines {
+		lines[i] = shortened(lines[i], columns)
 	}
-	return 0
+	return lines
 }
 
 func tally(t chaos.Tally) string {

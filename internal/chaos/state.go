@@ -49,23 +49,32 @@ type State struct {
 	// Committed, Received, Reordered and Duplicates are as in ledger.Report. Under way is what is committed and not received: at the end,
 	// lost.
 	Committed, Received, UnderWay, Reordered, Duplicates int
-	Quiet                                                Quiet
+	// Lost is what of UnderWay was committed more than a minute ago, longer than any takeover takes; when all is over, all of it.
+	Lost  int
+	Quiet Quiet
 }
+
+// overdueAfter is how old an event may be that is under way.
+const overdueAfter = time.Minute
 
 // State sums up, in about 20 ms for a million events.
 func (e *Engine) State() State {
 	report := e.checker.Report()
+	lost := e.checker.Overdue(time.Now().Add(-overdueAfter))
 	quiet := e.meter.quiet()
 	members := e.config.Crew.Members()
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.phase == Over {
+		lost = report.Lost
+	}
 	for i := range members {
 		members[i].Partitions = e.look.Owned[members[i].ID]
 	}
 	return State{
 		Phase: e.phase, Elapsed: time.Since(e.started), Incidents: slices.Clone(e.incidents), Members: members,
 		Committed: report.Committed, Received: report.Received, UnderWay: report.Lost, Reordered: report.Reordered, Duplicates: report.Duplicates,
-		Quiet: quiet,
+		Lost: lost, Quiet: quiet,
 	}
 }
 

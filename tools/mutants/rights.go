@@ -60,7 +60,7 @@ func rights() []mutant {
 		{
 			name: "tables-steer-terminals", promise: "rights", breaks: "what somebody wrote into the database steers an operator's terminal",
 			test: command{pkg: "cmd/postrider", run: "^TestTablesSteerNoTerminal$"}, says: "status 0",
-			edits: []edit{{"cmd/postrider/output.go", "printable(fmt.Sprint(cell))", "fmt.Sprint(cell)"}},
+			edits: []edit{{"cmd/postrider/terminal.go", "printable(fmt.Sprint(row[i]))", "fmt.Sprint(row[i])"}},
 		},
 		{
 			name: "any-time-is-appended", promise: "append", breaks: "events have times that no program can read",

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"golang.org/x/term"
+)
+
+// fullWidth is an output whose tables are as wide as their cells, also on a terminal.
+type fullWidth struct{ io.Writer }
+
+// terminal is the file behind an output, if that is a terminal.
+func terminal(w io.Writer) (*os.File, bool) {
+	if full, is := w.(fullWidth); is {
+		w = full.Writer
+	}
+	if visible, is := w.(visibleWriter); is {
+		w = visible.to
+	}
+	f, ok := w.(*os.File)
+	return f, ok && term.IsTerminal(int(f.Fd()))
+}
+
+func isTerminal(w io.Writer) bool {
+	_, is := terminal(w)
+	return is
+}
+
+// terminalSize is 80 by 24 where a terminal does not say.
+func terminalSize(w io.Writer) (columns, rows int) {
+	if f, is := terminal(w); is {
+		columns, rows, _ = term.GetSize(int(f.Fd())) // 0 where it does not say
+	}
+	return cmp.Or(columns, 80), cmp.Or(rows, 24)
+}
+
+// tableWidth is how wide tables may be; 0: as wide as they are, for pipes, files and --wide.
+func tableWidth(w io.Writer) int {
+	if _, full := w.(fullWidth); full || !isTerminal(w) {
+		return 0
+	}
+	columns, _ := terminalSize(w)
+	return columns
+}
+
+const (
+	// columnGap is the space between two columns.
+	columnGap = 2
+	// leastToken is how short a word is cut, leastProse how narrow a text is set.
+	leastToken, leastProse = 10, 24
+)
+
+// column is one of a table that is fitted.
+type column struct {
+	name    string
+	cells   []string
+	numbers bool // set to the right
+	prose   bool // wrapped, not cut
+	width   int
+}
+
+// fitTable renders rows in at most width columns; 0: in as many as it takes. Words are cut, texts wrapped, and columns that hold nothing
+// but nought are named below.
+func fitTable(width int, header table.Row, rows []table.Row) string {
+	columns := make([]*column, len(header))
+	for i, name := range header {
+		columns[i] = newColumn(fmt.Sprint(name), i, rows)
+	}
+	var below *column
+	var empty []string
+	if width > 0 && total(columns) > width {
+		columns, empty = withoutEmpty(columns)
+		if last := columns[len(columns)-1]; last.prose {
+			last.width = max(width-total(columns[:len(columns)-1])-columnGap, 0)
+			if last.width < leastProse {
+				columns, below = columns[:len(columns)-1], last
+				below.width = width - columnGap
+			}
+		}
+		cut(columns, width)
+	}
+	var b strings.Builder
+	heads := make([]string, len(columns))
+	for i, c := range columns {
+		heads[i] = c.name
+	}
+	writeRow(&b, columns, heads)
+	for r := range rows {
+		cells := make([]string, len(columns))
+		for i, c := range columns {
+			cells[i] = c.cells[r]
+		}
+		writeRow(&b, columns, cells)
+		if below != nil && below.cells[r] != "" {
+			for _, line := range wrapped(below.cells[r], below.width) {
+				b.WriteString(strings.Repeat(" ", columnGap) + line + "\n")
+			}
+		}
+	}
+	if len(empty) > 0 && len(rows) > 0 {
+		for _, line := range wrapped("0 or empty in all rows: "+strings.Join(empty, ", "), width) {
+			b.WriteString(line + "\n")
+		}
+	}
+	return b.String()
+}
+
+func newColumn(name string, i int, rows []table.Row) *column {
+	c := &column{name: printable(name), numbers: len(rows) > 0}
+	c.width = text.StringWidthWithoutEscSequences(c.name)
+	for _, row := range rows {
+		cell := ""
+		if i < len(row) && row[i] != nil {
+			cell = strings.TrimRight(printable(fmt.Sprint(row[i])), " \n")
+			switch reflect.ValueOf(row[i]).Kind() {
+			case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Float64:
+			default:
+				c.numbers = false
+			}
+		}
+		for line := range strings.SplitSeq(cell, "\n") {
+			w := text.StringWidthWithoutEscSequences(line)
+			c.width, c.prose = max(c.width, w), c.prose || w > 30 && strings.Contains(line, " ")
+		}
+		c.cells = append(c.cells, cell)
+	}
+	return c
+}
+
+func total(columns []*column) (width int) {
+	for _, c := range columns {
+		width += c.width + columnGap
+	}
+	return width - columnGap
+}
+
+// withoutEmpty leaves the first column and those that tell anything.
+func withoutEmpty(columns []*column) (full []*column, empty []string) {
+	for i, c := range columns {
+		tells := i == 0
+		for _, cell := range c.cells {
+			tells = tells || cell != "" && cell != "0" && cell != "0s" && cell != "–"
+		}
+		if tells {
+			full = append(full, c)
+		} else {
+			empty = append(empty, c.name)
+		}
+	}
+	return full, empty
+}
+
+// cut makes the widest column narrower, again and again, until all fit or none can be cut further.
+func cut(columns []*column, width int) {
+	for total(columns) > width {
+		var widest *column
+		for _, c := range columns {
+			least := leastToken
+			if c.prose {
+				least = leastProse
+			}
+			if !c.numbers && c.width > least && (widest == nil || c.width > widest.width) {
+				widest = c
+			}
+		}
+		if widest == nil {
+			return
+		}
+		widest.width--
+	}
+}
+
+var uuidShape = regexp.MustCompile(`^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$`)
+
+// shortened is a word of at most width columns. Of an id the end stays, by which commands find it.
+func shortened(word string, width int) string {
+	if text.StringWidthWithoutEscSequences(word) <= width {
+		return word
+	}
+	runes := []rune(word)
+	if uuidShape.MatchString(word) {
+		return "…" + string(runes[len(runes)-min(width-1, 12):])
+	}
+	for len(runes) > 0 && text.StringWidthWithoutEscSequences(string(runes)) > width-1 {
+		runes = runes[:len(runes)-1]
+	}
+	return string(runes) + "…"
+}
+
+// wrapped breaks a text at spaces; a word that is longer than a line goes on in the next.
+func wrapped(long string, width int) []string {
+	lines := strings.Split(text.WrapSoft(long, max(width, 1)), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return lines
+}
+
+func writeRow(b *strings.Builder, columns []*column, cells []string) {
+	lines := make([][]string, len(columns))
+	height := 1
+	for i, c := range columns {
+		for one := range strings.SplitSeq(cells[i], "\n") {
+			if text.StringWidthWithoutEscSequences(one) > c.width && c.prose {
+				lines[i] = append(lines[i], wrapped(one, c.width)...)
+			} else {
+				lines[i] = append(lines[i], shortened(one, c.width))
+			}
+		}
+		height = max(height, len(lines[i]))
+	}
+	for n := range height {
+		line := ""
+		for i, c := range columns {
+			cell := ""
+			if n < len(lines[i]) {
+				cell = strings.TrimRight(lines[i][n], " ")
+			}
+			pad := strings.Repeat(" ", max(c.width-text.StringWidthWithoutEscSequences(cell), 0))
+			if c.numbers {
+				cell, pad = pad+cell, ""
+			}
+			line += cell + pad + strings.Repeat(" ", columnGap)
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+}
