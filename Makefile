@@ -298,6 +298,7 @@ tools: $(GOLANGCI) $(HELM) $(COMPOSE) $(PROMTOOL) $(GOVULNCHECK) ## Build the pr
 .PHONY: postgres
 postgres:
 	@.ci/postgres
+	@ls /usr/lib*/faketime/libfaketime.so.1 /usr/lib/*/faketime/libfaketime.so.1 2>/dev/null | grep -q . || .ci/apt faketime || $(if $(POSTRIDER_REQUIRE_FAKETIME),false,true) # tests move clocks
 
 .PHONY: gcc
 gcc:

@@ -13,7 +13,7 @@ func TestNewEventsWaitBehindParkedOnes(t *testing.T) {
 	t.Parallel()
 	for _, order := range []delivery.Ordering{delivery.OrderPartition, delivery.OrderStream} {
 		for name, waits := range map[string]string{
-			"failed": `attempts = 1, available_at = clock_timestamp() + interval '1 hour'`,
+			"failed": `attempts = 1, available_at = clock_timestamp() + interval '1 minute'`,
 			"dead":   `attempts = 1, dead_at = clock_timestamp()`,
 		} {
 			t.Run(string(order)+", "+name, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestParkedRowsStopAtTheFirstThatCannotGo(t *testing.T) {
 	t.Parallel()
 	for name, stop := range map[string]string{
 		"dead":      `dead_at = clock_timestamp()`,
-		"scheduled": `available_at = clock_timestamp() + interval '1 hour'`,
+		"scheduled": `available_at = clock_timestamp() + interval '1 hour', scheduled_for = clock_timestamp()`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

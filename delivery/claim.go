@@ -38,6 +38,9 @@ type Limits struct {
 	// how many sequences further than stored is worth an Advance for that alone; 1 or more.
 	Watermark bool
 	Apart     int
+	// Longest is the longest wait for another attempt: a row that has longer to wait had its time
+	// from a clock that stepped back. Defaults to that of DefaultRetryPolicy.
+	Longest time.Duration
 	// ReadyOnly leaves out parked rows, for where none can be due.
 	ReadyOnly bool
 	// Payload is how large a payload may be, in bytes, that comes with the claim. 0:
@@ -99,7 +102,10 @@ func (s *Store) Claim(ctx context.Context, asks []Ask, limits Limits, policy Fai
 			QueryRow(func(row pgx.Row) error { return row.Scan(&c.Watermark.Safe, &c.Watermark.Highest, &c.Advance, nil) })
 	}
 	if !limits.ReadyOnly {
-		query, args := s.sql.ClaimDue, pg.Args{"partitions": ids, "most": most, "total": limits.Total, "up_to": limits.UpTo, "proven": limits.Watermark}
+		query, args := s.sql.ClaimDue, pg.Args{
+			"partitions": ids, "most": most, "total": limits.Total, "up_to": limits.UpTo, "proven": limits.Watermark,
+			"longest": cmp.Or(limits.Longest, DefaultRetryPolicy().Max),
+		}
 		if !policy.passes() {
 			query, args["skip_dead"] = s.sql.ClaimParked, policy.skipsDead()
 		}

@@ -188,7 +188,7 @@ func TestAScheduledEventWaitsAndKeepsItsStreamsOrder(t *testing.T) {
 	later := b.append(t, "s", `1`, "available_at => clock_timestamp() + interval '1 hour'")
 	behind := b.append(t, "s", `2`)
 	byHand := b.append(t, "hand", `3`)
-	b.exec(t, `UPDATE outbox SET available_at = clock_timestamp() + interval '1 hour' WHERE global_sequence = $1`, byHand)
+	b.exec(t, `UPDATE outbox SET available_at = clock_timestamp() + interval '1 hour', scheduled_for = clock_timestamp() WHERE global_sequence = $1`, byHand)
 	neighbour := b.append(t, "fine", `4`)
 	b.acquireAll(t, b.keeper)
 	r := b.relay(t, delivery.Config{})

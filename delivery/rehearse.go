@@ -101,7 +101,7 @@ func (s *Rehearser) look(ctx context.Context) (rows int, err error) {
 		return 0, err
 	}
 	s.relay.stats.watermark.Store(&watermark)
-	limits := Limits{Total: s.relay.cfg.Window, UpTo: watermark.Safe}
+	limits := Limits{Total: s.relay.cfg.Window, UpTo: watermark.Safe, Longest: s.relay.cfg.Retry.Max}
 	asks := make([]Ask, len(s.leases))
 	for i, l := range s.leases {
 		known := len(s.counted[l.Partition])
@@ -200,7 +200,7 @@ func (s *Rehearser) waiting(ctx context.Context, batches []Batch) (map[streamKey
 			}
 		}
 	}
-	rows, err := s.store.sql.Waiting.Rows(ctx, s.store.db, pg.Args{"partitions": ids, "stream_ids": streams, "skip_dead": s.relay.cfg.Failure.skipsDead()})
+	rows, err := s.store.sql.Waiting.Rows(ctx, s.store.db, pg.Args{"partitions": ids, "stream_ids": streams, "skip_dead": s.relay.cfg.Failure.skipsDead(), "longest": s.relay.cfg.Retry.Max})
 	if err != nil {
 		return nil, fmt.Errorf("look at parked rows: %w", err)
 	}

@@ -260,7 +260,7 @@ const (
 func (r *Relay) claim(ctx context.Context, asks []Ask, l look) (Claim, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
 	defer cancel()
-	limits := Limits{Total: r.room, UpTo: unbounded, Watermark: r.cfg.Ordering == OrderPartition, Apart: l.apart()}
+	limits := Limits{Total: r.room, UpTo: unbounded, Watermark: r.cfg.Ordering == OrderPartition, Apart: l.apart(), Longest: r.cfg.Retry.Max}
 	if !l.every { // polls find what comes due
 		limits.ReadyOnly = !r.expecting
 	}

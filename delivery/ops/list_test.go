@@ -53,7 +53,7 @@ func history(t *testing.T, partitions int, seed uint64) *bundle {
 	}
 	b.fail(t, "for now", take(20)...)
 	b.block(t, take(40)...)
-	b.park(t, `available_at = clock_timestamp() + interval '1 hour'`, take(10)...)
+	b.park(t, `available_at = clock_timestamp() + interval '1 hour', scheduled_for = clock_timestamp() + interval '1 hour'`, take(10)...)
 	again := take(30)
 	for range 8 {
 		b.publish(t, take(20)...)

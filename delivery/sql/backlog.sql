@@ -21,7 +21,7 @@ SELECT l.partition_key,
        coalesce(ready.pending, 0) + coalesce(parked.pending, 0),
        coalesce(parked.failed, 0), coalesce(parked.blocked, 0), coalesce(parked.dead, 0), coalesce(parked.scheduled, 0),
        coalesce(parked.streams, 0),
-       coalesce(s.at - least(first.available_at, parked.oldest), interval '0'),
+       greatest(s.at - least(first.available_at, parked.oldest), interval '0'),
        coalesce(first.global_sequence, l.delivered),
        s.at
   FROM {schema}.outbox_partitions AS l
@@ -36,13 +36,13 @@ SELECT l.partition_key,
           ORDER BY r.global_sequence
           LIMIT 1) AS first ON true
   LEFT JOIN (SELECT partition_key,
-                    count(*) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts = 0 AND available_at <= clock_timestamp()) AS pending,
+                    count(*) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts = 0 AND (scheduled_for IS NULL OR available_at <= clock_timestamp())) AS pending,
                     count(*) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts > 0)  AS failed,
                     count(*) FILTER (WHERE dead_at IS NULL AND blocked)                       AS blocked,
                     count(DISTINCT stream_id) FILTER (WHERE dead_at IS NULL AND blocked)      AS streams,
                     count(*) FILTER (WHERE dead_at IS NOT NULL)                               AS dead,
-                    count(*) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts = 0 AND available_at > clock_timestamp()) AS scheduled,
-                    min(available_at) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts = 0 AND available_at <= clock_timestamp()
+                    count(*) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts = 0 AND scheduled_for IS NOT NULL AND available_at > clock_timestamp()) AS scheduled,
+                    min(available_at) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts = 0 AND (scheduled_for IS NULL OR available_at <= clock_timestamp())
                                               AND isfinite(available_at)) AS oldest
                FROM {schema}.outbox_parked
               GROUP BY partition_key) AS parked USING (partition_key)
@@ -57,7 +57,7 @@ SELECT l.partition_key,
 -- where the next look begins.
 SELECT l.partition_key, coalesce(first.global_sequence, greatest(l.delivered, mine.start)),
        least(first.available_at, parked.available_at) IS NOT NULL,
-       coalesce(s.at - least(first.available_at, parked.available_at), interval '0'), s.at
+       greatest(s.at - least(first.available_at, parked.available_at), interval '0'), s.at
   FROM {schema}.outbox_partitions AS l
  CROSS JOIN (SELECT clock_timestamp() AS at) AS s
   LEFT JOIN unnest(@partitions::smallint[], @start::bigint[]) AS mine (partition_key, start) USING (partition_key)
@@ -80,7 +80,7 @@ SELECT l.partition_key, coalesce(first.global_sequence, greatest(l.delivered, mi
 -- query: Heads
 -- The first rows of each partition that can be published, @each at most, from a sequence on before which there was none
 -- (@partitions, @start), and those among its first @each parked rows whose time has come. Never more are read, whatever the backlog.
-SELECT l.partition_key, h.global_sequence, h.topic, h.parked, coalesce(s.at - CASE WHEN isfinite(h.available_at) THEN h.available_at END, interval '0')
+SELECT l.partition_key, h.global_sequence, h.topic, h.parked, greatest(s.at - CASE WHEN isfinite(h.available_at) THEN h.available_at END, interval '0')
   FROM {schema}.outbox_partitions AS l
  CROSS JOIN (SELECT clock_timestamp() AS at) AS s
   LEFT JOIN unnest(@partitions::smallint[], @start::bigint[]) AS mine (partition_key, start) USING (partition_key)

@@ -12,28 +12,30 @@ SELECT {position}, ARRAY[
 -- is all this costs: one look at an empty index.
 SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id, p.topic,
        p.blocked,
-       p.dead_at IS NULL AND p.available_at <= clock_timestamp() AS due,
+       p.dead_at IS NULL AND (p.available_at <= clock_timestamp() OR
+-- include: early
+       ) AS due,
        p.scheduled_for
   FROM unnest(@partitions::smallint[], @most::int[]) AS mine (partition_key, most)
 -- include: flowing
  CROSS JOIN LATERAL (
          SELECT DISTINCT h.stream_id
-           FROM (SELECT i.stream_id
-                   FROM {schema}.outbox_parked AS i
-                  WHERE i.partition_key = mine.partition_key
-                    AND i.global_sequence <= (SELECT CASE WHEN @proven::boolean THEN current_setting('{safe}')::bigint ELSE @up_to END)
-                    AND NOT i.blocked AND i.dead_at IS NULL
-                    AND i.available_at <= clock_timestamp()
-                    -- A scheduled row behind another one leads nothing, and must not
-                    -- use up the limit. (As a join this could become a scan of the
-                    -- partition for each row.)
-                    AND EXISTS (SELECT FROM {schema}.outbox_parked AS e
-                                     WHERE e.partition_key = i.partition_key
-                                       AND e.stream_id = i.stream_id
-                                       AND e.global_sequence < i.global_sequence
-                                       AND NOT (@skip_dead::boolean AND e.dead_at IS NOT NULL)) IS NOT TRUE
-                  ORDER BY i.available_at
-                  LIMIT mine.most) AS h) AS head
+           FROM ((SELECT i.stream_id
+                    FROM {schema}.outbox_parked AS i
+                   WHERE i.available_at <= clock_timestamp()
+-- include: leads
+                   ORDER BY i.available_at
+                   LIMIT mine.most)
+                  UNION ALL
+                 SELECT i.stream_id
+-- include: too_far
+                   CROSS JOIN LATERAL (
+                         SELECT i.stream_id
+                           FROM {schema}.outbox_parked AS i
+                          WHERE (i.attempts > 0) = ahead.failed AND i.available_at > clock_timestamp() + ahead.most
+                            AND (i.attempts > 0 OR i.scheduled_for IS NULL)
+-- include: leads
+                          LIMIT mine.most) AS i) AS h) AS head
  CROSS JOIN LATERAL (
          SELECT r.*
            FROM {schema}.outbox_parked AS r
@@ -57,14 +59,22 @@ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id
   FROM unnest(@partitions::smallint[], @most::int[]) AS mine (partition_key, most)
 -- include: flowing
  CROSS JOIN LATERAL (
+         (SELECT r.*
+            FROM {schema}.outbox_parked AS r
+           WHERE r.available_at <= clock_timestamp()
+-- include: alone
+           ORDER BY r.available_at
+           LIMIT mine.most)
+          UNION ALL
          SELECT r.*
-           FROM {schema}.outbox_parked AS r
-          WHERE r.partition_key = mine.partition_key
-            AND r.global_sequence <= (SELECT CASE WHEN @proven::boolean THEN current_setting('{safe}')::bigint ELSE @up_to END)
-            AND NOT r.blocked AND r.dead_at IS NULL
-            AND r.available_at <= clock_timestamp()
-          ORDER BY r.available_at
-          LIMIT mine.most) AS p
+-- include: too_far
+          CROSS JOIN LATERAL (
+                 SELECT r.*
+                   FROM {schema}.outbox_parked AS r
+                  WHERE (r.attempts > 0) = ahead.failed AND r.available_at > clock_timestamp() + ahead.most
+                    AND (r.attempts > 0 OR r.scheduled_for IS NULL)
+-- include: alone
+                  LIMIT mine.most) AS r) AS p
  LIMIT @total
 
 -- query: ClaimReady
@@ -118,11 +128,11 @@ SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id
                       AND p.global_sequence < o.global_sequence
                       AND p.replay_id IS NULL
                       AND NOT (@skip_dead::boolean AND p.dead_at IS NOT NULL)) AS blocked,
-       o.available_at <= clock_timestamp() AS due
+       o.scheduled_for IS NULL OR o.available_at <= clock_timestamp() AS due
   FROM unnest(@partitions::smallint[], @after::bigint[], @most::int[]) AS mine (partition_key, after, most)
 -- include: flowing
  CROSS JOIN LATERAL (
-         SELECT r.partition_key, r.global_sequence, r.generation, r.attempts, r.stream_id, r.topic, r.available_at
+         SELECT r.partition_key, r.global_sequence, r.generation, r.attempts, r.stream_id, r.topic, r.available_at, r.scheduled_for
            FROM {schema}.outbox_ready AS r
           WHERE r.partition_key = mine.partition_key
             AND r.global_sequence > mine.after
@@ -130,6 +140,34 @@ SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id
           ORDER BY r.global_sequence
           LIMIT mine.most) AS o
  LIMIT @total
+
+-- fragment: early
+-- Whether the parked row p is due although its time is ahead: nobody scheduled it, so that a clock that stepped
+-- back wrote that time, or it is further ahead than a retry can be.
+       CASE WHEN p.attempts > 0 THEN p.available_at > clock_timestamp() + @longest::interval ELSE p.scheduled_for IS NULL END
+
+-- fragment: too_far
+-- What those rows have to be ahead of the clock at least, whether they have failed. Each is one look at
+-- outbox_parked_early_idx, where nothing is while no clock steps back.
+                   FROM (VALUES (false, interval '0'), (true, @longest::interval)) AS ahead (failed, most)
+
+-- fragment: leads
+                     AND i.partition_key = mine.partition_key
+                     AND i.global_sequence <= (SELECT CASE WHEN @proven::boolean THEN current_setting('{safe}')::bigint ELSE @up_to END)
+                     AND NOT i.blocked AND i.dead_at IS NULL
+                     -- A scheduled row behind another one leads nothing, and must not
+                     -- use up the limit. (As a join this could become a scan of the
+                     -- partition for each row.)
+                     AND EXISTS (SELECT FROM {schema}.outbox_parked AS e
+                                  WHERE e.partition_key = i.partition_key
+                                    AND e.stream_id = i.stream_id
+                                    AND e.global_sequence < i.global_sequence
+                                    AND NOT (@skip_dead::boolean AND e.dead_at IS NOT NULL)) IS NOT TRUE
+
+-- fragment: alone
+             AND r.partition_key = mine.partition_key
+             AND r.global_sequence <= (SELECT CASE WHEN @proven::boolean THEN current_setting('{safe}')::bigint ELSE @up_to END)
+             AND NOT r.blocked AND r.dead_at IS NULL
 
 -- fragment: flowing
 -- How every claim leaves out partitions that are paused: each is looked up by its key,

@@ -83,5 +83,7 @@ SELECT p.partition_key, p.stream_id, min(p.global_sequence)
   FROM unnest(@partitions::smallint[], @stream_ids::text[]) AS s (partition_key, stream_id)
   JOIN {schema}.outbox_parked AS p ON p.partition_key = s.partition_key AND p.stream_id = s.stream_id
  WHERE p.replay_id IS NULL
-   AND CASE WHEN p.dead_at IS NOT NULL THEN NOT @skip_dead::boolean ELSE p.blocked OR p.available_at > clock_timestamp() END
+   AND CASE WHEN p.dead_at IS NOT NULL THEN NOT @skip_dead::boolean ELSE p.blocked OR p.available_at > clock_timestamp() AND NOT
+            -- include: early
+       END
  GROUP BY p.partition_key, p.stream_id

@@ -28,6 +28,8 @@ type Config struct {
 	// the defaults of DefaultSettings and, for a temporary DataDir, of TemporarySettings.
 	// Address, port and log destination belong to this package and are refused.
 	Settings map[string]string
+	// Environment is added to the server's, as "NAME=value".
+	Environment []string
 	// Logger receives life-cycle messages, and at debug level what the server prints.
 	// Defaults to a logger that discards.
 	Logger *slog.Logger

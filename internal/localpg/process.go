@@ -34,10 +34,10 @@ type account struct {
 
 // launch starts the program on a thread of its own and keeps that thread until the program has ended,
 // because the kernel ties the death signal to the thread that forked and not to the process.
-func launch(cmd *exec.Cmd, as *account, logger *slog.Logger) (*process, error) {
+func launch(cmd *exec.Cmd, as *account, logger *slog.Logger, environment ...string) (*process, error) {
 	p := &process{tail: &logTail{logger: logger}, done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p.tail, p.tail
-	cmd.Env = serverEnvironment()
+	cmd.Env = append(serverEnvironment(), environment...)
 	cmd.WaitDelay = outputDelay
 	if err := prepareChild(cmd, as); err != nil {
 		return nil, err

@@ -165,7 +165,7 @@ func (s *Server) Restart(ctx context.Context) error {
 func (s *Server) startLocked(ctx context.Context) error {
 	cmd := exec.Command(s.cluster.programs.path("postgres"), s.config.arguments(s.cluster.dir, s.port)...)
 	cmd.Dir = s.cluster.dir
-	started, err := launch(cmd, s.cluster.runAs, s.config.Logger)
+	started, err := launch(cmd, s.cluster.runAs, s.config.Logger, s.config.Environment...)
 	if err != nil {
 		return err
 	}

@@ -295,7 +295,7 @@ SELECT s.sequence, d.partition_key, d.lease_epoch, d.published_at,
 
 -- fragment: state
 -- The state of a row of the outbox, as in the view outbox_messages.
-       {schema}.outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
+       {schema}.outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at, o.scheduled_for)
 
 -- fragment: troubled
 -- Failed and dead rows, in the words of the index that knows them.

@@ -14,7 +14,7 @@
        coalesce(ready.pending, 0) + coalesce(parked.pending, 0),
        coalesce(parked.failed, 0), coalesce(parked.blocked, 0), coalesce(parked.dead, 0), coalesce(parked.scheduled, 0),
        coalesce(parked.streams, 0),
-       coalesce(s.at - least(first.available_at, parked.oldest), interval '0'),
+       greatest(s.at - least(first.available_at, parked.oldest), interval '0'),
        coalesce(first.global_sequence, l.delivered),
        s.at
   FROM "public".outbox_partitions AS l
@@ -29,13 +29,13 @@
           ORDER BY r.global_sequence
           LIMIT 1) AS first ON true
   LEFT JOIN (SELECT partition_key,
-                    count(*) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts = 0 AND available_at <= clock_timestamp()) AS pending,
+                    count(*) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts = 0 AND (scheduled_for IS NULL OR available_at <= clock_timestamp())) AS pending,
                     count(*) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts > 0)  AS failed,
                     count(*) FILTER (WHERE dead_at IS NULL AND blocked)                       AS blocked,
                     count(DISTINCT stream_id) FILTER (WHERE dead_at IS NULL AND blocked)      AS streams,
                     count(*) FILTER (WHERE dead_at IS NOT NULL)                               AS dead,
-                    count(*) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts = 0 AND available_at > clock_timestamp()) AS scheduled,
-                    min(available_at) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts = 0 AND available_at <= clock_timestamp()
+                    count(*) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts = 0 AND scheduled_for IS NOT NULL AND available_at > clock_timestamp()) AS scheduled,
+                    min(available_at) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts = 0 AND (scheduled_for IS NULL OR available_at <= clock_timestamp())
                                               AND isfinite(available_at)) AS oldest
                FROM "public".outbox_parked
               GROUP BY partition_key) AS parked USING (partition_key)
@@ -43,7 +43,7 @@
 
 /* delivery.Oldest */ SELECT l.partition_key, coalesce(first.global_sequence, greatest(l.delivered, mine.start)),
        least(first.available_at, parked.available_at) IS NOT NULL,
-       coalesce(s.at - least(first.available_at, parked.available_at), interval '0'), s.at
+       greatest(s.at - least(first.available_at, parked.available_at), interval '0'), s.at
   FROM "public".outbox_partitions AS l
  CROSS JOIN (SELECT clock_timestamp() AS at) AS s
   LEFT JOIN unnest($1::smallint[], $2::bigint[]) AS mine (partition_key, start) USING (partition_key)
@@ -63,7 +63,7 @@
           WHERE p.attempts = 0 AND isfinite(p.available_at)) AS parked ON true
  ORDER BY l.partition_key;
 
-/* delivery.Heads */ SELECT l.partition_key, h.global_sequence, h.topic, h.parked, coalesce(s.at - CASE WHEN isfinite(h.available_at) THEN h.available_at END, interval '0')
+/* delivery.Heads */ SELECT l.partition_key, h.global_sequence, h.topic, h.parked, greatest(s.at - CASE WHEN isfinite(h.available_at) THEN h.available_at END, interval '0')
   FROM "public".outbox_partitions AS l
  CROSS JOIN (SELECT clock_timestamp() AS at) AS s
   LEFT JOIN unnest($1::smallint[], $2::bigint[]) AS mine (partition_key, start) USING (partition_key)
@@ -97,9 +97,11 @@ UNION ALL
 
 /* delivery.ClaimParked */ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id, p.topic,
        p.blocked,
-       p.dead_at IS NULL AND p.available_at <= clock_timestamp() AS due,
+       p.dead_at IS NULL AND (p.available_at <= clock_timestamp() OR
+       CASE WHEN p.attempts > 0 THEN p.available_at > clock_timestamp() + $1::interval ELSE p.scheduled_for IS NULL END
+       ) AS due,
        p.scheduled_for
-  FROM unnest($1::smallint[], $2::int[]) AS mine (partition_key, most)
+  FROM unnest($2::smallint[], $3::int[]) AS mine (partition_key, most)
  CROSS JOIN LATERAL (
          SELECT
            FROM "public".outbox_partitions AS l
@@ -108,33 +110,50 @@ UNION ALL
           LIMIT 1) AS flowing
  CROSS JOIN LATERAL (
          SELECT DISTINCT h.stream_id
-           FROM (SELECT i.stream_id
-                   FROM "public".outbox_parked AS i
-                  WHERE i.partition_key = mine.partition_key
-                    AND i.global_sequence <= (SELECT CASE WHEN $3::boolean THEN current_setting('postrider.safe')::bigint ELSE $4 END)
-                    AND NOT i.blocked AND i.dead_at IS NULL
-                    AND i.available_at <= clock_timestamp()
-                    AND EXISTS (SELECT FROM "public".outbox_parked AS e
-                                     WHERE e.partition_key = i.partition_key
-                                       AND e.stream_id = i.stream_id
-                                       AND e.global_sequence < i.global_sequence
-                                       AND NOT ($5::boolean AND e.dead_at IS NOT NULL)) IS NOT TRUE
-                  ORDER BY i.available_at
-                  LIMIT mine.most) AS h) AS head
+           FROM ((SELECT i.stream_id
+                    FROM "public".outbox_parked AS i
+                   WHERE i.available_at <= clock_timestamp()
+                     AND i.partition_key = mine.partition_key
+                     AND i.global_sequence <= (SELECT CASE WHEN $4::boolean THEN current_setting('postrider.safe')::bigint ELSE $5 END)
+                     AND NOT i.blocked AND i.dead_at IS NULL
+                     AND EXISTS (SELECT FROM "public".outbox_parked AS e
+                                  WHERE e.partition_key = i.partition_key
+                                    AND e.stream_id = i.stream_id
+                                    AND e.global_sequence < i.global_sequence
+                                    AND NOT ($6::boolean AND e.dead_at IS NOT NULL)) IS NOT TRUE
+                   ORDER BY i.available_at
+                   LIMIT mine.most)
+                  UNION ALL
+                 SELECT i.stream_id
+                   FROM (VALUES (false, interval '0'), (true, $1::interval)) AS ahead (failed, most)
+                   CROSS JOIN LATERAL (
+                         SELECT i.stream_id
+                           FROM "public".outbox_parked AS i
+                          WHERE (i.attempts > 0) = ahead.failed AND i.available_at > clock_timestamp() + ahead.most
+                            AND (i.attempts > 0 OR i.scheduled_for IS NULL)
+                     AND i.partition_key = mine.partition_key
+                     AND i.global_sequence <= (SELECT CASE WHEN $4::boolean THEN current_setting('postrider.safe')::bigint ELSE $5 END)
+                     AND NOT i.blocked AND i.dead_at IS NULL
+                     AND EXISTS (SELECT FROM "public".outbox_parked AS e
+                                  WHERE e.partition_key = i.partition_key
+                                    AND e.stream_id = i.stream_id
+                                    AND e.global_sequence < i.global_sequence
+                                    AND NOT ($6::boolean AND e.dead_at IS NOT NULL)) IS NOT TRUE
+                          LIMIT mine.most) AS i) AS h) AS head
  CROSS JOIN LATERAL (
          SELECT r.*
            FROM "public".outbox_parked AS r
           WHERE r.partition_key = mine.partition_key
             AND r.stream_id = head.stream_id
-            AND r.global_sequence <= (SELECT CASE WHEN $3::boolean THEN current_setting('postrider.safe')::bigint ELSE $4 END)
-            AND NOT ($5::boolean AND r.dead_at IS NOT NULL)
+            AND r.global_sequence <= (SELECT CASE WHEN $4::boolean THEN current_setting('postrider.safe')::bigint ELSE $5 END)
+            AND NOT ($6::boolean AND r.dead_at IS NOT NULL)
           ORDER BY r.global_sequence
           LIMIT mine.most) AS p
  WHERE
 (SELECT EXISTS (SELECT FROM "public".outbox_parked))
    AND (SELECT EXISTS (SELECT FROM "public".outbox_parked AS any_parked
-                        WHERE any_parked.partition_key = ANY ($1::smallint[])))
- LIMIT $6;
+                        WHERE any_parked.partition_key = ANY ($2::smallint[])))
+ LIMIT $7;
 
 /* delivery.ClaimDue */ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id, p.topic,
        p.blocked,
@@ -148,15 +167,27 @@ UNION ALL
             AND l.paused_at IS NULL
           LIMIT 1) AS flowing
  CROSS JOIN LATERAL (
+         (SELECT r.*
+            FROM "public".outbox_parked AS r
+           WHERE r.available_at <= clock_timestamp()
+             AND r.partition_key = mine.partition_key
+             AND r.global_sequence <= (SELECT CASE WHEN $3::boolean THEN current_setting('postrider.safe')::bigint ELSE $4 END)
+             AND NOT r.blocked AND r.dead_at IS NULL
+           ORDER BY r.available_at
+           LIMIT mine.most)
+          UNION ALL
          SELECT r.*
-           FROM "public".outbox_parked AS r
-          WHERE r.partition_key = mine.partition_key
-            AND r.global_sequence <= (SELECT CASE WHEN $3::boolean THEN current_setting('postrider.safe')::bigint ELSE $4 END)
-            AND NOT r.blocked AND r.dead_at IS NULL
-            AND r.available_at <= clock_timestamp()
-          ORDER BY r.available_at
-          LIMIT mine.most) AS p
- LIMIT $5;
+                   FROM (VALUES (false, interval '0'), (true, $5::interval)) AS ahead (failed, most)
+          CROSS JOIN LATERAL (
+                 SELECT r.*
+                   FROM "public".outbox_parked AS r
+                  WHERE (r.attempts > 0) = ahead.failed AND r.available_at > clock_timestamp() + ahead.most
+                    AND (r.attempts > 0 OR r.scheduled_for IS NULL)
+             AND r.partition_key = mine.partition_key
+             AND r.global_sequence <= (SELECT CASE WHEN $3::boolean THEN current_setting('postrider.safe')::bigint ELSE $4 END)
+             AND NOT r.blocked AND r.dead_at IS NULL
+                  LIMIT mine.most) AS r) AS p
+ LIMIT $6;
 
 /* delivery.ClaimReady */ SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id, o.topic,
 (SELECT EXISTS (SELECT FROM "public".outbox_parked))
@@ -169,7 +200,7 @@ UNION ALL
                       AND p.global_sequence < o.global_sequence
                       AND p.replay_id IS NULL
                       AND NOT ($3::boolean AND p.dead_at IS NOT NULL)) AS blocked,
-       o.available_at <= clock_timestamp() AS due
+       o.scheduled_for IS NULL OR o.available_at <= clock_timestamp() AS due
   FROM unnest($1::smallint[], $4::bigint[], $5::int[]) AS mine (partition_key, after, most)
  CROSS JOIN LATERAL (
          SELECT
@@ -178,7 +209,7 @@ UNION ALL
             AND l.paused_at IS NULL
           LIMIT 1) AS flowing
  CROSS JOIN LATERAL (
-         SELECT r.partition_key, r.global_sequence, r.generation, r.attempts, r.stream_id, r.topic, r.available_at
+         SELECT r.partition_key, r.global_sequence, r.generation, r.attempts, r.stream_id, r.topic, r.available_at, r.scheduled_for
            FROM "public".outbox_ready AS r
           WHERE r.partition_key = mine.partition_key
             AND r.global_sequence > mine.after
@@ -201,7 +232,7 @@ SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id
                       AND p.global_sequence < o.global_sequence
                       AND p.replay_id IS NULL
                       AND NOT ($3::boolean AND p.dead_at IS NOT NULL)) AS blocked,
-       o.available_at <= clock_timestamp() AS due
+       o.scheduled_for IS NULL OR o.available_at <= clock_timestamp() AS due
   FROM unnest($1::smallint[], $4::bigint[], $5::int[]) AS mine (partition_key, after, most)
  CROSS JOIN LATERAL (
          SELECT
@@ -210,7 +241,7 @@ SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id
             AND l.paused_at IS NULL
           LIMIT 1) AS flowing
  CROSS JOIN LATERAL (
-         SELECT r.partition_key, r.global_sequence, r.generation, r.attempts, r.stream_id, r.topic, r.available_at
+         SELECT r.partition_key, r.global_sequence, r.generation, r.attempts, r.stream_id, r.topic, r.available_at, r.scheduled_for
            FROM "public".outbox_ready AS r
           WHERE r.partition_key = mine.partition_key
             AND r.global_sequence > mine.after
@@ -714,7 +745,9 @@ UPDATE "public".outbox_parked AS p
   FROM unnest($1::smallint[], $2::text[]) AS s (partition_key, stream_id)
   JOIN "public".outbox_parked AS p ON p.partition_key = s.partition_key AND p.stream_id = s.stream_id
  WHERE p.replay_id IS NULL
-   AND CASE WHEN p.dead_at IS NOT NULL THEN NOT $3::boolean ELSE p.blocked OR p.available_at > clock_timestamp() END
+   AND CASE WHEN p.dead_at IS NOT NULL THEN NOT $3::boolean ELSE p.blocked OR p.available_at > clock_timestamp() AND NOT
+       CASE WHEN p.attempts > 0 THEN p.available_at > clock_timestamp() + $4::interval ELSE p.scheduled_for IS NULL END
+       END
  GROUP BY p.partition_key, p.stream_id;
 
 /* delivery.Throughput */ SELECT m.minute, coalesce(t.published, 0)::bigint, coalesce(t.failed, 0)::bigint,
@@ -1529,7 +1562,7 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
   FROM (SELECT o.partition_key, o.global_sequence,
                row_number() OVER (ORDER BY o.partition_key, o.global_sequence) AS nth,
                coalesce(
-       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at, o.scheduled_for)
                         = $2
                         AND (o.dead_at IS NULL OR o.dead_at <= $3)
                          AND ($4::text IS NULL OR o.stream_id = $4)
@@ -1559,7 +1592,7 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
   FROM (SELECT o.partition_key, o.global_sequence,
                row_number() OVER (ORDER BY o.partition_key, o.global_sequence) AS nth,
                coalesce(
-       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at, o.scheduled_for)
                         = $2
                         AND (o.dead_at IS NULL OR o.dead_at <= $3)
                          AND ($4::text IS NULL OR o.stream_id = $4)
@@ -1628,7 +1661,7 @@ SELECT c.topic, coalesce(e.event_type, ''), c.family, count(*), min(c.class), ma
          FROM unnest($1::smallint[], $2::bigint[]) AS s (partition_key, sequence)
          JOIN "public".outbox AS o ON o.partition_key = s.partition_key AND o.global_sequence = s.sequence
         WHERE o.parked AND
-       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at, o.scheduled_for)
               = $3
           FOR UPDATE OF o),
      changed AS (
@@ -1654,7 +1687,7 @@ SELECT partition_key, global_sequence, stream_id, attempts, generation, last_err
         USING unnest($1::smallint[], $2::bigint[], $3::timestamptz[]) AS s (partition_key, sequence, held)
         WHERE o.parked AND o.partition_key = s.partition_key AND o.global_sequence = s.sequence
           AND
-       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at, o.scheduled_for)
               = $4 AND ($4 <> 'scheduled' OR o.available_at = s.held AND s.held > clock_timestamp() + interval '1 minute')
     RETURNING o.partition_key, o.global_sequence, o.stream_id, o.attempts, o.generation, coalesce(o.last_error, '') AS last_error),
      history AS (
@@ -1696,7 +1729,7 @@ SELECT partition_key, global_sequence, stream_id, attempts, generation, last_err
          FROM unnest($1::smallint[], $2::bigint[]) AS s (partition_key, sequence)
          JOIN "public".outbox AS o ON o.partition_key = s.partition_key AND o.global_sequence = s.sequence
         WHERE o.parked AND
-       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at, o.scheduled_for)
               = 'scheduled'
           FOR UPDATE OF o),
      held AS (
@@ -1739,7 +1772,7 @@ SELECT partition_key, global_sequence, stream_id, attempts, generation, last_err
  WHERE partition_key = ANY ($2::smallint[]);
 
 /* ops.Heads */ SELECT o.stream_id, o.global_sequence,
-       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at, o.scheduled_for)
        , o.attempts,
        CASE WHEN isfinite(o.available_at) THEN o.available_at END, o.dead_at, coalesce(o.last_error, ''),
        (SELECT count(*)
@@ -1879,7 +1912,7 @@ SELECT k.partition_key,
                 row_number() OVER (ORDER BY o.global_sequence ASC)
                 AS nth,
                 coalesce(
-       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at, o.scheduled_for)
                          = ANY ($4::text[])
                          AND ($5::text IS NULL OR o.stream_id = $5)
                          AND ($6::text IS NULL OR o.topic = $6)
@@ -1910,7 +1943,7 @@ SELECT k.partition_key,
                 row_number() OVER (ORDER BY o.global_sequence DESC)
                 AS nth,
                 coalesce(
-       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at, o.scheduled_for)
                          = ANY ($4::text[])
                          AND ($5::text IS NULL OR o.stream_id = $5)
                          AND ($6::text IS NULL OR o.topic = $6)
@@ -1941,7 +1974,7 @@ SELECT k.partition_key,
                 row_number() OVER (ORDER BY o.global_sequence ASC)
                 AS nth,
                 coalesce(
-       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at, o.scheduled_for)
                          = ANY ($4::text[])
                          AND ($5::text IS NULL OR o.stream_id = $5)
                          AND ($6::text IS NULL OR o.topic = $6)
@@ -1972,7 +2005,7 @@ SELECT k.partition_key,
                 row_number() OVER (ORDER BY o.global_sequence DESC)
                 AS nth,
                 coalesce(
-       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at, o.scheduled_for)
                          = ANY ($4::text[])
                          AND ($5::text IS NULL OR o.stream_id = $5)
                          AND ($6::text IS NULL OR o.topic = $6)
@@ -2003,7 +2036,7 @@ SELECT k.partition_key,
                 row_number() OVER (ORDER BY o.global_sequence ASC)
                 AS nth,
                 coalesce(
-       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at, o.scheduled_for)
                          = ANY ($4::text[])
                          AND ($5::text IS NULL OR o.stream_id = $5)
                          AND ($6::text IS NULL OR o.topic = $6)
@@ -2034,7 +2067,7 @@ SELECT k.partition_key,
                 row_number() OVER (ORDER BY o.global_sequence DESC)
                 AS nth,
                 coalesce(
-       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at, o.scheduled_for)
                          = ANY ($4::text[])
                          AND ($5::text IS NULL OR o.stream_id = $5)
                          AND ($6::text IS NULL OR o.topic = $6)
@@ -2109,7 +2142,7 @@ SELECT k.partition_key,
  LIMIT $3;
 
 /* ops.Rows */ SELECT o.global_sequence, o.partition_key, o.stream_id, o.topic,
-       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at, o.scheduled_for)
        , o.attempts, o.generation,
        CASE WHEN isfinite(o.available_at) THEN o.available_at END, o.dead_at, coalesce(o.last_error, ''),
        e.event_id, e.event_type, e.stream_version, e.recorded_at
@@ -2128,7 +2161,7 @@ SELECT k.partition_key,
 
 /* ops.Among */ SELECT o.partition_key, o.global_sequence,
        coalesce(
-       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at, o.scheduled_for)
                 = ANY ($1::text[])
                          AND ($2::text IS NULL OR o.stream_id = $2)
                          AND ($3::text IS NULL OR o.topic = $3)
@@ -2237,7 +2270,7 @@ SELECT k.partition_key,
 /* ops.Payload */ SELECT e.payload FROM "public"."events" AS e WHERE e.sequence = $1;
 
 /* ops.Pointer */ SELECT o.partition_key, o.stream_id, o.topic,
-       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at, o.scheduled_for)
        , o.attempts, o.generation,
        CASE WHEN isfinite(o.available_at) THEN o.available_at END, o.dead_at, coalesce(o.last_error, ''), o.failures
   FROM unnest($1::smallint[]) AS p (partition_key)
@@ -2249,7 +2282,7 @@ SELECT k.partition_key,
           LIMIT 1) AS o;
 
 /* ops.Beside */ SELECT o.global_sequence,
-       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at, o.scheduled_for)
   FROM ((SELECT p.* FROM "public".outbox AS p
           WHERE p.parked AND p.partition_key = $1 AND p.stream_id = $2 AND p.global_sequence < $3
           ORDER BY p.global_sequence
@@ -2285,7 +2318,7 @@ SELECT k.partition_key,
  ORDER BY o.global_sequence;
 
 /* ops.States */ SELECT o.global_sequence,
-       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at, o.scheduled_for)
        , o.partition_key
   FROM "public".outbox AS o
  WHERE o.partition_key = ANY ($1::smallint[]) AND o.global_sequence = ANY ($2::bigint[]);
@@ -2644,11 +2677,12 @@ SELECT $1, s FROM unnest($2::bigint[]) AS s;
                  LIMIT $1) AS replayed)
      + (SELECT count(*)
           FROM (SELECT FROM "public".outbox AS o
-                 WHERE o.parked AND o.replay_id IS NULL AND NOT o.blocked AND o.dead_at IS NULL AND o.attempts = 0 AND o.available_at <= clock_timestamp()
+                 WHERE o.parked AND o.replay_id IS NULL AND NOT o.blocked AND o.dead_at IS NULL AND o.attempts = 0
+                   AND (o.scheduled_for IS NULL OR o.available_at <= clock_timestamp())
                  LIMIT $1) AS revived);
 
 /* replay.Occupied */ SELECT o.global_sequence,
-       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
+       "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at, o.scheduled_for)
   FROM unnest($1::smallint[], $2::bigint[]) AS s (partition_key, sequence)
   JOIN "public".outbox AS o ON o.partition_key = s.partition_key AND o.global_sequence = s.sequence
  ORDER BY o.global_sequence

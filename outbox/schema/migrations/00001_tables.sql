@@ -134,7 +134,8 @@ CREATE TABLE {schema}.outbox_stream_heads (
 -- that the hot path never wades through these.
 --
 -- The time of a retry overwrites available_at, so the time for which an event was
--- scheduled has a column of its own: latency counts from it.
+-- scheduled has a column of its own: latency counts from it, and without it no clock
+-- puts the row off.
 --
 -- A replayed row was published before, so first deliveries do not wait for it:
 -- they keep the order of their partition.
@@ -191,6 +192,9 @@ CREATE TABLE {schema}.outbox_parked PARTITION OF {schema}.outbox (
 CREATE INDEX outbox_parked_stream_idx ON {schema}.outbox_parked (partition_key, stream_id, global_sequence);
 CREATE INDEX outbox_parked_due_idx ON {schema}.outbox_parked (partition_key, available_at)
     WHERE NOT blocked AND dead_at IS NULL;
+-- What a clock that stepped back put off, among all that was scheduled (delivery/sql/claim.sql).
+CREATE INDEX outbox_parked_early_idx ON {schema}.outbox_parked (partition_key, (attempts > 0), available_at)
+    WHERE NOT blocked AND dead_at IS NULL AND (attempts > 0 OR scheduled_for IS NULL);
 -- The few rows that failed or died, among millions that wait behind them.
 CREATE INDEX outbox_parked_trouble_idx ON {schema}.outbox_parked (partition_key, global_sequence)
     WHERE dead_at IS NOT NULL OR NOT blocked AND attempts > 0;

@@ -1190,18 +1190,18 @@ REVOKE EXECUTE ON FUNCTION {schema}.outbox_adopted_name, {schema}.outbox_adopted
 -- What waits for its time is a state of its own. (clock_timestamp() would keep the
 -- planner from looking into the view.) Everybody may call it, as it is called with
 -- the rights of whoever reads the view.
-CREATE FUNCTION {schema}.outbox_state(dead_at timestamptz, blocked boolean, attempts int, parked boolean, available_at timestamptz) RETURNS text
+CREATE FUNCTION {schema}.outbox_state(dead_at timestamptz, blocked boolean, attempts int, parked boolean, available_at timestamptz, scheduled_for timestamptz) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN CASE
     WHEN dead_at IS NOT NULL THEN 'dead'
     WHEN blocked             THEN 'blocked'
     WHEN attempts > 0        THEN 'failed'
-    WHEN parked AND available_at > statement_timestamp() THEN 'scheduled'
+    WHEN parked AND scheduled_for IS NOT NULL AND available_at > statement_timestamp() THEN 'scheduled'
     ELSE 'pending'
 END;
 
 -- +goose Down
-DROP FUNCTION {schema}.outbox_state(timestamptz, boolean, int, boolean, timestamptz);
+DROP FUNCTION {schema}.outbox_state(timestamptz, boolean, int, boolean, timestamptz, timestamptz);
 DROP FUNCTION {schema}.outbox_append_adopted(text, text, uuid, text, text, text, bytea, text, boolean, text, text, timestamptz);
 DROP FUNCTION {schema}.outbox_adopted_event(text, text, uuid, text, text, text, bytea, text, boolean, text, text, timestamptz);
 DROP FUNCTION {schema}.outbox_adopted_metadata(text, boolean);

@@ -110,13 +110,14 @@ SELECT (SELECT count(*) FROM (SELECT FROM {schema}.outbox AS o WHERE NOT o.parke
                  LIMIT @most) AS replayed)
      + (SELECT count(*)
           FROM (SELECT FROM {schema}.outbox AS o
-                 WHERE o.parked AND o.replay_id IS NULL AND NOT o.blocked AND o.dead_at IS NULL AND o.attempts = 0 AND o.available_at <= clock_timestamp()
+                 WHERE o.parked AND o.replay_id IS NULL AND NOT o.blocked AND o.dead_at IS NULL AND o.attempts = 0
+                   AND (o.scheduled_for IS NULL OR o.available_at <= clock_timestamp())
                  LIMIT @most) AS revived)
 
 -- query: Occupied
 -- Which of the sequences are in the outbox, and why they are still there.
 SELECT o.global_sequence,
-       {schema}.outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at)
+       {schema}.outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at, o.scheduled_for)
   FROM unnest(@partitions::smallint[], @sequences::bigint[]) AS s (partition_key, sequence)
   JOIN {schema}.outbox AS o ON o.partition_key = s.partition_key AND o.global_sequence = s.sequence
  ORDER BY o.global_sequence
