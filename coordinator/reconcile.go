@@ -15,7 +15,7 @@ type look struct {
 	at      time.Time
 	every   time.Duration // how often that is to be, in peace
 	members []partition.WorkerID
-	settled bool // a member held each partition
+	settled bool // a member held each partition, for no longer than a lease can last
 }
 
 // In peace, a cluster reads rowsPerSecond rows of leases, or each worker all of them
@@ -42,7 +42,7 @@ func settled(leases lease.Snapshot, members []partition.WorkerID) bool {
 	for _, id := range members {
 		living[id] = true
 	}
-	return !slices.ContainsFunc(leases.Rows, func(r lease.Row) bool { return !r.Held() || !living[r.Owner] })
+	return !slices.ContainsFunc(leases.Rows, func(r lease.Row) bool { return !r.Held() || r.Ahead || !living[r.Owner] })
 }
 
 // reconcile reads the cluster once, gives up what the plan gives to others,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/condition"
@@ -17,8 +18,9 @@ var statements embed.FS
 
 // Store reads and writes outbox_workers.
 type Store struct {
-	db  pg.DB
-	sql queries
+	db    pg.DB
+	sql   queries
+	watch pg.Watch[uuid.UUID, time.Time] // of heartbeats that are ahead
 }
 
 type queries struct{ Beat, Leave, Purge, Snapshot pg.Query }
@@ -73,20 +75,29 @@ func (s *Store) Purge(ctx context.Context, after time.Duration) (int64, error) {
 func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
 	var snap Snapshot
 	var err error
+	round := s.watch.Begin()
 	snap.Workers, err = pg.Collect(ctx, s.db, s.sql.Snapshot, nil, func(row pgx.CollectableRow) (Worker, error) {
 		var w Worker
 		var c condition.Condition
 		var since *time.Time
+		var ttl *time.Duration
 		err := row.Scan(&w.ID, &w.Hostname, &w.PID, &w.Version, &w.State,
-			&w.StartedAt, &w.HeartbeatUntil, &w.DrainRequestedAt, &w.Shape, &w.Canary, &c.Reason, &c.Detail, &since, &snap.At)
+			&w.StartedAt, &w.HeartbeatUntil, &ttl, &w.DrainRequestedAt, &w.Shape, &w.Canary, &c.Reason, &c.Detail, &since, &snap.At)
 		w.Left = w.HeartbeatUntil.Sub(snap.At)
 		if since != nil {
 			c.Since, w.Condition = *since, &c
+		}
+		if ttl != nil && w.Left > *ttl+pg.Steady {
+			w.Ahead = true
+			if round.Same(w.ID, w.HeartbeatUntil) >= *ttl {
+				w.Left = 0
+			}
 		}
 		return w, err
 	})
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("snapshot of workers: %w", err)
 	}
+	round.End()
 	return snap, nil
 }

@@ -32,6 +32,9 @@ type Worker struct {
 	// Left is the time until the heartbeat expires by the database's clock;
 	// it is negative for a stale worker.
 	Left time.Duration
+	// Ahead tells that the heartbeat expires later than one can: the database's clock has stepped back
+	// since. One that stays as it is for as long as one counts has expired (Left is 0).
+	Ahead bool
 	// DrainRequestedAt is when an operator asked the worker to give its
 	// partitions back; nil: nobody did.
 	DrainRequestedAt *time.Time

@@ -27,7 +27,10 @@ type Row struct {
 	// Until is when the lease ends by the database's clock; zero without owner.
 	Until time.Time
 	// Left is the time until then; zero or negative when the lease ran out.
-	Left      time.Duration
+	Left time.Duration
+	// Ahead tells that the lease ends later than one can: the database's clock has stepped back since.
+	// One that stays as it is for as long as it was made for has run out (Left is 0).
+	Ahead     bool
 	Epoch     int64
 	Delivered int64
 	PausedAt  *time.Time
@@ -64,8 +67,16 @@ type Store struct {
 	way pg.Way // of telling databases apart
 	sql queries
 
+	watch pg.Watch[partition.ID, silence] // of leases that are ahead
+
 	// host is where this process runs, told of those that are no members.
 	host string
+}
+
+// silence is a lease that nobody has renewed.
+type silence struct {
+	epoch int64
+	until time.Time
 }
 
 type queries struct {
@@ -105,7 +116,18 @@ func (s *Store) AcquireFrozen(ctx context.Context, owner partition.WorkerID, ttl
 }
 
 func (s *Store) take(ctx context.Context, owner partition.WorkerID, ttl time.Duration, ids []partition.ID, frozen bool) ([]*Lease, error) {
-	rows, err := s.sql.Acquire.Rows(ctx, s.db, pg.Args{"owner": owner, "ttl": ttl, "partitions": ids, "resizing": frozen, "host": s.host})
+	var silent []partition.ID
+	var epochs []int64
+	var until []time.Time
+	for _, id := range ids {
+		if seen, quiet := s.watch.Silent(id); quiet {
+			silent, epochs, until = append(silent, id), append(epochs, seen.epoch), append(until, seen.until)
+		}
+	}
+	rows, err := s.sql.Acquire.Rows(ctx, s.db, pg.Args{
+		"owner": owner, "ttl": ttl, "partitions": ids, "resizing": frozen, "host": s.host,
+		"silent": silent, "silent_epochs": epochs, "silent_until": until,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("acquire leases: %w", err)
 	}
@@ -252,21 +274,29 @@ func (s *Store) collectIDs(ctx context.Context, operation string, query pg.Query
 func (s *Store) Snapshot(ctx context.Context) (Snapshot, error) {
 	var snap Snapshot
 	var err error
+	round := s.watch.Begin()
 	snap.Rows, err = pg.Collect(ctx, s.db, s.sql.Snapshot, nil, func(row pgx.CollectableRow) (Row, error) {
 		var (
 			r     Row
 			owner *uuid.UUID
 			until *time.Time
 			left  *time.Duration
+			ttl   *time.Duration
 		)
-		err := row.Scan(&r.Partition, &owner, &until, &left, &r.Epoch, &r.Delivered, &r.PausedAt, &r.Crashes, &snap.At, &snap.Frozen)
+		err := row.Scan(&r.Partition, &owner, &until, &left, &ttl, &r.Epoch, &r.Delivered, &r.PausedAt, &r.Crashes, &snap.At, &snap.Frozen)
 		if owner != nil && until != nil && left != nil {
 			r.Owner, r.Until, r.Left = *owner, *until, *left
+			r.Ahead = ttl != nil && r.Left > *ttl+pg.Steady
+		}
+		if r.Ahead && round.Same(r.Partition, silence{r.Epoch, r.Until}) >= *ttl {
+			round.Mark(r.Partition)
+			r.Left = 0
 		}
 		return r, err
 	})
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("snapshot of partitions: %w", err)
 	}
+	round.End()
 	return snap, nil
 }

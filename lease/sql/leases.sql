@@ -1,6 +1,6 @@
 -- query: Snapshot
 -- The leases of somebody who froze the outbox and died are nobody's.
-SELECT p.partition_key, nullif(p.lease_owner, s.gone), p.lease_until, p.lease_until - s.at AS time_left,
+SELECT p.partition_key, nullif(p.lease_owner, s.gone), p.lease_until, p.lease_until - s.at AS time_left, p.lease_ttl,
        p.lease_epoch, p.delivered, p.paused_at, p.crashes, s.at, s.frozen
   FROM {schema}.outbox_partitions AS p,
        (SELECT z.at, z.frozen, CASE WHEN NOT z.frozen THEN z.frozen_by END AS gone
@@ -15,7 +15,8 @@ SELECT count(*) FROM {schema}.outbox_partitions
 -- query: Acquire
 -- Takes the free ones among the partitions asked for. A row that still names
 -- this worker is free too: the process has given that lease up before it asks.
--- So are those of somebody who froze the outbox and died.
+-- So are those of somebody who froze the outbox and died, and those whose end a clock that stepped back
+-- put off, as long as they are what was watched for their whole time (@silent).
 -- SKIP LOCKED: a row that somebody else is taking now will be theirs.
 -- While the outbox is frozen only @resizing gets leases.
 -- A predecessor that let its lease run out may have crashed over its work.
@@ -29,6 +30,7 @@ WITH freezer AS MATERIALIZED (
           SET lease_owner = @owner,
               lease_epoch = p.lease_epoch + 1,
               lease_until = clock_timestamp() + @ttl::interval,
+              lease_ttl   = @ttl::interval,
               released_by = NULL,
               crashes     = p.crashes + (p.lease_owner IS NOT NULL AND p.lease_owner <> @owner)::int,
               suspected   = p.suspected + (p.suspect IS NOT NULL AND p.lease_owner IS NOT NULL AND p.lease_owner <> @owner)::int,
@@ -37,7 +39,9 @@ WITH freezer AS MATERIALIZED (
                  FROM {schema}.outbox_partitions AS f
                 WHERE f.partition_key = ANY (@partitions::smallint[])
                   AND (f.lease_owner IS NULL OR f.lease_owner = @owner OR f.lease_until < clock_timestamp()
-                       OR f.lease_owner = (SELECT z.frozen_by FROM freezer AS z WHERE NOT z.holds))
+                       OR f.lease_owner = (SELECT z.frozen_by FROM freezer AS z WHERE NOT z.holds)
+                       OR EXISTS (SELECT FROM unnest(@silent::smallint[], @silent_epochs::bigint[], @silent_until::timestamptz[]) AS z (partition_key, epoch, until)
+                                   WHERE z.partition_key = f.partition_key AND z.epoch = f.lease_epoch AND z.until = f.lease_until))
                   AND (@resizing::boolean OR NOT (SELECT z.holds FROM freezer AS z))
                 ORDER BY f.partition_key
                   FOR NO KEY UPDATE OF f SKIP LOCKED) AS was
@@ -119,6 +123,7 @@ SELECT set_config('lock_timeout', @patience, true)
 -- that it cannot deadlock with the worker's own marks.
 UPDATE {schema}.outbox_partitions AS p
    SET lease_until = clock_timestamp() + @ttl::interval,
+       lease_ttl   = @ttl::interval,
        updated_at  = clock_timestamp()
   FROM (SELECT f.partition_key
           FROM unnest(@partitions::smallint[], @epochs::bigint[]) AS mine (partition_key, epoch)
@@ -138,6 +143,7 @@ WITH mine AS (
      renewed AS (
        UPDATE {schema}.outbox_partitions AS p
           SET lease_until = clock_timestamp() + @ttl::interval,
+              lease_ttl   = @ttl::interval,
               updated_at  = clock_timestamp()
          FROM (SELECT f.partition_key
                  FROM mine JOIN {schema}.outbox_partitions AS f USING (partition_key)

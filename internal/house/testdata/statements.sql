@@ -3056,14 +3056,15 @@ SELECT (SELECT n FROM foreign_rows), (SELECT count(*) FROM moved);
 -- heartbeat/sql/*.sql
 
 /* heartbeat.Beat */ INSERT INTO "public".outbox_workers AS w
-       (worker_id, hostname, pid, version, started_at, heartbeat_until, state, shape, canary,
+       (worker_id, hostname, pid, version, started_at, heartbeat_until, heartbeat_ttl, state, shape, canary,
         condition, condition_detail, condition_since, drain_requested_at)
-VALUES ($1, $2, $3, $4, clock_timestamp(), clock_timestamp() + $5::interval, $6, nullif($7, ''), nullif($8::text, ''),
+VALUES ($1, $2, $3, $4, clock_timestamp(), clock_timestamp() + $5::interval, $5::interval, $6, nullif($7, ''), nullif($8::text, ''),
         nullif($9::text, ''), nullif($10::text, ''),
         CASE WHEN $9::text <> '' THEN clock_timestamp() - $11::interval END,
         CASE WHEN $6 = 'draining' THEN clock_timestamp() END)
 ON CONFLICT (worker_id) DO UPDATE
    SET heartbeat_until  = clock_timestamp() + $5::interval,
+       heartbeat_ttl    = $5::interval,
        state            = EXCLUDED.state,
        canary           = EXCLUDED.canary,
        condition        = EXCLUDED.condition,
@@ -3075,7 +3076,8 @@ ON CONFLICT (worker_id) DO UPDATE
 /* heartbeat.Purge */ DELETE FROM "public".outbox_workers
  WHERE heartbeat_until < clock_timestamp() - $1::interval;
 
-/* heartbeat.Snapshot */ SELECT worker_id, coalesce(hostname, ''), coalesce(pid, 0), coalesce(version, ''), state, started_at, heartbeat_until, drain_requested_at, coalesce(shape, ''), coalesce(canary, ''),
+/* heartbeat.Snapshot */ SELECT worker_id, coalesce(hostname, ''), coalesce(pid, 0), coalesce(version, ''), state, started_at, heartbeat_until, heartbeat_ttl,
+       drain_requested_at, coalesce(shape, ''), coalesce(canary, ''),
        coalesce(condition, ''), coalesce(condition_detail, ''), condition_since, s.at
   FROM "public".outbox_workers, (SELECT clock_timestamp() AS at) AS s
  ORDER BY worker_id;
@@ -3291,7 +3293,7 @@ SELECT $1::text
 
 -- lease/sql/*.sql
 
-/* lease.Snapshot */ SELECT p.partition_key, nullif(p.lease_owner, s.gone), p.lease_until, p.lease_until - s.at AS time_left,
+/* lease.Snapshot */ SELECT p.partition_key, nullif(p.lease_owner, s.gone), p.lease_until, p.lease_until - s.at AS time_left, p.lease_ttl,
        p.lease_epoch, p.delivered, p.paused_at, p.crashes, s.at, s.frozen
   FROM "public".outbox_partitions AS p,
        (SELECT z.at, z.frozen, CASE WHEN NOT z.frozen THEN z.frozen_by END AS gone
@@ -3323,6 +3325,7 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
           SET lease_owner = $1,
               lease_epoch = p.lease_epoch + 1,
               lease_until = clock_timestamp() + $2::interval,
+              lease_ttl   = $2::interval,
               released_by = NULL,
               crashes     = p.crashes + (p.lease_owner IS NOT NULL AND p.lease_owner <> $1)::int,
               suspected   = p.suspected + (p.suspect IS NOT NULL AND p.lease_owner IS NOT NULL AND p.lease_owner <> $1)::int,
@@ -3331,8 +3334,10 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
                  FROM "public".outbox_partitions AS f
                 WHERE f.partition_key = ANY ($3::smallint[])
                   AND (f.lease_owner IS NULL OR f.lease_owner = $1 OR f.lease_until < clock_timestamp()
-                       OR f.lease_owner = (SELECT z.frozen_by FROM freezer AS z WHERE NOT z.holds))
-                  AND ($4::boolean OR NOT (SELECT z.holds FROM freezer AS z))
+                       OR f.lease_owner = (SELECT z.frozen_by FROM freezer AS z WHERE NOT z.holds)
+                       OR EXISTS (SELECT FROM unnest($4::smallint[], $5::bigint[], $6::timestamptz[]) AS z (partition_key, epoch, until)
+                                   WHERE z.partition_key = f.partition_key AND z.epoch = f.lease_epoch AND z.until = f.lease_until))
+                  AND ($7::boolean OR NOT (SELECT z.holds FROM freezer AS z))
                 ORDER BY f.partition_key
                   FOR NO KEY UPDATE OF f SKIP LOCKED) AS was
         WHERE p.partition_key = was.partition_key
@@ -3343,7 +3348,7 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
      told AS (
        INSERT INTO "public".outbox_ownership
               (kind, worker_id, hostname, previous_id, previous_hostname, lease_until, partition_keys, lease_epochs)
-       SELECT c.kind, $1, coalesce((SELECT w.hostname FROM "public".outbox_workers AS w WHERE w.worker_id = $1), $5::text),
+       SELECT c.kind, $1, coalesce((SELECT w.hostname FROM "public".outbox_workers AS w WHERE w.worker_id = $1), $8::text),
               c.previous,
 coalesce((SELECT w.hostname FROM "public".outbox_workers AS w WHERE w.worker_id = c.previous),
          (SELECT CASE WHEN o.worker_id = c.previous THEN o.hostname ELSE o.previous_hostname END
@@ -3352,7 +3357,7 @@ coalesce((SELECT w.hostname FROM "public".outbox_workers AS w WHERE w.worker_id 
            ORDER BY o.id DESC
            LIMIT 1))
               , c.ran_out, c.partition_keys, c.lease_epochs
-         FROM (SELECT CASE WHEN $4::boolean                          THEN 'resizing'
+         FROM (SELECT CASE WHEN $7::boolean                          THEN 'resizing'
                            WHEN coalesce(t.silent, t.released_by) = $1  THEN 'retaken'
                            WHEN t.silent IS NOT NULL                        THEN 'taken-over'
                            WHEN t.released_by IS NOT NULL                   THEN 'moved'
@@ -3426,6 +3431,7 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
 
 /* lease.Renew */ UPDATE "public".outbox_partitions AS p
    SET lease_until = clock_timestamp() + $1::interval,
+       lease_ttl   = $1::interval,
        updated_at  = clock_timestamp()
   FROM (SELECT f.partition_key
           FROM unnest($2::smallint[], $3::bigint[]) AS mine (partition_key, epoch)
@@ -3442,6 +3448,7 @@ RETURNING p.partition_key,
      renewed AS (
        UPDATE "public".outbox_partitions AS p
           SET lease_until = clock_timestamp() + $3::interval,
+              lease_ttl   = $3::interval,
               updated_at  = clock_timestamp()
          FROM (SELECT f.partition_key
                  FROM mine JOIN "public".outbox_partitions AS f USING (partition_key)

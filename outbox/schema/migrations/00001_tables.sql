@@ -312,6 +312,7 @@ CREATE TABLE {schema}.outbox_partitions (
     suspect         bigint,
     updated_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
     lease_until     timestamptz,
+    lease_ttl       interval,
     paused_at       timestamptz,
     lease_owner     uuid,
     released_by     uuid,
@@ -323,6 +324,7 @@ CREATE TABLE {schema}.outbox_partitions (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, vacuum_truncate = off);
 INSERT INTO {schema}.outbox_partitions (partition_key)
 SELECT p FROM generate_series(0, {partitions} - 1) AS p;
+COMMENT ON COLUMN {schema}.outbox_partitions.lease_ttl IS 'How long the lease was made to last: one that ends later than that from now tells that the clock has stepped back.';
 COMMENT ON COLUMN {schema}.outbox_partitions.lost_sequence IS 'Up to where a stream that lost it had held the partition, where that was only reported.';
 COMMENT ON COLUMN {schema}.outbox_partitions.suspect IS 'The one row that a careful owner is working on.';
 COMMENT ON COLUMN {schema}.outbox_partitions.suspected IS 'Owners in a row whose lease ran out while they were working on it.';
@@ -363,6 +365,7 @@ INSERT INTO {schema}.outbox_watermark DEFAULT VALUES;
 CREATE TABLE {schema}.outbox_workers (
     started_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
     heartbeat_until    timestamptz NOT NULL,
+    heartbeat_ttl      interval,
     drain_requested_at timestamptz,
     condition_since    timestamptz,
     worker_id          uuid        NOT NULL,
