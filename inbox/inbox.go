@@ -27,7 +27,7 @@ type queries struct {
 	List, Count, Requeue, FindDead, TakeDead                       pg.Query
 	AddSender, LockSender, SetSender, LastCall                     pg.Query
 	AddConsumer, LockConsumer, RestartConsumer, AddMalformed       pg.Query
-	Beat, Leave, Readers                                           pg.Query
+	Beat, Leave, Readers, Ahead                                    pg.Query
 	AddLanes, Acquire, Renew, Mine, Fence, Begin, Advance, Release pg.Query
 	RestartLanes, Rewind, Marks, Disown, Lanes                     pg.Query
 }

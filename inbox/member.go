@@ -98,9 +98,9 @@ func (r *reader) share(ctx context.Context) (int, error) {
 	if _, err := r.box.sql.Beat.Exec(ctx, r.box.db, args); err != nil {
 		return 0, fmt.Errorf("give a sign of life: %w", err)
 	}
-	readers, err := pg.Collect(ctx, r.box.db, r.box.sql.Readers, pg.Args{"consumer": name}, pgx.RowTo[uuid.UUID])
+	readers, err := r.living(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("list readers: %w", err)
+		return 0, err
 	}
 	r.box.metrics.readers.Set(float64(len(readers)))
 	return share(r.count, len(readers), slices.Index(readers, r.id)), nil
@@ -156,9 +156,11 @@ func (r *reader) acquire(ctx, work context.Context, n int, known []int) error {
 	if known == nil {
 		known = []int{}
 	}
-	rows, err := r.box.sql.Acquire.Rows(ctx, r.box.db, pg.Args{
-		"consumer": r.box.cfg.Name, "reader": r.id, "ttl": r.cfg.LeaseTTL, "limit": n, "known": known,
-	})
+	args := pg.Args{"consumer": r.box.cfg.Name, "reader": r.id, "ttl": r.cfg.LeaseTTL, "limit": n, "known": known}
+	if err := r.silent(ctx, args); err != nil {
+		return err
+	}
+	rows, err := r.box.sql.Acquire.Rows(ctx, r.box.db, args)
 	if err != nil {
 		return fmt.Errorf("take lanes: %w", err)
 	}

@@ -18,6 +18,8 @@ type reader struct {
 	log   *slog.Logger
 	slots chan struct{}
 
+	silence silences // its membership's
+
 	mu    sync.Mutex
 	lanes map[int]*lane
 	// created is when the stream was made that the pass reads.

@@ -51,6 +51,8 @@ CREATE TABLE {schema}.inbox_parked (
     CONSTRAINT inbox_parked_event_key UNIQUE (stream_key, version, event_id)
 );
 CREATE INDEX inbox_parked_due_idx ON {schema}.inbox_parked (consumer, due_at) WHERE due_at IS NOT NULL;
+-- Heads that nobody put off.
+CREATE INDEX inbox_parked_now_idx ON {schema}.inbox_parked (consumer) WHERE due_at IS NOT NULL AND attempts = 0 AND begun = 0;
 CREATE INDEX inbox_parked_state_idx ON {schema}.inbox_parked (consumer, state, parked_id);
 
 -- The last call of each sender and its result.
@@ -100,6 +102,7 @@ CREATE TABLE {schema}.inbox_lanes (
     position_time bigint    NOT NULL DEFAULT 0, -- when JetStream stored that message, in nanoseconds; negative: a bound; 0: unknown
     owner       uuid,
     lease_until timestamptz,
+    lease_ttl   interval, -- how long the lease was made to last
     crashes     integer     NOT NULL DEFAULT 0, -- readers that were lost since a message was dealt with
     tried       bigint      NOT NULL DEFAULT 0, -- JetStream sequence of the message that was begun with a mark, how often,
     tries       integer     NOT NULL DEFAULT 0,
@@ -114,6 +117,7 @@ CREATE TABLE {schema}.inbox_readers (
     pid         integer     NOT NULL,
     started_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     alive_until timestamptz NOT NULL,
+    alive_ttl   interval,
     CONSTRAINT inbox_readers_pkey PRIMARY KEY (consumer, reader)
 ) WITH (fillfactor = 50);
 
@@ -343,14 +347,19 @@ BEGIN
       FROM (SELECT d.parked_id
               FROM {schema}.inbox_parked AS d
               JOIN {schema}.inbox_streams AS s USING (stream_key)
-             WHERE d.consumer = for_consumer AND d.due_at <= clock_timestamp()
+             WHERE d.consumer = for_consumer AND d.due_at IS NOT NULL
+               -- What never failed waits for no clock, and none that stepped back puts off a retry by more than one can wait.
+               AND (d.due_at <= clock_timestamp() OR d.due_at > clock_timestamp() + make_interval(secs => longest)
+                    OR d.attempts = 0 AND d.begun = 0)
                AND (suspects OR d.begun = 0 OR (d.begun = 1 AND d.begun_by = by_process))
                AND NOT EXISTS (SELECT FROM {schema}.inbox_parked AS e
                                 WHERE e.stream_key = d.stream_key AND (e.version, e.parked_id) < (d.version, d.parked_id))
              ORDER BY d.due_at
              LIMIT 1
                FOR NO KEY UPDATE OF s SKIP LOCKED) AS head
-     WHERE p.parked_id = head.parked_id AND p.due_at <= clock_timestamp()
+     WHERE p.parked_id = head.parked_id
+       AND (p.due_at <= clock_timestamp() OR p.due_at > clock_timestamp() + make_interval(secs => longest)
+            OR p.due_at IS NOT NULL AND p.attempts = 0 AND p.begun = 0)
     RETURNING p.stream_key, p.parked_id, p.begun;
 END
 $function$;

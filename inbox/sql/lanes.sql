@@ -7,11 +7,13 @@ SELECT @consumer, lane, @position, @time FROM pg_catalog.generate_series(0, @lan
 -- Free lanes, up to the limit; those that this reader knows it has are no candidates. One that another did not give back
 -- may have a message that ends whoever begins it.
 UPDATE {schema}.inbox_lanes AS l
-   SET owner = @reader::uuid, epoch = l.epoch + 1, lease_until = pg_catalog.clock_timestamp() + @ttl::interval,
+   SET owner = @reader::uuid, epoch = l.epoch + 1, lease_until = pg_catalog.clock_timestamp() + @ttl::interval, lease_ttl = @ttl::interval,
        crashes = l.crashes + CASE WHEN l.owner <> @reader::uuid THEN 1 ELSE 0 END
   FROM (SELECT f.lane FROM {schema}.inbox_lanes AS f
          WHERE f.consumer = @consumer AND f.lane <> ALL (@known::integer[])
-           AND (f.owner IS NULL OR f.owner = @reader::uuid OR f.lease_until < pg_catalog.clock_timestamp())
+           AND (f.owner IS NULL OR f.owner = @reader::uuid OR f.lease_until < pg_catalog.clock_timestamp()
+                OR EXISTS (SELECT FROM unnest(@silent::integer[], @silent_epochs::bigint[], @silent_until::timestamptz[]) AS z (lane, epoch, until)
+                            WHERE z.lane = f.lane AND z.epoch = f.epoch AND z.until = f.lease_until))
          ORDER BY f.lane LIMIT @limit FOR NO KEY UPDATE SKIP LOCKED) AS free
  WHERE l.consumer = @consumer AND l.lane = free.lane
 RETURNING l.lane, l.epoch, l.position, l.position_time, l.crashes > 1 OR l.tries > 0
@@ -97,16 +99,25 @@ SELECT lanes, stream, stream_created FROM {schema}.inbox_consumers WHERE consume
 UPDATE {schema}.inbox_consumers SET stream_created = @created WHERE consumer = @consumer
 
 -- query: Beat
-INSERT INTO {schema}.inbox_readers (consumer, reader, hostname, pid, alive_until)
-VALUES (@consumer, @reader, @hostname, @pid, pg_catalog.clock_timestamp() + @ttl::interval)
-    ON CONFLICT (consumer, reader) DO UPDATE SET alive_until = EXCLUDED.alive_until
+INSERT INTO {schema}.inbox_readers (consumer, reader, hostname, pid, alive_until, alive_ttl)
+VALUES (@consumer, @reader, @hostname, @pid, pg_catalog.clock_timestamp() + @ttl::interval, @ttl::interval)
+    ON CONFLICT (consumer, reader) DO UPDATE SET alive_until = EXCLUDED.alive_until, alive_ttl = EXCLUDED.alive_ttl
 
 -- query: Leave
 DELETE FROM {schema}.inbox_readers
  WHERE consumer = @consumer AND (reader = @reader OR alive_until < pg_catalog.clock_timestamp() - interval '1 hour')
 
 -- query: Readers
-SELECT reader FROM {schema}.inbox_readers WHERE consumer = @consumer AND alive_until > pg_catalog.clock_timestamp() ORDER BY reader
+-- With each, for how long a sign of life counts where this one ends later than it can: the clock has stepped back since.
+SELECT reader, alive_until,
+       CASE WHEN alive_until - pg_catalog.clock_timestamp() > alive_ttl + @steady::interval THEN alive_ttl END
+  FROM {schema}.inbox_readers WHERE consumer = @consumer AND alive_until > pg_catalog.clock_timestamp() ORDER BY reader
+
+-- query: Ahead
+-- Lanes whose lease ends later than one can.
+SELECT lane, epoch, lease_until, lease_ttl
+  FROM {schema}.inbox_lanes
+ WHERE consumer = @consumer AND owner IS NOT NULL AND lease_until - pg_catalog.clock_timestamp() > lease_ttl + @steady::interval
 
 -- query: AddMalformed
 INSERT INTO {schema}.inbox_malformed (consumer, stream_sequence, subject, reason, envelope, payload)

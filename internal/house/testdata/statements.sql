@@ -3089,12 +3089,14 @@ SELECT $1, lane, $2, $3 FROM pg_catalog.generate_series(0, $4::integer - 1) AS l
     ON CONFLICT DO NOTHING;
 
 /* inbox.Acquire */ UPDATE "public".inbox_lanes AS l
-   SET owner = $1::uuid, epoch = l.epoch + 1, lease_until = pg_catalog.clock_timestamp() + $2::interval,
+   SET owner = $1::uuid, epoch = l.epoch + 1, lease_until = pg_catalog.clock_timestamp() + $2::interval, lease_ttl = $2::interval,
        crashes = l.crashes + CASE WHEN l.owner <> $1::uuid THEN 1 ELSE 0 END
   FROM (SELECT f.lane FROM "public".inbox_lanes AS f
          WHERE f.consumer = $3 AND f.lane <> ALL ($4::integer[])
-           AND (f.owner IS NULL OR f.owner = $1::uuid OR f.lease_until < pg_catalog.clock_timestamp())
-         ORDER BY f.lane LIMIT $5 FOR NO KEY UPDATE SKIP LOCKED) AS free
+           AND (f.owner IS NULL OR f.owner = $1::uuid OR f.lease_until < pg_catalog.clock_timestamp()
+                OR EXISTS (SELECT FROM unnest($5::integer[], $6::bigint[], $7::timestamptz[]) AS z (lane, epoch, until)
+                            WHERE z.lane = f.lane AND z.epoch = f.epoch AND z.until = f.lease_until))
+         ORDER BY f.lane LIMIT $8 FOR NO KEY UPDATE SKIP LOCKED) AS free
  WHERE l.consumer = $3 AND l.lane = free.lane
 RETURNING l.lane, l.epoch, l.position, l.position_time, l.crashes > 1 OR l.tries > 0;
 
@@ -3152,14 +3154,20 @@ RETURNING tries;
 
 /* inbox.RestartConsumer */ UPDATE "public".inbox_consumers SET stream_created = $1 WHERE consumer = $2;
 
-/* inbox.Beat */ INSERT INTO "public".inbox_readers (consumer, reader, hostname, pid, alive_until)
-VALUES ($1, $2, $3, $4, pg_catalog.clock_timestamp() + $5::interval)
-    ON CONFLICT (consumer, reader) DO UPDATE SET alive_until = EXCLUDED.alive_until;
+/* inbox.Beat */ INSERT INTO "public".inbox_readers (consumer, reader, hostname, pid, alive_until, alive_ttl)
+VALUES ($1, $2, $3, $4, pg_catalog.clock_timestamp() + $5::interval, $5::interval)
+    ON CONFLICT (consumer, reader) DO UPDATE SET alive_until = EXCLUDED.alive_until, alive_ttl = EXCLUDED.alive_ttl;
 
 /* inbox.Leave */ DELETE FROM "public".inbox_readers
  WHERE consumer = $1 AND (reader = $2 OR alive_until < pg_catalog.clock_timestamp() - interval '1 hour');
 
-/* inbox.Readers */ SELECT reader FROM "public".inbox_readers WHERE consumer = $1 AND alive_until > pg_catalog.clock_timestamp() ORDER BY reader;
+/* inbox.Readers */ SELECT reader, alive_until,
+       CASE WHEN alive_until - pg_catalog.clock_timestamp() > alive_ttl + $1::interval THEN alive_ttl END
+  FROM "public".inbox_readers WHERE consumer = $2 AND alive_until > pg_catalog.clock_timestamp() ORDER BY reader;
+
+/* inbox.Ahead */ SELECT lane, epoch, lease_until, lease_ttl
+  FROM "public".inbox_lanes
+ WHERE consumer = $1 AND owner IS NOT NULL AND lease_until - pg_catalog.clock_timestamp() > lease_ttl + $2::interval;
 
 /* inbox.AddMalformed */ INSERT INTO "public".inbox_malformed (consumer, stream_sequence, subject, reason, envelope, payload)
 VALUES ($1, $2, $3, $4, $5, $6)
