@@ -58,7 +58,8 @@ type Coordinator struct {
 	handing  sync.WaitGroup
 	planned  chan struct{} // closed by the first reconciliation
 	seen     look          // the loop's
-	failing  string        // the loop's: the last failure, until there is none
+	clock    clock
+	failing  string // the loop's: the last failure, until there is none
 }
 
 // New returns a coordinator; nothing runs yet.

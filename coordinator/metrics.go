@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -22,6 +23,10 @@ func (c *Coordinator) register(reg prometheus.Registerer) {
 		factory.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: m.help},
 			func() float64 { return float64(m.count.Load()) })
 	}
+	factory.NewCounterFunc(prometheus.CounterOpts{Name: "outbox_clock_steps_total", Help: "How often the database's clock stepped by more than a second."},
+		func() float64 { return float64(c.clock.steps.Load()) })
+	factory.NewGaugeFunc(prometheus.GaugeOpts{Name: "outbox_clock_skew_seconds", Help: "How far the database's clock is ahead of this worker's; below 0: behind it."},
+		func() float64 { return time.Duration(c.clock.skew.Load()).Seconds() })
 	factory.NewGaugeFunc(prometheus.GaugeOpts{Name: "outbox_lease_owned", Help: "Leases that this worker holds."},
 		func() float64 { return float64(c.keeper.Set().Len()) })
 	factory.NewGaugeFunc(prometheus.GaugeOpts{Name: "outbox_lease_desired", Help: "Leases that the last plan gives to this worker."},

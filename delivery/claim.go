@@ -102,10 +102,8 @@ func (s *Store) Claim(ctx context.Context, asks []Ask, limits Limits, policy Fai
 			QueryRow(func(row pgx.Row) error { return row.Scan(&c.Watermark.Safe, &c.Watermark.Highest, &c.Advance, nil) })
 	}
 	if !limits.ReadyOnly {
-		query, args := s.sql.ClaimDue, pg.Args{
-			"partitions": ids, "most": most, "total": limits.Total, "up_to": limits.UpTo, "proven": limits.Watermark,
-			"longest": cmp.Or(limits.Longest, DefaultRetryPolicy().Max),
-		}
+		longest := cmp.Or(limits.Longest, DefaultRetryPolicy().Max)
+		query, args := s.sql.ClaimDue, pg.Args{"partitions": ids, "most": most, "total": limits.Total, "longest": longest, "up_to": limits.UpTo, "proven": limits.Watermark}
 		if !policy.passes() {
 			query, args["skip_dead"] = s.sql.ClaimParked, policy.skipsDead()
 		}

@@ -20,24 +20,6 @@ func failure() []mutant {
 			edits: []edit{{claimFile, "AND p.global_sequence < o.global_sequence", "AND false"}},
 		},
 		{
-			name: "creation-is-a-permission", promise: "P2", breaks: "a clock that steps back puts off what nobody scheduled",
-			test: command{pkg: "delivery", run: "^TestTheOrderOfAPartitionNeedsNoClock$"}, says: "stored \\[|waited in vain",
-			edits: []edit{
-				{claimFile, "o.scheduled_for IS NULL OR o.available_at <= clock_timestamp() AS due", "o.available_at <= clock_timestamp() AS due"},
-				{claimFile, "(VALUES (false, interval '0'), (true, @longest::interval))", "(VALUES (false, interval '1 day'), (true, @longest::interval))"},
-			},
-		},
-		{
-			name: "revival-waits-for-the-clock", promise: "P2", breaks: "what begins anew waits until a clock that stepped back is there again",
-			test: command{pkg: "delivery", run: "^TestNothingThatNobodyScheduledWaitsForTheClock$"}, says: "waited in vain",
-			edits: []edit{{claimFile, "(VALUES (false, interval '0'), (true, @longest::interval))", "(VALUES (false, interval '1 day'), (true, @longest::interval))"}},
-		},
-		{
-			name: "retry-waits-for-the-clock", promise: "P5", breaks: "a retry waits until a clock that stepped back is there again",
-			test: command{pkg: "delivery", run: "^TestNothingThatNobodyScheduledWaitsForTheClock$"}, says: "waited in vain",
-			edits: []edit{{claimFile, "(true, @longest::interval))", "(true, @longest::interval * 100))"}},
-		},
-		{
 			name: "anyone-leads", promise: "P1", breaks: "rows behind a dead one use up what a claim may take",
 			test: command{pkg: "delivery", run: "^TestScheduledRowsBehindADeadOneStarveNobody$"}, says: "waited in vain|did not come to an end",
 			edits: []edit{{claimFile, "AND e.global_sequence < i.global_sequence", "AND false"}},

@@ -31,36 +31,6 @@ func database() []mutant {
 	)
 	return []mutant{
 		{
-			name: "dead-owner-behind-the-clock", promise: "P5", breaks: "a dead worker keeps its partitions while the database's clock is behind",
-			test: command{pkg: "lease", run: "^TestADeadOwnersLeaseIsWatchedBehindAClockThatSteppedBack$"}, says: "keeps its lease",
-			edits: []edit{{"lease/store.go", "if r.Ahead && round.Same", "if r.Ahead && r.Epoch == 0 && round.Same"}},
-		},
-		{
-			name: "watched-without-patience", promise: "P3", breaks: "a clock that steps back takes the living their partitions",
-			test: command{pkg: "lease", run: "^TestADeadOwnersLeaseIsWatchedBehindAClockThatSteppedBack$"}, says: "though a lease lasts",
-			edits: []edit{{"lease/store.go", "silence{r.Epoch, r.Until}) >= *ttl {", "silence{r.Epoch, r.Until}) >= 0 {"}},
-		},
-		{
-			name: "renewed-is-silent", promise: "P3", breaks: "a lease that was renewed since it was watched is taken",
-			test: command{pkg: "lease", run: "^TestARenewedLeaseIsNotTakenForSilent$"}, says: "from one that lives",
-			edits: []edit{{"lease/sql/leases.sql", "z.epoch = f.lease_epoch AND z.until = f.lease_until", "z.epoch = f.lease_epoch AND z.until IS NOT NULL"}},
-		},
-		{
-			name: "dead-member-behind-the-clock", promise: "P5", breaks: "a dead worker stays a member while the database's clock is behind",
-			test: command{pkg: "heartbeat", run: "^TestADeadMemberIsWatchedBehindAClockThatSteppedBack$"}, says: "stays a member",
-			edits: []edit{{"heartbeat/store.go", "if round.Same(w.ID, w.HeartbeatUntil) >= *ttl {", "if w.PID < 0 {"}},
-		},
-		{
-			name: "dead-reader-behind-the-clock", promise: "inbox", breaks: "a dead reader keeps its lanes while the database's clock is behind",
-			test: command{pkg: "inbox", run: "^TestADeadReadersLanesAreWatchedBehindAClockThatSteppedBack$"}, says: "did not become true",
-			edits: []edit{{"inbox/silence.go", "if round.Same(number, lane) >= lasts {", "if number < 0 {"}},
-		},
-		{
-			name: "inbox-waits-for-the-clock", promise: "inbox", breaks: "what leads its stream now waits until a clock that stepped back is there again",
-			test: command{pkg: "inbox", run: "^TestRetriesNeedNoClock$"}, says: "effects are",
-			edits: []edit{{"inbox/migrations/00001_inbox.sql", "OR d.due_at > clock_timestamp() + make_interval(secs => longest)\n                    OR d.attempts = 0 AND d.begun = 0)", ")"}},
-		},
-		{
 			name: "mark-compares-nothing", promise: "P3", breaks: "marks compare neither owner nor epoch",
 			test: command{pkg: "delivery", run: "^TestAStaleOwnersMarksAreRefused$"}, says: "the stale lease was not ended",
 			edits: []edit{{mark, ownerRow, anyOwner}, {mark, ownerSet, "AND " + anyOwner}},
@@ -132,6 +102,60 @@ func durability() []mutant {
 			name: "durable-for-most", promise: "P1, P4", breaks: "in the role of a replica rows are queued by commits in memory",
 			test: command{pkg: "outbox/schema", run: "^TestWhatIsQueuedIsDurableWhenItIsVisible$"}, says: "in the role of a replica: the commit is not on disk",
 			edits: []edit{{tables, "ALTER TABLE {schema}.outbox_ready ENABLE ALWAYS TRIGGER outbox_durable;\n", ""}},
+		},
+	}
+}
+
+// clocks is the ways to believe the database's clock.
+func clocks() []mutant {
+	return []mutant{
+		{
+			name: "creation-is-a-permission", promise: "P2", breaks: "a clock that steps back puts off what nobody scheduled",
+			test: command{pkg: "delivery", run: "^TestTheOrderOfAPartitionNeedsNoClock$"}, says: "stored \\[|waited in vain",
+			edits: []edit{
+				{claimFile, "o.scheduled_for IS NULL OR o.available_at <= clock_timestamp() AS due", "o.available_at <= clock_timestamp() AS due"},
+				{claimFile, "(VALUES (false, interval '0'), (true, @longest::interval))", "(VALUES (false, interval '1 day'), (true, @longest::interval))"},
+			},
+		},
+		{
+			name: "revival-waits-for-the-clock", promise: "P2", breaks: "what begins anew waits until a clock that stepped back is there again",
+			test: command{pkg: "delivery", run: "^TestNothingThatNobodyScheduledWaitsForTheClock$"}, says: "waited in vain",
+			edits: []edit{{claimFile, "(VALUES (false, interval '0'), (true, @longest::interval))", "(VALUES (false, interval '1 day'), (true, @longest::interval))"}},
+		},
+		{
+			name: "retry-waits-for-the-clock", promise: "P5", breaks: "a retry waits until a clock that stepped back is there again",
+			test: command{pkg: "delivery", run: "^TestNothingThatNobodyScheduledWaitsForTheClock$"}, says: "waited in vain",
+			edits: []edit{{claimFile, "(true, @longest::interval))", "(true, @longest::interval * 100))"}},
+		},
+		{
+			name: "dead-owner-behind-the-clock", promise: "P5", breaks: "a dead worker keeps its partitions while the database's clock is behind",
+			test: command{pkg: "lease", run: "^TestADeadOwnersLeaseIsWatchedBehindAClockThatSteppedBack$"}, says: "keeps its lease",
+			edits: []edit{{"lease/store.go", "if r.Ahead && round.Same", "if r.Ahead && r.Epoch == 0 && round.Same"}},
+		},
+		{
+			name: "watched-without-patience", promise: "P3", breaks: "a clock that steps back takes the living their partitions",
+			test: command{pkg: "lease", run: "^TestADeadOwnersLeaseIsWatchedBehindAClockThatSteppedBack$"}, says: "though a lease lasts",
+			edits: []edit{{"lease/store.go", "silence{r.Epoch, r.Until}) >= *ttl {", "silence{r.Epoch, r.Until}) >= 0 {"}},
+		},
+		{
+			name: "renewed-is-silent", promise: "P3", breaks: "a lease that was renewed since it was watched is taken",
+			test: command{pkg: "lease", run: "^TestARenewedLeaseIsNotTakenForSilent$"}, says: "from one that lives",
+			edits: []edit{{"lease/sql/leases.sql", "z.epoch = f.lease_epoch AND z.until = f.lease_until", "z.epoch = f.lease_epoch AND z.until IS NOT NULL"}},
+		},
+		{
+			name: "dead-member-behind-the-clock", promise: "P5", breaks: "a dead worker stays a member while the database's clock is behind",
+			test: command{pkg: "heartbeat", run: "^TestADeadMemberIsWatchedBehindAClockThatSteppedBack$"}, says: "stays a member",
+			edits: []edit{{"heartbeat/store.go", "if round.Same(w.ID, w.HeartbeatUntil) >= *ttl {", "if w.PID < 0 {"}},
+		},
+		{
+			name: "dead-reader-behind-the-clock", promise: "P1", breaks: "a dead reader keeps its lanes while the database's clock is behind",
+			test: command{pkg: "inbox", run: "^TestADeadReadersLanesAreWatchedBehindAClockThatSteppedBack$"}, says: "did not become true",
+			edits: []edit{{"inbox/silence.go", "if round.Same(number, lane) >= lasts {", "if number < 0 {"}},
+		},
+		{
+			name: "inbox-waits-for-the-clock", promise: "P1", breaks: "what leads its stream now waits until a clock that stepped back is there again",
+			test: command{pkg: "inbox", run: "^TestRetriesNeedNoClock$"}, says: "effects are",
+			edits: []edit{{"inbox/migrations/00001_inbox.sql", "OR d.due_at > clock_timestamp() + make_interval(secs => longest)\n                    OR d.attempts = 0 AND d.begun = 0)", ")"}},
 		},
 	}
 }

@@ -103,7 +103,9 @@ type Partition struct {
 	// LeaseUntil is a database time; LeaseLeft is counted by its clock.
 	LeaseUntil time.Time
 	LeaseLeft  time.Duration
-	Epoch      int64
+	// Ahead tells that the lease ends later than one can: the database's clock has stepped back since it was made.
+	Ahead bool
+	Epoch int64
 	// Delivered is the highest global sequence the partition has recorded.
 	Delivered int64
 	// PausedAt is nil unless an operator paused the partition.

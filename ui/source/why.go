@@ -33,6 +33,7 @@ const (
 	WaitPaused      = "paused"
 	WaitResizing    = "resizing"
 	WaitNoOwner     = "no_owner"
+	WaitClock       = "clock"
 	WaitTransaction = "transaction"
 	WaitSilence     = "silence"
 	WaitDead        = "dead"
@@ -47,6 +48,7 @@ type cause int
 const (
 	causeCondition cause = iota // of a worker
 	causeNoOwner
+	causeClock
 	causeTransaction
 	causeSilence
 	causeDead
@@ -60,7 +62,7 @@ const (
 // word names the cause for programs and metrics; a condition has its own.
 func (c cause) word() string {
 	return [causes]string{
-		"condition", WaitNoOwner, WaitTransaction, WaitSilence, WaitDead, WaitBlocked, WaitFailed, WaitResizing, WaitPaused,
+		"condition", WaitNoOwner, WaitClock, WaitTransaction, WaitSilence, WaitDead, WaitBlocked, WaitFailed, WaitResizing, WaitPaused,
 	}[c]
 }
 
@@ -106,6 +108,8 @@ func (s Snapshot) hindrances(p Partition) []hindrance {
 		add(causePaused, p.Pending, "paused since %s UTC", p.PausedAt.UTC().Format(time.DateTime))
 	}
 	switch {
+	case p.Owned() && p.Ahead:
+		add(causeClock, p.Pending, "the database's clock has stepped back behind the lease: its owner renews it, or another one takes it after a lease's time")
 	case p.Owned():
 	case s.Frozen:
 		add(causeResizing, p.Pending, "no owner: the partitions are being resized")
@@ -192,7 +196,7 @@ func (w Wait) sum(s Snapshot) string {
 		return web.Count(w.Events) + " failed, to be tried again"
 	case causeBlocked:
 		return web.Count(w.Events) + " blocked behind an earlier event of their stream"
-	case causeCondition, causeResizing, causeNoOwner, causeTransaction, causeSilence, causes:
+	case causeCondition, causeResizing, causeNoOwner, causeClock, causeTransaction, causeSilence, causes:
 	}
 	return w.Text
 }

@@ -163,7 +163,11 @@ func (r *run) work(ctx context.Context) error {
 // take makes this process the one that runs the replay. One that was laid aside
 // gets a new generation when higher ones were given out meanwhile.
 func (r *run) take(ctx context.Context) error {
-	err := r.outbox.Write(ctx, func(tx pgx.Tx) error {
+	silent, err := r.untouched(ctx)
+	if err != nil {
+		return err
+	}
+	err = r.outbox.Write(ctx, func(tx pgx.Tx) error {
 		j, err := r.within(ctx, tx, r.id)
 		switch {
 		case err != nil:
@@ -183,7 +187,7 @@ func (r *run) take(ctx context.Context) error {
 			}
 		}
 		tag, err := r.sql.Take.Exec(ctx, tx, pg.Args{
-			"id": j.ID, "runner": r.runner, "generation": generation, "served": r.cfg.served, "dead": dead,
+			"id": j.ID, "runner": r.runner, "generation": generation, "served": r.cfg.served, "dead": dead, "silent": silent,
 		})
 		if err == nil && tag.RowsAffected() == 0 {
 			err = ErrTaken

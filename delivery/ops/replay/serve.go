@@ -55,11 +55,38 @@ func (s *Store) ask() {
 
 // due is the replay that is to be served next; 0: none.
 func (s *Store) due(ctx context.Context) (id int64, err error) {
-	err = s.sql.Due.Row(ctx, s.db, pg.Args{"dead": dead}).Scan(&id)
+	silent, err := s.untouched(ctx)
+	if err != nil {
+		return 0, err
+	}
+	err = s.sql.Due.Row(ctx, s.db, pg.Args{"dead": dead, "silent": silent}).Scan(&id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = nil
 	}
 	return id, err
+}
+
+// untouched are the times of replays that nobody has touched for as long as makes one dead, although a clock that stepped
+// back says that it was done later than now.
+func (s *Store) untouched(ctx context.Context) ([]time.Time, error) {
+	silent := []time.Time{}
+	round := s.silent.Begin()
+	rows, err := s.sql.Ahead.Rows(ctx, s.db, pg.Args{"steady": pg.Steady})
+	if err != nil {
+		return nil, err
+	}
+	var id int64
+	var at time.Time
+	_, err = pgx.ForEachRow(rows, []any{&id, &at}, func() error {
+		if round.Same(id, at) >= dead {
+			silent = append(silent, at)
+		}
+		return nil
+	})
+	if err == nil {
+		round.End()
+	}
+	return silent, err
 }
 
 func (s *Store) serve(ctx context.Context, id int64) error {

@@ -23,10 +23,11 @@ type Store struct {
 	sql    queries
 	events string // the relation, quoted
 	asked  chan struct{}
+	silent *pg.Watch[int64, time.Time] // of replays that were touched later than now
 }
 
 type queries struct {
-	Jobs, LockReplays, Generation, Create, Choose, Forget, SetSelected, Touch, Take, Due, Hold, Advance, Finish pg.Query
+	Jobs, LockReplays, Generation, Create, Choose, Forget, SetSelected, Touch, Take, Due, Ahead, Hold, Advance, Finish pg.Query
 
 	HasStream, Writers, Count, CountCurrent, Unwanted, Waiting, LeaveOut, Troubled pg.Query
 	Following, Page, PageOfStream, CurrentPage, CurrentPageOfStream                pg.Query
@@ -45,7 +46,7 @@ func New(ctx context.Context, db pg.Conn, schema string, events delivery.Relatio
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, outbox: outbox, events: of.Relation, asked: make(chan struct{}, 1)}
+	s := &Store{db: db, outbox: outbox, events: of.Relation, asked: make(chan struct{}, 1), silent: &pg.Watch[int64, time.Time]{}}
 	topic, auditOnly := of.OrNull("topic", "text"), of.AuditOnly()
 	if err := pg.Fill(embedded, "sql/*.sql", "replay", schema, &s.sql, "{events}", of.Relation,
 		"{topic}", topic, "{later_topic}", later(topic), "{audit_only}", auditOnly, "{later_audit_only}", later(auditOnly),

@@ -2632,12 +2632,16 @@ SELECT $1, s FROM unnest($2::bigint[]) AS s;
        rate = CASE WHEN $3::boolean THEN rate END
  WHERE id = $4 AND state NOT IN ('done', 'cancelled')
    AND (NOT $3::boolean
-        OR rate IS NOT NULL AND (state IN ('planned', 'paused') OR state = 'running' AND updated_at < clock_timestamp() - $5::interval));
+        OR rate IS NOT NULL AND (state IN ('planned', 'paused') OR state = 'running' AND updated_at < clock_timestamp() - $5::interval
+                             OR state = 'running' AND updated_at = ANY ($6::timestamptz[]))));
+
+/* replay.Ahead */ SELECT id, updated_at FROM "public".outbox_replays WHERE rate IS NOT NULL AND state = 'running' AND updated_at > clock_timestamp() + $1::interval;
 
 /* replay.Due */ SELECT r.id
   FROM "public".outbox_replays AS r
  WHERE r.rate IS NOT NULL
-   AND (r.state IN ('planned', 'paused') OR r.state = 'running' AND r.updated_at < clock_timestamp() - $1::interval)
+   AND (r.state IN ('planned', 'paused') OR r.state = 'running' AND r.updated_at < clock_timestamp() - $1::interval
+        OR r.state = 'running' AND r.updated_at = ANY ($2::timestamptz[]))
    AND NOT EXISTS (SELECT FROM "public".outbox_replays AS o WHERE o.destination = 'live' AND o.state = 'running' AND o.id <> r.id)
  ORDER BY r.updated_at, r.id
  LIMIT 1;

@@ -54,14 +54,20 @@ UPDATE {schema}.outbox_replays
        rate = CASE WHEN @served::boolean THEN rate END
  WHERE id = @id AND state NOT IN ('done', 'cancelled')
    AND (NOT @served::boolean
-        OR rate IS NOT NULL AND (state IN ('planned', 'paused') OR state = 'running' AND updated_at < clock_timestamp() - @dead::interval))
+        OR rate IS NOT NULL AND (state IN ('planned', 'paused') OR state = 'running' AND updated_at < clock_timestamp() - @dead::interval
+                             OR state = 'running' AND updated_at = ANY (@silent::timestamptz[]))))
+
+-- query: Ahead
+-- Replays that somebody runs, or that were begun before the clock stepped back and nobody runs any more.
+SELECT id, updated_at FROM {schema}.outbox_replays WHERE rate IS NOT NULL AND state = 'running' AND updated_at > clock_timestamp() + @steady::interval
 
 -- query: Due
 -- The replay that has waited longest for one who serves; none while a live one runs.
 SELECT r.id
   FROM {schema}.outbox_replays AS r
  WHERE r.rate IS NOT NULL
-   AND (r.state IN ('planned', 'paused') OR r.state = 'running' AND r.updated_at < clock_timestamp() - @dead::interval)
+   AND (r.state IN ('planned', 'paused') OR r.state = 'running' AND r.updated_at < clock_timestamp() - @dead::interval
+        OR r.state = 'running' AND r.updated_at = ANY (@silent::timestamptz[]))
    AND NOT EXISTS (SELECT FROM {schema}.outbox_replays AS o WHERE o.destination = 'live' AND o.state = 'running' AND o.id <> r.id)
  ORDER BY r.updated_at, r.id
  LIMIT 1

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/postrider/postrider/heartbeat"
+	"github.com/postrider/postrider/lease"
+)
+
+// skewCounts is how far the database's clock may be from this machine's without a word.
+const skewCounts = 5 * time.Second
+
+// clockFinding tells what a clock that stepped back has put off, and how far the database's clock is from this machine's.
+func clockFinding(ctx context.Context, pool *pgxpool.Pool, schema string) finding {
+	const check = "clock"
+	workers, err := heartbeat.NewStore(pool, schema)
+	if err != nil {
+		return finding{check, levelError, redact(err.Error())}
+	}
+	leases, err := lease.NewStore(ctx, pool, schema)
+	if err != nil {
+		return finding{check, levelError, redact(err.Error())}
+	}
+	living, err := workers.Snapshot(ctx)
+	if err != nil {
+		return finding{check, levelError, redact(err.Error())}
+	}
+	asked := time.Now()
+	held, err := leases.Snapshot(ctx)
+	if err != nil {
+		return finding{check, levelError, redact(err.Error())}
+	}
+	var members, partitions int
+	for _, w := range living.Workers {
+		if w.Ahead {
+			members++
+		}
+	}
+	for _, r := range held.Rows {
+		if r.Ahead {
+			partitions++
+		}
+	}
+	if members+partitions > 0 {
+		return finding{check, levelWarning, fmt.Sprintf("the database's clock has stepped back: %d workers' signs of life and %d leases end later than they can; "+
+			"workers watch them, and take what nobody renews for as long as a lease lasts; to mend it: let the server's clock be slewed, not set", members, partitions)}
+	}
+	skew := held.At.Sub(asked).Round(time.Millisecond)
+	if !held.At.IsZero() && (skew > skewCounts+time.Since(asked) || skew < -skewCounts) {
+		return finding{check, levelWarning, fmt.Sprintf("the database's clock is %s ahead of this machine's; to mend it: let both follow the same time servers", skew)}
+	}
+	return finding{check, levelOK, "the database's and this machine's agree within 5s"}
+}
