@@ -2633,7 +2633,7 @@ SELECT $1, s FROM unnest($2::bigint[]) AS s;
  WHERE id = $4 AND state NOT IN ('done', 'cancelled')
    AND (NOT $3::boolean
         OR rate IS NOT NULL AND (state IN ('planned', 'paused') OR state = 'running' AND updated_at < clock_timestamp() - $5::interval
-                             OR state = 'running' AND updated_at = ANY ($6::timestamptz[]))));
+                             OR state = 'running' AND updated_at = ANY ($6::timestamptz[])));
 
 /* replay.Ahead */ SELECT id, updated_at FROM "public".outbox_replays WHERE rate IS NOT NULL AND state = 'running' AND updated_at > clock_timestamp() + $1::interval;
 

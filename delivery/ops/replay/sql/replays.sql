@@ -55,7 +55,7 @@ UPDATE {schema}.outbox_replays
  WHERE id = @id AND state NOT IN ('done', 'cancelled')
    AND (NOT @served::boolean
         OR rate IS NOT NULL AND (state IN ('planned', 'paused') OR state = 'running' AND updated_at < clock_timestamp() - @dead::interval
-                             OR state = 'running' AND updated_at = ANY (@silent::timestamptz[]))))
+                             OR state = 'running' AND updated_at = ANY (@silent::timestamptz[])))
 
 -- query: Ahead
 -- Replays that somebody runs, or that were begun before the clock stepped back and nobody runs any more.

@@ -1,0 +1,56 @@
+package faults_test
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/postrider/postrider/internal/localpg"
+	"github.com/postrider/postrider/internal/testkit/clustertest"
+	"github.com/postrider/postrider/internal/testkit/pgtest"
+	"github.com/postrider/postrider/outbox/schema"
+)
+
+// PostgreSQL's clock steps under load, and at each step a worker dies: order and count hold, nothing is scheduled that
+// nobody scheduled, and what the dead one had is taken after a lease's time of watching.
+func TestTheDatabasesClockSteps(t *testing.T) {
+	t.Parallel()
+	const partitions = 16
+	server, clock := pgtest.Movable(t, localpg.Config{})
+	migrator, err := schema.New(schema.Config{DatabaseURL: server.URL(), Schema: "public", Partitions: partitions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := migrator.Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c := clustertest.New(t, clustertest.Config{Partitions: partitions, DatabaseURL: server.URL(), Flags: shortTTL()})
+	workers := c.Start(t, 3)
+	c.WaitShared(t, workers...)
+	c.Subscribe(t, nil)
+	load := c.Produce(t, clustertest.Load{Writers: 3})
+	for _, ahead := range []time.Duration{
+		-time.Hour, 0, -time.Minute, 0, -300 * time.Millisecond, 0, -300 * time.Millisecond, 0, -20 * time.Millisecond, 0, time.Hour, 0,
+	} {
+		load.WaitCommitted(t, 100)
+		clock.Move(t, ahead)
+		if ahead >= -time.Second && ahead != time.Hour {
+			continue
+		}
+		victim := workers[0]
+		victim.Signal(t, syscall.SIGKILL)
+		<-victim.Ended()
+		died := time.Now()
+		workers = append(workers[1:], c.Start(t, 1)...)
+		c.WaitCount(t, 1, `SELECT count(*) FROM (SELECT FROM outbox_partitions WHERE lease_owner = $1 HAVING count(*) = 0) AS none`, victim.ID)
+		if took := time.Since(died); took > 2*ttl+10*time.Second { // machines under test are slow
+			t.Errorf("%v: what a dead worker had was taken after %v", ahead, took)
+		}
+	}
+	load.WaitCommitted(t, 100)
+	if n := c.Count(t, `SELECT count(*) FROM outbox_messages WHERE state = 'scheduled'`); n > 0 {
+		t.Errorf("%d events are scheduled that nobody scheduled", n)
+	}
+	load.Stop(t)
+	c.Verify(t)
+}
