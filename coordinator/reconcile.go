@@ -51,15 +51,15 @@ func settled(leases lease.Snapshot, members []partition.WorkerID) bool {
 func (c *Coordinator) reconcile(ctx context.Context, rung bool) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(c.cfg.Interval, time.Second))
 	defer cancel()
-	asked := time.Now()
+	looked := time.Now()
 	workers, err := c.beater.Snapshot(ctx)
 	if err != nil {
 		return c.cfg.Interval / 4, err
 	}
-	c.clock.look(c.log, asked, time.Now(), workers.At)
+	c.clock.look(c.log, looked, time.Now(), workers.At)
 	self, known := workers.Find(c.beater.ID())
-	switch told := known && self.DrainRequestedAt != nil; {
-	case told, c.beater.Draining() && !known:
+	switch asked := known && self.DrainRequestedAt != nil; {
+	case asked, c.beater.Draining() && !known:
 		return c.cfg.Interval, c.drain(ctx)
 	case c.beater.Draining():
 		c.log.Info("takes part again, as an operator took the drain back")
