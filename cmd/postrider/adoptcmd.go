@@ -100,7 +100,7 @@ func (c *adoptListCmd) Run(s *session) error {
 	return listTriggers(s, c.databaseFlags, capture.Adopted, c.JSON)
 }
 
-type adoptDropCmd struct{ triggerFlags }
+type adoptDropCmd struct{ dropFlags }
 
 // Run drops.
-func (c *adoptDropCmd) Run(s *session) error { return dropTrigger(s, c.triggerFlags, capture.Adopted) }
+func (c *adoptDropCmd) Run(s *session) error { return dropTrigger(s, c.dropFlags, capture.Adopted) }

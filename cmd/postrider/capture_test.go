@@ -32,13 +32,22 @@ func TestCaptureAndAdoptFromTheCommandLine(t *testing.T) {
 		t.Errorf("after a dry run: %s", list)
 	}
 	good("capture", "--table=orders", "--key=id", "--exclude=secret", "--operations=insert,delete", "--topic=shop", "--type=order.{operation}", "--old")
-	good("capture", "create", "--table=orders", "--exclude=secret", "--topic=shop", "--replace")
+	complaint{[]string{"capture", "--table=orders", "--no-old", "--replace", "--database-url=" + url}, exitRefused, []string{"--yes", "old: true -> false"}}.check(t)
+	good("capture", "create", "--table=orders", "--no-old", "--replace", "--yes")
 	var listed []triggerRow
 	if err := json.Unmarshal([]byte(good("capture", "list", "--json")), &listed); err != nil || len(listed) != 1 || listed[0].Table != "public.orders" || !listed[0].Enabled {
 		t.Errorf("listed: %+v, %v", listed, err)
 	}
-	if list := good("capture", "list"); !strings.Contains(list, `"topic":"shop"`) {
+	if list := good("capture", "list"); !strings.Contains(list, `"topic":"shop"`) || !strings.Contains(list, `"exclude":["secret"]`) {
 		t.Errorf("listed: %s", list)
+	}
+	if _, err := pool.Exec(t.Context(), `ALTER TABLE orders DISABLE TRIGGER ALL`); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range [][]string{{"capture", "list"}, {"doctor", "--nats-url=nats://127.0.0.1:1"}} {
+		if _, out, _ := call(t, append(command, "--database-url="+url)...); !strings.Contains(out, "disabled") || !strings.Contains(out, "ENABLE TRIGGER") {
+			t.Errorf("%s says %s", command, out)
+		}
 	}
 
 	adopt := []string{"adopt", "--table=public.outboxevent", "--preset=debezium"}

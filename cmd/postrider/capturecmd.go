@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/postrider/postrider/outbox/capture"
@@ -22,9 +24,9 @@ type captureCmd struct {
 // triggerFlags are what all commands that make or end triggers have.
 type triggerFlags struct {
 	databaseFlags
-	Table       string        `help:"The table, as schema.name, or name in schema public." required:"" placeholder:"NAME" env:"-"`
+	Table       string        `help:"The table, as schema.name, or name in schema public; in double quotes where that may mean two." required:"" placeholder:"NAME" env:"-"`
 	LockTimeout time.Duration `help:"How long to wait for transactions that write to the table; other writers wait behind. At least 1 ms." default:"5s" env:"-"`
-	Publication string        `help:"Take the table out of this publication, which another relay reads, in the same transaction; drop puts it back." placeholder:"NAME" env:"-"`
+	Publication string        `help:"Take the table out of this publication, which another relay reads, in the same transaction; drop puts back what of it was published." placeholder:"NAME" env:"-"`
 	DryRun      bool          `help:"Print the SQL, and change nothing." env:"-"`
 	JSON        bool          `help:"Print one JSON object." name:"json"`
 }
@@ -59,17 +61,19 @@ func (f databaseFlags) withTriggers(s *session, name string, do func(*capture.St
 
 // triggerBody is the JSON form of what was done with a trigger.
 type triggerBody struct {
-	Table    string   `json:"table"`
-	DryRun   bool     `json:"dry_run"`
-	Waiting  int64    `json:"waiting"`
-	Imported int64    `json:"imported"`
-	SQL      []string `json:"sql"`
+	Table    string `json:"table"`
+	DryRun   bool   `json:"dry_run"`
+	Waiting  int64  `json:"waiting"`
+	Imported int64  `json:"imported"`
+	// Changes are the settings that --replace changes.
+	Changes []capture.SettingChange `json:"changes,omitempty"`
+	SQL     []string                `json:"sql"`
 }
 
 // print shows what was done, or would be.
 func (f triggerFlags) print(out io.Writer, done capture.Done, text string) error {
 	if f.JSON {
-		return writeJSON(out, triggerBody{Table: done.Table, DryRun: f.DryRun, Waiting: done.Waiting, Imported: done.Imported, SQL: done.SQL})
+		return writeJSON(out, triggerBody{Table: done.Table, DryRun: f.DryRun, Waiting: done.Waiting, Imported: done.Imported, Changes: done.Changes, SQL: done.SQL})
 	}
 	if f.DryRun {
 		text = "BEGIN;\n" + strings.Join(done.SQL, ";\n") + ";\nCOMMIT;"
@@ -83,11 +87,13 @@ type captureCreateCmd struct {
 	Key        []string `help:"Columns that name the row's stream, separated by commas; they may not be NULL. Without it the primary key." placeholder:"COLUMN" env:"-"`
 	Columns    []string `help:"Only these columns. Without it all, and those that the table gets later." placeholder:"COLUMN" env:"-"`
 	Exclude    []string `help:"All but these columns." placeholder:"COLUMN" env:"-"`
-	Operations []string `help:"Which of insert, update and delete are told." default:"insert,update,delete" env:"-"`
+	AllColumns bool     `help:"With --replace: all columns again." env:"-"`
+	Operations []string `help:"Which of insert, update and delete are told. Without it all." placeholder:"OPERATION" env:"-"`
 	Topic      string   `help:"Topic of the events. Without it the table's name." env:"-"`
-	Type       string   `help:"Template of the events' type; operation is inserted, updated or deleted." default:"{table}.{operation}" env:"-"`
-	Old        bool     `help:"Tell with an update how the row was before." env:"-"`
-	Replace    bool     `help:"Make the trigger anew if it is there, without missing a change." env:"-"`
+	Type       string   `help:"Template of the events' type; operation is inserted, updated or deleted. Without it {table}.{operation}." env:"-"`
+	Old        *bool    `help:"Tell with an update how the row was before." negatable:"" env:"-"`
+	Replace    bool     `help:"Change the settings that are given of a capture that is there; no change of a row is missed." env:"-"`
+	Yes        bool     `help:"Confirm what --replace changes; without it that is printed." env:"-"`
 }
 
 // Help explains below the flags.
@@ -97,12 +103,18 @@ once, and not if it rolls back. The event of public.orders' row 17 is orders.ins
 {"new": {…}} or orders.deleted {"old": {…}} of the stream public.orders:17. An update that changes no captured column
 has none; one that changes the key is a delete and an insert. TRUNCATE is refused while deletions are told.
 
+What fails for the application: TRUNCATE; a row that is too large for an event, or whose key is no stream's name; any write
+once a column of the key is dropped, and, with --columns or --exclude, once a table restored from a dump has columns of
+other names. The choice of columns follows those that are renamed. Nothing is told of a table's children by INHERITS, nor
+while the trigger is disabled: "capture list" and "doctor" name these, but for session_replication_role.
+
 The trigger runs as the table's owner, who needs USAGE on the outbox's schema and EXECUTE on outbox_append_bytes;
 those who write to the table need nothing more. Run this as the table's owner, or as a superuser.
 
 Examples:
   postrider capture --table orders --dry-run
   postrider capture --table shop.orders --exclude card_number --old
+  postrider capture --table shop.orders --replace --topic orders --yes
   postrider capture --table shop.lines --key order_id,line --operations insert,delete --topic shop
   postrider capture list
   postrider capture drop --table shop.orders`
@@ -114,13 +126,22 @@ func (c *captureCreateCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	o.Replace = c.Replace
+	if !c.Replace && (c.AllColumns || c.Yes) {
+		return fmt.Errorf("%w: --all-columns and --yes go with --replace", errRefused)
+	}
+	o.Replace, o.Confirmed = c.Replace, c.Yes
 	return c.withTriggers(s, "capture", func(store *capture.Store) error {
 		done, err := store.Capture(s.ctx, capture.Capture{
-			Table: c.Table, Key: c.Key, Columns: c.Columns, Exclude: c.Exclude, Operations: c.Operations, Topic: c.Topic, Type: c.Type, Old: c.Old,
+			Table: c.Table, Key: c.Key, Columns: c.Columns, Exclude: c.Exclude, Operations: c.Operations, Topic: c.Topic, Type: c.Type,
+			Old: c.Old != nil && *c.Old, NoOld: c.Old != nil && !*c.Old, AllColumns: c.AllColumns,
 		}, o)
 		if err != nil {
 			return err
+		}
+		if !c.JSON {
+			for _, one := range done.Changes {
+				fmt.Fprintln(s.stderr, printable(fmt.Sprintf("%s: %s -> %s", one.Setting, one.Before, one.After)))
+			}
 		}
 		return c.print(s.stdout, done, "changes of "+done.Table+" append events from now on")
 	})
@@ -136,11 +157,17 @@ func (c *captureListCmd) Run(s *session) error {
 	return listTriggers(s, c.databaseFlags, capture.Captured, c.JSON)
 }
 
-type captureDropCmd struct{ triggerFlags }
+// dropFlags are what all commands that end triggers have.
+type dropFlags struct {
+	triggerFlags
+	LeavePublication bool `help:"Leave the table out of the publication that it left." env:"-"`
+}
+
+type captureDropCmd struct{ dropFlags }
 
 // Run drops.
 func (c *captureDropCmd) Run(s *session) error {
-	return dropTrigger(s, c.triggerFlags, capture.Captured)
+	return dropTrigger(s, c.dropFlags, capture.Captured)
 }
 
 // triggerRow is the JSON form of a trigger.
@@ -150,6 +177,7 @@ type triggerRow struct {
 	RunsAs   string          `json:"runs_as"`
 	Enabled  bool            `json:"enabled"`
 	Settings json.RawMessage `json:"settings,omitempty"`
+	Flaws    []capture.Flaw  `json:"faults"`
 }
 
 func listTriggers(s *session, f databaseFlags, kind capture.Purpose, asJSON bool) error {
@@ -163,22 +191,27 @@ func listTriggers(s *session, f databaseFlags, kind capture.Purpose, asJSON bool
 			if t.Purpose != kind {
 				continue
 			}
-			found = append(found, triggerRow{t.Table, t.Function, t.Owner, t.Enabled, t.Settings})
-			rows = append(rows, table.Row{t.Table, t.Owner, t.Enabled, string(t.Settings)})
+			found = append(found, triggerRow{t.Table, t.Function, t.Owner, t.Enabled, t.Settings, append([]capture.Flaw{}, t.Flaws...)})
+			fault := ""
+			if len(t.Flaws) > 0 {
+				fault = t.Flaws[0].String()
+			}
+			rows = append(rows, table.Row{t.Table, t.Owner, t.Enabled, string(t.Settings), fault})
 		}
 		if asJSON {
 			return writeJSON(s.stdout, found)
 		}
-		writeTable(s.stdout, table.Row{"table", "runs as", "enabled", "settings"}, rows)
+		writeTable(s.stdout, table.Row{"table", "runs as", "enabled", "settings", "what is wrong"}, rows)
 		return nil
 	})
 }
 
-func dropTrigger(s *session, f triggerFlags, kind capture.Purpose) error {
+func dropTrigger(s *session, f dropFlags, kind capture.Purpose) error {
 	o, err := f.options()
 	if err != nil {
 		return err
 	}
+	o.LeavePublication = f.LeavePublication
 	return f.withTriggers(s, string(kind)+" drop", func(store *capture.Store) error {
 		done, err := store.Drop(s.ctx, kind, f.Table, o)
 		if err != nil {
@@ -186,4 +219,27 @@ func dropTrigger(s *session, f triggerFlags, kind capture.Purpose) error {
 		}
 		return f.print(s.stdout, done, done.Table+" appends no events any more")
 	})
+}
+
+// captureFinding tells of tables whose changes are not seen, or whose writes fail.
+func captureFinding(ctx context.Context, pool *pgxpool.Pool, schema string) finding {
+	const check = "captured tables"
+	store, err := capture.New(pool, schema)
+	if err != nil {
+		return finding{check, levelError, redact(err.Error())}
+	}
+	list, err := store.List(ctx)
+	if err != nil {
+		return finding{check, levelError, redact(err.Error())}
+	}
+	var wrong []string
+	for _, t := range list {
+		for _, f := range t.Flaws {
+			wrong = append(wrong, t.Table+": "+f.String())
+		}
+	}
+	if len(wrong) > 0 {
+		return finding{check, levelError, strings.Join(wrong, "; ")}
+	}
+	return finding{check, levelOK, fmt.Sprintf("%d, each with triggers that fire", len(list))}
 }

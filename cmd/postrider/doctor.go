@@ -140,7 +140,7 @@ func (c *doctorCmd) checkDatabase(ctx context.Context) []finding {
 		findings = append(findings, roomFindings(ctx, pool, c.Schema, relation)...)
 	}
 	return append(findings, commitFinding(server, unread), doorbellFinding(ctx, pool, c.Schema), forgottenFinding(ctx, pool, c.Schema), shapeFinding(ctx, pool, c.Schema),
-		conditionFinding(ctx, pool, c.Schema), clockFinding(ctx, pool, c.Schema))
+		captureFinding(ctx, pool, c.Schema), conditionFinding(ctx, pool, c.Schema), clockFinding(ctx, pool, c.Schema))
 }
 
 // waysOf tells how workers ask this server for what not every one tells.

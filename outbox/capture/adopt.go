@@ -110,7 +110,7 @@ func (s *Store) Adopt(ctx context.Context, a Adoption, o Options) (Done, error) 
 			return err
 		}
 		// CREATE TRIGGER keeps writers out until the commit.
-		done = Done{Table: t.String(), SQL: slices.Concat(drop, list, o.published(t.name, "DROP"))}
+		done = Done{Table: t.String(), SQL: slices.Concat(drop, list)}
 		if err := s.execute(ctx, tx, done, o); err != nil {
 			return err
 		}

@@ -163,18 +163,6 @@ func TestATableLeavesThePublicationOfAnotherRelay(t *testing.T) {
 		}
 		wantPublished("other queue")
 	}
-	if one[int](t, l, `SELECT current_setting('server_version_num')::int`) >= 150000 { // filters and lists came with it
-		l.run(t, `CREATE PUBLICATION columns FOR TABLE other, queue (id)`, `CREATE PUBLICATION rows FOR TABLE queue WHERE (stream IS NOT NULL)`)
-		for _, name := range []string{"columns", "rows"} {
-			for _, dry := range []bool{false, true} {
-				_, err := l.Adopt(t.Context(), a, capture.Options{Publication: name, DryRun: dry})
-				if !errors.Is(err, capture.ErrInput) || !strings.Contains(err.Error(), "rows or columns") {
-					t.Errorf("of %s it says %v, dry %t", name, err, dry)
-				}
-			}
-		}
-		l.run(t, `DROP PUBLICATION columns, rows`)
-	}
 	l.run(t, `CREATE PUBLICATION everything FOR ALL TABLES`)
 	_, err := l.Adopt(t.Context(), a, capture.Options{Publication: "everything"})
 	wantCode(t, err, "55000")

@@ -3,6 +3,8 @@ package capture
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -26,7 +28,13 @@ type Capture struct {
 	Type string `json:"type"`
 	// Old has updates tell the row as it was, too.
 	Old bool `json:"old"`
+	// AllColumns and NoOld take back what a capture that is replaced had chosen; what is not said stays.
+	AllColumns bool `json:"-"`
+	NoOld      bool `json:"-"`
 }
+
+// placeholders are what a template of a type may have for what it stands for.
+var placeholders = regexp.MustCompile(`\{[^{}]*\}`)
 
 // operations are what Operations may name, and how events call them.
 var operations = map[string]string{"insert": "inserted", "update": "updated", "delete": "deleted"}
@@ -43,6 +51,10 @@ func (s *Store) Capture(ctx context.Context, c Capture, o Options) (Done, error)
 		if err != nil {
 			return err
 		}
+		before, err := c.changes(t)
+		if err != nil {
+			return err
+		}
 		if err := c.complete(t); err != nil {
 			return err
 		}
@@ -50,10 +62,90 @@ func (s *Store) Capture(ctx context.Context, c Capture, o Options) (Done, error)
 		if err != nil {
 			return err
 		}
-		done = Done{Table: t.String(), SQL: slices.Concat(drop, list, o.published(t.name, "DROP"))}
+		done = Done{Table: t.String(), SQL: slices.Concat(drop, list)}
+		if before != nil {
+			done.Changes = differences(*before, c)
+			if len(done.Changes) > 0 && !o.Confirmed && !o.DryRun {
+				return &Unconfirmed{Table: done.Table, Changes: done.Changes}
+			}
+		}
 		return s.execute(ctx, tx, done, o)
 	})
 	return done, err
+}
+
+// changes takes what is not said from the capture that is replaced, and returns that.
+func (c *Capture) changes(t *table) (*Capture, error) {
+	if t.before == nil {
+		return nil, nil
+	}
+	before, err := t.before.capture()
+	if err != nil {
+		return nil, err
+	}
+	if len(c.Key) == 0 {
+		c.Key = before.Key
+	}
+	switch {
+	case c.AllColumns:
+		c.Columns, c.Exclude = nil, nil
+	case len(c.Columns) == 0 && len(c.Exclude) == 0:
+		c.Columns, c.Exclude = before.Columns, before.Exclude
+	}
+	if len(c.Operations) == 0 {
+		c.Operations = before.Operations
+	}
+	c.Topic, c.Type = cmp.Or(c.Topic, before.Topic), cmp.Or(c.Type, before.Type)
+	c.Old = c.Old || before.Old && !c.NoOld
+	return &before, nil
+}
+
+// SettingChange is a setting that becomes another.
+type SettingChange struct {
+	Setting string `json:"setting"`
+	Before  string `json:"before"`
+	After   string `json:"after"`
+}
+
+// Unconfirmed refuses to change what is captured of a table unless Options.Confirmed says that it is meant.
+type Unconfirmed struct {
+	Table   string
+	Changes []SettingChange
+}
+
+func (e *Unconfirmed) Error() string {
+	var list []string
+	for _, c := range e.Changes {
+		list = append(list, fmt.Sprintf("%s: %s -> %s", c.Setting, c.Before, c.After))
+	}
+	return "--yes: nothing was changed; it confirms that of " + e.Table + " " + strings.Join(list, "; ")
+}
+
+// Is makes it an ErrInput.
+func (e *Unconfirmed) Is(target error) bool { return target == ErrInput }
+
+// differences are the settings that are not alike.
+func differences(before, after Capture) (list []SettingChange) {
+	texts := func(names []string, none string) string {
+		if len(names) == 0 {
+			return none
+		}
+		return strings.Join(names, ",")
+	}
+	for _, one := range []SettingChange{
+		{"key", texts(before.Key, "none"), texts(after.Key, "none")},
+		{"columns", texts(before.Columns, "all"), texts(after.Columns, "all")},
+		{"exclude", texts(before.Exclude, "none"), texts(after.Exclude, "none")},
+		{"operations", texts(before.Operations, "none"), texts(after.Operations, "none")},
+		{"topic", before.Topic, after.Topic},
+		{"type", before.Type, after.Type},
+		{"old", fmt.Sprint(before.Old), fmt.Sprint(after.Old)},
+	} {
+		if one.Before != one.After {
+			list = append(list, one)
+		}
+	}
+	return list
 }
 
 // complete puts defaults in, and refuses what does not fit the table.
@@ -100,6 +192,11 @@ func (c *Capture) complete(t *table) error {
 		return refuse("--topic: must be 1 to 1024 bytes without control characters or spaces at its ends")
 	}
 	c.Type = cmp.Or(c.Type, "{table}.{operation}")
+	for _, one := range placeholders.FindAllString(c.Type, -1) {
+		if one != "{table}" && one != "{operation}" {
+			return refuse("--type: %s stands for nothing; {table} and {operation} do", one)
+		}
+	}
 	if !plain(c.kind(t, "insert")) {
 		return refuse("--type: must be 1 to 1024 bytes without control characters or spaces at its ends")
 	}
@@ -111,99 +208,4 @@ func (c *Capture) tells(operation string) bool { return slices.Contains(c.Operat
 // kind is the type of the events of an operation.
 func (c *Capture) kind(t *table, operation string) string {
 	return strings.NewReplacer("{table}", t.name.name, "{operation}", operations[operation]).Replace(c.Type)
-}
-
-// events are the trigger's. A key that is changed ends one row and begins another, also where updates are not told.
-func (c *Capture) events() string {
-	var list []string
-	for _, name := range []string{"insert", "update", "delete"} {
-		switch {
-		case c.tells(name):
-			list = append(list, strings.ToUpper(name))
-		case name == "update":
-			keys := make([]string, len(c.Key))
-			for i, key := range c.Key {
-				keys[i] = identifier(key)
-			}
-			list = append(list, "UPDATE OF "+strings.Join(keys, ", "))
-		}
-	}
-	return strings.Join(list, " OR ")
-}
-
-// row is the text of a row's captured columns.
-func (c *Capture) row(of string) string {
-	test := ""
-	switch {
-	case len(c.Columns) > 0:
-		test = "= ANY (ARRAY[" + literals(c.Columns) + "])"
-	case len(c.Exclude) > 0:
-		test = "<> ALL (ARRAY[" + literals(c.Exclude) + "])"
-	default:
-		return "row_to_json(" + of + ")::text"
-	}
-	return `'{' || coalesce((SELECT string_agg(to_json(c.key)::text || ':' || c.value::text, ',') FROM json_each(row_to_json(` + of + `)) AS c
-                             WHERE c.key ` + test + `), '') || '}'`
-}
-
-// stream is the stream's id.
-func (c *Capture) stream(t *table, of string) string {
-	prefix := literal(t.String()+":") + " || "
-	if len(c.Key) == 1 {
-		return prefix + of + "." + identifier(c.Key[0]) + "::text"
-	}
-	values := make([]string, len(c.Key))
-	for i, key := range c.Key {
-		values[i] = of + "." + identifier(key)
-	}
-	return prefix + "json_build_array(" + strings.Join(values, ", ") + ")::text"
-}
-
-// body is that of the function.
-func (c *Capture) body(t *table, calls string) string {
-	tell := func(operation, stream, payload string) string {
-		if !c.tells(operation) {
-			return "NULL;"
-		}
-		return "PERFORM " + calls + arguments(parameters, map[string]string{
-			"stream_id": stream, "type": literal(c.kind(t, operation)), "payload": "convert_to(" + payload + ", 'UTF8')", "topic": literal(c.Topic),
-		}) + ";"
-	}
-	updated := `'{"new":' || new_row || '}'`
-	if c.Old {
-		updated = `'{"old":' || old_row || ',"new":' || new_row || '}'`
-	}
-	return `DECLARE
-    old_stream text;
-    new_stream text;
-    old_row    text;
-    new_row    text;
-BEGIN
-    IF TG_OP = 'TRUNCATE' THEN
-        RAISE EXCEPTION 'TRUNCATE of % would tell nothing of its rows, which are captured', TG_RELID::regclass
-            USING ERRCODE = '0A000', HINT = 'DELETE tells of each row; ` + "`postrider capture drop`" + ` ends the capture.';
-    END IF;
-    IF TG_OP <> 'INSERT' THEN
-        old_stream := ` + c.stream(t, "OLD") + `;
-        old_row := ` + c.row("OLD") + `;
-    END IF;
-    IF TG_OP <> 'DELETE' THEN
-        new_stream := ` + c.stream(t, "NEW") + `;
-        new_row := ` + c.row("NEW") + `;
-    END IF;
-    IF TG_OP = 'UPDATE' AND old_stream = new_stream THEN
-        IF old_row <> new_row THEN
-            ` + tell("update", "new_stream", updated) + `
-        END IF;
-        RETURN NULL;
-    END IF;
-    IF TG_OP <> 'INSERT' THEN
-        ` + tell("delete", "old_stream", `'{"old":' || old_row || '}'`) + `
-    END IF;
-    IF TG_OP <> 'DELETE' THEN
-        ` + tell("insert", "new_stream", `'{"new":' || new_row || '}'`) + `
-    END IF;
-    RETURN NULL;
-END
-`
 }

@@ -133,6 +133,7 @@ func TestWhatCannotBeCapturedIsRefused(t *testing.T) {
 		{capture.Capture{Table: "keyed", Operations: []string{"truncate"}}, []string{"--operations", "truncate"}},
 		{capture.Capture{Table: "keyed", Topic: "t "}, []string{"--topic", "spaces"}},
 		{capture.Capture{Table: "keyed", Type: "\n"}, []string{"--type", "control"}},
+		{capture.Capture{Table: "keyed", Type: "{foo}.{operation}"}, []string{"--type", "{foo}", "{table}"}},
 	} {
 		_, err := l.Capture(t.Context(), c.Capture, capture.Options{})
 		wantRefused(t, err, c.says...)
@@ -166,7 +167,7 @@ func TestATriggerIsListedReplacedAndDropped(t *testing.T) {
 	_, err = l.Capture(ctx, of, capture.Options{})
 	wantRefused(t, err, "--replace")
 	of.Topic = "again"
-	if _, err := l.Capture(ctx, of, capture.Options{Replace: true}); err != nil {
+	if _, err := l.Capture(ctx, of, capture.Options{Replace: true, Confirmed: true}); err != nil {
 		t.Fatal(err)
 	}
 	l.run(t, `INSERT INTO `+of.Table+` VALUES (1, 1)`)

@@ -17,7 +17,8 @@
 //
 // A captured row is the stream "schema.table:key", of several columns "schema.table:[a, b]". Rows are what row_to_json makes of them, with
 // fixed settings: numbers with all their digits, times as ISO 8601 in UTC, bytea as "\x…", json columns as they were written. Columns that
-// the table gets later are captured, too, unless the columns were chosen by name; columns that go are left out from then on.
+// the table gets later are captured, too, unless the columns were chosen by name; columns that go are left out from then on. What was chosen
+// is the column, known by its number in the table: one that is renamed stays chosen or left out, and names the stream as before.
 //
 // Adopt makes the trigger, which keeps writers out until the commit, and appends what waits in its order, in one transaction: no row is
 // between the two. Its event id is the row's uuid, or is computed from the table's name and the row's id; where an event has that, it is
@@ -36,7 +37,8 @@
 //   - A change has one event if it commits, and none if it does not. An UPDATE that changes none of the captured columns has none.
 //   - The events of a row are in the order of its changes: whoever changes it holds its lock until the event is committed.
 //   - A key that is changed, and a row that goes to another partition, end one row and begin another: deleted, then inserted.
-//   - Nobody but the owner can use the function for a trigger of another table: that would forge events.
+//   - Nobody but the owner can use the function for a trigger of another table, whatever default privileges say: that would forge events.
+//   - Settings that a replacement does not name stay, the publication too.
 //   - The trigger fires before the table's other AFTER triggers, for its name sorts before theirs.
 //
 // # Failures
@@ -49,9 +51,15 @@
 // Making a trigger waits for those who write to the table. Where they wait for each other's rows behind it, PostgreSQL lets them pass after its
 // deadlock_timeout; past the limit nothing is changed, and it can be tried again.
 //
+// A column of the key that is dropped fails writes with SQLSTATE 55000. A dump that is restored gives columns other numbers: names hold then,
+// and where the table has columns that it had not, writes of a table with a choice fail with 55000 until the capture is made anew.
+//
+// A name that means two tables is refused; in double quotes it means one. List tells what is wrong with a trigger: disabled, children that it
+// does not see, another owner, a publication that has the table again.
+//
 // Without a trigger there is no event: on a replica (session_replication_role), for a trigger that was disabled, for a partition that is
 // dropped or detached. TRUNCATE is refused where deletions are captured, but not that of a partition by its own name. An AFTER trigger of
 // the table that changes other rows of the statement that fired it is seen before the change of these by the statement itself.
 //
-// Whoever sets postrider.replaying as outbox_without_enqueue does has the changes of the transaction recorded and not published.
+// Whoever may execute outbox_without_enqueue has the changes of a transaction recorded and not published; the mark of others is taken off.
 package capture

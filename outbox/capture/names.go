@@ -2,9 +2,9 @@ package capture
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"hash/crc32"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -17,6 +17,27 @@ type name struct{ schema, name string }
 
 func (n name) String() string { return n.schema + "." + n.name }
 func (n name) quoted() string { return pgx.Identifier{n.schema, n.name}.Sanitize() }
+
+// written are the names that a text may stand for: quoted ones for themselves, others cut at any dot, or in schema public.
+func written(text string) (names []name) {
+	if parts := quotedNames.FindStringSubmatch(text); parts != nil {
+		unquoted := func(part string) string { return strings.ReplaceAll(strings.Trim(part, `"`), `""`, `"`) }
+		if parts[1] == "" {
+			return []name{{"public", unquoted(parts[2])}}
+		}
+		return []name{{unquoted(parts[1]), unquoted(parts[2])}}
+	}
+	names = append(names, name{"public", text})
+	for i, r := range text {
+		if r == '.' {
+			names = append(names, name{text[:i], text[i+1:]})
+		}
+	}
+	return names
+}
+
+// quotedNames are one or two identifiers, of which the last is quoted.
+var quotedNames = regexp.MustCompile(`^(?:("(?:[^"]|"")+"|[^".]+)\.)?("(?:[^"]|"")+")$`)
 
 func identifier(name string) string { return pgx.Identifier{name}.Sanitize() }
 
@@ -53,39 +74,6 @@ func functionOf(kind Purpose, table name) name {
 		function = strings.ToValidUTF8(function[:mostName-len(sum)], "") + sum
 	}
 	return name{table.schema, function}
-}
-
-// fixed are the settings under which a row has one text, whoever writes it. The path keeps others from saying what names mean.
-const fixed = `SET search_path = pg_catalog, pg_temp
-SET timezone = 'UTC'
-SET datestyle = 'ISO, YMD'
-SET intervalstyle = 'iso_8601'
-SET bytea_output = 'hex'
-SET extra_float_digits = 1`
-
-// making are the statements that make a function and its triggers. settings are kept as the function's comment.
-func making(kind Purpose, t *table, events, body string, truncate bool, settings any) ([]string, error) {
-	note, err := json.Marshal(settings)
-	if err != nil {
-		return nil, err
-	}
-	function := functionOf(kind, t.name)
-	call := function.quoted() + "()"
-	tag := "$postrider$"
-	for strings.Contains(body, tag) {
-		tag = "$_" + tag[1:]
-	}
-	list := []string{
-		"CREATE FUNCTION " + call + " RETURNS pg_catalog.trigger\nLANGUAGE plpgsql SECURITY DEFINER\n" + fixed + " AS " + tag + "\n" + body + tag,
-		"ALTER FUNCTION " + call + " OWNER TO " + t.owner,
-		"REVOKE ALL ON FUNCTION " + call + " FROM PUBLIC",
-		"COMMENT ON FUNCTION " + call + " IS " + literal(string(note)),
-		"CREATE TRIGGER " + identifier(kind.trigger()) + " AFTER " + events + " ON " + t.quoted() + " FOR EACH ROW EXECUTE FUNCTION " + call,
-	}
-	if truncate {
-		list = append(list, "CREATE TRIGGER "+identifier(kind.truncates())+" BEFORE TRUNCATE ON "+t.quoted()+" FOR EACH STATEMENT EXECUTE FUNCTION "+call)
-	}
-	return list, nil
 }
 
 // parameters are those of outbox_append_bytes, in their order: the field of an event, and its type.

@@ -39,6 +39,47 @@ func TestAWriterNeedsNoRightOnTheOutbox(t *testing.T) {
 	wantCode(t, err, "42501")
 }
 
+// Default privileges give others no function of a table, and one that is given to them all the same speaks for no other table.
+func TestAFunctionSpeaksForItsTableAlone(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	other := l.role(t)
+	l.run(t, `CREATE SCHEMA shop`, `GRANT USAGE, CREATE ON SCHEMA shop TO `+other, `ALTER DEFAULT PRIVILEGES IN SCHEMA shop GRANT EXECUTE ON FUNCTIONS TO `+other,
+		`CREATE TABLE shop.orders (id int PRIMARY KEY)`, `CREATE TABLE shop.queue (id uuid PRIMARY KEY, stream text)`)
+	l.capture(t, capture.Capture{Table: "shop.orders"})
+	l.adopt(t, capture.Adoption{Table: "shop.queue", Map: map[string]string{"id": "event_id", "stream": "stream_id+payload"}, Type: "t", NoImport: true})
+	o := l.as(t, other)
+	o.run(t, `CREATE TABLE shop.forged (id int PRIMARY KEY)`, `CREATE TABLE shop.forged_queue (id uuid PRIMARY KEY, stream text)`)
+	for table, function := range map[string]string{"forged": "postrider_capture_orders", "forged_queue": "postrider_adopt_queue"} {
+		hang := `CREATE TRIGGER forge AFTER INSERT ON shop.` + table + ` FOR EACH ROW EXECUTE FUNCTION shop.` + function + `()`
+		_, err := o.Exec(t.Context(), hang)
+		wantCode(t, err, "42501")
+		l.run(t, `GRANT EXECUTE ON FUNCTION shop.`+function+` TO `+other)
+		o.run(t, hang)
+	}
+	_, err := o.Exec(t.Context(), `INSERT INTO shop.forged VALUES (1)`)
+	wantCode(t, err, "42501")
+	_, err = o.Exec(t.Context(), `INSERT INTO shop.forged_queue VALUES (gen_random_uuid(), 's')`)
+	wantCode(t, err, "42501")
+	l.tells(t)
+	l.run(t, `DROP TABLE shop.forged, shop.forged_queue`)
+}
+
+// Who may write to the table cannot keep its changes from being published; who has that right can.
+func TestAWriterCannotKeepChangesBack(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	writer := l.role(t)
+	l.run(t, `CREATE TABLE orders (id int PRIMARY KEY)`, `GRANT INSERT ON orders TO `+writer)
+	l.capture(t, capture.Capture{Table: "orders"})
+	l.as(t, writer).run(t, `SELECT set_config('postrider.replaying', pg_current_xact_id()::text, true); INSERT INTO orders VALUES (1)`)
+	l.tells(t, `orders public.orders:1 orders.inserted {"new":{"id":1}}`)
+	l.run(t, `SELECT outbox_without_enqueue(); INSERT INTO orders VALUES (2)`)
+	if n := one[int](t, l, `SELECT count(*) FROM events WHERE audit_only`); n != 1 {
+		t.Errorf("%d events are not published, want 1", n)
+	}
+}
+
 // A superuser who runs the command lends the trigger nothing.
 func TestTheTriggerRunsAsTheTablesOwner(t *testing.T) {
 	t.Parallel()

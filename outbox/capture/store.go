@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -55,7 +54,7 @@ type Store struct {
 	sql    queries
 }
 
-type queries struct{ Find, Columns, Installed, Narrowed, LimitLocks, Unique, MayAdopt, Own, Fit, Versions, Append pg.Query }
+type queries struct{ Find, Columns, Installed, Membership, LimitLocks, Unique, MayAdopt, Own, Fit, Versions, Append pg.Query }
 
 // New returns a store for the outbox in that schema, or pg.ErrSchemaName.
 func New(db *pgxpool.Pool, schema string) (*Store, error) {
@@ -72,69 +71,29 @@ type Options struct {
 	DryRun bool
 	// Replace drops the trigger of that kind that is there, in the same transaction: no change is missed.
 	Replace bool
+	// Confirmed has Replace change settings; without it Capture returns an Unconfirmed that names what would change.
+	Confirmed bool
 	// Publication is one that another relay reads. The table leaves it in the same transaction, and with Drop comes back: each change is told
-	// by one of the two.
+	// by one of the two. What of the table was published is kept.
 	Publication string
+	// LeavePublication has Drop leave the table out of the publication.
+	LeavePublication bool
 	// LockTimeout is how long the table's writers may keep the trigger waiting, and others behind it. Defaults to 5 s.
 	LockTimeout time.Duration
 	// Progress is told how many rows of how many were imported.
 	Progress func(done, all int64)
 }
 
-const publication = "ALTER PUBLICATION "
-
-// published are the statements that take a table out of the other relay's publication, or put it back.
-func (o Options) published(table name, verb string) []string {
-	if o.Publication == "" {
-		return nil
-	}
-	return []string{publication + identifier(o.Publication) + " " + verb + " TABLE " + table.quoted()}
-}
-
 // Done is what was done, or would be.
 type Done struct {
 	// Table is its name with its schema.
 	Table string
+	// Changes are the settings that are others than before.
+	Changes []SettingChange
 	// SQL is the statements without what imports rows.
 	SQL []string
 	// Waiting is how many rows waited in a table that was adopted, Imported how many became events; the others had theirs.
 	Waiting, Imported int64
-}
-
-// Trigger is one that is there.
-type Trigger struct {
-	Purpose Purpose
-	// Table and Function are names with their schemas. Owner is the role that the function runs as.
-	Table, Function, Owner string
-	// Enabled is false while ALTER TABLE … DISABLE TRIGGER keeps it from firing.
-	Enabled bool
-	// Settings are a Capture or an Adoption as JSON; empty where the function's comment was changed.
-	Settings json.RawMessage
-
-	table, function name
-}
-
-// List returns the triggers that append to the outbox, by table.
-func (s *Store) List(ctx context.Context) ([]Trigger, error) { return s.list(ctx, s.db) }
-
-func (s *Store) list(ctx context.Context, db pg.Querier) ([]Trigger, error) {
-	names := []string{Captured.trigger(), Adopted.trigger()}
-	list, err := pg.Collect(ctx, db, s.sql.Installed, pg.Args{"triggers": names, "calls": s.calls("")}, func(row pgx.CollectableRow) (t Trigger, err error) {
-		var trigger, note string
-		err = row.Scan(&trigger, &t.table.schema, &t.table.name, &t.function.schema, &t.function.name, &t.Owner, &t.Enabled, &note)
-		t.Purpose, t.Table, t.Function = Captured, t.table.String(), t.function.String()
-		if trigger == Adopted.trigger() {
-			t.Purpose = Adopted
-		}
-		if json.Valid([]byte(note)) {
-			t.Settings = json.RawMessage(note)
-		}
-		return t, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list triggers: %w", err)
-	}
-	return list, nil
 }
 
 // calls is what a function of ours has in its body; every one for "".
@@ -150,36 +109,22 @@ func (s *Store) calls(what string) string {
 func (s *Store) Drop(ctx context.Context, kind Purpose, table string, o Options) (Done, error) {
 	var done Done
 	err := s.transaction(ctx, o, func(tx pgx.Tx) error {
-		drop, found, err := s.drop(ctx, tx, kind, table)
+		found, err := s.installed(ctx, tx, kind, table)
 		if err != nil {
 			return err
 		}
-		if drop == nil {
+		if found == nil {
 			return refuse("--table: %s has no trigger of `postrider %s` that appends to schema %s; `postrider %s list` shows those that there are",
 				table, kind, s.schema, kind)
 		}
-		done = Done{Table: found.String(), SQL: slices.Concat(drop, o.published(found, "ADD"))}
+		back, err := s.comesBack(ctx, tx, found, o)
+		if err != nil {
+			return err
+		}
+		done = Done{Table: found.Table, SQL: slices.Concat(found.dropped(), back)}
 		return s.execute(ctx, tx, done, o)
 	})
 	return done, err
-}
-
-func (s *Store) drop(ctx context.Context, tx pgx.Tx, kind Purpose, table string) ([]string, name, error) {
-	list, err := s.list(ctx, tx)
-	if err != nil {
-		return nil, name{}, err
-	}
-	for _, t := range list {
-		if t.Purpose != kind || t.Table != table && t.Table != "public."+table {
-			continue
-		}
-		return []string{
-			"DROP TRIGGER IF EXISTS " + identifier(kind.truncates()) + " ON " + t.table.quoted(),
-			"DROP TRIGGER " + identifier(kind.trigger()) + " ON " + t.table.quoted(),
-			"DROP FUNCTION " + t.function.quoted() + "()",
-		}, t.table, nil
-	}
-	return nil, name{}, nil
 }
 
 // transaction runs do in one, and ends it without effect for a dry run.
@@ -202,13 +147,6 @@ func (s *Store) transaction(ctx context.Context, o Options, do func(pgx.Tx) erro
 
 // execute runs the statements of an outcome.
 func (s *Store) execute(ctx context.Context, tx pgx.Tx, done Done, o Options) error {
-	var narrowed bool
-	if err := s.sql.Narrowed.Row(ctx, tx, pg.Args{"publication": o.Publication, "table": done.Table}).Scan(&narrowed); err != nil {
-		return err
-	}
-	if narrowed {
-		return refuse("--publication: %s publishes some rows or columns of %s, and all would come back: take it out yourself, and leave --publication out", o.Publication, done.Table)
-	}
 	if o.DryRun {
 		return nil
 	}

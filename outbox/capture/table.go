@@ -2,7 +2,6 @@ package capture
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,6 +20,12 @@ type table struct {
 	readable, taken bool
 	oid             uint32
 	unique          []string // columns that no two rows have alike
+	outbox          string   // the schema of the outbox
+	// left is the publication that the table left for the trigger, joins tells that it is in there still.
+	left  *membership
+	joins bool
+	// before is the trigger that is replaced.
+	before *Trigger
 }
 
 type column struct {
@@ -30,6 +35,8 @@ type column struct {
 	Key int
 	// Drawn tells that its values come from a sequence.
 	Drawn bool
+	// Number is its place in the table, whatever it is called.
+	Number int16
 	// part is the key of a JSON column whose value is meant, "" for the column. fragile: what json has under a key may be no text.
 	part    string
 	fragile bool
@@ -37,15 +44,25 @@ type column struct {
 
 // find reads what there is of a table, and refuses one that cannot have the trigger.
 func (s *Store) find(ctx context.Context, tx pgx.Tx, kind Purpose, asked string) (*table, error) {
-	t := &table{}
+	t := &table{outbox: s.schema}
 	var fit, mine, producer, parent, own bool
-	err := s.sql.Find.Row(ctx, tx, pg.Args{"schema": s.schema, "table": asked, "trigger": kind.trigger()}).
-		Scan(&t.oid, &t.schema, &t.name.name, &t.owner, &fit, &mine, &producer, &t.readable, &parent, &own, &t.taken)
+	schemas, names := apart(written(asked))
+	rows, err := s.sql.Find.Rows(ctx, tx, pg.Args{"schema": s.schema, "schemas": schemas, "names": names, "trigger": kind.trigger()})
+	if err != nil {
+		return nil, fmt.Errorf("look for table %s: %w", asked, err)
+	}
+	var found []string
+	_, err = pgx.ForEachRow(rows, []any{&t.oid, &t.schema, &t.name.name, &t.owner, &fit, &mine, &producer, &t.readable, &parent, &own, &t.taken}, func() error {
+		found = append(found, t.quoted())
+		return nil
+	})
 	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return nil, refuse("--table: there is no %s in this database, or no outbox in schema %s (--schema); a table is named schema.name, in the case that it has", asked, s.schema)
 	case err != nil:
 		return nil, fmt.Errorf("look for table %s: %w", asked, err)
+	case len(found) == 0:
+		return nil, refuse("--table: there is no %s in this database, or no outbox in schema %s (--schema); a table is named schema.name, in the case that it has", asked, s.schema)
+	case len(found) > 1:
+		return nil, ambiguous(asked, found)
 	case !fit:
 		return nil, refuse("--table: %s is no table with rows of its own; name the table that they come from", t)
 	case own:
@@ -64,6 +81,18 @@ func (s *Store) find(ctx context.Context, tx pgx.Tx, kind Purpose, asked string)
 		return nil, fmt.Errorf("columns of %s: %w", t, err)
 	}
 	return t, nil
+}
+
+// apart are the names as SQL has them.
+func apart(list []name) (schemas, names []string) {
+	for _, n := range list {
+		schemas, names = append(schemas, n.schema), append(names, n.name)
+	}
+	return schemas, names
+}
+
+func ambiguous(asked string, found []string) error {
+	return refuse("--table: %s may be %s: say which, with its quotes", asked, strings.Join(found, " or "))
 }
 
 func (t *table) column(name string) (column, bool) {
@@ -126,15 +155,18 @@ func (t *table) primary() (names []string) {
 
 // free refuses a table whose trigger is there and shall not be replaced, and returns what drops the one that shall.
 func (s *Store) free(ctx context.Context, tx pgx.Tx, kind Purpose, t *table, o Options) ([]string, error) {
-	if !t.taken {
-		return nil, nil
+	before, err := s.installed(ctx, tx, kind, t.quoted())
+	switch {
+	case err != nil:
+		return nil, err
+	case before == nil && t.taken:
+		return nil, refuse("--table: %s has the trigger already, of another outbox or as a partition; end that first", t)
+	case before != nil && !o.Replace:
+		return nil, refuse("--table: %s has the trigger already; --replace changes it, `postrider %s drop` ends it", t, kind)
 	}
-	if !o.Replace {
-		return nil, refuse("--table: %s has the trigger already; --replace makes it anew, `postrider %s drop` ends it", t, kind)
+	t.before = before
+	if err := s.leave(ctx, tx, t, o.Publication); err != nil || before == nil {
+		return nil, err
 	}
-	drop, _, err := s.drop(ctx, tx, kind, t.String())
-	if err == nil && drop == nil {
-		err = refuse("--table: %s has the trigger of another outbox, or as a partition; end that first", t)
-	}
-	return drop, err
+	return before.dropped(), nil
 }

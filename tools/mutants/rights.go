@@ -133,17 +133,17 @@ func captures() []mutant {
 		{
 			name: "capture-follows-sessions", promise: "append", breaks: "a row's event depends on the time zone of who writes it",
 			test: of("TestASessionsSettingsDoNotChangeEvents"), says: `\+05:45`,
-			edits: []edit{{"outbox/capture/names.go", "SET timezone = 'UTC'\n", ""}},
+			edits: []edit{{"outbox/capture/function.go", "SET timezone = 'UTC'\n", ""}},
 		},
 		{
 			name: "capture-for-everybody", promise: "rights", breaks: "events of a table are forged by a trigger of another one",
 			test: of("TestAWriterNeedsNoRightOnTheOutbox"), says: "<nil>, want SQLSTATE 42501",
-			edits: []edit{{"outbox/capture/names.go", `"REVOKE ALL ON FUNCTION " + call + " FROM PUBLIC"`, `"GRANT EXECUTE ON FUNCTION " + call + " TO PUBLIC"`}},
+			edits: []edit{{"outbox/capture/function.go", `"REVOKE ALL ON FUNCTION " + call + " FROM PUBLIC"`, `"GRANT EXECUTE ON FUNCTION " + call + " TO PUBLIC"`}},
 		},
 		{
 			name: "capture-as-superuser", promise: "rights", breaks: "code of a table's owner runs with the rights of who captured it",
 			test: of("TestTheTriggerRunsAsTheTablesOwner"), says: "the function runs as",
-			edits: []edit{{"outbox/capture/names.go", `" OWNER TO " + t.owner`, `" OWNER TO CURRENT_USER"`}},
+			edits: []edit{{"outbox/capture/function.go", `" OWNER TO " + t.owner`, `" OWNER TO CURRENT_USER"`}},
 		},
 		{
 			name: "adopt-in-any-order", promise: "append", breaks: "what waited in an outbox table is imported in another order",
@@ -168,7 +168,44 @@ func captures() []mutant {
 		{
 			name: "adopt-beside-another", promise: "append", breaks: "another relay publishes the rows of an adopted table, too",
 			test: of("TestATableLeavesThePublicationOfAnotherRelay"), says: "published is",
-			edits: []edit{{"outbox/capture/adopt.go", `list, o.published(t.name, "DROP"))`, `list)`}},
+			edits: []edit{{"outbox/capture/function.go", `return append(list, t.leaves()...), nil`, `return list, nil`}},
+		},
+	}
+}
+
+// choices is the ways to tell of a table what nobody chose, or to keep back what somebody did.
+func choices() []mutant {
+	of := func(run string) command { return command{pkg: "outbox/capture", run: "^" + run + "$"} }
+	return []mutant{
+		{
+			name: "capture-by-name", promise: "rights", breaks: "an excluded column is published once it is renamed",
+			test: of("TestTheChoiceFollowsColumns"), says: "pan.*want",
+			edits: []edit{{"outbox/capture/body.go", "        chosen := %[3]s;", "        chosen := %[8]s;"}},
+		},
+		{
+			name: "capture-forgets-settings", promise: "rights", breaks: "a column that was excluded is published because --replace does not name it",
+			test: of("TestSettingsAreChangedOneAtATime"), says: "secret",
+			edits: []edit{{"outbox/capture/capture.go", "c.Columns, c.Exclude = before.Columns, before.Exclude", "_ = before"}},
+		},
+		{
+			name: "capture-any-table", promise: "rights", breaks: "who may execute the function of a captured table forges its events",
+			test: of("TestAFunctionSpeaksForItsTableAlone"), says: "<nil>, want SQLSTATE 42501",
+			edits: []edit{{"outbox/capture/function.go", "IF TG_RELID <> %[1]d AND NOT", "IF false AND TG_RELID <> %[1]d AND NOT"}},
+		},
+		{
+			name: "capture-kept-back", promise: "P1", breaks: "whoever writes to a captured table keeps its changes from being published",
+			test: of("TestAWriterCannotKeepChangesBack"), says: "0 events are queued of 1",
+			edits: []edit{{"outbox/capture/function.go", "PERFORM pg_catalog.set_config('postrider.replaying', '', true);", "NULL;"}},
+		},
+		{
+			name: "capture-stays-out", promise: "append", breaks: "a table that is captured no more stays out of the publication of another relay",
+			test: of("TestSettingsAreChangedOneAtATime"), says: "published is other",
+			edits: []edit{{"outbox/capture/store.go", "slices.Concat(found.dropped(), back)", "found.dropped()"}},
+		},
+		{
+			name: "capture-any-name", promise: "rights", breaks: "a name that means two tables captures one of them",
+			test: of("TestANameThatMeansTwoTablesIsRefused"), says: "want a refusal",
+			edits: []edit{{"outbox/capture/table.go", "case len(found) > 1:", "case len(found) > 2:"}},
 		},
 	}
 }

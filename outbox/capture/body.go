@@ -1,0 +1,166 @@
+package capture
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// events are the trigger's. A key that is changed ends one row and begins another, also where updates are not told.
+func (c *Capture) events() string {
+	var list []string
+	for _, name := range []string{"insert", "update", "delete"} {
+		switch {
+		case c.tells(name):
+			list = append(list, strings.ToUpper(name))
+		case name == "update":
+			keys := make([]string, len(c.Key))
+			for i, key := range c.Key {
+				keys[i] = identifier(key)
+			}
+			list = append(list, "UPDATE OF "+strings.Join(keys, ", "))
+		}
+	}
+	return strings.Join(list, " OR ")
+}
+
+// chosen are the columns that were named, and the test for a column that is told.
+func (c *Capture) chosen() (names []string, test string) {
+	if len(c.Columns) > 0 {
+		return c.Columns, "c.key = ANY (chosen)"
+	}
+	return c.Exclude, "NOT c.key = ANY (chosen)"
+}
+
+// row is the text of a row's captured columns.
+func (c *Capture) row(of string) string {
+	names, test := c.chosen()
+	if len(names) == 0 {
+		return "row_to_json(" + of + ")::text"
+	}
+	return `'{' || coalesce((SELECT string_agg(to_json(c.key)::text || ':' || c.value::text, ',') FROM json_each(row_to_json(` + of + `)) AS c
+                             WHERE ` + test + `), '') || '}'`
+}
+
+// stream sets a variable to the stream's id. Where a column of the key has another name by now, the statement is made with that.
+func (c *Capture) stream(t *table, into, of string) string {
+	prefix := literal(t.String()+":") + " || "
+	value, later := of+"."+identifier(c.Key[0])+"::text", "($1).%I::text"
+	if len(c.Key) > 1 {
+		values := make([]string, len(c.Key))
+		for i, key := range c.Key {
+			values[i] = of + "." + identifier(key)
+		}
+		value = "json_build_array(" + strings.Join(values, ", ") + ")::text"
+		later = "json_build_array(" + strings.Repeat("($1).%I, ", len(c.Key)-1) + "($1).%I)::text"
+	}
+	return `IF keys = ` + array(c.Key) + ` THEN
+            ` + into + ` := ` + prefix + value + `;
+        ELSE
+            EXECUTE format('SELECT ` + later + `', VARIADIC keys) INTO ` + into + ` USING ` + of + `;
+            ` + into + ` := ` + prefix + into + `;
+        END IF;`
+}
+
+// array is one of texts.
+func array(texts []string) string {
+	if len(texts) == 0 {
+		return "'{}'::text[]"
+	}
+	return "ARRAY[" + literals(texts) + "]::text[]"
+}
+
+// follow finds the names that columns have now, since PostgreSQL knows them by their numbers. A table that was restored has others; there
+// the names of before hold, unless a column came since, which may be one of those with another name.
+func (c *Capture) follow(t *table) string {
+	chosen, _ := c.chosen()
+	now := func(names []string) string {
+		if len(names) == 0 {
+			return array(nil)
+		}
+		var numbers []string
+		for _, one := range names {
+			column, _ := t.column(one)
+			numbers = append(numbers, strconv.Itoa(int(column.Number)))
+		}
+		return fmt.Sprintf(`ARRAY(SELECT a.attname::text FROM unnest('{%s}'::int[]) WITH ORDINALITY AS u (number, place)
+                       JOIN pg_attribute AS a ON a.attrelid = %d AND a.attnum = u.number AND NOT a.attisdropped ORDER BY u.place)`,
+			strings.Join(numbers, ","), t.oid)
+	}
+	doubt := "false"
+	if len(chosen) > 0 {
+		var all []string
+		for _, one := range t.columns {
+			all = append(all, one.Name)
+		}
+		doubt = fmt.Sprintf(`(SELECT NOT %s <@ array_agg(a.attname::text) OR NOT array_agg(a.attname::text) <@ %s
+              FROM pg_attribute AS a WHERE a.attrelid = TG_RELID AND a.attnum > 0 AND NOT a.attisdropped)`, array(chosen), array(all))
+	}
+	return fmt.Sprintf(`    IF TG_RELID = %[1]d OR EXISTS (SELECT FROM pg_partition_ancestors(TG_RELID) AS a WHERE a.relid = %[1]d) THEN
+        keys := %[2]s;
+        chosen := %[3]s;
+        IF cardinality(keys) <> %[4]d THEN
+            RAISE EXCEPTION 'a column of the key of %%, which is captured, was dropped', TG_RELID::regclass
+                USING ERRCODE = '55000', HINT = '%[5]s --key names another key, %[6]s ends the capture.';
+        END IF;
+    ELSE
+        keys := %[7]s;
+        chosen := %[8]s;
+        IF %[9]s THEN
+            RAISE EXCEPTION 'which columns of %% are captured cannot be known: it was restored from a dump, and has columns of other names', TG_RELID::regclass
+                USING ERRCODE = '55000', HINT = '%[5]s says it anew.';
+        END IF;
+    END IF;
+`, t.oid, now(c.Key), now(chosen), len(c.Key), "`postrider capture create --replace`", "`postrider capture drop`", array(c.Key), array(chosen), doubt)
+}
+
+// body is that of the function.
+func (c *Capture) body(t *table, calls string) string {
+	tell := func(operation, stream, payload string) string {
+		if !c.tells(operation) {
+			return "NULL;"
+		}
+		return "PERFORM " + calls + arguments(parameters, map[string]string{
+			"stream_id": stream, "type": literal(c.kind(t, operation)), "payload": "convert_to(" + payload + ", 'UTF8')", "topic": literal(c.Topic),
+		}) + ";"
+	}
+	updated := `'{"new":' || new_row || '}'`
+	if c.Old {
+		updated = `'{"old":' || old_row || ',"new":' || new_row || '}'`
+	}
+	return `DECLARE
+    old_stream text;
+    new_stream text;
+    old_row    text;
+    new_row    text;
+    keys       text[];
+    chosen     text[];
+BEGIN
+    IF TG_OP = 'TRUNCATE' THEN
+        RAISE EXCEPTION 'TRUNCATE of % would tell nothing of its rows, which are captured', TG_RELID::regclass
+            USING ERRCODE = '0A000', HINT = 'DELETE tells of each row; ` + "`postrider capture drop`" + ` ends the capture.';
+    END IF;
+` + c.follow(t) + `    IF TG_OP <> 'INSERT' THEN
+        ` + c.stream(t, "old_stream", "OLD") + `
+        old_row := ` + c.row("OLD") + `;
+    END IF;
+    IF TG_OP <> 'DELETE' THEN
+        ` + c.stream(t, "new_stream", "NEW") + `
+        new_row := ` + c.row("NEW") + `;
+    END IF;
+    IF TG_OP = 'UPDATE' AND old_stream = new_stream THEN
+        IF old_row <> new_row THEN
+            ` + tell("update", "new_stream", updated) + `
+        END IF;
+        RETURN NULL;
+    END IF;
+    IF TG_OP <> 'INSERT' THEN
+        ` + tell("delete", "old_stream", `'{"old":' || old_row || '}'`) + `
+    END IF;
+    IF TG_OP <> 'DELETE' THEN
+        ` + tell("insert", "new_stream", `'{"new":' || new_row || '}'`) + `
+    END IF;
+    RETURN NULL;
+END
+`
+}

@@ -1,0 +1,103 @@
+package capture
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+)
+
+// fixed are the settings under which a row has one text, whoever writes it. The path keeps others from saying what names mean.
+const fixed = `SET search_path = pg_catalog, pg_temp
+SET timezone = 'UTC'
+SET datestyle = 'ISO, YMD'
+SET intervalstyle = 'iso_8601'
+SET bytea_output = 'hex'
+SET extra_float_digits = 1`
+
+// guard begins each function. Others who may hang it on their table, by privileges that they had by default, must not speak for this one;
+// who may not keep events from being published must not do it by the mark of those who may.
+const guard = `    IF TG_RELID <> %[1]d AND NOT EXISTS (SELECT FROM pg_catalog.pg_partition_ancestors(TG_RELID) AS a WHERE a.relid = %[1]d)
+       AND NOT EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid = TG_RELID AND pg_catalog.pg_get_userbyid(c.relowner) = current_user) THEN
+        RAISE EXCEPTION '%% is not the table of this function', TG_RELID::regclass USING ERRCODE = '42501';
+    END IF;
+    IF pg_catalog.current_setting('postrider.replaying', true) <> '' AND NOT pg_catalog.has_function_privilege(
+           CASE pg_catalog.current_setting('role') WHEN 'none' THEN session_user ELSE pg_catalog.current_setting('role') END,
+           %[2]s, 'EXECUTE') THEN
+        PERFORM pg_catalog.set_config('postrider.replaying', '', true);
+    END IF;
+`
+
+// revoked is the statement that leaves a function to its owner, whatever default privileges gave to others.
+const revoked = `DO $revoke$
+DECLARE
+    other text;
+BEGIN
+    FOR other IN SELECT pg_catalog.format('%%I', r.rolname)
+                   FROM pg_catalog.pg_proc AS p
+                  CROSS JOIN LATERAL pg_catalog.aclexplode(p.proacl) AS a
+                   JOIN pg_catalog.pg_roles AS r ON r.oid = a.grantee
+                  WHERE p.oid = %[1]s::pg_catalog.regprocedure AND a.grantee <> p.proowner LOOP
+        EXECUTE 'REVOKE ALL ON FUNCTION ' || %[1]s || ' FROM ' || other;
+    END LOOP;
+END
+$revoke$`
+
+// note is what a function's comment says besides the settings.
+type note struct {
+	Table string `json:"table"`
+	// Relation and Numbers are what PostgreSQL knows the table and its columns by, whatever they are called by now.
+	Relation uint32           `json:"relation"`
+	Numbers  map[string]int16 `json:"numbers"`
+	// Publication is the one that the table left.
+	Publication *membership `json:"publication,omitempty"`
+}
+
+// kept are the settings and the note in one object.
+func kept(settings any, n note) (string, error) {
+	all := map[string]json.RawMessage{}
+	for _, one := range []any{settings, n} {
+		text, err := json.Marshal(one)
+		if err != nil {
+			return "", err
+		}
+		part := map[string]json.RawMessage{}
+		if err := json.Unmarshal(text, &part); err != nil {
+			return "", err
+		}
+		maps.Copy(all, part)
+	}
+	text, err := json.Marshal(all)
+	return string(text), err
+}
+
+// making are the statements that make a function and its triggers. settings are kept as the function's comment.
+func making(kind Purpose, t *table, events, body string, truncate bool, settings any) ([]string, error) {
+	numbers := map[string]int16{}
+	for _, c := range t.columns {
+		numbers[c.Name] = c.Number
+	}
+	comment, err := kept(settings, note{t.String(), t.oid, numbers, t.left})
+	if err != nil {
+		return nil, err
+	}
+	function := functionOf(kind, t.name)
+	call := function.quoted() + "()"
+	body = strings.Replace(body, "BEGIN\n", "BEGIN\n"+fmt.Sprintf(guard, t.oid, literal(identifier(t.outbox)+".outbox_without_enqueue()")), 1)
+	tag := "$postrider$"
+	for strings.Contains(body, tag) {
+		tag = "$_" + tag[1:]
+	}
+	list := []string{
+		"CREATE FUNCTION " + call + " RETURNS pg_catalog.trigger\nLANGUAGE plpgsql SECURITY DEFINER\n" + fixed + " AS " + tag + "\n" + body + tag,
+		"ALTER FUNCTION " + call + " OWNER TO " + t.owner,
+		"REVOKE ALL ON FUNCTION " + call + " FROM PUBLIC",
+		fmt.Sprintf(revoked, literal(call)),
+		"COMMENT ON FUNCTION " + call + " IS " + literal(comment),
+		"CREATE TRIGGER " + identifier(kind.trigger()) + " AFTER " + events + " ON " + t.quoted() + " FOR EACH ROW EXECUTE FUNCTION " + call,
+	}
+	if truncate {
+		list = append(list, "CREATE TRIGGER "+identifier(kind.truncates())+" BEFORE TRUNCATE ON "+t.quoted()+" FOR EACH STATEMENT EXECUTE FUNCTION "+call)
+	}
+	return append(list, t.leaves()...), nil
+}

@@ -1,0 +1,110 @@
+package capture
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/pg"
+)
+
+// membership is a table's place in a publication that another relay reads.
+type membership struct {
+	Name string `json:"name"`
+	// Columns and Where are what of the table is published; all of it without them.
+	Columns []string `json:"columns,omitempty"`
+	Where   string   `json:"where,omitempty"`
+}
+
+const publication = "ALTER PUBLICATION "
+
+func (m *membership) statement(verb string, t name) string {
+	text := publication + identifier(m.Name) + " " + verb + " TABLE " + t.quoted()
+	if verb == "DROP" {
+		return text
+	}
+	if len(m.Columns) > 0 {
+		var columns []string
+		for _, c := range m.Columns {
+			columns = append(columns, identifier(c))
+		}
+		text += " (" + strings.Join(columns, ", ") + ")"
+	}
+	if m.Where != "" {
+		text += " WHERE (" + m.Where + ")"
+	}
+	return text
+}
+
+// leave notes which publication the table leaves: the one that was asked for, or the one that it left for the trigger before.
+func (s *Store) leave(ctx context.Context, tx pgx.Tx, t *table, asked string) error {
+	if t.before != nil {
+		t.left = t.before.note.Publication
+	}
+	if asked == "" {
+		return nil
+	}
+	if t.left != nil && t.left.Name != asked {
+		return refuse("--publication: %s left publication %s for the trigger; drop that first, which puts it back", t, t.left.Name)
+	}
+	m, err := s.membership(ctx, tx, asked, t.oid)
+	switch {
+	case err != nil:
+		return err
+	case m != nil:
+		t.left, t.joins = m, true
+	case t.left == nil: // PostgreSQL says why it cannot leave
+		t.left, t.joins = &membership{Name: asked}, true
+	}
+	return nil
+}
+
+// leaves are the statements that take the table out.
+func (t *table) leaves() []string {
+	if !t.joins {
+		return nil
+	}
+	return []string{t.left.statement("DROP", t.name)}
+}
+
+// membership is what of a table a publication names; nil where it does not.
+func (s *Store) membership(ctx context.Context, db pgx.Tx, named string, table uint32) (*membership, error) {
+	m := &membership{Name: named}
+	var filtered bool
+	err := s.sql.Membership.Row(ctx, db, pg.Args{"publication": named, "table": table}).Scan(&m.Columns, &m.Where, &filtered)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case filtered && m.Where == "":
+		return nil, refuse("--publication: %s publishes some rows of a partitioned table, and which cannot be read: take the table out yourself, and leave --publication out", named)
+	}
+	return m, nil
+}
+
+// comesBack is the statement that puts a table back into the publication that it left; none where it is there.
+func (s *Store) comesBack(ctx context.Context, tx pgx.Tx, t *Trigger, o Options) ([]string, error) {
+	m := t.note.Publication
+	switch {
+	case o.LeavePublication || m == nil && o.Publication == "":
+		return nil, nil
+	case m == nil:
+		m = &membership{Name: o.Publication}
+	case o.Publication != "" && o.Publication != m.Name:
+		return nil, refuse("--publication: %s left publication %s, not %s", t.Table, m.Name, o.Publication)
+	}
+	is, err := s.membership(ctx, tx, m.Name, t.oid)
+	if is != nil || err != nil {
+		return nil, err
+	}
+	back := *m
+	back.Columns = slices.Clone(m.Columns)
+	for i, c := range back.Columns {
+		back.Columns[i] = t.nowCalled(c)
+	}
+	return []string{back.statement("ADD", t.table)}, nil
+}
