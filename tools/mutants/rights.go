@@ -200,7 +200,7 @@ func choices() []mutant {
 		{
 			name: "capture-stays-out", promise: "append", breaks: "a table that is captured no more stays out of the publication of another relay",
 			test: of("TestSettingsAreChangedOneAtATime"), says: "published is other",
-			edits: []edit{{"outbox/capture/store.go", "slices.Concat(found.dropped(), back)", "found.dropped()"}},
+			edits: []edit{{"outbox/capture/store.go", "slices.Concat(found.dropped(), back)", "slices.Concat(found.dropped(), back[:0])"}},
 		},
 		{
 			name: "capture-any-name", promise: "rights", breaks: "a name that means two tables captures one of them",

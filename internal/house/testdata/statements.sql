@@ -3677,12 +3677,12 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
  CROSS JOIN pg_class AS c
   JOIN pg_namespace AS n ON n.oid = c.relnamespace
  WHERE o.nspname = $2
-   AND (format('%s.%s', n.nspname, c.relname) = $3 OR n.nspname = 'public' AND c.relname = $3)
+   AND EXISTS (SELECT FROM unnest($3::text[], $4::text[]) AS w (schema, name) WHERE w.schema = n.nspname AND w.name = c.relname)
    AND c.relkind IN ('r', 'p', 'v', 'm', 'f');
 
 /* capture.Columns */ SELECT a.attname::text, coalesce(nullif(t.typbasetype, 0), t.oid)::regtype::text, a.attnotnull,
        coalesce(array_position(k.conkey, a.attnum), 0),
-       a.attidentity <> '' OR coalesce(pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%', false)
+       a.attidentity <> '' OR coalesce(pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%', false), a.attnum
   FROM pg_attribute AS a
   JOIN pg_type AS t ON t.oid = a.atttypid
   LEFT JOIN pg_constraint AS k ON k.conrelid = a.attrelid AND k.contype = 'p'
@@ -3690,23 +3690,49 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
  WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped
  ORDER BY a.attnum;
 
-/* capture.Narrowed */ SELECT EXISTS (SELECT
-                 FROM pg_publication AS p
-                 JOIN pg_publication_rel AS r ON r.prpubid = p.oid
-                 JOIN pg_class AS c ON c.oid = r.prrelid
-                 JOIN pg_namespace AS n ON n.oid = c.relnamespace
-                WHERE p.pubname = $1 AND format('%s.%s', n.nspname, c.relname) = $2
-                  AND coalesce(to_jsonb(r) ->> 'prqual', to_jsonb(r) ->> 'prattrs') IS NOT NULL);
-
-/* capture.Installed */ SELECT t.tgname::text, n.nspname::text, c.relname::text, f.nspname::text, p.proname::text, p.proowner::regrole::text,
-       t.tgenabled <> 'D', coalesce(obj_description(p.oid, 'pg_proc'), '')
-  FROM pg_trigger AS t
-  JOIN pg_class AS c ON c.oid = t.tgrelid
+/* capture.Membership */ SELECT coalesce((SELECT array_agg(a.attname::text ORDER BY a.attnum)
+                   FROM pg_attribute AS a
+                  WHERE a.attrelid = r.prrelid AND a.attnum::text IN (SELECT (regexp_matches(to_jsonb(r) ->> 'prattrs', '\d+', 'g'))[1])), '{}'),
+       coalesce((SELECT to_jsonb(v) ->> 'rowfilter'
+                   FROM pg_publication_tables AS v
+                  WHERE v.pubname = p.pubname AND v.schemaname = n.nspname AND v.tablename = c.relname), ''),
+       to_jsonb(r) ->> 'prqual' IS NOT NULL
+  FROM pg_publication AS p
+  JOIN pg_publication_rel AS r ON r.prpubid = p.oid
+  JOIN pg_class AS c ON c.oid = r.prrelid
   JOIN pg_namespace AS n ON n.oid = c.relnamespace
-  JOIN pg_proc AS p ON p.oid = t.tgfoid
+ WHERE p.pubname = $1 AND r.prrelid = $2;
+
+/* capture.Installed */ SELECT f.nspname::text, p.proname::text, p.proowner::regrole::text, coalesce(obj_description(p.oid, 'pg_proc'), ''),
+       coalesce(t.tgname::text, ''), coalesce(c.oid, 0), coalesce(n.nspname::text, ''), coalesce(c.relname::text, ''), coalesce(t.tgenabled::text, ''),
+       coalesce(c.relowner::regrole::text, ''),
+       coalesce((SELECT jsonb_object_agg(a.attnum::text, a.attname) FROM pg_attribute AS a
+                  WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped), '{}'),
+       ARRAY(SELECT i.inhrelid::regclass::text
+               FROM pg_inherits AS i JOIN pg_class AS child ON child.oid = i.inhrelid AND NOT child.relispartition
+              WHERE i.inhparent = c.oid
+                AND NOT EXISTS (SELECT FROM pg_trigger AS own WHERE own.tgrelid = i.inhrelid AND own.tgname = t.tgname AND own.tgenabled IN ('O', 'A'))
+              ORDER BY 1),
+       ARRAY(SELECT part.relid::regclass::text
+               FROM pg_partition_tree(c.oid) AS part
+              WHERE part.level > 0
+                AND NOT EXISTS (SELECT FROM pg_trigger AS own
+                                 WHERE own.tgrelid = part.relid AND own.tgfoid = p.oid AND own.tgname = t.tgname AND own.tgenabled IN ('O', 'A'))
+              ORDER BY 1),
+       coalesce((SELECT g.tgenabled::text FROM pg_trigger AS g WHERE g.tgrelid = c.oid AND g.tgfoid = p.oid AND g.tgname = t.tgname || '_truncate'), ''),
+       has_schema_privilege(p.proowner, o.oid, 'USAGE') AND (SELECT bool_and(has_function_privilege(p.proowner, append.oid, 'EXECUTE'))
+           FROM pg_proc AS append WHERE append.pronamespace = o.oid AND append.proowner = o_events.relowner AND strpos(p.prosrc, '.' || append.proname || '(') > 0),
+       ARRAY(SELECT v.pubname::text FROM pg_publication_tables AS v WHERE v.schemaname = n.nspname AND v.tablename = c.relname)
+  FROM pg_namespace AS o
+  JOIN pg_class AS o_events ON o_events.relnamespace = o.oid AND o_events.relname = 'events'
+ CROSS JOIN pg_proc AS p
   JOIN pg_namespace AS f ON f.oid = p.pronamespace
- WHERE t.tgname = ANY ($1::text[]) AND t.tgparentid = 0 AND strpos(p.prosrc, $2) > 0
- ORDER BY 2, 3, 1;
+  LEFT JOIN pg_trigger AS t ON t.tgfoid = p.oid AND t.tgname = ANY ($1::text[]) AND t.tgparentid = 0
+  LEFT JOIN pg_class AS c ON c.oid = t.tgrelid
+  LEFT JOIN pg_namespace AS n ON n.oid = c.relnamespace
+ WHERE o.nspname = $2 AND p.prorettype = 'trigger'::regtype AND strpos(p.prosrc, $3) > 0
+   AND (t.oid IS NOT NULL OR p.proname LIKE 'postrider\_capture\_%' OR p.proname LIKE 'postrider\_adopt\_%')
+ ORDER BY 7, 8, 5, 2;
 
 /* capture.LimitLocks */ SELECT set_config('lock_timeout', $1, true);
 
