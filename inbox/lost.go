@@ -92,9 +92,11 @@ func lost(ctx context.Context, stream jetstream.Stream, m mark) (doubt, error) {
 	if err != nil {
 		return holds, fmt.Errorf("read message %d of the stream: %w", m.sequence, err)
 	}
-	at := msg.Time.UnixNano()
-	if at == m.at || m.at < 0 && at < -m.at {
+	switch at := msg.Time.UnixNano(); {
+	case at == m.at || m.at < 0 && at < -m.at:
 		return holds, nil
+	case m.at < 0: // it may be a record that was there from the first: the position is only that before an event
+		return unclear, nil
 	}
 	return gone, nil
 }
