@@ -178,10 +178,10 @@ func (c *Consumer) prepare(ctx context.Context, read mark, of time.Time) (state 
 		return prepared{}, err
 	}
 	if !state.rewound {
-		m, is, err := doubted(ctx, stream, marks)
-		if err == nil && is != holds {
-			state.rewound, err = c.rewind(ctx, tx, m, info.State.LastSeq, is)
-			state.rewound = state.rewound || is == gone && remembered && m == read
+		d, err := doubted(ctx, stream, marks)
+		if err == nil && d.worst != holds {
+			state.rewound, err = c.rewind(ctx, tx, d, info.State.LastSeq)
+			state.rewound = state.rewound || d.worst == gone && remembered && slices.Contains(d.marks, read)
 		}
 		if err != nil {
 			return prepared{}, err

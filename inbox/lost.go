@@ -50,19 +50,28 @@ func (c *Consumer) marks(ctx context.Context) (all []mark, err error) {
 	return all, nil
 }
 
-// doubted is the earliest of the marks that the stream does not hold, and the worst that it says of one.
-func doubted(ctx context.Context, stream jetstream.Stream, marks []mark) (earliest mark, worst doubt, err error) {
+// doubts are the marks that the stream does not hold.
+type doubts struct {
+	marks    []mark
+	earliest mark
+	worst    doubt
+}
+
+func doubted(ctx context.Context, stream jetstream.Stream, marks []mark) (d doubts, err error) {
 	for _, m := range marks {
 		is, err := lost(ctx, stream, m)
 		if err != nil {
-			return mark{}, holds, err
+			return doubts{}, err
 		}
-		if is != holds && (worst == holds || max(m.at, -m.at) < max(earliest.at, -earliest.at)) {
-			earliest = m
+		if is == holds {
+			continue
 		}
-		worst = max(worst, is)
+		if len(d.marks) == 0 || max(m.at, -m.at) < max(d.earliest.at, -d.earliest.at) {
+			d.earliest = m
+		}
+		d.marks, d.worst = append(d.marks, m), max(d.worst, is)
 	}
-	return earliest, worst, nil
+	return d, nil
 }
 
 // doubt is what the stream says of a mark.
@@ -132,13 +141,18 @@ func (c *Consumer) since(ctx context.Context, m mark, last uint64) (mark, error)
 	return mark{meta.Sequence.Stream - 1, bound}, nil
 }
 
-// rewind takes all lanes back to what the stream stored after the mark; rewound is false where none lies behind that.
-func (c *Consumer) rewind(ctx context.Context, tx pgx.Tx, m mark, last uint64, is doubt) (rewound bool, err error) {
-	to, err := c.since(ctx, m, last)
+// rewind takes the lanes whose marks are doubted back to what the stream stored since; rewound is false where none lies behind that. Lanes
+// whose marks the stream holds stay: another reader has begun them anew.
+func (c *Consumer) rewind(ctx context.Context, tx pgx.Tx, d doubts, last uint64) (rewound bool, err error) {
+	to, err := c.since(ctx, d.earliest, last)
 	if err != nil {
 		return false, err
 	}
-	args := pg.Args{"consumer": c.box.cfg.Name, "position": int64(to.sequence), "time": to.at}
+	var positions, times []int64
+	for _, m := range d.marks {
+		positions, times = append(positions, int64(m.sequence)), append(times, m.at)
+	}
+	args := pg.Args{"consumer": c.box.cfg.Name, "position": int64(to.sequence), "time": to.at, "positions": positions, "times": times}
 	tag, err := c.box.sql.Rewind.Exec(ctx, tx, args)
 	if err != nil {
 		return false, fmt.Errorf("inbox: rewind consumer %s: %w", c.box.cfg.Name, err)
@@ -147,9 +161,9 @@ func (c *Consumer) rewind(ctx context.Context, tx pgx.Tx, m mark, last uint64, i
 		return false, nil
 	}
 	level, what := slog.LevelError, "the stream has lost messages that were read: reading again what it stored since"
-	if is == unclear {
+	if d.worst == unclear {
 		level, what = slog.LevelWarn, "the stream may have lost messages that were read, the last of them is not there: reading again what it stored since"
 	}
-	c.box.cfg.Logger.Log(ctx, level, what, "consumer", c.box.cfg.Name, "stream", c.cfg.Stream, "from", to.sequence+1, "to", m.sequence)
+	c.box.cfg.Logger.Log(ctx, level, what, "consumer", c.box.cfg.Name, "stream", c.cfg.Stream, "from", to.sequence+1, "to", d.earliest.sequence)
 	return true, nil
 }

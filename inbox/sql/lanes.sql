@@ -85,6 +85,7 @@ UPDATE {schema}.inbox_lanes SET position = 0, position_time = 0, owner = NULL, l
 -- The stream has other messages now where this consumer has read: it goes back behind the position.
 UPDATE {schema}.inbox_lanes SET position = @position::bigint, position_time = @time::bigint, owner = NULL, lease_until = NULL, epoch = epoch + 1, tries = 0
  WHERE consumer = @consumer AND position > @position::bigint
+   AND (position, position_time) IN (SELECT * FROM unnest(@positions::bigint[], @times::bigint[]))
 
 -- query: Marks
 SELECT DISTINCT position, position_time FROM {schema}.inbox_lanes WHERE consumer = @consumer AND position > 0

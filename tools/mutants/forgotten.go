@@ -146,7 +146,7 @@ func consumers() []mutant {
 		{
 			name: "inbox-empty-place-proves", promise: "P1", breaks: "events are passed over when the stream lost its end and workers removed a record",
 			test: command{pkg: "inbox", run: "^TestAStreamThatLostItsEnd$/^and_workers_remove_their_records$"}, says: "SELECT count.* FROM effects",
-			edits: []edit{{"inbox/lost.go", "return unclear, nil", "return holds, nil"}},
+			edits: []edit{{"inbox/lost.go", "jetstream.ErrMsgNotFound) {\n\t\treturn unclear, nil", "jetstream.ErrMsgNotFound) {\n\t\treturn holds, nil"}},
 		},
 		{
 			name: "pass-that-did-not-ask", promise: "P1", breaks: "a lane joins a pass that has not asked whether the stream still holds what was read up to its position",

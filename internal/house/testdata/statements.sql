@@ -3148,7 +3148,8 @@ RETURNING tries;
  WHERE consumer = $1;
 
 /* inbox.Rewind */ UPDATE "public".inbox_lanes SET position = $1::bigint, position_time = $2::bigint, owner = NULL, lease_until = NULL, epoch = epoch + 1, tries = 0
- WHERE consumer = $3 AND position > $1::bigint;
+ WHERE consumer = $3 AND position > $1::bigint
+   AND (position, position_time) IN (SELECT * FROM unnest($4::bigint[], $5::bigint[]));
 
 /* inbox.Marks */ SELECT DISTINCT position, position_time FROM "public".inbox_lanes WHERE consumer = $1 AND position > 0;
 
