@@ -27,7 +27,8 @@ type Event struct {
 	// DedupeKey is unique per topic: when it is taken, nothing is written and the first event is returned. Optional.
 	DedupeKey string
 	// PartitionKey replaces the stream id as what decides the partition, so that several streams share one; order between streams takes
-	// ordering partition. Defaults to what Config.Partitioner says, else the stream id.
+	// ordering partition. A stream keeps that of its first event: the database refuses another one. Defaults to the stream's, for a first
+	// event to what Config.Partitioner says, else the stream id.
 	PartitionKey string
 	// Payload is the body of the message. nil is stored as an empty body.
 	Payload []byte

@@ -156,13 +156,14 @@ func (f *Fake) append(args []any) (rows [][]any, err error) {
 // append stores an event and returns what the function says of it.
 func (s *stored) append(e entry, expected *int64) ([]any, error) {
 	var version int64
+	kept := e.PartitionKey
 	sameID := false
 	for _, before := range s.entries {
 		if e.DedupeKey != "" && before.DedupeKey == e.DedupeKey && before.Topic == e.Topic {
 			return []any{before.Sequence, new(before.ID), new(before.StreamVersion), (*int16)(nil), true, false}, nil
 		}
 		if before.StreamID == e.StreamID {
-			version = before.StreamVersion
+			version, kept = before.StreamVersion, before.PartitionKey
 		}
 		sameID = sameID || before.ID == e.ID
 	}
@@ -173,12 +174,14 @@ func (s *stored) append(e entry, expected *int64) ([]any, error) {
 			return nil, fmt.Errorf("outboxtest: %w", err)
 		}
 		return nil, refusal("OB001", fmt.Sprintf("stream '%s' is at version %d, expected %d", e.StreamID, version, *expected), string(detail), "")
+	case e.PartitionKey != kept && e.PartitionKey != e.StreamID:
+		return nil, refusal("22023", fmt.Sprintf("partition_key '%s' is not that of stream '%s', '%s', and a stream with two keys loses its order", e.PartitionKey, e.StreamID, kept), "", "")
 	case sameID:
 		const constraint = "events_event_id_key"
 		return nil, refusal("23505", fmt.Sprintf("duplicate key value violates unique constraint %q", constraint), "", constraint)
 	}
 	s.sequence++
-	e.Sequence, e.StreamVersion = s.sequence, version+1
+	e.Sequence, e.StreamVersion, e.PartitionKey = s.sequence, version+1, kept
 	s.entries = append(s.entries, e)
 	var placed *int16
 	if !e.AuditOnly {

@@ -13,7 +13,7 @@ import (
 func TestAppendFromSQL(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, pgtest.Migrated(t, 64))
-	first := one[int64](t, conn, `SELECT outbox_append('order-1', 'order.placed', '{"b": 1,  "a": 2}')`)
+	first := one[int64](t, conn, `SELECT outbox_append('order-1', 'order.placed', '{"b": 1,  "a": 2}', partition_key => 'customer-9')`)
 	second := one[int64](t, conn, `SELECT outbox_append('order-1', 'order.paid', '{}', expected_version => 1, topic => 'shop',
 		metadata => '{"traceparent": "00-a", "headers": {"x": "y"}}', tenant_id => 'acme', partition_key => 'customer-9')`)
 	if second <= first {
@@ -21,7 +21,7 @@ func TestAppendFromSQL(t *testing.T) {
 	}
 	got := one[string](t, conn, `SELECT string_agg(format('%s %s %s %s %s %s %s', stream_version, event_type, topic, convert_from(payload, 'UTF8'),
 		coalesce(tenant_id, '-'), coalesce(routing_key, '-'), audit_only), '; ' ORDER BY sequence) FROM events`)
-	if want := `1 order.placed default {"a": 2, "b": 1} - - f; 2 order.paid shop {} acme customer-9 f`; got != want {
+	if want := `1 order.placed default {"a": 2, "b": 1} - customer-9 f; 2 order.paid shop {} acme customer-9 f`; got != want {
 		t.Errorf("events:\n got %s\nwant %s", got, want)
 	}
 	placed := one[bool](t, conn, `SELECT bool_and(o.partition_key = outbox_partition(coalesce(e.routing_key, e.stream_id), 64))

@@ -39,6 +39,8 @@ func TestNothingOfTheOutboxCallsAStranger(t *testing.T) {
 		run(t, conn, `SAVEPOINT conflict`)
 		refused(t, conn, strings.Replace(appendsExactly[1], "NULL::bigint", "7::bigint", 1), "OB001")
 		run(t, conn, `ROLLBACK TO conflict`)
+		refused(t, conn, strings.Replace(appendsExactly[0], "'s'::text, 'd'::text", "'elsewhere'::text, NULL::text", 1), "22023")
+		run(t, conn, `ROLLBACK TO conflict`)
 		run(t, conn, `SELECT outbox_without_enqueue()`)
 		run(t, conn, appendsExactly[1])
 		run(t, conn, `SET CONSTRAINTS ALL IMMEDIATE`)

@@ -85,7 +85,7 @@ func compare(t *testing.T, pool *pgxpool.Pool, seed uint64, rules string, docume
 		t.Fatalf("seed %d: %s is refused: %v, %v", seed, rules, problem, err)
 	}
 	rows, err := pool.Query(t.Context(), `
-		SELECT outbox_mismatch(s.rules, s.rules -> '$defs', d.document::jsonb, '')
+		SELECT outbox_mismatch(s.rules, s.rules -> '$defs', d.document::jsonb, '', 0)
 		  FROM (SELECT $1::text::jsonb AS rules) AS s, unnest($2::text[]) WITH ORDINALITY AS d (document, nth) ORDER BY d.nth`, rules, documents)
 	if err != nil {
 		t.Fatal(err)

@@ -83,6 +83,21 @@ func rights() []mutant {
 			edits: []edit{{migration, "LANGUAGE plpgsql SECURITY DEFINER ROWS 1\n", "LANGUAGE plpgsql SECURITY DEFINER ROWS 1000\n"}},
 		},
 		{
+			name: "stream-changes-its-key", promise: "append", breaks: "a stream's events go to two partitions, out of their order",
+			test: command{pkg: "outbox/schema", run: "^TestAStreamKeepsItsKey$"}, says: "want SQLSTATE 22023",
+			edits: []edit{{migration, "IF kept <> new_key AND pg_trigger_depth() = 0 THEN", "IF false THEN"}},
+		},
+		{
+			name: "batch-changes-a-key", promise: "append", breaks: "a batch puts a stream's events into two partitions, out of their order",
+			test: command{pkg: "outbox/schema", run: "^TestAStreamKeepsItsKey$"}, says: "has the keys and partitions",
+			edits: []edit{{migration, "    partition_keys := kept;\n", ""}},
+		},
+		{
+			name: "checks-without-end", promise: "append", breaks: "a payload that is nested deeply costs gigabytes of the database's memory",
+			test: command{pkg: "outbox/schema", run: "^TestChecksAreBounded$"}, says: "depth: ",
+			edits: []edit{{migration, "ELSIF depth > 64 THEN", "ELSIF depth > 6400 THEN"}},
+		},
+		{
 			name: "batch-goes-unchecked", promise: "append", breaks: "a batch appends payloads that do not fit the schema of their type",
 			test: command{pkg: "outbox/schema", run: "^TestACheckedTypeRefusesWhatDoesNotFit$"}, says: "outbox_append_batch.*want OB002",
 			edits: []edit{{migration, "IF EXISTS (SELECT FROM {schema}.outbox_types AS t WHERE t.checked) THEN", "IF false THEN"}},

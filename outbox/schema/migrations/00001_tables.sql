@@ -63,6 +63,7 @@ CREATE TABLE {schema}.outbox_settings (
     id                boolean     PRIMARY KEY DEFAULT true CHECK (id),
     partition_count   int         NOT NULL CHECK (partition_count BETWEEN 1 AND 32767),
     max_payload_bytes bigint      NOT NULL DEFAULT 8388608 CHECK (max_payload_bytes > 0),
+    max_checked_bytes bigint      NOT NULL DEFAULT 1048576 CHECK (max_checked_bytes > 0),
     created_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
     outbox_id         uuid        NOT NULL DEFAULT gen_random_uuid(),
     generation        int         NOT NULL DEFAULT 0,
@@ -82,6 +83,7 @@ CREATE TABLE {schema}.outbox_settings (
 );
 INSERT INTO {schema}.outbox_settings (partition_count) VALUES ({partitions});
 COMMENT ON COLUMN {schema}.outbox_settings.max_payload_bytes IS 'The append functions refuse larger payloads. Where it is above 8 MiB, workers read as much.';
+COMMENT ON COLUMN {schema}.outbox_settings.max_checked_bytes IS 'The append functions refuse larger payloads of types that are checked: a check costs memory for each of up to 64 levels, and some 30 us a value.';
 COMMENT ON COLUMN {schema}.outbox_settings.outbox_id IS 'Keeps the control subjects of several outboxes on one stream apart.';
 COMMENT ON COLUMN {schema}.outbox_settings.generation IS 'Raised when the database turned out to have forgotten what was published; added to every message''s generation.';
 COMMENT ON COLUMN {schema}.outbox_settings.regressed IS 'When generation was raised last because the database had forgotten published events.';

@@ -393,6 +393,9 @@ BEGIN
         RETURN 'must be a string';
     ELSIF (rule #>> '{}') COLLATE "C" !~ '^(?![*])([^][(){}|*+?^$.\\]|\\[][(){}|*+?^$.\\/dDwWnrtfv]|\[\^?([^][\\]|\\[][(){}|*+?^$.\\/dDwWnrtfv-])+\]|\(\?:|\((?![?])|[)|*+?^$.]|\{[0-9]{1,3}(,([0-9]{1,3})?)?\})*$' THEN
         RETURN 'has more than is read alike everywhere: characters, sets in brackets, groups, |, ^, $, and the repetitions * + ? {n,m}';
+    ELSIF (SELECT sum(greatest(r.times[1]::int, r.times[2]::int)) > 256 AND max(greatest(r.times[1]::int, r.times[2]::int)) < 256
+             FROM regexp_matches(rule #>> '{}', '\{([0-9]+)(?:,([0-9]+)?)?\}', 'g') AS r (times)) THEN
+        RETURN 'has repetitions {n,m} whose largest numbers sum up to more than 256, which would take seconds to match';
     ELSIF '' COLLATE "C" ~ (rule #>> '{}') THEN -- what cannot be read fails here
         RETURN NULL;
     END IF;
@@ -442,7 +445,7 @@ ALTER TABLE {schema}.outbox_types ADD CONSTRAINT outbox_types_json_schema_check
 -- Where a value breaks a rule, as a JSON pointer, and the rule. Values are not told:
 -- errors end up in logs. There is no query in it: each would cost as much as two values.
 -- +goose StatementBegin
-CREATE FUNCTION {schema}.outbox_mismatch(rules jsonb, defs jsonb, given jsonb, pointer text) RETURNS text[]
+CREATE FUNCTION {schema}.outbox_mismatch(rules jsonb, defs jsonb, given jsonb, pointer text, depth int) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE AS $function$
 DECLARE
     kind    text := jsonb_typeof(given);
@@ -456,6 +459,8 @@ DECLARE
 BEGIN
     IF jsonb_typeof(rules) = 'boolean' THEN
         RETURN CASE WHEN rules = 'false' THEN ARRAY[pointer, 'false: nothing may be here'] END;
+    ELSIF depth > 64 THEN -- each level holds a copy of what is below it
+        RETURN ARRAY[pointer, 'depth: nothing may be deeper than 64 levels'];
     END IF;
     IF kind = 'number' THEN
         number := given::numeric;
@@ -499,7 +504,7 @@ BEGIN
         rule := rules -> 'items';
         IF rule IS NOT NULL THEN
             FOR nth IN 0 .. jsonb_array_length(given) - 1 LOOP
-                problem := {schema}.outbox_mismatch(rule, defs, given -> nth, pointer || '/' || nth::text);
+                problem := {schema}.outbox_mismatch(rule, defs, given -> nth, pointer || '/' || nth::text, depth + 1);
                 IF problem IS NOT NULL THEN RETURN problem; END IF;
             END LOOP;
         END IF;
@@ -515,7 +520,7 @@ BEGIN
         FOR nth IN 0 .. jsonb_array_length(names) - 1 LOOP
             name := names ->> nth;
             IF given ? name THEN
-                problem := {schema}.outbox_mismatch(members -> name, defs, given -> name, pointer || '/' || {schema}.outbox_pointer_token(name));
+                problem := {schema}.outbox_mismatch(members -> name, defs, given -> name, pointer || '/' || {schema}.outbox_pointer_token(name), depth + 1);
                 IF problem IS NOT NULL THEN RETURN problem; END IF;
             END IF;
         END LOOP;
@@ -526,7 +531,7 @@ BEGIN
                 name := names ->> nth;
                 CONTINUE WHEN members ? name;
                 problem := CASE WHEN rule = 'false' THEN ARRAY[pointer || '/' || {schema}.outbox_pointer_token(name), 'additionalProperties: may not be there']
-                                ELSE {schema}.outbox_mismatch(rule, defs, given -> name, pointer || '/' || {schema}.outbox_pointer_token(name)) END;
+                                ELSE {schema}.outbox_mismatch(rule, defs, given -> name, pointer || '/' || {schema}.outbox_pointer_token(name), depth + 1) END;
                 IF problem IS NOT NULL THEN RETURN problem; END IF;
             END LOOP;
         END IF;
@@ -534,7 +539,7 @@ BEGIN
         NULL;
     END CASE;
     IF rules ? '$ref' THEN
-        RETURN {schema}.outbox_mismatch(defs -> substr(rules ->> '$ref', 9), defs, given, pointer);
+        RETURN {schema}.outbox_mismatch(defs -> substr(rules ->> '$ref', 9), defs, given, pointer, depth);
     END IF;
     RETURN NULL;
 END
@@ -548,11 +553,16 @@ LANGUAGE plpgsql STABLE AS $function$
 DECLARE
     given   jsonb;
     problem text[];
+    largest bigint := (SELECT s.max_checked_bytes FROM {schema}.outbox_settings AS s);
 BEGIN
+    IF octet_length(payload) > largest THEN
+        RAISE EXCEPTION '%payload of type % is % bytes, and % are checked at most', coalesce('event ' || place || ': ', ''), quote_literal(checked_type), octet_length(payload), largest
+            USING ERRCODE = '54000', HINT = 'outbox_settings.max_checked_bytes is the limit for types that are checked.';
+    END IF;
     BEGIN
         given := convert_from(payload, 'UTF8')::jsonb;
         rules := rules || '{}'; -- a value that is stored compressed is expanded once
-        problem := {schema}.outbox_mismatch(rules, rules -> '$defs', given, ''::text);
+        problem := {schema}.outbox_mismatch(rules, rules -> '$defs', given, ''::text, 0);
     EXCEPTION
         WHEN data_exception OR program_limit_exceeded THEN -- no JSON, or more than the server bears
             problem := ARRAY['', CASE WHEN given IS NULL THEN 'must be JSON that fits jsonb: ' ELSE 'cannot be checked: ' END || SQLERRM];
@@ -634,6 +644,7 @@ DECLARE
     rules    jsonb;
     in_parts boolean;
     known    bigint; -- the version that was found before
+    kept     text; -- the key that the stream has
 BEGIN
     IF problem IS NOT NULL THEN
         RAISE EXCEPTION '%', problem USING ERRCODE = '22023';
@@ -663,11 +674,20 @@ BEGIN
         NULL;
     END IF;
     LOOP
-        SELECT coalesce((SELECT max(e.stream_version) FROM {schema}.events AS e WHERE e.stream_id = new_stream),
-                        (SELECT h.stream_version FROM {schema}.outbox_stream_heads AS h WHERE h.stream_id = new_stream), 0),
-               s.max_payload_bytes, s.events_in_parts,
+        SELECT coalesce(l.stream_version, (SELECT h.stream_version FROM {schema}.outbox_stream_heads AS h WHERE h.stream_id = new_stream), 0),
+               l.key, s.max_payload_bytes, s.events_in_parts,
                (SELECT t.json_schema FROM {schema}.outbox_types AS t WHERE t.event_type = new_type AND t.checked)
-          INTO current, largest, in_parts, rules FROM {schema}.outbox_settings AS s;
+          INTO current, kept, largest, in_parts, rules
+          FROM {schema}.outbox_settings AS s
+          LEFT JOIN LATERAL (SELECT e.stream_version, coalesce(e.routing_key, e.stream_id) AS key FROM {schema}.events AS e
+                              WHERE e.stream_id = new_stream ORDER BY e.stream_version DESC LIMIT 1) AS l ON true;
+        -- Two keys would put a stream's events into two partitions, and so out of their order. A trigger never fails its table's writers.
+        IF kept <> new_key AND pg_trigger_depth() = 0 THEN
+            PERFORM {schema}.outbox_refuse_key(new_stream, kept, new_key, NULL::bigint);
+        ELSIF kept <> coalesce(new_key, new_stream) THEN
+            new_key := kept;
+            new_hash := NULL;
+        END IF;
         IF octet_length(new_payload) > largest THEN
             RAISE EXCEPTION 'payload is % bytes, the limit is %', octet_length(new_payload), largest USING ERRCODE = '54000';
         END IF;
@@ -751,6 +771,17 @@ $function$;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_refuse_key(stream text, kept text, given text, place bigint) RETURNS void
+LANGUAGE plpgsql AS $function$
+BEGIN
+    RAISE EXCEPTION '%partition_key % is not that of stream %, %, and a stream with two keys loses its order', coalesce('event ' || place || ': ', ''),
+                    quote_literal(given), quote_literal(stream), quote_literal(kept)
+        USING ERRCODE = '22023', HINT = 'Leave partition_key out, which keeps the stream''s, or begin another stream.';
+END
+$function$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
 CREATE FUNCTION {schema}.outbox_version_conflict(stream text, expected bigint, actual bigint) RETURNS void
 LANGUAGE plpgsql AS $function$
 BEGIN
@@ -805,7 +836,7 @@ $function$;
 COMMENT ON FUNCTION {schema}.outbox_append IS
 'Appends one event to its stream, queues it for publication, and returns its sequence.
 expected_version: the version the stream must have now, 0 for a new stream; NULL accepts any and queues behind other writers of the stream.
-topic, partition_key (default stream_id): where it is published, and what decides its partition.
+topic, partition_key (default the stream''s, which is that of its first event, or stream_id): where it is published, and what decides its partition.
 dedupe_key: unique per topic; when it is taken, nothing is written and the first event''s sequence is returned.
 publish => false: recorded, never published. available_at: not published before that time.';
 
@@ -833,7 +864,7 @@ $function$;
 -- +goose StatementEnd
 COMMENT ON FUNCTION {schema}.outbox_append_one IS 'As outbox_append; tells also the version, and whether the dedupe key was taken, so that sequence and version are the first event''s.';
 
-REVOKE EXECUTE ON FUNCTION {schema}.outbox_append_event, {schema}.outbox_refuse_old_settings, {schema}.outbox_refuse_ids, {schema}.outbox_version_conflict,
+REVOKE EXECUTE ON FUNCTION {schema}.outbox_append_event, {schema}.outbox_refuse_old_settings, {schema}.outbox_refuse_ids, {schema}.outbox_refuse_key, {schema}.outbox_version_conflict,
                            {schema}.outbox_append_bytes, {schema}.outbox_append, {schema}.outbox_append_one FROM PUBLIC;
 
 -- Appending many events with one statement per table. Arrays go in, one row per
@@ -875,6 +906,8 @@ DECLARE
     conflict   bigint; -- the position of the first event whose expectation fails
     duplicates boolean[]; -- NULL while no event of the batch has a dedupe key
     versions   bigint[];
+    stray      bigint; -- the position of the first event with another key than its stream
+    kept       text[];
     sequences  bigint[];
     ids        uuid[];
     one        record;
@@ -953,21 +986,31 @@ BEGIN
               ORDER BY s.stream OFFSET 0) AS k;
 
     WITH added AS MATERIALIZED (
-           SELECT u.position, u.stream, u.expected, coalesce(u.duplicate, false) AS duplicate,
+           SELECT u.position, u.stream, u.expected, u.key, u.hash, coalesce(u.duplicate, false) AS duplicate,
                   row_number() OVER (PARTITION BY u.stream, coalesce(u.duplicate, false) ORDER BY u.position) AS nth
-             FROM unnest(stream_ids, expected_versions, duplicates) WITH ORDINALITY AS u (stream, expected, duplicate, position)),
+             FROM unnest(stream_ids, expected_versions, partition_keys, routing_hashes, duplicates)
+                  WITH ORDINALITY AS u (stream, expected, key, hash, duplicate, position)
+            WHERE u.stream IS NOT NULL),
          streams AS MATERIALIZED (
-           SELECT a.stream,
-                  coalesce((SELECT max(e.stream_version) FROM {schema}.events AS e WHERE e.stream_id = a.stream),
-                           (SELECT h.stream_version FROM {schema}.outbox_stream_heads AS h WHERE h.stream_id = a.stream), 0) AS version
-             FROM added AS a WHERE a.nth = 1 AND NOT a.duplicate)
+           SELECT a.stream, coalesce(l.key, a.key, a.stream) AS key,
+                  coalesce(l.stream_version, (SELECT h.stream_version FROM {schema}.outbox_stream_heads AS h WHERE h.stream_id = a.stream), 0) AS version
+             FROM added AS a
+             LEFT JOIN LATERAL (SELECT e.stream_version, coalesce(e.routing_key, e.stream_id) AS key FROM {schema}.events AS e
+                                 WHERE e.stream_id = a.stream ORDER BY e.stream_version DESC LIMIT 1) AS l ON true
+            WHERE a.nth = 1 AND NOT a.duplicate)
     SELECT array_agg(CASE WHEN NOT a.duplicate THEN s.version + a.nth END ORDER BY a.position),
-           min(a.position) FILTER (WHERE NOT a.duplicate AND a.expected <> s.version + a.nth - 1)
-      INTO versions, conflict
+           min(a.position) FILTER (WHERE NOT a.duplicate AND a.expected <> s.version + a.nth - 1),
+           min(a.position) FILTER (WHERE s.key <> a.key AND NOT a.duplicate),
+           array_agg(s.key ORDER BY a.position),
+           array_agg(CASE WHEN s.key = coalesce(a.key, a.stream) THEN a.hash END ORDER BY a.position)
+      INTO versions, conflict, stray, kept, routing_hashes
       FROM added AS a LEFT JOIN streams AS s ON s.stream = a.stream;
     IF conflict IS NOT NULL THEN
         PERFORM {schema}.outbox_version_conflict(stream_ids[conflict], expected_versions[conflict], versions[conflict] - 1);
+    ELSIF stray IS NOT NULL AND pg_trigger_depth() = 0 THEN
+        PERFORM {schema}.outbox_refuse_key(stream_ids[stray], kept[stray], partition_keys[stray], stray);
     END IF;
+    partition_keys := kept;
 
     -- Identities are drawn here, in the order of the input, and nowhere else.
     WITH written AS (
@@ -1213,6 +1256,7 @@ DROP FUNCTION {schema}.outbox_append_one(text, text, jsonb, bigint, jsonb, text,
 DROP FUNCTION {schema}.outbox_append(text, text, jsonb, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz);
 DROP FUNCTION {schema}.outbox_append_bytes(text, text, bytea, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz);
 DROP FUNCTION {schema}.outbox_version_conflict(text, bigint, bigint);
+DROP FUNCTION {schema}.outbox_refuse_key(text, text, text, bigint);
 DROP FUNCTION {schema}.outbox_refuse_old_settings();
 DROP FUNCTION {schema}.outbox_refuse_ids(uuid[]);
 DROP FUNCTION {schema}.outbox_append_event(text, text, bytea, bigint, jsonb, text, text, bigint, text, text, boolean, timestamptz, uuid, timestamptz);
@@ -1220,7 +1264,7 @@ DROP FUNCTION {schema}.outbox_is_replaying();
 DROP FUNCTION {schema}.outbox_without_enqueue();
 ALTER TABLE {schema}.outbox_types DROP CONSTRAINT outbox_types_json_schema_check;
 DROP FUNCTION {schema}.outbox_check_payload(text, jsonb, bytea, bigint);
-DROP FUNCTION {schema}.outbox_mismatch(jsonb, jsonb, jsonb, text);
+DROP FUNCTION {schema}.outbox_mismatch(jsonb, jsonb, jsonb, text, int);
 DROP FUNCTION {schema}.outbox_schema_problem(jsonb);
 DROP FUNCTION {schema}.outbox_rules_problem(jsonb, jsonb, text);
 DROP FUNCTION {schema}.outbox_pattern_problem(jsonb);
