@@ -89,8 +89,8 @@ func TestAClaimGoesThroughThePartitionsOnce(t *testing.T) {
 		}{
 			{"claim_ready", store.sql.ClaimReady, args},
 			{"claim_little", store.sql.ClaimLittle, little},
-			{"claim_parked", store.sql.ClaimParked, pg.Args{"partitions": ids, "most": most, "total": 1000, "up_to": 1000, "proven": false, "skip_dead": false}},
-			{"claim_due", store.sql.ClaimDue, pg.Args{"partitions": ids, "most": most, "total": 1000, "up_to": 1000, "proven": false}},
+			{"claim_parked", store.sql.ClaimParked, pg.Args{"partitions": ids, "most": most, "total": 1000, "up_to": 1000, "longest": "'5 minutes'", "proven": false, "skip_dead": false}},
+			{"claim_due", store.sql.ClaimDue, pg.Args{"partitions": ids, "most": most, "total": 1000, "up_to": 1000, "longest": "'5 minutes'", "proven": false}},
 		} {
 			looks := executed(t, tx, c.name, c.query, c.args).looks()
 			if looks != partitions {

@@ -56,10 +56,7 @@ func TestAStreamThatLostItsEnd(t *testing.T) {
 			if err := node.StopNode(0); err != nil {
 				t.Fatal(err)
 			}
-			backup := t.TempDir() + "/stream"
-			if err := os.CopyFS(backup, os.DirFS(folder)); err != nil {
-				t.Fatal(err)
-			}
+			backup := copied(t, folder)
 			if err := node.RestartNode(t.Context(), 0); err != nil {
 				t.Fatal(err)
 			}
@@ -104,6 +101,16 @@ func TestAStreamThatLostItsEnd(t *testing.T) {
 			end()
 		})
 	}
+}
+
+// copied copies a folder.
+func copied(t *testing.T, folder string) string {
+	t.Helper()
+	copied := t.TempDir() + "/stream"
+	if err := os.CopyFS(copied, os.DirFS(folder)); err != nil {
+		t.Fatal(err)
+	}
+	return copied
 }
 
 // putBack replaces a folder by its copy.

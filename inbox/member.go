@@ -156,11 +156,14 @@ func (r *reader) acquire(ctx, work context.Context, n int, known []int) error {
 	if known == nil {
 		known = []int{}
 	}
-	args := pg.Args{"consumer": r.box.cfg.Name, "reader": r.id, "ttl": r.cfg.LeaseTTL, "limit": n, "known": known}
-	if err := r.silent(ctx, args); err != nil {
+	silent, epochs, until, err := r.silent(ctx)
+	if err != nil {
 		return err
 	}
-	rows, err := r.box.sql.Acquire.Rows(ctx, r.box.db, args)
+	rows, err := r.box.sql.Acquire.Rows(ctx, r.box.db, pg.Args{
+		"consumer": r.box.cfg.Name, "reader": r.id, "ttl": r.cfg.LeaseTTL, "limit": n, "known": known,
+		"silent": silent, "silent_epochs": epochs, "silent_until": until,
+	})
 	if err != nil {
 		return fmt.Errorf("take lanes: %w", err)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"runtime"
 
 	"github.com/alecthomas/kong"
 
@@ -34,4 +35,17 @@ func (c *helpCmd) Run(s *session) error {
 		return fmt.Errorf("%w: %w", errRefused, err)
 	}
 	return nil
+}
+
+type versionCmd struct {
+	JSON bool `help:"Print one JSON object." name:"json"`
+}
+
+// Run prints the version.
+func (c *versionCmd) Run(s *session) error {
+	if c.JSON {
+		return writeJSON(s.stdout, map[string]string{"version": buildinfo.Version(), "go": runtime.Version()})
+	}
+	_, err := fmt.Fprintln(s.stdout, "postrider", buildinfo.Version(), runtime.Version())
+	return err
 }

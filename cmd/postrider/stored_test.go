@@ -109,7 +109,7 @@ func readNoEvents() map[string]string {
 		"capture create": "makes a trigger", "capture list": "triggers alone", "capture drop": "triggers alone",
 		"adopt create": "appends with the functions", "adopt list": "triggers alone", "adopt drop": "triggers alone",
 		"types set": "the registry alone", "types list": "the registry alone", "types show": "the registry alone", "types drop": "the registry alone",
-		"config print": "reads no database", "healthcheck": "reads no database", "version": "reads no database",
+		"config print": "reads no database", "healthcheck": "reads no database", "version": "reads no database", "help": "reads no database", "completion": "reads no database", "__complete": "reads no database",
 	}
 }
 

@@ -150,7 +150,7 @@ func clocks() []mutant {
 		{
 			name: "dead-reader-behind-the-clock", promise: "P1", breaks: "a dead reader keeps its lanes while the database's clock is behind",
 			test: command{pkg: "inbox", run: "^TestADeadReadersLanesAreWatchedBehindAClockThatSteppedBack$"}, says: "did not become true|waiting for",
-			edits: []edit{{"inbox/silence.go", "if round.Same(number, lane) >= lasts {", "if number < 0 {"}},
+			edits: []edit{{"inbox/reader.go", "if round.Same(number, lane) >= lasts {", "if number < 0 {"}},
 		},
 		{
 			name: "inbox-waits-for-the-clock", promise: "P1", breaks: "what leads its stream now waits until a clock that stepped back is there again",

@@ -72,6 +72,13 @@ func rights() []mutant {
 			test: command{pkg: "outbox/schema", run: "^TestAppendRefuses$"}, says: "take for the server's",
 			edits: []edit{{migration, "lower(field) IN ('status', ", "lower(field) IN ("}},
 		},
+	}
+}
+
+// appends are the ways to append other events than a producer gave, or none.
+func appends() []mutant {
+	const migration = "outbox/schema/migrations/00002_functions.sql"
+	return []mutant{
 		{
 			name: "batch-locks-by-hash", promise: "append", breaks: "a batch and single appends in the order of streams deadlock",
 			test: command{pkg: "outbox/schema", run: "^TestBatchesLockInTheOrderOfStreams$"}, says: "deadlock detected",

@@ -1,0 +1,16 @@
+// Package unseen reads the messages of a stream that NATS clients keep to themselves.
+//
+// # Model
+//
+// nats.go takes a message without payload that has a header Status for an answer of the server: it ends the subscription,
+// or drops the message. Such messages are refused where events are appended and published, but a stream may hold some. Whoever
+// reads a stream asks, where its subscription failed or stands still, whether the next message is one of them.
+//
+// # Invariants
+//
+// Next never removes or acknowledges anything. It asks the stream's leader.
+//
+// # Failures
+//
+// An error means that nothing is known of the next message.
+package unseen
