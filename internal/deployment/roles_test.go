@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/internal/localpg"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
