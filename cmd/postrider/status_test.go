@@ -196,7 +196,7 @@ func TestStatusSaysWhichPartitionsWaitForWhat(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(body.Conditions) != 1 || body.Conditions[0].Reason != "stream_full" || body.Conditions[0].Cure == "" || len(body.Waits) != 3 ||
-		body.Waits[1].Reason != "paused" || len(body.Waits[1].Partitions) != 5 || body.Waits[0].Events != 400 {
+		body.Waits[2].Reason != "paused" || len(body.Waits[2].Partitions) != 5 || body.Waits[0].Events != 400 {
 		t.Errorf("the status is %+v", body)
 	}
 	code, text, _ = call(t, "workers", "--database-url="+address)
