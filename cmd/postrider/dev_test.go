@@ -269,7 +269,9 @@ func TestDevTriesWorkersElsewhere(t *testing.T) {
 	c := clustertest.New(t, clustertest.Config{Flags: shortTTL(), Proxied: true})
 	workers := c.Start(t, 2)
 	c.WaitShared(t, workers...)
-	dev := clustertest.Launch(t, "dev", c.ProxiedEnvironment(), "dev", "--workers=0", "--rate=200")
+	servers := c.ProxiedEnvironment()
+	dev := clustertest.Launch(t, "dev", nil, "dev", "--workers=0", "--rate=200",
+		"--database-url="+strings.TrimPrefix(servers[0], "DATABASE_URL="), "--nats-url="+strings.TrimPrefix(servers[1], "NATS_URL="))
 	stands := regexp.MustCompile(`(?m)^committed \d+, received (\d+), under way \d+, lost 0, reordered 0, duplicates 0$`)
 	told := func(more int) {
 		t.Helper()

@@ -75,6 +75,7 @@ func newShop(t *testing.T, c cell, server, broker string) shop {
 	for _, role := range []string{"migrator", "producer", "worker", "monitor", "operator"} {
 		execute(t, s.superuser, fmt.Sprintf(`ALTER ROLE postrider_%s LOGIN PASSWORD 'secret'`, role))
 	}
+	execute(t, s.superuser, "REVOKE CREATE ON SCHEMA public FROM PUBLIC") // PostgreSQL 14 grants it
 	s.must(t, "migrator", "migrate", "up", fmt.Sprint("--partitions=", partitions))
 	execute(t, s.superuser, string(roles))
 	if c.refuses {
