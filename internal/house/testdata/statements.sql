@@ -755,7 +755,7 @@ UPDATE "public".outbox_parked AS p
   FROM (SELECT date_trunc('minute', statement_timestamp()) - ago * interval '1 minute' AS minute
           FROM generate_series(0, $1::int - 1) AS ago) AS m
  CROSS JOIN LATERAL (
-         SELECT least(sum(b.published), 9223372036854775807) AS published, least(sum(b.failed), 9223372036854775807) AS failed, least(sum(b.retried), 9223372036854775807) AS retried, least(sum(b.skipped), 9223372036854775807) AS skipped
+         SELECT least(coalesce(sum(b.published), 0), 9223372036854775807) AS published, least(coalesce(sum(b.failed), 0), 9223372036854775807) AS failed, least(coalesce(sum(b.retried), 0), 9223372036854775807) AS retried, least(coalesce(sum(b.skipped), 0), 9223372036854775807) AS skipped
            FROM "public".outbox_throughput AS b
           WHERE b.minute = m.minute) AS t
  ORDER BY m.minute;
