@@ -141,7 +141,10 @@ func consumers() []mutant {
 		{
 			name: "inbox-lane-of-nobody", promise: "P1", breaks: "lanes are read by nobody after their database forgot who took them",
 			test: command{pkg: "inbox", run: "^TestLanesThatNobodyKnowsAreRead$"}, says: "SELECT count.* FROM effects",
-			edits: []edit{{"inbox/sql/lanes.sql", "ORDER BY f.lane FOR NO KEY UPDATE SKIP LOCKED) AS strange", "ORDER BY f.lane LIMIT 0 FOR NO KEY UPDATE SKIP LOCKED) AS strange"}},
+			edits: []edit{ // either of the two is enough
+				{"inbox/sql/lanes.sql", "ORDER BY f.lane FOR NO KEY UPDATE SKIP LOCKED) AS strange", "ORDER BY f.lane LIMIT 0 FOR NO KEY UPDATE SKIP LOCKED) AS strange"},
+				{"inbox/sql/lanes.sql", "AS h (lane, epoch) ON h.lane = f.lane AND h.epoch = f.epoch\n", "AS h (lane, epoch) ON (h.lane = f.lane) IS NOT NULL\n"},
+			},
 		},
 		{
 			name: "inbox-empty-place-proves", promise: "P1", breaks: "events are passed over when the stream lost its end and workers removed a record",
