@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -160,10 +159,11 @@ func (c *Consumer) rewind(ctx context.Context, tx pgx.Tx, d doubts, last uint64)
 	if tag.RowsAffected() == 0 { // the rows are no further: a record of a worker may lie in the place of a bound
 		return false, nil
 	}
-	level, what := slog.LevelError, "the stream has lost messages that were read: reading again what it stored since"
+	log := c.box.cfg.Logger.With("consumer", c.box.cfg.Name, "stream", c.cfg.Stream, "from", to.sequence+1, "to", d.earliest.sequence)
 	if d.worst == unclear {
-		level, what = slog.LevelWarn, "the stream may have lost messages that were read, the last of them is not there: reading again what it stored since"
+		log.WarnContext(ctx, "the stream may have lost messages that were read, the last of them is not there: reading again what it stored since")
+	} else {
+		log.ErrorContext(ctx, "the stream has lost messages that were read: reading again what it stored since")
 	}
-	c.box.cfg.Logger.Log(ctx, level, what, "consumer", c.box.cfg.Name, "stream", c.cfg.Stream, "from", to.sequence+1, "to", d.earliest.sequence)
 	return true, nil
 }

@@ -12,8 +12,10 @@ import (
 func (w *Worker) Run(ctx context.Context) error {
 	defer w.Close()
 	parts := []part{
-		{name: "coordinator", run: w.coordinator.Run}, {name: "sweeper", run: w.sweeper.Run},
-		{name: "conditions", run: w.watchConditions}, {name: "connection", run: w.watchConnection},
+		{name: "coordinator", run: w.coordinator.Run},
+		{name: "sweeper", run: w.sweeper.Run},
+		{name: "conditions", run: w.watchConditions},
+		{name: "connection", run: w.watchConnection},
 		{name: "preconditions", run: w.watchPreconditions},
 	}
 	if w.cfg.Alone {

@@ -85,9 +85,9 @@ func TestDevTakesNoServersFromItsShell(t *testing.T) { //nolint:paralleltest // 
 	if err := os.WriteFile(path, []byte(`{"tx":1,"stream":"order-7","version":1,"type":"order.placed","occurred_at":"2026-01-02T03:04:05Z","payload":{}}`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	real := pgtest.URL(t)
+	shells := pgtest.URL(t)
 	shell := []string{
-		"DATABASE_URL=" + real, "POSTRIDER_DATABASE_URL=" + real, "NATS_URL=nats://" + nobody, "POSTRIDER_NATS_URL=nats://" + nobody,
+		"DATABASE_URL=" + shells, "POSTRIDER_DATABASE_URL=" + shells, "NATS_URL=nats://" + nobody, "POSTRIDER_NATS_URL=nats://" + nobody,
 		"POSTRIDER_NATS_CONTEXT=/nowhere/x.json", "PGHOST=nowhere", "PGSERVICE=nowhere", "PGOPTIONS=-c default_transaction_read_only=on", "PGTARGETSESSIONATTRS=standby",
 	}
 	dev := clustertest.Launch(t, "dev", shell, "dev", "--exit-when-drained", "--http-addr=off", "--import", path)
@@ -95,7 +95,7 @@ func TestDevTakesNoServersFromItsShell(t *testing.T) { //nolint:paralleltest // 
 		t.Errorf("it ended with %d: %s%s", code, dev.Stdout(), dev.Stderr())
 	}
 	var tables int
-	if err := pgtest.Pool(t, real).QueryRow(t.Context(), `SELECT count(*) FROM pg_tables WHERE schemaname = 'public'`).Scan(&tables); err != nil || tables > 0 {
+	if err := pgtest.Pool(t, shells).QueryRow(t.Context(), `SELECT count(*) FROM pg_tables WHERE schemaname = 'public'`).Scan(&tables); err != nil || tables > 0 {
 		t.Errorf("%d tables in the shell's database: %v", tables, err)
 	}
 }
@@ -183,7 +183,7 @@ func TestDevIsAProjectsEnvironment(t *testing.T) { //nolint:paralleltest // fill
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close() //nolint:errcheck // of the test
+	defer listener.Close()
 	code, _, stderr := call(t, "dev", "--quiet", "--data-dir="+folder)
 	if code != exitFailed || !strings.Contains(stderr, strconv.Itoa(port)) || !strings.Contains(stderr, "--port") || !strings.Contains(stderr, "ports.json") {
 		t.Errorf("status %d: %s", code, stderr)

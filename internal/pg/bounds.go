@@ -79,7 +79,7 @@ func (p plan[S, T]) Scan(src []byte, target any) error {
 	if err := p.read.Scan(src, &stored); err != nil {
 		return err
 	}
-	*target.(*T) = p.fit(stored) //nolint:forcetypeassert // PlanScan has looked
+	*target.(*T) = p.fit(stored) //nolint:forcetypeassert,errcheck // PlanScan has looked
 	return nil
 }
 

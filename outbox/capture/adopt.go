@@ -240,8 +240,10 @@ const isUUID = "'^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'"
 
 // expressions are what a row's event consists of; NULL where the row does not say.
 func (a *Adoption) expressions(t *table, columns map[string]column, value values) fields {
-	e := fields{"of_headers": "false", "own_id": "NULL", "metadata": "NULL", "tenant_id": "NULL", "partition_key": "NULL", "occurred_at": "NULL",
-		"stream_id": or("NULL", a.Stream), "type": or("NULL", a.Type), "topic": or("NULL", cmp.Or(a.Topic, "default"))}
+	e := fields{
+		"of_headers": "false", "own_id": "NULL", "metadata": "NULL", "tenant_id": "NULL", "partition_key": "NULL", "occurred_at": "NULL",
+		"stream_id": or("NULL", a.Stream), "type": or("NULL", a.Type), "topic": or("NULL", cmp.Or(a.Topic, "default")),
+	}
 	for field, c := range columns {
 		v := value(c)
 		switch field {

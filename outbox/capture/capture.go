@@ -66,7 +66,7 @@ func (s *Store) Capture(ctx context.Context, c Capture, o Options) (Done, error)
 		if before != nil {
 			done.Changes = differences(*before, c)
 			if len(done.Changes) > 0 && !o.Confirmed && !o.DryRun {
-				return &Unconfirmed{Table: done.Table, Changes: done.Changes}
+				return &UnconfirmedError{Table: done.Table, Changes: done.Changes}
 			}
 		}
 		return s.execute(ctx, tx, done, o)
@@ -107,13 +107,13 @@ type SettingChange struct {
 	After   string `json:"after"`
 }
 
-// Unconfirmed refuses to change what is captured of a table unless Options.Confirmed says that it is meant.
-type Unconfirmed struct {
+// UnconfirmedError refuses to change what is captured of a table unless Options.Confirmed says that it is meant.
+type UnconfirmedError struct {
 	Table   string
 	Changes []SettingChange
 }
 
-func (e *Unconfirmed) Error() string {
+func (e *UnconfirmedError) Error() string {
 	var list []string
 	for _, c := range e.Changes {
 		list = append(list, fmt.Sprintf("%s: %s -> %s", c.Setting, c.Before, c.After))
@@ -122,7 +122,7 @@ func (e *Unconfirmed) Error() string {
 }
 
 // Is makes it an ErrInput.
-func (e *Unconfirmed) Is(target error) bool { return target == ErrInput }
+func (e *UnconfirmedError) Is(target error) bool { return target == ErrInput }
 
 // differences are the settings that are not alike.
 func differences(before, after Capture) (list []SettingChange) {

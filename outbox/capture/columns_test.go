@@ -17,8 +17,10 @@ func TestTheChoiceFollowsColumns(t *testing.T) {
 	}{
 		"excluded": {capture.Capture{Exclude: []string{"secret"}}, []string{`{"new":{"id":1,"a":"a"}}`, `{"new":{"id":1,"b":"b"}}`, `{"new":{"number":1,"b":"c","secret":"d"}}`}},
 		"chosen":   {capture.Capture{Columns: []string{"a"}}, []string{`{"new":{"a":"a"}}`, `{"new":{"b":"b"}}`, `{"new":{"b":"c"}}`}},
-		"all": {capture.Capture{}, []string{`{"new":{"id":1,"a":"a","secret":"s"}}`, `{"new":{"id":1,"b":"b","pan":"s"}}`,
-			`{"new":{"number":1,"b":"c","pan":"s","secret":"d"}}`}},
+		"all": {capture.Capture{}, []string{
+			`{"new":{"id":1,"a":"a","secret":"s"}}`, `{"new":{"id":1,"b":"b","pan":"s"}}`,
+			`{"new":{"number":1,"b":"c","pan":"s","secret":"d"}}`,
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -108,7 +110,7 @@ func TestSettingsAreChangedOneAtATime(t *testing.T) {
 	change := capture.Capture{Table: "cards", Topic: "shop"}
 	_, err := l.Capture(ctx, change, capture.Options{Replace: true})
 	wantRefused(t, err, "--yes", "topic: cards -> shop")
-	if unconfirmed := new(capture.Unconfirmed); !errors.As(err, &unconfirmed) || len(unconfirmed.Changes) != 1 {
+	if unconfirmed := new(capture.UnconfirmedError); !errors.As(err, &unconfirmed) || len(unconfirmed.Changes) != 1 {
 		t.Errorf("it says %v", err)
 	}
 	done, err := l.Capture(ctx, change, capture.Options{Replace: true, Confirmed: true})

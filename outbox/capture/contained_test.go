@@ -38,8 +38,10 @@ func TestAdoptLendsTheOwnerNothing(t *testing.T) {
 		`CREATE TABLE evil.box (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n serial, stream evil.t, body text)`,
 		`CREATE TRIGGER trap BEFORE DELETE ON evil.box FOR EACH ROW EXECUTE FUNCTION evil.trap()`,
 		`INSERT INTO evil.box (stream, body) VALUES (ROW('s'), 'x'), (ROW('s'), 'y')`)
-	a := capture.Adoption{Table: "evil.box", Map: map[string]string{"id": "event_id", "stream": "stream_id", "body": "payload"}, Type: "t", Delete: true,
-		Where: map[string]string{"stream": "s"}}
+	a := capture.Adoption{
+		Table: "evil.box", Map: map[string]string{"id": "event_id", "stream": "stream_id", "body": "payload"}, Type: "t", Delete: true,
+		Where: map[string]string{"stream": "s"},
+	}
 	if _, err := l.Adopt(t.Context(), a, capture.Options{DryRun: true}); err != nil {
 		t.Errorf("dry run: %v", err)
 	}

@@ -9,8 +9,10 @@ import (
 // odd are rows that another relay bears, and what their events have instead; stream, type, headers.
 var odd = []struct{ stream, kind, topic, headers, at, wantStream, wantType, wantHeaders string }{
 	{`'s'`, `'t'`, `'o'`, `'{"a b": "x", "A\u00e9": "y", "": "z", "n": 1, "b": true, "none": null}'`, `'infinity'`, "s", "t", `{"-": "z", "b": "true", "n": "1", "A-": "y", "a-b": "x"}`},
-	{`'s'`, `'t'`, `'o'`, `'{"l": "one\r\ntwo", "o": {"k": [1]}, "Nats-Msg-Id": "1", "OUTBOX-Event-Id": "2", "a b": "1", "a-b": "2"}'`, `'-infinity'`, "s", "t",
-		`{"l": "one two", "o": "{\"k\": [1]}", "a-b": "1", "a-b-2": "2", "X-Nats-Msg-Id": "1", "X-OUTBOX-Event-Id": "2"}`},
+	{
+		`'s'`, `'t'`, `'o'`, `'{"l": "one\r\ntwo", "o": {"k": [1]}, "Nats-Msg-Id": "1", "OUTBOX-Event-Id": "2", "a b": "1", "a-b": "2"}'`, `'-infinity'`, "s", "t",
+		`{"l": "one two", "o": "{\"k\": [1]}", "a-b": "1", "a-b-2": "2", "X-Nats-Msg-Id": "1", "X-OUTBOX-Event-Id": "2"}`,
+	},
 	{`NULL`, `NULL`, `NULL`, `'[1]'`, `'294276-12-31Z'`, "public.queue", "public.queue", ""},
 	{`''`, `''`, `''`, `'not JSON'`, `'4713-01-01 BC'`, "public.queue", "public.queue", ""},
 	{`E' a\tb '`, `E'a\nb'`, `E'\x01'`, `'{"h": "\u0000"}'`, `'9999-12-31 23:59:59.5Z'`, "a b ~", "a b~", ""},
@@ -24,8 +26,10 @@ func TestOddRowsFailNoWriter(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.run(t, `CREATE TABLE queue (id bigserial PRIMARY KEY, stream text, kind text, topic text, headers text, at timestamptz, body text, tenant text, key text)`)
-	a := capture.Adoption{Table: "queue", Map: map[string]string{"id": "event_id", "stream": "stream_id", "kind": "type", "topic": "topic", "headers": "headers",
-		"at": "occurred_at", "body": "payload", "tenant": "tenant_id", "key": "partition_key"}}
+	a := capture.Adoption{Table: "queue", Map: map[string]string{
+		"id": "event_id", "stream": "stream_id", "kind": "type", "topic": "topic", "headers": "headers",
+		"at": "occurred_at", "body": "payload", "tenant": "tenant_id", "key": "partition_key",
+	}}
 	l.adopt(t, a)
 	for _, row := range odd {
 		if _, err := l.Exec(t.Context(), `INSERT INTO queue (stream, kind, topic, headers, at, body, tenant, key) VALUES (`+row.stream+`, `+row.kind+`, `+row.topic+`, `+row.headers+`, `+

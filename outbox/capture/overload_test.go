@@ -21,8 +21,10 @@ func TestWritersMeetNoStrangersFunction(t *testing.T) {
 	l.run(t, `CREATE TABLE orders (id int PRIMARY KEY, v text)`, `CREATE TABLE box (id uuid PRIMARY KEY, payload jsonb, headers jsonb, at timestamp)`)
 	l.run(t, `INSERT INTO box VALUES (gen_random_uuid(), '{"a":0}', '{"h":"0"}', now())`)
 	l.capture(t, capture.Capture{Table: "orders", Old: true})
-	l.adopt(t, capture.Adoption{Table: "box", Map: map[string]string{"id": "event_id", "payload": "payload", "headers": "headers", "at": "occurred_at"},
-		Stream: "box", Type: "boxed", Order: []string{"at"}})
+	l.adopt(t, capture.Adoption{
+		Table: "box", Map: map[string]string{"id": "event_id", "payload": "payload", "headers": "headers", "at": "occurred_at"},
+		Stream: "box", Type: "boxed", Order: []string{"at"},
+	})
 	l.run(t, `INSERT INTO orders VALUES (1, 'a')`, `UPDATE orders SET v = 'b'`, `DELETE FROM orders`,
 		`INSERT INTO box VALUES (gen_random_uuid(), '{"a":1}', NULL, NULL)`)
 	l.tells(t, `default box boxed {"a": 0}`, `orders public.orders:1 orders.inserted {"new":{"id":1,"v":"a"}}`,

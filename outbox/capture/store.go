@@ -71,7 +71,7 @@ type Options struct {
 	DryRun bool
 	// Replace drops the trigger of that kind that is there, in the same transaction: no change is missed.
 	Replace bool
-	// Confirmed has Replace change settings; without it Capture returns an Unconfirmed that names what would change.
+	// Confirmed has Replace change settings; without it Capture returns an UnconfirmedError that names what would change.
 	Confirmed bool
 	// Publication is one that another relay reads. The table leaves it in the same transaction, and with Drop comes back: each change is told
 	// by one of the two. What of the table was published is kept.

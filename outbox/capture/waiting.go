@@ -75,8 +75,18 @@ func waits(c column) string { return c.of("r") }
 
 // appended are the arguments of outbox_append_adopted: those of a row.
 var appended = [][2]string{
-	{"source", "text"}, {"row_key", "text"}, {"own_id", "uuid"}, {"stream_id", "text"}, {"type", "text"}, {"topic", "text"}, {"payload", "bytea"},
-	{"metadata", "text"}, {"of_headers", "boolean"}, {"tenant_id", "text"}, {"partition_key", "text"}, {"occurred_at", "timestamptz"},
+	{"source", "text"},
+	{"row_key", "text"},
+	{"own_id", "uuid"},
+	{"stream_id", "text"},
+	{"type", "text"},
+	{"topic", "text"},
+	{"payload", "bytea"},
+	{"metadata", "text"},
+	{"of_headers", "boolean"},
+	{"tenant_id", "text"},
+	{"partition_key", "text"},
+	{"occurred_at", "timestamptz"},
 }
 
 // waiting is a row that waits, in the order of appended.
@@ -332,7 +342,7 @@ func (s *Store) mayAdopt(ctx context.Context, tx pgx.Tx, t *table, noImport bool
 		return refuse("--table: the trigger of %s runs as its owner, who may not append: GRANT USAGE ON SCHEMA %s TO %s; GRANT EXECUTE ON FUNCTION %[2]s.outbox_append_adopted TO %[3]s",
 			t, schema, t.owner)
 	}
-	if !noImport && !(session && t.readable) {
+	if !noImport && (!session || !t.readable) {
 		return refuse("--no-import: without it this role must read events, so that no row is appended twice: GRANT SELECT ON %[1]s.events, %[1]s.outbox_stream_heads; "+
 			"GRANT EXECUTE ON FUNCTION %[1]s.outbox_adopted_event, %[1]s.outbox_append_batch; or run it as the outbox's owner", schema)
 	}

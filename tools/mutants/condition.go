@@ -64,11 +64,6 @@ func conditions() []mutant {
 			edits: []edit{{"delivery/loop.go", "if r.unfit != nil || r.held != nil {", "if false {"}},
 		},
 		{
-			name: "expired-is-lost", promise: "P4", breaks: "what a max_age lets go is published again",
-			test: command{pkg: "delivery", run: "^TestWhatExpiresIsNotHealed$"}, says: "were published again",
-			edits: []edit{{"delivery/sql/heal.sql", "          AND d.published_at > coalesce(clock_timestamp() - @age::interval, '-infinity')\n          AND d.last_stream_sequence > @kept", "          AND (@age::interval IS NULL OR true)\n          AND d.last_stream_sequence > @kept"}},
-		},
-		{
 			name: "closed-for-good", promise: "P8", breaks: "a worker whose connection NATS's client gave up waits for ever",
 			test: command{pkg: "cmd/postrider", run: "^TestALoweredMaxPayloadFailsOneEventAlone$"}, says: "wait until all but the large event are published",
 			edits: []edit{{"worker/conditions.go", "for !w.nc.IsClosed() {", "for {"}},

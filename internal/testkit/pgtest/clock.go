@@ -35,7 +35,7 @@ func NewClock(t testing.TB) *Clock {
 		}
 		t.Skip(missing)
 	}
-	folder, err := os.MkdirTemp("", "postrider-clock-")
+	folder, err := os.MkdirTemp("", "postrider-clock-") //nolint:usetesting // the server is another user, who cannot enter the test's
 	if err != nil {
 		t.Fatal(err)
 	}
