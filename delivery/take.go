@@ -31,7 +31,7 @@ func (r *Relay) take(ctx context.Context, l *lease.Lease, known *tenure) {
 		}
 		return func() {
 			known.learn(&t.tenure)
-			r.taken(l, err, ctx.Err() != nil)
+			r.taken(l, err, ctx.Err() != nil) //nolint:contextcheck // what it begins outlives the takeover
 			r.leaveUnclaimed(l, err == nil)
 			r.moved(t.server)
 		}
