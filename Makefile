@@ -101,9 +101,9 @@ test: postgres $(TESTREPORT) $(if $(RACE),gcc) ## Run all tests that are not slo
 
 # Two lanes run side by side, as tests mostly wait: the product, or what the race detector watches of it, and all else.
 raced = $(call tested,concurrent,CGO_ENABLED=1,-race -exec "env CGO_ENABLED=0" -timeout 25m -skip "$$(.ci/packages $$module processtests $(PACKAGES))")
-unraced = $(call tested,sequential,,-timeout 15m); \
-	$(call tested,processes,,-timeout 15m -run "$$(.ci/packages $$module processtests $(PACKAGES))")
-all = $(call tested,all,,-timeout 15m)
+unraced = $(call tested,sequential,,-timeout 25m); \
+	$(call tested,processes,,-timeout 25m -run "$$(.ci/packages $$module processtests $(PACKAGES))")
+all = $(call tested,all,,-timeout 25m)
 
 .PHONY: test/product
 test/product:

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // tower is a doorbell that all coordinators of a test hear.
 type tower struct {

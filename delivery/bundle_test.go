@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is how long nothing may happen before a test gives up.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // bundle is an outbox with a broker, a worker's leases and a relay between them.
 type bundle struct {

@@ -261,7 +261,7 @@ func TestBrowserSaysWhenItIsCutOff(t *testing.T) {
 	says("live")
 	// The server is there, and its database is not: the stream falls silent.
 	down.Store(true)
-	says("polling")
+	says("old numbers")
 	must(t, do(ctx, chromedp.WaitVisible("#trouble")))
 	down.Store(false)
 	says("live")

@@ -182,9 +182,6 @@ func (s shop) diagnose(t *testing.T) {
 		says["fence"] = "is older than 2.12"
 		warns = append(warns, "fence")
 	}
-	if s.database.major < 15 { // everybody may create in public
-		warns = append(warns, "rights on the schema")
-	}
 	var warned []string
 	for _, f := range findings {
 		if f.Level != "ok" && !slices.Contains(warned, f.Check) {
