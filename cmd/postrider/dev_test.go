@@ -160,9 +160,9 @@ func TestDevIsAProjectsEnvironment(t *testing.T) { //nolint:paralleltest // fill
 			t.Errorf("start %d, with --port=%d: it says\n%s, and before\n%s", start, port, dev.Stdout(), said)
 		}
 		said = dev.Stdout()
-		if want := fmt.Sprintf("Monitor      http://127.0.0.1:%d/", port+1); !strings.Contains(dev.Stderr(), want) {
-			t.Errorf("%q is not in\n%s", want, dev.Stderr())
-		}
+		clustertest.Until(t, "dev says where its monitor is", func(context.Context) (bool, error) {
+			return strings.Contains(dev.Stderr(), fmt.Sprintf("Monitor      http://127.0.0.1:%d/", port+1)), nil
+		}, dev.Stderr)
 		pool := pgtest.Pool(t, found[1])
 		var level string
 		var events int

@@ -117,7 +117,7 @@ func rolesSuffice(t *testing.T, r roles) {
 	count("1", `SELECT count(*)::text FROM {schema}.outbox_messages WHERE state = 'dead'`) // requeued, and dead again
 	mustPostrider(t, with("worker"), "doctor")
 	for _, command := range [][]string{
-		{"migrate", "status"}, {"migrate", "up"}, {"partitions", "sync"}, {"partitions", "resize", "8", "--yes", "--reason=test"},
+		{"migrate", "status"}, {"migrate", "up", "--others-may-create"}, {"partitions", "sync"}, {"partitions", "resize", "8", "--yes", "--reason=test"},
 	} {
 		mustPostrider(t, with("migrator"), command...)
 	}
