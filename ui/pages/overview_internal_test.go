@@ -2,6 +2,7 @@ package pages
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,5 +64,22 @@ func TestReasonsComeBySeverity(t *testing.T) {
 	want := []string{"no-owner", "dead", "blocked", "paused"}
 	if !slices.Equal(keys, want) {
 		t.Fatalf("the reasons are %v, want %v", keys, want)
+	}
+}
+
+// Each reason has words of its own: one without them read as another.
+func TestEachReasonToWaitHasItsWords(t *testing.T) {
+	t.Parallel()
+	titles := map[string]string{}
+	for _, reason := range source.WaitReasons() {
+		s := source.Snapshot{Own: []condition.Condition{{Reason: condition.Reason(reason)}}}
+		if !slices.Contains(condition.Reasons(), condition.Reason(reason)) {
+			s.Own = nil
+		}
+		one := obstacleWords(s, source.Wait{Reason: reason, Events: 2, Text: "text"})
+		if other, twice := titles[one.Title]; twice || one.Title == reason || one.Key != strings.ReplaceAll(reason, "_", "-") {
+			t.Errorf("%s has the title %q and the key %q, as %q has", reason, one.Title, one.Key, other)
+		}
+		titles[one.Title] = reason
 	}
 }

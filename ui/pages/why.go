@@ -70,6 +70,11 @@ func obstacleWords(s source.Snapshot, o source.Wait) web.Obstacle {
 			Key: "no-owner", Tone: "bad", Title: "No owner",
 			Text: events + " " + wait + ". A free partition is taken within seconds; where it is not, no worker runs or none reaches the database.",
 		}
+	case source.WaitClock:
+		return web.Obstacle{
+			Key: "clock", Tone: "bad", Title: "The database's clock has stepped back",
+			Text: events + " " + wait + ": a lease ends later than leases can. Its owner renews it, or another worker takes it after a lease's time.",
+		}
 	case source.WaitTransaction:
 		return web.Obstacle{
 			Key: "transaction", Tone: "bad", Title: "An open transaction holds the order back",
@@ -90,13 +95,15 @@ func obstacleWords(s source.Snapshot, o source.Wait) web.Obstacle {
 			Key: "failed", Tone: "warn", Title: "Failed", Text: events + " failed and will be tried again without anybody's help.",
 			Link: "messages?state=failed", LinkText: "Failed messages",
 		}
+	case source.WaitBlocked:
+		streams := web.Count(s.Summary().BlockedStreams) + " streams"
+		if s.Summary().BlockedStreams == 1 {
+			streams = "1 stream"
+		}
+		return web.Obstacle{
+			Key: "blocked", Tone: "warn", Title: "Blocked", Text: fmt.Sprintf("%s of %s %s behind an earlier event of their stream.", events, streams, wait),
+			Link: "messages?state=blocked", LinkText: "Blocked messages",
+		}
 	}
-	streams := web.Count(s.Summary().BlockedStreams) + " streams"
-	if s.Summary().BlockedStreams == 1 {
-		streams = "1 stream"
-	}
-	return web.Obstacle{
-		Key: "blocked", Tone: "warn", Title: "Blocked", Text: fmt.Sprintf("%s of %s %s behind an earlier event of their stream.", events, streams, wait),
-		Link: "messages?state=blocked", LinkText: "Blocked messages",
-	}
+	return web.Obstacle{Key: strings.ReplaceAll(o.Reason, "_", "-"), Tone: "bad", Title: o.Reason, Text: events + " " + wait + ": " + o.Text + "."}
 }
