@@ -31,10 +31,12 @@ type Projection struct {
 
 	mu       sync.Mutex
 	failures map[string]int // by stream, in mode shadow, which stores none
+
+	watch pg.Watch[string, int64] // of leases that were taken later than now, by stream: their epochs
 }
 
 type queries struct {
-	Define, Ensure, Announce, Claim, Lock, Seize, Done, Fail, Release, Put, Requeue, Summary, List, Eligible pg.Query
+	Define, Ensure, Announce, Claim, Ahead, Advance, Lock, Seize, Done, Fail, Release, Put, Requeue, Summary, List, Eligible pg.Query
 
 	Enter, Hasten, Settings, SettingsBack pg.Query
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/postrider/postrider/internal/pg"
 )
 
@@ -49,6 +51,7 @@ func (p *Projection) dispatch(ctx context.Context) {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(drainTime, stop) })()
 	defer working.Wait() // before the two above end what it waits for
 	trouble := pause{}
+	var looked time.Time
 	for {
 		select {
 		case <-free:
@@ -56,7 +59,14 @@ func (p *Projection) dispatch(ctx context.Context) {
 			return
 		}
 		slots := 1 + drainSlots(free)
-		taken, err := p.claims(ctx, slots)
+		var err error
+		if time.Since(looked) >= min(aheadInterval, p.cfg.LeaseTTL) {
+			looked, err = time.Now(), p.advance(ctx)
+		}
+		var taken []claim
+		if err == nil {
+			taken, err = p.claims(ctx, slots)
+		}
 		for range slots - len(taken) {
 			free <- struct{}{}
 		}
@@ -81,6 +91,46 @@ func (p *Projection) dispatch(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// aheadInterval is the time between two looks for streams that wait for a clock which stepped back.
+const aheadInterval = time.Second
+
+// aheadStreams bounds how many streams one such look sees.
+const aheadStreams = 10_000
+
+// advance makes streams due that were planned later than now. The leases among them are first watched for as long as one
+// lasts, by this process's own clock.
+func (p *Projection) advance(ctx context.Context) error {
+	var streams []string
+	var epochs []int64
+	round := p.watch.Begin()
+	rows, err := p.sql.Ahead.Rows(ctx, p.cfg.Pool, pg.Args{"steady": pg.Steady, "limit": aheadStreams})
+	if err != nil {
+		return fmt.Errorf("look for streams that wait for a clock: %w", err)
+	}
+	var stream string
+	var epoch int64
+	var until *time.Time
+	var ttl time.Duration
+	_, err = pgx.ForEachRow(rows, []any{&stream, &epoch, &until, &ttl}, func() error {
+		if until == nil || round.Same(stream, epoch) >= ttl {
+			streams, epochs = append(streams, stream), append(epochs, epoch)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("look for streams that wait for a clock: %w", err)
+	}
+	round.End()
+	if len(streams) == 0 {
+		return nil
+	}
+	p.log.WarnContext(ctx, "the database's clock has stepped back: streams that were planned before are due", "streams", len(streams))
+	if _, err := p.sql.Advance.Exec(ctx, p.cfg.Pool, pg.Args{"streams": streams, "epochs": epochs}); err != nil {
+		return fmt.Errorf("have streams not wait for a clock: %w", err)
+	}
+	return nil
 }
 
 // drainSlots takes all that are there.

@@ -1,11 +1,12 @@
 -- query: Define
--- One row per stream: its watermark, its place in the schedule and who owns it now.
+-- One row per stream: its watermark, its place in the schedule and who owns it now. planned_at has when due_at was set.
 CREATE TABLE IF NOT EXISTS {schema}.projection_streams (
     applied_version  bigint NOT NULL DEFAULT 0 CHECK (applied_version >= 0),
     expected_version bigint NOT NULL DEFAULT 1 CHECK (expected_version >= 1),
     wanted_version   bigint NOT NULL DEFAULT 0,
     lease_epoch      bigint NOT NULL DEFAULT 0,
     due_at           timestamptz,
+    planned_at       timestamptz,
     lease_until      timestamptz,
     dead_at          timestamptz,
     applied_at       timestamptz,
@@ -34,13 +35,14 @@ changed AS (
     UPDATE {schema}.projection_streams AS s
        SET wanted_version = greatest(s.wanted_version, k.version),
            due_at = CASE WHEN s.dead_at IS NOT NULL OR s.applied_version >= k.version THEN s.due_at
-                         ELSE coalesce(s.due_at, pg_catalog.clock_timestamp()) END
+                         ELSE coalesce(s.due_at, pg_catalog.clock_timestamp()) END,
+           planned_at = CASE WHEN s.due_at IS NULL THEN pg_catalog.clock_timestamp() ELSE s.planned_at END
       FROM known AS k
      WHERE s.stream_id = k.stream_id
        AND (s.wanted_version < k.version OR s.applied_version < k.version AND s.due_at IS NULL AND s.dead_at IS NULL)),
 added AS (
-    INSERT INTO {schema}.projection_streams (stream_id, wanted_version, due_at)
-    SELECT b.stream_id, b.version, pg_catalog.clock_timestamp() FROM bell AS b
+    INSERT INTO {schema}.projection_streams (stream_id, wanted_version, due_at, planned_at)
+    SELECT b.stream_id, b.version, pg_catalog.clock_timestamp(), pg_catalog.clock_timestamp() FROM bell AS b
      WHERE NOT EXISTS (SELECT FROM {schema}.projection_streams AS s WHERE s.stream_id = b.stream_id)
      ORDER BY b.stream_id -- two processes that get to know the same streams wait for each other's rows: in one order, or forever
     ON CONFLICT DO NOTHING
@@ -56,10 +58,31 @@ WITH due AS MATERIALIZED (
      ORDER BY due_at, stream_id LIMIT @limit FOR UPDATE SKIP LOCKED)
 UPDATE {schema}.projection_streams AS s
    SET lease_owner = @worker, lease_epoch = s.lease_epoch + 1,
-       lease_until = pg_catalog.clock_timestamp() + @ttl::interval, due_at = pg_catalog.clock_timestamp() + @ttl::interval
+       lease_until = pg_catalog.clock_timestamp() + @ttl::interval, due_at = pg_catalog.clock_timestamp() + @ttl::interval,
+       planned_at = pg_catalog.clock_timestamp()
   FROM due
  WHERE s.stream_id = due.stream_id
 RETURNING s.stream_id, s.lease_epoch, s.attempts
+
+-- query: Ahead
+-- Streams that were planned later than now, as the clock has stepped back since; with those that are owned, how long a lease lasts.
+SELECT stream_id, lease_epoch, lease_until, due_at - planned_at
+  FROM {schema}.projection_streams
+ WHERE due_at > pg_catalog.statement_timestamp()
+   AND planned_at > pg_catalog.clock_timestamp() + CASE WHEN lease_until IS NULL THEN '0' ELSE @steady::interval END
+ ORDER BY due_at, stream_id LIMIT @limit
+
+-- query: Advance
+-- Makes such streams due where they are as they were seen. A lease stays until the next owner's.
+WITH seen AS MATERIALIZED (
+    SELECT s.stream_id FROM {schema}.projection_streams AS s
+      JOIN unnest(@streams::text[], @epochs::bigint[]) AS z (stream_id, epoch) ON z.stream_id COLLATE "C" = s.stream_id AND z.epoch = s.lease_epoch
+     WHERE s.due_at > pg_catalog.clock_timestamp() AND s.planned_at > pg_catalog.clock_timestamp()
+     ORDER BY s.stream_id FOR UPDATE OF s SKIP LOCKED)
+UPDATE {schema}.projection_streams AS s
+   SET due_at = pg_catalog.clock_timestamp(), planned_at = pg_catalog.clock_timestamp()
+  FROM seen
+ WHERE s.stream_id = seen.stream_id
 
 -- query: Lock
 -- The owner locks its stream. No row: the stream has another owner.
@@ -86,7 +109,8 @@ UPDATE {schema}.projection_streams
        fingerprint = @print, wanted_version = greatest(wanted_version, @applied::bigint),
        applied_at = CASE WHEN applied_version = @applied::bigint THEN applied_at ELSE pg_catalog.clock_timestamp() END,
        attempts = 0, last_error = NULL, lease_owner = NULL, lease_until = NULL,
-       due_at = CASE WHEN @more OR wanted_version > @applied::bigint THEN pg_catalog.clock_timestamp() + coalesce(@pause::interval, '0') END
+       due_at = CASE WHEN @more OR wanted_version > @applied::bigint THEN pg_catalog.clock_timestamp() + coalesce(@pause::interval, '0') END,
+       planned_at = pg_catalog.clock_timestamp()
  WHERE stream_id = @stream AND lease_owner = @worker AND lease_epoch = @epoch
    AND applied_version = @before AND @applied::bigint >= applied_version
 
@@ -95,13 +119,14 @@ UPDATE {schema}.projection_streams
 UPDATE {schema}.projection_streams
    SET attempts = @attempts, last_error = @error, lease_owner = NULL, lease_until = NULL,
        dead_at = CASE WHEN @dead::boolean THEN pg_catalog.clock_timestamp() END,
-       due_at = CASE WHEN NOT @dead::boolean THEN pg_catalog.clock_timestamp() + @wait::interval END
+       due_at = CASE WHEN NOT @dead::boolean THEN pg_catalog.clock_timestamp() + @wait::interval END,
+       planned_at = pg_catalog.clock_timestamp()
  WHERE stream_id = @stream AND lease_owner = @worker AND lease_epoch = @epoch
 
 -- query: Release
 -- Gives a stream back, to be taken again after the wait; nothing is counted.
 UPDATE {schema}.projection_streams
-   SET lease_owner = NULL, lease_until = NULL, due_at = pg_catalog.clock_timestamp() + @wait::interval
+   SET lease_owner = NULL, lease_until = NULL, due_at = pg_catalog.clock_timestamp() + @wait::interval, planned_at = pg_catalog.clock_timestamp()
  WHERE stream_id = @stream AND lease_owner = @worker AND lease_epoch = @epoch
 
 -- query: Put
@@ -117,7 +142,9 @@ UPDATE {schema}.projection_streams
        lease_epoch = lease_epoch + 1, lease_owner = NULL, lease_until = NULL,
        due_at = CASE WHEN @wanted::bigint <= @applied::bigint OR applied_version = @applied::bigint AND dead_at IS NOT NULL THEN NULL
                      WHEN applied_version = @applied::bigint AND lease_owner IS NULL THEN coalesce(due_at, pg_catalog.clock_timestamp())
-                     ELSE pg_catalog.clock_timestamp() END
+                     ELSE pg_catalog.clock_timestamp() END,
+       planned_at = CASE WHEN applied_version = @applied::bigint AND lease_owner IS NULL THEN coalesce(planned_at, pg_catalog.clock_timestamp())
+                         ELSE pg_catalog.clock_timestamp() END
  WHERE stream_id = @stream
 
 -- query: Requeue
@@ -128,7 +155,7 @@ WITH dead AS MATERIALIZED (
      ORDER BY dead_at, stream_id LIMIT @limit FOR UPDATE),
 changed AS (
     UPDATE {schema}.projection_streams AS s
-       SET dead_at = NULL, attempts = 0, last_error = NULL, due_at = pg_catalog.clock_timestamp()
+       SET dead_at = NULL, attempts = 0, last_error = NULL, due_at = pg_catalog.clock_timestamp(), planned_at = pg_catalog.clock_timestamp()
       FROM dead AS d WHERE s.stream_id = d.stream_id
     RETURNING s.stream_id)
 SELECT d.stream_id FROM dead AS d JOIN changed AS c ON c.stream_id = d.stream_id ORDER BY d.dead_at, d.stream_id

@@ -153,6 +153,16 @@ func clocks() []mutant {
 			edits: []edit{{"inbox/reader.go", "if round.Same(number, lane) >= lasts {", "if number < 0 {"}},
 		},
 		{
+			name: "projection-waits-for-the-clock", promise: "projection", breaks: "what was planned before the clock stepped back waits until it is there again",
+			test: command{pkg: "projection", run: "^TestNoStreamWaitsForAClockThatSteppedBack$"}, says: "<> 'leased' gives 2",
+			edits: []edit{{"projection/run.go", "if until == nil || round.Same(", "if until != nil && round.Same("}},
+		},
+		{
+			name: "projection-takes-from-the-living", promise: "projection", breaks: "a clock that steps back takes the living their streams",
+			test: command{pkg: "projection", run: "^TestNoStreamWaitsForAClockThatSteppedBack$"}, says: "was taken over after",
+			edits: []edit{{"projection/run.go", "round.Same(stream, epoch) >= ttl {", "round.Same(stream, epoch) >= 0 {"}},
+		},
+		{
 			name: "inbox-waits-for-the-clock", promise: "P1", breaks: "what leads its stream now waits until a clock that stepped back is there again",
 			test: command{pkg: "inbox", run: "^TestRetriesNeedNoClock$"}, says: "effects are",
 			edits: []edit{{"inbox/migrations/00001_inbox.sql", "OR d.due_at > clock_timestamp() + make_interval(secs => longest)\n                    OR d.attempts = 0 AND d.begun = 0)", ")"}},

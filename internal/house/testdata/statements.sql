@@ -3806,6 +3806,7 @@ SELECT coalesce(r.rolname, 'PUBLIC'),
     wanted_version   bigint NOT NULL DEFAULT 0,
     lease_epoch      bigint NOT NULL DEFAULT 0,
     due_at           timestamptz,
+    planned_at       timestamptz,
     lease_until      timestamptz,
     dead_at          timestamptz,
     applied_at       timestamptz,
@@ -3830,13 +3831,14 @@ changed AS (
     UPDATE "public".projection_streams AS s
        SET wanted_version = greatest(s.wanted_version, k.version),
            due_at = CASE WHEN s.dead_at IS NOT NULL OR s.applied_version >= k.version THEN s.due_at
-                         ELSE coalesce(s.due_at, pg_catalog.clock_timestamp()) END
+                         ELSE coalesce(s.due_at, pg_catalog.clock_timestamp()) END,
+           planned_at = CASE WHEN s.due_at IS NULL THEN pg_catalog.clock_timestamp() ELSE s.planned_at END
       FROM known AS k
      WHERE s.stream_id = k.stream_id
        AND (s.wanted_version < k.version OR s.applied_version < k.version AND s.due_at IS NULL AND s.dead_at IS NULL)),
 added AS (
-    INSERT INTO "public".projection_streams (stream_id, wanted_version, due_at)
-    SELECT b.stream_id, b.version, pg_catalog.clock_timestamp() FROM bell AS b
+    INSERT INTO "public".projection_streams (stream_id, wanted_version, due_at, planned_at)
+    SELECT b.stream_id, b.version, pg_catalog.clock_timestamp(), pg_catalog.clock_timestamp() FROM bell AS b
      WHERE NOT EXISTS (SELECT FROM "public".projection_streams AS s WHERE s.stream_id = b.stream_id)
      ORDER BY b.stream_id -- two processes that get to know the same streams wait for each other's rows: in one order, or forever
     ON CONFLICT DO NOTHING
@@ -3849,10 +3851,27 @@ SELECT stream_id FROM known UNION ALL SELECT stream_id FROM added;
      ORDER BY due_at, stream_id LIMIT $1 FOR UPDATE SKIP LOCKED)
 UPDATE "public".projection_streams AS s
    SET lease_owner = $2, lease_epoch = s.lease_epoch + 1,
-       lease_until = pg_catalog.clock_timestamp() + $3::interval, due_at = pg_catalog.clock_timestamp() + $3::interval
+       lease_until = pg_catalog.clock_timestamp() + $3::interval, due_at = pg_catalog.clock_timestamp() + $3::interval,
+       planned_at = pg_catalog.clock_timestamp()
   FROM due
  WHERE s.stream_id = due.stream_id
 RETURNING s.stream_id, s.lease_epoch, s.attempts;
+
+/* projection.Ahead */ SELECT stream_id, lease_epoch, lease_until, due_at - planned_at
+  FROM "public".projection_streams
+ WHERE due_at > pg_catalog.statement_timestamp()
+   AND planned_at > pg_catalog.clock_timestamp() + CASE WHEN lease_until IS NULL THEN '0' ELSE $1::interval END
+ ORDER BY due_at, stream_id LIMIT $2;
+
+/* projection.Advance */ WITH seen AS MATERIALIZED (
+    SELECT s.stream_id FROM "public".projection_streams AS s
+      JOIN unnest($1::text[], $2::bigint[]) AS z (stream_id, epoch) ON z.stream_id COLLATE "C" = s.stream_id AND z.epoch = s.lease_epoch
+     WHERE s.due_at > pg_catalog.clock_timestamp() AND s.planned_at > pg_catalog.clock_timestamp()
+     ORDER BY s.stream_id FOR UPDATE OF s SKIP LOCKED)
+UPDATE "public".projection_streams AS s
+   SET due_at = pg_catalog.clock_timestamp(), planned_at = pg_catalog.clock_timestamp()
+  FROM seen
+ WHERE s.stream_id = seen.stream_id;
 
 /* projection.Lock */ SELECT applied_version, expected_version, wanted_version, applied_event
   FROM "public".projection_streams
@@ -3869,18 +3888,20 @@ RETURNING s.stream_id, s.lease_epoch, s.attempts;
        fingerprint = $3, wanted_version = greatest(wanted_version, $1::bigint),
        applied_at = CASE WHEN applied_version = $1::bigint THEN applied_at ELSE pg_catalog.clock_timestamp() END,
        attempts = 0, last_error = NULL, lease_owner = NULL, lease_until = NULL,
-       due_at = CASE WHEN $4 OR wanted_version > $1::bigint THEN pg_catalog.clock_timestamp() + coalesce($5::interval, '0') END
+       due_at = CASE WHEN $4 OR wanted_version > $1::bigint THEN pg_catalog.clock_timestamp() + coalesce($5::interval, '0') END,
+       planned_at = pg_catalog.clock_timestamp()
  WHERE stream_id = $6 AND lease_owner = $7 AND lease_epoch = $8
    AND applied_version = $9 AND $1::bigint >= applied_version;
 
 /* projection.Fail */ UPDATE "public".projection_streams
    SET attempts = $1, last_error = $2, lease_owner = NULL, lease_until = NULL,
        dead_at = CASE WHEN $3::boolean THEN pg_catalog.clock_timestamp() END,
-       due_at = CASE WHEN NOT $3::boolean THEN pg_catalog.clock_timestamp() + $4::interval END
+       due_at = CASE WHEN NOT $3::boolean THEN pg_catalog.clock_timestamp() + $4::interval END,
+       planned_at = pg_catalog.clock_timestamp()
  WHERE stream_id = $5 AND lease_owner = $6 AND lease_epoch = $7;
 
 /* projection.Release */ UPDATE "public".projection_streams
-   SET lease_owner = NULL, lease_until = NULL, due_at = pg_catalog.clock_timestamp() + $1::interval
+   SET lease_owner = NULL, lease_until = NULL, due_at = pg_catalog.clock_timestamp() + $1::interval, planned_at = pg_catalog.clock_timestamp()
  WHERE stream_id = $2 AND lease_owner = $3 AND lease_epoch = $4;
 
 /* projection.Put */ UPDATE "public".projection_streams
@@ -3893,7 +3914,9 @@ RETURNING s.stream_id, s.lease_epoch, s.attempts;
        lease_epoch = lease_epoch + 1, lease_owner = NULL, lease_until = NULL,
        due_at = CASE WHEN $4::bigint <= $1::bigint OR applied_version = $1::bigint AND dead_at IS NOT NULL THEN NULL
                      WHEN applied_version = $1::bigint AND lease_owner IS NULL THEN coalesce(due_at, pg_catalog.clock_timestamp())
-                     ELSE pg_catalog.clock_timestamp() END
+                     ELSE pg_catalog.clock_timestamp() END,
+       planned_at = CASE WHEN applied_version = $1::bigint AND lease_owner IS NULL THEN coalesce(planned_at, pg_catalog.clock_timestamp())
+                         ELSE pg_catalog.clock_timestamp() END
  WHERE stream_id = $5;
 
 /* projection.Requeue */ WITH dead AS MATERIALIZED (
@@ -3902,7 +3925,7 @@ RETURNING s.stream_id, s.lease_epoch, s.attempts;
      ORDER BY dead_at, stream_id LIMIT $2 FOR UPDATE),
 changed AS (
     UPDATE "public".projection_streams AS s
-       SET dead_at = NULL, attempts = 0, last_error = NULL, due_at = pg_catalog.clock_timestamp()
+       SET dead_at = NULL, attempts = 0, last_error = NULL, due_at = pg_catalog.clock_timestamp(), planned_at = pg_catalog.clock_timestamp()
       FROM dead AS d WHERE s.stream_id = d.stream_id
     RETURNING s.stream_id)
 SELECT d.stream_id FROM dead AS d JOIN changed AS c ON c.stream_id = d.stream_id ORDER BY d.dead_at, d.stream_id;
@@ -3972,7 +3995,7 @@ SELECT d.stream_id FROM dead AS d JOIN changed AS c ON c.stream_id = d.stream_id
     SELECT (SELECT e.stream_id FROM "public".events AS e WHERE e.stream_id > s.stream_id ORDER BY e.stream_id LIMIT 1)
       FROM streams AS s WHERE s.stream_id IS NOT NULL)
 SELECT s.stream_id, first.stream_version, last.stream_version, last.event_id, coalesce(wanted.stream_version, 0),
-       coalesce(wanted.recorded_at < pg_catalog.clock_timestamp() - $1::interval, false)
+       coalesce(wanted.recorded_at NOT BETWEEN pg_catalog.clock_timestamp() - $1::interval AND pg_catalog.clock_timestamp(), false)
   FROM streams AS s
  CROSS JOIN LATERAL (SELECT e.stream_version FROM "public".events AS e
                       WHERE e.stream_id = s.stream_id ORDER BY e.stream_version LIMIT 1) AS first

@@ -25,7 +25,8 @@ WITH RECURSIVE streams (stream_id) AS (
     SELECT (SELECT e.stream_id FROM {schema}.events AS e WHERE e.stream_id > s.stream_id ORDER BY e.stream_id LIMIT 1)
       FROM streams AS s WHERE s.stream_id IS NOT NULL)
 SELECT s.stream_id, first.stream_version, last.stream_version, last.event_id, coalesce(wanted.stream_version, 0),
-       coalesce(wanted.recorded_at < pg_catalog.clock_timestamp() - @grace::interval, false)
+       -- What was recorded later than now was so before the clock stepped back.
+       coalesce(wanted.recorded_at NOT BETWEEN pg_catalog.clock_timestamp() - @grace::interval AND pg_catalog.clock_timestamp(), false)
   FROM streams AS s
  CROSS JOIN LATERAL (SELECT e.stream_version FROM {schema}.events AS e
                       WHERE e.stream_id = s.stream_id ORDER BY e.stream_version LIMIT 1) AS first
