@@ -198,8 +198,10 @@ func (c *caller) callbackDue(ctx context.Context, target string) (called bool, w
 	var r result
 	var onResult string
 	err = c.pool.QueryRow(ctx, `SELECT call_id, target, on_result, outcome, coalesce(answer, ''),
-			greatest(callback_at - clock_timestamp(), interval '0')
-		FROM remote_calls WHERE target = $1 AND dead_at IS NULL AND outcome IS NOT NULL ORDER BY callback_at, call_id LIMIT 1`, target).
+			CASE WHEN callback_at BETWEEN clock_timestamp() AND clock_timestamp() + $2::interval AND callback_errors > 0
+			     THEN callback_at - clock_timestamp() ELSE interval '0' END AS waiting
+		FROM remote_calls WHERE target = $1 AND dead_at IS NULL AND outcome IS NOT NULL ORDER BY waiting, callback_at, call_id LIMIT 1`,
+		target, c.cfg.LongestBackoff).
 		Scan(&r.ID, &r.Target, &onResult, &r.Outcome, &r.Answer, &waiting)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -210,6 +212,9 @@ func (c *caller) callbackDue(ctx context.Context, target string) (called bool, w
 	return true, 0, c.finish(ctx, onResult, r)
 }
 
+// attemptDue says that the backoff of a call c is over. One that ends later than one can, by $2, was before the clock stepped back.
+const attemptDue = `(c.attempts = 0 OR c.attempt_at <= clock_timestamp() OR c.attempt_at > clock_timestamp() + $2::interval)`
+
 // claim takes the first unanswered call of a target: the lowest id, whether it can be sent or not, so that none is
 // overtaken. It can when its event came out of the stream and its backoff is over. What claim returns is marked as sent;
 // pgx.ErrNoRows says that nothing can be sent now.
@@ -219,8 +224,8 @@ func (c *caller) claim(ctx context.Context, target string) (outgoing, error) {
 			SELECT call_id FROM remote_calls WHERE target = $1 AND dead_at IS NULL AND outcome IS NULL ORDER BY call_id LIMIT 1 FOR UPDATE)
 		UPDATE remote_calls c SET sent_at = coalesce(sent_at, clock_timestamp()), attempts = attempts + 1
 		FROM head, remote_targets t
-		WHERE c.call_id = head.call_id AND t.target = c.target AND c.arrived_at IS NOT NULL AND c.attempt_at <= clock_timestamp()
-		RETURNING c.call_id, c.call_uuid, c.target, t.url, t.token, c.procedure, c.arguments::text, c.on_result, c.attempts`, target).
+		WHERE c.call_id = head.call_id AND t.target = c.target AND c.arrived_at IS NOT NULL AND `+attemptDue+`
+		RETURNING c.call_id, c.call_uuid, c.target, t.url, t.token, c.procedure, c.arguments::text, c.on_result, c.attempts`, target, c.cfg.LongestBackoff).
 		Scan(&o.ID, &o.UUID, &o.Target, &o.URL, &o.Token, &o.Procedure, &o.Arguments, &o.OnResult, &o.Attempts)
 	return o, err
 }
@@ -228,9 +233,9 @@ func (c *caller) claim(ctx context.Context, target string) (outgoing, error) {
 // idle is how long until the head of a target may be sent, at most waiting if that is above 0.
 func (c *caller) idle(ctx context.Context, target string, waiting time.Duration) (time.Duration, error) {
 	var left time.Duration
-	err := c.pool.QueryRow(ctx, `SELECT coalesce((SELECT CASE WHEN arrived_at IS NOT NULL THEN attempt_at - clock_timestamp() END
-		FROM remote_calls WHERE target = $1 AND dead_at IS NULL AND outcome IS NULL ORDER BY call_id LIMIT 1), $2::interval)`,
-		target, c.cfg.Poll).Scan(&left)
+	err := c.pool.QueryRow(ctx, `SELECT coalesce((SELECT CASE WHEN arrived_at IS NOT NULL THEN CASE WHEN `+attemptDue+` THEN '0' ELSE c.attempt_at - clock_timestamp() END END
+		FROM remote_calls AS c WHERE target = $1 AND dead_at IS NULL AND outcome IS NULL ORDER BY call_id LIMIT 1), $3::interval)`,
+		target, c.cfg.LongestBackoff, c.cfg.Poll).Scan(&left)
 	if waiting > 0 {
 		left = min(left, waiting)
 	}
