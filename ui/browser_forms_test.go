@@ -238,7 +238,8 @@ func TestBrowserWorksWithoutScript(t *testing.T) {
 	must(t, do(ctx, chromedp.WaitNotVisible("[data-select-all]"), chromedp.Click(fmt.Sprintf("#m-%d .pick input", g.dead)), chromedp.Click(`button[name=selected][value=discard]`)))
 	send(t, ctx, "no script", "#flash")
 	open(t, ctx, 1440, server.URL+"/partitions/1", "#pause")
-	must(t, do(ctx, chromedp.SendKeys("#reason", "no script"), chromedp.Click("#pause button"), chromedp.WaitVisible("#flash")))
+	must(t, do(ctx, chromedp.Click("#pause button"), chromedp.WaitVisible("#confirm-heading")))
+	send(t, ctx, "no script", "#flash")
 	open(t, ctx, 1440, fmt.Sprintf("%s/workers/%s/drain", server.URL, g.owner), "#confirm-heading")
 	send(t, ctx, "no script", "#flash")
 	if done := g.text(t, `SELECT string_agg(action, ' ' ORDER BY id) FROM outbox_audit WHERE reason = 'no script'`); done != "dead.discard partition.pause worker.drain" {

@@ -164,6 +164,7 @@ func (g *gallery) pages(t *testing.T) []page {
 		{"partition-stuck", fmt.Sprintf("/partitions/%d", at), "#heads table"},
 		{"partition-paused", "/partitions/4", "#pause"},
 		{"partition-unowned", "/partitions/15", "#pause"},
+		{"confirm-pause", "/partitions/3/pause", "#confirm-heading"},
 		{"drain", fmt.Sprintf("/workers/%s/drain", g.owner), "#confirm-heading"},
 		{"resize", "/partitions/resize", "#ask"},
 		{"confirm-resize-none", "/partitions/resize/confirm?partitions=16", "#confirm-heading"},

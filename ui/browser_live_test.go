@@ -170,19 +170,20 @@ func (l *live) pause(t *testing.T) {
 	l.waitArrived(t, 0, sequence)
 	n := l.one(t, `SELECT partition_key FROM outbox_messages WHERE global_sequence = $1`, sequence)
 	open(t, ctx, 1440, fmt.Sprintf("%s/partitions/%d", l.server.URL, n), "#pause")
-	must(t, do(ctx, chromedp.SendKeys("#reason", "a deploy")))
-	l.exec(t, `UPDATE outbox_partitions SET paused_at = clock_timestamp() WHERE partition_key = $1`, n) // a colleague does the same
-	must(t, do(ctx, become(`document.getElementById('link').textContent === 'waiting: a form is being filled in'`)))
-	if does := evaluate[string](t, ctx, `document.querySelector('#pause [name=action]').value`); does != "pause" {
-		t.Errorf("while a reason is written the button comes to %s", does)
-	}
-	l.exec(t, `UPDATE outbox_partitions SET paused_at = NULL WHERE partition_key = $1`, n)
-	must(t, do(ctx, chromedp.Click("#pause button"), chromedp.WaitVisible("#flash")))
+	must(t, do(ctx, chromedp.Click("#pause button"), chromedp.WaitVisible("#confirm-heading")))
+	send(t, ctx, "a deploy", "#flash")
 	waiting := l.append(t, "customer-7")
 	must(t, do(ctx, become(`document.getElementById('why').textContent.includes('paused since')`)))
 	if l.one(t, `SELECT count(*) FROM outbox WHERE global_sequence = $1`, waiting) != 1 {
 		t.Error("a paused partition delivers")
 	}
+	must(t, do(ctx, chromedp.SendKeys("#reason", "done with it")))
+	l.exec(t, `UPDATE outbox_partitions SET paused_at = NULL WHERE partition_key = $1`, n) // a colleague does the same
+	must(t, do(ctx, become(`document.getElementById('link').textContent === 'waiting: a form is being filled in'`)))
+	if does := evaluate[string](t, ctx, `document.querySelector('#pause [name=action]').value`); does != "resume" {
+		t.Errorf("while a reason is written the button comes to %s", does)
+	}
+	l.exec(t, `UPDATE outbox_partitions SET paused_at = clock_timestamp() WHERE partition_key = $1`, n)
 	must(t, do(ctx, chromedp.Click("#pause button"), chromedp.WaitVisible(`#pause button.danger`)))
 	l.waitArrived(t, 0, waiting)
 	open(t, ctx, 1440, l.server.URL+"/audit", "main table")

@@ -49,7 +49,7 @@ func TestPartitionTellsItsStory(t *testing.T) {
 	wantStatus(t, page, http.StatusOK)
 	wantContains(t, page, fmt.Sprintf("Partition %d", n), uuid.UUID{15: 7}.String(), "&lt;i&gt;host&lt;/i&gt;", "1 dead, until a person acts",
 		"1 blocked behind an earlier event", "of 1 stream", fmt.Sprintf(`href="../messages/%d"`, dead), "s &amp; &lt;t&gt;", "no &lt;b&gt;way&lt;/b&gt;",
-		fmt.Sprintf(`href="../messages?partition=%d&amp;state=dead"`, n), "Last deliveries", "Pause partition", `action="../actions/partitions"`)
+		fmt.Sprintf(`href="../messages?partition=%d&amp;state=dead"`, n), "Last deliveries", "Pause partition", fmt.Sprintf(`action="../partitions/%d/pause"`, n))
 	wantLacks(t, page, "<i>host", "<b>way", "Nothing was done")
 	wantContains(t, call(t, server, http.MethodGet, fmt.Sprintf("/partitions/%d", 1-n)), "nothing waits here", "None.")
 	wantStatus(t, call(t, server, http.MethodGet, "/partitions/2"), http.StatusNotFound)
@@ -74,6 +74,15 @@ func TestPartitionIsPausedByForm(t *testing.T) {
 	path := fmt.Sprintf("/partitions/%d", n)
 	form := url.Values{"partition": {fmt.Sprint(n)}, "action": {"pause"}, "reason": {"a deploy"}}
 
+	ask := call(t, server, http.MethodGet, path+"/pause")
+	wantStatus(t, ask, http.StatusOK)
+	wantContains(t, ask, fmt.Sprintf("Pause partition %d?", n), "1 event waits", `method="post" action="../../actions/partitions"`, `name="reason"`)
+	if b.one(t, `SELECT count(*) FROM outbox_partitions WHERE paused_at IS NOT NULL`) != 0 {
+		t.Error("the question paused the partition")
+	}
+	for path, status := range map[string]int{"/partitions/9/pause": http.StatusNotFound, "/partitions/x/pause": http.StatusBadRequest} {
+		wantStatus(t, call(t, server, http.MethodGet, path), status)
+	}
 	done := post(t, server, "/actions/partitions", form)
 	wantStatus(t, done, http.StatusSeeOther)
 	to := fmt.Sprintf("../partitions/%d?done=pause&n=%d", n, n)
@@ -82,6 +91,9 @@ func TestPartitionIsPausedByForm(t *testing.T) {
 	}
 	wantContains(t, call(t, server, http.MethodGet, strings.TrimPrefix(to, "..")), fmt.Sprintf("Partition %d is paused.", n), "Resume partition", "paused since")
 	wantContains(t, call(t, server, http.MethodGet, "/"), `id="o-paused"`)
+	twice := call(t, server, http.MethodGet, path+"/pause")
+	wantContains(t, twice, "paused already")
+	wantLacks(t, twice, `action="../../actions/partitions"`)
 	form.Set("action", "resume")
 	wantStatus(t, post(t, server, "/actions/partitions", form), http.StatusSeeOther)
 	wantContains(t, call(t, server, http.MethodGet, path), "Pause partition")
@@ -90,7 +102,7 @@ func TestPartitionIsPausedByForm(t *testing.T) {
 	long := url.Values{"partition": {fmt.Sprint(n)}, "action": {"pause"}, "reason": {strings.Repeat("x", 100_000)}}
 	again := post(t, server, "/actions/partitions", long)
 	wantStatus(t, again, http.StatusBadRequest)
-	wantContains(t, again, "Nothing was done.", `value="xxx`)
+	wantContains(t, again, "Nothing was done.", `autocomplete="off">xxx`)
 	wantLacks(t, again, "data-every")
 	for _, wrong := range []url.Values{{"partition": {"x"}, "action": {"pause"}}, {"partition": {"0"}, "action": {"stop"}}, {}} {
 		wantStatus(t, post(t, server, "/actions/partitions", wrong), http.StatusBadRequest)
@@ -98,6 +110,7 @@ func TestPartitionIsPausedByForm(t *testing.T) {
 	wantStatus(t, post(t, server, "/actions/partitions", url.Values{"partition": {"9"}, "action": {"pause"}}), http.StatusNotFound)
 	readers := b.serve(t, ui.Options{ReadOnly: true})
 	wantStatus(t, post(t, readers, "/actions/partitions", form), http.StatusForbidden)
+	wantStatus(t, call(t, readers, http.MethodGet, path+"/pause"), http.StatusForbidden)
 	wantLacks(t, call(t, readers, http.MethodGet, path), `<form id="pause"`, "Pause partition")
 }
 

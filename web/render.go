@@ -77,6 +77,11 @@ func (r *Renderer) ResizeConfirm(w io.Writer, page ResizeConfirm) error {
 	return r.render(w, "resize-confirm", page)
 }
 
+// PauseConfirm writes the question before a partition is paused; it takes what the partition's own page takes.
+func (r *Renderer) PauseConfirm(w io.Writer, page Story) error {
+	return r.render(w, "pause-confirm", page)
+}
+
 // Message writes the page of one message.
 func (r *Renderer) Message(w io.Writer, page Message) error { return r.render(w, "message", page) }
 

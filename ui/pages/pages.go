@@ -46,18 +46,19 @@ func New(desk *act.Desk) (*Pages, error) {
 // Routes registers the pages and the forms on them. A monitor without an operator has those of partitions alone.
 func (p *Pages) Routes(page, form func(pattern string, handle http.HandlerFunc)) {
 	for pattern, handle := range map[string]http.HandlerFunc{
-		"GET /messages":                  p.messages,
-		"GET /messages/confirm":          p.confirm,
-		"GET /messages/causes":           p.causes,
-		"GET /messages/{message}":        p.message,
-		"GET /streams":                   p.stream,
-		"GET /replays":                   p.replays,
-		"GET /replays/confirm":           p.confirmReplay,
-		"GET /replays/{replay}/cancel":   p.cancelReplay,
-		"GET /partitions/resize":         p.resize,
-		"GET /partitions/resize/confirm": p.confirmResize,
-		"GET /audit":                     p.audit,
-		"GET /workers/{worker}/drain":    p.drain,
+		"GET /messages":                     p.messages,
+		"GET /messages/confirm":             p.confirm,
+		"GET /messages/causes":              p.causes,
+		"GET /messages/{message}":           p.message,
+		"GET /streams":                      p.stream,
+		"GET /replays":                      p.replays,
+		"GET /replays/confirm":              p.confirmReplay,
+		"GET /replays/{replay}/cancel":      p.cancelReplay,
+		"GET /partitions/resize":            p.resize,
+		"GET /partitions/resize/confirm":    p.confirmResize,
+		"GET /partitions/{partition}/pause": p.confirmPause,
+		"GET /audit":                        p.audit,
+		"GET /workers/{worker}/drain":       p.drain,
 	} {
 		page(pattern, p.operated(handle))
 	}

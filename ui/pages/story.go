@@ -20,6 +20,8 @@ const (
 	paramWorker = "worker"
 )
 
+var errNoPartition = &ops.InputError{Field: ops.FieldPartition, Problem: "there is no such partition", Err: ops.ErrNotFound}
+
 // storyLength is how much a partition's story tells.
 const storyLength = 20
 
@@ -42,7 +44,7 @@ func (p *Pages) tellStory(w http.ResponseWriter, r *http.Request, id partition.I
 	}
 	page, found := storyPage(seen, int(id))
 	if !found {
-		p.failPage(w, r, &ops.InputError{Field: ops.FieldPartition, Problem: "there is no such partition", Err: ops.ErrNotFound})
+		p.failPage(w, r, errNoPartition)
 		return
 	}
 	page.Shell = p.shellOf(r, "Partition "+number(int64(id)), sectionMonitor)
@@ -62,6 +64,35 @@ func (p *Pages) tellStory(w http.ResponseWriter, r *http.Request, id partition.I
 		fillStory(&page, story, seen.At.Add(seen.Age))
 	}
 	p.send(w, r, status, func(w io.Writer) error { return p.renderer.Story(w, page) })
+}
+
+// confirmPause asks before a partition is paused.
+func (p *Pages) confirmPause(w http.ResponseWriter, r *http.Request) {
+	if err := p.desk.MayAct(act.Who(r)); err != nil {
+		p.failPage(w, r, err)
+		return
+	}
+	id, err := act.PartitionNumber(r.PathValue("partition"))
+	if err != nil {
+		p.failPage(w, r, err)
+		return
+	}
+	p.askPause(w, r, id, http.StatusOK, "", "")
+}
+
+func (p *Pages) askPause(w http.ResponseWriter, r *http.Request, id partition.ID, status int, reason, problem string) {
+	seen, err := p.desk.Cache.Observe(r.Context())
+	if err != nil {
+		p.failUnread(w, r)
+		return
+	}
+	page, found := storyPage(seen, int(id))
+	if !found {
+		p.failPage(w, r, errNoPartition)
+		return
+	}
+	page.Shell, page.Reason, page.Problem = p.shellOf(r, "Pause a partition", sectionMonitor), reason, problem
+	p.send(w, r, status, func(w io.Writer) error { return p.renderer.PauseConfirm(w, page) })
 }
 
 func storyPage(seen source.Observation, n int) (web.Story, bool) {
@@ -137,7 +168,13 @@ func (p *Pages) formPartitions(w http.ResponseWriter, r *http.Request) {
 	reason := q.Get(paramReason)
 	_, err = p.desk.OnPartitions(r.Context(), act.Who(r), action, ops.PauseCommand{Partitions: []partition.ID{id}, Reason: reason})
 	if err != nil {
-		p.unless(w, r, err, func(c act.Complaint) { p.tellStory(w, r, id, c.Status, reason, c.Message) })
+		p.unless(w, r, err, func(c act.Complaint) {
+			if action.Name == act.Pause.Name {
+				p.askPause(w, r, id, c.Status, reason, c.Message)
+				return
+			}
+			p.tellStory(w, r, id, c.Status, reason, c.Message)
+		})
 		return
 	}
 	text := number(int64(id))
