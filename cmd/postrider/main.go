@@ -124,9 +124,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 		return exitFailed
 	}
 	if c.LogFormat == "json" { // whoever reads the log reads objects
-		newLogger(stderr, slog.LevelError, c.LogFormat).Error("the command failed", "error", err)
+		newLogger(stderr, slog.LevelError, c.LogFormat).Error("the command failed", "error", inFlags(err.Error()))
 	} else {
-		fmt.Fprintln(stderr, "postrider: "+redact(err.Error()))
+		fmt.Fprintln(stderr, "postrider: "+redact(inFlags(err.Error())))
 	}
 	if errors.Is(err, errRefused) {
 		return exitRefused

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 )
@@ -35,4 +36,37 @@ func redact(text string) string {
 	text = urlSecret.ReplaceAllString(text, "${1}***@")
 	text = bareSecret.ReplaceAllString(text, "${1}***@")
 	return fieldSecret.ReplaceAllString(text, "${1}${2}***")
+}
+
+// settingFlags are the flags of those settings that packages name as a program sets them.
+var settingFlags = map[string]string{
+	"AckTimeout": "--ack-timeout", "BatchSize": "--batch-size", "ControlPrefix": "--control-prefix", "DatabaseURL": "--database-url",
+	"DrainTimeout": "--drain-timeout", "Events": "--events-relation", "Failure": "--behind", "KeepRecords": "--keep-records", "Lost": "--lost-messages",
+	"NATSURL": "--nats-url", "Ordering": "--ordering", "Partitions": "--partitions", "PollInterval": "--interval", "RetentionConfig.History": "--retention",
+	"RetryPolicy.Base": "--retry-base", "Base": "--retry-base", "RetryPolicy.Max": "--retry-max", "RetryPolicy.MaxAttempts": "--max-attempts",
+	"Schema": "--schema", "ServerConfig.Addr": "--http-addr", "Strategy": "--assignment", "TTL": "--lease-ttl", "Window": "--in-flight",
+}
+
+var (
+	settingPlace = regexp.MustCompile(`\b(?:(?:worker|lease|heartbeat|coordinator|delivery|nats) configuration|schema config|ui): `)
+	settingLabel = regexp.MustCompile(`\b[A-Z][\w.]*(?:, [A-Z]\w*)* \((--[^)]+)\): `)
+	settingName  = regexp.MustCompile(`\b(?:[A-Z]\w*\.)?[A-Z]\w+\b`)
+	settingTwice = regexp.MustCompile(`--[a-z*, -]+: (--)`)
+)
+
+// inFlags says what a package refuses of a configuration in the command line's words. Other text stays.
+func inFlags(text string) string {
+	var said []string
+	for line := range strings.Lines(text) {
+		of := settingPlace.MatchString(line) || settingLabel.MatchString(line)
+		if of {
+			line = settingLabel.ReplaceAllString(settingPlace.ReplaceAllString(line, ""), "$1: ")
+			line = settingName.ReplaceAllStringFunc(line, func(name string) string { return cmp.Or(settingFlags[name], name) })
+			line = settingTwice.ReplaceAllString(line, "$1")
+		}
+		if last := len(said) - 1; !of || last < 0 || !strings.HasSuffix(strings.TrimSpace(said[last]), strings.TrimSpace(line)) {
+			said = append(said, line)
+		}
+	}
+	return strings.TrimSuffix(strings.Join(said, ""), "\n")
 }

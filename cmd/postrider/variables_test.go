@@ -1,7 +1,9 @@
 package main
 
 import (
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
@@ -41,5 +43,53 @@ func TestAVariableHasOneMeaning(t *testing.T) {
 		}
 		slices.Sort(lines)
 		t.Errorf("%s is told of in %d ways: %q", env, len(helps), lines)
+	}
+}
+
+// goName is a name as programs write it; others are the names of products.
+var (
+	goName   = regexp.MustCompile(`\b[A-Z]+[a-z]+[A-Z]\w*|\b[A-Z]\w*\.[A-Z]\w*|\b[A-Z]\w* \(--|\bTTL\b|configuration: |config: |\bui: `)
+	noGoName = regexp.MustCompile(`PostgreSQL|JetStream|CloudEvents`)
+)
+
+// Whatever value is refused, the text names the flag and no field of a program's configuration.
+func TestRefusalsNameFlags(t *testing.T) {
+	t.Parallel()
+	const database = "--database-url=postgres://u@127.0.0.1:1/x"
+	values := map[string][]string{
+		"int": {"-1", "0", "1", "2147483647"}, "int64": {"-1", "0"}, "float64": {"-1", "0"},
+		"time.Duration": {"-1s", "0s", "1ns", "9999h"}, "string": {"", "a b", "x:y:z", "/>"},
+	}
+	refused := 0
+	for _, command := range []string{"run", "dev", "monitor", "migrate up", "migrate print", "status", "doctor", "partitions list", "tail", "gaps detect", "replay", "asyncapi"} {
+		node := model(t).Node
+		for name := range strings.FieldsSeq(command) {
+			i := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == name })
+			node = node.Children[i]
+		}
+		for _, f := range flagsOf(node) {
+			for _, value := range values[f.Target.Type().String()] {
+				args := strings.Fields(command)
+				switch {
+				case command == "dev" && (f.Group == nil || f.Group.Key != "retry"), slices.Contains([]string{"config", "database-url", "otel-endpoint"}, f.Name):
+					continue // what it takes starts servers; these are read before all others
+				case command == "dev":
+					args = append(args, "--rate=-1")
+				case command != "migrate print":
+					args = append(args, database, "--nats-url=nats://127.0.0.1:1")
+				}
+				code, _, said := call(t, append(args, "--"+f.Name+"="+value)...)
+				if code == exitRefused {
+					refused++
+				}
+				text := noGoName.ReplaceAllString(strings.ReplaceAll(said, value, ""), "")
+				if line := goName.FindString(text); line != "" || code == exitRefused && !strings.Contains(said, "--") {
+					t.Errorf("%s --%s=%q: %q in %s", command, f.Name, value, line, said)
+				}
+			}
+		}
+	}
+	if refused < 100 {
+		t.Errorf("%d values were refused", refused)
 	}
 }
