@@ -213,3 +213,30 @@ func TestAWorkerIsDrained(t *testing.T) {
 		t.Errorf("the workers are %+v", seen)
 	}
 }
+
+// A limit takes the first ones of those that a filter for a tenant chooses.
+func TestALimitAndATenantChoose(t *testing.T) {
+	t.Parallel()
+	o := newOutbox(t, 1)
+	server := o.serve(t, ui.Options{})
+	other := o.append(t, "a")
+	first, second, third := o.append(t, "b", `tenant_id => 'acme'`), o.append(t, "c", `tenant_id => 'acme'`), o.append(t, "d", `tenant_id => 'acme'`)
+	o.kill(t, "e", other, first, second, third)
+	if found := upTo(t, server, "?state=dead&tenant=acme"); fmt.Sprint(found) != fmt.Sprint([]int64{first, second, third}) {
+		t.Errorf("the tenant's are %v", found)
+	}
+	for _, dry := range []bool{true, false} {
+		got := api(t, server, http.MethodPost, "/messages/requeue", fmt.Sprintf(`{"filter": {"tenant": "acme"}, "limit": 2, "expected_count": 2, "dry_run": %t}`, dry))
+		wantStatus(t, got, http.StatusOK)
+		if a := decode[acted](t, got); a.Count != 2 {
+			t.Errorf("dry run %v: %+v", dry, a)
+		}
+	}
+	for sequence, want := range map[int64]string{other: "dead", first: "pending", second: "pending", third: "dead"} {
+		if got := o.state(t, sequence); got != want {
+			t.Errorf("message %d is %s, want %s", sequence, got, want)
+		}
+	}
+	wantProblem(t, api(t, server, http.MethodPost, "/messages/requeue", `{"all": true, "limit": 0}`), http.StatusBadRequest, "invalid", "limit")
+	wantProblem(t, api(t, server, http.MethodPost, "/messages/requeue", `{"filter": {"tenant": ""}}`), http.StatusBadRequest, "invalid", "tenant")
+}

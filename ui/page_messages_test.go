@@ -64,6 +64,7 @@ func TestMessagesAreFiltered(t *testing.T) {
 		"?state=published":                     {published},
 		"?stream=d+%26+%3Ce%3E":                {blocked, dead},
 		"?error_contains=timeout":              {failed},
+		"?tenant=nobody":                       {},
 		"?since=5m&stream=a":                   {waiting},
 		"?until=5m":                            {},
 		"?topic=default&type=nothing":          {},
@@ -76,7 +77,7 @@ func TestMessagesAreFiltered(t *testing.T) {
 	}
 
 	page := fullPage(t, server, "/messages?state=dead&stream=d+%26+%3Ce%3E")
-	wantContains(t, page, "d &amp; &lt;e&gt;", "permanent: &lt;b&gt;no&lt;/b&gt;", `name="dead" value="`, "Discard all…",
+	wantContains(t, page, "d &amp; &lt;e&gt;", "permanent: &lt;b&gt;no&lt;/b&gt;", `name="dead" value="`, "Discard all…", `name="tenant"`,
 		`name="stream" value="d &amp; &lt;e&gt;"`)
 	wantLacks(t, page, "<b>no</b>", "<e>")
 	for query, complaint := range map[string]string{

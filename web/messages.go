@@ -7,6 +7,7 @@ type Filter struct {
 	Stream    string
 	Topic     string
 	Type      string
+	Tenant    string
 	ID        string
 	Sequence  string
 	Error     string

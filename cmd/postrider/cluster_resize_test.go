@@ -105,13 +105,14 @@ func TestResizeTells(t *testing.T) {
 	if err := pgtest.Pool(t, address).QueryRow(t.Context(), `SELECT count(*) FROM outbox WHERE partition_key <> 0`).Scan(&moved); err != nil {
 		t.Fatal(err)
 	}
-	if code, stdout, stderr := call(t, pending...); code != exitOK || stdout != fmt.Sprintf("would make 1 partitions of 8; %d pending rows would move\n", moved) || moved == 0 {
+	if code, stdout, stderr := call(t, pending...); code != exitOK || stdout != "would make 1 partition of 8; "+counted(moved, "pending row")+" would move\n" || moved == 0 {
 		t.Errorf("dry run: status %d, %q %s, want %d rows", code, stdout, stderr, moved)
 	}
 	for _, refused := range []struct {
 		args []string
 		says []string
 	}{
+		{nil, []string{"say --yes", "--reason"}},
 		{[]string{"--yes"}, []string{"--reason is required"}},
 		{[]string{"--reason=test"}, []string{"say --yes"}},
 	} {

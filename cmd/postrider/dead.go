@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -27,6 +29,7 @@ type filterFlags struct {
 	Stream        *string `help:"Only messages of that stream." placeholder:"ID" env:"-"`
 	Topic         *string `help:"Only messages of that topic." placeholder:"NAME" env:"-"`
 	Type          *string `help:"Only messages whose event has that type." placeholder:"NAME" env:"-"`
+	Tenant        *string `help:"Only messages whose event has that tenant." placeholder:"ID" env:"-"`
 	ErrorContains *string `help:"Only messages whose last error contains that text." placeholder:"TEXT" env:"-"`
 	ErrorFamily   *string `help:"Only messages whose last error is like that, as 'dead causes' writes it." placeholder:"TEXT" env:"-"`
 	ID            *string `help:"Only the message of that event." placeholder:"UUID" env:"-"`
@@ -48,6 +51,7 @@ func (f filterFlags) filter() (ops.Filter, error) {
 		{"--stream", f.Stream, &a.Stream},
 		{"--topic", f.Topic, &a.Topic},
 		{"--type", f.Type, &a.Type},
+		{"--tenant", f.Tenant, &a.Tenant},
 		{"--error-contains", f.ErrorContains, &a.ErrorContains},
 		{"--error-family", f.ErrorFamily, &a.ErrorFamily},
 	} {
@@ -187,6 +191,7 @@ type mendFlags struct {
 	actorFlags
 	Sequences []int64 `arg:"" optional:"" name:"sequence" help:"Sequences of messages."`
 	All       bool    `help:"Every message of that state." env:"-"`
+	Limit     *int64  `help:"Most messages, of each stream the first ones: to try a few before the rest." placeholder:"N" env:"-"`
 	DryRun    bool    `help:"Count, and do nothing." env:"-"`
 	Yes       bool    `help:"Confirm that more than one message is meant." env:"-"`
 }
@@ -202,6 +207,7 @@ Without a selection (sequences, filters or --all) nothing is done. More than one
 Examples:
   postrider dead %[1]s 4711 --reason 'payload was repaired'
   postrider dead %[1]s --topic shop --error-contains max_payload --dry-run
+  postrider dead %[1]s --all --limit 10 --yes --reason 'a try'
   postrider dead %[1]s --all --yes --reason 'limit was raised'`
 
 // Help explains below the flags.
@@ -212,7 +218,7 @@ func (c *deadRequeueCmd) Help() string {
 
 // Run requeues.
 func (c *deadRequeueCmd) Run(s *session) error {
-	return c.mend(s, ops.State(c.State), mending{(*ops.Operator).Requeue, "requeue", "requeued"})
+	return c.mend(s, ops.State(c.State), mending{(*ops.Operator).Requeue, "requeue", "requeued", false})
 }
 
 type deadSkipCmd struct{ mendFlags }
@@ -224,7 +230,7 @@ func (c *deadSkipCmd) Help() string {
 
 // Run skips.
 func (c *deadSkipCmd) Run(s *session) error {
-	return c.mend(s, ops.Dead, mending{(*ops.Operator).Skip, "skip", "skipped"})
+	return c.mend(s, ops.Dead, mending{(*ops.Operator).Skip, "skip", "skipped", true})
 }
 
 type deadDiscardCmd struct{ mendFlags }
@@ -236,13 +242,14 @@ func (c *deadDiscardCmd) Help() string {
 
 // Run discards.
 func (c *deadDiscardCmd) Run(s *session) error {
-	return c.mend(s, ops.Dead, mending{(*ops.Operator).Discard, "discard", "discarded"})
+	return c.mend(s, ops.Dead, mending{(*ops.Operator).Discard, "discard", "discarded", true})
 }
 
 // mending is one of the ways to end a message's wait.
 type mending struct {
 	do        func(*ops.Operator, context.Context, ops.Command) (ops.Changed, error)
 	verb, did string
+	reasoned  bool // takes a reason
 }
 
 func (f *mendFlags) mend(s *session, state ops.State, m mending) error {
@@ -257,8 +264,13 @@ func (f *mendFlags) mend(s *session, state ops.State, m mending) error {
 	if err := f.selects(c.Selection); err != nil {
 		return err
 	}
-	if f.DryRun && c.Reason == "" {
-		c.Reason = "dry run" // which no audit shows
+	if f.Limit != nil {
+		if c.Most = *f.Limit; c.Most < 1 {
+			return fmt.Errorf("%w: --limit must be at least 1, got %d", errRefused, c.Most)
+		}
+	}
+	if m.reasoned && strings.TrimSpace(c.Reason) == "" {
+		c.Reason = "counting" // which no audit shows
 	}
 	op, done, err := f.operator(s)
 	if err != nil {
@@ -277,8 +289,12 @@ func (f *mendFlags) mend(s *session, state ops.State, m mending) error {
 	}
 	total := r.Count
 	if !f.DryRun && total > 0 {
-		if total > 1 && !f.Yes {
-			return fmt.Errorf("%w: this would %s %s; say --yes if that is meant", errRefused, m.verb, counted(total, "message"))
+		reason := f.Reason
+		if !m.reasoned {
+			reason = cmp.Or(reason, "none")
+		}
+		if err := confirmed(fmt.Sprintf("this would %s %s", m.verb, counted(total, "message")), reason, total <= 1 || f.Yes); err != nil {
+			return err
 		}
 		progress := f.progress(s.stderr, total)
 		c.DryRun, c.Progress = false, progress.show
@@ -315,7 +331,7 @@ func (f *mendFlags) mend(s *session, state ops.State, m mending) error {
 // selects refuses, in the command line's words, to work without a selection.
 func (f *mendFlags) selects(s ops.Selection) error {
 	if len(s.Sequences) == 0 && !s.All && s.Filter.Empty() {
-		return fmt.Errorf("%w: nothing is selected: give sequences, filters (--partition, --stream, --topic, --type, --error-contains, "+
+		return fmt.Errorf("%w: nothing is selected: give sequences, filters (--partition, --stream, --topic, --type, --tenant, --error-contains, "+
 			"--error-family, --id, --since, --until) or --all", errRefused)
 	}
 	return nil

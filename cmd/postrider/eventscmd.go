@@ -98,15 +98,18 @@ Examples:
 
 // Run puts events into parts.
 func (c *eventsSplitCmd) Run(s *session) error {
-	if err := c.confirmed("the table of events is replaced by a partitioned one", c.Reason); err != nil {
-		return err
-	}
+	missing := c.confirmed("the table of events is replaced by a partitioned one", c.Reason)
 	return c.with(s, c.Timeout, func(store *parts.Store) error {
+		hindrance, err := store.Hindrance(s.ctx)
+		switch {
+		case err != nil:
+			return err
+		case missing != nil && hindrance != "":
+			return fmt.Errorf("%w; and this is in the way: %s; remove it first, and make it anew afterwards", missing, hindrance)
+		case missing != nil:
+			return missing
+		}
 		if c.DryRun {
-			hindrance, err := store.Hindrance(s.ctx)
-			if err != nil {
-				return err
-			}
 			if c.JSON {
 				return writeJSON(s.stdout, map[string]any{"hindrance": hindrance, "dry_run": true})
 			}
@@ -223,9 +226,6 @@ func (c *eventsPruneCmd) Run(s *session) error {
 	case (c.Archive == "") != c.Discard:
 		return fmt.Errorf("%w: give either --archive DIR or --discard", errRefused)
 	}
-	if err := c.confirmed("events are dropped", c.Reason); err != nil {
-		return err
-	}
 	return c.with(s, c.Timeout, func(store *parts.Store) error {
 		if info, err := os.Stat(c.Archive); c.Archive != "" && (err != nil || !info.IsDir()) {
 			return fmt.Errorf("%w: --archive: %s is no folder", errRefused, c.Archive)
@@ -235,6 +235,9 @@ func (c *eventsPruneCmd) Run(s *session) error {
 			return err
 		}
 		old := surplus(list, c.Keep)
+		if err := c.confirmed(dropping(old), c.Reason); len(old) > 0 && err != nil {
+			return err
+		}
 		gone := []pruned{}
 		for _, part := range old {
 			one := pruned{Part: part}
@@ -268,6 +271,15 @@ func surplus(list []parts.Part, keep int) []parts.Part {
 	return nil // keep is at least 1
 }
 
+// dropping says what would go.
+func dropping(old []parts.Part) string {
+	var events int64
+	for _, p := range old {
+		events += p.Events
+	}
+	return fmt.Sprintf("this would drop %s with some %s", counted(len(old), "part"), counted(events, "event"))
+}
+
 func (c *eventsPruneCmd) prune(s *session, store *parts.Store, part parts.Part) (one pruned, err error) {
 	one.Part = part
 	if c.Archive != "" {
@@ -298,7 +310,7 @@ func (c *eventsPruneCmd) print(s *session, gone []pruned) error {
 		}
 	}
 	if len(gone) == 0 {
-		_, err := fmt.Fprintf(s.stdout, "no more than %d parts have events\n", c.Keep)
+		_, err := fmt.Fprintf(s.stdout, "events fill no more than %s\n", counted(c.Keep, "part"))
 		return err
 	}
 	return nil

@@ -282,7 +282,7 @@ Examples:
 
 // Run cancels.
 func (c *messagesCancelCmd) Run(s *session) error {
-	return c.mend(s, ops.Scheduled, mending{(*ops.Operator).Cancel, "cancel", "cancelled"})
+	return c.mend(s, ops.Scheduled, mending{(*ops.Operator).Cancel, "cancel", "cancelled", true})
 }
 
 type messagesMoveCmd struct {
@@ -305,7 +305,7 @@ func (c *messagesMoveCmd) Run(s *session) error {
 	move := func(o *ops.Operator, ctx context.Context, command ops.Command) (ops.Changed, error) {
 		return o.Move(ctx, command, at)
 	}
-	return c.mend(s, ops.Scheduled, mending{move, "move", "moved"})
+	return c.mend(s, ops.Scheduled, mending{move, "move", "moved", false})
 }
 
 // ahead reads a time, or a duration from now.

@@ -57,11 +57,14 @@ func (f whoFlags) actor() string {
 	return os.Getenv("USER")
 }
 
-// confirmed refuses to do what is not taken back without a reason, and without --yes.
+// confirmed refuses to do what is not taken back without a reason, and without --yes. It asks at once for all that is missing.
 func confirmed(what, reason string, yes bool) error {
+	reasoned := strings.TrimSpace(reason) != ""
 	switch {
-	case strings.TrimSpace(reason) == "":
+	case !reasoned && yes:
 		return fmt.Errorf("%w: --reason is required; it is written to the audit", errRefused)
+	case !reasoned:
+		return fmt.Errorf("%w: %s; say --yes if that is meant, and --reason, which is written to the audit", errRefused, what)
 	case !yes:
 		return fmt.Errorf("%w: %s; say --yes if that is meant", errRefused, what)
 	}
@@ -71,7 +74,7 @@ func confirmed(what, reason string, yes bool) error {
 // inputNames are the command line's names of inputs.
 var inputNames = map[string]string{
 	ops.FieldState: "--state", ops.FieldPartition: "partition", ops.FieldStream: "--stream", ops.FieldTopic: "--topic",
-	ops.FieldType: "--type", ops.FieldError: "--error-contains", ops.FieldFamily: "--error-family", ops.FieldUntil: "--until", ops.FieldAfter: "--after",
+	ops.FieldType: "--type", ops.FieldTenant: "--tenant", ops.FieldError: "--error-contains", ops.FieldFamily: "--error-family", ops.FieldUntil: "--until", ops.FieldAfter: "--after",
 	ops.FieldLimit: "--limit", ops.FieldSequence: "SEQUENCE", ops.FieldEventID: "--id", ops.FieldReason: "--reason",
 	ops.FieldActor: "--actor", ops.FieldWorker: "WORKER", resize.FieldCount: "COUNT",
 }

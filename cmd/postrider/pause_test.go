@@ -2,10 +2,12 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/postrider/postrider/internal/testkit/clustertest"
+	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -65,4 +67,36 @@ func TestPauseTells(t *testing.T) {
 			t.Errorf("%v: status %d, %q%s, want %q", c.args, code, stdout, stderr, c.stdout)
 		}
 	}
+}
+
+// Whoever asks for what is not taken back hears once of all that is missing or in the way.
+func TestSplitAsksOnce(t *testing.T) {
+	t.Parallel()
+	address, on := deadDatabase(t)
+	pool := pgtest.Pool(t, address)
+	if _, err := pool.Exec(t.Context(), `CREATE VIEW report AS SELECT sequence FROM events`); err != nil {
+		t.Fatal(err)
+	}
+	wantSaid := func(args []string, status int, says ...string) {
+		t.Helper()
+		code, stdout, stderr := call(t, on(args...)...)
+		for _, text := range says {
+			if code != status || !strings.Contains(stdout+stderr, text) {
+				t.Errorf("%v: status %d, %q lacks %q", args, code, stdout+stderr, text)
+			}
+		}
+	}
+	wantSaid([]string{"events", "split"}, exitRefused, "say --yes", "--reason", "in the way", "report")
+	wantSaid([]string{"events", "split", "--dry-run"}, exitOK, "in the way", "report")
+	if _, err := pool.Exec(t.Context(), `DROP VIEW report`); err != nil {
+		t.Fatal(err)
+	}
+	wantSaid([]string{"events", "split"}, exitRefused, "say --yes", "--reason")
+	wantSaid([]string{"events", "split", "--yes", "--reason=r"}, exitOK, "events are in parts now")
+	wantSaid([]string{"events", "begin"}, exitOK, "has begun")
+	wantSaid([]string{"events", "prune", "--keep=1", "--discard"}, exitOK, "events fill no more than 1 part")
+	if _, err := pool.Exec(t.Context(), `SELECT outbox_append('a', 't', '{}')`); err != nil {
+		t.Fatal(err)
+	}
+	wantSaid([]string{"events", "prune", "--keep=1", "--discard"}, exitRefused, "this would drop 1 part ", "say --yes", "--reason")
 }

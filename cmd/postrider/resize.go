@@ -82,11 +82,11 @@ func (c *partitionsResizeCmd) Run(s *session) error {
 	if c.JSON {
 		return writeJSON(s.stdout, done)
 	}
-	text := "%d partitions were %d; %d pending rows moved\n"
+	text := "%s were %d; %s moved\n"
 	if c.DryRun {
-		text = "would make %d partitions of %d; %d pending rows would move\n"
+		text = "would make %s of %d; %s would move\n"
 	}
-	_, err = fmt.Fprintf(s.stdout, text, done.To, done.From, done.Moved)
+	_, err = fmt.Fprintf(s.stdout, text, counted(done.To, "partition"), done.From, counted(done.Moved, "pending row"))
 	return err
 }
 

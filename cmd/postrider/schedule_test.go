@@ -23,7 +23,7 @@ func TestScheduledMessagesAreCancelledAndMoved(t *testing.T) {
 		want string
 	}{
 		{[]string{"list", "--state=scheduled"}, exitOK, "due 20"},
-		{[]string{"cancel", "5"}, exitRefused, "reason: is required"},
+		{[]string{"cancel", "5"}, exitRefused, "--reason is required"},
 		{[]string{"cancel", "1", "--reason=x"}, exitRefused, "1 is dead, not scheduled"},
 		{[]string{"cancel", "--reason=x"}, exitRefused, "nothing is selected"},
 		{[]string{"cancel", "--all", "--reason=x"}, exitRefused, "this would cancel 3 messages; say --yes"},

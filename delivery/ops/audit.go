@@ -31,11 +31,13 @@ type selectionBody struct {
 	Stream        string         `json:"stream,omitempty"`
 	Topic         string         `json:"topic,omitempty"`
 	Type          string         `json:"type,omitempty"`
+	Tenant        string         `json:"tenant,omitempty"`
 	EventID       *uuid.UUID     `json:"event_id,omitempty"`
 	ErrorContains string         `json:"error_contains,omitempty"`
 	ErrorFamily   string         `json:"error_family,omitempty"`
 	Since         *time.Time     `json:"since,omitempty"`
 	Until         *time.Time     `json:"until,omitempty"`
+	Limit         int64          `json:"limit,omitempty"`
 }
 
 // messagesDetails is what they were, since the outbox forgets it.
@@ -52,7 +54,8 @@ func (o *Operator) auditMessages(ctx context.Context, tx pgx.Tx, c Command, op o
 	f := c.Selection.Filter
 	target := messagesTarget{Partitions: partitionsOf(done), Selection: selectionBody{
 		State: c.Selection.State, All: c.Selection.All, Partitions: f.Partitions, Stream: f.Stream, Topic: f.Topic, Type: f.Type,
-		EventID: pg.OrNull(f.EventID), ErrorContains: f.ErrorContains, ErrorFamily: f.ErrorFamily, Since: timeOrNull(f.Since), Until: timeOrNull(f.Until),
+		Tenant: f.Tenant, Limit: c.Most, EventID: pg.OrNull(f.EventID), ErrorContains: f.ErrorContains, ErrorFamily: f.ErrorFamily,
+		Since: timeOrNull(f.Since), Until: timeOrNull(f.Until),
 	}}
 	for _, d := range done {
 		target.Sequences = append(target.Sequences, d.Sequence)

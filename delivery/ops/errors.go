@@ -13,6 +13,7 @@ const (
 	FieldStream    = "stream"
 	FieldTopic     = "topic"
 	FieldType      = "type"
+	FieldTenant    = "tenant"
 	FieldError     = "error_contains"
 	FieldFamily    = "error_family"
 	FieldUntil     = "until"

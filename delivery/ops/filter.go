@@ -18,8 +18,8 @@ type Filter struct {
 	// States may hold any of States().
 	States     []State
 	Partitions []partition.ID
-	// Stream, Topic and Type are compared exactly.
-	Stream, Topic, Type string
+	// Stream, Topic, Type and Tenant are compared exactly.
+	Stream, Topic, Type, Tenant string
 	// Sequence and EventID name one message. Sequence is for lists alone; a
 	// Selection has Sequences.
 	Sequence int64
@@ -36,8 +36,8 @@ type Filter struct {
 
 // Empty tells whether the filter chooses everything, whatever its States.
 func (f Filter) Empty() bool {
-	return len(f.Partitions) == 0 && f.Sequence == 0 && f.Stream == "" && f.Topic == "" && f.Type == "" && f.EventID == uuid.Nil &&
-		!f.asksErrors() && f.Since.IsZero() && f.Until.IsZero()
+	return len(f.Partitions) == 0 && f.Sequence == 0 && f.Stream == "" && f.Topic == "" && f.Type == "" && f.Tenant == "" &&
+		f.EventID == uuid.Nil && !f.asksErrors() && f.Since.IsZero() && f.Until.IsZero()
 }
 
 // withDefaults makes an empty list no list, which chooses all, and names each
@@ -65,7 +65,8 @@ func (f Filter) validate() error {
 		return maintenance.Refuse(FieldSequence, "must be at least 1, got %d", f.Sequence)
 	}
 	for field, text := range map[string]string{
-		FieldStream: f.Stream, FieldTopic: f.Topic, FieldType: f.Type, FieldError: f.ErrorContains, FieldFamily: f.ErrorFamily,
+		FieldStream: f.Stream, FieldTopic: f.Topic, FieldType: f.Type, FieldTenant: f.Tenant,
+		FieldError: f.ErrorContains, FieldFamily: f.ErrorFamily,
 	} {
 		if err := maintenance.CheckText(field, text); err != nil {
 			return err
@@ -106,6 +107,7 @@ func (f Filter) asked(args pg.Args) pg.Args {
 // askedOfEvents adds what it asks of an event.
 func (f Filter) askedOfEvents(args pg.Args) pg.Args {
 	args["stream"], args["topic"], args["type"] = pg.OrNull(f.Stream), pg.OrNull(f.Topic), pg.OrNull(f.Type)
+	args["tenant"] = pg.OrNull(f.Tenant)
 	args["since"], args["until"] = timeOrNull(f.Since), timeOrNull(f.Until)
 	return args
 }
@@ -114,7 +116,9 @@ func (f Filter) askedOfEvents(args pg.Args) pg.Args {
 func (f Filter) asksErrors() bool { return f.ErrorContains != "" || f.ErrorFamily != "" }
 
 // asksEvents tells whether a row of the outbox alone does not say if it is chosen.
-func (f Filter) asksEvents() bool { return f.Type != "" || !f.Since.IsZero() || !f.Until.IsZero() }
+func (f Filter) asksEvents() bool {
+	return f.Type != "" || f.Tenant != "" || !f.Since.IsZero() || !f.Until.IsZero()
+}
 
 func timeOrNull(t time.Time) *time.Time {
 	if t.IsZero() {

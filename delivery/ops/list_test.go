@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,8 +28,8 @@ func history(t *testing.T, partitions int, seed uint64) *bundle {
 	for i := range 400 {
 		topic := []string{"default", "shop"}[random.IntN(2)]
 		publish := fmt.Sprintf("publish => %t", random.IntN(20) > 0)
-		sequence := one[int64](t, b, `SELECT outbox_append($1, $2, '{}', topic => $3, `+publish+`)`,
-			fmt.Sprintf("s-%d", i%12), []string{"made", "lost"}[random.IntN(2)], topic)
+		sequence := one[int64](t, b, `SELECT outbox_append($1, $2, '{}', topic => $3, `+publish+`, tenant_id => $4)`,
+			fmt.Sprintf("s-%d", i%12), []string{"made", "lost"}[random.IntN(2)], topic, tenantOf(i%12))
 		if strings.HasSuffix(publish, "true") {
 			todo = append(todo, sequence)
 		}
@@ -71,6 +72,9 @@ func history(t *testing.T, partitions int, seed uint64) *bundle {
 	b.exec(t, `UPDATE outbox SET available_at = 'infinity' WHERE global_sequence = $1`, again[0])
 	return b
 }
+
+// tenantOf is the tenant of that stream, so that a message's stream tells it.
+func tenantOf(stream int) string { return fmt.Sprintf("tenant-%d", stream%3) }
 
 // view reads everything by way of outbox_messages, which List must agree with.
 func view(t *testing.T, b *bundle) []ops.Message {
@@ -149,6 +153,9 @@ func TestListsAgreeWithTheView(t *testing.T) {
 		{States: []ops.State{ops.Pending, ops.Skipped}},
 		{Stream: "s-3"},
 		{Topic: "shop", Type: "lost"},
+		{Tenant: "tenant-1"},
+		{Tenant: "tenant-2", States: []ops.State{ops.Dead, ops.Skipped}},
+		{Tenant: "nobody"},
 		{Partitions: []partition.ID{1, 5}, Type: "made"},
 		{Partitions: []partition.ID{2}, States: []ops.State{ops.Discarded}},
 		{EventID: middle.EventID},
@@ -182,7 +189,8 @@ func TestListsAgreeWithTheView(t *testing.T) {
 }
 
 func matches(f ops.Filter, m ops.Message) bool {
-	return (len(f.States) == 0 || slices.Contains(f.States, m.State)) &&
+	stream, err := strconv.Atoi(strings.TrimPrefix(m.Stream, "s-"))
+	return err == nil && (f.Tenant == "" || f.Tenant == tenantOf(stream)) && (len(f.States) == 0 || slices.Contains(f.States, m.State)) &&
 		(len(f.Partitions) == 0 || slices.Contains(f.Partitions, m.Partition)) &&
 		(f.Stream == "" || f.Stream == m.Stream) && (f.Topic == "" || f.Topic == m.Topic) && (f.Type == "" || f.Type == m.Type) &&
 		(f.EventID == uuid.Nil || f.EventID == m.EventID) && strings.Contains(m.LastError, f.ErrorContains) &&

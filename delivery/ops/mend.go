@@ -21,6 +21,8 @@ type Command struct {
 	// Reason is why, for the audit; at most 2000 characters. Required for Skip and
 	// Discard.
 	Reason string
+	// Most is how many messages are changed at most, the lowest sequences of each stream first; a count ends there, too. 0: all.
+	Most int64
 	// DryRun counts and changes nothing.
 	DryRun bool
 	// CountMost and CountWithin end the count of a dry run when it has come to so
@@ -111,7 +113,8 @@ func (o *Operator) run(ctx context.Context, c Command, op operation) (Changed, e
 	}
 	if c.DryRun {
 		var t tally
-		t, err = o.count(ctx, *at, c.CountMost, c.CountWithin, c.Counting)
+		t, err = o.count(ctx, *at, c.countTo(c.CountMost), c.CountWithin, c.Counting)
+		t = c.capped(t)
 		r.Count, r.More = t.n, t.more
 	} else {
 		err = o.chunks(ctx, c, op, at, &r)
@@ -132,8 +135,8 @@ func (o *Operator) checkCount(ctx context.Context, c Command, at *cursor) error 
 	if c.AtLeast {
 		field, most, enough = FieldAtLeast, max(1, *c.Expected), func(n int64) bool { return n >= *c.Expected }
 	}
-	t, err := o.count(ctx, *at, most, 0, nil)
-	if err != nil || enough(t.n) {
+	t, err := o.count(ctx, *at, c.countTo(most), 0, nil)
+	if t = c.capped(t); err != nil || enough(t.n) {
 		return err
 	}
 	text := fmt.Sprintf("%d match, not %d", t.n, *c.Expected)
@@ -145,12 +148,31 @@ func (o *Operator) checkCount(ctx context.Context, c Command, at *cursor) error 
 	return &InputError{Field: field, Err: ErrCountChanged, Problem: text + "; nothing was changed"}
 }
 
+// countTo is where a count ends that would end at most; 0: nowhere.
+func (c Command) countTo(most int64) int64 {
+	if most == 0 || c.Most > 0 && c.Most < most {
+		return c.Most
+	}
+	return most
+}
+
+// capped is a tally of what is changed at most.
+func (c Command) capped(t tally) tally {
+	if c.Most > 0 && t.n >= c.Most {
+		return tally{n: c.Most}
+	}
+	return t
+}
+
 func (c Command) validate(op operation) error {
 	if err := c.Selection.validate(); err != nil {
 		return err
 	}
 	if c.Expected != nil && *c.Expected < 0 {
 		return maintenance.Refuse(FieldExpected, "must not be negative, got %d", *c.Expected)
+	}
+	if c.Most < 0 {
+		return maintenance.Refuse(FieldLimit, "must be at least 1, got %d", c.Most)
 	}
 	if c.CountMost < 0 || c.CountWithin < 0 {
 		return maintenance.Refuse(FieldLimit, "the bounds of a count must not be negative, got %d and %s", c.CountMost, c.CountWithin)
@@ -170,14 +192,19 @@ func (c Command) validate(op operation) error {
 
 // chunks works a selection off, one transaction after the other.
 func (o *Operator) chunks(ctx context.Context, c Command, op operation, at *cursor, r *Changed) error {
-	for !at.done() {
+	for limit := chunk; !at.done(); {
+		if c.Most > 0 {
+			if limit = int(min(chunk, c.Most-r.Count)); limit == 0 {
+				break
+			}
+		}
 		var selected []key
 		var to place
 		var done []changed
 		var held map[int64]held
 		var waiting int64
 		err := o.write(ctx, func(tx pgx.Tx) (err error) {
-			if selected, to, err = o.next(ctx, tx, at, chunk); err != nil {
+			if selected, to, err = o.next(ctx, tx, at, limit); err != nil {
 				return err
 			}
 			if err := o.lock(ctx, tx, at, selected); err != nil || len(selected) == 0 {

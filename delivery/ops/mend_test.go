@@ -223,3 +223,37 @@ func TestLargeSelectionsRunInChunks(t *testing.T) {
 		t.Errorf("the audit counts %d", n)
 	}
 }
+
+// A limit takes the first ones of each partition's order, counts as many, and says so in the audit.
+func TestALimitTakesTheFirstOnes(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.appendMany(t, 700)
+	b.exec(t, `UPDATE outbox SET parked = true, dead_at = clock_timestamp(), attempts = 1, last_error = 'e'`)
+	c := ops.Command{Actor: "ann", Selection: ops.Selection{All: true}, Most: 600, DryRun: true}
+	r, err := b.op.Requeue(t.Context(), c)
+	if err != nil || r != (ops.Changed{Count: 600}) {
+		t.Fatalf("dry run: %+v, %v", r, err)
+	}
+	c.DryRun, c.Expected = false, new(r.Count)
+	if r, err = b.op.Requeue(t.Context(), c); err != nil || r.Count != 600 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if lowest := one[int64](t, b, `SELECT min(global_sequence) FROM outbox WHERE dead_at IS NOT NULL`); lowest != 601 {
+		t.Errorf("the first dead one is %d, want 601", lowest)
+	}
+	for _, a := range b.audits(t) {
+		if !strings.Contains(sorted(t, a.Target), `"limit":600`) {
+			t.Errorf("target %s", a.Target)
+		}
+	}
+	c.Expected, c.Selection = nil, ops.Selection{Sequences: []int64{601, 602, 603}}
+	c.Most = 2
+	if r, err = b.op.Requeue(t.Context(), c); err != nil || r.Count != 2 {
+		t.Errorf("of named ones: %+v, %v", r, err)
+	}
+	c.Most = -1
+	if _, err = b.op.Requeue(t.Context(), c); err == nil {
+		t.Error("a limit below 0 is taken")
+	}
+}

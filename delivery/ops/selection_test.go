@@ -107,6 +107,7 @@ func TestSelectionsTakeWhatTheySay(t *testing.T) {
 		"stream":    filtered(ops.Filter{Stream: "a"}, 1, 2),
 		"topic":     filtered(ops.Filter{Topic: "shop"}, 2, 3),
 		"type":      filtered(ops.Filter{Type: "thing.lost"}, 4),
+		"tenant":    filtered(ops.Filter{Tenant: "acme"}, 3, 4),
 		"error":     filtered(ops.Filter{ErrorContains: "100%_"}, 3),
 		"two":       filtered(ops.Filter{Stream: "a", Topic: "shop"}, 2),
 		"nothing":   filtered(ops.Filter{Stream: "none"}),
@@ -128,8 +129,8 @@ func TestSelectionsTakeWhatTheySay(t *testing.T) {
 			b := setup(t, 64)
 			b.append(t, "a")
 			b.append(t, "a", `topic => 'shop'`)
-			b.append(t, "bee", `topic => 'shop'`)
-			b.exec(t, `SELECT outbox_append('c', 'thing.lost', '{}')`)
+			b.append(t, "bee", `topic => 'shop'`, `tenant_id => 'acme'`)
+			b.exec(t, `SELECT outbox_append('c', 'thing.lost', '{}', tenant_id => 'acme')`)
 			b.kill(t, "plain", 1, 2, 4)
 			b.kill(t, "100%_ odd", 3)
 			b.fail(t, "plain", b.append(t, "a", `topic => 'shop'`))

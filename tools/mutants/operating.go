@@ -11,6 +11,11 @@ func operating() []mutant {
 			edits: []edit{{"delivery/ops/mend.go", "|| resized == at.resized {", "|| true {"}},
 		},
 		{
+			name: "limit-ignored", promise: "P8", breaks: "whoever tries a requeue with the first dead messages requeues all",
+			test: command{pkg: "delivery/ops", run: "^TestALimitTakesTheFirstOnes$"}, says: "Count:700",
+			edits: []edit{{"delivery/ops/mend.go", "int(min(chunk, c.Most-r.Count))", "int(min(chunk, c.Most))"}},
+		},
+		{
 			name: "held-by-the-clock-alone", promise: "P1", breaks: "a cancel takes what was due before somebody held it, which a worker may have begun with",
 			test: command{pkg: "delivery/ops", run: "^TestHeldMessagesCanBeTakenAgain$"}, says: "of what was due when it was held",
 			edits: []edit{{"delivery/ops/sql/change.sql", "coalesce(o.scheduled_for, o.available_at) AS until", "o.available_at AS until"}},

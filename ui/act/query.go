@@ -20,7 +20,7 @@ func Refused(field, format string, args ...any) error {
 
 // Filter reads what pages and API filter lists of messages by; ids and sequences each reads its own way.
 func Filter(values url.Values, now time.Time) (f ops.Filter, err error) {
-	f.Stream, f.Topic, f.Type = values.Get("stream"), values.Get("topic"), values.Get("type")
+	f.Stream, f.Topic, f.Type, f.Tenant = values.Get("stream"), values.Get("topic"), values.Get("type"), values.Get("tenant")
 	f.ErrorContains, f.ErrorFamily = values.Get("error_contains"), values.Get("error_family")
 	for _, name := range values["state"] {
 		s, err := ops.ParseState(name)

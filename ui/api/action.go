@@ -26,7 +26,9 @@ type messagesCommand struct {
 	Sequences []int64        `json:"sequences"`
 	Filter    *filterCommand `json:"filter"`
 	All       bool           `json:"all"`
-	DryRun    bool           `json:"dry_run"`
+	// Limit is how many are changed at most, of each stream the first ones.
+	Limit  *int64 `json:"limit"`
+	DryRun bool   `json:"dry_run"`
 	// Expected refuses the action when another number of messages matches.
 	Expected *int64 `json:"expected_count"`
 	// AtLeast refuses it when fewer match; it goes with a count that is not complete.
@@ -40,6 +42,7 @@ type filterCommand struct {
 	Stream        *string `json:"stream"`
 	Topic         *string `json:"topic"`
 	Type          *string `json:"type"`
+	Tenant        *string `json:"tenant"`
 	ID            *string `json:"id"`
 	ErrorContains *string `json:"error_contains"`
 	ErrorFamily   *string `json:"error_family"`
@@ -73,6 +76,13 @@ func (a *API) postMessages(action act.MessageVerb) http.HandlerFunc {
 			a.failBy(w, r, err, 0)
 			return
 		}
+		var limit int64
+		if body.Limit != nil {
+			if limit = *body.Limit; limit < 1 {
+				a.failBy(w, r, act.Refused(ops.FieldLimit, "must be at least 1, got %d", limit), 0)
+				return
+			}
+		}
 		act.Prolong(w)
 		if body.Expected != nil && body.AtLeast != nil {
 			a.failBy(w, r, act.Refused(ops.FieldAtLeast, "and expected_count exclude each other"), 0)
@@ -80,7 +90,7 @@ func (a *API) postMessages(action act.MessageVerb) http.HandlerFunc {
 		}
 		result, err := a.desk.OnMessages(r.Context(), act.Who(r), action, ops.Command{
 			Selection: selection, DryRun: body.DryRun, CountWithin: countTimeout, Expected: cmp.Or(body.Expected, body.AtLeast),
-			AtLeast: body.AtLeast != nil, Reason: body.Reason,
+			AtLeast: body.AtLeast != nil, Most: limit, Reason: body.Reason,
 		})
 		if err != nil {
 			a.failBy(w, r, err, result.Count)
@@ -209,6 +219,7 @@ func (c filterCommand) filter(now time.Time) (ops.Filter, error) {
 		{"stream", c.Stream, &f.Stream},
 		{"topic", c.Topic, &f.Topic},
 		{"type", c.Type, &f.Type},
+		{"tenant", c.Tenant, &f.Tenant},
 		{"error_contains", c.ErrorContains, &f.ErrorContains},
 		{"error_family", c.ErrorFamily, &f.ErrorFamily},
 	} {

@@ -15,12 +15,12 @@ import (
 
 // messageParameters are the names in the query string of a list of messages, as the flags of `postrider messages list` are called.
 var messageParameters = []string{
-	"state", "partition", "stream", "topic", "type", "id", "sequence", "error_contains", "error_family",
+	"state", "partition", "stream", "topic", "type", "tenant", "id", "sequence", "error_contains", "error_family",
 	"since", "until", "after", "limit", "newest_first",
 }
 
 // causeParameters are those of the causes of death, as the flags of `postrider dead causes`.
-var causeParameters = []string{"partition", "stream", "topic", "type", "error_contains", "error_family", "since", "until"}
+var causeParameters = []string{"partition", "stream", "topic", "type", "tenant", "error_contains", "error_family", "since", "until"}
 
 // parameters reads a query string. Unknown and repeated names are refused, as are pairs that cannot be read: a filter that is dropped in
 // silence would choose too much. An empty value counts as none, as forms send it.

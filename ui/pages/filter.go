@@ -22,6 +22,7 @@ const (
 	paramStream    = "stream"
 	paramTopic     = "topic"
 	paramType      = "type"
+	paramTenant    = "tenant"
 	paramID        = "id"
 	paramSequence  = "sequence"
 	paramError     = "error_contains"
@@ -34,7 +35,8 @@ const (
 
 // filterParams are those that belong to the filter and not to the page in it.
 var filterParams = []string{
-	paramState, paramPartition, paramStream, paramTopic, paramType, paramID, paramSequence, paramError, paramFamily, paramSince, paramUntil,
+	paramState, paramPartition, paramStream, paramTopic, paramType, paramTenant, paramID, paramSequence,
+	paramError, paramFamily, paramSince, paramUntil,
 }
 
 // messageFilter is a filter as it was asked for.
@@ -121,7 +123,7 @@ func (f messageFilter) fields() []web.Field {
 func (f messageFilter) form(seen *source.Observation) web.Filter {
 	form := web.Filter{
 		Partition: strings.Join(f.given[paramPartition], " "), Stream: f.given.Get(paramStream), Topic: f.given.Get(paramTopic),
-		Type: f.given.Get(paramType), ID: f.given.Get(paramID), Sequence: f.given.Get(paramSequence), Error: f.given.Get(paramError),
+		Type: f.given.Get(paramType), Tenant: f.given.Get(paramTenant), ID: f.given.Get(paramID), Sequence: f.given.Get(paramSequence), Error: f.given.Get(paramError),
 		Family: f.given.Get(paramFamily), Since: f.given.Get(paramSince), Until: f.given.Get(paramUntil),
 		Active: len(f.given) > 0,
 	}

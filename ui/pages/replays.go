@@ -17,7 +17,7 @@ import (
 
 // replayParams are the fields of the form that asks for a replay.
 var replayParams = []string{
-	"kind", paramStream, paramTopic, paramType, "tenant", paramSince, paramUntil, "from_sequence", "to_sequence", paramAll, "rate",
+	"kind", paramStream, paramTopic, paramType, paramTenant, paramSince, paramUntil, "from_sequence", "to_sequence", paramAll, "rate",
 }
 
 // replaysEvery is how many seconds lie between two updates while a replay is under way.

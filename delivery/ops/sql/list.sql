@@ -177,6 +177,7 @@ SELECT e.sequence, e.stream_id, coalesce({topic}, ''), e.event_id, e.event_type,
    AND (@stream::text IS NULL OR e.stream_id = @stream)
    AND (@topic::text IS NULL OR {topic} = @topic)
    AND (@type::text IS NULL OR e.event_type = @type)
+   AND (@tenant::text IS NULL OR e.tenant_id = @tenant)
    AND (@since::timestamptz IS NULL OR e.recorded_at >= @since)
    AND (@until::timestamptz IS NULL OR e.recorded_at < @until)
 
@@ -269,9 +270,11 @@ SELECT w.sequence, w.stream_id, w.topic, w.event_id, w.event_type, w.stream_vers
                coalesce((@stream::text IS NULL OR e.stream_id = @stream)
                         AND (@topic::text IS NULL OR e.topic = @topic)
                         AND (@type::text IS NULL OR e.event_type = @type)
+                        AND (@tenant::text IS NULL OR e.tenant_id = @tenant)
                         AND (@since::timestamptz IS NULL OR e.recorded_at >= @since)
                         AND (@until::timestamptz IS NULL OR e.recorded_at < @until), false) AS chosen
-          FROM (SELECT e.sequence, e.stream_id, coalesce({topic}, '') AS topic, e.event_id, e.event_type, e.stream_version, e.recorded_at
+          FROM (SELECT e.sequence, e.stream_id, coalesce({topic}, '') AS topic, e.event_id, e.event_type, e.stream_version,
+                       e.tenant_id, e.recorded_at
                   FROM {events} AS e
 
 -- fragment: window_end
@@ -309,8 +312,9 @@ SELECT s.sequence, d.partition_key, d.lease_epoch, d.published_at,
                          AND (@family::text IS NULL OR
                               -- include: family
                               = @family)
-                         AND (@type::text IS NULL AND @since::timestamptz IS NULL AND @until::timestamptz IS NULL
+                         AND (@type::text IS NULL AND @tenant::text IS NULL AND @since::timestamptz IS NULL AND @until::timestamptz IS NULL
                               OR (SELECT (@type IS NULL OR e.event_type = @type)
+                                         AND (@tenant IS NULL OR e.tenant_id = @tenant)
                                          AND (@since IS NULL OR e.recorded_at >= @since)
                                          AND (@until IS NULL OR e.recorded_at < @until)
                                     FROM {events} AS e

@@ -1571,17 +1571,18 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
                          AND ($7::text IS NULL OR
                               btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $7)
-                         AND ($8::text IS NULL AND $9::timestamptz IS NULL AND $10::timestamptz IS NULL
+                         AND ($8::text IS NULL AND $9::text IS NULL AND $10::timestamptz IS NULL AND $11::timestamptz IS NULL
                               OR (SELECT ($8 IS NULL OR e.event_type = $8)
-                                         AND ($9 IS NULL OR e.recorded_at >= $9)
-                                         AND ($10 IS NULL OR e.recorded_at < $10)
+                                         AND ($9 IS NULL OR e.tenant_id = $9)
+                                         AND ($10 IS NULL OR e.recorded_at >= $10)
+                                         AND ($11 IS NULL OR e.recorded_at < $11)
                                     FROM "public"."events" AS e
                                    WHERE e.sequence = o.global_sequence))
                         , false) AS chosen
           FROM (SELECT o.*
                   FROM "public".outbox AS o
-                 WHERE (o.partition_key, o.global_sequence) > ($11::smallint, $12::bigint)
-                   AND o.partition_key <= $13
+                 WHERE (o.partition_key, o.global_sequence) > ($12::smallint, $13::bigint)
+                   AND o.partition_key <= $14
                    AND o.parked AND (o.dead_at IS NOT NULL OR NOT o.blocked AND o.attempts > 0)
                  ORDER BY o.partition_key, o.global_sequence
                  LIMIT $1) AS o) AS w
@@ -1601,17 +1602,18 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
                          AND ($7::text IS NULL OR
                               btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $7)
-                         AND ($8::text IS NULL AND $9::timestamptz IS NULL AND $10::timestamptz IS NULL
+                         AND ($8::text IS NULL AND $9::text IS NULL AND $10::timestamptz IS NULL AND $11::timestamptz IS NULL
                               OR (SELECT ($8 IS NULL OR e.event_type = $8)
-                                         AND ($9 IS NULL OR e.recorded_at >= $9)
-                                         AND ($10 IS NULL OR e.recorded_at < $10)
+                                         AND ($9 IS NULL OR e.tenant_id = $9)
+                                         AND ($10 IS NULL OR e.recorded_at >= $10)
+                                         AND ($11 IS NULL OR e.recorded_at < $11)
                                     FROM "public"."events" AS e
                                    WHERE e.sequence = o.global_sequence))
                         , false) AS chosen
           FROM (SELECT o.*
                   FROM "public".outbox AS o
-                 WHERE (o.partition_key, o.global_sequence) > ($11::smallint, $12::bigint)
-                   AND o.partition_key <= $13
+                 WHERE (o.partition_key, o.global_sequence) > ($12::smallint, $13::bigint)
+                   AND o.partition_key <= $14
                    AND o.parked
                  ORDER BY o.partition_key, o.global_sequence
                  LIMIT $1) AS o) AS w
@@ -1638,10 +1640,11 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
                          AND ($9::text IS NULL OR
                               btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $9)
-                         AND ($10::text IS NULL AND $11::timestamptz IS NULL AND $12::timestamptz IS NULL
+                         AND ($10::text IS NULL AND $11::text IS NULL AND $12::timestamptz IS NULL AND $13::timestamptz IS NULL
                               OR (SELECT ($10 IS NULL OR e.event_type = $10)
-                                         AND ($11 IS NULL OR e.recorded_at >= $11)
-                                         AND ($12 IS NULL OR e.recorded_at < $12)
+                                         AND ($11 IS NULL OR e.tenant_id = $11)
+                                         AND ($12 IS NULL OR e.recorded_at >= $12)
+                                         AND ($13 IS NULL OR e.recorded_at < $13)
                                     FROM "public"."events" AS e
                                    WHERE e.sequence = o.global_sequence))
        )
@@ -1920,10 +1923,11 @@ SELECT k.partition_key,
                          AND ($8::text IS NULL OR
                               btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $8)
-                         AND ($9::text IS NULL AND $10::timestamptz IS NULL AND $11::timestamptz IS NULL
+                         AND ($9::text IS NULL AND $10::text IS NULL AND $11::timestamptz IS NULL AND $12::timestamptz IS NULL
                               OR (SELECT ($9 IS NULL OR e.event_type = $9)
-                                         AND ($10 IS NULL OR e.recorded_at >= $10)
-                                         AND ($11 IS NULL OR e.recorded_at < $11)
+                                         AND ($10 IS NULL OR e.tenant_id = $10)
+                                         AND ($11 IS NULL OR e.recorded_at >= $11)
+                                         AND ($12 IS NULL OR e.recorded_at < $12)
                                     FROM "public"."events" AS e
                                    WHERE e.sequence = o.global_sequence))
                          , false) AS chosen
@@ -1951,10 +1955,11 @@ SELECT k.partition_key,
                          AND ($8::text IS NULL OR
                               btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $8)
-                         AND ($9::text IS NULL AND $10::timestamptz IS NULL AND $11::timestamptz IS NULL
+                         AND ($9::text IS NULL AND $10::text IS NULL AND $11::timestamptz IS NULL AND $12::timestamptz IS NULL
                               OR (SELECT ($9 IS NULL OR e.event_type = $9)
-                                         AND ($10 IS NULL OR e.recorded_at >= $10)
-                                         AND ($11 IS NULL OR e.recorded_at < $11)
+                                         AND ($10 IS NULL OR e.tenant_id = $10)
+                                         AND ($11 IS NULL OR e.recorded_at >= $11)
+                                         AND ($12 IS NULL OR e.recorded_at < $12)
                                     FROM "public"."events" AS e
                                    WHERE e.sequence = o.global_sequence))
                          , false) AS chosen
@@ -1982,10 +1987,11 @@ SELECT k.partition_key,
                          AND ($8::text IS NULL OR
                               btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $8)
-                         AND ($9::text IS NULL AND $10::timestamptz IS NULL AND $11::timestamptz IS NULL
+                         AND ($9::text IS NULL AND $10::text IS NULL AND $11::timestamptz IS NULL AND $12::timestamptz IS NULL
                               OR (SELECT ($9 IS NULL OR e.event_type = $9)
-                                         AND ($10 IS NULL OR e.recorded_at >= $10)
-                                         AND ($11 IS NULL OR e.recorded_at < $11)
+                                         AND ($10 IS NULL OR e.tenant_id = $10)
+                                         AND ($11 IS NULL OR e.recorded_at >= $11)
+                                         AND ($12 IS NULL OR e.recorded_at < $12)
                                     FROM "public"."events" AS e
                                    WHERE e.sequence = o.global_sequence))
                          , false) AS chosen
@@ -2013,10 +2019,11 @@ SELECT k.partition_key,
                          AND ($8::text IS NULL OR
                               btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $8)
-                         AND ($9::text IS NULL AND $10::timestamptz IS NULL AND $11::timestamptz IS NULL
+                         AND ($9::text IS NULL AND $10::text IS NULL AND $11::timestamptz IS NULL AND $12::timestamptz IS NULL
                               OR (SELECT ($9 IS NULL OR e.event_type = $9)
-                                         AND ($10 IS NULL OR e.recorded_at >= $10)
-                                         AND ($11 IS NULL OR e.recorded_at < $11)
+                                         AND ($10 IS NULL OR e.tenant_id = $10)
+                                         AND ($11 IS NULL OR e.recorded_at >= $11)
+                                         AND ($12 IS NULL OR e.recorded_at < $12)
                                     FROM "public"."events" AS e
                                    WHERE e.sequence = o.global_sequence))
                          , false) AS chosen
@@ -2044,10 +2051,11 @@ SELECT k.partition_key,
                          AND ($8::text IS NULL OR
                               btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $8)
-                         AND ($9::text IS NULL AND $10::timestamptz IS NULL AND $11::timestamptz IS NULL
+                         AND ($9::text IS NULL AND $10::text IS NULL AND $11::timestamptz IS NULL AND $12::timestamptz IS NULL
                               OR (SELECT ($9 IS NULL OR e.event_type = $9)
-                                         AND ($10 IS NULL OR e.recorded_at >= $10)
-                                         AND ($11 IS NULL OR e.recorded_at < $11)
+                                         AND ($10 IS NULL OR e.tenant_id = $10)
+                                         AND ($11 IS NULL OR e.recorded_at >= $11)
+                                         AND ($12 IS NULL OR e.recorded_at < $12)
                                     FROM "public"."events" AS e
                                    WHERE e.sequence = o.global_sequence))
                          , false) AS chosen
@@ -2075,10 +2083,11 @@ SELECT k.partition_key,
                          AND ($8::text IS NULL OR
                               btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $8)
-                         AND ($9::text IS NULL AND $10::timestamptz IS NULL AND $11::timestamptz IS NULL
+                         AND ($9::text IS NULL AND $10::text IS NULL AND $11::timestamptz IS NULL AND $12::timestamptz IS NULL
                               OR (SELECT ($9 IS NULL OR e.event_type = $9)
-                                         AND ($10 IS NULL OR e.recorded_at >= $10)
-                                         AND ($11 IS NULL OR e.recorded_at < $11)
+                                         AND ($10 IS NULL OR e.tenant_id = $10)
+                                         AND ($11 IS NULL OR e.recorded_at >= $11)
+                                         AND ($12 IS NULL OR e.recorded_at < $12)
                                     FROM "public"."events" AS e
                                    WHERE e.sequence = o.global_sequence))
                          , false) AS chosen
@@ -2098,11 +2107,13 @@ SELECT k.partition_key,
                coalesce(($2::text IS NULL OR e.stream_id = $2)
                         AND ($3::text IS NULL OR e.topic = $3)
                         AND ($4::text IS NULL OR e.event_type = $4)
-                        AND ($5::timestamptz IS NULL OR e.recorded_at >= $5)
-                        AND ($6::timestamptz IS NULL OR e.recorded_at < $6), false) AS chosen
-          FROM (SELECT e.sequence, e.stream_id, coalesce(e.topic, '') AS topic, e.event_id, e.event_type, e.stream_version, e.recorded_at
+                        AND ($5::text IS NULL OR e.tenant_id = $5)
+                        AND ($6::timestamptz IS NULL OR e.recorded_at >= $6)
+                        AND ($7::timestamptz IS NULL OR e.recorded_at < $7), false) AS chosen
+          FROM (SELECT e.sequence, e.stream_id, coalesce(e.topic, '') AS topic, e.event_id, e.event_type, e.stream_version,
+                       e.tenant_id, e.recorded_at
                   FROM "public"."events" AS e
-                 WHERE e.sequence > $7
+                 WHERE e.sequence > $8
                  ORDER BY e.sequence ASC
                  LIMIT $1) AS e) AS w
  WHERE w.chosen OR w.nth = $1;
@@ -2114,11 +2125,13 @@ SELECT k.partition_key,
                coalesce(($2::text IS NULL OR e.stream_id = $2)
                         AND ($3::text IS NULL OR e.topic = $3)
                         AND ($4::text IS NULL OR e.event_type = $4)
-                        AND ($5::timestamptz IS NULL OR e.recorded_at >= $5)
-                        AND ($6::timestamptz IS NULL OR e.recorded_at < $6), false) AS chosen
-          FROM (SELECT e.sequence, e.stream_id, coalesce(e.topic, '') AS topic, e.event_id, e.event_type, e.stream_version, e.recorded_at
+                        AND ($5::text IS NULL OR e.tenant_id = $5)
+                        AND ($6::timestamptz IS NULL OR e.recorded_at >= $6)
+                        AND ($7::timestamptz IS NULL OR e.recorded_at < $7), false) AS chosen
+          FROM (SELECT e.sequence, e.stream_id, coalesce(e.topic, '') AS topic, e.event_id, e.event_type, e.stream_version,
+                       e.tenant_id, e.recorded_at
                   FROM "public"."events" AS e
-                 WHERE e.sequence < $7
+                 WHERE e.sequence < $8
                  ORDER BY e.sequence DESC
                  LIMIT $1) AS e) AS w
  WHERE w.chosen OR w.nth = $1;
@@ -2169,23 +2182,24 @@ SELECT k.partition_key,
                          AND ($5::text IS NULL OR
                               btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $5)
-                         AND ($6::text IS NULL AND $7::timestamptz IS NULL AND $8::timestamptz IS NULL
+                         AND ($6::text IS NULL AND $7::text IS NULL AND $8::timestamptz IS NULL AND $9::timestamptz IS NULL
                               OR (SELECT ($6 IS NULL OR e.event_type = $6)
-                                         AND ($7 IS NULL OR e.recorded_at >= $7)
-                                         AND ($8 IS NULL OR e.recorded_at < $8)
+                                         AND ($7 IS NULL OR e.tenant_id = $7)
+                                         AND ($8 IS NULL OR e.recorded_at >= $8)
+                                         AND ($9 IS NULL OR e.recorded_at < $9)
                                     FROM "public"."events" AS e
                                    WHERE e.sequence = o.global_sequence))
                 , false)
   FROM (SELECT r.*
-          FROM unnest($9::bigint[]) AS w (sequence)
+          FROM unnest($10::bigint[]) AS w (sequence)
          CROSS JOIN LATERAL (
                  SELECT q.*
                    FROM "public".outbox AS q
-                  WHERE NOT q.parked AND q.partition_key = ANY ($10::smallint[]) AND q.global_sequence = w.sequence
+                  WHERE NOT q.parked AND q.partition_key = ANY ($11::smallint[]) AND q.global_sequence = w.sequence
                   LIMIT 1) AS r
          UNION ALL
         SELECT p.*
-          FROM unnest($11::smallint[], $12::bigint[]) AS k (partition_key, sequence)
+          FROM unnest($12::smallint[], $13::bigint[]) AS k (partition_key, sequence)
          CROSS JOIN LATERAL (
                  SELECT q.*
                    FROM "public".outbox AS q
@@ -2200,8 +2214,9 @@ SELECT k.partition_key,
    AND ($2::text IS NULL OR e.stream_id = $2)
    AND ($3::text IS NULL OR e.topic = $3)
    AND ($4::text IS NULL OR e.event_type = $4)
-   AND ($5::timestamptz IS NULL OR e.recorded_at >= $5)
-   AND ($6::timestamptz IS NULL OR e.recorded_at < $6);
+   AND ($5::text IS NULL OR e.tenant_id = $5)
+   AND ($6::timestamptz IS NULL OR e.recorded_at >= $6)
+   AND ($7::timestamptz IS NULL OR e.recorded_at < $7);
 
 /* ops.Patience */ SELECT set_config('statement_timeout', $1, true);
 
