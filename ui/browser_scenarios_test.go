@@ -39,7 +39,7 @@ func TestBrowserNamesWhatIsStuck(t *testing.T) { //nolint:paralleltest // a clus
 	for range 3 {
 		l.waitState(t, "blocked", l.append(t, "order-17"))
 	}
-	named("dead", "1 event given up after the last attempt", "3 events of 1 stream wait behind an earlier event")
+	named("dead", "1 event given up. A person", "3 events of 1 stream wait behind an earlier event")
 	l.exec(t, `DELETE FROM outbox WHERE stream_id LIKE 'order-17%'`)
 
 	config, err := pgx.ParseConfig(l.pool.Config().ConnString())

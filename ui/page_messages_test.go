@@ -150,8 +150,10 @@ func TestMessageTellsItsStory(t *testing.T) {
 	wantStatus(t, page, http.StatusOK)
 	wantContains(t, page, "waits for a person", "2 messages wait behind it", fmt.Sprintf(`href="../messages/%d"`, second),
 		"first line\nsecond ", `<span class="escape">U&#43;202E</span>line`, `<span class="escape">U&#43;001B</span>[31m`,
-		"traceparent", "00-abc", "extra.X-&lt;i&gt;", `a<span class="escape">U&#43;202E</span>b`, `Outbox-Event-Id <span class="dim">(if published)`, "Requeue…", "Discard…", "Show the payload")
-	wantLacks(t, page, "secret", "\u202e", "\x1b")
+		"traceparent", "00-abc", "extra.X-&lt;i&gt;", `a<span class="escape">U&#43;202E</span>b`, `Outbox-Event-Id <span class="dim">(if published)`, `Outbox-Type <span class="dim">(if published)`, "Requeue…", "Discard…", "Show the payload")
+	wantLacks(t, page, "secret", "\u202e", "\x1b", "<dt>Due</dt>")
+	b.exec(t, `UPDATE outbox SET failures = '[{"at": "2026-01-01T00:00:00Z", "class": "permanent", "text": "no"}]' WHERE global_sequence = $1`, dead)
+	wantContains(t, call(t, server, http.MethodGet, fmt.Sprintf("/messages/%d", dead)), "given up at once, since trying again mends nothing,")
 	wantContains(t, call(t, server, http.MethodGet, fmt.Sprintf("/messages/%d", third)), "waits behind", "and goes on by itself")
 
 	b.publish(t, b.append(t, "other"))

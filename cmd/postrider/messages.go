@@ -161,7 +161,9 @@ func writeDetail(out io.Writer, d ops.Detail, b detailBody) {
 			add(name, t.Format(time.RFC3339Nano))
 		}
 	}
-	addTime("available", d.AvailableAt)
+	if d.State == ops.Scheduled || d.State == ops.Failed || d.State == ops.Pending {
+		addTime("available", d.AvailableAt)
+	}
 	addTime("dead since", d.DeadAt)
 	if d.LastError != "" {
 		add("last error", printable(d.LastError))

@@ -40,7 +40,7 @@ func redact(text string) string {
 
 // settingFlags are the flags of those settings that packages name as a program sets them.
 var settingFlags = map[string]string{
-	"AckTimeout": "--ack-timeout", "BatchSize": "--batch-size", "ControlPrefix": "--control-prefix", "DatabaseURL": "--database-url",
+	"Auth.Tokens[0].Value": "--http-token", "AckTimeout": "--ack-timeout", "BatchSize": "--batch-size", "ControlPrefix": "--control-prefix", "DatabaseURL": "--database-url",
 	"DrainTimeout": "--drain-timeout", "Events": "--events-relation", "Failure": "--behind", "KeepRecords": "--keep-records", "Lost": "--lost-messages",
 	"NATSURL": "--nats-url", "Ordering": "--ordering", "Partitions": "--partitions", "PollInterval": "--interval", "RetentionConfig.History": "--retention",
 	"RetryPolicy.Base": "--retry-base", "Base": "--retry-base", "RetryPolicy.Max": "--retry-max", "RetryPolicy.MaxAttempts": "--max-attempts",
@@ -50,7 +50,7 @@ var settingFlags = map[string]string{
 var (
 	settingPlace = regexp.MustCompile(`\b(?:(?:worker|lease|heartbeat|coordinator|delivery|nats) configuration|schema config|ui): `)
 	settingLabel = regexp.MustCompile(`\b[A-Z][\w.]*(?:, [A-Z]\w*)* \((--[^)]+)\): `)
-	settingName  = regexp.MustCompile(`\b(?:[A-Z]\w*\.)?[A-Z]\w+\b`)
+	settingName  = regexp.MustCompile(`\b(?:Auth\.\w+|[A-Z]\w*)(?:\[\d+\])?(?:\.[A-Z]\w*)?\b`)
 	settingTwice = regexp.MustCompile(`--[a-z*, -]+: (--)`)
 )
 

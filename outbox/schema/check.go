@@ -19,8 +19,6 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-const hint = "run `postrider migrate up`"
-
 // Info describes a migrated schema.
 type Info struct {
 	// Version is the last applied migration.
@@ -51,7 +49,7 @@ func (m *Migrator) Check(ctx context.Context, db pg.RowQuerier) (Info, error) {
 	info := Info{Version: version}
 	switch {
 	case version == 0:
-		return info, fmt.Errorf("%w: schema %s has no outbox tables; %s", ErrNotMigrated, m.quoted(), hint)
+		return info, fmt.Errorf("%w: schema %s has no outbox tables; %s", ErrNotMigrated, m.quoted(), m.advice())
 	case version > latest:
 		if err := m.checkNewer(ctx, db, version, latest); err != nil {
 			return info, err
@@ -68,12 +66,20 @@ func (m *Migrator) Check(ctx context.Context, db pg.RowQuerier) (Info, error) {
 	}
 	if version < latest {
 		return info, fmt.Errorf("%w: schema %s is at version %d, this binary needs %d; %s",
-			ErrOutdated, m.quoted(), version, latest, hint)
+			ErrOutdated, m.quoted(), version, latest, m.advice())
 	}
 	if err := db.QueryRow(ctx, `SELECT outbox_id, events_relation, control_prefix FROM `+m.quoted()+`.outbox_settings`).Scan(&info.OutboxID, &info.Events, &info.ControlPrefix); err != nil {
 		return info, fmt.Errorf("check schema %s: read settings: %w", m.quoted(), err)
 	}
 	return info, nil
+}
+
+// advice is what brings the schema up to date.
+func (m *Migrator) advice() string {
+	if m.cfg.Schema == DefaultSchema {
+		return "run `postrider migrate up`"
+	}
+	return "run `postrider migrate up --schema " + m.cfg.Schema + "`"
 }
 
 // checkNewer asks a schema with migrations that this binary does not know whether it can be worked with all the same.

@@ -64,7 +64,8 @@ func TestUpDownUp(t *testing.T) {
 			url := pgtest.URL(t)
 			conn := connect(t, url)
 			m := migrator(t, schema.Config{DatabaseURL: url, Schema: name, Partitions: 8})
-			if _, err := m.Check(t.Context(), conn); !errors.Is(err, schema.ErrNotMigrated) || !strings.Contains(err.Error(), "postrider migrate up") {
+			if _, err := m.Check(t.Context(), conn); !errors.Is(err, schema.ErrNotMigrated) || !strings.Contains(err.Error(), "postrider migrate up") ||
+				name != schema.DefaultSchema && !strings.Contains(err.Error(), " --schema "+name+"`") {
 				t.Fatalf("Check before Up: %v", err)
 			}
 			for range 2 {

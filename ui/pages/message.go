@@ -111,7 +111,11 @@ func explain(d ops.Detail) string {
 	case ops.Blocked:
 		return "It waits for an earlier message of its stream, and goes on by itself once that is settled."
 	case ops.Dead:
-		return "It was given up after its last attempt and waits for a person: requeue it once the cause is mended, or skip or discard it."
+		why := "after its last attempt"
+		if n := len(d.Failures); n > 0 && d.Failures[n-1].Class == "permanent" {
+			why = "at once, since trying again mends nothing,"
+		}
+		return "It was given up " + why + " and waits for a person: requeue it once the cause is mended, or skip or discard it."
 	case ops.Published:
 		return "The stream has acknowledged it."
 	case ops.Skipped:
@@ -166,6 +170,7 @@ func publishedHeaders(d ops.Detail) []web.Header {
 		{Name: message.HeaderPartition, Value: strconv.Itoa(int(d.Partition))},
 		{Name: message.HeaderStream, Value: d.Stream},
 		{Name: message.HeaderStreamVersion, Value: number(d.StreamVersion)},
+		{Name: message.HeaderType, Value: d.Type},
 	}
 	if d.Generation > 0 {
 		list = append(list, web.Header{Name: message.HeaderGeneration, Value: strconv.Itoa(d.Generation)})

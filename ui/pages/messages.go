@@ -142,8 +142,14 @@ func messageRow(m ops.Message, now time.Time) web.MessageRow {
 	if m.StreamSequence != nil {
 		row.StreamSequence = *m.StreamSequence
 	}
-	if m.State == ops.Pending && !row.Next.Zero() && row.Next.At.Before(now) {
-		row.Next = web.Moment{} // it is due
+	switch m.State {
+	case ops.Scheduled, ops.Failed:
+	case ops.Pending:
+		if !row.Next.Zero() && row.Next.At.Before(now) {
+			row.Next = web.Moment{} // it is due
+		}
+	default:
+		row.Next = web.Moment{} // no time ends its wait
 	}
 	return row
 }

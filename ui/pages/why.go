@@ -87,7 +87,7 @@ func obstacleWords(s source.Snapshot, o source.Wait) web.Obstacle {
 		}
 	case source.WaitDead:
 		return web.Obstacle{
-			Key: "dead", Tone: "bad", Title: "Dead", Text: events + " given up after the last attempt. A person requeues, skips or discards them.",
+			Key: "dead", Tone: "bad", Title: "Dead", Text: events + " given up. A person requeues, skips or discards them.",
 			Link: "messages?state=dead", LinkText: "Dead messages",
 		}
 	case source.WaitFailed:
