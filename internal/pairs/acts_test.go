@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -260,6 +262,16 @@ func (s *stage) lose(t *testing.T) {
 	t.Helper()
 	tape := s.tape(t)
 	s.tapes = append(s.tapes, tape)
+	if s.consumer.aways == 0 {
+		s.catchUp(t, tape)
+	}
+	undone, err := s.consumer.undone(t.Context(), tape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range undone {
+		s.consumer.unread[m.EventID] = true
+	}
 	if s.permits&reports != 0 {
 		for _, m := range tape {
 			s.unhealed[m.EventID] = true
@@ -309,6 +321,42 @@ func emptied(s *stage, _ int) act {
 			if err != nil {
 				t.Fatal(err)
 			}
+		})
+	}}
+}
+
+// restored puts the stream's files back as an older copy has them, behind which events were published.
+func restored(s *stage, _ int) act {
+	return act{begin: func(t *testing.T) {
+		t.Helper()
+		s.quietly(t, func() {
+			node, older := s.NATS.Cluster(t), filepath.Join(t.TempDir(), "older")
+			stopped := func(do func() error) {
+				t.Helper()
+				err := node.StopNode(0)
+				if err == nil {
+					err = do()
+				}
+				if err == nil {
+					err = node.RestartNode(t.Context(), 0)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.js = s.NATS.JetStream(t) // the former one may still look for the server
+			}
+			stopped(func() error { return os.CopyFS(older, os.DirFS(s.store)) })
+			for i := range 10 {
+				s.committed(t, event(s.stream("lost", i)), event(s.stream("lost", i)))
+			}
+			s.flow(t)
+			s.lose(t)
+			stopped(func() error {
+				if err := os.RemoveAll(s.store); err != nil {
+					return err
+				}
+				return os.CopyFS(s.store, os.DirFS(older))
+			})
 		})
 	}}
 }

@@ -104,6 +104,7 @@ func (s *stage) judge(t *testing.T) {
 	s.judgeStream(t)
 	s.judgeTables(t)
 	s.judgeGaps(t)
+	s.judgeEffects(t)
 }
 
 // judgeLedger has the checker receive what was ever stored, as a consumer that was never away.

@@ -75,6 +75,9 @@ func operations() []operation {
 		operation{"replay, served", again, served},
 		operation{"isolated producers", 0, isolated},
 		operation{"canaries", 0, canaries},
+		operation{"consumer away", 0, away},
+		operation{"consumer forgets", 0, consumerForgets},
+		operation{"stream restored", repeats, restored},
 	)
 }
 

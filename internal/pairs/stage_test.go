@@ -44,6 +44,9 @@ type stage struct {
 
 	canaries int // how many want workers with one
 
+	consumer *consumer
+	store    string // where the broker's files lie
+
 	workers []*clustertest.Worker
 	hired   []*clustertest.Worker // with those that have ended
 	flags   []string              // of those that are started from now on
@@ -76,7 +79,8 @@ func begin(t *testing.T, server *localpg.Server, address string, permitted permi
 	if permitted&reports != 0 {
 		flags = append(flags, "--lost-messages=report")
 	}
-	broker := natstest.StartWith(t, localnats.Config{Nodes: 1, MaxPayload: brokerPayload})
+	store := t.TempDir()
+	broker := natstest.StartWith(t, localnats.Config{Nodes: 1, MaxPayload: brokerPayload, StoreDir: store})
 	c := clustertest.New(t, clustertest.Config{
 		DatabaseURL: address, NATS: broker, Partitions: partitions, Resized: true, Flags: flags,
 	})
@@ -87,8 +91,10 @@ func begin(t *testing.T, server *localpg.Server, address string, permitted permi
 	s := &stage{
 		Cluster: c, server: server, js: broker.JetStream(t), library: library, paused: map[partition.ID]bool{}, open: map[string]int64{},
 		forgotten: map[uuid.UUID]bool{}, swept: map[int64]bool{}, unhealed: map[uuid.UUID]bool{}, selects: map[int]int{}, permits: permitted,
+		consumer: newConsumer(t), store: store,
 	}
 	s.exec(t, `UPDATE outbox_partitions SET lease_epoch = $1`, age)
+	s.consume(t)
 	s.hire(t, 2)
 	s.produce(t)
 	s.waitStored(t, 40)
