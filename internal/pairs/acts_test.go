@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,12 +11,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/internal/ledger"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
-	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/outbox"
 	"github.com/postrider/postrider/partition"
 )
@@ -255,110 +250,6 @@ func (s *stage) selected(ctx context.Context, to int) (n int, err error) {
 		return unselected, nil
 	}
 	return n, err
-}
-
-// lose notes what the stream holds, and is about to lose.
-func (s *stage) lose(t *testing.T) {
-	t.Helper()
-	tape := s.tape(t)
-	s.tapes = append(s.tapes, tape)
-	if s.consumer.aways == 0 {
-		s.catchUp(t, tape)
-	}
-	undone, err := s.consumer.undone(t.Context(), tape)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range undone {
-		s.consumer.unread[m.EventID] = true
-	}
-	if s.permits&reports != 0 {
-		for _, m := range tape {
-			s.unhealed[m.EventID] = true
-		}
-	}
-}
-
-// lost deletes the stream and makes it again, before anybody can notice.
-func lost(s *stage, _ int) act {
-	return act{begin: func(t *testing.T) {
-		t.Helper()
-		s.quietly(t, func() {
-			s.lose(t)
-			if err := s.js.DeleteStream(t.Context(), natstest.StreamName); err != nil {
-				t.Fatal(err)
-			}
-			s.NATS.Stream(t, 1)
-		})
-	}}
-}
-
-// reported is lost, with workers that report it.
-func reported(s *stage, n int) act {
-	a := lost(s, n)
-	a.finish = func(t *testing.T) {
-		t.Helper()
-		clustertest.Until(t, "a worker reports the loss", func(context.Context) (bool, error) {
-			return slices.ContainsFunc(s.hired, func(w *clustertest.Worker) bool {
-				return strings.Contains(w.Stderr(), "THE STREAM HAS LOST ACKNOWLEDGED MESSAGES")
-			}), nil
-		}, nil)
-	}
-	return a
-}
-
-// emptied purges the stream.
-func emptied(s *stage, _ int) act {
-	return act{begin: func(t *testing.T) {
-		t.Helper()
-		s.quietly(t, func() {
-			s.lose(t)
-			var stream jetstream.Stream
-			stream, err := s.js.Stream(t.Context(), natstest.StreamName)
-			if err == nil {
-				err = stream.Purge(t.Context())
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		})
-	}}
-}
-
-// restored puts the stream's files back as an older copy has them, behind which events were published.
-func restored(s *stage, _ int) act {
-	return act{begin: func(t *testing.T) {
-		t.Helper()
-		s.quietly(t, func() {
-			node, older := s.NATS.Cluster(t), filepath.Join(t.TempDir(), "older")
-			stopped := func(do func() error) {
-				t.Helper()
-				err := node.StopNode(0)
-				if err == nil {
-					err = do()
-				}
-				if err == nil {
-					err = node.RestartNode(t.Context(), 0)
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				s.js = s.NATS.JetStream(t) // the former one may still look for the server
-			}
-			stopped(func() error { return os.CopyFS(older, os.DirFS(s.store)) })
-			for i := range 10 {
-				s.committed(t, event(s.stream("lost", i)), event(s.stream("lost", i)))
-			}
-			s.flow(t)
-			s.lose(t)
-			stopped(func() error {
-				if err := os.RemoveAll(s.store); err != nil {
-					return err
-				}
-				return os.CopyFS(s.store, os.DirFS(older))
-			})
-		})
-	}}
 }
 
 // scheduled has events that are due in an hour, and others behind them; its end is that they are due.

@@ -6,7 +6,7 @@
 // TestPairs makes a cluster for every pair of operations, in both orders: two real workers, producers that write down every
 // outcome, a database that can be set back to an older copy, and a stream that can be lost. The first operation begins,
 // the second one begins and ends while the first lasts, then the first ends. At last the outbox must empty, and a judge
-// compares the ledger, the stream and the tables.
+// compares the ledger, the stream, the tables and the effects of an inbox that follows.
 //
 //	go test ./internal/pairs                       some pairs, in which every operation occurs
 //	POSTRIDER_SLOW=1 go test ./internal/pairs      all of them

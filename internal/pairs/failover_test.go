@@ -2,12 +2,10 @@ package pairs_test
 
 import (
 	"context"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/postrider/postrider/internal/testkit/clustertest"
+	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/outbox"
 )
 
@@ -21,7 +19,9 @@ func failover(events int) func(*stage, int) act {
 				t.Helper()
 				s.quietly(t, func() {
 					alarms = s.alarms(t)
-					standby := s.copyServer(t)
+					s.exec(t, `CHECKPOINT`) // with all that was committed
+					standby := pgtest.NewStandby(t, s.server)
+					s.Pool.Reset()
 					known = s.forget(t, n, events)
 					s.promote(t, standby)
 				})
@@ -69,53 +69,14 @@ func (s *stage) forget(t *testing.T, n, count int) (known int) {
 	return known
 }
 
-// copyServer copies the server's files as a standby has them, and returns where they lie.
-func (s *stage) copyServer(t *testing.T) string {
+// promote puts the copy in the place of the server.
+func (s *stage) promote(t *testing.T, standby pgtest.Standby) {
 	t.Helper()
-	s.exec(t, `CHECKPOINT`) // with all that was committed
-	if err := s.server.Kill(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	standby := filepath.Join(filepath.Dir(s.server.DataDir()), "standby")
-	if out, err := exec.CommandContext(t.Context(), "cp", "-a", s.server.DataDir(), standby).CombinedOutput(); err != nil {
-		t.Fatalf("copy the data directory: %v: %s", err, out)
-	}
-	s.restart(t)
-	return standby
-}
-
-// promote puts the copy in the place of the server, and makes it a primary with a timeline of its own.
-func (s *stage) promote(t *testing.T, standby string) {
-	t.Helper()
-	if err := s.server.Kill(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(s.server.DataDir()); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(standby, s.server.DataDir()); err != nil {
-		t.Fatal(err)
-	}
-	signal := filepath.Join(s.server.DataDir(), "standby.signal")
-	if err := os.WriteFile(signal, nil, 0o644); err != nil { // the server runs as another user
-		t.Fatal(err)
-	}
-	s.restart(t)
-	s.exec(t, `SELECT pg_promote()`)
+	standby.Promote(t)
+	s.Pool.Reset()
 	// A server logs its sequences ahead, so a standby that lags behind goes on above events that it lacks.
 	s.exec(t, `SELECT setval(pg_get_serial_sequence('events', 'sequence'), last_value + $1) FROM events_sequence_seq`, loggedAhead)
 }
 
 // loggedAhead is how many values of a sequence PostgreSQL logs at once.
 const loggedAhead = 32
-
-// restart starts the server again, under its old address.
-func (s *stage) restart(t *testing.T) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), clustertest.Patience)
-	defer cancel()
-	if err := s.server.Restart(ctx); err != nil {
-		t.Fatal(err)
-	}
-	s.Pool.Reset()
-}

@@ -19,14 +19,10 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// all is what was ever stored: what the stream holds, behind what earlier ones held.
+// all is what was ever stored.
 func (s *stage) all(t *testing.T) []ledger.Message {
 	t.Helper()
-	var all []ledger.Message
-	for _, tape := range s.tapes {
-		all = append(all, tape...)
-	}
-	return append(all, s.tape(t)...)
+	return slices.Concat(s.streams(t)...)
 }
 
 // settleAll ends the load and waits until everything is delivered, and what a stream lost is back.
@@ -111,10 +107,9 @@ func (s *stage) judge(t *testing.T) {
 func (s *stage) judgeLedger(t *testing.T) {
 	t.Helper()
 	checker := s.checker(t, ledger.Config{ContiguousVersions: true})
-	tapes := append(s.tapes[:len(s.tapes):len(s.tapes)], s.tape(t))
 	began := time.Now()
 	offset, seen := uint64(0), 0
-	for i, tape := range tapes {
+	for i, tape := range s.streams(t) {
 		at := began.Add(time.Duration(i) * time.Second)
 		if i > 0 {
 			checker.Explain("the stream was lost", at, at)

@@ -304,6 +304,7 @@ func (s *stage) tape(t *testing.T) []ledger.Message {
 		if err != nil {
 			t.Fatalf("stream sequence %d: %v", meta.Sequence.Stream, err)
 		}
+		m.ReceivedAt = meta.Timestamp // it tells the message from another in its place
 		tape = append(tape, m)
 	}
 	return tape

@@ -1,0 +1,67 @@
+package pgtest
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/postrider/postrider/internal/localpg"
+)
+
+// Standby is a copy of a server's files, as a standby has them that lags behind from now on.
+type Standby struct {
+	server *localpg.Server
+	folder string
+}
+
+// NewStandby kills a server of Server's, copies it, and starts it again, with what was committed until it was killed.
+func NewStandby(t testing.TB, server *localpg.Server) Standby {
+	t.Helper()
+	s := Standby{server, filepath.Join(filepath.Dir(server.DataDir()), "standby")}
+	kill(t, server)
+	if out, err := exec.CommandContext(t.Context(), "cp", "-a", server.DataDir(), s.folder).CombinedOutput(); err != nil {
+		t.Fatalf("pgtest: copy the data directory: %v: %s", err, out)
+	}
+	restart(t, server)
+	return s
+}
+
+// Promote puts the copy in the place of the server, under its address, and makes it a primary with a timeline of its own.
+func (s Standby) Promote(t testing.TB) {
+	t.Helper()
+	kill(t, s.server)
+	err := os.RemoveAll(s.server.DataDir())
+	if err == nil {
+		err = os.Rename(s.folder, s.server.DataDir())
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(s.server.DataDir(), "standby.signal"), nil, 0o644) //nolint:gosec // the server runs as another user
+	}
+	if err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	restart(t, s.server)
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	if err := execute(ctx, s.server.URL(), `SELECT pg_promote()`); err != nil {
+		t.Fatalf("pgtest: promote: %v", err)
+	}
+}
+
+func kill(t testing.TB, server *localpg.Server) {
+	t.Helper()
+	if err := server.Kill(t.Context()); err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+}
+
+func restart(t testing.TB, server *localpg.Server) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	if err := server.Restart(ctx); err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+}
