@@ -168,24 +168,25 @@ func (c *Consumer) prepare(ctx context.Context, read mark, of time.Time) (state 
 		return prepared{}, fmt.Errorf("%w: %s has retention %s: other readers' messages would be deleted; it must be limits",
 			ErrStream, c.cfg.Stream, info.Config.Retention)
 	}
+	d, err := c.doubted(ctx, stream, marks) // the stream is asked before a row is locked: others wait for those
+	if err != nil {
+		return prepared{}, err
+	}
 	tx, end, err := c.box.begin(ctx)
 	if err != nil {
 		return prepared{}, err
 	}
 	defer end()
-	state.lanes, state.rewound, err = c.register(ctx, tx, info)
-	if err != nil {
+	if err := c.box.limitIdle(ctx, tx); err != nil {
 		return prepared{}, err
 	}
-	if !state.rewound {
-		d, err := doubted(ctx, stream, marks)
-		if err == nil && d.worst != holds {
-			state.rewound, err = c.rewind(ctx, tx, d, info.State.LastSeq)
-			state.rewound = state.rewound || d.worst == gone && remembered && slices.Contains(d.marks, read)
-		}
-		if err != nil {
-			return prepared{}, err
-		}
+	state.lanes, state.rewound, err = c.register(ctx, tx, info)
+	if err == nil && !state.rewound && d.worst != holds {
+		state.rewound, err = c.rewind(ctx, tx, d)
+		state.rewound = state.rewound || d.worst == gone && remembered && slices.Contains(d.marks, read)
+	}
+	if err != nil {
+		return prepared{}, err
 	}
 	if err := tx.Commit(ctx); err != nil {
 		return prepared{}, fmt.Errorf("inbox: commit: %w", err)

@@ -116,3 +116,11 @@ func (i *Inbox) idleLimit() string {
 }
 
 const idleMargin = time.Second
+
+// limitIdle has a transaction end that is idle for longer: a process that is suspended amid it keeps nobody from what it has locked.
+func (i *Inbox) limitIdle(ctx context.Context, tx pgx.Tx) error {
+	if _, err := i.sql.LimitIdle.Exec(ctx, tx, pg.Args{"idle": i.idleLimit()}); err != nil {
+		return fmt.Errorf("inbox: limit how long a transaction is idle: %w", err)
+	}
+	return nil
+}

@@ -54,9 +54,11 @@ type doubts struct {
 	marks    []mark
 	earliest mark
 	worst    doubt
+	// since is the position behind which everything lies that the stream stored after the earliest.
+	since mark
 }
 
-func doubted(ctx context.Context, stream jetstream.Stream, marks []mark) (d doubts, err error) {
+func (c *Consumer) doubted(ctx context.Context, stream jetstream.Stream, marks []mark) (d doubts, err error) {
 	for _, m := range marks {
 		is, err := lost(ctx, stream, m)
 		if err != nil {
@@ -70,7 +72,10 @@ func doubted(ctx context.Context, stream jetstream.Stream, marks []mark) (d doub
 		}
 		d.marks, d.worst = append(d.marks, m), max(d.worst, is)
 	}
-	return d, nil
+	if d.worst != holds {
+		d.since, err = c.since(ctx, d.earliest, stream.CachedInfo().State.LastSeq)
+	}
+	return d, err
 }
 
 // doubt is what the stream says of a mark.
@@ -142,11 +147,8 @@ func (c *Consumer) since(ctx context.Context, m mark, last uint64) (mark, error)
 
 // rewind takes the lanes whose marks are doubted back to what the stream stored since; rewound is false where none lies behind that. Lanes
 // whose marks the stream holds stay: another reader has begun them anew.
-func (c *Consumer) rewind(ctx context.Context, tx pgx.Tx, d doubts, last uint64) (rewound bool, err error) {
-	to, err := c.since(ctx, d.earliest, last)
-	if err != nil {
-		return false, err
-	}
+func (c *Consumer) rewind(ctx context.Context, tx pgx.Tx, d doubts) (rewound bool, err error) {
+	to := d.since
 	var positions, times []int64
 	for _, m := range d.marks {
 		positions, times = append(positions, int64(m.sequence)), append(times, m.at)

@@ -162,6 +162,9 @@ func (i *Inbox) Forget(ctx context.Context, name string) error {
 		return err
 	}
 	defer end()
+	if err := i.limitIdle(ctx, tx); err != nil {
+		return err
+	}
 	var key int64
 	err = i.sql.ForgetStream.Row(ctx, tx, pg.Args{"consumer": i.cfg.Name, "stream": name}).Scan(&key)
 	if errors.Is(err, pgx.ErrNoRows) {

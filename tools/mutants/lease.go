@@ -163,6 +163,11 @@ func clocks() []mutant {
 			edits: []edit{{"projection/run.go", "round.Same(stream, epoch) >= ttl {", "round.Same(stream, epoch) >= 0 {"}},
 		},
 		{
+			name: "inbox-suspended-holds-all", promise: "P1", breaks: "a reader that is suspended while it looks at the stream keeps all others from reading",
+			test: command{pkg: "inbox", run: "^TestASuspendedProcessKeepsNobodyFromReading$/^while_it_looks_at_the_stream$"}, says: "SELECT count.* FROM effects",
+			edits: []edit{{"inbox/consumer.go", "if err := c.box.limitIdle(ctx, tx); err != nil {", "if err := ctx.Err(); err != nil {"}},
+		},
+		{
 			name: "inbox-waits-for-the-clock", promise: "P1", breaks: "what leads its stream now waits until a clock that stepped back is there again",
 			test: command{pkg: "inbox", run: "^TestRetriesNeedNoClock$"}, says: "effects are",
 			edits: []edit{{"inbox/migrations/00001_inbox.sql", "OR d.due_at > clock_timestamp() + make_interval(secs => longest)\n                    OR d.attempts = 0 AND d.begun = 0)", ")"}},
