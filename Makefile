@@ -10,7 +10,7 @@ DATA ?= testdata/repo-history-12k.jsonl.gz
 # another module by PACKAGES=./model MODULES=tools.
 PACKAGES ?= ./...
 MODULES ?= $(if $(filter ./...,$(PACKAGES)),. tools tools/peers examples examples/orms examples/searchsync,.)
-# Of `make soak` and `make peers/faults`: how long, the seed of the faults; fenced or dedupe, 1 or 3 brokers; parts of relays' names, 3 or 1
+# Of `make soak`, `soak/inbox` and `peers/faults`: how long, the seed of the faults; fenced or dedupe, 1 or 3 brokers; parts of relays' names, 3 or 1
 # accounts that a transaction changes.
 DURATION ?= 10m
 SEED ?= 1
@@ -134,6 +134,10 @@ soak/report: export POSTRIDER_SOAK_PAGE := $(CURDIR)/docs/soak.md
 soak/report: export POSTRIDER_SOAK_JSON := $(CURDIR)/bin/soak.json
 soak/report: export POSTRIDER_SOAK_COMMIT = $(shell git describe --always --dirty)
 soak/report: soak ## The same, with a row in docs/soak.md and all figures in bin/soak.json
+
+.PHONY: soak/inbox
+soak/inbox: postgres ## Random faults of the inbox's readers, their database and the broker for DURATION from SEED
+	POSTRIDER_SOAK_DURATION=$(DURATION) POSTRIDER_SOAK_SEED=$(SEED) go test -count=1 -timeout 0 -v -run '^TestInboxSoak$$' ./internal/faults
 
 .PHONY: test/containers
 test/containers: postgres $(TESTREPORT) ## Run the integration tests on containers (needs a Docker engine)

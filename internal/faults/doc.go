@@ -11,6 +11,7 @@
 //	make test/faults SLOW=1                  all of them, on one broker and on three, and a short soak
 //	make soak DURATION=10m SEED=1            random faults of all kinds, by turns
 //	make soak/report DURATION=10m SEED=1     the same, with a row in docs/soak.md
+//	make soak/inbox DURATION=10m SEED=1      random faults of consumers, whose effects are judged
 //
 // POSTRIDER_FAULT_DURATION (a Go duration) sets how long random kills go on in the slow tests.
 //

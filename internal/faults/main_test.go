@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -13,7 +14,17 @@ import (
 	"github.com/postrider/postrider/internal/testkit/clustertest"
 )
 
-func TestMain(m *testing.M) { clustertest.Main(m) }
+// TestMain runs the tests, or is one of the consumers that they start as processes of their own.
+func TestMain(m *testing.M) {
+	if settings := os.Getenv(consumerVariable); settings != "" {
+		if err := serveConsumer(context.Background(), settings); err != nil {
+			fmt.Fprintln(os.Stderr, "consumer:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	clustertest.Main(m)
+}
 
 const (
 	// ttl is the lease TTL of most scenarios: short, so that takeovers are many.

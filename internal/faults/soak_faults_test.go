@@ -12,28 +12,6 @@ import (
 	"github.com/postrider/postrider/internal/testkit/faultproxy"
 )
 
-// fault is one kind of what happens to a soak.
-type fault struct {
-	name   string
-	part   string // of the system, as the report counts
-	weight int
-	strike func(*testing.T) (struck bool)
-}
-
-// surely is a strike that cannot miss.
-func surely(strike func(*testing.T)) func(*testing.T) bool {
-	return func(t *testing.T) bool { t.Helper(); strike(t); return true }
-}
-
-// The parts of the system that faults strike.
-const (
-	partWorkers   = "workers"
-	partBrokers   = "brokers"
-	partDatabase  = "database"
-	partLinks     = "links"
-	partProducers = "producers"
-)
-
 // faults are those that the mode withstands: without a fence late messages of earlier owners are stored.
 func (s *soak) faults() []fault {
 	list := []fault{

@@ -101,7 +101,7 @@ func (s *soak) write(t *testing.T) {
 	p50, longest := middle(takeovers)
 	r := soakReport{
 		Date: s.start.UTC().Format(time.DateOnly), Commit: os.Getenv(soakCommit), Seed: s.plan.seed, Mode: s.plan.mode, Nodes: s.plan.nodes,
-		Minutes: min(time.Since(s.start), s.plan.duration).Minutes(), Faults: s.counts, Parts: s.parts, Events: found.Committed,
+		Minutes: min(time.Since(s.start), s.plan.duration).Minutes(), Faults: s.kinds, Parts: s.parts, Events: found.Committed,
 		Lost: found.Lost, Reordered: found.Reordered, Doubled: found.Duplicates, Others: others(found),
 		Takeovers: len(takeovers), TakeoverP50: p50.Seconds(), TakeoverLongest: longest.Seconds(), Kept: !t.Failed(),
 	}
@@ -210,7 +210,7 @@ func TestASoakTellsWhatWas(t *testing.T) {
 	}
 	s := &soak{
 		stage: &stage{subscriber: &clustertest.Subscriber{Checker: checker}, takeovers: &takeovers{}}, plan: soakPlan{duration: time.Hour},
-		start: time.Now().Add(-time.Minute), counts: map[string]int{}, parts: map[string]int{},
+		strikes: &strikes{start: time.Now().Add(-time.Minute), kinds: map[string]int{}, parts: map[string]int{}},
 	}
 	for name, struck := range map[string]bool{"struck": true, "missed": s.await(t, &faultproxy.Trigger{}, time.Millisecond)} {
 		s.strike(t, fault{name: name, part: partLinks, strike: func(*testing.T) bool { return struck }})

@@ -2,13 +2,8 @@ package faults_test
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"math/rand/v2"
 	"os"
-	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -70,19 +65,17 @@ func planSoak(t *testing.T) soakPlan {
 // soak is a stage that everything happens to.
 type soak struct {
 	*stage
+	*strikes
+
 	plan     soakPlan
-	random   *rand.Rand
 	brokers  *clustertest.Brokers
 	database *localpg.Server
-	counts   map[string]int // of faults, by name
-	parts    map[string]int // of faults, by part
-	start    time.Time
 }
 
 // Random faults of all kinds, for as long as is asked for.
 func TestSoak(t *testing.T) { //nolint:paralleltest // clusters run one at a time
 	plan := planSoak(t)
-	s := &soak{plan: plan, random: seeded(t, plan.seed), counts: map[string]int{}, parts: map[string]int{}}
+	s := &soak{plan: plan, strikes: newStrikes(t, plan.seed)}
 	t.Cleanup(func() { s.write(t) }) // after everything else, so that it knows of all failures
 	s.brokers = clustertest.StartBrokers(t, clustertest.BrokerConfig{Nodes: plan.nodes})
 	var url string
@@ -98,7 +91,8 @@ func TestSoak(t *testing.T) { //nolint:paralleltest // clusters run one at a tim
 	ctx, cancel := context.WithTimeout(t.Context(), plan.duration)
 	defer cancel()
 	for last(ctx, between(s.random, 0, time.Second)) {
-		s.inject(t)
+		s.inject(t, s.faults())
+		s.subscriber.WaitReceived(t, 50)
 	}
 	s.subscriber.WaitReceived(t, 300)
 	s.WaitShared(t, s.workers...)
@@ -109,48 +103,13 @@ func TestSoak(t *testing.T) { //nolint:paralleltest // clusters run one at a tim
 	s.conclude(t, report)
 }
 
-// inject has one fault happen, and wants delivery to go on after it.
-func (s *soak) inject(t *testing.T) {
-	t.Helper()
-	list := s.faults()
-	total := 0
-	for _, f := range list {
-		total += f.weight
-	}
-	n := s.random.IntN(total)
-	for _, f := range list {
-		if n -= f.weight; n < 0 {
-			s.strike(t, f)
-			break
-		}
-	}
-	s.subscriber.WaitReceived(t, 50)
-}
-
-// strike has a fault happen, says when, and counts it if it struck.
-func (s *soak) strike(t *testing.T, f fault) {
-	t.Helper()
-	t.Logf("%7.2fs %s", time.Since(s.start).Seconds(), f.name)
-	if !f.strike(t) {
-		t.Log("it found nothing to strike")
-		return
-	}
-	s.counts[f.name]++
-	s.parts[f.part]++
-}
-
 // conclude prints what happened.
 func (s *soak) conclude(t *testing.T, r ledger.Report) {
 	t.Helper()
-	total := 0
-	var kinds []string
-	for _, name := range slices.Sorted(maps.Keys(s.counts)) {
-		total += s.counts[name]
-		kinds = append(kinds, fmt.Sprintf("%s %d", name, s.counts[name]))
-	}
+	total, kinds := s.sum()
 	violations := r.Lost + r.Reordered + r.Duplicates + others(r)
 	t.Logf("soak: seed %d, mode %s, brokers %d, %s", s.plan.seed, s.plan.mode, s.plan.nodes, s.plan.duration)
-	t.Logf("soak: %d faults: %s", total, strings.Join(kinds, ", "))
+	t.Logf("soak: %d faults: %s", total, kinds)
 	t.Logf("soak: events committed %d, received %d, of unknown outcome and received %d", r.Committed, r.Received, r.UnknownReceived)
 	t.Logf("soak: violations %d (lost %d, reordered %d, duplicates %d), other failures: %v", violations, r.Lost, r.Reordered, r.Duplicates, t.Failed())
 	s.report(t, total)
