@@ -21,6 +21,15 @@ type captureCmd struct {
 	Drop   captureDropCmd   `cmd:"" help:"End it for a table; its events stay."`
 }
 
+// Help says where the flags are.
+func (c *captureCmd) Help() string {
+	return `Without a command it is create, whose flags are in: postrider capture create --help
+
+Examples:
+  postrider capture --table orders --dry-run
+  postrider capture list`
+}
+
 // triggerFlags are what all commands that make or end triggers have.
 type triggerFlags struct {
 	databaseFlags

@@ -20,6 +20,7 @@ const healthcheckTimeout = 6 * time.Second
 type healthcheckCmd struct {
 	HTTPAddr string `name:"http-addr" help:"Address of the worker's monitor, as the worker has it. Default 127.0.0.1:8080." placeholder:"HOST:PORT"`
 	Ready    bool   `help:"Ask /readyz, which needs both servers, instead of /healthz."`
+	JSON     bool   `help:"Print one JSON object, also where it fails." name:"json"`
 }
 
 // addresses are where the monitor can be asked: a bind to all interfaces is asked on loopback.
@@ -56,10 +57,16 @@ func (c *healthcheckCmd) Run(s *session) error {
 	for _, address := range addresses {
 		answer, err := askHealth(ctx, "http://"+address+path)
 		if err == nil {
+			if c.JSON {
+				return writeJSON(s.stdout, map[string]any{"healthy": true, "status": answer, "address": address})
+			}
 			_, err = fmt.Fprintln(s.stdout, answer)
 			return err
 		}
 		failures = errors.Join(failures, err)
+	}
+	if c.JSON {
+		return errors.Join(errSilent, writeJSON(s.stdout, map[string]any{"healthy": false, "error": redact(failures.Error())}))
 	}
 	return fmt.Errorf("healthcheck: %w", failures)
 }

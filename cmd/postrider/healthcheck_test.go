@@ -25,6 +25,12 @@ func TestHealthcheckAsksTheMonitor(t *testing.T) {
 			t.Errorf("%s: status %d, %q, %s", address, code, stdout, stderr)
 		}
 	}
+	if code, stdout, _ := call(t, "healthcheck", "--json", "--http-addr=127.0.0.1:"+port); code != exitOK || !strings.Contains(stdout, `"healthy":true`) || !strings.Contains(stdout, `"status":"live"`) {
+		t.Errorf("--json: status %d, %q", code, stdout)
+	}
+	if code, stdout, stderr := call(t, "healthcheck", "--json", "--ready", "--http-addr=127.0.0.1:"+port); code != exitFailed || stderr != "" || !strings.Contains(stdout, `"healthy":false`) || !strings.Contains(stdout, "not connected to NATS") {
+		t.Errorf("--json: status %d, %q, %q", code, stdout, stderr)
+	}
 	complaint{
 		[]string{"healthcheck", "--ready", "--http-addr=127.0.0.1:" + port}, exitFailed, []string{"/readyz", "503", "not connected to NATS"},
 	}.check(t)

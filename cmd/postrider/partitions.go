@@ -142,7 +142,7 @@ func (c *partitionsTrimCmd) Run(s *session) error {
 	if c.JSON {
 		return writeJSON(s.stdout, map[string]uint64{"removed": removed, "left": left})
 	}
-	_, err = fmt.Fprintf(s.stdout, "removed %d records, %d are left\n", removed, left)
+	_, err = fmt.Fprintf(s.stdout, "removed %s, %d left\n", counted(int64(removed), "record"), left)
 	return err
 }
 
@@ -160,7 +160,7 @@ func recordsFinding(ctx context.Context, records *natspub.Records) finding {
 	for _, n := range held {
 		all, most = all+n, max(most, n)
 	}
-	f := finding{check, levelOK, fmt.Sprintf("%d of %d partitions, at most %d of one; this user may remove old ones", all, len(held), most)}
+	f := finding{check, levelOK, fmt.Sprintf("%s of %s, at most %d of one; this user may remove old ones", counted(int64(all), "record"), counted(len(held), "partition"), most)}
 	if err := records.MayTrim(ctx); err != nil {
 		if most > manyRecords {
 			f.Level = levelWarning
@@ -168,8 +168,8 @@ func recordsFinding(ctx context.Context, records *natspub.Records) finding {
 		if !errors.Is(err, delivery.ErrConfiguration) {
 			f.Level = levelError
 		}
-		f.Detail = fmt.Sprintf("%d of %d partitions, at most %d of one; this user may not remove old ones: if workers may not either, run `postrider partitions trim` now and then (%s)",
-			all, len(held), most, redact(err.Error()))
+		f.Detail = fmt.Sprintf("%s of %s, at most %d of one; this user may not remove old ones: if workers may not either, run `postrider partitions trim` now and then (%s)",
+			counted(int64(all), "record"), counted(len(held), "partition"), most, redact(err.Error()))
 	}
 	return f
 }

@@ -17,7 +17,7 @@ func TestRecordsAreTrimmedByCommand(t *testing.T) { //nolint:paralleltest // clu
 	c.Backlog(t, 400)
 	c.WaitDrained(t)
 	on := []string{"--database-url=" + c.DatabaseURL, "--nats-url=" + c.NATS.URL()}
-	if f := diagnose(t, exitOK, on...)["records"]; f.Level != levelOK || !strings.HasPrefix(f.Detail, "402 of 2 partitions") || !strings.Contains(f.Detail, "may remove") {
+	if f := diagnose(t, exitOK, on...)["records"]; f.Level != levelOK || !strings.HasPrefix(f.Detail, "402 records of 2 partitions") || !strings.Contains(f.Detail, "may remove") {
 		t.Errorf("doctor finds %+v, want a record for each of 400 events, and two fences", f)
 	}
 	code, stdout, stderr := call(t, append([]string{"partitions", "trim", "--keep=100", "--json"}, on...)...)

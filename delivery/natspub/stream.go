@@ -116,7 +116,7 @@ func EnsureStream(ctx context.Context, nc *nats.Conn, cfg StreamConfig) (*jetstr
 			stream, err = js.Stream(ctx, cfg.Name)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("create stream %s: %w", cfg.Name, err)
+			return nil, fmt.Errorf("create stream %s: %w", cfg.Name, cfg.overlap(ctx, js, err))
 		}
 		cfg.Logger.Info("created stream", "stream", cfg.Name, "replicas", cfg.Replicas)
 	case errors.Is(err, jetstream.ErrStreamNotFound):
@@ -136,6 +136,23 @@ func (s Subject) capture() string {
 		return fixed
 	}
 	return fixed + ".>"
+}
+
+// overlap names the stream that has the subjects already, where that is why the server refuses another.
+func (c StreamConfig) overlap(ctx context.Context, js jetstream.JetStream, err error) error {
+	const subjectsOverlap = 10065
+	if api, ok := errors.AsType[*jetstream.APIError](err); !ok || api.ErrorCode != subjectsOverlap {
+		return err
+	}
+	for subject, cure := range map[string]string{
+		c.Subject.capture():  "give another --subject",
+		c.Control.Subjects(): "give the outbox a prefix of its own (postrider migrate up --control-prefix)",
+	} {
+		if other, unknown := js.StreamNameBySubject(ctx, subject); unknown == nil {
+			err = fmt.Errorf("stream %s has subjects of %s already: use that one (--stream %s), or %s: %w", other, subject, other, cure, err)
+		}
+	}
+	return err
 }
 
 func (c StreamConfig) stream(nc *nats.Conn) jetstream.StreamConfig {

@@ -53,6 +53,30 @@ func TestTheStreamIsCreatedOnlyWhenAsked(t *testing.T) {
 	all.Wait()
 }
 
+// Who may not create a stream hears which one has its subjects.
+func TestAnOverlapIsNamed(t *testing.T) {
+	t.Parallel()
+	server := natstest.Start(t, 1)
+	nc := connect(t, server)
+	for subject, says := range map[string]string{
+		"events.{topic}.{type}": "stream EVENTS has subjects of events.> already: use that one (--stream EVENTS), or give another --subject",
+		"other.{topic}":         "stream EVENTS has subjects of outbox.fence.> already: use that one (--stream EVENTS), or give the outbox a prefix",
+	} {
+		s, err := natspub.ParseSubject(subject)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := natspub.StreamConfig{Subject: defaultSubject(t), Create: true, Logger: logger(t)}
+		if _, err := natspub.EnsureStream(t.Context(), nc, cfg); err != nil {
+			t.Fatal(err)
+		}
+		cfg.Name, cfg.Subject = "SECOND", s
+		if _, err := natspub.EnsureStream(t.Context(), nc, cfg); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", subject, err, says)
+		}
+	}
+}
+
 // Outside programs know the default; a prefix of its own lets an outbox have a stream of its own in the same account.
 func TestControlSubjectsLieUnderThePrefixOfTheOutbox(t *testing.T) {
 	t.Parallel()
