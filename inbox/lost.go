@@ -28,12 +28,8 @@ func later(a, b mark) mark {
 	return a
 }
 
-const (
-	// lostMargin allows for a server whose clock is behind after it started again.
-	lostMargin = time.Minute
-	// lostPatience is how long a server may take to hand over a message that it counted.
-	lostPatience = 15 * time.Second
-)
+// lostMargin allows for a server whose clock is behind after it started again.
+const lostMargin = time.Minute
 
 // marks are those of the lanes. Each counts: of a database that was set back some may be of what the stream held before.
 func (c *Consumer) marks(ctx context.Context) (all []mark, err error) {
@@ -129,20 +125,12 @@ func (c *Consumer) since(ctx context.Context, m mark, last uint64) (mark, error)
 	if err != nil {
 		return mark{}, fmt.Errorf("read stream %s: %w", c.cfg.Stream, err)
 	}
-	bound := -start.UnixNano()
-	// Silence proves nothing, it may be a slow server's: what is stored is counted.
-	if consumer.CachedInfo().NumPending == 0 {
+	// The server counts and finds the place itself: silence proves nothing, and clients keep some messages to themselves.
+	info, bound := consumer.CachedInfo(), -start.UnixNano()
+	if info.NumPending == 0 {
 		return mark{last, bound}, nil // nothing came since
 	}
-	msg, err := consumer.Next(jetstream.FetchMaxWait(lostPatience))
-	if err != nil {
-		return mark{}, fmt.Errorf("read stream %s: %w", c.cfg.Stream, err)
-	}
-	meta, err := msg.Metadata()
-	if err != nil {
-		return mark{}, fmt.Errorf("read stream %s: %w", c.cfg.Stream, err)
-	}
-	return mark{meta.Sequence.Stream - 1, bound}, nil
+	return mark{info.Delivered.Stream, bound}, nil
 }
 
 // rewind takes the lanes whose marks are doubted back to what the stream stored since; rewound is false where none lies behind that. Lanes

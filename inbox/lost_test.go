@@ -33,11 +33,13 @@ func TestAStreamThatLostItsEnd(t *testing.T) {
 		// A worker's record lies where the reader goes back to.
 		recorded bool
 		trims    bool // workers, their record in the place of the last message that was read
+		hidden   bool // by clients, the message that the reader goes back to
 	}{
 		"while nobody reads": {more: 1}, "while somebody reads": {running: true, more: 1},
 		"and goes past it at once": {running: true, more: 10}, "far away": {more: 1, slow: 4 * quick().QuietTime},
 		"and a failover forgets that":      {running: true, more: 1, forgets: true},
 		"and workers remove their records": {more: 2, trims: true}, "behind a record": {more: 2, recorded: true},
+		"behind what clients hide": {more: 1, hidden: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -52,7 +54,12 @@ func TestAStreamThatLostItsEnd(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			r.publish(t, event("kept", 1), event("kept", 2), event("kept", 3))
+			if c.hidden {
+				r.publishHidden(t, event("kept", 1), "404")
+			} else {
+				r.publish(t, event("kept", 1))
+			}
+			r.publish(t, event("kept", 2), event("kept", 3))
 			if err := node.StopNode(0); err != nil {
 				t.Fatal(err)
 			}

@@ -15,22 +15,27 @@ func TestWhatTheClientKeepsHasItsEffect(t *testing.T) {
 	t.Parallel()
 	r := newReading(t)
 	for i, status := range []string{"", "409", "404", "", "503", "100"} {
-		m := event("s", int64(i+1))
-		header := nats.Header{
-			message.HeaderEventID: {m.EventID.String()}, message.HeaderStream: {m.Stream}, message.HeaderType: {m.Type}, message.HeaderPartition: {"0"},
-			message.HeaderStreamVersion: {strconv.FormatInt(m.Version, 10)}, message.HeaderSequence: {strconv.FormatInt(m.Sequence, 10)},
-		}
-		if status != "" {
-			header["Status"], header["Description"] = []string{status}, []string{"Consumer Deleted"}
-		}
-		if _, err := r.js.PublishMsg(t.Context(), &nats.Msg{Subject: m.Subject, Header: header}); err != nil {
-			t.Fatal(err)
-		}
+		r.publishHidden(t, event("s", int64(i+1)), status)
 	}
 	end := r.run(t, quick(), apply)
 	waitFor(t, r.pool, `SELECT count(*) = 6 FROM effects`)
 	end()
 	if got := r.effects(t, "s"); !slices.Equal(got, []int64{1, 2, 3, 4, 5, 6}) {
 		t.Errorf("effects are %v", got)
+	}
+}
+
+// publishHidden publishes a message without payload; with a status, clients keep it to themselves.
+func (r *reading) publishHidden(t *testing.T, m message.Message, status string) {
+	t.Helper()
+	header := nats.Header{
+		message.HeaderEventID: {m.EventID.String()}, message.HeaderStream: {m.Stream}, message.HeaderType: {m.Type}, message.HeaderPartition: {"0"},
+		message.HeaderStreamVersion: {strconv.FormatInt(m.Version, 10)}, message.HeaderSequence: {strconv.FormatInt(m.Sequence, 10)},
+	}
+	if status != "" {
+		header["Status"], header["Description"] = []string{status}, []string{"Consumer Deleted"}
+	}
+	if _, err := r.js.PublishMsg(t.Context(), &nats.Msg{Subject: m.Subject, Header: header}); err != nil {
+		t.Fatal(err)
 	}
 }
