@@ -24,12 +24,15 @@ func TestWhatWasPublishedBeforeAResizeIsHealed(t *testing.T) {
 		counts []int // of partitions, one after the other
 		relay  func(*bundle, *testing.T, delivery.Config) *delivery.Relay
 		quiet  bool // nothing is published after the first resize
+		back   bool // the clock steps back after each round
 	}{
-		"shrunk and grown":     {[]int{16, 4, 16}, (*bundle).fencedRelay, false},
-		"shrunk":               {[]int{16, 4}, (*bundle).fencedRelay, false},
-		"grown":                {[]int{2, 9}, (*bundle).fencedRelay, false},
-		"shrunk, nothing more": {[]int{8, 3}, (*bundle).fencedRelay, true},
-		"in dedupe mode":       {[]int{16, 4, 16}, (*bundle).relay, false},
+		"shrunk and grown":               {counts: []int{16, 4, 16}, relay: (*bundle).fencedRelay},
+		"shrunk":                         {counts: []int{16, 4}, relay: (*bundle).fencedRelay},
+		"grown":                          {counts: []int{2, 9}, relay: (*bundle).fencedRelay},
+		"shrunk, nothing more":           {counts: []int{8, 3}, relay: (*bundle).fencedRelay, quiet: true},
+		"in dedupe mode":                 {counts: []int{16, 4, 16}, relay: (*bundle).relay},
+		"with a clock that steps back":   {counts: []int{16, 4, 16}, relay: (*bundle).fencedRelay, back: true},
+		"grown, a clock that steps back": {counts: []int{2, 9}, relay: (*bundle).fencedRelay, back: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -48,6 +51,10 @@ func TestWhatWasPublishedBeforeAResizeIsHealed(t *testing.T) {
 				b.succeed(t)
 				b.drain(t, c.relay(b, t, delivery.Config{}))
 				b.until(t, `SELECT count(*) FROM outbox`, 0)
+				if c.back {
+					b.exec(t, `UPDATE outbox_deliveries SET published_at = published_at + interval '1 hour'`)
+					b.exec(t, `UPDATE outbox_settings SET resized_at = resized_at + interval '1 hour'`)
+				}
 			}
 			all := 0
 			for _, sequences := range want {

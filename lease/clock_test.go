@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -84,5 +85,42 @@ func TestARenewedLeaseIsNotTakenForSilent(t *testing.T) {
 	}
 	if taken, err := b.store.Acquire(t.Context(), uuid.Must(uuid.NewV7()), ttl, []partition.ID{0}); err != nil || len(taken) > 0 {
 		t.Errorf("%d leases were taken from one that lives: %v", len(taken), err)
+	}
+}
+
+// A worker without leasing is not kept from beginning by what the dead left behind before the clock stepped back; one that
+// lives keeps it from that.
+func TestAloneBehindAClockThatSteppedBack(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 2)
+	const ttl = time.Second
+	dead, alive, solo := b.keeper(t, lease.Config{TTL: ttl}), b.keeper(t, lease.Config{TTL: ttl}), b.keeper(t, lease.Config{})
+	b.acquire(t, dead, 0)
+	held := b.acquire(t, alive, 1)
+	if _, err := b.pool.Exec(t.Context(), `INSERT INTO outbox_workers (worker_id, started_at, heartbeat_until, heartbeat_ttl, state)
+		VALUES ($1, clock_timestamp(), clock_timestamp() + interval '1 hour', interval '1 s', 'active')`, dead.Owner()); err != nil {
+		t.Fatal(err)
+	}
+	b.stepBack(t)
+	refused := make(chan error, 1)
+	go func() {
+		_, err := solo.AcquireSolo(t.Context())
+		refused <- err
+	}()
+	if _, _, err := b.store.Renew(t.Context(), alive.Owner(), time.Minute, time.Second, held); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-refused; !errors.Is(err, lease.ErrLeasedElsewhere) {
+		t.Fatalf("beside one that lives: %v", err)
+	}
+	b.expire(t)
+	b.acquire(t, dead, 0)
+	b.stepBack(t)
+	began := time.Now()
+	if leases, err := solo.AcquireSolo(t.Context()); err != nil || len(leases) != 2 {
+		t.Fatalf("beside the dead: %d leases, %v", len(leases), err)
+	}
+	if waited := time.Since(began); waited < ttl {
+		t.Errorf("began after %v, though a lease lasts %v", waited, ttl)
 	}
 }

@@ -139,20 +139,38 @@ func (s *Store) take(ctx context.Context, owner partition.WorkerID, ttl time.Dur
 var ErrLeasedElsewhere = errors.New("other workers are running with leases")
 
 // AcquireSolo takes every partition for a worker without leasing, whose name only the
-// history has. It returns ErrLeasedElsewhere when members are alive or leases are held.
+// history has. It returns ErrLeasedElsewhere when members are alive or leases are held. What ends later than it can is first
+// watched for as long as it lasts.
 func (s *Store) AcquireSolo(ctx context.Context, name partition.WorkerID) ([]*Lease, error) {
-	var workers, leases int
-	if err := s.sql.LeasedElsewhere.Row(ctx, s.db, nil).Scan(&workers, &leases); err != nil {
+	standing, _, err := pg.Await(ctx, func(ctx context.Context) ([]pg.Sign[elsewhere], error) {
+		return pg.Collect(ctx, s.db, s.sql.LeasedElsewhere, pg.Args{"steady": pg.Steady}, func(row pgx.CollectableRow) (of pg.Sign[elsewhere], err error) {
+			err = row.Scan(&of.Key.lease, &of.Key.id, &of.Until, &of.Ahead)
+			return of, err
+		})
+	})
+	if err != nil {
 		return nil, fmt.Errorf("look for leased workers: %w", err)
 	}
-	if workers > 0 || leases > 0 {
-		return nil, fmt.Errorf("%w: %d live workers, %d held leases; stop them or run with leasing", ErrLeasedElsewhere, workers, leases)
+	if n := len(standing); n > 0 {
+		leases := 0
+		for _, sign := range standing {
+			if sign.Key.lease {
+				leases++
+			}
+		}
+		return nil, fmt.Errorf("%w: %d live workers, %d held leases; stop them or run with leasing", ErrLeasedElsewhere, n-leases, leases)
 	}
 	rows, err := s.sql.AcquireSolo.Rows(ctx, s.db, pg.Args{"name": name, "host": s.host})
 	if err != nil {
 		return nil, fmt.Errorf("acquire all partitions: %w", err)
 	}
 	return collectLeases(rows, uuid.Nil)
+}
+
+// elsewhere is a member, or a lease.
+type elsewhere struct {
+	lease bool
+	id    string
 }
 
 func collectLeases(rows pgx.Rows, owner partition.WorkerID) ([]*Lease, error) {

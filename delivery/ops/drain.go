@@ -94,7 +94,7 @@ func (o *Operator) lookAtWorker(ctx context.Context, tx pgx.Tx, id uuid.UUID, un
 	var state string
 	var live bool
 	var asked *time.Time
-	found, err := notFound(o.sql.Worker.Row(ctx, tx, pg.Args{"worker": id}).Scan(&d.Hostname, &d.PID, &state, &live, &asked, &d.Others))
+	found, err := notFound(o.sql.Worker.Row(ctx, tx, pg.Args{"worker": id, "steady": pg.Steady}).Scan(&d.Hostname, &d.PID, &state, &live, &asked, &d.Others))
 	switch {
 	case err != nil:
 		return DrainResult{}, d, err

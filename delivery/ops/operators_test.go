@@ -25,6 +25,8 @@ func TestDrainAsksAWorkerOnce(t *testing.T) {
 	b.member(t, one, "1 min")
 	b.member(t, two, "1 min")
 	b.member(t, stale, "-1 s")
+	b.member(t, uuid.UUID{15: 4}, "1 hour") // died before the clock stepped back
+	b.exec(t, `UPDATE outbox_workers SET heartbeat_ttl = '10 s' WHERE worker_id = $1`, uuid.UUID{15: 4})
 	drain := func(id uuid.UUID, dry bool) (ops.DrainResult, error) {
 		return b.op.Drain(t.Context(), ops.DrainCommand{Worker: id, Actor: "ann", Reason: "repair", DryRun: dry})
 	}

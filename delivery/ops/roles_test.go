@@ -50,7 +50,7 @@ func TestAnOperatorsRights(t *testing.T) {
 	worker := uuid.UUID{15: 1}
 	owner.member(t, worker, "1 min")
 	resizes := []string{
-		`UPDATE (partition_count, generation, frozen_at, frozen_by, resized_at) ON "public".outbox_settings`, `INSERT ON "public".outbox_partitions`,
+		`UPDATE (partition_count, generation, frozen_at, frozen_by, resized_at, resized_delivery) ON "public".outbox_settings`, `INSERT ON "public".outbox_partitions`,
 		`UPDATE ON "public".outbox_partitions`, `DELETE ON "public".outbox_partitions`, `INSERT ON "public".outbox_former_partitions`,
 		`DELETE ON "public".outbox_former_partitions`,
 	}

@@ -261,6 +261,7 @@ func TestAResizeBetweenTwoChunksIsTold(t *testing.T) {
 	}
 	b.kill(t, "e", sequences...)
 	c := ops.Command{Selection: ops.Selection{All: true}, Actor: "ann", Reason: "because"}
+	b.exec(t, `UPDATE outbox_parked SET dead_at = dead_at + interval '1 hour'`) // the clock has stepped back since
 	c.Progress = func(ops.Changed) { b.exec(t, `UPDATE outbox_settings SET resized_at = clock_timestamp()`) }
 	r, err := b.op.Requeue(t.Context(), c)
 	if r.Count != 500 || !errors.Is(err, ops.ErrCountChanged) || !strings.Contains(err.Error(), "the partitions were resized meanwhile") {

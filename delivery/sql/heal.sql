@@ -15,7 +15,7 @@ WITH held AS MATERIALIZED (
          FROM {schema}.outbox_deliveries AS d
         WHERE d.partition_key = @partition AND (d.first_sequence, d.id) < (@first, @id)
           AND EXISTS (SELECT FROM held)
-          AND d.published_at >= (SELECT coalesce(s.resized_at, '-infinity') FROM {schema}.outbox_settings AS s)
+          AND d.id > (SELECT coalesce(s.resized_delivery, 0) FROM {schema}.outbox_settings AS s)
           AND d.published_at < coalesce(@until::timestamptz, 'infinity')
           AND d.published_at > coalesce(clock_timestamp() - @age::interval, '-infinity')
           AND d.last_stream_sequence > @kept
@@ -100,7 +100,7 @@ WITH held AS (
      page AS MATERIALIZED (
        SELECT d.id, k.kept
          FROM {schema}.outbox_settings AS s
-         JOIN {schema}.outbox_deliveries AS d ON d.published_at < s.resized_at
+         JOIN {schema}.outbox_deliveries AS d ON d.id <= s.resized_delivery
          JOIN unnest(@partitions::smallint[], @kept::bigint[]) AS k (partition_key, kept) USING (partition_key)
         WHERE d.id > @after AND d.last_stream_sequence > k.kept
           AND d.published_at > coalesce(clock_timestamp() - @age::interval, '-infinity') AND (d.lost_after IS NULL OR d.lost_after > k.kept)

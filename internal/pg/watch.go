@@ -1,6 +1,7 @@
 package pg
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -67,4 +68,48 @@ func (w *Watch[K, V]) Silent(key K) (value V, quiet bool) {
 	defer w.mu.Unlock()
 	s := w.seen[key]
 	return s.value, s.quiet
+}
+
+// Sign is what a row shows of its writer, who is there until then by the database's clock.
+type Sign[K comparable] struct {
+	Key   K
+	Until time.Time
+	Ahead *time.Duration // of one that ends later than it can: for how long it counts
+}
+
+// awaitInterval is the time between two looks at signs that are watched.
+const awaitInterval = 100 * time.Millisecond
+
+// Await watches signs that end later than they can, until each was written anew, is gone, or has been silent for as long
+// as it counts. It returns at once where one counts for certain, with those that count.
+func Await[K comparable](ctx context.Context, look func(context.Context) ([]Sign[K], error)) (standing, silent []Sign[K], err error) {
+	var watch Watch[K, time.Time]
+	for {
+		round := watch.Begin()
+		all, err := look(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		doubted := false
+		standing, silent = nil, nil
+		for _, sign := range all {
+			switch {
+			case sign.Ahead == nil:
+				standing = append(standing, sign)
+			case round.Same(sign.Key, sign.Until) >= *sign.Ahead:
+				silent = append(silent, sign)
+			default:
+				doubted = true
+			}
+		}
+		round.End()
+		if len(standing) > 0 || !doubted {
+			return standing, silent, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
+		case <-time.After(awaitInterval):
+		}
+	}
 }

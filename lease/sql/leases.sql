@@ -103,16 +103,21 @@ WITH taken AS (
 -- include: taken
 
 -- query: LeasedElsewhere
--- Who stands in the way of a worker without leasing. Leases of somebody who froze the
--- outbox and died do not.
-SELECT (SELECT count(*) FROM {schema}.outbox_workers    WHERE heartbeat_until > clock_timestamp()),
-       (SELECT count(*)
-          FROM {schema}.outbox_partitions AS p
-         CROSS JOIN (SELECT s.frozen_by,
-                            -- include: frozen
-                            AS holds FROM {schema}.outbox_settings AS s) AS freezer
-         WHERE p.lease_owner IS NOT NULL AND p.lease_until > clock_timestamp()
-           AND (freezer.holds OR p.lease_owner IS DISTINCT FROM freezer.frozen_by))
+-- Who stands in the way of a worker without leasing, each with for how long it counts where it ends later than it can: the
+-- clock has stepped back since. Leases of somebody who froze the outbox and died do not.
+SELECT false, w.worker_id::text, w.heartbeat_until,
+       CASE WHEN w.heartbeat_until > clock_timestamp() + w.heartbeat_ttl + @steady::interval THEN w.heartbeat_ttl END
+  FROM {schema}.outbox_workers AS w
+ WHERE w.heartbeat_until > clock_timestamp()
+ UNION ALL
+SELECT true, p.partition_key::text, p.lease_until,
+       CASE WHEN p.lease_until > clock_timestamp() + p.lease_ttl + @steady::interval THEN p.lease_ttl END
+  FROM {schema}.outbox_partitions AS p
+ CROSS JOIN (SELECT s.frozen_by,
+                    -- include: frozen
+                    AS holds FROM {schema}.outbox_settings AS s) AS freezer
+ WHERE p.lease_owner IS NOT NULL AND p.lease_until > clock_timestamp()
+   AND (freezer.holds OR p.lease_owner IS DISTINCT FROM freezer.frozen_by)
 
 -- query: LockPatience
 -- How long this transaction waits for rows that somebody else holds locked.
@@ -204,7 +209,7 @@ SELECT n, coalesce(b.lease_epoch, h.epoch, 0), coalesce(b.fence_sequence, h.know
   LEFT JOIN LATERAL (SELECT max(d.lease_epoch) AS epoch, max(least(d.last_stream_sequence, d.lost_after)) AS known
                        FROM {schema}.outbox_deliveries AS d
                       CROSS JOIN {schema}.outbox_settings AS s
-                      WHERE d.partition_key = n AND (s.resized_at IS NULL OR d.published_at >= s.resized_at)) AS h ON b.partition_key IS NULL
+                      WHERE d.partition_key = n AND d.id > coalesce(s.resized_delivery, 0)) AS h ON b.partition_key IS NULL
  WHERE NOT EXISTS (SELECT FROM {schema}.outbox_partitions AS p WHERE p.partition_key = n)
 ON CONFLICT (partition_key) DO NOTHING
 

@@ -5,8 +5,10 @@ import (
 	"database/sql"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize/english"
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/internal/pg"
@@ -65,10 +67,23 @@ func (m *Migrator) storeRelationBy(ctx context.Context, db pg.DB) error {
 	if m.relation(m.cfg.Events) == m.relation(stored) {
 		return nil
 	}
+	_, dead, err := pg.Await(ctx, func(ctx context.Context) ([]pg.Sign[uuid.UUID], error) {
+		return pg.Collect(ctx, db, q.Living, pg.Args{"steady": pg.Steady}, func(row pgx.CollectableRow) (of pg.Sign[uuid.UUID], err error) {
+			err = row.Scan(&of.Key, &of.Until, &of.Ahead)
+			return of, err
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("look for workers: %w", err)
+	}
+	silent, until := make([]uuid.UUID, len(dead)), make([]time.Time, len(dead))
+	for i, sign := range dead {
+		silent[i], until[i] = sign.Key, sign.Until
+	}
 	var there bool
 	var living int
 	quoted := m.relation(m.cfg.Events)
-	if err := q.SetEventsRelation.Row(ctx, db, pg.Args{"relation": m.cfg.Events, "quoted": quoted}).Scan(&there, &living); err != nil {
+	if err := q.SetEventsRelation.Row(ctx, db, pg.Args{"relation": m.cfg.Events, "quoted": quoted, "silent": silent, "silent_until": until}).Scan(&there, &living); err != nil {
 		return fmt.Errorf("store events relation: %w", err)
 	}
 	switch {

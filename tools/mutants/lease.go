@@ -168,6 +168,24 @@ func clocks() []mutant {
 			edits: []edit{{"inbox/consumer.go", "if err := c.box.limitIdle(ctx, tx); err != nil {", "if err := ctx.Err(); err != nil {"}},
 		},
 		{
+			name: "the-dead-forbid-to-be-alone", promise: "P5", breaks: "what the dead left before the clock stepped back keeps a worker without leasing out",
+			test: command{pkg: "lease", run: "^TestAloneBehindAClockThatSteppedBack$"}, says: "beside the dead",
+			edits: []edit{{"lease/sql/leases.sql", "THEN w.heartbeat_ttl END", "THEN NULL::interval END"}},
+		},
+		{
+			name: "resize-by-the-clock", promise: "P2", breaks: "what was published before a resize is healed into the former partition after a clock stepped back",
+			test: command{pkg: "delivery", run: "^TestWhatWasPublishedBeforeAResizeIsHealed$/clock"}, says: "came back in partition",
+			edits: []edit{
+				{"delivery/sql/heal.sql", "AND d.id > (SELECT coalesce(s.resized_delivery, 0) FROM", "AND d.published_at >= (SELECT coalesce(s.resized_at, '-infinity') FROM"},
+				{"delivery/sql/heal.sql", "ON d.id <= s.resized_delivery", "ON d.published_at < s.resized_at"},
+			},
+		},
+		{
+			name: "requeue-waits-for-the-clock", promise: "P5", breaks: "what died before the clock stepped back is not requeued until it is there again",
+			test: command{pkg: "delivery/ops", run: "^TestAResizeBetweenTwoChunksIsTold$"}, says: "selection_test.go",
+			edits: []edit{{"delivery/ops/sql/change.sql", "(o.dead_at IS NULL OR o.dead_at NOT BETWEEN @began AND clock_timestamp())", "(o.dead_at IS NULL OR o.dead_at <= @began)"}},
+		},
+		{
 			name: "inbox-waits-for-the-clock", promise: "P1", breaks: "what leads its stream now waits until a clock that stepped back is there again",
 			test: command{pkg: "inbox", run: "^TestRetriesNeedNoClock$"}, says: "effects are",
 			edits: []edit{{"inbox/migrations/00001_inbox.sql", "OR d.due_at > clock_timestamp() + make_interval(secs => longest)\n                    OR d.attempts = 0 AND d.begun = 0)", ")"}},

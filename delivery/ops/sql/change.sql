@@ -4,8 +4,8 @@ SELECT clock_timestamp(), coalesce(s.resized_at::text, '') FROM {schema}.outbox_
 
 -- query: Selected
 -- Looks at the next @step parked rows, or those of them that failed or died, in the partitions up to @last and
--- behind (@partition, @after): tells those that the selection chooses, of those that were dead
--- at @began already, and the last one looked at. They are looked at again when their
+-- behind (@partition, @after): tells those that the selection chooses, of those that did not die
+-- since @began, and the last one looked at. They are looked at again when their
 -- partitions are locked. The filter is outside of the part that is limited, as in
 -- ReadyUp.
 -- include: selected
@@ -33,7 +33,7 @@ WITH looked AS MATERIALIZED (
               -- include: family
               , '') AS family, coalesce(o.failures -> -1 ->> 'class', '') AS class
          FROM looked AS o
-        WHERE o.dead_at <= @began
+        WHERE o.dead_at NOT BETWEEN @began AND clock_timestamp()
               -- include: asked
        )
 SELECT c.topic, coalesce(e.event_type, ''), c.family, count(*), min(c.class), max(c.class), min(c.dead_at), max(c.dead_at),
@@ -175,7 +175,7 @@ SELECT w.partition_key, w.global_sequence, w.chosen, w.nth = @step
                coalesce(
                         -- include: state
                         = @state
-                        AND (o.dead_at IS NULL OR o.dead_at <= @began)
+                        AND (o.dead_at IS NULL OR o.dead_at NOT BETWEEN @began AND clock_timestamp())
                         -- include: asked
                         , false) AS chosen
           FROM (SELECT o.*

@@ -39,11 +39,13 @@ SELECT d.id, d.lease_epoch, d.first_sequence, d.last_sequence, d.first_stream_se
  LIMIT @limit
 
 -- query: Worker
--- A worker, and how many take part besides it.
+-- A worker, and how many take part besides it. A heartbeat that ends later than it can does not show that: its worker may have died
+-- before the clock stepped back.
 SELECT coalesce(w.hostname, ''), coalesce(w.pid, 0), w.state, w.heartbeat_until > clock_timestamp(), w.drain_requested_at,
        (SELECT count(*) FROM {schema}.outbox_workers AS o
          WHERE o.worker_id <> w.worker_id AND o.state = 'active' AND o.drain_requested_at IS NULL
-           AND o.heartbeat_until > clock_timestamp())
+           AND o.heartbeat_until > clock_timestamp()
+           AND (o.heartbeat_ttl IS NULL OR o.heartbeat_until <= clock_timestamp() + o.heartbeat_ttl + @steady::interval))
   FROM {schema}.outbox_workers AS w
  WHERE w.worker_id = @worker
 
@@ -127,7 +129,7 @@ WITH needed (purpose, privilege, relation, columns) AS (
          ('replay', 'DELETE', '{schema}.outbox_replay_sequences', NULL),
          ('replay', 'SELECT', '{schema}.outbox_audit', NULL),
          ('replay', 'INSERT', '{schema}.outbox', NULL),
-         ('resize', 'UPDATE', '{schema}.outbox_settings', '{partition_count,generation,frozen_at,frozen_by,resized_at}'),
+         ('resize', 'UPDATE', '{schema}.outbox_settings', '{partition_count,generation,frozen_at,frozen_by,resized_at,resized_delivery}'),
          ('resize', 'INSERT', '{schema}.outbox_partitions', NULL),
          ('resize', 'UPDATE', '{schema}.outbox_partitions', NULL),
          ('resize', 'DELETE', '{schema}.outbox_partitions', NULL),

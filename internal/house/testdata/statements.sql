@@ -308,7 +308,7 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
          FROM "public".outbox_deliveries AS d
         WHERE d.partition_key = $1 AND (d.first_sequence, d.id) < ($4, $5)
           AND EXISTS (SELECT FROM held)
-          AND d.published_at >= (SELECT coalesce(s.resized_at, '-infinity') FROM "public".outbox_settings AS s)
+          AND d.id > (SELECT coalesce(s.resized_delivery, 0) FROM "public".outbox_settings AS s)
           AND d.published_at < coalesce($6::timestamptz, 'infinity')
           AND d.published_at > coalesce(clock_timestamp() - $7::interval, '-infinity')
           AND d.last_stream_sequence > $8
@@ -381,7 +381,7 @@ SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT coun
      page AS MATERIALIZED (
        SELECT d.id, k.kept
          FROM "public".outbox_settings AS s
-         JOIN "public".outbox_deliveries AS d ON d.published_at < s.resized_at
+         JOIN "public".outbox_deliveries AS d ON d.id <= s.resized_delivery
          JOIN unnest($4::smallint[], $5::bigint[]) AS k (partition_key, kept) USING (partition_key)
         WHERE d.id > $6 AND d.last_stream_sequence > k.kept
           AND d.published_at > coalesce(clock_timestamp() - $7::interval, '-infinity') AND (d.lost_after IS NULL OR d.lost_after > k.kept)
@@ -1564,7 +1564,7 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
                coalesce(
        "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at, o.scheduled_for)
                         = $2
-                        AND (o.dead_at IS NULL OR o.dead_at <= $3)
+                        AND (o.dead_at IS NULL OR o.dead_at NOT BETWEEN $3 AND clock_timestamp())
                          AND ($4::text IS NULL OR o.stream_id = $4)
                          AND ($5::text IS NULL OR o.topic = $5)
                          AND ($6::text IS NULL OR strpos(o.last_error, $6) > 0)
@@ -1595,7 +1595,7 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
                coalesce(
        "public".outbox_state(o.dead_at, o.blocked, o.attempts, o.parked, o.available_at, o.scheduled_for)
                         = $2
-                        AND (o.dead_at IS NULL OR o.dead_at <= $3)
+                        AND (o.dead_at IS NULL OR o.dead_at NOT BETWEEN $3 AND clock_timestamp())
                          AND ($4::text IS NULL OR o.stream_id = $4)
                          AND ($5::text IS NULL OR o.topic = $5)
                          AND ($6::text IS NULL OR strpos(o.last_error, $6) > 0)
@@ -1633,7 +1633,7 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
                               btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
               , '') AS family, coalesce(o.failures -> -1 ->> 'class', '') AS class
          FROM looked AS o
-        WHERE o.dead_at <= $5
+        WHERE o.dead_at NOT BETWEEN $5 AND clock_timestamp()
                          AND ($6::text IS NULL OR o.stream_id = $6)
                          AND ($7::text IS NULL OR o.topic = $7)
                          AND ($8::text IS NULL OR strpos(o.last_error, $8) > 0)
@@ -1799,9 +1799,10 @@ SELECT partition_key, global_sequence, stream_id, attempts, generation, last_err
 /* ops.Worker */ SELECT coalesce(w.hostname, ''), coalesce(w.pid, 0), w.state, w.heartbeat_until > clock_timestamp(), w.drain_requested_at,
        (SELECT count(*) FROM "public".outbox_workers AS o
          WHERE o.worker_id <> w.worker_id AND o.state = 'active' AND o.drain_requested_at IS NULL
-           AND o.heartbeat_until > clock_timestamp())
+           AND o.heartbeat_until > clock_timestamp()
+           AND (o.heartbeat_ttl IS NULL OR o.heartbeat_until <= clock_timestamp() + o.heartbeat_ttl + $1::interval))
   FROM "public".outbox_workers AS w
- WHERE w.worker_id = $1;
+ WHERE w.worker_id = $2;
 
 /* ops.WorkersLike */ SELECT w.worker_id
   FROM "public".outbox_workers AS w
@@ -1871,7 +1872,7 @@ SELECT coalesce(e.topic, ''), coalesce(e.event_type, ''), sum(s.weight) / extrac
          ('replay', 'DELETE', '"public".outbox_replay_sequences', NULL),
          ('replay', 'SELECT', '"public".outbox_audit', NULL),
          ('replay', 'INSERT', '"public".outbox', NULL),
-         ('resize', 'UPDATE', '"public".outbox_settings', '{partition_count,generation,frozen_at,frozen_by,resized_at}'),
+         ('resize', 'UPDATE', '"public".outbox_settings', '{partition_count,generation,frozen_at,frozen_by,resized_at,resized_delivery}'),
          ('resize', 'INSERT', '"public".outbox_partitions', NULL),
          ('resize', 'UPDATE', '"public".outbox_partitions', NULL),
          ('resize', 'DELETE', '"public".outbox_partitions', NULL),
@@ -3058,7 +3059,8 @@ SELECT o.partition_key, o.global_sequence, o.parked,
     RETURNING 1)
 SELECT (SELECT n FROM foreign_rows), (SELECT count(*) FROM moved);
 
-/* resize.SetCount */ UPDATE "public".outbox_settings SET partition_count = $1, generation = generation + 1, resized_at = clock_timestamp();
+/* resize.SetCount */ UPDATE "public".outbox_settings SET partition_count = $1, generation = generation + 1, resized_at = clock_timestamp(),
+       resized_delivery = (SELECT coalesce(max(id), 0) FROM "public".outbox_deliveries);
 
 /* resize.PauseAll */ UPDATE "public".outbox_partitions SET paused_at = $1 WHERE paused_at IS NULL;
 
@@ -3440,10 +3442,15 @@ SELECT taken.partition_key, taken.lease_epoch, taken.delivered, taken.fence_sequ
           (SELECT format('%s/%s', c.system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)) FROM pg_control_system() AS c)
   FROM taken;
 
-/* lease.LeasedElsewhere */ SELECT (SELECT count(*) FROM "public".outbox_workers    WHERE heartbeat_until > clock_timestamp()),
-       (SELECT count(*)
-          FROM "public".outbox_partitions AS p
-         CROSS JOIN (SELECT s.frozen_by,
+/* lease.LeasedElsewhere */ SELECT false, w.worker_id::text, w.heartbeat_until,
+       CASE WHEN w.heartbeat_until > clock_timestamp() + w.heartbeat_ttl + $1::interval THEN w.heartbeat_ttl END
+  FROM "public".outbox_workers AS w
+ WHERE w.heartbeat_until > clock_timestamp()
+ UNION ALL
+SELECT true, p.partition_key::text, p.lease_until,
+       CASE WHEN p.lease_until > clock_timestamp() + p.lease_ttl + $1::interval THEN p.lease_ttl END
+  FROM "public".outbox_partitions AS p
+ CROSS JOIN (SELECT s.frozen_by,
 CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
      THEN EXISTS (SELECT
                     FROM pg_locks AS k
@@ -3451,9 +3458,9 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
                      AND k.classid = hashtext('postrider freeze')::oid AND k.objid = hashtext(s.outbox_id::text)::oid
                      AND k.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database()))
      ELSE false END
-                            AS holds FROM "public".outbox_settings AS s) AS freezer
-         WHERE p.lease_owner IS NOT NULL AND p.lease_until > clock_timestamp()
-           AND (freezer.holds OR p.lease_owner IS DISTINCT FROM freezer.frozen_by));
+                    AS holds FROM "public".outbox_settings AS s) AS freezer
+ WHERE p.lease_owner IS NOT NULL AND p.lease_until > clock_timestamp()
+   AND (freezer.holds OR p.lease_owner IS DISTINCT FROM freezer.frozen_by);
 
 /* lease.LockPatience */ SELECT set_config('lock_timeout', $1, true);
 
@@ -3561,7 +3568,7 @@ SELECT n, coalesce(b.lease_epoch, h.epoch, 0), coalesce(b.fence_sequence, h.know
   LEFT JOIN LATERAL (SELECT max(d.lease_epoch) AS epoch, max(least(d.last_stream_sequence, d.lost_after)) AS known
                        FROM "public".outbox_deliveries AS d
                       CROSS JOIN "public".outbox_settings AS s
-                      WHERE d.partition_key = n AND (s.resized_at IS NULL OR d.published_at >= s.resized_at)) AS h ON b.partition_key IS NULL
+                      WHERE d.partition_key = n AND d.id > coalesce(s.resized_delivery, 0)) AS h ON b.partition_key IS NULL
  WHERE NOT EXISTS (SELECT FROM "public".outbox_partitions AS p WHERE p.partition_key = n)
 ON CONFLICT (partition_key) DO NOTHING;
 
@@ -3764,12 +3771,19 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
 
 /* schema.EventsRelation */ SELECT s.events_relation FROM "public".outbox_settings AS s;
 
+/* schema.Living */ SELECT w.worker_id, w.heartbeat_until,
+       CASE WHEN w.heartbeat_until > clock_timestamp() + w.heartbeat_ttl + $1::interval THEN w.heartbeat_ttl END
+  FROM "public".outbox_workers AS w
+ WHERE w.heartbeat_until > clock_timestamp();
+
 /* schema.SetEventsRelation */ WITH asked AS (
        SELECT to_regclass($1) IS NOT NULL AS there,
-              (SELECT count(*) FROM "public".outbox_workers AS w WHERE w.heartbeat_until > clock_timestamp()) AS living),
+              (SELECT count(*) FROM "public".outbox_workers AS w
+                WHERE w.heartbeat_until > clock_timestamp()
+                  AND (w.worker_id, w.heartbeat_until) NOT IN (SELECT * FROM unnest($2::uuid[], $3::timestamptz[]))) AS living),
      stored AS (
        UPDATE "public".outbox_settings AS s
-          SET events_relation = $2
+          SET events_relation = $4
          FROM asked AS a
         WHERE a.there AND a.living = 0
     RETURNING 1)

@@ -40,7 +40,7 @@
 --   GRANT EXECUTE ON FUNCTION {schema}.outbox_schema_problem TO app_operator;
 --   -- who changes the number of partitions
 --   GRANT UPDATE ON {schema}.outbox_deliveries TO app_operator;
---   GRANT UPDATE (partition_count, generation, regressed, frozen_at, frozen_by, resized_at) ON {schema}.outbox_settings TO app_operator;
+--   GRANT UPDATE (partition_count, generation, regressed, frozen_at, frozen_by, resized_at, resized_delivery) ON {schema}.outbox_settings TO app_operator;
 --   GRANT INSERT, UPDATE, DELETE ON {schema}.outbox_partitions TO app_operator;
 --   GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.outbox_former_partitions TO app_operator;
 --   GRANT INSERT ON {schema}.outbox_ownership TO app_operator;
@@ -71,6 +71,7 @@ CREATE TABLE {schema}.outbox_settings (
     frozen_at         timestamptz,
     frozen_by         uuid,
     resized_at        timestamptz,
+    resized_delivery  bigint,
     usable_from       int         NOT NULL DEFAULT 1,
     events_in_parts   boolean     NOT NULL DEFAULT false,
     events_from       bigint      NOT NULL DEFAULT 0,
@@ -89,7 +90,7 @@ COMMENT ON COLUMN {schema}.outbox_settings.generation IS 'Raised when the databa
 COMMENT ON COLUMN {schema}.outbox_settings.regressed IS 'When generation was raised last because the database had forgotten published events.';
 COMMENT ON COLUMN {schema}.outbox_settings.frozen_at IS 'Workers give back all leases and take none for a minute from then, as long as the session that froze the outbox holds its advisory lock; it keeps setting this.';
 COMMENT ON COLUMN {schema}.outbox_settings.frozen_by IS 'Owner of the leases of whoever froze the outbox. They are free when its session is gone.';
-COMMENT ON COLUMN {schema}.outbox_settings.resized_at IS 'What was published before then may belong to another partition by now.';
+COMMENT ON COLUMN {schema}.outbox_settings.resized_delivery IS 'The last delivery before the number of partitions changed: what was published up to it may belong to another partition by now.';
 COMMENT ON COLUMN {schema}.outbox_settings.usable_from IS 'Programs that know the migrations up to this one, and not the later ones, work with these tables, too.';
 COMMENT ON COLUMN {schema}.outbox_settings.events_in_parts IS 'events is a partitioned table: ids and versions are unique in each part, and in all of them by the append functions.';
 COMMENT ON COLUMN {schema}.outbox_settings.events_from IS 'Events with lower sequences were dropped, with their parts, by postrider events prune.';

@@ -1,12 +1,21 @@
 -- query: EventsRelation
 SELECT s.events_relation FROM {schema}.outbox_settings AS s
 
+-- query: Living
+-- Workers, each with for how long its heartbeat counts where that ends later than it can: the clock has stepped back since.
+SELECT w.worker_id, w.heartbeat_until,
+       CASE WHEN w.heartbeat_until > clock_timestamp() + w.heartbeat_ttl + @steady::interval THEN w.heartbeat_ttl END
+  FROM {schema}.outbox_workers AS w
+ WHERE w.heartbeat_until > clock_timestamp()
+
 -- query: SetEventsRelation
 -- Stores the relation with the events, if it is there and no worker lives: one that does
--- has looked already, and reads the former one.
+-- has looked already, and reads the former one. @silent were watched, and are dead.
 WITH asked AS (
        SELECT to_regclass(@quoted) IS NOT NULL AS there,
-              (SELECT count(*) FROM {schema}.outbox_workers AS w WHERE w.heartbeat_until > clock_timestamp()) AS living),
+              (SELECT count(*) FROM {schema}.outbox_workers AS w
+                WHERE w.heartbeat_until > clock_timestamp()
+                  AND (w.worker_id, w.heartbeat_until) NOT IN (SELECT * FROM unnest(@silent::uuid[], @silent_until::timestamptz[]))) AS living),
      stored AS (
        UPDATE {schema}.outbox_settings AS s
           SET events_relation = @relation

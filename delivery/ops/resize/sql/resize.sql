@@ -74,7 +74,8 @@ SELECT o.partition_key, o.global_sequence, o.parked,
   LEFT JOIN {events} AS e ON e.sequence = o.global_sequence
 
 -- query: SetCount
-UPDATE {schema}.outbox_settings SET partition_count = @to, generation = generation + 1, resized_at = clock_timestamp()
+UPDATE {schema}.outbox_settings SET partition_count = @to, generation = generation + 1, resized_at = clock_timestamp(),
+       resized_delivery = (SELECT coalesce(max(id), 0) FROM {schema}.outbox_deliveries)
 
 -- query: PauseAll
 UPDATE {schema}.outbox_partitions SET paused_at = @since WHERE paused_at IS NULL
