@@ -68,9 +68,10 @@
 // most. While NATS is away the sweep finds the news.
 //
 // A process that dies loses its sessions, so PostgreSQL undoes what it had under way; its streams come up again when
-// their leases run out. One that is frozen loses its transaction to idle_in_transaction_session_timeout (LeaseTTL), and
-// when it wakes up its epoch is an old one. An event that kills every process that applies it is not noticed as
-// such: its stream is taken again each time a lease has run out.
+// their leases run out, or, where the database's clock has stepped back, a lease's time after another process first
+// looked. One that is frozen loses its transaction to idle_in_transaction_session_timeout (LeaseTTL), and when it wakes
+// up its epoch is an old one. An event that kills every process that applies it is not noticed as such: its stream is
+// taken again each time a lease has run out.
 //
 // An Apply that passes over an error of the database, ends the transaction, or takes no notice of the end of its context
 // has failed like one that returned an error.
