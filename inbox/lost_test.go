@@ -54,12 +54,7 @@ func TestAStreamThatLostItsEnd(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if c.hidden {
-				r.publishHidden(t, event("kept", 1), "404")
-			} else {
-				r.publish(t, event("kept", 1))
-			}
-			r.publish(t, event("kept", 2), event("kept", 3))
+			r.publishKept(t, c.hidden)
 			if err := node.StopNode(0); err != nil {
 				t.Fatal(err)
 			}
@@ -153,6 +148,17 @@ func (b *bundle) exec(t *testing.T, sql string) {
 	if _, err := b.pool.Exec(t.Context(), sql); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// publishKept publishes three messages; clients may keep the first one to themselves.
+func (r *reading) publishKept(t *testing.T, hidden bool) {
+	t.Helper()
+	if hidden {
+		r.publishHidden(t, event("kept", 1), "404")
+	} else {
+		r.publish(t, event("kept", 1))
+	}
+	r.publish(t, event("kept", 2), event("kept", 3))
 }
 
 // A message that was delivered and did not come is read again before what lies behind it.

@@ -152,6 +152,12 @@ func clocks() []mutant {
 			test: command{pkg: "inbox", run: "^TestADeadReadersLanesAreWatchedBehindAClockThatSteppedBack$"}, says: "did not become true|waiting for",
 			edits: []edit{{"inbox/reader.go", "if round.Same(number, lane) >= lasts {", "if number < 0 {"}},
 		},
+	}
+}
+
+// neighbourClocks are those of projections, commands and inboxes.
+func neighbourClocks() []mutant {
+	return []mutant{
 		{
 			name: "projection-waits-for-the-clock", promise: "projection", breaks: "what was planned before the clock stepped back waits until it is there again",
 			test: command{pkg: "projection", run: "^TestNoStreamWaitsForAClockThatSteppedBack$"}, says: "<> 'leased' gives 2",
