@@ -147,7 +147,7 @@ test/containers: postgres $(TESTREPORT) ## Run the integration tests on containe
 
 .PHONY: test/browser
 test/browser: postgres $(TESTREPORT) ## Run the monitor's tests in a real browser (needs Chromium)
-	CI_BROWSER=1 $(REPORT) -least 1 -- go $(TEST) -timeout 20m -run Browser -- ./ui/...
+	CI_BROWSER=1 $(REPORT) -least 1 -- go $(TEST) -timeout 24m -run Browser -- ./ui/...
 
 .PHONY: test/deploy
 test/deploy: postgres $(TESTREPORT) $(HELM) $(COMPOSE) $(PROMTOOL) ## Check what deploys Postrider: Compose file, Helm chart, unit, roles, alert rules, dashboard

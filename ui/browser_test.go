@@ -52,7 +52,7 @@ func browser(t *testing.T) context.Context {
 	t.Cleanup(stop)
 	tab, closeTab := chromedp.NewContext(allocator)
 	t.Cleanup(closeTab)
-	limited, cancel := context.WithTimeout(tab, 4*time.Minute)
+	limited, cancel := context.WithTimeout(tab, 10*time.Minute)
 	t.Cleanup(cancel)
 	// A page without a window has no focus otherwise.
 	command(t, limited, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
