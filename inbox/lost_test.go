@@ -46,8 +46,7 @@ func TestAStreamThatLostItsEnd(t *testing.T) {
 			folder := t.TempDir()
 			r := &reading{server: natstest.StartWith(t, localnats.Config{StoreDir: folder}), registry: prometheus.NewRegistry()}
 			r.server.Stream(t, 1, func(c *jetstream.StreamConfig) { c.Storage = jetstream.FileStorage })
-			r.js = r.server.JetStream(t)
-			r.bundle = newBundle(t, func(c *inbox.Config) { c.HandlerTimeout = 100 * time.Millisecond }) // it bounds idle transactions
+			r.js, r.bundle = r.server.JetStream(t), newBundle(t, func(c *inbox.Config) { c.HandlerTimeout = 100 * time.Millisecond }) // it bounds idle transactions
 			node := r.server.Cluster(t)
 			if c.recorded {
 				if _, err := r.js.Publish(t.Context(), "outbox.fence.1", nil); err != nil {
