@@ -26,14 +26,13 @@ import (
 func TestAStreamThatLostItsEnd(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		running bool
-		more    int
-		slow    time.Duration // a way to or from the server
-		forgets bool          // the database, that the reader went back
-		// A worker's record lies where the reader goes back to.
-		recorded bool
-		trims    bool // workers, their record in the place of the last message that was read
-		hidden   bool // by clients, the message that the reader goes back to
+		running  bool
+		more     int
+		slow     time.Duration // a way to or from the server
+		forgets  bool          // the database, that the reader went back
+		recorded bool          // a worker's record lies where the reader goes back to
+		trims    bool          // workers, their record in the place of the last message that was read
+		hidden   bool          // by clients, the message that the reader goes back to
 	}{
 		"while nobody reads": {more: 1}, "while somebody reads": {running: true, more: 1},
 		"and goes past it at once": {running: true, more: 10}, "far away": {more: 1, slow: 4 * quick().QuietTime},
