@@ -100,10 +100,10 @@ test: postgres $(TESTREPORT) $(if $(RACE),gcc) ## Run all tests that are not slo
 	@$(MAKE) --no-print-directory --keep-going --jobs=2 test/product test/others
 
 # Two lanes run side by side, as tests mostly wait: the product, or what the race detector watches of it, and all else.
-raced = $(call tested,concurrent,CGO_ENABLED=1,-race -exec "env CGO_ENABLED=0" -timeout 25m -skip "$$(.ci/packages $$module processtests $(PACKAGES))")
-unraced = $(call tested,sequential,,-timeout 25m); \
-	$(call tested,processes,,-timeout 25m -run "$$(.ci/packages $$module processtests $(PACKAGES))")
-all = $(call tested,all,,-timeout 25m)
+raced = $(call tested,concurrent,CGO_ENABLED=1,-race -exec "env CGO_ENABLED=0" -timeout 35m -skip "$$(.ci/packages $$module processtests $(PACKAGES))")
+unraced = $(call tested,sequential,,-timeout 35m); \
+	$(call tested,processes,,-timeout 35m -run "$$(.ci/packages $$module processtests $(PACKAGES))")
+all = $(call tested,all,,-timeout 35m)
 
 .PHONY: test/product
 test/product:

@@ -240,7 +240,7 @@ func TestTheControlPrefixIsStoredBeforeTheFirstWorker(t *testing.T) {
 	}
 	stored("outbox.fence")
 	for _, prefix := range []string{"a..b", "a.>", "a b", strings.Repeat("a", 101)} {
-		complaint{up("--control-prefix=" + prefix), exitRefused, []string{"ControlPrefix", prefix}}.check(t)
+		complaint{up("--control-prefix=" + prefix), exitRefused, []string{"--control-prefix", prefix}}.check(t)
 	}
 	stored("shop.fence", "--control-prefix=shop.fence")
 	for _, used := range []string{
