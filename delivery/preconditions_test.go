@@ -389,7 +389,7 @@ func TestStrictOrderNeedsAPrimary(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.names = strings.NewReplacer()
-	s.exec(t, `SELECT pg_promote()`)
+	pgtest.Promote(t, server.URL())
 	s.wants(t)
 	if err := s.admin.Close(t.Context()); err != nil {
 		t.Fatal(err)

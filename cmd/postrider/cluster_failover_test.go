@@ -64,7 +64,7 @@ func TestFailoverToALaggingStandby(t *testing.T) { //nolint:paralleltest // clus
 	if err != nil {
 		t.Fatal(err)
 	}
-	promote(t, standby.URL())
+	pgtest.Promote(t, standby.URL())
 	insert(t, standby.URL(), "after", 400) // the first 300 take the sequences of the forgotten ones
 	c.Database.Retarget(target.Host)
 	c.Database.Cut()
@@ -98,18 +98,6 @@ func insert(t *testing.T, address, prefix string, n int) {
 	}
 	defer conn.Close(t.Context())
 	if _, err := conn.Exec(t.Context(), `SELECT outbox_append($1 || '-' || (n % 10), 'thing.done', '{}') FROM generate_series(1, $2::int) AS n`, prefix, n); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func promote(t *testing.T, address string) {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
-	if _, err := conn.Exec(t.Context(), `SELECT pg_promote()`); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -236,7 +236,7 @@ func (f *failovers) over(t *testing.T, standby *localpg.Server, pool *pgxpool.Po
 	defer stop()
 	f.cluster.Database.Retarget(target.Host)
 	f.cluster.Database.Cut()
-	promote(t, standby.URL())
+	pgtest.Promote(t, standby.URL())
 	f.primary, f.pool = standby, pool
 	clustertest.Until(t, "the standby takes writes", func(ctx context.Context) (bool, error) {
 		var events int

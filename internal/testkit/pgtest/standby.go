@@ -46,12 +46,19 @@ func (s Standby) Promote(t testing.TB) {
 		t.Fatalf("pgtest: %v", err)
 	}
 	restart(t, s.server)
+	Promote(t, s.server.URL())
+}
+
+// Promote makes a standby a primary, and returns when it is one.
+func Promote(t testing.TB, address string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
 	// The end of the recovery may cancel the statement that asks for it. Asked again, a primary says that it is one.
 	var answer *pgconn.PgError
-	for asked := false; !asked || errors.As(err, &answer) && answer.Code == "40001"; asked = true {
-		err = execute(ctx, s.server.URL(), `SELECT pg_promote()`)
+	err := execute(ctx, address, `SELECT pg_promote()`)
+	for errors.As(err, &answer) && answer.Code == "40001" {
+		err = execute(ctx, address, `SELECT pg_promote()`)
 	}
 	if errors.As(err, &answer) && answer.Code == "55000" {
 		err = nil
