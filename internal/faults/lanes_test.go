@@ -16,9 +16,9 @@ import (
 const (
 	// laneLook is the time between two looks at the lanes.
 	laneLook = 100 * time.Millisecond
-	// lanePrompt is how long a look may take; a server that answers later is as good as away.
+	// lanePrompt bounds a look; a server that answers later is as good as away.
 	lanePrompt = 500 * time.Millisecond
-	// laneMargin is how long a lane may stand still that has something to read, beyond its reader's lease.
+	// laneMargin bounds the standstill of a lane with something to read, beyond its reader's lease.
 	laneMargin = 5 * time.Second
 )
 
@@ -45,21 +45,7 @@ type standing struct {
 func watchLanes(t *testing.T, c *consumers, js jetstream.JetStream) *laneWatch {
 	t.Helper()
 	w := &laneWatch{consumers: c, js: js, lanes: map[int]standing{}}
-	ctx, cancel := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() {
-		ticker := time.NewTicker(laneLook)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				w.look(ctx, t)
-			}
-		}
-	})
-	t.Cleanup(func() { cancel(); running.Wait() })
+	lookEvery(t, laneLook, func(ctx context.Context) { w.look(ctx, t) })
 	return w
 }
 

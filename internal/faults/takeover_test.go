@@ -37,22 +37,28 @@ const takeoverLook = 20 * time.Millisecond
 func watchTakeovers(t *testing.T, c *clustertest.Cluster) *takeovers {
 	t.Helper()
 	w := &takeovers{cluster: c, dead: map[uuid.UUID]*death{}}
+	lookEvery(t, takeoverLook, w.look)
+	return w
+}
+
+// lookEvery looks until the test ends.
+func lookEvery(t *testing.T, interval time.Duration, look func(context.Context)) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
-		ticker := time.NewTicker(takeoverLook)
+		ticker := time.NewTicker(interval)
 		defer ticker.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-ticker.C:
-				w.look(ctx)
+				look(ctx)
 			}
 		}
 	})
 	t.Cleanup(func() { cancel(); running.Wait() })
-	return w
 }
 
 // died begins a measurement.

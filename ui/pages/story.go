@@ -20,31 +20,41 @@ const (
 	paramWorker = "worker"
 )
 
-var errNoPartition = &ops.InputError{Field: ops.FieldPartition, Problem: "there is no such partition", Err: ops.ErrNotFound}
-
 // storyLength is how much a partition's story tells.
 const storyLength = 20
 
 // story serves one partition's story.
 func (p *Pages) story(w http.ResponseWriter, r *http.Request) {
+	p.ofPartition(w, r, func(id partition.ID) { p.tellStory(w, r, id, http.StatusOK, "", "") })
+}
+
+// ofPartition serves the partition that the address names.
+func (p *Pages) ofPartition(w http.ResponseWriter, r *http.Request, serve func(partition.ID)) {
 	id, err := act.PartitionNumber(r.PathValue("partition"))
 	if err != nil {
 		p.failPage(w, r, err)
 		return
 	}
-	p.tellStory(w, r, id, http.StatusOK, "", "")
+	serve(id)
+}
+
+// seenPartition returns the partition's page as the newest snapshot has it; where it fails it has answered.
+func (p *Pages) seenPartition(w http.ResponseWriter, r *http.Request, id partition.ID) (page web.Story, seen source.Observation, found bool) {
+	seen, err := p.desk.Cache.Observe(r.Context())
+	if err != nil {
+		p.failUnread(w, r)
+		return page, seen, false
+	}
+	if page, found = storyPage(seen, int(id)); !found {
+		p.failPage(w, r, &ops.InputError{Field: ops.FieldPartition, Problem: "there is no such partition", Err: ops.ErrNotFound})
+	}
+	return page, seen, found
 }
 
 // tellStory shows the page, and why nothing was done if something was asked.
 func (p *Pages) tellStory(w http.ResponseWriter, r *http.Request, id partition.ID, status int, reason, problem string) {
-	seen, err := p.desk.Cache.Observe(r.Context())
-	if err != nil {
-		p.failUnread(w, r)
-		return
-	}
-	page, found := storyPage(seen, int(id))
+	page, seen, found := p.seenPartition(w, r, id)
 	if !found {
-		p.failPage(w, r, errNoPartition)
 		return
 	}
 	page.Shell = p.shellOf(r, "Partition "+number(int64(id)), sectionMonitor)
@@ -72,23 +82,12 @@ func (p *Pages) confirmPause(w http.ResponseWriter, r *http.Request) {
 		p.failPage(w, r, err)
 		return
 	}
-	id, err := act.PartitionNumber(r.PathValue("partition"))
-	if err != nil {
-		p.failPage(w, r, err)
-		return
-	}
-	p.askPause(w, r, id, http.StatusOK, "", "")
+	p.ofPartition(w, r, func(id partition.ID) { p.askPause(w, r, id, http.StatusOK, "", "") })
 }
 
 func (p *Pages) askPause(w http.ResponseWriter, r *http.Request, id partition.ID, status int, reason, problem string) {
-	seen, err := p.desk.Cache.Observe(r.Context())
-	if err != nil {
-		p.failUnread(w, r)
-		return
-	}
-	page, found := storyPage(seen, int(id))
+	page, _, found := p.seenPartition(w, r, id)
 	if !found {
-		p.failPage(w, r, errNoPartition)
 		return
 	}
 	page.Shell, page.Reason, page.Problem = p.shellOf(r, "Pause a partition", sectionMonitor), reason, problem
