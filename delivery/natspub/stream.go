@@ -138,7 +138,7 @@ func (s Subject) capture() string {
 	return fixed + ".>"
 }
 
-// overlap names the stream that has the subjects already, where that is why the server refuses another.
+// overlap adds the stream that has the subjects already to a refusal for that reason.
 func (c StreamConfig) overlap(ctx context.Context, js jetstream.JetStream, err error) error {
 	const subjectsOverlap = 10065
 	if api, ok := errors.AsType[*jetstream.APIError](err); !ok || api.ErrorCode != subjectsOverlap {

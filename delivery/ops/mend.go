@@ -21,7 +21,7 @@ type Command struct {
 	// Reason is why, for the audit; at most 2000 characters. Required for Skip and
 	// Discard.
 	Reason string
-	// Most is how many messages are changed at most, the lowest sequences of each stream first; a count ends there, too. 0: all.
+	// Most bounds how many messages are changed, the lowest sequences of each stream first, and counted. 0: all.
 	Most int64
 	// DryRun counts and changes nothing.
 	DryRun bool
@@ -148,7 +148,7 @@ func (o *Operator) checkCount(ctx context.Context, c Command, at *cursor) error 
 	return &InputError{Field: field, Err: ErrCountChanged, Problem: text + "; nothing was changed"}
 }
 
-// countTo is where a count ends that would end at most; 0: nowhere.
+// countTo bounds a count that has a bound of its own by Most, too; 0: none.
 func (c Command) countTo(most int64) int64 {
 	if most == 0 || c.Most > 0 && c.Most < most {
 		return c.Most

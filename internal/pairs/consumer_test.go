@@ -30,7 +30,7 @@ type consumer struct {
 	unread map[uuid.UUID]bool
 }
 
-// readers is how many processes' worth of consumers there are.
+// readers counts the processes of consumers.
 const readers = 2
 
 // remembered are the tables that a failover of the consumer's database takes back.

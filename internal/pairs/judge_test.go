@@ -19,7 +19,7 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// all is what was ever stored.
+// all holds each message that was ever stored.
 func (s *stage) all(t *testing.T) []ledger.Message {
 	t.Helper()
 	return slices.Concat(s.streams(t)...)

@@ -31,7 +31,7 @@ func (s *stage) lose(t *testing.T, loss func()) {
 	}
 }
 
-// kept is how many messages a stream has from an earlier one: with those it begins.
+// kept counts the messages that a stream has from an earlier one: it begins with them.
 func kept(earlier, tape []ledger.Message) (n int) {
 	for n < len(earlier) && n < len(tape) && earlier[n].StreamSequence == tape[n].StreamSequence && earlier[n].ReceivedAt.Equal(tape[n].ReceivedAt) {
 		n++
@@ -39,7 +39,7 @@ func kept(earlier, tape []ledger.Message) (n int) {
 	return n
 }
 
-// streams are what was ever stored: what the stream holds, behind what earlier ones held, and each message once.
+// streams hold each message that was ever stored once: those of the stream behind those of earlier ones.
 func (s *stage) streams(t *testing.T) (streams [][]ledger.Message) {
 	t.Helper()
 	var before []ledger.Message

@@ -70,7 +70,7 @@ func (w *Watch[K, V]) Silent(key K) (value V, quiet bool) {
 	return s.value, s.quiet
 }
 
-// Sign is what a row shows of its writer, who is there until then by the database's clock.
+// Sign says by a row that its writer is there until then, by the database's clock.
 type Sign[K comparable] struct {
 	Key   K
 	Until time.Time

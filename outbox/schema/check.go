@@ -74,7 +74,7 @@ func (m *Migrator) Check(ctx context.Context, db pg.RowQuerier) (Info, error) {
 	return info, nil
 }
 
-// advice is what brings the schema up to date.
+// advice names the command that brings the schema up to date.
 func (m *Migrator) advice() string {
 	if m.cfg.Schema == DefaultSchema {
 		return "run `postrider migrate up`"

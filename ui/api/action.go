@@ -26,7 +26,7 @@ type messagesCommand struct {
 	Sequences []int64        `json:"sequences"`
 	Filter    *filterCommand `json:"filter"`
 	All       bool           `json:"all"`
-	// Limit is how many are changed at most, of each stream the first ones.
+	// Limit bounds how many are changed, of each stream the first ones.
 	Limit  *int64 `json:"limit"`
 	DryRun bool   `json:"dry_run"`
 	// Expected refuses the action when another number of messages matches.

@@ -170,7 +170,7 @@ func (n *broker) answers(ctx context.Context) error {
 	return err
 }
 
-// Folder is where node i, counted from 0, keeps its files. Who changes them kills it before.
+// Folder returns the place of node i's files, counted from 0. Who changes them kills it before.
 func (b *Brokers) Folder(i int) string { return b.nodes[i].config.Folder }
 
 // Kill sends SIGKILL to node i, counted from 0, and returns when it is gone.
