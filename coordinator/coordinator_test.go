@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-const patience = time.Minute
+const patience = 30 * time.Second
 
 // tower is a doorbell that all coordinators of a test hear.
 type tower struct {

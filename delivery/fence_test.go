@@ -136,7 +136,7 @@ func TestALateCommitIsNotSkipped(t *testing.T) {
 		t.Fatalf("the late one has sequence %d, not below %d", late, early)
 	}
 	b.acquireAll(t, b.keeper)
-	b.start(t, b.relay(t, delivery.Config{Ordering: delivery.OrderStream}))
+	b.start(t, b.relay(t, delivery.Config{Ordering: delivery.OrderStream, SweepInterval: time.Hour}))
 	b.until(t, `SELECT count(*) FROM outbox_messages WHERE state = 'published'`, 1)
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)

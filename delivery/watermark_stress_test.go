@@ -168,7 +168,7 @@ func (b *bundle) eachEvent(t *testing.T, visit func(jetstream.Msg)) {
 
 func (b *bundle) each(t *testing.T, name, filter string, visit func(jetstream.Msg)) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
 	defer cancel()
 	stream, err := b.js.Stream(ctx, name)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // patience is how long nothing may happen before a test gives up.
-const patience = time.Minute
+const patience = 30 * time.Second
 
 const (
 	ask     = `CREATE PUBLICATION postrider_public FOR TABLE public.outbox_ready WITH (publish = 'insert')`

@@ -12,7 +12,7 @@ import (
 )
 
 // patience bounds every wait that is not itself measured.
-const patience = time.Minute
+const patience = 20 * time.Second
 
 // process is the program, running.
 type process struct {
