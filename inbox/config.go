@@ -55,7 +55,7 @@ type Config struct {
 	// 8 MiB: raise it together with the outbox's max_payload_bytes.
 	MaxPayload int
 	// HandlerTimeout bounds one call of the handler: its context ends then, and so does its session in the database.
-	// At least 100 ms; defaults to 30 s.
+	// 100 ms to 24 days; defaults to 30 s.
 	HandlerTimeout time.Duration
 	// Retention is how long results of messages are kept. Order does not need them. At least 1 min; defaults to 7 days.
 	Retention time.Duration
@@ -72,11 +72,14 @@ const NoLimit = -1
 
 const maxName = 128
 
+// longestHandler is about how long PostgreSQL lets a session be idle with a limit.
+const longestHandler = 24 * 24 * time.Hour
+
 // Validate refuses a wrong value with ErrConfig and names its field.
 func (c Config) Validate() error {
 	switch {
-	case c.Name == "" || len(c.Name) > maxName:
-		return fmt.Errorf("%w: Name must have 1 to %d bytes, got %d", ErrConfig, maxName, len(c.Name))
+	case c.Name == "" || len(c.Name) > maxName || text(c.Name) != c.Name:
+		return fmt.Errorf("%w: Name must have 1 to %d bytes of text without NUL, got %q", ErrConfig, maxName, c.Name)
 	case c.Order != OrderVersions && c.Order != OrderIDs:
 		return fmt.Errorf("%w: Order must be OrderVersions or OrderIDs, got %d", ErrConfig, c.Order)
 	case c.BackoffBase < 0 || c.BackoffMax < 0:
@@ -91,8 +94,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: MaxAttempts must be at least 1, 0 for the default or NoLimit, got %d", ErrConfig, c.MaxAttempts)
 	case c.MaxPayload < 0 || c.MaxPayload > codec.MaxLimit:
 		return fmt.Errorf("%w: MaxPayload must be 1 to %d bytes, got %d", ErrConfig, codec.MaxLimit, c.MaxPayload)
-	case c.HandlerTimeout != 0 && c.HandlerTimeout < 100*time.Millisecond:
-		return fmt.Errorf("%w: HandlerTimeout must be at least 100ms, got %s", ErrConfig, c.HandlerTimeout)
+	case c.HandlerTimeout != 0 && (c.HandlerTimeout < 100*time.Millisecond || c.HandlerTimeout > longestHandler):
+		return fmt.Errorf("%w: HandlerTimeout must be 100ms to %s, got %s", ErrConfig, longestHandler, c.HandlerTimeout)
 	case c.Retention != 0 && c.Retention < time.Minute:
 		return fmt.Errorf("%w: Retention must be at least 1m, got %s", ErrConfig, c.Retention)
 	}

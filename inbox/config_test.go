@@ -2,6 +2,7 @@ package inbox_test
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +13,7 @@ import (
 func TestConfigsAreRefusedByName(t *testing.T) {
 	t.Parallel()
 	for field, c := range map[string]inbox.Config{
-		"Name": {}, "Order": {Name: "n", Order: 7}, "Backoff": {Name: "n", BackoffBase: -1}, "BackoffFactor": {Name: "n", BackoffFactor: 0.5},
+		"Name": {}, "Name must have 1 to 128 bytes of text": {Name: "\x00"}, "Name must": {Name: "\xff"}, "HandlerTimeout must be 100ms to": {Name: "n", HandlerTimeout: math.MaxInt64}, "Order": {Name: "n", Order: 7}, "Backoff": {Name: "n", BackoffBase: -1}, "BackoffFactor": {Name: "n", BackoffFactor: 0.5},
 		"BackoffMax": {Name: "n", BackoffBase: time.Hour}, "Jitter": {Name: "n", Jitter: "full"}, "MaxAttempts": {Name: "n", MaxAttempts: -2},
 		"HandlerTimeout": {Name: "n", HandlerTimeout: 1}, "Retention": {Name: "n", Retention: 1}, "MaxPayload": {Name: "n", MaxPayload: 65 << 20}, "Schema": {Name: "n", Schema: "a.b"},
 	} {

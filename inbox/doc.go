@@ -51,7 +51,8 @@
 // retries holds the lock of the stream, so that retries run in any process. An outage of the database, a deadlock, a
 // session that ends or a context that ends counts no attempt: Process returns an error, and a Consumer tries again.
 // A handler that panics, takes longer than HandlerTimeout, ends the transaction or passes over an error of the database
-// has failed, and so has one that leaves rows open or something that a deferred constraint or trigger refuses.
+// has failed, and so has one that leaves rows open or something that a deferred constraint or trigger refuses. What the inbox's
+// own tables cannot hold of a message is no outage: it is malformed, parked messages are dead.
 //
 // A handler that ends its process costs nothing to look for: two readers that were lost with a lane, and no message dealt
 // with between them, make the third begin the lane's messages one by one, each behind a committed mark in the lane's row.

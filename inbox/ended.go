@@ -72,7 +72,7 @@ func (r *reader) dealAlone(ctx context.Context, l *lane, m message.Message) erro
 		r.box.reportEnded(ctx, m, b.ended)
 	}
 	if r.box.hopeless(b.ended) {
-		return b.park(ctx, m, Final(errEnded), b.ended)
+		return b.blame(ctx, m, b.park(ctx, m, Final(errEnded), b.ended))
 	}
 	return b.run(ctx, []message.Message{m})
 }

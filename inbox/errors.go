@@ -1,11 +1,13 @@
 package inbox
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -67,6 +69,19 @@ func reason(err error) *string {
 
 // text is s as PostgreSQL stores it: valid and without NUL.
 func text(s string) string { return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD") }
+
+// unfit tells of an error that the values of a message cause, whatever the server's state: they cannot be encoded, or the tables do not hold
+// them. Other errors may end by themselves, or when somebody mends a setting.
+func unfit(err error) bool {
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return slices.Contains([]string{"22001", "22003", "22008", "22021", "22P02", "22P05", "54000"}, answer.Code)
+	}
+	if encoded, ok := errors.AsType[pgx.ErrPreprocessingBatch](err); ok {
+		return strings.Contains(encoded.Error(), "(build)") // of a batch that was prepared: its arguments
+	}
+	_, is := errors.AsType[*json.MarshalerError](err)
+	return is || errors.Is(err, errEnvelope)
+}
 
 // missingTables says what to do when the tables are not there.
 func missingTables(err error) error {

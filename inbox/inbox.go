@@ -23,7 +23,7 @@ type queries struct {
 	Settings, SettingsBack, LimitIdle pg.Query
 
 	Decide, Record, LockStream, ForgetStream, ForgetRecords, Purge pg.Query
-	Park, Unpark, Claim, Unclaim, Head, Fail                       pg.Query
+	Park, Unpark, Claim, Unclaim, Bury, Head, Fail                 pg.Query
 	List, Count, Requeue, FindDead, TakeDead                       pg.Query
 	AddSender, LockSender, SetSender, LastCall                     pg.Query
 	AddConsumer, LockConsumer, RestartConsumer, AddMalformed       pg.Query
@@ -84,7 +84,7 @@ func (i *Inbox) delay(attempts int) time.Duration {
 		d = d/2 + i.random.Float64()*d/2
 		i.mu.Unlock()
 	}
-	return time.Duration(d)
+	return time.Duration(min(d, 1<<62)) // the largest duration has no place in a float
 }
 
 // fate is what becomes of a message after this failure: Failed with the time until the next try, or Dead.

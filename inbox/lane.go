@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/message"
 )
@@ -19,9 +17,8 @@ type item struct {
 	at mark
 	// size is what it counts for readAhead, in bytes.
 	size int
-	// bad is why the message could not be read; raw is that message.
+	// bad is why the message, m but for what its headers say, could not be read.
 	bad error
-	raw jetstream.Msg
 }
 
 // lane (ADR 16) is a lane that this reader has, or had until a moment ago.
@@ -127,7 +124,7 @@ func (r *reader) deal(ctx context.Context, l *lane, items []item) error {
 			messages = append(messages, it.m)
 			continue
 		}
-		keep := func() error { return r.keepMalformed(ctx, it) }
+		keep := func() error { return r.keepMalformed(ctx, it.m, it.bad) }
 		if err := r.insist(ctx, l, keep); err != nil {
 			return err
 		}
@@ -152,7 +149,7 @@ func (r *reader) batch(l *lane) batch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l.known = max(l.known, l.settled.sequence) // signs of life store it, too
-	return batch{box: r.box, handle: r.handle, fence: &fence{lane: l.number, owner: r.id, epoch: l.epoch, ttl: r.cfg.LeaseTTL, known: &l.known}}
+	return batch{box: r.box, handle: r.handle, keep: r.keepMalformed, fence: &fence{lane: l.number, owner: r.id, epoch: l.epoch, ttl: r.cfg.LeaseTTL, known: &l.known}}
 }
 
 // The pauses between tries while the database is away.
@@ -183,20 +180,20 @@ func (r *reader) insist(ctx context.Context, l *lane, do func() error) error {
 	}
 }
 
-// keepMalformed stores a message that cannot be read.
-func (r *reader) keepMalformed(ctx context.Context, it item) error {
-	envelope, err := json.Marshal(it.raw.Headers())
+// keepMalformed stores a message that cannot be read or recorded.
+func (r *reader) keepMalformed(ctx context.Context, m message.Message, bad error) error {
+	envelope, err := json.Marshal(m.Header)
 	if err != nil {
 		envelope = []byte("{}")
 	}
 	_, err = r.box.sql.AddMalformed.Exec(ctx, r.box.db, pg.Args{
-		"consumer": r.box.cfg.Name, "sequence": int64(it.at.sequence), "subject": text(it.raw.Subject()), "reason": reason(it.bad),
-		"envelope": envelope, "payload": notNil(it.raw.Data()),
+		"consumer": r.box.cfg.Name, "sequence": int64(m.StreamSequence), "subject": text(m.Subject), "reason": reason(bad),
+		"envelope": envelope, "payload": notNil(m.Payload),
 	})
 	if err != nil {
 		return fmt.Errorf("inbox: keep a malformed message: %w", err)
 	}
 	r.box.metrics.malformed.Inc()
-	r.log.ErrorContext(ctx, "malformed message", "subject", it.raw.Subject(), "stream_sequence", it.at.sequence, "error", it.bad)
+	r.log.ErrorContext(ctx, "malformed message", "subject", m.Subject, "stream_sequence", m.StreamSequence, "error", bad)
 	return nil
 }

@@ -75,7 +75,8 @@ func (i *Inbox) Parked(ctx context.Context, q ParkedQuery) ([]Parked, error) {
 			p.DueAt = *due
 		}
 		if p.Message, err = decodeEnvelope(envelope, subject, sequence, payload); err != nil {
-			return Parked{}, err
+			p.Message = message.Message{Subject: subject, StreamSequence: uint64(sequence), Payload: payload}
+			p.Reason = fmt.Sprintf("%s (%v)", p.Reason, err)
 		}
 		// What is damaged is shown as it came, and so is what has no room.
 		if room > 0 {

@@ -51,8 +51,9 @@ type fence struct {
 type batch struct {
 	box    *Inbox
 	handle Handler
-	// fence is nil outside of a Consumer.
+	// fence is nil outside of a Consumer, and so is keep, which stores a malformed message.
 	fence *fence
+	keep  func(context.Context, message.Message, error) error
 	// ended is how often the handler of the only message ended its process.
 	ended    int
 	outcomes []Outcome
@@ -79,10 +80,12 @@ func (b *batch) run(ctx context.Context, messages []message.Message) error {
 			return nil
 		}
 		var failed *handlerError
-		switch {
-		case !errors.As(err, &failed):
+		switch blamed := errors.As(err, &failed); {
+		case !blamed && !unfit(err):
 			return err
-		case failed.index < 0 && len(messages) > 1: // find out which it was
+		case !blamed && len(messages) == 1:
+			return b.blame(ctx, messages[0], err)
+		case (!blamed || failed.index < 0) && len(messages) > 1: // find out which it was
 			for n := range messages {
 				if err := b.run(ctx, messages[n:n+1]); err != nil {
 					return err
@@ -94,12 +97,26 @@ func (b *batch) run(ctx context.Context, messages []message.Message) error {
 		if err := b.run(ctx, messages[:at]); err != nil {
 			return err
 		}
-		if err := b.park(ctx, messages[at], failed.cause, b.ended+1); err != nil {
+		if err := b.blame(ctx, messages[at], b.park(ctx, messages[at], failed.cause, b.ended+1)); err != nil {
 			return err
 		}
 		messages = messages[at+1:]
 	}
 	return nil
+}
+
+// blame deals with a message whose values are to blame for an error.
+func (b *batch) blame(ctx context.Context, m message.Message, err error) error {
+	if !unfit(err) {
+		return err
+	}
+	err = &message.MalformedError{Subject: m.Subject, Sequence: m.StreamSequence, Header: "(message)", Reason: err.Error()}
+	if b.keep != nil {
+		if err = b.keep(ctx, m, err); err == nil {
+			b.outcomes = append(b.outcomes, Outcome{})
+		}
+	}
+	return err
 }
 
 // attempt is one transaction for all of them. A *handlerError says that it was rolled back because a handler failed.

@@ -316,10 +316,10 @@ func (r *reader) hand(ctx context.Context, msg jetstream.Msg, meta *jetstream.Ms
 	if it.m, it.bad = message.ParseEncoded(msg.Subject(), it.at.sequence, msg.Headers(), msg.Data()); it.bad == nil {
 		it.bad = it.m.Check()
 	}
-	it.m.StoredAt = meta.Timestamp
 	if it.bad != nil {
-		it.raw = msg
+		it.m = message.Message{Subject: msg.Subject(), StreamSequence: it.at.sequence, Header: msg.Headers(), Payload: msg.Data()}
 	} else {
+		it.m.StoredAt = meta.Timestamp
 		number = int(xxhash.Sum64String(r.laneKey(it.m)) % uint64(r.count))
 	}
 	l, more := r.admit(ctx, number, &it)

@@ -66,6 +66,9 @@ func (i *Inbox) retry(ctx context.Context, handle Handler) (found bool, err erro
 		leave()
 	}
 	err = i.retryClaimed(ctx, c, handle)
+	if unfit(err) {
+		_, err = i.sql.Bury.Exec(ctx, i.db, pg.Args{"id": c.id, "begun": c.begun, "process": i.id, "reason": reason(err)})
+	}
 	other := errors.Is(err, errOther)
 	if err != nil {
 		// The process lives: that the message was begun does not count. When this is lost, too, it counts once.

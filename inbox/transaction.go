@@ -3,6 +3,7 @@ package inbox
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -160,7 +161,7 @@ func (t *transaction) settle(ctx context.Context, note *string) error {
 
 // encodeEnvelope is everything of a message but its payload and its place in JetStream.
 func encodeEnvelope(m message.Message) ([]byte, error) {
-	m.Payload, m.Subject, m.StreamSequence = nil, "", 0
+	m.Payload, m.Subject, m.StreamSequence, m.RecordedAt = nil, "", 0, m.RecordedAt.UTC() // JSON writes not every zone
 	text, err := json.Marshal(m)
 	if err != nil {
 		return nil, fmt.Errorf("inbox: encode a message: %w", err)
@@ -168,11 +169,14 @@ func encodeEnvelope(m message.Message) ([]byte, error) {
 	return text, nil
 }
 
+// errEnvelope: somebody else has written the row.
+var errEnvelope = errors.New("a parked message cannot be decoded")
+
 // decodeEnvelope is the message again.
 func decodeEnvelope(envelope []byte, subject string, sequence int64, payload []byte) (message.Message, error) {
 	var m message.Message
 	if err := json.Unmarshal(envelope, &m); err != nil {
-		return message.Message{}, fmt.Errorf("inbox: decode a parked message: %w", err)
+		return message.Message{}, fmt.Errorf("inbox: %w: %w", errEnvelope, err)
 	}
 	m.Subject, m.StreamSequence, m.Payload = subject, uint64(sequence), payload
 	return m, nil

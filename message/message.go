@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -98,9 +99,14 @@ func ParseEncoded(subject string, sequence uint64, header nats.Header, payload [
 		p.refuse(HeaderEventID, "must be a UUID")
 	}
 	if at := header.Get(HeaderRecordedAt); at != "" {
-		if m.RecordedAt, err = time.Parse(time.RFC3339Nano, at); err != nil {
-			p.refuse(HeaderRecordedAt, "must be a time as in RFC 3339")
+		m.RecordedAt, err = time.Parse(time.RFC3339Nano, at)
+		_, odd := m.RecordedAt.MarshalText() // refuses zones that Parse takes
+		if m.RecordedAt = m.RecordedAt.UTC(); err != nil || odd != nil || outOfYears(m.RecordedAt) {
+			p.refuse(HeaderRecordedAt, "must be a time as in RFC 3339, in the years 1 to 9999 (UTC)")
 		}
+	}
+	if name := withNUL(header); name != "" {
+		p.refuse(name, "must not hold NUL bytes")
 	}
 	if p.first != nil {
 		p.first.Subject, p.first.Sequence = subject, sequence
@@ -167,7 +173,23 @@ func (p *parser) number(name string, least int64, bits int, needed bool) int64 {
 	return n
 }
 
-// Check refuses a message that was built by hand and lacks what identifies it, with a *MalformedError.
+// outOfYears is true of a time that JSON cannot write, as producers cannot append it.
+func outOfYears(at time.Time) bool {
+	year := at.UTC().Year()
+	return year < 1 || year > 9999
+}
+
+// withNUL is the name of a header that holds a NUL byte, which no relay writes and no text of PostgreSQL holds; "" where none does.
+func withNUL(header nats.Header) string {
+	for name, values := range header {
+		if strings.ContainsRune(name+strings.Join(values, ""), 0) {
+			return strings.ReplaceAll(name, "\x00", "")
+		}
+	}
+	return ""
+}
+
+// Check refuses a message that was built by hand and lacks what identifies it, or holds what cannot be stored, with a *MalformedError.
 func (m Message) Check() error {
 	refuse := func(name, reason string) error {
 		return &MalformedError{Subject: m.Subject, Sequence: m.StreamSequence, Header: name, Reason: reason}
@@ -183,6 +205,19 @@ func (m Message) Check() error {
 		return &MalformedError{Subject: m.Subject, Sequence: m.StreamSequence, Header: "(subject)", Reason: "must be text without NUL bytes"}
 	case m.Version < 1:
 		return refuse(HeaderStreamVersion, "must be at least 1")
+	case m.Partition < 0 || m.Partition > math.MaxInt16:
+		return refuse(HeaderPartition, fmt.Sprintf("must be 0 to %d", math.MaxInt16))
+	case m.Generation < 0 || m.Generation > math.MaxInt32:
+		return refuse(HeaderGeneration, fmt.Sprintf("must be 0 to %d", math.MaxInt32))
+	case m.StreamSequence > math.MaxInt64:
+		return refuse("(stream sequence)", "must have 63 bits")
+	case strings.ContainsRune(m.Type+m.TraceParent+m.TraceState+m.CorrelationID+m.CausationID, 0):
+		return refuse(HeaderType, "must not hold NUL bytes, nor may trace context, correlation or causation")
+	case outOfYears(m.RecordedAt):
+		return refuse(HeaderRecordedAt, "must be in the years 1 to 9999 (UTC)")
+	}
+	if name := withNUL(m.Header); name != "" {
+		return refuse(name, "must not hold NUL bytes")
 	}
 	return nil
 }

@@ -44,7 +44,9 @@ func TestParseNamesWhatIsWrong(t *testing.T) {
 		message.HeaderType:          {""},
 		message.HeaderGeneration:    {"-1", "x", "99999999999"},
 		message.HeaderEpoch:         {"-1", "x"},
-		message.HeaderRecordedAt:    {"yesterday"},
+		message.HeaderRecordedAt:    {"yesterday", "2026-01-02T03:04:05+24:60", "0000-06-01T00:00:00Z", "9999-12-31T23:59:59-00:01", "10000-01-01T00:00:00Z"},
+		message.HeaderTraceParent:   {"a\x00b"},
+		"Another":                   {"\x00"},
 	} {
 		for _, value := range values {
 			h := headers()

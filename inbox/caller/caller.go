@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
@@ -66,8 +68,8 @@ func (c Config) withDefaults() Config {
 // Validate refuses a wrong value with inbox.ErrConfig and names its field.
 func (c Config) Validate() error {
 	switch {
-	case c.Name == "" || len(c.Name) > message.MaxKey:
-		return fmt.Errorf("%w: Name must have 1 to %d bytes, got %d", inbox.ErrConfig, message.MaxKey, len(c.Name))
+	case c.Name == "" || len(c.Name) > message.MaxKey || strings.ContainsRune(c.Name, 0) || !utf8.ValidString(c.Name):
+		return fmt.Errorf("%w: Name must have 1 to %d bytes of text without NUL, got %d", inbox.ErrConfig, message.MaxKey, len(c.Name))
 	case c.Interval < 0 || c.Timeout < 0:
 		return fmt.Errorf("%w: Interval and Timeout must not be negative", inbox.ErrConfig)
 	}

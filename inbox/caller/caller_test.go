@@ -345,7 +345,7 @@ func (w *world) wantForgotten(t *testing.T, stop func() error) {
 func TestWrongConfigurationIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for _, config := range []caller.Config{{}, {Name: strings.Repeat("x", 2001)}, {Name: "s", Interval: -1}, {Name: "s", Timeout: -1}, {Name: "s", Schema: "\x00"}} {
+	for _, config := range []caller.Config{{}, {Name: "\x00"}, {Name: "\xff"}, {Name: strings.Repeat("x", 2001)}, {Name: "s", Interval: -1}, {Name: "s", Timeout: -1}, {Name: "s", Schema: "\x00"}} {
 		if _, err := caller.New(w.db, remote{}, keep, config); !errors.Is(err, inbox.ErrConfig) {
 			t.Errorf("%+v gives %v", config, err)
 		}

@@ -342,8 +342,8 @@ SET plan_cache_mode = force_generic_plan AS $function$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY UPDATE {schema}.inbox_parked AS p
-       SET begun = CASE WHEN p.begun_by = by_process THEN p.begun ELSE p.begun + 1 END, begun_by = by_process,
-           due_at = clock_timestamp() + make_interval(secs => least(longest, base * power(factor, least(p.begun, 50))))
+       SET begun = CASE WHEN p.begun_by = by_process THEN p.begun ELSE least(p.begun, 2147483646) + 1 END, begun_by = by_process,
+           due_at = clock_timestamp() + make_interval(secs => least(longest, base * power(factor, greatest(0, least(p.begun, 50)))))
       FROM (SELECT d.parked_id
               FROM {schema}.inbox_parked AS d
               JOIN {schema}.inbox_streams AS s USING (stream_key)

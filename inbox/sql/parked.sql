@@ -28,8 +28,17 @@ UPDATE {schema}.inbox_parked
    SET state = @state, attempts = @attempts, due_at = pg_catalog.clock_timestamp() + @wait::interval, reason = @reason, begun = 0, begun_by = NULL
  WHERE parked_id = @id
 
+-- query: Bury
+-- What cannot be read or recorded waits for a person.
+UPDATE {schema}.inbox_parked
+   SET state = 'dead', due_at = NULL, reason = @reason, begun = 0, begun_by = NULL
+ WHERE parked_id = @id AND begun = @begun AND begun_by = @process
+
 -- query: List
-SELECT p.parked_id, p.state, p.attempts, p.due_at, p.parked_at, coalesce(p.reason, ''), p.subject, p.stream_sequence, p.envelope, p.payload
+SELECT p.parked_id, p.state, p.attempts,
+       CASE WHEN p.due_at IS NOT NULL THEN least(greatest(p.due_at, '0001-01-01 00:00:00.000001Z'::timestamptz), '9999-12-31 23:59:59.999999Z'::timestamptz) END,
+       least(greatest(p.parked_at, '0001-01-01 00:00:00.000001Z'::timestamptz), '9999-12-31 23:59:59.999999Z'::timestamptz),
+       coalesce(p.reason, ''), p.subject, p.stream_sequence, p.envelope, p.payload
   FROM {schema}.inbox_parked AS p
   JOIN {schema}.inbox_streams AS s USING (stream_key)
  WHERE p.consumer = @consumer AND p.state = @state AND p.parked_id > @after AND (@stream::text = '' OR s.stream = @stream::text)

@@ -90,6 +90,21 @@ func worker() []mutant {
 			edits: []edit{{"inbox/transaction.go", "m.DecodeUpTo(int64(limit))", "m.DecodeUpTo(codec.MaxLimit)"}, {"inbox/transaction.go", "\"github.com/postrider/postrider/message\"", "\"github.com/postrider/postrider/message\"\n\t\"github.com/postrider/postrider/message/codec\""}},
 		},
 		{
+			name: "inbox-waits-for-what-never-fits", promise: "P1", breaks: "a message that the inbox's tables refuse is taken for an outage, and tried for ever",
+			test: command{pkg: "inbox", run: "^TestWhatTheTablesRefuseIsMalformed$"}, says: "SELECT count.* FROM",
+			edits: []edit{{"inbox/errors.go", "answer, ok := errors.AsType[*pgconn.PgError](err); ok {\n\t\treturn slices", "answer, ok := errors.AsType[*pgconn.PgError](err); ok {\n\t\treturn false && slices"}},
+		},
+		{
+			name: "recorded-at-any-zone", promise: "P1", breaks: "a time that no JSON holds keeps a failed message from being parked",
+			test: command{pkg: "message", run: "^TestParseNamesWhatIsWrong$"}, says: "Outbox-Recorded-At .* gives <nil>",
+			edits: []edit{{"message/message.go", "odd != nil || outOfYears(m.RecordedAt)", "odd == errors.ErrUnsupported"}},
+		},
+		{
+			name: "inbox-counts-over", promise: "P1", breaks: "one odd row of a parked message stops all retries",
+			test: command{pkg: "inbox", run: "^TestOddRowsOfParkedMessages$"}, says: "integer out of range",
+			edits: []edit{{"inbox/migrations/00001_inbox.sql", "least(p.begun, 2147483646) + 1", "p.begun + 1"}},
+		},
+		{
 			name: "projection-begins-anywhere", promise: "P1", breaks: "a projection that begins behind what was pruned starts, and never comes right",
 			test: command{pkg: "projection", run: "^TestAProjectionBeginsBehindADroppedPart$"}, says: "a start without a beginning gives",
 			edits: []edit{{"projection/gaps.go", "return h.first > applied+1 || h.first == 0 && h.last > applied", "return false"}},

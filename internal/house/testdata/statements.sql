@@ -3218,7 +3218,14 @@ VALUES ($1, $2, $3, $4, $5, $6)
    SET state = $1, attempts = $2, due_at = pg_catalog.clock_timestamp() + $3::interval, reason = $4, begun = 0, begun_by = NULL
  WHERE parked_id = $5;
 
-/* inbox.List */ SELECT p.parked_id, p.state, p.attempts, p.due_at, p.parked_at, coalesce(p.reason, ''), p.subject, p.stream_sequence, p.envelope, p.payload
+/* inbox.Bury */ UPDATE "public".inbox_parked
+   SET state = 'dead', due_at = NULL, reason = $1, begun = 0, begun_by = NULL
+ WHERE parked_id = $2 AND begun = $3 AND begun_by = $4;
+
+/* inbox.List */ SELECT p.parked_id, p.state, p.attempts,
+       CASE WHEN p.due_at IS NOT NULL THEN least(greatest(p.due_at, '0001-01-01 00:00:00.000001Z'::timestamptz), '9999-12-31 23:59:59.999999Z'::timestamptz) END,
+       least(greatest(p.parked_at, '0001-01-01 00:00:00.000001Z'::timestamptz), '9999-12-31 23:59:59.999999Z'::timestamptz),
+       coalesce(p.reason, ''), p.subject, p.stream_sequence, p.envelope, p.payload
   FROM "public".inbox_parked AS p
   JOIN "public".inbox_streams AS s USING (stream_key)
  WHERE p.consumer = $1 AND p.state = $2 AND p.parked_id > $3 AND ($4::text = '' OR s.stream = $4::text)
