@@ -2,6 +2,7 @@ package capture
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -24,22 +25,41 @@ func (c *Capture) events() string {
 	return strings.Join(list, " OR ")
 }
 
-// chosen are the columns that were named, and the test for a column that is told.
-func (c *Capture) chosen() (names []string, test string) {
+// chosen are the columns that were named, none for all.
+func (c *Capture) chosen() []string {
 	if len(c.Columns) > 0 {
-		return c.Columns, "c.key = ANY (chosen)"
+		return c.Columns
 	}
-	return c.Exclude, "NOT c.key = ANY (chosen)"
+	return c.Exclude
 }
 
-// row is the text of a row's captured columns.
-func (c *Capture) row(of string) string {
-	names, test := c.chosen()
-	if len(names) == 0 {
-		return "row_to_json(" + of + ")::text"
+// told keeps the columns that are told of those that a row of the catalog stands for: by their numbers or names.
+func (c *Capture) told(what, list string) string {
+	if len(c.Columns) > 0 {
+		return what + " = ANY (" + list + ")"
 	}
-	return `'{' || coalesce((SELECT string_agg(to_json(c.key)::text || ':' || c.value::text, ',') FROM json_each(row_to_json(` + of + `)) AS c
-                             WHERE ` + test + `), '') || '}'`
+	return what + " <> ALL (" + list + ")"
+}
+
+// row sets a variable to the text of a row's captured columns. Parts of a row's JSON would not do: what is JSON may not be read by all of it.
+func (c *Capture) row(t *table, into, of string) string {
+	names := c.chosen()
+	if len(names) == 0 {
+		return into + " := row_to_json(" + of + ")::text;"
+	}
+	var told, values []string
+	for _, one := range t.columns {
+		if slices.Contains(names, one.Name) == (len(c.Columns) > 0) {
+			told, values = append(told, one.Name), append(values, of+"."+identifier(one.Name))
+		}
+	}
+	return `IF chosen = ` + array(told) + ` THEN
+            ` + into + ` := (SELECT row_to_json(r)::text FROM (SELECT ` + strings.Join(values, ", ") + `) AS r);
+        ELSE
+            EXECUTE 'SELECT row_to_json(r)::text FROM (SELECT ' ||
+                coalesce((SELECT string_agg(format('($1).%I', c.name), ', ' ORDER BY c.place) FROM unnest(chosen) WITH ORDINALITY AS c (name, place)), '') ||
+                ') AS r' INTO ` + into + ` USING ` + of + `;
+        END IF;`
 }
 
 // stream sets a variable to the stream's id. Where a column of the key has another name by now, the statement is made with that.
@@ -73,22 +93,22 @@ func array(texts []string) string {
 // follow finds the names that columns have now, since PostgreSQL knows them by their numbers. A table that was restored has others; there
 // the names of before hold, unless a column came since, which may be one of those with another name.
 func (c *Capture) follow(t *table) string {
-	chosen, _ := c.chosen()
-	now := func(names []string) string {
-		if len(names) == 0 {
-			return array(nil)
-		}
-		var numbers []string
+	numbers := func(names []string) string {
+		var list []string
 		for _, one := range names {
 			column, _ := t.column(one)
-			numbers = append(numbers, strconv.Itoa(int(column.Number)))
+			list = append(list, strconv.Itoa(int(column.Number)))
 		}
-		return fmt.Sprintf(`ARRAY(SELECT a.attname::text FROM unnest('{%s}'::int[]) WITH ORDINALITY AS u (number, place)
-                       JOIN pg_attribute AS a ON a.attrelid = %d AND a.attnum = u.number AND NOT a.attisdropped ORDER BY u.place)`,
-			strings.Join(numbers, ","), t.oid)
+		return "'{" + strings.Join(list, ",") + "}'::int[]"
 	}
-	doubt := "false"
-	if len(chosen) > 0 {
+	keys := fmt.Sprintf(`ARRAY(SELECT a.attname::text FROM unnest(%s) WITH ORDINALITY AS u (number, place)
+                       JOIN pg_attribute AS a ON a.attrelid = %d AND a.attnum = u.number AND NOT a.attisdropped ORDER BY u.place)`, numbers(c.Key), t.oid)
+	now, before, doubt := array(nil), array(nil), "false"
+	if chosen := c.chosen(); len(chosen) > 0 {
+		const from = "ARRAY(SELECT a.attname::text FROM pg_attribute AS a WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped\n" +
+			"                          AND %s ORDER BY a.attnum)"
+		now = fmt.Sprintf(from, strconv.Itoa(int(t.oid)), c.told("a.attnum", numbers(chosen)))
+		before = fmt.Sprintf(from, "TG_RELID", c.told("a.attname::text", array(chosen)))
 		var all []string
 		for _, one := range t.columns {
 			all = append(all, one.Name)
@@ -111,7 +131,7 @@ func (c *Capture) follow(t *table) string {
                 USING ERRCODE = '55000', HINT = '%[5]s says it anew.';
         END IF;
     END IF;
-`, t.oid, now(c.Key), now(chosen), len(c.Key), "`postrider capture create --replace`", "`postrider capture drop`", array(c.Key), array(chosen), doubt)
+`, t.oid, keys, now, len(c.Key), "`postrider capture create --replace`", "`postrider capture drop`", array(c.Key), before, doubt)
 }
 
 // body is that of the function.
@@ -142,11 +162,11 @@ BEGIN
     END IF;
 ` + c.follow(t) + `    IF TG_OP <> 'INSERT' THEN
         ` + c.stream(t, "old_stream", "OLD") + `
-        old_row := ` + c.row("OLD") + `;
+        ` + c.row(t, "old_row", "OLD") + `
     END IF;
     IF TG_OP <> 'DELETE' THEN
         ` + c.stream(t, "new_stream", "NEW") + `
-        new_row := ` + c.row("NEW") + `;
+        ` + c.row(t, "new_row", "NEW") + `
     END IF;
     IF TG_OP = 'UPDATE' AND old_stream = new_stream THEN
         IF old_row <> new_row THEN
