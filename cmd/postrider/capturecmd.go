@@ -112,10 +112,11 @@ once, and not if it rolls back. The event of public.orders' row 17 is orders.ins
 {"new": {…}} or orders.deleted {"old": {…}} of the stream public.orders:17. An update that changes no captured column
 has none; one that changes the key is a delete and an insert. TRUNCATE is refused while deletions are told.
 
-What fails for the application: TRUNCATE; a row that is too large for an event, or whose key is no stream's name; any write
-once a column of the key is dropped, and, with --columns or --exclude, once a table restored from a dump has columns of
-other names. The choice of columns follows those that are renamed. Nothing is told of a table's children by INHERITS, nor
-while the trigger is disabled: "capture list" and "doctor" name these, but for session_replication_role.
+What fails for the application: TRUNCATE; a row that is too large for an event; any write once a column of the key is
+dropped, and, with --columns or --exclude, once a table restored from a dump has columns of other names. A key that is
+no stream's name is made one, which ends with ~ and its MD5. The choice of columns follows those that are renamed.
+Nothing is told of a table's children by INHERITS, nor while the trigger is disabled: "capture list" and "doctor" name
+these, but for session_replication_role.
 
 The trigger runs as the table's owner, who needs USAGE on the outbox's schema and EXECUTE on outbox_append_bytes;
 those who write to the table need nothing more. Run this as the table's owner, or as a superuser.

@@ -7,19 +7,13 @@ import (
 	"strings"
 )
 
-// events are the trigger's. A key that is changed ends one row and begins another, also where updates are not told.
+// events are the trigger's. A key that is changed ends one row and begins another, also where updates are not told. UPDATE OF the key would
+// not do: its columns could not be given another type.
 func (c *Capture) events() string {
 	var list []string
 	for _, name := range []string{"insert", "update", "delete"} {
-		switch {
-		case c.tells(name):
+		if c.tells(name) || name == "update" {
 			list = append(list, strings.ToUpper(name))
-		case name == "update":
-			keys := make([]string, len(c.Key))
-			for i, key := range c.Key {
-				keys[i] = identifier(key)
-			}
-			list = append(list, "UPDATE OF "+strings.Join(keys, ", "))
 		}
 	}
 	return strings.Join(list, " OR ")
@@ -53,7 +47,7 @@ func (c *Capture) row(t *table, into, of string) string {
 			told, values = append(told, one.Name), append(values, of+"."+identifier(one.Name))
 		}
 	}
-	return `IF chosen = ` + array(told) + ` THEN
+	return `IF ` + t.as("chosen", told) + ` THEN
             ` + into + ` := (SELECT row_to_json(r)::text FROM (SELECT ` + strings.Join(values, ", ") + `) AS r);
         ELSE
             EXECUTE 'SELECT row_to_json(r)::text FROM (SELECT ' ||
@@ -62,7 +56,17 @@ func (c *Capture) row(t *table, into, of string) string {
         END IF;`
 }
 
-// stream sets a variable to the stream's id. Where a column of the key has another name by now, the statement is made with that.
+// as tests whether columns have the names and types that they had. A plan that a session keeps fails for a column of another type.
+func (t *table) as(which string, names []string) string {
+	var types []string
+	for _, one := range names {
+		column, _ := t.column(one)
+		types = append(types, strconv.Itoa(int(column.TypeID)))
+	}
+	return which + " = " + array(names) + " AND " + which + "_types = '{" + strings.Join(types, ",") + "}'::oid[]"
+}
+
+// stream sets a variable to the stream's id, which a key is made to fit. Where columns of the key became others, the statement is made with these.
 func (c *Capture) stream(t *table, into, of string) string {
 	prefix := literal(t.String()+":") + " || "
 	value, later := of+"."+identifier(c.Key[0])+"::text", "($1).%I::text"
@@ -74,13 +78,19 @@ func (c *Capture) stream(t *table, into, of string) string {
 		value = "json_build_array(" + strings.Join(values, ", ") + ")::text"
 		later = "json_build_array(" + strings.Repeat("($1).%I, ", len(c.Key)-1) + "($1).%I)::text"
 	}
-	return `IF keys = ` + array(c.Key) + ` THEN
+	return `IF ` + t.as("keys", c.Key) + ` THEN
             ` + into + ` := ` + prefix + value + `;
         ELSE
             EXECUTE format('SELECT ` + later + `', VARIADIC keys) INTO ` + into + ` USING ` + of + `;
             ` + into + ` := ` + prefix + into + `;
+        END IF;
+        IF octet_length(` + into + `) > 1024 OR ` + into + ` COLLATE "C" ~ E'^ | $|` + controls + `' THEN
+            ` + into + ` := ltrim(left(regexp_replace(` + into + ` COLLATE "C", E'` + controls + `+', ' ', 'g'), 240)) || '~' || md5(` + into + `);
         END IF;`
 }
+
+// controls are what no name has, as outbox_bad_text says it. A key is made to fit as outbox_adopted_name does it.
+const controls = `[\\u0001-\\u001f\\u007f-\\u009f]`
 
 // array is one of texts.
 func array(texts []string) string {
@@ -101,14 +111,15 @@ func (c *Capture) follow(t *table) string {
 		}
 		return "'{" + strings.Join(list, ",") + "}'::int[]"
 	}
-	keys := fmt.Sprintf(`ARRAY(SELECT a.attname::text FROM unnest(%s) WITH ORDINALITY AS u (number, place)
-                       JOIN pg_attribute AS a ON a.attrelid = %d AND a.attnum = u.number AND NOT a.attisdropped ORDER BY u.place)`, numbers(c.Key), t.oid)
-	now, before, doubt := array(nil), array(nil), "false"
+	const found = "SELECT coalesce(array_agg(a.attname::text ORDER BY %[1]s), '{}'), coalesce(array_agg(a.atttypid ORDER BY %[1]s), '{}') INTO %[2]s, %[2]s_types\n          "
+	keys := fmt.Sprintf(found+`FROM unnest(%[3]s) WITH ORDINALITY AS u (number, place)
+          JOIN pg_attribute AS a ON a.attrelid = %[4]d AND a.attnum = u.number AND NOT a.attisdropped`, "u.place", "keys", numbers(c.Key), t.oid)
+	now, before, doubt := "", "", "false"
 	if chosen := c.chosen(); len(chosen) > 0 {
-		const from = "ARRAY(SELECT a.attname::text FROM pg_attribute AS a WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped\n" +
-			"                          AND %s ORDER BY a.attnum)"
-		now = fmt.Sprintf(from, strconv.Itoa(int(t.oid)), c.told("a.attnum", numbers(chosen)))
-		before = fmt.Sprintf(from, "TG_RELID", c.told("a.attname::text", array(chosen)))
+		now = fmt.Sprintf(found+"FROM pg_attribute AS a WHERE a.attrelid = %[3]d AND a.attnum > 0 AND NOT a.attisdropped AND %[4]s;",
+			"a.attnum", "chosen", t.oid, c.told("a.attnum", numbers(chosen)))
+		before = fmt.Sprintf("chosen := ARRAY(SELECT a.attname::text FROM pg_attribute AS a WHERE a.attrelid = TG_RELID AND a.attnum > 0 AND NOT a.attisdropped AND %s ORDER BY a.attnum);",
+			c.told("a.attname::text", array(chosen)))
 		var all []string
 		for _, one := range t.columns {
 			all = append(all, one.Name)
@@ -117,15 +128,15 @@ func (c *Capture) follow(t *table) string {
               FROM pg_attribute AS a WHERE a.attrelid = TG_RELID AND a.attnum > 0 AND NOT a.attisdropped)`, array(chosen), array(all))
 	}
 	return fmt.Sprintf(`    IF TG_RELID = %[1]d OR EXISTS (SELECT FROM pg_partition_ancestors(TG_RELID) AS a WHERE a.relid = %[1]d) THEN
-        keys := %[2]s;
-        chosen := %[3]s;
+        %[2]s;
+        %[3]s
         IF cardinality(keys) <> %[4]d THEN
             RAISE EXCEPTION 'a column of the key of %%, which is captured, was dropped', TG_RELID::regclass
                 USING ERRCODE = '55000', HINT = '%[5]s --key names another key, %[6]s ends the capture.';
         END IF;
     ELSE
         keys := %[7]s;
-        chosen := %[8]s;
+        %[8]s
         IF %[9]s THEN
             RAISE EXCEPTION 'which columns of %% are captured cannot be known: it was restored from a dump, and has columns of other names', TG_RELID::regclass
                 USING ERRCODE = '55000', HINT = '%[5]s says it anew.';
@@ -149,12 +160,15 @@ func (c *Capture) body(t *table, calls string) string {
 		updated = `'{"old":' || old_row || ',"new":' || new_row || '}'`
 	}
 	return `DECLARE
-    old_stream text;
-    new_stream text;
-    old_row    text;
-    new_row    text;
-    keys       text[];
-    chosen     text[];
+    old_stream   text;
+    new_stream   text;
+    old_row      text;
+    new_row      text;
+    keys         text[];
+    keys_types   oid[];
+    chosen       text[];
+    chosen_types oid[];
+    same         boolean;
 BEGIN
     IF TG_OP = 'TRUNCATE' THEN
         RAISE EXCEPTION 'TRUNCATE of % would tell nothing of its rows, which are captured', TG_RELID::regclass
@@ -162,13 +176,21 @@ BEGIN
     END IF;
 ` + c.follow(t) + `    IF TG_OP <> 'INSERT' THEN
         ` + c.stream(t, "old_stream", "OLD") + `
-        ` + c.row(t, "old_row", "OLD") + `
     END IF;
     IF TG_OP <> 'DELETE' THEN
         ` + c.stream(t, "new_stream", "NEW") + `
+    END IF;
+    same := TG_OP = 'UPDATE' AND old_stream = new_stream;
+    IF same AND NOT ` + strconv.FormatBool(c.tells("update")) + ` THEN
+        RETURN NULL;
+    END IF;
+    IF TG_OP <> 'INSERT' THEN
+        ` + c.row(t, "old_row", "OLD") + `
+    END IF;
+    IF TG_OP <> 'DELETE' THEN
         ` + c.row(t, "new_row", "NEW") + `
     END IF;
-    IF TG_OP = 'UPDATE' AND old_stream = new_stream THEN
+    IF same THEN
         IF old_row <> new_row THEN
             ` + tell("update", "new_stream", updated) + `
         END IF;

@@ -43,8 +43,9 @@
 //
 // # Failures
 //
-// What outbox_append_bytes refuses fails the statement that changed the row, of an adopted table a payload alone: a key of more than 1024 bytes, with control characters or spaces
-// at its ends, a payload that is too large or does not fit the schema of a type that is checked. A key that is coarser than the row queues its writers until commit, and can deadlock those
+// A table takes what it took before. A key that names no stream, for its length, control characters or spaces at its ends, is made to: the
+// stream's name ends with ~ and an MD5 then. What fails the statement that changed the row is a payload that is too large, or does not fit
+// the schema of a type that is checked. A key that is coarser than the row queues its writers until commit, and can deadlock those
 // that change rows in different orders. A statement may change any number of rows: appends by triggers hold no lock of the shared lock table
 // for a stream, but queue at its next version. A captured row costs its writer about 0.15 ms, some forty times an update of a small row.
 //

@@ -29,8 +29,7 @@ const guard = `    IF TG_RELID <> %[1]d AND NOT EXISTS (SELECT FROM pg_catalog.p
 `
 
 // revoked is the statement that leaves a function to its owner, whatever default privileges gave to others.
-const revoked = `DO $revoke$
-DECLARE
+const revoked = `DECLARE
     other text;
 BEGIN
     FOR other IN SELECT pg_catalog.format('%%I', r.rolname)
@@ -41,7 +40,7 @@ BEGIN
         EXECUTE 'REVOKE ALL ON FUNCTION ' || %[1]s || ' FROM ' || other;
     END LOOP;
 END
-$revoke$`
+`
 
 // note is what a function's comment says besides the settings.
 type note struct {
@@ -84,15 +83,11 @@ func making(kind Purpose, t *table, events, body string, truncate bool, settings
 	function := functionOf(kind, t.name)
 	call := function.quoted() + "()"
 	body = strings.Replace(body, "BEGIN\n", "BEGIN\n"+fmt.Sprintf(guard, t.oid, literal(identifier(t.outbox)+".outbox_without_enqueue()")), 1)
-	tag := "$postrider$"
-	for strings.Contains(body, tag) {
-		tag = "$_" + tag[1:]
-	}
 	list := []string{
-		"CREATE FUNCTION " + call + " RETURNS pg_catalog.trigger\nLANGUAGE plpgsql SECURITY DEFINER\n" + fixed + " AS " + tag + "\n" + body + tag,
+		"CREATE FUNCTION " + call + " RETURNS pg_catalog.trigger\nLANGUAGE plpgsql SECURITY DEFINER\n" + fixed + " AS " + dollars(body),
 		"ALTER FUNCTION " + call + " OWNER TO " + t.owner,
 		"REVOKE ALL ON FUNCTION " + call + " FROM PUBLIC",
-		fmt.Sprintf(revoked, literal(call)),
+		"DO " + dollars(fmt.Sprintf(revoked, literal(call))),
 		"COMMENT ON FUNCTION " + call + " IS " + literal(comment),
 		"CREATE TRIGGER " + identifier(kind.trigger()) + " AFTER " + events + " ON " + t.quoted() + " FOR EACH ROW EXECUTE FUNCTION " + call,
 	}
@@ -100,4 +95,13 @@ func making(kind Purpose, t *table, events, body string, truncate bool, settings
 		list = append(list, "CREATE TRIGGER "+identifier(kind.truncates())+" BEFORE TRUNCATE ON "+t.quoted()+" FOR EACH STATEMENT EXECUTE FUNCTION "+call)
 	}
 	return append(list, t.leaves()...), nil
+}
+
+// dollars quotes a body, which may hold names with dollars of their own.
+func dollars(body string) string {
+	tag := "$postrider$"
+	for strings.Contains(body, tag) {
+		tag = "$_" + tag[1:]
+	}
+	return tag + "\n" + body + tag
 }

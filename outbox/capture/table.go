@@ -37,6 +37,7 @@ type column struct {
 	Drawn bool
 	// Number is its place in the table, whatever it is called.
 	Number int16
+	TypeID uint32
 	// part is the key of a JSON column whose value is meant, "" for the column. fragile: what json has under a key may be no text.
 	part    string
 	fragile bool

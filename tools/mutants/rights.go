@@ -202,7 +202,7 @@ func choices() []mutant {
 		{
 			name: "capture-by-name", promise: "rights", breaks: "an excluded column is published once it is renamed",
 			test: of("TestTheChoiceFollowsColumns"), says: "pan.*want",
-			edits: []edit{{"outbox/capture/body.go", "        chosen := %[3]s;", "        chosen := %[8]s;"}},
+			edits: []edit{{"outbox/capture/body.go", "        %[3]s\n", "        %[8]s\n"}},
 		},
 		{
 			name: "capture-forgets-settings", promise: "rights", breaks: "a column that was excluded is published because --replace does not name it",
@@ -228,6 +228,26 @@ func choices() []mutant {
 			name: "capture-any-name", promise: "rights", breaks: "a name that means two tables captures one of them",
 			test: of("TestANameThatMeansTwoTablesIsRefused"), says: "want a refusal",
 			edits: []edit{{"outbox/capture/table.go", "case len(found) > 1:", "case len(found) > 2:"}},
+		},
+		{
+			name: "capture-reads-json", promise: "append", breaks: "a captured table refuses JSON that it took before columns were chosen",
+			test: of("TestAChoiceOfColumnsTakesWhatTheTableTakes"), says: "the application's INSERT of",
+			edits: []edit{{"outbox/capture/body.go", ":= (SELECT row_to_json(r)::text", ":= (SELECT row_to_json(r)::jsonb::text"}},
+		},
+		{
+			name: "capture-long-keys", promise: "append", breaks: "a key that is too long for a stream's name fails the writers of a captured table",
+			test: of("TestAKeyThatNamesNoStreamIsMadeToFit"), says: "the application's INSERT of repeat",
+			edits: []edit{{"outbox/capture/body.go", "> 1024 OR", "> 9999 OR"}},
+		},
+		{
+			name: "capture-old-types", promise: "append", breaks: "sessions that wrote to a captured table fail once a column has another type",
+			test: of("TestColumnsGetOtherTypes"), says: "type of parameter",
+			edits: []edit{{"outbox/capture/body.go", `"_types = '{" + strings.Join(types, ",") + "}'::oid[]"`, `"_types IS NOT NULL"`}},
+		},
+		{
+			name: "capture-dollars", promise: "append", breaks: "a table whose name has dollars cannot be captured",
+			test: of("TestOddNamesDoNotMeet"), says: "syntax error",
+			edits: []edit{{"outbox/capture/function.go", "for strings.Contains(body, tag) {", "for false {"}},
 		},
 	}
 }

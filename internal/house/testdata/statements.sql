@@ -3712,7 +3712,7 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
 
 /* capture.Columns */ SELECT a.attname::text, coalesce(nullif(t.typbasetype, 0), t.oid)::regtype::text, a.attnotnull,
        coalesce(array_position(k.conkey, a.attnum), 0),
-       a.attidentity <> '' OR coalesce(pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%', false), a.attnum
+       a.attidentity <> '' OR coalesce(pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%', false), a.attnum, a.atttypid
   FROM pg_attribute AS a
   JOIN pg_type AS t ON t.oid = a.atttypid
   LEFT JOIN pg_constraint AS k ON k.conrelid = a.attrelid AND k.contype = 'p'

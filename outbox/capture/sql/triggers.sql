@@ -21,7 +21,7 @@ SELECT c.oid, n.nspname::text, c.relname::text, c.relowner::regrole::text, c.rel
 -- The columns of a table in their order, with their base types and their places in the primary key, 0 for none.
 SELECT a.attname::text, coalesce(nullif(t.typbasetype, 0), t.oid)::regtype::text, a.attnotnull,
        coalesce(array_position(k.conkey, a.attnum), 0),
-       a.attidentity <> '' OR coalesce(pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%', false), a.attnum
+       a.attidentity <> '' OR coalesce(pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%', false), a.attnum, a.atttypid
   FROM pg_attribute AS a
   JOIN pg_type AS t ON t.oid = a.atttypid
   LEFT JOIN pg_constraint AS k ON k.conrelid = a.attrelid AND k.contype = 'p'
