@@ -1,6 +1,7 @@
 package inbox_test
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"testing"
@@ -43,5 +44,39 @@ func TestMigrate(t *testing.T) {
 	}
 	if err := inbox.Migrate(t.Context(), pool, `a"b`); err == nil {
 		t.Error("a schema with a quote is accepted")
+	}
+}
+
+// An application keeps what it granted on its own objects, whatever they are called; what default privileges give away of ours is taken
+// back, from a role with capitals in its name, too.
+func TestAnApplicationKeepsItsGrants(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	pool := pgtest.Pool(t, url)
+	run := func(sql string) {
+		t.Helper()
+		if _, err := pool.Exec(context.WithoutCancel(t.Context()), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const reader, owner = "postrider_test_mail", `"Postrider_Test_Owner"`
+	run(`CREATE ROLE ` + reader + `; CREATE ROLE ` + owner + `; GRANT CREATE ON SCHEMA public TO ` + owner + `;
+		ALTER DEFAULT PRIVILEGES FOR ROLE ` + owner + ` IN SCHEMA public GRANT ALL ON TABLES TO ` + reader + `, PUBLIC;
+		ALTER DEFAULT PRIVILEGES FOR ROLE ` + owner + ` IN SCHEMA public GRANT ALL ON SEQUENCES TO ` + reader + `;
+		ALTER DEFAULT PRIVILEGES FOR ROLE ` + owner + ` IN SCHEMA public GRANT EXECUTE ON FUNCTIONS TO ` + reader + `;
+		SET ROLE ` + owner + `; CREATE TABLE inbox_mail (id bigserial); CREATE FUNCTION inbox_of_mine() RETURNS int LANGUAGE sql AS 'SELECT 1'; RESET ROLE`)
+	t.Cleanup(func() { run(`DROP OWNED BY ` + reader + `, ` + owner + ` CASCADE; DROP ROLE ` + reader + `, ` + owner) })
+	if err := inbox.Migrate(t.Context(), pgtest.PoolAs(t, url, owner), "public"); err != nil {
+		t.Fatal(err)
+	}
+	var held string
+	if err := pool.QueryRow(t.Context(), `SELECT string_agg(DISTINCT name, ' ' ORDER BY name) FROM (
+		SELECT c.relname::text AS name FROM pg_class AS c, aclexplode(c.relacl) AS a WHERE c.relnamespace = 'public'::regnamespace AND a.grantee IN (0, '`+reader+`'::regrole)
+		 UNION ALL
+		SELECT p.proname FROM pg_proc AS p, aclexplode(p.proacl) AS a WHERE p.pronamespace = 'public'::regnamespace AND a.grantee = '`+reader+`'::regrole) AS g`).Scan(&held); err != nil {
+		t.Fatal(err)
+	}
+	if held != "inbox_mail inbox_mail_id_seq inbox_of_mine" {
+		t.Errorf("after the migration %s holds rights on %s", reader, held)
 	}
 }

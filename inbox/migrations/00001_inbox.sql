@@ -577,20 +577,28 @@ REVOKE EXECUTE ON FUNCTION {schema}.inbox_decide, {schema}.inbox_record, {schema
     {schema}.inbox_parse, {schema}.inbox_receive, {schema}.inbox_begin, {schema}.inbox_failed,
     {schema}.inbox_done, {schema}.inbox_next FROM PUBLIC;
 
--- What default privileges gave to others is taken back.
+-- What default privileges gave to others is taken back. What else lies in the schema is the application's.
 DO $do$
 DECLARE
+    ours constant text[] := '{
+        inbox_schema_version, inbox_streams, inbox_records, inbox_parked, inbox_senders, inbox_calls, inbox_callers, inbox_consumers,
+        inbox_lanes, inbox_readers, inbox_malformed, inbox_decide, inbox_record, inbox_park, inbox_unpark, inbox_claim, inbox_parse,
+        inbox_receive, inbox_begin, inbox_failed, inbox_done, inbox_next}';
     one record;
 BEGIN
     FOR one IN
         SELECT DISTINCT CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind, c.oid::regclass::text AS name, a.grantee
-          FROM pg_class AS c CROSS JOIN LATERAL aclexplode(c.relacl) AS a
-         WHERE c.relnamespace = '{schema}'::regnamespace AND c.relkind IN ('r', 'S') AND c.relname ~ '^inbox_'
-           AND c.relowner = current_user::regrole AND a.grantee <> c.relowner
+          FROM pg_class AS t
+          LEFT JOIN pg_depend AS d ON d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = t.oid AND d.deptype = 'i'
+          JOIN pg_class AS c ON c.oid = t.oid OR c.oid = d.objid AND c.relkind = 'S'
+         CROSS JOIN LATERAL aclexplode(c.relacl) AS a
+         WHERE t.relnamespace = '{schema}'::regnamespace AND t.relkind = 'r' AND t.relname = ANY (ours)
+           AND pg_get_userbyid(c.relowner) = current_user AND a.grantee <> c.relowner
          UNION ALL
         SELECT DISTINCT 'FUNCTION', f.oid::regprocedure::text, a.grantee
           FROM pg_proc AS f CROSS JOIN LATERAL aclexplode(f.proacl) AS a
-         WHERE f.pronamespace = '{schema}'::regnamespace AND f.proname ~ '^inbox_' AND f.proowner = current_user::regrole AND a.grantee NOT IN (f.proowner, 0)
+         WHERE f.pronamespace = '{schema}'::regnamespace AND f.proname = ANY (ours)
+           AND pg_get_userbyid(f.proowner) = current_user AND a.grantee NOT IN (f.proowner, 0)
     LOOP
         EXECUTE format('REVOKE ALL ON %s %s FROM %s CASCADE', one.kind, one.name,
                        CASE one.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(one.grantee)) END);

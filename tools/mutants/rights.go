@@ -317,3 +317,19 @@ func calls() []mutant {
 		},
 	}
 }
+
+// grants is the ways to take from an application what it granted.
+func grants() []mutant {
+	return []mutant{
+		{
+			name: "grants-by-pattern", promise: "rights", breaks: "migrate up revokes what an application granted on a table of its own whose name begins with outbox",
+			test: command{pkg: "outbox/schema", run: "^TestAnApplicationKeepsItsGrants$"}, says: "after migrate up",
+			edits: []edit{{"outbox/schema/migrations/00004_operators.sql", "t.relname = ANY (ours)", "t.relname ~ '^(events|outbox)'"}},
+		},
+		{
+			name: "inbox-grants-by-pattern", promise: "rights", breaks: "the inbox's migration revokes what an application granted on a table of its own whose name begins with inbox",
+			test: command{pkg: "inbox", run: "^TestAnApplicationKeepsItsGrants$"}, says: "holds rights on",
+			edits: []edit{{"inbox/migrations/00001_inbox.sql", "t.relname = ANY (ours)", "t.relname ~ '^inbox_'"}},
+		},
+	}
+}

@@ -125,10 +125,10 @@ SET search_path = pg_catalog, pg_temp AS $function$
 $function$;
 -- +goose StatementEnd
 
--- Takes from others what default privileges gave them on tables, views and sequences that were made for the outbox, and on functions.
--- What everybody may do with functions is said where these are made.
+-- Takes from others what default privileges gave them on tables, views, the sequences of these, and functions of such names. What else
+-- lies in the schema is the application's. What everybody may do with functions is said where these are made.
 -- +goose StatementBegin
-CREATE FUNCTION {schema}.outbox_take_back(name_pattern text) RETURNS void
+CREATE FUNCTION {schema}.outbox_take_back(ours text[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $function$
 DECLARE
@@ -136,12 +136,16 @@ DECLARE
 BEGIN
     FOR one IN
         SELECT DISTINCT CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind, c.oid::regclass::text AS name, a.grantee
-          FROM pg_class AS c CROSS JOIN LATERAL aclexplode(c.relacl) AS a
-         WHERE c.relnamespace = '{schema}'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'S') AND c.relname ~ name_pattern AND a.grantee <> c.relowner
+          FROM pg_class AS t
+          LEFT JOIN pg_depend AS d ON d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = t.oid AND d.deptype = 'i'
+          JOIN pg_class AS c ON c.oid = t.oid OR c.oid = d.objid AND c.relkind = 'S'
+         CROSS JOIN LATERAL aclexplode(c.relacl) AS a
+         WHERE t.relnamespace = '{schema}'::regnamespace AND t.relkind IN ('r', 'p', 'v') AND t.relname = ANY (ours) AND a.grantee <> c.relowner
          UNION ALL
         SELECT DISTINCT 'FUNCTION', f.oid::regprocedure::text, a.grantee
           FROM pg_proc AS f CROSS JOIN LATERAL aclexplode(f.proacl) AS a
-         WHERE f.pronamespace = '{schema}'::regnamespace AND f.proname ~ name_pattern AND a.grantee NOT IN (f.proowner, 0)
+         WHERE f.pronamespace = '{schema}'::regnamespace AND f.proname = ANY (ours) AND a.grantee NOT IN (f.proowner, 0)
+           AND f.proowner IN (SELECT c.relowner FROM pg_class AS c WHERE c.oid = '{schema}.events'::regclass)
     LOOP
         EXECUTE format('REVOKE ALL ON %s %s FROM %s CASCADE', one.kind, one.name,
                        CASE one.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(one.grantee)) END);
@@ -165,7 +169,7 @@ BEGIN
                        name, name || '_event_id_key', name || '_stream_version_key');
         EXECUTE format('ALTER TABLE {schema}.%I OWNER TO %I', name,
                        (SELECT pg_get_userbyid(c.relowner) FROM pg_class AS c WHERE c.oid = '{schema}.events'::regclass));
-        PERFORM {schema}.outbox_take_back(format('^%s$', name)::text);
+        PERFORM {schema}.outbox_take_back(ARRAY[name]::text[]);
         EXECUTE format('ALTER TABLE {schema}.events ATTACH PARTITION {schema}.%I FOR VALUES FROM (%s) TO (%s)',
                        name, part * 1000000000000, (part + 1) * 1000000000000);
     END IF;
@@ -218,7 +222,7 @@ BEGIN
     ALTER TABLE {schema}.events ATTACH PARTITION {schema}.events_0 FOR VALUES FROM (MINVALUE) TO (1000000000000);
     ALTER TABLE {schema}.events_0 DROP CONSTRAINT events_bound;
     PERFORM {schema}.outbox_events_add(1::bigint);
-    PERFORM {schema}.outbox_take_back('^events(_sequence_seq)?$'::text);
+    PERFORM {schema}.outbox_take_back('{events}'::text[]);
     FOR one IN SELECT a.privilege_type, NULL AS place, a.grantee, a.is_grantable, c.relowner
                  FROM pg_class AS c, aclexplode(c.relacl) AS a WHERE c.oid = whole
                 UNION ALL
@@ -307,7 +311,17 @@ $function$;
 -- +goose StatementEnd
 REVOKE EXECUTE ON FUNCTION {schema}.outbox_events_hindrance, {schema}.outbox_events_drop, {schema}.outbox_events_add, {schema}.outbox_events_bound,
                            {schema}.outbox_events_split, {schema}.outbox_events_begin, {schema}.outbox_take_back FROM PUBLIC;
-SELECT {schema}.outbox_take_back('^(events|outbox)(_|$)'::text);
+SELECT {schema}.outbox_take_back('{
+    outbox_schema_version, outbox_settings, events, outbox_stream_heads, outbox, outbox_ready, outbox_parked, outbox_dedupe_keys,
+    outbox_types, outbox_deliveries, outbox_partitions, outbox_former_partitions, outbox_watermark, outbox_workers,
+    outbox_throughput, outbox_messages, outbox_audit, outbox_ownership, outbox_replays, outbox_replay_sequences,
+    outbox_durable, outbox_xxhash64, outbox_hash_partition, outbox_partition, outbox_bad_text, outbox_bad_time,
+    outbox_metadata_problem, outbox_event_problem, outbox_rules_problem, outbox_pointer_token, outbox_pattern_problem,
+    outbox_schema_problem, outbox_mismatch, outbox_check_payload, outbox_without_enqueue, outbox_is_replaying,
+    outbox_append_event, outbox_refuse_old_settings, outbox_refuse_ids, outbox_refuse_key, outbox_version_conflict,
+    outbox_append_bytes, outbox_append, outbox_append_one, outbox_append_batch, outbox_adopted_name, outbox_adopted_headers,
+    outbox_adopted_metadata, outbox_adopted_event, outbox_append_adopted, outbox_state, outbox_events_hindrance, outbox_take_back,
+    outbox_events_add, outbox_events_bound, outbox_events_split, outbox_events_begin, outbox_events_drop}'::text[]);
 
 -- +goose Down
 DROP FUNCTION {schema}.outbox_events_drop(bigint);
@@ -315,7 +329,7 @@ DROP FUNCTION {schema}.outbox_events_begin();
 DROP FUNCTION {schema}.outbox_events_split();
 DROP FUNCTION {schema}.outbox_events_bound();
 DROP FUNCTION {schema}.outbox_events_add(bigint);
-DROP FUNCTION {schema}.outbox_take_back(text);
+DROP FUNCTION {schema}.outbox_take_back(text[]);
 DROP FUNCTION {schema}.outbox_events_hindrance();
 DROP TABLE {schema}.outbox_replay_sequences;
 DROP TABLE {schema}.outbox_replays;

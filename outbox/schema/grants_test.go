@@ -1,0 +1,41 @@
+package schema_test
+
+import (
+	"testing"
+
+	"github.com/postrider/postrider/internal/testkit/pgtest"
+	"github.com/postrider/postrider/outbox/schema"
+)
+
+// An application keeps what it granted on its own objects, whatever they are called; what default privileges give away of ours is taken back.
+func TestAnApplicationKeepsItsGrants(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	conn := connect(t, url)
+	const role = "postrider_test_reader"
+	run(t, conn, `CREATE ROLE `+role+`;
+		ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT ALL ON TABLES TO `+role+`, PUBLIC;
+		ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT ALL ON SEQUENCES TO `+role+`;
+		ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT EXECUTE ON FUNCTIONS TO `+role+`;
+		CREATE TABLE outbox_event (id bigserial); CREATE TABLE events_log (id bigint GENERATED ALWAYS AS IDENTITY); CREATE VIEW outbox_shown AS SELECT 1;
+		CREATE FUNCTION outbox_of_mine() RETURNS int LANGUAGE sql AS 'SELECT 1'`)
+	t.Cleanup(func() { cleanUp(t, url, `DROP OWNED BY `+role, `DROP ROLE `+role) })
+	const held = `SELECT string_agg(DISTINCT name, ' ' ORDER BY name) FROM (
+		SELECT c.relname::text AS name FROM pg_class AS c, aclexplode(c.relacl) AS a WHERE c.relnamespace = 'public'::regnamespace AND a.grantee IN (0, $1::regrole)
+		 UNION ALL
+		SELECT p.proname FROM pg_proc AS p, aclexplode(p.proacl) AS a WHERE p.pronamespace = 'public'::regnamespace AND a.grantee = $1::regrole) AS g`
+	const own = "events_log events_log_id_seq outbox_event outbox_event_id_seq outbox_of_mine outbox_shown"
+	if got := one[string](t, conn, held, role); got != own {
+		t.Fatalf("before, %s holds rights on %s", role, got)
+	}
+	if err := migrator(t, schema.Config{DatabaseURL: url, Partitions: 4, OthersMayCreate: true}).Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := one[string](t, conn, held, role); got != own {
+		t.Errorf("after migrate up %s holds rights on %s, want %s", role, got, own)
+	}
+	run(t, conn, `SELECT outbox_events_bound(); ALTER TABLE events VALIDATE CONSTRAINT events_bound; SELECT outbox_events_split()`)
+	if got := one[string](t, conn, held, role); got != own {
+		t.Errorf("after a split %s holds rights on %s, want %s", role, got, own)
+	}
+}
