@@ -71,9 +71,13 @@ func plainText(s string) bool {
 // the caller and may be secret, so it quotes names only, and only valid ones.
 func headerProblem(headers map[string]string) string {
 	size := 0
+	known := make(map[string]bool, len(headers)) // in lower case
 	for name, value := range headers {
 		size += len(name) + len(value)
+		lower := strings.ToLower(name)
 		switch {
+		case known[lower]:
+			return fmt.Sprintf("must not have %q twice, in whatever case", lower)
 		case name == "" || len(name) > maxHeaderName || strings.ContainsFunc(name, notToken):
 			return "must have names of 1 to 128 token characters"
 		case headername.Reserved(name) != "":
@@ -81,6 +85,7 @@ func headerProblem(headers map[string]string) string {
 		case !utf8.ValidString(value) || strings.ContainsFunc(value, notHeaderValue):
 			return fmt.Sprintf("must not contain line breaks or control characters, as %q does", name)
 		}
+		known[lower] = true
 	}
 	if size > maxHeaders {
 		return "must not exceed 32 KiB"

@@ -389,7 +389,7 @@ BEGIN
     stream := texts ->> 'Outbox-Stream';
     given := coalesce(texts ->> 'Outbox-Event-Id', '');
     IF given !~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' OR given::uuid = '00000000-0000-0000-0000-000000000000' THEN
-        problem := 'Outbox-Event-Id must be a UUID';
+        problem := 'Outbox-Event-Id must be a UUID, and not zero';
     ELSIF coalesce(octet_length(stream), 0) NOT BETWEEN 1 AND 2000 THEN
         problem := 'Outbox-Stream must have 1 to 2000 bytes';
     ELSIF coalesce(texts ->> 'Outbox-Type', '') = '' THEN

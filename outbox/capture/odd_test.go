@@ -18,6 +18,7 @@ var odd = []struct{ stream, kind, topic, headers, at, wantStream, wantType, want
 	{`E' a\tb '`, `E'a\nb'`, `E'\x01'`, `'{"h": "\u0000"}'`, `'9999-12-31 23:59:59.5Z'`, "a b ~", "a b~", ""},
 	{`repeat('é', 1000)`, `repeat('t', 1025)`, `repeat('o', 99999)`, `jsonb_build_object(repeat('n', 200), repeat('v', 9))::text`, `NULL`, "ééé", "ttt", ""},
 	{`'s'`, `'t'`, `'o'`, `(SELECT jsonb_object_agg(n, repeat('v', 9000))::text FROM generate_series(1, 9) AS n)`, `'0001-01-01 00:00:00Z'`, "s", "t", ""},
+	{`'s'`, `'t'`, `'o'`, `'{"FOO": "1", "Foo": "2", "foo-2": "3", "KV-OPERATION": "4"}'`, `NULL`, "s", "t", `{"FOO": "1", "Foo-2": "2", "X-KV-OPERATION": "4"}`},
 	{`'s'`, `'t'`, `'o'`, `'null'`, `NULL`, "s", "t", ""},
 }
 

@@ -31,6 +31,8 @@ func TestBadLinesAreNamed(t *testing.T) {
 		{"stream missing", field(`"stream":"c",`, ``), `"stream"`, 1},
 		{"stream empty", field(`"c"`, `""`), `"stream"`, 1},
 		{"stream with NUL", field(`"c"`, `"c\u0000"`), `"stream"`, 1},
+		{"event_id nil", field(`"stream":"c"`, `"event_id":"00000000-0000-0000-0000-000000000000","stream":"c"`), `"event_id"`, 1},
+		{"headers alike", field(`"stream":"c"`, `"metadata":{"headers":{"Foo":"1","fOO":"2"}},"stream":"c"`), `twice`, 3},
 		{"version missing", field(`"version":1,`, ``), `"version"`, 1},
 		{"version zero", field(`"version":1`, `"version":0`), `"version"`, 1},
 		{"type missing", field(`"type":"changed",`, ``), `"type"`, 1},

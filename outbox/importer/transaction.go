@@ -168,6 +168,8 @@ func parse(text []byte) (number int64, r row, err error) {
 		return 0, row{}, inputError("field \"type\" is empty")
 	case strings.ContainsRune(*l.Stream, 0) || strings.ContainsRune(*l.Type, 0):
 		return 0, row{}, inputError("fields \"stream\" and \"type\" must not contain U+0000")
+	case l.EventID != nil && *l.EventID == uuid.Nil:
+		return 0, row{}, inputError("field \"event_id\" must not be the nil UUID; leave it out for a new one")
 	case *l.Version < 1:
 		return 0, row{}, inputError("field \"version\" must be at least 1, got %d", *l.Version)
 	}

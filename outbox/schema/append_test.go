@@ -114,6 +114,8 @@ func TestAppendRefuses(t *testing.T) {
 		{options: "expected_version => 9223372036854775807", batch: "expected_versions => ARRAY[0,9223372036854775807]", names: "expected_version"},
 		instant("infinity", "available_at", "not_before"), instant("-infinity", "available_at", "not_before"), instant("10000-01-01 00:00Z", "available_at", "not_before"),
 		instant("infinity", "occurred_at", "occurred"), instant("-infinity", "occurred_at", "occurred"), instant("0001-12-31 23:59:59Z BC", "occurred_at", "occurred"),
+		{options: "event_id => '00000000-0000-0000-0000-000000000000'", batch: "event_ids => ARRAY[NULL,'00000000-0000-0000-0000-000000000000']::uuid[]", names: "event_id"},
+		metadata(`{"headers": {"Foo": "x", "b": "y", "fOO": "z"}}`, "must not come twice"),
 		metadata(`{"note": "`+strings.Repeat("x", 262144)+`"}`, "262144"),
 		metadata(`[]`, "metadata"), metadata(`"x"`, "metadata"), metadata(`null`, "metadata"),
 		metadata(`{"traceparent": 1}`, "traceparent"),
@@ -154,6 +156,10 @@ func TestAppendRefuses(t *testing.T) {
 	}
 	if n := one[int](t, conn, `SELECT count(*) FROM events`); n != 0 {
 		t.Errorf("%d refused events were written", n)
+	}
+	run(t, conn, `SELECT outbox_append_adopted('t', 'r', '00000000-0000-0000-0000-000000000000', 's', 't', 'd', 'x', NULL, false, NULL, NULL, NULL)`)
+	if !one[bool](t, conn, `SELECT bool_and(event_id <> '00000000-0000-0000-0000-000000000000') FROM events`) {
+		t.Error("a row of another relay with the nil UUID keeps that")
 	}
 }
 

@@ -278,6 +278,16 @@ func hosts() []mutant {
 			edits: []edit{{functions, "    event_metadata := coalesce({schema}.outbox_adopted_metadata(metadata, of_headers), '{}'::jsonb)", "    event_metadata := coalesce(jsonb_build_object('headers'::text, metadata::jsonb), '{}'::jsonb)"}},
 		},
 		{
+			name: "append-nil-id", promise: "append", breaks: "events are appended that every inbox calls malformed",
+			test: command{pkg: "outbox/schema", run: "^TestAppendRefuses$"}, says: "naming event_id",
+			edits: []edit{{functions, "    WHEN event_id = uuid '", "    WHEN event_id < uuid '"}},
+		},
+		{
+			name: "append-headers-alike", promise: "append", breaks: "of two headers that differ by case alone some clients read one, some the other",
+			test: command{pkg: "outbox/schema", run: "^TestAppendRefuses$"}, says: "naming must not come twice",
+			edits: []edit{{functions, "strpos(names, ' ' || lower(field) || ' ') > 0", "strpos(names, ' ' || lower(field) || ' ') > 99999"}},
+		},
+		{
 			name: "adopt-as-its-caller", promise: "rights", breaks: "code of a table's owner runs with the rights of who adopts it",
 			test: of("TestAdoptLendsTheOwnerNothing"), says: "cast as",
 			edits: []edit{{"outbox/capture/contained.go", `"ALTER MATERIALIZED VIEW " + view + " OWNER TO " + t.owner,`, ""}},

@@ -217,9 +217,10 @@ CREATE FUNCTION {schema}.outbox_metadata_problem(metadata jsonb) RETURNS text
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $function$
 DECLARE
     headers jsonb := metadata -> 'headers';
-    field   text;
+    field   text COLLATE "C"; -- lower() of a locale may leave an I
     value   jsonb;
     size    int := 0;
+    names   text COLLATE "C" := ' ';
 BEGIN
     IF jsonb_typeof(metadata) <> 'object' THEN
         RETURN 'metadata must be a JSON object';
@@ -246,14 +247,17 @@ BEGIN
             RETURN format('metadata header name %s must not begin with Nats- or Outbox-', quote_literal(field));
         ELSIF lower(field) IN ('status', 'description', 'kv-operation') THEN
             RETURN format('metadata header name %s is one that NATS clients take for the server''s', quote_literal(field));
+        ELSIF strpos(names, ' ' || lower(field) || ' ') > 0 THEN
+            RETURN format('metadata header name %s must not come twice, in whatever case', quote_literal(field));
         ELSIF (value #>> '{}') COLLATE "C" ~ E'[\\u0001-\\u0008\\u000a-\\u001f\\u007f-\\u009f]' THEN
             RETURN format('metadata header %s must not contain line breaks or control characters', quote_literal(field));
         END IF;
+        names := names || lower(field) || ' ';
         size := size + octet_length(field) + octet_length(value #>> '{}');
+        IF size > 32768 THEN
+            RETURN 'metadata headers must not exceed 32768 bytes';
+        END IF;
     END LOOP;
-    IF size > 32768 THEN
-        RETURN 'metadata headers must not exceed 32768 bytes';
-    END IF;
     RETURN NULL;
 END
 $function$;
@@ -261,9 +265,11 @@ $function$;
 
 CREATE FUNCTION {schema}.outbox_event_problem(stream_id text, event_type text, topic text, partition_key text,
     dedupe_key text, tenant_id text, expected_version bigint, payload_size int, metadata jsonb,
-    available_at timestamptz, occurred_at timestamptz) RETURNS text
+    available_at timestamptz, occurred_at timestamptz, event_id uuid) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE
+    WHEN event_id = uuid '00000000-0000-0000-0000-000000000000'
+        THEN 'event_id must not be the nil UUID, by which consumers know that there is none; leave it out for a new one'
     WHEN stream_id IS NULL OR {schema}.outbox_bad_text(stream_id)
         THEN 'stream_id must be 1 to 1024 bytes without control characters or spaces at its ends'
     WHEN event_type IS NULL OR {schema}.outbox_bad_text(event_type)
@@ -638,7 +644,7 @@ CREATE FUNCTION {schema}.outbox_append_event(
 LANGUAGE plpgsql AS $function$
 DECLARE
     problem  text := {schema}.outbox_event_problem(new_stream, new_type, new_topic, new_key, new_dedupe, new_tenant,
-                                                   expected, octet_length(new_payload), new_metadata, not_before, new_occurred);
+                                                   expected, octet_length(new_payload), new_metadata, not_before, new_occurred, new_id);
     current  bigint;
     largest  bigint;
     rules    jsonb;
@@ -931,12 +937,12 @@ BEGIN
       INTO problem, too_large
       FROM {schema}.outbox_settings AS s
      CROSS JOIN (SELECT u.position, octet_length(u.payload) AS size, u.stream, u.type, coalesce(u.topic, 'default') AS topic,
-                        u.key, u.dedupe, u.tenant, u.expected, u.metadata, u.not_before, u.occurred
+                        u.key, u.dedupe, u.tenant, u.expected, u.metadata, u.not_before, u.occurred, u.id
                    FROM unnest(stream_ids, event_types, topics, partition_keys, dedupe_keys, tenant_ids, expected_versions,
-                               payloads, event_metadata, not_before, occurred)
-                        WITH ORDINALITY AS u (stream, type, topic, key, dedupe, tenant, expected, payload, metadata, not_before, occurred, position)) AS a
+                               payloads, event_metadata, not_before, occurred, event_ids)
+                        WITH ORDINALITY AS u (stream, type, topic, key, dedupe, tenant, expected, payload, metadata, not_before, occurred, id, position)) AS a
      CROSS JOIN LATERAL (SELECT {schema}.outbox_event_problem(a.stream, a.type, a.topic, a.key, a.dedupe, a.tenant, a.expected,
-                                                              a.size, a.metadata, a.not_before, a.occurred)) AS p (problem)
+                                                              a.size, a.metadata, a.not_before, a.occurred, a.id)) AS p (problem)
      WHERE p.problem IS NOT NULL OR a.size > s.max_payload_bytes
      LIMIT 1;
     IF FOUND THEN
@@ -1109,10 +1115,10 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $function$
              FROM given AS g),
          told AS (
            SELECT f.key, f.value, f.name || CASE WHEN f.nth > 1 THEN '-' || f.nth::text ELSE '' END AS name
-             FROM (SELECT f.key, f.value, f.name, row_number() OVER (PARTITION BY lower(f.name) ORDER BY f.key COLLATE "C") AS nth FROM free AS f) AS f),
+             FROM (SELECT f.key, f.value, f.name, row_number() OVER (PARTITION BY lower(f.name COLLATE "C") ORDER BY f.key COLLATE "C") AS nth FROM free AS f) AS f),
          fit AS (
            SELECT t.name, t.value, sum(octet_length(t.name) + octet_length(t.value)) OVER (ORDER BY t.name COLLATE "C") AS size
-             FROM told AS t
+             FROM (SELECT DISTINCT ON (lower(o.name COLLATE "C")) o.name, o.value FROM told AS o ORDER BY lower(o.name COLLATE "C"), o.key COLLATE "C") AS t
             WHERE {schema}.outbox_metadata_problem(jsonb_build_object('headers'::text, jsonb_build_object(t.name, t.value))) IS NULL)
     SELECT jsonb_object_agg(f.name, f.value) FROM fit AS f WHERE f.size <= 32768
 $function$;
@@ -1177,7 +1183,7 @@ BEGIN
     event_metadata := coalesce({schema}.outbox_adopted_metadata(metadata, of_headers), '{}'::jsonb) || jsonb_build_object('adopted'::text, origin);
     event_occurred := CASE WHEN occurred IS NOT NULL
         THEN least(greatest(occurred, '0001-01-01 00:00:00Z'::timestamptz), '9999-12-31 23:59:59.999999Z'::timestamptz) END;
-    id := coalesce(own_id, md5(source || ':' || row_key)::uuid);
+    id := coalesce(nullif(own_id, '00000000-0000-0000-0000-000000000000'::uuid), md5(source || ':' || row_key)::uuid);
     next_id := md5(concat_ws(E'\n', source, row_key, event_stream, event_type, event_topic, extract(epoch FROM event_occurred)::text,
                              encode(sha256(payload), 'hex')))::uuid;
     SELECT bool_or(f.mine AND (f.alike OR f.event_id = next_id)), bool_or(f.mine AND NOT f.alike), bool_or(f.alike AND NOT f.mine AND NOT f.here), bool_or(f.event_id = id), bool_or(f.event_id = next_id)
@@ -1269,7 +1275,7 @@ DROP FUNCTION {schema}.outbox_schema_problem(jsonb);
 DROP FUNCTION {schema}.outbox_rules_problem(jsonb, jsonb, text);
 DROP FUNCTION {schema}.outbox_pattern_problem(jsonb);
 DROP FUNCTION {schema}.outbox_pointer_token(text);
-DROP FUNCTION {schema}.outbox_event_problem(text, text, text, text, text, text, bigint, int, jsonb, timestamptz, timestamptz);
+DROP FUNCTION {schema}.outbox_event_problem(text, text, text, text, text, text, bigint, int, jsonb, timestamptz, timestamptz, uuid);
 DROP FUNCTION {schema}.outbox_metadata_problem(jsonb);
 DROP FUNCTION {schema}.outbox_bad_time(timestamptz);
 DROP FUNCTION {schema}.outbox_bad_text(text);
