@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/condition"
+	"github.com/postrider/postrider/internal/buildinfo"
 )
 
 // Config describes a worker and how it beats.
@@ -16,7 +17,7 @@ type Config struct {
 	// nothing. Default to the operating system's.
 	Hostname string
 	PID      int
-	// Version of the program. Defaults to "unknown".
+	// Version of the program. Defaults to that of the build.
 	Version string
 	// Shape says what the worker's messages look like, in a text that is the
 	// same for the same messages, for commands that must make such. May be empty.
@@ -40,7 +41,7 @@ type Config struct {
 
 // WithDefaults fills the fields that were left zero.
 func (c Config) WithDefaults() Config {
-	c.Version = cmp.Or(c.Version, "unknown")
+	c.Version = cmp.Or(c.Version, buildinfo.Version())
 	c.TTL = cmp.Or(c.TTL, 10*time.Second)
 	c.Interval = cmp.Or(c.Interval, c.TTL/3)
 	c.PurgeAfter = cmp.Or(c.PurgeAfter, 10*time.Minute)

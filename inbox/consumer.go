@@ -129,8 +129,9 @@ func NewConsumer(box *Inbox, js jetstream.JetStream, handle Handler, cfg Consume
 }
 
 // Run reads until the context ends, lets the transactions in flight end, gives its lanes to the other readers and
-// returns nil. It returns an error only at the start: ErrStream for a stream that is missing or unfit, ErrConfig for
-// lanes other than those stored, ErrNotMigrated, and what the database answers. Later it waits for whatever is away.
+// returns nil. It returns an error at the start: ErrStream for a stream that is missing or unfit, ErrConfig for
+// lanes other than those stored, ErrNotMigrated, and what the database answers. Later it waits for whatever is away, and returns
+// ErrClosed alone.
 func (c *Consumer) Run(ctx context.Context) error {
 	r, err := newReader(ctx, c)
 	if err != nil {

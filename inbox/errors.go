@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/postrider/postrider/internal/closed"
 )
 
 // Errors to branch on.
@@ -23,6 +25,8 @@ var (
 	ErrNewer = errors.New("inbox tables are newer than this program")
 	// ErrStream: the JetStream stream is missing or unfit; the text says why.
 	ErrStream = errors.New("stream is unfit for an inbox")
+	// ErrClosed: the NATS client has given its connection up, or the pool was closed. Only a new one helps.
+	ErrClosed = closed.Err
 	// ErrNotFound: no parked message has that id.
 	ErrNotFound = errors.New("no such parked message")
 )

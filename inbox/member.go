@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/closed"
 	"github.com/postrider/postrider/internal/pg"
 )
 
@@ -23,6 +24,9 @@ func (r *reader) member(ctx, work context.Context) {
 		err := r.reconcile(limited, work)
 		if err != nil && ctx.Err() == nil && !failed {
 			r.log.WarnContext(ctx, "no sign of life could be given; trying again", "error", err)
+		}
+		if dead := closed.Pool(err); dead != nil {
+			r.end(dead)
 		}
 		failed = err != nil
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/closed"
 	"github.com/postrider/postrider/internal/pg"
 )
 
@@ -21,6 +22,7 @@ type reader struct {
 	count int // of lanes
 	log   *slog.Logger
 	slots chan struct{}
+	end   context.CancelCauseFunc // ends the run
 
 	silence silences // its membership's
 
@@ -67,11 +69,15 @@ func (r *reader) run(ctx context.Context) error {
 	// Transactions in flight outlive the context by DrainTimeout.
 	work, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	r.end = end
 	var loops sync.WaitGroup
 	loops.Go(func() { r.pump(ctx) })
 	loops.Go(func() { r.member(ctx, work) })
 	loops.Go(func() { r.retries(ctx) })
 	loops.Go(func() { r.housekeeping(ctx) })
+	loops.Go(func() { end(closed.Connection(ctx, r.js.Conn())) })
 	<-ctx.Done()
 	deadline := time.AfterFunc(r.cfg.DrainTimeout, cut)
 	defer deadline.Stop()
@@ -83,7 +89,7 @@ func (r *reader) run(ctx context.Context) error {
 	r.mu.Unlock()
 	r.background.Wait()
 	r.leave(ctx)
-	return nil
+	return closed.Cause(ctx)
 }
 
 // retries runs what is due, until the context ends.

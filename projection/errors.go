@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/postrider/postrider/internal/closed"
 )
 
 // Errors to branch on.
@@ -22,6 +24,8 @@ var (
 	ErrHole = errors.New("the journal has a hole")
 	// ErrDropped: events that were never applied were dropped. See Config.FromKept.
 	ErrDropped = errors.New("the journal has lost the beginning of streams that were not applied: import the archive and project that, or set FromKept")
+	// ErrClosed: the NATS client has given its connection up, or the pool was closed. Only a new one helps.
+	ErrClosed = closed.Err
 	// ErrDiverged: the event at the watermark is another one than the one applied: the database forgot what it had told.
 	ErrDiverged = errors.New("the journal is another one than was applied")
 )

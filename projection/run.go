@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/closed"
 	"github.com/postrider/postrider/internal/pg"
 )
 
@@ -16,7 +17,7 @@ const drainTime = 10 * time.Second
 
 // Run prepares, looks for gaps and repairs them (Config.NoRepair), and then applies what comes until the context ends;
 // batches under way are finished. Any number of processes may run it at once. It returns nil when the context ended,
-// else an error: ErrMode in mode inline, or what kept it from starting. Later outages are waited out.
+// else an error: ErrMode in mode inline, what kept it from starting, or ErrClosed. Later outages are waited out.
 func (p *Projection) Run(ctx context.Context) error {
 	if p.cfg.Mode == Inline {
 		return fmt.Errorf("%w: in mode inline producers apply, with ApplyTx; there is nothing to run", ErrMode)
@@ -29,18 +30,22 @@ func (p *Projection) Run(ctx context.Context) error {
 			return err
 		}
 	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	var running sync.WaitGroup
-	defer running.Wait()
 	running.Go(func() { p.sweep(ctx) })
 	if p.cfg.JetStream != nil {
 		running.Go(func() { p.listen(ctx) })
+		running.Go(func() { end(closed.Connection(ctx, p.cfg.JetStream.Conn())) })
 	}
-	p.dispatch(ctx)
-	return nil
+	end(p.dispatch(ctx))
+	running.Wait()
+	return closed.Cause(ctx)
 }
 
-// dispatch claims as many streams as there are free workers, so that nothing that is claimed waits for another stream.
-func (p *Projection) dispatch(ctx context.Context) {
+// dispatch claims as many streams as there are free workers, so that nothing that is claimed waits for another stream. It returns nil
+// when the context ended.
+func (p *Projection) dispatch(ctx context.Context) error {
 	free := make(chan struct{}, p.cfg.Workers)
 	for range p.cfg.Workers {
 		free <- struct{}{}
@@ -56,7 +61,7 @@ func (p *Projection) dispatch(ctx context.Context) {
 		select {
 		case <-free:
 		case <-ctx.Done():
-			return
+			return nil
 		}
 		slots := 1 + drainSlots(free)
 		var err error
@@ -80,6 +85,9 @@ func (p *Projection) dispatch(ctx context.Context) {
 				p.ring()
 			})
 		}
+		if dead := closed.Pool(err); dead != nil {
+			return dead
+		}
 		wait := p.cfg.PollInterval
 		if wait = max(wait, trouble.after(err)); err != nil && ctx.Err() == nil {
 			p.log.WarnContext(ctx, "nothing can be claimed", "error", err, "again_in", wait)
@@ -88,7 +96,7 @@ func (p *Projection) dispatch(ctx context.Context) {
 			continue
 		}
 		if !p.idle(ctx, wait, err != nil) {
-			return
+			return nil
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/postrider/postrider/condition"
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/internal/closed"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/outbox"
 )
@@ -99,24 +100,10 @@ func (w *Worker) watchPreconditions(ctx context.Context) error {
 
 // ErrClosed ends a worker whose connection to NATS its client library gave up for good, as it does after some refusals of the server: a
 // message above a max_payload that was lowered meanwhile is one. Another worker can go on in its place.
-var ErrClosed = errors.New("the connection to NATS was closed for good")
+var ErrClosed = closed.Err
 
 // watchConnection returns when nothing can be sent on the connection any more.
-func (w *Worker) watchConnection(ctx context.Context) error {
-	closed := w.nc.StatusChanged(nats.CLOSED)
-	defer w.nc.RemoveStatusListener(closed)
-	for !w.nc.IsClosed() {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-closed:
-		}
-	}
-	if err := w.nc.LastError(); err != nil {
-		return fmt.Errorf("%w: %w", ErrClosed, err)
-	}
-	return ErrClosed
-}
+func (w *Worker) watchConnection(ctx context.Context) error { return closed.Connection(ctx, w.nc) }
 
 // connected says why there is no connection to NATS.
 func (w *Worker) connected() error {

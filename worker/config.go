@@ -17,7 +17,6 @@ import (
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/heartbeat"
-	"github.com/postrider/postrider/internal/buildinfo"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/outbox/schema"
 	"github.com/postrider/postrider/partition"
@@ -116,7 +115,7 @@ func (c Config) WithDefaults() Config {
 	}
 	c.Lease = c.Lease.WithDefaults()
 	// As long as a lease: a dead worker's partitions are planned anew when its leases run out.
-	c.Heartbeat.TTL, c.Heartbeat.Version = cmp.Or(c.Heartbeat.TTL, c.Lease.TTL), cmp.Or(c.Heartbeat.Version, buildinfo.Version())
+	c.Heartbeat.TTL = cmp.Or(c.Heartbeat.TTL, c.Lease.TTL)
 	c.Heartbeat = c.Heartbeat.WithDefaults()
 	c.Coordinator.Interval = cmp.Or(c.Coordinator.Interval, min(time.Second, c.Lease.TTL/4))
 	c.Coordinator = c.Coordinator.WithDefaults()

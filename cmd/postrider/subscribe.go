@@ -42,7 +42,7 @@ const readHeartbeat = 500 * time.Millisecond
 
 // subscribe hands the messages to receive, in order, until the context ends. ready is called when the consumer is there. A durable
 // subscription acknowledges what receive returned from. A consumer that stands still, whose server is silent, or of which a message was lost
-// on the way is left for a new one behind the last message.
+// on the way is left for a new one behind the last message. A connection that the client has given up ends it with an error.
 func subscribe(ctx context.Context, nc *nats.Conn, sub subscription, ready func(), receive func(jetstream.Msg) error) error {
 	js, err := natspub.JetStream(nc, sub.apiPrefix)
 	if err != nil {
@@ -67,7 +67,7 @@ func subscribe(ctx context.Context, nc *nats.Conn, sub subscription, ready func(
 			return err
 		}
 		if consumer = r.another(ctx); consumer == nil {
-			return nil
+			return r.closed()
 		}
 	}
 }
@@ -86,9 +86,17 @@ type reader struct {
 	quiet time.Duration
 }
 
-// another makes a consumer behind the last message, as soon as the stream can be reached; nil when the context ends before.
+// closed says why nothing can be received on the connection any more; nil: it is there, or tried again.
+func (r *reader) closed() error {
+	if nc := r.js.Conn(); nc.IsClosed() {
+		return fmt.Errorf("receive from stream %s: %w", r.stream, cmp.Or(nc.LastError(), nats.ErrConnectionClosed))
+	}
+	return nil
+}
+
+// another makes a consumer behind the last message, as soon as the stream can be reached; nil when the context or the connection ends before.
 func (r *reader) another(ctx context.Context) jetstream.Consumer {
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && r.closed() == nil {
 		attempt, cancel := context.WithTimeout(ctx, r.quiet)
 		consumer, err := r.consumer(attempt)
 		cancel()
@@ -116,7 +124,11 @@ func (r *reader) read(ctx context.Context, consumer jetstream.Consumer) error {
 	for {
 		msg, err := messages.Next(jetstream.NextMaxWait(r.quiet))
 		switch {
-		case errors.Is(err, jetstream.ErrMsgIteratorClosed), ctx.Err() != nil:
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && r.closed() != nil: // whatever else it says
+			return r.closed()
+		case errors.Is(err, jetstream.ErrMsgIteratorClosed):
 			return nil
 		case errors.Is(err, nats.ErrTimeout):
 			if !r.behind(ctx) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/delivery/natspub"
@@ -156,5 +157,25 @@ func TestAMessageThatIsLostOnTheWayIsReadAgain(t *testing.T) {
 	}
 	if want := []string{"events.a", "events.b"}; !slices.Equal(got, want) {
 		t.Errorf("received %q, want %q", got, want)
+	}
+}
+
+// A connection that the client has given up ends who follows a stream, instead of having him wait for ever.
+func TestASubscriberWithoutAConnectionEnds(t *testing.T) {
+	t.Parallel()
+	server := natstest.Start(t, 1)
+	server.Stream(t, 1)
+	nc, err := natspub.Connect(server.URL(), t.Name(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	sub := subscription{stream: "EVENTS", filter: "events.>", from: jetstream.DeliverAllPolicy}
+	if _, err := server.JetStream(t).Publish(t.Context(), "events.one", []byte("1")); err != nil {
+		t.Fatal(err)
+	}
+	err = subscribe(t.Context(), nc, sub, func() {}, func(jetstream.Msg) error { nc.Close(); return nil })
+	if !errors.Is(err, nats.ErrConnectionClosed) {
+		t.Errorf("it returns %v, want %v", err, nats.ErrConnectionClosed)
 	}
 }

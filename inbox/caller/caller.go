@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/inbox"
+	"github.com/postrider/postrider/internal/closed"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/message"
 )
@@ -127,7 +128,7 @@ const (
 	lastPause  = 30 * time.Second
 )
 
-// Run sends calls until the context ends, and returns nil then. The only error is ErrForgotten; it waits for whatever is away.
+// Run sends calls until the context ends, and returns nil then. The only errors are ErrForgotten and inbox.ErrClosed; it waits for whatever is away.
 func (c *Caller) Run(ctx context.Context) error {
 	next, pause := c.compare, firstPause
 	for ctx.Err() == nil {
@@ -138,6 +139,8 @@ func (c *Caller) Run(ctx context.Context) error {
 			return nil
 		case errors.Is(err, ErrForgotten):
 			return err
+		case closed.Pool(err) != nil:
+			return closed.Pool(err)
 		case err != nil:
 			c.cfg.Logger.WarnContext(ctx, "a call has no answer", "sender", c.cfg.Name, "call_id", c.sent.call.ID, "error", err)
 			wait, pause, wake = pause, min(2*pause, lastPause), nil

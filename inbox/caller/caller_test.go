@@ -354,3 +354,22 @@ func TestWrongConfigurationIsRefused(t *testing.T) {
 		t.Errorf("no receiver gives %v", err)
 	}
 }
+
+func TestACallerWithoutAPoolEnds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.queue(t, "one")
+	c := w.caller(t)
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(t.Context()) }()
+	w.want(t, []string{"one"})
+	w.db.Close()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, inbox.ErrClosed) {
+			t.Errorf("Run returns %v, want %v", err, inbox.ErrClosed)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it goes on")
+	}
+}

@@ -66,7 +66,7 @@ func conditions() []mutant {
 		{
 			name: "closed-for-good", promise: "P8", breaks: "a worker whose connection NATS's client gave up waits for ever",
 			test: command{pkg: "cmd/postrider", run: "^TestALoweredMaxPayloadFailsOneEventAlone$"}, says: "wait until all but the large event are published",
-			edits: []edit{{"worker/conditions.go", "for !w.nc.IsClosed() {", "for {"}},
+			edits: []edit{{"internal/closed/closed.go", "for !nc.IsClosed() {", "for {"}},
 		},
 		{
 			name: "failure-logged-each-time", promise: "P8", breaks: "a failed reconciliation fills the log",

@@ -1,0 +1,44 @@
+package projection_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/internal/testkit/natstest"
+	"github.com/postrider/postrider/projection"
+)
+
+// A projection whose connection or pool will never come back ends instead of waiting for ever.
+func TestAProjectionWithoutConnectionsEnds(t *testing.T) {
+	t.Parallel()
+	for name, closes := range map[string]func(*bundle, jetstream.JetStream){
+		"NATS": func(_ *bundle, js jetstream.JetStream) { js.Conn().Close() },
+		"pool": func(b *bundle, _ jetstream.JetStream) { b.pool.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBundle(t)
+			js := natstest.Start(t, 1).JetStream(t)
+			if _, err := js.CreateStream(t.Context(), natstest.StreamConfig(1)); err != nil {
+				t.Fatal(err)
+			}
+			p := b.make(t, projection.Outbox, func(c *projection.Config) { c.JetStream = js })
+			b.append(t, events("account", "paid", 1)...)
+			ended := make(chan error, 1)
+			go func() { ended <- p.Run(t.Context()) }()
+			b.until(t, 1, `SELECT count(*) FROM projection.entries`)
+			closes(b, js)
+			select {
+			case err := <-ended:
+				if !errors.Is(err, projection.ErrClosed) {
+					t.Errorf("Run returns %v, want %v", err, projection.ErrClosed)
+				}
+			case <-time.After(time.Minute):
+				t.Fatal("it goes on")
+			}
+		})
+	}
+}
