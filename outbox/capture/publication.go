@@ -3,6 +3,7 @@ package capture
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -90,21 +91,48 @@ func (s *Store) membership(ctx context.Context, db pgx.Tx, named string, table u
 func (s *Store) comesBack(ctx context.Context, tx pgx.Tx, t *Trigger, o Options) ([]string, error) {
 	m := t.note.Publication
 	switch {
-	case o.LeavePublication || m == nil && o.Publication == "":
+	case t.oid == 0 || o.LeavePublication || m == nil && o.Publication == "":
 		return nil, nil
 	case m == nil:
 		m = &membership{Name: o.Publication}
 	case o.Publication != "" && o.Publication != m.Name:
 		return nil, refuse("--publication: %s left publication %s, not %s", t.Table, m.Name, o.Publication)
 	}
+	if o.Publication == "" {
+		var there bool
+		if err := s.sql.Published.Row(ctx, tx, pg.Args{"publication": m.Name}).Scan(&there); err != nil || !there {
+			return nil, err // nobody reads it, or it has all tables
+		}
+	}
 	is, err := s.membership(ctx, tx, m.Name, t.oid)
 	if is != nil || err != nil {
 		return nil, err
 	}
-	back := *m
-	back.Columns = slices.Clone(m.Columns)
-	for i, c := range back.Columns {
-		back.Columns[i] = t.nowCalled(c)
+	back, err := t.published(*m)
+	if err != nil {
+		return nil, err
 	}
 	return []string{back.statement("ADD", t.table)}, nil
+}
+
+// published is what of the table a publication has by now: columns that are gone are published no more, others by the names that they have.
+func (t *Trigger) published(m membership) (membership, error) {
+	var columns []string
+	for _, c := range m.Columns {
+		c = t.nowCalled(c)
+		there := slices.Contains(slices.Collect(maps.Values(t.columns)), c)
+		if there {
+			columns = append(columns, c)
+		}
+		if !there && t.moved() {
+			columns = nil // it may have another name
+			break
+		}
+	}
+	if len(m.Columns) > 0 && len(columns) == 0 {
+		return m, refuse("--leave-publication: drops the trigger although %s cannot come back into publication %s, whose columns of it are gone or have other names: %s",
+			t.Table, m.Name, strings.Join(m.Columns, ", "))
+	}
+	m.Columns = columns
+	return m, nil
 }

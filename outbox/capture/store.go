@@ -54,7 +54,7 @@ type Store struct {
 	sql    queries
 }
 
-type queries struct{ Find, Columns, Installed, Membership, LimitLocks, Unique, MayAdopt, Own, Fit, Versions, Append pg.Query }
+type queries struct{ Find, Columns, Installed, Membership, Published, LimitLocks, Unique, MayAdopt, Own, Fit, Versions, Append pg.Query }
 
 // New returns a store for the outbox in that schema, or pg.ErrSchemaName.
 func New(db *pgxpool.Pool, schema string) (*Store, error) {
@@ -122,9 +122,19 @@ func (s *Store) Drop(ctx context.Context, kind Purpose, table string, o Options)
 			return err
 		}
 		done = Done{Table: found.Table, SQL: slices.Concat(found.dropped(), back)}
-		return s.execute(ctx, tx, done, o)
+		err = s.execute(ctx, tx, done, o)
+		if len(back) > 0 && unfit(err) {
+			return refuse("--leave-publication: drops the trigger although %s cannot come back into its publication; nothing was changed: %v", found.Table, err)
+		}
+		return err
 	})
 	return done, err
+}
+
+// unfit tells that a publication does not take a table as it is by now; a missing right is another matter.
+func unfit(err error) bool {
+	var answer *pgconn.PgError
+	return errors.As(err, &answer) && answer.Code != "42501" && (strings.HasPrefix(answer.Code, "42") || answer.Code == "55000" || answer.Code == "0A000")
 }
 
 // transaction runs do in one, and ends it without effect for a dry run.

@@ -67,7 +67,7 @@ func (s *Store) find(ctx context.Context, tx pgx.Tx, kind Purpose, asked string)
 	case !fit:
 		return nil, refuse("--table: %s is no table with rows of its own; name the table that they come from", t)
 	case own:
-		return nil, refuse("--table: %s is written by every append: its events would append for ever", t)
+		return nil, refuse("--table: %s belongs to the outbox or to an inbox: its events would append for ever", t)
 	case parent:
 		return nil, refuse("--table: other tables inherit from %s, and its triggers do not see their rows; choose each of them, or make it a partitioned table", t)
 	case !mine:

@@ -245,6 +245,16 @@ func choices() []mutant {
 			edits: []edit{{"outbox/capture/body.go", `"_types = '{" + strings.Join(types, ",") + "}'::oid[]"`, `"_types IS NOT NULL"`}},
 		},
 		{
+			name: "capture-itself", promise: "append", breaks: "a table that the outbox writes itself is captured, and appends for ever",
+			test: of("TestOwnTablesAreNotCaptured"), says: "want a refusal",
+			edits: []edit{{"outbox/capture/sql/triggers.sql", "'outbox_settings', 'outbox_stream_heads',", "'outbox_settings',"}},
+		},
+		{
+			name: "capture-undroppable", promise: "append", breaks: "a trigger stays because a column that a publication had is gone",
+			test: of("TestATriggerIsDroppedWhateverWasPublished"), says: "after ALTER TABLE cards DROP COLUMN v",
+			edits: []edit{{"outbox/capture/publication.go", "		if there {\n", "		if true {\n"}},
+		},
+		{
 			name: "capture-dollars", promise: "append", breaks: "a table whose name has dollars cannot be captured",
 			test: of("TestOddNamesDoNotMeet"), says: "syntax error",
 			edits: []edit{{"outbox/capture/function.go", "for strings.Contains(body, tag) {", "for false {"}},

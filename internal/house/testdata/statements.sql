@@ -3699,7 +3699,14 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
        has_schema_privilege(o.oid, 'USAGE') AND has_table_privilege(e.oid, 'SELECT')
            AND has_table_privilege(format('%I.outbox_stream_heads', o.nspname), 'SELECT'),
        c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhparent = c.oid),
-       n.oid = o.oid AND c.relname IN ('events', 'outbox', 'outbox_ready', 'outbox_parked', 'outbox_dedupe_keys'),
+       n.oid = o.oid AND (c.relname IN ('events', 'outbox', 'outbox_ready', 'outbox_parked', 'outbox_audit', 'outbox_dedupe_keys', 'outbox_deliveries',
+                              'outbox_former_partitions', 'outbox_ownership', 'outbox_partitions', 'outbox_replays', 'outbox_replay_sequences',
+                              'outbox_schema_version', 'outbox_settings', 'outbox_stream_heads', 'outbox_throughput', 'outbox_types',
+                              'outbox_watermark', 'outbox_workers')
+                          OR EXISTS (SELECT FROM pg_partition_ancestors(c.oid) AS a WHERE a.relid = e.oid))
+           OR to_regclass(format('%I.inbox_schema_version', n.nspname)) IS NOT NULL
+              AND c.relname IN ('inbox_callers', 'inbox_calls', 'inbox_consumers', 'inbox_lanes', 'inbox_malformed', 'inbox_parked',
+                                'inbox_readers', 'inbox_records', 'inbox_schema_version', 'inbox_senders', 'inbox_streams'),
        EXISTS (SELECT FROM pg_trigger AS t WHERE t.tgrelid = c.oid AND t.tgname = $1)
   FROM pg_namespace AS o
   JOIN pg_class AS e ON e.relnamespace = o.oid AND e.relname = 'events'
@@ -3732,6 +3739,8 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
   JOIN pg_class AS c ON c.oid = r.prrelid
   JOIN pg_namespace AS n ON n.oid = c.relnamespace
  WHERE p.pubname = $1 AND r.prrelid = $2;
+
+/* capture.Published */ SELECT EXISTS (SELECT FROM pg_publication AS p WHERE p.pubname = $1 AND NOT p.puballtables);
 
 /* capture.Installed */ SELECT f.nspname::text, p.proname::text, p.proowner::regrole::text, coalesce(obj_description(p.oid, 'pg_proc'), ''),
        coalesce(t.tgname::text, ''), coalesce(c.oid, 0), coalesce(n.nspname::text, ''), coalesce(c.relname::text, ''), coalesce(t.tgenabled::text, ''),

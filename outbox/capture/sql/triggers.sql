@@ -1,12 +1,19 @@
 -- query: Find
--- The tables that a name may mean, and what stands in the way of a trigger. What appending writes to itself cannot be captured.
+-- The tables that a name may mean, and what stands in the way of a trigger. What outbox and inbox write to themselves cannot be captured.
 SELECT c.oid, n.nspname::text, c.relname::text, c.relowner::regrole::text, c.relkind IN ('r', 'p'),
        pg_has_role(c.relowner, 'USAGE'),
        has_schema_privilege(c.relowner, o.oid, 'USAGE') AND has_function_privilege(c.relowner, p.oid, 'EXECUTE'),
        has_schema_privilege(o.oid, 'USAGE') AND has_table_privilege(e.oid, 'SELECT')
            AND has_table_privilege(format('%I.outbox_stream_heads', o.nspname), 'SELECT'),
        c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhparent = c.oid),
-       n.oid = o.oid AND c.relname IN ('events', 'outbox', 'outbox_ready', 'outbox_parked', 'outbox_dedupe_keys'),
+       n.oid = o.oid AND (c.relname IN ('events', 'outbox', 'outbox_ready', 'outbox_parked', 'outbox_audit', 'outbox_dedupe_keys', 'outbox_deliveries',
+                              'outbox_former_partitions', 'outbox_ownership', 'outbox_partitions', 'outbox_replays', 'outbox_replay_sequences',
+                              'outbox_schema_version', 'outbox_settings', 'outbox_stream_heads', 'outbox_throughput', 'outbox_types',
+                              'outbox_watermark', 'outbox_workers')
+                          OR EXISTS (SELECT FROM pg_partition_ancestors(c.oid) AS a WHERE a.relid = e.oid))
+           OR to_regclass(format('%I.inbox_schema_version', n.nspname)) IS NOT NULL
+              AND c.relname IN ('inbox_callers', 'inbox_calls', 'inbox_consumers', 'inbox_lanes', 'inbox_malformed', 'inbox_parked',
+                                'inbox_readers', 'inbox_records', 'inbox_schema_version', 'inbox_senders', 'inbox_streams'),
        EXISTS (SELECT FROM pg_trigger AS t WHERE t.tgrelid = c.oid AND t.tgname = @trigger)
   FROM pg_namespace AS o
   JOIN pg_class AS e ON e.relnamespace = o.oid AND e.relname = 'events'
@@ -43,6 +50,10 @@ SELECT coalesce((SELECT array_agg(a.attname::text ORDER BY a.attnum)
   JOIN pg_class AS c ON c.oid = r.prrelid
   JOIN pg_namespace AS n ON n.oid = c.relnamespace
  WHERE p.pubname = @publication AND r.prrelid = @table
+
+-- query: Published
+-- Whether there is such a publication that has tables one by one.
+SELECT EXISTS (SELECT FROM pg_publication AS p WHERE p.pubname = @publication AND NOT p.puballtables)
 
 -- query: Installed
 -- The functions that append to this outbox for a table, with their triggers, and what may be wrong with them. The triggers of partitions
