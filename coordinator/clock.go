@@ -6,20 +6,30 @@ import (
 	"time"
 )
 
-// A step of the database's clock is named above stepCounts; a standing difference between it and this
-// process's wall clock above skewCounts.
+// A step of the database's clock is named from stepCounts on, at most once in stepsNamed; a standing difference
+// between it and this process's wall clock above skewCounts.
 const (
-	stepCounts = time.Second
+	stepCounts = 10 * time.Millisecond
+	stepsNamed = 5 * time.Second
 	skewCounts = 5 * time.Second
 )
+
+// drift is how far two clocks that nobody sets part from each other in a time: no time server slews a quartz by more.
+func drift(over time.Duration) time.Duration { return over / 1000 }
 
 // clock compares the database's clock with this process's own ones. No delivery rests on any of them (ADR 4).
 type clock struct {
 	steps, skew atomic.Int64
 
-	asked  time.Time // the last look's; its monotonic reading is what counts
-	at     time.Time
-	skewed bool
+	asked, at time.Time // the first look's; asked's monotonic reading counts
+	last      time.Time // when the last look asked
+	// The database's clock is ahead of the monotonic one by something between them, less what the first look found.
+	low, high time.Duration
+
+	stepped time.Duration // by steps since the last line of the log
+	unnamed bool
+	named   time.Time
+	skewed  bool
 }
 
 // look is told of the time that the database gave between two instants here; zero: it gave none.
@@ -27,16 +37,8 @@ func (c *clock) look(log *slog.Logger, asked, answered, at time.Time) {
 	if at.IsZero() {
 		return
 	}
+	c.step(log, asked, answered, at)
 	took := answered.Sub(asked)
-	if !c.at.IsZero() {
-		step := at.Sub(c.at) - asked.Sub(c.asked)
-		if step < -stepCounts-took || step > stepCounts+took {
-			c.steps.Add(1)
-			log.Warn("the database's clock has stepped; deliveries go on, leases are watched by the workers' own clocks; to mend it: let its machine's clock be slewed, not set",
-				"by", step.Round(time.Millisecond))
-		}
-	}
-	c.asked, c.at = asked, at
 	skew := at.Sub(answered.Round(0).Add(-took / 2))
 	c.skew.Store(int64(skew))
 	if skewed := skew < -skewCounts-took || skew > skewCounts+took; skewed != c.skewed {
@@ -46,5 +48,29 @@ func (c *clock) look(log *slog.Logger, asked, answered, at time.Time) {
 		} else {
 			log.Info("the database's clock and this worker's agree again")
 		}
+	}
+}
+
+// step finds steps. A slow answer widens the bounds, so it is never taken for a step.
+func (c *clock) step(log *slog.Logger, asked, answered, at time.Time) {
+	if c.at.IsZero() {
+		c.asked, c.at, c.last, c.low = asked, at, asked, asked.Sub(answered)
+		return
+	}
+	ahead := at.Sub(c.at)
+	low, high := ahead-answered.Sub(c.asked), ahead-asked.Sub(c.asked)
+	was, apart := (c.low+c.high)/2, drift(asked.Sub(c.last))
+	c.last, c.low, c.high = asked, max(c.low-apart, low), min(c.high+apart, high)
+	if c.low-c.high > stepCounts { // the bounds exclude each other
+		c.steps.Add(1)
+		c.stepped, c.unnamed = c.stepped+(low+high)/2-was, true
+	}
+	if c.low > c.high {
+		c.low, c.high = low, high
+	}
+	if c.unnamed && answered.Sub(c.named) > stepsNamed {
+		log.Warn("the database's clock has stepped; deliveries go on, leases are watched by the workers' own clocks; to mend it: let its machine's clock be slewed, not set",
+			"by", c.stepped.Round(time.Millisecond))
+		c.named, c.stepped, c.unnamed = answered, 0, false
 	}
 }

@@ -23,7 +23,7 @@ func (c *Coordinator) register(reg prometheus.Registerer) {
 		factory.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: m.help},
 			func() float64 { return float64(m.count.Load()) })
 	}
-	factory.NewCounterFunc(prometheus.CounterOpts{Name: "outbox_clock_steps_total", Help: "How often the database's clock stepped by more than a second."},
+	factory.NewCounterFunc(prometheus.CounterOpts{Name: "outbox_clock_steps_total", Help: "How often the database's clock stepped by 10 ms or more."},
 		func() float64 { return float64(c.clock.steps.Load()) })
 	factory.NewGaugeFunc(prometheus.GaugeOpts{Name: "outbox_clock_skew_seconds", Help: "How far the database's clock is ahead of this worker's; below 0: behind it."},
 		func() float64 { return time.Duration(c.clock.skew.Load()).Seconds() })

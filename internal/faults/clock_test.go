@@ -1,6 +1,7 @@
 package faults_test
 
 import (
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -11,11 +12,12 @@ import (
 	"github.com/postrider/postrider/outbox/schema"
 )
 
-// PostgreSQL's clock steps under load, and at each step a worker dies: order and count hold, nothing is scheduled that
-// nobody scheduled, and what the dead one had is taken after a lease's time of watching.
+// PostgreSQL's clock steps under load, as it does where a standby that is behind is promoted, and at each large step a
+// worker dies: each step is named, order and count hold, nothing is scheduled that nobody scheduled, and what the dead one
+// had is taken after a lease's time of watching.
 func TestTheDatabasesClockSteps(t *testing.T) {
 	t.Parallel()
-	const partitions = 16
+	const partitions, named = 16, "the database's clock has stepped"
 	server, clock := pgtest.Movable(t, localpg.Config{})
 	migrator, err := schema.New(schema.Config{DatabaseURL: server.URL(), Schema: "public", Partitions: partitions})
 	if err != nil {
@@ -24,16 +26,20 @@ func TestTheDatabasesClockSteps(t *testing.T) {
 	if err := migrator.Up(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	const free = `SELECT count(*) FROM (SELECT FROM outbox_partitions WHERE lease_owner = $1 HAVING count(*) = 0) AS none`
 	c := clustertest.New(t, clustertest.Config{Partitions: partitions, DatabaseURL: server.URL(), Flags: shortTTL()})
 	workers := c.Start(t, 3)
 	c.WaitShared(t, workers...)
 	c.Subscribe(t, nil)
-	load := c.Produce(t, clustertest.Load{Writers: 3})
+	load := c.Produce(t, clustertest.Load{Writers: 3, Outages: true})
 	for _, ahead := range []time.Duration{
 		-time.Hour, 0, -time.Minute, 0, -300 * time.Millisecond, 0, -300 * time.Millisecond, 0, -20 * time.Millisecond, 0, time.Hour, 0,
 	} {
 		load.WaitCommitted(t, 100)
+		witness := workers[len(workers)-1]
+		before := strings.Count(witness.Stderr(), named)
 		clock.Move(t, ahead)
+		witness.WaitLogs(t, named, before+1, 10*time.Second)
 		if ahead >= -time.Second && ahead != time.Hour {
 			continue
 		}
@@ -42,11 +48,25 @@ func TestTheDatabasesClockSteps(t *testing.T) {
 		<-victim.Ended()
 		died := time.Now()
 		workers = append(workers[1:], c.Start(t, 1)...)
-		c.WaitCount(t, 1, `SELECT count(*) FROM (SELECT FROM outbox_partitions WHERE lease_owner = $1 HAVING count(*) = 0) AS none`, victim.ID)
+		c.WaitCount(t, 1, free, victim.ID)
 		if took := time.Since(died); took > 2*ttl+10*time.Second { // machines under test are slow
 			t.Errorf("%v: what a dead worker had was taken after %v", ahead, took)
 		}
 	}
+	load.WaitCommitted(t, 100)
+
+	// A standby that has all that was committed, and whose clock is behind. A worker dies with the former primary.
+	victim, witness := workers[0], workers[len(workers)-1]
+	before := strings.Count(witness.Stderr(), named)
+	if err := server.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	victim.Signal(t, syscall.SIGKILL)
+	<-victim.Ended()
+	clock.Move(t, -time.Minute)
+	pgtest.PromoteKilled(t, server)
+	witness.WaitLogs(t, named, before+1, 10*time.Second)
+	c.WaitCount(t, 1, free, victim.ID)
 	load.WaitCommitted(t, 100)
 	if n := c.Count(t, `SELECT count(*) FROM outbox_messages WHERE state = 'scheduled'`); n > 0 {
 		t.Errorf("%d events are scheduled that nobody scheduled", n)

@@ -143,6 +143,11 @@ func clocks() []mutant {
 			edits: []edit{{"lease/sql/leases.sql", "z.epoch = f.lease_epoch AND z.until = f.lease_until", "z.epoch = f.lease_epoch AND z.until IS NOT NULL"}},
 		},
 		{
+			name: "small-steps-unnamed", promise: "P8", breaks: "a clock that steps by less than a second is not named",
+			test: command{pkg: "coordinator", run: "^TestStepsOfTheDatabasesClock$"}, says: "0 steps, want 1",
+			edits: []edit{{"coordinator/clock.go", "stepCounts = 10 * time.Millisecond", "stepCounts = time.Second"}},
+		},
+		{
 			name: "dead-member-behind-the-clock", promise: "P5", breaks: "a dead worker stays a member while the database's clock is behind",
 			test: command{pkg: "heartbeat", run: "^TestADeadMemberIsWatchedBehindAClockThatSteppedBack$"}, says: "stays a member",
 			edits: []edit{{"heartbeat/store.go", "if round.Same(w.ID, w.HeartbeatUntil) >= *ttl {", "if w.PID < 0 {"}},

@@ -39,14 +39,21 @@ func (s Standby) Promote(t testing.TB) {
 	if err == nil {
 		err = os.Rename(s.folder, s.server.DataDir())
 	}
-	if err == nil {
-		err = os.WriteFile(filepath.Join(s.server.DataDir(), "standby.signal"), nil, 0o644) //nolint:gosec // the server runs as another user
-	}
 	if err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
-	restart(t, s.server)
-	Promote(t, s.server.URL())
+	PromoteKilled(t, s.server)
+}
+
+// PromoteKilled starts a killed server again as a standby, and promotes it.
+func PromoteKilled(t testing.TB, server *localpg.Server) {
+	t.Helper()
+	err := os.WriteFile(filepath.Join(server.DataDir(), "standby.signal"), nil, 0o644) //nolint:gosec // the server runs as another user
+	if err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	restart(t, server)
+	Promote(t, server.URL())
 }
 
 // Promote makes a standby a primary, and returns when it is one.
