@@ -357,11 +357,22 @@ func (a *Adoption) body(t *table, calls string, s shape) string {
 	}
 	body := declared + "BEGIN\n" + read + "    PERFORM " + calls + arguments(appended, e) + ";\n"
 	if a.Delete {
-		var tests []string
-		for _, key := range t.primary() {
-			tests = append(tests, "t."+identifier(key)+" = NEW."+identifier(key))
-		}
-		body += "    DELETE FROM " + t.quoted() + " AS t WHERE " + strings.Join(tests, " AND ") + ";\n"
+		body += a.deletion(t)
 	}
 	return body + "    RETURN NULL;\nEND\n"
+}
+
+// deletion removes the row from the table that the trigger is on. Its name at the adoption, which has a plan, may be another table's by now.
+func (a *Adoption) deletion(t *table) string {
+	tests := func(row string) string {
+		var list []string
+		for _, key := range t.primary() {
+			list = append(list, "t."+identifier(key)+" = "+row+"."+identifier(key))
+		}
+		return " AS t WHERE " + strings.Join(list, " AND ")
+	}
+	place := fmt.Sprintf("coalesce((SELECT a.relid FROM pg_partition_ancestors(TG_RELID) AS a WHERE a.relid = %d), TG_RELID)::regclass", t.oid)
+	return "    IF to_regclass(" + literal(t.quoted()) + ") = " + place + " THEN\n" +
+		"        DELETE FROM " + t.quoted() + tests("NEW") + ";\n    ELSE\n" +
+		"        EXECUTE 'DELETE FROM ' || " + place + " || " + literal(tests("($1)")) + " USING NEW;\n    END IF;\n"
 }

@@ -34,6 +34,7 @@
 //   - A table that leaves another relay's publication with its trigger has each change told by one of the two: the trigger waits for those who
 //     wrote before, and whoever writes afterwards finds both done.
 //   - An adopted table takes what it took before: what no event can have is made to fit by outbox_adopted_event.
+//   - Rows are removed from the table of the trigger, whatever it is called by now, and from no other.
 //   - A change has one event if it commits, and none if it does not. An UPDATE that changes none of the captured columns has none.
 //   - The events of a row are in the order of its changes: whoever changes it holds its lock until the event is committed.
 //   - A key that is changed, and a row that goes to another partition, end one row and begin another: deleted, then inserted.

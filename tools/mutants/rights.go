@@ -338,7 +338,7 @@ func calls() []mutant {
 	}
 }
 
-// grants is the ways to take from an application what it granted.
+// grants is the ways to take from an application what it granted, and rows of its other tables.
 func grants() []mutant {
 	return []mutant{
 		{
@@ -350,6 +350,11 @@ func grants() []mutant {
 			name: "inbox-grants-by-pattern", promise: "rights", breaks: "the inbox's migration revokes what an application granted on a table of its own whose name begins with inbox",
 			test: command{pkg: "inbox", run: "^TestAnApplicationKeepsItsGrants$"}, says: "holds rights on",
 			edits: []edit{{"inbox/migrations/00001_inbox.sql", "t.relname = ANY (ours)", "t.relname ~ '^inbox_'"}},
+		},
+		{
+			name: "adopt-deletes-by-name", promise: "rights", breaks: "a row goes from the table that has the name of an adopted one by now",
+			test: command{pkg: "outbox/capture", run: "^TestARenamedTableLosesItsOwnRows$"}, says: "the other table has|does not exist",
+			edits: []edit{{"outbox/capture/adopt.go", `return "    IF to_regclass(" + literal(t.quoted()) + ") = " + place + " THEN`, `return "    IF " + place + " > 0 THEN`}},
 		},
 	}
 }
