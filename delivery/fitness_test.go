@@ -34,14 +34,20 @@ func unfit(board *condition.Board) bool {
 	return first != nil && first.Reason == condition.StreamUnfit
 }
 
-// edit changes settings of the stream, and returns what undoes it.
-func (b *bundle) edit(t *testing.T, change func(*jetstream.StreamConfig)) (undo func()) {
+// config is how the stream is set.
+func (b *bundle) config(t *testing.T) jetstream.StreamConfig {
 	t.Helper()
 	stream, err := b.js.Stream(t.Context(), natspub.DefaultStream)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := stream.CachedInfo().Config
+	return stream.CachedInfo().Config
+}
+
+// edit changes settings of the stream, and returns what undoes it.
+func (b *bundle) edit(t *testing.T, change func(*jetstream.StreamConfig)) (undo func()) {
+	t.Helper()
+	before := b.config(t)
 	after := before
 	change(&after)
 	if _, err := b.js.UpdateStream(t.Context(), after); err != nil {
@@ -140,7 +146,8 @@ func TestNothingIsHealedOnAStreamThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// A stream in use that gets a max_age, with which records may stay, loses nothing by it: no event that was let go comes back.
+// A stream in use that gets a max_age, with which records may stay, loses nothing by it: no event that was let go comes back, also where
+// the stream is made anew and its records are lost.
 func TestWhatExpiresIsNotHealed(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 4)
@@ -164,6 +171,21 @@ func TestWhatExpiresIsNotHealed(t *testing.T) {
 	ticking.wait(t, 20)
 	if n := relay.Stats().Published; n != 80 {
 		t.Errorf("%d were published again", n-80)
+	}
+	config := b.config(t)
+	if err := b.js.DeleteStream(t.Context(), natspub.DefaultStream); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.js.CreateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 8 {
+		b.append(t, fmt.Sprintf("s-%d", i), `0`)
+	}
+	b.bell.Ring()
+	b.until(t, `SELECT count(*) FROM outbox`, 0)
+	if n := relay.Stats().Published; n != 88 {
+		t.Errorf("%d were published again behind a stream that was made anew", n-88)
 	}
 	if first := board.First(); first != nil {
 		t.Errorf("the board says %v", first)

@@ -59,6 +59,11 @@ func conditions() []mutant {
 			},
 		},
 		{
+			name: "expired-is-lost", promise: "P4", breaks: "what the stream let expire by its max_age is published again",
+			test: command{pkg: "delivery", run: "^TestWhatExpiresIsNotHealed$"}, says: "were published again behind a stream",
+			edits: []edit{{"delivery/heal.go", "\tif s.Age == 0 {\n", "\tif true {\n"}},
+		},
+		{
 			name: "unfit-unsaid", promise: "P8", breaks: "a worker publishes to a stream that does not keep what it acknowledges",
 			test: command{pkg: "delivery", run: "^TestNothingIsHealedOnAStreamThatDoesNotFit$/^max_msgs_per_subject$"}, says: "were published while",
 			edits: []edit{{"delivery/loop.go", "if r.unfit != nil || r.held != nil {", "if false {"}},
