@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -174,7 +175,8 @@ func stringsOf(object []byte) map[string]string {
 		return nil
 	}
 	var members map[string]any
-	if json.Unmarshal(object, &members) != nil {
+	decoder := json.NewDecoder(bytes.NewReader(object))
+	if decoder.UseNumber(); decoder.Decode(&members) != nil { // jsonb holds numbers that no float does
 		return nil
 	}
 	headers := make(map[string]string, len(members))

@@ -210,3 +210,17 @@ func TestTheJournalMayBeElsewhere(t *testing.T) {
 		t.Errorf("integrity %+v, %v", integrity, err)
 	}
 }
+
+// Times of a journal that another wrote are applied within bounds.
+func TestFarTimesAreApplied(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	b.append(t, events("far", "paid", 4)...)
+	for version, far := range []string{"infinity", "-infinity", "294276-12-31Z", "4713-01-01Z BC"} {
+		if _, err := b.pool.Exec(t.Context(), `UPDATE events SET occurred_at = $1::text::timestamptz, recorded_at = $1::text::timestamptz WHERE stream_version = $2`, far, version+1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.start(t, b.make(t, projection.Outbox))
+	b.until(t, 4, `SELECT applied_version FROM projection.projection_streams WHERE stream_id = 'far'`)
+}

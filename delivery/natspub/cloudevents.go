@@ -145,7 +145,7 @@ func absoluteURI(text string) string {
 // ceTime is RFC 3339 in UTC; "" for what that cannot express.
 func ceTime(w *writer, t time.Time) string {
 	t = t.UTC()
-	if t.IsZero() || t.Year() < 0 || t.Year() > 9999 {
+	if t.IsZero() || t.Year() < 1 || t.Year() > 9999 {
 		return ""
 	}
 	return w.time(t)

@@ -80,7 +80,9 @@ func (h Headers) add(w *writer, m delivery.Message) {
 		}
 	}
 	if h.Full {
-		w.set(message.HeaderRecordedAt, w.time(e.RecordedAt.UTC()))
+		if at := ceTime(w, e.RecordedAt); at != "" {
+			w.set(message.HeaderRecordedAt, at)
+		}
 	}
 	if !h.Minimal {
 		if e.CorrelationID != "" {

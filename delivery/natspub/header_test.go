@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -58,6 +59,8 @@ func TestWhatProducersSayIsSent(t *testing.T) {
 		"minimal cloudevents": {natspub.Headers{CloudEvents: ce, Minimal: true}, said(), map[string]string{
 			"ce-correlationid": "", "ce-causationid": "", "ce-region": "", "x-user": "",
 		}},
+		"far time": {natspub.Headers{Full: true, CloudEvents: ce}, changedTime(time.Date(294276, 12, 31, 0, 0, 0, 0, time.UTC)), map[string]string{"Outbox-Recorded-At": "", "ce-time": ""}},
+		"old time": {natspub.Headers{Full: true, CloudEvents: ce}, changedTime(time.Date(0, 12, 31, 0, 0, 0, 0, time.UTC)), map[string]string{"Outbox-Recorded-At": "", "ce-time": ""}},
 		"nothing said": {natspub.Headers{CloudEvents: ce}, newMessage(1, "s", `{}`), map[string]string{
 			"Outbox-Correlation-Id": "", "Outbox-Causation-Id": "", "ce-correlationid": "", "ce-causationid": "",
 		}},
@@ -78,6 +81,13 @@ func TestWhatProducersSayIsSent(t *testing.T) {
 			})
 		}
 	}
+}
+
+// changedTime is a message of an event of that time.
+func changedTime(at time.Time) delivery.Message {
+	m := newMessage(1, "s", `{}`)
+	m.Event.RecordedAt, m.Event.OccurredAt = at, at
+	return m
 }
 
 // An events relation of somebody else's making may hold any names.

@@ -33,8 +33,9 @@ func read(schema string) (string, error) {
 	}
 	name := pgx.Identifier{schema}.Sanitize()
 	return readStatement + `SELECT e.sequence, e.event_id, e.stream_id, e.stream_version, e.event_type, e.topic, coalesce(e.tenant_id, ''),
-       coalesce(e.routing_key, e.stream_id), coalesce(d.dedupe_key, ''), e.payload, coalesce(e.metadata::text, '{}'), e.audit_only, e.occurred_at,
-       p.available_at
+       coalesce(e.routing_key, e.stream_id), coalesce(d.dedupe_key, ''), e.payload, coalesce(e.metadata::text, '{}'), e.audit_only,
+       least(greatest(e.occurred_at, '0001-01-01 00:00:00.000001Z'::timestamptz), '9999-12-31 23:59:59.999999Z'::timestamptz),
+       CASE WHEN p.available_at IS NOT NULL THEN least(greatest(p.available_at, '0001-01-01 00:00:00.000001Z'::timestamptz), '9999-12-31 23:59:59.999999Z'::timestamptz) END
   FROM (SELECT pg_current_xact_id_if_assigned()::text::bigint AS id) AS own
  CROSS JOIN ` + name + `.events AS e
  CROSS JOIN LATERAL (SELECT (e.xmin::text::bigint - own.id) & 4294967295 AS later) AS x

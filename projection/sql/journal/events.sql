@@ -1,6 +1,8 @@
 -- query: Read
+-- Times are those that Go and JSON hold.
 SELECT sequence, stream_id, stream_version, event_id, event_type, topic, coalesce(tenant_id, ''), payload, metadata,
-       occurred_at, recorded_at, audit_only
+       least(greatest(occurred_at, '0001-01-01 00:00:00.000001Z'::timestamptz), '9999-12-31 23:59:59.999999Z'::timestamptz),
+       least(greatest(recorded_at, '0001-01-01 00:00:00.000001Z'::timestamptz), '9999-12-31 23:59:59.999999Z'::timestamptz), audit_only
   FROM {schema}.events
  WHERE stream_id = @stream AND stream_version >= @from
  ORDER BY stream_version LIMIT @limit
