@@ -1171,7 +1171,8 @@ CREATE FUNCTION {schema}.outbox_adopted_event(
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $function$
 DECLARE
-    origin jsonb := jsonb_build_object('table'::text, source, 'row'::text, row_key);
+    origin jsonb := jsonb_build_object('table'::text, source, 'row'::text,
+        CASE WHEN octet_length(row_key) > 1024 THEN left(row_key, 240) || '~' || md5(row_key) ELSE row_key END);
     first  boolean;
     second boolean;
 BEGIN
@@ -1181,6 +1182,9 @@ BEGIN
     event_tenant := {schema}.outbox_adopted_name(nullif(tenant, ''));
     event_key := {schema}.outbox_adopted_name(nullif(key, ''));
     event_metadata := coalesce({schema}.outbox_adopted_metadata(metadata, of_headers), '{}'::jsonb) || jsonb_build_object('adopted'::text, origin);
+    IF {schema}.outbox_metadata_problem(event_metadata) IS NOT NULL THEN -- they were just below the limit
+        event_metadata := jsonb_build_object('unfit'::text, left(metadata, 4096), 'adopted'::text, origin);
+    END IF;
     event_occurred := CASE WHEN occurred IS NOT NULL
         THEN least(greatest(occurred, '0001-01-01 00:00:00Z'::timestamptz), '9999-12-31 23:59:59.999999Z'::timestamptz) END;
     id := coalesce(nullif(own_id, '00000000-0000-0000-0000-000000000000'::uuid), md5(source || ':' || row_key)::uuid);
