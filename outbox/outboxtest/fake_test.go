@@ -390,24 +390,3 @@ func TestRequireComparesEachField(t *testing.T) {
 		t.Errorf("a hostile schema: %q", said)
 	}
 }
-
-// What another than the outbox wrote of times is read within bounds.
-func TestFarTimesAreRead(t *testing.T) {
-	t.Parallel()
-	pool := pgtest.Pool(t, pgtest.Migrated(t, 4))
-	for _, far := range []string{"infinity", "-infinity", "294276-12-31Z", "4713-01-01Z BC"} {
-		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := tx.Exec(t.Context(), `INSERT INTO events (stream_id, stream_version, event_type, payload, occurred_at) VALUES ($1, 1, 't', '', $1::text::timestamptz)`, far)
-			if err != nil {
-				return err
-			}
-			if events := outboxtest.Read(t, tx, "public"); len(events) != 1 || events[0].OccurredAt.UTC().Year() < 1 || events[0].OccurredAt.UTC().Year() > 9999 {
-				t.Errorf("%s is read as %+v", far, events)
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
