@@ -13,8 +13,8 @@ type Reason string
 
 // The reasons, in the order in which one explains those of the same server after it.
 const (
+	BrokerRefused    Reason = "broker_refused"     // the login is refused, a right in NATS is missing, or a setting is wrong
 	BrokerAway       Reason = "broker_away"        // no connection to NATS
-	BrokerRefused    Reason = "broker_refused"     // a right in NATS is missing, or a setting is wrong
 	StreamUnfit      Reason = "stream_unfit"       // a setting under which it would not keep what it acknowledges
 	StreamMissing    Reason = "stream_missing"     // the stream does not exist
 	StreamFull       Reason = "stream_full"        // it refuses new messages
@@ -45,8 +45,8 @@ var known = []struct {
 	server
 	title, cure string
 }{
-	{BrokerAway, broker, "NATS cannot be reached", "bring it back, or correct --nats-url; delivery goes on by itself"},
 	{BrokerRefused, broker, "NATS refuses", "mend the worker's login; its user needs the rights of deploy/nats/permissions.conf"},
+	{BrokerAway, broker, "NATS cannot be reached", "bring it back, or correct --nats-url; delivery goes on by itself"},
 	{StreamUnfit, broker, "The stream does not fit", "set back what the error names (nats stream edit); delivery goes on by itself, and nothing is published again before"},
 	{StreamMissing, broker, "The stream does not exist", "make it again as it was, or start a worker with --create-stream; what it had acknowledged is published again"},
 	{StreamFull, broker, "The stream is full", "raise its limit, or purge events that every consumer has read: they do not come again; its records must stay"},

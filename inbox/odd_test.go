@@ -69,6 +69,9 @@ func TestNoHeaderStopsAConsumer(t *testing.T) {
 		}
 		return apply(ctx, tx, m)
 	})
+	for most := range 4 { // each wait is for a part of them
+		waitFor(t, r.pool, fmt.Sprintf(`SELECT count(*) >= %d FROM inbox_parked`, most*len(odd)/8))
+	}
 	waitFor(t, r.pool, `SELECT count(*) = 1 FROM effects`)
 	waitFor(t, r.pool, `SELECT count(*) = 0 FROM inbox_parked WHERE state = 'failed'`)
 	end()

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/postrider/postrider/condition"
+	"github.com/postrider/postrider/internal/loopback"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 )
@@ -56,7 +57,11 @@ func newHindered(t *testing.T) *hindered {
 	}
 	address.User = url.UserPassword(h.role, password)
 	h.on = []string{"--database-url=" + address.String(), "--nats-url=" + as("relay")}
-	h.worker = &clustertest.Worker{Process: clustertest.Launch(t, "worker", nil, append([]string{"run", "--http-addr=127.0.0.1:0"}, h.on...)...)}
+	port, err := loopback.FreePort(t.Context()) // which a worker has, too, that takes the place of one
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.worker = &clustertest.Worker{Process: clustertest.Launch(t, "worker", nil, append([]string{"run", fmt.Sprintf("--http-addr=127.0.0.1:%d", port)}, h.on...)...)}
 	h.monitor = h.worker.Monitor(t)
 	h.Backlog(t, 4)
 	h.WaitDrained(t)
@@ -83,8 +88,13 @@ func (h *hindered) start(t *testing.T) {
 
 func (h *hindered) permit(t *testing.T, relay *server.Permissions) {
 	t.Helper()
+	h.reload(t, users(relay))
+}
+
+func (h *hindered) reload(t *testing.T, users []*server.User) {
+	t.Helper()
 	changed := h.options.Clone()
-	changed.Users = users(relay)
+	changed.Users = users
 	if err := h.broker.ReloadOptions(changed); err != nil {
 		t.Fatal(err)
 	}
@@ -210,6 +220,14 @@ func whatHinders() []struct {
 			name: "broker gone", reason: condition.BrokerAway, doctor: "connect to NATS",
 			begin: func(_ *testing.T, h *hindered) { h.broker.Shutdown(); h.broker.WaitForShutdown() },
 			end:   func(t *testing.T, h *hindered) { t.Helper(); h.start(t) },
+		},
+		{
+			name: "login refused", reason: condition.BrokerRefused, doctor: "uthorization",
+			begin: func(t *testing.T, h *hindered) {
+				t.Helper()
+				h.reload(t, users(nil)[1:])
+			},
+			end: func(t *testing.T, h *hindered) { t.Helper(); h.reload(t, users(nil)) },
 		},
 		{
 			name: "permission revoked", reason: condition.BrokerRefused, doctor: "Permissions Violation",

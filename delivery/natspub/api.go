@@ -171,7 +171,7 @@ func (a api) request(ctx context.Context, operation string, body, reply any) err
 	before := a.nc.LastError()
 	msg, err := a.nc.RequestWithContext(ctx, cmp.Or(a.prefix, ownAPI)+"."+operation+"."+a.stream, data)
 	if err != nil {
-		return fmt.Errorf("%w: %s of stream %s: %w", delivery.ErrOutage, operation, a.stream, cmp.Or(permission(a.nc, before, operation), plainly(err)))
+		return fmt.Errorf("%w: %s of stream %s: %w", delivery.ErrOutage, operation, a.stream, cmp.Or(permission(a.nc, before, operation), plainly(a.nc, err)))
 	}
 	if err := json.Unmarshal(msg.Data, reply); err != nil {
 		return fmt.Errorf("%w: malformed answer to %s: %w", delivery.ErrOutage, operation, err)

@@ -134,6 +134,10 @@ func TestALoginThatIsRefusedForAWhileIsTriedAgain(t *testing.T) {
 	if got := natspub.Reason(nc.LastError()); got != condition.BrokerRefused {
 		t.Errorf("%v is called %q", nc.LastError(), got)
 	}
+	p := bundle{nc: nc}.publisher(t, natspub.DedupeConfig{})
+	if _, err := p.Extent(t.Context()); natspub.Reason(err) != condition.BrokerRefused || !strings.Contains(err.Error(), "uthorization") {
+		t.Errorf("where the login is refused a request says %q", err)
+	}
 	let(admin, relay)
 	if n := log.await(t, "reconnected to NATS", "uthorization"); n != 1 {
 		t.Errorf("%d records tell of the refusal, want 1", n)

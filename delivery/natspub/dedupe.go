@@ -261,7 +261,7 @@ func (p *pipeline) send(i int) {
 	msg.Reply = p.answers.expect(i, p)
 	if err := p.nc.PublishMsg(msg); err != nil {
 		p.answers.forget(msg.Reply)
-		p.settle(i, classify(plainly(err)))
+		p.settle(i, classify(plainly(p.nc, err)))
 		return
 	}
 	p.replies[i] = msg.Reply

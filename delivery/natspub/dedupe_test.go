@@ -24,6 +24,7 @@ func TestMessagesCarryTheirHeadersAndBody(t *testing.T) {
 	b := setup(t, 1)
 	m := newMessage(41, "order-7", "{\"a\":1}\x00\xff")
 	m.Generation = 2
+	m.Event.RecordedAt = time.Now()
 	m.Event.TraceParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	m.Event.Headers = map[string]string{"x-user": "7\r\nNats-Rollup: all", "x-secret": "no"}
 	p := b.publisher(t, natspub.DedupeConfig{Shape: natspub.Shape{Headers: natspub.Headers{Full: true, Forward: []string{"x-user"}}}})

@@ -50,6 +50,8 @@ func classify(err error) delivery.Outcome {
 	case errors.Is(err, nats.ErrMaxPayload), errors.Is(err, nats.ErrBadSubject),
 		errors.Is(err, nats.ErrBadHeaderMsg), errors.Is(err, nats.ErrInvalidMsg):
 		return delivery.Outcome{Kind: delivery.Permanent, Err: err}
+	case errors.Is(err, ErrNotConnected): // also where a login is refused: others may let it in again
+		return delivery.Outcome{Kind: delivery.Unresolved, Err: fmt.Errorf("%w: %w", delivery.ErrOutage, err)}
 	case errors.Is(err, nats.ErrPermissionViolation), refusesLogin(err), errors.Is(err, nats.ErrHeadersNotSupported):
 		return delivery.Outcome{Kind: delivery.Unresolved, Err: fmt.Errorf("%w: %w", delivery.ErrConfiguration, err)}
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded),
@@ -130,12 +132,15 @@ func Reason(err error) condition.Reason {
 var ErrNotConnected = errors.New("not connected to NATS")
 
 // plainly puts the client's words for a missing connection into plain ones: without
-// a reconnect buffer, it says that a buffer is full.
-func plainly(err error) error {
-	if errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrConnectionReconnecting) {
-		return notConnectedError{err}
+// a reconnect buffer, it says that a buffer is full. Where the login is refused, it says so.
+func plainly(nc *nats.Conn, err error) error {
+	if !errors.Is(err, nats.ErrReconnectBufExceeded) && !errors.Is(err, nats.ErrConnectionReconnecting) {
+		return err
 	}
-	return err
+	if last := nc.LastError(); refusesLogin(last) {
+		return fmt.Errorf("%w: %w", ErrNotConnected, last)
+	}
+	return notConnectedError{err}
 }
 
 // notConnectedError is ErrNotConnected, and still what the client said.

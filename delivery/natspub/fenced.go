@@ -252,8 +252,12 @@ func (t *takeover) once(ctx context.Context) (done bool, err error) {
 		Kind: kindFence, Epoch: t.lease.Epoch, Owner: t.lease.Owner, Batch: found.Batch, Attempt: t.attempt(),
 		Kept: kept, Parts: found.located(at),
 	}
+	msg := t.control(t.subject, fence, at)
+	if err := t.checkRecord(msg); err != nil {
+		return false, fmt.Errorf("%w: %w", delivery.ErrOutage, err)
+	}
 	t.written[fence.Attempt] = true
-	ans := t.ask(ctx, t.control(t.subject, fence, at))
+	ans := t.ask(ctx, msg)
 	switch {
 	case ans.err == nil && ans.stream != t.cfg.Stream:
 		return false, t.foreign(t.subject, ans.stream)
@@ -301,7 +305,7 @@ func (f *Fenced) exchange(ctx context.Context, write func(opens, reply string) e
 	disconnected := f.nc.StatusChanged(nats.RECONNECTING, nats.CLOSED, nats.DISCONNECTED)
 	defer f.nc.RemoveStatusListener(disconnected)
 	if err := write(opens, reply); err != nil {
-		return answer{err: plainly(err)}
+		return answer{err: plainly(f.nc, err)}
 	}
 	began, patience := time.Now(), f.api.patience.now()
 	timeout := time.NewTimer(patience)

@@ -157,21 +157,12 @@ func TestARefusedBatchIsHalved(t *testing.T) {
 			b := setup(t, 1)
 			w := b.worker(t, 0, 1, natspub.FencedConfig{})
 			w.take(t)
-			// The stream stops capturing one topic: its messages vanish on the way.
-			config := b.stream.CachedInfo().Config
-			config.Subjects = []string{"events.shop.>", "outbox.fence.>"}
-			js, err := jetstream.New(b.nc)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := js.UpdateStream(t.Context(), config); err != nil {
-				t.Fatal(err)
-			}
+			b.edit(t, func(c *jetstream.StreamConfig) { c.MaxMsgSize = 2000 })
 			var messages []delivery.Message
 			for i := range 100 {
 				messages = append(messages, newMessage(int64(i+1), "s", "x"))
 			}
-			messages[40].Stream, messages[40].Topic = "bad", "elsewhere"
+			messages[40].Stream, messages[40].Event.Payload = "bad", make([]byte, 3000)
 			messages[60].Stream = "bad"
 			outcomes := publish(t, w, delivery.Batch{
 				Lease: w.lease, Messages: messages, Policy: policy,
@@ -200,6 +191,34 @@ func TestARefusedBatchIsHalved(t *testing.T) {
 				t.Errorf("the records list %d and %d messages, %d were published", len(between), len(last.Delivered), published)
 			}
 		})
+	}
+}
+
+// edit changes the stream as an operator does.
+func (b bundle) edit(t *testing.T, change func(*jetstream.StreamConfig)) {
+	t.Helper()
+	config := b.stream.CachedInfo().Config
+	change(&config)
+	js, err := jetstream.New(b.nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// No message is accused where the stream stops capturing it: the partition waits.
+func TestALostSubjectIsNobodysFault(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	w := b.worker(t, 0, 1, natspub.FencedConfig{})
+	w.take(t)
+	b.edit(t, func(c *jetstream.StreamConfig) { c.Subjects = []string{"events.elsewhere.>", "outbox.fence.>"} })
+	for i, o := range publish(t, w, delivery.Batch{Lease: w.lease, Messages: []delivery.Message{newMessage(1, "s", "x"), newMessage(2, "t", "x")}}) {
+		if o.Kind != delivery.Unresolved || !errors.Is(o.Err, natspub.ErrStreamUnfit) {
+			t.Errorf("message %d: %+v", i, o)
+		}
 	}
 }
 

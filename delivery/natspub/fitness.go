@@ -79,10 +79,13 @@ type seen struct {
 
 // of reads an extent from what the server says of the stream, and notes its settings.
 func (s *seen) of(info jetstream.StreamInfo, needs Needs) delivery.Extent {
-	s.largest.Store(int64(LargestMessage(info.Config)))
+	unfit := needs.Unmet(info.Config)
+	if unfit == nil { // else no message fails for it
+		s.largest.Store(int64(LargestMessage(info.Config)))
+	}
 	s.keep.Store(info.Config.MaxAge > 0 && info.Config.AllowMsgTTL)
 	return delivery.Extent{
-		First: info.State.FirstSeq, Last: info.State.LastSeq, Created: info.Created, MaxAge: info.Config.MaxAge, Unfit: needs.Unmet(info.Config),
+		First: info.State.FirstSeq, Last: info.State.LastSeq, Created: info.Created, MaxAge: info.Config.MaxAge, Unfit: unfit,
 	}
 }
 
@@ -130,6 +133,8 @@ func CheckFence(s jetstream.StreamConfig, control Control) error {
 		return refuse("discard old with a limit", "which drops control messages of idle partitions", "use discard new")
 	case s.MaxAge > 0 && !s.AllowMsgTTL:
 		return refuse(fmt.Sprintf("max_age %s", s.MaxAge), "which drops control messages of idle partitions", "allow message TTLs (allow_msg_ttl), so that they can be kept")
+	case s.MaxMsgSize > 0 && s.MaxMsgSize < leastRecord:
+		return refuse(fmt.Sprintf("max_msg_size %d", s.MaxMsgSize), "and control messages are larger", fmt.Sprintf("set it to at least %d, or to -1", leastRecord))
 	case s.MaxMsgsPerSubject > 0:
 		return refuse(fmt.Sprintf("max_msgs_per_subject %d", s.MaxMsgsPerSubject), "and a control subject holds many, which a takeover reads", "set it to -1")
 	case s.SubjectTransform != nil:

@@ -4,12 +4,41 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
 // mostInFile is what a stream in files takes of headers and body, in bytes: the server refuses to write a record above 32 MiB
 // (rlBadThresh in its filestore.go), and counts that as a failure of the disk, not of the message.
 const mostInFile = 32<<20 - 8<<10
+
+// A record has at most baseRecord bytes, headers included, and eachRecord for each event that it names. One of an event fits into leastRecord.
+const (
+	baseRecord  = 512
+	eachRecord  = 48
+	leastRecord = 1 << 10
+)
+
+// roomForRecord is how many events a record may name that server and stream take.
+func (f *Fenced) roomForRecord() int {
+	largest := f.nc.MaxPayload()
+	if stream := int64(f.seen.most(f.cfg.MaxMessageSize)); stream > 0 && (largest <= 0 || stream < largest) {
+		largest = stream
+	}
+	if largest <= 0 {
+		return MaxBatchEvents
+	}
+	return int(min(MaxBatchEvents, max(1, (largest-baseRecord)/eachRecord)))
+}
+
+// checkRecord refuses a record that cannot be sent: the last one is copied as it is, whatever the limits were when it was written.
+func (f *Fenced) checkRecord(msg *nats.Msg) error {
+	size := headerSize(msg.Header) + len(msg.Data)
+	if err := checkSize(size, f.nc.MaxPayload(), f.seen.most(f.cfg.MaxMessageSize), f.cfg.Stream); err != nil {
+		return fmt.Errorf("%w: the partition's last record on %s cannot be written again: %w; raise the limit to at least %d", ErrStreamUnfit, msg.Subject, err, size)
+	}
+	return nil
+}
 
 // LargestMessage is the largest message that a stream of that configuration takes, headers and body, in bytes; 0: any.
 func LargestMessage(s jetstream.StreamConfig) int {

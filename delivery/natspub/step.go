@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -67,7 +68,8 @@ type fencedRun struct {
 // prepare chooses the messages to send and fails those that can never be stored.
 // It returns their indices.
 func (r *fencedRun) prepare() []int {
-	send := make([]int, 0, min(len(r.batch.Messages), MaxBatchEvents))
+	most := r.roomForRecord()
+	send := make([]int, 0, min(len(r.batch.Messages), most))
 	size := 0
 	for i, m := range r.batch.Messages {
 		if r.waits(i) {
@@ -79,7 +81,7 @@ func (r *fencedRun) prepare() []int {
 			r.refuse(i, delivery.Outcome{Kind: delivery.Permanent, Err: err})
 			continue
 		}
-		if len(send) == MaxBatchEvents || len(send) > 0 && size+bytes > MaxBatchBytes {
+		if len(send) == most || len(send) > 0 && size+bytes > MaxBatchBytes {
 			break
 		}
 		r.bodies[i] = b
@@ -237,16 +239,16 @@ func (r *fencedRun) store(ctx context.Context, indices []int) (sent []int, v ver
 		case r.denied(denied) != nil:
 			r.fail(fmt.Errorf("%w: %w: %w", delivery.ErrUnknown, delivery.ErrOutage, r.denied(denied)))
 			return indices, given, nil
-		case code == codeMessageTooLarge || code == codeHeaderTooLarge || code == codeMalformedSubject:
-			return indices, refused, err
-		case code == codeStreamFull:
-			if unknown || !perSubject(err) {
-				r.give(unknown, err)
+		case code == codeMessageTooLarge || code == codeHeaderTooLarge || code == codeMalformedSubject,
+			code == codeStreamFull && !unknown && perSubject(err),
+			code == codeBatchIncomplete && doubtful.confirmed(ctx, len(indices)):
+			if r.unfit(ctx) { // no message's fault
 				return indices, given, nil
 			}
 			return indices, refused, err
-		case code == codeBatchIncomplete && doubtful.confirmed(ctx, len(indices)):
-			return indices, refused, err
+		case code == codeStreamFull, slices.Contains(codesNoRoom, code):
+			r.give(unknown, err)
+			return indices, given, nil
 		case code == 0:
 			unknown = true
 		}
@@ -274,6 +276,16 @@ func (r *fencedRun) give(unknown bool, err error) {
 	default:
 		r.fail(fmt.Errorf("%w: %w", delivery.ErrOutage, err))
 	}
+}
+
+// unfit looks at the stream after an answer that hints at its settings, and ends the run where they do not fit any more.
+func (r *fencedRun) unfit(ctx context.Context) bool {
+	now, err := r.Extent(ctx)
+	if err != nil || now.Unfit == nil {
+		return false
+	}
+	r.fail(fmt.Errorf("%w: %w", delivery.ErrOutage, now.Unfit))
+	return true
 }
 
 // denied returns a refusal of permission that came since the last error was

@@ -41,7 +41,7 @@ const (
 	mostStatements = 35     // files of statements
 	mostWords      = 35_350 // in Markdown
 	mostOnPage     = 2_530  // on one page of it
-	mostSuppressed = 225    // lines that silence a linter
+	mostSuppressed = 229    // lines that silence a linter
 )
 
 // measures are counted over the tree. `make house` prints them.
