@@ -50,14 +50,13 @@ func classify(err error) delivery.Outcome {
 	case errors.Is(err, nats.ErrMaxPayload), errors.Is(err, nats.ErrBadSubject),
 		errors.Is(err, nats.ErrBadHeaderMsg), errors.Is(err, nats.ErrInvalidMsg):
 		return delivery.Outcome{Kind: delivery.Permanent, Err: err}
-	case errors.Is(err, ErrNotConnected): // also where a login is refused: others may let it in again
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded),
+		errors.Is(err, nats.ErrConnectionReconnecting), errors.Is(err, nats.ErrConnectionClosed),
+		errors.Is(err, nats.ErrConnectionDraining), errors.Is(err, nats.ErrDisconnected),
+		errors.Is(err, ErrNotConnected): // also where a login is refused: others may let it in again
 		return delivery.Outcome{Kind: delivery.Unresolved, Err: fmt.Errorf("%w: %w", delivery.ErrOutage, err)}
 	case errors.Is(err, nats.ErrPermissionViolation), refusesLogin(err), errors.Is(err, nats.ErrHeadersNotSupported):
 		return delivery.Outcome{Kind: delivery.Unresolved, Err: fmt.Errorf("%w: %w", delivery.ErrConfiguration, err)}
-	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded),
-		errors.Is(err, nats.ErrConnectionReconnecting), errors.Is(err, nats.ErrConnectionClosed),
-		errors.Is(err, nats.ErrConnectionDraining), errors.Is(err, nats.ErrDisconnected):
-		return delivery.Outcome{Kind: delivery.Unresolved, Err: fmt.Errorf("%w: %w", delivery.ErrOutage, err)}
 	default:
 		return delivery.Outcome{Kind: delivery.Unresolved, Err: fmt.Errorf("%w: %w", delivery.ErrUnknown, err)}
 	}

@@ -22,8 +22,8 @@ const (
 var (
 	blindFence = edit{
 		fenced,
-		"\tans := t.ask(ctx, t.control(t.subject, fence, at))\n",
-		"\tblind := t.control(t.subject, fence, at)\n\tblind.Header.Del(nats.ExpectedLastSubjSeqHdr)\n\tans := t.ask(ctx, blind)\n",
+		"\tans := t.ask(ctx, msg)\n",
+		"\tmsg.Header.Del(nats.ExpectedLastSubjSeqHdr)\n\tans := t.ask(ctx, msg)\n",
 	}
 	lastRecordOnly = edit{"delivery/take.go", "at, t.standing.Kept); err != nil {", "t.standing.Kept, t.standing.Kept); err != nil {"}
 )
