@@ -176,13 +176,7 @@ func TestSettingsChangeWhileWorkersDeliver(t *testing.T) { //nolint:paralleltest
 	}
 	load.WaitCommitted(t, 1)
 	h.Verify(t)
-	for _, p := range []*clustertest.Process{h.worker.Process, second} {
-		select {
-		case <-p.Ended():
-			t.Errorf("a worker ended: %s", p.Stderr())
-		default:
-		}
-	}
+	wantAlive(t, h.worker.Process, second)
 	sealed := h.stream(t).Config
 	sealed.Sealed = true
 	h.edit(t, sealed)
@@ -190,6 +184,18 @@ func TestSettingsChangeWhileWorkersDeliver(t *testing.T) { //nolint:paralleltest
 		missing := h.silent(t, condition.StreamUnfit) //nolint:contextcheck // of the test
 		return len(missing) == 0, strings.Join(missing, "\n"), nil
 	})
+}
+
+// wantAlive fails the test for each worker that ended.
+func wantAlive(t *testing.T, workers ...*clustertest.Process) {
+	t.Helper()
+	for _, p := range workers {
+		select {
+		case <-p.Ended():
+			t.Errorf("a worker ended: %s", p.Stderr())
+		default:
+		}
+	}
 }
 
 // publishedUntil tells whether all is published that is committed now.

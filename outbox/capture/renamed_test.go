@@ -12,8 +12,10 @@ func TestARenamedTableLosesItsOwnRows(t *testing.T) {
 	for _, c := range []struct{ table, renames, now string }{
 		{`CREATE TABLE queue (id int PRIMARY KEY, body text)`, `ALTER TABLE queue RENAME TO "Old queue"`, `"Old queue"`},
 		{`CREATE TABLE queue (id int PRIMARY KEY, body text)`, `CREATE SCHEMA attic; ALTER TABLE queue SET SCHEMA attic`, `attic.queue`},
-		{`CREATE TABLE queue (id int PRIMARY KEY, body text) PARTITION BY RANGE (id); CREATE TABLE part PARTITION OF queue FOR VALUES FROM (0) TO (9)`,
-			`ALTER TABLE queue RENAME TO older`, `older`},
+		{
+			`CREATE TABLE queue (id int PRIMARY KEY, body text) PARTITION BY RANGE (id); CREATE TABLE part PARTITION OF queue FOR VALUES FROM (0) TO (9)`,
+			`ALTER TABLE queue RENAME TO older`, `older`,
+		},
 	} {
 		l := newLab(t)
 		l.run(t, c.table)
