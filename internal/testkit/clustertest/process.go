@@ -164,20 +164,20 @@ func (o *output) next(offset int) (string, <-chan struct{}) {
 	return string(o.content.Bytes()[offset:]), o.changed
 }
 
-// contains waits until the output contains the text so many times.
-func (p *Process) contains(t testing.TB, o *output, text string, times int, patience time.Duration) {
+// contains waits until the output contains the text.
+func (p *Process) contains(t testing.TB, o *output, text string, patience time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
 		all, changed := o.next(0)
-		if strings.Count(all, text) >= times {
+		if strings.Contains(all, text) {
 			return
 		}
 		select {
 		case <-changed:
 		case <-p.ended:
-			if strings.Count(o.text(), text) >= times {
+			if strings.Contains(o.text(), text) {
 				return
 			}
 			t.Fatalf("%s ended before it wrote %q", p.name, text)
@@ -190,13 +190,7 @@ func (p *Process) contains(t testing.TB, o *output, text string, times int, pati
 // WaitLog waits until the log contains the text.
 func (p *Process) WaitLog(t testing.TB, text string) {
 	t.Helper()
-	p.contains(t, &p.stderr, text, 1, Patience)
-}
-
-// WaitLogs waits until the log contains the text so many times, for at most that long.
-func (p *Process) WaitLogs(t testing.TB, text string, times int, atMost time.Duration) {
-	t.Helper()
-	p.contains(t, &p.stderr, text, times, atMost)
+	p.contains(t, &p.stderr, text, Patience)
 }
 
 func last(text string, most int) string {
