@@ -115,7 +115,7 @@ test/others:
 	elif [ "$(RACE) $$module" = "1 $(RACED)" ]; then $(raced); $(unraced); else $(all); fi)
 
 .PHONY: test/slow
-test/slow: postgres $(TESTREPORT) ## Run the slow tests (POSTRIDER_PART=1/4 for a quarter of them)
+test/slow: postgres $(TESTREPORT) ## Run the slow tests (POSTRIDER_PART=1/5 for a fifth of them)
 	@$(call each,names=$$(.ci/packages $$module slowtests $(PACKAGES)); \
 	$(call tested,slow,POSTRIDER_SLOW=1,-p 1 -timeout 40m -run "$$names"))
 
@@ -216,7 +216,7 @@ bench/monitor: postgres ## What ten tabs cost a database with ROWS=500000 waitin
 	go test -v -count=1 -timeout 60m -run '^$$' -bench '^BenchmarkMonitor$$' -benchtime 1x ./cmd/postrider
 
 .PHONY: mutants
-mutants: postgres ## Break the product in known ways: some test must notice each (RUN=regexp, POSTRIDER_PART=1/4, STRESS=rows for the watermark's, PASSED=1 behind make test)
+mutants: postgres ## Break the product in known ways: some test must notice each (RUN=regexp, POSTRIDER_PART=1/5, STRESS=rows for the watermark's, PASSED=1 behind make test)
 	go -C tools run ./mutants $(if $(RUN),-run '$(RUN)') $(if $(STRESS),-stress $(STRESS)) $(if $(PASSED),-passed)
 
 .PHONY: lint
