@@ -14,7 +14,7 @@ const (
 	skewCounts = 5 * time.Second
 )
 
-// drift is how far two clocks that nobody sets part from each other in a time: no time server slews a quartz by more.
+// drift bounds by how much two clocks part from each other in a time that nobody sets. One that is slewed by more counts as stepping.
 func drift(over time.Duration) time.Duration { return over / 1000 }
 
 // clock compares the database's clock with this process's own ones. No delivery rests on any of them (ADR 4).
@@ -51,7 +51,7 @@ func (c *clock) look(log *slog.Logger, asked, answered, at time.Time) {
 	}
 }
 
-// step finds steps. A slow answer widens the bounds, so it is never taken for a step.
+// step compares the bounds that two looks set: a step lies between bounds that exclude each other. A slow answer widens them.
 func (c *clock) step(log *slog.Logger, asked, answered, at time.Time) {
 	if c.at.IsZero() {
 		c.asked, c.at, c.last, c.low = asked, at, asked, asked.Sub(answered)

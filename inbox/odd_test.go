@@ -18,7 +18,7 @@ import (
 	"github.com/postrider/postrider/message"
 )
 
-// oddValues are what a header may hold and nobody expects.
+// oddValues lists texts that a header may hold and nobody expects.
 var oddValues = []string{
 	"", " ", "\x00", "a\x00b", "\xff\xfe", "\u202e", "-1", "0", "1e400", "9223372036854775807", "9223372036854775808", "18446744073709551615", "2147483648", "32768",
 	"00000000-0000-0000-0000-000000000000", "2026-01-01T00:00:00+24:00", "2026-01-01T00:00:00-24:60", "0000-01-01T00:00:00+23:59",

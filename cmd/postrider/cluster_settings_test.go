@@ -198,7 +198,7 @@ func wantAlive(t *testing.T, workers ...*clustertest.Process) {
 	}
 }
 
-// publishedUntil tells whether all is published that is committed now.
+// publishedUntil returns a test that holds once all is published that is committed now.
 func (h *hindered) publishedUntil(t *testing.T) func(context.Context) (bool, string, error) {
 	t.Helper()
 	var last int64

@@ -82,7 +82,7 @@ func (a *attributes) add(w *writer, m delivery.Message) {
 		{message.HeaderCEType, message.EncodeAttribute(e.Type)},
 		{message.HeaderCESubject, stream},
 		{message.HeaderCEPartitionKey, stream},
-		{message.HeaderCETime, ceTime(w, e.OccurredAt)},
+		{message.HeaderCETime, rfc3339(w, e.OccurredAt)},
 		{message.HeaderCEDataSchema, message.EncodeAttribute(absoluteURI(e.Headers[message.HeaderCEDataSchema]))},
 		{message.HeaderCEDataContentType, a.contentTypeOf(e.Headers)},
 		{message.HeaderCECorrelationID, a.related(w, e.CorrelationID)},
@@ -142,8 +142,8 @@ func absoluteURI(text string) string {
 	return text
 }
 
-// ceTime is RFC 3339 in UTC; "" for what that cannot express.
-func ceTime(w *writer, t time.Time) string {
+// rfc3339 writes a time in UTC; "" for one that RFC 3339 cannot express.
+func rfc3339(w *writer, t time.Time) string {
 	t = t.UTC()
 	if t.IsZero() || t.Year() < 1 || t.Year() > 9999 {
 		return ""

@@ -80,7 +80,7 @@ type seen struct {
 // of reads an extent from what the server says of the stream, and notes its settings.
 func (s *seen) of(info jetstream.StreamInfo, needs Needs) delivery.Extent {
 	unfit := needs.Unmet(info.Config)
-	if unfit == nil { // else no message fails for it
+	if unfit == nil { // a limit under which nothing is published fails no message
 		s.largest.Store(int64(LargestMessage(info.Config)))
 	}
 	s.keep.Store(info.Config.MaxAge > 0 && info.Config.AllowMsgTTL)

@@ -80,7 +80,7 @@ func (h Headers) add(w *writer, m delivery.Message) {
 		}
 	}
 	if h.Full {
-		if at := ceTime(w, e.RecordedAt); at != "" {
+		if at := rfc3339(w, e.RecordedAt); at != "" {
 			w.set(message.HeaderRecordedAt, at)
 		}
 	}

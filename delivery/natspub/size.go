@@ -19,7 +19,7 @@ const (
 	leastRecord = 1 << 10
 )
 
-// roomForRecord is how many events a record may name that server and stream take.
+// roomForRecord counts the events that a record may name so that server and stream take it.
 func (f *Fenced) roomForRecord() int {
 	largest := f.nc.MaxPayload()
 	if stream := int64(f.seen.most(f.cfg.MaxMessageSize)); stream > 0 && (largest <= 0 || stream < largest) {

@@ -74,7 +74,7 @@ func TestTheDatabasesClockSteps(t *testing.T) {
 	c.Verify(t)
 }
 
-// said is how often workers named a step of the clock.
+// said counts the steps of the clock that workers named.
 func said(workers []*clustertest.Worker) (times int) {
 	for _, w := range workers {
 		times += strings.Count(w.Stderr(), "the database's clock has stepped")

@@ -89,7 +89,7 @@ func (c *Capture) stream(t *table, into, of string) string {
         END IF;`
 }
 
-// controls are what no name has, as outbox_bad_text says it. A key is made to fit as outbox_adopted_name does it.
+// controls matches the characters that outbox_bad_text refuses. A key is made to fit as outbox_adopted_name does it.
 const controls = `[\\u0001-\\u001f\\u007f-\\u009f]`
 
 // array is one of texts.

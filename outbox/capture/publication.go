@@ -115,7 +115,7 @@ func (s *Store) comesBack(ctx context.Context, tx pgx.Tx, t *Trigger, o Options)
 	return []string{back.statement("ADD", t.table)}, nil
 }
 
-// published is what of the table a publication has by now: columns that are gone are published no more, others by the names that they have.
+// published returns a publication's part of the table by now: without columns that are gone, others by the names that they have.
 func (t *Trigger) published(m membership) (membership, error) {
 	var columns []string
 	for _, c := range m.Columns {
