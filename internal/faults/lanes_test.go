@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -21,6 +22,8 @@ const (
 	// laneMargin bounds the standstill of a lane with something to read, beyond its reader's lease.
 	laneMargin = 5 * time.Second
 )
+
+var errStandby = errors.New("the consumers' database is a standby")
 
 // laneWatch measures how long lanes stand still while there is something to read and the servers are there.
 type laneWatch struct {
@@ -113,12 +116,20 @@ func (w *laneWatch) end(ctx context.Context) (event, last uint64, err error) {
 	return m.Sequence, max(m.Sequence, stream.CachedInfo().State.LastSeq), nil
 }
 
+// positions fails while the database is a standby: a promotion may take as long as the machine is busy.
 func (w *laneWatch) positions(ctx context.Context) (map[int]uint64, error) {
-	rows, _ := w.consumers.pool.Query(ctx, `SELECT lane, position FROM inbox_lanes WHERE consumer = $1`, consumerName)
+	rows, _ := w.consumers.pool.Query(ctx, `SELECT lane, position, pg_is_in_recovery() FROM inbox_lanes WHERE consumer = $1`, consumerName)
 	positions := map[int]uint64{}
 	var lane int
 	var position int64
-	_, err := pgx.ForEachRow(rows, []any{&lane, &position}, func() error { positions[lane] = uint64(position); return nil })
+	var standby bool
+	_, err := pgx.ForEachRow(rows, []any{&lane, &position, &standby}, func() error {
+		positions[lane] = uint64(position)
+		if standby {
+			return errStandby
+		}
+		return nil
+	})
 	return positions, err
 }
 

@@ -168,12 +168,45 @@ func fullStream(t *testing.T, nodes int) {
 	}
 	config := stream.CachedInfo().Config
 	config.MaxBytes = -1
-	if _, err := s.NATS.JetStream(t).UpdateStream(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
+	edit(t, s.NATS, config)
 	s.subscriber.WaitReceived(t, 2000)
 	s.wantUntouched(t)
 	s.Verify(t)
+	s.wantNothingFailed(t)
+	s.report(t, 1)
+}
+
+// A stream that keeps no more than consumers want drops what they have, as one does whose messages expire. Workers name that and
+// publish nothing meanwhile; once it keeps everything again they go on, and no consumer lacks anything.
+func TestStreamKeepsByInterest(t *testing.T) { //nolint:paralleltest // clusters run one at a time
+	slow.Test(t)
+	s := begin(t, setting{Config: clustertest.Config{Flags: shortTTL()}})
+	s.subscriber.WaitReceived(t, 1000)
+	stream, err := s.NATS.JetStream(t).Stream(t.Context(), natstest.StreamName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits := stream.CachedInfo().Config
+	interest := limits
+	interest.Retention = jetstream.InterestPolicy
+	edit(t, s.NATS, interest)
+	for _, w := range s.workers {
+		w.WaitLog(t, "retention")
+	}
+	received := s.subscriber.Messages()
+	s.load.WaitCommitted(t, 1000)
+	if more := s.subscriber.Messages() - received; more > 100 {
+		t.Errorf("%d events were published while the stream kept by interest", more)
+	}
+	edit(t, s.NATS, limits)
+	s.load.WaitCommitted(t, 1000)
+	s.Drain(t)
+	s.subscriber.WaitEnd(t)
+	if report := s.subscriber.Checker.Report(); report.Lost+report.Altered+report.Phantoms > 0 {
+		t.Errorf("the subscriber lacks events: %s", report)
+	} else {
+		t.Log(report)
+	}
 	s.wantNothingFailed(t)
 	s.report(t, 1)
 }
