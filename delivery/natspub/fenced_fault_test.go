@@ -235,27 +235,63 @@ func started(t *testing.T, options *server.Options, users ...*server.User) *serv
 	return s
 }
 
+// Nobody is accused where the stream cannot be looked at: the answer may be the stream's fault.
+func TestAnUnseenStreamIsNobodysFault(t *testing.T) {
+	t.Parallel()
+	options := &server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true}
+	blind := &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{"$JS.API.STREAM.INFO.>"}}}
+	s := started(t, options, &server.User{Username: "relay", Password: "relay", Permissions: blind}, &server.User{Username: "admin", Password: "admin"})
+	b := bundle{nc: login(t, s, "admin")}
+	js, err := jetstream.New(b.nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.stream, err = js.CreateStream(t.Context(), natstest.StreamConfig(1)); err != nil {
+		t.Fatal(err)
+	}
+	all := b.stream.CachedInfo().Config.Subjects
+	w := &worker{Fenced: b.fenced(t, login(t, s, "relay"), natspub.FencedConfig{AckTimeout: time.Second}), lease: leasetest.Held(3, 1)}
+	w.take(t)
+	first, second := newMessage(1, "s", "x"), newMessage(2, "s", "x")
+	first.Topic = "gone"
+	b.edit(t, func(c *jetstream.StreamConfig) { c.Subjects = []string{"events.shop.>", "outbox.fence.>"} })
+	for i, o := range w.publish(t, first, second) {
+		if o.Kind != delivery.Unresolved || !errors.Is(o.Err, delivery.ErrOutage) || !errors.Is(o.Err, nats.ErrPermissionViolation) {
+			t.Errorf("message %d: %+v", i, o)
+		}
+	}
+	b.edit(t, func(c *jetstream.StreamConfig) { c.Subjects = all })
+	w.take(t)
+	w.publish(t, first, second)
+	if got := b.events(t); !slices.Equal(got, []string{"1", "2"}) {
+		t.Errorf("stored %v, want 1 and 2 in that order", got)
+	}
+}
+
+// login is a connection of a user whose password is the name.
+func login(t *testing.T, s *server.Server, user string) *nats.Conn {
+	t.Helper()
+	nc, err := natspub.Connect("nats://"+user+":"+user+"@"+s.Addr().String(), user, logger(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
 // When permission is taken away nothing is accused: the partition waits.
 func TestARefusedPermissionIsNobodysFault(t *testing.T) {
 	t.Parallel()
 	options := &server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true}
 	s := started(t, options, &server.User{Username: "relay", Password: "relay"}, &server.User{Username: "admin", Password: "admin"})
-	connect := func(user string) *nats.Conn {
-		nc, err := natspub.Connect("nats://"+user+":"+user+"@"+s.Addr().String(), user, logger(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(nc.Close)
-		return nc
-	}
-	js, err := jetstream.New(connect("admin"))
+	js, err := jetstream.New(login(t, s, "admin"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := js.CreateStream(t.Context(), natstest.StreamConfig(1)); err != nil {
 		t.Fatal(err)
 	}
-	w := &worker{Fenced: bundle{}.fenced(t, connect("relay"), natspub.FencedConfig{AckTimeout: time.Second}), lease: leasetest.Held(0, 1)}
+	w := &worker{Fenced: bundle{}.fenced(t, login(t, s, "relay"), natspub.FencedConfig{AckTimeout: time.Second}), lease: leasetest.Held(0, 1)}
 	w.take(t)
 	reload := func(permissions *server.Permissions) {
 		changed := options.Clone()

@@ -278,13 +278,13 @@ func (r *fencedRun) give(unknown bool, err error) {
 	}
 }
 
-// unfit looks at the stream after an answer that hints at its settings, and ends the run where they do not fit any more.
+// unfit looks at the stream after an answer that hints at its settings, and ends the run unless they are seen to fit.
 func (r *fencedRun) unfit(ctx context.Context) bool {
 	now, err := r.Extent(ctx)
-	if err != nil || now.Unfit == nil {
+	if err = cmp.Or(err, now.Unfit); err == nil {
 		return false
 	}
-	r.fail(fmt.Errorf("%w: %w", delivery.ErrOutage, now.Unfit))
+	r.fail(fmt.Errorf("%w: %w", delivery.ErrOutage, err))
 	return true
 }
 

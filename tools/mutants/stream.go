@@ -152,6 +152,11 @@ func client() []mutant {
 			edits: []edit{{step, "if r.unfit(ctx) { // no message's fault", "if false {"}},
 		},
 		{
+			name: "accused-unseen", promise: "P2", breaks: "an event is accused where nothing is known of the stream",
+			test: command{pkg: "delivery/natspub", run: "^TestAnUnseenStreamIsNobodysFault$"}, says: "message 0: ",
+			edits: []edit{{step, "if err = cmp.Or(err, now.Unfit); err == nil {", "if err = now.Unfit; err == nil {"}},
+		},
+		{
 			name: "sent-behind-unknown", promise: "P2", breaks: "the other half of a batch is sent behind one whose outcome is unknown",
 			test: command{pkg: "delivery/natspub", run: "^TestARunThatFailedSendsNothingMore$"}, says: "are sent behind an unknown outcome",
 			edits: []edit{{"delivery/natspub/step.go", "\tr.failed = true\n", ""}},
