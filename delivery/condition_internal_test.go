@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,6 +59,25 @@ func TestAPauseStandsOnTheBoard(t *testing.T) {
 	want("when it refused again", newer.Error())
 	r.notRefused(3)
 	want("when the partition was taken", "")
+}
+
+// What is measured from a success or a failure does not stretch where this machine's wall clock steps back.
+func TestPausesAreMeasuredByTheMonotonicClock(t *testing.T) {
+	t.Parallel()
+	r, _ := boarded(t)
+	if r.Flows() || r.Stats().PausedFor != 0 {
+		t.Error("it flows, or pauses, before anything happened")
+	}
+	r.away(errors.New("the stream is away"))
+	r.succeeded(1)
+	for what, at := range map[string]time.Time{"success": r.stats.flowed.get(), "pause": r.stats.pausedUntil.get()} {
+		if !strings.Contains(at.String(), " m=") {
+			t.Errorf("the last %s is kept as %s, without a monotonic clock", what, at)
+		}
+	}
+	if !r.Flows() || r.Stats().PausedFor <= 0 {
+		t.Error("a success and a pause are not noted")
+	}
 }
 
 // A partition that pauses alone is told of by its owner: not by one that lost it.

@@ -41,8 +41,9 @@ func TestLatencyIsOfTheLastMinutes(t *testing.T) {
 	run(t, pool, `SELECT outbox_append('s', 'thing.done', '{}') FROM generate_series(1, 8)`)
 	run(t, pool, `UPDATE events SET recorded_at = '2026-01-01Z'`)
 	const batch = `INSERT INTO outbox_deliveries (partition_key, lease_epoch, first_sequence, last_sequence, message_count, published_at, generations) VALUES `
-	// Long ago, and after a person acted: neither says how long events take now.
-	run(t, pool, batch+`(0, 1, 1, 1, 1, clock_timestamp() - interval '6 minutes', NULL), (0, 1, 2, 2, 1, clock_timestamp(), '{"2": 1}')`)
+	// Long ago, after a person acted, and before the clock stepped back: none says how long events take now.
+	run(t, pool, batch+`(0, 1, 1, 1, 1, clock_timestamp() - interval '6 minutes', NULL), (0, 1, 2, 2, 1, clock_timestamp(), '{"2": 1}'),
+		(0, 1, 8, 8, 1, clock_timestamp() + interval '1 hour', NULL)`)
 	if l := latency(t, store); l.Samples != 0 {
 		t.Errorf("of what does not count: %+v", l)
 	}
@@ -125,7 +126,8 @@ func TestTheRateIsOfTheLastSeconds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	run(100_000, "30 s", 1) // what was a minute ago is not now
+	run(100_000, "30 s", 1)    // what was a minute ago is not now
+	run(100_000, "-1 h", 2000) // nor what was before the clock stepped back
 	run(40, "1 s", 10)
 	if got := rate(); got != 40 {
 		t.Errorf("400 events in ten seconds: %v", got)

@@ -51,7 +51,7 @@ func (r *Relay) fit(now Extent) {
 	}
 	if gone {
 		r.pause.until = time.Time{}
-		r.stats.pausedUntil.Store(0)
+		r.stats.pausedUntil.set(time.Time{})
 	}
 	if gone || aged {
 		r.wakeAll()
@@ -63,26 +63,30 @@ func (r *Relay) Hold(err error) {
 	r.told.tell(func() {
 		if r.held != nil && err == nil {
 			r.pause.until = time.Time{}
-			r.stats.pausedUntil.Store(0)
+			r.stats.pausedUntil.set(time.Time{})
 			r.wakeAll()
 		}
 		r.held = err
 	})
 }
 
-// misconfigured takes an answer that hints at a setting: one that the stream has lost may come back, others end the relay.
+// misconfigured takes an answer that hints at a setting: one that the stream has lost may come back, others end the relay once the
+// stream is seen to fit.
 func (r *Relay) misconfigured(err error) {
 	r.begin(func() func() {
 		ctx, cancel := context.WithTimeout(context.Background(), r.cfg.StatementTimeout)
 		defer cancel()
 		now, unknown := r.publisher.Extent(ctx)
 		return func() {
-			if unknown != nil || now.Unfit == nil {
+			switch {
+			case unknown != nil:
+				r.away(unknown)
+			case now.Unfit != nil:
+				r.fit(now)
+				r.away(now.Unfit)
+			default:
 				r.fatal = cmp.Or(r.fatal, err)
-				return
 			}
-			r.fit(now)
-			r.away(now.Unfit)
 		}
 	})
 }
@@ -106,7 +110,7 @@ func (r *Relay) away(err error) {
 	r.stats.failure(err)
 	r.cfg.Board.Report(condition.Delivery, err)
 	if wait, counted := r.pause.fail(); counted {
-		r.stats.pausedUntil.Store(r.pause.until.UnixNano())
+		r.stats.pausedUntil.set(r.pause.until)
 		r.log.Warn("delivery pauses", "error", err, "for", wait.Round(time.Millisecond), "failures", r.pause.failures)
 	}
 }
@@ -169,11 +173,11 @@ func (r *Relay) idle() {
 }
 
 // Flows tells whether anything was published within the last second.
-func (r *Relay) Flows() bool { return time.Since(time.Unix(0, r.stats.flowed.Load())) < flowing }
+func (r *Relay) Flows() bool { return time.Since(r.stats.flowed.get()) < flowing }
 
 // succeeded notes a success.
 func (r *Relay) succeeded(id partition.ID) {
-	r.stats.flowed.Store(time.Now().UnixNano())
+	r.stats.flowed.set(time.Now())
 	r.resume(id)
 	r.goOn()
 }
@@ -192,6 +196,6 @@ func (r *Relay) goOn() {
 	if r.pause.failures > 0 && r.pause.over() {
 		r.log.Info("delivery goes on", "failures", r.pause.failures)
 		r.pause = pause{}
-		r.stats.pausedUntil.Store(0)
+		r.stats.pausedUntil.set(time.Time{})
 	}
 }

@@ -42,13 +42,27 @@ type LastError struct {
 type stats struct {
 	claimed, published, skipped, failed, retried, dead, duplicates, fenced atomic.Int64
 	refused, late, losses, regressions                                     atomic.Int64
-	inFlight, flowed, pausedUntil                                          atomic.Int64 // the times in ns since 1970; 0: never
+	inFlight                                                               atomic.Int64
+	flowed, pausedUntil                                                    moment
 	watermark                                                              atomic.Pointer[Watermark]
 	latency                                                                prometheus.Histogram
 	byTopic, byType                                                        *tally
 
 	mu     sync.Mutex
 	errors []LastError
+}
+
+// moment is a time that keeps its monotonic clock: a wall clock that steps back would stretch what is measured from it.
+type moment struct{ at atomic.Pointer[time.Time] }
+
+func (m *moment) set(t time.Time) { m.at.Store(&t) }
+
+// get returns the zero time where none was set.
+func (m *moment) get() (t time.Time) {
+	if at := m.at.Load(); at != nil {
+		t = *at
+	}
+	return t
 }
 
 func (s *stats) init(reg prometheus.Registerer) {
@@ -139,6 +153,6 @@ func (r *Relay) Stats() Stats {
 	st.Errors = append(st.Errors, s.errors...)
 	s.mu.Unlock()
 	st.InFlight = int(s.inFlight.Load())
-	st.PausedFor = max(0, time.Until(time.Unix(0, s.pausedUntil.Load())))
+	st.PausedFor = max(0, time.Until(s.pausedUntil.get()))
 	return st
 }

@@ -160,16 +160,23 @@ func TestPollingIsTheSafetyNet(t *testing.T) {
 	b.until(t, `SELECT count(*) FROM outbox`, 0)
 }
 
-// fitting is a publisher whose stream is said to fit.
-type fitting struct{ *natspub.Dedupe }
+// fitting is a publisher whose stream is said to fit, once it was looked at in vain so many times.
+type fitting struct {
+	*natspub.Dedupe
+	unseen *atomic.Int64
+}
 
 func (p fitting) Extent(ctx context.Context) (delivery.Extent, error) {
+	if p.unseen.Add(-1) >= 0 {
+		return delivery.Extent{}, delivery.ErrOutage
+	}
 	now, err := p.Dedupe.Extent(ctx)
 	now.Unfit = nil
 	return now, err
 }
 
-// What only a person can change, and no setting of the stream is, stops the relay, and the error names it.
+// What only a person can change, and no setting of the stream is, stops the relay, and the error names it. It waits while the stream
+// cannot be looked at.
 func TestAConfigurationErrorStopsTheRelay(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
@@ -183,7 +190,9 @@ func TestAConfigurationErrorStopsTheRelay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer publisher.Close()
-	r, err := delivery.NewRelay(delivery.Config{Logger: testLogger(t)}, b.store, fitting{publisher}, b.bell)
+	var unseen atomic.Int64
+	unseen.Store(5)
+	r, err := delivery.NewRelay(delivery.Config{Logger: testLogger(t)}, b.store, fitting{publisher, &unseen}, b.bell)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,6 +200,9 @@ func TestAConfigurationErrorStopsTheRelay(t *testing.T) {
 	defer cancel()
 	if err := r.Run(ctx, b.keeper.Set()); !errors.Is(err, delivery.ErrConfiguration) {
 		t.Errorf("the relay ended with %v, want %v", err, delivery.ErrConfiguration)
+	}
+	if n := unseen.Load(); n >= 0 {
+		t.Errorf("the relay ended although nobody had seen the stream: %d looks were to fail", n)
 	}
 	b.until(t, `SELECT count(*) FROM outbox WHERE attempts = 0 AND NOT parked`, 1)
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
@@ -52,7 +54,10 @@ func TestAFrozenOutboxGivesNoLeases(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(b bundle, thaw func() error) error{
 		"thawed": func(_ bundle, thaw func() error) error { return thaw() },
-		"its session ended": func(b bundle, _ func() error) error {
+		"its session ended, behind a clock that stepped back": func(b bundle, _ func() error) error {
+			if _, err := b.pool.Exec(t.Context(), `UPDATE outbox_settings SET frozen_at = frozen_at + interval '1 hour'`); err != nil {
+				return err
+			}
 			_, err := b.pool.Exec(t.Context(), `SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 5000)) FROM pg_locks
 				WHERE locktype = 'advisory' AND objsubid = 2 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
 			return err
@@ -95,6 +100,35 @@ func TestAFrozenOutboxGivesNoLeases(t *testing.T) {
 				t.Errorf("%d leases at the end, want 2", len(got))
 			}
 		})
+	}
+}
+
+// begun keeps the transaction that was begun last.
+type begun struct {
+	*pgxpool.Pool
+	tx pgx.Tx
+}
+
+func (b *begun) Begin(ctx context.Context) (tx pgx.Tx, err error) {
+	b.tx, err = b.Pool.Begin(ctx)
+	return b.tx, err
+}
+
+// The server asks for a sign of life of whoever froze the outbox: its clock may have stepped back since.
+func TestAFreezeEndsWithItsMachine(t *testing.T) {
+	t.Parallel()
+	db := &begun{Pool: setup(t, 1).pool}
+	thaw, err := lease.Freeze(t.Context(), db, "public", uuid.Must(uuid.NewV7()), slog.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var patience int
+	if err := db.tx.QueryRow(t.Context(), `SELECT current_setting('tcp_keepalives_idle')::int
+		+ current_setting('tcp_keepalives_interval')::int * current_setting('tcp_keepalives_count')::int`).Scan(&patience); err != nil || patience > 60 {
+		t.Errorf("the server takes %d s until it notices that the other side has vanished: %v", patience, err)
+	}
+	if err := thaw(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -303,6 +303,7 @@ func TestEveryPauseOfDeliveryIsNamed(t *testing.T) { //nolint:paralleltest // cl
 // wantWhy has the API and `partitions list` say of a partition what it waits for.
 func (h *hindered) wantWhy(t *testing.T, reason condition.Reason) {
 	t.Helper()
+	h.Backlog(t, 4) // what waited may have been published before the cause was known
 	title := strings.ToLower(reason.Title()[:1]) + reason.Title()[1:]
 	var body, list string
 	clustertest.Until(t, "the partitions say why", func(ctx context.Context) (bool, error) {

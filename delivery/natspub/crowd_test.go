@@ -83,8 +83,9 @@ func TestMoreWorkersThanTheStreamTakesBatches(t *testing.T) {
 			server := natstest.StartWith(t, localnats.Config{Nodes: nodes, MaxBatches: 2})
 			b := bundle{server: server, nc: connect(t, server), stream: server.Stream(t, nodes)}
 			var all sync.WaitGroup
+			patient := natspub.FencedConfig{AckTimeout: time.Minute} // on a busy machine the others take long
 			for n := range partition.ID(workers) {
-				w := &worker{Fenced: b.fenced(t, connect(t, server), natspub.FencedConfig{}), lease: leasetest.Held(n, 7)}
+				w := &worker{Fenced: b.fenced(t, connect(t, server), patient), lease: leasetest.Held(n, 7)}
 				w.take(t)
 				all.Go(func() {
 					for round := range rounds {

@@ -25,7 +25,7 @@ SELECT count(*),
   FROM (SELECT greatest(extract(epoch FROM d.published_at - since.at), 0)::float8 AS seconds
           FROM (SELECT b.first_sequence, b.last_sequence, b.published_at, b.scheduled
                   FROM {schema}.outbox_deliveries AS b
-                 WHERE b.published_at > (SELECT clock_timestamp()) - interval '5 minutes' AND b.published_at < 'infinity'
+                 WHERE b.published_at > (SELECT clock_timestamp()) - interval '5 minutes' AND b.published_at <= (SELECT clock_timestamp())
                    AND b.generations IS NULL AND b.message_count > 0
                  ORDER BY b.published_at DESC
                  LIMIT @batches) AS d
@@ -42,7 +42,7 @@ WITH present AS MATERIALIZED (SELECT clock_timestamp() AS at),
      looked AS MATERIALIZED (
        SELECT b.message_count, b.published_at
          FROM {schema}.outbox_deliveries AS b
-        WHERE b.published_at > (SELECT at FROM present) - @within::interval AND b.published_at < 'infinity'
+        WHERE b.published_at > (SELECT at FROM present) - @within::interval AND b.published_at <= (SELECT at FROM present)
         ORDER BY b.published_at DESC
         LIMIT @batches),
      whole AS (

@@ -169,7 +169,7 @@ SELECT w.safe_sequence,
                                               )
                                        SELECT relid FROM leaves)) AS n
           WHERE n.awaited
-             OR n.any_awaited AND coalesce(n.xact_start, n.prepared_at) < clock_timestamp() - interval '1 second') AS h ON true
+             OR n.any_awaited AND coalesce(n.xact_start, n.prepared_at) NOT BETWEEN clock_timestamp() - interval '1 second' AND clock_timestamp()) AS h ON true
  WHERE w.id
  ORDER BY coalesce(h.xact_start, h.prepared_at) NULLS LAST, h.pid
 

@@ -309,8 +309,10 @@ SELECT s.frozen_by
  WHERE pg_try_advisory_xact_lock(hashtext('postrider freeze'), hashtext(s.outbox_id::text))
 
 -- query: StayIdle
--- Nothing is done in this session for as long as the work takes.
-SET LOCAL idle_in_transaction_session_timeout = 0
+-- Nothing is done in this session for as long as the work takes. The server notices within a minute, whatever its clock does, that the
+-- other side has vanished: then its lock goes.
+SELECT set_config('idle_in_transaction_session_timeout', '0', true), set_config('tcp_keepalives_idle', '15', true),
+       set_config('tcp_keepalives_interval', '15', true), set_config('tcp_keepalives_count', '3', true)
 
 -- query: Freeze
 UPDATE {schema}.outbox_settings SET frozen_at = clock_timestamp(), frozen_by = @owner

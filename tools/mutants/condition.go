@@ -95,6 +95,11 @@ func connections() []mutant {
 			edits: []edit{{"delivery/natspub/connect.go", "\t\tnats.IgnoreAuthErrorAbort(),\n", ""}},
 		},
 		{
+			name: "ended-unseen", promise: "P8", breaks: "a worker ends for good although nothing is known of the stream",
+			test: command{pkg: "delivery", run: "^TestAConfigurationErrorStopsTheRelay$"}, says: "although nobody had seen the stream",
+			edits: []edit{{"delivery/pause.go", "r.away(unknown)", "r.fatal = cmp.Or(r.fatal, err)"}},
+		},
+		{
 			name: "patience-of-the-time-out", promise: "P5", breaks: "what a leader took with it is awaited for the whole time-out",
 			test: command{pkg: "delivery/natspub", run: "^TestPatienceFollowsTheAnswers$"}, says: "at first an answer is awaited for 5s",
 			edits: []edit{{

@@ -197,6 +197,21 @@ func neighbourClocks() []mutant {
 			edits: []edit{{"delivery/ops/sql/change.sql", "(o.dead_at IS NULL OR o.dead_at NOT BETWEEN @began AND clock_timestamp())", "(o.dead_at IS NULL OR o.dead_at <= @began)"}},
 		},
 		{
+			name: "paused-by-the-wall-clock", promise: "P8", breaks: "a worker whose clock steps back takes what is broken for what flows",
+			test: command{pkg: "delivery", run: "^TestPausesAreMeasuredByTheMonotonicClock$"}, says: "without a monotonic clock",
+			edits: []edit{{"delivery/stats.go", "{ m.at.Store(&t) }", "{ t = t.Round(0); m.at.Store(&t) }"}},
+		},
+		{
+			name: "rate-of-before-the-step", promise: "P8", breaks: "what was published before the clock stepped back is counted as published now",
+			test: command{pkg: "delivery", run: "^TestTheRateIsOfTheLastSeconds$"}, says: "400 events in ten seconds",
+			edits: []edit{{"delivery/sql/statistics.sql", "b.published_at <= (SELECT at FROM present)", "b.published_at < 'infinity'"}},
+		},
+		{
+			name: "frozen-by-the-vanished", promise: "P5", breaks: "a machine that vanished keeps the outbox frozen behind a clock that stepped back",
+			test: command{pkg: "lease", run: "^TestAFreezeEndsWithItsMachine$"}, says: "that the other side has vanished",
+			edits: []edit{{"lease/sql/leases.sql", ", set_config('tcp_keepalives_idle', '15', true)", ""}},
+		},
+		{
 			name: "inbox-waits-for-the-clock", promise: "P1", breaks: "what leads its stream now waits until a clock that stepped back is there again",
 			test: command{pkg: "inbox", run: "^TestRetriesNeedNoClock$"}, says: "effects are",
 			edits: []edit{{"inbox/migrations/00001_inbox.sql", "OR d.due_at > clock_timestamp() + make_interval(secs => longest)\n                    OR d.attempts = 0 AND d.begun = 0)", ")"}},

@@ -766,7 +766,7 @@ UPDATE "public".outbox_parked AS p
   FROM (SELECT greatest(extract(epoch FROM d.published_at - since.at), 0)::float8 AS seconds
           FROM (SELECT b.first_sequence, b.last_sequence, b.published_at, b.scheduled
                   FROM "public".outbox_deliveries AS b
-                 WHERE b.published_at > (SELECT clock_timestamp()) - interval '5 minutes' AND b.published_at < 'infinity'
+                 WHERE b.published_at > (SELECT clock_timestamp()) - interval '5 minutes' AND b.published_at <= (SELECT clock_timestamp())
                    AND b.generations IS NULL AND b.message_count > 0
                  ORDER BY b.published_at DESC
                  LIMIT $1) AS d
@@ -779,7 +779,7 @@ UPDATE "public".outbox_parked AS p
      looked AS MATERIALIZED (
        SELECT b.message_count, b.published_at
          FROM "public".outbox_deliveries AS b
-        WHERE b.published_at > (SELECT at FROM present) - $1::interval AND b.published_at < 'infinity'
+        WHERE b.published_at > (SELECT at FROM present) - $1::interval AND b.published_at <= (SELECT at FROM present)
         ORDER BY b.published_at DESC
         LIMIT $2),
      whole AS (
@@ -1108,7 +1108,7 @@ SELECT (SELECT coalesce(max(e.sequence), 0) FROM "public"."events" AS e),
                                               )
                                        SELECT relid FROM leaves)) AS n
           WHERE n.awaited
-             OR n.any_awaited AND coalesce(n.xact_start, n.prepared_at) < clock_timestamp() - interval '1 second') AS h ON true
+             OR n.any_awaited AND coalesce(n.xact_start, n.prepared_at) NOT BETWEEN clock_timestamp() - interval '1 second' AND clock_timestamp()) AS h ON true
  WHERE w.id
  ORDER BY coalesce(h.xact_start, h.prepared_at) NULLS LAST, h.pid;
 
@@ -3627,7 +3627,8 @@ ON CONFLICT (partition_key) DO UPDATE
   FROM "public".outbox_settings AS s
  WHERE pg_try_advisory_xact_lock(hashtext('postrider freeze'), hashtext(s.outbox_id::text));
 
-/* lease.StayIdle */ SET LOCAL idle_in_transaction_session_timeout = 0;
+/* lease.StayIdle */ SELECT set_config('idle_in_transaction_session_timeout', '0', true), set_config('tcp_keepalives_idle', '15', true),
+       set_config('tcp_keepalives_interval', '15', true), set_config('tcp_keepalives_count', '3', true);
 
 /* lease.Freeze */ UPDATE "public".outbox_settings SET frozen_at = clock_timestamp(), frozen_by = $1;
 
