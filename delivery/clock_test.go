@@ -1,6 +1,7 @@
 package delivery_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -79,5 +80,28 @@ func TestTheOrderOfAPartitionNeedsNoClock(t *testing.T) {
 	}
 	if !slices.Equal(got, texts(want...)) {
 		t.Errorf("stored %v, want %v", got, want)
+	}
+}
+
+// A transaction that holds the watermark back is named although the database's clock has stepped back since.
+func TestWhatHoldsTheWatermarkIsNamedBehindAClockThatSteppedBack(t *testing.T) {
+	t.Parallel()
+	b, clock := setupMovable(t, 1)
+	first, second := b.begin(t), b.begin(t)
+	low := appendIn(t, first, "s")
+	b.append(t, "t", `1`)
+	b.wantHeldBelow(t, low)
+	appendIn(t, second, "u")
+	clock.Move(t, -time.Hour)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for st := (delivery.Stall{}); st.Waiting == 0 || len(st.Holders) < 2; {
+		if _, err := b.store.Advance(ctx, 1); err != nil {
+			t.Fatalf("it waits for %s, for %v: %v", st.Waiting, st.Holders, err)
+		}
+		var err error
+		if st, err = b.store.Watermark(ctx); err != nil {
+			t.Fatalf("it waits for %s, for %v: %v", st.Waiting, st.Holders, err)
+		}
 	}
 }

@@ -30,7 +30,7 @@ SELECT set_config('synchronous_commit', 'off', true),
        UPDATE {schema}.outbox_watermark AS w
           SET safe_sequence = n.safe,
               candidate     = CASE n.note WHEN 'new' THEN n.highest WHEN 'kept' THEN n.candidate END,
-              candidate_at  = CASE n.note WHEN 'new' THEN clock_timestamp() WHEN 'kept' THEN n.candidate_at END,
+              candidate_at  = CASE n.note WHEN 'new' THEN clock_timestamp() WHEN 'kept' THEN least(n.candidate_at, clock_timestamp()) END,
               holders       = CASE n.note WHEN 'new' THEN n.writers WHEN 'kept' THEN n.still END,
               updated_at    = clock_timestamp()
          FROM seen AS n, free
@@ -117,7 +117,7 @@ WITH RECURSIVE leaves (relid) AS (
               n.safe >= n.safe_sequence + @apart::int
               OR n.note = 'new'
               OR n.note = 'none' AND n.candidate IS NOT NULL
-              OR n.note = 'kept' AND cardinality(n.still) < cardinality(n.holders) AS worth
+              OR n.note = 'kept' AND (cardinality(n.still) < cardinality(n.holders) OR n.candidate_at > clock_timestamp()) AS worth
          FROM noted AS n
        OFFSET 0)
 

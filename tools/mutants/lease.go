@@ -207,6 +207,11 @@ func neighbourClocks() []mutant {
 			edits: []edit{{"delivery/sql/statistics.sql", "b.published_at <= (SELECT at FROM present)", "b.published_at < 'infinity'"}},
 		},
 		{
+			name: "stalled-behind-the-clock", promise: "P8", breaks: "a transaction that holds all back is not named while the database's clock is behind",
+			test: command{pkg: "delivery", run: "^TestWhatHoldsTheWatermarkIsNamedBehindAClockThatSteppedBack$"}, says: "it waits for 0s",
+			edits: []edit{{"delivery/sql/watermark.sql", " OR n.candidate_at > clock_timestamp())", ")"}},
+		},
+		{
 			name: "frozen-by-the-vanished", promise: "P5", breaks: "a machine that vanished keeps the outbox frozen behind a clock that stepped back",
 			test: command{pkg: "lease", run: "^TestAFreezeEndsWithItsMachine$"}, says: "that the other side has vanished",
 			edits: []edit{{"lease/sql/leases.sql", ", set_config('tcp_keepalives_idle', '15', true)", ""}},

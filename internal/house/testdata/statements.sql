@@ -977,7 +977,7 @@ SELECT coalesce((SELECT generation FROM raised), 0);
               n.safe >= n.safe_sequence + $2::int
               OR n.note = 'new'
               OR n.note = 'none' AND n.candidate IS NOT NULL
-              OR n.note = 'kept' AND cardinality(n.still) < cardinality(n.holders) AS worth
+              OR n.note = 'kept' AND (cardinality(n.still) < cardinality(n.holders) OR n.candidate_at > clock_timestamp()) AS worth
          FROM noted AS n
        OFFSET 0)
 SELECT safe, highest, worth, set_config('postrider.safe', safe::text, false) FROM seen;
@@ -1045,7 +1045,7 @@ SELECT safe, highest, worth, set_config('postrider.safe', safe::text, false) FRO
               n.safe >= n.safe_sequence + $2::int
               OR n.note = 'new'
               OR n.note = 'none' AND n.candidate IS NOT NULL
-              OR n.note = 'kept' AND cardinality(n.still) < cardinality(n.holders) AS worth
+              OR n.note = 'kept' AND (cardinality(n.still) < cardinality(n.holders) OR n.candidate_at > clock_timestamp()) AS worth
          FROM noted AS n
        OFFSET 0)
    , free AS MATERIALIZED (
@@ -1059,7 +1059,7 @@ SELECT safe, highest, worth, set_config('postrider.safe', safe::text, false) FRO
        UPDATE "public".outbox_watermark AS w
           SET safe_sequence = n.safe,
               candidate     = CASE n.note WHEN 'new' THEN n.highest WHEN 'kept' THEN n.candidate END,
-              candidate_at  = CASE n.note WHEN 'new' THEN clock_timestamp() WHEN 'kept' THEN n.candidate_at END,
+              candidate_at  = CASE n.note WHEN 'new' THEN clock_timestamp() WHEN 'kept' THEN least(n.candidate_at, clock_timestamp()) END,
               holders       = CASE n.note WHEN 'new' THEN n.writers WHEN 'kept' THEN n.still END,
               updated_at    = clock_timestamp()
          FROM seen AS n, free
