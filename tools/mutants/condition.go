@@ -4,6 +4,11 @@ package main
 func conditions() []mutant {
 	return []mutant{
 		{
+			name: "sequences-of-any-column", promise: "P6", breaks: "no worker starts where a sequence belongs to a column that is no integer",
+			test: command{pkg: "delivery", run: "^TestSequencesAreComparedUnderAnyPlan$"}, says: "does not exist|out of range",
+			edits: []edit{{"delivery/sql/checks/preconditions.sql", " AND a.atttypid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype)", ""}},
+		},
+		{
 			name: "pause-without-condition", promise: "P8", breaks: "delivery pauses and only the log knows",
 			test: command{pkg: "delivery", run: "^TestAPauseStandsOnTheBoard$"}, says: "after a failure the board says",
 			edits: []edit{{"delivery/pause.go", "\tr.cfg.Board.Report(condition.Delivery, err)\n", ""}},

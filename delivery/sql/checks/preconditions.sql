@@ -211,20 +211,25 @@ SELECT format('row-level security of %I.%I applies to %s, which may not see all 
 -- query: Behind
 -- Sequences of columns of the outbox and of the events that stand behind what their tables hold, as COPY, a dump or logical replication
 -- leave them. Only who may read both is told.
-SELECT format('the sequence %s stands at %s and %I.%I holds %s: inserts fail with 23505', q.seqrelid::regclass, coalesce(pg_sequence_last_value(q.seqrelid)::text, 'its begin'),
-              n.nspname, c.relname, m.held),
-       format('SELECT setval(%L, %s)', q.seqrelid::regclass, m.held)
-  FROM pg_sequence AS q
-  JOIN pg_depend AS d ON d.classid = 'pg_class'::regclass AND d.objid = q.seqrelid AND d.refclassid = 'pg_class'::regclass AND d.deptype IN ('a', 'i')
-  JOIN pg_class AS c ON c.oid = d.refobjid
-  JOIN pg_namespace AS n ON n.oid = c.relnamespace
-  JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = d.refobjsubid
+-- A sequence may belong to any column of the application's tables: others than integers have no maximum that counts.
+-- MATERIALIZED keeps every plan from reading all columns.
+WITH owned AS MATERIALIZED (
+       SELECT q.seqrelid, n.nspname, c.relname, a.attname, coalesce(pg_sequence_last_value(q.seqrelid)::text, 'its begin') AS stands
+         FROM pg_sequence AS q
+         JOIN pg_depend AS d ON d.classid = 'pg_class'::regclass AND d.objid = q.seqrelid AND d.refclassid = 'pg_class'::regclass AND d.deptype IN ('a', 'i')
+         JOIN pg_class AS c ON c.oid = d.refobjid
+         JOIN pg_namespace AS n ON n.oid = c.relnamespace
+         JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = d.refobjsubid
+        WHERE (c.oid = to_regclass(@relation) OR c.relnamespace = to_regnamespace('{schema}') AND (c.relname LIKE 'outbox%' OR c.relname LIKE 'inbox%'))
+          AND c.relkind IN ('r', 'p') AND a.atttypid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype)
+          AND has_sequence_privilege(q.seqrelid, 'USAGE, SELECT') AND has_table_privilege(c.oid, 'SELECT') AND NOT row_security_active(c.oid))
+SELECT format('the sequence %s stands at %s and %I.%I holds %s: inserts fail with 23505', o.seqrelid::regclass, o.stands, o.nspname, o.relname, m.held),
+       format('SELECT setval(%L, %s)', o.seqrelid::regclass, m.held)
+  FROM owned AS o
  CROSS JOIN LATERAL (
-       SELECT substring(query_to_xml(format('SELECT max(%I) AS held FROM %I.%I', a.attname, n.nspname, c.relname), false, false, '')::text
+       SELECT substring(query_to_xml(format('SELECT max(%I) AS held FROM %I.%I', o.attname, o.nspname, o.relname), false, false, '')::text
                         FROM '<held>([0-9]+)</held>')::bigint AS held OFFSET 0) AS m
- WHERE (c.oid = to_regclass(@relation) OR c.relnamespace = to_regnamespace('{schema}') AND (c.relname LIKE 'outbox%' OR c.relname LIKE 'inbox%'))
-   AND has_sequence_privilege(q.seqrelid, 'USAGE, SELECT') AND has_table_privilege(c.oid, 'SELECT') AND NOT row_security_active(c.oid)
-   AND m.held > coalesce(pg_sequence_last_value(q.seqrelid), 0)
+ WHERE m.held > coalesce(pg_sequence_last_value(o.seqrelid), 0)
  ORDER BY 1
 
 -- query: Writes
