@@ -78,6 +78,8 @@ func operations() []operation {
 		operation{"consumer away", 0, away},
 		operation{"consumer forgets", 0, consumerForgets},
 		operation{"stream restored", repeats, restored},
+		operation{"clock steps back", 0, stepsBack},
+		operation{"stream unfit", 0, settings},
 	)
 }
 

@@ -30,7 +30,13 @@ func TestPairs(t *testing.T) { //nolint:paralleltest // one server serves all, a
 	if os.Getenv(slow.Variable) == "1" && os.Getenv(chosenBy) != "" {
 		t.Skip("a part of the slow tests has none of the pairs: its short form chooses them")
 	}
-	server := pgtest.Server(t, localpg.Config{})
+	config := localpg.Config{}
+	var clock *pgtest.Clock
+	if pgtest.HasClock() {
+		clock = pgtest.NewClock(t)
+		config.Environment = clock.Environment()
+	}
+	server := pgtest.Server(t, config)
 	administer(t, server, `CREATE DATABASE `+template)
 	migrate := clustertest.Launch(t, "migrate", []string{"DATABASE_URL=" + database(t, server, template)},
 		"migrate", "up", fmt.Sprintf("--partitions=%d", partitions))
@@ -53,7 +59,9 @@ func TestPairs(t *testing.T) { //nolint:paralleltest // one server serves all, a
 				name := fmt.Sprintf("pair_%d", n)
 				administer(t, server, `CREATE DATABASE `+name+` TEMPLATE `+template)
 				t.Cleanup(func() { drop(t, server, name) })
-				meet(t, begin(t, server, database(t, server, name), a.permits|b.permits), a, b)
+				s := begin(t, server, database(t, server, name), a.permits|b.permits)
+				s.clock = clock
+				meet(t, s, a, b)
 			})
 		}
 	}

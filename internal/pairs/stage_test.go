@@ -17,6 +17,7 @@ import (
 	"github.com/postrider/postrider/internal/localpg"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
 	"github.com/postrider/postrider/internal/testkit/natstest"
+	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/outbox"
 	"github.com/postrider/postrider/partition"
 )
@@ -36,6 +37,8 @@ type stage struct {
 	*clustertest.Cluster
 
 	server  *localpg.Server
+	clock   *pgtest.Clock // the server's; nil: it cannot be moved here
+	behind  time.Duration // how far it is behind
 	js      jetstream.JetStream
 	library *outbox.Producer
 	load    *clustertest.Producer

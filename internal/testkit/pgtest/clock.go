@@ -48,6 +48,9 @@ func NewClock(t testing.TB) *Clock {
 	return c
 }
 
+// HasClock tells whether this machine can move a server's clock.
+func HasClock() bool { return library() != "" }
+
 // library is the path of libfaketime; empty: it is not installed.
 func library() string {
 	for _, pattern := range []string{"/usr/lib/*/faketime/libfaketime.so.1", "/usr/lib*/faketime/libfaketime.so.1", "/usr/local/lib/faketime/libfaketime.so.1"} {
