@@ -19,7 +19,8 @@
 //
 // # Invariants
 //
-//   - One server serves all pairs, one after the other, each with a database of its own.
+//   - One server serves all pairs, one after the other, each with a database of its own; those that move the clock have
+//     another server.
 //   - Producers are quiet at the instants at which an operation forgets something, so that what must be there
 //     afterwards is known exactly.
 //   - Nothing waits for time. Every wait is for a condition and ends with a generous bound.

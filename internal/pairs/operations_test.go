@@ -78,7 +78,7 @@ func operations() []operation {
 		operation{"consumer away", 0, away},
 		operation{"consumer forgets", 0, consumerForgets},
 		operation{"stream restored", repeats, restored},
-		operation{"clock steps back", 0, stepsBack},
+		operation{steps, 0, stepsBack},
 		operation{"stream unfit", 0, settings},
 	)
 }
@@ -107,6 +107,8 @@ const (
 	// pausing is the operation beside which others are refused, and isRefused their mark in the table.
 	pausing   = "pause"
 	isRefused = "x"
+	// steps is the operation that needs a server whose clock can be moved.
+	steps = "clock steps back"
 )
 
 // step runs one that there is.

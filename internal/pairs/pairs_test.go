@@ -1,6 +1,7 @@
 package pairs_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -30,19 +31,9 @@ func TestPairs(t *testing.T) { //nolint:paralleltest // one server serves all, a
 	if os.Getenv(slow.Variable) == "1" && os.Getenv(chosenBy) != "" {
 		t.Skip("a part of the slow tests has none of the pairs: its short form chooses them")
 	}
-	config := localpg.Config{}
+	fixed := equipped(t, localpg.Config{})
+	var movable *localpg.Server // of those alone that move the clock
 	var clock *pgtest.Clock
-	if pgtest.HasClock() {
-		clock = pgtest.NewClock(t)
-		config.Environment = clock.Environment()
-	}
-	server := pgtest.Server(t, config)
-	administer(t, server, `CREATE DATABASE `+template)
-	migrate := clustertest.Launch(t, "migrate", []string{"DATABASE_URL=" + database(t, server, template)},
-		"migrate", "up", fmt.Sprintf("--partitions=%d", partitions))
-	if migrate.Exit(t) != 0 {
-		t.Fatalf("migrate up: %s", migrate.Stderr())
-	}
 	chosen := short(operations(), os.Getenv(chosenBy))
 	n := 0
 	for _, a := range operations() { //nolint:paralleltest // one server serves all, and is killed
@@ -51,6 +42,14 @@ func TestPairs(t *testing.T) { //nolint:paralleltest // one server serves all, a
 			inShort := chosen[[2]string{a.name, b.name}]
 			if !inShort && os.Getenv(slow.Variable) != "1" {
 				continue // a skipped test for each would hide those that matter
+			}
+			server := fixed
+			if a.name == steps || b.name == steps {
+				if movable == nil && pgtest.HasClock() {
+					clock = pgtest.NewClock(t)
+					movable = equipped(t, localpg.Config{Environment: clock.Environment()})
+				}
+				server = cmp.Or(movable, fixed)
 			}
 			t.Run(a.name+"×"+b.name, func(t *testing.T) {
 				if !inShort {
@@ -65,6 +64,19 @@ func TestPairs(t *testing.T) { //nolint:paralleltest // one server serves all, a
 			})
 		}
 	}
+}
+
+// equipped is a server with the template.
+func equipped(t *testing.T, config localpg.Config) *localpg.Server {
+	t.Helper()
+	server := pgtest.Server(t, config)
+	administer(t, server, `CREATE DATABASE `+template)
+	migrate := clustertest.Launch(t, "migrate", []string{"DATABASE_URL=" + database(t, server, template)},
+		"migrate", "up", fmt.Sprintf("--partitions=%d", partitions))
+	if migrate.Exit(t) != 0 {
+		t.Fatalf("migrate up: %s", migrate.Stderr())
+	}
+	return server
 }
 
 // meet has the second operation begin and end while the first one lasts.
