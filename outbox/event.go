@@ -50,7 +50,7 @@ type Metadata struct {
 	TraceParent, TraceState string
 	// CorrelationID names the whole conversation, CausationID what led to this event.
 	CorrelationID, CausationID string
-	// Headers are sent as they are: at most 32 KiB, names of 1..128 token characters (RFC 9110 §5.6.2) no two alike but for case, that do not begin with Nats- or
+	// Headers are sent as they are: at most 32 KiB and 1000, names of 1..128 token characters (RFC 9110 §5.6.2) no two alike but for case, that do not begin with Nats- or
 	// Outbox- and are not Status, Description or KV-Operation in any case, which clients take for the server's, values without line breaks and control characters.
 	Headers map[string]string
 }

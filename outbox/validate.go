@@ -17,6 +17,7 @@ const (
 	maxText       = 1024
 	maxHeaderName = 128
 	maxHeaders    = 32 << 10
+	mostHeaders   = 1000
 )
 
 const textRule = "must be 1 to 1024 bytes of UTF-8 without control characters and without spaces at its ends"
@@ -89,6 +90,9 @@ func headerProblem(headers map[string]string) string {
 	}
 	if size > maxHeaders {
 		return "must not exceed 32 KiB"
+	}
+	if len(headers) > mostHeaders {
+		return "must not be more than 1000"
 	}
 	return ""
 }

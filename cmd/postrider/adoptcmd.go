@@ -34,13 +34,14 @@ type adoptCreateCmd struct {
 // Help explains below the flags.
 func (c *adoptCreateCmd) Help() string {
 	return `The application writes to its table as before. An INSERT fails only if its payload is larger than the outbox takes, or
-does not fit the schema of a type that is checked. From now on each INSERT appends the row's event, in the same transaction;
+does not fit the schema of a type that is checked; once a column is dropped that its event needs; above READ COMMITTED
+with 40001 if its stream got an event meanwhile. Retry 40001, and 40P01 of rows in different orders. From now on each INSERT appends the row's event, in the same transaction;
 UPDATE and DELETE say nothing. What waits is imported before, in order, while the table is locked against writers: look at
 the count that --dry-run --json tells, ten thousand rows take seconds.
 
 What a message cannot have is made to fit. A name that is too long, or has control characters or spaces at its ends, is
 cut, cleaned, and ends with ~ and its MD5. Of headers odd characters of names become -, those with a meaning get X- before
-them, values are text in one line, and what is over 32 KiB is left out; what they were is kept in the event's metadata under
+them, values are text in one line, and what is over 1,000 or 32 KiB is left out; what they were is kept in the event's metadata under
 "unfit". Times stay within the years 1 to 9999. A row without stream or type goes by --stream and --type; without these it
 goes by the table's name, and one that waits is refused.
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -103,6 +104,7 @@ type captureCreateCmd struct {
 	Old        *bool    `help:"Tell with an update how the row was before." negatable:"" env:"-"`
 	Replace    bool     `help:"Change the settings that are given of a capture that is there; no change of a row is missed." env:"-"`
 	Yes        bool     `help:"Confirm what --replace changes; without it that is printed." env:"-"`
+	Backfill   bool     `help:"Tell the rows that are there, too; started again it goes on." env:"-"`
 }
 
 // Help explains below the flags.
@@ -112,11 +114,17 @@ once, and not if it rolls back. The event of public.orders' row 17 is orders.ins
 {"new": {…}} or orders.deleted {"old": {…}} of the stream public.orders:17. An update that changes no captured column
 has none; one that changes the key is a delete and an insert. TRUNCATE is refused while deletions are told.
 
-What fails for the application: TRUNCATE; a row that is too large for an event; any write once a column of the key is
+What fails for the application: TRUNCATE; a row that is too large for an event; above READ COMMITTED, with 40001, a
+row whose stream got an event meanwhile; with 40P01 rows of one stream in different orders; any write once a column of the key is
 dropped, and, with --columns or --exclude, once a table restored from a dump has columns of other names. A key that is
 no stream's name is made one, which ends with ~ and its MD5. The choice of columns follows those that are renamed.
 Nothing is told of a table's children by INHERITS, nor while the trigger is disabled: "capture list" and "doctor" name
 these, but for session_replication_role.
+
+--backfill tells the rows that are there, as orders.read {"new": {…}}, in pages in the order of the key, each before its
+later changes; a row that changes meanwhile is told by its change. It goes on where it was killed, keeps writers of a page
+waiting for some 0.1 s, wants a key that is unique, and is run by the table's owner, who may read events. With --replace
+it begins anew. Writers see no error for it.
 
 The trigger runs as the table's owner, who needs USAGE on the outbox's schema and EXECUTE on outbox_append_bytes;
 those who write to the table need nothing more. Run this as the table's owner, or as a superuser.
@@ -124,6 +132,7 @@ those who write to the table need nothing more. Run this as the table's owner, o
 Examples:
   postrider capture --table orders --dry-run
   postrider capture --table shop.orders --exclude card_number --old
+  postrider capture --table shop.orders --backfill
   postrider capture --table shop.orders --replace --topic orders --yes
   postrider capture --table shop.lines --key order_id,line --operations insert,delete --topic shop
   postrider capture list
@@ -139,12 +148,19 @@ func (c *captureCreateCmd) Run(s *session) error {
 	if !c.Replace && (c.AllColumns || c.Yes) {
 		return fmt.Errorf("%w: --all-columns and --yes go with --replace", errRefused)
 	}
-	o.Replace, o.Confirmed = c.Replace, c.Yes
+	progress := passingLine{statusLine: newStatusLine(s.stderr)}
+	o.Replace, o.Confirmed, o.Backfill = c.Replace, c.Yes, c.Backfill
+	o.Progress = func(read, told int64) {
+		if !c.JSON {
+			progress.show("read %s rows that were there, told %s", humanize.Comma(read), humanize.Comma(told))
+		}
+	}
 	return c.withTriggers(s, "capture", func(store *capture.Store) error {
 		done, err := store.Capture(s.ctx, capture.Capture{
 			Table: c.Table, Key: c.Key, Columns: c.Columns, Exclude: c.Exclude, Operations: c.Operations, Topic: c.Topic, Type: c.Type,
 			Old: c.Old != nil && *c.Old, NoOld: c.Old != nil && !*c.Old, AllColumns: c.AllColumns,
 		}, o)
+		progress.clear()
 		if err != nil {
 			return err
 		}
@@ -153,7 +169,11 @@ func (c *captureCreateCmd) Run(s *session) error {
 				fmt.Fprintln(s.stderr, printable(fmt.Sprintf("%s: %s -> %s", one.Setting, one.Before, one.After)))
 			}
 		}
-		return c.print(s.stdout, done, "changes of "+done.Table+" append events from now on")
+		text := "changes of " + done.Table + " append events from now on"
+		if c.Backfill {
+			text += fmt.Sprintf("; of %s rows that were there %s were told, the others by their changes", humanize.Comma(done.Waiting), humanize.Comma(done.Imported))
+		}
+		return c.print(s.stdout, done, text)
 	})
 }
 

@@ -3,7 +3,6 @@ package capture
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -68,10 +67,11 @@ func Presets() []string { return slices.Sorted(maps.Keys(presets)) }
 
 // shape is an adoption that fits its table: expressions of a row by field.
 type shape struct {
-	of     func(value values) fields
-	chosen func(value values) string // which rows are meant, "" for all
-	order  string
-	test   string // of rows that wait
+	columns map[string]column         // by field
+	of      func(value values) fields // but the payload
+	chosen  func(value values) string // which rows are meant, "" for all
+	order   string
+	test    string // of rows that wait
 }
 
 // values are expressions of columns in a row, fields those of what its event has.
@@ -206,6 +206,7 @@ func (a *Adoption) fit(t *table) (s shape, err error) {
 		return s, refuse("--map: two rows of %s may have one %s, and it has no primary key that tells them apart: ALTER TABLE %s ADD PRIMARY KEY (…), or ADD UNIQUE (%[2]s) to a column that is NOT NULL",
 			t, id.Name, t.quoted())
 	}
+	s.columns = columns
 	s.of = func(value values) fields { return a.expressions(t, columns, value) }
 	if s.chosen, err = a.chosen(t); err != nil {
 		return s, err
@@ -245,20 +246,14 @@ func (a *Adoption) expressions(t *table, columns map[string]column, value values
 		"stream_id": or("NULL", a.Stream), "type": or("NULL", a.Type), "topic": or("NULL", cmp.Or(a.Topic, "default")),
 	}
 	for field, c := range columns {
+		if field == "payload" {
+			continue
+		}
 		v := value(c)
 		switch field {
 		case "event_id":
-			if c.Type == "uuid" {
-				e["own_id"] = v
-			} else {
-				e["own_id"] = "CASE WHEN " + v + "::text ~* " + isUUID + " THEN " + v + "::text::uuid END"
-			}
+			e["own_id"] = "CASE WHEN " + v + "::text ~* " + isUUID + " THEN " + v + "::text::uuid END"
 			e["row_key"] = a.rowKey(t, c, value)
-		case "payload":
-			if c.Type != "bytea" {
-				v = "convert_to(" + v + "::text, 'UTF8')"
-			}
-			e[field] = "coalesce(" + v + ", ''::bytea)"
 		case "headers":
 			e["metadata"], e["of_headers"] = v+"::text", "true"
 		case "occurred_at":
@@ -325,54 +320,4 @@ func (a *Adoption) chosen(t *table) (func(value values) string, error) {
 		}
 		return strings.Join(tests, " AND ")
 	}, nil
-}
-
-// body is that of the function.
-func (a *Adoption) body(t *table, calls string, s shape) string {
-	var parts []string // of json columns: one that no text can hold fails the reading of each
-	written := func(c column) string {
-		if !c.fragile {
-			return c.of("NEW")
-		}
-		at := slices.Index(parts, c.of("NEW"))
-		if at < 0 {
-			at = len(parts)
-			parts = append(parts, c.of("NEW"))
-		}
-		return fmt.Sprintf("part_%d", at)
-	}
-	e, test := s.of(written), s.chosen(written)
-	e["source"] = literal(a.Source)
-	e["stream_id"], e["type"] = "coalesce("+e["stream_id"]+", "+e["source"]+")", "coalesce("+e["type"]+", "+e["source"]+")"
-	var declared, read string
-	for i, part := range parts {
-		declared += fmt.Sprintf("    part_%d text;\n", i)
-		read += fmt.Sprintf("    BEGIN\n        part_%d := %s;\n    EXCEPTION WHEN data_exception THEN\n        NULL; -- no text can hold it\n    END;\n", i, part)
-	}
-	if declared != "" {
-		declared = "DECLARE\n" + declared
-	}
-	if test != "" {
-		read += "    IF (" + test + ") IS NOT TRUE THEN\n        RETURN NULL;\n    END IF;\n"
-	}
-	body := declared + "BEGIN\n" + read + "    PERFORM " + calls + arguments(appended, e) + ";\n"
-	if a.Delete {
-		body += a.deletion(t)
-	}
-	return body + "    RETURN NULL;\nEND\n"
-}
-
-// deletion removes the row from the table that the trigger is on. Its name at the adoption, which has a plan, may be another table's by now.
-func (a *Adoption) deletion(t *table) string {
-	tests := func(row string) string {
-		var list []string
-		for _, key := range t.primary() {
-			list = append(list, "t."+identifier(key)+" = "+row+"."+identifier(key))
-		}
-		return " AS t WHERE " + strings.Join(list, " AND ")
-	}
-	place := fmt.Sprintf("coalesce((SELECT a.relid FROM pg_partition_ancestors(TG_RELID) AS a WHERE a.relid = %d), TG_RELID)::regclass", t.oid)
-	return "    IF to_regclass(" + literal(t.quoted()) + ") = " + place + " THEN\n" +
-		"        DELETE FROM " + t.quoted() + tests("NEW") + ";\n    ELSE\n" +
-		"        EXECUTE 'DELETE FROM ' || " + place + " || " + literal(tests("($1)")) + " USING NEW;\n    END IF;\n"
 }

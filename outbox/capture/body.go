@@ -100,24 +100,31 @@ func array(texts []string) string {
 	return "ARRAY[" + literals(texts) + "]::text[]"
 }
 
+const found = "SELECT coalesce(array_agg(a.attname::text ORDER BY %[1]s), '{}'), coalesce(array_agg(a.atttypid ORDER BY %[1]s), '{}') INTO %[2]s, %[2]s_types\n          "
+
+// found sets a variable to the names that columns of the table have now, and another to their types.
+func (t *table) found(into string, names []string) string {
+	return fmt.Sprintf(found+`FROM unnest(%[3]s) WITH ORDINALITY AS u (number, place)
+          JOIN pg_attribute AS a ON a.attrelid = %[4]d AND a.attnum = u.number AND NOT a.attisdropped`, "u.place", into, t.numbers(names), t.oid)
+}
+
+func (t *table) numbers(names []string) string {
+	var list []string
+	for _, one := range names {
+		column, _ := t.column(one)
+		list = append(list, strconv.Itoa(int(column.Number)))
+	}
+	return "'{" + strings.Join(list, ",") + "}'::int[]"
+}
+
 // follow finds the names that columns have now, since PostgreSQL knows them by their numbers. A table that was restored has others; there
 // the names of before hold, unless a column came since, which may be one of those with another name.
 func (c *Capture) follow(t *table) string {
-	numbers := func(names []string) string {
-		var list []string
-		for _, one := range names {
-			column, _ := t.column(one)
-			list = append(list, strconv.Itoa(int(column.Number)))
-		}
-		return "'{" + strings.Join(list, ",") + "}'::int[]"
-	}
-	const found = "SELECT coalesce(array_agg(a.attname::text ORDER BY %[1]s), '{}'), coalesce(array_agg(a.atttypid ORDER BY %[1]s), '{}') INTO %[2]s, %[2]s_types\n          "
-	keys := fmt.Sprintf(found+`FROM unnest(%[3]s) WITH ORDINALITY AS u (number, place)
-          JOIN pg_attribute AS a ON a.attrelid = %[4]d AND a.attnum = u.number AND NOT a.attisdropped`, "u.place", "keys", numbers(c.Key), t.oid)
+	keys := t.found("keys", c.Key)
 	now, before, doubt := "", "", "false"
 	if chosen := c.chosen(); len(chosen) > 0 {
 		now = fmt.Sprintf(found+"FROM pg_attribute AS a WHERE a.attrelid = %[3]d AND a.attnum > 0 AND NOT a.attisdropped AND %[4]s;",
-			"a.attnum", "chosen", t.oid, c.told("a.attnum", numbers(chosen)))
+			"a.attnum", "chosen", t.oid, c.told("a.attnum", t.numbers(chosen)))
 		before = fmt.Sprintf("chosen := ARRAY(SELECT a.attname::text FROM pg_attribute AS a WHERE a.attrelid = TG_RELID AND a.attnum > 0 AND NOT a.attisdropped AND %s ORDER BY a.attnum);",
 			c.told("a.attname::text", array(chosen)))
 		var all []string

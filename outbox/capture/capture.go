@@ -39,9 +39,11 @@ var placeholders = regexp.MustCompile(`\{[^{}]*\}`)
 // operations are what Operations may name, and how events call them.
 var operations = map[string]string{"insert": "inserted", "update": "updated", "delete": "deleted"}
 
-// Capture has the changes of a table append events from now on. What was there before is not told.
+// Capture has the changes of a table append events from now on. What was there before is told if Options.Backfill says so.
 func (s *Store) Capture(ctx context.Context, c Capture, o Options) (Done, error) {
 	var done Done
+	given := o
+	o.Replace = o.Replace || o.Backfill // it is there where a backfill was interrupted
 	err := s.transaction(ctx, o, func(tx pgx.Tx) error {
 		t, err := s.find(ctx, tx, Captured, c.Table)
 		if err != nil {
@@ -58,6 +60,9 @@ func (s *Store) Capture(ctx context.Context, c Capture, o Options) (Done, error)
 		if err := c.complete(t); err != nil {
 			return err
 		}
+		if err := s.begins(ctx, tx, t, c, before, given); err != nil {
+			return err
+		}
 		list, err := making(Captured, t, c.events(), c.body(t, s.calls("bytes")), c.tells("delete"), c)
 		if err != nil {
 			return err
@@ -71,7 +76,10 @@ func (s *Store) Capture(ctx context.Context, c Capture, o Options) (Done, error)
 		}
 		return s.execute(ctx, tx, done, o)
 	})
-	return done, err
+	if err != nil || !o.Backfill || o.DryRun {
+		return done, err
+	}
+	return done, s.backfill(ctx, c, o, &done)
 }
 
 // changes takes what is not said from the capture that is replaced, and returns that.
@@ -207,5 +215,5 @@ func (c *Capture) tells(operation string) bool { return slices.Contains(c.Operat
 
 // kind is the type of the events of an operation.
 func (c *Capture) kind(t *table, operation string) string {
-	return strings.NewReplacer("{table}", t.name.name, "{operation}", operations[operation]).Replace(c.Type)
+	return strings.NewReplacer("{table}", t.name.name, "{operation}", cmp.Or(operations[operation], operation)).Replace(c.Type)
 }

@@ -16,7 +16,7 @@
 //	adoption         the event of the row   nothing                        nothing
 //
 // A captured row is the stream "schema.table:key", of several columns "schema.table:[a, b]". Rows are what row_to_json makes of them, with
-// fixed settings: numbers with all their digits, times as ISO 8601 in UTC, bytea as "\x…", json columns as they were written. Columns that
+// fixed settings: numbers with all their digits, times as ISO 8601 in UTC, bytea as "\x…", money as locale C writes it, json columns as they were written. Columns that
 // the table gets later are captured, too, unless the columns were chosen by name; columns that go are left out from then on. What was chosen
 // is the column, known by its number in the table: one that is renamed stays chosen or left out, and names the stream as before.
 //
@@ -29,11 +29,16 @@
 // Rows are read, and removed, by the query of a materialized view of the owner's: SET ROLE would not do, since what it runs could RESET it,
 // or leave a deferred trigger for the COMMIT.
 //
+// A backfill tells the rows that are there in pages, each in a transaction, as T.read {"new":…}. It locks the rows of a page FOR SHARE, leaves
+// out those whose stream has an event since it began, and notes the last key in the function's comment. So a row is told before its later
+// changes; one that changed before is told by its change. It waits for a row that somebody holds while it holds no other.
+//
 // # Invariants
 //
 //   - A table that leaves another relay's publication with its trigger has each change told by one of the two: the trigger waits for those who
 //     wrote before, and whoever writes afterwards finds both done.
-//   - An adopted table takes what it took before: what no event can have is made to fit by outbox_adopted_event.
+//   - An adopted table takes what it took before: what no event can have is made to fit by outbox_adopted_event. Its columns may get other names
+//     and types; one that is dropped of those that events need fails writes with 55000.
 //   - Rows are removed from the table of the trigger, whatever it is called by now, and from no other.
 //   - A change has one event if it commits, and none if it does not. An UPDATE that changes none of the captured columns has none.
 //   - The events of a row are in the order of its changes: whoever changes it holds its lock until the event is committed.
@@ -47,7 +52,8 @@
 // A table takes what it took before. A key that names no stream, for its length, control characters or spaces at its ends, is made to: the
 // stream's name ends with ~ and an MD5 then. What fails the statement that changed the row is a payload that is too large, or does not fit
 // the schema of a type that is checked. A key that is coarser than the row queues its writers until commit, and can deadlock those
-// that change rows in different orders. A statement may change any number of rows: appends by triggers hold no lock of the shared lock table
+// that change rows in different orders (40P01); above READ COMMITTED a stream's event that the snapshot does not see makes 40001: both want to be
+// tried again. A statement may change any number of rows: appends by triggers hold no lock of the shared lock table
 // for a stream, but queue at its next version. A captured row costs its writer about 0.15 ms, some forty times an update of a small row.
 //
 // Making a trigger waits for those who write to the table. Where they wait for each other's rows behind it, PostgreSQL lets them pass after its

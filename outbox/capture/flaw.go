@@ -3,7 +3,6 @@ package capture
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -56,7 +55,7 @@ func (t *Trigger) faults(f facts) (list []Flaw) {
 		add(true, "capture each child by itself, or ALTER TABLE "+one+" NO INHERIT "+t.table.quoted(), "%s inherits from it, and the trigger does not see its rows", one)
 	}
 	if t.Owner != f.owner {
-		add(false, anew, "the table is owned by %s now, and the function runs as %s", f.owner, t.Owner)
+		add(false, anew, "the table is owned by %s now, and the function runs as %s: adopted with --delete, rows stay unless that role may remove them", f.owner, t.Owner)
 	}
 	if !f.may {
 		add(false, "as the outbox's owner: GRANT USAGE ON SCHEMA, and EXECUTE on the append function, TO "+t.Owner, "%s may not append any more: writes fail", t.Owner)
@@ -79,14 +78,9 @@ func (t *Trigger) faults(f facts) (list []Flaw) {
 // columnFaults are what became of the columns that the function needs.
 func (t *Trigger) columnFaults(f facts, anew string) (list []Flaw) {
 	if t.Purpose == Adopted {
-		var a Adoption
-		if json.Unmarshal(t.Settings, &a) != nil {
-			return nil
-		}
-		for _, source := range slices.Sorted(maps.Keys(a.Map)) {
-			number, known := t.note.Numbers[source]
-			if known && t.columns[number] != source {
-				list = append(list, Flaw{fmt.Sprintf("column %s was renamed or dropped: writes fail", source), anew, false})
+		for _, one := range t.note.Used {
+			if t.nowCalled(one) == "" {
+				list = append(list, Flaw{fmt.Sprintf("column %s was dropped: writes fail", one), anew, false})
 			}
 		}
 		return list

@@ -13,7 +13,9 @@ SET timezone = 'UTC'
 SET datestyle = 'ISO, YMD'
 SET intervalstyle = 'iso_8601'
 SET bytea_output = 'hex'
-SET extra_float_digits = 1`
+SET extra_float_digits = 1
+SET lc_monetary = 'C'
+SET quote_all_identifiers = off`
 
 // guard begins each function. Others who may hang it on their table, by privileges that they had by default, must not speak for this one;
 // who may not keep events from being published must not do it by the mark of those who may.
@@ -45,15 +47,18 @@ END
 // note is what a function's comment says besides the settings.
 type note struct {
 	Table string `json:"table"`
-	// Relation and Numbers are what PostgreSQL knows the table and its columns by, whatever they are called by now.
+	// Relation and Numbers are what PostgreSQL knows the table and its columns by, whatever they are called by now. Used are those that an
+	// adoption needs.
 	Relation uint32           `json:"relation"`
 	Numbers  map[string]int16 `json:"numbers"`
+	Used     []string         `json:"used,omitempty"`
+	Backfill *backfilled      `json:"backfill,omitempty"`
 	// Publication is the one that the table left.
 	Publication *membership `json:"publication,omitempty"`
 }
 
 // kept are the settings and the note in one object.
-func kept(settings any, n note) (string, error) {
+func kept(settings, n any) (string, error) {
 	all := map[string]json.RawMessage{}
 	for _, one := range []any{settings, n} {
 		text, err := json.Marshal(one)
@@ -76,7 +81,7 @@ func making(kind Purpose, t *table, events, body string, truncate bool, settings
 	for _, c := range t.columns {
 		numbers[c.Name] = c.Number
 	}
-	comment, err := kept(settings, note{t.String(), t.oid, numbers, t.left})
+	comment, err := kept(settings, note{t.String(), t.oid, numbers, t.used, t.filled, t.left})
 	if err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ type Store struct {
 	sql    queries
 }
 
-type queries struct{ Find, Columns, Installed, Membership, Published, LimitLocks, Unique, MayAdopt, Own, Fit, Versions, Append pg.Query }
+type queries struct{ Find, Columns, Installed, Membership, Published, LimitLocks, Unique, MayAdopt, Own, Fit, Versions, Append, MayBackfill, Since pg.Query }
 
 // New returns a store for the outbox in that schema, or pg.ErrSchemaName.
 func New(db *pgxpool.Pool, schema string) (*Store, error) {
@@ -80,7 +80,10 @@ type Options struct {
 	LeavePublication bool
 	// LockTimeout is how long the table's writers may keep the trigger waiting, and others behind it. Defaults to 5 s.
 	LockTimeout time.Duration
-	// Progress is told how many rows of how many were imported.
+	// Backfill has Capture tell the rows that are there already, page by page, each before its later changes; what was interrupted goes on.
+	// Replace has it begin anew once it is done.
+	Backfill bool
+	// Progress is told how many rows of how many were imported; of a backfill, how many were read, and how many of them told.
 	Progress func(done, all int64)
 }
 
@@ -92,7 +95,8 @@ type Done struct {
 	Changes []SettingChange
 	// SQL is the statements without what imports rows.
 	SQL []string
-	// Waiting is how many rows waited in a table that was adopted, Imported how many became events; the others had theirs.
+	// Waiting is how many rows waited in a table that was adopted, or were read by a backfill, Imported how many became events; the others
+	// had theirs.
 	Waiting, Imported int64
 }
 
@@ -185,6 +189,8 @@ func explained(table string, err error) error {
 		return fmt.Errorf("%s cannot leave it, and nothing was changed: drop it and create it FOR TABLE …, in one transaction: %w", table, err)
 	case "42501": // insufficient_privilege
 		return fmt.Errorf("a right is missing, and nothing was changed: run it as a superuser, or as the owner of %s with CREATE on its schema: %w", table, err)
+	case "2BP01": // dependent_objects_still_exist
+		return fmt.Errorf("another trigger calls the function, too, and nothing was changed: DROP TRIGGER that one first (%s): %w", answer.Detail, err)
 	case "42723", "42710": // the function or the trigger exists
 		return fmt.Errorf("%s, or one of its partitions, has such a trigger, or another object its name; nothing was changed: %w", table, err)
 	}

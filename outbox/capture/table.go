@@ -24,6 +24,9 @@ type table struct {
 	// left is the publication that the table left for the trigger, joins tells that it is in there still.
 	left  *membership
 	joins bool
+	used  []string // columns that an adoption needs
+	// filled is how far the rows are told that were there before.
+	filled *backfilled
 	// before is the trigger that is replaced.
 	before *Trigger
 }
@@ -38,9 +41,10 @@ type column struct {
 	// Number is its place in the table, whatever it is called.
 	Number int16
 	TypeID uint32
-	// part is the key of a JSON column whose value is meant, "" for the column. fragile: what json has under a key may be no text.
-	part    string
-	fragile bool
+	// Operators is the schema of those that compare values of the primary key.
+	Operators string
+	// part is the key of a JSON column whose value is meant, "" for the column.
+	part string
 }
 
 // find reads what there is of a table, and refuses one that cannot have the trigger.
@@ -124,7 +128,7 @@ func (t *table) source(flag, name string) (column, error) {
 	if _, itself := t.column(name); itself || !found || part == "" || !strings.HasPrefix(c.Type, "json") {
 		return t.must(flag, name)
 	}
-	c.part, c.fragile, c.Type = part, c.Type == "json", "text"
+	c.part, c.Type = part, "text"
 	return c, nil
 }
 

@@ -28,6 +28,7 @@ type Trigger struct {
 	table, function name
 	oid             uint32 // of the table, 0 for none
 	columns         map[int16]string
+	comment         string
 	note            note
 	keys            int // how many columns the key had
 }
@@ -53,6 +54,7 @@ func (s *Store) list(ctx context.Context, db pg.Querier) ([]Trigger, error) {
 		if err := json.Unmarshal([]byte(columns), &t.columns); err != nil {
 			return t, err
 		}
+		t.comment = comment
 		t.readComment(comment)
 		t.Table, t.Function, t.Enabled = t.table.String(), t.function.String(), f.enabled == "O" || f.enabled == "A"
 		if t.oid == 0 {
@@ -73,7 +75,7 @@ func (t *Trigger) readComment(comment string) {
 	if json.Unmarshal([]byte(comment), &all) != nil || json.Unmarshal([]byte(comment), &t.note) != nil {
 		return
 	}
-	for _, ours := range []string{"table", "relation", "numbers"} {
+	for _, ours := range []string{"table", "relation", "numbers", "used"} {
 		delete(all, ours)
 	}
 	for _, field := range []string{"key", "columns", "exclude"} {

@@ -125,7 +125,7 @@ type arriving struct {
 // selection is the statement that reads the rows that wait.
 func (s shape) selection(t *table, source string) string {
 	e := s.of(waits)
-	e["source"] = literal(source)
+	e["source"], e["payload"] = literal(source), inBytes(s.columns["payload"], waits(s.columns["payload"]))
 	list := make([]string, len(appended))
 	for i, one := range appended {
 		list[i] = "(" + e[one[0]] + ")::" + one[1] + " AS " + one[0]

@@ -41,6 +41,28 @@ SELECT s.stream, coalesce(kept.last, head.stream_version, 0), coalesce(kept.firs
                        FROM {schema}.events AS e WHERE e.stream_id = s.stream) AS kept
   LEFT JOIN {schema}.outbox_stream_heads AS head ON head.stream_id = s.stream
 
+-- query: MayBackfill
+-- Whether this session is the table's owner, and nobody else who took that role; may append batches; and an index keeps rows from having a key twice.
+SELECT session_user = current_user AND pg_get_userbyid(c.relowner) = session_user,
+       has_function_privilege(b.oid, 'EXECUTE'),
+       EXISTS (SELECT FROM pg_index AS i
+                WHERE i.indrelid = c.oid AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+                  AND (i.indkey::int[])[0:i.indnkeyatts - 1] <@ @numbers::text::int[])
+  FROM pg_class AS c
+  JOIN pg_namespace AS o ON o.nspname = @schema
+  JOIN pg_class AS e ON e.relnamespace = o.oid AND e.relname = 'events'
+  JOIN pg_proc AS b ON b.pronamespace = o.oid AND b.proname = 'outbox_append_batch' AND b.proowner = e.relowner
+ WHERE c.oid = @table
+
+-- query: Since
+-- The versions of streams that have no event after a sequence.
+SELECT s.stream, coalesce(l.stream_version, h.stream_version, 0)
+  FROM unnest(@streams::text[]) AS s (stream)
+  LEFT JOIN LATERAL (SELECT e.stream_version, e.sequence FROM {schema}.events AS e
+                      WHERE e.stream_id = s.stream ORDER BY e.stream_version DESC LIMIT 1) AS l ON true
+  LEFT JOIN {schema}.outbox_stream_heads AS h ON h.stream_id = s.stream
+ WHERE coalesce(l.sequence, 0) <= @begun
+
 -- query: Append
 SELECT count(*)
   FROM {schema}.outbox_append_batch(@streams::text[], @types::text[], @payloads::bytea[], @ids::uuid[], @versions::bigint[],

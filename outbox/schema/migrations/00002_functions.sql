@@ -220,6 +220,7 @@ DECLARE
     field   text COLLATE "C"; -- lower() of a locale may leave an I
     value   jsonb;
     size    int := 0;
+    many    int := 0;
     names   text COLLATE "C" := ' ';
 BEGIN
     IF jsonb_typeof(metadata) <> 'object' THEN
@@ -253,9 +254,12 @@ BEGIN
             RETURN format('metadata header %s must not contain line breaks or control characters', quote_literal(field));
         END IF;
         names := names || lower(field) || ' ';
+        many := many + 1;
         size := size + octet_length(field) + octet_length(value #>> '{}');
         IF size > 32768 THEN
             RETURN 'metadata headers must not exceed 32768 bytes';
+        ELSIF many > 1000 THEN
+            RETURN 'metadata headers must not be more than 1000';
         END IF;
     END LOOP;
     RETURN NULL;
@@ -632,7 +636,7 @@ REVOKE EXECUTE ON FUNCTION {schema}.outbox_without_enqueue, {schema}.outbox_is_r
 -- of its type (DETAIL: type, pointer, rule, position); 22023 an argument is refused, named in
 -- the text; 23505 the event_id exists, or another writer took the version while
 -- not running READ COMMITTED; 40001 the partitions were resized since such a
--- transaction began; 54000 the payload is larger than
+-- transaction began, or, in a trigger, the stream got an event; 54000 the payload is larger than
 -- outbox_settings.max_payload_bytes.
 
 -- +goose StatementBegin
@@ -707,7 +711,9 @@ BEGIN
             PERFORM {schema}.outbox_refuse_ids(ARRAY[new_id]);
         END IF;
         -- The identity is drawn here and nowhere else: the watermark rests on it.
-        IF known IS DISTINCT FROM current AND current_setting('transaction_isolation') = 'read committed' THEN
+        -- Above READ COMMITTED, ON CONFLICT makes 40001 of a version that the snapshot does not see: what a trigger's writer retries.
+        IF known IS DISTINCT FROM current
+           AND (current_setting('transaction_isolation') = 'read committed' OR pg_trigger_depth() > 0 AND new_id IS NULL) THEN
             INSERT INTO {schema}.events (event_id, stream_id, stream_version, event_type, topic, payload, metadata,
                                          tenant_id, routing_key, audit_only, occurred_at)
             VALUES (coalesce(new_id, gen_random_uuid()), new_stream, current + 1, new_type, new_topic, new_payload, new_metadata,
@@ -1100,15 +1106,15 @@ RETURN CASE WHEN {schema}.outbox_bad_text(value)
 END;
 
 -- Headers of which each may be sent: names in token characters, X- before those that have a meaning to somebody, values in one line. What
--- is over 32768 bytes in the order of names, or still no header, is left out.
+-- is over 1000 or 32768 bytes in the order of names, or still no header, is left out.
 -- +goose StatementBegin
 CREATE FUNCTION {schema}.outbox_adopted_headers(headers jsonb) RETURNS jsonb
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $function$
     WITH given AS (
            SELECT h.key, coalesce(nullif(left(regexp_replace(h.key, '[^!#$%&''*+.^_`|~0-9A-Za-z-]', '-', 'g'), 100), ''), '-') AS name,
                   regexp_replace((h.value #>> '{}') COLLATE "C", E'[\\u0001-\\u0008\\u000a-\\u001f\\u007f-\\u009f]+', ' ', 'g') AS value
-             FROM jsonb_each(CASE WHEN jsonb_typeof(headers) = 'object' THEN headers ELSE '{}'::jsonb END) AS h
-            WHERE jsonb_typeof(h.value) <> 'null'),
+             FROM (SELECT e.key, e.value FROM jsonb_each(CASE WHEN jsonb_typeof(headers) = 'object' THEN headers ELSE '{}'::jsonb END) AS e
+                    WHERE jsonb_typeof(e.value) <> 'null' ORDER BY e.key COLLATE "C" LIMIT 1000) AS h),
          free AS (
            SELECT g.key, g.value, CASE WHEN {schema}.outbox_metadata_problem(
                       jsonb_build_object('headers'::text, jsonb_build_object(g.name, 'v'::text))) IS NULL THEN g.name ELSE 'X-' || g.name END AS name
@@ -1229,7 +1235,7 @@ BEGIN
             NULL::bigint, NULL::text, e.event_tenant, true, NULL::timestamptz, e.id, e.event_occurred);
     EXCEPTION WHEN unique_violation THEN -- another transaction took the id meanwhile
         done := {schema}.outbox_append_event(e.event_stream, e.event_type, payload, NULL::bigint, e.event_metadata, e.event_topic, e.event_key,
-            NULL::bigint, NULL::text, e.event_tenant, true, NULL::timestamptz, gen_random_uuid(), e.event_occurred);
+            NULL::bigint, NULL::text, e.event_tenant, true, NULL::timestamptz, NULL::uuid, e.event_occurred);
     END;
 END
 $function$;
