@@ -35,7 +35,7 @@ func (s *Store) begins(ctx context.Context, tx pgx.Tx, t *table, c Capture, befo
 	if before != nil && slices.Equal(before.Key, c.Key) {
 		t.filled = t.before.note.Backfill
 	}
-	if !o.Backfill || t.filled != nil && !(t.filled.Done && o.Replace) {
+	if !o.Backfill || t.filled != nil && (!t.filled.Done || !o.Replace) {
 		return nil
 	}
 	var own, may, unique bool

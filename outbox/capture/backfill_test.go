@@ -54,8 +54,10 @@ func (l lab) rows(t *testing.T) (stop func()) {
 				err := pgx.BeginFunc(ctx, l.Pool, func(tx pgx.Tx) error {
 					for _, b := range []int{first, first + rand.IntN(200)} { // in one order, as the application does that wants no deadlock
 						for _, sql := range [][]string{
-							{`UPDATE rows SET v = v + 1 WHERE b = $1`}, {`DELETE FROM rows WHERE b = $1`},
-							{`INSERT INTO rows VALUES ('z', $1) ON CONFLICT DO NOTHING`}, {`UPDATE rows SET a = chr(97 + (b + v) % 9), v = v + 1 WHERE b = $1 AND NOT EXISTS (SELECT FROM rows AS r WHERE r.b = $1 AND r.a = chr(97 + (rows.b + rows.v) % 9))`},
+							{`UPDATE rows SET v = v + 1 WHERE b = $1`},
+							{`DELETE FROM rows WHERE b = $1`},
+							{`INSERT INTO rows VALUES ('z', $1) ON CONFLICT DO NOTHING`},
+							{`UPDATE rows SET a = chr(97 + (b + v) % 9), v = v + 1 WHERE b = $1 AND NOT EXISTS (SELECT FROM rows AS r WHERE r.b = $1 AND r.a = chr(97 + (rows.b + rows.v) % 9))`},
 						}[rand.IntN(4)] {
 							if _, err := tx.Exec(ctx, sql, b); err != nil {
 								return err
