@@ -69,3 +69,56 @@ func ownership() []mutant {
 		},
 	}
 }
+
+// guests is the ways for a captured or adopted table to fail its writers, and for rows that were there to be told in another order.
+func guests() []mutant {
+	of := func(run string) command { return command{pkg: "outbox/capture", run: "^" + run + "$"} }
+	const functions = "outbox/schema/migrations/00002_functions.sql"
+	return []mutant{
+		{
+			name: "backfill-behind", promise: "append", breaks: "a row that was there is told behind a change of it",
+			test: of("TestABackfillUnderWriters"), says: "come behind a change|the last events say otherwise",
+			edits: []edit{{"outbox/capture/sql/adoption.sql", " WHERE coalesce(l.sequence, 0) <= @begun", " WHERE coalesce(l.sequence, 0) >= @begun * 0"}},
+		},
+		{
+			name: "backfill-unlocked", promise: "append", breaks: "a row changes between its reading and its telling",
+			test: of("TestABackfillUnderWriters"), says: "come behind a change|the last events say otherwise",
+			edits: []edit{{"outbox/capture/backfill.go", `order+" FOR SHARE OF r"+wait`, `order+strings.Repeat(wait, 0)`}},
+		},
+		{
+			name: "backfill-skips", promise: "append", breaks: "a row that a writer holds is never told",
+			test: of("TestABackfillUnderWriters"), says: "the last events say otherwise",
+			edits: []edit{{"outbox/capture/backfill.go", "if at < 0 && !alone {", "if at < 0 && false {"}},
+		},
+		{
+			name: "backfill-forgets", promise: "append", breaks: "a backfill that was killed begins where nobody knows",
+			test: of("TestABackfillIsKilled"), says: "the last events say otherwise",
+			edits: []edit{{"outbox/capture/backfill.go", "t.filled = t.before.note.Backfill", "t.filled = &backfilled{Done: true}"}},
+		},
+		{
+			name: "capture-follows-quotes", promise: "append", breaks: "a row's event depends on what the session that writes it has set",
+			test: of("TestASessionsSettingsDoNotChangeAnyType"), says: "rows have several texts",
+			edits: []edit{{"outbox/capture/function.go", "SET intervalstyle = 'iso_8601'\n", ""}},
+		},
+		{
+			name: "adopt-no-room", promise: "append", breaks: "an INSERT of an application fails whose metadata leave no room for where the row is from",
+			test: of("TestMetadataJustBelowTheLimitIsAdopted"), says: "metadata must not exceed",
+			edits: []edit{{functions, "IF {schema}.outbox_metadata_problem(event_metadata) IS NOT NULL THEN -- they", "IF false THEN -- they"}},
+		},
+		{
+			name: "adopt-unseen-version", promise: "append", breaks: "an application above READ COMMITTED gets an error that it does not retry",
+			test: of("TestAStreamThatASnapshotDoesNotSee"), says: "want SQLSTATE 40001",
+			edits: []edit{{functions, "OR pg_trigger_depth() > 0 AND new_id IS NULL)", "OR false)"}},
+		},
+		{
+			name: "adopt-old-columns", promise: "append", breaks: "an INSERT of an application fails once a column of its adopted table has another name or type",
+			test: of("TestAnAdoptedTablesColumnsBecomeOthers"), says: "the application's INSERT fails",
+			edits: []edit{{"outbox/capture/row.go", "    same := %[6]s;", "    same := %[6]s OR true;"}},
+		},
+		{
+			name: "adopt-many-headers", promise: "append", breaks: "a row with very many headers loses them, and costs its writer seconds",
+			test: of("TestManyHeadersAreAdopted"), says: "headers, want 1000|statement timeout",
+			edits: []edit{{functions, `ORDER BY e.key COLLATE "C" LIMIT 1000)`, `ORDER BY e.key COLLATE "C")`}},
+		},
+	}
+}

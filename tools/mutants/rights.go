@@ -255,31 +255,6 @@ func choices() []mutant {
 			edits: []edit{{"outbox/capture/publication.go", "		if there {\n", "		if true {\n"}},
 		},
 		{
-			name: "backfill-behind", promise: "append", breaks: "a row that was there is told behind a change of it",
-			test: of("TestABackfillUnderWriters"), says: "come behind a change|the last events say otherwise",
-			edits: []edit{{"outbox/capture/sql/adoption.sql", " WHERE coalesce(l.sequence, 0) <= @begun", " WHERE coalesce(l.sequence, 0) >= @begun * 0"}},
-		},
-		{
-			name: "backfill-unlocked", promise: "append", breaks: "a row changes between its reading and its telling",
-			test: of("TestABackfillUnderWriters"), says: "come behind a change|the last events say otherwise",
-			edits: []edit{{"outbox/capture/backfill.go", `order+" FOR SHARE OF r"+wait`, `order+strings.Repeat(wait, 0)`}},
-		},
-		{
-			name: "backfill-skips", promise: "append", breaks: "a row that a writer holds is never told",
-			test: of("TestABackfillUnderWriters"), says: "the last events say otherwise",
-			edits: []edit{{"outbox/capture/backfill.go", "if at < 0 && !alone {", "if at < 0 && false {"}},
-		},
-		{
-			name: "backfill-forgets", promise: "append", breaks: "a backfill that was killed begins where nobody knows",
-			test: of("TestABackfillIsKilled"), says: "the last events say otherwise",
-			edits: []edit{{"outbox/capture/backfill.go", "t.filled = t.before.note.Backfill", "t.filled = &backfilled{Done: true}"}},
-		},
-		{
-			name: "capture-follows-quotes", promise: "append", breaks: "a row's event depends on what the session that writes it has set",
-			test: of("TestASessionsSettingsDoNotChangeAnyType"), says: "rows have several texts",
-			edits: []edit{{"outbox/capture/function.go", "SET intervalstyle = 'iso_8601'\n", ""}},
-		},
-		{
 			name: "capture-dollars", promise: "append", breaks: "a table whose name has dollars cannot be captured",
 			test: of("TestOddNamesDoNotMeet"), says: "syntax error",
 			edits: []edit{{"outbox/capture/function.go", "for strings.Contains(body, tag) {", "for false {"}},
@@ -311,26 +286,6 @@ func hosts() []mutant {
 			name: "adopt-odd-headers", promise: "append", breaks: "an INSERT of an application fails whose headers are none of a message",
 			test: of("TestOddRowsFailNoWriter"), says: "the application's INSERT fails",
 			edits: []edit{{functions, "    event_metadata := coalesce({schema}.outbox_adopted_metadata(metadata, of_headers), '{}'::jsonb)", "    event_metadata := coalesce(jsonb_build_object('headers'::text, metadata::jsonb), '{}'::jsonb)"}},
-		},
-		{
-			name: "adopt-no-room", promise: "append", breaks: "an INSERT of an application fails whose metadata leave no room for where the row is from",
-			test: of("TestMetadataJustBelowTheLimitIsAdopted"), says: "metadata must not exceed",
-			edits: []edit{{functions, "IF {schema}.outbox_metadata_problem(event_metadata) IS NOT NULL THEN -- they", "IF false THEN -- they"}},
-		},
-		{
-			name: "adopt-unseen-version", promise: "append", breaks: "an application above READ COMMITTED gets an error that it does not retry",
-			test: of("TestAStreamThatASnapshotDoesNotSee"), says: "want SQLSTATE 40001",
-			edits: []edit{{functions, "OR pg_trigger_depth() > 0 AND new_id IS NULL)", "OR false)"}},
-		},
-		{
-			name: "adopt-old-columns", promise: "append", breaks: "an INSERT of an application fails once a column of its adopted table has another name or type",
-			test: of("TestAnAdoptedTablesColumnsBecomeOthers"), says: "the application's INSERT fails",
-			edits: []edit{{"outbox/capture/row.go", "    same := %[6]s;", "    same := %[6]s OR true;"}},
-		},
-		{
-			name: "adopt-many-headers", promise: "append", breaks: "a row with very many headers loses them, and costs its writer seconds",
-			test: of("TestManyHeadersAreAdopted"), says: "headers, want 1000|statement timeout",
-			edits: []edit{{functions, `ORDER BY e.key COLLATE "C" LIMIT 1000)`, `ORDER BY e.key COLLATE "C")`}},
 		},
 		{
 			name: "append-nil-id", promise: "append", breaks: "events are appended that every inbox calls malformed",

@@ -3692,6 +3692,24 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
                        FROM "public".events AS e WHERE e.stream_id = s.stream) AS kept
   LEFT JOIN "public".outbox_stream_heads AS head ON head.stream_id = s.stream;
 
+/* capture.MayBackfill */ SELECT session_user = current_user AND pg_get_userbyid(c.relowner) = session_user,
+       has_function_privilege(b.oid, 'EXECUTE'),
+       EXISTS (SELECT FROM pg_index AS i
+                WHERE i.indrelid = c.oid AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+                  AND (i.indkey::int[])[0:i.indnkeyatts - 1] <@ $1::text::int[])
+  FROM pg_class AS c
+  JOIN pg_namespace AS o ON o.nspname = $2
+  JOIN pg_class AS e ON e.relnamespace = o.oid AND e.relname = 'events'
+  JOIN pg_proc AS b ON b.pronamespace = o.oid AND b.proname = 'outbox_append_batch' AND b.proowner = e.relowner
+ WHERE c.oid = $3;
+
+/* capture.Since */ SELECT s.stream, coalesce(l.stream_version, h.stream_version, 0)
+  FROM unnest($1::text[]) AS s (stream)
+  LEFT JOIN LATERAL (SELECT e.stream_version, e.sequence FROM "public".events AS e
+                      WHERE e.stream_id = s.stream ORDER BY e.stream_version DESC LIMIT 1) AS l ON true
+  LEFT JOIN "public".outbox_stream_heads AS h ON h.stream_id = s.stream
+ WHERE coalesce(l.sequence, 0) <= $2;
+
 /* capture.Append */ SELECT count(*)
   FROM "public".outbox_append_batch($1::text[], $2::text[], $3::bytea[], $4::uuid[], $5::bigint[],
            $6::text[]::jsonb[], $7::text[], $8::text[], NULL::bigint[], NULL::text[], $9::text[],
@@ -3703,11 +3721,11 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
        has_schema_privilege(o.oid, 'USAGE') AND has_table_privilege(e.oid, 'SELECT')
            AND has_table_privilege(format('%I.outbox_stream_heads', o.nspname), 'SELECT'),
        c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhparent = c.oid),
-       n.oid = o.oid AND (c.relname IN ('events', 'outbox', 'outbox_ready', 'outbox_parked', 'outbox_audit', 'outbox_dedupe_keys', 'outbox_deliveries',
+       to_regclass(format('%I.outbox_schema_version', n.nspname)) IS NOT NULL AND (c.relname IN ('events', 'outbox', 'outbox_ready', 'outbox_parked', 'outbox_audit', 'outbox_dedupe_keys', 'outbox_deliveries',
                               'outbox_former_partitions', 'outbox_ownership', 'outbox_partitions', 'outbox_replays', 'outbox_replay_sequences',
                               'outbox_schema_version', 'outbox_settings', 'outbox_stream_heads', 'outbox_throughput', 'outbox_types',
                               'outbox_watermark', 'outbox_workers')
-                          OR EXISTS (SELECT FROM pg_partition_ancestors(c.oid) AS a WHERE a.relid = e.oid))
+                          OR EXISTS (SELECT FROM pg_partition_ancestors(c.oid) AS a WHERE a.relid = to_regclass(format('%I.events', n.nspname))))
            OR to_regclass(format('%I.inbox_schema_version', n.nspname)) IS NOT NULL
               AND c.relname IN ('inbox_callers', 'inbox_calls', 'inbox_consumers', 'inbox_lanes', 'inbox_malformed', 'inbox_parked',
                                 'inbox_readers', 'inbox_records', 'inbox_schema_version', 'inbox_senders', 'inbox_streams'),
@@ -3723,7 +3741,14 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
 
 /* capture.Columns */ SELECT a.attname::text, coalesce(nullif(t.typbasetype, 0), t.oid)::regtype::text, a.attnotnull,
        coalesce(array_position(k.conkey, a.attnum), 0),
-       a.attidentity <> '' OR coalesce(pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%', false), a.attnum, a.atttypid
+       a.attidentity <> '' OR coalesce(pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%', false), a.attnum, a.atttypid,
+       coalesce((SELECT n.nspname::text
+                   FROM pg_index AS i
+                   JOIN pg_opclass AS c ON c.oid = i.indclass[array_position(k.conkey, a.attnum) - 1]
+                   JOIN pg_amop AS m ON m.amopfamily = c.opcfamily AND m.amoplefttype = c.opcintype AND m.amoprighttype = c.opcintype AND m.amopstrategy = 3
+                   JOIN pg_operator AS o ON o.oid = m.amopopr
+                   JOIN pg_namespace AS n ON n.oid = o.oprnamespace
+                  WHERE i.indexrelid = k.conindid AND c.opcmethod = (SELECT b.oid FROM pg_am AS b WHERE b.amname = 'btree')), 'pg_catalog')
   FROM pg_attribute AS a
   JOIN pg_type AS t ON t.oid = a.atttypid
   LEFT JOIN pg_constraint AS k ON k.conrelid = a.attrelid AND k.contype = 'p'
@@ -3764,7 +3789,8 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
               ORDER BY 1),
        coalesce((SELECT g.tgenabled::text FROM pg_trigger AS g WHERE g.tgrelid = c.oid AND g.tgfoid = p.oid AND g.tgname = t.tgname || '_truncate'), ''),
        has_schema_privilege(p.proowner, o.oid, 'USAGE') AND (SELECT bool_and(has_function_privilege(p.proowner, append.oid, 'EXECUTE'))
-           FROM pg_proc AS append WHERE append.pronamespace = o.oid AND append.proowner = o_events.relowner AND strpos(p.prosrc, '.' || append.proname || '(') > 0),
+           FROM pg_proc AS append WHERE append.pronamespace = o.oid AND append.proowner = o_events.relowner AND append.proname LIKE 'outbox\_append\_%'
+                  AND strpos(p.prosrc, '.' || append.proname || '(') > 0),
        ARRAY(SELECT v.pubname::text FROM pg_publication_tables AS v WHERE v.schemaname = n.nspname AND v.tablename = c.relname)
   FROM pg_namespace AS o
   JOIN pg_class AS o_events ON o_events.relnamespace = o.oid AND o_events.relname = 'events'
