@@ -196,3 +196,32 @@ func TestABackfillIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// A row that somebody holds, and gives back unchanged, is told, too.
+func TestABackfillWaitsForARow(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.run(t, `CREATE TABLE held (id int PRIMARY KEY)`, `INSERT INTO held VALUES (1), (2), (3)`)
+	writer, err := l.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Rollback(t.Context())
+	if _, err := writer.Exec(t.Context(), `SELECT FROM held WHERE id = 2 FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	pages := make(chan struct{}, 9)
+	group, ctx := errgroup.WithContext(t.Context())
+	var done capture.Done
+	group.Go(func() (err error) {
+		done, err = l.Capture(ctx, capture.Capture{Table: "held"}, capture.Options{Backfill: true, Progress: func(int64, int64) { pages <- struct{}{} }})
+		return err
+	})
+	<-pages // the first row is told
+	if err := errors.Join(writer.Rollback(t.Context()), group.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	if done.Imported != 3 {
+		t.Errorf("%d rows were told, want 3", done.Imported)
+	}
+}
