@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/outbox/capture"
 )
 
 // Violation is a precondition of strict order (ordering partition) that does
@@ -96,7 +97,7 @@ func (c checks) preconditions() []precondition {
 		{name: "write_all", query: c.WriteAll, warning: true},
 		{name: "writes", query: c.Writes, ofEvents: true, warning: true},
 		{name: "statistics", query: c.Statistics, warning: true},
-		{name: "behind", query: c.Behind, ofEvents: true, warning: true},
+		{name: behind, query: c.Behind, ofEvents: true, warning: true},
 		{name: "idle", query: c.Idle, warning: true},
 		{name: "prepared", query: c.Prepared, warning: true},
 	}
@@ -138,6 +139,38 @@ func CheckStrict(ctx context.Context, db pg.DB, schema string, events Relation) 
 	}
 	if err := db.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, fmt.Errorf("preconditions of strict order: %w", err)
+	}
+	return found, nil
+}
+
+// The preconditions of writes.
+const (
+	behind   = "behind"
+	captured = "captured"
+)
+
+// WriteFaultKinds are the preconditions that WriteFaults may name.
+func WriteFaultKinds() []string { return []string{behind, captured} }
+
+// WriteFaults lists why writes fail, or have no events, while delivery goes on: sequences behind their tables, and what is wrong with
+// captured and adopted tables. The role is told of what it may read. It takes two round trips, and writes nothing.
+func (s *Store) WriteFaults(ctx context.Context) ([]Violation, error) {
+	ask, err := loadChecks(s.schema)
+	if err != nil {
+		return nil, fmt.Errorf("faults of writes: %w", err)
+	}
+	found, err := pg.Collect(ctx, s.db, ask.Behind, pg.Args{"relation": s.events}, precondition{name: behind, warning: true}.violation)
+	if err != nil {
+		return nil, fmt.Errorf("faults of writes: %w", err)
+	}
+	triggers, err := capture.List(ctx, s.db, s.schema)
+	if err != nil {
+		return nil, fmt.Errorf("faults of writes: %w", err)
+	}
+	for _, t := range triggers {
+		for _, f := range t.Flaws {
+			found = append(found, Violation{Precondition: captured, Detail: t.Table + ": " + f.Problem, Cure: f.Cure, Warning: true})
+		}
 	}
 	return found, nil
 }

@@ -25,6 +25,7 @@ type Pool interface {
 type Store struct {
 	db Pool
 
+	schema string
 	events string // the relation, quoted
 	way    pg.Way // of asking this server whether anything was committed
 	sql    queries
@@ -57,7 +58,7 @@ func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*St
 	if err != nil {
 		return nil, fmt.Errorf("delivery store: %w", err)
 	}
-	s := &Store{db: db, events: columns.Relation, way: way}
+	s := &Store{db: db, schema: schema, events: columns.Relation, way: way}
 	// Where a pooler hands sessions around, each outbox has a setting of its own in them.
 	safe := fmt.Sprintf("postrider.safe_%08x", crc32.ChecksumIEEE([]byte(schema+" "+columns.Relation)))
 	if err := pg.Fill(statements, "sql/*.sql", "delivery", schema, &s.sql, append(pg.Replace(s.way), "{events}", columns.Relation, "{safe}", safe,

@@ -16,7 +16,7 @@ type Collector struct {
 
 	pending, scheduled, oldest, failed, dead, blocked, workers, partitions, paused, age, counts *prometheus.Desc
 
-	lagEvents, lagTime, holders, waiting *prometheus.Desc
+	lagEvents, lagTime, holders, waiting, faults *prometheus.Desc
 
 	deadByTopic, oldestByTopic, deadByType, oldestByType *prometheus.Desc
 }
@@ -42,6 +42,8 @@ func NewCollector(cache *Cache) *Collector {
 		counts: desc("outbox_counts_age_seconds",
 			"How much older than the snapshot the counts of events are; the age of the oldest pending event is read apart from them."),
 		waiting: desc("outbox_waiting_partitions", "Partitions in which something keeps events waiting, by its kind.", "reason"),
+		faults: desc("outbox_write_faults",
+			"Why writes fail or have no events, as `postrider status` names it: sequences behind their tables, captured tables.", "kind"),
 		lagEvents: desc("outbox_watermark_lag_events",
 			"Sequences between the safe watermark and the highest visible one; missing while no worker uses the watermark."),
 		lagTime: desc("outbox_watermark_lag_seconds", "How long open transactions have held the safe watermark back; 0 without one."),
@@ -61,7 +63,7 @@ func NewCollector(cache *Cache) *Collector {
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
 		c.pending, c.scheduled, c.oldest, c.failed, c.dead, c.blocked, c.workers, c.partitions, c.paused, c.age, c.counts, c.lagEvents, c.lagTime,
-		c.holders, c.waiting,
+		c.holders, c.waiting, c.faults,
 		c.deadByTopic, c.oldestByTopic, c.deadByType, c.oldestByType,
 	} {
 		out <- desc
@@ -100,6 +102,15 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	if named := seen.Named; named != nil {
 		shares(gauge, c.deadByTopic, c.oldestByTopic, named.ByTopic)
 		shares(gauge, c.deadByType, c.oldestByType, named.ByType)
+	}
+	faults := map[string]int{}
+	for _, f := range seen.WriteFaults {
+		faults[f.Precondition]++
+	}
+	for _, kind := range delivery.WriteFaultKinds() {
+		if seen.WriteFaults != nil {
+			gauge(c.faults, float64(faults[kind]), kind)
+		}
 	}
 	waiting := map[string]int{}
 	for _, w := range seen.Waits() {

@@ -78,7 +78,8 @@ const preconditionsEvery = 30 * time.Second
 func (w *Worker) watchPreconditions(ctx context.Context) error {
 	every := time.NewTicker(preconditionsEvery)
 	defer every.Stop()
-	for {
+	for told := ""; ; {
+		told = w.tellFaults(ctx, told)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -96,6 +97,29 @@ func (w *Worker) watchPreconditions(ctx context.Context) error {
 		w.board.Report("preconditions", err)
 		w.relay.Hold(err)
 	}
+}
+
+// tellFaults logs why writes fail or have no events, unless that was told already.
+func (w *Worker) tellFaults(ctx context.Context, told string) string {
+	ctx, cancel := context.WithTimeout(ctx, preconditionsEvery)
+	defer cancel()
+	faults, err := w.store.WriteFaults(ctx)
+	if err != nil { // an outage shows elsewhere
+		return told
+	}
+	var all []string
+	for _, f := range faults {
+		all = append(all, f.String())
+	}
+	now := strings.Join(all, "; ")
+	switch {
+	case now == told:
+	case now == "":
+		w.log.Info("nothing keeps writes from having events any more")
+	default:
+		w.log.Warn("writes fail or have no events", "faults", now)
+	}
+	return now
 }
 
 // ErrClosed ends a worker whose connection to NATS its client library gave up for good, as it does after some refusals of the server: a

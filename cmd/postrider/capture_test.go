@@ -44,7 +44,7 @@ func TestCaptureAndAdoptFromTheCommandLine(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), `ALTER TABLE orders DISABLE TRIGGER ALL`); err != nil {
 		t.Fatal(err)
 	}
-	for _, command := range [][]string{{"capture", "list"}, {"doctor", "--nats-url=nats://127.0.0.1:1"}} {
+	for _, command := range [][]string{{"capture", "list"}, {"status"}, {"status", "--json"}, {"doctor", "--nats-url=nats://127.0.0.1:1"}} {
 		if _, out, _ := call(t, append(command, "--database-url="+url)...); !strings.Contains(out, "disabled") || !strings.Contains(out, "ENABLE TRIGGER") {
 			t.Errorf("%s says %s", command, out)
 		}

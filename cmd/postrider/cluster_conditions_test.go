@@ -50,7 +50,8 @@ func newHindered(t *testing.T) *hindered {
 	const password = "relay"
 	h.exec(t, "CREATE ROLE "+h.role+" LOGIN PASSWORD '"+password+"'", "GRANT USAGE ON SCHEMA public TO "+h.role,
 		"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO "+h.role,
-		"REVOKE INSERT, UPDATE, DELETE ON events FROM "+h.role)
+		"REVOKE INSERT, UPDATE, DELETE ON events FROM "+h.role, "GRANT SELECT ON SEQUENCE events_sequence_seq TO "+h.role,
+		"CREATE TABLE orders (id int PRIMARY KEY)")
 	address, err := url.Parse(h.DatabaseURL)
 	if err != nil {
 		t.Fatal(err)
@@ -336,5 +337,32 @@ func TestALoweredMaxPayloadFailsOneEventAlone(t *testing.T) { //nolint:parallelt
 	case <-h.worker.Ended():
 		t.Errorf("the worker ended: %s", h.worker.Stderr())
 	default:
+	}
+}
+
+// What people do to tables while a worker runs, so that writes fail or have no events, is named by its log, its metric, its page and status.
+func TestFaultsOfWritesAreNamed(t *testing.T) { //nolint:paralleltest // clusters run one at a time
+	h := newHindered(t)
+	if code, _, complaint := call(t, "capture", "create", "--table=public.orders", "--database-url="+h.DatabaseURL); code != exitOK {
+		t.Fatal(complaint)
+	}
+	h.exec(t, "ALTER TABLE orders DISABLE TRIGGER \"00_postrider_capture\"", "SELECT setval('events_sequence_seq', 1)")
+	for _, want := range []string{"public.orders: its trigger is disabled", "events_sequence_seq stands at 1"} {
+		var missing []string
+		clustertest.Until(t, "all name "+want, func(context.Context) (bool, error) {
+			missing = nil
+			for _, one := range []struct{ name, path, says string }{{"metric", "/metrics", `outbox_write_faults{kind="captured"} 1`}, {"metric", "/metrics", `outbox_write_faults{kind="behind"} 1`}, {"page", "/", want}} {
+				if _, body, err := h.get(t.Context(), one.path); err != nil || !strings.Contains(body, one.says) { //nolint:contextcheck // of the test
+					missing = append(missing, fmt.Sprintf("%s: %v", one.name, err))
+				}
+			}
+			if _, text, stderr := call(t, "status", h.on[0]); !strings.Contains(strings.Join(strings.Fields(text), " "), want) { //nolint:contextcheck // of the test
+				missing = append(missing, "status: "+text+stderr)
+			}
+			if !strings.Contains(h.worker.Stderr(), want) {
+				missing = append(missing, "log")
+			}
+			return len(missing) == 0, nil
+		}, func() string { return strings.Join(missing, "\n") })
 	}
 }

@@ -75,12 +75,17 @@ type statusBody struct {
 	WatermarkError string `json:"watermark_error,omitempty"`
 	// Canaries says what is wrong with canaries.
 	Canaries []string `json:"canaries,omitempty"`
+	// WriteFaults says why writes fail or have no events.
+	WriteFaults []string `json:"write_faults,omitempty"`
 }
 
 func newStatusBody(snapshot ui.Snapshot, name string, version int64) statusBody {
 	body := statusBody{At: snapshot.At.UTC(), Schema: name, Version: version, SummaryBody: snapshot.SummaryBody(), Canaries: snapshot.Canaries()}
 	if err := snapshot.Watermark.Err; err != nil {
 		body.WatermarkError = redact(err.Error())
+	}
+	for _, f := range snapshot.WriteFaults {
+		body.WriteFaults = append(body.WriteFaults, redact(f.String()))
 	}
 	return body
 }
@@ -141,6 +146,9 @@ func writeWhy(out io.Writer, snapshot ui.Snapshot) {
 		default:
 			writeWrapped(out, fmt.Sprintf("%s: %s (%s)", w.Where(), redact(w.Text), events))
 		}
+	}
+	for _, f := range snapshot.WriteFaults {
+		writeWrapped(out, "writes: "+printable(redact(f.Detail+"; to mend it: "+f.Cure)))
 	}
 	for _, text := range snapshot.Canaries() {
 		writeWrapped(out, "canary "+printable(redact(text)))

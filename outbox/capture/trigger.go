@@ -36,6 +36,15 @@ type Trigger struct {
 // List returns the triggers that append to the outbox, by table.
 func (s *Store) List(ctx context.Context) ([]Trigger, error) { return s.list(ctx, s.db) }
 
+// List is Store.List of the outbox in that schema, for who only looks.
+func List(ctx context.Context, db pg.Querier, schema string) ([]Trigger, error) {
+	s, err := New(nil, schema)
+	if err != nil {
+		return nil, err
+	}
+	return s.list(ctx, db)
+}
+
 func (s *Store) list(ctx context.Context, db pg.Querier) ([]Trigger, error) {
 	names := []string{Captured.trigger(), Adopted.trigger()}
 	args := pg.Args{"schema": s.schema, "triggers": names, "calls": s.calls("")}

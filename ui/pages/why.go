@@ -33,6 +33,11 @@ func obstaclesShown(s source.Snapshot, operable, resizable bool) []web.Obstacle 
 		}
 		list = append(list, one)
 	}
+	for i, f := range s.WriteFaults {
+		list = append(list, web.Obstacle{
+			Key: fmt.Sprint("writes-", i+1), Tone: "bad", Title: "Writes fail or have no events", Text: source.Scrub(f.Detail) + ". To mend it: " + source.Scrub(f.Cure) + ".",
+		})
+	}
 	for i, text := range s.Canaries() {
 		list = append(list, web.Obstacle{Key: fmt.Sprint("canary-", i+1), Tone: "bad", Title: "The canary", Text: "It is " + text + "."})
 	}

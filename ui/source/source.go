@@ -78,6 +78,14 @@ const watermarkTimeout = 2 * time.Second
 // watermarkPause is the longest that a watermark is shown: one slow read would otherwise have said for minutes how little was waited for.
 const watermarkPause = 10 * time.Second
 
+// faultsPause is the longest that faults of writes are shown, which come and go with what people do to tables; faultsWait is how long a
+// snapshot waits for the first ones: tables may be locked.
+const (
+	faultsPause = 30 * time.Second
+	faultsShare = 0.001
+	faultsWait  = time.Second
+)
+
 // storeSource reads the stores. Membership and leases are small and read each time. The backlog's cost grows with the backlog and the
 // watermark's may hang on the events relation, so these are read less often the longer it takes.
 type storeSource struct {
@@ -89,6 +97,7 @@ type storeSource struct {
 	watermark paced[Watermark]
 	latency   paced[*Latency]
 	published paced[published]
+	faults    paced[[]delivery.Violation]
 	recent    recentReader
 }
 
@@ -102,6 +111,7 @@ func New(config Config) (Source, error) {
 	return &storeSource{
 		config: config, backlog: paced[delivery.Backlog]{over: over}, oldest: paced[delivery.Oldest]{over: over}, named: paced[delivery.Named]{over: over},
 		watermark: paced[Watermark]{most: watermarkPause, over: over}, latency: paced[*Latency]{over: over}, published: paced[published]{over: over},
+		faults: paced[[]delivery.Violation]{most: faultsPause, over: over},
 	}, nil
 }
 
@@ -155,6 +165,7 @@ func (s *storeSource) Snapshot(ctx context.Context) (Snapshot, error) {
 	if snapshot.ReadOnly, err = s.config.Deliveries.ReadOnly(ctx); err != nil {
 		return Snapshot{}, fmt.Errorf("ui: %w", err)
 	}
+	snapshot.WriteFaults = s.readFaults(ctx)
 	if s.config.Own != nil {
 		snapshot.own(s.config.Self, s.config.Own())
 	}
@@ -184,6 +195,17 @@ func (s *storeSource) Ownership(ctx context.Context, q lease.HistoryQuery) (leas
 		return lease.History{}, fmt.Errorf("ui: %w", err)
 	}
 	return history, nil
+}
+
+// readFaults is nil where nothing is known.
+func (s *storeSource) readFaults(ctx context.Context) []delivery.Violation {
+	soon, cancel := context.WithTimeout(ctx, faultsWait)
+	defer cancel()
+	faults, err := s.faults.get(soon, faultsShare, s.config.Deliveries.WriteFaults)
+	if err != nil {
+		return nil
+	}
+	return faults
 }
 
 // readNamed waits for nothing: the first answer may come with a later snapshot.
