@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // errEnds is returned to a handler that wants to end the inbox's transaction.
@@ -112,7 +114,8 @@ func outage(err error) bool {
 // blame finds out whether the handler is to blame for a statement of the inbox that failed behind it: something that the
 // handler did, checked only now, refuses it.
 func (i *Inbox) blame(err error) error {
-	if answer, ok := errors.AsType[*pgconn.PgError](err); ok && strings.HasPrefix(answer.Code, "23") && !strings.HasPrefix(answer.TableName, "inbox_") {
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok && strings.HasPrefix(answer.Code, "23") &&
+		(answer.SchemaName != i.cfg.Schema || !slices.Contains(pg.InboxTables, answer.TableName)) {
 		return &handlerError{index: -1, cause: err}
 	}
 	return err

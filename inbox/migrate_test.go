@@ -3,10 +3,12 @@ package inbox_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 
 	"github.com/postrider/postrider/inbox"
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 )
 
@@ -64,7 +66,8 @@ func TestAnApplicationKeepsItsGrants(t *testing.T) {
 		ALTER DEFAULT PRIVILEGES FOR ROLE ` + owner + ` IN SCHEMA public GRANT ALL ON TABLES TO ` + reader + `, PUBLIC;
 		ALTER DEFAULT PRIVILEGES FOR ROLE ` + owner + ` IN SCHEMA public GRANT ALL ON SEQUENCES TO ` + reader + `;
 		ALTER DEFAULT PRIVILEGES FOR ROLE ` + owner + ` IN SCHEMA public GRANT EXECUTE ON FUNCTIONS TO ` + reader + `;
-		SET ROLE ` + owner + `; CREATE TABLE inbox_mail (id bigserial); CREATE FUNCTION inbox_of_mine() RETURNS int LANGUAGE sql AS 'SELECT 1'; RESET ROLE`)
+		SET ROLE ` + owner + `; CREATE TABLE inbox_mail (id bigserial); CREATE FUNCTION inbox_of_mine() RETURNS int LANGUAGE sql AS 'SELECT 1';
+		CREATE FUNCTION inbox_begin(int) RETURNS int LANGUAGE sql AS 'SELECT 1'; RESET ROLE`)
 	t.Cleanup(func() { run(`DROP OWNED BY ` + reader + `, ` + owner + ` CASCADE; DROP ROLE ` + reader + `, ` + owner) })
 	if err := inbox.Migrate(t.Context(), pgtest.PoolAs(t, url, owner), "public"); err != nil {
 		t.Fatal(err)
@@ -76,7 +79,12 @@ func TestAnApplicationKeepsItsGrants(t *testing.T) {
 		SELECT p.proname FROM pg_proc AS p, aclexplode(p.proacl) AS a WHERE p.pronamespace = 'public'::regnamespace AND a.grantee = '`+reader+`'::regrole) AS g`).Scan(&held); err != nil {
 		t.Fatal(err)
 	}
-	if held != "inbox_mail inbox_mail_id_seq inbox_of_mine" {
+	if held != "inbox_begin inbox_mail inbox_mail_id_seq inbox_of_mine" {
 		t.Errorf("after the migration %s holds rights on %s", reader, held)
+	}
+	var tables []string
+	if err := pool.QueryRow(t.Context(), `SELECT array_agg(relname::text ORDER BY relname) FROM pg_class
+		WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relname <> 'inbox_mail'`).Scan(&tables); err != nil || !slices.Equal(tables, pg.InboxTables) {
+		t.Errorf("the tables are %q, and statements know %q, %v", tables, pg.InboxTables, err)
 	}
 }

@@ -70,6 +70,8 @@ DECLARE
     read_tables constant text := 'outbox, outbox_ready, outbox_parked, outbox_messages, outbox_deliveries, outbox_partitions, '
         'outbox_workers, outbox_throughput, outbox_audit, outbox_settings, outbox_watermark, outbox_schema_version, outbox_replays, '
         'outbox_ownership, outbox_types';
+    -- Functions have their arguments: an application may have others of these names.
+    batch constant text := 'outbox_append_batch(text[], text[], bytea[], uuid[], bigint[], jsonb[], text[], text[], bigint[], text[], text[], boolean[], timestamptz[], timestamptz[])';
     one record;
     grants text[];
     statement text;
@@ -80,13 +82,25 @@ BEGIN
     END IF;
     FOR one IN SELECT c.oid::regclass AS name FROM pg_class AS c
                 WHERE c.relnamespace = to_regnamespace(quote_ident(target)) AND c.relkind IN ('r', 'p', 'v')
-                  AND (c.relname = 'events' OR c.relname LIKE 'outbox\_%' OR c.relname = 'outbox') LOOP
+                  AND (c.relname = ANY (string_to_array(read_tables, ', ')) -- others are the application's
+                       OR c.relname IN ('events', 'outbox_stream_heads', 'outbox_dedupe_keys', 'outbox_former_partitions', 'outbox_replay_sequences')) LOOP
         EXECUTE format('REVOKE ALL ON %s FROM postrider_producer, postrider_worker, postrider_monitor, postrider_operator', one.name);
     END LOOP;
 
+    -- Where its sequence stands behind the table is named; nobody draws a number by that.
+    FOR one IN SELECT d.objid::regclass AS name FROM pg_depend AS d JOIN pg_class AS c ON c.oid = d.refobjid JOIN pg_class AS s ON s.oid = d.objid
+                WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.deptype IN ('a', 'i') AND s.relkind = 'S'
+                  AND c.relnamespace = to_regnamespace(quote_ident(target)) AND c.relname = 'events' LOOP
+        EXECUTE format('GRANT SELECT ON SEQUENCE %s TO postrider_worker, postrider_monitor, postrider_operator', one.name);
+    END LOOP;
+
     grants := ARRAY[
-        'GRANT EXECUTE ON FUNCTION outbox_append, outbox_append_one, outbox_append_bytes, outbox_append_batch, outbox_append_adopted,
-               outbox_without_enqueue TO postrider_producer',
+        'GRANT EXECUTE ON FUNCTION outbox_append(text, text, jsonb, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz),
+               outbox_append_one(text, text, jsonb, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz),
+               outbox_append_bytes(text, text, bytea, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz),
+               ' || batch || ',
+               outbox_append_adopted(text, text, uuid, text, text, text, bytea, text, boolean, text, text, timestamptz),
+               outbox_without_enqueue() TO postrider_producer',
 
         'GRANT SELECT ON events, outbox_settings, outbox_schema_version TO postrider_worker',
         'GRANT UPDATE (generation, regressed) ON outbox_settings TO postrider_worker',
@@ -108,7 +122,7 @@ BEGIN
         'GRANT INSERT ON outbox_deliveries, outbox_audit TO postrider_operator',
         'GRANT INSERT, UPDATE ON outbox_throughput TO postrider_operator',
         'GRANT INSERT, UPDATE, DELETE ON outbox_types TO postrider_operator',
-        'GRANT EXECUTE ON FUNCTION outbox_schema_problem TO postrider_operator',
+        'GRANT EXECUTE ON FUNCTION outbox_schema_problem(jsonb) TO postrider_operator',
         'GRANT UPDATE (paused_at, updated_at) ON outbox_partitions TO postrider_operator',
         'GRANT UPDATE (drain_requested_at) ON outbox_workers TO postrider_operator'
     ];
@@ -117,9 +131,9 @@ BEGIN
     FOREACH statement IN ARRAY grants LOOP
         EXECUTE statement;
     END LOOP;
-    REVOKE EXECUTE ON FUNCTION outbox_append_batch FROM postrider_worker;
+    EXECUTE 'REVOKE EXECUTE ON FUNCTION ' || batch || ' FROM postrider_worker';
     IF coalesce(current_setting('postrider.canary', true), '') = 'on' THEN
-        GRANT EXECUTE ON FUNCTION outbox_append_batch TO postrider_worker;
+        EXECUTE 'GRANT EXECUTE ON FUNCTION ' || batch || ' TO postrider_worker';
     END IF;
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 END $$;
@@ -128,27 +142,28 @@ DO $$
 DECLARE
     target constant text := coalesce(nullif(current_setting('postrider.schema', true), ''), 'public');
     name regclass;
-    called regprocedure;
+    called text;
 BEGIN
     IF to_regclass(format('%I.inbox_schema_version', target)) IS NULL THEN
         RETURN; -- no inboxes here
     END IF;
-    FOR name IN SELECT c.oid FROM pg_class AS c -- what an earlier run of this gave, of others' tables too
-                 WHERE c.relnamespace = to_regnamespace(quote_ident(target)) AND c.relkind = 'r' AND c.relname LIKE 'inbox\_%' LOOP
-        EXECUTE format('REVOKE ALL ON %s FROM postrider_consumer', name);
-    END LOOP;
     FOR name IN SELECT c.oid FROM pg_class AS c JOIN pg_class AS v ON v.relowner = c.relowner -- what others made is not the inbox's
                  WHERE v.oid = to_regclass(format('%I.inbox_schema_version', target)) AND c.relnamespace = v.relnamespace AND c.relkind = 'r'
                    AND c.relname IN ('inbox_streams', 'inbox_records', 'inbox_parked', 'inbox_senders', 'inbox_calls', 'inbox_callers',
                        'inbox_consumers', 'inbox_lanes', 'inbox_readers', 'inbox_malformed', 'inbox_schema_version') LOOP
-        EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO postrider_consumer', name);
+        EXECUTE format('REVOKE ALL ON %1$s FROM postrider_consumer; GRANT SELECT, INSERT, UPDATE, DELETE ON %1$s TO postrider_consumer', name);
     END LOOP;
     EXECUTE format('REVOKE INSERT, UPDATE, DELETE ON %I.inbox_schema_version FROM postrider_consumer', target);
-    FOR called IN SELECT p.oid FROM pg_proc AS p JOIN pg_class AS c ON c.relowner = p.proowner -- what others made is not the inbox's
-                   WHERE c.oid = to_regclass(format('%I.inbox_schema_version', target)) AND p.pronamespace = c.relnamespace
-                     AND p.proname IN ('inbox_decide', 'inbox_record', 'inbox_park', 'inbox_unpark', 'inbox_claim', 'inbox_parse',
-                         'inbox_receive', 'inbox_begin', 'inbox_failed', 'inbox_done', 'inbox_next') LOOP
-        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO postrider_consumer', called);
+    FOREACH called IN ARRAY ARRAY[
+        'inbox_decide(text, boolean, boolean, text[], bigint[], uuid[], bigint[], int[], int[], bigint[])',
+        'inbox_record(bigint[], bigint[], uuid[], bigint[], int[], int[], bigint[], bytea[], text)',
+        'inbox_park(text, bigint, bigint, uuid, text, int, interval, text, text, bigint, bytea, bytea)', 'inbox_unpark(bigint, bigint)',
+        'inbox_claim(text, uuid, boolean, float8, float8, float8)', 'inbox_parse(jsonb)',
+        'inbox_receive(text, text, bigint, jsonb, bytea, bigint, boolean, text, boolean, int, interval, interval)',
+        'inbox_begin(text, text, bigint, jsonb, bytea, bigint, boolean)',
+        'inbox_failed(text, text, bigint, jsonb, bytea, text, bigint, boolean, boolean, int, interval, interval)',
+        'inbox_done(text, jsonb, bytea)', 'inbox_next(text, uuid, int, interval, interval)'] LOOP
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %I.%s TO postrider_consumer', target, called);
     END LOOP;
 END $$;
 

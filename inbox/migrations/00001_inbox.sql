@@ -507,7 +507,8 @@ LANGUAGE sql
 SET search_path = pg_catalog, pg_temp AS $function$
     SELECT * FROM {schema}.inbox_receive($1, $2, $3, $4, $5, $6, $7, NULL::text, false, NULL::integer, NULL::interval, NULL::interval)
 $function$;
-COMMENT ON FUNCTION {schema}.inbox_begin IS 'Decides about a message, and records it: verdict run says that its effect belongs into this transaction.';
+COMMENT ON FUNCTION {schema}.inbox_begin(text, text, bigint, jsonb, bytea, bigint, boolean) IS
+    'Decides about a message, and records it: verdict run says that its effect belongs into this transaction.';
 
 CREATE FUNCTION {schema}.inbox_failed(
     consumer text, subject text, stream_sequence bigint, headers jsonb, payload bytea, reason text, parked bigint DEFAULT NULL,
@@ -517,7 +518,8 @@ LANGUAGE sql
 SET search_path = pg_catalog, pg_temp AS $function$
     SELECT r.verdict FROM {schema}.inbox_receive($1, $2, $3, $4, $5, $7, $8, coalesce($6, ''), $9, $10, $11, $12) AS r
 $function$;
-COMMENT ON FUNCTION {schema}.inbox_failed IS 'Parks a message whose effect failed and was rolled back; its stream waits for it.';
+COMMENT ON FUNCTION {schema}.inbox_failed(text, text, bigint, jsonb, bytea, text, bigint, boolean, boolean, int, interval, interval) IS
+    'Parks a message whose effect failed and was rolled back; its stream waits for it.';
 
 CREATE FUNCTION {schema}.inbox_done(consumer text, headers jsonb, result bytea) RETURNS void
 LANGUAGE plpgsql
@@ -538,7 +540,7 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION {schema}.inbox_done IS 'Stores what repeats of the message are answered with.';
+COMMENT ON FUNCTION {schema}.inbox_done(text, jsonb, bytea) IS 'Stores what repeats of the message are answered with.';
 
 CREATE FUNCTION {schema}.inbox_next(
     consumer text, process uuid, max_attempts integer DEFAULT 8, base interval DEFAULT '1 second', longest interval DEFAULT '5 minutes')
@@ -571,19 +573,32 @@ BEGIN
         h.payload;
 END
 $function$;
-COMMENT ON FUNCTION {schema}.inbox_next IS 'Hands out a parked message that is due; commit before inbox_begin is given it.';
+COMMENT ON FUNCTION {schema}.inbox_next(text, uuid, int, interval, interval) IS
+    'Hands out a parked message that is due; commit before inbox_begin is given it.';
 
-REVOKE EXECUTE ON FUNCTION {schema}.inbox_decide, {schema}.inbox_record, {schema}.inbox_park, {schema}.inbox_unpark, {schema}.inbox_claim,
-    {schema}.inbox_parse, {schema}.inbox_receive, {schema}.inbox_begin, {schema}.inbox_failed,
-    {schema}.inbox_done, {schema}.inbox_next FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION
+    {schema}.inbox_decide(text, boolean, boolean, text[], bigint[], uuid[], bigint[], int[], int[], bigint[]),
+    {schema}.inbox_record(bigint[], bigint[], uuid[], bigint[], int[], int[], bigint[], bytea[], text),
+    {schema}.inbox_park(text, bigint, bigint, uuid, text, int, interval, text, text, bigint, bytea, bytea), {schema}.inbox_unpark(bigint, bigint),
+    {schema}.inbox_claim(text, uuid, boolean, float8, float8, float8), {schema}.inbox_parse(jsonb),
+    {schema}.inbox_receive(text, text, bigint, jsonb, bytea, bigint, boolean, text, boolean, int, interval, interval),
+    {schema}.inbox_begin(text, text, bigint, jsonb, bytea, bigint, boolean),
+    {schema}.inbox_failed(text, text, bigint, jsonb, bytea, text, bigint, boolean, boolean, int, interval, interval),
+    {schema}.inbox_done(text, jsonb, bytea), {schema}.inbox_next(text, uuid, int, interval, interval) FROM PUBLIC;
 
 -- What default privileges gave to others is taken back. What else lies in the schema is the application's.
 DO $do$
 DECLARE
     ours constant text[] := '{
-        inbox_schema_version, inbox_streams, inbox_records, inbox_parked, inbox_senders, inbox_calls, inbox_callers, inbox_consumers,
-        inbox_lanes, inbox_readers, inbox_malformed, inbox_decide, inbox_record, inbox_park, inbox_unpark, inbox_claim, inbox_parse,
-        inbox_receive, inbox_begin, inbox_failed, inbox_done, inbox_next}';
+        inbox_schema_version, inbox_streams, inbox_records, inbox_parked, inbox_senders, inbox_calls, inbox_callers, inbox_consumers, inbox_lanes,
+        inbox_readers, inbox_malformed, "inbox_decide(text, boolean, boolean, text[], bigint[], uuid[], bigint[], int[], int[], bigint[])",
+        "inbox_record(bigint[], bigint[], uuid[], bigint[], int[], int[], bigint[], bytea[], text)",
+        "inbox_park(text, bigint, bigint, uuid, text, int, interval, text, text, bigint, bytea, bytea)", "inbox_unpark(bigint, bigint)",
+        "inbox_claim(text, uuid, boolean, float8, float8, float8)", "inbox_parse(jsonb)",
+        "inbox_receive(text, text, bigint, jsonb, bytea, bigint, boolean, text, boolean, int, interval, interval)",
+        "inbox_begin(text, text, bigint, jsonb, bytea, bigint, boolean)",
+        "inbox_failed(text, text, bigint, jsonb, bytea, text, bigint, boolean, boolean, int, interval, interval)", "inbox_done(text, jsonb, bytea)",
+        "inbox_next(text, uuid, int, interval, interval)"}';
     one record;
 BEGIN
     FOR one IN
@@ -597,8 +612,8 @@ BEGIN
          UNION ALL
         SELECT DISTINCT 'FUNCTION', f.oid::regprocedure::text, a.grantee
           FROM pg_proc AS f CROSS JOIN LATERAL aclexplode(f.proacl) AS a
-         WHERE f.pronamespace = '{schema}'::regnamespace AND f.proname = ANY (ours)
-           AND pg_get_userbyid(f.proowner) = current_user AND a.grantee NOT IN (f.proowner, 0)
+         WHERE a.grantee NOT IN (f.proowner, 0)
+           AND f.oid IN (SELECT to_regprocedure(CASE WHEN strpos(o.name, '(') > 0 THEN '{schema}.' || o.name END) FROM unnest(ours) AS o (name))
     LOOP
         EXECUTE format('REVOKE ALL ON %s %s FROM %s CASCADE', one.kind, one.name,
                        CASE one.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(one.grantee)) END);

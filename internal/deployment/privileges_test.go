@@ -17,11 +17,11 @@ var held = map[string]map[string]string{
 	"consumer": {
 		"inbox_callers": everything, "inbox_calls": everything, "inbox_consumers": everything, "inbox_lanes": everything, "inbox_malformed": everything, "inbox_parked": everything,
 		"inbox_readers": everything, "inbox_records": everything, "inbox_senders": everything, "inbox_streams": everything,
-		"inbox_schema_version": "SELECT",
+		"inbox_schema_version": "SELECT", "inbox_mail": "SELECT",
 	},
-	"producer": {},
+	"producer": {"outbox_prices": "SELECT"},
 	"monitor": {
-		"events": "SELECT(recorded_at) SELECT(sequence)",
+		"events": "SELECT(recorded_at) SELECT(sequence)", "events_sequence_seq": "SELECT",
 		"outbox": "SELECT", "outbox_ready": "SELECT", "outbox_parked": "SELECT", "outbox_messages": "SELECT",
 		"outbox_deliveries": "SELECT", "outbox_partitions": "SELECT", "outbox_workers": "SELECT", "outbox_throughput": "SELECT",
 		"outbox_audit": "SELECT", "outbox_settings": "SELECT", "outbox_watermark": "SELECT", "outbox_schema_version": "SELECT",
@@ -30,7 +30,8 @@ var held = map[string]map[string]string{
 	"operator": {
 		"events": "SELECT(audit_only) SELECT(event_id) SELECT(event_type) SELECT(metadata) SELECT(occurred_at) SELECT(recorded_at) " +
 			"SELECT(routing_key) SELECT(sequence) SELECT(stream_id) SELECT(stream_version) SELECT(tenant_id) SELECT(topic)",
-		"outbox": "DELETE INSERT SELECT UPDATE", "outbox_ready": "SELECT", "outbox_parked": "SELECT", "outbox_messages": "SELECT",
+		"events_sequence_seq": "SELECT",
+		"outbox":              "DELETE INSERT SELECT UPDATE", "outbox_ready": "SELECT", "outbox_parked": "SELECT", "outbox_messages": "SELECT",
 		"outbox_deliveries": "INSERT SELECT", "outbox_partitions": "SELECT UPDATE(paused_at) UPDATE(updated_at)",
 		"outbox_workers": "SELECT UPDATE(drain_requested_at)", "outbox_throughput": "INSERT SELECT UPDATE", "outbox_audit": "INSERT SELECT",
 		"outbox_settings": "SELECT", "outbox_watermark": "SELECT", "outbox_schema_version": "SELECT",
@@ -38,7 +39,7 @@ var held = map[string]map[string]string{
 		"outbox_ownership": "SELECT", "outbox_types": "DELETE INSERT SELECT UPDATE",
 	},
 	"worker": {
-		"events": "SELECT", "outbox_settings": "SELECT UPDATE(generation) UPDATE(regressed)", "outbox_schema_version": "SELECT",
+		"events": "SELECT", "events_sequence_seq": "SELECT", "outbox_settings": "SELECT UPDATE(generation) UPDATE(regressed)", "outbox_schema_version": "SELECT",
 		"outbox": "DELETE INSERT SELECT UPDATE", "outbox_ready": "DELETE INSERT SELECT UPDATE",
 		"outbox_parked": "DELETE INSERT SELECT UPDATE", "outbox_deliveries": "DELETE INSERT SELECT UPDATE",
 		"outbox_workers": "DELETE INSERT SELECT UPDATE", "outbox_throughput": "DELETE INSERT SELECT UPDATE",
@@ -88,7 +89,9 @@ func TestRolesHoldNothingElse(t *testing.T) {
 		ALTER DEFAULT PRIVILEGES FOR ROLE postrider_migrator GRANT ALL ON SEQUENCES TO app;
 		SET ROLE app; CREATE TABLE public.inbox_mail (secret text); CREATE TABLE public.inbox_records_old (secret text);
 		CREATE FUNCTION public.inbox_theirs() RETURNS int LANGUAGE sql AS 'SELECT 1'; RESET ROLE; REVOKE CREATE ON SCHEMA public FROM app;
-		REVOKE ALL ON FUNCTION public.inbox_theirs FROM PUBLIC; GRANT SELECT ON public.inbox_mail TO postrider_consumer`)
+		REVOKE ALL ON FUNCTION public.inbox_theirs FROM PUBLIC; GRANT SELECT ON public.inbox_mail TO postrider_consumer;
+		CREATE TABLE public.outbox_prices (price int); CREATE ROLE postrider_producer; GRANT SELECT ON public.outbox_prices TO postrider_producer;
+		CREATE FUNCTION public.outbox_append(int) RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE FUNCTION public.inbox_begin(int) RETURNS int LANGUAGE sql AS 'SELECT 1'`)
 	pool := pgtest.Pool(t, r.superuser)
 	if _, err := pool.Exec(t.Context(), `CREATE TABLE public.inbox_of_ours (secret text); ALTER TABLE public.inbox_of_ours OWNER TO postrider_migrator`); err != nil {
 		t.Fatal(err)

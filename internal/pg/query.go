@@ -122,7 +122,7 @@ func (m misfit) RewriteQuery(context.Context, *pgx.Conn, string, []any) (string,
 
 // Fill reads the files that match the pattern (sql/*.sql) and puts every query into the field of its name of the struct that
 // into points to. owner names the package; a query's text begins with a comment that names both, so that who sees it in
-// pg_stat_activity finds it here. Each pair of what and by in replace is replaced in the texts, beside {schema}. A query
+// pg_stat_activity finds it here. Each pair of what and by in replace is replaced in the texts, beside {schema} and the lists of our tables. A query
 // without a field, a field of type Query without a query, and a fragment that nothing includes are errors.
 func Fill(files fs.FS, pattern, owner, schema string, into any, replace ...string) error {
 	if err := CheckSchema(schema); err != nil {
@@ -171,7 +171,10 @@ func All(files fs.FS, pattern, owner, schema string, replace ...string) ([]Query
 }
 
 func replacing(schema string, replace []string) *strings.Replacer {
-	return strings.NewReplacer(append([]string{"{schema}", pgx.Identifier{schema}.Sanitize()}, replace...)...)
+	listed := func(names []string) string { return "'{" + strings.Join(names, ",") + "}'::text[]" }
+	return strings.NewReplacer(append([]string{
+		"{schema}", pgx.Identifier{schema}.Sanitize(), "{outbox_tables}", listed(OutboxTables), "{inbox_tables}", listed(InboxTables),
+	}, replace...)...)
 }
 
 var argument = regexp.MustCompile(`@([A-Za-z_][A-Za-z0-9_]*)`)

@@ -352,6 +352,26 @@ func grants() []mutant {
 			edits: []edit{{"inbox/migrations/00001_inbox.sql", "t.relname = ANY (ours)", "t.relname ~ '^inbox_'"}},
 		},
 		{
+			name: "grants-by-name", promise: "rights", breaks: "migrate up revokes what an application granted on a function of its own that has a name of ours",
+			test: command{pkg: "outbox/schema", run: "^TestAnApplicationKeepsItsGrants$"}, says: "after migrate up",
+			edits: []edit{{"outbox/schema/migrations/00004_operators.sql", "AND f.oid IN (SELECT to_regprocedure(CASE WHEN strpos(o.name, '(') > 0 THEN '{schema}.' || o.name END) FROM", "AND f.proname IN (SELECT split_part(o.name, '(', 1) FROM"}},
+		},
+		{
+			name: "own-tables-by-pattern", promise: "P8", breaks: "row-level security of an application's own table keeps workers from starting",
+			test: command{pkg: "delivery", run: "^TestFaultsOfWritesAreOfOurTables$"}, says: "an application's own table: policies",
+			edits: []edit{{"delivery/sql/checks/preconditions.sql", "c.relname = ANY ({outbox_tables}) AND c.relkind", "c.relname LIKE 'outbox%' AND c.relkind"}},
+		},
+		{
+			name: "names-of-parts-unsaid", promise: "P8", breaks: "events are split although a table has the name of a part, and the error is PostgreSQL's",
+			test: command{pkg: "outbox/schema", run: "^TestNamesOfPartsThatAreTakenAreNamed$"}, says: "in the way is",
+			edits: []edit{{"outbox/schema/migrations/00004_operators.sql", "c.relname IN ('events_0', 'events_0_pkey',", "c.relname IN ('events_0_pkey',"}},
+		},
+		{
+			name: "faults-of-writes-once", promise: "P8", breaks: "a captured table whose trigger is disabled while workers run is named by no worker",
+			test: command{pkg: "delivery", run: "^TestFaultsOfWritesAreOfOurTables$"}, says: "writes have",
+			edits: []edit{{"delivery/preconditions.go", "\t\tfor _, f := range t.Flaws {", "\t\tfor _, f := range t.Flaws[:0] {"}},
+		},
+		{
 			name: "adopt-deletes-by-name", promise: "rights", breaks: "a row goes from the table that has the name of an adopted one by now",
 			test: command{pkg: "outbox/capture", run: "^TestARenamedTableLosesItsOwnRows$"}, says: "the other table has|does not exist",
 			edits: []edit{{"outbox/capture/row.go", `IF same AND to_regclass(" + literal(r.quoted()) + ") = " + place + " THEN`, `IF same AND " + place + " > 0 THEN`}},

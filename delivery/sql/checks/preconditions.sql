@@ -205,7 +205,7 @@ SELECT format('row-level security of %I.%I applies to %s, which may not see all 
   JOIN pg_namespace AS n ON n.oid = c.relnamespace
  WHERE c.relrowsecurity AND row_security_active(c.oid)
    AND (c.oid = to_regclass(@relation)
-        OR c.relnamespace = to_regnamespace('{schema}') AND c.relname LIKE 'outbox%' AND c.relkind IN ('r', 'p'))
+        OR c.relnamespace = to_regnamespace('{schema}') AND c.relname = ANY ({outbox_tables}) AND c.relkind IN ('r', 'p'))
  ORDER BY 1
 
 -- query: Behind
@@ -220,9 +220,11 @@ WITH owned AS MATERIALIZED (
          JOIN pg_class AS c ON c.oid = d.refobjid
          JOIN pg_namespace AS n ON n.oid = c.relnamespace
          JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = d.refobjsubid
-        WHERE (c.oid = to_regclass(@relation) OR c.relnamespace = to_regnamespace('{schema}') AND (c.relname LIKE 'outbox%' OR c.relname LIKE 'inbox%'))
+        WHERE (c.oid = to_regclass(@relation)
+               OR c.relnamespace = to_regnamespace('{schema}')
+                  AND (c.relname = ANY ({outbox_tables}) OR c.relname = ANY ({inbox_tables}) AND to_regclass('{schema}.inbox_schema_version') IS NOT NULL))
           AND c.relkind IN ('r', 'p') AND a.atttypid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype)
-          AND has_sequence_privilege(q.seqrelid, 'USAGE, SELECT') AND has_table_privilege(c.oid, 'SELECT') AND NOT row_security_active(c.oid))
+          AND has_sequence_privilege(q.seqrelid, 'USAGE, SELECT') AND has_column_privilege(c.oid, a.attnum, 'SELECT') AND NOT row_security_active(c.oid))
 SELECT format('the sequence %s stands at %s and %I.%I holds %s: inserts fail with 23505', o.seqrelid::regclass, o.stands, o.nspname, o.relname, m.held),
        format('SELECT setval(%L, %s)', o.seqrelid::regclass, m.held)
   FROM owned AS o

@@ -1423,7 +1423,7 @@ SELECT format('rule %I of %s does something else instead of an INSERT', w.rulena
   JOIN pg_namespace AS n ON n.oid = c.relnamespace
  WHERE c.relrowsecurity AND row_security_active(c.oid)
    AND (c.oid = to_regclass($1)
-        OR c.relnamespace = to_regnamespace('"public"') AND c.relname LIKE 'outbox%' AND c.relkind IN ('r', 'p'))
+        OR c.relnamespace = to_regnamespace('"public"') AND c.relname = ANY ('{events,outbox,outbox_audit,outbox_dedupe_keys,outbox_deliveries,outbox_former_partitions,outbox_ownership,outbox_parked,outbox_partitions,outbox_ready,outbox_replay_sequences,outbox_replays,outbox_schema_version,outbox_settings,outbox_stream_heads,outbox_throughput,outbox_types,outbox_watermark,outbox_workers}'::text[]) AND c.relkind IN ('r', 'p'))
  ORDER BY 1;
 
 /* delivery.Behind */ WITH owned AS MATERIALIZED (
@@ -1433,9 +1433,11 @@ SELECT format('rule %I of %s does something else instead of an INSERT', w.rulena
          JOIN pg_class AS c ON c.oid = d.refobjid
          JOIN pg_namespace AS n ON n.oid = c.relnamespace
          JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = d.refobjsubid
-        WHERE (c.oid = to_regclass($1) OR c.relnamespace = to_regnamespace('"public"') AND (c.relname LIKE 'outbox%' OR c.relname LIKE 'inbox%'))
+        WHERE (c.oid = to_regclass($1)
+               OR c.relnamespace = to_regnamespace('"public"')
+                  AND (c.relname = ANY ('{events,outbox,outbox_audit,outbox_dedupe_keys,outbox_deliveries,outbox_former_partitions,outbox_ownership,outbox_parked,outbox_partitions,outbox_ready,outbox_replay_sequences,outbox_replays,outbox_schema_version,outbox_settings,outbox_stream_heads,outbox_throughput,outbox_types,outbox_watermark,outbox_workers}'::text[]) OR c.relname = ANY ('{inbox_callers,inbox_calls,inbox_consumers,inbox_lanes,inbox_malformed,inbox_parked,inbox_readers,inbox_records,inbox_schema_version,inbox_senders,inbox_streams}'::text[]) AND to_regclass('"public".inbox_schema_version') IS NOT NULL))
           AND c.relkind IN ('r', 'p') AND a.atttypid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype)
-          AND has_sequence_privilege(q.seqrelid, 'USAGE, SELECT') AND has_table_privilege(c.oid, 'SELECT') AND NOT row_security_active(c.oid))
+          AND has_sequence_privilege(q.seqrelid, 'USAGE, SELECT') AND has_column_privilege(c.oid, a.attnum, 'SELECT') AND NOT row_security_active(c.oid))
 SELECT format('the sequence %s stands at %s and %I.%I holds %s: inserts fail with 23505', o.seqrelid::regclass, o.stands, o.nspname, o.relname, m.held),
        format('SELECT setval(%L, %s)', o.seqrelid::regclass, m.held)
   FROM owned AS o
@@ -3721,14 +3723,10 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
        has_schema_privilege(o.oid, 'USAGE') AND has_table_privilege(e.oid, 'SELECT')
            AND has_table_privilege(format('%I.outbox_stream_heads', o.nspname), 'SELECT'),
        c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhparent = c.oid),
-       to_regclass(format('%I.outbox_schema_version', n.nspname)) IS NOT NULL AND (c.relname IN ('events', 'outbox', 'outbox_ready', 'outbox_parked', 'outbox_audit', 'outbox_dedupe_keys', 'outbox_deliveries',
-                              'outbox_former_partitions', 'outbox_ownership', 'outbox_partitions', 'outbox_replays', 'outbox_replay_sequences',
-                              'outbox_schema_version', 'outbox_settings', 'outbox_stream_heads', 'outbox_throughput', 'outbox_types',
-                              'outbox_watermark', 'outbox_workers')
-                          OR EXISTS (SELECT FROM pg_partition_ancestors(c.oid) AS a WHERE a.relid = to_regclass(format('%I.events', n.nspname))))
-           OR to_regclass(format('%I.inbox_schema_version', n.nspname)) IS NOT NULL
-              AND c.relname IN ('inbox_callers', 'inbox_calls', 'inbox_consumers', 'inbox_lanes', 'inbox_malformed', 'inbox_parked',
-                                'inbox_readers', 'inbox_records', 'inbox_schema_version', 'inbox_senders', 'inbox_streams'),
+       to_regclass(format('%I.outbox_schema_version', n.nspname)) IS NOT NULL
+           AND (c.relname = ANY ('{events,outbox,outbox_audit,outbox_dedupe_keys,outbox_deliveries,outbox_former_partitions,outbox_ownership,outbox_parked,outbox_partitions,outbox_ready,outbox_replay_sequences,outbox_replays,outbox_schema_version,outbox_settings,outbox_stream_heads,outbox_throughput,outbox_types,outbox_watermark,outbox_workers}'::text[])
+                OR EXISTS (SELECT FROM pg_partition_ancestors(c.oid) AS a WHERE a.relid = to_regclass(format('%I.events', n.nspname))))
+           OR to_regclass(format('%I.inbox_schema_version', n.nspname)) IS NOT NULL AND c.relname = ANY ('{inbox_callers,inbox_calls,inbox_consumers,inbox_lanes,inbox_malformed,inbox_parked,inbox_readers,inbox_records,inbox_schema_version,inbox_senders,inbox_streams}'::text[]),
        EXISTS (SELECT FROM pg_trigger AS t WHERE t.tgrelid = c.oid AND t.tgname = $1)
   FROM pg_namespace AS o
   JOIN pg_class AS e ON e.relnamespace = o.oid AND e.relname = 'events'

@@ -6,14 +6,10 @@ SELECT c.oid, n.nspname::text, c.relname::text, c.relowner::regrole::text, c.rel
        has_schema_privilege(o.oid, 'USAGE') AND has_table_privilege(e.oid, 'SELECT')
            AND has_table_privilege(format('%I.outbox_stream_heads', o.nspname), 'SELECT'),
        c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhparent = c.oid),
-       to_regclass(format('%I.outbox_schema_version', n.nspname)) IS NOT NULL AND (c.relname IN ('events', 'outbox', 'outbox_ready', 'outbox_parked', 'outbox_audit', 'outbox_dedupe_keys', 'outbox_deliveries',
-                              'outbox_former_partitions', 'outbox_ownership', 'outbox_partitions', 'outbox_replays', 'outbox_replay_sequences',
-                              'outbox_schema_version', 'outbox_settings', 'outbox_stream_heads', 'outbox_throughput', 'outbox_types',
-                              'outbox_watermark', 'outbox_workers')
-                          OR EXISTS (SELECT FROM pg_partition_ancestors(c.oid) AS a WHERE a.relid = to_regclass(format('%I.events', n.nspname))))
-           OR to_regclass(format('%I.inbox_schema_version', n.nspname)) IS NOT NULL
-              AND c.relname IN ('inbox_callers', 'inbox_calls', 'inbox_consumers', 'inbox_lanes', 'inbox_malformed', 'inbox_parked',
-                                'inbox_readers', 'inbox_records', 'inbox_schema_version', 'inbox_senders', 'inbox_streams'),
+       to_regclass(format('%I.outbox_schema_version', n.nspname)) IS NOT NULL
+           AND (c.relname = ANY ({outbox_tables})
+                OR EXISTS (SELECT FROM pg_partition_ancestors(c.oid) AS a WHERE a.relid = to_regclass(format('%I.events', n.nspname))))
+           OR to_regclass(format('%I.inbox_schema_version', n.nspname)) IS NOT NULL AND c.relname = ANY ({inbox_tables}),
        EXISTS (SELECT FROM pg_trigger AS t WHERE t.tgrelid = c.oid AND t.tgname = @trigger)
   FROM pg_namespace AS o
   JOIN pg_class AS e ON e.relnamespace = o.oid AND e.relname = 'events'

@@ -35,6 +35,8 @@
 --   GRANT UPDATE (drain_requested_at) ON {schema}.outbox_workers TO app_operator;
 --   GRANT SELECT (sequence, event_id, stream_id, stream_version, event_type, topic, metadata,
 --                 tenant_id, routing_key, audit_only, occurred_at, recorded_at) ON {schema}.events TO app_operator;
+--   -- relay, monitor, operator: a sequence that stands behind its table is named
+--   GRANT SELECT ON SEQUENCE {schema}.events_sequence_seq TO app_relay, app_monitor, app_operator;
 --   -- who says what payloads must look like
 --   GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.outbox_types TO app_operator;
 --   GRANT EXECUTE ON FUNCTION {schema}.outbox_schema_problem TO app_operator;
@@ -226,7 +228,7 @@ CREATE CONSTRAINT TRIGGER outbox_durable AFTER INSERT ON {schema}.outbox_parked
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION {schema}.outbox_durable();
 ALTER TABLE {schema}.outbox_ready ENABLE ALWAYS TRIGGER outbox_durable;
 ALTER TABLE {schema}.outbox_parked ENABLE ALWAYS TRIGGER outbox_durable;
-REVOKE EXECUTE ON FUNCTION {schema}.outbox_durable FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION {schema}.outbox_durable() FROM PUBLIC;
 
 -- global_sequence is NULL only inside the transaction that takes the key.
 CREATE TABLE {schema}.outbox_dedupe_keys (

@@ -169,7 +169,7 @@ BEGIN
 END
 $function$;
 -- +goose StatementEnd
-COMMENT ON FUNCTION {schema}.outbox_xxhash64 IS 'XXH64, seed 0; the 64 bits are returned as a signed bigint.';
+COMMENT ON FUNCTION {schema}.outbox_xxhash64(bytea) IS 'XXH64, seed 0; the 64 bits are returned as a signed bigint.';
 
 -- The unsigned remainder of a hash that is stored signed. Give it variables or
 -- columns: the planner puts it in line only when repeating the arguments is cheap.
@@ -191,7 +191,8 @@ BEGIN
 END
 $function$;
 -- +goose StatementEnd
-COMMENT ON FUNCTION {schema}.outbox_partition IS 'The partition of a key: XXH64 of its UTF-8 bytes, unsigned, modulo the number of partitions.';
+COMMENT ON FUNCTION {schema}.outbox_partition(text, int) IS
+    'The partition of a key: XXH64 of its UTF-8 bytes, unsigned, modulo the number of partitions.';
 
 -- What an event must look like. One text per violation, NULL when there is none.
 -- The Go package outbox refuses the same things earlier, with the same limits.
@@ -298,7 +299,9 @@ RETURN CASE
         THEN {schema}.outbox_metadata_problem(metadata)
 END;
 
-REVOKE EXECUTE ON FUNCTION {schema}.outbox_bad_text, {schema}.outbox_bad_time, {schema}.outbox_metadata_problem, {schema}.outbox_event_problem FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION
+    {schema}.outbox_bad_text(text), {schema}.outbox_bad_time(timestamptz), {schema}.outbox_metadata_problem(jsonb),
+    {schema}.outbox_event_problem(text, text, text, text, text, text, bigint, int, jsonb, timestamptz, timestamptz, uuid) FROM PUBLIC;
 
 -- What payloads must look like: the part of JSON Schema 2020-12 that types can be
 -- checked with. A schema that says more is refused when it is set, so nothing that
@@ -447,7 +450,7 @@ BEGIN
 END
 $function$;
 -- +goose StatementEnd
-COMMENT ON FUNCTION {schema}.outbox_schema_problem IS 'Why types cannot be checked with this JSON Schema; NULL: they can.';
+COMMENT ON FUNCTION {schema}.outbox_schema_problem(jsonb) IS 'Why types cannot be checked with this JSON Schema; NULL: they can.';
 
 ALTER TABLE {schema}.outbox_types ADD CONSTRAINT outbox_types_json_schema_check
     CHECK (CASE WHEN checked THEN {schema}.outbox_schema_problem(json_schema) IS NULL ELSE jsonb_typeof(json_schema) = 'object' END);
@@ -588,8 +591,10 @@ END
 $function$;
 -- +goose StatementEnd
 
-REVOKE EXECUTE ON FUNCTION {schema}.outbox_rules_problem, {schema}.outbox_pointer_token, {schema}.outbox_pattern_problem,
-                           {schema}.outbox_schema_problem, {schema}.outbox_mismatch, {schema}.outbox_check_payload FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION
+    {schema}.outbox_rules_problem(jsonb, jsonb, text), {schema}.outbox_pointer_token(text), {schema}.outbox_pattern_problem(jsonb),
+    {schema}.outbox_schema_problem(jsonb), {schema}.outbox_mismatch(jsonb, jsonb, jsonb, text, int),
+    {schema}.outbox_check_payload(text, jsonb, bytea, bigint) FROM PUBLIC;
 
 -- Marks the transaction: what it appends from now on is recorded as audit-only,
 -- and nothing is queued. The mark is the transaction's own id. A value that
@@ -602,7 +607,7 @@ SET search_path = pg_catalog, pg_temp AS $function$
     SELECT set_config('postrider.replaying', pg_current_xact_id()::text, true)
 $function$;
 -- +goose StatementEnd
-COMMENT ON FUNCTION {schema}.outbox_without_enqueue IS 'From here to the end of this transaction appended events are recorded and never published.';
+COMMENT ON FUNCTION {schema}.outbox_without_enqueue() IS 'From here to the end of this transaction appended events are recorded and never published.';
 
 -- +goose StatementBegin
 CREATE FUNCTION {schema}.outbox_is_replaying() RETURNS boolean
@@ -620,7 +625,7 @@ BEGIN
 END
 $function$;
 -- +goose StatementEnd
-REVOKE EXECUTE ON FUNCTION {schema}.outbox_without_enqueue, {schema}.outbox_is_replaying FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION {schema}.outbox_without_enqueue(), {schema}.outbox_is_replaying() FROM PUBLIC;
 
 -- Appending one event. Public functions, for JSON and for bytes (an overload would
 -- make the type of a quoted literal ambiguous), on a private one that
@@ -824,7 +829,8 @@ BEGIN
 END
 $function$;
 -- +goose StatementEnd
-COMMENT ON FUNCTION {schema}.outbox_append_bytes IS 'As outbox_append, with any bytes as payload.';
+COMMENT ON FUNCTION {schema}.outbox_append_bytes(text, text, bytea, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz) IS
+    'As outbox_append, with any bytes as payload.';
 
 -- +goose StatementBegin
 CREATE FUNCTION {schema}.outbox_append(
@@ -845,7 +851,7 @@ BEGIN
 END
 $function$;
 -- +goose StatementEnd
-COMMENT ON FUNCTION {schema}.outbox_append IS
+COMMENT ON FUNCTION {schema}.outbox_append(text, text, jsonb, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz) IS
 'Appends one event to its stream, queues it for publication, and returns its sequence.
 expected_version: the version the stream must have now, 0 for a new stream; NULL accepts any and queues behind other writers of the stream.
 topic, partition_key (default the stream''s, which is that of its first event, or stream_id): where it is published, and what decides its partition.
@@ -874,10 +880,16 @@ BEGIN
 END
 $function$;
 -- +goose StatementEnd
-COMMENT ON FUNCTION {schema}.outbox_append_one IS 'As outbox_append; tells also the version, and whether the dedupe key was taken, so that sequence and version are the first event''s.';
+COMMENT ON FUNCTION {schema}.outbox_append_one(text, text, jsonb, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz) IS
+    'As outbox_append; tells also the version, and whether the dedupe key was taken, so that sequence and version are the first event''s.';
 
-REVOKE EXECUTE ON FUNCTION {schema}.outbox_append_event, {schema}.outbox_refuse_old_settings, {schema}.outbox_refuse_ids, {schema}.outbox_refuse_key, {schema}.outbox_version_conflict,
-                           {schema}.outbox_append_bytes, {schema}.outbox_append, {schema}.outbox_append_one FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION
+    {schema}.outbox_append_event(text, text, bytea, bigint, jsonb, text, text, bigint, text, text, boolean, timestamptz, uuid, timestamptz),
+    {schema}.outbox_refuse_old_settings(), {schema}.outbox_refuse_ids(uuid[]), {schema}.outbox_refuse_key(text, text, text, bigint),
+    {schema}.outbox_version_conflict(text, bigint, bigint),
+    {schema}.outbox_append_bytes(text, text, bytea, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz),
+    {schema}.outbox_append(text, text, jsonb, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz),
+    {schema}.outbox_append_one(text, text, jsonb, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz) FROM PUBLIC;
 
 -- Appending many events with one statement per table. Arrays go in, one row per
 -- event comes out, in the order of the input; partition_key is NULL where no pointer
@@ -1090,9 +1102,11 @@ BEGIN
 END
 $function$;
 -- +goose StatementEnd
-COMMENT ON FUNCTION {schema}.outbox_append_batch IS 'As outbox_append_bytes for many events; one result row per event, in the order of the input.';
+COMMENT ON FUNCTION {schema}.outbox_append_batch(text[], text[], bytea[], uuid[], bigint[], jsonb[], text[], text[], bigint[], text[], text[], boolean[], timestamptz[], timestamptz[]) IS
+    'As outbox_append_bytes for many events; one result row per event, in the order of the input.';
 
-REVOKE EXECUTE ON FUNCTION {schema}.outbox_append_batch FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION
+    {schema}.outbox_append_batch(text[], text[], bytea[], uuid[], bigint[], jsonb[], text[], text[], bigint[], text[], text[], boolean[], timestamptz[], timestamptz[]) FROM PUBLIC;
 
 -- Rows of an outbox table that was adopted. Another relay bore more than a message can: what does not fit is made to, by rules that
 -- `postrider adopt --help` tells, so that no INSERT fails for it.
@@ -1240,10 +1254,13 @@ BEGIN
 END
 $function$;
 -- +goose StatementEnd
-COMMENT ON FUNCTION {schema}.outbox_append_adopted IS 'What the trigger of `postrider adopt` calls: the event of a row that was written for another relay.';
+COMMENT ON FUNCTION {schema}.outbox_append_adopted(text, text, uuid, text, text, text, bytea, text, boolean, text, text, timestamptz) IS
+    'What the trigger of `postrider adopt` calls: the event of a row that was written for another relay.';
 
-REVOKE EXECUTE ON FUNCTION {schema}.outbox_adopted_name, {schema}.outbox_adopted_headers, {schema}.outbox_adopted_metadata,
-                           {schema}.outbox_adopted_event, {schema}.outbox_append_adopted FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION
+    {schema}.outbox_adopted_name(text), {schema}.outbox_adopted_headers(jsonb), {schema}.outbox_adopted_metadata(text, boolean),
+    {schema}.outbox_adopted_event(text, text, uuid, text, text, text, bytea, text, boolean, text, text, timestamptz),
+    {schema}.outbox_append_adopted(text, text, uuid, text, text, text, bytea, text, boolean, text, text, timestamptz) FROM PUBLIC;
 
 -- The state of a row of the outbox, for the view and for statements that show rows.
 -- What waits for its time is a state of its own. (clock_timestamp() would keep the

@@ -121,12 +121,20 @@ SET search_path = pg_catalog, pg_temp AS $function$
             SELECT 'its sequences are about to pass 10^12, where the first part ends'
              WHERE 900000000000 <= greatest((SELECT max(e.sequence) FROM {schema}.events AS e), (SELECT s.last_value FROM {schema}.events_sequence_seq AS s))
              UNION
+            SELECT format('%s has a name that its parts need: rename it', c.oid::regclass) FROM pg_class AS c
+             WHERE c.relnamespace = '{schema}'::regnamespace
+               AND c.relname IN ('events_0', 'events_0_pkey', 'events_0_event_id_key', 'events_0_stream_version_key',
+                                 'events_1', 'events_1_event_id_key', 'events_1_stream_version_key')
+             UNION
+            SELECT format('type %s has a name that its parts need: rename it', t.oid::regtype) FROM pg_type AS t
+             WHERE t.typnamespace = '{schema}'::regnamespace AND t.typrelid = 0 AND t.typelem = 0 AND t.typname IN ('events_0', 'events_1')
+             UNION
             SELECT format('%s inherits', i.inhrelid::regclass) FROM pg_inherits AS i WHERE i.inhparent = '{schema}.events'::regclass) AS h
 $function$;
 -- +goose StatementEnd
 
--- Takes from others what default privileges gave them on tables, views, the sequences of these, and functions of such names. What else
--- lies in the schema is the application's. What everybody may do with functions is said where these are made.
+-- Takes from others what default privileges gave them on tables and views of such names, the sequences of these, and functions of such
+-- signatures. All else in the schema is the application's. What everybody may do with functions is said where these are made.
 -- +goose StatementBegin
 CREATE FUNCTION {schema}.outbox_take_back(ours text[]) RETURNS void
 LANGUAGE plpgsql
@@ -144,8 +152,8 @@ BEGIN
          UNION ALL
         SELECT DISTINCT 'FUNCTION', f.oid::regprocedure::text, a.grantee
           FROM pg_proc AS f CROSS JOIN LATERAL aclexplode(f.proacl) AS a
-         WHERE f.pronamespace = '{schema}'::regnamespace AND f.proname = ANY (ours) AND a.grantee NOT IN (f.proowner, 0)
-           AND f.proowner IN (SELECT c.relowner FROM pg_class AS c WHERE c.oid = '{schema}.events'::regclass)
+         WHERE a.grantee NOT IN (f.proowner, 0)
+           AND f.oid IN (SELECT to_regprocedure(CASE WHEN strpos(o.name, '(') > 0 THEN '{schema}.' || o.name END) FROM unnest(ours) AS o (name))
     LOOP
         EXECUTE format('REVOKE ALL ON %s %s FROM %s CASCADE', one.kind, one.name,
                        CASE one.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(one.grantee)) END);
@@ -164,6 +172,9 @@ DECLARE
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
                     WHERE i.inhparent = '{schema}.events'::regclass AND c.relname = name) THEN
+        IF to_regclass('{schema}.' || name) IS NOT NULL THEN
+            RAISE EXCEPTION '{schema}.% is no part of events and has the name of the next one', name USING ERRCODE = '42P07', HINT = 'Rename it.';
+        END IF;
         EXECUTE format('CREATE TABLE {schema}.%I (LIKE {schema}.events INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING COMMENTS)', name);
         EXECUTE format('ALTER TABLE {schema}.%I ADD CONSTRAINT %I UNIQUE (event_id), ADD CONSTRAINT %I UNIQUE (stream_id, stream_version)',
                        name, name || '_event_id_key', name || '_stream_version_key');
@@ -309,19 +320,30 @@ BEGIN
 END
 $function$;
 -- +goose StatementEnd
-REVOKE EXECUTE ON FUNCTION {schema}.outbox_events_hindrance, {schema}.outbox_events_drop, {schema}.outbox_events_add, {schema}.outbox_events_bound,
-                           {schema}.outbox_events_split, {schema}.outbox_events_begin, {schema}.outbox_take_back FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION
+    {schema}.outbox_events_hindrance(), {schema}.outbox_events_drop(bigint), {schema}.outbox_events_add(bigint), {schema}.outbox_events_bound(),
+    {schema}.outbox_events_split(), {schema}.outbox_events_begin(), {schema}.outbox_take_back(text[]) FROM PUBLIC;
 SELECT {schema}.outbox_take_back('{
-    outbox_schema_version, outbox_settings, events, outbox_stream_heads, outbox, outbox_ready, outbox_parked, outbox_dedupe_keys,
-    outbox_types, outbox_deliveries, outbox_partitions, outbox_former_partitions, outbox_watermark, outbox_workers,
-    outbox_throughput, outbox_messages, outbox_audit, outbox_ownership, outbox_replays, outbox_replay_sequences,
-    outbox_durable, outbox_xxhash64, outbox_hash_partition, outbox_partition, outbox_bad_text, outbox_bad_time,
-    outbox_metadata_problem, outbox_event_problem, outbox_rules_problem, outbox_pointer_token, outbox_pattern_problem,
-    outbox_schema_problem, outbox_mismatch, outbox_check_payload, outbox_without_enqueue, outbox_is_replaying,
-    outbox_append_event, outbox_refuse_old_settings, outbox_refuse_ids, outbox_refuse_key, outbox_version_conflict,
-    outbox_append_bytes, outbox_append, outbox_append_one, outbox_append_batch, outbox_adopted_name, outbox_adopted_headers,
-    outbox_adopted_metadata, outbox_adopted_event, outbox_append_adopted, outbox_state, outbox_events_hindrance, outbox_take_back,
-    outbox_events_add, outbox_events_bound, outbox_events_split, outbox_events_begin, outbox_events_drop}'::text[]);
+    outbox_schema_version, outbox_settings, events, outbox_stream_heads, outbox, outbox_ready, outbox_parked, outbox_dedupe_keys, outbox_types,
+    outbox_deliveries, outbox_partitions, outbox_former_partitions, outbox_watermark, outbox_workers, outbox_throughput, outbox_messages,
+    outbox_audit, outbox_ownership, outbox_replays, outbox_replay_sequences, "outbox_durable()", "outbox_xxhash64(bytea)",
+    "outbox_hash_partition(bigint, int)", "outbox_partition(text, int)", "outbox_bad_text(text)", "outbox_bad_time(timestamptz)",
+    "outbox_metadata_problem(jsonb)", "outbox_event_problem(text, text, text, text, text, text, bigint, int, jsonb, timestamptz, timestamptz, uuid)",
+    "outbox_rules_problem(jsonb, jsonb, text)", "outbox_pointer_token(text)", "outbox_pattern_problem(jsonb)", "outbox_schema_problem(jsonb)",
+    "outbox_mismatch(jsonb, jsonb, jsonb, text, int)", "outbox_check_payload(text, jsonb, bytea, bigint)", "outbox_without_enqueue()",
+    "outbox_is_replaying()",
+    "outbox_append_event(text, text, bytea, bigint, jsonb, text, text, bigint, text, text, boolean, timestamptz, uuid, timestamptz)",
+    "outbox_refuse_old_settings()", "outbox_refuse_ids(uuid[])", "outbox_refuse_key(text, text, text, bigint)",
+    "outbox_version_conflict(text, bigint, bigint)",
+    "outbox_append_bytes(text, text, bytea, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz)",
+    "outbox_append(text, text, jsonb, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz)",
+    "outbox_append_one(text, text, jsonb, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz)",
+    "outbox_append_batch(text[], text[], bytea[], uuid[], bigint[], jsonb[], text[], text[], bigint[], text[], text[], boolean[], timestamptz[], timestamptz[])",
+    "outbox_adopted_name(text)", "outbox_adopted_headers(jsonb)", "outbox_adopted_metadata(text, boolean)",
+    "outbox_adopted_event(text, text, uuid, text, text, text, bytea, text, boolean, text, text, timestamptz)",
+    "outbox_append_adopted(text, text, uuid, text, text, text, bytea, text, boolean, text, text, timestamptz)",
+    "outbox_state(timestamptz, boolean, int, boolean, timestamptz, timestamptz)", "outbox_events_hindrance()", "outbox_take_back(text[])",
+    "outbox_events_add(bigint)", "outbox_events_bound()", "outbox_events_split()", "outbox_events_begin()", "outbox_events_drop(bigint)"}'::text[]);
 
 -- +goose Down
 DROP FUNCTION {schema}.outbox_events_drop(bigint);
