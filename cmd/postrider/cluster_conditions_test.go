@@ -43,7 +43,9 @@ func newHindered(t *testing.T) *hindered {
 	h.options = &server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true}
 	h.options.Users = users(nil)
 	h.start(t)
-	h.options.Port = h.broker.Addr().(*net.TCPAddr).Port //nolint:errcheck // a TCP server
+	if address, is := h.broker.Addr().(*net.TCPAddr); is {
+		h.options.Port = address.Port
+	}
 	t.Cleanup(func() { h.broker.Shutdown(); h.broker.WaitForShutdown() })
 	as := func(user string) string { return fmt.Sprintf("nats://%s:%s@127.0.0.1:%d", user, user, h.options.Port) }
 	h.Cluster = clustertest.New(t, clustertest.Config{Partitions: 4, NATS: natstest.Attach(as("admin"))})
@@ -349,20 +351,20 @@ func TestFaultsOfWritesAreNamed(t *testing.T) { //nolint:paralleltest // cluster
 	h.exec(t, "ALTER TABLE orders DISABLE TRIGGER \"00_postrider_capture\"", "SELECT setval('events_sequence_seq', 1)")
 	for _, want := range []string{"public.orders: its trigger is disabled", "events_sequence_seq stands at 1"} {
 		var missing []string
-		clustertest.Until(t, "all name "+want, func(context.Context) (bool, error) {
+		clustertest.Until(t, "all name "+want, func(ctx context.Context) (bool, error) {
 			missing = nil
 			for _, one := range []struct{ name, path, says string }{{"metric", "/metrics", `outbox_write_faults{kind="captured"} 1`}, {"metric", "/metrics", `outbox_write_faults{kind="behind"} 1`}, {"page", "/", want}} {
-				if _, body, err := h.get(t.Context(), one.path); err != nil || !strings.Contains(body, one.says) { //nolint:contextcheck // of the test
+				if _, body, err := h.get(ctx, one.path); err != nil || !strings.Contains(body, one.says) {
 					missing = append(missing, fmt.Sprintf("%s: %v", one.name, err))
 				}
-			}
-			if _, text, stderr := call(t, "status", h.on[0]); !strings.Contains(strings.Join(strings.Fields(text), " "), want) { //nolint:contextcheck // of the test
-				missing = append(missing, "status: "+text+stderr)
 			}
 			if !strings.Contains(h.worker.Stderr(), want) {
 				missing = append(missing, "log")
 			}
 			return len(missing) == 0, nil
 		}, func() string { return strings.Join(missing, "\n") })
+		if _, text, stderr := call(t, "status", h.on[0]); !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
+			t.Errorf("status does not name %s: %s%s", want, text, stderr)
+		}
 	}
 }

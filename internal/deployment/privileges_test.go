@@ -91,7 +91,8 @@ func TestRolesHoldNothingElse(t *testing.T) {
 		CREATE FUNCTION public.inbox_theirs() RETURNS int LANGUAGE sql AS 'SELECT 1'; RESET ROLE; REVOKE CREATE ON SCHEMA public FROM app;
 		REVOKE ALL ON FUNCTION public.inbox_theirs FROM PUBLIC; GRANT SELECT ON public.inbox_mail TO postrider_consumer;
 		CREATE TABLE public.outbox_prices (price int); CREATE ROLE postrider_producer; GRANT SELECT ON public.outbox_prices TO postrider_producer;
-		CREATE FUNCTION public.outbox_append(int) RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE FUNCTION public.inbox_begin(int) RETURNS int LANGUAGE sql AS 'SELECT 1'`)
+		CREATE FUNCTION public.outbox_append(int) RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE FUNCTION public.inbox_begin(int) RETURNS int LANGUAGE sql AS 'SELECT 1';
+		REVOKE ALL ON FUNCTION public.outbox_append(int), public.inbox_begin(int) FROM PUBLIC`)
 	pool := pgtest.Pool(t, r.superuser)
 	if _, err := pool.Exec(t.Context(), `CREATE TABLE public.inbox_of_ours (secret text); ALTER TABLE public.inbox_of_ours OWNER TO postrider_migrator`); err != nil {
 		t.Fatal(err)
