@@ -209,15 +209,8 @@ func (c *natsContext) check() error {
 		}
 	}
 	for _, s := range [][2]string{
-		{"creds", c.Creds},
-		{"nkey", c.NKey},
-		{"cert", c.Cert},
-		{"key", c.Key},
-		{"ca", c.CA},
-		{"password", c.Password},
-		{"token", c.Token},
-		{"user_jwt", c.UserJWT},
-		{"user_seed", c.UserSeed},
+		{"creds", c.Creds}, {"nkey", c.NKey}, {"cert", c.Cert}, {"key", c.Key}, {"ca", c.CA}, {"password", c.Password}, {"token", c.Token},
+		{"user_jwt", c.UserJWT}, {"user_seed", c.UserSeed},
 	} {
 		if elsewhere.MatchString(s[1]) {
 			return fmt.Errorf("%s is no file and no plain value (op:, nsc: and data: are not supported); write it to a file and name that", s[0])
@@ -233,10 +226,7 @@ func (c *natsContext) check() error {
 		return fmt.Errorf("%s: only one of them can log in; remove the others", strings.Join(logins, " and "))
 	}
 	for _, s := range [][4]string{
-		{"password", c.Password, "user", c.User},
-		{"user_seed", c.UserSeed, "user_jwt", c.UserJWT},
-		{"cert", c.Cert, "key", c.Key},
-		{"key", c.Key, "cert", c.Cert},
+		{"password", c.Password, "user", c.User}, {"user_seed", c.UserSeed, "user_jwt", c.UserJWT}, {"cert", c.Cert, "key", c.Key}, {"key", c.Key, "cert", c.Cert},
 	} {
 		if s[1] != "" && s[3] == "" {
 			return fmt.Errorf("%s needs %s beside it", s[0], s[2])

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +22,8 @@ type captureCmd struct {
 	Create captureCreateCmd `cmd:"" default:"withargs" help:"Begin with a table; what \"postrider capture --table\" does."`
 	List   captureListCmd   `cmd:"" help:"List the tables that are captured."`
 	Drop   captureDropCmd   `cmd:"" help:"End it for a table; its events stay."`
+	Export captureExportCmd `cmd:"" help:"Print all captures as a file for apply."`
+	Apply  captureApplyCmd  `cmd:"" help:"Make the captures what a file says."`
 }
 
 // Help says where the flags are.
@@ -185,6 +189,78 @@ type captureListCmd struct {
 // Run lists.
 func (c *captureListCmd) Run(s *session) error {
 	return listTriggers(s, c.databaseFlags, capture.Captured, c.JSON)
+}
+
+// capturesFile is what export writes, and apply reads.
+type capturesFile struct{ Captures map[string]capture.Capture }
+
+type captureExportCmd struct{ databaseFlags }
+
+// Run prints the captures.
+func (c *captureExportCmd) Run(s *session) error {
+	return c.withTriggers(s, "capture export", func(store *capture.Store) error {
+		list, err := store.Captures(s.ctx)
+		if err != nil {
+			return err
+		}
+		file := capturesFile{map[string]capture.Capture{}}
+		for _, one := range list {
+			file.Captures[one.Table] = one
+		}
+		return export(s, file)
+	})
+}
+
+type captureApplyCmd struct {
+	databaseFlags
+	applyFlags
+	LockTimeout time.Duration `help:"How long to wait for transactions that write to a table; other writers wait behind. At least 1 ms." default:"5s" env:"-"`
+}
+
+// Help explains below the flags.
+func (c *captureApplyCmd) Help() string {
+	return applyHelp("capture", `  captures:
+    public.orders: {}
+    shop.lines:
+      key: [order_id, line]
+      exclude: [card_number]   # or columns
+      operations: [insert, delete]
+      topic: shop
+      type: line.{operation}
+      old: true
+
+Every change needs --yes: it makes public what was not, or ends that. Writers of the tables that change wait until the last
+is done. A table stays out of the publication that it left; one that is dropped goes back.`)
+}
+
+// Run makes the captures what the file says.
+func (c *captureApplyCmd) Run(s *session) error {
+	o, err := triggerFlags{databaseFlags: c.databaseFlags, LockTimeout: c.LockTimeout, DryRun: c.DryRun}.options()
+	if err != nil {
+		return err
+	}
+	var file capturesFile
+	if err := readEntries(c.File, &file); err != nil {
+		return err
+	}
+	if file.Captures == nil {
+		return fmt.Errorf("%w: FILE: %s must have captures:, and below that the tables by their names, or {}", errRefused, c.File)
+	}
+	var list []capture.Capture
+	for _, name := range slices.Sorted(maps.Keys(file.Captures)) {
+		one := file.Captures[name]
+		one.Table = name
+		list = append(list, one)
+	}
+	o.Prune, o.Confirmed = c.Prune, c.Yes
+	return c.withTriggers(s, "capture apply", func(store *capture.Store) error {
+		done, err := store.Apply(s.ctx, list, o)
+		var all []difference
+		for _, one := range done {
+			all = append(all, difference{one.Table, one.Action, one.Changes, one.SQL})
+		}
+		return c.tell(s, all, err)
+	})
 }
 
 // dropFlags are what all commands that end triggers have.

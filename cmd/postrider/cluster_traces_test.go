@@ -18,7 +18,6 @@ import (
 	collected "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/postrider/postrider/internal/testkit/clustertest"
-	"github.com/postrider/postrider/internal/testkit/otlptest"
 	"github.com/postrider/postrider/outbox"
 )
 
@@ -111,7 +110,7 @@ func TestTracesGoFromProducerToConsumer(t *testing.T) { //nolint:paralleltest //
 	for _, protocol := range []string{"http/protobuf", "grpc"} { //nolint:paralleltest // clusters run one at a time
 		t.Run(protocol, func(t *testing.T) {
 			c := clustertest.New(t, clustertest.Config{Partitions: 4})
-			collector := otlptest.Start(t)
+			collector := startCollector(t)
 			endpoint := map[string]string{"http/protobuf": collector.HTTP, "grpc": collector.GRPC}[protocol]
 			tracer := sdktrace.NewTracerProvider().Tracer("test")
 			bad := hostile(t, c)
@@ -130,13 +129,13 @@ func TestTracesGoFromProducerToConsumer(t *testing.T) { //nolint:paralleltest //
 			if code := worker.Exit(t); code != exitOK {
 				t.Errorf("status %d", code)
 			}
-			spans := collector.Wait(t, "the worker's last span is there", func(spans []otlptest.Span) bool { return has(spans, "hand over") })
+			spans := collector.wait(t, "the worker's last span is there", func(spans []receivedSpan) bool { return has(spans, "hand over") })
 			checkSpans(t, spans, origin, appended)
 		})
 	}
 }
 
-func has(spans []otlptest.Span, name string) bool {
+func has(spans []receivedSpan, name string) bool {
 	for _, s := range spans {
 		if s.Name == name {
 			return true
@@ -146,7 +145,7 @@ func has(spans []otlptest.Span, name string) bool {
 }
 
 // checkSpans wants a link to the producer's span for each event, and nothing else linked.
-func checkSpans(t *testing.T, spans []otlptest.Span, origin trace.SpanContext, appended []outbox.Appended) {
+func checkSpans(t *testing.T, spans []receivedSpan, origin trace.SpanContext, appended []outbox.Appended) {
 	t.Helper()
 	linked := map[string]int{}
 	for _, s := range spans {
@@ -185,7 +184,7 @@ func checkSpans(t *testing.T, spans []otlptest.Span, origin trace.SpanContext, a
 // A collector that is away, or hangs, holds up neither delivery nor the end, and
 // is worth one line.
 func TestWithoutACollectorNothingWaits(t *testing.T) { //nolint:paralleltest // clusters run one at a time
-	for name, endpoint := range map[string]string{"away": "http://" + nobody, "silent": otlptest.Silent(t)} {
+	for name, endpoint := range map[string]string{"away": "http://" + nobody, "silent": silentCollector(t)} {
 		t.Run(name, func(t *testing.T) {
 			c := clustertest.New(t, clustertest.Config{Partitions: 4})
 			worker := clustertest.Launch(t, "worker", append(c.Environment(), "OTEL_EXPORTER_OTLP_ENDPOINT="+endpoint,

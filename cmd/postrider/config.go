@@ -119,9 +119,7 @@ func (c *configPrintCmd) Run(s *session) error {
 			continue
 		}
 		names = append(names, f.Name)
-		settings[f.Name] = setting{
-			Value: shown(f.Name, f.Target.Interface()), Source: source(f, s.cli.Config), Env: strings.Join(f.Envs, ","),
-		}
+		settings[f.Name] = setting{Value: shown(f.Name, f.Target.Interface()), Source: settingPlaces[rank(resolved, f.Name)], Env: strings.Join(f.Envs, ",")}
 	}
 	if asJSON {
 		return writeJSON(s.stdout, settings)
@@ -135,26 +133,6 @@ func (c *configPrintCmd) Run(s *session) error {
 	return nil
 }
 
-// source tells which of environment, file and default won.
-func source(f *kong.Flag, path kong.ConfigFlag) string {
-	for _, env := range f.Envs {
-		if _, ok := os.LookupEnv(env); ok {
-			return "environment"
-		}
-	}
-	if path != "" {
-		if content, err := os.Open(string(path)); err == nil {
-			defer content.Close() //nolint:errcheck // only read
-			if r, err := loadFile(content); err == nil {
-				if settings, ok := r.(file); ok && settings[f.Name] != nil {
-					return "file"
-				}
-			}
-		}
-	}
-	return "default"
-}
-
 // Ranks of the places that settings come from: what stands higher wins.
 const (
 	fromDefault = iota
@@ -162,6 +140,9 @@ const (
 	fromEnvironment
 	fromCommandLine
 )
+
+// settingPlaces are their names.
+var settingPlaces = []string{"default", "file", "environment", "command line"}
 
 // rank says from where the flag of that name has its value.
 func rank(ctx *kong.Context, name string) int {

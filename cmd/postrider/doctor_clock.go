@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,20 +19,14 @@ const skewCounts = 5 * time.Second
 func clockFinding(ctx context.Context, pool *pgxpool.Pool, schema string) finding {
 	const check = "clock"
 	workers, err := heartbeat.NewStore(pool, schema)
-	if err != nil {
-		return finding{check, levelError, redact(err.Error())}
-	}
-	leases, err := lease.NewStore(ctx, pool, schema)
-	if err != nil {
+	leases, unknown := lease.NewStore(ctx, pool, schema)
+	if err = errors.Join(err, unknown); err != nil {
 		return finding{check, levelError, redact(err.Error())}
 	}
 	living, err := workers.Snapshot(ctx)
-	if err != nil {
-		return finding{check, levelError, redact(err.Error())}
-	}
 	asked := time.Now()
-	held, err := leases.Snapshot(ctx)
-	if err != nil {
+	held, unknown := leases.Snapshot(ctx)
+	if err = errors.Join(err, unknown); err != nil {
 		return finding{check, levelError, redact(err.Error())}
 	}
 	var members, partitions int

@@ -239,7 +239,7 @@ func readExtremes(t *testing.T, database string, n int) {
 	reads := map[string][][]string{
 		"status": {{}}, "workers list": {{}}, "partitions list": {{}}, "partitions history": {{}}, "partitions show": {{"1"}},
 		"messages list": {{"--limit=1000"}, {"--limit=1000", "--state=dead"}}, "messages show": nil, "dead list": {{"--limit=1000"}}, "dead causes": {{}},
-		"replay list": {{"--limit=1000"}}, "types list": {{}}, "types show": {{"t"}}, "asyncapi": {{}}, "gaps detect": {{}}, "events list": {{}}, "doctor": {{}}, "capture list": {{}}, "adopt list": {{}},
+		"replay list": {{"--limit=1000"}}, "types list": {{}}, "types show": {{"t"}}, "types export": {{}}, "capture export": {{}}, "asyncapi": {{}}, "gaps detect": {{}}, "events list": {{}}, "doctor": {{}}, "capture list": {{}}, "adopt list": {{}},
 		"migrate status": {{}},
 	}
 	for i := 1; i <= n; i += 25 {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -57,10 +56,11 @@ func (c *migrateUpCmd) Run(s *session) error {
 	if err := m.Up(s.ctx); err != nil {
 		return named(err)
 	}
-	info, err := schemaInfo(s.ctx, c.databaseFlags)
+	pool, info, err := c.outbox(s.ctx, "postrider migrate", 1)
 	if err != nil {
 		return err
 	}
+	pool.Close()
 	answer := map[string]any{"schema": c.Schema, "version": info.Version, "partitions": info.Partitions, "events_relation": info.Events, "control_prefix": info.ControlPrefix}
 	if c.Inbox {
 		if answer["inbox_version"], err = migrateInbox(s.ctx, c.databaseFlags); err != nil {
@@ -76,14 +76,6 @@ func (c *migrateUpCmd) Run(s *session) error {
 	}
 	_, err = fmt.Fprintf(s.stdout, "schema %s is at version %d with %d partitions%s\n", c.Schema, info.Version, info.Partitions, elsewhere)
 	return err
-}
-
-func schemaInfo(ctx context.Context, f databaseFlags) (schema.Info, error) {
-	pool, info, err := f.outbox(ctx, "postrider migrate", 1)
-	if err == nil {
-		pool.Close()
-	}
-	return info, err
 }
 
 type migrateDownCmd struct {

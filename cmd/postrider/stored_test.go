@@ -106,9 +106,9 @@ func readNoEvents() map[string]string {
 		"partitions sync": "rows of partitions alone", "partitions trim": "the stream's records alone", "tail": "reads the stream", "verify": "makes tables of its own", "monitor": "is tried below",
 		"inbox migrate": "a consumer's tables", "inbox dead": "a consumer's tables", "inbox requeue": "a consumer's tables", "inbox skip": "a consumer's tables",
 		"events split": "refuses others than its own", "events list": "parts of its own", "events begin": "parts of its own", "events prune": "parts of its own",
-		"capture create": "makes a trigger", "capture list": "triggers alone", "capture drop": "triggers alone",
+		"capture create": "makes a trigger", "capture list": "triggers alone", "capture drop": "triggers alone", "capture export": "triggers alone", "capture apply": "triggers alone",
 		"adopt create": "appends with the functions", "adopt list": "triggers alone", "adopt drop": "triggers alone",
-		"types set": "the registry alone", "types list": "the registry alone", "types show": "the registry alone", "types drop": "the registry alone",
+		"types set": "the registry alone", "types list": "the registry alone", "types show": "the registry alone", "types drop": "the registry alone", "types export": "the registry alone", "types apply": "the registry alone",
 		"config print": "reads no database", "healthcheck": "reads no database", "version": "reads no database", "help": "reads no database", "completion": "reads no database", "__complete": "reads no database",
 	}
 }

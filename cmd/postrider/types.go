@@ -5,13 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/delivery/ops/contracts"
+	"github.com/postrider/postrider/outbox/capture"
 )
 
 type typesCmd struct {
@@ -19,6 +24,9 @@ type typesCmd struct {
 	List typesListCmd `cmd:"" help:"List the event types that are registered."`
 	Show typesShowCmd `cmd:"" help:"Show what is registered of one."`
 	Drop typesDropCmd `cmd:"" help:"Forget one; its payloads are checked no more."`
+
+	Export typesExportCmd `cmd:"" help:"Print all types as a file for apply."`
+	Apply  typesApplyCmd  `cmd:"" help:"Make the types what a file says."`
 }
 
 // typesFlags are those of all commands for types.
@@ -43,13 +51,10 @@ func (f typesFlags) with(s *session, do func(*contracts.Store) error) error {
 		return err
 	}
 	err = do(store)
-	var input *ops.InputError
-	switch {
-	case errors.As(err, &input) && input.Field == "type":
-		return fmt.Errorf("%w: TYPE %s", errRefused, input.Problem)
-	default:
-		return flagRefused(err)
+	if input := new(ops.InputError); errors.As(err, &input) && (input.Field == "type" || input.Field == "file") {
+		return fmt.Errorf("%w: %s %s", errRefused, strings.ToUpper(input.Field), input.Problem)
 	}
+	return flagRefused(err)
 }
 
 // typeFlags are those of what changes one.
@@ -87,14 +92,16 @@ func (f typeFlags) print(s *session, checked bool, before *contracts.Contract, t
 
 type typesSetCmd struct {
 	typeFlags
-	JSONSchema  string `help:"File with the JSON Schema." name:"json-schema" required:"" placeholder:"FILE" env:"-"`
-	Check       bool   `help:"Refuse to append payloads that do not fit. Without it they are not checked, whatever was set before." env:"-"`
-	Description string `help:"What events of the type tell. Without it that of before." placeholder:"TEXT" env:"-"`
+	JSONSchema  string `help:"File with the JSON Schema." name:"json-schema" placeholder:"FILE" env:"-"`
+	Check       *bool  `help:"Refuse to append payloads that do not fit." negatable:"" env:"-"`
+	Description string `help:"What events of the type tell." placeholder:"TEXT" env:"-"`
 }
 
 // Help explains below the flags.
 func (c *typesSetCmd) Help() string {
-	return `With --check whoever appends an event of the type, in whatever way, gets an error unless the payload is JSON that fits:
+	return `What is not given stays; a new type needs --json-schema, and is not checked without --check.
+
+With --check whoever appends an event of the type, in whatever way, gets an error unless the payload is JSON that fits:
 SQLSTATE OB002, which names type, place and rule. Events that are stored already are not looked at.
 
 Checked are, of JSON Schema 2020-12: type, enum, const, minLength, maxLength, pattern, minimum, maximum, items, minItems,
@@ -104,28 +111,37 @@ PostgreSQL and others read alike; a dot matches ends of lines, too.
 
 Examples:
   postrider types set order.paid --json-schema order.paid.json --check
-  postrider types set order.paid --json-schema order.paid.json --check --dry-run`
+  postrider types set order.paid --json-schema order.paid.json --check --dry-run
+  postrider types set order.paid --no-check`
 }
 
 // Run registers a type.
 func (c *typesSetCmd) Run(s *session) error {
-	text, err := os.ReadFile(c.JSONSchema)
-	if err != nil {
-		return fmt.Errorf("%w: --json-schema: %w", errRefused, err)
+	var text []byte
+	if c.JSONSchema != "" {
+		var err error
+		if text, err = os.ReadFile(c.JSONSchema); err != nil {
+			return fmt.Errorf("%w: --json-schema: %w", errRefused, err)
+		}
+		text = append(text, '\n') // an empty file is not none
 	}
 	return c.with(s, func(store *contracts.Store) error {
-		before, err := store.Set(s.ctx, contracts.Contract{Type: c.Type, Schema: text, Checked: c.Check, Description: c.Description}, c.options())
+		o := c.options()
+		o.KeepChecked = c.Check == nil
+		checked := c.Check != nil && *c.Check
+		before, err := store.Set(s.ctx, contracts.Contract{Type: c.Type, Schema: text, Checked: checked, Description: c.Description}, o)
 		if err != nil {
 			return err
 		}
+		checked = checked || o.KeepChecked && before != nil && before.Checked
 		now := "payloads of " + c.Type + " are not checked"
 		switch {
-		case c.Check:
+		case checked:
 			now = "payloads of " + c.Type + " must fit the schema"
 		case before != nil && before.Checked:
 			now += " any more"
 		}
-		return c.print(s, c.Check, before, now)
+		return c.print(s, checked, before, now)
 	})
 }
 
@@ -173,13 +189,11 @@ func (c *typesShowCmd) Run(s *session) error {
 		if t.Checked {
 			checked = "checked"
 		}
-		_, err = fmt.Fprintf(s.stdout, "%s: %s, since %s, changed %s\n", printable(t.Type), checked, t.CreatedAt.Format(time.RFC3339), t.UpdatedAt.Format(time.RFC3339))
-		if err == nil && t.Description != "" {
-			_, err = fmt.Fprintln(s.stdout, printable(t.Description))
+		text := fmt.Sprintf("%s: %s, since %s, changed %s\n", printable(t.Type), checked, t.CreatedAt.Format(time.RFC3339), t.UpdatedAt.Format(time.RFC3339))
+		if t.Description != "" {
+			text += printable(t.Description) + "\n"
 		}
-		if err == nil {
-			_, err = fmt.Fprintln(s.stdout, schema.String())
-		}
+		_, err = fmt.Fprintln(s.stdout, text+schema.String())
 		return err
 	})
 }
@@ -195,4 +209,115 @@ func (c *typesDropCmd) Run(s *session) error {
 		}
 		return c.print(s, false, before, c.Type+" is registered no more")
 	})
+}
+
+// typesFile is what export writes, and apply reads.
+type typesFile struct{ Types map[string]typeEntry }
+
+type typeEntry struct {
+	Checked     bool
+	Description string     `yaml:",omitempty"`
+	JSONSchema  schemaText `yaml:"json_schema"`
+}
+
+// schemaText is written as the text of JSON, which keeps the digits of numbers, and read from YAML, too.
+type schemaText string
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (t *schemaText) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind == yaml.ScalarNode {
+		return n.Decode((*string)(t))
+	}
+	var value any
+	if err := n.Decode(&value); err != nil {
+		return err
+	}
+	text, err := json.Marshal(value)
+	*t = schemaText(text)
+	return err
+}
+
+type typesExportCmd struct{ databaseFlags }
+
+// Run prints the types.
+func (c *typesExportCmd) Run(s *session) error {
+	return typesFlags{databaseFlags: c.databaseFlags}.with(s, func(store *contracts.Store) error {
+		list, err := store.List(s.ctx)
+		if err != nil {
+			return err
+		}
+		file := typesFile{map[string]typeEntry{}}
+		for _, t := range list {
+			var schema bytes.Buffer
+			if err := json.Indent(&schema, t.Schema, "", "  "); err != nil {
+				return err
+			}
+			file.Types[t.Type] = typeEntry{t.Checked, t.Description, schemaText(schema.String())}
+		}
+		return export(s, file)
+	})
+}
+
+type typesApplyCmd struct {
+	databaseFlags
+	actorFlags
+	applyFlags
+}
+
+// Help explains below the flags.
+func (c *typesApplyCmd) Help() string {
+	return applyHelp("types", `  types:
+    order.paid:
+      checked: true             # without it not
+      description: It was paid  # without it none
+      json_schema: {required: [id]}
+
+The schema may be a text, too. To drop a type or end its check needs --yes.`)
+}
+
+// Run makes the types what the file says.
+func (c *typesApplyCmd) Run(s *session) error {
+	var file typesFile
+	if err := readEntries(c.File, &file); err != nil {
+		return err
+	}
+	if file.Types == nil {
+		return fmt.Errorf("%w: FILE: %s must have types:, and below that the types by their names, or {}", errRefused, c.File)
+	}
+	var list []contracts.Contract
+	for _, name := range slices.Sorted(maps.Keys(file.Types)) {
+		t := file.Types[name]
+		list = append(list, contracts.Contract{Type: name, Schema: []byte(t.JSONSchema), Checked: t.Checked, Description: t.Description})
+	}
+	return typesFlags{databaseFlags: c.databaseFlags}.with(s, func(store *contracts.Store) error {
+		changes, err := store.Apply(s.ctx, list, contracts.Options{Actor: c.actor(), Reason: c.Reason, DryRun: c.DryRun, Prune: c.Prune, Confirmed: c.Yes})
+		var all []difference
+		for _, one := range changes {
+			all = append(all, typeDifference(one))
+		}
+		return c.tell(s, all, err)
+	})
+}
+
+// typeDifference is a change as it is told.
+func typeDifference(c contracts.Change) difference {
+	switch {
+	case c.Kept:
+		return difference{Name: c.Before.Type, Action: capture.Kept}
+	case c.After == nil:
+		return difference{Name: c.Before.Type, Action: capture.Dropped}
+	case c.Before == nil:
+		return difference{Name: c.After.Type, Action: capture.Created}
+	}
+	d := difference{Name: c.After.Type, Action: capture.Changed}
+	for _, one := range []capture.SettingChange{
+		{Setting: "checked", Before: fmt.Sprint(c.Before.Checked), After: fmt.Sprint(c.After.Checked)},
+		{Setting: "description", Before: c.Before.Description, After: c.After.Description},
+		{Setting: "json_schema", Before: string(c.Before.Schema), After: string(c.After.Schema)},
+	} {
+		if one.Before != one.After {
+			d.Settings = append(d.Settings, one)
+		}
+	}
+	return d
 }

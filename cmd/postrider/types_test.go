@@ -48,7 +48,7 @@ func TestTypesFromTheCommandLine(t *testing.T) {
 		Type   string `json:"event_type"`
 		Before *struct{ Checked bool }
 	}
-	if err := json.Unmarshal([]byte(good("types", "set", "order.paid", loose, "--json")), &changed); err != nil || changed.Type != "order.paid" || changed.Before == nil || !changed.Before.Checked {
+	if err := json.Unmarshal([]byte(good("types", "set", "order.paid", loose, "--no-check", "--json")), &changed); err != nil || changed.Type != "order.paid" || changed.Before == nil || !changed.Before.Checked {
 		t.Errorf("changed: %+v, %v", changed, err)
 	}
 	var shown struct {
@@ -60,7 +60,10 @@ func TestTypesFromTheCommandLine(t *testing.T) {
 		t.Errorf("shown: %+v, %v", shown, err)
 	}
 	good("types", "set", "order.paid", schema, "--check")
-	if text := good("types", "set", "order.paid", schema); text != "payloads of order.paid are not checked any more\n" {
+	if text := good("types", "set", "order.paid", "--description=paid"); text != "payloads of order.paid must fit the schema\n" {
+		t.Errorf("described: %s", text)
+	}
+	if text := good("types", "set", "order.paid", "--no-check"); text != "payloads of order.paid are not checked any more\n" {
 		t.Errorf("set again: %s", text)
 	}
 	if text := good("types", "drop", "order.paid"); text != "order.paid is registered no more\n" {
@@ -70,6 +73,7 @@ func TestTypesFromTheCommandLine(t *testing.T) {
 		{[]string{"types", "set", "a"}, exitRefused, []string{"--json-schema"}},
 		{[]string{"types", "set", "a", "--json-schema=nowhere.json"}, exitRefused, []string{"--json-schema", "nowhere.json"}},
 		{[]string{"types", "set", "a", "--json-schema=" + writeFile(t, "a: 1")}, exitRefused, []string{"--json-schema", "JSON object"}},
+		{[]string{"types", "set", "a", "--json-schema=" + writeFile(t, "")}, exitRefused, []string{"--json-schema", "JSON object"}},
 		{[]string{"types", "set", "a", loose, "--check"}, exitRefused, []string{"--json-schema", "/format is not checked here", "without --check"}},
 		{[]string{"types", "show", "a"}, exitRefused, []string{"TYPE", `"a" has no contract`}},
 		{[]string{"types", "drop", "a"}, exitRefused, []string{"TYPE", `"a" has no contract`}},

@@ -29,11 +29,18 @@ var errFailed = errors.New("the consumer does not keep what the inbox promises")
 
 func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet("inboxtest", flag.ContinueOnError)
-	database := flags.String("database", os.Getenv("DATABASE_URL"), "`URL` of a PostgreSQL database for the test")
+	flags.SetOutput(out)
+	database := flags.String("database", "", "`URL` of a PostgreSQL database for the test; DATABASE_URL without")
 	only := flags.String("only", "", "scenes to play, separated by commas; all without")
 	as := flags.String("consumer", "", "be this consumer instead: package, functions, or one that is broken")
-	if err := flags.Parse(args); err != nil {
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return nil
+	case err != nil:
 		return err
+	}
+	if *database == "" { // help shows defaults, and this may hold a password
+		*database = os.Getenv("DATABASE_URL")
 	}
 	if *as != "" {
 		return consume(ctx, *as, *database, os.Getenv("INBOX_CONSUMER"), in, out)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/postrider/postrider/internal/testkit/pgtest"
@@ -33,6 +34,14 @@ func consumerIs(t *testing.T, as string) []string {
 		t.Fatal(err)
 	}
 	return []string{"/usr/bin/env", consumerVariable + "=" + as, self}
+}
+
+func TestHelpShowsNoPassword(t *testing.T) {
+	t.Setenv("DATABASE_URL", "postgres://me:pl4nted@db/test")
+	var out strings.Builder
+	if err := run(t.Context(), []string{"--help"}, nil, &out); err != nil || !strings.Contains(out.String(), "DATABASE_URL") || strings.Contains(out.String(), "pl4nted") {
+		t.Errorf("%v: %s", err, out.String())
+	}
 }
 
 func TestConsumersInGoPass(t *testing.T) {

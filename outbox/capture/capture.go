@@ -14,12 +14,12 @@ import (
 // Capture says which changes of a table become events, and how.
 type Capture struct {
 	// Table is schema.name, or a name in schema public.
-	Table string `json:"-"`
+	Table string `json:"-" yaml:"-"`
 	// Key are the columns whose values name the row's stream; they may not be NULL. Defaults to the primary key.
 	Key []string `json:"key"`
 	// Columns are those that events have. Defaults to all but Exclude, and to what the table gets later.
-	Columns []string `json:"columns,omitempty"`
-	Exclude []string `json:"exclude,omitempty"`
+	Columns []string `json:"columns,omitempty" yaml:",omitempty"`
+	Exclude []string `json:"exclude,omitempty" yaml:",omitempty"`
 	// Operations are which of insert, update and delete are told. Defaults to all of them.
 	Operations []string `json:"operations"`
 	// Topic of the events. Defaults to the table's name without its schema.
@@ -29,8 +29,8 @@ type Capture struct {
 	// Old has updates tell the row as it was, too.
 	Old bool `json:"old"`
 	// AllColumns and NoOld take back what a capture that is replaced had chosen; what is not said stays.
-	AllColumns bool `json:"-"`
-	NoOld      bool `json:"-"`
+	AllColumns bool `json:"-" yaml:"-"`
+	NoOld      bool `json:"-" yaml:"-"`
 }
 
 // placeholders are what a template of a type may have for what it stands for.
@@ -45,34 +45,19 @@ func (s *Store) Capture(ctx context.Context, c Capture, o Options) (Done, error)
 	given := o
 	o.Replace = o.Replace || o.Backfill // it is there where a backfill was interrupted
 	err := s.transaction(ctx, o, func(tx pgx.Tx) error {
-		t, err := s.find(ctx, tx, Captured, c.Table)
+		t, drop, err := s.place(ctx, tx, c.Table, o)
 		if err != nil {
 			return err
 		}
-		drop, err := s.free(ctx, tx, Captured, t, o)
-		if err != nil {
+		if done, err = s.planned(ctx, tx, &c, t, drop, true, given); err != nil {
 			return err
 		}
-		before, err := c.changes(t)
-		if err != nil {
-			return err
-		}
-		if err := c.complete(t); err != nil {
-			return err
-		}
-		if err := s.begins(ctx, tx, t, c, before, given); err != nil {
-			return err
-		}
-		list, err := making(Captured, t, c.events(), c.body(t, s.calls("bytes")), c.tells("delete"), c)
-		if err != nil {
-			return err
-		}
-		done = Done{Table: t.String(), SQL: slices.Concat(drop, list)}
-		if before != nil {
-			done.Changes = differences(*before, c)
-			if len(done.Changes) > 0 && !o.Confirmed && !o.DryRun {
-				return &UnconfirmedError{Table: done.Table, Changes: done.Changes}
+		if len(done.Changes) > 0 && !o.Confirmed && !o.DryRun {
+			var list []string
+			for _, c := range done.Changes {
+				list = append(list, fmt.Sprintf("%s: %s -> %s", c.Setting, c.Before, c.After))
 			}
+			return refuse("--yes: nothing was changed; it confirms that of %s %s", t, strings.Join(list, "; "))
 		}
 		return s.execute(ctx, tx, done, o)
 	})
@@ -82,15 +67,44 @@ func (s *Store) Capture(ctx context.Context, c Capture, o Options) (Done, error)
 	return done, s.backfill(ctx, c, o, &done)
 }
 
-// changes takes what is not said from the capture that is replaced, and returns that.
-func (c *Capture) changes(t *table) (*Capture, error) {
-	if t.before == nil {
-		return nil, nil
-	}
-	before, err := t.before.capture()
+// place is the table of a capture, and what drops the trigger that is replaced.
+func (s *Store) place(ctx context.Context, tx pgx.Tx, asked string, o Options) (*table, []string, error) {
+	t, err := s.find(ctx, tx, Captured, asked)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	drop, err := s.free(ctx, tx, Captured, t, o)
+	return t, drop, err
+}
+
+// planned is what would be done for a capture. What it does not say is as it was where stays is set, else the default.
+func (s *Store) planned(ctx context.Context, tx pgx.Tx, c *Capture, t *table, drop []string, stays bool, given Options) (done Done, err error) {
+	var before *Capture
+	if t.before != nil {
+		was, err := t.before.capture()
+		if err != nil {
+			return done, err
+		}
+		if before = &was; stays {
+			c.takeFrom(was)
+		}
+	}
+	if err := c.complete(t); err != nil {
+		return done, err
+	}
+	if err := s.begins(ctx, tx, t, *c, before, given); err != nil {
+		return done, err
+	}
+	list, err := making(Captured, t, c.events(), c.body(t, s.calls("bytes")), c.tells("delete"), *c)
+	done = Done{Table: t.String(), Action: Created, SQL: slices.Concat(drop, list)}
+	if before != nil {
+		done.Action, done.Changes = Changed, differences(*before, *c)
+	}
+	return done, err
+}
+
+// takeFrom takes what is not said from the capture that is replaced.
+func (c *Capture) takeFrom(before Capture) {
 	if len(c.Key) == 0 {
 		c.Key = before.Key
 	}
@@ -105,7 +119,6 @@ func (c *Capture) changes(t *table) (*Capture, error) {
 	}
 	c.Topic, c.Type = cmp.Or(c.Topic, before.Topic), cmp.Or(c.Type, before.Type)
 	c.Old = c.Old || before.Old && !c.NoOld
-	return &before, nil
 }
 
 // SettingChange is a setting that becomes another.
@@ -114,23 +127,6 @@ type SettingChange struct {
 	Before  string `json:"before"`
 	After   string `json:"after"`
 }
-
-// UnconfirmedError refuses to change what is captured of a table unless Options.Confirmed says that it is meant.
-type UnconfirmedError struct {
-	Table   string
-	Changes []SettingChange
-}
-
-func (e *UnconfirmedError) Error() string {
-	var list []string
-	for _, c := range e.Changes {
-		list = append(list, fmt.Sprintf("%s: %s -> %s", c.Setting, c.Before, c.After))
-	}
-	return "--yes: nothing was changed; it confirms that of " + e.Table + " " + strings.Join(list, "; ")
-}
-
-// Is makes it an ErrInput.
-func (e *UnconfirmedError) Is(target error) bool { return target == ErrInput }
 
 // differences are the settings that are not alike.
 func differences(before, after Capture) (list []SettingChange) {

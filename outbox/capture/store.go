@@ -71,8 +71,10 @@ type Options struct {
 	DryRun bool
 	// Replace drops the trigger of that kind that is there, in the same transaction: no change is missed.
 	Replace bool
-	// Confirmed has Replace change settings; without it Capture returns an UnconfirmedError that names what would change.
+	// Confirmed has Replace change settings; without it that is an ErrInput, and Done.Changes names what would change.
 	Confirmed bool
+	// Prune has Apply drop the captures that its list does not name.
+	Prune bool
 	// Publication is one that another relay reads. The table leaves it in the same transaction, and with Drop comes back: each change is told
 	// by one of the two. What of the table was published is kept.
 	Publication string
@@ -91,6 +93,8 @@ type Options struct {
 type Done struct {
 	// Table is its name with its schema.
 	Table string
+	// Action is what Apply does: Created, Changed, Dropped or Kept.
+	Action string
 	// Changes are the settings that are others than before.
 	Changes []SettingChange
 	// SQL is the statements without what imports rows.

@@ -54,8 +54,8 @@ func operating() []mutant {
 			name: "stored-events-ignored", promise: "settings", breaks: "commands look for events where the workers do not",
 			test: command{pkg: "cmd/postrider", run: "^TestEveryCommandReadsTheStoredEvents$"}, says: "is wanted",
 			edits: []edit{
-				{"cmd/postrider/stored.go", "delivery.ParseRelation(info.Events)", "delivery.ParseRelation(cmp.Or(schema.DefaultEvents, info.Events))"},
-				{"cmd/postrider/stored.go", "import (\n", "import (\n\t\"cmp\"\n"},
+				{"cmd/postrider/database.go", "delivery.ParseRelation(info.Events)", "delivery.ParseRelation(cmp.Or(schema.DefaultEvents, info.Events))"},
+				{"cmd/postrider/database.go", "import (\n", "import (\n\t\"cmp\"\n"},
 			},
 		},
 		{

@@ -210,6 +210,21 @@ func choices() []mutant {
 			edits: []edit{{"outbox/capture/capture.go", "c.Columns, c.Exclude = before.Columns, before.Exclude", "_ = before"}},
 		},
 		{
+			name: "capture-apply-prunes", promise: "append", breaks: "a capture ends because a file of others does not name it",
+			test: command{pkg: "cmd/postrider", run: "^TestApplyDropsNothingUnasked$"}, says: "it tells .*drop public.lines",
+			edits: []edit{{"outbox/capture/apply.go", "if o.Prune {", "if true {"}},
+		},
+		{
+			name: "types-apply-prunes", promise: "append", breaks: "a type is checked no more because a file of others does not name it",
+			test: command{pkg: "cmd/postrider", run: "^TestApplyDropsNothingUnasked$"}, says: "outbox_types: 1, <nil>, want 2",
+			edits: []edit{{"delivery/ops/contracts/apply.go", "if o.Prune {", "if true {"}},
+		},
+		{
+			name: "capture-apply-unasked", promise: "rights", breaks: "a file makes a column public that nobody confirmed",
+			test: command{pkg: "cmd/postrider", run: "^TestApplyDropsNothingUnasked$"}, says: "tgname = '00_postrider_capture': 1, <nil>, want 0|ended with",
+			edits: []edit{{"outbox/capture/apply.go", "o.DryRun || unconfirmed\n", "o.DryRun\n"}},
+		},
+		{
 			name: "capture-any-table", promise: "rights", breaks: "who may execute the function of a captured table forges its events",
 			test: of("TestAFunctionSpeaksForItsTableAlone"), says: "<nil>, want SQLSTATE 42501",
 			edits: []edit{{"outbox/capture/function.go", "IF TG_RELID <> %[1]d AND NOT", "IF false AND TG_RELID <> %[1]d AND NOT"}},

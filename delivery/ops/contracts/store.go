@@ -1,6 +1,7 @@
 package contracts
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -73,29 +74,45 @@ type Options struct {
 	Actor, Reason string
 	// DryRun refuses what would be refused, and changes nothing.
 	DryRun bool
+	// KeepChecked has Set leave Checked as it is.
+	KeepChecked bool
+	// Prune has Apply drop the contracts that its list does not name; Confirmed has it end checks.
+	Prune, Confirmed bool
 }
 
-// Set makes the contract of a type, or changes it; times count for nothing, and a description that is empty stays what it
-// is. It returns the contract that was there, nil for none.
+// Set makes the contract of a type, or changes it; times count for nothing, and a schema or a description that is empty stays
+// what it is. It returns the contract that was there, nil for none.
 func (s *Store) Set(ctx context.Context, c Contract, o Options) (before *Contract, err error) {
 	if err := errors.Join(c.validate(), o.validate()); err != nil {
-		return nil, err
+		return nil, err // before the type is looked for, which may be no text
 	}
 	err = s.change(ctx, o, func(tx pgx.Tx) error {
-		if err := s.fits(ctx, tx, c); err != nil {
+		if before, err = s.find(ctx, tx, c.Type); err != nil {
 			return err
 		}
-		if before, err = s.find(ctx, tx, c.Type); err != nil || o.DryRun {
+		if before != nil {
+			c.Schema = json.RawMessage(cmp.Or(string(c.Schema), string(before.Schema)))
+			c.Description = cmp.Or(c.Description, before.Description)
+			c.Checked = c.Checked || o.KeepChecked && before.Checked
+		}
+		if _, err := s.fits(ctx, tx, c); err != nil {
 			return err
 		}
-		if _, err := s.sql.Put.Exec(ctx, tx, pg.Args{
-			"type": c.Type, "json_schema": string(c.Schema), "checked": c.Checked, "description": c.Description,
-		}); err != nil {
-			return err
-		}
-		return s.outbox.Record(ctx, tx, o.Actor, "type.set", target{c.Type}, o.Reason, details{&c, before})
+		return s.put(ctx, tx, c, before, o)
 	})
 	return before, err
+}
+
+func (s *Store) put(ctx context.Context, tx pgx.Tx, c Contract, before *Contract, o Options) error {
+	if o.DryRun {
+		return nil
+	}
+	if _, err := s.sql.Put.Exec(ctx, tx, pg.Args{
+		"type": c.Type, "json_schema": string(c.Schema), "checked": c.Checked, "description": c.Description,
+	}); err != nil {
+		return err
+	}
+	return s.outbox.Record(ctx, tx, o.Actor, "type.set", target{c.Type}, o.Reason, details{&c, before})
 }
 
 // Drop ends a contract: payloads of the type are checked no more. It returns what was there.
@@ -110,15 +127,19 @@ func (s *Store) Drop(ctx context.Context, name string, o Options) (before *Contr
 		if before == nil {
 			return unknown(name)
 		}
-		if o.DryRun {
-			return nil
-		}
-		if _, err := s.sql.Remove.Exec(ctx, tx, pg.Args{"type": name}); err != nil {
-			return err
-		}
-		return s.outbox.Record(ctx, tx, o.Actor, "type.drop", target{name}, o.Reason, details{nil, before})
+		return s.remove(ctx, tx, before, o)
 	})
 	return before, err
+}
+
+func (s *Store) remove(ctx context.Context, tx pgx.Tx, before *Contract, o Options) error {
+	if o.DryRun {
+		return nil
+	}
+	if _, err := s.sql.Remove.Exec(ctx, tx, pg.Args{"type": before.Type}); err != nil {
+		return err
+	}
+	return s.outbox.Record(ctx, tx, o.Actor, "type.drop", target{before.Type}, o.Reason, details{nil, before})
 }
 
 // Find returns the contract of a type.
@@ -177,20 +198,24 @@ func (s *Store) change(ctx context.Context, o Options, do func(pgx.Tx) error) er
 	return s.outbox.Write(ctx, do)
 }
 
-// fits refuses a schema that the table would refuse, and says why.
-func (s *Store) fits(ctx context.Context, tx pgx.Tx, c Contract) error {
+// fits refuses a schema that the table would refuse, and says why. It returns the schema as the table has it.
+func (s *Store) fits(ctx context.Context, tx pgx.Tx, c Contract) (stored string, err error) {
+	if err := c.validate(); err != nil {
+		return "", err
+	}
+	if len(c.Schema) == 0 {
+		return "", maintenance.Refuse("json-schema", "is needed: nothing is registered of %q", c.Type)
+	}
 	var problem *string
-	err := s.sql.Problem.Row(ctx, tx, pg.Args{"json_schema": string(c.Schema)}).Scan(&problem)
+	err = s.sql.Problem.Row(ctx, tx, pg.Args{"json_schema": string(c.Schema)}).Scan(&problem, &stored)
 	var refused *pgconn.PgError
 	switch {
 	case errors.As(err, &refused) && strings.HasPrefix(refused.Code, "22"): // data exceptions
-		return maintenance.Refuse("json-schema", "does not fit jsonb: %s", refused.Message)
-	case err != nil:
-		return err
-	case problem != nil && c.Checked:
-		return maintenance.Refuse("json-schema", "%s", *problem)
+		return "", maintenance.Refuse("json-schema", "does not fit jsonb: %s", refused.Message)
+	case err == nil && problem != nil && c.Checked:
+		return "", maintenance.Refuse("json-schema", "%s", *problem)
 	}
-	return nil
+	return stored, err
 }
 
 func (s *Store) find(ctx context.Context, tx pgx.Tx, name string) (*Contract, error) {
@@ -222,7 +247,7 @@ func (c Contract) validate() error {
 	case len(c.Description) > descriptionLimit || maintenance.CheckText("description", c.Description) != nil:
 		return maintenance.Refuse("description", "must be text of at most %d bytes", descriptionLimit)
 	}
-	if err := json.Unmarshal(c.Schema, &object); err != nil || object == nil {
+	if err := json.Unmarshal(c.Schema, &object); len(c.Schema) > 0 && (err != nil || object == nil) {
 		return maintenance.Refuse("json-schema", "must be one JSON object: %v", err)
 	}
 	return nil

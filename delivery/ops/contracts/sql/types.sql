@@ -1,12 +1,11 @@
 -- query: Problem
-SELECT {schema}.outbox_schema_problem(@json_schema::text::jsonb)
+SELECT {schema}.outbox_schema_problem(@json_schema::text::jsonb), @json_schema::text::jsonb::text
 
 -- query: Put
--- A description that is not given stays.
 INSERT INTO {schema}.outbox_types AS t (event_type, json_schema, checked, description)
 VALUES (@type, @json_schema::text::jsonb, @checked, nullif(@description, ''))
 ON CONFLICT (event_type) DO UPDATE
-   SET json_schema = excluded.json_schema, checked = excluded.checked, description = coalesce(excluded.description, t.description),
+   SET json_schema = excluded.json_schema, checked = excluded.checked, description = excluded.description,
        updated_at = clock_timestamp()
 
 -- query: Find

@@ -1,4 +1,4 @@
-package otlptest
+package main
 
 import (
 	"compress/gzip"
@@ -20,11 +20,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// patience is how long Wait waits.
-const patience = time.Minute
-
-// Span is a span as it was received.
-type Span struct {
+// receivedSpan is a span as it was received.
+type receivedSpan struct {
 	Name       string
 	Kind       trace.Span_SpanKind
 	Trace      string // hexadecimal, as in traceparent
@@ -32,31 +29,31 @@ type Span struct {
 	Failed     bool
 	Attributes map[string]string
 	Resource   map[string]string
-	Links      []Link
+	Links      []receivedLink
 }
 
-// Link is a link of a span.
-type Link struct {
+// receivedLink is a link of a span.
+type receivedLink struct {
 	Trace, Span string
 	Attributes  map[string]string
 }
 
-// Collector is a collector that keeps what it gets.
-type Collector struct {
+// traceCollector is an OTLP collector that keeps what it gets.
+type traceCollector struct {
 	collector.UnimplementedTraceServiceServer
 
 	// HTTP and GRPC are endpoints for OTEL_EXPORTER_OTLP_ENDPOINT.
 	HTTP, GRPC string
 
 	mu      sync.Mutex
-	spans   []Span
+	spans   []receivedSpan
 	changed chan struct{} // closed by the next export
 }
 
-// Start starts a collector that ends with the test.
-func Start(t testing.TB) *Collector {
+// startCollector starts a collector that ends with the test.
+func startCollector(t testing.TB) *traceCollector {
 	t.Helper()
-	c := &Collector{changed: make(chan struct{})}
+	c := &traceCollector{changed: make(chan struct{})}
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := c.serve(w, r); err != nil {
 			t.Errorf("the collector was sent something else than traces: %v", err)
@@ -64,7 +61,7 @@ func Start(t testing.TB) *Collector {
 		}
 	}))
 	t.Cleanup(web.Close)
-	listener := listen(t)
+	listener := listenForTraces(t)
 	server := grpc.NewServer()
 	collector.RegisterTraceServiceServer(server, c)
 	ended := make(chan error, 1)
@@ -79,11 +76,11 @@ func Start(t testing.TB) *Collector {
 	return c
 }
 
-// Silent returns the endpoint of a collector that takes connections and never
+// silentCollector returns the endpoint of a collector that takes connections and never
 // answers.
-func Silent(t testing.TB) string {
+func silentCollector(t testing.TB) string {
 	t.Helper()
-	listener := listen(t)
+	listener := listenForTraces(t)
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		var open []net.Conn
@@ -102,7 +99,7 @@ func Silent(t testing.TB) string {
 	return "http://" + listener.Addr().String()
 }
 
-func listen(t testing.TB) net.Listener {
+func listenForTraces(t testing.TB) net.Listener {
 	t.Helper()
 	var config net.ListenConfig
 	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -112,7 +109,7 @@ func listen(t testing.TB) net.Listener {
 	return listener
 }
 
-func (c *Collector) serve(w http.ResponseWriter, r *http.Request) error {
+func (c *traceCollector) serve(w http.ResponseWriter, r *http.Request) error {
 	if r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/x-protobuf" {
 		return fmt.Errorf("%s %s of type %q", r.Method, r.URL.Path, r.Header.Get("Content-Type"))
 	}
@@ -146,19 +143,19 @@ func (c *Collector) serve(w http.ResponseWriter, r *http.Request) error {
 }
 
 // Export implements the collector's service.
-func (c *Collector) Export(_ context.Context, request *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
-	var got []Span
+func (c *traceCollector) Export(_ context.Context, request *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
+	var got []receivedSpan
 	for _, from := range request.GetResourceSpans() {
-		resource := attributes(from.GetResource().GetAttributes())
+		resource := spanAttributes(from.GetResource().GetAttributes())
 		for _, scope := range from.GetScopeSpans() {
 			for _, s := range scope.GetSpans() {
-				one := Span{
+				one := receivedSpan{
 					Name: s.GetName(), Kind: s.GetKind(), Trace: hex.EncodeToString(s.GetTraceId()), Parent: hex.EncodeToString(s.GetParentSpanId()),
-					Failed: s.GetStatus().GetCode() == trace.Status_STATUS_CODE_ERROR, Attributes: attributes(s.GetAttributes()), Resource: resource,
+					Failed: s.GetStatus().GetCode() == trace.Status_STATUS_CODE_ERROR, Attributes: spanAttributes(s.GetAttributes()), Resource: resource,
 				}
 				for _, l := range s.GetLinks() {
-					one.Links = append(one.Links, Link{
-						Trace: hex.EncodeToString(l.GetTraceId()), Span: hex.EncodeToString(l.GetSpanId()), Attributes: attributes(l.GetAttributes()),
+					one.Links = append(one.Links, receivedLink{
+						Trace: hex.EncodeToString(l.GetTraceId()), Span: hex.EncodeToString(l.GetSpanId()), Attributes: spanAttributes(l.GetAttributes()),
 					})
 				}
 				got = append(got, one)
@@ -173,7 +170,7 @@ func (c *Collector) Export(_ context.Context, request *collector.ExportTraceServ
 	return &collector.ExportTraceServiceResponse{}, nil
 }
 
-func attributes(list []*common.KeyValue) map[string]string {
+func spanAttributes(list []*common.KeyValue) map[string]string {
 	values := make(map[string]string, len(list))
 	for _, a := range list {
 		if text, ok := a.GetValue().GetValue().(*common.AnyValue_StringValue); ok {
@@ -185,14 +182,14 @@ func attributes(list []*common.KeyValue) map[string]string {
 	return values
 }
 
-// Wait waits until what was received is as wanted, and returns it.
-func (c *Collector) Wait(t testing.TB, what string, wanted func([]Span) bool) []Span {
+// wait waits until what was received is as wanted, and returns it.
+func (c *traceCollector) wait(t testing.TB, what string, wanted func([]receivedSpan) bool) []receivedSpan {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		c.mu.Lock()
-		spans, changed := append([]Span(nil), c.spans...), c.changed
+		spans, changed := append([]receivedSpan(nil), c.spans...), c.changed
 		c.mu.Unlock()
 		if wanted(spans) {
 			return spans
