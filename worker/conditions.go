@@ -112,9 +112,9 @@ func (w *Worker) tellFaults(ctx context.Context, told string) string {
 		all = append(all, f.String())
 	}
 	now := strings.Join(all, "; ")
-	switch {
-	case now == told:
-	case now == "":
+	switch now {
+	case told:
+	case "":
 		w.log.Info("nothing keeps writes from having events any more")
 	default:
 		w.log.Warn("writes fail or have no events", "faults", now)

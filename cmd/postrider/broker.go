@@ -209,8 +209,15 @@ func (c *natsContext) check() error {
 		}
 	}
 	for _, s := range [][2]string{
-		{"creds", c.Creds}, {"nkey", c.NKey}, {"cert", c.Cert}, {"key", c.Key}, {"ca", c.CA}, {"password", c.Password}, {"token", c.Token},
-		{"user_jwt", c.UserJWT}, {"user_seed", c.UserSeed},
+		{"creds", c.Creds},
+		{"nkey", c.NKey},
+		{"cert", c.Cert},
+		{"key", c.Key},
+		{"ca", c.CA},
+		{"password", c.Password},
+		{"token", c.Token},
+		{"user_jwt", c.UserJWT},
+		{"user_seed", c.UserSeed},
 	} {
 		if elsewhere.MatchString(s[1]) {
 			return fmt.Errorf("%s is no file and no plain value (op:, nsc: and data: are not supported); write it to a file and name that", s[0])

@@ -300,7 +300,7 @@ func (c *typesApplyCmd) Run(s *session) error {
 }
 
 // typeDifference is a change as it is told.
-func typeDifference(c contracts.Change) difference {
+func typeDifference(c contracts.Correction) difference {
 	switch {
 	case c.Kept:
 		return difference{Name: c.Before.Type, Action: capture.Kept}

@@ -4,11 +4,6 @@ package main
 func conditions() []mutant {
 	return []mutant{
 		{
-			name: "sequences-of-any-column", promise: "P6", breaks: "no worker starts where a sequence belongs to a column that is no integer",
-			test: command{pkg: "delivery", run: "^TestSequencesAreComparedUnderAnyPlan$"}, says: "does not exist|out of range",
-			edits: []edit{{"delivery/sql/checks/preconditions.sql", " AND a.atttypid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype)", ""}},
-		},
-		{
 			name: "pause-without-condition", promise: "P8", breaks: "delivery pauses and only the log knows",
 			test: command{pkg: "delivery", run: "^TestAPauseStandsOnTheBoard$"}, says: "after a failure the board says",
 			edits: []edit{{"delivery/pause.go", "\tr.cfg.Board.Report(condition.Delivery, err)\n", ""}},
@@ -125,6 +120,11 @@ func connections() []mutant {
 func looks() []mutant {
 	planned := command{pkg: "delivery", run: "^TestALookAsksForWhatWasNamed$"}
 	return []mutant{
+		{
+			name: "sequences-of-any-column", promise: "P6", breaks: "no worker starts where a sequence belongs to a column that is no integer",
+			test: command{pkg: "delivery", run: "^TestSequencesAreComparedUnderAnyPlan$"}, says: "does not exist|out of range",
+			edits: []edit{{"delivery/sql/checks/preconditions.sql", " AND a.atttypid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype)", ""}},
+		},
 		{
 			name: "bell-with-an-old-password", promise: "P8", breaks: "the log's bell asks nobody for the password",
 			test: command{pkg: "delivery/walbell", run: "^TestThePasswordComesWhenItConnects$"}, says: "the log is not found well",

@@ -76,6 +76,11 @@ func guests() []mutant {
 	const functions = "outbox/schema/migrations/00002_functions.sql"
 	return []mutant{
 		{
+			name: "capture-dollars", promise: "append", breaks: "a table whose name has dollars cannot be captured",
+			test: of("TestOddNamesDoNotMeet"), says: "syntax error",
+			edits: []edit{{"outbox/capture/function.go", "for strings.Contains(body, tag) {", "for false {"}},
+		},
+		{
 			name: "backfill-behind", promise: "append", breaks: "a row that was there is told behind a change of it",
 			test: of("TestABackfillUnderWriters"), says: "come behind a change|the last events say otherwise",
 			edits: []edit{{"outbox/capture/sql/adoption.sql", " WHERE coalesce(l.sequence, 0) <= @begun", " WHERE coalesce(l.sequence, 0) >= @begun * 0"}},

@@ -11,16 +11,16 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// Change is what Apply does with a contract: there is no Before of a new one, and no After of one that is dropped. Kept: it is left alone,
+// Correction is what Apply does with a contract: there is no Before of a new one, and no After of one that is dropped. Kept: it is left alone,
 // although the list does not name it.
-type Change struct {
+type Correction struct {
 	Before, After *Contract
 	Kept          bool
 }
 
 // Apply makes the contracts what the list says, in one transaction, also where that is no description. One of another type is kept, and
 // dropped with Options.Prune. It returns what differs and what is kept. To drop one or end its check needs Options.Confirmed.
-func (s *Store) Apply(ctx context.Context, list []Contract, o Options) (all []Change, err error) {
+func (s *Store) Apply(ctx context.Context, list []Contract, o Options) (all []Correction, err error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (s *Store) Apply(ctx context.Context, list []Contract, o Options) (all []Ch
 			if before != nil && before.Checked == c.Checked && before.Description == c.Description && string(before.Schema) == stored {
 				continue
 			}
-			all, ends = append(all, Change{Before: before, After: &c}), ends || before != nil && before.Checked && !c.Checked
+			all, ends = append(all, Correction{Before: before, After: &c}), ends || before != nil && before.Checked && !c.Checked
 			if err := s.put(ctx, tx, c, before, o); err != nil {
 				return err
 			}
@@ -57,7 +57,7 @@ func (s *Store) Apply(ctx context.Context, list []Contract, o Options) (all []Ch
 			if others[c.Type] == nil {
 				continue
 			}
-			all, ends = append(all, Change{Before: &c, Kept: !o.Prune}), ends || o.Prune
+			all, ends = append(all, Correction{Before: &c, Kept: !o.Prune}), ends || o.Prune
 			if o.Prune {
 				err = s.remove(ctx, tx, &c, o)
 			}

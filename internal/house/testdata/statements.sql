@@ -2363,12 +2363,12 @@ SELECT f.id, f.at, f.actor, f.action, coalesce(f.reason, ''),
 
 -- delivery/ops/contracts/sql/*.sql
 
-/* contracts.Problem */ SELECT "public".outbox_schema_problem($1::text::jsonb);
+/* contracts.Problem */ SELECT "public".outbox_schema_problem($1::text::jsonb), $1::text::jsonb::text;
 
 /* contracts.Put */ INSERT INTO "public".outbox_types AS t (event_type, json_schema, checked, description)
 VALUES ($1, $2::text::jsonb, $3, nullif($4, ''))
 ON CONFLICT (event_type) DO UPDATE
-   SET json_schema = excluded.json_schema, checked = excluded.checked, description = coalesce(excluded.description, t.description),
+   SET json_schema = excluded.json_schema, checked = excluded.checked, description = excluded.description,
        updated_at = clock_timestamp();
 
 /* contracts.Find */ SELECT t.event_type, t.json_schema::text, t.checked, coalesce(t.description, ''), t.created_at, t.updated_at
