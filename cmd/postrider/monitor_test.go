@@ -158,7 +158,7 @@ func grantsOf(t *testing.T, role string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script := strings.ReplaceAll(string(text), "%I", "public")
+	script := strings.NewReplacer("%I", "public", "SEQUENCE %s", "SEQUENCE public.events_sequence_seq").Replace(string(text))
 	for _, list := range sharedList.FindAllStringSubmatch(script, -1) { // a list of tables that grants share
 		script = strings.ReplaceAll(script, "' || "+list[1]+" || '", strings.Join(strings.Split(list[2], "'"), ""))
 	}
