@@ -24,7 +24,7 @@ func (w *Worker) openBroker(context.Context) (err error) {
 	// the publishers.
 	options := append(slices.Clone(w.cfg.NATSOptions), nats.MaxReconnects(-1), w.heardRefusals())
 	if w.nc, err = natspub.Connect(w.cfg.NATSURL, "postrider", w.log, options...); err != nil {
-		return field("NATSURL", err)
+		return field("NATSURL (--nats-url)", err)
 	}
 	w.opened = append(w.opened, w.nc.Close)
 	return nil

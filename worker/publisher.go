@@ -21,7 +21,7 @@ func (w *Worker) openPublisher(ctx context.Context) error {
 	}
 	mode, err := w.cfg.PublishMode.On(w.nc, stream, w.cfg.Stream.Control, w.log)
 	if err != nil {
-		return refused("PublishMode", err, natspub.ErrConfig)
+		return refused("PublishMode (--publish-mode)", err, natspub.ErrConfig)
 	}
 	ordering := w.cfg.Delivery.WithDefaults().Ordering
 	w.log.Info("publishing", "mode", string(mode), "ordering", string(ordering), "stream", w.cfg.Stream.Name)

@@ -227,7 +227,7 @@ func (w *Worker) bell(end string) (*natspub.Bell, error) {
 func (w *Worker) openRelay(ctx context.Context) error {
 	c := &w.cfg.Delivery
 	if err := delivery.RequireOrder(ctx, w.data, w.cfg.Schema, w.events, c.Ordering); err != nil {
-		return refused("Delivery.Ordering", err, delivery.ErrStrict)
+		return refused("Delivery.Ordering (--ordering)", err, delivery.ErrStrict)
 	}
 	if c.MaxPayload == 0 { // as much as could be appended; whoever lowers that later means what is appended then
 		c.MaxPayload = max(delivery.DefaultMaxPayload, w.info.MaxPayloadBytes)

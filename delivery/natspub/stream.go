@@ -95,6 +95,10 @@ func EnsureStream(ctx context.Context, nc *nats.Conn, cfg StreamConfig) (*jetstr
 	if cfg.Duplicates < time.Second {
 		return nil, fmt.Errorf("%w: duplicate window must be at least 1s, got %s", ErrConfig, cfg.Duplicates)
 	}
+	if events, control := cfg.Subject.capture(), cfg.Control.Subjects(); covers(events, control) || covers(control, events) {
+		return nil, fmt.Errorf("%w: --subject %s: who reads %s would get the workers' control messages, %s, too; change it, or give the outbox a prefix of its own "+
+			"(postrider migrate up --control-prefix)", ErrConfig, cfg.Subject, events, control)
+	}
 	js, err := JetStream(nc, cfg.APIPrefix)
 	if err != nil {
 		return nil, err

@@ -108,6 +108,24 @@ func TestControlSubjectsLieUnderThePrefixOfTheOutbox(t *testing.T) {
 	}
 }
 
+// Whoever reads the events' subjects must not get the workers' control messages.
+func TestEventsAndControlMessagesLieApart(t *testing.T) {
+	t.Parallel()
+	nc := connect(t, natstest.Start(t, 1))
+	for _, c := range []struct{ subject, prefix string }{
+		{"evx.{topic}.{type}", "evx.fence"}, {"outbox.{topic}", ""}, {"outbox.fence.{topic}", ""}, {"a.b.c.{type}", "a.b"},
+	} {
+		subject, err := natspub.ParseSubject(c.subject)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = natspub.EnsureStream(t.Context(), nc, natspub.StreamConfig{Subject: subject, Control: natspub.Control{Prefix: c.prefix}, Create: true, Logger: logger(t)})
+		if !errors.Is(err, natspub.ErrConfig) || !strings.Contains(err.Error(), "--control-prefix") || !strings.Contains(err.Error(), c.subject) {
+			t.Errorf("%s and %q: %v", c.subject, c.prefix, err)
+		}
+	}
+}
+
 func TestUnfitStreamsAreRefused(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t, 1)

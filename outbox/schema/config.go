@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"strings"
 
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
@@ -61,6 +62,9 @@ func (c Config) Validate() error {
 		if err := pg.CheckRelation(c.Events); err != nil {
 			return fmt.Errorf("%w: Events: %w", ErrConfig, err)
 		}
+	}
+	if strings.HasPrefix(c.ControlPrefix+".", "_INBOX.") {
+		return fmt.Errorf("%w: ControlPrefix: a stream of %s.> would store every answer of NATS; begin it otherwise", ErrConfig, c.ControlPrefix)
 	}
 	if c.ControlPrefix != "" && (len(c.ControlPrefix) > 100 || !controlPrefix.MatchString(c.ControlPrefix)) {
 		return fmt.Errorf("%w: ControlPrefix: must be 1 to 100 characters, tokens of letters, digits, _ and - separated by dots, got %q", ErrConfig, c.ControlPrefix)

@@ -343,6 +343,8 @@ func TestConfig(t *testing.T) {
 		{Schema: "a; DROP SCHEMA public"},
 		{Partitions: -1},
 		{Partitions: 32768},
+		{ControlPrefix: "_INBOX"},
+		{ControlPrefix: "_INBOX.fence"},
 	} {
 		if _, err := schema.New(bad); !errors.Is(err, schema.ErrConfig) {
 			t.Errorf("New(%+v): %v", bad, err)
