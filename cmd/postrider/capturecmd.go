@@ -307,7 +307,7 @@ func listTriggers(s *session, f databaseFlags, kind capture.Purpose, asJSON bool
 		if asJSON {
 			return writeJSON(s.stdout, found)
 		}
-		writeTable(s.stdout, table.Row{"table", "runs as", "enabled", "settings", "what is wrong"}, rows)
+		writeTable(s.stdout, table.Row{"table", "runs as", "enabled", "settings", "faults"}, rows)
 		return nil
 	})
 }

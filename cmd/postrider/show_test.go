@@ -141,6 +141,21 @@ func TestTablesFitTheTerminal(t *testing.T) {
 	}
 }
 
+// A time that is cut still tells the minute.
+func TestTimesFitTheTerminal(t *testing.T) {
+	t.Parallel()
+	at := time.Now().UTC().Format(time.RFC3339)
+	header := table.Row{"sequence", "partition", "stream", "type", "state", "settled or due", "stream sequence"}
+	rows := []table.Row{{1, 45, "order-1", "order.placed", "published", at, "166"}, {2, 4, "order-2", "order.placed", "scheduled", "due 9999-12-31T23:59:59Z", ""}}
+	fitted := fitTable(80, header, rows)
+	if minute := at[5:10] + " " + at[11:16] + "Z"; !strings.Contains(fitted, minute) || !strings.Contains(fitted, "due 9999") {
+		t.Errorf("%s is cut:\n%s", minute, fitted)
+	}
+	if whole := fitTable(0, header, rows); !strings.Contains(whole, at) {
+		t.Errorf("a pipe gets\n%s", whole)
+	}
+}
+
 var anyFigure = regexp.MustCompile(`[0-9][0-9.,:]*`)
 
 // The README shows a verdict as a show prints it, with other figures.

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -65,6 +66,7 @@ type column struct {
 	numbers bool // set to the right
 	prose   bool // wrapped, not cut
 	width   int
+	holds   int // the width of its widest cell
 }
 
 // fitTable renders rows in at most width columns; 0: in as many as it takes. Words are cut, texts wrapped, and columns that hold nothing
@@ -78,6 +80,7 @@ func fitTable(width int, header table.Row, rows []table.Row) string {
 	var empty []string
 	if width > 0 && total(columns) > width {
 		columns, empty = withoutEmpty(columns)
+		shortenTimes(columns, time.Now())
 		if last := columns[len(columns)-1]; last.prose {
 			last.width = max(width-total(columns[:len(columns)-1])-columnGap, 0)
 			if last.width < leastProse {
@@ -128,11 +131,38 @@ func newColumn(name string, i int, rows []table.Row) *column {
 		}
 		for line := range strings.SplitSeq(cell, "\n") {
 			w := text.StringWidthWithoutEscSequences(line)
-			c.width, c.prose = max(c.width, w), c.prose || w > 30 && strings.Contains(line, " ")
+			c.holds, c.prose = max(c.holds, w), c.prose || w > 30 && strings.Contains(line, " ")
 		}
 		c.cells = append(c.cells, cell)
 	}
+	c.width = max(c.width, c.holds)
 	return c
+}
+
+var timeShape = regexp.MustCompile(`(\d{4})-(\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?Z`)
+
+var secondsShape = regexp.MustCompile(`(\d\d-\d\d \d\d:\d\d):\d\dZ$`)
+
+// shortenTimes leaves out the year that it is, and what is below a second.
+func shortenTimes(columns []*column, now time.Time) {
+	year := now.UTC().Format("2006")
+	for _, c := range columns {
+		holds := 0
+		for i, cell := range c.cells {
+			c.cells[i] = timeShape.ReplaceAllStringFunc(cell, func(at string) string {
+				if parts := timeShape.FindStringSubmatch(at); parts[1] == year {
+					return parts[2] + " " + parts[3] + "Z"
+				}
+				return at
+			})
+			for line := range strings.SplitSeq(c.cells[i], "\n") {
+				holds = max(holds, text.StringWidthWithoutEscSequences(line))
+			}
+		}
+		if holds < c.holds {
+			c.holds, c.width = holds, max(holds, text.StringWidthWithoutEscSequences(c.name))
+		}
+	}
 }
 
 func total(columns []*column) (width int) {
@@ -167,7 +197,14 @@ func cut(columns []*column, width int) {
 			if c.prose {
 				least = leastProse
 			}
-			if !c.numbers && c.width > least && (widest == nil || c.width > widest.width) {
+			if c.numbers || c.width <= least {
+				continue
+			}
+			if c.holds < c.width { // of the name alone
+				widest = c
+				break
+			}
+			if widest == nil || c.width > widest.width {
 				widest = c
 			}
 		}
@@ -184,6 +221,9 @@ var uuidShape = regexp.MustCompile(`^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}
 func shortened(word string, width int) string {
 	if text.StringWidthWithoutEscSequences(word) <= width {
 		return word
+	}
+	if minutes := secondsShape.ReplaceAllString(word, "${1}Z"); len(minutes) < len(word) {
+		return shortened(minutes, width)
 	}
 	runes := []rune(word)
 	if uuidShape.MatchString(word) {
