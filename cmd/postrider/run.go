@@ -39,7 +39,11 @@ func (c *runCmd) Help() string {
   postrider run --database-url postgres://relay@db/app --nats-url nats://n1,nats://n2 --create-stream
   postrider run --http-addr off --json        one line a second for a log
   postrider run --no-leasing --once           deliver the backlog from a cron job
-  postrider run --shadow --json --batch-size 2000 --ordering stream     rehearse settings beside the cluster`
+  postrider run --shadow --json --batch-size 2000 --ordering stream     rehearse settings beside the cluster
+
+Events that a Go producer appends ring a bell over NATS. Those of plain SQL wait for the next poll, some milliseconds under load and up to
+--interval at rest, unless PostgreSQL's log rings: with wal_level logical,
+  CREATE PUBLICATION postrider_public FOR TABLE outbox_ready WITH (publish = 'insert')`
 }
 
 func (c *runCmd) validate() error {
