@@ -85,6 +85,11 @@ func conditions() []mutant {
 func connections() []mutant {
 	return []mutant{
 		{
+			name: "records-among-events", promise: "P8", breaks: "who reads the events' subjects gets the workers' control messages",
+			test: command{pkg: "delivery/natspub", run: "^TestEventsAndControlMessagesLieApart$"}, says: "overlaps with",
+			edits: []edit{{"delivery/natspub/stream.go", "covers(events, control) || covers(control, events) {", "false {"}},
+		},
+		{
 			name: "buffer-is-full", promise: "P8", breaks: "without a connection the log speaks of a buffer",
 			test: command{pkg: "delivery/natspub", run: "^TestALostConnectionLeavesTheOutcomeUnknown$"}, says: "without a connection it says",
 			edits: []edit{{"delivery/natspub/dedupe.go", "classify(plainly(p.nc, err))", "classify(err)"}},

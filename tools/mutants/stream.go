@@ -34,11 +34,6 @@ func stream() []mutant {
 	const closing = "\t}, r.session.last)\n}\n\n// The headers of an atomic batch."
 	return []mutant{
 		{
-			name: "records-among-events", promise: "P8", breaks: "who reads the events' subjects gets the workers' control messages",
-			test: command{pkg: "delivery/natspub", run: "^TestEventsAndControlMessagesLieApart$"}, says: "<nil>|no responders",
-			edits: []edit{{"delivery/natspub/stream.go", "covers(events, control) || covers(control, events) {", "false {"}},
-		},
-		{
 			name: "no-expectation", promise: "P3, P4", breaks: "batches expect nothing of the partition's last record",
 			test: fenceTest(lateBytes), says: "stored .*, want each once",
 			edits: []edit{
