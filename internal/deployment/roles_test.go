@@ -153,7 +153,7 @@ func operatorSuffices(t *testing.T, r roles) {
 		{"gaps", "detect", "--no-broker"},
 		{"types", "set", "thing.told", rules, "--check", "--reason=test"},
 		{"types", "set", "thing.done", rules, "--check"},
-		{"types", "set", "thing.done", rules},
+		{"types", "set", "thing.done", "--no-check"},
 		{"types", "drop", "thing.told", "--reason=test"},
 		{"asyncapi"},
 	} {
