@@ -27,7 +27,7 @@ func amidTrims(t *testing.T) {
 	s := randomKills(t, 1, 20*time.Second, "--keep-records=500ms")
 	batches, left := s.Count(t, `SELECT count(*) FROM outbox_deliveries`), s.Contents(t)
 	clustertest.Until(t, "most records are removed", func(context.Context) (bool, error) {
-		left = s.Contents(t)
+		left = s.Contents(t) //nolint:contextcheck // of the test
 		return 2*left.Watermarks <= batches, nil
 	}, func() string { return fmt.Sprintf("%d batches have left %d records", batches, left.Watermarks) })
 	t.Logf("%d batches have left %d records", batches, left.Watermarks)
