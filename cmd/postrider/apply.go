@@ -13,7 +13,7 @@ import (
 	"github.com/postrider/postrider/outbox/capture"
 )
 
-// applyFlags are those of what makes all of a kind what a file says.
+// applyFlags are the flags of both apply commands.
 type applyFlags struct {
 	File   string `arg:"" name:"file" help:"The file, YAML or JSON."`
 	Prune  bool   `help:"Drop what the file does not name; without it that is kept." env:"-"`
@@ -34,7 +34,7 @@ Examples:
   postrider ` + kind + ` apply ` + kind + `.yaml --prune --yes`
 }
 
-// difference is what apply does with one that a file names, or does not.
+// difference describes the act of apply on one type or capture.
 type difference struct {
 	Name     string                  `json:"name"`
 	Action   string                  `json:"action"`
@@ -71,7 +71,7 @@ func (f applyFlags) tell(s *session, all []difference, refused error) error {
 	return refused
 }
 
-// ofGo is what of the reader's errors tells of this program alone.
+// ofGo matches the words of the reader's errors that concern this program alone.
 var ofGo = regexp.MustCompile(`yaml: (unmarshal errors:\n *)?| in type \S+|!!\S+ | into (\S+)$`)
 
 // readEntries reads a file strictly.

@@ -233,7 +233,10 @@ func (c *natsContext) check() error {
 		return fmt.Errorf("%s: only one of them can log in; remove the others", strings.Join(logins, " and "))
 	}
 	for _, s := range [][4]string{
-		{"password", c.Password, "user", c.User}, {"user_seed", c.UserSeed, "user_jwt", c.UserJWT}, {"cert", c.Cert, "key", c.Key}, {"key", c.Key, "cert", c.Cert},
+		{"password", c.Password, "user", c.User},
+		{"user_seed", c.UserSeed, "user_jwt", c.UserJWT},
+		{"cert", c.Cert, "key", c.Key},
+		{"key", c.Key, "cert", c.Cert},
 	} {
 		if s[1] != "" && s[3] == "" {
 			return fmt.Errorf("%s needs %s beside it", s[0], s[2])

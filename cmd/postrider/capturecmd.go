@@ -191,7 +191,7 @@ func (c *captureListCmd) Run(s *session) error {
 	return listTriggers(s, c.databaseFlags, capture.Captured, c.JSON)
 }
 
-// capturesFile is what export writes, and apply reads.
+// capturesFile is the file that export writes and apply reads.
 type capturesFile struct{ Captures map[string]capture.Capture }
 
 type captureExportCmd struct{ databaseFlags }

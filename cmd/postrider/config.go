@@ -141,7 +141,7 @@ const (
 	fromCommandLine
 )
 
-// settingPlaces are their names.
+// settingPlaces names the ranks.
 var settingPlaces = []string{"default", "file", "environment", "command line"}
 
 // rank says from where the flag of that name has its value.

@@ -150,7 +150,9 @@ func (f *listFlags) search(s *session, op *ops.Operator, filter ops.Filter) (mes
 	told := passingLine{statusLine: newStatusLine(s.stderr)}
 	defer told.clear()
 	for first := true; len(messages) < f.Limit && (first || next != 0); first = false {
-		l, err := op.List(s.ctx, filter, ops.Page{After: next, Limit: min(f.Limit-len(messages), ops.MaxLimit), Descending: f.NewestFirst, Within: listStep})
+		l, err := op.List(s.ctx, filter, ops.Page{
+			After: next, Limit: min(f.Limit-len(messages), ops.MaxLimit), Descending: f.NewestFirst, Within: listStep,
+		})
 		if err != nil {
 			return nil, 0, err
 		}
@@ -255,7 +257,10 @@ func (f *mendFlags) mend(s *session, state ops.State, m mending) error {
 	if err != nil {
 		return err
 	}
-	c := ops.Command{Selection: ops.Selection{State: state, Sequences: f.Sequences, Filter: filter, All: f.All}, Actor: f.actor(), Reason: f.Reason, DryRun: true}
+	c := ops.Command{
+		Selection: ops.Selection{State: state, Sequences: f.Sequences, Filter: filter, All: f.All},
+		Actor:     f.actor(), Reason: f.Reason, DryRun: true,
+	}
 	if err := f.selects(c.Selection); err != nil {
 		return err
 	}

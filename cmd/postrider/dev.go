@@ -233,7 +233,9 @@ func (d *dev) prepare(ctx context.Context) error {
 	d.stops = append(d.stops, d.nc.Close)
 	// Events of others, or of an earlier run, come from a database or a stream that was there before, or from whoever tries the addresses.
 	foreign := d.cmd.DatabaseURL != "" || d.cmd.NatsURL != "" || d.cmd.DataDir != "" || !d.cmd.ExitWhenDrained
-	d.checker, err = ledger.NewChecker(ledger.Config{Ledger: d.ledger, Ordering: ledger.Ordering(d.cmd.Ordering), AllowForeign: foreign, AllowMoved: true})
+	d.checker, err = ledger.NewChecker(ledger.Config{
+		Ledger: d.ledger, Ordering: ledger.Ordering(d.cmd.Ordering), AllowForeign: foreign, AllowMoved: true,
+	})
 	return err
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -19,14 +18,20 @@ const skewCounts = 5 * time.Second
 func clockFinding(ctx context.Context, pool *pgxpool.Pool, schema string) finding {
 	const check = "clock"
 	workers, err := heartbeat.NewStore(pool, schema)
-	leases, unknown := lease.NewStore(ctx, pool, schema)
-	if err = errors.Join(err, unknown); err != nil {
+	if err != nil {
+		return finding{check, levelError, redact(err.Error())}
+	}
+	leases, err := lease.NewStore(ctx, pool, schema)
+	if err != nil {
 		return finding{check, levelError, redact(err.Error())}
 	}
 	living, err := workers.Snapshot(ctx)
+	if err != nil {
+		return finding{check, levelError, redact(err.Error())}
+	}
 	asked := time.Now()
-	held, unknown := leases.Snapshot(ctx)
-	if err = errors.Join(err, unknown); err != nil {
+	held, err := leases.Snapshot(ctx)
+	if err != nil {
 		return finding{check, levelError, redact(err.Error())}
 	}
 	var members, partitions int

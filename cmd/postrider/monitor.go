@@ -169,7 +169,9 @@ func (c *monitorCmd) serve(ctx context.Context, log *slog.Logger, listening func
 	if err != nil {
 		return err
 	}
-	source, err := sourceOf(ctx, pool, c.Schema, info, ui.SourceConfig{Strategy: partition.Strategy(c.Assignment), HeartbeatTTL: c.LeaseTTL})
+	source, err := sourceOf(ctx, pool, c.Schema, info, ui.SourceConfig{
+		Strategy: partition.Strategy(c.Assignment), HeartbeatTTL: c.LeaseTTL,
+	})
 	if err != nil {
 		return err
 	}

@@ -82,7 +82,9 @@ func (c *partitionsSyncCmd) Run(s *session) error {
 		return err
 	}
 	if c.JSON {
-		return writeJSON(s.stdout, map[string]any{"partitions": info.Partitions, "added": added, "removed": removed, "dry_run": c.DryRun})
+		return writeJSON(s.stdout, map[string]any{
+			"partitions": info.Partitions, "added": added, "removed": removed, "dry_run": c.DryRun,
+		})
 	}
 	done := "added %d, removed %d rows of outbox_partitions; %d partitions\n"
 	if c.DryRun {

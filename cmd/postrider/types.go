@@ -211,7 +211,7 @@ func (c *typesDropCmd) Run(s *session) error {
 	})
 }
 
-// typesFile is what export writes, and apply reads.
+// typesFile is the file that export writes and apply reads.
 type typesFile struct{ Types map[string]typeEntry }
 
 type typeEntry struct {

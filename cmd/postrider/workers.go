@@ -31,7 +31,9 @@ func (c *workersListCmd) Run(s *session) error {
 	}
 	var rows []table.Row
 	for _, w := range snapshot.Workers {
-		rows = append(rows, table.Row{w.ID, w.Hostname, w.PID, w.Version, stateShown(w), w.HeartbeatLeft.Round(100 * time.Millisecond), w.Owned, w.Desired})
+		rows = append(rows, table.Row{
+			w.ID, w.Hostname, w.PID, w.Version, stateShown(w), w.HeartbeatLeft.Round(100 * time.Millisecond), w.Owned, w.Desired,
+		})
 	}
 	writeTable(s.stdout, table.Row{"worker", "host", "pid", "version", "state", "ttl left", "owned", "desired"}, rows)
 	return nil

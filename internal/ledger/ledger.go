@@ -65,7 +65,12 @@ type Ledger struct {
 
 // New returns an empty ledger.
 func New() *Ledger {
-	return &Ledger{index: make(map[uuid.UUID]uint32), streams: map[string]uint32{"": 0}, names: []string{""}, faults: newFaultList(defaultFaultsKept)}
+	return &Ledger{
+		index:   make(map[uuid.UUID]uint32),
+		streams: map[string]uint32{"": 0},
+		names:   []string{""},
+		faults:  newFaultList(defaultFaultsKept),
+	}
 }
 
 // Begin declares events whose transaction is about to commit. It is optional, but a producer that dies between Begin and an outcome leaves

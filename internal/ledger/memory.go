@@ -35,7 +35,10 @@ type identity struct {
 const recentIdentities = 1 << 16
 
 func newTailMemory() *tailMemory {
-	return &tailMemory{generations: map[int32]*bitmap{0: newBitmap()}, recent: make([]identity, recentIdentities)}
+	return &tailMemory{
+		generations: map[int32]*bitmap{0: newBitmap()},
+		recent:      make([]identity, recentIdentities),
+	}
 }
 
 // note remembers the message and returns what was known before it. positionPassed says that the stream has gone past the message's

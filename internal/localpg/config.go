@@ -38,19 +38,30 @@ type Config struct {
 // DefaultSettings are the server parameters of every private server. Prepared transactions are allowed because
 // producers may use them and the delivery watermark has to be tested against them.
 func DefaultSettings() map[string]string {
-	return map[string]string{"max_connections": "300", "max_prepared_transactions": "32", "timezone": "UTC", "log_timezone": "UTC"}
+	return map[string]string{
+		"max_connections":           "300",
+		"max_prepared_transactions": "32",
+		"timezone":                  "UTC",
+		"log_timezone":              "UTC",
+	}
 }
 
 // TemporarySettings are added for a temporary data directory: it need not survive the loss of the
 // machine, so nothing is forced to disk. A crash of the server itself still loses nothing, because the
 // operating system keeps the pages.
 func TemporarySettings() map[string]string {
-	return map[string]string{"fsync": "off", "full_page_writes": "off"}
+	return map[string]string{
+		"fsync":            "off",
+		"full_page_writes": "off",
+	}
 }
 
 // reservedSettings are the parameters whose change would break what this package promises.
 func reservedSettings() []string {
-	return []string{"data_directory", "hba_file", "listen_addresses", "log_destination", "logging_collector", "port", "unix_socket_directories"}
+	return []string{
+		"data_directory", "hba_file", "listen_addresses", "log_destination", "logging_collector",
+		"port", "unix_socket_directories",
+	}
 }
 
 // Validate reports the first field that cannot be used.

@@ -126,7 +126,10 @@ func (c *cluster) create(ctx context.Context, config Config) error {
 	}
 	defer func() { _ = os.Remove(password) }() // A leftover copy harms nobody: it is readable by the owner only.
 
-	args := []string{"-D", c.dir, "--username=" + superuser, "--pwfile=" + password, "--auth=scram-sha-256", "--encoding=UTF8", "--no-locale"}
+	args := []string{
+		"-D", c.dir, "--username=" + superuser, "--pwfile=" + password,
+		"--auth=scram-sha-256", "--encoding=UTF8", "--no-locale",
+	}
 	if c.temp != nil {
 		args = append(args, "--no-sync")
 	}

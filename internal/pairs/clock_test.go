@@ -7,7 +7,7 @@ import (
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 )
 
-// stepBack is how far the database's clock steps back.
+// stepBack is the step of the database's clock.
 const stepBack = time.Minute
 
 // stepsBack has the database's clock be behind while it lasts, and step forward again at its end.

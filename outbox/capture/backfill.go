@@ -16,7 +16,7 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// backfilled is how far the rows are told that were there already. The function's comment keeps it: it is written with the events of a page.
+// backfilled counts the rows of a backfill that are done. It stands in the function's comment, so that it commits with each page's events.
 type backfilled struct {
 	// Begun is the last sequence before: a row that has an event of a later one is told.
 	Begun int64 `json:"begun"`
@@ -27,10 +27,10 @@ type backfilled struct {
 	Done  bool     `json:"done"`
 }
 
-// page is how many rows are told in a transaction, which keeps their writers waiting.
+// page bounds the rows of a transaction, whose writers wait for it.
 const page = 250
 
-// begins notes in the trigger that is made that rows are told, from where the one before was.
+// begins starts a backfill in the new trigger's note, or goes on where the former trigger stopped.
 func (s *Store) begins(ctx context.Context, tx pgx.Tx, t *table, c Capture, before *Capture, o Options) error {
 	if before != nil && slices.Equal(before.Key, c.Key) {
 		t.filled = t.before.note.Backfill
@@ -85,7 +85,7 @@ func (s *Store) backfill(ctx context.Context, c Capture, o Options, done *Done) 
 	}
 }
 
-// row is one that is told.
+// row is one row of a page, with its stream.
 type row struct {
 	Key    []string
 	Stream string
@@ -164,7 +164,7 @@ func (s *Store) backfillPage(ctx context.Context, tx pgx.Tx, asked string, alone
 	return filled, read, err
 }
 
-// next are the keys that come next, and of their rows those that nobody else holds, with which they are locked until the transaction ends.
+// next returns the next keys, and locks and returns the rows of them that nobody else has locked.
 func (t *table) next(ctx context.Context, tx pgx.Tx, c Capture, named string, after []string, alone bool) (keys [][]string, rows []row, err error) {
 	var columns, texts, names []string
 	for _, key := range c.Key {

@@ -77,7 +77,7 @@ func (s *Store) place(ctx context.Context, tx pgx.Tx, asked string, o Options) (
 	return t, drop, err
 }
 
-// planned is what would be done for a capture. What it does not say is as it was where stays is set, else the default.
+// planned returns the statements for a capture. A setting that it does not name keeps its value where stays is set, else has its default.
 func (s *Store) planned(ctx context.Context, tx pgx.Tx, c *Capture, t *table, drop []string, stays bool, given Options) (done Done, err error) {
 	var before *Capture
 	if t.before != nil {

@@ -47,7 +47,7 @@ END
 // note is what a function's comment says besides the settings.
 type note struct {
 	Table string `json:"table"`
-	// Relation and Numbers are what PostgreSQL knows the table and its columns by, whatever they are called by now. Used are those that an
+	// Relation and Numbers identify the table and its columns for PostgreSQL, whatever their names are now. Used are those that an
 	// adoption needs.
 	Relation uint32           `json:"relation"`
 	Numbers  map[string]int16 `json:"numbers"`

@@ -93,14 +93,14 @@ type Options struct {
 type Done struct {
 	// Table is its name with its schema.
 	Table string
-	// Action is what Apply does: Created, Changed, Dropped or Kept.
+	// Action names the act of Apply: Created, Changed, Dropped or Kept.
 	Action string
 	// Changes are the settings that are others than before.
 	Changes []SettingChange
 	// SQL is the statements without what imports rows.
 	SQL []string
-	// Waiting is how many rows waited in a table that was adopted, or were read by a backfill, Imported how many became events; the others
-	// had theirs.
+	// Waiting counts the rows that waited in an adopted table, or that a backfill read. Imported counts those that became events; the
+	// others had theirs.
 	Waiting, Imported int64
 }
 

@@ -25,7 +25,7 @@ type table struct {
 	left  *membership
 	joins bool
 	used  []string // columns that an adoption needs
-	// filled is how far the rows are told that were there before.
+	// filled is the backfill's progress.
 	filled *backfilled
 	// before is the trigger that is replaced.
 	before *Trigger

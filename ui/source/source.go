@@ -78,7 +78,7 @@ const watermarkTimeout = 2 * time.Second
 // watermarkPause is the longest that a watermark is shown: one slow read would otherwise have said for minutes how little was waited for.
 const watermarkPause = 10 * time.Second
 
-// faultsPause is the longest that faults of writes are shown, which come and go with what people do to tables; faultsWait is how long a
+// faultsPause bounds how long faults of writes are shown: they come and go with what people do to tables. faultsWait bounds how long a
 // snapshot waits for the first ones: tables may be locked.
 const (
 	faultsPause = 30 * time.Second

@@ -11,7 +11,7 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// Correction is what Apply does with a contract: there is no Before of a new one, and no After of one that is dropped. Kept: it is left alone,
+// Correction describes the act of Apply on one contract. A new contract has no Before, a dropped one no After. A kept contract stays,
 // although the list does not name it.
 type Correction struct {
 	Before, After *Contract

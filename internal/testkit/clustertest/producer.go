@@ -83,7 +83,10 @@ func (c *Cluster) Produce(t testing.TB, load Load) *Producer {
 	}
 	nc := c.NATS.Connect(t)
 	ctx, stop := context.WithCancel(t.Context())
-	p := &Producer{cluster: c, load: load, pool: pool, producer: library, stop: stop, ring: func(body []byte) { _ = nc.Publish(outbox.BellSubject("public"), body) }}
+	p := &Producer{
+		cluster: c, load: load, pool: pool, producer: library, stop: stop,
+		ring: func(body []byte) { _ = nc.Publish(outbox.BellSubject("public"), body) },
+	}
 	for n := range load.Writers {
 		p.running.Go(func() { p.write(ctx, n) })
 	}

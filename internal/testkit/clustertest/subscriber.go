@@ -38,7 +38,9 @@ func (c *Cluster) Subscribe(t testing.TB, observer func(ledger.Message)) *Subscr
 	if c.setting("--ordering") == string(ledger.ByStream) {
 		ordering = ledger.ByStream
 	}
-	checker, err := ledger.NewChecker(ledger.Config{Ledger: c.Ledger, Ordering: ordering, ContiguousVersions: true, AllowMoved: c.resized})
+	checker, err := ledger.NewChecker(ledger.Config{
+		Ledger: c.Ledger, Ordering: ordering, ContiguousVersions: true, AllowMoved: c.resized,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

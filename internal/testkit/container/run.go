@@ -55,7 +55,9 @@ func Run(ctx context.Context, spec Spec) (stop func(context.Context) error, err 
 		},
 	}
 	for path, content := range spec.Files {
-		request.Files = append(request.Files, testcontainers.ContainerFile{Reader: strings.NewReader(content), ContainerFilePath: path, FileMode: 0o644})
+		request.Files = append(request.Files, testcontainers.ContainerFile{
+			Reader: strings.NewReader(content), ContainerFilePath: path, FileMode: 0o644,
+		})
 	}
 	started, err := provider.RunContainer(ctx, request)
 	if started == nil {

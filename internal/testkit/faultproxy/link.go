@@ -34,7 +34,10 @@ type link struct {
 
 // newLink makes a link with the proxy's present faults. proxy.mu is held.
 func newLink(p *Proxy, client *net.TCPConn, stopDial context.CancelFunc) *link {
-	l := &link{proxy: p, client: client, stopDial: stopDial, up: newPipe(&p.counters, p.shapes[0]), down: newPipe(&p.counters, p.shapes[1])}
+	l := &link{
+		proxy: p, client: client, stopDial: stopDial,
+		up: newPipe(&p.counters, p.shapes[0]), down: newPipe(&p.counters, p.shapes[1]),
+	}
 	if p.protocol != nil {
 		l.talk = p.protocol(l)
 	}

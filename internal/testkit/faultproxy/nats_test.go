@@ -44,7 +44,7 @@ func newPost(t *testing.T) *post {
 func (b *post) connect(t *testing.T, url string, options ...nats.Option) *nats.Conn {
 	t.Helper()
 	conn, err := nats.Connect(url, append([]nats.Option{
-		nats.MaxReconnects(-1), nats.ReconnectWait(10 * time.Millisecond), nats.ReconnectBufSize(-1),
+		nats.MaxReconnects(-1), nats.ReconnectWait(10 * time.Millisecond), nats.ReconnectBufSize(-1), nats.Timeout(patience),
 	}, options...)...)
 	if err != nil {
 		t.Fatal(err)

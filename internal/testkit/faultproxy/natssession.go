@@ -34,7 +34,11 @@ type natsSession struct {
 // follow makes the session of a new connection.
 func (n *NATS) follow(l *link) conversation {
 	s := &natsSession{nats: n, link: l}
-	return conversation{up: &filter{proxy: n.Proxy, protocol: natsClient{s}}, down: &filter{proxy: n.Proxy, protocol: natsServer{s}}, end: s.end}
+	return conversation{
+		up:   &filter{proxy: n.Proxy, protocol: natsClient{s}},
+		down: &filter{proxy: n.Proxy, protocol: natsServer{s}},
+		end:  s.end,
+	}
 }
 
 // claim returns the trigger that strikes at this message, or nil.

@@ -65,7 +65,11 @@ type pendingCommit struct {
 // follow makes the session of a new connection.
 func (g *Postgres) follow(l *link) conversation {
 	s := &pgSession{postgres: g, link: l, prepared: map[string]string{}, portals: map[string]string{}}
-	return conversation{up: &filter{proxy: g.Proxy, protocol: pgClient{s}}, down: &filter{proxy: g.Proxy, protocol: pgServer{s}}, end: s.end}
+	return conversation{
+		up:   &filter{proxy: g.Proxy, protocol: pgClient{s}},
+		down: &filter{proxy: g.Proxy, protocol: pgServer{s}},
+		end:  s.end,
+	}
 }
 
 // end gives back a trigger that did not come to strike.

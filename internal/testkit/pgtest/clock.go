@@ -48,7 +48,7 @@ func NewClock(t testing.TB) *Clock {
 	return c
 }
 
-// HasClock tells whether this machine can move a server's clock.
+// HasClock reports that this machine can move a server's clock.
 func HasClock() bool { return library() != "" }
 
 // library is the path of libfaketime; empty: it is not installed.
@@ -63,7 +63,10 @@ func library() string {
 
 // Environment is what a program needs to have this clock, as "NAME=value".
 func (c *Clock) Environment() []string {
-	return []string{"LD_PRELOAD=" + library(), "FAKETIME_TIMESTAMP_FILE=" + c.file, "FAKETIME_NO_CACHE=1", "FAKETIME_DONT_FAKE_MONOTONIC=1", "FAKETIME_DONT_RESET=1"}
+	return []string{
+		"LD_PRELOAD=" + library(), "FAKETIME_TIMESTAMP_FILE=" + c.file, "FAKETIME_NO_CACHE=1",
+		"FAKETIME_DONT_FAKE_MONOTONIC=1", "FAKETIME_DONT_RESET=1",
+	}
 }
 
 // Move lets the clock differ by that much from this machine's, at once.
