@@ -315,7 +315,7 @@ func (r *Relay) observe(b Batch, outcomes []Outcome) (published int, trouble err
 				r.cache.Remove(b.kept(m.Sequence))
 			}
 			if m.Generation == 0 { // others waited for a person
-				r.stats.latency.Observe(now.Sub(m.wanted()).Seconds())
+				r.stats.latency.Observe(max(0, now.Sub(m.wanted()).Seconds()))
 			}
 		case Retry:
 			r.stats.failure(o.Err)

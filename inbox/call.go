@@ -165,7 +165,7 @@ func (i *Inbox) lockSender(ctx context.Context, tx pgx.Tx, name string) (s sende
 	})
 	i.sql.SettingsBack.Queue(b, nil)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return sender{}, fmt.Errorf("inbox: look a sender up: %w", missingTables(err))
+		return sender{}, fmt.Errorf("inbox: look a sender up: %w", withCure(err))
 	}
 	return s, nil
 }
@@ -178,7 +178,7 @@ func (i *Inbox) LastCall(ctx context.Context, name string) (Call, error) {
 		return Call{Sender: name}, nil
 	}
 	if err != nil {
-		return Call{}, fmt.Errorf("inbox: last call: %w", missingTables(err))
+		return Call{}, fmt.Errorf("inbox: last call: %w", withCure(err))
 	}
 	return Call{Sender: name, Generation: s.generation, ID: s.id}, nil
 }

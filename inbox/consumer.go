@@ -203,7 +203,7 @@ func (c *Consumer) register(ctx context.Context, tx pgx.Tx, info *jetstream.Stre
 	sql, named := &c.box.sql, pg.Args{"consumer": name}
 	args := pg.Args{"consumer": name, "lanes": lanes, "stream": c.cfg.Stream, "created": created}
 	if _, err := sql.AddConsumer.Exec(ctx, tx, args); err != nil {
-		return 0, false, fmt.Errorf("inbox: prepare consumer %s: %w", name, missingTables(err))
+		return 0, false, fmt.Errorf("inbox: prepare consumer %s: %w", name, withCure(err))
 	}
 	var stored int
 	var from string

@@ -87,10 +87,20 @@ func unfit(err error) bool {
 	return is || errors.Is(err, errEnvelope)
 }
 
-// missingTables says what to do when the tables are not there.
-func missingTables(err error) error {
-	if answer, ok := errors.AsType[*pgconn.PgError](err); ok && slices.Contains([]string{"42P01", "42883", "3F000"}, answer.Code) {
+// numbered are the columns whose sequences must not stand behind their tables, by what is violated then.
+var numbered = map[string]string{"inbox_streams_pkey": "stream_key", "inbox_parked_pkey": "parked_id"}
+
+// withCure says what to do when the tables are not there, or their sequences stand behind them.
+func withCure(err error) error {
+	answer, ok := errors.AsType[*pgconn.PgError](err)
+	switch {
+	case !ok:
+	case slices.Contains([]string{"42P01", "42883", "3F000"}, answer.Code):
 		return fmt.Errorf("%w: call inbox.Migrate or run `postrider inbox migrate`: %w", ErrNotMigrated, err)
+	case answer.Code == "23505" && numbered[answer.ConstraintName] != "":
+		table, column := pgx.Identifier{answer.SchemaName, answer.TableName}.Sanitize(), numbered[answer.ConstraintName]
+		return fmt.Errorf("the sequence of %s stands behind its rows, as a dump or replication leave it: SELECT setval(pg_get_serial_sequence('%s', '%s'), max(%s)) FROM %s: %w",
+			table, table, column, column, table, err)
 	}
 	return err
 }

@@ -28,7 +28,7 @@ func later(a, b mark) mark {
 	return a
 }
 
-// lostMargin allows for a server whose clock is behind after it started again.
+// lostMargin allows for a server whose clock is behind a little after it started again.
 const lostMargin = time.Minute
 
 // marks are those of the lanes. Each counts: of a database that was set back some may be of what the stream held before.
@@ -40,7 +40,7 @@ func (c *Consumer) marks(ctx context.Context) (all []mark, err error) {
 		return m, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("inbox: prepare consumer %s: %w", c.box.cfg.Name, missingTables(err))
+		return nil, fmt.Errorf("inbox: prepare consumer %s: %w", c.box.cfg.Name, withCure(err))
 	}
 	return all, nil
 }
@@ -69,7 +69,7 @@ func (c *Consumer) doubted(ctx context.Context, stream jetstream.Stream, marks [
 		d.marks, d.worst = append(d.marks, m), max(d.worst, is)
 	}
 	if d.worst != holds {
-		d.since, err = c.since(ctx, d.earliest, stream.CachedInfo().State.LastSeq)
+		d.since, err = c.since(ctx, d.earliest, stream)
 	}
 	return d, err
 }
@@ -110,14 +110,24 @@ func lost(ctx context.Context, stream jetstream.Stream, m mark) (doubt, error) {
 	return gone, nil
 }
 
-// since finds the position behind which everything lies that the stream stored after a mark's message.
-func (c *Consumer) since(ctx context.Context, m mark, last uint64) (mark, error) {
-	if m.at == 0 {
-		return mark{}, nil // from the beginning
-	}
-	start := time.Unix(0, -m.at)
+// start is a time before which the server stored nothing that came after the mark's message, by the server's clock, which may be
+// behind the one that gave the mark its time. It is not known where that is later than the server's now.
+func (m mark) start(here, server time.Time) (start time.Time, known bool) {
+	start = time.Unix(0, -m.at)
 	if m.at > 0 {
 		start = time.Unix(0, m.at).Add(-lostMargin)
+	}
+	if behind := here.Sub(server); behind > lostMargin {
+		start = start.Add(-behind)
+	}
+	return start, m.at != 0 && !start.After(server)
+}
+
+// since finds the position behind which everything lies that the stream stored after a mark's message.
+func (c *Consumer) since(ctx context.Context, m mark, stream jetstream.Stream) (mark, error) {
+	start, known := m.start(time.Now(), stream.CachedInfo().TimeStamp)
+	if !known {
+		return mark{}, nil
 	}
 	consumer, err := c.js.OrderedConsumer(ctx, c.cfg.Stream, jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{c.cfg.Filter}, DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &start,
@@ -128,7 +138,7 @@ func (c *Consumer) since(ctx context.Context, m mark, last uint64) (mark, error)
 	// The server counts and finds the place itself: silence proves nothing, and clients keep some messages to themselves.
 	info, bound := consumer.CachedInfo(), -start.UnixNano()
 	if info.NumPending == 0 {
-		return mark{last, bound}, nil // nothing came since
+		return mark{stream.CachedInfo().State.LastSeq, bound}, nil // nothing came since
 	}
 	return mark{info.Delivered.Stream, bound}, nil
 }

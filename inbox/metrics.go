@@ -102,7 +102,7 @@ func (m *metrics) found(all Finding) {
 func (i *Inbox) count(ctx context.Context) error {
 	rows, err := i.sql.Count.Rows(ctx, i.db, pg.Args{"consumer": i.cfg.Name})
 	if err != nil {
-		return missingTables(err)
+		return withCure(err)
 	}
 	counts, ages := map[string]float64{}, map[string]float64{}
 	var state string
@@ -113,7 +113,7 @@ func (i *Inbox) count(ctx context.Context) error {
 		return nil
 	})
 	if err != nil {
-		return missingTables(err)
+		return withCure(err)
 	}
 	for _, state := range []Status{Failed, Waiting, Dead} {
 		i.metrics.parked.WithLabelValues(state.String()).Set(counts[state.String()])

@@ -59,7 +59,7 @@ func Version(ctx context.Context, db DB, schema string) (stored, needed int, err
 	quoted := pgx.Identifier{schema}.Sanitize()
 	err = db.QueryRow(ctx, `SELECT coalesce(pg_catalog.max(version), 0) FROM `+quoted+`.inbox_schema_version`).Scan(&stored)
 	if err != nil {
-		return 0, len(list), fmt.Errorf("inbox: read the version of schema %s: %w", schema, missingTables(err))
+		return 0, len(list), fmt.Errorf("inbox: read the version of schema %s: %w", schema, withCure(err))
 	}
 	return stored, len(list), nil
 }

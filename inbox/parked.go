@@ -87,7 +87,7 @@ func (i *Inbox) Parked(ctx context.Context, q ParkedQuery) ([]Parked, error) {
 		return p, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("inbox: list parked messages: %w", missingTables(err))
+		return nil, fmt.Errorf("inbox: list parked messages: %w", withCure(err))
 	}
 	return list, nil
 }
@@ -101,7 +101,7 @@ func (i *Inbox) Dead(ctx context.Context, limit int) ([]Parked, error) {
 func (i *Inbox) Requeue(ctx context.Context, events ...uuid.UUID) (int, error) {
 	tag, err := i.sql.Requeue.Exec(ctx, i.db, pg.Args{"consumer": i.cfg.Name, "events": events})
 	if err != nil {
-		return 0, fmt.Errorf("inbox: requeue: %w", missingTables(err))
+		return 0, fmt.Errorf("inbox: requeue: %w", withCure(err))
 	}
 	i.cfg.Logger.InfoContext(ctx, "dead messages requeued", "consumer", i.cfg.Name, "count", tag.RowsAffected())
 	return int(tag.RowsAffected()), nil
@@ -120,7 +120,7 @@ func (i *Inbox) Skip(ctx context.Context, event uuid.UUID, note string) error {
 	case errors.Is(err, pgx.ErrNoRows):
 		return fmt.Errorf("inbox: skip %s: %w", event, ErrNotFound)
 	case err != nil:
-		return fmt.Errorf("inbox: skip %s: %w", event, missingTables(err))
+		return fmt.Errorf("inbox: skip %s: %w", event, withCure(err))
 	}
 	t := newTransaction(i, tx)
 	if err := t.lockStream(ctx, key); err != nil {
@@ -175,7 +175,7 @@ func (i *Inbox) Forget(ctx context.Context, name string) error {
 		_, err = i.sql.ForgetRecords.Exec(ctx, tx, pg.Args{"key": key})
 	}
 	if err != nil {
-		return fmt.Errorf("inbox: forget %q: %w", name, missingTables(err))
+		return fmt.Errorf("inbox: forget %q: %w", name, withCure(err))
 	}
 	if err := tx.Commit(ctx); err != nil {
 		return fmt.Errorf("inbox: commit: %w", err)
@@ -192,7 +192,7 @@ func (i *Inbox) Purge(ctx context.Context) (total int64, err error) {
 	for {
 		tag, err := i.sql.Purge.Exec(ctx, i.db, pg.Args{"consumer": i.cfg.Name, "retention": i.cfg.Retention, "limit": purgeChunk})
 		if err != nil {
-			return total, fmt.Errorf("inbox: purge: %w", missingTables(err))
+			return total, fmt.Errorf("inbox: purge: %w", withCure(err))
 		}
 		total += tag.RowsAffected()
 		i.metrics.purged.Add(float64(tag.RowsAffected()))

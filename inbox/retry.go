@@ -60,7 +60,7 @@ func (i *Inbox) retry(ctx context.Context, handle Handler) (found bool, err erro
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("inbox: find a due message: %w", missingTables(err))
+		return false, fmt.Errorf("inbox: find a due message: %w", withCure(err))
 	}
 	if c.begun <= 1 { // it is none
 		leave()

@@ -58,7 +58,7 @@ func (t *transaction) look(ctx context.Context, f *fence, messages []message.Mes
 	decisions := make([]decision, len(messages))
 	sql.Decide.Queue(b, t.box.decideArgs(columnsOf(messages), false)).Query(func(rows pgx.Rows) error { return readDecisions(rows, decisions) })
 	if err := t.tx.SendBatch(ctx, b).Close(); err != nil {
-		return nil, fmt.Errorf("inbox: look messages up: %w", missingTables(err))
+		return nil, fmt.Errorf("inbox: look messages up: %w", withCure(err))
 	}
 	if fenced {
 		return nil, fmt.Errorf("%w: lane %d, epoch %d", ErrFenced, f.lane, f.epoch)
@@ -154,7 +154,7 @@ func (t *transaction) settle(ctx context.Context, note *string) error {
 		return nil
 	}
 	if err := t.tx.SendBatch(ctx, b).Close(); err != nil {
-		return fmt.Errorf("inbox: record messages: %w", err)
+		return fmt.Errorf("inbox: record messages: %w", withCure(err))
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ SELECT p.at, w.since,
 -- transaction that a session, a prepared transaction, a standby or a replication
 -- slot may still have to see, and for how long a transaction has been open. No
 -- row for a role that may not look at other roles' sessions.
-SELECT coalesce(max(age(h.xmin)), 0), coalesce(max(clock_timestamp() - h.since), interval '0')
+SELECT coalesce(max(age(h.xmin)), 0), greatest(max(clock_timestamp() - h.since), interval '0')
   FROM (SELECT x.xmin, a.xact_start AS since
           FROM pg_stat_activity AS a
          CROSS JOIN LATERAL (VALUES (a.backend_xmin), (a.backend_xid)) AS x (xmin) -- who has written and idles has the latter alone

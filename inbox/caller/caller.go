@@ -85,8 +85,8 @@ type Caller struct {
 	cfg      Config
 	sql      queries
 	wake     chan struct{}
-	sent     underWay  // last, by this process
-	server   time.Time // when the database server was started that was compared with the receiver
+	sent     underWay // last, by this process
+	copied   string   // which copy of the database was compared with the receiver
 }
 
 // New checks the configuration; it does not connect.
@@ -185,7 +185,7 @@ func (c *Caller) compare(ctx context.Context) (more bool, err error) {
 // last is what this database knows: the last call, and the last one that has its answer.
 func (c *Caller) last(ctx context.Context) (sent, answered inbox.Call, err error) {
 	var open bool
-	err = c.sql.Last.Row(ctx, c.db, pg.Args{"sender": c.cfg.Name}).Scan(&sent.Generation, &sent.ID, &c.server, &open)
+	err = c.sql.Last.Row(ctx, c.db, pg.Args{"sender": c.cfg.Name}).Scan(&sent.Generation, &sent.ID, &c.copied, &open)
 	if err != nil {
 		return sent, answered, fmt.Errorf("caller: last call: %w", err)
 	}

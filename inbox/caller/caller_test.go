@@ -297,25 +297,52 @@ func TestAReceiverThatForgotIsNoticed(t *testing.T) {
 	}
 }
 
-// What another process sent and the database has forgotten is not taken for what this one sends: each server is compared.
-func TestAServerThatForgotIsNoticed(t *testing.T) {
+// What another process sent and the database has forgotten is not taken for what this one sends: each copy is compared.
+func TestACopyThatForgotIsNoticed(t *testing.T) {
 	t.Parallel()
-	server := pgtest.Server(t, localpg.Config{})
-	w := newWorldAt(t, server.URL())
-	w.queue(t, numbered(5)...)
-	stop := w.run(t)
-	w.answered(t)
-	_, err := w.box.Call(t.Context(), inbox.Call{Sender: sender, ID: 6}, func(context.Context, pgx.Tx) ([]byte, error) { return []byte("another's"), nil })
-	if err != nil {
-		t.Fatal(err)
+	for name, change := range map[string]func(*testing.T, *world, *localpg.Server){
+		"another server": func(t *testing.T, _ *world, server *localpg.Server) {
+			t.Helper()
+			if err := server.Restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"restored": func(t *testing.T, w *world, _ *localpg.Server) {
+			t.Helper()
+			do(t, w.db, `CREATE TABLE dump AS TABLE inbox_callers; TRUNCATE inbox_callers; INSERT INTO inbox_callers TABLE dump`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := pgtest.Server(t, localpg.Config{})
+			w := newWorldAt(t, server.URL())
+			w.queue(t, numbered(5)...)
+			stop := w.run(t)
+			w.answered(t)
+			_, err := w.box.Call(t.Context(), inbox.Call{Sender: sender, ID: 6}, func(context.Context, pgx.Tx) ([]byte, error) { return []byte("another's"), nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.db.Reset()
+			change(t, w, server)
+			w.db.Reset()
+			w.queue(t, "another")
+			w.wantForgotten(t, stop)
+		})
 	}
-	w.db.Reset()
-	if err := server.Restart(t.Context()); err != nil {
-		t.Fatal(err)
+}
+
+// The number of a call that was answered may come again, as the sequence of a logical replica begins anew: it is another call's.
+func TestANumberThatComesAgainIsAnotherCalls(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	requests := numbered(2)
+	w.run(t)
+	for i := range requests {
+		w.queue(t, requests[i])
+		w.want(t, requests[:i+1])
+		do(t, w.db, `ALTER SEQUENCE inbox_calls_queued_seq RESTART`)
 	}
-	w.db.Reset()
-	w.queue(t, "another")
-	w.wantForgotten(t, stop)
 }
 
 // wantForgotten wants Run to end by itself, and nothing sent.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -18,11 +17,11 @@ type underWay struct {
 	call    inbox.Call
 	queued  int64
 	request []byte
-	server  time.Time // when the database server was started that said so
+	copied  string // which copy of the database said so
 }
 
-// errMoved: another server answers than the one that was compared, or it was started again.
-var errMoved = errors.New("the database is another server or was started again")
+// errMoved: another server answers than the one that was compared, or it was started again or restored.
+var errMoved = errors.New("the database is another server, or was started again or restored")
 
 // step has one call answered; more is false where none waits.
 func (c *Caller) step(ctx context.Context) (more bool, err error) {
@@ -63,7 +62,7 @@ func (c *Caller) step(ctx context.Context) (more bool, err error) {
 func (c *Caller) take(ctx context.Context) (u underWay, err error) {
 	err = pgx.BeginFunc(ctx, c.db, func(tx pgx.Tx) error {
 		last, err := c.lock(ctx, tx)
-		if err == nil && !last.server.Equal(c.server) {
+		if err == nil && last.copied != c.copied {
 			err = errMoved
 		}
 		if err != nil {
@@ -103,7 +102,7 @@ func (c *Caller) lock(ctx context.Context, tx pgx.Tx) (last underWay, err error)
 	}
 	var commits *string
 	last.call.Sender = c.cfg.Name
-	if err := c.sql.LockCaller.Row(ctx, tx, args).Scan(&last.call.Generation, &last.call.ID, &last.queued, &last.server, &commits); err != nil {
+	if err := c.sql.LockCaller.Row(ctx, tx, args).Scan(&last.call.Generation, &last.call.ID, &last.queued, &last.copied, &commits); err != nil {
 		return last, fmt.Errorf("caller: lock the sender: %w", err)
 	}
 	return last, nil

@@ -82,7 +82,7 @@ CREATE TABLE {schema}.inbox_callers (
     sender     text        NOT NULL PRIMARY KEY,
     generation integer     NOT NULL DEFAULT 0,
     call_id    bigint      NOT NULL DEFAULT 0,
-    queued     bigint      NOT NULL DEFAULT 0 -- which call has that id
+    queued     bigint      NOT NULL DEFAULT 0 -- which call has that id; 0: one that was answered
 ) WITH (fillfactor = 80);
 
 -- Consumers that read JetStream: into how many lanes, from which stream.
@@ -169,7 +169,7 @@ BEGIN
      WHERE (SELECT s.stream_key FROM {schema}.inbox_streams AS s
              WHERE s.consumer = for_consumer AND s.stream = w.stream LIMIT 1) IS NULL
      ORDER BY w.stream
-        ON CONFLICT DO NOTHING;
+        ON CONFLICT (consumer, stream) DO NOTHING;
     PERFORM FROM {schema}.inbox_streams AS s
       WHERE s.consumer = for_consumer AND s.stream = ANY (streams)
       ORDER BY s.stream
@@ -305,7 +305,7 @@ BEGIN
                 WHEN NOT EXISTS (SELECT FROM {schema}.inbox_parked AS p WHERE p.stream_key = of_key AND p.version <= of_version)
                 THEN clock_timestamp() END,
            why, of_subject, at_sequence, of_envelope, of_payload
-        ON CONFLICT DO NOTHING;
+        ON CONFLICT (stream_key, version, event_id) DO NOTHING;
     UPDATE {schema}.inbox_streams AS s SET blocked = true, updated_at = clock_timestamp() WHERE s.stream_key = of_key AND NOT s.blocked;
 END
 $function$;

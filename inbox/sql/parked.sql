@@ -46,7 +46,7 @@ SELECT p.parked_id, p.state, p.attempts,
  LIMIT @limit
 
 -- query: Count
-SELECT state, pg_catalog.count(*), coalesce(extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.min(parked_at)), 0)::float8
+SELECT state, pg_catalog.count(*), greatest(extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.min(parked_at)), 0)::float8
   FROM {schema}.inbox_parked
  WHERE consumer = @consumer
  GROUP BY state

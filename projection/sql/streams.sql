@@ -171,7 +171,7 @@ SELECT pg_catalog.count(*) FILTER (WHERE dead_at IS NULL AND due_at IS NULL),
        least(coalesce(pg_catalog.sum(wanted_version - applied_version) FILTER (WHERE wanted_version > applied_version), 0), 9223372036854775807)::bigint,
        least(coalesce(pg_catalog.sum(wanted_version - applied_version) FILTER (WHERE dead_at IS NOT NULL AND wanted_version > applied_version), 0), 9223372036854775807)::bigint,
        pg_catalog.min(dead_at),
-       coalesce(extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.min(dead_at)), 0)::float8,
+       greatest(extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.min(dead_at)), 0)::float8,
        coalesce(extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.min(due_at) FILTER (WHERE due_at <= pg_catalog.statement_timestamp())), 0)::float8
   FROM {schema}.projection_streams
 

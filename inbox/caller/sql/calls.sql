@@ -12,7 +12,8 @@ SELECT @sender::text
 
 -- query: LockCaller
 -- An id that was sent must outlive a crash, whatever the session says of commits.
-SELECT generation, call_id, queued, pg_catalog.pg_postmaster_start_time(),
+SELECT generation, call_id, queued,
+       -- include: copy
        CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN pg_catalog.set_config('synchronous_commit', 'on', true) END
   FROM {schema}.inbox_callers
  WHERE sender = @sender
@@ -33,9 +34,19 @@ UPDATE {schema}.inbox_callers SET generation = @generation, call_id = @call, que
 UPDATE {schema}.inbox_calls SET attempts = attempts + 1, last_error = @reason WHERE sender = @sender AND queued = @queued
 
 -- query: Remove
-DELETE FROM {schema}.inbox_calls WHERE sender = @sender AND queued = @queued
+-- Its number names no call any more: a sequence that was set back may give it to another one.
+WITH removed AS (
+    DELETE FROM {schema}.inbox_calls WHERE sender = @sender AND queued = @queued RETURNING queued),
+forgotten AS (
+    UPDATE {schema}.inbox_callers AS c SET queued = 0 FROM removed AS r WHERE c.sender = @sender AND c.queued = r.queued)
+SELECT FROM removed
 
 -- query: Last
-SELECT coalesce(max(generation), 0), coalesce(max(call_id), 0), pg_catalog.pg_postmaster_start_time(),
+SELECT coalesce(max(generation), 0), coalesce(max(call_id), 0),
+       -- include: copy
        EXISTS (SELECT FROM {schema}.inbox_calls AS c JOIN {schema}.inbox_callers AS l ON l.sender = c.sender AND l.queued = c.queued WHERE c.sender = @sender)
   FROM {schema}.inbox_callers WHERE sender = @sender
+
+-- fragment: copy
+-- Which copy of the table answers: a failover starts another server, a restore writes another file.
+       pg_catalog.concat_ws('/', extract(epoch FROM pg_catalog.pg_postmaster_start_time()), pg_catalog.pg_relation_filenode('{schema}.inbox_callers'::regclass)),

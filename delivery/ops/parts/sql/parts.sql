@@ -54,7 +54,7 @@ SELECT e.sequence, e.event_id, e.stream_id, e.stream_version, e.event_type, e.to
 SELECT coalesce(string_agg(DISTINCT CASE WHEN l.pid IS NULL THEN 'a prepared transaction (pg_prepared_xacts)'
                                          ELSE format('pid %s (%s, %s s)', l.pid,
                                                      coalesce(nullif(a.application_name, ''), nullif(a.backend_type, 'client backend'), 'unnamed'),
-                                                     coalesce(extract(epoch FROM clock_timestamp() - a.xact_start)::int, 0)) END, ', '),
+                                                     greatest(extract(epoch FROM clock_timestamp() - a.xact_start)::int, 0)) END, ', '),
                 'nobody any more')
   FROM pg_locks AS l
   LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid

@@ -3,7 +3,7 @@
 SELECT r.id, r.kind, r.destination, r.state, r.actor, coalesce(r.reason, ''), r.selection, coalesce(r.prefix, ''), coalesce(r.stream, ''),
        r.position, r.last_sequence, r.selected, r.replayed, r.gone, r.failed, r.stream_sequence, r.generation,
        r.created_at, r.updated_at, r.finished_at, coalesce(r.waiting_for, ''), coalesce(r.last_error, ''),
-       CASE WHEN isfinite(r.updated_at) THEN clock_timestamp() - r.updated_at ELSE interval '0' END, r.expected, CASE WHEN r.rate BETWEEN 0 AND 1e9 THEN r.rate ELSE 0 END
+       CASE WHEN isfinite(r.updated_at) THEN greatest(clock_timestamp() - r.updated_at, '0') ELSE '0' END, r.expected, CASE WHEN r.rate BETWEEN 0 AND 1e9 THEN r.rate ELSE 0 END
   FROM {schema}.outbox_replays AS r
  WHERE (@below::bigint IS NULL OR r.id < @below) AND (@id::bigint IS NULL OR r.id = @id)
  ORDER BY r.id DESC

@@ -11,7 +11,7 @@ SELECT set_config('lock_timeout', @lock, true), set_config('idle_in_transaction_
 -- Who holds a lock that LockOutbox waits for. A prepared transaction has no process.
 SELECT coalesce(string_agg(DISTINCT CASE WHEN l.pid IS NULL THEN 'prepared transaction ' || coalesce(quote_literal(x.gid), '')
                                          ELSE format('pid %s (%s, %s s)', l.pid, coalesce(nullif(a.application_name, ''), 'unnamed'),
-                                                     coalesce(extract(epoch FROM clock_timestamp() - a.xact_start)::int, 0)) END, ', '),
+                                                     greatest(extract(epoch FROM clock_timestamp() - a.xact_start)::int, 0)) END, ', '),
                 'nobody any more')
   FROM pg_locks AS l
   LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
