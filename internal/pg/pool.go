@@ -57,6 +57,9 @@ func (c Connections) Open(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Po
 		boundValues(conn.TypeMap())
 		return c.prepare(ctx, conn)
 	}
+	if kept := cfg.AfterRelease; !c.ReadOnly {
+		cfg.AfterRelease = func(conn *pgx.Conn) bool { return (kept == nil || kept(conn)) && !onStandby(conn) }
+	}
 	pool, err := reach(ctx, cfg)
 	for range 2 { // a pooler names one of them at a time
 		for _, name := range []string{"search_path", rowSecurity} {
@@ -75,6 +78,10 @@ func (c Connections) Open(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Po
 	}
 	return pool, nil
 }
+
+// onStandby tells of a connection that came to a standby, as in the midst of a failover: kept, it would miss that its address leads to the
+// primary again. PostgreSQL 14 and later say so themselves.
+func onStandby(conn *pgx.Conn) bool { return conn.PgConn().ParameterStatus("in_hot_standby") == "on" }
 
 // readOnly is a parameter that no statement sets, for what a statement sets stays with a pooler's session when others use it.
 const readOnly = "default_transaction_read_only"

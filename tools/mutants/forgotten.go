@@ -152,6 +152,21 @@ func consumers() []mutant {
 			edits: []edit{{"inbox/lost.go", "jetstream.ErrMsgNotFound) {\n\t\treturn unclear, nil", "jetstream.ErrMsgNotFound) {\n\t\treturn holds, nil"}},
 		},
 		{
+			name: "inbox-believes-clocks", promise: "P1", breaks: "events are passed over when a broker was restored whose clock is behind",
+			test: command{pkg: "inbox", run: "^TestABrokerThatWasRestoredWithAClockBehind$"}, says: "SELECT count.* FROM effects",
+			edits: []edit{{"inbox/lost.go", "m.at != 0 && !start.After(server)", "m.at != 0"}},
+		},
+		{
+			name: "inbox-parks-nothing", promise: "P1", breaks: "a message that failed is lost when the sequence of parked messages stands behind them",
+			test: command{pkg: "inbox", run: "^TestASequenceBehindItsTable$"}, says: "want an error with its cure",
+			edits: []edit{{"inbox/migrations/00001_inbox.sql", "ON CONFLICT (stream_key, version, event_id) DO NOTHING", "ON CONFLICT DO NOTHING"}},
+		},
+		{
+			name: "pool-stays-with-a-standby", promise: "P8", breaks: "a pool that was led to a standby in a failover stays there for an hour",
+			test: command{pkg: "internal/pg", run: "^TestAPoolDoesNotStayWithAStandby$"}, says: "the pool comes to the primary",
+			edits: []edit{{"internal/pg/pool.go", "&& !onStandby(conn) }", "&& (true || !onStandby(conn)) }"}},
+		},
+		{
 			name: "pass-that-did-not-ask", promise: "P1", breaks: "a lane joins a pass that has not asked whether the stream still holds what was read up to its position",
 			test: command{pkg: "inbox", run: "^TestAStreamThatLostItsEnd$/^and_a_failover_forgets_that$"}, says: "SELECT count.* FROM effects",
 			edits: []edit{{"inbox/member.go", "if len(taken) > 0 {", "if len(taken) > 0 && r.endPass == nil {"}},
