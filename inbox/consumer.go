@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -80,18 +80,12 @@ func (c ConsumerConfig) Validate() error {
 	)
 }
 
+// control matches filters that cover outbox.fence.>.
+var control = regexp.MustCompile(`^(>$|(outbox|\*)\.(>$|(fence|\*)\.))`)
+
 // checkFilter refuses a filter that lets the workers' control messages through.
 func checkFilter(filter string) error {
-	tokens := strings.Split(filter, ".")
-	for n, control := range []string{"outbox", "fence"} {
-		switch {
-		case n < len(tokens) && tokens[n] == ">":
-			return fmt.Errorf("%w: Filter %q covers outbox.fence.>, the workers' control messages; the default is events.>", ErrConfig, filter)
-		case n >= len(tokens) || tokens[n] != control && tokens[n] != "*":
-			return nil
-		}
-	}
-	if len(tokens) == 2 {
+	if !control.MatchString(filter) {
 		return nil
 	}
 	return fmt.Errorf("%w: Filter %q covers outbox.fence.>, the workers' control messages; the default is events.>", ErrConfig, filter)

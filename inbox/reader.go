@@ -140,10 +140,8 @@ func (r *reader) measureLag(ctx context.Context) {
 	last := info.State.LastSeq
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.created.IsZero() && !r.created.Equal(info.Created) {
-		r.passLocked() // it was made anew: its sequences mean nothing any more
-	} else if last < read.sequence {
-		r.passLocked() // it has lost messages
+	if !r.created.IsZero() && !r.created.Equal(info.Created) || last < read.sequence {
+		r.passLocked() // it was made anew, or has lost messages
 	}
 	slowest := last
 	for _, l := range r.lanes {

@@ -3,6 +3,7 @@ package projection
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/postrider/postrider/internal/pg"
@@ -68,14 +69,7 @@ func (p *Projection) fail(ctx context.Context, c claim, blamed *eventError) erro
 
 // cleaned is a text that PostgreSQL takes.
 func cleaned(text string) string {
-	valid := make([]rune, 0, len(text))
-	for _, r := range text {
-		if r == 0 {
-			r = '\uFFFD'
-		}
-		valid = append(valid, r)
-	}
-	return string(valid)
+	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", "\uFFFD"), "\uFFFD")
 }
 
 // giveBack ends the lease early; when it cannot, the lease runs out.

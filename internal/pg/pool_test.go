@@ -3,7 +3,6 @@ package pg_test
 import (
 	"context"
 	"net/url"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -25,7 +24,8 @@ func TestAPoolDoesNotStayWithAStandby(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(standby.DataDir(), "standby.signal"), nil, 0o644); err != nil { //nolint:gosec // the server runs as another user
+	signal := filepath.Join(standby.DataDir(), "standby.signal")
+	if _, err := pgtest.Pool(t, standby.URL()).Exec(t.Context(), `COPY (SELECT) TO '`+signal+`'`); err != nil {
 		t.Fatal(err)
 	}
 	if err := standby.Restart(t.Context()); err != nil {

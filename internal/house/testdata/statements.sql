@@ -795,7 +795,7 @@ SELECT p.at, w.since,
               ORDER BY s.second)
   FROM present AS p, whole AS w;
 
-/* delivery.Horizon */ SELECT coalesce(max(age(h.xmin)), 0), coalesce(max(clock_timestamp() - h.since), interval '0')
+/* delivery.Horizon */ SELECT coalesce(max(age(h.xmin)), 0), greatest(max(clock_timestamp() - h.since), interval '0')
   FROM (SELECT x.xmin, a.xact_start AS since
           FROM pg_stat_activity AS a
          CROSS JOIN LATERAL (VALUES (a.backend_xmin), (a.backend_xid)) AS x (xmin) -- who has written and idles has the latter alone
@@ -2603,7 +2603,7 @@ VALUES ($1, $2, $3, nullif($4, ''), $5);
 /* parts.Holders */ SELECT coalesce(string_agg(DISTINCT CASE WHEN l.pid IS NULL THEN 'a prepared transaction (pg_prepared_xacts)'
                                          ELSE format('pid %s (%s, %s s)', l.pid,
                                                      coalesce(nullif(a.application_name, ''), nullif(a.backend_type, 'client backend'), 'unnamed'),
-                                                     coalesce(extract(epoch FROM clock_timestamp() - a.xact_start)::int, 0)) END, ', '),
+                                                     greatest(extract(epoch FROM clock_timestamp() - a.xact_start)::int, 0)) END, ', '),
                 'nobody any more')
   FROM pg_locks AS l
   LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
@@ -2617,7 +2617,7 @@ VALUES ($1, $2, $3, nullif($4, ''), $5);
 /* replay.Jobs */ SELECT r.id, r.kind, r.destination, r.state, r.actor, coalesce(r.reason, ''), r.selection, coalesce(r.prefix, ''), coalesce(r.stream, ''),
        r.position, r.last_sequence, r.selected, r.replayed, r.gone, r.failed, r.stream_sequence, r.generation,
        r.created_at, r.updated_at, r.finished_at, coalesce(r.waiting_for, ''), coalesce(r.last_error, ''),
-       CASE WHEN isfinite(r.updated_at) THEN clock_timestamp() - r.updated_at ELSE interval '0' END, r.expected, CASE WHEN r.rate BETWEEN 0 AND 1e9 THEN r.rate ELSE 0 END
+       CASE WHEN isfinite(r.updated_at) THEN greatest(clock_timestamp() - r.updated_at, '0') ELSE '0' END, r.expected, CASE WHEN r.rate BETWEEN 0 AND 1e9 THEN r.rate ELSE 0 END
   FROM "public".outbox_replays AS r
  WHERE ($1::bigint IS NULL OR r.id < $1) AND ($2::bigint IS NULL OR r.id = $2)
  ORDER BY r.id DESC
@@ -3015,7 +3015,7 @@ SELECT $5, e.sequence
 
 /* resize.Holders */ SELECT coalesce(string_agg(DISTINCT CASE WHEN l.pid IS NULL THEN 'prepared transaction ' || coalesce(quote_literal(x.gid), '')
                                          ELSE format('pid %s (%s, %s s)', l.pid, coalesce(nullif(a.application_name, ''), 'unnamed'),
-                                                     coalesce(extract(epoch FROM clock_timestamp() - a.xact_start)::int, 0)) END, ', '),
+                                                     greatest(extract(epoch FROM clock_timestamp() - a.xact_start)::int, 0)) END, ', '),
                 'nobody any more')
   FROM pg_locks AS l
   LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
@@ -3237,7 +3237,7 @@ VALUES ($1, $2, $3, $4, $5, $6)
  ORDER BY p.parked_id
  LIMIT $5;
 
-/* inbox.Count */ SELECT state, pg_catalog.count(*), coalesce(extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.min(parked_at)), 0)::float8
+/* inbox.Count */ SELECT state, pg_catalog.count(*), greatest(extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.min(parked_at)), 0)::float8
   FROM "public".inbox_parked
  WHERE consumer = $1
  GROUP BY state;
@@ -3311,7 +3311,8 @@ SELECT $1::text
  WHERE NOT EXISTS (SELECT FROM "public".inbox_callers WHERE sender = $1)
     ON CONFLICT DO NOTHING;
 
-/* caller.LockCaller */ SELECT generation, call_id, queued, pg_catalog.pg_postmaster_start_time(),
+/* caller.LockCaller */ SELECT generation, call_id, queued,
+       pg_catalog.concat_ws('/', extract(epoch FROM pg_catalog.pg_postmaster_start_time()), pg_catalog.pg_relation_filenode('"public".inbox_callers'::regclass)),
        CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN pg_catalog.set_config('synchronous_commit', 'on', true) END
   FROM "public".inbox_callers
  WHERE sender = $1
@@ -3327,9 +3328,14 @@ SELECT $1::text
 
 /* caller.Failed */ UPDATE "public".inbox_calls SET attempts = attempts + 1, last_error = $1 WHERE sender = $2 AND queued = $3;
 
-/* caller.Remove */ DELETE FROM "public".inbox_calls WHERE sender = $1 AND queued = $2;
+/* caller.Remove */ WITH removed AS (
+    DELETE FROM "public".inbox_calls WHERE sender = $1 AND queued = $2 RETURNING queued),
+forgotten AS (
+    UPDATE "public".inbox_callers AS c SET queued = 0 FROM removed AS r WHERE c.sender = $1 AND c.queued = r.queued)
+SELECT FROM removed;
 
-/* caller.Last */ SELECT coalesce(max(generation), 0), coalesce(max(call_id), 0), pg_catalog.pg_postmaster_start_time(),
+/* caller.Last */ SELECT coalesce(max(generation), 0), coalesce(max(call_id), 0),
+       pg_catalog.concat_ws('/', extract(epoch FROM pg_catalog.pg_postmaster_start_time()), pg_catalog.pg_relation_filenode('"public".inbox_callers'::regclass)),
        EXISTS (SELECT FROM "public".inbox_calls AS c JOIN "public".inbox_callers AS l ON l.sender = c.sender AND l.queued = c.queued WHERE c.sender = $1)
   FROM "public".inbox_callers WHERE sender = $1;
 
@@ -4013,7 +4019,7 @@ SELECT d.stream_id FROM dead AS d JOIN changed AS c ON c.stream_id = d.stream_id
        least(coalesce(pg_catalog.sum(wanted_version - applied_version) FILTER (WHERE wanted_version > applied_version), 0), 9223372036854775807)::bigint,
        least(coalesce(pg_catalog.sum(wanted_version - applied_version) FILTER (WHERE dead_at IS NOT NULL AND wanted_version > applied_version), 0), 9223372036854775807)::bigint,
        pg_catalog.min(dead_at),
-       coalesce(extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.min(dead_at)), 0)::float8,
+       greatest(extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.min(dead_at)), 0)::float8,
        coalesce(extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.min(due_at) FILTER (WHERE due_at <= pg_catalog.statement_timestamp())), 0)::float8
   FROM "public".projection_streams;
 
