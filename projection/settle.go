@@ -45,7 +45,7 @@ func (p *Projection) fail(ctx context.Context, c claim, blamed *eventError) erro
 	if len(text) > longestError {
 		text = text[:longestError]
 	}
-	tag, err := p.sql.Fail.Exec(ctx, p.cfg.Pool, p.arguments(c, pg.Args{"attempts": attempts, "error": cleaned(text), "wait": wait, "dead": dead}))
+	tag, err := p.sql.Fail.Exec(ctx, p.cfg.Pool, p.arguments(c, pg.Args{"attempts": attempts, "error": strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", "\uFFFD"), "\uFFFD"), "wait": wait, "dead": dead}))
 	if err != nil {
 		return fmt.Errorf("note the failure of stream %q: %w", c.stream, err)
 	}
@@ -65,11 +65,6 @@ func (p *Projection) fail(ctx context.Context, c claim, blamed *eventError) erro
 	p.log.ErrorContext(ctx, "the head of a stream is dead: the stream stands still until it is requeued", "stream", c.stream,
 		"version", blamed.version, "attempts", attempts, "error", blamed.cause)
 	return nil
-}
-
-// cleaned is a text that PostgreSQL takes.
-func cleaned(text string) string {
-	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", "\uFFFD"), "\uFFFD")
 }
 
 // giveBack ends the lease early; when it cannot, the lease runs out.
