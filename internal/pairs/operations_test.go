@@ -69,6 +69,7 @@ func operations() []operation {
 		operation{"scheduled", parks, scheduled},
 		operation{"retention", sweeps, retention},
 		operation{"capture", 0, captures},
+		operation{"backfill", 0, backfills},
 		operation{"adopt", 0, adopts},
 		operation{"functions refused", 0, refused},
 		operation{"events in parts", 0, inParts},

@@ -14,7 +14,6 @@ import (
 
 	"github.com/postrider/postrider/internal/ledger"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
-	"github.com/postrider/postrider/partition"
 )
 
 // application is a table that a user's program writes to, and whose trigger appends.
@@ -34,6 +33,7 @@ func (a *application) wantTold(t *testing.T, s *stage, streams string, want int)
 // captured is one whose rows are captured.
 type captured struct {
 	application
+	rows    int          // that writers change
 	changes atomic.Int64 // committed
 }
 
@@ -42,7 +42,7 @@ const capturedRows = 12
 
 // captures has each change of a table told once, in the order of its row, and none when it has ended.
 func captures(s *stage, n int) act {
-	c := &captured{application: application{table: fmt.Sprintf("captured_%d", n)}}
+	c := &captured{application: application{table: fmt.Sprintf("captured_%d", n)}, rows: capturedRows}
 	c.crew = crew{size: 2, work: c.transaction}
 	streams := "public." + c.table + ":%"
 	return act{
@@ -59,16 +59,22 @@ func captures(s *stage, n int) act {
 			s.dismiss(t, &c.crew)
 			told := int(c.changes.Load())
 			c.wantTold(t, s, streams, told)
-			if wrong := s.Count(t, `SELECT count(*) FROM `+c.table+` AS r FULL JOIN
-				(SELECT DISTINCT ON (stream_id) stream_id, (convert_from(payload, 'UTF8')::json -> 'new' ->> 'n')::int AS n
-				   FROM events WHERE stream_id LIKE $1 ORDER BY stream_id, stream_version DESC) AS e ON e.stream_id = $2 || r.id
-				WHERE r.n IS DISTINCT FROM e.n`, streams, "public."+c.table+":"); wrong > 0 {
-				t.Errorf("%d rows of %s are not as their last events say", wrong, c.table)
-			}
+			c.wantAsTold(t, s)
 			s.operate(t, "capture", "drop", "--table="+c.table)
 			s.exec(t, `INSERT INTO `+c.table+` VALUES (-1)`)
 			c.wantTold(t, s, streams, told)
 		},
+	}
+}
+
+// wantAsTold wants each row to be as its last event says.
+func (c *captured) wantAsTold(t *testing.T, s *stage) {
+	t.Helper()
+	if wrong := s.Count(t, `SELECT count(*) FROM `+c.table+` AS r FULL JOIN
+		(SELECT DISTINCT ON (stream_id) stream_id, (convert_from(payload, 'UTF8')::json -> 'new' ->> 'n')::int AS n
+		   FROM events WHERE stream_id LIKE $1 ORDER BY stream_id, stream_version DESC) AS e ON e.stream_id = $2 || r.id
+		WHERE r.n IS DISTINCT FROM e.n`, "public."+c.table+":%", "public."+c.table+":"); wrong > 0 {
+		t.Errorf("%d rows of %s are not as their last events say", wrong, c.table)
 	}
 }
 
@@ -82,8 +88,8 @@ func (c *captured) transaction(running context.Context, s *stage, _, i int) erro
 	}
 	defer tx.Rollback(ctx)
 	var entries []ledger.Entry
-	first := rand.IntN(capturedRows - 1)
-	for _, id := range []int{first, first + 1 + rand.IntN(capturedRows-1-first)} {
+	first := rand.IntN(c.rows - 1)
+	for _, id := range []int{first, first + 1 + rand.IntN(c.rows-1-first)} {
 		statement := `INSERT INTO ` + c.table + ` AS r VALUES ($1) ON CONFLICT (id) DO UPDATE SET n = r.n + 1`
 		if rand.IntN(8) == 0 {
 			statement = `DELETE FROM ` + c.table + ` WHERE id = $1`
@@ -166,19 +172,22 @@ func (a *adopted) imported(t *testing.T, s *stage) {
 	defer a.mu.Unlock()
 	ctx, cancel := context.WithTimeout(t.Context(), clustertest.Patience)
 	defer cancel()
-	rows, err := s.Pool.Query(ctx, `SELECT event_id, stream_id, stream_version, sequence FROM events WHERE event_id = ANY ($1)`, a.waiting)
+	if n := s.imported(ctx, t, `e.event_id = ANY ($1)`, a.waiting); n != len(a.waiting) {
+		t.Fatalf("%d of %d rows that waited were imported", n, len(a.waiting))
+	}
+}
+
+// imported tells the ledger of events that another process appended.
+func (s *stage) imported(ctx context.Context, t *testing.T, where string, args ...any) int {
+	t.Helper()
+	rows, _ := s.Pool.Query(ctx, `SELECT e.event_id, e.stream_id, e.stream_version, e.sequence, m.partition_key
+		FROM events AS e JOIN outbox_messages AS m ON m.global_sequence = e.sequence WHERE `+where, args...)
+	entries, err := pgx.CollectRows(rows, entryOf)
 	if err != nil {
 		t.Fatal(err)
 	}
-	entries, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e ledger.Entry, err error) {
-		err = row.Scan(&e.EventID, &e.Stream, &e.Version, &e.Sequence)
-		e.Partition = partition.Of(e.Stream, partition.Count(s.Partitions())) // a handful
-		return e, err
-	})
-	if err != nil || len(entries) != len(a.waiting) {
-		t.Fatalf("%d of %d rows that waited were imported: %v", len(entries), len(a.waiting), err)
-	}
 	s.Ledger.Committed(entries, time.Now())
+	return len(entries)
 }
 
 // transaction writes two rows of one aggregate; a fifth is rolled back.
