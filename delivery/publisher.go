@@ -142,6 +142,8 @@ var (
 	// ErrFenced means that the stream knows a newer owner of the partition; see
 	// FencedError.
 	ErrFenced = errors.New("fenced by a newer owner")
+	// ErrStreamForgot: the stream does not hold what a shadow replay has noted.
+	ErrStreamForgot = errors.New("the stream was made anew or restored, and lacks what was replayed: cancel this replay, and begin another")
 )
 
 // FencedError is an ErrFenced that says which epoch the stream knows.

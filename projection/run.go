@@ -192,19 +192,8 @@ func (p *Projection) Announce(ctx context.Context, versions map[string]int64) ([
 	for stream, version := range versions {
 		streams, numbers = append(streams, stream), append(numbers, version)
 	}
-	rows, err := p.sql.Announce.Rows(ctx, p.cfg.Pool, pg.Args{"streams": streams, "versions": numbers})
+	done, err := pg.Collect(ctx, p.cfg.Pool, p.sql.Announce, pg.Args{"streams": streams, "versions": numbers}, pgx.RowTo[string])
 	if err != nil {
-		return nil, fmt.Errorf("announce: %w", err)
-	}
-	var done []string
-	for rows.Next() {
-		var stream string
-		if err := rows.Scan(&stream); err != nil {
-			return nil, fmt.Errorf("announce: %w", err)
-		}
-		done = append(done, stream)
-	}
-	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("announce: %w", err)
 	}
 	p.ring()

@@ -82,6 +82,12 @@ const (
 // position; 0: nothing is behind them.
 func (s *Shadow) Stored(ctx context.Context, after uint64, generation int) (stored map[int64]uint64, through uint64, err error) {
 	stored, of := map[int64]uint64{}, strconv.Itoa(generation)
+	switch extent, err := s.dedupe.Extent(ctx); {
+	case err != nil:
+		return nil, 0, err
+	case extent.Last < after:
+		return nil, 0, fmt.Errorf("the stream ends at %d, and the replay stored a message at %d: %w", extent.Last, after, delivery.ErrStreamForgot)
+	}
 	for range askedRounds {
 		found, err := s.ahead(ctx, after+1)
 		if err != nil {

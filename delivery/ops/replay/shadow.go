@@ -111,6 +111,9 @@ func (r *run) publish(ctx context.Context, send []delivery.Message, m *moved) (o
 	for i, o := range r.cfg.Publisher.Publish(timed, send) {
 		switch o.Kind {
 		case delivery.Published:
+			if !o.Duplicate && o.StreamSequence < uint64(max(0, r.job.StreamSequence)) {
+				return nil, fmt.Errorf("sequence %d was stored at %d, behind one at %d: %w", send[i].Sequence, o.StreamSequence, r.job.StreamSequence, delivery.ErrStreamForgot)
+			}
 			m.replayed, m.stream = m.replayed+1, max(m.stream, int64(o.StreamSequence))
 		case delivery.Retry, delivery.Permanent, delivery.Skipped:
 			m.failed++

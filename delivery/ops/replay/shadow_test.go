@@ -81,6 +81,60 @@ func TestAShadowAsksTheStreamWhatItHolds(t *testing.T) {
 	}
 }
 
+// A stream that was made anew while a replay was under way, or laid aside, lacks what that has noted: it does not end as if all were there.
+func TestAShadowsStreamIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	for name, aside := range map[string]bool{"under way": false, "laid aside": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, 2)
+			b.appendMany(t, 100)
+			b.publish(t, "true")
+			server := natstest.Start(t, 1)
+			js := server.JetStream(t)
+			config := jetstream.StreamConfig{Name: "REPLAYS", Subjects: []string{"replay.>"}}
+			if _, err := js.CreateStream(t.Context(), config); err != nil {
+				t.Fatal(err)
+			}
+			j := b.create(t, replay.Spec{Destination: replay.Shadow, Prefix: "replay.fixed", Stream: "REPLAYS", Selection: replay.Selection{All: true}})
+			publisher, err := natspub.NewShadow(js.Conn(), natspub.ShadowConfig{Prefix: j.Prefix, Stream: "REPLAYS"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = publisher.Close() })
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			anew := func(now replay.Job) {
+				if now.Replayed < 20 || now.Replayed > 30 { // once
+					return
+				}
+				err := js.DeleteStream(ctx, "REPLAYS")
+				if err == nil {
+					_, err = js.CreateStream(ctx, config)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				if aside {
+					cancel()
+				}
+			}
+			run := replay.RunConfig{BatchSize: 20, Publisher: publisher, Events: b.reader(t), Progress: anew}
+			_, err = b.store.Run(ctx, j.ID, run)
+			if aside {
+				run.Progress = nil
+				_, err = b.store.Run(t.Context(), j.ID, run)
+			}
+			if !errors.Is(err, delivery.ErrStreamForgot) {
+				t.Errorf("it ended with %v", err)
+			}
+			if j, err := b.store.Get(t.Context(), j.ID); err != nil || j.State != replay.Paused {
+				t.Errorf("the replay is %+v, %v", j, err)
+			}
+		})
+	}
+}
+
 // filled is a stream that holds much: it is looked at piece by piece, and of this replay it holds the first and the last of ten events.
 type filled struct {
 	taker
