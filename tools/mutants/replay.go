@@ -61,12 +61,12 @@ func replays() []mutant {
 			edits: []edit{{"delivery/ops/replay/job.go", "j.Expected == nil || *j.Selected == *j.Expected", "j.Expected != nil || true"}},
 		},
 		{
-			name: "shadow-of-a-lost-stream", promise: "replays", breaks: "a replay whose stream was made anew meanwhile ends as if all were there",
+			name: "shadow-of-a-lost-stream", promise: "replay", breaks: "a replay whose stream was made anew meanwhile ends as if all were there",
 			test: command{pkg: "delivery/ops/replay", run: "^TestAShadowsStreamIsMadeAnew$/^under_way$"}, says: "it ended with <nil>",
 			edits: []edit{{"delivery/ops/replay/shadow.go", "if !o.Duplicate && o.StreamSequence <", "if o.Duplicate && o.StreamSequence <"}},
 		},
 		{
-			name: "shadow-resumed-on-a-lost-stream", promise: "replays", breaks: "a replay whose stream was made anew while it was laid aside goes on as if all were there",
+			name: "shadow-resumed-on-a-lost-stream", promise: "replay", breaks: "a replay whose stream was made anew while it was laid aside goes on as if all were there",
 			test: command{pkg: "delivery/ops/replay", run: "^TestAShadowsStreamIsMadeAnew$/^laid_aside$"}, says: "it ended with <nil>",
 			edits: []edit{{"delivery/natspub/shadow.go", "case extent.Last < after:", "case extent.Last < 0:"}, {"delivery/ops/replay/shadow.go", "if !o.Duplicate && o.StreamSequence <", "if o.Duplicate && o.StreamSequence <"}},
 		},
