@@ -35,6 +35,9 @@ func TestAConsumerWithoutConnectionsEnds(t *testing.T) {
 			case <-time.After(patience):
 				t.Fatal("it goes on")
 			}
+			if err := consumer.Run(t.Context()); !errors.Is(err, inbox.ErrClosed) {
+				t.Errorf("begun again it returns %v, want %v", err, inbox.ErrClosed)
+			}
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/postrider/postrider/internal/closed"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/message"
 )
@@ -124,14 +125,17 @@ func NewConsumer(box *Inbox, js jetstream.JetStream, handle Handler, cfg Consume
 
 // Run reads until the context ends, lets the transactions in flight end, gives its lanes to the other readers and
 // returns nil. It returns an error at the start: ErrStream for a stream that is missing or unfit, ErrConfig for
-// lanes other than those stored, ErrNotMigrated, and what the database answers. Later it waits for whatever is away, and returns
-// ErrClosed alone.
+// lanes other than those stored, ErrNotMigrated, ErrClosed, and what the database answers. Later it waits for whatever is away, and
+// returns ErrClosed alone.
 func (c *Consumer) Run(ctx context.Context) error {
 	r, err := newReader(ctx, c)
-	if err != nil {
-		return err
+	switch {
+	case err == nil:
+		return r.run(ctx)
+	case c.js.Conn().IsClosed():
+		return closed.Connection(ctx, c.js.Conn())
 	}
-	return r.run(ctx)
+	return cmp.Or(closed.Pool(err), err)
 }
 
 // prepared is what prepare found.

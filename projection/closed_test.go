@@ -39,6 +39,9 @@ func TestAProjectionWithoutConnectionsEnds(t *testing.T) {
 			case <-time.After(time.Minute):
 				t.Fatal("it goes on")
 			}
+			if err := p.Run(t.Context()); !errors.Is(err, projection.ErrClosed) {
+				t.Errorf("begun again it returns %v, want %v", err, projection.ErrClosed)
+			}
 		})
 	}
 }

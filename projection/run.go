@@ -1,6 +1,7 @@
 package projection
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -27,7 +28,7 @@ func (p *Projection) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			return err
+			return cmp.Or(closed.Pool(err), err)
 		}
 	}
 	ctx, end := context.WithCancelCause(ctx)

@@ -62,7 +62,7 @@ func inboxConfig(in index, log *slog.Logger, backoff, most time.Duration) inbox.
 	}
 }
 
-// consume keeps the index in step until the context ends.
+// consume keeps the index in step until the context ends, or its connections are closed for good.
 func (s *syncer) consume(ctx context.Context, nc *nats.Conn, box *inbox.Inbox) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -75,12 +75,14 @@ func (s *syncer) consume(ctx context.Context, nc *nats.Conn, box *inbox.Inbox) e
 	}
 	var retries sync.WaitGroup
 	defer retries.Wait()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
 	for range retryWorkers {
 		retries.Go(func() { s.retry(ctx, box) })
 	}
 	for ctx.Err() == nil {
 		if err := consumer.Run(ctx); err != nil && ctx.Err() == nil {
-			if errors.Is(err, inbox.ErrConfig) {
+			if errors.Is(err, inbox.ErrConfig) || errors.Is(err, inbox.ErrClosed) {
 				return err
 			}
 			s.log.Warn("the consumer begins again", "error", err)
