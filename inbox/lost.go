@@ -34,9 +34,7 @@ const lostMargin = time.Minute
 // marks are those of the lanes. Each counts: of a database that was set back some may be of what the stream held before.
 func (c *Consumer) marks(ctx context.Context) (all []mark, err error) {
 	all, err = pg.Collect(ctx, c.box.db, c.box.sql.Marks, pg.Args{"consumer": c.box.cfg.Name}, func(row pgx.CollectableRow) (m mark, err error) {
-		var position int64
-		err = row.Scan(&position, &m.at)
-		m.sequence = uint64(position)
+		err = row.Scan(&m.sequence, &m.at)
 		return m, err
 	})
 	if err != nil {

@@ -52,7 +52,7 @@ func (p *Projection) listen(ctx context.Context) {
 		if wait := trouble.after(err); err != nil && ctx.Err() == nil {
 			p.log.WarnContext(ctx, "the stream cannot be heard; the sweep finds what is new meanwhile", "error", err, "again_in", wait)
 			consumer = nil
-			p.rest(ctx, wait)
+			p.idle(ctx, wait, true)
 		}
 	}
 }

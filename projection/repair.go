@@ -132,7 +132,7 @@ func (p *Projection) sweep(ctx context.Context) {
 		if behind, err = p.look(ctx, thorough, behind); err != nil && ctx.Err() == nil {
 			p.log.WarnContext(ctx, "the sweep could not look", "error", err)
 		}
-		if !p.rest(ctx, min(max(time.Until(next), 0), gaugeInterval)) {
+		if !p.idle(ctx, min(max(time.Until(next), 0), gaugeInterval), true) {
 			return
 		}
 	}

@@ -200,8 +200,3 @@ func (p *Projection) Announce(ctx context.Context, versions map[string]int64) ([
 	p.ring()
 	return done, nil
 }
-
-// rest waits; false when the context ended.
-func (p *Projection) rest(ctx context.Context, wait time.Duration) bool {
-	return p.idle(ctx, wait, true)
-}

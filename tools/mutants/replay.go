@@ -61,16 +61,6 @@ func replays() []mutant {
 			edits: []edit{{"delivery/ops/replay/job.go", "j.Expected == nil || *j.Selected == *j.Expected", "j.Expected != nil || true"}},
 		},
 		{
-			name: "shadow-of-a-lost-stream", promise: "replay", breaks: "a replay whose stream was made anew meanwhile ends as if all were there",
-			test: command{pkg: "delivery/ops/replay", run: "^TestAShadowsStreamIsMadeAnew$/^under_way$"}, says: "it ended with <nil>",
-			edits: []edit{{"delivery/ops/replay/shadow.go", "if !o.Duplicate && o.StreamSequence <", "if o.Duplicate && o.StreamSequence <"}},
-		},
-		{
-			name: "shadow-resumed-on-a-lost-stream", promise: "replay", breaks: "a replay whose stream was made anew while it was laid aside goes on as if all were there",
-			test: command{pkg: "delivery/ops/replay", run: "^TestAShadowsStreamIsMadeAnew$/^laid_aside$"}, says: "it ended with <nil>",
-			edits: []edit{{"delivery/natspub/shadow.go", "case extent.Last < after:", "case extent.Last < 0:"}, {"delivery/ops/replay/shadow.go", "if !o.Duplicate && o.StreamSequence <", "if o.Duplicate && o.StreamSequence <"}},
-		},
-		{
 			name: "gaps-forget-discards", promise: "gaps", breaks: "what an operator discarded is taken for a gap, and repaired",
 			test: command{pkg: "delivery/ops/gaps", run: "^TestGapsAreFoundAndMended$"}, says: "never-enqueued 333",
 			edits: []edit{{"delivery/ops/gaps/sql/events.sql", "IN ('dead.skip', 'dead.discard', 'scheduled.cancel')", "IN ('dead.skip')"}},
@@ -83,9 +73,19 @@ func replays() []mutant {
 	}
 }
 
-// rehearsals is the ways of a shadow to do other than a worker would.
+// rehearsals is the ways of a shadow, of workers or of a replay, to do other than it says.
 func rehearsals() []mutant {
 	return []mutant{
+		{
+			name: "shadow-of-a-lost-stream", promise: "replay", breaks: "a replay whose stream was made anew meanwhile ends as if all were there",
+			test: command{pkg: "delivery/ops/replay", run: "^TestAShadowsStreamIsMadeAnew$/^under_way$"}, says: "it ended with <nil>",
+			edits: []edit{{"delivery/ops/replay/shadow.go", "if !o.Duplicate && o.StreamSequence <", "if o.Duplicate && o.StreamSequence <"}},
+		},
+		{
+			name: "shadow-resumed-on-a-lost-stream", promise: "replay", breaks: "a replay whose stream was made anew while it was laid aside goes on as if all were there",
+			test: command{pkg: "delivery/ops/replay", run: "^TestAShadowsStreamIsMadeAnew$/^laid_aside$"}, says: "it ended with <nil>",
+			edits: []edit{{"delivery/natspub/shadow.go", "case extent.Last < after:", "case extent.Last < 0:"}, {"delivery/ops/replay/shadow.go", "if !o.Duplicate && o.StreamSequence <", "if o.Duplicate && o.StreamSequence <"}},
+		},
 		{
 			name: "shadow-passes-failed", promise: "rehearsal", breaks: "it publishes what waits behind a message that would be dead",
 			test: command{pkg: "cmd/postrider", run: "^TestAShadowClaimsWhatAWorkerWould$"}, says: "the shadow claimed [0-9]+ events",
