@@ -34,10 +34,10 @@ func newReading(t *testing.T, change ...func(*inbox.Config)) *reading {
 	r := &reading{server: natstest.Start(t, 1), registry: prometheus.NewRegistry()}
 	r.server.Stream(t, 1)
 	r.js = r.server.JetStream(t)
-	r.bundle = newBundle(t, append(change, func(c *inbox.Config) {
+	r.bundle = newBundle(t, append([]func(*inbox.Config){func(c *inbox.Config) {
 		c.Registerer = r.registry
 		c.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
-	})...)
+	}}, change...)...)
 	return r
 }
 

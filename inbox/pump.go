@@ -84,8 +84,8 @@ func (r *reader) pass(ctx context.Context) error {
 		return err
 	}
 	for begun := from; ; begun = from {
-		if !r.passUnseen(ctx, &from) {
-			return nil
+		if more, err := r.passUnseen(ctx, &from); !more || err != nil {
+			return err
 		}
 		if from == begun {
 			break
@@ -102,19 +102,24 @@ func (r *reader) pass(ctx context.Context) error {
 	defer stop()
 	defer messages.Stop()
 	var received uint64
+	wait, doubt := r.cfg.QuietTime, error(nil)
 	for {
-		msg, err := messages.Next(jetstream.NextMaxWait(r.cfg.QuietTime))
+		msg, err := messages.Next(jetstream.NextMaxWait(wait))
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, nats.ErrTimeout):
-			if r.behind(ctx) {
-				return errStandsStill
+			if doubt != nil {
+				return doubt
 			}
-			continue // nothing is there
+			if doubt = r.atEnd(ctx); doubt != nil {
+				wait = time.Millisecond // what came during the look is there
+			}
+			continue
 		case err != nil:
 			return fmt.Errorf("read stream %s: %w", r.cfg.Stream, err)
 		}
+		wait, doubt = r.cfg.QuietTime, nil
 		meta, err := msg.Metadata()
 		if err != nil {
 			continue // no message of the stream
@@ -129,17 +134,20 @@ func (r *reader) pass(ctx context.Context) error {
 }
 
 // passUnseen hands on what the client would keep to itself, up to the first message that it delivers. It returns false when the pass is to end.
-func (r *reader) passUnseen(ctx context.Context, from *mark) (more bool) {
-	ask, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
+func (r *reader) passUnseen(ctx context.Context, from *mark) (more bool, err error) {
 	for {
+		ask, cancel := context.WithTimeout(ctx, patience)
 		msg, err := unseen.Next(ask, r.js, r.cfg.Stream, r.cfg.Filter, from.sequence)
-		if err != nil || msg == nil {
-			return true // where the stream is away the subscription says so
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return false, nil
+		case err != nil || msg == nil:
+			return true, err
 		}
 		meta := msg.Place()
 		if !r.hand(ctx, msg, meta) {
-			return false
+			return false, nil
 		}
 		*from = mark{meta.Sequence.Stream, meta.Timestamp.UnixNano()}
 	}
@@ -184,7 +192,7 @@ func (r *reader) closePass() {
 // heartbeat is how often a server with nothing to send says so. One that is silent for two ends the pass.
 const heartbeat = time.Second
 
-// patience bounds the making of a consumer: who asked a server that has gone since asks again.
+// patience bounds a look at the stream, and the making of a consumer: who asked a server that has gone since asks again.
 const patience = 3 * time.Second
 
 // subscribe makes a consumer behind a position. A stream that was made anew begins anew. The client's ordered consumers do as a
@@ -230,24 +238,25 @@ func (r *reader) subscribe(ctx context.Context, from uint64) (jetstream.Consumer
 	return consumer, nil
 }
 
-// behind tells whether the stream holds messages that were not read, or has lost some that were.
-func (r *reader) behind(ctx context.Context) bool {
-	r.mu.Lock()
-	read := r.read
-	r.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.QuietTime)
+// atEnd returns nil where the stream says that all of it was read and is still there: a look that is refused says nothing.
+func (r *reader) atEnd(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*patience) // for two requests
 	defer cancel()
 	stream, err := r.js.Stream(ctx, r.cfg.Stream)
 	if err != nil {
-		return false // it is away: the iterator asks again
+		return fmt.Errorf("ask stream %s for its end: %w", r.cfg.Stream, err)
 	}
-	if stream.CachedInfo().State.LastSeq < read.sequence {
-		return true
+	end, err := unseen.Last(ctx, r.js, r.cfg.Stream, r.cfg.Filter)
+	if err != nil {
+		return err
 	}
-	end, err := stream.GetLastMsgForSubject(ctx, r.cfg.Filter)
+	info := stream.CachedInfo()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return err == nil && end.Sequence > r.read.sequence || !r.created.Equal(stream.CachedInfo().Created)
+	if info.State.LastSeq < r.read.sequence || end > r.read.sequence || !r.created.Equal(info.Created) {
+		return errStandsStill
+	}
+	return nil
 }
 
 // laneKey names what a message must stay together with. Whoever computes it from the body gets that as the producer wrote it.

@@ -46,7 +46,7 @@ type canary struct {
 	waiting       map[int]*flight // by the stream
 	after         uint64          // what was not read is stored at this position or behind it
 	created       time.Time       // when the stream of NATS was
-	unread        error           // why the stream could not be read last; nil: it was
+	seen          time.Time       // when the last look began that reached the stream's end
 
 	checks, failures prometheus.Counter
 	seconds          *prometheus.HistogramVec
@@ -200,12 +200,14 @@ func (c *canary) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, canaryTimeout)
 	defer cancel()
 	for {
+		began := time.Now()
 		m, at, err := c.reader.Next(ctx, c.after)
-		if !errors.Is(err, context.DeadlineExceeded) { // the round was over
-			c.unread = err
-		}
-		if err != nil || m.Position == 0 {
+		if err != nil {
 			return err
+		}
+		if m.Position == 0 {
+			c.seen = began
+			return nil
 		}
 		c.after = m.Position + 1
 		for stream, f := range c.waiting {
@@ -240,7 +242,7 @@ func (c *canary) bury(ctx context.Context) error {
 // it, the stream was purged, or a failover forgot it.
 func (c *canary) giveUp(ctx context.Context) error {
 	stream, f := c.oldest()
-	if f == nil || c.unread != nil || time.Since(f.committed) < 2*c.w.cfg.Canary {
+	if f == nil || c.seen.Sub(f.committed) < 2*c.w.cfg.Canary {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, canaryTimeout)

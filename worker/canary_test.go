@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
+	"github.com/postrider/postrider/internal/testkit/faultproxy"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/worker"
 )
@@ -172,6 +174,23 @@ func TestACanaryThatNeverComesIsForgotten(t *testing.T) {
 	overdue(t, c, "nothing brings it there: it is unknown")
 	set(t, c, `UPDATE outbox_partitions SET paused_at = NULL`)
 	overdue(t, c, "")
+	w.end(t)
+}
+
+// A canary is not given up while the stream does not say what it holds.
+func TestACanaryIsNotGivenUpUnseen(t *testing.T) {
+	t.Parallel()
+	c := clustertest.New(t, clustertest.Config{Partitions: 2, Proxied: true})
+	cfg := withCanary(c)
+	cfg.NATSURL, cfg.PublishMode = c.Brokers[0].URL(), natspub.PublishDedupe
+	w := start(t, cfg, func(w *worker.Worker) { w.CanaryStreams(2) })
+	waitCanaries(t, "one was read", func() bool { n, _ := canaries(t, cfg); return n >= 1 })
+	c.Brokers[0].DropMessages(func(m faultproxy.Message) bool { return bytes.Contains(m.Payload, []byte("stream_msg_get_response")) })
+	sent, failed := canaries(t, cfg)
+	waitCanaries(t, "intervals go by", func() bool { _, n := canaries(t, cfg); return n >= failed+6 })
+	if n := c.Count(t, `SELECT count(*) FROM events`); n > sent+3 { // one may have been under way
+		t.Errorf("%d were sent after %d: some were given up", n, sent)
+	}
 	w.end(t)
 }
 

@@ -22,6 +22,8 @@ type subscription struct {
 	durable   string
 	// from is the delivery policy of a consumer that is made now.
 	from jetstream.DeliverPolicy
+	// idle is after how long without a message the subscription ends, once the stream says that it holds no more; 0: never.
+	idle time.Duration
 }
 
 // errConsumer is returned when the consumer cannot be made.
@@ -42,13 +44,14 @@ const readHeartbeat = 500 * time.Millisecond
 
 // subscribe hands the messages to receive, in order, until the context ends. ready is called when the consumer is there. A durable
 // subscription acknowledges what receive returned from. A consumer that stands still, whose server is silent, or of which a message was lost
-// on the way is left for a new one behind the last message. A connection that the client has given up ends it with an error.
+// on the way is left for a new one behind the last message. A connection that the client has given up ends it with an error, and so does a
+// stream that does not say, after the idle time, whether it holds more.
 func subscribe(ctx context.Context, nc *nats.Conn, sub subscription, ready func(), receive func(jetstream.Msg) error) error {
 	js, err := natspub.JetStream(nc, sub.apiPrefix)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errConsumer, err)
 	}
-	r := reader{js: js, subscription: sub, receive: receive, quiet: quietTime}
+	r := reader{js: js, subscription: sub, receive: receive, quiet: min(quietTime, cmp.Or(sub.idle, quietTime)), came: time.Now()}
 	consumer, err := r.consumer(ctx)
 	if err != nil {
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -66,8 +69,8 @@ func subscribe(ctx context.Context, nc *nats.Conn, sub subscription, ready func(
 		if !errors.Is(err, errStandsStill) {
 			return err
 		}
-		if consumer = r.another(ctx); consumer == nil {
-			return r.closed()
+		if consumer, err = r.another(ctx); consumer == nil {
+			return err
 		}
 	}
 }
@@ -84,6 +87,8 @@ type reader struct {
 	created time.Time
 	// quiet is how long nothing may come before the stream is asked.
 	quiet time.Duration
+	// came is when the last message came, or the first consumer was made.
+	came time.Time
 }
 
 // closed says why nothing can be received on the connection any more; nil: it is there, or tried again.
@@ -94,21 +99,36 @@ func (r *reader) closed() error {
 	return nil
 }
 
-// another makes a consumer behind the last message, as soon as the stream can be reached; nil when the context or the connection ends before.
-func (r *reader) another(ctx context.Context) jetstream.Consumer {
+// another makes a consumer behind the last message, as soon as the stream can be reached; nil when the context, the connection or the
+// idle time ends before.
+func (r *reader) another(ctx context.Context) (jetstream.Consumer, error) {
 	for ctx.Err() == nil && r.closed() == nil {
-		attempt, cancel := context.WithTimeout(ctx, r.quiet)
+		attempt, cancel := context.WithTimeout(ctx, max(r.quiet, quietTime))
 		consumer, err := r.consumer(attempt)
 		cancel()
 		if err == nil {
-			return consumer
+			return consumer, nil
+		}
+		if err := r.unknown(ctx, err); err != nil {
+			return nil, err
 		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(r.quiet):
 		}
 	}
-	return nil
+	return nil, r.closed()
+}
+
+// idled says that the idle time is over.
+func (r *reader) idled() bool { return r.idle > 0 && time.Since(r.came) >= r.idle }
+
+// unknown is the end of a subscription whose stream does not say, after the idle time, whether it holds more; nil: it goes on.
+func (r *reader) unknown(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil || !r.idled() {
+		return nil
+	}
+	return fmt.Errorf("nothing came for %s, and stream %s does not say whether it holds more: %w", r.idle, r.stream, err)
 }
 
 // read receives until the context ends, a message cannot be taken, or the consumer stands still.
@@ -130,8 +150,13 @@ func (r *reader) read(ctx context.Context, consumer jetstream.Consumer) error {
 			return r.closed()
 		case errors.Is(err, jetstream.ErrMsgIteratorClosed):
 			return nil
-		case errors.Is(err, nats.ErrTimeout):
-			if !r.behind(ctx) {
+		case errors.Is(err, nats.ErrTimeout), errors.Is(err, jetstream.ErrNoHeartbeat) && r.durable != "" && r.idled():
+			idle := r.idled()
+			more, err := r.behind(ctx)
+			switch err = r.unknown(ctx, err); {
+			case err != nil || !more && idle:
+				return err
+			case !more:
 				continue
 			}
 			if r.durable != "" {
@@ -159,7 +184,7 @@ func (r *reader) read(ctx context.Context, consumer jetstream.Consumer) error {
 		if err := r.receive(msg); err != nil {
 			return err
 		}
-		r.last = meta.Sequence.Stream
+		r.last, r.came = meta.Sequence.Stream, time.Now()
 		if r.durable != "" {
 			if err := msg.Ack(); err != nil {
 				return fmt.Errorf("acknowledge: %w", err)
@@ -175,12 +200,12 @@ func (r *reader) passUnseen(ctx context.Context) error {
 		msg, err := natspub.Unseen(ask, r.js, r.stream, r.filter, r.last)
 		cancel()
 		if err != nil || msg == nil {
-			return nil // where the stream is away the consumer says so
+			return r.unknown(ctx, err) // else the next consumer begins behind the last message
 		}
 		if err := r.receive(msg); err != nil {
 			return err
 		}
-		r.last = msg.Place().Sequence.Stream
+		r.last, r.came = msg.Place().Sequence.Stream, time.Now()
 	}
 	return nil
 }
@@ -215,19 +240,15 @@ func (r *reader) leave(ctx context.Context, consumer jetstream.Consumer) {
 }
 
 // behind tells whether the stream holds messages that were not received.
-func (r *reader) behind(ctx context.Context) bool {
+func (r *reader) behind(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, quietTime)
 	defer cancel()
-	if r.durable != "" {
-		consumer, err := r.js.Consumer(ctx, r.stream, r.durable)
-		return err == nil && consumer.CachedInfo().NumPending > 0
+	if r.durable == "" {
+		end, err := natspub.LastOf(ctx, r.js, r.stream, r.filter)
+		return end > r.last, err
 	}
-	stream, err := r.js.Stream(ctx, r.stream)
-	if err != nil {
-		return false // it is away: the iterator asks again
-	}
-	end, err := stream.GetLastMsgForSubject(ctx, r.filter)
-	return err == nil && end.Sequence > r.last
+	consumer, err := r.js.Consumer(ctx, r.stream, r.durable)
+	return err == nil && consumer.CachedInfo().NumPending > 0, err
 }
 
 func (r *reader) consumer(ctx context.Context) (jetstream.Consumer, error) {

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -53,7 +55,7 @@ func TestAConsumerThatStandsStillIsLeft(t *testing.T) {
 	}
 	r.quiet = time.Minute // what follows is only slow, where the machine is
 	// One that is gone with its server stands for the client's own that wait for it.
-	gone := r.another(ctx)
+	gone, _ := r.another(ctx)
 	if err := stream.DeleteConsumer(ctx, gone.CachedInfo().Name); err != nil {
 		t.Fatal(err)
 	}
@@ -61,12 +63,17 @@ func TestAConsumerThatStandsStillIsLeft(t *testing.T) {
 		t.Fatalf("a consumer that is gone: %v, want %v", err, errStandsStill)
 	}
 	publish("events.b")
-	if err := r.read(ctx, r.another(ctx)); err != nil {
+	if err := r.readAnother(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if len(got) != 2 || got[0] != "events.a" || got[1] != "events.b" {
 		t.Errorf("received %q", got)
 	}
+}
+
+func (r *reader) readAnother(ctx context.Context) error {
+	consumer, err := r.another(ctx)
+	return cmp.Or(err, r.read(ctx, consumer))
 }
 
 // A stream that was made anew is read from its beginning: its sequences are others.
@@ -102,7 +109,7 @@ func TestAStreamMadeAnewIsReadFromItsBeginning(t *testing.T) {
 			}
 			return nil
 		}
-		first := r.another(ctx)
+		first, _ := r.another(ctx)
 		if from == jetstream.DeliverAllPolicy {
 			if err := r.read(ctx, first); !errors.Is(err, errStandsStill) {
 				t.Fatal(err)
@@ -112,7 +119,7 @@ func TestAStreamMadeAnewIsReadFromItsBeginning(t *testing.T) {
 			t.Fatal(err)
 		}
 		fill("events.c", "events.d")
-		if err := r.read(ctx, r.another(ctx)); err != nil {
+		if err := r.readAnother(ctx); err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(got, want) {
@@ -177,5 +184,43 @@ func TestASubscriberWithoutAConnectionEnds(t *testing.T) {
 	err = subscribe(t.Context(), nc, sub, func() {}, func(jetstream.Msg) error { nc.Close(); return nil })
 	if !errors.Is(err, nats.ErrConnectionClosed) {
 		t.Errorf("it returns %v, want %v", err, nats.ErrConnectionClosed)
+	}
+}
+
+// A broker that falls silent is not the end of its stream, and what is under way for longer than the idle time is waited for.
+func TestTailTakesSilenceForNoEnd(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		durable bool
+		lasting bool // nothing comes from the broker any more
+		code    int
+		says    string
+	}{
+		"silent": {lasting: true, code: exitFailed, says: "does not say whether it holds more"}, "late": {code: exitOK, says: "2 messages without"},
+		"durable, silent": {durable: true, lasting: true, code: exitFailed, says: "does not say whether it holds more"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := natstest.Start(t, 1)
+			server.Stream(t, 1)
+			for _, subject := range []string{"events.a.a", "events.a.b"} {
+				if _, err := server.JetStream(t).Publish(t.Context(), subject, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			proxy := faultproxy.StartNATS(t, server.URL())
+			var silent atomic.Bool
+			proxy.DropMessages(func(m faultproxy.Message) bool {
+				return m.Subject == "events.a.b" && !silent.Swap(true) || c.lasting && silent.Load()
+			})
+			args := []string{"tail", "--nats-url=" + proxy.URL(), "--all", "--count", "--idle-exit=1s"}
+			if c.durable {
+				args = append(args, "--durable=d")
+			}
+			code, _, stderr := call(t, args...)
+			if code != c.code || !strings.Contains(stderr, c.says) {
+				t.Errorf("status %d: %s", code, stderr)
+			}
+		})
 	}
 }

@@ -22,7 +22,7 @@ type tailCmd struct {
 	All      bool          `help:"Begin with the oldest message instead of the next new one."`
 	Count    bool          `help:"Count instead of printing."`
 	Limit    int           `help:"End after that many messages; 0: never." default:"0"`
-	IdleExit time.Duration `help:"End when nothing came for that long; 0: never." default:"0s"`
+	IdleExit time.Duration `help:"End when nothing came for that long and the stream holds no more; 0: never." default:"0s"`
 	Ordering string        `help:"Order that is looked at: ${enum}." enum:"partition,stream" default:"partition"`
 	Strict   bool          `help:"Count what is late within its partition as a fault, too: where nothing fails, is scheduled, requeued or resized."`
 	Payload  bool          `help:"Print payloads, too."`
@@ -93,11 +93,7 @@ func (c *tailCmd) Run(s *session) error {
 	ctx, stop := context.WithCancel(s.ctx)
 	defer stop()
 	t.stop = stop
-	if c.IdleExit > 0 {
-		t.idle = time.AfterFunc(c.IdleExit, stop)
-		defer t.idle.Stop()
-	}
-	sub := subscription{apiPrefix: apiPrefix, stream: c.Stream, filter: filter, durable: c.Durable, from: from}
+	sub := subscription{apiPrefix: apiPrefix, stream: c.Stream, filter: filter, durable: c.Durable, from: from, idle: c.IdleExit}
 	if err := subscribe(ctx, nc, sub, func() {}, t.receive); err != nil {
 		return err
 	}
@@ -110,7 +106,6 @@ type tail struct {
 	out, err io.Writer
 	checker  *ledger.Checker
 	stop     func()
-	idle     *time.Timer
 	seen     int
 	foreign  int
 	lateOnes int
@@ -129,9 +124,6 @@ func (t *tail) late(f ledger.Fault) {
 }
 
 func (t *tail) receive(msg jetstream.Msg) error {
-	if t.idle != nil {
-		t.idle.Reset(t.cmd.IdleExit)
-	}
 	meta, err := msg.Metadata()
 	if err != nil {
 		return fmt.Errorf("message without metadata: %w", err)

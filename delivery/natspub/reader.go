@@ -129,6 +129,11 @@ func Unseen(ctx context.Context, js jetstream.JetStream, stream, filter string, 
 	return unseen.Next(ctx, js, stream, filter, after)
 }
 
+// LastOf returns the stream sequence of a filter's last message, 0 without one.
+func LastOf(ctx context.Context, js jetstream.JetStream, stream, filter string) (uint64, error) {
+	return unseen.Last(ctx, js, stream, filter)
+}
+
 // lastOf returns the position of the last message under the filter up to that one.
 func (r *StreamReader) lastOf(ctx context.Context, last uint64) (uint64, error) {
 	ask, cancel := context.WithTimeout(ctx, readTimeout)

@@ -4,13 +4,13 @@
 //
 // nats.go takes a message without payload that has a header Status for an answer of the server: it ends the subscription,
 // or drops the message. Such messages are refused where events are appended and published, but a stream may hold some. Whoever
-// reads a stream asks, where its subscription failed or stands still, whether the next message is one of them.
+// reads a stream asks, where its subscription failed or stands still, whether the next message is one of them, and where the last one lies.
 //
 // # Invariants
 //
-// Next never removes or acknowledges anything. It asks the stream's leader.
+// Nothing is removed or acknowledged. The stream's leader is asked.
 //
 // # Failures
 //
-// An error means that nothing is known of the next message.
+// An error means that nothing is known of the next or last message.
 package unseen

@@ -19,43 +19,59 @@ const codeNoMessage = 10037
 
 // Next returns the first message of the filter behind a position if clients do not show it; else nil.
 func Next(ctx context.Context, js jetstream.JetStream, stream, filter string, after uint64) (*Message, error) {
-	request, err := json.Marshal(map[string]any{"seq": after + 1, "next_by_subj": filter})
-	if err != nil {
+	found, err := get(ctx, js, stream, map[string]any{"seq": after + 1, "next_by_subj": filter})
+	if err != nil || len(found.Headers) == 0 || len(found.Data) > 0 { // clients show it
 		return nil, err
 	}
-	answer, err := js.Conn().RequestWithContext(ctx, prefix(js.Options())+"STREAM.MSG.GET."+stream, request)
-	if err != nil {
-		return nil, fmt.Errorf("ask stream %s for its next message: %w", stream, err)
-	}
-	var reply struct {
-		Error   *jetstream.APIError `json:"error"`
-		Message struct {
-			Subject  string    `json:"subject"`
-			Sequence uint64    `json:"seq"`
-			At       time.Time `json:"time"`
-			Headers  []byte    `json:"hdrs"`
-			Data     []byte    `json:"data"`
-		} `json:"message"`
-	}
-	if err := json.Unmarshal(answer.Data, &reply); err != nil {
-		return nil, fmt.Errorf("ask stream %s for its next message: %w", stream, err)
-	}
-	switch {
-	case reply.Error != nil && reply.Error.ErrorCode == codeNoMessage:
-		return nil, nil //nolint:nilnil // there is none
-	case reply.Error != nil:
-		return nil, fmt.Errorf("ask stream %s for its next message: %w", stream, reply.Error)
-	case len(reply.Message.Headers) == 0 || len(reply.Message.Data) > 0:
-		return nil, nil //nolint:nilnil // clients show it
-	}
-	header, err := nats.DecodeHeadersMsg(reply.Message.Headers)
+	header, err := nats.DecodeHeadersMsg(found.Headers)
 	if err != nil || header.Get(headername.Status) == "" {
 		return nil, err
 	}
 	return &Message{
-		subject: reply.Message.Subject, header: header,
-		meta: jetstream.MsgMetadata{Stream: stream, Sequence: jetstream.SequencePair{Stream: reply.Message.Sequence}, Timestamp: reply.Message.At},
+		subject: found.Subject, header: header,
+		meta: jetstream.MsgMetadata{Stream: stream, Sequence: jetstream.SequencePair{Stream: found.Sequence}, Timestamp: found.At},
 	}, nil
+}
+
+// Last returns the stream sequence of the filter's last message, 0 without one. The stream's leader says so: a replica may be late.
+func Last(ctx context.Context, js jetstream.JetStream, stream, filter string) (uint64, error) {
+	found, err := get(ctx, js, stream, map[string]any{"last_by_subj": filter})
+	return found.Sequence, err
+}
+
+// stored is a message as the API returns it.
+type stored struct {
+	Subject  string    `json:"subject"`
+	Sequence uint64    `json:"seq"`
+	At       time.Time `json:"time"`
+	Headers  []byte    `json:"hdrs"`
+	Data     []byte    `json:"data"`
+}
+
+// get returns one message of a stream; it is empty where there is none.
+func get(ctx context.Context, js jetstream.JetStream, stream string, which map[string]any) (stored, error) {
+	fail := func(err error) (stored, error) {
+		return stored{}, fmt.Errorf("ask stream %s for a message (STREAM.MSG.GET): %w", stream, err)
+	}
+	request, err := json.Marshal(which)
+	if err != nil {
+		return fail(err)
+	}
+	answer, err := js.Conn().RequestWithContext(ctx, prefix(js.Options())+"STREAM.MSG.GET."+stream, request)
+	if err != nil {
+		return fail(err)
+	}
+	var reply struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message stored              `json:"message"`
+	}
+	if err := json.Unmarshal(answer.Data, &reply); err != nil {
+		return fail(err)
+	}
+	if reply.Error != nil && reply.Error.ErrorCode != codeNoMessage {
+		return fail(reply.Error)
+	}
+	return reply.Message, nil
 }
 
 // prefix is what requests to the API begin with.
@@ -66,8 +82,10 @@ func prefix(o jetstream.JetStreamOptions) string {
 	return strings.TrimSuffix(cmp.Or(o.APIPrefix, jetstream.DefaultAPIPrefix), ".") + "."
 }
 
-// Message is a jetstream.Msg that no consumer delivered: it has no payload, and to acknowledge it does nothing.
+// Message is a jetstream.Msg that no consumer delivered. It has no payload, and nothing but Ack to answer with, which does nothing.
 type Message struct {
+	jetstream.Msg // nil
+
 	subject string
 	header  nats.Header
 	meta    jetstream.MsgMetadata
@@ -88,26 +106,5 @@ func (m *Message) Headers() nats.Header { return m.header }
 // Subject implements jetstream.Msg.
 func (m *Message) Subject() string { return m.subject }
 
-// Reply implements jetstream.Msg.
-func (m *Message) Reply() string { return "" }
-
 // Ack implements jetstream.Msg.
 func (m *Message) Ack() error { return nil }
-
-// DoubleAck implements jetstream.Msg.
-func (m *Message) DoubleAck(context.Context) error { return nil }
-
-// Nak implements jetstream.Msg.
-func (m *Message) Nak() error { return nil }
-
-// NakWithDelay implements jetstream.Msg.
-func (m *Message) NakWithDelay(time.Duration) error { return nil }
-
-// InProgress implements jetstream.Msg.
-func (m *Message) InProgress() error { return nil }
-
-// Term implements jetstream.Msg.
-func (m *Message) Term() error { return nil }
-
-// TermWithReason implements jetstream.Msg.
-func (m *Message) TermWithReason(string) error { return nil }

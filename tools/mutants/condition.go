@@ -157,3 +157,24 @@ func looks() []mutant {
 		},
 	}
 }
+
+// refusedLooks is the ways to take a look that was refused for one that found nothing.
+func refusedLooks() []mutant {
+	return []mutant{
+		{
+			name: "canary-given-up-unseen", promise: "P8", breaks: "a canary is given up while the stream does not answer",
+			test: command{pkg: "worker", run: "^TestACanaryIsNotGivenUpUnseen$"}, says: "some were given up",
+			edits: []edit{{"worker/canary.go", "c.seen.Sub(f.committed) < ", "time.Since(f.committed) < "}},
+		},
+		{
+			name: "silence-is-the-end", promise: "P8", breaks: "tail finds all well while the broker is silent",
+			test: command{pkg: "cmd/postrider", run: "^TestTailTakesSilenceForNoEnd$"}, says: "status 0",
+			edits: []edit{{"cmd/postrider/subscribe.go", "	return fmt.Errorf(\"nothing came for ", "	return nil\n	return fmt.Errorf(\"nothing came for "}},
+		},
+		{
+			name: "refused-look-untold", promise: "P8", breaks: "an inbox that may not ask the stream for its end says nothing",
+			test: command{pkg: "inbox", run: "^TestAnUnansweredLookIsTold$"}, says: "nobody says",
+			edits: []edit{{"inbox/pump.go", "	end, err := unseen.Last(ctx, r.js, r.cfg.Stream, r.cfg.Filter)\n	if err != nil {\n		return err\n", "	end, err := unseen.Last(ctx, r.js, r.cfg.Stream, r.cfg.Filter)\n	if err != nil {\n		return nil\n"}},
+		},
+	}
+}
