@@ -44,15 +44,17 @@ type Event struct {
 	AuditOnly bool
 }
 
-// Metadata says where an event comes from.
+// Metadata says where an event comes from. Its JSON is what the outbox stores.
 type Metadata struct {
 	// TraceParent and TraceState are the W3C trace context (https://www.w3.org/TR/trace-context/).
-	TraceParent, TraceState string
+	TraceParent string `json:"traceparent,omitempty"`
+	TraceState  string `json:"tracestate,omitempty"`
 	// CorrelationID names the whole conversation, CausationID what led to this event.
-	CorrelationID, CausationID string
+	CorrelationID string `json:"correlation_id,omitempty"`
+	CausationID   string `json:"causation_id,omitempty"`
 	// Headers are sent as they are: at most 32 KiB and 1000, names of 1..128 token characters (RFC 9110 §5.6.2) no two alike but for case, that do not begin with Nats- or
 	// Outbox- and are not Status, Description or KV-Operation in any case, which clients take for the server's, values without line breaks and control characters.
-	Headers map[string]string
+	Headers map[string]string `json:"headers,omitempty"`
 }
 
 // Version is an expectation about the version of a stream. The zero value is AnyVersion.

@@ -113,13 +113,7 @@ func metadataJSON(m Metadata) ([]byte, error) {
 	if m.TraceParent == "" && m.TraceState == "" && m.CorrelationID == "" && m.CausationID == "" && len(m.Headers) == 0 {
 		return nil, nil
 	}
-	text, err := json.Marshal(struct {
-		TraceParent   string            `json:"traceparent,omitempty"`
-		TraceState    string            `json:"tracestate,omitempty"`
-		CorrelationID string            `json:"correlation_id,omitempty"`
-		CausationID   string            `json:"causation_id,omitempty"`
-		Headers       map[string]string `json:"headers,omitempty"`
-	}(m))
+	text, err := json.Marshal(m)
 	if err != nil {
 		return nil, fmt.Errorf("encode metadata: %w", err)
 	}

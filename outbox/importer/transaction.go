@@ -184,26 +184,11 @@ func parse(text []byte) (number int64, r row, err error) {
 		r.id = *l.EventID
 	}
 	if l.Metadata != nil {
-		if r.metadata, err = metadata(*l.Metadata); err != nil {
-			return 0, row{}, err
+		if err = json.Unmarshal(*l.Metadata, &r.metadata); err != nil {
+			return 0, row{}, inputError("field \"metadata\": %w", err)
 		}
 	}
 	return *l.Tx, r, nil
-}
-
-// metadata reads what the column has.
-func metadata(text []byte) (m outbox.Metadata, err error) {
-	var fields struct {
-		TraceParent   string            `json:"traceparent"`
-		TraceState    string            `json:"tracestate"`
-		CorrelationID string            `json:"correlation_id"`
-		CausationID   string            `json:"causation_id"`
-		Headers       map[string]string `json:"headers"`
-	}
-	if err := json.Unmarshal(text, &fields); err != nil {
-		return m, inputError("field \"metadata\": %w", err)
-	}
-	return outbox.Metadata(fields), nil
 }
 
 // Count reads a file as an import does, and tells how many events it has.

@@ -26,14 +26,17 @@ type Events []Stored
 
 const readStatement = "/* outboxtest.Read */ "
 
-// read is the text that reads what the transaction wrote: rows of its own id or of one of its savepoints, which are later and in progress.
+// read is the text that reads what the transaction wrote, whoever wrote it: rows of its own id or of one of its savepoints, which are later and in progress.
 func read(schema string) (string, error) {
 	if err := pg.CheckSchema(schema); err != nil {
 		return "", err
 	}
 	name := pgx.Identifier{schema}.Sanitize()
 	return readStatement + `SELECT e.sequence, e.event_id, e.stream_id, e.stream_version, e.event_type, e.topic, coalesce(e.tenant_id, ''),
-       coalesce(e.routing_key, e.stream_id), coalesce(d.dedupe_key, ''), e.payload, coalesce(e.metadata::text, '{}'), e.audit_only,
+       coalesce(e.routing_key, e.stream_id), coalesce(d.dedupe_key, ''), e.payload, jsonb_build_object('traceparent', e.metadata ->> 'traceparent', 'tracestate', e.metadata ->> 'tracestate',
+           'correlation_id', e.metadata ->> 'correlation_id', 'causation_id', e.metadata ->> 'causation_id',
+           'headers', CASE WHEN jsonb_typeof(e.metadata -> 'headers') = 'object' THEN
+               (SELECT jsonb_object_agg(h.key, h.value) FROM jsonb_each(e.metadata -> 'headers') AS h WHERE jsonb_typeof(h.value) = 'string') END)::text, e.audit_only,
        least(greatest(e.occurred_at, '0001-01-01 00:00:00.000001Z'::timestamptz), '9999-12-31 23:59:59.999999Z'::timestamptz),
        CASE WHEN p.available_at IS NOT NULL THEN least(greatest(p.available_at, '0001-01-01 00:00:00.000001Z'::timestamptz), '9999-12-31 23:59:59.999999Z'::timestamptz) END
   FROM (SELECT pg_current_xact_id_if_assigned()::text::bigint AS id) AS own
@@ -95,21 +98,8 @@ func scan(rows pg.Rows) (e Stored, err error) {
 	if available != nil {
 		e.AvailableAt = *available
 	}
-	e.Metadata, err = metadataOf(metadata)
-	return e, err
-}
-
-// metadataOf reads metadata as they are stored.
-func metadataOf(text string) (outbox.Metadata, error) {
-	var m struct {
-		TraceParent   string            `json:"traceparent"`
-		TraceState    string            `json:"tracestate"`
-		CorrelationID string            `json:"correlation_id"`
-		CausationID   string            `json:"causation_id"`
-		Headers       map[string]string `json:"headers"`
+	if err := json.Unmarshal([]byte(metadata), &e.Metadata); err != nil {
+		return e, fmt.Errorf("metadata %s: %w", metadata, err)
 	}
-	if err := json.Unmarshal([]byte(text), &m); err != nil {
-		return outbox.Metadata{}, fmt.Errorf("metadata %s: %w", text, err)
-	}
-	return outbox.Metadata(m), nil
+	return e, nil
 }
