@@ -41,10 +41,10 @@ type Config struct {
 	// NATSOptions say more, such as how to log in. How the connection is made again is the worker's, which hears its errors, too. A domain of
 	// JetStream is Stream.APIPrefix's.
 	NATSOptions []nats.Option
-	// Stream is checked, and made when it is missing and Create is set. Its Subject is Shape's, its Control the
-	// outbox's.
+	// Stream is checked, and made when it is missing and Create is set. Its Subject is Shape's, its Control the outbox's. Its Name
+	// defaults to what is stored with the outbox, or natspub.DefaultStream; where another one is stored New refuses it.
 	Stream natspub.StreamConfig
-	// Shape says how an event becomes a message. Replays that would make others are refused where Heartbeat.Shape describes it.
+	// Shape says how an event becomes a message. Its Subject is as Stream's Name, or natspub.DefaultSubject. Replays that would make others are refused where Heartbeat.Shape describes it.
 	Shape natspub.Shape
 	// PublishMode defaults to natspub.PublishAuto.
 	PublishMode natspub.PublishMode
@@ -94,15 +94,10 @@ func refused(name string, err error, causes ...error) error {
 	return fmt.Errorf("%w: %w", ErrConfig, err)
 }
 
-// WithDefaults fills the fields that were left zero.
+// WithDefaults fills the fields that were left zero, but for what is stored with the outbox.
 func (c Config) WithDefaults() Config {
 	c.Schema, c.NATSURL = cmp.Or(c.Schema, "public"), cmp.Or(c.NATSURL, nats.DefaultURL)
-	c.PublishMode, c.Stream.Name = cmp.Or(c.PublishMode, natspub.PublishAuto), cmp.Or(c.Stream.Name, natspub.DefaultStream)
-	c.Logger = cmp.Or(c.Logger, slog.Default())
-	if c.Shape.Subject.String() == "" {
-		c.Shape.Subject, _ = natspub.ParseSubject(natspub.DefaultSubject)
-	}
-	c.Stream.Subject = c.Shape.Subject
+	c.PublishMode, c.Logger = cmp.Or(c.PublishMode, natspub.PublishAuto), cmp.Or(c.Logger, slog.Default())
 	retention := delivery.RetentionConfig{History: 7 * 24 * time.Hour}
 	if c.Retention != nil {
 		retention = *c.Retention

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -147,15 +148,20 @@ func (w *Worker) openDatabase(ctx context.Context) error {
 			return err
 		}
 	}
-	m, err := schema.New(schema.Config{Schema: w.cfg.Schema, Partitions: w.cfg.Partitions})
+	m, err := schema.New(schema.Config{Schema: w.cfg.Schema, Partitions: w.cfg.Partitions, Stream: w.cfg.Stream.Name, Subject: w.cfg.Shape.Subject.String()})
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, pg.ConnectTimeout)
 	defer cancel()
 	if w.info, err = m.Check(ctx, w.control); err != nil {
-		return refused("Schema, Partitions (--schema, --partitions)", err, schema.ErrPartitionMismatch)
+		return refused("Schema, Partitions, Stream, Shape (--schema, --partitions, --stream, --subject)", err, schema.ErrPartitionMismatch, schema.ErrStreamMismatch)
 	}
+	w.cfg.Stream.Name = cmp.Or(w.cfg.Stream.Name, w.info.Stream, natspub.DefaultStream)
+	if w.cfg.Shape.Subject, err = natspub.ParseSubject(cmp.Or(w.cfg.Shape.Subject.String(), w.info.Subject, natspub.DefaultSubject)); err != nil {
+		return err
+	}
+	w.cfg.Stream.Subject = w.cfg.Shape.Subject
 	if w.events, err = delivery.ParseRelation(w.info.Events); err != nil {
 		return err
 	}

@@ -33,15 +33,17 @@ Examples:
 
 // Run prints the document.
 func (c *asyncapiCmd) Run(s *session) error {
-	subject, err := natspub.ParseSubject(c.Subject)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errRefused, err)
-	}
 	servers, err := c.told()
 	if err != nil {
 		return err
 	}
-	return typesFlags{databaseFlags: c.databaseFlags}.with(s, func(store *contracts.Store) error {
+	database := &typesFlags{databaseFlags: c.databaseFlags}
+	return database.with(s, func(store *contracts.Store) error {
+		c.complete(database.info)
+		subject, err := natspub.ParseSubject(c.Subject)
+		if err != nil {
+			return fmt.Errorf("%w: %w", errRefused, err)
+		}
 		list, err := store.List(s.ctx)
 		if err != nil {
 			return err

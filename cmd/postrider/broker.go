@@ -316,19 +316,27 @@ func (c *natsContext) options() (options []nats.Option, err error) {
 
 // streamFlag names a stream.
 type streamFlag struct {
-	Stream string `help:"JetStream stream that holds the events." default:"EVENTS"`
+	Stream string `help:"JetStream stream that holds the events; without it what is stored with the outbox, or EVENTS." placeholder:"NAME"`
 }
 
-// streamFlags say which stream is published to.
+// streamFlags say which stream is published to. What is left out stands in the database.
 type streamFlags struct {
 	streamFlag
-	Subject string `help:"Template of the subjects; fields {topic} {type} {partition} {stream} {tenant}." default:"events.{topic}.{type}"`
+	Subject string `help:"Template of the subjects; fields {topic} {type} {partition} {stream} {tenant}; without it what is stored with the outbox, or events.{topic}.{type}." placeholder:"TEMPLATE"`
+}
+
+// complete fills in what the flags leave out.
+func (f *streamFlags) complete(info outboxInfo) {
+	f.Stream, f.Subject = cmp.Or(f.Stream, info.Stream, natspub.DefaultStream), cmp.Or(f.Subject, info.Subject, natspub.DefaultSubject)
 }
 
 // Validate is called when the command line was read. An empty variable of the environment is no wish for the default.
-func (f streamFlag) Validate() error {
+func (f streamFlag) Validate(ctx *kong.Context) error {
 	if f.Stream == "" {
-		return errors.New("--stream must name a stream; leave it out for EVENTS")
+		if rank(ctx, "stream") > fromDefault {
+			return errors.New("--stream must name a stream; leave it out for the one that is stored, or EVENTS")
+		}
+		return nil
 	}
 	if strings.ContainsAny(f.Stream, " \t\r\n.*>/\\") {
 		return fmt.Errorf("--stream must be a name without blanks, '.', '*', '>' and slashes, got %q", f.Stream)

@@ -86,14 +86,10 @@ type triggerBody struct {
 
 // print shows what was done, or would be.
 func (f triggerFlags) print(out io.Writer, done capture.Done, text string) error {
-	if f.JSON {
-		return writeJSON(out, triggerBody{Table: done.Table, DryRun: f.DryRun, Waiting: done.Waiting, Imported: done.Imported, Changes: done.Changes, SQL: done.SQL})
-	}
 	if f.DryRun {
 		text = "BEGIN;\n" + strings.Join(done.SQL, ";\n") + ";\nCOMMIT;"
 	}
-	_, err := fmt.Fprintln(out, text)
-	return err
+	return answer(out, f.JSON, triggerBody{Table: done.Table, DryRun: f.DryRun, Waiting: done.Waiting, Imported: done.Imported, Changes: done.Changes, SQL: done.SQL}, text)
 }
 
 type captureCreateCmd struct {
@@ -304,11 +300,7 @@ func listTriggers(s *session, f databaseFlags, kind capture.Purpose, asJSON bool
 			}
 			rows = append(rows, table.Row{t.Table, t.Owner, t.Enabled, string(t.Settings), fault})
 		}
-		if asJSON {
-			return writeJSON(s.stdout, found)
-		}
-		writeTable(s.stdout, table.Row{"table", "runs as", "enabled", "settings", "faults"}, rows)
-		return nil
+		return answerRows(s.stdout, asJSON, found, table.Row{"table", "runs as", "enabled", "settings", "faults"}, rows)
 	})
 }
 

@@ -121,16 +121,12 @@ func (c *configPrintCmd) Run(s *session) error {
 		names = append(names, f.Name)
 		settings[f.Name] = setting{Value: shown(f.Name, f.Target.Interface()), Source: settingPlaces[rank(resolved, f.Name)], Env: strings.Join(f.Envs, ",")}
 	}
-	if asJSON {
-		return writeJSON(s.stdout, settings)
-	}
 	slices.Sort(names)
 	var rows []table.Row
 	for _, name := range names {
 		rows = append(rows, table.Row{name, settings[name].Value, settings[name].Source, settings[name].Env})
 	}
-	writeTable(s.stdout, table.Row{"setting", "value", "from", "environment"}, rows)
-	return nil
+	return answerRows(s.stdout, asJSON, settings, table.Row{"setting", "value", "from", "environment"}, rows)
 }
 
 // Ranks of the places that settings come from: what stands higher wins.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -31,12 +32,17 @@ func (f databaseFlags) validate() error {
 		_, err := f.config()
 		return err
 	}
-	for _, name := range []string{"PGHOST", "PGSERVICE", "PGDATABASE", "PGHOSTADDR", "PGUSER", "PGPORT"} {
-		if os.Getenv(name) != "" {
-			return nil
-		}
+	if !f.given() {
+		return fmt.Errorf("%w: no database: set --database-url, DATABASE_URL or the PG* variables", errRefused)
 	}
-	return fmt.Errorf("%w: no database: set --database-url, DATABASE_URL or the PG* variables", errRefused)
+	return nil
+}
+
+// given reports whether anything says where the database is.
+func (f databaseFlags) given() bool {
+	return f.DatabaseURL != "" || slices.ContainsFunc([]string{"PGHOST", "PGSERVICE", "PGDATABASE", "PGHOSTADDR", "PGUSER", "PGPORT"}, func(name string) bool {
+		return os.Getenv(name) != ""
+	})
 }
 
 // config is what all pools begin with.
@@ -61,54 +67,58 @@ func (f databaseFlags) pool(ctx context.Context, name string, maxConns int32) (*
 	return pool, nil
 }
 
-// checkSchema makes sure that the tables are there and fit, and where a number of partitions is asked for, that it is the stored one.
-func checkSchema(ctx context.Context, pool *pgxpool.Pool, name string, partitions int) (schema.Info, error) {
-	m, err := schema.New(schema.Config{Schema: name, Partitions: partitions})
+// checkSchema makes sure that the tables are there and fit, and that what the configuration asks for is what is stored.
+func checkSchema(ctx context.Context, pool *pgxpool.Pool, asked schema.Config) (info outboxInfo, err error) {
+	m, err := schema.New(asked)
 	if err != nil {
-		return schema.Info{}, fmt.Errorf("%w: %w", errRefused, err)
+		return info, fmt.Errorf("%w: %w", errRefused, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, pg.ConnectTimeout)
 	defer cancel()
-	info, err := m.Check(ctx, pool)
-	return info, named(err)
+	if info.Info, err = m.Check(ctx, pool); err != nil {
+		return info, named(err)
+	}
+	info.events, err = delivery.ParseRelation(info.Events)
+	return info, err
 }
 
 // outbox opens a pool, and reads what is stored about the outbox, which must be one that this program knows.
-func (f databaseFlags) outbox(ctx context.Context, name string, maxConns int32) (*pgxpool.Pool, schema.Info, error) {
+func (f databaseFlags) outbox(ctx context.Context, name string, maxConns int32) (pool *pgxpool.Pool, info outboxInfo, err error) {
 	if err := f.validate(); err != nil {
-		return nil, schema.Info{}, err
+		return nil, info, err
 	}
-	pool, err := f.pool(ctx, name, maxConns)
-	if err != nil {
-		return nil, schema.Info{}, err
+	if pool, err = f.pool(ctx, name, maxConns); err != nil {
+		return nil, info, err
 	}
-	info, err := checkSchema(ctx, pool, f.Schema, 0)
-	if err != nil {
+	if info, err = checkSchema(ctx, pool, schema.Config{Schema: f.Schema}); err != nil {
 		pool.Close()
 	}
 	return pool, info, err
 }
 
-// eventsOf is where an outbox's events are: the database says so, to everybody the same.
-func eventsOf(info schema.Info) (delivery.Relation, error) {
-	return delivery.ParseRelation(info.Events)
+// outboxInfo is what an outbox's database says about it, to everybody the same.
+type outboxInfo struct {
+	schema.Info
+	events delivery.Relation
 }
 
-// controlOf is where an outbox's control messages go: the database says that, too.
-func controlOf(info schema.Info) natspub.Control {
-	return natspub.Control{Outbox: info.OutboxID, Prefix: info.ControlPrefix}
+// control is where its control messages go.
+func (s outboxInfo) control() natspub.Control {
+	return natspub.Control{Outbox: s.OutboxID, Prefix: s.ControlPrefix}
 }
 
 // largestPayload is what is read of an event: as much as could be appended. Whoever lowers that later means what is appended then.
-func largestPayload(info schema.Info) int64 {
-	return max(delivery.DefaultMaxPayload, info.MaxPayloadBytes)
-}
+func (s outboxInfo) largestPayload() int64 { return max(delivery.DefaultMaxPayload, s.MaxPayloadBytes) }
 
 // named adds to an error of the schema which setting it is about.
 func named(err error) error {
 	switch {
 	case errors.Is(err, schema.ErrPartitionMismatch):
 		return fmt.Errorf("%w: --partitions: %w", errRefused, err)
+	case errors.Is(err, schema.ErrStreamMismatch):
+		return fmt.Errorf("%w: %w", errRefused, err)
+	case errors.Is(err, schema.ErrLiving):
+		return fmt.Errorf("%w: --events-relation, --stream, --subject: %w", errRefused, err)
 	case errors.Is(err, schema.ErrEvents):
 		return fmt.Errorf("%w: --events-relation: %w", errRefused, err)
 	case errors.Is(err, schema.ErrCreators):

@@ -310,22 +310,17 @@ func (f *mendFlags) mend(s *session, state ops.State, m mending) error {
 			return inputRefused(err)
 		}
 	}
-	if f.JSON {
-		return writeJSON(s.stdout, r.Body(m.verb, state, f.DryRun))
-	}
+	text := m.did + " " + counted(r.Count, "message")
 	if f.DryRun {
-		_, err = fmt.Fprintf(s.stdout, "would %s %s\n", m.verb, counted(r.Count, "message"))
-		return err
+		text = "would " + m.verb + " " + counted(r.Count, "message")
 	}
-	text := fmt.Sprintf("%s %s", m.did, counted(r.Count, "message"))
 	if r.Waiting > 0 {
 		text += fmt.Sprintf("; %s wait behind an earlier dead message", humanize.Comma(r.Waiting))
 	}
 	if r.Gone > 0 {
 		text += fmt.Sprintf("; %s were no longer %s", humanize.Comma(r.Gone), state)
 	}
-	_, err = fmt.Fprintln(s.stdout, text)
-	return err
+	return answer(s.stdout, f.JSON, r.Body(m.verb, state, f.DryRun), text)
 }
 
 // selects refuses, in the command line's words, to work without a selection.

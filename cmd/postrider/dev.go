@@ -208,7 +208,11 @@ func (d *dev) start(ctx context.Context, startWorkers func(context.Context) erro
 // prepare migrates and connects.
 func (d *dev) prepare(ctx context.Context) error {
 	f := databaseFlags{DatabaseURL: d.databaseURL, Schema: d.cmd.Schema}
-	m, err := migrator(f, d.log, schema.Config{Partitions: d.cmd.Partitions, OthersMayCreate: d.postgres != nil})
+	config := schema.Config{Partitions: d.cmd.Partitions, OthersMayCreate: d.postgres != nil}
+	if d.postgres != nil { // for the commands that are given its address alone
+		config.Stream, config.Subject = d.cmd.Stream, d.cmd.Subject
+	}
+	m, err := migrator(f, d.log, config)
 	if err != nil {
 		return err
 	}
@@ -222,11 +226,12 @@ func (d *dev) prepare(ctx context.Context) error {
 		return err
 	}
 	d.stops = append(d.stops, d.pool.Close)
-	info, err := m.Check(ctx, d.pool)
+	info, err := checkSchema(ctx, d.pool, schema.Config{Schema: d.cmd.Schema, Stream: d.cmd.Stream, Subject: d.cmd.Subject})
 	if err != nil {
 		return err
 	}
 	d.partitions = int(info.Partitions)
+	d.cmd.complete(info)
 	if d.nc, _, err = (natsFlags{NatsURL: d.natsURL}).connect("postrider dev", d.log); err != nil {
 		return err
 	}

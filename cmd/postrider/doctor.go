@@ -88,14 +88,13 @@ func tallied(findings []finding) string {
 }
 
 func (c *doctorCmd) findings(ctx context.Context, log *slog.Logger) ([]finding, error) {
-	subject, err := natspub.ParseSubject(c.Subject)
-	if err != nil {
+	if _, err := natspub.ParseSubject(cmp.Or(c.Subject, natspub.DefaultSubject)); err != nil {
 		return nil, fmt.Errorf("%w: %w", errRefused, err)
 	}
 	if _, err := c.broker(); err != nil {
 		return nil, err
 	}
-	return slices.Concat(c.checkDatabase(ctx), c.checkBroker(ctx, subject, log)), nil
+	return slices.Concat(c.checkDatabase(ctx), c.checkBroker(ctx, log)), nil
 }
 
 func (c *doctorCmd) checkDatabase(ctx context.Context) []finding {
@@ -117,18 +116,17 @@ func (c *doctorCmd) checkDatabase(ctx context.Context) []finding {
 	add("PostgreSQL version", cmp.Or(unread, checkVersion(server)), server.Version)
 	add("primary", cmp.Or(unread, checkPrimary(server)), "the server is a primary")
 	add("encoding", cmp.Or(unread, checkEncoding(server)), server.Encoding)
-	info, err := checkSchema(ctx, pool, c.Schema, 0)
+	info, err := checkSchema(ctx, pool, schema.Config{Schema: c.Schema})
 	if !add("schema", err, fmt.Sprintf("version %d, %d partitions", info.Version, info.Partitions)) {
 		return findings
 	}
-	c.control = controlOf(info)
+	c.control = info.control()
+	_, err = checkSchema(ctx, pool, schema.Config{Schema: c.Schema, Stream: c.Stream, Subject: c.Subject})
+	c.complete(info)
+	add("stream settings", err, fmt.Sprintf("stream %s, subjects %s", c.Stream, c.Subject))
 	add("server", delivery.CheckDatabase(ctx, pool), "may be written to")
-	relation, err := eventsOf(info)
-	if err == nil {
-		ways, unasked := waysOf(ctx, pool, c.Schema, relation)
-		add("server functions", unasked, ways)
-		err = unasked
-	}
+	ways, err := waysOf(ctx, pool, c.Schema, info.events)
+	add("server functions", err, ways)
 	readable := add("events relation", err, info.Events+" has the columns that are needed")
 	findings = append(findings, pathFinding(server, unread))
 	findings = append(findings, creatorFindings(ctx, pool, c.Schema)...)
@@ -136,8 +134,8 @@ func (c *doctorCmd) checkDatabase(ctx context.Context) []finding {
 	rows, err := missingPartitions(ctx, pool, c.Schema, int(info.Partitions))
 	add("partition rows", err, rows)
 	if readable {
-		findings = append(findings, orderFindings(ctx, pool, c.Schema, relation, delivery.Ordering(c.Ordering))...)
-		findings = append(findings, roomFindings(ctx, pool, c.Schema, relation)...)
+		findings = append(findings, orderFindings(ctx, pool, c.Schema, info.events, delivery.Ordering(c.Ordering))...)
+		findings = append(findings, roomFindings(ctx, pool, c.Schema, info.events)...)
 	}
 	return append(findings, commitFinding(server, unread), doorbellFinding(ctx, pool, c.Schema), forgottenFinding(ctx, pool, c.Schema), shapeFinding(ctx, pool, c.Schema),
 		captureFinding(ctx, pool, c.Schema), conditionFinding(ctx, pool, c.Schema), clockFinding(ctx, pool, c.Schema))
@@ -317,7 +315,7 @@ func forgottenFinding(ctx context.Context, pool *pgxpool.Pool, schema string) fi
 	return f
 }
 
-func (c *doctorCmd) checkBroker(ctx context.Context, subject natspub.Subject, log *slog.Logger) []finding {
+func (c *doctorCmd) checkBroker(ctx context.Context, log *slog.Logger) []finding {
 	nc, apiPrefix, err := c.connect("postrider doctor", log, nats.MaxReconnects(0))
 	if err != nil {
 		f := finding{"broker", levelError, redact(err.Error())}
@@ -328,6 +326,11 @@ func (c *doctorCmd) checkBroker(ctx context.Context, subject natspub.Subject, lo
 	}
 	defer nc.Close()
 	findings := []finding{{"broker", levelOK, "nats-server " + nc.ConnectedServerVersion() + " at " + natspub.Redact(nc.ConnectedUrl())}}
+	c.complete(outboxInfo{}) // where the database did not tell
+	subject, err := natspub.ParseSubject(c.Subject)
+	if err != nil {
+		return append(findings, finding{"stream", levelError, redact(err.Error())})
+	}
 	info, err := natspub.EnsureStream(ctx, nc, natspub.StreamConfig{Name: c.Stream, APIPrefix: apiPrefix, Subject: subject, Control: c.control, Logger: log})
 	if err != nil {
 		return append(findings, finding{"stream", levelError, redact(err.Error())})

@@ -110,29 +110,21 @@ func (c *eventsSplitCmd) Run(s *session) error {
 			return missing
 		}
 		if c.DryRun {
-			if c.JSON {
-				return writeJSON(s.stdout, map[string]any{"hindrance": hindrance, "dry_run": true})
-			}
 			text := "nothing is in the way"
 			if hindrance != "" {
 				text = "in the way: " + hindrance
 			}
-			_, err = fmt.Fprintln(s.stdout, printable(text))
-			return err
+			return answer(s.stdout, c.JSON, map[string]any{"hindrance": hindrance, "dry_run": true}, printable(text))
 		}
 		done, err := store.Split(s.ctx, c.who())
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return writeJSON(s.stdout, map[string]any{"split": done, "dry_run": false})
-		}
 		text := "events are in parts now"
 		if !done {
 			text = "events were in parts already"
 		}
-		_, err = fmt.Fprintln(s.stdout, text)
-		return err
+		return answer(s.stdout, c.JSON, map[string]any{"split": done, "dry_run": false}, text)
 	})
 }
 
@@ -145,23 +137,15 @@ func (c *eventsListCmd) Run(s *session) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return writeJSON(s.stdout, list)
+		rows := make([]table.Row, len(list))
+		for i, p := range list {
+			rows[i] = table.Row{p.Number, p.Table, "~" + humanize.Comma(p.Events), humanize.IBytes(uint64(max(p.Bytes, 0))), "-", "-", "-"}
+			if p.First != nil {
+				rows[i] = append(rows[i][:4], *p.First, p.FirstRecorded.UTC().Format(time.DateOnly), p.LastRecorded.UTC().Format(time.DateOnly))
+			}
 		}
-		return printParts(s, list)
+		return answerRows(s.stdout, c.JSON, list, table.Row{"PART", "TABLE", "EVENTS", "SIZE", "FIRST", "FROM", "TO"}, rows)
 	})
-}
-
-func printParts(s *session, list []parts.Part) error {
-	rows := make([]table.Row, len(list))
-	for i, p := range list {
-		rows[i] = table.Row{p.Number, p.Table, "~" + humanize.Comma(p.Events), humanize.IBytes(uint64(max(p.Bytes, 0))), "-", "-", "-"}
-		if p.First != nil {
-			rows[i] = append(rows[i][:4], *p.First, p.FirstRecorded.UTC().Format(time.DateOnly), p.LastRecorded.UTC().Format(time.DateOnly))
-		}
-	}
-	writeTable(s.stdout, table.Row{"PART", "TABLE", "EVENTS", "SIZE", "FIRST", "FROM", "TO"}, rows)
-	return nil
 }
 
 type eventsBeginCmd struct{ eventsChange }
@@ -182,15 +166,11 @@ func (c *eventsBeginCmd) Run(s *session) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return writeJSON(s.stdout, map[string]any{"part": part, "begun": begun})
-		}
 		text := fmt.Sprintf("part %d has begun", part)
 		if !begun {
 			text = "the newest part is empty, and stays the one to be filled"
 		}
-		_, err = fmt.Fprintln(s.stdout, text)
-		return err
+		return answer(s.stdout, c.JSON, map[string]any{"part": part, "begun": begun}, text)
 	})
 }
 

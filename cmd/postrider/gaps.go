@@ -23,8 +23,8 @@ type gapsCmd struct {
 type gapsFlags struct {
 	databaseFlags
 	natsFlags
-	JetStream    string   `name:"jetstream" help:"JetStream stream that holds the events." default:"EVENTS" env:"POSTRIDER_STREAM"`
-	Subject      string   `help:"Template of the subjects." default:"events.{topic}.{type}"`
+	JetStream    string   `name:"jetstream" help:"JetStream stream that holds the events; without it what is stored with the outbox, or EVENTS." placeholder:"NAME" env:"POSTRIDER_STREAM"`
+	Subject      string   `help:"Template of the subjects; without it what is stored with the outbox, or events.{topic}.{type}." placeholder:"TEMPLATE"`
 	JSON         bool     `help:"Print JSON." name:"json"`
 	Partition    []int    `help:"Only events of that partition; repeatable." placeholder:"N" env:"-"`
 	Stream       *string  `name:"stream" help:"Only events of that stream." placeholder:"ID" env:"-"`
@@ -80,10 +80,6 @@ func (f *gapsFlags) open(s *session, broker bool) (l looking, err error) {
 	if err := f.validate(); err != nil {
 		return l, err
 	}
-	subject, err := natspub.ParseSubject(f.Subject)
-	if err != nil {
-		return l, fmt.Errorf("%w: %w", errRefused, err)
-	}
 	pool, info, err := f.outbox(s.ctx, "postrider gaps", 2)
 	if err != nil {
 		return l, err
@@ -94,11 +90,13 @@ func (f *gapsFlags) open(s *session, broker bool) (l looking, err error) {
 			l.done()
 		}
 	}()
-	events, err := eventsOf(info)
+	of := streamFlags{streamFlag: streamFlag{f.JetStream}, Subject: f.Subject}
+	of.complete(info)
+	subject, err := natspub.ParseSubject(of.Subject)
 	if err != nil {
-		return l, err
+		return l, fmt.Errorf("%w: %w", errRefused, err)
 	}
-	if l.store, err = gaps.New(s.ctx, pool, f.Schema, events); err != nil || !broker {
+	if l.store, err = gaps.New(s.ctx, pool, f.Schema, info.events); err != nil || !broker {
 		return l, err
 	}
 	nc, apiPrefix, err := f.connect("postrider gaps", s.logger())
@@ -106,10 +104,10 @@ func (f *gapsFlags) open(s *session, broker bool) (l looking, err error) {
 		return l, fmt.Errorf("%w; --no-broker compares the tables alone", err)
 	}
 	l.done = func() { nc.Close(); pool.Close() }
-	if _, err = natspub.EnsureStream(s.ctx, nc, natspub.StreamConfig{Name: f.JetStream, APIPrefix: apiPrefix, Subject: subject, Control: controlOf(info), Logger: s.logger()}); err != nil {
+	if _, err = natspub.EnsureStream(s.ctx, nc, natspub.StreamConfig{Name: of.Stream, APIPrefix: apiPrefix, Subject: subject, Control: info.control(), Logger: s.logger()}); err != nil {
 		return l, err
 	}
-	l.stream, err = natspub.NewStreamReader(nc, apiPrefix, f.JetStream, subject)
+	l.stream, err = natspub.NewStreamReader(nc, apiPrefix, of.Stream, subject)
 	return l, err
 }
 

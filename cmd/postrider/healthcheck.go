@@ -55,13 +55,9 @@ func (c *healthcheckCmd) Run(s *session) error {
 	defer cancel()
 	var failures error
 	for _, address := range addresses {
-		answer, err := askHealth(ctx, "http://"+address+path)
+		status, err := askHealth(ctx, "http://"+address+path)
 		if err == nil {
-			if c.JSON {
-				return writeJSON(s.stdout, map[string]any{"healthy": true, "status": answer, "address": address})
-			}
-			_, err = fmt.Fprintln(s.stdout, answer)
-			return err
+			return answer(s.stdout, c.JSON, map[string]any{"healthy": true, "status": status, "address": address}, status)
 		}
 		failures = errors.Join(failures, err)
 	}

@@ -43,9 +43,5 @@ type versionCmd struct {
 
 // Run prints the version.
 func (c *versionCmd) Run(s *session) error {
-	if c.JSON {
-		return writeJSON(s.stdout, map[string]string{"version": buildinfo.Version(), "go": runtime.Version()})
-	}
-	_, err := fmt.Fprintln(s.stdout, "postrider", buildinfo.Version(), runtime.Version())
-	return err
+	return answer(s.stdout, c.JSON, map[string]string{"version": buildinfo.Version(), "go": runtime.Version()}, "postrider "+buildinfo.Version()+" "+runtime.Version())
 }

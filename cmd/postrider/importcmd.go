@@ -90,13 +90,9 @@ func (c *importCmd) Run(s *session) error {
 	if total.Seconds > 0 {
 		total.EventsPerSecond = float64(total.Events) / total.Seconds
 	}
-	if c.JSON {
-		return writeJSON(s.stdout, total)
-	}
-	_, err = fmt.Fprintf(s.stdout, "imported %s events in %s transactions, %s were there already, %.1f s, %.0f events/s\n",
+	return answer(s.stdout, c.JSON, total, fmt.Sprintf("imported %s events in %s transactions, %s were there already, %.1f s, %.0f events/s",
 		humanize.Comma(int64(total.Events)), humanize.Comma(int64(total.Transactions)), humanize.Comma(int64(total.Skipped)),
-		total.Seconds, total.EventsPerSecond)
-	return err
+		total.Seconds, total.EventsPerSecond))
 }
 
 // ringer rings the workers' doorbell without waiting.

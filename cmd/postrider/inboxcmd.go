@@ -33,11 +33,7 @@ func (c *inboxMigrateCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return writeJSON(s.stdout, map[string]any{"schema": c.Schema, "inbox_version": version})
-	}
-	_, err = fmt.Fprintf(s.stdout, "schema %s holds inbox tables at version %d\n", c.Schema, version)
-	return err
+	return answer(s.stdout, c.JSON, map[string]any{"schema": c.Schema, "inbox_version": version}, fmt.Sprintf("schema %s holds inbox tables at version %d", c.Schema, version))
 }
 
 // migrateInbox brings the inbox tables up to date and returns their version.
@@ -127,15 +123,11 @@ func (c *inboxDeadCmd) Run(s *session) error {
 	for n, p := range list {
 		rows[n] = inboxRow{p.ID, p.EventID, p.Stream, p.Version, p.Type, p.Attempts, p.ParkedAt, p.DueAt, p.Reason}
 	}
-	if c.JSON {
-		return writeJSON(s.stdout, rows)
-	}
 	var lines []table.Row
 	for _, r := range rows {
 		lines = append(lines, table.Row{r.ID, r.EventID, r.Stream, r.Version, r.Type, r.Attempts, r.ParkedAt.Format(time.RFC3339), r.Reason})
 	}
-	writeTable(s.stdout, table.Row{"id", "event", "stream", "version", "type", "attempts", "parked", "reason"}, lines)
-	return nil
+	return answerRows(s.stdout, c.JSON, rows, table.Row{"id", "event", "stream", "version", "type", "attempts", "parked", "reason"}, lines)
 }
 
 type inboxRequeueCmd struct {
@@ -204,9 +196,5 @@ func (c *inboxSkipCmd) Run(s *session) error {
 	if err := box.Skip(s.ctx, c.Event, c.Note); err != nil {
 		return err
 	}
-	if c.JSON {
-		return writeJSON(s.stdout, map[string]any{"skipped": c.Event})
-	}
-	_, err = fmt.Fprintf(s.stdout, "%s skipped\n", c.Event)
-	return err
+	return answer(s.stdout, c.JSON, map[string]any{"skipped": c.Event}, fmt.Sprintf("%s skipped", c.Event))
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/outbox/schema"
 )
 
@@ -23,6 +22,8 @@ type migrateUpCmd struct {
 	databaseFlags
 	Partitions      int    `help:"Number of partitions, which only a resize changes: 1 to 32767. 0: 64 in a new schema, what is stored in an existing one." default:"0"`
 	EventsRelation  string `help:"Table or view that everybody reads events from, as name or schema.name; stored. Without it what is stored, in a new schema events." placeholder:"NAME"`
+	Stream          string `help:"JetStream stream that holds the events; stored, while no worker lives. Without it what is stored." placeholder:"NAME" env:"-"`
+	Subject         string `help:"Template of their subjects; stored, while no worker lives. Without it what is stored." placeholder:"TEMPLATE" env:"-"`
 	ControlPrefix   string `help:"What the subjects of control messages begin with, outside of the events'; stored, before the first worker starts. Without it what is stored, in a new schema outbox.fence." placeholder:"SUBJECT"`
 	OthersMayCreate bool   `help:"Migrate although others may create functions in the schema, as everybody may in public where the cluster comes from PostgreSQL 14."`
 	Inbox           bool   `help:"Create the tables of consumers' inboxes, too."`
@@ -44,12 +45,9 @@ func migrator(f databaseFlags, log *slog.Logger, config schema.Config) (*schema.
 
 // Run migrates up.
 func (c *migrateUpCmd) Run(s *session) error {
-	if c.EventsRelation != "" {
-		if err := pg.CheckRelation(c.EventsRelation); err != nil {
-			return fmt.Errorf("%w: --events-relation: %w", errRefused, err)
-		}
-	}
-	m, err := migrator(c.databaseFlags, s.logger(), schema.Config{Partitions: c.Partitions, Events: c.EventsRelation, ControlPrefix: c.ControlPrefix, OthersMayCreate: c.OthersMayCreate})
+	m, err := migrator(c.databaseFlags, s.logger(), schema.Config{
+		Partitions: c.Partitions, Events: c.EventsRelation, Stream: c.Stream, Subject: c.Subject, ControlPrefix: c.ControlPrefix, OthersMayCreate: c.OthersMayCreate,
+	})
 	if err != nil {
 		return err
 	}
@@ -61,21 +59,25 @@ func (c *migrateUpCmd) Run(s *session) error {
 		return err
 	}
 	pool.Close()
-	answer := map[string]any{"schema": c.Schema, "version": info.Version, "partitions": info.Partitions, "events_relation": info.Events, "control_prefix": info.ControlPrefix}
+	var to streamFlags
+	to.complete(info)
+	body := map[string]any{
+		"schema": c.Schema, "version": info.Version, "partitions": info.Partitions, "events_relation": info.Events, "stream": to.Stream, "subject": to.Subject,
+		"control_prefix": info.ControlPrefix,
+	}
 	if c.Inbox {
-		if answer["inbox_version"], err = migrateInbox(s.ctx, c.databaseFlags); err != nil {
+		if body["inbox_version"], err = migrateInbox(s.ctx, c.databaseFlags); err != nil {
 			return err
 		}
 	}
-	if c.JSON {
-		return writeJSON(s.stdout, answer)
-	}
 	elsewhere := ""
-	if info.Events != schema.DefaultEvents {
-		elsewhere = " and events in " + info.Events
+	if info.Stream != "" || info.Subject != "" {
+		elsewhere = fmt.Sprintf(", stream %s with subjects %s", to.Stream, to.Subject)
 	}
-	_, err = fmt.Fprintf(s.stdout, "schema %s is at version %d with %d partitions%s\n", c.Schema, info.Version, info.Partitions, elsewhere)
-	return err
+	if info.Events != schema.DefaultEvents {
+		elsewhere += " and events in " + info.Events
+	}
+	return answer(s.stdout, c.JSON, body, fmt.Sprintf("schema %s is at version %d with %d partitions%s", c.Schema, info.Version, info.Partitions, elsewhere))
 }
 
 type migrateDownCmd struct {
@@ -118,9 +120,6 @@ func (c *migrateStatusCmd) Run(s *session) error {
 	if err != nil {
 		return named(err)
 	}
-	if c.JSON {
-		return writeJSON(s.stdout, list)
-	}
 	var rows []table.Row
 	for _, one := range list {
 		applied := "pending"
@@ -129,8 +128,7 @@ func (c *migrateStatusCmd) Run(s *session) error {
 		}
 		rows = append(rows, table.Row{one.Version, one.Name, applied})
 	}
-	writeTable(s.stdout, table.Row{"version", "migration", "applied"}, rows)
-	return nil
+	return answerRows(s.stdout, c.JSON, list, table.Row{"version", "migration", "applied"}, rows)
 }
 
 type migratePrintCmd struct {

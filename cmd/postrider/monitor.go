@@ -158,17 +158,13 @@ func (c *monitorCmd) Run(s *session) error {
 
 // serve serves until the context ends; listening is told where.
 func (c *monitorCmd) serve(ctx context.Context, log *slog.Logger, listening func(url string)) error {
-	pool, err := c.pool(ctx, "postrider monitor", 3)
+	pool, info, err := c.outbox(ctx, "postrider monitor", 3)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	info, err := checkSchema(ctx, pool, c.Schema, 0)
-	if err != nil {
-		return err
-	}
 	source, err := sourceOf(ctx, pool, c.Schema, info, ui.SourceConfig{
 		Strategy: partition.Strategy(c.Assignment), HeartbeatTTL: c.LeaseTTL,
 	})
@@ -180,15 +176,11 @@ func (c *monitorCmd) serve(ctx context.Context, log *slog.Logger, listening func
 		return err
 	}
 	defer people.Close()
-	events, err := eventsOf(info)
+	operator, err := ops.New(ctx, people, c.Schema, info.events)
 	if err != nil {
 		return err
 	}
-	operator, err := ops.New(ctx, people, c.Schema, events)
-	if err != nil {
-		return err
-	}
-	replays, err := replay.New(ctx, people, c.Schema, events)
+	replays, err := replay.New(ctx, people, c.Schema, info.events)
 	if err != nil {
 		return err
 	}

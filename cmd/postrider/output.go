@@ -26,6 +26,24 @@ func writeTable(w io.Writer, header table.Row, rows []table.Row) {
 	fmt.Fprint(w, fitTable(tableWidth(w), header, rows))
 }
 
+// answer prints the value as JSON, or else the text.
+func answer(w io.Writer, asJSON bool, value any, text string) error {
+	if asJSON {
+		return writeJSON(w, value)
+	}
+	_, err := fmt.Fprintln(w, text)
+	return err
+}
+
+// answerRows prints the value as JSON, or else the rows.
+func answerRows(w io.Writer, asJSON bool, value any, header table.Row, rows []table.Row) error {
+	if asJSON {
+		return writeJSON(w, value)
+	}
+	writeTable(w, header, rows)
+	return nil
+}
+
 // visibleWriter escapes what has no picture of its own and is no ASCII, as JSON does: who wrote it may mean to change how the rest is read.
 // Characters of ASCII are printable's, since the program's own lines steer terminals by them.
 type visibleWriter struct{ to io.Writer }

@@ -33,9 +33,6 @@ func (c *partitionsListCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return writeJSON(s.stdout, snapshot.PartitionBodies())
-	}
 	var rows []table.Row
 	for _, p := range snapshot.Partitions {
 		owner, left := "free", "–"
@@ -47,8 +44,7 @@ func (c *partitionsListCmd) Run(s *session) error {
 			whyShown(p, snapshot.Why(p)),
 		})
 	}
-	writeTable(s.stdout, table.Row{"partition", "owner", "lease left", "epoch", "pending", "failed", "blocked", "dead", "scheduled", "oldest", "why"}, rows)
-	return nil
+	return answerRows(s.stdout, c.JSON, snapshot.PartitionBodies(), table.Row{"partition", "owner", "lease left", "epoch", "pending", "failed", "blocked", "dead", "scheduled", "oldest", "why"}, rows)
 }
 
 // whyShown says why events of a partition wait, and of a pause also while none do.
@@ -81,17 +77,12 @@ func (c *partitionsSyncCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return writeJSON(s.stdout, map[string]any{
-			"partitions": info.Partitions, "added": added, "removed": removed, "dry_run": c.DryRun,
-		})
-	}
-	done := "added %d, removed %d rows of outbox_partitions; %d partitions\n"
+	done := "added %d, removed %d rows of outbox_partitions; %d partitions"
 	if c.DryRun {
-		done = "would add %d, would remove %d rows of outbox_partitions; %d partitions\n"
+		done = "would add %d, would remove %d rows of outbox_partitions; %d partitions"
 	}
-	_, err = fmt.Fprintf(s.stdout, done, added, removed, info.Partitions)
-	return err
+	return answer(s.stdout, c.JSON, map[string]any{"partitions": info.Partitions, "added": added, "removed": removed, "dry_run": c.DryRun},
+		fmt.Sprintf(done, added, removed, info.Partitions))
 }
 
 type partitionsTrimCmd struct {
@@ -130,20 +121,18 @@ func (c *partitionsTrimCmd) Run(s *session) error {
 		return err
 	}
 	defer pool.Close()
+	of := streamFlags{streamFlag: c.streamFlag}
+	of.complete(info)
 	nc, apiPrefix, err := c.connect("postrider trim", s.logger())
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	removed, left, err := natspub.NewRecords(nc, apiPrefix, c.Stream, controlOf(info)).Trim(s.ctx, c.Keep)
+	removed, left, err := natspub.NewRecords(nc, apiPrefix, of.Stream, info.control()).Trim(s.ctx, c.Keep)
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return writeJSON(s.stdout, map[string]uint64{"removed": removed, "left": left})
-	}
-	_, err = fmt.Fprintf(s.stdout, "removed %s, %d left\n", counted(int64(removed), "record"), left)
-	return err
+	return answer(s.stdout, c.JSON, map[string]uint64{"removed": removed, "left": left}, fmt.Sprintf("removed %s, %d left", counted(int64(removed), "record"), left))
 }
 
 // manyRecords of a partition are worth a warning where nobody removes them.

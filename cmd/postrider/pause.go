@@ -25,11 +25,7 @@ func (f *operatorFlags) operator(s *session) (op *ops.Operator, done func(), err
 	if err != nil {
 		return nil, nil, err
 	}
-	events, err := eventsOf(info)
-	if err == nil {
-		op, err = ops.New(s.ctx, pool, f.Schema, events)
-	}
-	if err != nil {
+	if op, err = ops.New(s.ctx, pool, f.Schema, info.events); err != nil {
 		pool.Close()
 		return nil, nil, err
 	}
@@ -162,9 +158,6 @@ func (f *pauseFlags) set(s *session, set pauseFunc, did, verb string) error {
 	if err != nil {
 		return inputRefused(err)
 	}
-	if f.JSON {
-		return writeJSON(s.stdout, r.Body(verb, f.DryRun))
-	}
 	if f.DryRun {
 		did = "would " + verb
 	}
@@ -175,6 +168,5 @@ func (f *pauseFlags) set(s *session, set pauseFunc, did, verb string) error {
 	if len(r.Unchanged) > 0 {
 		text += "; already so: " + ranges(r.Unchanged)
 	}
-	_, err = fmt.Fprintln(s.stdout, text)
-	return err
+	return answer(s.stdout, f.JSON, r.Body(verb, f.DryRun), text)
 }

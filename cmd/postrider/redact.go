@@ -44,7 +44,7 @@ var settingFlags = map[string]string{
 	"DrainTimeout": "--drain-timeout", "Events": "--events-relation", "Failure": "--behind", "KeepRecords": "--keep-records", "Lost": "--lost-messages",
 	"NATSURL": "--nats-url", "Ordering": "--ordering", "Partitions": "--partitions", "PollInterval": "--interval", "RetentionConfig.History": "--retention",
 	"RetryPolicy.Base": "--retry-base", "Base": "--retry-base", "RetryPolicy.Max": "--retry-max", "RetryPolicy.MaxAttempts": "--max-attempts",
-	"Schema": "--schema", "ServerConfig.Addr": "--http-addr", "Strategy": "--assignment", "TTL": "--lease-ttl", "Window": "--in-flight",
+	"Schema": "--schema", "ServerConfig.Addr": "--http-addr", "Strategy": "--assignment", "Stream": "--stream", "Subject": "--subject", "TTL": "--lease-ttl", "Window": "--in-flight",
 }
 
 var (

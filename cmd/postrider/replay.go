@@ -11,7 +11,6 @@ import (
 
 	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/delivery/ops/replay"
-	"github.com/postrider/postrider/outbox/schema"
 )
 
 type replayCmd struct {
@@ -26,7 +25,7 @@ type replayFlags struct {
 	databaseFlags
 	JSON bool `help:"Print JSON." name:"json"`
 
-	info schema.Info // known when the database is open
+	info outboxInfo // known when the database is open
 }
 
 // open connects to the database; done closes the connections.
@@ -34,11 +33,7 @@ func (f *replayFlags) open(s *session) (store *replay.Store, pool *pgxpool.Pool,
 	if pool, f.info, err = f.outbox(s.ctx, "postrider replay", 3); err != nil {
 		return nil, nil, err
 	}
-	events, err := eventsOf(f.info)
-	if err == nil {
-		store, err = replay.New(s.ctx, pool, f.Schema, events)
-	}
-	if err != nil {
+	if store, err = replay.New(s.ctx, pool, f.Schema, f.info.events); err != nil {
 		pool.Close()
 		return nil, nil, err
 	}
@@ -52,7 +47,7 @@ type paceFlags struct {
 	Rate       float64 `help:"Most events a second, at least 0.1; 0: as fast as it goes." default:"1000" env:"-"`
 	BatchSize  int     `help:"Most events of one step." default:"500" env:"-"`
 	MaxPending int     `help:"Wait while the outbox holds more rows that workers could publish." default:"5000" env:"-"`
-	Subject    string  `help:"Template of the subjects behind a shadow's prefix." default:"events.{topic}.{type}"`
+	Subject    string  `help:"Template of the subjects behind a shadow's prefix; without it what is stored with the outbox, or events.{topic}.{type}." placeholder:"TEMPLATE"`
 	OtherShape bool    `help:"Confirm that a shadow's messages are meant to look other than those of the workers." env:"-"`
 }
 

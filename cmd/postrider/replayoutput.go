@@ -41,7 +41,9 @@ func shadowMissing(err error, prefix, stream string) error {
 
 // shadow connects to where a shadow replay goes; done closes the connection.
 func (f *replayFlags) shadow(s *session, pool *pgxpool.Pool, job replay.Job, pace paceFlags, cfg *replay.RunConfig) (done func(), err error) {
-	shape, err := pace.shape(pace.Subject)
+	of := streamFlags{Subject: pace.Subject}
+	of.complete(f.info)
+	shape, err := pace.shape(of.Subject)
 	if err != nil {
 		return nil, err
 	}
@@ -58,11 +60,7 @@ func (f *replayFlags) shadow(s *session, pool *pgxpool.Pool, job replay.Job, pac
 		return nil, fmt.Errorf("%w: --shadow-prefix must not begin with %s: subjects of the live stream do, and their consumers would take it for news",
 			errRefused, first)
 	}
-	events, err := eventsOf(f.info)
-	if err != nil {
-		return nil, err
-	}
-	store, err := delivery.NewStore(s.ctx, pool, f.Schema, events)
+	store, err := delivery.NewStore(s.ctx, pool, f.Schema, f.info.events)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +85,7 @@ func (f *replayFlags) shadow(s *session, pool *pgxpool.Pool, job replay.Job, pac
 		nc.Close()
 	}
 	cfg.Publisher = publisher
-	cfg.Events, err = delivery.NewEventReader(delivery.Config{Transforms: transforms, MaxPayload: largestPayload(f.info), Logger: s.logger()}, store, publisher)
+	cfg.Events, err = delivery.NewEventReader(delivery.Config{Transforms: transforms, MaxPayload: f.info.largestPayload(), Logger: s.logger()}, store, publisher)
 	if err != nil {
 		done()
 	}
@@ -95,9 +93,6 @@ func (f *replayFlags) shadow(s *session, pool *pgxpool.Pool, job replay.Job, pac
 }
 
 func (f *replayFlags) printPlan(out io.Writer, spec replay.Spec, p replay.Estimate) error {
-	if f.JSON {
-		return writeJSON(out, spec.Body(p))
-	}
 	text := fmt.Sprintf("would replay %s up to sequence %d", counted(p.Selected, "event"), p.Last)
 	if p.Selected > 0 {
 		text += fmt.Sprintf(" (%d to %d", p.Lowest, p.Highest)
@@ -115,14 +110,10 @@ func (f *replayFlags) printPlan(out io.Writer, spec replay.Spec, p replay.Estima
 	if p.Held != "" {
 		text += "; " + heldBack(p.Last, p.Held)
 	}
-	_, err := fmt.Fprintln(out, text)
-	return err
+	return answer(out, f.JSON, spec.Body(p), text)
 }
 
 func (f *replayFlags) printJob(out io.Writer, j replay.Job) error {
-	if f.JSON {
-		return writeJSON(out, j.Body())
-	}
 	var text string
 	switch j.State {
 	case replay.Planned:
@@ -145,6 +136,5 @@ func (f *replayFlags) printJob(out io.Writer, j replay.Job) error {
 	if j.Failed > 0 {
 		text += fmt.Sprintf("; %s failed", humanize.Comma(j.Failed))
 	}
-	_, err := fmt.Fprintln(out, text)
-	return err
+	return answer(out, f.JSON, j.Body(), text)
 }

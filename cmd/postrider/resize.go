@@ -57,21 +57,18 @@ func (c *partitionsResizeCmd) Run(s *session) error {
 		return err
 	}
 	defer pool.Close()
-	info, err := checkSchema(s.ctx, pool, c.Schema, 0)
+	info, err := checkSchema(s.ctx, pool, schema.Config{Schema: c.Schema, Stream: c.Stream, Subject: c.Subject})
 	if err != nil {
 		return err
 	}
-	events, err := eventsOf(info)
-	if err != nil {
-		return err
-	}
+	c.complete(info)
 	var done resize.Resized
 	order := resize.Wanted{To: c.Count, Actor: c.actor(), Reason: c.Reason}
 	if c.DryRun {
-		done, err = resize.Plan(s.ctx, pool, c.Schema, events, order)
+		done, err = resize.Plan(s.ctx, pool, c.Schema, info.events, order)
 	} else {
 		done, err = resize.Run(s.ctx, resize.Config{
-			Pool: pool, Schema: c.Schema, Events: events, Timeout: c.Timeout, Logger: s.logger(),
+			Pool: pool, Schema: c.Schema, Events: info.events, Timeout: c.Timeout, Logger: s.logger(),
 			Connect:  func(ctx context.Context) (resize.Broker, error) { return c.broker(ctx, info, s.logger()) },
 			Progress: func(line string) { fmt.Fprintln(s.stderr, line) },
 		}, order)
@@ -79,19 +76,15 @@ func (c *partitionsResizeCmd) Run(s *session) error {
 	if err != nil {
 		return inputRefused(err)
 	}
-	if c.JSON {
-		return writeJSON(s.stdout, done)
-	}
-	text := "%s were %d; %s moved\n"
+	text := "%s were %d; %s moved"
 	if c.DryRun {
-		text = "would make %s of %d; %s would move\n"
+		text = "would make %s of %d; %s would move"
 	}
-	_, err = fmt.Fprintf(s.stdout, text, counted(done.To, "partition"), done.From, counted(done.Moved, "pending row"))
-	return err
+	return answer(s.stdout, c.JSON, done, fmt.Sprintf(text, counted(done.To, "partition"), done.From, counted(done.Moved, "pending row")))
 }
 
 // broker is what takes partitions over from the stream, and wakes the workers.
-func (c *partitionsResizeCmd) broker(ctx context.Context, info schema.Info, log *slog.Logger) (resize.Broker, error) {
+func (c *partitionsResizeCmd) broker(ctx context.Context, info outboxInfo, log *slog.Logger) (resize.Broker, error) {
 	nc, apiPrefix, err := c.connect("postrider resize", log)
 	if err != nil {
 		return resize.Broker{}, err
@@ -113,12 +106,12 @@ func (c *partitionsResizeCmd) broker(ctx context.Context, info schema.Info, log 
 }
 
 // publisher is what takes partitions over from the stream, by the mode that the workers use.
-func (c *partitionsResizeCmd) publisher(ctx context.Context, nc *nats.Conn, apiPrefix string, info schema.Info, log *slog.Logger) (p delivery.Publisher, done func(), err error) {
+func (c *partitionsResizeCmd) publisher(ctx context.Context, nc *nats.Conn, apiPrefix string, info outboxInfo, log *slog.Logger) (p delivery.Publisher, done func(), err error) {
 	subject, err := natspub.ParseSubject(c.Subject)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", errRefused, err)
 	}
-	stream, err := natspub.EnsureStream(ctx, nc, natspub.StreamConfig{Name: c.Stream, APIPrefix: apiPrefix, Subject: subject, Control: controlOf(info), Logger: log})
+	stream, err := natspub.EnsureStream(ctx, nc, natspub.StreamConfig{Name: c.Stream, APIPrefix: apiPrefix, Subject: subject, Control: info.control(), Logger: log})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -126,13 +119,13 @@ func (c *partitionsResizeCmd) publisher(ctx context.Context, nc *nats.Conn, apiP
 		delivery.Publisher
 		Close() error
 	}
-	mode, err := c.PublishMode.On(nc, stream, controlOf(info), log)
+	mode, err := c.PublishMode.On(nc, stream, info.control(), log)
 	if err != nil { // as workers refuse it: without its fence the stream would not know of the move
 		return nil, nil, fmt.Errorf("%w: %w", errRefused, err)
 	}
 	if mode == natspub.PublishFenced {
 		publisher, err = natspub.NewFenced(nc, natspub.FencedConfig{
-			Stream: c.Stream, APIPrefix: apiPrefix, Shape: natspub.Shape{Subject: subject}, Control: controlOf(info), NeverExpire: stream.Config.MaxAge > 0,
+			Stream: c.Stream, APIPrefix: apiPrefix, Shape: natspub.Shape{Subject: subject}, Control: info.control(), NeverExpire: stream.Config.MaxAge > 0,
 		})
 	} else {
 		publisher, err = natspub.NewDedupe(nc, natspub.DedupeConfig{Stream: c.Stream, APIPrefix: apiPrefix, Shape: natspub.Shape{Subject: subject}})

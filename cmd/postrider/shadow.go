@@ -118,10 +118,11 @@ func (c *runCmd) newShadow(ctx context.Context, log *slog.Logger) (*shadow, erro
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	w.close = append(w.close, pool.Close, cancel)
-	info, err := checkSchema(ctx, pool, c.Schema, c.Partitions)
+	info, err := checkSchema(ctx, pool, schema.Config{Schema: c.Schema, Partitions: c.Partitions, Stream: c.Stream, Subject: c.Subject})
 	if err != nil {
 		return w, err
 	}
+	c.complete(info)
 	nc, apiPrefix, err := c.connect("postrider shadow", log)
 	if err != nil {
 		return w, err
@@ -143,27 +144,23 @@ func (c *runCmd) newShadow(ctx context.Context, log *slog.Logger) (*shadow, erro
 }
 
 // shadowRelay makes the relay and what it works with.
-func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool, nc *nats.Conn, apiPrefix string, info schema.Info, registry prometheus.Registerer, log *slog.Logger) error {
-	relation, err := eventsOf(info)
+func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool, nc *nats.Conn, apiPrefix string, info outboxInfo, registry prometheus.Registerer, log *slog.Logger) error {
+	store, err := delivery.NewStore(ctx, pool, c.Schema, info.events)
 	if err != nil {
 		return err
 	}
-	store, err := delivery.NewStore(ctx, pool, c.Schema, relation)
-	if err != nil {
-		return err
-	}
-	if err := delivery.RequireOrder(ctx, pool, c.Schema, relation, delivery.Ordering(c.Ordering)); err != nil {
+	if err := delivery.RequireOrder(ctx, pool, c.Schema, info.events, delivery.Ordering(c.Ordering)); err != nil {
 		return refusedFor(delivery.ErrStrict, err)
 	}
 	shape, err := c.shape(c.Subject)
 	if err != nil {
 		return err
 	}
-	stream, err := natspub.EnsureStream(ctx, nc, natspub.StreamConfig{Name: c.Stream, APIPrefix: apiPrefix, Subject: shape.Subject, Control: controlOf(info), Logger: log})
+	stream, err := natspub.EnsureStream(ctx, nc, natspub.StreamConfig{Name: c.Stream, APIPrefix: apiPrefix, Subject: shape.Subject, Control: info.control(), Logger: log})
 	if err != nil {
 		return err
 	}
-	if _, err := c.PublishMode.On(nc, stream, controlOf(info), log); err != nil {
+	if _, err := c.PublishMode.On(nc, stream, info.control(), log); err != nil {
 		return refusedFor(natspub.ErrConfig, err)
 	}
 	publisher, err := natspub.NewRehearsal(nc, natspub.DedupeConfig{Stream: c.Stream, Shape: shape, MaxMessageSize: natspub.LargestMessage(stream.Config)}, log)
@@ -179,7 +176,7 @@ func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool,
 	if err != nil {
 		return err
 	}
-	relay.MaxPayload = largestPayload(info)
+	relay.MaxPayload = info.largestPayload()
 	relay.Logger, relay.Registerer = log, prometheus.WrapRegistererWithPrefix("shadow_", registry)
 	w.partitions = info.Partitions
 	w.rehearser, err = delivery.NewRehearser(relay, store, publisher, bell, info.Partitions)

@@ -114,9 +114,12 @@ func (f shapeFlags) transforms() ([]delivery.Transform, error) {
 
 // shape is how publishers make messages of events.
 func (f shapeFlags) shape(template string) (natspub.Shape, error) {
-	subject, err := natspub.ParseSubject(template)
-	if err != nil {
-		return natspub.Shape{}, fmt.Errorf("%w: %w", errRefused, err)
+	var subject natspub.Subject // none: what is stored with the outbox
+	if template != "" {
+		var err error
+		if subject, err = natspub.ParseSubject(template); err != nil {
+			return natspub.Shape{}, fmt.Errorf("%w: %w", errRefused, err)
+		}
 	}
 	compressor, err := f.compressor()
 	return natspub.Shape{Subject: subject, Headers: f.headers(), Compressor: compressor}, err

@@ -15,7 +15,6 @@ import (
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/heartbeat"
 	"github.com/postrider/postrider/lease"
-	"github.com/postrider/postrider/outbox/schema"
 	"github.com/postrider/postrider/partition"
 	"github.com/postrider/postrider/ui"
 )
@@ -28,7 +27,7 @@ type lookFlags struct {
 }
 
 // look reads the cluster's state once.
-func (f lookFlags) look(ctx context.Context) (ui.Snapshot, schema.Info, error) {
+func (f lookFlags) look(ctx context.Context) (ui.Snapshot, outboxInfo, error) {
 	pool, info, err := f.outbox(ctx, "postrider status", 2)
 	if err != nil {
 		return ui.Snapshot{}, info, err
@@ -45,18 +44,14 @@ func (f lookFlags) look(ctx context.Context) (ui.Snapshot, schema.Info, error) {
 }
 
 // sourceOf reads the cluster through one pool, until the context ends; config lacks the stores alone.
-func sourceOf(ctx context.Context, pool *pgxpool.Pool, name string, info schema.Info, config ui.SourceConfig) (ui.Source, error) {
-	events, err := eventsOf(info)
-	if err != nil {
-		return nil, err
-	}
+func sourceOf(ctx context.Context, pool *pgxpool.Pool, name string, info outboxInfo, config ui.SourceConfig) (_ ui.Source, err error) {
 	if config.Workers, err = heartbeat.NewStore(pool, name); err != nil {
 		return nil, err
 	}
 	if config.Leases, err = lease.NewStore(ctx, pool, name); err != nil {
 		return nil, err
 	}
-	if config.Deliveries, err = delivery.NewStore(ctx, pool, name, events); err != nil {
+	if config.Deliveries, err = delivery.NewStore(ctx, pool, name, info.events); err != nil {
 		return nil, err
 	}
 	config.Closing = ctx.Done()

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -12,9 +14,11 @@ import (
 
 	"github.com/postrider/postrider/internal/ledger"
 	"github.com/postrider/postrider/message/codec"
+	"github.com/postrider/postrider/outbox/schema"
 )
 
 type tailCmd struct {
+	databaseFlags
 	natsFlags
 	streamFlags
 	Durable  string        `help:"Name of a durable consumer, which goes on where it stopped; without it an ephemeral one is used." placeholder:"NAME"`
@@ -56,13 +60,6 @@ type tailLine struct {
 
 // Run subscribes, prints or counts, and checks.
 func (c *tailCmd) Run(s *session) error {
-	filter := c.Filter
-	if filter == "" {
-		var err error
-		if filter, err = eventsFilter(c.Subject); err != nil {
-			return err
-		}
-	}
 	if c.Limit < 0 {
 		return fmt.Errorf("%w: --limit must not be negative, got %d", errRefused, c.Limit)
 	}
@@ -77,7 +74,13 @@ func (c *tailCmd) Run(s *session) error {
 	case c.Ordering == string(ledger.ByPartition):
 		judge.LateInPartition = t.late
 	}
-	var err error
+	if err := c.ask(s.ctx); err != nil {
+		return err
+	}
+	filter, err := eventsFilter(c.Subject)
+	if err != nil {
+		return err
+	}
 	if t.checker, err = ledger.NewChecker(judge); err != nil {
 		return err
 	}
@@ -93,11 +96,28 @@ func (c *tailCmd) Run(s *session) error {
 	ctx, stop := context.WithCancel(s.ctx)
 	defer stop()
 	t.stop = stop
-	sub := subscription{apiPrefix: apiPrefix, stream: c.Stream, filter: filter, durable: c.Durable, from: from, idle: c.IdleExit}
+	sub := subscription{apiPrefix: apiPrefix, stream: c.Stream, filter: cmp.Or(c.Filter, filter), durable: c.Durable, from: from, idle: c.IdleExit}
 	if err := subscribe(ctx, nc, sub, func() {}, t.receive); err != nil {
 		return err
 	}
 	return t.report(s)
+}
+
+// ask completes the flags from the database, if there is one: whoever has none, or one without an outbox, reads what the flags say.
+func (c *tailCmd) ask(ctx context.Context) error {
+	var info outboxInfo
+	if (c.Stream == "" || c.Subject == "" && c.Filter == "") && c.given() {
+		pool, found, err := c.outbox(ctx, "postrider tail", 1)
+		switch {
+		case err == nil:
+			pool.Close()
+		case !errors.Is(err, schema.ErrNotMigrated) || c.Schema != schema.DefaultSchema:
+			return fmt.Errorf("%w; with --stream, and --subject or --filter, the database is not asked", err)
+		}
+		info = found
+	}
+	c.complete(info)
+	return nil
 }
 
 // tail is a subscription under way.

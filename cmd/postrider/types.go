@@ -33,20 +33,19 @@ type typesCmd struct {
 type typesFlags struct {
 	databaseFlags
 	JSON bool `help:"Print JSON." name:"json"`
+
+	info outboxInfo // known when the database is open
 }
 
 // with opens the store and has it do its work.
-func (f typesFlags) with(s *session, do func(*contracts.Store) error) error {
+func (f *typesFlags) with(s *session, do func(*contracts.Store) error) error {
 	pool, info, err := f.outbox(s.ctx, "postrider types", 1)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	events, err := eventsOf(info)
-	if err != nil {
-		return err
-	}
-	store, err := contracts.New(s.ctx, pool, f.Schema, events)
+	f.info = info
+	store, err := contracts.New(s.ctx, pool, f.Schema, info.events)
 	if err != nil {
 		return err
 	}
@@ -80,14 +79,10 @@ type typeBody struct {
 
 // print tells of a change.
 func (f typeFlags) print(s *session, checked bool, before *contracts.Contract, text string) error {
-	if f.JSON {
-		return writeJSON(s.stdout, typeBody{f.Type, checked, before, f.DryRun})
-	}
 	if f.DryRun {
 		text += "; nothing was done"
 	}
-	_, err := fmt.Fprintln(s.stdout, printable(text))
-	return err
+	return answer(s.stdout, f.JSON, typeBody{f.Type, checked, before, f.DryRun}, printable(text))
 }
 
 type typesSetCmd struct {
@@ -154,15 +149,11 @@ func (c *typesListCmd) Run(s *session) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return writeJSON(s.stdout, append([]contracts.Contract{}, list...))
-		}
 		var rows []table.Row
 		for _, t := range list {
 			rows = append(rows, table.Row{clip(t.Type, 60), t.Checked, t.CreatedAt.Format(time.RFC3339), t.UpdatedAt.Format(time.RFC3339), clip(t.Description, 60)})
 		}
-		writeTable(s.stdout, table.Row{"type", "checked", "since", "changed", "description"}, rows)
-		return nil
+		return answerRows(s.stdout, c.JSON, append([]contracts.Contract{}, list...), table.Row{"type", "checked", "since", "changed", "description"}, rows)
 	})
 }
 
@@ -178,9 +169,6 @@ func (c *typesShowCmd) Run(s *session) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return writeJSON(s.stdout, t)
-		}
 		var schema bytes.Buffer
 		if err := json.Indent(&schema, t.Schema, "", "  "); err != nil {
 			return err
@@ -193,8 +181,7 @@ func (c *typesShowCmd) Run(s *session) error {
 		if t.Description != "" {
 			text += printable(t.Description) + "\n"
 		}
-		_, err = fmt.Fprintln(s.stdout, text+schema.String())
-		return err
+		return answer(s.stdout, c.JSON, t, text+schema.String())
 	})
 }
 
@@ -241,7 +228,7 @@ type typesExportCmd struct{ databaseFlags }
 
 // Run prints the types.
 func (c *typesExportCmd) Run(s *session) error {
-	return typesFlags{databaseFlags: c.databaseFlags}.with(s, func(store *contracts.Store) error {
+	return (&typesFlags{databaseFlags: c.databaseFlags}).with(s, func(store *contracts.Store) error {
 		list, err := store.List(s.ctx)
 		if err != nil {
 			return err
@@ -289,7 +276,7 @@ func (c *typesApplyCmd) Run(s *session) error {
 		t := file.Types[name]
 		list = append(list, contracts.Contract{Type: name, Schema: []byte(t.JSONSchema), Checked: t.Checked, Description: t.Description})
 	}
-	return typesFlags{databaseFlags: c.databaseFlags}.with(s, func(store *contracts.Store) error {
+	return (&typesFlags{databaseFlags: c.databaseFlags}).with(s, func(store *contracts.Store) error {
 		changes, err := store.Apply(s.ctx, list, contracts.Options{Actor: c.actor(), Reason: c.Reason, DryRun: c.DryRun, Prune: c.Prune, Confirmed: c.Yes})
 		var all []difference
 		for _, one := range changes {

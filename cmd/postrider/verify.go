@@ -164,7 +164,7 @@ func (v *verification) prepareScratch(ctx context.Context) error {
 	if err := v.scratch.slowDown(ctx); err != nil {
 		return err
 	}
-	info, err := checkSchema(ctx, v.pool, v.cmd.Schema, v.partitions)
+	info, err := checkSchema(ctx, v.pool, schema.Config{Schema: v.cmd.Schema, Partitions: v.partitions})
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (v *verification) prepareScratch(ctx context.Context) error {
 		return err
 	}
 	return v.scratch.makeStream(ctx, v.nc, natspub.StreamConfig{
-		APIPrefix: v.apiPrefix, Subject: subject, Control: controlOf(info), Replicas: v.flags.StreamReplicas, Logger: v.log,
+		APIPrefix: v.apiPrefix, Subject: subject, Control: info.control(), Replicas: v.flags.StreamReplicas, Logger: v.log,
 	})
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,17 +25,13 @@ func (c *workersListCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return writeJSON(s.stdout, snapshot.WorkerBodies())
-	}
 	var rows []table.Row
 	for _, w := range snapshot.Workers {
 		rows = append(rows, table.Row{
 			w.ID, w.Hostname, w.PID, w.Version, stateShown(w), w.HeartbeatLeft.Round(100 * time.Millisecond), w.Owned, w.Desired,
 		})
 	}
-	writeTable(s.stdout, table.Row{"worker", "host", "pid", "version", "state", "ttl left", "owned", "desired"}, rows)
-	return nil
+	return answerRows(s.stdout, c.JSON, snapshot.WorkerBodies(), table.Row{"worker", "host", "pid", "version", "state", "ttl left", "owned", "desired"}, rows)
 }
 
 // stateShown tells of a drain from the moment it was asked for.
@@ -125,9 +120,5 @@ func (c *drainFlags) set(s *session, action string, do func(*ops.Operator, conte
 	if err != nil {
 		return inputRefused(err)
 	}
-	if c.JSON {
-		return writeJSON(s.stdout, r.Body(action, id, c.DryRun))
-	}
-	_, err = fmt.Fprintln(s.stdout, told(id, r))
-	return err
+	return answer(s.stdout, c.JSON, r.Body(action, id, c.DryRun), told(id, r))
 }

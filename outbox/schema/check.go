@@ -29,6 +29,8 @@ type Info struct {
 	MaxPayloadBytes int64
 	// Events is the relation with the events, as "name" in the schema or "schema.name".
 	Events string
+	// Stream is the JetStream stream of the events and Subject the template of their subjects; empty: none is stored.
+	Stream, Subject string
 	// OutboxID tells this outbox from others that publish to the same stream.
 	OutboxID uuid.UUID
 	// ControlPrefix is what the subjects of its control messages begin with.
@@ -36,7 +38,8 @@ type Info struct {
 }
 
 // Check reports what is migrated. It returns ErrNotMigrated, ErrOutdated, ErrNewer when a newer binary migrated the schema so that this one
-// cannot work with it, or ErrPartitionMismatch when Config.Partitions is set and differs. It needs SELECT on outbox_schema_version and outbox_settings.
+// cannot work with it, ErrPartitionMismatch when Config.Partitions is set and differs, or ErrStreamMismatch when Config.Stream or
+// Config.Subject is and does. It needs SELECT on outbox_schema_version and outbox_settings.
 func (m *Migrator) Check(ctx context.Context, db pg.RowQuerier) (Info, error) {
 	version, err := m.version(ctx, db)
 	if err != nil {
@@ -68,18 +71,36 @@ func (m *Migrator) Check(ctx context.Context, db pg.RowQuerier) (Info, error) {
 		return info, fmt.Errorf("%w: schema %s is at version %d, this binary needs %d; %s",
 			ErrOutdated, m.quoted(), version, latest, m.advice())
 	}
-	if err := db.QueryRow(ctx, `SELECT outbox_id, events_relation, control_prefix FROM `+m.quoted()+`.outbox_settings`).Scan(&info.OutboxID, &info.Events, &info.ControlPrefix); err != nil {
+	err = db.QueryRow(ctx, `SELECT outbox_id, events_relation, control_prefix, coalesce(stream_name, ''), coalesce(subject_template, '') FROM `+m.quoted()+`.outbox_settings`).
+		Scan(&info.OutboxID, &info.Events, &info.ControlPrefix, &info.Stream, &info.Subject)
+	if err != nil {
 		return info, fmt.Errorf("check schema %s: read settings: %w", m.quoted(), err)
 	}
-	return info, nil
+	return info, errors.Join(m.checkStream("--stream ", m.cfg.Stream, info.Stream), m.checkStream("--subject ", m.cfg.Subject, info.Subject))
+}
+
+// checkStream compares what is asked for with what is stored, if both are.
+func (m *Migrator) checkStream(flag, asked, stored string) error {
+	if asked == "" || stored == "" || asked == stored {
+		return nil
+	}
+	if strings.Contains(asked, "{") { // for a shell
+		asked = "'" + asked + "'"
+	}
+	return fmt.Errorf("%w: %s%s is asked for, schema %s has %s; leave it out, or stop the workers and change what is stored: `%s`",
+		ErrStreamMismatch, flag, asked, m.quoted(), stored, m.up(flag+asked))
 }
 
 // advice names the command that brings the schema up to date.
-func (m *Migrator) advice() string {
-	if m.cfg.Schema == DefaultSchema {
-		return "run `postrider migrate up`"
+func (m *Migrator) advice() string { return "run `" + m.up() + "`" }
+
+// up is the command that migrates the schema.
+func (m *Migrator) up(flags ...string) string {
+	words := []string{"postrider migrate up"}
+	if m.cfg.Schema != DefaultSchema {
+		words = append(words, "--schema "+m.cfg.Schema)
 	}
-	return "run `postrider migrate up --schema " + m.cfg.Schema + "`"
+	return strings.Join(append(words, flags...), " ")
 }
 
 // checkNewer asks a schema with migrations that this binary does not know whether it can be worked with all the same.

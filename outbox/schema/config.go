@@ -34,6 +34,11 @@ type Config struct {
 	// Events is the table or view with the events, as "name", in Schema, or "schema.name". Up stores it, and refuses another one than is
 	// stored while a worker lives; Check compares it. Empty means whatever is stored, which is "events" in a new schema.
 	Events string
+	// Stream is the JetStream stream of the events: 1 to 255 characters, none of them white space or one of . * > / \. Subject is the
+	// template of their subjects, of at most 500 characters: tokens of A-Z a-z 0-9 _ - or one field {topic} {type} {partition} {stream}
+	// {tenant}, separated by dots, the first one fixed. Up stores them, and refuses others than are stored while a worker lives; Check
+	// compares them. Empty means whatever is stored, which is nothing in a new schema: there the workers' settings count.
+	Stream, Subject string
 	// ControlPrefix is what the subjects of control messages begin with: 1 to 100 characters, tokens of A-Z a-z 0-9 _ - separated by dots,
 	// outside of the events' subjects. Up stores it, and refuses another one than is stored once a worker has started. Empty means
 	// whatever is stored, which is "outbox.fence" in a new schema.
@@ -63,6 +68,13 @@ func (c Config) Validate() error {
 			return fmt.Errorf("%w: Events: %w", ErrConfig, err)
 		}
 	}
+	if c.Stream != "" && !streamName.MatchString(c.Stream) {
+		return fmt.Errorf("%w: Stream: must be 1 to 255 characters without blanks, '.', '*', '>' and slashes, got %q", ErrConfig, c.Stream)
+	}
+	if c.Subject != "" && (len(c.Subject) > 500 || !subjectTemplate.MatchString(c.Subject)) {
+		return fmt.Errorf("%w: Subject: must be at most 500 characters, tokens of letters, digits, _ and - or one field, separated by dots, the first one fixed, got %q",
+			ErrConfig, c.Subject)
+	}
 	if strings.HasPrefix(c.ControlPrefix+".", "_INBOX.") {
 		return fmt.Errorf("%w: ControlPrefix: a stream of %s.> would store every answer of NATS; begin it otherwise", ErrConfig, c.ControlPrefix)
 	}
@@ -72,7 +84,11 @@ func (c Config) Validate() error {
 	return nil
 }
 
-var controlPrefix = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
+var (
+	controlPrefix   = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
+	streamName      = regexp.MustCompile(`^[^\s.*>/\\]{1,255}$`)
+	subjectTemplate = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.([A-Za-z0-9_-]+|\{(topic|type|partition|stream|tenant)\}))*$`)
+)
 
 func (c Config) withDefaults() Config {
 	c.Schema = cmp.Or(c.Schema, DefaultSchema)

@@ -13,7 +13,7 @@ import (
 //go:embed sql/*.sql
 var statements embed.FS
 
-type queries struct{ Creators, Strangers, EventsRelation, Living, SetEventsRelation, SetControlPrefix pg.Query }
+type queries struct{ Creators, Strangers, Living, SetPlaces, SetControlPrefix pg.Query }
 
 func newQueries(schema string) (q queries, err error) {
 	err = pg.Fill(statements, "sql/*.sql", "schema", schema, &q)

@@ -4,13 +4,13 @@
 //
 // The migrations are embedded SQL files, run by goose in ascending order, each in one transaction, and recorded in outbox_schema_version
 // inside the schema. They contain the schema's quoted name and the partition count, which is fixed when the tables are created and stored
-// in outbox_settings. Migrating is a command; a worker only calls Check. outbox_settings also says where the events are, for everybody who
-// reads them: Up sets it. The first four are one file for each role of what they make:
+// in outbox_settings. Migrating is a command; a worker only calls Check. outbox_settings also says where the events are and, where somebody
+// said so, to which stream and subjects they go, for everybody who asks: Up sets it. The first four are one file for each role of what they make:
 //
 //	tables     events, outbox (= outbox_ready + outbox_parked), outbox_deliveries,
 //	           outbox_partitions, outbox_workers, outbox_dedupe_keys,
 //	           outbox_former_partitions, outbox_watermark, outbox_throughput, outbox_settings, outbox_types
-//	functions  outbox_append, outbox_append_one, outbox_append_bytes, outbox_append_batch, outbox_append_adopted, outbox_without_enqueue,
+//	functions  outbox_append, outbox_append_bytes, outbox_append_one, outbox_append_one_bytes, outbox_append_batch, outbox_append_adopted, outbox_without_enqueue,
 //	           outbox_partition, outbox_xxhash64, outbox_schema_problem, outbox_state
 //	view       outbox_messages
 //	operators  outbox_audit, outbox_ownership, outbox_replays, outbox_replay_sequences
@@ -19,12 +19,12 @@
 //
 // Any number of processes may migrate one schema at once: a session advisory lock keyed by the schema's name lets one work and the others
 // find nothing left to do. Migrating twice is the same as once. The stored partition count never changes by migrating, and the relation
-// with the events not while a worker lives, nor the prefix of the control subjects once one has lived. Several schemas in one database do not see each other.
+// with the events, stream and subjects not while a worker lives, nor the prefix of the control subjects once one has lived. Several schemas in one database do not see each other.
 //
 // # Failures
 //
 // A failed migration is rolled back and leaves the version before it. Errors to branch on: ErrNotMigrated, ErrOutdated, ErrNewer,
-// ErrPartitionMismatch, ErrEvents, ErrControl, ErrServerVersion, ErrUnpublished, ErrCaptured, ErrInUse; each text says what to do. Down removes the events
+// ErrPartitionMismatch, ErrStreamMismatch, ErrLiving, ErrEvents, ErrControl, ErrServerVersion, ErrUnpublished, ErrCaptured, ErrInUse; each text says what to do. Down removes the events
 // too and therefore refuses while something is unpublished, unless forced. The advisory lock needs a session: migrate past a
 // transaction-pooling proxy.
 package schema

@@ -12,7 +12,11 @@ var (
 	ErrNewer = errors.New("outbox schema is newer than this binary")
 	// ErrPartitionMismatch: another partition count is stored than was asked for.
 	ErrPartitionMismatch = errors.New("partition count does not match the stored one")
-	// ErrEvents: Up cannot store that relation, or not now.
+	// ErrStreamMismatch: another stream, or other subjects, are stored than were asked for.
+	ErrStreamMismatch = errors.New("stream does not match the stored one")
+	// ErrLiving: Up cannot store other events, another stream or other subjects while a worker lives.
+	ErrLiving = errors.New("settings were not stored")
+	// ErrEvents: Up cannot store that relation.
 	ErrEvents = errors.New("events relation was not stored")
 	// ErrControl: Up cannot store that prefix of the control subjects any more.
 	ErrControl = errors.New("control prefix was not stored")

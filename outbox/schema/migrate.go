@@ -40,8 +40,9 @@ func New(cfg Config) (*Migrator, error) {
 
 // Up creates the schema where it is missing and applies every migration that is not applied yet. It returns ErrPartitionMismatch, and
 // changes nothing, when Config.Partitions is set and differs from what is stored; ErrCreators, when others may create in the schema;
-// ErrNewer as Check does; ErrServerVersion for PostgreSQL before 14. ErrEvents, when Config.Events does not exist or cannot be changed now, and ErrControl, when Config.ControlPrefix
-// cannot any more, come after the tables were migrated.
+// ErrNewer as Check does; ErrServerVersion for PostgreSQL before 14. ErrEvents, when Config.Events does not exist, ErrLiving, when it,
+// Config.Stream or Config.Subject cannot be changed now, and ErrControl, when Config.ControlPrefix cannot any more, come after the tables
+// were migrated.
 func (m *Migrator) Up(ctx context.Context) (err error) {
 	db, err := m.open()
 	if err != nil {
@@ -65,7 +66,7 @@ func (m *Migrator) Up(ctx context.Context) (err error) {
 		m.cfg.Logger.InfoContext(ctx, "migration applied", "schema", m.cfg.Schema, "version", r.Source.Version, "took", r.Duration)
 	}
 	if err := m.locked(ctx, db, func(conn *sql.Conn) error {
-		return errors.Join(m.checkStored(ctx, conn), m.storeRelation(ctx, conn), m.storeControl(ctx, conn))
+		return errors.Join(m.storePlaces(ctx, conn), m.storeControl(ctx, conn))
 	}); err != nil {
 		return fmt.Errorf("migrate up: %w", err)
 	}
@@ -110,7 +111,7 @@ func (m *Migrator) prepare(ctx context.Context, conn *sql.Conn) error {
 func (m *Migrator) checkStored(ctx context.Context, conn *sql.Conn) error {
 	return onPgx(conn, func(raw *pgx.Conn) error {
 		_, err := m.Check(ctx, raw)
-		if errors.Is(err, ErrNotMigrated) || errors.Is(err, ErrOutdated) {
+		if errors.Is(err, ErrNotMigrated) || errors.Is(err, ErrOutdated) || errors.Is(err, ErrStreamMismatch) {
 			return nil
 		}
 		return err

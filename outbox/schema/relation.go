@@ -1,8 +1,10 @@
 package schema
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -25,12 +27,9 @@ func (m *Migrator) relation(name string) string {
 	return pgx.Identifier{m.cfg.Schema, name}.Sanitize()
 }
 
-// storeRelation stores where the events are, if the configuration says so.
-func (m *Migrator) storeRelation(ctx context.Context, conn *sql.Conn) error {
-	if m.cfg.Events == "" {
-		return nil
-	}
-	return onPgx(conn, func(raw *pgx.Conn) error { return m.storeRelationBy(ctx, raw) })
+// storePlaces stores where the events are and where they go, as far as the configuration says so.
+func (m *Migrator) storePlaces(ctx context.Context, conn *sql.Conn) error {
+	return onPgx(conn, func(raw *pgx.Conn) error { return m.storePlacesBy(ctx, raw) })
 }
 
 // storeControl stores what control subjects begin with, if the configuration says so.
@@ -55,17 +54,19 @@ func (m *Migrator) storeControl(ctx context.Context, conn *sql.Conn) error {
 	})
 }
 
-func (m *Migrator) storeRelationBy(ctx context.Context, db pg.DB) error {
+func (m *Migrator) storePlacesBy(ctx context.Context, db pg.DB) error {
+	was, err := m.Check(ctx, db)
+	if err != nil && !errors.Is(err, ErrStreamMismatch) {
+		return err
+	}
+	events, stream, subject := cmp.Or(m.cfg.Events, was.Events), cmp.Or(m.cfg.Stream, was.Stream), cmp.Or(m.cfg.Subject, was.Subject)
+	quoted := m.relation(events)
+	if quoted == m.relation(was.Events) && stream == was.Stream && subject == was.Subject {
+		return nil
+	}
 	q, err := newQueries(m.cfg.Schema)
 	if err != nil {
 		return err
-	}
-	var stored string
-	if err := q.EventsRelation.Row(ctx, db, nil).Scan(&stored); err != nil {
-		return fmt.Errorf("read events relation: %w", err)
-	}
-	if m.relation(m.cfg.Events) == m.relation(stored) {
-		return nil
 	}
 	_, dead, err := pg.Await(ctx, func(ctx context.Context) ([]pg.Sign[uuid.UUID], error) {
 		return pg.Collect(ctx, db, q.Living, pg.Args{"steady": pg.Steady}, func(row pgx.CollectableRow) (of pg.Sign[uuid.UUID], err error) {
@@ -82,17 +83,18 @@ func (m *Migrator) storeRelationBy(ctx context.Context, db pg.DB) error {
 	}
 	var there bool
 	var living int
-	quoted := m.relation(m.cfg.Events)
-	if err := q.SetEventsRelation.Row(ctx, db, pg.Args{"relation": m.cfg.Events, "quoted": quoted, "silent": silent, "silent_until": until}).Scan(&there, &living); err != nil {
-		return fmt.Errorf("store events relation: %w", err)
+	if err := q.SetPlaces.Row(ctx, db, pg.Args{
+		"relation": events, "quoted": quoted, "stream": stream, "subject": subject, "silent": silent, "silent_until": until,
+	}).Scan(&there, &living); err != nil {
+		return fmt.Errorf("store settings: %w", err)
 	}
 	switch {
 	case !there:
-		return fmt.Errorf("%w: %s does not exist; create it and migrate again, until then events are read from %s", ErrEvents, quoted, stored)
+		return fmt.Errorf("%w: %s does not exist; create it and migrate again, until then events are read from %s", ErrEvents, quoted, was.Events)
 	case living > 0:
-		return fmt.Errorf("%w: %s living and would go on reading from %s instead of %s; stop them first (the row of one that was killed counts until its heartbeat runs out)",
-			ErrEvents, english.PluralWord(living, "a worker is", fmt.Sprintf("%d workers are", living)), stored, m.cfg.Events)
+		return fmt.Errorf("%w: %s living and would go on with events from %s, stream %s and subjects %s; stop them first (the row of one that was killed counts until its heartbeat runs out)",
+			ErrLiving, english.PluralWord(living, "a worker is", fmt.Sprintf("%d workers are", living)), was.Events, cmp.Or(was.Stream, "of its own setting"), cmp.Or(was.Subject, "of its own setting"))
 	}
-	m.cfg.Logger.InfoContext(ctx, "events relation stored", "schema", m.cfg.Schema, "relation", m.cfg.Events)
+	m.cfg.Logger.InfoContext(ctx, "settings stored", "schema", m.cfg.Schema, "relation", events, "stream", stream, "subject", subject)
 	return nil
 }

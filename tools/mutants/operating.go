@@ -229,6 +229,16 @@ func verifications() []mutant {
 			edits: []edit{{"internal/chaos/late.go", "	return !lost\n", "	return !lost && own == nil\n"}},
 		},
 		{
+			name: "stored-stream-unread", promise: "P2", breaks: "a second outbox's worker publishes to the first one's stream",
+			test: command{pkg: "cmd/postrider", run: "^TestASecondOutboxIsKnownByItsSchemaAlone$"}, says: "is wanted", limit: time.Minute,
+			edits: []edit{{"worker/worker.go", "cmp.Or(w.cfg.Stream.Name, w.info.Stream, natspub.DefaultStream)", "cmp.Or(w.cfg.Stream.Name, natspub.DefaultStream)"}},
+		},
+		{
+			name: "stored-stream-overruled", promise: "P2", breaks: "workers of one outbox publish to two streams",
+			test: command{pkg: "cmd/postrider", run: "^TestASecondOutboxIsKnownByItsSchemaAlone$"}, says: "status 0, want 2", limit: time.Minute,
+			edits: []edit{{"outbox/schema/check.go", "	if asked == \"\" || stored == \"\" || asked == stored {", "	if true {"}},
+		},
+		{
 			name: "control-prefix-at-any-time", promise: "P4", breaks: "records of a former prefix of the control subjects are looked for in vain",
 			test: command{pkg: "cmd/postrider", run: "^TestTheControlPrefixIsStoredBeforeTheFirstWorker$"}, says: "is not stored|status 0, want 2",
 			edits: []edit{{"outbox/schema/sql/settings.sql", "SELECT EXISTS (SELECT FROM {schema}.outbox_partitions AS p WHERE p.lease_epoch > 0)\n", "SELECT false\n"}},

@@ -3819,21 +3819,19 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
 
 -- outbox/schema/sql/*.sql
 
-/* schema.EventsRelation */ SELECT s.events_relation FROM "public".outbox_settings AS s;
-
 /* schema.Living */ SELECT w.worker_id, w.heartbeat_until,
        CASE WHEN w.heartbeat_until > clock_timestamp() + w.heartbeat_ttl + $1::interval THEN w.heartbeat_ttl END
   FROM "public".outbox_workers AS w
  WHERE w.heartbeat_until > clock_timestamp();
 
-/* schema.SetEventsRelation */ WITH asked AS (
+/* schema.SetPlaces */ WITH asked AS (
        SELECT to_regclass($1) IS NOT NULL AS there,
               (SELECT count(*) FROM "public".outbox_workers AS w
                 WHERE w.heartbeat_until > clock_timestamp()
                   AND (w.worker_id, w.heartbeat_until) NOT IN (SELECT * FROM unnest($2::uuid[], $3::timestamptz[]))) AS living),
      stored AS (
        UPDATE "public".outbox_settings AS s
-          SET events_relation = $4
+          SET events_relation = $4, stream_name = nullif($5::text, ''), subject_template = nullif($6::text, '')
          FROM asked AS a
         WHERE a.there AND a.living = 0
     RETURNING 1)

@@ -6,7 +6,7 @@
 --   GRANT USAGE ON SCHEMA {schema} TO app_producer, app_relay, app_monitor, app_operator;
 --   -- producer: the append functions and nothing else; outbox_without_enqueue where it marks a transaction
 --   GRANT EXECUTE ON FUNCTION {schema}.outbox_append, {schema}.outbox_append_one, {schema}.outbox_append_bytes,
---                             {schema}.outbox_append_batch, {schema}.outbox_append_adopted, {schema}.outbox_without_enqueue TO app_producer;
+--                             {schema}.outbox_append_one_bytes, {schema}.outbox_append_batch, {schema}.outbox_append_adopted, {schema}.outbox_without_enqueue TO app_producer;
 --   -- relay: reads events, never writes them (a writer of events would hold
 --   -- back its own watermark), and works on the outbox_ tables
 --   GRANT SELECT ON {schema}.events, {schema}.outbox_settings, {schema}.outbox_schema_version TO app_relay;
@@ -80,6 +80,12 @@ CREATE TABLE {schema}.outbox_settings (
     control_prefix    text        NOT NULL DEFAULT 'outbox.fence'
         CONSTRAINT outbox_settings_control_prefix_check
         CHECK (control_prefix ~ '^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$' AND length(control_prefix) <= 100),
+    stream_name       text
+        CONSTRAINT outbox_settings_stream_name_check
+        CHECK (stream_name ~ '^[^[:space:].*>/\\]{1,255}$'),
+    subject_template  text
+        CONSTRAINT outbox_settings_subject_template_check
+        CHECK (subject_template ~ '^[A-Za-z0-9_-]+([.]([A-Za-z0-9_-]+|[{](topic|type|partition|stream|tenant)[}]))*$' AND length(subject_template) <= 500),
     events_relation   text        NOT NULL DEFAULT 'events'
         CONSTRAINT outbox_settings_events_relation_check
         CHECK (events_relation ~ '^[A-Za-z_][A-Za-z0-9_]{0,62}([.][A-Za-z_][A-Za-z0-9_]{0,62})?$')
@@ -97,6 +103,8 @@ COMMENT ON COLUMN {schema}.outbox_settings.usable_from IS 'Programs that know th
 COMMENT ON COLUMN {schema}.outbox_settings.events_in_parts IS 'events is a partitioned table: ids and versions are unique in each part, and in all of them by the append functions.';
 COMMENT ON COLUMN {schema}.outbox_settings.events_from IS 'Events with lower sequences were dropped, with their parts, by postrider events prune.';
 COMMENT ON COLUMN {schema}.outbox_settings.control_prefix IS 'What the subjects of control messages begin with; set by postrider migrate up before the first worker starts.';
+COMMENT ON COLUMN {schema}.outbox_settings.stream_name IS 'JetStream stream of the events, NULL: what workers are told, EVENTS unless they are; set by postrider migrate up.';
+COMMENT ON COLUMN {schema}.outbox_settings.subject_template IS 'Template of the events'' subjects, NULL: what workers are told, events.{topic}.{type} unless they are; set by postrider migrate up.';
 COMMENT ON COLUMN {schema}.outbox_settings.events_relation IS 'Table or view that every worker and command reads events from, as name (in this schema) or schema.name; set by postrider migrate up.';
 
 -- Columns go from wide fixed lengths to variable ones, so that no row carries

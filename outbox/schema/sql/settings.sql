@@ -1,6 +1,3 @@
--- query: EventsRelation
-SELECT s.events_relation FROM {schema}.outbox_settings AS s
-
 -- query: Living
 -- Workers, each with for how long its heartbeat counts where that ends later than it can: the clock has stepped back since.
 SELECT w.worker_id, w.heartbeat_until,
@@ -8,9 +5,9 @@ SELECT w.worker_id, w.heartbeat_until,
   FROM {schema}.outbox_workers AS w
  WHERE w.heartbeat_until > clock_timestamp()
 
--- query: SetEventsRelation
--- Stores the relation with the events, if it is there and no worker lives: one that does
--- has looked already, and reads the former one. @silent were watched, and are dead.
+-- query: SetPlaces
+-- Stores where the events are and where they go, if that relation is there and no worker lives: one
+-- that does has looked already, and goes on with the former. @silent were watched, and are dead.
 WITH asked AS (
        SELECT to_regclass(@quoted) IS NOT NULL AS there,
               (SELECT count(*) FROM {schema}.outbox_workers AS w
@@ -18,7 +15,7 @@ WITH asked AS (
                   AND (w.worker_id, w.heartbeat_until) NOT IN (SELECT * FROM unnest(@silent::uuid[], @silent_until::timestamptz[]))) AS living),
      stored AS (
        UPDATE {schema}.outbox_settings AS s
-          SET events_relation = @relation
+          SET events_relation = @relation, stream_name = nullif(@stream::text, ''), subject_template = nullif(@subject::text, '')
          FROM asked AS a
         WHERE a.there AND a.living = 0
     RETURNING 1)
