@@ -98,6 +98,7 @@ BEGIN
         'GRANT EXECUTE ON FUNCTION outbox_append(text, text, jsonb, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz),
                outbox_append_one(text, text, jsonb, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz),
                outbox_append_bytes(text, text, bytea, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz),
+               outbox_append_one_bytes(text, text, bytea, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz),
                ' || batch || ',
                outbox_append_adopted(text, text, uuid, text, text, text, bytea, text, boolean, text, text, timestamptz),
                outbox_without_enqueue() TO postrider_producer',

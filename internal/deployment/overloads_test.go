@@ -143,6 +143,7 @@ func appendInAllForms(t *testing.T, r roles) {
 		`SELECT shop.outbox_append('a', 't', '{}', expected_version => 1, available_at => '2100-01-01')`,
 		`SELECT shop.outbox_append_bytes('a', 't', '\x00', tenant_id => 'x', publish => false)`,
 		`SELECT shop.outbox_append_one('a', 'checked', '{"a/b": "x", "n": 1.5, "l": [1, 2], "o": {}}', dedupe_key => 'm')`,
+		`SELECT shop.outbox_append_one_bytes('a', 't', '\x00', dedupe_key => 'o')`,
 		`SELECT shop.outbox_append_batch('{a,b}', '{checked,checked}', ARRAY['{"n": 2}', '{}']::bytea[])`,
 		`SELECT shop.outbox_append_batch('{a,b,b}', '{t,t,t}', '{x,x,x}', dedupe_keys => '{k,l,l}', topics => '{default,x,x}')`,
 		`BEGIN; SELECT shop.outbox_without_enqueue(); SELECT shop.outbox_append('a', 't', '{}');

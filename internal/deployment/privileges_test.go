@@ -68,7 +68,7 @@ SELECT c.relname, string_agg(r.right, ' ' ORDER BY r.right COLLATE "C")
 // functionsHeld are those that a role may run and everybody may not.
 var functionsHeld = map[string]string{
 	"consumer": "inbox_begin inbox_claim inbox_decide inbox_done inbox_failed inbox_next inbox_park inbox_parse inbox_receive inbox_record inbox_unpark",
-	"producer": "outbox_append outbox_append_adopted outbox_append_batch outbox_append_bytes outbox_append_one outbox_without_enqueue",
+	"producer": "outbox_append outbox_append_adopted outbox_append_batch outbox_append_bytes outbox_append_one outbox_append_one_bytes outbox_without_enqueue",
 	"operator": "outbox_schema_problem",
 	"app":      "inbox_theirs", // its own
 	"PUBLIC":   "outbox_hash_partition outbox_partition outbox_state outbox_xxhash64",

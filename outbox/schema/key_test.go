@@ -35,7 +35,7 @@ func TestAStreamKeepsItsKey(t *testing.T) {
 		}
 		for _, sql := range []string{
 			`SELECT outbox_append('{s}', 't', '{}', partition_key => 'elsewhere')`, `SELECT outbox_append_one('{s}', 't', '{}', partition_key => 'elsewhere')`,
-			`SELECT outbox_append_bytes('{s}', 't', '', partition_key => 'elsewhere')`, `SELECT outbox_append_batch('{{s}}', '{t}', '{x}', partition_keys => '{elsewhere}')`,
+			`SELECT outbox_append_bytes('{s}', 't', '', partition_key => 'elsewhere')`, `SELECT outbox_append_one_bytes('{s}', 't', '', partition_key => 'elsewhere')`, `SELECT outbox_append_batch('{{s}}', '{t}', '{x}', partition_keys => '{elsewhere}')`,
 			`SELECT outbox_append_batch('{new,{s}}', '{t,t}', '{x,x}', partition_keys => '{any,elsewhere}')`,
 		} {
 			refused(t, conn, strings.NewReplacer("{{s}", "{"+stream, "{new,{s}", "{new,"+stream, "{s}", stream).Replace(sql), "22023")

@@ -93,7 +93,7 @@ func TestPrivileges(t *testing.T) {
 		`SELECT outbox_append_batch('{s}', '{t}', '{x}')`, `SELECT outbox_metadata_problem('{}')`,
 		`SELECT outbox_append_adopted('a', 'r', NULL, 's', 't', 'd', 'x', NULL, false, NULL, NULL, NULL)`,
 		`SELECT outbox_adopted_event('a', 'r', NULL, 's', 't', 'd', 'x', NULL, false, NULL, NULL, NULL)`,
-		`SELECT outbox_append_one('s', 't', '{}')`, `SELECT outbox_schema_problem('{}')`, `SELECT outbox_mismatch('{}', '{}', '{}', '', 0)`,
+		`SELECT outbox_append_one('s', 't', '{}')`, `SELECT outbox_append_one_bytes('s', 't', 'x')`, `SELECT outbox_schema_problem('{}')`, `SELECT outbox_mismatch('{}', '{}', '{}', '', 0)`,
 	} {
 		refused(t, conn, sql, "42501")
 	}

@@ -17,20 +17,27 @@ import (
 func TestAppendOneTellsNewFromDuplicate(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, pgtest.Migrated(t, 4))
-	const appends = `SELECT format('%s %s %s', stream_version, duplicate, sequence = 1)
-		FROM outbox_append_one('s', 't', '{}', dedupe_key => 'k', metadata => '{"correlation_id": "c"}', topic => 'shop')`
-	for _, want := range []string{"1 f t", "1 t t", "1 t t"} {
-		if got := one[string](t, conn, appends); got != want {
-			t.Errorf("it answers %s, want %s", got, want)
+	for _, function := range []string{"outbox_append_one", "outbox_append_one_bytes"} {
+		run(t, conn, `TRUNCATE events, outbox_ready, outbox_dedupe_keys RESTART IDENTITY`)
+		appends := `SELECT format('%s %s %s', stream_version, duplicate, sequence = 1)
+			FROM ` + function + `('s', 't', '{ }', dedupe_key => 'k', metadata => '{"correlation_id": "c"}', topic => 'shop')`
+		for _, want := range []string{"1 f t", "1 t t", "1 t t"} {
+			if got := one[string](t, conn, appends); got != want {
+				t.Errorf("%s answers %s, want %s", function, got, want)
+			}
 		}
+		if got := one[string](t, conn, `SELECT format('%s %s', stream_version, duplicate) FROM `+function+`('s', 't', '[1]')`); got != "2 f" {
+			t.Errorf("without a key %s answers %s", function, got)
+		}
+		want := `shop{}{"correlation_id": "c"} default[1]`
+		if function == "outbox_append_one_bytes" {
+			want = `shop{ }{"correlation_id": "c"} default[1]`
+		}
+		if got := one[string](t, conn, `SELECT string_agg(topic || convert_from(payload, 'UTF8') || coalesce(metadata::text, ''), ' ' ORDER BY sequence) FROM events`); got != want {
+			t.Errorf("%s stored: %s", function, got)
+		}
+		refused(t, conn, `SELECT `+function+`('s', 't', '{}', expected_version => 0)`, "OB001")
 	}
-	if got := one[string](t, conn, `SELECT format('%s %s', stream_version, duplicate) FROM outbox_append_one('s', 't', '[1]')`); got != "2 f" {
-		t.Errorf("without a key it answers %s", got)
-	}
-	if got := one[string](t, conn, `SELECT string_agg(topic || convert_from(payload, 'UTF8') || coalesce(metadata::text, ''), ' ' ORDER BY sequence) FROM events`); got != `shop{}{"correlation_id": "c"} default[1]` {
-		t.Errorf("stored: %s", got)
-	}
-	refused(t, conn, `SELECT outbox_append_one('s', 't', '{}', expected_version => 0)`, "OB001")
 }
 
 const placed = `{
@@ -59,6 +66,7 @@ func appendsOf(name, payload string) map[string]int {
 	bytes := "convert_to(" + literal(payload) + ", 'UTF8')"
 	ways := map[string]int{
 		fmt.Sprintf(`SELECT outbox_append_bytes('s', '%s', %s)`, name, bytes):                                             1,
+		fmt.Sprintf(`SELECT outbox_append_one_bytes('s', '%s', %s)`, name, bytes):                                         1,
 		fmt.Sprintf(`SELECT outbox_append_batch('{s}', '{%s}', ARRAY[%s])`, name, bytes):                                  1,
 		fmt.Sprintf(`SELECT outbox_append_batch('{s,s,s}', '{free,%[1]s,%[1]s}', ARRAY['x', %[2]s, %[2]s])`, name, bytes): 2,
 	}

@@ -9,7 +9,7 @@ public class Append {
     static final String STATE = "INSERT INTO recipe_orders VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET status = excluded.status";
     // JDBC declares a String as varchar: jsonb takes a cast.
     static final String ONE = "SELECT outbox_append(?, ?, ?::jsonb, topic => ?, partition_key => ?, expected_version => ?)";
-    // The function for many tells new from duplicate, and publishes bytes as they are. One event is an array of one.
+    // The function for many publishes bytes as they are and tells new from duplicate, as outbox_append_one_bytes does without the partition.
     static final String MANY = """
         SELECT sequence, partition_key, duplicate FROM outbox_append_batch(ARRAY[?], ARRAY[?], ARRAY[?], topics => ARRAY[?],
             partition_keys => ARRAY[?], expected_versions => ARRAY[?], dedupe_keys => ARRAY[?])""";

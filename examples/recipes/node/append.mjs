@@ -4,7 +4,7 @@ import pg from "pg";
 
 const STATE = `INSERT INTO recipe_orders VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET status = excluded.status`;
 const ONE = `SELECT outbox_append($1, $2, $3, topic => $4, partition_key => $5, expected_version => $6)`;
-// The function for many tells new from duplicate, and publishes bytes as they are. One event is an array of one.
+// The function for many publishes bytes as they are and tells new from duplicate, as outbox_append_one_bytes does without the partition.
 const MANY = `SELECT sequence, partition_key, duplicate FROM outbox_append_batch(ARRAY[$1], ARRAY[$2], ARRAY[$3::bytea],
   topics => ARRAY[$4], partition_keys => ARRAY[$5], expected_versions => ARRAY[$6::bigint], dedupe_keys => ARRAY[$7])`;
 

@@ -9,7 +9,7 @@ const orders = pgTable("recipe_orders", { name: text().primaryKey(), status: tex
 // Drizzle leaves undefined out of the statement, hence the defaults, and writes an array as a list, hence ARRAY[].
 const one = ({ stream, type, payload, topic = null, key = null, expected = null }) => sql`SELECT outbox_append(
   ${stream}, ${type}, ${payload}, topic => ${topic}, partition_key => ${key}, expected_version => ${expected})`;
-// The function for many tells new from duplicate, and publishes bytes as they are. One event is an array of one.
+// The function for many publishes bytes as they are and tells new from duplicate, as outbox_append_one_bytes does without the partition.
 const many = ({ stream, type, payload, topic = null, key = null, expected = null, message }) => sql`
   SELECT sequence, partition_key, duplicate FROM outbox_append_batch(
     ARRAY[${stream}], ARRAY[${type}], ARRAY[${Buffer.from(payload)}::bytea], topics => ARRAY[${topic}],

@@ -2,7 +2,7 @@
 // State and event in one transaction, with PDO: PDO_DSN='pgsql:host=…;dbname=…;user=…;password=…' php append.php <../events.jsonl
 const STATE = 'INSERT INTO recipe_orders VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET status = excluded.status';
 const ONE = 'SELECT outbox_append(:stream, :type, :payload, topic => :topic, partition_key => :key, expected_version => :expected)';
-// The function for many tells new from duplicate, and publishes bytes as they are. One event is an array of one.
+// The function for many publishes bytes as they are and tells new from duplicate, as outbox_append_one_bytes does without the partition.
 const MANY = 'SELECT sequence, partition_key, duplicate FROM outbox_append_batch(ARRAY[:stream], ARRAY[:type], ARRAY[:payload::bytea],
     topics => ARRAY[:topic], partition_keys => ARRAY[:key], expected_versions => ARRAY[:expected::bigint], dedupe_keys => ARRAY[:message])';
 

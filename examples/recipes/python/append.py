@@ -11,7 +11,7 @@ import psycopg2
 STATE = "INSERT INTO recipe_orders VALUES (%(stream)s, %(type)s) ON CONFLICT (name) DO UPDATE SET status = excluded.status"
 ONE = """SELECT outbox_append(%(stream)s, %(type)s, %(payload)s,
     topic => %(topic)s, partition_key => %(key)s, expected_version => %(expected)s)"""
-# The function for many tells new from duplicate, and publishes bytes as they are. One event is an array of one.
+# The function for many publishes bytes as they are and tells new from duplicate, as outbox_append_one_bytes does without the partition.
 MANY = """SELECT sequence, partition_key, duplicate FROM outbox_append_batch(
     ARRAY[%(stream)s], ARRAY[%(type)s], ARRAY[%(payload)s::bytea], topics => ARRAY[%(topic)s], partition_keys => ARRAY[%(key)s],
     expected_versions => ARRAY[%(expected)s::bigint], dedupe_keys => ARRAY[%(message)s])"""

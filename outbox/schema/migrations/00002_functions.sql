@@ -883,13 +883,39 @@ $function$;
 COMMENT ON FUNCTION {schema}.outbox_append_one(text, text, jsonb, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz) IS
     'As outbox_append; tells also the version, and whether the dedupe key was taken, so that sequence and version are the first event''s.';
 
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_append_one_bytes(
+    stream_id text, event_type text, payload bytea, expected_version bigint DEFAULT NULL, metadata jsonb DEFAULT NULL,
+    topic text DEFAULT 'default', partition_key text DEFAULT NULL, dedupe_key text DEFAULT NULL,
+    tenant_id text DEFAULT NULL, publish boolean DEFAULT true, available_at timestamptz DEFAULT NULL,
+    event_id uuid DEFAULT NULL, occurred_at timestamptz DEFAULT NULL,
+    OUT sequence bigint, OUT stream_version bigint, OUT duplicate boolean)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan AS $function$
+DECLARE
+    one record;
+BEGIN
+    one := {schema}.outbox_append_event(stream_id, event_type, payload, expected_version, metadata,
+        coalesce(topic, 'default'), partition_key, NULL::bigint, dedupe_key, tenant_id, coalesce(publish, true),
+        available_at, event_id, occurred_at);
+    sequence := one.appended;
+    stream_version := one.version;
+    duplicate := one.duplicate;
+END
+$function$;
+-- +goose StatementEnd
+COMMENT ON FUNCTION {schema}.outbox_append_one_bytes(text, text, bytea, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz) IS
+    'As outbox_append_one, with any bytes as payload.';
+
 REVOKE EXECUTE ON FUNCTION
     {schema}.outbox_append_event(text, text, bytea, bigint, jsonb, text, text, bigint, text, text, boolean, timestamptz, uuid, timestamptz),
     {schema}.outbox_refuse_old_settings(), {schema}.outbox_refuse_ids(uuid[]), {schema}.outbox_refuse_key(text, text, text, bigint),
     {schema}.outbox_version_conflict(text, bigint, bigint),
     {schema}.outbox_append_bytes(text, text, bytea, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz),
     {schema}.outbox_append(text, text, jsonb, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz),
-    {schema}.outbox_append_one(text, text, jsonb, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz) FROM PUBLIC;
+    {schema}.outbox_append_one(text, text, jsonb, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz),
+    {schema}.outbox_append_one_bytes(text, text, bytea, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz) FROM PUBLIC;
 
 -- Appending many events with one statement per table. Arrays go in, one row per
 -- event comes out, in the order of the input; partition_key is NULL where no pointer
@@ -1285,6 +1311,7 @@ DROP FUNCTION {schema}.outbox_adopted_headers(jsonb);
 DROP FUNCTION {schema}.outbox_adopted_name(text);
 DROP FUNCTION {schema}.outbox_append_batch(text[], text[], bytea[], uuid[], bigint[], jsonb[], text[], text[], bigint[],
     text[], text[], boolean[], timestamptz[], timestamptz[]);
+DROP FUNCTION {schema}.outbox_append_one_bytes(text, text, bytea, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz);
 DROP FUNCTION {schema}.outbox_append_one(text, text, jsonb, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz);
 DROP FUNCTION {schema}.outbox_append(text, text, jsonb, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz);
 DROP FUNCTION {schema}.outbox_append_bytes(text, text, bytea, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz);

@@ -338,6 +338,7 @@ SELECT {schema}.outbox_take_back('{
     "outbox_append_bytes(text, text, bytea, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz)",
     "outbox_append(text, text, jsonb, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz)",
     "outbox_append_one(text, text, jsonb, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz)",
+    "outbox_append_one_bytes(text, text, bytea, bigint, jsonb, text, text, text, text, boolean, timestamptz, uuid, timestamptz)",
     "outbox_append_batch(text[], text[], bytea[], uuid[], bigint[], jsonb[], text[], text[], bigint[], text[], text[], boolean[], timestamptz[], timestamptz[])",
     "outbox_adopted_name(text)", "outbox_adopted_headers(jsonb)", "outbox_adopted_metadata(text, boolean)",
     "outbox_adopted_event(text, text, uuid, text, text, text, bytea, text, boolean, text, text, timestamptz)",
