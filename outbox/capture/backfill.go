@@ -57,10 +57,12 @@ func (s *Store) begins(ctx context.Context, tx pgx.Tx, t *table, c Capture, befo
 	return tx.QueryRow(ctx, "SELECT coalesce(max(sequence), 0) FROM "+schema+".events").Scan(&t.filled.Begun)
 }
 
-// backfill tells the rows page by page. What is interrupted goes on after the last page that was committed.
+// backfill tells the rows page by page, with pauses of 10 ms to 1 s where one is refused. What is interrupted goes on after the last page that
+// was committed.
 func (s *Store) backfill(ctx context.Context, c Capture, o Options, done *Done) error {
-	alone := false
-	for {
+	const shortest = 10 * time.Millisecond
+	alone, pause := false, shortest
+	for ; ; pause = min(2*pause, time.Second) {
 		var read int
 		var filled backfilled
 		err := s.transaction(ctx, Options{LockTimeout: 500 * time.Millisecond}, func(tx pgx.Tx) (err error) {
@@ -70,11 +72,15 @@ func (s *Store) backfill(ctx context.Context, c Capture, o Options, done *Done) 
 		var answer *pgconn.PgError
 		switch {
 		case errors.As(err, &answer) && slices.Contains([]string{"55P03", "40P01", "40001", "OB001", "23505"}, answer.Code):
-			continue // a row is held for long, or its stream got an event; a backfill waits with one lock
+			select { // a row is held for long, or its stream got an event; a backfill waits with one lock
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
+			continue
 		case err != nil:
 			return fmt.Errorf("rows of %s that were there, after key %s: %w", done.Table, strings.Join(filled.After, ", "), err)
 		}
-		alone = read == 0
+		alone, pause = read == 0, shortest
 		done.Waiting, done.Imported = filled.Read, filled.Told
 		if o.Progress != nil {
 			o.Progress(filled.Read, filled.Told)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -223,5 +224,22 @@ func TestABackfillWaitsForARow(t *testing.T) {
 	}
 	if done.Imported != 3 {
 		t.Errorf("%d rows were told, want 3", done.Imported)
+	}
+}
+
+// A page that is refused again and again is tried after growing pauses.
+func TestABackfillPausesWhereItIsRefused(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.run(t, `CREATE TABLE rows (a int PRIMARY KEY)`, `INSERT INTO rows VALUES (1)`, `CREATE SEQUENCE tries`,
+		`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM nextval('public.tries'); RAISE EXCEPTION 'taken' USING ERRCODE = '23505'; END $$`,
+		`CREATE TRIGGER refuse BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if _, err := l.Capture(ctx, capture.Capture{Table: "rows"}, capture.Options{Backfill: true}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it returns %v", err)
+	}
+	if n := one[int64](t, l, `SELECT last_value FROM tries`); n > 12 {
+		t.Errorf("it tried %d times in 2 s", n)
 	}
 }
