@@ -235,7 +235,7 @@ func verifications() []mutant {
 		},
 		{
 			name: "stored-stream-overruled", promise: "P2", breaks: "workers of one outbox publish to two streams",
-			test: command{pkg: "cmd/postrider", run: "^TestASecondOutboxIsKnownByItsSchemaAlone$"}, says: "status 0, want 2", limit: time.Minute,
+			test: command{pkg: "cmd/postrider", run: "^TestASecondOutboxIsKnownByItsSchemaAlone$"}, says: "status 1, want 2", limit: time.Minute,
 			edits: []edit{{"outbox/schema/check.go", "	if asked == \"\" || stored == \"\" || asked == stored {", "	if true {"}},
 		},
 		{
