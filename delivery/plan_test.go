@@ -64,8 +64,12 @@ func TestPlansMadeOnAnEmptyOutboxFindTheRowsOfALargeOne(t *testing.T) {
 	b.exec(t, `UPDATE outbox_partitions SET paused_at = NULL`)
 	b.until(t, published, 10+events)
 	stop()
-	// Each row is read by its claim and by its mark.
-	b.wantFewReads(t, 0, 5*events/2, "outbox_ready", "outbox_parked")
+	// Each row is read by its claim and by its mark. Behind a broker that was slow its partition is looked through once more.
+	var slow int64
+	for _, e := range relay.Stats().Errors {
+		slow += int64(e.Count)
+	}
+	b.wantFewReads(t, 0, (5+2*slow)*events/2, "outbox_ready", "outbox_parked")
 }
 
 // wantFewReads wants that so many rows were read at most.
