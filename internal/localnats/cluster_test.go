@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
 	"go.uber.org/goleak"
 
 	"github.com/postrider/postrider/internal/localnats"
@@ -80,10 +81,10 @@ func createStream(t *testing.T, js jetstream.JetStream, replicas int) {
 // publish repeats a message that is not acknowledged in time, as happens when the stream's leader is lost.
 func publish(t *testing.T, js jetstream.JetStream) {
 	t.Helper()
-	ctx := deadline(t)
+	ctx, id := deadline(t), jetstream.WithMsgID(nuid.Next()) // a busy server stores it once, however often it is asked
 	for {
 		attempt, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
-		_, err := js.Publish(attempt, "ledger.entry", []byte("x"))
+		_, err := js.Publish(attempt, "ledger.entry", []byte("x"), id)
 		cancel()
 		if err == nil {
 			return
