@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -184,9 +186,12 @@ func (s *Server) waitReady(ctx context.Context, started *process) error {
 	ticker := time.NewTicker(readyInterval)
 	defer ticker.Stop()
 	for {
-		conn, err := pgx.Connect(ctx, s.URL())
-		if err == nil {
-			return conn.Close(ctx)
+		var err error
+		if s.listens(started) { // else another server may answer at its port, which it cannot have
+			var conn *pgx.Conn
+			if conn, err = pgx.Connect(ctx, s.URL()); err == nil {
+				return conn.Close(ctx)
+			}
 		}
 		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && strings.HasPrefix(refused.Code, "28") {
 			return fmt.Errorf("localpg: the server refuses its own password: %w", err)
@@ -202,6 +207,14 @@ func (s *Server) waitReady(ctx context.Context, started *process) error {
 		case <-ticker.C:
 		}
 	}
+}
+
+// listens reports that the process has its port and accepts connections, as it writes into its data directory.
+func (s *Server) listens(started *process) bool {
+	text, err := os.ReadFile(filepath.Join(s.cluster.dir, "postmaster.pid"))
+	lines := strings.Split(string(text), "\n")
+	const pid, status = 0, 7
+	return err == nil && len(lines) > status && lines[pid] == strconv.Itoa(started.os.Pid) && strings.TrimSpace(lines[status]) == "ready"
 }
 
 // endLocked asks the server to shut down, waits, and becomes harsher when ctx ends first.
