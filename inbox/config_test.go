@@ -24,10 +24,16 @@ func TestConfigsAreRefusedByName(t *testing.T) {
 	for field, c := range map[string]inbox.ConsumerConfig{
 		"Lanes": {Lanes: 2000}, "BatchSize": {BatchSize: -1}, "Workers": {Workers: -1}, "LeaseTTL": {LeaseTTL: 1},
 		"Filter": {Filter: ">"}, `Filter "outbox.*.>"`: {Filter: "outbox.*.>"}, `Filter "*.>"`: {Filter: "*.>"},
+		`Filter "outbox.fence.3"`: {Filter: "outbox.fence.3"}, `Filter "*.*.x"`: {Filter: "*.*.x"}, `Filter ">.x"`: {Filter: ">.x"}, `Filter "outbox.>.x"`: {Filter: "outbox.>.x"},
 		"Interval": {LeaseTTL: time.Second, Interval: time.Second}, "QuietTime": {QuietTime: 1}, "DrainTimeout": {DrainTimeout: -1},
 	} {
 		if err := c.Validate(); !errors.Is(err, inbox.ErrConfig) || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s gives %v", field, err)
+		}
+	}
+	for _, filter := range []string{"events.>", "outbox", "outbox.fence", "*.*", "outbox.other.>", "outboxes.>", ">x"} {
+		if err := (inbox.ConsumerConfig{Filter: filter}).Validate(); err != nil && strings.Contains(err.Error(), "covers") {
+			t.Errorf("%s gives %v", filter, err)
 		}
 	}
 }

@@ -82,7 +82,7 @@ func (c ConsumerConfig) Validate() error {
 }
 
 // control matches filters that cover outbox.fence.>.
-var control = regexp.MustCompile(`^(>$|(outbox|\*)\.(>$|(fence|\*)\.))`)
+var control = regexp.MustCompile(`^(>(\.|$)|(outbox|\*)\.(>(\.|$)|(fence|\*)\.))`)
 
 // checkFilter refuses a filter that lets the workers' control messages through.
 func checkFilter(filter string) error {

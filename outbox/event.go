@@ -44,7 +44,7 @@ type Event struct {
 	AuditOnly bool
 }
 
-// Metadata says where an event comes from. Its JSON is what the outbox stores.
+// Metadata says where an event comes from. The outbox stores its JSON.
 type Metadata struct {
 	// TraceParent and TraceState are the W3C trace context (https://www.w3.org/TR/trace-context/).
 	TraceParent string `json:"traceparent,omitempty"`

@@ -45,7 +45,8 @@ func (p *Projection) fail(ctx context.Context, c claim, blamed *eventError) erro
 	if len(text) > longestError {
 		text = text[:longestError]
 	}
-	tag, err := p.sql.Fail.Exec(ctx, p.cfg.Pool, p.arguments(c, pg.Args{"attempts": attempts, "error": strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", "\uFFFD"), "\uFFFD"), "wait": wait, "dead": dead}))
+	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", "\uFFFD"), "\uFFFD")
+	tag, err := p.sql.Fail.Exec(ctx, p.cfg.Pool, p.arguments(c, pg.Args{"attempts": attempts, "error": text, "wait": wait, "dead": dead}))
 	if err != nil {
 		return fmt.Errorf("note the failure of stream %q: %w", c.stream, err)
 	}

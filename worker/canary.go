@@ -46,7 +46,7 @@ type canary struct {
 	waiting       map[int]*flight // by the stream
 	after         uint64          // what was not read is stored at this position or behind it
 	created       time.Time       // when the stream of NATS was
-	seen          time.Time       // when the last look began that reached the stream's end
+	seen          time.Time       // the begin of the last look that reached the stream's end
 
 	checks, failures prometheus.Counter
 	seconds          *prometheus.HistogramVec

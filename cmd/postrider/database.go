@@ -67,7 +67,7 @@ func (f databaseFlags) pool(ctx context.Context, name string, maxConns int32) (*
 	return pool, nil
 }
 
-// checkSchema makes sure that the tables are there and fit, and that what the configuration asks for is what is stored.
+// checkSchema makes sure that the tables are there and fit, and that the stored settings are those that the configuration asks for.
 func checkSchema(ctx context.Context, pool *pgxpool.Pool, asked schema.Config) (info outboxInfo, err error) {
 	m, err := schema.New(asked)
 	if err != nil {
@@ -96,18 +96,18 @@ func (f databaseFlags) outbox(ctx context.Context, name string, maxConns int32) 
 	return pool, info, err
 }
 
-// outboxInfo is what an outbox's database says about it, to everybody the same.
+// outboxInfo holds the stored settings of an outbox, which everybody shares.
 type outboxInfo struct {
 	schema.Info
 	events delivery.Relation
 }
 
-// control is where its control messages go.
+// control names the subjects of the outbox's control messages.
 func (s outboxInfo) control() natspub.Control {
 	return natspub.Control{Outbox: s.OutboxID, Prefix: s.ControlPrefix}
 }
 
-// largestPayload is what is read of an event: as much as could be appended. Whoever lowers that later means what is appended then.
+// largestPayload bounds the payloads that are read: as much as could be appended. Whoever lowers that later means what is appended then.
 func (s outboxInfo) largestPayload() int64 { return max(delivery.DefaultMaxPayload, s.MaxPayloadBytes) }
 
 // named adds to an error of the schema which setting it is about.

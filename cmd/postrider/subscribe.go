@@ -22,7 +22,7 @@ type subscription struct {
 	durable   string
 	// from is the delivery policy of a consumer that is made now.
 	from jetstream.DeliverPolicy
-	// idle is after how long without a message the subscription ends, once the stream says that it holds no more; 0: never.
+	// idle ends the subscription after so long without a message, once the stream says that it holds no more; 0: never.
 	idle time.Duration
 }
 
@@ -87,7 +87,7 @@ type reader struct {
 	created time.Time
 	// quiet is how long nothing may come before the stream is asked.
 	quiet time.Duration
-	// came is when the last message came, or the first consumer was made.
+	// came dates the last message, or the making of the first consumer.
 	came time.Time
 }
 

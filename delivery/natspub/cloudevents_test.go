@@ -37,13 +37,12 @@ func (b bundle) trySend(t *testing.T, mode string, headers natspub.Headers, c *c
 	t.Helper()
 	if mode == "dedupe" {
 		p := b.publisher(t, natspub.DedupeConfig{Shape: natspub.Shape{Headers: headers, Compressor: c}})
-		for {
-			// A busy broker may not answer within the first wait; a relay would publish these again, too.
-			outcomes := publish(t, p, batch(messages...))
-			if !slices.Contains(kinds(outcomes), delivery.Unresolved) || t.Context().Err() != nil {
-				return outcomes
-			}
+		outcomes := publish(t, p, batch(messages...))
+		// A busy broker may not answer within the first waits; a relay would publish these again, too.
+		for again := 0; again < 8 && slices.Contains(kinds(outcomes), delivery.Unresolved); again++ {
+			outcomes = publish(t, p, batch(messages...))
 		}
+		return outcomes
 	}
 	w := b.worker(t, 3, 7, natspub.FencedConfig{Shape: natspub.Shape{Headers: headers, Compressor: c}})
 	w.take(t)

@@ -82,10 +82,8 @@ func prefix(o jetstream.JetStreamOptions) string {
 	return strings.TrimSuffix(cmp.Or(o.APIPrefix, jetstream.DefaultAPIPrefix), ".") + "."
 }
 
-// Message is a jetstream.Msg that no consumer delivered. It has no payload, and nothing but Ack to answer with, which does nothing.
+// Message is a jetstream.Msg that no consumer delivered: it has no payload, and to acknowledge it does nothing.
 type Message struct {
-	jetstream.Msg // nil
-
 	subject string
 	header  nats.Header
 	meta    jetstream.MsgMetadata
@@ -106,5 +104,26 @@ func (m *Message) Headers() nats.Header { return m.header }
 // Subject implements jetstream.Msg.
 func (m *Message) Subject() string { return m.subject }
 
+// Reply implements jetstream.Msg.
+func (m *Message) Reply() string { return "" }
+
 // Ack implements jetstream.Msg.
 func (m *Message) Ack() error { return nil }
+
+// DoubleAck implements jetstream.Msg.
+func (m *Message) DoubleAck(context.Context) error { return nil }
+
+// Nak implements jetstream.Msg.
+func (m *Message) Nak() error { return nil }
+
+// NakWithDelay implements jetstream.Msg.
+func (m *Message) NakWithDelay(time.Duration) error { return nil }
+
+// InProgress implements jetstream.Msg.
+func (m *Message) InProgress() error { return nil }
+
+// Term implements jetstream.Msg.
+func (m *Message) Term() error { return nil }
+
+// TermWithReason implements jetstream.Msg.
+func (m *Message) TermWithReason(string) error { return nil }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/internal/unseen"
@@ -33,5 +34,22 @@ func TestOnlyWhatClientsKeepIsTold(t *testing.T) {
 	}
 	if found, err := unseen.Next(t.Context(), js, "EVENTS", "events.>", 5); found != nil || err != nil {
 		t.Errorf("behind the end: %+v, %v", found, err)
+	}
+}
+
+// Whoever reads may answer such a message as any other.
+func TestAMessageTakesEveryAnswer(t *testing.T) {
+	t.Parallel()
+	var msg jetstream.Msg = &unseen.Message{}
+	for name, err := range map[string]error{
+		"Ack": msg.Ack(), "DoubleAck": msg.DoubleAck(t.Context()), "Nak": msg.Nak(), "NakWithDelay": msg.NakWithDelay(0), "InProgress": msg.InProgress(),
+		"Term": msg.Term(), "TermWithReason": msg.TermWithReason("no"),
+	} {
+		if err != nil {
+			t.Errorf("%s gives %v", name, err)
+		}
+	}
+	if msg.Reply() != "" || msg.Data() != nil {
+		t.Error("it has a reply or a payload")
 	}
 }

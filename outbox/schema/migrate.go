@@ -66,7 +66,7 @@ func (m *Migrator) Up(ctx context.Context) (err error) {
 		m.cfg.Logger.InfoContext(ctx, "migration applied", "schema", m.cfg.Schema, "version", r.Source.Version, "took", r.Duration)
 	}
 	if err := m.locked(ctx, db, func(conn *sql.Conn) error {
-		return errors.Join(m.storePlaces(ctx, conn), m.storeControl(ctx, conn))
+		return errors.Join(onPgx(conn, func(raw *pgx.Conn) error { return m.storePlaces(ctx, raw) }), m.storeControl(ctx, conn))
 	}); err != nil {
 		return fmt.Errorf("migrate up: %w", err)
 	}

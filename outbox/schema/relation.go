@@ -27,11 +27,6 @@ func (m *Migrator) relation(name string) string {
 	return pgx.Identifier{m.cfg.Schema, name}.Sanitize()
 }
 
-// storePlaces stores where the events are and where they go, as far as the configuration says so.
-func (m *Migrator) storePlaces(ctx context.Context, conn *sql.Conn) error {
-	return onPgx(conn, func(raw *pgx.Conn) error { return m.storePlacesBy(ctx, raw) })
-}
-
 // storeControl stores what control subjects begin with, if the configuration says so.
 func (m *Migrator) storeControl(ctx context.Context, conn *sql.Conn) error {
 	if m.cfg.ControlPrefix == "" {
@@ -54,7 +49,8 @@ func (m *Migrator) storeControl(ctx context.Context, conn *sql.Conn) error {
 	})
 }
 
-func (m *Migrator) storePlacesBy(ctx context.Context, db pg.DB) error {
+// storePlaces stores where the events are and where they go, as far as the configuration says so.
+func (m *Migrator) storePlaces(ctx context.Context, db pg.DB) error {
 	was, err := m.Check(ctx, db)
 	if err != nil && !errors.Is(err, ErrStreamMismatch) {
 		return err
