@@ -167,7 +167,7 @@ func TestAKilledShadowReplayRepeatsNothing(t *testing.T) { //nolint:paralleltest
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := ledger.ParseMessage(raw.Header, raw.Data, at)
+		m, err := ledger.ParseMessage(raw.Subject, raw.Header, raw.Data, at)
 		if err != nil {
 			t.Fatal(err)
 		}

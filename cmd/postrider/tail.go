@@ -148,10 +148,10 @@ func (t *tail) receive(msg jetstream.Msg) error {
 	if err != nil {
 		return fmt.Errorf("message without metadata: %w", err)
 	}
-	m, err := ledger.ParseMessage(msg.Headers(), msg.Data(), meta.Sequence.Stream)
+	m, err := ledger.ParseMessage(msg.Subject(), msg.Headers(), msg.Data(), meta.Sequence.Stream)
 	if err != nil {
 		t.foreign++
-		fmt.Fprintf(t.err, "stream sequence %d: %v\n", meta.Sequence.Stream, err)
+		fmt.Fprintln(t.err, printable(err.Error()))
 	} else {
 		for _, fault := range t.checker.Receive(m) {
 			fmt.Fprintf(t.err, "FAULT %s\n", fault)

@@ -207,7 +207,7 @@ func entryOf(subject string, header nats.Header, at uint64) gaps.StoredMessage {
 		err = errors.Join(err, parse)
 		return n
 	}
-	e.Sequence, e.Version = number(message.HeaderSequence, 64), number(message.HeaderStreamVersion, 64)
+	e.Sequence, e.Version = max(0, number(message.HeaderSequence, 64)), number(message.HeaderStreamVersion, 64)
 	e.Partition = partition.ID(number(message.HeaderPartition, 16)) // of 16 bits
 	if header.Get(message.HeaderGeneration) != "" {
 		e.Generation = int(number(message.HeaderGeneration, 32))

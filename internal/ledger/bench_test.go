@@ -46,7 +46,7 @@ func BenchmarkParseMessage(b *testing.B) {
 	h, body := header(m), make([]byte, 300)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := ledger.ParseMessage(h, body, 1); err != nil {
+		if _, err := ledger.ParseMessage("events.a.b", h, body, 1); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -16,17 +16,13 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// ReadMessage is ParseMessage of a message as a consumer gets it. Errors name its place in the stream.
+// ReadMessage is ParseMessage of a message as a consumer gets it.
 func ReadMessage(msg jetstream.Msg) (Message, error) {
 	meta, err := msg.Metadata()
 	if err != nil {
 		return Message{}, fmt.Errorf("message without metadata: %w", err)
 	}
-	m, err := ParseMessage(msg.Headers(), msg.Data(), meta.Sequence.Stream)
-	if err != nil {
-		return m, fmt.Errorf("stream sequence %d: %w", meta.Sequence.Stream, err)
-	}
-	return m, nil
+	return ParseMessage(msg.Subject(), msg.Headers(), msg.Data(), meta.Sequence.Stream)
 }
 
 // ErrHeader is wrapped by every complaint of ParseMessage.
@@ -56,10 +52,10 @@ func HashBody(body []byte) uint64 { return xxhash.Sum64(body) }
 // ErrBody is returned for a compressed body that cannot be read.
 var ErrBody = errors.New("unreadable body")
 
-// ParseMessage reads the headers of a published event and hashes its body, from which it takes the relay's compression off. Errors wrap
-// ErrHeader and name the header that is missing or wrong, or wrap ErrBody. ReceivedAt is left zero.
-func ParseMessage(header nats.Header, body []byte, streamSeq uint64) (Message, error) {
-	parsed, err := message.ParseEncoded("", streamSeq, header, body)
+// ParseMessage reads the headers of a published event and hashes its body, from which it takes the relay's compression off. Errors name
+// the message's place; they wrap ErrHeader and name the header that is missing or wrong, or wrap ErrBody. ReceivedAt is left zero.
+func ParseMessage(subject string, header nats.Header, body []byte, streamSeq uint64) (Message, error) {
+	parsed, err := message.ParseEncoded(subject, streamSeq, header, body)
 	if err != nil {
 		return Message{}, fmt.Errorf("%w: %w", ErrHeader, err)
 	}

@@ -19,12 +19,12 @@ func TestParseMessage(t *testing.T) {
 		Type: "opened", Epoch: 3, Generation: 2, StreamSequence: 99, BodyHash: ledger.HashBody([]byte("{}")),
 	}
 	want.MessageID = want.EventID.String() + ":2"
-	got, err := ledger.ParseMessage(header(want), []byte("{}"), 99)
+	got, err := ledger.ParseMessage("events.a.b", header(want), []byte("{}"), 99)
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
 	}
 	want.Epoch, want.Generation, want.MessageID = 0, 0, ""
-	got, err = ledger.ParseMessage(header(want), []byte("{}"), 99)
+	got, err = ledger.ParseMessage("events.a.b", header(want), []byte("{}"), 99)
 	if err != nil || got != want {
 		t.Errorf("without optional headers: got %+v, %v", got, err)
 	}
@@ -56,7 +56,7 @@ func TestParseMessageReadsCompressedBodies(t *testing.T) {
 		if test.encoding == "" {
 			h.Del(codec.Header)
 		}
-		if m, err := ledger.ParseMessage(h, test.body, 1); m.BodyHash != test.hash || !errors.Is(err, test.err) {
+		if m, err := ledger.ParseMessage("events.a.b", h, test.body, 1); m.BodyHash != test.hash || !errors.Is(err, test.err) {
 			t.Errorf("%q: hash %x, %v; want %x, %v", test.encoding, m.BodyHash, err, test.hash, test.err)
 		}
 	}
@@ -89,7 +89,7 @@ func TestParseMessageNamesTheHeader(t *testing.T) {
 		if test.value == "" {
 			bad.Del(test.header)
 		}
-		_, err := ledger.ParseMessage(bad, nil, 1)
+		_, err := ledger.ParseMessage("events.a.b", bad, nil, 1)
 		if !errors.Is(err, ledger.ErrHeader) || !strings.Contains(err.Error(), test.header) {
 			t.Errorf("%s = %q: got %v", test.header, test.value, err)
 		}
@@ -104,7 +104,7 @@ func FuzzParseMessage(f *testing.F) {
 			"Outbox-Stream": {stream}, "Outbox-Stream-Version": {version}, "Outbox-Type": {kind},
 			"Outbox-Epoch": {epoch}, "Outbox-Generation": {generation},
 		}
-		m, err := ledger.ParseMessage(h, nil, 1)
+		m, err := ledger.ParseMessage("events.a.b", h, nil, 1)
 		if err != nil {
 			if !errors.Is(err, ledger.ErrHeader) {
 				t.Fatal(err)

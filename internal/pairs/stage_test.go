@@ -303,7 +303,7 @@ func (s *stage) tape(t *testing.T) []ledger.Message {
 		if err != nil {
 			t.Fatalf("read the stream: %v", err)
 		}
-		m, err := ledger.ParseMessage(raw.Headers(), raw.Data(), meta.Sequence.Stream)
+		m, err := ledger.ParseMessage(raw.Subject(), raw.Headers(), raw.Data(), meta.Sequence.Stream)
 		if err != nil {
 			t.Fatalf("stream sequence %d: %v", meta.Sequence.Stream, err)
 		}

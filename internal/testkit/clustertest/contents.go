@@ -139,7 +139,7 @@ func (r *reader) receive(message jetstream.Msg, at uint64) error {
 		r.control(found, at)
 		return nil
 	}
-	m, err := ledger.ParseMessage(message.Headers(), message.Data(), at)
+	m, err := ledger.ParseMessage(message.Subject(), message.Headers(), message.Data(), at)
 	if err != nil {
 		return err
 	}
