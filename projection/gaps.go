@@ -161,19 +161,18 @@ func judge(w watermark, h head, fingerprints, fromKept bool) (GapKind, bool) {
 // marks reads the watermarks, in the order of the streams' bytes.
 func (p *Projection) marks(ctx context.Context, fingerprints bool) (all []watermark, err error) {
 	// Fingerprints are of the rows as text, so the settings have to be those under which they were stored.
-	err = pgx.BeginFunc(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
+	all, err = unhurried(ctx, p.cfg.Pool, func(tx pgx.Tx) ([]watermark, error) {
 		if err := p.enter(ctx, tx); err != nil {
-			return err
+			return nil, err
 		}
 		rows, err := tx.Query(ctx, p.watermarks(fingerprints))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (w watermark, err error) {
+		return pgx.CollectRows(rows, func(row pgx.CollectableRow) (w watermark, err error) {
 			err = row.Scan(&w.stream, &w.known, &w.applied, &w.expected, &w.wanted, &w.event, &w.planned, &w.stored, &w.actual)
 			return w, err
 		})
-		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the watermarks: %w", err)
@@ -191,12 +190,11 @@ func (j *journal) withDropped(ctx context.Context, db pg.DB, marks []watermark, 
 	if !all && !slices.ContainsFunc(marks, func(w watermark) bool { return max(w.applied, w.wanted) > 0 && !there[w.stream] }) {
 		return heads, nil
 	}
-	if j.pool != nil {
-		db = j.pool
-	}
-	dropped, err := pg.Collect(ctx, db, j.sql.Dropped, nil, func(row pgx.CollectableRow) (h head, err error) {
-		err = row.Scan(&h.stream, &h.last)
-		return h, err
+	dropped, err := unhurried(ctx, j.in(db), func(tx pgx.Tx) ([]head, error) {
+		return pg.Collect(ctx, tx, j.sql.Dropped, nil, func(row pgx.CollectableRow) (h head, err error) {
+			err = row.Scan(&h.stream, &h.last)
+			return h, err
+		})
 	})
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && (refused.Code == "42501" || refused.Code == "42P01") { // no right; a journal without this table
 		return heads, nil
@@ -211,12 +209,11 @@ func (j *journal) withDropped(ctx context.Context, db pg.DB, marks []watermark, 
 
 // ends reads the end of every stream, in the order of their bytes.
 func (j *journal) ends(ctx context.Context, db pg.DB, grace time.Duration) ([]head, error) {
-	if j.pool != nil {
-		db = j.pool
-	}
-	heads, err := pg.Collect(ctx, db, j.sql.Heads, pg.Args{"grace": grace}, func(row pgx.CollectableRow) (h head, err error) {
-		err = row.Scan(&h.stream, &h.first, &h.last, &h.event, &h.wanted, &h.old)
-		return h, err
+	heads, err := unhurried(ctx, j.in(db), func(tx pgx.Tx) ([]head, error) {
+		return pg.Collect(ctx, tx, j.sql.Heads, pg.Args{"grace": grace}, func(row pgx.CollectableRow) (h head, err error) {
+			err = row.Scan(&h.stream, &h.first, &h.last, &h.event, &h.wanted, &h.old)
+			return h, err
+		})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the journal: %w", err)

@@ -75,29 +75,27 @@ type rebuilt struct {
 }
 
 // remember writes down, in the scratch schema and in one statement, where every stream is and what its rows are.
-func (p *Projection) remember(ctx context.Context, scratch *Projection) (streams []rebuilt, err error) {
+func (p *Projection) remember(ctx context.Context, scratch *Projection) ([]rebuilt, error) {
 	statement := `CREATE TABLE ` + quote(scratch.schema) + `.projection_remembered AS
 		SELECT coalesce(s.stream_id, f.stream_id) AS stream_id, coalesce(s.applied_version, 0) AS version, f.ord, f.n, f.h
 		  FROM ` + quote(p.schema) + `.projection_streams AS s
 		  FULL JOIN (` + printsOf(p.cfg.Projector.Tables(), p.schema, "", true) + `) AS f ON f.stream_id = s.stream_id`
-	err = pgx.BeginFunc(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
+	return unhurried(ctx, p.cfg.Pool, func(tx pgx.Tx) ([]rebuilt, error) {
 		if err := scratch.enter(ctx, tx); err != nil {
-			return err
+			return nil, err
 		}
 		if _, err := tx.Exec(ctx, statement); err != nil {
-			return err
+			return nil, err
 		}
 		rows, err := tx.Query(ctx, `SELECT DISTINCT stream_id, version FROM projection_remembered WHERE version > 0 ORDER BY 1`)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		streams, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (r rebuilt, err error) {
+		return pgx.CollectRows(rows, func(row pgx.CollectableRow) (r rebuilt, err error) {
 			err = row.Scan(&r.stream, &r.version)
 			return r, err
 		})
-		return err
 	})
-	return streams, err
 }
 
 // rebuild applies every stream up to its version; what cannot be applied is a difference.
@@ -161,31 +159,29 @@ func (p *Projection) rebuildOne(ctx context.Context, s rebuilt) error {
 }
 
 // differences compares the rebuild with what was remembered.
-func (p *Projection) differences(ctx context.Context) (found []Difference, err error) {
+func (p *Projection) differences(ctx context.Context) ([]Difference, error) {
 	tables := p.cfg.Projector.Tables()
 	statement := `SELECT coalesce(r.stream_id, f.stream_id), coalesce(r.ord, f.ord), coalesce(r.n, 0), coalesce(f.n, 0)
 		  FROM (SELECT * FROM projection_remembered WHERE ord IS NOT NULL) AS r
 		  FULL JOIN (` + printsOf(tables, p.schema, "", true) + `) AS f ON f.stream_id = r.stream_id AND f.ord = r.ord
 		 WHERE r.n IS DISTINCT FROM f.n OR r.h IS DISTINCT FROM f.h
 		 ORDER BY 1, 2`
-	err = pgx.BeginFunc(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
+	return unhurried(ctx, p.cfg.Pool, func(tx pgx.Tx) ([]Difference, error) {
 		if err := p.enter(ctx, tx); err != nil {
-			return err
+			return nil, err
 		}
 		rows, err := tx.Query(ctx, statement)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		found, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (d Difference, err error) {
+		return pgx.CollectRows(rows, func(row pgx.CollectableRow) (d Difference, err error) {
 			var ord int
 			if err = row.Scan(&d.Stream, &ord, &d.Rows, &d.Rebuilt); err == nil {
 				d.Table = tables[ord].Name
 			}
 			return d, err
 		})
-		return err
 	})
-	return found, err
 }
 
 // The rows of a stream are summed up as a text: for every table with rows of it the table's place, how many they are,

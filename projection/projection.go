@@ -83,14 +83,7 @@ func (p *Projection) Schema() string { return p.schema }
 // Prepare creates the schema, the schedule and the projector's tables where they are missing. It may run in any number
 // of processes at once.
 func (p *Projection) Prepare(ctx context.Context) error {
-	if err := p.define(ctx); err != nil {
-		return fmt.Errorf("prepare projection %s: %w", p.schema, err)
-	}
-	return nil
-}
-
-func (p *Projection) define(ctx context.Context) error {
-	return pgx.BeginFunc(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
 		// CREATE … IF NOT EXISTS of two sessions at once fails one of them.
 		if _, err := tx.Exec(ctx, `SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('postrider projection ' || $1, 0))`, p.schema); err != nil {
 			return err
@@ -106,6 +99,10 @@ func (p *Projection) define(ctx context.Context) error {
 		}
 		return p.cfg.Projector.Define(ctx, tx)
 	})
+	if err != nil {
+		return fmt.Errorf("prepare projection %s: %w", p.schema, err)
+	}
+	return nil
 }
 
 // enter gives a transaction the settings of the projection.
@@ -146,12 +143,28 @@ func newJournal(cfg Config) (*journal, error) {
 	return j, nil
 }
 
+// in is where the journal is.
+func (j *journal) in(db pg.DB) pg.DB {
+	if j.pool != nil {
+		return j.pool
+	}
+	return db
+}
+
+// unhurried collects in a transaction whose statements no statement_timeout ends: a look at all streams takes as long as it takes.
+func unhurried[T any](ctx context.Context, db pg.DB, collect func(pgx.Tx) ([]T, error)) (all []T, err error) {
+	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) (err error) {
+		if _, err = tx.Exec(ctx, `SELECT pg_catalog.set_config('statement_timeout', '0', true)`); err == nil {
+			all, err = collect(tx)
+		}
+		return err
+	})
+	return all, err
+}
+
 // droppedTo is up to where a stream was dropped whose events are all gone, 0 where it was not.
 func (j *journal) droppedTo(ctx context.Context, db pg.DB, stream string) (version int64, err error) {
-	if j.pool != nil {
-		db = j.pool
-	}
-	err = j.sql.DroppedTo.Row(ctx, db, pg.Args{"stream": stream}).Scan(&version)
+	err = j.sql.DroppedTo.Row(ctx, j.in(db), pg.Args{"stream": stream}).Scan(&version)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, nil
 	}
@@ -163,10 +176,7 @@ func (j *journal) droppedTo(ctx context.Context, db pg.DB, stream string) (versi
 
 // events reads up to limit events of a stream from a version on.
 func (j *journal) events(ctx context.Context, db pg.DB, stream string, from int64, limit int) ([]Event, error) {
-	if j.pool != nil {
-		db = j.pool
-	}
-	events, err := pg.Collect(ctx, db, j.sql.Read, pg.Args{"stream": stream, "from": from, "limit": limit}, func(row pgx.CollectableRow) (e Event, err error) {
+	events, err := pg.Collect(ctx, j.in(db), j.sql.Read, pg.Args{"stream": stream, "from": from, "limit": limit}, func(row pgx.CollectableRow) (e Event, err error) {
 		err = row.Scan(&e.Sequence, &e.Stream, &e.Version, &e.ID, &e.Type, &e.Topic, &e.Tenant, &e.Payload, &e.Metadata,
 			&e.OccurredAt, &e.RecordedAt, &e.audit)
 		return e, err

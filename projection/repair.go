@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/postrider/postrider/internal/closed"
 	"github.com/postrider/postrider/internal/pg"
 )
 
@@ -120,8 +121,8 @@ func (p *Projection) startUp(ctx context.Context) error {
 // gaugeInterval is the longest time between two looks at the schedule for the metrics.
 const gaugeInterval = 5 * time.Second
 
-// sweep looks again and again for what no message told of, and for the dead.
-func (p *Projection) sweep(ctx context.Context) {
+// sweep looks again and again for what no message told of, and for the dead. It returns nil when the context ended.
+func (p *Projection) sweep(ctx context.Context) error {
 	var behind map[string]int64 // found and not announced yet
 	for next := time.Now(); ; {
 		thorough := !time.Now().Before(next)
@@ -132,8 +133,8 @@ func (p *Projection) sweep(ctx context.Context) {
 		if behind, err = p.look(ctx, thorough, behind); err != nil && ctx.Err() == nil {
 			p.log.WarnContext(ctx, "the sweep could not look", "error", err)
 		}
-		if !p.idle(ctx, min(max(time.Until(next), 0), gaugeInterval), true) {
-			return
+		if dead := closed.Pool(err); dead != nil || !p.idle(ctx, min(max(time.Until(next), 0), gaugeInterval), true) {
+			return dead // the journal's, of which claims do not tell
 		}
 	}
 }

@@ -34,7 +34,7 @@ func (p *Projection) Run(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	var running sync.WaitGroup
-	running.Go(func() { p.sweep(ctx) })
+	running.Go(func() { end(p.sweep(ctx)) })
 	if p.cfg.JetStream != nil {
 		running.Go(func() { p.listen(ctx) })
 		running.Go(func() { end(closed.Connection(ctx, p.cfg.JetStream.Conn())) })
@@ -64,7 +64,10 @@ func (p *Projection) dispatch(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		slots := 1 + drainSlots(free)
+		slots := 1 + len(free) // nobody else takes any
+		for range slots - 1 {
+			<-free
+		}
 		var err error
 		if time.Since(looked) >= min(aheadInterval, p.cfg.LeaseTTL) {
 			looked, err = time.Now(), p.advance(ctx)
@@ -140,18 +143,6 @@ func (p *Projection) advance(ctx context.Context) error {
 		return fmt.Errorf("have streams not wait for a clock: %w", err)
 	}
 	return nil
-}
-
-// drainSlots takes all that are there.
-func drainSlots(free chan struct{}) (n int) {
-	for {
-		select {
-		case <-free:
-			n++
-		default:
-			return n
-		}
-	}
 }
 
 // idle waits for news, or for the time; false when the context ended.

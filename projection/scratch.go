@@ -34,13 +34,13 @@ func (p *Projection) scratch(ctx context.Context) (scratch *Projection, drop fun
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
 		defer holder.Release()
-		if _, err := holder.Exec(ctx, `DROP SCHEMA IF EXISTS `+quote(scratch.schema)+` CASCADE`); err != nil {
-			return errors.Join(fmt.Errorf("drop schema %s: %w", scratch.schema, err), holder.Conn().Close(ctx))
+		_, err := holder.Exec(ctx, `DROP SCHEMA IF EXISTS `+quote(scratch.schema)+` CASCADE`)
+		if err != nil {
+			err = fmt.Errorf("drop schema %s: %w", scratch.schema, err)
 		}
-		_, err := holder.Exec(ctx, `SELECT pg_catalog.pg_advisory_unlock(`+scratchLock+`)`, scratch.schema)
-		return err
+		return errors.Join(err, holder.Conn().Close(ctx)) // with the session end its lock and its settings
 	}
-	_, err = holder.Exec(ctx, `SELECT pg_catalog.pg_advisory_lock(`+scratchLock+`)`, scratch.schema)
+	_, err = holder.Exec(ctx, `SELECT pg_catalog.pg_advisory_lock(`+scratchLock+`), pg_catalog.set_config('idle_session_timeout', '0', false)`, scratch.schema)
 	if err == nil {
 		err = scratch.Prepare(ctx)
 	}
