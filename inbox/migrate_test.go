@@ -49,6 +49,28 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
+// Whoever waits for another's migration sees it then, whatever isolation is the database's default.
+func TestMigrationsOfIsolatedSessions(t *testing.T) {
+	t.Parallel()
+	for _, level := range []string{"repeatable read", "serializable"} {
+		url := pgtest.URL(t)
+		set := `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = %L', current_database(), '` + level + `'); END $$`
+		if _, err := pgtest.Pool(t, url).Exec(t.Context(), set); err != nil {
+			t.Fatal(err)
+		}
+		pool := pgtest.Pool(t, url)
+		var group sync.WaitGroup
+		for range 4 {
+			group.Go(func() {
+				if err := inbox.Migrate(t.Context(), pool, "apart"); err != nil {
+					t.Errorf("%s: %v", level, err)
+				}
+			})
+		}
+		group.Wait()
+	}
+}
+
 // An application keeps what it granted on its own objects, whatever they are called; what default privileges give away of ours is taken
 // back, from a role with capitals in its name, too.
 func TestAnApplicationKeepsItsGrants(t *testing.T) {
