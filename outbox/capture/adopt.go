@@ -236,8 +236,8 @@ func typed(t *table, columns map[string]column) error {
 	return nil
 }
 
-// isUUID is a pattern of POSIX.
-const isUUID = "'^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'"
+// isUUID is a pattern of POSIX, asText a cast to what is compared byte by byte, whatever collation a column has.
+const isUUID, asText = "'^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'", `::text COLLATE "C"`
 
 // expressions are what a row's event consists of; NULL where the row does not say.
 func (a *Adoption) expressions(t *table, columns map[string]column, value values) fields {
@@ -252,7 +252,7 @@ func (a *Adoption) expressions(t *table, columns map[string]column, value values
 		v := value(c)
 		switch field {
 		case "event_id":
-			e["own_id"] = "CASE WHEN " + v + "::text ~* " + isUUID + " THEN " + v + "::text::uuid END"
+			e["own_id"] = "CASE WHEN " + v + asText + " ~* " + isUUID + " THEN " + v + "::text::uuid END"
 			e["row_key"] = a.rowKey(t, c, value)
 		case "headers":
 			e["metadata"], e["of_headers"] = v+"::text", "true"
@@ -262,11 +262,11 @@ func (a *Adoption) expressions(t *table, columns map[string]column, value values
 				e[field] += " AT TIME ZONE 'UTC'"
 			}
 		case "stream_id":
-			e[field] = or(v+"::text", a.Stream)
+			e[field] = or(v+asText, a.Stream)
 		case "type":
-			e[field] = or(v+"::text", a.Type)
+			e[field] = or(v+asText, a.Type)
 		case "topic":
-			e[field] = or(v+"::text", cmp.Or(a.Topic, "default"))
+			e[field] = or(v+asText, cmp.Or(a.Topic, "default"))
 		default:
 			e[field] = v + "::text"
 		}
@@ -316,7 +316,7 @@ func (a *Adoption) chosen(t *table) (func(value values) string, error) {
 	return func(value values) string {
 		var tests []string
 		for i, name := range slices.Sorted(maps.Keys(a.Where)) {
-			tests = append(tests, value(columns[i])+"::text IN ("+literals(strings.Split(a.Where[name], "+"))+")")
+			tests = append(tests, value(columns[i])+asText+" IN ("+literals(strings.Split(a.Where[name], "+"))+")")
 		}
 		return strings.Join(tests, " AND ")
 	}, nil

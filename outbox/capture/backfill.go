@@ -222,7 +222,7 @@ func (t *table) compared(columns, key []string, operator, last string) string {
 	}
 	test := func(operator string) string {
 		c, _ := t.column(columns[0])
-		return "r." + identifier(c.Name) + " OPERATOR(" + identifier(c.Operators) + "." + operator + ") " + literal(key[0])
+		return "r." + identifier(c.Name) + " OPERATOR(" + identifier(c.Operators) + "." + operator + ") " + literal(key[0]) + "::" + c.Type
 	}
 	if len(columns) == 1 {
 		return test(last)

@@ -68,8 +68,8 @@ func (t *table) as(which string, names []string) string {
 
 // stream sets a variable to the stream's id, which a key is made to fit. Where columns of the key became others, the statement is made with these.
 func (c *Capture) stream(t *table, into, of string) string {
-	prefix := literal(t.String()+":") + " || "
-	value, later := of+"."+identifier(c.Key[0])+"::text", "($1).%I::text"
+	prefix, null := literal(t.String()+":")+" || ", ", '~d41d8cd98f00b204e9800998ecf8427e')" // the column may take NULL by now
+	value, later := "coalesce("+of+"."+identifier(c.Key[0])+"::text"+null, "($1).%I::text"
 	if len(c.Key) > 1 {
 		values := make([]string, len(c.Key))
 		for i, key := range c.Key {
@@ -82,7 +82,7 @@ func (c *Capture) stream(t *table, into, of string) string {
             ` + into + ` := ` + prefix + value + `;
         ELSE
             EXECUTE format('SELECT ` + later + `', VARIADIC keys) INTO ` + into + ` USING ` + of + `;
-            ` + into + ` := ` + prefix + into + `;
+            ` + into + ` := ` + prefix + `coalesce(` + into + null + `;
         END IF;
         IF octet_length(` + into + `) > 1024 OR ` + into + ` COLLATE "C" ~ E'^ | $|` + controls + `' THEN
             ` + into + ` := ltrim(left(regexp_replace(` + into + ` COLLATE "C", E'` + controls + `+', ' ', 'g'), 240)) || '~' || md5(` + into + `);

@@ -157,8 +157,8 @@ func (c *Capture) complete(t *table) error {
 	if len(c.Key) == 0 {
 		c.Key = t.primary()
 	}
-	if len(c.Key) == 0 {
-		return refuse("--key: %s has no primary key; name the columns that tell its rows apart", t)
+	if len(c.Key) == 0 || len(c.Key) > 100 { // the most that PostgreSQL passes to a function
+		return refuse("--key: name the columns that tell the rows of %s apart, 100 at most: it has no primary key, or %d were named", t, len(c.Key))
 	}
 	for _, name := range c.Key {
 		column, err := t.must("--key", name)

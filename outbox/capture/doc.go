@@ -51,7 +51,7 @@
 //
 // A table takes what it took before. A key that names no stream, for its length, control characters or spaces at its ends, is made to: the
 // stream's name ends with ~ and an MD5 then. What fails the statement that changed the row is a payload that is too large, or does not fit
-// the schema of a type that is checked. A key that is coarser than the row queues its writers until commit, and can deadlock those
+// the schema of a type that is checked, or a type's own cast to json or text that needs another search_path; and lastval(). A key that is coarser than the row queues its writers until commit, and can deadlock those
 // that change rows in different orders (40P01); above READ COMMITTED a stream's event that the snapshot does not see makes 40001: both want to be
 // tried again. A statement may change any number of rows: appends by triggers hold no lock of the shared lock table
 // for a stream, but queue at its next version. A captured row costs its writer about 0.15 ms, some forty times an update of a small row.

@@ -55,7 +55,7 @@ func (t *Trigger) faults(f facts) (list []Flaw) {
 		add(true, "capture each child by itself, or ALTER TABLE "+one+" NO INHERIT "+t.table.quoted(), "%s inherits from it, and the trigger does not see its rows", one)
 	}
 	if t.Owner != f.owner {
-		add(false, anew, "the table is owned by %s now, and the function runs as %s: adopted with --delete, rows stay unless that role may remove them", f.owner, t.Owner)
+		add(false, anew, "the table is owned by %s now, and the function runs as %s: adopted with --delete, rows stay unless that role may remove them, and %[1]s makes and attaches no partitions", f.owner, t.Owner)
 	}
 	if !f.may {
 		add(false, "as the outbox's owner: GRANT USAGE ON SCHEMA, and EXECUTE on the append function, TO "+t.Owner, "%s may not append any more: writes fail", t.Owner)

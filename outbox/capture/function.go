@@ -15,7 +15,8 @@ SET intervalstyle = 'iso_8601'
 SET bytea_output = 'hex'
 SET extra_float_digits = 1
 SET lc_monetary = 'C'
-SET quote_all_identifiers = off`
+SET quote_all_identifiers = off
+SET row_security = on`
 
 // guard begins each function. Others who may hang it on their table, by privileges that they had by default, must not speak for this one;
 // who may not keep events from being published must not do it by the mark of those who may.

@@ -51,7 +51,7 @@ func (r *reading) statements(payload column) string {
 		now := "        " + into + " := " + c.of("NEW") + "::text;\n"
 		later = "        EXECUTE format(" + literal(later) + ", " + r.name(c.Name) + ") INTO " + into + " USING NEW;\n"
 		if c.part != "" {
-			parts += "    BEGIN\n        IF same THEN\n    " + now + "        ELSE\n    " + later + "        END IF;\n    EXCEPTION WHEN data_exception THEN\n        NULL; -- no text can hold it\n    END;\n"
+			parts += "    BEGIN\n        IF same THEN\n    " + now + "        ELSE\n    " + later + "        END IF;\n    EXCEPTION WHEN data_exception OR program_limit_exceeded THEN\n        NULL; -- no text can hold it\n    END;\n"
 			continue
 		}
 		static, dynamic = static+now, dynamic+later
@@ -117,7 +117,7 @@ func (r *reading) deletion() string {
 		names = append(names, r.name(key))
 	}
 	place := fmt.Sprintf("coalesce((SELECT a.relid FROM pg_partition_ancestors(TG_RELID) AS a WHERE a.relid = %d), TG_RELID)::regclass", r.oid)
-	return "    IF has_table_privilege(" + place + ", 'SELECT') AND has_table_privilege(" + place + ", 'DELETE') THEN\n" +
+	return "    IF has_schema_privilege((SELECT c.relnamespace FROM pg_class AS c WHERE c.oid = " + place + "), 'USAGE') AND has_table_privilege(" + place + ", 'SELECT') AND has_table_privilege(" + place + ", 'DELETE') THEN\n" +
 		"        IF same AND to_regclass(" + literal(r.quoted()) + ") = " + place + " THEN\n" +
 		"            DELETE FROM " + r.quoted() + " AS t WHERE " + strings.Join(static, " AND ") + ";\n        ELSE\n" +
 		"            EXECUTE 'DELETE FROM ' || " + place + " || format(" + literal(" AS t WHERE "+strings.Join(dynamic, " AND ")) +

@@ -3743,7 +3743,7 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
    AND EXISTS (SELECT FROM unnest($3::text[], $4::text[]) AS w (schema, name) WHERE w.schema = n.nspname AND w.name = c.relname)
    AND c.relkind IN ('r', 'p', 'v', 'm', 'f');
 
-/* capture.Columns */ SELECT a.attname::text, coalesce(nullif(t.typbasetype, 0), t.oid)::regtype::text, a.attnotnull,
+/* capture.Columns */ SELECT a.attname::text, format_type(coalesce(nullif(t.typbasetype, 0), t.oid), -1), a.attnotnull,
        coalesce(array_position(k.conkey, a.attnum), 0),
        a.attidentity <> '' OR coalesce(pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%', false), a.attnum, a.atttypid,
        coalesce((SELECT n.nspname::text

@@ -23,7 +23,7 @@ SELECT c.oid, n.nspname::text, c.relname::text, c.relowner::regrole::text, c.rel
 -- query: Columns
 -- The columns of a table in their order, with their base types and their places in the primary key, 0 for none; and the schema of the
 -- operators that compare such a key.
-SELECT a.attname::text, coalesce(nullif(t.typbasetype, 0), t.oid)::regtype::text, a.attnotnull,
+SELECT a.attname::text, format_type(coalesce(nullif(t.typbasetype, 0), t.oid), -1), a.attnotnull,
        coalesce(array_position(k.conkey, a.attnum), 0),
        a.attidentity <> '' OR coalesce(pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%', false), a.attnum, a.atttypid,
        coalesce((SELECT n.nspname::text
