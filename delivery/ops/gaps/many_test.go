@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/postrider/postrider/delivery/ops/gaps"
 )
 
@@ -66,5 +68,33 @@ func TestAResizeMeanwhileIsNoticed(t *testing.T) {
 	}}, b.stream)
 	if err == nil || !strings.Contains(err.Error(), "resized") {
 		t.Errorf("it ended with %v", err)
+	}
+}
+
+// A look outlasts the limit that an administrator gives statements. Events that are locked for a second stand for many.
+func TestALookOutlastsTheLimitOfStatements(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.append(t, 20)
+	b.drain(t)
+	b.exec(t, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET statement_timeout = ''100ms''', current_database()); END $$`)
+	locked, done := make(chan error, 1), make(chan error, 1)
+	go func() {
+		done <- pgx.BeginFunc(t.Context(), b.pool, func(tx pgx.Tx) error {
+			_, err := tx.Exec(t.Context(), `SET LOCAL statement_timeout = 0; LOCK TABLE events`)
+			locked <- err
+			if err == nil {
+				_, err = tx.Exec(t.Context(), `SELECT pg_catalog.pg_sleep(1)`)
+			}
+			return err
+		})
+	}()
+	if err := <-locked; err != nil {
+		t.Fatal(err)
+	}
+	b.pool.Reset()
+	b.detect(t, gaps.Options{})
+	if err := <-done; err != nil {
+		t.Fatal(err)
 	}
 }
