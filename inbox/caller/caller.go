@@ -53,7 +53,7 @@ type Config struct {
 	Schema string
 	// Interval is the time between two looks for calls while none wait; Wake has one made at once. Defaults to 500 ms.
 	Interval time.Duration
-	// Timeout bounds an attempt. Defaults to 5 s.
+	// Timeout bounds an attempt; while its answer is taken in, the session may be idle for six times as long. Defaults to 5 s.
 	Timeout time.Duration
 	// Logger defaults to discarding.
 	Logger *slog.Logger
@@ -84,6 +84,7 @@ type Caller struct {
 	answered Answered
 	cfg      Config
 	sql      queries
+	idle     string // how long a session that holds the sender's locks may be idle: its process may be suspended
 	wake     chan struct{}
 	sent     underWay // last, by this process
 	copied   string   // which copy of the database was compared with the receiver
@@ -98,6 +99,7 @@ func New(db inbox.DB, receiver Receiver, answered Answered, cfg Config) (*Caller
 		return nil, err
 	}
 	c := &Caller{db: db, receiver: receiver, answered: answered, cfg: cfg.withDefaults(), wake: make(chan struct{}, 1)}
+	c.idle = fmt.Sprintf("%dms", min(6*c.cfg.Timeout, 24*time.Hour).Milliseconds())
 	if err := pg.Fill(statements, "sql/*.sql", "caller", c.cfg.Schema, &c.sql); err != nil {
 		return nil, fmt.Errorf("%w: Schema: %w", inbox.ErrConfig, err)
 	}

@@ -96,13 +96,12 @@ func (c *Caller) take(ctx context.Context) (u underWay, err error) {
 
 // lock takes the sender's row, and returns what was sent last.
 func (c *Caller) lock(ctx context.Context, tx pgx.Tx) (last underWay, err error) {
-	args := pg.Args{"sender": c.cfg.Name}
-	if _, err := c.sql.AddCaller.Exec(ctx, tx, args); err != nil {
+	if _, err := c.sql.AddCaller.Exec(ctx, tx, pg.Args{"sender": c.cfg.Name}); err != nil {
 		return last, fmt.Errorf("caller: add the sender: %w", err)
 	}
-	var commits *string
+	var set *string
 	last.call.Sender = c.cfg.Name
-	if err := c.sql.LockCaller.Row(ctx, tx, args).Scan(&last.call.Generation, &last.call.ID, &last.queued, &last.copied, &commits); err != nil {
+	if err := c.sql.LockCaller.Row(ctx, tx, pg.Args{"sender": c.cfg.Name, "idle": c.idle}).Scan(&last.call.Generation, &last.call.ID, &last.queued, &last.copied, &set, &set); err != nil {
 		return last, fmt.Errorf("caller: lock the sender: %w", err)
 	}
 	return last, nil
@@ -119,7 +118,7 @@ func (c *Caller) number(ctx context.Context, tx pgx.Tx, u underWay) error {
 // end removes a call, and does what goes with that unless another process has ended it.
 func (c *Caller) end(ctx context.Context, u underWay, do func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, c.db, func(tx pgx.Tx) error {
-		removed, err := c.sql.Remove.Exec(ctx, tx, pg.Args{"sender": c.cfg.Name, "queued": u.queued})
+		removed, err := c.sql.Remove.Exec(ctx, tx, pg.Args{"sender": c.cfg.Name, "queued": u.queued, "idle": c.idle})
 		if err != nil {
 			return fmt.Errorf("caller: end a call: %w", err)
 		}

@@ -14,7 +14,8 @@ SELECT @sender::text
 -- An id that was sent must outlive a crash, whatever the session says of commits.
 SELECT generation, call_id, queued,
        -- include: copy
-       CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN pg_catalog.set_config('synchronous_commit', 'on', true) END
+       CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN pg_catalog.set_config('synchronous_commit', 'on', true) END,
+       pg_catalog.set_config('idle_in_transaction_session_timeout', @idle, true)
   FROM {schema}.inbox_callers
  WHERE sender = @sender
    FOR NO KEY UPDATE
@@ -39,7 +40,7 @@ WITH removed AS (
     DELETE FROM {schema}.inbox_calls WHERE sender = @sender AND queued = @queued RETURNING queued),
 forgotten AS (
     UPDATE {schema}.inbox_callers AS c SET queued = 0 FROM removed AS r WHERE c.sender = @sender AND c.queued = r.queued)
-SELECT FROM removed
+SELECT pg_catalog.set_config('idle_in_transaction_session_timeout', @idle, true) FROM removed
 
 -- query: Last
 SELECT coalesce(max(generation), 0), coalesce(max(call_id), 0),

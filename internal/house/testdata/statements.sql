@@ -3313,9 +3313,10 @@ SELECT $1::text
 
 /* caller.LockCaller */ SELECT generation, call_id, queued,
        pg_catalog.concat_ws('/', extract(epoch FROM pg_catalog.pg_postmaster_start_time()), pg_catalog.pg_relation_filenode('"public".inbox_callers'::regclass)),
-       CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN pg_catalog.set_config('synchronous_commit', 'on', true) END
+       CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN pg_catalog.set_config('synchronous_commit', 'on', true) END,
+       pg_catalog.set_config('idle_in_transaction_session_timeout', $1, true)
   FROM "public".inbox_callers
- WHERE sender = $1
+ WHERE sender = $2
    FOR NO KEY UPDATE;
 
 /* caller.Head */ SELECT c.queued, c.request
@@ -3332,7 +3333,7 @@ SELECT $1::text
     DELETE FROM "public".inbox_calls WHERE sender = $1 AND queued = $2 RETURNING queued),
 forgotten AS (
     UPDATE "public".inbox_callers AS c SET queued = 0 FROM removed AS r WHERE c.sender = $1 AND c.queued = r.queued)
-SELECT FROM removed;
+SELECT pg_catalog.set_config('idle_in_transaction_session_timeout', $3, true) FROM removed;
 
 /* caller.Last */ SELECT coalesce(max(generation), 0), coalesce(max(call_id), 0),
        pg_catalog.concat_ws('/', extract(epoch FROM pg_catalog.pg_postmaster_start_time()), pg_catalog.pg_relation_filenode('"public".inbox_callers'::regclass)),
