@@ -56,6 +56,23 @@ func TestWhatIsExportedIsAppliedAgain(t *testing.T) {
 	}
 }
 
+// A schema in YAML says what the same text says as JSON: numbers keep their digits, dates and keys are texts.
+func TestASchemaInYAMLIsAsItIsWritten(t *testing.T) {
+	t.Parallel()
+	for written, want := range map[string]string{
+		`{maximum: 123456789012345678901234567890, minimum: -0.12345678901234567890, const: 1.0}`:      `{"const":1.0,"maximum":123456789012345678901234567890,"minimum":-0.12345678901234567890}`,
+		`{enum: [2026-01-01, 2026-01-01T00:00:00Z, 1e3, 1e400, 0x10, yes, ~, true, "1", '2', "a\"b"]}`: `{"enum":["2026-01-01","2026-01-01T00:00:00Z",1e3,1e400,16,"yes",null,true,"1","2","a\"b"]}`,
+		`{properties: {1: {minimum: 1}, true: {}, 2026-01-01: {}, 1.50: {}, ~: {}}}`:                   `{"properties":{"1":{"minimum":1},"1.50":{},"2026-01-01":{},"true":{},"~":{}}}`,
+		`{$defs: {a: &a {maximum: 10000000000000000000001}, b: *a, c: {<<: *a, minimum: 1}}}`:          `{"$defs":{"a":{"maximum":10000000000000000000001},"b":{"maximum":10000000000000000000001},"c":{"maximum":10000000000000000000001,"minimum":1}}}`,
+		`'{"maximum": 1.50}'`: `{"maximum": 1.50}`,
+	} {
+		var file typesFile
+		if err := readEntries(writeFile(t, `types: {t: {json_schema: `+written+`}}`), &file); err != nil || string(file.Types["t"].JSONSchema) != want {
+			t.Errorf("%s is read as %s, want %s: %v", written, file.Types["t"].JSONSchema, want, err)
+		}
+	}
+}
+
 // Nothing is dropped, ended or made public unasked, and who does not confirm it reads what it would be.
 func TestApplyDropsNothingUnasked(t *testing.T) {
 	t.Parallel()

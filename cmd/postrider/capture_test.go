@@ -76,6 +76,7 @@ func TestCaptureAndAdoptFromTheCommandLine(t *testing.T) {
 		{[]string{"capture", "--table=nowhere"}, exitRefused, []string{"--table", "nowhere"}},
 		{[]string{"capture", "drop", "--table=orders"}, exitRefused, []string{"--table", "capture list"}},
 		{[]string{"adopt", "--table=outboxevent", "--preset=debezium", "--lock-timeout=0s"}, exitRefused, []string{"--lock-timeout"}},
+		{[]string{"adopt", "--table=outboxevent", "--preset=debezium", "--lock-timeout=600h"}, exitRefused, []string{"--lock-timeout", "596h"}},
 		{[]string{"adopt", "--table=outboxevent", "--map=id"}, exitRefused, []string{"--map"}},
 	} {
 		c.args = append(c.args, "--database-url="+url)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -39,7 +40,7 @@ Examples:
 type triggerFlags struct {
 	databaseFlags
 	Table       string        `help:"The table, as schema.name, or name in schema public; in double quotes where that may mean two." required:"" placeholder:"NAME" env:"-"`
-	LockTimeout time.Duration `help:"How long to wait for transactions that write to the table; other writers wait behind. At least 1 ms." default:"5s" env:"-"`
+	LockTimeout time.Duration `help:"How long to wait for transactions that write to the table; other writers wait behind. 1 ms to 596 h." default:"5s" env:"-"`
 	Publication string        `help:"Take the table out of this publication, which another relay reads, in the same transaction; drop puts back what of it was published." placeholder:"NAME" env:"-"`
 	DryRun      bool          `help:"Print the SQL, and change nothing." env:"-"`
 	JSON        bool          `help:"Print one JSON object." name:"json"`
@@ -47,8 +48,8 @@ type triggerFlags struct {
 
 // options refuses what is no limit.
 func (f triggerFlags) options() (capture.Options, error) {
-	if f.LockTimeout < time.Millisecond {
-		return capture.Options{}, fmt.Errorf("%w: --lock-timeout must be at least 1ms, got %s", errRefused, f.LockTimeout)
+	if f.LockTimeout < time.Millisecond || f.LockTimeout > math.MaxInt32*time.Millisecond {
+		return capture.Options{}, fmt.Errorf("%w: --lock-timeout must lie between 1ms and 596h, got %s", errRefused, f.LockTimeout)
 	}
 	return capture.Options{DryRun: f.DryRun, LockTimeout: f.LockTimeout, Publication: f.Publication}, f.validate()
 }
@@ -211,7 +212,7 @@ func (c *captureExportCmd) Run(s *session) error {
 type captureApplyCmd struct {
 	databaseFlags
 	applyFlags
-	LockTimeout time.Duration `help:"How long to wait for transactions that write to a table; other writers wait behind. At least 1 ms." default:"5s" env:"-"`
+	LockTimeout time.Duration `help:"How long to wait for transactions that write to a table; other writers wait behind. 1 ms to 596 h." default:"5s" env:"-"`
 }
 
 // Help explains below the flags.

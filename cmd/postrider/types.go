@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -216,12 +217,29 @@ func (t *schemaText) UnmarshalYAML(n *yaml.Node) error {
 		return n.Decode((*string)(t))
 	}
 	var value any
+	asWritten(n, false)
 	if err := n.Decode(&value); err != nil {
 		return err
 	}
 	text, err := json.Marshal(value)
-	*t = schemaText(text)
+	*t = schemaText(numberAsWritten.ReplaceAll(text, []byte("$1")))
 	return err
+}
+
+// numberAsWritten matches a number that asWritten kept from losing digits.
+var numberAsWritten = regexp.MustCompile(`"\\u0000([^"]*)"`)
+
+// asWritten has scalars of YAML mean what their JSON means: dates and keys are texts, numbers keep their digits.
+func asWritten(n *yaml.Node, key bool) {
+	switch tag := n.ShortTag(); {
+	case n.Kind == yaml.ScalarNode && (key && tag != "!!merge" || tag == "!!timestamp"):
+		n.Tag = "!!str"
+	case n.Kind == yaml.ScalarNode && n.Style == 0 && tag != "!!bool" && tag != "!!null" && json.Valid([]byte(n.Value)):
+		n.Tag, n.Value = "!!str", "\x00"+n.Value
+	}
+	for i, part := range n.Content {
+		asWritten(part, n.Kind == yaml.MappingNode && i%2 == 0)
+	}
 }
 
 type typesExportCmd struct{ databaseFlags }

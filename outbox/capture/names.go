@@ -78,19 +78,9 @@ func functionOf(kind Purpose, table name) name {
 
 // parameters are those of outbox_append_bytes, in their order: the field of an event, and its type.
 var parameters = [][2]string{
-	{"stream_id", "text"},
-	{"type", "text"},
-	{"payload", "bytea"},
-	{"expected_version", "bigint"},
-	{"metadata", "jsonb"},
-	{"topic", "text"},
-	{"partition_key", "text"},
-	{"dedupe_key", "text"},
-	{"tenant_id", "text"},
-	{"publish", "boolean"},
-	{"available_at", "timestamptz"},
-	{"event_id", "uuid"},
-	{"occurred_at", "timestamptz"},
+	{"stream_id", "text"}, {"type", "text"}, {"payload", "bytea"}, {"expected_version", "bigint"}, {"metadata", "jsonb"},
+	{"topic", "text"}, {"partition_key", "text"}, {"dedupe_key", "text"}, {"tenant_id", "text"}, {"publish", "boolean"},
+	{"available_at", "timestamptz"}, {"event_id", "uuid"}, {"occurred_at", "timestamptz"},
 }
 
 // arguments are those of a call, up to its end: all of them, each with its type, so that no stranger's function of the name is meant.
