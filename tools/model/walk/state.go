@@ -1,0 +1,210 @@
+package walk
+
+// Bounds of the arrays that hold a state.
+const (
+	maxWorkers = 3
+	maxEvents  = 4
+	maxLog     = 16
+	maxLate    = 8
+)
+
+// Set is a set of events; event n, counted from 1, is bit n-1. Odd and even events are two streams.
+type Set uint8
+
+// upTo returns the events 1 to n.
+func upTo(n uint8) Set { return 1<<n - 1 }
+
+// only returns the set of one event.
+func only(n uint8) Set { return 1 << (n - 1) }
+
+// size returns the number of events.
+func (s Set) size() (n uint8) {
+	for ; s != 0; s &= s - 1 {
+		n++
+	}
+	return n
+}
+
+// first returns the n lowest events.
+func (s Set) first(n uint8) Set {
+	rest := s
+	for range n {
+		rest &= rest - 1
+	}
+	return s &^ rest
+}
+
+// top returns the highest event.
+func (s Set) top() (n uint8) {
+	for ; s != 0; s >>= 1 {
+		n++
+	}
+	return n
+}
+
+// behind returns the events that come later in the streams of these.
+func (s Set) behind() Set { return s<<2 | s<<4 }
+
+// each calls use with every event, in order.
+func (s Set) each(use func(n uint8)) {
+	for n := uint8(1); n <= s.top(); n++ {
+		if s&only(n) != 0 {
+			use(n)
+		}
+	}
+}
+
+// subsets calls use with every subset.
+func (s Set) subsets(use func(Set)) {
+	for sub := s; ; sub = (sub - 1) & s {
+		use(sub)
+		if sub == 0 {
+			return
+		}
+	}
+}
+
+// Message is a message of the stream: an event's, or a record of the partition.
+type Message struct {
+	Event uint8 // 0: a record, which a takeover writes
+	Epoch uint8 // of the lease that it was written under
+	Owner uint8 // worker 1, 2, …
+	Take  uint8 // which takeover wrote it
+}
+
+// Stream is the broker's side: one append-only log. The sequence of a message is its index plus one.
+type Stream struct {
+	Life uint8 // raised where it is made anew
+	Log  [maxLog]Message
+	Len  uint8
+}
+
+// Row is what the database keeps of the partition.
+type Row struct {
+	Owner, Epoch uint8 // the lease
+
+	Take  uint8 // the row's fence: a name that is new with every takeover
+	Marks uint8 // how many marks that takeover has made
+
+	Position uint8   // what lies up to here is marked
+	Last     Message // the message at the position
+
+	Stands bool  // the stream has lost messages, and nothing is published until they are queued again
+	Kept   uint8 // the last position that was not lost
+
+	Ready  Set              // rows that wait
+	Parked Set              // rows that failed: to be published later
+	At     [maxEvents]uint8 // the history: where published events lie
+}
+
+// Database is the primary, and what a crash leaves of it or a failover finds.
+type Database struct {
+	Row
+
+	Expired bool
+	Durable Row
+}
+
+// Place is where in its program a worker stands.
+type Place uint8
+
+// The places, in the order in which an undisturbed worker passes them.
+const (
+	Idle        Place = iota // no lease, no memory
+	TakeRow                  // takeover: write a new name into the row
+	ReadRecord               // takeover: read the last record
+	WriteRecord              // takeover: write the own one
+	WalkStream               // takeover: read what lies between the row's position and the own record
+	Stand                    // the stream has lost messages: wait for the job
+	MarkRows                 // nothing is claimed before this mark
+	ClaimRows                // nothing is in the air
+	Publish                  // one event, or an atomic batch of some
+)
+
+// Mark is a request to the database.
+type Mark struct {
+	Take, Number uint8   // its name: of the takeover, and how many that made before
+	Events       Set     // published
+	Failed       Set     // to be parked
+	Upto         uint8   // all up to this position is in this mark or an earlier one
+	Last         Message // the message there
+	At           [maxEvents]uint8
+}
+
+// Worker is a worker's place and all that it remembers.
+type Worker struct {
+	At      Place
+	Epoch   uint8   // of its lease
+	Takes   uint8   // how many times it took the partition under this lease
+	Take    uint8   // the name of its latest takeover
+	Marks   uint8   // how many marks that has made, as far as it knows
+	From    uint8   // the row's position
+	Known   Message // the message there
+	Life    uint8   // of the stream that it writes to, see Protocol.LifeInSubject
+	Expect  uint8   // K: where its record lies, or for WriteRecord the one before
+	Claimed Set     // in the air
+	Retried Set     // those of Claimed and Pending that were parked
+	Pending Set     // published, and not known to be marked
+	Failed  Set     // failed or blocked, and not known to be parked
+	Upto    uint8   // where the last message lies that was acknowledged
+	Last    Message // that one
+	Where   [maxEvents]uint8
+	Asked   Mark // a mark without an answer; zero: none
+}
+
+// Request is a write that the network holds: its sender no longer waits, but the bytes may still arrive.
+type Request struct {
+	By     Message // epoch, owner and takeover of what is written
+	Events Set     // none: it is a record
+	Life   uint8   // of the stream whose record is expected, see Protocol.LifeInSubject
+	Expect uint8   // sequence that the last record must have
+	Blind  bool    // without an expectation; only variants send that
+	Mark   Mark    // a mark, if it has a name
+}
+
+// State is one partition with its workers and the network between them.
+type State struct {
+	Database   Database
+	Stream     Stream
+	Workers    [maxWorkers]Worker
+	Late       [maxLate]Request // a set; places not in use are zero
+	Acquired   uint8            // how often the lease was acquired
+	Taken      uint8            // the last name of a takeover
+	Losses     uint8            // how often the stream has lost messages
+	Passed     Set              // events not stored yet that a claim has passed; only an invariant looks at it
+	Disordered bool             // an event was stored behind later ones though no claim had passed it; likewise
+}
+
+// hold puts a request into the network. Equal ones are one: after one of them the other would change nothing.
+func (s *State) hold(r Request) (fits bool) {
+	for i := range s.Late {
+		if s.Late[i] == (Request{}) {
+			s.Late[i] = r
+		}
+		if s.Late[i] == r {
+			return true
+		}
+	}
+	return false
+}
+
+// release takes a request out of the network.
+func (s *State) release(place int) Request {
+	r := s.Late[place]
+	copy(s.Late[place:], s.Late[place+1:])
+	s.Late[maxLate-1] = Request{}
+	return r
+}
+
+// write stores what is sent, and notes whether the partition's order allows it.
+func (x *system) write(s *State, r Request) (answer Answer, sequence uint8) {
+	before := s.Stream.stored()
+	if answer, sequence = x.store(&s.Stream, r); answer == Stored {
+		overtaken := r.Events & upTo(max(before.top(), 1)-1) &^ before
+		s.Disordered = s.Disordered || overtaken&^s.Passed != 0
+		if x.Losses == 0 { // else it may be lost, and come again
+			s.Passed &^= r.Events
+		}
+	}
+	return answer, sequence
+}
