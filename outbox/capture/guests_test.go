@@ -121,6 +121,19 @@ func TestJSONAsDeepAsTheServerTakesIt(t *testing.T) {
 	}
 }
 
+// A stream keeps the partition key of its first row, among those that wait as among those that come.
+func TestRowsOfAStreamHaveSeveralKeys(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	const rows = `INSERT INTO q (s, k) SELECT 's' || i % 3, 'k' || i FROM generate_series(1, 300) AS i`
+	l.run(t, `CREATE TABLE q (id bigserial PRIMARY KEY, s text, k text)`, rows)
+	l.wantImported(t, capture.Adoption{Table: "q", Map: map[string]string{"id": "event_id", "s": "stream_id+payload", "k": "partition_key"}, Type: "t"}, 300)
+	l.in(t, "keys", rows)
+	if got := one[string](t, l, `SELECT string_agg(DISTINCT stream_id || ' ' || routing_key, ', ') || count(*) FROM events`); got != "s0 k3, s1 k1, s2 k2600" {
+		t.Errorf("streams, keys and events are %s", got)
+	}
+}
+
 // A partition by the table's new owner needs the function to be his: the list says so.
 func TestAPartitionedTableGetsAnotherOwner(t *testing.T) {
 	t.Parallel()

@@ -75,9 +75,8 @@ func waits(c column) string { return c.of("r") }
 
 // appended are the arguments of outbox_append_adopted: those of a row.
 var appended = [][2]string{
-	{"source", "text"}, {"row_key", "text"}, {"own_id", "uuid"}, {"stream_id", "text"},
-	{"type", "text"}, {"topic", "text"}, {"payload", "bytea"}, {"metadata", "text"},
-	{"of_headers", "boolean"}, {"tenant_id", "text"}, {"partition_key", "text"}, {"occurred_at", "timestamptz"},
+	{"source", "text"}, {"row_key", "text"}, {"own_id", "uuid"}, {"stream_id", "text"}, {"type", "text"}, {"topic", "text"},
+	{"payload", "bytea"}, {"metadata", "text"}, {"of_headers", "boolean"}, {"tenant_id", "text"}, {"partition_key", "text"}, {"occurred_at", "timestamptz"},
 }
 
 // waiting is a row that waits, in the order of appended.
@@ -301,7 +300,9 @@ func (s *Store) versions(ctx context.Context, tx pgx.Tx, list []arriving) ([]int
 	}
 	versions := make([]int64, len(list))
 	for i, one := range list {
-		versions[i] = at[one.Stream]
+		if versions[i] = at[one.Stream]; versions[i] > 0 {
+			list[i].Key = nil // as the trigger has it: a stream keeps the key of its first event
+		}
 		at[one.Stream]++
 	}
 	return versions, nil
