@@ -144,11 +144,7 @@ func (t *tail) late(f ledger.Fault) {
 }
 
 func (t *tail) receive(msg jetstream.Msg) error {
-	meta, err := msg.Metadata()
-	if err != nil {
-		return fmt.Errorf("message without metadata: %w", err)
-	}
-	m, err := ledger.ParseMessage(msg.Subject(), msg.Headers(), msg.Data(), meta.Sequence.Stream)
+	m, err := ledger.ReadMessage(msg)
 	if err != nil {
 		t.foreign++
 		fmt.Fprintln(t.err, printable(err.Error()))

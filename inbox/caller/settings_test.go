@@ -74,7 +74,7 @@ func TestCallersUnderTheSettingsOfADatabase(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan error, 1)
 				go func() { ended <- c.Run(ctx) }()
-				t.Cleanup(func() { cancel(); <-ended })
+				t.Cleanup(func() { cancel(); _ = <-ended })
 			}
 			w.want(t, requests)
 		})

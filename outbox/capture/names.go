@@ -77,10 +77,15 @@ func functionOf(kind Purpose, table name) name {
 }
 
 // parameters are those of outbox_append_bytes, in their order: the field of an event, and its type.
-var parameters = [][2]string{
-	{"stream_id", "text"}, {"type", "text"}, {"payload", "bytea"}, {"expected_version", "bigint"}, {"metadata", "jsonb"},
-	{"topic", "text"}, {"partition_key", "text"}, {"dedupe_key", "text"}, {"tenant_id", "text"}, {"publish", "boolean"},
-	{"available_at", "timestamptz"}, {"event_id", "uuid"}, {"occurred_at", "timestamptz"},
+var parameters = withTypes(`stream_id text, type text, payload bytea, expected_version bigint, metadata jsonb, topic text, partition_key text,
+	dedupe_key text, tenant_id text, publish boolean, available_at timestamptz, event_id uuid, occurred_at timestamptz`)
+
+// withTypes reads a list of names with their types.
+func withTypes(list string) (all [][2]string) {
+	for one := range strings.SplitSeq(list, ",") {
+		all = append(all, [2]string(strings.Fields(one)))
+	}
+	return all
 }
 
 // arguments are those of a call, up to its end: all of them, each with its type, so that no stranger's function of the name is meant.

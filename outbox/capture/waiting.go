@@ -74,10 +74,8 @@ func (a *Adoption) waiting(t *table, s *shape) error {
 func waits(c column) string { return c.of("r") }
 
 // appended are the arguments of outbox_append_adopted: those of a row.
-var appended = [][2]string{
-	{"source", "text"}, {"row_key", "text"}, {"own_id", "uuid"}, {"stream_id", "text"}, {"type", "text"}, {"topic", "text"},
-	{"payload", "bytea"}, {"metadata", "text"}, {"of_headers", "boolean"}, {"tenant_id", "text"}, {"partition_key", "text"}, {"occurred_at", "timestamptz"},
-}
+var appended = withTypes(`source text, row_key text, own_id uuid, stream_id text, type text, topic text, payload bytea, metadata text,
+	of_headers boolean, tenant_id text, partition_key text, occurred_at timestamptz`)
 
 // waiting is a row that waits, in the order of appended.
 type waiting struct {
