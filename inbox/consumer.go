@@ -132,6 +132,8 @@ func (c *Consumer) Run(ctx context.Context) error {
 	switch {
 	case err == nil:
 		return r.run(ctx)
+	case ctx.Err() != nil:
+		return nil
 	case c.js.Conn().IsClosed():
 		return closed.Connection(ctx, c.js.Conn())
 	}
@@ -171,27 +173,19 @@ func (c *Consumer) prepare(ctx context.Context, read mark, of time.Time) (state 
 	if err != nil {
 		return prepared{}, err
 	}
-	tx, end, err := c.box.begin(ctx)
-	if err != nil {
-		return prepared{}, err
-	}
-	defer end()
-	if err := c.box.limitIdle(ctx, tx); err != nil {
-		return prepared{}, err
-	}
-	state.lanes, state.rewound, err = c.register(ctx, tx, info)
-	if err == nil && !state.rewound && d.worst != holds {
-		state.rewound, err = c.rewind(ctx, tx, d)
-		state.rewound = state.rewound || d.worst == gone && remembered && slices.Contains(d.marks, read)
-	}
-	if err != nil {
-		return prepared{}, err
-	}
-	if err := tx.Commit(ctx); err != nil {
-		return prepared{}, fmt.Errorf("inbox: commit: %w", err)
-	}
 	state.created = info.Created
-	return state, nil
+	err = pgx.BeginFunc(ctx, committed{c.box.db}, func(tx pgx.Tx) error {
+		if err := c.box.limitIdle(ctx, tx); err != nil {
+			return err
+		}
+		state.lanes, state.rewound, err = c.register(ctx, tx, info)
+		if err == nil && !state.rewound && d.worst != holds {
+			state.rewound, err = c.rewind(ctx, tx, d)
+			state.rewound = state.rewound || d.worst == gone && remembered && slices.Contains(d.marks, read)
+		}
+		return err
+	})
+	return state, err
 }
 
 // register writes the rows of the consumer and its lanes that are not there yet, and begins anew when the stream did.

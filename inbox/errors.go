@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/postrider/postrider/internal/closed"
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // Errors to branch on.
@@ -102,5 +103,5 @@ func withCure(err error) error {
 		return fmt.Errorf("the sequence of %s stands behind its rows, as a dump or replication leave it: SELECT setval(pg_get_serial_sequence('%s', '%s'), max(%s)) FROM %s: %w",
 			table, table, column, column, table, err)
 	}
-	return err
+	return pg.ReadOnly(err)
 }

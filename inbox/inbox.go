@@ -95,6 +95,17 @@ func (i *Inbox) fate(attempts int, cause error) (Status, time.Duration) {
 	return Failed, i.delay(attempts)
 }
 
+// committed begins transactions that see what others did while their locks were waited for, whatever isolation is the default.
+type committed struct{ DB }
+
+// Begin implements DB.
+func (c committed) Begin(ctx context.Context) (pgx.Tx, error) {
+	if conn, may := c.DB.(pg.Conn); may {
+		return conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	}
+	return c.DB.Begin(ctx) // within the caller's transaction
+}
+
 // begin opens a transaction; the function that ends it, unless it is committed, is safe to call twice.
 func (i *Inbox) begin(ctx context.Context) (pgx.Tx, func(), error) {
 	tx, err := i.db.Begin(ctx)

@@ -36,16 +36,11 @@ func Migrate(ctx context.Context, db DB, schema string) error {
 	if err != nil {
 		return fmt.Errorf("inbox: migrate: %w", err)
 	}
-	do := func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, committed{db}, func(tx pgx.Tx) error {
 		return withoutPath(ctx, tx, func() error { return migrate(ctx, tx, schema, list) })
-	}
-	if conn, begins := db.(pg.Conn); begins { // what another did while its lock was waited for must show, whatever the database's default is
-		err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, do)
-	} else {
-		err = pgx.BeginFunc(ctx, db, do)
-	}
+	})
 	if err != nil {
-		return fmt.Errorf("inbox: migrate schema %s: %w", schema, err)
+		return fmt.Errorf("inbox: migrate schema %s: %w", schema, pg.ReadOnly(err))
 	}
 	return nil
 }

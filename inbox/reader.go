@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/internal/closed"
 	"github.com/postrider/postrider/internal/pg"
@@ -137,6 +138,9 @@ func (r *reader) measureLag(ctx context.Context) {
 		return // it is away
 	}
 	info := stream.CachedInfo()
+	if keeps := info.Config.Retention; keeps != jetstream.LimitsPolicy { // the pass goes on: without a consumer nothing would be stored
+		r.log.ErrorContext(ctx, "the stream deletes what was read, also what others need: its retention must be limits", "stream", r.cfg.Stream, "error", fmt.Errorf("%w: retention %s", ErrStream, keeps))
+	}
 	last := info.State.LastSeq
 	r.mu.Lock()
 	defer r.mu.Unlock()

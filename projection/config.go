@@ -82,28 +82,18 @@ type Config struct {
 
 // WithDefaults fills the fields that were left zero.
 func (c Config) WithDefaults() Config {
-	text := func(field *string, value string) {
-		if *field == "" {
-			*field = value
-		}
-	}
-	text(&c.JournalSchema, "public")
-	text(&c.Schema, "projection")
-	text(&c.ShadowSchema, c.Schema+"_shadow")
-	text(&c.Stream, "EVENTS")
-	text(&c.Filter, "events.>")
+	c.JournalSchema = cmp.Or(c.JournalSchema, "public")
+	c.Schema = cmp.Or(c.Schema, "projection")
+	c.ShadowSchema = cmp.Or(c.ShadowSchema, c.Schema+"_shadow")
+	c.Stream = cmp.Or(c.Stream, "EVENTS")
+	c.Filter = cmp.Or(c.Filter, "events.>")
 	c.BatchEvents = cmp.Or(c.BatchEvents, 100)
 	c.MaxAttempts = cmp.Or(c.MaxAttempts, 8)
-	span := func(field *time.Duration, value time.Duration) {
-		if *field == 0 {
-			*field = value
-		}
-	}
-	span(&c.BackoffBase, time.Second)
-	span(&c.BackoffMax, 5*time.Minute)
-	span(&c.LeaseTTL, 30*time.Second)
-	span(&c.PollInterval, 250*time.Millisecond)
-	span(&c.SweepInterval, time.Minute)
+	c.BackoffBase = cmp.Or(c.BackoffBase, time.Second)
+	c.BackoffMax = cmp.Or(c.BackoffMax, 5*time.Minute)
+	c.LeaseTTL = cmp.Or(c.LeaseTTL, 30*time.Second)
+	c.PollInterval = cmp.Or(c.PollInterval, 250*time.Millisecond)
+	c.SweepInterval = cmp.Or(c.SweepInterval, time.Minute)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
 }

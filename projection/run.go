@@ -151,13 +151,11 @@ func (p *Projection) idle(ctx context.Context, wait time.Duration, deaf bool) bo
 	if deaf {
 		news = nil
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
 	case <-news:
-	case <-timer.C:
+	case <-time.After(wait):
 	}
 	return true
 }

@@ -152,13 +152,11 @@ func (c *Caller) Run(ctx context.Context) error {
 		if more {
 			continue
 		}
-		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-wake:
 		}
-		timer.Stop()
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package pg
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -21,6 +23,14 @@ type DB interface {
 type Conn interface {
 	DB
 	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
+}
+
+// ReadOnly adds the cure where a server refuses writes: PostgreSQL names no setting then.
+func ReadOnly(err error) error {
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok && answer.Code == "25006" {
+		return fmt.Errorf("%w: connect to the primary, or turn default_transaction_read_only off for the database, the role or the server", err)
+	}
+	return err
 }
 
 // Execer is the part of DB that runs statements.

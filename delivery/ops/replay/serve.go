@@ -35,13 +35,11 @@ func (s *Store) Serve(ctx context.Context, log *slog.Logger) {
 			log.WarnContext(ctx, "a replay that was asked for cannot be run; it is tried again", "replay", id, "error", err)
 			wait = relax
 		}
-		timer := time.NewTimer(wait)
 		select {
 		case <-s.asked:
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-ctx.Done():
 		}
-		timer.Stop()
 	}
 }
 
