@@ -210,7 +210,7 @@ func (s *Store) fits(ctx context.Context, tx pgx.Tx, c Contract) (stored string,
 	err = s.sql.Problem.Row(ctx, tx, pg.Args{"json_schema": string(c.Schema)}).Scan(&problem, &stored)
 	var refused *pgconn.PgError
 	switch {
-	case errors.As(err, &refused) && strings.HasPrefix(refused.Code, "22"): // data exceptions
+	case errors.As(err, &refused) && (strings.HasPrefix(refused.Code, "22") || strings.HasPrefix(refused.Code, "54")): // data, limits
 		return "", maintenance.Refuse("json-schema", "does not fit jsonb: %s", refused.Message)
 	case err == nil && problem != nil && c.Checked:
 		return "", maintenance.Refuse("json-schema", "%s", *problem)

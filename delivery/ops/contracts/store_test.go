@@ -115,6 +115,7 @@ func TestWrongContractsAreRefused(t *testing.T) {
 		{of("a", `{} {}`, false), me, "json-schema", "one JSON object"},
 		{of("a", `null`, false), me, "json-schema", "one JSON object"},
 		{of("a", `{"title": "\u0000"}`, false), me, "json-schema", "does not fit jsonb"},
+		{of("a", strings.Repeat(`{"items":`, 1500)+`{}`+strings.Repeat(`}`, 1500), true), me, "json-schema", "stack depth limit exceeded"},
 		{of("a", `{"items": {"format": "uuid"}}`, true), me, "json-schema", "/items/format is not checked here"},
 		{of("a", `{"title": "`+strings.Repeat("x", 256<<10)+`"}`, true), me, "json-schema", "at most 262144 bytes"},
 		{of("a", `{}`, true), contracts.Options{Actor: " "}, "actor", "audit"},
