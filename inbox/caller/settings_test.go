@@ -74,7 +74,12 @@ func TestCallersUnderTheSettingsOfADatabase(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan error, 1)
 				go func() { ended <- c.Run(ctx) }()
-				t.Cleanup(func() { cancel(); _ = <-ended })
+				t.Cleanup(func() {
+					cancel()
+					if err := <-ended; err != nil {
+						t.Error(err)
+					}
+				})
 			}
 			w.want(t, requests)
 		})
