@@ -243,3 +243,49 @@ func TestABackfillPausesWhereItIsRefused(t *testing.T) {
 		t.Errorf("it tried %d times in 2 s", n)
 	}
 }
+
+// A role's statement_timeout ends neither a capture nor its backfill: a locked table stands for a large one.
+func TestACaptureOutlastsTheLimitOfStatements(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.run(t, `CREATE TABLE large (id int PRIMARY KEY)`, `INSERT INTO large VALUES (1), (2)`)
+	config, err := pgxpool.ParseConfig(l.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.ConnConfig.RuntimeParams["statement_timeout"] = "100ms"
+	limited, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer limited.Close()
+	store, err := capture.New(limited, "public")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time it is there
+		holder, err := l.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer holder.Rollback(context.WithoutCancel(t.Context()))
+		if _, err := holder.Exec(t.Context(), `LOCK TABLE large IN ACCESS EXCLUSIVE MODE`); err != nil {
+			t.Fatal(err)
+		}
+		group, ctx := errgroup.WithContext(t.Context())
+		group.Go(func() error {
+			_, err := store.Capture(ctx, capture.Capture{Table: "large"}, capture.Options{Backfill: true, LockTimeout: time.Minute})
+			return err
+		})
+		clustertest.Until(t, "it waits longer than the limit", func(ctx context.Context) (waits bool, err error) {
+			err = l.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'large'::regclass AND NOT granted AND waitstart < clock_timestamp() - interval '300 ms')`).Scan(&waits)
+			return waits, errors.Join(err, context.Cause(ctx))
+		}, nil)
+		if err := errors.Join(holder.Rollback(t.Context()), group.Wait()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := one[int](t, l, `SELECT count(*) FROM events`); n != 2 {
+		t.Errorf("%d events, want 2", n)
+	}
+}

@@ -41,9 +41,9 @@ func (m *Migrator) open() (*sql.DB, error) {
 		if encoding == "SQL_ASCII" {
 			return ErrEncoding
 		}
-		// The version table's times have no zone.
-		if _, err = conn.Exec(ctx, `SET TIME ZONE 'UTC'`); err != nil {
-			return fmt.Errorf("set time zone: %w", err)
+		// The version table's times have no zone, and a migration takes as long as the tables are large.
+		if _, err = conn.Exec(ctx, `SET TIME ZONE 'UTC'; SET statement_timeout = 0`); err != nil {
+			return fmt.Errorf("set time zone and limits: %w", err)
 		}
 		return nil
 	})), nil

@@ -2564,7 +2564,7 @@ VALUES ($1, $2, $3, nullif($4, ''), $5);
 
 -- delivery/ops/parts/sql/*.sql
 
-/* parts.Patience */ SELECT set_config('lock_timeout', $1::text, true);
+/* parts.Patience */ SELECT set_config('lock_timeout', $1::text, true), set_config('statement_timeout', '0', true);
 
 /* parts.State */ SELECT s.events_in_parts, s.events_relation,
        CASE WHEN s.events_in_parts OR s.events_relation <> 'events' THEN '' ELSE coalesce("public".outbox_events_hindrance(), '') END
@@ -3011,7 +3011,8 @@ SELECT $5, e.sequence
 
 /* resize.LockOutbox */ LOCK TABLE "public".outbox, "public".outbox_ready, "public".outbox_parked IN EXCLUSIVE MODE;
 
-/* resize.LimitWaits */ SELECT set_config('lock_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $2, true);
+/* resize.LimitWaits */ SELECT set_config('lock_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $2, true),
+       set_config('statement_timeout', '0', true);
 
 /* resize.Holders */ SELECT coalesce(string_agg(DISTINCT CASE WHEN l.pid IS NULL THEN 'prepared transaction ' || coalesce(quote_literal(x.gid), '')
                                          ELSE format('pid %s (%s, %s s)', l.pid, coalesce(nullif(a.application_name, ''), 'unnamed'),
@@ -3808,7 +3809,7 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
    AND (t.oid IS NOT NULL OR p.proname LIKE 'postrider\_capture\_%' OR p.proname LIKE 'postrider\_adopt\_%')
  ORDER BY 7, 8, 5, 2;
 
-/* capture.LimitLocks */ SELECT set_config('lock_timeout', $1, true);
+/* capture.LimitLocks */ SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', '0', true);
 
 -- outbox/importer/sql/*.sql
 

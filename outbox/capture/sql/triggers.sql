@@ -95,5 +95,5 @@ SELECT f.nspname::text, p.proname::text, p.proowner::regrole::text, coalesce(obj
  ORDER BY 7, 8, 5, 2
 
 -- query: LimitLocks
--- For this transaction: whoever waits for a table longer than this, in milliseconds, fails.
-SELECT set_config('lock_timeout', @limit, true)
+-- For this transaction: whoever waits for a table longer than this, in milliseconds, fails. Its work takes as long as the table is large.
+SELECT set_config('lock_timeout', @limit, true), set_config('statement_timeout', '0', true)

@@ -345,6 +345,8 @@ BEGIN
         WHEN keyword = '$ref' THEN
             IF kind <> 'string' OR rule #>> '{}' !~ '^#/\$defs/' OR NOT defs ? substr(rule #>> '{}', 9) THEN
                 wrong := 'must be #/$defs/ and the name of a definition that is there';
+            ELSIF place <> '' AND rules ?| ARRAY['items', 'properties', 'additionalProperties'] THEN
+                wrong := 'may not stand beside items, properties or additionalProperties below the root: each level would double the work';
             END IF;
         WHEN keyword IN ('type', 'required') THEN
             part := CASE WHEN kind = 'string' AND keyword = 'type' THEN jsonb_build_array(rule) ELSE rule END;

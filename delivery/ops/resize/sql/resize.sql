@@ -5,7 +5,8 @@ LOCK TABLE {schema}.outbox, {schema}.outbox_ready, {schema}.outbox_parked IN EXC
 
 -- query: LimitWaits
 -- For this transaction: how long it waits for a lock, NULL as its session does; and after which silence of its process the server ends it.
-SELECT set_config('lock_timeout', @lock, true), set_config('idle_in_transaction_session_timeout', @idle, true)
+SELECT set_config('lock_timeout', @lock, true), set_config('idle_in_transaction_session_timeout', @idle, true),
+       set_config('statement_timeout', '0', true)
 
 -- query: Holders
 -- Who holds a lock that LockOutbox waits for. A prepared transaction has no process.
