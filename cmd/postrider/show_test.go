@@ -154,6 +154,17 @@ func TestTimesFitTheTerminal(t *testing.T) {
 	if whole := fitTable(0, header, rows); !strings.Contains(whole, at) {
 		t.Errorf("a pipe gets\n%s", whole)
 	}
+	header = table.Row{"sequence", "partition", "stream", "type", "state", "attempts", "settled or due", "stream sequence"}
+	rows = []table.Row{{4, 48, "a-rather-long-stream", "order.something.happened", "published", 1, at, "177"}}
+	fitted = fitTable(80, header, rows)
+	for line := range strings.Lines(fitted) {
+		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	if minute := at[11:16] + "Z"; !strings.Contains(fitted, minute) {
+		t.Errorf("%s is cut:\n%s", minute, fitted)
+	}
 }
 
 var anyFigure = regexp.MustCompile(`[0-9][0-9.,:]*`)

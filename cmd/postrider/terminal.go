@@ -7,6 +7,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,8 +56,8 @@ func tableWidth(w io.Writer) int {
 const (
 	// columnGap is the space between two columns.
 	columnGap = 2
-	// leastToken is how short a word is cut, leastProse how narrow a text is set.
-	leastToken, leastProse = 10, 24
+	// leastToken is how short a word is cut, leastTime a time, leastName the name of numbers; leastProse is how narrow a text is set.
+	leastToken, leastTime, leastName, leastProse = 10, 12, 5, 24
 )
 
 // column is one of a table that is fitted.
@@ -65,6 +66,7 @@ type column struct {
 	cells   []string
 	numbers bool // set to the right
 	prose   bool // wrapped, not cut
+	least   int  // to which width a word is cut
 	width   int
 	holds   int // the width of its widest cell
 }
@@ -117,17 +119,14 @@ func fitTable(width int, header table.Row, rows []table.Row) string {
 }
 
 func newColumn(name string, i int, rows []table.Row) *column {
-	c := &column{name: printable(name), numbers: len(rows) > 0}
+	c := &column{name: printable(name), numbers: len(rows) > 0, least: leastToken}
 	c.width = text.StringWidthWithoutEscSequences(c.name)
 	for _, row := range rows {
 		cell := ""
 		if i < len(row) && row[i] != nil {
 			cell = strings.TrimRight(printable(fmt.Sprint(row[i])), " \n")
-			switch reflect.ValueOf(row[i]).Kind() {
-			case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Float64:
-			default:
-				c.numbers = false
-			}
+			v := reflect.ValueOf(row[i])
+			c.numbers = c.numbers && (v.CanInt() || v.CanUint() || v.CanFloat())
 		}
 		for line := range strings.SplitSeq(cell, "\n") {
 			w := text.StringWidthWithoutEscSequences(line)
@@ -151,6 +150,7 @@ func shortenTimes(columns []*column, now time.Time) {
 		for i, cell := range c.cells {
 			c.cells[i] = timeShape.ReplaceAllStringFunc(cell, func(at string) string {
 				if parts := timeShape.FindStringSubmatch(at); parts[1] == year {
+					c.least = leastTime
 					return parts[2] + " " + parts[3] + "Z"
 				}
 				return at
@@ -175,11 +175,7 @@ func total(columns []*column) (width int) {
 // withoutEmpty leaves the first column and those that tell anything.
 func withoutEmpty(columns []*column) (full []*column, empty []string) {
 	for i, c := range columns {
-		tells := i == 0
-		for _, cell := range c.cells {
-			tells = tells || cell != "" && cell != "0" && cell != "0s" && cell != "–"
-		}
-		if tells {
+		if i == 0 || slices.ContainsFunc(c.cells, func(cell string) bool { return cell != "" && cell != "0" && cell != "0s" && cell != "–" }) {
 			full = append(full, c)
 		} else {
 			empty = append(empty, c.name)
@@ -188,12 +184,12 @@ func withoutEmpty(columns []*column) (full []*column, empty []string) {
 	return full, empty
 }
 
-// cut makes the widest column narrower, again and again, until all fit or none can be cut further.
+// cut makes the widest column narrower, again and again, until all fit or none can be cut further. The names of numbers come last.
 func cut(columns []*column, width int) {
 	for total(columns) > width {
 		var widest *column
 		for _, c := range columns {
-			least := leastToken
+			least := c.least
 			if c.prose {
 				least = leastProse
 			}
@@ -205,6 +201,11 @@ func cut(columns []*column, width int) {
 				break
 			}
 			if widest == nil || c.width > widest.width {
+				widest = c
+			}
+		}
+		for _, c := range columns {
+			if among := widest == nil || widest.numbers && c.width > widest.width; among && c.numbers && c.width > max(c.holds, leastName) {
 				widest = c
 			}
 		}
