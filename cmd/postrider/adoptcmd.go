@@ -35,9 +35,9 @@ type adoptCreateCmd struct {
 func (c *adoptCreateCmd) Help() string {
 	return `The application writes to its table as before. An INSERT fails only if its payload is larger than the outbox takes, or
 does not fit the schema of a type that is checked; once a column is dropped that its event needs; above READ COMMITTED
-with 40001 if its stream got an event meanwhile. Retry 40001, and 40P01 of rows in different orders. Then lastval() asks the outbox's sequence: use
-RETURNING or currval(). From now on each INSERT appends the row's event, in the same transaction; UPDATE and DELETE say nothing. What waits is imported before, in order, while the table is locked against writers: look at
-the count that --dry-run --json tells, ten thousand rows take seconds.
+with 40001 if its stream got an event meanwhile. Retry 40001, and 40P01 of rows in different orders. Then lastval() asks the outbox's
+sequence: use RETURNING or currval(). From now on each INSERT appends the row's event, in the same transaction; UPDATE and DELETE say
+nothing. What waits is imported before, in order, while the table is locked against writers: --dry-run --json counts it, 10,000 rows take seconds.
 
 What a message cannot have is made to fit. A name that is too long, or has control characters or spaces at its ends, is
 cut, cleaned, and ends with ~ and its MD5. Of headers odd characters of names become -, those with a meaning get X- before

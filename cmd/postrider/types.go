@@ -101,9 +101,9 @@ With --check whoever appends an event of the type, in whatever way, gets an erro
 SQLSTATE OB002, which names type, place and rule. Events that are stored already are not looked at.
 
 Checked are, of JSON Schema 2020-12: type, enum, const, minLength, maxLength, pattern, minimum, maximum, items, minItems,
-maxItems, properties, required, additionalProperties, $ref to #/$defs/NAME. A schema that has more is refused, but for
-words that only describe; without --check it may have anything. Patterns are of the part of regular expressions that
-PostgreSQL and others read alike; a dot matches ends of lines, too.
+maxItems, properties, required, additionalProperties, $ref to #/$defs/NAME, below the root not beside items and properties.
+A schema that has more is refused, but for words that only describe; without --check it may have anything. Patterns are
+of the part of regular expressions that PostgreSQL and others read alike; a dot matches ends of lines, too.
 
 Examples:
   postrider types set order.paid --json-schema order.paid.json --check

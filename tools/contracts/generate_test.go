@@ -47,6 +47,9 @@ func (g generator) pattern() string {
 	return b.String()
 }
 
+// atRoot is how deep a schema goes.
+const atRoot = 3
+
 // root is a schema with definitions, some of which need themselves.
 func (g generator) root() (rules, defs object) {
 	defs = object{}
@@ -55,7 +58,7 @@ func (g generator) root() (rules, defs object) {
 		delete(one, "$ref") // it might make a circle
 		defs[name] = one
 	}
-	rules = g.rules(3)
+	rules = g.rules(atRoot)
 	rules["$defs"] = defs
 	return rules, defs
 }
@@ -100,6 +103,9 @@ func (g generator) rules(depth int) object {
 	}
 	if g.chance(10) && len(g.defs) > 0 {
 		s["$ref"] = "#/$defs/" + pick(g, g.defs)
+		if depth < atRoot { // nothing that goes deeper may stand beside it there
+			return s
+		}
 	}
 	if depth > 0 {
 		g.deeper(s, depth-1)
