@@ -25,6 +25,12 @@ func (s *suspension) Begin(ctx context.Context) (pgx.Tx, error) {
 	return suspended{tx, s}, err
 }
 
+// BeginTx does the same.
+func (s *suspension) BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error) {
+	tx, err := s.Pool.BeginTx(ctx, options)
+	return suspended{tx, s}, err
+}
+
 type suspended struct {
 	pgx.Tx
 
