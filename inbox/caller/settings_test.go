@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/inbox/caller"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
@@ -47,7 +48,7 @@ func TestACallerIsSuspended(t *testing.T) {
 	}
 }
 
-// Two callers share a queue, and an answer takes its time, in a database whose sessions are isolated and may not be idle for long.
+// Two callers share a queue, and an answer takes its time, in sessions that are isolated, or may not be idle for long.
 func TestCallersUnderTheSettingsOfADatabase(t *testing.T) {
 	t.Parallel()
 	for setting, value := range map[string]string{
@@ -56,8 +57,13 @@ func TestCallersUnderTheSettingsOfADatabase(t *testing.T) {
 		t.Run(setting, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			do(t, w.db, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET `+setting+` = %L', current_database(), '`+value+`'); END $$`)
-			w.db.Reset()
+			config := w.db.Config()
+			config.ConnConfig.RuntimeParams[setting] = value
+			limited, err := pgxpool.NewWithConfig(t.Context(), config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(limited.Close)
 			requests := numbered(10)
 			w.queue(t, requests...)
 			slow := func(ctx context.Context, tx pgx.Tx, request, result []byte, no error) error {
@@ -67,7 +73,7 @@ func TestCallersUnderTheSettingsOfADatabase(t *testing.T) {
 				return keep(ctx, tx, request, result, no)
 			}
 			for range 2 {
-				c, err := caller.New(w.db, remote{w.http.URL}, slow, caller.Config{Name: sender, Interval: 10 * time.Millisecond})
+				c, err := caller.New(limited, remote{w.http.URL}, slow, caller.Config{Name: sender, Interval: 10 * time.Millisecond})
 				if err != nil {
 					t.Fatal(err)
 				}
