@@ -83,6 +83,7 @@ var mayImport = map[string][]string{
 	"tools/matrix":       {},
 	"tools/model":        {"tools/model/search"},
 	"tools/model/search": {},
+	"tools/model/walk":   {"tools/model/search"},
 	"tools/mutants":      {"internal/testkit/part"},
 	"tools/peers":        {"tools/bench/measure"},
 	"tools/testreport":   {},

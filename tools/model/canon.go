@@ -3,6 +3,8 @@ package model
 import (
 	"cmp"
 	"slices"
+
+	"github.com/postrider/postrider/tools/model/search"
 )
 
 // Key implements search.System. It writes two states alike if they differ only in what no step can tell apart:
@@ -15,7 +17,7 @@ import (
 func (x *system) Key(s *State, key []byte) []byte {
 	c := canon{system: x, state: s, key: key, named: x.exact || x.Lagging || x.MarkWithoutEpoch}
 	d := &s.Database
-	c.add(s.Acquired, s.Stream.Len, byte(s.Passed), flags(d.Expired, d.Trespassed, s.Disordered))
+	c.add(s.Acquired, s.Stream.Len, byte(s.Passed), search.Flags(d.Expired, d.Trespassed, s.Disordered))
 	if x.exact {
 		c.add(s.Taken)
 	}
@@ -36,7 +38,7 @@ func (x *system) Key(s *State, key []byte) []byte {
 		if c.add(byte(w.At)); w.At == Idle {
 			continue
 		}
-		c.add(w.Epoch, w.Takes, w.Expect, w.Cursor, byte(w.Publish), byte(w.Retried), byte(w.Pending), byte(w.Passed), flags(w.Stale))
+		c.add(w.Epoch, w.Takes, w.Expect, w.Cursor, byte(w.Publish), byte(w.Retried), byte(w.Pending), byte(w.Passed), search.Flags(w.Stale))
 		if x.exact || x.Compare || x.WalkFromMemory {
 			c.add(w.Marked.Fence, w.Marked.Parks)
 		}
@@ -59,15 +61,6 @@ type canon struct {
 
 func (c *canon) add(bytes ...byte) { c.key = append(c.key, bytes...) }
 
-func flags(set ...bool) (bits byte) {
-	for i, is := range set {
-		if is {
-			bits |= 1 << i
-		}
-	}
-	return bits
-}
-
 func (c *canon) owner(o uint8) uint8 {
 	if c.named || o == 0 {
 		return o
@@ -78,7 +71,7 @@ func (c *canon) owner(o uint8) uint8 {
 func (c *canon) message(m Message) {
 	if m.Kind == Fence && !c.exact {
 		me := c.state.Workers[m.Owner-1]
-		m.Take = flags(m.Take == me.Take && me.At <= WriteFence)
+		m.Take = search.Flags(m.Take == me.Take && me.At <= WriteFence)
 	}
 	c.add(byte(m.Kind), m.Epoch, c.owner(m.Owner), m.Take, byte(m.Events))
 	if m.Kind == Mark {
@@ -101,7 +94,7 @@ func (c *canon) late() {
 		}
 		c.key = rest
 		c.message(r.Record)
-		c.add(byte(r.Events), r.Expect, flags(r.Blind))
+		c.add(byte(r.Events), r.Expect, search.Flags(r.Blind))
 		places[count] = c.key
 		rest = c.key[len(c.key):]
 		count++

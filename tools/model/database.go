@@ -1,5 +1,7 @@
 package model
 
+import "github.com/postrider/postrider/tools/model/search"
+
 // The database's clock only ever says that a lease has run out, and may say so at any moment. Every write under a lease
 // is a compare-and-set on owner and epoch. Changes of the lease row commit synchronously, marks do not, see flush.
 
@@ -44,7 +46,7 @@ func (x *system) mark(d *Database, m Message) (ok bool) {
 
 // waiting returns the ready rows that count as not published. Without a cursor, Delivered stays 0.
 func (p Partition) waiting() Set {
-	return p.Ready &^ upTo(p.Delivered)
+	return p.Ready &^ search.UpTo(p.Delivered)
 }
 
 // behind tells whether the partition lacks a mark that somebody knows.
@@ -65,9 +67,9 @@ func (x *system) remove(p *Partition, m Message) {
 
 // move moves the cursor, and parks the failed rows that it moves over. Nothing is deleted.
 func (x *system) move(p *Partition, m Message) {
-	over := upTo(m.top()) &^ upTo(p.Delivered)
+	over := search.UpTo(m.top()) &^ search.UpTo(p.Delivered)
 	if x.ParkAgain {
-		over = upTo(m.top())
+		over = search.UpTo(m.top())
 	}
 	p.Parked &^= m.Events
 	if !x.PassUnparked {
@@ -85,10 +87,10 @@ func (x *system) reclaim(s *State) {
 	upto := n.Database.Delivered
 	if x.ReclaimAhead {
 		for _, me := range s.Workers {
-			upto = max(upto, (me.Pending | me.Passed).top())
+			upto = max(upto, (me.Pending | me.Passed).Top())
 		}
 	}
-	if n.Database.Ready &^= upTo(upto); n.Database.Ready != s.Database.Ready {
+	if n.Database.Ready &^= search.UpTo(upto); n.Database.Ready != s.Database.Ready {
 		x.emit(n, Note{Did: "rows behind the cursor are reclaimed"})
 	}
 }
@@ -131,7 +133,7 @@ func (x *system) crash(s *State) {
 	}
 	for place := maxLate - 1; place >= 0; place-- {
 		if n.Late[place].Record.Kind == Mark && !x.MarkOutlivesSession && !x.Compare {
-			n.release(place)
+			search.Release(n.Late[:], place)
 		}
 	}
 	x.emit(n, Note{Did: "the database crashes"})

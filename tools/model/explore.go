@@ -50,7 +50,7 @@ func (c Config) Validate() error {
 
 // Initial implements search.System: everything is committed and nobody has begun.
 func (x *system) Initial() State {
-	p := Partition{Ready: upTo(x.Events)}
+	p := Partition{Ready: search.UpTo(x.Events)}
 	return State{Database: Database{Partition: p, Durable: p}}
 }
 
@@ -75,7 +75,7 @@ func (c Config) options() search.Options {
 
 // Finished implements search.System: every event is in the stream, and no crash brings any work back.
 func (x *system) Finished(s *State) bool {
-	return s.Database.Durable.waiting()|s.Database.Durable.Parked == 0 && s.Stream.stored() == upTo(x.Events)
+	return s.Database.Durable.waiting()|s.Database.Durable.Parked == 0 && s.Stream.stored() == search.UpTo(x.Events)
 }
 
 // Live implements search.System: the lease can be acquired once more, or its holder is there and may go on.

@@ -46,7 +46,7 @@ func inStream(s *State) bool {
 	var seen Set
 	for _, m := range s.Stream.messages() {
 		if m.Kind == Event {
-			if seen&m.Events.behind() != 0 {
+			if seen&m.Events.Behind() != 0 {
 				return false
 			}
 			seen |= m.Events
@@ -69,7 +69,7 @@ func oneVoice(s *State) bool {
 }
 
 func (x *system) nothingLost(s *State) bool {
-	return upTo(x.Events)&^s.Stream.stored()&^s.Database.Partition.waiting()&^s.Database.Parked == 0
+	return search.UpTo(x.Events)&^s.Stream.stored()&^s.Database.Partition.waiting()&^s.Database.Parked == 0
 }
 
 // placed: what a worker is about to mark lies in the stream, up to the record that it takes for the last one. Its position

@@ -1,5 +1,7 @@
 package model
 
+import "github.com/postrider/postrider/tools/model/search"
+
 // reaction says what the sender of a write makes of the answer, or of there being none.
 type reaction struct {
 	stored  func(me *Worker, sequence uint8)
@@ -37,7 +39,7 @@ func (x *system) send(s *State, w uint8, r Request, then reaction) {
 
 // hold emits the state in which the network keeps the request.
 func (x *system) hold(n State, w uint8, r Request) {
-	if !n.hold(r) {
+	if !search.Hold(n.Late[:], r) {
 		x.truncated = true
 		return
 	}
@@ -48,7 +50,7 @@ func (x *system) hold(n State, w uint8, r Request) {
 func (x *system) deliver(s *State) {
 	for place := 0; place < maxLate && s.Late[place] != (Request{}); place++ {
 		n := *s
-		r := n.release(place)
+		r := search.Release(n.Late[:], place)
 		note := Note{Did: "late bytes arrive:", Record: r.Record, Expect: r.Expect, Blind: r.Blind, Then: "refused"}
 		if r.Record.Kind == Mark {
 			if x.mark(&n.Database, r.Record) {

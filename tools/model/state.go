@@ -1,5 +1,7 @@
 package model
 
+import "github.com/postrider/postrider/tools/model/search"
+
 // Bounds of the arrays that hold a state.
 const (
 	maxWorkers = 3
@@ -8,49 +10,8 @@ const (
 	maxLate    = 10
 )
 
-// Set is a set of events; event n, counted from 1, is bit n-1. Odd and even events are two streams.
-type Set uint8
-
-// upTo returns the events 1 to n.
-func upTo(n uint8) Set { return 1<<n - 1 }
-
-// size returns the number of events.
-func (s Set) size() (n uint8) {
-	for ; s != 0; s &= s - 1 {
-		n++
-	}
-	return n
-}
-
-// first returns the n lowest events.
-func (s Set) first(n uint8) Set {
-	rest := s
-	for range n {
-		rest &= rest - 1
-	}
-	return s &^ rest
-}
-
-// top returns the highest event.
-func (s Set) top() (n uint8) {
-	for ; s != 0; s >>= 1 {
-		n++
-	}
-	return n
-}
-
-// behind returns the events that come later in the streams of these.
-func (s Set) behind() Set { return s<<2 | s<<4 }
-
-// subsets calls use with every subset.
-func (s Set) subsets(use func(Set)) {
-	for sub := s; ; sub = (sub - 1) & s {
-		use(sub)
-		if sub == 0 {
-			return
-		}
-	}
-}
+// Set is a set of events.
+type Set = search.Set
 
 // Kind says what a message of the stream, or a request, is.
 type Kind uint8
@@ -80,7 +41,7 @@ type Message struct {
 }
 
 // top returns the highest event that a mark settles.
-func (m Message) top() uint8 { return (m.Events | m.Passed).top() }
+func (m Message) top() uint8 { return (m.Events | m.Passed).Top() }
 
 // Stream is the broker's side: one append-only log. The sequence of a message is its index plus one.
 type Stream struct {
@@ -164,33 +125,11 @@ type State struct {
 	Disordered bool             // an event was stored behind later ones though no claim had passed it; likewise
 }
 
-// hold puts a request into the network. Equal ones are one: they carry the same expectation, so that after one of them
-// the other would be refused; and marks do the same.
-func (s *State) hold(r Request) (fits bool) {
-	for i := range s.Late {
-		if s.Late[i] == (Request{}) {
-			s.Late[i] = r
-		}
-		if s.Late[i] == r {
-			return true
-		}
-	}
-	return false
-}
-
-// release takes a request out of the network.
-func (s *State) release(place int) Request {
-	r := s.Late[place]
-	copy(s.Late[place:], s.Late[place+1:])
-	s.Late[maxLate-1] = Request{}
-	return r
-}
-
 // write stores what is sent, and notes whether the partition's order allows it.
 func (s *State) write(r Request) (answer Answer, sequence uint8) {
 	before := s.Stream.stored()
 	if answer, sequence = s.Stream.write(r); answer == Stored {
-		overtaken := r.Events & upTo(max(before.top(), 1)-1) &^ before
+		overtaken := r.Events & search.UpTo(max(before.Top(), 1)-1) &^ before
 		s.Disordered = s.Disordered || overtaken&^s.Passed != 0
 		s.Passed &^= r.Events
 	}

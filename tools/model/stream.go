@@ -39,11 +39,11 @@ func (s *Stream) write(r Request) (answer Answer, sequence uint8) {
 	if _, last := s.last(); !r.Blind && r.Expect != last {
 		return Refused, 0
 	}
-	if s.Len+r.Events.size()+1 > maxLog {
+	if s.Len+r.Events.Size()+1 > maxLog {
 		return Outside, 0
 	}
-	for rest := r.Events; rest != 0; rest &^= rest.first(1) {
-		s.append(Message{Kind: Event, Epoch: r.Record.Epoch, Owner: r.Record.Owner, Events: rest.first(1)})
+	for rest := r.Events; rest != 0; rest &^= rest.First(1) {
+		s.append(Message{Kind: Event, Epoch: r.Record.Epoch, Owner: r.Record.Owner, Events: rest.First(1)})
 	}
 	s.append(r.Record)
 	return Stored, s.Len

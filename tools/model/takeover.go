@@ -1,5 +1,7 @@
 package model
 
+import "github.com/postrider/postrider/tools/model/search"
+
 // takeover, e: from the database's lease row.
 func (x *system) acquire(s *State, w uint8) {
 	n := *s
@@ -95,7 +97,7 @@ func (x *system) walked(s *State, w, from, upto uint8) {
 		me.Pending = n.Stream.named(from, upto)
 	}
 	if x.Cursor && !x.WalkUnparked {
-		me.Passed = upTo(me.Pending.top()) &^ me.Pending
+		me.Passed = search.UpTo(me.Pending.Top()) &^ me.Pending
 	}
 	me.Retried = me.Pending & n.Database.Parked
 	me.Marked = n.Database.Progress

@@ -108,14 +108,3 @@ func (m Message) String() string {
 	}
 	return "no record"
 }
-
-// String returns the events in braces.
-func (s Set) String() string {
-	var parts []string
-	for n := range maxEvents + 1 {
-		if s&(1<<n) != 0 {
-			parts = append(parts, fmt.Sprint(n+1))
-		}
-	}
-	return "{" + strings.Join(parts, ",") + "}"
-}

@@ -1,5 +1,7 @@
 package model
 
+import "github.com/postrider/postrider/tools/model/search"
+
 // system emits the states that follow a state.
 type system struct {
 	Config
@@ -94,7 +96,7 @@ func (x *system) tryMark(s *State, w uint8, published, passed Set) {
 		x.sendMark(s, w, m)
 		return
 	}
-	published.subsets(func(part Set) {
+	published.Subsets(func(part Set) {
 		m.Events = part
 		x.sendMark(s, w, m)
 	})
@@ -155,7 +157,7 @@ func (x *system) claimRows(s *State, w uint8) {
 	if !x.ClaimParked {
 		parked &^= me.Pending
 	}
-	behind := rows &^ upTo(me.Cursor)
+	behind := rows &^ search.UpTo(me.Cursor)
 	x.claim(s, w, behind, parked)
 	if rows != behind {
 		x.claim(s, w, rows, parked)
@@ -163,12 +165,12 @@ func (x *system) claimRows(s *State, w uint8) {
 }
 
 func (x *system) claim(s *State, w uint8, rows, parked Set) {
-	for size := uint8(0); size <= min(x.Claim, rows.size()); size++ {
-		fresh := rows.first(size)
-		(fresh & x.Fail).subsets(func(failed Set) {
-			passed := failed | fresh&(failed|parked).behind()
-			parked.subsets(func(retried Set) {
-				if blocked := (parked &^ retried).behind(); fresh|retried != 0 && retried&blocked == 0 {
+	for size := uint8(0); size <= min(x.Claim, rows.Size()); size++ {
+		fresh := rows.First(size)
+		(fresh & x.Fail).Subsets(func(failed Set) {
+			passed := failed | fresh&(failed|parked).Behind()
+			parked.Subsets(func(retried Set) {
+				if blocked := (parked &^ retried).Behind(); fresh|retried != 0 && retried&blocked == 0 {
 					x.begin(s, w, fresh&^passed, retried, passed)
 				}
 			})
@@ -186,7 +188,7 @@ func (x *system) begin(s *State, w uint8, fresh, retried, passed Set) {
 	if !x.ForgetSeen {
 		me.Marked = n.Database.Progress
 	}
-	me.Cursor = max(me.Cursor, (fresh | passed).top())
+	me.Cursor = max(me.Cursor, (fresh | passed).Top())
 	me.At = SendBatch
 	if me.Publish == 0 {
 		x.settled(me)

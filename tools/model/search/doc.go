@@ -5,6 +5,8 @@
 // A System emits the states that follow a state, and says which count as one (Key), what must hold in each (Invariants), and
 // when nothing is left to do (Finished). From every Live state a finished one must be within reach.
 //
+// The models share a Set of events, a network that holds requests (Hold, Release), and Classify, by which they test their keys.
+//
 // # Invariants
 //
 //   - A state is looked at once; of the others with its key only the steps are counted.

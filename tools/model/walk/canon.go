@@ -1,6 +1,10 @@
 package walk
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/postrider/postrider/tools/model/search"
+)
 
 // Key implements search.System. It writes two states alike if they differ only in what no step can tell apart:
 //
@@ -10,12 +14,12 @@ import "slices"
 func (x *system) Key(s *State, key []byte) []byte {
 	c := canon{system: x, state: s, key: key}
 	d := &s.Database
-	c.add(s.Acquired, s.Losses, byte(s.Passed), flags(d.Expired, s.Disordered), s.Stream.Life, s.Stream.Len)
+	c.add(s.Acquired, s.Losses, byte(s.Passed), search.Flags(d.Expired, s.Disordered), s.Stream.Life, s.Stream.Len)
 	if x.exact {
 		c.add(s.Taken)
 	}
 	for _, r := range []*Row{&d.Row, &d.Durable} {
-		c.add(r.Owner, r.Epoch, c.name(r.Take), r.Marks, r.Position, flags(r.Stands), r.Kept, byte(r.Ready), byte(r.Parked))
+		c.add(r.Owner, r.Epoch, c.name(r.Take), r.Marks, r.Position, search.Flags(r.Stands), r.Kept, byte(r.Ready), byte(r.Parked))
 		c.message(r.Last)
 		c.add(r.At[:]...)
 	}
@@ -52,15 +56,6 @@ type canon struct {
 
 func (c *canon) add(bytes ...byte) { c.key = append(c.key, bytes...) }
 
-func flags(set ...bool) (bits byte) {
-	for i, is := range set {
-		if is {
-			bits |= 1 << i
-		}
-	}
-	return bits
-}
-
 func (c *canon) name(take uint8) uint8 {
 	if take == 0 || c.exact {
 		return take
@@ -95,7 +90,7 @@ func (c *canon) late() {
 		}
 		c.key = rest
 		c.message(r.By)
-		c.add(byte(r.Events), r.Expect, flags(r.Blind))
+		c.add(byte(r.Events), r.Expect, search.Flags(r.Blind))
 		if c.exact || c.LifeInSubject {
 			c.add(r.Life)
 		}
@@ -111,7 +106,7 @@ func (c *canon) late() {
 	}
 }
 
-// idle reports whether the arrival of the request can never change anything any more.
+// idle finds a request whose arrival can never change anything any more.
 func (c *canon) idle(r Request) bool {
 	if r.Mark.Take == 0 {
 		_, last := c.state.Stream.record(c.state.Stream.Len)

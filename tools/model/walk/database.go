@@ -13,7 +13,7 @@ func (d *Database) acquire(owner uint8) (ok bool) {
 	return true
 }
 
-// leased tells whether that is the lease.
+// leased compares owner and epoch with the lease's.
 func (d *Database) leased(owner, epoch uint8) bool { return d.Owner == owner && d.Epoch == epoch }
 
 // raise has the next lease lie above an epoch that the stream knows, and gives this one back.
@@ -37,7 +37,7 @@ func (x *system) mark(d *Row, m Mark) (made bool) {
 	d.Ready &^= m.Events
 	d.Parked = d.Parked&^m.Events | m.Failed&d.Ready
 	d.Ready &^= m.Failed
-	m.Events.each(func(n uint8) { d.At[n-1] = m.At[n-1] })
+	m.Events.Each(func(n uint8) { d.At[n-1] = m.At[n-1] })
 	if d.Marks = m.Number + 1; m.Upto >= d.Position {
 		d.Position, d.Last = m.Upto, m.Last
 	}

@@ -51,11 +51,11 @@ func (c Config) Validate() error {
 
 // Initial implements search.System: everything is committed and nobody has begun.
 func (x *system) Initial() State {
-	r := Row{Ready: upTo(x.Events)}
+	r := Row{Ready: search.UpTo(x.Events)}
 	return State{Database: Database{Row: r, Durable: r}, Stream: Stream{Life: 1}}
 }
 
-// Result is what an exploration found.
+// Result counts the states of an exploration, and has its counterexamples.
 type Result = search.Result[State, Note]
 
 // Explore visits every state, the nearest first.
@@ -77,7 +77,7 @@ func (c Config) options() search.Options {
 // Finished implements search.System: every event is in the stream, and no crash brings any work back.
 func (x *system) Finished(s *State) bool {
 	d := s.Database.Durable
-	return d.Ready|d.Parked == 0 && !d.Stands && s.Stream.stored() == upTo(x.Events)
+	return d.Ready|d.Parked == 0 && !d.Stands && s.Stream.stored() == search.UpTo(x.Events)
 }
 
 // Live implements search.System: the lease can be acquired once more.

@@ -1,5 +1,7 @@
 package walk
 
+import "github.com/postrider/postrider/tools/model/search"
+
 // lose: the stream is made anew, or restored from an older copy. Its connections end with it, so that nothing that was sent to it arrives
 // later, and owners take their partitions anew before they publish: Config.Zombies leaves this assumption out.
 func (x *system) lose(s *State) {
@@ -12,7 +14,7 @@ func (x *system) lose(s *State) {
 		n.Stream = stream
 		for place := maxLate - 1; place >= 0; place-- {
 			if r := n.Late[place]; r != (Request{}) && r.Mark.Take == 0 {
-				n.release(place)
+				search.Release(n.Late[:], place)
 			}
 		}
 		for w := range n.Workers {
@@ -54,7 +56,7 @@ func (x *system) report(s *State, w uint8) {
 	x.emit(n, note)
 }
 
-// kept is up to where the stream still has the history.
+// kept returns the last position of the history that the stream still has.
 func (s *State) kept() (kept uint8) {
 	d := s.Database
 	for at := uint8(1); at <= d.Position; at++ {
@@ -90,9 +92,9 @@ func (x *system) heal(s *State) {
 		}
 		left = true
 		n := *s
-		n.Database.Ready |= only(e + 1)
+		n.Database.Ready |= search.Only(e + 1)
 		n.Database.At[e] = 0
-		x.emit(n, Note{Did: "the job queues", Events: only(e + 1)})
+		x.emit(n, Note{Did: "the job queues", Events: search.Only(e + 1)})
 	}
 	if left && !x.EndEarly {
 		return

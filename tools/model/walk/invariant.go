@@ -33,10 +33,10 @@ func noDuplicate(s *State) bool {
 		if m.Event == 0 {
 			continue
 		}
-		if seen&only(m.Event) != 0 {
+		if seen&search.Only(m.Event) != 0 {
 			return false
 		}
-		seen |= only(m.Event)
+		seen |= search.Only(m.Event)
 	}
 	return true
 }
@@ -47,10 +47,10 @@ func inStream(s *State) bool {
 		if m.Event == 0 {
 			continue
 		}
-		if seen&only(m.Event).behind() != 0 {
+		if seen&search.Only(m.Event).Behind() != 0 {
 			return false
 		}
-		seen |= only(m.Event)
+		seen |= search.Only(m.Event)
 	}
 	return true
 }
@@ -73,17 +73,17 @@ func (x *system) nothingLost(s *State) bool {
 	known := s.Stream.stored() | d.Ready | d.Parked
 	for n, at := range d.At {
 		if at > 0 && (!s.Stream.holds(d.Position, d.Last) || d.Stands && at > d.Kept) {
-			known |= only(uint8(n + 1))
+			known |= search.Only(uint8(n + 1))
 		}
 	}
-	return known == upTo(x.Events)
+	return known == search.UpTo(x.Events)
 }
 
 // placed looks only at streams that lost nothing: an owner learns of a loss later.
 func placed(s *State) bool {
 	for _, me := range s.Workers {
 		holds := true
-		(me.Pending &^ me.Asked.Events).each(func(n uint8) {
+		(me.Pending &^ me.Asked.Events).Each(func(n uint8) {
 			at := me.Where[n-1]
 			holds = holds && at > 0 && s.Stream.holds(at, Message{Event: n})
 		})

@@ -1,13 +1,15 @@
 package walk
 
-// reaction says what the sender of a write makes of the answer, or of there being none.
+import "github.com/postrider/postrider/tools/model/search"
+
+// reaction changes the sender of a write by the answer, or by there being none.
 type reaction struct {
 	stored  func(n *State, sequence uint8)
 	refused func(n *State)
 	unknown func(n *State)
 }
 
-// send emits what can become of a write to the stream: it arrives and is answered; it arrives and the answer is lost; the
+// send emits each outcome of a write to the stream: it arrives and is answered; it arrives and the answer is lost; the
 // network holds it, and the sender gives up waiting. What the network never lets go has never arrived.
 func (x *system) send(s *State, r Request, then reaction) {
 	n := *s
@@ -37,7 +39,7 @@ func (x *system) send(s *State, r Request, then reaction) {
 
 // hold emits the state in which the network keeps the request.
 func (x *system) hold(n State, r Request) {
-	if !n.hold(r) {
+	if !search.Hold(n.Late[:], r) {
 		x.truncated = true
 		return
 	}
@@ -48,7 +50,7 @@ func (x *system) hold(n State, r Request) {
 func (x *system) deliver(s *State) {
 	for place := 0; place < maxLate && s.Late[place] != (Request{}); place++ {
 		n := *s
-		r := n.release(place)
+		r := search.Release(n.Late[:], place)
 		note := Note{Did: "late bytes arrive:", Request: r, Then: "refused"}
 		if r.Mark.Take != 0 {
 			if x.mark(&n.Database.Row, r.Mark) {

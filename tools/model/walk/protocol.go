@@ -1,6 +1,6 @@
 package walk
 
-// Protocol is what the workers follow. The zero value is the one of doc.go; each field but the last two leaves one precaution out.
+// Protocol chooses the precautions that workers take. The zero value is the protocol of doc.go; each field but the last two leaves one precaution out.
 type Protocol struct {
 	// NoExpectation: messages carry no Nats-Expected-Last-Subject-Sequence.
 	NoExpectation bool

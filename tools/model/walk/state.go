@@ -1,5 +1,7 @@
 package walk
 
+import "github.com/postrider/postrider/tools/model/search"
+
 // Bounds of the arrays that hold a state.
 const (
 	maxWorkers = 3
@@ -8,61 +10,8 @@ const (
 	maxLate    = 8
 )
 
-// Set is a set of events; event n, counted from 1, is bit n-1. Odd and even events are two streams.
-type Set uint8
-
-// upTo returns the events 1 to n.
-func upTo(n uint8) Set { return 1<<n - 1 }
-
-// only returns the set of one event.
-func only(n uint8) Set { return 1 << (n - 1) }
-
-// size returns the number of events.
-func (s Set) size() (n uint8) {
-	for ; s != 0; s &= s - 1 {
-		n++
-	}
-	return n
-}
-
-// first returns the n lowest events.
-func (s Set) first(n uint8) Set {
-	rest := s
-	for range n {
-		rest &= rest - 1
-	}
-	return s &^ rest
-}
-
-// top returns the highest event.
-func (s Set) top() (n uint8) {
-	for ; s != 0; s >>= 1 {
-		n++
-	}
-	return n
-}
-
-// behind returns the events that come later in the streams of these.
-func (s Set) behind() Set { return s<<2 | s<<4 }
-
-// each calls use with every event, in order.
-func (s Set) each(use func(n uint8)) {
-	for n := uint8(1); n <= s.top(); n++ {
-		if s&only(n) != 0 {
-			use(n)
-		}
-	}
-}
-
-// subsets calls use with every subset.
-func (s Set) subsets(use func(Set)) {
-	for sub := s; ; sub = (sub - 1) & s {
-		use(sub)
-		if sub == 0 {
-			return
-		}
-	}
-}
+// Set is a set of events.
+type Set = search.Set
 
 // Message is a message of the stream: an event's, or a record of the partition.
 type Message struct {
@@ -79,7 +28,7 @@ type Stream struct {
 	Len  uint8
 }
 
-// Row is what the database keeps of the partition.
+// Row holds all that the database keeps of the partition.
 type Row struct {
 	Owner, Epoch uint8 // the lease
 
@@ -105,7 +54,7 @@ type Database struct {
 	Durable Row
 }
 
-// Place is where in its program a worker stands.
+// Place names the next step of a worker's program.
 type Place uint8
 
 // The places, in the order in which an undisturbed worker passes them.
@@ -175,32 +124,11 @@ type State struct {
 	Disordered bool             // an event was stored behind later ones though no claim had passed it; likewise
 }
 
-// hold puts a request into the network. Equal ones are one: after one of them the other would change nothing.
-func (s *State) hold(r Request) (fits bool) {
-	for i := range s.Late {
-		if s.Late[i] == (Request{}) {
-			s.Late[i] = r
-		}
-		if s.Late[i] == r {
-			return true
-		}
-	}
-	return false
-}
-
-// release takes a request out of the network.
-func (s *State) release(place int) Request {
-	r := s.Late[place]
-	copy(s.Late[place:], s.Late[place+1:])
-	s.Late[maxLate-1] = Request{}
-	return r
-}
-
 // write stores what is sent, and notes whether the partition's order allows it.
 func (x *system) write(s *State, r Request) (answer Answer, sequence uint8) {
 	before := s.Stream.stored()
 	if answer, sequence = x.store(&s.Stream, r); answer == Stored {
-		overtaken := r.Events & upTo(max(before.top(), 1)-1) &^ before
+		overtaken := r.Events & search.UpTo(max(before.Top(), 1)-1) &^ before
 		s.Disordered = s.Disordered || overtaken&^s.Passed != 0
 		if x.Losses == 0 { // else it may be lost, and come again
 			s.Passed &^= r.Events

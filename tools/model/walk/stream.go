@@ -1,5 +1,7 @@
 package walk
 
+import "github.com/postrider/postrider/tools/model/search"
+
 // record returns the last record that there was when the stream was that long, and its sequence; 0: there was none.
 func (s *Stream) record(length uint8) (rec Message, sequence uint8) {
 	for ; length > 0; length-- {
@@ -10,7 +12,7 @@ func (s *Stream) record(length uint8) (rec Message, sequence uint8) {
 	return Message{}, 0
 }
 
-// holds tells whether that message lies at the position.
+// holds compares a message with the one at the position.
 func (s *Stream) holds(position uint8, m Message) bool {
 	if position == 0 || position > s.Len {
 		return position == 0
@@ -23,7 +25,7 @@ func (s *Stream) holds(position uint8, m Message) bool {
 func (s *Stream) found(behind, upto uint8) (all Set, where [maxEvents]uint8) {
 	for at := behind; at < min(upto, s.Len); at++ {
 		if m := s.Log[at]; m.Event != 0 {
-			all |= only(m.Event)
+			all |= search.Only(m.Event)
 			where[m.Event-1] = at + 1
 		}
 	}
@@ -36,7 +38,7 @@ func (s *Stream) stored() Set {
 	return all
 }
 
-// Answer is what the broker says to a write. An answer that does not arrive is none of these.
+// Answer is the broker's to a write. An answer that does not arrive is none of these.
 type Answer uint8
 
 // The answers.
@@ -56,7 +58,7 @@ func (x *system) store(s *Stream, r Request) (answer Answer, sequence uint8) {
 	if !r.Blind && (r.Expect != last || r.Events != 0 && r.Expect == 0) {
 		return Refused, 0
 	}
-	if s.Len+max(1, r.Events.size()) > maxLog {
+	if s.Len+max(1, r.Events.Size()) > maxLog {
 		return Outside, 0
 	}
 	put := func(n uint8) {
@@ -66,6 +68,6 @@ func (x *system) store(s *Stream, r Request) (answer Answer, sequence uint8) {
 	if r.Events == 0 {
 		put(0)
 	}
-	r.Events.each(put)
+	r.Events.Each(put)
 	return Stored, s.Len
 }

@@ -97,7 +97,7 @@ func (x *system) writeRecord(s *State, w uint8) {
 	})
 }
 
-// signs is what stands in the record that the worker writes.
+// signs returns the record that the worker writes.
 func (me *Worker) signs(by uint8) Message { return Message{Epoch: me.Epoch, Owner: by, Take: me.Take} }
 
 // fence: nothing that was sent before can be stored any more.

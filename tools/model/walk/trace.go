@@ -7,7 +7,7 @@ import (
 	"github.com/postrider/postrider/tools/model/search"
 )
 
-// Note says what happened in a step.
+// Note describes a step.
 type Note struct {
 	Who      uint8 // worker 1, 2, …; 0: nobody
 	Did      string
@@ -115,16 +115,9 @@ func (r Row) String() string {
 func (m Message) String() string {
 	switch {
 	case m.Event != 0:
-		return only(m.Event).String()
+		return search.Only(m.Event).String()
 	case m.Epoch == 0:
 		return "no record"
 	}
 	return fmt.Sprintf("record[e%d w%d take %d]", m.Epoch, m.Owner, m.Take)
-}
-
-// String returns the events in braces.
-func (s Set) String() string {
-	var parts []string
-	s.each(func(n uint8) { parts = append(parts, fmt.Sprint(n)) })
-	return "{" + strings.Join(parts, ",") + "}"
 }

@@ -51,8 +51,8 @@ var names = map[string]string{
 	Placed: "Placed", Covered: "Covered", CanFinish: "CanFinish",
 }
 
-// Every precaution is needed: without it, an invariant breaks. figures.golden says what comes first, up to a
-// promise, and how soon.
+// Every precaution is needed: without it, an invariant breaks. figures.golden has the first ones, up to a promise, and
+// the steps to each.
 func TestEveryVariantIsCaught(t *testing.T) {
 	t.Parallel()
 	text := figures(t)

@@ -26,7 +26,7 @@ func (x *system) Successors(s *State, emit func(State, Note)) (truncated bool) {
 	return x.truncated
 }
 
-// worker emits the steps of one worker. A step is what happens between two moments at which the worker may be paused.
+// worker emits the steps of one worker. A step lies between two moments at which the worker may be paused.
 // Sending and being answered is one step: to everybody else a slow request is a pause before it, and a slow answer is a
 // pause after it.
 func (x *system) worker(s *State, w uint8) {
@@ -81,7 +81,7 @@ func (x *system) markLate(s *State, w uint8) {
 	}
 }
 
-// tryMark emits what can become of a mark. One without an answer is made again as it was: so its number says what it held.
+// tryMark emits each outcome of a mark. One without an answer is made again as it was: so its number says what it held.
 func (x *system) tryMark(s *State, w uint8, published, failed Set) {
 	me := s.Workers[w]
 	m := me.Asked
@@ -107,7 +107,7 @@ func (x *system) tryMark(s *State, w uint8, published, failed Set) {
 // marked: a mark was made.
 func (me *Worker) marked(m Mark) {
 	me.Marks, me.Asked = m.Number+1, Mark{}
-	m.Events.each(func(n uint8) { me.Where[n-1] = 0 })
+	m.Events.Each(func(n uint8) { me.Where[n-1] = 0 })
 	me.Pending &^= m.Events
 	me.Retried &^= m.Events
 	me.Failed &^= m.Failed
@@ -136,12 +136,12 @@ func (x *system) claimRows(s *State, w uint8) {
 	if !x.ClaimPending {
 		rows, parked = rows&^me.Pending, parked&^me.Pending
 	}
-	for size := uint8(0); size <= min(x.Claim, rows.size()); size++ {
-		fresh := rows.first(size)
-		(fresh & x.Fail).subsets(func(failed Set) {
-			failed |= fresh & (failed | parked).behind()
-			parked.subsets(func(retried Set) {
-				if blocked := (parked &^ retried).behind(); fresh|retried != 0 && retried&blocked == 0 {
+	for size := uint8(0); size <= min(x.Claim, rows.Size()); size++ {
+		fresh := rows.First(size)
+		(fresh & x.Fail).Subsets(func(failed Set) {
+			failed |= fresh & (failed | parked).Behind()
+			parked.Subsets(func(retried Set) {
+				if blocked := (parked &^ retried).Behind(); fresh|retried != 0 && retried&blocked == 0 {
 					x.begin(s, w, fresh&^failed, retried, failed)
 				}
 			})
@@ -193,12 +193,12 @@ func (x *system) publish(s *State, w uint8) {
 
 // stored: the events in the air are in the stream.
 func (x *system) stored(me *Worker, sequence uint8) {
-	at := sequence - me.Claimed.size()
-	me.Claimed.each(func(n uint8) {
+	at := sequence - me.Claimed.Size()
+	me.Claimed.Each(func(n uint8) {
 		at++
 		me.Where[n-1] = at
 	})
-	me.Upto, me.Last = sequence, Message{Event: me.Claimed.top()}
+	me.Upto, me.Last = sequence, Message{Event: me.Claimed.Top()}
 	me.Pending, me.Claimed = me.Pending|me.Claimed, 0
 	x.settled(me)
 }
