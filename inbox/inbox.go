@@ -32,7 +32,7 @@ type queries struct {
 	RestartLanes, Rewind, Marks, Disown, Lanes                     pg.Query
 }
 
-// DB is what an inbox needs of a pgx pool: Begin, Exec, Query, QueryRow and SendBatch.
+// DB is a pgx pool, connection or transaction. Migrate, and a reader that begins, ask for READ COMMITTED by BeginTx, if it has that.
 type DB = pg.DB
 
 // Handler applies a message inside the inbox's transaction and returns what a repeat of it is answered with; nil is

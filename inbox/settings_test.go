@@ -59,7 +59,7 @@ func TestAReadOnlyDatabaseIsNamed(t *testing.T) {
 	}
 }
 
-// lines keeps a log, and tells of each line.
+// lines keeps a log that is read while it is written.
 type lines struct {
 	mu   sync.Mutex
 	kept bytes.Buffer

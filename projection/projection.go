@@ -143,7 +143,7 @@ func newJournal(cfg Config) (*journal, error) {
 	return j, nil
 }
 
-// in is where the journal is.
+// in returns the database that holds the journal.
 func (j *journal) in(db pg.DB) pg.DB {
 	if j.pool != nil {
 		return j.pool
@@ -162,7 +162,7 @@ func unhurried[T any](ctx context.Context, db pg.DB, collect func(pgx.Tx) ([]T, 
 	return all, err
 }
 
-// droppedTo is up to where a stream was dropped whose events are all gone, 0 where it was not.
+// droppedTo returns the last version of a stream that was dropped with all its events, 0 where it was not.
 func (j *journal) droppedTo(ctx context.Context, db pg.DB, stream string) (version int64, err error) {
 	err = j.sql.DroppedTo.Row(ctx, j.in(db), pg.Args{"stream": stream}).Scan(&version)
 	if errors.Is(err, pgx.ErrNoRows) {

@@ -56,7 +56,7 @@ func TestWhatIsExportedIsAppliedAgain(t *testing.T) {
 	}
 }
 
-// A schema in YAML says what the same text says as JSON: numbers keep their digits, dates and keys are texts.
+// A schema in YAML means the same as its JSON: numbers keep their digits, dates and keys are texts.
 func TestASchemaInYAMLIsAsItIsWritten(t *testing.T) {
 	t.Parallel()
 	for written, want := range map[string]string{

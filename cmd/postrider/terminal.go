@@ -56,7 +56,7 @@ func tableWidth(w io.Writer) int {
 const (
 	// columnGap is the space between two columns.
 	columnGap = 2
-	// leastToken is how short a word is cut, leastTime a time, leastName the name of numbers; leastProse is how narrow a text is set.
+	// leastToken, leastTime and leastName bound how short words, times and the names of numbers are cut; leastProse how narrow a text is set.
 	leastToken, leastTime, leastName, leastProse = 10, 12, 5, 24
 )
 

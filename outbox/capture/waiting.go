@@ -116,7 +116,7 @@ func (s shape) selection(t *table, source string) string {
 	e["source"], e["payload"] = literal(source), inBytes(s.columns["payload"], waits(s.columns["payload"]))
 	list := make([]string, len(appended))
 	for i, one := range appended {
-		list[i] = "(" + e[one[0]] + ")::" + strings.Replace(one[1], "text", asText[2:], 1) + " AS " + one[0]
+		list[i] = "(" + e[one[0]] + ")" + strings.Replace("::"+one[1], "::text", asText, 1) + " AS " + one[0]
 	}
 	return "SELECT " + strings.Join(list, ",\n       ") + ",\n       row_number() OVER (ORDER BY " + s.order + ") AS place\n  FROM " +
 		t.quoted() + " AS r\n WHERE " + s.test

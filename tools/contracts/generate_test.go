@@ -47,7 +47,7 @@ func (g generator) pattern() string {
 	return b.String()
 }
 
-// atRoot is how deep a schema goes.
+// atRoot is the depth of a whole schema.
 const atRoot = 3
 
 // root is a schema with definitions, some of which need themselves.

@@ -146,6 +146,9 @@ func TestVerdicts(t *testing.T) {
 			t.Errorf("the table lacks %q:\n%s", want, table.String())
 		}
 	}
+	if n := strings.Count(progress.String(), "no change that matters: SURVIVED"); n != 2 {
+		t.Errorf("a survivor was tried %d times, want once beside others and once alone:\n%s", n, progress.String())
+	}
 	if !strings.Contains(progress.String(), "undefined: c") {
 		t.Errorf("the compiler's complaint is not shown:\n%s", progress.String())
 	}
