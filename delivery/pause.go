@@ -109,6 +109,9 @@ const flowing = time.Second
 func (r *Relay) away(err error) {
 	r.stats.failure(err)
 	r.cfg.Board.Report(condition.Delivery, err)
+	for id := range r.flows { // the reason of one that paused alone may be out of date, and would hide this one
+		r.resume(id)
+	}
 	if wait, counted := r.pause.fail(); counted {
 		r.stats.pausedUntil.set(r.pause.until)
 		r.log.Warn("delivery pauses", "error", err, "for", wait.Round(time.Millisecond), "failures", r.pause.failures)
