@@ -114,6 +114,16 @@ func (b *bundle) newKeeper(t *testing.T) *lease.Keeper {
 }
 
 // acquireAll takes every partition for the keeper.
+// takeRow takes the partition's row, and returns the number that it has then.
+func (b *bundle) takeRow(t *testing.T, l *lease.Lease) (revision int64) {
+	t.Helper()
+	row, err := b.store.Take(t.Context(), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return row.Revision
+}
+
 func (b *bundle) acquireAll(t *testing.T, k *lease.Keeper) {
 	t.Helper()
 	ids := make([]partition.ID, b.count)

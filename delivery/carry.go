@@ -107,7 +107,6 @@ func (r *Relay) answered(c *carried) {
 	} else {
 		r.unresolved(l.Partition, c.trouble)
 	}
-	c.of.follow(c)
 	switch {
 	case !slices.ContainsFunc(c.Outcomes, func(o Outcome) bool { return o.Kind != Unresolved }):
 		r.acquit(c)

@@ -20,6 +20,8 @@ import (
 // Ask says what to claim of one partition.
 type Ask struct {
 	Lease *lease.Lease
+	// Revision is the number that the partition's row was left with, see Taken; 0: by somebody else, who asks only looks.
+	Revision int64
 	// After is the partition's cursor: ready rows up to it are not looked at.
 	After int64
 	// Most is the most rows.
@@ -67,8 +69,7 @@ type Claim struct {
 	// tells that rows may come due although nothing is written.
 	began     string
 	expecting bool
-	since     time.Time // when the session that read it began, by the database's clock
-	server    time.Time // when its server was started
+	server    time.Time // when it was started
 }
 
 // nothingUpTo returns the position of the log up to which nothing can be claimed; empty:
@@ -86,11 +87,12 @@ func (c *Claim) nothingUpTo() string {
 // The watermark is proven before any row is read: each statement has a snapshot of
 // its own, and what was proven holds for later ones only. Parked rows are read before
 // ready ones: a row that shows in the earlier snapshot has its predecessors in the
-// later one.
+// later one. ErrForgotten: the row of one of the partitions is not as it was left.
 func (s *Store) Claim(ctx context.Context, asks []Ask, limits Limits, policy FailurePolicy) (Claim, error) {
-	ids, after, most := make(keys, len(asks)), make(bigints, len(asks)), make(integers, len(asks))
+	ids, revisions := rowsOf(asks)
+	after, most := make(bigints, len(asks)), make(integers, len(asks))
 	for i, a := range asks {
-		ids[i], after[i], most[i] = a.Lease.Partition, a.After, int32(a.Most) // at most 10,000
+		after[i], most[i] = a.After, int32(a.Most) // at most 10,000
 	}
 	var parked, ready []Message
 	var c Claim
@@ -103,22 +105,29 @@ func (s *Store) Claim(ctx context.Context, asks []Ask, limits Limits, policy Fai
 	}
 	if !limits.ReadyOnly {
 		longest := cmp.Or(limits.Longest, DefaultRetryPolicy().Max)
-		query, args := s.sql.ClaimDue, pg.Args{"partitions": ids, "most": most, "total": limits.Total, "longest": longest, "up_to": limits.UpTo, "proven": limits.Watermark}
+		query, args := s.sql.ClaimDue, pg.Args{
+			"partitions": ids, "revisions": revisions, "most": most, "total": limits.Total, "longest": longest,
+			"up_to": limits.UpTo, "proven": limits.Watermark,
+		}
 		if !policy.passes() {
 			query, args["skip_dead"] = s.sql.ClaimParked, policy.skipsDead()
 		}
 		query.Queue(batch, args).Query(collectClaimed(&parked, true, nil))
 	}
 	query, args := s.sql.ClaimReady, pg.Args{
-		"partitions": ids, "after": after, "most": most, "total": limits.Total, "up_to": limits.UpTo, "proven": limits.Watermark,
+		"partitions": ids, "revisions": revisions, "after": after, "most": most, "total": limits.Total, "up_to": limits.UpTo, "proven": limits.Watermark,
 		"passes": policy.passes(), "skip_dead": policy.skipsDead(),
 	}
 	if limits.Payload > 0 {
 		query, args["payload"], c.events = s.sql.ClaimLittle, limits.Payload, map[int64]*Event{}
 	}
 	query.Queue(batch, args).Query(collectClaimed(&ready, false, c.events))
-	s.sql.Server.Queue(batch, nil).QueryRow(func(row pgx.Row) error { return row.Scan(&era, &c.since, &c.server, &c.expecting) })
-	if err := s.db.SendBatch(ctx, batch).Close(); err != nil {
+	s.sql.Server.Queue(batch, nil).QueryRow(func(row pgx.Row) error { return row.Scan(&era, &c.server, &c.expecting) })
+	err := s.db.SendBatch(ctx, batch).Close()
+	switch {
+	case divided(err): // or the relation of events did
+		return Claim{}, fmt.Errorf("claim: %w: %w", ErrForgotten, err)
+	case err != nil:
 		return Claim{}, fmt.Errorf("claim: %w", err)
 	}
 	if !policy.passes() {
@@ -132,6 +141,25 @@ func (s *Store) Claim(ctx context.Context, asks []Ask, limits Limits, policy Fai
 		}
 	}
 	return c, nil
+}
+
+// rowsOf is what claims compare with the partitions' rows.
+func rowsOf(asks []Ask) (ids keys, revisions positions) {
+	ids, revisions = make(keys, len(asks)), make(positions, len(asks))
+	for i, a := range asks {
+		ids[i], revisions[i] = a.Lease.Partition, uint64(a.Revision) // never below 0
+	}
+	return ids, revisions
+}
+
+// Forgotten returns the partitions of these whose rows are not as they were left.
+func (s *Store) Forgotten(ctx context.Context, asks []Ask) ([]partition.ID, error) {
+	ids, revisions := rowsOf(asks)
+	forgotten, err := pg.Collect(ctx, s.db, s.sql.Forgotten, pg.Args{"partitions": ids, "revisions": revisions}, pgx.RowTo[partition.ID])
+	if err != nil {
+		return nil, fmt.Errorf("compare the partitions' rows: %w", err)
+	}
+	return forgotten, nil
 }
 
 // Position tells where the write-ahead log ends. Whoever commits anything moves it.

@@ -7,12 +7,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/internal/pg"
-	"github.com/postrider/postrider/lease/leasetest"
 )
 
 // planNode is a node of an executed plan.
@@ -62,7 +60,7 @@ func TestAClaimGoesThroughThePartitionsOnce(t *testing.T) {
 	t.Parallel()
 	const partitions = 256
 	store, pool := oldestStore(t, partitions)
-	execute(t, pool, `UPDATE outbox_partitions SET paused_at = now()`, `ANALYZE outbox_partitions`, `UPDATE outbox_partitions SET paused_at = NULL`,
+	execute(t, pool, `UPDATE outbox_partitions SET paused_at = now()`, `ANALYZE outbox_partitions`, `UPDATE outbox_partitions SET paused_at = NULL, taken_on = pg_postmaster_start_time()`,
 		`INSERT INTO outbox (global_sequence, partition_key, stream_id, parked) SELECT n, n % 256, 's', n % 2 = 0 FROM generate_series(1, 20) AS n`)
 	list := func(value func(i int) int) string {
 		values := make([]string, partitions)
@@ -71,13 +69,13 @@ func TestAClaimGoesThroughThePartitionsOnce(t *testing.T) {
 		}
 		return `'{` + strings.Join(values, ",") + `}'`
 	}
-	ids, after, most := list(func(i int) int { return i }), list(func(int) int { return 0 }), list(func(int) int { return 10 })
+	ids, zeros, most := list(func(i int) int { return i }), list(func(int) int { return 0 }), list(func(int) int { return 10 })
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		if _, err := store.sql.Planning.Exec(t.Context(), tx, nil); err != nil {
 			return err
 		}
 		args := pg.Args{
-			"partitions": ids, "after": after, "most": most, "total": 1000, "up_to": 1000,
+			"partitions": ids, "revisions": zeros, "after": zeros, "most": most, "total": 1000, "up_to": 1000,
 			"passes": false, "skip_dead": false, "proven": false,
 		}
 		little := maps.Clone(args)
@@ -89,8 +87,8 @@ func TestAClaimGoesThroughThePartitionsOnce(t *testing.T) {
 		}{
 			{"claim_ready", store.sql.ClaimReady, args},
 			{"claim_little", store.sql.ClaimLittle, little},
-			{"claim_parked", store.sql.ClaimParked, pg.Args{"partitions": ids, "most": most, "total": 1000, "up_to": 1000, "longest": "'5 minutes'", "proven": false, "skip_dead": false}},
-			{"claim_due", store.sql.ClaimDue, pg.Args{"partitions": ids, "most": most, "total": 1000, "up_to": 1000, "longest": "'5 minutes'", "proven": false}},
+			{"claim_parked", store.sql.ClaimParked, pg.Args{"partitions": ids, "revisions": zeros, "most": most, "total": 1000, "up_to": 1000, "longest": "'5 minutes'", "proven": false, "skip_dead": false}},
+			{"claim_due", store.sql.ClaimDue, pg.Args{"partitions": ids, "revisions": zeros, "most": most, "total": 1000, "up_to": 1000, "longest": "'5 minutes'", "proven": false}},
 		} {
 			looks := executed(t, tx, c.name, c.query, c.args).looks()
 			if looks != partitions {
@@ -101,25 +99,5 @@ func TestAClaimGoesThroughThePartitionsOnce(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// A claim tells since when its session lives: the same each time, however times are written there; and a new one's.
-func TestAClaimTellsSinceWhenItsSessionLives(t *testing.T) {
-	t.Parallel()
-	store, pool := oldestStore(t, 1)
-	for session := range 2 {
-		var began time.Time
-		if err := pool.QueryRow(t.Context(), `SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()`).Scan(&began); err != nil {
-			t.Fatal(err)
-		}
-		for _, how := range []string{`RESET datestyle`, `SET datestyle = 'SQL, DMY'`, `SET timezone = 'Asia/Kolkata'`, `RESET ALL`} {
-			execute(t, pool, how)
-			c, err := store.Claim(t.Context(), []Ask{{Lease: leasetest.Held(0, 1), Most: 1}}, Limits{Total: 1, UpTo: 1}, BehindStream)
-			if err != nil || !c.since.Equal(began) {
-				t.Errorf("session %d after %s: it lives since %s, told %s: %v", session, how, began, c.since, err)
-			}
-		}
-		pool.Reset()
 	}
 }

@@ -62,10 +62,13 @@ func (t *takeover) settleSuspect(ctx context.Context) error {
 		}
 		t.log.Error("workers ended one after the other while they carried this message: it is dead",
 			"partition", l.Partition, "sequence", suspect, "workers", l.Progress.Suspected)
-		_, _, err := t.tryMark(ctx, []Result{{
-			Batch:    Batch{Lease: l, Policy: t.cfg.Failure, server: t.server, Messages: []Message{{Pointer: f.Pointer}}},
+		res := Result{
+			Batch:    Batch{Lease: l, Policy: t.cfg.Failure, Messages: []Message{{Pointer: f.Pointer}}},
 			Outcomes: []Outcome{{Kind: Permanent, Err: ErrWorkerEnded}},
-		}})
+			Revision: t.revision,
+		}
+		_, err := t.tryMark(ctx, []Result{res})
+		t.noted(res) // under a mark that failed the partition is not ready
 		return err
 	}
 	return nil

@@ -63,10 +63,9 @@
 //   - A mark may be late (ADR 27): with ordering partition the next rows are published
 //     before it, unless something failed or came from the parking place, for that decides
 //     what may be claimed. Marks of a partition are made in order.
-//   - A mark is asynchronous. Should a crash of the server take some back, the partition's
-//     row does not know the record any more up to which all was marked: then the next
-//     mark is not made, and the partition taken anew. So it is where a claim in a session
-//     younger than the last mark finds rows below the cursor or parked ones, and that shows.
+//   - A mark is asynchronous. A takeover gives the partition's row a random number, and each mark adds one (see Taken). Claims and marks
+//     are made where the row has the number that its owner left, and on the server on which it was taken. What a crash or a failover has
+//     forgotten shows by that, as does another takeover: the partition is taken anew.
 //   - An event is known by its UUID. A sequence that the stream names and the
 //     database gives to another event means that the database has forgotten
 //     commits; then the generation of all messages to come rises.

@@ -21,9 +21,10 @@ func (b *bundle) leaseWrites(t *testing.T, ready, healed int64, claimed delivery
 	t.Helper()
 	markMessage := func(m delivery.Message, o delivery.Outcome) func(*lease.Lease) error {
 		return func(l *lease.Lease) error {
-			_, _, err := b.store.Mark(t.Context(), []delivery.Result{{
+			_, err := b.store.Mark(t.Context(), []delivery.Result{{
 				Batch:    delivery.Batch{Lease: l, Messages: []delivery.Message{m}},
 				Outcomes: []delivery.Outcome{o},
+				Revision: int64(b.number(t, `SELECT revision FROM outbox_partitions`)),
 			}}, delivery.DefaultRetryPolicy(), func() float64 { return 0 })
 			return err
 		}
@@ -33,6 +34,10 @@ func (b *bundle) leaseWrites(t *testing.T, ready, healed int64, claimed delivery
 	}
 	published := delivery.Outcome{Kind: delivery.Published, StreamSequence: 20}
 	return []write{
+		{"take", func(l *lease.Lease) error {
+			_, err := b.store.Take(t.Context(), l)
+			return err
+		}},
 		{"suspect", func(l *lease.Lease) error { return b.store.Suspect(t.Context(), l, ready) }},
 		{"heal", func(l *lease.Lease) error {
 			_, _, _, err := b.store.Heal(t.Context(), l, 3, delivery.Span{}, delivery.EveryBatch)
@@ -96,7 +101,7 @@ func TestEveryWriteComparesOwnerAndEpoch(t *testing.T) {
 // claimed is the message of that sequence as a claim returns it.
 func (b *bundle) claimed(t *testing.T, l *lease.Lease, sequence int64) delivery.Message {
 	t.Helper()
-	found, err := b.store.Claim(t.Context(), []delivery.Ask{{Lease: l, After: sequence - 1, Most: 1}},
+	found, err := b.store.Claim(t.Context(), []delivery.Ask{{Lease: l, Revision: b.takeRow(t, l), After: sequence - 1, Most: 1}},
 		delivery.Limits{Total: 1, UpTo: sequence}, delivery.BehindStream)
 	if err != nil {
 		t.Fatal(err)

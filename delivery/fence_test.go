@@ -2,7 +2,9 @@ package delivery_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -94,6 +96,10 @@ func TestMarkComparesOwnerAndEpoch(t *testing.T) {
 	}
 	b.acquireAll(t, b.keeper)
 	stale := b.keeper.Set().Held()
+	revisions := map[partition.ID]int64{}
+	for _, l := range stale {
+		revisions[l.Partition] = b.takeRow(t, l)
+	}
 	b.exec(t, `UPDATE outbox_partitions SET lease_epoch = lease_epoch + 1 WHERE partition_key = $1`, int64(1))
 	var results []delivery.Result
 	for i, l := range stale {
@@ -103,10 +109,10 @@ func TestMarkComparesOwnerAndEpoch(t *testing.T) {
 		}
 		results = append(results, delivery.Result{
 			Batch:    delivery.Batch{Lease: l, Messages: []delivery.Message{{Pointer: delivery.Pointer{Partition: l.Partition, Sequence: int64(i), Stream: "s"}}}},
-			Outcomes: []delivery.Outcome{kind},
+			Outcomes: []delivery.Outcome{kind}, Revision: revisions[l.Partition],
 		})
 	}
-	fenced, _, err := b.store.Mark(t.Context(), results, delivery.DefaultRetryPolicy(), func() float64 { return 0 })
+	fenced, err := b.store.Mark(t.Context(), results, delivery.DefaultRetryPolicy(), func() float64 { return 0 })
 	if err != nil || !slices.Equal(fenced, []partition.ID{1}) {
 		t.Fatalf("fenced %v, %v; want partition 1", fenced, err)
 	}
@@ -114,7 +120,7 @@ func TestMarkComparesOwnerAndEpoch(t *testing.T) {
 	b.until(t, `SELECT count(*) FROM outbox WHERE partition_key = 1 AND NOT parked`, 1)
 	b.until(t, `SELECT attempts FROM outbox WHERE partition_key = 2 AND parked`, 1)
 	// Marking again changes nothing: the history is made of rows really deleted.
-	if _, _, err := b.store.Mark(t.Context(), results[:1], delivery.DefaultRetryPolicy(), func() float64 { return 0 }); err != nil {
+	if _, err := b.store.Mark(t.Context(), results[:1], delivery.DefaultRetryPolicy(), func() float64 { return 0 }); err != nil {
 		t.Fatal(err)
 	}
 	b.until(t, `SELECT sum(message_count) FROM outbox_deliveries`, 1)
@@ -153,4 +159,52 @@ func appendIn(t *testing.T, tx pgx.Tx, stream string) (sequence int64) {
 		t.Fatal(err)
 	}
 	return sequence
+}
+
+// A claim and a mark are made where the row is as its owner left it: not behind a mark that the database has forgotten, nor behind
+// another takeover, nor on another server. A mark without an answer is made again, and changes nothing.
+func TestClaimsAndMarksCompareTheRow(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	sequences := []int64{b.append(t, "s", `1`), b.append(t, "s", `2`), b.append(t, "s", `3`)}
+	b.acquireAll(t, b.keeper)
+	l := b.keeper.Set().Held()[0]
+	first := b.takeRow(t, l)
+	mark := func(n int, revision int64) error {
+		_, err := b.store.Mark(t.Context(), []delivery.Result{{
+			Batch:    delivery.Batch{Lease: l, Messages: []delivery.Message{{Pointer: delivery.Pointer{Sequence: sequences[n], Stream: "s"}}}},
+			Outcomes: []delivery.Outcome{{Kind: delivery.Published, StreamSequence: uint64(n) + 1}}, Revision: revision,
+		}}, delivery.DefaultRetryPolicy(), nil)
+		return err
+	}
+	claim := func(revision int64) error {
+		ask := []delivery.Ask{{Lease: l, Revision: revision, After: math.MinInt64, Most: 10}}
+		_, err := b.store.Claim(t.Context(), ask, delivery.Limits{Total: 10, UpTo: math.MaxInt64}, delivery.BehindStream)
+		if forgotten, unknown := b.store.Forgotten(t.Context(), ask); unknown != nil || (len(forgotten) > 0) != errors.Is(err, delivery.ErrForgotten) {
+			t.Errorf("a claim ended with %v, and of its partitions %v are forgotten, %v", err, forgotten, unknown)
+		}
+		return err
+	}
+	want := func(what string, forgotten bool, errs ...error) {
+		t.Helper()
+		for _, err := range errs {
+			if errors.Is(err, delivery.ErrForgotten) != forgotten || !forgotten && err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	}
+	want("as it was left", false, claim(first), mark(0, first), claim(first+1))
+	want("with a mark that is under way", false, claim(first), mark(0, first))
+	b.until(t, `SELECT sum(published) FROM outbox_throughput`, 1)
+	want("the next mark", false, mark(1, first+1), claim(first+2))
+	want("behind two marks", true, claim(first), mark(0, first))
+	b.exec(t, `UPDATE outbox_partitions SET revision = revision - 1`)
+	want("without the last mark", true, claim(first+2), mark(2, first+2))
+	second := b.takeRow(t, l)
+	want("behind another takeover", true, claim(first), claim(first+1), mark(2, first+1))
+	b.exec(t, `UPDATE outbox_partitions SET taken_on = taken_on - interval '1 s'`)
+	want("on another server", true, claim(second), mark(2, second))
+	third := b.takeRow(t, l)
+	want("taken anew", false, claim(third), mark(2, third))
+	b.until(t, `SELECT count(*) FROM outbox`, 0)
 }

@@ -1,7 +1,6 @@
 package delivery
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -53,20 +52,18 @@ type tenure struct {
 	session Session // of the publisher; nil before it was taken
 	// after is the cursor: every ready row up to it is in the stream, or was parked.
 	after int64
-	swept time.Time // when a claim last ignored the cursor
+	// revision is the number with which the partition's row was left.
+	revision int64
+	swept    time.Time // when a claim last ignored the cursor
 	// stream and fence are where the last known event and the record of the last
 	// known batch lie in the stream; control is the last control message of all.
 	stream, fence, control uint64
-	// recorded is how far the database is known to know of the records, and closed is the
-	// record of the last batch that was answered.
-	recorded, closed uint64
+	// recorded is the record of the last batch that is known to be marked.
+	recorded uint64
 	// remade tells that the stream is another one than when the partition was taken.
 	remade bool
 	// healed is the last time that lost messages were queued again, which a failover may forget. It outlives the lease.
 	healed healed
-	// marked is the database's time of the last mark of anything published, parked that of
-	// the last one that parked anything.
-	marked, parked time.Time
 	// careful is how many messages are still carried one by one.
 	careful int
 	// unmarked are the batches whose marks are not made yet, in their order; inHand is how
@@ -111,7 +108,6 @@ func newTenure(l *lease.Lease) *tenure {
 	return &tenure{
 		lease: l, after: nowhere,
 		stream: l.Progress.StreamSequence, fence: l.Progress.FenceSequence,
-		recorded: l.Progress.FenceSequence, closed: l.Progress.FenceSequence,
 	}
 }
 
@@ -183,7 +179,7 @@ func (r *Relay) most(partitions int) int {
 
 // ask says what to claim of a partition now.
 func (r *Relay) ask(f *flow, most int) Ask {
-	ask := Ask{Lease: f.lease, After: nowhere, Most: most, named: f.named}
+	ask := Ask{Lease: f.lease, Revision: f.revision, After: nowhere, Most: most, named: f.named}
 	if f.careful > 0 {
 		ask.Most = 1
 	}
@@ -232,46 +228,10 @@ func (t *tenure) progress(res Result) {
 	}
 }
 
-// noted takes a mark into account that the database made at that time.
-func (t *tenure) noted(res Result, at time.Time) {
+// noted takes a mark into account that was made.
+func (t *tenure) noted(res Result) {
+	t.revision = res.Revision + 1
 	for _, o := range res.Outcomes {
-		switch o.Kind {
-		case Published:
-			t.marked = at
-		case Retry, Permanent, Behind, Scheduled:
-			t.parked = at
-		case Skipped, Unresolved:
-		}
 		t.recorded = max(t.recorded, o.FenceSequence)
 	}
-}
-
-// outlived tells whether the server may have crashed between the partition's last mark and the session
-// in which a batch was claimed, and may have taken the mark back: then the partition is taken anew. Behind a mark that
-// parked anything that must be so, since what is missing there lets others pass. Else it matters if the batch holds
-// what may have been marked, and shows by the record of which the database knows.
-func (r *Relay) outlived(ctx context.Context, b Batch, session time.Time) bool {
-	f := r.flowOf(b.Lease)
-	anew := func(why string) bool {
-		r.log.Info("a partition is taken anew", "partition", b.Lease.Partition, "reason", why)
-		f.anew()
-		f.marked, f.parked = time.Time{}, time.Time{}
-		return true
-	}
-	if !f.parked.IsZero() && !session.Before(f.parked) {
-		return anew("it was last parked from before this database session began")
-	}
-	known := func(m Message) bool {
-		return r.cfg.Ordering != OrderPartition || f.after == nowhere || m.Parked || m.Sequence <= f.after
-	}
-	if session.Before(f.marked) || f.marked.IsZero() || !slices.ContainsFunc(b.Messages, known) {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
-	defer cancel()
-	if upTo, _, _, err := r.store.Recorded(ctx, b.Lease); err == nil && upTo >= f.recorded {
-		f.marked = session.Add(time.Microsecond) // what it knows now, it does not forget
-		return false
-	}
-	return anew("the database has forgotten marks")
 }

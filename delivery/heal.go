@@ -250,7 +250,7 @@ type healed struct {
 
 // healAgain queues again what an earlier healing did, if another server answers since, which may have forgotten it.
 func (t *takeover) healAgain(ctx context.Context) error {
-	if t.healed.at.IsZero() || t.healed.server.Equal(t.server) {
+	if t.healed.at.IsZero() || t.healed.server.Equal(t.row.Server) {
 		return nil
 	}
 	age, err := t.mayHeal(ctx)
@@ -261,7 +261,7 @@ func (t *takeover) healAgain(ctx context.Context) error {
 	if err := t.healOwn(ctx, &again, t.healed.kept, Span{&t.healed.at, age}); err != nil {
 		return err
 	}
-	t.healed.server = t.server
+	t.healed.server = t.row.Server
 	if again.Lost > 0 {
 		t.log.Warn("lost messages are queued once more: the database has forgotten that they were",
 			"partition", t.lease.Partition, "lost", again.Lost, "queued", again.Queued)

@@ -60,14 +60,16 @@ func TestARepeatedParkCountsOnce(t *testing.T) {
 	b := setup(t, 1)
 	sequence := b.append(t, "s", `1`)
 	b.acquireAll(t, b.keeper)
+	l := b.keeper.Set().Held()[0]
 	result := delivery.Result{
-		Batch: delivery.Batch{Lease: b.keeper.Set().Held()[0], Messages: []delivery.Message{
+		Batch: delivery.Batch{Lease: l, Messages: []delivery.Message{
 			{Pointer: delivery.Pointer{Sequence: sequence, Stream: "s"}},
 		}},
 		Outcomes: []delivery.Outcome{{Kind: delivery.Retry, Err: errors.New("broken")}},
+		Revision: b.takeRow(t, l),
 	}
 	for range 2 {
-		fenced, _, err := b.store.Mark(t.Context(), []delivery.Result{result}, delivery.DefaultRetryPolicy(), func() float64 { return 0 })
+		fenced, err := b.store.Mark(t.Context(), []delivery.Result{result}, delivery.DefaultRetryPolicy(), func() float64 { return 0 })
 		if err != nil || len(fenced) > 0 {
 			t.Fatalf("fenced %v, %v", fenced, err)
 		}

@@ -197,7 +197,7 @@ func (b *bundle) forgetMarks(t *testing.T) {
 		`INSERT INTO outbox (global_sequence, partition_key, stream_id, topic)
 		 SELECT e.sequence, k.partition_key, e.stream_id, e.topic FROM events AS e, kept AS k WHERE e.sequence > k.delivered`,
 		`DELETE FROM outbox_deliveries WHERE last_sequence > (SELECT delivered FROM kept)`,
-		`UPDATE outbox_partitions AS p SET delivered = k.delivered, fence_sequence = k.fence_sequence, stream_sequence = k.stream_sequence
+		`UPDATE outbox_partitions AS p SET revision = k.revision, delivered = k.delivered, fence_sequence = k.fence_sequence, stream_sequence = k.stream_sequence
 		   FROM kept AS k WHERE k.partition_key = p.partition_key`)
 }
 
@@ -243,7 +243,7 @@ func TestAMarkIsNotMadeBehindOneThatWasForgotten(t *testing.T) {
 		SELECT e.sequence, k.partition_key, e.stream_id, e.topic FROM events AS e, kept AS k
 		 WHERE e.sequence > k.delivered AND e.sequence < $1),
 		 history AS (DELETE FROM outbox_deliveries WHERE last_sequence > (SELECT delivered FROM kept))
-		UPDATE outbox_partitions AS p SET delivered = k.delivered, fence_sequence = k.fence_sequence, stream_sequence = k.stream_sequence
+		UPDATE outbox_partitions AS p SET revision = k.revision, delivered = k.delivered, fence_sequence = k.fence_sequence, stream_sequence = k.stream_sequence
 		  FROM kept AS k WHERE k.partition_key = p.partition_key`, sequences[len(sequences)-1])
 	b.wantOnce(t, sequences)
 	sequences = append(sequences, texts(b.append(t, "s", `10`))...)

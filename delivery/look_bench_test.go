@@ -35,7 +35,11 @@ func BenchmarkLook(b *testing.B) {
 			}
 			var asks []delivery.Ask
 			for _, l := range held[:c.partitions] {
-				asks = append(asks, delivery.Ask{Lease: l, After: math.MinInt64, Most: max(1, 2*c.found/c.partitions)})
+				row, err := store.Take(b.Context(), l)
+				if err != nil {
+					b.Fatal(err)
+				}
+				asks = append(asks, delivery.Ask{Lease: l, Revision: row.Revision, After: math.MinInt64, Most: max(1, 2*c.found/c.partitions)})
 			}
 			c.limits.UpTo, c.limits.Watermark = math.MaxInt64, true
 			ctx := context.WithoutCancel(b.Context())

@@ -46,13 +46,12 @@ type leaseKeys struct {
 	delivered  bigints
 	fence      bigints
 	stream     bigints
-	recorded   bigints
+	revisions  bigints
 }
 
 // settlement is everything one transaction writes for several partitions.
 type settlement struct {
 	owner          *uuid.UUID
-	server         *time.Time // see the statement Marking; nil: any
 	all            leaseKeys
 	ready, parked  marks
 	park           parks
@@ -62,63 +61,56 @@ type settlement struct {
 	retried        bool // of the ready ones
 }
 
-// ErrForgotten is returned for batches that another database server gave out, or this one before it was started again, and
-// where the database has forgotten an earlier mark of the partition.
+// ErrForgotten is returned where a partition's row is not as its owner left it: the database has forgotten marks, is another server or
+// was started again, or somebody else has taken the partition.
 var ErrForgotten = errors.New("the database has moved or has forgotten marks")
 
 // Mark (ADR 7) settles the results in one transaction: published and skipped rows are
 // deleted and recorded, the others parked or left as they are. It returns the
 // partitions that were fenced, because their lease rows carry another owner or
-// epoch; nothing of theirs was changed; and the database's time of the mark.
+// epoch; nothing of theirs was changed.
 //
-// The commit is asynchronous. When a crash of the server takes it back, every
-// session ends with it, and the partition is taken anew before anything else is
-// published: the stream's record then says what is stored. For the same reason nothing
-// is marked, and ErrForgotten returned, once another server answers than gave the
-// batches out, or that one was started again, and where the partition's row does not
-// know the record up to which all is marked: a mark vouches for all before it.
-func (s *Store) Mark(ctx context.Context, results []Result, retry RetryPolicy, random func() float64) (fenced []partition.ID, marked time.Time, err error) {
+// The commit is asynchronous. When a crash or a failover of the server takes it back, the partition's
+// row shows it to the next claim and the next mark, and the partition is taken anew: the stream's
+// records then say what is stored. Until then nothing is marked, and ErrForgotten returned: a mark vouches for all before it.
+func (s *Store) Mark(ctx context.Context, results []Result, retry RetryPolicy, random func() float64) (fenced []partition.ID, err error) {
 	st := settle(results, retry, random)
 	if len(st.all.partitions) == 0 {
-		return nil, time.Time{}, nil
+		return nil, nil
 	}
-	if slices.ContainsFunc(results, func(r Result) bool { return !r.Batch.server.Equal(results[0].Batch.server) }) {
-		return nil, time.Time{}, fmt.Errorf("mark: %w", ErrForgotten)
-	}
-	st.server = started(results[0].Batch.server)
 	var held map[partition.ID]bool
 	b, usual := st.bulk()
 	if usual {
-		held, marked, err = s.markBulk(ctx, st, b)
+		held, err = s.markBulk(ctx, st, b)
 	}
 	if !usual || errors.Is(err, errMoved) {
-		held, marked, err = s.markByKey(ctx, st)
+		held, err = s.markByKey(ctx, st)
 	}
 	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("mark: %w", err)
+		return nil, fmt.Errorf("mark: %w", err)
 	}
 	for _, id := range st.all.partitions {
 		if !held[id] {
 			fenced = append(fenced, id)
 		}
 	}
-	return fenced, marked, nil
+	return fenced, nil
 }
 
 // markByKey settles whatever there may be.
-func (s *Store) markByKey(ctx context.Context, st settlement) (held map[partition.ID]bool, at time.Time, err error) {
+func (s *Store) markByKey(ctx context.Context, st settlement) (held map[partition.ID]bool, err error) {
 	held = map[partition.ID]bool{}
 	note := func(rows pgx.Rows) error {
 		var id partition.ID
-		_, err := pgx.ForEachRow(rows, []any{&id, &at}, func() error { held[id] = true; return nil })
+		_, err := pgx.ForEachRow(rows, []any{&id}, func() error { held[id] = true; return nil })
 		return err
 	}
 	batch := &pgx.Batch{}
-	s.sql.Marking.Queue(batch, pg.Args{"server": st.server})
+	s.sql.Marking.Queue(batch, nil)
 	mark := func(query pg.Query, m marks) {
 		query.Queue(batch, pg.Args{
 			"owner": st.owner, "partitions": st.all.partitions, "epochs": st.all.epochs,
-			"delivered": st.all.delivered, "fence": st.all.fence, "stream": st.all.stream, "recorded": st.all.recorded,
+			"delivered": st.all.delivered, "fence": st.all.fence, "stream": st.all.stream, "revisions": st.all.revisions,
 			"row_partitions": m.partitions, "sequences": m.sequences, "stream_sequences": m.stream, "generations": m.generation, "stream_ids": m.streams,
 		}).Query(note)
 	}
@@ -144,7 +136,7 @@ func (s *Store) markByKey(ctx context.Context, st settlement) (held map[partitio
 	if err = s.db.SendBatch(ctx, batch).Close(); divided(err) {
 		err = ErrForgotten
 	}
-	return held, at, err
+	return held, err
 }
 
 // settle sorts the outcomes into the statements' parameters.
@@ -175,7 +167,7 @@ func settle(results []Result, retry RetryPolicy, random func() float64) settleme
 		st.all.delivered = append(st.all.delivered, delivered)
 		st.all.fence = append(st.all.fence, fence)
 		st.all.stream = append(st.all.stream, stream)
-		st.all.recorded = append(st.all.recorded, int64(r.Recorded)) // a stream's sequence never reaches 2^63
+		st.all.revisions = append(st.all.revisions, r.Revision)
 	}
 	return st
 }
@@ -312,34 +304,26 @@ func (st *settlement) bulk() (bulk, bool) {
 }
 
 // markBulk settles everything by ranges, or nothing and errMoved.
-func (s *Store) markBulk(ctx context.Context, st settlement, b bulk) (held map[partition.ID]bool, at time.Time, err error) {
+func (s *Store) markBulk(ctx context.Context, st settlement, b bulk) (held map[partition.ID]bool, err error) {
 	held = map[partition.ID]bool{}
 	batch := &pgx.Batch{}
-	s.sql.Marking.Queue(batch, pg.Args{"server": st.server})
+	s.sql.Marking.Queue(batch, nil)
 	s.sql.MarkRanges.Queue(batch, pg.Args{
 		"owner": st.owner, "partitions": st.all.partitions, "epochs": st.all.epochs,
-		"delivered": st.all.delivered, "fence": st.all.fence, "stream": st.all.stream, "recorded": st.all.recorded,
+		"delivered": st.all.delivered, "fence": st.all.fence, "stream": st.all.stream, "revisions": st.all.revisions,
 		"batches": b.partitions, "lows": b.low, "highs": b.high, "first_stream": b.first, "last_stream": b.last, "dense": b.dense, "ascending": b.ascending,
 		"sequences": st.ready.sequences, "stream_sequences": st.ready.stream,
 	}).Query(func(rows pgx.Rows) error {
 		var id partition.ID
 		var one int
-		_, err := pgx.ForEachRow(rows, []any{&id, &at, &one}, func() error { held[id] = true; return nil })
+		_, err := pgx.ForEachRow(rows, []any{&id, &one}, func() error { held[id] = true; return nil })
 		return err
 	})
 	err = s.db.SendBatch(ctx, batch).Close()
 	if divided(err) {
-		return nil, time.Time{}, errMoved
+		return nil, errMoved
 	}
-	return held, at, err
-}
-
-// started is when a server was as statements compare it: the zero time is any server's.
-func started(at time.Time) *time.Time {
-	if at.IsZero() {
-		return nil
-	}
-	return &at
+	return held, err
 }
 
 // divided tells whether a statement undid itself.

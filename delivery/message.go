@@ -146,7 +146,6 @@ type Outcome struct {
 type Result struct {
 	Batch    Batch
 	Outcomes []Outcome
-	// Recorded is where the record before these messages lies: a mark is refused where the
-	// database does not know that everything up to there was marked. 0: it need not.
-	Recorded uint64
+	// Revision is the number that the partition's row has before the mark, see Taken.
+	Revision int64
 }

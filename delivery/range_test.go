@@ -19,7 +19,8 @@ func TestAMarkOfARangeTakesItsOwnRowsAlone(t *testing.T) {
 	if l.Partition != 0 {
 		l = b.keeper.Set().Held()[1]
 	}
-	found, err := b.store.Claim(t.Context(), []delivery.Ask{{Lease: l, After: math.MinInt64, Most: 10}},
+	revision := b.takeRow(t, l)
+	found, err := b.store.Claim(t.Context(), []delivery.Ask{{Lease: l, Revision: revision, After: math.MinInt64, Most: 10}},
 		delivery.Limits{Total: 10, UpTo: math.MaxInt64}, delivery.BehindStream)
 	if err != nil || len(found.Batches) != 1 || len(found.Batches[0].Messages) != 6 {
 		t.Fatalf("claimed %+v, %v", found.Batches, err)
@@ -29,17 +30,17 @@ func TestAMarkOfARangeTakesItsOwnRowsAlone(t *testing.T) {
 	b.exec(t, `INSERT INTO outbox (global_sequence, partition_key, stream_id) VALUES (35, 0, 's-35'), (45, 0, 's-45'), (46, 1, 's-46')`)
 	b.exec(t, `UPDATE outbox SET generation = 1 WHERE global_sequence = 30`)
 
-	result := delivery.Result{Batch: found.Batches[0]}
+	result := delivery.Result{Batch: found.Batches[0], Revision: revision}
 	for i := range 6 {
 		result.Outcomes = append(result.Outcomes, delivery.Outcome{Kind: delivery.Published, StreamSequence: uint64(i+1) * 10}) // small
 	}
 	stale := result // the lease is another's: nothing is looked for again
 	stale.Batch.Lease = leasetest.Held(0, l.Epoch)
-	if fenced, _, err := b.store.Mark(t.Context(), []delivery.Result{stale}, delivery.DefaultRetryPolicy(), nil); err != nil || len(fenced) != 1 {
+	if fenced, err := b.store.Mark(t.Context(), []delivery.Result{stale}, delivery.DefaultRetryPolicy(), nil); err != nil || len(fenced) != 1 {
 		t.Fatalf("fenced %v, %v", fenced, err)
 	}
 	for range 2 { // the second time nothing is left to take
-		if fenced, _, err := b.store.Mark(t.Context(), []delivery.Result{result}, delivery.DefaultRetryPolicy(), nil); err != nil || len(fenced) != 0 {
+		if fenced, err := b.store.Mark(t.Context(), []delivery.Result{result}, delivery.DefaultRetryPolicy(), nil); err != nil || len(fenced) != 0 {
 			t.Fatalf("fenced %v, %v", fenced, err)
 		}
 		for sql, want := range map[string]int{

@@ -65,6 +65,14 @@ func (s *Store) Rehydrate(ctx context.Context, server time.Time, sequences []int
 	return events, cutAt, nil
 }
 
+// started is when a server was as statements compare it: the zero time is any server's.
+func started(at time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	return &at
+}
+
 func (s *Store) rehydrate(ctx context.Context, server time.Time, batch *pgx.Batch) error {
 	err := s.db.SendBatch(ctx, batch).Close()
 	switch {

@@ -2,10 +2,10 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -73,9 +73,8 @@ type Relay struct {
 	created    time.Time // the stream, when it was looked at last
 	unfit      error     // the stream, as it was then: nothing is claimed
 	maxAge     time.Duration
-	held       error     // why nothing may be claimed, as Hold said
-	server     time.Time // when the database server was started that answered last
-	fatal      error     // ends the loop
+	held       error // why nothing may be claimed, as Hold said
+	fatal      error // ends the loop
 }
 
 // backend is what a relay does in the database.
@@ -83,7 +82,7 @@ type backend interface {
 	Claim(ctx context.Context, asks []Ask, limits Limits, policy FailurePolicy) (Claim, error)
 	Advance(ctx context.Context, apart int) (Watermark, error)
 	Rehydrate(ctx context.Context, server time.Time, sequences []int64, maxPayload, maxBytes int64) (events map[int64]*Event, cutAt int64, err error)
-	Mark(ctx context.Context, results []Result, retry RetryPolicy, random func() float64) (fenced []partition.ID, marked time.Time, err error)
+	Mark(ctx context.Context, results []Result, retry RetryPolicy, random func() float64) (fenced []partition.ID, err error)
 	Unblock(ctx context.Context, l *lease.Lease, policy FailurePolicy) error
 	Suspect(ctx context.Context, l *lease.Lease, sequence int64) error
 	Calm(ctx context.Context, l *lease.Lease) (calm bool, err error)
@@ -95,7 +94,8 @@ type backend interface {
 	EveryPartition(ctx context.Context) ([]partition.ID, error)
 	Regress(ctx context.Context, id partition.ID, era int, reason string) (generation int, err error)
 	Position(ctx context.Context) (string, error)
-	Recorded(ctx context.Context, l *lease.Lease) (upTo uint64, server, now time.Time, err error)
+	Take(ctx context.Context, l *lease.Lease) (Taken, error)
+	Forgotten(ctx context.Context, asks []Ask) ([]partition.ID, error)
 	recordedAs(ctx context.Context, id partition.ID, sequences []int64, kept uint64) (found []recorded, err error)
 }
 
@@ -209,12 +209,10 @@ func (r *Relay) round(ctx context.Context, asks []Ask, l look) (int, string, err
 	if found.Advance && !r.advancing {
 		r.advance(ctx, l.apart())
 	}
-	position := found.nothingUpTo()
-	moved := r.moved(found.server)
-	if moved {
-		position = ""
+	if errors.Is(err, ErrForgotten) {
+		err = r.forgotten(ctx, asks, err)
 	}
-	found.Batches = slices.DeleteFunc(found.Batches, func(b Batch) bool { return moved || r.outlived(ctx, b, found.since) })
+	position := found.nothingUpTo()
 	claimed := map[partition.ID]*Batch{}
 	total := 0
 	for i, b := range found.Batches {

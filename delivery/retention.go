@@ -197,7 +197,7 @@ func (r *Relay) trimmed(err error) {
 
 // knows tells whether the database knows of all records up to that one. The last one may be a fence, which has nothing to be marked.
 func (f *flow) knows(last uint64) bool {
-	return f.recorded >= last || f.stage == ready && len(f.unmarked) == 0 && f.recorded >= f.closed
+	return f.recorded >= last || f.stage == ready && len(f.unmarked) == 0
 }
 
 // breather is how many times as long as the server worked at a purge it is left alone.

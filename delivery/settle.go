@@ -81,7 +81,7 @@ func (r *Relay) mark(ctx context.Context, now time.Time) (begun bool) {
 		results[i] = t.result()
 	}
 	r.begin(func() func() {
-		fenced, at, err := r.tryMark(ctx, results)
+		fenced, err := r.tryMark(ctx, results)
 		return func() {
 			m.underWay = false
 			if err != nil {
@@ -95,7 +95,7 @@ func (r *Relay) mark(ctx context.Context, now time.Time) (begun bool) {
 				case slices.Contains(fenced, t.lease.Partition):
 					r.marked(t)
 				default:
-					r.settle(t, results[i], at)
+					r.settle(t, results[i])
 				}
 			}
 		}
@@ -107,6 +107,7 @@ func (r *Relay) mark(ctx context.Context, now time.Time) (begun bool) {
 func (t *tenure) result() Result {
 	t.inHand = len(t.unmarked)
 	res := t.unmarked[0].Result
+	res.Revision = t.revision
 	if len(t.unmarked) > 1 {
 		res.Batch.Messages, res.Outcomes = nil, nil
 		for _, c := range t.unmarked {
@@ -116,22 +117,14 @@ func (t *tenure) result() Result {
 	return res
 }
 
-// follow notes behind which record a batch lies: a mark vouches for all before it, so it is refused until that one is marked.
-func (t *tenure) follow(c *carried) {
-	c.Recorded = t.closed
-	for _, o := range c.Outcomes {
-		t.closed = max(t.closed, o.FenceSequence)
-	}
-}
-
 // settle takes note of a mark that was made.
-func (r *Relay) settle(t *tenure, res Result, at time.Time) {
+func (r *Relay) settle(t *tenure, res Result) {
 	for _, c := range t.unmarked[:t.inHand] {
 		if !c.late {
 			t.progress(c.Result)
 		}
 	}
-	t.noted(res, at)
+	t.noted(res)
 	r.marked(t)
 }
 
@@ -187,7 +180,7 @@ func (r *Relay) markAlone(ctx context.Context, t *tenure, res Result) {
 	id := t.lease.Partition
 	r.begin(func() func() {
 		for failures := 1; t.lease.Valid(); failures++ {
-			fenced, at, err := r.tryMark(ctx, []Result{res})
+			fenced, err := r.tryMark(ctx, []Result{res})
 			forgotten := errors.Is(err, ErrForgotten)
 			if forgotten {
 				err = nil
@@ -195,11 +188,11 @@ func (r *Relay) markAlone(ctx context.Context, t *tenure, res Result) {
 			r.cfg.Board.ReportFor("marks of "+boardName(id), err, alonePauses)
 			switch {
 			case forgotten: // who takes the partition anew sees what the stream holds
-				r.log.Info("a batch is not marked: the database has moved since it was claimed, or lacks the mark of an earlier one",
+				r.log.Info("a batch is not marked: the database has forgotten marks of the partition, is another server or was started again",
 					"partition", id, "messages", len(res.Outcomes))
 				return func() { r.unmarkable(t) }
 			case err == nil && len(fenced) == 0:
-				return func() { t.troubled = false; r.settle(t, res, at) }
+				return func() { t.troubled = false; r.settle(t, res) }
 			case err == nil:
 				return func() { t.troubled = false; r.marked(t) }
 			}
@@ -214,7 +207,11 @@ func (r *Relay) markAlone(ctx context.Context, t *tenure, res Result) {
 			break
 		}
 		r.cfg.Board.Report("marks of "+boardName(id), nil) // they are the heir's
-		return func() { t.troubled = false; r.marked(t) }
+		return func() {
+			t.troubled = false
+			t.revision++ // what is marked next vouches for this one, and is refused unless it was made
+			r.marked(t)
+		}
 	})
 }
 
@@ -229,18 +226,18 @@ func (r *Relay) unmarkable(t *tenure) {
 }
 
 // tryMark marks once and ends the leases that turned out to be fenced.
-func (r *Relay) tryMark(ctx context.Context, results []Result) (fenced []partition.ID, at time.Time, err error) {
+func (r *Relay) tryMark(ctx context.Context, results []Result) (fenced []partition.ID, err error) {
 	// What was published is marked even when the relay is told to stop.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.StatementTimeout)
 	defer cancel()
 	began := r.clock()
-	fenced, at, err = r.store.Mark(ctx, results, r.cfg.Retry, r.cfg.Random)
+	fenced, err = r.store.Mark(ctx, results, r.cfg.Retry, r.cfg.Random)
 	if r.cfg.Observer != nil {
 		r.cfg.Observer.Marked(began, results, err)
 	}
 	if err != nil {
 		r.stats.failure(err)
-		return nil, at, err
+		return nil, err
 	}
 	for _, res := range results {
 		if slices.Contains(fenced, res.Batch.Lease.Partition) {
@@ -253,7 +250,7 @@ func (r *Relay) tryMark(ctx context.Context, results []Result) (fenced []partiti
 		r.stats.settled(res, r.cfg.Retry)
 		r.died(res)
 	}
-	return fenced, at, nil
+	return fenced, nil
 }
 
 // died logs the messages that wait for a person from now on, each once.

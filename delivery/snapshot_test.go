@@ -158,9 +158,11 @@ func TestALookThatStopsHoldsNoWatermark(t *testing.T) {
 	b := setup(t, 1)
 	b.acquireAll(t, b.keeper)
 	b.useOneSession(t)
+	l := b.keeper.Set().Held()[0]
+	revision := b.takeRow(t, l)
 	var told bool
 	look := func() error {
-		found, err := b.store.Claim(t.Context(), []delivery.Ask{{Lease: b.keeper.Set().Held()[0], After: math.MinInt64, Most: 1}},
+		found, err := b.store.Claim(t.Context(), []delivery.Ask{{Lease: l, Revision: revision, After: math.MinInt64, Most: 1}},
 			delivery.Limits{Total: 1, Watermark: true}, delivery.BehindStream)
 		told = found.Advance
 		return err

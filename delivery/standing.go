@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"time"
 
 	"github.com/google/uuid"
@@ -50,17 +52,29 @@ func owner(l *lease.Lease) *uuid.UUID {
 	return &l.Owner
 }
 
-// Recorded is where the last record of the partition lies of which the database knows: what that names, and
-// what all before it do, is marked; when the server was started that says so, and what time it is there.
-func (s *Store) Recorded(ctx context.Context, l *lease.Lease) (upTo uint64, server, now time.Time, err error) {
-	err = s.sql.Recorded.Row(ctx, s.db, pg.Args{"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition}).Scan(&upTo, &server, &now)
+// Taken is what the database knows of a partition that is taken.
+type Taken struct {
+	// Revision is the row's number: a takeover sets a random one, and each mark adds one. Who finds another one than was left
+	// knows that somebody else took the partition since, or that the database has forgotten marks, and takes it anew.
+	Revision int64
+	// Recorded is where the last record lies of which the database knows: what that names, and what all before it do, is marked.
+	Recorded uint64
+	// Server is when the server was started that says so, and Now what time it is there.
+	Server, Now time.Time
+}
+
+// Take begins a takeover: no mark of an earlier one is made from now on.
+func (s *Store) Take(ctx context.Context, l *lease.Lease) (Taken, error) {
+	row := Taken{Revision: 1 + rand.Int64N(math.MaxInt64>>1)}
+	err := s.sql.Take.Row(ctx, s.db, pg.Args{"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "revision": row.Revision}).
+		Scan(&row.Recorded, &row.Server, &row.Now)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = errLeaseGone
 	}
 	if err != nil {
-		return 0, server, now, fmt.Errorf("look up what is marked: %w", err)
+		return Taken{}, fmt.Errorf("take the partition's row: %w", err)
 	}
-	return upTo, server, now, nil
+	return row, nil
 }
 
 // errLeaseGone is returned by statements that found another owner or epoch.

@@ -3,6 +3,7 @@ package delivery_test
 import (
 	"context"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -35,15 +36,18 @@ func BenchmarkStore(b *testing.B) {
 				if _, err := pool.Exec(b.Context(), `CHECKPOINT`, pgx.QueryExecModeSimpleProtocol); err != nil {
 					b.Fatal(err)
 				}
-				after := make([]int64, 64)
+				asks := make([]delivery.Ask, 64)
+				for n, l := range held {
+					row, err := store.Take(b.Context(), l)
+					if err != nil {
+						b.Fatal(err)
+					}
+					asks[n] = delivery.Ask{Lease: l, Revision: row.Revision, Most: 500}
+				}
 				b.StartTimer()
 				for turn, idle := 0, 0; idle < 64/together; turn++ {
-					var asks []delivery.Ask
-					for i := range together {
-						n := (turn*together + i) % 64
-						asks = append(asks, delivery.Ask{Lease: held[n], After: after[n], Most: 500})
-					}
-					times, n := storeRound(b, store, asks, after)
+					at := turn * together % 64
+					times, n := storeRound(b, store, asks[at:at+together])
 					claim, rehydrate, mark = claim+times[0], rehydrate+times[1], mark+times[2]
 					events += n
 					if n == 0 {
@@ -78,8 +82,8 @@ func stores(b *testing.B, pool *pgxpool.Pool) (*delivery.Store, *lease.Store, []
 	return store, leases, ids
 }
 
-// storeRound claims, reads and marks.
-func storeRound(b *testing.B, store *delivery.Store, asks []delivery.Ask, after []int64) (times [3]time.Duration, n int) {
+// storeRound claims, reads and marks, and moves what is asked on.
+func storeRound(b *testing.B, store *delivery.Store, asks []delivery.Ask) (times [3]time.Duration, n int) {
 	b.Helper()
 	ctx, began := context.WithoutCancel(b.Context()), time.Now()
 	found, err := store.Claim(ctx, asks, delivery.Limits{Total: math.MaxInt32, UpTo: math.MaxInt64}, delivery.BehindStream)
@@ -90,11 +94,13 @@ func storeRound(b *testing.B, store *delivery.Store, asks []delivery.Ask, after 
 	var sequences []int64
 	var results []delivery.Result
 	for _, batch := range found.Batches {
-		r := delivery.Result{Batch: batch}
+		ask := &asks[slices.IndexFunc(asks, func(a delivery.Ask) bool { return a.Lease == batch.Lease })]
+		r := delivery.Result{Batch: batch, Revision: ask.Revision}
+		ask.Revision++
 		for _, m := range batch.Messages {
 			sequences = append(sequences, m.Sequence)
 			r.Outcomes = append(r.Outcomes, delivery.Outcome{Kind: delivery.Published, StreamSequence: uint64(m.Sequence)})
-			after[batch.Lease.Partition] = m.Sequence
+			ask.After = m.Sequence
 		}
 		results = append(results, r)
 	}
@@ -107,7 +113,7 @@ func storeRound(b *testing.B, store *delivery.Store, asks []delivery.Ask, after 
 	}
 	times[1] = time.Since(began)
 	began = time.Now()
-	if _, _, err := store.Mark(ctx, results, delivery.RetryPolicy{}, func() float64 { return 0 }); err != nil {
+	if _, err := store.Mark(ctx, results, delivery.RetryPolicy{}, func() float64 { return 0 }); err != nil {
 		b.Fatal(err)
 	}
 	times[2] = time.Since(began)

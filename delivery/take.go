@@ -1,12 +1,12 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/postrider/postrider/lease"
 )
@@ -33,16 +33,14 @@ func (r *Relay) take(ctx context.Context, l *lease.Lease, known *tenure) {
 			known.learn(&t.tenure)
 			r.taken(l, err, ctx.Err() != nil) //nolint:contextcheck // what it begins outlives the takeover
 			r.leaveUnclaimed(l, err == nil)
-			r.moved(t.server)
 		}
 	})
 }
 
 // learn takes over what a takeover found.
 func (t *tenure) learn(from *tenure) {
-	t.session, t.stream, t.fence, t.control, t.recorded = from.session, from.stream, from.fence, from.control, from.recorded
-	t.closed = from.recorded
-	t.after, t.remade, t.marked, t.parked, t.healed = nowhere, from.remade, from.marked, from.parked, from.healed
+	t.session, t.stream, t.fence, t.control = from.session, from.stream, from.fence, from.control
+	t.revision, t.recorded, t.after, t.remade, t.healed = from.revision, from.recorded, nowhere, from.remade, from.healed
 }
 
 // taken reacts to how a takeover ended.
@@ -79,9 +77,8 @@ type takeover struct {
 
 	lease    *lease.Lease
 	standing Standing
-	server   time.Time // when the database server was started that was asked what is marked
-	now      time.Time // what time it was there
-	last     []named   // what the stream's last record names, as long as the database was not changed since it was looked up
+	row      Taken
+	last     []named // what the stream's last record names, as long as the database was not changed since it was looked up
 }
 
 // run takes the partition from the publisher and settles what earlier owners
@@ -97,11 +94,12 @@ func (t *takeover) run(ctx context.Context) (err error) {
 		return err
 	}
 	if err := t.within(ctx, func(ctx context.Context) (err error) {
-		t.recorded, t.server, t.now, err = t.store.Recorded(ctx, t.lease)
+		t.row, err = t.store.Take(ctx, t.lease)
 		return err
 	}); err != nil {
 		return err
 	}
+	t.revision, t.recorded = t.row.Revision, t.row.Recorded
 	if err := t.settleLost(ctx); err != nil { // there may be much of it
 		return err
 	}
@@ -122,25 +120,21 @@ func (t *takeover) within(ctx context.Context, do func(context.Context) error) e
 	return do(ctx)
 }
 
-// moved tells whether a takeover or a claim was answered by another server than the one before, or
-// by one that was started again. What it has forgotten shows when a partition is
-// taken, and no more when the next record is written: so all are taken anew first.
-func (r *Relay) moved(server time.Time) bool {
-	before := r.server
-	if server.IsZero() || server.Equal(before) {
-		return false
+// forgotten has the partitions taken anew whose rows are not as they were left; err is how a claim of them failed.
+func (r *Relay) forgotten(ctx context.Context, asks []Ask, err error) error {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
+	defer cancel()
+	ids, unknown := r.store.Forgotten(ctx, asks)
+	if unknown != nil || len(ids) == 0 {
+		return cmp.Or(unknown, err)
 	}
-	r.server = server
-	if before.IsZero() {
-		return false
-	}
-	for _, f := range r.flows {
-		f.anew()
-		f.marked, f.parked = time.Time{}, time.Time{}
+	for _, id := range ids {
+		r.flowAt(id).anew()
 	}
 	r.wakeAll()
-	r.log.Info("the database is another server or was started again: all partitions are taken anew", "partitions", len(r.flows))
-	return true
+	r.log.Info("partitions are taken anew: the database has forgotten their marks, is another server or was started again",
+		"partitions", len(ids))
+	return nil
 }
 
 // named is a message that the stream's last record names, and what the database knows of it.
@@ -247,7 +241,7 @@ func (t *takeover) settleDelivered(ctx context.Context) (err error) {
 // settleNamed marks what records name, of which the last lies at that position. What is forgotten is left alone: its
 // sequence may be another event's.
 func (t *takeover) settleNamed(ctx context.Context, found []named, last uint64) (marked int, err error) {
-	res := Result{Batch: Batch{Lease: t.lease, Policy: t.cfg.Failure, server: t.server}, Recorded: t.recorded}
+	res := Result{Batch: Batch{Lease: t.lease, Policy: t.cfg.Failure}, Revision: t.revision}
 	for _, n := range found {
 		if n.Waiting && n.recorded.Generation == n.Delivered.Generation && !n.forgotten() {
 			res.Batch.Messages = append(res.Batch.Messages, Message{Pointer: n.Pointer})
@@ -257,14 +251,14 @@ func (t *takeover) settleNamed(ctx context.Context, found []named, last uint64) 
 	if len(res.Outcomes) == 0 {
 		return 0, nil
 	}
-	fenced, at, err := t.tryMark(ctx, []Result{res})
+	fenced, err := t.tryMark(ctx, []Result{res})
 	switch {
 	case err != nil:
 		return 0, err
 	case len(fenced) > 0:
 		return 0, errLeaseGone
 	}
-	t.noted(res, at)
+	t.noted(res)
 	t.progress(res)
 	return len(res.Outcomes), nil
 }
@@ -332,7 +326,7 @@ func (t *takeover) settleLost(ctx context.Context) error {
 			return err
 		}
 		t.log.Warn("lost messages are queued again", "partition", t.lease.Partition, "lost", found.Lost, "queued", found.Queued)
-		t.healed = healed{t.now, t.server, standing.Kept}
+		t.healed = healed{t.row.Now, t.row.Server, standing.Kept}
 		t.last = nil
 	case standing.Kept < known:
 		if err := t.within(ctx, func(ctx context.Context) error { return t.store.Concede(ctx, t.lease, known) }); err != nil {

@@ -222,7 +222,7 @@ func TestMarksThatCameBackArePublishedOnce(t *testing.T) {
 			b.until(t, `SELECT count(*) FROM outbox`, 0)
 			b.crash(t,
 				`WITH gone AS (DELETE FROM outbox_deliveries) INSERT INTO outbox SELECT * FROM kept`,
-				`UPDATE outbox_partitions SET delivered = 0, fence_sequence = 0, stream_sequence = 0`,
+				`UPDATE outbox_partitions SET revision = revision - 1, delivered = 0, fence_sequence = 0, stream_sequence = 0`,
 				`SELECT outbox_append('s', 'thing.done', '2')`)
 			b.until(t, `SELECT count(*) FROM outbox`, 0)
 			if got := len(sequencesOf(b.stored(t), "s")); got != 11 {
@@ -299,6 +299,7 @@ func TestAParkThatCameBackHoldsItsStream(t *testing.T) {
 	b.until(t, `SELECT count(*) FROM outbox WHERE parked AND attempts = 1`, 1)
 	b.until(t, `SELECT count(*) FROM outbox_messages WHERE state = 'published'`, 1)
 	b.crash(t,
+		`UPDATE outbox_partitions SET revision = revision - 1`,
 		`UPDATE outbox SET parked = false, attempts = 0, last_error = NULL, failures = NULL, available_at = clock_timestamp()`,
 		`SELECT outbox_append('s', 'thing.done', '2')`)
 	b.until(t, `SELECT count(*) FROM outbox_messages WHERE stream_id = 's' AND state IN ('blocked', 'published')`, 1)

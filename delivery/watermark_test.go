@@ -159,11 +159,13 @@ func TestTheWatermarkIsStoredWhenItHasComeFar(t *testing.T) {
 	for range 3 {
 		last = b.append(t, "s", `1`)
 	}
+	l := b.keeper.Set().Held()[0]
+	revision := b.takeRow(t, l)
 	for _, c := range []struct {
 		apart  int
 		stored int64
 	}{{int(last) + 1, 0}, {int(last), last}} {
-		found, err := b.store.Claim(t.Context(), []delivery.Ask{{Lease: b.keeper.Set().Held()[0], After: math.MinInt64, Most: 10}},
+		found, err := b.store.Claim(t.Context(), []delivery.Ask{{Lease: l, Revision: revision, After: math.MinInt64, Most: 10}},
 			delivery.Limits{Total: 10, Watermark: true, Apart: c.apart}, delivery.BehindStream)
 		if err != nil {
 			t.Fatal(err)
@@ -188,9 +190,11 @@ func TestWhatIsWholeIsDecided(t *testing.T) {
 	b := setup(t, 1)
 	b.acquireAll(t, b.keeper)
 	b.useOneSession(t)
+	l := b.keeper.Set().Held()[0]
+	revision := b.takeRow(t, l)
 	look := func(want int64) {
 		t.Helper()
-		found, err := b.store.Claim(t.Context(), []delivery.Ask{{Lease: b.keeper.Set().Held()[0], After: math.MinInt64, Most: 1}},
+		found, err := b.store.Claim(t.Context(), []delivery.Ask{{Lease: l, Revision: revision, After: math.MinInt64, Most: 1}},
 			delivery.Limits{Total: 1, Watermark: true, Apart: math.MaxInt32}, delivery.BehindStream)
 		if err != nil || found.Watermark.Safe != want {
 			t.Fatalf("proven up to %d, want %d: %v", found.Watermark.Safe, want, err)

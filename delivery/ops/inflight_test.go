@@ -17,6 +17,7 @@ import (
 type worker struct {
 	store *delivery.Store
 	lease *lease.Lease
+	row   delivery.Taken
 }
 
 func (b *bundle) worker(t *testing.T) worker {
@@ -33,12 +34,16 @@ func (b *bundle) worker(t *testing.T) worker {
 	if err != nil || len(held) != 1 {
 		t.Fatalf("acquired %d partitions: %v", len(held), err)
 	}
-	return worker{store: store, lease: held[0]}
+	row, err := store.Take(t.Context(), held[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return worker{store: store, lease: held[0], row: row}
 }
 
 func (w worker) claim(t *testing.T, messages int) delivery.Batch {
 	t.Helper()
-	asks := []delivery.Ask{{Lease: w.lease, After: math.MinInt64, Most: 100}}
+	asks := []delivery.Ask{{Lease: w.lease, Revision: w.row.Revision, After: math.MinInt64, Most: 100}}
 	c, err := w.store.Claim(t.Context(), asks, delivery.Limits{Total: 100, UpTo: math.MaxInt64},
 		delivery.BehindStream)
 	if err != nil {
@@ -52,8 +57,8 @@ func (w worker) claim(t *testing.T, messages int) delivery.Batch {
 
 func (w worker) mark(t *testing.T, batch delivery.Batch, outcomes ...delivery.Outcome) {
 	t.Helper()
-	results := []delivery.Result{{Batch: batch, Outcomes: outcomes}}
-	fenced, _, err := w.store.Mark(t.Context(), results, delivery.DefaultRetryPolicy(), func() float64 { return 0 })
+	results := []delivery.Result{{Batch: batch, Outcomes: outcomes, Revision: w.row.Revision}}
+	fenced, err := w.store.Mark(t.Context(), results, delivery.DefaultRetryPolicy(), func() float64 { return 0 })
 	if err != nil || len(fenced) != 0 {
 		t.Fatalf("mark: fenced %v, %v", fenced, err)
 	}

@@ -16,7 +16,7 @@ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id
 -- include: early
        ) AS due,
        p.scheduled_for
-  FROM unnest(@partitions::smallint[], @most::int[]) AS mine (partition_key, most)
+  FROM unnest(@partitions::smallint[], @revisions::bigint[], @most::int[]) AS mine (partition_key, revision, most)
 -- include: flowing
  CROSS JOIN LATERAL (
          SELECT DISTINCT h.stream_id
@@ -45,7 +45,7 @@ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id
             AND NOT (@skip_dead::boolean AND r.dead_at IS NOT NULL)
           ORDER BY r.global_sequence
           LIMIT mine.most) AS p
- WHERE
+ WHERE flowing.one = 1 AND
 -- include: anything_parked
  LIMIT @total
 
@@ -56,7 +56,7 @@ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id
        p.blocked,
        true AS due,
        p.scheduled_for
-  FROM unnest(@partitions::smallint[], @most::int[]) AS mine (partition_key, most)
+  FROM unnest(@partitions::smallint[], @revisions::bigint[], @most::int[]) AS mine (partition_key, revision, most)
 -- include: flowing
  CROSS JOIN LATERAL (
          (SELECT r.*
@@ -75,6 +75,7 @@ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id
                     AND (r.attempts > 0 OR r.scheduled_for IS NULL)
 -- include: alone
                   LIMIT mine.most) AS r) AS p
+ WHERE flowing.one = 1
  LIMIT @total
 
 -- query: ClaimReady
@@ -95,17 +96,9 @@ SELECT c.*, coalesce(e.sequence, 0), e.event_id, e.stream_version, e.event_type,
                                     headers, correlation_id, causation_id, tenant_id, audit_only, occurred_at, recorded_at) ON c.due AND NOT c.blocked
 
 -- query: Server
--- Read last in a claim: the outbox's generation, and since
--- when this session lives, as a crash of the server ends every session; and since when
--- this server does, as another one may have forgotten something. A role that a session took
--- may not see when it began, and takes its first look for that. The server copies what it knows
--- of all its sessions to tell about one, so it is asked once, and a setting keeps the answer. The last
--- value tells whether anything may come due without being written.
-SELECT s.generation,
-       to_timestamp(coalesce(nullif(current_setting('postrider.since', true), ''),
-                             set_config('postrider.since', extract(epoch FROM coalesce(
-                                 (SELECT a.backend_start FROM pg_stat_get_activity(pg_backend_pid()) AS a),
-                                 clock_timestamp()))::text, false))::double precision), pg_postmaster_start_time(),
+-- Read last in a claim: the outbox's generation, and since when this server lives, as another one may have forgotten
+-- something. The last value tells whether anything may come due without being written.
+SELECT s.generation, pg_postmaster_start_time(),
        EXISTS (SELECT FROM {schema}.outbox_parked AS p WHERE NOT p.blocked AND p.dead_at IS NULL)
   FROM {schema}.outbox_settings AS s
 
@@ -129,7 +122,7 @@ SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id
                       AND p.replay_id IS NULL
                       AND NOT (@skip_dead::boolean AND p.dead_at IS NOT NULL)) AS blocked,
        o.scheduled_for IS NULL OR o.available_at <= clock_timestamp() AS due
-  FROM unnest(@partitions::smallint[], @after::bigint[], @most::int[]) AS mine (partition_key, after, most)
+  FROM unnest(@partitions::smallint[], @revisions::bigint[], @after::bigint[], @most::int[]) AS mine (partition_key, revision, after, most)
 -- include: flowing
  CROSS JOIN LATERAL (
          SELECT r.partition_key, r.global_sequence, r.generation, r.attempts, r.stream_id, r.topic, r.available_at, r.scheduled_for
@@ -139,6 +132,7 @@ SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id
             AND r.global_sequence <= (SELECT CASE WHEN @proven::boolean THEN current_setting('{safe}')::bigint ELSE @up_to END)
           ORDER BY r.global_sequence
           LIMIT mine.most) AS o
+ WHERE flowing.one = 1
  LIMIT @total
 
 -- fragment: early
@@ -170,11 +164,13 @@ SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id
              AND NOT r.blocked AND r.dead_at IS NULL
 
 -- fragment: flowing
--- How every claim leaves out partitions that are paused: each is looked up by its key,
--- one by one. As a plain join, where statistics say that hardly any flows, PostgreSQL
+-- How every claim leaves out partitions that are paused, and fails over one that is not as it was left (a division
+-- by zero): each is looked up by its key, one by one. As a plain join, where statistics say that hardly any flows, PostgreSQL
 -- goes through all that were asked for once for each of them.
  CROSS JOIN LATERAL (
-         SELECT
+         SELECT 1 /
+         -- include: as_left
+                AS one
            FROM {schema}.outbox_partitions AS l
           WHERE l.partition_key = mine.partition_key
             AND l.paused_at IS NULL

@@ -2,12 +2,6 @@
 -- Begins a mark.
 SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '2s', true),
 -- include: planning
--- include: same_server
-
--- fragment: same_server
--- What was claimed from a server that was started at another time divides by zero, which undoes
--- everything: it may have been forgotten, and its sequences may be those of other events by now.
-       , 1 / CASE WHEN pg_postmaster_start_time() <> @server::timestamptz THEN 0 ELSE 1 END
 
 -- query: MarkReady
 -- include: held
@@ -67,7 +61,7 @@ SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout',
          FROM rows
        ON CONFLICT (minute, partition_key) DO UPDATE
           SET published = t.published + EXCLUDED.published)
-SELECT rows.partition_key, clock_timestamp(),
+SELECT rows.partition_key,
        1 / CASE WHEN found.sequences = (@sequences::bigint[])[rows.low:rows.high] THEN 1 ELSE 0 END
   FROM rows
   LEFT JOIN found USING (partition_key)
@@ -75,25 +69,28 @@ SELECT rows.partition_key, clock_timestamp(),
 -- fragment: held
 -- How every mark begins: the lease rows of the partitions that are still this
 -- worker's are locked in one order, one by one by their keys, compared, and carry
--- how far they are. One that does not know the record up to which all is marked has
--- forgotten a mark, and divides by zero, which undoes everything.
+-- how far they are. One that is not as it was left divides by zero, which undoes everything;
+-- one that has the number of this mark knows it: its answer was lost, and to make it again changes nothing.
 WITH mine AS (
-       SELECT m.partition_key, m.epoch, m.delivered, m.fence, m.stream, m.recorded
-         FROM unnest(@partitions::smallint[], @epochs::bigint[], @delivered::bigint[], @fence::bigint[], @stream::bigint[], @recorded::bigint[])
-                AS m (partition_key, epoch, delivered, fence, stream, recorded)
+       SELECT m.partition_key, m.epoch, m.revision, m.delivered, m.fence, m.stream
+         FROM unnest(@partitions::smallint[], @epochs::bigint[], @revisions::bigint[], @delivered::bigint[], @fence::bigint[], @stream::bigint[])
+                AS m (partition_key, epoch, revision, delivered, fence, stream)
         ORDER BY m.partition_key),
      locked AS (
        SELECT mine.*, own.one
          FROM mine
         CROSS JOIN LATERAL (
-                SELECT 1 / CASE WHEN f.fence_sequence >= mine.recorded THEN 1 ELSE 0 END AS one
-                  FROM {schema}.outbox_partitions AS f
-                 WHERE f.partition_key = mine.partition_key
-                   AND f.lease_owner IS NOT DISTINCT FROM @owner AND f.lease_epoch = mine.epoch
+                SELECT 1 /
+                -- include: as_left
+                       AS one
+                  FROM {schema}.outbox_partitions AS l
+                 WHERE l.partition_key = mine.partition_key
+                   AND l.lease_owner IS NOT DISTINCT FROM @owner AND l.lease_epoch = mine.epoch
                    FOR NO KEY UPDATE) AS own),
      held AS (
        UPDATE {schema}.outbox_partitions AS p
-          SET delivered       = greatest(p.delivered, locked.delivered),
+          SET revision        = locked.revision + 1,
+              delivered       = greatest(p.delivered, locked.delivered),
               fence_sequence  = greatest(p.fence_sequence, locked.fence),
               stream_sequence = greatest(p.stream_sequence, locked.stream),
               crashes         = 0,
@@ -157,4 +154,4 @@ WITH mine AS (
           SET published = t.published + EXCLUDED.published,
               retried   = t.retried   + EXCLUDED.retried,
               skipped   = t.skipped   + EXCLUDED.skipped)
-SELECT partition_key, clock_timestamp() FROM held
+SELECT partition_key FROM held

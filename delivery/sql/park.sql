@@ -44,7 +44,7 @@ WITH locked AS (
         GROUP BY partition_key
        HAVING sum(counted) > 0
        ON CONFLICT (minute, partition_key) DO UPDATE SET failed = t.failed + EXCLUDED.failed)
-SELECT partition_key, clock_timestamp() FROM held
+SELECT partition_key FROM held
 
 -- query: Promote
 -- After rows of a stream were taken out of the parking place, its first row

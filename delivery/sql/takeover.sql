@@ -23,11 +23,29 @@ SELECT n.sequence, e.event_id, o.global_sequence IS NOT NULL,
   LEFT JOIN {schema}.outbox AS o ON o.partition_key = @partition AND o.global_sequence = n.sequence
  ORDER BY n.sequence
 
--- query: Recorded
--- Where the last record lies whose messages, and those of all before it, are marked; which server says so, and when.
-SELECT p.fence_sequence, pg_postmaster_start_time(), clock_timestamp()
-  FROM {schema}.outbox_partitions AS p
- WHERE p.partition_key = @partition AND p.lease_owner IS NOT DISTINCT FROM @owner AND p.lease_epoch = @epoch
+-- query: Take
+-- Gives the row a number that it never had: no claim and no mark of an earlier takeover finds it as it was left. Returns where
+-- the last record lies whose messages, and those of all before it, are marked; which server says so, and when.
+UPDATE {schema}.outbox_partitions
+   SET revision   = @revision,
+       taken_on   = pg_postmaster_start_time(),
+       updated_at = clock_timestamp()
+ WHERE partition_key = @partition AND lease_owner IS NOT DISTINCT FROM @owner AND lease_epoch = @epoch
+RETURNING fence_sequence, taken_on, updated_at
+
+-- query: Forgotten
+-- Partitions whose rows are not as they were left.
+SELECT l.partition_key
+  FROM unnest(@partitions::smallint[], @revisions::bigint[]) AS mine (partition_key, revision)
+  JOIN {schema}.outbox_partitions AS l USING (partition_key)
+ WHERE 0 =
+-- include: as_left
+
+-- fragment: as_left
+-- Whether the row l is as its owner left it: 1, or else 0. It may have one mark more, whose answer is under way or was lost.
+-- What the server has forgotten, by a crash or a failover, shows here. On another server, or one that was started again,
+-- sequences may be those of other events. NULL: who asks left nothing.
+       CASE WHEN mine.revision IS NULL OR l.revision BETWEEN mine.revision AND mine.revision + 1 AND l.taken_on = pg_postmaster_start_time() THEN 1 ELSE 0 END
 
 -- query: Unblock
 -- For a new owner, whose policy may be another than its predecessor's: the rows

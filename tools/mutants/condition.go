@@ -85,6 +85,11 @@ func conditions() []mutant {
 func connections() []mutant {
 	return []mutant{
 		{
+			name: "pause-hides-another", promise: "P8", breaks: "why a partition paused alone hides for a minute what keeps all of them",
+			test: command{pkg: "delivery", run: "^TestAPauseStandsOnTheBoard$"}, says: "when nothing flows any more, for another reason the board says",
+			edits: []edit{{"delivery/pause.go", "would hide this one\n\t\tr.resume(id)\n", "would hide this one\n\t\t_ = id\n"}},
+		},
+		{
 			name: "records-among-events", promise: "P8", breaks: "who reads the events' subjects gets the workers' control messages",
 			test: command{pkg: "delivery/natspub", run: "^TestEventsAndControlMessagesLieApart$"}, says: "overlaps with",
 			edits: []edit{{"delivery/natspub/stream.go", "covers(events, control) || covers(control, events) {", "false {"}},

@@ -16,7 +16,7 @@ func forgotten() []mutant {
 		{
 			name: "mark-vouches-for-none", promise: "P4", breaks: "a mark is made although one before it was given up",
 			test: command{pkg: "delivery", run: "^TestNoMarkVouchesForOneThatWasGivenUp$"}, says: "waited in vain for 15",
-			edits: []edit{{"delivery/settle.go", "c.Recorded = t.closed", "c.Recorded = t.recorded"}},
+			edits: []edit{{"delivery/settle.go", "t.revision++ // what", "// what"}},
 		},
 		{
 			name: "stale-goes-on", promise: "P8", breaks: "what shows while a partition is under way has it taken anew never",
@@ -60,12 +60,27 @@ func movedServers() []mutant {
 		{
 			name: "server-not-compared", promise: "P8", breaks: "a worker that lives through a failover does not look what was forgotten",
 			test: command{pkg: "delivery", run: "^TestALivingWorkerLooksWhatAnotherServerForgot$"}, says: "waited in vain",
-			edits: []edit{{"delivery/take.go", "if server.IsZero() || server.Equal(before) {", "if server.IsZero() || !before.IsZero() {"}},
+			edits: []edit{{"delivery/sql/takeover.sql", " AND l.taken_on = pg_postmaster_start_time() THEN", " THEN"}},
 		},
 		{
-			name: "takeover-forgets-its-server", promise: "P8", breaks: "a failover between a worker's first takeover and its first claim goes unnoticed",
+			name: "failover-before-the-first-claim", promise: "P8", breaks: "a failover between a worker's first takeover and its first claim goes unnoticed",
 			test: command{pkg: "delivery", run: "^TestAFailoverBeforeTheFirstClaimIsNoticed$"}, says: "waited in vain",
-			edits: []edit{{"delivery/take.go", "r.moved(t.server)\n", "\n"}},
+			edits: []edit{{"delivery/sql/claim.sql", "SELECT 1 /\n         -- include: as_left\n                AS one", "SELECT 1 AS one"}},
+		},
+		{
+			name: "takeover-without-a-name", promise: "P4", breaks: "what a worker knew before a takeover counts behind it",
+			test: command{pkg: "delivery", run: "^TestClaimsAndMarksCompareTheRow$"}, says: "behind another takeover: <nil>",
+			edits: []edit{{"delivery/standing.go", "1 + rand.Int64N(math.MaxInt64>>1)", "1 + 0*rand.Int64N(math.MaxInt64>>1)"}},
+		},
+		{
+			name: "marks-are-not-counted", promise: "P4", breaks: "a mark leaves the row as it was, so that a forgotten one does not show",
+			test: command{pkg: "delivery", run: "^TestClaimsAndMarksCompareTheRow$"}, says: "behind two marks: <nil>",
+			edits: []edit{{"delivery/sql/mark.sql", "SET revision        = locked.revision + 1,", "SET revision        = locked.revision,"}},
+		},
+		{
+			name: "mark-is-not-made-again", promise: "P4", breaks: "a mark whose answer was lost is not known for made",
+			test: command{pkg: "delivery", run: "^TestClaimsAndMarksCompareTheRow$"}, says: "with a mark that is under way: ",
+			edits: []edit{{"delivery/sql/takeover.sql", "BETWEEN mine.revision AND mine.revision + 1", "BETWEEN mine.revision AND mine.revision"}},
 		},
 		{
 			name: "reported-loss-hides-marks", promise: "P4", breaks: "behind a loss that was only reported, marks that a crash took back go unnoticed",
@@ -100,22 +115,22 @@ func movedServers() []mutant {
 		{
 			name: "any-server-reads", promise: "P1, P2", breaks: "a server that may have forgotten the claim reads its events",
 			test: command{pkg: "delivery", run: "^TestRehydrationAsksTheServerOfTheClaim$"}, says: "one that started before",
-			edits: []edit{{"delivery/sql/mark.sql", "@server::timestamptz THEN 0 ELSE 1", "@server::timestamptz THEN 1 ELSE 1"}},
+			edits: []edit{{"delivery/sql/events.sql", "@server::timestamptz THEN 0 ELSE 1", "@server::timestamptz THEN 1 ELSE 1"}},
 		},
 		{
 			name: "mark-behind-forgotten", promise: "P4", breaks: "a mark is made behind one that the database has forgotten",
 			test: command{pkg: "delivery", run: "^TestAMarkIsNotMadeBehindOneThatWasForgotten$"}, says: "stored .*, want ",
-			edits: []edit{{"delivery/sql/mark.sql", "f.fence_sequence >= mine.recorded THEN 1 ELSE 0", "f.fence_sequence >= mine.recorded THEN 1 ELSE 1"}},
+			edits: []edit{{"delivery/sql/takeover.sql", "l.revision BETWEEN mine.revision AND mine.revision + 1 AND", "l.revision > 0 AND"}},
 		},
 		{
 			name: "park-taken-back", promise: "P2", breaks: "a park that a crash took back goes unnoticed",
 			test: command{pkg: "delivery", run: "^TestAParkThatCameBackHoldsItsStream$"}, says: "passed what had failed",
-			edits: []edit{{"delivery/flow.go", "!f.parked.IsZero() && !session", "false && !session"}},
+			edits: []edit{{"delivery/sql/claim.sql", "SELECT 1 /\n         -- include: as_left\n                AS one", "SELECT 1 AS one"}},
 		},
 		{
 			name: "mark-of-another-server", promise: "P1", breaks: "a mark that outlives a failover takes another event for the one that it names",
 			test: command{pkg: "delivery", run: "^TestAMarkOfAnotherServerIsNotMade$"}, says: "stored are \\[1\\]",
-			edits: []edit{{"delivery/sql/mark.sql", "pg_postmaster_start_time() <> @server::timestamptz THEN 0", "pg_postmaster_start_time() <> @server::timestamptz THEN 1"}},
+			edits: []edit{{"delivery/sql/mark.sql", "SELECT 1 /\n                -- include: as_left\n                       AS one", "SELECT 1 AS one"}},
 		},
 	}
 }

@@ -101,9 +101,11 @@ UNION ALL
        CASE WHEN p.attempts > 0 THEN p.available_at > clock_timestamp() + $1::interval ELSE p.scheduled_for IS NULL END
        ) AS due,
        p.scheduled_for
-  FROM unnest($2::smallint[], $3::int[]) AS mine (partition_key, most)
+  FROM unnest($2::smallint[], $3::bigint[], $4::int[]) AS mine (partition_key, revision, most)
  CROSS JOIN LATERAL (
-         SELECT
+         SELECT 1 /
+       CASE WHEN mine.revision IS NULL OR l.revision BETWEEN mine.revision AND mine.revision + 1 AND l.taken_on = pg_postmaster_start_time() THEN 1 ELSE 0 END
+                AS one
            FROM "public".outbox_partitions AS l
           WHERE l.partition_key = mine.partition_key
             AND l.paused_at IS NULL
@@ -114,13 +116,13 @@ UNION ALL
                     FROM "public".outbox_parked AS i
                    WHERE i.available_at <= clock_timestamp()
                      AND i.partition_key = mine.partition_key
-                     AND i.global_sequence <= (SELECT CASE WHEN $4::boolean THEN current_setting('postrider.safe')::bigint ELSE $5 END)
+                     AND i.global_sequence <= (SELECT CASE WHEN $5::boolean THEN current_setting('postrider.safe')::bigint ELSE $6 END)
                      AND NOT i.blocked AND i.dead_at IS NULL
                      AND EXISTS (SELECT FROM "public".outbox_parked AS e
                                   WHERE e.partition_key = i.partition_key
                                     AND e.stream_id = i.stream_id
                                     AND e.global_sequence < i.global_sequence
-                                    AND NOT ($6::boolean AND e.dead_at IS NOT NULL)) IS NOT TRUE
+                                    AND NOT ($7::boolean AND e.dead_at IS NOT NULL)) IS NOT TRUE
                    ORDER BY i.available_at
                    LIMIT mine.most)
                   UNION ALL
@@ -132,36 +134,38 @@ UNION ALL
                           WHERE (i.attempts > 0) = ahead.failed AND i.available_at > clock_timestamp() + ahead.most
                             AND (i.attempts > 0 OR i.scheduled_for IS NULL)
                      AND i.partition_key = mine.partition_key
-                     AND i.global_sequence <= (SELECT CASE WHEN $4::boolean THEN current_setting('postrider.safe')::bigint ELSE $5 END)
+                     AND i.global_sequence <= (SELECT CASE WHEN $5::boolean THEN current_setting('postrider.safe')::bigint ELSE $6 END)
                      AND NOT i.blocked AND i.dead_at IS NULL
                      AND EXISTS (SELECT FROM "public".outbox_parked AS e
                                   WHERE e.partition_key = i.partition_key
                                     AND e.stream_id = i.stream_id
                                     AND e.global_sequence < i.global_sequence
-                                    AND NOT ($6::boolean AND e.dead_at IS NOT NULL)) IS NOT TRUE
+                                    AND NOT ($7::boolean AND e.dead_at IS NOT NULL)) IS NOT TRUE
                           LIMIT mine.most) AS i) AS h) AS head
  CROSS JOIN LATERAL (
          SELECT r.*
            FROM "public".outbox_parked AS r
           WHERE r.partition_key = mine.partition_key
             AND r.stream_id = head.stream_id
-            AND r.global_sequence <= (SELECT CASE WHEN $4::boolean THEN current_setting('postrider.safe')::bigint ELSE $5 END)
-            AND NOT ($6::boolean AND r.dead_at IS NOT NULL)
+            AND r.global_sequence <= (SELECT CASE WHEN $5::boolean THEN current_setting('postrider.safe')::bigint ELSE $6 END)
+            AND NOT ($7::boolean AND r.dead_at IS NOT NULL)
           ORDER BY r.global_sequence
           LIMIT mine.most) AS p
- WHERE
+ WHERE flowing.one = 1 AND
 (SELECT EXISTS (SELECT FROM "public".outbox_parked))
    AND (SELECT EXISTS (SELECT FROM "public".outbox_parked AS any_parked
                         WHERE any_parked.partition_key = ANY ($2::smallint[])))
- LIMIT $7;
+ LIMIT $8;
 
 /* delivery.ClaimDue */ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id, p.topic,
        p.blocked,
        true AS due,
        p.scheduled_for
-  FROM unnest($1::smallint[], $2::int[]) AS mine (partition_key, most)
+  FROM unnest($1::smallint[], $2::bigint[], $3::int[]) AS mine (partition_key, revision, most)
  CROSS JOIN LATERAL (
-         SELECT
+         SELECT 1 /
+       CASE WHEN mine.revision IS NULL OR l.revision BETWEEN mine.revision AND mine.revision + 1 AND l.taken_on = pg_postmaster_start_time() THEN 1 ELSE 0 END
+                AS one
            FROM "public".outbox_partitions AS l
           WHERE l.partition_key = mine.partition_key
             AND l.paused_at IS NULL
@@ -171,23 +175,24 @@ UNION ALL
             FROM "public".outbox_parked AS r
            WHERE r.available_at <= clock_timestamp()
              AND r.partition_key = mine.partition_key
-             AND r.global_sequence <= (SELECT CASE WHEN $3::boolean THEN current_setting('postrider.safe')::bigint ELSE $4 END)
+             AND r.global_sequence <= (SELECT CASE WHEN $4::boolean THEN current_setting('postrider.safe')::bigint ELSE $5 END)
              AND NOT r.blocked AND r.dead_at IS NULL
            ORDER BY r.available_at
            LIMIT mine.most)
           UNION ALL
          SELECT r.*
-                   FROM (VALUES (false, interval '0'), (true, $5::interval)) AS ahead (failed, most)
+                   FROM (VALUES (false, interval '0'), (true, $6::interval)) AS ahead (failed, most)
           CROSS JOIN LATERAL (
                  SELECT r.*
                    FROM "public".outbox_parked AS r
                   WHERE (r.attempts > 0) = ahead.failed AND r.available_at > clock_timestamp() + ahead.most
                     AND (r.attempts > 0 OR r.scheduled_for IS NULL)
              AND r.partition_key = mine.partition_key
-             AND r.global_sequence <= (SELECT CASE WHEN $3::boolean THEN current_setting('postrider.safe')::bigint ELSE $4 END)
+             AND r.global_sequence <= (SELECT CASE WHEN $4::boolean THEN current_setting('postrider.safe')::bigint ELSE $5 END)
              AND NOT r.blocked AND r.dead_at IS NULL
                   LIMIT mine.most) AS r) AS p
- LIMIT $6;
+ WHERE flowing.one = 1
+ LIMIT $7;
 
 /* delivery.ClaimReady */ SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id, o.topic,
 (SELECT EXISTS (SELECT FROM "public".outbox_parked))
@@ -201,9 +206,11 @@ UNION ALL
                       AND p.replay_id IS NULL
                       AND NOT ($3::boolean AND p.dead_at IS NOT NULL)) AS blocked,
        o.scheduled_for IS NULL OR o.available_at <= clock_timestamp() AS due
-  FROM unnest($1::smallint[], $4::bigint[], $5::int[]) AS mine (partition_key, after, most)
+  FROM unnest($1::smallint[], $4::bigint[], $5::bigint[], $6::int[]) AS mine (partition_key, revision, after, most)
  CROSS JOIN LATERAL (
-         SELECT
+         SELECT 1 /
+       CASE WHEN mine.revision IS NULL OR l.revision BETWEEN mine.revision AND mine.revision + 1 AND l.taken_on = pg_postmaster_start_time() THEN 1 ELSE 0 END
+                AS one
            FROM "public".outbox_partitions AS l
           WHERE l.partition_key = mine.partition_key
             AND l.paused_at IS NULL
@@ -213,10 +220,11 @@ UNION ALL
            FROM "public".outbox_ready AS r
           WHERE r.partition_key = mine.partition_key
             AND r.global_sequence > mine.after
-            AND r.global_sequence <= (SELECT CASE WHEN $6::boolean THEN current_setting('postrider.safe')::bigint ELSE $7 END)
+            AND r.global_sequence <= (SELECT CASE WHEN $7::boolean THEN current_setting('postrider.safe')::bigint ELSE $8 END)
           ORDER BY r.global_sequence
           LIMIT mine.most) AS o
- LIMIT $8;
+ WHERE flowing.one = 1
+ LIMIT $9;
 
 /* delivery.ClaimLittle */ SELECT c.*, coalesce(e.sequence, 0), e.event_id, e.stream_version, e.event_type, e.size, e.payload,
        e.traceparent, e.tracestate, e.headers, e.correlation_id, e.causation_id, e.tenant_id, coalesce(e.audit_only, false), e.occurred_at, e.recorded_at
@@ -233,9 +241,11 @@ SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id
                       AND p.replay_id IS NULL
                       AND NOT ($3::boolean AND p.dead_at IS NOT NULL)) AS blocked,
        o.scheduled_for IS NULL OR o.available_at <= clock_timestamp() AS due
-  FROM unnest($1::smallint[], $4::bigint[], $5::int[]) AS mine (partition_key, after, most)
+  FROM unnest($1::smallint[], $4::bigint[], $5::bigint[], $6::int[]) AS mine (partition_key, revision, after, most)
  CROSS JOIN LATERAL (
-         SELECT
+         SELECT 1 /
+       CASE WHEN mine.revision IS NULL OR l.revision BETWEEN mine.revision AND mine.revision + 1 AND l.taken_on = pg_postmaster_start_time() THEN 1 ELSE 0 END
+                AS one
            FROM "public".outbox_partitions AS l
           WHERE l.partition_key = mine.partition_key
             AND l.paused_at IS NULL
@@ -245,14 +255,15 @@ SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id
            FROM "public".outbox_ready AS r
           WHERE r.partition_key = mine.partition_key
             AND r.global_sequence > mine.after
-            AND r.global_sequence <= (SELECT CASE WHEN $6::boolean THEN current_setting('postrider.safe')::bigint ELSE $7 END)
+            AND r.global_sequence <= (SELECT CASE WHEN $7::boolean THEN current_setting('postrider.safe')::bigint ELSE $8 END)
           ORDER BY r.global_sequence
           LIMIT mine.most) AS o
- LIMIT $8
+ WHERE flowing.one = 1
+ LIMIT $9
        ) AS c
   LEFT JOIN LATERAL (
 SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.payload)::bigint,
-       CASE WHEN octet_length(s.payload) <= $9::bigint THEN s.payload END,
+       CASE WHEN octet_length(s.payload) <= $10::bigint THEN s.payload END,
        s.metadata ->> 'traceparent', s.metadata ->> 'tracestate', s.metadata -> 'headers',
        s.metadata ->> 'correlation_id', s.metadata ->> 'causation_id',
        s.tenant_id, s.audit_only, s.occurred_at, s.recorded_at
@@ -263,11 +274,7 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
         OFFSET 0) AS s) AS e (sequence, event_id, stream_version, event_type, size, payload, traceparent, tracestate,
                                     headers, correlation_id, causation_id, tenant_id, audit_only, occurred_at, recorded_at) ON c.due AND NOT c.blocked;
 
-/* delivery.Server */ SELECT s.generation,
-       to_timestamp(coalesce(nullif(current_setting('postrider.since', true), ''),
-                             set_config('postrider.since', extract(epoch FROM coalesce(
-                                 (SELECT a.backend_start FROM pg_stat_get_activity(pg_backend_pid()) AS a),
-                                 clock_timestamp()))::text, false))::double precision), pg_postmaster_start_time(),
+/* delivery.Server */ SELECT s.generation, pg_postmaster_start_time(),
        EXISTS (SELECT FROM "public".outbox_parked AS p WHERE NOT p.blocked AND p.dead_at IS NULL)
   FROM "public".outbox_settings AS s;
 
@@ -461,26 +468,28 @@ SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT coun
 /* delivery.Marking */ SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '2s', true),
        set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
        set_config('max_parallel_workers_per_gather', '0', true), set_config('enable_memoize', 'off', true),
-       set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)
-       , 1 / CASE WHEN pg_postmaster_start_time() <> $1::timestamptz THEN 0 ELSE 1 END;
+       set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true);
 
 /* delivery.MarkReady */ WITH mine AS (
-       SELECT m.partition_key, m.epoch, m.delivered, m.fence, m.stream, m.recorded
+       SELECT m.partition_key, m.epoch, m.revision, m.delivered, m.fence, m.stream
          FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
-                AS m (partition_key, epoch, delivered, fence, stream, recorded)
+                AS m (partition_key, epoch, revision, delivered, fence, stream)
         ORDER BY m.partition_key),
      locked AS (
        SELECT mine.*, own.one
          FROM mine
         CROSS JOIN LATERAL (
-                SELECT 1 / CASE WHEN f.fence_sequence >= mine.recorded THEN 1 ELSE 0 END AS one
-                  FROM "public".outbox_partitions AS f
-                 WHERE f.partition_key = mine.partition_key
-                   AND f.lease_owner IS NOT DISTINCT FROM $7 AND f.lease_epoch = mine.epoch
+                SELECT 1 /
+       CASE WHEN mine.revision IS NULL OR l.revision BETWEEN mine.revision AND mine.revision + 1 AND l.taken_on = pg_postmaster_start_time() THEN 1 ELSE 0 END
+                       AS one
+                  FROM "public".outbox_partitions AS l
+                 WHERE l.partition_key = mine.partition_key
+                   AND l.lease_owner IS NOT DISTINCT FROM $7 AND l.lease_epoch = mine.epoch
                    FOR NO KEY UPDATE) AS own),
      held AS (
        UPDATE "public".outbox_partitions AS p
-          SET delivered       = greatest(p.delivered, locked.delivered),
+          SET revision        = locked.revision + 1,
+              delivered       = greatest(p.delivered, locked.delivered),
               fence_sequence  = greatest(p.fence_sequence, locked.fence),
               stream_sequence = greatest(p.stream_sequence, locked.stream),
               crashes         = 0,
@@ -532,25 +541,28 @@ SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT coun
           SET published = t.published + EXCLUDED.published,
               retried   = t.retried   + EXCLUDED.retried,
               skipped   = t.skipped   + EXCLUDED.skipped)
-SELECT partition_key, clock_timestamp() FROM held;
+SELECT partition_key FROM held;
 
 /* delivery.MarkParked */ WITH mine AS (
-       SELECT m.partition_key, m.epoch, m.delivered, m.fence, m.stream, m.recorded
+       SELECT m.partition_key, m.epoch, m.revision, m.delivered, m.fence, m.stream
          FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
-                AS m (partition_key, epoch, delivered, fence, stream, recorded)
+                AS m (partition_key, epoch, revision, delivered, fence, stream)
         ORDER BY m.partition_key),
      locked AS (
        SELECT mine.*, own.one
          FROM mine
         CROSS JOIN LATERAL (
-                SELECT 1 / CASE WHEN f.fence_sequence >= mine.recorded THEN 1 ELSE 0 END AS one
-                  FROM "public".outbox_partitions AS f
-                 WHERE f.partition_key = mine.partition_key
-                   AND f.lease_owner IS NOT DISTINCT FROM $7 AND f.lease_epoch = mine.epoch
+                SELECT 1 /
+       CASE WHEN mine.revision IS NULL OR l.revision BETWEEN mine.revision AND mine.revision + 1 AND l.taken_on = pg_postmaster_start_time() THEN 1 ELSE 0 END
+                       AS one
+                  FROM "public".outbox_partitions AS l
+                 WHERE l.partition_key = mine.partition_key
+                   AND l.lease_owner IS NOT DISTINCT FROM $7 AND l.lease_epoch = mine.epoch
                    FOR NO KEY UPDATE) AS own),
      held AS (
        UPDATE "public".outbox_partitions AS p
-          SET delivered       = greatest(p.delivered, locked.delivered),
+          SET revision        = locked.revision + 1,
+              delivered       = greatest(p.delivered, locked.delivered),
               fence_sequence  = greatest(p.fence_sequence, locked.fence),
               stream_sequence = greatest(p.stream_sequence, locked.stream),
               crashes         = 0,
@@ -602,25 +614,28 @@ SELECT partition_key, clock_timestamp() FROM held;
           SET published = t.published + EXCLUDED.published,
               retried   = t.retried   + EXCLUDED.retried,
               skipped   = t.skipped   + EXCLUDED.skipped)
-SELECT partition_key, clock_timestamp() FROM held;
+SELECT partition_key FROM held;
 
 /* delivery.MarkRanges */ WITH mine AS (
-       SELECT m.partition_key, m.epoch, m.delivered, m.fence, m.stream, m.recorded
+       SELECT m.partition_key, m.epoch, m.revision, m.delivered, m.fence, m.stream
          FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
-                AS m (partition_key, epoch, delivered, fence, stream, recorded)
+                AS m (partition_key, epoch, revision, delivered, fence, stream)
         ORDER BY m.partition_key),
      locked AS (
        SELECT mine.*, own.one
          FROM mine
         CROSS JOIN LATERAL (
-                SELECT 1 / CASE WHEN f.fence_sequence >= mine.recorded THEN 1 ELSE 0 END AS one
-                  FROM "public".outbox_partitions AS f
-                 WHERE f.partition_key = mine.partition_key
-                   AND f.lease_owner IS NOT DISTINCT FROM $7 AND f.lease_epoch = mine.epoch
+                SELECT 1 /
+       CASE WHEN mine.revision IS NULL OR l.revision BETWEEN mine.revision AND mine.revision + 1 AND l.taken_on = pg_postmaster_start_time() THEN 1 ELSE 0 END
+                       AS one
+                  FROM "public".outbox_partitions AS l
+                 WHERE l.partition_key = mine.partition_key
+                   AND l.lease_owner IS NOT DISTINCT FROM $7 AND l.lease_epoch = mine.epoch
                    FOR NO KEY UPDATE) AS own),
      held AS (
        UPDATE "public".outbox_partitions AS p
-          SET delivered       = greatest(p.delivered, locked.delivered),
+          SET revision        = locked.revision + 1,
+              delivered       = greatest(p.delivered, locked.delivered),
               fence_sequence  = greatest(p.fence_sequence, locked.fence),
               stream_sequence = greatest(p.stream_sequence, locked.stream),
               crashes         = 0,
@@ -667,7 +682,7 @@ SELECT partition_key, clock_timestamp() FROM held;
          FROM rows
        ON CONFLICT (minute, partition_key) DO UPDATE
           SET published = t.published + EXCLUDED.published)
-SELECT rows.partition_key, clock_timestamp(),
+SELECT rows.partition_key,
        1 / CASE WHEN found.sequences = ($15::bigint[])[rows.low:rows.high] THEN 1 ELSE 0 END
   FROM rows
   LEFT JOIN found USING (partition_key);
@@ -714,7 +729,7 @@ SELECT rows.partition_key, clock_timestamp(),
         GROUP BY partition_key
        HAVING sum(counted) > 0
        ON CONFLICT (minute, partition_key) DO UPDATE SET failed = t.failed + EXCLUDED.failed)
-SELECT partition_key, clock_timestamp() FROM held;
+SELECT partition_key FROM held;
 
 /* delivery.Promote */ WITH mine AS MATERIALIZED (
        SELECT s.partition_key, s.stream_id
@@ -860,9 +875,18 @@ HAVING pg_has_role('pg_read_all_stats', 'USAGE');
   LEFT JOIN "public".outbox AS o ON o.partition_key = $2 AND o.global_sequence = n.sequence
  ORDER BY n.sequence;
 
-/* delivery.Recorded */ SELECT p.fence_sequence, pg_postmaster_start_time(), clock_timestamp()
-  FROM "public".outbox_partitions AS p
- WHERE p.partition_key = $1 AND p.lease_owner IS NOT DISTINCT FROM $2 AND p.lease_epoch = $3;
+/* delivery.Take */ UPDATE "public".outbox_partitions
+   SET revision   = $1,
+       taken_on   = pg_postmaster_start_time(),
+       updated_at = clock_timestamp()
+ WHERE partition_key = $2 AND lease_owner IS NOT DISTINCT FROM $3 AND lease_epoch = $4
+RETURNING fence_sequence, taken_on, updated_at;
+
+/* delivery.Forgotten */ SELECT l.partition_key
+  FROM unnest($1::smallint[], $2::bigint[]) AS mine (partition_key, revision)
+  JOIN "public".outbox_partitions AS l USING (partition_key)
+ WHERE 0 =
+       CASE WHEN mine.revision IS NULL OR l.revision BETWEEN mine.revision AND mine.revision + 1 AND l.taken_on = pg_postmaster_start_time() THEN 1 ELSE 0 END;
 
 /* delivery.Unblock */ UPDATE "public".outbox_parked AS p
    SET blocked = false

@@ -322,6 +322,8 @@ CREATE TABLE {schema}.outbox_partitions (
     fence_sequence  bigint      NOT NULL DEFAULT 0,
     stream_sequence bigint      NOT NULL DEFAULT 0,
     lost_sequence   bigint      NOT NULL DEFAULT 0,
+    revision        bigint      NOT NULL DEFAULT 0,
+    taken_on        timestamptz,
     suspect         bigint,
     updated_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
     lease_until     timestamptz,
@@ -339,6 +341,8 @@ INSERT INTO {schema}.outbox_partitions (partition_key)
 SELECT p FROM generate_series(0, {partitions} - 1) AS p;
 COMMENT ON COLUMN {schema}.outbox_partitions.lease_ttl IS 'How long the lease was made to last: one that ends later than that from now tells that the clock has stepped back.';
 COMMENT ON COLUMN {schema}.outbox_partitions.lost_sequence IS 'Up to where a stream that lost it had held the partition, where that was only reported.';
+COMMENT ON COLUMN {schema}.outbox_partitions.revision IS 'A random number that a takeover sets, and one more with each mark: another one tells the owner that the row is not as it was left.';
+COMMENT ON COLUMN {schema}.outbox_partitions.taken_on IS 'When the server was started on which the partition was taken.';
 COMMENT ON COLUMN {schema}.outbox_partitions.suspect IS 'The one row that a careful owner is working on.';
 COMMENT ON COLUMN {schema}.outbox_partitions.suspected IS 'Owners in a row whose lease ran out while they were working on it.';
 COMMENT ON COLUMN {schema}.outbox_partitions.crashes IS 'Owners in a row whose lease ran out before they settled anything.';

@@ -1,6 +1,6 @@
 // Package walk checks the protocol that is to follow the one of package model: a fence on every message and on every mark, the stream as
-// the witness, and healing as a job. It visits every state that a small system of one partition can reach. No program imports it, and the
-// relay does not follow it yet.
+// the witness, and healing as a job. It visits every state that a small system of one partition can reach. No program imports it. The
+// relay has its row (delivery.Taken), and not yet its walk.
 //
 // # The protocol
 //
