@@ -3,10 +3,10 @@
 // Model: a port comes from a range that lies below the range from which operating systems take the source ports of
 // outgoing connections, and is then probed by listening on it once. A server that is stopped and started again
 // therefore finds its port free, which a port from the ephemeral range cannot promise. Each process goes through
-// blocks of the range, drawn at random, port by port.
+// blocks of the range, drawn at random, port by port, and listens on the first port of each until it ends.
 //
-// Invariants: nothing stays open; a process gives no port out twice before it has gone through its block.
+// Invariants: no two processes have the same block, as long as there is one for each; none gives a port out twice.
 //
-// Failure handling: a probed port is not reserved. Two processes can draw the same block, so whoever binds a port
+// Failure handling: a port itself is not reserved. Anybody else may take it, so whoever binds a port
 // must treat "address already in use" as a reason to ask again.
 package loopback

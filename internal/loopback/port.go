@@ -1,6 +1,7 @@
 package loopback
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,8 +19,8 @@ const Host = "127.0.0.1"
 const (
 	lowestPort  = 20000
 	highestPort = 32000
-	// blockSize is how many ports in a row belong to one process at a time: servers that start at the same moment in
-	// several processes rarely meet, and those of one process never.
+	// blockSize is how many ports in a row belong to one process. It listens on the first of them for as long as it runs, so that no
+	// other one gives out a port whose server is only being started again.
 	blockSize = 100
 	blocks    = (highestPort - lowestPort) / blockSize
 	attempts  = 2 * blockSize
@@ -31,19 +32,26 @@ var ErrNoPort = errors.New("loopback: no free port")
 var block struct {
 	sync.Mutex
 
-	number, left int
+	first, left int
+	marks       []net.Listener // that this process has them
 }
 
 // draw returns the next port of the block.
-func draw() int {
+func draw(ctx context.Context) int {
 	block.Lock()
 	defer block.Unlock()
-	if block.left == 0 {
-		block.number = (block.number + 1 + rand.IntN(blocks-1)) % blocks // another one
-		block.left = blockSize
+	for range blocks { // or the last one is shared
+		if block.left > 0 {
+			break
+		}
+		block.first = lowestPort + rand.IntN(blocks)*blockSize
+		if mark, err := listen(ctx, block.first); err == nil {
+			block.marks, block.left = append(block.marks, mark), blockSize-1
+		}
 	}
+	block.left = cmp.Or(block.left, blockSize-1)
 	block.left--
-	return lowestPort + block.number*blockSize + block.left
+	return block.first + block.left + 1
 }
 
 // FreePort returns a TCP port between 20000 and 31999 on which nothing listened on 127.0.0.1 a moment ago.
@@ -53,7 +61,7 @@ func FreePort(ctx context.Context) (int, error) {
 		if ctx.Err() != nil {
 			return 0, fmt.Errorf("loopback: pick a port: %w", ctx.Err())
 		}
-		port := draw()
+		port := draw(ctx)
 		if last = Probe(ctx, port); last == nil {
 			return port, nil
 		}
@@ -63,8 +71,7 @@ func FreePort(ctx context.Context) (int, error) {
 
 // Probe returns an error if somebody listens on that port of 127.0.0.1.
 func Probe(ctx context.Context, port int) error {
-	var listen net.ListenConfig
-	listener, err := listen.Listen(ctx, "tcp", net.JoinHostPort(Host, strconv.Itoa(port)))
+	listener, err := listen(ctx, port)
 	if err != nil {
 		return fmt.Errorf("loopback: %w", err)
 	}
@@ -72,4 +79,9 @@ func Probe(ctx context.Context, port int) error {
 		return fmt.Errorf("loopback: close the probe: %w", err)
 	}
 	return nil
+}
+
+func listen(ctx context.Context, port int) (net.Listener, error) {
+	var config net.ListenConfig
+	return config.Listen(ctx, "tcp", net.JoinHostPort(Host, strconv.Itoa(port)))
 }

@@ -38,6 +38,18 @@ func TestFreePortHonoursTheContext(t *testing.T) {
 	}
 }
 
+// Nobody else takes a port of a block that another process has.
+func TestABlockOfPortsIsOneProcesss(t *testing.T) {
+	t.Parallel()
+	port, err := loopback.FreePort(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first := port / 100 * 100; port == first || loopback.Probe(t.Context(), first) == nil {
+		t.Errorf("of port %d's block another process can have port %d", port, first)
+	}
+}
+
 func TestFreePortGivesNoneOutTwice(t *testing.T) {
 	t.Parallel()
 	const n = 100
