@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -66,7 +67,7 @@ type StreamConfig struct {
 	// Duplicates is the window in which a message id is stored once; at least
 	// 1 s. Defaults to 2 min.
 	Duplicates time.Duration
-	// Timeout bounds each call of the JetStream API. Defaults to 5 s.
+	// Timeout bounds each call of the JetStream API, and how long a cluster may have no place for a stream. Defaults to 5 s.
 	Timeout time.Duration
 	// Logger defaults to slog.Default.
 	Logger *slog.Logger
@@ -115,7 +116,7 @@ func EnsureStream(ctx context.Context, nc *nats.Conn, cfg StreamConfig) (*jetstr
 		}
 		return nil, fmt.Errorf("%w on %s, under %s: %s", ErrJetStreamOff, Redact(nc.ConnectedUrl()), cmp.Or(cfg.APIPrefix, ownAPI), cure)
 	case errors.Is(err, jetstream.ErrStreamNotFound) && cfg.Create:
-		stream, err = js.CreateStream(ctx, cfg.stream(nc))
+		stream, err = cfg.create(ctx, js, cfg.stream(nc))
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another worker was faster
 			stream, err = js.Stream(ctx, cfg.Name)
 		}
@@ -131,6 +132,28 @@ func EnsureStream(ctx context.Context, nc *nats.Conn, cfg StreamConfig) (*jetstr
 	}
 	info := stream.CachedInfo()
 	return info, cfg.check(info)
+}
+
+// create has the stream created. A cluster that begins, that holds an election or lacks a server has no place for it yet.
+func (c StreamConfig) create(ctx context.Context, js jetstream.JetStream, config jetstream.StreamConfig) (jetstream.Stream, error) {
+	const noPlace = 10005
+	pace := time.NewTicker(c.Timeout / 20)
+	defer pace.Stop()
+	for tries := 1; ; tries++ {
+		stream, err := js.CreateStream(ctx, config)
+		refused, ok := errors.AsType[*jetstream.APIError](err)
+		if !ok || refused.ErrorCode != noPlace && refused.Code != http.StatusServiceUnavailable {
+			return stream, err
+		}
+		if tries == 1 {
+			c.Logger.Info("the cluster has no place for the stream yet", "stream", c.Name, "replicas", c.Replicas, "error", err)
+		}
+		select {
+		case <-pace.C:
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
 }
 
 // capture is the widest subject that lies under the template's fixed beginning.

@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/delivery/natspub"
@@ -51,6 +53,41 @@ func TestTheStreamIsCreatedOnlyWhenAsked(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// A cluster that has no place for a stream yet is asked again; one that refuses it for good is not.
+func TestAStreamWaitsForItsPlace(t *testing.T) {
+	t.Parallel()
+	for name, refusal := range map[string]string{
+		"a server is away": `{"code":400,"err_code":10005,"description":"no suitable peers for placement, peer offline"}`,
+		"an election":      `{"code":503,"err_code":10008,"description":"JetStream system temporarily unavailable"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nc := connect(t, natstest.Start(t, 1))
+			const prefix = "imported.API"
+			var asked atomic.Int32
+			_, err := nc.Subscribe(prefix+".>", func(m *nats.Msg) { // the account's own, but for one answer
+				api := strings.TrimPrefix(m.Subject, prefix)
+				if strings.HasPrefix(api, ".STREAM.CREATE.") && asked.Add(1) == 1 {
+					_ = m.Respond([]byte(`{"error":` + refusal + `}`))
+				} else if answer, err := nc.Request("$JS.API"+api, m.Data, 5*time.Second); err == nil {
+					_ = m.Respond(answer.Data)
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg := natspub.StreamConfig{Subject: defaultSubject(t), Create: true, APIPrefix: prefix, Logger: logger(t)}
+			if _, err := natspub.EnsureStream(t.Context(), nc, cfg); err != nil || asked.Load() != 2 {
+				t.Errorf("asked %d times for it: %v", asked.Load(), err)
+			}
+			cfg.Name = "SECOND" // its subjects are taken
+			if _, err := natspub.EnsureStream(t.Context(), nc, cfg); err == nil || asked.Load() != 3 {
+				t.Errorf("asked %d times for one that is refused: %v", asked.Load()-2, err)
+			}
+		})
+	}
 }
 
 // Who may not create a stream hears which one has its subjects.
