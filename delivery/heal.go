@@ -41,14 +41,6 @@ type Span struct {
 	Age   time.Duration
 }
 
-// age is the age as statements take it.
-func (s Span) age() *time.Duration {
-	if s.Age == 0 {
-		return nil
-	}
-	return &s.Age
-}
-
 // Heal queues again what was recorded as published above that position of the
 // stream, since the partitions are what they are, within that span: of the last batches
 // before that one. It returns the batch up to which it came; done tells that nothing is left.
@@ -59,7 +51,7 @@ func (s *Store) Heal(ctx context.Context, l *lease.Lease, kept uint64, within Sp
 	s.sql.HealOwn.Queue(batch, pg.Args{"partition": l.Partition})
 	s.sql.Heal.Queue(batch, pg.Args{
 		"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "kept": int64(kept), // a stream's sequence never reaches 2^63
-		"first": before.First, "id": before.ID, "most": healPage, "until": within.Until, "age": within.age(), "some": before != EveryBatch,
+		"first": before.First, "id": before.ID, "most": healPage, "until": within.Until, "age": pg.OrNull(within.Age), "some": before != EveryBatch,
 	}).QueryRow(func(row pgx.Row) error { return row.Scan(&held, &h.Lost, &h.Queued, &first, &id) })
 	err = s.db.SendBatch(ctx, batch).Close()
 	if err == nil && held == 0 {
@@ -131,7 +123,7 @@ func (s *Store) HealFormer(ctx context.Context, l *lease.Lease, ids []partition.
 		var held int
 		var end *int64
 		if err := s.sql.HealFormer.Row(ctx, tx, pg.Args{
-			"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "partitions": ids, "kept": kept, "age": within.age(), "after": after, "most": healPage,
+			"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "partitions": ids, "kept": kept, "age": pg.OrNull(within.Age), "after": after, "most": healPage,
 		}).Scan(&held, &h.Lost, &h.Queued, &end); err != nil {
 			return err
 		}

@@ -144,9 +144,7 @@ func settle(results []Result, retry RetryPolicy, random func() float64) settleme
 	var st settlement
 	for _, r := range results {
 		l := r.Batch.Lease
-		if !l.Solo() {
-			st.owner = &l.Owner
-		}
+		st.owner = owner(l)
 		st.skipDead = st.skipDead || r.Batch.Policy.skipsDead()
 		var delivered, fence, stream int64
 		for i, o := range r.Outcomes {

@@ -43,7 +43,7 @@ func (s *Store) Rehydrate(ctx context.Context, server time.Time, sequences []int
 	batch := &pgx.Batch{}
 	small := min(maxPayload, maxBytes/int64(len(sequences)))
 	read := func(sequences []int64, most int64) {
-		s.sql.Reading.Queue(batch, pg.Args{"server": started(server)})
+		s.sql.Reading.Queue(batch, pg.Args{"server": pg.OrNull(server)})
 		s.sql.Rehydrate.Queue(batch, pg.Args{
 			"sequences": bigints(sequences), "low": slices.Min(sequences), "high": slices.Max(sequences), "payload": most,
 		}).Query(collectEvents(events, len(sequences)))
@@ -63,14 +63,6 @@ func (s *Store) Rehydrate(ctx context.Context, server time.Time, sequences []int
 		return nil, 0, err
 	}
 	return events, cutAt, nil
-}
-
-// started is when a server was as statements compare it: the zero time is any server's.
-func started(at time.Time) *time.Time {
-	if at.IsZero() {
-		return nil
-	}
-	return &at
 }
 
 func (s *Store) rehydrate(ctx context.Context, server time.Time, batch *pgx.Batch) error {

@@ -93,11 +93,7 @@ func (s *Store) Unblock(ctx context.Context, l *lease.Lease, policy FailurePolic
 
 // Suspect notes, durably, the one row that is about to be worked on; 0: none, as its worker outlived the last one.
 func (s *Store) Suspect(ctx context.Context, l *lease.Lease, sequence int64) error {
-	of := &sequence
-	if sequence == 0 {
-		of = nil
-	}
-	tag, err := s.sql.Suspect.Exec(ctx, s.db, pg.Args{"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "sequence": of})
+	tag, err := s.sql.Suspect.Exec(ctx, s.db, pg.Args{"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "sequence": pg.OrNull(sequence)})
 	if err != nil {
 		return fmt.Errorf("note what is worked on: %w", err)
 	}
