@@ -105,7 +105,7 @@ func outage(err error) bool {
 	switch answer.Code {
 	case "57014": // cancelled, by statement_timeout for example
 		return false
-	case "40001", "40P01", "55P03", "25P03", "25006":
+	case "40001", "40P01", "55P03", "25P03", "25P04", "25006":
 		return true
 	}
 	return slices.ContainsFunc([]string{"08", "53", "57", "58"}, func(class string) bool { return strings.HasPrefix(answer.Code, class) })

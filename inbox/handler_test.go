@@ -66,6 +66,21 @@ func TestWhatHandlersDoWrong(t *testing.T) {
 	}
 }
 
+// What the database answers on its own account is no failure of the handler: the message comes again.
+func TestAnOutageIsNotTheHandlersFault(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	for _, code := range []string{"40001", "40P01", "55P03", "25P03", "25P04", "25006", "53100", "57P01", "57P05"} {
+		o, err := b.box.Process(t.Context(), event("s", 1), func(ctx context.Context, tx pgx.Tx, _ message.Message) ([]byte, error) {
+			_, err := tx.Exec(ctx, `DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '`+code+`'; END $$`)
+			return nil, err
+		})
+		if err == nil {
+			t.Errorf("of %s the handler is blamed: it is %s, %v", code, o.Status, o.Err)
+		}
+	}
+}
+
 func TestAHandlerThatDoesNotHeedItsContext(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()

@@ -73,10 +73,7 @@ func outage(err error, closed bool) bool {
 	case errors.Is(err, context.DeadlineExceeded):
 		return false // the event had the whole of its time
 	case errors.As(err, &answer):
-		if answer.Code == "55P03" { // lock not available
-			return true
-		}
-		return slices.ContainsFunc([]string{"08", "40", "53", "57P", "58", "25P03"}, func(class string) bool { return strings.HasPrefix(answer.Code, class) })
+		return slices.ContainsFunc([]string{"08", "40", "53", "57P", "58", "25P03", "25P04", "55P03"}, func(class string) bool { return strings.HasPrefix(answer.Code, class) })
 	case errors.Is(err, context.Canceled):
 		return true
 	}

@@ -143,7 +143,7 @@ func TestABusyStreamStarvesNobody(t *testing.T) {
 	clean(t, p)
 }
 
-// A deadlock, a connection that ends, a server that shuts the session down: no attempt is counted.
+// A deadlock, a lock, a limit of the session, a connection that ends, a server that shuts the session down: no attempt is counted.
 func TestAnOutageCountsNoAttempt(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
@@ -154,9 +154,13 @@ func TestAnOutageCountsNoAttempt(t *testing.T) {
 			return nil
 		}
 		tries <- struct{}{}
+		var attempts int
+		if err := tx.QueryRow(ctx, `SELECT attempts FROM projection.projection_streams`).Scan(&attempts); err != nil || attempts != 0 {
+			t.Errorf("%d attempts are counted, %v", attempts, err)
+		}
 		statement := `SELECT pg_terminate_backend(pg_backend_pid())`
-		if remaining%2 == 0 {
-			statement = `DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40P01'; END $$`
+		if codes := []string{"40P01", "55P03", "25P03", "25P04"}; remaining%6 < len(codes) {
+			statement = `DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '` + codes[remaining%6] + `'; END $$`
 		}
 		_, err := tx.Exec(ctx, statement)
 		return err
