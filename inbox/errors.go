@@ -103,5 +103,5 @@ func withCure(err error) error {
 		return fmt.Errorf("the sequence of %s stands behind its rows, as a dump or replication leave it: SELECT setval(pg_get_serial_sequence('%s', '%s'), max(%s)) FROM %s: %w",
 			table, table, column, column, table, err)
 	}
-	return pg.ReadOnly(err)
+	return pg.WithCure(err)
 }

@@ -40,7 +40,7 @@ func Migrate(ctx context.Context, db DB, schema string) error {
 		return withoutPath(ctx, tx, func() error { return migrate(ctx, tx, schema, list) })
 	})
 	if err != nil {
-		return fmt.Errorf("inbox: migrate schema %s: %w", schema, pg.ReadOnly(err))
+		return fmt.Errorf("inbox: migrate schema %s: %w", schema, pg.WithCure(err))
 	}
 	return nil
 }

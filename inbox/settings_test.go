@@ -59,6 +59,24 @@ func TestAReadOnlyDatabaseIsNamed(t *testing.T) {
 	}
 }
 
+// A migration that waits for a lock in vain names the setting that ended it.
+func TestALimitOfLocksIsNamed(t *testing.T) {
+	t.Parallel()
+	r := newReading(t)
+	holder, err := r.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Rollback(context.WithoutCancel(t.Context()))
+	if _, err := holder.Exec(t.Context(), `LOCK TABLE inbox_schema_version`); err != nil {
+		t.Fatal(err)
+	}
+	r.set(t, "lock_timeout", "100ms")
+	if err := inbox.Migrate(t.Context(), r.pool, ""); err == nil || !strings.Contains(err.Error(), "lock_timeout") {
+		t.Errorf("it ends with %v", err)
+	}
+}
+
 // lines keeps a log that is read while it is written.
 type lines struct {
 	mu   sync.Mutex

@@ -100,7 +100,7 @@ func (p *Projection) Prepare(ctx context.Context) error {
 		return p.cfg.Projector.Define(ctx, tx)
 	})
 	if err != nil {
-		return fmt.Errorf("prepare projection %s: %w", p.schema, pg.ReadOnly(err))
+		return fmt.Errorf("prepare projection %s: %w", p.schema, pg.WithCure(err))
 	}
 	return nil
 }

@@ -97,12 +97,12 @@ func (c *Caller) take(ctx context.Context) (u underWay, err error) {
 // lock takes the sender's row, and returns what was sent last.
 func (c *Caller) lock(ctx context.Context, tx pgx.Tx) (last underWay, err error) {
 	if _, err := c.sql.AddCaller.Exec(ctx, tx, pg.Args{"sender": c.cfg.Name}); err != nil {
-		return last, fmt.Errorf("caller: add the sender: %w", pg.ReadOnly(err))
+		return last, fmt.Errorf("caller: add the sender: %w", pg.WithCure(err))
 	}
 	var set *string
 	last.call.Sender = c.cfg.Name
 	if err := c.sql.LockCaller.Row(ctx, tx, pg.Args{"sender": c.cfg.Name, "idle": c.idle}).Scan(&last.call.Generation, &last.call.ID, &last.queued, &last.copied, &set, &set); err != nil {
-		return last, fmt.Errorf("caller: lock the sender: %w", pg.ReadOnly(err))
+		return last, fmt.Errorf("caller: lock the sender: %w", pg.WithCure(err))
 	}
 	return last, nil
 }

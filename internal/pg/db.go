@@ -25,10 +25,15 @@ type Conn interface {
 	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
 }
 
-// ReadOnly adds the cure where a server refuses writes: PostgreSQL names no setting then.
-func ReadOnly(err error) error {
-	if answer, ok := errors.AsType[*pgconn.PgError](err); ok && answer.Code == "25006" {
-		return fmt.Errorf("%w: connect to the primary, or turn default_transaction_read_only off for the database, the role or the server", err)
+// WithCure adds the cure where a server refuses writes, or a lock is not free: PostgreSQL names no setting then.
+func WithCure(err error) error {
+	cures := map[string]string{
+		"25006": "connect to the primary, or turn default_transaction_read_only off for the database, the role or the server",
+		"55P03": "another transaction holds it for longer than lock_timeout of the address, the role or the database: end that one " +
+			"(pg_stat_activity shows it), or set a longer lock_timeout, and try again",
+	}
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok && cures[answer.Code] != "" {
+		return fmt.Errorf("%w: %s", err, cures[answer.Code])
 	}
 	return err
 }

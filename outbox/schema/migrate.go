@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/pressly/goose/v3"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -48,29 +49,26 @@ func (m *Migrator) Up(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("migrate up: %w", err)
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
+	defer func() { err = wrap("migrate up", errors.Join(err, db.Close())) }()
 	// The first lock covers what must be looked at before goose writes; goose takes the same lock again. Another process may have migrated
 	// in between, with another count: hence the second look.
 	if err := m.locked(ctx, db, func(conn *sql.Conn) error { return m.prepare(ctx, conn) }); err != nil {
-		return fmt.Errorf("migrate up: %w", err)
+		return err
 	}
 	provider, err := m.provider(db)
 	if err != nil {
-		return fmt.Errorf("migrate up: %w", err)
+		return err
 	}
 	results, err := provider.Up(ctx)
 	if err != nil {
-		return fmt.Errorf("migrate up: %w", err)
+		return err
 	}
 	for _, r := range results {
 		m.cfg.Logger.InfoContext(ctx, "migration applied", "schema", m.cfg.Schema, "version", r.Source.Version, "took", r.Duration)
 	}
-	if err := m.locked(ctx, db, func(conn *sql.Conn) error {
+	return m.locked(ctx, db, func(conn *sql.Conn) error {
 		return errors.Join(onPgx(conn, func(raw *pgx.Conn) error { return m.storePlaces(ctx, raw) }), m.storeControl(ctx, conn))
-	}); err != nil {
-		return fmt.Errorf("migrate up: %w", err)
-	}
-	return nil
+	})
 }
 
 // refuseCreators keeps a schema closed: beside a function of ours a stranger's could stand, which a producer that leaves types open calls.
@@ -150,27 +148,27 @@ func (m *Migrator) Down(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("migrate down: %w", err)
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
+	defer func() { err = wrap("migrate down", errors.Join(err, db.Close())) }()
 	var migrated bool
 	err = m.locked(ctx, db, func(conn *sql.Conn) (err error) {
 		migrated, err = m.mayRemove(ctx, conn)
 		return err
 	})
 	if err != nil || !migrated {
-		return wrap("migrate down", err)
+		return err
 	}
 	provider, err := m.provider(db)
 	if err != nil {
-		return fmt.Errorf("migrate down: %w", err)
+		return err
 	}
 	results, err := provider.DownTo(ctx, 0)
 	if err != nil {
-		return fmt.Errorf("migrate down: %w", err)
+		return err
 	}
 	for _, r := range results {
 		m.cfg.Logger.InfoContext(ctx, "migration removed", "schema", m.cfg.Schema, "version", r.Source.Version)
 	}
-	return wrap("migrate down", m.locked(ctx, db, func(conn *sql.Conn) error { return m.dropVersions(ctx, conn) }))
+	return m.locked(ctx, db, func(conn *sql.Conn) error { return m.dropVersions(ctx, conn) })
 }
 
 // mayRemove reports whether there is something to remove.
@@ -248,5 +246,5 @@ func wrap(operation string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", operation, err)
+	return fmt.Errorf("%s: %w", operation, pg.WithCure(err))
 }

@@ -16,14 +16,14 @@ func (m *Migrator) Status(ctx context.Context) (steps []Migration, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("migration status: %w", err)
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
+	defer func() { err = wrap("migration status", errors.Join(err, db.Close())) }()
 	steps, err = files()
 	if err != nil {
 		return nil, err
 	}
 	applied, err := m.applied(ctx, db)
 	if err != nil {
-		return nil, fmt.Errorf("migration status: %w", err)
+		return nil, err
 	}
 	for i := range steps {
 		at, ok := applied[steps[i].Version]
