@@ -98,17 +98,8 @@ const maxResult = 64 << 20
 // outage tells whether an answer of the database says nothing about the statement: it goes away, has no room, or two
 // transactions were in each other's way.
 func outage(err error) bool {
-	var answer *pgconn.PgError
-	if !errors.As(err, &answer) {
-		return false
-	}
-	switch answer.Code {
-	case "57014": // cancelled, by statement_timeout for example
-		return false
-	case "40001", "40P01", "55P03", "25P03", "25P04", "25006":
-		return true
-	}
-	return slices.ContainsFunc([]string{"08", "53", "57", "58"}, func(class string) bool { return strings.HasPrefix(answer.Code, class) })
+	const cancelled = "57014" // by statement_timeout for example
+	return !pg.Refused(err, cancelled) && pg.Refused(err, "08", "53", "57", "58", "40001", "40P01", "55P03", "25P03", "25P04", "25006")
 }
 
 // blame finds out whether the handler is to blame for a statement of the inbox that failed behind it: something that the
@@ -129,8 +120,7 @@ func (i *Inbox) commit(ctx context.Context, tx pgx.Tx) error {
 		return nil
 	}
 	err = fmt.Errorf("inbox: commit: %w", err)
-	var answer *pgconn.PgError
-	if errors.Is(err, pgx.ErrTxCommitRollback) || errors.As(err, &answer) && !outage(err) {
+	if errors.Is(err, pgx.ErrTxCommitRollback) || pg.Refused(err, "") && !outage(err) {
 		return &handlerError{index: -1, cause: err}
 	}
 	return err

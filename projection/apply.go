@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/postrider/postrider/internal/pg"
 )
@@ -122,8 +121,7 @@ func (p *Projection) batch(ctx context.Context, c claim, limit int) error {
 // one: the first of the second half, so that the halves are tried until one event is left.
 func blame(err error, stream string, events []Event) error {
 	var blamed *eventError
-	var answer *pgconn.PgError
-	if len(events) == 0 || errors.As(err, &blamed) || !errors.As(err, &answer) || outage(err, false) {
+	if len(events) == 0 || errors.As(err, &blamed) || !pg.Refused(err, "") || outage(err, false) {
 		return err
 	}
 	half := len(events) / 2

@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/postrider/postrider/internal/closed"
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // Errors to branch on.
@@ -68,12 +67,11 @@ func (e *eventError) Unwrap() error { return e.cause }
 // outage tells whether an error says something about the database rather than about the event that was being applied:
 // no attempt is counted for it.
 func outage(err error, closed bool) bool {
-	var answer *pgconn.PgError
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return false // the event had the whole of its time
-	case errors.As(err, &answer):
-		return slices.ContainsFunc([]string{"08", "40", "53", "57P", "58", "25P03", "25P04", "55P03"}, func(class string) bool { return strings.HasPrefix(answer.Code, class) })
+	case pg.Refused(err, ""):
+		return pg.Refused(err, "08", "40", "53", "57P", "58", "25P03", "25P04", "55P03")
 	case errors.Is(err, context.Canceled):
 		return true
 	}

@@ -134,10 +134,7 @@ func (p *Projection) rebuild(ctx context.Context, streams []rebuilt, progress fu
 }
 
 func (p *Projection) rebuildOne(ctx context.Context, s rebuilt) error {
-	return pgx.BeginFunc(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
-		if err := p.enter(ctx, tx); err != nil {
-			return err
-		}
+	return p.alone(ctx, s.stream, func(tx pgx.Tx) error {
 		var at position
 		for at.applied < s.version {
 			limit := int(min(int64(p.cfg.BatchEvents), s.version-at.applied))

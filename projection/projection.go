@@ -83,7 +83,7 @@ func (p *Projection) Schema() string { return p.schema }
 // Prepare creates the schema, the schedule and the projector's tables where they are missing. It may run in any number
 // of processes at once.
 func (p *Projection) Prepare(ctx context.Context) error {
-	err := pgx.BeginFunc(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
+	err := p.alone(ctx, "", func(tx pgx.Tx) error {
 		// CREATE … IF NOT EXISTS of two sessions at once fails one of them.
 		if _, err := tx.Exec(ctx, `SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('postrider projection ' || $1, 0))`, p.schema); err != nil {
 			return err
@@ -92,9 +92,6 @@ func (p *Projection) Prepare(ctx context.Context) error {
 			return err
 		}
 		if _, err := p.sql.Define.Exec(ctx, tx, nil); err != nil {
-			return err
-		}
-		if err := p.enter(ctx, tx); err != nil {
 			return err
 		}
 		return p.cfg.Projector.Define(ctx, tx)

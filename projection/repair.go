@@ -170,12 +170,23 @@ func (p *Projection) look(ctx context.Context, thorough bool, behind map[string]
 
 // replayAlone replays one stream in a transaction of its own.
 func (p *Projection) replayAlone(ctx context.Context, stream string, fromScratch bool) error {
-	return pgx.BeginFunc(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
-		if err := p.enter(ctx, tx); err != nil {
+	return p.alone(ctx, stream, func(tx pgx.Tx) error { return p.replay(ctx, tx, stream, fromScratch) })
+}
+
+// alone works on a stream, or on none, in a transaction of its own, and again where others were in its way, as workers do.
+func (p *Projection) alone(ctx context.Context, stream string, do func(pgx.Tx) error) error {
+	for {
+		err := pgx.BeginFunc(ctx, p.cfg.Pool, func(tx pgx.Tx) error {
+			if err := p.enter(ctx, tx); err != nil {
+				return err
+			}
+			return do(tx)
+		})
+		if !pg.Refused(err, "40", "55P03") || !p.idle(ctx, outagePause, true) {
 			return err
 		}
-		return p.replay(ctx, tx, stream, fromScratch)
-	})
+		p.log.WarnContext(ctx, "others were in the way; it is tried again", "stream", stream, "again_in", outagePause, "error", pg.WithCure(err))
+	}
 }
 
 // erase deletes the stream's rows.

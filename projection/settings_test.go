@@ -2,6 +2,9 @@ package projection_test
 
 import (
 	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -79,4 +82,59 @@ func TestALookAtAllStreamsOutlastsTheLimitOfStatements(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// A stream that others hold, a deadlock and isolated sessions do not end a start: it is tried again, as a batch is.
+func TestAStartOutlastsWhatIsInItsWay(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	applied(t, b)
+	b.append(t, events("other", "paid", 1)...)
+	b.exec(t, `DELETE FROM projection.entries`)
+	b.set(t, "default_transaction_isolation", "repeatable read")
+	b.set(t, "lock_timeout", "100ms")
+	holder, err := b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Rollback(context.WithoutCancel(t.Context()))
+	if _, err := holder.Exec(t.Context(), `UPDATE projection.projection_streams SET lease_epoch = lease_epoch`); err != nil {
+		t.Fatal(err)
+	}
+	var defined, replayed atomic.Int32
+	b.sums.hook = func(ctx context.Context, tx pgx.Tx, _ projection.Event) error {
+		return contend(ctx, tx, replayed.Add(1) == 1)
+	}
+	b.start(t, b.make(t, projection.Outbox, func(c *projection.Config) { c.Projector = contested{b.sums, &defined} }))
+	b.untilTrue(t, "it meets the lock", func(context.Context) (bool, error) {
+		return strings.Contains(b.log.text(), "55P03"), b.log.failure()
+	})
+	if err := holder.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.until(t, 2, `SELECT count(*) FROM projection.entries`)
+	for _, what := range []string{`stream=""`, `stream=account`} {
+		if text := b.log.text(); !strings.Contains(text, what) {
+			t.Errorf("nothing is said with %s", what)
+		}
+	}
+}
+
+// contested are sums whose first definition is the victim of a deadlock.
+type contested struct {
+	*sums
+	defined *atomic.Int32
+}
+
+func (c contested) Define(ctx context.Context, tx pgx.Tx) error {
+	return errors.Join(contend(ctx, tx, c.defined.Add(1) == 1), c.sums.Define(ctx, tx))
+}
+
+// contend has the database tell of a deadlock.
+func contend(ctx context.Context, tx pgx.Tx, meant bool) error {
+	if !meant {
+		return nil
+	}
+	_, err := tx.Exec(ctx, `DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40P01'; END $$`)
+	return err
 }

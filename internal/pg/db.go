@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -36,6 +38,12 @@ func WithCure(err error) error {
 		return fmt.Errorf("%w: %s", err, cures[answer.Code])
 	}
 	return err
+}
+
+// Refused tells whether the server refused with an SQLSTATE that begins with one of these.
+func Refused(err error, states ...string) bool {
+	answer, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && slices.ContainsFunc(states, func(state string) bool { return strings.HasPrefix(answer.Code, state) })
 }
 
 // Execer is the part of DB that runs statements.
