@@ -90,7 +90,7 @@ func movedServers() []mutant {
 		{
 			name: "healing-forgotten", promise: "P1", breaks: "lost messages that were queued again before a failover which forgot that never come",
 			test: command{pkg: "delivery", run: "^TestAForgottenHealingIsMadeAgain$"}, says: "waited in vain for 3",
-			edits: []edit{{"delivery/heal.go", "t.healed.server.Equal(t.server)", "!t.healed.server.IsZero()"}},
+			edits: []edit{{"delivery/heal.go", "t.healed.server.Equal(t.row.Server)", "!t.healed.server.IsZero()"}},
 		},
 		{
 			name: "healing-ends-with-its-lease", promise: "P1", breaks: "lost messages that were queued again do not come when a failover forgets that and ends the lease",

@@ -23,6 +23,7 @@ func database() []mutant {
 		mark     = "delivery/sql/mark.sql"
 		park     = "delivery/sql/park.sql"
 		takeover = "delivery/sql/takeover.sql"
+		markRow  = "l.lease_owner IS NOT DISTINCT FROM @owner AND l.lease_epoch = mine.epoch"
 		ownerRow = "f.lease_owner IS NOT DISTINCT FROM @owner AND f.lease_epoch = mine.epoch"
 		ownerSet = "AND p.lease_owner IS NOT DISTINCT FROM @owner AND p.lease_epoch = locked.epoch"
 		suspects = "updated_at = clock_timestamp()\n WHERE partition_key = @partition AND lease_owner IS NOT DISTINCT FROM @owner AND "
@@ -33,12 +34,12 @@ func database() []mutant {
 		{
 			name: "mark-compares-nothing", promise: "P3", breaks: "marks compare neither owner nor epoch",
 			test: command{pkg: "delivery", run: "^TestAStaleOwnersMarksAreRefused$"}, says: "the stale lease was not ended",
-			edits: []edit{{mark, ownerRow, anyOwner}, {mark, ownerSet, "AND " + anyOwner}},
+			edits: []edit{{mark, markRow, anyOwner}, {mark, ownerSet, "AND " + anyOwner}},
 		},
 		withoutEpoch("mark", stale, "the epoch changed, and mark is written",
-			edit{mark, ownerRow, "f.lease_owner IS NOT DISTINCT FROM @owner"}, edit{mark, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM @owner"}),
+			edit{mark, markRow, "l.lease_owner IS NOT DISTINCT FROM @owner"}, edit{mark, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM @owner"}),
 		withoutEpoch("bulk-mark", stale, "the epoch changed, and bulk mark is written",
-			edit{mark, ownerRow, "f.lease_owner IS NOT DISTINCT FROM @owner"}, edit{mark, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM @owner"}),
+			edit{mark, markRow, "l.lease_owner IS NOT DISTINCT FROM @owner"}, edit{mark, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM @owner"}),
 		{
 			name: "range-not-compared", promise: "P1", breaks: "a row that came into the range of a published batch goes with it",
 			test: command{pkg: "delivery", run: "^TestAMarkOfARangeTakesItsOwnRowsAlone$"}, says: "outbox gives [23], want 4",
@@ -54,7 +55,9 @@ func database() []mutant {
 		withoutEpoch("promote", stale, "the epoch changed, and promote is written",
 			edit{park, "AND l.lease_epoch = held.epoch", "AND held.epoch IS NOT NULL"}),
 		withoutEpoch("suspect", stale, "the epoch changed, and suspect is written",
-			edit{takeover, suspects + "lease_epoch = @epoch", suspects + "@epoch::bigint IS NOT NULL"}),
+			edit{takeover, "ELSE 0 END,\n       " + suspects + "lease_epoch = @epoch", "ELSE 0 END,\n       " + suspects + "@epoch::bigint IS NOT NULL"}),
+		withoutEpoch("take", stale, "the epoch changed, and take is written",
+			edit{takeover, "_time(),\n       " + suspects + "lease_epoch = @epoch", "_time(),\n       " + suspects + "@epoch::bigint IS NOT NULL"}),
 		withoutEpoch("heal", stale, "the epoch changed, and heal is written",
 			edit{"delivery/sql/heal.sql", "AND p.lease_epoch = @epoch),\n     page AS MATERIALIZED (\n       SELECT d.id, d.first", "AND @epoch::bigint IS NOT NULL),\n     page AS MATERIALIZED (\n       SELECT d.id, d.first"}),
 		withoutEpoch("raise", stale, "the epoch changed, and raise is written",
@@ -73,9 +76,9 @@ func database() []mutant {
 			edits: []edit{{leases, "= @owner,\n              lease_epoch = p.lease_epoch + 1", "= @owner,\n              lease_epoch = p.lease_epoch"}},
 		},
 		{
-			name: "session-not-compared", promise: "P4", breaks: "marks that a crash took back go unnoticed",
+			name: "row-not-compared", promise: "P4", breaks: "marks that a crash took back go unnoticed",
 			test: command{pkg: "delivery", run: "^TestMarksThatCameBackArePublishedOnce$"}, says: "[0-9]+ messages are stored, want 11",
-			edits: []edit{{"delivery/flow.go", "if session.Before(f.marked) ||", "if true || session.Before(f.marked) ||"}},
+			edits: []edit{{"delivery/sql/takeover.sql", "l.revision BETWEEN mine.revision AND mine.revision + 1 AND", "l.revision > 0 AND"}},
 		},
 		{
 			name: "watermark-held", promise: "P1", breaks: "a worker that stops amid a claim keeps the others from moving the watermark",

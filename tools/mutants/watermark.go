@@ -88,7 +88,7 @@ func watermark() []mutant {
 			test: command{pkg: "delivery", run: "^TestACommitAmidALookIsNotPassedOver$"}, says: `stored .*, want `,
 			edits: []edit{
 				{"delivery/claim.go", proving, ""},
-				{"delivery/claim.go", `"proven": limits.Watermark}`, `"proven": false}`},
+				{"delivery/claim.go", "limits.Watermark,\n\t\t}", "false,\n\t\t}"},
 				{claimFile, "mine.after\n            AND r.global_sequence <= " + decided, "mine.after\n            AND r.global_sequence <= (SELECT CASE WHEN @proven::boolean AND false THEN 0::bigint ELSE @up_to END)"},
 				{"delivery/claim.go", "\ts.sql.Server.Queue(batch,", proving + "\ts.sql.Server.Queue(batch,"},
 				{
