@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/outbox"
 	"github.com/postrider/postrider/outbox/schema"
 )
@@ -183,9 +183,8 @@ func (c *canary) append(ctx context.Context, stream int) error {
 		appended, err = c.producer.AppendTx(ctx, tx, event)
 		return err
 	})
-	var refused *pgconn.PgError
 	switch {
-	case errors.As(err, &refused) && refused.Code == "42501":
+	case pg.Refused(err, "42501"):
 		return fmt.Errorf("%w: run deploy/sql/roles.sql after SET postrider.canary = 'on', or grant EXECUTE on the function outbox_append_batch", err)
 	case err != nil:
 		return err

@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/internal/chaos"
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/outbox"
 )
 
@@ -59,14 +59,13 @@ func (x *scratch) makeSchema(ctx context.Context, pool *pgxpool.Pool) error {
 	const duplicateSchema, insufficientPrivilege = "42P06", "42501"
 	x.pool = pool
 	_, err := pool.Exec(ctx, `CREATE SCHEMA `+x.quoted())
-	var answer *pgconn.PgError
 	switch {
 	case err == nil:
 		x.schema = true
 		return nil
-	case errors.As(err, &answer) && answer.Code == duplicateSchema:
+	case pg.Refused(err, duplicateSchema):
 		return fmt.Errorf("%w: schema %s is there already, and somebody else's", errRefused, x.name)
-	case errors.As(err, &answer) && answer.Code == insufficientPrivilege:
+	case pg.Refused(err, insufficientPrivilege):
 		c := pool.Config().ConnConfig
 		return fmt.Errorf("%w: --database-url: the role may not make the scratch schema; GRANT CREATE ON DATABASE %s TO %s",
 			errRefused, pgx.Identifier{c.Database}.Sanitize(), pgx.Identifier{c.User}.Sanitize())

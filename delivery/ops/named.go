@@ -2,12 +2,10 @@ package ops
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
@@ -176,6 +174,5 @@ func (s *search) among(ctx context.Context, sequences []int64, in []partition.ID
 // isTimeout tells whether a statement took longer than statement_timeout.
 func isTimeout(err error) bool {
 	const queryCanceled = "57014"
-	var refused *pgconn.PgError
-	return errors.As(err, &refused) && refused.Code == queryCanceled
+	return pg.Refused(err, queryCanceled)
 }

@@ -9,10 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -150,8 +150,7 @@ func (l *Listener) hold(ctx context.Context, s sight) error {
 
 // isTaken tells that somebody else has the slot.
 func isTaken(err error) bool {
-	var answer *pgconn.PgError
-	return errors.As(err, &answer) && answer.Code == slotTaken
+	return pg.Refused(err, slotTaken)
 }
 
 var errNotAsked = errors.New("the publication is gone")

@@ -72,6 +72,7 @@ type shape struct {
 	chosen  func(value values) string // which rows are meant, "" for all
 	order   string
 	test    string // of rows that wait
+	unread  string // " OR …": which rows have JSON that no text can hold
 }
 
 // values are expressions of columns in a row, fields those of what its event has.

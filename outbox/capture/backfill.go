@@ -3,7 +3,6 @@ package capture
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/postrider/postrider/internal/pg"
 )
@@ -69,9 +67,8 @@ func (s *Store) backfill(ctx context.Context, c Capture, o Options, done *Done) 
 			filled, read, err = s.backfillPage(ctx, tx, c.Table, alone)
 			return err
 		})
-		var answer *pgconn.PgError
 		switch {
-		case errors.As(err, &answer) && slices.Contains([]string{"55P03", "40P01", "40001", "OB001", "23505"}, answer.Code):
+		case pg.Refused(err, "55P03", "40P01", "40001", "OB001", "23505"):
 			select { // a row is held for long, or its stream got an event; a backfill waits with one lock
 			case <-ctx.Done():
 			case <-time.After(pause):

@@ -75,3 +75,27 @@ func TestAJSONValueThatIsNoText(t *testing.T) {
 		t.Errorf("%d events, want 5", n)
 	}
 }
+
+// A row that waits and has JSON of which no key can be read is named, and nothing is changed; what only looks so is read.
+func TestAWaitingRowWhoseJSONIsNoTextIsNamed(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{`\u0000`, `\\\u0000`, `\ud800`, `\uDC00\ud83d`, `\ud83d\ud83d\ude00`} {
+		l := newLab(t)
+		l.run(t, `CREATE TABLE queue (id text PRIMARY KEY, n bigserial, kind text, body json)`,
+			`INSERT INTO queue VALUES ('fine', 1, 't', '{"of": "s", "x": "\\u0000 \\\\ud800 \ud83d\ude00 \u0001 \u00e9"}'), ('none', 2, 't', NULL), ('odd', 3, 't', '{"of": "s", "x": "`+value+`"}')`)
+		a := capture.Adoption{Table: "queue", Stream: "none", Map: map[string]string{"id": "event_id", "body.of": "stream_id", "kind": "type", "body": "payload"}}
+		_, err := l.Adopt(t.Context(), a, capture.Options{})
+		wantRefused(t, err, "row odd ", `\u0000`, "--no-import")
+		if n := l.count(t); n != 0 {
+			t.Errorf("of %s: %d events, want none", value, n)
+		}
+		a.Where = map[string]string{"body.of": "s", "kind": "t"}
+		_, err = l.Adopt(t.Context(), a, capture.Options{})
+		wantRefused(t, err, "row odd ")
+		l.run(t, `UPDATE queue SET kind = 'other' WHERE id = 'odd'`)
+		l.wantImported(t, a, 1)
+		l.run(t, `DELETE FROM queue WHERE id = 'odd'`)
+		a.Where = nil
+		l.wantImported(t, a, 1)
+	}
+}

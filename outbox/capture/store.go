@@ -141,8 +141,7 @@ func (s *Store) Drop(ctx context.Context, kind Purpose, table string, o Options)
 
 // unfit tells that a publication does not take a table as it is by now; a missing right is another matter.
 func unfit(err error) bool {
-	var answer *pgconn.PgError
-	return errors.As(err, &answer) && answer.Code != "42501" && (strings.HasPrefix(answer.Code, "42") || answer.Code == "55000" || answer.Code == "0A000")
+	return pg.Refused(err, "42", "55000", "0A000") && !pg.Refused(err, "42501")
 }
 
 // transaction runs do in one, and ends it without effect for a dry run.

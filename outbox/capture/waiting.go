@@ -32,20 +32,24 @@ func (a *Adoption) waiting(t *table, s *shape) error {
 			s.test = "r." + identifier(c.Name) + " IS NOT TRUE"
 		}
 	}
-	if chosen := s.chosen(waits); chosen != "" {
+	for _, name := range slices.Concat(slices.Sorted(maps.Keys(a.Map)), slices.Sorted(maps.Keys(a.Where))) {
+		if c, _ := t.source("--map", name); !strings.Contains(s.unread, c.orUnread()) {
+			s.unread += c.orUnread()
+		}
+	}
+	chosen := s.chosen(waits)
+	if chosen != "" && s.unread != "" { // a row of which nobody can tell is to be refused
+		chosen = "coalesce(" + chosen + ", false" + s.unread + ")"
+	}
+	if chosen != "" {
 		s.test += " AND " + chosen
 	}
 	if a.NoImport {
 		return nil
 	}
 	order := a.Order
-	if len(order) == 0 {
-		for _, c := range t.columns {
-			if c.Drawn {
-				order = []string{c.Name}
-				break
-			}
-		}
+	if at := slices.IndexFunc(t.columns, func(c column) bool { return c.Drawn }); at >= 0 && len(order) == 0 {
+		order = []string{t.columns[at].Name}
 	}
 	if _, found := t.column("created_at"); len(order) == 0 && found {
 		order = []string{"created_at"}
@@ -71,7 +75,21 @@ func (a *Adoption) waiting(t *table, s *shape) error {
 }
 
 // waits is the value of a column in a row that waits.
-func waits(c column) string { return c.of("r") }
+func waits(c column) string {
+	if unread := c.orUnread(); unread != "" {
+		return "(CASE WHEN false" + unread + " THEN NULL ELSE " + c.of("r") + " END)"
+	}
+	return c.of("r")
+}
+
+// orUnread tests whether a row that waits has JSON of which no key can be read: half a surrogate pair, or U+0000, which no text can hold.
+func (c column) orUnread() string {
+	if c.part == "" || c.TypeID != pgtype.JSONOID {
+		return ""
+	}
+	c.part = ""
+	return ` OR regexp_replace(` + c.of("r") + `::text, '\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..', ' ', 'g') ~ '\\u(0000|[dD][89a-fA-F])'`
+}
 
 // appended are the arguments of outbox_append_adopted: those of a row.
 var appended = withTypes(`source text, row_key text, own_id uuid, stream_id text, type text, topic text, payload bytea, metadata text,
@@ -91,6 +109,7 @@ type waiting struct {
 	Tenant     *string
 	Key        *string
 	OccurredAt pgtype.Timestamptz // an infinite one, too
+	Unread     bool
 }
 
 // arriving is a row that waits, as an event.
@@ -118,7 +137,7 @@ func (s shape) selection(t *table, source string) string {
 	for i, one := range appended {
 		list[i] = "(" + e[one[0]] + ")" + strings.Replace("::"+one[1], "::text", asText, 1) + " AS " + one[0]
 	}
-	return "SELECT " + strings.Join(list, ",\n       ") + ",\n       row_number() OVER (ORDER BY " + s.order + ") AS place\n  FROM " +
+	return "SELECT " + strings.Join(list, ",\n       ") + ",\n       (false" + s.unread + ") IS TRUE AS unread,\n       row_number() OVER (ORDER BY " + s.order + ") AS place\n  FROM " +
 		t.quoted() + " AS r\n WHERE " + s.test
 }
 
@@ -160,7 +179,7 @@ func (s *Store) appendAll(ctx context.Context, tx pgx.Tx, t *table, view string,
 	for _, one := range appended {
 		fields = append(fields, one[0])
 	}
-	if _, err := tx.Exec(ctx, "DECLARE waiting NO SCROLL CURSOR FOR SELECT "+strings.Join(fields, ", ")+" FROM "+view+" ORDER BY place"); err != nil {
+	if _, err := tx.Exec(ctx, "DECLARE waiting NO SCROLL CURSOR FOR SELECT "+strings.Join(fields, ", ")+", unread FROM "+view+" ORDER BY place"); err != nil {
 		return fmt.Errorf("read the rows of %s that wait: %w", t, err)
 	}
 	for read := int64(0); read < done.Waiting; {
@@ -192,6 +211,9 @@ func (s *Store) appendAll(ctx context.Context, tx pgx.Tx, t *table, view string,
 // appendSome appends those of the rows that have no event yet.
 func (s *Store) appendSome(ctx context.Context, tx pgx.Tx, rows []waiting, a Adoption) (int64, error) {
 	for _, one := range rows {
+		if one.Unread {
+			return 0, refuse(`row %s has JSON of which no key can be read (it holds \u0000, or half a surrogate pair): mend the row, choose others by --where, or leave all that wait with --no-import`, one.Row)
+		}
 		if one.Stream == nil || one.Type == nil {
 			return 0, refuse("row %s has no stream or no type: choose others by --where, or say by --stream and --type what such rows go by", one.Row)
 		}

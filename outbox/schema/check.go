@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/postrider/postrider/internal/pg"
@@ -119,8 +118,7 @@ func (m *Migrator) checkNewer(ctx context.Context, db pg.RowQuerier, version, la
 func (m *Migrator) version(ctx context.Context, db pg.RowQuerier) (int64, error) {
 	var version int64
 	err := db.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM `+m.quoted()+`.`+versionTable+` WHERE is_applied`).Scan(&version)
-	var answer *pgconn.PgError
-	if errors.As(err, &answer) && (answer.Code == "42P01" || answer.Code == "3F000") { // no such table, no such schema
+	if pg.Refused(err, "42P01", "3F000") { // no such table, no such schema
 		return 0, nil
 	}
 	if err != nil {

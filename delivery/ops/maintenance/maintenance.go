@@ -3,13 +3,11 @@ package maintenance
 import (
 	"context"
 	"embed"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
@@ -120,18 +118,10 @@ func (o *Outbox) Record(ctx context.Context, tx pgx.Tx, actor, action string, ta
 
 // Busy tells whether a change waited for a lock in vain.
 func Busy(err error) bool {
-	const lockNotAvailable = "55P03"
-	return RefusedWith(err, lockNotAvailable)
+	return pg.Refused(err, "55P03") // lock_not_available
 }
 
 // Contended tells whether others were in the way, so that a change may be made when it is tried again.
 func Contended(err error) bool {
-	const deadlockDetected = "40P01"
-	return Busy(err) || RefusedWith(err, deadlockDetected)
-}
-
-// RefusedWith tells whether the database refused with that SQLSTATE.
-func RefusedWith(err error, code string) bool {
-	refused, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && refused.Code == code
+	return Busy(err) || pg.Refused(err, "40P01") // deadlock_detected
 }

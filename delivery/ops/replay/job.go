@@ -179,7 +179,7 @@ func (s *Store) Create(ctx context.Context, spec Spec, expected *int64, progress
 			Generation int `json:"generation"`
 		}{generation})
 	})
-	if maintenance.RefusedWith(err, uniqueViolation) {
+	if pg.Refused(err, uniqueViolation) {
 		return Job{}, liveRunning()
 	}
 	if err != nil {

@@ -198,7 +198,7 @@ func (r *run) take(ctx context.Context) error {
 		j.Generation = generation
 		return r.outbox.Record(ctx, tx, r.actor(j), "replay.run", j.target(), j.Reason, j.outcome())
 	})
-	if maintenance.RefusedWith(err, uniqueViolation) {
+	if pg.Refused(err, uniqueViolation) {
 		return liveRunning()
 	}
 	if err != nil {
