@@ -81,9 +81,7 @@ const DefaultMaxPayload = 8 << 20
 // WithDefaults fills the fields that were left zero.
 func (c Config) WithDefaults() Config {
 	c.BatchSize = cmp.Or(c.BatchSize, 500)
-	if c.Window == 0 {
-		c.Window = max(4096, c.BatchSize)
-	}
+	c.Window = cmp.Or(c.Window, max(4096, c.BatchSize))
 	c.WindowBytes = cmp.Or(c.WindowBytes, 64<<20)
 	c.MaxPayload = cmp.Or(c.MaxPayload, DefaultMaxPayload)
 	c.PollInterval = cmp.Or(c.PollInterval, 50*time.Millisecond)

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,9 +61,7 @@ var ErrNotDeterministic = errors.New("transform is not deterministic")
 // TryTransforms applies transforms to a draft as a relay with that MaxPayload in bytes does (0: the default), twice, and compares: for
 // tests. The draft itself stays as it is.
 func TryTransforms(ctx context.Context, d Draft, maxPayload int64, transforms ...Transform) (Draft, error) {
-	if maxPayload == 0 {
-		maxPayload = (Config{}).WithDefaults().MaxPayload
-	}
+	maxPayload = cmp.Or(maxPayload, DefaultMaxPayload)
 	var results [2]Draft
 	for i := range results {
 		own := d

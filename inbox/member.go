@@ -49,7 +49,7 @@ func (r *reader) reconcile(ctx, work context.Context) error {
 		return err
 	}
 	r.mu.Lock()
-	var held, all []int
+	held, all := []int{}, []int{}
 	for n, l := range r.lanes {
 		all = append(all, n)
 		if !l.leaving {
@@ -157,9 +157,6 @@ func (r *reader) dropLost(ctx context.Context) error {
 
 // acquire takes up to n free lanes and starts their workers.
 func (r *reader) acquire(ctx, work context.Context, n int, known []int) error {
-	if known == nil {
-		known = []int{}
-	}
 	silent, epochs, until, err := r.silent(ctx)
 	if err != nil {
 		return err

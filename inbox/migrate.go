@@ -109,19 +109,15 @@ func migrate(ctx context.Context, tx pgx.Tx, schema string, list []string) error
 		return fmt.Errorf("take the lock: %w", err)
 	}
 	quoted := pgx.Identifier{schema}.Sanitize()
-	var exists bool
-	if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)`, schema).Scan(&exists); err != nil {
+	table := quoted + ".inbox_schema_version"
+	var exists, missing bool
+	if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1), to_regclass($2) IS NULL`, schema, table).Scan(&exists, &missing); err != nil {
 		return err
 	}
 	if !exists {
 		if _, err := tx.Exec(ctx, `CREATE SCHEMA `+quoted); err != nil {
 			return err
 		}
-	}
-	var missing bool
-	table := quoted + ".inbox_schema_version"
-	if err := tx.QueryRow(ctx, `SELECT to_regclass($1) IS NULL`, table).Scan(&missing); err != nil {
-		return err
 	}
 	if missing {
 		_, err := tx.Exec(ctx, `CREATE TABLE `+table+` (

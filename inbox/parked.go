@@ -50,8 +50,7 @@ var ErrQuery = errors.New("invalid query")
 
 // Parked lists parked messages in the order of their arrival. Compression is taken off as far as all bodies have no more than 64 MiB.
 func (i *Inbox) Parked(ctx context.Context, q ParkedQuery) ([]Parked, error) {
-	q.State = cmp.Or(q.State, Dead)
-	q.Limit = cmp.Or(q.Limit, defaultList)
+	q.State, q.Limit = cmp.Or(q.State, Dead), cmp.Or(q.Limit, defaultList)
 	switch {
 	case q.State != Dead && q.State != Failed && q.State != Waiting:
 		return nil, fmt.Errorf("%w: State must be Failed, Waiting or Dead, got %s", ErrQuery, q.State)
@@ -174,11 +173,11 @@ func (i *Inbox) Forget(ctx context.Context, name string) error {
 	if err == nil {
 		_, err = i.sql.ForgetRecords.Exec(ctx, tx, pg.Args{"key": key})
 	}
+	if err == nil {
+		err = tx.Commit(ctx)
+	}
 	if err != nil {
 		return fmt.Errorf("inbox: forget %q: %w", name, withCure(err))
-	}
-	if err := tx.Commit(ctx); err != nil {
-		return fmt.Errorf("inbox: commit: %w", err)
 	}
 	return nil
 }

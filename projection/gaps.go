@@ -210,6 +210,9 @@ func (j *journal) withDropped(ctx context.Context, db pg.DB, marks []watermark, 
 // ends reads the end of every stream, in the order of their bytes.
 func (j *journal) ends(ctx context.Context, db pg.DB, grace time.Duration) ([]head, error) {
 	heads, err := unhurried(ctx, j.in(db), func(tx pgx.Tx) ([]head, error) {
+		if err := j.seen(j.sql.Hidden.Row(ctx, tx, nil)); err != nil {
+			return nil, err
+		}
 		return pg.Collect(ctx, tx, j.sql.Heads, pg.Args{"grace": grace}, func(row pgx.CollectableRow) (h head, err error) {
 			err = row.Scan(&h.stream, &h.first, &h.last, &h.event, &h.wanted, &h.old)
 			return h, err

@@ -3,7 +3,6 @@ package projection
 import (
 	"context"
 	"embed"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -126,7 +125,7 @@ func (p *Projection) ring() {
 // journal reads events.
 type journal struct {
 	pool *pgxpool.Pool // nil: the projection's own database
-	sql  struct{ Read, Dropped, DroppedTo, Heads pg.Query }
+	sql  struct{ Read, Hidden, Dropped, DroppedTo, Heads pg.Query }
 }
 
 func newJournal(cfg Config) (*journal, error) {
@@ -162,9 +161,6 @@ func unhurried[T any](ctx context.Context, db pg.DB, collect func(pgx.Tx) ([]T, 
 // droppedTo returns the last version of a stream that was dropped with all its events, 0 where it was not.
 func (j *journal) droppedTo(ctx context.Context, db pg.DB, stream string) (version int64, err error) {
 	err = j.sql.DroppedTo.Row(ctx, j.in(db), pg.Args{"stream": stream}).Scan(&version)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, nil
-	}
 	if err != nil {
 		return 0, fmt.Errorf("read what was dropped of stream %q: %w", stream, err)
 	}
@@ -172,14 +168,29 @@ func (j *journal) droppedTo(ctx context.Context, db pg.DB, stream string) (versi
 }
 
 // events reads up to limit events of a stream from a version on.
-func (j *journal) events(ctx context.Context, db pg.DB, stream string, from int64, limit int) ([]Event, error) {
-	events, err := pg.Collect(ctx, j.in(db), j.sql.Read, pg.Args{"stream": stream, "from": from, "limit": limit}, func(row pgx.CollectableRow) (e Event, err error) {
-		err = row.Scan(&e.Sequence, &e.Stream, &e.Version, &e.ID, &e.Type, &e.Topic, &e.Tenant, &e.Payload, &e.Metadata,
-			&e.OccurredAt, &e.RecordedAt, &e.audit)
-		return e, err
+func (j *journal) events(ctx context.Context, db pg.DB, stream string, from int64, limit int) (events []Event, err error) {
+	batch := &pgx.Batch{}
+	j.sql.Read.Queue(batch, pg.Args{"stream": stream, "from": from, "limit": limit}).Query(func(rows pgx.Rows) (err error) {
+		events, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Event, err error) {
+			err = row.Scan(&e.Sequence, &e.Stream, &e.Version, &e.ID, &e.Type, &e.Topic, &e.Tenant, &e.Payload, &e.Metadata,
+				&e.OccurredAt, &e.RecordedAt, &e.audit)
+			return e, err
+		})
+		return err
 	})
+	j.sql.Hidden.Queue(batch, nil).QueryRow(j.seen)
+	err = j.in(db).SendBatch(ctx, batch).Close()
 	if err != nil {
 		return nil, fmt.Errorf("read stream %q: %w", stream, err)
 	}
 	return events, nil
+}
+
+// seen is an error where policies may hide events.
+func (j *journal) seen(row pgx.Row) error {
+	var hidden bool
+	if err := row.Scan(&hidden); err != nil {
+		return err
+	}
+	return pg.Hidden(hidden, "the events")
 }

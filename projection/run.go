@@ -92,8 +92,8 @@ func (p *Projection) dispatch(ctx context.Context) error {
 		if dead := closed.Pool(err); dead != nil {
 			return dead
 		}
-		wait := p.cfg.PollInterval
-		if wait = max(wait, trouble.after(err)); err != nil && ctx.Err() == nil {
+		wait := max(p.cfg.PollInterval, trouble.after(err))
+		if err != nil && ctx.Err() == nil {
 			p.log.WarnContext(ctx, "nothing can be claimed", "error", err, "again_in", wait)
 		}
 		if len(taken) == slots {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -190,10 +191,7 @@ func (t *traces) end(ctx context.Context) {
 }
 
 func newExporter(ctx context.Context) (sdktrace.SpanExporter, error) {
-	protocol := os.Getenv(envTracesProtocol)
-	if protocol == "" {
-		protocol = os.Getenv(envProtocol)
-	}
+	protocol := cmp.Or(os.Getenv(envTracesProtocol), os.Getenv(envProtocol))
 	if protocol == "grpc" {
 		return otlptracegrpc.New(ctx, otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{
 			Enabled: true, InitialInterval: retryLeast, MaxInterval: retryMost, MaxElapsedTime: retryFor,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,12 +117,9 @@ func (c *devCmd) show(s *session) error {
 	if c.Verbose {
 		log = s.logger()
 	}
-	v := &show{dev: &dev{cmd: c, session: s, log: log, ledger: ledger.New()}, seed: c.Seed, given: s.passedOn()}
+	v := &show{dev: &dev{cmd: c, session: s, log: log, ledger: ledger.New()}, seed: cmp.Or(c.Seed, 1+rand.Uint64N(1_000_000)), given: s.passedOn()}
 	if !slices.ContainsFunc(v.given, func(flag string) bool { return strings.HasPrefix(flag, "--lease-ttl=") }) {
 		c.LeaseTTL = showTTL
-	}
-	if v.seed == 0 {
-		v.seed = 1 + rand.Uint64N(1_000_000)
 	}
 	defer v.stop()
 	if err := v.start(s.ctx, v.startCrew); err != nil {

@@ -108,9 +108,7 @@ func New(db inbox.DB, receiver Receiver, answered Answered, cfg Config) (*Caller
 
 // Queue has a call made if the transaction commits.
 func (c *Caller) Queue(ctx context.Context, tx pgx.Tx, request []byte) error {
-	if request == nil {
-		request = []byte{}
-	}
+	request = append([]byte{}, request...) // nil is NULL
 	if _, err := c.sql.Queue.Exec(ctx, tx, pg.Args{"sender": c.cfg.Name, "request": request}); err != nil {
 		return fmt.Errorf("caller: queue a call: %w", err)
 	}
@@ -184,9 +182,9 @@ func (c *Caller) compare(ctx context.Context) (more bool, err error) {
 
 // last is what this database knows: the last call, and the last one that has its answer.
 func (c *Caller) last(ctx context.Context) (sent, answered inbox.Call, err error) {
-	var open bool
-	err = c.sql.Last.Row(ctx, c.db, pg.Args{"sender": c.cfg.Name}).Scan(&sent.Generation, &sent.ID, &c.copied, &open)
-	if err != nil {
+	var open, hidden bool
+	err = c.sql.Last.Row(ctx, c.db, pg.Args{"sender": c.cfg.Name}).Scan(&sent.Generation, &sent.ID, &c.copied, &open, &hidden)
+	if err = cmp.Or(err, pg.Hidden(hidden, "inbox_callers")); err != nil {
 		return sent, answered, fmt.Errorf("caller: last call: %w", err)
 	}
 	answered = sent

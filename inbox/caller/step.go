@@ -1,6 +1,7 @@
 package caller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,8 +26,9 @@ var errMoved = errors.New("the database is another server, or was started again 
 
 // step has one call answered; more is false where none waits.
 func (c *Caller) step(ctx context.Context) (more bool, err error) {
-	err = c.sql.Waits.Row(ctx, c.db, pg.Args{"sender": c.cfg.Name}).Scan(&more)
-	if err != nil || !more {
+	var hidden bool
+	err = c.sql.Waits.Row(ctx, c.db, pg.Args{"sender": c.cfg.Name}).Scan(&more, &hidden)
+	if err = cmp.Or(err, pg.Hidden(hidden, "inbox_calls")); err != nil || !more {
 		return false, err
 	}
 	u, err := c.take(ctx)

@@ -146,6 +146,7 @@ RETURNS TABLE (place bigint, key bigint, verdict text, findings integer, missing
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET row_security = off
 SET plan_cache_mode = force_generic_plan AS $function$
 #variable_conflict use_column
 DECLARE
@@ -270,6 +271,7 @@ CREATE FUNCTION {schema}.inbox_record(
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET row_security = off
 SET plan_cache_mode = force_generic_plan AS $function$
 BEGIN
     INSERT INTO {schema}.inbox_records (stream_key, version, event_id, generation, result, skipped, note)
@@ -296,6 +298,7 @@ CREATE FUNCTION {schema}.inbox_park(
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET row_security = off
 SET plan_cache_mode = force_generic_plan AS $function$
 BEGIN
     INSERT INTO {schema}.inbox_parked (consumer, stream_key, version, event_id, state, attempts, due_at, reason, subject,
@@ -315,6 +318,7 @@ CREATE FUNCTION {schema}.inbox_unpark(of_key bigint, id bigint) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET row_security = off
 SET plan_cache_mode = force_generic_plan AS $function$
 DECLARE
     next record;
@@ -338,6 +342,7 @@ RETURNS TABLE (key bigint, id bigint, begun integer)
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET row_security = off
 SET plan_cache_mode = force_generic_plan AS $function$
 #variable_conflict use_column
 BEGIN
@@ -421,6 +426,7 @@ CREATE FUNCTION {schema}.inbox_receive(
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET row_security = off
 SET plan_cache_mode = force_generic_plan AS $function$
 DECLARE
     m        record;
@@ -525,6 +531,7 @@ CREATE FUNCTION {schema}.inbox_done(consumer text, headers jsonb, result bytea) 
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET row_security = off
 SET plan_cache_mode = force_generic_plan AS $function$
 #variable_conflict use_column
 DECLARE
@@ -548,6 +555,7 @@ RETURNS TABLE (parked bigint, subject text, stream_sequence bigint, headers json
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET row_security = off
 SET plan_cache_mode = force_generic_plan AS $function$
 #variable_conflict use_column
 DECLARE

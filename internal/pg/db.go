@@ -30,6 +30,7 @@ type Conn interface {
 // WithCure adds the cure where a server refuses writes, or a lock is not free: PostgreSQL names no setting then.
 func WithCure(err error) error {
 	cures := map[string]string{
+		"42501": "grant the role what is named; where row-level security keeps rows from it: ALTER ROLE … BYPASSRLS, or disable it on the table",
 		"25006": "connect to the primary, or turn default_transaction_read_only off for the database, the role or the server",
 		"55P03": "another transaction holds it for longer than lock_timeout of the address, the role or the database: end that one " +
 			"(pg_stat_activity shows it), or set a longer lock_timeout, and try again",
@@ -44,6 +45,14 @@ func WithCure(err error) error {
 func Refused(err error, states ...string) bool {
 	answer, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && slices.ContainsFunc(states, func(state string) bool { return strings.HasPrefix(answer.Code, state) })
+}
+
+// Hidden is the error of a look at a table whose policies apply to the session: what they hide would look like none.
+func Hidden(active bool, table string) error {
+	if !active {
+		return nil
+	}
+	return fmt.Errorf("row-level security of %s may keep rows from this role: ALTER ROLE … BYPASSRLS, or disable it on the table", table)
 }
 
 // Execer is the part of DB that runs statements.

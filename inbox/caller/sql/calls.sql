@@ -2,7 +2,7 @@
 INSERT INTO {schema}.inbox_calls (sender, request) VALUES (@sender, @request)
 
 -- query: Waits
-SELECT EXISTS (SELECT FROM {schema}.inbox_calls WHERE sender = @sender)
+SELECT EXISTS (SELECT FROM {schema}.inbox_calls WHERE sender = @sender), pg_catalog.row_security_active('{schema}.inbox_calls')
 
 -- query: AddCaller
 INSERT INTO {schema}.inbox_callers (sender)
@@ -45,7 +45,8 @@ SELECT pg_catalog.set_config('idle_in_transaction_session_timeout', @idle, true)
 -- query: Last
 SELECT coalesce(max(generation), 0), coalesce(max(call_id), 0),
        -- include: copy
-       EXISTS (SELECT FROM {schema}.inbox_calls AS c JOIN {schema}.inbox_callers AS l ON l.sender = c.sender AND l.queued = c.queued WHERE c.sender = @sender)
+       EXISTS (SELECT FROM {schema}.inbox_calls AS c JOIN {schema}.inbox_callers AS l ON l.sender = c.sender AND l.queued = c.queued WHERE c.sender = @sender),
+       pg_catalog.row_security_active('{schema}.inbox_callers')
   FROM {schema}.inbox_callers WHERE sender = @sender
 
 -- fragment: copy

@@ -3329,7 +3329,7 @@ SELECT $1::text, $2::text
 
 /* caller.Queue */ INSERT INTO "public".inbox_calls (sender, request) VALUES ($1, $2);
 
-/* caller.Waits */ SELECT EXISTS (SELECT FROM "public".inbox_calls WHERE sender = $1);
+/* caller.Waits */ SELECT EXISTS (SELECT FROM "public".inbox_calls WHERE sender = $1), pg_catalog.row_security_active('"public".inbox_calls');
 
 /* caller.AddCaller */ INSERT INTO "public".inbox_callers (sender)
 SELECT $1::text
@@ -3362,7 +3362,8 @@ SELECT pg_catalog.set_config('idle_in_transaction_session_timeout', $3, true) FR
 
 /* caller.Last */ SELECT coalesce(max(generation), 0), coalesce(max(call_id), 0),
        pg_catalog.concat_ws('/', extract(epoch FROM pg_catalog.pg_postmaster_start_time()), pg_catalog.pg_relation_filenode('"public".inbox_callers'::regclass)),
-       EXISTS (SELECT FROM "public".inbox_calls AS c JOIN "public".inbox_callers AS l ON l.sender = c.sender AND l.queued = c.queued WHERE c.sender = $1)
+       EXISTS (SELECT FROM "public".inbox_calls AS c JOIN "public".inbox_callers AS l ON l.sender = c.sender AND l.queued = c.queued WHERE c.sender = $1),
+       pg_catalog.row_security_active('"public".inbox_callers')
   FROM "public".inbox_callers WHERE sender = $1;
 
 -- lease/sql/*.sql
@@ -4086,11 +4087,13 @@ SELECT d.stream_id FROM dead AS d JOIN changed AS c ON c.stream_id = d.stream_id
  WHERE stream_id = $1 AND stream_version >= $2
  ORDER BY stream_version LIMIT $3;
 
+/* projection.Hidden */ SELECT pg_catalog.row_security_active('"public".events');
+
 /* projection.Dropped */ SELECT h.stream_id, h.stream_version
   FROM "public".outbox_stream_heads AS h
  WHERE NOT EXISTS (SELECT FROM "public".events AS e WHERE e.stream_id = h.stream_id);
 
-/* projection.DroppedTo */ SELECT h.stream_version FROM "public".outbox_stream_heads AS h
+/* projection.DroppedTo */ SELECT coalesce(pg_catalog.max(h.stream_version), 0) FROM "public".outbox_stream_heads AS h
  WHERE h.stream_id = $1 AND NOT EXISTS (SELECT FROM "public".events AS e WHERE e.stream_id = $1);
 
 /* projection.Heads */ WITH RECURSIVE streams (stream_id) AS (

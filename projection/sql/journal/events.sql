@@ -7,6 +7,9 @@ SELECT sequence, stream_id, stream_version, event_id, event_type, topic, coalesc
  WHERE stream_id = @stream AND stream_version >= @from
  ORDER BY stream_version LIMIT @limit
 
+-- query: Hidden
+SELECT pg_catalog.row_security_active('{schema}.events')
+
 -- query: Dropped
 -- Streams all of whose events were dropped with their parts, and their last versions.
 SELECT h.stream_id, h.stream_version
@@ -15,7 +18,7 @@ SELECT h.stream_id, h.stream_version
 
 -- query: DroppedTo
 -- Up to where a stream was dropped that has no events any more.
-SELECT h.stream_version FROM {schema}.outbox_stream_heads AS h
+SELECT coalesce(pg_catalog.max(h.stream_version), 0) FROM {schema}.outbox_stream_heads AS h
  WHERE h.stream_id = @stream AND NOT EXISTS (SELECT FROM {schema}.events AS e WHERE e.stream_id = @stream)
 
 -- query: Heads
