@@ -19,7 +19,10 @@ func (l lines) Write(p []byte) (int, error) { l <- string(p); return len(p), nil
 
 func (w *world) untilAnswered(t *testing.T, n int) {
 	t.Helper()
-	clustertest.Until(t, "calls are answered", func(context.Context) (bool, error) { return len(w.answered(t)) == n, nil }, nil)
+	clustertest.Until(t, "calls are answered", func(ctx context.Context) (done bool, err error) {
+		err = w.db.QueryRow(ctx, `SELECT count(*) = $1 FROM answers`, n).Scan(&done)
+		return done, err
+	}, nil)
 }
 
 // Policies that hide a caller's rows leave no call waiting without a word, and are no receiver that is ahead.
