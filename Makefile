@@ -117,7 +117,7 @@ test/others:
 .PHONY: test/slow
 test/slow: postgres $(TESTREPORT) ## Run the slow tests (POSTRIDER_PART=1/5 for a fifth of them)
 	@$(call each,names=$$(.ci/packages $$module slowtests $(PACKAGES)); \
-	$(call tested,slow,POSTRIDER_SLOW=1,-p 1 -timeout 60m -run "$$names"))
+	$(call tested,slow,POSTRIDER_SLOW=1,-p 1 -timeout 90m -run "$$names"))
 
 .PHONY: test/faults
 test/faults: postgres $(TESTREPORT) ## Run the fault suite in its short form (SLOW=1: on one broker and on three, and longer)
