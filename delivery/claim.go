@@ -20,7 +20,7 @@ import (
 // Ask says what to claim of one partition.
 type Ask struct {
 	Lease *lease.Lease
-	// Revision is the number that the partition's row was left with, see Taken; 0: by somebody else, who asks only looks.
+	// Revision is the number that the partition's row was left with, see Taken; 0: who asks only looks.
 	Revision int64
 	// After is the partition's cursor: ready rows up to it are not looked at.
 	After int64
@@ -69,7 +69,7 @@ type Claim struct {
 	// tells that rows may come due although nothing is written.
 	began     string
 	expecting bool
-	server    time.Time // when it was started
+	server    time.Time // the start of the server that answered
 }
 
 // nothingUpTo returns the position of the log up to which nothing can be claimed; empty:
@@ -143,7 +143,7 @@ func (s *Store) Claim(ctx context.Context, asks []Ask, limits Limits, policy Fai
 	return c, nil
 }
 
-// rowsOf is what claims compare with the partitions' rows.
+// rowsOf returns the parameters that claims compare with the partitions' rows.
 func rowsOf(asks []Ask) (ids keys, revisions positions) {
 	ids, revisions = make(keys, len(asks)), make(positions, len(asks))
 	for i, a := range asks {

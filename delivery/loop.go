@@ -3,6 +3,7 @@ package delivery
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -140,7 +141,7 @@ func (r *Relay) look(ctx context.Context, held *lease.Set, turn int, l look) (lo
 		l.position = position
 	}
 	switch {
-	case err != nil && ctx.Err() == nil:
+	case err != nil && ctx.Err() == nil && !errors.Is(err, errTakenAnew):
 		r.away(err)
 	case err == nil && found == 0 && l.asked == held.Len():
 		r.idle()

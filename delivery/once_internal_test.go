@@ -2,13 +2,17 @@ package delivery
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/postrider/postrider/condition"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/lease/leasetest"
+	"github.com/postrider/postrider/partition"
 )
 
 // changed is a database that has forgotten a takeover when it is asked first.
@@ -59,5 +63,37 @@ func TestOnceDeliversWhatALookHadToDrop(t *testing.T) {
 	var left int
 	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM outbox`).Scan(&left); err != nil || left > 0 {
 		t.Errorf("%d rows are left, %v", left, err)
+	}
+}
+
+// forgetful is a database that has forgotten what was marked of partition 1.
+type forgetful struct{ *Store }
+
+func (forgetful) Claim(context.Context, []Ask, Limits, FailurePolicy) (Claim, error) {
+	return Claim{}, fmt.Errorf("claim: %w", ErrForgotten)
+}
+
+func (forgetful) Forgotten(context.Context, []Ask) ([]partition.ID, error) {
+	return []partition.ID{1}, nil
+}
+
+// A look that fails over one partition is no look at the others: none was swept, none is idle, and no pause ends or begins.
+func TestALookThatFindsOnePartitionForgottenProvesNothing(t *testing.T) {
+	t.Parallel()
+	r, b := boarded(t)
+	r.store = forgetful{}
+	b.Report(condition.Delivery, errors.New("the stream is full"))
+	held := []*lease.Lease{leasetest.Held(1, 1), leasetest.Held(2, 1)}
+	for _, l := range held {
+		r.flowOf(l).stage = ready
+	}
+	if _, err := r.look(t.Context(), lease.UntimedSet(held...), 0, look{every: true}); !errors.Is(err, errTakenAnew) {
+		t.Error(err)
+	}
+	if one, two := r.flowOf(held[0]), r.flowOf(held[1]); one.stage != fresh || two.stage != ready || !two.swept.IsZero() {
+		t.Errorf("they are %s and %s, swept at %s", one.stage, two.stage, two.swept)
+	}
+	if b.First() == nil || r.pause.failures != 0 || !r.all {
+		t.Errorf("the board says %+v, %d failures, looks at all: %t", b.First(), r.pause.failures, r.all)
 	}
 }

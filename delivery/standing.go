@@ -52,14 +52,14 @@ func owner(l *lease.Lease) *uuid.UUID {
 	return &l.Owner
 }
 
-// Taken is what the database knows of a partition that is taken.
+// Taken holds the database's knowledge of a partition at its takeover.
 type Taken struct {
 	// Revision is the row's number: a takeover sets a random one, and each mark adds one. Who finds another one than was left
 	// knows that somebody else took the partition since, or that the database has forgotten marks, and takes it anew.
 	Revision int64
-	// Recorded is where the last record lies of which the database knows: what that names, and what all before it do, is marked.
+	// Recorded is the position of the last record of which the database knows: all events that records name up to there are marked.
 	Recorded uint64
-	// Server is when the server was started that says so, and Now what time it is there.
+	// Server is the start of the server that answered, Now the time there.
 	Server, Now time.Time
 }
 

@@ -120,7 +120,10 @@ func (t *takeover) within(ctx context.Context, do func(context.Context) error) e
 	return do(ctx)
 }
 
-// forgotten has the partitions taken anew whose rows are not as they were left; err is how a claim of them failed.
+// errTakenAnew ends a look that found nothing out, since rows were not as they were left.
+var errTakenAnew = errors.New("partitions are taken anew")
+
+// forgotten has the partitions taken anew whose rows are not as they were left. Where there is none it returns the claim's error.
 func (r *Relay) forgotten(ctx context.Context, asks []Ask, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
 	defer cancel()
@@ -134,7 +137,7 @@ func (r *Relay) forgotten(ctx context.Context, asks []Ask, err error) error {
 	r.wakeAll()
 	r.log.Info("partitions are taken anew: the database has forgotten their marks, is another server or was started again",
 		"partitions", len(ids))
-	return nil
+	return errTakenAnew
 }
 
 // named is a message that the stream's last record names, and what the database knows of it.

@@ -113,8 +113,10 @@ func (c Config) withDefaults() Config {
 	c.BackoffFactor = cmp.Or(c.BackoffFactor, 2)
 	c.BackoffMax = cmp.Or(c.BackoffMax, 5*time.Minute)
 	c.Jitter = cmp.Or(c.Jitter, JitterEqual)
-	c.MaxAttempts, c.MaxPayload = cmp.Or(c.MaxAttempts, 8), cmp.Or(c.MaxPayload, codec.DefaultLimit)
-	c.HandlerTimeout, c.Retention = cmp.Or(c.HandlerTimeout, 30*time.Second), cmp.Or(c.Retention, 7*24*time.Hour)
+	c.MaxAttempts = cmp.Or(c.MaxAttempts, 8)
+	c.MaxPayload = cmp.Or(c.MaxPayload, codec.DefaultLimit)
+	c.HandlerTimeout = cmp.Or(c.HandlerTimeout, 30*time.Second)
+	c.Retention = cmp.Or(c.Retention, 7*24*time.Hour)
 	c.Seed = cmp.Or(c.Seed, rand.Uint64())
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c

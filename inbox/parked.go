@@ -50,7 +50,8 @@ var ErrQuery = errors.New("invalid query")
 
 // Parked lists parked messages in the order of their arrival. Compression is taken off as far as all bodies have no more than 64 MiB.
 func (i *Inbox) Parked(ctx context.Context, q ParkedQuery) ([]Parked, error) {
-	q.State, q.Limit = cmp.Or(q.State, Dead), cmp.Or(q.Limit, defaultList)
+	q.State = cmp.Or(q.State, Dead)
+	q.Limit = cmp.Or(q.Limit, defaultList)
 	switch {
 	case q.State != Dead && q.State != Failed && q.State != Waiting:
 		return nil, fmt.Errorf("%w: State must be Failed, Waiting or Dead, got %s", ErrQuery, q.State)

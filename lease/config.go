@@ -27,7 +27,8 @@ type Config struct {
 // WithDefaults fills the fields that were left zero.
 func (c Config) WithDefaults() Config {
 	c.TTL = cmp.Or(c.TTL, 10*time.Second)
-	c.Margin, c.RenewEvery = cmp.Or(c.Margin, c.TTL*3/10), cmp.Or(c.RenewEvery, c.TTL*3/10)
+	c.Margin = cmp.Or(c.Margin, c.TTL*3/10)
+	c.RenewEvery = cmp.Or(c.RenewEvery, c.TTL*3/10)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
 }

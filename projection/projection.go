@@ -186,7 +186,7 @@ func (j *journal) events(ctx context.Context, db pg.DB, stream string, from int6
 	return events, nil
 }
 
-// seen is an error where policies may hide events.
+// seen returns an error where policies may hide events.
 func (j *journal) seen(row pgx.Row) error {
 	var hidden bool
 	if err := row.Scan(&hidden); err != nil {

@@ -30,6 +30,7 @@ func (e *APIError) Error() string {
 
 // Codes of the JetStream API, as the server's errors.json names them.
 const (
+	codeNoPeers             = 10005 // of a cluster, for a stream's replicas
 	codeMessageTooLarge     = 10054 // JSStreamMessageExceedsMaximumErr
 	codeStreamNotFound      = 10059
 	codeStreamNotMatch      = 10060 // expected stream does not match

@@ -136,21 +136,16 @@ func EnsureStream(ctx context.Context, nc *nats.Conn, cfg StreamConfig) (*jetstr
 
 // create has the stream created. A cluster that begins, that holds an election or lacks a server has no place for it yet.
 func (c StreamConfig) create(ctx context.Context, js jetstream.JetStream, config jetstream.StreamConfig) (jetstream.Stream, error) {
-	const noPlace = 10005
-	pace := time.NewTicker(c.Timeout / 20)
-	defer pace.Stop()
 	for tries := 1; ; tries++ {
 		stream, err := js.CreateStream(ctx, config)
 		refused, ok := errors.AsType[*jetstream.APIError](err)
-		if !ok || refused.ErrorCode != noPlace && refused.Code != http.StatusServiceUnavailable {
+		if !ok || refused.ErrorCode != codeNoPeers && refused.Code != http.StatusServiceUnavailable {
 			return stream, err
 		}
 		if tries == 1 {
 			c.Logger.Info("the cluster has no place for the stream yet", "stream", c.Name, "replicas", c.Replicas, "error", err)
 		}
-		select {
-		case <-pace.C:
-		case <-ctx.Done():
+		if !pauseFor(ctx, tries) {
 			return nil, err
 		}
 	}

@@ -99,7 +99,7 @@ func (l *Listener) turn(ctx context.Context) time.Duration {
 		err = l.hold(ctx, s)
 	}
 	switch {
-	case ctx.Err() != nil, isTaken(err):
+	case ctx.Err() != nil, pg.Refused(err, slotTaken):
 		return l.cfg.Interval
 	case err.Error() != l.told:
 		l.told = err.Error()
@@ -146,11 +146,6 @@ func (l *Listener) hold(ctx context.Context, s sight) error {
 			return err
 		}
 	}
-}
-
-// isTaken tells that somebody else has the slot.
-func isTaken(err error) bool {
-	return pg.Refused(err, slotTaken)
 }
 
 var errNotAsked = errors.New("the publication is gone")

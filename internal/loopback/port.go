@@ -19,7 +19,7 @@ const Host = "127.0.0.1"
 const (
 	lowestPort  = 20000
 	highestPort = 32000
-	// blockSize is how many ports in a row belong to one process. It listens on the first of them for as long as it runs, so that no
+	// blockSize ports in a row belong to one process. It listens on the first of them for as long as it runs, so that no
 	// other one gives out a port whose server is only being started again.
 	blockSize = 100
 	blocks    = (highestPort - lowestPort) / blockSize

@@ -41,13 +41,13 @@ func WithCure(err error) error {
 	return err
 }
 
-// Refused tells whether the server refused with an SQLSTATE that begins with one of these.
+// Refused reports an SQLSTATE that begins with one of these.
 func Refused(err error, states ...string) bool {
 	answer, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && slices.ContainsFunc(states, func(state string) bool { return strings.HasPrefix(answer.Code, state) })
 }
 
-// Hidden is the error of a look at a table whose policies apply to the session: what they hide would look like none.
+// Hidden returns the error of a look at a table whose policies apply to the session: what they hide would look like none.
 func Hidden(active bool, table string) error {
 	if !active {
 		return nil

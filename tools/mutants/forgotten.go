@@ -4,6 +4,11 @@ package main
 func forgotten() []mutant {
 	return []mutant{
 		{
+			name: "forgotten-look-proves-idleness", promise: "P8", breaks: "a look that fails over one partition ends what is said of all, and counts as a sweep",
+			test: command{pkg: "delivery", run: "^TestALookThatFindsOnePartitionForgottenProvesNothing$"}, says: "the board says <nil>",
+			edits: []edit{{"delivery/take.go", "\treturn errTakenAnew\n", "\treturn nil\n"}},
+		},
+		{
 			name: "repaired-beside-healers", promise: "P4", breaks: "what workers put back into a stream made anew, while gaps are repaired, is queued once more",
 			test: command{pkg: "delivery/ops/gaps", run: "^TestWhatWorkersHealedMeanwhileIsNotRepaired$"}, says: "want none and 190",
 			edits: []edit{{"delivery/ops/gaps/repair.go", "again := at.Time.After(was.at)", "again := false"}},
