@@ -19,7 +19,7 @@ import (
 func (r *reader) member(ctx, work context.Context) {
 	failed := false
 	r.every(ctx, r.cfg.Interval, func() {
-		limited, cancel := context.WithTimeout(ctx, r.cfg.LeaseTTL)
+		limited, cancel := context.WithTimeout(work, r.cfg.LeaseTTL) // one that the end cuts off could land behind the sign-off
 		defer cancel()
 		err := r.reconcile(limited, work)
 		if err != nil && ctx.Err() == nil && !failed {
@@ -270,16 +270,17 @@ func (r *reader) releaseLocked(work context.Context, l *lane) {
 		position = later(position, l.settled)
 		known := max(l.known, l.settled.sequence)
 		r.mu.Unlock()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(work), releaseTimeout)
-		defer cancel()
-		_, err := r.box.sql.Release.Exec(ctx, r.box.db, pg.Args{
-			"consumer": r.box.cfg.Name, "lane": l.number, "reader": r.id, "epoch": l.epoch,
-			"position": int64(position.sequence), "time": position.at, "known": int64(known),
+		err := atLast(work, func(ctx context.Context) error {
+			_, err := r.box.sql.Release.Exec(ctx, r.box.db, pg.Args{
+				"consumer": r.box.cfg.Name, "lane": l.number, "reader": r.id, "epoch": l.epoch,
+				"position": int64(position.sequence), "time": position.at, "known": int64(known),
+			})
+			return err
 		})
 		if err != nil {
-			r.log.WarnContext(ctx, "lane could not be given back and runs out", "lane", l.number, "error", err)
+			r.log.WarnContext(work, "lane could not be given back and runs out", "lane", l.number, "error", err)
 		} else {
-			r.log.InfoContext(ctx, "lane given back", "lane", l.number, "epoch", l.epoch, "position", position.sequence)
+			r.log.InfoContext(work, "lane given back", "lane", l.number, "epoch", l.epoch, "position", position.sequence)
 		}
 		r.mu.Lock()
 		r.dropLocked(l)
@@ -287,7 +288,15 @@ func (r *reader) releaseLocked(work context.Context, l *lane) {
 	})
 }
 
-const releaseTimeout = 5 * time.Second
+// atLast makes one of a reader's last statements, for five seconds, and again where others are in its way.
+func atLast(ctx context.Context, do func(context.Context) error) (err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	for err = do(ctx); outage(err) && ctx.Err() == nil; err = do(ctx) {
+		<-time.After(firstPause)
+	}
+	return err
+}
 
 // quit ends a lane that is not this reader's any more.
 func (r *reader) quit(l *lane) {
@@ -319,15 +328,6 @@ func (r *reader) quitAll() {
 	r.mu.Unlock()
 	for _, l := range all {
 		r.quit(l)
-	}
-}
-
-// leave takes the reader's name off the list.
-func (r *reader) leave(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
-	defer cancel()
-	if err := r.signOff(ctx, r.id); err != nil {
-		r.log.WarnContext(ctx, "reader could not sign off", "error", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -89,7 +90,9 @@ func (r *reader) run(ctx context.Context) error {
 	}
 	r.mu.Unlock()
 	r.background.Wait()
-	r.leave(ctx)
+	if err := atLast(ctx, func(ctx context.Context) error { return r.signOff(ctx, r.id) }); err != nil {
+		r.log.WarnContext(ctx, "reader could not sign off", "error", err)
+	}
 	return closed.Cause(ctx)
 }
 
@@ -118,11 +121,9 @@ func (r *reader) housekeeping(ctx context.Context) {
 		r.measureLag(ctx)
 		if time.Since(purged) > purgeEvery {
 			purged = time.Now()
-			if _, err := r.box.Purge(ctx); err != nil && ctx.Err() == nil {
-				r.log.WarnContext(ctx, "purge failed", "error", err)
-			}
-			// Readers that died did not sign off.
-			if err := r.signOff(ctx, uuid.Nil); err != nil && ctx.Err() == nil {
+			_, err := r.box.Purge(ctx)
+			err = errors.Join(err, r.signOff(ctx, uuid.Nil)) // readers that died did not sign off
+			if err != nil && ctx.Err() == nil {
 				r.log.WarnContext(ctx, "purge failed", "error", err)
 			}
 		}

@@ -31,7 +31,7 @@ func TestReadersBeginTogetherInIsolatedSessions(t *testing.T) {
 	t.Parallel()
 	r := newReading(t)
 	r.set(t, "default_transaction_isolation", "serializable")
-	for range 5 {
+	for range 20 { // who was there before has signed off
 		var ends []func()
 		for range 4 {
 			ends = append(ends, r.run(t, quick(), apply))
