@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -40,7 +39,7 @@ func (r *Relay) loop(ctx context.Context, held *lease.Set, once bool) error {
 			l, err := r.look(ctx, held, turn, look{every: do == actLookAll, little: plan.little})
 			turn++
 			plan.looked(l, r.stats.watermark.Load())
-			if once && err == nil && l.found == 0 && l.asked == held.Len() && r.allTaken(held) && !plan.lag.moving(l.ended) {
+			if once && err == nil && l.found == 0 && l.asked == held.Len() && !plan.lag.moving(l.ended) {
 				return nil
 			}
 			continue
@@ -147,11 +146,6 @@ func (r *Relay) look(ctx context.Context, held *lease.Set, turn int, l look) (lo
 		r.idle()
 	}
 	return l, err
-}
-
-// allTaken tells whether nothing of what is held has to be taken, or taken anew.
-func (r *Relay) allTaken(held *lease.Set) bool {
-	return !slices.ContainsFunc(held.Held(), func(l *lease.Lease) bool { f := r.flowOf(l); return f.stage == fresh || f.stale })
 }
 
 // wakeAll has all of the outbox looked at again.
