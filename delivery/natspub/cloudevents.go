@@ -78,7 +78,8 @@ func (a *attributes) add(w *writer, m delivery.Message) {
 		{message.HeaderCESpecVersion, a.version},
 		{message.HeaderCESource, a.source},
 		{message.HeaderCEID, *w.fixed[0]},
-		{message.HeaderCESequence, ceSequence(*w.fixed[1])},
+		// The extension wants an order of texts: as many digits for every event.
+		{message.HeaderCESequence, "0000000000000000000"[min(len(*w.fixed[1]), 19):] + *w.fixed[1]},
 		{message.HeaderCEType, message.EncodeAttribute(e.Type)},
 		{message.HeaderCESubject, stream},
 		{message.HeaderCEPartitionKey, stream},
@@ -100,11 +101,6 @@ func (a *attributes) related(w *writer, id string) string {
 		return ""
 	}
 	return message.EncodeAttribute(id)
-}
-
-// ceSequence has as many digits for every event: the extension wants an order of texts.
-func ceSequence(digits string) string {
-	return "0000000000000000000"[min(len(digits), 19):] + digits
 }
 
 // contentTypeOf is what the producer says, else the default. What is no media type was not meant for this.

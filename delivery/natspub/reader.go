@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -65,6 +66,14 @@ func (r *StreamReader) Next(ctx context.Context, from uint64) (gaps.StoredMessag
 	return entryOf(r.filter, m.header, m.sequence), m.at, nil
 }
 
+// Following is that of gaps.Stream.
+func (r *StreamReader) Following(ctx context.Context, position uint64) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	m, err := r.api.next(ctx, ">", position)
+	return cmp.Or(m.sequence, math.MaxUint64), err
+}
+
 // Drops says which settings let the stream lack single messages, and its oldest ones.
 func (r *StreamReader) Drops(ctx context.Context) (single, oldest string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
@@ -96,10 +105,13 @@ const scanPage = 5000
 
 // Scan gives fn the messages between two positions, in their order.
 func (r *StreamReader) Scan(ctx context.Context, first, last uint64, fn func([]gaps.StoredMessage) error) error {
-	end, err := r.lastOf(ctx, last)
-	if err != nil || end == 0 {
+	ask, cancel := context.WithTimeout(ctx, readTimeout)
+	final, err := r.api.last(ask, r.filter)
+	cancel()
+	if err != nil {
 		return err
 	}
+	end := min(final.sequence, last)
 	var failed error
 	for at := max(first, 1); at <= end; {
 		ask, cancel := context.WithTimeout(ctx, readTimeout)
@@ -132,14 +144,6 @@ func Unseen(ctx context.Context, js jetstream.JetStream, stream, filter string, 
 // LastOf returns the stream sequence of a filter's last message, 0 without one.
 func LastOf(ctx context.Context, js jetstream.JetStream, stream, filter string) (uint64, error) {
 	return unseen.Last(ctx, js, stream, filter)
-}
-
-// lastOf returns the position of the last message under the filter up to that one.
-func (r *StreamReader) lastOf(ctx context.Context, last uint64) (uint64, error) {
-	ask, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	m, err := r.api.last(ask, r.filter)
-	return min(m.sequence, last), err
 }
 
 // read reads from a position on until the end, or until nothing comes any more,

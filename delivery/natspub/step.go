@@ -165,7 +165,7 @@ func (r *fencedRun) step(ctx context.Context, indices []int) {
 			r.step(ctx, sent[:half])
 			r.step(ctx, r.sendable(sent[half:]))
 		default:
-			r.refuse(sent[0], delivery.Outcome{Kind: kindOf(err), Err: fmt.Errorf("refused by stream %s: %w", r.cfg.Stream, err)})
+			r.refuse(sent[0], delivery.Outcome{Kind: orRetry(classify(err).Kind), Err: fmt.Errorf("refused by stream %s: %w", r.cfg.Stream, err)})
 		}
 		indices = r.sendable(indices[len(sent):])
 	}
@@ -180,11 +180,6 @@ func (r *fencedRun) sendable(indices []int) []int {
 		}
 	}
 	return list
-}
-
-// kindOf says whether a message that a stream refuses can be stored later.
-func kindOf(err error) delivery.Kind {
-	return orRetry(classify(err).Kind)
 }
 
 // store sends one batch, of the messages of those indices or of the first ones,

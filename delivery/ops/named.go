@@ -15,7 +15,8 @@ const (
 	// mostOfStream is up to how many events a stream's are looked up one by one. A
 	// stream that has more is found like anything else, by looking at all messages
 	// in their order: many of them are its own.
-	mostOfStream = 2000
+	mostOfStream  = 2000
+	queryCanceled = "57014" // by statement_timeout
 	// streamPatience is how long the events relation may take to name a stream's
 	// events: one that is a view may have no index for it.
 	streamPatience = 50 * time.Millisecond
@@ -64,7 +65,7 @@ func (o *Operator) namesOfStream(ctx context.Context, tx pgx.Tx, stream string, 
 	if undo := inner.Rollback(ctx); undo != nil {
 		return nil, undo
 	}
-	if isTimeout(err) || err == nil && (len(n.sequences) > mostOfStream || len(n.parked) > mostOfStream) {
+	if pg.Refused(err, queryCanceled) || err == nil && (len(n.sequences) > mostOfStream || len(n.parked) > mostOfStream) {
 		return nil, nil // then it is looked for like anything else
 	}
 	return n, err
@@ -169,10 +170,4 @@ func (s *search) among(ctx context.Context, sequences []int64, in []partition.ID
 		return nil
 	})
 	return hits, queued, err
-}
-
-// isTimeout tells whether a statement took longer than statement_timeout.
-func isTimeout(err error) bool {
-	const queryCanceled = "57014"
-	return pg.Refused(err, queryCanceled)
 }

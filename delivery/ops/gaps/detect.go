@@ -35,6 +35,8 @@ type detection struct {
 	// missing are events that were found nowhere so far; the stream may hold them.
 	// lost are those that were reported as not in the stream.
 	missing, lost bitset
+	// From empty on, the stream holds no message of any kind before next.
+	empty, next uint64
 }
 
 // Detect compares what the options choose. stream may be nil: then nothing is said

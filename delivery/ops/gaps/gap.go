@@ -182,6 +182,8 @@ type Stream interface {
 	// Scan gives fn the messages of events between two positions, in pages and in
 	// their order.
 	Scan(ctx context.Context, first, last uint64, fn func([]StoredMessage) error) error
+	// Following returns the position of the first message under any subject at or behind one; math.MaxUint64: there is none.
+	Following(ctx context.Context, position uint64) (uint64, error)
 	// Drops says why the stream may lack single messages between others that it
 	// holds, and why it may drop its oldest ones; empty: it does not.
 	Drops(ctx context.Context) (single, oldest string, err error)

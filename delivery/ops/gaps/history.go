@@ -79,7 +79,7 @@ func (d *detection) catchUp(ctx context.Context) error {
 
 // lacking reports those events of which the stream holds no message at all, and
 // which are not on their way again. Those that it dropped from its front are counted:
-// it says that it does, or older messages than they lie there still.
+// it says that it does, or older messages than they lie there still, and nothing lies where they lay.
 func (d *detection) lacking(ctx context.Context, sequences []int64, drops bool) (dropped int64, err error) {
 	g := Gap{Kind: NotInStream}
 	var waits bool
@@ -102,8 +102,12 @@ func (d *detection) lacking(ctx context.Context, sequences []int64, drops bool) 
 			case at.Time.Before(d.extent.Created):
 				g.Detail = "published to a stream that is no more: this one was made later"
 			case g.Position < d.extent.Front && (drops || d.extent.First <= g.Position):
-				dropped++
-				return nil
+				other, err := d.lies(ctx, g.Position)
+				if !other || err != nil {
+					dropped++
+					return err
+				}
+				g.Detail = "published, and another message lies at its position: the stream is an older copy"
 			case g.Position < d.extent.Front:
 				g.Detail = "published, and the stream begins behind it: it was purged"
 			case g.Position > d.extent.Last:
@@ -115,4 +119,13 @@ func (d *detection) lacking(ctx context.Context, sequences []int64, drops bool) 
 			return nil
 		})
 	return dropped, err
+}
+
+// lies tells whether any message lies at a position. The stream is asked once for each run of empty ones.
+func (d *detection) lies(ctx context.Context, position uint64) (_ bool, err error) {
+	if position < d.empty || position >= d.next {
+		d.empty = position
+		d.next, err = d.stream.Following(ctx, position)
+	}
+	return position == d.next, err
 }
