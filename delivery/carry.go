@@ -18,7 +18,7 @@ type carried struct {
 	of       *tenure
 	messages int
 	bytes    int64
-	// careful: it may end its worker, so what is about to be done is noted first.
+	// careful: it may end its worker, so it is noted first.
 	careful bool
 	// published is how many messages were, and trouble what no message caused.
 	published int
@@ -33,7 +33,7 @@ func (r *Relay) carry(ctx context.Context, found Claim, messages int) {
 	for i, b := range found.Batches {
 		f := r.flowOf(b.Lease)
 		b.Session = f.session
-		look[i] = &carried{Result: Result{Batch: b}, of: f.tenure, messages: len(b.Messages), careful: f.careful > 0 && len(b.Messages) > 0}
+		look[i] = &carried{Result: Result{Batch: b}, of: f.tenure, messages: len(b.Messages), careful: f.careful && len(b.Messages) > 0}
 	}
 	r.takeRoom(messages)
 	reserved := min(max(r.bytes, 1), r.cfg.WindowBytes/4) // a part of the window's bytes
@@ -41,6 +41,9 @@ func (r *Relay) carry(ctx context.Context, found Claim, messages int) {
 	r.begin(func() func() {
 		most := r.shaping.largest(r.publisher)
 		events, cutAt, err := r.events(ctx, found, most.bytes, max(1, reserved/r.copies))
+		if err == nil {
+			err = r.carrying(ctx, look)
+		}
 		if err != nil {
 			return func() {
 				r.bytes += reserved
@@ -53,25 +56,14 @@ func (r *Relay) carry(ctx context.Context, found Claim, messages int) {
 			}
 		}
 		left := reserved
-		fit := make([]*carried, 0, len(look))
 		for _, c := range look {
-			if err := r.suspected(ctx, c); err != nil {
-				r.told.tell(func() {
-					if ctx.Err() == nil {
-						r.unpublished(c.Batch.Lease.Partition, err)
-					}
-					r.unpublishable(c)
-				})
-				continue
-			}
 			c.Batch, c.bytes = attach(c.Batch, events, cutAt)
 			c.bytes *= r.copies
 			left -= c.bytes
-			fit = append(fit, c)
 		}
 		// A single payload larger than what was reserved leaves the window in debt until its batch is settled.
 		r.told.tell(func() { r.bytes += left })
-		r.publish(fit, most, func(c *carried) { r.told.tell(func() { r.answered(c) }) }) //nolint:contextcheck // a batch lives as long as its lease
+		r.publish(look, most, func(c *carried) { r.told.tell(func() { r.answered(c) }) }) //nolint:contextcheck // a batch lives as long as its lease
 		return func() {}
 	})
 }

@@ -2,33 +2,31 @@ package delivery
 
 import (
 	"context"
-	"errors"
+
+	"github.com/postrider/postrider/lease"
 )
 
-// ErrWorkerEnded is the failure of a message over which workers ended, one after
-// the other.
-var ErrWorkerEnded = errors.New("workers ended one after the other while they carried this message")
+// CrashesToPause is after how many owners in a row that settled nothing a partition is paused. The first may have ended over anything;
+// the others carried its messages. Workers that are killed at random hardly ever end so, again and again.
+const CrashesToPause = 4
 
-// crashesToCare is after how many owners in a row that settled nothing a
-// partition's messages are carried one by one, and crashesToDie how many owners in
-// a row may end over a single message. Workers that are killed at random hardly ever die over the same message
-// again and again.
-const (
-	crashesToCare = 3
-	crashesToDie  = 3
-)
-
-// suspected notes durably what a partition that is carried one by one is about to do.
-func (r *Relay) suspected(ctx context.Context, c *carried) error {
-	if !c.careful {
+// carrying notes durably that messages are about to be carried behind a crash.
+func (r *Relay) carrying(ctx context.Context, look []*carried) error {
+	var leases []*lease.Lease
+	for _, c := range look {
+		if c.careful {
+			leases = append(leases, c.Batch.Lease)
+		}
+	}
+	if len(leases) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
 	defer cancel()
-	return r.store.Suspect(ctx, c.Batch.Lease, c.Batch.Messages[0].Sequence)
+	return r.store.Carrying(ctx, leases, true)
 }
 
-// acquit ends a batch of which nothing is known: whatever its message does, no worker ended over it. An outage kills none.
+// acquit ends a batch of which nothing is known: whatever its messages do, no worker ended over them. An outage pauses nothing.
 func (r *Relay) acquit(c *carried) {
 	if !c.careful || !c.Batch.Lease.Valid() {
 		r.settled(c)
@@ -37,58 +35,22 @@ func (r *Relay) acquit(c *carried) {
 	r.begin(func() func() {
 		ctx, cancel := context.WithTimeout(c.Batch.Lease.Context(), r.cfg.StatementTimeout)
 		defer cancel()
-		if err := r.store.Suspect(ctx, c.Batch.Lease, 0); err != nil { // it is carried again
-			r.log.Debug("a suspicion stays", "partition", c.Batch.Lease.Partition, "error", err)
+		if err := r.store.Carrying(ctx, []*lease.Lease{c.Batch.Lease}, false); err != nil { // it is carried again
+			r.log.Debug("a partition stays noted as carried", "partition", c.Batch.Lease.Partition, "error", err)
 		}
 		return func() { r.settled(c) }
 	})
 }
 
-// settleSuspect gives up the message over which the last owners crashed, one after
-// the other, while they worked on nothing else of the partition.
-func (t *takeover) settleSuspect(ctx context.Context) error {
-	l := t.lease
-	suspect := l.Progress.Suspect
-	if suspect == 0 || l.Progress.Suspected < crashesToDie || t.session != nil { // settled under this lease
+// pauseOver pauses a partition over whose first messages owners ended, one after the other, until a person resumes it.
+func (t *takeover) pauseOver(ctx context.Context) error {
+	if t.lease.Progress.Crashes < CrashesToPause || t.session != nil { // done under this lease
 		return nil
 	}
-	found, err := t.store.recordedAs(ctx, l.Partition, []int64{suspect}, 0)
-	if err != nil {
-		return err
+	sequence, stream, err := t.store.PauseOver(ctx, t.lease, CrashesToPause, "workers ended one after the other while they carried its first messages")
+	if err == nil && sequence > 0 {
+		t.log.Error("THE PARTITION IS PAUSED: workers ended one after the other while they carried its first messages; mend what ends them, then resume it",
+			"partition", t.lease.Partition, "workers", t.lease.Progress.Crashes, "sequence", sequence, "stream", stream)
 	}
-	for _, f := range found {
-		if !f.Waiting {
-			continue
-		}
-		t.log.Error("workers ended one after the other while they carried this message: it is dead",
-			"partition", l.Partition, "sequence", suspect, "workers", l.Progress.Suspected)
-		res := Result{
-			Batch:    Batch{Lease: l, Policy: t.cfg.Failure, Messages: []Message{{Pointer: f.Pointer}}},
-			Outcomes: []Outcome{{Kind: Permanent, Err: ErrWorkerEnded}},
-			Revision: t.revision,
-		}
-		_, err := t.tryMark(ctx, []Result{res})
-		t.noted(res) // under a mark that failed the partition is not ready
-		return err
-	}
-	return nil
-}
-
-// calm forgets the crashes of a partition that has nothing left to crash over. Where something waits, or that fails, a later look does it.
-func (r *Relay) calm(ctx context.Context, f *flow) {
-	of, l := f.tenure, f.lease
-	r.begin(func() func() {
-		ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
-		defer cancel()
-		calm, _ := r.store.Calm(ctx, l)
-		return func() {
-			if calm {
-				of.careful = 0
-				r.leaveUnclaimed(l, true)
-				return
-			}
-			r.flowOf(l).end(true)
-			l.Leave()
-		}
-	})
+	return err
 }

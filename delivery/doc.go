@@ -81,9 +81,8 @@
 // The publisher gives each message one Outcome (see Kind). An outage pauses
 // claiming with growing waits; while other partitions flow, only the partition
 // that failed pauses. A configuration error stops the relay with an error that
-// names the setting. An event whose row is unfit fails by itself. A message whose
-// worker ends over it is found by carrying one at a time, after three crashes in a
-// row, and is dead when three more owners in a row ended over it.
+// names the setting. An event whose row is unfit fails by itself. A message that ends
+// its workers pauses its partition, until a person resumes it (CrashesToPause).
 //
 // A hook works on a copy, on a goroutine of its own. Its error or panic is that message's
 // failure, a result beyond the limits a permanent one. One that does not return in

@@ -38,7 +38,11 @@ func (b *bundle) leaseWrites(t *testing.T, ready, healed int64, claimed delivery
 			_, err := b.store.Take(t.Context(), l)
 			return err
 		}},
-		{"suspect", func(l *lease.Lease) error { return b.store.Suspect(t.Context(), l, ready) }},
+		{"carrying", func(l *lease.Lease) error { return b.store.Carrying(t.Context(), []*lease.Lease{l}, true) }},
+		{"pause over", func(l *lease.Lease) error {
+			_, _, err := b.store.PauseOver(t.Context(), l, 0, "a test")
+			return err
+		}},
 		{"heal", func(l *lease.Lease) error {
 			_, _, _, err := b.store.Heal(t.Context(), l, 3, delivery.Span{}, delivery.EveryBatch)
 			return err

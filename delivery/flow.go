@@ -64,8 +64,8 @@ type tenure struct {
 	remade bool
 	// healed is the last time that lost messages were queued again, which a failover may forget. It outlives the lease.
 	healed healed
-	// careful is how many messages are still carried one by one.
-	careful int
+	// careful: an owner has crashed, and nothing was settled since. It is noted what is about to be carried.
+	careful bool
 	// unmarked are the batches whose marks are not made yet, in their order; inHand is how
 	// many of them a mark under way holds. Listed: the marker is to mark some. Troubled: a
 	// mark failed and is made again.
@@ -94,19 +94,13 @@ func (r *Relay) flowOf(l *lease.Lease) *flow {
 	before := f.tenure
 	f.tenure = newTenure(l)
 	f.healed = before.healed // a failover that forgets it ends the lease, too
-	switch {
-	case l.Progress.Crashes >= crashesToCare:
-		f.careful = r.cfg.BatchSize // it may be any of the last batch
-	case l.Progress.Suspected > 0:
-		f.careful = 1
-	}
 	f.anew()
 	return f
 }
 
 func newTenure(l *lease.Lease) *tenure {
 	return &tenure{
-		lease: l, after: nowhere,
+		lease: l, after: nowhere, careful: l.Progress.Crashes > 0,
 		stream: l.Progress.StreamSequence, fence: l.Progress.FenceSequence,
 	}
 }
@@ -154,7 +148,7 @@ func (f *flow) anew() {
 // out in order, for the first time, and nothing of them lies in the parking place. What the
 // mark of anything else changes decides what may be claimed.
 func (f *flow) mayGoOn(c *carried, order Ordering) bool {
-	if order != OrderPartition || f.careful > 0 || f.troubled || f.stale {
+	if order != OrderPartition || f.careful || f.troubled || f.stale {
 		return false
 	}
 	for i, o := range c.Outcomes {
@@ -180,9 +174,6 @@ func (r *Relay) most(partitions int) int {
 // ask says what to claim of a partition now.
 func (r *Relay) ask(f *flow, most int) Ask {
 	ask := Ask{Lease: f.lease, Revision: f.revision, After: nowhere, Most: most, named: f.named}
-	if f.careful > 0 {
-		ask.Most = 1
-	}
 	// Without a watermark rows may turn up anywhere, so there is no cursor. With
 	// one, a row below the cursor would be somebody's mistake; the sweep finds it, when
 	// nothing is there any more that is only waiting for its mark.
@@ -223,9 +214,7 @@ func (t *tenure) progress(res Result) {
 		}
 		t.stream, t.fence, t.control = max(t.stream, o.StreamSequence), max(t.fence, o.FenceSequence), max(t.control, o.FenceSequence)
 	}
-	if t.careful > 0 {
-		t.careful -= len(res.Outcomes)
-	}
+	t.careful = t.careful && len(res.Outcomes) == 0
 }
 
 // noted takes a mark into account that was made.

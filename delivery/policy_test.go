@@ -10,7 +10,6 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/message"
-	"github.com/postrider/postrider/partition"
 )
 
 // What waits behind a message that fails, and behind one that is dead, is the
@@ -131,116 +130,107 @@ func TestARowBelowTheCursorIsFound(t *testing.T) {
 	}
 }
 
-// A message that ends its worker again and again is carried alone, blamed, and
-// dead at last; the others flow.
-func TestAMessageThatEndsItsWorkersDies(t *testing.T) {
+// A message that ends its workers again and again pauses its partition, which names its first message; the others flow. A person
+// resumes it: one more end pauses it again, and behind one that published nothing of it is remembered.
+func TestAMessageThatEndsItsWorkersPausesItsPartition(t *testing.T) {
 	t.Parallel()
-	for name, heir := range map[string]func(*bundle, *testing.T){"leased": (*bundle).succeed, "alone": (*bundle).succeedAlone} {
+	for name, heir := range map[string]struct {
+		next func(*bundle, *testing.T)
+		most int
+	}{
+		"leased": {(*bundle).succeed, 4},
+		"alone":  {(*bundle).succeedAlone, 3}, // the first start counts: nobody knows how the one before ended
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			aMessageThatEndsItsWorkersDies(t, setup(t, 1), heir)
+			aMessageThatEndsItsWorkersPausesItsPartition(t, setup(t, 2), heir.next, heir.most)
 		})
 	}
 }
 
-func aMessageThatEndsItsWorkersDies(t *testing.T, b *bundle, heir func(*bundle, *testing.T)) {
+func aMessageThatEndsItsWorkersPausesItsPartition(t *testing.T, b *bundle, heir func(*bundle, *testing.T), most int) {
 	t.Helper()
-	b.append(t, "fine", `1`)
-	killer := b.append(t, "killer", `1`)
-	b.append(t, "fine", `2`)
-	published := 0
-	for crashes := 1; ; crashes++ {
-		if crashes > 10 {
-			t.Fatal("the message does not die")
+	streams := b.streamOfEach(t, 2)
+	first := b.append(t, streams[0], `1`)
+	killer := b.append(t, streams[0], `2`)
+	b.append(t, streams[0], `3`)
+	b.append(t, streams[1], `1`)
+	// ends returns how many heirs ended over the killer until its partition was paused.
+	ends := func() (n int) {
+		for ; n < 10; n++ {
+			heir(b, t)
+			r, err := delivery.NewRelay(delivery.Config{Logger: testLogger(t)}, b.store, killedBy{b.fencedPublisher(t), killer}, b.bell)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.drain(t, r)
+			if b.number(t, `SELECT count(*) FROM outbox_partitions WHERE paused_at IS NOT NULL`) > 0 {
+				break
+			}
 		}
-		heir(b, t)
-		r, err := delivery.NewRelay(delivery.Config{
-			Logger: testLogger(t), Retry: delivery.RetryPolicy{Base: 1, Factor: 1, Max: 1, Jitter: delivery.JitterNone},
-		}, b.store, killedBy{b.fencedPublisher(t), killer}, b.bell)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.drain(t, r)
-		published += int(r.Stats().Published)
-		if b.state(t, killer).State == "dead" {
-			t.Logf("dead after %d crashes", crashes-1)
-			break
-		}
+		return n
 	}
-	if s := b.state(t, killer); s.Attempts != 1 || !strings.Contains(*s.LastError, "workers ended") {
-		t.Errorf("the killer: %+v", s)
+	if n := ends(); n != most {
+		t.Errorf("the partition is paused after %d ends, want %d", n, most)
 	}
-	if got := sequencesOf(b.stored(t), "fine"); len(got) != 2 {
-		t.Errorf("the others: %v", got)
+	if n := b.number(t, `SELECT count(*) FROM outbox_partitions WHERE paused_at IS NOT NULL AND partition_key = 0`); n != 1 {
+		t.Errorf("%d of the partition are paused", n)
 	}
-	b.until(t, `SELECT crashes FROM outbox_partitions`, 0)
-	b.exec(t, `UPDATE outbox_partitions SET crashes = 1`)
-	b.append(t, "fine", `3`)
+	if got := sequencesOf(b.stored(t), streams[1]); len(got) != 1 {
+		t.Errorf("the other partition: %v", got)
+	}
+	if n := b.number(t, `SELECT (details ->> 'sequence')::bigint FROM outbox_audit WHERE action = 'partition.pause' AND actor = 'postrider'`); int64(n) != first {
+		t.Errorf("its first message is said to be %d, want %d", n, first)
+	}
+	resume := func() { b.exec(t, `UPDATE outbox_partitions SET paused_at = NULL`) }
+	resume()
+	if n := ends(); n != 1 {
+		t.Errorf("the partition that was resumed is paused after %d ends, want 1", n)
+	}
+	resume()
 	heir(b, t)
 	b.drain(t, b.fencedRelay(t, delivery.Config{}))
-	if n := b.number(t, `SELECT crashes FROM outbox_partitions`); n != 0 {
+	if got := sequencesOf(b.stored(t), streams[0]); len(got) != 3 || !slices.IsSorted(got) {
+		t.Errorf("behind the cure %v is published", got)
+	}
+	if n := b.number(t, `SELECT sum(crashes) FROM outbox_partitions WHERE partition_key = 0`); n != 0 {
 		t.Errorf("although a message was published %d crashes are known", n)
 	}
 }
 
-// firstSize keeps how many messages of a partition were published first.
-type firstSize struct {
-	delivery.Publisher
-	of   partition.ID
-	size chan int
-}
-
-func (p firstSize) Publish(look []delivery.Batch, done func(int, []delivery.Outcome)) {
-	for _, b := range look {
-		if b.Lease.Partition == p.of {
-			select {
-			case p.size <- len(b.Messages):
-			default:
-			}
-		}
+// streamOfEach returns a stream of each partition.
+func (b *bundle) streamOfEach(t *testing.T, count int) map[int]string {
+	t.Helper()
+	streams := map[int]string{}
+	for n := 0; len(streams) < count; n++ {
+		stream := fmt.Sprintf("s-%d", n)
+		streams[b.number(t, fmt.Sprintf(`SELECT outbox_partition('%s', %d)`, stream, count))] = stream
 	}
-	p.Publisher.Publish(look, done)
+	return streams
 }
 
-// What workers ended over is still looked for when a look has room for other partitions alone, or the partition is paused meanwhile.
-func TestTheSearchForAMessageIsNotForgotten(t *testing.T) {
+// Owners that end while nothing is under way, however many, pause nothing. What they ended over is remembered while a partition is paused.
+func TestOwnersThatEndIdlePauseNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 2)
-	streams := map[int]string{}
-	for n := 0; len(streams) < 2; n++ {
-		stream := fmt.Sprintf("s-%d", n)
-		streams[b.number(t, `SELECT outbox_partition('`+stream+`', 2)`)] = stream
+	streams := b.streamOfEach(t, 2)
+	b.append(t, streams[1], `1`)
+	b.exec(t, `UPDATE outbox_partitions SET crashes = 3, paused_at = clock_timestamp() WHERE partition_key = 1`)
+	for range 6 {
+		b.succeed(t)
+		b.drain(t, b.fencedRelay(t, delivery.Config{}))
 	}
-	for range 40 {
-		b.append(t, streams[0], `1`)
+	b.append(t, streams[0], `1`)
+	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	if got := sequencesOf(b.stored(t), streams[0]); len(got) != 1 {
+		t.Errorf("behind idle owners %v is published", got)
 	}
-	for range 5 {
-		b.append(t, streams[1], `1`)
-	}
-	b.exec(t, `UPDATE outbox_partitions SET crashes = 3, paused_at = CASE WHEN partition_key = 1 THEN now() END`)
-	b.succeed(t)
-	drained := func(p firstSize) {
-		r, err := delivery.NewRelay(delivery.Config{Logger: testLogger(t), BatchSize: 10, Window: 10}, b.store, p, b.bell)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.drain(t, r)
-	}
-	none := firstSize{b.fencedPublisher(t), 1, make(chan int, 1)}
-	drained(none)
 	if n := b.number(t, `SELECT crashes FROM outbox_partitions WHERE partition_key = 1`); n != 3 {
 		t.Errorf("while it is paused %d crashes are known", n)
 	}
-	for range 40 {
-		b.append(t, streams[0], `2`)
-	}
 	b.exec(t, `UPDATE outbox_partitions SET paused_at = NULL`)
-	first := firstSize{none.Publisher, 1, make(chan int, 1)}
-	drained(first)
-	if n := <-first.size; n != 1 {
-		t.Errorf("%d messages are published at once", n)
-	}
-	b.until(t, `SELECT sum(crashes) FROM outbox_partitions`, 0)
+	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	b.until(t, `SELECT sum(crashes) + count(*) FILTER (WHERE carrying) FROM outbox_partitions`, 0)
 }
 
 // out takes nothing, and tells that it was asked to.
@@ -263,13 +253,13 @@ func (p out) Publish(look []delivery.Batch, done func(int, []delivery.Outcome)) 
 	}
 }
 
-// Workers that end while the broker takes nothing, for whatever reason, end over no message: none dies of it.
-func TestAnOutageKillsNoMessage(t *testing.T) {
+// Workers that end while the broker takes nothing, for whatever reason, end over no message: no partition is paused for it.
+func TestAnOutagePausesNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
 	innocent := b.append(t, "s", `1`)
 	publisher := b.fencedPublisher(t)
-	for range 6 { // three until messages are carried one by one, and three over one of them
+	for range 6 { // four pause a partition
 		b.succeed(t)
 		away := out{publisher, make(chan struct{}, 1)}
 		r, err := delivery.NewRelay(delivery.Config{Logger: testLogger(t)}, b.store, away, b.bell)

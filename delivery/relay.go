@@ -84,8 +84,8 @@ type backend interface {
 	Rehydrate(ctx context.Context, server time.Time, sequences []int64, maxPayload, maxBytes int64) (events map[int64]*Event, cutAt int64, err error)
 	Mark(ctx context.Context, results []Result, retry RetryPolicy, random func() float64) (fenced []partition.ID, err error)
 	Unblock(ctx context.Context, l *lease.Lease, policy FailurePolicy) error
-	Suspect(ctx context.Context, l *lease.Lease, sequence int64) error
-	Calm(ctx context.Context, l *lease.Lease) (calm bool, err error)
+	Carrying(ctx context.Context, leases []*lease.Lease, is bool) error
+	PauseOver(ctx context.Context, l *lease.Lease, most int, reason string) (sequence int64, stream string, err error)
 	Raise(ctx context.Context, l *lease.Lease, epoch int64) error
 	Concede(ctx context.Context, l *lease.Lease, known uint64) error
 	Heal(ctx context.Context, l *lease.Lease, kept uint64, within Span, before BatchAt) (h Healed, next BatchAt, done bool, err error)
@@ -227,11 +227,7 @@ func (r *Relay) round(ctx context.Context, asks []Ask, l look) (int, string, err
 		if a.After == nowhere && err == nil {
 			r.sweptThrough(f, b)
 		}
-		switch {
-		case b != nil:
-		case err == nil && total == 0 && f.careful > 0 && !f.stale: // perhaps nothing is left that could crash anybody
-			r.calm(ctx, f)
-		default:
+		if b == nil {
 			f.end(true)
 			a.Lease.Leave()
 		}

@@ -91,25 +91,27 @@ func (s *Store) Unblock(ctx context.Context, l *lease.Lease, policy FailurePolic
 	return nil
 }
 
-// Suspect notes, durably, the one row that is about to be worked on; 0: none, as its worker outlived the last one.
-func (s *Store) Suspect(ctx context.Context, l *lease.Lease, sequence int64) error {
-	tag, err := s.sql.Suspect.Exec(ctx, s.db, pg.Args{"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "sequence": pg.OrNull(sequence)})
-	if err != nil {
-		return fmt.Errorf("note what is worked on: %w", err)
+// Carrying notes, durably, that messages of partitions are about to be carried, or that nothing came of it.
+func (s *Store) Carrying(ctx context.Context, leases []*lease.Lease, is bool) error {
+	ids, epochs := make([]partition.ID, len(leases)), make([]int64, len(leases))
+	for i, l := range leases {
+		ids[i], epochs[i] = l.Partition, l.Epoch
 	}
-	if tag.RowsAffected() == 0 {
-		return errLeaseGone
+	_, err := s.sql.Carrying.Exec(ctx, s.db, pg.Args{"owner": owner(leases[0]), "partitions": ids, "epochs": epochs, "carrying": is})
+	if err != nil {
+		return fmt.Errorf("note what is carried: %w", err)
 	}
 	return nil
 }
 
-// Calm forgets over what workers ended, unless something waits that they may have ended over.
-func (s *Store) Calm(ctx context.Context, l *lease.Lease) (calm bool, err error) {
-	tag, err := s.sql.Calm.Exec(ctx, s.db, pg.Args{"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition})
-	if err != nil {
-		return false, fmt.Errorf("forget over what workers ended: %w", err)
+// PauseOver pauses a partition over which so many owners ended, and returns its first message; 0: it was not paused.
+func (s *Store) PauseOver(ctx context.Context, l *lease.Lease, most int, reason string) (sequence int64, stream string, err error) {
+	err = s.sql.PauseOver.Row(ctx, s.db, pg.Args{"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "most": most, "reason": reason}).
+		Scan(&sequence, &stream)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return 0, "", fmt.Errorf("pause the partition: %w", err)
 	}
-	return tag.RowsAffected() > 0, nil
+	return sequence, stream, nil
 }
 
 // Raise has the partition's next lease lie above the epoch that the stream knows,

@@ -38,7 +38,7 @@ type queries struct {
 	Marking, MarkReady, MarkParked, MarkRanges                                           pg.Query
 	Park, Promote, Waiting                                                               pg.Query
 	Prove, Advancing, Advance, Writers, Watermark                                        pg.Query
-	Take, Forgotten, Undelivered, Unblock, Suspect, Calm, Raise, Regress                 pg.Query
+	Take, Forgotten, Undelivered, Unblock, Carrying, PauseOver, Raise, Regress           pg.Query
 	Concede, Heal, HealOwn, HealFormer, HealKnown, HealKeys, HealTable, HealLock         pg.Query
 	HealSettle                                                                           pg.Query
 	Counting, Probing, Backlog, Oldest, Heads, DeadTopics, DeadSome                      pg.Query

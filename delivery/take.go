@@ -83,7 +83,7 @@ type takeover struct {
 
 // run takes the partition from the publisher and settles what earlier owners
 // left open: marks of what the stream holds already, messages that the stream
-// lost, a message that crashed its worker.
+// lost, a partition over which workers ended.
 func (t *takeover) run(ctx context.Context) (err error) {
 	t.standing, err = t.publisher.Take(t.lease.Context(), t.lease) //nolint:contextcheck // a takeover lives as long as its lease
 	var fenced *FencedError
@@ -106,7 +106,7 @@ func (t *takeover) run(ctx context.Context) (err error) {
 	if err := t.settleDelivered(ctx); err != nil { // as well
 		return err
 	}
-	if err := t.within(ctx, t.settleSuspect); err != nil {
+	if err := t.within(ctx, t.pauseOver); err != nil {
 		return err
 	}
 	t.session, t.control = t.standing.Session, t.standing.Fence

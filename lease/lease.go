@@ -48,12 +48,9 @@ type Progress struct {
 	// FenceSequence and StreamSequence are the highest positions in the stream
 	// that were recorded, of control messages and of events.
 	FenceSequence, StreamSequence uint64
-	// Crashes counts the owners in a row whose lease ran out before they settled
-	// anything. Suspect is the row that the last of them worked on, if it worked
-	// on one alone, else 0; Suspected counts the owners in a row that ended on it.
-	Crashes   int
-	Suspect   int64
-	Suspected int
+	// Crashes counts the owners in a row that ended before they settled anything: the first, and those behind it that ended
+	// while they carried messages.
+	Crashes int
 	// Database is the system identifier and timeline of the database; a promoted
 	// standby has another timeline, a restored dump another identifier.
 	Database string

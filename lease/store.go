@@ -34,8 +34,7 @@ type Row struct {
 	Epoch     int64
 	Delivered int64
 	PausedAt  *time.Time
-	// Crashes counts owners in a row whose lease ran out before they settled
-	// anything.
+	// Crashes is as in Progress.
 	Crashes int
 }
 
@@ -176,15 +175,11 @@ type elsewhere struct {
 func collectLeases(rows pgx.Rows, owner partition.WorkerID) ([]*Lease, error) {
 	leases, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Lease, error) {
 		var (
-			id      partition.ID
-			epoch   int64
-			p       Progress
-			suspect *int64
+			id    partition.ID
+			epoch int64
+			p     Progress
 		)
-		err := row.Scan(&id, &epoch, &p.Delivered, &p.FenceSequence, &p.StreamSequence, &p.Crashes, &suspect, &p.Suspected, &p.Database)
-		if suspect != nil {
-			p.Suspect = *suspect
-		}
+		err := row.Scan(&id, &epoch, &p.Delivered, &p.FenceSequence, &p.StreamSequence, &p.Crashes, &p.Database)
 		return newLease(id, owner, epoch, p), err
 	})
 	if err != nil {

@@ -37,7 +37,7 @@ func NewCollector(cache *Cache) *Collector {
 		workers:   desc("outbox_workers", "Registered workers by state.", "state"),
 		partitions: desc("outbox_partitions",
 			"Partitions by state; owned and unowned add up to all, paused ones are counted once more.", "state"),
-		paused: desc("outbox_paused_partitions", "Partitions that an operator paused."),
+		paused: desc("outbox_paused_partitions", "Partitions that are paused."),
 		age:    desc("outbox_snapshot_age_seconds", "Age of the snapshot behind the outbox gauges."),
 		counts: desc("outbox_counts_age_seconds",
 			"How much older than the snapshot the counts of events are; the age of the oldest pending event is read apart from them."),

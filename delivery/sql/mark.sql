@@ -94,8 +94,7 @@ WITH mine AS (
               fence_sequence  = greatest(p.fence_sequence, locked.fence),
               stream_sequence = greatest(p.stream_sequence, locked.stream),
               crashes         = 0,
-              suspect         = NULL,
-              suspected       = 0,
+              carrying        = false,
               updated_at      = clock_timestamp()
          FROM locked
         WHERE p.partition_key = locked.partition_key AND locked.one = 1

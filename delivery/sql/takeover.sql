@@ -65,22 +65,40 @@ UPDATE {schema}.outbox_parked AS p
                           AND e.global_sequence < p.global_sequence
                           AND NOT (@skip_dead::boolean AND e.dead_at IS NOT NULL)))
 
--- query: Suspect
--- Notes, durably and before the row is touched, which one a careful owner works
--- on.
-UPDATE {schema}.outbox_partitions
-   SET suspect    = @sequence,
-       suspected  = CASE WHEN suspect = @sequence THEN suspected ELSE 0 END,
-       updated_at = clock_timestamp()
- WHERE partition_key = @partition AND lease_owner IS NOT DISTINCT FROM @owner AND lease_epoch = @epoch
-
--- query: Calm
--- Forgets the crashes of a partition in which nothing is left that could end anybody: what only waits, as in one that is paused, still could.
+-- query: Carrying
+-- Notes, before messages of partitions are given to the publisher behind a crash, that they are, or that nothing came of it. Rows are
+-- locked in one order, as marks do.
 UPDATE {schema}.outbox_partitions AS p
-   SET crashes = 0, suspect = NULL, suspected = 0, updated_at = clock_timestamp()
- WHERE p.partition_key = @partition AND p.lease_owner IS NOT DISTINCT FROM @owner AND p.lease_epoch = @epoch
-   AND NOT EXISTS (SELECT FROM {schema}.outbox_ready AS o WHERE o.partition_key = p.partition_key)
-   AND NOT EXISTS (SELECT FROM {schema}.outbox_parked AS o WHERE o.partition_key = p.partition_key AND NOT o.blocked AND o.dead_at IS NULL)
+   SET carrying = @carrying, updated_at = clock_timestamp()
+  FROM (SELECT l.partition_key
+          FROM unnest(@partitions::smallint[], @epochs::bigint[]) AS mine (partition_key, epoch)
+          JOIN {schema}.outbox_partitions AS l USING (partition_key)
+         WHERE l.lease_owner IS NOT DISTINCT FROM @owner AND l.lease_epoch = mine.epoch
+         ORDER BY l.partition_key
+           FOR NO KEY UPDATE OF l) AS held
+ WHERE p.partition_key = held.partition_key
+
+-- query: PauseOver
+-- Pauses a partition over which @most owners ended, if something waits in it, and tells its first message. One more end pauses it again.
+WITH first AS (
+       SELECT o.global_sequence, o.stream_id
+         FROM {schema}.outbox AS o
+        WHERE o.partition_key = @partition AND NOT o.blocked AND o.dead_at IS NULL
+        ORDER BY o.global_sequence
+        LIMIT 1),
+     ended AS (
+       UPDATE {schema}.outbox_partitions
+          SET crashes    = @most - 1,
+              paused_at  = CASE WHEN EXISTS (SELECT FROM first) THEN coalesce(paused_at, clock_timestamp()) ELSE paused_at END,
+              updated_at = clock_timestamp()
+        WHERE partition_key = @partition AND lease_owner IS NOT DISTINCT FROM @owner AND lease_epoch = @epoch AND crashes >= @most::int
+    RETURNING crashes),
+     told AS (
+       INSERT INTO {schema}.outbox_audit (actor, action, target, reason, details)
+       SELECT 'postrider', 'partition.pause', jsonb_build_object('partitions', ARRAY[@partition::int]), @reason,
+              jsonb_build_object('count', 1, 'sequence', first.global_sequence, 'stream_id', first.stream_id)
+         FROM ended, first)
+SELECT first.global_sequence, first.stream_id FROM ended, first
 
 -- query: Raise
 -- The stream knows a higher epoch than this lease's: the row was made anew, or the

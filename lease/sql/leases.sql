@@ -32,8 +32,8 @@ WITH freezer AS MATERIALIZED (
               lease_until = clock_timestamp() + @ttl::interval,
               lease_ttl   = @ttl::interval,
               released_by = NULL,
-              crashes     = p.crashes + (p.lease_owner IS NOT NULL AND p.lease_owner <> @owner)::int,
-              suspected   = p.suspected + (p.suspect IS NOT NULL AND p.lease_owner IS NOT NULL AND p.lease_owner <> @owner)::int,
+              crashes     = p.crashes + (p.lease_owner IS NOT NULL AND p.lease_owner <> @owner AND (p.carrying OR p.crashes = 0))::int,
+              carrying    = false,
               updated_at  = clock_timestamp()
          FROM (SELECT f.partition_key, f.lease_owner, f.lease_until, f.released_by
                  FROM {schema}.outbox_partitions AS f
@@ -77,8 +77,8 @@ WITH taken AS (
           SET lease_owner = NULL,
               lease_until = NULL,
               lease_epoch = p.lease_epoch + 1,
-              crashes     = p.crashes + 1,
-              suspected   = p.suspected + (p.suspect IS NOT NULL)::int,
+              crashes     = p.crashes + (p.carrying OR p.crashes = 0)::int,
+              carrying    = false,
               released_by = NULL,
               updated_at  = clock_timestamp()
          FROM (SELECT f.partition_key, f.lease_owner, f.released_by
@@ -248,7 +248,7 @@ ON CONFLICT (partition_key) DO UPDATE
           {database}
 
 -- fragment: returned
-    RETURNING p.partition_key, p.lease_epoch, p.delivered, p.crashes, p.suspect, p.suspected,
+    RETURNING p.partition_key, p.lease_epoch, p.delivered, p.crashes,
               -- include: known
               ,
 
@@ -257,7 +257,7 @@ ON CONFLICT (partition_key) DO UPDATE
               greatest(p.fence_sequence, p.lost_sequence) AS fence_sequence, greatest(p.stream_sequence, p.lost_sequence) AS stream_sequence
 
 -- fragment: taken
-SELECT taken.partition_key, taken.lease_epoch, taken.delivered, taken.fence_sequence, taken.stream_sequence, taken.crashes, taken.suspect, taken.suspected,
+SELECT taken.partition_key, taken.lease_epoch, taken.delivered, taken.fence_sequence, taken.stream_sequence, taken.crashes,
        -- include: database
   FROM taken
 

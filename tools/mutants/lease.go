@@ -26,7 +26,7 @@ func database() []mutant {
 		markRow  = "l.lease_owner IS NOT DISTINCT FROM @owner AND l.lease_epoch = mine.epoch"
 		ownerRow = "f.lease_owner IS NOT DISTINCT FROM @owner AND f.lease_epoch = mine.epoch"
 		ownerSet = "AND p.lease_owner IS NOT DISTINCT FROM @owner AND p.lease_epoch = locked.epoch"
-		suspects = "updated_at = clock_timestamp()\n WHERE partition_key = @partition AND lease_owner IS NOT DISTINCT FROM @owner AND "
+		takes    = "updated_at = clock_timestamp()\n WHERE partition_key = @partition AND lease_owner IS NOT DISTINCT FROM @owner AND "
 		anyOwner = "(true OR @owner::uuid IS NULL)"
 		inOrder  = "                ORDER BY f.partition_key\n                  FOR NO KEY UPDATE OF f"
 	)
@@ -54,10 +54,12 @@ func database() []mutant {
 			edit{park, ownerRow, "f.lease_owner IS NOT DISTINCT FROM @owner"}, edit{park, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM @owner"}),
 		withoutEpoch("promote", stale, "the epoch changed, and promote is written",
 			edit{park, "AND l.lease_epoch = held.epoch", "AND held.epoch IS NOT NULL"}),
-		withoutEpoch("suspect", stale, "the epoch changed, and suspect is written",
-			edit{takeover, "ELSE 0 END,\n       " + suspects + "lease_epoch = @epoch", "ELSE 0 END,\n       " + suspects + "@epoch::bigint IS NOT NULL"}),
+		withoutEpoch("carrying", stale, "the epoch changed, and carrying is written",
+			edit{takeover, "AND l.lease_epoch = mine.epoch\n         ORDER", "AND mine.epoch IS NOT NULL\n         ORDER"}),
+		withoutEpoch("pause-over", stale, "the epoch changed, and pause over is written",
+			edit{takeover, "AND lease_epoch = @epoch AND crashes", "AND @epoch::bigint IS NOT NULL AND crashes"}),
 		withoutEpoch("take", stale, "the epoch changed, and take is written",
-			edit{takeover, "_time(),\n       " + suspects + "lease_epoch = @epoch", "_time(),\n       " + suspects + "@epoch::bigint IS NOT NULL"}),
+			edit{takeover, "_time(),\n       " + takes + "lease_epoch = @epoch", "_time(),\n       " + takes + "@epoch::bigint IS NOT NULL"}),
 		withoutEpoch("heal", stale, "the epoch changed, and heal is written",
 			edit{"delivery/sql/heal.sql", "AND p.lease_epoch = @epoch),\n     page AS MATERIALIZED (\n       SELECT d.id, d.first", "AND @epoch::bigint IS NOT NULL),\n     page AS MATERIALIZED (\n       SELECT d.id, d.first"}),
 		withoutEpoch("raise", stale, "the epoch changed, and raise is written",

@@ -90,6 +90,11 @@ func obstacleWords(s source.Snapshot, o source.Wait) web.Obstacle {
 			Key: "silence", Tone: "bad", Title: "Nothing is being delivered",
 			Text: events + " " + wait + " although their partitions have owners, which say nothing is wrong: their logs may tell.",
 		}
+	case source.WaitEnded:
+		return web.Obstacle{
+			Key: "workers-ended", Tone: "bad", Title: "Workers ended over the first messages",
+			Text: events + " " + wait + " in a partition that is paused for it. Mend what ends the workers, then resume the partition.",
+		}
 	case source.WaitDead:
 		return web.Obstacle{
 			Key: "dead", Tone: "bad", Title: "Dead", Text: events + " given up. A person requeues, skips or discards them.",

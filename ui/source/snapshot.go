@@ -110,8 +110,10 @@ type Partition struct {
 	Epoch int64
 	// Delivered is the highest global sequence the partition has recorded.
 	Delivered int64
-	// PausedAt is nil unless an operator paused the partition.
+	// PausedAt is nil unless the partition is paused: by an operator, or by a worker as others ended over its messages.
 	PausedAt *time.Time
+	// Crashes is as in lease.Progress.
+	Crashes int
 	// Pending counts rows that may be delivered now; Failed those waiting for another attempt; Blocked those behind a failed or dead row;
 	// Dead those given up; Scheduled those whose time has not come.
 	Pending, Failed, Blocked, Dead, Scheduled int64

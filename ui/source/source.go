@@ -309,7 +309,7 @@ func compose(workers heartbeat.Snapshot, leases lease.Snapshot, backlog delivery
 		count := counts[row.Partition]
 		snapshot.Partitions = append(snapshot.Partitions, Partition{
 			Number: int(row.Partition), Owner: row.Owner, LeaseUntil: row.Until, LeaseLeft: row.Left, Ahead: row.Ahead,
-			Epoch: row.Epoch, Delivered: row.Delivered, PausedAt: row.PausedAt,
+			Epoch: row.Epoch, Delivered: row.Delivered, PausedAt: row.PausedAt, Crashes: row.Crashes,
 			Pending: count.Pending, Failed: count.Failed, Blocked: count.Blocked, Dead: count.Dead,
 			Scheduled: count.Scheduled, BlockedStreams: count.BlockedStreams, OldestPending: count.OldestPending,
 		})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/condition"
+	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/partition"
 	"github.com/postrider/postrider/web"
 )
@@ -36,6 +37,7 @@ const (
 	WaitClock       = "clock"
 	WaitTransaction = "transaction"
 	WaitSilence     = "silence"
+	WaitEnded       = "workers_ended"
 	WaitDead        = "dead"
 	WaitFailed      = "failed"
 	WaitBlocked     = "blocked"
@@ -51,6 +53,7 @@ const (
 	causeClock
 	causeTransaction
 	causeSilence
+	causeEnded
 	causeDead
 	causeBlocked
 	causeFailed
@@ -62,7 +65,8 @@ const (
 // word names the cause for programs and metrics; a condition has its own.
 func (c cause) word() string {
 	return [causes]string{
-		"condition", WaitNoOwner, WaitClock, WaitTransaction, WaitSilence, WaitDead, WaitBlocked, WaitFailed, WaitResizing, WaitPaused,
+		"condition", WaitNoOwner, WaitClock, WaitTransaction, WaitSilence, WaitEnded, WaitDead, WaitBlocked, WaitFailed,
+		WaitResizing, WaitPaused,
 	}[c]
 }
 
@@ -104,7 +108,10 @@ func (s Snapshot) hindrances(p Partition) []hindrance {
 		add(causeCondition, p.Pending, "%s: %s", strings.ToLower(c.Reason.Title()[:1])+c.Reason.Title()[1:], Scrub(c.Detail))
 		list[0].reason = c.Reason
 	}
-	if p.PausedAt != nil {
+	switch {
+	case p.PausedAt != nil && p.Crashes >= delivery.CrashesToPause-1:
+		add(causeEnded, p.Pending, "paused: workers ended one after the other while they carried the first messages; mend what ends them, then resume it")
+	case p.PausedAt != nil:
 		add(causePaused, p.Pending, "paused since %s UTC", p.PausedAt.UTC().Format(time.DateTime))
 	}
 	switch {

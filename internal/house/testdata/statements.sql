@@ -493,8 +493,7 @@ SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT coun
               fence_sequence  = greatest(p.fence_sequence, locked.fence),
               stream_sequence = greatest(p.stream_sequence, locked.stream),
               crashes         = 0,
-              suspect         = NULL,
-              suspected       = 0,
+              carrying        = false,
               updated_at      = clock_timestamp()
          FROM locked
         WHERE p.partition_key = locked.partition_key AND locked.one = 1
@@ -566,8 +565,7 @@ SELECT partition_key FROM held;
               fence_sequence  = greatest(p.fence_sequence, locked.fence),
               stream_sequence = greatest(p.stream_sequence, locked.stream),
               crashes         = 0,
-              suspect         = NULL,
-              suspected       = 0,
+              carrying        = false,
               updated_at      = clock_timestamp()
          FROM locked
         WHERE p.partition_key = locked.partition_key AND locked.one = 1
@@ -639,8 +637,7 @@ SELECT partition_key FROM held;
               fence_sequence  = greatest(p.fence_sequence, locked.fence),
               stream_sequence = greatest(p.stream_sequence, locked.stream),
               crashes         = 0,
-              suspect         = NULL,
-              suspected       = 0,
+              carrying        = false,
               updated_at      = clock_timestamp()
          FROM locked
         WHERE p.partition_key = locked.partition_key AND locked.one = 1
@@ -902,17 +899,35 @@ RETURNING fence_sequence, taken_on, updated_at;
                           AND e.global_sequence < p.global_sequence
                           AND NOT ($5::boolean AND e.dead_at IS NOT NULL)));
 
-/* delivery.Suspect */ UPDATE "public".outbox_partitions
-   SET suspect    = $1,
-       suspected  = CASE WHEN suspect = $1 THEN suspected ELSE 0 END,
-       updated_at = clock_timestamp()
- WHERE partition_key = $2 AND lease_owner IS NOT DISTINCT FROM $3 AND lease_epoch = $4;
+/* delivery.Carrying */ UPDATE "public".outbox_partitions AS p
+   SET carrying = $1, updated_at = clock_timestamp()
+  FROM (SELECT l.partition_key
+          FROM unnest($2::smallint[], $3::bigint[]) AS mine (partition_key, epoch)
+          JOIN "public".outbox_partitions AS l USING (partition_key)
+         WHERE l.lease_owner IS NOT DISTINCT FROM $4 AND l.lease_epoch = mine.epoch
+         ORDER BY l.partition_key
+           FOR NO KEY UPDATE OF l) AS held
+ WHERE p.partition_key = held.partition_key;
 
-/* delivery.Calm */ UPDATE "public".outbox_partitions AS p
-   SET crashes = 0, suspect = NULL, suspected = 0, updated_at = clock_timestamp()
- WHERE p.partition_key = $1 AND p.lease_owner IS NOT DISTINCT FROM $2 AND p.lease_epoch = $3
-   AND NOT EXISTS (SELECT FROM "public".outbox_ready AS o WHERE o.partition_key = p.partition_key)
-   AND NOT EXISTS (SELECT FROM "public".outbox_parked AS o WHERE o.partition_key = p.partition_key AND NOT o.blocked AND o.dead_at IS NULL);
+/* delivery.PauseOver */ WITH first AS (
+       SELECT o.global_sequence, o.stream_id
+         FROM "public".outbox AS o
+        WHERE o.partition_key = $1 AND NOT o.blocked AND o.dead_at IS NULL
+        ORDER BY o.global_sequence
+        LIMIT 1),
+     ended AS (
+       UPDATE "public".outbox_partitions
+          SET crashes    = $2 - 1,
+              paused_at  = CASE WHEN EXISTS (SELECT FROM first) THEN coalesce(paused_at, clock_timestamp()) ELSE paused_at END,
+              updated_at = clock_timestamp()
+        WHERE partition_key = $1 AND lease_owner IS NOT DISTINCT FROM $3 AND lease_epoch = $4 AND crashes >= $2::int
+    RETURNING crashes),
+     told AS (
+       INSERT INTO "public".outbox_audit (actor, action, target, reason, details)
+       SELECT 'postrider', 'partition.pause', jsonb_build_object('partitions', ARRAY[$1::int]), $5,
+              jsonb_build_object('count', 1, 'sequence', first.global_sequence, 'stream_id', first.stream_id)
+         FROM ended, first)
+SELECT first.global_sequence, first.stream_id FROM ended, first;
 
 /* delivery.Raise */ UPDATE "public".outbox_partitions
    SET lease_epoch = $1,
@@ -3402,8 +3417,8 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
               lease_until = clock_timestamp() + $2::interval,
               lease_ttl   = $2::interval,
               released_by = NULL,
-              crashes     = p.crashes + (p.lease_owner IS NOT NULL AND p.lease_owner <> $1)::int,
-              suspected   = p.suspected + (p.suspect IS NOT NULL AND p.lease_owner IS NOT NULL AND p.lease_owner <> $1)::int,
+              crashes     = p.crashes + (p.lease_owner IS NOT NULL AND p.lease_owner <> $1 AND (p.carrying OR p.crashes = 0))::int,
+              carrying    = false,
               updated_at  = clock_timestamp()
          FROM (SELECT f.partition_key, f.lease_owner, f.lease_until, f.released_by
                  FROM "public".outbox_partitions AS f
@@ -3416,7 +3431,7 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
                 ORDER BY f.partition_key
                   FOR NO KEY UPDATE OF f SKIP LOCKED) AS was
         WHERE p.partition_key = was.partition_key
-    RETURNING p.partition_key, p.lease_epoch, p.delivered, p.crashes, p.suspect, p.suspected,
+    RETURNING p.partition_key, p.lease_epoch, p.delivered, p.crashes,
               greatest(p.fence_sequence, p.lost_sequence) AS fence_sequence, greatest(p.stream_sequence, p.lost_sequence) AS stream_sequence
               ,
               was.lease_owner AS silent, was.lease_until AS ran_out, was.released_by),
@@ -3444,7 +3459,7 @@ coalesce((SELECT w.hostname FROM "public".outbox_workers AS w WHERE w.worker_id 
                  FROM taken AS t
                 GROUP BY 1, 2) AS c
         ORDER BY c.partition_keys[1])
-SELECT taken.partition_key, taken.lease_epoch, taken.delivered, taken.fence_sequence, taken.stream_sequence, taken.crashes, taken.suspect, taken.suspected,
+SELECT taken.partition_key, taken.lease_epoch, taken.delivered, taken.fence_sequence, taken.stream_sequence, taken.crashes,
           (SELECT format('%s/%s', c.system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)) FROM pg_control_system() AS c)
   FROM taken;
 
@@ -3453,8 +3468,8 @@ SELECT taken.partition_key, taken.lease_epoch, taken.delivered, taken.fence_sequ
           SET lease_owner = NULL,
               lease_until = NULL,
               lease_epoch = p.lease_epoch + 1,
-              crashes     = p.crashes + 1,
-              suspected   = p.suspected + (p.suspect IS NOT NULL)::int,
+              crashes     = p.crashes + (p.carrying OR p.crashes = 0)::int,
+              carrying    = false,
               released_by = NULL,
               updated_at  = clock_timestamp()
          FROM (SELECT f.partition_key, f.lease_owner, f.released_by
@@ -3462,7 +3477,7 @@ SELECT taken.partition_key, taken.lease_epoch, taken.delivered, taken.fence_sequ
                 ORDER BY f.partition_key
                   FOR NO KEY UPDATE OF f) AS was
         WHERE p.partition_key = was.partition_key
-    RETURNING p.partition_key, p.lease_epoch, p.delivered, p.crashes, p.suspect, p.suspected,
+    RETURNING p.partition_key, p.lease_epoch, p.delivered, p.crashes,
               greatest(p.fence_sequence, p.lost_sequence) AS fence_sequence, greatest(p.stream_sequence, p.lost_sequence) AS stream_sequence
               ,
               coalesce(was.lease_owner, was.released_by) AS previous),
@@ -3483,7 +3498,7 @@ coalesce((SELECT w.hostname FROM "public".outbox_workers AS w WHERE w.worker_id 
                  FROM taken AS t
                 GROUP BY t.previous) AS c
         ORDER BY c.partition_keys[1])
-SELECT taken.partition_key, taken.lease_epoch, taken.delivered, taken.fence_sequence, taken.stream_sequence, taken.crashes, taken.suspect, taken.suspected,
+SELECT taken.partition_key, taken.lease_epoch, taken.delivered, taken.fence_sequence, taken.stream_sequence, taken.crashes,
           (SELECT format('%s/%s', c.system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)) FROM pg_control_system() AS c)
   FROM taken;
 

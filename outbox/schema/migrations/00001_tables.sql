@@ -324,16 +324,15 @@ CREATE TABLE {schema}.outbox_partitions (
     lost_sequence   bigint      NOT NULL DEFAULT 0,
     revision        bigint      NOT NULL DEFAULT 0,
     taken_on        timestamptz,
-    suspect         bigint,
     updated_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
     lease_until     timestamptz,
     lease_ttl       interval,
     paused_at       timestamptz,
     lease_owner     uuid,
     released_by     uuid,
-    suspected       int         NOT NULL DEFAULT 0,
     crashes         int         NOT NULL DEFAULT 0,
     partition_key   smallint    NOT NULL,
+    carrying        boolean     NOT NULL DEFAULT false,
     CONSTRAINT outbox_partitions_pkey PRIMARY KEY (partition_key),
     CONSTRAINT outbox_partitions_key_check CHECK (partition_key >= 0)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, vacuum_truncate = off);
@@ -343,9 +342,8 @@ COMMENT ON COLUMN {schema}.outbox_partitions.lease_ttl IS 'How long the lease wa
 COMMENT ON COLUMN {schema}.outbox_partitions.lost_sequence IS 'Up to where a stream that lost it had held the partition, where that was only reported.';
 COMMENT ON COLUMN {schema}.outbox_partitions.revision IS 'A random number that a takeover sets, and one more with each mark: another one tells the owner that the row is not as it was left.';
 COMMENT ON COLUMN {schema}.outbox_partitions.taken_on IS 'When the server was started on which the partition was taken.';
-COMMENT ON COLUMN {schema}.outbox_partitions.suspect IS 'The one row that a careful owner is working on.';
-COMMENT ON COLUMN {schema}.outbox_partitions.suspected IS 'Owners in a row whose lease ran out while they were working on it.';
-COMMENT ON COLUMN {schema}.outbox_partitions.crashes IS 'Owners in a row whose lease ran out before they settled anything.';
+COMMENT ON COLUMN {schema}.outbox_partitions.crashes IS 'Owners in a row that ended before they settled anything: the first, and those behind it that ended while they carried messages.';
+COMMENT ON COLUMN {schema}.outbox_partitions.carrying IS 'An owner carries messages of which nothing is settled; told where one has crashed before.';
 -- Told to the next owner.
 COMMENT ON COLUMN {schema}.outbox_partitions.released_by IS 'Who gave the lease back; NULL while it is held, and where nobody did.';
 

@@ -260,7 +260,7 @@ func (d *database) restore(ctx context.Context, paused bool) error {
 		`INSERT INTO outbox_ready (global_sequence, partition_key, stream_id, topic)
 		 SELECT global_sequence, partition_key, stream_id, topic FROM bench_pointers ORDER BY global_sequence`,
 		`UPDATE outbox_partitions SET lease_epoch = 0, delivered = 0, fence_sequence = 0, stream_sequence = 0, lease_until = NULL,
-		        lease_owner = NULL, released_by = NULL, suspect = NULL, suspected = 0, crashes = 0, paused_at = `+pause,
+		        lease_owner = NULL, released_by = NULL, carrying = false, crashes = 0, paused_at = `+pause,
 		`VACUUM (ANALYZE) outbox_ready`, `VACUUM (ANALYZE) outbox_partitions`, `CHECKPOINT`,
 	)
 }
