@@ -221,6 +221,7 @@ func TestOwnersThatEndIdlePauseNothing(t *testing.T) {
 		b.drain(t, b.fencedRelay(t, delivery.Config{}))
 	}
 	b.append(t, streams[0], `1`)
+	b.succeed(t)
 	b.drain(t, b.fencedRelay(t, delivery.Config{}))
 	if got := sequencesOf(b.stored(t), streams[0]); len(got) != 1 {
 		t.Errorf("behind idle owners %v is published", got)
@@ -269,7 +270,10 @@ func TestAnOutagePausesNothing(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- r.Run(ctx, b.keeper.Set()) }()
-		<-away.asked
+		select {
+		case <-away.asked:
+		case <-time.After(patience): // it is paused
+		}
 		end()
 		if err := <-ended; err != nil {
 			t.Fatal(err)
