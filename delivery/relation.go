@@ -97,7 +97,7 @@ func (c Columns) AuditOnly() string {
 	return "coalesce(" + c.OrNull("audit_only", "boolean") + ", false)"
 }
 
-// Payload is the payload of the event e, as bytea.
+// Payload is the payload of the event e, as bytea: also where the column has become one meanwhile.
 func (c Columns) Payload() string {
-	return c.Or("payload", "bytea", "convert_to(e.payload::text, 'UTF8')")
+	return c.Or("payload", "bytea", "CASE WHEN pg_typeof(e.payload) = 'bytea'::regtype THEN e.payload::text::bytea ELSE convert_to(e.payload::text, 'UTF8') END")
 }
