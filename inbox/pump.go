@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/postrider/postrider/internal/closed"
 	"github.com/postrider/postrider/internal/unseen"
 	"github.com/postrider/postrider/message"
 )
@@ -45,6 +46,7 @@ func (r *reader) pump(ctx context.Context) {
 			pause = firstPause
 		}
 		r.log.WarnContext(ctx, "reading is interrupted; beginning again", "error", err)
+		closed.Rehear(r.js.Conn())
 		select {
 		case <-ctx.Done():
 			return

@@ -65,6 +65,9 @@ func (w *Worker) watchConditions(ctx context.Context) error {
 			if err != nil && w.relay.Flows() { // it is busy, not away
 				return nil
 			}
+			if err != nil {
+				closed.Rehear(w.nc)
+			}
 			return cmp.Or(err, now.Unfit)
 		}},
 		condition.Probe{Source: condition.Database, Ask: func(ctx context.Context) error { return delivery.CheckDatabase(ctx, w.control, needs...) }},

@@ -241,6 +241,14 @@ func whatHinders() []struct {
 			end: func(t *testing.T, h *hindered) { t.Helper(); h.permit(t, nil) },
 		},
 		{
+			name: "subscriptions revoked", reason: condition.BrokerRefused, doctor: "Permissions Violation",
+			begin: func(t *testing.T, h *hindered) {
+				t.Helper()
+				h.permit(t, &server.Permissions{Subscribe: &server.SubjectPermission{Deny: []string{"_INBOX.>"}}})
+			},
+			end: func(t *testing.T, h *hindered) { t.Helper(); h.permit(t, nil) },
+		},
+		{
 			name: "right on a table revoked", reason: condition.DatabaseRights, doctor: "permission denied for table",
 			begin: exec("REVOKE DELETE ON outbox_ready FROM {role}"), end: exec("GRANT DELETE ON outbox_ready TO {role}"),
 		},

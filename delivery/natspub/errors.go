@@ -1,6 +1,7 @@
 package natspub
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -150,11 +151,11 @@ func (notConnectedError) Error() string     { return ErrNotConnected.Error() }
 func (e notConnectedError) Unwrap() []error { return []error{ErrNotConnected, e.said} }
 
 // permission returns a refusal of permission that came since the last error was looked
-// at: it comes by itself, and what was refused has no answer. That of a purge is nobody else's.
+// at: it comes by itself, and what was refused has no answer. That of a purge is nobody else's, that of hearing answers is everybody's.
 func permission(nc *nats.Conn, before error, operation string) error {
 	e := nc.LastError()
 	//nolint:errorlint // identity is meant: each refusal is an error of its own
-	if e == before || !errors.Is(e, nats.ErrPermissionViolation) ||
+	if !errors.Is(e, nats.ErrPermissionViolation) || e == before && !strings.Contains(e.Error(), `for Subscription to "`+cmp.Or(nc.Opts.InboxPrefix, "_INBOX")+`.`) ||
 		strings.Contains(e.Error(), "."+operationPurge+".") != (operation == operationPurge) {
 		return nil
 	}

@@ -51,3 +51,11 @@ func Cause(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Rehear connects anew where nothing is answered since a right was refused: the server has forgotten what the client hears answers by,
+// which asks for that with a new connection alone, also when the right is back.
+func Rehear(nc *nats.Conn) {
+	if errors.Is(nc.LastError(), nats.ErrPermissionViolation) {
+		_ = nc.ForceReconnect() // it may be closed
+	}
+}
