@@ -17,6 +17,7 @@ import (
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/heartbeat"
+	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/outbox/schema"
 	"github.com/postrider/postrider/partition"
@@ -163,5 +164,5 @@ func (c Config) pools() (*pgxpool.Config, error) {
 	if c.Database != nil {
 		return c.Database, nil
 	}
-	return pgxpool.ParseConfig(c.DatabaseURL)
+	return pg.ParseConfig(c.DatabaseURL)
 }

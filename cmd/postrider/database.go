@@ -47,7 +47,7 @@ func (f databaseFlags) given() bool {
 
 // config is what all pools begin with.
 func (f databaseFlags) config() (*pgxpool.Config, error) {
-	cfg, err := pgxpool.ParseConfig(f.DatabaseURL)
+	cfg, err := pg.ParseConfig(f.DatabaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("%w: --database-url cannot be read: %s", errRefused, redact(err.Error()))
 	}

@@ -28,6 +28,21 @@ type Connections struct {
 	ReadOnly bool
 }
 
+// ParseConfig is that of pgxpool, but for the files that the address names, of a password or certificates: each connection reads them anew.
+func ParseConfig(address string) (*pgxpool.Config, error) {
+	cfg, err := pgxpool.ParseConfig(address)
+	if err != nil {
+		return nil, err
+	}
+	cfg.BeforeConnect = func(_ context.Context, conn *pgx.ConnConfig) error {
+		if now, err := pgx.ParseConfig(address); err == nil { // one that is being written counts next time
+			conn.Password, conn.TLSConfig, conn.Fallbacks = now.Password, now.TLSConfig, now.Fallbacks
+		}
+		return nil
+	}
+	return cfg, nil
+}
+
 // ConnectTimeout bounds the first contact with the database.
 const ConnectTimeout = 10 * time.Second
 
