@@ -113,6 +113,7 @@ func NewFenced(nc *nats.Conn, cfg FencedConfig) (*Fenced, error) {
 		cfg: cfg, build: build, writers: newWriters(build), nc: nc, api: newAPI(nc, cfg.APIPrefix, cfg.Stream, cfg.AckTimeout), answers: a,
 		slots: newSlots(cfg.InFlight), prefix: nuid.Next()[14:],
 	}
+	f.seen.keep.Store(cfg.NeverExpire)
 	f.combiner = &combiner{f: f}
 	return f, nil
 }
@@ -277,7 +278,7 @@ func (t *takeover) once(ctx context.Context) (done bool, err error) {
 // position.
 func (f *Fenced) control(subject string, r record, expected uint64) *nats.Msg {
 	header := nats.Header{nats.ExpectedLastSubjSeqHdr: {strconv.FormatUint(expected, 10)}}
-	if f.cfg.NeverExpire || f.seen.keep.Load() {
+	if f.seen.keep.Load() {
 		header[nats.MsgTTLHdr] = []string{"never"}
 	}
 	return &nats.Msg{Subject: subject, Header: header, Data: r.encode()}
