@@ -16,7 +16,7 @@ import (
 )
 
 // intake takes the events of calls out of the stream, once each: the inbox records the event in the transaction that lets
-// its call go. It ends with the context.
+// its call go. It ends with the context, or where its connections are closed for good.
 func intake(ctx context.Context, pool *pgxpool.Pool, nc *nats.Conn, wake func(target string), log *slog.Logger) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -45,7 +45,7 @@ func intake(ctx context.Context, pool *pgxpool.Pool, nc *nats.Conn, wake func(ta
 	}
 	for ctx.Err() == nil {
 		if err := consumer.Run(ctx); err != nil && ctx.Err() == nil {
-			if errors.Is(err, inbox.ErrConfig) {
+			if errors.Is(err, inbox.ErrConfig) || errors.Is(err, inbox.ErrClosed) {
 				return err
 			}
 			log.Warn("the intake begins again", "error", err)
