@@ -2,7 +2,6 @@ package inbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/internal/pg"
+	"github.com/postrider/postrider/internal/unseen"
 )
 
 // mark is a place in the JetStream stream: the sequence of a message and when JetStream stored it, in nanoseconds since
@@ -54,7 +54,7 @@ type doubts struct {
 
 func (c *Consumer) doubted(ctx context.Context, stream jetstream.Stream, marks []mark) (d doubts, err error) {
 	for _, m := range marks {
-		is, err := lost(ctx, stream, m)
+		is, err := c.lost(ctx, stream.CachedInfo().State, m)
 		if err != nil {
 			return doubts{}, err
 		}
@@ -82,8 +82,7 @@ const (
 )
 
 // lost looks for the message that was read at a mark. Workers remove their records, so that an empty place proves nothing.
-func lost(ctx context.Context, stream jetstream.Stream, m mark) (doubt, error) {
-	state := stream.CachedInfo().State
+func (c *Consumer) lost(ctx context.Context, state jetstream.StreamState, m mark) (doubt, error) {
 	switch {
 	case m.sequence == 0 || m.sequence < state.FirstSeq:
 		return holds, nil
@@ -92,14 +91,15 @@ func lost(ctx context.Context, stream jetstream.Stream, m mark) (doubt, error) {
 	case m.at == 0:
 		return holds, nil
 	}
-	msg, err := stream.GetMsg(ctx, m.sequence)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return unclear, nil
-	}
+	ask, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	stored, err := unseen.At(ask, c.js, c.cfg.Stream, m.sequence)
 	if err != nil {
 		return holds, fmt.Errorf("read message %d of the stream: %w", m.sequence, err)
 	}
-	switch at := msg.Time.UnixNano(); {
+	switch at := stored.UnixNano(); {
+	case stored.IsZero():
+		return unclear, nil
 	case at == m.at || m.at < 0 && at < -m.at:
 		return holds, nil
 	case m.at < 0: // it may be a record that was there from the first: the position is only that before an event

@@ -79,13 +79,8 @@ func (a api) get(ctx context.Context, which map[string]any) (storedMessage, erro
 	case reply.Error != nil:
 		return storedMessage{}, a.refused(reply.Error)
 	}
-	m := storedMessage{sequence: reply.Message.Sequence, at: reply.Message.At, body: reply.Message.Data}
-	if len(reply.Message.Headers) > 0 {
-		if m.header, err = nats.DecodeHeadersMsg(reply.Message.Headers); err != nil {
-			return storedMessage{}, fmt.Errorf("%w: malformed headers in the answer to STREAM.MSG.GET: %w", delivery.ErrOutage, err)
-		}
-	}
-	return m, nil
+	header, _ := nats.DecodeHeadersMsg(reply.Message.Headers) // what others wrote may be unreadable: clients give such a message none
+	return storedMessage{sequence: reply.Message.Sequence, at: reply.Message.At, header: header, body: reply.Message.Data}, nil
 }
 
 // held returns how many messages the stream holds on each subject under a filter.

@@ -1,7 +1,11 @@
 package natspub_test
 
 import (
+	"bufio"
+	"fmt"
+	"net"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -42,5 +46,52 @@ func TestAScanSeesWhatClientsKeep(t *testing.T) {
 		return nil
 	}); err != nil || !slices.Equal(seen, []uint64{1, 2, 3, 4, 5}) {
 		t.Errorf("a scan saw %v: %v", seen, err)
+	}
+}
+
+// A scan passes a message whose headers no client can read, wherever it begins.
+func TestAScanPassesHeadersThatNobodyReads(t *testing.T) {
+	t.Parallel()
+	broker := natstest.Start(t, 1)
+	broker.Stream(t, 1)
+	js := broker.JetStream(t)
+	publishRaw(t, broker.URL(), "events.a.b", "NATS/1.0\r\nno header\r\n\r\n")
+	if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: "events.a.b", Header: nats.Header{"Status": {"409"}}}); err != nil {
+		t.Fatal(err)
+	}
+	publishRaw(t, broker.URL(), "events.a.b", "NATS/1.0\r\nno header\r\n\r\n")
+	subject, err := natspub.ParseSubject(natspub.DefaultSubject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := natspub.NewStreamReader(js.Conn(), "", natspub.DefaultStream, subject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if extent, err := reader.Extent(t.Context()); err != nil || extent.Front != 1 {
+		t.Errorf("%+v, %v", extent, err)
+	}
+	seen := 0
+	if err := reader.Scan(t.Context(), 1, 3, func(page []gaps.StoredMessage) error {
+		seen += len(page)
+		return nil
+	}); err != nil || seen != 3 {
+		t.Errorf("a scan saw %d: %v", seen, err)
+	}
+}
+
+// publishRaw publishes headers as they are, which no client of ours would write.
+func publishRaw(t *testing.T, url, subject, headers string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "nats://")) //nolint:noctx // the test has its own end
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "CONNECT {\"verbose\":false,\"headers\":true}\r\nHPUB %s %d %d\r\n%s\r\nPING\r\n", subject, len(headers), len(headers), headers)
+	for lines := bufio.NewScanner(conn); lines.Scan() && lines.Text() != "PONG"; {
+		if strings.HasPrefix(lines.Text(), "-ERR") {
+			t.Fatal(lines.Text())
+		}
 	}
 }

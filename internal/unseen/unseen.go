@@ -23,9 +23,9 @@ func Next(ctx context.Context, js jetstream.JetStream, stream, filter string, af
 	if err != nil || len(found.Headers) == 0 || len(found.Data) > 0 { // clients show it
 		return nil, err
 	}
-	header, err := nats.DecodeHeadersMsg(found.Headers)
-	if err != nil || header.Get(headername.Status) == "" {
-		return nil, err
+	header, _ := nats.DecodeHeadersMsg(found.Headers) // what cannot be read clients show, without headers
+	if header.Get(headername.Status) == "" {
+		return nil, nil
 	}
 	return &Message{
 		subject: found.Subject, header: header,
@@ -37,6 +37,12 @@ func Next(ctx context.Context, js jetstream.JetStream, stream, filter string, af
 func Last(ctx context.Context, js jetstream.JetStream, stream, filter string) (uint64, error) {
 	found, err := get(ctx, js, stream, map[string]any{"last_by_subj": filter})
 	return found.Sequence, err
+}
+
+// At dates the message at a position, zero without one. Its headers do not matter: they may be those of an answer, or unreadable.
+func At(ctx context.Context, js jetstream.JetStream, stream string, sequence uint64) (time.Time, error) {
+	found, err := get(ctx, js, stream, map[string]any{"seq": sequence})
+	return found.At, err
 }
 
 // stored is a message as the API returns it.
