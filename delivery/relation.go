@@ -97,6 +97,12 @@ func (c Columns) AuditOnly() string {
 	return "coalesce(" + c.OrNull("audit_only", "boolean") + ", false)"
 }
 
+// Metadata is the metadata of the event e. JSON that no text can hold, which type json admits, counts as none: else it fails all events
+// that are read with it.
+func (c Columns) Metadata() string {
+	return c.Or("metadata", "jsonb", `CASE WHEN NOT `+pg.Unread("e.metadata")+` THEN e.metadata END`)
+}
+
 // Payload is the payload of the event e, as bytea: also where the column has become one meanwhile.
 func (c Columns) Payload() string {
 	return c.Or("payload", "bytea", "CASE WHEN pg_typeof(e.payload) = 'bytea'::regtype THEN e.payload::text::bytea ELSE convert_to(e.payload::text, 'UTF8') END")

@@ -62,7 +62,7 @@ func NewStore(ctx context.Context, db Pool, schema string, events Relation) (*St
 	// Where a pooler hands sessions around, each outbox has a setting of its own in them.
 	safe := fmt.Sprintf("postrider.safe_%08x", crc32.ChecksumIEEE([]byte(schema+" "+columns.Relation)))
 	if err := pg.Fill(statements, "sql/*.sql", "delivery", schema, &s.sql, append(pg.Replace(s.way), "{events}", columns.Relation, "{safe}", safe,
-		"{routing_key}", columns.OrNull("routing_key", "text"), "{payload}", columns.Payload(), "{audit_only}", columns.AuditOnly(),
+		"{routing_key}", columns.OrNull("routing_key", "text"), "{payload}", columns.Payload(), "{metadata}", columns.Metadata(), "{audit_only}", columns.AuditOnly(),
 		"{occurred_at}", columns.Or("occurred_at", "timestamp with time zone", "e.recorded_at"))...); err != nil {
 		return nil, fmt.Errorf("delivery store: %w", err)
 	}

@@ -20,7 +20,7 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
        s.metadata ->> 'traceparent', s.metadata ->> 'tracestate', s.metadata -> 'headers',
        s.metadata ->> 'correlation_id', s.metadata ->> 'causation_id',
        s.tenant_id, s.audit_only, s.occurred_at, s.recorded_at
-  FROM (SELECT e.sequence, e.event_id, e.stream_version, e.event_type, e.metadata, e.tenant_id, e.recorded_at,
+  FROM (SELECT e.sequence, e.event_id, e.stream_version, e.event_type, {metadata} AS metadata, e.tenant_id, e.recorded_at,
                {audit_only} AS audit_only, {occurred_at} AS occurred_at, {payload} AS payload
           FROM {events} AS e
 

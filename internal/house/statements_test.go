@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "write testdata/statements.sql anew")
 // replaced is what stands for the names that packages replace beside the schema: an events relation that has every column. A server that
 // refuses nothing adds its ways.
 var replaced = []string{
-	"{events}", `"public"."events"`, "{safe}", "postrider.safe", "{topic}", "e.topic", "{later_topic}", "l.topic", "{routing_key}", "e.routing_key", "{payload}", "e.payload",
+	"{events}", `"public"."events"`, "{safe}", "postrider.safe", "{topic}", "e.topic", "{later_topic}", "l.topic", "{routing_key}", "e.routing_key", "{payload}", "e.payload", "{metadata}", "e.metadata",
 	"{audit_only}", "coalesce(e.audit_only, false)", "{later_audit_only}", "coalesce(l.audit_only, false)", "{occurred_at}", "e.occurred_at",
 }
 

@@ -88,7 +88,7 @@ func (c column) orUnread() string {
 		return ""
 	}
 	c.part = ""
-	return ` OR regexp_replace(` + c.of("r") + `::text, '\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..', ' ', 'g') ~ '\\u(0000|[dD][89a-fA-F])'`
+	return ` OR ` + pg.Unread(c.of("r"))
 }
 
 // appended are the arguments of outbox_append_adopted: those of a row.

@@ -267,7 +267,7 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
        s.metadata ->> 'traceparent', s.metadata ->> 'tracestate', s.metadata -> 'headers',
        s.metadata ->> 'correlation_id', s.metadata ->> 'causation_id',
        s.tenant_id, s.audit_only, s.occurred_at, s.recorded_at
-  FROM (SELECT e.sequence, e.event_id, e.stream_version, e.event_type, e.metadata, e.tenant_id, e.recorded_at,
+  FROM (SELECT e.sequence, e.event_id, e.stream_version, e.event_type, e.metadata AS metadata, e.tenant_id, e.recorded_at,
                coalesce(e.audit_only, false) AS audit_only, e.occurred_at AS occurred_at, e.payload AS payload
           FROM "public"."events" AS e
          WHERE e.sequence = ANY (ARRAY[c.global_sequence]::bigint[])
@@ -296,7 +296,7 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
        s.metadata ->> 'traceparent', s.metadata ->> 'tracestate', s.metadata -> 'headers',
        s.metadata ->> 'correlation_id', s.metadata ->> 'causation_id',
        s.tenant_id, s.audit_only, s.occurred_at, s.recorded_at
-  FROM (SELECT e.sequence, e.event_id, e.stream_version, e.event_type, e.metadata, e.tenant_id, e.recorded_at,
+  FROM (SELECT e.sequence, e.event_id, e.stream_version, e.event_type, e.metadata AS metadata, e.tenant_id, e.recorded_at,
                coalesce(e.audit_only, false) AS audit_only, e.occurred_at AS occurred_at, e.payload AS payload
           FROM "public"."events" AS e
          WHERE e.sequence = ANY ($2::bigint[]) AND e.sequence BETWEEN $3::bigint AND $4::bigint
