@@ -3,6 +3,8 @@ package delivery_test
 import (
 	"testing"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/message"
 )
@@ -32,6 +34,31 @@ func TestMetadataThatNoTextHoldsHarmsItsOwnStream(t *testing.T) {
 	for _, m := range b.stored(t) {
 		if m.Header.Get(message.HeaderStream) == "good" && m.Header.Get(message.HeaderCorrelationID) != `c\u0000` {
 			t.Errorf("stored %v", m.Header)
+		}
+	}
+}
+
+// What is published of a table of one's own is what consumers can read; other rows fail, and say why.
+func TestWhatConsumersRefuseIsNotPublished(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.own(t, `event_id uuid DEFAULT gen_random_uuid(), stream_version bigint DEFAULT 1, event_type text DEFAULT 't', metadata jsonb, tenant_id text`,
+		`INSERT INTO own (sequence, stream_id) VALUES (1, 'fine'), (2, 'version'), (3, 'type'), (4, 'id');
+		 UPDATE own SET stream_version = 0 WHERE sequence = 2; UPDATE own SET event_type = '' WHERE sequence = 3;
+		 UPDATE own SET event_id = '00000000-0000-0000-0000-000000000000' WHERE sequence = 4`)
+	b.drain(t, b.relay(t, delivery.Config{}))
+	for _, m := range b.stored(t) {
+		read, err := message.Parse(m.Subject, m.Sequence, nats.Header(m.Header), m.Data)
+		if err == nil {
+			err = read.Check()
+		}
+		if err != nil {
+			t.Errorf("published, and no consumer reads it: %v", err)
+		}
+	}
+	for _, sequence := range []int64{2, 3, 4} {
+		if s := b.state(t, sequence); s.State != "failed" || s.LastError == nil {
+			t.Errorf("event %d is %+v", sequence, s)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -154,12 +155,12 @@ func (r *eventReader) event() Event {
 		Headers: stringsOf(r.headers), Payload: r.bodies.Keep(r.payload),
 	}
 	switch {
-	case !r.id.Valid:
-		e.Unreadable = fmt.Errorf("%w: event_id is NULL", ErrEventUnreadable)
-	case !r.version.Valid:
-		e.Unreadable = fmt.Errorf("%w: stream_version is NULL", ErrEventUnreadable)
-	case r.kind == nil:
-		e.Unreadable = fmt.Errorf("%w: event_type is NULL", ErrEventUnreadable)
+	case e.ID == uuid.Nil: // what follows consumers would refuse
+		e.Unreadable = fmt.Errorf("%w: event_id is NULL or zero", ErrEventUnreadable)
+	case r.version.Int64 < 1:
+		e.Unreadable = fmt.Errorf("%w: stream_version is NULL or below 1", ErrEventUnreadable)
+	case e.Type == "":
+		e.Unreadable = fmt.Errorf("%w: event_type is NULL or empty", ErrEventUnreadable)
 	case !r.size.Valid:
 		e.Unreadable = fmt.Errorf("%w: payload is NULL", ErrEventUnreadable)
 	default:
