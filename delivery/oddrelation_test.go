@@ -2,10 +2,12 @@ package delivery_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/message"
 )
 
@@ -60,5 +62,35 @@ func TestWhatConsumersRefuseIsNotPublished(t *testing.T) {
 		if s := b.state(t, sequence); s.State != "failed" || s.LastError == nil {
 			t.Errorf("event %d is %+v", sequence, s)
 		}
+	}
+}
+
+// Columns of other types than text are sent as their text, or refused at the start.
+func TestColumnsOfOtherTypesAreSentAsTheirText(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.own(t, `event_id uuid DEFAULT gen_random_uuid(), stream_version int DEFAULT 1, event_type int DEFAULT 5, metadata jsonb, tenant_id uuid DEFAULT '018f0000-0000-7000-8000-000000000007'`,
+		`INSERT INTO own (sequence, stream_id) VALUES (1, 'a')`)
+	subject, err := natspub.ParseSubject("events.{tenant}.{type}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	publisher, err := natspub.NewDedupe(b.nc, natspub.DedupeConfig{AckTimeout: 2 * time.Second, Shape: natspub.Shape{Subject: subject}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = publisher.Close() })
+	relay, err := delivery.NewRelay(delivery.Config{Logger: testLogger(t)}, b.store, publisher, b.bell)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.drain(t, relay)
+	for _, m := range b.stored(t) {
+		if m.Subject != "events.018f0000-0000-7000-8000-000000000007.5" || m.Header.Get(message.HeaderType) != "5" {
+			t.Errorf("stored %q %q", m.Subject, m.Header.Get(message.HeaderType))
+		}
+	}
+	if n := len(b.stored(t)); n != 1 {
+		t.Errorf("%d messages are stored", n)
 	}
 }

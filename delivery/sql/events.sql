@@ -20,7 +20,7 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
        s.metadata ->> 'traceparent', s.metadata ->> 'tracestate', s.metadata -> 'headers',
        s.metadata ->> 'correlation_id', s.metadata ->> 'causation_id',
        s.tenant_id, s.audit_only, s.occurred_at, s.recorded_at
-  FROM (SELECT e.sequence, e.event_id, e.stream_version, e.event_type, {metadata} AS metadata, e.tenant_id, e.recorded_at,
+  FROM (SELECT e.sequence, e.event_id, e.stream_version, e.event_type::text, {metadata} AS metadata, e.tenant_id::text, e.recorded_at,
                {audit_only} AS audit_only, {occurred_at} AS occurred_at, {payload} AS payload
           FROM {events} AS e
 
@@ -31,4 +31,4 @@ SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, N
 
 -- query: EventTypes
 -- The types of some events.
-SELECT e.sequence, coalesce(e.event_type, '') FROM {events} AS e WHERE e.sequence = ANY (@sequences::bigint[])
+SELECT e.sequence, coalesce(e.event_type::text, '') FROM {events} AS e WHERE e.sequence = ANY (@sequences::bigint[])

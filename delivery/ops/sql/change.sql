@@ -39,7 +39,7 @@ WITH looked AS MATERIALIZED (
 SELECT c.topic, coalesce(e.event_type, ''), c.family, count(*), min(c.class), max(c.class), min(c.dead_at), max(c.dead_at),
        min(c.global_sequence), (array_agg(left(coalesce(c.last_error, ''), 300) ORDER BY c.global_sequence))[1], NULL::smallint
   FROM chosen AS c
-  LEFT JOIN LATERAL (SELECT e.event_type FROM {events} AS e WHERE e.sequence = c.global_sequence LIMIT 1) AS e ON true
+  LEFT JOIN LATERAL (SELECT e.event_type::text FROM {events} AS e WHERE e.sequence = c.global_sequence LIMIT 1) AS e ON true
  GROUP BY 1, 2, 3
  UNION ALL
 (SELECT '', '', '', 0, '', '', NULL, NULL, w.global_sequence, '', w.partition_key

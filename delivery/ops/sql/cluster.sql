@@ -97,7 +97,7 @@ SELECT coalesce(e.topic, ''), coalesce(e.event_type, ''), sum(s.weight) / extrac
            FROM (SELECT DISTINCT CASE WHEN d.sequences IS NULL THEN d.first_sequence + (d.last_sequence - d.first_sequence) * n / 4
                                       ELSE d.sequences[1 + (cardinality(d.sequences) - 1) * n / 4] END AS sequence
                    FROM generate_series(0, 4) AS n) AS v) AS s
-  LEFT JOIN LATERAL (SELECT {topic} AS topic, e.event_type FROM {events} AS e WHERE e.sequence = s.sequence LIMIT 1) AS e ON true
+  LEFT JOIN LATERAL (SELECT {topic} AS topic, e.event_type::text FROM {events} AS e WHERE e.sequence = s.sequence LIMIT 1) AS e ON true
  GROUP BY 1, 2, span.span
 
 -- query: Rights

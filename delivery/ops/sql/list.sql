@@ -134,7 +134,7 @@ SELECT o.global_sequence, o.partition_key, o.stream_id, o.topic,
           ORDER BY r.global_sequence
           LIMIT 1) AS o
   LEFT JOIN LATERAL (
-         SELECT e.event_id, e.event_type, e.stream_version, e.recorded_at
+         SELECT e.event_id, e.event_type::text, e.stream_version, e.recorded_at
            FROM {events} AS e
           WHERE e.sequence = k.global_sequence
           LIMIT 1) AS e ON true
@@ -171,13 +171,13 @@ SELECT o.partition_key, o.global_sequence,
 
 -- query: Named
 -- Those of the named events that the filter chooses.
-SELECT e.sequence, e.stream_id, coalesce({topic}, ''), e.event_id, e.event_type, e.stream_version, e.recorded_at
+SELECT e.sequence, e.stream_id, coalesce({topic}, ''), e.event_id, e.event_type::text, e.stream_version, e.recorded_at
   FROM {events} AS e
  WHERE e.sequence = ANY (@sequences::bigint[])
    AND (@stream::text IS NULL OR e.stream_id = @stream)
    AND (@topic::text IS NULL OR {topic} = @topic)
-   AND (@type::text IS NULL OR e.event_type = @type)
-   AND (@tenant::text IS NULL OR e.tenant_id = @tenant)
+   AND (@type::text IS NULL OR e.event_type::text = @type)
+   AND (@tenant::text IS NULL OR e.tenant_id::text = @tenant)
    AND (@since::timestamptz IS NULL OR e.recorded_at >= @since)
    AND (@until::timestamptz IS NULL OR e.recorded_at < @until)
 
@@ -269,12 +269,12 @@ SELECT w.sequence, w.stream_id, w.topic, w.event_id, w.event_type, w.stream_vers
                AS nth,
                coalesce((@stream::text IS NULL OR e.stream_id = @stream)
                         AND (@topic::text IS NULL OR e.topic = @topic)
-                        AND (@type::text IS NULL OR e.event_type = @type)
-                        AND (@tenant::text IS NULL OR e.tenant_id = @tenant)
+                        AND (@type::text IS NULL OR e.event_type::text = @type)
+                        AND (@tenant::text IS NULL OR e.tenant_id::text = @tenant)
                         AND (@since::timestamptz IS NULL OR e.recorded_at >= @since)
                         AND (@until::timestamptz IS NULL OR e.recorded_at < @until), false) AS chosen
-          FROM (SELECT e.sequence, e.stream_id, coalesce({topic}, '') AS topic, e.event_id, e.event_type, e.stream_version,
-                       e.tenant_id, e.recorded_at
+          FROM (SELECT e.sequence, e.stream_id, coalesce({topic}, '') AS topic, e.event_id, e.event_type::text, e.stream_version,
+                       e.tenant_id::text, e.recorded_at
                   FROM {events} AS e
 
 -- fragment: window_end
@@ -313,8 +313,8 @@ SELECT s.sequence, d.partition_key, d.lease_epoch, d.published_at,
                               -- include: family
                               = @family)
                          AND (@type::text IS NULL AND @tenant::text IS NULL AND @since::timestamptz IS NULL AND @until::timestamptz IS NULL
-                              OR (SELECT (@type IS NULL OR e.event_type = @type)
-                                         AND (@tenant IS NULL OR e.tenant_id = @tenant)
+                              OR (SELECT (@type IS NULL OR e.event_type::text = @type)
+                                         AND (@tenant IS NULL OR e.tenant_id::text = @tenant)
                                          AND (@since IS NULL OR e.recorded_at >= @since)
                                          AND (@until IS NULL OR e.recorded_at < @until)
                                     FROM {events} AS e

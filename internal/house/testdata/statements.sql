@@ -267,7 +267,7 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
        s.metadata ->> 'traceparent', s.metadata ->> 'tracestate', s.metadata -> 'headers',
        s.metadata ->> 'correlation_id', s.metadata ->> 'causation_id',
        s.tenant_id, s.audit_only, s.occurred_at, s.recorded_at
-  FROM (SELECT e.sequence, e.event_id, e.stream_version, e.event_type, e.metadata AS metadata, e.tenant_id, e.recorded_at,
+  FROM (SELECT e.sequence, e.event_id, e.stream_version, e.event_type::text, e.metadata AS metadata, e.tenant_id::text, e.recorded_at,
                coalesce(e.audit_only, false) AS audit_only, e.occurred_at AS occurred_at, e.payload AS payload
           FROM "public"."events" AS e
          WHERE e.sequence = ANY (ARRAY[c.global_sequence]::bigint[])
@@ -296,7 +296,7 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
        s.metadata ->> 'traceparent', s.metadata ->> 'tracestate', s.metadata -> 'headers',
        s.metadata ->> 'correlation_id', s.metadata ->> 'causation_id',
        s.tenant_id, s.audit_only, s.occurred_at, s.recorded_at
-  FROM (SELECT e.sequence, e.event_id, e.stream_version, e.event_type, e.metadata AS metadata, e.tenant_id, e.recorded_at,
+  FROM (SELECT e.sequence, e.event_id, e.stream_version, e.event_type::text, e.metadata AS metadata, e.tenant_id::text, e.recorded_at,
                coalesce(e.audit_only, false) AS audit_only, e.occurred_at AS occurred_at, e.payload AS payload
           FROM "public"."events" AS e
          WHERE e.sequence = ANY ($2::bigint[]) AND e.sequence BETWEEN $3::bigint AND $4::bigint
@@ -304,7 +304,7 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
 
 /* delivery.LetGo */ SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL;
 
-/* delivery.EventTypes */ SELECT e.sequence, coalesce(e.event_type, '') FROM "public"."events" AS e WHERE e.sequence = ANY ($1::bigint[]);
+/* delivery.EventTypes */ SELECT e.sequence, coalesce(e.event_type::text, '') FROM "public"."events" AS e WHERE e.sequence = ANY ($1::bigint[]);
 
 /* delivery.Heal */ WITH held AS MATERIALIZED (
        SELECT p.partition_key
@@ -1616,8 +1616,8 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
                               btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $7)
                          AND ($8::text IS NULL AND $9::text IS NULL AND $10::timestamptz IS NULL AND $11::timestamptz IS NULL
-                              OR (SELECT ($8 IS NULL OR e.event_type = $8)
-                                         AND ($9 IS NULL OR e.tenant_id = $9)
+                              OR (SELECT ($8 IS NULL OR e.event_type::text = $8)
+                                         AND ($9 IS NULL OR e.tenant_id::text = $9)
                                          AND ($10 IS NULL OR e.recorded_at >= $10)
                                          AND ($11 IS NULL OR e.recorded_at < $11)
                                     FROM "public"."events" AS e
@@ -1647,8 +1647,8 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
                               btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $7)
                          AND ($8::text IS NULL AND $9::text IS NULL AND $10::timestamptz IS NULL AND $11::timestamptz IS NULL
-                              OR (SELECT ($8 IS NULL OR e.event_type = $8)
-                                         AND ($9 IS NULL OR e.tenant_id = $9)
+                              OR (SELECT ($8 IS NULL OR e.event_type::text = $8)
+                                         AND ($9 IS NULL OR e.tenant_id::text = $9)
                                          AND ($10 IS NULL OR e.recorded_at >= $10)
                                          AND ($11 IS NULL OR e.recorded_at < $11)
                                     FROM "public"."events" AS e
@@ -1685,8 +1685,8 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
                               btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $9)
                          AND ($10::text IS NULL AND $11::text IS NULL AND $12::timestamptz IS NULL AND $13::timestamptz IS NULL
-                              OR (SELECT ($10 IS NULL OR e.event_type = $10)
-                                         AND ($11 IS NULL OR e.tenant_id = $11)
+                              OR (SELECT ($10 IS NULL OR e.event_type::text = $10)
+                                         AND ($11 IS NULL OR e.tenant_id::text = $11)
                                          AND ($12 IS NULL OR e.recorded_at >= $12)
                                          AND ($13 IS NULL OR e.recorded_at < $13)
                                     FROM "public"."events" AS e
@@ -1695,7 +1695,7 @@ SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it
 SELECT c.topic, coalesce(e.event_type, ''), c.family, count(*), min(c.class), max(c.class), min(c.dead_at), max(c.dead_at),
        min(c.global_sequence), (array_agg(left(coalesce(c.last_error, ''), 300) ORDER BY c.global_sequence))[1], NULL::smallint
   FROM chosen AS c
-  LEFT JOIN LATERAL (SELECT e.event_type FROM "public"."events" AS e WHERE e.sequence = c.global_sequence LIMIT 1) AS e ON true
+  LEFT JOIN LATERAL (SELECT e.event_type::text FROM "public"."events" AS e WHERE e.sequence = c.global_sequence LIMIT 1) AS e ON true
  GROUP BY 1, 2, 3
  UNION ALL
 (SELECT '', '', '', 0, '', '', NULL, NULL, w.global_sequence, '', w.partition_key
@@ -1887,7 +1887,7 @@ SELECT coalesce(e.topic, ''), coalesce(e.event_type, ''), sum(s.weight) / extrac
            FROM (SELECT DISTINCT CASE WHEN d.sequences IS NULL THEN d.first_sequence + (d.last_sequence - d.first_sequence) * n / 4
                                       ELSE d.sequences[1 + (cardinality(d.sequences) - 1) * n / 4] END AS sequence
                    FROM generate_series(0, 4) AS n) AS v) AS s
-  LEFT JOIN LATERAL (SELECT e.topic AS topic, e.event_type FROM "public"."events" AS e WHERE e.sequence = s.sequence LIMIT 1) AS e ON true
+  LEFT JOIN LATERAL (SELECT e.topic AS topic, e.event_type::text FROM "public"."events" AS e WHERE e.sequence = s.sequence LIMIT 1) AS e ON true
  GROUP BY 1, 2, span.span;
 
 /* ops.Rights */ WITH needed (purpose, privilege, relation, columns) AS (
@@ -1969,8 +1969,8 @@ SELECT k.partition_key,
                               btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $8)
                          AND ($9::text IS NULL AND $10::text IS NULL AND $11::timestamptz IS NULL AND $12::timestamptz IS NULL
-                              OR (SELECT ($9 IS NULL OR e.event_type = $9)
-                                         AND ($10 IS NULL OR e.tenant_id = $10)
+                              OR (SELECT ($9 IS NULL OR e.event_type::text = $9)
+                                         AND ($10 IS NULL OR e.tenant_id::text = $10)
                                          AND ($11 IS NULL OR e.recorded_at >= $11)
                                          AND ($12 IS NULL OR e.recorded_at < $12)
                                     FROM "public"."events" AS e
@@ -2001,8 +2001,8 @@ SELECT k.partition_key,
                               btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $8)
                          AND ($9::text IS NULL AND $10::text IS NULL AND $11::timestamptz IS NULL AND $12::timestamptz IS NULL
-                              OR (SELECT ($9 IS NULL OR e.event_type = $9)
-                                         AND ($10 IS NULL OR e.tenant_id = $10)
+                              OR (SELECT ($9 IS NULL OR e.event_type::text = $9)
+                                         AND ($10 IS NULL OR e.tenant_id::text = $10)
                                          AND ($11 IS NULL OR e.recorded_at >= $11)
                                          AND ($12 IS NULL OR e.recorded_at < $12)
                                     FROM "public"."events" AS e
@@ -2033,8 +2033,8 @@ SELECT k.partition_key,
                               btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $8)
                          AND ($9::text IS NULL AND $10::text IS NULL AND $11::timestamptz IS NULL AND $12::timestamptz IS NULL
-                              OR (SELECT ($9 IS NULL OR e.event_type = $9)
-                                         AND ($10 IS NULL OR e.tenant_id = $10)
+                              OR (SELECT ($9 IS NULL OR e.event_type::text = $9)
+                                         AND ($10 IS NULL OR e.tenant_id::text = $10)
                                          AND ($11 IS NULL OR e.recorded_at >= $11)
                                          AND ($12 IS NULL OR e.recorded_at < $12)
                                     FROM "public"."events" AS e
@@ -2065,8 +2065,8 @@ SELECT k.partition_key,
                               btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $8)
                          AND ($9::text IS NULL AND $10::text IS NULL AND $11::timestamptz IS NULL AND $12::timestamptz IS NULL
-                              OR (SELECT ($9 IS NULL OR e.event_type = $9)
-                                         AND ($10 IS NULL OR e.tenant_id = $10)
+                              OR (SELECT ($9 IS NULL OR e.event_type::text = $9)
+                                         AND ($10 IS NULL OR e.tenant_id::text = $10)
                                          AND ($11 IS NULL OR e.recorded_at >= $11)
                                          AND ($12 IS NULL OR e.recorded_at < $12)
                                     FROM "public"."events" AS e
@@ -2097,8 +2097,8 @@ SELECT k.partition_key,
                               btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $8)
                          AND ($9::text IS NULL AND $10::text IS NULL AND $11::timestamptz IS NULL AND $12::timestamptz IS NULL
-                              OR (SELECT ($9 IS NULL OR e.event_type = $9)
-                                         AND ($10 IS NULL OR e.tenant_id = $10)
+                              OR (SELECT ($9 IS NULL OR e.event_type::text = $9)
+                                         AND ($10 IS NULL OR e.tenant_id::text = $10)
                                          AND ($11 IS NULL OR e.recorded_at >= $11)
                                          AND ($12 IS NULL OR e.recorded_at < $12)
                                     FROM "public"."events" AS e
@@ -2129,8 +2129,8 @@ SELECT k.partition_key,
                               btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $8)
                          AND ($9::text IS NULL AND $10::text IS NULL AND $11::timestamptz IS NULL AND $12::timestamptz IS NULL
-                              OR (SELECT ($9 IS NULL OR e.event_type = $9)
-                                         AND ($10 IS NULL OR e.tenant_id = $10)
+                              OR (SELECT ($9 IS NULL OR e.event_type::text = $9)
+                                         AND ($10 IS NULL OR e.tenant_id::text = $10)
                                          AND ($11 IS NULL OR e.recorded_at >= $11)
                                          AND ($12 IS NULL OR e.recorded_at < $12)
                                     FROM "public"."events" AS e
@@ -2151,12 +2151,12 @@ SELECT k.partition_key,
                AS nth,
                coalesce(($2::text IS NULL OR e.stream_id = $2)
                         AND ($3::text IS NULL OR e.topic = $3)
-                        AND ($4::text IS NULL OR e.event_type = $4)
-                        AND ($5::text IS NULL OR e.tenant_id = $5)
+                        AND ($4::text IS NULL OR e.event_type::text = $4)
+                        AND ($5::text IS NULL OR e.tenant_id::text = $5)
                         AND ($6::timestamptz IS NULL OR e.recorded_at >= $6)
                         AND ($7::timestamptz IS NULL OR e.recorded_at < $7), false) AS chosen
-          FROM (SELECT e.sequence, e.stream_id, coalesce(e.topic, '') AS topic, e.event_id, e.event_type, e.stream_version,
-                       e.tenant_id, e.recorded_at
+          FROM (SELECT e.sequence, e.stream_id, coalesce(e.topic, '') AS topic, e.event_id, e.event_type::text, e.stream_version,
+                       e.tenant_id::text, e.recorded_at
                   FROM "public"."events" AS e
                  WHERE e.sequence > $8
                  ORDER BY e.sequence ASC
@@ -2169,12 +2169,12 @@ SELECT k.partition_key,
                AS nth,
                coalesce(($2::text IS NULL OR e.stream_id = $2)
                         AND ($3::text IS NULL OR e.topic = $3)
-                        AND ($4::text IS NULL OR e.event_type = $4)
-                        AND ($5::text IS NULL OR e.tenant_id = $5)
+                        AND ($4::text IS NULL OR e.event_type::text = $4)
+                        AND ($5::text IS NULL OR e.tenant_id::text = $5)
                         AND ($6::timestamptz IS NULL OR e.recorded_at >= $6)
                         AND ($7::timestamptz IS NULL OR e.recorded_at < $7), false) AS chosen
-          FROM (SELECT e.sequence, e.stream_id, coalesce(e.topic, '') AS topic, e.event_id, e.event_type, e.stream_version,
-                       e.tenant_id, e.recorded_at
+          FROM (SELECT e.sequence, e.stream_id, coalesce(e.topic, '') AS topic, e.event_id, e.event_type::text, e.stream_version,
+                       e.tenant_id::text, e.recorded_at
                   FROM "public"."events" AS e
                  WHERE e.sequence < $8
                  ORDER BY e.sequence DESC
@@ -2212,7 +2212,7 @@ SELECT k.partition_key,
           ORDER BY r.global_sequence
           LIMIT 1) AS o
   LEFT JOIN LATERAL (
-         SELECT e.event_id, e.event_type, e.stream_version, e.recorded_at
+         SELECT e.event_id, e.event_type::text, e.stream_version, e.recorded_at
            FROM "public"."events" AS e
           WHERE e.sequence = k.global_sequence
           LIMIT 1) AS e ON true;
@@ -2228,8 +2228,8 @@ SELECT k.partition_key,
                               btrim(regexp_replace(regexp_replace(left(o.last_error, 200), '"[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*', '#', 'g'), '\s+', ' ', 'g'))
                               = $5)
                          AND ($6::text IS NULL AND $7::text IS NULL AND $8::timestamptz IS NULL AND $9::timestamptz IS NULL
-                              OR (SELECT ($6 IS NULL OR e.event_type = $6)
-                                         AND ($7 IS NULL OR e.tenant_id = $7)
+                              OR (SELECT ($6 IS NULL OR e.event_type::text = $6)
+                                         AND ($7 IS NULL OR e.tenant_id::text = $7)
                                          AND ($8 IS NULL OR e.recorded_at >= $8)
                                          AND ($9 IS NULL OR e.recorded_at < $9)
                                     FROM "public"."events" AS e
@@ -2253,13 +2253,13 @@ SELECT k.partition_key,
                   ORDER BY q.global_sequence
                   LIMIT 1) AS p) AS o;
 
-/* ops.Named */ SELECT e.sequence, e.stream_id, coalesce(e.topic, ''), e.event_id, e.event_type, e.stream_version, e.recorded_at
+/* ops.Named */ SELECT e.sequence, e.stream_id, coalesce(e.topic, ''), e.event_id, e.event_type::text, e.stream_version, e.recorded_at
   FROM "public"."events" AS e
  WHERE e.sequence = ANY ($1::bigint[])
    AND ($2::text IS NULL OR e.stream_id = $2)
    AND ($3::text IS NULL OR e.topic = $3)
-   AND ($4::text IS NULL OR e.event_type = $4)
-   AND ($5::text IS NULL OR e.tenant_id = $5)
+   AND ($4::text IS NULL OR e.event_type::text = $4)
+   AND ($5::text IS NULL OR e.tenant_id::text = $5)
    AND ($6::timestamptz IS NULL OR e.recorded_at >= $6)
    AND ($7::timestamptz IS NULL OR e.recorded_at < $7);
 
@@ -2322,8 +2322,8 @@ SELECT k.partition_key,
 
 /* ops.EventsLike */ SELECT e.event_id FROM "public"."events" AS e WHERE e.event_id BETWEEN $1 AND $2 ORDER BY e.event_id LIMIT $3;
 
-/* ops.Event */ SELECT e.stream_id, coalesce(e.topic, ''), e.event_id, e.event_type, e.stream_version, e.recorded_at,
-       coalesce(e.tenant_id, ''), e.occurred_at, coalesce(e.audit_only, false), e.metadata
+/* ops.Event */ SELECT e.stream_id, coalesce(e.topic, ''), e.event_id, e.event_type::text, e.stream_version, e.recorded_at,
+       coalesce(e.tenant_id::text, ''), e.occurred_at, coalesce(e.audit_only, false), e.metadata
   FROM "public"."events" AS e
  WHERE e.sequence = $1;
 
@@ -2419,7 +2419,7 @@ ON CONFLICT (event_type) DO UPDATE
 /* contracts.Remove */ DELETE FROM "public".outbox_types WHERE event_type = $1;
 
 /* contracts.Seen */ SELECT n.topic, n.event_type, count(*), max(n.sequence)
-  FROM (SELECT e.sequence, e.event_type, coalesce(e.topic, 'default') AS topic, coalesce(e.audit_only, false) AS audit_only
+  FROM (SELECT e.sequence, e.event_type::text, coalesce(e.topic, 'default') AS topic, coalesce(e.audit_only, false) AS audit_only
           FROM "public"."events" AS e ORDER BY e.sequence DESC LIMIT $1) AS n
  WHERE NOT n.audit_only
  GROUP BY n.topic, n.event_type
@@ -2828,9 +2828,9 @@ SELECT (SELECT coalesce(max(e.sequence), 0) FROM "public"."events" AS e),
    AND
        NOT coalesce(e.audit_only, false)
    AND ($3::text IS NULL OR e.stream_id = $3)
-   AND ($4::text IS NULL OR e.event_type = $4)
+   AND ($4::text IS NULL OR e.event_type::text = $4)
    AND ($5::text IS NULL OR e.topic = $5)
-   AND ($6::text IS NULL OR e.tenant_id = $6)
+   AND ($6::text IS NULL OR e.tenant_id::text = $6)
    AND ($7::timestamptz IS NULL OR e.recorded_at >= $7)
    AND ($8::timestamptz IS NULL OR e.recorded_at < $8)
    AND ($9::bigint IS NOT NULL
@@ -2854,9 +2854,9 @@ SELECT (SELECT coalesce(max(e.sequence), 0) FROM "public"."events" AS e),
    AND
        NOT coalesce(e.audit_only, false)
    AND ($3::text IS NULL OR e.stream_id = $3)
-   AND ($4::text IS NULL OR e.event_type = $4)
+   AND ($4::text IS NULL OR e.event_type::text = $4)
    AND ($5::text IS NULL OR e.topic = $5)
-   AND ($6::text IS NULL OR e.tenant_id = $6)
+   AND ($6::text IS NULL OR e.tenant_id::text = $6)
    AND ($7::timestamptz IS NULL OR e.recorded_at >= $7)
    AND ($8::timestamptz IS NULL OR e.recorded_at < $8)
    AND
@@ -2865,9 +2865,9 @@ SELECT (SELECT coalesce(max(e.sequence), 0) FROM "public"."events" AS e),
                       AND
                       NOT coalesce(l.audit_only, false)
                   AND ($3::text IS NULL OR l.stream_id = $3)
-                  AND ($4::text IS NULL OR l.event_type = $4)
+                  AND ($4::text IS NULL OR l.event_type::text = $4)
                   AND ($5::text IS NULL OR l.topic = $5)
-                  AND ($6::text IS NULL OR l.tenant_id = $6)
+                  AND ($6::text IS NULL OR l.tenant_id::text = $6)
                   AND ($7::timestamptz IS NULL OR l.recorded_at >= $7)
                   AND ($8::timestamptz IS NULL OR l.recorded_at < $8)
                   )
@@ -2897,9 +2897,9 @@ SELECT (SELECT coalesce(max(e.sequence), 0) FROM "public"."events" AS e),
  WHERE
        NOT coalesce(e.audit_only, false)
    AND ($3::text IS NULL OR e.stream_id = $3)
-   AND ($4::text IS NULL OR e.event_type = $4)
+   AND ($4::text IS NULL OR e.event_type::text = $4)
    AND ($5::text IS NULL OR e.topic = $5)
-   AND ($6::text IS NULL OR e.tenant_id = $6)
+   AND ($6::text IS NULL OR e.tenant_id::text = $6)
    AND ($7::timestamptz IS NULL OR e.recorded_at >= $7)
    AND ($8::timestamptz IS NULL OR e.recorded_at < $8);
 
@@ -2913,9 +2913,9 @@ SELECT (SELECT coalesce(max(e.sequence), 0) FROM "public"."events" AS e),
  WHERE
        NOT coalesce(e.audit_only, false)
    AND ($3::text IS NULL OR e.stream_id = $3)
-   AND ($5::text IS NULL OR e.event_type = $5)
+   AND ($5::text IS NULL OR e.event_type::text = $5)
    AND ($6::text IS NULL OR e.topic = $6)
-   AND ($7::text IS NULL OR e.tenant_id = $7)
+   AND ($7::text IS NULL OR e.tenant_id::text = $7)
    AND ($8::timestamptz IS NULL OR e.recorded_at >= $8)
    AND ($9::timestamptz IS NULL OR e.recorded_at < $9);
 
@@ -2938,9 +2938,9 @@ SELECT $5, e.sequence
  WHERE
        NOT coalesce(e.audit_only, false)
    AND ($3::text IS NULL OR e.stream_id = $3)
-   AND ($6::text IS NULL OR e.event_type = $6)
+   AND ($6::text IS NULL OR e.event_type::text = $6)
    AND ($7::text IS NULL OR e.topic = $7)
-   AND ($8::text IS NULL OR e.tenant_id = $8)
+   AND ($8::text IS NULL OR e.tenant_id::text = $8)
    AND ($9::timestamptz IS NULL OR e.recorded_at >= $9)
    AND ($10::timestamptz IS NULL OR e.recorded_at < $10);
 
@@ -2953,9 +2953,9 @@ SELECT $5, e.sequence
         OR e.sequence IS NOT NULL AND
        NOT coalesce(e.audit_only, false)
    AND ($3::text IS NULL OR e.stream_id = $3)
-   AND ($4::text IS NULL OR e.event_type = $4)
+   AND ($4::text IS NULL OR e.event_type::text = $4)
    AND ($5::text IS NULL OR e.topic = $5)
-   AND ($6::text IS NULL OR e.tenant_id = $6)
+   AND ($6::text IS NULL OR e.tenant_id::text = $6)
    AND ($7::timestamptz IS NULL OR e.recorded_at >= $7)
    AND ($8::timestamptz IS NULL OR e.recorded_at < $8)
             );
@@ -2968,9 +2968,9 @@ SELECT $5, e.sequence
    AND
        NOT coalesce(e.audit_only, false)
    AND ($3::text IS NULL OR e.stream_id = $3)
-   AND ($4::text IS NULL OR e.event_type = $4)
+   AND ($4::text IS NULL OR e.event_type::text = $4)
    AND ($5::text IS NULL OR e.topic = $5)
-   AND ($6::text IS NULL OR e.tenant_id = $6)
+   AND ($6::text IS NULL OR e.tenant_id::text = $6)
    AND ($7::timestamptz IS NULL OR e.recorded_at >= $7)
    AND ($8::timestamptz IS NULL OR e.recorded_at < $8)
    AND NOT EXISTS (SELECT FROM "public".outbox_replay_sequences AS x WHERE x.replay_id = $9 AND x.sequence = e.sequence)
@@ -2983,9 +2983,9 @@ SELECT $5, e.sequence
    AND
        NOT coalesce(e.audit_only, false)
    AND ($3::text IS NULL OR e.stream_id = $3)
-   AND ($4::text IS NULL OR e.event_type = $4)
+   AND ($4::text IS NULL OR e.event_type::text = $4)
    AND ($5::text IS NULL OR e.topic = $5)
-   AND ($6::text IS NULL OR e.tenant_id = $6)
+   AND ($6::text IS NULL OR e.tenant_id::text = $6)
    AND ($7::timestamptz IS NULL OR e.recorded_at >= $7)
    AND ($8::timestamptz IS NULL OR e.recorded_at < $8)
    AND NOT EXISTS (SELECT FROM "public".outbox_replay_sequences AS x WHERE x.replay_id = $9 AND x.sequence = e.sequence)
@@ -2998,9 +2998,9 @@ SELECT $5, e.sequence
    AND
        NOT coalesce(e.audit_only, false)
    AND ($3::text IS NULL OR e.stream_id = $3)
-   AND ($4::text IS NULL OR e.event_type = $4)
+   AND ($4::text IS NULL OR e.event_type::text = $4)
    AND ($5::text IS NULL OR e.topic = $5)
-   AND ($6::text IS NULL OR e.tenant_id = $6)
+   AND ($6::text IS NULL OR e.tenant_id::text = $6)
    AND ($7::timestamptz IS NULL OR e.recorded_at >= $7)
    AND ($8::timestamptz IS NULL OR e.recorded_at < $8)
    AND
@@ -3009,9 +3009,9 @@ SELECT $5, e.sequence
                       AND
                       NOT coalesce(l.audit_only, false)
                   AND ($3::text IS NULL OR l.stream_id = $3)
-                  AND ($4::text IS NULL OR l.event_type = $4)
+                  AND ($4::text IS NULL OR l.event_type::text = $4)
                   AND ($5::text IS NULL OR l.topic = $5)
-                  AND ($6::text IS NULL OR l.tenant_id = $6)
+                  AND ($6::text IS NULL OR l.tenant_id::text = $6)
                   AND ($7::timestamptz IS NULL OR l.recorded_at >= $7)
                   AND ($8::timestamptz IS NULL OR l.recorded_at < $8)
                   )
@@ -3025,9 +3025,9 @@ SELECT $5, e.sequence
    AND
        NOT coalesce(e.audit_only, false)
    AND ($3::text IS NULL OR e.stream_id = $3)
-   AND ($4::text IS NULL OR e.event_type = $4)
+   AND ($4::text IS NULL OR e.event_type::text = $4)
    AND ($5::text IS NULL OR e.topic = $5)
-   AND ($6::text IS NULL OR e.tenant_id = $6)
+   AND ($6::text IS NULL OR e.tenant_id::text = $6)
    AND ($7::timestamptz IS NULL OR e.recorded_at >= $7)
    AND ($8::timestamptz IS NULL OR e.recorded_at < $8)
    AND
@@ -3036,9 +3036,9 @@ SELECT $5, e.sequence
                       AND
                       NOT coalesce(l.audit_only, false)
                   AND ($3::text IS NULL OR l.stream_id = $3)
-                  AND ($4::text IS NULL OR l.event_type = $4)
+                  AND ($4::text IS NULL OR l.event_type::text = $4)
                   AND ($5::text IS NULL OR l.topic = $5)
-                  AND ($6::text IS NULL OR l.tenant_id = $6)
+                  AND ($6::text IS NULL OR l.tenant_id::text = $6)
                   AND ($7::timestamptz IS NULL OR l.recorded_at >= $7)
                   AND ($8::timestamptz IS NULL OR l.recorded_at < $8)
                   )

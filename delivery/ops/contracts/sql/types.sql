@@ -22,7 +22,7 @@ DELETE FROM {schema}.outbox_types WHERE event_type = @type
 -- query: Seen
 -- What the newest events are. No index has topics and types.
 SELECT n.topic, n.event_type, count(*), max(n.sequence)
-  FROM (SELECT e.sequence, e.event_type, coalesce({topic}, 'default') AS topic, {audit_only} AS audit_only
+  FROM (SELECT e.sequence, e.event_type::text, coalesce({topic}, 'default') AS topic, {audit_only} AS audit_only
           FROM {events} AS e ORDER BY e.sequence DESC LIMIT @newest) AS n
  WHERE NOT n.audit_only
  GROUP BY n.topic, n.event_type

@@ -168,9 +168,9 @@ SELECT e.sequence, e.stream_id, coalesce({topic}, 'default'), coalesce({routing_
 -- The conditions of a selection on the event e.
        NOT {audit_only}
    AND (@stream::text IS NULL OR e.stream_id = @stream)
-   AND (@type::text IS NULL OR e.event_type = @type)
+   AND (@type::text IS NULL OR e.event_type::text = @type)
    AND (@topic::text IS NULL OR {topic} = @topic)
-   AND (@tenant::text IS NULL OR e.tenant_id = @tenant)
+   AND (@tenant::text IS NULL OR e.tenant_id::text = @tenant)
    AND (@since::timestamptz IS NULL OR e.recorded_at >= @since)
    AND (@until::timestamptz IS NULL OR e.recorded_at < @until)
 
@@ -186,9 +186,9 @@ SELECT e.sequence, e.stream_id, coalesce({topic}, 'default'), coalesce({routing_
 -- As match, on the event l.
                       NOT {later_audit_only}
                   AND (@stream::text IS NULL OR l.stream_id = @stream)
-                  AND (@type::text IS NULL OR l.event_type = @type)
+                  AND (@type::text IS NULL OR l.event_type::text = @type)
                   AND (@topic::text IS NULL OR {later_topic} = @topic)
-                  AND (@tenant::text IS NULL OR l.tenant_id = @tenant)
+                  AND (@tenant::text IS NULL OR l.tenant_id::text = @tenant)
                   AND (@since::timestamptz IS NULL OR l.recorded_at >= @since)
                   AND (@until::timestamptz IS NULL OR l.recorded_at < @until)
 
