@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +25,7 @@ const (
 	// DefaultControlPrefix begins the subjects of control messages; a consumer
 	// that filters the events' subjects never sees them.
 	DefaultControlPrefix = "outbox.fence"
+	bells                = "outbox.bell.>" // see outbox.BellSubject
 )
 
 // Control says where an outbox's control messages go.
@@ -99,6 +101,9 @@ func EnsureStream(ctx context.Context, nc *nats.Conn, cfg StreamConfig) (*jetstr
 	if events, control := cfg.Subject.capture(), cfg.Control.Subjects(); covers(events, control) || covers(control, events) {
 		return nil, fmt.Errorf("%w: --subject %s: who reads %s would get the workers' control messages, %s, too; change it, or give the outbox a prefix of its own "+
 			"(postrider migrate up --control-prefix)", ErrConfig, cfg.Subject, events, control)
+	}
+	if events := cfg.Subject.capture(); covers(events, bells) || covers(bells, events) {
+		return nil, fmt.Errorf("%w: --subject %s: the stream would store the doorbells, %s, among the events; begin it otherwise", ErrConfig, cfg.Subject, bells)
 	}
 	js, err := JetStream(nc, cfg.APIPrefix)
 	if err != nil {
@@ -203,6 +208,9 @@ func (c StreamConfig) check(info *jetstream.StreamInfo) error {
 	if info.Config.Discard == jetstream.DiscardOld && (info.Config.MaxMsgs > 0 || info.Config.MaxBytes > 0) {
 		c.Logger.Warn("the stream drops its oldest messages when it is full, read or not; discard: new would refuse instead",
 			"stream", c.Name)
+	}
+	if slices.ContainsFunc(info.Config.Subjects, func(s string) bool { return covers(s, bells) }) {
+		c.Logger.Warn("the stream stores the doorbells, too, which nobody reads there: take them out of its subjects", "stream", c.Name, "subject", bells)
 	}
 	return nil
 }
