@@ -41,15 +41,21 @@ func (p *Projection) listen(ctx context.Context) {
 	var consumer jetstream.Consumer
 	bells := map[string]bell{} // by stream: what others are applying at this moment, mostly
 	trouble := pause{}
+	var failed time.Time
 	for ctx.Err() == nil {
 		var err error
 		if consumer == nil {
 			consumer, err = p.consumer(ctx)
 		}
 		if err == nil {
-			err = p.hear(ctx, consumer, bells)
+			most := fetchMessages
+			if time.Since(failed) < 2*ackWait { // one that the client takes for an answer of the server keeps it from what comes behind it
+				most = 1
+			}
+			err = p.hear(ctx, consumer, bells, most)
 		}
 		if wait := trouble.after(err); err != nil && ctx.Err() == nil {
+			failed = time.Now()
 			p.log.WarnContext(ctx, "the stream cannot be heard; the sweep finds what is new meanwhile", "error", err, "again_in", wait)
 			consumer = nil
 			p.idle(ctx, wait, true)
@@ -71,10 +77,10 @@ func (p *Projection) consumer(ctx context.Context) (jetstream.Consumer, error) {
 
 // hear takes what one request brings. A stream that is being applied cannot be announced: its bell waits, and nothing
 // waits for it.
-func (p *Projection) hear(ctx context.Context, consumer jetstream.Consumer, bells map[string]bell) error {
+func (p *Projection) hear(ctx context.Context, consumer jetstream.Consumer, bells map[string]bell, most int) error {
 	request, cancel := context.WithTimeout(ctx, fetchWait)
 	defer cancel()
-	batch, err := consumer.Fetch(fetchMessages, jetstream.FetchContext(request))
+	batch, err := consumer.Fetch(most, jetstream.FetchContext(request))
 	if err != nil {
 		return err
 	}
@@ -83,6 +89,7 @@ func (p *Projection) hear(ctx context.Context, consumer jetstream.Consumer, bell
 	if len(bells) > 0 {
 		again = time.After(wait)
 	}
+	began, heard := time.Now(), 0
 	for messages := batch.Messages(); messages != nil; {
 		select {
 		case msg, open := <-messages:
@@ -90,6 +97,7 @@ func (p *Projection) hear(ctx context.Context, consumer jetstream.Consumer, bell
 				messages = nil
 				break
 			}
+			heard++
 			if err := p.note(ctx, bells, msg); err != nil {
 				return err
 			}
@@ -113,8 +121,14 @@ func (p *Projection) hear(ctx context.Context, consumer jetstream.Consumer, bell
 	if err := batch.Error(); err != nil && !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
+	if heard < most && time.Since(began) < fetchWait/2 && ctx.Err() == nil {
+		return errCutShort
+	}
 	return nil
 }
+
+// errCutShort: a request ended before its time, without an error.
+var errCutShort = errors.New("the server said that there is no more, and it cannot know")
 
 // note keeps the newest message about each stream, and acknowledges those that it stands for. So however far a stream is
 // behind, one message of it waits.
