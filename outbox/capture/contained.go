@@ -11,14 +11,16 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// contain has a query run with the rights of the table's owner, and returns a view of what it gave until the transaction ends.
+// contain has a query run with the rights of the table's owner, and returns a view of the columns that it gave until the transaction ends.
 // Casts, triggers and policies are code of the owner's. It could take off a role that was SET, or wait for the COMMIT of whoever runs this;
-// PostgreSQL keeps the query of a materialized view from both. Rows that a policy hides make it fail.
-func (s *Store) contain(ctx context.Context, tx pgx.Tx, t *table, what, query string) (string, error) {
-	view := functionOf(Purpose("adopt_"+what), t.name).quoted()
+// PostgreSQL keeps the query of a materialized view from both. The view itself is not the owner's: another one in its place would be read
+// with the rights of whoever runs this. Rows that a policy hides make it fail.
+func (s *Store) contain(ctx context.Context, tx pgx.Tx, t *table, what, query, columns string) (string, error) {
+	view, function := functionOf(Purpose("adopt_"+what), t.name).quoted(), functionOf(Purpose("adopt_run_"+what), t.name).quoted()+"()"
 	for _, sql := range []string{
-		"CREATE MATERIALIZED VIEW " + view + " AS " + query + "\nWITH NO DATA",
-		"ALTER MATERIALIZED VIEW " + view + " OWNER TO " + t.owner,
+		"CREATE FUNCTION " + function + " RETURNS SETOF record LANGUAGE sql SECURITY DEFINER AS " + literal(query),
+		"ALTER FUNCTION " + function + " OWNER TO " + t.owner,
+		"CREATE MATERIALIZED VIEW " + view + " AS SELECT * FROM " + function + " AS v (" + columns + ")\nWITH NO DATA",
 		"SET LOCAL row_security = off",
 		"REFRESH MATERIALIZED VIEW " + view,
 	} {
@@ -26,17 +28,18 @@ func (s *Store) contain(ctx context.Context, tx pgx.Tx, t *table, what, query st
 			return "", hidden(t, err)
 		}
 	}
-	return view, nil
+	var ours bool
+	err := tx.QueryRow(ctx, "SELECT c.relkind = 'm' AND pg_get_userbyid(c.relowner) = current_user FROM pg_class AS c WHERE c.oid = to_regclass("+literal(view)+")").Scan(&ours)
+	if err == nil && !ours {
+		err = refuse("--table: code of the owner of %s put another view in the place of %s", t, view)
+	}
+	return view, err
 }
 
-// release drops such views, and functions that they called.
-func (s *Store) release(ctx context.Context, tx pgx.Tx, kindsAndNames ...string) error {
-	for i := 0; i < len(kindsAndNames); i += 2 {
-		if _, err := tx.Exec(ctx, "DROP "+kindsAndNames[i]+" "+kindsAndNames[i+1]); err != nil {
-			return err
-		}
-	}
-	return nil
+// release drops such a view.
+func (s *Store) release(ctx context.Context, tx pgx.Tx, t *table, what string) error {
+	_, err := tx.Exec(ctx, "DROP MATERIALIZED VIEW "+functionOf(Purpose("adopt_"+what), t.name).quoted()+"; DROP FUNCTION "+functionOf(Purpose("adopt_run_"+what), t.name).quoted()+"()")
+	return err
 }
 
 // hidden adds the cure where row level security is in the way.
@@ -60,18 +63,8 @@ func (s *Store) remove(ctx context.Context, tx pgx.Tx, t *table, test string) er
 		_, err := tx.Exec(ctx, deletion)
 		return err
 	}
-	function := functionOf("adopt_remove", t.name).quoted()
-	for _, sql := range []string{
-		"CREATE FUNCTION " + function + "() RETURNS boolean LANGUAGE plpgsql AS " + literal("BEGIN\n"+deletion+";\nRETURN true;\nEND"),
-		"ALTER FUNCTION " + function + "() OWNER TO " + t.owner,
-	} {
-		if _, err := tx.Exec(ctx, sql); err != nil {
-			return explained(t.String(), err)
-		}
-	}
-	view, err := s.contain(ctx, tx, t, "removed", "SELECT "+function+"() AS done")
-	if err != nil {
+	if _, err := s.contain(ctx, tx, t, "removed", deletion+" RETURNING true", "done boolean"); err != nil {
 		return err
 	}
-	return s.release(ctx, tx, "MATERIALIZED VIEW", view, "FUNCTION", function+"()")
+	return s.release(ctx, tx, t, "removed")
 }

@@ -149,12 +149,15 @@ func (s *Store) bring(ctx context.Context, tx pgx.Tx, t *table, a Adoption, shap
 		}
 	}
 	selected, counted := shape.selection(t, a.Source), "SELECT count(*) FROM "
-	read := selected
+	read, columns := selected, "unread boolean, place bigint"
+	for _, one := range slices.Backward(appended) {
+		columns = one[0] + " " + one[1] + ", " + columns
+	}
 	if o.DryRun {
 		done.SQL = append(done.SQL, "-- the events of the rows that wait, in the order of place:\n"+selected)
-		read, counted = "SELECT count(*) AS waiting FROM "+t.quoted()+" AS r WHERE "+shape.test, "SELECT waiting FROM "
+		read, columns, counted = "SELECT count(*) FROM "+t.quoted()+" AS r WHERE "+shape.test, "waiting bigint", "SELECT waiting FROM "
 	}
-	view, err := s.contain(ctx, tx, t, "waiting", read)
+	view, err := s.contain(ctx, tx, t, "waiting", read, columns)
 	if err != nil {
 		return fmt.Errorf("read the rows of %s that wait: %w", t, err)
 	}
@@ -164,7 +167,7 @@ func (s *Store) bring(ctx context.Context, tx pgx.Tx, t *table, a Adoption, shap
 	if err := s.appendAll(ctx, tx, t, view, a, o, done); err != nil {
 		return err
 	}
-	if err := s.release(ctx, tx, "MATERIALIZED VIEW", view); err != nil || !a.Delete {
+	if err := s.release(ctx, tx, t, "waiting"); err != nil || !a.Delete {
 		return err
 	}
 	if err := s.remove(ctx, tx, t, shape.test); err != nil {

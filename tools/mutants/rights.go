@@ -313,7 +313,7 @@ func hosts() []mutant {
 		{
 			name: "adopt-as-its-caller", promise: "rights", breaks: "code of a table's owner runs with the rights of who adopts it",
 			test: of("TestAdoptLendsTheOwnerNothing"), says: "cast as",
-			edits: []edit{{"outbox/capture/contained.go", `"ALTER MATERIALIZED VIEW " + view + " OWNER TO " + t.owner,`, ""}},
+			edits: []edit{{"outbox/capture/contained.go", `"ALTER FUNCTION " + function + " OWNER TO " + t.owner,`, ""}},
 		},
 		{
 			name: "adopt-hidden-rows", promise: "append", breaks: "rows that a policy hides are left out without a word",
