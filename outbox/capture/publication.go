@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -109,10 +110,33 @@ func (s *Store) comesBack(ctx context.Context, tx pgx.Tx, t *Trigger, o Options)
 		return nil, err
 	}
 	back, err := t.published(*m)
+	if err == nil && !closed(m.Where) {
+		err = refuse("--leave-publication: drops the trigger; the filter that the comment of %s gives for publication %s is no single expression: put the table back yourself", t.Function, m.Name)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return []string{back.statement("ADD", t.table)}, nil
+}
+
+// inQuotes is what a filter has in quotes; one with a backslash is not told apart.
+var inQuotes = regexp.MustCompile(`'[^'\\]*'|"[^"\\]*"`)
+
+// closed tells that a filter does not end the brackets that it is put into: the table's owner can write the comment that it stands in.
+func closed(filter string) bool {
+	rest, depth := inQuotes.ReplaceAllString(filter, " "), 0
+	for _, r := range rest {
+		switch r {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		}
+		if depth < 0 {
+			return false
+		}
+	}
+	return depth == 0 && !strings.ContainsAny(rest, `;$'"\`) && !strings.Contains(rest, "--") && !strings.Contains(rest, "/*")
 }
 
 // published returns a publication's part of the table by now: without columns that are gone, others by the names that they have.
