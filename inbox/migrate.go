@@ -102,6 +102,12 @@ func withoutPath(ctx context.Context, tx pgx.Tx, do func() error) error {
 	return err
 }
 
+// findVersions looks for the table of versions, and names its owner where it was there before the inbox: its triggers and defaults would run
+// as whoever migrates.
+const findVersions = `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1), to_regclass($2) IS NULL,
+	(SELECT pg_get_userbyid(v.relowner)::text FROM pg_class AS v LEFT JOIN pg_class AS s ON s.oid = to_regclass($3) AND s.relowner = v.relowner
+	  WHERE v.oid = to_regclass($2) AND pg_get_userbyid(v.relowner) <> current_user AND s.oid IS NULL)`
+
 func migrate(ctx context.Context, tx pgx.Tx, schema string, list []string) error {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte("postrider inbox migrate " + schema)) // a hash never fails
@@ -111,8 +117,12 @@ func migrate(ctx context.Context, tx pgx.Tx, schema string, list []string) error
 	quoted := pgx.Identifier{schema}.Sanitize()
 	table := quoted + ".inbox_schema_version"
 	var exists, missing bool
-	if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1), to_regclass($2) IS NULL`, schema, table).Scan(&exists, &missing); err != nil {
+	var planted *string
+	if err := tx.QueryRow(ctx, findVersions, schema, table, quoted+".inbox_lanes").Scan(&exists, &missing, &planted); err != nil {
 		return err
+	}
+	if planted != nil {
+		return fmt.Errorf("%s made %s, and the inbox is not its: DROP it, or connect as that role if it is", *planted, table)
 	}
 	if !exists {
 		if _, err := tx.Exec(ctx, `CREATE SCHEMA `+quoted); err != nil {

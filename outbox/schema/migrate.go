@@ -102,8 +102,19 @@ func (m *Migrator) prepare(ctx context.Context, conn *sql.Conn) error {
 	if err := m.refuseCreators(ctx, conn); err != nil {
 		return err
 	}
+	var owner string
+	switch err := conn.QueryRowContext(ctx, planted, m.quoted()+"."+versionTable, m.quoted()+".outbox_settings").Scan(&owner); {
+	case err == nil:
+		return fmt.Errorf("%w: %s made %s.%s, and the outbox is not its: DROP it, or connect as that role if it is", ErrCreators, owner, m.quoted(), versionTable)
+	case !errors.Is(err, sql.ErrNoRows):
+		return fmt.Errorf("look for the owner of %s: %w", versionTable, err)
+	}
 	return m.checkStored(ctx, conn)
 }
+
+// planted is the owner of a table of versions that was there before the outbox: its triggers and defaults would run as whoever migrates.
+const planted = `SELECT pg_get_userbyid(v.relowner) FROM pg_class AS v LEFT JOIN pg_class AS s ON s.oid = to_regclass($2) AND s.relowner = v.relowner
+	WHERE v.oid = to_regclass($1) AND pg_get_userbyid(v.relowner) <> current_user AND (s.oid IS NULL OR NOT has_schema_privilege(v.relowner, v.relnamespace, 'CREATE'))`
 
 // checkStored compares a schema that is migrated, wholly or in part, with the configuration.
 func (m *Migrator) checkStored(ctx context.Context, conn *sql.Conn) error {
