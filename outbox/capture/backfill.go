@@ -186,14 +186,14 @@ func (t *table) next(ctx context.Context, tx pgx.Tx, c Capture, named string, af
 	if keys, err = pgx.CollectRows(found, pgx.RowTo[[]string]); err != nil || len(keys) == 0 {
 		return nil, nil, err
 	}
-	of := "row_to_json(r)::text"
+	of := "row_to_json(r.*)::text"
 	if len(c.chosen()) > 0 {
 		for _, one := range t.columns {
 			if slices.Contains(c.chosen(), one.Name) == (len(c.Columns) > 0) {
 				names = append(names, "r."+identifier(one.Name))
 			}
 		}
-		of = "(SELECT row_to_json(x)::text FROM (SELECT " + strings.Join(names, ", ") + ") AS x)"
+		of = "(SELECT row_to_json(x.*)::text FROM (SELECT " + strings.Join(names, ", ") + ") AS x)"
 	}
 	stream := columns[0] + "::text"
 	if len(columns) > 1 {

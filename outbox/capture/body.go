@@ -48,9 +48,9 @@ func (c *Capture) row(t *table, into, of string) string {
 		}
 	}
 	return `IF ` + t.as("chosen", told) + ` THEN
-            ` + into + ` := (SELECT row_to_json(r)::text FROM (SELECT ` + strings.Join(values, ", ") + `) AS r);
+            ` + into + ` := (SELECT row_to_json(r.*)::text FROM (SELECT ` + strings.Join(values, ", ") + `) AS r);
         ELSE
-            EXECUTE 'SELECT row_to_json(r)::text FROM (SELECT ' ||
+            EXECUTE 'SELECT row_to_json(r.*)::text FROM (SELECT ' ||
                 coalesce((SELECT string_agg(format('($1).%I', c.name), ', ' ORDER BY c.place) FROM unnest(chosen) WITH ORDINALITY AS c (name, place)), '') ||
                 ') AS r' INTO ` + into + ` USING ` + of + `;
         END IF;`

@@ -250,7 +250,7 @@ func choices() []mutant {
 		{
 			name: "capture-reads-json", promise: "append", breaks: "a captured table refuses JSON that it took before columns were chosen",
 			test: of("TestAChoiceOfColumnsTakesWhatTheTableTakes"), says: "the application's INSERT of",
-			edits: []edit{{"outbox/capture/body.go", ":= (SELECT row_to_json(r)::text", ":= (SELECT row_to_json(r)::jsonb::text"}},
+			edits: []edit{{"outbox/capture/body.go", ":= (SELECT row_to_json(r.*)::text", ":= (SELECT row_to_json(r.*)::jsonb::text"}},
 		},
 		{
 			name: "capture-long-keys", promise: "append", breaks: "a key that is too long for a stream's name fails the writers of a captured table",
