@@ -56,6 +56,7 @@ func (c Connections) Open(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Po
 	}
 	cfg.ConnConfig.RuntimeParams["application_name"] = c.Name
 	cfg.ConnConfig.RuntimeParams["client_encoding"] = Encoding
+	cfg.ConnConfig.RuntimeParams[Backslashes] = "on"
 	cfg.ConnConfig.RuntimeParams["search_path"] = FixedPath
 	cfg.ConnConfig.RuntimeParams[rowSecurity] = "off"
 	if c.ReadOnly {
@@ -76,8 +77,8 @@ func (c Connections) Open(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Po
 		cfg.AfterRelease = func(conn *pgx.Conn) bool { return (kept == nil || kept(conn)) && !onStandby(conn) }
 	}
 	pool, err := reach(ctx, cfg)
-	for range 2 { // a pooler names one of them at a time
-		for _, name := range []string{"search_path", rowSecurity} {
+	for range 3 { // a pooler names one of them at a time
+		for _, name := range []string{Backslashes, "search_path", rowSecurity} {
 			if unsupported(err, name) {
 				cfg = cfg.Copy()
 				delete(cfg.ConnConfig.RuntimeParams, name)
@@ -103,6 +104,9 @@ const readOnly = "default_transaction_read_only"
 
 // rowSecurity off has the server refuse, by the table's name, what would pass over rows that policies hide.
 const rowSecurity = "row_security"
+
+// Backslashes is the parameter that is on where they mean themselves in texts, as in the patterns of the statements here.
+const Backslashes = "standard_conforming_strings"
 
 // Encoding is what all sessions send and receive, whatever the database or the role sets: Go's strings are UTF-8.
 const Encoding = "UTF8"

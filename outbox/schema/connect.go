@@ -23,7 +23,7 @@ func (m *Migrator) open() (*sql.DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: DatabaseURL: %w", ErrConfig, err)
 	}
-	cfg.RuntimeParams["client_encoding"] = pg.Encoding
+	cfg.RuntimeParams["client_encoding"], cfg.RuntimeParams[pg.Backslashes] = pg.Encoding, "on"
 	return stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
 		if _, err := conn.Exec(ctx, `SET search_path = pg_catalog, pg_temp`); err != nil {
 			return fmt.Errorf("set search_path: %w", err)
