@@ -100,6 +100,9 @@ func making(kind Purpose, t *table, events, body string, truncate bool, settings
 	if truncate {
 		list = append(list, "CREATE TRIGGER "+identifier(kind.truncates())+" BEFORE TRUNCATE ON "+t.quoted()+" FOR EACH STATEMENT EXECUTE FUNCTION "+call)
 	}
+	if t.before != nil && t.before.enabled == "A" { // it tells what is replicated, too
+		list = append(list, "ALTER TABLE "+t.quoted()+" ENABLE ALWAYS TRIGGER "+identifier(kind.trigger()))
+	}
 	return append(list, t.leaves()...), nil
 }
 

@@ -23,8 +23,9 @@ type membership struct {
 
 const publication = "ALTER PUBLICATION "
 
+// statement takes the table in or out alone: children that it got since are others.
 func (m *membership) statement(verb string, t name) string {
-	text := publication + identifier(m.Name) + " " + verb + " TABLE " + t.quoted()
+	text := publication + identifier(m.Name) + " " + verb + " TABLE ONLY " + t.quoted()
 	if verb == "DROP" {
 		return text
 	}

@@ -29,6 +29,7 @@ type Trigger struct {
 	oid             uint32 // of the table, 0 for none
 	columns         map[int16]string
 	comment         string
+	enabled         string // pg_trigger.tgenabled
 	note            note
 	keys            int // how many columns the key had
 }
@@ -65,7 +66,7 @@ func (s *Store) list(ctx context.Context, db pg.Querier) ([]Trigger, error) {
 		}
 		t.comment = comment
 		t.readComment(comment)
-		t.Table, t.Function, t.Enabled = t.table.String(), t.function.String(), f.enabled == "O" || f.enabled == "A"
+		t.Table, t.Function, t.enabled, t.Enabled = t.table.String(), t.function.String(), f.enabled, fires(f.enabled)
 		if t.oid == 0 {
 			t.Table = t.note.Table
 		}
