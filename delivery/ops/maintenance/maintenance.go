@@ -19,6 +19,9 @@ var embedded embed.FS
 // LockPatience is how long a change waits for what somebody else has locked.
 const LockPatience = 5 * time.Second
 
+// IdlePatience is when the server ends the change of a process that was suspended amid it.
+const IdlePatience = 10 * time.Second
+
 // Outbox is the tables of one schema. It may be used by several goroutines if its DB
 // may.
 type Outbox struct {
@@ -47,7 +50,7 @@ func New(db pg.Conn, schema string, extra ...string) (*Outbox, error) {
 	for pair := range slices.Chunk(append(usual, extra...), 2) {
 		o.reading = o.reading.with(pair[0], pair[1])
 	}
-	o.writing = o.reading.with("lock_timeout", LockPatience.String())
+	o.writing = o.reading.with("lock_timeout", LockPatience.String()).with("idle_in_transaction_session_timeout", IdlePatience.String())
 	return o, nil
 }
 

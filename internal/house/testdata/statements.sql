@@ -2603,7 +2603,8 @@ VALUES ($1, $2, $3, nullif($4, ''), $5);
 
 -- delivery/ops/parts/sql/*.sql
 
-/* parts.Patience */ SELECT set_config('lock_timeout', $1::text, true), set_config('statement_timeout', '0', true);
+/* parts.Patience */ SELECT set_config('lock_timeout', $1::text, true), set_config('statement_timeout', '0', true),
+       set_config('idle_in_transaction_session_timeout', '10s', true);
 
 /* parts.State */ SELECT s.events_in_parts, s.events_relation,
        CASE WHEN s.events_in_parts OR s.events_relation <> 'events' THEN '' ELSE coalesce("public".outbox_events_hindrance(), '') END
@@ -3849,7 +3850,8 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
    AND (t.oid IS NOT NULL OR p.proname LIKE 'postrider\_capture\_%' OR p.proname LIKE 'postrider\_adopt\_%')
  ORDER BY 7, 8, 5, 2;
 
-/* capture.LimitLocks */ SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', '0', true);
+/* capture.LimitLocks */ SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', '0', true),
+       set_config('idle_in_transaction_session_timeout', '10s', true);
 
 -- outbox/importer/sql/*.sql
 

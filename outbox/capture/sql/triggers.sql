@@ -96,4 +96,6 @@ SELECT f.nspname::text, p.proname::text, p.proowner::regrole::text, coalesce(obj
 
 -- query: LimitLocks
 -- For this transaction: whoever waits for a table longer than this, in milliseconds, fails. Its work takes as long as the table is large.
-SELECT set_config('lock_timeout', @limit, true), set_config('statement_timeout', '0', true)
+-- A process that is suspended keeps nobody from the table.
+SELECT set_config('lock_timeout', @limit, true), set_config('statement_timeout', '0', true),
+       set_config('idle_in_transaction_session_timeout', '10s', true)
