@@ -50,7 +50,10 @@ func (c *Caller) step(ctx context.Context) (more bool, err error) {
 	case said == nil || inbox.IsFinal(said):
 		err = c.end(ctx, u, func(tx pgx.Tx) error { return c.answered(ctx, tx, u.request, result, said) })
 	}
-	if err == nil || errors.Is(err, ErrForgotten) || ctx.Err() != nil {
+	switch {
+	case errors.Is(err, errMoved): // the number may be another call's there
+		return c.compare(ctx)
+	case err == nil || errors.Is(err, ErrForgotten) || ctx.Err() != nil:
 		return err == nil, err
 	}
 	args := pg.Args{"sender": c.cfg.Name, "queued": u.queued, "reason": strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\x00", ""), "\uFFFD")}
@@ -63,10 +66,7 @@ func (c *Caller) step(ctx context.Context) (more bool, err error) {
 // take finds the call that is to be sent, and commits its id if it has none.
 func (c *Caller) take(ctx context.Context) (u underWay, err error) {
 	err = pgx.BeginFunc(ctx, c.db, func(tx pgx.Tx) error {
-		last, err := c.lock(ctx, tx)
-		if err == nil && last.copied != c.copied {
-			err = errMoved
-		}
+		last, err := c.lockCompared(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -109,6 +109,14 @@ func (c *Caller) lock(ctx context.Context, tx pgx.Tx) (last underWay, err error)
 	return last, nil
 }
 
+// lockCompared is lock in the copy of the database that was compared with the receiver; errMoved in another one.
+func (c *Caller) lockCompared(ctx context.Context, tx pgx.Tx) (last underWay, err error) {
+	if last, err = c.lock(ctx, tx); err == nil && last.copied != c.copied {
+		err = errMoved
+	}
+	return last, err
+}
+
 func (c *Caller) number(ctx context.Context, tx pgx.Tx, u underWay) error {
 	_, err := c.sql.Number.Exec(ctx, tx, pg.Args{"sender": c.cfg.Name, "generation": u.call.Generation, "call": u.call.ID, "queued": u.queued})
 	if err != nil {
@@ -120,6 +128,9 @@ func (c *Caller) number(ctx context.Context, tx pgx.Tx, u underWay) error {
 // end removes a call, and does what goes with that unless another process has ended it.
 func (c *Caller) end(ctx context.Context, u underWay, do func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, c.db, func(tx pgx.Tx) error {
+		if _, err := c.lockCompared(ctx, tx); err != nil {
+			return err
+		}
 		removed, err := c.sql.Remove.Exec(ctx, tx, pg.Args{"sender": c.cfg.Name, "queued": u.queued, "idle": c.idle})
 		if err != nil {
 			return fmt.Errorf("caller: end a call: %w", err)
