@@ -54,7 +54,8 @@ func (r *StreamReader) Extent(ctx context.Context) (gaps.StreamExtent, error) {
 	if front == 0 {
 		front = e.State.LastSeq + 1
 	}
-	return gaps.StreamExtent{First: e.State.FirstSeq, Front: front, Last: e.State.LastSeq, Created: e.Created}, err
+	whole := e.State.Msgs == e.State.LastSeq
+	return gaps.StreamExtent{First: e.State.FirstSeq, Front: front, Last: e.State.LastSeq, Whole: whole, Created: e.Created}, err
 }
 
 // Next returns the first message at or behind a position, and when the broker stored it; Position 0: there is none.

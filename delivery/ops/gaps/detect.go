@@ -129,7 +129,7 @@ func (d *detection) never(ctx context.Context) error {
 // events finds those that have neither a pointer nor a history row.
 func (d *detection) events(ctx context.Context) error {
 	since := d.since
-	whole := d.stream != nil && d.extent.First <= 1 // the stream still holds its beginning
+	whole := d.stream != nil && d.extent.Whole
 	switch {
 	case d.complete:
 		since = nil

@@ -18,8 +18,8 @@
 // it reads. A resize meanwhile, or a stream made anew, ends it with an error.
 //
 // What the history can be asked about begins with its oldest row, since retention
-// removes them: an older event is only judged where the stream still holds its own
-// beginning, and is older than the event.
+// removes them: an older event is only judged where the stream holds every message that
+// it was ever given, and is older than the event.
 //
 // What a stream dropped from its front is no gap where that has a reason: its limits, or
 // a purge of the events alone, which leaves older records. It is counted in a note.

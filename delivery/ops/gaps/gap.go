@@ -170,6 +170,8 @@ type StreamExtent struct {
 	// First and Last are positions of any messages. Front is the first one of an event:
 	// what lay before was dropped from the front. Last+1: the stream holds no event.
 	First, Front, Last uint64
+	// Whole: it holds every message that it was ever given.
+	Whole bool
 	// Created is when the stream was made: what was published before then went to
 	// another one.
 	Created time.Time
