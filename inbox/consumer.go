@@ -181,7 +181,7 @@ func (c *Consumer) prepare(ctx context.Context, read mark, of time.Time) (state 
 		state.lanes, state.rewound, err = c.register(ctx, tx, info)
 		if err == nil && !state.rewound && d.worst != holds {
 			state.rewound, err = c.rewind(ctx, tx, d)
-			state.rewound = state.rewound || d.worst == gone && remembered && slices.Contains(d.marks, read)
+			state.rewound = state.rewound || d.worst >= gone && remembered && slices.Contains(d.marks, read)
 		}
 		return err
 	})

@@ -66,7 +66,7 @@ func (c *Consumer) doubted(ctx context.Context, stream jetstream.Stream, marks [
 		}
 		d.marks, d.worst = append(d.marks, m), max(d.worst, is)
 	}
-	if d.worst != holds {
+	if d.worst != holds && d.worst != early { // no time leads there; from the beginning
 		d.since, err = c.since(ctx, d.earliest, stream)
 	}
 	return d, err
@@ -79,6 +79,7 @@ const (
 	holds   doubt = iota // it holds the message that was read there, or has removed it at its beginning
 	unclear              // nothing is there: a message that somebody removed, or a record of a worker in another's place
 	gone                 // it has lost that message
+	early                // what lies in its place was stored before it: the clock that gave the mark its time was ahead
 )
 
 // lost looks for the message that was read at a mark. Workers remove their records, so that an empty place proves nothing.
@@ -104,6 +105,8 @@ func (c *Consumer) lost(ctx context.Context, state jetstream.StreamState, m mark
 		return holds, nil
 	case m.at < 0: // it may be a record that was there from the first: the position is only that before an event
 		return unclear, nil
+	case at < m.at:
+		return early, nil
 	}
 	return gone, nil
 }
