@@ -101,6 +101,10 @@ DELETE FROM {schema}.outbox_deliveries
 DELETE FROM {schema}.outbox_dedupe_keys
  WHERE (topic, dedupe_key) IN (SELECT topic, dedupe_key FROM {schema}.outbox_dedupe_keys
                WHERE created_at < clock_timestamp() - @keep::interval
+                 -- Of what waits they stay.
+                 AND NOT EXISTS (SELECT FROM {schema}.outbox AS o
+                                  WHERE o.partition_key = ANY (ARRAY(SELECT p.partition_key FROM {schema}.outbox_partitions AS p))
+                                    AND o.global_sequence = outbox_dedupe_keys.global_sequence)
                LIMIT @most
                  FOR UPDATE SKIP LOCKED)
 

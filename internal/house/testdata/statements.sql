@@ -840,6 +840,9 @@ HAVING pg_has_role('pg_read_all_stats', 'USAGE');
 /* delivery.RetainDedupe */ DELETE FROM "public".outbox_dedupe_keys
  WHERE (topic, dedupe_key) IN (SELECT topic, dedupe_key FROM "public".outbox_dedupe_keys
                WHERE created_at < clock_timestamp() - $1::interval
+                 AND NOT EXISTS (SELECT FROM "public".outbox AS o
+                                  WHERE o.partition_key = ANY (ARRAY(SELECT p.partition_key FROM "public".outbox_partitions AS p))
+                                    AND o.global_sequence = outbox_dedupe_keys.global_sequence)
                LIMIT $2
                  FOR UPDATE SKIP LOCKED);
 
