@@ -65,28 +65,36 @@ func (f filterFlags) filter() (ops.Filter, error) {
 		}
 		a.EventID = uuid.Max
 	}
-	if a.Since, err = moment("--since", f.Since); err != nil {
-		return a, err
-	}
-	a.Until, err = moment("--until", f.Until)
+	err = f.times(time.Now(), &a)
 	return a, err
 }
 
-// find looks the event up that --id names, by its id or by enough of it.
-func (f filterFlags) find(ctx context.Context, op *ops.Operator, into *ops.Filter) (err error) {
-	if f.ID != nil {
+func (f filterFlags) times(now time.Time, into *ops.Filter) (err error) {
+	if into.Since, err = moment("--since", f.Since, now); err == nil {
+		into.Until, err = moment("--until", f.Until, now)
+	}
+	return err
+}
+
+// find looks the event up that --id names, by its id or by enough of it, and reads times as of the database's now.
+func (f filterFlags) find(ctx context.Context, op *ops.Operator, into *ops.Filter) error {
+	now, err := op.Now(ctx)
+	if err == nil {
+		err = f.times(now, into)
+	}
+	if err == nil && f.ID != nil {
 		into.EventID, err = op.FindEvent(ctx, *f.ID)
 	}
 	return inputRefused(err)
 }
 
 // moment reads a time, or a duration before now.
-func moment(flag string, text *string) (time.Time, error) {
+func moment(flag string, text *string, now time.Time) (time.Time, error) {
 	if text == nil {
 		return time.Time{}, nil
 	}
 	if d, err := time.ParseDuration(*text); err == nil && d >= 0 {
-		return time.Now().Add(-d), nil
+		return now.Add(-d), nil
 	}
 	at, err := time.Parse(time.RFC3339, *text)
 	if err != nil || at.IsZero() {

@@ -42,6 +42,9 @@ func (c *deadCausesCmd) Run(s *session) error {
 		return err
 	}
 	defer done()
+	if err := c.find(s.ctx, op, &filter); err != nil {
+		return err
+	}
 	causes, err := op.Causes(s.ctx, filter, causesWithin)
 	if err != nil {
 		return inputRefused(err)

@@ -92,10 +92,10 @@ func (c *partitionsHistoryCmd) query() (q lease.HistoryQuery, err error) {
 		}
 		q.Partition = &ids[0]
 	}
-	if q.Since, err = moment("--since", c.Since); err != nil {
+	if q.Since, err = moment("--since", c.Since, time.Now()); err != nil {
 		return q, err
 	}
-	q.Until, err = moment("--until", c.Until)
+	q.Until, err = moment("--until", c.Until, time.Now())
 	return q, err
 }
 

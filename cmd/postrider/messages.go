@@ -300,20 +300,27 @@ func (c *messagesMoveCmd) Help() string {
 
 // Run moves.
 func (c *messagesMoveCmd) Run(s *session) error {
-	at, err := ahead("--at", c.At)
-	if err != nil {
+	if _, err := ahead("--at", c.At, time.Now()); err != nil {
 		return err
 	}
 	move := func(o *ops.Operator, ctx context.Context, command ops.Command) (ops.Changed, error) {
+		now, err := o.Now(ctx)
+		if err != nil {
+			return ops.Changed{}, err
+		}
+		at, err := ahead("--at", c.At, now)
+		if err != nil {
+			return ops.Changed{}, err
+		}
 		return o.Move(ctx, command, at)
 	}
 	return c.mend(s, ops.Scheduled, mending{move, "move", "moved", false})
 }
 
 // ahead reads a time, or a duration from now.
-func ahead(flag, text string) (time.Time, error) {
+func ahead(flag, text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
-		return time.Now().Add(d), nil
+		return now.Add(d), nil
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil || at.IsZero() {

@@ -147,7 +147,7 @@ func (c *replayStartCmd) spec() (replay.Spec, error) {
 		from *string
 		into **time.Time
 	}{{"--since", c.Since, &sel.Since}, {"--until", c.Until, &sel.Until}} {
-		at, err := moment(one.flag, one.from)
+		at, err := moment(one.flag, one.from, time.Now())
 		if err != nil {
 			return spec, err
 		}

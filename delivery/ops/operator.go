@@ -5,6 +5,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -78,6 +79,12 @@ func New(ctx context.Context, db pg.Conn, schema string, events delivery.Relatio
 	o.troubled = directed{o.sql.TroubledUp, o.sql.TroubledDown}
 	o.window, o.skipped = directed{o.sql.WindowUp, o.sql.WindowDown}, directed{o.sql.SkippedUp, o.sql.SkippedDown}
 	return o, nil
+}
+
+// Now is the time by the database's clock.
+func (o *Operator) Now(ctx context.Context) (now time.Time, err error) {
+	err = o.outbox.Read(ctx, func(tx pgx.Tx) error { return o.sql.Now.Row(ctx, tx, nil).Scan(&now, nil) })
+	return now, err
 }
 
 // write is a change; nothing of one that waits for a lock in vain is done.

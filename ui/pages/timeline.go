@@ -81,8 +81,8 @@ func spans(now source.Snapshot, at, from time.Time, changes []lease.Change, hues
 	for _, c := range changes {
 		for _, id := range c.Partitions {
 			until, known := end[id]
-			if !known {
-				continue // it is no more
+			if !known || c.At.After(until) {
+				continue // it is no more, or the clock has stepped back since
 			}
 			list = append(list, web.Span{Partition: int(id), Owner: shown(c.To), From: c.At, Until: until})
 			end[id], before[id] = c.At, lease.Owner{}

@@ -41,10 +41,10 @@ func (r *recentReader) look(ctx context.Context, store *delivery.Store) (publish
 	return published{perSecond: recent.PerSecond, seconds: r.add(recent)}, nil
 }
 
-// add joins a look to those before it, and begins anew where there is a gap between them.
+// add joins a look to those before it, and begins anew where there is a gap between them, or the clock has stepped back.
 func (r *recentReader) add(recent delivery.Recent) []Second {
 	from := recent.Since.Add(time.Second - 1).Truncate(time.Second) // the first second that is whole
-	if r.at.IsZero() || from.After(r.at) {
+	if r.at.IsZero() || from.After(r.at) || recent.At.Before(r.at) {
 		r.since, r.seconds = from, map[int64]int64{}
 	}
 	r.at = recent.At
