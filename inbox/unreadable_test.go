@@ -84,7 +84,7 @@ func (r *reading) configure(t *testing.T, change func(*jetstream.StreamConfig)) 
 // publishRaw publishes headers as they are, which no client of ours would write.
 func (r *reading) publishRaw(t *testing.T, subject, headers, body string) {
 	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(r.server.URL(), "nats://")) //nolint:noctx // the test has its own end
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(r.server.URL(), "nats://"))
 	if err != nil {
 		t.Fatal(err)
 	}

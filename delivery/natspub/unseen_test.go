@@ -83,7 +83,7 @@ func TestAScanPassesHeadersThatNobodyReads(t *testing.T) {
 // publishRaw publishes headers as they are, which no client of ours would write.
 func publishRaw(t *testing.T, url, subject, headers string) {
 	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "nats://")) //nolint:noctx // the test has its own end
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "nats://"))
 	if err != nil {
 		t.Fatal(err)
 	}
