@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/puddle/v2"
 	"github.com/nats-io/nats.go"
@@ -52,10 +53,10 @@ func Cause(ctx context.Context) error {
 	return nil
 }
 
-// Rehear connects anew where nothing is answered since a right was refused: the server has forgotten what the client hears answers by,
-// which asks for that with a new connection alone, also when the right is back.
+// Rehear connects anew where nothing is answered since the right to hear was refused: the server has forgotten what the client hears
+// answers by, which asks for that with a new connection alone, also when the right is back.
 func Rehear(nc *nats.Conn) {
-	if errors.Is(nc.LastError(), nats.ErrPermissionViolation) {
+	if e := nc.LastError(); errors.Is(e, nats.ErrPermissionViolation) && strings.Contains(e.Error(), "for Subscription to ") {
 		_ = nc.ForceReconnect() // it may be closed
 	}
 }

@@ -103,3 +103,49 @@ func crashes() []mutant {
 		},
 	}
 }
+
+// neighbours is the ways to let what lies around an event harm it, or other events.
+func neighbours() []mutant {
+	return []mutant{
+		{
+			name: "key-of-a-waiting-event", promise: "P4", breaks: "an event that waits for long is appended once more, as its dedupe key has gone",
+			test: command{pkg: "delivery", run: "^TestTheKeyOfAnEventThatWaitsStaysTaken$"}, says: "is appended once more as",
+			edits: []edit{{"delivery/sql/statistics.sql", "AND o.global_sequence = outbox_dedupe_keys.global_sequence)", "AND o.global_sequence < 0)"}},
+		},
+		{
+			name: "purged-is-never-enqueued", promise: "P4", breaks: "gaps repair publishes again what was purged on purpose and the history has forgotten",
+			test: command{pkg: "delivery/ops/gaps", run: "^TestWhatWasRemovedOnPurposeIsNoGapBehindTheHistory$"}, says: "are queued a second time",
+			edits: []edit{{"delivery/ops/gaps/detect.go", "d.stream != nil && d.extent.Whole", "d.stream != nil && d.extent.First <= 1"}},
+		},
+		{
+			name: "answer-of-another-copy", promise: "calls", breaks: "a call takes the answer of a forgotten one that had its number",
+			test: command{pkg: "inbox/caller", run: "^TestAnAnswerOfAForgottenCallIsNoOtherCalls$"}, says: "another call's answer|does not wait",
+			edits: []edit{{"inbox/caller/step.go", "		if _, err := c.lockCompared(ctx, tx); err != nil {", "		if _, err := c.lock(ctx, tx); err != nil {"}},
+		},
+		{
+			name: "inbox-believes-a-clock-ahead", promise: "P1", breaks: "events are passed over where the broker's clock was ahead when it gave a position its time",
+			test: command{pkg: "inbox", run: "^TestABrokerWhoseClockWasAheadWasRestored$"}, says: "SELECT count.* FROM effects",
+			edits: []edit{{"inbox/lost.go", "	case at < m.at:\n", "	case at < 0:\n"}},
+		},
+		{
+			name: "odd-metadata-fails-all", promise: "P7", breaks: "JSON that no text can hold stops the delivery of all events",
+			test: command{pkg: "delivery", run: "^TestMetadataThatNoTextHoldsHarmsItsOwnStream$"}, says: "waited in vain",
+			edits: []edit{{"delivery/relation.go", "`CASE WHEN NOT `+pg.Unread(\"e.metadata\")+` THEN e.metadata END`", "`e.metadata`+pg.Unread(\"\")[:0]"}},
+		},
+		{
+			name: "published-and-unreadable", promise: "P1", breaks: "an event is published that every consumer refuses",
+			test: command{pkg: "delivery", run: "^TestWhatConsumersRefuseIsNotPublished$"}, says: "no consumer reads it",
+			edits: []edit{{"delivery/rehydrate.go", "case r.version.Int64 < 1:", "case r.version.Int64 < 0:"}},
+		},
+		{
+			name: "comment-is-a-statement", promise: "rights", breaks: "a table's owner has a comment run with the rights of who drops its trigger",
+			test: command{pkg: "outbox/capture", run: "^TestACommentIsNoStatement$"}, says: "was run|refuse",
+			edits: []edit{{"outbox/capture/publication.go", "if err == nil && !closed(m.Where) {", "if err == nil && false && !closed(m.Where) {"}},
+		},
+		{
+			name: "suspended-for-ever", promise: "P6", breaks: "a command that is suspended amid a change holds delivery up for ever",
+			test: command{pkg: "delivery/ops/gaps", run: "^TestASuspendedCommandDoesNotEndDelivery$"}, says: "what was appended meanwhile is published",
+			edits: []edit{{"delivery/ops/maintenance/maintenance.go", ".with(\"idle_in_transaction_session_timeout\", IdlePatience.String())", ""}},
+		},
+	}
+}
