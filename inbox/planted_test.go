@@ -12,7 +12,10 @@ import (
 func TestAPlantedTableOfVersionsIsRefused(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t, pgtest.URL(t))
-	const role = "postrider_test_planter_of_inboxes"
+	var role string
+	if err := pool.QueryRow(t.Context(), `SELECT 'planter_' || replace(gen_random_uuid()::text, '-', '')`).Scan(&role); err != nil {
+		t.Fatal(err)
+	}
 	exec := func(sql string) {
 		t.Helper()
 		if _, err := pool.Exec(t.Context(), sql); err != nil {

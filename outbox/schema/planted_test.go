@@ -14,7 +14,7 @@ func TestAPlantedTableOfVersionsIsRefused(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	conn := connect(t, url)
-	const role = "postrider_test_planter"
+	role := "planter_" + one[string](t, conn, `SELECT replace(gen_random_uuid()::text, '-', '')`)
 	run(t, conn, `CREATE ROLE `+role)
 	t.Cleanup(func() { cleanUp(t, url, `DROP OWNED BY `+role+` CASCADE`, `DROP ROLE `+role) })
 	run(t, conn, `GRANT USAGE, CREATE ON SCHEMA public TO `+role+`; CREATE SEQUENCE ran; SET ROLE `+role+`;

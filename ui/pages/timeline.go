@@ -70,6 +70,7 @@ func spans(now source.Snapshot, at, from time.Time, changes []lease.Change, hues
 	var list []web.Span
 	end := map[partition.ID]time.Time{}      // of what is not told yet
 	before := map[partition.ID]lease.Owner{} // who had it until then
+	late := map[partition.ID]bool{}          // a change was passed over
 	for _, p := range now.Partitions {
 		id := partition.ID(p.Number)
 		end[id], before[id] = at, lease.Owner{ID: p.Owner, Hostname: hosts[p.Owner]}
@@ -81,10 +82,18 @@ func spans(now source.Snapshot, at, from time.Time, changes []lease.Change, hues
 	for _, c := range changes {
 		for _, id := range c.Partitions {
 			until, known := end[id]
-			if !known || c.At.After(until) {
-				continue // it is no more, or the clock has stepped back since
+			if !known {
+				continue // it is no more
 			}
-			list = append(list, web.Span{Partition: int(id), Owner: shown(c.To), From: c.At, Until: until})
+			if c.At.After(until) { // the clock has stepped back since: nobody knows when that was
+				late[id] = true
+				continue
+			}
+			to := c.To
+			if late[id] {
+				to, late[id] = before[id], false
+			}
+			list = append(list, web.Span{Partition: int(id), Owner: shown(to), From: c.At, Until: until})
 			end[id], before[id] = c.At, lease.Owner{}
 			switch {
 			case c.RanOut != nil && c.RanOut.Before(c.At):
