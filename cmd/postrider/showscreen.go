@@ -47,7 +47,8 @@ func (v *show) watch(ended <-chan struct{}) {
 			v.say("%s", incident(state.Incidents[told]))
 		}
 		if time.Since(said) >= sayEvery {
-			v.say("%s", steadily(state))
+			v.say("%s  committed %s, received %s, reordered %d, doubled %d; %s", clock(state.Elapsed), humanize.Comma(int64(state.Committed)),
+				humanize.Comma(int64(state.Received)), state.Reordered, state.Duplicates, quietly(state.Quiet))
 			said = time.Now()
 		}
 	}
@@ -104,11 +105,6 @@ func incident(i chaos.Incident) string {
 		took = "in " + seconds(i.Took)
 	}
 	return fmt.Sprintf("%s  %-38s %s %s", clock(i.At), i.Text, i.Then, took)
-}
-
-func steadily(s chaos.State) string {
-	return fmt.Sprintf("%s  committed %s, received %s, reordered %d, doubled %d; %s",
-		clock(s.Elapsed), humanize.Comma(int64(s.Committed)), humanize.Comma(int64(s.Received)), s.Reordered, s.Duplicates, quietly(s.Quiet))
 }
 
 // quietly tells the latency of the time in which nothing was broken.

@@ -28,11 +28,6 @@ type kept struct {
 	begun, arrived chan struct{}
 }
 
-// meets tells whether b holds a write that relies on the same as one that is kept.
-func (k *kept) meets(b []byte) bool {
-	return slices.ContainsFunc(k.writes, func(w []byte) bool { return bytes.Contains(b, w) })
-}
-
 const (
 	// lateRounds is how many batches come late in one mishap.
 	lateRounds = 3
@@ -50,7 +45,8 @@ func (p *Proxy) meet(l *link, b []byte) bool {
 		return true
 	}
 	var late, own *kept
-	if a.kept != nil && a.kept.meets(b) {
+	// What relies on the same as a write that is kept must not overtake it.
+	if a.kept != nil && slices.ContainsFunc(a.kept.writes, func(w []byte) bool { return bytes.Contains(b, w) }) {
 		late, a.kept = a.kept, nil
 	}
 	lost, last := false, a.left == 0
