@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -125,6 +126,15 @@ func TestTwoCallersShareAQueue(t *testing.T) {
 	w := newWorld(t)
 	requests := numbered(40)
 	w.queue(t, requests...)
+	both, sent := make(chan struct{}), atomic.Int32{}
+	w.arrives = func(call inbox.Call) { // both have sent the first call before it is answered
+		if call.ID == 1 {
+			if sent.Add(1) == 2 {
+				close(both)
+			}
+			<-both
+		}
+	}
 	w.run(t)
 	w.run(t)
 	w.want(t, requests)

@@ -131,11 +131,12 @@ func (r remote) Last(ctx context.Context, sender string) (last inbox.Call, err e
 
 // world is a sender's database, a receiver with its own, and the way between them.
 type world struct {
-	db   *pgxpool.Pool
-	url  string // of the sender's database
-	far  *pgxpool.Pool
-	box  *inbox.Inbox
-	http *httptest.Server
+	arrives func(inbox.Call) // set before anybody calls; asked first, many at a time
+	db      *pgxpool.Pool
+	url     string // of the sender's database
+	far     *pgxpool.Pool
+	box     *inbox.Inbox
+	http    *httptest.Server
 
 	ended chan struct{} // has a token for each run that ended
 
@@ -198,6 +199,9 @@ func (w *world) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 		}
 		_ = json.NewEncoder(answer).Encode(last) // who hangs up asks again
 		return
+	}
+	if w.arrives != nil {
+		w.arrives(call)
 	}
 	if !w.asks(call, true) {
 		http.Error(answer, "lost before", http.StatusBadGateway)
