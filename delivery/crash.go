@@ -6,7 +6,7 @@ import (
 	"github.com/postrider/postrider/lease"
 )
 
-// CrashesToPause is after how many owners in a row that settled nothing a partition is paused. The first may have ended over anything;
+// CrashesToPause owners in a row that settled nothing pause a partition. The first may have ended over anything;
 // the others carried its messages. Workers that are killed at random hardly ever end so, again and again.
 const CrashesToPause = 4
 
@@ -44,7 +44,7 @@ func (r *Relay) acquit(c *carried) {
 
 // pauseOver pauses a partition over whose first messages owners ended, one after the other, until a person resumes it.
 func (t *takeover) pauseOver(ctx context.Context) error {
-	if t.lease.Progress.Crashes < CrashesToPause || t.session != nil { // done under this lease
+	if t.lease.Progress.Crashes < CrashesToPause {
 		return nil
 	}
 	sequence, stream, err := t.store.PauseOver(ctx, t.lease, CrashesToPause, "workers ended one after the other while they carried its first messages")

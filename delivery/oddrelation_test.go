@@ -40,7 +40,7 @@ func TestMetadataThatNoTextHoldsHarmsItsOwnStream(t *testing.T) {
 	}
 }
 
-// What is published of a table of one's own is what consumers can read; other rows fail, and say why.
+// Consumers can read all that is published of a table of one's own; other rows fail, and say why.
 func TestWhatConsumersRefuseIsNotPublished(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)

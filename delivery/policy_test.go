@@ -234,6 +234,22 @@ func TestOwnersThatEndIdlePauseNothing(t *testing.T) {
 	b.until(t, `SELECT sum(crashes) + count(*) FILTER (WHERE carrying) FROM outbox_partitions`, 0)
 }
 
+// A resize takes partitions over, too, and pauses none: it looked before whether any is paused.
+func TestATakeoverForAResizePausesNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.append(t, "s", `1`)
+	b.acquireAll(t, b.keeper)
+	b.exec(t, `UPDATE outbox_partitions SET crashes = 3, carrying = true`)
+	b.succeed(t)
+	if err := b.fencedRelay(t, delivery.Config{}).Take(t.Context(), b.keeper.Set().Held()); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.number(t, `SELECT count(*) FROM outbox_partitions WHERE crashes = 4 AND paused_at IS NULL`); n != 1 {
+		t.Errorf("%d partitions are as they were", n)
+	}
+}
+
 // out takes nothing, and tells that it was asked to.
 type out struct {
 	delivery.Publisher

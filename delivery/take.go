@@ -16,7 +16,7 @@ const takesAtOnce = 16
 
 // take prepares a partition that was entered, and leaves it.
 func (r *Relay) take(ctx context.Context, l *lease.Lease, known *tenure) {
-	t := takeover{Relay: r, lease: l, tenure: *known}
+	t, first := takeover{Relay: r, lease: l, tenure: *known}, known.session == nil
 	r.begin(func() func() {
 		select {
 		case r.takes <- struct{}{}:
@@ -26,6 +26,9 @@ func (r *Relay) take(ctx context.Context, l *lease.Lease, known *tenure) {
 		}
 		began := r.clock()
 		err := t.run(ctx)
+		if err == nil && first { // a resize, which takes partitions too, pauses nothing
+			err = t.within(ctx, t.pauseOver)
+		}
 		if r.cfg.Observer != nil {
 			r.cfg.Observer.Taken(began, l, err)
 		}
@@ -83,7 +86,7 @@ type takeover struct {
 
 // run takes the partition from the publisher and settles what earlier owners
 // left open: marks of what the stream holds already, messages that the stream
-// lost, a partition over which workers ended.
+// lost.
 func (t *takeover) run(ctx context.Context) (err error) {
 	t.standing, err = t.publisher.Take(t.lease.Context(), t.lease) //nolint:contextcheck // a takeover lives as long as its lease
 	var fenced *FencedError
@@ -104,9 +107,6 @@ func (t *takeover) run(ctx context.Context) (err error) {
 		return err
 	}
 	if err := t.settleDelivered(ctx); err != nil { // as well
-		return err
-	}
-	if err := t.within(ctx, t.pauseOver); err != nil {
 		return err
 	}
 	t.session, t.control = t.standing.Session, t.standing.Fence

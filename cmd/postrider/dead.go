@@ -78,9 +78,10 @@ func (f filterFlags) times(now time.Time, into *ops.Filter) (err error) {
 
 // find looks the event up that --id names, by its id or by enough of it, and reads times as of the database's now.
 func (f filterFlags) find(ctx context.Context, op *ops.Operator, into *ops.Filter) error {
-	now, err := op.Now(ctx)
-	if err == nil {
-		err = f.times(now, into)
+	var err error
+	if f.Since != nil || f.Until != nil {
+		now, failed := op.Now(ctx)
+		err = cmp.Or(failed, f.times(now, into))
 	}
 	if err == nil && f.ID != nil {
 		into.EventID, err = op.FindEvent(ctx, *f.ID)

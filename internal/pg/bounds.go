@@ -99,7 +99,7 @@ func boundValues(types *pgtype.Map) {
 	}
 }
 
-// Unread is the SQL that tells whether no key of a value of type json can be read: it holds half a surrogate pair, or U+0000, which no text holds.
+// Unread finds, as SQL, a value of type json of which no key can be read: it holds half a surrogate pair, or U+0000, which no text holds.
 func Unread(value string) string {
 	return `regexp_replace(` + value + `::text, '\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..', ' ', 'g') ~ '\\u(0000|[dD][89a-fA-F])'`
 }

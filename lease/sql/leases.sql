@@ -71,7 +71,7 @@ WITH freezer AS MATERIALIZED (
 
 -- query: AcquireSolo
 -- Raises the epoch of every partition and leaves the owner empty: @name is only told. Nobody knows whether the one before ended in good
--- order: it counts as a crash, until something is settled or nothing waits.
+-- order: the first counts as a crash, and so does each that carried something, until something is settled.
 WITH taken AS (
        UPDATE {schema}.outbox_partitions AS p
           SET lease_owner = NULL,

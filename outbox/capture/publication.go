@@ -120,10 +120,10 @@ func (s *Store) comesBack(ctx context.Context, tx pgx.Tx, t *Trigger, o Options)
 	return []string{back.statement("ADD", t.table)}, nil
 }
 
-// inQuotes is what a filter has in quotes; one with a backslash is not told apart.
+// inQuotes matches quoted parts of a filter, but for those with a backslash.
 var inQuotes = regexp.MustCompile(`'[^'\\]*'|"[^"\\]*"`)
 
-// closed tells that a filter does not end the brackets that it is put into: the table's owner can write the comment that it stands in.
+// closed refuses a filter that could end the brackets that it is put into: the table's owner can write the comment that it stands in.
 func closed(filter string) bool {
 	rest, depth := inQuotes.ReplaceAllString(filter, " "), 0
 	for _, r := range rest {

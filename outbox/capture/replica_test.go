@@ -6,7 +6,7 @@ import (
 	"github.com/postrider/postrider/outbox/capture"
 )
 
-// A trigger that tells what is replicated, too, goes on with that when its settings change. A table that comes back into a publication brings
+// A trigger that fires for replicated rows, too, goes on with that when its settings change. A table that comes back into a publication brings
 // no children that it got since.
 func TestWhatOthersChoseStays(t *testing.T) {
 	t.Parallel()

@@ -121,7 +121,7 @@ func (d *detection) lacking(ctx context.Context, sequences []int64, drops bool) 
 	return dropped, err
 }
 
-// lies tells whether any message lies at a position. The stream is asked once for each run of empty ones.
+// lies looks for any message at a position. The stream is asked once for each run of empty ones.
 func (d *detection) lies(ctx context.Context, position uint64) (_ bool, err error) {
 	if position < d.empty || position >= d.next {
 		d.empty = position

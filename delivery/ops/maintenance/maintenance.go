@@ -19,7 +19,7 @@ var embedded embed.FS
 // LockPatience is how long a change waits for what somebody else has locked.
 const LockPatience = 5 * time.Second
 
-// IdlePatience is when the server ends the change of a process that was suspended amid it.
+// IdlePatience bounds a change whose process was suspended amid it: the server ends it then.
 const IdlePatience = 10 * time.Second
 
 // Outbox is the tables of one schema. It may be used by several goroutines if its DB
