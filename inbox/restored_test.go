@@ -56,7 +56,7 @@ func TestABrokerThatWasRestoredWithAClockBehind(t *testing.T) {
 	for version := range int64(5) {
 		r.publish(t, event("s", version+6))
 	}
-	r.exec(t, `UPDATE inbox_lanes SET position = 8, position_time = position_time + 3600000000000`) // of a message that is not there any more
+	r.exec(t, `UPDATE inbox_lanes SET position = 12, position_time = position_time + 3600000000000`) // of a message that was lost
 	end = r.run(t, quick(), apply)
 	defer end()
 	waitFor(t, r.pool, `SELECT count(*) = 10 FROM effects`)
