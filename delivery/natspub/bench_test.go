@@ -15,6 +15,7 @@ import (
 	"github.com/postrider/postrider/internal/testkit/processor"
 	"github.com/postrider/postrider/lease/leasetest"
 	"github.com/postrider/postrider/message/codec"
+	"github.com/postrider/postrider/partition"
 )
 
 // BenchmarkPublish is what a message costs with more and fewer headers, server included: batches of 500 events of 300 bytes into a
@@ -94,4 +95,59 @@ func benchmarkPublish(b *testing.B, mode string, headers natspub.Headers, c *cod
 	b.ReportMetric(float64(sent)/b.Elapsed().Seconds(), "events/s")
 	b.ReportMetric(float64(used.Nanoseconds())/float64(sent), "cpu-ns/event")
 	b.ReportMetric(float64(nc.Stats().OutBytes)/float64(sent), "B/event")
+}
+
+// BenchmarkLook is what a look that found little takes: a message of each of so many partitions, in one atomic batch or one by one.
+func BenchmarkLook(b *testing.B) {
+	for _, way := range []string{"batch", "single"} {
+		for _, partitions := range []int{1, 4, 16} {
+			b.Run(fmt.Sprintf("%s/%d", way, partitions), func(b *testing.B) { benchmarkLook(b, way == "single", partitions) })
+		}
+	}
+}
+
+func benchmarkLook(b *testing.B, single bool, partitions int) {
+	b.Helper()
+	server := natstest.Start(b, 1)
+	server.Stream(b, 1)
+	nc, err := natspub.Connect(server.URL(), "benchmark", slog.New(slog.DiscardHandler))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(nc.Close)
+	publisher, err := natspub.NewFenced(nc, natspub.FencedConfig{Staging: time.Hour})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = publisher.Close() })
+	if single {
+		if _, err := publisher.Extent(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	look := make([]delivery.Batch, partitions)
+	for i := range look {
+		look[i].Lease = leasetest.Held(partition.ID(i), 7)
+		taken, err := publisher.Take(b.Context(), look[i].Lease)
+		if err != nil {
+			b.Fatal(err)
+		}
+		look[i].Session = taken.Session
+	}
+	sent := 0
+	began := processor.Time(b)
+	for b.Loop() {
+		for i := range look {
+			sent++
+			m := newMessage(int64(sent), "order-1", `{"customer":"c-1","text":"`+strings.Repeat("0123456789abcdef", 17)+`"}`)
+			m.Partition = partition.ID(i)
+			look[i].Messages = []delivery.Message{m}
+		}
+		publisher.Publish(look, func(i int, outcomes []delivery.Outcome) {
+			if outcomes[0].Kind != delivery.Published {
+				b.Errorf("message of partition %d: %+v", i, outcomes[0])
+			}
+		})
+	}
+	b.ReportMetric(float64((processor.Time(b)-began).Nanoseconds())/float64(sent), "cpu-ns/event")
 }

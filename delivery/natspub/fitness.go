@@ -75,6 +75,7 @@ func (n Needs) Unmet(s jetstream.StreamConfig) error {
 type seen struct {
 	largest atomic.Int64 // message, in bytes; 0: any
 	keep    atomic.Bool  // records must say that they never expire
+	singles atomic.Int64 // messages of a partition that are stored one by one
 }
 
 // of reads an extent from what the server says of the stream, and notes its settings.

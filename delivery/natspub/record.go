@@ -13,8 +13,9 @@ import (
 
 // The kinds of records on a partition's control subject.
 const (
-	kindWatermark = "watermark" // closes a batch
-	kindFence     = "fence"     // written by a new owner before its first batch
+	kindWatermark    = "watermark"    // closes a batch, or messages that were stored one by one
+	kindFence        = "fence"        // written by a new owner before its first batch
+	kindAnnouncement = "announcement" // comes before messages that are stored one by one
 )
 
 // recordVersion is raised when a record cannot be read by older releases.
@@ -45,6 +46,8 @@ type part struct {
 	// First is the position of the first one; 0: the run ends directly before the
 	// record that names it.
 	First uint64 `json:"first,omitempty"`
+	// After, in a copy, is where these messages were announced: each of them may lie behind it.
+	After uint64 `json:"after,omitempty"`
 	// Sequences are the first global sequence and the differences from one to the
 	// next.
 	Sequences []int64 `json:"sequences"`
@@ -78,18 +81,28 @@ func partOf(messages []delivery.Message, indices []int) part {
 // delivered lists what the record says the stream holds; the record itself lies
 // at that position.
 func (r record) delivered(at uint64) []delivery.Delivered {
-	var list []delivery.Delivered
-	for _, p := range r.located(at) {
-		sequence := int64(0)
-		for i, step := range p.Sequences {
-			sequence += step
-			d := delivery.Delivered{
-				Sequence: sequence, Identity: binary.BigEndian.Uint64(p.Identities[8*i:]), StreamSequence: p.First + uint64(i), Era: p.Era,
-			}
-			if p.Generations != nil {
-				d.Generation = p.Generations[i]
-			}
-			list = append(list, d)
+	return delivered(r.located(at))
+}
+
+// delivered lists what parts hold that have their places.
+func delivered(parts []part) (list []delivery.Delivered) {
+	for _, p := range parts {
+		list = append(list, p.messages()...)
+	}
+	return list
+}
+
+// messages lists what a part names.
+func (p part) messages() []delivery.Delivered {
+	list := make([]delivery.Delivered, len(p.Sequences))
+	sequence := int64(0)
+	for i, step := range p.Sequences {
+		sequence += step
+		list[i] = delivery.Delivered{
+			Sequence: sequence, Identity: binary.BigEndian.Uint64(p.Identities[8*i:]), StreamSequence: p.First + uint64(i), Era: p.Era,
+		}
+		if p.Generations != nil {
+			list[i].Generation = p.Generations[i]
 		}
 	}
 	return list
@@ -100,7 +113,10 @@ func (r record) delivered(at uint64) []delivery.Delivered {
 func (r record) located(at uint64) []part {
 	parts := make([]part, len(r.Parts))
 	for i, p := range r.Parts {
-		if p.First == 0 {
+		switch {
+		case r.Kind == kindAnnouncement:
+			p.After = at
+		case p.First == 0 && p.After == 0:
 			p.First = at - uint64(len(p.Sequences))
 		}
 		parts[i] = p

@@ -15,23 +15,36 @@ import (
 )
 
 // Publish implements delivery.Publisher: one atomic batch of each partition, which the
-// others' may share, or several when parts of it are refused. What does not fit into one
-// batch is left for the next call.
+// others' may share, or several when parts of it are refused; or message by message. What does
+// not fit into one batch is left for the next call.
 func (f *Fenced) Publish(look []delivery.Batch, done func(int, []delivery.Outcome)) {
 	runs, sends := make([]*fencedRun, len(look)), make([][]int, len(look))
-	first := make([]*share, 0, len(look))
+	messages, ofOne, tight := 0, 0, false
 	for i, b := range look {
 		runs[i] = f.run(b)
-		if sends[i] = runs[i].prepare(); len(sends[i]) > 0 {
-			runs[i].first = runs[i].share(sends[i])
-			first = append(first, runs[i].first)
-		}
+		sends[i] = runs[i].prepare()
+		messages, ofOne, tight = messages+len(sends[i]), max(ofOne, len(sends[i])), tight || runs[i].tight
 	}
-	f.combiner.add(first...)
+	step := (*fencedRun).step
+	if !tight && f.byOne(messages, ofOne) {
+		step = (*fencedRun).stepByOne
+		defer f.combiner.occupy()()
+	} else {
+		first := make([]*share, 0, len(look))
+		for i, run := range runs {
+			if len(sends[i]) > 0 {
+				run.first = run.share(sends[i])
+				first = append(first, run.first)
+			}
+		}
+		f.combiner.add(first...)
+	}
 	var publishing sync.WaitGroup
 	for i, run := range runs {
 		publishing.Go(func() {
-			run.step(run.batch.Lease.Context(), sends[i])
+			if len(sends[i]) > 0 {
+				step(run, run.batch.Lease.Context(), sends[i])
+			}
 			done(i, run.outcomes)
 		})
 	}
@@ -61,6 +74,7 @@ type fencedRun struct {
 	outcomes []delivery.Outcome
 	held     map[string]bool // streams behind a failed message
 	failed   bool            // nothing more may be sent
+	tight    bool            // a message has hardly room for another header
 	first    *share          // at the combiner, until it is waited for
 	closed   part            // what the record of the last attempt names
 }
@@ -106,6 +120,7 @@ func (r *fencedRun) check(m delivery.Message, b body, about int) error {
 	if limits(about) == nil {
 		return nil
 	}
+	r.tight = true
 	w := r.writers.get()
 	defer r.writers.put(w)
 	return limits(headerSize(w.message(m, b).Header) + len(b.data) + batchHeaderSize)

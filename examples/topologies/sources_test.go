@@ -25,7 +25,7 @@ func TestASourcedStreamKeepsTheOrderOfStreams(t *testing.T) {
 	for i := range origin {
 		for name, values := range origin[i].Headers() {
 			switch {
-			case strings.HasPrefix(name, "Nats-Batch-"):
+			case strings.HasPrefix(name, "Nats-Batch-"), strings.HasPrefix(name, "Nats-Expected-"):
 				batches++
 				if sourced[i].Headers().Get(name) != "" {
 					t.Errorf("%s was sourced", name)
@@ -36,7 +36,7 @@ func TestASourcedStreamKeepsTheOrderOfStreams(t *testing.T) {
 		}
 	}
 	if batches == 0 {
-		t.Error("the workers' stream has no headers of batches: nothing shows that they are left out")
+		t.Error("the workers' stream has no headers of the fence: nothing shows that they are left out")
 	}
 }
 

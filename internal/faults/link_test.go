@@ -27,8 +27,10 @@ func (s *stage) eachBroker(do func(*faultproxy.NATS)) {
 	}
 }
 
-// commits matches the message that commits an atomic batch.
-func commits(m faultproxy.Message) bool { return m.Get("Nats-Batch-Commit") == "1" }
+// commits matches what stores something of a partition: the end of an atomic batch, or a message that is stored by itself.
+func commits(m faultproxy.Message) bool {
+	return m.Get("Nats-Batch-Commit") == "1" || m.Get("Nats-Expected-Last-Subject-Sequence-Subject") != ""
+}
 
 // Connections break behind the message that commits a batch, and in the place of its acknowledgement; and
 // acknowledgements are lost without a break.

@@ -38,7 +38,7 @@ func (x *system) Key(s *State, key []byte) []byte {
 		if c.add(byte(w.At)); w.At == Idle {
 			continue
 		}
-		c.add(w.Epoch, w.Takes, w.Expect, w.Cursor, byte(w.Publish), byte(w.Retried), byte(w.Pending), byte(w.Passed), search.Flags(w.Stale))
+		c.add(w.Epoch, w.Takes, w.Expect, w.After, w.Cursor, byte(w.Sent), byte(w.Publish), byte(w.Retried), byte(w.Pending), byte(w.Passed), search.Flags(w.Stale))
 		if x.exact || x.Compare || x.WalkFromMemory {
 			c.add(w.Marked.Fence, w.Marked.Parks)
 		}
@@ -73,7 +73,7 @@ func (c *canon) message(m Message) {
 		me := c.state.Workers[m.Owner-1]
 		m.Take = search.Flags(m.Take == me.Take && me.At <= WriteFence)
 	}
-	c.add(byte(m.Kind), m.Epoch, c.owner(m.Owner), m.Take, byte(m.Events))
+	c.add(byte(m.Kind), m.Epoch, c.owner(m.Owner), m.Take, m.After, byte(m.Events))
 	if m.Kind == Mark {
 		c.add(byte(m.Passed), byte(m.Retried), m.Upto, m.From.Fence, m.From.Parks)
 	}

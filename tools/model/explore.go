@@ -21,6 +21,7 @@ type Config struct {
 	Lagging      bool  // changes of the lease row are not durable at once either: a failover to a standby that lags behind
 	Cursor       bool  // a mark moves a cursor, and deletes nothing
 	Reclaim      bool  // rows that the cursor has passed are deleted, at any time
+	Singles      bool  // a worker may store its batch message by message
 	Compare      bool  // workers notice no crash, but marks and claims compare how far the marks are with what the worker knows
 	Progress     bool  // look for states from which the work cannot be finished; takes memory for every step
 	MaxStates    int   // go no further when there are more; 0: no limit
@@ -81,7 +82,7 @@ func (x *system) Finished(s *State) bool {
 // Live implements search.System: the lease can be acquired once more, or its holder is there and may go on.
 func (x *system) Live(s *State) bool {
 	for w, me := range s.Workers {
-		if me.At != Idle && s.Database.holds(owner(uint8(w)), me.Epoch) && (!me.Stale || me.Takes != x.Takes) {
+		if me.At != Idle && s.Database.holds(owner(uint8(w)), me.Epoch) && (!me.Stale && me.At != Lost || me.Takes != x.Takes) {
 			return true
 		}
 	}

@@ -59,6 +59,9 @@ func TestTheProtocolKeepsItsPromises(t *testing.T) {
 		"a lagging standby":  {Workers: 2, Events: 2, Fail: 1, Claim: 2, Acquisitions: 2, Takes: 1, StaleReads: true, Crashes: true, Lagging: true},
 		"a cursor":           {Workers: 2, Events: 2, Fail: 1, Claim: 2, Acquisitions: 2, Takes: 1, StaleReads: true, Crashes: true, Cursor: true, Reclaim: true, Progress: true},
 		"both":               {Workers: 2, Events: 2, Fail: 1, Claim: 2, Acquisitions: 2, Takes: 1, Crashes: true, Lagging: true, Cursor: true, Reclaim: true},
+		"one by one":         {Workers: 2, Events: 2, Claim: 2, Acquisitions: 2, Takes: 1, StaleReads: true, Crashes: true, Singles: true, Progress: true},
+		"one by one, anew":   {Workers: 1, Events: 2, Fail: 1, Claim: 2, Acquisitions: 1, Takes: 2, Crashes: true, Singles: true},
+		"one by one, behind": {Workers: 2, Events: 1, Claim: 1, Acquisitions: 2, Takes: 1, Crashes: true, Lagging: true, Singles: true},
 		"comparing":          {Workers: 2, Events: 2, Claim: 2, Acquisitions: 2, Takes: 1, StaleReads: true, Crashes: true, Lagging: true, Compare: true},
 		"comparing a cursor": {Workers: 1, Events: 2, Fail: 1, Claim: 2, Acquisitions: 1, Takes: 2, Crashes: true, Cursor: true, Reclaim: true, Compare: true},
 	} {
@@ -110,6 +113,7 @@ func TestFurtherBounds(t *testing.T) { //nolint:paralleltest // one after the ot
 		{Workers: 2, Events: 3, Fail: 3, Claim: 2, Acquisitions: 2, Takes: 1, Crashes: true, Cursor: true, Reclaim: true},
 		{Workers: 2, Events: 2, Fail: 1, Claim: 2, Acquisitions: 2, Takes: 2, Crashes: true, Cursor: true, Reclaim: true},
 		{Workers: 2, Events: 3, Fail: 1, Claim: 2, Acquisitions: 2, Takes: 1, Crashes: true, Lagging: true, Cursor: true, Reclaim: true},
+		{Workers: 1, Events: 2, Fail: 1, Claim: 2, Acquisitions: 1, Takes: 3, Crashes: true, Singles: true},
 		{Workers: 2, Events: 2, Fail: 1, Claim: 2, Acquisitions: 2, Takes: 1, Crashes: true, Lagging: true, Compare: true},
 		{Workers: 2, Events: 2, Fail: 1, Claim: 2, Acquisitions: 2, Takes: 1, Crashes: true, Cursor: true, Reclaim: true, Compare: true},
 		{Workers: 1, Events: 3, Fail: 1, Claim: 2, Acquisitions: 1, Takes: 2, Crashes: true, Compare: true},

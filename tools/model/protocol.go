@@ -23,6 +23,19 @@ type Protocol struct {
 	// OldRecordsCount: after a refusal, a record that is not newer than the expected one may count as the batch.
 	OldRecordsCount bool
 
+	// SingleWithoutExpectation, with Config.Singles as those that follow: a message that is stored by itself carries none.
+	SingleWithoutExpectation bool
+	// SendAgain: a message without an answer is sent again.
+	SendAgain bool
+	// NoClosing: messages that were stored one by one count as published, and no record names them behind.
+	NoClosing bool
+	// SkipAnnounced: a takeover does not look for what was announced.
+	SkipAnnounced bool
+	// MeetFirst: it looks before it writes its fence.
+	MeetFirst bool
+	// FenceForgets: its fence does not say that something was announced and not closed.
+	FenceForgets bool
+
 	// LastRecordOnly: a takeover marks what the last watermark names, and nothing of the ones before it.
 	LastRecordOnly bool
 	// WalkFirst: a takeover walks the records before it writes its fence.

@@ -16,13 +16,14 @@ type Set = search.Set
 // Kind says what a message of the stream, or a request, is.
 type Kind uint8
 
-// The kinds. Watermark and Fence are control records on the partition's fence subject.
+// The kinds. Watermark, Fence and Announcement are control records on the partition's fence subject.
 const (
-	None      Kind = iota // no record yet
-	Event                 // an event's message
-	Watermark             // closes a batch, and names its events
-	Fence                 // written by a takeover
-	Mark                  // a request to the database
+	None         Kind = iota // no record yet; or a message that is stored by itself
+	Event                    // an event's message
+	Watermark                // closes a batch, or messages that were stored one by one, and names its events
+	Fence                    // written by a takeover
+	Announcement             // comes before messages that are stored one by one, and names their events
+	Mark                     // a request to the database
 )
 
 // Message is a message of the stream, or a mark.
@@ -31,6 +32,7 @@ type Message struct {
 	Epoch  uint8 // of the lease that it was written under
 	Owner  uint8 // worker 1, 2, …
 	Take   uint8 // of a fence: which takeover wrote it
+	After  uint8 // of a fence: where the announcement lies that nothing had closed
 	Events Set   // of an event: itself; of a watermark: its batch; of a mark: what is published
 
 	// Of a mark:
@@ -79,14 +81,18 @@ type Place uint8
 
 // The places, in the order in which an undisturbed worker passes them.
 const (
-	Idle        Place = iota // no lease, no memory
-	ReadRecord               // takeover: read the last record
-	WriteFence               // takeover: write the fence
-	WalkRecords              // takeover: read the records behind F
-	MarkRows                 // nothing is claimed before this mark
-	ClaimRows                // no batch is in the air
-	SendBatch                // publish the claim
-	ReadBack                 // the expectation was refused: find out why
+	Idle          Place = iota // no lease, no memory
+	ReadRecord                 // takeover: read the last record
+	WriteFence                 // takeover: write the fence
+	MeetAnnounced              // takeover: find what was announced and stored, and close it
+	WalkRecords                // takeover: read the records behind F
+	MarkRows                   // nothing is claimed before this mark
+	ClaimRows                  // no batch is in the air
+	SendBatch                  // publish the claim
+	ReadBack                   // the expectation was refused: find out why
+	SendSingle                 // publish the next message of what was announced
+	CloseSingles               // write the record that names them
+	Lost                       // something may be stored that nothing names: the partition has to be taken anew
 )
 
 // Worker is a worker's place and all that it remembers.
@@ -96,7 +102,9 @@ type Worker struct {
 	Takes   uint8    // how many times it took the partition under this lease
 	Take    uint8    // the name of its latest takeover, which no other has
 	Expect  uint8    // S: where the last record lies, as far as it knows
+	After   uint8    // where the announcement lies that its takeover has to close
 	Publish Set      // the events of the batch in the air
+	Sent    Set      // those of Publish that were stored one by one; of a variant, what it has met
 	Retried Set      // those of Publish and Pending that were claimed from the parking place
 	Pending Set      // published, and not known to be marked
 	Passed  Set      // passed by the latest claim or the walk, and not known to be parked

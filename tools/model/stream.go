@@ -45,8 +45,20 @@ func (s *Stream) write(r Request) (answer Answer, sequence uint8) {
 	for rest := r.Events; rest != 0; rest &^= rest.First(1) {
 		s.append(Message{Kind: Event, Epoch: r.Record.Epoch, Owner: r.Record.Owner, Events: rest.First(1)})
 	}
-	s.append(r.Record)
+	if r.Record.Kind != None {
+		s.append(r.Record)
+	}
 	return Stored, s.Len
+}
+
+// met returns the events that the announcement at a sequence names and that lie behind it, up to another one.
+func (s *Stream) met(after, upto uint8) (all Set) {
+	for at := after; at < upto; at++ {
+		if m := s.Log[at]; m.Kind == Event {
+			all |= m.Events & s.Log[after-1].Events
+		}
+	}
+	return all
 }
 
 func (s *Stream) append(m Message) {

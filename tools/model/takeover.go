@@ -38,17 +38,24 @@ func (x *system) readRecord(s *State, w uint8) {
 		mine := rec.Owner == owner(w) && rec.Epoch == me.Epoch
 		switch {
 		case mine && rec.Kind == Fence && (rec.Take == me.Take || x.FenceByEpoch):
-			me.stand(sequence)
+			me.After = rec.After
+			x.stand(me, sequence)
 			note.Then = "its own fence: stands"
 		case rec.Epoch > me.Epoch, rec.Epoch == me.Epoch && rec.Owner != owner(w) && !x.EqualEpoch:
 			n.Database.raise(owner(w), me.Epoch, rec.Epoch)
 			*me = Worker{}
 			note.Then = "a newer owner: stops, the next lease lies above"
 		case x.NoFence:
-			me.stand(sequence)
+			x.stand(me, sequence)
 			note.Then = "stands"
 		default:
-			me.At, me.Expect = WriteFence, sequence
+			me.At, me.Expect, me.After = WriteFence, sequence, rec.After
+			if rec.Kind == Announcement {
+				me.After = sequence
+			}
+			if x.MeetFirst && me.After > 0 {
+				me.Sent = s.Stream.met(me.After, s.Stream.Len)
+			}
 		}
 		x.emit(n, note)
 	})
@@ -57,17 +64,42 @@ func (x *system) readRecord(s *State, w uint8) {
 // takeover: write fence{e, me} expecting S.
 func (x *system) writeFence(s *State, w uint8) {
 	me := s.Workers[w]
-	fence := Message{Kind: Fence, Epoch: me.Epoch, Owner: owner(w), Take: me.Take}
-	again := func(me *Worker) { me.At, me.Expect = ReadRecord, 0 }
+	fence := Message{Kind: Fence, Epoch: me.Epoch, Owner: owner(w), Take: me.Take, After: me.After}
+	if x.FenceForgets {
+		fence.After = 0
+	}
 	x.send(s, w, Request{Record: fence, Expect: me.Expect, Blind: x.BlindFence}, reaction{
-		stored:  func(me *Worker, sequence uint8) { me.stand(sequence) }, // proves that the record at S was the last one
+		stored:  x.stand, // proves that the record at S was the last one
 		refused: again,
 		unknown: again,
 	})
 }
 
+func again(me *Worker) { me.At, me.Expect, me.After, me.Sent = ReadRecord, 0, 0, 0 }
+
 // stand: the worker knows where the last record lies, and that nothing sent before can be stored behind it.
-func (me *Worker) stand(sequence uint8) { me.At, me.Expect = WalkRecords, sequence }
+func (x *system) stand(me *Worker, sequence uint8) {
+	if me.At, me.Expect = WalkRecords, sequence; me.After > 0 && !x.SkipAnnounced {
+		me.At = MeetAnnounced
+	}
+}
+
+// takeover: what was announced and lies before the fence is all that can ever be stored of it. A record closes it.
+func (x *system) meetAnnounced(s *State, w uint8) {
+	me := s.Workers[w]
+	found := s.Stream.met(me.After, me.Expect)
+	if x.MeetFirst {
+		found = me.Sent
+	}
+	rec := Message{Kind: Watermark, Epoch: me.Epoch, Owner: owner(w), Events: found}
+	x.send(s, w, Request{Record: rec, Expect: me.Expect}, reaction{
+		stored: func(me *Worker, sequence uint8) {
+			me.At, me.Expect, me.After, me.Sent = WalkRecords, sequence, 0, 0
+		},
+		refused: again,
+		unknown: again,
+	})
+}
 
 // takeover, at its end: what the records behind F name is published and not known to be marked. With a cursor, what
 // they do not name below the highest was passed, and may have to be parked. A read that does not show the fence is stale.

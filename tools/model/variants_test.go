@@ -17,6 +17,7 @@ func compare(c *Config) {
 	c.Workers, c.Acquisitions, c.Crashes, c.Compare, c.Progress = 1, 1, true, true, false
 }
 func later(c *Config)   { c.Fail = 2 }
+func singles(c *Config) { c.Events, c.Singles = 2, true }
 func few(c *Config)     { c.Events = 2 }
 func lagging(c *Config) { c.Events, c.Crashes, c.Lagging, c.Progress = 1, true, true, false }
 
@@ -35,6 +36,12 @@ var variants = []struct {
 	{"FailByRead", Protocol{FailByRead: true}, nil},
 	{"TrustUnknown", Protocol{TrustUnknown: true}, nil},
 	{"OldRecordsCount", Protocol{OldRecordsCount: true}, []func(*Config){stale}},
+	{"SingleWithoutExpectation", Protocol{SingleWithoutExpectation: true}, []func(*Config){singles}},
+	{"SendAgain", Protocol{SendAgain: true}, []func(*Config){singles}},
+	{"NoClosing", Protocol{NoClosing: true}, []func(*Config){singles, crashes}},
+	{"SkipAnnounced", Protocol{SkipAnnounced: true}, []func(*Config){singles}},
+	{"MeetFirst", Protocol{MeetFirst: true}, []func(*Config){singles}},
+	{"FenceForgets", Protocol{FenceForgets: true}, []func(*Config){singles, anew}},
 	{"LastRecordOnly", Protocol{LastRecordOnly: true}, nil},
 	{"WalkFirst", Protocol{WalkFirst: true}, nil},
 	{"WalkFromMemory", Protocol{WalkFromMemory: true}, []func(*Config){anew, crashes}},

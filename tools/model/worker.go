@@ -42,6 +42,8 @@ func (x *system) worker(s *State, w uint8) {
 		x.readRecord(s, w)
 	case WriteFence:
 		x.writeFence(s, w)
+	case MeetAnnounced:
+		x.meetAnnounced(s, w)
 	case WalkRecords:
 		x.walkRecords(s, w)
 	case MarkRows:
@@ -53,6 +55,15 @@ func (x *system) worker(s *State, w uint8) {
 	case SendBatch:
 		x.markLate(s, w)
 		x.sendBatch(s, w)
+		x.announce(s, w)
+	case SendSingle:
+		x.markLate(s, w)
+		x.sendSingle(s, w)
+	case CloseSingles:
+		x.markLate(s, w)
+		x.closeSingles(s, w)
+	case Lost:
+		x.markLate(s, w)
 	case ReadBack:
 		x.markLate(s, w)
 		x.readBack(s, w)

@@ -211,3 +211,31 @@ func client() []mutant {
 		},
 	}
 }
+
+// singles is the ways to lose or to double what is stored message by message.
+func singles() []mutant {
+	const single = "delivery/natspub/single.go"
+	of := func(run string) command { return command{pkg: "delivery/natspub", run: "^" + run + "$"} }
+	return []mutant{
+		{
+			name: "single-without-expectation", promise: "P3, P4", breaks: "a message of a former owner is stored behind a takeover",
+			test: of("TestASingleThatArrivesBehindATakeoverIsRefused"), says: "the stream holds",
+			edits: []edit{{single, "\t\tw.set(nats.ExpectedLastSubjSeqHdr, strconv.FormatUint(r.session.last, 10))\n\t\tw.set(jetstream.ExpectedLastSubjSeqSubjHeader, r.subject)\n", "\t\t_, _, _ = strconv.Itoa, nats.ExpectedLastSubjSeqHdr, jetstream.ExpectedLastSubjSeqSubjHeader\n"}},
+		},
+		{
+			name: "announced-and-not-met", promise: "P4", breaks: "what was stored one by one and not closed is stored again",
+			test: of("TestWhatNobodyClosedIsFound"), says: "the heir found",
+			edits: []edit{{"delivery/natspub/fenced.go", "return p.After > 0 })", "return p.After > 0 && p.First > 0 })"}},
+		},
+		{
+			name: "single-counts-before-it-is-closed", promise: "P1", breaks: "a message is published for the relay before a record names it",
+			test: of("TestWhatNobodyClosedIsFound/^the_closing_record's_answer_is_lost"), says: "without an answer",
+			edits: []edit{{single, "\tif !ok {\n\t\treturn\n\t}\n\tr.session.kept", "\t_ = ok\n\tr.session.kept"}},
+		},
+		{
+			name: "met-and-not-closed", promise: "P4", breaks: "a later record does not name what a takeover has met, which a failover may forget",
+			test: of("TestWhatNobodyClosedIsFound"), says: "the records name",
+			edits: []edit{{"delivery/natspub/fenced.go", "Attempt: t.attempt(), Parts: s.parts,", "Attempt: t.attempt(),"}},
+		},
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -25,7 +27,7 @@ type Contents struct {
 	// Copies counts the messages of each event.
 	Copies map[uuid.UUID]int
 	// Messages counts those of events, Watermarks and Fences the control messages.
-	Messages, Watermarks, Fences int
+	Messages, Watermarks, Fences, Announcements int
 	// Owners counts the different owners and epochs that the control messages name.
 	Owners int
 	// Faults are contradictions to fenced publishing, the first ones with their text.
@@ -38,8 +40,8 @@ func (s *Contents) Duplicates() int { return s.Messages - len(s.Copies) }
 
 // String is one line.
 func (s *Contents) String() string {
-	return fmt.Sprintf("stream: %d messages of %d events, %d watermarks, %d fences, %d tenures, %d faults",
-		s.Messages, len(s.Copies), s.Watermarks, s.Fences, s.Owners, s.faults)
+	return fmt.Sprintf("stream: %d messages of %d events, %d watermarks, %d announcements, %d fences, %d tenures, %d faults",
+		s.Messages, len(s.Copies), s.Watermarks, s.Announcements, s.Fences, s.Owners, s.faults)
 }
 
 func (s *Contents) fault(format string, args ...any) {
@@ -57,6 +59,7 @@ func (c *Cluster) Contents(t testing.TB) *Contents {
 	defer cancel()
 	r := reader{
 		contents: &Contents{Copies: map[uuid.UUID]int{}}, tenures: map[string]record{}, kept: map[string]uint64{}, recent: map[partition.ID][]record{},
+		singles: map[partition.ID]map[uint64]int64{},
 		trimmed: c.setting("--keep-records") != "",
 	}
 	if err := r.read(ctx, c.NATS.JetStream(t)); err != nil {
@@ -71,9 +74,10 @@ const contentsPatience = 5 * Patience
 // reader goes through a stream.
 type reader struct {
 	contents *Contents
-	pending  []ledger.Message  // not yet closed by a control message
-	tenures  map[string]record // the last control message by its subject
-	kept     map[string]uint64 // where the last watermark lies, by its subject
+	pending  []ledger.Message                  // not yet closed by a control message
+	singles  map[partition.ID]map[uint64]int64 // the same of those that were stored one by one: their sequences by position
+	tenures  map[string]record                 // the last control message by its subject
+	kept     map[string]uint64                 // where the last watermark lies, by its subject
 
 	trimmed bool   // records may be missing: the scenario is about that
 	last    uint64 // position
@@ -149,10 +153,28 @@ func (r *reader) receive(message jetstream.Msg, at uint64) error {
 		r.contents.fault("event %s (sequence %d, partition %d) lies at %d as copy %d; the control messages before it:\n%s",
 			m.EventID, m.Sequence, m.Partition, at, n, lines(r.recent[m.Partition]))
 	}
-	if m.MessageID == "" { // else it was published in mode dedupe
+	switch expected := message.Headers().Get(jetstream.ExpectedLastSubjSeqHeader); {
+	case expected != "":
+		r.single(m, message.Headers().Get(jetstream.ExpectedLastSubjSeqSubjHeader), expected, at)
+	case m.MessageID == "": // else it was published in mode dedupe
 		r.pending = append(r.pending, m)
 	}
 	return nil
+}
+
+// single judges a message that was stored by itself: it lies behind the record that it expects, its partition's last one.
+func (r *reader) single(m ledger.Message, subject, expected string, at uint64) {
+	last := r.tenures[subject]
+	k, err := strconv.ParseUint(expected, 10, 64)
+	removed := r.trimmed && k > last.at // the record that it expects
+	if err != nil || !removed && (k != last.at || last.Kind != kindAnnouncement || last.partition != m.Partition) {
+		r.contents.fault("sequence %d of partition %d lies at %d and expects the record at %s of %s, and the last one is: %s",
+			m.Sequence, m.Partition, at, expected, subject, last)
+	}
+	if r.singles[m.Partition] == nil {
+		r.singles[m.Partition] = map[uint64]int64{}
+	}
+	r.singles[m.Partition][at] = m.Sequence
 }
 
 // control judges a control message: its tenure against the one before, its list against the messages before it.
@@ -163,7 +185,7 @@ func (r *reader) control(found record, at uint64) {
 		r.contents.fault("%s: the control message at %d expects %d before it, and %d is", found.subject, at, found.expected, before.at)
 	}
 	kept := r.kept[found.subject]
-	if found.Kind == kindWatermark {
+	if found.Kind != kindFence {
 		r.kept[found.subject] = at
 	} else if found.Kept != kept && (!r.trimmed || found.Kept < kept) {
 		r.contents.fault("%s: the fence at %d takes %d for the last watermark, and that is %d", found.subject, at, found.Kept, kept)
@@ -188,7 +210,25 @@ func (r *reader) control(found record, at uint64) {
 		}
 		return
 	}
+	if found.Kind == kindAnnouncement {
+		r.contents.Announcements++
+		if open := r.singles[found.partition]; len(batch)+len(open) > 0 && !r.trimmed {
+			r.contents.fault("%s: the announcement at %d follows %d messages that nothing closes", found.subject, at, len(batch)+len(open))
+		}
+		return
+	}
 	r.contents.Watermarks++
+	if places, ok := found.placed(); ok && len(batch) == 0 {
+		open := r.singles[found.partition]
+		if r.trimmed { // records that closed others may be gone
+			maps.DeleteFunc(open, func(at uint64, _ int64) bool { return places[at] == 0 })
+		}
+		if !maps.Equal(places, open) {
+			r.contents.fault("%s: the watermark at %d lists %v, and %v lies there", found.subject, at, places, open)
+		}
+		delete(r.singles, found.partition)
+		return
+	}
 	listed, err := found.closes()
 	if err != nil {
 		r.contents.fault("%s: the watermark at %d: %v", found.subject, at, err)

@@ -15,8 +15,9 @@ import (
 
 // The kinds of control messages.
 const (
-	kindWatermark = "watermark"
-	kindFence     = "fence"
+	kindWatermark    = "watermark"
+	kindFence        = "fence"
+	kindAnnouncement = "announcement"
 )
 
 // record is a control message as it lies in the stream. It is read here anew, and not by the relay's own code, so that
@@ -58,7 +59,7 @@ func parseRecord(message jetstream.Msg, at uint64) (record, error) {
 		return r, fmt.Errorf("%w: what it expects: %w", errRecord, err)
 	}
 	r.expected = expected
-	if r.Kind != kindWatermark && r.Kind != kindFence {
+	if r.Kind != kindWatermark && r.Kind != kindFence && r.Kind != kindAnnouncement {
 		return r, fmt.Errorf("%w: its kind is %q", errRecord, r.Kind)
 	}
 	id, err := strconv.ParseInt(subject[strings.LastIndexByte(subject, '.')+1:], 10, 16)
@@ -74,6 +75,22 @@ func parseRecord(message jetstream.Msg, at uint64) (record, error) {
 		return r, fmt.Errorf("%w: it counts %d events and lists %d", errRecord, r.Events, total)
 	}
 	return r, nil
+}
+
+// placed returns the sequences that a watermark lists with their places, of messages that were stored one by one; false: it closes a batch.
+func (r record) placed() (places map[uint64]int64, ok bool) {
+	places = map[uint64]int64{}
+	for _, p := range r.Parts {
+		if p.First == 0 {
+			return nil, false
+		}
+		sequence := int64(0)
+		for i, step := range p.Sequences {
+			sequence += step
+			places[p.First+uint64(i)] = sequence
+		}
+	}
+	return places, true
 }
 
 // closes returns the sequences of the batch that a watermark closes: those of its last part, whose position is left

@@ -1,0 +1,185 @@
+package natspub
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/partition"
+)
+
+const (
+	// mostSingles is how many messages a look may hold, of all its partitions, that are stored one by one.
+	mostSingles = 16
+	// defaultStaging is that of a server whose files lie in memory.
+	defaultStaging = 3 * time.Millisecond
+)
+
+// byOne tells whether a look is stored message by message, of which so many are of one partition: each waits for the one before, and
+// two records come beside them.
+func (f *Fenced) byOne(messages, ofOne int) bool {
+	return messages <= mostSingles && int64(ofOne) <= f.seen.singles.Load() && f.roomForRecord() >= MaxBatchEvents
+}
+
+// stepByOne (ADR 31) stores messages one by one. A record announces them, each is stored only as long as that is the partition's
+// last record, and the record that closes them names where they lie. Before that one nothing is known of any.
+func (r *fencedRun) stepByOne(ctx context.Context, indices []int) {
+	if r.session.batch++; !r.goesOn() {
+		return
+	}
+	if _, ok := r.record(ctx, kindAnnouncement, []part{partOf(r.batch.Messages, indices)}); !ok {
+		return
+	}
+	var list []part
+	at := map[int]uint64{}
+	for _, i := range indices {
+		if r.waits(i) {
+			continue
+		}
+		if !r.goesOn() || ctx.Err() != nil {
+			break // the heir's
+		}
+		if sequence := r.single(ctx, i); sequence > 0 {
+			p := partOf(r.batch.Messages, []int{i})
+			p.First, at[i] = sequence, sequence
+			list = append(list, p)
+		}
+	}
+	if r.failed {
+		return
+	}
+	closing, ok := r.record(ctx, kindWatermark, list)
+	if !ok {
+		return
+	}
+	r.session.kept, r.session.parts = closing, list
+	for i, sequence := range at {
+		r.outcomes[i] = delivery.Outcome{Kind: delivery.Published, StreamSequence: sequence, FenceSequence: closing}
+	}
+}
+
+// record writes a record behind the partition's last one, and returns where it lies.
+func (r *fencedRun) record(ctx context.Context, kind string, parts []part) (at uint64, ok bool) {
+	denied := r.nc.LastError()
+	ans := r.ask(ctx, r.control(r.subject, record{
+		Kind: kind, Epoch: r.batch.Lease.Epoch, Owner: r.batch.Lease.Owner, Batch: r.session.batch, Attempt: r.attempt(), Parts: parts,
+	}, r.session.last))
+	switch {
+	case ans.err != nil && kind == kindAnnouncement && (refusal(ans.err) == codeStreamFull || slices.Contains(codesNoRoom, refusal(ans.err))):
+		r.give(false, ans.err) // nothing was stored
+	case ans.err != nil:
+		r.lost(denied, ans.err)
+	case ans.stream != r.cfg.Stream:
+		r.fail(r.foreign(r.subject, ans.stream))
+	default:
+		r.session.wrote(ans.sequence)
+		r.session.last = ans.sequence
+		return ans.sequence, true
+	}
+	return 0, false
+}
+
+// single stores one message and returns where it lies; 0: it was refused for what is in it, or the run has failed.
+func (r *fencedRun) single(ctx context.Context, i int) uint64 {
+	denied := r.nc.LastError()
+	ans := r.exchange(ctx, func(_, reply string) error {
+		w := r.writers.get()
+		defer r.writers.put(w)
+		msg := w.message(r.batch.Messages[i], r.bodies[i])
+		w.set(nats.ExpectedLastSubjSeqHdr, strconv.FormatUint(r.session.last, 10))
+		w.set(jetstream.ExpectedLastSubjSeqSubjHeader, r.subject)
+		msg.Reply = reply
+		return r.nc.PublishMsg(msg)
+	})
+	code := refusal(ans.err)
+	switch {
+	case ans.err == nil && ans.stream == r.cfg.Stream:
+		return ans.sequence
+	case ans.err == nil:
+		r.fail(r.foreign(r.subject, ans.stream))
+	case code == codeMessageTooLarge || code == codeHeaderTooLarge || code == codeMalformedSubject || code == codeStreamFull && perSubject(ans.err):
+		if !r.unfit(ctx) { // then it is the message's fault
+			r.refuse(i, delivery.Outcome{Kind: orRetry(classify(ans.err).Kind), Err: fmt.Errorf("refused by stream %s: %w", r.cfg.Stream, ans.err)})
+		}
+	default:
+		r.lost(denied, ans.err)
+	}
+	return 0
+}
+
+// lost ends the run: something may be stored that no record names, which a takeover finds out.
+func (r *fencedRun) lost(denied, err error) {
+	if isConfiguration(err) {
+		r.fail(fmt.Errorf("%w: %w", delivery.ErrConfiguration, err))
+		return
+	}
+	r.fail(fmt.Errorf("%w: %w: %w", delivery.ErrUnknown, delivery.ErrOutage, cmp.Or(r.denied(denied), err)))
+}
+
+// A walk reads so many messages at once: few at first, as what was announced usually follows at once.
+const (
+	leastWalk = 8
+	mostWalk  = 64
+)
+
+// met puts in the place of what was announced what of it is stored. Nothing of it can be stored behind the record at before.
+func (f *Fenced) met(ctx context.Context, id partition.ID, parts []part, before uint64) ([]part, error) {
+	var list []part
+	for _, p := range parts {
+		if p.After == 0 {
+			list = append(list, p)
+			continue
+		}
+		found, err := f.walk(ctx, id, p, before)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, found...)
+	}
+	return list, nil
+}
+
+// walk reads what lies between the announcement of a part and a later record of the partition, until it has met all of the part.
+func (f *Fenced) walk(ctx context.Context, id partition.ID, p part, before uint64) (found []part, err error) {
+	announced := p.messages()
+	var read [mostWalk]storedMessage
+	for at, n := p.After+1, uint64(leastWalk); at < before && len(found) < len(announced); at, n = at+n, min(2*n, mostWalk) {
+		n = min(n, before-at)
+		asking, ask := errgroup.WithContext(ctx)
+		for i := range n {
+			asking.Go(func() (err error) {
+				read[i], err = f.api.get(ask, map[string]any{"seq": at + i})
+				return err
+			})
+		}
+		if err := asking.Wait(); err != nil {
+			return nil, err
+		}
+		for _, stored := range read[:n] {
+			m := entryOf("", stored.header, stored.sequence)
+			if m.Partition != id || !slices.ContainsFunc(announced, func(d delivery.Delivered) bool {
+				return d.Sequence == m.Sequence && d.Identity == delivery.IdentityOf(m.EventID) && d.Generation+d.Era == m.Generation
+			}) {
+				continue
+			}
+			one := part{
+				First: m.Position, Sequences: []int64{m.Sequence}, Era: p.Era,
+				Identities: binary.BigEndian.AppendUint64(nil, delivery.IdentityOf(m.EventID)),
+			}
+			if m.Generation > p.Era {
+				one.Generations = []int{m.Generation - p.Era}
+			}
+			found = append(found, one)
+		}
+	}
+	return found, nil
+}
