@@ -214,9 +214,9 @@ type shaped struct {
 // shape makes what is to be published, and gives what is not its outcome.
 func (r *Relay) shape(c *carried, most readable) shaped {
 	b := &c.Batch
-	b.Order, b.Policy = r.cfg.Ordering, r.cfg.Failure
+	b.Policy = r.cfg.Failure
 	c.Outcomes = make([]Outcome, len(b.Messages))
-	s := shaped{carried: c, send: Batch{Lease: b.Lease, Session: b.Session, Order: b.Order, Policy: b.Policy}}
+	s := shaped{carried: c, send: Batch{Lease: b.Lease, Session: b.Session, Policy: b.Policy}}
 	held := map[string]bool{} // streams that go no further in this batch
 	hooks := r.shaping.start(b.Lease.Context(), func() bool { return !b.Lease.Valid() || b.Lease.Draining() })
 	defer hooks.end()
@@ -299,9 +299,6 @@ func (r *Relay) observe(b Batch, outcomes []Outcome) (published int, trouble err
 		switch o.Kind {
 		case Published:
 			published++
-			if o.Duplicate {
-				r.stats.duplicates.Add(1)
-			}
 			if m.Attempts > 0 {
 				r.cache.Remove(b.kept(m.Sequence))
 			}

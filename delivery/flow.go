@@ -60,8 +60,6 @@ type tenure struct {
 	stream, fence, control uint64
 	// recorded is the record of the last batch that is known to be marked.
 	recorded uint64
-	// remade tells that the stream is another one than when the partition was taken.
-	remade bool
 	// healed is the last time that lost messages were queued again, which a failover may forget. It outlives the lease.
 	healed healed
 	// careful: an owner has crashed, and nothing was settled since. It is noted what is about to be carried.
@@ -165,7 +163,7 @@ const leastShare = 32
 // most is how many messages to claim of one of so many partitions: a batch, or where
 // partitions are published step by step what has all of them in flight at once.
 func (r *Relay) most(partitions int) int {
-	if p, ok := r.publisher.(Stepper); ok && p.Steps(r.cfg.Ordering) {
+	if p, ok := r.publisher.(Stepper); ok && p.Steps() {
 		return min(r.cfg.BatchSize, max(leastShare, r.cfg.Window/max(1, partitions)))
 	}
 	return r.cfg.BatchSize

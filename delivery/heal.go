@@ -79,9 +79,8 @@ func (s *Store) Concede(ctx context.Context, l *lease.Lease, known uint64) error
 // FormerPartition is a partition that a resize removed.
 type FormerPartition struct {
 	ID partition.ID
-	// Fence and Stream are where the record of its last batch and its last event were
-	// known to lie in the stream.
-	Fence, Stream uint64
+	// Fence is where the record of its last batch was known to lie in the stream.
+	Fence uint64
 }
 
 // FormerPartitions are those that the partition's owner answers for.
@@ -146,8 +145,8 @@ func (s *Store) HealFormer(ctx context.Context, l *lease.Lease, ids []partition.
 }
 
 // formerLoss looks whether the stream lost what it held of partitions that are no more
-// and that this one answers for. kept is what it holds of all in a mode without records.
-func (t *takeover) formerLoss(ctx context.Context, standing Standing) (lost bool, err error) {
+// and that this one answers for.
+func (t *takeover) formerLoss(ctx context.Context) (lost bool, err error) {
 	var former []FormerPartition
 	err = t.within(ctx, func(ctx context.Context) (err error) {
 		former, err = t.store.FormerPartitions(ctx, t.lease.Partition)
@@ -160,30 +159,20 @@ func (t *takeover) formerLoss(ctx context.Context, standing Standing) (lost bool
 	for i, f := range former {
 		ids[i] = f.ID
 	}
-	kept, err := t.keptOf(ctx, ids, standing)
+	kept, err := t.keptOf(ctx, ids)
 	if err != nil {
 		return false, err
 	}
 	for i, f := range former {
-		known := f.Stream
-		if standing.Fence > 0 {
-			known = f.Fence
-		}
-		lost = lost || kept[i] < int64(known) // a stream's sequence never reaches 2^63
+		lost = lost || kept[i] < int64(f.Fence) // a stream's sequence never reaches 2^63
 	}
 	return lost, nil
 }
 
 // keptOf is up to where the stream holds what was published under each of the
 // partitions.
-func (t *takeover) keptOf(ctx context.Context, ids []partition.ID, standing Standing) ([]int64, error) {
+func (t *takeover) keptOf(ctx context.Context, ids []partition.ID) ([]int64, error) {
 	kept := make([]int64, len(ids))
-	for i := range kept {
-		kept[i] = int64(standing.Kept) // a stream's sequence never reaches 2^63
-	}
-	if standing.Fence == 0 { // one position for all
-		return kept, nil
-	}
 	asking, ctx := errgroup.WithContext(ctx)
 	asking.SetLimit(keptAtOnce)
 	for i, id := range ids {
@@ -211,7 +200,7 @@ func (t *takeover) heal(ctx context.Context, standing Standing, age time.Duratio
 		return all, err
 	}
 	if len(ids) > 0 {
-		if kept, err = t.keptOf(ctx, ids, standing); err != nil {
+		if kept, err = t.keptOf(ctx, ids); err != nil {
 			return all, err
 		}
 		after := int64(0)

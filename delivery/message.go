@@ -98,8 +98,6 @@ type Batch struct {
 	Messages []Message
 	// More tells that the claim was cut by its limit.
 	More bool
-	// Order is what must be published in order.
-	Order Ordering
 	// Policy says what a failed message holds up.
 	Policy FailurePolicy
 	// server is when the database server was started that gave it out.
@@ -134,9 +132,9 @@ type Outcome struct {
 	// StreamSequence is where the message lies in the stream, when Published.
 	StreamSequence uint64
 	// FenceSequence is where the control message lies that closes the message's
-	// batch, when Published in fenced mode.
+	// batch, when Published.
 	FenceSequence uint64
-	// Duplicate tells that the stream already held the message.
+	// Duplicate tells that the stream of a shadow replay already held the message.
 	Duplicate bool
 	// Err says why, for Retry, Permanent and Unresolved.
 	Err error

@@ -21,14 +21,13 @@ type Publisher interface {
 	// Take makes the publisher ready to publish the partition under that lease:
 	// once for each lease before anything is published, and again after an
 	// outcome that wraps ErrUnknown. When it returns, nothing that was sent for
-	// the partition before can be stored any more, as far as the publisher's mode
-	// promises that.
+	// the partition before can be stored any more.
 	Take(ctx context.Context, l *lease.Lease) (Standing, error)
 
 	// Publish publishes batches of different partitions, those of one look at the
 	// outbox, and returns when it has called done for each: with its index and one
 	// outcome for each of its messages, in order, as soon as they are known and from
-	// any goroutine. It must keep each batch's Order, must not let a message pass a
+	// any goroutine. It must keep each batch's order, must not let a message pass a
 	// failed one that the batch's Policy lets it wait for, and must stop when its
 	// lease ends: what has no definite answer by then is Unresolved.
 	Publish(look []Batch, done func(batch int, outcomes []Outcome))
@@ -38,8 +37,7 @@ type Publisher interface {
 	Kept(ctx context.Context, id partition.ID) (uint64, error)
 
 	// Between returns what records of the partition name that lie between two positions, both left
-	// out: those of the first ones, and where the last of these lies. When there is none, and in a
-	// mode without records, it returns after.
+	// out: those of the first ones, and where the last of these lies. When there is none it returns after.
 	Between(ctx context.Context, id partition.ID, after, before uint64) (last uint64, named []Delivered, err error)
 
 	// Extent returns what the stream holds now.
@@ -57,8 +55,8 @@ type Pacer interface {
 // Stepper (ADR 25) is a Publisher that may have only one message of a partition in flight: it is
 // fast with many partitions at once, however little is given of each.
 type Stepper interface {
-	// Steps tells whether it is so while that is kept in order.
-	Steps(order Ordering) bool
+	// Steps tells whether it is so now.
+	Steps() bool
 }
 
 // Sizer is a Publisher that knows what the broker takes, and how much it holds of payloads itself.
@@ -101,12 +99,9 @@ type Standing struct {
 	// Session comes with every batch that is published, until the partition is taken again.
 	Session Session
 	// Kept: up to this position the stream holds whatever was ever acknowledged
-	// for the partition. In fenced mode it is where the record of the last batch was
-	// found, to compare with the last one known; in other modes the stream's end,
-	// to compare with the last event known.
+	// for the partition: it is where the record of the last batch was found, to compare with the last one known.
 	Kept uint64
-	// Fence is the position of the partition's new control message, 0 in a mode
-	// that has none.
+	// Fence is the position of the partition's new control message.
 	Fence uint64
 	// Delivered are the messages of the last batch that the stream holds. Their
 	// marks may be missing.

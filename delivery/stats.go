@@ -15,8 +15,6 @@ const errorsKept = 5
 // Stats counts what a relay did since its start.
 type Stats struct {
 	Claimed, Published, Skipped, Failed, Retried, Dead int64
-	// Duplicates were published again and dropped by the broker.
-	Duplicates int64
 	// Fenced messages were refused by the database because their lease had gone
 	// elsewhere; Refused batches by the broker, because it knew a newer owner.
 	Fenced, Refused int64
@@ -40,7 +38,7 @@ type LastError struct {
 }
 
 type stats struct {
-	claimed, published, skipped, failed, retried, dead, duplicates, fenced atomic.Int64
+	claimed, published, skipped, failed, retried, dead, fenced atomic.Int64
 	refused, late, losses, regressions                                     atomic.Int64
 	inFlight                                                               atomic.Int64
 	flowed, pausedUntil                                                    moment
@@ -83,7 +81,6 @@ func (s *stats) init(reg prometheus.Registerer) {
 		"outbox_failed_total":               {"Failed attempts that a message caused.", &s.failed},
 		"outbox_retried_total":              {"Messages published after at least one failed attempt.", &s.retried},
 		"outbox_died_total":                 {"Messages that became dead.", &s.dead},
-		"outbox_duplicates_total":           {"Messages published again that the stream already held and dropped.", &s.duplicates},
 		"outbox_fenced_total":               {"Messages whose writes the database refused because the lease had gone to another worker.", &s.fenced},
 		"outbox_fence_refused_total":        {"Batches and takeovers that the stream refused because it knew a newer owner.", &s.refused},
 		"outbox_late_rows_total":            {"Rows that turned up below their partition's cursor.", &s.late},
@@ -143,7 +140,7 @@ func (r *Relay) Stats() Stats {
 	st := Stats{
 		Claimed: s.claimed.Load(), Published: s.published.Load(), Skipped: s.skipped.Load(),
 		Failed: s.failed.Load(), Retried: s.retried.Load(), Dead: s.dead.Load(),
-		Duplicates: s.duplicates.Load(), Fenced: s.fenced.Load(), Refused: s.refused.Load(),
+		Fenced: s.fenced.Load(), Refused: s.refused.Load(),
 		Late: s.late.Load(), Losses: s.losses.Load(), Regressions: s.regressions.Load(),
 	}
 	if w := s.watermark.Load(); w != nil {

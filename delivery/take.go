@@ -43,7 +43,7 @@ func (r *Relay) take(ctx context.Context, l *lease.Lease, known *tenure) {
 // learn takes over what a takeover found.
 func (t *tenure) learn(from *tenure) {
 	t.session, t.stream, t.fence, t.control = from.session, from.stream, from.fence, from.control
-	t.revision, t.recorded, t.after, t.remade, t.healed = from.revision, from.recorded, nowhere, from.remade, from.healed
+	t.revision, t.recorded, t.after, t.healed = from.revision, from.recorded, nowhere, from.healed
 }
 
 // taken reacts to how a takeover ended.
@@ -299,20 +299,10 @@ func (t *takeover) settleLost(ctx context.Context) error {
 	if err := t.healAgain(ctx); err != nil {
 		return err
 	}
-	known, standing := t.stream, t.standing
-	switch {
-	case standing.Fence > 0: // other modes may have published since
-		known = max(t.fence, t.recorded) // a failover may have forgotten that a loss was reported
-	case t.remade:
-		standing.Kept = 0
-	}
-	former, err := t.formerLoss(ctx, standing)
-	if err != nil {
+	standing, known := t.standing, max(t.fence, t.recorded) // a failover may have forgotten that a loss was reported
+	former, err := t.formerLoss(ctx)
+	if err != nil || standing.Kept >= known && !former {
 		return err
-	}
-	if standing.Kept >= known && !former {
-		t.remade = false
-		return nil
 	}
 	age, err := t.mayHeal(ctx)
 	if err != nil {
@@ -337,7 +327,7 @@ func (t *takeover) settleLost(ctx context.Context) error {
 		}
 	}
 	t.recorded = 0 // positions may be another stream's
-	t.tenure.stream, t.tenure.fence, t.tenure.remade = standing.Kept, standing.Kept, false
+	t.tenure.stream, t.tenure.fence = standing.Kept, standing.Kept
 	return nil
 }
 
@@ -352,7 +342,6 @@ func (r *Relay) checkExtent(ctx context.Context) {
 	r.created = now.Created
 	r.fit(now)
 	for _, f := range r.flows {
-		f.remade = f.remade || remade
 		if remade || f.stream > now.Last || f.control > 0 && (f.control < now.First || f.control > now.Last) {
 			f.anew()
 		}
@@ -361,7 +350,7 @@ func (r *Relay) checkExtent(ctx context.Context) {
 
 // Take prepares the partitions as a new owner does, without delivering anything:
 // when it returns, nothing that an earlier owner sent for them is under way any
-// more, as far as the publish mode promises, and what the stream holds is marked.
+// more, and what the stream holds is marked.
 // Of those that the stream refuses, the next leases lie above what it knows.
 func (r *Relay) Take(ctx context.Context, leases []*lease.Lease) error {
 	var refused error

@@ -47,8 +47,6 @@ type Config struct {
 	Stream natspub.StreamConfig
 	// Shape says how an event becomes a message. Its Subject is as Stream's Name, or natspub.DefaultSubject. Replays that would make others are refused where Heartbeat.Shape describes it.
 	Shape natspub.Shape
-	// PublishMode defaults to natspub.PublishAuto.
-	PublishMode natspub.PublishMode
 	// AckTimeout is the longest that the broker may be silent while acknowledgements are awaited; at least 10 ms. Defaults to 5 s.
 	AckTimeout time.Duration
 	Lease      lease.Config
@@ -98,7 +96,7 @@ func refused(name string, err error, causes ...error) error {
 // WithDefaults fills the fields that were left zero, but for what is stored with the outbox.
 func (c Config) WithDefaults() Config {
 	c.Schema, c.NATSURL = cmp.Or(c.Schema, "public"), cmp.Or(c.NATSURL, nats.DefaultURL)
-	c.PublishMode, c.Logger = cmp.Or(c.PublishMode, natspub.PublishAuto), cmp.Or(c.Logger, slog.Default())
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	retention := delivery.RetentionConfig{History: 7 * 24 * time.Hour}
 	if c.Retention != nil {
 		retention = *c.Retention
@@ -122,12 +120,9 @@ func (c Config) WithDefaults() Config {
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	_, database := c.pools()
-	var mode, canary, monitor error
+	var canary, monitor error
 	if c.Canary != 0 && (c.Canary < time.Second || c.Canary > 24*time.Hour) {
 		canary = fmt.Errorf("must lie between 1s and 24h, or be 0, got %s", c.Canary)
-	}
-	if modes := []natspub.PublishMode{natspub.PublishAuto, natspub.PublishFenced, natspub.PublishDedupe}; !slices.Contains(modes, c.PublishMode) {
-		mode = fmt.Errorf("must be one of %v, got %q", modes, c.PublishMode)
 	}
 	if c.Monitor != nil {
 		config := *c.Monitor
@@ -142,7 +137,6 @@ func (c Config) Validate() error {
 		{"DatabaseURL (--database-url)", database},
 		{"Schema, Partitions (--schema, --partitions)", schema.Config{Schema: c.Schema, Partitions: c.Partitions}.Validate()},
 		{"Shape (--headers, --compress)", c.Shape.Validate()},
-		{"PublishMode (--publish-mode)", mode},
 		{"Lease (--lease-ttl)", c.Lease.Validate()},
 		{"Heartbeat (--lease-ttl)", c.Heartbeat.Validate()},
 		{"Coordinator (--assignment, --drain-timeout)", c.Coordinator.Validate()},

@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 
-	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
 )
 
@@ -12,37 +11,26 @@ func (w *Worker) batches() int {
 	return min(max(1, natspub.MaxBatchesTotal/max(1, w.coordinator.Members())), natspub.MaxBatchesTotal/2)
 }
 
-// openPublisher checks the stream and makes the publisher of the mode.
+// openPublisher checks the stream and makes the publisher.
 func (w *Worker) openPublisher(ctx context.Context) error {
 	w.cfg.Stream.Control = natspub.Control{Outbox: w.info.OutboxID, Prefix: w.info.ControlPrefix}
 	stream, err := natspub.EnsureStream(ctx, w.nc, w.cfg.Stream)
 	if err != nil {
 		return refused("Stream (--stream)", err, natspub.ErrConfig)
 	}
-	mode, err := w.cfg.PublishMode.On(w.nc, stream, w.cfg.Stream.Control, w.log)
-	if err != nil {
-		return refused("PublishMode (--publish-mode)", err, natspub.ErrConfig)
+	batches, why := natspub.TakesBatches(w.nc, stream.Config)
+	if !batches {
+		w.log.Warn("publishing message by message: a backlog drains slower than by atomic batches", "why", why)
 	}
-	ordering := w.cfg.Delivery.WithDefaults().Ordering
-	w.log.Info("publishing", "mode", string(mode), "ordering", string(ordering), "stream", w.cfg.Stream.Name)
-	var publisher interface {
-		delivery.Publisher
-		Close() error
+	ordering, flights := w.cfg.Delivery.WithDefaults().Ordering, 1
+	w.log.Info("publishing", "ordering", string(ordering), "stream", w.cfg.Stream.Name, "batches", batches)
+	if stream.Config.Replicas > 1 {
+		flights = 3
 	}
-	if mode == natspub.PublishDedupe {
-		publisher, err = natspub.NewDedupe(w.nc, natspub.DedupeConfig{
-			Stream: w.cfg.Stream.Name, APIPrefix: w.cfg.Stream.APIPrefix, Shape: w.cfg.Shape, AckTimeout: w.cfg.AckTimeout,
-		})
-	} else {
-		flights := 1
-		if stream.Config.Replicas > 1 {
-			flights = 3
-		}
-		publisher, err = natspub.NewFenced(w.nc, natspub.FencedConfig{
-			Stream: w.cfg.Stream.Name, APIPrefix: w.cfg.Stream.APIPrefix, Shape: w.cfg.Shape, AckTimeout: w.cfg.AckTimeout,
-			Control: w.cfg.Stream.Control, Flights: flights, InFlight: w.batches, NeverExpire: stream.Config.MaxAge > 0,
-		})
-	}
+	publisher, err := natspub.NewFenced(w.nc, natspub.FencedConfig{
+		Stream: w.cfg.Stream.Name, APIPrefix: w.cfg.Stream.APIPrefix, Shape: w.cfg.Shape, AckTimeout: w.cfg.AckTimeout,
+		Control: w.cfg.Stream.Control, Flights: flights, InFlight: w.batches, Found: stream,
+	})
 	if err != nil {
 		return refused("NATSOptions, AckTimeout (--ack-timeout)", err)
 	}

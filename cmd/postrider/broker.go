@@ -344,11 +344,6 @@ func (f streamFlag) Validate(ctx *kong.Context) error {
 	return nil
 }
 
-// modeFlag says how workers publish.
-type modeFlag struct {
-	PublishMode natspub.PublishMode `help:"How messages are published: ${enum}; auto is fenced where server and stream allow it." enum:"auto,fenced,dedupe" default:"auto"`
-}
-
 // createFlags say how a missing stream is made.
 type createFlags struct {
 	CreateStream   bool   `help:"Create the stream when it is missing."`

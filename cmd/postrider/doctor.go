@@ -32,7 +32,6 @@ type doctorCmd struct {
 	databaseFlags
 	natsFlags
 	streamFlags
-	modeFlag
 	Ordering string `help:"What the workers keep in order: ${enum}." enum:"partition,stream" default:"partition"`
 	JSON     bool   `help:"Print a JSON array." name:"json"`
 
@@ -337,29 +336,20 @@ func (c *doctorCmd) checkBroker(ctx context.Context, log *slog.Logger) []finding
 	}
 	findings = append(findings, finding{"stream", levelOK, fmt.Sprintf("%s with %s, %s, duplicate window %s, max_payload %d",
 		info.Config.Name, counted(info.Config.Replicas, "replica"), counted(int64(info.State.Msgs), "message"), info.Config.Duplicates, nc.MaxPayload())}, streamRoom(info))
-	fence := c.fenceFinding(nc, info)
-	if findings = append(findings, fence); fence.Level == levelOK && c.PublishMode != natspub.PublishDedupe {
+	if findings = append(findings, c.fenceFinding(nc, info)); c.control.Outbox != uuid.Nil {
 		findings = append(findings, recordsFinding(ctx, natspub.NewRecords(nc, apiPrefix, c.Stream, c.control)))
 	}
 	return findings
 }
 
-// fenceFinding tells how workers of that mode publish to the stream, or why they would not start.
+// fenceFinding tells how workers publish to the stream.
 func (c *doctorCmd) fenceFinding(nc *nats.Conn, info *jetstream.StreamInfo) finding {
 	const check = "fence"
-	can, why := natspub.CanFence(nc, info)
-	switch mode := c.PublishMode; {
-	case mode == natspub.PublishDedupe:
-		return finding{check, levelOK, "none, with --publish-mode dedupe"}
-	case !can && mode == natspub.PublishFenced:
-		return finding{check, levelError, why + "; workers do not start with --publish-mode fenced"}
-	case !can:
-		return finding{check, levelWarning, why + "; workers publish in mode dedupe"}
-	case c.control.Outbox == uuid.Nil:
+	if c.control.Outbox == uuid.Nil {
 		return finding{check, levelWarning, "not checked: which control messages are this outbox's stands in the database"}
 	}
-	if err := natspub.CheckFence(info.Config, c.control); err != nil {
-		return finding{check, levelError, redact(err.Error())}
+	if can, why := natspub.TakesBatches(nc, info.Config); !can {
+		return finding{check, levelWarning, "messages go one by one: " + why + "; a backlog drains slower than by atomic batches"}
 	}
 	return finding{check, levelOK, "the stream takes fenced batches"}
 }

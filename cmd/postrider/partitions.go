@@ -99,7 +99,7 @@ const leastRecords = 100
 
 // Help says what for.
 func (c *partitionsTrimCmd) Help() string {
-	return `In mode fenced each batch leaves a record in the stream. Workers that may purge it remove those
+	return `Each batch leaves a record in the stream. Workers that may purge it remove those
 that nobody reads any more; this command does it for others, from time to time, while they run.
 It takes the newest records for those that are needed: keep more than a partition's batches
 since a standby, or a backup, that may take the database's place.

@@ -19,7 +19,6 @@ type partitionsResizeCmd struct {
 	databaseFlags
 	natsFlags
 	streamFlags
-	modeFlag
 	actorFlags
 
 	Count   int           `arg:"" help:"Number of partitions from now on, 1 to 32767."`
@@ -105,7 +104,7 @@ func (c *partitionsResizeCmd) broker(ctx context.Context, info outboxInfo, log *
 	}, nil
 }
 
-// publisher is what takes partitions over from the stream, by the mode that the workers use.
+// publisher is what takes partitions over from the stream.
 func (c *partitionsResizeCmd) publisher(ctx context.Context, nc *nats.Conn, apiPrefix string, info outboxInfo, log *slog.Logger) (p delivery.Publisher, done func(), err error) {
 	subject, err := natspub.ParseSubject(c.Subject)
 	if err != nil {
@@ -115,20 +114,8 @@ func (c *partitionsResizeCmd) publisher(ctx context.Context, nc *nats.Conn, apiP
 	if err != nil {
 		return nil, nil, err
 	}
-	var publisher interface {
-		delivery.Publisher
-		Close() error
-	}
-	mode, err := c.PublishMode.On(nc, stream, info.control(), log)
-	if err != nil { // as workers refuse it: without its fence the stream would not know of the move
-		return nil, nil, fmt.Errorf("%w: %w", errRefused, err)
-	}
-	if mode == natspub.PublishFenced {
-		publisher, err = natspub.NewFenced(nc, natspub.FencedConfig{
-			Stream: c.Stream, APIPrefix: apiPrefix, Shape: natspub.Shape{Subject: subject}, Control: info.control(), NeverExpire: stream.Config.MaxAge > 0,
-		})
-	} else {
-		publisher, err = natspub.NewDedupe(nc, natspub.DedupeConfig{Stream: c.Stream, APIPrefix: apiPrefix, Shape: natspub.Shape{Subject: subject}})
-	}
+	publisher, err := natspub.NewFenced(nc, natspub.FencedConfig{
+		Stream: c.Stream, APIPrefix: apiPrefix, Shape: natspub.Shape{Subject: subject}, Control: info.control(), Found: stream,
+	})
 	return publisher, func() { _ = publisher.Close() }, err
 }

@@ -13,7 +13,6 @@ import (
 // workerFlags are the settings of a worker; `run` and `dev` share them.
 type workerFlags struct {
 	streamFlags `group:"stream"`
-	modeFlag
 	shapeFlags `group:"shape"`
 
 	Ordering     string        `help:"What is kept in order: ${enum}." enum:"partition,stream" default:"partition"`
@@ -29,7 +28,7 @@ type workerFlags struct {
 	RetryMax     time.Duration `group:"retry" help:"Longest wait between attempts." default:"5m"`
 	Behind       string        `group:"retry" help:"What waits behind a message that fails: ${enum}. stream: its stream, and when it is dead until a person acts; retries: its stream, until it is dead; none: nothing." enum:"stream,retries,none" default:"stream"`
 	LostMessages string        `group:"retry" help:"What is done about acknowledged messages that the stream lost: ${enum}." enum:"republish,report" default:"republish"`
-	KeepRecords  time.Duration `help:"How long the stream keeps the records of former batches, in mode fenced; 0: for ever." default:"10m"`
+	KeepRecords  time.Duration `help:"How long the stream keeps the records of former batches; 0: for ever." default:"10m"`
 	Retention    time.Duration `help:"How long the history of deliveries and dedupe keys are kept; 0: for ever." default:"168h"`
 }
 
@@ -37,7 +36,7 @@ type workerFlags struct {
 func (f workerFlags) settings() (c worker.Config, err error) {
 	c.Lease.TTL, c.Retention = f.LeaseTTL, &delivery.RetentionConfig{History: f.Retention}
 	c.Coordinator = coordinator.Config{Strategy: partition.Strategy(f.Assignment), DrainTimeout: f.DrainTimeout}
-	c.Stream.Name, c.PublishMode, c.AckTimeout = f.Stream, f.PublishMode, f.AckTimeout
+	c.Stream.Name, c.AckTimeout = f.Stream, f.AckTimeout
 	c.Heartbeat.Shape = f.shapeFlags.settings()
 	if c.Shape, err = f.shape(f.Subject); err != nil {
 		return c, err

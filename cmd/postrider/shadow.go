@@ -160,10 +160,7 @@ func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool,
 	if err != nil {
 		return err
 	}
-	if _, err := c.PublishMode.On(nc, stream, info.control(), log); err != nil {
-		return refusedFor(natspub.ErrConfig, err)
-	}
-	publisher, err := natspub.NewRehearsal(nc, natspub.DedupeConfig{Stream: c.Stream, Shape: shape, MaxMessageSize: natspub.LargestMessage(stream.Config)}, log)
+	publisher, err := natspub.NewRehearsal(nc, natspub.RehearsalConfig{Stream: c.Stream, Shape: shape, MaxMessageSize: natspub.LargestMessage(stream.Config)}, log)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,6 @@ type tick struct {
 	Failed     int64     `json:"failed"`
 	Retried    int64     `json:"retried"`
 	Dead       int64     `json:"dead"`
-	Duplicates int64     `json:"duplicates"`
 	Fenced     int64     `json:"fenced"`
 	Refused    int64     `json:"refused"`
 	Lag        int64     `json:"watermark_lag"`
@@ -78,7 +77,7 @@ func (w *running) tick(now time.Time, took time.Duration, before, s delivery.Sta
 		Claimed: s.Claimed - before.Claimed, Published: s.Published - before.Published,
 		Skipped: s.Skipped - before.Skipped, Failed: s.Failed - before.Failed,
 		Retried: s.Retried - before.Retried, Dead: s.Dead - before.Dead,
-		Duplicates: s.Duplicates - before.Duplicates, Fenced: s.Fenced - before.Fenced,
+		Fenced: s.Fenced - before.Fenced,
 		Refused: s.Refused - before.Refused, Lag: s.Watermark.Lag(),
 		InFlight: s.InFlight, Duration: inSeconds(took), Backoff: inSeconds(s.PausedFor),
 		Members: state.Members, Desired: numbers(state.Desired), Owned: numbers(state.Owned),

@@ -96,7 +96,7 @@ var codesNoRoom = []int{10002, 10023, 10028, 10047}
 // isConfiguration tells whether only a person can make such an answer go away.
 func isConfiguration(err error) bool {
 	switch refusal(err) {
-	case codeBatchNotEnabled, codePersistAsync, codeRollupRefused, codeStreamNotMatch,
+	case codePersistAsync, codeRollupRefused, codeStreamNotMatch,
 		codeBatchTooLarge, codeBatchIDInvalid, codeExpectedPerSubject, codeDuplicateInBatch:
 		return true
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
 
 	"github.com/postrider/postrider/delivery"
@@ -31,7 +32,7 @@ const (
 	incompleteToSplit = 3
 )
 
-// FencedConfig says how a publisher in fenced mode works.
+// FencedConfig says how a publisher works.
 type FencedConfig struct {
 	// Stream is the JetStream stream that must acknowledge. Defaults to EVENTS.
 	Stream string
@@ -56,15 +57,15 @@ type FencedConfig struct {
 	// the other, so more than 1, the default, only makes them smaller; a replicated
 	// stream takes 3.
 	Flights int
+	// Found is what EnsureStream found. Until Extent is asked it says what the stream takes; nil: no batches.
+	Found *jetstream.StreamInfo
 	// Staging is about how long a stream of one server takes to stage a batch in files, however little is in it. What takes
 	// fewer round trips message by message goes so. Defaults to 3 ms.
 	Staging time.Duration
-	// NeverExpire marks control messages so that a stream with max_age keeps them, before Extent was asked for the first time.
-	NeverExpire bool
 }
 
-// Fenced publishes atomic batches that the stream refuses to anybody but the
-// partition's last owner. It implements delivery.Publisher.
+// Fenced publishes messages and batches that the stream refuses to anybody but the partition's last owner. It implements
+// delivery.Publisher.
 type Fenced struct {
 	cfg     FencedConfig
 	build   builder
@@ -117,8 +118,10 @@ func NewFenced(nc *nats.Conn, cfg FencedConfig) (*Fenced, error) {
 		cfg: cfg, build: build, writers: newWriters(build), nc: nc, api: newAPI(nc, cfg.APIPrefix, cfg.Stream, cfg.AckTimeout), answers: a,
 		slots: newSlots(cfg.InFlight), prefix: nuid.Next()[14:],
 	}
-	f.seen.keep.Store(cfg.NeverExpire)
 	f.combiner = &combiner{f: f}
+	if cfg.Found != nil {
+		f.look(*cfg.Found)
+	}
 	return f, nil
 }
 
@@ -199,13 +202,23 @@ func (f *Fenced) Extent(ctx context.Context) (delivery.Extent, error) {
 	if err != nil {
 		return delivery.Extent{}, err
 	}
+	return f.look(info), nil
+}
+
+// look notes how the stream is set, and how messages get there.
+func (f *Fenced) look(info jetstream.StreamInfo) delivery.Extent {
 	singles := int64(0)
 	if roundTrip, err := f.nc.RTT(); err == nil && info.Config.Replicas <= 1 {
 		singles = int64(f.cfg.Staging/max(roundTrip, 1)) - 1
 	}
 	f.seen.singles.Store(singles)
-	return f.seen.of(info, Needs{PublishFenced, f.build.Subject, f.cfg.Control}), nil
+	batches, _ := TakesBatches(f.nc, info.Config)
+	f.seen.batches.Store(batches)
+	return f.seen.of(info, Needs{f.build.Subject, f.cfg.Control})
 }
+
+// Steps implements delivery.Stepper: without batches the next message of a partition is sent when the one before was acknowledged.
+func (f *Fenced) Steps() bool { return !f.seen.batches.Load() }
 
 // Take implements delivery.Publisher: it reads the partition's last record and
 // writes a copy of it under the lease's epoch, on condition that it is still the

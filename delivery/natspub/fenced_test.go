@@ -91,7 +91,7 @@ func (w *worker) publish(t *testing.T, messages ...delivery.Message) []delivery.
 	for i := range messages {
 		messages[i].Partition = w.lease.Partition
 	}
-	return publish(t, w, delivery.Batch{Lease: w.lease, Messages: messages, Order: delivery.OrderPartition})
+	return publish(t, w, delivery.Batch{Lease: w.lease, Messages: messages})
 }
 
 // events are the stored messages without the control messages.

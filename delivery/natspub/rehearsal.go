@@ -11,18 +11,27 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
+// RehearsalConfig says for which stream messages are made.
+type RehearsalConfig struct {
+	Stream string
+	// Shape says how an event becomes a message.
+	Shape Shape
+	// MaxMessageSize is the most that headers and body may have, in bytes; 0 or below: as much as the server takes.
+	MaxMessageSize int
+}
+
 // Rehearsal makes every message as a publisher would, compares it with the limits
 // of server and stream, and sends nothing. It implements delivery.Publisher.
 type Rehearsal struct {
 	nc    *nats.Conn
-	cfg   DedupeConfig
+	cfg   RehearsalConfig
 	build builder
 	log   *slog.Logger
 }
 
 // NewRehearsal returns a publisher that publishes nothing. Each message is logged
 // at level debug.
-func NewRehearsal(nc *nats.Conn, cfg DedupeConfig, log *slog.Logger) (*Rehearsal, error) {
+func NewRehearsal(nc *nats.Conn, cfg RehearsalConfig, log *slog.Logger) (*Rehearsal, error) {
 	build, err := newBuilder(cfg.Shape)
 	if err != nil {
 		return nil, err

@@ -6,21 +6,23 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/message"
 )
 
-// Shadow publishes messages under subjects of their own, for a replay that goes
+// Shadow publishes messages under subjects of their own and with message ids, for a replay that goes
 // past the live ones. It implements replay.Publisher.
 type Shadow struct {
-	dedupe *Dedupe
-	filter string
-	lease  *lease.Lease
+	cfg     ShadowConfig
+	build   builder
+	writers *writers
+	nc      *nats.Conn
+	answers *answers
+	api     api
+	filter  string
 }
 
 // ShadowConfig says where the messages go.
@@ -46,28 +48,44 @@ func NewShadow(nc *nats.Conn, cfg ShadowConfig) (*Shadow, error) {
 	if shape.Subject, err = ParseSubject(cfg.Prefix + "." + shape.Subject.String()); err != nil {
 		return nil, err
 	}
-	d, err := NewDedupe(nc, DedupeConfig{Stream: cfg.Stream, APIPrefix: cfg.APIPrefix, Shape: shape, MaxMessageSize: cfg.MaxMessageSize})
+	build, err := newBuilder(shape)
 	if err != nil {
 		return nil, err
 	}
-	return &Shadow{dedupe: d, filter: cfg.Prefix + ".>", lease: lease.Untimed(0, uuid.Nil, 0)}, nil
+	a, err := newAnswers(nc)
+	if err != nil {
+		return nil, err
+	}
+	return &Shadow{
+		cfg: cfg, build: build, writers: newWriters(build), nc: nc, answers: a,
+		api: newAPI(nc, cfg.APIPrefix, cfg.Stream, defaultAckTimeout), filter: cfg.Prefix + ".>",
+	}, nil
 }
 
 // Largest implements delivery.Sizer.
-func (s *Shadow) Largest() (bytes int64, limit string) { return s.dedupe.Largest() }
+func (s *Shadow) Largest() (bytes int64, limit string) {
+	return s.build.largest(s.nc.MaxPayload(), s.cfg.MaxMessageSize, s.cfg.Stream)
+}
 
 // Copies implements delivery.Sizer.
-func (s *Shadow) Copies() int { return s.dedupe.Copies() }
+func (s *Shadow) Copies() int { return s.build.copies() }
 
 // Close ends the subscription to acknowledgements.
-func (s *Shadow) Close() error { return s.dedupe.Close() }
+func (s *Shadow) Close() error { return s.answers.close() }
 
-// Publish sends the messages, those of one stream one after the other.
+// Publish sends the messages, those of one stream one after the other. Sending one again within the stream's duplicate window
+// stores nothing.
 func (s *Shadow) Publish(ctx context.Context, messages []delivery.Message) []delivery.Outcome {
-	return s.dedupe.one(ctx, delivery.Batch{
-		Lease: s.lease, Messages: messages, Order: delivery.OrderStream,
-		Policy: delivery.BehindNone,
-	})
+	w := s.writers.get()
+	defer s.writers.put(w)
+	run := &pipeline{
+		Shadow: s, messages: messages, writer: w, outcomes: make([]delivery.Outcome, len(messages)), next: followers(messages),
+		replies: make(map[int]string, len(messages)), done: make(chan struct{}),
+	}
+	disconnected := s.nc.StatusChanged(nats.RECONNECTING, nats.CLOSED, nats.DISCONNECTED)
+	defer s.nc.RemoveStatusListener(disconnected)
+	run.drive(ctx, disconnected)
+	return run.outcomes
 }
 
 const (
@@ -82,11 +100,13 @@ const (
 // position; 0: nothing is behind them.
 func (s *Shadow) Stored(ctx context.Context, after uint64, generation int) (stored map[int64]uint64, through uint64, err error) {
 	stored, of := map[int64]uint64{}, strconv.Itoa(generation)
-	switch extent, err := s.dedupe.Extent(ctx); {
+	ask, cancel := context.WithTimeout(ctx, defaultAckTimeout)
+	defer cancel()
+	switch info, err := s.api.info(ask); {
 	case err != nil:
 		return nil, 0, err
-	case extent.Last < after:
-		return nil, 0, fmt.Errorf("the stream ends at %d, and the replay stored a message at %d: %w", extent.Last, after, delivery.ErrStreamForgot)
+	case info.State.LastSeq < after:
+		return nil, 0, fmt.Errorf("the stream ends at %d, and the replay stored a message at %d: %w", info.State.LastSeq, after, delivery.ErrStreamForgot)
 	}
 	for range askedRounds {
 		found, err := s.ahead(ctx, after+1)
@@ -118,7 +138,7 @@ func (s *Shadow) ahead(ctx context.Context, from uint64) ([]storedMessage, error
 	found := make([]storedMessage, askedBeside)
 	for i := range found {
 		asking.Go(func() (err error) {
-			found[i], err = s.dedupe.api.next(ctx, s.filter, from+uint64(i))
+			found[i], err = s.api.next(ctx, s.filter, from+uint64(i))
 			return err
 		})
 	}

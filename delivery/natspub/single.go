@@ -18,14 +18,16 @@ import (
 )
 
 const (
-	// mostSingles is how many messages a look may hold, of all its partitions, that are stored one by one.
+	// mostSingles is how many messages a look may hold, of all its partitions, that are stored one by one where batches could be.
 	mostSingles = 16
+	// mostAnnounced is how many messages a record announces: a takeover may have to look for them among those of all partitions.
+	mostAnnounced = 64
 	// defaultStaging is that of a server whose files lie in memory.
 	defaultStaging = 3 * time.Millisecond
 )
 
-// byOne tells whether a look is stored message by message, of which so many are of one partition: each waits for the one before, and
-// two records come beside them.
+// byOne tells whether a look is stored message by message though the stream takes batches. So many messages are of one partition: each
+// waits for the one before, and two records come beside them.
 func (f *Fenced) byOne(messages, ofOne int) bool {
 	return messages <= mostSingles && int64(ofOne) <= f.seen.singles.Load() && f.roomForRecord() >= MaxBatchEvents
 }
@@ -33,7 +35,17 @@ func (f *Fenced) byOne(messages, ofOne int) bool {
 // stepByOne (ADR 31) stores messages one by one. A record announces them, each is stored only as long as that is the partition's
 // last record, and the record that closes them names where they lie. Before that one nothing is known of any.
 func (r *fencedRun) stepByOne(ctx context.Context, indices []int) {
+	for most := min(mostAnnounced, r.roomForRecord()); len(indices) > 0; indices = r.sendable(indices) {
+		n := min(most, len(indices))
+		r.announced(ctx, indices[:n])
+		indices = indices[n:]
+	}
+}
+
+// announced stores messages between two records.
+func (r *fencedRun) announced(ctx context.Context, indices []int) {
 	if r.session.batch++; !r.goesOn() {
+		r.fail(nil)
 		return
 	}
 	if _, ok := r.record(ctx, kindAnnouncement, []part{partOf(r.batch.Messages, indices)}); !ok {

@@ -6,6 +6,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/delivery"
 )
 
 // mostInFile is what a stream in files takes of headers and body, in bytes: the server refuses to write a record above 32 MiB
@@ -36,6 +38,18 @@ func (f *Fenced) checkRecord(msg *nats.Msg) error {
 	size := headerSize(msg.Header) + len(msg.Data)
 	if err := checkSize(size, f.nc.MaxPayload(), f.seen.most(f.cfg.MaxMessageSize), f.cfg.Stream); err != nil {
 		return fmt.Errorf("%w: the partition's last record on %s cannot be written again: %w; raise the limit to at least %d", ErrStreamUnfit, msg.Subject, err, size)
+	}
+	return nil
+}
+
+// checkSize compares a message with the limits of server and stream, so that it
+// fails by itself and not with its neighbours.
+func checkSize(size int, server int64, stream int, name string) error {
+	switch {
+	case server > 0 && int64(size) > server:
+		return fmt.Errorf("%w: message of %d bytes, the server's max_payload is %d", delivery.ErrPayloadTooLarge, size, server)
+	case stream > 0 && size > stream:
+		return fmt.Errorf("%w: message of %d bytes, stream %s takes at most %d (max_msg_size, or what its files can hold)", delivery.ErrPayloadTooLarge, size, name, stream)
 	}
 	return nil
 }
@@ -95,17 +109,9 @@ func (f *Fenced) Largest() (bytes int64, limit string) {
 func (f *Fenced) Copies() int { return f.build.copies() }
 
 // Largest implements delivery.Sizer.
-func (d *Dedupe) Largest() (bytes int64, limit string) {
-	return d.build.largest(d.nc.MaxPayload(), d.seen.most(d.cfg.MaxMessageSize), d.cfg.Stream)
-}
-
-// Largest implements delivery.Sizer.
 func (r *Rehearsal) Largest() (bytes int64, limit string) {
 	return r.build.largest(r.nc.MaxPayload(), r.cfg.MaxMessageSize, r.cfg.Stream)
 }
 
 // Copies implements delivery.Sizer.
 func (r *Rehearsal) Copies() int { return r.build.copies() }
-
-// Copies implements delivery.Sizer.
-func (d *Dedupe) Copies() int { return d.build.copies() }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/delivery"
 )
@@ -25,11 +26,13 @@ func (f *Fenced) Publish(look []delivery.Batch, done func(int, []delivery.Outcom
 		sends[i] = runs[i].prepare()
 		messages, ofOne, tight = messages+len(sends[i]), max(ofOne, len(sends[i])), tight || runs[i].tight
 	}
-	step := (*fencedRun).step
-	if !tight && f.byOne(messages, ofOne) {
-		step = (*fencedRun).stepByOne
+	step := (*fencedRun).stepByOne
+	switch {
+	case f.Steps():
+	case !tight && f.byOne(messages, ofOne):
 		defer f.combiner.occupy()()
-	} else {
+	default:
+		step = (*fencedRun).step
 		first := make([]*share, 0, len(look))
 		for i, run := range runs {
 			if len(sends[i]) > 0 {
@@ -90,7 +93,7 @@ func (r *fencedRun) prepare() []int {
 			continue
 		}
 		b := r.build.body(m)
-		bytes := r.build.bound(m) + len(b.data) + batchHeaderSize
+		bytes := r.build.bound(m) + len(b.data) + r.singleHeaderSize()
 		if err := r.check(m, b, bytes); err != nil {
 			r.refuse(i, delivery.Outcome{Kind: delivery.Permanent, Err: err})
 			continue
@@ -123,11 +126,21 @@ func (r *fencedRun) check(m delivery.Message, b body, about int) error {
 	r.tight = true
 	w := r.writers.get()
 	defer r.writers.put(w)
-	return limits(headerSize(w.message(m, b).Header) + len(b.data) + batchHeaderSize)
+	more := batchHeaderSize
+	if r.Steps() {
+		more = r.singleHeaderSize()
+	}
+	return limits(headerSize(w.message(m, b).Header) + len(b.data) + more)
 }
 
 // batchHeaderSize is about what the headers of a batch add to a message, in bytes.
 const batchHeaderSize = 80
+
+// singleHeaderSize is about what the expectation of a message that is stored by itself adds to it, in bytes: more than those of a batch.
+func (r *fencedRun) singleHeaderSize() int {
+	const names, sequence = len(nats.ExpectedLastSubjSeqHdr + ": \r\n" + jetstream.ExpectedLastSubjSeqSubjHeader + ": \r\n"), 20
+	return names + sequence + len(r.subject)
+}
 
 // waits tells whether a message may not be sent, and gives it its outcome.
 func (r *fencedRun) waits(i int) bool {
@@ -243,6 +256,10 @@ func (r *fencedRun) store(ctx context.Context, indices []int) (sent []int, v ver
 		case code == codeBatchTooMany: // nobody's fault; nothing of it was stored
 			crowded(ctx, n)
 			continue
+		case code == codeBatchNotEnabled: // it goes on message by message
+			_, _ = r.Extent(ctx)
+			r.give(unknown, err)
+			return indices, given, nil
 		case isConfiguration(err):
 			r.fail(fmt.Errorf("%w: %w", delivery.ErrConfiguration, err))
 			return indices, given, nil

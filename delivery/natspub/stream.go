@@ -105,6 +105,9 @@ func EnsureStream(ctx context.Context, nc *nats.Conn, cfg StreamConfig) (*jetstr
 	if events := cfg.Subject.capture(); covers(events, bells) || covers(bells, events) {
 		return nil, fmt.Errorf("%w: --subject %s: the stream would store the doorbells, %s, among the events; begin it otherwise", ErrConfig, cfg.Subject, bells)
 	}
+	if version := nc.ConnectedServerVersion(); !versionAtLeast(version, 2, 11) {
+		return nil, fmt.Errorf("%w: nats-server %s stores messages of former owners; update it to 2.11 or newer", ErrConfig, version)
+	}
 	js, err := JetStream(nc, cfg.APIPrefix)
 	if err != nil {
 		return nil, err
@@ -202,7 +205,7 @@ func (c StreamConfig) stream(nc *nats.Conn) jetstream.StreamConfig {
 
 // check refuses a stream that cannot take the messages.
 func (c StreamConfig) check(info *jetstream.StreamInfo) error {
-	if err := (Needs{Subject: c.Subject}).Unmet(info.Config); err != nil {
+	if err := (Needs{c.Subject, c.Control}).Unmet(info.Config); err != nil {
 		return err
 	}
 	if info.Config.Discard == jetstream.DiscardOld && (info.Config.MaxMsgs > 0 || info.Config.MaxBytes > 0) {

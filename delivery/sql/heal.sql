@@ -154,7 +154,7 @@ SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT coun
 -- query: HealKnown
 -- The partitions that are no more and that @partition answers for, and what the stream was
 -- known to hold of them.
-SELECT f.partition_key, f.fence_sequence, f.stream_sequence
+SELECT f.partition_key, f.fence_sequence
   FROM {schema}.outbox_former_partitions AS f
  CROSS JOIN {schema}.outbox_settings AS s
  WHERE f.partition_key % s.partition_count = @partition::int
