@@ -39,12 +39,12 @@ type LastError struct {
 
 type stats struct {
 	claimed, published, skipped, failed, retried, dead, fenced atomic.Int64
-	refused, late, losses, regressions                                     atomic.Int64
-	inFlight                                                               atomic.Int64
-	flowed, pausedUntil                                                    moment
-	watermark                                                              atomic.Pointer[Watermark]
-	latency                                                                prometheus.Histogram
-	byTopic, byType                                                        *tally
+	refused, late, losses, regressions                         atomic.Int64
+	inFlight                                                   atomic.Int64
+	flowed, pausedUntil                                        moment
+	watermark                                                  atomic.Pointer[Watermark]
+	latency                                                    prometheus.Histogram
+	byTopic, byType                                            *tally
 
 	mu     sync.Mutex
 	errors []LastError

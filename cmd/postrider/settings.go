@@ -13,7 +13,7 @@ import (
 // workerFlags are the settings of a worker; `run` and `dev` share them.
 type workerFlags struct {
 	streamFlags `group:"stream"`
-	shapeFlags `group:"shape"`
+	shapeFlags  `group:"shape"`
 
 	Ordering     string        `help:"What is kept in order: ${enum}." enum:"partition,stream" default:"partition"`
 	Assignment   string        `help:"How partitions are shared: ${enum}." enum:"modulo,sticky" default:"modulo"`

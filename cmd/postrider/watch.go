@@ -20,28 +20,28 @@ const levelErrorsOnly = slog.LevelError
 
 // tick is what a worker did in one second, as one JSON line.
 type tick struct {
-	At         time.Time `json:"at"`
-	Worker     string    `json:"worker_id"`
-	Claimed    int64     `json:"claimed"`
-	Published  int64     `json:"published"`
-	Skipped    int64     `json:"skipped"`
-	Failed     int64     `json:"failed"`
-	Retried    int64     `json:"retried"`
-	Dead       int64     `json:"dead"`
-	Fenced     int64     `json:"fenced"`
-	Refused    int64     `json:"refused"`
-	Lag        int64     `json:"watermark_lag"`
-	InFlight   int       `json:"in_flight"`
-	PerSecond  float64   `json:"published_per_second"`
-	Duration   float64   `json:"duration_seconds"`
-	Backoff    float64   `json:"backoff_seconds"`
-	Members    int       `json:"active_workers"`
-	Desired    []int     `json:"desired_partitions"`
-	Owned      []int     `json:"owned_partitions"`
-	Acquired   int64     `json:"leases_acquired"`
-	Released   int64     `json:"leases_released"`
-	Lost       int64     `json:"leases_lost"`
-	LastError  string    `json:"last_error,omitempty"`
+	At        time.Time `json:"at"`
+	Worker    string    `json:"worker_id"`
+	Claimed   int64     `json:"claimed"`
+	Published int64     `json:"published"`
+	Skipped   int64     `json:"skipped"`
+	Failed    int64     `json:"failed"`
+	Retried   int64     `json:"retried"`
+	Dead      int64     `json:"dead"`
+	Fenced    int64     `json:"fenced"`
+	Refused   int64     `json:"refused"`
+	Lag       int64     `json:"watermark_lag"`
+	InFlight  int       `json:"in_flight"`
+	PerSecond float64   `json:"published_per_second"`
+	Duration  float64   `json:"duration_seconds"`
+	Backoff   float64   `json:"backoff_seconds"`
+	Members   int       `json:"active_workers"`
+	Desired   []int     `json:"desired_partitions"`
+	Owned     []int     `json:"owned_partitions"`
+	Acquired  int64     `json:"leases_acquired"`
+	Released  int64     `json:"leases_released"`
+	Lost      int64     `json:"leases_lost"`
+	LastError string    `json:"last_error,omitempty"`
 }
 
 // watch shows a worker once a second until the context ends, and once more then.
@@ -77,7 +77,7 @@ func (w *running) tick(now time.Time, took time.Duration, before, s delivery.Sta
 		Claimed: s.Claimed - before.Claimed, Published: s.Published - before.Published,
 		Skipped: s.Skipped - before.Skipped, Failed: s.Failed - before.Failed,
 		Retried: s.Retried - before.Retried, Dead: s.Dead - before.Dead,
-		Fenced: s.Fenced - before.Fenced,
+		Fenced:  s.Fenced - before.Fenced,
 		Refused: s.Refused - before.Refused, Lag: s.Watermark.Lag(),
 		InFlight: s.InFlight, Duration: inSeconds(took), Backoff: inSeconds(s.PausedFor),
 		Members: state.Members, Desired: numbers(state.Desired), Owned: numbers(state.Owned),
