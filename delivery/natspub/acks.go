@@ -88,17 +88,20 @@ func (a *answers) receive(msg *nats.Msg) {
 	if !ok {
 		return
 	}
+	ans, usual := usualAnswer(msg.Data, a.stream)
+	if !usual {
+		ans = parseAnswer(msg)
+		a.stream = ans.stream // only this subscription's goroutine uses it
+	}
+	if refusal(ans.err) == codeStreamNotMatch { // another stream on the subject, as at a leaf node: it is not the one that was asked
+		return
+	}
 	a.mu.Lock()
 	w, ok := a.waiting[n]
 	delete(a.waiting, n)
 	a.mu.Unlock()
 	if !ok {
 		return
-	}
-	ans, usual := usualAnswer(msg.Data, a.stream)
-	if !usual {
-		ans = parseAnswer(msg)
-		a.stream = ans.stream // only this subscription's goroutine uses it
 	}
 	ans.index = w.index
 	w.to.receive(ans)

@@ -13,7 +13,7 @@ import (
 func TestAStreamMadeAnewWithoutTTLs(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1, func(c *jetstream.StreamConfig) { c.MaxAge, c.AllowMsgTTL = c.Duplicates, true })
-	w := b.worker(t, 0, 1, natspub.FencedConfig{NeverExpire: true}) // as workers say of such a stream
+	w := b.worker(t, 0, 1, natspub.FencedConfig{})
 	w.take(t)
 	if o := w.publish(t, newMessage(1, "s", "x")); o[0].Kind != delivery.Published {
 		t.Fatalf("outcome %+v", o[0])

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/internal/testkit/natstest"
@@ -25,7 +27,7 @@ func BenchmarkPublish(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, mode := range []string{"fenced", "dedupe"} {
+	for way, changes := range map[string][]func(*jetstream.StreamConfig){"in batches": nil, "one by one": {inTurn}} {
 		for _, shape := range []struct {
 			name    string
 			headers natspub.Headers
@@ -36,30 +38,22 @@ func BenchmarkPublish(b *testing.B) {
 			{"cloudevents", natspub.Headers{CloudEvents: &shopEvents}, nil},
 			{"zstd", natspub.Headers{}, zstd},
 		} {
-			b.Run(mode+"/"+shape.name, func(b *testing.B) { benchmarkPublish(b, mode, shape.headers, shape.zstd) })
+			b.Run(way+"/"+shape.name, func(b *testing.B) { benchmarkPublish(b, changes, shape.headers, shape.zstd) })
 		}
 	}
 }
 
-func benchmarkPublish(b *testing.B, mode string, headers natspub.Headers, c *codec.Compressor) {
+func benchmarkPublish(b *testing.B, changes []func(*jetstream.StreamConfig), headers natspub.Headers, c *codec.Compressor) {
 	b.Helper()
 	server := natstest.Start(b, 1)
-	server.Stream(b, 1)
+	stream := server.Stream(b, 1, changes...)
 	nc, err := natspub.Connect(server.URL(), "benchmark", slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(nc.Close)
 	l := leasetest.Held(3, 7)
-	var publisher interface {
-		delivery.Publisher
-		Close() error
-	}
-	if mode == "fenced" {
-		publisher, err = natspub.NewFenced(nc, natspub.FencedConfig{Shape: natspub.Shape{Headers: headers, Compressor: c}})
-	} else {
-		publisher, err = natspub.NewDedupe(nc, natspub.DedupeConfig{Shape: natspub.Shape{Headers: headers, Compressor: c}})
-	}
+	publisher, err := natspub.NewFenced(nc, natspub.FencedConfig{Shape: natspub.Shape{Headers: headers, Compressor: c}, Found: stream.CachedInfo()})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -73,7 +67,7 @@ func benchmarkPublish(b *testing.B, mode string, headers natspub.Headers, c *cod
 	var used time.Duration
 	for b.Loop() {
 		b.StopTimer()
-		batch := delivery.Batch{Lease: l, Session: taken.Session, Order: delivery.OrderStream}
+		batch := delivery.Batch{Lease: l, Session: taken.Session}
 		for i := range size {
 			m := newMessage(int64(sent+i+1), fmt.Sprintf("order-%d", i), `{"customer":"c-1","text":"`+strings.Repeat("0123456789abcdef", 17)+`"}`)
 			m.Event.OccurredAt = time.Now()
@@ -109,22 +103,20 @@ func BenchmarkLook(b *testing.B) {
 func benchmarkLook(b *testing.B, single bool, partitions int) {
 	b.Helper()
 	server := natstest.Start(b, 1)
-	server.Stream(b, 1)
+	stream, staging := server.Stream(b, 1), time.Nanosecond
+	if single {
+		staging = time.Hour
+	}
 	nc, err := natspub.Connect(server.URL(), "benchmark", slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(nc.Close)
-	publisher, err := natspub.NewFenced(nc, natspub.FencedConfig{Staging: time.Hour})
+	publisher, err := natspub.NewFenced(nc, natspub.FencedConfig{Found: stream.CachedInfo(), Staging: staging})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = publisher.Close() })
-	if single {
-		if _, err := publisher.Extent(b.Context()); err != nil {
-			b.Fatal(err)
-		}
-	}
 	look := make([]delivery.Batch, partitions)
 	for i := range look {
 		look[i].Lease = leasetest.Held(partition.ID(i), 7)

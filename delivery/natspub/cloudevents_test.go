@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/textproto"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,42 +22,21 @@ import (
 	"github.com/postrider/postrider/message/codec"
 )
 
-// send publishes messages in one of the modes, fenced or dedupe, and wants them stored.
-func (b bundle) send(t *testing.T, mode string, headers natspub.Headers, c *codec.Compressor, messages ...delivery.Message) {
+// send publishes messages and wants them stored.
+func (b bundle) send(t *testing.T, headers natspub.Headers, c *codec.Compressor, messages ...delivery.Message) {
 	t.Helper()
-	for i, o := range b.trySend(t, mode, headers, c, messages...) {
+	for i, o := range b.trySend(t, headers, c, messages...) {
 		if o.Kind != delivery.Published {
 			t.Fatalf("message %d: %+v", i, o)
 		}
 	}
 }
 
-func (b bundle) trySend(t *testing.T, mode string, headers natspub.Headers, c *codec.Compressor, messages ...delivery.Message) []delivery.Outcome {
+func (b bundle) trySend(t *testing.T, headers natspub.Headers, c *codec.Compressor, messages ...delivery.Message) []delivery.Outcome {
 	t.Helper()
-	if mode == "dedupe" {
-		p := b.publisher(t, natspub.DedupeConfig{Shape: natspub.Shape{Headers: headers, Compressor: c}})
-		outcomes := publish(t, p, batch(messages...))
-		// A busy broker may not answer within the first waits; a relay would publish these again, too.
-		for again := 0; again < 8 && slices.Contains(kinds(outcomes), delivery.Unresolved); again++ {
-			outcomes = publish(t, p, batch(messages...))
-		}
-		return outcomes
-	}
 	w := b.worker(t, 3, 7, natspub.FencedConfig{Shape: natspub.Shape{Headers: headers, Compressor: c}})
 	w.take(t)
 	return w.publish(t, messages...)
-}
-
-func inEachMode(t *testing.T, test func(t *testing.T, mode string, b bundle)) {
-	t.Helper()
-	for _, mode := range []string{"fenced", "dedupe"} {
-		for _, nodes := range []int{1, 3} {
-			t.Run(fmt.Sprintf("%s R%d", mode, nodes), func(t *testing.T) {
-				t.Parallel()
-				test(t, mode, setup(t, nodes))
-			})
-		}
-	}
 }
 
 // received are the first events of the stream, as it holds them.
@@ -96,7 +74,7 @@ var shopEvents = natspub.CloudEvents{Source: "https://shop.example/orders?x=1", 
 
 func TestTheOfficialSDKReadsCloudEvents(t *testing.T) {
 	t.Parallel()
-	inEachMode(t, func(t *testing.T, mode string, b bundle) {
+	eachWay(t, func(t *testing.T, b bundle) {
 		t.Helper()
 		m := newMessage(41, "order-7", `{"a":1}`)
 		m.Event.OccurredAt = time.Date(2026, 3, 1, 12, 30, 0, 123456000, time.FixedZone("CET", 3600))
@@ -104,7 +82,7 @@ func TestTheOfficialSDKReadsCloudEvents(t *testing.T) {
 			"ce-dataschema": "https://shop.example/schemas/order.json", "content-type": "application/vnd.shop+json; charset=utf-8", "ce-region": "eu",
 		}
 		plain := newMessage(42, "order-8", "")
-		b.send(t, mode, natspub.Headers{CloudEvents: &shopEvents, Forward: []string{"ce-region"}}, nil, m, plain)
+		b.send(t, natspub.Headers{CloudEvents: &shopEvents, Forward: []string{"ce-region"}}, nil, m, plain)
 		got := b.received(t, 2)
 		e := asEvent(t, got[0])
 		for name, pair := range map[string][2]any{
@@ -136,7 +114,7 @@ func TestHostileValuesAddNoHeaders(t *testing.T) {
 		"7\r\nNats-Rollup: all\r\nce-id: forged", "\r\n\r\nbody", "a\nb", "größe €", "\U0001F600", " spaces at the ends ", `"quoted" 100%`, "%0D%0Ax: y", "\x00\x01\x7f\u0085",
 		strings.Repeat("é", 512),
 	}
-	inEachMode(t, func(t *testing.T, mode string, b bundle) {
+	eachWay(t, func(t *testing.T, b bundle) {
 		t.Helper()
 		var messages []delivery.Message
 		for i, text := range hostile {
@@ -146,7 +124,7 @@ func TestHostileValuesAddNoHeaders(t *testing.T) {
 			messages = append(messages, m)
 		}
 		headers := natspub.Headers{CloudEvents: &shopEvents, Forward: []string{"ce-note"}}
-		b.send(t, mode, headers, nil, messages...)
+		b.send(t, headers, nil, messages...)
 		for i, msg := range b.received(t, len(hostile)) {
 			h := msg.Header
 			for _, name := range []string{"ce-type", "ce-subject", "ce-partitionkey", "ce-note"} {
@@ -193,11 +171,11 @@ func decoded(t *testing.T, value string) string {
 // What is too large for the server's headers harms nobody else.
 func TestHugeAttributesFailAlone(t *testing.T) {
 	t.Parallel()
-	inEachMode(t, func(t *testing.T, mode string, b bundle) {
+	eachWay(t, func(t *testing.T, b bundle) {
 		t.Helper()
 		huge := newMessage(2, "b", "{}")
 		huge.Event.Type = strings.Repeat("é", 40_000)
-		outcomes := b.trySend(t, mode, natspub.Headers{CloudEvents: &shopEvents}, nil, newMessage(1, "a", "{}"), huge, newMessage(3, "c", "{}"))
+		outcomes := b.trySend(t, natspub.Headers{CloudEvents: &shopEvents}, nil, newMessage(1, "a", "{}"), huge, newMessage(3, "c", "{}"))
 		for i, want := range []delivery.Kind{delivery.Published, delivery.Permanent, delivery.Published} {
 			if outcomes[i].Kind != want {
 				t.Errorf("message %d: %+v", i+1, outcomes[i])

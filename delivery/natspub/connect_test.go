@@ -134,7 +134,7 @@ func TestALoginThatIsRefusedForAWhileIsTriedAgain(t *testing.T) {
 	if got := natspub.Reason(nc.LastError()); got != condition.BrokerRefused {
 		t.Errorf("%v is called %q", nc.LastError(), got)
 	}
-	p := bundle{nc: nc}.publisher(t, natspub.DedupeConfig{})
+	p := bundle{}.fenced(t, nc, natspub.FencedConfig{})
 	if _, err := p.Extent(t.Context()); natspub.Reason(err) != condition.BrokerRefused || !strings.Contains(err.Error(), "uthorization") {
 		t.Errorf("where the login is refused a request says %q", err)
 	}

@@ -68,7 +68,7 @@ func classifyAPI(api *APIError) delivery.Outcome {
 	switch api.ErrCode {
 	case codeMessageTooLarge, codeHeaderTooLarge, codeMalformedSubject:
 		return delivery.Outcome{Kind: delivery.Permanent, Err: api}
-	case codeStreamNotFound, codeStreamNotMatch, codeRollupRefused, codeBadExpectedSequence:
+	case codeStreamNotFound, codeRollupRefused, codeBadExpectedSequence:
 		return delivery.Outcome{Kind: delivery.Unresolved, Err: fmt.Errorf("%w: %w", delivery.ErrConfiguration, api)}
 	default: // full, no leader, overloaded, and whatever a newer server says
 		return delivery.Outcome{Kind: delivery.Unresolved, Err: fmt.Errorf("%w: %w", delivery.ErrOutage, api)}
@@ -96,7 +96,7 @@ var codesNoRoom = []int{10002, 10023, 10028, 10047}
 // isConfiguration tells whether only a person can make such an answer go away.
 func isConfiguration(err error) bool {
 	switch refusal(err) {
-	case codePersistAsync, codeRollupRefused, codeStreamNotMatch,
+	case codePersistAsync, codeRollupRefused,
 		codeBatchTooLarge, codeBatchIDInvalid, codeExpectedPerSubject, codeDuplicateInBatch:
 		return true
 	}

@@ -214,7 +214,7 @@ func (f *Fenced) look(info jetstream.StreamInfo) delivery.Extent {
 	f.seen.singles.Store(singles)
 	batches, _ := TakesBatches(f.nc, info.Config)
 	f.seen.batches.Store(batches)
-	return f.seen.of(info, Needs{f.build.Subject, f.cfg.Control})
+	return f.seen.of(info, Needs{f.build.Subject, &f.cfg.Control})
 }
 
 // Steps implements delivery.Stepper: without batches the next message of a partition is sent when the one before was acknowledged.

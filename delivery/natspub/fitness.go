@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -15,8 +14,8 @@ import (
 type Needs struct {
 	// Subject is the template of the messages' subjects.
 	Subject Subject
-	// Control are the control messages; without an outbox: not known, so that nothing is asked for on their behalf.
-	Control Control
+	// Control are the control messages; nil: not known, or there are none.
+	Control *Control
 }
 
 // Unmet names the first setting that does not fit, and the cure, as an ErrStreamUnfit.
@@ -35,7 +34,7 @@ func (n Needs) Unmet(s jetstream.StreamConfig) error {
 		return fmt.Errorf("%w: %s is sealed; publish to another stream", ErrStreamUnfit, s.Name)
 	case s.NoAck:
 		return fmt.Errorf("%w: %s has acknowledgements turned off (no_ack); turn them on", ErrStreamUnfit, s.Name)
-	case n.Control.Outbox == uuid.Nil:
+	case n.Control == nil:
 		return nil
 	}
 	return n.unfenced(s)

@@ -14,9 +14,9 @@ import (
 )
 
 // sent publishes one message in a mode and returns its headers, without those of the modes.
-func (b bundle) sent(t *testing.T, mode string, headers natspub.Headers, c *codec.Compressor, m delivery.Message) nats.Header {
+func (b bundle) sent(t *testing.T, headers natspub.Headers, c *codec.Compressor, m delivery.Message) nats.Header {
 	t.Helper()
-	b.send(t, mode, headers, c, m)
+	b.send(t, headers, c, m)
 	return b.received(t, 1)[0].Header
 }
 
@@ -65,21 +65,19 @@ func TestWhatProducersSayIsSent(t *testing.T) {
 			"Outbox-Correlation-Id": "", "Outbox-Causation-Id": "", "ce-correlationid": "", "ce-causationid": "",
 		}},
 	} {
-		for _, mode := range []string{"fenced", "dedupe"} {
-			t.Run(name+" "+mode, func(t *testing.T) {
-				t.Parallel()
-				got := setup(t, 1).sent(t, mode, c.headers, nil, c.m)
-				for header, want := range c.want {
-					if header == "ce-id" {
-						want = c.m.Event.ID.String()
-					}
-					value := got.Get(header)
-					if value != want || want == "" && got[header] != nil {
-						t.Errorf("%s is %q, want %q", header, value, want)
-					}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := setup(t, 1).sent(t, c.headers, nil, c.m)
+			for header, want := range c.want {
+				if header == "ce-id" {
+					want = c.m.Event.ID.String()
 				}
-			})
-		}
+				value := got.Get(header)
+				if value != want || want == "" && got[header] != nil {
+					t.Errorf("%s is %q, want %q", header, value, want)
+				}
+			}
+		})
 	}
 }
 
@@ -94,24 +92,22 @@ func changedTime(at time.Time) delivery.Message {
 func TestHeadersThatSteerTheServerAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"Nats-Rollup", "nats-expected-last-sequence", "Outbox-Event-Id", "OUTBOX-stream", "a b", "a\r\nNats-Rollup", "", "größe"} {
-		for _, mode := range []string{"fenced", "dedupe"} {
-			t.Run(mode+" "+name, func(t *testing.T) {
-				t.Parallel()
-				b := setup(t, 1)
-				bad, fine := newMessage(1, "a", `{}`), newMessage(2, "b", `{}`)
-				bad.Event.Headers = map[string]string{name: "all"}
-				outcomes := b.trySend(t, mode, natspub.Headers{}, nil, bad, fine)
-				if o := outcomes[0]; o.Kind != delivery.Permanent || !errors.Is(o.Err, natspub.ErrHeader) {
-					t.Errorf("outcome %+v", o)
-				}
-				if outcomes[1].Kind != delivery.Published {
-					t.Errorf("its neighbour: %+v", outcomes[1])
-				}
-				if got := b.received(t, 1)[0].Header.Get("Outbox-Stream"); got != "b" {
-					t.Errorf("stored is an event of stream %q", got)
-				}
-			})
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, 1)
+			bad, fine := newMessage(1, "a", `{}`), newMessage(2, "b", `{}`)
+			bad.Event.Headers = map[string]string{name: "all"}
+			outcomes := b.trySend(t, natspub.Headers{}, nil, bad, fine)
+			if o := outcomes[0]; o.Kind != delivery.Permanent || !errors.Is(o.Err, natspub.ErrHeader) {
+				t.Errorf("outcome %+v", o)
+			}
+			if outcomes[1].Kind != delivery.Published {
+				t.Errorf("its neighbour: %+v", outcomes[1])
+			}
+			if got := b.received(t, 1)[0].Header.Get("Outbox-Stream"); got != "b" {
+				t.Errorf("stored is an event of stream %q", got)
+			}
+		})
 	}
 }
 
@@ -125,7 +121,7 @@ func TestABodyIsNotEncodedTwice(t *testing.T) {
 	for name, want := range map[string]string{"content-encoding": "br", "x-other": "zstd"} {
 		m := newMessage(1, "a", strings.Repeat("x", 1000))
 		m.Event.Headers = map[string]string{name: "br"}
-		got := setup(t, 1).sent(t, "dedupe", natspub.Headers{}, c, m)
+		got := setup(t, 1).sent(t, natspub.Headers{}, c, m)
 		var encodings []string
 		for header, values := range got {
 			if strings.EqualFold(header, codec.Header) {

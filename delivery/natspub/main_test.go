@@ -1,6 +1,7 @@
 package natspub_test
 
 import (
+	"fmt"
 	"log/slog"
 	"testing"
 
@@ -13,7 +14,6 @@ import (
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/internal/testkit/leaks"
 	"github.com/postrider/postrider/internal/testkit/natstest"
-	"github.com/postrider/postrider/lease/leasetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(leaks.Patiently(m), leaks.Known()...) }
@@ -47,14 +47,20 @@ func connect(t *testing.T, server *natstest.Server) *nats.Conn {
 	return nc
 }
 
-func (b bundle) publisher(t *testing.T, cfg natspub.DedupeConfig) *natspub.Dedupe {
+// inTurn has the stream take no batches.
+func inTurn(c *jetstream.StreamConfig) { c.AllowAtomicPublish = false }
+
+// eachWay runs a test with batches and message by message, on one server and on three.
+func eachWay(t *testing.T, test func(t *testing.T, b bundle), changes ...func(*jetstream.StreamConfig)) {
 	t.Helper()
-	p, err := natspub.NewDedupe(b.nc, cfg)
-	if err != nil {
-		t.Fatal(err)
+	for name, way := range map[string]func(*jetstream.StreamConfig){"in batches": func(*jetstream.StreamConfig) {}, "one by one": inTurn} {
+		for _, nodes := range []int{1, 3} {
+			t.Run(fmt.Sprintf("%s R%d", name, nodes), func(t *testing.T) {
+				t.Parallel()
+				test(t, setup(t, nodes, append(changes, way)...))
+			})
+		}
 	}
-	t.Cleanup(func() { _ = p.Close() })
-	return p
 }
 
 // newMessage is an event of a stream key with a body.
@@ -66,10 +72,6 @@ func newMessage(sequence int64, stream string, body string) delivery.Message {
 			Payload: []byte(body), Size: int64(len(body)),
 		},
 	}
-}
-
-func batch(messages ...delivery.Message) delivery.Batch {
-	return delivery.Batch{Lease: leasetest.Held(3, 7), Messages: messages}
 }
 
 // publish publishes one batch.

@@ -13,40 +13,27 @@ import (
 	"github.com/postrider/postrider/delivery/natspub"
 )
 
-// In dedupe mode the order of the whole partition is kept by waiting for each
-// answer: when one stays out, nothing behind it has been sent, whatever its stream.
+// Message by message the order of the whole partition is kept by waiting for each answer: when one stays out, nothing behind it
+// has been sent, whatever its stream.
 func TestPartitionOrderWaitsForEachAnswer(t *testing.T) {
 	t.Parallel()
-	for order, want := range map[delivery.Ordering][]delivery.Kind{
-		delivery.OrderPartition: {delivery.Published, delivery.Unresolved, delivery.Unresolved, delivery.Unresolved},
-		delivery.OrderStream:    {delivery.Published, delivery.Unresolved, delivery.Unresolved, delivery.Published},
-	} {
-		t.Run(string(order), func(t *testing.T) {
-			t.Parallel()
-			b := setup(t, 1, func(c *jetstream.StreamConfig) { c.Subjects = []string{"events.shop.>"} })
-			work := batch(newMessage(1, "a", "1"), newMessage(2, "b", "2"), newMessage(3, "b", "3"), newMessage(4, "c", "4"))
-			work.Order = order
-			work.Messages[1].Topic = "elsewhere" // nobody answers
-			outcomes := publish(t, b.publisher(t, natspub.DedupeConfig{}), work)
-			if !slices.Equal(kinds(outcomes), want) {
-				t.Errorf("outcomes %v, want %v", kinds(outcomes), want)
-			}
-			stored := 0
-			for _, k := range want {
-				if k == delivery.Published {
-					stored++
-				}
-			}
-			if got := len(b.messages(t)); got != stored {
-				t.Errorf("%d messages are stored, want %d", got, stored)
-			}
-		})
+	b := setup(t, 1, func(c *jetstream.StreamConfig) { c.Subjects = []string{"events.shop.>", "outbox.fence.>"} }, inTurn)
+	w := b.worker(t, 3, 7, natspub.FencedConfig{})
+	w.take(t)
+	messages := []delivery.Message{newMessage(1, "a", "1"), newMessage(2, "b", "2"), newMessage(3, "b", "3"), newMessage(4, "c", "4")}
+	messages[1].Topic = "elsewhere" // nobody answers
+	for i, o := range w.publish(t, messages...) {
+		if o.Kind != delivery.Unresolved || i > 0 && !errors.Is(o.Err, delivery.ErrOutage) {
+			t.Errorf("message %d: %+v, want it unresolved: no record closes it", i, o)
+		}
+	}
+	if got, want := b.events(t), []string{"1"}; !slices.Equal(got, want) {
+		t.Errorf("stored are %v, want %v", got, want)
 	}
 }
 
-// Whatever the mode, a connection that sends later what was refused now is no
-// connection to publish over.
-func TestFencedRefusesABufferingConnection(t *testing.T) {
+// A connection that sends later what was refused now is no connection to publish over.
+func TestABufferingConnectionIsRefused(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
 	nc, err := nats.Connect(b.server.URL())

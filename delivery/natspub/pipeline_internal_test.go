@@ -11,10 +11,10 @@ import (
 func TestALateAnswerIsNotTaken(t *testing.T) {
 	t.Parallel()
 	const reply = "inbox.1"
-	d := &Dedupe{answers: &answers{prefix: "inbox.", waiting: map[uint64]waiter{}}}
+	s := &Shadow{answers: &answers{prefix: "inbox.", waiting: map[uint64]waiter{}}}
 	p := &pipeline{
-		Dedupe: d, batch: delivery.Batch{Messages: make([]delivery.Message, 2)}, next: []int{1, 0},
-		outcomes: make([]delivery.Outcome, 2), held: map[string]bool{}, replies: map[int]string{0: reply}, done: make(chan struct{}),
+		Shadow: s, messages: make([]delivery.Message, 2), next: []int{1, 0},
+		outcomes: make([]delivery.Outcome, 2), replies: map[int]string{0: reply}, done: make(chan struct{}),
 	}
 	cause := errors.New("silence")
 	p.abandon(cause)

@@ -109,6 +109,7 @@ func (r *fencedRun) single(ctx context.Context, i int) uint64 {
 		msg := w.message(r.batch.Messages[i], r.bodies[i])
 		w.set(nats.ExpectedLastSubjSeqHdr, strconv.FormatUint(r.session.last, 10))
 		w.set(jetstream.ExpectedLastSubjSeqSubjHeader, r.subject)
+		w.set(jetstream.ExpectedStreamHeader, r.cfg.Stream)
 		msg.Reply = reply
 		return r.nc.PublishMsg(msg)
 	})

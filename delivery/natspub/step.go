@@ -59,7 +59,7 @@ func (f *Fenced) run(b delivery.Batch) *fencedRun {
 	r := &fencedRun{
 		Fenced: f, batch: b, subject: f.cfg.Control.Subject(b.Lease.Partition),
 		bodies: make([]body, len(b.Messages)), outcomes: make([]delivery.Outcome, len(b.Messages)),
-		held: map[string]bool{},
+		held: map[string]int{},
 	}
 	if r.session, _ = b.Session.(*session); r.session == nil {
 		r.fail(fmt.Errorf("%w: partition %d was not taken", delivery.ErrUnknown, b.Lease.Partition))
@@ -75,11 +75,11 @@ type fencedRun struct {
 	session  *session
 	bodies   []body
 	outcomes []delivery.Outcome
-	held     map[string]bool // streams behind a failed message
-	failed   bool            // nothing more may be sent
-	tight    bool            // a message has hardly room for another header
-	first    *share          // at the combiner, until it is waited for
-	closed   part            // what the record of the last attempt names
+	held     map[string]int // streams of which a message failed: which one
+	failed   bool           // nothing more may be sent
+	tight    bool           // a message has hardly room for another header
+	first    *share         // at the combiner, until it is waited for
+	closed   part           // what the record of the last attempt names
 }
 
 // prepare chooses the messages to send and fails those that can never be stored.
@@ -138,8 +138,8 @@ const batchHeaderSize = 80
 
 // singleHeaderSize is about what the expectation of a message that is stored by itself adds to it, in bytes: more than those of a batch.
 func (r *fencedRun) singleHeaderSize() int {
-	const names, sequence = len(nats.ExpectedLastSubjSeqHdr + ": \r\n" + jetstream.ExpectedLastSubjSeqSubjHeader + ": \r\n"), 20
-	return names + sequence + len(r.subject)
+	const names, sequence = len(jetstream.ExpectedLastSubjSeqHeader + jetstream.ExpectedLastSubjSeqSubjHeader + jetstream.ExpectedStreamHeader), 20
+	return names + 3*len(": \r\n") + sequence + len(r.subject) + len(r.cfg.Stream)
 }
 
 // waits tells whether a message may not be sent, and gives it its outcome.
@@ -147,7 +147,7 @@ func (r *fencedRun) waits(i int) bool {
 	if r.failed {
 		return true // unresolved, for no fault of its own
 	}
-	if r.held[r.batch.Messages[i].Stream] {
+	if failed, is := r.held[r.batch.Messages[i].Stream]; is && failed < i {
 		r.outcomes[i] = delivery.Outcome{Kind: delivery.Behind}
 		return true
 	}
@@ -158,7 +158,10 @@ func (r *fencedRun) waits(i int) bool {
 // must not pass it theirs.
 func (r *fencedRun) refuse(i int, o delivery.Outcome) {
 	r.outcomes[i] = o
-	r.held[r.batch.Messages[i].Stream] = r.batch.Policy != delivery.BehindNone
+	stream := r.batch.Messages[i].Stream
+	if before, is := r.held[stream]; r.batch.Policy != delivery.BehindNone && (!is || i < before) {
+		r.held[stream] = i
+	}
 }
 
 // fail ends the run: what has no outcome stays unresolved, for that reason.

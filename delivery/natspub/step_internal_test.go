@@ -11,7 +11,7 @@ import (
 func TestARunThatFailedSendsNothingMore(t *testing.T) {
 	t.Parallel()
 	messages := []delivery.Message{{Pointer: delivery.Pointer{Stream: "a"}}, {Pointer: delivery.Pointer{Stream: "b"}}}
-	run := &fencedRun{batch: delivery.Batch{Messages: messages}, outcomes: make([]delivery.Outcome, 2), held: map[string]bool{}}
+	run := &fencedRun{batch: delivery.Batch{Messages: messages}, outcomes: make([]delivery.Outcome, 2), held: map[string]int{}}
 	if left := run.sendable([]int{0, 1}); len(left) != 2 {
 		t.Fatalf("%v may be sent before", left)
 	}

@@ -205,7 +205,11 @@ func (c StreamConfig) stream(nc *nats.Conn) jetstream.StreamConfig {
 
 // check refuses a stream that cannot take the messages.
 func (c StreamConfig) check(info *jetstream.StreamInfo) error {
-	if err := (Needs{c.Subject, c.Control}).Unmet(info.Config); err != nil {
+	needs := Needs{Subject: c.Subject}
+	if c.Control != (Control{}) {
+		needs.Control = &c.Control
+	}
+	if err := needs.Unmet(info.Config); err != nil {
 		return err
 	}
 	if info.Config.Discard == jetstream.DiscardOld && (info.Config.MaxMsgs > 0 || info.Config.MaxBytes > 0) {

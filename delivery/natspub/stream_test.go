@@ -135,11 +135,11 @@ func TestControlSubjectsLieUnderThePrefixOfTheOutbox(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := natspub.CheckFence(info.Config, c); err != nil {
+		if err := (natspub.Needs{Subject: subject, Control: &c}).Unmet(info.Config); err != nil {
 			t.Error(err)
 		}
 		c.Prefix += "other"
-		if err := natspub.CheckFence(info.Config, c); !errors.Is(err, natspub.ErrStreamUnfit) || !strings.Contains(err.Error(), c.Subjects()) {
+		if err := (natspub.Needs{Subject: subject, Control: &c}).Unmet(info.Config); !errors.Is(err, natspub.ErrStreamUnfit) || !strings.Contains(err.Error(), c.Subjects()) {
 			t.Errorf("a stream that does not capture %s: %v", c.Subjects(), err)
 		}
 	}

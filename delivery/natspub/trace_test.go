@@ -13,7 +13,8 @@ import (
 func TestTheStoredTraceContextIsPassedOn(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
-	p := b.publisher(t, natspub.DedupeConfig{})
+	w := b.worker(t, 3, 7, natspub.FencedConfig{})
+	w.take(t)
 	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	cases := []struct{ parent, state, wantParent, wantState string }{
 		{parent, "a=b,c=d", parent, "a=b,c=d"},
@@ -32,12 +33,12 @@ func TestTheStoredTraceContextIsPassedOn(t *testing.T) {
 		m.Event.TraceParent, m.Event.TraceState = c.parent, c.state
 		messages = append(messages, m)
 	}
-	for i, o := range publish(t, p, batch(messages...)) {
+	for i, o := range w.publish(t, messages...) {
 		if o.Kind != delivery.Published {
 			t.Fatalf("message %d: %+v", i, o)
 		}
 	}
-	for i, stored := range b.messages(t) {
+	for i, stored := range b.received(t, len(cases)) {
 		gotParent, gotState := stored.Header.Get("traceparent"), stored.Header.Get("tracestate")
 		if gotParent != cases[i].wantParent || gotState != cases[i].wantState || stored.Header.Get("Nats-Rollup") != "" {
 			t.Errorf("message %d carries traceparent %q and tracestate %q", i, gotParent, gotState)

@@ -1,0 +1,127 @@
+package natspub_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
+)
+
+// Where the stream takes no batches all messages go one by one, so many of them between two records.
+func TestWithoutBatchesAllGoOneByOne(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1, inTurn)
+	w := b.worker(t, 3, 7, natspub.FencedConfig{})
+	if !w.Steps() {
+		t.Error("it does not go step by step")
+	}
+	w.take(t)
+	want, messages := []string{"fence"}, make([]delivery.Message, 130)
+	for i := range messages {
+		if i%64 == 0 {
+			want = append(want, "watermark", "announcement")
+		}
+		messages[i] = newMessage(int64(i+1), "s", "x")
+		want = append(want, fmt.Sprint(i+1))
+	}
+	want = append(slices.Delete(want, 1, 2), "watermark")
+	for i, o := range w.publish(t, messages...) {
+		if o.Kind != delivery.Published || o.FenceSequence <= o.StreamSequence {
+			t.Fatalf("message %d: %+v", i, o)
+		}
+	}
+	if got := b.layout(t); !slices.Equal(got, want) {
+		t.Errorf("the stream holds %v, want %v", got, want)
+	}
+}
+
+// Batches may be turned off and on while workers run: they go on, and nothing is stored twice.
+func TestBatchesAreTurnedOffAndOn(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	w := b.worker(t, 3, 7, natspub.FencedConfig{})
+	w.take(t)
+	config := b.stream.CachedInfo().Config
+	sequence := int64(0)
+	for _, allowed := range []bool{false, true} {
+		config.AllowAtomicPublish = allowed
+		if _, err := b.server.JetStream(t).UpdateStream(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+		sequence++
+		m := newMessage(sequence, "s", "x")
+		if o := w.publish(t, m)[0]; !allowed && (o.Kind != delivery.Unresolved || !errors.Is(o.Err, delivery.ErrOutage) || errors.Is(o.Err, delivery.ErrUnknown)) {
+			t.Errorf("the first batch that is refused: %+v, want it unresolved and not stored", o)
+		}
+		if _, err := w.Extent(t.Context()); err != nil || w.Steps() == allowed {
+			t.Errorf("batches allowed %v: it steps %v: %v", allowed, w.Steps(), err)
+		}
+		if !allowed {
+			if o := w.publish(t, m)[0]; o.Kind != delivery.Published {
+				t.Errorf("without batches: %+v", o)
+			}
+		}
+	}
+	w.publish(t, newMessage(3, "s", "x"))
+	if got, want := b.layout(t), []string{"fence", "announcement", "1", "watermark", "announcement", "2", "watermark", "3", "watermark"}; !slices.Equal(got, want) {
+		t.Errorf("the stream holds %v, want %v", got, want)
+	}
+}
+
+// However long the headers are that a message gets on its way, it has a definite outcome at the server's limit.
+func TestMessagesAtTheServersLimit(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		staging time.Duration
+		changes []func(*jetstream.StreamConfig)
+	}{
+		"little":    {staging: time.Hour},
+		"in turn":   {changes: []func(*jetstream.StreamConfig){inTurn}},
+		"a batch's": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, 1, c.changes...)
+			w := b.worker(t, 3, 7, natspub.FencedConfig{Staging: c.staging})
+			w.take(t)
+			limit, seen := int(b.nc.MaxPayload()), map[delivery.Kind]int{}
+			for size := limit - 600; size <= limit; size += 20 {
+				o := w.publish(t, newMessage(int64(size), "s", strings.Repeat("x", size)))[0]
+				if seen[o.Kind]++; o.Kind != delivery.Published && o.Kind != delivery.Permanent {
+					t.Fatalf("a body of %d bytes, %d below the limit: %+v", size, limit-size, o)
+				}
+			}
+			if len(seen) != 2 {
+				t.Errorf("outcomes are %v, want both", seen)
+			}
+		})
+	}
+}
+
+// Another stream on the subjects, as at a leaf node, stores nothing, and its answers are nobody's.
+func TestAnotherStreamsAnswersAreNotTaken(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1, inTurn)
+	w := b.worker(t, 3, 7, natspub.FencedConfig{})
+	w.take(t)
+	if _, err := b.nc.Subscribe("events.>", func(m *nats.Msg) {
+		if m.Header.Get(jetstream.ExpectedStreamHeader) == "EVENTS" {
+			_ = m.Respond([]byte(`{"error":{"code":400,"err_code":10060,"description":"expected stream does not match"},"stream":"HERE","seq":0}`))
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range int64(20) {
+		if o := w.publish(t, newMessage(i+1, "s", "x"))[0]; o.Kind != delivery.Published {
+			t.Fatalf("message %d: %+v", i, o)
+		}
+	}
+}
