@@ -76,12 +76,11 @@ func overdue(t *testing.T, c *clustertest.Cluster, part string) {
 // One worker of several sends, one at a time, and each is read; when it leaves another one goes on.
 func TestOneWorkerSendsCanaries(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []natspub.PublishMode{natspub.PublishFenced, natspub.PublishDedupe} {
-		t.Run(string(mode), func(t *testing.T) {
+	for name, noBatches := range map[string]bool{"in batches": false, "one by one": true} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := clustertest.New(t, clustertest.Config{Partitions: 4})
+			c := clustertest.New(t, clustertest.Config{Partitions: 4, NoBatches: noBatches})
 			one, two := withCanary(c), withCanary(c)
-			one.PublishMode, two.PublishMode = mode, mode
 			first, second := start(t, one), start(t, two)
 			first.waitOwned(t, 2)
 			second.waitOwned(t, 2)
@@ -182,7 +181,7 @@ func TestACanaryIsNotGivenUpUnseen(t *testing.T) {
 	t.Parallel()
 	c := clustertest.New(t, clustertest.Config{Partitions: 2, Proxied: true})
 	cfg := withCanary(c)
-	cfg.NATSURL, cfg.PublishMode = c.Brokers[0].URL(), natspub.PublishDedupe
+	cfg.NATSURL = c.Brokers[0].URL()
 	w := start(t, cfg, func(w *worker.Worker) { w.CanaryStreams(2) })
 	waitCanaries(t, "one was read", func() bool { n, _ := canaries(t, cfg); return n >= 1 })
 	c.Brokers[0].DropMessages(func(m faultproxy.Message) bool { return bytes.Contains(m.Payload, []byte("stream_msg_get_response")) })

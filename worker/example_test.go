@@ -21,7 +21,7 @@ func ExampleRun() {
 		DatabaseURL: os.Getenv("DATABASE_URL"),
 		NATSURL:     os.Getenv("NATS_URL"),
 		Stream:      natspub.StreamConfig{Create: true},
-		PublishMode: "twice", // there is no such mode
+		AckTimeout:  -time.Second, // there is no such time
 		Monitor:     &ui.ServerConfig{Addr: "127.0.0.1:8080"},
 	})
 	if errors.Is(err, worker.ErrConfig) {

@@ -291,7 +291,6 @@ func TestErrorsNameTheField(t *testing.T) {
 		"no such schema":   {func(c *worker.Config) { c.Schema = "elsewhere" }, false, []string{"Schema", "postrider migrate up"}},
 		"too many":         {func(c *worker.Config) { c.Partitions = 40000 }, true, []string{"Partitions", "32767", "40000"}},
 		"other partitions": {func(c *worker.Config) { c.Partitions = 32 }, true, []string{"Partitions", "8", "32"}},
-		"publish mode":     {func(c *worker.Config) { c.PublishMode = "twice" }, true, []string{"PublishMode", "fenced", `"twice"`}},
 		"acknowledgements": {func(c *worker.Config) { c.AckTimeout, c.Stream.Name, c.Stream.Create = time.Millisecond, "OTHER", true }, true, []string{"AckTimeout", "10ms"}},
 		"lease":            {func(c *worker.Config) { c.Lease.TTL = time.Millisecond }, true, []string{"Lease", "500ms"}},
 		"heartbeat":        {func(c *worker.Config) { c.Heartbeat.TTL = time.Millisecond }, true, []string{"Heartbeat", "500ms"}},

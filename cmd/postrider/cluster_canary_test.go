@@ -68,17 +68,17 @@ func knownCanaries(t *testing.T, c *clustertest.Cluster) {
 // and are events like others: none is lost, doubled, dead or out of order.
 func TestCanariesMeetOperators(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"fenced", "dedupe"} {
-		t.Run(mode, func(t *testing.T) {
+	for name, noBatches := range ways {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			canariesMeetOperators(t, mode)
+			canariesMeetOperators(t, noBatches)
 		})
 	}
 }
 
-func canariesMeetOperators(t *testing.T, mode string) {
+func canariesMeetOperators(t *testing.T, noBatches bool) {
 	t.Helper()
-	c := clustertest.New(t, clustertest.Config{Partitions: 8, Resized: true, Flags: append(shortTTL(), "--ordering=stream", "--publish-mode="+mode)})
+	c := clustertest.New(t, clustertest.Config{Partitions: 8, Resized: true, NoBatches: noBatches, Flags: append(shortTTL(), "--ordering=stream")})
 	s := c.Subscribe(t, nil)
 	workers := c.Start(t, 2, "--canary=1s", "--http-addr=127.0.0.1:0")
 	c.WaitShared(t, workers...)

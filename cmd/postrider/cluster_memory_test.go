@@ -49,7 +49,7 @@ func TestTheLargestEventsFitIntoAWorker(t *testing.T) { //nolint:paralleltest //
 	})
 	for name, flags := range map[string][]string{ //nolint:paralleltest // they measure memory
 		"plain": nil, "redaction": {"--redact-pointer=/name"}, "zstd": {"--compress=zstd"}, "gzip": {"--compress=gzip"}, "s2": {"--compress=s2"},
-		"redaction and zstd": {"--redact-pointer=/name", "--compress=zstd"}, "dedupe, redaction and gzip": {"--publish-mode=dedupe", "--redact-pointer=/name", "--compress=gzip"},
+		"redaction and zstd": {"--redact-pointer=/name", "--compress=zstd"}, "redaction and gzip": {"--redact-pointer=/name", "--compress=gzip"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			brokers := clustertest.StartBrokers(t, clustertest.BrokerConfig{MaxPayload: 64 << 20})

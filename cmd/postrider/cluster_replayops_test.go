@@ -43,12 +43,12 @@ func (r *replayed) counts() (events, repeated int) {
 	return events, repeated
 }
 
-// In mode dedupe, everything is replayed beside a load, while operators pause
+// Without batches everything is replayed beside a load, while operators pause
 // partitions, change their number and stop a worker, and the replay is killed: each
 // selected event comes once, and the load is as if nothing had been.
 func TestAReplayOutlastsWhatOperatorsDo(t *testing.T) { //nolint:paralleltest // clusters run one at a time
 	c := clustertest.New(t, clustertest.Config{
-		Partitions: 8, Resized: true, Flags: append(shortTTL(), "--ordering=stream", "--publish-mode=dedupe"),
+		Partitions: 8, Resized: true, NoBatches: true, Flags: append(shortTTL(), "--ordering=stream"),
 	})
 	workers := c.Start(t, 3)
 	c.WaitShared(t, workers...)

@@ -78,7 +78,7 @@ func TestRoomIsTold(t *testing.T) {
 	}
 }
 
-// A stream that keeps no fence is wrong for workers that need it, and for a resize beside them, and right for others.
+// A stream that keeps no fence is wrong for workers, and for a resize beside them; one that takes no batches is slower.
 func TestDoctorLooksAsTheWorkersPublish(t *testing.T) {
 	t.Parallel()
 	database := pgtest.Migrated(t, 8)
@@ -89,23 +89,11 @@ func TestDoctorLooksAsTheWorkersPublish(t *testing.T) {
 	}
 	unfit := on(func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 1 })
 	without := on(func(c *jetstream.StreamConfig) { c.AllowAtomicPublish = false })
-	for _, one := range []struct {
-		on    []string
-		mode  string
-		code  int
-		level string
-		says  string
-	}{
-		{unfit, "auto", exitFailed, levelError, "max_msgs_per_subject"},
-		{unfit, "fenced", exitFailed, levelError, "max_msgs_per_subject"},
-		{unfit, "dedupe", exitOK, levelOK, "none"},
-		{without, "auto", exitOK, levelWarning, "in mode dedupe"},
-		{without, "fenced", exitFailed, levelError, "do not start"},
-	} {
-		f := diagnose(t, one.code, append(one.on, "--publish-mode="+one.mode)...)["fence"]
-		if f.Level != one.level || !strings.Contains(f.Detail, one.says) {
-			t.Errorf("%s: %+v, want %s with %q", one.mode, f, one.level, one.says)
-		}
+	if f := diagnose(t, exitFailed, unfit...)["stream"]; f.Level != levelError || !strings.Contains(f.Detail, "max_msgs_per_subject") {
+		t.Errorf("of a stream that keeps no fence it says %+v", f)
+	}
+	if f := diagnose(t, exitOK, without...)["fence"]; f.Level != levelWarning || !strings.Contains(f.Detail, "one by one") {
+		t.Errorf("of a stream without batches it says %+v", f)
 	}
 	resize := append([]string{"partitions", "resize", "4", "--yes", "--reason=test"}, unfit...)
 	complaint{resize, exitRefused, []string{"max_msgs_per_subject"}}.check(t)

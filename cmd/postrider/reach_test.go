@@ -275,7 +275,7 @@ func TestEventsReachTheStreamByAContext(t *testing.T) {
 			r.context["url"] = "nats://" + r.entry.Addr().String()
 			file := r.context.write(t)
 			const events = 20
-			code, _, stderr := call(t, "run", "--once", "--create-stream", "--http-addr=off", "--publish-mode=fenced", "--nats-context="+file, "--database-url="+withEvents(t, events))
+			code, _, stderr := call(t, "run", "--once", "--create-stream", "--http-addr=off", "--nats-context="+file, "--database-url="+withEvents(t, events))
 			if code != exitOK || strings.Contains(stderr, "Violation") {
 				t.Fatalf("the worker ended with %d: %s", code, stderr)
 			}

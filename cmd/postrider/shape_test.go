@@ -118,12 +118,12 @@ func TestDevShapesMessages(t *testing.T) { //nolint:paralleltest // fills the ma
 // Workers are killed in the middle of it: every message is stored as the first worker that saw the event would have stored it, and the
 // subscriber, who takes the compression off, gets what was committed.
 func TestShapedMessagesSurviveKills(t *testing.T) { //nolint:paralleltest // clusters run one at a time
-	for _, mode := range []string{"fenced", "dedupe"} { //nolint:paralleltest // clusters run one at a time
+	for name, noBatches := range ways { //nolint:paralleltest // clusters run one at a time
 		for _, replicas := range []int{1, 3} {
-			t.Run(fmt.Sprintf("%s R%d", mode, replicas), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s R%d", name, replicas), func(t *testing.T) {
 				c := clustertest.New(t, clustertest.Config{
-					Partitions: 8, NATS: natstest.Start(t, replicas), Replicas: replicas, Flags: append(shortTTL(),
-						"--publish-mode="+mode, "--cloudevents", "--cloudevents-source=/shop", "--compress=zstd:0"),
+					Partitions: 8, NATS: natstest.Start(t, replicas), Replicas: replicas, NoBatches: noBatches, Flags: append(shortTTL(),
+						"--cloudevents", "--cloudevents-source=/shop", "--compress=zstd:0"),
 				})
 				s := c.Subscribe(t, nil)
 				workers := c.Start(t, 2)

@@ -115,8 +115,8 @@ func TestTheAsyncAPIDocumentSaysWhatIsPublished(t *testing.T) {
 		  "headers": {"ce-dataschema": "https://example.org/s"}}')`); err != nil {
 		t.Fatal(err)
 	}
-	// Once in mode dedupe, and once more with all that a worker can add. What is stored is replayed, whatever its type became since.
-	for i, more := range [][]string{{"--publish-mode=dedupe"}, {"--headers=full", "--cloudevents", "--cloudevents-source=/shop", "--compress=zstd"}} {
+	// Once plainly, and once more with all that a worker can add. What is stored is replayed, whatever its type became since.
+	for i, more := range [][]string{nil, {"--headers=full", "--cloudevents", "--cloudevents-source=/shop", "--compress=zstd"}} {
 		if i > 0 {
 			if code, _, stderr := call(t, "types", "set", "order.paid", "--check", "--json-schema="+writeFile(t, `{"type": "object"}`), database); code != exitOK {
 				t.Fatal(stderr)
