@@ -36,7 +36,7 @@ type soakReport struct {
 	Date    string         `json:"date"`
 	Commit  string         `json:"commit"`
 	Seed    uint64         `json:"seed"`
-	Storing string         `json:"storing"` // in batches or one by one
+	Storing string         `json:"storing"` // batches, or one by one
 	Nodes   int            `json:"nodes"`
 	Minutes float64        `json:"minutes"`
 	Faults  map[string]int `json:"faults"`       // by name

@@ -65,7 +65,7 @@ func planSoak(t *testing.T) soakPlan {
 // storing is how messages are stored, in words.
 func (p soakPlan) storing() string {
 	if p.batches {
-		return "in batches"
+		return "batches"
 	}
 	return "one by one"
 }

@@ -47,7 +47,7 @@ func (c cell) String() string {
 // storing is how messages are stored there.
 func (c cell) storing() string {
 	if c.broker.batches {
-		return "in batches"
+		return "batches"
 	}
 	return "one by one"
 }

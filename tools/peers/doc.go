@@ -9,8 +9,8 @@
 //
 // Scenario "peers" of package measure publishes a backlog to JetStream. Every peer's own tables are filled by its own API before
 // the clock starts, and copied for each round. Its relay runs in a process of its own; the clock runs from the signal to start, when it
-// is connected, to the time at which the broker stored the last event. All put the same subject, headers and body on a message, the peers an id, too, and wait for the acknowledgement
-// before they call an event done.
+// is connected, to the time at which the broker stored the last event. All put the same subject, headers and body on a message, the peers
+// an id, too, and wait for the acknowledgement before they call an event done.
 //
 //   - River: a job for each event; 2,000 workers, the shortest cooldown and poll interval that it allows, acknowledgements awaited by
 //     each worker, so that 2,000 publications are in the air. It keeps no order.
