@@ -10,11 +10,11 @@ DATA ?= testdata/repo-history-12k.jsonl.gz
 # another module by PACKAGES=./model MODULES=tools.
 PACKAGES ?= ./...
 MODULES ?= $(if $(filter ./...,$(PACKAGES)),. tools tools/peers examples examples/orms examples/searchsync,.)
-# Of `make soak`, `soak/inbox` and `peers/faults`: how long, the seed of the faults; fenced or dedupe, 1 or 3 brokers; parts of relays' names, 3 or 1
-# accounts that a transaction changes.
+# Of `make soak`, `soak/inbox` and `peers/faults`: how long, the seed of the faults; a stream that takes batches or none, 1 or 3 brokers; parts of
+# relays' names, 3 or 1 accounts that a transaction changes.
 DURATION ?= 10m
 SEED ?= 1
-MODE ?= fenced
+BATCHES ?= 1
 NODES ?= 3
 RELAYS ?=
 ACCOUNTS ?= 3
@@ -124,9 +124,9 @@ test/faults: postgres $(TESTREPORT) ## Run the fault suite in its short form (SL
 	$(if $(SLOW),POSTRIDER_SLOW=1) $(REPORT) -- go $(TEST) -timeout 60m -- ./internal/faults
 
 .PHONY: soak
-soak: postgres ## Random faults for DURATION=10m from SEED=1 (MODE=fenced|dedupe NODES=1|3)
+soak: postgres ## Random faults for DURATION=10m from SEED=1 (BATCHES=1|0 NODES=1|3)
 	@mkdir -p bin
-	POSTRIDER_SOAK_DURATION=$(DURATION) POSTRIDER_SOAK_SEED=$(SEED) POSTRIDER_SOAK_MODE=$(MODE) POSTRIDER_SOAK_NODES=$(NODES) \
+	POSTRIDER_SOAK_DURATION=$(DURATION) POSTRIDER_SOAK_SEED=$(SEED) POSTRIDER_SOAK_BATCHES=$(BATCHES) POSTRIDER_SOAK_NODES=$(NODES) \
 	go test -count=1 -timeout 0 -v -run '^TestSoak$$' ./internal/faults
 
 .PHONY: soak/report
@@ -203,7 +203,7 @@ bench/peers/latency: postgres build ## Commit to receipt beside other queues at 
 	go -C tools/peers run . -latency -graphile $(CURDIR)/bin/tools/graphile-worker -program $(CURDIR)/bin/postrider -data $(CURDIR)/$(DATA) $(PEERS)
 
 .PHONY: peers/faults
-peers/faults: postgres ## The same faults for DURATION on Postrider, River and Watermill; table and JSON in bin (SEED=1 ACCOUNTS=1 RELAYS=fenced,river)
+peers/faults: postgres ## The same faults for DURATION on Postrider, River and Watermill; table and JSON in bin (SEED=1 ACCOUNTS=1 RELAYS=postrider,river)
 	@mkdir -p bin; rm -f bin/peers-faults.*
 	@status=0; POSTRIDER_FAULTS_DURATION=$(DURATION) POSTRIDER_FAULTS_SEED=$(SEED) POSTRIDER_FAULTS_RELAYS='$(RELAYS)' \
 	POSTRIDER_FAULTS_ACCOUNTS=$(ACCOUNTS) POSTRIDER_FAULTS_FOLDER=$(CURDIR)/bin \

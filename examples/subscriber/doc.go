@@ -8,7 +8,6 @@
 // the program keeps its own position: a service would store the stream sequence
 // together with what it did, and begin after it.
 //
-// The program also shows what a consumer has to do itself in publish mode dedupe:
-// drop a message whose version it has passed, since a crash of a worker may store
-// an event twice once the duplicate window is over.
+// The program also drops a message whose version it has passed: a replay, or a
+// database restored to an earlier time, publishes events again.
 package main

@@ -30,7 +30,6 @@ type house struct {
 	js jetstream.JetStream
 }
 
-// newHouse makes one in mode fenced, unless flags say otherwise.
 func newHouse(t *testing.T, flags ...string) *house {
 	t.Helper()
 	return houseOf(t, clustertest.Config{Flags: flags})
@@ -38,7 +37,7 @@ func newHouse(t *testing.T, flags ...string) *house {
 
 func houseOf(t *testing.T, config clustertest.Config) *house {
 	t.Helper()
-	config.Partitions, config.Flags = 8, append([]string{"--publish-mode=fenced"}, config.Flags...)
+	config.Partitions = 8
 	c := clustertest.New(t, config)
 	h := &house{c, c.NATS.JetStream(t)}
 	h.exec(t, `CREATE TABLE effects (n bigint GENERATED ALWAYS AS IDENTITY, stream text, version bigint)`)

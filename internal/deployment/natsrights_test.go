@@ -108,22 +108,27 @@ func (r restricted) connectWith(t *testing.T, user, inbox string) *nats.Conn {
 	return nc
 }
 
-// The rights suffice in both modes: workers take over from each other, ring, publish; a producer rings; a consumer reads.
+// The rights suffice, with batches and without: workers take over from each other, ring, publish; a producer rings; a consumer reads.
 func TestRightsInNATSSuffice(t *testing.T) { //nolint:paralleltest // clusters run one at a time
 	t.Run("verify", verifies)
 	for _, way := range []struct { //nolint:paralleltest // one at a time
-		mode   string
-		change func(*server.Permissions)
-		domain string
+		name     string
+		oneByOne bool
+		domain   string
 	}{
-		{mode: "fenced"},
-		{mode: "dedupe", change: func(p *server.Permissions) { without(p, "outbox.fence.>"); without(p, "$JS.API.STREAM.MSG.GET.EVENTS") }},
-		{mode: "fenced", domain: "hub"}, // its servers know $JS.hub.API as $JS.API when they look at rights
+		{name: "in batches"},
+		{name: "one by one", oneByOne: true},
+		{name: "in a domain", domain: "hub"}, // its servers know $JS.hub.API as $JS.API when they look at rights
 	} {
-		t.Run(strings.TrimSpace(way.mode+" "+way.domain), func(t *testing.T) {
-			r := newRestricted(t, way.change, func(o *server.Options) { o.JetStreamDomain = way.domain })
+		t.Run(way.name, func(t *testing.T) {
+			r := newRestricted(t, nil, func(o *server.Options) { o.JetStreamDomain = way.domain })
+			config := natstest.StreamConfig(1)
+			config.AllowAtomicPublish = !way.oneByOne
+			if _, err := r.js.UpdateStream(t.Context(), config); err != nil {
+				t.Fatal(err)
+			}
 			c := clustertest.New(t, clustertest.Config{Partitions: 4, NATS: natstest.Attach(r.as("admin")), NoStream: true})
-			environment := append(r.environment(c), "POSTRIDER_PUBLISH_MODE="+way.mode)
+			environment := r.environment(c)
 			if way.domain != "" {
 				environment = []string{"DATABASE_URL=" + c.DatabaseURL, "POSTRIDER_NATS_CONTEXT=" + r.context(t, way.domain)}
 			}
@@ -233,7 +238,7 @@ func without(p *server.Permissions, subject string) {
 	}
 }
 
-// Each right is needed: without it a worker in mode fenced is refused something.
+// Each right is needed: without it a worker is refused something.
 func TestEachRightInNATSIsNeeded(t *testing.T) { //nolint:paralleltest // clusters run one at a time
 	for _, c := range []struct{ name, subject string }{ //nolint:paralleltest // one at a time
 		{"events", "events.>"},

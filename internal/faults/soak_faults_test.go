@@ -12,9 +12,8 @@ import (
 	"github.com/postrider/postrider/internal/testkit/faultproxy"
 )
 
-// faults are those that the mode withstands: without a fence late messages of earlier owners are stored.
 func (s *soak) faults() []fault {
-	list := []fault{
+	return []fault{
 		{"kill a worker", partWorkers, 6, surely(s.killWorker)},
 		{"stop a worker", partWorkers, 3, surely(s.stopWorker)},
 		{"change the number of workers", partWorkers, 2, surely(s.scale)},
@@ -28,14 +27,10 @@ func (s *soak) faults() []fault {
 		{"slow or narrow link", partLinks, 2, surely(s.poorLink)},
 		{"refuse connections", partLinks, 1, surely(s.refuse)},
 		{"open transaction", partProducers, 2, surely(s.openTransaction)},
+		{"freeze a worker", partWorkers, 4, surely(s.freezeWorker)},
+		{"late bytes", partLinks, 3, surely(s.lateBytes)},
+		{"black hole", partLinks, 3, surely(s.blackhole)},
 	}
-	if s.plan.mode == "fenced" {
-		list = append(list,
-			fault{"freeze a worker", partWorkers, 4, surely(s.freezeWorker)},
-			fault{"late bytes", partLinks, 3, surely(s.lateBytes)},
-			fault{"black hole", partLinks, 3, surely(s.blackhole)})
-	}
-	return list
 }
 
 func (s *soak) broker() *faultproxy.NATS { return s.Brokers[s.random.IntN(len(s.Brokers))] }

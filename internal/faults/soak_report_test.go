@@ -36,7 +36,7 @@ type soakReport struct {
 	Date    string         `json:"date"`
 	Commit  string         `json:"commit"`
 	Seed    uint64         `json:"seed"`
-	Mode    string         `json:"mode"`
+	Storing string         `json:"storing"` // batches, or one by one
 	Nodes   int            `json:"nodes"`
 	Minutes float64        `json:"minutes"`
 	Faults  map[string]int `json:"faults"`       // by name
@@ -67,7 +67,7 @@ func (r soakReport) row() string {
 		verdict = "**broken**"
 	}
 	p := r.Parts
-	return fmt.Sprintf("| %s | %s | %d | %s, %d | %.1f | %d, %d, %d, %d, %d | %d | %d, %d, %d | %.1f, %.1f | %s |\n", r.Date, r.Commit, r.Seed, r.Mode, r.Nodes,
+	return fmt.Sprintf("| %s | %s | %d | %s, %d | %.1f | %d, %d, %d, %d, %d | %d | %d, %d, %d | %.1f, %.1f | %s |\n", r.Date, r.Commit, r.Seed, r.Storing, r.Nodes,
 		r.Minutes, p[partWorkers], p[partBrokers], p[partDatabase], p[partLinks], p[partProducers], r.Events, r.Lost, r.Reordered, r.Doubled,
 		r.TakeoverP50, r.TakeoverLongest, verdict)
 }
@@ -100,7 +100,7 @@ func (s *soak) write(t *testing.T) {
 	s.takeovers.mu.Unlock()
 	p50, longest := middle(takeovers)
 	r := soakReport{
-		Date: s.start.UTC().Format(time.DateOnly), Commit: os.Getenv(soakCommit), Seed: s.plan.seed, Mode: s.plan.mode, Nodes: s.plan.nodes,
+		Date: s.start.UTC().Format(time.DateOnly), Commit: os.Getenv(soakCommit), Seed: s.plan.seed, Storing: s.plan.storing(), Nodes: s.plan.nodes,
 		Minutes: min(time.Since(s.start), s.plan.duration).Minutes(), Faults: s.kinds, Parts: s.parts, Events: found.Committed,
 		Lost: found.Lost, Reordered: found.Reordered, Doubled: found.Duplicates, Others: others(found),
 		Takeovers: len(takeovers), TakeoverP50: p50.Seconds(), TakeoverLongest: longest.Seconds(), Kept: !t.Failed(),
@@ -154,7 +154,7 @@ func TestASoakReports(t *testing.T) {
 		if row != r.row() {
 			t.Errorf("the row is\n%swant, by the JSON,\n%s", row, r.row())
 		}
-		if r.Events == 0 || r.Seed != 5 || r.Mode != "fenced" || r.Nodes != 1 || r.Commit != "c0ffee" || len(r.Faults) == 0 || len(r.Parts) == 0 {
+		if r.Events == 0 || r.Seed != 5 || r.Storing != "one by one" || r.Nodes != 1 || r.Commit != "c0ffee" || len(r.Faults) == 0 || len(r.Parts) == 0 {
 			t.Errorf("the report is %+v", r)
 		}
 		doubled := 0
@@ -181,7 +181,7 @@ func soakedFor(t *testing.T, d time.Duration, violated bool) (status int, row st
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), program, "-test.run=^TestSoak$", "-test.v")
-	cmd.Env = append(os.Environ(), soakDuration+"="+d.String(), soakSeed+"=5", soakNodes+"=1", soakMode+"=fenced",
+	cmd.Env = append(os.Environ(), soakDuration+"="+d.String(), soakSeed+"=5", soakNodes+"=1", soakBatches+"=0",
 		soakPage+"="+page, soakJSON+"="+file, soakCommit+"=c0ffee")
 	if violated {
 		cmd.Env = append(cmd.Env, soakViolation+"=1")

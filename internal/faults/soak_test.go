@@ -17,7 +17,7 @@ import (
 const (
 	soakDuration = "POSTRIDER_SOAK_DURATION" // a Go duration; makes the test run
 	soakSeed     = "POSTRIDER_SOAK_SEED"     // a whole number
-	soakMode     = "POSTRIDER_SOAK_MODE"     // fenced or dedupe
+	soakBatches  = "POSTRIDER_SOAK_BATCHES"  // 1, or 0: the stream takes none, so that messages go one by one
 	soakNodes    = "POSTRIDER_SOAK_NODES"    // 1 or 3
 )
 
@@ -25,14 +25,14 @@ const (
 type soakPlan struct {
 	duration time.Duration
 	seed     uint64
-	mode     string
+	batches  bool
 	nodes    int
 }
 
 // planSoak reads the variables; without a duration it is the short form of the slow tests.
 func planSoak(t *testing.T) soakPlan {
 	t.Helper()
-	p := soakPlan{duration: time.Minute, seed: 1, mode: "fenced", nodes: 3}
+	p := soakPlan{duration: time.Minute, seed: 1, batches: true, nodes: 3}
 	if text := os.Getenv(soakDuration); text == "" {
 		slow.Test(t)
 	} else if d, err := time.ParseDuration(text); err == nil && d > 0 {
@@ -47,11 +47,11 @@ func planSoak(t *testing.T) soakPlan {
 		}
 		p.seed = seed
 	}
-	if text := os.Getenv(soakMode); text != "" {
-		if text != "fenced" && text != "dedupe" {
-			t.Fatalf("%s must be fenced or dedupe, got %q", soakMode, text)
+	if text := os.Getenv(soakBatches); text != "" {
+		if text != "0" && text != "1" {
+			t.Fatalf("%s must be 0 or 1, got %q", soakBatches, text)
 		}
-		p.mode = text
+		p.batches = text == "1"
 	}
 	if text := os.Getenv(soakNodes); text != "" {
 		if text != "1" && text != "3" {
@@ -60,6 +60,14 @@ func planSoak(t *testing.T) soakPlan {
 		p.nodes, _ = strconv.Atoi(text)
 	}
 	return p
+}
+
+// storing is how messages are stored, in words.
+func (p soakPlan) storing() string {
+	if p.batches {
+		return "batches"
+	}
+	return "one by one"
 }
 
 // soak is a stage that everything happens to.
@@ -82,8 +90,8 @@ func TestSoak(t *testing.T) { //nolint:paralleltest // clusters run one at a tim
 	s.database, url = ownDatabase(t, localpg.Config{})
 	s.stage = begin(t, setting{
 		Config: clustertest.Config{
-			NATS: s.brokers.Server, Replicas: plan.nodes, DatabaseURL: url, Proxied: true,
-			Flags: shortTTL("--ack-timeout=1s", "--publish-mode="+plan.mode),
+			NATS: s.brokers.Server, Replicas: plan.nodes, NoBatches: !plan.batches, DatabaseURL: url, Proxied: true,
+			Flags: shortTTL("--ack-timeout=1s"),
 		},
 		Load: clustertest.Load{Outages: true},
 	})
@@ -108,7 +116,7 @@ func (s *soak) conclude(t *testing.T, r ledger.Report) {
 	t.Helper()
 	total, kinds := s.sum()
 	violations := r.Lost + r.Reordered + r.Duplicates + others(r)
-	t.Logf("soak: seed %d, mode %s, brokers %d, %s", s.plan.seed, s.plan.mode, s.plan.nodes, s.plan.duration)
+	t.Logf("soak: seed %d, %s, brokers %d, %s", s.plan.seed, s.plan.storing(), s.plan.nodes, s.plan.duration)
 	t.Logf("soak: %d faults: %s", total, kinds)
 	t.Logf("soak: events committed %d, received %d, of unknown outcome and received %d", r.Committed, r.Received, r.UnknownReceived)
 	t.Logf("soak: violations %d (lost %d, reordered %d, duplicates %d), other failures: %v", violations, r.Lost, r.Reordered, r.Duplicates, t.Failed())

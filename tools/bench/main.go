@@ -60,9 +60,9 @@ repeated or reordered events end the command. Needs Linux, PostgreSQL's server b
 Examples; … stands for --program and --data, which make bench gives:
   bench --list
   bench … --only drain,steady --json report.json --svg report.svg
-  bench … --only drain --match fenced --rounds 9 --events 1000000
+  bench … --only drain --match "postrider, by partition" --rounds 9 --events 1000000
   bench --from report.json --only drain --svg drain.svg
-  bench … --only drain --match fenced --against ./postrider.before
+  bench … --only drain --match "postrider, by partition" --against ./postrider.before
   bench … --quick`
 }
 

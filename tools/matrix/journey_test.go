@@ -115,12 +115,9 @@ func (s shop) must(t *testing.T, role string, args ...string) string {
 // journey delivers a load although one worker is killed and one drained, and has every command do its work.
 func (s shop) journey(t *testing.T) {
 	t.Helper()
-	if !s.cell.broker.fences {
-		s.refusesFences(t)
-	}
 	c := clustertest.New(t, clustertest.Config{
 		Partitions: partitions, DatabaseURL: s.superuser, NATS: natstest.Attach(s.broker), NoStream: true,
-		Flags: []string{"--database-url=" + s.as(t, "worker"), "--create-stream", "--publish-mode=" + s.mode(), "--lease-ttl=3s"},
+		Flags: []string{"--database-url=" + s.as(t, "worker"), "--create-stream", "--lease-ttl=3s"},
 	})
 	workers := c.Start(t, 3)
 	killed, drained, rest := workers[0], workers[1], workers[2]
@@ -151,16 +148,6 @@ func (s shop) journey(t *testing.T) {
 	}
 }
 
-// refusesFences wants a worker to say why it cannot do what it was told to.
-func (s shop) refusesFences(t *testing.T) {
-	t.Helper()
-	p := s.call(t, "worker", "run", "--publish-mode=fenced", "--create-stream", "--http-addr=off")
-	why := fmt.Sprintf("--publish-mode fenced: nats-server %s is older than 2.12", s.cell.broker.version)
-	if status := p.Exit(t); status != 2 || !strings.Contains(p.Stderr(), why) {
-		t.Errorf("a worker that must fence ended with %d, want 2 and %q: %s", status, why, p.Stderr())
-	}
-}
-
 // diagnose wants doctor to find what this cell is, and nothing else.
 func (s shop) diagnose(t *testing.T) {
 	t.Helper()
@@ -178,7 +165,7 @@ func (s shop) diagnose(t *testing.T) {
 	if s.refuses {
 		says["server functions"] = "snapshots tell of changes"
 	}
-	if !s.cell.broker.fences {
+	if !s.cell.broker.batches {
 		says["fence"] = "is older than 2.12"
 		warns = append(warns, "fence")
 	}

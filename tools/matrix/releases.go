@@ -12,7 +12,7 @@ type postgres struct {
 type broker struct {
 	line    string // as people name it
 	version string
-	fences  bool // it knows atomic batches
+	batches bool // it knows atomic batches
 }
 
 // databases are the releases that the schema allows, oldest first.
@@ -44,12 +44,12 @@ func (c cell) String() string {
 	return name
 }
 
-// mode is how workers publish there.
-func (c cell) mode() string {
-	if c.broker.fences {
-		return "fenced"
+// storing is how messages are stored there.
+func (c cell) storing() string {
+	if c.broker.batches {
+		return "batches"
 	}
-	return "dedupe"
+	return "one by one"
 }
 
 // row is the cells of a release of PostgreSQL.
@@ -68,17 +68,11 @@ func cells() (all []cell) {
 	return all
 }
 
-// corners are the oldest and the newest release with fences, and the oldest one that refuses its functions.
+// corners are the oldest and the newest of both, and the oldest that refuses its functions.
 func corners() []cell {
 	d, b := databases(), brokers()
-	oldest, newest := d[0], d[len(d)-1]
-	fencing := b[0]
-	for _, one := range b {
-		if fencing = one; one.fences {
-			break
-		}
-	}
-	return []cell{
-		{database: oldest, broker: fencing}, {database: oldest, broker: fencing, refuses: true}, {database: newest, broker: b[len(b)-1]},
-	}
+	oldest := cell{database: d[0], broker: b[0]}
+	refusing := oldest
+	refusing.refuses = true
+	return []cell{oldest, refusing, {database: d[len(d)-1], broker: b[len(b)-1]}}
 }

@@ -16,7 +16,7 @@ func TestTheDocumentsHaveTheCells(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := table(cell.mode); got != want {
+	if want := table(cell.storing); got != want {
 		t.Errorf("%s says\n%swant, by make test/matrix,\n%s", page, got, want)
 	}
 }

@@ -9,8 +9,8 @@
 //
 // Scenario "peers" of package measure publishes a backlog to JetStream. Every peer's own tables are filled by its own API before
 // the clock starts, and copied for each round. Its relay runs in a process of its own; the clock runs from the signal to start, when it
-// is connected, to the time at which the broker stored the last event. All put the same subject, headers, message id and body on a message, and wait for the acknowledgement
-// before they call an event done.
+// is connected, to the time at which the broker stored the last event. All put the same subject, headers and body on a message, the peers
+// an id, too, and wait for the acknowledgement before they call an event done.
 //
 //   - River: a job for each event; 2,000 workers, the shortest cooldown and poll interval that it allows, acknowledgements awaited by
 //     each worker, so that 2,000 publications are in the air. It keeps no order.
@@ -25,7 +25,7 @@
 // Scenario "latency" is from a commit to a handler at 100 and 1,000 transactions a second (see package measure for the clocks). All
 // have the same server, the same producers with the same transaction around the insert, and a body of the same bytes. What is measured:
 //
-//   - Postrider: AppendTx, `postrider run` with its defaults (one worker, mode fenced; "dedupe" is the other mode), a stream of one server,
+//   - Postrider: AppendTx, `postrider run` with its defaults, one worker, a stream of one server,
 //     to an ordered consumer of it. Producers ring the bell after the commit, as docs/producers.md advises, or ("no bell") leave it to
 //     the workers' polls.
 //   - River: InsertTx, to the beginning of Work; LISTEN, 100 workers. Defaults have a cooldown of 100 ms between fetches, and
@@ -44,7 +44,7 @@
 //
 // # Faults
 //
-//	make peers/faults DURATION=10m SEED=1 RELAYS=fenced,river
+//	make peers/faults DURATION=10m SEED=1 RELAYS=postrider,river
 //
 // TestFaults runs each relay as processes between a PostgreSQL and three brokers, behind proxies, and starts again what ends. About 200
 // events a second come from transactions that change one to three of 50 accounts, lock each, and give it its next version (ACCOUNTS=1:
@@ -53,7 +53,7 @@
 // are cut, or swallow everything for 12 s. Then the load ends, and each relay has four minutes to publish what it still has.
 //
 // Package ledger judges all by the same rule: each committed event is in the stream, once, and in the order of its account. The order of
-// a partition is that of the numbers that the transactions drew; Postrider alone promises it. All but mode fenced set message ids, and the
+// a partition is that of the numbers that the transactions drew; Postrider alone promises it. The others set message ids, and the
 // stream forgets these after two minutes, as is the default: a copy that comes sooner is no double.
 //
 // The relays have their defaults, with these exceptions (relays_test.go):

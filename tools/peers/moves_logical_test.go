@@ -22,7 +22,7 @@ import (
 func startLogical(t *testing.T, tables string) *clustertest.Cluster {
 	t.Helper()
 	server := pgtest.Server(t, localpg.Config{Settings: map[string]string{"wal_level": "logical"}})
-	postrider("fenced", "").create(t, server.URL())
+	postrider().create(t, server.URL())
 	c := clustertest.New(t, clustertest.Config{DatabaseURL: server.URL()})
 	if _, err := c.Pool.Exec(t.Context(), `CREATE TABLE customers (id uuid PRIMARY KEY DEFAULT gen_random_uuid());`+tables); err != nil {
 		t.Fatal(err)

@@ -27,9 +27,8 @@ type relay struct {
 	name      string
 	settings  string // in words
 	processes int
-	// serve is a process; flags are those of `postrider run` where there is none.
+	// serve is a process; where there is none `postrider run` is.
 	serve  func(ctx context.Context, s measure.PeerSettings, begin func() error) error
-	flags  []string
 	create func(t *testing.T, database string)
 	insert func() (insertion, error)
 	// waiting asks for the ids of the events that the relay still has to publish.
@@ -51,8 +50,7 @@ func relays() []relay {
 	watermills := "Watermill SQL " + versionOf("github.com/ThreeDotsLabs/watermill-sql/v4")
 	rescue := fmt.Sprintf("JobTimeout %s, RescueStuckJobsAfter %s, message ids", riverTimeout, riverRescue)
 	return []relay{
-		postrider("fenced", "defaults: a lease TTL of 10 s, by partition, 64 partitions"),
-		postrider("dedupe", "defaults, message ids"),
+		postrider(),
 		riverOf("River, one at a time", rivers+": one process, MaxWorkers 1, FetchCooldown 1 ms, "+rescue, 1, river.Config{
 			Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 1}}, FetchCooldown: river.FetchCooldownMin,
 		}),
@@ -64,9 +62,9 @@ func relays() []relay {
 	}
 }
 
-func postrider(mode, settings string) relay {
+func postrider() relay {
 	return relay{
-		name: "Postrider, " + mode, settings: settings, processes: 3, flags: []string{"--publish-mode=" + mode},
+		name: "Postrider", settings: "defaults: a lease TTL of 10 s, by partition, 64 partitions", processes: 3,
 		create: func(t *testing.T, database string) {
 			t.Helper()
 			if p := clustertest.Launch(t, "migrate", []string{"DATABASE_URL=" + database}, "migrate", "up"); p.Exit(t) != 0 {

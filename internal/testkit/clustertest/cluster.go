@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/internal/ledger"
 	"github.com/postrider/postrider/internal/testkit/faultproxy"
@@ -37,6 +38,8 @@ type Config struct {
 	NATS *natstest.Server
 	// Replicas of the stream, 1 or 3. Defaults to 1.
 	Replicas int
+	// NoBatches makes the stream without allow_atomic: workers then store messages one by one.
+	NoBatches bool
 	// NoStream leaves the stream to the workers, which then need --create-stream.
 	NoStream bool
 	// Proxied puts a proxy between the workers and the database, and one between them and each node of the broker.
@@ -76,7 +79,7 @@ func New(t testing.TB, config Config) *Cluster {
 		config.NATS = natstest.Start(t, 1)
 	}
 	if !config.NoStream {
-		config.NATS.Stream(t, max(config.Replicas, 1))
+		config.NATS.Stream(t, max(config.Replicas, 1), func(s *jetstream.StreamConfig) { s.AllowAtomicPublish = !config.NoBatches })
 	}
 	c := &Cluster{
 		DatabaseURL: config.DatabaseURL, NATS: config.NATS, Pool: pgtest.Pool(t, config.DatabaseURL),

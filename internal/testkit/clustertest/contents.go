@@ -30,7 +30,7 @@ type Contents struct {
 	Messages, Watermarks, Fences, Announcements int
 	// Owners counts the different owners and epochs that the control messages name.
 	Owners int
-	// Faults are contradictions to fenced publishing, the first ones with their text.
+	// Faults are contradictions to the fence, the first ones with their text.
 	Faults []string
 	faults int
 }
@@ -50,9 +50,9 @@ func (s *Contents) fault(format string, args ...any) {
 	}
 }
 
-// Contents reads the stream from its beginning to where it ends now, in stored order. What was published in fenced mode
-// must lie there as whole batches: messages of one partition, directly followed by the one control message that
-// names just these; and within a partition the epochs of control messages must never descend.
+// Contents reads the stream from its beginning to where it ends now, in stored order. Batches must lie there whole:
+// messages of one partition, directly followed by the one control message that names just these. What was stored one by one
+// lies between its announcement and the watermark that names its places. A partition's epochs must never descend.
 func (c *Cluster) Contents(t testing.TB) *Contents {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), contentsPatience)
@@ -153,10 +153,9 @@ func (r *reader) receive(message jetstream.Msg, at uint64) error {
 		r.contents.fault("event %s (sequence %d, partition %d) lies at %d as copy %d; the control messages before it:\n%s",
 			m.EventID, m.Sequence, m.Partition, at, n, lines(r.recent[m.Partition]))
 	}
-	switch expected := message.Headers().Get(jetstream.ExpectedLastSubjSeqHeader); {
-	case expected != "":
+	if expected := message.Headers().Get(jetstream.ExpectedLastSubjSeqHeader); expected != "" {
 		r.single(m, message.Headers().Get(jetstream.ExpectedLastSubjSeqSubjHeader), expected, at)
-	case m.MessageID == "": // else it was published in mode dedupe
+	} else {
 		r.pending = append(r.pending, m)
 	}
 	return nil

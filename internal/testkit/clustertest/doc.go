@@ -23,7 +23,8 @@
 //
 // Two judges look at the stream. The subscriber's checker follows it while it grows and compares with what producers
 // declared. Contents reads it once more at the end, events and control messages in stored order, and knows the rules of
-// fenced publishing: whole batches, each closed by the control message that lists it, epochs that never descend.
+// the fence: whole batches or single messages behind an announcement, closed by the control message that lists them, and
+// epochs that never descend.
 //
 // # Invariants
 //

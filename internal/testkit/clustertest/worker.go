@@ -20,19 +20,18 @@ type Worker struct {
 
 // Tick is a line of `run --json`, as far as tests read it.
 type Tick struct {
-	Worker     uuid.UUID `json:"worker_id"`
-	Published  int64     `json:"published"`
-	Failed     int64     `json:"failed"`
-	Dead       int64     `json:"dead"`
-	Duplicates int64     `json:"duplicates"`
-	Fenced     int64     `json:"fenced"`
-	Refused    int64     `json:"refused"`
-	Backoff    float64   `json:"backoff_seconds"`
-	Members    int       `json:"active_workers"`
-	Desired    []int     `json:"desired_partitions"`
-	Owned      []int     `json:"owned_partitions"`
-	Lost       int64     `json:"leases_lost"`
-	LastError  string    `json:"last_error"`
+	Worker    uuid.UUID `json:"worker_id"`
+	Published int64     `json:"published"`
+	Failed    int64     `json:"failed"`
+	Dead      int64     `json:"dead"`
+	Fenced    int64     `json:"fenced"`
+	Refused   int64     `json:"refused"`
+	Backoff   float64   `json:"backoff_seconds"`
+	Members   int       `json:"active_workers"`
+	Desired   []int     `json:"desired_partitions"`
+	Owned     []int     `json:"owned_partitions"`
+	Lost      int64     `json:"leases_lost"`
+	LastError string    `json:"last_error"`
 }
 
 // Ticks are all lines so far.
@@ -61,7 +60,6 @@ func (w *Worker) Sum(t testing.TB) Tick {
 		sum.Published += tick.Published
 		sum.Failed += tick.Failed
 		sum.Dead += tick.Dead
-		sum.Duplicates += tick.Duplicates
 		sum.Fenced += tick.Fenced
 		sum.Refused += tick.Refused
 		sum.Lost += tick.Lost

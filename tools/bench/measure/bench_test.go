@@ -97,7 +97,7 @@ func checkChart(t *testing.T, report *Report) {
 // With another build each case of the relay has a twin, which is compared with it.
 func TestAgainstAnotherBuild(t *testing.T) { //nolint:paralleltest // it uses the whole machine
 	cfg := tiny(t, "drain")
-	cfg.Against, cfg.Match, cfg.Relay = cfg.Program, "fenced, by partition", []string{"--batch-size=100", "--in-flight=200"}
+	cfg.Against, cfg.Match, cfg.Relay = cfg.Program, "postrider, by partition", []string{"--batch-size=100", "--in-flight=200"}
 	report, err := Run(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestAgainstAnotherBuild(t *testing.T) { //nolint:paralleltest // it uses th
 	for _, c := range report.Results[0].Cases {
 		names = append(names, c.Name+"/"+c.Base)
 	}
-	want := []string{nullAtomic + "/", "fenced, by partition/" + nullAtomic, "fenced, by partition, other build/fenced, by partition"}
+	want := []string{nullAtomic + "/", "postrider, by partition/" + nullAtomic, "postrider, by partition, other build/postrider, by partition"}
 	if !slices.Equal(names, want) {
 		t.Errorf("%q", names)
 	}
@@ -114,7 +114,7 @@ func TestAgainstAnotherBuild(t *testing.T) { //nolint:paralleltest // it uses th
 
 // An event that the stream lost ends the benchmark, in the null relay's round as in the relay's.
 func TestLossEndsTheBenchmark(t *testing.T) { //nolint:paralleltest // it uses the whole machine
-	for _, match := range []string{"fenced, by partition", nullPipelined} {
+	for _, match := range []string{"postrider, by partition", nullPipelined} {
 		b, err := start(t.Context(), tiny(t, "drain"))
 		if err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 type brokerShape struct {
 	replicas int
 	sync     bool // sync_interval: always
+	oneByOne bool // its stream takes no batches
 }
 
 func (s brokerShape) String() string {
@@ -66,17 +67,19 @@ func (b *Bench) broker(ctx context.Context, s brokerShape) (_ *broker, err error
 	if err != nil {
 		return nil, err
 	}
-	if _, err := natspub.EnsureStream(ctx, n.nc, natspub.StreamConfig{
+	info, err := natspub.EnsureStream(ctx, n.nc, natspub.StreamConfig{
 		Name: streamName, Subject: subject, Create: true, Replicas: s.replicas, Logger: b.cfg.Logger,
-	}); err != nil {
+	})
+	if err != nil {
 		return nil, err
 	}
 	js, err := jetstream.New(n.nc)
 	if err != nil {
 		return nil, fmt.Errorf("JetStream client: %w", err)
 	}
-	if n.stream, err = js.Stream(ctx, streamName); err != nil {
-		return nil, fmt.Errorf("look up stream: %w", err)
+	info.Config.AllowAtomicPublish = !s.oneByOne
+	if n.stream, err = js.UpdateStream(ctx, info.Config); err != nil {
+		return nil, fmt.Errorf("settings of the stream: %w", err)
 	}
 	return n, nil
 }

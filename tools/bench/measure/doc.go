@@ -9,8 +9,8 @@
 //
 // The base is mostly a null relay: a program that reads the events in order, publishes them and waits for the
 // acknowledgements, and keeps no state: no leases, marks, retries or metrics. It builds the same headers, writes the
-// protocol by hand, and publishes in one of two ways: pipelined with message ids, as mode dedupe does, or in atomic
-// batches, as mode fenced does.
+// protocol by hand, and publishes in one of two ways: in atomic batches, as the relay does where the stream takes them, or
+// pipelined with message ids.
 //
 // PostgreSQL, NATS, the relay under test and the null relay are processes of their own, so that /proc tells their use
 // of the processors apart. The servers are private: PostgreSQL forces its log to disk here, unlike in `postrider dev`.

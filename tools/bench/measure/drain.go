@@ -251,7 +251,7 @@ func (c snapshot) run(ctx context.Context, b *Bench) (_ Sample, err error) {
 		return Sample{}, err
 	}
 	defer func() { err = errors.Join(err, n.close()) }()
-	relay := relayShape{mode: "fenced", order: ledger.ByPartition}
+	relay := relayShape{order: ledger.ByPartition}
 	workers, err := b.startRelay(ctx, d, n, relay)
 	if err != nil {
 		return Sample{}, err
@@ -319,9 +319,9 @@ func snapshotCases(c Config) []Case {
 	if c.Quick {
 		s.events, then = 4000, 2000
 	}
-	const base = "fenced, dead rows removed"
+	const base = "postrider, dead rows removed"
 	return []Case{
 		{Name: base, relay: true, run: snapshot{shape: s, then: then}.run},
-		{Name: "fenced, old snapshot held", Base: base, relay: true, run: snapshot{shape: s, then: then, hold: true}.run},
+		{Name: "postrider, old snapshot held", Base: base, relay: true, run: snapshot{shape: s, then: then, hold: true}.run},
 	}
 }

@@ -63,8 +63,7 @@ func (c systemCase) run(ctx context.Context, b *Bench) (_ Sample, err error) {
 type outboxCase struct {
 	shape
 	rate int
-	mode string // fenced or dedupe
-	bell bool   // producers ring it after their commits
+	bell bool // producers ring it after their commits
 }
 
 func (c outboxCase) run(ctx context.Context, b *Bench) (_ Sample, err error) {
@@ -73,7 +72,7 @@ func (c outboxCase) run(ctx context.Context, b *Bench) (_ Sample, err error) {
 		return Sample{}, err
 	}
 	defer func() { err = errors.Join(err, n.close()) }()
-	workers, err := b.startRelay(ctx, d, n, relayShape{mode: c.mode, order: ledger.ByPartition})
+	workers, err := b.startRelay(ctx, d, n, relayShape{order: ledger.ByPartition})
 	if err != nil {
 		return Sample{}, err
 	}
@@ -162,11 +161,10 @@ func latencyScenario(systems []System) Scenario {
 		var cases []Case
 		for _, rate := range c.Rates {
 			suffix := fmt.Sprintf(", %d/s", rate)
-			base := "postrider, fenced" + suffix
+			base := "postrider" + suffix
 			cases = append(cases,
-				Case{Name: base, relay: true, run: outboxCase{s, rate, "fenced", true}.run},
-				Case{Name: "postrider, fenced, no bell" + suffix, Base: base, relay: true, run: outboxCase{s, rate, "fenced", false}.run},
-				Case{Name: "postrider, dedupe" + suffix, Base: base, relay: true, run: outboxCase{s, rate, "dedupe", true}.run})
+				Case{Name: base, relay: true, run: outboxCase{s, rate, true}.run},
+				Case{Name: "postrider, no bell" + suffix, Base: base, relay: true, run: outboxCase{s, rate, false}.run})
 			for i, system := range append(slices.Clone(systems), plainTransactions()) {
 				cases = append(cases, Case{Name: system.Name + suffix, Base: base, run: systemCase{system, s, rate, "bench_system_" + strconv.Itoa(i)}.run})
 			}

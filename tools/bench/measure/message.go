@@ -9,7 +9,7 @@ import (
 	"github.com/postrider/postrider/message"
 )
 
-// messageBuffer holds the messages of a flight as they go over the wire, with the headers that the relay's mode gives them.
+// messageBuffer holds the messages of a flight as they go over the wire, with the relay's headers.
 type messageBuffer struct {
 	atomic   bool
 	json     bool
@@ -64,7 +64,7 @@ func (m *messageBuffer) row(v [][]byte) int64 {
 		h = decimal(h, int64(m.messages))
 		h = append(h, "\r\n\r\n"...)
 	} else {
-		h = append(h, message.HeaderEpoch+": 1\r\n"+nats.MsgIdHdr+": "...)
+		h = append(h, nats.MsgIdHdr+": "...)
 		h = idText(h, v[4])
 		h = append(h, "\r\n\r\n"...)
 	}

@@ -46,7 +46,7 @@ type PeerEvent struct {
 	Payload   string       `json:"payload"`
 }
 
-// Message is the event as mode dedupe publishes it: subject, headers and message id.
+// Message is the event as the relay publishes it, but for the fence: subject and headers, and a message id.
 func (e PeerEvent) Message() (*nats.Msg, error) {
 	subject, err := natspub.ParseSubject(natspub.DefaultSubject)
 	if err != nil {
@@ -237,8 +237,7 @@ func peerScenario(peers []Peer) Scenario {
 		null := nullPipelined
 		cases := []Case{
 			caseOf(null, "", drain{shape: c.shape(), broker: on}),
-			caseOf("postrider, fenced, by partition", null, drain{shape: c.shape(), broker: on, relay: &relayShape{mode: "fenced", order: ledger.ByPartition}}),
-			caseOf("postrider, dedupe, by partition", null, drain{shape: c.shape(), broker: on, relay: &relayShape{mode: "dedupe", order: ledger.ByPartition}}),
+			caseOf("postrider, by partition", null, drain{shape: c.shape(), broker: on, relay: &relayShape{order: ledger.ByPartition}}),
 		}
 		for _, p := range peers {
 			cases = append(cases, Case{Name: p.Name, Base: null, run: peerCase{p, c.shape()}.run})

@@ -129,7 +129,7 @@ func (c unheard) run(ctx context.Context, b *Bench) (_ Sample, err error) {
 		return Sample{}, err
 	}
 	defer func() { err = errors.Join(err, n.close()) }()
-	workers, err := b.startRelay(ctx, d, n, relayShape{mode: "dedupe", order: ledger.ByPartition})
+	workers, err := b.startRelay(ctx, d, n, relayShape{order: ledger.ByPartition})
 	if err != nil {
 		return Sample{}, err
 	}

@@ -17,7 +17,6 @@ import (
 
 // relayShape says how the relay under test runs.
 type relayShape struct {
-	mode    string // fenced or dedupe
 	order   ledger.Ordering
 	workers int // processes; 0 means 1
 }
@@ -54,8 +53,7 @@ func (b *Bench) startRelay(ctx context.Context, d *database, n *broker, s relayS
 		}
 		address := net.JoinHostPort(loopback.Host, strconv.Itoa(port))
 		args := append([]string{
-			"run", "--silent", "--http-addr=" + address, "--stream=" + streamName,
-			"--publish-mode=" + s.mode, "--ordering=" + string(s.order),
+			"run", "--silent", "--http-addr=" + address, "--stream=" + streamName, "--ordering=" + string(s.order),
 		}, b.cfg.Relay...)
 		c, err := b.launch(b.tested, fmt.Sprintf("worker %d", i+1), []string{"POSTRIDER_DATABASE_URL=" + d.url, "POSTRIDER_NATS_URL=" + n.url}, false, args...)
 		if err != nil {

@@ -48,10 +48,10 @@ func against(cases []Case) []Case {
 // Scenarios are all there are, in the order in which they run.
 func Scenarios() []Scenario {
 	return []Scenario{
-		{"drain", "publish a backlog: null relays and both modes, by partition and by stream, on one server", ValueRate, "events/s", drainCases},
+		{"drain", "publish a backlog: null relays, and the relay in batches and one by one, by partition and by stream, on one server", ValueRate, "events/s", drainCases},
 		{"replicated", "publish a backlog to a stream with three replicas", ValueRate, "events/s", replicatedCases},
 		{"sync", "publish a backlog to a stream that forces every write to disk (sync_interval: always)", ValueRate, "events/s", syncCases},
-		{"payload", "publish a backlog of bytea and jsonb, 500 bytes and 2 kB, in every mode", ValueRate, "events/s", payloadCases},
+		{"payload", "publish a backlog of bytea and jsonb, 500 bytes and 2 kB", ValueRate, "events/s", payloadCases},
 		{"steady", "commit to receipt at a steady rate", ValueP99, "ms", steadyCases},
 		{"idle", "what it costs when nothing happens", ValuePostgresShare, "% of a core", idleCases},
 		{"growth", "publish from a backlog of 10,000 to 10 million", ValuePostgres, "µs/event", growthCases},
@@ -79,40 +79,42 @@ func caseOf(name, base string, d drain) Case {
 	return Case{Name: name, Base: base, relay: d.relay != nil, run: d.run}
 }
 
-// modes are both modes with their null relays.
-func modes(s shape, on brokerShape, suffix string) []Case {
-	fenced := &relayShape{mode: "fenced", order: ledger.ByPartition}
-	dedupe := &relayShape{mode: "dedupe", order: ledger.ByPartition}
+// ways are both ways to store messages, each with its null relay.
+func ways(s shape, on brokerShape, suffix string) []Case {
+	relay, single := &relayShape{order: ledger.ByPartition}, on
+	single.oneByOne = true
 	return []Case{
 		caseOf(nullAtomic+suffix, "", drain{shape: s, broker: on, atomic: true}),
-		caseOf("fenced, by partition"+suffix, nullAtomic+suffix, drain{shape: s, broker: on, relay: fenced}),
-		caseOf(nullPipelined+suffix, "", drain{shape: s, broker: on}),
-		caseOf("dedupe, by partition"+suffix, nullPipelined+suffix, drain{shape: s, broker: on, relay: dedupe}),
+		caseOf("postrider, by partition"+suffix, nullAtomic+suffix, drain{shape: s, broker: on, relay: relay}),
+		caseOf(nullPipelined+suffix, "", drain{shape: s, broker: single}),
+		caseOf("postrider one by one, by partition"+suffix, nullPipelined+suffix, drain{shape: s, broker: single, relay: relay}),
 	}
 }
 
 func byStream(s shape, on brokerShape, suffix string) []Case {
+	relay, single := &relayShape{order: ledger.ByStream}, on
+	single.oneByOne = true
 	return []Case{
-		caseOf("fenced, by stream"+suffix, nullAtomic+suffix, drain{shape: s, broker: on, relay: &relayShape{mode: "fenced", order: ledger.ByStream}}),
-		caseOf("dedupe, by stream"+suffix, nullPipelined+suffix, drain{shape: s, broker: on, relay: &relayShape{mode: "dedupe", order: ledger.ByStream}}),
+		caseOf("postrider, by stream"+suffix, nullAtomic+suffix, drain{shape: s, broker: on, relay: relay}),
+		caseOf("postrider one by one, by stream"+suffix, nullPipelined+suffix, drain{shape: s, broker: single, relay: relay}),
 	}
 }
 
 func drainCases(c Config) []Case {
-	return append(modes(c.shape(), brokerShape{replicas: 1}, ""), byStream(c.shape(), brokerShape{replicas: 1}, "")...)
+	return append(ways(c.shape(), brokerShape{replicas: 1}, ""), byStream(c.shape(), brokerShape{replicas: 1}, "")...)
 }
 
 func replicatedCases(c Config) []Case {
-	return append(modes(c.shape(), brokerShape{replicas: 3}, ""), byStream(c.shape(), brokerShape{replicas: 3}, "")...)
+	return append(ways(c.shape(), brokerShape{replicas: 3}, ""), byStream(c.shape(), brokerShape{replicas: 3}, "")...)
 }
 
-// syncCases: a pipelined relay waits for the disk with every message, so its drain is a tenth.
+// syncCases: without batches every message waits for the disk, so that drain is a tenth.
 func syncCases(c Config) []Case {
 	on := brokerShape{replicas: 1, sync: true}
-	all := modes(c.shape(), on, "")
+	all := ways(c.shape(), on, "")
 	few := c.shape()
 	few.events = max(64, c.Events/10)
-	return append(all[:2:2], modes(few, on, "")[2:]...)
+	return append(all[:2:2], ways(few, on, "")[2:]...)
 }
 
 func payloadCases(c Config) []Case {
@@ -126,7 +128,7 @@ func payloadCases(c Config) []Case {
 			s := c.shape()
 			s.payload, s.json = bytes, json
 			suffix := fmt.Sprintf(", %d B %s", bytes, kind)
-			cases = append(cases, modes(s, brokerShape{replicas: 1}, suffix)...)
+			cases = append(cases, ways(s, brokerShape{replicas: 1}, suffix)...)
 			cases = append(cases, byStream(s, brokerShape{replicas: 1}, suffix)...)
 		}
 	}
@@ -145,11 +147,11 @@ func growthCases(c Config) []Case {
 	for _, n := range sizes {
 		s := c.shape()
 		s.events = n
-		d := drain{shape: s, broker: brokerShape{replicas: 1}, relay: &relayShape{mode: "fenced", order: ledger.ByPartition}}
+		d := drain{shape: s, broker: brokerShape{replicas: 1}, relay: &relayShape{order: ledger.ByPartition}}
 		if n > most {
 			d.most = most
 		}
-		name := fmt.Sprintf("fenced, %d pending", n)
+		name := fmt.Sprintf("postrider, %d pending", n)
 		cases = append(cases, caseOf(name, base, d))
 		if n == 100_000 || c.Quick && base == "" {
 			base = name
@@ -163,7 +165,7 @@ func partitionCases(c Config) []Case {
 	if c.Quick {
 		counts = []int{8, 4, 64}
 	}
-	name := func(n int) string { return fmt.Sprintf("fenced, %d partitions", n) }
+	name := func(n int) string { return fmt.Sprintf("postrider, %d partitions", n) }
 	var cases []Case
 	for i, n := range counts {
 		s := c.shape()
@@ -173,7 +175,7 @@ func partitionCases(c Config) []Case {
 			base = ""
 		}
 		cases = append(cases, caseOf(name(n), base,
-			drain{shape: s, broker: brokerShape{replicas: 1}, relay: &relayShape{mode: "fenced", order: ledger.ByPartition}}))
+			drain{shape: s, broker: brokerShape{replicas: 1}, relay: &relayShape{order: ledger.ByPartition}}))
 	}
 	return cases
 }
@@ -183,7 +185,7 @@ func workerCases(c Config) []Case {
 	if c.Quick {
 		counts = []int{1, 2}
 	}
-	name := func(n int) string { return fmt.Sprintf("fenced, %d worker processes", n) }
+	name := func(n int) string { return fmt.Sprintf("postrider, %d worker processes", n) }
 	var cases []Case
 	for i, n := range counts {
 		base := name(counts[0])
@@ -191,7 +193,7 @@ func workerCases(c Config) []Case {
 			base = ""
 		}
 		cases = append(cases, caseOf(name(n), base, drain{
-			shape: c.shape(), broker: brokerShape{replicas: 1}, relay: &relayShape{mode: "fenced", order: ledger.ByPartition, workers: n},
+			shape: c.shape(), broker: brokerShape{replicas: 1}, relay: &relayShape{order: ledger.ByPartition, workers: n},
 		}))
 	}
 	return cases

@@ -17,7 +17,6 @@ type steady struct {
 	shape
 	broker brokerShape
 	relay  *relayShape // nil is the null relay
-	atomic bool
 	rate   int
 	silent bool // producers do not ring
 }
@@ -31,7 +30,7 @@ func (c steady) run(ctx context.Context, b *Bench) (_ Sample, err error) {
 	order := ledger.ByStream // the null relay does not wait for writers
 	relays := []*child{nil}
 	if c.relay == nil {
-		relay, err := b.startNull(ctx, d, n, c.atomic, true)
+		relay, err := b.startNull(ctx, d, n, true, true)
 		if err != nil {
 			return Sample{}, err
 		}
@@ -107,20 +106,14 @@ func steadyCases(c Config) []Case {
 	for _, on := range brokers {
 		for _, rate := range rates {
 			suffix := fmt.Sprintf(", %d/s, %s", rate, on)
-			for _, mode := range []string{"fenced", "dedupe"} {
-				null := nullPipelined + suffix
-				if mode == "fenced" {
-					null = nullAtomic + suffix
-				}
-				add(null, "", steady{shape: s, broker: on, atomic: mode == "fenced", rate: rate})
-				add(mode+", by partition"+suffix, null, steady{shape: s, broker: on, rate: rate, relay: &relayShape{mode: mode, order: ledger.ByPartition}})
-			}
+			add(nullAtomic+suffix, "", steady{shape: s, broker: on, rate: rate})
+			add("postrider, by partition"+suffix, nullAtomic+suffix, steady{shape: s, broker: on, rate: rate, relay: &relayShape{order: ledger.ByPartition}})
 		}
 	}
 	many := s
 	many.partitions = 1000
-	add("fenced, 1000 mostly idle partitions, 100/s", "", steady{
-		shape: many, broker: brokerShape{replicas: 1}, rate: 100, relay: &relayShape{mode: "fenced", order: ledger.ByPartition},
+	add("postrider, 1000 mostly idle partitions, 100/s", "", steady{
+		shape: many, broker: brokerShape{replicas: 1}, rate: 100, relay: &relayShape{order: ledger.ByPartition},
 	})
 	return cases
 }
@@ -142,7 +135,7 @@ func bellCases(c Config) []Case {
 	for _, rate := range rates {
 		add := func(name, base string, use logUse, silent bool) {
 			on := steady{
-				shape: c.with(use), broker: brokerShape{replicas: 1}, relay: &relayShape{mode: "dedupe", order: ledger.ByPartition}, rate: rate, silent: silent,
+				shape: c.with(use), broker: brokerShape{replicas: 1}, relay: &relayShape{order: ledger.ByPartition}, rate: rate, silent: silent,
 			}
 			cases = append(cases, Case{Name: name, Base: base, relay: true, run: on.run})
 		}
@@ -230,7 +223,7 @@ func idleCases(c Config) []Case {
 	if c.Quick {
 		counts = counts[:1]
 	}
-	relay := &relayShape{mode: "fenced", order: ledger.ByPartition}
+	relay := &relayShape{order: ledger.ByPartition}
 	var cases []Case
 	for _, n := range counts {
 		s := c.shape()
@@ -238,7 +231,7 @@ func idleCases(c Config) []Case {
 		base := fmt.Sprintf("servers alone, %d partitions", n)
 		cases = append(cases,
 			Case{Name: base, run: idle{shape: s}.run},
-			Case{Name: fmt.Sprintf("fenced, %d idle partitions", n), relay: true, run: idle{shape: s, relay: relay}.run})
+			Case{Name: fmt.Sprintf("postrider, %d idle partitions", n), relay: true, run: idle{shape: s, relay: relay}.run})
 	}
 	return cases
 }

@@ -76,7 +76,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- if and (eq .Values.autoscaling.kind "keda") (not .Values.autoscaling.prometheusAddress) }}{{ fail "autoscaling.prometheusAddress must be given for keda" }}{{ end -}}
 {{- end -}}
 {{- $most := ternary (int .Values.replicaCount) (int .Values.autoscaling.maxReplicas) (eq .Values.autoscaling.kind "none") -}}
-{{- if and (gt $most 32) (ne (toString (index .Values.settings "publish-mode")) "dedupe") }}{{ fail (printf "%d workers: one stream takes the atomic batches of 32; set settings.publish-mode to dedupe, or use fewer" $most) }}{{ end -}}
+{{- if gt $most 32 }}{{ fail (printf "%d workers: one stream takes the atomic batches of 32; use fewer" $most) }}{{ end -}}
 {{- end }}
 
 {{- define "postrider.podSecurity" -}}
