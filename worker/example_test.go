@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/ui"
@@ -21,11 +22,11 @@ func ExampleRun() {
 		DatabaseURL: os.Getenv("DATABASE_URL"),
 		NATSURL:     os.Getenv("NATS_URL"),
 		Stream:      natspub.StreamConfig{Create: true},
-		AckTimeout:  -time.Second, // there is no such time
+		Canary:      time.Millisecond, // too often
 		Monitor:     &ui.ServerConfig{Addr: "127.0.0.1:8080"},
 	})
 	if errors.Is(err, worker.ErrConfig) {
 		fmt.Println("starting again is of no use:", err)
 	}
-	// Output: starting again is of no use: worker configuration: PublishMode (--publish-mode): must be one of [auto fenced dedupe], got "twice"
+	// Output: starting again is of no use: worker configuration: Canary (--canary): must lie between 1s and 24h, or be 0, got 1ms
 }

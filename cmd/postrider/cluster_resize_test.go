@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/internal/testkit/clustertest"
-	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 )
 
