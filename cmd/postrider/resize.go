@@ -111,8 +111,8 @@ func (c *partitionsResizeCmd) publisher(ctx context.Context, nc *nats.Conn, apiP
 		return nil, nil, fmt.Errorf("%w: %w", errRefused, err)
 	}
 	stream, err := natspub.EnsureStream(ctx, nc, natspub.StreamConfig{Name: c.Stream, APIPrefix: apiPrefix, Subject: subject, Control: info.control(), Logger: log})
-	if err != nil {
-		return nil, nil, err
+	if err != nil { // as workers refuse it: without its fence the stream would not know of the move
+		return nil, nil, refusedFor(natspub.ErrStreamUnfit, err)
 	}
 	publisher, err := natspub.NewFenced(nc, natspub.FencedConfig{
 		Stream: c.Stream, APIPrefix: apiPrefix, Shape: natspub.Shape{Subject: subject}, Control: info.control(), Found: stream,

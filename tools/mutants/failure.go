@@ -5,7 +5,7 @@ func failure() []mutant {
 	const outage = "return delivery.Outcome{Kind: delivery.Unresolved, Err: fmt.Errorf(\"%w: %w\", delivery.ErrOutage, err)}"
 	return []mutant{
 		{
-			name: "outage-counts-dedupe", promise: "P6", breaks: "attempts are counted while the broker is away",
+			name: "outage-counts", promise: "P6", breaks: "attempts are counted while the broker is away",
 			test: command{pkg: "delivery", run: "^TestAnOutageCostsNoAttempts$"}, says: "waited in vain|the outage was counted|noticed no outage",
 			edits: []edit{{"delivery/natspub/errors.go", outage, "return delivery.Outcome{Kind: delivery.Retry, Err: err}"}},
 		},

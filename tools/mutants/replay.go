@@ -84,7 +84,7 @@ func rehearsals() []mutant {
 		{
 			name: "shadow-resumed-on-a-lost-stream", promise: "replay", breaks: "a replay whose stream was made anew while it was laid aside goes on as if all were there",
 			test: command{pkg: "delivery/ops/replay", run: "^TestAShadowsStreamIsMadeAnew$/^laid_aside$"}, says: "it ended with <nil>",
-			edits: []edit{{"delivery/natspub/shadow.go", "case extent.Last < after:", "case extent.Last < 0:"}, {"delivery/ops/replay/shadow.go", "if !o.Duplicate && o.StreamSequence <", "if o.Duplicate && o.StreamSequence <"}},
+			edits: []edit{{"delivery/natspub/shadow.go", "case info.State.LastSeq < after:", "case info.State.LastSeq < 0:"}, {"delivery/ops/replay/shadow.go", "if !o.Duplicate && o.StreamSequence <", "if o.Duplicate && o.StreamSequence <"}},
 		},
 		{
 			name: "shadow-passes-failed", promise: "rehearsal", breaks: "it publishes what waits behind a message that would be dead",

@@ -74,7 +74,7 @@ func stream() []mutant {
 		{
 			name: "lost-tail-not-compared", promise: "P1", breaks: "a stream that lost messages goes unnoticed",
 			test: command{pkg: "delivery", run: "^TestLostMessagesAreHealed$/^purged,_seen_by_the_heir$"}, says: "waited in vain|the loss was not counted",
-			edits: []edit{{"delivery/take.go", "if standing.Kept >= known && !former {", "if true || standing.Kept >= known && !former {"}},
+			edits: []edit{{"delivery/take.go", "if err != nil || standing.Kept >= known && !former {", "if true || standing.Kept >= known && !former {"}},
 		},
 		{
 			name: "healed-beside-a-replay", promise: "P4", breaks: "what a replay queues while a lost stream is healed is queued twice",
@@ -171,28 +171,23 @@ func client() []mutant {
 			test: command{pkg: "delivery/natspub", run: "^TestALostConnectionLeavesTheOutcomeUnknown$"}, says: "refused while disconnected appeared later",
 			edits: []edit{
 				{"delivery/natspub/connect.go", "\t\tnats.ReconnectBufSize(-1),\n", ""},
-				{"delivery/natspub/dedupe.go", "if nc.Opts.ReconnectBufSize >= 0 {", "if false {"},
+				{fenced, "if nc.Opts.ReconnectBufSize >= 0 {", "if false {"},
 			},
 		},
 		{
-			name: "buffer-allowed-dedupe", promise: "P4", breaks: "a connection with a reconnect buffer is accepted",
+			name: "buffer-allowed", promise: "P4", breaks: "a connection with a reconnect buffer is accepted",
 			test: command{pkg: "delivery/natspub", run: "^TestABufferingConnectionIsRefused$"}, says: "a connection with a reconnect buffer",
-			edits: []edit{{"delivery/natspub/dedupe.go", "if nc.Opts.ReconnectBufSize >= 0 {", "if false {"}},
-		},
-		{
-			name: "buffer-allowed-fenced", promise: "P4", breaks: "a connection with a reconnect buffer is accepted",
-			test: command{pkg: "delivery/natspub", run: "^TestFencedRefusesABufferingConnection$"}, says: "a connection with a reconnect buffer",
 			edits: []edit{{fenced, "if nc.Opts.ReconnectBufSize >= 0 {", "if false {"}},
 		},
 		{
-			name: "id-without-generation", promise: "P1", breaks: "the duplicate window swallows a requeued message",
+			name: "id-without-generation", promise: "P1", breaks: "the duplicate window swallows what a later shadow replay sends",
 			test: command{pkg: "delivery/natspub", run: "^TestTheSameMessageIsStoredOnce$"}, says: "another generation was taken for a duplicate",
 			edits: []edit{{"delivery/natspub/writer.go", "if m.Generation == 0 {", "if m.Generation >= 0 {"}},
 		},
 		{
-			name: "chains-by-stream-alone", promise: "P2", breaks: "in dedupe mode a partition's messages are in flight side by side",
-			test: command{pkg: "delivery/natspub", run: "^TestPartitionOrderWaitsForEachAnswer$"}, says: "outcomes .*, want ",
-			edits: []edit{{"delivery/natspub/dedupe.go", "\t\tif steps {", "\t\tif false {"}},
+			name: "sent-behind-unanswered", promise: "P2", breaks: "message by message the next one is sent behind one that nobody answered",
+			test: command{pkg: "delivery/natspub", run: "^TestPartitionOrderWaitsForEachAnswer$"}, says: "stored are ",
+			edits: []edit{{"delivery/natspub/single.go", "\t\tif r.waits(i) {\n\t\t\tcontinue\n", "\t\tif r.waits(i) && !r.failed {\n\t\t\tcontinue\n"}},
 		},
 		{
 			name: "correlation-unsent", promise: "headers", breaks: "what a producer says beside an event does not travel",
@@ -201,7 +196,7 @@ func client() []mutant {
 		},
 		{
 			name: "own-headers-unchecked", promise: "headers", breaks: "a producer's header steers the server",
-			test: command{pkg: "delivery/natspub", run: "^TestHeadersThatSteerTheServerAreRefused$/^dedupe_OUTBOX"}, says: "outcome \\{Kind",
+			test: command{pkg: "delivery/natspub", run: "^TestHeadersThatSteerTheServerAreRefused$/^OUTBOX"}, says: "outcome \\{Kind",
 			edits: []edit{{"delivery/natspub/header.go", "if len(e.Headers) == 0 || !h.all() {", "if true {"}},
 		},
 		{
@@ -221,6 +216,26 @@ func singles() []mutant {
 			name: "single-without-expectation", promise: "P3, P4", breaks: "a message of a former owner is stored behind a takeover",
 			test: of("TestASingleThatArrivesBehindATakeoverIsRefused"), says: "the stream holds",
 			edits: []edit{{single, "\t\tw.set(nats.ExpectedLastSubjSeqHdr, strconv.FormatUint(r.session.last, 10))\n\t\tw.set(jetstream.ExpectedLastSubjSeqSubjHeader, r.subject)\n", "\t\t_, _, _ = strconv.Itoa, nats.ExpectedLastSubjSeqHdr, jetstream.ExpectedLastSubjSeqSubjHeader\n"}},
+		},
+		{
+			name: "batches-where-none-are-taken", promise: "P6", breaks: "a worker goes on with batches on a stream that takes none any more",
+			test: of("TestBatchesAreTurnedOffAndOn"), says: "without batches",
+			edits: []edit{{"delivery/natspub/fenced.go", "f.seen.batches.Store(batches)", "f.seen.batches.Store(batches || f.seen.batches.Load())"}},
+		},
+		{
+			name: "another-streams-answer", promise: "P6", breaks: "a leaf node's stream on the same subjects has partitions taken anew without end",
+			test: of("TestAnotherStreamsAnswersAreNotTaken"), says: "message [0-9]+: ",
+			edits: []edit{{"delivery/natspub/acks.go", "if refusal(ans.err) == codeStreamNotMatch {", "if refusal(ans.err) == codeStreamNotMatch && false {"}},
+		},
+		{
+			name: "expectation-has-no-room", promise: "P7", breaks: "a message at the server's limit holds its partition up",
+			test: of("TestMessagesAtTheServersLimit"), says: "below the limit: ",
+			edits: []edit{{step, "return names + 3*len(\": \\r\\n\") + sequence + len(r.subject) + len(r.cfg.Stream)", "return names*0 + sequence*0"}},
+		},
+		{
+			name: "earlier-waits-for-later", promise: "P2", breaks: "a message that could go waits behind a later one of its stream that failed",
+			test: of("TestNothingOvertakesARefusedMessage"), says: "outcomes ",
+			edits: []edit{{step, "is && failed < i {", "is && failed != i {"}},
 		},
 		{
 			name: "announced-and-not-met", promise: "P4", breaks: "what was stored one by one and not closed is stored again",
