@@ -4,11 +4,10 @@
 //
 // An event becomes one message: the subject is made of a template, the body is
 // the payload byte for byte or, where a Compressor is given, compressed; the headers
-// say where the event comes from, and with CloudEvents they are its attributes, too. The
-// publisher pipelines: it sends many messages without waiting, and matches the
-// acknowledgements to them by the reply subject, over one subscription.
+// say where the event comes from, and with CloudEvents they are its attributes, too.
+// Answers are matched by the reply subject, over one subscription.
 //
-// Fenced publishes atomic batches. Each partition's part of a batch is closed by a
+// Fenced publishes atomic batches where server and stream take them. Each partition's part of a batch is closed by a
 // control message, its record, on the partition's own subject under outbox.fence:
 //
 //	event … event, record{epoch, owner, batch, events} expecting the last record at S
@@ -20,23 +19,28 @@
 // (Take); when that is acknowledged, nothing that was sent before can be stored, and
 // the record says what is. The protocol is modelled in tools/model.
 //
-// Dedupe is for older servers. Every message carries Nats-Msg-Id, the event's UUID,
-// with ":generation" behind it when the generation is above 0. Sending it again
-// within the stream's duplicate window stores nothing.
+// Elsewhere, and where it is sooner, messages go one by one, all partitions at once. A record
+// announces them, each expects that record, and a closing record names their places:
+//
+//	record{announced} event(record) … event(record) record{places}
+//
+// A new owner that finds an announcement reads what lies between it and its own record.
+//
+// Shadow is for replays under subjects of their own. Its messages carry Nats-Msg-Id, the event's UUID,
+// with ":generation" behind it when the generation is above 0: the stream's duplicate window stores them once.
 //
 // # Invariants
 //
-//   - Fenced: all attempts to store a part expect the same record, so at most one
+//   - All attempts to store a part expect the same record, so at most one
 //     is stored. A lost answer is asked for by sending again; reading proves
 //     nothing but who won.
-//   - Fenced: a record lists every message of its batch, by sequence, generation and
+//   - A record lists every message of its batch, by sequence, generation and
 //     identity. Those behind the last one that the database knows of list all whose
 //     marks may be missing (Between).
-//   - Dedupe: of one stream key, or of a partition that is kept in order, at most
-//     one message is in flight: the next is sent when the one before was
-//     acknowledged. A pipeline that goes on after a failure would store later
-//     messages before the failed one, as it was measured when a three-node stream
-//     changes its leader.
+//   - One by one, and of one stream key in a shadow, at most one message is in flight:
+//     the next is sent when the one before was acknowledged. A pipeline that goes on after
+//     a failure would store later messages before the failed one, as it was measured when
+//     a three-node stream changes its leader.
 //   - The client never resends by itself and never buffers while it is
 //     disconnected: a publish that failed here must not appear later.
 //   - Every token that a subject takes from data is encoded: letters, digits,
@@ -47,15 +51,14 @@
 // # Failures
 //
 // Answers are classed by their JetStream code. Unknown (no answer in time, which is learnt from
-// the answers before, or the connection broke): Fenced sends again under the same expectation until it
-// knows, or has the partition taken anew; Dedupe publishes again later under the
-// same id. Outage (no responders, stream full or without leader, permission taken
+// the answers before, or the connection broke): a batch is sent again under the same expectation until it
+// is known; what went one by one has the partition taken anew. Outage (no responders, stream full or without leader, permission taken
 // away; no room for one more batch, until there is): the relay pauses, no attempt is
 // counted. Caused by the message (too large, refused header; a batch that is refused
 // again and again is halved until the message is found): an attempt is counted, and
-// those that cannot heal are permanent. Configuration (another stream on the subject,
-// batches not allowed): the relay stops and says so.
+// those that cannot heal are permanent. Configuration (another stream on the subject):
+// the relay stops and says so.
 //
-// Decisions: ADR 6 (dedupe), ADR 12 (fenced), ADR 23 (no stream for each partition),
+// Decisions: ADR 6 (the client never sends again), ADR 12 (fence), ADR 31 (one by one), ADR 23 (no stream for each partition),
 // ADR 28 (old records).
 package natspub

@@ -36,7 +36,7 @@ type Control struct {
 	Prefix string
 }
 
-// Subjects is what a stream must capture for mode fenced.
+// Subjects is what a stream must capture for the fence.
 func (c Control) Subjects() string { return cmp.Or(c.Prefix, DefaultControlPrefix) + ".>" }
 
 // Subject is a partition's control subject.

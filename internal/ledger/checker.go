@@ -92,7 +92,6 @@ type Checker struct {
 	redelivered int
 	replayed    int
 	byPartition int // reversals within a partition, judged or not
-	epochsInfo  int // epochs that go back in dedupe mode
 	outstanding int // committed but not received
 	settled     int // up to this record of the ledger there is nothing more to come
 	// highestStored is the highest stream sequence seen before the message in hand: a new copy in the stream lies above it.

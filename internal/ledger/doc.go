@@ -23,8 +23,7 @@
 //     With [ByStream] the partition's reversals are information.
 //   - altered: body, stream, version, sequence, partition or message id are
 //     not what was committed, or not what the first copy said.
-//   - epochs: within a partition they ascend in stored order. Where messages
-//     carry a Nats-Msg-Id (publish mode dedupe) a reversal is information.
+//   - epochs: within a partition they ascend in stored order.
 //
 // An event received again under a higher generation is a replay, asked for by an operator, and is not judged for order.
 //

@@ -161,16 +161,6 @@ var faultCases = []struct {
 			s.messages = append(s.messages, s.messages[0])
 		},
 	},
-	{
-		name: "an epoch goes back in dedupe mode",
-		disturb: func(s *scenario) {
-			for i := range s.messages {
-				s.messages[i].Epoch = int64(1 + i/50)
-				s.messages[i].MessageID = s.messages[i].EventID.String()
-			}
-			s.messages[60].Epoch = 1
-		},
-	},
 }
 
 func TestEveryFaultIsDetected(t *testing.T) {

@@ -78,10 +78,6 @@ func (c *Checker) judgeEpochLocked(m *Message) {
 		at.epoch, at.sequenceAtEpoch = m.Epoch, m.Sequence
 		return
 	}
-	if m.MessageID != "" {
-		c.epochsInfo++
-		return
-	}
 	c.faultLocked(KindEpoch, m, "epoch %d is stored after epoch %d (sequence %d) of its partition",
 		m.Epoch, at.epoch, at.sequenceAtEpoch)
 }

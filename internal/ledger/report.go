@@ -44,7 +44,6 @@ type Report struct {
 	Unknown             int `json:"unknown"`          // outcomes still unknown or open
 	UnknownReceived     int `json:"unknown_received"` // of unknown outcome, but received
 	PartitionReversals  int `json:"partition_reversals"`
-	DedupeEpochReversal int `json:"dedupe_epoch_reversals"`
 
 	// Finished says that the ledger's producers called Finish.
 	Finished bool `json:"finished"`
@@ -91,7 +90,7 @@ func (c *Checker) Report() Report {
 	r := Report{
 		Messages: c.messages, Received: c.received, Reordered: c.reordered, Duplicates: c.duplicates.total,
 		Streams: len(c.places), Redelivered: c.redelivered, Replayed: c.replayed,
-		PartitionReversals: c.byPartition, DedupeEpochReversal: c.epochsInfo,
+		PartitionReversals: c.byPartition,
 		LatencyP50: c.latency.quantile(0.50).Seconds(), LatencyP99: c.latency.quantile(0.99).Seconds(),
 		LatencyP999: c.latency.quantile(0.999).Seconds(), LatencyMax: c.latency.max.Seconds(),
 	}

@@ -1,4 +1,4 @@
-// Package model checks the protocol of publish mode fenced by visiting every state that a small system can reach: lease,
+// Package model checks the protocol of publishing by visiting every state that a small system can reach: lease,
 // fence, takeover, publish and late marks of one partition. No program imports it; `go -C tools test ./model` runs it.
 // README.md tells what was checked and found.
 //

@@ -439,7 +439,7 @@ SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT coun
     RETURNING global_sequence)
 SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT count(*) FROM queued), (SELECT max(id) FROM page);
 
-/* delivery.HealKnown */ SELECT f.partition_key, f.fence_sequence, f.stream_sequence
+/* delivery.HealKnown */ SELECT f.partition_key, f.fence_sequence
   FROM "public".outbox_former_partitions AS f
  CROSS JOIN "public".outbox_settings AS s
  WHERE f.partition_key % s.partition_count = $1::int
