@@ -80,10 +80,7 @@ func (f *replayFlags) shadow(s *session, pool *pgxpool.Pool, job replay.Job, pac
 		nc.Close()
 		return nil, err
 	}
-	done = func() {
-		_ = publisher.Close()
-		nc.Close()
-	}
+	done = nc.Close
 	cfg.Publisher = publisher
 	cfg.Events, err = delivery.NewEventReader(delivery.Config{Transforms: transforms, MaxPayload: f.info.largestPayload(), Logger: s.logger()}, store, publisher)
 	if err != nil {

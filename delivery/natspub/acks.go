@@ -2,6 +2,7 @@ package natspub
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -14,7 +15,6 @@ import (
 
 // answer is what came back for one message.
 type answer struct {
-	index     int
 	sequence  uint64
 	duplicate bool
 	stream    string
@@ -29,13 +29,8 @@ type answers struct {
 
 	mu      sync.Mutex
 	next    uint64
-	waiting map[uint64]waiter
+	waiting map[uint64]receiver
 	stream  string // of the last acknowledgement
-}
-
-type waiter struct {
-	index int
-	to    receiver
 }
 
 // receiver takes answers, on the goroutine that reads all of them: it must not wait.
@@ -47,7 +42,7 @@ type answerChannel chan answer
 func (c answerChannel) receive(ans answer) { c <- ans }
 
 func newAnswers(nc *nats.Conn) (*answers, error) {
-	a := &answers{prefix: nc.NewInbox() + ".", waiting: map[uint64]waiter{}}
+	a := &answers{prefix: nc.NewInbox() + ".", waiting: map[uint64]receiver{}}
 	sub, err := nc.Subscribe(a.prefix+"*", a.receive)
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to acknowledgements: %w", err)
@@ -61,11 +56,11 @@ func newAnswers(nc *nats.Conn) (*answers, error) {
 }
 
 // expect returns a fresh reply subject, and to whom its answer goes.
-func (a *answers) expect(index int, to receiver) (reply string) {
+func (a *answers) expect(to receiver) (reply string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.next++
-	a.waiting[a.next] = waiter{index: index, to: to}
+	a.waiting[a.next] = to
 	return string(strconv.AppendUint(append(make([]byte, 0, len(a.prefix)+13), a.prefix...), a.next, 36))
 }
 
@@ -97,14 +92,13 @@ func (a *answers) receive(msg *nats.Msg) {
 		return
 	}
 	a.mu.Lock()
-	w, ok := a.waiting[n]
+	to, ok := a.waiting[n]
 	delete(a.waiting, n)
 	a.mu.Unlock()
 	if !ok {
 		return
 	}
-	ans.index = w.index
-	w.to.receive(ans)
+	to.receive(ans)
 }
 
 // usualAnswer reads what a server writes of a message that it has stored in that
@@ -133,6 +127,35 @@ func usualAnswer(data []byte, stream string) (answer, bool) {
 }
 
 func (a *answers) close() error { return a.sub.Unsubscribe() }
+
+// exchange sends messages, of which write sends all with these reply subjects on the first and the
+// last one, and waits for the answer.
+func (f *Fenced) exchange(ctx context.Context, write func(opens, reply string) error) answer {
+	answered := make(answerChannel, 2)
+	opens, reply := f.answers.expect(opening{answered}), f.answers.expect(answered)
+	defer f.answers.forget(opens)
+	defer f.answers.forget(reply)
+	disconnected := f.nc.StatusChanged(nats.RECONNECTING, nats.CLOSED, nats.DISCONNECTED)
+	defer f.nc.RemoveStatusListener(disconnected)
+	if err := write(opens, reply); err != nil {
+		return answer{err: plainly(f.nc, err)}
+	}
+	began, patience := time.Now(), f.api.patience.now()
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	select {
+	case ans := <-answered:
+		f.api.patience.answered(time.Since(began))
+		return ans
+	case <-disconnected:
+		return answer{err: nats.ErrDisconnected}
+	case <-timeout.C:
+		f.api.patience.unanswered(patience)
+		return answer{err: fmt.Errorf("%w within %s", nats.ErrTimeout, patience)}
+	case <-ctx.Done():
+		return answer{err: context.Cause(ctx)}
+	}
+}
 
 // pubAck is the body of an acknowledgement, good or bad.
 type pubAck struct {

@@ -342,35 +342,6 @@ func (o opening) receive(ans answer) {
 
 var errTooMany = &APIError{Code: 400, ErrCode: codeBatchTooMany, Description: "the stream takes no more atomic batches at once"}
 
-// exchange sends messages, of which write sends all with these reply subjects on the first and the
-// last one, and waits for the answer.
-func (f *Fenced) exchange(ctx context.Context, write func(opens, reply string) error) answer {
-	answered := make(answerChannel, 2)
-	opens, reply := f.answers.expect(0, opening{answered}), f.answers.expect(0, answered)
-	defer f.answers.forget(opens)
-	defer f.answers.forget(reply)
-	disconnected := f.nc.StatusChanged(nats.RECONNECTING, nats.CLOSED, nats.DISCONNECTED)
-	defer f.nc.RemoveStatusListener(disconnected)
-	if err := write(opens, reply); err != nil {
-		return answer{err: plainly(f.nc, err)}
-	}
-	began, patience := time.Now(), f.api.patience.now()
-	timeout := time.NewTimer(patience)
-	defer timeout.Stop()
-	select {
-	case ans := <-answered:
-		f.api.patience.answered(time.Since(began))
-		return ans
-	case <-disconnected:
-		return answer{err: nats.ErrDisconnected}
-	case <-timeout.C:
-		f.api.patience.unanswered(patience)
-		return answer{err: fmt.Errorf("%w within %s", nats.ErrTimeout, patience)}
-	case <-ctx.Done():
-		return answer{err: context.Cause(ctx)}
-	}
-}
-
 // ask sends one control message and waits for its answer.
 func (f *Fenced) ask(ctx context.Context, msg *nats.Msg) answer {
 	return f.exchange(ctx, func(_, reply string) error {

@@ -58,7 +58,6 @@ func TestTheSameMessageIsStoredOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = p.Close() })
 	send := func(m delivery.Message) delivery.Outcome { return p.Publish(t.Context(), []delivery.Message{m})[0] }
 	m := newMessage(1, "s", "{}")
 	if o := send(m); o.Kind != delivery.Published || o.Duplicate {

@@ -20,7 +20,6 @@ type Shadow struct {
 	build   builder
 	writers *writers
 	nc      *nats.Conn
-	answers *answers
 	api     api
 	filter  string
 }
@@ -39,7 +38,7 @@ type ShadowConfig struct {
 	MaxMessageSize int
 }
 
-// NewShadow returns a publisher on a connection made by Connect. Close ends it.
+// NewShadow returns a publisher on a connection made by Connect.
 func NewShadow(nc *nats.Conn, cfg ShadowConfig) (*Shadow, error) {
 	shape, err := cfg.Shape.withDefaults()
 	if err != nil {
@@ -52,12 +51,8 @@ func NewShadow(nc *nats.Conn, cfg ShadowConfig) (*Shadow, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := newAnswers(nc)
-	if err != nil {
-		return nil, err
-	}
 	return &Shadow{
-		cfg: cfg, build: build, writers: newWriters(build), nc: nc, answers: a,
+		cfg: cfg, build: build, writers: newWriters(build), nc: nc,
 		api: newAPI(nc, cfg.APIPrefix, cfg.Stream, defaultAckTimeout), filter: cfg.Prefix + ".>",
 	}, nil
 }
@@ -70,22 +65,59 @@ func (s *Shadow) Largest() (bytes int64, limit string) {
 // Copies implements delivery.Sizer.
 func (s *Shadow) Copies() int { return s.build.copies() }
 
-// Close ends the subscription to acknowledgements.
-func (s *Shadow) Close() error { return s.answers.close() }
-
-// Publish sends the messages, those of one stream one after the other. Sending one again within the stream's duplicate window
-// stores nothing.
+// Publish sends the messages, those of one stream one after the other: what follows one of unknown outcome is not sent. Sending
+// one again within the stream's duplicate window stores nothing.
 func (s *Shadow) Publish(ctx context.Context, messages []delivery.Message) []delivery.Outcome {
+	outcomes, streams := make([]delivery.Outcome, len(messages)), map[string][]int{}
+	for i, m := range messages {
+		streams[m.Stream] = append(streams[m.Stream], i)
+	}
+	var sending errgroup.Group
+	sending.SetLimit(shadowInFlight)
+	for _, stream := range streams {
+		sending.Go(func() error {
+			for _, i := range stream {
+				if outcomes[i] = s.send(ctx, messages[i]); outcomes[i].Kind == delivery.Unresolved {
+					break
+				}
+			}
+			return nil
+		})
+	}
+	_ = sending.Wait()
+	return outcomes
+}
+
+// shadowInFlight is how many messages are in flight, each of another stream.
+const shadowInFlight = 512
+
+// send publishes one message.
+func (s *Shadow) send(ctx context.Context, m delivery.Message) delivery.Outcome {
+	if err := s.build.Headers.check(m.Event); err != nil {
+		return delivery.Outcome{Kind: delivery.Permanent, Err: err}
+	}
+	ctx, cancel := context.WithTimeout(ctx, defaultAckTimeout)
+	defer cancel()
 	w := s.writers.get()
 	defer s.writers.put(w)
-	run := &pipeline{
-		Shadow: s, messages: messages, writer: w, outcomes: make([]delivery.Outcome, len(messages)), next: followers(messages),
-		replies: make(map[int]string, len(messages)), done: make(chan struct{}),
+	msg := w.message(m, s.build.body(m))
+	w.set(nats.MsgIdHdr, w.messageID(m))
+	if err := checkSize(headerSize(msg.Header)+len(msg.Data), s.nc.MaxPayload(), s.cfg.MaxMessageSize, s.cfg.Stream); err != nil {
+		return delivery.Outcome{Kind: delivery.Permanent, Err: err}
 	}
-	disconnected := s.nc.StatusChanged(nats.RECONNECTING, nats.CLOSED, nats.DISCONNECTED)
-	defer s.nc.RemoveStatusListener(disconnected)
-	run.drive(ctx, disconnected)
-	return run.outcomes
+	reply, err := s.nc.RequestMsgWithContext(ctx, msg)
+	if err != nil {
+		return classify(plainly(s.nc, err))
+	}
+	switch ans := parseAnswer(reply); {
+	case ans.err != nil:
+		return classify(ans.err)
+	case ans.stream != s.cfg.Stream:
+		return delivery.Outcome{Err: fmt.Errorf("%w: subject %s is acknowledged by stream %q, not by %q (--stream)",
+			delivery.ErrConfiguration, msg.Subject, ans.stream, s.cfg.Stream)}
+	default:
+		return delivery.Outcome{Kind: delivery.Published, StreamSequence: ans.sequence, Duplicate: ans.duplicate}
+	}
 }
 
 const (

@@ -44,7 +44,6 @@ func TestAShadowIsToldWhatItStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = shadow.Close() })
 	told, pieces := map[int64]uint64{}, 0
 	for after := uint64(10); after != 0 || pieces == 0; pieces++ {
 		stored, through, err := shadow.Stored(t.Context(), after, 200)

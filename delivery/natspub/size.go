@@ -54,6 +54,37 @@ func checkSize(size int, server int64, stream int, name string) error {
 	return nil
 }
 
+// check compares a message of about that size with the limits: one that may be too
+// large is made, to know its size. Headers that cannot be sent are refused.
+func (r *fencedRun) check(m delivery.Message, b body, about int) error {
+	if err := r.build.Headers.check(m.Event); err != nil {
+		return err
+	}
+	limits := func(size int) error {
+		return checkSize(size, r.nc.MaxPayload(), r.seen.most(r.cfg.MaxMessageSize), r.cfg.Stream)
+	}
+	if limits(about) == nil {
+		return nil
+	}
+	r.tight = true
+	w := r.writers.get()
+	defer r.writers.put(w)
+	more := batchHeaderSize
+	if r.Steps() {
+		more = r.singleHeaderSize()
+	}
+	return limits(headerSize(w.message(m, b).Header) + len(b.data) + more)
+}
+
+// batchHeaderSize is about what the headers of a batch add to a message, in bytes.
+const batchHeaderSize = 80
+
+// singleHeaderSize is about what the expectation of a message that is stored by itself adds to it, in bytes: more than those of a batch.
+func (r *fencedRun) singleHeaderSize() int {
+	const names, sequence = len(jetstream.ExpectedLastSubjSeqHeader + jetstream.ExpectedLastSubjSeqSubjHeader + jetstream.ExpectedStreamHeader), 20
+	return names + 3*len(": \r\n") + sequence + len(r.subject) + len(r.cfg.Stream)
+}
+
 // LargestMessage is the largest message that a stream of that configuration takes, headers and body, in bytes; 0: any.
 func LargestMessage(s jetstream.StreamConfig) int {
 	switch largest := int(s.MaxMsgSize); {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/delivery"
 )
@@ -109,37 +108,6 @@ func (r *fencedRun) prepare() []int {
 		size += bytes
 	}
 	return send
-}
-
-// check compares a message of about that size with the limits: one that may be too
-// large is made, to know its size. Headers that cannot be sent are refused.
-func (r *fencedRun) check(m delivery.Message, b body, about int) error {
-	if err := r.build.Headers.check(m.Event); err != nil {
-		return err
-	}
-	limits := func(size int) error {
-		return checkSize(size, r.nc.MaxPayload(), r.seen.most(r.cfg.MaxMessageSize), r.cfg.Stream)
-	}
-	if limits(about) == nil {
-		return nil
-	}
-	r.tight = true
-	w := r.writers.get()
-	defer r.writers.put(w)
-	more := batchHeaderSize
-	if r.Steps() {
-		more = r.singleHeaderSize()
-	}
-	return limits(headerSize(w.message(m, b).Header) + len(b.data) + more)
-}
-
-// batchHeaderSize is about what the headers of a batch add to a message, in bytes.
-const batchHeaderSize = 80
-
-// singleHeaderSize is about what the expectation of a message that is stored by itself adds to it, in bytes: more than those of a batch.
-func (r *fencedRun) singleHeaderSize() int {
-	const names, sequence = len(jetstream.ExpectedLastSubjSeqHeader + jetstream.ExpectedLastSubjSeqSubjHeader + jetstream.ExpectedStreamHeader), 20
-	return names + 3*len(": \r\n") + sequence + len(r.subject) + len(r.cfg.Stream)
 }
 
 // waits tells whether a message may not be sent, and gives it its outcome.

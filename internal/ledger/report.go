@@ -36,14 +36,14 @@ type Report struct {
 	ExplainedBy         map[string]int `json:"explained_by,omitempty"`
 
 	// Information, never a fault.
-	Streams             int `json:"streams"`
-	Partitions          int `json:"partitions_seen"`
-	Redelivered         int `json:"redelivered"`
-	Replayed            int `json:"replayed"`
-	Foreign             int `json:"foreign"`
-	Unknown             int `json:"unknown"`          // outcomes still unknown or open
-	UnknownReceived     int `json:"unknown_received"` // of unknown outcome, but received
-	PartitionReversals  int `json:"partition_reversals"`
+	Streams            int `json:"streams"`
+	Partitions         int `json:"partitions_seen"`
+	Redelivered        int `json:"redelivered"`
+	Replayed           int `json:"replayed"`
+	Foreign            int `json:"foreign"`
+	Unknown            int `json:"unknown"`          // outcomes still unknown or open
+	UnknownReceived    int `json:"unknown_received"` // of unknown outcome, but received
+	PartitionReversals int `json:"partition_reversals"`
 
 	// Finished says that the ledger's producers called Finish.
 	Finished bool `json:"finished"`
@@ -91,7 +91,7 @@ func (c *Checker) Report() Report {
 		Messages: c.messages, Received: c.received, Reordered: c.reordered, Duplicates: c.duplicates.total,
 		Streams: len(c.places), Redelivered: c.redelivered, Replayed: c.replayed,
 		PartitionReversals: c.byPartition,
-		LatencyP50: c.latency.quantile(0.50).Seconds(), LatencyP99: c.latency.quantile(0.99).Seconds(),
+		LatencyP50:         c.latency.quantile(0.50).Seconds(), LatencyP99: c.latency.quantile(0.99).Seconds(),
 		LatencyP999: c.latency.quantile(0.999).Seconds(), LatencyMax: c.latency.max.Seconds(),
 	}
 	for _, at := range c.partitions {

@@ -58,7 +58,6 @@ func TestAShadowAsksTheStreamWhatItHolds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = publisher.Close() })
 	for range 3 {
 		ctx, cancel := context.WithCancel(t.Context())
 		_, err := b.store.Run(ctx, j.ID, replay.RunConfig{BatchSize: 20, Publisher: cutShort{publisher, cancel}, Events: events})
@@ -101,7 +100,6 @@ func TestAShadowsStreamIsMadeAnew(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { _ = publisher.Close() })
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			anew := func(now replay.Job) {
