@@ -22,7 +22,7 @@ const mostFiles = 16
 var largePackages = map[string]int{
 	"cmd/postrider":       54, // one file a command
 	"delivery":            37, // the loop is rebuilt as one object a partition
-	"delivery/natspub":    25,
+	"delivery/natspub": 24,
 	"delivery/ops":        26,
 	"inbox":               21,
 	"ui/pages":            20, // one file a page
@@ -37,9 +37,9 @@ var wideImports = map[string]int{"delivery/natspub": 10, "cmd/postrider": 29, "w
 
 // The limits of the whole: what there is may be less tomorrow, and not more.
 const (
-	mostLines      = 71_460 // Go of the root module without tests; aim 45,000
+	mostLines      = 71_440 // Go of the root module without tests; aim 45,000
 	mostStatements = 35     // files of statements
-	mostWords      = 35_500 // in Markdown
+	mostWords      = 35_150 // in Markdown
 	mostOnPage     = 2_530  // on one page of it
 	mostSuppressed = 231    // lines that silence a linter
 )

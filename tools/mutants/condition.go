@@ -97,7 +97,7 @@ func connections() []mutant {
 		{
 			name: "buffer-is-full", promise: "P8", breaks: "without a connection the log speaks of a buffer",
 			test: command{pkg: "delivery/natspub", run: "^TestALostConnectionLeavesTheOutcomeUnknown$"}, says: "without a connection it says",
-			edits: []edit{{"delivery/natspub/fenced.go", "return answer{err: plainly(f.nc, err)}", "return answer{err: err}"}},
+			edits: []edit{{"delivery/natspub/acks.go", "return answer{err: plainly(f.nc, err)}", "return answer{err: err}"}},
 		},
 		{
 			name: "login-given-up", promise: "P6", breaks: "a login that was refused twice ends a worker's connection for good",

@@ -230,7 +230,7 @@ func singles() []mutant {
 		{
 			name: "expectation-has-no-room", promise: "P7", breaks: "a message at the server's limit holds its partition up",
 			test: of("TestMessagesAtTheServersLimit"), says: "below the limit: ",
-			edits: []edit{{step, "return names + 3*len(\": \\r\\n\") + sequence + len(r.subject) + len(r.cfg.Stream)", "return names*0 + sequence*0"}},
+			edits: []edit{{"delivery/natspub/size.go", "return names + 3*len(\": \\r\\n\") + sequence + len(r.subject) + len(r.cfg.Stream)", "return names*0 + sequence*0"}},
 		},
 		{
 			name: "earlier-waits-for-later", promise: "P2", breaks: "a message that could go waits behind a later one of its stream that failed",
