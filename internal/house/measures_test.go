@@ -22,7 +22,7 @@ const mostFiles = 16
 var largePackages = map[string]int{
 	"cmd/postrider":       54, // one file a command
 	"delivery":            37, // the loop is rebuilt as one object a partition
-	"delivery/natspub": 24,
+	"delivery/natspub":    24,
 	"delivery/ops":        26,
 	"inbox":               21,
 	"ui/pages":            20, // one file a page
