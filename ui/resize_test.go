@@ -50,7 +50,7 @@ func newRunner(t *testing.T, pool *pgxpool.Pool, patience time.Duration) (runner
 	runner = resize.NewRunner(resize.Config{
 		Schema: "public", Timeout: patience, Logger: slog.New(slog.DiscardHandler),
 		Connect: func(context.Context) (resize.Broker, error) {
-			publisher, err := natspub.NewRehearsal(nil, natspub.DedupeConfig{}, slog.New(slog.DiscardHandler))
+			publisher, err := natspub.NewRehearsal(nil, natspub.RehearsalConfig{}, slog.New(slog.DiscardHandler))
 			return resize.Broker{Publisher: publisher, Ring: bells.ring, Close: func() {}}, err
 		},
 	}, pool, func(ctx context.Context) (*pgxpool.Pool, error) { return pgxpool.NewWithConfig(ctx, pool.Config()) })
