@@ -23,14 +23,14 @@ func TestNewEventsWaitBehindParkedOnes(t *testing.T) {
 				b.exec(t, `UPDATE outbox SET parked = true, `+waits)
 				second, neighbour := b.append(t, "s", `2`), b.append(t, "fine", `1`)
 				b.acquireAll(t, b.keeper)
-				b.drain(t, b.fencedRelay(t, delivery.Config{Ordering: order}))
+				b.drain(t, b.relay(t, delivery.Config{Ordering: order}))
 				for sequence, want := range map[int64]string{first: name, second: "blocked", neighbour: "published"} {
 					if s := b.state(t, sequence); s.State != want {
 						t.Errorf("event %d: %+v, want %s", sequence, s, want)
 					}
 				}
 				b.exec(t, `UPDATE outbox SET available_at = clock_timestamp(), dead_at = NULL WHERE NOT blocked`)
-				b.drain(t, b.fencedRelay(t, delivery.Config{Ordering: order}))
+				b.drain(t, b.relay(t, delivery.Config{Ordering: order}))
 				if got := sequencesOf(b.stored(t), "s"); !slices.Equal(got, texts(first, second)) {
 					t.Errorf("stored %v, want %d before %d", got, first, second)
 				}
@@ -55,7 +55,7 @@ func TestParkedRowsStopAtTheFirstThatCannotGo(t *testing.T) {
 			b.exec(t, `UPDATE outbox SET parked = true, blocked = global_sequence > $1`, first)
 			b.exec(t, `UPDATE outbox SET `+stop+` WHERE global_sequence = $1`, second)
 			b.acquireAll(t, b.keeper)
-			b.drain(t, b.fencedRelay(t, delivery.Config{}))
+			b.drain(t, b.relay(t, delivery.Config{}))
 			if got := sequencesOf(b.stored(t), "s"); !slices.Equal(got, texts(first)) {
 				t.Errorf("stored %v, want only %d", got, first)
 			}

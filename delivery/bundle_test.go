@@ -49,6 +49,9 @@ type bundle struct {
 	leases *lease.Store
 	keeper *lease.Keeper
 	count  int
+	// control is where records go; staging is as in natspub.FencedConfig.
+	control natspub.Control
+	staging time.Duration
 }
 
 func setup(t *testing.T, partitions int) *bundle {
@@ -72,7 +75,7 @@ func setupOwn(t *testing.T, partitions int) (*bundle, *localpg.Server) {
 
 func setupAt(t *testing.T, address string, partitions int) *bundle {
 	t.Helper()
-	b := &bundle{count: partitions}
+	b := &bundle{count: partitions, control: natspub.Control{Outbox: uuid.New()}}
 	b.pool = pgtest.Pool(t, address)
 	b.server = natstest.Start(t, 1)
 	b.server.Stream(t, 1)
@@ -113,7 +116,6 @@ func (b *bundle) newKeeper(t *testing.T) *lease.Keeper {
 	return k
 }
 
-// acquireAll takes every partition for the keeper.
 // takeRow takes the partition's row, and returns the number that it has then.
 func (b *bundle) takeRow(t *testing.T, l *lease.Lease) (revision int64) {
 	t.Helper()
@@ -124,6 +126,7 @@ func (b *bundle) takeRow(t *testing.T, l *lease.Lease) (revision int64) {
 	return row.Revision
 }
 
+// acquireAll takes every partition for the keeper.
 func (b *bundle) acquireAll(t *testing.T, k *lease.Keeper) {
 	t.Helper()
 	ids := make([]partition.ID, b.count)
@@ -135,13 +138,40 @@ func (b *bundle) acquireAll(t *testing.T, k *lease.Keeper) {
 	}
 }
 
-func (b *bundle) relay(t *testing.T, cfg delivery.Config) *delivery.Relay {
+func (b *bundle) stream(t *testing.T) jetstream.Stream {
 	t.Helper()
-	publisher, err := natspub.NewDedupe(b.nc, natspub.DedupeConfig{AckTimeout: 2 * time.Second})
+	stream, err := b.js.Stream(t.Context(), natspub.DefaultStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream
+}
+
+// publisher is as a worker makes it.
+func (b *bundle) publisher(t *testing.T) *natspub.Fenced {
+	t.Helper()
+	return b.publisherOf(t, natspub.Shape{})
+}
+
+func (b *bundle) publisherOf(t *testing.T, shape natspub.Shape) *natspub.Fenced {
+	t.Helper()
+	publisher, err := natspub.NewFenced(b.nc, natspub.FencedConfig{
+		AckTimeout: 2 * time.Second, Shape: shape, Control: b.control, Found: b.stream(t).CachedInfo(), Staging: b.staging,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = publisher.Close() })
+	return publisher
+}
+
+func (b *bundle) relay(t *testing.T, cfg delivery.Config) *delivery.Relay {
+	t.Helper()
+	return b.relayOver(t, b.publisher(t), cfg)
+}
+
+func (b *bundle) relayOver(t *testing.T, publisher delivery.Publisher, cfg delivery.Config) *delivery.Relay {
+	t.Helper()
 	cfg.Logger = testLogger(t)
 	r, err := delivery.NewRelay(cfg, b.store, publisher, b.bell)
 	if err != nil {
@@ -194,13 +224,10 @@ func (b *bundle) append(t *testing.T, stream, payload string, more ...string) in
 	return sequence
 }
 
-// stored reads the whole stream.
+// stored reads the events of the whole stream.
 func (b *bundle) stored(t *testing.T) []*jetstream.RawStreamMsg {
 	t.Helper()
-	s, err := b.js.Stream(t.Context(), natspub.DefaultStream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := b.stream(t)
 	state := s.CachedInfo().State
 	var messages []*jetstream.RawStreamMsg
 	for seq := max(state.FirstSeq, 1); seq <= state.LastSeq; seq++ {
@@ -211,7 +238,9 @@ func (b *bundle) stored(t *testing.T) []*jetstream.RawStreamMsg {
 		if err != nil {
 			t.Fatal(err)
 		}
-		messages = append(messages, m)
+		if m.Header.Get(message.HeaderSequence) != "" {
+			messages = append(messages, m)
+		}
 	}
 	return messages
 }

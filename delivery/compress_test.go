@@ -19,15 +19,16 @@ import (
 // Their memory is that of a few payloads at a time.
 func TestLargePayloadsFitWhenCompressed(t *testing.T) { //nolint:paralleltest // it measures memory
 	const count = 3
-	for _, mode := range []string{"fenced", "dedupe"} { //nolint:paralleltest // see above
+	for storing, store := range storings { //nolint:paralleltest // see above
 		for _, encoding := range []codec.Encoding{codec.Zstd, codec.Gzip} {
-			t.Run(fmt.Sprintf("%s %s", mode, encoding), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s %s", storing, encoding), func(t *testing.T) {
 				large := int64(16 << 20)
-				if mode != "fenced" || encoding != codec.Zstd {
+				if storing != "in batches" || encoding != codec.Zstd {
 					slow.Test(t)
 					large = 64 << 20
 				}
 				b := setup(t, 2)
+				store(b, t)
 				for i := range count {
 					b.append(t, fmt.Sprintf("s-%d", i), `1`)
 				}
@@ -37,7 +38,7 @@ func TestLargePayloadsFitWhenCompressed(t *testing.T) { //nolint:paralleltest //
 				b.exec(t, `UPDATE events SET payload = (SELECT string_agg(uuid_send(gen_random_uuid()), '') FROM generate_series(1, 131072)) WHERE sequence = $1`, noise)
 				b.acquireAll(t, b.keeper)
 				peak := watchHeap(t)
-				b.drain(t, b.full(t, mode, encoding, delivery.Config{MaxPayload: large}))
+				b.drain(t, b.full(t, encoding, delivery.Config{MaxPayload: large}))
 				t.Logf("peak of the heap with %d payloads of %d MiB: %d MiB", count, large>>20, peak()>>20)
 				found := 0
 				b.eachEvent(t, func(m jetstream.Msg) {

@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
 )
 
 // lines keeps the log as lines of JSON.
@@ -56,11 +55,7 @@ func TestEachDeadMessageIsALineOfTheLog(t *testing.T) {
 	b.append(t, "fine", `1`)
 	hide(t, b, failing)
 	b.acquireAll(t, b.keeper)
-	publisher, err := natspub.NewDedupe(b.nc, natspub.DedupeConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = publisher.Close() })
+	publisher := b.publisher(t)
 	log := &lines{}
 	r, err := delivery.NewRelay(delivery.Config{
 		MaxPayload: 1 << 10, Logger: slog.New(slog.NewJSONHandler(log, nil)),

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
@@ -70,9 +71,9 @@ func startBroker(b *testing.B) *natstest.Server {
 // BenchmarkDrain delivers 100,000 events of 500 bytes that wait in 64 partitions. PostgreSQL and the broker are other
 // processes, so that time and allocations are the relay's own.
 func BenchmarkDrain(b *testing.B) {
-	for _, mode := range []string{"fenced", "dedupe"} {
+	for storing, batches := range map[string]bool{"in batches": true, "one by one": false} {
 		for _, order := range []delivery.Ordering{delivery.OrderPartition, delivery.OrderStream} {
-			b.Run(mode+"/"+string(order), func(b *testing.B) { benchmarkDrain(b, mode, order) })
+			b.Run(storing+"/"+string(order), func(b *testing.B) { benchmarkDrain(b, batches, order) })
 		}
 	}
 }
@@ -82,16 +83,16 @@ const (
 	drainedSize = 500
 )
 
-func benchmarkDrain(b *testing.B, mode string, order delivery.Ordering) {
+func benchmarkDrain(b *testing.B, batches bool, order delivery.Ordering) {
 	b.Helper()
 	server := startBroker(b)
-	server.Stream(b, 1)
+	found := server.Stream(b, 1, func(s *jetstream.StreamConfig) { s.AllowAtomicPublish = batches }).CachedInfo()
 	var events int
 	var used, took time.Duration
 	var allocated, bytes uint64
 	for b.Loop() {
 		b.StopTimer()
-		r, keeper := prepareDrain(b, server, mode, order)
+		r, keeper := prepareDrain(b, server, found, order)
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
@@ -117,7 +118,7 @@ func benchmarkDrain(b *testing.B, mode string, order delivery.Ordering) {
 }
 
 // prepareDrain fills an outbox and takes its partitions.
-func prepareDrain(b *testing.B, server *natstest.Server, mode string, order delivery.Ordering) (*delivery.Relay, *lease.Keeper) {
+func prepareDrain(b *testing.B, server *natstest.Server, found *jetstream.StreamInfo, order delivery.Ordering) (*delivery.Relay, *lease.Keeper) {
 	b.Helper()
 	pool := pgtest.Pool(b, pgtest.Migrated(b, 64))
 	fill(b, pool)
@@ -130,12 +131,7 @@ func prepareDrain(b *testing.B, server *natstest.Server, mode string, order deli
 	if err != nil {
 		b.Fatal(err)
 	}
-	var publisher delivery.Publisher
-	if mode == "fenced" {
-		publisher, err = natspub.NewFenced(nc, natspub.FencedConfig{Control: natspub.Control{Outbox: uuid.New()}})
-	} else {
-		publisher, err = natspub.NewDedupe(nc, natspub.DedupeConfig{})
-	}
+	publisher, err := natspub.NewFenced(nc, natspub.FencedConfig{Control: natspub.Control{Outbox: uuid.New()}, Found: found})
 	if err != nil {
 		b.Fatal(err)
 	}

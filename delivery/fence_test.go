@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -41,16 +40,9 @@ func TestAStaleOwnersMarksAreRefused(t *testing.T) {
 	missing := b.append(t, "missing", `2`)
 	b.exec(t, `DELETE FROM events WHERE sequence = $1`, missing)
 	b.acquireAll(t, b.keeper)
-	publisher, err := natspub.NewDedupe(b.nc, natspub.DedupeConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer publisher.Close()
+	publisher := b.publisher(t)
 	g := gate{publisher, make(chan struct{}), make(chan struct{})}
-	r, err := delivery.NewRelay(delivery.Config{Ordering: delivery.OrderStream, Logger: testLogger(t)}, b.store, g, b.bell)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := b.relayOver(t, g, delivery.Config{Ordering: delivery.OrderStream})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = r.Run(ctx, b.keeper.Set()) })
@@ -79,7 +71,7 @@ func TestAStaleOwnersMarksAreRefused(t *testing.T) {
 		t.Log(what)
 		b.until(t, sql, 0)
 	}
-	// The heir publishes again under the same id: the stream holds it once.
+	// The heir finds what the stream holds, and publishes it no second time.
 	b.keeper = heir
 	b.drain(t, b.relay(t, delivery.Config{}))
 	if n := len(sequencesOf(b.stored(t), "s")); n != 1 {

@@ -16,16 +16,9 @@ import (
 // fitting is a relay that looks at its stream often, with what it says of it.
 func (b *bundle) fitting(t *testing.T) (*delivery.Relay, ticking, *condition.Board) {
 	t.Helper()
-	fenced, err := natspub.NewFenced(b.nc, natspub.FencedConfig{AckTimeout: 2 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = fenced.Close() })
+	fenced := b.publisher(t)
 	p, board := ticking{fenced, make(chan struct{})}, condition.NewBoard(testLogger(t), natspub.Reason)
-	r, err := delivery.NewRelay(delivery.Config{ExtentInterval: 100 * time.Millisecond, Board: board, Logger: testLogger(t)}, b.store, p, b.bell)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := b.relayOver(t, p, delivery.Config{ExtentInterval: 100 * time.Millisecond, Board: board})
 	return r, p, board
 }
 
@@ -37,11 +30,7 @@ func unfit(board *condition.Board) bool {
 // config is how the stream is set.
 func (b *bundle) config(t *testing.T) jetstream.StreamConfig {
 	t.Helper()
-	stream, err := b.js.Stream(t.Context(), natspub.DefaultStream)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return stream.CachedInfo().Config
+	return b.stream(t).CachedInfo().Config
 }
 
 // edit changes settings of the stream, and returns what undoes it.
@@ -66,9 +55,7 @@ func (b *bundle) untilAllStored(t *testing.T, p ticking, want int) {
 	for began := time.Now(); ; p.wait(t, 1) {
 		held := map[string]int{}
 		for _, m := range b.stored(t) {
-			if sequence := m.Header.Get(message.HeaderSequence); sequence != "" {
-				held[sequence]++
-			}
+			held[m.Header.Get(message.HeaderSequence)]++
 		}
 		for sequence, times := range held {
 			if times != 1 {
@@ -99,7 +86,6 @@ func TestNothingIsHealedOnAStreamThatDoesNotFit(t *testing.T) {
 		"max_msgs_per_subject": {func(s *jetstream.StreamConfig) { s.MaxMsgsPerSubject = 1 }, 2}, // the records stay
 		"interest":             {func(s *jetstream.StreamConfig) { s.Retention = jetstream.InterestPolicy }, before + 1},
 		"no acknowledgements":  {func(s *jetstream.StreamConfig) { s.NoAck = true }, before + 1},
-		"no batches":           {func(s *jetstream.StreamConfig) { s.AllowAtomicPublish = false }, before + 1},
 		"without records":      {func(s *jetstream.StreamConfig) { s.Subjects = []string{"events.>"} }, before + 1},
 		"without events":       {func(s *jetstream.StreamConfig) { s.Subjects = []string{"outbox.fence.>"} }, before + 1},
 	} {
@@ -146,6 +132,44 @@ func TestNothingIsHealedOnAStreamThatDoesNotFit(t *testing.T) {
 	}
 }
 
+// A stream in use that takes no batches any more, and then again, gets all of it once and in order.
+func TestAStreamMayStopTakingBatches(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 4)
+	b.inBatches(t)
+	b.acquireAll(t, b.keeper)
+	relay, _, board := b.fitting(t)
+	b.start(t, relay)
+	deliver := func() {
+		t.Helper()
+		for i := range 40 {
+			b.append(t, fmt.Sprintf("s-%d", i%8), `0`)
+			b.bell.Ring()
+		}
+		b.until(t, `SELECT count(*) FROM outbox`, 0)
+	}
+	batched := func() (n int) {
+		for _, m := range b.stored(t) {
+			if m.Header.Get("Nats-Batch-Id") != "" {
+				n++
+			}
+		}
+		return n
+	}
+	deliver()
+	undo := b.edit(t, func(s *jetstream.StreamConfig) { s.AllowAtomicPublish = false })
+	deliver()
+	if n := batched(); n != 40 {
+		t.Errorf("%d events came in batches, want the first 40", n)
+	}
+	undo()
+	b.wait(t, "events come in batches again", func() bool { deliver(); return batched() > 40 })
+	b.wantStrictOrder(t)
+	if s := relay.Stats(); s.Losses != 0 || s.Failed != 0 || board.First() != nil {
+		t.Errorf("stats %+v, the board says %v", s, board.First())
+	}
+}
+
 // A stream in use that gets a max_age, with which records may stay, loses nothing by it: no event that was let go comes back, also where
 // the stream is made anew and its records are lost.
 func TestWhatExpiresIsNotHealed(t *testing.T) {
@@ -176,13 +200,7 @@ func TestWhatExpiresIsNotHealed(t *testing.T) {
 	if n := relay.Stats().Published; n != 80 {
 		t.Errorf("%d were published again", n-80)
 	}
-	config := b.config(t)
-	if err := b.js.DeleteStream(t.Context(), natspub.DefaultStream); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.js.CreateStream(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
+	remake(t, b)
 	for i := range 8 {
 		b.append(t, fmt.Sprintf("s-%d", i), `0`)
 	}

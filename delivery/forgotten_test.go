@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
 )
@@ -78,7 +77,7 @@ func (b *bundle) publish(t *testing.T, n int) delivery.Stats {
 		b.append(t, "s", fmt.Sprint(i))
 	}
 	b.succeed(t)
-	r := b.fencedRelay(t, delivery.Config{})
+	r := b.relay(t, delivery.Config{})
 	b.drain(t, r)
 	b.until(t, `SELECT count(*) FROM outbox`, 0)
 	return r.Stats()
@@ -104,7 +103,7 @@ func TestAnEventIsNotTakenForTheForgottenOneOfItsSequence(t *testing.T) {
 	b.append(t, "s", `"one more"`)
 	b.exec(t, `CREATE TABLE waiting AS TABLE outbox_ready; DROP TABLE kept; CREATE TABLE kept`+progress)
 	b.succeed(t)
-	b.drain(t, b.fencedRelay(t, delivery.Config{BatchSize: 1}))
+	b.drain(t, b.relay(t, delivery.Config{BatchSize: 1}))
 	b.exec(t, `INSERT INTO outbox_ready TABLE waiting;`+forget)
 	b.publish(t, 0)
 	if got := sequencesOf(b.stored(t), "s"); !slices.Equal(got, []string{"1", "2", "2", "3"}) {
@@ -146,7 +145,7 @@ func TestALivingWorkerLooksWhatAnotherServerForgot(t *testing.T) {
 	t.Parallel()
 	b, server := setupOwn(t, 2)
 	b.acquireAll(t, b.keeper)
-	r := b.fencedRelay(t, delivery.Config{PollInterval: 5 * time.Millisecond})
+	r := b.relay(t, delivery.Config{PollInterval: 5 * time.Millisecond})
 	b.start(t, r)
 	b.append(t, "s", `1`)
 	b.until(t, `SELECT count(*) FROM outbox`, 0)
@@ -184,7 +183,7 @@ func TestAFailoverBeforeTheFirstClaimIsNoticed(t *testing.T) {
 	b.publish(t, 3)
 	b.succeed(t)
 	over := make(chan struct{})
-	r := b.fencedRelay(t, delivery.Config{PollInterval: 5 * time.Millisecond, Observer: &tookThen{do: func() {
+	r := b.relay(t, delivery.Config{PollInterval: 5 * time.Millisecond, Observer: &tookThen{do: func() {
 		defer close(over)
 		b.exec(t, `DELETE FROM events; DELETE FROM outbox_deliveries; UPDATE outbox_partitions SET delivered = 0, fence_sequence = 0, stream_sequence = 0`)
 		b.pool.Reset()
@@ -219,11 +218,7 @@ func TestAMarkOfAnotherServerIsNotMade(t *testing.T) {
 	t.Parallel()
 	b, server := setupOwn(t, 1)
 	b.acquireAll(t, b.keeper)
-	publisher, err := natspub.NewFenced(b.nc, natspub.FencedConfig{AckTimeout: 2 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = publisher.Close() })
+	publisher := b.publisher(t)
 	over := make(chan struct{})
 	failover := &amid{Publisher: publisher, do: func() {
 		defer close(over)
@@ -236,10 +231,7 @@ func TestAMarkOfAnotherServerIsNotMade(t *testing.T) {
 		b.pool.Reset()
 	}}
 	sequence := b.append(t, "s", `"before"`)
-	r, err := delivery.NewRelay(delivery.Config{PollInterval: 5 * time.Millisecond, Logger: testLogger(t)}, b.store, failover, b.bell)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := b.relayOver(t, failover, delivery.Config{PollInterval: 5 * time.Millisecond})
 	b.start(t, r)
 	<-over
 	b.until(t, `SELECT count(*) FROM outbox_deliveries`, 1)
@@ -299,7 +291,7 @@ func TestAForgottenHealingIsMadeAgain(t *testing.T) {
 				}
 				return failover
 			}
-			publisher := &amid{Publisher: b.fencedPublisher(t), do: at(some)}
+			publisher := &amid{Publisher: b.publisher(t), do: at(some)}
 			r, err := delivery.NewRelay(delivery.Config{
 				PollInterval: 5 * time.Millisecond, BatchSize: 4, Logger: testLogger(t), Observer: &tookThen{do: func() { at(none)(); close(healed) }},
 			}, b.store, publisher, b.bell)

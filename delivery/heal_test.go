@@ -21,22 +21,25 @@ func TestWhatWasPublishedBeforeAResizeIsHealed(t *testing.T) {
 	t.Parallel()
 	const streams = 24
 	for name, c := range map[string]struct {
-		counts []int // of partitions, one after the other
-		relay  func(*bundle, *testing.T, delivery.Config) *delivery.Relay
-		quiet  bool // nothing is published after the first resize
-		back   bool // the clock steps back after each round
+		counts   []int // of partitions, one after the other
+		quiet    bool  // nothing is published after the first resize
+		back     bool  // the clock steps back after each round
+		oneByOne bool
 	}{
-		"shrunk and grown":               {counts: []int{16, 4, 16}, relay: (*bundle).fencedRelay},
-		"shrunk":                         {counts: []int{16, 4}, relay: (*bundle).fencedRelay},
-		"grown":                          {counts: []int{2, 9}, relay: (*bundle).fencedRelay},
-		"shrunk, nothing more":           {counts: []int{8, 3}, relay: (*bundle).fencedRelay, quiet: true},
-		"in dedupe mode":                 {counts: []int{16, 4, 16}, relay: (*bundle).relay},
-		"with a clock that steps back":   {counts: []int{16, 4, 16}, relay: (*bundle).fencedRelay, back: true},
-		"grown, a clock that steps back": {counts: []int{2, 9}, relay: (*bundle).fencedRelay, back: true},
+		"shrunk and grown":               {counts: []int{16, 4, 16}},
+		"shrunk":                         {counts: []int{16, 4}},
+		"grown":                          {counts: []int{2, 9}},
+		"shrunk, nothing more":           {counts: []int{8, 3}, quiet: true},
+		"one by one":                     {counts: []int{16, 4, 16}, oneByOne: true},
+		"with a clock that steps back":   {counts: []int{16, 4, 16}, back: true},
+		"grown, a clock that steps back": {counts: []int{2, 9}, back: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t, c.counts[0])
+			if c.oneByOne {
+				b.oneByOne(t)
+			}
 			var want [streams][]string
 			for round, count := range c.counts {
 				if round > 0 {
@@ -49,7 +52,7 @@ func TestWhatWasPublishedBeforeAResizeIsHealed(t *testing.T) {
 					want[i%streams] = append(want[i%streams], texts(b.append(t, fmt.Sprintf("s-%d", i%streams), strconv.Itoa(round)))...)
 				}
 				b.succeed(t)
-				b.drain(t, c.relay(b, t, delivery.Config{}))
+				b.drain(t, b.relay(t, delivery.Config{}))
 				b.until(t, `SELECT count(*) FROM outbox`, 0)
 				if c.back {
 					b.exec(t, `UPDATE outbox_deliveries SET published_at = published_at + interval '1 hour'`)
@@ -65,7 +68,7 @@ func TestWhatWasPublishedBeforeAResizeIsHealed(t *testing.T) {
 			b.lacks(t, "between", all)
 			for range 2 { // healed means healed
 				b.succeed(t)
-				b.drain(t, c.relay(b, t, delivery.Config{}))
+				b.drain(t, b.relay(t, delivery.Config{}))
 				b.until(t, `SELECT count(*) FROM outbox`, 0)
 			}
 			b.lacks(t, "after", 0)
@@ -119,7 +122,7 @@ func TestAPartitionThatComesBackKnowsItsLoss(t *testing.T) {
 	remake(t, b)
 	b.succeed(t)
 	for _, l := range b.keeper.Set().Held() {
-		r := b.fencedRelay(t, delivery.Config{Lost: delivery.LostReport})
+		r := b.relay(t, delivery.Config{Lost: delivery.LostReport})
 		if err := r.Take(t.Context(), []*lease.Lease{l}); err != nil {
 			t.Fatal(err)
 		}
@@ -133,47 +136,41 @@ func TestAPartitionThatComesBackKnowsItsLoss(t *testing.T) {
 // stream loses is noticed, before anything more was published.
 func TestARowThatWasPutBackKnowsTheLoss(t *testing.T) {
 	t.Parallel()
-	for name, relay := range map[string]func(*bundle, *testing.T, delivery.Config) *delivery.Relay{
-		"fenced": (*bundle).fencedRelay,
-		"dedupe": (*bundle).relay,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := setup(t, 4)
-			for i := range 24 {
-				b.append(t, fmt.Sprintf("s-%d", i%12), `1`)
+	eachStoring(t, 4, func(t *testing.T, b *bundle) {
+		t.Helper()
+		for i := range 24 {
+			b.append(t, fmt.Sprintf("s-%d", i%12), `1`)
+		}
+		b.succeed(t)
+		b.drain(t, b.relay(t, delivery.Config{}))
+		b.until(t, `SELECT count(*) FROM outbox`, 0)
+		for range 2 { // what was lost before, and came back, is no other loss
+			b.exec(t, `DELETE FROM outbox_partitions WHERE partition_key > 0`)
+			if added, _, err := b.leases.Sync(t.Context(), 4, false, false); err != nil || added != 3 {
+				t.Fatalf("%d rows came back: %v", added, err)
+			}
+			remake(t, b)
+			b.lacks(t, "between", 24)
+			b.succeed(t)
+			r := b.relay(t, delivery.Config{})
+			b.drain(t, r)
+			b.until(t, `SELECT count(*) FROM outbox`, 0)
+			b.lacks(t, "after", 0)
+			if losses := r.Stats().Losses; losses != 4 {
+				t.Errorf("%d partitions noticed their loss", losses)
+			}
+			b.exec(t, `DELETE FROM outbox_partitions WHERE partition_key > 0`)
+			if _, _, err := b.leases.Sync(t.Context(), 4, false, false); err != nil {
+				t.Fatal(err)
 			}
 			b.succeed(t)
-			b.drain(t, relay(b, t, delivery.Config{}))
-			b.until(t, `SELECT count(*) FROM outbox`, 0)
-			for range 2 { // what was lost before, and came back, is no other loss
-				b.exec(t, `DELETE FROM outbox_partitions WHERE partition_key > 0`)
-				if added, _, err := b.leases.Sync(t.Context(), 4, false, false); err != nil || added != 3 {
-					t.Fatalf("%d rows came back: %v", added, err)
-				}
-				remake(t, b)
-				b.lacks(t, "between", 24)
-				b.succeed(t)
-				r := relay(b, t, delivery.Config{})
-				b.drain(t, r)
-				b.until(t, `SELECT count(*) FROM outbox`, 0)
-				b.lacks(t, "after", 0)
-				if losses := r.Stats().Losses; losses != 4 {
-					t.Errorf("%d partitions noticed their loss", losses)
-				}
-				b.exec(t, `DELETE FROM outbox_partitions WHERE partition_key > 0`)
-				if _, _, err := b.leases.Sync(t.Context(), 4, false, false); err != nil {
-					t.Fatal(err)
-				}
-				b.succeed(t)
-				r = relay(b, t, delivery.Config{})
-				b.drain(t, r)
-				if losses := r.Stats().Losses; losses != 0 {
-					t.Errorf("%d partitions tell of a loss that there is not", losses)
-				}
+			r = b.relay(t, delivery.Config{})
+			b.drain(t, r)
+			if losses := r.Stats().Losses; losses != 0 {
+				t.Errorf("%d partitions tell of a loss that there is not", losses)
 			}
-		})
-	}
+		}
+	})
 }
 
 // What the stream lost of a partition that is no more is noticed and healed where no
@@ -201,7 +198,7 @@ func TestWhatAReplayQueuedMeanwhileIsNotHealed(t *testing.T) {
 	b := setup(t, 1)
 	b.acquireAll(t, b.keeper)
 	sequence := b.append(t, "s", `1`)
-	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	b.drain(t, b.relay(t, delivery.Config{}))
 	replay := b.holdMarks(t, 0)
 	healed := make(chan delivery.Healed, 1)
 	go func() {
@@ -229,12 +226,12 @@ func TestALongHistoryIsHealedInPages(t *testing.T) {
 	for range 250 {
 		want = append(want, texts(b.append(t, "s", `1`))...)
 	}
-	r := b.fencedRelay(t, delivery.Config{BatchSize: 1})
+	r := b.relay(t, delivery.Config{BatchSize: 1})
 	b.drain(t, r)
 	replayed := []string{want[0], want[len(want)-1]}
 	b.exec(t, `INSERT INTO outbox (global_sequence, partition_key, generation, parked, stream_id)
 		SELECT sequence, 0, 7, true, 's' FROM events WHERE sequence::text = ANY ($1)`, replayed)
-	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	b.drain(t, b.relay(t, delivery.Config{}))
 	if batches := b.number(t, `SELECT count(*) FROM outbox_deliveries`); batches != 251 {
 		t.Fatalf("the history has %d batches, want 251", batches)
 	}
@@ -245,7 +242,7 @@ func TestALongHistoryIsHealedInPages(t *testing.T) {
 		t.Fatalf("the first page healed %+v down to %v, done %t: %v", h, next, done, err)
 	}
 	b.succeed(t) // the owner ends
-	heir := b.fencedRelay(t, delivery.Config{})
+	heir := b.relay(t, delivery.Config{})
 	b.drain(t, heir)
 	if heir.Stats().Losses == 0 {
 		t.Error("the heir saw no loss")
@@ -270,7 +267,7 @@ func TestALossThatIsOnlyReportedHidesNoMark(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
 	deliver := func(n int, lost delivery.Lost) (sequences []string) {
-		r := b.fencedRelay(t, delivery.Config{Lost: lost})
+		r := b.relay(t, delivery.Config{Lost: lost})
 		for i := range n {
 			sequences = append(sequences, texts(b.append(t, "s", fmt.Sprint(i)))...)
 			b.drain(t, r)
@@ -283,14 +280,14 @@ func TestALossThatIsOnlyReportedHidesNoMark(t *testing.T) {
 	remake(t, b)
 	for range 2 {
 		b.succeed(t)
-		r := b.fencedRelay(t, delivery.Config{Lost: delivery.LostReport})
+		r := b.relay(t, delivery.Config{Lost: delivery.LostReport})
 		b.drain(t, r)
 		if s := r.Stats(); s.Losses != 1 || s.Published != 0 {
 			t.Errorf("an owner that only reports sees %+v", s)
 		}
 	}
 	b.succeed(t)
-	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	b.drain(t, b.relay(t, delivery.Config{}))
 	b.wantOnce(t, old)
 
 	remake(t, b)
@@ -300,7 +297,7 @@ func TestALossThatIsOnlyReportedHidesNoMark(t *testing.T) {
 	want = append(want, deliver(24, delivery.LostReport)...)
 	b.forgetMarks(t)
 	b.succeed(t)
-	b.drain(t, b.fencedRelay(t, delivery.Config{Lost: delivery.LostReport}))
+	b.drain(t, b.relay(t, delivery.Config{Lost: delivery.LostReport}))
 	b.until(t, `SELECT count(*) FROM outbox`, 0)
 	if got := sequencesOf(b.stored(t), "s"); !slices.Equal(got, want) {
 		t.Errorf("stored %v, want %v", got, want)

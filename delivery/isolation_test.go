@@ -10,6 +10,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/partition"
 )
 
 // One row that cannot be read fails by itself; all others flow.
@@ -80,32 +82,38 @@ func TestARepeatedParkCountsOnce(t *testing.T) {
 	b.until(t, `SELECT sum(failed) FROM outbox_throughput`, 1)
 }
 
-// A subject that is full holds up its partition; the others flow without pause.
-func TestAFullSubjectPausesOnlyItsPartition(t *testing.T) {
+// refusing takes nothing of one partition.
+type refusing struct {
+	delivery.Publisher
+	id partition.ID
+}
+
+func (p refusing) Publish(look []delivery.Batch, done func(int, []delivery.Outcome)) {
+	for i, b := range look {
+		if b.Lease.Partition == p.id {
+			done(i, unresolved(b, delivery.ErrOutage))
+			continue
+		}
+		p.Publisher.Publish(look[i:i+1], func(_ int, outcomes []delivery.Outcome) { done(i, outcomes) })
+	}
+}
+
+// A partition of which nothing is taken waits alone; the others flow without pause.
+func TestAPartitionThatIsRefusedPausesAlone(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 4)
-	stream, err := b.js.Stream(t.Context(), "EVENTS")
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := stream.CachedInfo().Config
-	config.MaxMsgsPerSubject, config.DiscardNewPerSubject = 1, true
-	if _, err := b.js.UpdateStream(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
 	b.acquireAll(t, b.keeper)
-	r := b.relay(t, delivery.Config{PollInterval: 5 * time.Millisecond})
+	r := b.relayOver(t, refusing{b.publisher(t), 0}, delivery.Config{PollInterval: 5 * time.Millisecond})
 	b.start(t, r)
-	full := func(topic string) int64 { return b.append(t, "full", `1`, "topic => '"+topic+"'") }
-	full("full")
+	streams := b.streamOfEach(t, 4)
+	b.append(t, streams[1], `1`)
 	b.until(t, `SELECT count(*) FROM outbox`, 0)
-	stuck := full("full") // the subject holds one message and takes no other
-	elsewhere := b.partitionOf(t, stuck)
+	stuck := b.append(t, streams[0], `1`)
 	begin := time.Now()
 	flowed := 0
 	for i := 0; flowed < 60; i++ {
-		sequence := b.append(t, fmt.Sprintf("s-%d", i), `1`, fmt.Sprintf("topic => 't-%d'", i))
-		if b.partitionOf(t, sequence) == elsewhere {
+		sequence := b.append(t, fmt.Sprintf("s-%d", i), `1`)
+		if b.partitionOf(t, sequence) == 0 {
 			continue
 		}
 		flowed++
@@ -133,13 +141,14 @@ func (b *bundle) partitionOf(t *testing.T, sequence int64) (id int) {
 func TestADrainLeavesTheUnsentToTheHeir(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
-	const events = 400 // of one stream: one message in flight at a time
+	b.oneByOne(t)
+	const events = 400
 	for range events {
 		b.append(t, "s", `1`)
 	}
 	b.acquireAll(t, b.keeper)
 	r := b.relay(t, delivery.Config{})
-	consumer, err := b.js.OrderedConsumer(t.Context(), "EVENTS", jetstream.OrderedConsumerConfig{})
+	consumer, err := b.js.OrderedConsumer(t.Context(), natspub.DefaultStream, jetstream.OrderedConsumerConfig{FilterSubjects: []string{"events.>"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,9 +88,7 @@ func (b *bundle) wantOnce(t *testing.T, want []string) {
 		t.Errorf("stored %v, want %v", got, want)
 	}
 	for _, m := range messages {
-		if sequence := m.Header.Get(message.HeaderSequence); sequence != "" {
-			b.until(t, fmt.Sprintf(`SELECT stream_sequence FROM outbox_messages WHERE global_sequence = %s AND state = 'published'`, sequence), int(m.Sequence))
-		}
+		b.until(t, fmt.Sprintf(`SELECT stream_sequence FROM outbox_messages WHERE global_sequence = %s AND state = 'published'`, m.Header.Get(message.HeaderSequence)), int(m.Sequence))
 	}
 }
 
@@ -99,27 +97,22 @@ func (b *bundle) wantHeirOnce(t *testing.T, want []string) {
 	t.Helper()
 	b.keeper = b.newKeeper(t)
 	b.acquireAll(t, b.keeper)
-	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	b.drain(t, b.relay(t, delivery.Config{}))
 	b.wantOnce(t, want)
 }
 
-// A partition does not wait for its marks, in both modes.
+// A partition does not wait for its marks.
 func TestAPartitionGoesOnBeforeItsMarks(t *testing.T) {
 	t.Parallel()
-	for name, relay := range map[string]func(*bundle, *testing.T, delivery.Config) *delivery.Relay{
-		"fenced": (*bundle).fencedRelay, "dedupe": (*bundle).relay,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := setup(t, 1)
-			sequences, stop, release := b.lateBatches(t, relay(b, t, delivery.Config{}))
-			release(`SELECT`)
-			b.wantOnce(t, sequences)
-			stop()
-			b.until(t, `SELECT sum(published) FROM outbox_throughput`, len(sequences))
-			b.until(t, `SELECT sum(message_count) FROM outbox_deliveries`, len(sequences))
-		})
-	}
+	eachStoring(t, 1, func(t *testing.T, b *bundle) {
+		t.Helper()
+		sequences, stop, release := b.lateBatches(t, b.relay(t, delivery.Config{}))
+		release(`SELECT`)
+		b.wantOnce(t, sequences)
+		stop()
+		b.until(t, `SELECT sum(published) FROM outbox_throughput`, len(sequences))
+		b.until(t, `SELECT sum(message_count) FROM outbox_deliveries`, len(sequences))
+	})
 }
 
 // An heir marks every batch that the stream holds and its predecessor did not mark, not only the last one.
@@ -130,7 +123,7 @@ func TestAnHeirMarksAllBatchesThatWereNotMarked(t *testing.T) {
 
 func heirMarksAll(t *testing.T, b *bundle) {
 	t.Helper()
-	relay := b.fencedRelay(t, delivery.Config{})
+	relay := b.relay(t, delivery.Config{})
 	sequences, stop, release := b.lateBatches(t, relay)
 	release(`UPDATE outbox_partitions SET lease_owner = $1, lease_epoch = lease_epoch + 1, lease_until = clock_timestamp() - interval '1 s'`, uuid.New())
 	stop()
@@ -146,7 +139,7 @@ func heirMarksAll(t *testing.T, b *bundle) {
 func TestNoMarkVouchesForOneThatWasGivenUp(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
-	sequences, stop, release := b.lateBatches(t, b.fencedRelay(t, delivery.Config{}))
+	sequences, stop, release := b.lateBatches(t, b.relay(t, delivery.Config{}))
 	row, err := b.pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +163,7 @@ func TestMarksThatAStandbyLacksAreMadeUpFor(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
 	b.acquireAll(t, b.keeper)
-	stop := b.start(t, b.fencedRelay(t, delivery.Config{}))
+	stop := b.start(t, b.relay(t, delivery.Config{}))
 	const lacks = 120 // more batches than are read at once
 	var sequences []string
 	for n := range lacks + 2 {
@@ -186,7 +179,7 @@ func TestMarksThatAStandbyLacksAreMadeUpFor(t *testing.T) {
 	b.until(t, `SELECT count(*) FROM outbox`, 0)
 	b.forgetMarks(t)
 	b.succeed(t)
-	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	b.drain(t, b.relay(t, delivery.Config{}))
 	b.wantOnce(t, sequences)
 }
 
@@ -222,7 +215,7 @@ func TestAMarkIsNotMadeBehindOneThatWasForgotten(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
 	b.acquireAll(t, b.keeper)
-	stop := b.start(t, b.fencedRelay(t, delivery.Config{SweepInterval: 100 * time.Millisecond}))
+	stop := b.start(t, b.relay(t, delivery.Config{SweepInterval: 100 * time.Millisecond}))
 	var sequences []string
 	for n := range 8 {
 		sequences = append(sequences, texts(b.append(t, "s", fmt.Sprint(n)))...)
@@ -256,7 +249,7 @@ func TestAPartitionWaitsForTheMarkOfAFailure(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 64)
 	b.acquireAll(t, b.keeper)
-	b.start(t, b.fencedRelay(t, delivery.Config{}))
+	b.start(t, b.relay(t, delivery.Config{}))
 	b.append(t, "s", `1`)
 	b.append(t, "other", `1`)
 	b.until(t, `SELECT count(*) FROM outbox_messages WHERE state = 'published'`, 2)

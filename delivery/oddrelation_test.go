@@ -2,7 +2,6 @@ package delivery_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -75,15 +74,8 @@ func TestColumnsOfOtherTypesAreSentAsTheirText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	publisher, err := natspub.NewDedupe(b.nc, natspub.DedupeConfig{AckTimeout: 2 * time.Second, Shape: natspub.Shape{Subject: subject}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = publisher.Close() })
-	relay, err := delivery.NewRelay(delivery.Config{Logger: testLogger(t)}, b.store, publisher, b.bell)
-	if err != nil {
-		t.Fatal(err)
-	}
+	publisher := b.publisherOf(t, natspub.Shape{Subject: subject})
+	relay := b.relayOver(t, publisher, delivery.Config{})
 	b.drain(t, relay)
 	for _, m := range b.stored(t) {
 		if m.Subject != "events.018f0000-0000-7000-8000-000000000007.5" || m.Header.Get(message.HeaderType) != "5" {

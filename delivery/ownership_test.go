@@ -39,12 +39,12 @@ func TestARaisedEpochIsNobodysInTheHistory(t *testing.T) {
 	l := b.keeper.Set().Held()[0]
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := b.fencedRelay(t, delivery.Config{}).Take(ctx, []*lease.Lease{l}); err == nil {
+	if err := b.relay(t, delivery.Config{}).Take(ctx, []*lease.Lease{l}); err == nil {
 		t.Fatal("an epoch below the stream's was not refused")
 	}
 	l.Lost()
 	b.acquireAll(t, b.keeper)
-	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	b.drain(t, b.relay(t, delivery.Config{}))
 	if got, want := b.owned(t, 0), []string{"taken 1001", "taken-over 4", "retaken 1002"}; !slices.Equal(got, want) {
 		t.Errorf("the history says %q, want %q", got, want)
 	}

@@ -13,12 +13,9 @@ import (
 )
 
 // What waits behind a message that fails, and behind one that is dead, is the
-// policy's choice, in both publish modes.
+// policy's choice, however messages are stored.
 func TestPoliciesDecideWhatWaits(t *testing.T) {
 	t.Parallel()
-	modes := map[string]func(*bundle, *testing.T, delivery.Config) *delivery.Relay{
-		"fenced": (*bundle).fencedRelay, "dedupe": (*bundle).relay,
-	}
 	for name, c := range map[string]struct {
 		policy delivery.FailurePolicy
 		dead   bool
@@ -31,10 +28,10 @@ func TestPoliciesDecideWhatWaits(t *testing.T) {
 		"none, failed":    {delivery.BehindNone, false, []string{"a", "b", "poison", "c", "poison"}},
 		"none, dead":      {delivery.BehindNone, true, []string{"a", "b", "poison", "c", "poison"}},
 	} {
-		for mode, relay := range modes {
-			t.Run(name+", "+mode, func(t *testing.T) {
-				t.Parallel()
-				b := setup(t, 1)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachStoring(t, 1, func(t *testing.T, b *bundle) {
+				t.Helper()
 				b.append(t, "a", `1`)
 				poison := b.append(t, "poison", `1`)
 				for _, stream := range []string{"b", "poison", "c", "poison"} {
@@ -47,12 +44,10 @@ func TestPoliciesDecideWhatWaits(t *testing.T) {
 					hide(t, b, poison)
 				}
 				b.acquireAll(t, b.keeper)
-				b.drain(t, relay(b, t, delivery.Config{Failure: c.policy, Retry: retry}))
+				b.drain(t, b.relay(t, delivery.Config{Failure: c.policy, Retry: retry}))
 				var got []string
 				for _, m := range b.stored(t) {
-					if stream := m.Header.Get(message.HeaderStream); stream != "" {
-						got = append(got, stream)
-					}
+					got = append(got, m.Header.Get(message.HeaderStream))
 				}
 				want := slices.Clone(c.want)
 				if c.policy != delivery.BehindStream { // parked ones come later
@@ -70,7 +65,7 @@ func TestPoliciesDecideWhatWaits(t *testing.T) {
 					t.Errorf("the poison: %+v", s)
 				}
 			})
-		}
+		})
 	}
 }
 
@@ -84,10 +79,10 @@ func TestAnotherPolicyFreesWhatWasBlocked(t *testing.T) {
 		want = append(want, texts(b.append(t, "s", `1`))...)
 	}
 	b.acquireAll(t, b.keeper)
-	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	b.drain(t, b.relay(t, delivery.Config{}))
 	b.until(t, `SELECT count(*) FROM outbox WHERE blocked`, 3)
 	b.succeed(t)
-	b.drain(t, b.fencedRelay(t, delivery.Config{Failure: delivery.BehindRetries}))
+	b.drain(t, b.relay(t, delivery.Config{Failure: delivery.BehindRetries}))
 	if got := sequencesOf(b.stored(t), "s"); !slices.Equal(got, want) {
 		t.Errorf("stored %v, want %v", got, want)
 	}
@@ -105,7 +100,7 @@ func TestAPausedPartitionWaits(t *testing.T) {
 		b.append(t, fmt.Sprintf("s-%d", i), `1`)
 	}
 	b.acquireAll(t, b.keeper)
-	b.start(t, b.fencedRelay(t, delivery.Config{PollInterval: 5 * time.Millisecond}))
+	b.start(t, b.relay(t, delivery.Config{PollInterval: 5 * time.Millisecond}))
 	b.until(t, `SELECT count(*) FROM outbox WHERE partition_key = 1`, 0)
 	b.until(t, `SELECT (count(*) > 0)::int FROM outbox WHERE partition_key = 0`, 1)
 	b.exec(t, `UPDATE outbox_partitions SET paused_at = NULL`)
@@ -120,7 +115,7 @@ func TestARowBelowTheCursorIsFound(t *testing.T) {
 	b.exec(t, `DELETE FROM outbox`)
 	b.append(t, "high", `1`)
 	b.acquireAll(t, b.keeper)
-	r := b.fencedRelay(t, delivery.Config{PollInterval: 5 * time.Millisecond, SweepInterval: 100 * time.Millisecond})
+	r := b.relay(t, delivery.Config{PollInterval: 5 * time.Millisecond, SweepInterval: 100 * time.Millisecond})
 	b.start(t, r)
 	b.until(t, `SELECT count(*) FROM outbox`, 0)
 	b.exec(t, `INSERT INTO outbox (global_sequence, partition_key, stream_id) VALUES ($1, 0, 'low')`, low)
@@ -159,10 +154,7 @@ func aMessageThatEndsItsWorkersPausesItsPartition(t *testing.T, b *bundle, heir 
 	ends := func() (n int) {
 		for ; n < 10; n++ {
 			heir(b, t)
-			r, err := delivery.NewRelay(delivery.Config{Logger: testLogger(t)}, b.store, killedBy{b.fencedPublisher(t), killer}, b.bell)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := b.relayOver(t, killedBy{b.publisher(t), killer}, delivery.Config{})
 			b.drain(t, r)
 			if b.number(t, `SELECT count(*) FROM outbox_partitions WHERE paused_at IS NOT NULL`) > 0 {
 				break
@@ -189,7 +181,7 @@ func aMessageThatEndsItsWorkersPausesItsPartition(t *testing.T, b *bundle, heir 
 	}
 	resume()
 	heir(b, t)
-	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	b.drain(t, b.relay(t, delivery.Config{}))
 	if got := sequencesOf(b.stored(t), streams[0]); len(got) != 3 || !slices.IsSorted(got) {
 		t.Errorf("behind the cure %v is published", got)
 	}
@@ -218,11 +210,11 @@ func TestOwnersThatEndIdlePauseNothing(t *testing.T) {
 	b.exec(t, `UPDATE outbox_partitions SET crashes = 3, paused_at = clock_timestamp() WHERE partition_key = 1`)
 	for range 6 {
 		b.succeed(t)
-		b.drain(t, b.fencedRelay(t, delivery.Config{}))
+		b.drain(t, b.relay(t, delivery.Config{}))
 	}
 	b.append(t, streams[0], `1`)
 	b.succeed(t)
-	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	b.drain(t, b.relay(t, delivery.Config{}))
 	if got := sequencesOf(b.stored(t), streams[0]); len(got) != 1 {
 		t.Errorf("behind idle owners %v is published", got)
 	}
@@ -230,7 +222,7 @@ func TestOwnersThatEndIdlePauseNothing(t *testing.T) {
 		t.Errorf("while it is paused %d crashes are known", n)
 	}
 	b.exec(t, `UPDATE outbox_partitions SET paused_at = NULL`)
-	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	b.drain(t, b.relay(t, delivery.Config{}))
 	b.until(t, `SELECT sum(crashes) + count(*) FILTER (WHERE carrying) FROM outbox_partitions`, 0)
 }
 
@@ -242,7 +234,7 @@ func TestATakeoverForAResizePausesNothing(t *testing.T) {
 	b.acquireAll(t, b.keeper)
 	b.exec(t, `UPDATE outbox_partitions SET crashes = 3, carrying = true`)
 	b.succeed(t)
-	if err := b.fencedRelay(t, delivery.Config{}).Take(t.Context(), b.keeper.Set().Held()); err != nil {
+	if err := b.relay(t, delivery.Config{}).Take(t.Context(), b.keeper.Set().Held()); err != nil {
 		t.Fatal(err)
 	}
 	if n := b.number(t, `SELECT count(*) FROM outbox_partitions WHERE crashes = 4 AND paused_at IS NULL`); n != 1 {
@@ -258,11 +250,7 @@ type out struct {
 
 func (p out) Publish(look []delivery.Batch, done func(int, []delivery.Outcome)) {
 	for i, b := range look {
-		outcomes := make([]delivery.Outcome, len(b.Messages))
-		for j := range outcomes {
-			outcomes[j] = delivery.Outcome{Kind: delivery.Unresolved, Err: delivery.ErrOutage}
-		}
-		done(i, outcomes)
+		done(i, unresolved(b, delivery.ErrOutage))
 	}
 	select {
 	case p.asked <- struct{}{}:
@@ -270,19 +258,21 @@ func (p out) Publish(look []delivery.Batch, done func(int, []delivery.Outcome)) 
 	}
 }
 
+// unresolved is what a publisher says of a batch of which it takes nothing.
+func unresolved(b delivery.Batch, err error) []delivery.Outcome {
+	return slices.Repeat([]delivery.Outcome{{Kind: delivery.Unresolved, Err: err}}, len(b.Messages))
+}
+
 // Workers that end while the broker takes nothing, for whatever reason, end over no message: no partition is paused for it.
 func TestAnOutagePausesNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
 	innocent := b.append(t, "s", `1`)
-	publisher := b.fencedPublisher(t)
+	publisher := b.publisher(t)
 	for range 6 { // four pause a partition
 		b.succeed(t)
 		away := out{publisher, make(chan struct{}, 1)}
-		r, err := delivery.NewRelay(delivery.Config{Logger: testLogger(t)}, b.store, away, b.bell)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := b.relayOver(t, away, delivery.Config{})
 		ctx, end := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- r.Run(ctx, b.keeper.Set()) }()
@@ -296,7 +286,7 @@ func TestAnOutagePausesNothing(t *testing.T) {
 		}
 	}
 	b.succeed(t)
-	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	b.drain(t, b.relay(t, delivery.Config{}))
 	if s := b.state(t, innocent); s.State != "published" {
 		t.Errorf("it is %+v", s)
 	}

@@ -83,7 +83,7 @@ func (p *twoPhase) run(t *testing.T, b *bundle) (before int) {
 	}
 	defer pool.Close()
 	b.acquireAll(t, b.keeper)
-	stop := b.start(t, b.fencedRelay(t, delivery.Config{PollInterval: 20 * time.Millisecond, SweepInterval: time.Hour}))
+	stop := b.start(t, b.relay(t, delivery.Config{PollInterval: 20 * time.Millisecond, SweepInterval: time.Hour}))
 	var end <-chan struct{}
 	if p.time > 0 {
 		ctx, cancel := context.WithTimeout(t.Context(), p.time)

@@ -78,11 +78,7 @@ func TestAReaderShapesAsTheRelayDoes(t *testing.T) {
 		Full: true, CloudEvents: &natspub.CloudEvents{Source: "/test"},
 	}}
 	b.acquireAll(t, b.keeper)
-	publisher, err := natspub.NewDedupe(b.nc, natspub.DedupeConfig{Shape: shape})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = publisher.Close() })
+	publisher := b.publisherOf(t, shape)
 	r, err := delivery.NewRelay(cfg, b.store, publisher, b.bell)
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ func (b *bundle) resizing(t *testing.T, connected func()) resize.Config {
 		Pool: b.pool, Schema: "public", Logger: testLogger(t), Timeout: 10 * time.Second,
 		Connect: func(context.Context) (resize.Broker, error) {
 			connected()
-			return resize.Broker{Publisher: b.fencedPublisher(t), Ring: func(string) {}, Close: func() {}}, nil
+			return resize.Broker{Publisher: b.publisher(t), Ring: func(string) {}, Close: func() {}}, nil
 		},
 	}
 }

@@ -49,7 +49,7 @@ func (b *bundle) resizedWithin(t *testing.T, to int, patience time.Duration, rec
 	if err != nil || len(leases) != b.count {
 		t.Fatalf("acquired %d of %d partitions: %v", len(leases), b.count, err)
 	}
-	if err := b.fencedRelay(t, delivery.Config{}).Take(t.Context(), leases); err != nil {
+	if err := b.relay(t, delivery.Config{}).Take(t.Context(), leases); err != nil {
 		t.Fatal(err)
 	}
 	if moved, err = resize.Move(t.Context(), b.pool, "public", delivery.Relation{}, leases, partition.Count(to), patience, record); err == nil {
@@ -62,11 +62,11 @@ func (b *bundle) resizedWithin(t *testing.T, to int, patience time.Duration, rec
 	return moved, err
 }
 
-// deliver has a new owner deliver everything, in fenced mode.
+// deliver has a new owner deliver everything.
 func (b *bundle) deliver(t *testing.T) {
 	t.Helper()
 	b.succeed(t)
-	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	b.drain(t, b.relay(t, delivery.Config{}))
 	b.until(t, `SELECT count(*) FROM outbox`, 0)
 }
 
@@ -186,7 +186,7 @@ func TestAnEpochOutlivesItsPartition(t *testing.T) {
 	b.resize(t, 4)
 	fill(`2`)
 	b.succeed(t)
-	r := b.fencedRelay(t, delivery.Config{})
+	r := b.relay(t, delivery.Config{})
 	b.drain(t, r)
 	if s := r.Stats(); s.Refused != 0 || b.number(t, `SELECT count(*) FROM outbox`) != 0 {
 		t.Errorf("after a shrink and a grow %d partitions were refused and %d events wait", s.Refused, b.number(t, `SELECT count(*) FROM outbox`))
@@ -217,7 +217,7 @@ func TestARefusedOwnerGoesAboveTheRecord(t *testing.T) {
 	l := b.keeper.Set().Held()[0]
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	r := b.fencedRelay(t, delivery.Config{})
+	r := b.relay(t, delivery.Config{})
 	if err := r.Take(ctx, []*lease.Lease{l}); err == nil {
 		t.Fatal("an epoch below the record's was not refused")
 	}
@@ -244,7 +244,7 @@ func TestAPauseOutlivesAResize(t *testing.T) {
 	for _, to := range []int{8, 3} {
 		b.resize(t, to)
 		b.succeed(t)
-		b.drain(t, b.fencedRelay(t, delivery.Config{}))
+		b.drain(t, b.relay(t, delivery.Config{}))
 		if n := b.number(t, `SELECT count(*) FROM outbox`); n != 8 {
 			t.Errorf("with everything paused %d of 8 events wait after a resize to %d", n, to)
 		}

@@ -29,7 +29,7 @@ func TestWhatTheBrokerCannotTakeIsNotRead(t *testing.T) {
 			b.exec(t, `SELECT outbox_append_bytes('s', 'large', decode(repeat('61', 2000000), 'hex'))`)
 			b.append(t, "other", `1`)
 			b.acquireAll(t, b.keeper)
-			b.drain(t, b.full(t, "fenced", test.encoding, test.cfg))
+			b.drain(t, b.full(t, test.encoding, test.cfg))
 			if got := b.state(t, 1); got.State != test.state {
 				t.Errorf("it is %+v, want %s", got, test.state)
 			}
@@ -61,7 +61,7 @@ func TestAReaderReadsWhatItsBrokerTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = shadow.Close() })
-	rehearsal, err := natspub.NewRehearsal(b.nc, natspub.DedupeConfig{MaxMessageSize: 1_500_000}, testLogger(t))
+	rehearsal, err := natspub.NewRehearsal(b.nc, natspub.RehearsalConfig{MaxMessageSize: 1_500_000}, testLogger(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func TestACommitBetweenTwoStepsIsNotPassedOver(t *testing.T) {
 		if b.store, err = delivery.NewStore(t.Context(), pool, "public", delivery.Relation{}); err != nil {
 			t.Fatal(err)
 		}
-		b.drain(t, b.fencedRelay(t, delivery.Config{SweepInterval: time.Hour}))
+		b.drain(t, b.relay(t, delivery.Config{SweepInterval: time.Hour}))
 		if steps.Load() <= int64(step) {
 			t.Fatalf("the relay made %d steps", steps.Load())
 		}
@@ -87,7 +87,7 @@ func TestACommitAmidALookIsNotPassedOver(t *testing.T) {
 			b := setup(t, 1)
 			b.acquireAll(t, b.keeper)
 			b.useOneSession(t)
-			b.start(t, b.fencedRelay(t, delivery.Config{SweepInterval: 200 * time.Millisecond}))
+			b.start(t, b.relay(t, delivery.Config{SweepInterval: 200 * time.Millisecond}))
 			want := texts(b.append(t, "s-first", `1`))
 			b.until(t, `SELECT count(*) FROM outbox`, 0) // the partition is taken
 			late := b.begin(t)

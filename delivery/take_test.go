@@ -43,16 +43,6 @@ func (b *bundle) succeedAlone(t *testing.T) {
 	}
 }
 
-func (b *bundle) fencedPublisher(t *testing.T) *natspub.Fenced {
-	t.Helper()
-	publisher, err := natspub.NewFenced(b.nc, natspub.FencedConfig{AckTimeout: 2 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = publisher.Close() })
-	return publisher
-}
-
 // What an owner published and did not mark is marked by its heir, not published
 // again.
 func TestAnHeirMarksWhatTheStreamHolds(t *testing.T) {
@@ -63,22 +53,16 @@ func TestAnHeirMarksWhatTheStreamHolds(t *testing.T) {
 		want = append(want, texts(b.append(t, "s", fmt.Sprint(i)))...)
 	}
 	b.acquireAll(t, b.keeper)
-	r, err := delivery.NewRelay(delivery.Config{BatchSize: 15, Logger: testLogger(t)}, b.store, dying{b.fencedPublisher(t)}, b.bell)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := b.relayOver(t, dying{b.publisher(t)}, delivery.Config{BatchSize: 15})
 	b.drain(t, r)
 	b.until(t, `SELECT count(*) FROM outbox`, 40)
 	for range 3 { // each publishes one batch and dies
 		b.succeed(t)
-		r, err := delivery.NewRelay(delivery.Config{BatchSize: 15, Logger: testLogger(t)}, b.store, dying{b.fencedPublisher(t)}, b.bell)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := b.relayOver(t, dying{b.publisher(t)}, delivery.Config{BatchSize: 15})
 		b.drain(t, r)
 	}
 	b.succeed(t)
-	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	b.drain(t, b.relay(t, delivery.Config{}))
 	b.until(t, `SELECT count(*) FROM outbox`, 0)
 	messages := b.stored(t)
 	if got := sequencesOf(messages, "s"); !slices.Equal(got, want) {
@@ -86,30 +70,24 @@ func TestAnHeirMarksWhatTheStreamHolds(t *testing.T) {
 	}
 	b.until(t, `SELECT count(*) FROM outbox_messages WHERE state = 'published' AND attempts = 0`, 40)
 	for _, m := range messages { // the history knows each position
-		if m.Header.Get(message.HeaderSequence) == "" {
-			continue
-		}
 		b.until(t, fmt.Sprintf(`SELECT stream_sequence FROM outbox_messages WHERE global_sequence = %s`, m.Header.Get(message.HeaderSequence)), int(m.Sequence))
 	}
 }
 
 func purge(t *testing.T, b *bundle) {
 	t.Helper()
-	stream, err := b.js.Stream(t.Context(), natspub.DefaultStream)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.Purge(t.Context()); err != nil {
+	if err := b.stream(t).Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func remake(t *testing.T, b *bundle) {
 	t.Helper()
+	config := b.config(t)
 	if err := b.js.DeleteStream(t.Context(), natspub.DefaultStream); err != nil {
 		t.Fatal(err)
 	}
-	b.server.Stream(t, 1)
+	b.server.Stream(t, 1, func(s *jetstream.StreamConfig) { *s = config })
 }
 
 // Acknowledged messages that the stream lost are published again from the history,
@@ -118,21 +96,22 @@ func TestLostMessagesAreHealed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		lose    func(*testing.T, *bundle)
-		relay   func(*bundle, *testing.T, delivery.Config) *delivery.Relay
+		store   func(*bundle, *testing.T)
 		policy  delivery.Lost
 		running bool // the relay notices by itself; else its heir does
 		want    int
 	}{
-		"purged, seen by the heir":             {purge, (*bundle).fencedRelay, "", false, 30},
-		"made anew, seen by the heir":          {remake, (*bundle).fencedRelay, "", false, 30},
-		"made anew, seen by the idle owner":    {remake, (*bundle).fencedRelay, "", true, 30},
-		"purged, seen by the idle owner":       {purge, (*bundle).fencedRelay, "", true, 30},
-		"made anew, in dedupe mode":            {remake, (*bundle).relay, "", true, 30},
-		"made anew, with the policy to report": {remake, (*bundle).fencedRelay, delivery.LostReport, false, 0},
+		"purged, seen by the heir":             {purge, (*bundle).inBatches, "", false, 30},
+		"made anew, seen by the heir":          {remake, (*bundle).inBatches, "", false, 30},
+		"made anew, seen by the idle owner":    {remake, (*bundle).inBatches, "", true, 30},
+		"purged, seen by the idle owner":       {purge, (*bundle).inBatches, "", true, 30},
+		"made anew, one by one":                {remake, (*bundle).oneByOne, "", true, 30},
+		"made anew, with the policy to report": {remake, (*bundle).inBatches, delivery.LostReport, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t, 3)
+			c.store(b, t)
 			var want []string
 			for i := range 30 {
 				sequence := b.append(t, fmt.Sprintf("s-%d", i%5), `1`)
@@ -142,7 +121,7 @@ func TestLostMessagesAreHealed(t *testing.T) {
 			}
 			cfg := delivery.Config{Lost: c.policy, ExtentInterval: 100 * time.Millisecond, PollInterval: 5 * time.Millisecond}
 			b.acquireAll(t, b.keeper)
-			r := c.relay(b, t, cfg)
+			r := b.relay(t, cfg)
 			stop := b.start(t, r)
 			b.until(t, `SELECT count(*) FROM outbox_messages WHERE state = 'published'`, 30)
 			if !c.running {
@@ -151,7 +130,7 @@ func TestLostMessagesAreHealed(t *testing.T) {
 			c.lose(t, b)
 			if !c.running {
 				b.succeed(t)
-				r = c.relay(b, t, cfg)
+				r = b.relay(t, cfg)
 				b.drain(t, r)
 			}
 			if c.want > 0 {
@@ -174,7 +153,7 @@ func TestLostMessagesAreHealed(t *testing.T) {
 			}
 			// Healed means healed: the next owner sees no loss.
 			b.succeed(t)
-			again := c.relay(b, t, cfg)
+			again := b.relay(t, cfg)
 			b.drain(t, again)
 			if s := again.Stats(); s.Losses != 0 || s.Published != 0 {
 				t.Errorf("the next owner sees %+v", s)
@@ -192,14 +171,14 @@ func TestAFailedHealingIsMadeUpFor(t *testing.T) {
 		b.append(t, "s", `1`)
 	}
 	b.acquireAll(t, b.keeper)
-	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	b.drain(t, b.relay(t, delivery.Config{}))
 	purge(t, b)
 	b.succeed(t) // and ends before it heals
-	if _, err := b.fencedPublisher(t).Take(t.Context(), b.keeper.Set().Held()[0]); err != nil {
+	if _, err := b.publisher(t).Take(t.Context(), b.keeper.Set().Held()[0]); err != nil {
 		t.Fatal(err)
 	}
 	b.succeed(t)
-	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	b.drain(t, b.relay(t, delivery.Config{}))
 	if got := len(sequencesOf(b.stored(t), "s")); got != 10 {
 		t.Errorf("%d messages are stored, want 10", got)
 	}
@@ -218,7 +197,7 @@ func TestMarksThatCameBackArePublishedOnce(t *testing.T) {
 			}
 			b.exec(t, `CREATE TABLE kept AS SELECT * FROM outbox`)
 			b.acquireAll(t, b.keeper)
-			b.start(t, b.fencedRelay(t, delivery.Config{Ordering: order, PollInterval: 5 * time.Millisecond, SweepInterval: 100 * time.Millisecond}))
+			b.start(t, b.relay(t, delivery.Config{Ordering: order, PollInterval: 5 * time.Millisecond, SweepInterval: 100 * time.Millisecond}))
 			b.until(t, `SELECT count(*) FROM outbox`, 0)
 			b.crash(t,
 				`WITH gone AS (DELETE FROM outbox_deliveries) INSERT INTO outbox SELECT * FROM kept`,
@@ -248,7 +227,7 @@ func TestAnHeirMarksWhatTheNewStreamHolds(t *testing.T) {
 	b.exec(t, `CREATE TABLE kept AS SELECT * FROM outbox; CREATE TABLE was AS SELECT * FROM outbox_partitions`)
 	report := func() {
 		b.succeed(t)
-		b.drain(t, b.fencedRelay(t, delivery.Config{Lost: delivery.LostReport, BatchSize: 4}))
+		b.drain(t, b.relay(t, delivery.Config{Lost: delivery.LostReport, BatchSize: 4}))
 		b.until(t, `SELECT count(*) FROM outbox`, 0)
 	}
 	report()
@@ -295,7 +274,7 @@ func TestAParkThatCameBackHoldsItsStream(t *testing.T) {
 	b.append(t, "other", `1`)
 	b.acquireAll(t, b.keeper)
 	hour := delivery.RetryPolicy{Base: time.Hour, Factor: 1, Max: time.Hour, Jitter: delivery.JitterNone}
-	b.start(t, b.fencedRelay(t, delivery.Config{PollInterval: 5 * time.Millisecond, SweepInterval: time.Hour, Retry: hour}))
+	b.start(t, b.relay(t, delivery.Config{PollInterval: 5 * time.Millisecond, SweepInterval: time.Hour, Retry: hour}))
 	b.until(t, `SELECT count(*) FROM outbox WHERE parked AND attempts = 1`, 1)
 	b.until(t, `SELECT count(*) FROM outbox_messages WHERE state = 'published'`, 1)
 	b.crash(t,
@@ -317,7 +296,7 @@ func TestAForgetfulDatabaseIsNotConfused(t *testing.T) {
 		b.append(t, "before", fmt.Sprint(i))
 	}
 	b.acquireAll(t, b.keeper)
-	b.drain(t, b.fencedRelay(t, delivery.Config{}))
+	b.drain(t, b.relay(t, delivery.Config{}))
 	// A standby that never saw them is promoted, and other events come.
 	b.exec(t, `TRUNCATE events, outbox, outbox_deliveries RESTART IDENTITY`)
 	b.exec(t, `UPDATE outbox_watermark SET safe_sequence = 0`)
@@ -327,7 +306,7 @@ func TestAForgetfulDatabaseIsNotConfused(t *testing.T) {
 		}
 	}
 	b.succeed(t)
-	r := b.fencedRelay(t, delivery.Config{})
+	r := b.relay(t, delivery.Config{})
 	b.drain(t, r)
 	b.until(t, `SELECT count(*) FROM outbox`, 0)
 	messages := b.stored(t)

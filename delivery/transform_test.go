@@ -22,19 +22,6 @@ import (
 	"github.com/postrider/postrider/message/codec"
 )
 
-// eachMode runs a test with the relay of either publish mode.
-func eachMode(t *testing.T, test func(t *testing.T, relay func(*bundle, *testing.T, delivery.Config) *delivery.Relay)) {
-	t.Helper()
-	for name, relay := range map[string]func(*bundle, *testing.T, delivery.Config) *delivery.Relay{
-		"fenced": (*bundle).fencedRelay, "dedupe": (*bundle).relay,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, relay)
-		})
-	}
-}
-
 func transforms(list ...delivery.Transform) delivery.Config { return delivery.Config{Transforms: list} }
 
 // upcast makes version 2 of an event: an amount in cents with its currency.
@@ -55,9 +42,8 @@ func upcast(_ context.Context, d *delivery.Draft) error {
 
 func TestTransformsChangeWhatIsPublished(t *testing.T) {
 	t.Parallel()
-	eachMode(t, func(t *testing.T, relay func(*bundle, *testing.T, delivery.Config) *delivery.Relay) {
+	eachStoring(t, 1, func(t *testing.T, b *bundle) {
 		t.Helper()
-		b := setup(t, 1)
 		sequence := b.append(t, "s", `{"amount": 7}`)
 		second := func(_ context.Context, d *delivery.Draft) error { // it sees what the first one made
 			if d.Type != "thing.done.v2" || d.Sequence != sequence || d.Stream != "s" || d.StreamVersion != 1 || d.OccurredAt.IsZero() {
@@ -68,7 +54,7 @@ func TestTransformsChangeWhatIsPublished(t *testing.T) {
 			return nil
 		}
 		b.acquireAll(t, b.keeper)
-		b.drain(t, relay(b, t, transforms(upcast, second)))
+		b.drain(t, b.relay(t, transforms(upcast, second)))
 		var got []string
 		b.eachEvent(t, func(m jetstream.Msg) {
 			h := m.Headers()
@@ -88,9 +74,8 @@ func TestTransformsChangeWhatIsPublished(t *testing.T) {
 // Whatever a hook does to one event, its neighbours flow, and what waits behind it is its own stream.
 func TestAFailingTransformHarmsOnlyItsStream(t *testing.T) {
 	t.Parallel()
-	eachMode(t, func(t *testing.T, relay func(*bundle, *testing.T, delivery.Config) *delivery.Relay) {
+	eachStoring(t, 1, func(t *testing.T, b *bundle) {
 		t.Helper()
-		b := setup(t, 1)
 		misdeeds := []struct {
 			name   string
 			do     func(d *delivery.Draft) error
@@ -128,7 +113,7 @@ func TestAFailingTransformHarmsOnlyItsStream(t *testing.T) {
 		cfg.MaxPayload = 4096
 		cfg.Retry = delivery.RetryPolicy{Base: time.Hour, Factor: 1, Max: time.Hour, Jitter: delivery.JitterNone, MaxAttempts: 8}
 		b.acquireAll(t, b.keeper)
-		b.drain(t, relay(b, t, cfg))
+		b.drain(t, b.relay(t, cfg))
 		if got := sequencesOf(b.stored(t), "neighbour"); !slices.Equal(got, neighbours) {
 			t.Errorf("the neighbours are %v, want %v", got, neighbours)
 		}
@@ -162,7 +147,7 @@ func TestAnAttemptBeginsWithWhatIsStored(t *testing.T) {
 	})
 	cfg.Retry = delivery.RetryPolicy{Base: time.Millisecond, Factor: 1, Max: time.Millisecond, Jitter: delivery.JitterNone}
 	b.acquireAll(t, b.keeper)
-	b.start(t, b.fencedRelay(t, cfg))
+	b.start(t, b.relay(t, cfg))
 	b.until(t, `SELECT count(*) FROM outbox_messages WHERE state = 'published'`, 1)
 	b.eachEvent(t, func(m jetstream.Msg) {
 		if string(m.Data()) != `{"secret": "***"}` || attempts != 3 {
@@ -175,9 +160,8 @@ func TestAnAttemptBeginsWithWhatIsStored(t *testing.T) {
 // nothing is counted.
 func TestTransformsThatHang(t *testing.T) {
 	t.Parallel()
-	eachMode(t, func(t *testing.T, relay func(*bundle, *testing.T, delivery.Config) *delivery.Relay) {
+	eachStoring(t, 1, func(t *testing.T, b *bundle) {
 		t.Helper()
-		b := setup(t, 1)
 		const hanging = 20 // more than may hang at once
 		for i := range hanging {
 			b.append(t, fmt.Sprintf("hangs-%d", i), `1`)
@@ -197,7 +181,7 @@ func TestTransformsThatHang(t *testing.T) {
 		cfg.TransformTimeout = 400 * time.Millisecond // the others need less, also on a busy machine
 		cfg.Retry = delivery.RetryPolicy{Base: time.Hour, Factor: 1, Max: time.Hour, Jitter: delivery.JitterNone}
 		b.acquireAll(t, b.keeper)
-		r := relay(b, t, cfg)
+		r := b.relay(t, cfg)
 		stop := b.start(t, r)
 		b.until(t, `SELECT count(*) FROM outbox WHERE attempts = 1 AND last_error LIKE '%no result in time, within 400ms%'`, 16)
 		b.until(t, `SELECT count(*) FROM outbox_messages WHERE state = 'published'`, 15)
@@ -233,11 +217,11 @@ func (b *bundle) wait(t *testing.T, what string, done func() bool) {
 // A message that is published again, by another owner, has the same headers and the same bytes.
 func TestPublishedAgainIsTheSame(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"fenced", "dedupe"} {
-		for _, encoding := range []codec.Encoding{"", codec.Zstd, codec.S2, codec.Gzip} {
-			t.Run(mode+" "+string(encoding), func(t *testing.T) {
-				t.Parallel()
-				b := setup(t, 3)
+	for _, encoding := range []codec.Encoding{"", codec.Zstd, codec.S2, codec.Gzip} {
+		t.Run("encoded as "+string(encoding), func(t *testing.T) {
+			t.Parallel()
+			eachStoring(t, 3, func(t *testing.T, b *bundle) {
+				t.Helper()
 				secret, err := rewrite.ParsePointer("/customer/email")
 				if err != nil {
 					t.Fatal(err)
@@ -248,11 +232,11 @@ func TestPublishedAgainIsTheSame(t *testing.T) {
 				}
 				cfg := transforms(rules.Transform())
 				b.acquireAll(t, b.keeper)
-				b.drain(t, b.full(t, mode, encoding, cfg))
+				b.drain(t, b.full(t, encoding, cfg))
 				first := b.byEvent(t)
 				remake(t, b) // the stream loses everything
 				b.succeed(t)
-				b.drain(t, b.full(t, mode, encoding, cfg))
+				b.drain(t, b.full(t, encoding, cfg))
 				again := b.byEvent(t)
 				if len(first) != 30 || len(again) != 30 {
 					t.Fatalf("published %d events, then %d", len(first), len(again))
@@ -263,12 +247,12 @@ func TestPublishedAgainIsTheSame(t *testing.T) {
 					}
 				}
 			})
-		}
+		})
 	}
 }
 
 // full is a relay with everything that shapes a message.
-func (b *bundle) full(t *testing.T, mode string, encoding codec.Encoding, cfg delivery.Config) *delivery.Relay {
+func (b *bundle) full(t *testing.T, encoding codec.Encoding, cfg delivery.Config) *delivery.Relay {
 	t.Helper()
 	var c *codec.Compressor
 	var err error
@@ -278,25 +262,7 @@ func (b *bundle) full(t *testing.T, mode string, encoding codec.Encoding, cfg de
 		}
 	}
 	headers := natspub.Headers{Full: true, CloudEvents: &natspub.CloudEvents{Source: "/test", ContentType: "application/json"}}
-	var publisher interface {
-		delivery.Publisher
-		Close() error
-	}
-	if mode == "fenced" {
-		publisher, err = natspub.NewFenced(b.nc, natspub.FencedConfig{AckTimeout: 2 * time.Second, Shape: natspub.Shape{Headers: headers, Compressor: c}})
-	} else {
-		publisher, err = natspub.NewDedupe(b.nc, natspub.DedupeConfig{AckTimeout: 2 * time.Second, Shape: natspub.Shape{Headers: headers, Compressor: c}})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = publisher.Close() })
-	cfg.Logger = testLogger(t)
-	r, err := delivery.NewRelay(cfg, b.store, publisher, b.bell)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return b.relayOver(t, b.publisherOf(t, natspub.Shape{Headers: headers, Compressor: c}), cfg)
 }
 
 // byEvent is each event's message as text, redacted and renamed.
@@ -311,7 +277,7 @@ func (b *bundle) byEventOf(t *testing.T, stream, filter string) map[string]strin
 	found := map[string]string{}
 	b.each(t, stream, filter, func(m jetstream.Msg) {
 		h := m.Headers()
-		for _, name := range []string{"Outbox-Epoch", "Nats-Batch-Id", "Nats-Batch-Sequence", "Nats-Expected-Last-Subject-Sequence", "Nats-Expected-Last-Subject-Sequence-Subject"} {
+		for _, name := range []string{"Nats-Msg-Id", "Nats-Batch-Id", "Nats-Batch-Sequence", "Nats-Expected-Last-Subject-Sequence", "Nats-Expected-Last-Subject-Sequence-Subject"} {
 			h.Del(name)
 		}
 		var lines []string

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
@@ -15,7 +16,7 @@ import (
 // keepBriefly is how long records stay in these tests.
 const keepBriefly = 50 * time.Millisecond
 
-// ticking is a publisher in mode fenced that tells whenever the relay asks for the stream's extent, as it does every 100 ms here.
+// ticking is a publisher that tells whenever the relay asks for the stream's extent, as it does every 100 ms here.
 type ticking struct {
 	*natspub.Fenced
 	ticks chan struct{}
@@ -44,11 +45,7 @@ func (p ticking) wait(t *testing.T, ticks int) {
 // trimming is a relay that trims, with what it says.
 func (b *bundle) trimming(t *testing.T, log *slog.Logger) (*delivery.Relay, ticking) {
 	t.Helper()
-	fenced, err := natspub.NewFenced(b.nc, natspub.FencedConfig{AckTimeout: 2 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = fenced.Close() })
+	fenced := b.publisher(t)
 	p := ticking{fenced, make(chan struct{})}
 	if _, err := b.js.Publish(t.Context(), "events.other.first", nil); err != nil { // the record that begins a stream stays
 		t.Fatal(err)
@@ -62,7 +59,7 @@ func (b *bundle) trimming(t *testing.T, log *slog.Logger) (*delivery.Relay, tick
 
 // records are how many the stream holds, of the partition that has most.
 func (b *bundle) records(ctx context.Context) (most uint64, err error) {
-	held, err := natspub.NewRecords(b.nc, "", natspub.DefaultStream, natspub.Control{}).Held(ctx)
+	held, err := natspub.NewRecords(b.nc, "", natspub.DefaultStream, b.control).Held(ctx)
 	for _, n := range held {
 		most = max(most, n)
 	}
@@ -129,15 +126,7 @@ func TestRecordsOfBatchesThatAreNotMarkedStay(t *testing.T) {
 func TestADeniedTrimIsSaidOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 2)
-	stream, err := b.js.Stream(t.Context(), natspub.DefaultStream)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := stream.CachedInfo().Config
-	config.DenyPurge = true
-	if _, err := b.js.UpdateStream(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
+	b.edit(t, func(s *jetstream.StreamConfig) { s.DenyPurge = true })
 	b.acquireAll(t, b.keeper)
 	const text = "the records of former batches stay in the stream: let workers purge it, or run `postrider partitions trim` now and then"
 	said := &lines{}

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/lease"
@@ -122,7 +120,7 @@ func TestARingWhileABatchIsUnderWayIsNotLost(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
 	b.acquireAll(t, b.keeper)
-	g := gate{Publisher: b.fencedPublisher(t), published: make(chan struct{}, 2), goOn: make(chan struct{})}
+	g := gate{Publisher: b.publisher(t), published: make(chan struct{}, 2), goOn: make(chan struct{})}
 	bell := listened{b.bell, make(chan struct{}, 1)}
 	r, err := delivery.NewRelay(delivery.Config{PollInterval: time.Minute, ExtentInterval: time.Hour, Logger: testLogger(t)}, b.store, g, bell)
 	if err != nil {
@@ -160,19 +158,23 @@ func TestPollingIsTheSafetyNet(t *testing.T) {
 	b.until(t, `SELECT count(*) FROM outbox`, 0)
 }
 
-// fitting is a publisher whose stream is said to fit, once it was looked at in vain so many times.
-type fitting struct {
-	*natspub.Dedupe
+// misconfigured takes nothing, for what only a person can change. Its stream is looked at in vain so many times.
+type misconfigured struct {
+	delivery.Publisher
 	unseen *atomic.Int64
 }
 
-func (p fitting) Extent(ctx context.Context) (delivery.Extent, error) {
+func (p misconfigured) Publish(look []delivery.Batch, done func(int, []delivery.Outcome)) {
+	for i, b := range look {
+		done(i, unresolved(b, delivery.ErrConfiguration))
+	}
+}
+
+func (p misconfigured) Extent(ctx context.Context) (delivery.Extent, error) {
 	if p.unseen.Add(-1) >= 0 {
 		return delivery.Extent{}, delivery.ErrOutage
 	}
-	now, err := p.Dedupe.Extent(ctx)
-	now.Unfit = nil
-	return now, err
+	return p.Publisher.Extent(ctx)
 }
 
 // What only a person can change, and no setting of the stream is, stops the relay, and the error names it. It waits while the stream
@@ -182,20 +184,9 @@ func TestAConfigurationErrorStopsTheRelay(t *testing.T) {
 	b := setup(t, 1)
 	b.append(t, "s", `1`)
 	b.acquireAll(t, b.keeper)
-	if _, err := b.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ELSEWHERE", Subjects: []string{"elsewhere"}}); err != nil {
-		t.Fatal(err)
-	}
-	publisher, err := natspub.NewDedupe(b.nc, natspub.DedupeConfig{Stream: "ELSEWHERE"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer publisher.Close()
 	var unseen atomic.Int64
 	unseen.Store(5)
-	r, err := delivery.NewRelay(delivery.Config{Logger: testLogger(t)}, b.store, fitting{publisher, &unseen}, b.bell)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := b.relayOver(t, misconfigured{b.publisher(t), &unseen}, delivery.Config{})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := r.Run(ctx, b.keeper.Set()); !errors.Is(err, delivery.ErrConfiguration) {

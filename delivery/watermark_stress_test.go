@@ -61,7 +61,7 @@ func underStress(t *testing.T, s stress) {
 		BEGIN IF random() < 0.05 THEN PERFORM pg_sleep(random() * 0.02); END IF; RETURN NEW; END $$`)
 	b.exec(t, `CREATE TRIGGER slow BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION slow_insert()`)
 	b.acquireAll(t, b.keeper)
-	relay := b.fencedRelay(t, delivery.Config{PollInterval: 5 * time.Millisecond, SweepInterval: time.Hour})
+	relay := b.relay(t, delivery.Config{PollInterval: 5 * time.Millisecond, SweepInterval: time.Hour})
 	stopRelay := b.start(t, relay)
 
 	ctx, stopOthers := context.WithCancel(t.Context())
@@ -102,22 +102,6 @@ func underStress(t *testing.T, s stress) {
 	if st := relay.Stats(); st.Late != 0 {
 		t.Errorf("%d rows turned up below the cursor", st.Late)
 	}
-}
-
-// fencedRelay is a relay that publishes in fenced mode.
-func (b *bundle) fencedRelay(t *testing.T, cfg delivery.Config) *delivery.Relay {
-	t.Helper()
-	publisher, err := natspub.NewFenced(b.nc, natspub.FencedConfig{AckTimeout: 2 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = publisher.Close() })
-	cfg.Logger = testLogger(t)
-	r, err := delivery.NewRelay(cfg, b.store, publisher, b.bell)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
 }
 
 // wantStrictOrder compares the stream with the table: everything once, and each

@@ -122,7 +122,7 @@ func TestAScheduledEventWaitsForWritersBelowIt(t *testing.T) {
 			low := appendIn(t, late, "s-late")
 			scheduled := b.append(t, "s", `1`, "available_at => clock_timestamp() + interval '1 hour'")
 			b.exec(t, `UPDATE outbox SET available_at = clock_timestamp() WHERE global_sequence = $1`, scheduled)
-			relay := func() *delivery.Relay { return b.fencedRelay(t, delivery.Config{Failure: policy}) }
+			relay := func() *delivery.Relay { return b.relay(t, delivery.Config{Failure: policy}) }
 			b.drain(t, relay())
 			if got := b.sequences(t); len(got) > 0 {
 				t.Errorf("stored %v while a writer below was under way", got)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/internal/pg"
@@ -32,6 +33,31 @@ func eachWay(t *testing.T, partitions int, run func(t *testing.T, b *bundle)) {
 			run(t, b)
 		})
 	}
+}
+
+// storings are how messages come into a stream.
+var storings = map[string]func(*bundle, *testing.T){"in batches": (*bundle).inBatches, "one by one": (*bundle).oneByOne}
+
+// eachStoring runs a test with a stream that takes batches, and with one that takes none.
+func eachStoring(t *testing.T, partitions int, run func(t *testing.T, b *bundle)) {
+	t.Helper()
+	for name, store := range storings {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, partitions)
+			store(b, t)
+			run(t, b)
+		})
+	}
+}
+
+// inBatches has even a single message go as a batch.
+func (b *bundle) inBatches(*testing.T) { b.staging = 1 }
+
+// oneByOne has the stream take no batches.
+func (b *bundle) oneByOne(t *testing.T) {
+	t.Helper()
+	b.edit(t, func(s *jetstream.StreamConfig) { s.AllowAtomicPublish = false })
 }
 
 // refuseFunctions has the bundle's stores be those of a plain role that may not call the functions.

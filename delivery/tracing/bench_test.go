@@ -91,11 +91,10 @@ func BenchmarkSpan(b *testing.B) {
 	}
 }
 
-// BenchmarkPublish is the way through a real server, in mode fenced, with and
-// without tracing.
+// BenchmarkPublish is the way through a real server, with and without tracing.
 func BenchmarkPublish(b *testing.B) {
 	server := natstest.Start(b, 1)
-	server.Stream(b, 1)
+	found := server.Stream(b, 1).CachedInfo()
 	nc, err := natspub.Connect(server.URL(), b.Name(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
@@ -105,7 +104,7 @@ func BenchmarkPublish(b *testing.B) {
 		for _, mode := range modes {
 			name := fmt.Sprintf("%s/traced-1-in-%d", mode.name, traced)
 			b.Run(name, func(b *testing.B) {
-				publisher, err := natspub.NewFenced(nc, natspub.FencedConfig{Control: natspub.Control{Outbox: uuid.New()}})
+				publisher, err := natspub.NewFenced(nc, natspub.FencedConfig{Control: natspub.Control{Outbox: uuid.New()}, Found: found})
 				if err != nil {
 					b.Fatal(err)
 				}

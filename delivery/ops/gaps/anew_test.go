@@ -26,6 +26,16 @@ func (b *bundle) lacks(t *testing.T, when string, want int) {
 	}
 }
 
+// position is where the event lies behind so many others.
+func (b *bundle) position(t *testing.T, others int) (at uint64) {
+	t.Helper()
+	if err := b.pool.QueryRow(t.Context(), `SELECT stream_sequence FROM outbox_messages WHERE state = 'published'
+		ORDER BY stream_sequence OFFSET $1 LIMIT 1`, others).Scan(&at); err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
 // remake makes the stream anew.
 func (b *bundle) remake(t *testing.T) {
 	t.Helper()
@@ -97,31 +107,29 @@ func TestWhatAStreamDropsByOrderIsExplained(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		config  func(*jetstream.StreamConfig)
-		purge   jetstream.StreamPurgeOpt
-		records bool // an older message stays
+		records bool // they stay, and all events go
 		want    int
 	}{
-		"purged":                    {func(*jetstream.StreamConfig) {}, jetstream.WithPurgeSequence(96), false, 95},
-		"events alone":              {func(*jetstream.StreamConfig) {}, jetstream.WithPurgeSubject("events.>"), true, 0},
-		"of a stream with max_age":  {func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, jetstream.WithPurgeSequence(96), false, 0},
-		"of a stream with max_msgs": {func(c *jetstream.StreamConfig) { c.Discard, c.MaxMsgs = jetstream.DiscardOld, 100 }, jetstream.WithPurgeSequence(96), false, 0},
+		"purged":                    {func(*jetstream.StreamConfig) {}, false, 95},
+		"events alone":              {func(*jetstream.StreamConfig) {}, true, 0},
+		"of a stream with max_age":  {func(c *jetstream.StreamConfig) { c.MaxAge, c.AllowMsgTTL = time.Hour, true }, false, 0},
+		"of a stream with max_msgs": {func(c *jetstream.StreamConfig) { c.Discard, c.MaxMsgs = jetstream.DiscardOld, 100 }, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			b.lost = delivery.LostReport
-			if c.records {
-				if _, err := b.js.Publish(t.Context(), "outbox.fence.test", []byte("{}")); err != nil {
-					t.Fatal(err)
-				}
-			}
 			b.append(t, 200)
 			b.drain(t)
 			stream, err := b.js.Stream(t.Context(), natspub.DefaultStream)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := stream.Purge(t.Context(), c.purge); err != nil {
+			purge := jetstream.WithPurgeSequence(b.position(t, 95))
+			if c.records {
+				purge = jetstream.WithPurgeSubject("events.>")
+			}
+			if err := stream.Purge(t.Context(), purge); err != nil {
 				t.Fatal(err)
 			}
 			config := stream.CachedInfo().Config

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -41,7 +42,7 @@ func setup(t *testing.T) *bundle {
 	b := &bundle{pool: pgtest.Pool(t, pgtest.Migrated(t, 4))}
 	server := natstest.Start(t, 1)
 	b.server = server
-	server.Stream(t, 1)
+	found := server.Stream(t, 1).CachedInfo()
 	nc, err := natspub.Connect(server.URL(), "test", slog.Default())
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +61,7 @@ func setup(t *testing.T) *bundle {
 	if b.store, err = gaps.New(t.Context(), b.pool, "public", delivery.Relation{}); err != nil {
 		t.Fatal(err)
 	}
-	publisher, err := natspub.NewDedupe(nc, natspub.DedupeConfig{})
+	publisher, err := natspub.NewFenced(nc, natspub.FencedConfig{Control: natspub.Control{Outbox: uuid.New()}, Found: found})
 	if err != nil {
 		t.Fatal(err)
 	}
