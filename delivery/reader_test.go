@@ -92,7 +92,6 @@ func TestAReaderShapesAsTheRelayDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = shadow.Close() })
 	readings, err := b.reader(t, cfg).Read(t.Context(), pointers)
 	if err != nil || len(readings) != 30 {
 		t.Fatalf("%d readings, %v", len(readings), err)

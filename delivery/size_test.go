@@ -60,7 +60,6 @@ func TestAReaderReadsWhatItsBrokerTakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = shadow.Close() })
 	rehearsal, err := natspub.NewRehearsal(b.nc, natspub.RehearsalConfig{MaxMessageSize: 1_500_000}, testLogger(t))
 	if err != nil {
 		t.Fatal(err)

@@ -81,7 +81,7 @@ func TestALeafNodesMirrorCatchesUp(t *testing.T) {
 }
 
 // A stream of the leaf node's with the same subjects gets nothing: batches, and messages that expect a record, are for the stream that has
-// the records. A worker that hears the refusal first takes its partition over again.
+// the records, and single messages name theirs.
 func TestALeafNodesStreamTakesTheSameSubjects(t *testing.T) {
 	t.Parallel()
 	for name, oneByOne := range map[string]bool{"in batches": false, "one by one": true} {
