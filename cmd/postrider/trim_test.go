@@ -17,12 +17,12 @@ func TestRecordsAreTrimmedByCommand(t *testing.T) { //nolint:paralleltest // clu
 	c.Backlog(t, 400)
 	c.WaitDrained(t)
 	on := []string{"--database-url=" + c.DatabaseURL, "--nats-url=" + c.NATS.URL()}
-	if f := diagnose(t, exitOK, on...)["records"]; f.Level != levelOK || !strings.HasPrefix(f.Detail, "402 records of 2 partitions") || !strings.Contains(f.Detail, "may remove") {
-		t.Errorf("doctor finds %+v, want a record for each of 400 events, and two fences", f)
+	if f := diagnose(t, exitOK, on...)["records"]; f.Level != levelOK || !strings.HasPrefix(f.Detail, "802 records of 2 partitions") || !strings.Contains(f.Detail, "may remove") {
+		t.Errorf("doctor finds %+v, want two records for each of 400 events, and two fences", f)
 	}
 	code, stdout, stderr := call(t, append([]string{"partitions", "trim", "--keep=100", "--json"}, on...)...)
 	var done struct{ Removed, Left int }
-	if err := json.Unmarshal([]byte(stdout), &done); err != nil || code != exitOK || done.Removed < 50 || done.Removed+done.Left != 402 {
+	if err := json.Unmarshal([]byte(stdout), &done); err != nil || code != exitOK || done.Removed < 50 || done.Removed+done.Left != 802 {
 		t.Errorf("status %d: %s%s, want all but 100 of the partition removed whose record does not begin the stream", code, stdout, stderr)
 	}
 	if code, _, stderr := call(t, append([]string{"partitions", "trim", "--keep=99"}, on...)...); code != exitRefused || !strings.Contains(stderr, "--keep") {

@@ -82,6 +82,14 @@ type Fenced struct {
 	chunk    chunk
 }
 
+var _ interface {
+	delivery.Publisher
+	delivery.Pacer
+	delivery.Stepper
+	delivery.Sizer
+	delivery.Trimmer
+} = (*Fenced)(nil)
+
 // session is what is known of a partition that was taken.
 type session struct {
 	last  uint64 // the expectation: where the last control message lies
