@@ -17,11 +17,12 @@ import (
 func (b *bundle) resizing(t *testing.T, connected func()) resize.Config {
 	t.Helper()
 	b.exec(t, `UPDATE outbox_partitions SET lease_until = clock_timestamp() - interval '1 s'`)
+	broker := resize.Broker{Publisher: b.publisher(t), Ring: func(string) {}, Close: func() {}}
 	return resize.Config{
 		Pool: b.pool, Schema: "public", Logger: testLogger(t), Timeout: 10 * time.Second,
 		Connect: func(context.Context) (resize.Broker, error) {
 			connected()
-			return resize.Broker{Publisher: b.publisher(t), Ring: func(string) {}, Close: func() {}}, nil
+			return broker, nil
 		},
 	}
 }

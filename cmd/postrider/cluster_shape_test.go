@@ -41,8 +41,10 @@ func shaped(t *testing.T, c *clustertest.Cluster, name, prefix string) map[bool]
 			continue
 		}
 		again := m.Header.Get("Outbox-Generation") != ""
-		for _, name := range []string{"Outbox-Generation", "Outbox-Epoch", "Nats-Msg-Id", "Nats-Batch-Id", "Nats-Batch-Sequence", "Nats-Batch-Commit",
-			"Nats-Expected-Stream", "Nats-Expected-Last-Subject-Sequence", "Nats-Expected-Last-Subject-Sequence-Subject"} {
+		for _, name := range []string{
+			"Outbox-Generation", "Outbox-Epoch", "Nats-Msg-Id", "Nats-Batch-Id", "Nats-Batch-Sequence", "Nats-Batch-Commit",
+			"Nats-Expected-Stream", "Nats-Expected-Last-Subject-Sequence", "Nats-Expected-Last-Subject-Sequence-Subject",
+		} {
 			m.Header.Del(name)
 		}
 		var lines []string
