@@ -170,8 +170,15 @@ var ways = map[string]bool{"in batches": false, "one by one": true}
 
 // A worker that is stopped for longer than its leases last, in the middle of its work, wakes up as one that owns nothing.
 func TestSIGSTOPPastTheTTL(t *testing.T) { //nolint:paralleltest // measures time
-	t.Run("in batches", func(t *testing.T) { stopPastTheTTL(t, false) })
-	t.Run("one by one", func(t *testing.T) { stopPastTheTTL(t, true) })
+	eachWay(t, stopPastTheTTL)
+}
+
+// eachWay runs a test with batches and without, one after the other.
+func eachWay(t *testing.T, test func(t *testing.T, noBatches bool)) {
+	t.Helper()
+	for name, noBatches := range ways {
+		t.Run(name, func(t *testing.T) { test(t, noBatches) })
+	}
 }
 
 func stopPastTheTTL(t *testing.T, noBatches bool) {

@@ -118,9 +118,10 @@ func TestDevShapesMessages(t *testing.T) { //nolint:paralleltest // fills the ma
 // Workers are killed in the middle of it: every message is stored as the first worker that saw the event would have stored it, and the
 // subscriber, who takes the compression off, gets what was committed.
 func TestShapedMessagesSurviveKills(t *testing.T) { //nolint:paralleltest // clusters run one at a time
-	for name, noBatches := range ways { //nolint:paralleltest // clusters run one at a time
+	eachWay(t, func(t *testing.T, noBatches bool) {
+		t.Helper()
 		for _, replicas := range []int{1, 3} {
-			t.Run(fmt.Sprintf("%s R%d", name, replicas), func(t *testing.T) {
+			t.Run(fmt.Sprintf("R%d", replicas), func(t *testing.T) {
 				c := clustertest.New(t, clustertest.Config{
 					Partitions: 8, NATS: natstest.Start(t, replicas), Replicas: replicas, NoBatches: noBatches, Flags: append(shortTTL(),
 						"--cloudevents", "--cloudevents-source=/shop", "--compress=zstd:0"),
@@ -139,7 +140,7 @@ func TestShapedMessagesSurviveKills(t *testing.T) { //nolint:paralleltest // clu
 				wantCompressed(t, c)
 			})
 		}
-	}
+	})
 }
 
 // wantCompressed wants every event of the stream to be what this process would have made of it.
