@@ -334,8 +334,8 @@ func (c *doctorCmd) checkBroker(ctx context.Context, log *slog.Logger) []finding
 	if err != nil {
 		return append(findings, finding{"stream", levelError, redact(err.Error())})
 	}
-	findings = append(findings, finding{"stream", levelOK, fmt.Sprintf("%s with %s, %s, duplicate window %s, max_payload %d",
-		info.Config.Name, counted(info.Config.Replicas, "replica"), counted(int64(info.State.Msgs), "message"), info.Config.Duplicates, nc.MaxPayload())}, streamRoom(info))
+	findings = append(findings, finding{"stream", levelOK, fmt.Sprintf("%s with %s, %s, max_payload %d",
+		info.Config.Name, counted(info.Config.Replicas, "replica"), counted(int64(info.State.Msgs), "message"), nc.MaxPayload())}, streamRoom(info))
 	if findings = append(findings, c.fenceFinding(nc, info)); c.control.Outbox != uuid.Nil {
 		findings = append(findings, recordsFinding(ctx, natspub.NewRecords(nc, apiPrefix, c.Stream, c.control)))
 	}

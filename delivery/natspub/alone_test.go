@@ -10,9 +10,11 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/partition"
 )
 
 // Where the stream takes no batches all messages go one by one, so many of them between two records.
@@ -40,6 +42,44 @@ func TestWithoutBatchesAllGoOneByOne(t *testing.T) {
 	}
 	if got := b.layout(t); !slices.Equal(got, want) {
 		t.Errorf("the stream holds %v, want %v", got, want)
+	}
+}
+
+// A record that names many places is larger than one that names a batch: where messages are to be small, it names fewer.
+func TestRecordsOfPlacesFitTheStream(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1, inTurn, func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1 << 10 })
+	var workers []*worker
+	for id := range partition.ID(8) {
+		workers = append(workers, b.worker(t, id, 7, natspub.FencedConfig{}))
+		workers[id].take(t)
+	}
+	const far = 1 << 60 // as long as a sequence may be
+	send := func(w *worker, first int64) error {
+		var messages []delivery.Message
+		for i := range int64(10) { // as many as a call takes here
+			m := newMessage(first+i<<50, "s", "x")
+			m.Generation = 1 << 30
+			messages = append(messages, m)
+		}
+		for i, o := range w.publish(t, messages...) {
+			if o.Kind != delivery.Published {
+				return fmt.Errorf("message %d of partition %d: %+v", i, w.lease.Partition, o)
+			}
+		}
+		return nil
+	}
+	for i := range int64(4) {
+		var sending errgroup.Group // so that places lie apart
+		for _, w := range workers {
+			sending.Go(func() error { return send(w, far+100*i) })
+		}
+		if err := sending.Wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if heir := b.worker(t, 3, 8, natspub.FencedConfig{}); len(heir.take(t).Delivered) == 0 {
+		t.Error("who takes the partition finds nothing")
 	}
 }
 

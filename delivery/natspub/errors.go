@@ -79,7 +79,6 @@ func classifyAPI(api *APIError) delivery.Outcome {
 const (
 	codeBatchNotEnabled    = 10174
 	codeBatchIncomplete    = 10176
-	codeBatchInflight      = 10164 // a write on the control subject is in flight
 	codeBatchTooMany       = 10210
 	codeStreamFull         = 10077
 	codePersistAsync       = 10052

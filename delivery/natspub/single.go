@@ -29,13 +29,13 @@ const (
 // byOne tells whether a look is stored message by message though the stream takes batches. So many messages are of one partition: each
 // waits for the one before, and two records come beside them.
 func (f *Fenced) byOne(messages, ofOne int) bool {
-	return messages <= mostSingles && int64(ofOne) <= f.seen.singles.Load() && f.roomForRecord() >= MaxBatchEvents
+	return messages <= mostSingles && int64(ofOne) <= f.seen.singles.Load() && f.roomForRecord(eachPlace) >= mostSingles
 }
 
 // stepByOne (ADR 31) stores messages one by one. A record announces them, each is stored only as long as that is the partition's
 // last record, and the record that closes them names where they lie. Before that one nothing is known of any.
 func (r *fencedRun) stepByOne(ctx context.Context, indices []int) {
-	for most := min(mostAnnounced, r.roomForRecord()); len(indices) > 0; indices = r.sendable(indices) {
+	for most := min(mostAnnounced, r.roomForRecord(eachPlace)); len(indices) > 0; indices = r.sendable(indices) {
 		n := min(most, len(indices))
 		r.announced(ctx, indices[:n])
 		indices = indices[n:]
@@ -52,7 +52,7 @@ func (r *fencedRun) announced(ctx context.Context, indices []int) {
 		return
 	}
 	var list []part
-	at := map[int]uint64{}
+	at, run := map[int]uint64{}, []int(nil) // the last messages, one directly behind the other
 	for _, i := range indices {
 		if r.waits(i) {
 			continue
@@ -60,11 +60,19 @@ func (r *fencedRun) announced(ctx context.Context, indices []int) {
 		if !r.goesOn() || ctx.Err() != nil {
 			break // the heir's
 		}
-		if sequence := r.single(ctx, i); sequence > 0 {
-			p := partOf(r.batch.Messages, []int{i})
-			p.First, at[i] = sequence, sequence
-			list = append(list, p)
+		sequence := r.single(ctx, i)
+		switch n := len(run); {
+		case sequence == 0:
+			continue
+		case n > 0 && at[run[n-1]]+1 == sequence:
+			run, list = append(run, i), list[:len(list)-1]
+		default:
+			run = []int{i}
 		}
+		at[i] = sequence
+		p := partOf(r.batch.Messages, run)
+		p.First = at[run[0]]
+		list = append(list, p)
 	}
 	if r.failed {
 		return

@@ -14,15 +14,17 @@ import (
 // (rlBadThresh in its filestore.go), and counts that as a failure of the disk, not of the message.
 const mostInFile = 32<<20 - 8<<10
 
-// A record has at most baseRecord bytes, headers included, and eachRecord for each event that it names. One of an event fits into leastRecord.
+// A record has at most baseRecord bytes, headers included, and for each event that it names eachRecord, or eachPlace where each has a place
+// of its own. One of an event fits into leastRecord.
 const (
 	baseRecord  = 512
 	eachRecord  = 48
+	eachPlace   = 160
 	leastRecord = 1 << 10
 )
 
-// roomForRecord counts the events that a record may name so that server and stream take it.
-func (f *Fenced) roomForRecord() int {
+// roomForRecord counts the events that a record may name, of so many bytes each, so that server and stream take it.
+func (f *Fenced) roomForRecord(each int64) int {
 	largest := f.nc.MaxPayload()
 	if stream := int64(f.seen.most(f.cfg.MaxMessageSize)); stream > 0 && (largest <= 0 || stream < largest) {
 		largest = stream
@@ -30,7 +32,7 @@ func (f *Fenced) roomForRecord() int {
 	if largest <= 0 {
 		return MaxBatchEvents
 	}
-	return int(min(MaxBatchEvents, max(1, (largest-baseRecord)/eachRecord)))
+	return int(min(MaxBatchEvents, max(1, (largest-baseRecord)/each)))
 }
 
 // checkRecord refuses a record that cannot be sent: the last one is copied as it is, whatever the limits were when it was written.

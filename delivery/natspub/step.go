@@ -84,7 +84,7 @@ type fencedRun struct {
 // prepare chooses the messages to send and fails those that can never be stored.
 // It returns their indices.
 func (r *fencedRun) prepare() []int {
-	most := r.roomForRecord()
+	most := r.roomForRecord(eachRecord)
 	send := make([]int, 0, min(len(r.batch.Messages), most))
 	size := 0
 	for i, m := range r.batch.Messages {

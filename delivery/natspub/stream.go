@@ -66,9 +66,6 @@ type StreamConfig struct {
 	Replicas int
 	// Memory keeps the stream in memory instead of in files.
 	Memory bool
-	// Duplicates is the window in which a message id is stored once; at least
-	// 1 s. Defaults to 2 min.
-	Duplicates time.Duration
 	// Timeout bounds each call of the JetStream API, and how long a cluster may have no place for a stream. Defaults to 5 s.
 	Timeout time.Duration
 	// Logger defaults to slog.Default.
@@ -85,7 +82,6 @@ var (
 func (c StreamConfig) withDefaults() StreamConfig {
 	c.Name = cmp.Or(c.Name, DefaultStream)
 	c.Replicas = cmp.Or(c.Replicas, 1)
-	c.Duplicates = cmp.Or(c.Duplicates, 2*time.Minute)
 	c.Timeout = cmp.Or(c.Timeout, 5*time.Second)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
@@ -95,9 +91,6 @@ func (c StreamConfig) withDefaults() StreamConfig {
 // what the server says of it. Errors say what to do.
 func EnsureStream(ctx context.Context, nc *nats.Conn, cfg StreamConfig) (*jetstream.StreamInfo, error) {
 	cfg = cfg.withDefaults()
-	if cfg.Duplicates < time.Second {
-		return nil, fmt.Errorf("%w: duplicate window must be at least 1s, got %s", ErrConfig, cfg.Duplicates)
-	}
 	if events, control := cfg.Subject.capture(), cfg.Control.Subjects(); covers(events, control) || covers(control, events) {
 		return nil, fmt.Errorf("%w: --subject %s: who reads %s would get the workers' control messages, %s, too; change it, or give the outbox a prefix of its own "+
 			"(postrider migrate up --control-prefix)", ErrConfig, cfg.Subject, events, control)
@@ -198,7 +191,6 @@ func (c StreamConfig) stream(nc *nats.Conn) jetstream.StreamConfig {
 		Replicas:           c.Replicas,
 		Retention:          jetstream.LimitsPolicy,
 		Discard:            jetstream.DiscardNew,
-		Duplicates:         c.Duplicates,
 		AllowAtomicPublish: versionAtLeast(nc.ConnectedServerVersion(), 2, 12),
 	}
 }

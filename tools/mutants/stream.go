@@ -233,6 +233,11 @@ func singles() []mutant {
 			edits: []edit{{"delivery/natspub/size.go", "return names + 3*len(\": \\r\\n\") + sequence + len(r.subject) + len(r.cfg.Stream)", "return names*0 + sequence*0"}},
 		},
 		{
+			name: "places-without-room", promise: "P6", breaks: "a record of many places is larger than the stream takes, and its partition stands",
+			test: of("TestRecordsOfPlacesFitTheStream"), says: "message size exceeds",
+			edits: []edit{{single, "r.roomForRecord(eachPlace)", "r.roomForRecord(eachRecord)"}},
+		},
+		{
 			name: "earlier-waits-for-later", promise: "P2", breaks: "a message that could go waits behind a later one of its stream that failed",
 			test: of("TestNothingOvertakesARefusedMessage"), says: "outcomes ",
 			edits: []edit{{step, "is && failed < i {", "is && failed != i {"}},
