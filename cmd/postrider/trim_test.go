@@ -11,7 +11,7 @@ import (
 
 // Where workers do not remove records, doctor counts them and the command removes all but the last ones; who comes next goes on.
 func TestRecordsAreTrimmedByCommand(t *testing.T) { //nolint:paralleltest // clusters run one at a time
-	c := clustertest.New(t, clustertest.Config{Partitions: 2, Flags: []string{"--keep-records=0", "--batch-size=1"}})
+	c := clustertest.New(t, clustertest.Config{Partitions: 2, NoBatches: true, Flags: []string{"--keep-records=0", "--batch-size=1"}})
 	first := c.Start(t, 1)[0]
 	c.Subscribe(t, nil)
 	c.Backlog(t, 400)
