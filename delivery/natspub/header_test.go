@@ -13,7 +13,7 @@ import (
 	"github.com/postrider/postrider/message/codec"
 )
 
-// sent publishes one message in a mode and returns its headers, without those of the modes.
+// sent publishes one message and returns its headers, without those of its storing.
 func (b bundle) sent(t *testing.T, headers natspub.Headers, c *codec.Compressor, m delivery.Message) nats.Header {
 	t.Helper()
 	b.send(t, headers, c, m)

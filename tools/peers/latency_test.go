@@ -68,7 +68,7 @@ func TestEverySystemReceivesEverything(t *testing.T) {
 	t.Parallel()
 	report, table, progress := latencyOf(t)
 	cases := report.Results[0].Cases
-	if len(cases) != 4+len(systems()) {
+	if len(cases) != 3+len(systems()) {
 		t.Errorf("%d cases", len(cases))
 	}
 	for _, c := range cases {

@@ -38,7 +38,7 @@ func TestPeersPublishEverything(t *testing.T) { //nolint:paralleltest // it uses
 		t.Fatal(err)
 	}
 	cases := report.Results[0].Cases
-	if len(cases) != 3+len(peers()) {
+	if len(cases) != 2+len(peers()) {
 		t.Errorf("%d cases", len(cases))
 	}
 	for _, c := range cases {
