@@ -81,6 +81,7 @@ func operations() []operation {
 		operation{"stream restored", repeats, restored},
 		operation{steps, 0, stepsBack},
 		operation{"stream unfit", 0, settings},
+		operation{"batches turned off", 0, batchesOff},
 	)
 }
 
