@@ -119,7 +119,7 @@ func changeables() []changeable {
 		{"without the events' subjects", edited(func(s *jetstream.StreamConfig) { s.Subjects = []string{"outbox.fence.>"} }), condition.StreamUnfit},
 		{"without the records' subjects", edited(func(s *jetstream.StreamConfig) { s.Subjects = []string{"events.>"} }), condition.StreamUnfit},
 		{"no_ack", edited(func(s *jetstream.StreamConfig) { s.NoAck = true }), condition.StreamUnfit},
-		{"no batches", edited(func(s *jetstream.StreamConfig) { s.AllowAtomicPublish = false }), condition.StreamUnfit},
+		{"no batches", edited(func(s *jetstream.StreamConfig) { s.AllowAtomicPublish = false }), ""},
 		{"a short duplicate window", edited(func(s *jetstream.StreamConfig) { s.Duplicates = 100 * time.Millisecond }), ""},
 		{"max_payload", reloaded(func(o *server.Options) { o.MaxPayload = 2 << 10 }), ""},
 		{"the account's storage", limited(func(l *server.JetStreamAccountLimits) { l.MaxStore = 1 }), condition.BrokerFull},
