@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
@@ -42,6 +41,9 @@ func TestWithoutBatchesAllGoOneByOne(t *testing.T) {
 	}
 	if got := b.layout(t); !slices.Equal(got, want) {
 		t.Errorf("the stream holds %v, want %v", got, want)
+	}
+	if got := b.received(t, 1)[0].Header.Get(jetstream.ExpectedStreamHeader); got != "EVENTS" {
+		t.Errorf("another stream on the subjects would store them, too: they are for %q", got)
 	}
 }
 
@@ -143,25 +145,5 @@ func TestMessagesAtTheServersLimit(t *testing.T) {
 				t.Errorf("outcomes are %v, want both", seen)
 			}
 		})
-	}
-}
-
-// Another stream on the subjects, as at a leaf node, stores nothing, and its answers are nobody's.
-func TestAnotherStreamsAnswersAreNotTaken(t *testing.T) {
-	t.Parallel()
-	b := setup(t, 1, inTurn)
-	w := b.worker(t, 3, 7, natspub.FencedConfig{})
-	w.take(t)
-	if _, err := b.nc.Subscribe("events.>", func(m *nats.Msg) {
-		if m.Header.Get(jetstream.ExpectedStreamHeader) == "EVENTS" {
-			_ = m.Respond([]byte(`{"error":{"code":400,"err_code":10060,"description":"expected stream does not match"},"stream":"HERE","seq":0}`))
-		}
-	}); err != nil {
-		t.Fatal(err)
-	}
-	for i := range int64(20) {
-		if o := w.publish(t, newMessage(i+1, "s", "x"))[0]; o.Kind != delivery.Published {
-			t.Fatalf("message %d: %+v", i, o)
-		}
 	}
 }
