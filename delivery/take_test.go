@@ -47,31 +47,33 @@ func (b *bundle) succeedAlone(t *testing.T) {
 // again.
 func TestAnHeirMarksWhatTheStreamHolds(t *testing.T) {
 	t.Parallel()
-	b := setup(t, 2)
-	var want []string
-	for i := range 40 {
-		want = append(want, texts(b.append(t, "s", fmt.Sprint(i)))...)
-	}
-	b.acquireAll(t, b.keeper)
-	r := b.relayOver(t, dying{b.publisher(t)}, delivery.Config{BatchSize: 15})
-	b.drain(t, r)
-	b.until(t, `SELECT count(*) FROM outbox`, 40)
-	for range 3 { // each publishes one batch and dies
-		b.succeed(t)
+	eachStoring(t, 2, func(t *testing.T, b *bundle) {
+		t.Helper()
+		var want []string
+		for i := range 40 {
+			want = append(want, texts(b.append(t, "s", fmt.Sprint(i)))...)
+		}
+		b.acquireAll(t, b.keeper)
 		r := b.relayOver(t, dying{b.publisher(t)}, delivery.Config{BatchSize: 15})
 		b.drain(t, r)
-	}
-	b.succeed(t)
-	b.drain(t, b.relay(t, delivery.Config{}))
-	b.until(t, `SELECT count(*) FROM outbox`, 0)
-	messages := b.stored(t)
-	if got := sequencesOf(messages, "s"); !slices.Equal(got, want) {
-		t.Errorf("stored %v, want %v", got, want)
-	}
-	b.until(t, `SELECT count(*) FROM outbox_messages WHERE state = 'published' AND attempts = 0`, 40)
-	for _, m := range messages { // the history knows each position
-		b.until(t, fmt.Sprintf(`SELECT stream_sequence FROM outbox_messages WHERE global_sequence = %s`, m.Header.Get(message.HeaderSequence)), int(m.Sequence))
-	}
+		b.until(t, `SELECT count(*) FROM outbox`, 40)
+		for range 3 { // each publishes one batch and dies
+			b.succeed(t)
+			r := b.relayOver(t, dying{b.publisher(t)}, delivery.Config{BatchSize: 15})
+			b.drain(t, r)
+		}
+		b.succeed(t)
+		b.drain(t, b.relay(t, delivery.Config{}))
+		b.until(t, `SELECT count(*) FROM outbox`, 0)
+		messages := b.stored(t)
+		if got := sequencesOf(messages, "s"); !slices.Equal(got, want) {
+			t.Errorf("stored %v, want %v", got, want)
+		}
+		b.until(t, `SELECT count(*) FROM outbox_messages WHERE state = 'published' AND attempts = 0`, 40)
+		for _, m := range messages { // the history knows each position
+			b.until(t, fmt.Sprintf(`SELECT stream_sequence FROM outbox_messages WHERE global_sequence = %s`, m.Header.Get(message.HeaderSequence)), int(m.Sequence))
+		}
+	})
 }
 
 func purge(t *testing.T, b *bundle) {

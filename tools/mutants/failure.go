@@ -2,15 +2,9 @@ package main
 
 // failure is the ways to deal wrongly with what fails.
 func failure() []mutant {
-	const outage = "return delivery.Outcome{Kind: delivery.Unresolved, Err: fmt.Errorf(\"%w: %w\", delivery.ErrOutage, err)}"
 	return []mutant{
 		{
 			name: "outage-counts", promise: "P6", breaks: "attempts are counted while the broker is away",
-			test: command{pkg: "delivery", run: "^TestAnOutageCostsNoAttempts$"}, says: "waited in vain|the outage was counted|noticed no outage",
-			edits: []edit{{"delivery/natspub/errors.go", outage, "return delivery.Outcome{Kind: delivery.Retry, Err: err}"}},
-		},
-		{
-			name: "outage-counts-fenced", promise: "P6", breaks: "attempts are counted while the broker is away",
 			test: fenceTest(lateBytes), says: "published through a held link",
 			edits: []edit{{step, "\t\t\tr.outcomes[i].Err = err\n", "\t\t\tr.outcomes[i] = delivery.Outcome{Kind: delivery.Retry, Err: err}\n"}},
 		},
