@@ -82,13 +82,7 @@ type Fenced struct {
 	chunk    chunk
 }
 
-var _ interface {
-	delivery.Publisher
-	delivery.Pacer
-	delivery.Stepper
-	delivery.Sizer
-	delivery.Trimmer
-} = (*Fenced)(nil)
+var _ delivery.Stepper = (*Fenced)(nil)
 
 // session is what is known of a partition that was taken.
 type session struct {

@@ -18,8 +18,9 @@ const (
 	kindAnnouncement = "announcement" // comes before messages that are stored one by one
 )
 
-// recordVersion is raised when a record cannot be read by older releases.
-const recordVersion = 1
+// recordVersion is raised when a record cannot be read by older releases. Those of version 1 know of no announcement, and would take what
+// one names for stored.
+const recordVersion = 2
 
 // record is the body of a control message. The last one of a partition says who
 // owns it and what its last batch put into the stream.
@@ -141,7 +142,7 @@ func parseRecord(body []byte) (record, error) {
 	if err := json.Unmarshal(body, &r); err != nil {
 		return record{}, fmt.Errorf("%w: %w", errRecord, err)
 	}
-	if r.Version != recordVersion {
+	if r.Version < 1 || r.Version > recordVersion {
 		return record{}, fmt.Errorf("%w: version %d, this release reads %d", errRecord, r.Version, recordVersion)
 	}
 	for _, p := range r.Parts {
@@ -153,9 +154,13 @@ func parseRecord(body []byte) (record, error) {
 }
 
 func (r record) encode() []byte {
-	r.Version, r.Events = recordVersion, 0
+	if r.Version, r.Events = 1, 0; r.Kind == kindAnnouncement {
+		r.Version = recordVersion
+	}
 	for _, p := range r.Parts {
-		r.Events += len(p.Sequences)
+		if r.Events += len(p.Sequences); p.After > 0 {
+			r.Version = recordVersion
+		}
 	}
 	body, err := json.Marshal(r)
 	if err != nil {

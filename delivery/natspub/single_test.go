@@ -70,6 +70,11 @@ func TestLittleIsStoredOneByOne(t *testing.T) {
 	if first.Header.Get(jetstream.ExpectedLastSubjSeqHeader) != "2" || subject != (natspub.Control{}).Subject(3) {
 		t.Errorf("it expects %v", first.Header)
 	}
+	for at, version := range map[uint64]string{2: `{"v":2,`, 5: `{"v":1,`} { // who does not know announcements must not read one
+		if m, err := b.stream.GetMsg(t.Context(), at); err != nil || !strings.HasPrefix(string(m.Data), version) {
+			t.Errorf("the record at %d is %s: %v, want it to begin with %s", at, m.Data, err, version)
+		}
+	}
 	heir := b.worker(t, 3, 8, natspub.FencedConfig{})
 	if s := heir.take(t); s.Kept != 23 || len(s.Delivered) != 17 {
 		t.Errorf("the heir's standing: %+v", s)
