@@ -5,7 +5,7 @@
 // New opens what a worker needs, and checks that the database's tables and the stream fit:
 //
 //	pools: control (heartbeats, leases, probes), delivery, and operator where there is a monitor
-//	heartbeat.Beater, lease.Keeper ── coordinator.Coordinator ── delivery.Relay ── natspub.Fenced or Dedupe
+//	heartbeat.Beater, lease.Keeper ── coordinator.Coordinator ── delivery.Relay ── natspub.Fenced
 //	condition.Board, which two probes a second and everything above report to; delivery.Sweeper; ui.Server
 //	canary, which appends an event now and then and reads it back, where Config.Canary asks for it
 //	walbell.Listener, which rings for producers that do not, where the database asks for it
