@@ -144,8 +144,7 @@ func (s *Store) HealFormer(ctx context.Context, l *lease.Lease, ids []partition.
 	return h, last, nil
 }
 
-// formerLoss looks whether the stream lost what it held of partitions that are no more
-// and that this one answers for.
+// formerLoss looks for what the stream lost of partitions that are no more and that this one answers for.
 func (t *takeover) formerLoss(ctx context.Context) (lost bool, err error) {
 	var former []FormerPartition
 	err = t.within(ctx, func(ctx context.Context) (err error) {
@@ -169,8 +168,7 @@ func (t *takeover) formerLoss(ctx context.Context) (lost bool, err error) {
 	return lost, nil
 }
 
-// keptOf is up to where the stream holds what was published under each of the
-// partitions.
+// keptOf asks up to where the stream holds what was published under each of the partitions.
 func (t *takeover) keptOf(ctx context.Context, ids []partition.ID) ([]int64, error) {
 	kept := make([]int64, len(ids))
 	asking, ctx := errgroup.WithContext(ctx)

@@ -131,8 +131,7 @@ type Outcome struct {
 	Kind Kind
 	// StreamSequence is where the message lies in the stream, when Published.
 	StreamSequence uint64
-	// FenceSequence is where the control message lies that closes the message's
-	// batch, when Published.
+	// FenceSequence is the position of the record that names the message, when Published.
 	FenceSequence uint64
 	// Duplicate tells that the stream of a shadow replay already held the message.
 	Duplicate bool

@@ -14,7 +14,7 @@ func (w *Worker) batches() int {
 // openPublisher checks the stream and makes the publisher.
 func (w *Worker) openPublisher(ctx context.Context) error {
 	w.cfg.Stream.Control = natspub.Control{Outbox: w.info.OutboxID, Prefix: w.info.ControlPrefix}
-	stream, err := natspub.EnsureStream(ctx, w.nc, w.cfg.Stream)
+	stream, err := natspub.EnsureFenced(ctx, w.nc, w.cfg.Stream)
 	if err != nil {
 		return refused("Stream (--stream)", err, natspub.ErrConfig)
 	}

@@ -336,17 +336,20 @@ func (c *doctorCmd) checkBroker(ctx context.Context, log *slog.Logger) []finding
 	}
 	findings = append(findings, finding{"stream", levelOK, fmt.Sprintf("%s with %s, %s, max_payload %d",
 		info.Config.Name, counted(info.Config.Replicas, "replica"), counted(int64(info.State.Msgs), "message"), nc.MaxPayload())}, streamRoom(info))
-	if findings = append(findings, c.fenceFinding(nc, info)); c.control.Outbox != uuid.Nil {
+	if findings = append(findings, c.fenceFinding(nc, info, subject)); c.control.Outbox != uuid.Nil {
 		findings = append(findings, recordsFinding(ctx, natspub.NewRecords(nc, apiPrefix, c.Stream, c.control)))
 	}
 	return findings
 }
 
-// fenceFinding tells how workers publish to the stream.
-func (c *doctorCmd) fenceFinding(nc *nats.Conn, info *jetstream.StreamInfo) finding {
+// fenceFinding tells how workers publish to the stream, or why they do not start.
+func (c *doctorCmd) fenceFinding(nc *nats.Conn, info *jetstream.StreamInfo, subject natspub.Subject) finding {
 	const check = "fence"
 	if c.control.Outbox == uuid.Nil {
 		return finding{check, levelWarning, "not checked: which control messages are this outbox's stands in the database"}
+	}
+	if err := (natspub.Needs{Subject: subject, Control: &c.control}).Unmet(info.Config); err != nil {
+		return finding{check, levelError, redact(err.Error())}
 	}
 	if can, why := natspub.TakesBatches(nc, info.Config); !can {
 		return finding{check, levelWarning, "messages go one by one: " + why + "; a backlog drains slower than by atomic batches"}

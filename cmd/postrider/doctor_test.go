@@ -89,8 +89,12 @@ func TestDoctorLooksAsTheWorkersPublish(t *testing.T) {
 	}
 	unfit := on(func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 1 })
 	without := on(func(c *jetstream.StreamConfig) { c.AllowAtomicPublish = false })
-	if f := diagnose(t, exitFailed, unfit...)["stream"]; f.Level != levelError || !strings.Contains(f.Detail, "max_msgs_per_subject") {
-		t.Errorf("of a stream that keeps no fence it says %+v", f)
+	found := diagnose(t, exitFailed, unfit...)
+	if f := found["fence"]; f.Level != levelError || !strings.Contains(f.Detail, "max_msgs_per_subject") || found["stream"].Level != levelOK {
+		t.Errorf("of a stream that keeps no fence it says %+v", found)
+	}
+	if code, _, stderr := call(t, append([]string{"gaps", "detect"}, unfit...)...); code != exitOK {
+		t.Errorf("who only looks is refused by a stream that keeps no fence: status %d: %s", code, stderr)
 	}
 	if f := diagnose(t, exitOK, without...)["fence"]; f.Level != levelWarning || !strings.Contains(f.Detail, "one by one") {
 		t.Errorf("of a stream without batches it says %+v", f)

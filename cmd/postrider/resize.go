@@ -104,13 +104,13 @@ func (c *partitionsResizeCmd) broker(ctx context.Context, info outboxInfo, log *
 	}, nil
 }
 
-// publisher is what takes partitions over from the stream.
+// publisher takes partitions over from the stream.
 func (c *partitionsResizeCmd) publisher(ctx context.Context, nc *nats.Conn, apiPrefix string, info outboxInfo, log *slog.Logger) (p delivery.Publisher, done func(), err error) {
 	subject, err := natspub.ParseSubject(c.Subject)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", errRefused, err)
 	}
-	stream, err := natspub.EnsureStream(ctx, nc, natspub.StreamConfig{Name: c.Stream, APIPrefix: apiPrefix, Subject: subject, Control: info.control(), Logger: log})
+	stream, err := natspub.EnsureFenced(ctx, nc, natspub.StreamConfig{Name: c.Stream, APIPrefix: apiPrefix, Subject: subject, Control: info.control(), Logger: log})
 	if err != nil { // as workers refuse it: without its fence the stream would not know of the move
 		return nil, nil, refusedFor(natspub.ErrStreamUnfit, err)
 	}

@@ -156,7 +156,7 @@ func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool,
 	if err != nil {
 		return err
 	}
-	stream, err := natspub.EnsureStream(ctx, nc, natspub.StreamConfig{Name: c.Stream, APIPrefix: apiPrefix, Subject: shape.Subject, Control: info.control(), Logger: log})
+	stream, err := natspub.EnsureFenced(ctx, nc, natspub.StreamConfig{Name: c.Stream, APIPrefix: apiPrefix, Subject: shape.Subject, Control: info.control(), Logger: log})
 	if err != nil {
 		return err
 	}

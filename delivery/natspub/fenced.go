@@ -57,15 +57,14 @@ type FencedConfig struct {
 	// the other, so more than 1, the default, only makes them smaller; a replicated
 	// stream takes 3.
 	Flights int
-	// Found is what EnsureStream found. Until Extent is asked it says what the stream takes; nil: no batches.
+	// Found comes from EnsureFenced. Until Extent is asked it says what the stream takes; nil: no batches.
 	Found *jetstream.StreamInfo
 	// Staging is about how long a stream of one server takes to stage a batch in files, however little is in it. What takes
 	// fewer round trips message by message goes so. Defaults to 3 ms.
 	Staging time.Duration
 }
 
-// Fenced publishes messages and batches that the stream refuses to anybody but the partition's last owner. It implements
-// delivery.Publisher.
+// Fenced publishes what the stream refuses to anybody but the partition's last owner. It implements delivery.Publisher.
 type Fenced struct {
 	cfg     FencedConfig
 	build   builder

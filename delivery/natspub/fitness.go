@@ -69,7 +69,7 @@ func (s *seen) most(than int) int {
 	return largest
 }
 
-// TakesBatches tells whether server and stream take atomic batches; if not, why says what is missing.
+// TakesBatches looks for atomic batches in server and stream; why names what is missing.
 func TakesBatches(nc *nats.Conn, s jetstream.StreamConfig) (can bool, why string) {
 	switch {
 	case !versionAtLeast(nc.ConnectedServerVersion(), 2, 12):

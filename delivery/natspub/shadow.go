@@ -88,7 +88,7 @@ func (s *Shadow) Publish(ctx context.Context, messages []delivery.Message) []del
 	return outcomes
 }
 
-// shadowInFlight is how many messages are in flight, each of another stream.
+// shadowInFlight bounds the messages in flight, each of another stream.
 const shadowInFlight = 512
 
 // send publishes one message.

@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// mostSingles is how many messages a look may hold, of all its partitions, that are stored one by one where batches could be.
+	// mostSingles bounds the messages of a look, of all its partitions, that are stored one by one where batches could be.
 	mostSingles = 16
-	// mostAnnounced is how many messages a record announces: a takeover may have to look for them among those of all partitions.
+	// mostAnnounced bounds the messages that a record announces: a takeover may have to look for them among those of all partitions.
 	mostAnnounced = 64
 	// defaultStaging is that of a server whose files lie in memory.
 	defaultStaging = 3 * time.Millisecond
 )
 
-// byOne tells whether a look is stored message by message though the stream takes batches. So many messages are of one partition: each
+// byOne has a look stored message by message though the stream takes batches. So many messages are of one partition: each
 // waits for the one before, and two records come beside them.
 func (f *Fenced) byOne(messages, ofOne int) bool {
 	return messages <= mostSingles && int64(ofOne) <= f.seen.singles.Load() && f.roomForRecord(eachPlace) >= mostSingles

@@ -87,8 +87,7 @@ func (c StreamConfig) withDefaults() StreamConfig {
 	return c
 }
 
-// EnsureStream checks the stream, or creates it when Create is set, and returns
-// what the server says of it. Errors say what to do.
+// EnsureStream checks the stream, or creates it when Create is set, and returns its info. Errors say what to do.
 func EnsureStream(ctx context.Context, nc *nats.Conn, cfg StreamConfig) (*jetstream.StreamInfo, error) {
 	cfg = cfg.withDefaults()
 	if events, control := cfg.Subject.capture(), cfg.Control.Subjects(); covers(events, control) || covers(control, events) {
@@ -133,6 +132,15 @@ func EnsureStream(ctx context.Context, nc *nats.Conn, cfg StreamConfig) (*jetstr
 	}
 	info := stream.CachedInfo()
 	return info, cfg.check(info)
+}
+
+// EnsureFenced does the same for who publishes, and refuses a stream that keeps no fence.
+func EnsureFenced(ctx context.Context, nc *nats.Conn, cfg StreamConfig) (*jetstream.StreamInfo, error) {
+	info, err := EnsureStream(ctx, nc, cfg)
+	if err == nil {
+		err = Needs{Subject: cfg.Subject, Control: &cfg.Control}.Unmet(info.Config)
+	}
+	return info, err
 }
 
 // create has the stream created. A cluster that begins, that holds an election or lacks a server has no place for it yet.
@@ -197,11 +205,7 @@ func (c StreamConfig) stream(nc *nats.Conn) jetstream.StreamConfig {
 
 // check refuses a stream that cannot take the messages.
 func (c StreamConfig) check(info *jetstream.StreamInfo) error {
-	needs := Needs{Subject: c.Subject}
-	if c.Control != (Control{}) {
-		needs.Control = &c.Control
-	}
-	if err := needs.Unmet(info.Config); err != nil {
+	if err := (Needs{Subject: c.Subject}).Unmet(info.Config); err != nil {
 		return err
 	}
 	if info.Config.Discard == jetstream.DiscardOld && (info.Config.MaxMsgs > 0 || info.Config.MaxBytes > 0) {
