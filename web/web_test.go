@@ -128,7 +128,7 @@ func TestPagesRenderFromLiterals(t *testing.T) {
 		t.Fatal(err)
 	}
 	var page strings.Builder
-	err = renderer.Monitor(&page, web.Monitor{
+	err = renderer.Render(&page, "monitor", web.Monitor{
 		Shell:   web.Shell{Root: "../", Title: "T"},
 		Workers: []web.Worker{{ID: "w", Hostname: "<b>host</b>", State: "active"}},
 	})
@@ -139,7 +139,7 @@ func TestPagesRenderFromLiterals(t *testing.T) {
 		t.Error("the page is not escaped or its addresses are not relative to the root")
 	}
 	page.Reset()
-	if err := renderer.Failure(&page, web.ErrorPage{Shell: web.Shell{Root: "./"}, Status: 418, Heading: "Teapot"}); err != nil {
+	if err := renderer.Render(&page, "failure", web.ErrorPage{Shell: web.Shell{Root: "./"}, Status: 418, Heading: "Teapot"}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(page.String(), "418") {

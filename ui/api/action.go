@@ -65,88 +65,81 @@ type drainCommand struct {
 // countTimeout ends the count of a dry run, which then says that it is not complete.
 const countTimeout = 5 * time.Second
 
-func (a *API) postMessages(action act.MessageVerb) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func (a *API) postMessages(action act.MessageVerb) answer {
+	return func(w http.ResponseWriter, r *http.Request) (any, error) {
 		var body messagesCommand
-		if !a.readCommand(w, r, &body) {
-			return
+		if err := a.readCommand(w, r, &body); err != nil {
+			return nil, err
 		}
 		selection, err := body.selection(time.Now())
 		if err != nil {
-			a.failBy(w, r, err, 0)
-			return
+			return nil, err
 		}
 		var limit int64
 		if body.Limit != nil {
 			if limit = *body.Limit; limit < 1 {
-				a.failBy(w, r, act.Refused(ops.FieldLimit, "must be at least 1, got %d", limit), 0)
-				return
+				return nil, act.Refused(ops.FieldLimit, "must be at least 1, got %d", limit)
 			}
 		}
 		act.Prolong(w)
 		if body.Expected != nil && body.AtLeast != nil {
-			a.failBy(w, r, act.Refused(ops.FieldAtLeast, "and expected_count exclude each other"), 0)
-			return
+			return nil, act.Refused(ops.FieldAtLeast, "and expected_count exclude each other")
 		}
 		result, err := a.desk.OnMessages(r.Context(), act.Who(r), action, ops.Command{
 			Selection: selection, DryRun: body.DryRun, CountWithin: countTimeout, Expected: cmp.Or(body.Expected, body.AtLeast),
 			AtLeast: body.AtLeast != nil, Most: limit, Reason: body.Reason,
 		})
 		if err != nil {
-			a.failBy(w, r, err, result.Count)
-			return
+			c := a.desk.Complain(r.Context(), err)
+			c.Count = result.Count
+			return nil, decidedError{c}
 		}
-		WriteJSON(w, http.StatusOK, result.Body(action.Name, selection.State, body.DryRun))
+		return result.Body(action.Name, selection.State, body.DryRun), nil
 	}
 }
 
-func (a *API) postPartitions(action act.PartitionVerb) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func (a *API) postPartitions(action act.PartitionVerb) answer {
+	return func(w http.ResponseWriter, r *http.Request) (any, error) {
 		var body partitionsCommand
-		if !a.readCommand(w, r, &body) {
-			return
+		if err := a.readCommand(w, r, &body); err != nil {
+			return nil, err
 		}
 		ids, err := partitionIDs(body.Partitions)
 		if err != nil {
-			a.failBy(w, r, err, 0)
-			return
+			return nil, err
 		}
 		result, err := a.desk.OnPartitions(r.Context(), act.Who(r), action,
 			ops.PauseCommand{Partitions: ids, All: body.All, DryRun: body.DryRun, Reason: body.Reason})
-		a.reply(w, r, result.Body(action.Name, body.DryRun), err)
+		return result.Body(action.Name, body.DryRun), err
 	}
 }
 
-func (a *API) postWorker(action act.WorkerAction) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func (a *API) postWorker(action act.WorkerAction) answer {
+	return func(w http.ResponseWriter, r *http.Request) (any, error) {
 		var body drainCommand
-		if !a.readCommand(w, r, &body) {
-			return
+		if err := a.readCommand(w, r, &body); err != nil {
+			return nil, err
 		}
 		id, err := act.Look(a.desk, r, func(ctx context.Context, op *ops.Operator) (uuid.UUID, error) {
 			return op.FindWorker(ctx, r.PathValue("worker"))
 		})
 		if err != nil {
-			a.failBy(w, r, err, 0)
-			return
+			return nil, err
 		}
 		result, err := a.desk.OnWorker(r.Context(), act.Who(r), action, ops.DrainCommand{Worker: id, DryRun: body.DryRun, Reason: body.Reason})
-		a.reply(w, r, result.Body(action.Name, id, body.DryRun), err)
+		return result.Body(action.Name, id, body.DryRun), err
 	}
 }
 
-// readCommand reads a JSON object into body, and answers the request itself when it cannot: nothing else than application/json is read,
-// which a page of another site cannot send without being asked first, and no field that is not known, since one that is misspelt would
-// widen what is chosen.
-func (a *API) readCommand(w http.ResponseWriter, r *http.Request, body any) bool {
+// readCommand reads a JSON object into body. Nothing else than application/json is read, which a page of another site cannot send without
+// being asked first, and no field that is not known, since one that is misspelt would widen what is chosen.
+func (a *API) readCommand(w http.ResponseWriter, r *http.Request, body any) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		w.Header().Set("Accept", "application/json")
-		Fail(w, http.StatusUnsupportedMediaType, "unsupported_media_type", "Send application/json.")
-		return false
+		return decided(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send application/json.")
 	}
 	if err := a.desk.MayAct(act.Who(r)); err != nil {
-		a.failBy(w, r, err, 0)
-		return false
+		return err
 	}
 	decoder := json.NewDecoder(r.Body)
 	decoder.DisallowUnknownFields()
@@ -159,16 +152,13 @@ func (a *API) readCommand(w http.ResponseWriter, r *http.Request, body any) bool
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		Fail(w, http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("The body is larger than %d bytes.", tooLarge.Limit))
-		return false
+		return decided(http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("The body is larger than %d bytes.", tooLarge.Limit))
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		Fail(w, http.StatusRequestTimeout, "slow_body", "The body did not arrive in time.")
-		return false
+		return decided(http.StatusRequestTimeout, "slow_body", "The body did not arrive in time.")
 	case err != nil:
-		a.failBy(w, r, unreadable(err), 0)
-		return false
+		return unreadable(err)
 	}
-	return true
+	return nil
 }
 
 // unreadable names the field that a decoder stopped at.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 
 	"github.com/postrider/postrider/ui/act"
@@ -32,23 +33,41 @@ func Fail(w http.ResponseWriter, status int, code, message string) {
 	WriteJSON(w, status, problem{Error: act.Complaint{Code: code, Message: message}})
 }
 
-// failBy answers an API request with an error, and how much was done before it.
-func (a *API) failBy(w http.ResponseWriter, r *http.Request, err error, done int64) {
-	c := a.desk.Complain(r.Context(), err)
-	c.Count = done
+// decidedError is an answer that needs no more words.
+type decidedError struct{ act.Complaint }
+
+func (e decidedError) Error() string { return e.Message }
+
+func decided(status int, code, message string) error {
+	return decidedError{act.Complaint{Status: status, Code: code, Message: message}}
+}
+
+// failBy answers an API request with an error.
+func (a *API) failBy(w http.ResponseWriter, r *http.Request, err error) {
+	said, known := errors.AsType[decidedError](err)
+	c := said.Complaint
+	if !known {
+		c = a.desk.Complain(r.Context(), err)
+	}
 	if c.Status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
 	WriteJSON(w, c.Status, problem{Error: c})
 }
 
-// reply answers an API request with what came of it, or with the error.
-func (a *API) reply(w http.ResponseWriter, r *http.Request, body any, err error) {
-	if err != nil {
-		a.failBy(w, r, err, 0)
-		return
+// answer makes the body of an answer, or the error in its place.
+type answer func(w http.ResponseWriter, r *http.Request) (any, error)
+
+// json sends an answer.
+func (a *API) json(next answer) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, err := next(w, r)
+		if err != nil {
+			a.failBy(w, r, err)
+			return
+		}
+		WriteJSON(w, http.StatusOK, body)
 	}
-	WriteJSON(w, http.StatusOK, body)
 }
 
 // WriteJSON sends a body that was encoded before the status is decided.

@@ -29,44 +29,40 @@ type detailBody struct {
 	MetadataHidden bool `json:"metadata_hidden"`
 }
 
-func (a *API) messages(w http.ResponseWriter, r *http.Request) {
+func (a *API) messages(w http.ResponseWriter, r *http.Request) (any, error) {
 	filter, page, err := messageQuery(r, time.Now())
 	if err != nil {
-		a.failBy(w, r, err, 0)
-		return
+		return nil, err
 	}
 	listing, err := act.Look(a.desk, r, func(ctx context.Context, op *ops.Operator) (ops.Listing, error) {
 		return op.List(ctx, filter, page)
 	})
 	if err != nil {
-		a.failBy(w, r, err, 0)
-		return
+		return nil, err
 	}
 	body := messagesBody{Messages: []ops.MessageBody{}, Next: source.OrNull(listing.Next), LookedUpTo: source.OrNull(listing.LookedUpTo)}
 	for _, m := range listing.Messages {
 		body.Messages = append(body.Messages, m.Body())
 	}
-	WriteJSON(w, http.StatusOK, body)
+	return body, nil
 }
 
-func (a *API) causes(w http.ResponseWriter, r *http.Request) {
+func (a *API) causes(w http.ResponseWriter, r *http.Request) (any, error) {
 	values, err := parameters(r, causeParameters, []string{"partition"})
 	if err != nil {
-		a.failBy(w, r, err, 0)
-		return
+		return nil, err
 	}
 	filter, err := act.Filter(values, time.Now())
 	if err != nil {
-		a.failBy(w, r, err, 0)
-		return
+		return nil, err
 	}
 	causes, err := act.Look(a.desk, r, func(ctx context.Context, op *ops.Operator) (ops.Causes, error) { return op.Causes(ctx, filter, 0) })
-	a.reply(w, r, causes.Body(), err)
+	return causes.Body(), err
 }
 
-func (a *API) message(w http.ResponseWriter, r *http.Request) {
+func (a *API) message(w http.ResponseWriter, r *http.Request) (any, error) {
 	detail, err := a.desk.ShowMessage(r)
-	a.reply(w, r, newDetailBody(detail, a.desk.MayReadPayload(act.Who(r))), err)
+	return newDetailBody(detail, a.desk.MayReadPayload(act.Who(r))), err
 }
 
 // payload sends a message's body as a file. Browsers must not show it: it is whatever a producer wrote.
@@ -85,7 +81,7 @@ func (a *API) payload(w http.ResponseWriter, r *http.Request) {
 		return op.Payload(ctx, sequence)
 	})
 	if err != nil {
-		a.failBy(w, r, err, 0)
+		a.failBy(w, r, err)
 		return
 	}
 	a.desk.Logger.LogAttrs(r.Context(), slog.LevelInfo, "monitor shows a payload",

@@ -18,17 +18,15 @@ type ownershipBody struct {
 // ownershipParameters are the names in the query string of a list of changes.
 var ownershipParameters = []string{"partition", "since", "until", "after", "limit"}
 
-func (a *API) ownership(w http.ResponseWriter, r *http.Request) {
+func (a *API) ownership(w http.ResponseWriter, r *http.Request) (any, error) {
 	values, err := parameters(r, ownershipParameters, nil)
 	if err != nil {
-		a.failBy(w, r, err, 0)
-		return
+		return nil, err
 	}
 	q, err := act.OwnershipQuery(values, time.Now())
 	if err != nil {
-		a.failBy(w, r, err, 0)
-		return
+		return nil, err
 	}
 	history, next, err := a.desk.Cache.OwnershipPage(r.Context(), q)
-	a.reply(w, r, ownershipBody{Begins: source.UTC(source.OrNull(history.Begins)), Changes: source.ChangeBodies(history.Changes), Next: source.OrNull(next)}, err)
+	return ownershipBody{Begins: source.UTC(source.OrNull(history.Begins)), Changes: source.ChangeBodies(history.Changes), Next: source.OrNull(next)}, err
 }

@@ -38,16 +38,14 @@ type cancelCommand struct {
 	Reason string `json:"reason"`
 }
 
-func (a *API) replays(w http.ResponseWriter, r *http.Request) {
+func (a *API) replays(w http.ResponseWriter, r *http.Request) (any, error) {
 	after, limit, err := paging(r)
 	if err != nil {
-		a.failBy(w, r, err, 0)
-		return
+		return nil, err
 	}
 	jobs, err := a.desk.ListReplays(r.Context(), after, limit)
 	if err != nil {
-		a.failBy(w, r, err, 0)
-		return
+		return nil, err
 	}
 	body := replaysBody{Replays: []replay.Body{}}
 	for _, j := range jobs {
@@ -56,7 +54,7 @@ func (a *API) replays(w http.ResponseWriter, r *http.Request) {
 	if len(jobs) == limit {
 		body.Next = &jobs[limit-1].ID
 	}
-	WriteJSON(w, http.StatusOK, body)
+	return body, nil
 }
 
 // replayBody is a replay without credentials in what went wrong.
@@ -65,46 +63,44 @@ func replayBody(j replay.Job) replay.Body {
 	return j.Body()
 }
 
-func (a *API) replay(w http.ResponseWriter, r *http.Request) {
+func (a *API) replay(w http.ResponseWriter, r *http.Request) (any, error) {
 	id, err := act.ReplayNumber(r.PathValue("replay"))
 	var j replay.Job
 	if err == nil {
 		j, err = a.desk.ShowReplay(r.Context(), id)
 	}
-	a.reply(w, r, replayBody(j), err)
+	return replayBody(j), err
 }
 
-func (a *API) postReplay(w http.ResponseWriter, r *http.Request) {
+func (a *API) postReplay(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body replayCommand
-	if !a.readCommand(w, r, &body) {
-		return
+	if err := a.readCommand(w, r, &body); err != nil {
+		return nil, err
 	}
 	spec, err := body.spec()
 	if err != nil {
-		a.failBy(w, r, err, 0)
-		return
+		return nil, err
 	}
 	act.Prolong(w)
 	if body.DryRun {
 		plan, err := a.desk.CountReplay(r.Context(), act.Who(r), spec)
-		a.reply(w, r, spec.Body(plan), err)
-		return
+		return spec.Body(plan), err
 	}
 	j, err := a.desk.Replay(r.Context(), act.Who(r), spec, body.Expected)
-	a.reply(w, r, replayBody(j), err)
+	return replayBody(j), err
 }
 
-func (a *API) postCancelReplay(w http.ResponseWriter, r *http.Request) {
+func (a *API) postCancelReplay(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body cancelCommand
-	if !a.readCommand(w, r, &body) {
-		return
+	if err := a.readCommand(w, r, &body); err != nil {
+		return nil, err
 	}
 	id, err := act.ReplayNumber(r.PathValue("replay"))
 	var j replay.Job
 	if err == nil {
 		j, err = a.desk.CancelReplay(r.Context(), act.Who(r), id, body.Reason)
 	}
-	a.reply(w, r, replayBody(j), err)
+	return replayBody(j), err
 }
 
 // spec reads the fields as the pages' form has them.

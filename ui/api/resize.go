@@ -16,23 +16,22 @@ type resizeCommand struct {
 	Reason   string `json:"reason"`
 }
 
-func (a *API) resizing(w http.ResponseWriter, r *http.Request) {
+func (a *API) resizing(w http.ResponseWriter, r *http.Request) (any, error) {
 	census, last, err := a.desk.Resizing(r.Context())
-	a.reply(w, r, resize.BodyOf(census, last, act.WhyNotResized), err)
+	return resize.BodyOf(census, last, act.WhyNotResized), err
 }
 
 // postResize answers when the resize has ended, as the command does; the resize does not wait for who asked.
-func (a *API) postResize(w http.ResponseWriter, r *http.Request) {
+func (a *API) postResize(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body resizeCommand
-	if !a.readCommand(w, r, &body) {
-		return
+	if err := a.readCommand(w, r, &body); err != nil {
+		return nil, err
 	}
 	act.Prolong(w)
 	order := resize.Wanted{To: body.Count, From: body.Expected, Reason: body.Reason}
 	if body.DryRun {
 		plan, err := a.desk.PlanResize(r.Context(), act.Who(r), order)
-		a.reply(w, r, plan, err)
-		return
+		return plan, err
 	}
 	wait, err := a.desk.Resize(r.Context(), act.Who(r), order)
 	var done resize.Resized
@@ -40,9 +39,8 @@ func (a *API) postResize(w http.ResponseWriter, r *http.Request) {
 		done, err = wait(r.Context())
 	}
 	if err != nil {
-		a.failBy(w, r, err, 0)
-		return
+		return nil, err
 	}
 	a.desk.Cache.Outdate()
-	WriteJSON(w, http.StatusOK, done)
+	return done, nil
 }

@@ -30,31 +30,31 @@ func (a *API) Routes() []Route {
 	const get, post = http.MethodGet, http.MethodPost
 	routes := []Route{
 		{get, "/api/v1/openapi.yaml", serveOpenAPI, false, false},
-		{get, "/api/v1/summary", a.summary, false, false},
-		{get, "/api/v1/workers", a.workers, false, false},
-		{post, "/api/v1/workers/{worker}/drain", a.postWorker(act.Drain), false, false},
-		{post, "/api/v1/workers/{worker}/undrain", a.postWorker(act.Undrain), false, false},
-		{get, "/api/v1/partitions", a.partitions, false, false},
-		{get, "/api/v1/partitions/{partition}", a.partition, false, false},
-		{post, "/api/v1/partitions/pause", a.postPartitions(act.Pause), false, false},
-		{post, "/api/v1/partitions/resume", a.postPartitions(act.Resume), false, false},
-		{get, "/api/v1/partitions/resize", a.resizing, false, false},
-		{post, "/api/v1/partitions/resize", a.postResize, false, false},
-		{get, "/api/v1/messages", a.messages, false, true},
-		{get, "/api/v1/messages/causes", a.causes, false, true},
-		{get, "/api/v1/messages/{message}", a.message, false, false},
+		{get, "/api/v1/summary", ofSnapshot(a, a.newSummaryBody), false, false},
+		{get, "/api/v1/workers", ofSnapshot(a, newWorkersBody), false, false},
+		{post, "/api/v1/workers/{worker}/drain", a.json(a.postWorker(act.Drain)), false, false},
+		{post, "/api/v1/workers/{worker}/undrain", a.json(a.postWorker(act.Undrain)), false, false},
+		{get, "/api/v1/partitions", ofSnapshot(a, newPartitionsBody), false, false},
+		{get, "/api/v1/partitions/{partition}", a.json(a.partition), false, false},
+		{post, "/api/v1/partitions/pause", a.json(a.postPartitions(act.Pause)), false, false},
+		{post, "/api/v1/partitions/resume", a.json(a.postPartitions(act.Resume)), false, false},
+		{get, "/api/v1/partitions/resize", a.json(a.resizing), false, false},
+		{post, "/api/v1/partitions/resize", a.json(a.postResize), false, false},
+		{get, "/api/v1/messages", a.json(a.messages), false, true},
+		{get, "/api/v1/messages/causes", a.json(a.causes), false, true},
+		{get, "/api/v1/messages/{message}", a.json(a.message), false, false},
 		{get, "/api/v1/messages/{message}/payload", a.payload, true, false},
-		{post, "/api/v1/messages/requeue", a.postMessages(act.Requeue), false, false},
-		{post, "/api/v1/messages/skip", a.postMessages(act.Skip), false, false},
-		{post, "/api/v1/messages/discard", a.postMessages(act.Discard), false, false},
-		{get, "/api/v1/throughput", a.throughput, false, false},
-		{get, "/api/v1/ownership", a.ownership, false, true},
-		{get, "/api/v1/topics", a.topics, false, false},
-		{get, "/api/v1/replays", a.replays, false, true},
-		{post, "/api/v1/replays", a.postReplay, false, false},
-		{get, "/api/v1/replays/{replay}", a.replay, false, false},
-		{post, "/api/v1/replays/{replay}/cancel", a.postCancelReplay, false, false},
-		{get, "/api/v1/audit", a.audit, false, true},
+		{post, "/api/v1/messages/requeue", a.json(a.postMessages(act.Requeue)), false, false},
+		{post, "/api/v1/messages/skip", a.json(a.postMessages(act.Skip)), false, false},
+		{post, "/api/v1/messages/discard", a.json(a.postMessages(act.Discard)), false, false},
+		{get, "/api/v1/throughput", ofSnapshot(a, newThroughputBody), false, false},
+		{get, "/api/v1/ownership", a.json(a.ownership), false, true},
+		{get, "/api/v1/topics", a.json(a.topics), false, false},
+		{get, "/api/v1/replays", a.json(a.replays), false, true},
+		{post, "/api/v1/replays", a.json(a.postReplay), false, false},
+		{get, "/api/v1/replays/{replay}", a.json(a.replay), false, false},
+		{post, "/api/v1/replays/{replay}/cancel", a.json(a.postCancelReplay), false, false},
+		{get, "/api/v1/audit", a.json(a.audit), false, true},
 		{get, "/api/v1/events", a.events, true, false},
 	}
 	for i, one := range routes {
@@ -68,7 +68,7 @@ func (a *API) Routes() []Route {
 func (a *API) withoutParameters(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if _, err := parameters(r, nil, nil); err != nil {
-			a.failBy(w, r, err, 0)
+			a.failBy(w, r, err)
 			return
 		}
 		next(w, r)

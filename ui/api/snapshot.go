@@ -54,42 +54,25 @@ type minuteBody struct {
 	Skipped   int64     `json:"skipped"`
 }
 
-func (a *API) summary(w http.ResponseWriter, r *http.Request) {
-	a.answer(w, r, func(seen source.Observation) any { return a.newSummaryBody(seen) })
+// ofSnapshot answers with a body made from a snapshot that speaks for the present.
+func ofSnapshot[T any](a *API, body func(source.Observation) T) http.HandlerFunc {
+	return a.json(func(_ http.ResponseWriter, r *http.Request) (any, error) {
+		seen, err := a.present(r)
+		return body(seen), err
+	})
 }
 
-func (a *API) workers(w http.ResponseWriter, r *http.Request) {
-	a.answer(w, r, func(seen source.Observation) any { return workersBody{newFreshness(seen), seen.WorkerBodies()} })
-}
-
-func (a *API) partitions(w http.ResponseWriter, r *http.Request) {
-	a.answer(w, r, func(seen source.Observation) any { return partitionsBody{newFreshness(seen), seen.PartitionBodies()} })
-}
-
-func (a *API) throughput(w http.ResponseWriter, r *http.Request) {
-	a.answer(w, r, func(seen source.Observation) any { return newThroughputBody(seen) })
-}
-
-// answer sends a body made from a snapshot that speaks for the present, and 503 when there is none.
-func (a *API) answer(w http.ResponseWriter, r *http.Request, body func(source.Observation) any) {
-	if seen, ok := a.present(w, r); ok {
-		WriteJSON(w, http.StatusOK, body(seen))
-	}
-}
-
-// present returns a snapshot that speaks for the present, or answers 503.
-func (a *API) present(w http.ResponseWriter, r *http.Request) (source.Observation, bool) {
+// present returns a snapshot that speaks for the present, or 503.
+func (a *API) present(r *http.Request) (source.Observation, error) {
 	seen, err := a.desk.Cache.Observe(r.Context())
 	if err != nil || seen.Stale {
 		message := "The database has not answered yet."
 		if err == nil {
 			message = seen.Trouble()
 		}
-		w.Header().Set("Retry-After", "1")
-		Fail(w, http.StatusServiceUnavailable, "snapshot_unavailable", message+a.desk.Readiness.Because(r.Context()))
-		return seen, false
+		return seen, decided(http.StatusServiceUnavailable, "snapshot_unavailable", message+a.desk.Readiness.Because(r.Context()))
 	}
-	return seen, true
+	return seen, nil
 }
 
 func newFreshness(seen source.Observation) freshness {
@@ -100,6 +83,14 @@ func (a *API) newSummaryBody(seen source.Observation) summaryBody {
 	return summaryBody{
 		freshness: newFreshness(seen), Environment: a.desk.Environment, Version: a.desk.Version, SummaryBody: seen.SummaryBody(),
 	}
+}
+
+func newWorkersBody(seen source.Observation) workersBody {
+	return workersBody{newFreshness(seen), seen.WorkerBodies()}
+}
+
+func newPartitionsBody(seen source.Observation) partitionsBody {
+	return partitionsBody{newFreshness(seen), seen.PartitionBodies()}
 }
 
 func newThroughputBody(seen source.Observation) throughputBody {

@@ -63,18 +63,16 @@ type batchBody struct {
 	Skipped       int       `json:"skipped"`
 }
 
-func (a *API) audit(w http.ResponseWriter, r *http.Request) {
+func (a *API) audit(w http.ResponseWriter, r *http.Request) (any, error) {
 	after, limit, err := paging(r)
 	if err != nil {
-		a.failBy(w, r, err, 0)
-		return
+		return nil, err
 	}
 	page, err := act.Look(a.desk, r, func(ctx context.Context, op *ops.Operator) (ops.AuditPage, error) {
 		return op.Audit(ctx, after, limit)
 	})
 	if err != nil {
-		a.failBy(w, r, err, 0)
-		return
+		return nil, err
 	}
 	body := auditBody{Entries: []auditEntry{}, Next: source.OrNull(page.Next)}
 	for _, e := range page.Entries {
@@ -82,22 +80,21 @@ func (a *API) audit(w http.ResponseWriter, r *http.Request) {
 			ID: e.ID, At: e.At.UTC(), Actor: e.Actor, Action: e.Action, Reason: source.OrNull(e.Reason), Target: e.Target, Details: e.Details,
 		})
 	}
-	WriteJSON(w, http.StatusOK, body)
+	return body, nil
 }
 
 // How much a partition's story tells.
 const storyLength = 20
 
 // partition tells one partition's story.
-func (a *API) partition(w http.ResponseWriter, r *http.Request) {
+func (a *API) partition(w http.ResponseWriter, r *http.Request) (any, error) {
 	id, err := act.PartitionNumber(r.PathValue("partition"))
 	if err != nil {
-		a.failBy(w, r, err, 0)
-		return
+		return nil, err
 	}
-	seen, ok := a.present(w, r)
-	if !ok {
-		return
+	seen, err := a.present(r)
+	if err != nil {
+		return nil, err
 	}
 	for _, p := range seen.Partitions {
 		if p.Number != int(id) {
@@ -117,15 +114,13 @@ func (a *API) partition(w http.ResponseWriter, r *http.Request) {
 				return op.Partition(ctx, id, storyLength)
 			})
 			if err != nil {
-				a.failBy(w, r, err, 0)
-				return
+				return nil, err
 			}
 			body.Streams, body.Deliveries = newHeadBodies(story.Heads), newBatchBodies(story.Batches)
 		}
-		WriteJSON(w, http.StatusOK, body)
-		return
+		return body, nil
 	}
-	a.failBy(w, r, &ops.InputError{Field: ops.FieldPartition, Problem: "there is no such partition", Err: ops.ErrNotFound}, 0)
+	return nil, &ops.InputError{Field: ops.FieldPartition, Problem: "there is no such partition", Err: ops.ErrNotFound}
 }
 
 func newHeadBodies(heads []ops.Head) []headBody {

@@ -22,17 +22,17 @@ type nameBody struct {
 	Dead                    *int64   `json:"dead"`
 }
 
-func (a *API) topics(w http.ResponseWriter, r *http.Request) {
-	seen, ok := a.present(w, r)
-	if !ok {
-		return
+func (a *API) topics(w http.ResponseWriter, r *http.Request) (any, error) {
+	seen, err := a.present(r)
+	if err != nil {
+		return nil, err
 	}
 	loads := a.desk.TopicLoads(r, seen)
 	body := topicsBody{freshness: newFreshness(seen), Topics: nameBodies(loads.Topics), Types: nameBodies(loads.Types)}
 	if f := loads.Flows; f != nil {
 		body.Sampled, body.SpanSeconds = &f.Sampled, new(source.Seconds(f.Span))
 	}
-	WriteJSON(w, http.StatusOK, body)
+	return body, nil
 }
 
 func nameBodies(names []source.NameLoad) []nameBody {

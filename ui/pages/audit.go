@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -49,7 +48,7 @@ func (p *Pages) audit(w http.ResponseWriter, r *http.Request) {
 	for _, e := range found.Entries {
 		page.Rows = append(page.Rows, auditRow(e, now))
 	}
-	p.send(w, r, http.StatusOK, func(w io.Writer) error { return p.renderer.Audit(w, page) })
+	p.send(w, r, http.StatusOK, "audit", page)
 }
 
 // auditRow reads what the known actions record. Whatever else an entry holds is in its record.

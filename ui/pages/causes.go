@@ -2,7 +2,6 @@ package pages
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -37,7 +36,7 @@ func (p *Pages) causes(w http.ResponseWriter, r *http.Request) {
 		page.Total += one.Count
 		page.Rows = append(page.Rows, causeRow(one, found.List[0].Count, filter, now))
 	}
-	p.send(w, r, http.StatusOK, func(w io.Writer) error { return p.renderer.Causes(w, page) })
+	p.send(w, r, http.StatusOK, "causes", page)
 }
 
 func causeRow(c ops.Cause, most int64, filter messageFilter, now time.Time) web.Cause {

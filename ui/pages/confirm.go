@@ -2,7 +2,6 @@ package pages
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -203,7 +202,7 @@ func (p *Pages) ask(w http.ResponseWriter, r *http.Request, o order, status int,
 	if page.AtLeast {
 		page.Fields = append(page.Fields, web.Field{Name: paramMore, Value: "1"})
 	}
-	p.send(w, r, status, func(w io.Writer) error { return p.renderer.Confirm(w, page) })
+	p.send(w, r, status, "confirm", page)
 }
 
 // sequencesNamed is how many messages are named to people.

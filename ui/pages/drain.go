@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"io"
 	"net/http"
 	"net/url"
 
@@ -58,7 +57,7 @@ func (p *Pages) askDrain(w http.ResponseWriter, r *http.Request, id uuid.UUID, s
 			}
 		}
 	}
-	p.send(w, r, status, func(w io.Writer) error { return p.renderer.Drain(w, page) })
+	p.send(w, r, status, "drain", page)
 }
 
 // formWorkers drains a worker, or takes that back.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -46,7 +45,7 @@ func (p *Pages) message(w http.ResponseWriter, r *http.Request) {
 		p.desk.Logger.InfoContext(r.Context(), "monitor shows a payload", logSequence, detail.Sequence, logActor, who.Name)
 		page.Payload, page.Every = showPayload(body), 0
 	}
-	p.send(w, r, http.StatusOK, func(w io.Writer) error { return p.renderer.Message(w, page) })
+	p.send(w, r, http.StatusOK, "message", page)
 }
 
 func messagePage(d ops.Detail, now time.Time) web.Message {

@@ -3,7 +3,6 @@ package pages
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -76,7 +75,7 @@ func (p *Pages) messages(w http.ResponseWriter, r *http.Request) {
 		p.failPage(w, r, err)
 		return
 	}
-	p.send(w, r, status, func(w io.Writer) error { return p.renderer.Messages(w, page) })
+	p.send(w, r, status, "messages", page)
 }
 
 func fillMessages(page *web.Messages, f messageFilter, at listPage, listing ops.Listing, now time.Time) {

@@ -2,7 +2,6 @@ package pages
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -31,7 +30,7 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 		page.Workers[i].Drainable = page.Workers[i].Drainable && page.MayAct
 	}
 	page.AsTable = r.URL.Query().Get("partitions") == "table"
-	p.send(w, r, http.StatusOK, func(w io.Writer) error { return p.renderer.Monitor(w, page) })
+	p.send(w, r, http.StatusOK, "monitor", page)
 }
 
 // notReady leaves out a reason that the snapshot has of this process already: one fault is one row.

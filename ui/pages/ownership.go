@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -58,7 +57,7 @@ func (p *Pages) ownership(w http.ResponseWriter, r *http.Request) {
 		filter.Set(paramAfter, number(next))
 		page.Older = ownershipAddress(filter)
 	}
-	p.send(w, r, http.StatusOK, func(w io.Writer) error { return p.renderer.Ownership(w, page) })
+	p.send(w, r, http.StatusOK, "ownership", page)
 }
 
 func ownershipAddress(filter url.Values) string {

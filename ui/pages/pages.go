@@ -3,7 +3,6 @@ package pages
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 
@@ -94,9 +93,9 @@ func (p *Pages) shellOf(r *http.Request, title, section string) web.Shell {
 }
 
 // send writes a page that is complete, or says that it could not be made.
-func (p *Pages) send(w http.ResponseWriter, r *http.Request, status int, render func(io.Writer) error) {
+func (p *Pages) send(w http.ResponseWriter, r *http.Request, status int, template string, data any) {
 	var page bytes.Buffer
-	if err := render(&page); err != nil {
+	if err := p.renderer.Render(&page, template, data); err != nil {
 		p.desk.Logger.ErrorContext(r.Context(), "monitor cannot make its page", logPath, r.URL.Path, logError, err)
 		p.Fail(w, r, http.StatusInternalServerError, "The monitor failed. Its log tells more.")
 		return
@@ -111,7 +110,7 @@ func (p *Pages) send(w http.ResponseWriter, r *http.Request, status int, render 
 func (p *Pages) Fail(w http.ResponseWriter, r *http.Request, status int, message string) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	err := p.renderer.Failure(w, web.ErrorPage{
+	err := p.renderer.Render(w, "failure", web.ErrorPage{
 		Shell: p.shell(r, http.StatusText(status), true), Status: status, Heading: http.StatusText(status), Detail: message,
 	})
 	if err != nil {

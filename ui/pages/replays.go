@@ -3,7 +3,6 @@ package pages
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -68,7 +67,7 @@ func (p *Pages) listReplays(w http.ResponseWriter, r *http.Request, status int, 
 		}
 		page.Rows = append(page.Rows, row)
 	}
-	p.send(w, r, status, func(w io.Writer) error { return p.renderer.Replays(w, page) })
+	p.send(w, r, status, "replays", page)
 }
 
 func replayRow(j replay.Job, now time.Time) web.Replay {
@@ -171,7 +170,7 @@ func (p *Pages) askReplay(w http.ResponseWriter, r *http.Request, given url.Valu
 			page.Fields = append(page.Fields, web.Field{Name: name, Value: text})
 		}
 	}
-	p.send(w, r, status, func(w io.Writer) error { return p.renderer.ReplayConfirm(w, page) })
+	p.send(w, r, status, "replay-confirm", page)
 }
 
 // cancelReplay asks before a replay is ended.
@@ -196,7 +195,7 @@ func (p *Pages) askCancel(w http.ResponseWriter, r *http.Request, name string, s
 	}
 	now, _ := p.now(r.Context())
 	page := web.ReplayCancel{Shell: p.shellOf(r, "End a replay", sectionReplays), Replay: replayRow(j, now), Reason: reason, Problem: problem}
-	p.send(w, r, status, func(w io.Writer) error { return p.renderer.ReplayCancel(w, page) })
+	p.send(w, r, status, "replay-cancel", page)
 }
 
 // formReplays makes the replay that was confirmed, or ends one.

@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"io"
 	"net/http"
 	"net/url"
 
@@ -48,7 +47,7 @@ func (p *Pages) showResize(w http.ResponseWriter, r *http.Request, status int, g
 	default:
 		page.Every = listEvery
 	}
-	p.send(w, r, status, func(w io.Writer) error { return p.renderer.Resize(w, page) })
+	p.send(w, r, status, "resize", page)
 }
 
 // confirmResize says what another number of partitions would do, and asks.
@@ -77,7 +76,7 @@ func (p *Pages) askResize(w http.ResponseWriter, r *http.Request, q url.Values, 
 	page := web.ResizeConfirm{
 		Shell: p.shellOf(r, "Confirm", sectionMonitor), From: plan.From, To: plan.To, Moved: plan.Moved, Reason: wanted.Reason, Problem: problem,
 	}
-	p.send(w, r, status, func(w io.Writer) error { return p.renderer.ResizeConfirm(w, page) })
+	p.send(w, r, status, "resize-confirm", page)
 }
 
 // formResize begins what was confirmed, and leads to the page that tells how far it is.

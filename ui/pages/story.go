@@ -2,7 +2,6 @@ package pages
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"net/url"
 	"time"
@@ -73,7 +72,7 @@ func (p *Pages) tellStory(w http.ResponseWriter, r *http.Request, id partition.I
 		}
 		fillStory(&page, story, seen.At.Add(seen.Age))
 	}
-	p.send(w, r, status, func(w io.Writer) error { return p.renderer.Story(w, page) })
+	p.send(w, r, status, "story", page)
 }
 
 // confirmPause asks before a partition is paused.
@@ -91,7 +90,7 @@ func (p *Pages) askPause(w http.ResponseWriter, r *http.Request, id partition.ID
 		return
 	}
 	page.Shell, page.Reason, page.Problem = p.shellOf(r, "Pause a partition", sectionMonitor), reason, problem
-	p.send(w, r, status, func(w io.Writer) error { return p.renderer.PauseConfirm(w, page) })
+	p.send(w, r, status, "pause-confirm", page)
 }
 
 func storyPage(seen source.Observation, n int) (web.Story, bool) {

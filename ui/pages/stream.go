@@ -2,7 +2,6 @@ package pages
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -70,7 +69,7 @@ func (p *Pages) stream(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	web.PlaceStream(page.Rows, now)
-	p.send(w, r, http.StatusOK, func(w io.Writer) error { return p.renderer.Stream(w, page) })
+	p.send(w, r, http.StatusOK, "stream", page)
 }
 
 // ofStream is the stream's page in place of a list's.

@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"io"
 	"net/http"
 	"net/url"
 
@@ -25,7 +24,7 @@ func (p *Pages) topics(w http.ResponseWriter, r *http.Request) {
 	if loads.Flows != nil {
 		page.Flowing, page.Sampled, page.Span = true, loads.Flows.Sampled, loads.Flows.Span
 	}
-	p.send(w, r, http.StatusOK, func(w io.Writer) error { return p.renderer.Topics(w, page) })
+	p.send(w, r, http.StatusOK, "topics", page)
 }
 
 func (p *Pages) nameRows(names []source.NameLoad, param string) []web.NameRow {
