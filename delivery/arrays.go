@@ -6,9 +6,8 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// Arrays of many elements as parameters of statements. The driver takes each element
-// as an any and asks it for its value; a pointer into the array gives both without an
-// allocation, where the element itself would cost two.
+// Arrays of many elements as parameters of statements, as pgtype.ArrayGetter. The driver takes each element as an any and asks it for its
+// value; a pointer into the array gives both without an allocation, where the element itself would cost two.
 type (
 	keys      []partition.ID // smallint[]
 	integers  []int32        // int[]
@@ -23,72 +22,38 @@ type (
 	str      string
 )
 
-// Dimensions implements pgtype.ArrayGetter.
 func (a keys) Dimensions() []pgtype.ArrayDimension { return dimension(len(a)) }
-
-// Index implements pgtype.ArrayGetter.
-func (a keys) Index(i int) any { return (*key)(&a[i]) }
-
-// IndexType implements pgtype.ArrayGetter.
-func (a keys) IndexType() any { return new(key) }
-
-// Int64Value implements pgtype.Int64Valuer.
+func (a keys) Index(i int) any                     { return (*key)(&a[i]) }
+func (a keys) IndexType() any                      { return new(key) }
 func (v *key) Int64Value() (pgtype.Int8, error) {
 	return pgtype.Int8{Int64: int64(*v), Valid: true}, nil
 }
 
-// Dimensions implements pgtype.ArrayGetter.
 func (a integers) Dimensions() []pgtype.ArrayDimension { return dimension(len(a)) }
-
-// Index implements pgtype.ArrayGetter.
-func (a integers) Index(i int) any { return (*integer)(&a[i]) }
-
-// IndexType implements pgtype.ArrayGetter.
-func (a integers) IndexType() any { return new(integer) }
-
-// Int64Value implements pgtype.Int64Valuer.
+func (a integers) Index(i int) any                     { return (*integer)(&a[i]) }
+func (a integers) IndexType() any                      { return new(integer) }
 func (v *integer) Int64Value() (pgtype.Int8, error) {
 	return pgtype.Int8{Int64: int64(*v), Valid: true}, nil
 }
 
-// Dimensions implements pgtype.ArrayGetter.
 func (a bigints) Dimensions() []pgtype.ArrayDimension { return dimension(len(a)) }
-
-// Index implements pgtype.ArrayGetter.
-func (a bigints) Index(i int) any { return (*bigint)(&a[i]) }
-
-// IndexType implements pgtype.ArrayGetter.
-func (a bigints) IndexType() any { return new(bigint) }
-
-// Int64Value implements pgtype.Int64Valuer.
+func (a bigints) Index(i int) any                     { return (*bigint)(&a[i]) }
+func (a bigints) IndexType() any                      { return new(bigint) }
 func (v *bigint) Int64Value() (pgtype.Int8, error) {
 	return pgtype.Int8{Int64: int64(*v), Valid: true}, nil
 }
 
-// Dimensions implements pgtype.ArrayGetter.
 func (a positions) Dimensions() []pgtype.ArrayDimension { return dimension(len(a)) }
+func (a positions) Index(i int) any                     { return (*position)(&a[i]) }
+func (a positions) IndexType() any                      { return new(position) }
 
-// Index implements pgtype.ArrayGetter.
-func (a positions) Index(i int) any { return (*position)(&a[i]) }
-
-// IndexType implements pgtype.ArrayGetter.
-func (a positions) IndexType() any { return new(position) }
-
-// Int64Value implements pgtype.Int64Valuer.
 func (v *position) Int64Value() (pgtype.Int8, error) {
 	return pgtype.Int8{Int64: int64(*v), Valid: *v != 0}, nil // a stream's sequence never reaches 2^63
 }
 
-// Dimensions implements pgtype.ArrayGetter.
 func (a strs) Dimensions() []pgtype.ArrayDimension { return dimension(len(a)) }
-
-// Index implements pgtype.ArrayGetter.
-func (a strs) Index(i int) any { return (*str)(&a[i]) }
-
-// IndexType implements pgtype.ArrayGetter.
-func (a strs) IndexType() any { return new(str) }
-
-// TextValue implements pgtype.TextValuer.
+func (a strs) Index(i int) any                     { return (*str)(&a[i]) }
+func (a strs) IndexType() any                      { return new(str) }
 func (v *str) TextValue() (pgtype.Text, error) {
 	return pgtype.Text{String: string(*v), Valid: true}, nil
 }

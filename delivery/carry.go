@@ -68,7 +68,6 @@ func (r *Relay) carry(ctx context.Context, found Claim, messages int) {
 	})
 }
 
-// takeRoom counts messages that were claimed.
 func (r *Relay) takeRoom(messages int) {
 	r.room -= messages
 	r.unanswered += messages
@@ -204,7 +203,6 @@ func (r *Relay) publish(look []*carried, most readable, done func(*carried)) {
 	publishing.Wait()
 }
 
-// shaped is a batch with what of it goes to the publisher.
 type shaped struct {
 	*carried
 	send  Batch
@@ -242,7 +240,6 @@ func (r *Relay) shape(c *carried, most readable) shaped {
 	return s
 }
 
-// send publishes what was shaped.
 func (r *Relay) send(all []shaped, done func(*carried)) {
 	look, of := make([]Batch, 0, len(all)), make([]int, 0, len(all))
 	for i, s := range all {

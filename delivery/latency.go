@@ -17,7 +17,6 @@ type Latency struct {
 	P50, P99 time.Duration
 }
 
-// latencyBatches bounds the batches that are looked at.
 const latencyBatches = 300
 
 // Latency measures the first and the last event of the batches of the last five

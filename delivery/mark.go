@@ -15,7 +15,6 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// marks is the rows of one mark statement.
 type marks struct {
 	partitions keys
 	sequences  bigints
@@ -25,7 +24,6 @@ type marks struct {
 	records    []uint64 // that close the batches; not sent
 }
 
-// parks is the rows of a park statement.
 type parks struct {
 	partitions []partition.ID
 	sequences  []int64

@@ -41,7 +41,6 @@ type head struct {
 	waited   time.Duration
 }
 
-// namedRows is what Named reads.
 type namedRows struct {
 	topics    map[string]int64 // dead messages, of some topics
 	dead      int64            // of all

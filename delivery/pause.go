@@ -178,14 +178,12 @@ func (r *Relay) idle() {
 // Flows tells whether anything was published within the last second.
 func (r *Relay) Flows() bool { return time.Since(r.stats.flowed.get()) < flowing }
 
-// succeeded notes a success.
 func (r *Relay) succeeded(id partition.ID) {
 	r.stats.flowed.set(time.Now())
 	r.resume(id)
 	r.goOn()
 }
 
-// resume ends the pause of one partition.
 func (r *Relay) resume(id partition.ID) {
 	if f := r.flowAt(id); f.alone.failures > 0 {
 		f.alone = pause{}
@@ -193,7 +191,6 @@ func (r *Relay) resume(id partition.ID) {
 	}
 }
 
-// goOn ends a pause.
 func (r *Relay) goOn() {
 	r.cfg.Board.Report(condition.Delivery, nil)
 	if r.pause.failures > 0 && r.pause.over() {

@@ -48,7 +48,6 @@ func (p FailurePolicy) Validate() error {
 	return fmt.Errorf("%w: Failure must be stream, retries or none, got %q", ErrConfig, p)
 }
 
-// passes tells whether everything passes a failed message.
 func (p FailurePolicy) passes() bool { return p == BehindNone }
 
 // skipsDead tells whether dead messages hold up nothing.

@@ -72,7 +72,6 @@ func loadChecks(schema string) (c checks, err error) {
 	return c, err
 }
 
-// precondition is a statement with what its rows are called.
 type precondition struct {
 	name     string
 	query    pg.Query

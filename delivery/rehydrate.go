@@ -98,7 +98,6 @@ func largeThatFit(events map[int64]*Event, small, maxPayload, maxBytes int64) (f
 	return large, 0
 }
 
-// collectEvents reads events, most of them at most.
 func collectEvents(events map[int64]*Event, most int) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		room := make([]Event, 0, most)

@@ -30,10 +30,8 @@ type Doorbell interface {
 // Silence is a doorbell that nobody rings.
 type Silence struct{}
 
-// Rung implements Doorbell.
 func (Silence) Rung() <-chan struct{} { return nil }
 
-// Heard implements Doorbell.
 func (Silence) Heard() ([]partition.ID, bool) { return nil, false }
 
 // Relay delivers the partitions of a set of leases.
@@ -77,7 +75,6 @@ type Relay struct {
 	fatal      error // ends the loop
 }
 
-// backend is what a relay does in the database.
 type backend interface {
 	Claim(ctx context.Context, asks []Ask, limits Limits, policy FailurePolicy) (Claim, error)
 	Advance(ctx context.Context, apart int) (Watermark, error)
@@ -250,7 +247,6 @@ const (
 	littlePayload = 16 << 10
 )
 
-// claim reads what may be published now.
 func (r *Relay) claim(ctx context.Context, asks []Ask, l look) (Claim, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
 	defer cancel()

@@ -47,7 +47,6 @@ func (l look) full(batch int) bool {
 	return l.asked == 0 || l.found >= batch || l.little && l.found >= littleLook
 }
 
-// observation is what next decides by.
 type observation struct {
 	every      bool      // something concerns every partition
 	named      bool      // rings named some
@@ -57,7 +56,6 @@ type observation struct {
 	pause      time.Time // nothing is done before
 }
 
-// action is what the loop does.
 type action uint8
 
 const (

@@ -92,7 +92,6 @@ func (s *stats) init(reg prometheus.Registerer) {
 	}
 }
 
-// failure remembers an error for people to see.
 func (s *stats) failure(err error) {
 	if err == nil {
 		return
@@ -111,7 +110,6 @@ func (s *stats) failure(err error) {
 	s.errors = s.errors[:min(len(s.errors), errorsKept)]
 }
 
-// settled counts a result that was marked.
 func (s *stats) settled(res Result, retry RetryPolicy) {
 	s.byTopic.count(res, topicOf)
 	s.byType.count(res, typeOf)

@@ -184,7 +184,6 @@ func headersProblem(headers map[string]string) string {
 	return ""
 }
 
-// clipText keeps a text from flooding an error.
 func clipText(s string) string {
 	const longest = 200
 	if len(s) <= longest {

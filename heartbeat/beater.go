@@ -150,7 +150,6 @@ func (b *Beater) tick(ctx context.Context) time.Duration {
 	return b.cfg.Interval / 4
 }
 
-// enter waits until no other statement is under way.
 func (b *Beater) enter(ctx context.Context) error {
 	select {
 	case b.writing <- struct{}{}:

@@ -140,7 +140,6 @@ func (c *Consumer) Run(ctx context.Context) error {
 	return cmp.Or(closed.Pool(err), err)
 }
 
-// prepared is what prepare found.
 type prepared struct {
 	lanes   int
 	created time.Time

@@ -48,10 +48,8 @@ func IsFinal(err error) bool {
 
 type finalError struct{ cause error }
 
-// Error implements error.
 func (e *finalError) Error() string { return e.cause.Error() }
 
-// Unwrap gives the marked error.
 func (e *finalError) Unwrap() error { return e.cause }
 
 // errConflict is why a message whose place another event has is dead.

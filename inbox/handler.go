@@ -20,10 +20,8 @@ var errEnds = errors.New("a handler must not end the inbox's transaction")
 // guarded is a transaction that its user cannot end.
 type guarded struct{ pgx.Tx }
 
-// Commit refuses.
 func (guarded) Commit(context.Context) error { return errEnds }
 
-// Rollback refuses.
 func (guarded) Rollback(context.Context) error { return errEnds }
 
 // errPanic marks what a handler that panicked is said to have returned.

@@ -98,7 +98,6 @@ func (i *Inbox) fate(attempts int, cause error) (Status, time.Duration) {
 // committed begins transactions that see what others did while their locks were waited for, whatever isolation is the default.
 type committed struct{ DB }
 
-// Begin implements DB.
 func (c committed) Begin(ctx context.Context) (pgx.Tx, error) {
 	if conn, may := c.DB.(pg.Conn); may {
 		return conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})

@@ -11,7 +11,6 @@ import (
 	"github.com/postrider/postrider/message"
 )
 
-// item is a message on its way to a lane.
 type item struct {
 	m  message.Message
 	at mark

@@ -12,7 +12,6 @@ import (
 	"github.com/postrider/postrider/message"
 )
 
-// metrics are what an inbox counts, under the label consumer.
 type metrics struct {
 	messages, findings, calls  *prometheus.CounterVec
 	missing, malformed         prometheus.Counter

@@ -65,10 +65,8 @@ type handlerError struct {
 	cause error
 }
 
-// Error implements error.
 func (e *handlerError) Error() string { return e.cause.Error() }
 
-// Unwrap gives the handler's error.
 func (e *handlerError) Unwrap() error { return e.cause }
 
 // run deals with the messages in as few transactions as possible.

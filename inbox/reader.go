@@ -111,7 +111,6 @@ const (
 	purgeEvery     = 5 * time.Minute
 )
 
-// housekeeping counts and purges.
 func (r *reader) housekeeping(ctx context.Context) {
 	var purged time.Time
 	r.every(ctx, housekeepEvery, func() {
@@ -178,7 +177,6 @@ type silences struct {
 	warned  bool
 }
 
-// unrenewed is a lease of a lane that nobody has renewed.
 type unrenewed struct {
 	epoch int64
 	until time.Time

@@ -13,7 +13,6 @@ import (
 	"github.com/postrider/postrider/message"
 )
 
-// slot is an event's place.
 type slot struct {
 	stream  string
 	version int64
@@ -75,7 +74,6 @@ func (i *Inbox) decode(m message.Message, limit int) (message.Message, error) {
 	return plain, nil
 }
 
-// carryOut does what was decided.
 func (t *transaction) carryOut(ctx context.Context, d decision, m message.Message, handle Handler) (Outcome, error) {
 	o := Outcome{Findings: d.findings, Missing: d.missing, Last: d.last}
 	switch d.verdict {

@@ -113,7 +113,6 @@ func (s *Store) History(ctx context.Context, q HistoryQuery) (History, error) {
 	return h, nil
 }
 
-// moment is nil for no time.
 func moment(at time.Time) *time.Time {
 	if at.IsZero() {
 		return nil

@@ -72,7 +72,6 @@ type Store struct {
 	host string
 }
 
-// silence is a lease that nobody has renewed.
 type silence struct {
 	epoch int64
 	until time.Time

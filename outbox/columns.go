@@ -67,7 +67,6 @@ func (p *Producer) routingKey(e Event) string {
 	return e.PartitionKey
 }
 
-// set puts the i-th of n events into the arrays.
 func (c *columns) set(i, n int, e Event, key string) (err error) {
 	c.streams[i], c.types[i], c.topics[i] = e.StreamID, e.Type, e.Topic
 	c.hashes[i] = int64(partition.Hash(key)) // SQL stores the 64 bits as a signed number
@@ -125,7 +124,6 @@ func allTrue(n int) []bool {
 	return values
 }
 
-// arguments are those of the query Append.
 func (c *columns) arguments() pg.Args {
 	return pg.Args{
 		"streams": c.streams, "types": c.types, "payloads": c.payloads, "ids": c.ids, "expected": c.expected,

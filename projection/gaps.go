@@ -77,7 +77,6 @@ type head struct {
 	old          bool      // wanted is older than the grace
 }
 
-// lacks tells whether events behind a watermark were dropped.
 func (h head) lacks(applied int64) bool {
 	return h.first > applied+1 || h.first == 0 && h.last > applied
 }

@@ -32,7 +32,6 @@ type Integrity struct {
 	Seconds     float64      `json:"seconds"`
 }
 
-// integrityWorkers rebuild at the same time.
 const integrityWorkers = 4
 
 // CheckIntegrity rebuilds the projection in a schema of its own, each stream from its first event to the watermark that

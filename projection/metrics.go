@@ -63,7 +63,6 @@ func newMetrics(registerer prometheus.Registerer, schema string) (*metrics, erro
 	return m, nil
 }
 
-// count counts a batch that was committed.
 func (m *metrics) count(events []Event) {
 	for _, e := range events {
 		if e.audit {
@@ -75,7 +74,6 @@ func (m *metrics) count(events []Event) {
 	}
 }
 
-// show sets the gauges.
 func (m *metrics) show(s Summary) {
 	for state, n := range map[State]int64{Current: s.Current, Pending: s.Pending, Processing: s.Processing, Failed: s.Failed, Dead: s.Dead} {
 		m.streams.WithLabelValues(string(state)).Set(float64(n))

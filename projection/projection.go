@@ -64,7 +64,6 @@ func New(cfg Config) (*Projection, error) {
 	return p, p.use(schema)
 }
 
-// use makes the projection work in a schema.
 func (p *Projection) use(schema string) error {
 	p.schema = schema
 	if err := pg.Fill(statements, "sql/*.sql", "projection", schema, &p.sql); err != nil {
@@ -107,14 +106,12 @@ func (p *Projection) enter(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// settings are the arguments of the query Enter.
 func (p *Projection) settings() pg.Args {
 	return pg.Args{"path": quote(p.schema) + ", public", "idle": fmt.Sprint(p.cfg.LeaseTTL.Milliseconds())}
 }
 
 func quote(name string) string { return pgx.Identifier{name}.Sanitize() }
 
-// ring wakes the dispatcher.
 func (p *Projection) ring() {
 	select {
 	case p.wake <- struct{}{}:
@@ -122,7 +119,6 @@ func (p *Projection) ring() {
 	}
 }
 
-// journal reads events.
 type journal struct {
 	pool *pgxpool.Pool // nil: the projection's own database
 	sql  struct{ Read, Hidden, Dropped, DroppedTo, Heads pg.Query }

@@ -189,7 +189,6 @@ func (p *Projection) alone(ctx context.Context, stream string, do func(pgx.Tx) e
 	}
 }
 
-// erase deletes the stream's rows.
 func (p *Projection) erase(ctx context.Context, tx pgx.Tx, stream string) error {
 	for _, t := range p.cfg.Projector.Tables() {
 		if _, err := tx.Exec(ctx, `DELETE FROM `+quote(t.Name)+` WHERE `+quote(t.Stream)+` = $1`, stream); err != nil {

@@ -42,7 +42,6 @@ func newConnections(listener net.Listener, most, mostFrom int, log *slog.Logger)
 	return &connections{Listener: listener, most: most, mostFrom: mostFrom, log: log, open: map[*connection]bool{}, from: map[string]int{}}
 }
 
-// Accept implements net.Listener.
 func (l *connections) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -97,7 +96,6 @@ func (l *connections) removeLocked(c *connection) {
 	}
 }
 
-// Close implements net.Conn.
 func (c *connection) Close() error {
 	c.of.mu.Lock()
 	c.of.removeLocked(c)

@@ -7,7 +7,6 @@ import (
 	"github.com/postrider/postrider/ui/api"
 )
 
-// fail answers with a status that explains itself.
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, status int) {
 	switch status {
 	case http.StatusNotFound:

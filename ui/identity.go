@@ -98,7 +98,6 @@ func (a *authenticator) challenges() []string {
 	return schemes
 }
 
-// judge says who sent the request.
 func (a *authenticator) judge(r *http.Request) verdict {
 	switch {
 	case a.auth.Authorize != nil:

@@ -86,7 +86,6 @@ func NewTimeline(partitions []int, spans []Span, from, until time.Time) *Timelin
 	return t
 }
 
-// x is the place of a time.
 func (t *Timeline) x(at time.Time) float64 {
 	return float64(t.Left) + float64(t.Right-t.Left)*float64(at.Sub(t.From))/float64(t.Until.Sub(t.From))
 }

@@ -55,7 +55,6 @@ type canary struct {
 	overdue string
 }
 
-// flight is a canary that was not read yet.
 type flight struct {
 	outbox.Appended
 	committed time.Time
@@ -107,7 +106,6 @@ func (w *Worker) openCanary(ctx context.Context) error {
 	return nil
 }
 
-// run sends canaries until the context ends.
 func (c *canary) run(ctx context.Context) error {
 	ticker := time.NewTicker(c.w.cfg.Canary)
 	defer ticker.Stop()
@@ -133,7 +131,6 @@ func (c *canary) run(ctx context.Context) error {
 	}
 }
 
-// leads tells whether this worker is the one that sends.
 func (c *canary) leads() bool { return c.w.keeper.Set().Get(0) != nil }
 
 // round appends one and looks for it, until the interval is over.

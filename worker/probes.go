@@ -63,13 +63,11 @@ func newHorizonCollector(read func(context.Context) (delivery.Horizon, error)) *
 	}
 }
 
-// Describe implements prometheus.Collector.
 func (c *horizonCollector) Describe(out chan<- *prometheus.Desc) {
 	out <- c.age
 	out <- c.transactions
 }
 
-// Collect implements prometheus.Collector.
 func (c *horizonCollector) Collect(out chan<- prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,7 +11,6 @@ func (w *Worker) batches() int {
 	return min(max(1, natspub.MaxBatchesTotal/max(1, w.coordinator.Members())), natspub.MaxBatchesTotal/2)
 }
 
-// openPublisher checks the stream and makes the publisher.
 func (w *Worker) openPublisher(ctx context.Context) error {
 	w.cfg.Stream.Control = natspub.Control{Outbox: w.info.OutboxID, Prefix: w.info.ControlPrefix}
 	stream, err := natspub.EnsureFenced(ctx, w.nc, w.cfg.Stream)

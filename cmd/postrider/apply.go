@@ -13,7 +13,6 @@ import (
 	"github.com/postrider/postrider/outbox/capture"
 )
 
-// applyFlags are the flags of both apply commands.
 type applyFlags struct {
 	File   string `arg:"" name:"file" help:"The file, YAML or JSON."`
 	Prune  bool   `help:"Drop what the file does not name; without it that is kept." env:"-"`
@@ -91,7 +90,6 @@ func readEntries(path string, to any) error {
 	return nil
 }
 
-// export prints what apply reads.
 func export(s *session, all any) error {
 	encoder := yaml.NewEncoder(s.stdout)
 	encoder.SetIndent(2)

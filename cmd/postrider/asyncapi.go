@@ -21,7 +21,6 @@ type asyncapiCmd struct {
 	Newest     int    `help:"How many of the newest events are looked at for topics and types." default:"100000" env:"-"`
 }
 
-// Help explains below the flags.
 func (c *asyncapiCmd) Help() string {
 	return `Topics and types that were seen, types that are registered, headers, and where NATS is, as AsyncAPI 3.0.0.
 NATS itself is not asked. What the workers' --rename-type changes is not told.
@@ -31,7 +30,6 @@ Examples:
   postrider asyncapi --yaml --nats-url nats://nats.example.org --title Shop > asyncapi.yaml`
 }
 
-// Run prints the document.
 func (c *asyncapiCmd) Run(s *session) error {
 	servers, err := c.told()
 	if err != nil {

@@ -314,7 +314,6 @@ func (c *natsContext) options() (options []nats.Option, err error) {
 	return options, err
 }
 
-// streamFlag names a stream.
 type streamFlag struct {
 	Stream string `help:"JetStream stream that holds the events; without it what is stored with the outbox, or EVENTS." placeholder:"NAME"`
 }
@@ -325,7 +324,6 @@ type streamFlags struct {
 	Subject string `help:"Template of the subjects; fields {topic} {type} {partition} {stream} {tenant}; without it what is stored with the outbox, or events.{topic}.{type}." placeholder:"TEMPLATE"`
 }
 
-// complete fills in what the flags leave out.
 func (f *streamFlags) complete(info outboxInfo) {
 	f.Stream, f.Subject = cmp.Or(f.Stream, info.Stream, natspub.DefaultStream), cmp.Or(f.Subject, info.Subject, natspub.DefaultSubject)
 }
@@ -344,7 +342,6 @@ func (f streamFlag) Validate(ctx *kong.Context) error {
 	return nil
 }
 
-// createFlags say how a missing stream is made.
 type createFlags struct {
 	CreateStream   bool   `help:"Create the stream when it is missing."`
 	StreamReplicas int    `help:"Replicas of a created stream: 1, 3 or 5." default:"1"`

@@ -31,7 +31,6 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"Shell: ${enum}."`
 }
 
-// Help shows how to load them.
 func (c *completionCmd) Help() string {
 	return `Examples:
   postrider completion bash > /etc/bash_completion.d/postrider
@@ -39,7 +38,6 @@ func (c *completionCmd) Help() string {
   postrider completion fish > ~/.config/fish/completions/postrider.fish`
 }
 
-// Run prints the script.
 func (c *completionCmd) Run(s *session) error {
 	_, err := fmt.Fprint(s.stdout, completions[c.Shell])
 	return err
@@ -50,7 +48,6 @@ type completeCmd struct {
 	Words []string `arg:"" optional:"" passthrough:""`
 }
 
-// Run prints what may stand where the last word stands, one a line.
 func (c *completeCmd) Run(s *session) error {
 	words := c.Words
 	if len(words) > 0 && words[0] == "--" {

@@ -137,7 +137,6 @@ const (
 	fromCommandLine
 )
 
-// settingPlaces names the ranks.
 var settingPlaces = []string{"default", "file", "environment", "command line"}
 
 // rank says from where the flag of that name has its value.

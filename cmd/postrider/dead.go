@@ -105,7 +105,6 @@ func moment(flag string, text *string, now time.Time) (time.Time, error) {
 	return at, nil
 }
 
-// listFlags are those of the commands that list messages.
 type listFlags struct {
 	operatorFlags
 	filterFlags
@@ -175,7 +174,6 @@ func (f *listFlags) search(s *session, op *ops.Operator, filter ops.Filter) (mes
 
 type deadListCmd struct{ listFlags }
 
-// Run lists dead messages.
 func (c *deadListCmd) Run(s *session) error {
 	return c.list(s, []ops.State{ops.Dead}, func(messages []ops.Message) {
 		var rows []table.Row
@@ -219,42 +217,35 @@ Examples:
   postrider dead %[1]s --all --limit 10 --yes --reason 'a try'
   postrider dead %[1]s --all --yes --reason 'limit was raised'`
 
-// Help explains below the flags.
 func (c *deadRequeueCmd) Help() string {
 	return "A requeued message begins anew, without attempts and under a new message id. What waits behind it follows\n" +
 		"in order; a message behind an earlier dead one of its stream waits for that one.\n" + fmt.Sprintf(mendHelp, "requeue")
 }
 
-// Run requeues.
 func (c *deadRequeueCmd) Run(s *session) error {
 	return c.mend(s, ops.State(c.State), mending{(*ops.Operator).Requeue, "requeue", "requeued", false})
 }
 
 type deadSkipCmd struct{ mendFlags }
 
-// Help explains below the flags.
 func (c *deadSkipCmd) Help() string {
 	return "The event stays in the events table; consumers see a gap in its stream. --reason is required.\n" + fmt.Sprintf(mendHelp, "skip")
 }
 
-// Run skips.
 func (c *deadSkipCmd) Run(s *session) error {
 	return c.mend(s, ops.Dead, mending{(*ops.Operator).Skip, "skip", "skipped", true})
 }
 
 type deadDiscardCmd struct{ mendFlags }
 
-// Help explains below the flags.
 func (c *deadDiscardCmd) Help() string {
 	return "The event stays in the events table; consumers see a gap in its stream. --reason is required.\n" + fmt.Sprintf(mendHelp, "discard")
 }
 
-// Run discards.
 func (c *deadDiscardCmd) Run(s *session) error {
 	return c.mend(s, ops.Dead, mending{(*ops.Operator).Discard, "discard", "discarded", true})
 }
 
-// mending is one of the ways to end a message's wait.
 type mending struct {
 	do        func(*ops.Operator, context.Context, ops.Command) (ops.Changed, error)
 	verb, did string
@@ -349,7 +340,6 @@ func counted[N int | int64](n N, noun string) string {
 	return humanize.Comma(int64(n)) + " " + noun
 }
 
-// mendProgress shows how far a large selection is.
 type mendProgress struct {
 	statusLine
 	total int64

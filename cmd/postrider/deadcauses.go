@@ -14,7 +14,6 @@ type deadCausesCmd struct {
 	filterFlags
 }
 
-// Help explains below the flags.
 func (c *deadCausesCmd) Help() string {
 	return `Messages of one topic and type whose last errors differ in numbers, ids and quoted text alone died of one
 cause: # stands for what differs. At most a minute is spent on looking.
@@ -25,10 +24,8 @@ Examples:
   postrider dead requeue --topic shop --type order.paid --error-family 'payload of # bytes is too large' --dry-run`
 }
 
-// causesWithin is how long is looked for causes.
 const causesWithin = time.Minute
 
-// Run groups.
 func (c *deadCausesCmd) Run(s *session) error {
 	filter, err := c.filter()
 	if err != nil {

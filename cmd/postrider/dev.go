@@ -40,7 +40,6 @@ type devCmd struct {
 	JSON            bool `help:"Print one JSON object at the end, and nothing else to standard output." name:"json"`
 }
 
-// Help shows examples below the flags.
 func (c *devCmd) Help() string {
 	return `Needs nothing but PostgreSQL's server binaries. As root it runs them as user postgres or nobody. It uses servers that flags
 name, never those of DATABASE_URL, NATS_URL or PGHOST. Its PostgreSQL has wal_level logical.
@@ -104,7 +103,6 @@ func (c *devCmd) rate(otherwise float64) float64 {
 	return otherwise
 }
 
-// feeds reports whether anything is imported or generated.
 func (c *devCmd) feeds() bool { return len(c.Import) > 0 || c.rate(defaultRate) > 0 }
 
 // devReport is the object that --json ends with.
@@ -126,7 +124,6 @@ func (r devReport) ok() bool {
 	return r.Received == r.Committed && r.Lost == 0 && r.Reordered == 0 && r.Duplicates == 0
 }
 
-// dev is a running development cluster.
 type dev struct {
 	cmd     *devCmd
 	session *session
@@ -150,7 +147,6 @@ type dev struct {
 	broken               chan error           // a worker ended by itself
 }
 
-// Run brings everything up, feeds it, checks it, and takes it down again.
 func (c *devCmd) Run(s *session) error {
 	outlivePipe()
 	if c.DatabaseURL == "" {

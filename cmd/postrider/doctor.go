@@ -38,7 +38,6 @@ type doctorCmd struct {
 	control natspub.Control // where the database told it
 }
 
-// finding is what one check found.
 type finding struct {
 	Check  string `json:"check"`
 	Level  string `json:"level"` // ok, warning or error
@@ -52,7 +51,6 @@ const (
 	levelError   = "error"
 )
 
-// Run checks everything that it can reach and fails when something is wrong.
 func (c *doctorCmd) Run(s *session) error {
 	if err := c.databaseFlags.validate(); err != nil {
 		return err

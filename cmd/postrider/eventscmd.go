@@ -20,7 +20,6 @@ type eventsCmd struct {
 	Prune eventsPruneCmd `cmd:"" help:"Archive and drop the oldest parts."`
 }
 
-// Help explains what the commands share.
 func (c *eventsCmd) Help() string {
 	return `Run these as the owner of the tables. With events in parts old ones go at once, without a DELETE: split them once,
 begin a part each month, and prune those that are older than you need. Streams go on at their next versions.
@@ -30,7 +29,6 @@ Examples:
   postrider events begin && postrider events prune --keep 13 --archive /var/backups/events --yes --reason "a year is kept"`
 }
 
-// eventsFlags are those of all commands for parts.
 type eventsFlags struct {
 	databaseFlags
 	JSON bool `help:"Print JSON." name:"json"`
@@ -58,7 +56,6 @@ func (f eventsFlags) with(s *session, patience time.Duration, do func(*parts.Sto
 	return err
 }
 
-// eventsChange are the flags of what changes the table.
 type eventsChange struct {
 	eventsFlags
 	actorFlags
@@ -85,7 +82,6 @@ type eventsSplitCmd struct {
 	confirmFlags
 }
 
-// Help says what changes.
 func (c *eventsSplitCmd) Help() string {
 	return `The present events become the first part. They are read once, beside producers; then the table is locked for an instant.
 Rights go over. Ids and versions stay unique over all parts for whoever appends with the functions; a role that inserts into
@@ -96,7 +92,6 @@ Examples:
   postrider events split --yes --reason "keep a year"`
 }
 
-// Run puts events into parts.
 func (c *eventsSplitCmd) Run(s *session) error {
 	missing := c.confirmed("the table of events is replaced by a partitioned one", c.Reason)
 	return c.with(s, c.Timeout, func(store *parts.Store) error {
@@ -130,7 +125,6 @@ func (c *eventsSplitCmd) Run(s *session) error {
 
 type eventsListCmd struct{ eventsFlags }
 
-// Run lists the parts.
 func (c *eventsListCmd) Run(s *session) error {
 	return c.with(s, 0, func(store *parts.Store) error {
 		list, err := store.List(s.ctx)
@@ -150,7 +144,6 @@ func (c *eventsListCmd) Run(s *session) error {
 
 type eventsBeginCmd struct{ eventsChange }
 
-// Help says what waits for it.
 func (c *eventsBeginCmd) Help() string {
 	return `Events from now on go into a new part, and the one behind it is made. It waits for transactions that have appended; where
 one stays open longer than --timeout the command ends with status 1 and names it, and the present part goes on.
@@ -159,7 +152,6 @@ Example, on the first of each month:
   postrider events begin`
 }
 
-// Run begins a part.
 func (c *eventsBeginCmd) Run(s *session) error {
 	return c.with(s, c.Timeout, func(store *parts.Store) error {
 		part, begun, err := store.Begin(s.ctx, c.who())
@@ -182,7 +174,6 @@ type eventsPruneCmd struct {
 	Discard bool   `help:"Keep no copy." env:"-"`
 }
 
-// Help says what stays.
 func (c *eventsPruneCmd) Help() string {
 	return `A part goes only when none of its events waits in the outbox or for a replay. What was delivered of it stays in the
 stream, and in the history until --retention. It cannot be replayed any more, nor can a projection be built anew from it.
@@ -192,13 +183,11 @@ Examples:
   postrider events prune --keep 13 --archive /var/backups/events --yes --reason "a year is kept"`
 }
 
-// pruned is one part that went.
 type pruned struct {
 	parts.Part
 	parts.Archived
 }
 
-// Run archives and drops parts, the oldest first.
 func (c *eventsPruneCmd) Run(s *session) error {
 	switch {
 	case c.Keep < 1:
@@ -251,7 +240,6 @@ func surplus(list []parts.Part, keep int) []parts.Part {
 	return nil // keep is at least 1
 }
 
-// dropping says what would go.
 func dropping(old []parts.Part) string {
 	var events int64
 	for _, p := range old {

@@ -19,7 +19,6 @@ type gapsCmd struct {
 	Repair gapsRepairCmd `cmd:"" help:"Queue events that were never enqueued."`
 }
 
-// gapsFlags say where to look.
 type gapsFlags struct {
 	databaseFlags
 	natsFlags
@@ -69,7 +68,6 @@ func (f *gapsFlags) options() (gaps.Options, error) {
 	return o, nil
 }
 
-// looking is what a look for gaps needs.
 type looking struct {
 	store  *gaps.Store
 	stream gaps.Stream // nil: not looked at
@@ -116,7 +114,6 @@ type gapsDetectCmd struct {
 	NoBroker bool `help:"Leave the stream out: compare the tables alone." env:"-"`
 }
 
-// Help explains below the flags.
 func (c *gapsDetectCmd) Help() string {
 	return `Kinds: never-enqueued, unrecorded, pointer-without-event, not-in-stream, unknown-event, missing-version.
 It changes nothing and may run beside producers and workers. Exit status 1: there are gaps.
@@ -127,7 +124,6 @@ Examples:
   postrider gaps detect --stream order-17 --no-broker`
 }
 
-// Run looks for gaps.
 func (c *gapsDetectCmd) Run(s *session) error {
 	o, err := c.options()
 	if err != nil {
@@ -161,7 +157,6 @@ type gapsRepairCmd struct {
 	Yes    bool `help:"Confirm that more than one event is meant." env:"-"`
 }
 
-// Help explains below the flags.
 func (c *gapsRepairCmd) Help() string {
 	return `Queues events that were never enqueued: those of which there is no pointer, no history and no message. With
 --kind not-in-stream it publishes again, under a higher generation, what the stream does not hold any more;
@@ -173,7 +168,6 @@ Examples:
   postrider gaps repair --kind not-in-stream --stream order-17 --yes --reason 'purged by mistake'`
 }
 
-// repairedBody is what came of a repair.
 type repairedBody struct {
 	Queued int64 `json:"queued"`
 	Gone   int64 `json:"gone"`
@@ -181,7 +175,6 @@ type repairedBody struct {
 	DryRun bool  `json:"dry_run"`
 }
 
-// Run repairs.
 func (c *gapsRepairCmd) Run(s *session) error {
 	o, err := c.options()
 	if err != nil {
@@ -221,7 +214,6 @@ func (p *replayProgress) looking(what string, at, end int64) {
 	p.say(fmt.Sprintf("reading %s: %s of %s", what, humanize.Comma(at), humanize.Comma(max(at, end))))
 }
 
-// gapBody is the JSON form of a gap.
 type gapBody struct {
 	Kind       gaps.GapKind `json:"kind"`
 	Sequence   *int64       `json:"global_sequence"`

@@ -41,7 +41,6 @@ func (c *healthcheckCmd) addresses() ([]string, error) {
 	return []string{net.JoinHostPort(host, port)}, nil
 }
 
-// Run ends with status 0 when the monitor answers 200.
 func (c *healthcheckCmd) Run(s *session) error {
 	addresses, err := c.addresses()
 	if err != nil {

@@ -29,7 +29,6 @@ type helpCmd struct {
 	Command []string `arg:"" optional:"" help:"Command to be explained, such as: messages list."`
 }
 
-// Run prints what --help prints.
 func (c *helpCmd) Run(s *session) error {
 	if _, err := s.kong.Parse(append(c.Command, "--help")); err != nil {
 		return fmt.Errorf("%w: %w", errRefused, err)
@@ -41,7 +40,6 @@ type versionCmd struct {
 	JSON bool `help:"Print one JSON object." name:"json"`
 }
 
-// Run prints the version.
 func (c *versionCmd) Run(s *session) error {
 	return answer(s.stdout, c.JSON, map[string]string{"version": buildinfo.Version(), "go": runtime.Version()}, "postrider "+buildinfo.Version()+" "+runtime.Version())
 }

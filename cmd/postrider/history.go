@@ -21,7 +21,6 @@ type partitionsHistoryCmd struct {
 	JSON      bool    `help:"Print JSON." name:"json"`
 }
 
-// Help says how to read the list.
 func (c *partitionsHistoryCmd) Help() string {
 	return `The newest changes come first. Who had a partition at some time is told by its last
 change until then. The newest 20,000 changes are kept.
@@ -41,7 +40,6 @@ Examples:
   postrider partitions history 17 --until 2026-01-02T03:12:00Z --limit 1`
 }
 
-// Run lists changes of ownership.
 func (c *partitionsHistoryCmd) Run(s *session) error {
 	if err := c.validate(); err != nil {
 		return err

@@ -27,7 +27,6 @@ type importCmd struct {
 	JSON      bool     `help:"Print one JSON object at the end, and no progress." name:"json"`
 }
 
-// Help shows the format below the flags.
 func (c *importCmd) Help() string {
 	return `Each line is {"tx":1,"stream":"order-7","version":1,"type":"order.placed","occurred_at":"2026-01-02T03:04:05Z","payload":{…}}.
 Neighbouring lines with the same tx are one transaction. Events that are there already (by stream and version)
@@ -47,7 +46,6 @@ type importBody struct {
 	EventsPerSecond float64 `json:"events_per_second"`
 }
 
-// Run imports the files one after the other.
 func (c *importCmd) Run(s *session) error {
 	pool, _, err := c.outbox(s.ctx, "postrider import", 2)
 	if err != nil {

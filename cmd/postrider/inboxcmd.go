@@ -27,7 +27,6 @@ type inboxMigrateCmd struct {
 	JSON bool `help:"Print one JSON object." name:"json"`
 }
 
-// Run migrates.
 func (c *inboxMigrateCmd) Run(s *session) error {
 	version, err := migrateInbox(s.ctx, c.databaseFlags)
 	if err != nil {
@@ -53,7 +52,6 @@ func migrateInbox(ctx context.Context, f databaseFlags) (int, error) {
 	return version, err
 }
 
-// inboxFlags say which consumer.
 type inboxFlags struct {
 	databaseFlags
 	Consumer string `help:"Name of the consumer, as inbox.Config has it." required:"" placeholder:"NAME"`
@@ -97,14 +95,12 @@ type inboxRow struct {
 	Reason   string    `json:"reason,omitempty"`
 }
 
-// Help is the example below the flags.
 func (c *inboxDeadCmd) Help() string {
 	return `Examples:
   postrider inbox dead --consumer billing
   postrider inbox dead --consumer billing --state failed --stream order-17 --json`
 }
 
-// Run lists.
 func (c *inboxDeadCmd) Run(s *session) error {
 	box, pool, err := c.open(s.ctx)
 	if err != nil {
@@ -137,14 +133,12 @@ type inboxRequeueCmd struct {
 	JSON   bool        `help:"Print one JSON object." name:"json"`
 }
 
-// Help is the example below the flags.
 func (c *inboxRequeueCmd) Help() string {
 	return `Examples:
   postrider inbox requeue --consumer billing 018f4f0e-0000-7000-8000-000000000001
   postrider inbox requeue --consumer billing --all`
 }
 
-// Run requeues.
 func (c *inboxRequeueCmd) Run(s *session) error {
 	if c.All == (len(c.Events) > 0) {
 		return fmt.Errorf("%w: name the events, or say --all", errRefused)
@@ -180,13 +174,11 @@ type inboxSkipCmd struct {
 	JSON  bool      `help:"Print one JSON object." name:"json"`
 }
 
-// Help is the example below the flags.
 func (c *inboxSkipCmd) Help() string {
 	return `Example:
   postrider inbox skip --consumer billing 018f4f0e-0000-7000-8000-000000000001 --note 'sent twice by hand'`
 }
 
-// Run skips.
 func (c *inboxSkipCmd) Run(s *session) error {
 	box, pool, err := c.open(s.ctx)
 	if err != nil {

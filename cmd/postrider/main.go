@@ -20,7 +20,6 @@ const (
 	exitRefused = 2
 )
 
-// cli is the command line.
 type cli struct {
 	Config    kong.ConfigFlag `help:"File with settings (YAML), named as the flags without the dashes." placeholder:"FILE" env:"POSTRIDER_CONFIG"`
 	LogLevel  string          `help:"Least level that is logged: ${enum}; auto is info, but warn for dev." enum:"auto,debug,info,warn,error" default:"auto"`

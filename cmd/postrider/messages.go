@@ -30,7 +30,6 @@ type messagesListCmd struct {
 	State []string `help:"Only messages in that state: pending, scheduled, failed, blocked, dead, published, skipped or discarded; repeatable." env:"-"`
 }
 
-// Run lists messages.
 func (c *messagesListCmd) Run(s *session) error {
 	states := make([]ops.State, len(c.State))
 	for i, name := range c.State {
@@ -77,7 +76,6 @@ type detailBody struct {
 	Base64  *string `json:"payload_base64,omitempty"`
 }
 
-// Run shows one message.
 func (c *messagesShowCmd) Run(s *session) error {
 	if err := checkMessage(c.Message); err != nil {
 		return err
@@ -145,7 +143,6 @@ func messageRefused(err error) error {
 	return err
 }
 
-// writeDetail prints a message for people.
 func writeDetail(out io.Writer, d ops.Detail, b detailBody) {
 	rows := []table.Row{
 		{"state", d.State},
@@ -268,7 +265,6 @@ func printable(text string) string {
 
 type messagesCancelCmd struct{ mendFlags }
 
-// Help explains below the flags.
 func (c *messagesCancelCmd) Help() string {
 	return "A cancelled message is shown as discarded, and what waits behind it goes on. The event stays in the events table; consumers\n" +
 		"see a gap in its stream. A message whose time comes meanwhile is published. --reason is required.\n" + fmt.Sprintf(scheduleHelp, "cancel", "")
@@ -282,7 +278,6 @@ Examples:
   postrider messages %[1]s 4711%[2]s --reason 'the customer called'
   postrider messages %[1]s --stream order-17%[2]s --yes --reason 'the customer called'`
 
-// Run cancels.
 func (c *messagesCancelCmd) Run(s *session) error {
 	return c.mend(s, ops.Scheduled, mending{(*ops.Operator).Cancel, "cancel", "cancelled", true})
 }
@@ -292,13 +287,11 @@ type messagesMoveCmd struct {
 	At string `help:"When they are to be published: 2026-01-02T03:04:05Z, or 10m: in ten minutes; 0s: now." required:"" placeholder:"WHEN" env:"-"`
 }
 
-// Help explains below the flags.
 func (c *messagesMoveCmd) Help() string {
 	return "What waits behind a moved message waits with it. A message whose time comes meanwhile is published.\n" +
 		fmt.Sprintf(scheduleHelp, "move", " --at 2h")
 }
 
-// Run moves.
 func (c *messagesMoveCmd) Run(s *session) error {
 	if _, err := ahead("--at", c.At, time.Now()); err != nil {
 		return err

@@ -43,7 +43,6 @@ func migrator(f databaseFlags, log *slog.Logger, config schema.Config) (*schema.
 	return m, nil
 }
 
-// Run migrates up.
 func (c *migrateUpCmd) Run(s *session) error {
 	m, err := migrator(c.databaseFlags, s.logger(), schema.Config{
 		Partitions: c.Partitions, Events: c.EventsRelation, Stream: c.Stream, Subject: c.Subject, ControlPrefix: c.ControlPrefix, OthersMayCreate: c.OthersMayCreate,
@@ -86,7 +85,6 @@ type migrateDownCmd struct {
 	Force bool `help:"Remove events that were not published, too." env:"-"`
 }
 
-// Run migrates down.
 func (c *migrateDownCmd) Run(s *session) error {
 	m, err := migrator(c.databaseFlags, s.logger(), schema.Config{Force: c.Force})
 	if err != nil {
@@ -110,7 +108,6 @@ type migrateStatusCmd struct {
 	JSON bool `help:"Print a JSON array." name:"json"`
 }
 
-// Run shows the migrations.
 func (c *migrateStatusCmd) Run(s *session) error {
 	m, err := migrator(c.databaseFlags, s.logger(), schema.Config{})
 	if err != nil {
@@ -137,7 +134,6 @@ type migratePrintCmd struct {
 	Partitions int    `help:"Number of partitions." default:"64"`
 }
 
-// Run prints the SQL.
 func (c *migratePrintCmd) Run(s *session) error {
 	m, err := schema.New(schema.Config{Schema: c.Schema, Partitions: c.Partitions})
 	if err != nil {

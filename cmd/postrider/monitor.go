@@ -24,7 +24,6 @@ import (
 // is taken, any free port is: several workers may run on one machine.
 const defaultHTTPAddr = "127.0.0.1:8080"
 
-// httpFlags say where the monitor listens and who may use it.
 type httpFlags struct {
 	HTTPAddr        string   `name:"http-addr" help:"Address of monitor, API, health and metrics; 'off' for none. Default 127.0.0.1:8080, or a free port where that is taken." placeholder:"HOST:PORT"`
 	HTTPUsersFile   string   `name:"http-users-file" help:"File with a line for each user, 'ROLE KIND NAME SECRET', such as 'operate password alice s3cret', or for a trusted proxy, such as 'operate proxy X-Forwarded-User 10.0.0.0/8'; role read-only or operate, kind password, token or proxy." placeholder:"FILE" type:"existingfile"`
@@ -121,7 +120,6 @@ type monitorCmd struct {
 	LeaseTTL   time.Duration `help:"How long the workers' leases and heartbeats last." default:"10s"`
 }
 
-// Help explains below the flags.
 func (c *monitorCmd) Help() string {
 	return `Pages, API, health and metrics, as the workers serve them, from the database alone: no NATS, no lease, no
 delivery. It runs the replays that its pages are asked for. It goes on when all workers are gone, and while the
@@ -147,7 +145,6 @@ func (c *monitorCmd) validate() error {
 	return nil
 }
 
-// Run serves until the context ends.
 func (c *monitorCmd) Run(s *session) error {
 	if err := c.validate(); err != nil {
 		return err

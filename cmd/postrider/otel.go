@@ -148,7 +148,6 @@ func newTraces(c worker.Config) *traces {
 	return &traces{log: c.Logger, links: c.Delivery.BatchSize}
 }
 
-// start begins the export of the traces of that worker.
 func (t *traces) start(ctx context.Context, id partition.WorkerID) (trace.TracerProvider, error) {
 	otel.SetErrorHandler(otelErrors(t.log)) //nolint:contextcheck // it comes from goroutines of the SDK
 	exporter, err := newExporter(ctx)
@@ -209,7 +208,6 @@ type calmExporter struct {
 	failing atomic.Bool
 }
 
-// ExportSpans implements sdktrace.SpanExporter.
 func (e *calmExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	err := e.SpanExporter.ExportSpans(ctx, spans)
 	switch {

@@ -26,7 +26,6 @@ func writeTable(w io.Writer, header table.Row, rows []table.Row) {
 	fmt.Fprint(w, fitTable(tableWidth(w), header, rows))
 }
 
-// answer prints the value as JSON, or else the text.
 func answer(w io.Writer, asJSON bool, value any, text string) error {
 	if asJSON {
 		return writeJSON(w, value)
@@ -35,7 +34,6 @@ func answer(w io.Writer, asJSON bool, value any, text string) error {
 	return err
 }
 
-// answerRows prints the value as JSON, or else the rows.
 func answerRows(w io.Writer, asJSON bool, value any, header table.Row, rows []table.Row) error {
 	if asJSON {
 		return writeJSON(w, value)
@@ -48,7 +46,6 @@ func answerRows(w io.Writer, asJSON bool, value any, header table.Row, rows []ta
 // Characters of ASCII are printable's, since the program's own lines steer terminals by them.
 type visibleWriter struct{ to io.Writer }
 
-// Write implements io.Writer.
 func (v visibleWriter) Write(p []byte) (int, error) {
 	shown := p
 	if i := bytes.IndexFunc(p, hidden); i >= 0 {

@@ -27,7 +27,6 @@ type partitionsCmd struct {
 
 type partitionsListCmd struct{ lookFlags }
 
-// Run lists the partitions.
 func (c *partitionsListCmd) Run(s *session) error {
 	snapshot, _, err := c.look(s.ctx)
 	if err != nil {
@@ -97,7 +96,6 @@ type partitionsTrimCmd struct {
 // leastRecords is what an heir may read, and more.
 const leastRecords = 100
 
-// Help says what for.
 func (c *partitionsTrimCmd) Help() string {
 	return `Each batch leaves a record in the stream. Workers that may purge it remove those
 that nobody reads any more; this command does it for others, from time to time, while they run.

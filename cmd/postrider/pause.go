@@ -13,7 +13,6 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// operatorFlags are those of the commands for operators.
 type operatorFlags struct {
 	databaseFlags
 	JSON bool `help:"Print JSON." name:"json"`
@@ -32,7 +31,6 @@ func (f *operatorFlags) operator(s *session) (op *ops.Operator, done func(), err
 	return op, pool.Close, nil
 }
 
-// actorFlags say who acts and why.
 type actorFlags struct {
 	Reason string `help:"Why; written to the audit." placeholder:"TEXT" env:"-"`
 	whoFlags
@@ -96,7 +94,6 @@ func flagRefused(err error) error {
 	return err
 }
 
-// partitionIDs reads numbers of partitions.
 func partitionIDs(name string, numbers []int) ([]partition.ID, error) {
 	ids := make([]partition.ID, len(numbers))
 	for i, n := range numbers {
@@ -120,7 +117,6 @@ type pauseFlags struct {
 
 type partitionsPauseCmd struct{ pauseFlags }
 
-// Help explains below the flags.
 func (c *partitionsPauseCmd) Help() string {
 	return `A paused partition keeps its owner and delivers nothing until it is resumed, also after restarts.
 What is in flight is still settled.
@@ -129,14 +125,12 @@ Example:
   postrider partitions pause 3 7 --reason 'consumer is being repaired'`
 }
 
-// Run pauses partitions.
 func (c *partitionsPauseCmd) Run(s *session) error {
 	return c.set(s, (*ops.Operator).Pause, "paused", "pause")
 }
 
 type partitionsResumeCmd struct{ pauseFlags }
 
-// Run resumes partitions.
 func (c *partitionsResumeCmd) Run(s *session) error {
 	return c.set(s, (*ops.Operator).Resume, "resumed", "resume")
 }

@@ -50,7 +50,6 @@ func (d *dev) produce(ctx context.Context) error {
 	return nil
 }
 
-// committed enters events into the ledger.
 func (d *dev) committed(ctx context.Context, events []outbox.Event, appended []outbox.Appended, at time.Time) {
 	d.ledger.Committed((&chaos.Load{Published: d.published}).Entries(ctx, events, appended), at)
 }

@@ -20,7 +20,6 @@ type replayCmd struct {
 	Cancel replayCancelCmd `cmd:"" help:"End a replay for good."`
 }
 
-// replayFlags are those that every command about replays has.
 type replayFlags struct {
 	databaseFlags
 	JSON bool `help:"Print JSON." name:"json"`
@@ -74,7 +73,6 @@ type replayStartCmd struct {
 	Yes          bool    `help:"Confirm that more than one event is meant." env:"-"`
 }
 
-// Help explains below the flags.
 func (c *replayStartCmd) Help() string {
 	return `Replayed events reach the live subjects through the workers, in the order of their streams, under a higher
 Outbox-Generation; events that still wait in the outbox are left out. With --shadow-prefix they are published
@@ -159,7 +157,6 @@ func (c *replayStartCmd) spec() (replay.Spec, error) {
 	return spec, replayRefused(spec.Validate())
 }
 
-// Run counts, and replays what was confirmed.
 func (c *replayStartCmd) Run(s *session) error {
 	spec, err := c.spec()
 	if err != nil {
@@ -304,7 +301,6 @@ type replayResumeCmd struct {
 	ID int64 `arg:"" name:"id" help:"Number of the replay."`
 }
 
-// Help explains below the flags.
 func (c *replayResumeCmd) Help() string {
 	return `What was dealt with is not repeated. A process that still works on the replay finds out at its next step and ends.
 
@@ -312,7 +308,6 @@ Example:
   postrider replay resume 7 --rate 200`
 }
 
-// Run goes on with a replay.
 func (c *replayResumeCmd) Run(s *session) error {
 	if err := c.paceFlags.validate(); err != nil {
 		return err

@@ -20,7 +20,6 @@ type replayListCmd struct {
 	Before int64 `help:"Only replays with lower numbers." placeholder:"ID" env:"-"`
 }
 
-// Run lists replays, the newest first.
 func (c *replayListCmd) Run(s *session) error {
 	if c.Limit < 1 || c.Before < 0 {
 		return fmt.Errorf("%w: --limit must be at least 1 and --before at least 0, got %d and %d", errRefused, c.Limit, c.Before)
@@ -79,7 +78,6 @@ type replayCancelCmd struct {
 	ID int64 `arg:"" name:"id" help:"Number of the replay."`
 }
 
-// Help explains below the flags.
 func (c *replayCancelCmd) Help() string {
 	return `What it has queued is delivered all the same; the rest is left.
 
@@ -87,7 +85,6 @@ Example:
   postrider replay cancel 7 --reason 'wrong day'`
 }
 
-// Run cancels.
 func (c *replayCancelCmd) Run(s *session) error {
 	store, pool, err := c.open(s)
 	if err != nil {
@@ -108,7 +105,6 @@ func (c *replayCancelCmd) Run(s *session) error {
 	return c.printJob(s.stdout, job)
 }
 
-// replayProgress shows how far a replay is.
 type replayProgress struct {
 	statusLine
 	shown time.Time

@@ -28,7 +28,6 @@ type partitionsResizeCmd struct {
 	JSON    bool          `help:"Print one JSON object." name:"json"`
 }
 
-// Help says what happens.
 func (c *partitionsResizeCmd) Help() string {
 	return `Workers give back all partitions and take the new ones when it is done; producers
 wait while the pending rows are moved. Every stream keeps its order. Messages to
@@ -41,7 +40,6 @@ Examples:
   postrider partitions resize 128 --yes --reason "more workers"`
 }
 
-// Run changes the number of partitions.
 func (c *partitionsResizeCmd) Run(s *session) error {
 	if err := c.validate(); err != nil {
 		return err
@@ -104,7 +102,6 @@ func (c *partitionsResizeCmd) broker(ctx context.Context, info outboxInfo, log *
 	}, nil
 }
 
-// publisher takes partitions over from the stream.
 func (c *partitionsResizeCmd) publisher(ctx context.Context, nc *nats.Conn, apiPrefix string, info outboxInfo, log *slog.Logger) (p delivery.Publisher, done func(), err error) {
 	subject, err := natspub.ParseSubject(c.Subject)
 	if err != nil {

@@ -33,7 +33,6 @@ type runCmd struct {
 	Window     time.Duration `help:"Time over which the shown rates are taken." default:"5s"`
 }
 
-// Help shows examples below the flags.
 func (c *runCmd) Help() string {
 	return `Examples:
   postrider run --database-url postgres://relay@db/app --nats-url nats://n1,nats://n2 --create-stream
@@ -70,7 +69,6 @@ func (c *runCmd) validate() error {
 // and a fifth of its processor time went into collecting (ADR 21). The variable GOGC takes precedence.
 const gcPercent = 300
 
-// Run works until the context ends, or once.
 func (c *runCmd) Run(s *session) error {
 	outlivePipe()
 	if err := c.validate(); err != nil {
@@ -127,7 +125,6 @@ func (c *runCmd) settings() (worker.Config, error) {
 	return w, err
 }
 
-// startWorker wires a worker and joins the cluster.
 func startWorker(ctx context.Context, cfg worker.Config) (*fx.App, *running, error) {
 	var w *running
 	app := newWorker(ctx, cfg, &w)
@@ -184,7 +181,6 @@ func runOne(ctx context.Context, cfg worker.Config, watch func(context.Context, 
 	return w.err
 }
 
-// view is how `run` shows what it does.
 type view int
 
 const (

@@ -51,7 +51,6 @@ func (x *scratch) subject() string { return x.below("events.{topic}.{type}") }
 
 func (x *scratch) control() string { return x.below("fence") }
 
-// quoted is the schema's name as SQL writes it.
 func (x *scratch) quoted() string { return pgx.Identifier{x.name}.Sanitize() }
 
 // makeSchema refuses a schema that is there.
@@ -173,7 +172,6 @@ type scrutiny struct {
 	Left []string `json:"left_behind,omitempty"`
 }
 
-// judge looks at what the verdict does not.
 func (y *scrutiny) judge(verdict chaos.Verdict) {
 	for _, i := range verdict.Incidents {
 		y.Takeover = max(y.Takeover, i.Moved.Seconds())
@@ -195,7 +193,6 @@ func (y *scrutiny) word(fit bool) string {
 	return "VERDICT: BROKEN."
 }
 
-// tell says it in lines below a verdict's.
 func (y *scrutiny) tell(say func(string, ...any)) {
 	if y == nil {
 		return

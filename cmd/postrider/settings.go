@@ -32,7 +32,6 @@ type workerFlags struct {
 	Retention    time.Duration `help:"How long the history of deliveries and dedupe keys are kept; 0: for ever." default:"168h"`
 }
 
-// settings are the worker's own of these.
 func (f workerFlags) settings() (c worker.Config, err error) {
 	c.Lease.TTL, c.Retention = f.LeaseTTL, &delivery.RetentionConfig{History: f.Retention}
 	c.Coordinator = coordinator.Config{Strategy: partition.Strategy(f.Assignment), DrainTimeout: f.DrainTimeout}

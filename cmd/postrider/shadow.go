@@ -51,7 +51,6 @@ type shadowTick struct {
 	LastError    string    `json:"last_error,omitempty"`
 }
 
-// shadow is a wired shadow.
 type shadow struct {
 	rehearser  *delivery.Rehearser
 	partitions partition.Count
@@ -143,7 +142,6 @@ func (c *runCmd) newShadow(ctx context.Context, log *slog.Logger) (*shadow, erro
 	return w, err
 }
 
-// shadowRelay makes the relay and what it works with.
 func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool, nc *nats.Conn, apiPrefix string, info outboxInfo, registry prometheus.Registerer, log *slog.Logger) error {
 	store, err := delivery.NewStore(ctx, pool, c.Schema, info.events)
 	if err != nil {

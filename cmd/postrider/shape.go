@@ -18,7 +18,6 @@ import (
 	"github.com/postrider/postrider/message/codec"
 )
 
-// shapeFlags say how an event becomes a message.
 type shapeFlags struct {
 	Headers       string   `help:"Headers of a message: ${enum}." enum:"standard,full,minimal" default:"standard"`
 	ForwardHeader []string `help:"Of the producers' own headers only this one is sent; repeatable." placeholder:"NAME"`
@@ -74,7 +73,6 @@ func (f shapeFlags) compressor() (*codec.Compressor, error) {
 	return c, nil
 }
 
-// rules reads --redact-pointer and --rename-type.
 func (f shapeFlags) rules() (rewrite.Rules, error) {
 	rules := rewrite.Rules{Renames: map[string]string{}}
 	refuse := func(flag string, err error) (rewrite.Rules, error) {
@@ -103,7 +101,6 @@ func (f shapeFlags) rules() (rewrite.Rules, error) {
 	return rules, nil
 }
 
-// transforms are the rules as hooks; nil when there are none.
 func (f shapeFlags) transforms() ([]delivery.Transform, error) {
 	rules, err := f.rules()
 	if err != nil || rules.Empty() {
@@ -112,7 +109,6 @@ func (f shapeFlags) transforms() ([]delivery.Transform, error) {
 	return []delivery.Transform{rules.Transform()}, nil
 }
 
-// shape is how publishers make messages of events.
 func (f shapeFlags) shape(template string) (natspub.Shape, error) {
 	var subject natspub.Subject // none: what is stored with the outbox
 	if template != "" {

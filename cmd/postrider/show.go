@@ -23,7 +23,6 @@ import (
 	"github.com/postrider/postrider/lease"
 )
 
-// showFlags are those of `dev --chaos`.
 type showFlags struct {
 	Chaos         bool          `help:"Show what is promised: a steady load on private servers, while workers are killed and frozen, the broker's leader is stopped and PostgreSQL is restarted. Ends with a verdict."`
 	ChaosDuration time.Duration `help:"How long mishaps begin, 0 to 24 h; each happens once at least. With --chaos." default:"1m" placeholder:"DURATION"`
@@ -201,7 +200,6 @@ func (v *show) leader(ctx context.Context) (int, error) {
 	return 0, errors.New("no node leads the stream")
 }
 
-// restartPostgres ends every session.
 func (v *show) restartPostgres() chaos.Mishap {
 	return chaos.Mishap{Kind: "PostgreSQL restarted", Strike: func(ctx context.Context, _ *rand.Rand) (chaos.Struck, error) {
 		return chaos.Struck{Text: "restarted PostgreSQL", Then: "delivery went on"}, v.postgres.Restart(ctx)

@@ -121,14 +121,12 @@ func clock(d time.Duration) string {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
 
-// mishapBody is one kind of mishap in the verdict.
 type mishapBody struct {
 	Kind           string  `json:"kind"`
 	Times          int     `json:"times"`
 	LongestSeconds float64 `json:"longest_recovery_seconds"`
 }
 
-// verdictBody is the verdict as --json has it.
 type verdictBody struct {
 	devReport
 

@@ -19,7 +19,6 @@ import (
 	"github.com/postrider/postrider/ui"
 )
 
-// lookFlags are the flags of the commands that only look.
 type lookFlags struct {
 	databaseFlags
 	Assignment string `help:"How the workers share partitions: ${enum}." enum:"modulo,sticky" default:"modulo"`
@@ -85,7 +84,6 @@ func newStatusBody(snapshot ui.Snapshot, name string, version int64) statusBody 
 	return body
 }
 
-// Run prints the summary.
 func (c *statusCmd) Run(s *session) error {
 	snapshot, info, err := c.look(s.ctx)
 	if err != nil {

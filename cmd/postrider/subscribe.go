@@ -13,7 +13,6 @@ import (
 	"github.com/postrider/postrider/delivery/natspub"
 )
 
-// subscription says what to read of a stream.
 type subscription struct {
 	// apiPrefix is that of natspub.JetStream.
 	apiPrefix string
@@ -26,7 +25,6 @@ type subscription struct {
 	idle time.Duration
 }
 
-// errConsumer is returned when the consumer cannot be made.
 var errConsumer = errors.New("cannot subscribe")
 
 // errStandsStill is returned when the stream holds messages that the consumer does not deliver.

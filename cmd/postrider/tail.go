@@ -33,7 +33,6 @@ type tailCmd struct {
 	JSON     bool          `help:"Print one JSON object a message, and the report as the last one." name:"json"`
 }
 
-// Help shows examples below the flags.
 func (c *tailCmd) Help() string {
 	return `The exit status is 1 when a message is out of the order of its stream, or comes twice. What comes late within its
 partition is told: messages that failed, were scheduled or requeued, and those of before a resize, may. With
@@ -58,7 +57,6 @@ type tailLine struct {
 	Payload        json.RawMessage `json:"payload,omitempty"`
 }
 
-// Run subscribes, prints or counts, and checks.
 func (c *tailCmd) Run(s *session) error {
 	if c.Limit < 0 {
 		return fmt.Errorf("%w: --limit must not be negative, got %d", errRefused, c.Limit)
@@ -120,7 +118,6 @@ func (c *tailCmd) ask(ctx context.Context) error {
 	return nil
 }
 
-// tail is a subscription under way.
 type tail struct {
 	cmd      *tailCmd
 	out, err io.Writer

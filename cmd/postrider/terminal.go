@@ -60,7 +60,6 @@ const (
 	leastToken, leastTime, leastName, leastProse = 10, 12, 5, 24
 )
 
-// column is one of a table that is fitted.
 type column struct {
 	name    string
 	cells   []string

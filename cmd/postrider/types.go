@@ -30,7 +30,6 @@ type typesCmd struct {
 	Apply  typesApplyCmd  `cmd:"" help:"Make the types what a file says."`
 }
 
-// typesFlags are those of all commands for types.
 type typesFlags struct {
 	databaseFlags
 	JSON bool `help:"Print JSON." name:"json"`
@@ -57,7 +56,6 @@ func (f *typesFlags) with(s *session, do func(*contracts.Store) error) error {
 	return flagRefused(err)
 }
 
-// typeFlags are those of what changes one.
 type typeFlags struct {
 	typesFlags
 	actorFlags
@@ -69,7 +67,6 @@ func (f typeFlags) options() contracts.Options {
 	return contracts.Options{Actor: f.actor(), Reason: f.Reason, DryRun: f.DryRun}
 }
 
-// typeBody is the JSON form of a change.
 type typeBody struct {
 	Type    string `json:"event_type"`
 	Checked bool   `json:"checked"`
@@ -78,7 +75,6 @@ type typeBody struct {
 	DryRun bool                `json:"dry_run"`
 }
 
-// print tells of a change.
 func (f typeFlags) print(s *session, checked bool, before *contracts.Contract, text string) error {
 	if f.DryRun {
 		text += "; nothing was done"
@@ -93,7 +89,6 @@ type typesSetCmd struct {
 	Description string `help:"What events of the type tell." placeholder:"TEXT" env:"-"`
 }
 
-// Help explains below the flags.
 func (c *typesSetCmd) Help() string {
 	return `What is not given stays; a new type needs --json-schema, and is not checked without --check.
 
@@ -111,7 +106,6 @@ Examples:
   postrider types set order.paid --no-check`
 }
 
-// Run registers a type.
 func (c *typesSetCmd) Run(s *session) error {
 	var text []byte
 	if c.JSONSchema != "" {
@@ -143,7 +137,6 @@ func (c *typesSetCmd) Run(s *session) error {
 
 type typesListCmd struct{ typesFlags }
 
-// Run lists.
 func (c *typesListCmd) Run(s *session) error {
 	return c.with(s, func(store *contracts.Store) error {
 		list, err := store.List(s.ctx)
@@ -163,7 +156,6 @@ type typesShowCmd struct {
 	Type string `arg:"" name:"type" help:"The event type."`
 }
 
-// Run shows one.
 func (c *typesShowCmd) Run(s *session) error {
 	return c.with(s, func(store *contracts.Store) error {
 		t, err := store.Find(s.ctx, c.Type)
@@ -188,7 +180,6 @@ func (c *typesShowCmd) Run(s *session) error {
 
 type typesDropCmd struct{ typeFlags }
 
-// Run forgets one.
 func (c *typesDropCmd) Run(s *session) error {
 	return c.with(s, func(store *contracts.Store) error {
 		before, err := store.Drop(s.ctx, c.Type, c.options())
@@ -211,7 +202,6 @@ type typeEntry struct {
 // schemaText is written as the text of JSON, which keeps the digits of numbers, and read from YAML, too.
 type schemaText string
 
-// UnmarshalYAML implements yaml.Unmarshaler.
 func (t *schemaText) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind == yaml.ScalarNode {
 		return n.Decode((*string)(t))
@@ -244,7 +234,6 @@ func asWritten(n *yaml.Node, key bool) {
 
 type typesExportCmd struct{ databaseFlags }
 
-// Run prints the types.
 func (c *typesExportCmd) Run(s *session) error {
 	return (&typesFlags{databaseFlags: c.databaseFlags}).with(s, func(store *contracts.Store) error {
 		list, err := store.List(s.ctx)
@@ -269,7 +258,6 @@ type typesApplyCmd struct {
 	applyFlags
 }
 
-// Help explains below the flags.
 func (c *typesApplyCmd) Help() string {
 	return applyHelp("types", `  types:
     order.paid:
@@ -280,7 +268,6 @@ func (c *typesApplyCmd) Help() string {
 The schema may be a text, too. To drop a type or end its check needs --yes.`)
 }
 
-// Run makes the types what the file says.
 func (c *typesApplyCmd) Run(s *session) error {
 	var file typesFile
 	if err := readEntries(c.File, &file); err != nil {
@@ -304,7 +291,6 @@ func (c *typesApplyCmd) Run(s *session) error {
 	})
 }
 
-// typeDifference is a change as it is told.
 func typeDifference(c contracts.Correction) difference {
 	switch {
 	case c.Kept:

@@ -46,7 +46,6 @@ const (
 	batchEnd = "Nats-Batch-Commit"
 )
 
-// Help shows examples below the flags.
 func (c *verifyCmd) Help() string {
 	return `On your servers, in a schema and a stream of its own that are removed at the end: workers are killed,
 frozen, held up and cut off, while every event is accounted for. The status is 1 where a promise broke.
@@ -81,7 +80,6 @@ type verification struct {
 	scratch *scratch
 }
 
-// Run makes the scratch, has it broken, removes it, and tells how it went.
 func (c *verifyCmd) Run(s *session) error {
 	outlivePipe()
 	if err := c.validate(); err != nil {
@@ -122,7 +120,6 @@ func (c *verifyCmd) Run(s *session) error {
 	return v.verdict(verdict)
 }
 
-// connect reaches both servers.
 func (v *verification) connect(ctx context.Context) (err error) {
 	database := databaseFlags{DatabaseURL: v.cmd.DatabaseURL, Schema: v.cmd.Schema}
 	if v.pool, err = database.pool(ctx, "postrider verify", verifyProducers+4); err != nil {

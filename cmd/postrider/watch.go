@@ -103,7 +103,6 @@ func numbers(ids []partition.ID) []int {
 	return list
 }
 
-// screen is the terminal's picture of a worker.
 func (w *running) screen(s delivery.Stats, perSecond float64) string {
 	state := w.State()
 	var b strings.Builder
@@ -184,7 +183,6 @@ func ranges(ids []partition.ID) string {
 	return clip(strings.Join(parts, " "), 120)
 }
 
-// rates is a count over the last window.
 type rates struct {
 	window time.Duration
 	times  []time.Time

@@ -19,7 +19,6 @@ type workersCmd struct {
 
 type workersListCmd struct{ lookFlags }
 
-// Run lists the workers.
 func (c *workersListCmd) Run(s *session) error {
 	snapshot, _, err := c.look(s.ctx)
 	if err != nil {
@@ -45,7 +44,6 @@ func stateShown(w ui.Worker) string {
 	return string(w.State)
 }
 
-// drainFlags are those of drain and undrain.
 type drainFlags struct {
 	operatorFlags
 	actorFlags
@@ -55,7 +53,6 @@ type drainFlags struct {
 
 type workersDrainCmd struct{ drainFlags }
 
-// Help explains below the flags.
 func (c *workersDrainCmd) Help() string {
 	return `The worker hands its partitions over in good order and goes on running without any, until 'workers undrain'.
 Started again, it takes part as a new worker.
@@ -64,7 +61,6 @@ Example:
   postrider workers drain 0199a2f0-5b1c-7c00-8000-00000a1b2c3d --reason 'the machine is being repaired'`
 }
 
-// Run asks the worker.
 func (c *workersDrainCmd) Run(s *session) error {
 	return c.set(s, "drain", (*ops.Operator).Drain, func(id uuid.UUID, r ops.DrainResult) string {
 		text := "asked " + id.String() + " to drain"
@@ -83,7 +79,6 @@ func (c *workersDrainCmd) Run(s *session) error {
 
 type workersUndrainCmd struct{ drainFlags }
 
-// Help explains below the flags.
 func (c *workersUndrainCmd) Help() string {
 	return `The worker takes its share of the partitions again.
 
@@ -91,7 +86,6 @@ Example:
   postrider workers undrain 1b2c3d --reason 'the machine is back'`
 }
 
-// Run takes the drain back.
 func (c *workersUndrainCmd) Run(s *session) error {
 	return c.set(s, "undrain", (*ops.Operator).Undrain, func(id uuid.UUID, r ops.DrainResult) string {
 		switch {

@@ -13,7 +13,6 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// answer is what came back for one message.
 type answer struct {
 	sequence  uint64
 	duplicate bool
@@ -157,7 +156,6 @@ func (f *Fenced) exchange(ctx context.Context, write func(opens, reply string) e
 	}
 }
 
-// pubAck is the body of an acknowledgement, good or bad.
 type pubAck struct {
 	Stream    string    `json:"stream"`
 	Sequence  uint64    `json:"seq"`
@@ -198,7 +196,6 @@ type patience struct {
 	silent       int           // waits that ended without an answer, since the last one
 }
 
-// now is how long to wait.
 func (p *patience) now() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -209,7 +206,6 @@ func (p *patience) nowLocked() time.Duration {
 	return min(p.most, max(leastPatience, p.smooth+4*p.vary)<<min(p.silent, 10))
 }
 
-// answered notes how long an answer took.
 func (p *patience) answered(took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

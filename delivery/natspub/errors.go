@@ -43,7 +43,6 @@ const (
 	codePurgeFailed         = 10110
 )
 
-// classify turns a failed publish into an outcome.
 func classify(err error) delivery.Outcome {
 	var api *APIError
 	switch {

@@ -203,7 +203,6 @@ func (r *StreamReader) read(ctx context.Context, from, end uint64, fn func([]gap
 	}
 }
 
-// entryOf reads the headers of a message.
 func entryOf(subject string, header nats.Header, at uint64) gaps.StoredMessage {
 	e := gaps.StoredMessage{Position: at, Subject: subject, Stream: header.Get(message.HeaderStream)}
 	var err error

@@ -91,7 +91,6 @@ func (s *Shadow) Publish(ctx context.Context, messages []delivery.Message) []del
 // shadowInFlight bounds the messages in flight, each of another stream.
 const shadowInFlight = 512
 
-// send publishes one message.
 func (s *Shadow) send(ctx context.Context, m delivery.Message) delivery.Outcome {
 	if err := s.build.Headers.check(m.Event); err != nil {
 		return delivery.Outcome{Kind: delivery.Permanent, Err: err}

@@ -45,7 +45,6 @@ const (
 // subjectKey is what a subject is made of, but for the stream and the partition.
 type subjectKey struct{ topic, kind, tenant string }
 
-// writers lends them.
 type writers struct{ pool sync.Pool }
 
 func newWriters(b builder) *writers {

@@ -120,7 +120,6 @@ func (o *Operator) Audit(ctx context.Context, after int64, limit int) (AuditPage
 	return page, nil
 }
 
-// latestActions is how many actions on a message are shown.
 const latestActions = 50
 
 // actionsOn returns what was done to a message. Looking at a message takes no

@@ -10,7 +10,6 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// history is the part of outbox_deliveries that a look needs.
 type history struct {
 	partitions []partition.ID
 	// lowest is below every sequence of the history; 0 without any.

@@ -69,7 +69,6 @@ func (o *Operator) sequencesOf(ctx context.Context, tx pgx.Tx, f Filter) ([]int6
 	return []int64{sequence}, nil
 }
 
-// rowKey is the key of a row of the outbox.
 type rowKey struct {
 	partition partition.ID
 	sequence  int64

@@ -237,7 +237,6 @@ func (o *Operator) chunks(ctx context.Context, c Command, op operation, at *curs
 	return nil
 }
 
-// changed is what a changed row was before.
 type changed struct {
 	Partition  partition.ID `json:"partition_key"`
 	Sequence   int64        `json:"global_sequence"`

@@ -22,7 +22,6 @@ type search struct {
 	hits    []hit
 }
 
-// source is one of the places where messages are looked for.
 type source interface {
 	// reached is the sequence up to which everything was looked at, and done says
 	// that there is nothing behind it.
@@ -39,7 +38,6 @@ type hit struct {
 	settled  *Message
 }
 
-// open finds out where to look.
 func (s *search) open(ctx context.Context) error {
 	queue, err := s.queuePartitions(ctx)
 	if err != nil {
@@ -80,7 +78,6 @@ func (s *search) open(ctx context.Context) error {
 	return nil
 }
 
-// page reads a page.
 func (s *search) page(ctx context.Context) (Listing, error) {
 	over := false
 	for first := true; ; first = false {

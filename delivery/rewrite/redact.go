@@ -35,7 +35,6 @@ func (e *editor) copyTo(end int) {
 	e.at = end
 }
 
-// space copies white space.
 func (e *editor) space() { e.copyTo(e.pastSpace(e.at)) }
 
 func (e *editor) pastSpace(at int) int {

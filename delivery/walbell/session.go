@@ -58,7 +58,6 @@ func connect(ctx context.Context, pool *pgxpool.Pool) (*pgconn.PgConn, error) {
 	return conn, nil
 }
 
-// end closes the session, and with it the slot.
 func end(ctx context.Context, conn *pgconn.PgConn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longestEnd)
 	defer cancel()

@@ -83,7 +83,6 @@ func (s Case) parts() []part {
 	return parts
 }
 
-// play resets, plays and describes the effects.
 func (s Case) play(t *testing.T, run func(*Kit)) string {
 	t.Helper()
 	if err := s.Reset(t.Context()); err != nil {

@@ -7,7 +7,6 @@ import (
 // version is set with -ldflags "-X …/internal/buildinfo.version=v1.2.3".
 var version string
 
-// module is ours.
 const module = "github.com/postrider/postrider"
 
 // Version is Postrider's in the running program, which may be another that embeds it.

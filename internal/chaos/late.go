@@ -22,7 +22,6 @@ type ambush struct {
 	over chan struct{} // closed when all has arrived
 }
 
-// kept is what a link carried when it was broken.
 type kept struct {
 	writes         [][]byte // how they begin
 	begun, arrived chan struct{}

@@ -80,7 +80,6 @@ func (l *Load) event(stream, kind string, payload []byte) outbox.Event {
 	return outbox.Event{StreamID: stream, Type: kind, Topic: cmp.Or(l.Topic, "shop"), Payload: payload}
 }
 
-// slowTransactions is how many of them a mishap has.
 const slowTransactions = 5
 
 // Slow has transactions stay open that have drawn a sequence, one after the other, while others pass them. They append to streams whose names begin

@@ -34,7 +34,6 @@ type Proxy struct {
 	over     bool
 }
 
-// link is a connection that goes through.
 type link struct {
 	route
 	ends [2]net.Conn // the worker's, the server's
@@ -105,7 +104,6 @@ func (p *Proxy) Close() {
 	p.running.Wait()
 }
 
-// serve joins a client to where it wants to.
 func (p *Proxy) serve(client net.Conn) {
 	l := &link{ends: [2]net.Conn{client, client}}
 	if !p.enter(l) {

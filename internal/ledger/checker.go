@@ -108,13 +108,11 @@ type Checker struct {
 	drainedClosed bool
 }
 
-// place is how far a stream has come.
 type place struct {
 	sequence, version int64
 	streamSeq         uint64
 }
 
-// partitionPlace is how far a partition has come.
 type partitionPlace struct {
 	sequence        int64
 	stored          uint64 // stream sequence of the message at sequence

@@ -62,7 +62,6 @@ func (d *duplicateList) reason(at time.Time) (string, bool) {
 	return "", false
 }
 
-// explained counts the explained duplicates by reason.
 func (d *duplicateList) explained() (total int, byReason map[string]int) {
 	byReason = make(map[string]int)
 	for reason, n := range d.explainedBy {

@@ -57,7 +57,6 @@ func (l *serverLog) Fatalf(format string, v ...any) {
 	l.fatal = fmt.Errorf("localnats: server: %s", message)
 }
 
-// failure returns the first fatal message.
 func (l *serverLog) failure() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -21,7 +21,6 @@ var ErrNoBinaries = errors.New("localpg: no PostgreSQL server binaries found: in
 // minimumMajor is the oldest release that the schema of the outbox supports.
 const minimumMajor = 14
 
-// binaries is one installed server.
 type binaries struct {
 	dir   string
 	major int

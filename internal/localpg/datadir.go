@@ -105,7 +105,6 @@ func (c *cluster) reuse(ctx context.Context, config Config) error {
 	return err
 }
 
-// create runs initdb.
 func (c *cluster) create(ctx context.Context, config Config) error {
 	var err error
 	if c.programs, err = findBinaries(ctx, config.BinDir, 0); err != nil {

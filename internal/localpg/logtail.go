@@ -43,7 +43,6 @@ func (l *logTail) addLocked(line string) {
 	l.logger.LogAttrs(context.Background(), slog.LevelDebug, "postgres", slog.String("line", line))
 }
 
-// String returns the last lines.
 func (l *logTail) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -96,7 +96,6 @@ func killTree(postmaster *os.Process) error {
 	return nil
 }
 
-// childrenOf lists the processes whose parent is pid.
 func childrenOf(pid int) ([]int, error) {
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {

@@ -45,7 +45,6 @@ func lasting(stored pgtype.Interval) time.Duration {
 // timeCodec reads times into time.Time within the bounds. Others than this program, and people, write tables too.
 type timeCodec struct{ pgtype.TimestamptzCodec }
 
-// PlanScan implements pgtype.Codec.
 func (c *timeCodec) PlanScan(m *pgtype.Map, oid uint32, format int16, target any) pgtype.ScanPlan {
 	if _, is := target.(*time.Time); is {
 		return plan[pgtype.Timestamptz, time.Time]{c.TimestamptzCodec.PlanScan(m, oid, format, &pgtype.Timestamptz{}), bounded}
@@ -56,7 +55,6 @@ func (c *timeCodec) PlanScan(m *pgtype.Map, oid uint32, format int16, target any
 // durationCodec reads intervals into time.Duration within its bounds.
 type durationCodec struct{ pgtype.IntervalCodec }
 
-// PlanScan implements pgtype.Codec.
 func (c *durationCodec) PlanScan(m *pgtype.Map, oid uint32, format int16, target any) pgtype.ScanPlan {
 	if _, is := target.(*time.Duration); is {
 		return plan[pgtype.Interval, time.Duration]{c.IntervalCodec.PlanScan(m, oid, format, &pgtype.Interval{}), lasting}
@@ -70,7 +68,6 @@ type plan[S, T any] struct {
 	fit  func(S) T
 }
 
-// Scan implements pgtype.ScanPlan.
 func (p plan[S, T]) Scan(src []byte, target any) error {
 	if src == nil {
 		return fmt.Errorf("cannot scan NULL into %T", target)

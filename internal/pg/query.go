@@ -115,7 +115,6 @@ func (q Query) bind(args Args) []any {
 // misfit stands for arguments that do not fit.
 type misfit struct{ err error }
 
-// RewriteQuery implements pgx.QueryRewriter.
 func (m misfit) RewriteQuery(context.Context, *pgx.Conn, string, []any) (string, []any, error) {
 	return "", nil, m.err
 }

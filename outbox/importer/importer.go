@@ -56,7 +56,6 @@ func (i *Importer) Run(ctx context.Context, r io.Reader, name string) (Progress,
 	return result, err
 }
 
-// run is one pass over one file.
 type run struct {
 	*Importer
 	name    string

@@ -19,7 +19,6 @@ const maxTransaction = 1 << 30
 // chunkBytes ends a chunk of large events before it has ChunkEvents.
 const chunkBytes = 16 << 20
 
-// transaction is one transaction as the file has it.
 type transaction struct {
 	number int64
 	rows   []row
@@ -59,7 +58,6 @@ func (r *row) event(c *Config) outbox.Event {
 	return e
 }
 
-// reader groups the lines of a source into transactions.
 type reader struct {
 	source *source
 	// ahead is the transaction whose end is not reached yet.

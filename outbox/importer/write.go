@@ -16,7 +16,6 @@ type missing struct {
 	bytes    int     // of the payloads
 }
 
-// write appends what the database lacks of a chunk.
 func (r *run) write(ctx context.Context, chunk []transaction) error {
 	if len(chunk) == 0 {
 		return nil

@@ -86,7 +86,6 @@ func collect(t testing.TB, schema string, query func(text string) (pg.Rows, erro
 	return events
 }
 
-// scan reads one row of the statement.
 func scan(rows pg.Rows) (e Stored, err error) {
 	var metadata string
 	var available *time.Time

@@ -93,7 +93,6 @@ func (m *Migrator) checkStream(flag, asked, stored string) error {
 // advice names the command that brings the schema up to date.
 func (m *Migrator) advice() string { return "run `" + m.up() + "`" }
 
-// up is the command that migrates the schema.
 func (m *Migrator) up(flags ...string) string {
 	words := []string{"postrider migrate up"}
 	if m.cfg.Schema != DefaultSchema {
@@ -127,7 +126,6 @@ func (m *Migrator) version(ctx context.Context, db pg.RowQuerier) (int64, error)
 	return version, nil
 }
 
-// files lists the embedded migrations, oldest first.
 func files() ([]Migration, error) {
 	names, err := fs.Glob(embedded, "migrations/*.sql")
 	if err != nil {

@@ -72,7 +72,6 @@ func newLocker(schema string) locker {
 	return locker{key: int64(h.Sum64())}
 }
 
-// SessionLock implements lock.SessionLocker.
 func (l locker) SessionLock(ctx context.Context, conn *sql.Conn) error {
 	if _, err := conn.ExecContext(ctx, `SELECT pg_advisory_lock($1)`, l.key); err != nil {
 		return fmt.Errorf("take migration lock: %w", err)
@@ -80,7 +79,6 @@ func (l locker) SessionLock(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// SessionUnlock implements lock.SessionLocker.
 func (l locker) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
 	if _, err := conn.ExecContext(ctx, `SELECT pg_advisory_unlock($1)`, l.key); err != nil {
 		return fmt.Errorf("release migration lock: %w", err)

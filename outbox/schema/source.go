@@ -33,7 +33,6 @@ func newSource(schema string, partitions partition.Count) (source, error) {
 	)}, nil
 }
 
-// Open implements fs.FS.
 func (s source) Open(name string) (fs.File, error) {
 	file, err := s.FS.Open(name)
 	if err != nil {
@@ -54,5 +53,4 @@ type rendered struct {
 	text *strings.Reader
 }
 
-// Read implements fs.File.
 func (r rendered) Read(p []byte) (int, error) { return r.text.Read(p) }

@@ -58,7 +58,6 @@ func (a *API) failBy(w http.ResponseWriter, r *http.Request, err error) {
 // answer makes the body of an answer, or the error in its place.
 type answer func(w http.ResponseWriter, r *http.Request) (any, error)
 
-// json sends an answer.
 func (a *API) json(next answer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := next(w, r)

@@ -47,7 +47,6 @@ func parameters(r *http.Request, known, repeatable []string) (url.Values, error)
 	return values, nil
 }
 
-// messageQuery reads which messages a list shall show.
 func messageQuery(r *http.Request, now time.Time) (ops.Filter, ops.Page, error) {
 	var f ops.Filter
 	var p ops.Page

@@ -83,10 +83,8 @@ func (a *API) audit(w http.ResponseWriter, r *http.Request) (any, error) {
 	return body, nil
 }
 
-// How much a partition's story tells.
 const storyLength = 20
 
-// partition tells one partition's story.
 func (a *API) partition(w http.ResponseWriter, r *http.Request) (any, error) {
 	id, err := act.PartitionNumber(r.PathValue("partition"))
 	if err != nil {

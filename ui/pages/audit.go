@@ -19,7 +19,6 @@ const (
 	recordShown = 4 << 10
 )
 
-// audit serves a page of the audit, the newest entries first.
 func (p *Pages) audit(w http.ResponseWriter, r *http.Request) {
 	after, err := act.Number(r.URL.Query(), ops.FieldAfter, 1)
 	if err != nil {

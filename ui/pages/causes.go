@@ -12,7 +12,6 @@ import (
 	"github.com/postrider/postrider/web"
 )
 
-// causes serves the dead messages by what they died of.
 func (p *Pages) causes(w http.ResponseWriter, r *http.Request) {
 	now, _ := p.now(r.Context())
 	filter, err := readFilter(r.URL.Query(), now)

@@ -60,7 +60,6 @@ func (p *Pages) askDrain(w http.ResponseWriter, r *http.Request, id uuid.UUID, s
 	p.send(w, r, status, "drain", page)
 }
 
-// formWorkers drains a worker, or takes that back.
 func (p *Pages) formWorkers(w http.ResponseWriter, r *http.Request) {
 	q, ok := p.form(w, r)
 	if !ok {

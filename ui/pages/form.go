@@ -37,7 +37,6 @@ func (p *Pages) seeOther(w http.ResponseWriter, r *http.Request, to string, done
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// failPage answers for a page that could not be made.
 func (p *Pages) failPage(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
 		return // nobody is left to be told

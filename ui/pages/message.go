@@ -21,7 +21,6 @@ import (
 	"github.com/postrider/postrider/web"
 )
 
-// message serves one message.
 func (p *Pages) message(w http.ResponseWriter, r *http.Request) {
 	detail, err := p.desk.ShowMessage(r)
 	if err != nil {

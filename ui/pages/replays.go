@@ -173,7 +173,6 @@ func (p *Pages) askReplay(w http.ResponseWriter, r *http.Request, given url.Valu
 	p.send(w, r, status, "replay-confirm", page)
 }
 
-// cancelReplay asks before a replay is ended.
 func (p *Pages) cancelReplay(w http.ResponseWriter, r *http.Request) {
 	p.askCancel(w, r, r.PathValue(paramReplay), http.StatusOK, "", "")
 }

@@ -19,10 +19,8 @@ const (
 	paramWorker = "worker"
 )
 
-// storyLength is how much a partition's story tells.
 const storyLength = 20
 
-// story serves one partition's story.
 func (p *Pages) story(w http.ResponseWriter, r *http.Request) {
 	p.ofPartition(w, r, func(id partition.ID) { p.tellStory(w, r, id, http.StatusOK, "", "") })
 }
@@ -75,7 +73,6 @@ func (p *Pages) tellStory(w http.ResponseWriter, r *http.Request, id partition.I
 	p.send(w, r, status, "story", page)
 }
 
-// confirmPause asks before a partition is paused.
 func (p *Pages) confirmPause(w http.ResponseWriter, r *http.Request) {
 	if err := p.desk.MayAct(act.Who(r)); err != nil {
 		p.failPage(w, r, err)

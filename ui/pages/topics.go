@@ -8,7 +8,6 @@ import (
 	"github.com/postrider/postrider/web"
 )
 
-// topics serves what the topics and the types of events do.
 func (p *Pages) topics(w http.ResponseWriter, r *http.Request) {
 	seen, err := p.desk.Cache.Observe(r.Context())
 	if err != nil {

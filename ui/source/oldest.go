@@ -18,7 +18,6 @@ type oldestReader struct {
 	topics, types delivery.Names // that are told apart
 }
 
-// named looks where the rows begin, as read does.
 func (o *oldestReader) named(ctx context.Context, store *delivery.Store) (delivery.Named, error) {
 	o.mu.Lock()
 	from := o.start

@@ -7,7 +7,6 @@ import (
 	"github.com/postrider/postrider/delivery"
 )
 
-// secondsKept is the length of the history by the second.
 const secondsKept = 5 * time.Minute
 
 // looksOverlap is how far a look goes back behind the one before, for batches that were counted before that and committed after it.

@@ -17,7 +17,6 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// chartMinutes is the length of the throughput history.
 const chartMinutes = 60
 
 // defaultBacklogShare lets counting take one percent of the time.
@@ -68,7 +67,6 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// latencyTimeout bounds the reading of the latency.
 const latencyTimeout = 2 * time.Second
 
 // watermarkTimeout bounds the reading of the watermark. It asks the events
@@ -115,7 +113,6 @@ func New(config Config) (Source, error) {
 	}, nil
 }
 
-// Snapshot implements Source.
 func (s *storeSource) Snapshot(ctx context.Context) (Snapshot, error) {
 	workers, err := s.config.Workers.Snapshot(ctx)
 	if err != nil {
@@ -188,7 +185,6 @@ func (s *storeSource) takeAlone(workers *heartbeat.Snapshot, leases lease.Snapsh
 	}
 }
 
-// Ownership implements Source.
 func (s *storeSource) Ownership(ctx context.Context, q lease.HistoryQuery) (lease.History, error) {
 	history, err := s.config.Leases.History(ctx, q)
 	if err != nil {

@@ -136,7 +136,6 @@ func Document(about About, contracts []Contract, seen []Seen) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// add describes a type that is registered.
 func (d *document) add(key string, c Contract) error {
 	var schema map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(c.Schema))

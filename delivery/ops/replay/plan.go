@@ -228,7 +228,6 @@ func remaining(writers, now []writer, recovered bool) []writer {
 	})
 }
 
-// holders names the transactions of a look at the writers.
 func holders(writers []writer) string {
 	var names []string
 	prepared := false

@@ -11,7 +11,6 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// revived is what a row was before it began anew.
 type revived struct {
 	Partition  partition.ID `json:"partition_key"`
 	Sequence   int64        `json:"global_sequence"`

@@ -71,7 +71,6 @@ func refuseRate(rate float64) error {
 	return maintenance.Refuse("rate", "must be 0 or lie between %g and %g, got %g", slowest, fastest, rate)
 }
 
-// run is one process's work on one replay.
 type run struct {
 	*Store
 	cfg    RunConfig
@@ -84,7 +83,6 @@ type run struct {
 	looked pending
 }
 
-// step is what one step came to.
 type step struct {
 	events   int64 // for the pace
 	finished bool
@@ -207,7 +205,6 @@ func (r *run) take(ctx context.Context) error {
 	return nil
 }
 
-// actor is who runs it, for the audit.
 func (r *run) actor(j Job) string { return cmp.Or(r.cfg.Actor, j.Actor) }
 
 // generationStep lies between the generations of two replays.
@@ -267,7 +264,6 @@ func (r *run) end(ctx context.Context, state State, why error) error {
 	})
 }
 
-// moved is how a step changes the row.
 type moved struct {
 	position, replayed, gone, failed, stream int64
 	lastError, waiting                       string

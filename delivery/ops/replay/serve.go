@@ -43,7 +43,6 @@ func (s *Store) Serve(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// ask wakes who serves with this store.
 func (s *Store) ask() {
 	select {
 	case s.asked <- struct{}{}:

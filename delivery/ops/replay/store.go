@@ -88,10 +88,8 @@ func (j Job) selected(args pg.Args) pg.Args {
 	return j.Selection.among(args)
 }
 
-// uniqueViolation is the SQLSTATE that is answered.
 const uniqueViolation = "23505"
 
-// pause waits, or returns the context's error.
 func pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

@@ -139,7 +139,6 @@ func countChanged(now, from int) error {
 	}
 }
 
-// counted is how many partitions there are.
 func counted(ctx context.Context, db pg.DB, schema string, events delivery.Relation) (n int, err error) {
 	q, err := load(ctx, db, schema, events)
 	if err == nil {

@@ -62,7 +62,6 @@ type Config struct {
 	Logger   *slog.Logger
 }
 
-// resize is one under way.
 type resize struct {
 	Config
 	from, to partition.Count

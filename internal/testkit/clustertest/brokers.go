@@ -23,7 +23,6 @@ import (
 // brokerVariable tells a test binary to be a NATS server. It holds a brokerConfig.
 const brokerVariable = "POSTRIDER_TEST_BROKER"
 
-// brokerConfig is what a node is made of.
 type brokerConfig struct {
 	Name       string   `json:"name"`
 	Port       int      `json:"port"`
@@ -126,7 +125,6 @@ func freePort(t testing.TB) int {
 // Count is the number of nodes.
 func (b *Brokers) Count() int { return len(b.nodes) }
 
-// launch starts node i.
 func (b *Brokers) launch(t testing.TB, i int) {
 	t.Helper()
 	n := b.nodes[i]

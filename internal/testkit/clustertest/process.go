@@ -47,7 +47,6 @@ func LaunchBinary(t testing.TB, name, binary string, environment []string, args 
 	return begin(t, name, cmd)
 }
 
-// begin starts a program.
 func begin(t testing.TB, name string, cmd *exec.Cmd) *Process {
 	t.Helper()
 	cmd.SysProcAttr = bound()
@@ -137,7 +136,6 @@ type output struct {
 	changed chan struct{} // closed by the next write
 }
 
-// Write implements io.Writer.
 func (o *output) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -145,7 +145,6 @@ func (p *Producer) write(ctx context.Context, writer int) {
 	}
 }
 
-// transaction appends, and commits or rolls back.
 func (p *Producer) transaction(ctx context.Context, writer, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()

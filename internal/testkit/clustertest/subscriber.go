@@ -128,7 +128,6 @@ func (s *Subscriber) receive(message jetstream.Msg) error {
 	return nil
 }
 
-// failure is what ended the subscription.
 func (s *Subscriber) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

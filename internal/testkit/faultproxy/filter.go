@@ -2,7 +2,6 @@ package faultproxy
 
 import "slices"
 
-// protocol finds the frames of one direction and judges them.
 type protocol interface {
 	// name is for messages.
 	name() string

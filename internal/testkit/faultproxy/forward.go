@@ -5,7 +5,6 @@ import (
 	"time"
 )
 
-// move is what forward does next.
 type move int
 
 const (
@@ -55,7 +54,6 @@ func (p *pipe) forward(destination *net.TCPConn, f *filter) {
 	}
 }
 
-// next waits until there is something to do.
 func (p *pipe) next() step {
 	for {
 		s := p.look(time.Now())

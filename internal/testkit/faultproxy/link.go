@@ -121,7 +121,6 @@ func (l *link) reset() bool {
 	return true
 }
 
-// hangUp ends the stream to the client.
 func (l *link) hangUp() {
 	l.down.deafen()
 	_ = l.client.CloseWrite() // the client may be gone

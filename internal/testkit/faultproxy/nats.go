@@ -99,7 +99,6 @@ func (n *NATS) passesAll() bool {
 	return len(n.drops) == 0 && n.acks.none()
 }
 
-// swallows says whether a message for the client is dropped.
 func (n *NATS) swallows(m Message) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -22,7 +22,6 @@ const wordEnds = " \t\r"
 
 var lineEnd = []byte("\r\n")
 
-// natsSession follows one connection to NATS.
 type natsSession struct {
 	nats *NATS
 	link *link
@@ -31,7 +30,6 @@ type natsSession struct {
 	claimed []*Trigger
 }
 
-// follow makes the session of a new connection.
 func (n *NATS) follow(l *link) conversation {
 	s := &natsSession{nats: n, link: l}
 	return conversation{
@@ -72,7 +70,6 @@ func (s *natsSession) end() {
 // rest is nothing: neither direction keeps anything back.
 func (*natsSession) rest() []byte { return nil }
 
-// natsClient is what the client sends.
 type natsClient struct{ *natsSession }
 
 func (natsClient) name() string { return "what a NATS client sends" }
@@ -104,7 +101,6 @@ func (c natsClient) judge(frame []byte) ([]byte, action) {
 	}
 }
 
-// natsServer is what the server sends.
 type natsServer struct{ *natsSession }
 
 func (natsServer) name() string { return "what a NATS server sends" }

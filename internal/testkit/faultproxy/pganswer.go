@@ -2,7 +2,6 @@ package faultproxy
 
 import "strings"
 
-// pgServer is what the server sends.
 type pgServer struct{ *pgSession }
 
 func (pgServer) name() string { return "what a PostgreSQL server sends" }

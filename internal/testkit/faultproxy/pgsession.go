@@ -62,7 +62,6 @@ type pendingCommit struct {
 	answer   []byte
 }
 
-// follow makes the session of a new connection.
 func (g *Postgres) follow(l *link) conversation {
 	s := &pgSession{postgres: g, link: l, prepared: map[string]string{}, portals: map[string]string{}}
 	return conversation{
@@ -94,7 +93,6 @@ func (s *pgSession) strike(trigger *Trigger, p Point) action {
 	}
 }
 
-// pgClient is what the client sends.
 type pgClient struct{ *pgSession }
 
 func (pgClient) name() string { return "what a PostgreSQL client sends" }
@@ -161,7 +159,6 @@ func (c pgClient) judge(frame []byte) ([]byte, action) {
 	return frame, nil
 }
 
-// start takes the messages that begin a connection.
 func (s *pgSession) start(code uint32) {
 	switch code {
 	case sslRequest, gssRequest:
@@ -218,7 +215,6 @@ func (s *pgSession) forget(body []byte) {
 	}
 }
 
-// cString splits at the first zero byte.
 func cString(body []byte) (string, []byte) {
 	text, rest, _ := bytes.Cut(body, []byte{0})
 	return string(text), rest

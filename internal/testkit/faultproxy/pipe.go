@@ -121,7 +121,6 @@ func (p *pipe) finish() {
 // deafen drops what there is and what comes.
 func (p *pipe) deafen() { p.update(func() { p.deaf = true }) }
 
-// close ends both loops.
 func (p *pipe) close() { p.update(func() { p.closed = true }) }
 
 func (p *pipe) update(change func()) {
@@ -132,7 +131,6 @@ func (p *pipe) update(change func()) {
 	signal(p.room)
 }
 
-// hasLost says whether a blackhole has swallowed anything.
 func (p *pipe) hasLost() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

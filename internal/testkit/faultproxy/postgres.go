@@ -23,7 +23,6 @@ type Postgres struct {
 	commits  armed[commitRule]
 }
 
-// commitRule is what CutAtCommit waits for.
 type commitRule struct {
 	point Point
 	match func(sql string) bool

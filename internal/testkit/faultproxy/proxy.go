@@ -51,7 +51,6 @@ func Start(t testing.TB, target string) *Proxy {
 	return p
 }
 
-// create makes a proxy that does not listen yet.
 func create(t testing.TB, target string) *Proxy {
 	t.Helper()
 	if _, _, err := net.SplitHostPort(target); err != nil {
@@ -148,7 +147,6 @@ func (p *Proxy) listenAgain() (*net.TCPListener, error) {
 	}
 }
 
-// serve accepts connections until the listener is closed.
 func (p *Proxy) serve(listener *net.TCPListener) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -168,7 +166,6 @@ func (p *Proxy) serve(listener *net.TCPListener) {
 	})
 }
 
-// open joins a client to the server.
 func (p *Proxy) open(client *net.TCPConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -190,7 +187,6 @@ func (p *Proxy) open(client *net.TCPConn) {
 	})
 }
 
-// close ends everything and waits for it.
 func (p *Proxy) close() {
 	p.Refuse(true)
 	p.mu.Lock()

@@ -26,7 +26,6 @@ func (t *Trigger) Stop() bool {
 	return !t.claimed
 }
 
-// claim gives the trigger to one connection.
 func (t *Trigger) claim() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -37,7 +36,6 @@ func (t *Trigger) claim() bool {
 	return true
 }
 
-// unclaim gives the trigger back when it did not strike.
 func (t *Trigger) unclaim() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

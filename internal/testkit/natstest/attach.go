@@ -10,7 +10,6 @@ import (
 // Attach makes clients of servers that run elsewhere, as processes of their own. The addresses are separated by commas.
 func Attach(urls string) *Server { return &Server{url: urls} }
 
-// askTimeout bounds the connection of Ask.
 const askTimeout = time.Second
 
 // Ask opens a connection that tries once, to the named addresses alone. done closes it.

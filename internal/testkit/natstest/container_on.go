@@ -27,7 +27,6 @@ const (
 	portAttempts = 5
 )
 
-// member is one server of the cluster to be.
 type member struct {
 	name                  string
 	client, monitor, peer int // ports
@@ -119,7 +118,6 @@ func planMembers(ctx context.Context, nodes int) ([]member, error) {
 	return members, nil
 }
 
-// configuration is the server's configuration file.
 func (m member) configuration(config localnats.Config, members []member) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "server_name: %s\nlisten: %s:%d\nhttp: %s:%d\n", m.name, loopback.Host, m.client, loopback.Host, m.monitor)

@@ -154,7 +154,6 @@ func dropDatabase(ctx context.Context, server, name string) error {
 	return nil
 }
 
-// execute runs one statement on a connection of its own.
 func execute(ctx context.Context, address, statement string) error {
 	conn, err := pgx.Connect(ctx, address)
 	if err != nil {
@@ -164,7 +163,6 @@ func execute(ctx context.Context, address, statement string) error {
 	return errors.Join(err, conn.Close(ctx))
 }
 
-// withDatabase replaces the database in an address.
 func withDatabase(address, name string) (string, error) {
 	parsed, err := url.Parse(address)
 	if err != nil || (parsed.Scheme != "postgres" && parsed.Scheme != "postgresql") {

@@ -17,10 +17,8 @@ import (
 // Variable names a running server to use instead of starting one.
 const Variable = "POSTRIDER_TEST_DATABASE_URL"
 
-// startTimeout bounds the start of the shared server.
 const startTimeout = 2 * time.Minute
 
-// source is a running server and the way to end it.
 type source struct {
 	url  string // of a database from which others can be created
 	stop func(context.Context) error
@@ -40,7 +38,6 @@ type sharedServer struct {
 
 var shared sharedServer
 
-// template is a database that others are copied from.
 type template struct {
 	once sync.Once
 	name string
