@@ -12,31 +12,6 @@ func (p Plan) Desired(worker WorkerID) []ID {
 	return append([]ID{}, p[worker]...)
 }
 
-// Owners returns the plan the other way round.
-func (p Plan) Owners() map[ID]WorkerID {
-	owners := make(map[ID]WorkerID)
-	for worker, ids := range p {
-		for _, id := range ids {
-			owners[id] = worker
-		}
-	}
-	return owners
-}
-
-// Moves counts the partitions of the plan that go to another worker than the
-// one that owns them now; a partition that nobody owns is no move.
-func (p Plan) Moves(owners map[ID]WorkerID) int {
-	moves := 0
-	for worker, ids := range p {
-		for _, id := range ids {
-			if now, held := owners[id]; held && now != worker {
-				moves++
-			}
-		}
-	}
-	return moves
-}
-
 // Diff returns what the worker has to take and to give up to go from the
 // partitions it owns to the plan, both ascending.
 func (p Plan) Diff(worker WorkerID, owned []ID) (take, give []ID) {

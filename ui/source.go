@@ -15,8 +15,6 @@ type (
 	Cache = source.Cache
 	// CacheConfig tunes a Cache.
 	CacheConfig = source.CacheConfig
-	// Observation is a snapshot together with what is known about its freshness.
-	Observation = source.Observation
 
 	// Snapshot is the cluster at one moment.
 	Snapshot = source.Snapshot
@@ -30,46 +28,21 @@ type (
 	Minute = source.Minute
 	// Second is what was published in one second.
 	Second = source.Second
-	// Latency is how long events took lately.
-	Latency = source.Latency
-	// Summary is a snapshot's totals.
-	Summary = source.Summary
-	// Watermark is how far the order of sequences is decided, and what it waits for.
-	Watermark = source.Watermark
-	// WatermarkState says what the watermark is doing.
-	WatermarkState = source.WatermarkState
-	// Holder is a transaction that holds the watermark back.
-	Holder = source.Holder
-	// Condition is something that keeps workers from delivering.
-	Condition = source.Condition
-	// Wait is one cause of what waits, over all partitions.
-	Wait = source.Wait
 
 	// SummaryBody is the JSON form of a snapshot's totals.
 	SummaryBody = source.SummaryBody
-	// WorkerTotals counts workers by what they do.
-	WorkerTotals = source.WorkerTotals
-	// PartitionTotal counts partitions.
-	PartitionTotal = source.PartitionTotal
-	// WorkerBody is the JSON form of a worker.
-	WorkerBody = source.WorkerBody
-	// PartitionBody is the JSON form of a partition.
-	PartitionBody = source.PartitionBody
 	// ChangeBody is the JSON form of a change of ownership.
 	ChangeBody = source.ChangeBody
 	// OwnerBody is the JSON form of who has partitions.
 	OwnerBody = source.OwnerBody
 )
 
-// The states of a worker and of the watermark; package source says what each means.
+// States of a worker and of the watermark; package source says what each means.
 const (
 	WorkerActive   = source.WorkerActive
 	WorkerDraining = source.WorkerDraining
 	WorkerStale    = source.WorkerStale
 
-	WatermarkCurrent = source.WatermarkCurrent
-	WatermarkHeld    = source.WatermarkHeld
-	WatermarkBehind  = source.WatermarkBehind
 	WatermarkUnused  = source.WatermarkUnused
 	WatermarkUnknown = source.WatermarkUnknown
 )

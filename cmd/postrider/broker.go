@@ -82,7 +82,10 @@ func (f natsFlags) broker() (broker, error) {
 	if err != nil {
 		return broker{}, fmt.Errorf("%w: %s%w", errRefused, from, err)
 	}
-	return broker{url: cmp.Or(f.NatsURL, c.URL, nats.DefaultURL), options: options, apiPrefix: c.apiPrefix()}, nil
+	if c.Domain != "" {
+		c.APIPrefix = "$JS." + c.Domain + ".API"
+	}
+	return broker{url: cmp.Or(f.NatsURL, c.URL, nats.DefaultURL), options: options, apiPrefix: c.APIPrefix}, nil
 }
 
 // connect also returns the prefix of JetStream's subjects, for whoever asks JetStream.
@@ -260,14 +263,6 @@ var (
 	// fixedSubject is any subject without wildcards.
 	fixedSubject = regexp.MustCompile(`^[^\s.*>]+(\.[^\s.*>]+)*$`)
 )
-
-// apiPrefix is under what JetStream answers; "": its own subjects.
-func (c *natsContext) apiPrefix() string {
-	if c.Domain != "" {
-		return "$JS." + c.Domain + ".API"
-	}
-	return c.APIPrefix
-}
 
 // options are those of the connection. Each is tried: what they read is there.
 func (c *natsContext) options() (options []nats.Option, err error) {

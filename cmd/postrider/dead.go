@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -261,8 +260,9 @@ func (f *mendFlags) mend(s *session, state ops.State, m mending) error {
 		Selection: ops.Selection{State: state, Sequences: f.Sequences, Filter: filter, All: f.All},
 		Actor:     f.actor(), Reason: f.Reason, DryRun: true,
 	}
-	if err := f.selects(c.Selection); err != nil {
-		return err
+	if len(f.Sequences) == 0 && !f.All && filter.Empty() {
+		return fmt.Errorf("%w: nothing is selected: give sequences, filters (--partition, --stream, --topic, --type, --tenant, --error-contains, "+
+			"--error-family, --id, --since, --until) or --all", errRefused)
 	}
 	if f.Limit != nil {
 		if c.Most = *f.Limit; c.Most < 1 {
@@ -296,7 +296,7 @@ func (f *mendFlags) mend(s *session, state ops.State, m mending) error {
 		if err := confirmed(fmt.Sprintf("this would %s %s", m.verb, counted(total, "message")), reason, total <= 1 || f.Yes); err != nil {
 			return err
 		}
-		progress := f.progress(s.stderr, total)
+		progress := &mendProgress{statusLine: newStatusLine(s.stderr), total: total}
 		c.DryRun, c.Progress = false, progress.show
 		if !f.Yes { // one was meant, not what matches by now
 			c.Expected = &total
@@ -323,15 +323,6 @@ func (f *mendFlags) mend(s *session, state ops.State, m mending) error {
 	return answer(s.stdout, f.JSON, r.Body(m.verb, state, f.DryRun), text)
 }
 
-// selects refuses, in the command line's words, to work without a selection.
-func (f *mendFlags) selects(s ops.Selection) error {
-	if len(s.Sequences) == 0 && !s.All && s.Filter.Empty() {
-		return fmt.Errorf("%w: nothing is selected: give sequences, filters (--partition, --stream, --topic, --type, --tenant, --error-contains, "+
-			"--error-family, --id, --since, --until) or --all", errRefused)
-	}
-	return nil
-}
-
 // counted writes a number with its noun.
 func counted[N int | int64](n N, noun string) string {
 	if n != 1 {
@@ -343,10 +334,6 @@ func counted[N int | int64](n N, noun string) string {
 type mendProgress struct {
 	statusLine
 	total int64
-}
-
-func (f *mendFlags) progress(out io.Writer, total int64) *mendProgress {
-	return &mendProgress{statusLine: newStatusLine(out), total: total}
 }
 
 func (p *mendProgress) show(r ops.Changed) {

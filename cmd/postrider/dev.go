@@ -160,7 +160,7 @@ func (c *devCmd) Run(s *session) error {
 	if c.Chaos {
 		return c.show(s)
 	}
-	d := &dev{cmd: c, session: s, log: s.sparingLogger(), ledger: ledger.New(), broken: make(chan error, c.Workers)}
+	d := &dev{cmd: c, session: s, log: s.loggerFrom(slog.LevelWarn), ledger: ledger.New(), broken: make(chan error, c.Workers)}
 	defer d.stop()
 	if err := d.start(s.ctx, d.startWorkers); err != nil {
 		return err
@@ -192,7 +192,9 @@ func (d *dev) start(ctx context.Context, startWorkers func(context.Context) erro
 	if d.ports, err = d.cmd.ports(); err != nil {
 		return err
 	}
-	d.monitorAddress()
+	if d.elsewhere = d.cmd.HTTPAddr != ""; !d.elsewhere && d.ports.Monitor > 0 { // where it was before
+		d.cmd.HTTPAddr = fmt.Sprintf("127.0.0.1:%d", d.ports.Monitor)
+	}
 	for _, step := range []func(context.Context) error{d.startPostgres, d.startNATS, d.prepare, startWorkers} {
 		if err := step(ctx); err != nil {
 			return err
@@ -303,7 +305,10 @@ func (d *dev) work(interrupt context.Context) error {
 	if !d.cmd.feeds() {
 		select {
 		case <-interrupt.Done():
-			return d.reportIf(d.cmd.JSON)
+			if !d.cmd.JSON { // nothing was checked for
+				return nil
+			}
+			return d.report()
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -342,14 +347,6 @@ func (d *dev) work(interrupt context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-// reportIf reports what nothing was checked for only to who reads it with a program.
-func (d *dev) reportIf(wanted bool) error {
-	if !wanted {
-		return nil
-	}
-	return d.report()
 }
 
 // receive passes over what is no event: whoever tries the addresses may have published it.

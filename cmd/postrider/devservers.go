@@ -168,13 +168,6 @@ func (d *dev) startNATS(ctx context.Context) error {
 	return nil
 }
 
-// monitorAddress has the monitor listen where it did before, unless that was said.
-func (d *dev) monitorAddress() {
-	if d.elsewhere = d.cmd.HTTPAddr != ""; !d.elsewhere && d.ports.Monitor > 0 {
-		d.cmd.HTTPAddr = fmt.Sprintf("127.0.0.1:%d", d.ports.Monitor)
-	}
-}
-
 // tellAddresses prints what a shell needs to reach the private servers; what was given is known to who gave it.
 func (d *dev) tellAddresses() {
 	out := d.session.stdout

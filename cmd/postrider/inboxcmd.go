@@ -115,13 +115,10 @@ func (c *inboxDeadCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	rows := make([]inboxRow, len(list))
+	rows, lines := make([]inboxRow, len(list)), make([]table.Row, len(list))
 	for n, p := range list {
 		rows[n] = inboxRow{p.ID, p.EventID, p.Stream, p.Version, p.Type, p.Attempts, p.ParkedAt, p.DueAt, p.Reason}
-	}
-	var lines []table.Row
-	for _, r := range rows {
-		lines = append(lines, table.Row{r.ID, r.EventID, r.Stream, r.Version, r.Type, r.Attempts, r.ParkedAt.Format(time.RFC3339), r.Reason})
+		lines[n] = table.Row{p.ID, p.EventID, p.Stream, p.Version, p.Type, p.Attempts, p.ParkedAt.Format(time.RFC3339), p.Reason}
 	}
 	return answerRows(s.stdout, c.JSON, rows, table.Row{"id", "event", "stream", "version", "type", "attempts", "parked", "reason"}, lines)
 }
@@ -152,12 +149,7 @@ func (c *inboxRequeueCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		err = writeJSON(s.stdout, map[string]any{"requeued": n})
-	} else {
-		_, err = fmt.Fprintf(s.stdout, "%d requeued\n", n)
-	}
-	if err != nil {
+	if err := answer(s.stdout, c.JSON, map[string]any{"requeued": n}, fmt.Sprintf("%d requeued", n)); err != nil {
 		return err
 	}
 	slices.SortFunc(c.Events, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })

@@ -13,9 +13,6 @@ const levelAuto = "auto"
 // logger writes to standard error as --log-level and --log-format say.
 func (s *session) logger() *slog.Logger { return s.loggerFrom(slog.LevelInfo) }
 
-// sparingLogger is for commands that tell people themselves what happens.
-func (s *session) sparingLogger() *slog.Logger { return s.loggerFrom(slog.LevelWarn) }
-
 // loggerFrom begins at the level that auto means here.
 func (s *session) loggerFrom(auto slog.Level) *slog.Logger {
 	level := auto

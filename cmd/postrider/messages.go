@@ -77,8 +77,10 @@ type detailBody struct {
 }
 
 func (c *messagesShowCmd) Run(s *session) error {
-	if err := checkMessage(c.Message); err != nil {
-		return err
+	if n, err := strconv.ParseInt(c.Message, 10, 64); err != nil || n < 1 {
+		if err := ops.CheckEventID(c.Message); err != nil {
+			return messageRefused(err)
+		}
 	}
 	op, done, err := c.operator(s)
 	if err != nil {
@@ -112,14 +114,6 @@ func (c *messagesShowCmd) Run(s *session) error {
 	}
 	writeDetail(s.stdout, d, body)
 	return nil
-}
-
-// checkMessage refuses what can be neither a sequence nor an event's id, nor its beginning.
-func checkMessage(text string) error {
-	if sequence, err := strconv.ParseInt(text, 10, 64); err == nil && sequence > 0 {
-		return nil
-	}
-	return messageRefused(ops.CheckEventID(text))
 }
 
 // messageNamed finds a message by its sequence, by its event's id or by enough of that.

@@ -51,7 +51,7 @@ var (
 )
 
 const (
-	// traceFlush bounds what a stop waits for the last spans. It fits into stopTimeout together with the drain.
+	// traceFlush bounds what a stop waits for the last spans. It fits into the bound of the stop together with the drain.
 	traceFlush = 2 * time.Second
 	// A span of a batch has a link for each traced event, so few of them are kept and sent at once: 64 with 500 links each are about 4 MB,
 	// the most that gRPC servers take by default.

@@ -23,7 +23,11 @@ func writeJSON(w io.Writer, value any) error {
 
 // writeTable prints rows under a header, in the width of a terminal. No text can steer that, whoever wrote it into the database.
 func writeTable(w io.Writer, header table.Row, rows []table.Row) {
-	fmt.Fprint(w, fitTable(tableWidth(w), header, rows))
+	width := 0 // as wide as it is, for pipes, files and --wide
+	if _, full := w.(fullWidth); !full && isTerminal(w) {
+		width, _ = terminalSize(w)
+	}
+	fmt.Fprint(w, fitTable(width, header, rows))
 }
 
 func answer(w io.Writer, asJSON bool, value any, text string) error {

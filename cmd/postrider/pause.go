@@ -105,8 +105,6 @@ func partitionIDs(name string, numbers []int) ([]partition.ID, error) {
 	return ids, nil
 }
 
-type pauseFunc func(*ops.Operator, context.Context, ops.PauseCommand) (ops.PauseResult, error)
-
 type pauseFlags struct {
 	operatorFlags
 	actorFlags
@@ -135,7 +133,7 @@ func (c *partitionsResumeCmd) Run(s *session) error {
 	return c.set(s, (*ops.Operator).Resume, "resumed", "resume")
 }
 
-func (f *pauseFlags) set(s *session, set pauseFunc, did, verb string) error {
+func (f *pauseFlags) set(s *session, set func(*ops.Operator, context.Context, ops.PauseCommand) (ops.PauseResult, error), did, verb string) error {
 	ids, err := partitionIDs("PARTITION", f.Partitions)
 	if err != nil {
 		return err

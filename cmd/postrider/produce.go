@@ -25,7 +25,7 @@ func (d *dev) produce(ctx context.Context) error {
 	im, err := newImporter(d.pool, d.cmd.Schema, importer.Config{
 		Progress: progress.show,
 		OnCommitted: func(t importer.Transaction) {
-			d.committed(ctx, t.Events, t.Appended, t.CommittedAt)
+			d.ledger.Committed((&chaos.Load{Published: d.published}).Entries(ctx, t.Events, t.Appended), t.CommittedAt)
 			ring()
 		},
 	})
@@ -48,10 +48,6 @@ func (d *dev) produce(ctx context.Context) error {
 			name, result.Events, result.Transactions, result.Skipped, result.EventsPerSecond)
 	}
 	return nil
-}
-
-func (d *dev) committed(ctx context.Context, events []outbox.Event, appended []outbox.Appended, at time.Time) {
-	d.ledger.Committed((&chaos.Load{Published: d.published}).Entries(ctx, events, appended), at)
 }
 
 // published is the payload as the workers publish it. One that they refuse is entered as it is.

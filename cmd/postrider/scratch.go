@@ -14,7 +14,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/delivery/natspub"
-	"github.com/postrider/postrider/internal/chaos"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/outbox"
 )
@@ -170,12 +169,6 @@ type scrutiny struct {
 	Interrupted bool `json:"interrupted,omitempty"`
 	// Left are the commands that remove what could not be removed.
 	Left []string `json:"left_behind,omitempty"`
-}
-
-func (y *scrutiny) judge(verdict chaos.Verdict) {
-	for _, i := range verdict.Incidents {
-		y.Takeover = max(y.Takeover, i.Moved.Seconds())
-	}
 }
 
 func (y *scrutiny) ok() bool {

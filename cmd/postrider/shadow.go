@@ -178,31 +178,17 @@ func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool,
 	return err
 }
 
-// watch prints once a second what would have been done, and once more at the end.
 func (w *shadow) watch(ctx context.Context, out io.Writer) {
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
-	before, at := w.rehearser.Stats(), time.Now()
-	for last := false; !last; {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			last = true
-		}
-		now, stats := time.Now(), w.rehearser.Stats()
-		took := now.Sub(at)
-		t := shadowTick{
-			At: now.UTC(), Shadow: true, Claimed: stats.Claimed - before.Claimed, WouldPublish: stats.Published - before.Published,
+	before := w.rehearser.Stats()
+	eachSecond(ctx, func(now time.Time, took time.Duration) {
+		stats := w.rehearser.Stats()
+		published := stats.Published - before.Published
+		_ = writeJSON(out, shadowTick{
+			At: now.UTC(), Shadow: true, Claimed: stats.Claimed - before.Claimed, WouldPublish: published,
 			WouldSkip: stats.Skipped - before.Skipped, Failed: stats.Failed - before.Failed, Dead: stats.Dead - before.Dead,
 			Lag: stats.Watermark.Lag(), Duration: inSeconds(took), Partitions: int(w.partitions),
-		}
-		if took > 0 {
-			t.PerSecond = float64(t.WouldPublish) / took.Seconds()
-		}
-		if len(stats.Errors) > 0 && now.Sub(stats.Errors[0].At) < took {
-			t.LastError = redact(stats.Errors[0].Text)
-		}
-		_ = writeJSON(out, t)
-		before, at = stats, now
-	}
+			PerSecond: perSecond(published, took), LastError: newestError(stats, now, took),
+		})
+		before = stats
+	})
 }

@@ -44,15 +44,6 @@ func terminalSize(w io.Writer) (columns, rows int) {
 	return cmp.Or(columns, 80), cmp.Or(rows, 24)
 }
 
-// tableWidth is how wide tables may be; 0: as wide as they are, for pipes, files and --wide.
-func tableWidth(w io.Writer) int {
-	if _, full := w.(fullWidth); full || !isTerminal(w) {
-		return 0
-	}
-	columns, _ := terminalSize(w)
-	return columns
-}
-
 const (
 	// columnGap is the space between two columns.
 	columnGap = 2

@@ -116,7 +116,9 @@ func (c *verifyCmd) Run(s *session) error {
 	v.stop()
 	verdict.Failure = errors.Join(verdict.Failure, failed)
 	v.more.Interrupted = s.ctx.Err() != nil
-	v.more.judge(verdict)
+	for _, i := range verdict.Incidents {
+		v.more.Takeover = max(v.more.Takeover, i.Moved.Seconds())
+	}
 	return v.verdict(verdict)
 }
 

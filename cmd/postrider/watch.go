@@ -44,30 +44,39 @@ type tick struct {
 	LastError string    `json:"last_error,omitempty"`
 }
 
-// watch shows a worker once a second until the context ends, and once more then.
-func watch(ctx context.Context, w *running, how view, window time.Duration, out io.Writer) {
+// eachSecond calls until the context ends, and once more then.
+func eachSecond(ctx context.Context, do func(now time.Time, took time.Duration)) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
-	recent := rates{window: window}
-	before, state, at := w.Stats(), w.State(), time.Now()
-	recent.add(at, before.Published)
+	at := time.Now()
 	for last := false; !last; {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			last = true
 		}
-		now, stats, after := time.Now(), w.Stats(), w.State()
+		now := time.Now()
+		do(now, now.Sub(at))
+		at = now
+	}
+}
+
+func watch(ctx context.Context, w *running, how view, window time.Duration, out io.Writer) {
+	recent := rates{window: window}
+	before, state := w.Stats(), w.State()
+	recent.add(time.Now(), before.Published)
+	eachSecond(ctx, func(now time.Time, took time.Duration) {
+		stats, after := w.Stats(), w.State()
 		recent.add(now, stats.Published)
 		switch how {
 		case viewJSON:
-			_ = writeJSON(out, w.tick(now, now.Sub(at), before, stats, state, after))
+			_ = writeJSON(out, w.tick(now, took, before, stats, state, after))
 		case viewTerminal:
 			fmt.Fprint(out, "\x1b[H\x1b[2J"+w.screen(stats, recent.perSecond()))
 		case viewNone:
 		}
-		before, state, at = stats, after, now
-	}
+		before, state = stats, after
+	})
 }
 
 // tick tells what came about between two looks.
@@ -83,13 +92,23 @@ func (w *running) tick(now time.Time, took time.Duration, before, s delivery.Sta
 		Members: state.Members, Desired: numbers(state.Desired), Owned: numbers(state.Owned),
 		Acquired: state.Acquired - was.Acquired, Released: state.Released - was.Released, Lost: state.Lost - was.Lost,
 	}
-	if took > 0 {
-		t.PerSecond = float64(t.Published) / took.Seconds()
-	}
-	if len(s.Errors) > 0 && now.Sub(s.Errors[0].At) < took {
-		t.LastError = redact(s.Errors[0].Text)
-	}
+	t.PerSecond, t.LastError = perSecond(t.Published, took), newestError(s, now, took)
 	return t
+}
+
+func perSecond(n int64, took time.Duration) float64 {
+	if took <= 0 {
+		return 0
+	}
+	return float64(n) / took.Seconds()
+}
+
+// newestError is empty where the last one came before that time.
+func newestError(s delivery.Stats, now time.Time, took time.Duration) string {
+	if len(s.Errors) > 0 && now.Sub(s.Errors[0].At) < took {
+		return redact(s.Errors[0].Text)
+	}
+	return ""
 }
 
 // inSeconds is a duration as JSON has it everywhere, to the millisecond.
@@ -201,9 +220,5 @@ func (r *rates) perSecond() float64 {
 	if n < 1 {
 		return 0
 	}
-	span := r.times[n].Sub(r.times[0]).Seconds()
-	if span <= 0 {
-		return 0
-	}
-	return float64(r.counts[n]-r.counts[0]) / span
+	return perSecond(r.counts[n]-r.counts[0], r.times[n].Sub(r.times[0]))
 }

@@ -17,9 +17,6 @@ import (
 	"github.com/postrider/postrider/worker"
 )
 
-// stopTimeout bounds an orderly stop; it lies above the drain's own bound.
-func stopTimeout(drain time.Duration) time.Duration { return 2*drain + 5*time.Second }
-
 // running is a worker of this process, for those who watch it.
 type running struct {
 	*worker.Worker
@@ -35,7 +32,7 @@ func newWorker(ctx context.Context, c worker.Config, w **running) *fx.App {
 		fx.Provide(newRegistry, newTraces, openWorker),
 		fx.Populate(w),
 		fx.StartTimeout(time.Minute),
-		fx.StopTimeout(stopTimeout(c.Coordinator.DrainTimeout)),
+		fx.StopTimeout(2*c.Coordinator.DrainTimeout+5*time.Second), // above the drain's own bound
 		fx.WithLogger(func() fxevent.Logger {
 			l := &fxevent.SlogLogger{Logger: c.Logger}
 			l.UseLogLevel(slog.LevelDebug)
