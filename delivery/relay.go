@@ -30,8 +30,10 @@ type Doorbell interface {
 // Silence is a doorbell that nobody rings.
 type Silence struct{}
 
+// Rung implements Doorbell.
 func (Silence) Rung() <-chan struct{} { return nil }
 
+// Heard implements Doorbell.
 func (Silence) Heard() ([]partition.ID, bool) { return nil, false }
 
 // Relay delivers the partitions of a set of leases.

@@ -29,7 +29,7 @@ type detailBody struct {
 	MetadataHidden bool `json:"metadata_hidden"`
 }
 
-func (a *API) messages(w http.ResponseWriter, r *http.Request) (any, error) {
+func (a *API) messages(_ http.ResponseWriter, r *http.Request) (any, error) {
 	filter, page, err := messageQuery(r, time.Now())
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (a *API) messages(w http.ResponseWriter, r *http.Request) (any, error) {
 	return body, nil
 }
 
-func (a *API) causes(w http.ResponseWriter, r *http.Request) (any, error) {
+func (a *API) causes(_ http.ResponseWriter, r *http.Request) (any, error) {
 	values, err := parameters(r, causeParameters, []string{"partition"})
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (a *API) causes(w http.ResponseWriter, r *http.Request) (any, error) {
 	return causes.Body(), err
 }
 
-func (a *API) message(w http.ResponseWriter, r *http.Request) (any, error) {
+func (a *API) message(_ http.ResponseWriter, r *http.Request) (any, error) {
 	detail, err := a.desk.ShowMessage(r)
 	return newDetailBody(detail, a.desk.MayReadPayload(act.Who(r))), err
 }

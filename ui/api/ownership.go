@@ -18,7 +18,7 @@ type ownershipBody struct {
 // ownershipParameters are the names in the query string of a list of changes.
 var ownershipParameters = []string{"partition", "since", "until", "after", "limit"}
 
-func (a *API) ownership(w http.ResponseWriter, r *http.Request) (any, error) {
+func (a *API) ownership(_ http.ResponseWriter, r *http.Request) (any, error) {
 	values, err := parameters(r, ownershipParameters, nil)
 	if err != nil {
 		return nil, err

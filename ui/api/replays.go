@@ -38,7 +38,7 @@ type cancelCommand struct {
 	Reason string `json:"reason"`
 }
 
-func (a *API) replays(w http.ResponseWriter, r *http.Request) (any, error) {
+func (a *API) replays(_ http.ResponseWriter, r *http.Request) (any, error) {
 	after, limit, err := paging(r)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func replayBody(j replay.Job) replay.Body {
 	return j.Body()
 }
 
-func (a *API) replay(w http.ResponseWriter, r *http.Request) (any, error) {
+func (a *API) replay(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id, err := act.ReplayNumber(r.PathValue("replay"))
 	var j replay.Job
 	if err == nil {

@@ -16,7 +16,7 @@ type resizeCommand struct {
 	Reason   string `json:"reason"`
 }
 
-func (a *API) resizing(w http.ResponseWriter, r *http.Request) (any, error) {
+func (a *API) resizing(_ http.ResponseWriter, r *http.Request) (any, error) {
 	census, last, err := a.desk.Resizing(r.Context())
 	return resize.BodyOf(census, last, act.WhyNotResized), err
 }

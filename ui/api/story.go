@@ -63,7 +63,7 @@ type batchBody struct {
 	Skipped       int       `json:"skipped"`
 }
 
-func (a *API) audit(w http.ResponseWriter, r *http.Request) (any, error) {
+func (a *API) audit(_ http.ResponseWriter, r *http.Request) (any, error) {
 	after, limit, err := paging(r)
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (a *API) audit(w http.ResponseWriter, r *http.Request) (any, error) {
 
 const storyLength = 20
 
-func (a *API) partition(w http.ResponseWriter, r *http.Request) (any, error) {
+func (a *API) partition(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id, err := act.PartitionNumber(r.PathValue("partition"))
 	if err != nil {
 		return nil, err

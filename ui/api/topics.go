@@ -22,7 +22,7 @@ type nameBody struct {
 	Dead                    *int64   `json:"dead"`
 }
 
-func (a *API) topics(w http.ResponseWriter, r *http.Request) (any, error) {
+func (a *API) topics(_ http.ResponseWriter, r *http.Request) (any, error) {
 	seen, err := a.present(r)
 	if err != nil {
 		return nil, err
