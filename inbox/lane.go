@@ -16,7 +16,7 @@ type item struct {
 	at mark
 	// size is what it counts for readAhead, in bytes.
 	size int
-	// bad is why the message, m but for what its headers say, could not be read.
+	// bad names the reason for which the headers of m could not be read.
 	bad error
 }
 

@@ -72,7 +72,6 @@ func (c *Consumer) doubted(ctx context.Context, stream jetstream.Stream, marks [
 	return d, err
 }
 
-// doubt is what the stream says of a mark.
 type doubt int
 
 const (

@@ -78,7 +78,7 @@ func (i *Inbox) Parked(ctx context.Context, q ParkedQuery) ([]Parked, error) {
 			p.Message = message.Message{Subject: subject, StreamSequence: uint64(sequence), Payload: payload}
 			p.Reason = fmt.Sprintf("%s (%v)", p.Reason, err)
 		}
-		// What is damaged is shown as it came, and so is what has no room.
+		// A damaged payload is shown as it came, and so is one without room.
 		if room > 0 {
 			if plain, err := i.decode(p.Message, min(i.cfg.MaxPayload, room)); err == nil {
 				p.Message, room = plain, room-len(plain.Payload)

@@ -169,8 +169,7 @@ func (r *reader) every(ctx context.Context, interval time.Duration, do func()) {
 	}
 }
 
-// silences is what ends later than it can, because the database's clock has stepped back: it is watched by this
-// process's own clock, and over when it stayed as it is for as long as it was made to last.
+// silences holds readers and lanes that end later than they can, since the database's clock has stepped back. This process's own clock ends them.
 type silences struct {
 	readers pg.Watch[uuid.UUID, time.Time]
 	lanes   pg.Watch[int, unrenewed]

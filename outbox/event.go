@@ -36,7 +36,7 @@ type Event struct {
 	Metadata Metadata
 	// ExpectedVersion is the version that the stream must have now. Defaults to AnyVersion.
 	ExpectedVersion Version
-	// OccurredAt is when it happened, in the years 1 to 9999 (UTC). Defaults to the database's time.
+	// OccurredAt dates it, in the years 1 to 9999 (UTC). Defaults to the database's time.
 	OccurredAt time.Time
 	// AvailableAt keeps the event from being published before that time, in the years 1 to 9999 (UTC); later events of its stream do not overtake it. Defaults to at once.
 	AvailableAt time.Time

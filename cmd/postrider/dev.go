@@ -92,7 +92,7 @@ func (c *devCmd) validate() error {
 	return nil
 }
 
-// rate is how many events a second are generated; otherwise is that of who said nothing.
+// rate counts the generated events of a second; otherwise stands in where no flag was given.
 func (c *devCmd) rate(otherwise float64) float64 {
 	switch {
 	case c.Rate != nil:

@@ -23,7 +23,7 @@ import (
 // lowestDevPort and highestDevPort bound --port: all ports follow it.
 const lowestDevPort, highestDevPort = 1024, 65_500
 
-// devPorts are where the servers of a `dev` listen; 0: wherever it is free.
+// devPorts name the ports of the servers of a `dev`; 0 stands for a free one.
 type devPorts struct {
 	Postgres int   `json:"postgres"`
 	Monitor  int   `json:"monitor"`

@@ -340,7 +340,7 @@ func (c *doctorCmd) checkBroker(ctx context.Context, log *slog.Logger) []finding
 	return findings
 }
 
-// fenceFinding tells how workers publish to the stream, or why they do not start.
+// fenceFinding names the way in which workers publish to the stream, or the reason for which they do not start.
 func (c *doctorCmd) fenceFinding(nc *nats.Conn, info *jetstream.StreamInfo, subject natspub.Subject) finding {
 	const check = "fence"
 	if c.control.Outbox == uuid.Nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/postrider/postrider/lease"
 )
 
-// skewCounts is how far the database's clock may be from this machine's without a word.
+// A difference below skewCounts between the database's clock and this machine's is not mentioned.
 const skewCounts = 5 * time.Second
 
-// clockFinding tells what a clock that stepped back has put off, and how far the database's clock is from this machine's.
+// clockFinding names rows that a step of the database's clock put off, and its difference from this machine's clock.
 func clockFinding(ctx context.Context, pool *pgxpool.Pool, schema string) finding {
 	const check = "clock"
 	workers, err := heartbeat.NewStore(pool, schema)

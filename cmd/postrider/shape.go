@@ -214,7 +214,7 @@ func (f paceFlags) checkShape(s *session, pool *pgxpool.Pool, schema string) err
 	return nil
 }
 
-// shapeFinding tells whether all workers make the same messages.
+// shapeFinding compares the messages that the workers make.
 func shapeFinding(ctx context.Context, pool *pgxpool.Pool, schema string) finding {
 	shapes, err := workerShapes(ctx, pool, schema)
 	switch {

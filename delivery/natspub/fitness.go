@@ -10,7 +10,7 @@ import (
 	"github.com/postrider/postrider/delivery"
 )
 
-// Needs are what a publisher needs of its stream: workers ask for them when they start and each second from then on, and doctor does.
+// Needs of a publisher are checked by workers when they start and each second from then on, and by doctor.
 type Needs struct {
 	// Subject is the template of the messages' subjects.
 	Subject Subject
@@ -40,7 +40,7 @@ func (n Needs) Unmet(s jetstream.StreamConfig) error {
 	return n.unfenced(s)
 }
 
-// seen is what was last seen of the settings of a stream: they may change at any time.
+// seen keeps the last known settings of a stream, which may change at any time.
 type seen struct {
 	largest atomic.Int64 // message, in bytes; 0: any
 	keep    atomic.Bool  // records must say that they never expire

@@ -36,7 +36,7 @@ type Control struct {
 	Prefix string
 }
 
-// Subjects is what a stream must capture for the fence.
+// Subjects lists the subjects of the fence, which a stream must capture.
 func (c Control) Subjects() string { return cmp.Or(c.Prefix, DefaultControlPrefix) + ".>" }
 
 // Subject is a partition's control subject.

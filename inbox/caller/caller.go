@@ -180,7 +180,7 @@ func (c *Caller) compare(ctx context.Context) (more bool, err error) {
 	return true, inOrder(theirs, ours)
 }
 
-// last is what this database knows: the last call, and the last one that has its answer.
+// last reads the last call that this database knows, and the last one with an answer.
 func (c *Caller) last(ctx context.Context) (sent, answered inbox.Call, err error) {
 	var open, hidden bool
 	err = c.sql.Last.Row(ctx, c.db, pg.Args{"sender": c.cfg.Name}).Scan(&sent.Generation, &sent.ID, &c.copied, &open, &hidden)

@@ -44,7 +44,7 @@ func (p *Proxy) meet(l *link, b []byte) bool {
 		return true
 	}
 	var late, own *kept
-	// What relies on the same as a write that is kept must not overtake it.
+	// A write that relies on the same as a kept one must not overtake it.
 	if a.kept != nil && slices.ContainsFunc(a.kept.writes, func(w []byte) bool { return bytes.Contains(b, w) }) {
 		late, a.kept = a.kept, nil
 	}

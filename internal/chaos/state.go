@@ -49,12 +49,12 @@ type State struct {
 	// Committed, Received, Reordered and Duplicates are as in ledger.Report. Under way is what is committed and not received: at the end,
 	// lost.
 	Committed, Received, UnderWay, Reordered, Duplicates int
-	// Lost is what of UnderWay was committed more than a minute ago, longer than any takeover takes; when all is over, all of it.
+	// Lost counts the events of UnderWay that were committed more than a minute ago, longer than any takeover takes; at the end all.
 	Lost  int
 	Quiet Quiet
 }
 
-// overdueAfter is how old an event may be that is under way.
+// An event under way that is older than overdueAfter counts as lost.
 const overdueAfter = time.Minute
 
 // State sums up, in about 20 ms for a million events.

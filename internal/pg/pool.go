@@ -108,7 +108,7 @@ const rowSecurity = "row_security"
 // Backslashes is the parameter that is on where they mean themselves in texts, as in the patterns of the statements here.
 const Backslashes = "standard_conforming_strings"
 
-// Encoding is what all sessions send and receive, whatever the database or the role sets: Go's strings are UTF-8.
+// Encoding holds for all sessions, whatever the database or the role sets: Go's strings are UTF-8.
 const Encoding = "UTF8"
 
 var errNotReadOnly = errors.New("a pooler keeps the sessions from being read-only: give the server's own address in --database-url")

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Steady is how much a clock may be off without a word: a lease or a sign of life that ends by more than that later than
-// it can was written before the database's clock stepped back.
+// Steady is the tolerance: a lease or a sign of life that ends later than it can, and by more, was written before the clock stepped back.
 const Steady = time.Second
 
 // Watch tells for how long rows have stayed as they are, by this process's monotonic clock: no wall clock that steps

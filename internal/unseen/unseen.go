@@ -80,7 +80,7 @@ func get(ctx context.Context, js jetstream.JetStream, stream string, which map[s
 	return reply.Message, nil
 }
 
-// prefix is what requests to the API begin with.
+// prefix begins the subjects of requests to the API.
 func prefix(o jetstream.JetStreamOptions) string {
 	if o.Domain != "" {
 		return "$JS." + o.Domain + ".API."
@@ -98,7 +98,7 @@ type Message struct {
 // Metadata implements jetstream.Msg; the consumer's part is empty.
 func (m *Message) Metadata() (*jetstream.MsgMetadata, error) { return &m.meta, nil }
 
-// Place is what Metadata returns.
+// Place gives the metadata to whoever fills them in.
 func (m *Message) Place() *jetstream.MsgMetadata { return &m.meta }
 
 // Data implements jetstream.Msg.

@@ -47,7 +47,7 @@ type Snapshot struct {
 	Frozen bool
 	// ReadOnly says that nobody can write to the database.
 	ReadOnly bool
-	// WriteFaults is why writes fail or have no events, as it was at most half a minute ago; nil where it is not known.
+	// WriteFaults name writes that fail or have no events, as of half a minute ago at most; nil where they are not known.
 	WriteFaults []delivery.Violation
 	// Own is what keeps the reading process from delivering, if it is a worker.
 	Own []condition.Condition
