@@ -3,6 +3,7 @@ package outbox
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -48,7 +49,7 @@ func (p *Producer) columns(events []Event) (*columns, error) {
 		}
 		if e.AuditOnly || p.cfg.Policy != nil && !p.cfg.Policy(e) {
 			if c.published == nil {
-				c.published = allTrue(n)
+				c.published = slices.Repeat([]bool{true}, n)
 			}
 			c.published[i] = false
 		}
@@ -114,14 +115,6 @@ func put[T any](column *[]T, i, n int, value T) {
 		*column = make([]T, n)
 	}
 	(*column)[i] = value
-}
-
-func allTrue(n int) []bool {
-	values := make([]bool, n)
-	for i := range values {
-		values[i] = true
-	}
-	return values
 }
 
 func (c *columns) arguments() pg.Args {

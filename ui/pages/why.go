@@ -57,63 +57,47 @@ func obstacleWords(s source.Snapshot, o source.Wait) web.Obstacle {
 	if o.Events == 1 {
 		events, wait = "1 event", "waits"
 	}
+	waits := events + " " + wait
 	for _, c := range s.Conditions() {
 		if o.Reason == string(c.Reason) {
-			return conditionWords(c, events+" "+wait+". ")
+			return conditionWords(c, waits+". ")
 		}
 	}
+	one := web.Obstacle{Key: strings.ReplaceAll(o.Reason, "_", "-"), Tone: "bad", Title: o.Reason, Text: waits + ": " + o.Text + "."}
 	switch o.Reason {
 	case source.WaitPaused:
-		return web.Obstacle{Key: "paused", Tone: "warn", Title: "Paused by an operator", Text: events + " " + wait + " until the partition is resumed."}
+		one.Tone, one.Title, one.Text = "warn", "Paused by an operator", waits+" until the partition is resumed."
 	case source.WaitResizing:
-		return web.Obstacle{
-			Key: "resizing", Tone: "warn", Title: "The partitions are being resized", Text: events + " " + wait + " until that has ended.",
-			Link: pathResize, LinkText: "How far it is",
-		}
+		one.Tone, one.Title, one.Text = "warn", "The partitions are being resized", waits+" until that has ended."
+		one.Link, one.LinkText = pathResize, "How far it is"
 	case source.WaitNoOwner:
-		return web.Obstacle{
-			Key: "no-owner", Tone: "bad", Title: "No owner",
-			Text: events + " " + wait + ". A free partition is taken within seconds; where it is not, no worker runs or none reaches the database.",
-		}
+		one.Title = "No owner"
+		one.Text = waits + ". A free partition is taken within seconds; where it is not, no worker runs or none reaches the database."
 	case source.WaitClock:
-		return web.Obstacle{
-			Key: "clock", Tone: "bad", Title: "The database's clock has stepped back",
-			Text: events + " " + wait + ": a lease ends later than leases can. Its owner renews it, or another worker takes it after a lease's time.",
-		}
+		one.Title = "The database's clock has stepped back"
+		one.Text = waits + ": a lease ends later than leases can. Its owner renews it, or another worker takes it after a lease's time."
 	case source.WaitTransaction:
-		return web.Obstacle{
-			Key: "transaction", Tone: "bad", Title: "An open transaction holds the order back",
-			Text: events + " " + wait + " for " + s.Watermark.HolderNames() + ".", Link: "#stall", LinkText: "What to do",
-		}
+		one.Title, one.Text = "An open transaction holds the order back", waits+" for "+s.Watermark.HolderNames()+"."
+		one.Link, one.LinkText = "#stall", "What to do"
 	case source.WaitSilence:
-		return web.Obstacle{
-			Key: "silence", Tone: "bad", Title: "Nothing is being delivered",
-			Text: events + " " + wait + " although their partitions have owners, which say nothing is wrong: their logs may tell.",
-		}
+		one.Title = "Nothing is being delivered"
+		one.Text = waits + " although their partitions have owners, which say nothing is wrong: their logs may tell."
 	case source.WaitEnded:
-		return web.Obstacle{
-			Key: "workers-ended", Tone: "bad", Title: "Workers ended over the first messages",
-			Text: events + " " + wait + " in a partition that is paused for it. Mend what ends the workers, then resume the partition.",
-		}
+		one.Title = "Workers ended over the first messages"
+		one.Text = waits + " in a partition that is paused for it. Mend what ends the workers, then resume the partition."
 	case source.WaitDead:
-		return web.Obstacle{
-			Key: "dead", Tone: "bad", Title: "Dead", Text: events + " given up. A person requeues, skips or discards them.",
-			Link: "messages?state=dead", LinkText: "Dead messages",
-		}
+		one.Title, one.Text = "Dead", events+" given up. A person requeues, skips or discards them."
+		one.Link, one.LinkText = "messages?state=dead", "Dead messages"
 	case source.WaitFailed:
-		return web.Obstacle{
-			Key: "failed", Tone: "warn", Title: "Failed", Text: events + " failed and will be tried again without anybody's help.",
-			Link: "messages?state=failed", LinkText: "Failed messages",
-		}
+		one.Tone, one.Title, one.Text = "warn", "Failed", events+" failed and will be tried again without anybody's help."
+		one.Link, one.LinkText = "messages?state=failed", "Failed messages"
 	case source.WaitBlocked:
 		streams := web.Count(s.Summary().BlockedStreams) + " streams"
 		if s.Summary().BlockedStreams == 1 {
 			streams = "1 stream"
 		}
-		return web.Obstacle{
-			Key: "blocked", Tone: "warn", Title: "Blocked", Text: fmt.Sprintf("%s of %s %s behind an earlier event of their stream.", events, streams, wait),
-			Link: "messages?state=blocked", LinkText: "Blocked messages",
-		}
+		one.Tone, one.Title, one.Text = "warn", "Blocked", fmt.Sprintf("%s of %s %s behind an earlier event of their stream.", events, streams, wait)
+		one.Link, one.LinkText = "messages?state=blocked", "Blocked messages"
 	}
-	return web.Obstacle{Key: strings.ReplaceAll(o.Reason, "_", "-"), Tone: "bad", Title: o.Reason, Text: events + " " + wait + ": " + o.Text + "."}
+	return one
 }
