@@ -32,8 +32,7 @@ type Condition struct {
 	Since time.Time
 }
 
-// Board holds what keeps one process from delivering. It is safe for concurrent use; a
-// nil Board takes every report and lists nothing.
+// Board holds what keeps one process from delivering. It is safe for concurrent use; a nil Board takes every report and lists nothing.
 type Board struct {
 	judges []Judge
 	log    *slog.Logger
@@ -54,8 +53,7 @@ func NewBoard(log *slog.Logger, judges ...Judge) *Board {
 	return &Board{judges: judges, log: log, entries: map[string]entry{}, since: map[Reason]time.Time{}}
 }
 
-// OnChange has the function called whenever List changes its reasons; it must not
-// block. It is for the time of wiring.
+// OnChange has the function called whenever List changes its reasons; it must not block. It is for the time of wiring.
 func (b *Board) OnChange(changed func()) { b.changed = append(b.changed, changed) }
 
 // Report says what stopped a source; nil: it goes on.

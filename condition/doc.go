@@ -2,13 +2,10 @@
 //
 // # Model
 //
-// A Board belongs to one process. Those who deliver, take leases or beat report the
-// error that stopped them to it, under their own name, and nil when they go on.
-// Watch adds probes that ask the servers each second, so that a cause is known
-// although nothing is to be delivered. A Reason is one of a bounded set, for metrics
-// and for programs; the detail is the error, for people. One Board feeds the metric,
-// the readiness and the worker's row in outbox_workers; what others show comes from
-// that row.
+// A Board belongs to one process. Those who deliver, take leases or beat report the error that stopped them to it, under their own name,
+// and nil when they go on. Watch adds probes that ask the servers each second, so that a cause is known although nothing is to be
+// delivered. A Reason is one of a bounded set, for metrics and for programs; the detail is the error, for people. One Board feeds the
+// metric, the readiness and the worker's row in outbox_workers; what others show comes from that row.
 //
 // # Invariants
 //
@@ -18,6 +15,5 @@
 //
 // # Failures
 //
-// A Board keeps no error back and causes none: it blocks nobody, and what it cannot
-// class is listed as Other.
+// A Board keeps no error back and causes none: it blocks nobody, and what it cannot class is listed as Other.
 package condition

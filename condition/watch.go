@@ -18,8 +18,7 @@ const (
 	probeTimeout = 1500 * time.Millisecond
 )
 
-// Watch asks all probes each second until the context ends, each by itself: one that
-// gets no answer keeps no other waiting.
+// Watch asks all probes each second until the context ends, each by itself: one that gets no answer keeps no other waiting.
 func (b *Board) Watch(ctx context.Context, probes ...Probe) error {
 	var running sync.WaitGroup
 	for _, p := range probes {

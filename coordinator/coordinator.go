@@ -20,8 +20,7 @@ import (
 // before that, the coordinator gives everything back and stops with its error.
 type Deliver func(ctx context.Context, held *lease.Set) error
 
-// Bell tells the other workers that leases or members changed, and hears them.
-// Losing a ring costs at most one Interval.
+// Bell tells the other workers that leases or members changed, and hears them. Losing a ring costs at most one Interval.
 type Bell interface {
 	Ring()
 	Rung() <-chan struct{}
@@ -154,8 +153,7 @@ func (c *Coordinator) loop(ctx context.Context, delivered <-chan error) (err err
 	}
 }
 
-// note tells of a failed reconciliation once, and again when it fails otherwise: it
-// is tried several times a second.
+// note tells of a failed reconciliation once, and again when it fails otherwise: it is tried several times a second.
 func (c *Coordinator) note(err error) {
 	c.cfg.Board.Report(condition.Leases, err)
 	text := ""

@@ -1,18 +1,15 @@
-// Package coordinator turns a snapshot of the cluster into a plan, and the plan
-// into leases. It runs one delivery function on the set of leases it holds, and
-// knows nothing of delivery.
+// Package coordinator turns a snapshot of the cluster into a plan, and the plan into leases. It runs one delivery function on the set of
+// leases it holds, and knows nothing of delivery.
 //
 // # Model
 //
 //	snapshot (workers, lease rows) ─Assign─▶ plan ─┬─ held, not mine any more ─▶ drain ▶ release ▶ ring
 //	                                               └─ mine, free ──────────────▶ acquire
 //
-// The loop reconciles on every doorbell, when a lease that it waits for runs
-// out, and at least every Interval. Workers compute their plans each from its
-// own snapshot; two that see different members only delay each other, because
-// a plan grants nothing: the lease row does. The members are read each time, the
-// leases only when they may be different from what was seen last, in large clusters
-// (see docs/scaling.md, where hundreds of coordinators are simulated).
+// The loop reconciles on every doorbell, when a lease that it waits for runs out, and at least every Interval. Workers compute their plans
+// each from its own snapshot; two that see different members only delay each other, because a plan grants nothing: the lease row does. The
+// members are read each time, the leases only when they may be different from what was seen last, in large clusters (see docs/scaling.md,
+// where hundreds of coordinators are simulated).
 //
 // # Invariants
 //
@@ -33,9 +30,7 @@
 //
 // # Failures
 //
-// When the database is away nothing is reconciled: leases run out locally and
-// are taken again when it is back. When the delivery function fails, everything
-// is released and Run returns its error. A drain that exceeds DrainTimeout is
-// cut: the lease ends, its row is freed, and what was in flight is settled by
-// the next owner.
+// When the database is away nothing is reconciled: leases run out locally and are taken again when it is back. When the delivery function
+// fails, everything is released and Run returns its error. A drain that exceeds DrainTimeout is cut: the lease ends, its row is freed, and
+// what was in flight is settled by the next owner.
 package coordinator

@@ -8,8 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// register exposes the coordinator's counts. Without a registerer nothing is
-// exposed.
+// register exposes the coordinator's counts. Without a registerer nothing is exposed.
 func (c *Coordinator) register(reg prometheus.Registerer) {
 	factory := promauto.With(reg)
 	for name, m := range map[string]struct {

@@ -18,17 +18,15 @@ type look struct {
 	settled bool // a member held each partition, for no longer than a lease can last
 }
 
-// In peace, a cluster reads rowsPerSecond rows of leases, or each worker all of them
-// every longestPeace: 200 workers that read 10,000 rows each second would keep a core
-// of the database busy (docs/scaling.md).
+// In peace, a cluster reads rowsPerSecond rows of leases, or each worker all of them every longestPeace: 200 workers that read 10,000 rows
+// each second would keep a core of the database busy (docs/scaling.md).
 const (
 	rowsPerSecond = 200_000
 	longestPeace  = 5 * time.Second
 )
 
-// peace tells that nothing can be different from what the leases showed last:
-// members held everything, nobody rang, nobody came or went, and this worker holds
-// what it should. Rings can be lost, so leases are read now and then all the same.
+// peace tells that nothing can be different from what the leases showed last: members held everything, nobody rang, nobody came or went,
+// and this worker holds what it should. Rings can be lost, so leases are read now and then all the same.
 func (c *Coordinator) peace(members []partition.WorkerID) bool {
 	if !c.seen.settled || time.Since(c.seen.at)+c.cfg.Quiet >= c.seen.every || !slices.Equal(members, c.seen.members) {
 		return false
@@ -45,9 +43,8 @@ func settled(leases lease.Snapshot, members []partition.WorkerID) bool {
 	return !slices.ContainsFunc(leases.Rows, func(r lease.Row) bool { return !r.Held() || r.Ahead || !living[r.Owner] })
 }
 
-// reconcile reads the cluster once, gives up what the plan gives to others,
-// takes what it gives to this worker, and returns how long to wait. rung: somebody
-// said that something changed.
+// reconcile reads the cluster once, gives up what the plan gives to others, takes what it gives to this worker, and returns how long to
+// wait. rung: somebody said that something changed.
 func (c *Coordinator) reconcile(ctx context.Context, rung bool) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(c.cfg.Interval, time.Second))
 	defer cancel()
@@ -94,9 +91,8 @@ func (c *Coordinator) reconcile(ctx context.Context, rung bool) (time.Duration, 
 	return c.wait(plan.Desired(c.beater.ID()), leases), nil
 }
 
-// drain answers an operator's request: the others plan without this worker from
-// now on, and it gives back what it holds. It takes nothing until the request is
-// taken back, but stays in the cluster until it is stopped.
+// drain answers an operator's request: the others plan without this worker from now on, and it gives back what it holds. It takes nothing
+// until the request is taken back, but stays in the cluster until it is stopped.
 func (c *Coordinator) drain(ctx context.Context) error {
 	if !c.beater.Draining() {
 		c.log.Info("draining, as an operator asked, until that is taken back or the worker started again")
@@ -113,8 +109,7 @@ func (c *Coordinator) drain(ctx context.Context) error {
 	return nil
 }
 
-// plan shares the partitions among the members; false means that this worker is
-// none of them.
+// plan shares the partitions among the members; false means that this worker is none of them.
 func (c *Coordinator) plan(members []partition.WorkerID, leases lease.Snapshot) (partition.Plan, bool) {
 	if !slices.Contains(members, c.beater.ID()) {
 		return nil, false
@@ -130,8 +125,7 @@ func (c *Coordinator) plan(members []partition.WorkerID, leases lease.Snapshot) 
 	return plan, true
 }
 
-// giveUp hands over, in the background, what the plan gives to others and is not
-// being handed over already.
+// giveUp hands over, in the background, what the plan gives to others and is not being handed over already.
 func (c *Coordinator) giveUp(ctx context.Context, surplus []partition.ID) {
 	var leaving []*lease.Lease
 	for _, id := range surplus {
@@ -156,8 +150,7 @@ func (c *Coordinator) take(ctx context.Context, missing []partition.ID) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	// Not under ctx: an acquisition that is cut while the database carries it out
-	// would leave leases that nobody here knows of.
+	// Not under ctx: an acquisition that is cut while the database carries it out would leave leases that nobody here knows of.
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.DrainTimeout)
 	defer cancel()
 	start := time.Now()
@@ -183,10 +176,8 @@ func (c *Coordinator) take(ctx context.Context, missing []partition.ID) error {
 	return nil
 }
 
-// wait is the time until the next reconciliation: Interval, or sooner when a
-// lease that this worker is to have runs out before that. While a partition is
-// free it is a tenth: workers whose snapshots differed may each have left it to
-// another.
+// wait is the time until the next reconciliation: Interval, or sooner when a lease that this worker is to have runs out before that. While
+// a partition is free it is a tenth: workers whose snapshots differed may each have left it to another.
 func (c *Coordinator) wait(desired []partition.ID, leases lease.Snapshot) time.Duration {
 	wait := c.cfg.Interval
 	for _, r := range leases.Rows {

@@ -31,8 +31,7 @@ type Beater struct {
 
 	// told is full when the condition changed and no beat has said so.
 	told chan struct{}
-	// writing is full over a statement: no beat that is under way can put the
-	// row back after Leave deleted it.
+	// writing is full over a statement: no beat that is under way can put the row back after Leave deleted it.
 	writing chan struct{}
 	left    bool
 
@@ -41,8 +40,7 @@ type Beater struct {
 	failed int
 }
 
-// NewBeater names a new worker. A Store should stand on a connection of its
-// own.
+// NewBeater names a new worker. A Store should stand on a connection of its own.
 func NewBeater(table Table, cfg Config) (*Beater, error) {
 	cfg = cfg.WithDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -85,9 +83,8 @@ func (b *Beater) Self() Worker {
 	return self
 }
 
-// Register writes the first beat. One that is under way when the context ends has
-// another Interval: cut off, it would leave a row that nobody takes away, and the
-// others would wait for its expiry.
+// Register writes the first beat. One that is under way when the context ends has another Interval: cut off, it would leave a row that
+// nobody takes away, and the others would wait for its expiry.
 func (b *Beater) Register(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -170,8 +167,7 @@ func (b *Beater) beat(ctx context.Context) error {
 	return b.table.Beat(ctx, b.Self(), b.cfg.TTL)
 }
 
-// Drain tells the others, at once, to plan without this worker; later beats say
-// the same.
+// Drain tells the others, at once, to plan without this worker; later beats say the same.
 func (b *Beater) Drain(ctx context.Context) error { return b.turn(ctx, Draining) }
 
 // Undrain makes the worker a member again.

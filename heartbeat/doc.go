@@ -1,17 +1,12 @@
-// Package heartbeat owns the table outbox_workers: who takes part in the
-// cluster right now.
+// Package heartbeat owns the table outbox_workers: who takes part in the cluster right now.
 //
 // # Model
 //
-// A worker is one start of one process, named by a UUIDv7, so that newcomers
-// sort last. It writes its row again every Interval with heartbeat_until =
-// clock_timestamp() + TTL, by the database's clock. A worker counts as a
-// member while its row says active and heartbeat_until lies in the future.
-// A worker that shuts down first turns draining, so that the others plan
-// without it while it finishes, and finally deletes its row. An operator can
-// ask a worker to drain by setting drain_requested_at; the worker answers by
-// turning draining, and stays so until its process ends or the operator takes
-// the request back.
+// A worker is one start of one process, named by a UUIDv7, so that newcomers sort last. It writes its row again every Interval with
+// heartbeat_until = clock_timestamp() + TTL, by the database's clock. A worker counts as a member while its row says active and
+// heartbeat_until lies in the future. A worker that shuts down first turns draining, so that the others plan without it while it finishes,
+// and finally deletes its row. An operator can ask a worker to drain by setting drain_requested_at; the worker answers by turning draining,
+// and stays so until its process ends or the operator takes the request back.
 //
 // # Invariants
 //
@@ -24,7 +19,6 @@
 //
 // # Failures
 //
-// A failed beat is logged, counted and tried again sooner. Nothing else
-// happens here: when beats stay away for a TTL the others plan without this
-// worker, and its leases run out by themselves.
+// A failed beat is logged, counted and tried again sooner. Nothing else happens here: when beats stay away for a TTL the others plan
+// without this worker, and its leases run out by themselves.
 package heartbeat

@@ -25,8 +25,7 @@ type Store struct {
 
 type queries struct{ Beat, Leave, Purge, Snapshot pg.Query }
 
-// NewStore returns a store on the tables of that schema. It fails when the
-// schema is not a plain identifier.
+// NewStore returns a store on the tables of that schema. It fails when the schema is not a plain identifier.
 func NewStore(db pg.DB, schema string) (*Store, error) {
 	s := &Store{db: db}
 	if err := pg.Fill(statements, "sql/*.sql", "heartbeat", schema, &s.sql); err != nil {
@@ -35,8 +34,7 @@ func NewStore(db pg.DB, schema string) (*Store, error) {
 	return s, nil
 }
 
-// Beat writes the worker's row: it is a member for ttl from now, by the
-// database's clock.
+// Beat writes the worker's row: it is a member for ttl from now, by the database's clock.
 func (s *Store) Beat(ctx context.Context, w Worker, ttl time.Duration) error {
 	var reason, detail string
 	var age time.Duration
@@ -61,8 +59,7 @@ func (s *Store) Leave(ctx context.Context, w Worker) error {
 	return nil
 }
 
-// Purge deletes the rows that have been stale for longer than after and tells
-// how many there were.
+// Purge deletes the rows that have been stale for longer than after and tells how many there were.
 func (s *Store) Purge(ctx context.Context, after time.Duration) (int64, error) {
 	tag, err := s.sql.Purge.Exec(ctx, s.db, pg.Args{"after": after})
 	if err != nil {

@@ -29,14 +29,12 @@ type Worker struct {
 	State          State
 	StartedAt      time.Time
 	HeartbeatUntil time.Time
-	// Left is the time until the heartbeat expires by the database's clock;
-	// it is negative for a stale worker.
+	// Left is the time until the heartbeat expires by the database's clock; it is negative for a stale worker.
 	Left time.Duration
 	// Ahead tells that the heartbeat expires later than one can: the database's clock has stepped back
 	// since. One that stays as it is for as long as one counts has expired (Left is 0).
 	Ahead bool
-	// DrainRequestedAt is when an operator asked the worker to give its
-	// partitions back; nil: nobody did.
+	// DrainRequestedAt is when an operator asked the worker to give its partitions back; nil: nobody did.
 	DrainRequestedAt *time.Time
 	// Shape says what its messages look like; "": it does not say.
 	Shape string
@@ -57,8 +55,7 @@ type Snapshot struct {
 	Workers []Worker
 }
 
-// Members returns the ids of the workers that take part in a plan: alive and
-// active.
+// Members returns the ids of the workers that take part in a plan: alive and active.
 func (s Snapshot) Members() []partition.WorkerID {
 	var ids []partition.WorkerID
 	for _, w := range s.Workers {

@@ -59,10 +59,9 @@ type sender struct {
 //	equal                                        it does not run; Repeat with the stored result
 //	below                                        it does not run; Outdated, with Reversal or LowerGeneration
 //
-// A Final error of the handler undoes the handler's effect and is stored instead of a result: the status is Dead, and
-// Err is the error; repeats get Repeat with the same reason in Err. Any other error of the handler is returned and
-// leaves everything as it was, so that the sender can send the call again. Calls of one sender exclude each other,
-// those of several run side by side.
+// A Final error of the handler undoes the handler's effect and is stored instead of a result: the status is Dead, and Err is the error;
+// repeats get Repeat with the same reason in Err. Any other error of the handler is returned and leaves everything as it was, so that the
+// sender can send the call again. Calls of one sender exclude each other, those of several run side by side.
 func (i *Inbox) Call(ctx context.Context, call Call, handle CallHandler) (Outcome, error) {
 	if err := call.check(); err != nil {
 		return Outcome{}, err

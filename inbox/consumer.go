@@ -42,8 +42,7 @@ type ConsumerConfig struct {
 	// Interval is how often a reader gives signs of life, looks for others and for due retries, 10 ms to a third of
 	// LeaseTTL. Defaults to a tenth of LeaseTTL, at most 1 s.
 	Interval time.Duration
-	// QuietTime is how long nothing may come before JetStream is asked whether it holds more, 100 ms to 10 min.
-	// Defaults to 5 s.
+	// QuietTime is how long nothing may come before JetStream is asked whether it holds more, 100 ms to 10 min. Defaults to 5 s.
 	QuietTime time.Duration
 	// DrainTimeout bounds the transactions in flight when Run is asked to end, 0 to 10 min. Defaults to 10 s.
 	DrainTimeout time.Duration
@@ -123,10 +122,9 @@ func NewConsumer(box *Inbox, js jetstream.JetStream, handle Handler, cfg Consume
 	return &Consumer{box: box, js: js, handle: handle, cfg: cfg.withDefaults()}, nil
 }
 
-// Run reads until the context ends, lets the transactions in flight end, gives its lanes to the other readers and
-// returns nil. It returns an error at the start: ErrStream for a stream that is missing or unfit, ErrConfig for
-// lanes other than those stored, ErrNotMigrated, ErrClosed, and what the database answers. Later it waits for whatever is away, and
-// returns ErrClosed alone.
+// Run reads until the context ends, lets the transactions in flight end, gives its lanes to the other readers and returns nil. It returns
+// an error at the start: ErrStream for a stream that is missing or unfit, ErrConfig for lanes other than those stored, ErrNotMigrated,
+// ErrClosed, and what the database answers. Later it waits for whatever is away, and returns ErrClosed alone.
 func (c *Consumer) Run(ctx context.Context) error {
 	r, err := newReader(ctx, c)
 	switch {

@@ -7,10 +7,9 @@
 //	consumer, err := inbox.NewConsumer(box, js, handle, inbox.ConsumerConfig{})
 //	err = consumer.Run(ctx)
 //
-// One transaction locks the row of the message's stream, looks the message up, runs the handler and records both, so that
-// an effect is there exactly when its record is. What a handler does outside of that transaction is not covered. Process
-// and ProcessBatch do it for messages from anywhere, Consumer for a JetStream stream, Call for requests whose senders
-// number them.
+// One transaction locks the row of the message's stream, looks the message up, runs the handler and records both, so that an effect is
+// there exactly when its record is. What a handler does outside of that transaction is not covered. Process and ProcessBatch do it for
+// messages from anywhere, Consumer for a JetStream stream, Call for requests whose senders number them.
 //
 // # What decides
 //
@@ -35,23 +34,20 @@
 //	8    none             above          free              Applied                   Gap, Missing counts
 //	9    none             below last     free              with OrderIDs: Applied    Reversal
 //
-// In rows 5 to 9 come besides, against the stream's last message: Reversal for a lower sequence of the same generation,
-// LowerGeneration, LowerEpoch for the same partition and generation. With OrderIDs, rows 6 and 9 take the place of row 5.
-// Tests go through every row.
+// In rows 5 to 9 come besides, against the stream's last message: Reversal for a lower sequence of the same generation, LowerGeneration,
+// LowerEpoch for the same partition and generation. With OrderIDs, rows 6 and 9 take the place of row 5. Tests go through every row.
 //
-// A gap is not an error: audit-only events have versions, and operators skip and discard. A conflict means that the
-// producer's database forgot published events and uses their versions again: a person decides (Skip, or Forget and
-// Requeue).
+// A gap is not an error: audit-only events have versions, and operators skip and discard. A conflict means that the producer's database
+// forgot published events and uses their versions again: a person decides (Skip, or Forget and Requeue).
 //
 // # Failures of handlers
 //
-// An error undoes the handler's effects. Final errors are dead at once, others are tried again after
-// min(base·factor^(n-1), max) and are dead after MaxAttempts. The message is parked with its payload, and so is every
-// later one of its stream, in version order; other streams go on. Parked messages need JetStream no more. Whoever
-// retries holds the lock of the stream, so that retries run in any process. An outage of the database, a deadlock, a
-// session that ends or a context that ends counts no attempt: Process returns an error, and a Consumer tries again.
-// A handler that panics, takes longer than HandlerTimeout, ends the transaction or passes over an error of the database
-// has failed, and so has one that leaves rows open or something that a deferred constraint or trigger refuses. What the inbox's
+// An error undoes the handler's effects. Final errors are dead at once, others are tried again after min(base·factor^(n-1), max) and are
+// dead after MaxAttempts. The message is parked with its payload, and so is every later one of its stream, in version order; other streams
+// go on. Parked messages need JetStream no more. Whoever retries holds the lock of the stream, so that retries run in any process. An
+// outage of the database, a deadlock, a session that ends or a context that ends counts no attempt: Process returns an error, and a
+// Consumer tries again. A handler that panics, takes longer than HandlerTimeout, ends the transaction or passes over an error of the
+// database has failed, and so has one that leaves rows open or something that a deferred constraint or trigger refuses. What the inbox's
 // own tables cannot hold of a message is no outage: it is malformed, parked messages are dead.
 //
 // A handler that ends its process costs nothing to look for: two readers that were lost with a lane, and no message dealt
@@ -60,14 +56,13 @@
 //
 // # Readers
 //
-// A Consumer's messages are spread over lanes by a hash of the stream. A lane has one reader: its row names owner and
-// epoch, every transaction begins with a compare-and-set on both and stores the position in JetStream, so that effect,
-// record, position and right to the lane cannot come apart. A reader that was suspended past its lease changes nothing.
-// A position below what the reader has stored shows that the database has forgotten it, as behind a failover: the lane is
-// taken anew, and read from there. A row that names a reader which does not read the lane is let go by that reader.
-// Each reader reads the stream once with a consumer of its own behind the least position of its lanes; nothing is
-// acknowledged. Readers have equal shares of the lanes; one that comes or goes takes over at the others' next sign of
-// life, one that dies after LeaseTTL.
+// A Consumer's messages are spread over lanes by a hash of the stream. A lane has one reader: its row names owner and epoch, every
+// transaction begins with a compare-and-set on both and stores the position in JetStream, so that effect, record, position and right to the
+// lane cannot come apart. A reader that was suspended past its lease changes nothing. A position below what the reader has stored shows
+// that the database has forgotten it, as behind a failover: the lane is taken anew, and read from there. A row that names a reader which
+// does not read the lane is let go by that reader. Each reader reads the stream once with a consumer of its own behind the least position
+// of its lanes; nothing is acknowledged. Readers have equal shares of the lanes; one that comes or goes takes over at the others' next sign
+// of life, one that dies after LeaseTTL.
 //
 // A position is a sequence with the time at which JetStream stored that message. Each pass begins with a look at both: a
 // stream that lost its end has given the sequence to another message, and the lanes go back to what was stored since. They

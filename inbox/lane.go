@@ -39,8 +39,7 @@ type lane struct {
 	ready bool
 	// leaving: nothing is handed to the lane any more.
 	leaving bool
-	// enqueued is the last sequence that was handed to the lane or that has nothing for it; settled the
-	// position in the database.
+	// enqueued is the last sequence that was handed to the lane or that has nothing for it; settled the position in the database.
 	enqueued, settled mark
 	// pending counts what was handed over and is not dealt with; ahead is its size.
 	pending, ahead int

@@ -110,8 +110,7 @@ func (r *reader) share(ctx context.Context) (int, error) {
 	return share(r.count, len(readers), slices.Index(readers, r.id)), nil
 }
 
-// share deals lanes out equally: the first readers have one more when it does not come out even. A reader that is not
-// among them gets none.
+// share deals lanes out equally: the first readers have one more when it does not come out even. A reader that is not among them gets none.
 func share(lanes, readers, rank int) int {
 	if rank < 0 {
 		return 0

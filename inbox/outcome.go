@@ -20,8 +20,7 @@ const (
 	Waiting
 	// Failed: the handler failed and is tried again later. The message is parked with its payload.
 	Failed
-	// Dead: the handler failed for good, or another event has the same stream and version. Parked until a person
-	// decides; its stream waits.
+	// Dead: the handler failed for good, or another event has the same stream and version. Parked until a person decides; its stream waits.
 	Dead
 )
 

@@ -11,10 +11,9 @@ import (
 	"github.com/postrider/postrider/message"
 )
 
-// Process deals with one message in one transaction: see the table in the package's documentation. When the handler
-// fails, the message is parked and the Outcome says so: the error is then nil and the message may be acknowledged.
-// An error means that nothing is recorded and the message must come again: the database is away, the context has
-// ended, or the message is malformed (message.ErrMalformed).
+// Process deals with one message in one transaction: see the table in the package's documentation. When the handler fails, the message is
+// parked and the Outcome says so: the error is then nil and the message may be acknowledged. An error means that nothing is recorded and
+// the message must come again: the database is away, the context has ended, or the message is malformed (message.ErrMalformed).
 func (i *Inbox) Process(ctx context.Context, m message.Message, handle Handler) (Outcome, error) {
 	outcomes, err := i.ProcessBatch(ctx, []message.Message{m}, handle)
 	if err != nil {

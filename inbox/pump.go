@@ -279,8 +279,7 @@ const readAhead = 64 << 20
 // itemSize stands for what a message needs beside its body.
 const itemSize = 1 << 10
 
-// admit finds the lane that the message is for, nil when there is none here, and waits for room. more is false when the
-// pass is to end.
+// admit finds the lane that the message is for, nil when there is none here, and waits for room. more is false when the pass is to end.
 func (r *reader) admit(ctx context.Context, number int, it *item) (to *lane, more bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

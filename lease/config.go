@@ -10,14 +10,11 @@ import (
 
 // Config says how long leases last and how they are kept.
 type Config struct {
-	// TTL is how long a lease lasts without renewal, by the database's clock;
-	// at least 500 ms. Defaults to 10 s.
+	// TTL is how long a lease lasts without renewal, by the database's clock; at least 500 ms. Defaults to 10 s.
 	TTL time.Duration
-	// Margin is how much earlier than the database the process stops trusting
-	// a lease; between TTL/20 and TTL/2. Defaults to TTL·3/10.
+	// Margin is how much earlier than the database the process stops trusting a lease; between TTL/20 and TTL/2. Defaults to TTL·3/10.
 	Margin time.Duration
-	// RenewEvery is the time between renewals; above 0 and at most
-	// (TTL − Margin)/2, so that one lost renewal costs nothing. Defaults to
+	// RenewEvery is the time between renewals; above 0 and at most (TTL − Margin)/2, so that one lost renewal costs nothing. Defaults to
 	// TTL·3/10.
 	RenewEvery time.Duration
 	// Logger defaults to slog.Default.

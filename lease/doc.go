@@ -1,5 +1,4 @@
-// Package lease owns the tables outbox_partitions, who may deliver a partition, and
-// outbox_ownership, who could before.
+// Package lease owns the tables outbox_partitions, who may deliver a partition, and outbox_ownership, who could before.
 //
 // # Model
 //
@@ -7,11 +6,9 @@
 //	 ▲                      │ renewal stays away
 //	 └──── TTL runs out ◀───┘        (the next acquire raises the epoch)
 //
-// Only the lease row grants. The epoch is the fencing token: every acquisition
-// raises it, and every write under a lease is a compare-and-set on (lease_owner,
-// lease_epoch) of that same row, as the first thing its transaction does. The
-// row also carries the partition's progress, so that lease, fence and progress
-// cannot come apart. All times are the database's clock_timestamp().
+// Only the lease row grants. The epoch is the fencing token: every acquisition raises it, and every write under a lease is a
+// compare-and-set on (lease_owner, lease_epoch) of that same row, as the first thing its transaction does. The row also carries the
+// partition's progress, so that lease, fence and progress cannot come apart. All times are the database's clock_timestamp().
 //
 // In the process, a held lease is a context. It ends with ErrLost when the
 // lease can no longer be trusted, with ErrReleased when it was given back.
@@ -30,30 +27,23 @@
 //
 // # Failures
 //
-// A renewal that fails changes nothing; trust runs out by itself. A renewal that
-// finds another epoch in the row ends the lease at once. A row that somebody else
-// holds locked is passed over, and only its lease runs out. A release that fails
-// leaves the row to its TTL. The answer to an acquisition may be lost: a worker
-// that ends frees every row that still carries its name (Disown). A writer whose
-// compare-and-set finds no row was fenced: it must drop what it did and end the
-// lease with Lost.
+// A renewal that fails changes nothing; trust runs out by itself. A renewal that finds another epoch in the row ends the lease at once. A
+// row that somebody else holds locked is passed over, and only its lease runs out. A release that fails leaves the row to its TTL. The
+// answer to an acquisition may be lost: a worker that ends frees every row that still carries its name (Disown). A writer whose
+// compare-and-set finds no row was fenced: it must drop what it did and end the lease with Lost.
 //
 // # History
 //
-// The statement that takes, gives back or removes leases writes what it did into
-// outbox_ownership: one row for all that it found alike, so that moving thousands of
-// partitions costs a few rows: 0.15 ms a statement, a tenth more for 1,024 leases than
-// without. Both happen or neither. Hosts are written down, since
-// the rows of workers go. A lease that runs out is told when somebody takes it: nobody
-// else acts on it. A raised epoch moves nothing; the next acquisition shows it. What
-// an owner or a resize gave back is remembered in the row (released_by) until the
-// next one takes it. delivery.Sweeper removes what is too old.
+// The statement that takes, gives back or removes leases writes what it did into outbox_ownership: one row for all that it found alike, so
+// that moving thousands of partitions costs a few rows: 0.15 ms a statement, a tenth more for 1,024 leases than without. Both happen or
+// neither. Hosts are written down, since the rows of workers go. A lease that runs out is told when somebody takes it: nobody else acts on
+// it. A raised epoch moves nothing; the next acquisition shows it. What an owner or a resize gave back is remembered in the row
+// (released_by) until the next one takes it. delivery.Sweeper removes what is too old.
 //
 // # Without leasing
 //
-// A single worker may run without leases (AcquireSolo): it raises the epoch of
-// every partition once and leaves the owner empty. Any later acquisition, by a
-// leased worker or by a second solo one, fences it with its next write.
+// A single worker may run without leases (AcquireSolo): it raises the epoch of every partition once and leaves the owner empty. Any later
+// acquisition, by a leased worker or by a second solo one, fences it with its next write.
 //
 // Decision: ADR 4.
 package lease

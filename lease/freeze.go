@@ -18,14 +18,12 @@ import (
 // ErrFrozen is returned by Freeze when somebody else, who is alive, froze the outbox.
 var ErrFrozen = errors.New("somebody else is changing the partitions now")
 
-// refreeze is how often a freeze is renewed; it lasts a minute even if the database
-// does not learn that its session is gone.
+// refreeze is how often a freeze is renewed; it lasts a minute even if the database does not learn that its session is gone.
 const refreeze = 10 * time.Second
 
-// Freeze makes the workers give back all leases and take none until thaw is called or
-// this process ends. A lock that lives as long as a transaction tells them that the
-// freeze is somebody's; whatever owner holds then is free with it, and what a dead
-// predecessor held is free now. Two connections of a pool are in use.
+// Freeze makes the workers give back all leases and take none until thaw is called or this process ends. A lock that lives as long as a
+// transaction tells them that the freeze is somebody's; whatever owner holds then is free with it, and what a dead predecessor held is free
+// now. Two connections of a pool are in use.
 func Freeze(ctx context.Context, db pg.DB, schema string, owner partition.WorkerID, log *slog.Logger) (thaw func() error, err error) {
 	store, err := NewStore(ctx, db, schema)
 	if err != nil {

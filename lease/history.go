@@ -31,8 +31,7 @@ const (
 	Resizing ChangeKind = "resizing"
 	// Removed partitions are no more.
 	Removed ChangeKind = "removed"
-	// Solo partitions were taken by a worker without leasing. Nothing tells when it
-	// ended.
+	// Solo partitions were taken by a worker without leasing. Nothing tells when it ended.
 	Solo ChangeKind = "solo"
 )
 
@@ -56,8 +55,7 @@ type Change struct {
 	From, To Owner
 	// RanOut is when From's lease ended, where others took over; nil: it did not run out.
 	RanOut *time.Time
-	// Partitions are ascending. Epochs are those under which To has them, or From had
-	// them where nobody does, one each.
+	// Partitions are ascending. Epochs are those under which To has them, or From had them where nobody does, one each.
 	Partitions []partition.ID
 	Epochs     []int64
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// Table is where the leases stand; a Store keeps it in PostgreSQL. Its methods are
-// those of Store.
+// Table is where the leases stand; a Store keeps it in PostgreSQL. Its methods are those of Store.
 type Table interface {
 	Acquire(ctx context.Context, owner partition.WorkerID, ttl time.Duration, ids []partition.ID) ([]*Lease, error)
 	AcquireSolo(ctx context.Context, name partition.WorkerID) ([]*Lease, error)
@@ -127,9 +126,8 @@ func (k *Keeper) renew(ctx context.Context) error {
 	return nil
 }
 
-// Disown frees every row that still carries the worker's name. It is for the end
-// of a worker that holds nothing any more: the answer to an acquisition may have
-// been lost.
+// Disown frees every row that still carries the worker's name. It is for the end of a worker that holds nothing any more: the answer to an
+// acquisition may have been lost.
 func (k *Keeper) Disown(ctx context.Context) error {
 	ids, err := k.table.Disown(ctx, k.owner)
 	if len(ids) > 0 {
@@ -138,9 +136,8 @@ func (k *Keeper) Disown(ctx context.Context) error {
 	return err
 }
 
-// Release gives back leases that have been drained: it ends them here first and
-// then frees their rows, and tells how many those were. A failed release leaves
-// the rows to their TTL.
+// Release gives back leases that have been drained: it ends them here first and then frees their rows, and tells how many those were. A
+// failed release leaves the rows to their TTL.
 func (k *Keeper) Release(ctx context.Context, leases []*Lease) (freed int, err error) {
 	var mine []*Lease
 	for _, l := range leases {

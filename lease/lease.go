@@ -19,11 +19,9 @@ var (
 	ErrReleased = errors.New("lease released")
 )
 
-// Lease is the right to deliver one partition, for as long as its context
-// lives. It is safe for concurrent use.
+// Lease is the right to deliver one partition, for as long as its context lives. It is safe for concurrent use.
 type Lease struct {
-	// Partition, Owner and Epoch are what every write compares with. Owner is
-	// uuid.Nil for a worker without leasing.
+	// Partition, Owner and Epoch are what every write compares with. Owner is uuid.Nil for a worker without leasing.
 	Partition partition.ID
 	Owner     partition.WorkerID
 	Epoch     int64
@@ -45,8 +43,7 @@ type Lease struct {
 type Progress struct {
 	// Delivered is the highest global sequence that was settled.
 	Delivered int64
-	// FenceSequence and StreamSequence are the highest positions in the stream
-	// that were recorded, of control messages and of events.
+	// FenceSequence and StreamSequence are the highest positions in the stream that were recorded, of control messages and of events.
 	FenceSequence, StreamSequence uint64
 	// Crashes counts the owners in a row that ended before they settled anything: the first, and those behind it that ended
 	// while they carried messages.
@@ -64,8 +61,7 @@ func newLease(id partition.ID, owner partition.WorkerID, epoch int64, progress P
 	}
 }
 
-// Context lives as long as the lease is trusted; its cause is ErrLost or
-// ErrReleased.
+// Context lives as long as the lease is trusted; its cause is ErrLost or ErrReleased.
 func (l *Lease) Context() context.Context { return l.ctx }
 
 // trust extends the local trust to the given instant.
@@ -142,8 +138,7 @@ func (l *Lease) Draining() bool {
 	return l.draining
 }
 
-// Lost ends the lease because it is not certainly ours any more: trust ran out,
-// or a compare-and-set found another epoch.
+// Lost ends the lease because it is not certainly ours any more: trust ran out, or a compare-and-set found another epoch.
 func (l *Lease) Lost() { l.end(ErrLost) }
 
 func (l *Lease) end(cause error) {
@@ -170,15 +165,13 @@ func (l *Lease) settleLocked() {
 // Solo tells whether the lease belongs to a worker without leasing.
 func (l *Lease) Solo() bool { return l.Owner == uuid.Nil }
 
-// Untimed returns a lease that no time ends, for tests and for deliveries whose
-// exclusiveness is granted elsewhere. Its writes succeed only where the lease
-// row carries that owner and epoch.
+// Untimed returns a lease that no time ends, for tests and for deliveries whose exclusiveness is granted elsewhere. Its writes succeed only
+// where the lease row carries that owner and epoch.
 func Untimed(id partition.ID, owner partition.WorkerID, epoch int64) *Lease {
 	return newLease(id, owner, epoch, Progress{})
 }
 
-// UntimedSet returns a set that holds those leases and takes no others, as Untimed does
-// with one.
+// UntimedSet returns a set that holds those leases and takes no others, as Untimed does with one.
 func UntimedSet(leases ...*Lease) *Set {
 	s := newSet()
 	s.add(leases)

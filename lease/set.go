@@ -74,8 +74,7 @@ func (s *Set) sweepLocked() {
 	}
 }
 
-// free returns those of the partitions of which nothing of an older lease is left
-// here.
+// free returns those of the partitions of which nothing of an older lease is left here.
 func (s *Set) free(ids []partition.ID) []partition.ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -102,8 +102,7 @@ func NewStore(ctx context.Context, db pg.DB, schema string) (s *Store, err error
 // Way is how this server's database is told from another.
 func (s *Store) Way() pg.Way { return s.way }
 
-// Acquire takes those of the partitions that are free, each under a new epoch;
-// none while the outbox is frozen.
+// Acquire takes those of the partitions that are free, each under a new epoch; none while the outbox is frozen.
 func (s *Store) Acquire(ctx context.Context, owner partition.WorkerID, ttl time.Duration, ids []partition.ID) ([]*Lease, error) {
 	return s.take(ctx, owner, ttl, ids, false)
 }
@@ -132,13 +131,11 @@ func (s *Store) take(ctx context.Context, owner partition.WorkerID, ttl time.Dur
 	return collectLeases(rows, owner)
 }
 
-// ErrLeasedElsewhere is returned to a worker without leasing that is started
-// beside leased ones.
+// ErrLeasedElsewhere is returned to a worker without leasing that is started beside leased ones.
 var ErrLeasedElsewhere = errors.New("other workers are running with leases")
 
-// AcquireSolo takes every partition for a worker without leasing, whose name only the
-// history has. It returns ErrLeasedElsewhere when members are alive or leases are held. What ends later than it can is first
-// watched for as long as it lasts.
+// AcquireSolo takes every partition for a worker without leasing, whose name only the history has. It returns ErrLeasedElsewhere when
+// members are alive or leases are held. What ends later than it can is first watched for as long as it lasts.
 func (s *Store) AcquireSolo(ctx context.Context, name partition.WorkerID) ([]*Lease, error) {
 	standing, _, err := pg.Await(ctx, func(ctx context.Context) ([]pg.Sign[elsewhere], error) {
 		return pg.Collect(ctx, s.db, s.sql.LeasedElsewhere, pg.Args{"steady": pg.Steady}, func(row pgx.CollectableRow) (of pg.Sign[elsewhere], err error) {
@@ -187,15 +184,12 @@ func collectLeases(rows pgx.Rows, owner partition.WorkerID) ([]*Lease, error) {
 	return leases, nil
 }
 
-// Renew extends the leases by ttl from now. It returns the partitions that were
-// renewed, and those that could not be, because somebody else holds their rows
-// locked for longer than patience, but still carried owner and epoch. A
-// partition in neither was lost, or is held in a database that is no longer the
-// one it was acquired from.
+// Renew extends the leases by ttl from now. It returns the partitions that were renewed, and those that could not be, because somebody else
+// holds their rows locked for longer than patience, but still carried owner and epoch. A partition in neither was lost, or is held in a
+// database that is no longer the one it was acquired from.
 func (s *Store) Renew(ctx context.Context, owner partition.WorkerID, ttl, patience time.Duration, leases []*Lease) (renewed, locked []partition.ID, err error) {
 	ids, epochs := keys(leases)
-	// After a failover a row may well carry owner and epoch still; but what was
-	// read and settled since it was acquired may be forgotten.
+	// After a failover a row may well carry owner and epoch still; but what was read and settled since it was acquired may be forgotten.
 	acquired := make(map[partition.ID]string, len(leases))
 	for _, l := range leases {
 		acquired[l.Partition] = l.Progress.Database
@@ -253,15 +247,13 @@ func (s *Store) renewAround(ctx context.Context, held pg.Args, acquired map[part
 	return renewed, locked, nil
 }
 
-// Release frees the rows that still carry owner and epoch and returns their
-// partitions.
+// Release frees the rows that still carry owner and epoch and returns their partitions.
 func (s *Store) Release(ctx context.Context, owner partition.WorkerID, leases []*Lease) ([]partition.ID, error) {
 	ids, epochs := keys(leases)
 	return s.collectIDs(ctx, "release leases", s.sql.Release, pg.Args{"owner": owner, "partitions": ids, "epochs": epochs})
 }
 
-// Disown frees every row of the owner, whatever its epoch, and returns their
-// partitions.
+// Disown frees every row of the owner, whatever its epoch, and returns their partitions.
 func (s *Store) Disown(ctx context.Context, owner partition.WorkerID) ([]partition.ID, error) {
 	return s.collectIDs(ctx, "disown leases", s.sql.Disown, pg.Args{"owner": owner})
 }

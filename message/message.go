@@ -45,14 +45,12 @@ type Message struct {
 	StreamSequence uint64
 	// StoredAt is when JetStream stored it; zero where that is unknown.
 	StoredAt time.Time `json:"-"`
-	// Header holds all headers, without a Content-Encoding that was taken off. Payload is the body as the producer wrote it,
-	// byte for byte.
+	// Header holds all headers, without a Content-Encoding that was taken off. Payload is the body as the producer wrote it, byte for byte.
 	Header  nats.Header
 	Payload []byte
 }
 
-// FromJetStream reads a message of JetStream. It returns a *MalformedError, and never panics, for one that Postrider
-// cannot have published.
+// FromJetStream reads a message of JetStream. It returns a *MalformedError, and never panics, for one that Postrider cannot have published.
 func FromJetStream(msg jetstream.Msg) (Message, error) {
 	var sequence uint64
 	var stored time.Time

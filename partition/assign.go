@@ -17,9 +17,8 @@ type Snapshot struct {
 	Owners map[ID]WorkerID
 }
 
-// Assign shares the partitions 0..Count-1 among the workers. The result depends
-// on nothing but the arguments, and not on the order of Workers. A strategy that
-// ParseStrategy refuses is treated as Modulo; without workers the plan is empty.
+// Assign shares the partitions 0..Count-1 among the workers. The result depends on nothing but the arguments, and not on the order of
+// Workers. A strategy that ParseStrategy refuses is treated as Modulo; without workers the plan is empty.
 func Assign(strategy Strategy, s Snapshot) Plan {
 	workers := sorted(s.Workers)
 	if len(workers) == 0 {
@@ -48,9 +47,8 @@ func modulo(workers []WorkerID, count Count) Plan {
 	return plan
 }
 
-// sticky lets every worker keep what it owns up to its quota and hands the rest
-// out in ascending order. Whoever owns most gets the larger quota: that keeps
-// the sum of min(owned, quota), and so the number of unmoved partitions, maximal.
+// sticky lets every worker keep what it owns up to its quota and hands the rest out in ascending order. Whoever owns most gets the larger
+// quota: that keeps the sum of min(owned, quota), and so the number of unmoved partitions, maximal.
 func sticky(workers []WorkerID, s Snapshot) Plan {
 	owned := make(Plan, len(workers))
 	for _, w := range workers {
@@ -83,8 +81,7 @@ func sticky(workers []WorkerID, s Snapshot) Plan {
 	return plan
 }
 
-// quotas gives every worker count/n partitions and one more to as many as the
-// remainder says, those that own most first, ties by id.
+// quotas gives every worker count/n partitions and one more to as many as the remainder says, those that own most first, ties by id.
 func quotas(workers []WorkerID, owned Plan, count int) map[WorkerID]int {
 	ranked := slices.Clone(workers)
 	slices.SortStableFunc(ranked, func(a, b WorkerID) int {

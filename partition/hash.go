@@ -48,10 +48,8 @@ func (n Count) Validate() error {
 	return nil
 }
 
-// Hash returns XXH64 with seed 0 over the bytes of key, as specified at
-// https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md.
+// Hash returns XXH64 with seed 0 over the bytes of key, as specified at https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md.
 func Hash(key string) uint64 { return xxhash.Sum64String(key) }
 
-// Of returns the partition of key among n partitions: Hash(key) mod n, unsigned.
-// n must be valid.
+// Of returns the partition of key among n partitions: Hash(key) mod n, unsigned. n must be valid.
 func Of(key string, n Count) ID { return ID(Hash(key) % uint64(n)) }

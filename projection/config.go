@@ -37,8 +37,7 @@ type Config struct {
 	Journal *pgxpool.Pool
 	// JournalSchema holds the table events. Defaults to "public".
 	JournalSchema string
-	// Schema belongs to this projection alone and names it, in metrics and for the durable consumer. Defaults to
-	// "projection".
+	// Schema belongs to this projection alone and names it, in metrics and for the durable consumer. Defaults to "projection".
 	Schema string
 	// ShadowSchema is where mode shadow works instead. Defaults to Schema with _shadow behind it.
 	ShadowSchema string
@@ -46,8 +45,7 @@ type Config struct {
 	Mode Mode
 	// Workers apply streams at the same time: 1 to 256 in modes outbox and shadow, 0 in mode inline. No default.
 	Workers int
-	// JetStream brings the messages that say which stream has news. Without it the sweep alone finds them. Not in mode
-	// inline.
+	// JetStream brings the messages that say which stream has news. Without it the sweep alone finds them. Not in mode inline.
 	JetStream jetstream.JetStream
 	// Stream is the name of the JetStream stream. Defaults to "EVENTS".
 	Stream string
@@ -61,8 +59,7 @@ type Config struct {
 	BackoffBase time.Duration
 	// BackoffMax bounds the wait; at least BackoffBase. Defaults to 5 min.
 	BackoffMax time.Duration
-	// LeaseTTL is how long the stream of an owner that died waits, and how long one batch may take: 100 ms to 1 h.
-	// Defaults to 30 s.
+	// LeaseTTL is how long the stream of an owner that died waits, and how long one batch may take: 100 ms to 1 h. Defaults to 30 s.
 	LeaseTTL time.Duration
 	// PollInterval is how often workers look for what is due without being woken: 1 ms to 1 min. Defaults to 250 ms.
 	PollInterval time.Duration

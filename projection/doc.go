@@ -1,5 +1,4 @@
-// Package projection keeps tables in PostgreSQL in step with the events of an outbox: each event applied once, in the order
-// of its stream.
+// Package projection keeps tables in PostgreSQL in step with the events of an outbox: each event applied once, in the order of its stream.
 //
 // # Model
 //
@@ -14,13 +13,12 @@
 //	attempts, dead_at   of the head, the event to be applied next: only a head can fail
 //	fingerprint         a sum over the stream's rows as the last event left them
 //
-// Since only the head of a stream can fail, the state of a stream is that of its head, and there is no row per event: the
-// journal, the table events, is the queue. A message of JetStream is a doorbell that says which stream has which
-// version; it is acknowledged when that is written down. Its body is not used: the event is read from the journal, which is
-// the truth, so that a message which comes twice, late, out of order or not at all makes no difference. News
-// of a stream that is being applied cannot be written down: its newest message waits, and nothing waits for it. Every
-// Config.SweepInterval a look at the ends of all streams finds what no message told of. No cursor over sequences
-// could do that: sequences do not become visible in their order.
+// Since only the head of a stream can fail, the state of a stream is that of its head, and there is no row per event: the journal, the
+// table events, is the queue. A message of JetStream is a doorbell that says which stream has which version; it is acknowledged when that
+// is written down. Its body is not used: the event is read from the journal, which is the truth, so that a message which comes twice, late,
+// out of order or not at all makes no difference. News of a stream that is being applied cannot be written down: its newest message waits,
+// and nothing waits for it. Every Config.SweepInterval a look at the ends of all streams finds what no message told of. No cursor over
+// sequences could do that: sequences do not become visible in their order.
 //
 //	message ─▶ announce ─▶ claim ─▶ ┌ one transaction ─────────────────────────────────────────┐
 //	sweep  ──▶    (wanted, due)     │ lock the row · read the events behind applied · Apply … · │
@@ -67,17 +65,15 @@
 // counts no attempt; the stream is tried again. While the database is away, workers ask for work every two seconds at
 // most. While NATS is away the sweep finds the news.
 //
-// A process that dies loses its sessions, so PostgreSQL undoes what it had under way; its streams come up again when
-// their leases run out, or, where the database's clock has stepped back, a lease's time after another process first
-// looked. One that is frozen loses its transaction to idle_in_transaction_session_timeout (LeaseTTL), and when it wakes
-// up its epoch is an old one. An event that kills every process that applies it is not noticed as such: its stream is
-// taken again each time a lease has run out.
+// A process that dies loses its sessions, so PostgreSQL undoes what it had under way; its streams come up again when their leases run out,
+// or, where the database's clock has stepped back, a lease's time after another process first looked. One that is frozen loses its
+// transaction to idle_in_transaction_session_timeout (LeaseTTL), and when it wakes up its epoch is an old one. An event that kills every
+// process that applies it is not noticed as such: its stream is taken again each time a lease has run out.
 //
 // An Apply that passes over an error of the database, ends the transaction, or takes no notice of the end of its context
 // has failed like one that returned an error.
 //
-// Detect compares watermarks and fingerprints with the journal and names what is wrong by kind; Repair replays the
-// streams. CheckIntegrity rebuilds everything elsewhere and compares: it also finds rows that Apply would not write
-// today. What it can't know is which of two journals is right: when the database forgot events (kinds Ahead and
-// Diverged), people decide.
+// Detect compares watermarks and fingerprints with the journal and names what is wrong by kind; Repair replays the streams. CheckIntegrity
+// rebuilds everything elsewhere and compares: it also finds rows that Apply would not write today. What it can't know is which of two
+// journals is right: when the database forgot events (kinds Ahead and Diverged), people decide.
 package projection

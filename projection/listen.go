@@ -75,8 +75,7 @@ func (p *Projection) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	})
 }
 
-// hear takes what one request brings. A stream that is being applied cannot be announced: its bell waits, and nothing
-// waits for it.
+// hear takes what one request brings. A stream that is being applied cannot be announced: its bell waits, and nothing waits for it.
 func (p *Projection) hear(ctx context.Context, consumer jetstream.Consumer, bells map[string]bell, most int) error {
 	request, cancel := context.WithTimeout(ctx, fetchWait)
 	defer cancel()

@@ -93,8 +93,7 @@ func scanStatus(row pgx.CollectableRow) (s StreamStatus, err error) {
 	return s, err
 }
 
-// List returns up to limit (1 or more) streams, of one state or, with "", of all: the dead first, then by when they are
-// due.
+// List returns up to limit (1 or more) streams, of one state or, with "", of all: the dead first, then by when they are due.
 func (p *Projection) List(ctx context.Context, state State, limit int) ([]StreamStatus, error) {
 	if limit < 1 {
 		return nil, fmt.Errorf("%w: limit must be at least 1, got %d", ErrConfig, limit)

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// The chart is drawn in these units and scaled by the browser to the width at
-// hand; heights are close to CSS pixels on a wide screen.
+// The chart is drawn in these units and scaled by the browser to the width at hand; heights are close to CSS pixels on a wide screen.
 const (
 	chartWidth   = 1200
 	chartHeight  = 190
@@ -26,16 +25,14 @@ const (
 type Minute struct {
 	// At is the bucket's first instant.
 	At time.Time
-	// Published, Failed, Retried and Skipped count events; the retried are those
-	// of the published that took more than one attempt.
+	// Published, Failed, Retried and Skipped count events; the retried are those of the published that took more than one attempt.
 	Published, Failed, Retried, Skipped int64
 }
 
 func (m Minute) empty() bool { return m.Published == 0 && m.Failed == 0 && m.Skipped == 0 }
 
-// Chart is a stacked bar chart, one bar a minute, ready for an SVG template:
-// all geometry is computed here, so that the page needs neither script nor
-// inline style.
+// Chart is a stacked bar chart, one bar a minute, ready for an SVG template: all geometry is computed here, so that the page needs neither
+// script nor inline style.
 type Chart struct {
 	Width, Height int
 	// Left, Right and Base bound the plot.
@@ -151,8 +148,7 @@ func plus(a, b int64) int64 {
 	return max(a, 0) + max(b, 0)
 }
 
-// tickStep picks a round distance (1, 2 or 5 times a power of ten) that gives
-// about wantedTicks grid lines.
+// tickStep picks a round distance (1, 2 or 5 times a power of ten) that gives about wantedTicks grid lines.
 func tickStep(highest int64) int64 {
 	raw := float64(max(highest, minimumScale)) / wantedTicks
 	power := math.Pow(10, math.Floor(math.Log10(raw)))

@@ -1,20 +1,16 @@
-// Package web holds the monitor's face: its html/template pages, style sheet
-// and ES modules, embedded in the binary.
+// Package web holds the monitor's face: its html/template pages, style sheet and ES modules, embedded in the binary.
 //
 // # Model
 //
-// A page is a Go struct ([Monitor], [Story], [Messages], [Message], [Confirm],
-// [Drain], [Audit], [OwnershipPage], [ErrorPage]) and a template of the same name. Package ui fills the struct from a snapshot; this package turns it into
-// HTML. It knows no database, no HTTP route and no other package of this
-// module, so that the look can change without touching the server, and a
-// template can be tested with a literal.
+// A page is a Go struct ([Monitor], [Story], [Messages], [Message], [Confirm], [Drain], [Audit], [OwnershipPage], [ErrorPage]) and a
+// template of the same name. Package ui fills the struct from a snapshot; this package turns it into HTML. It knows no database, no HTTP
+// route and no other package of this module, so that the look can change without touching the server, and a template can be tested with a
+// literal.
 //
-// One renderer exists, on the server. The script in static/live.js never builds
-// markup from data: it fetches the page it is on and patches the difference into
-// the element marked data-live, every data-every seconds. A page therefore reads
-// the same with and without JavaScript, and every form works without it. What
-// needs a script (selecting all, single keys, the choice of a theme) has the class
-// scripted-only and is not there otherwise.
+// One renderer exists, on the server. The script in static/live.js never builds markup from data: it fetches the page it is on and patches
+// the difference into the element marked data-live, every data-every seconds. A page therefore reads the same with and without JavaScript,
+// and every form works without it. What needs a script (selecting all, single keys, the choice of a theme) has the class scripted-only and
+// is not there otherwise.
 //
 // # Invariants
 //

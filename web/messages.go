@@ -23,8 +23,7 @@ type Filter struct {
 type StateChoice struct {
 	State  string
 	Chosen bool
-	// Known says that Count is known: how many messages are in that state, as
-	// of the snapshot.
+	// Known says that Count is known: how many messages are in that state, as of the snapshot.
 	Known bool
 	Count int64
 	// Query is the address of the list with this state alone.
@@ -41,22 +40,19 @@ type Messages struct {
 	// Problem says which filter was refused; then there are no rows.
 	Problem string
 	Rows    []MessageRow
-	// Newer and Older are the addresses of the neighbouring pages, empty at the
-	// ends.
+	// Newer and Older are the addresses of the neighbouring pages, empty at the ends.
 	Newer, Older string
 	// SearchedTo is the sequence up to which messages were looked at, when the
 	// time for that was over before the page was full; 0: it is full, or the last.
 	SearchedTo int64
-	// SearchOn is the address that goes on behind it, and Upwards says that the
-	// search goes from old to new.
+	// SearchOn is the address that goes on behind it, and Upwards says that the search goes from old to new.
 	SearchOn string
 	Upwards  bool
 	// First says that this is the first page, which may follow what happens.
 	First bool
 	// Missing is the sequence that was asked for and not found; 0: none.
 	Missing int64
-	// AllState is the one state that everything in the list is in and that can
-	// be acted on as a whole; empty: none.
+	// AllState is the one state that everything in the list is in and that can be acted on as a whole; empty: none.
 	AllState string
 	// Carried are the filters that the form of actions carries along.
 	Carried []Field
@@ -178,8 +174,7 @@ type Confirm struct {
 	Parts   []string
 	// Scope says in words what is selected.
 	Scope string
-	// Sequences are the first of the selected messages, when they were chosen one
-	// by one, and More how many further ones there are.
+	// Sequences are the first of the selected messages, when they were chosen one by one, and More how many further ones there are.
 	Sequences []int64
 	More      int
 	// Fields are what the form carries along.

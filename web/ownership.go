@@ -21,8 +21,7 @@ type Ownership struct {
 type OwnershipChange struct {
 	ID int64
 	At Moment
-	// Kind is "taken", "moved", "taken over", "retaken", "released", "resizing",
-	// "removed" or "solo".
+	// Kind is "taken", "moved", "taken over", "retaken", "released", "resizing", "removed" or "solo".
 	Kind string
 	// From and To are nil for nobody.
 	From, To *Owner
@@ -47,12 +46,10 @@ type OwnershipPage struct {
 	Ownership
 	// Timeline draws it; nil: nothing can be drawn.
 	Timeline *Timeline
-	// Partition, Since and Until are the filter as it was given, Filtered that there
-	// is one.
+	// Partition, Since and Until are the filter as it was given, Filtered that there is one.
 	Partition, Since, Until string
 	Filtered                bool
-	// Older is the address of the next page, Newest that of the first one where
-	// this is another; empty: none.
+	// Older is the address of the next page, Newest that of the first one where this is another; empty: none.
 	Older, Newest string
 }
 
@@ -60,11 +57,9 @@ type OwnershipPage struct {
 // around the colour wheel, so that neighbours in number look alike.
 const Hues = 12
 
-// OwnerHues gives each owner id a colour number. The numbers follow from the ids
-// alone, so every replica paints the same picture. An owner gets the colour its
-// id hashes to unless that is, or looks like, the colour of an owner with a
-// smaller id; ids of version 7 ascend with time, so a newcomer recolours nobody.
-// With more owners than colours some share one.
+// OwnerHues gives each owner id a colour number. The numbers follow from the ids alone, so every replica paints the same picture. An owner
+// gets the colour its id hashes to unless that is, or looks like, the colour of an owner with a smaller id; ids of version 7 ascend with
+// time, so a newcomer recolours nobody. With more owners than colours some share one.
 func OwnerHues(ids []string) map[string]int {
 	sorted := slices.Clone(ids)
 	slices.Sort(sorted)
@@ -90,8 +85,7 @@ func AddHue(hues map[string]int, id string) {
 	}
 }
 
-// pickHue returns the preferred hue if it stands clear of those taken, and
-// otherwise the one furthest from them.
+// pickHue returns the preferred hue if it stands clear of those taken, and otherwise the one furthest from them.
 func pickHue(preferred int, taken []int) int {
 	const apart = 2
 	best, bestDistance := preferred, hueDistance(preferred, taken)

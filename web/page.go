@@ -9,8 +9,7 @@ type Shell struct {
 	// Root leads from the page to the monitor's root, as a relative address
 	// that ends in a slash: "./" for the root itself, "../" one level down.
 	Root string
-	// Environment is shown as a banner, for instance "production". Empty
-	// hides it.
+	// Environment is shown as a banner, for instance "production". Empty hides it.
 	Environment string
 	// Version is the version of the process that serves the page.
 	Version string
@@ -23,11 +22,9 @@ type Shell struct {
 	Operable bool
 	// MayAct says that this visitor may act, and that something can.
 	MayAct bool
-	// Every is how many seconds lie between two updates of the page; 0: it stays
-	// as it is.
+	// Every is how many seconds lie between two updates of the page; 0: it stays as it is.
 	Every int
-	// Reload is how many seconds lie between two updates where no script runs; 0
-	// where a form would lose what was typed.
+	// Reload is how many seconds lie between two updates where no script runs; 0 where a form would lose what was typed.
 	Reload int
 	// Flash tells what the last action did.
 	Flash *Flash
@@ -120,8 +117,7 @@ type Tile struct {
 
 // Worker is one row of the workers table.
 type Worker struct {
-	// ID is the full id; Short its tail, since ids of one start-up share
-	// their head.
+	// ID is the full id; Short its tail, since ids of one start-up share their head.
 	ID, Short string
 	Hostname  string
 	PID       int

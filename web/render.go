@@ -15,8 +15,7 @@ var templateFiles embed.FS
 //go:embed static
 var staticFiles embed.FS
 
-// Static returns the style sheet, the scripts and the icon, rooted so that
-// "monitor.css" is a file name in it.
+// Static returns the style sheet, the scripts and the icon, rooted so that "monitor.css" is a file name in it.
 func Static() (fs.FS, error) {
 	files, err := fs.Sub(staticFiles, "static")
 	if err != nil {

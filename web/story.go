@@ -10,12 +10,10 @@ type Obstacle struct {
 	Title, Text string
 	// Tone is "warn" or "bad".
 	Tone string
-	// Partitions are the first of those where it was met, More how many further
-	// ones there are.
+	// Partitions are the first of those where it was met, More how many further ones there are.
 	Partitions []int
 	More       int
-	// Link is an address relative to the root where to act on it, LinkText what it
-	// is called; empty: none.
+	// Link is an address relative to the root where to act on it, LinkText what it is called; empty: none.
 	Link, LinkText string
 }
 
@@ -84,8 +82,7 @@ type Drain struct {
 type Audit struct {
 	Shell
 	Rows []AuditRow
-	// Older is the address of the next page, Newest that of the first one where
-	// this is another; empty: none.
+	// Older is the address of the next page, Newest that of the first one where this is another; empty: none.
 	Older, Newest string
 }
 
@@ -98,8 +95,7 @@ type AuditRow struct {
 	Reason string
 	// Count is how many messages or partitions it changed; 0: not said.
 	Count int64
-	// Sequences and Partitions are the first of those it changed, More how many
-	// further ones of either there are.
+	// Sequences and Partitions are the first of those it changed, More how many further ones of either there are.
 	Sequences  []int64
 	Partitions []int
 	More       int

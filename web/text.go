@@ -10,14 +10,12 @@ import (
 // Segment is a run of text, or one character that is shown as its escape.
 type Segment struct {
 	Text string
-	// Escape is set for a character that cannot be seen or would change how
-	// others are read, for instance U+202E.
+	// Escape is set for a character that cannot be seen or would change how others are read, for instance U+202E.
 	Escape string
 }
 
-// Visible splits text into what is shown as it is and what is shown escaped, so
-// that no character hides, reorders or imitates what stands beside it. Line
-// breaks and tabs stay when block is set.
+// Visible splits text into what is shown as it is and what is shown escaped, so that no character hides, reorders or imitates what stands
+// beside it. Line breaks and tabs stay when block is set.
 func Visible(text string, block bool) []Segment {
 	var list []Segment
 	start := 0
@@ -48,10 +46,8 @@ func Visible(text string, block bool) []Segment {
 	return list
 }
 
-// deceives tells whether a character has no picture of its own: control and
-// format characters (those that change the direction of writing among them),
-// line separators, spaces that are no plain space, fillers, private and
-// unassigned ones.
+// deceives tells whether a character has no picture of its own: control and format characters (those that change the direction of writing
+// among them), line separators, spaces that are no plain space, fillers, private and unassigned ones.
 func deceives(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r < ' ' || r == 0x7f
@@ -75,8 +71,7 @@ func escapeOf(r rune) string {
 	return fmt.Sprintf("U+%04X", r)
 }
 
-// Plain is text for places that hold no markup, such as titles: what Visible
-// escapes stands between angle quotes.
+// Plain is text for places that hold no markup, such as titles: what Visible escapes stands between angle quotes.
 func Plain(text string) string {
 	var b strings.Builder
 	for _, s := range Visible(text, false) {

@@ -15,8 +15,7 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// messagesTarget is what a row of the audit says about the messages that were
-// changed.
+// messagesTarget is what a row of the audit says about the messages that were changed.
 type messagesTarget struct {
 	Sequences  []int64        `json:"sequences"`
 	Partitions []partition.ID `json:"partitions"`
@@ -84,8 +83,7 @@ type AuditEntry struct {
 	Action string
 	// Reason is empty where none was given.
 	Reason string
-	// Target is what was changed and Details what it was before: JSON objects
-	// whose fields depend on the action. nil: none.
+	// Target is what was changed and Details what it was before: JSON objects whose fields depend on the action. nil: none.
 	Target, Details json.RawMessage
 }
 
@@ -96,9 +94,8 @@ type AuditPage struct {
 	Next int64
 }
 
-// Audit returns a page of the audit, the newest entries first. After is the id
-// behind which it begins, 0: at the newest; limit the most entries, 1 to
-// MaxLimit, 0: 100.
+// Audit returns a page of the audit, the newest entries first. After is the id behind which it begins, 0: at the newest; limit the most
+// entries, 1 to MaxLimit, 0: 100.
 func (o *Operator) Audit(ctx context.Context, after int64, limit int) (AuditPage, error) {
 	p := Page{After: after, Limit: limit}
 	if err := p.validate(); err != nil {
@@ -122,8 +119,7 @@ func (o *Operator) Audit(ctx context.Context, after int64, limit int) (AuditPage
 
 const latestActions = 50
 
-// actionsOn returns what was done to a message. Looking at a message takes no
-// right to the audit: without it there is nothing to tell.
+// actionsOn returns what was done to a message. Looking at a message takes no right to the audit: without it there is nothing to tell.
 func (o *Operator) actionsOn(ctx context.Context, tx pgx.Tx, sequence int64) ([]MessageAction, error) {
 	var may bool
 	if err := o.sql.MayReadAudit.Row(ctx, tx, nil).Scan(&may); err != nil || !may {

@@ -11,8 +11,7 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// MessageBody is the JSON form of a message in a list, the same in the commands
-// and in the monitor's API. What a message has not is null.
+// MessageBody is the JSON form of a message in a list, the same in the commands and in the monitor's API. What a message has not is null.
 type MessageBody struct {
 	Sequence       int64      `json:"global_sequence"`
 	Partition      int        `json:"partition_key"`
@@ -32,8 +31,7 @@ type MessageBody struct {
 	RecordedAt     *time.Time `json:"recorded_at"`
 }
 
-// DetailBody is the JSON form of a message with its history and what waits behind
-// it.
+// DetailBody is the JSON form of a message with its history and what waits behind it.
 type DetailBody struct {
 	MessageBody
 
@@ -50,8 +48,7 @@ type DetailBody struct {
 	Actions    []ActionBody    `json:"actions"`
 }
 
-// ActionBody is the JSON form of what an operator did to a message, and of what
-// the message was before.
+// ActionBody is the JSON form of what an operator did to a message, and of what the message was before.
 type ActionBody struct {
 	ID         int64     `json:"id"`
 	At         time.Time `json:"at"`
@@ -160,19 +157,16 @@ func (c Causes) Body() CausesBody {
 	return b
 }
 
-// MendBody is the JSON form of a Result, the same in the commands and in the
-// monitor's API; so are the ones below.
+// MendBody is the JSON form of a Result, the same in the commands and in the monitor's API; so are the ones below.
 type MendBody struct {
 	// Action is requeue, skip or discard; State is that of the messages meant.
 	Action string `json:"action"`
 	State  State  `json:"state"`
 	// Count is how many were changed, or would be.
 	Count int64 `json:"count"`
-	// Complete is false where a dry run ended its count early: that many or more
-	// match.
+	// Complete is false where a dry run ended its count early: that many or more match.
 	Complete bool `json:"complete"`
-	// Waiting is how many of them still wait behind an earlier dead message, Gone
-	// how many somebody else changed first.
+	// Waiting is how many of them still wait behind an earlier dead message, Gone how many somebody else changed first.
 	Waiting int64 `json:"waiting"`
 	Gone    int64 `json:"gone"`
 	DryRun  bool  `json:"dry_run"`
@@ -205,8 +199,7 @@ func (r PauseResult) Body(action string, dryRun bool) PauseBody {
 type DrainBody struct {
 	Action string    `json:"action"`
 	Worker uuid.UUID `json:"worker_id"`
-	// Requested is false where the worker had been asked before, or for undrain had
-	// not been asked to drain.
+	// Requested is false where the worker had been asked before, or for undrain had not been asked to drain.
 	Requested bool `json:"requested"`
 	Others    int  `json:"active_others"`
 	DryRun    bool `json:"dry_run"`

@@ -27,8 +27,7 @@ type Cause struct {
 	// Family is the last error, its first 200 characters, with # for text in double quotes and for words with a digit. A Filter
 	// with Topic, Type and ErrorFamily chooses what died of this cause. Empty: no error was kept.
 	Family string
-	// Class is that of the last attempts: temporary for those that used all of theirs up, permanent, mixed, or empty where it was
-	// not kept.
+	// Class is that of the last attempts: temporary for those that used all of theirs up, permanent, mixed, or empty where it was not kept.
 	Class string
 	Count int64
 	// First and Last are when the first and the last of them died.

@@ -65,9 +65,8 @@ func (c *cursor) done() bool {
 	return c.taken == len(c.named)
 }
 
-// lookStep is how many rows one statement looks at, so that none takes long,
-// however many rows there are and however few of them are chosen. A count that has
-// little time begins with countStep.
+// lookStep is how many rows one statement looks at, so that none takes long, however many rows there are and however few of them are
+// chosen. A count that has little time begins with countStep.
 const (
 	lookStep  = 5000
 	countStep = 200
@@ -149,8 +148,7 @@ type tally struct {
 	more bool // there may be more: it was not counted to its end
 }
 
-// count counts a selection without changing anything, up to most and for so long;
-// 0: to its end.
+// count counts a selection without changing anything, up to most and for so long; 0: to its end.
 func (o *Operator) count(ctx context.Context, c cursor, most int64, within time.Duration, told func(int64)) (tally, error) {
 	var t tally
 	if within > 0 {

@@ -1,12 +1,10 @@
-// Package ops looks at single messages of the outbox and mends what waits for
-// a person: it requeues, skips and discards dead messages, and pauses
-// partitions. The command line and the monitor are built on it.
+// Package ops looks at single messages of the outbox and mends what waits for a person: it requeues, skips and discards dead messages, and
+// pauses partitions. The command line and the monitor are built on it.
 //
 // # Model
 //
-// A dead row lies in the parked part of the outbox with dead_at set. The later
-// rows of its stream lie there, too, marked blocked, or come there when they are
-// claimed. An operator ends the wait:
+// A dead row lies in the parked part of the outbox with dead_at set. The later rows of its stream lie there, too, marked blocked, or come
+// there when they are claimed. An operator ends the wait:
 //
 //	requeue  the row stays where it is, without dead_at, with no attempts, due at
 //	         once and of the next generation, so that no window for duplicates
@@ -19,23 +17,17 @@
 //	cancel   as discard
 //	move     the row gets another time, and stays where it is
 //
-// In every case the first row that is left in the stream's parked part is
-// blocked by nothing any more. A failed row can be requeued, too: it is tried
-// now instead of later.
+// In every case the first row that is left in the stream's parked part is blocked by nothing any more. A failed row can be requeued, too:
+// it is tried now instead of later.
 //
-// Looking never asks the view outbox_messages, which unnests the whole history
-// for one page of it: rows in the outbox are read in key order from every
-// partition, settled ones by way of the events and the batches that can hold
-// them. What it finds is what the view shows.
+// Looking never asks the view outbox_messages, which unnests the whole history for one page of it: rows in the outbox are read in key order
+// from every partition, settled ones by way of the events and the batches that can hold them. What it finds is what the view shows.
 //
-// A page is a search over several sources, each in the order of sequences: the
-// rows of every partition, those to publish and the parked ones apart, and the
-// events. The source that lags is read on, some rows at a time, until the page is
-// full as far as all were read, or Page.Within is over; what was found beyond the
-// one that lags is left to the next page. A stream's messages are named by its
-// events, which have an index for that. Selections look at the failed and dead
-// rows in the same way, and so do the causes of death: messages of one topic and
-// type whose last errors differ in numbers, ids and quoted text alone.
+// A page is a search over several sources, each in the order of sequences: the rows of every partition, those to publish and the parked
+// ones apart, and the events. The source that lags is read on, some rows at a time, until the page is full as far as all were read, or
+// Page.Within is over; what was found beyond the one that lags is left to the next page. A stream's messages are named by its events, which
+// have an index for that. Selections look at the failed and dead rows in the same way, and so do the causes of death: messages of one topic
+// and type whose last errors differ in numbers, ids and quoted text alone.
 //
 // # Invariants
 //
@@ -64,8 +56,7 @@
 //
 // # Failures
 //
-// Wrong input is an InputError that names the field; nothing was changed.
-// Selections larger than a chunk are several transactions: when a later one
-// fails, the result says how many messages were changed before, and doing it
-// again takes the rest. A lock that cannot be had in time is ErrBusy.
+// Wrong input is an InputError that names the field; nothing was changed. Selections larger than a chunk are several transactions: when a
+// later one fails, the result says how many messages were changed before, and doing it again takes the rest. A lock that cannot be had in
+// time is ErrBusy.
 package ops

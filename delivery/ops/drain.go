@@ -26,8 +26,7 @@ type DrainCommand struct {
 type DrainResult struct {
 	// Requested is false where the worker had been asked before, and nothing was changed.
 	Requested bool
-	// Others counts the live active workers that take the partitions over; with 0
-	// nobody delivers them until a worker is started.
+	// Others counts the live active workers that take the partitions over; with 0 nobody delivers them until a worker is started.
 	Others int
 }
 
@@ -42,17 +41,15 @@ type drainDetails struct {
 	Others   int    `json:"others"`
 }
 
-// Drain asks a worker to give its partitions back, in good order, and to take no
-// more. The worker reads that within a second or so and goes on running, without
-// partitions, until Undrain, or until it is started again as a new worker. An
-// unknown worker is ErrNotFound, one whose heartbeat ran out ErrWrongState.
+// Drain asks a worker to give its partitions back, in good order, and to take no more. The worker reads that within a second or so and goes
+// on running, without partitions, until Undrain, or until it is started again as a new worker. An unknown worker is ErrNotFound, one whose
+// heartbeat ran out ErrWrongState.
 func (o *Operator) Drain(ctx context.Context, c DrainCommand) (DrainResult, error) {
 	return o.setDrain(ctx, c, o.sql.Drain, "drain")
 }
 
-// Undrain takes the request back: the worker reads that as quickly, and takes part
-// again. Requested is false where it had not been asked to drain, also for one that
-// drains because it is being stopped.
+// Undrain takes the request back: the worker reads that as quickly, and takes part again. Requested is false where it had not been asked to
+// drain, also for one that drains because it is being stopped.
 func (o *Operator) Undrain(ctx context.Context, c DrainCommand) (DrainResult, error) {
 	return o.setDrain(ctx, c, o.sql.Undrain, "undrain")
 }

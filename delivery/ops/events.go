@@ -10,8 +10,7 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// eventSource reads the events in their order and looks up which of those that
-// the filter chooses were settled.
+// eventSource reads the events in their order and looks up which of those that the filter chooses were settled.
 type eventSource struct {
 	page  Page
 	after int64
@@ -45,8 +44,7 @@ func (e *eventSource) step(ctx context.Context, s *search, rows int) ([]hit, err
 	return s.settled(ctx, candidates, e.queue, e.past)
 }
 
-// window looks at the next events. It returns those that the filter chooses, and
-// the last one looked at; 0: there are no more.
+// window looks at the next events. It returns those that the filter chooses, and the last one looked at; 0: there are no more.
 func (s *search) window(ctx context.Context, after int64, most int) (chosen []Message, last int64, err error) {
 	rows, err := s.o.window.of(s.p.Descending).Rows(ctx, s.tx, s.f.askedOfEvents(pg.Args{"after": after, "most": most}))
 	if err != nil {
@@ -68,12 +66,10 @@ func (s *search) window(ctx context.Context, after int64, most int) (chosen []Me
 	return chosen, last, err
 }
 
-// few is up to how many sequences are looked up one by one, and not by the range
-// that they lie in.
+// few is up to how many sequences are looked up one by one, and not by the range that they lie in.
 const few = 8
 
-// settled keeps those of the candidates that were settled as the filter wants it
-// and are not in the outbox again.
+// settled keeps those of the candidates that were settled as the filter wants it and are not in the outbox again.
 func (s *search) settled(ctx context.Context, candidates []Message, queue []partition.ID, past history) ([]hit, error) {
 	if len(candidates) == 0 {
 		return nil, nil

@@ -20,17 +20,14 @@ type Filter struct {
 	Partitions []partition.ID
 	// Stream, Topic, Type and Tenant are compared exactly.
 	Stream, Topic, Type, Tenant string
-	// Sequence and EventID name one message. Sequence is for lists alone; a
-	// Selection has Sequences.
+	// Sequence and EventID name one message. Sequence is for lists alone; a Selection has Sequences.
 	Sequence int64
 	EventID  uuid.UUID
-	// ErrorContains is a part of the last error, upper and lower case as it
-	// stands there. Settled messages have no last error.
+	// ErrorContains is a part of the last error, upper and lower case as it stands there. Settled messages have no last error.
 	ErrorContains string
 	// ErrorFamily is the last error as Causes writes it, compared exactly.
 	ErrorFamily string
-	// Since and Until bound when the event was recorded: Since belongs to it,
-	// Until does not.
+	// Since and Until bound when the event was recorded: Since belongs to it, Until does not.
 	Since, Until time.Time
 }
 
@@ -40,8 +37,7 @@ func (f Filter) Empty() bool {
 		f.EventID == uuid.Nil && !f.asksErrors() && f.Since.IsZero() && f.Until.IsZero()
 }
 
-// withDefaults makes an empty list no list, which chooses all, and names each
-// partition once.
+// withDefaults makes an empty list no list, which chooses all, and names each partition once.
 func (f Filter) withDefaults() Filter {
 	if len(f.Partitions) == 0 {
 		f.Partitions = nil
@@ -129,16 +125,14 @@ func timeOrNull(t time.Time) *time.Time {
 
 // Page says which part of a list is wanted.
 type Page struct {
-	// After is the sequence behind which the page begins, in the list's order; 0:
-	// at its beginning.
+	// After is the sequence behind which the page begins, in the list's order; 0: at its beginning.
 	After int64
 	// Limit is the most messages; 1 to MaxLimit. Defaults to 100.
 	Limit int
 	// Descending begins with the highest sequence.
 	Descending bool
-	// Within is how long to look for messages before the page ends with those that
-	// were found: see Listing.LookedUpTo. It may be exceeded by some 20 ms, and
-	// every page comes forward. At most 1 minute. Defaults to 30 ms.
+	// Within is how long to look for messages before the page ends with those that were found: see Listing.LookedUpTo. It may be exceeded
+	// by some 20 ms, and every page comes forward. At most 1 minute. Defaults to 30 ms.
 	Within time.Duration
 }
 

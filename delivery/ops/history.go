@@ -34,8 +34,7 @@ func (o *Operator) history(ctx context.Context, tx pgx.Tx) (history, error) {
 	return h, err
 }
 
-// clockSlack is by how much an event's time of recording may lie behind that of
-// its delivery, where another clock gave it.
+// clockSlack is by how much an event's time of recording may lie behind that of its delivery, where another clock gave it.
 const clockSlack = time.Hour
 
 // delivered returns the deliveries of sequences between low and high, recorded
@@ -91,8 +90,7 @@ func collectDeliveries(rows pgx.Rows) (map[int64][]Delivery, error) {
 	return found, err
 }
 
-// settle makes the message what its last delivery says. It is false when there
-// is none that counts.
+// settle makes the message what its last delivery says. It is false when there is none that counts.
 func (m *Message) settle(deliveries []Delivery) bool {
 	if len(deliveries) == 0 {
 		return false

@@ -19,15 +19,13 @@ type Listing struct {
 	// Next is the After of the page behind this one; 0: there is none. A page may
 	// hold fewer messages than its limit, even none, and still have a next one.
 	Next int64
-	// LookedUpTo is how far the search came when Page.Within was over before the
-	// page was full; everything up to this sequence, in the page's order, was
-	// looked at, and Next goes on behind it. 0: the page is full, or the list ends.
+	// LookedUpTo is how far the search came when Page.Within was over before the page was full; everything up to this sequence, in the
+	// page's order, was looked at, and Next goes on behind it. 0: the page is full, or the list ends.
 	LookedUpTo int64
 }
 
-// List returns a page of the messages that a filter chooses, of one instant. It
-// takes about as long as Page.Within at most, however many messages there are
-// and however few of them match.
+// List returns a page of the messages that a filter chooses, of one instant. It takes about as long as Page.Within at most, however many
+// messages there are and however few of them match.
 func (o *Operator) List(ctx context.Context, f Filter, p Page) (Listing, error) {
 	began := time.Now()
 	if err := f.validate(); err != nil {
@@ -52,8 +50,7 @@ func (o *Operator) List(ctx context.Context, f Filter, p Page) (Listing, error) 
 	return l, nil
 }
 
-// sequencesOf returns the one sequence that a filter names, nil when it names
-// none and an empty list when there is none.
+// sequencesOf returns the one sequence that a filter names, nil when it names none and an empty list when there is none.
 func (o *Operator) sequencesOf(ctx context.Context, tx pgx.Tx, f Filter) ([]int64, error) {
 	if f.EventID == uuid.Nil {
 		if f.Sequence == 0 {

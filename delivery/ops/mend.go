@@ -18,29 +18,24 @@ type Command struct {
 	Selection Selection
 	// Actor is who wants it; at most 200 characters. Required.
 	Actor string
-	// Reason is why, for the audit; at most 2000 characters. Required for Skip and
-	// Discard.
+	// Reason is why, for the audit; at most 2000 characters. Required for Skip and Discard.
 	Reason string
 	// Most bounds how many messages are changed, the lowest sequences of each stream first, and counted. 0: all.
 	Most int64
 	// DryRun counts and changes nothing.
 	DryRun bool
-	// CountMost and CountWithin end the count of a dry run when it has come to so
-	// many, or after that time; the result says by More that it did. Zero: it is
-	// counted to the end.
+	// CountMost and CountWithin end the count of a dry run when it has come to so many, or after that time; the result says by More that it
+	// did. Zero: it is counted to the end.
 	CountMost   int64
 	CountWithin time.Duration
-	// Expected is how many messages the operator was told of. When another number
-	// matches nothing is changed and the error is ErrCountChanged. nil: whatever it
-	// is.
+	// Expected is how many messages the operator was told of. When another number matches nothing is changed and the error is
+	// ErrCountChanged. nil: whatever it is.
 	Expected *int64
-	// AtLeast has more than Expected match, too: of what was not counted to its end
-	// the operator was told that.
+	// AtLeast has more than Expected match, too: of what was not counted to its end the operator was told that.
 	AtLeast bool
 	// Progress is told after each chunk. nil: nobody.
 	Progress func(Changed)
-	// Counting is told how many were counted so far, while a dry run counts. nil:
-	// nobody.
+	// Counting is told how many were counted so far, while a dry run counts. nil: nobody.
 	Counting func(int64)
 }
 
@@ -50,11 +45,9 @@ type Changed struct {
 	Count int64
 	// More says that a dry run ended its count before the end: Count or more match.
 	More bool
-	// Waiting is how many requeued messages still wait behind an earlier dead
-	// message of their stream. Not known in a dry run.
+	// Waiting is how many requeued messages still wait behind an earlier dead message of their stream. Not known in a dry run.
 	Waiting int64
-	// Gone is how many were selected, but changed by somebody else before their
-	// turn.
+	// Gone is how many were selected, but changed by somebody else before their turn.
 	Gone int64
 }
 
@@ -69,16 +62,14 @@ type operation struct {
 	held   map[int64]held      // what was kept from the workers for it
 }
 
-// Requeue has messages delivered anew, in the order of their streams: no
-// attempts, due at once, of the next generation.
+// Requeue has messages delivered anew, in the order of their streams: no attempts, due at once, of the next generation.
 func (o *Operator) Requeue(ctx context.Context, c Command) (Changed, error) {
 	return o.run(ctx, c, operation{
 		name: "requeue", states: []State{Dead, Failed}, query: o.sql.Requeue, extra: func(s State) pg.Args { return pg.Args{"state": s} },
 	})
 }
 
-// Skip settles dead messages without publishing them and lets their streams go
-// on. The events stay.
+// Skip settles dead messages without publishing them and lets their streams go on. The events stay.
 func (o *Operator) Skip(ctx context.Context, c Command) (Changed, error) {
 	return o.run(ctx, c, operation{
 		name: "skip", states: []State{Dead}, reason: true, query: o.sql.Settle,
@@ -86,8 +77,7 @@ func (o *Operator) Skip(ctx context.Context, c Command) (Changed, error) {
 	})
 }
 
-// Discard is Skip for messages that shall never be published; they are shown as
-// discarded.
+// Discard is Skip for messages that shall never be published; they are shown as discarded.
 func (o *Operator) Discard(ctx context.Context, c Command) (Changed, error) {
 	return o.run(ctx, c, operation{
 		name: "discard", states: []State{Dead}, reason: true, query: o.sql.Settle,

@@ -19,8 +19,7 @@ type Message struct {
 	Attempts int
 	// Generation counts requeues and replays.
 	Generation int
-	// AvailableAt is when it may be published, or tried again; nil for settled
-	// messages and for those that wait for ever.
+	// AvailableAt is when it may be published, or tried again; nil for settled messages and for those that wait for ever.
 	AvailableAt *time.Time
 	// DeadAt is set for dead messages alone.
 	DeadAt *time.Time
@@ -52,24 +51,20 @@ type Detail struct {
 	Message
 	// Event is nil when the events relation lacks it.
 	Event *Event
-	// Failures are the last ten attempts that failed, the oldest first, while the message
-	// is in the outbox. A requeue leaves them.
+	// Failures are the last ten attempts that failed, the oldest first, while the message is in the outbox. A requeue leaves them.
 	Failures []FailedAttempt
-	// Deliveries is what the history holds, the oldest first. A message has more
-	// than one after a replay.
+	// Deliveries is what the history holds, the oldest first. A message has more than one after a replay.
 	Deliveries []Delivery
 	// BlockedBy leads the stream while this message waits behind it.
 	BlockedBy *Neighbour
-	// Behind counts the messages of the stream that wait behind this one, up to
-	// MaxBehind, and Next are the first of them. BehindMore says that there may be
-	// more: of a stream with more than 2,000 events only the parked messages and
-	// those among the next 3,000 rows of the partition are looked at.
+	// Behind counts the messages of the stream that wait behind this one, up to MaxBehind, and Next are the first of them. BehindMore says
+	// that there may be more: of a stream with more than 2,000 events only the parked messages and those among the next 3,000 rows of the
+	// partition are looked at.
 	Behind     int64
 	BehindMore bool
 	Next       []Neighbour
-	// Actions is what operators did to the message, the newest first, as far as
-	// the audit goes and this role may read it. Each keeps the error that there was before
-	// it.
+	// Actions is what operators did to the message, the newest first, as far as the audit goes and this role may read it. Each keeps the
+	// error that there was before it.
 	Actions []MessageAction
 }
 
@@ -82,8 +77,7 @@ type Event struct {
 	// OccurredAt is nil when the relation has no such column.
 	OccurredAt *time.Time
 	AuditOnly  bool
-	// Metadata is the JSON object that was stored: trace context, correlation and
-	// causation id, headers. nil: none.
+	// Metadata is the JSON object that was stored: trace context, correlation and causation id, headers. nil: none.
 	Metadata json.RawMessage
 }
 

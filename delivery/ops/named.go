@@ -12,16 +12,13 @@ import (
 )
 
 const (
-	// mostOfStream is up to how many events a stream's are looked up one by one. A
-	// stream that has more is found like anything else, by looking at all messages
-	// in their order: many of them are its own.
+	// mostOfStream is up to how many events a stream's are looked up one by one. A stream that has more is found like anything else, by
+	// looking at all messages in their order: many of them are its own.
 	mostOfStream  = 2000
 	queryCanceled = "57014" // by statement_timeout
-	// streamPatience is how long the events relation may take to name a stream's
-	// events: one that is a view may have no index for it.
+	// streamPatience is how long the events relation may take to name a stream's events: one that is a view may have no index for it.
 	streamPatience = 50 * time.Millisecond
-	// probes is how many places one step looks at: each named sequence may lie in
-	// every partition.
+	// probes is how many places one step looks at: each named sequence may lie in every partition.
 	probes = 2048
 )
 
@@ -35,8 +32,7 @@ type names struct {
 	parked []key
 }
 
-// named returns the sequences that the filter names by themselves, by the event's
-// id or by the stream; nil when there is no such list.
+// named returns the sequences that the filter names by themselves, by the event's id or by the stream; nil when there is no such list.
 func (s *search) named(ctx context.Context, in []partition.ID) (*names, error) {
 	only, err := s.o.sequencesOf(ctx, s.tx, s.f)
 	if err != nil || only == nil && s.f.Stream == "" {
@@ -54,8 +50,7 @@ func (s *search) named(ctx context.Context, in []partition.ID) (*names, error) {
 	return n, nil
 }
 
-// namesOfStream returns the sequences of a stream; nil when it has more than
-// mostOfStream, or the events relation has no quick answer.
+// namesOfStream returns the sequences of a stream; nil when it has more than mostOfStream, or the events relation has no quick answer.
 func (o *Operator) namesOfStream(ctx context.Context, tx pgx.Tx, stream string, in []partition.ID) (*names, error) {
 	inner, err := tx.Begin(ctx) // the statement's own deadline ends with it
 	if err != nil {
@@ -142,9 +137,8 @@ func (n *namedSource) step(ctx context.Context, s *search, rows int) ([]hit, err
 	return hits, nil
 }
 
-// among returns those of the sequences that are in the outbox and chosen by the
-// filter, and all that are there. They are looked for in all the partitions, of
-// the parked part only in the places given.
+// among returns those of the sequences that are in the outbox and chosen by the filter, and all that are there. They are looked for in all
+// the partitions, of the parked part only in the places given.
 func (s *search) among(ctx context.Context, sequences []int64, in []partition.ID, parked []key) ([]hit, map[int64]bool, error) {
 	f := s.f
 	partitions, places := make([]partition.ID, len(parked)), make([]int64, len(parked))

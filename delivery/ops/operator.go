@@ -18,8 +18,7 @@ import (
 //go:embed sql/*.sql
 var embedded embed.FS
 
-// Operator looks at messages and mends them. It may be used by several
-// goroutines if its DB may.
+// Operator looks at messages and mends them. It may be used by several goroutines if its DB may.
 type Operator struct {
 	outbox *maintenance.Outbox
 
@@ -55,8 +54,7 @@ func (d directed) of(descending bool) pg.Query {
 // New returns an operator on the tables of that schema and looks at the events
 // relation's columns: a missing relation or column is delivery.ErrEventsRelation.
 func New(ctx context.Context, db pg.Conn, schema string, events delivery.Relation) (*Operator, error) {
-	// The planner takes states for rare and would sort everything, and takes a table for
-	// empty that a vacuum once found so.
+	// The planner takes states for rare and would sort everything, and takes a table for empty that a vacuum once found so.
 	outbox, err := maintenance.New(db, schema, "enable_sort", "off")
 	if err != nil {
 		return nil, fmt.Errorf("ops: %w", err)

@@ -13,8 +13,7 @@ import (
 
 // PartitionStory is what a partition's rows tell about it.
 type PartitionStory struct {
-	// Heads are its first messages that failed or died, by sequence, at most as
-	// many as were asked for.
+	// Heads are its first messages that failed or died, by sequence, at most as many as were asked for.
 	Heads []Head
 	// Batches are its last deliveries, the highest sequences first.
 	Batches []DeliveredBatch
@@ -48,9 +47,8 @@ type DeliveredBatch struct {
 	LastInStream  *int64
 }
 
-// Partition returns what stands in a partition's way and what it delivered last,
-// at most limit of each, 1 to MaxLimit, 0: 100. One that has no rows, or does not
-// exist, has an empty story.
+// Partition returns what stands in a partition's way and what it delivered last, at most limit of each, 1 to MaxLimit, 0: 100. One that has
+// no rows, or does not exist, has an empty story.
 func (o *Operator) Partition(ctx context.Context, id partition.ID, limit int) (PartitionStory, error) {
 	p := Page{Limit: limit}
 	if err := p.validate(); err != nil {

@@ -102,8 +102,7 @@ func (o *Operator) lockPartitions(ctx context.Context, tx pgx.Tx, c PauseCommand
 	return o.outbox.LockPartitions(ctx, tx, ids)
 }
 
-// sortPartitions tells which partitions have to change. One that does not exist
-// is refused.
+// sortPartitions tells which partitions have to change. One that does not exist is refused.
 func (o *Operator) sortPartitions(ctx context.Context, tx pgx.Tx, c PauseCommand, paused bool) (PauseResult, error) {
 	var wanted []partition.ID
 	if !c.All {

@@ -68,9 +68,8 @@ func (q *queueSource) reached() (sequence int64, done bool) {
 	return sequence, done
 }
 
-// lagging are the lanes in the rear half of the way between the last and the
-// first: where events are spread evenly they stay together, and a partition that
-// holds nearly all of them is read alone.
+// lagging are the lanes in the rear half of the way between the last and the first: where events are spread evenly they stay together, and
+// a partition that holds nearly all of them is read alone.
 func (q *queueSource) lagging() (ready, parked []int) {
 	last, first, _ := q.ends()
 	for i, l := range q.lanes {

@@ -10,14 +10,12 @@ import (
 // Missing is what the role lacks of an operator's rights, each written as the
 // GRANT needs it: "UPDATE (paused_at, updated_at) ON public.outbox_partitions".
 type Missing struct {
-	// Look is for every list and every message, Act for everything that changes
-	// something, Audit for the audit, Payload for payloads, Replays for the list of replays, Replay to make and run them,
-	// Resize to change the number of partitions.
+	// Look is for every list and every message, Act for everything that changes something, Audit for the audit, Payload for payloads,
+	// Replays for the list of replays, Replay to make and run them, Resize to change the number of partitions.
 	Look, Act, Audit, Payload, Replays, Replay, Resize []string
 }
 
-// MissingRights asks the database what the operator's role may not do. A right
-// that is given or taken later shows when it is used.
+// MissingRights asks the database what the operator's role may not do. A right that is given or taken later shows when it is used.
 func (o *Operator) MissingRights(ctx context.Context) (Missing, error) {
 	var m Missing
 	err := o.outbox.Read(ctx, func(tx pgx.Tx) error {

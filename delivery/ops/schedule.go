@@ -22,8 +22,7 @@ func (o *Operator) Cancel(ctx context.Context, c Command) (Changed, error) {
 	})
 }
 
-// Move gives scheduled messages another time, which may have come already. One whose
-// time came meanwhile is left to the workers.
+// Move gives scheduled messages another time, which may have come already. One whose time came meanwhile is left to the workers.
 func (o *Operator) Move(ctx context.Context, c Command, to time.Time) (Changed, error) {
 	if to.IsZero() {
 		return Changed{}, fmt.Errorf("move: %w", maintenance.Refuse(FieldAt, "a time is required"))
@@ -42,9 +41,8 @@ type held struct {
 
 // holdRows keeps rows that wait for their time from being published when it comes.
 //
-// A worker publishes what was due when it looked, and tells nobody before. So rows are
-// taken out of its reach first. If that was committed before their time came, nobody
-// has begun with them.
+// A worker publishes what was due when it looked, and tells nobody before. So rows are taken out of its reach first. If that was committed
+// before their time came, nobody has begun with them.
 func (o *Operator) holdRows(ctx context.Context, tx pgx.Tx, selected []key) (map[int64]held, error) {
 	ids, sequences := columns(selected)
 	rows, err := o.sql.Hold.Rows(ctx, tx, pg.Args{"partitions": ids, "sequences": sequences})
@@ -60,8 +58,7 @@ func (o *Operator) holdRows(ctx context.Context, tx pgx.Tx, selected []key) (map
 // settlePatience is how long an interrupted command goes on to let go of what it holds.
 const settlePatience = 10 * time.Second
 
-// settleHeld does what is to be done with held rows, and lets those go whose time came
-// before they were held.
+// settleHeld does what is to be done with held rows, and lets those go whose time came before they were held.
 func (o *Operator) settleHeld(ctx context.Context, c Command, op operation, list map[int64]held) (done []changed, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settlePatience)
 	defer cancel()
@@ -91,8 +88,7 @@ func (o *Operator) settleHeld(ctx context.Context, c Command, op operation, list
 	return done, nil
 }
 
-// findHeld locks the held rows' partitions, which a resize may have changed, and tells
-// whose time had not come when they were held.
+// findHeld locks the held rows' partitions, which a resize may have changed, and tells whose time had not come when they were held.
 func (o *Operator) findHeld(ctx context.Context, tx pgx.Tx, list map[int64]held, now time.Time) (ours, late []key, err error) {
 	if err := o.outbox.LockTable(ctx, tx); err != nil {
 		return nil, nil, err

@@ -8,10 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// search (ADR 18) reads one page from several sources, each in the order of sequences:
-// the source that lags is read on, until the page is full as far as all sources
-// were read, or its time is over. What was found beyond the one that lags is left
-// to the next page.
+// search (ADR 18) reads one page from several sources, each in the order of sequences: the source that lags is read on, until the page is
+// full as far as all sources were read, or its time is over. What was found beyond the one that lags is left to the next page.
 type search struct {
 	o       *Operator
 	tx      pgx.Tx
@@ -23,15 +21,13 @@ type search struct {
 }
 
 type source interface {
-	// reached is the sequence up to which everything was looked at, and done says
-	// that there is nothing behind it.
+	// reached is the sequence up to which everything was looked at, and done says that there is nothing behind it.
 	reached() (sequence int64, done bool)
 	// step looks at the next rows, about so many; at least one.
 	step(ctx context.Context, s *search, rows int) ([]hit, error)
 }
 
-// hit is a message that the filter chooses: one of the outbox, which is read
-// when it is known to be shown, or a settled one.
+// hit is a message that the filter chooses: one of the outbox, which is read when it is known to be shown, or a settled one.
 type hit struct {
 	sequence int64
 	row      *rowKey
@@ -104,8 +100,7 @@ func (s *search) add(one source, rows int) {
 	s.sources = append(s.sources, &paced{source: one, rows: rows})
 }
 
-// stepTime is what one step of a source should take: short beside Page.Within,
-// which is looked at between two of them.
+// stepTime is what one step of a source should take: short beside Page.Within, which is looked at between two of them.
 const stepTime = 8 * time.Millisecond
 
 // leastRows and mostRows bound a step, whatever it takes.
@@ -129,8 +124,7 @@ func (p *paced) step(ctx context.Context, s *search, _ int) ([]hit, error) {
 	return hits, err
 }
 
-// frontier is the sequence up to which all sources were read, and done says that
-// all were read to their ends.
+// frontier is the sequence up to which all sources were read, and done says that all were read to their ends.
 func (s *search) frontier() (sequence int64, done bool) {
 	done = true
 	for _, one := range s.sources {

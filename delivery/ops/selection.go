@@ -16,11 +16,9 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// Selection says which messages a command changes: by sequence, by what they
-// are, or all. Exactly one of the three must be given.
+// Selection says which messages a command changes: by sequence, by what they are, or all. Exactly one of the three must be given.
 type Selection struct {
-	// State is Dead, or Failed where messages are requeued, or Scheduled where they are
-	// cancelled or moved. Defaults to Dead.
+	// State is Dead, or Failed where messages are requeued, or Scheduled where they are cancelled or moved. Defaults to Dead.
 	State State
 	// Sequences names messages, each of which must be in that state.
 	Sequences []int64
@@ -114,8 +112,7 @@ func (o *Operator) keyOfEvent(ctx context.Context, tx pgx.Tx, s Selection) ([]ke
 	return list, err
 }
 
-// checkPartitions refuses partitions that there are not, which would match
-// nothing without a word.
+// checkPartitions refuses partitions that there are not, which would match nothing without a word.
 func (o *Operator) checkPartitions(ctx context.Context, tx pgx.Tx, wanted []partition.ID) error {
 	if len(wanted) == 0 {
 		return nil
@@ -135,8 +132,7 @@ func (o *Operator) checkPartitions(ctx context.Context, tx pgx.Tx, wanted []part
 // shown is how many wrong sequences a complaint names.
 const shown = 5
 
-// checkSequences refuses sequences that are not in the selection's state.
-// The others are returned.
+// checkSequences refuses sequences that are not in the selection's state. The others are returned.
 func (o *Operator) checkSequences(ctx context.Context, tx pgx.Tx, s Selection) ([]key, error) {
 	in, err := o.queueKeys(ctx, tx)
 	if err != nil {

@@ -21,9 +21,8 @@ const (
 	leastOfWorker, leastOfEvent = 4, 8
 )
 
-// FindWorker returns the worker whose id begins with that text, or ends with it, as
-// pages show the end. A whole id is returned as it is, known or not. None is
-// ErrNotFound, several are refused by their names.
+// FindWorker returns the worker whose id begins with that text, or ends with it, as pages show the end. A whole id is returned as it is,
+// known or not. None is ErrNotFound, several are refused by their names.
 func (o *Operator) FindWorker(ctx context.Context, text string) (uuid.UUID, error) {
 	if id, err := uuid.Parse(text); err == nil && id != uuid.Nil {
 		return id, nil

@@ -16,8 +16,7 @@ import (
 const (
 	// neighbours is how many of the messages behind one are named.
 	neighbours = 5
-	// besideRows is how many rows of a partition are looked at on either side of a
-	// message whose stream is too long to be named.
+	// besideRows is how many rows of a partition are looked at on either side of a message whose stream is too long to be named.
 	besideRows = 3000
 )
 
@@ -37,8 +36,7 @@ func (o *Operator) Find(ctx context.Context, id uuid.UUID) (int64, error) {
 	return sequence, nil
 }
 
-// Show returns everything about one message but its payload. One that neither
-// the events relation nor the outbox knows is ErrNotFound.
+// Show returns everything about one message but its payload. One that neither the events relation nor the outbox knows is ErrNotFound.
 func (o *Operator) Show(ctx context.Context, sequence int64) (Detail, error) {
 	var d Detail
 	err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
@@ -63,8 +61,7 @@ func (o *Operator) Show(ctx context.Context, sequence int64) (Detail, error) {
 	return d, nil
 }
 
-// Payload returns the body of a message. It takes the right to read that column,
-// which looking otherwise does without.
+// Payload returns the body of a message. It takes the right to read that column, which looking otherwise does without.
 func (o *Operator) Payload(ctx context.Context, sequence int64) ([]byte, error) {
 	var payload []byte
 	err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
@@ -164,8 +161,7 @@ func (o *Operator) surroundings(ctx context.Context, tx pgx.Tx, d *Detail) error
 	return err
 }
 
-// stateOf says what became of a message that is not as it was expected, in
-// words for a complaint.
+// stateOf says what became of a message that is not as it was expected, in words for a complaint.
 func (o *Operator) stateOf(ctx context.Context, tx pgx.Tx, sequence int64) (string, error) {
 	var d Detail
 	known, err := o.look(ctx, tx, sequence, &d)

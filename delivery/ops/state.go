@@ -34,8 +34,7 @@ const (
 const (
 	// AuditOnly events were never meant to be published.
 	AuditOnly State = "audit_only"
-	// Unknown events are neither in the outbox nor in its history: it ended with
-	// the retention, or they were never queued.
+	// Unknown events are neither in the outbox nor in its history: it ended with the retention, or they were never queued.
 	Unknown State = "unknown"
 )
 

@@ -2,8 +2,7 @@
 //
 // # Model
 //
-// The version is set by the linker; without it, the module's version or the
-// revision that the Go toolchain recorded is used.
+// The version is set by the linker; without it, the module's version or the revision that the Go toolchain recorded is used.
 //
 // # Invariants
 //

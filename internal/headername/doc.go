@@ -1,5 +1,4 @@
-// Package headername says which names of message headers are not the producer's. It imports nothing of NATS, so that
-// producers can use it.
+// Package headername says which names of message headers are not the producer's. It imports nothing of NATS, so that producers can use it.
 //
 // # Model
 //

@@ -3,8 +3,7 @@
 //
 // # Model
 //
-// The rules are tables in the tests. The imports come from the Go command, the
-// sizes from the syntax trees.
+// The rules are tables in the tests. The imports come from the Go command, the sizes from the syntax trees.
 //
 // # Invariants
 //

@@ -80,8 +80,7 @@ func (c *Cluster) launch(ctx context.Context) error {
 	return waitUntil(ctx, "every node is ready", c.readyLocked)
 }
 
-// readyLocked says whether every node is ready and has a leader, all in one look: each can come and go while
-// the first election lasts.
+// readyLocked says whether every node is ready and has a leader, all in one look: each can come and go while the first election lasts.
 func (c *Cluster) readyLocked() (bool, error) {
 	for _, n := range c.nodes {
 		if ok, err := n.ready(); !ok || err != nil {

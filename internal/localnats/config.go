@@ -20,8 +20,7 @@ const (
 type Config struct {
 	// Nodes is the number of servers, 1 or 3. Defaults to 1.
 	Nodes int
-	// StoreDir is the folder of the streams; each node has one below it. Defaults to a temporary
-	// folder that Stop removes.
+	// StoreDir is the folder of the streams; each node has one below it. Defaults to a temporary folder that Stop removes.
 	StoreDir string
 	// Ports are the client ports of the nodes, 1 to 65535, no more than nodes. A node without one, or with 0, gets a free port.
 	Ports []int
@@ -32,8 +31,7 @@ type Config struct {
 	// SyncAlways forces every acknowledged write to disk, as `sync_interval: always` does. Defaults to false:
 	// the server forces writes to disk every two minutes.
 	SyncAlways bool
-	// Logger receives the servers' own messages: notices at debug level, warnings and errors as such.
-	// Defaults to a logger that discards.
+	// Logger receives the servers' own messages: notices at debug level, warnings and errors as such. Defaults to a logger that discards.
 	Logger *slog.Logger
 }
 

@@ -3,10 +3,9 @@
 //
 // # Model
 //
-// A Cluster is one or three servers on 127.0.0.1, each with its own folder below StoreDir. Three servers form one
-// JetStream cluster, so that streams with three replicas, elections and lost nodes behave as they do in
-// production; only the network between them is not real. A node that is stopped and restarted keeps its
-// ports, name and folder.
+// A Cluster is one or three servers on 127.0.0.1, each with its own folder below StoreDir. Three servers form one JetStream cluster, so
+// that streams with three replicas, elections and lost nodes behave as they do in production; only the network between them is not real. A
+// node that is stopped and restarted keeps its ports, name and folder.
 //
 // # Invariants
 //
@@ -19,9 +18,8 @@
 //
 // # Failure handling
 //
-// A server reports fatal problems to its logger and then never becomes ready; Start collects the report
-// and returns it. A port taken between choosing and binding is replaced, five times at most, unless the caller
-// named it. Stopping two of three nodes takes the cluster's quorum away, as in production: RestartNode
-// then waits for the quorum's return until its context ends, so restart both from two goroutines, or the first
-// with a deadline.
+// A server reports fatal problems to its logger and then never becomes ready; Start collects the report and returns it. A port taken
+// between choosing and binding is replaced, five times at most, unless the caller named it. Stopping two of three nodes takes the cluster's
+// quorum away, as in production: RestartNode then waits for the quorum's return until its context ends, so restart both from two
+// goroutines, or the first with a deadline.
 package localnats

@@ -24,14 +24,12 @@ type Config struct {
 	BinDir string
 	// Port is where the server listens, 1 to 65535; one that is taken is refused. Defaults to a free one.
 	Port int
-	// Settings are server parameters ("shared_buffers": "1GB"), applied at every start. They override
-	// the defaults of DefaultSettings and, for a temporary DataDir, of TemporarySettings.
-	// Address, port and log destination belong to this package and are refused.
+	// Settings are server parameters ("shared_buffers": "1GB"), applied at every start. They override the defaults of DefaultSettings and,
+	// for a temporary DataDir, of TemporarySettings. Address, port and log destination belong to this package and are refused.
 	Settings map[string]string
 	// Environment is added to the server's, as "NAME=value".
 	Environment []string
-	// Logger receives life-cycle messages, and at debug level what the server prints.
-	// Defaults to a logger that discards.
+	// Logger receives life-cycle messages, and at debug level what the server prints. Defaults to a logger that discards.
 	Logger *slog.Logger
 }
 
@@ -46,9 +44,8 @@ func DefaultSettings() map[string]string {
 	}
 }
 
-// TemporarySettings are added for a temporary data directory: it need not survive the loss of the
-// machine, so nothing is forced to disk. A crash of the server itself still loses nothing, because the
-// operating system keeps the pages.
+// TemporarySettings are added for a temporary data directory: it need not survive the loss of the machine, so nothing is forced to disk. A
+// crash of the server itself still loses nothing, because the operating system keeps the pages.
 func TemporarySettings() map[string]string {
 	return map[string]string{
 		"fsync":            "off",

@@ -21,8 +21,7 @@ var ErrForeignDataDir = errors.New("localpg: the data directory is not empty and
 	"choose another one, or start its server yourself and give --database-url")
 
 const (
-	// passwordFile lies inside the data directory, readable by its owner only. It also marks the
-	// directory as made by this package.
+	// passwordFile lies inside the data directory, readable by its owner only. It also marks the directory as made by this package.
 	passwordFile = "postrider_password"
 
 	tempPrefix = "postrider-pg-"

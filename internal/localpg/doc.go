@@ -3,10 +3,9 @@
 //
 // # Model
 //
-// A Server is one data directory, one TCP port on 127.0.0.1 and one superuser ("postgres") with a
-// generated password. Start creates the cluster with initdb when the directory is empty and reuses it
-// otherwise; Stop ends it. A Config without DataDir means a temporary directory that Stop removes.
-// The server keeps its port and its password across Restart, so that a URL given out stays valid.
+// A Server is one data directory, one TCP port on 127.0.0.1 and one superuser ("postgres") with a generated password. Start creates the
+// cluster with initdb when the directory is empty and reuses it otherwise; Stop ends it. A Config without DataDir means a temporary
+// directory that Stop removes. The server keeps its port and its password across Restart, so that a URL given out stays valid.
 //
 // There is no Unix socket: its path is limited to about 100 bytes, which temporary directories
 // exceed, and one kind of address that works for every client, psql included, is easier to reason about.
@@ -27,9 +26,8 @@
 //
 // # Failure handling
 //
-// Start reports what the server or initdb wrote last. A port taken between choosing and binding is
-// replaced by another one, five times at most. Stop turns into an immediate shutdown when its context
-// ends, so that it always leaves no process behind. StopImmediate and Kill simulate crashes: both leave
-// the data directory for Restart, which then waits for crash recovery. An unplanned end closes Done and is
+// Start reports what the server or initdb wrote last. A port taken between choosing and binding is replaced by another one, five times at
+// most. Stop turns into an immediate shutdown when its context ends, so that it always leaves no process behind. StopImmediate and Kill
+// simulate crashes: both leave the data directory for Restart, which then waits for crash recovery. An unplanned end closes Done and is
 // logged with the server's last words.
 package localpg

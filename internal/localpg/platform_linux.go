@@ -65,8 +65,7 @@ func give(path string, to *account) error {
 	return nil
 }
 
-// lockFile takes an exclusive lock that the kernel frees with the process. ok is false when another
-// process holds it.
+// lockFile takes an exclusive lock that the kernel frees with the process. ok is false when another process holds it.
 func lockFile(file *os.File) (ok bool, err error) {
 	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -75,8 +74,7 @@ func lockFile(file *os.File) (ok bool, err error) {
 	return err == nil, err
 }
 
-// killTree ends the postmaster and its backends at once. It is stopped first so that it cannot fork
-// another backend or tidy up in between.
+// killTree ends the postmaster and its backends at once. It is stopped first so that it cannot fork another backend or tidy up in between.
 func killTree(postmaster *os.Process) error {
 	if err := postmaster.Signal(syscall.SIGSTOP); err != nil {
 		return err

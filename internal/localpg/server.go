@@ -141,16 +141,14 @@ func (s *Server) StopImmediate(ctx context.Context) error {
 	return s.endLocked(ctx, syscall.SIGQUIT)
 }
 
-// Kill sends SIGKILL to the server and all its backends and waits until they are gone. The data directory stays;
-// Restart recovers it.
+// Kill sends SIGKILL to the server and all its backends and waits until they are gone. The data directory stays; Restart recovers it.
 func (s *Server) Kill(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.killLocked(ctx)
 }
 
-// Restart starts the server again under the same URL, after a fast shutdown if it still runs. It returns
-// ErrStopped after Stop.
+// Restart starts the server again under the same URL, after a fast shutdown if it still runs. It returns ErrStopped after Stop.
 func (s *Server) Restart(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,8 +14,7 @@ import (
 // Host is the address that every server started by Postrider listens on.
 const Host = "127.0.0.1"
 
-// Linux hands out source ports from 32768 up and the IANA range starts at 49152; well-known
-// database and broker ports lie below 20000.
+// Linux hands out source ports from 32768 up and the IANA range starts at 49152; well-known database and broker ports lie below 20000.
 const (
 	lowestPort  = 20000
 	highestPort = 32000

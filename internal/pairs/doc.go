@@ -29,6 +29,5 @@
 //
 // # Failure handling
 //
-// A pair that fails tells in words what was broken, and which choice of pairs it belongs to. The logs of all processes
-// follow.
+// A pair that fails tells in words what was broken, and which choice of pairs it belongs to. The logs of all processes follow.
 package pairs

@@ -8,11 +8,10 @@
 //	-- query: Leave
 //	DELETE FROM {schema}.outbox_workers WHERE worker_id = @worker
 //
-// and has a struct with a field of type Query for each. Fill puts them there once, when a store is made, with the schema's
-// name in them and the named arguments numbered: a statement's text never changes afterwards, so that PostgreSQL and pgx
-// prepare it once. What several statements have in common stands once, behind "-- fragment: name", and comes in where a line
-// says "-- include: name". `make sql` prints the texts as they are sent;
-// internal/house/testdata/statements.sql holds them, and a test compares.
+// and has a struct with a field of type Query for each. Fill puts them there once, when a store is made, with the schema's name in them and
+// the named arguments numbered: a statement's text never changes afterwards, so that PostgreSQL and pgx prepare it once. What several
+// statements have in common stands once, behind "-- fragment: name", and comes in where a line says "-- include: name". `make sql` prints
+// the texts as they are sent; internal/house/testdata/statements.sql holds them, and a test compares.
 //
 // # Invariants
 //

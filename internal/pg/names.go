@@ -34,8 +34,7 @@ func CheckSchema(name string) error {
 	return nil
 }
 
-// ErrRelationName is returned when a relation's name is neither a plain identifier nor
-// two of them with a dot between.
+// ErrRelationName is returned when a relation's name is neither a plain identifier nor two of them with a dot between.
 var ErrRelationName = errors.New("name must be a plain identifier or schema.identifier")
 
 var relationName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$`)

@@ -1,5 +1,4 @@
-// Package leasetest makes leases for tests of what works under a lease, without
-// a database.
+// Package leasetest makes leases for tests of what works under a lease, without a database.
 //
 // # Model
 //

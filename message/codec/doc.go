@@ -1,12 +1,9 @@
-// Package codec compresses the bodies of messages and takes the compression off
-// again. Relays use the first half, consumers the second.
+// Package codec compresses the bodies of messages and takes the compression off again. Relays use the first half, consumers the second.
 //
 // # Model
 //
-// A message whose body is compressed says so in its header Content-Encoding: zstd,
-// s2 (the block format) or gzip. A message without that header is as its producer
-// wrote it. Consumers call Body with the headers and the body of whatever they
-// receive:
+// A message whose body is compressed says so in its header Content-Encoding: zstd, s2 (the block format) or gzip. A message without that
+// header is as its producer wrote it. Consumers call Body with the headers and the body of whatever they receive:
 //
 //	body, err := codec.Body(msg.Headers(), msg.Data(), 0)
 //
@@ -22,7 +19,6 @@
 //
 // # Failures
 //
-// Decompress and Body return errors that wrap ErrEncoding (a name that is not
-// known), ErrCorrupt (damaged, cut off, or something behind the end) or ErrTooLarge.
-// None of them heals by trying again.
+// Decompress and Body return errors that wrap ErrEncoding (a name that is not known), ErrCorrupt (damaged, cut off, or something behind the
+// end) or ErrTooLarge. None of them heals by trying again.
 package codec

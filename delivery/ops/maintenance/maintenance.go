@@ -22,8 +22,7 @@ const LockPatience = 5 * time.Second
 // IdlePatience bounds a change whose process was suspended amid it: the server ends it then.
 const IdlePatience = 10 * time.Second
 
-// Outbox is the tables of one schema. It may be used by several goroutines if its DB
-// may.
+// Outbox is the tables of one schema. It may be used by several goroutines if its DB may.
 type Outbox struct {
 	db               pg.Conn
 	reading, writing settings
@@ -39,8 +38,7 @@ func (s settings) with(name, value string) settings {
 	return settings{append(slices.Clone(s.names), name), append(slices.Clone(s.values), value)}
 }
 
-// New returns the outbox in that schema. extra are settings of each transaction, a
-// name and a value in turns, beyond the usual ones.
+// New returns the outbox in that schema. extra are settings of each transaction, a name and a value in turns, beyond the usual ones.
 func New(db pg.Conn, schema string, extra ...string) (*Outbox, error) {
 	o := &Outbox{db: db}
 	if err := pg.Fill(embedded, "sql/*.sql", "maintenance", schema, &o.sql); err != nil {
@@ -64,8 +62,7 @@ func (o *Outbox) Read(ctx context.Context, fn func(pgx.Tx) error) error {
 	})
 }
 
-// Write gives fn a transaction whose every statement sees what was committed before
-// it.
+// Write gives fn a transaction whose every statement sees what was committed before it.
 func (o *Outbox) Write(ctx context.Context, fn func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, o.db, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
 		if err := o.set(ctx, tx, o.writing); err != nil {
@@ -102,8 +99,7 @@ func (o *Outbox) Partitions(ctx context.Context, tx pgx.Tx) (ids []partition.ID,
 	return ids, err
 }
 
-// Promote has the first parked row of each stream blocked by nothing any more. A
-// stream is named by its partition and its key.
+// Promote has the first parked row of each stream blocked by nothing any more. A stream is named by its partition and its key.
 func (o *Outbox) Promote(ctx context.Context, tx pgx.Tx, ids []partition.ID, streams []string) error {
 	if _, err := o.sql.Promote.Exec(ctx, tx, pg.Args{"partitions": ids, "streams": streams}); err != nil {
 		return fmt.Errorf("promote: %w", err)

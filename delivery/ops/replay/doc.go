@@ -3,32 +3,26 @@
 //
 // # Model
 //
-// A replay is a row of outbox_replays: what is selected, up to which sequence,
-// and how far it is. It is made (Create) before anything is delivered, and counts
-// then what it is for; one that is to begin at once (Spec.Begin) is running from the
-// moment it is made, so that none is left of which nobody knows what it waits for. Run works it off in steps and may be ended at any time, in
-// good order or by a kill; whoever runs it next goes on where it was. One that is made with a rate (Spec.Rate) is run by a process that
-// serves (Serve), of several by one, and by the next when that one ended; a command that takes it has it for itself.
+// A replay is a row of outbox_replays: what is selected, up to which sequence, and how far it is. It is made (Create) before anything is
+// delivered, and counts then what it is for; one that is to begin at once (Spec.Begin) is running from the moment it is made, so that none
+// is left of which nobody knows what it waits for. Run works it off in steps and may be ended at any time, in good order or by a kill;
+// whoever runs it next goes on where it was. One that is made with a rate (Spec.Rate) is run by a process that serves (Serve), of several
+// by one, and by the next when that one ended; a command that takes it has it for itself.
 //
 //	range            every selected event
 //	rebuild-current  of every stream the last selected event alone
 //	retry            the rows that are dead or failed: they begin anew
 //
-// A step of a live replay inserts pointer rows into the parked part of the outbox,
-// where the relay's order, fence and failure policy take them like any other row,
-// and moves the position in the same transaction. A step of a shadow replay
-// publishes under message ids of the replay's own and moves the position when all
-// are acknowledged; one that was interrupted first asks the stream what it holds.
+// A step of a live replay inserts pointer rows into the parked part of the outbox, where the relay's order, fence and failure policy take
+// them like any other row, and moves the position in the same transaction. A step of a shadow replay publishes under message ids of the
+// replay's own and moves the position when all are acknowledged; one that was interrupted first asks the stream what it holds.
 //
 // # Generations
 //
-// A replay's generation is a multiple of 100 above every generation in use, so that
-// a requeue of one of its messages, which adds 1, stays below the next replay's. It is
-// in the message id and in the fence's records, so neither takes the message for
-// the one it repeats, and in Outbox-Generation, so that consumers can tell. They are
-// given out under a lock, so no two replays have the same. One live
-// replay runs at a time, and one that was laid aside gets a new generation when
-// others were made meanwhile: what is published later has the higher one.
+// A replay's generation is a multiple of 100 above every generation in use, so that a requeue of one of its messages, which adds 1, stays
+// below the next replay's. It is in the message id and in the fence's records, so neither takes the message for the one it repeats, and in
+// Outbox-Generation, so that consumers can tell. They are given out under a lock, so no two replays have the same. One live replay runs at
+// a time, and one that was laid aside gets a new generation when others were made meanwhile: what is published later has the higher one.
 //
 // # Invariants
 //
@@ -50,10 +44,8 @@
 //
 // # Failures
 //
-// Wrong input is a maintenance.InputError that names the field. A transaction that writes events
-// for longer than a few seconds lowers the end to the watermark: Plan.Held and Job.Held
-// name it. Errors of the database or the
-// broker end the run; the replay stays as it was and can be run again. Normal
-// delivery is left room: steps are small, paced by a rate, and wait while the
-// outbox holds more than MaxPending rows.
+// Wrong input is a maintenance.InputError that names the field. A transaction that writes events for longer than a few seconds lowers the
+// end to the watermark: Plan.Held and Job.Held name it. Errors of the database or the broker end the run; the replay stays as it was and
+// can be run again. Normal delivery is left room: steps are small, paced by a rate, and wait while the outbox holds more than MaxPending
+// rows.
 package replay

@@ -23,17 +23,14 @@ type Job struct {
 	Actor       string
 	Reason      string
 	Selection   Selection
-	// Prefix and Stream are a shadow replay's: what stands before its subjects,
-	// with the replay's number in place, and where they go.
+	// Prefix and Stream are a shadow replay's: what stands before its subjects, with the replay's number in place, and where they go.
 	Prefix, Stream string
-	// Position is the sequence up to which everything selected was dealt with, Last
-	// the one beyond which the replay does not go.
+	// Position is the sequence up to which everything selected was dealt with, Last the one beyond which the replay does not go.
 	Position, Last int64
 	// Selected is how many events it is for; nil until they are counted.
 	Selected *int64
-	// Replayed were queued again, or acknowledged under the prefix. Gone are rows
-	// of a retry that were no longer dead or failed, Failed events that cannot be
-	// published under the prefix. The three add up to Selected when it is done.
+	// Replayed were queued again, or acknowledged under the prefix. Gone are rows of a retry that were no longer dead or failed, Failed
+	// events that cannot be published under the prefix. The three add up to Selected when it is done.
 	Replayed, Gone, Failed int64
 	// StreamSequence is where a shadow's last noted message lies.
 	StreamSequence int64
@@ -79,9 +76,8 @@ func (j Job) Left() int64 {
 // Ended tells whether it is done or cancelled.
 func (j Job) Ended() bool { return j.State == Done || j.State == Cancelled }
 
-// Differs says that a replay which is done came to another number than it
-// promised, since events were changed, removed or added below its last sequence
-// while it ran; empty: it did not.
+// Differs says that a replay which is done came to another number than it promised, since events were changed, removed or added below its
+// last sequence while it ran; empty: it did not.
 func (j Job) Differs() string {
 	dealt := j.Replayed + j.Gone + j.Failed
 	if j.State != Done || j.Selected == nil || dealt == *j.Selected {
@@ -96,8 +92,7 @@ var (
 	ErrNotFound = errors.New("no such replay")
 	// ErrEnded: the replay is done or cancelled.
 	ErrEnded = errors.New("the replay has ended")
-	// ErrLiveRunning: another live replay runs, or was killed and waits to be
-	// resumed or cancelled.
+	// ErrLiveRunning: another live replay runs, or was killed and waits to be resumed or cancelled.
 	ErrLiveRunning = errors.New("another live replay is running")
 	// ErrTaken: another process runs the replay now, or somebody ended it.
 	ErrTaken = errors.New("the replay was taken over or ended by somebody else")
@@ -115,8 +110,7 @@ func (s *Store) Get(ctx context.Context, id int64) (Job, error) {
 	return jobs[0], nil
 }
 
-// List returns the newest replays, at most limit, with numbers below before
-// (0: all).
+// List returns the newest replays, at most limit, with numbers below before (0: all).
 func (s *Store) List(ctx context.Context, before int64, limit int) ([]Job, error) {
 	var below *int64
 	if before > 0 {
@@ -140,10 +134,9 @@ func (s *Store) jobs(ctx context.Context, db pg.DB, below, id *int64, limit int)
 	return jobs, nil
 }
 
-// Create makes a replay, counts what it is for and delivers nothing; what others run (Spec.Rate) they count. When expected
-// is not nil and another number is selected, the replay is cancelled at once. When
-// counting was interrupted the replay is kept; the job has its number then, and
-// whoever goes on with it counts it anew and refuses another number than expected.
+// Create makes a replay, counts what it is for and delivers nothing; what others run (Spec.Rate) they count. When expected is not nil and
+// another number is selected, the replay is cancelled at once. When counting was interrupted the replay is kept; the job has its number
+// then, and whoever goes on with it counts it anew and refuses another number than expected.
 func (s *Store) Create(ctx context.Context, spec Spec, expected *int64, progress func(at, end int64)) (Job, error) {
 	spec = spec.WithDefaults()
 	if err := spec.Validate(); err != nil {
@@ -208,8 +201,7 @@ func liveRunning() error {
 	return fmt.Errorf("%w; resume or cancel it first: `postrider replay list`", ErrLiveRunning)
 }
 
-// generation gives out the next replay's; nobody else does so before the
-// transaction ends.
+// generation gives out the next replay's; nobody else does so before the transaction ends.
 func (s *Store) generation(ctx context.Context, tx pgx.Tx) (generation int, err error) {
 	if _, err := s.sql.LockReplays.Exec(ctx, tx, nil); maintenance.Busy(err) {
 		return 0, fmt.Errorf("another replay is being made for more than 5 s; try again: %w", err)
@@ -238,8 +230,7 @@ func (s *Store) name(ctx context.Context, tx pgx.Tx, spec Spec, id, last int64) 
 	return err
 }
 
-// counted makes sure that the replay knows what it is for, and that this is what was
-// expected: it is cancelled otherwise, by that actor.
+// counted makes sure that the replay knows what it is for, and that this is what was expected: it is cancelled otherwise, by that actor.
 func (s *Store) counted(ctx context.Context, id int64, actor string, progress func(at, end int64)) (Job, error) {
 	j, err := s.ensureCount(ctx, id, progress)
 	if err != nil || j.Expected == nil || *j.Selected == *j.Expected {
@@ -313,8 +304,7 @@ func (j Job) outcome() outcome {
 	return outcome{Selected: j.Selected, Replayed: j.Replayed, Gone: j.Gone, Failed: j.Failed, Generation: j.Generation}
 }
 
-// Cancel ends a replay for good, whoever runs it. What it has queued already is
-// delivered.
+// Cancel ends a replay for good, whoever runs it. What it has queued already is delivered.
 func (s *Store) Cancel(ctx context.Context, id int64, actor, reason string) (Job, error) {
 	if err := maintenance.CheckWords(actor, reason, false); err != nil {
 		return Job{}, err

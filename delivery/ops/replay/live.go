@@ -20,8 +20,7 @@ type event struct {
 	Key      string
 }
 
-// next reads the next events of the replay behind that position, and how far it
-// looked.
+// next reads the next events of the replay behind that position, and how far it looked.
 func (r *run) next(ctx context.Context, tx pgx.Tx, position int64, most int) (events []event, upTo int64, err error) {
 	if err := r.sql.Following.Row(ctx, tx, pg.Args{"after": position, "upto": r.job.Last}).Scan(&position); err != nil {
 		return nil, 0, fmt.Errorf("look where events go on: %w", err)
@@ -40,8 +39,7 @@ func (r *run) next(ctx context.Context, tx pgx.Tx, position int64, most int) (ev
 // pageWindow is how many sequences one step looks at.
 const pageWindow = 50_000
 
-// liveStep queues the next events again and moves the position, in one
-// transaction.
+// liveStep queues the next events again and moves the position, in one transaction.
 func (r *run) liveStep(ctx context.Context) (done step, err error) {
 	err = r.outbox.Write(ctx, func(tx pgx.Tx) error {
 		if err := r.outbox.LockTable(ctx, tx); err != nil {
@@ -72,8 +70,7 @@ func (r *run) liveStep(ctx context.Context) (done step, err error) {
 	return done, err
 }
 
-// enqueue inserts pointer rows for the events, up to the first one that has a row
-// already, and returns how many.
+// enqueue inserts pointer rows for the events, up to the first one that has a row already, and returns how many.
 func (r *run) enqueue(ctx context.Context, tx pgx.Tx, events []event, generation int) (n int, waiting string, err error) {
 	if len(events) == 0 {
 		return 0, "", nil

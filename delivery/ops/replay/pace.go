@@ -15,8 +15,7 @@ type pacer struct {
 	due   time.Time // when the next step may begin
 }
 
-// add notes that the step dealt with n events. What it took is part of their time;
-// what was not used is not made up for.
+// add notes that the step dealt with n events. What it took is part of their time; what was not used is not made up for.
 func (p *pacer) add(n int64) {
 	if p.rate <= 0 || n == 0 {
 		return

@@ -18,30 +18,25 @@ import (
 type Estimate struct {
 	// Selected is how many events would be replayed.
 	Selected int64 `json:"selected"`
-	// Waiting is how many more match and wait in the outbox: they are delivered
-	// without a replay, or were tried in vain (see Retry).
+	// Waiting is how many more match and wait in the outbox: they are delivered without a replay, or were tried in vain (see Retry).
 	Waiting int64 `json:"waiting_in_outbox"`
 	// Unwanted is how many more match and were skipped or discarded by an operator.
 	Unwanted int64 `json:"skipped_or_discarded"`
-	// Last is the sequence beyond which the replay does not go: everything up to it
-	// is decided.
+	// Last is the sequence beyond which the replay does not go: everything up to it is decided.
 	Last int64 `json:"to_sequence"`
-	// Lowest and Highest are the first and the last selected sequence, Oldest and
-	// Newest when these events were recorded.
+	// Lowest and Highest are the first and the last selected sequence, Oldest and Newest when these events were recorded.
 	Lowest  int64      `json:"lowest_sequence"`
 	Highest int64      `json:"highest_sequence"`
 	Oldest  *time.Time `json:"oldest"`
 	Newest  *time.Time `json:"newest"`
-	// Held says which open transactions keep Last below what was asked for; empty:
-	// none.
+	// Held says which open transactions keep Last below what was asked for; empty: none.
 	Held string `json:"held_back_by,omitempty"`
 }
 
 // window is how many sequences one count looks at.
 const window = 250_000
 
-// Count says what a replay would be for, and changes nothing. progress, which may
-// be nil, is told how far it is.
+// Count says what a replay would be for, and changes nothing. progress, which may be nil, is told how far it is.
 func (s *Store) Count(ctx context.Context, spec Spec, progress func(at, end int64)) (Estimate, error) {
 	spec = spec.WithDefaults()
 	if err := spec.Validate(); err != nil {
@@ -75,8 +70,7 @@ func (s *Store) Count(ctx context.Context, spec Spec, progress func(at, end int6
 // first is the position before the first event that can be selected.
 func (s Spec) first() int64 { return max(0, s.Selection.From-1) }
 
-// count counts in windows, so that no snapshot is held for long. What a made
-// replay is for does not depend on when it is counted.
+// count counts in windows, so that no snapshot is held for long. What a made replay is for does not depend on when it is counted.
 func (s *Store) count(ctx context.Context, id *int64, j Job, p *Estimate, progress func(at, end int64)) error {
 	if id == nil {
 		err := s.outbox.Read(ctx, func(tx pgx.Tx) error {
@@ -162,9 +156,8 @@ const (
 	endLook       = 20 * time.Millisecond
 )
 
-// end returns the sequence up to which a replay goes: what was asked for, or the
-// highest visible one; but nothing beyond what is decided. held says what keeps it
-// from there.
+// end returns the sequence up to which a replay goes: what was asked for, or the highest visible one; but nothing beyond what is decided.
+// held says what keeps it from there.
 func (s *Store) end(ctx context.Context, spec Spec) (last int64, held string, err error) {
 	if err := s.known(ctx, spec.Selection.Stream); err != nil {
 		return 0, "", err
@@ -210,8 +203,7 @@ func (s *Store) known(ctx context.Context, stream string) error {
 	return err
 }
 
-// writer is a transaction that may still write: its virtual id, by which it is
-// followed, and its process, 0 once it is prepared.
+// writer is a transaction that may still write: its virtual id, by which it is followed, and its process, 0 once it is prepared.
 type writer struct {
 	virtual string
 	pid     int

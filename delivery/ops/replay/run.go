@@ -21,8 +21,7 @@ type RunConfig struct {
 	Rate float64
 	// BatchSize is the most events of one step, 1 to 10,000. Defaults to 500.
 	BatchSize int
-	// MaxPending is how many rows the outbox may hold that workers could publish
-	// before a live replay waits; at least 1. Defaults to 5,000.
+	// MaxPending is how many rows the outbox may hold that workers could publish before a live replay waits; at least 1. Defaults to 5,000.
 	MaxPending int
 	// Actor is who runs it, for the audit. Defaults to who made it.
 	Actor string
@@ -32,8 +31,7 @@ type RunConfig struct {
 	Events    *delivery.EventReader
 	// Progress is told after each step and while it waits. nil: nobody.
 	Progress func(Job)
-	// Counting is told how far the count is, where making the replay was interrupted
-	// before that was done. nil: nobody.
+	// Counting is told how far the count is, where making the replay was interrupted before that was done. nil: nobody.
 	Counting func(at, end int64)
 
 	served bool // by Store.Serve
@@ -90,9 +88,8 @@ type step struct {
 	waiting string
 }
 
-// Run works a replay off until it is done or the context ends; then the replay is
-// laid aside, and the error is the context's. A replay that was planned, laid aside
-// or killed goes on where it was.
+// Run works a replay off until it is done or the context ends; then the replay is laid aside, and the error is the context's. A replay that
+// was planned, laid aside or killed goes on where it was.
 func (s *Store) Run(ctx context.Context, id int64, cfg RunConfig) (Job, error) {
 	cfg = cfg.WithDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -104,8 +101,7 @@ func (s *Store) Run(ctx context.Context, id int64, cfg RunConfig) (Job, error) {
 		return r.job, err
 	}
 	if err != nil {
-		// Laid aside, as far as the database can be reached; if not it can be resumed
-		// all the same.
+		// Laid aside, as far as the database can be reached; if not it can be resumed all the same.
 		apart, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		_ = r.end(apart, Paused, err)
@@ -210,8 +206,7 @@ func (r *run) actor(j Job) string { return cmp.Or(r.cfg.Actor, j.Actor) }
 // generationStep lies between the generations of two replays.
 const generationStep = 100
 
-// step does the next piece. What another session locked or deadlocked is tried
-// again.
+// step does the next piece. What another session locked or deadlocked is tried again.
 func (r *run) step(ctx context.Context) (step, error) {
 	do := r.liveStep
 	switch {

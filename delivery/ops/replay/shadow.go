@@ -15,28 +15,24 @@ import (
 
 // ShadowPublisher takes the messages of one shadow replay.
 type ShadowPublisher interface {
-	// Publish returns one outcome for each message, in order. It keeps the order of
-	// each stream, and a message that the stream holds is not stored again within
-	// its duplicate window.
+	// Publish returns one outcome for each message, in order. It keeps the order of each stream, and a message that the stream holds is not
+	// stored again within its duplicate window.
 	Publish(ctx context.Context, messages []delivery.Message) []delivery.Outcome
-	// Stored returns what the stream holds behind that position of the replay with
-	// that generation: the position of each sequence. It may look at a part alone, and
-	// says up to which position that goes; 0: to the end.
+	// Stored returns what the stream holds behind that position of the replay with that generation: the position of each sequence. It may
+	// look at a part alone, and says up to which position that goes; 0: to the end.
 	Stored(ctx context.Context, after uint64, generation int) (stored map[int64]uint64, through uint64, err error)
 }
 
 // shadowing is what a run knows of the stream.
 type shadowing struct {
-	// asked tells that the stream was asked what it holds since anything was last
-	// left open; stored are those messages that no step has noted yet. Until then the
-	// stream was looked at up to through.
+	// asked tells that the stream was asked what it holds since anything was last left open; stored are those messages that no step has
+	// noted yet. Until then the stream was looked at up to through.
 	asked   bool
 	through uint64
 	stored  map[int64]uint64
 }
 
-// shadowStep publishes the next events and notes it when all of them are
-// acknowledged.
+// shadowStep publishes the next events and notes it when all of them are acknowledged.
 func (r *run) shadowStep(ctx context.Context) (step, error) {
 	if !r.shadow.asked {
 		if err := r.ask(ctx); err != nil || !r.shadow.asked {
@@ -100,8 +96,7 @@ func (r *run) ask(ctx context.Context) error {
 	return r.touch(ctx, "it looks what the stream holds of it")
 }
 
-// publish sends what the stream does not hold. open says what kept a message from
-// getting a definite answer.
+// publish sends what the stream does not hold. open says what kept a message from getting a definite answer.
 func (r *run) publish(ctx context.Context, send []delivery.Message, m *moved) (open, err error) {
 	if len(send) == 0 {
 		return nil, nil // nothing open, nothing wrong

@@ -44,14 +44,12 @@ const (
 	Cancelled State = "cancelled"
 )
 
-// Selection chooses events. All its conditions must hold; without any All must
-// be set, which goes with To alone.
+// Selection chooses events. All its conditions must hold; without any All must be set, which goes with To alone.
 type Selection struct {
 	// From and To are sequences, both included; 0: no bound.
 	From int64 `json:"from_sequence,omitempty"`
 	To   int64 `json:"to_sequence,omitempty"`
-	// Since and Until bound when events were recorded: Since belongs to it, Until
-	// does not.
+	// Since and Until bound when events were recorded: Since belongs to it, Until does not.
 	Since *time.Time `json:"since,omitempty"`
 	Until *time.Time `json:"until,omitempty"`
 	// Stream, Type, Topic and Tenant are compared exactly.
@@ -74,8 +72,7 @@ type Spec struct {
 	Kind        JobKind
 	Destination Destination
 	Selection   Selection
-	// Prefix is put before the subjects of a shadow replay; {id} stands for the
-	// replay's number. Defaults to "replay.{id}".
+	// Prefix is put before the subjects of a shadow replay; {id} stands for the replay's number. Defaults to "replay.{id}".
 	Prefix string
 	// Stream is the JetStream stream that a shadow replay goes to.
 	Stream string

@@ -15,8 +15,7 @@ import (
 //go:embed sql/*.sql
 var embedded embed.FS
 
-// Store makes replays and works them off. It may be used by several goroutines
-// if its DB may.
+// Store makes replays and works them off. It may be used by several goroutines if its DB may.
 type Store struct {
 	db     pg.Conn
 	outbox *maintenance.Outbox

@@ -26,11 +26,10 @@
 //
 // # Failures
 //
-// Transactions of producers that stay open are waited for in turns, between which the others go on; then the error names them (ErrProducers).
-// Whatever fails before the commit leaves every row where it was; leases and freeze are given back in any case. A process
-// that dies holds nobody up: its freeze ends with its session, and its leases with the freeze. A database that is older than
-// its stream is refused once, learns the stream's epochs from that, and is taken with leases above them.
-// Where another resize has ended since Plan, the number is compared again under the freeze (ErrCountChanged). What fails
-// behind the commit, or is said of it, fails no resize: the number tells whether it was made. One whose asker went
-// before the workers were asked is given up.
+// Transactions of producers that stay open are waited for in turns, between which the others go on; then the error names them
+// (ErrProducers). Whatever fails before the commit leaves every row where it was; leases and freeze are given back in any case. A process
+// that dies holds nobody up: its freeze ends with its session, and its leases with the freeze. A database that is older than its stream is
+// refused once, learns the stream's epochs from that, and is taken with leases above them. Where another resize has ended since Plan, the
+// number is compared again under the freeze (ErrCountChanged). What fails behind the commit, or is said of it, fails no resize: the number
+// tells whether it was made. One whose asker went before the workers were asked is given up.
 package resize

@@ -21,8 +21,7 @@ import (
 //go:embed sql/*.sql
 var embedded embed.FS
 
-// ErrForeignPartitions is returned when pending rows lie where a partitioner of
-// the producer's own has put them.
+// ErrForeignPartitions is returned when pending rows lie where a partitioner of the producer's own has put them.
 var ErrForeignPartitions = errors.New("pending events were placed by a custom partitioner")
 
 // ErrPaused is returned when some partitions are paused and others are not: their
@@ -157,15 +156,12 @@ func foreigners(n int) error {
 	return fmt.Errorf("%w: %d rows; let them be delivered first", ErrForeignPartitions, n)
 }
 
-// Move changes the number of partitions and moves the pending rows to where
-// their keys belong, in one transaction. The leases must cover every partition and
-// have been taken (delivery.Relay.Take), so that nothing of any of them is under way.
-// Producers wait meanwhile; for those whose transactions are open it waits again and again, with patience in all, and lets others go
-// on between. Each stream keeps its order; a partition is another
-// one from then on, so the generation of all messages to come rises. An outbox whose
-// partitions are all paused stays paused; if only some are, it is ErrPaused. What
-// record writes is part of the transaction; nothing moves where that fails. With an error
-// moved is what the number may be all the same, where the commit's answer was lost.
+// Move changes the number of partitions and moves the pending rows to where their keys belong, in one transaction. The leases must cover
+// every partition and have been taken (delivery.Relay.Take), so that nothing of any of them is under way. Producers wait meanwhile; for
+// those whose transactions are open it waits again and again, with patience in all, and lets others go on between. Each stream keeps its
+// order; a partition is another one from then on, so the generation of all messages to come rises. An outbox whose partitions are all
+// paused stays paused; if only some are, it is ErrPaused. What record writes is part of the transaction; nothing moves where that fails.
+// With an error moved is what the number may be all the same, where the commit's answer was lost.
 func Move(
 	ctx context.Context, db pg.DB, schema string, events delivery.Relation, leases []*lease.Lease, to partition.Count, patience time.Duration,
 	record func(tx pgx.Tx, from partition.Count, moved int) error,

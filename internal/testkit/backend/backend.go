@@ -49,8 +49,7 @@ func MustSelect(t testing.TB) Kind {
 	return kind
 }
 
-// Check ends the test if there is an error: by skipping it when a Docker engine is missing that need not be there,
-// else as a failure.
+// Check ends the test if there is an error: by skipping it when a Docker engine is missing that need not be there, else as a failure.
 func Check(t testing.TB, err error) {
 	t.Helper()
 	if errors.Is(err, ErrNoEngine) && os.Getenv(RequireVariable) != "1" {

@@ -181,8 +181,7 @@ func (b *Brokers) Kill(t testing.TB, i int) {
 	<-p.ended
 }
 
-// Restart starts node i again, with its ports and its data, and returns when it answers: with three nodes, when a
-// quorum is there.
+// Restart starts node i again, with its ports and its data, and returns when it answers: with three nodes, when a quorum is there.
 func (b *Brokers) Restart(t testing.TB, i int) {
 	t.Helper()
 	b.launch(t, i)

@@ -17,14 +17,12 @@
 //	…
 //	c.Verify(t)
 //
-// For faults on the links a Proxied cluster has its workers behind proxies (see faultproxy); for faults of the broker
-// StartBrokers runs the nodes as processes of their own, which can be killed: children of the test binary that Main
-// turns into NATS servers.
+// For faults on the links a Proxied cluster has its workers behind proxies (see faultproxy); for faults of the broker StartBrokers runs the
+// nodes as processes of their own, which can be killed: children of the test binary that Main turns into NATS servers.
 //
-// Two judges look at the stream. The subscriber's checker follows it while it grows and compares with what producers
-// declared. Contents reads it once more at the end, events and control messages in stored order, and knows the rules of
-// the fence: whole batches or single messages behind an announcement, closed by the control message that lists them, and
-// epochs that never descend.
+// Two judges look at the stream. The subscriber's checker follows it while it grows and compares with what producers declared. Contents
+// reads it once more at the end, events and control messages in stored order, and knows the rules of the fence: whole batches or single
+// messages behind an announcement, closed by the control message that lists them, and epochs that never descend.
 //
 // # Invariants
 //

@@ -11,8 +11,7 @@ import (
 const (
 	// Patience is how long a wait may take that is not itself measured.
 	Patience = time.Minute
-	// lookInterval is the time between two looks at a condition that has no signal; it bounds the
-	// error of what is measured.
+	// lookInterval is the time between two looks at a condition that has no signal; it bounds the error of what is measured.
 	lookInterval = 5 * time.Millisecond
 )
 

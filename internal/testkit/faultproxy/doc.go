@@ -2,15 +2,13 @@
 //
 // # Model
 //
-// A proxy listens on a port of the loopback interface and joins every connection to one server. Start knows bytes
-// only. StartPostgres and StartNATS also follow the protocol, from the first byte of every connection, and so
-// can strike at a commit or at an acknowledgement.
+// A proxy listens on a port of the loopback interface and joins every connection to one server. Start knows bytes only. StartPostgres and
+// StartNATS also follow the protocol, from the first byte of every connection, and so can strike at a commit or at an acknowledgement.
 //
 //	client → reader → queue → hold, latency → protocol → throttle → server
 //	client ← throttle ← hold, latency ← queue ← protocol ← reader ← server
 //
-// Manual faults are switched at any time, for the connections there are and those to come, per direction where that
-// makes sense:
+// Manual faults are switched at any time, for the connections there are and those to come, per direction where that makes sense:
 //
 //   - Cut resets all connections. Refuse closes the port: new connections get "connection refused".
 //   - Blackhole swallows bytes, one way or both: a partition. It still accepts connections.
@@ -27,9 +25,8 @@
 //
 // NATS.DropMessages swallows messages for the client, such as acknowledgements, until it is stopped.
 //
-// The cluster of a NATS server tells its clients the addresses of all nodes, and they would go there past the proxy.
-// The proxy therefore removes connect_urls from INFO. A cluster needs one proxy per node, all of them in the
-// client's list.
+// The cluster of a NATS server tells its clients the addresses of all nodes, and they would go there past the proxy. The proxy therefore
+// removes connect_urls from INFO. A cluster needs one proxy per node, all of them in the client's list.
 //
 // # Invariants
 //
@@ -44,9 +41,8 @@
 //
 // # Failure handling
 //
-// A server that cannot be dialled resets the client's connection and is counted. A stream that is not of the
-// protocol, an encrypted one for example, passes unchanged and fails the test. So does a port that somebody else took
-// while it was refused.
+// A server that cannot be dialled resets the client's connection and is counted. A stream that is not of the protocol, an encrypted one for
+// example, passes unchanged and fails the test. So does a port that somebody else took while it was refused.
 //
 // Limits: COPY through the extended protocol, as no Go driver does it, would miscount PostgreSQL's answers. What the
 // client has sent and the proxy not yet accepted or read counts as not yet there.

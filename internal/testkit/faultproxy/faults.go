@@ -36,9 +36,8 @@ func (p *Proxy) Cut() int {
 	return n
 }
 
-// HangUp ends all streams toward the clients, as a server does that closes. What the clients have written, and what
-// they still write until they close, goes on to the server; what the server sends them is dropped. It returns how many
-// connections there were.
+// HangUp ends all streams toward the clients, as a server does that closes. What the clients have written, and what they still write until
+// they close, goes on to the server; what the server sends them is dropped. It returns how many connections there were.
 func (p *Proxy) HangUp() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

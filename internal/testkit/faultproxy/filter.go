@@ -5,8 +5,7 @@ import "slices"
 type protocol interface {
 	// name is for messages.
 	name() string
-	// frame returns the length of the first frame in data, which may be more than there is, or 0 when that
-	// cannot be told yet.
+	// frame returns the length of the first frame in data, which may be more than there is, or 0 when that cannot be told yet.
 	frame(data []byte) (int, error)
 	// judge returns what passes in the place of a whole frame: the frame, something else, or nothing. With an
 	// action nothing passes behind that, and the action follows it.

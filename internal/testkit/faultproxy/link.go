@@ -126,8 +126,7 @@ func (l *link) hangUp() {
 	_ = l.client.CloseWrite() // the client may be gone
 }
 
-// abandon resets the client's side and ends the server's behind the bytes that it has already been given: a reset
-// could take them back.
+// abandon resets the client's side and ends the server's behind the bytes that it has already been given: a reset could take them back.
 func (l *link) abandon() {
 	l.up.finish()
 	l.down.deafen()

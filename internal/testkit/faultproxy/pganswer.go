@@ -58,8 +58,7 @@ func (a pgServer) judge(frame []byte) ([]byte, action) {
 	return nil, nil
 }
 
-// committed judges the answer when it is complete. An error may belong to something behind the commit, but that cannot
-// be told.
+// committed judges the answer when it is complete. An error may belong to something behind the commit, but that cannot be told.
 func (c *pendingCommit) committed(status byte) bool {
 	switch {
 	case c.failed:

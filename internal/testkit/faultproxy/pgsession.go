@@ -170,8 +170,7 @@ func (s *pgSession) start(code uint32) {
 	}
 }
 
-// read follows one message. It returns what it commits, the number of the answer to it, and whether it does so by
-// a COMMIT.
+// read follows one message. It returns what it commits, the number of the answer to it, and whether it does so by a COMMIT.
 func (s *pgSession) read(kind byte, body []byte) (commits []statements, number int, explicit bool) {
 	switch kind {
 	case 'P':

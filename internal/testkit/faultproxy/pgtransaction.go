@@ -71,8 +71,7 @@ func (t *transaction) end() statements {
 	return executed
 }
 
-// settle takes the status of a ReadyForQuery after which no answer is due: I for idle, T in a transaction, E in a
-// failed one.
+// settle takes the status of a ReadyForQuery after which no answer is due: I for idle, T in a transaction, E in a failed one.
 func (t *transaction) settle(status byte) {
 	if t.unsynced {
 		return

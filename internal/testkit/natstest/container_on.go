@@ -64,8 +64,7 @@ func startContainers(ctx context.Context, t testing.TB, config localnats.Config)
 	return "", err
 }
 
-// tryContainers starts the nodes together, as those of a cluster become ready only together. When one fails, the others
-// are not waited for.
+// tryContainers starts the nodes together, as those of a cluster become ready only together. When one fails, the others are not waited for.
 func tryContainers(ctx context.Context, config localnats.Config) (_ string, stop []func(context.Context) error, _ error) {
 	members, err := planMembers(ctx, cmp.Or(config.Nodes, 1))
 	if err != nil {

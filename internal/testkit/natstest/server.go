@@ -41,8 +41,7 @@ func Start(t testing.TB, nodes int) *Server {
 	return StartWith(t, localnats.Config{Nodes: nodes})
 }
 
-// StartWith launches servers with more than the number of nodes chosen. StoreDir, Port and Logger have no effect
-// on containers.
+// StartWith launches servers with more than the number of nodes chosen. StoreDir, Port and Logger have no effect on containers.
 func StartWith(t testing.TB, config localnats.Config) *Server {
 	t.Helper()
 	if err := config.Validate(); err != nil {

@@ -24,8 +24,7 @@ type source struct {
 	stop func(context.Context) error
 }
 
-// sharedServer is the one server of this test binary. It is the package's only state: tests have no other place to
-// meet.
+// sharedServer is the one server of this test binary. It is the package's only state: tests have no other place to meet.
 type sharedServer struct {
 	mu        sync.Mutex
 	opened    bool
