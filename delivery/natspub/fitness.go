@@ -72,7 +72,7 @@ func (s *seen) most(than int) int {
 // TakesBatches looks for atomic batches in server and stream; why names what is missing.
 func TakesBatches(nc *nats.Conn, s jetstream.StreamConfig) (can bool, why string) {
 	switch {
-	case !versionAtLeast(nc.ConnectedServerVersion(), 2, 12):
+	case !versionAtLeast(nc.ConnectedServerVersion(), 12):
 		return false, fmt.Sprintf("nats-server %s is older than 2.12", nc.ConnectedServerVersion())
 	case !s.AllowAtomicPublish:
 		return false, fmt.Sprintf("stream %s does not allow atomic batches (allow_atomic)", s.Name)

@@ -97,7 +97,7 @@ func EnsureStream(ctx context.Context, nc *nats.Conn, cfg StreamConfig) (*jetstr
 	if events := cfg.Subject.capture(); covers(events, bells) || covers(bells, events) {
 		return nil, fmt.Errorf("%w: --subject %s: the stream would store the doorbells, %s, among the events; begin it otherwise", ErrConfig, cfg.Subject, bells)
 	}
-	if version := nc.ConnectedServerVersion(); !versionAtLeast(version, 2, 11) {
+	if version := nc.ConnectedServerVersion(); !versionAtLeast(version, 11) {
 		return nil, fmt.Errorf("%w: nats-server %s stores messages of former owners; update it to 2.11 or newer", ErrConfig, version)
 	}
 	js, err := JetStream(nc, cfg.APIPrefix)
@@ -199,7 +199,7 @@ func (c StreamConfig) stream(nc *nats.Conn) jetstream.StreamConfig {
 		Replicas:           c.Replicas,
 		Retention:          jetstream.LimitsPolicy,
 		Discard:            jetstream.DiscardNew,
-		AllowAtomicPublish: versionAtLeast(nc.ConnectedServerVersion(), 2, 12),
+		AllowAtomicPublish: versionAtLeast(nc.ConnectedServerVersion(), 12),
 	}
 }
 
@@ -238,13 +238,13 @@ func covers(subject, filter string) bool {
 	return len(s) == len(f)
 }
 
-// versionAtLeast compares a server's version such as "2.15.2" or "2.12.0-beta".
-func versionAtLeast(version string, major, minor int) bool {
+// versionAtLeast compares a server's version, such as "2.15.2" or "2.12.0-beta", with 2.minor.
+func versionAtLeast(version string, minor int) bool {
 	parts := strings.SplitN(version, ".", 3)
 	if len(parts) < 2 {
 		return false
 	}
 	a, errA := strconv.Atoi(parts[0])
 	b, errB := strconv.Atoi(parts[1])
-	return errA == nil && errB == nil && (a > major || a == major && b >= minor)
+	return errA == nil && errB == nil && (a > 2 || a == 2 && b >= minor)
 }

@@ -22,7 +22,6 @@ type process struct {
 	cmd   *exec.Cmd
 	known chan struct{} // closed when the worker said who it is
 	ended chan struct{} // closed when it is gone and its output read
-	err   error         // how it ended; read it after ended
 
 	mu    sync.Mutex
 	id    partition.WorkerID
@@ -55,7 +54,7 @@ func launch(cmd *exec.Cmd, log io.Writer, name string) (*process, error) {
 		reading.Go(func() { p.readTicks(stdout) })
 		reading.Go(func() { p.readLog(stderr, log, name) })
 		reading.Wait()
-		p.err = cmd.Wait()
+		_ = cmd.Wait() // complaint names the state that it leaves
 		close(p.ended)
 	}()
 	if err := <-started; err != nil {

@@ -70,10 +70,10 @@ const (
 
 // Paging reads after and limit.
 func Paging(values url.Values) (after int64, limit int, err error) {
-	if after, err = Number(values, "after", 1); err != nil {
+	if after, err = Number(values, "after"); err != nil {
 		return 0, 0, err
 	}
-	most, err := Number(values, "limit", 1)
+	most, err := Number(values, "limit")
 	if err != nil {
 		return 0, 0, err
 	}
@@ -84,15 +84,15 @@ func Paging(values url.Values) (after int64, limit int, err error) {
 	return after, int(most), nil
 }
 
-// Number reads a whole number of at least least; 0 where there is none.
-func Number(values url.Values, name string, least int64) (int64, error) {
+// Number reads a whole number above 0; 0 where there is none.
+func Number(values url.Values, name string) (int64, error) {
 	text := values.Get(name)
 	if text == "" {
 		return 0, nil
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < least || text[0] == '+' {
-		return 0, Refused(name, "must be a whole number of at least %d", least)
+	if err != nil || n < 1 || text[0] == '+' {
+		return 0, Refused(name, "must be a whole number of at least 1")
 	}
 	return n, nil
 }

@@ -111,7 +111,7 @@ func inWords(err error) error {
 
 // ReplayNumber reads the number of a replay from a path or form.
 func ReplayNumber(text string) (int64, error) {
-	id, err := Number(url.Values{"replay": {text}}, "replay", 1)
+	id, err := Number(url.Values{"replay": {text}}, "replay")
 	if err == nil && id == 0 {
 		err = Refused("replay", "must be the number of a replay")
 	}
@@ -126,7 +126,7 @@ func ReplaySpec(values url.Values, now time.Time) (replay.Spec, error) {
 	s.All = values.Get("all") != ""
 	for name, into := range map[string]*int64{"from_sequence": &s.From, "to_sequence": &s.To} {
 		var err error
-		if *into, err = Number(values, name, 1); err != nil {
+		if *into, err = Number(values, name); err != nil {
 			return spec, err
 		}
 	}

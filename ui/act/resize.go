@@ -38,7 +38,7 @@ func ResizeWanted(q url.Values) (resize.Wanted, error) {
 	if err != nil {
 		return resize.Wanted{}, Refused(resize.FieldCount, "must be a whole number, got %q", q.Get(ParamPartitions))
 	}
-	from, err := Number(q, paramExpected, 1)
+	from, err := Number(q, paramExpected)
 	return resize.Wanted{To: to, From: int(from), Reason: q.Get("reason")}, err
 }
 

@@ -62,7 +62,7 @@ func messageQuery(r *http.Request, now time.Time) (ops.Filter, ops.Page, error) 
 			return f, p, act.Refused("id", "must be an event's UUID")
 		}
 	}
-	if f.Sequence, err = act.Number(values, "sequence", 1); err != nil {
+	if f.Sequence, err = act.Number(values, "sequence"); err != nil {
 		return f, p, err
 	}
 	switch values.Get("newest_first") {

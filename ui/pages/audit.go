@@ -20,7 +20,7 @@ const (
 )
 
 func (p *Pages) audit(w http.ResponseWriter, r *http.Request) {
-	after, err := act.Number(r.URL.Query(), ops.FieldAfter, 1)
+	after, err := act.Number(r.URL.Query(), ops.FieldAfter)
 	if err != nil {
 		p.failPage(w, r, err)
 		return

@@ -29,7 +29,7 @@ func (p *Pages) replays(w http.ResponseWriter, r *http.Request) {
 
 func (p *Pages) listReplays(w http.ResponseWriter, r *http.Request, status int, problem string) {
 	q := r.URL.Query()
-	before, err := act.Number(q, paramAfter, 1)
+	before, err := act.Number(q, paramAfter)
 	if err != nil {
 		p.failPage(w, r, err)
 		return

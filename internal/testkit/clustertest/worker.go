@@ -20,18 +20,15 @@ type Worker struct {
 
 // Tick is a line of `run --json`, as far as tests read it.
 type Tick struct {
-	Worker    uuid.UUID `json:"worker_id"`
-	Published int64     `json:"published"`
-	Failed    int64     `json:"failed"`
-	Dead      int64     `json:"dead"`
-	Fenced    int64     `json:"fenced"`
-	Refused   int64     `json:"refused"`
-	Backoff   float64   `json:"backoff_seconds"`
-	Members   int       `json:"active_workers"`
-	Desired   []int     `json:"desired_partitions"`
-	Owned     []int     `json:"owned_partitions"`
-	Lost      int64     `json:"leases_lost"`
-	LastError string    `json:"last_error"`
+	Published int64 `json:"published"`
+	Failed    int64 `json:"failed"`
+	Dead      int64 `json:"dead"`
+	Fenced    int64 `json:"fenced"`
+	Refused   int64 `json:"refused"`
+	Members   int   `json:"active_workers"`
+	Desired   []int `json:"desired_partitions"`
+	Owned     []int `json:"owned_partitions"`
+	Lost      int64 `json:"leases_lost"`
 }
 
 // Ticks are all lines so far.
