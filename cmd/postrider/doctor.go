@@ -128,14 +128,20 @@ func (c *doctorCmd) checkDatabase(ctx context.Context) []finding {
 	findings = append(findings, pathFinding(server, unread))
 	findings = append(findings, creatorFindings(ctx, pool, c.Schema)...)
 	findings = append(findings, strangerFindings(ctx, pool, c.Schema)...)
-	rows, err := missingPartitions(ctx, pool, c.Schema, int(info.Partitions))
-	add("partition rows", err, rows)
+	workers, noWorkers := readWorkers(ctx, pool, c.Schema)
+	asked := time.Now()
+	leases, noLeases := readLeases(ctx, pool, c.Schema)
+	clock := clockFinding(workers, leases, asked, cmp.Or(noWorkers, noLeases))
+	if rows := len(leases.Rows); noLeases == nil && rows != int(info.Partitions) {
+		noLeases = fmt.Errorf("outbox_partitions holds %d rows, %d are configured; run `postrider partitions sync`", rows, info.Partitions)
+	}
+	add("partition rows", noLeases, strconv.Itoa(len(leases.Rows)))
 	if readable {
 		findings = append(findings, orderFindings(ctx, pool, c.Schema, info.events, delivery.Ordering(c.Ordering))...)
 		findings = append(findings, roomFindings(ctx, pool, c.Schema, info.events)...)
 	}
-	return append(findings, commitFinding(server, unread), doorbellFinding(ctx, pool, c.Schema), forgottenFinding(ctx, pool, c.Schema), shapeFinding(ctx, pool, c.Schema),
-		captureFinding(ctx, pool, c.Schema), conditionFinding(ctx, pool, c.Schema), clockFinding(ctx, pool, c.Schema))
+	return append(findings, commitFinding(server, unread), doorbellFinding(ctx, pool, c.Schema), forgottenFinding(ctx, pool, c.Schema), shapeFinding(workers, noWorkers),
+		captureFinding(ctx, pool, c.Schema), conditionFinding(workers, noWorkers), clock)
 }
 
 // waysOf tells how workers ask this server for what not every one tells.
@@ -186,16 +192,20 @@ func checkPrimary(server delivery.DatabaseServer) error {
 	return nil
 }
 
-func missingPartitions(ctx context.Context, pool *pgxpool.Pool, schema string, count int) (string, error) {
+func readWorkers(ctx context.Context, pool *pgxpool.Pool, schema string) (heartbeat.Snapshot, error) {
+	store, err := heartbeat.NewStore(pool, schema)
+	if err != nil {
+		return heartbeat.Snapshot{}, err
+	}
+	return store.Snapshot(ctx)
+}
+
+func readLeases(ctx context.Context, pool *pgxpool.Pool, schema string) (lease.Snapshot, error) {
 	store, err := lease.NewStore(ctx, pool, schema)
 	if err != nil {
-		return "", err
+		return lease.Snapshot{}, err
 	}
-	snapshot, err := store.Snapshot(ctx)
-	if rows := len(snapshot.Rows); err == nil && rows != count {
-		err = fmt.Errorf("outbox_partitions holds %d rows, %d are configured; run `postrider partitions sync`", rows, count)
-	}
-	return strconv.Itoa(len(snapshot.Rows)), err
+	return store.Snapshot(ctx)
 }
 
 // orderFindings are about what --ordering rests on.
@@ -356,13 +366,8 @@ func (c *doctorCmd) fenceFinding(nc *nats.Conn, info *jetstream.StreamInfo, subj
 }
 
 // conditionFinding tells what living workers say that keeps them from delivering.
-func conditionFinding(ctx context.Context, pool *pgxpool.Pool, schema string) finding {
+func conditionFinding(snapshot heartbeat.Snapshot, err error) finding {
 	const check = "workers"
-	store, err := heartbeat.NewStore(pool, schema)
-	if err != nil {
-		return finding{check, levelError, redact(err.Error())}
-	}
-	snapshot, err := store.Snapshot(ctx)
 	if err != nil {
 		return finding{check, levelError, redact(err.Error())}
 	}

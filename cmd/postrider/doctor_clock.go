@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/heartbeat"
 	"github.com/postrider/postrider/lease"
@@ -15,22 +12,8 @@ import (
 const skewCounts = 5 * time.Second
 
 // clockFinding names rows that a step of the database's clock put off, and its difference from this machine's clock.
-func clockFinding(ctx context.Context, pool *pgxpool.Pool, schema string) finding {
+func clockFinding(living heartbeat.Snapshot, held lease.Snapshot, asked time.Time, err error) finding {
 	const check = "clock"
-	workers, err := heartbeat.NewStore(pool, schema)
-	if err != nil {
-		return finding{check, levelError, redact(err.Error())}
-	}
-	leases, err := lease.NewStore(ctx, pool, schema)
-	if err != nil {
-		return finding{check, levelError, redact(err.Error())}
-	}
-	living, err := workers.Snapshot(ctx)
-	if err != nil {
-		return finding{check, levelError, redact(err.Error())}
-	}
-	asked := time.Now()
-	held, err := leases.Snapshot(ctx)
 	if err != nil {
 		return finding{check, levelError, redact(err.Error())}
 	}

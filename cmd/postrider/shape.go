@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -173,22 +172,14 @@ func (f shapeFlags) validate() error {
 }
 
 // workerShapes returns what the messages of the living workers look like, each text once, sorted. Workers that do not say are left out.
-func workerShapes(ctx context.Context, pool *pgxpool.Pool, schema string) ([]string, error) {
-	store, err := heartbeat.NewStore(pool, schema)
-	if err != nil {
-		return nil, err
-	}
-	snapshot, err := store.Snapshot(ctx)
-	if err != nil {
-		return nil, err
-	}
+func workerShapes(snapshot heartbeat.Snapshot) []string {
 	shapes := map[string]bool{}
 	for _, w := range snapshot.Workers {
 		if w.Live() && w.Shape != "" {
 			shapes[w.Shape] = true
 		}
 	}
-	return slices.Sorted(maps.Keys(shapes)), nil
+	return slices.Sorted(maps.Keys(shapes))
 }
 
 // checkShape refuses to publish past the workers what would look other than what they publish: without their redaction, for one.
@@ -196,11 +187,11 @@ func (f paceFlags) checkShape(s *session, pool *pgxpool.Pool, schema string) err
 	if f.OtherShape {
 		return nil
 	}
-	shapes, err := workerShapes(s.ctx, pool, schema)
+	living, err := readWorkers(s.ctx, pool, schema)
 	if err != nil {
 		return err
 	}
-	own := f.shapeFlags.settings()
+	shapes, own := workerShapes(living), f.shapeFlags.settings()
 	if len(shapes) == 0 {
 		fmt.Fprintf(s.stderr, "no worker is there that says what its messages look like; these will be %s\n", own)
 		return nil
@@ -215,8 +206,8 @@ func (f paceFlags) checkShape(s *session, pool *pgxpool.Pool, schema string) err
 }
 
 // shapeFinding compares the messages that the workers make.
-func shapeFinding(ctx context.Context, pool *pgxpool.Pool, schema string) finding {
-	shapes, err := workerShapes(ctx, pool, schema)
+func shapeFinding(living heartbeat.Snapshot, err error) finding {
+	shapes := workerShapes(living)
 	switch {
 	case err != nil:
 		return finding{"message settings", levelError, redact(err.Error())}
