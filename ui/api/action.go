@@ -9,6 +9,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -193,52 +194,44 @@ func (c messagesCommand) selection(now time.Time) (ops.Selection, error) {
 }
 
 func (c filterCommand) filter(now time.Time) (ops.Filter, error) {
-	var f ops.Filter
-	var err error
-	if c.Partitions != nil && len(c.Partitions) == 0 {
-		return f, act.Refused("partitions", "must not be empty")
+	values, err := given(map[string]*string{
+		"stream": c.Stream, "topic": c.Topic, "type": c.Type, "tenant": c.Tenant,
+		"error_contains": c.ErrorContains, "error_family": c.ErrorFamily, "since": c.Since, "until": c.Until,
+	})
+	if err == nil && c.Partitions != nil && len(c.Partitions) == 0 {
+		err = act.Refused("partitions", "must not be empty")
+	}
+	if err != nil {
+		return ops.Filter{}, err
+	}
+	f, err := act.Filter(values, now)
+	if err != nil {
+		return f, err
 	}
 	if f.Partitions, err = partitionIDs(c.Partitions); err != nil {
 		return f, err
-	}
-	for _, one := range []struct {
-		name string
-		from *string
-		into *string
-	}{
-		{"stream", c.Stream, &f.Stream},
-		{"topic", c.Topic, &f.Topic},
-		{"type", c.Type, &f.Type},
-		{"tenant", c.Tenant, &f.Tenant},
-		{"error_contains", c.ErrorContains, &f.ErrorContains},
-		{"error_family", c.ErrorFamily, &f.ErrorFamily},
-	} {
-		if one.from == nil {
-			continue
-		}
-		if *one.from == "" {
-			return f, act.Refused(one.name, "must not be empty")
-		}
-		*one.into = *one.from
 	}
 	if c.ID != nil {
 		if f.EventID, err = uuid.Parse(*c.ID); err != nil || f.EventID == uuid.Nil {
 			return f, act.Refused("id", "must be an event's UUID")
 		}
 	}
-	for _, one := range []struct {
-		name string
-		from *string
-		into *time.Time
-	}{{"since", c.Since, &f.Since}, {"until", c.Until, &f.Until}} {
-		if one.from == nil {
+	return f, nil
+}
+
+// given makes parameters of the fields that a body has. An empty one must not choose everything.
+func given(fields map[string]*string) (url.Values, error) {
+	values := url.Values{}
+	for name, text := range fields {
+		if text == nil {
 			continue
 		}
-		if *one.into, err = act.ParseMoment(*one.from, now); err != nil {
-			return f, act.Refused(one.name, "must be a time as 2026-01-02T03:04:05Z or a duration before now as 10m")
+		if *text == "" {
+			return nil, act.Refused(name, "must not be empty")
 		}
+		values.Set(name, *text)
 	}
-	return f, nil
+	return values, nil
 }
 
 func partitionIDs(numbers []int) ([]partition.ID, error) {

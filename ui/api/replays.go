@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -105,21 +104,17 @@ func (a *API) postCancelReplay(w http.ResponseWriter, r *http.Request) (any, err
 
 // spec reads the fields as the pages' form has them.
 func (c replayCommand) spec() (replay.Spec, error) {
-	values := url.Values{"kind": {c.Kind}, "reason": {c.Reason}}
-	if c.All {
-		values.Set("all", "true")
-	}
-	for name, from := range map[string]*string{
+	values, err := given(map[string]*string{
 		"stream": c.Stream, "topic": c.Topic, "type": c.Type, "tenant": c.Tenant, "since": c.Since, "until": c.Until,
 		"from_sequence": decimal(c.From), "to_sequence": decimal(c.To), "rate": fraction(c.Rate),
-	} {
-		if from == nil {
-			continue
-		}
-		if *from == "" {
-			return replay.Spec{}, act.Refused(name, "must not be empty")
-		}
-		values.Set(name, *from)
+	})
+	if err != nil {
+		return replay.Spec{}, err
+	}
+	values.Set("kind", c.Kind)
+	values.Set("reason", c.Reason)
+	if c.All {
+		values.Set("all", "true")
 	}
 	return act.ReplaySpec(values, time.Now())
 }
